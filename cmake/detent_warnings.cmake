@@ -1,0 +1,10 @@
+# One list for every target of the project; errors only where DETENT_WERROR asks for it (CI).
+add_library(detent_warnings INTERFACE)
+target_compile_options(detent_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast
+  -Wcast-align -Woverloaded-virtual -Wnull-dereference -Wdouble-promotion -Wformat=2
+  $<$<BOOL:${DETENT_WERROR}>:-Werror>)
+if(DETENT_SANITIZE)
+  add_compile_options(-fsanitize=${DETENT_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${DETENT_SANITIZE})
+endif()

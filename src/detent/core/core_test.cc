@@ -1,0 +1,163 @@
+#include <atomic>
+#include <numeric>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "detent/core/fields.h"
+#include "detent/core/parallel.h"
+#include "detent/core/progress.h"
+#include "detent/core/tensor.h"
+#include "detent/core/text_table.h"
+#include "detent/core/value.h"
+
+namespace detent {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(NearestName, FindsMisspellingsAndNothingElse) {
+  const std::vector<std::string> names = {"toy", "toy_tiny", "mnist_cnn"};
+  EXPECT_EQ(nearest_name("toy-tiny", names), "toy_tiny");
+  EXPECT_EQ(nearest_name("mnits_cnn", names), "mnist_cnn");
+  EXPECT_EQ(nearest_name("TOY", names), "toy");
+  EXPECT_EQ(nearest_name("resnet50", names), "");
+  EXPECT_EQ(nearest_name(std::string(1 << 20, 'x'), names), "");
+  EXPECT_THAT(unknown_name_message("model", "toi", names), HasSubstr("did you mean \"toy\"?"));
+}
+
+TEST(Tensor, CountsElements) {
+  EXPECT_EQ(element_count({}), 1);
+  EXPECT_EQ(element_count({2, 3, 4}), 24);
+  EXPECT_EQ(element_count({int64_t{1} << 40, 0, int64_t{1} << 40}), 0);
+  EXPECT_THROW(element_count({int64_t{1} << 40, int64_t{1} << 40}), Error);
+  EXPECT_THROW(element_count({2, -1}), Error);
+}
+
+TEST(Tensor, CopiesShareAndClonesDoNot) {
+  Tensor tensor = Tensor::from<float>({2, 2}, std::vector<float>{1, 2, 3, 4});
+  Tensor shared = tensor;
+  Tensor clone = tensor.clone();
+  shared.values<float>()[0] = 9;
+  EXPECT_EQ(tensor.values<float>()[0], 9);
+  EXPECT_EQ(clone.values<float>()[0], 1);
+  EXPECT_FALSE(clone.equals(tensor));
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.bytes().data()) % 64, 0U);
+}
+
+TEST(Tensor, RowsAndReshapeShareStorage) {
+  const Tensor tensor = Tensor::from<int32_t>({3, 2}, std::vector<int32_t>{0, 1, 2, 3, 4, 5});
+  EXPECT_EQ(tensor.rows(1, 3).values<int32_t>()[0], 2);
+  EXPECT_EQ(tensor.rows(1, 1).numel(), 0);
+  EXPECT_EQ(tensor.reshaped({6}).dim(-1), 6);
+  EXPECT_THROW(tensor.reshaped({5}), CheckFailure);
+  EXPECT_THROW(tensor.rows(2, 4), CheckFailure);
+  EXPECT_THROW(static_cast<void>(tensor.values<float>()), CheckFailure);
+}
+
+TEST(ParallelFor, CoversTheRangeOnceAtFixedCuts) {
+  for (const int threads : {1, 2, 5}) {
+    set_thread_count(threads);
+    std::vector<std::atomic<int>> visits(1003);
+    parallel_for(1003, 10, [&](int64_t begin, int64_t end) {
+      EXPECT_EQ(begin % 10, 0);
+      EXPECT_LE(end - begin, 10);
+      for (int64_t i = begin; i < end; ++i) ++visits[static_cast<size_t>(i)];
+    });
+    for (const auto& count : visits) EXPECT_EQ(count, 1);
+  }
+}
+
+TEST(ParallelFor, RethrowsTheFirstException) {
+  set_thread_count(4);
+  EXPECT_THROW(parallel_for(100, 1, [](int64_t begin, int64_t) { if (begin == 37) fail("row 37"); }), Error);
+}
+
+TEST(Value, KeepsOrderAndPrints) {
+  Table table = {{"b", 1}, {"a", List{Value(1.0), Value("x"), Value()}}};
+  table.table("nested")["on"] = true;
+  EXPECT_EQ(value_text(table), R"({b = 1, a = [1.0, "x", NA], nested = {on = true}})");
+  EXPECT_THAT(table.keys(), testing::ElementsAre("b", "a", "nested"));
+  EXPECT_TRUE(table.erase("b"));
+  EXPECT_FALSE(table.contains("b"));
+}
+
+TEST(Value, FloatsReadBackAndLookLikeFloats) {
+  EXPECT_EQ(float_text(2), "2.0");
+  EXPECT_EQ(float_text(0.0833507776260376), "0.0833507776260376");
+  EXPECT_EQ(float_text(1e-8), "1e-08");
+  EXPECT_EQ(float_text(1e300), "1e+300");
+}
+
+enum class Colour { kRed, kGreen };
+constexpr std::array<const char*, 2> enum_names(Colour) { return {"red", "green"}; }
+
+struct Sample {
+  int width = 8;
+  std::optional<double> ratio;
+  Colour colour = Colour::kRed;
+  std::vector<int64_t> sizes = {1};
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    visit("width", self.width, "bits", Between{1, 32});
+    visit("ratio", self.ratio, "a ratio");
+    visit("colour", self.colour, "a colour");
+    visit("sizes", self.sizes, "sizes");
+  }
+};
+
+std::string error_of(const Table& table) {
+  Sample sample;
+  try {
+    read_fields(sample, table, "file.toml, [a]");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Fields, RoundTrip) {
+  Sample sample;
+  read_fields(sample, {{"colour", "green"}, {"ratio", 2}, {"sizes", 3}}, "test");
+  EXPECT_EQ(sample.colour, Colour::kGreen);
+  EXPECT_EQ(sample.ratio, 2.0);
+  EXPECT_EQ(sample.sizes, std::vector<int64_t>{3});
+  Sample again;
+  read_fields(again, write_fields(sample), "test");
+  EXPECT_EQ(write_fields(again), write_fields(sample));
+  EXPECT_EQ(value_text(write_changed_fields(sample)), R"({ratio = 2.0, colour = "green", sizes = [3]})");
+}
+
+TEST(Fields, SayWhatIsWrong) {
+  EXPECT_EQ(error_of({{"widht", 3}}),
+            "file.toml, [a]: unknown key \"widht\": did you mean \"width\"? (known: width, ratio, colour, sizes)");
+  EXPECT_EQ(error_of({{"width", 33}}), "file.toml, [a]: key \"width\": got 33, expected at least 1 and at most 32");
+  EXPECT_EQ(error_of({{"width", "8"}}), "file.toml, [a]: key \"width\": got \"8\" (a string), expected integer");
+  EXPECT_EQ(error_of({{"width", 2.5}}), "file.toml, [a]: key \"width\": got 2.5 (a float), expected integer");
+  EXPECT_THAT(error_of({{"colour", "gren"}}), HasSubstr("did you mean \"green\"?"));
+  EXPECT_EQ(error_of({{"ratio", Value()}}), "");
+  EXPECT_THAT(error_of({{"width", Value()}}), HasSubstr("got NA"));
+}
+
+TEST(TextTable, AlignsNumbersAndQuotesCsv) {
+  TextTable table({"name", "n"});
+  table.add_row({"a,b", "1"});
+  table.add_row({"c", "10.5"});
+  EXPECT_EQ(table.to_text(),
+            "| name |    n |\n"
+            "|------|-----:|\n"
+            "| a,b  |    1 |\n"
+            "| c    | 10.5 |\n");
+  EXPECT_EQ(table.to_csv(), "name,n\n\"a,b\",1\nc,10.5\n");
+  EXPECT_THROW(table.add_row({"x"}), CheckFailure);
+}
+
+TEST(Progress, Durations) {
+  EXPECT_EQ(duration_text(7.2), "0:07");
+  EXPECT_EQ(duration_text(123), "2:03");
+  EXPECT_EQ(duration_text(3723), "1:02:03");
+}
+
+}  // namespace
+}  // namespace detent

@@ -1,0 +1,66 @@
+#include "detent/core/error.h"
+
+#include <algorithm>
+#include <cctype>
+#include <vector>
+
+#include <fmt/ranges.h>
+
+namespace detent {
+namespace {
+
+std::string folded(std::string_view name) {
+  std::string result(name);
+  for (char& c : result) {
+    c = c == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return result;
+}
+
+/// Optimal string alignment distance: insertions, deletions, substitutions and swaps of neighbours cost 1.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<size_t>> cost(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) cost[i][0] = i;
+  for (size_t j = 0; j <= b.size(); ++j) cost[0][j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t substitution = cost[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      cost[i][j] = std::min({cost[i - 1][j] + 1, cost[i][j - 1] + 1, substitution});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
+    }
+  }
+  return cost[a.size()][b.size()];
+}
+
+}  // namespace
+
+void check_failed(const char* file, int line, const char* condition, const std::string& values) {
+  throw CheckFailure(fmt::format("{}:{}: check failed: {}: {}", file, line, condition, values));
+}
+
+std::string nearest_name(std::string_view name, std::span<const std::string> candidates) {
+  // Names longer than this are no misspelling of ours, and the distance is quadratic.
+  constexpr size_t kLongestName = 256;
+  if (name.size() > kLongestName) return "";
+  const std::string wanted = folded(name);
+  size_t best_distance = std::max<size_t>(1, wanted.size() / 3) + 1;
+  std::string best;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = edit_distance(wanted, folded(candidate));
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::string unknown_name_message(std::string_view kind, std::string_view name,
+                                 std::span<const std::string> candidates) {
+  const std::string nearest = nearest_name(name, candidates);
+  const std::string suggestion = nearest.empty() ? "" : fmt::format(" did you mean \"{}\"?", nearest);
+  return fmt::format("unknown {} \"{}\":{} (known: {})", kind, name, suggestion, fmt::join(candidates, ", "));
+}
+
+}  // namespace detent

@@ -1,0 +1,226 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "detent/core/error.h"
+#include "detent/core/value.h"
+
+namespace detent {
+
+/// A struct lists its fields once and everything else derives from that list: reading and writing TOML and JSON,
+/// the one-line text form, help, and the tables that commands print.
+///
+///     struct Fixed {
+///       int width = 8;
+///       std::optional<int> frac_width;
+///       template <class Self, class Visitor>
+///       static void fields(Self& self, Visitor& visit) {
+///         visit("width", self.width, "bits a value", Between{1, 32});
+///         visit("frac_width", self.frac_width, "bits after the binary point; NA: width / 2");
+///       }
+///     };
+///
+/// Field types: bool, int, int64_t, float, double, std::string, enums with `enum_names`, std::optional and
+/// std::vector of these. An enum E declares `constexpr auto enum_names(E)` that returns an array of names, the
+/// i-th for the value i.
+
+/// Allowed interval of a numeric field, both ends included.
+struct Between {
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+};
+
+struct FieldDescription {
+  std::string name;
+  std::string type;           // "integer", "boolean", "one of nearest, floor", ...
+  std::string default_value;  // as value_text prints it
+  std::string help;
+  Between allowed;
+};
+
+namespace field_detail {
+
+template <class T>
+concept Enum = std::is_enum_v<T>;
+
+template <class T>
+struct IsOptional : std::false_type {};
+template <class T>
+struct IsOptional<std::optional<T>> : std::true_type {};
+template <class T>
+struct IsVector : std::false_type {};
+template <class T>
+struct IsVector<std::vector<T>> : std::true_type {};
+
+template <class T>
+std::string type_text() {
+  if constexpr (std::is_same_v<T, bool>) {
+    return "boolean";
+  } else if constexpr (std::is_integral_v<T>) {
+    return "integer";
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return "number";
+  } else if constexpr (std::is_same_v<T, std::string>) {
+    return "string";
+  } else if constexpr (Enum<T>) {
+    std::string text = "one of";
+    for (const auto& name : enum_names(T{})) text += (text.size() > 6 ? ", " : " ") + std::string(name);
+    return text;
+  } else if constexpr (IsOptional<T>::value) {
+    return type_text<typename T::value_type>() + " or NA";
+  } else {
+    static_assert(IsVector<T>::value, "not a field type");
+    return "list of " + type_text<typename T::value_type>();
+  }
+}
+
+template <class T>
+Value to_value(const T& field) {
+  if constexpr (Enum<T>) {
+    return Value(std::string(enum_names(field)[static_cast<size_t>(field)]));
+  } else if constexpr (IsOptional<T>::value) {
+    return field ? to_value(*field) : Value();
+  } else if constexpr (IsVector<T>::value) {
+    List list;
+    for (const auto& element : field) list.push_back(to_value(element));
+    return Value(std::move(list));
+  } else if constexpr (std::is_same_v<T, float>) {
+    return Value(static_cast<double>(field));
+  } else {
+    return Value(field);
+  }
+}
+
+/// `where` begins the message and names file, table and key.
+template <class T>
+[[noreturn]] void wrong_type(const Value& value, const std::string& where) {
+  fail("{}: got {} ({}), expected {}", where, value_text(value), value.kind_name(), type_text<T>());
+}
+
+template <class T>
+void check_between(T field, const Between& allowed, const std::string& where) {
+  const auto number = static_cast<double>(field);
+  if (number >= allowed.low && number <= allowed.high) return;
+  const std::string low = std::isinf(allowed.low) ? "" : fmt::format(" at least {}", allowed.low);
+  const std::string high = std::isinf(allowed.high) ? "" : fmt::format(" at most {}", allowed.high);
+  fail("{}: got {}, expected{}{}{}", where, field, low, low.empty() || high.empty() ? "" : " and", high);
+}
+
+template <class T>
+void from_value(const Value& value, T& field, const Between& allowed, const std::string& where) {
+  if constexpr (IsOptional<T>::value) {
+    if (value.is_na()) {
+      field.reset();
+    } else {
+      from_value(value, field.emplace(), allowed, where);
+    }
+  } else if constexpr (IsVector<T>::value) {
+    const List* list = value.get_if<List>();
+    T result;
+    if (list == nullptr) {
+      from_value(value, result.emplace_back(), allowed, where);  // one number n stands for [n]
+    } else {
+      for (const Value& element : *list) from_value(element, result.emplace_back(), allowed, where);
+    }
+    field = std::move(result);
+  } else if constexpr (Enum<T>) {
+    const std::string* name = value.get_if<std::string>();
+    if (name == nullptr) wrong_type<T>(value, where);
+    const auto names = enum_names(T{});
+    const auto it = std::find(names.begin(), names.end(), *name);
+    if (it == names.end()) {
+      const std::vector<std::string> known(names.begin(), names.end());
+      fail("{}: {}", where, unknown_name_message("value", *name, known));
+    }
+    field = static_cast<T>(it - names.begin());
+  } else if constexpr (std::is_floating_point_v<T>) {
+    double scratch = 0;
+    const double* number = value.number(scratch);
+    if (number == nullptr) wrong_type<T>(value, where);
+    check_between(*number, allowed, where);
+    field = static_cast<T>(*number);
+  } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+    const int64_t* integer = value.get_if<int64_t>();
+    if (integer == nullptr) wrong_type<T>(value, where);
+    constexpr Between kRange{static_cast<double>(std::numeric_limits<T>::min()),
+                             static_cast<double>(std::numeric_limits<T>::max())};
+    check_between(*integer, {std::max(allowed.low, kRange.low), std::min(allowed.high, kRange.high)}, where);
+    field = static_cast<T>(*integer);
+  } else {
+    const T* same = value.get_if<T>();
+    if (same == nullptr) wrong_type<T>(value, where);
+    field = *same;
+  }
+}
+
+}  // namespace field_detail
+
+/// The names of T's fields, in order.
+template <class T>
+std::vector<std::string> field_names() {
+  std::vector<std::string> names;
+  T object;
+  auto visit = [&](const char* name, auto&, const char*, Between = {}) { names.emplace_back(name); };
+  T::fields(object, visit);
+  return names;
+}
+
+/// For help and documentation: names, types, defaults, ranges.
+template <class T>
+std::vector<FieldDescription> describe_fields() {
+  std::vector<FieldDescription> result;
+  T object;
+  auto visit = [&]<class F>(const char* name, F& field, const char* help, Between allowed = {}) {
+    result.push_back({name, field_detail::type_text<F>(), value_text(field_detail::to_value(field)), help, allowed});
+  };
+  T::fields(object, visit);
+  return result;
+}
+
+/// Reads the keys of `table` into `object`; keys that are absent keep their value. Throws Error on a key that is
+/// no field of T, on a value of the wrong type and on one out of range; `where` (file and table) begins the
+/// message. Field types are checked one by one; relations between fields are the caller's to check.
+template <class T>
+void read_fields(T& object, const Table& table, const std::string& where) {
+  const std::vector<std::string> known = field_names<T>();
+  for (const auto& [key, value] : table) {
+    if (std::find(known.begin(), known.end(), key) == known.end()) {
+      fail("{}: {}", where, unknown_name_message("key", key, known));
+    }
+  }
+  auto visit = [&](const char* name, auto& field, const char*, Between allowed = {}) {
+    const Value* value = table.find(name);
+    if (value != nullptr) field_detail::from_value(*value, field, allowed, fmt::format("{}: key \"{}\"", where, name));
+  };
+  T::fields(object, visit);
+}
+
+/// All fields of `object`, in order.
+template <class T>
+Table write_fields(const T& object) {
+  Table table;
+  auto visit = [&](const char* name, const auto& field, const char*, Between = {}) {
+    table[name] = field_detail::to_value(field);
+  };
+  T::fields(object, visit);
+  return table;
+}
+
+/// The fields of `object` that differ from T's defaults, in order.
+template <class T>
+Table write_changed_fields(const T& object) {
+  const Table defaults = write_fields(T{});
+  Table table;
+  for (const auto& [key, value] : write_fields(object)) {
+    if (*defaults.find(key) != value) table[key] = value;
+  }
+  return table;
+}
+
+}  // namespace detent

@@ -1,0 +1,75 @@
+#include "detent/core/parallel.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "detent/core/error.h"
+
+namespace detent {
+namespace {
+
+int available_processors() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
+std::atomic<int>& configured_count() {
+  static std::atomic<int> count = available_processors();
+  return count;
+}
+
+thread_local bool inside_parallel_for = false;
+
+}  // namespace
+
+int thread_count() { return configured_count().load(); }
+
+void set_thread_count(int count) {
+  DETENT_CHECK(count >= 1, "thread count {}", count);
+  configured_count() = count;
+}
+
+// Threads are started per call: some 20 us each, against the milliseconds of work that are worth splitting. No
+// idle pool then competes with libtorch's own threads for the processors.
+void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
+  DETENT_CHECK(grain >= 1, "grain {}", grain);
+  if (count <= 0) return;
+  const int64_t chunks = (count - 1) / grain + 1;
+  const auto workers = static_cast<int>(std::min<int64_t>(thread_count(), chunks));
+
+  std::atomic<int64_t> next_chunk = 0;
+  std::mutex error_mutex;
+  std::exception_ptr first_error;
+  const auto work = [&] {
+    const bool was_inside = std::exchange(inside_parallel_for, true);
+    try {
+      for (int64_t chunk = next_chunk++; chunk < chunks; chunk = next_chunk++) {
+        body(chunk * grain, std::min(count, (chunk + 1) * grain));
+      }
+    } catch (...) {
+      const std::lock_guard lock(error_mutex);
+      if (!first_error) first_error = std::current_exception();
+      next_chunk = chunks;
+    }
+    inside_parallel_for = was_inside;
+  };
+
+  if (workers <= 1 || inside_parallel_for) {
+    work();
+  } else {
+    std::vector<std::jthread> threads;
+    for (int i = 1; i < workers; ++i) threads.emplace_back(work);
+    work();
+  }
+  if (first_error) std::rethrow_exception(first_error);
+}
+
+}  // namespace detent

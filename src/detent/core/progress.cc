@@ -1,0 +1,65 @@
+#include "detent/core/progress.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include <fmt/format.h>
+
+namespace detent {
+namespace {
+
+constexpr int kBarWidth = 24;
+constexpr auto kTerminalInterval = std::chrono::milliseconds(100);
+constexpr auto kPlainInterval = std::chrono::seconds(10);
+
+}  // namespace
+
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<int64_t>(std::max(0.0, seconds) + 0.5);
+  const int64_t hours = whole / 3600;
+  const int64_t minutes = whole / 60 % 60;
+  return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60)
+                   : fmt::format("{}:{:02}", minutes, whole % 60);
+}
+
+Progress::Progress(std::string label, int64_t total)
+    : label_(std::move(label)), total_(total), terminal_(isatty(STDERR_FILENO) == 1), last_draw_(start_) {}
+
+Progress::~Progress() { finish(); }
+
+void Progress::update(int64_t done, const std::string& note) {
+  const auto now = Clock::now();
+  const bool due = terminal_ ? now - last_draw_ >= kTerminalInterval || done == total_
+                             : now - last_draw_ >= kPlainInterval;
+  if (!due) return;
+  last_draw_ = now;
+  draw(done, note);
+}
+
+void Progress::draw(int64_t done, const std::string& note) {
+  const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
+  const double rate = elapsed > 0 ? static_cast<double>(done) / elapsed : 0;
+  const double remaining = rate > 0 ? static_cast<double>(total_ - done) / rate : 0;
+  const std::string numbers =
+      fmt::format("{}/{}  {:.1f}/s  {}  ETA {}", done, total_, rate, note, duration_text(remaining));
+  if (terminal_) {
+    const int64_t filled = total_ > 0 ? done * kBarWidth / total_ : 0;
+    fmt::print(stderr, "\r\033[K{} [{:#<{}}{: <{}}] {}", label_, "", filled, "", kBarWidth - filled, numbers);
+    std::fflush(stderr);
+  } else {
+    fmt::print(stderr, "{} {}\n", label_, numbers);
+  }
+  drawn_ = true;
+}
+
+void Progress::finish() {
+  if (drawn_ && terminal_) {
+    fmt::print(stderr, "\r\033[K");
+    std::fflush(stderr);
+  }
+  drawn_ = false;
+}
+
+}  // namespace detent

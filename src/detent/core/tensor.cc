@@ -1,0 +1,125 @@
+#include "detent/core/tensor.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include <fmt/ranges.h>
+
+namespace detent {
+namespace {
+
+constexpr size_t kAlignment = 64;  // one cache line, and the widest vector register
+
+std::shared_ptr<std::byte> allocate_zeroed(size_t bytes) {
+  const size_t rounded = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
+  auto* data = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
+  if (data == nullptr) fail("out of memory: a tensor of {} bytes", bytes);
+  std::memset(data, 0, rounded);
+  return {data, [](std::byte* p) { std::free(p); }};
+}
+
+}  // namespace
+
+size_t dtype_size(DType dtype) {
+  switch (dtype) {
+    case DType::kBool:
+    case DType::kUInt8:
+    case DType::kInt8:
+      return 1;
+    case DType::kInt16:
+    case DType::kFloat16:
+    case DType::kBFloat16:
+      return 2;
+    case DType::kInt32:
+    case DType::kFloat32:
+      return 4;
+    case DType::kInt64:
+    case DType::kFloat64:
+      return 8;
+  }
+  DETENT_CHECK(false, "dtype {}", static_cast<int>(dtype));
+  return 0;
+}
+
+std::string_view dtype_name(DType dtype) {
+  constexpr std::string_view kNames[] = {"bool",  "uint8",   "int8",     "int16",   "int32",
+                                         "int64", "float16", "bfloat16", "float32", "float64"};
+  return kNames[static_cast<size_t>(dtype)];
+}
+
+std::string shape_text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+int64_t element_count(const Shape& shape) {
+  bool empty = false;
+  for (const int64_t size : shape) {
+    if (size < 0) fail("shape {} has a negative dimension", shape_text(shape));
+    empty = empty || size == 0;
+  }
+  if (empty) return 0;
+  int64_t count = 1;
+  for (const int64_t size : shape) {
+    if (__builtin_mul_overflow(count, size, &count)) fail("shape {} has too many elements", shape_text(shape));
+  }
+  return count;
+}
+
+Tensor::Tensor() : Tensor(DType::kFloat32, {0}) {}
+
+Tensor::Tensor(DType dtype, Shape shape) : dtype_(dtype), shape_(std::move(shape)), numel_(element_count(shape_)) {
+  if (static_cast<uint64_t>(numel_) > std::numeric_limits<size_t>::max() / 2 / dtype_size(dtype_)) {
+    fail("shape {} has too many elements", shape_text(shape_));
+  }
+  auto storage = allocate_zeroed(byte_size());
+  data_ = storage.get();
+  owner_ = std::move(storage);
+}
+
+Tensor Tensor::borrow(DType dtype, Shape shape, std::byte* data, std::shared_ptr<const void> owner) {
+  Tensor tensor;
+  tensor.dtype_ = dtype;
+  tensor.numel_ = element_count(shape);
+  tensor.shape_ = std::move(shape);
+  tensor.data_ = data;
+  tensor.owner_ = std::move(owner);
+  return tensor;
+}
+
+int64_t Tensor::dim(int64_t axis) const {
+  const int64_t index = axis < 0 ? axis + rank() : axis;
+  DETENT_CHECK(index >= 0 && index < rank(), "axis {} of shape {}", axis, shape_text(shape_));
+  return shape_[static_cast<size_t>(index)];
+}
+
+std::byte* Tensor::typed(DType expected) const {
+  DETENT_CHECK(dtype_ == expected, "{} tensor read as {}", dtype_name(dtype_), dtype_name(expected));
+  return data_;
+}
+
+Tensor Tensor::clone() const {
+  Tensor copy(dtype_, shape_);
+  if (byte_size() > 0) std::memcpy(copy.data_, data_, byte_size());
+  return copy;
+}
+
+Tensor Tensor::reshaped(Shape shape) const {
+  const int64_t count = element_count(shape);
+  DETENT_CHECK(count == numel_, "{} reshaped to {}", shape_text(shape_), shape_text(shape));
+  return borrow(dtype_, std::move(shape), data_, owner_);
+}
+
+Tensor Tensor::rows(int64_t begin, int64_t end) const {
+  DETENT_CHECK(rank() > 0 && 0 <= begin && begin <= end && end <= dim(0), "rows {}..{} of {}", begin, end,
+               shape_text(shape_));
+  Shape shape = shape_;
+  shape[0] = end - begin;
+  const size_t row_bytes = dim(0) == 0 ? 0 : byte_size() / static_cast<size_t>(dim(0));
+  return borrow(dtype_, std::move(shape), data_ + static_cast<size_t>(begin) * row_bytes, owner_);
+}
+
+bool Tensor::equals(const Tensor& other) const {
+  return dtype_ == other.dtype_ && shape_ == other.shape_ &&
+         (byte_size() == 0 || std::memcmp(data_, other.data_, byte_size()) == 0);
+}
+
+}  // namespace detent

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace detent {
+
+class Value;
+struct TableEntry;
+using List = std::vector<Value>;
+
+/// Keys and values in insertion order; keys are unique.
+class Table {
+ public:
+  Table();
+  Table(std::initializer_list<TableEntry> entries);
+  Table(const Table&);
+  Table(Table&&) noexcept;
+  Table& operator=(const Table&);
+  Table& operator=(Table&&) noexcept;
+  ~Table();
+
+  bool empty() const { return entries_.empty(); }
+  size_t size() const;
+  bool contains(std::string_view key) const { return find(key) != nullptr; }
+  /// nullptr when absent.
+  const Value* find(std::string_view key) const;
+  Value* find(std::string_view key);
+  /// Inserts NA at the end when absent.
+  Value& operator[](std::string_view key);
+  /// The nested table under `key`, inserted when absent.
+  Table& table(std::string_view key);
+  /// Whether the key was there.
+  bool erase(std::string_view key);
+  std::vector<std::string> keys() const;
+
+  auto begin() { return entries_.begin(); }
+  auto end() { return entries_.end(); }
+  auto begin() const { return entries_.begin(); }
+  auto end() const { return entries_.end(); }
+
+  bool operator==(const Table& other) const;
+
+ private:
+  std::vector<TableEntry> entries_;
+};
+
+/// One value of a configuration file, of a node's attributes or of its metadata. NA ("not available") is what
+/// TOML files spell "NA" and JSON null.
+class Value {
+ public:
+  using Storage = std::variant<std::monostate, bool, int64_t, double, std::string, List, Table>;
+
+  Value() = default;
+  Value(bool value) : storage_(value) {}
+  Value(int value) : storage_(int64_t{value}) {}
+  Value(int64_t value) : storage_(value) {}
+  Value(double value) : storage_(value) {}
+  Value(const char* value) : storage_(std::string(value)) {}
+  Value(std::string value) : storage_(std::move(value)) {}
+  Value(List value) : storage_(std::move(value)) {}
+  Value(Table value) : storage_(std::move(value)) {}
+  /// A list of integers.
+  Value(const std::vector<int64_t>& values) : storage_(List(values.begin(), values.end())) {}
+
+  bool is_na() const { return std::holds_alternative<std::monostate>(storage_); }
+  template <class T>
+  bool is() const {
+    return std::holds_alternative<T>(storage_);
+  }
+  /// nullptr when the value is of another kind.
+  template <class T>
+  const T* get_if() const {
+    return std::get_if<T>(&storage_);
+  }
+  template <class T>
+  T* get_if() {
+    return std::get_if<T>(&storage_);
+  }
+  const Storage& storage() const { return storage_; }
+
+  /// An integer or a float, as a float.
+  const double* number(double& scratch) const;
+
+  /// "a boolean", "an integer", ...: for messages.
+  std::string_view kind_name() const;
+  /// 1-based line in the file it came from, or 0.
+  int line() const { return line_; }
+  void set_line(int line) { line_ = line; }
+
+  bool operator==(const Value& other) const { return storage_ == other.storage_; }
+
+ private:
+  Storage storage_;
+  int line_ = 0;
+};
+
+struct TableEntry {
+  std::string key;
+  Value value;
+  bool operator==(const TableEntry&) const = default;
+};
+
+/// The shortest decimal that reads back as `value`, always with a point or an exponent ("2.0", "1e-08"); "inf",
+/// "-inf", "nan" otherwise. TOML, Python and detent's reports write floats this way.
+std::string float_text(double value);
+
+/// As TOML would write it: `[1, 2]`, `"text"`, `NA`, `{a = 1}`.
+std::string value_text(const Value& value);
+
+}  // namespace detent

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "detent/core/fields.h"
+#include "detent/core/value.h"
+#include "detent/formats/all.h"
+
+namespace detent {
+
+/// Name (as configuration files spell it) of the alternative that `format` holds.
+std::string_view format_name(const Format& format);
+/// Canonical names in the order of formats/all.h, then aliases ("integer" for "fixed").
+std::vector<std::string> format_names();
+std::vector<std::pair<std::string, std::string>> format_aliases();
+
+/// "name" or "name:key=value,key=value". Throws Error on unknown names and keys, and on values that are wrong.
+Format parse_format(std::string_view text);
+/// The inverse: the name and the keys that differ from their defaults.
+std::string format_text(const Format& format);
+
+/// The default-constructed format of that name or alias. Throws Error with the nearest known name.
+Format make_format(std::string_view name, const std::string& where);
+
+/// Bits of one code, block and group scales not counted.
+double bits_per_value(const Format& format);
+
+/// Every value the format can hold, ascending, without duplicates, for formats of at most 16 bits whose values do
+/// not depend on data. Throws Error otherwise.
+std::vector<float> representable_values(const Format& format);
+
+}  // namespace detent

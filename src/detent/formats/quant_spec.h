@@ -1,0 +1,63 @@
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "detent/core/fields.h"
+#include "detent/core/tensor.h"
+#include "detent/formats/format.h"
+
+namespace detent {
+
+/// What shares one set of data-dependent parameters (scale, threshold).
+enum class Granularity { kTensor, kChannel };
+constexpr std::array<const char*, 2> enum_names(Granularity) { return {"tensor", "channel"}; }
+
+/// How the gradient passes the quantizer (straight-through estimators; Bengio et al. 2013, arXiv:1308.3432):
+/// everywhere, or only where the input did not saturate.
+enum class Gradient { kIdentity, kClipped };
+constexpr std::array<const char*, 2> enum_names(Gradient) { return {"identity", "clipped"}; }
+
+/// How one operand is quantized: format x granularity x gradient. In configuration files the keys of the format
+/// and of this struct stand side by side ("weight_width", "weight_granularity").
+struct QuantSpec {
+  Format format;
+  Granularity granularity = Granularity::kTensor;
+  int64_t axis = 0;  // the channel dimension; only for channel granularity; negative counts from the end
+  Gradient gradient = Gradient::kIdentity;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    visit("granularity", self.granularity, "what shares one scale or threshold");
+    visit("axis", self.axis, "channel dimension, for granularity = \"channel\"");
+    visit("gradient", self.gradient, "straight-through gradient: everywhere, or not where the input saturates");
+  }
+
+  bool operator==(const QuantSpec&) const = default;
+};
+
+/// Reads a spec from the format's name and the keys of format and spec together, without operand prefix. Throws
+/// Error (beginning with `where`) on unknown keys, wrong types, values out of range and illegal combinations.
+QuantSpec parse_quant_spec(std::string_view format_name, const Table& keys, const std::string& where);
+/// The inverse: the keys that differ from the defaults.
+Table quant_spec_keys(const QuantSpec& spec);
+/// "ternary:scaling_factor=true,granularity=channel": name, then keys that differ from the defaults.
+std::string quant_spec_text(const QuantSpec& spec);
+QuantSpec parse_quant_spec_text(std::string_view text);
+
+/// Rounds every element of `input` (float32, any rank) to the nearest value that the format holds, after
+/// computing what the format derives from the data per group (thresholds, scales). `output` may be `input`.
+/// NaN passes through. Throws Error where the format cannot hold the data (a ternary threshold not above 0).
+void simulate(const QuantSpec& spec, const Tensor& input, Tensor& output);
+Tensor simulate(const QuantSpec& spec, const Tensor& input);
+
+/// 1 where the element was held without saturating, else 0: what the clipped gradient multiplies with.
+Tensor unsaturated_mask(const QuantSpec& spec, const Tensor& input);
+
+/// Bits that storing a tensor of `shape` takes: codes, plus the scales of its groups (float32 each).
+int64_t storage_bits(const QuantSpec& spec, const Shape& shape);
+
+}  // namespace detent

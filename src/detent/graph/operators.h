@@ -1,0 +1,91 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "detent/core/tensor.h"
+#include "detent/core/value.h"
+#include "detent/graph/graph.h"
+
+namespace detent {
+
+enum class AttributeKind { kInteger, kNumber, kBoolean, kIntegers };
+
+/// An attribute with its default; NA means that it must be given.
+struct AttributeSchema {
+  std::string name;
+  AttributeKind kind = AttributeKind::kInteger;
+  Value default_value;
+  std::string help;
+};
+
+/// A parameter a node of this operator owns, e.g. weight [out, in].
+struct ParameterSchema {
+  std::string name;
+  bool required = true;
+  bool trainable = true;
+};
+
+/// What flows into or out of a node while shapes are inferred: a tensor of some shape, or an integer (the result
+/// of `size`, a constant).
+struct Operand {
+  Shape shape;
+  Value value;  // NA for a tensor
+  bool is_tensor() const { return value.is_na(); }
+};
+
+struct OperatorSchema;
+
+/// Result of a node from its inputs (constants included, in order). Throws Error when they do not fit; the
+/// caller adds the node's name.
+using ShapeInference = std::function<Operand(const Node& node, std::span<const Operand> inputs)>;
+
+/// One operator, declared once: everything about it that does not depend on who executes it.
+struct OperatorSchema {
+  std::string name;
+  std::string help;
+  /// Type of a node made of a module ("module_related_func" for nn.ReLU) or of a plain function.
+  MaseType mase_type = MaseType::kBuiltinFunc;
+  size_t min_inputs = 1;
+  size_t max_inputs = 1;
+  std::vector<ParameterSchema> parameters;
+  std::vector<AttributeSchema> attributes;
+  ShapeInference infer;
+  /// Dimension of each operand that the operator sums over (blocks run along it), by operand name; operands that
+  /// are not listed have none and blocks run along the last dimension.
+  std::vector<std::pair<std::string, int64_t>> reduction_dims;
+  /// Dimension of output channels of `weight`, where there is one.
+  std::optional<int64_t> weight_channel_dim;
+  std::string onnx_name;
+  /// Whether the quantize pass may attach formats to its operands.
+  bool quantizable = false;
+
+  /// nullptr when absent.
+  const ParameterSchema* find_parameter(std::string_view parameter) const;
+  const AttributeSchema* find_attribute(std::string_view attribute) const;
+};
+
+/// All operators, sorted by name.
+std::span<const OperatorSchema> all_operators();
+/// Throws Error with the nearest known name.
+const OperatorSchema& find_operator(std::string_view name);
+std::vector<std::string> operator_names();
+
+/// The node's attribute, which the operator declares.
+int64_t integer_attribute(const Node& node, std::string_view name);
+double number_attribute(const Node& node, std::string_view name);
+bool boolean_attribute(const Node& node, std::string_view name);
+/// A list, or one integer repeated `count` times when count > 0.
+std::vector<int64_t> integers_attribute(const Node& node, std::string_view name, size_t count = 0);
+
+/// Result of every node for a batch of `batch` samples. Throws Error naming the node that does not fit.
+std::map<std::string, Operand, std::less<>> infer_shapes(const Graph& graph, int64_t batch = 1);
+
+/// Operand names of a node that hold tensors: data_in_<i>, its parameters, data_out_0.
+std::vector<std::string> quantizable_operands(const Node& node);
+
+}  // namespace detent
