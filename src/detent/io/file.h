@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace detent {
+
+/// A file that appears under its name only when it is complete: written to a temporary name beside it, flushed
+/// to the disk, renamed by `commit`. Without `commit` the temporary file is removed. Every failure (no
+/// directory, no permission, disk full) throws Error naming the path and the reason.
+class AtomicFile {
+ public:
+  /// Creates missing parent directories.
+  explicit AtomicFile(std::filesystem::path path);
+  ~AtomicFile();
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text);
+  uint64_t position() const { return position_; }
+  void commit();
+
+ private:
+  [[noreturn]] void fail_with_errno(const char* action) const;
+
+  std::filesystem::path path_;
+  std::filesystem::path temporary_;
+  int descriptor_ = -1;
+  uint64_t position_ = 0;
+};
+
+/// AtomicFile in one call.
+void write_file(const std::filesystem::path& path, std::string_view text);
+
+/// The whole file. Throws Error when it cannot be read or has more than `limit` bytes.
+std::string read_file(const std::filesystem::path& path, uint64_t limit = uint64_t{1} << 32);
+
+/// A file mapped read-only into memory. Tensors that view it keep it alive through `shared_from_this`-like
+/// ownership: hold the shared_ptr that `map_file` returns.
+class MappedFile {
+ public:
+  explicit MappedFile(const std::filesystem::path& path);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  /// The mapping is private: writing to it changes neither the file nor other mappings.
+  std::span<std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+std::shared_ptr<const MappedFile> map_file(const std::filesystem::path& path);
+
+}  // namespace detent
