@@ -37,8 +37,9 @@ case "${1-}" in
 esac
 [[ $# -le 1 ]] || fail "got $# arguments, expected at most one"
 
-command -v dpkg-query > /dev/null && command -v apt-get > /dev/null ||
+if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
   fail "this is no Debian system; install the equivalents of: ${packages[*]}"
+fi
 
 missing=()
 for package in "${packages[@]}"; do
