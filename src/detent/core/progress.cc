@@ -11,8 +11,7 @@ namespace detent {
 namespace {
 
 constexpr int kBarWidth = 24;
-constexpr auto kTerminalInterval = std::chrono::milliseconds(100);
-constexpr auto kPlainInterval = std::chrono::seconds(10);
+constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -24,15 +23,18 @@ std::string duration_text(double seconds) {
                    : fmt::format("{}:{:02}", minutes, whole % 60);
 }
 
-Progress::Progress(std::string label, int64_t total)
-    : label_(std::move(label)), total_(total), terminal_(isatty(STDERR_FILENO) == 1), last_draw_(start_) {}
+Progress::Progress(std::string label, int64_t total, int64_t plain_interval)
+    : label_(std::move(label)),
+      total_(total),
+      plain_interval_(plain_interval),
+      terminal_(isatty(STDERR_FILENO) == 1),
+      last_draw_(start_) {}
 
 Progress::~Progress() { finish(); }
 
 void Progress::update(int64_t done, const std::string& note) {
   const auto now = Clock::now();
-  const bool due = terminal_ ? now - last_draw_ >= kTerminalInterval || done == total_
-                             : now - last_draw_ >= kPlainInterval;
+  const bool due = terminal_ ? now - last_draw_ >= kRedrawInterval || done == total_ : done % plain_interval_ == 0;
   if (!due) return;
   last_draw_ = now;
   draw(done, note);

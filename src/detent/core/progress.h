@@ -7,10 +7,10 @@
 namespace detent {
 
 /// A progress line on standard error: on a terminal one line redrawn at most ten times a second, with a bar,
-/// rate and remaining time; elsewhere plain lines, a few per task.
+/// rate and remaining time; elsewhere a plain line every `plain_interval` steps.
 class Progress {
  public:
-  Progress(std::string label, int64_t total);
+  Progress(std::string label, int64_t total, int64_t plain_interval);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -26,6 +26,7 @@ class Progress {
 
   std::string label_;
   int64_t total_;
+  int64_t plain_interval_;
   bool terminal_;
   bool drawn_ = false;
   Clock::time_point start_ = Clock::now();

@@ -15,12 +15,13 @@ namespace detent {
 
 enum class AttributeKind { kInteger, kNumber, kBoolean, kIntegers };
 
-/// An attribute with its default; NA means that it must be given.
+/// An attribute with its default. Where that is NA the attribute must be given, unless it is optional.
 struct AttributeSchema {
   std::string name;
   AttributeKind kind = AttributeKind::kInteger;
   Value default_value;
-  std::string help;
+  std::string help = {};
+  bool optional = false;
 };
 
 /// A parameter a node of this operator owns, e.g. weight [out, in].
@@ -47,20 +48,20 @@ using ShapeInference = std::function<Operand(const Node& node, std::span<const O
 /// One operator, declared once: everything about it that does not depend on who executes it.
 struct OperatorSchema {
   std::string name;
-  std::string help;
+  std::string help = {};
   /// Type of a node made of a module ("module_related_func" for nn.ReLU) or of a plain function.
   MaseType mase_type = MaseType::kBuiltinFunc;
   size_t min_inputs = 1;
   size_t max_inputs = 1;
-  std::vector<ParameterSchema> parameters;
-  std::vector<AttributeSchema> attributes;
+  std::vector<ParameterSchema> parameters = {};
+  std::vector<AttributeSchema> attributes = {};
   ShapeInference infer;
   /// Dimension of each operand that the operator sums over (blocks run along it), by operand name; operands that
   /// are not listed have none and blocks run along the last dimension.
-  std::vector<std::pair<std::string, int64_t>> reduction_dims;
+  std::vector<std::pair<std::string, int64_t>> reduction_dims = {};
   /// Dimension of output channels of `weight`, where there is one.
-  std::optional<int64_t> weight_channel_dim;
-  std::string onnx_name;
+  std::optional<int64_t> weight_channel_dim = {};
+  std::string onnx_name = {};
   /// Whether the quantize pass may attach formats to its operands.
   bool quantizable = false;
 
@@ -81,6 +82,11 @@ double number_attribute(const Node& node, std::string_view name);
 bool boolean_attribute(const Node& node, std::string_view name);
 /// A list, or one integer repeated `count` times when count > 0.
 std::vector<int64_t> integers_attribute(const Node& node, std::string_view name, size_t count = 0);
+
+/// The `stride` of a pooling node, or its `kernel_size` where that is NA.
+std::vector<int64_t> pool_stride(const Node& node, size_t dims);
+/// numpy's rule. Throws Error when the shapes do not broadcast.
+Shape broadcast_shapes(const Shape& a, const Shape& b);
 
 /// Result of every node for a batch of `batch` samples. Throws Error naming the node that does not fit.
 std::map<std::string, Operand, std::less<>> infer_shapes(const Graph& graph, int64_t batch = 1);

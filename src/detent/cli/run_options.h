@@ -1,0 +1,54 @@
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+
+#include "detent/core/fields.h"
+#include "detent/training/options.h"
+
+namespace detent {
+
+/// How `load` is to be read: a state_dict, a Lightning checkpoint, or a graph with its quantization.
+enum class LoadType { kPt, kPl, kMz };
+constexpr std::array<const char*, 3> enum_names(LoadType) { return {"pt", "pl", "mz"}; }
+
+enum class Accelerator { kAuto, kCpu };
+constexpr std::array<const char*, 2> enum_names(Accelerator) { return {"auto", "cpu"}; }
+
+/// The options that train, test and transform share. Each is a flag (`--batch-size`) and a key of the
+/// configuration file (`batch_size`); a flag wins over the file, the file over the default.
+struct RunOptions {
+  std::optional<std::string> model;
+  std::optional<std::string> dataset;
+  std::string task = "classification";
+  std::optional<std::string> load;
+  LoadType load_type = LoadType::kMz;
+  std::string project_dir = "mase_output";
+  std::optional<std::string> project;
+  std::optional<std::string> data_dir;
+  int64_t seed = 0;
+  Accelerator accelerator = Accelerator::kAuto;
+  std::optional<int64_t> num_threads;
+  std::string log_level = "info";
+  TrainingOptions training;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    visit("model", self.model, "network: see `detent list models`");
+    visit("dataset", self.dataset, "data set: see `detent list datasets`");
+    visit("task", self.task, "what is learned; classification (or cls)");
+    visit("load", self.load, "file to load before the command runs");
+    visit("load_type", self.load_type, "what that file is: a state_dict, a Lightning checkpoint, a graph");
+    visit("project_dir", self.project_dir, "folder that holds the projects");
+    visit("project", self.project, "folder of this run; NA: <model>_<task>_<dataset>_<date>");
+    visit("data_dir", self.data_dir, "folder of data files; NA: $DETENT_DATA, then ~/.cache/detent");
+    visit("seed", self.seed, "seed of every random number", Between{0, 9e18});
+    visit("accelerator", self.accelerator, "where to compute");
+    visit("num_threads", self.num_threads, "threads; NA: one a processor", Between{1, 4096});
+    visit("log_level", self.log_level, "debug, info, warning, error or critical");
+    TrainingOptions::fields(self.training, visit);
+  }
+};
+
+}  // namespace detent

@@ -1,0 +1,95 @@
+#include <ATen/ops/adaptive_avg_pool1d.h>
+#include <ATen/ops/adaptive_avg_pool2d.h>
+#include <ATen/ops/adaptive_max_pool1d.h>
+#include <ATen/ops/adaptive_max_pool2d.h>
+#include <ATen/ops/add.h>
+#include <ATen/ops/avg_pool1d.h>
+#include <ATen/ops/avg_pool2d.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/max_pool1d.h>
+#include <ATen/ops/max_pool2d.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/sub.h>
+
+#include "detent/core/error.h"
+#include "detent/execution/evaluators/evaluator.h"
+#include "detent/graph/operators.h"
+
+namespace detent {
+namespace {
+
+/// Numbers become float32 tensors of rank 0, so that they broadcast without changing the dtype.
+at::Tensor as_tensor(const Flow& flow) {
+  if (const auto* tensor = std::get_if<at::Tensor>(&flow)) return *tensor;
+  const auto* integer = std::get_if<int64_t>(&flow);
+  return at::scalar_tensor(integer != nullptr ? at::Scalar(*integer) : at::Scalar(std::get<double>(flow)), at::kFloat);
+}
+
+template <size_t kDims>
+struct Window {
+  explicit Window(const Node& node)
+      : kernel(integers_attribute(node, "kernel_size", kDims)),
+        stride(pool_stride(node, kDims)),
+        padding(integers_attribute(node, "padding", kDims)),
+        ceil_mode(boolean_attribute(node, "ceil_mode")) {}
+  std::vector<int64_t> kernel, stride, padding;
+  bool ceil_mode;
+};
+
+template <size_t kDims>
+Flow evaluate_max_pool(const Evaluation& e) {
+  const Window<kDims> w(e.node);
+  const auto dilation = integers_attribute(e.node, "dilation", kDims);
+  if constexpr (kDims == 1) return at::max_pool1d(e.tensor(0), w.kernel, w.stride, w.padding, dilation, w.ceil_mode);
+  return at::max_pool2d(e.tensor(0), w.kernel, w.stride, w.padding, dilation, w.ceil_mode);
+}
+
+template <size_t kDims>
+Flow evaluate_avg_pool(const Evaluation& e) {
+  const Window<kDims> w(e.node);
+  const bool count_pad = boolean_attribute(e.node, "count_include_pad");
+  if constexpr (kDims == 1) return at::avg_pool1d(e.tensor(0), w.kernel, w.stride, w.padding, w.ceil_mode, count_pad);
+  return at::avg_pool2d(e.tensor(0), w.kernel, w.stride, w.padding, w.ceil_mode, count_pad);
+}
+
+std::vector<int64_t> output_size(const Evaluation& e, size_t dims) {
+  return integers_attribute(e.node, "output_size", dims);
+}
+
+}  // namespace
+
+EvaluatorList function_evaluators() {
+  return {
+      {"relu", [](const Evaluation& e) -> Flow { return at::relu(e.tensor(0)); }},
+      {"softmax", [](const Evaluation& e) -> Flow { return at::softmax(e.tensor(0), integer_attribute(e.node, "dim")); }},
+      {"log_softmax",
+       [](const Evaluation& e) -> Flow { return at::log_softmax(e.tensor(0), integer_attribute(e.node, "dim")); }},
+      {"dropout",
+       [](const Evaluation& e) -> Flow { return at::dropout(e.tensor(0), number_attribute(e.node, "p"), e.training); }},
+      {"identity", [](const Evaluation& e) { return e.inputs[0]; }},
+      {"output", [](const Evaluation& e) { return e.inputs[0]; }},
+      {"add", [](const Evaluation& e) -> Flow { return at::add(as_tensor(e.inputs[0]), as_tensor(e.inputs[1])); }},
+      {"sub", [](const Evaluation& e) -> Flow { return at::sub(as_tensor(e.inputs[0]), as_tensor(e.inputs[1])); }},
+      {"mul", [](const Evaluation& e) -> Flow { return at::mul(as_tensor(e.inputs[0]), as_tensor(e.inputs[1])); }},
+      {"matmul", [](const Evaluation& e) -> Flow { return at::matmul(e.tensor(0), e.tensor(1)); }},
+      {"max_pool1d", evaluate_max_pool<1>},
+      {"max_pool2d", evaluate_max_pool<2>},
+      {"avg_pool1d", evaluate_avg_pool<1>},
+      {"avg_pool2d", evaluate_avg_pool<2>},
+      {"adaptive_avg_pool1d",
+       [](const Evaluation& e) -> Flow { return at::adaptive_avg_pool1d(e.tensor(0), output_size(e, 1)); }},
+      {"adaptive_avg_pool2d",
+       [](const Evaluation& e) -> Flow { return at::adaptive_avg_pool2d(e.tensor(0), output_size(e, 2)); }},
+      {"adaptive_max_pool1d",
+       [](const Evaluation& e) -> Flow { return std::get<0>(at::adaptive_max_pool1d(e.tensor(0), output_size(e, 1))); }},
+      {"adaptive_max_pool2d",
+       [](const Evaluation& e) -> Flow { return std::get<0>(at::adaptive_max_pool2d(e.tensor(0), output_size(e, 2))); }},
+  };
+}
+
+}  // namespace detent

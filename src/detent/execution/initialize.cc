@@ -1,0 +1,53 @@
+#include "detent/execution/initialize.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <ATen/Context.h>
+
+#include "detent/core/error.h"
+#include "detent/execution/torch_tensor.h"
+
+namespace detent {
+namespace {
+
+/// The bound for weights is computed in the steps that PyTorch takes, so that it rounds alike.
+double weight_bound(double fan_in) {
+  const double negative_slope = std::sqrt(5.0);
+  const double gain = std::sqrt(2.0 / (1 + negative_slope * negative_slope));
+  return std::sqrt(3.0) * (gain / std::sqrt(fan_in));
+}
+
+void fill(Parameter& parameter, float value) { std::ranges::fill(parameter.tensor.values<float>(), value); }
+
+void initialize_layer(Node& node) {
+  Tensor& weight = node.find_parameter("weight")->tensor;
+  const double fan_in = static_cast<double>(weight.numel()) / static_cast<double>(weight.dim(0));
+  const double bound = weight_bound(fan_in);
+  to_torch(weight).uniform_(-bound, bound);
+  if (Parameter* bias = node.find_parameter("bias")) {
+    const double bias_bound = 1 / std::sqrt(fan_in);
+    to_torch(bias->tensor).uniform_(-bias_bound, bias_bound);
+  }
+}
+
+void initialize_normalization(Node& node) {
+  for (auto& [name, parameter] : node.parameters) fill(parameter, name == "weight" || name == "running_var" ? 1 : 0);
+}
+
+}  // namespace
+
+void seed_everything(uint64_t seed) { at::manual_seed(seed); }
+
+void initialize_parameters(Graph& graph) {
+  for (Node& node : graph.nodes()) {
+    if (node.parameters.empty()) continue;
+    if (node.op.starts_with("batch_norm")) {
+      initialize_normalization(node);
+    } else {
+      initialize_layer(node);
+    }
+  }
+}
+
+}  // namespace detent

@@ -1,0 +1,146 @@
+#include "detent/execution/interpreter.h"
+
+#include <functional>
+
+#include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
+
+#include "detent/core/error.h"
+#include "detent/execution/fake_quantize.h"
+#include "detent/execution/torch_tensor.h"
+#include "detent/graph/operators.h"
+
+namespace detent {
+namespace {
+
+Flow constant_flow(const Node& node, const Value& value) {
+  if (const auto* integer = value.get_if<int64_t>()) return *integer;
+  if (const auto* real = value.get_if<double>()) return *real;
+  fail("node \"{}\": constant input {} is no number", node.name, value_text(value));
+}
+
+}  // namespace
+
+Interpreter::Interpreter(const Graph& graph, Mode mode) : graph_(graph), mode_(mode) {
+  verify(graph);
+  std::map<std::string_view, int> index;
+  for (const Node& node : graph.nodes()) {
+    steps_.push_back(make_step(node, index));
+    index[node.name] = static_cast<int>(steps_.size()) - 1;
+  }
+  std::vector<size_t> last_reader(steps_.size());
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    for (const int source : steps_[i].sources) {
+      if (source >= 0) last_reader[static_cast<size_t>(source)] = i;
+    }
+  }
+  for (size_t i = 0; i + 1 < steps_.size(); ++i) steps_[last_reader[i]].last_readers_of.push_back(static_cast<int>(i));
+}
+
+Interpreter::Step Interpreter::make_step(const Node& node, const std::map<std::string_view, int>& index) const {
+  Step step;
+  step.node = &node;
+  step.evaluate = node.op == "placeholder" ? nullptr : find_evaluator(node.op);
+  for (const NodeInput& input : node.inputs) {
+    step.sources.push_back(input.is_constant() ? -1 : index.at(input.node));
+    step.constants.push_back(input.is_constant() ? constant_flow(node, input.constant) : Flow());
+  }
+  for (const auto& [name, parameter] : node.parameters) {
+    at::Tensor tensor = to_torch(parameter.tensor);
+    if (mode_ == Mode::kTraining) {
+      tensor.set_requires_grad(parameter.trainable);
+    } else {
+      tensor = quantized(node, name, tensor);
+    }
+    step.parameters.emplace_back(name, std::move(tensor));
+  }
+  return step;
+}
+
+at::Tensor Interpreter::quantized(const Node& node, std::string_view operand, const at::Tensor& value) const {
+  const QuantSpec* spec = node.find_quantization(operand);
+  if (spec == nullptr) return value;
+  try {
+    const uint64_t seed = std::hash<std::string_view>{}(node.name) ^ std::hash<std::string_view>{}(operand);
+    return fake_quantize(value, *spec, seed + run_count_);
+  } catch (const Error& error) {
+    fail("node \"{}\", operand \"{}\": {}", node.name, operand, error.what());
+  }
+}
+
+Flow Interpreter::run_step(const Step& step, const std::vector<Flow>& results, const TorchObserver& observe) const {
+  const Node& node = *step.node;
+  Evaluation evaluation{node, {}, step.parameters, mode_ == Mode::kTraining};
+  for (size_t i = 0; i < step.sources.size(); ++i) {
+    if (step.sources[i] < 0) {
+      evaluation.inputs.push_back(step.constants[i]);
+      continue;
+    }
+    Flow flow = results[static_cast<size_t>(step.sources[i])];
+    if (auto* tensor = std::get_if<at::Tensor>(&flow)) {
+      const std::string operand = fmt::format("data_in_{}", i);
+      if (observe) observe(node, operand, *tensor);
+      *tensor = quantized(node, operand, *tensor);
+    }
+    evaluation.inputs.push_back(std::move(flow));
+  }
+  if (mode_ == Mode::kTraining) {
+    for (auto& [name, tensor] : evaluation.parameters) tensor = quantized(node, name, tensor);
+  }
+  return step.evaluate(evaluation);
+}
+
+at::Tensor Interpreter::run(const std::vector<at::Tensor>& inputs, const TorchObserver& observe) {
+  const at::AutoGradMode gradients(mode_ == Mode::kTraining);
+  if (mode_ == Mode::kTraining) ++run_count_;
+  std::vector<Flow> results(steps_.size());
+  size_t next_input = 0;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
+    const Node& node = *step.node;
+    try {
+      if (step.evaluate == nullptr) {
+        if (next_input >= inputs.size()) fail("got {} inputs, expected {}", inputs.size(), graph_.input_names().size());
+        results[i] = inputs[next_input++];
+      } else {
+        results[i] = run_step(step, results, observe);
+      }
+    } catch (const c10::Error& error) {
+      fail("node \"{}\" ({}): {}", node.name, node.op, error.what_without_backtrace());
+    }
+    if (auto* tensor = std::get_if<at::Tensor>(&results[i]); tensor != nullptr && node.op != "output") {
+      if (observe) observe(node, "data_out_0", *tensor);
+      *tensor = quantized(node, "data_out_0", *tensor);
+    }
+    for (const int source : step.last_readers_of) results[static_cast<size_t>(source)] = Flow();
+  }
+  const auto* output = std::get_if<at::Tensor>(&results.back());
+  if (output == nullptr) fail("graph \"{}\": the output is no tensor", graph_.name());
+  return *output;
+}
+
+std::vector<at::Tensor> Interpreter::trainable_parameters() const {
+  DETENT_CHECK(mode_ == Mode::kTraining, "an interpreter in inference mode");
+  std::vector<at::Tensor> result;
+  for (const Step& step : steps_) {
+    for (const auto& [name, tensor] : step.parameters) {
+      if (tensor.requires_grad()) result.push_back(tensor);
+    }
+  }
+  return result;
+}
+
+Tensor TorchExecutor::run(const Graph& graph, std::span<const Tensor> inputs, const OperandObserver& observe) {
+  Interpreter interpreter(graph);
+  std::vector<at::Tensor> tensors;
+  for (const Tensor& input : inputs) tensors.push_back(to_torch(input));
+  TorchObserver forward;
+  if (observe) {
+    forward = [&](const Node& node, std::string_view operand, const at::Tensor& value) {
+      observe(node, operand, from_torch(value));
+    };
+  }
+  return from_torch(interpreter.run(tensors, forward));
+}
+
+}  // namespace detent

@@ -1,0 +1,98 @@
+#include "detent/graph/builder.h"
+
+#include <algorithm>
+
+#include "detent/graph/operators.h"
+
+namespace detent {
+namespace {
+
+Parameter float_parameter(Shape shape, float value = 0, bool trainable = true) {
+  Tensor tensor(DType::kFloat32, std::move(shape));
+  std::ranges::fill(tensor.values<float>(), value);
+  return {std::move(tensor), trainable};
+}
+
+Node module_node(const std::string& op, const std::string& target, NodeInput input, Table attributes) {
+  Node node;
+  node.name = target;
+  std::ranges::replace(node.name, '.', '_');
+  node.target = target;
+  node.op = op;
+  node.mase_type = find_operator(op).mase_type;
+  node.inputs = {std::move(input)};
+  node.attributes = std::move(attributes);
+  return node;
+}
+
+}  // namespace
+
+NodeInput GraphBuilder::add(Node node) {
+  NodeInput result = NodeInput::of(node.name);
+  graph_.add(std::move(node));
+  return result;
+}
+
+NodeInput GraphBuilder::input(const std::string& name, const Shape& shape) {
+  Shape with_batch = {1};
+  with_batch.insert(with_batch.end(), shape.begin(), shape.end());
+  graph_.add_input(name, std::move(with_batch));
+  return NodeInput::of(name);
+}
+
+NodeInput GraphBuilder::call(const std::string& op, std::vector<NodeInput> inputs, Table attributes) {
+  Node node;
+  const int repetition = calls_[op]++;
+  node.name = repetition == 0 ? op : fmt::format("{}_{}", op, repetition);
+  node.op = op;
+  node.mase_type = find_operator(op).mase_type;
+  node.inputs = std::move(inputs);
+  node.attributes = std::move(attributes);
+  return add(std::move(node));
+}
+
+NodeInput GraphBuilder::module(const std::string& op, const std::string& target, NodeInput input, Table attributes) {
+  return add(module_node(op, target, std::move(input), std::move(attributes)));
+}
+
+NodeInput GraphBuilder::linear(const std::string& target, NodeInput input, int64_t in, int64_t out, bool bias) {
+  Node node = module_node("linear", target, std::move(input), {});
+  node.parameters.emplace_back("weight", float_parameter({out, in}));
+  if (bias) node.parameters.emplace_back("bias", float_parameter({out}));
+  return add(std::move(node));
+}
+
+NodeInput GraphBuilder::convolution(const std::string& target, NodeInput input, int64_t in, int64_t out,
+                                    const Shape& kernel, Table attributes, bool bias) {
+  const Value* groups = attributes.find("groups");
+  const int64_t group_count = groups == nullptr ? 1 : *groups->get_if<int64_t>();
+  Shape weight = {out, in / group_count};
+  weight.insert(weight.end(), kernel.begin(), kernel.end());
+  Node node = module_node(fmt::format("conv{}d", kernel.size()), target, std::move(input), std::move(attributes));
+  node.parameters.emplace_back("weight", float_parameter(std::move(weight)));
+  if (bias) node.parameters.emplace_back("bias", float_parameter({out}));
+  return add(std::move(node));
+}
+
+NodeInput GraphBuilder::batch_norm(const std::string& op, const std::string& target, NodeInput input,
+                                   int64_t channels) {
+  Node node = module_node(op, target, std::move(input), {});
+  node.parameters.emplace_back("weight", float_parameter({channels}, 1));
+  node.parameters.emplace_back("bias", float_parameter({channels}));
+  node.parameters.emplace_back("running_mean", float_parameter({channels}, 0, false));
+  node.parameters.emplace_back("running_var", float_parameter({channels}, 1, false));
+  return add(std::move(node));
+}
+
+Graph GraphBuilder::finish(NodeInput result) {
+  Node node;
+  node.name = "output";
+  node.op = "output";
+  node.mase_type = MaseType::kOutput;
+  node.inputs = {std::move(result)};
+  graph_.add(std::move(node));
+  verify(graph_);
+  return std::move(graph_);
+}
+
+}  // namespace detent

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "detent/graph/graph.h"
+
+namespace detent {
+
+/// Writes a network down as its forward pass would read, and names nodes as PyTorch's FX tracer does: a module
+/// "seq_blocks.0" becomes node "seq_blocks_0", the second call of relu "relu_1". Parameters begin as zeros (running
+/// variances as ones); execution/initialize.h fills them.
+class GraphBuilder {
+ public:
+  explicit GraphBuilder(std::string name) : graph_(std::move(name)) {}
+
+  /// `shape` without the batch dimension.
+  NodeInput input(const std::string& name, const Shape& shape);
+  /// A plain function or method; integers among the inputs are constants.
+  NodeInput call(const std::string& op, std::vector<NodeInput> inputs, Table attributes = {});
+  /// A module without parameters, such as nn.ReLU.
+  NodeInput module(const std::string& op, const std::string& target, NodeInput input, Table attributes = {});
+  NodeInput linear(const std::string& target, NodeInput input, int64_t in, int64_t out, bool bias = true);
+  /// `kernel` per dimension: one entry for conv1d, two for conv2d.
+  NodeInput convolution(const std::string& target, NodeInput input, int64_t in, int64_t out, const Shape& kernel,
+                        Table attributes = {}, bool bias = true);
+  NodeInput batch_norm(const std::string& op, const std::string& target, NodeInput input, int64_t channels);
+
+  /// Appends the output node, verifies the graph and returns it.
+  Graph finish(NodeInput result);
+
+ private:
+  NodeInput add(Node node);
+
+  Graph graph_;
+  std::map<std::string, int> calls_;
+};
+
+/// A constant input.
+inline NodeInput constant(int64_t value) { return NodeInput::of_constant(Value(value)); }
+
+}  // namespace detent

@@ -1,0 +1,156 @@
+#include "detent/graph/graph.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "detent/graph/builder.h"
+#include "detent/graph/operators.h"
+
+namespace detent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+template <class Function>
+std::string error_of(Function function) {
+  try {
+    function();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+/// x [1, 4] -> linear 4 -> 3 -> relu -> output
+Graph small_graph() {
+  GraphBuilder builder("small");
+  NodeInput x = builder.input("x", {4});
+  x = builder.linear("layers.0", x, 4, 3);
+  x = builder.call("relu", {x});
+  return builder.finish(x);
+}
+
+Shape result_of(const std::string& op, const Shape& input, Table attributes, std::vector<NodeInput> more = {}) {
+  GraphBuilder builder("one");
+  std::vector<NodeInput> inputs = {builder.input("x", {input.begin() + 1, input.end()})};
+  inputs.insert(inputs.end(), more.begin(), more.end());
+  const Graph graph = builder.finish(builder.call(op, std::move(inputs), std::move(attributes)));
+  return infer_shapes(graph, input[0]).at("output").shape;
+}
+
+TEST(Operators, AreSortedUniqueAndDocumented) {
+  std::string previous;
+  for (const OperatorSchema& schema : all_operators()) {
+    EXPECT_LT(previous, schema.name);
+    EXPECT_FALSE(schema.help.empty()) << schema.name;
+    EXPECT_TRUE(schema.infer) << schema.name;
+    EXPECT_EQ(&find_operator(schema.name), &schema);
+    previous = schema.name;
+  }
+  EXPECT_THAT(error_of([] { find_operator("con2d"); }), HasSubstr("did you mean \"conv2d\"?"));
+}
+
+TEST(Graph, NamesNodesAndParametersAsPyTorchDoes) {
+  const Graph graph = small_graph();
+  EXPECT_THAT(graph.node_names(), ElementsAre("x", "layers_0", "relu", "output"));
+  EXPECT_EQ(graph.node("layers_0").parameter_key("weight"), "layers.0.weight");
+  EXPECT_EQ(graph.parameter_count(), 15);
+  EXPECT_THAT(error_of([&] { graph.node("layer_0"); }), HasSubstr("did you mean \"layers_0\"?"));
+}
+
+TEST(Graph, DeepCopiesDoNotShareParameters) {
+  Graph graph = small_graph();
+  const Graph shallow = graph;
+  const Graph deep = graph.deep_copy();
+  graph.node("layers_0").find_parameter("weight")->tensor.values<float>()[0] = 5;
+  EXPECT_EQ(shallow.node("layers_0").find_parameter("weight")->tensor.values<float>()[0], 5);
+  EXPECT_EQ(deep.node("layers_0").find_parameter("weight")->tensor.values<float>()[0], 0);
+}
+
+TEST(Graph, RefusesTakenNamesUnknownInputsAndRemovalOfReadNodes) {
+  Graph graph = small_graph();
+  EXPECT_THAT(error_of([&] { graph.add_input("x", {1, 4}); }), HasSubstr("the name is taken"));
+  Node node;
+  node.name = "new";
+  node.op = "relu";
+  node.inputs = {NodeInput::of("rely")};
+  EXPECT_THAT(error_of([&] { graph.add(node); }), HasSubstr("did you mean \"relu\"?"));
+  EXPECT_THAT(error_of([&] { graph.erase("relu"); }), HasSubstr("\"output\" reads it"));
+  graph.erase("output");
+  graph.erase("relu");
+  EXPECT_THAT(graph.node_names(), ElementsAre("x", "layers_0"));
+}
+
+struct BrokenGraph {
+  const char* name;
+  void (*break_it)(Graph&);
+  const char* message;
+};
+
+TEST(Verify, NamesTheFirstNodeThatBreaksARule) {
+  const std::vector<BrokenGraph> cases = {
+      {"duplicate", [](Graph& g) { g.nodes()[2].name = "layers_0"; }, "\"layers_0\": the name occurs twice"},
+      {"name", [](Graph& g) { g.nodes()[2].name = "a b"; }, "letters, digits and underscores"},
+      {"order", [](Graph& g) { std::swap(g.nodes()[1], g.nodes()[2]); }, "no earlier node"},
+      {"count", [](Graph& g) { g.nodes()[2].inputs.clear(); }, "\"relu\" (relu): got 0 inputs, expected 1"},
+      {"operator", [](Graph& g) { g.nodes()[2].op = "rela"; }, "did you mean \"relu\"?"},
+      {"attribute", [](Graph& g) { g.nodes()[2].attributes["slope"] = 1; }, "unknown attribute \"slope\""},
+      {"missing", [](Graph& g) { g.nodes()[1].parameters.erase(g.nodes()[1].parameters.begin()); },
+       "parameter \"weight\" is missing"},
+      {"extra", [](Graph& g) { g.nodes()[2].parameters.emplace_back("weight", Parameter{}); },
+       "unknown parameter \"weight\""},
+      {"shape", [](Graph& g) { g.nodes()[1].find_parameter("bias")->tensor = Tensor(DType::kFloat32, {4}); },
+       "node \"layers_0\" (linear): parameter \"bias\": got shape [4], expected [3]"},
+      {"operand", [](Graph& g) { g.nodes()[2].quantization["weight"] = {}; }, "unknown operand \"weight\""},
+      {"output", [](Graph& g) { g.nodes().pop_back(); }, "must be the output"},
+  };
+  for (const BrokenGraph& broken : cases) {
+    Graph graph = small_graph();
+    broken.break_it(graph);
+    EXPECT_THAT(error_of([&] { verify(graph); }), HasSubstr(broken.message)) << broken.name;
+  }
+}
+
+TEST(ShapeInference, Windows) {
+  EXPECT_THAT(result_of("max_pool2d", {2, 3, 7, 8}, {{"kernel_size", 2}}), ElementsAre(2, 3, 3, 4));
+  EXPECT_THAT(result_of("max_pool2d", {2, 3, 7, 8}, {{"kernel_size", 2}, {"ceil_mode", true}}),
+              ElementsAre(2, 3, 4, 4));
+  EXPECT_THAT(result_of("avg_pool1d", {2, 3, 8}, {{"kernel_size", 3}, {"stride", 2}, {"padding", 1}}),
+              ElementsAre(2, 3, 4));
+  EXPECT_THAT(result_of("adaptive_max_pool2d", {2, 3, 8, 8}, {{"output_size", List{Value(2), Value(1)}}}),
+              ElementsAre(2, 3, 2, 1));
+  EXPECT_THAT(error_of([] { result_of("max_pool2d", {1, 1, 1, 1}, {{"kernel_size", 2}}); }),
+              HasSubstr("node \"max_pool2d\" (max_pool2d): a window of 2 does not fit into 1"));
+  EXPECT_THAT(error_of([] { result_of("max_pool2d", {1, 1, 8, 8}, {}); }),
+              HasSubstr("attribute \"kernel_size\": got NA"));
+  EXPECT_THAT(error_of([] { result_of("max_pool2d", {1, 1, 8, 8}, {{"kernel_size", 2}, {"padding", 2}}); }),
+              HasSubstr("padding 2 is more than half of the window 2"));
+}
+
+TEST(ShapeInference, Reshapes) {
+  EXPECT_THAT(result_of("view", {6, 2, 4}, {}, {constant(-1), constant(4)}), ElementsAre(12, 4));
+  EXPECT_THAT(result_of("flatten", {6, 2, 4, 5}, {{"end_dim", 2}}), ElementsAre(6, 8, 5));
+  EXPECT_THAT(error_of([] { result_of("reshape", {1, 7}, {}, {constant(2), constant(-1)}); }),
+              HasSubstr("7 elements of shape [1, 7] do not fit into [2, 3]"));
+  EXPECT_THAT(error_of([] { result_of("view", {1, 4}, {}, {constant(-1), constant(-1)}); }),
+              HasSubstr("more than one dimension is -1"));
+}
+
+TEST(ShapeInference, Broadcasts) {
+  EXPECT_THAT(broadcast_shapes({4, 1, 3}, {2, 1}), ElementsAre(4, 2, 3));
+  EXPECT_THROW(broadcast_shapes({4}, {3}), Error);
+  EXPECT_THAT(result_of("mul", {2, 3}, {}, {constant(2)}), ElementsAre(2, 3));
+}
+
+TEST(ShapeInference, Convolutions) {
+  GraphBuilder builder("conv");
+  NodeInput x = builder.input("x", {4, 9, 9});
+  x = builder.convolution("a", x, 4, 8, {3, 3}, {{"stride", 2}, {"padding", 1}, {"groups", 2}});
+  const Graph graph = builder.finish(x);
+  EXPECT_THAT(infer_shapes(graph, 3).at("a").shape, ElementsAre(3, 8, 5, 5));
+  EXPECT_THAT(graph.node("a").find_parameter("weight")->tensor.shape(), ElementsAre(8, 2, 3, 3));
+}
+
+}  // namespace
+}  // namespace detent

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "detent/core/error.h"
+#include "detent/graph/operators.h"
+
+namespace detent {
+
+// One file a family; all_operators() lists them.
+std::vector<OperatorSchema> structural_operators();
+std::vector<OperatorSchema> linear_operators();
+std::vector<OperatorSchema> convolution_operators();
+std::vector<OperatorSchema> activation_operators();
+std::vector<OperatorSchema> pooling_operators();
+std::vector<OperatorSchema> normalization_operators();
+std::vector<OperatorSchema> arithmetic_operators();
+std::vector<OperatorSchema> shape_operators();
+
+// What several families' shape inference needs.
+
+/// The operand's shape; Error when it is a number instead of a tensor.
+const Shape& tensor_shape(std::span<const Operand> inputs, size_t index);
+/// Error unless the shape has `rank` dimensions.
+void expect_rank(const Shape& shape, size_t rank);
+/// The result is a tensor of the first input's shape.
+Operand same_shape(const Node& node, std::span<const Operand> inputs);
+/// `dim` counted from the front; Error when it is out of range.
+size_t dimension_index(int64_t dim, size_t rank);
+/// Error naming the parameter, its shape and the one expected; absent parameters pass.
+void expect_parameter_shape(const Node& node, std::string_view parameter, const Shape& expected);
+
+/// Positions of a window of `kernel` (dilated) over `size` padded by `padding` on both sides, every `stride`;
+/// with `ceil_mode` a last window that begins inside the padded input counts (as PyTorch defines it).
+int64_t window_count(int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,
+                     bool ceil_mode = false);
+
+}  // namespace detent

@@ -1,0 +1,57 @@
+#include "detent/graph/operators/families.h"
+
+namespace detent {
+namespace {
+
+/// y[..., o] = sum_i x[..., i] * weight[o, i] + bias[o]
+Operand infer_linear(const Node& node, std::span<const Operand> inputs) {
+  Shape shape = tensor_shape(inputs, 0);
+  const Tensor& weight = node.find_parameter("weight")->tensor;
+  if (weight.rank() != 2) fail("weight has shape {}, expected [out, in]", shape_text(weight.shape()));
+  if (shape.empty() || shape.back() != weight.dim(1)) {
+    fail("got an input of shape {}, expected {} in the last dimension, as weight {} has", shape_text(shape),
+         weight.dim(1), shape_text(weight.shape()));
+  }
+  expect_parameter_shape(node, "bias", {weight.dim(0)});
+  shape.back() = weight.dim(0);
+  return {std::move(shape), Value()};
+}
+
+/// numpy's matmul: [..., m, k] x [..., k, n], batch dimensions broadcast.
+Operand infer_matmul(const Node&, std::span<const Operand> inputs) {
+  const Shape& a = tensor_shape(inputs, 0);
+  const Shape& b = tensor_shape(inputs, 1);
+  if (a.size() < 2 || b.size() < 2 || a.back() != b[b.size() - 2]) {
+    fail("got shapes {} and {}, expected [..., m, k] and [..., k, n]", shape_text(a), shape_text(b));
+  }
+  Shape shape = broadcast_shapes({a.begin(), a.end() - 2}, {b.begin(), b.end() - 2});
+  shape.push_back(a[a.size() - 2]);
+  shape.push_back(b.back());
+  return {std::move(shape), Value()};
+}
+
+}  // namespace
+
+std::vector<OperatorSchema> linear_operators() {
+  return {
+      {.name = "linear",
+       .help = "y = x * weight^T + bias over the last dimension",
+       .mase_type = MaseType::kModuleRelatedFunc,
+       .parameters = {{.name = "weight"}, {.name = "bias", .required = false}},
+       .infer = infer_linear,
+       .reduction_dims = {{"data_in_0", -1}, {"weight", 1}},
+       .weight_channel_dim = 0,
+       .onnx_name = "Gemm",
+       .quantizable = true},
+      {.name = "matmul",
+       .help = "matrix product of two inputs, batch dimensions broadcast",
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .infer = infer_matmul,
+       .reduction_dims = {{"data_in_0", -1}, {"data_in_1", -2}},
+       .onnx_name = "MatMul",
+       .quantizable = true},
+  };
+}
+
+}  // namespace detent

@@ -1,0 +1,96 @@
+#include "detent/graph/operators/families.h"
+
+namespace detent {
+namespace {
+
+Operand infer_pool(const Node& node, std::span<const Operand> inputs, size_t dims, bool dilated) {
+  const Shape& input = tensor_shape(inputs, 0);
+  expect_rank(input, dims + 2);
+  const auto kernel = integers_attribute(node, "kernel_size", dims);
+  const auto stride = pool_stride(node, dims);
+  const auto padding = integers_attribute(node, "padding", dims);
+  const auto dilation = dilated ? integers_attribute(node, "dilation", dims) : std::vector<int64_t>(dims, 1);
+  Shape shape = {input[0], input[1]};
+  for (size_t i = 0; i < dims; ++i) {
+    if (padding[i] > kernel[i] / 2) fail("padding {} is more than half of the window {}", padding[i], kernel[i]);
+    const bool ceil_mode = boolean_attribute(node, "ceil_mode");
+    shape.push_back(window_count(input[i + 2], kernel[i], stride[i], padding[i], dilation[i], ceil_mode));
+  }
+  return {std::move(shape), Value()};
+}
+
+Operand infer_adaptive(const Node& node, std::span<const Operand> inputs, size_t dims) {
+  const Shape& input = tensor_shape(inputs, 0);
+  expect_rank(input, dims + 2);
+  Shape shape = {input[0], input[1]};
+  for (const int64_t size : integers_attribute(node, "output_size", dims)) {
+    if (size < 1) fail("attribute \"output_size\": got {}, expected at least 1", size);
+    shape.push_back(size);
+  }
+  return {std::move(shape), Value()};
+}
+
+std::vector<AttributeSchema> window_attributes() {
+  return {{"kernel_size", AttributeKind::kIntegers, Value(), "size of the window"},
+          {"stride", AttributeKind::kIntegers, Value(), "step of the window; NA: its size", true},
+          {"padding", AttributeKind::kIntegers, 0, "border on both sides, at most half the window"},
+          {"ceil_mode", AttributeKind::kBoolean, false, "count a last window that only begins inside"}};
+}
+
+OperatorSchema max_pool(size_t dims) {
+  OperatorSchema schema = {.name = fmt::format("max_pool{}d", dims),
+                           .help = "largest element of each window",
+                           .mase_type = MaseType::kModuleRelatedFunc,
+                           .attributes = window_attributes(),
+                           .infer = [dims](const Node& node, std::span<const Operand> inputs) {
+                             return infer_pool(node, inputs, dims, true);
+                           },
+                           .onnx_name = "MaxPool"};
+  schema.attributes.push_back({"dilation", AttributeKind::kIntegers, 1, "distance of the window's elements"});
+  return schema;
+}
+
+OperatorSchema avg_pool(size_t dims) {
+  OperatorSchema schema = {.name = fmt::format("avg_pool{}d", dims),
+                           .help = "mean of each window",
+                           .mase_type = MaseType::kModuleRelatedFunc,
+                           .attributes = window_attributes(),
+                           .infer = [dims](const Node& node, std::span<const Operand> inputs) {
+                             return infer_pool(node, inputs, dims, false);
+                           },
+                           .onnx_name = "AveragePool",
+                           .quantizable = true};
+  schema.attributes.push_back({"count_include_pad", AttributeKind::kBoolean, true, "count the border's zeros"});
+  return schema;
+}
+
+OperatorSchema adaptive_pool(const char* kind, size_t dims, const char* help, bool quantizable) {
+  return {.name = fmt::format("adaptive_{}_pool{}d", kind, dims),
+          .help = help,
+          .mase_type = MaseType::kModuleRelatedFunc,
+          .attributes = {{"output_size", AttributeKind::kIntegers, Value(), "size of the result"}},
+          .infer = [dims](const Node& node, std::span<const Operand> inputs) {
+            return infer_adaptive(node, inputs, dims);
+          },
+          .quantizable = quantizable};
+}
+
+}  // namespace
+
+std::vector<int64_t> pool_stride(const Node& node, size_t dims) {
+  const Value* stride = node.attributes.find("stride");
+  return integers_attribute(node, stride == nullptr || stride->is_na() ? "kernel_size" : "stride", dims);
+}
+
+std::vector<OperatorSchema> pooling_operators() {
+  std::vector<OperatorSchema> list;
+  for (const size_t dims : {1, 2}) {
+    list.push_back(max_pool(dims));
+    list.push_back(avg_pool(dims));
+    list.push_back(adaptive_pool("max", dims, "largest element of windows that give the wanted size", false));
+    list.push_back(adaptive_pool("avg", dims, "mean of windows that give the wanted size", true));
+  }
+  return list;
+}
+
+}  // namespace detent

@@ -1,0 +1,74 @@
+#include "detent/graph/operators/families.h"
+
+namespace detent {
+
+const Shape& tensor_shape(std::span<const Operand> inputs, size_t index) {
+  DETENT_CHECK(index < inputs.size(), "input {} of {}", index, inputs.size());
+  if (!inputs[index].is_tensor()) fail("input {} is {}, expected a tensor", index, value_text(inputs[index].value));
+  return inputs[index].shape;
+}
+
+void expect_rank(const Shape& shape, size_t rank) {
+  if (shape.size() != rank) fail("got an input of shape {}, expected {} dimensions", shape_text(shape), rank);
+}
+
+Operand same_shape(const Node&, std::span<const Operand> inputs) { return {tensor_shape(inputs, 0), Value()}; }
+
+size_t dimension_index(int64_t dim, size_t rank) {
+  const int64_t index = dim < 0 ? dim + static_cast<int64_t>(rank) : dim;
+  if (index < 0 || index >= static_cast<int64_t>(rank)) fail("dimension {} of a tensor of rank {}", dim, rank);
+  return static_cast<size_t>(index);
+}
+
+void expect_parameter_shape(const Node& node, std::string_view parameter, const Shape& expected) {
+  const Parameter* found = node.find_parameter(parameter);
+  if (found == nullptr || found->tensor.shape() == expected) return;
+  fail("parameter \"{}\": got shape {}, expected {}", parameter, shape_text(found->tensor.shape()),
+       shape_text(expected));
+}
+
+int64_t window_count(int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,
+                     bool ceil_mode) {
+  if (kernel < 1 || stride < 1 || dilation < 1 || padding < 0) {
+    fail("got kernel {}, stride {}, dilation {}, padding {}: padding is at least 0, the others at least 1", kernel,
+         stride, dilation, padding);
+  }
+  const int64_t span = size + 2 * padding - dilation * (kernel - 1) - 1;
+  if (span < 0) fail("a window of {} does not fit into {} + 2 * {}", dilation * (kernel - 1) + 1, size, padding);
+  int64_t count = (span + (ceil_mode ? stride - 1 : 0)) / stride + 1;
+  if (ceil_mode && (count - 1) * stride >= size + padding) --count;
+  return count;
+}
+
+std::vector<OperatorSchema> structural_operators() {
+  return {
+      {.name = "placeholder",
+       .help = "an input of the network",
+       .mase_type = MaseType::kPlaceholder,
+       .min_inputs = 0,
+       .max_inputs = 0,
+       .infer = [](const Node&, std::span<const Operand>) -> Operand { return {}; }},
+      {.name = "output",
+       .help = "the result of the network",
+       .mase_type = MaseType::kOutput,
+       .infer = [](const Node&, std::span<const Operand> inputs) { return inputs[0]; }},
+      {.name = "identity",
+       .help = "passes its input on",
+       .mase_type = MaseType::kModuleRelatedFunc,
+       .infer = same_shape,
+       .onnx_name = "Identity"},
+      {.name = "dropout",
+       .help = "in training, zeroes elements with probability p and scales the others by 1 / (1 - p)",
+       .mase_type = MaseType::kModuleRelatedFunc,
+       .attributes = {{.name = "p", .kind = AttributeKind::kNumber, .default_value = 0.5, .help = "probability"}},
+       .infer =
+           [](const Node& node, std::span<const Operand> inputs) {
+             const double p = number_attribute(node, "p");
+             if (!(p >= 0 && p <= 1)) fail("attribute \"p\": got {}, expected 0 to 1", p);
+             return same_shape(node, inputs);
+           },
+       .onnx_name = "Dropout"},
+  };
+}
+
+}  // namespace detent

@@ -1,0 +1,113 @@
+#include <algorithm>
+#include <set>
+
+#include "detent/core/error.h"
+#include "detent/graph/graph.h"
+#include "detent/graph/operators.h"
+
+namespace detent {
+namespace {
+
+void verify_name(const std::string& name, std::set<std::string>& seen) {
+  const bool valid = !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_';
+  });
+  if (!valid) fail("node \"{}\": a name consists of letters, digits and underscores", name);
+  if (!seen.insert(name).second) fail("node \"{}\": the name occurs twice", name);
+}
+
+void verify_inputs(const Node& node, const OperatorSchema& schema, const std::set<std::string>& earlier) {
+  const size_t count = node.inputs.size();
+  if (count < schema.min_inputs || count > schema.max_inputs) {
+    fail("node \"{}\" ({}): got {} inputs, expected {}", node.name, node.op, count,
+         schema.min_inputs == schema.max_inputs ? fmt::format("{}", schema.min_inputs)
+                                                : fmt::format("{} to {}", schema.min_inputs, schema.max_inputs));
+  }
+  for (const NodeInput& input : node.inputs) {
+    if (input.is_constant() || earlier.contains(input.node)) continue;
+    fail("node \"{}\" reads \"{}\", which is no earlier node", node.name, input.node);
+  }
+}
+
+bool has_kind(const Value& value, AttributeKind kind) {
+  double scratch = 0;
+  const auto is_integer = [](const Value& v) { return v.is<int64_t>(); };
+  switch (kind) {
+    case AttributeKind::kInteger: return is_integer(value);
+    case AttributeKind::kNumber: return value.number(scratch) != nullptr;
+    case AttributeKind::kBoolean: return value.is<bool>();
+    case AttributeKind::kIntegers:
+      return is_integer(value) || (value.is<List>() && std::ranges::all_of(*value.get_if<List>(), is_integer));
+  }
+  return false;
+}
+
+void verify_attributes(const Node& node, const OperatorSchema& schema) {
+  std::vector<std::string> known;
+  for (const AttributeSchema& attribute : schema.attributes) {
+    known.push_back(attribute.name);
+    const Value* value = node.attributes.find(attribute.name);
+    constexpr const char* kKinds[] = {"an integer", "a number", "a boolean", "an integer or a list of integers"};
+    const bool optional = attribute.default_value.is_na() && attribute.optional;
+    const bool fits = value != nullptr && ((value->is_na() && optional) || has_kind(*value, attribute.kind));
+    if (!fits) {
+      fail("node \"{}\" ({}): attribute \"{}\": got {}, expected {}", node.name, node.op, attribute.name,
+           value == nullptr ? "nothing" : value_text(*value), kKinds[static_cast<size_t>(attribute.kind)]);
+    }
+  }
+  for (const auto& [key, value] : node.attributes) {
+    if (std::ranges::find(known, key) == known.end()) {
+      fail("node \"{}\" ({}): {}", node.name, node.op, unknown_name_message("attribute", key, known));
+    }
+  }
+}
+
+void verify_parameters(const Node& node, const OperatorSchema& schema) {
+  std::vector<std::string> known;
+  for (const ParameterSchema& parameter : schema.parameters) {
+    known.push_back(parameter.name);
+    if (parameter.required && node.find_parameter(parameter.name) == nullptr) {
+      fail("node \"{}\" ({}): parameter \"{}\" is missing", node.name, node.op, parameter.name);
+    }
+  }
+  for (const auto& [name, parameter] : node.parameters) {
+    if (std::ranges::find(known, name) == known.end()) {
+      fail("node \"{}\" ({}): {}", node.name, node.op, unknown_name_message("parameter", name, known));
+    }
+  }
+}
+
+void verify_quantization(const Node& node) {
+  const std::vector<std::string> operands = quantizable_operands(node);
+  for (const auto& [operand, spec] : node.quantization) {
+    if (std::ranges::find(operands, operand) == operands.end()) {
+      fail("node \"{}\" ({}): {}", node.name, node.op, unknown_name_message("operand", operand, operands));
+    }
+  }
+}
+
+}  // namespace
+
+void verify(const Graph& graph) {
+  std::set<std::string> seen;
+  for (const Node& node : graph.nodes()) {
+    const OperatorSchema& schema = find_operator(node.op);
+    verify_inputs(node, schema, seen);
+    verify_name(node.name, seen);
+    verify_attributes(node, schema);
+    verify_parameters(node, schema);
+    verify_quantization(node);
+    const bool last = &node == &graph.nodes().back();
+    if ((node.op == "output") != last) {
+      fail("graph \"{}\": the last node, and no other, must be the output; got \"{}\" ({})", graph.name(),
+           node.name, node.op);
+    }
+    if (node.op == "placeholder" && !graph.input_shapes().contains(node.name)) {
+      fail("node \"{}\": a placeholder without a shape", node.name);
+    }
+  }
+  if (graph.nodes().empty()) fail("graph \"{}\" has no nodes", graph.name());
+  infer_shapes(graph);
+}
+
+}  // namespace detent

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "detent/core/tensor.h"
+#include "detent/graph/graph.h"
+
+namespace detent {
+
+/// A built-in network.
+struct ModelInfo {
+  std::string name;
+  std::vector<std::string> aliases;
+  std::string help;
+  /// Builds it for samples of `sample_shape` (without batch) and `class_count` classes. Parameters are zeros until
+  /// execution/initialize.h fills them. Throws Error when the network does not fit the samples.
+  std::function<Graph(const Shape& sample_shape, int64_t class_count)> build;
+};
+
+/// In the order of models/registry.cc.
+std::span<const ModelInfo> all_models();
+std::vector<std::string> model_names();
+/// Throws Error with the nearest known name.
+const ModelInfo& find_model(std::string_view name);
+Graph build_model(std::string_view name, const Shape& sample_shape, int64_t class_count);
+
+}  // namespace detent

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "detent/core/fields.h"
+#include "detent/core/tensor.h"
+#include "detent/core/value.h"
+#include "detent/graph/executor.h"
+#include "detent/graph/graph.h"
+
+namespace detent {
+
+/// Batches of inputs, one a call (float32, batch first), nothing at the end of the data.
+using InputStream = std::function<std::optional<Tensor>()>;
+
+/// What passes need from outside: where to write, whom to tell, and how to run the network.
+struct PassContext {
+  /// Default place of files that passes write; a pass's own path option wins.
+  std::filesystem::path output_dir;
+  /// Text for the user; the command line prints it.
+  std::function<void(const std::string&)> report;
+  /// Things that are probably not what the user meant.
+  std::function<void(const std::string&)> warn;
+  /// Starts a pass over the training inputs in a new random order, in batches of the configured size.
+  std::function<InputStream()> open_calibration;
+  /// Runs graphs; a function, so that pipelines without such a pass need not load what runs them.
+  std::function<Executor&()> executor;
+  /// File and table that the running pass's options stand in, for messages: `x.toml, [passes.quantize]`.
+  std::string where;
+};
+
+enum class PassKind { kAnalysis, kTransform };
+constexpr std::array<const char*, 2> enum_names(PassKind) { return {"analysis", "transform"}; }
+
+/// A step of a pipeline, registered by name in passes/registry.cc.
+struct PassInfo {
+  std::string name;
+  PassKind kind = PassKind::kAnalysis;  // analysis passes only touch metadata
+  std::string help;
+  std::vector<FieldDescription> options;
+  std::function<void(Graph& graph, const Table& options, PassContext& context)> run;
+};
+
+/// In alphabetical order.
+std::span<const PassInfo> all_passes();
+std::vector<std::string> pass_names();
+/// Throws Error with the nearest known name.
+const PassInfo& find_pass(std::string_view name);
+
+/// Runs the passes of `[passes]` in the order of the table. All names are checked before the first one runs.
+/// `file` is the configuration's name, for messages.
+void run_pipeline(Graph& graph, const Table& passes, const std::string& file, PassContext& context);
+
+}  // namespace detent

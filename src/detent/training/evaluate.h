@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include <ATen/core/Tensor.h>
+
+#include "detent/datasets/dataset.h"
+#include "detent/graph/graph.h"
+
+namespace detent {
+
+/// Mean loss and top-1 accuracy over a number of samples; mergeable.
+struct Metrics {
+  double loss_sum = 0;
+  int64_t correct = 0;
+  int64_t count = 0;
+
+  double loss() const { return count > 0 ? loss_sum / static_cast<double>(count) : 0; }
+  double accuracy() const { return count > 0 ? static_cast<double>(correct) / static_cast<double>(count) : 0; }
+  void add(const Metrics& other);
+  /// "loss 0.1234, accuracy 0.9876 (9876/10000)"
+  std::string text() const;
+};
+
+/// Mean cross entropy of a batch. When the graph ends in log_softmax its output is taken as log-probabilities,
+/// otherwise as logits.
+at::Tensor classification_loss(const Graph& graph, const at::Tensor& output, const at::Tensor& labels);
+
+/// Correct predictions: the first of the largest outputs decides.
+int64_t count_correct(const at::Tensor& output, const at::Tensor& labels);
+
+/// Runs the graph in inference mode over the whole split, in order.
+Metrics evaluate(const Graph& graph, const Dataset& dataset, int64_t batch_size);
+
+}  // namespace detent

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "detent/core/fields.h"
+
+namespace detent {
+
+enum class OptimizerKind { kAdam, kAdamW, kSgd };
+constexpr std::array<const char*, 3> enum_names(OptimizerKind) { return {"adam", "adamw", "sgd"}; }
+
+enum class ScheduleKind { kCosine, kConstant };
+constexpr std::array<const char*, 2> enum_names(ScheduleKind) { return {"cosine", "constant"}; }
+
+/// How to train. The names are those of MASE's `ch` where it has the option.
+struct TrainingOptions {
+  OptimizerKind training_optimizer = OptimizerKind::kAdam;
+  double learning_rate = 1e-3;
+  double weight_decay = 0;
+  double momentum = 0.9;
+  double dampening = 0;
+  bool nesterov = false;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  bool amsgrad = false;
+  ScheduleKind learning_rate_schedule = ScheduleKind::kCosine;
+  std::optional<int64_t> t_max;
+  double eta_min = 1e-6;
+  int64_t max_epochs = 20;
+  std::optional<int64_t> max_steps;
+  int64_t batch_size = 128;
+  int64_t accumulate_grad_batches = 1;
+  int64_t log_every_n_steps = 50;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    constexpr Between kPositive{1, 1e15};
+    constexpr Between kNotNegative{0, 1e15};
+    constexpr Between kDecay{0, 0.999999999};
+    visit("training_optimizer", self.training_optimizer, "optimizer");
+    visit("learning_rate", self.learning_rate, "step size of the optimizer", kNotNegative);
+    visit("weight_decay", self.weight_decay, "pull of the weights to zero", kNotNegative);
+    visit("momentum", self.momentum, "sgd: share of the last step in the next", kDecay);
+    visit("dampening", self.dampening, "sgd: dampening of the momentum", Between{0, 1});
+    visit("nesterov", self.nesterov, "sgd: Nesterov's momentum");
+    visit("beta1", self.beta1, "adam, adamw: decay of the mean of gradients", kDecay);
+    visit("beta2", self.beta2, "adam, adamw: decay of the mean of squared gradients", kDecay);
+    visit("epsilon", self.epsilon, "adam, adamw: added to the denominator", kNotNegative);
+    visit("amsgrad", self.amsgrad, "adam, adamw: keep the largest mean of squares");
+    visit("learning_rate_schedule", self.learning_rate_schedule, "learning rate over the epochs");
+    visit("t_max", self.t_max, "cosine: epochs to reach eta_min; NA: max_epochs", kPositive);
+    visit("eta_min", self.eta_min, "cosine: learning rate at the end", kNotNegative);
+    visit("max_epochs", self.max_epochs, "passes over the training set", kPositive);
+    visit("max_steps", self.max_steps, "optimizer steps after which training ends; NA: max_epochs decides", kPositive);
+    visit("batch_size", self.batch_size, "samples a batch", Between{1, 1 << 24});
+    visit("accumulate_grad_batches", self.accumulate_grad_batches, "batches an optimizer step", kPositive);
+    visit("log_every_n_steps", self.log_every_n_steps, "batches between progress lines when not on a terminal",
+          kPositive);
+  }
+};
+
+}  // namespace detent
