@@ -17,6 +17,7 @@ get_property(layers GLOBAL PROPERTY DETENT_LAYERS)
 detent_install_layers(detentTargets ${layers})
 get_property(torch_layers GLOBAL PROPERTY DETENT_TORCH_LAYERS)
 if(torch_layers)
+  install(TARGETS detent_libtorch EXPORT detentTorchTargets)
   detent_install_layers(detentTorchTargets ${torch_layers})
 endif()
 
