@@ -65,8 +65,8 @@ NodeInput GraphBuilder::linear(const std::string& target, NodeInput input, int64
 NodeInput GraphBuilder::convolution(const std::string& target, NodeInput input, int64_t in, int64_t out,
                                     const Shape& kernel, Table attributes, bool bias) {
   const Value* groups = attributes.find("groups");
-  const int64_t group_count = groups == nullptr ? 1 : *groups->get_if<int64_t>();
-  Shape weight = {out, in / group_count};
+  const int64_t* group_count = groups == nullptr ? nullptr : groups->get_if<int64_t>();
+  Shape weight = {out, group_count == nullptr ? in : in / *group_count};
   weight.insert(weight.end(), kernel.begin(), kernel.end());
   Node node = module_node(fmt::format("conv{}d", kernel.size()), target, std::move(input), std::move(attributes));
   node.parameters.emplace_back("weight", float_parameter(std::move(weight)));

@@ -84,7 +84,7 @@ std::vector<int64_t> pool_stride(const Node& node, size_t dims) {
 
 std::vector<OperatorSchema> pooling_operators() {
   std::vector<OperatorSchema> list;
-  for (const size_t dims : {1, 2}) {
+  for (const size_t dims : {size_t{1}, size_t{2}}) {
     list.push_back(max_pool(dims));
     list.push_back(avg_pool(dims));
     list.push_back(adaptive_pool("max", dims, "largest element of windows that give the wanted size", false));
