@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <concepts>
 #include <limits>
 #include <optional>
 #include <string>
@@ -27,7 +28,8 @@ namespace detent {
 ///     };
 ///
 /// Field types: bool, int, int64_t, float, double, std::string, enums with `enum_names`, std::optional and
-/// std::vector of these. An enum E declares `constexpr auto enum_names(E)` that returns an array of names, the
+/// std::vector of these, and any T with `static std::string field_type()` (for help), `Value to_value() const` and
+/// `static T from_value(const Value&, const std::string& where)`. An enum E declares `constexpr auto enum_names(E)` that returns an array of names, the
 /// i-th for the value i.
 
 /// Allowed interval of a numeric field, both ends included.
@@ -59,8 +61,17 @@ template <class T>
 struct IsVector<std::vector<T>> : std::true_type {};
 
 template <class T>
+concept Custom = requires(const T& field, const Value& value, const std::string& where) {
+  { T::field_type() } -> std::same_as<std::string>;
+  { field.to_value() } -> std::same_as<Value>;
+  { T::from_value(value, where) } -> std::same_as<T>;
+};
+
+template <class T>
 std::string type_text() {
-  if constexpr (std::is_same_v<T, bool>) {
+  if constexpr (Custom<T>) {
+    return T::field_type();
+  } else if constexpr (std::is_same_v<T, bool>) {
     return "boolean";
   } else if constexpr (std::is_integral_v<T>) {
     return "integer";
@@ -82,7 +93,9 @@ std::string type_text() {
 
 template <class T>
 Value to_value(const T& field) {
-  if constexpr (Enum<T>) {
+  if constexpr (Custom<T>) {
+    return field.to_value();
+  } else if constexpr (Enum<T>) {
     return Value(std::string(enum_names(field)[static_cast<size_t>(field)]));
   } else if constexpr (IsOptional<T>::value) {
     return field ? to_value(*field) : Value();
@@ -114,7 +127,9 @@ void check_between(T field, const Between& allowed, const std::string& where) {
 
 template <class T>
 void from_value(const Value& value, T& field, const Between& allowed, const std::string& where) {
-  if constexpr (IsOptional<T>::value) {
+  if constexpr (Custom<T>) {
+    field = T::from_value(value, where);
+  } else if constexpr (IsOptional<T>::value) {
     if (value.is_na()) {
       field.reset();
     } else {

@@ -1,0 +1,205 @@
+#include "detent/statistics/collector.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "detent/core/parallel.h"
+
+namespace detent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+Tensor batch(Shape shape, const std::vector<float>& values) { return Tensor::from(std::move(shape), values); }
+
+std::unique_ptr<Collector> collector(std::string_view name, const Table& options = {}) {
+  return make_collector(name, options, "test");
+}
+
+Table result_of(std::string_view name, const Table& options, const std::vector<Tensor>& batches) {
+  const auto statistic = collector(name, options);
+  for (const Tensor& each : batches) statistic->update(each);
+  return statistic->result();
+}
+
+std::string error_of(const auto& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::vector<Tensor> two_samples() { return {batch({1, 4}, {1, 2, 3, -4}), batch({1, 4}, {0.5F, -1, 2, 8})}; }
+
+Table range(Value min, Value max, Value width, int64_t count) {
+  return {{"min", std::move(min)}, {"max", std::move(max)}, {"range", std::move(width)}, {"count", count}};
+}
+
+List floats(std::initializer_list<double> values) { return List(values.begin(), values.end()); }
+
+/// Pseudorandom but fixed, with ties and zeros of both signs.
+Tensor many_values(Shape shape) {
+  Tensor tensor(DType::kFloat32, std::move(shape));
+  uint32_t state = 1;
+  for (float& value : tensor.values<float>()) {
+    state = state * 1664525U + 1013904223U;
+    value = static_cast<float>(static_cast<int32_t>(state >> 20) - 2048) * (state & 1024U ? 0.125F : -0.0F);
+  }
+  return tensor;
+}
+
+TEST(RangeMinMax, WorkedExamples) {
+  EXPECT_EQ(result_of("range_min_max", {}, two_samples()), range(-4.0, 8.0, 12.0, 8));
+  EXPECT_EQ(result_of("range_min_max", {{"abs", true}}, two_samples()), range(0.5, 8.0, 7.5, 8));
+}
+
+TEST(RangeQuantile, WorkedExamples) {
+  const Table wide = result_of("range_quantile", {}, two_samples());
+  EXPECT_EQ(wide, range(double{-3.4749999046F}, double{7.1250014305F}, double{10.6000013351F}, 8));
+  EXPECT_EQ(result_of("range_quantile", {{"quantile", 0.5}}, two_samples()), range(1.5, 1.5, 0.0, 8));
+  EXPECT_EQ(result_of("range_quantile", {{"quantile", 1}}, two_samples()), range(-4.0, 8.0, 12.0, 8));
+}
+
+TEST(Dims, NoneKeepsThePositionsOfASample) {
+  const Table expected = range(floats({0.5, -1, 2, -4}), floats({1, 2, 3, 8}), floats({0.5, 3, 1, 12}), 2);
+  for (const Value& none : {Value("none"), Value(), Value(List{}), Value(List{0})}) {
+    EXPECT_EQ(result_of("range_min_max", {{"dims", none}}, two_samples()), expected) << value_text(none);
+    EXPECT_EQ(result_of("range_quantile", {{"dims", none}, {"quantile", 1.0}}, two_samples()), expected);
+  }
+}
+
+TEST(Dims, AListReducesWithinAndKeepsTheRest) {
+  const Tensor values = batch({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  const Table rows = range(floats({1, 3}), floats({6, 8}), floats({5, 5}), 4);
+  EXPECT_EQ(result_of("range_min_max", {{"dims", List{2}}}, {values}), rows);
+  EXPECT_EQ(result_of("range_min_max", {{"dims", List{-1}}}, {values}), rows);
+  EXPECT_EQ(result_of("range_min_max", {{"dims", List{1}}}, {values}),
+            range(floats({1, 2}), floats({7, 8}), floats({6, 6}), 4));
+  EXPECT_EQ(result_of("range_min_max", {{"dims", List{1, 2}}}, {values}), range(1.0, 8.0, 7.0, 8));
+  const Table nested = result_of("range_min_max", {{"dims", "none"}}, {values});
+  EXPECT_EQ(*nested.find("min"), Value(List{floats({1, 2}), floats({3, 4})}));
+}
+
+TEST(Dims, ErrorsNameTheKeyAndTheShape) {
+  const auto with = [](const Value& dims) {
+    return error_of([&] { collector("range_min_max", {{"dims", dims}}); });
+  };
+  EXPECT_EQ(
+      with("some"),
+      "test: range_min_max: key \"dims\": got \"some\", expected \"all\", \"none\" or a list of dimensions");
+  EXPECT_THAT(with(List{1.5}), HasSubstr("key \"dims\": got [1.5]"));
+  EXPECT_THAT(error_of([] {
+                result_of("range_quantile", {{"dims", List{2}}}, two_samples());
+              }),
+              HasSubstr("got 2, but a batch has 2 dimensions: expected at least -2 and below 2"));
+  const auto grow = [] {
+    result_of("range_min_max", {{"dims", "none"}}, {batch({1, 2}, {1, 2}), batch({1, 3}, {1, 2, 3})});
+  };
+  EXPECT_THAT(error_of(grow), HasSubstr("got samples of shape [3] after samples of shape [2]"));
+}
+
+class EveryCollector : public testing::TestWithParam<std::string> {};
+
+TEST_P(EveryCollector, DoesNotDependOnHowValuesWereCut) {
+  const Tensor values = many_values({60, 5, 7});
+  for (const Value& dims : {Value("all"), Value("none"), Value(List{1})}) {
+    const Table options = {{"dims", dims}};
+    const Table whole = result_of(GetParam(), options, {values});
+    const auto backwards = collector(GetParam(), options);
+    for (int64_t i = 60; i > 0; --i) backwards->update(values.rows(i - 1, i));
+    EXPECT_EQ(backwards->result(), whole);
+
+    const auto left = collector(GetParam(), options);
+    const auto right = collector(GetParam(), options);
+    const auto untouched = collector(GetParam(), options);
+    left->update(values.rows(0, 13));
+    right->update(values.rows(13, 60));
+    right->merge(*left);
+    right->merge(*untouched);
+    untouched->merge(*right);
+    EXPECT_EQ(right->result(), whole);
+    EXPECT_EQ(untouched->result(), whole);
+  }
+}
+
+TEST_P(EveryCollector, DoesNotDependOnThreads) {
+  const Tensor values = many_values({1 << 20});
+  const int threads = thread_count();
+  set_thread_count(1);
+  const Table one = result_of(GetParam(), {}, {values});
+  set_thread_count(4);
+  EXPECT_EQ(result_of(GetParam(), {}, {values}), one);
+  set_thread_count(threads);
+}
+
+TEST_P(EveryCollector, CountsNanAndInfinities) {
+  const Table table = result_of(GetParam(), {}, {batch({4}, {1, kNan, -kInfinity, kNan})});
+  EXPECT_THAT(table.keys(), ElementsAre("min", "max", "range", "count", "nan_count", "infinity_count"));
+  EXPECT_EQ(*table.find("nan_count"), Value(2));
+  EXPECT_EQ(*table.find("infinity_count"), Value(1));
+  EXPECT_EQ(*table.find("count"), Value(4));
+}
+
+TEST_P(EveryCollector, TheSignOfZeroDoesNotDependOnOrder) {
+  for (const auto& values : {std::vector<float>{0.0F, -0.0F}, std::vector<float>{-0.0F, 0.0F}}) {
+    const Table table = result_of(GetParam(), {}, {batch({2}, values)});
+    EXPECT_EQ(value_text(*table.find("min")), "0.0");
+    EXPECT_EQ(value_text(*table.find("max")), "0.0");
+  }
+}
+
+TEST_P(EveryCollector, EdgesOfInput) {
+  EXPECT_THAT(error_of([] { collector(GetParam())->result(); }),
+              HasSubstr(GetParam() + ": no value was seen"));
+  EXPECT_THAT(error_of([] {
+                result_of(GetParam(), {}, {batch({0, 3}, {})});
+              }),
+              HasSubstr("no value was seen"));
+  EXPECT_THAT(error_of([] {
+                result_of(GetParam(), {{"dims", "none"}}, {batch({1, 2}, {1, kNan})});
+              }),
+              HasSubstr("only NaN was seen at kept position 1 of 2"));
+  EXPECT_EQ(result_of(GetParam(), {}, {batch({}, {3})}), range(3.0, 3.0, 0.0, 1));
+  EXPECT_EQ(*result_of(GetParam(), {}, {batch({2}, {kInfinity, kInfinity})}).find("range"), Value());
+  EXPECT_THAT(error_of([] { result_of(GetParam(), {}, {Tensor(DType::kInt8, {2})}); }),
+              HasSubstr("got a tensor of int8"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, EveryCollector, testing::ValuesIn([] {
+                           std::vector<std::string> names;
+                           for (const CollectorDescription& each : describe_collectors())
+                             names.push_back(each.name);
+                           return names;
+                         }()),
+                         [](const auto& instance) { return instance.param; });
+
+TEST(Registry, NamesOptionsAndErrors) {
+  const auto descriptions = describe_collectors();
+  ASSERT_EQ(descriptions.size(), 2U);
+  EXPECT_EQ(descriptions[1].options[2].name, "quantile");
+  EXPECT_EQ(descriptions[1].options[0].default_value, "\"all\"");
+  EXPECT_THAT(error_of([] { collector("range_minmax"); }), HasSubstr("did you mean \"range_min_max\"?"));
+  EXPECT_THAT(error_of([] { collector("range_min_max", {{"quantile", 0.9}}); }), HasSubstr("unknown key"));
+  EXPECT_THAT(error_of([] { collector("range_quantile", {{"quantile", 0.4}}); }), HasSubstr("at least 0.5"));
+}
+
+TEST(Merging, DifferentCollectorsIsABug) {
+  const auto a = collector("range_min_max");
+  const auto b = collector("range_quantile");
+  const auto c = collector("range_min_max", {{"abs", true}});
+  EXPECT_THROW(a->merge(*b), CheckFailure);
+  EXPECT_THROW(a->merge(*c), CheckFailure);
+  EXPECT_THROW(a->merge(*a), CheckFailure);
+}
+
+}  // namespace
+}  // namespace detent
