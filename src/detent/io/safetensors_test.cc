@@ -2,14 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstring>
-#include <fstream>
 #include <random>
 
 #include "detent/core/error.h"
 #include "detent/io/file.h"
+#include "detent/io/temporary_file_test.h"
 
 namespace detent {
 namespace {
@@ -21,9 +20,6 @@ using testing::UnorderedElementsAre;
 
 class Safetensors : public testing::Test {
  protected:
-  Safetensors() : path_(testing::TempDir() + "detent_" + std::to_string(getpid()) + ".safetensors") {}
-  ~Safetensors() override { std::filesystem::remove(path_); }
-
   void write_raw(const std::string& header, const std::string& data) {
     const uint64_t length = header.size();
     std::string text(sizeof(length), '\0');
@@ -37,7 +33,8 @@ class Safetensors : public testing::Test {
         << header;
   }
 
-  std::filesystem::path path_;
+  TemporaryPath file_{"model.safetensors"};
+  const std::filesystem::path& path_ = file_.get();
 };
 
 Tensor counting(DType dtype, Shape shape) {
@@ -133,7 +130,7 @@ TEST_F(Safetensors, SurvivesMutations) {
     for (unsigned j = random() % 4; j > 0 && !text.empty(); --j) {
       text[random() % text.size()] = static_cast<char>(random());
     }
-    std::ofstream(path_, std::ios::binary) << text;
+    file_.overwrite(text);
     try {
       read_safetensors(path_);
     } catch (const Error&) {

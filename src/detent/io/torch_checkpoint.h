@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "detent/core/tensor.h"
+#include "detent/core/value.h"
+
+namespace detent {
+
+/// Names and tensors, in the order of the network.
+using StateDict = std::vector<std::pair<std::string, Tensor>>;
+
+/// Writes what `torch.save(state_dict, path)` would: a zip archive with a pickled OrderedDict, which
+/// `torch.load` reads. Tensors that are the same memory stay so (one storage).
+void write_state_dict(const std::filesystem::path& path, const StateDict& state);
+
+/// Reads the state_dict of a file of `torch.save` (zip or the older layout) or of PyTorch Lightning: the dict
+/// at the top if its values are tensors, else the one under "state_dict"; names as in the file. Tensors
+/// borrow from the mapped file; views that are not contiguous are copied. Nothing of the file is ever
+/// executed. Throws Error naming the file and the key on a damaged file, a value that is no tensor, an
+/// unsupported dtype, a pickled module (save its state_dict instead), and on views that copy to more than 4
+/// times the file plus 64 MiB.
+StateDict read_state_dict(const std::filesystem::path& path);
+
+struct OptimizerState {
+  /// Of the i-th parameter: "step", "exp_avg", ... One scalar tensor or one of the parameter's shape each.
+  std::vector<StateDict> parameters;
+  /// The one param_group without its "params": "lr", "betas", ...
+  Table settings;
+};
+
+/// What PyTorch Lightning keeps in best.ckpt and last.ckpt.
+struct LightningCheckpoint {
+  int64_t epoch = 0;
+  int64_t global_step = 0;
+  std::string lightning_version = "2.0.9";  // whose layout this is
+  /// Names without the prefix "model.", which the file has.
+  StateDict state;
+  std::optional<OptimizerState> optimizer;
+};
+
+void write_lightning_checkpoint(const std::filesystem::path& path, const LightningCheckpoint& checkpoint);
+
+/// Strips everything up to the first "." from names that begin with "model."; throws Error when two then
+/// coincide.
+StateDict without_model_prefix(StateDict state);
+
+}  // namespace detent
