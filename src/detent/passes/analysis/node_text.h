@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+
+#include "detent/graph/graph.h"
+#include "detent/passes/pass.h"
+
+namespace detent {
+
+/// What PyTorch's FX tracer calls this kind of node: placeholder, output, get_attr, call_module, call_function or
+/// call_method.
+std::string fx_opcode(const Node& node);
+
+/// Throws Error naming the pass that fills it when the node has none.
+const CommonMetadata& common_metadata(const Node& node, const PassContext& context);
+
+}  // namespace detent

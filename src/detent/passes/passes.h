@@ -1,0 +1,43 @@
+#pragma once
+
+#include "detent/passes/pass.h"
+
+namespace detent {
+
+// One function a pass, in the file of its name under analysis/ or transform/; passes/registry.cc lists them.
+PassInfo init_metadata_pass();
+PassInfo add_common_metadata_pass();
+PassInfo add_software_metadata_pass();
+PassInfo verify_common_metadata_pass();
+PassInfo profile_statistics_pass();
+PassInfo report_graph_pass();
+PassInfo report_node_type_pass();
+PassInfo report_node_shape_pass();
+PassInfo report_node_meta_param_pass();
+PassInfo summarize_quantization_pass();
+PassInfo calculate_avg_bits_pass();
+PassInfo quantize_pass();
+PassInfo save_node_meta_param_pass();
+PassInfo load_node_meta_param_pass();
+PassInfo save_mase_graph_pass();
+PassInfo load_mase_graph_pass();
+
+/// A pass whose options are the fields of `Options`: they are read and checked before `body` runs.
+template <class Options>
+PassInfo make_pass(std::string name, PassKind kind, std::string help,
+                   void (*body)(Graph& graph, const Options& options, PassContext& context)) {
+  return {std::move(name), kind, std::move(help), describe_fields<Options>(),
+          [body](Graph& graph, const Table& table, PassContext& context) {
+            Options options;
+            read_fields(options, table, context.where);
+            body(graph, options, context);
+          }};
+}
+
+/// Options of a pass that has none.
+struct NoOptions {
+  template <class Self, class Visitor>
+  static void fields(Self&, Visitor&) {}
+};
+
+}  // namespace detent

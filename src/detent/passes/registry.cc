@@ -1,0 +1,51 @@
+#include <algorithm>
+
+#include "detent/core/error.h"
+#include "detent/passes/passes.h"
+
+namespace detent {
+
+std::span<const PassInfo> all_passes() {
+  static const std::vector<PassInfo> passes = {
+      add_common_metadata_pass(),    add_software_metadata_pass(), calculate_avg_bits_pass(),
+      init_metadata_pass(),          load_mase_graph_pass(),       load_node_meta_param_pass(),
+      profile_statistics_pass(),     quantize_pass(),              report_graph_pass(),
+      report_node_meta_param_pass(), report_node_shape_pass(),     report_node_type_pass(),
+      save_mase_graph_pass(),        save_node_meta_param_pass(),  summarize_quantization_pass(),
+      verify_common_metadata_pass(),
+  };
+  return passes;
+}
+
+std::vector<std::string> pass_names() {
+  std::vector<std::string> names;
+  for (const PassInfo& pass : all_passes()) names.push_back(pass.name);
+  return names;
+}
+
+const PassInfo& find_pass(std::string_view name) {
+  const auto passes = all_passes();
+  const auto it = std::ranges::find(passes, name, &PassInfo::name);
+  if (it == passes.end()) throw Error(unknown_name_message("pass", name, pass_names()));
+  return *it;
+}
+
+void run_pipeline(Graph& graph, const Table& passes, const std::string& file, PassContext& context) {
+  for (const auto& [name, options] : passes) {
+    try {
+      find_pass(name);
+    } catch (const Error& error) {
+      fail("{}: [passes.{}]: {}", file, name, error.what());
+    }
+    if (!options.is<Table>()) {
+      fail("{}: passes.{} is {} ({}), expected a table [passes.{}]", file, name, value_text(options),
+           options.kind_name(), name);
+    }
+  }
+  for (const auto& [name, options] : passes) {
+    context.where = fmt::format("{}, [passes.{}]", file, name);
+    find_pass(name).run(graph, *options.get_if<Table>(), context);
+  }
+}
+
+}  // namespace detent

@@ -1,0 +1,67 @@
+#include "detent/core/error.h"
+#include "detent/graph/metadata_table.h"
+#include "detent/graph/state_dict.h"
+#include "detent/io/graph_file.h"
+#include "detent/io/toml.h"
+#include "detent/io/torch_checkpoint.h"
+#include "detent/passes/mase_graph.h"
+#include "detent/passes/passes.h"
+
+namespace detent {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct SaveOptions {
+  std::optional<std::string> save_dir;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    visit("save_dir", self.save_dir, "folder; NA: <output>/saved_mase_graph");
+  }
+};
+
+struct LoadOptions {
+  std::string load_dir;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    visit("load_dir", self.load_dir, "folder that save_mase_graph wrote, or a file in it");
+  }
+};
+
+void save_pass(Graph& graph, const SaveOptions& options, PassContext& context) {
+  const fs::path directory = options.save_dir.value_or(context.output_dir / "saved_mase_graph");
+  save_mase_graph(graph, directory);
+  context.report(fmt::format("graph: {}\n", (directory / "graph_module.mz").string()));
+}
+
+void load_pass(Graph& graph, const LoadOptions& options, PassContext& context) {
+  if (options.load_dir.empty()) fail("{}: key \"load_dir\" is missing", context.where);
+  graph = load_mase_graph(options.load_dir);
+}
+
+}  // namespace
+
+void save_mase_graph(const Graph& graph, const fs::path& directory) {
+  write_graph(directory / "graph_module.mz", graph);
+  write_toml(directory / "node_meta_param.toml", metadata_table(graph), TomlLayout::kBreadthFirst);
+  write_state_dict(directory / "state_dict.pt", state_dict(graph));
+}
+
+Graph load_mase_graph(const fs::path& path) {
+  return read_graph(fs::is_directory(path) ? path / "graph_module.mz" : path);
+}
+
+PassInfo save_mase_graph_pass() {
+  return make_pass("save_mase_graph", PassKind::kTransform,
+                   "writes graph_module.mz (graph, quantization, weights), node_meta_param.toml and state_dict.pt",
+                   save_pass);
+}
+
+PassInfo load_mase_graph_pass() {
+  return make_pass("load_mase_graph", PassKind::kTransform, "replaces the graph by one that save_mase_graph wrote",
+                   load_pass);
+}
+
+}  // namespace detent

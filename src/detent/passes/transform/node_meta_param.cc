@@ -1,0 +1,51 @@
+#include "detent/core/error.h"
+#include "detent/graph/metadata_table.h"
+#include "detent/io/toml.h"
+#include "detent/passes/passes.h"
+
+namespace detent {
+namespace {
+
+struct SaveOptions {
+  std::optional<std::string> save_path;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    visit("save_path", self.save_path, "file; NA: <output>/save_node_meta_param/node_meta_param.toml");
+  }
+};
+
+struct LoadOptions {
+  std::string load_path;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    visit("load_path", self.load_path, "file that save_node_meta_param wrote");
+  }
+};
+
+void save_node_meta_param(Graph& graph, const SaveOptions& options, PassContext& context) {
+  const std::filesystem::path path =
+      options.save_path.value_or(context.output_dir / "save_node_meta_param" / "node_meta_param.toml");
+  write_toml(path, metadata_table(graph), TomlLayout::kBreadthFirst);
+  context.report(fmt::format("node metadata: {}\n", path.string()));
+}
+
+void load_node_meta_param(Graph& graph, const LoadOptions& options, PassContext& context) {
+  if (options.load_path.empty()) fail("{}: key \"load_path\" is missing", context.where);
+  load_metadata_table(graph, read_toml(options.load_path), options.load_path);
+}
+
+}  // namespace
+
+PassInfo save_node_meta_param_pass() {
+  return make_pass("save_node_meta_param", PassKind::kTransform, "writes the metadata of every node as TOML",
+                   save_node_meta_param);
+}
+
+PassInfo load_node_meta_param_pass() {
+  return make_pass("load_node_meta_param", PassKind::kTransform, "reads what save_node_meta_param wrote",
+                   load_node_meta_param);
+}
+
+}  // namespace detent
