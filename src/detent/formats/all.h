@@ -1,6 +1,9 @@
 #pragma once
 
+#include <concepts>
+#include <string>
 #include <variant>
+#include <vector>
 
 #include "detent/formats/binary.h"
 #include "detent/formats/fixed.h"
@@ -8,7 +11,48 @@
 
 namespace detent {
 
-/// Every number format. To add one: its header, its line here and in the list below.
+/// Every number format. To add one: its header and its line here and in the list below; its kernel and a line
+/// in all-inl.h.
 using Format = std::variant<Fixed, Ternary, Binary>;
+
+/// What a format is to the rest of detent, beside its `fields`.
+template <class F>
+concept NumberFormat = std::equality_comparable<F> &&
+    requires(const F format, const Group& group, const std::string& where,
+             const typename F::Parameters& derived) {
+  F::kName;
+  F::kAliases;
+  F::kHelp;
+  /// Bits of one code.
+  { format.bits() } -> std::same_as<double>;
+  /// float32 scales stored for each group.
+  { format.scales_per_group() } -> std::same_as<int>;
+  /// Whether the format itself asks for groups that are channels.
+  { format.groups_are_channels() } -> std::same_as<bool>;
+  /// Why granularity = "channel" makes no sense, or nullptr.
+  { format.channel_conflict() } -> std::same_as<const char*>;
+  /// Checks relations between fields; throws Error.
+  format.validate(where);
+  /// What format.h says of representable_values.
+  { format.values(where) } -> std::same_as<std::vector<float>>;
+  /// Everything the kernel needs to round the elements of `group`.
+  { format.parameters(group, uint64_t{}) } -> std::same_as<typename F::Parameters>;
+  /// The inputs that do not saturate.
+  { derived.unsaturated } -> std::convertible_to<Interval>;
+};
+
+namespace format_detail {
+
+template <class Variant>
+struct PerGroup;
+template <NumberFormat... F>
+struct PerGroup<std::variant<F...>> {
+  using type = std::variant<std::vector<typename F::Parameters>...>;
+};
+
+}  // namespace format_detail
+
+/// The parameters of all groups of a tensor, all of the same format.
+using GroupParameters = format_detail::PerGroup<Format>::type;
 
 }  // namespace detent

@@ -2,7 +2,7 @@
 
 #include <string>
 #include <string_view>
-#include <variant>
+#include <utility>
 #include <vector>
 
 #include "detent/core/fields.h"
@@ -17,7 +17,8 @@ std::string_view format_name(const Format& format);
 std::vector<std::string> format_names();
 std::vector<std::pair<std::string, std::string>> format_aliases();
 
-/// "name" or "name:key=value,key=value". Throws Error on unknown names and keys, and on values that are wrong.
+/// "name" or "name:key=value,key=value". Throws Error on unknown names and keys, and on values that are
+/// wrong.
 Format parse_format(std::string_view text);
 /// The inverse: the name and the keys that differ from their defaults.
 std::string format_text(const Format& format);
@@ -25,11 +26,14 @@ std::string format_text(const Format& format);
 /// The default-constructed format of that name or alias. Throws Error with the nearest known name.
 Format make_format(std::string_view name, const std::string& where);
 
+/// Throws Error, beginning with `where`, on fields out of range and on fields that contradict each other.
+void validate(const Format& format, const std::string& where);
+
 /// Bits of one code, block and group scales not counted.
 double bits_per_value(const Format& format);
 
-/// Every value the format can hold, ascending, without duplicates, for formats of at most 16 bits whose values do
-/// not depend on data. Throws Error otherwise.
+/// Every value the format can hold, ascending, without duplicates, for formats of at most 16 bits whose
+/// values do not depend on data. Throws Error otherwise.
 std::vector<float> representable_values(const Format& format);
 
 }  // namespace detent

@@ -21,8 +21,8 @@ constexpr std::array<const char*, 2> enum_names(Granularity) { return {"tensor",
 enum class Gradient { kIdentity, kClipped };
 constexpr std::array<const char*, 2> enum_names(Gradient) { return {"identity", "clipped"}; }
 
-/// How one operand is quantized: format x granularity x gradient. In configuration files the keys of the format
-/// and of this struct stand side by side ("weight_width", "weight_granularity").
+/// How one operand is quantized: format x granularity x gradient. In configuration files the keys of the
+/// format and of this struct stand side by side ("weight_width", "weight_granularity").
 struct QuantSpec {
   Format format;
   Granularity granularity = Granularity::kTensor;
@@ -33,14 +33,16 @@ struct QuantSpec {
   static void fields(Self& self, Visitor& visit) {
     visit("granularity", self.granularity, "what shares one scale or threshold");
     visit("axis", self.axis, "channel dimension, for granularity = \"channel\"");
-    visit("gradient", self.gradient, "straight-through gradient: everywhere, or not where the input saturates");
+    visit("gradient", self.gradient,
+          "straight-through gradient: everywhere, or not where the input saturates");
   }
 
   bool operator==(const QuantSpec&) const = default;
 };
 
-/// Reads a spec from the format's name and the keys of format and spec together, without operand prefix. Throws
-/// Error (beginning with `where`) on unknown keys, wrong types, values out of range and illegal combinations.
+/// Reads a spec from the format's name and the keys of format and spec together, without operand prefix.
+/// Throws Error (beginning with `where`) on unknown keys, wrong types, values out of range and illegal
+/// combinations.
 QuantSpec parse_quant_spec(std::string_view format_name, const Table& keys, const std::string& where);
 /// The inverse: the keys that differ from the defaults.
 Table quant_spec_keys(const QuantSpec& spec);
@@ -48,13 +50,21 @@ Table quant_spec_keys(const QuantSpec& spec);
 std::string quant_spec_text(const QuantSpec& spec);
 QuantSpec parse_quant_spec_text(std::string_view text);
 
+/// The one place that rejects specs: fields out of range and combinations that make no sense, with the
+/// reason. Throws Error that begins with `where`.
+void validate(const QuantSpec& spec, const std::string& where);
+
 /// Rounds every element of `input` (float32, any rank) to the nearest value that the format holds, after
 /// computing what the format derives from the data per group (thresholds, scales). `output` may be `input`.
-/// NaN passes through. Throws Error where the format cannot hold the data (a ternary threshold not above 0).
-void simulate(const QuantSpec& spec, const Tensor& input, Tensor& output);
-Tensor simulate(const QuantSpec& spec, const Tensor& input);
+/// NaN passes through. `seed` matters to stochastic formats only; the draw for element i depends on (seed,
+/// i). The result depends neither on threads nor on the caller's rounding mode or flushing of subnormals.
+/// Throws Error on another dtype and where the format cannot hold the data (a ternary threshold not above 0).
+void simulate(const QuantSpec& spec, const Tensor& input, Tensor& output, uint64_t seed = 0);
+Tensor simulate(const QuantSpec& spec, const Tensor& input, uint64_t seed = 0);
 
-/// 1 where the element was held without saturating, else 0: what the clipped gradient multiplies with.
+/// float32: 1 where the element was held without saturating, else 0: what the clipped gradient multiplies
+/// with. An element saturates when a larger code would have been nearer (fixed), or when it lies beyond the
+/// outermost values (binary, ternary). NaN does not saturate.
 Tensor unsaturated_mask(const QuantSpec& spec, const Tensor& input);
 
 /// Bits that storing a tensor of `shape` takes: codes, plus the scales of its groups (float32 each).

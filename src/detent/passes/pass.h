@@ -35,13 +35,14 @@ struct PassContext {
   std::string where;
 };
 
-enum class PassKind { kAnalysis, kTransform };
-constexpr std::array<const char*, 2> enum_names(PassKind) { return {"analysis", "transform"}; }
+/// Analysis passes only touch metadata, transform passes change the network, interface passes only write files.
+enum class PassKind { kAnalysis, kTransform, kInterface };
+constexpr std::array<const char*, 3> enum_names(PassKind) { return {"analysis", "transform", "interface"}; }
 
 /// A step of a pipeline, registered by name in passes/registry.cc.
 struct PassInfo {
   std::string name;
-  PassKind kind = PassKind::kAnalysis;  // analysis passes only touch metadata
+  PassKind kind = PassKind::kAnalysis;
   std::string help;
   std::vector<FieldDescription> options;
   std::function<void(Graph& graph, const Table& options, PassContext& context)> run;

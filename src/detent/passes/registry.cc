@@ -30,22 +30,4 @@ const PassInfo& find_pass(std::string_view name) {
   return *it;
 }
 
-void run_pipeline(Graph& graph, const Table& passes, const std::string& file, PassContext& context) {
-  for (const auto& [name, options] : passes) {
-    try {
-      find_pass(name);
-    } catch (const Error& error) {
-      fail("{}: [passes.{}]: {}", file, name, error.what());
-    }
-    if (!options.is<Table>()) {
-      fail("{}: passes.{} is {} ({}), expected a table [passes.{}]", file, name, value_text(options),
-           options.kind_name(), name);
-    }
-  }
-  for (const auto& [name, options] : passes) {
-    context.where = fmt::format("{}, [passes.{}]", file, name);
-    find_pass(name).run(graph, *options.get_if<Table>(), context);
-  }
-}
-
 }  // namespace detent

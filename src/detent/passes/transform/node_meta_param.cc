@@ -39,12 +39,12 @@ void load_node_meta_param(Graph& graph, const LoadOptions& options, PassContext&
 }  // namespace
 
 PassInfo save_node_meta_param_pass() {
-  return make_pass("save_node_meta_param", PassKind::kTransform, "writes the metadata of every node as TOML",
+  return make_pass("save_node_meta_param", PassKind::kInterface, "writes the metadata of every node as TOML",
                    save_node_meta_param);
 }
 
 PassInfo load_node_meta_param_pass() {
-  return make_pass("load_node_meta_param", PassKind::kTransform, "reads what save_node_meta_param wrote",
+  return make_pass("load_node_meta_param", PassKind::kAnalysis, "reads what save_node_meta_param wrote",
                    load_node_meta_param);
 }
 

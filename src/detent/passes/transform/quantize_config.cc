@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include <fmt/ranges.h>
+
 #include "detent/core/error.h"
+#include "detent/graph/operators.h"
 
 namespace detent {
 namespace {
@@ -18,26 +21,100 @@ std::string prefix_of(const std::string& key) {
   return best;
 }
 
-bool is_prefixed_operand(const Node& node, const std::string& prefix, std::string* operand) {
-  if (prefix == "data_out") {
-    *operand = "data_out_0";
-  } else if (prefix == "weight" && node.op == "matmul") {
-    *operand = "data_in_1";
-  } else {
-    *operand = prefix;
+/// The node's operands that a prefix stands for.
+std::vector<std::string> operands_of(const Node& node, const std::string& prefix) {
+  std::vector<std::string> result;
+  for (const std::string& operand : quantizable_operands(node)) {
+    const bool second_matrix = node.op == "matmul" && operand == "data_in_1";
+    const bool matches = prefix == "data_out"  ? operand == "data_out_0"
+                         : prefix == "data_in" ? operand.starts_with("data_in_") && !second_matrix
+                         : prefix == "weight"  ? operand == "weight" || second_matrix
+                                               : operand == prefix;
+    if (matches) result.push_back(operand);
   }
-  return true;
+  return result;
 }
 
 }  // namespace
 
 QuantizeConfig::QuantizeConfig(const Table& config, std::string where) : where_(std::move(where)) {
   const Value* name = config.find("name");
-  if (name == nullptr) fail("{}: key \"name\" is missing (formats: {})", where_, value_text(Value([] {
-    List list;
-    for (const std::string& format : format_names()) list.emplace_back(format);
-    return list;
-  }())));
+  const auto* format = name == nullptr ? nullptr : name->get_if<std::string>();
+  if (name == nullptr) {
+    fail("{}: key \"name\" is missing: the name of a format ({}) or NA", where_, fmt::join(format_names(), ", "));
+  }
+  if (format == nullptr && !name->is_na()) {
+    fail("{}: key \"name\": got {}, expected the name of a format or NA", where_, value_text(*name));
+  }
+  if (format != nullptr) format_ = *format;
+
+  for (const auto& [key, value] : config) {
+    if (key == "name") continue;
+    if (key == "bypass") {
+      const bool* bypass = value.get_if<bool>();
+      if (bypass == nullptr) fail("{}: key \"bypass\": got {}, expected a boolean", where_, value_text(value));
+      if (*bypass) format_.reset();
+      continue;
+    }
+    const std::string prefix = prefix_of(key);
+    if (prefix.empty()) {
+      fail("{}: unknown key \"{}\": expected \"name\", \"bypass\" or a key that begins with {}_", where_, key,
+           fmt::join(kPrefixes, "_, "));
+    }
+    auto operand = std::ranges::find(operands_, prefix, &std::pair<std::string, Table>::first);
+    if (operand == operands_.end()) operand = operands_.insert(operand, {prefix, Table()});
+    operand->second[key.substr(prefix.size() + 1)] = value;
+  }
+  if (!format_) return;
+  make_format(*format_, where_);
+  if (operands_.empty()) operands_ = {{"data_in", {}}, {"weight", {}}, {"bias", {}}};
+  for (const auto& [prefix, keys] : operands_) spec_of(prefix);
+}
+
+const Table* QuantizeConfig::keys_of(const std::string& prefix) const {
+  const auto it = std::ranges::find(operands_, prefix, &std::pair<std::string, Table>::first);
+  return it == operands_.end() ? nullptr : &it->second;
+}
+
+std::optional<QuantSpec> QuantizeConfig::spec_of(const std::string& prefix) const {
+  const Table* found = keys_of(prefix);
+  const bool from_weight = found == nullptr && prefix == "bias";
+  if (from_weight) found = keys_of("weight");
+  if (found == nullptr) return std::nullopt;
+
+  Table keys = *found;
+  std::string format = *format_;
+  if (const Value* name = keys.find("name")) {
+    if (name->is_na()) return std::nullopt;
+    const auto* text = name->get_if<std::string>();
+    if (text == nullptr) fail("{}: key \"{}_name\": got {}, expected the name of a format", where_, prefix, value_text(*name));
+    format = *text;
+    keys.erase("name");
+  }
+  return parse_quant_spec(format, keys, fmt::format("{}: {}_*", where_, from_weight ? "weight" : prefix));
+}
+
+NodeQuantization QuantizeConfig::specs_for(const Node& node) {
+  NodeQuantization result;
+  if (!format_) return result;
+  // General prefixes first, so that data_in_1 overrides data_in.
+  for (const char* const prefix : {"data_in", "weight", "bias", "data_out", "data_in_0", "data_in_1"}) {
+    const bool mentioned = keys_of(prefix) != nullptr;
+    const std::optional<QuantSpec> spec = spec_of(prefix);
+    for (const std::string& operand : operands_of(node, prefix)) {
+      used_.insert(prefix);
+      if (spec) result.insert_or_assign(operand, *spec);
+      if (!spec && mentioned) result.erase(operand);
+    }
+  }
+  return result;
+}
+
+void QuantizeConfig::check_all_used() const {
+  for (const auto& [prefix, keys] : operands_) {
+    if (!format_ || keys.empty() || used_.contains(prefix)) continue;
+    fail("{}: keys {}_*: no selected node has such an operand", where_, prefix);
+  }
 }
 
 }  // namespace detent

@@ -1,0 +1,69 @@
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/core.h>
+
+#include "detent/cli/torch/calibration.h"
+#include "detent/cli/torch/commands.h"
+#include "detent/cli/torch/session.h"
+#include "detent/core/error.h"
+#include "detent/core/log.h"
+#include "detent/execution/interpreter.h"
+#include "detent/passes/mase_graph.h"
+#include "detent/passes/pass.h"
+#include "detent/training/evaluate.h"
+#include "detent/training/loader.h"
+
+namespace detent {
+namespace {
+
+bool changes_network(const Table& passes) {
+  return std::ranges::any_of(passes, [](const TableEntry& entry) {
+    const auto all = all_passes();
+    const auto pass = std::ranges::find(all, entry.key, &PassInfo::name);
+    return pass != all.end() && pass->kind == PassKind::kTransform;
+  });
+}
+
+/// Metadata that every pipeline begins with; a graph that was loaded keeps what it brought.
+void prepare_metadata(Graph& graph, PassContext& context) {
+  const bool prepared = std::ranges::all_of(graph.nodes(), [](const Node& node) {
+    return node.metadata.common.has_value() && node.metadata.software.has_value();
+  });
+  if (prepared) return;
+  for (const char* pass : {"init_metadata", "add_common_metadata", "add_software_metadata"}) {
+    find_pass(pass).run(graph, {}, context);
+  }
+}
+
+}  // namespace
+
+void run_transform(const TorchCommand& command) {
+  if (command.config_file.empty()) throw UsageError("transform needs --config: the file with the [passes.<name>] tables");
+  const auto training_set = load_split(command, Split::kTrain);
+  const auto validation_set = load_split(command, Split::kValidation);
+  const int64_t batch_size = command.options.training.batch_size;
+  Graph graph = load_network(command, *training_set);
+  if (!command.options.load) spdlog::warn("no --load: the network has its initial, untrained weights");
+
+  // The original takes a first batch here to trace the network; shapes need none, but its two draws from the
+  // generator decide which samples are profiled afterwards.
+  shuffled_order(training_set->size());
+
+  TorchExecutor executor;
+  const std::filesystem::path output_dir = command.software_dir / "transform";
+  PassContext context = make_pass_context(*training_set, batch_size, output_dir, executor);
+  prepare_metadata(graph, context);
+
+  const bool compare = changes_network(command.passes);
+  const Metrics before = compare ? evaluate(graph, *validation_set, batch_size) : Metrics{};
+  run_pipeline(graph, command.passes, command.config_file, context);
+  if (compare) {
+    const Metrics after = evaluate(graph, *validation_set, batch_size);
+    fmt::print("validation before: {}\nvalidation after:  {}\n", before.text(), after.text());
+  }
+  save_mase_graph(graph, output_dir / "transformed_ckpt");
+  fmt::print("transformed graph: {}\n", (output_dir / "transformed_ckpt" / "graph_module.mz").string());
+}
+
+}  // namespace detent

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "detent/cli/run_options.h"
+#include "detent/core/value.h"
+
+namespace detent {
+
+/// A command for the half of the program that needs libtorch, completely checked and merged.
+struct TorchCommand {
+  std::string name;  // train, test, transform or quickstart
+  RunOptions options;
+  Table passes;             // [passes] of the configuration, in file order
+  std::string config_file;  // "" without one
+  std::filesystem::path software_dir;  // <project_dir>/<project>/software; quickstart: its output folder
+};
+
+}  // namespace detent
+
+/// The only symbol of the shared library that the program looks up. Throws what the command throws.
+extern "C" void detent_torch_run(const detent::TorchCommand& command);

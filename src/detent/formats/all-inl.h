@@ -1,0 +1,15 @@
+// Every format's kernel, a line each. A kernel is MakeKernel(d, parameters, first_index), called back as
+// kernel(d, x, index) with `index` the place in the tensor of the first lane; first_index and all later
+// indices of one kernel agree in their upper 32 bits. No include guard: those of the files below are per
+// target.
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace detent::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+}  // namespace detent::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#include "detent/formats/binary-inl.h"
+#include "detent/formats/fixed-inl.h"
+#include "detent/formats/ternary-inl.h"

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace detent {
+
+/// 2^exponent by its bits, for -126 <= exponent <= 127.
+constexpr float power_of_two(int exponent) {
+  return std::bit_cast<float>(static_cast<uint32_t>(exponent + 127) << 23);
+}
+
+/// The largest float32 that is not above a finite `value`, whatever the rounding mode.
+inline float round_down(double value) {
+  const auto nearest = static_cast<float>(value);
+  constexpr float kLowest = -std::numeric_limits<float>::infinity();
+  return static_cast<double>(nearest) > value ? std::nextafter(nearest, kLowest) : nearest;
+}
+
+/// The float32 of largest magnitude that is not beyond a finite `value`.
+inline float round_toward_zero(double value) { return value < 0 ? -round_down(-value) : round_down(value); }
+
+/// Closed interval of float32; empty when low > high.
+struct Interval {
+  float low;
+  float high;
+};
+
+}  // namespace detent

@@ -1,0 +1,90 @@
+#include "detent/formats/format.h"
+
+#include <algorithm>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "detent/formats/text_form.h"
+
+namespace detent {
+namespace {
+
+/// Calls visit(F{}) for every format F, in the order of the variant.
+template <class Visitor>
+void for_each_format(Visitor&& visit) {
+  const auto expand = [&]<class... F>(std::type_identity<std::variant<F...>>) { (visit(F{}), ...); };
+  expand(std::type_identity<Format>{});
+}
+
+constexpr double kMaxEnumerableBits = 16;
+
+}  // namespace
+
+std::string_view format_name(const Format& format) {
+  return std::visit([]<class F>(const F&) -> std::string_view { return F::kName; }, format);
+}
+
+std::vector<std::pair<std::string, std::string>> format_aliases() {
+  std::vector<std::pair<std::string, std::string>> aliases;
+  for_each_format([&]<class F>(const F&) {
+    for (const char* alias : F::kAliases) aliases.emplace_back(alias, F::kName);
+  });
+  return aliases;
+}
+
+std::vector<std::string> format_names() {
+  std::vector<std::string> names;
+  for_each_format([&]<class F>(const F&) { names.emplace_back(F::kName); });
+  for (const auto& [alias, name] : format_aliases()) names.push_back(alias);
+  return names;
+}
+
+Format make_format(std::string_view name, const std::string& where) {
+  std::optional<Format> found;
+  for_each_format([&]<class F>(const F& format) {
+    if (name == F::kName || std::ranges::count(F::kAliases, name) > 0) found = format;
+  });
+  if (!found) fail("{}: {}", where, unknown_name_message("format", name, format_names()));
+  return *found;
+}
+
+void validate(const Format& format, const std::string& where) {
+  std::visit(
+      [&]<class F>(const F& alternative) {
+        F checked;
+        read_fields(checked, write_fields(alternative), where);
+        alternative.validate(where);
+      },
+      format);
+}
+
+Format parse_format(std::string_view text) {
+  const std::string where = fmt::format("format \"{}\"", text);
+  const TextForm form = parse_text_form(text, where);
+  Format format = make_format(form.name, where);
+  std::visit([&](auto& alternative) { read_fields(alternative, form.keys, where); }, format);
+  validate(format, where);
+  return format;
+}
+
+std::string format_text(const Format& format) {
+  return std::visit(
+      []<class F>(const F& alternative) { return text_form(F::kName, write_changed_fields(alternative)); },
+      format);
+}
+
+double bits_per_value(const Format& format) {
+  return std::visit([](const auto& alternative) { return alternative.bits(); }, format);
+}
+
+std::vector<float> representable_values(const Format& format) {
+  const std::string where = fmt::format("representable values of {}", format_text(format));
+  if (bits_per_value(format) > kMaxEnumerableBits) {
+    fail("{}: {} bits are too many, expected at most {}", where, bits_per_value(format), kMaxEnumerableBits);
+  }
+  validate(format, where);
+  return std::visit([&](const auto& alternative) { return alternative.values(where); }, format);
+}
+
+}  // namespace detent

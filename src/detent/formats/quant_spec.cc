@@ -1,0 +1,85 @@
+#include "detent/formats/quant_spec.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "detent/formats/group_parameters.h"
+#include "detent/formats/text_form.h"
+
+namespace detent {
+namespace {
+
+bool is_known(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+void append(Table& table, const Table& more) {
+  for (const auto& [key, value] : more) table[key] = value;
+}
+
+}  // namespace
+
+QuantSpec parse_quant_spec(std::string_view format_name, const Table& keys, const std::string& where) {
+  QuantSpec spec;
+  spec.format = make_format(format_name, where);
+  std::visit(
+      [&]<class F>(F& format) {
+        const std::vector<std::string> format_keys = field_names<F>();
+        const std::vector<std::string> spec_keys = field_names<QuantSpec>();
+        std::vector<std::string> known = format_keys;
+        known.insert(known.end(), spec_keys.begin(), spec_keys.end());
+        Table of_format;
+        Table of_spec;
+        for (const auto& [key, value] : keys) {
+          if (!is_known(known, key)) fail("{}: {}", where, unknown_name_message("key", key, known));
+          (is_known(format_keys, key) ? of_format : of_spec)[key] = value;
+        }
+        read_fields(format, of_format, where);
+        read_fields(spec, of_spec, where);
+      },
+      spec.format);
+  validate(spec, where);
+  return spec;
+}
+
+Table quant_spec_keys(const QuantSpec& spec) {
+  Table keys = std::visit([](const auto& format) { return write_changed_fields(format); }, spec.format);
+  append(keys, write_changed_fields(spec));
+  return keys;
+}
+
+std::string quant_spec_text(const QuantSpec& spec) {
+  return text_form(format_name(spec.format), quant_spec_keys(spec));
+}
+
+QuantSpec parse_quant_spec_text(std::string_view text) {
+  const std::string where = fmt::format("quantization \"{}\"", text);
+  const TextForm form = parse_text_form(text, where);
+  return parse_quant_spec(form.name, form.keys, where);
+}
+
+void validate(const QuantSpec& spec, const std::string& where) {
+  validate(spec.format, where);
+  const auto ask = [&](auto question) { return std::visit(question, spec.format); };
+  if (spec.granularity == Granularity::kChannel) {
+    const char* conflict = ask([](const auto& format) { return format.channel_conflict(); });
+    if (conflict != nullptr) {
+      fail("{}: key \"granularity\": got \"channel\", expected \"tensor\": {}", where, conflict);
+    }
+  } else if (spec.axis != 0 && !ask([](const auto& format) { return format.groups_are_channels(); })) {
+    fail("{}: key \"axis\": got {}, which only granularity = \"channel\" reads", where, spec.axis);
+  }
+}
+
+int64_t storage_bits(const QuantSpec& spec, const Shape& shape) {
+  validate(spec, "storage");
+  const auto scales = std::visit([](const auto& format) { return format.scales_per_group(); }, spec.format);
+  const Grouping grouping = make_grouping(spec, shape);
+  const double codes = std::ceil(bits_per_value(spec.format) * static_cast<double>(element_count(shape)));
+  DETENT_CHECK(codes < 0x1p62, "{} bits", codes);
+  constexpr int64_t kScaleBits = std::numeric_limits<uint32_t>::digits;
+  return static_cast<int64_t>(codes) + grouping.groups * scales * kScaleBits;
+}
+
+}  // namespace detent

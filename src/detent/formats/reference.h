@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+
+#include "detent/core/tensor.h"
+#include "detent/formats/quant_spec.h"
+
+namespace detent {
+
+/// What `simulate` must give, element by element from the definitions, in double arithmetic and without
+/// vectors. For tests; slow. Parameters that the data give come from derive_parameters, as they do for the
+/// kernels. Needs the default floating-point environment.
+Tensor reference_simulate(const QuantSpec& spec, const Tensor& input, uint64_t seed = 0);
+
+/// Fixed point by its definition.
+float reference_fixed(const Fixed& format, float x);
+
+}  // namespace detent

@@ -1,0 +1,97 @@
+#include <algorithm>
+#include <functional>
+
+#include "detent/core/parallel.h"
+#include "detent/formats/float_environment.h"
+#include "detent/formats/group_parameters.h"
+#include "detent/formats/kernels.h"
+#include "detent/formats/quant_spec.h"
+
+namespace detent {
+namespace {
+
+/// Elements that one thread takes at a time. A power of two: a range then never crosses a multiple of 2^32.
+constexpr int64_t kGrain = int64_t{1} << 16;
+/// Outputs of this size are written past the caches, as memcpy does: reading their lines first would cost a
+/// third of the memory traffic, and they would not stay cached anyhow.
+constexpr size_t kStreamBytes = size_t{32} << 20;
+
+void check_input(const Tensor& input) {
+  if (input.dtype() != DType::kFloat32) {
+    fail("quantization: got a tensor of {}, expected float32", dtype_name(input.dtype()));
+  }
+}
+
+void check_output(const Tensor& input, const Tensor& output) {
+  DETENT_CHECK(output.dtype() == DType::kFloat32 && output.shape() == input.shape(),
+               "input {}, output {} of {}", shape_text(input.shape()), shape_text(output.shape()),
+               dtype_name(output.dtype()));
+  const std::less<> before;
+  const std::byte* in = input.bytes().data();
+  const std::byte* out = output.bytes().data();
+  const bool apart = !before(in, out + output.byte_size()) || !before(out, in + input.byte_size());
+  DETENT_CHECK(in == out || apart, "input and output overlap in part");
+}
+
+/// The interval of inputs that do not saturate, for each group.
+std::vector<Interval> unsaturated_intervals(const GroupParameters& parameters) {
+  return std::visit(
+      [](const auto& groups) {
+        std::vector<Interval> intervals;
+        for (const auto& group : groups) intervals.push_back(group.unsaturated);
+        return intervals;
+      },
+      parameters);
+}
+
+void mask_range(const std::vector<Interval>& intervals, const Grouping& grouping, const float* input,
+                float* mask, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end;) {
+    const int64_t run = i / grouping.inner;
+    const int64_t run_end = std::min(end, (run + 1) * grouping.inner);
+    const Interval& held = intervals[static_cast<size_t>(run % grouping.groups)];
+    for (; i < run_end; ++i) mask[i] = input[i] < held.low || input[i] > held.high ? 0.0F : 1.0F;
+  }
+}
+
+}  // namespace
+
+void simulate(const QuantSpec& spec, const Tensor& input, Tensor& output, uint64_t seed) {
+  check_input(input);
+  check_output(input, output);
+  validate(spec, "quantization");
+  if (input.numel() == 0) return;
+  const Grouping grouping = make_grouping(spec, input.shape());
+  const GroupParameters parameters = derive_parameters(spec, input, grouping, seed);
+  const float* in = input.values<float>().data();
+  float* out = output.values<float>().data();
+  const bool stream = in != out && output.byte_size() >= kStreamBytes;
+  parallel_for(input.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    const DefaultFloatEnvironment environment;
+    simulate_range(parameters, grouping, in, out, begin, end, stream);
+  });
+}
+
+Tensor simulate(const QuantSpec& spec, const Tensor& input, uint64_t seed) {
+  Tensor output(DType::kFloat32, input.shape());
+  simulate(spec, input, output, seed);
+  return output;
+}
+
+Tensor unsaturated_mask(const QuantSpec& spec, const Tensor& input) {
+  check_input(input);
+  validate(spec, "quantization");
+  Tensor mask(DType::kFloat32, input.shape());
+  if (input.numel() == 0) return mask;
+  const Grouping grouping = make_grouping(spec, input.shape());
+  const std::vector<Interval> intervals = unsaturated_intervals(derive_parameters(spec, input, grouping, 0));
+  const float* in = input.values<float>().data();
+  float* out = mask.values<float>().data();
+  parallel_for(input.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    const DefaultFloatEnvironment environment;
+    mask_range(intervals, grouping, in, out, begin, end);
+  });
+  return mask;
+}
+
+}  // namespace detent

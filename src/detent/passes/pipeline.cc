@@ -1,0 +1,24 @@
+#include "detent/core/error.h"
+#include "detent/passes/pass.h"
+
+namespace detent {
+
+void run_pipeline(Graph& graph, const Table& passes, const std::string& file, PassContext& context) {
+  for (const auto& [name, options] : passes) {
+    try {
+      find_pass(name);
+    } catch (const Error& error) {
+      fail("{}: [passes.{}]: {}", file, name, error.what());
+    }
+    if (!options.is<Table>()) {
+      fail("{}: passes.{} is {} ({}), expected a table [passes.{}]", file, name, value_text(options),
+           options.kind_name(), name);
+    }
+  }
+  for (const auto& [name, options] : passes) {
+    context.where = fmt::format("{}, [passes.{}]", file, name);
+    find_pass(name).run(graph, *options.get_if<Table>(), context);
+  }
+}
+
+}  // namespace detent
