@@ -6,8 +6,12 @@ include(detent_warnings)
 # A static library detent_NAME, alias detent::NAME, from the files of src/detent/NAME. Tests of all layers are
 # gathered in two programs, because libtorch costs a second a process: detent_tests and, with TORCH, detent_torch_tests.
 # Layers are recorded in the global property DETENT_LAYERS, those with TORCH in DETENT_TORCH_LAYERS, to be installed.
+# Without libtorch (DETENT_TORCH=OFF) a layer with TORCH is not built.
 function(detent_layer name)
   cmake_parse_arguments(layer "TORCH" "" "SOURCES;DEPENDS;PRIVATE;TESTS;TEST_DEPENDS" ${ARGN})
+  if(layer_TORCH AND NOT DETENT_TORCH)
+    return()
+  endif()
   add_library(detent_${name} STATIC ${layer_SOURCES})
   add_library(detent::${name} ALIAS detent_${name})
   set_target_properties(detent_${name} PROPERTIES EXPORT_NAME ${name})
