@@ -1,0 +1,277 @@
+#include "detent/io/safetensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <set>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include "detent/core/error.h"
+#include "detent/io/file.h"
+
+namespace detent {
+namespace {
+
+static_assert(std::endian::native == std::endian::little);
+
+using nlohmann::json;
+
+constexpr uint64_t kMaxHeaderBytes = 100'000'000;
+constexpr size_t kLengthBytes = 8;
+constexpr int kMaxJsonDepth = 3;  // header, tensor, list
+constexpr size_t kMaxRank = 64;
+constexpr const char* kMetadataKey = "__metadata__";
+
+constexpr std::array<std::pair<std::string_view, DType>, 10> kDTypes = {{
+    {"BOOL", DType::kBool},
+    {"U8", DType::kUInt8},
+    {"I8", DType::kInt8},
+    {"I16", DType::kInt16},
+    {"I32", DType::kInt32},
+    {"I64", DType::kInt64},
+    {"F16", DType::kFloat16},
+    {"BF16", DType::kBFloat16},
+    {"F32", DType::kFloat32},
+    {"F64", DType::kFloat64},
+}};
+
+/// The JSON header and the order of its names, which nlohmann::json sorts.
+struct Header {
+  json object;
+  std::vector<std::string> names;
+};
+
+class Reader {
+ public:
+  explicit Reader(const std::filesystem::path& path) : name_(path.string()), file_(map_file(path)) {}
+
+  SafetensorsFile read() {
+    const uint64_t header_bytes = read_header_length();
+    const Header header = parse_header(header_bytes);
+    data_ = file_->bytes().subspan(kLengthBytes + header_bytes);
+    SafetensorsFile result;
+    for (const std::string& name : header.names) {
+      const json& entry = header.object.at(name);
+      if (name == kMetadataKey) {
+        result.metadata = read_metadata(entry);
+      } else {
+        result.tensors.emplace_back(name, read_tensor(name, entry));
+      }
+    }
+    check_coverage();
+    return result;
+  }
+
+ private:
+  struct Range {
+    uint64_t begin;
+    uint64_t end;
+    std::string_view tensor;
+  };
+
+  uint64_t read_header_length() const {
+    const std::span<std::byte> bytes = file_->bytes();
+    if (bytes.size() < kLengthBytes) fail("{}: {} bytes are too few for safetensors", name_, bytes.size());
+    uint64_t length = 0;
+    std::memcpy(&length, bytes.data(), kLengthBytes);
+    if (length > kMaxHeaderBytes || length > bytes.size() - kLengthBytes) {
+      fail("{}: not a safetensors file: a header of {} bytes, at most {} are possible", name_, length,
+           std::min<uint64_t>(kMaxHeaderBytes, bytes.size() - kLengthBytes));
+    }
+    return length;
+  }
+
+  Header parse_header(uint64_t length) const {
+    Header header;
+    std::set<std::string> seen[2];  // keys of the header, of the current entry
+    const auto callback = [&](int depth, json::parse_event_t event, json& parsed) {
+      if (depth > kMaxJsonDepth) fail("{}: the header is nested too deep", name_);
+      if (event == json::parse_event_t::object_start && depth == 1) seen[1].clear();
+      if (event == json::parse_event_t::key) {
+        const auto& key = parsed.get_ref<const std::string&>();
+        if (depth <= 2 && !seen[depth - 1].insert(key).second) fail("{}: \"{}\" occurs twice", name_, key);
+        if (depth == 1) header.names.push_back(key);
+      }
+      return true;
+    };
+    const auto* text = reinterpret_cast<const char*>(file_->bytes().data() + kLengthBytes);
+    try {
+      header.object = json::parse(text, text + length, callback);
+    } catch (const json::exception& error) {
+      fail("{}: the header is not JSON: {}", name_, error.what());
+    }
+    if (!header.object.is_object()) fail("{}: the header is not a JSON object", name_);
+    return header;
+  }
+
+  std::map<std::string, std::string> read_metadata(const json& entry) const {
+    if (!entry.is_object()) fail("{}: {} is not an object", name_, kMetadataKey);
+    std::map<std::string, std::string> metadata;
+    for (const auto& [key, value] : entry.items()) {
+      if (!value.is_string()) fail("{}: {} key \"{}\" is not a string", name_, kMetadataKey, key);
+      metadata[key] = value.get<std::string>();
+    }
+    return metadata;
+  }
+
+  Tensor read_tensor(const std::string& tensor, const json& entry) {
+    const DType dtype = read_dtype(tensor, entry);
+    const std::vector<uint64_t> sizes = read_numbers(tensor, entry, "shape");
+    const std::vector<uint64_t> offsets = read_numbers(tensor, entry, "data_offsets");
+    if (sizes.size() > kMaxRank) fail("{}: tensor \"{}\" has {} dimensions", name_, tensor, sizes.size());
+    const Shape shape(sizes.begin(), sizes.end());
+    if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_.size()) {
+      fail("{}: tensor \"{}\" has data_offsets {}, the file has {} bytes of data", name_, tensor,
+           entry.at("data_offsets").dump(), data_.size());
+    }
+    const uint64_t bytes = offsets[1] - offsets[0];
+    const uint64_t count = checked_count(tensor, shape);
+    if (bytes % dtype_size(dtype) != 0 || bytes / dtype_size(dtype) != count) {
+      fail("{}: tensor \"{}\" has {} bytes, shape {} of {} needs {} elements", name_, tensor, bytes,
+           shape_text(shape), dtype_name(dtype), count);
+    }
+    ranges_.push_back({offsets[0], offsets[1], tensor});
+    std::byte* data = data_.data() + offsets[0];
+    const bool aligned = reinterpret_cast<uintptr_t>(data) % dtype_size(dtype) == 0;
+    if (aligned && bytes > 0) return Tensor::borrow(dtype, shape, data, file_);
+    Tensor copy(dtype, shape);
+    if (bytes > 0) std::memcpy(copy.bytes().data(), data, bytes);
+    return copy;
+  }
+
+  uint64_t checked_count(const std::string& tensor, const Shape& shape) const {
+    try {
+      return static_cast<uint64_t>(element_count(shape));
+    } catch (const Error& error) {
+      fail("{}: tensor \"{}\": {}", name_, tensor, error.what());
+    }
+  }
+
+  const json& field(const std::string& tensor, const json& entry, const char* key) const {
+    if (!entry.is_object()) fail("{}: tensor \"{}\" is not described by an object", name_, tensor);
+    const auto found = entry.find(key);
+    if (found == entry.end()) fail("{}: tensor \"{}\" has no \"{}\"", name_, tensor, key);
+    return *found;
+  }
+
+  DType read_dtype(const std::string& tensor, const json& entry) const {
+    const json& value = field(tensor, entry, "dtype");
+    for (const auto& [name, dtype] : kDTypes) {
+      if (value == name) return dtype;
+    }
+    fail("{}: tensor \"{}\" has dtype {}, supported are BOOL, U8, I8, I16, I32, I64, F16, BF16, F32, F64",
+         name_, tensor, value.dump());
+  }
+
+  /// A list of integers within int64's non-negative half.
+  std::vector<uint64_t> read_numbers(const std::string& tensor, const json& entry, const char* key) const {
+    constexpr auto kLimit = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+    const json& list = field(tensor, entry, key);
+    std::vector<uint64_t> numbers;
+    for (const json& value : list) {
+      if (!list.is_array() || !value.is_number_unsigned() || value.get<uint64_t>() > kLimit) {
+        fail("{}: tensor \"{}\" has \"{}\": {}, expected a list of sizes", name_, tensor, key, list.dump());
+      }
+      numbers.push_back(value.get<uint64_t>());
+    }
+    if (!list.is_array()) fail("{}: tensor \"{}\" has \"{}\" that is no list", name_, tensor, key);
+    return numbers;
+  }
+
+  /// The format forbids overlaps and holes.
+  void check_coverage() {
+    std::ranges::sort(ranges_, {}, [](const Range& range) { return std::pair(range.begin, range.end); });
+    uint64_t end = 0;
+    for (const Range& range : ranges_) {
+      if (range.begin != end) {
+        fail("{}: tensor \"{}\" begins at byte {} of the data, {} it at {}", name_, range.tensor, range.begin,
+             range.begin < end ? "overlapping the tensor before" : "leaving a hole after the tensor before",
+             end);
+      }
+      end = range.end;
+    }
+    if (end != data_.size()) fail("{}: {} bytes follow the last tensor", name_, data_.size() - end);
+  }
+
+  std::string name_;
+  std::shared_ptr<const MappedFile> file_;
+  std::span<std::byte> data_;
+  std::vector<Range> ranges_;
+};
+
+std::string quoted_json(const std::filesystem::path& path, const std::string& text) {
+  try {
+    return json(text).dump();
+  } catch (const json::exception&) {
+    fail("cannot write {}: a name is not UTF-8", path.string());
+  }
+}
+
+/// The indices of the tensors in the order of their data.
+std::vector<size_t> data_order(std::span<const std::pair<std::string, Tensor>> tensors) {
+  std::vector<size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::greater(),
+                           [&](size_t i) { return dtype_size(tensors[i].second.dtype()); });
+  return order;
+}
+
+std::string tensor_entry(const Tensor& tensor, uint64_t begin) {
+  const auto same_dtype = [&](const auto& entry) { return entry.second == tensor.dtype(); };
+  const auto dtype = std::ranges::find_if(kDTypes, same_dtype);
+  DETENT_CHECK(dtype != kDTypes.end(), "dtype {}", dtype_name(tensor.dtype()));
+  return fmt::format(R"({{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})", dtype->first,
+                     json(tensor.shape()).dump(), begin, begin + tensor.byte_size());
+}
+
+std::string header_text(const std::filesystem::path& path,
+                        std::span<const std::pair<std::string, Tensor>> tensors,
+                        const std::map<std::string, std::string>& metadata) {
+  std::vector<uint64_t> begins(tensors.size());
+  uint64_t position = 0;
+  for (const size_t i : data_order(tensors)) {
+    begins[i] = position;
+    position += tensors[i].second.byte_size();
+  }
+  std::vector<std::string> members;
+  for (const auto& [key, value] : metadata) {
+    members.push_back(quoted_json(path, key) + ":" + quoted_json(path, value));
+  }
+  if (!members.empty()) members = {fmt::format("\"{}\":{{{}}}", kMetadataKey, fmt::join(members, ","))};
+  std::set<std::string_view> names = {kMetadataKey};
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto& [name, tensor] = tensors[i];
+    if (!names.insert(name).second) fail("cannot write {}: the name \"{}\" is taken", path.string(), name);
+    members.push_back(quoted_json(path, name) + ":" + tensor_entry(tensor, begins[i]));
+  }
+  std::string text = fmt::format("{{{}}}", fmt::join(members, ","));
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  if (text.size() > kMaxHeaderBytes)
+    fail("cannot write {}: the header would have {} bytes", path.string(), text.size());
+  return text;
+}
+
+}  // namespace
+
+SafetensorsFile read_safetensors(const std::filesystem::path& path) { return Reader(path).read(); }
+
+void write_safetensors(const std::filesystem::path& path,
+                       std::span<const std::pair<std::string, Tensor>> tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  const std::string header = header_text(path, tensors, metadata);
+  const std::array<uint64_t, 1> length = {header.size()};
+  AtomicFile file(path);
+  file.write(std::as_bytes(std::span(length)));
+  file.write(header);
+  for (const size_t i : data_order(tensors)) file.write(tensors[i].second.bytes());
+  file.commit();
+}
+
+}  // namespace detent

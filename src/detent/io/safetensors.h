@@ -1,0 +1,36 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "detent/core/tensor.h"
+
+namespace detent {
+
+/// A safetensors file: 8 bytes with the header's length (little endian), a JSON header {"name": {"dtype",
+/// "shape", "data_offsets": [begin, end]}, "__metadata__": {...}} padded with spaces to 8 bytes, then the
+/// tensors' bytes.
+struct SafetensorsFile {
+  /// In the order of the header.
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  std::map<std::string, std::string> metadata;
+};
+
+/// Maps the file: tensors borrow from the mapping and keep it alive, except those that the file does not
+/// align to their element size, which are copied. Dtypes: BOOL U8 I8 I16 I32 I64 F16 BF16 F32 F64. Throws
+/// Error naming the file, and the tensor where there is one, on a header of more than 100 MB or that is not
+/// such JSON, a duplicate name, another dtype, a size that does not fit the shape, and on data that overlap,
+/// leave a hole or end elsewhere than the file.
+SafetensorsFile read_safetensors(const std::filesystem::path& path);
+
+/// Names stand in the given order in the header; the data are sorted by falling element size, so that each
+/// tensor is aligned. Throws Error on a duplicate or reserved name and on text that is not UTF-8.
+void write_safetensors(const std::filesystem::path& path,
+                       std::span<const std::pair<std::string, Tensor>> tensors,
+                       const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace detent

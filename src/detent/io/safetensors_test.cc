@@ -1,0 +1,145 @@
+#include "detent/io/safetensors.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <random>
+
+#include "detent/core/error.h"
+#include "detent/io/file.h"
+
+namespace detent {
+namespace {
+
+using testing::HasSubstr;
+using testing::Pair;
+using testing::ThrowsMessage;
+using testing::UnorderedElementsAre;
+
+class Safetensors : public testing::Test {
+ protected:
+  Safetensors() : path_(testing::TempDir() + "detent_" + std::to_string(getpid()) + ".safetensors") {}
+  ~Safetensors() override { std::filesystem::remove(path_); }
+
+  void write_raw(const std::string& header, const std::string& data) {
+    const uint64_t length = header.size();
+    std::string text(sizeof(length), '\0');
+    std::memcpy(text.data(), &length, sizeof(length));
+    write_file(path_, text + header + data);
+  }
+  void expect_error(const std::string& header, const std::string& data, const std::string& message) {
+    write_raw(header, data);
+    EXPECT_THAT([&] { read_safetensors(path_); },
+                ThrowsMessage<Error>(AllOf(HasSubstr(path_.string()), HasSubstr(message))))
+        << header;
+  }
+
+  std::filesystem::path path_;
+};
+
+Tensor counting(DType dtype, Shape shape) {
+  Tensor tensor(dtype, std::move(shape));
+  for (size_t i = 0; i < tensor.byte_size(); ++i) tensor.bytes()[i] = static_cast<std::byte>(i % 2);
+  return tensor;
+}
+
+TEST_F(Safetensors, RoundTripsEveryDtypeAligned) {
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (int i = 0; i < 10; ++i) {
+    const auto dtype = static_cast<DType>(i);
+    tensors.emplace_back("t\"" + std::string(dtype_name(dtype)), counting(dtype, {i, 3}));
+  }
+  tensors.emplace_back("scalar", Tensor::from<float>({}, std::vector<float>{2.5F}));
+  write_safetensors(path_, tensors, {{"format", "pt"}, {"é", ""}});
+  const SafetensorsFile file = read_safetensors(path_);
+  EXPECT_THAT(file.metadata, UnorderedElementsAre(Pair("format", "pt"), Pair("é", "")));
+  ASSERT_EQ(file.tensors.size(), tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto& [name, tensor] = file.tensors[i];
+    EXPECT_EQ(name, tensors[i].first);
+    EXPECT_TRUE(tensor.equals(tensors[i].second)) << name;
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.bytes().data()) % dtype_size(tensor.dtype()), 0U) << name;
+  }
+}
+
+TEST_F(Safetensors, TensorsOutliveTheFile) {
+  write_safetensors(path_,
+                    std::vector<std::pair<std::string, Tensor>>{{"a", counting(DType::kInt8, {4096})}});
+  const Tensor tensor = read_safetensors(path_).tensors[0].second;
+  std::filesystem::remove(path_);
+  EXPECT_TRUE(tensor.equals(counting(DType::kInt8, {4096})));
+}
+
+TEST_F(Safetensors, CopiesMisalignedData) {
+  write_raw(R"({"b":{"dtype":"I8","shape":[1],"data_offsets":[0,1]},)"
+            R"("a":{"dtype":"F32","shape":[1],"data_offsets":[1,5]}})",
+            std::string("\x01\x00\x00\x80\x3f", 5));
+  EXPECT_EQ(read_safetensors(path_).tensors[1].second.values<float>()[0], 1.0F);
+}
+
+TEST_F(Safetensors, AcceptsAnEmptyHeader) {
+  write_raw("{}", "");
+  EXPECT_TRUE(read_safetensors(path_).tensors.empty());
+}
+
+TEST_F(Safetensors, RejectsBadHeaders) {
+  const auto entry = [](const char* dtype, const char* shape, const char* offsets) {
+    return fmt::format(R"("w":{{"dtype":"{}","shape":{},"data_offsets":{}}})", dtype, shape, offsets);
+  };
+  const std::string good = entry("U8", "[2]", "[0,2]");
+  expect_error("{" + good + "," + good + "}", "ab", "\"w\" occurs twice");
+  expect_error("{" + good + "}", "abc", "1 bytes follow");
+  expect_error("{" + good + "}", "a", "the file has 1 bytes of data");
+  expect_error("{" + good + R"(,"v":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})", "abc", "overlapping");
+  expect_error("{" + entry("U8", "[2]", "[1,3]") + "}", "abc", "leaving a hole");
+  expect_error("{" + entry("U8", "[3]", "[0,2]") + "}", "ab", "tensor \"w\" has 2 bytes");
+  expect_error("{" + entry("U8", "[-2]", "[0,2]") + "}", "ab", "expected a list of sizes");
+  expect_error("{" + entry("U8", "2", "[0,2]") + "}", "ab", "\"shape\"");
+  expect_error("{" + entry("U8", "[4294967296,4294967296,4294967296]", "[0,2]") + "}", "ab", "too many");
+  expect_error("{" + entry("U8", "[2]", "[2,0]") + "}", "ab", "data_offsets [2,0]");
+  expect_error("{" + entry("F8_E4M3", "[2]", "[0,2]") + "}", "ab", "tensor \"w\" has dtype \"F8_E4M3\"");
+  expect_error(R"({"w":{"dtype":"U8","dtype":"I8"}})", "", "\"dtype\" occurs twice");
+  expect_error(R"({"w":{"dtype":"U8"}})", "", "no \"shape\"");
+  expect_error(R"({"__metadata__":{"a":1}})", "", "not a string");
+  expect_error("[1]", "", "not a JSON object");
+  expect_error("{", "", "not JSON");
+  expect_error(std::string(100000, '['), "", "nested too deep");
+  write_file(path_, "\xff\xff\xff\xff\xff\xff\xff\xff");
+  EXPECT_THAT([&] { read_safetensors(path_); }, ThrowsMessage<Error>(HasSubstr("not a safetensors file")));
+}
+
+TEST_F(Safetensors, RefusesNamesItCannotWrite) {
+  const auto write = [&](const std::vector<std::string>& names) {
+    std::vector<std::pair<std::string, Tensor>> tensors;
+    for (const std::string& name : names) tensors.emplace_back(name, Tensor());
+    write_safetensors(path_, tensors);
+  };
+  EXPECT_THAT([&] { write({"a", "a"}); }, ThrowsMessage<Error>(HasSubstr("\"a\" is taken")));
+  EXPECT_THROW(write({"__metadata__"}), Error);
+  EXPECT_THROW(write({"\xff"}), Error);
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(Safetensors, SurvivesMutations) {
+  write_safetensors(path_, std::vector<std::pair<std::string, Tensor>>{
+                               {"a", counting(DType::kFloat32, {2, 3})}, {"b", counting(DType::kInt8, {5})}});
+  const std::string original = read_file(path_);
+  std::mt19937 random(3);
+  for (int i = 0; i < 3000; ++i) {
+    std::string text = original.substr(0, i % 4 == 0 ? random() % original.size() : original.size());
+    for (unsigned j = random() % 4; j > 0 && !text.empty(); --j) {
+      text[random() % text.size()] = static_cast<char>(random());
+    }
+    std::ofstream(path_, std::ios::binary) << text;
+    try {
+      read_safetensors(path_);
+    } catch (const Error&) {
+    }
+  }
+}
+
+}  // namespace
+}  // namespace detent
