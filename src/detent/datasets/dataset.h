@@ -1,0 +1,89 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "detent/core/tensor.h"
+
+namespace detent {
+
+enum class Split { kTrain, kValidation, kTest, kPrediction };
+
+constexpr std::array<const char*, 4> enum_names(Split) {
+  return {"train", "validation", "test", "prediction"};
+}
+/// "train", ...
+std::string_view split_name(Split split);
+
+/// Samples of a batch of n, in the order they were asked for.
+struct Batch {
+  Tensor inputs;  // float32 [n, sample_shape...]
+  Tensor labels;  // int64 [n], each in [0, class_count)
+};
+
+/// The labelled samples of one split, in memory. Const use from several threads is safe.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  Dataset(const Dataset&) = delete;
+  Dataset& operator=(const Dataset&) = delete;
+
+  int64_t size() const { return static_cast<int64_t>(labels_.size()); }
+  /// Without the batch dimension.
+  const Shape& sample_shape() const { return sample_shape_; }
+  int64_t class_count() const { return class_count_; }
+  /// Of all samples, in order.
+  std::span<const int64_t> labels() const { return labels_; }
+  /// Where the samples are from, for people: a directory, "computed", "built in".
+  const std::string& source() const { return source_; }
+
+  /// The samples at `indices`, each in [0, size()); the same index may occur more than once.
+  Batch batch(std::span<const int64_t> indices) const;
+
+ protected:
+  /// Labels are already known to be in [0, class_count).
+  Dataset(Shape sample_shape, int64_t class_count, std::vector<int64_t> labels, std::string source);
+
+ private:
+  /// Writes sample `index` to `target`, which has the elements of sample_shape().
+  virtual void copy_sample(int64_t index, std::span<float> target) const = 0;
+
+  Shape sample_shape_;
+  int64_t sample_elements_;
+  int64_t class_count_;
+  std::vector<int64_t> labels_;
+  std::string source_;
+};
+
+struct DatasetOptions {
+  /// Searched for files before $DETENT_DATA and ~/.cache/detent; empty: not given.
+  std::filesystem::path data_dir;
+};
+
+struct DatasetInfo {
+  std::string name;
+  std::vector<std::string> aliases;
+  std::string help;         // what it is and what its splits are; a line or a few
+  std::string attribution;  // authors and licence; empty for computed data
+  std::string task;         // "classification"
+  Shape sample_shape;
+  int64_t class_count = 0;
+  std::unique_ptr<Dataset> (*make)(Split split, const DatasetOptions& options) = nullptr;
+};
+
+/// Every data set that make_dataset knows, in the order to list them.
+std::span<const DatasetInfo> all_datasets();
+
+/// By name or alias. Throws Error on an unknown name, naming the nearest.
+const DatasetInfo& dataset_info(std::string_view name);
+
+/// Loads or computes one split. Throws Error on an unknown name, and when files are missing or broken.
+std::unique_ptr<Dataset> make_dataset(std::string_view name, Split split, const DatasetOptions& options = {});
+
+}  // namespace detent

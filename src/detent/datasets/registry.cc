@@ -1,0 +1,37 @@
+#include <algorithm>
+
+#include "detent/core/error.h"
+#include "detent/datasets/dataset.h"
+#include "detent/datasets/digits.h"
+#include "detent/datasets/mnist.h"
+#include "detent/datasets/toy_tiny.h"
+
+namespace detent {
+
+std::span<const DatasetInfo> all_datasets() {
+  static const std::vector<DatasetInfo> kAll = {
+      toy_tiny_info(),
+      digits_info(),
+      mnist_info(),
+      fashion_mnist_info(),
+  };
+  return kAll;
+}
+
+const DatasetInfo& dataset_info(std::string_view name) {
+  std::vector<std::string> known;
+  for (const DatasetInfo& info : all_datasets()) {
+    if (info.name == name ||
+        std::find(info.aliases.begin(), info.aliases.end(), name) != info.aliases.end()) {
+      return info;
+    }
+    known.push_back(info.name);
+  }
+  throw Error(unknown_name_message("data set", name, known));
+}
+
+std::unique_ptr<Dataset> make_dataset(std::string_view name, Split split, const DatasetOptions& options) {
+  return dataset_info(name).make(split, options);
+}
+
+}  // namespace detent
