@@ -1,16 +1,27 @@
 # Every library the project uses, from the distribution's packages (scripts/install_packages.sh).
-find_package(fmt REQUIRED)
-find_package(spdlog REQUIRED)
-find_package(hwy REQUIRED CONFIG)
-find_package(nlohmann_json REQUIRED)
-find_package(tomlplusplus REQUIRED)
+
+# Where this is a part of another project, that project must see the targets its own targets come to link.
+if(NOT PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL ON)
+endif()
+
+# What the torch-free libraries link, so that detentConfig.cmake looks for the same.
+set(detent_packages Threads fmt spdlog hwy nlohmann_json tomlplusplus ZLIB)
+foreach(package IN LISTS detent_packages)
+  find_package(${package} REQUIRED)
+endforeach()
 find_package(CLI11 REQUIRED)
-find_package(ZLIB REQUIRED)
-find_package(Threads REQUIRED)
 if(DETENT_TORCH)
   find_package(Torch REQUIRED)
+  # detent::torch: libtorch as the layers link it. Headers of single operators instead of all of them in one.
+  add_library(detent_libtorch INTERFACE)
+  add_library(detent::torch ALIAS detent_libtorch)
+  set_target_properties(detent_libtorch PROPERTIES EXPORT_NAME torch)
+  target_link_libraries(detent_libtorch INTERFACE torch torch_library c10)
+  target_compile_definitions(detent_libtorch INTERFACE AT_PER_OPERATOR_HEADERS)
 endif()
 if(DETENT_DEVELOPER)
   find_package(GTest REQUIRED)
   find_package(benchmark REQUIRED)
+  find_package(rapidcheck REQUIRED)
 endif()

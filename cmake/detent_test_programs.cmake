@@ -1,16 +1,35 @@
+# The two test programs, from what detent_layer() and tests/ have gathered. Suites or tests with "Slow" in their name
+# carry the label `slow` (ctest -LE slow leaves them out), those of the second program the label `torch`.
 include(GoogleTest)
 
-get_property(sources GLOBAL PROPERTY DETENT_TESTS_SOURCES)
-get_property(libraries GLOBAL PROPERTY DETENT_TESTS_LIBRARIES)
-list(REMOVE_DUPLICATES libraries)
-add_executable(detent_tests ${sources})
-target_link_libraries(detent_tests PRIVATE ${libraries} GTest::gmock GTest::gtest_main detent_warnings)
-target_compile_definitions(detent_tests PRIVATE DETENT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-gtest_discover_tests(detent_tests DISCOVERY_TIMEOUT 60)
+function(detent_add_test_program program property)
+  get_property(sources GLOBAL PROPERTY ${property}_SOURCES)
+  get_property(libraries GLOBAL PROPERTY ${property}_LIBRARIES)
+  list(REMOVE_DUPLICATES libraries)
+  add_executable(${program} ${sources})
+  target_link_libraries(${program} PRIVATE ${libraries} GTest::gmock GTest::gtest_main detent_warnings)
+  target_compile_definitions(${program} PRIVATE DETENT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+endfunction()
 
-option(DETENT_FUZZ "Build the libFuzzer targets of tests/fuzz (clang only)" OFF)
-if(DETENT_FUZZ AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-  add_subdirectory(${PROJECT_SOURCE_DIR}/tests/fuzz ${PROJECT_BINARY_DIR}/tests/fuzz)
-elseif(DETENT_FUZZ)
-  message(FATAL_ERROR "DETENT_FUZZ needs clang, the compiler is ${CMAKE_CXX_COMPILER_ID}")
+# One CTest entry a test.
+detent_add_test_program(detent_tests DETENT_TESTS)
+gtest_discover_tests(detent_tests TEST_FILTER -*Slow* DISCOVERY_TIMEOUT 60)
+gtest_discover_tests(detent_tests TEST_FILTER *Slow* DISCOVERY_TIMEOUT 60 PROPERTIES LABELS slow)
+
+# Here each process first spends a second on loading libtorch: few entries, each with every n-th test.
+get_property(torch_sources GLOBAL PROPERTY DETENT_TORCH_TESTS_SOURCES)
+if(torch_sources)
+  detent_add_test_program(detent_torch_tests DETENT_TORCH_TESTS)
+  set(shards 4)
+  # Threads that spin while they wait starve each other where tests share cores.
+  set(environment GOMP_SPINCOUNT=0 GTEST_TOTAL_SHARDS=${shards})
+  math(EXPR last_shard "${shards} - 1")
+  foreach(shard RANGE ${last_shard})
+    add_test(NAME torch_tests.${shard} COMMAND detent_torch_tests --gtest_brief=1 --gtest_filter=-*Slow*)
+    add_test(NAME torch_tests_slow.${shard} COMMAND detent_torch_tests --gtest_brief=1 --gtest_filter=*Slow*)
+    set_tests_properties(torch_tests.${shard} torch_tests_slow.${shard} PROPERTIES
+      ENVIRONMENT "${environment};GTEST_SHARD_INDEX=${shard}" TIMEOUT 1200)
+    set_tests_properties(torch_tests.${shard} PROPERTIES LABELS torch)
+    set_tests_properties(torch_tests_slow.${shard} PROPERTIES LABELS "torch;slow")
+  endforeach()
 endif()

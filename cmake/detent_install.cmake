@@ -1,0 +1,41 @@
+# Installs the program, the libraries with their headers, and the package that find_package(detent) finds.
+include(CMakePackageConfigHelpers)
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/detent)
+
+# detent_install_layers(EXPORT-NAME LAYER...)
+function(detent_install_layers export)
+  foreach(layer IN LISTS ARGN)
+    install(TARGETS detent_${layer} EXPORT ${export} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/detent/${layer}
+      DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/detent
+      FILES_MATCHING PATTERN "*.h" PATTERN "*-inl.h" EXCLUDE PATTERN "*_test*.h" EXCLUDE)
+  endforeach()
+  install(EXPORT ${export} NAMESPACE detent:: DESTINATION ${package_folder})
+endfunction()
+
+get_property(layers GLOBAL PROPERTY DETENT_LAYERS)
+detent_install_layers(detentTargets ${layers})
+get_property(torch_layers GLOBAL PROPERTY DETENT_TORCH_LAYERS)
+if(torch_layers)
+  install(TARGETS detent_libtorch EXPORT detentTorchTargets)
+  detent_install_layers(detentTorchTargets ${torch_layers})
+endif()
+
+configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/detentConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/package/detentConfig.cmake INSTALL_DESTINATION ${package_folder})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/package/detentConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/package/detentConfig.cmake ${PROJECT_BINARY_DIR}/package/detentConfigVersion.cmake
+  DESTINATION ${package_folder})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+if(TARGET detent_program)
+  install(TARGETS detent_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+  file(CREATE_LINK detent ${PROJECT_BINARY_DIR}/bin/ch SYMBOLIC)
+  install(FILES ${PROJECT_BINARY_DIR}/bin/ch DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+if(TARGET detent_torch)
+  # Not a library to link, so not beside those: the program loads it from ../lib/detent.
+  install(TARGETS detent_torch LIBRARY DESTINATION lib/detent)
+endif()

@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Checks that the includes of src/detent point only where the table below allows.
+#   scripts/check_layers.sh [ROOT]
+# One line a violation, as file:line: message; exit status 1 when there is any.
+set -euo pipefail
+root=${1:-$(dirname "${BASH_SOURCE[0]}")/..}
+cd "$root"
+
+# layer: layers it may include besides itself. A layer may only name layers above its own line: no cycles.
+table='
+core:
+formats:    core
+statistics: core formats
+graph:      core formats
+io:         core formats statistics graph
+models:     core formats graph io
+datasets:   core graph io
+execution:  core formats graph
+passes:     core formats statistics graph io models execution
+training:   core formats graph io models datasets execution
+runtime:    core formats graph io
+cli:        core formats statistics graph io models datasets execution passes training runtime
+'
+# Folders that may include libtorch.
+torch_folders='execution/ passes/ training/ cli/torch/'
+
+[[ -d src/detent ]] || { echo "check_layers.sh: no folder src/detent in $PWD" >&2 && exit 1; }
+files=()
+while IFS= read -r file; do files+=("$file"); done < <(find src/detent -mindepth 2 -type f \( -name '*.cc' -o -name '*.h' \) | sort)
+design=()
+if [[ -f docs/design.md ]]; then design=(docs/design.md); fi
+
+awk -v table="$table" -v torch_folders="$torch_folders" '
+  function report(message) {
+    print FILENAME ":" FNR ": " message
+    failed = 1
+  }
+  BEGIN {
+    rows = split(table, row, "\n")
+    for (i = 1; i <= rows; i++) {
+      words = split(row[i], word, " ")
+      if (words == 0) continue
+      layer = word[1]
+      sub(/:$/, "", layer)
+      uses[layer] = ""
+      for (w = 2; w <= words; w++) {
+        if (!(word[w] in known)) { print "table: " layer " names " word[w] ", which is not above it"; failed = 1 }
+        allowed[layer, word[w]] = 1
+        uses[layer] = uses[layer] (w > 2 ? ", " : "") word[w]
+      }
+      allowed[layer, layer] = 1
+      known[layer] = 1
+    }
+    folders = split(torch_folders, torch_folder, " ")
+  }
+
+  # The table of docs/design.md says the same, in the column "may include".
+  FILENAME == "docs/design.md" {
+    if (split($0, cell, /[ \t]*\|[ \t]*/) < 5) next
+    name = cell[2]
+    if (!gsub(/`/, "", name) || !(name in known)) next
+    documented[name] = 1
+    if (cell[4] != (uses[name] == "" ? "-" : uses[name]))
+      report(name " may include \"" uses[name] "\" by scripts/check_layers.sh, but \"" cell[4] "\" here")
+    next
+  }
+
+  FNR == 1 {
+    path = substr(FILENAME, length("src/detent/") + 1)
+    layer = path
+    sub(/\/.*/, "", layer)
+    if (!(layer in known)) report("layer " layer " is not in the table of scripts/check_layers.sh")
+    may_torch = 0
+    for (f = 1; f <= folders; f++) if (index(path, torch_folder[f]) == 1) may_torch = 1
+  }
+  /^[ \t]*#[ \t]*include[ \t]*[<"]/ {
+    target = $0
+    sub(/^[^<"]*[<"]/, "", target)
+    sub(/[>"].*/, "", target)
+    if (target ~ /^detent\//) {
+      other = substr(target, length("detent/") + 1)
+      sub(/\/.*/, "", other)
+      if (!((layer, other) in allowed))
+        report("layer " layer " may not include " other " (it may: " (uses[layer] == "" ? "nothing" : uses[layer]) ")")
+    } else if ($0 ~ /include[ \t]*"/ && target !~ /^hwy\//) {
+      report("include \"" target "\" by its path from src: \"detent/" layer "/...\"")
+    }
+    if (target ~ /^(torch|ATen|c10|caffe2)\// && !may_torch)
+      report("only " torch_folders " may include libtorch")
+  }
+
+  END {
+    for (name in documented) {
+      for (other in known) if (!(other in documented)) { print "docs/design.md: no row for layer " other; failed = 1 }
+      break
+    }
+    exit failed
+  }
+' ${design[@]+"${design[@]}"} ${files[@]+"${files[@]}"} < /dev/null

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Checks the rules of CONTRIBUTING.md that a search can check.
+#   scripts/check_style.sh [ROOT]
+# One line a violation, as file:line: message; exit status 1 when there is any.
+set -euo pipefail
+root=${1:-$(dirname "${BASH_SOURCE[0]}")/..}
+cd "$root"
+
+folders=()
+for folder in src tests examples bench scripts cmake; do
+  if [[ -d $folder ]]; then folders+=("$folder"); fi
+done
+[[ -d src/detent ]] || { echo "check_style.sh: no folder src/detent in $PWD" >&2 && exit 1; }
+failed=0
+
+# Folders whose name does not say what is in them.
+while IFS= read -r folder; do
+  echo "$folder: name the folder after what is in it"
+  failed=1
+done < <(find "${folders[@]}" -type d \( -iname 'util*' -o -iname 'misc*' -o -iname 'common*' -o -iname 'helper*' \))
+
+# The names that format structs give themselves, as a|b|c.
+format_names=$(cat src/detent/formats/*.h 2> /dev/null |
+  sed -n 's/.*kName *= *"\([a-z0-9_]*\)".*/\1/p' | sort -u | paste -s -d '|')
+
+files=()
+while IFS= read -r file; do files+=("$file"); done < <(
+  find "${folders[@]}" -type f \( -name '*.cc' -o -name '*.h' -o -name '*.sh' -o -name '*.cmake' -o -name CMakeLists.txt \) | sort)
+
+awk -v format_names="$format_names" '
+  function report(message) {
+    print FILENAME ":" FNR ": " message
+    failed = 1
+  }
+  FNR == 1 {
+    is_test = FILENAME ~ /_test\.(cc|h|sh)$/
+    in_detent = FILENAME ~ /^src\/detent\//
+    in_formats = FILENAME ~ /^src\/detent\/formats\//
+    is_header = FILENAME ~ /\.h$/ && FILENAME !~ /-inl\.h$/
+    uses_torch = FILENAME ~ /^src\/detent\/(execution|passes|training|cli\/torch)\//
+  }
+  FNR == 801 { report("more than 800 lines") }
+
+  # Vector code and libtorch stay behind the headers: they cost every includer seconds and a dependency.
+  in_detent && is_header && /^[ \t]*#[ \t]*include[ \t]*[<"]hwy\// { report("no Highway in a header other than -inl.h") }
+  in_detent && is_header && !uses_torch && /^[ \t]*#[ \t]*include[ \t]*[<"](torch|ATen|c10|caffe2)\// {
+    report("no libtorch in a header of this layer")
+  }
+  in_detent && is_header && /^[ \t]*#[ \t]*include[ \t]*<torch\/(torch|all)\.h>/ {
+    report("no torch/torch.h in a header: include ATen/core/Tensor.h and what else is needed")
+  }
+
+  # What a format does is decided by its type, inside formats/; nobody else asks for its name.
+  in_detent && !in_formats && !is_test && format_names != "" &&
+  ($0 ~ ("[=!]=[ \t]*\"(" format_names ")\"") || $0 ~ ("\"(" format_names ")\"[ \t]*[=!]=")) {
+    report("no comparison with the name of a format outside formats/")
+  }
+  END { exit failed }
+' "${files[@]}" || failed=1
+exit "$failed"

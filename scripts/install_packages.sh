@@ -1,0 +1,63 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that Detent is built from. Does nothing, quickly, where all are there already.
+#
+#   scripts/install_packages.sh             everything: building, testing, benchmarking
+#   scripts/install_packages.sh --minimal   only what building and running the program needs
+set -euo pipefail
+
+build_packages=(
+  g++ cmake ninja-build ccache git make
+  libfmt-dev libspdlog-dev libhwy-dev libtomlplusplus-dev nlohmann-json3-dev libcli11-dev zlib1g-dev
+  libtorch-dev
+  # libtorch depends on no more than the reference BLAS, with which training is 4 to 22 times slower. The OpenMP
+  # build shares libtorch's threads; the pthread build would start as many again.
+  libopenblas0-openmp
+  # Headers of the transport under libtorch's process groups; libtorch-dev does not depend on them.
+  libgloo-dev
+)
+test_packages=(
+  libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev
+  # The tests compare numbers and files with those of the same PyTorch in Python.
+  python3-torch
+)
+
+fail() {
+  echo "install_packages.sh: $*" >&2
+  exit 1
+}
+
+case "${1-}" in
+  "") packages=("${build_packages[@]}" "${test_packages[@]}") ;;
+  --minimal) packages=("${build_packages[@]}") ;;
+  -h | --help)
+    sed -n '2,5s/^# \{0,1\}//p' "$0"
+    exit 0
+    ;;
+  *) fail "unknown argument \"$1\" (known: --minimal, --help)" ;;
+esac
+[[ $# -le 1 ]] || fail "got $# arguments, expected at most one"
+
+if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
+  fail "this is no Debian system; install the equivalents of: ${packages[*]}"
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2> /dev/null || true)
+  [[ $status == installed ]] || missing+=("$package")
+done
+if [[ ${#missing[@]} -eq 0 ]]; then
+  echo "all ${#packages[@]} packages are installed"
+  exit 0
+fi
+
+as_root=()
+if [[ $(id -u) -ne 0 ]]; then
+  command -v sudo > /dev/null ||
+    fail "neither root nor sudo; as root, run: apt-get install --no-install-recommends ${missing[*]}"
+  as_root=(sudo)
+fi
+echo "installing: ${missing[*]}"
+apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=3)
+"${apt[@]}" update --quiet
+"${apt[@]}" install --quiet --yes --no-install-recommends "${missing[@]}"

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Plants one violation at a time in a small good tree: each must be found, and the good tree must pass.
+set -euo pipefail
+repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf -- "$work"' EXIT
+failures=0
+
+good_tree() {
+  rm -rf -- "$work/tree"
+  mkdir -p "$work/tree"/src/detent/{core,formats,graph,execution,cli/torch}
+  cd "$work/tree/src/detent"
+  echo '#pragma once' > core/core.h
+  printf '#include "detent/core/core.h"\nstatic constexpr const char* kName = "ternary";\n' > formats/ternary.h
+  printf '#include <hwy/highway.h>\n#include "hwy/foreach_target.h"\n' > formats/kernels-inl.h
+  printf 'bool same(auto name) { return name == "ternary"; }\n' > formats/names.cc
+  printf '// #include "detent/cli/main.h"\n#include "detent/formats/ternary.h"\n' > graph/graph.h
+  printf 'TEST(Graph, Name) { ASSERT_TRUE(name == "ternary"); }\n' > graph/graph_test.cc
+  printf '#include <ATen/core/Tensor.h>\n#include "detent/graph/graph.h"\n' > execution/interpreter.h
+  printf '#include <torch/torch.h>\n#include "detent/execution/interpreter.h"\n' > cli/torch/train.cc
+}
+
+# expect CHECK STATUS TEXT: the exit status of the check, and what it must have printed.
+expect() {
+  local output status=0
+  output=$("$repository/scripts/check_$1.sh" "$work/tree" 2>&1) || status=$?
+  if [[ $status -ne $2 || $output != *"$3"* ]]; then
+    printf 'FAILED: check_%s.sh: status %d (expected %d), expected "%s" in:\n%s\n' "$1" "$status" "$2" "$3" "$output"
+    failures=$((failures + 1))
+  fi
+}
+
+# bad CHECK FILE LINE TEXT: the check must fail on a tree where FILE also has LINE.
+bad() {
+  good_tree
+  mkdir -p "$(dirname "$2")"
+  printf '%s\n' "$3" >> "$2"
+  expect "$1" 1 "$4"
+}
+
+good_tree
+expect layers 0 ""
+expect style 0 ""
+
+bad layers core/core.h '#include "detent/graph/graph.h"' 'core.h:2: layer core may not include graph'
+bad layers graph/graph_test.cc '  #  include "detent/execution/interpreter.h"' 'layer graph may not include execution'
+bad layers graph/graph.h '#include "../execution/interpreter.h"' 'by its path from src'
+bad layers graph/graph.h '#include <c10/util/Half.h>' 'may include libtorch'
+bad layers cli/main.cc '#include <torch/torch.h>' 'may include libtorch'
+bad layers engine/engine.h '#pragma once' 'layer engine is not in the table'
+# shellcheck disable=SC2016  # Markdown, not command substitution
+bad layers ../../docs/design.md '| `graph` | networks | core |' 'graph may include "core, formats"'
+# shellcheck disable=SC2016
+bad layers ../../docs/design.md '| `core` | errors | - |' 'no row for layer'
+
+bad style graph/graph.cc 'if (name == "ternary") {}' 'graph.cc:1: no comparison with the name of a format'
+bad style graph/graph.cc 'if ("ternary" != name) {}' 'no comparison with the name of a format'
+bad style graph/graph.cc "$(seq 801)" 'more than 800 lines'
+bad style graph/utils/text.cc '' 'name the folder after what is in it'
+bad style formats/ternary.h '#include <hwy/highway.h>' 'no Highway in a header'
+bad style graph/graph.h '#include <ATen/core/Tensor.h>' 'no libtorch in a header'
+bad style execution/interpreter.h '#include <torch/torch.h>' 'no torch/torch.h in a header'
+
+[[ $failures -eq 0 ]] && echo "all checks find what they must"
+exit $((failures > 0))

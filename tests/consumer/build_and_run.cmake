@@ -1,0 +1,28 @@
+# Run by CTest (tests/CMakeLists.txt): builds the consumer against an installed detent (WAY=find_package) or together
+# with its sources (WAY=add_subdirectory), and runs it.
+function(run)
+  execute_process(COMMAND ${ARGV} COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+file(REMOVE_RECURSE ${WORK})
+if(WAY STREQUAL "find_package")
+  run(${CMAKE_COMMAND} --install ${DETENT_BUILD} --prefix ${WORK}/prefix)
+  set(options -DCMAKE_PREFIX_PATH=${WORK}/prefix)
+else()
+  set(options -DDETENT_SOURCE=${DETENT_SOURCE} -DDETENT_TORCH=OFF)
+endif()
+if(SANITIZE)
+  list(APPEND options "-DCMAKE_CXX_FLAGS=-fsanitize=${SANITIZE}")
+endif()
+run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${WORK}/build -G ${GENERATOR} -DCMAKE_BUILD_TYPE=${BUILD_TYPE}
+  -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}
+  -DCMAKE_RUNTIME_OUTPUT_DIRECTORY=${WORK}/bin ${options})
+run(${CMAKE_COMMAND} --build ${WORK}/build --target consumer)
+run(${WORK}/bin/consumer)
+
+# What is installed must also run, and under both of its names.
+foreach(program detent ch)
+  if(EXISTS ${WORK}/prefix/bin/${program})
+    run(${WORK}/prefix/bin/${program} --help)
+  endif()
+endforeach()
