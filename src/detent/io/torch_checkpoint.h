@@ -10,11 +10,9 @@
 
 #include "detent/core/tensor.h"
 #include "detent/core/value.h"
+#include "detent/graph/state_dict.h"
 
 namespace detent {
-
-/// Names and tensors, in the order of the network.
-using StateDict = std::vector<std::pair<std::string, Tensor>>;
 
 /// Writes what `torch.save(state_dict, path)` would: a zip archive with a pickled OrderedDict, which
 /// `torch.load` reads. Tensors that are the same memory stay so (one storage).

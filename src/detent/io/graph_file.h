@@ -1,0 +1,26 @@
+#pragma once
+
+#include <filesystem>
+
+#include "detent/graph/graph.h"
+
+namespace detent {
+
+/// A graph with its quantization in one safetensors file, suffix `.mz`: parameters are tensors under the keys
+/// that PyTorch would give them, everything else is JSON in the header's metadata:
+///   format   "detent.graph"
+///   version  "1"
+///   graph    {"name", "nodes": [{"name", "op", "inputs", "parameters", "quantization", ...}]}
+///   crc32    of `graph` and of every tensor's name, dtype, shape and bytes, in the order of the header
+/// Parameters that share storage under one key (tied weights) share it again when read.
+///
+/// Throws Error when the graph breaks a rule of `verify` or the file cannot be written.
+void write_graph(const std::filesystem::path& path, const Graph& graph);
+
+/// Parameters borrow from the mapped file, copy on write. The graph has passed `verify`. Throws Error naming
+/// the file, and the node where there is one, on anything else than a file that `write_graph` wrote: another
+/// kind or a newer version, a checksum that differs, wrong types, unknown keys, missing or unused tensors,
+/// duplicate nodes.
+Graph read_graph(const std::filesystem::path& path);
+
+}  // namespace detent

@@ -1,0 +1,228 @@
+#include "detent/io/graph_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <random>
+
+#include "detent/core/error.h"
+#include "detent/graph/builder.h"
+#include "detent/io/file.h"
+#include "detent/io/graph_layout.h"
+#include "detent/io/safetensors.h"
+
+namespace detent {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+Tensor counting(const Shape& shape) {
+  Tensor tensor(DType::kFloat32, shape);
+  float next = 0.5F;
+  for (float& value : tensor.values<float>()) value = next = -1.25F * next + 1;
+  return tensor;
+}
+
+/// x [1, 4] -> size, view -> linear -> batch_norm1d -> relu -> output, with a bit of everything attached.
+Graph full_graph() {
+  GraphBuilder builder("full");
+  const NodeInput input = builder.input("x", {2, 2});
+  const NodeInput batch = builder.call("size", {input, constant(0)});
+  NodeInput x = builder.call("view", {input, batch, constant(-1)});
+  x = builder.linear("layers.0", x, 4, 3);
+  x = builder.batch_norm("batch_norm1d", "norm", x, 3);
+  x = builder.call("relu", {x});
+  Graph graph = builder.finish(x);
+  for (Node& node : graph.nodes()) {
+    for (auto& [name, parameter] : node.parameters) parameter.tensor = counting(parameter.tensor.shape());
+  }
+  Node& linear = graph.node("layers_0");
+  linear.find_parameter("bias")->trainable = false;
+  Ternary ternary;
+  ternary.scaling_factor = true;
+  ternary.max = 0.1F;
+  linear.quantization["weight"] = {ternary, Granularity::kChannel, 0, {}};
+  Fixed fixed;
+  fixed.frac_width = -2;
+  linear.quantization["data_in_0"] = {fixed, {}, 0, Gradient::kClipped};
+  linear.metadata.common.emplace();
+  linear.metadata.common->args["weight"] = {"ternary", {2}, {3, 4}, std::nullopt, Value()};
+  linear.metadata.common->args["data_in_0"] = {"float", {32}, {1, 4}, "NA", Value(7)};
+  linear.metadata.common->results["data_out_0"];
+  linear.metadata.hardware.emplace();
+  linear.metadata.software.emplace().args["weight"] =
+      Table{{"range", Table{{"min", -0.1}, {"max", std::numeric_limits<double>::infinity()}, {"count", 12}}}};
+  graph.node("view").metadata.software.emplace();
+  return graph;
+}
+
+void expect_same(const Graph& a, const Graph& b) {
+  EXPECT_EQ(a.name(), b.name());
+  EXPECT_EQ(a.input_shapes(), b.input_shapes());
+  ASSERT_EQ(a.node_names(), b.node_names());
+  for (size_t i = 0; i < a.nodes().size(); ++i) {
+    const Node& left = a.nodes()[i];
+    const Node& right = b.nodes()[i];
+    EXPECT_EQ(left.target, right.target);
+    EXPECT_EQ(left.op, right.op);
+    EXPECT_EQ(left.mase_type, right.mase_type);
+    EXPECT_EQ(left.inputs, right.inputs);
+    EXPECT_EQ(left.attributes, right.attributes);
+    EXPECT_EQ(left.metadata, right.metadata) << left.name;
+    EXPECT_EQ(left.quantization, right.quantization) << left.name;
+    ASSERT_EQ(left.parameters.size(), right.parameters.size());
+    for (size_t j = 0; j < left.parameters.size(); ++j) {
+      EXPECT_EQ(left.parameters[j].first, right.parameters[j].first);
+      EXPECT_EQ(left.parameters[j].second.trainable, right.parameters[j].second.trainable);
+      EXPECT_TRUE(left.parameters[j].second.tensor.equals(right.parameters[j].second.tensor));
+    }
+  }
+}
+
+class GraphFile : public testing::Test {
+ protected:
+  GraphFile() : path_(testing::TempDir() + "detent_" + std::to_string(getpid()) + ".mz") {}
+  ~GraphFile() override { std::filesystem::remove(path_); }
+
+  /// Writes full_graph() with `from` in its JSON replaced by `to`, and a checksum that is right again.
+  void write_edited(const std::string& from, const std::string& to) {
+    write_graph(path_, full_graph());
+    SafetensorsFile file = read_safetensors(path_);
+    std::string& text = file.metadata["graph"];
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from << " in " << text;
+    text.replace(at, from.size(), to);
+    file.metadata["crc32"] = graph_layout::checksum(text, file.tensors);
+    write_safetensors(path_, file.tensors, file.metadata);
+  }
+  void expect_error(const std::string& message) {
+    EXPECT_THAT([&] { read_graph(path_); },
+                ThrowsMessage<Error>(AllOf(HasSubstr(path_.string()), HasSubstr(message))));
+  }
+  void expect_error_after_edit(const std::string& from, const std::string& to, const std::string& message) {
+    write_edited(from, to);
+    expect_error(message);
+  }
+
+  std::filesystem::path path_;
+};
+
+TEST_F(GraphFile, RoundTripsEverything) {
+  const Graph graph = full_graph();
+  write_graph(path_, graph);
+  const Graph read = read_graph(path_);
+  expect_same(graph, read);
+  const SafetensorsFile file = read_safetensors(path_);
+  EXPECT_EQ(file.tensors[0].first, "layers.0.weight");
+  const std::string bytes = read_file(path_);
+  write_graph(path_, read);
+  EXPECT_EQ(read_file(path_), bytes);
+}
+
+TEST_F(GraphFile, KeepsTiedParametersTied) {
+  GraphBuilder builder("tied");
+  NodeInput x = builder.linear("a", builder.input("x", {3}), 3, 3, false);
+  x = builder.linear("b", x, 3, 3, false);
+  Graph graph = builder.finish(x);
+  graph.node("b").target = "a";
+  write_graph(path_, graph);
+  EXPECT_EQ(read_safetensors(path_).tensors.size(), 2U);
+  expect_same(graph, read_graph(path_));
+  graph.node("b").find_parameter("weight")->tensor = graph.node("a").find_parameter("weight")->tensor;
+  write_graph(path_, graph);
+  EXPECT_EQ(read_safetensors(path_).tensors.size(), 1U);
+  const Graph read = read_graph(path_);
+  EXPECT_EQ(read.node("a").find_parameter("weight")->tensor.bytes().data(),
+            read.node("b").find_parameter("weight")->tensor.bytes().data());
+}
+
+TEST_F(GraphFile, RefusesGraphsThatBreakRules) {
+  EXPECT_THAT([&] { write_graph(path_, Graph("empty")); },
+              ThrowsMessage<Error>(AllOf(HasSubstr(path_.string()), HasSubstr("no nodes"))));
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(GraphFile, RefusesOtherKindsOfFiles) {
+  const std::vector<std::pair<std::string, Tensor>> tensors = {{"w", counting({2})}};
+  write_safetensors(path_, tensors, {{"format", "pt"}});
+  expect_error("format \"pt\", expected \"detent.graph\"");
+  write_safetensors(path_, tensors);
+  expect_error("not a graph");
+  write_safetensors(path_, tensors, {{"format", "detent.graph"}, {"version", "2"}});
+  expect_error("version 2 of the graph format; this detent reads version 1");
+  write_safetensors(path_, tensors, {{"format", "detent.graph"}, {"version", "1"}});
+  expect_error("no \"graph\"");
+  write_file(path_, "PK\x03\x04 something else");
+  expect_error("not a safetensors file");
+}
+
+TEST_F(GraphFile, NamesTheNodeThatIsWrong) {
+  expect_error_after_edit(R"("op":"relu")", R"("op":"rellu")", "\"relu\"");
+  expect_error_after_edit(R"("op":"relu")", R"("op":7)", "node \"relu\": \"op\": got 7 (an integer)");
+  expect_error_after_edit(R"("name":"size")", R"("name":"x")", "node \"x\": the name is taken");
+  expect_error_after_edit(R"({"node":"size"})", R"({"node":"seize"})", "node \"view\"");
+  expect_error_after_edit(R"({"node":"size"})", "{}", "node \"view\": an input: neither");
+  expect_error_after_edit(R"("tensor":"layers.0.bias")", R"("tensor":"layers.1.bias")",
+                          "node \"layers_0\": the file has no tensor \"layers.1.bias\"");
+  expect_error_after_edit(R"("trainable":false)", R"("trainable":"no")", "node \"layers_0\": a parameter");
+  expect_error_after_edit(R"("format":"ternary")", R"("format":"terna")", "node \"layers_0\"");
+  expect_error_after_edit(R"("size":[3,4])", R"("size":[3,"4"])", "node \"layers_0\": \"metadata\"");
+  expect_error_after_edit(R"("hardware":{})", R"("hardware":{"a":1})", "unknown key \"a\"");
+  expect_error_after_edit(R"("quantization":{})", R"("quantisation":{})", "\"quantization\" is missing");
+  expect_error_after_edit(R"("input_shape":[1,2,2])", R"("input_shape":[2,2])",
+                          "input \"x\": got shape [2, 2]");
+  expect_error_after_edit(R"({"name":"full")", R"({"nam":"full")", "\"name\" is missing");
+}
+
+TEST_F(GraphFile, RefusesUnusedTensors) {
+  write_graph(path_, full_graph());
+  SafetensorsFile file = read_safetensors(path_);
+  file.tensors.emplace_back("extra", counting({1}));
+  file.metadata["crc32"] = graph_layout::checksum(file.metadata["graph"], file.tensors);
+  write_safetensors(path_, file.tensors, file.metadata);
+  expect_error("no node uses the tensor \"extra\"");
+}
+
+TEST_F(GraphFile, NoticesAnAlteredParameter) {
+  write_graph(path_, full_graph());
+  std::string text = read_file(path_);
+  text.back() = static_cast<char>(text.back() ^ 1);
+  write_file(path_, text);
+  expect_error("the content was altered");
+}
+
+TEST_F(GraphFile, EveryTruncationIsAnError) {
+  write_graph(path_, full_graph());
+  const std::string text = read_file(path_);
+  for (size_t size = 0; size < text.size(); ++size) {
+    std::ofstream(path_, std::ios::binary | std::ios::trunc) << text.substr(0, size);
+    EXPECT_THROW(read_graph(path_), Error) << size;
+  }
+}
+
+TEST_F(GraphFile, FlippedBitsAreErrorsOrHarmless) {
+  const Graph graph = full_graph();
+  write_graph(path_, graph);
+  const std::string original = read_file(path_);
+  std::mt19937 random(11);
+  for (int i = 0; i < 1000; ++i) {
+    std::string text = original;
+    for (unsigned j = 0; j <= random() % 3; ++j) {
+      const size_t at = random() % text.size();
+      text[at] = static_cast<char>(text[at] ^ (1 << random() % 8));
+    }
+    std::ofstream(path_, std::ios::binary | std::ios::trunc) << text;
+    try {
+      expect_same(graph, read_graph(path_));
+    } catch (const Error&) {
+    }
+  }
+}
+
+}  // namespace
+}  // namespace detent

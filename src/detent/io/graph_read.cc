@@ -1,0 +1,276 @@
+#include <fmt/format.h>
+
+#include <limits>
+#include <set>
+
+#include "detent/core/error.h"
+#include "detent/core/fields.h"
+#include "detent/graph/graph.h"
+#include "detent/io/graph_file.h"
+#include "detent/io/graph_layout.h"
+#include "detent/io/json.h"
+
+namespace detent {
+namespace {
+
+Value restored(const Value& value) {
+  if (const List* list = value.get_if<List>()) {
+    List result;
+    for (const Value& element : *list) result.push_back(restored(element));
+    return result;
+  }
+  const Table* table = value.get_if<Table>();
+  if (table == nullptr) return value;
+  const Value* number = table->size() == 1 ? table->find(graph_layout::kFloatKey) : nullptr;
+  if (number != nullptr) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    for (const double candidate : {kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN()}) {
+      if (*number == Value(float_text(candidate))) return candidate;
+    }
+  }
+  Table result;
+  for (const auto& [key, element] : *table) result[key] = restored(element);
+  return result;
+}
+
+/// One JSON object: hands out its members by kind and knows which nobody asked for.
+class Members {
+ public:
+  Members(const Value& value, std::string where) : where_(std::move(where)) {
+    table_ = value.get_if<Table>();
+    if (table_ == nullptr) fail("{}: got {}, expected a table", where_, value.kind_name());
+  }
+
+  const std::string& where() const { return where_; }
+  const Table& table() const { return *table_; }
+
+  /// nullptr when absent.
+  const Value* find(const char* key) {
+    asked_.insert(key);
+    return table_->find(key);
+  }
+
+  template <class T>
+  T get(const char* key) {
+    const Value* value = find(key);
+    if (value == nullptr) fail("{}: \"{}\" is missing", where_, key);
+    T result{};
+    field_detail::from_value(*value, result, {}, fmt::format("{}: \"{}\"", where_, key));
+    return result;
+  }
+
+  Members members(const char* key) {
+    const Value* value = find(key);
+    if (value == nullptr) fail("{}: \"{}\" is missing", where_, key);
+    return {*value, fmt::format("{}: \"{}\"", where_, key)};
+  }
+
+  const List& list(const char* key) {
+    const Value* value = find(key);
+    const List* list = value == nullptr ? nullptr : value->get_if<List>();
+    if (list == nullptr) fail("{}: \"{}\" is {}", where_, key, value == nullptr ? "missing" : "no list");
+    return *list;
+  }
+
+  Value value(const char* key) {
+    const Value* value = find(key);
+    return value == nullptr ? Value() : restored(*value);
+  }
+
+  void expect_no_others() const {
+    for (const auto& [key, value] : *table_) {
+      if (!asked_.contains(key)) fail("{}: unknown key \"{}\"", where_, key);
+    }
+  }
+
+ private:
+  std::string where_;
+  const Table* table_ = nullptr;
+  std::set<std::string, std::less<>> asked_;
+};
+
+OperandInfo read_operand_info(Members info) {
+  OperandInfo result;
+  result.type = info.get<std::string>("type");
+  result.precision = info.list("precision");
+  for (Value& value : result.precision) value = restored(value);
+  result.size = info.get<Shape>("size");
+  if (info.find("from") != nullptr) result.from = info.get<std::string>("from");
+  result.value = info.value("value");
+  info.expect_no_others();
+  return result;
+}
+
+Table read_table(const Members& members) { return *restored(members.table()).get_if<Table>(); }
+
+template <class Entry, class Function>
+OperandMap<Entry> read_operands(const Members& operands, Function read_entry) {
+  OperandMap<Entry> result;
+  for (const auto& [operand, value] : operands.table()) {
+    result[operand] = read_entry(Members(value, fmt::format("{}: \"{}\"", operands.where(), operand)));
+  }
+  return result;
+}
+
+template <class Part, class Entry, class Function>
+Part read_part(Members part, Function read_entry) {
+  Part result;
+  result.args = read_operands<Entry>(part.members("args"), read_entry);
+  result.results = read_operands<Entry>(part.members("results"), read_entry);
+  part.expect_no_others();
+  return result;
+}
+
+Metadata read_metadata(Members metadata) {
+  Metadata result;
+  if (metadata.find("common") != nullptr) {
+    result.common = read_part<CommonMetadata, OperandInfo>(metadata.members("common"), read_operand_info);
+  }
+  if (metadata.find("hardware") != nullptr) {
+    metadata.members("hardware").expect_no_others();
+    result.hardware.emplace();
+  }
+  if (metadata.find("software") != nullptr) {
+    result.software = read_part<SoftwareMetadata, Table>(metadata.members("software"), read_table);
+  }
+  metadata.expect_no_others();
+  return result;
+}
+
+std::vector<NodeInput> read_inputs(Members& node) {
+  std::vector<NodeInput> result;
+  for (const Value& value : node.list("inputs")) {
+    Members input(value, node.where() + ": an input");
+    if (input.find("node") != nullptr) {
+      result.push_back(NodeInput::of(input.get<std::string>("node")));
+      if (result.back().node.empty()) fail("{}: an empty node name", input.where());
+    } else if (input.find("constant") != nullptr) {
+      result.push_back(NodeInput::of_constant(input.value("constant")));
+    } else {
+      fail("{}: neither \"node\" nor \"constant\"", input.where());
+    }
+    input.expect_no_others();
+  }
+  return result;
+}
+
+std::map<std::string, QuantSpec, std::less<>> read_quantization(Members specs) {
+  std::map<std::string, QuantSpec, std::less<>> result;
+  for (const auto& [operand, value] : specs.table()) {
+    Members spec(value, fmt::format("{}: \"{}\"", specs.where(), operand));
+    const auto format = spec.get<std::string>("format");
+    result[operand] = parse_quant_spec(format, read_table(spec.members("keys")), spec.where());
+    spec.expect_no_others();
+  }
+  return result;
+}
+
+class Reader {
+ public:
+  Reader(std::string name, SafetensorsFile file) : name_(std::move(name)), file_(std::move(file)) {}
+
+  Graph read() {
+    check_kind();
+    const std::string& text = metadata("graph");
+    const std::string expected = metadata("crc32");
+    const std::string found = graph_layout::checksum(text, file_.tensors);
+    if (found != expected) {
+      fail("{}: the content was altered: its CRC-32 is {}, the file says {}", name_, found, expected);
+    }
+    const Value structure = parse_json(text, name_);
+    Members top(structure, name_);
+    Graph graph(top.get<std::string>("name"));
+    for (const Value& node : top.list("nodes")) add_node(graph, node);
+    top.expect_no_others();
+    for (const auto& [name, tensor] : file_.tensors) {
+      if (!used_.contains(name)) fail("{}: no node uses the tensor \"{}\"", name_, name);
+    }
+    naming_file([&] { verify(graph); });
+    return graph;
+  }
+
+ private:
+  /// Errors of the graph know the node only.
+  template <class Function>
+  void naming_file(Function function) const {
+    try {
+      function();
+    } catch (const Error& error) {
+      fail("{}: {}", name_, error.what());
+    }
+  }
+
+  void check_kind() const {
+    const auto format = file_.metadata.find("format");
+    if (format == file_.metadata.end() || format->second != graph_layout::kFormat) {
+      fail("{}: not a graph but a safetensors file of another kind: format \"{}\", expected \"{}\"", name_,
+           format == file_.metadata.end() ? "" : format->second, graph_layout::kFormat);
+    }
+    const std::string& version = metadata("version");
+    if (version != std::to_string(graph_layout::kVersion)) {
+      fail("{}: version {} of the graph format; this detent reads version {}", name_, version,
+           graph_layout::kVersion);
+    }
+  }
+
+  const std::string& metadata(const std::string& key) const {
+    const auto found = file_.metadata.find(key);
+    if (found == file_.metadata.end()) fail("{}: the header has no \"{}\"", name_, key);
+    return found->second;
+  }
+
+  std::vector<std::pair<std::string, Parameter>> read_parameters(Members& node) {
+    std::vector<std::pair<std::string, Parameter>> result;
+    for (const Value& value : node.list("parameters")) {
+      Members parameter(value, node.where() + ": a parameter");
+      const auto tensor = parameter.get<std::string>("tensor");
+      const auto found = std::ranges::find(file_.tensors, tensor, &std::pair<std::string, Tensor>::first);
+      if (found == file_.tensors.end()) fail("{}: the file has no tensor \"{}\"", node.where(), tensor);
+      used_.insert(tensor);
+      result.emplace_back(parameter.get<std::string>("name"),
+                          Parameter{found->second, parameter.get<bool>("trainable")});
+      parameter.expect_no_others();
+    }
+    return result;
+  }
+
+  void add_node(Graph& graph, const Value& value) {
+    Members members(value, fmt::format("{}: node {}", name_, graph.nodes().size()));
+    Node node;
+    node.name = members.get<std::string>("name");
+    members = Members(value, fmt::format("{}: node \"{}\"", name_, node.name));
+    members.find("name");
+    node.op = members.get<std::string>("op");
+    node.mase_type = members.get<MaseType>("mase_type");
+    if (members.find("target") != nullptr) node.target = members.get<std::string>("target");
+    node.inputs = read_inputs(members);
+    node.attributes = read_table(members.members("attributes"));
+    node.parameters = read_parameters(members);
+    node.quantization = read_quantization(members.members("quantization"));
+    node.metadata = read_metadata(members.members("metadata"));
+    const bool is_input = members.find("input_shape") != nullptr;
+    const Shape shape = is_input ? members.get<Shape>("input_shape") : Shape();
+    members.expect_no_others();
+    naming_file([&] {
+      if (is_input) {
+        graph.add_input(node.name, shape);
+        graph.nodes().back() = std::move(node);
+      } else {
+        graph.add(std::move(node));
+      }
+    });
+  }
+
+  std::string name_;
+  SafetensorsFile file_;
+  std::set<std::string, std::less<>> used_;
+};
+
+}  // namespace
+
+Graph read_graph(const std::filesystem::path& path) {
+  Reader reader(path.string(), read_safetensors(path));
+  return reader.read();
+}
+
+}  // namespace detent

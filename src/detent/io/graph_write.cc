@@ -1,0 +1,173 @@
+#include <fmt/format.h>
+#include <zlib.h>
+
+#include <cmath>
+#include <set>
+
+#include "detent/core/error.h"
+#include "detent/graph/graph.h"
+#include "detent/io/graph_file.h"
+#include "detent/io/graph_layout.h"
+#include "detent/io/json.h"
+
+namespace detent {
+namespace graph_layout {
+
+std::string checksum(const std::string& graph_json,
+                     const std::vector<std::pair<std::string, Tensor>>& tensors) {
+  uLong crc = crc32_z(0, nullptr, 0);
+  const auto add = [&](const void* data, size_t size) {
+    // A null pointer would reset the sum.
+    if (size > 0) crc = crc32_z(crc, static_cast<const Bytef*>(data), size);
+  };
+  add(graph_json.data(), graph_json.size());
+  for (const auto& [name, tensor] : tensors) {
+    const std::string description =
+        fmt::format("\n{} {} {}\n", name, dtype_name(tensor.dtype()), shape_text(tensor.shape()));
+    add(description.data(), description.size());
+    add(tensor.bytes().data(), tensor.byte_size());
+  }
+  return fmt::format("{:08x}", crc);
+}
+
+}  // namespace graph_layout
+
+namespace {
+
+/// `value` with its floats as JSON can hold them.
+Value portable(const Value& value) {
+  if (const double* number = value.get_if<double>(); number != nullptr && !std::isfinite(*number)) {
+    return Table{{graph_layout::kFloatKey, float_text(*number)}};
+  }
+  if (const List* list = value.get_if<List>()) {
+    List result;
+    for (const Value& element : *list) result.push_back(portable(element));
+    return result;
+  }
+  if (const Table* table = value.get_if<Table>()) {
+    Table result;
+    for (const auto& [key, element] : *table) result[key] = portable(element);
+    return result;
+  }
+  return value;
+}
+
+Value operand_info_value(const OperandInfo& info) {
+  Table table{{"type", info.type}, {"precision", portable(info.precision)}, {"size", Value(info.size)}};
+  if (info.from) table["from"] = *info.from;
+  if (!info.value.is_na()) table["value"] = portable(info.value);
+  return table;
+}
+
+template <class Entry, class Function>
+Value operands_value(const OperandMap<Entry>& operands, Function entry_value) {
+  Table table;
+  for (const auto& [operand, entry] : operands) table[operand] = entry_value(entry);
+  return table;
+}
+
+template <class Part, class Function>
+Value part_value(const Part& part, Function entry_value) {
+  return Table{{"args", operands_value(part.args, entry_value)},
+               {"results", operands_value(part.results, entry_value)}};
+}
+
+Value metadata_value(const Metadata& metadata) {
+  Table table;
+  if (metadata.common) table["common"] = part_value(*metadata.common, operand_info_value);
+  if (metadata.hardware) table["hardware"] = Table();
+  if (metadata.software) {
+    table["software"] =
+        part_value(*metadata.software, [](const Table& statistics) { return portable(statistics); });
+  }
+  return table;
+}
+
+List inputs_value(const Node& node) {
+  List inputs;
+  for (const NodeInput& input : node.inputs) {
+    inputs.push_back(input.is_constant() ? Table{{"constant", portable(input.constant)}}
+                                         : Table{{"node", input.node}});
+  }
+  return inputs;
+}
+
+Table quantization_value(const Node& node) {
+  Table table;
+  for (const auto& [operand, spec] : node.quantization) {
+    table[operand] =
+        Table{{"format", std::string(format_name(spec.format))}, {"keys", portable(quant_spec_keys(spec))}};
+  }
+  return table;
+}
+
+class Writer {
+ public:
+  Value graph_value(const Graph& graph) {
+    List nodes;
+    for (const Node& node : graph.nodes()) {
+      const auto shape = graph.input_shapes().find(node.name);
+      nodes.push_back(node_value(node, shape == graph.input_shapes().end() ? nullptr : &shape->second));
+    }
+    return Table{{"name", graph.name()}, {"nodes", std::move(nodes)}};
+  }
+
+  const std::vector<std::pair<std::string, Tensor>>& tensors() const { return tensors_; }
+
+ private:
+  Table node_value(const Node& node, const Shape* input_shape) {
+    Table table{
+        {"name", node.name}, {"op", node.op}, {"mase_type", std::string(mase_type_name(node.mase_type))}};
+    if (!node.target.empty()) table["target"] = node.target;
+    if (input_shape != nullptr) table["input_shape"] = Value(*input_shape);
+    table["inputs"] = inputs_value(node);
+    table["attributes"] = portable(node.attributes);
+    List parameters;
+    for (const auto& [name, parameter] : node.parameters) {
+      parameters.push_back(Table{{"name", name},
+                                 {"tensor", add_tensor(node, name, parameter.tensor)},
+                                 {"trainable", parameter.trainable}});
+    }
+    table["parameters"] = std::move(parameters);
+    table["quantization"] = quantization_value(node);
+    table["metadata"] = metadata_value(node.metadata);
+    return table;
+  }
+
+  /// The name of the parameter's tensor in the file: its state_dict key where that is free or its own.
+  std::string add_tensor(const Node& node, const std::string& parameter, const Tensor& tensor) {
+    const auto same_memory = [&](const Tensor& other) {
+      return other.dtype() == tensor.dtype() && other.shape() == tensor.shape() &&
+             other.bytes().data() == tensor.bytes().data();
+    };
+    for (std::string name = node.parameter_key(parameter);; name += "." + node.name) {
+      const auto taken = std::ranges::find(tensors_, name, &std::pair<std::string, Tensor>::first);
+      if (taken == tensors_.end()) {
+        tensors_.emplace_back(name, tensor);
+        return name;
+      }
+      if (same_memory(taken->second)) return name;
+    }
+  }
+
+  std::vector<std::pair<std::string, Tensor>> tensors_;
+};
+
+}  // namespace
+
+void write_graph(const std::filesystem::path& path, const Graph& graph) {
+  try {
+    verify(graph);
+  } catch (const Error& error) {
+    fail("cannot write {}: {}", path.string(), error.what());
+  }
+  Writer writer;
+  const std::string text = json_text(writer.graph_value(graph));
+  write_safetensors(path, writer.tensors(),
+                    {{"format", graph_layout::kFormat},
+                     {"version", std::to_string(graph_layout::kVersion)},
+                     {"graph", text},
+                     {"crc32", graph_layout::checksum(text, writer.tensors())}});
+}
+
+}  // namespace detent
