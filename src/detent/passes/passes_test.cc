@@ -1,0 +1,322 @@
+#include <unistd.h>
+
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "detent/graph/metadata_table.h"
+#include "detent/io/file.h"
+#include "detent/io/toml.h"
+#include "detent/models/model.h"
+#include "detent/passes/average_bits.h"
+#include "detent/passes/mase_graph.h"
+#include "detent/passes/pass.h"
+
+namespace detent {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+/// A folder of its own, what passes report, and a network that gives each node a constant tensor of ones.
+class PassTest : public testing::Test, public Executor {
+ protected:
+  PassTest() {
+    const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    directory_ = fs::temp_directory_path() / fmt::format("detent_{}_{}", name, getpid());
+    context_.output_dir = directory_;
+    context_.report = [this](const std::string& text) { reported_ += text; };
+    context_.warn = [this](const std::string& text) { warned_ += text + "\n"; };
+    context_.executor = [this]() -> Executor& { return *this; };
+    context_.open_calibration = [] {
+      return [remaining = 3]() mutable -> std::optional<Tensor> {
+        if (remaining-- == 0) return std::nullopt;
+        return Tensor::from<float>({2, 1, 2, 2}, std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8});
+      };
+    };
+  }
+  ~PassTest() override { fs::remove_all(directory_); }
+
+  Tensor run(const Graph& graph, std::span<const Tensor> inputs, const OperandObserver& observe) override {
+    ++runs_;
+    for (const Node& node : graph.nodes()) {
+      if (node.op != "placeholder") observe(node, "data_in_0", inputs[0]);
+    }
+    return inputs[0];
+  }
+
+  void run_passes(const std::string& toml) { run_pipeline(graph_, *parse_toml(toml, "t.toml").find("passes")->get_if<Table>(), "t.toml", context_); }
+
+  std::string error_of(const std::string& toml) {
+    try {
+      run_passes(toml);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  fs::path directory_;
+  Graph graph_ = build_model("toy", {1, 2, 2}, 2);
+  PassContext context_;
+  std::string reported_;
+  std::string warned_;
+  int runs_ = 0;
+};
+
+TEST_F(PassTest, RegistryIsSortedAndDocumented) {
+  std::string previous;
+  for (const PassInfo& pass : all_passes()) {
+    EXPECT_LT(previous, pass.name);
+    EXPECT_FALSE(pass.help.empty());
+    previous = pass.name;
+  }
+}
+
+TEST_F(PassTest, UnknownNamesFailBeforeAnythingRuns) {
+  EXPECT_THAT(error_of("[passes.save_mase_graph]\n[passes.quantise]\n"),
+              HasSubstr("t.toml: [passes.quantise]: unknown pass \"quantise\": did you mean \"quantize\"?"));
+  EXPECT_FALSE(fs::exists(directory_));
+  EXPECT_THAT(error_of("passes.quantize = 3"), HasSubstr("passes.quantize is 3 (an integer), expected a table"));
+}
+
+TEST_F(PassTest, MetadataIsThePublishedOne) {
+  run_passes("[passes.init_metadata]\n[passes.add_common_metadata]\n[passes.add_software_metadata]\n"
+             "[passes.verify_common_metadata]\n[passes.save_node_meta_param]\n");
+  const std::string written = read_file(directory_ / "save_node_meta_param" / "node_meta_param.toml");
+  const std::string published = read_file(fs::path(DETENT_SOURCE_DIR) / "tests/data/stats_for_quantisation.toml");
+  // Up to the first table of statistics the two files are equal, byte for byte.
+  const size_t statistics = published.find("[seq_blocks_0.software.args");
+  const std::string common = published.substr(0, published.find("[x.software"));
+  EXPECT_EQ(written.substr(0, common.size()), common);
+  EXPECT_GT(statistics, common.size());
+}
+
+TEST_F(PassTest, MetadataRoundTrips) {
+  run_passes("[passes.init_metadata]\n[passes.add_common_metadata]\n[passes.add_software_metadata]\n"
+             "[passes.save_node_meta_param]\nsave_path = \"" + (directory_ / "m.toml").string() + "\"\n");
+  const Graph before = graph_;
+  for (Node& node : graph_.nodes()) node.metadata = {};
+  run_passes("[passes.load_node_meta_param]\nload_path = \"" + (directory_ / "m.toml").string() + "\"\n");
+  for (size_t i = 0; i < before.nodes().size(); ++i) {
+    EXPECT_EQ(before.nodes()[i].metadata, graph_.nodes()[i].metadata) << before.nodes()[i].name;
+  }
+}
+
+TEST_F(PassTest, LoadingMetadataOfAnotherGraphNamesTheNode) {
+  run_passes("[passes.init_metadata]\n[passes.add_common_metadata]\n");
+  Table table = metadata_table(graph_);
+  table.erase("view");
+  EXPECT_THROW(load_metadata_table(graph_, table, "m.toml"), Error);
+  table = metadata_table(graph_);
+  table["vieww"] = Table();
+  try {
+    load_metadata_table(graph_, table, "m.toml");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("m.toml: unknown node \"vieww\": did you mean \"view\"?"));
+  }
+  table = metadata_table(graph_);
+  table.table("view").table("common").table("args").table("data_in_0")["size"] = "big";
+  EXPECT_THROW(load_metadata_table(graph_, table, "m.toml"), Error);
+}
+
+TEST_F(PassTest, VerifyNamesWhatDoesNotFit) {
+  EXPECT_THAT(error_of("[passes.verify_common_metadata]"), HasSubstr("run add_common_metadata first"));
+  run_passes("[passes.add_common_metadata]\n");
+  graph_.node("view").metadata.common->args.find("data_in_0")->size = {1, 9};
+  EXPECT_THAT(error_of("[passes.verify_common_metadata]"),
+              HasSubstr("node \"view\": argument \"data_in_0\" has size [1, 9], expected [1, 1, 2, 2]"));
+}
+
+TEST_F(PassTest, ReportsShowEveryNode) {
+  run_passes("[passes.init_metadata]\n[passes.add_common_metadata]\n[passes.report_graph]\nfile_name = \"" +
+             (directory_ / "g.txt").string() +
+             "\"\n[passes.report_node_type]\n[passes.report_node_shape]\n[passes.report_node_meta_param]\nwhich = [\"common\"]\n");
+  EXPECT_THAT(reported_, HasSubstr("10802 trainable parameters"));
+  EXPECT_THAT(reported_, HasSubstr("| call_module   | seq_blocks_0 | linear"));
+  EXPECT_THAT(reported_, HasSubstr("| seq_blocks_4 | weight     | [2, 100]"));
+  EXPECT_THAT(reported_, HasSubstr("args.data_in_1"));
+  EXPECT_TRUE(fs::exists(directory_ / "g.txt"));
+  EXPECT_TRUE(fs::exists(directory_ / "report" / "node_meta_param.md"));
+  EXPECT_THAT(error_of("[passes.report_node_meta_param]\nwhich = [\"sofware\"]"), HasSubstr("did you mean \"software\"?"));
+}
+
+TEST_F(PassTest, GraphsAreSavedAndLoaded) {
+  graph_.node("seq_blocks_0").find_parameter("weight")->tensor.values<float>()[7] = 0.5F;
+  run_passes("[passes.add_common_metadata]\n[passes.quantize]\nby = \"type\"\n[passes.quantize.linear.config]\nname = \"fixed\"\n"
+             "weight_width = 6\n[passes.save_mase_graph]\n");
+  const Graph saved = graph_;
+  graph_ = build_model("toy_tiny", {1, 2, 2}, 2);
+  run_passes("[passes.load_mase_graph]\nload_dir = \"" + (directory_ / "saved_mase_graph").string() + "\"\n");
+  EXPECT_EQ(graph_.node_names(), saved.node_names());
+  EXPECT_EQ(graph_.node("seq_blocks_2").quantization, saved.node("seq_blocks_2").quantization);
+  EXPECT_EQ(graph_.node("seq_blocks_0").find_parameter("weight")->tensor.values<float>()[7], 0.5F);
+  EXPECT_TRUE(fs::exists(directory_ / "saved_mase_graph" / "state_dict.pt"));
+  EXPECT_TRUE(fs::exists(directory_ / "saved_mase_graph" / "node_meta_param.toml"));
+}
+
+std::vector<std::string> quantized_operands(const Node& node) {
+  std::vector<std::string> operands;
+  for (const auto& [operand, spec] : node.quantization) operands.push_back(operand);
+  return operands;
+}
+
+TEST_F(PassTest, QuantizeByType) {
+  run_passes(R"([passes.quantize]
+by = "type"
+[passes.quantize.default.config]
+name = "NA"
+[passes.quantize.linear.config]
+name = "integer"
+data_in_width = 8
+data_in_frac_width = 5
+weight_width = 4
+)");
+  EXPECT_THAT(quantized_operands(graph_.node("seq_blocks_0")), ElementsAre("bias", "data_in_0", "weight"));
+  EXPECT_THAT(quantized_operands(graph_.node("seq_blocks_1")), IsEmpty());
+  const auto& spec = graph_.node("seq_blocks_4").quantization;
+  EXPECT_EQ(quant_spec_text(spec.at("data_in_0")), "fixed:frac_width=5");
+  EXPECT_EQ(spec.at("bias"), spec.at("weight"));  // falls back to the weight's keys
+  EXPECT_EQ(graph_.node("seq_blocks_4").metadata.common->args.find("weight")->type, "fixed");
+  EXPECT_THAT(reported_, HasSubstr("| linear | "));
+  EXPECT_THAT(read_file(directory_ / "quantize" / "quantize_histogram.csv"), HasSubstr("linear,3,3,0"));
+  EXPECT_THAT(read_file(directory_ / "quantize" / "quantize_table.csv"), HasSubstr("seq_blocks_0"));
+}
+
+TEST_F(PassTest, QuantizeByNameAndBypass) {
+  run_passes(R"([passes.quantize]
+by = "name"
+report = false
+[passes.quantize.default.config]
+name = "ternary"
+data_in_scaling_factor = true
+weight_scaling_factor = true
+[passes.quantize.seq_blocks_0.config]
+name = "NA"
+[passes.quantize.seq_blocks_2.config]
+name = "fixed"
+weight_width = 4
+weight_name = "binary"
+[passes.quantize.seq_blocks_3.config]
+name = "fixed"
+bypass = true
+data_in_width = 8
+)" + std::string());
+  EXPECT_THAT(reported_, IsEmpty());
+  EXPECT_THAT(quantized_operands(graph_.node("seq_blocks_0")), IsEmpty());
+  EXPECT_THAT(quantized_operands(graph_.node("seq_blocks_1")), ElementsAre("data_in_0"));
+  EXPECT_THAT(quantized_operands(graph_.node("seq_blocks_3")), IsEmpty());
+  EXPECT_THAT(quantized_operands(graph_.node("seq_blocks_4")), ElementsAre("bias", "data_in_0", "weight"));
+}
+
+TEST_F(PassTest, QuantizeOneOperandWithAnotherFormat) {
+  run_passes(R"([passes.quantize]
+by = "name"
+[passes.quantize.seq_blocks_2.config]
+name = "fixed"
+data_in_width = 8
+data_out_width = 6
+weight_name = "binary"
+bias_name = "NA"
+)");
+  const auto& specs = graph_.node("seq_blocks_2").quantization;
+  EXPECT_THAT(quantized_operands(graph_.node("seq_blocks_2")), ElementsAre("data_in_0", "data_out_0", "weight"));
+  EXPECT_EQ(quant_spec_text(specs.at("weight")), "binary");
+  EXPECT_EQ(quant_spec_text(specs.at("data_out_0")), "fixed:width=6");
+}
+
+TEST_F(PassTest, QuantizeByRegularExpressionTakesTheFirstMatch) {
+  run_passes(R"([passes.quantize]
+by = "regex_name"
+[passes.quantize."seq_blocks_[02]".config]
+name = "fixed"
+weight_width = 3
+[passes.quantize."seq_blocks_[0-9]".config]
+name = "fixed"
+data_in_width = 5
+)");
+  EXPECT_THAT(quantized_operands(graph_.node("seq_blocks_0")), ElementsAre("bias", "weight"));
+  EXPECT_THAT(quantized_operands(graph_.node("seq_blocks_1")), ElementsAre("data_in_0"));
+}
+
+TEST_F(PassTest, QuantizeSaysWhatIsWrong) {
+  const auto by_name = [&](const std::string& rest) { return error_of("[passes.quantize]\nby = \"name\"\n" + rest); };
+  EXPECT_THAT(error_of("[passes.quantize]\n"), HasSubstr("key \"by\" is missing"));
+  EXPECT_THAT(error_of("[passes.quantize]\nby = \"tpye\"\n"), HasSubstr("did you mean \"type\"?"));
+  EXPECT_THAT(by_name("reprot = true\n"), HasSubstr("did you mean \"report\"?"));
+  EXPECT_THAT(by_name("[passes.quantize.seq_block_0.config]\nname = \"fixed\"\n"), HasSubstr("did you mean \"seq_blocks_"));
+  EXPECT_THAT(by_name("[passes.quantize.seq_blocks_0.config]\nname = \"fxed\"\n"), HasSubstr("did you mean \"fixed\"?"));
+  EXPECT_THAT(by_name("[passes.quantize.seq_blocks_0.config]\nname = \"fixed\"\nweight_widht = 3\n"),
+              HasSubstr("did you mean \"width\"?"));
+  EXPECT_THAT(by_name("[passes.quantize.seq_blocks_0.config]\nname = \"fixed\"\nwieght_width = 3\n"),
+              HasSubstr("unknown key \"wieght_width\""));
+  EXPECT_THAT(by_name("[passes.quantize.seq_blocks_0.config]\nname = \"fixed\"\nweight_width = 64\n"), HasSubstr("got 64"));
+  EXPECT_THAT(by_name("[passes.quantize.seq_blocks_0.config]\nweight_width = 4\n"), HasSubstr("\"name\" is missing"));
+  EXPECT_THAT(by_name("[passes.quantize.seq_blocks_0]\nname = \"fixed\"\n"), HasSubstr("expected a table \"config\""));
+  EXPECT_THAT(by_name("[passes.quantize.seq_blocks_1.config]\nname = \"fixed\"\nweight_width = 4\n"),
+              HasSubstr("keys weight_*: no selected node has such an operand"));
+  EXPECT_THAT(by_name("[passes.quantize.view.config]\nname = \"fixed\"\ndata_in_width = 4\n"),
+              HasSubstr("node \"view\" (view) cannot be quantized"));
+  EXPECT_THAT(error_of("[passes.quantize]\nby = \"regex_name\"\n[passes.quantize.\"nothing.*\".config]\nname = \"fixed\"\n"),
+              HasSubstr("matches no node"));
+  EXPECT_THAT(error_of("[passes.quantize]\nby = \"regex_name\"\n[passes.quantize.\"(\".config]\nname = \"fixed\"\n"),
+              HasSubstr("no regular expression"));
+  for (const Node& node : graph_.nodes()) EXPECT_THAT(quantized_operands(node), IsEmpty());
+  EXPECT_THAT(error_of("[passes.quantize]\nby = \"type\"\n[passes.quantize.conv2d.config]\nname = \"fixed\"\n"), IsEmpty());
+  EXPECT_THAT(warned_, HasSubstr("no node is of type \"conv2d\""));
+}
+
+TEST_F(PassTest, ProfileCountsWholeBatchesAndKeepsOperandsApart) {
+  run_passes(R"([passes.init_metadata]
+[passes.add_software_metadata]
+[passes.profile_statistics]
+by = "type"
+target_weight_nodes = ["linear"]
+target_activation_nodes = ["relu"]
+num_samples = 3
+[passes.profile_statistics.weight_statistics.range_min_max]
+[passes.profile_statistics.activation_statistics.range_min_max]
+)");
+  EXPECT_EQ(runs_, 2);
+  EXPECT_THAT(reported_, HasSubstr("4 samples profiled (3 asked for"));
+  const auto& relu = graph_.node("seq_blocks_1").metadata.software->args;
+  EXPECT_EQ(value_text(*relu.find("data_in_0")), "{range_min_max = {min = 1.0, max = 8.0, range = 7.0, count = 16}}");
+  const auto& linear = graph_.node("seq_blocks_0").metadata.software->args;
+  EXPECT_EQ(value_text(*linear.find("bias")), "{range_min_max = {min = 0.0, max = 0.0, range = 0.0, count = 100}}");
+  EXPECT_TRUE(linear.find("data_in_0")->empty());
+}
+
+TEST_F(PassTest, ProfileSaysWhatIsWrong) {
+  const std::string head = "[passes.profile_statistics]\nby = \"name\"\n";
+  EXPECT_THAT(error_of(head + "target_weight_nodes = [\"seq_blocks_9\"]\n"), HasSubstr("key \"target_weight_nodes\": unknown node"));
+  EXPECT_THAT(error_of(head + "target_activation_nodes = [\"seq_blocks_0\"]\n[passes.profile_statistics.activation_statistics.range_minmax]\n"),
+              HasSubstr("did you mean \"range_min_max\"?"));
+  EXPECT_THAT(error_of(head + "num_samples = 0\n"), HasSubstr("got 0"));
+  EXPECT_THAT(error_of(head + "weight_statistics = 1\n"), HasSubstr("expected a table of statistics"));
+  EXPECT_THAT(error_of("[passes.profile_statistics]\nby = \"type\"\ntarget_weight_nodes = [\"liner\"]\n"), HasSubstr("did you mean \"linear\"?"));
+  run_passes("[passes.profile_statistics]\nby = \"type\"\ntarget_weight_nodes = [\"conv2d\"]\n");
+  EXPECT_THAT(warned_, HasSubstr("no node is of type \"conv2d\""));
+  run_passes("[passes.profile_statistics]\nby = \"type\"\ntarget_activation_nodes = [\"linear\"]\nnum_samples = 100\n"
+             "[passes.profile_statistics.activation_statistics.range_min_max]\n");
+  EXPECT_THAT(warned_, HasSubstr("the training set has only 6 samples"));
+}
+
+TEST_F(PassTest, AverageBitsCountWhatIsStored) {
+  StorageBits bits = storage_bits(graph_);
+  EXPECT_EQ(bits.weight_values, 10802);
+  EXPECT_DOUBLE_EQ(bits.average_weight_bits(), 32);
+  EXPECT_EQ(bits.activation_values, 4 + 100 + 100 + 100 + 100);
+  run_passes("[passes.quantize]\nby = \"type\"\n[passes.quantize.linear.config]\nname = \"ternary\"\n"
+             "weight_scaling_factor = true\ndata_in_name = \"fixed\"\ndata_in_width = 8\nbias_name = \"NA\"\n[passes.calculate_avg_bits]\n");
+  bits = storage_bits(graph_);
+  EXPECT_EQ(bits.weight_bits, (400 + 10000 + 200) * 2 + 3 * 32 + 202 * 32);  // codes, a scale a tensor, biases
+  EXPECT_EQ(bits.activation_bits, 204 * 8 + 200 * 32);
+  EXPECT_THAT(reported_, HasSubstr("w_avg_bit"));
+}
+
+}  // namespace
+}  // namespace detent

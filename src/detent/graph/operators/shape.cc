@@ -22,11 +22,11 @@ Operand infer_reshape(const Node&, std::span<const Operand> inputs) {
     wanted.push_back(*size);
   }
   const int64_t count = element_count(shape);
+  if (std::ranges::count(wanted, -1) > 1) fail("more than one dimension is -1");
   const auto open = std::ranges::find(wanted, -1);
   if (open != wanted.end()) {
     *open = 1;
     const int64_t rest = element_count(wanted);
-    if (std::ranges::find(wanted, -1) != wanted.end()) fail("more than one dimension is -1");
     *open = rest > 0 ? count / rest : 0;
   }
   if (element_count(wanted) != count) {
