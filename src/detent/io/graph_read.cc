@@ -6,6 +6,7 @@
 #include "detent/core/error.h"
 #include "detent/core/fields.h"
 #include "detent/graph/graph.h"
+#include "detent/graph/operators.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/graph_layout.h"
 #include "detent/io/json.h"
@@ -164,18 +165,18 @@ class Reader {
     for (const auto& [name, tensor] : file_.tensors) {
       if (!used_.contains(name)) fail("{}: no node uses the tensor \"{}\"", name_, name);
     }
-    naming_file([&] { verify(graph); });
+    naming(name_, [&] { verify(graph); });
     return graph;
   }
 
  private:
-  /// Errors of the graph know the node only.
+  /// For errors that do not know the file.
   template <class Function>
-  void naming_file(Function function) const {
+  static void naming(const std::string& where, Function function) {
     try {
       function();
     } catch (const Error& error) {
-      fail("{}: {}", name_, error.what());
+      fail("{}: {}", where, error.what());
     }
   }
 
@@ -220,6 +221,7 @@ class Reader {
     members = Members(value, fmt::format("{}: node \"{}\"", name_, node.name));
     members.find("name");
     node.op = members.get<std::string>("op");
+    naming(members.where(), [&] { find_operator(node.op); });
     node.mase_type = members.get<MaseType>("mase_type");
     if (members.find("target") != nullptr) node.target = members.get<std::string>("target");
     node.inputs = read_inputs(members);
@@ -230,7 +232,7 @@ class Reader {
     const bool is_input = members.find("input_shape") != nullptr;
     const Shape shape = is_input ? members.get<Shape>("input_shape") : Shape();
     members.expect_no_others();
-    naming_file([&] {
+    naming(name_, [&] {
       if (is_input) {
         graph.add_input(node.name, shape);
         graph.nodes().back() = std::move(node);
