@@ -38,7 +38,7 @@ struct Fixed {
   using Parameters = FixedParameters;
 
   int width = 8;
-  std::optional<int> frac_width;
+  std::optional<int> frac_width = std::nullopt;
   bool is_signed = true;
   Rounding rounding = Rounding::kNearest;
 

@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "detent/formats/float_environment.h"
 #include "detent/formats/text_form.h"
 
 namespace detent {
@@ -60,6 +61,7 @@ void validate(const Format& format, const std::string& where) {
 }
 
 Format parse_format(std::string_view text) {
+  const DefaultFloatEnvironment environment;
   const std::string where = fmt::format("format \"{}\"", text);
   const TextForm form = parse_text_form(text, where);
   Format format = make_format(form.name, where);

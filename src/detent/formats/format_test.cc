@@ -1,0 +1,116 @@
+#include "detent/formats/format.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "detent/formats/text_form.h"
+
+namespace detent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string error_of(std::string_view text) {
+  try {
+    parse_format(text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(FormatNames, CanonicalOnesThenAliases) {
+  EXPECT_THAT(format_names(), ElementsAre("fixed", "ternary", "binary", "integer"));
+  EXPECT_THAT(format_aliases(), ElementsAre(testing::Pair("integer", "fixed")));
+  for (const std::string& name : format_names()) EXPECT_NO_THROW(make_format(name, "test"));
+  EXPECT_EQ(format_name(make_format("integer", "test")), "fixed");
+}
+
+TEST(ParseFormat, ReadsKeysOfEveryType) {
+  EXPECT_EQ(parse_format("fixed"), Format(Fixed{}));
+  EXPECT_EQ(parse_format("integer : width = 4, signed=false"), Format(Fixed{.width = 4, .is_signed = false}));
+  EXPECT_EQ(parse_format("fixed:frac_width=NA,rounding=floor"), Format(Fixed{.rounding = Rounding::kFloor}));
+  EXPECT_EQ(parse_format("ternary:threshold=0.5"), Format(Ternary{.threshold = 0.5F}));
+  EXPECT_EQ(parse_format("ternary:max=3"), Format(Ternary{.max = 3.0F}));
+  EXPECT_EQ(parse_format("binary:scaling=per_channel"),
+            Format(Binary{.scaling = BinaryScaling::kPerChannel}));
+}
+
+TEST(ParseFormat, ErrorsSayWhatIsWrong) {
+  EXPECT_THAT(error_of("fxied"), HasSubstr("did you mean \"fixed\"?"));
+  EXPECT_THAT(error_of("fixed:widht=8"), HasSubstr("did you mean \"width\"?"));
+  EXPECT_THAT(error_of("fixed:width=33"),
+              HasSubstr("key \"width\": got 33, expected at least 1 and at most 32"));
+  EXPECT_THAT(error_of("fixed:width=8,width=8"), HasSubstr("key \"width\" is given twice"));
+  EXPECT_THAT(error_of("fixed:width"), HasSubstr("got \"width\", expected key=value"));
+  EXPECT_THAT(error_of("fixed:width=8,,"), HasSubstr("expected key=value"));
+  EXPECT_THAT(error_of("fixed:"), HasSubstr("expected key=value behind the colon"));
+  EXPECT_THAT(error_of(""), HasSubstr("expected name:key=value"));
+  EXPECT_THAT(error_of("fixed:width=8x8"), HasSubstr("got [8, 8]"));
+  EXPECT_THAT(error_of("fixed:width=4.5"), HasSubstr("expected integer"));
+  EXPECT_THAT(error_of("fixed:rounding=ceil"), HasSubstr("known: nearest, floor"));
+}
+
+TEST(ParseFormat, AThresholdThatIsNotAboveZeroNamesItsStatistic) {
+  EXPECT_THAT(error_of("ternary:mean=0"), HasSubstr("key \"mean\": got 0.0"));
+  EXPECT_THAT(error_of("ternary:median=0"), HasSubstr("collect abs_mean (key \"mean\") or range_min_max"));
+  EXPECT_THAT(error_of("ternary:threshold=-1"), HasSubstr("threshold = -1.0, expected one above 0"));
+  EXPECT_THAT(error_of("ternary:max=nan"), HasSubstr("key \"max\": got nan"));
+  EXPECT_THAT(error_of("ternary:max=inf"), HasSubstr("finite"));
+}
+
+TEST(TextForm, ValuesReadBackAsTheyWere) {
+  const Table keys = {
+      {"list", List{1, 16}}, {"one", List{3}},      {"na", Value()}, {"yes", true}, {"i", -3}, {"f", 0.5},
+      {"e", 1e30},           {"word", "per_tensor"}};
+  const TextForm form = parse_text_form(text_form("name", keys), "test");
+  EXPECT_EQ(form.name, "name");
+  EXPECT_EQ(form.keys, keys);
+}
+
+TEST(FormatText, ShowsWhatDiffersFromTheDefaults) {
+  EXPECT_EQ(format_text(Fixed{}), "fixed");
+  EXPECT_EQ(format_text(Fixed{.width = 4, .frac_width = 2}), "fixed:width=4,frac_width=2");
+  EXPECT_EQ(format_text(Ternary{.threshold = 0.1F}), "ternary:threshold=0.1");
+  EXPECT_EQ(format_text(Binary{.bipolar = false}), "binary:bipolar=false");
+}
+
+RC_GTEST_PROP(FormatText, FixedReadsBack, ()) {
+  Fixed format{.width = *rc::gen::inRange(1, 33)};
+  if (*rc::gen::arbitrary<bool>()) format.frac_width = *rc::gen::inRange(-96, 97);
+  format.is_signed = *rc::gen::arbitrary<bool>();
+  format.rounding = *rc::gen::element(Rounding::kNearest, Rounding::kFloor);
+  RC_ASSERT(parse_format(format_text(format)) == Format(format));
+}
+
+RC_GTEST_PROP(FormatText, TernaryReadsBack, ()) {
+  const auto bits = *rc::gen::inRange<uint32_t>(1, 0x7F000000);
+  Ternary format{.scaling_factor = *rc::gen::arbitrary<bool>()};
+  std::optional<float>* keys[] = {&format.threshold, &format.mean, &format.median, &format.max};
+  *keys[*rc::gen::inRange(0, 4)] = std::bit_cast<float>(bits);
+  RC_ASSERT(parse_format(format_text(format)) == Format(format));
+}
+
+TEST(RepresentableValues, AscendingWithoutDuplicates) {
+  EXPECT_THAT(representable_values(Fixed{.width = 2, .frac_width = 1}),
+              ElementsAre(-1.0F, -0.5F, 0.0F, 0.5F));
+  EXPECT_THAT(representable_values(Fixed{.width = 1, .frac_width = -2}), ElementsAre(-4.0F, 0.0F));
+  EXPECT_THAT(representable_values(Ternary{}), ElementsAre(-1.0F, 0.0F, 1.0F));
+  EXPECT_THAT(representable_values(Binary{}), ElementsAre(-1.0F, 1.0F));
+  EXPECT_THAT(representable_values(Binary{.bipolar = false}), ElementsAre(0.0F, 1.0F));
+  EXPECT_EQ(representable_values(Fixed{.width = 16, .is_signed = false}).size(), 65536U);
+  EXPECT_THROW(representable_values(Fixed{.width = 17}), Error);
+  EXPECT_THROW(representable_values(Ternary{.scaling_factor = true}), Error);
+  EXPECT_THROW(representable_values(Binary{.scaling = BinaryScaling::kPerTensor}), Error);
+}
+
+TEST(BitsPerValue, OfEachFormat) {
+  EXPECT_EQ(bits_per_value(Fixed{.width = 5}), 5);
+  EXPECT_EQ(bits_per_value(Ternary{}), 2);
+  EXPECT_EQ(bits_per_value(Binary{}), 1);
+}
+
+}  // namespace
+}  // namespace detent

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "detent/formats/float_environment.h"
 #include "detent/formats/group_parameters.h"
 #include "detent/formats/text_form.h"
 
@@ -21,6 +22,7 @@ void append(Table& table, const Table& more) {
 }  // namespace
 
 QuantSpec parse_quant_spec(std::string_view format_name, const Table& keys, const std::string& where) {
+  const DefaultFloatEnvironment environment;
   QuantSpec spec;
   spec.format = make_format(format_name, where);
   std::visit(

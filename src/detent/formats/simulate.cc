@@ -59,6 +59,7 @@ void mask_range(const std::vector<Interval>& intervals, const Grouping& grouping
 void simulate(const QuantSpec& spec, const Tensor& input, Tensor& output, uint64_t seed) {
   check_input(input);
   check_output(input, output);
+  const DefaultFloatEnvironment environment;
   validate(spec, "quantization");
   if (input.numel() == 0) return;
   const Grouping grouping = make_grouping(spec, input.shape());
@@ -67,7 +68,7 @@ void simulate(const QuantSpec& spec, const Tensor& input, Tensor& output, uint64
   float* out = output.values<float>().data();
   const bool stream = in != out && output.byte_size() >= kStreamBytes;
   parallel_for(input.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    const DefaultFloatEnvironment environment;
+    const DefaultFloatEnvironment of_thread;
     simulate_range(parameters, grouping, in, out, begin, end, stream);
   });
 }
@@ -80,6 +81,7 @@ Tensor simulate(const QuantSpec& spec, const Tensor& input, uint64_t seed) {
 
 Tensor unsaturated_mask(const QuantSpec& spec, const Tensor& input) {
   check_input(input);
+  const DefaultFloatEnvironment environment;
   validate(spec, "quantization");
   Tensor mask(DType::kFloat32, input.shape());
   if (input.numel() == 0) return mask;
@@ -88,7 +90,7 @@ Tensor unsaturated_mask(const QuantSpec& spec, const Tensor& input) {
   const float* in = input.values<float>().data();
   float* out = mask.values<float>().data();
   parallel_for(input.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    const DefaultFloatEnvironment environment;
+    const DefaultFloatEnvironment of_thread;
     mask_range(intervals, grouping, in, out, begin, end);
   });
   return mask;

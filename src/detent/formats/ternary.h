@@ -35,10 +35,10 @@ struct Ternary {
   int width = 2;
   int frac_width = 0;
   bool scaling_factor = false;
-  std::optional<float> threshold;
-  std::optional<float> mean;
-  std::optional<float> median;
-  std::optional<float> max;
+  std::optional<float> threshold = std::nullopt;
+  std::optional<float> mean = std::nullopt;
+  std::optional<float> median = std::nullopt;
+  std::optional<float> max = std::nullopt;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {

@@ -139,6 +139,10 @@ class Reader {
     }
     ranges_.push_back({offsets[0], offsets[1], tensor});
     std::byte* data = data_.data() + offsets[0];
+    const auto no_boolean = [](std::byte byte) { return byte > std::byte{1}; };
+    if (dtype == DType::kBool && std::any_of(data, data + bytes, no_boolean)) {
+      fail("{}: tensor \"{}\" is boolean and has bytes other than 0 and 1", name_, tensor);
+    }
     const bool aligned = reinterpret_cast<uintptr_t>(data) % dtype_size(dtype) == 0;
     if (aligned && bytes > 0) return Tensor::borrow(dtype, shape, data, file_);
     Tensor copy(dtype, shape);

@@ -97,6 +97,7 @@ TEST_F(Safetensors, RejectsBadHeaders) {
   expect_error("{" + entry("U8", "2", "[0,2]") + "}", "ab", "\"shape\"");
   expect_error("{" + entry("U8", "[4294967296,4294967296,4294967296]", "[0,2]") + "}", "ab", "too many");
   expect_error("{" + entry("U8", "[2]", "[2,0]") + "}", "ab", "data_offsets [2,0]");
+  expect_error("{" + entry("BOOL", "[2]", "[0,2]") + "}", "ab", "tensor \"w\" is boolean");
   expect_error("{" + entry("F8_E4M3", "[2]", "[0,2]") + "}", "ab", "tensor \"w\" has dtype \"F8_E4M3\"");
   expect_error(R"({"w":{"dtype":"U8","dtype":"I8"}})", "", "\"dtype\" occurs twice");
   expect_error(R"({"w":{"dtype":"U8"}})", "", "no \"shape\"");

@@ -22,8 +22,9 @@ class TemporaryPath {
   TemporaryPath& operator=(const TemporaryPath&) = delete;
 
   const std::filesystem::path& get() const { return path_; }
-  /// Without the flush to the disk that AtomicFile pays for.
+  /// Without the flush to the disk that AtomicFile pays for, and that ext4 adds when a file is truncated.
   void overwrite(const std::string& bytes) const {
+    std::filesystem::remove(path_);
     std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
   }
 
