@@ -34,6 +34,7 @@ if(TARGET detent_program)
   file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
   file(CREATE_LINK detent ${PROJECT_BINARY_DIR}/bin/ch SYMBOLIC)
   install(FILES ${PROJECT_BINARY_DIR}/bin/ch DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(PROGRAMS ${PROJECT_SOURCE_DIR}/scripts/stat-to-conf.py DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 if(TARGET detent_torch)
   # Not a library to link, so not beside those: the program loads it from ../lib/detent.

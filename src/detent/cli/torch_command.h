@@ -12,8 +12,8 @@ namespace detent {
 struct TorchCommand {
   std::string name;  // train, test, transform or quickstart
   RunOptions options;
-  Table passes;             // [passes] of the configuration, in file order
-  std::string config_file;  // "" without one
+  Table passes;                        // [passes] of the configuration, in file order
+  std::string config_file;             // "" without one
   std::filesystem::path software_dir;  // <project_dir>/<project>/software; quickstart: its output folder
 };
 

@@ -1,7 +1,8 @@
 #pragma once
 
-#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "detent/io/safetensors.h"
 
@@ -9,8 +10,6 @@ namespace detent::graph_layout {
 
 inline constexpr const char* kFormat = "detent.graph";
 inline constexpr int kVersion = 1;
-/// A float that JSON cannot hold is written as {"float": "nan"}, with this key alone.
-inline constexpr const char* kFloatKey = "float";
 
 /// What the file's "crc32" says, 8 hexadecimal digits: see graph_file.h.
 std::string checksum(const std::string& graph_json,

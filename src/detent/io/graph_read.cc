@@ -1,37 +1,18 @@
 #include <fmt/format.h>
 
-#include <limits>
+#include <algorithm>
 #include <set>
 
 #include "detent/core/error.h"
 #include "detent/core/fields.h"
 #include "detent/graph/graph.h"
+#include "detent/graph/operators.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/graph_layout.h"
 #include "detent/io/json.h"
 
 namespace detent {
 namespace {
-
-Value restored(const Value& value) {
-  if (const List* list = value.get_if<List>()) {
-    List result;
-    for (const Value& element : *list) result.push_back(restored(element));
-    return result;
-  }
-  const Table* table = value.get_if<Table>();
-  if (table == nullptr) return value;
-  const Value* number = table->size() == 1 ? table->find(graph_layout::kFloatKey) : nullptr;
-  if (number != nullptr) {
-    constexpr double kInfinity = std::numeric_limits<double>::infinity();
-    for (const double candidate : {kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN()}) {
-      if (*number == Value(float_text(candidate))) return candidate;
-    }
-  }
-  Table result;
-  for (const auto& [key, element] : *table) result[key] = restored(element);
-  return result;
-}
 
 /// One JSON object: hands out its members by kind and knows which nobody asked for.
 class Members {
@@ -74,7 +55,7 @@ class Members {
 
   Value value(const char* key) {
     const Value* value = find(key);
-    return value == nullptr ? Value() : restored(*value);
+    return value == nullptr ? Value() : *value;
   }
 
   void expect_no_others() const {
@@ -93,7 +74,6 @@ OperandInfo read_operand_info(Members info) {
   OperandInfo result;
   result.type = info.get<std::string>("type");
   result.precision = info.list("precision");
-  for (Value& value : result.precision) value = restored(value);
   result.size = info.get<Shape>("size");
   if (info.find("from") != nullptr) result.from = info.get<std::string>("from");
   result.value = info.value("value");
@@ -101,7 +81,7 @@ OperandInfo read_operand_info(Members info) {
   return result;
 }
 
-Table read_table(const Members& members) { return *restored(members.table()).get_if<Table>(); }
+const Table& read_table(const Members& members) { return members.table(); }
 
 template <class Entry, class Function>
 OperandMap<Entry> read_operands(const Members& operands, Function read_entry) {
@@ -159,7 +139,7 @@ std::map<std::string, QuantSpec, std::less<>> read_quantization(Members specs) {
   for (const auto& [operand, value] : specs.table()) {
     Members spec(value, fmt::format("{}: \"{}\"", specs.where(), operand));
     const auto format = spec.get<std::string>("format");
-    result[operand] = parse_quant_spec(format, read_table(spec.members("keys")), spec.where());
+    result[operand] = parse_quant_spec(format, spec.members("keys").table(), spec.where());
     spec.expect_no_others();
   }
   return result;
@@ -185,18 +165,18 @@ class Reader {
     for (const auto& [name, tensor] : file_.tensors) {
       if (!used_.contains(name)) fail("{}: no node uses the tensor \"{}\"", name_, name);
     }
-    naming_file([&] { verify(graph); });
+    naming(name_, [&] { verify(graph); });
     return graph;
   }
 
  private:
-  /// Errors of the graph know the node only.
+  /// For errors that do not know the file.
   template <class Function>
-  void naming_file(Function function) const {
+  static void naming(const std::string& where, Function function) {
     try {
       function();
     } catch (const Error& error) {
-      fail("{}: {}", name_, error.what());
+      fail("{}: {}", where, error.what());
     }
   }
 
@@ -241,17 +221,18 @@ class Reader {
     members = Members(value, fmt::format("{}: node \"{}\"", name_, node.name));
     members.find("name");
     node.op = members.get<std::string>("op");
+    naming(members.where(), [&] { find_operator(node.op); });
     node.mase_type = members.get<MaseType>("mase_type");
     if (members.find("target") != nullptr) node.target = members.get<std::string>("target");
     node.inputs = read_inputs(members);
-    node.attributes = read_table(members.members("attributes"));
+    node.attributes = members.members("attributes").table();
     node.parameters = read_parameters(members);
     node.quantization = read_quantization(members.members("quantization"));
     node.metadata = read_metadata(members.members("metadata"));
     const bool is_input = members.find("input_shape") != nullptr;
     const Shape shape = is_input ? members.get<Shape>("input_shape") : Shape();
     members.expect_no_others();
-    naming_file([&] {
+    naming(name_, [&] {
       if (is_input) {
         graph.add_input(node.name, shape);
         graph.nodes().back() = std::move(node);

@@ -1,8 +1,7 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
-#include <cmath>
-#include <set>
+#include <algorithm>
 
 #include "detent/core/error.h"
 #include "detent/graph/graph.h"
@@ -34,28 +33,10 @@ std::string checksum(const std::string& graph_json,
 
 namespace {
 
-/// `value` with its floats as JSON can hold them.
-Value portable(const Value& value) {
-  if (const double* number = value.get_if<double>(); number != nullptr && !std::isfinite(*number)) {
-    return Table{{graph_layout::kFloatKey, float_text(*number)}};
-  }
-  if (const List* list = value.get_if<List>()) {
-    List result;
-    for (const Value& element : *list) result.push_back(portable(element));
-    return result;
-  }
-  if (const Table* table = value.get_if<Table>()) {
-    Table result;
-    for (const auto& [key, element] : *table) result[key] = portable(element);
-    return result;
-  }
-  return value;
-}
-
 Value operand_info_value(const OperandInfo& info) {
-  Table table{{"type", info.type}, {"precision", portable(info.precision)}, {"size", Value(info.size)}};
+  Table table{{"type", info.type}, {"precision", info.precision}, {"size", Value(info.size)}};
   if (info.from) table["from"] = *info.from;
-  if (!info.value.is_na()) table["value"] = portable(info.value);
+  if (!info.value.is_na()) table["value"] = info.value;
   return table;
 }
 
@@ -78,7 +59,7 @@ Value metadata_value(const Metadata& metadata) {
   if (metadata.hardware) table["hardware"] = Table();
   if (metadata.software) {
     table["software"] =
-        part_value(*metadata.software, [](const Table& statistics) { return portable(statistics); });
+        part_value(*metadata.software, [](const Table& statistics) { return Value(statistics); });
   }
   return table;
 }
@@ -86,8 +67,7 @@ Value metadata_value(const Metadata& metadata) {
 List inputs_value(const Node& node) {
   List inputs;
   for (const NodeInput& input : node.inputs) {
-    inputs.push_back(input.is_constant() ? Table{{"constant", portable(input.constant)}}
-                                         : Table{{"node", input.node}});
+    inputs.push_back(input.is_constant() ? Table{{"constant", input.constant}} : Table{{"node", input.node}});
   }
   return inputs;
 }
@@ -96,7 +76,7 @@ Table quantization_value(const Node& node) {
   Table table;
   for (const auto& [operand, spec] : node.quantization) {
     table[operand] =
-        Table{{"format", std::string(format_name(spec.format))}, {"keys", portable(quant_spec_keys(spec))}};
+        Table{{"format", std::string(format_name(spec.format))}, {"keys", quant_spec_keys(spec)}};
   }
   return table;
 }
@@ -121,7 +101,7 @@ class Writer {
     if (!node.target.empty()) table["target"] = node.target;
     if (input_shape != nullptr) table["input_shape"] = Value(*input_shape);
     table["inputs"] = inputs_value(node);
-    table["attributes"] = portable(node.attributes);
+    table["attributes"] = node.attributes;
     List parameters;
     for (const auto& [name, parameter] : node.parameters) {
       parameters.push_back(Table{{"name", name},
@@ -162,7 +142,7 @@ void write_graph(const std::filesystem::path& path, const Graph& graph) {
     fail("cannot write {}: {}", path.string(), error.what());
   }
   Writer writer;
-  const std::string text = json_text(writer.graph_value(graph));
+  const std::string text = json_text(writer.graph_value(graph), JsonLayout::kOneLine);
   write_safetensors(path, writer.tensors(),
                     {{"format", graph_layout::kFormat},
                      {"version", std::to_string(graph_layout::kVersion)},

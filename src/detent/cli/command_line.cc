@@ -1,0 +1,84 @@
+#include "detent/cli/command_line.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <new>
+
+#include "detent/cli/commands/command.h"
+#include "detent/core/error.h"
+
+namespace detent {
+namespace {
+
+const std::vector<Command>& all_commands() {
+  static const std::vector<Command> kCommands = {
+      {"train", "train a network", run_train},
+      {"test", "evaluate a loaded network on the test split", run_test},
+      {"transform", "run passes (profile, quantize, report, ...) on a network", run_transform},
+      {"stat-to-conf", "turn saved statistics into a quantization configuration", run_stat_to_conf},
+      {"quickstart", "train, quantize and compare on built-in data, in one go", run_quickstart},
+      {"list", "list models, data sets, passes, operators, formats and statistics", run_list},
+      {"info", "show what a graph or tensor file holds", run_info},
+      {"version", "print the version and how this program was built", run_version},
+  };
+  return kCommands;
+}
+
+std::string help_text() {
+  std::string text =
+      "Detent quantizes neural networks.\n"
+      "Usage: detent <command> [arguments]\n"
+      "\n"
+      "Commands:\n";
+  for (const Command& command : all_commands())
+    text += fmt::format("  {:<14}{}\n", command.name, command.help);
+  return text + "\n`detent <command> --help` tells more.\n";
+}
+
+int dispatch(const std::vector<std::string>& args) {
+  if (args.empty()) throw UsageError("a command is missing (see `detent --help`)");
+  const std::string& name = args[0];
+  const std::vector<std::string> rest(args.begin() + 1, args.end());
+  if (name == "--version" || name == "-V") return run_version(rest);
+  if (name == "help" && !rest.empty()) return dispatch({rest[0], "--help"});
+  if (name == "help" || name == "--help" || name == "-h") {
+    print(help_text());
+    return 0;
+  }
+  std::vector<std::string> known;
+  for (const Command& command : all_commands()) {
+    if (command.name == name) return command.run(rest);
+    known.push_back(command.name);
+  }
+  throw UsageError(unknown_name_message(name.starts_with('-') ? "option" : "command", name, known));
+}
+
+int report(int status, const std::string& message) {
+  std::fflush(stdout);
+  fmt::print(stderr, "detent: error: {}\n", message);
+  return status;
+}
+
+}  // namespace
+
+int run_command_line(const std::vector<std::string>& args) {
+  // A reader that goes away (`detent list | head`) is noticed when writing, not by a signal.
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    return dispatch(args);
+  } catch (const UsageError& error) {
+    return report(2, error.what());
+  } catch (const Error& error) {
+    return report(1, error.what());
+  } catch (const std::bad_alloc&) {
+    return report(1, "out of memory");
+  } catch (const std::exception& error) {
+    return report(1, fmt::format("internal error: {}", error.what()));
+  }
+}
+
+}  // namespace detent

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace detent {
+
+/// The program: `args` without its name. Results go to standard output, errors ("detent: error: ...") to
+/// standard error. Returns the exit status: 0, 1 on failure, 2 on wrong usage. Throws nothing.
+int run_command_line(const std::vector<std::string>& args);
+
+}  // namespace detent

@@ -1,0 +1,132 @@
+#include "detent/cli/command_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "detent/cli/program_for_test.h"
+#include "detent/io/file.h"
+#include "detent/io/graph_file.h"
+#include "detent/io/json.h"
+#include "detent/io/toml.h"
+#include "detent/models/model.h"
+
+namespace detent {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+const std::string kConfigs = std::string(DETENT_SOURCE_DIR) + "/configs/quantized_ops/";
+
+void expect_failure(const std::vector<std::string>& args, int status, const std::string& message) {
+  const ProgramResult result = run_program(args);
+  EXPECT_EQ(result.status, status) << message;
+  EXPECT_EQ(result.output, "");
+  EXPECT_THAT(result.errors, AllOf(StartsWith("detent: error: "), HasSubstr(message)));
+}
+
+class CommandLine : public testing::Test {
+ protected:
+  CommandLine() : folder_(testing::TempDir() + "detent_cli_" + std::to_string(getpid())) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~CommandLine() override { std::filesystem::remove_all(folder_); }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(CommandLine, EveryCommandHasHelp) {
+  const ProgramResult help = run_program({"--help"});
+  EXPECT_EQ(help.status, 0);
+  for (const char* command :
+       {"train", "test", "transform", "stat-to-conf", "quickstart", "list", "info", "version"}) {
+    EXPECT_THAT(help.output, HasSubstr(command));
+    const ProgramResult result = run_program({command, "--help"});
+    EXPECT_EQ(result.status, 0) << command;
+    EXPECT_THAT(result.output, HasSubstr(std::string("Usage: detent ") + command));
+    EXPECT_EQ(result.errors, "");
+    EXPECT_EQ(run_program({"help", command}).output, result.output);
+  }
+}
+
+TEST_F(CommandLine, WrongUsageIsStatus2) {
+  expect_failure({}, 2, "a command is missing");
+  expect_failure({"trian"}, 2, "unknown command \"trian\": did you mean \"train\"?");
+  expect_failure({"--verion"}, 2, "unknown option \"--verion\"");
+  expect_failure({"train", "toy", "toy-tiny", "--bach-size", "3"}, 2, "did you mean \"--batch-size\"?");
+  expect_failure({"train", "toy", "toy-tiny", "--batch_size=3"}, 2, "did you mean \"--batch-size\"?");
+  expect_failure({"train", "toy", "toy-tiny", "more"}, 2, "unexpected argument \"more\"");
+  expect_failure({"train", "toy", "toy-tiny", "--seed"}, 2, "--seed");
+  expect_failure({"train", "toy", "toy-tiny", "--seed", "two"}, 2,
+                 "--seed: got \"two\" (a string), expected integer");
+  expect_failure({"train", "toy", "toy-tiny", "--learning-rate", "-1"}, 2, "got -1, expected at least 0");
+  expect_failure({"train", "toy", "toy-tiny", "--nesterov=maybe"}, 2, "--nesterov");
+  expect_failure({"train", "toy"}, 2, "no data set");
+  expect_failure({"train"}, 2, "no model");
+  expect_failure({"train", "toyy", "toy-tiny"}, 2, "did you mean \"toy\"?");
+  expect_failure({"train", "toy", "toy-tini"}, 2, "did you mean \"toy_tiny\"?");
+  expect_failure({"train", "--config", "x.json"}, 2, "expected a file whose name ends in .toml");
+  expect_failure({"test", "toy", "toy-tiny"}, 2, "--load FILE");
+  expect_failure({"transform", "toy", "toy-tiny"}, 2, "--config FILE.toml");
+  expect_failure({"list", "modles"}, 2, "did you mean \"models\"?");
+  expect_failure({"info"}, 2, "file");
+  expect_failure({"quickstart", "--seed", "-1"}, 2, "--seed: got -1");
+}
+
+TEST_F(CommandLine, FailuresAreStatus1) {
+  expect_failure({"train", "--config", "missing.toml"}, 1, "missing.toml");
+  expect_failure({"info", "missing.mz"}, 1, "missing.mz");
+  expect_failure({"stat-to-conf", "missing.toml", "out.toml"}, 1, "missing.toml");
+  expect_failure({"train", "toy", "toy-tiny", "--log-level", "loud"}, 1, "log level");
+}
+
+TEST_F(CommandLine, ListsWhatThereIs) {
+  EXPECT_THAT(run_program({"list", "models"}).output, AllOf(HasSubstr("| toy "), HasSubstr("mnist_cnn")));
+  EXPECT_THAT(run_program({"list", "datasets"}).output, HasSubstr("toy-tiny"));
+  const std::string all = run_program({"list"}).output;
+  EXPECT_THAT(all, AllOf(HasSubstr("quantize"), HasSubstr("conv2d"), HasSubstr("integer"),
+                         HasSubstr("range_min_max")));
+  const Value json = parse_json(run_program({"list", "--json"}).output, "list");
+  EXPECT_EQ(json.get_if<Table>()->size(), 6U);
+  const ProgramResult formats = run_program({"list", "formats", "--json"});
+  EXPECT_TRUE(parse_json(formats.output, "list").get_if<Table>()->contains("formats"));
+}
+
+TEST_F(CommandLine, TellsItsVersion) {
+  const std::string version = run_program({"version"}).output;
+  EXPECT_THAT(version, AllOf(StartsWith("detent 0."), HasSubstr("compiler "), Not(HasSubstr("libtorch"))));
+  EXPECT_EQ(run_program({"-V"}).output, version);
+  EXPECT_THAT(run_program({"version", "--all"}).output, HasSubstr("libtorch "));
+}
+
+TEST_F(CommandLine, ShowsWhatAGraphHolds) {
+  const std::string file = folder_ / "toy.mz";
+  Graph graph = build_model("toy", {1, 2, 2}, 2);
+  graph.node("seq_blocks_2").quantization["weight"] = {Ternary(), {}, 0, {}};
+  write_graph(file, graph);
+  const ProgramResult text = run_program({"info", file});
+  EXPECT_EQ(text.status, 0) << text.errors;
+  EXPECT_THAT(text.output, AllOf(HasSubstr("kind: graph"), HasSubstr("weight=ternary"), HasSubstr("[100, 4]"),
+                                 HasSubstr("parameters: 10802")));
+  const Value json = parse_json(run_program({"info", file, "--json"}).output, "info");
+  EXPECT_EQ(*json.get_if<Table>()->find("bytes"), Value(10802 * 4));
+  write_file(file, "neither");
+  EXPECT_EQ(run_program({"info", file}).status, 1);
+}
+
+TEST_F(CommandLine, TurnsStatisticsIntoAConfiguration) {
+  const std::string statistics = std::string(DETENT_SOURCE_DIR) + "/tests/data/stats_for_quantisation.toml";
+  const std::string output = folder_ / "out.toml";
+  const ProgramResult result =
+      run_program({"stat-to-conf", statistics, output, "--base", kConfigs + "toy_ternary_base.toml"});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  EXPECT_THAT(read_file(output), HasSubstr("[passes.quantize.seq_blocks_4.config]"));
+  EXPECT_EQ(*read_toml(output).table("passes").table("quantize").find("by"), Value("name"));
+}
+
+}  // namespace
+}  // namespace detent

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace detent {
+
+/// A subcommand, registered in command_line.cc.
+struct Command {
+  std::string name;
+  std::string help;
+  /// The arguments behind the name; returns the exit status, throws UsageError and Error.
+  std::function<int(const std::vector<std::string>& args)> run;
+};
+
+int run_train(const std::vector<std::string>& args);
+int run_test(const std::vector<std::string>& args);
+int run_transform(const std::vector<std::string>& args);
+int run_quickstart(const std::vector<std::string>& args);
+int run_stat_to_conf(const std::vector<std::string>& args);
+int run_list(const std::vector<std::string>& args);
+int run_info(const std::vector<std::string>& args);
+int run_version(const std::vector<std::string>& args);
+
+/// Parses into the variables that `app` has bound. False when help was asked for and printed. Throws
+/// UsageError, for an unknown option with the nearest known one.
+bool parse_arguments(CLI::App& app, const std::vector<std::string>& args);
+
+/// Writes to standard output. Throws Error when that fails; a reader that has gone away is no failure.
+void print(std::string_view text);
+
+}  // namespace detent

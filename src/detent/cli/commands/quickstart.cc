@@ -1,0 +1,36 @@
+#include <algorithm>
+
+#include <CLI/CLI.hpp>
+
+#include "detent/cli/commands/command.h"
+#include "detent/cli/option_fields.h"
+#include "detent/cli/torch_half.h"
+#include "detent/core/error.h"
+#include "detent/core/log.h"
+
+namespace detent {
+
+int run_quickstart(const std::vector<std::string>& args) {
+  CLI::App app("Train a small network on built-in data, quantize it and compare, in one go.",
+               "detent quickstart");
+  std::string output_dir = "detent_quickstart";
+  std::string seed = "0";
+  app.add_option("--output-dir", output_dir, "folder for what is written (default detent_quickstart)")
+      ->option_text("FOLDER");
+  app.add_option("--seed", seed, "seed of every random number (default 0)")->option_text("INTEGER");
+  if (!parse_arguments(app, args)) return 0;
+  if (output_dir.empty()) throw UsageError("--output-dir: got \"\", expected a folder");
+  TorchCommand command{"quickstart", {}, {}, "", output_dir};
+  const auto& fields = option_fields();
+  const auto field = std::ranges::find(fields, "seed", &OptionField::name);
+  try {
+    set_option(command.options, "seed", field->parse(seed), "--seed");
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+  set_up_logging(command.options.log_level);
+  run_torch_command(command);
+  return 0;
+}
+
+}  // namespace detent

@@ -1,0 +1,219 @@
+#include "detent/cli/run_config.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "detent/cli/option_fields.h"
+#include "detent/core/error.h"
+#include "detent/datasets/dataset.h"
+#include "detent/io/graph_file.h"
+#include "detent/io/toml.h"
+#include "detent/models/model.h"
+#include "detent/passes/pass.h"
+
+namespace detent {
+namespace {
+
+/// Begins messages about one key: `x.toml:3: key "seed"`.
+std::string key_place(const std::string& file, const std::string& key, const Value& value) {
+  const std::string line = value.line() > 0 ? fmt::format(":{}", value.line()) : "";
+  return fmt::format("{}{}: key \"{}\"", file, line, key);
+}
+
+/// The original's other style works on modules, of which a graph has none.
+void check_transform_section(const Table& section, const std::string& file) {
+  for (const auto& [key, value] : section) {
+    const std::string where = key_place(file, "transform." + key, value);
+    if (key != "style") fail("{}: unknown key (known: style)", where);
+    if (value != Value("graph")) fail("{}: got {}, expected \"graph\"", where, value_text(value));
+  }
+}
+
+void check_passes(const Table& passes, const std::string& file) {
+  for (const auto& [name, options] : passes) {
+    const std::vector<std::string> known = pass_names();
+    if (std::ranges::find(known, name) == known.end()) {
+      const std::string line = options.line() > 0 ? fmt::format(":{}", options.line()) : "";
+      fail("{}{}: [passes.{}]: {}", file, line, name, unknown_name_message("pass", name, known));
+    }
+    if (!options.is<Table>()) {
+      fail("{}: got {}, expected a table", key_place(file, "passes." + name, options), value_text(options));
+    }
+  }
+}
+
+const Table& section_of(const Value& value, const std::string& file, const std::string& name) {
+  const Table* section = value.get_if<Table>();
+  if (section == nullptr) {
+    fail("{}: got {}, expected a table [{}]", key_place(file, name, value), value_text(value), name);
+  }
+  return *section;
+}
+
+struct FileContent {
+  Table options;  // values of RunOptions fields, in file order
+  Table passes;
+};
+
+FileContent read_config(const std::string& file) {
+  if (std::filesystem::path(file).extension() != ".toml") {
+    throw UsageError(fmt::format("--config: got \"{}\", expected a file whose name ends in .toml", file));
+  }
+  FileContent content;
+  const Table table = read_toml(file);
+  std::vector<std::string> known = field_names<RunOptions>();
+  known.insert(known.end(), {"passes", "transform"});
+  for (const auto& [key, value] : table) {
+    if (key == "passes") {
+      content.passes = section_of(value, file, key);
+      check_passes(content.passes, file);
+    } else if (key == "transform") {
+      check_transform_section(section_of(value, file, key), file);
+    } else if (std::ranges::find(known, key) == known.end()) {
+      const std::string line = value.line() > 0 ? fmt::format(":{}", value.line()) : "";
+      fail("{}{}: {}", file, line, unknown_name_message("key", key, known));
+    } else {
+      content.options[key] = value;
+    }
+  }
+  return content;
+}
+
+/// Where the effective value came from, to begin a message about it.
+class Origins {
+ public:
+  Origins(std::string file, const FileContent& content, const GivenOptions& given)
+      : file_(std::move(file)), content_(content), given_(given) {}
+
+  const Value* given(const std::string& name) const {
+    const Value* last = nullptr;
+    for (const auto& [key, value] : given_) {
+      if (key == name) last = &value;
+    }
+    return last;
+  }
+  const Value* from_file(const std::string& name) const { return content_.options.find(name); }
+
+  std::string place(const std::string& name) const {
+    if (given(name) != nullptr) return flag(name);
+    const Value* value = from_file(name);
+    return value != nullptr ? key_place(file_, name, *value) : "default of " + flag(name);
+  }
+
+  static std::string flag(const std::string& name) {
+    const auto& fields = option_fields();
+    return std::ranges::find(fields, name, &OptionField::name)->flag;
+  }
+
+ private:
+  std::string file_;
+  const FileContent& content_;
+  const GivenOptions& given_;
+};
+
+RunOptions merge(const std::string& file, const FileContent& content, const GivenOptions& given) {
+  RunOptions options;
+  for (const auto& [key, value] : content.options)
+    set_option(options, key, value, key_place(file, key, value));
+  for (const auto& [key, value] : given) {
+    try {
+      set_option(options, key, value, Origins::flag(key));
+    } catch (const Error& error) {
+      throw UsageError(error.what());
+    }
+  }
+  return options;
+}
+
+TextTable options_table(const RunOptions& options, const Origins& origins, bool has_file) {
+  std::vector<std::string> header = {"Name", "Default", "Config. File", "Manual Override", "Effective"};
+  if (!has_file) header.erase(header.begin() + 2);
+  TextTable table(header);
+  const Table defaults = write_fields(RunOptions());
+  const auto text = [](const Value* value) { return value == nullptr ? "" : option_text(*value); };
+  for (const auto& [name, effective] : write_fields(options)) {
+    std::vector<std::string> row = {name, text(defaults.find(name)), text(origins.from_file(name)),
+                                    text(origins.given(name)), text(&effective)};
+    if (!has_file) row.erase(row.begin() + 2);
+    table.add_row(std::move(row));
+  }
+  return table;
+}
+
+/// Runs `look_up`; an unknown name becomes an error that says where the name stands.
+template <class Function>
+auto at_place(const Origins& origins, const std::string& name, Function look_up) {
+  try {
+    return look_up();
+  } catch (const Error& error) {
+    const std::string message = fmt::format("{}: {}", origins.place(name), error.what());
+    if (origins.given(name) != nullptr) throw UsageError(message);
+    throw Error(message);
+  }
+}
+
+void check_present(const RunOptions& options) {
+  const bool graph_to_load = options.load && options.load_type == LoadType::kMz;
+  if (!options.model && !graph_to_load) {
+    throw UsageError(
+        "no model: name one on the command line (`detent train toy toy-tiny`), as `model` in the "
+        "configuration file, "
+        "or load a graph (--load FILE.mz --load-type mz)");
+  }
+  if (!options.dataset) {
+    throw UsageError(
+        "no data set: name one on the command line (`detent train toy toy-tiny`) or as `dataset` in the "
+        "configuration file");
+  }
+}
+
+void canonicalise(RunOptions& options, const Origins& origins) {
+  if (options.model) {
+    options.model = at_place(origins, "model", [&] { return find_model(*options.model).name; });
+  }
+  options.dataset = at_place(origins, "dataset", [&] { return dataset_info(*options.dataset).name; });
+  if (options.task == "cls") options.task = "classification";
+  at_place(origins, "task", [&] {
+    const std::vector<std::string> known = {"classification", "cls"};
+    if (options.task != known[0]) throw Error(unknown_name_message("task", options.task, known));
+  });
+  at_place(origins, "load", [&] {
+    if (options.load && !std::filesystem::exists(*options.load)) fail("{}: no such file", *options.load);
+  });
+  at_place(origins, "project_dir", [&] {
+    if (options.project_dir.empty()) fail("got \"\", expected a folder");
+  });
+}
+
+/// The name of the run's folder: the model's and the data set's names as the user spelt them.
+std::string project_name(const RunOptions& options, const std::string& date) {
+  if (options.project && !options.project->empty()) return *options.project;
+  const std::string model = options.model ? *options.model : read_graph(*options.load).name();
+  std::string name = fmt::format(
+      "{}_{}_{}_{}", model, options.task == "cls" ? "classification" : options.task, *options.dataset, date);
+  std::ranges::replace(name, '/', '-');
+  return name;
+}
+
+}  // namespace
+
+RunConfig make_run_config(const std::string& config_file, const GivenOptions& given,
+                          const std::string& date) {
+  const bool has_file = !config_file.empty();
+  const FileContent content = has_file ? read_config(config_file) : FileContent();
+  const Origins origins(config_file, content, given);
+  const RunOptions spelt = merge(config_file, content, given);
+  check_present(spelt);
+  RunOptions options = spelt;
+  canonicalise(options, origins);
+  const std::filesystem::path software =
+      std::filesystem::path(options.project_dir) / project_name(spelt, date) / "software";
+  return {options, content.passes, config_file, software, options_table(options, origins, has_file)};
+}
+
+std::string today() { return fmt::format("{:%Y-%m-%d}", fmt::localtime(std::time(nullptr))); }
+
+}  // namespace detent

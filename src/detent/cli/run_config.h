@@ -1,0 +1,39 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "detent/cli/run_options.h"
+#include "detent/cli/torch_command.h"
+#include "detent/core/text_table.h"
+#include "detent/core/value.h"
+
+namespace detent {
+
+/// Fields of RunOptions that the command line gave, in its order, by field name.
+using GivenOptions = std::vector<std::pair<std::string, Value>>;
+
+struct RunConfig {
+  RunOptions options;
+  Table passes;
+  std::string config_file;
+  /// As the user spelt them, in the name of the folder.
+  std::filesystem::path software_dir;
+  /// Name | Default | Config. File | Manual Override | Effective, a row an option; the third column only
+  /// where there is a file.
+  TextTable table;
+};
+
+/// Merges defaults, the file and the command line, each winning over those before it whatever its value.
+/// `config_file` may be "". `date` is today's, YYYY-MM-DD.
+/// Throws UsageError when the name of the file does not end in .toml, and when the model or the data set is
+/// missing (a model may come from a graph to load instead), else Error naming file and key: a file that does
+/// not exist, unknown keys, passes, models, data sets and tasks, wrong types and ranges.
+RunConfig make_run_config(const std::string& config_file, const GivenOptions& given, const std::string& date);
+
+/// Local time.
+std::string today();
+
+}  // namespace detent

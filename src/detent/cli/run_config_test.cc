@@ -1,0 +1,128 @@
+#include "detent/cli/run_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "detent/core/error.h"
+#include "detent/io/file.h"
+#include "detent/io/graph_file.h"
+#include "detent/models/model.h"
+
+namespace detent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+const std::string kDate = "2026-01-31";
+const std::string kConfigs = std::string(DETENT_SOURCE_DIR) + "/configs/quantized_ops/";
+
+class RunConfiguration : public testing::Test {
+ protected:
+  RunConfiguration() : path_(testing::TempDir() + "detent_" + std::to_string(getpid()) + ".toml") {}
+  ~RunConfiguration() override { std::filesystem::remove(path_); }
+
+  RunConfig read(const std::string& text, const GivenOptions& given = {}) {
+    write_file(path_, text);
+    return make_run_config(path_, given, kDate);
+  }
+  void expect_error(const std::string& text, const std::string& message) {
+    EXPECT_THAT([&] { read("model = \"toy\"\ndataset = \"toy-tiny\"\n" + text); },
+                ThrowsMessage<Error>(AllOf(HasSubstr(path_), HasSubstr(message))));
+  }
+
+  std::string path_;
+};
+
+std::vector<std::string> row_of(const RunConfig& config, const std::string& name) {
+  for (const auto& row : config.table.rows()) {
+    if (row[0] == name) return row;
+  }
+  return {};
+}
+
+TEST_F(RunConfiguration, ReadsTheTutorialsFile) {
+  const RunConfig config = make_run_config(kConfigs + "toy_ternary_collect_stats.toml", {}, kDate);
+  EXPECT_EQ(config.options.model, "toy");
+  EXPECT_EQ(config.options.dataset, "toy_tiny");
+  EXPECT_THAT(config.passes.keys(),
+              ElementsAre("profile_statistics", "report_node_meta_param", "save_node_meta_param"));
+  EXPECT_EQ(config.software_dir, "mase_output/toy_classification_toy-tiny_2026-01-31/software");
+}
+
+TEST_F(RunConfiguration, FlagsWinOverTheFileAndItOverDefaults) {
+  const std::string file = "model = \"toy\"\ndataset = \"toy-tiny\"\nbatch_size = 32\nseed = 5\n";
+  const RunConfig config = read(file, {{"batch_size", 128}});
+  EXPECT_EQ(config.options.training.batch_size, 128);  // the default, but given
+  EXPECT_EQ(config.options.seed, 5);
+  EXPECT_EQ(config.options.training.max_epochs, 20);
+  EXPECT_THAT(row_of(config, "batch_size"), ElementsAre("batch_size", "128", "32", "128", "128"));
+  EXPECT_THAT(row_of(config, "seed"), ElementsAre("seed", "0", "5", "", "5"));
+  EXPECT_EQ(config.table.rows().size(), field_names<RunOptions>().size());
+}
+
+TEST_F(RunConfiguration, LeavesTheFilesColumnOutWithoutAFile) {
+  const RunConfig config = make_run_config("", {{"model", "toy"}, {"dataset", "digits"}}, kDate);
+  EXPECT_THAT(row_of(config, "model"), ElementsAre("model", "NA", "toy", "toy"));
+}
+
+TEST_F(RunConfiguration, NaMeansNone) {
+  const std::string file = "model = \"toy\"\ndataset = \"toy-tiny\"\nmax_steps = \"NA\"\nproject = \"NA\"\n";
+  EXPECT_FALSE(read(file, {}).options.training.max_steps.has_value());
+  EXPECT_FALSE(
+      read("max_steps = 3\n" + std::string("model = \"toy\"\ndataset = \"digits\""), {{"max_steps", Value()}})
+          .options.training.max_steps.has_value());
+  expect_error("seed = \"NA\"", "key \"seed\": got NA (NA), expected integer");
+}
+
+TEST_F(RunConfiguration, NamesThePlaceOfEveryFault) {
+  expect_error("batchsize = 3", ":3: unknown key \"batchsize\": did you mean \"batch_size\"?");
+  expect_error("batch_size = \"big\"", ":3: key \"batch_size\": got \"big\" (a string), expected integer");
+  expect_error("batch_size = 0", "key \"batch_size\": got 0, expected at least 1");
+  expect_error("load_type = \"onnx\"", "key \"load_type\": unknown value \"onnx\"");
+  expect_error("task = \"translation\"", "key \"task\": unknown task \"translation\"");
+  expect_error("load = \"/no/such/file\"", "key \"load\": /no/such/file: no such file");
+  expect_error("[passes.quantise]\nby = \"type\"", "unknown pass \"quantise\": did you mean \"quantize\"?");
+  expect_error("[passes]\nquantize = 1", "key \"passes.quantize\": got 1, expected a table");
+  expect_error("passes = 1", "expected a table [passes]");
+  expect_error("[transform]\nstyle = \"module\"", "expected \"graph\"");
+  expect_error("[transform]\nstil = \"graph\"", "unknown key");
+  expect_error("[pases.quantize]", "did you mean \"passes\"?");
+  EXPECT_THAT(
+      [&] { read("model = \"toyy\"\ndataset = \"toy-tiny\""); },
+      ThrowsMessage<Error>(HasSubstr(":1: key \"model\": unknown model \"toyy\": did you mean \"toy\"?")));
+  EXPECT_THAT([&] { read("model = \"toy\"\ndataset = \"minst\""); },
+              ThrowsMessage<Error>(
+                  HasSubstr(":2: key \"dataset\": unknown data set \"minst\": did you mean \"mnist\"?")));
+}
+
+TEST_F(RunConfiguration, AcceptsTheGraphStyleAndTheShortTask) {
+  const RunConfig config = read(
+      "model = \"toy\"\ndataset = \"toy-tiny\"\ntask = \"cls\"\nproject = \"mine\"\n[transform]\nstyle = "
+      "\"graph\"");
+  EXPECT_EQ(config.options.task, "classification");
+  EXPECT_EQ(config.software_dir, "mase_output/mine/software");
+}
+
+TEST_F(RunConfiguration, MissingNamesAreWrongUsage) {
+  EXPECT_THROW(read("dataset = \"toy-tiny\""), UsageError);
+  EXPECT_THROW(read("model = \"toy\""), UsageError);
+  EXPECT_THROW(make_run_config("x.txt", {}, kDate), UsageError);
+  EXPECT_THROW(make_run_config("", {{"model", "toy"}, {"dataset", "nothing"}}, kDate), UsageError);
+}
+
+TEST_F(RunConfiguration, AGraphBringsItsModel) {
+  const std::string file = path_ + ".mz";
+  write_graph(file, build_model("toy", {1, 2, 2}, 2));
+  const RunConfig config = make_run_config("", {{"dataset", "toy-tiny"}, {"load", file}}, kDate);
+  EXPECT_FALSE(config.options.model.has_value());
+  EXPECT_EQ(config.software_dir, "mase_output/toy_classification_toy-tiny_2026-01-31/software");
+  EXPECT_THROW(make_run_config("", {{"dataset", "toy-tiny"}, {"load", file}, {"load_type", "pl"}}, kDate),
+               UsageError);
+  std::filesystem::remove(file);
+}
+
+}  // namespace
+}  // namespace detent

@@ -1,0 +1,163 @@
+#include "detent/passes/stat_to_conf.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "detent/core/error.h"
+#include "detent/io/toml.h"
+
+namespace detent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::ThrowsMessage;
+
+const std::string kRoot = DETENT_SOURCE_DIR;
+
+StatToConfInput published() {
+  return {read_toml(kRoot + "/tests/data/stats_for_quantisation.toml"), "stats.toml", std::nullopt, ""};
+}
+
+StatToConfInput published_with_base() {
+  StatToConfInput input = published();
+  input.base = read_toml(kRoot + "/configs/quantized_ops/toy_ternary_base.toml");
+  input.base_file = "base.toml";
+  return input;
+}
+
+Table run(const StatToConfInput& input, std::vector<std::string>* warnings = nullptr) {
+  return stat_to_conf(input, [&](const std::string& message) {
+    if (warnings != nullptr) warnings->push_back(message);
+  });
+}
+
+Table& at(Table& table, std::initializer_list<const char*> path) {
+  Table* result = &table;
+  for (const char* key : path) result = &result->table(key);
+  return *result;
+}
+
+Table& config_of(Table& result, const char* block) {
+  return at(result, {"passes", "quantize", block, "config"});
+}
+
+/// A statistics file with one linear node "fc" that has weight and input statistics.
+Table one_linear() {
+  Table table;
+  at(table, {"fc", "common"})["mase_op"] = "linear";
+  for (const char* operand : {"data_in_0", "weight"}) {
+    at(table, {"fc", "software", "args", operand, "stat", "range_min_max"})["max"] = 0.5;
+  }
+  return table;
+}
+
+// As the original's but for seq_blocks_2 and 4, which have their own statistics, and the default, which has
+// none.
+TEST(StatToConf, CompletesTheTutorialsBase) {
+  Table expected = read_toml(kRoot + "/tests/data/published_toy_ternary_scaled.toml");
+  const auto set = [&](const char* block, std::vector<double> values) {
+    Table& config = config_of(expected, block);
+    size_t i = 0;
+    for (const char* prefix : {"data_in", "weight", "bias"}) {
+      config[fmt::format("{}_median", prefix)] = values[i++];
+      config[fmt::format("{}_max", prefix)] = values[i++];
+    }
+  };
+  set("seq_blocks_2", {0.0, 6.567787170410156, 0.00030127764330245554, 0.099988654255867,
+                       -0.010821569710969925, 0.09944488853216171});
+  set("seq_blocks_4", {0.03673841804265976, 2.9003794193267822, 0.003981685731559992, 0.09934879839420319,
+                       0.006421931087970734, 0.0846341997385025});
+  Table& defaults = config_of(expected, "default");
+  for (const std::string& key : defaults.keys()) {
+    if (key.ends_with("_mean") || key.ends_with("_median") || key.ends_with("_max")) defaults.erase(key);
+  }
+  std::vector<std::string> warnings;
+  EXPECT_EQ(toml_text(run(published_with_base(), &warnings)), toml_text(expected));
+  EXPECT_THAT(warnings, IsEmpty());
+}
+
+TEST(StatToConf, FillsTheBuiltInBaseByName) {
+  Table result = run(published());
+  EXPECT_THAT(at(result, {"passes", "quantize"}).keys(),
+              ElementsAre("by", "report", "default", "seq_blocks_0", "seq_blocks_1", "seq_blocks_2",
+                          "seq_blocks_3", "seq_blocks_4"));
+  EXPECT_EQ(*at(result, {"passes", "quantize"}).find("by"), Value("name"));
+  EXPECT_TRUE(config_of(result, "default").find("weight_max")->is_na());
+  EXPECT_EQ(*config_of(result, "seq_blocks_2").find("weight_max"), Value(0.099988654255867));
+  EXPECT_TRUE(config_of(result, "seq_blocks_2").find("weight_mean")->is_na());
+  EXPECT_THAT(config_of(result, "seq_blocks_1").keys(),
+              ElementsAre("name", "data_in_scaling_factor", "data_in_width", "data_in_mean", "data_in_median",
+                          "data_in_max"));
+}
+
+TEST(StatToConf, TakesAnyNodeNameAndTheMeanOfMagnitudes) {
+  StatToConfInput input{one_linear(), "s.toml", std::nullopt, ""};
+  at(input.statistics, {"fc", "software", "args", "weight", "stat", "abs_mean"})["abs_mean"] = 0.25;
+  Table result = run(input);
+  EXPECT_EQ(*config_of(result, "fc").find("weight_mean"), Value(0.25));
+  EXPECT_EQ(*config_of(result, "fc").find("weight_max"), Value(0.5));
+  EXPECT_FALSE(config_of(result, "fc").contains("bias_width"));
+}
+
+TEST(StatToConf, KeepsWhatTheBaseSaysOfABlock) {
+  StatToConfInput input = published_with_base();
+  Table& base = config_of(*input.base, "seq_blocks_0");
+  base = {{"name", "ternary"}, {"weight_threshold", 0.1}, {"bias_width", 2}};
+  Table result = run(input);
+  const Table& config = config_of(result, "seq_blocks_0");
+  EXPECT_FALSE(config.contains("weight_max"));
+  EXPECT_EQ(*config.find("bias_max"), Value(0.4969978332519531));
+}
+
+TEST(StatToConf, GivesFormatsOnlyTheKeysTheyTake) {
+  StatToConfInput input = published_with_base();
+  config_of(*input.base, "default") = {{"name", "fixed"}, {"data_in_width", 8}, {"weight_width", 4}};
+  Table result = run(input);
+  EXPECT_THAT(config_of(result, "seq_blocks_0").keys(), ElementsAre("name", "data_in_width", "weight_width"));
+}
+
+TEST(StatToConf, GivesSecondInputsTheirOwnKeys) {
+  Table statistics;
+  at(statistics, {"add", "common"})["mase_op"] = "add";
+  at(statistics, {"add", "software", "args", "data_in_0", "stat", "range_min_max"})["max"] = 1.0;
+  at(statistics, {"add", "software", "args", "data_in_1", "stat", "range_min_max"})["max"] = 2.0;
+  Table result = run({statistics, "s.toml", std::nullopt, ""});
+  EXPECT_EQ(*config_of(result, "add").find("data_in_max"), Value(1.0));
+  EXPECT_EQ(*config_of(result, "add").find("data_in_1_max"), Value(2.0));
+  EXPECT_EQ(*config_of(result, "add").find("data_in_1_scaling_factor"), Value(true));
+}
+
+TEST(StatToConf, WarnsOfWhatIsProbablyNotMeant) {
+  StatToConfInput input = published_with_base();
+  Table& quantize = at(*input.base, {"passes", "quantize"});
+  quantize["by"] = "type";
+  quantize.table("linear").table("config")["name"] = "fixed";
+  at(input.statistics, {"view", "software", "args", "data_in_0", "stat", "range_min_max"})["max"] = 1.0;
+  std::vector<std::string> warnings;
+  run(input, &warnings);
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("by = \"type\" became \"name\""),
+                                    HasSubstr("[passes.quantize.linear]"), HasSubstr("node \"view\"")));
+}
+
+TEST(StatToConf, NamesWhatIsMissing) {
+  StatToConfInput input{one_linear(), "s.toml", std::nullopt, ""};
+  const auto expect_error = [&](const std::string& message) {
+    EXPECT_THAT([&] { run(input); }, ThrowsMessage<Error>(HasSubstr(message)));
+  };
+  at(input.statistics, {"fc", "software", "args", "weight"})["stat"] = Table();
+  expect_error("s.toml: node \"fc\", operand \"weight\": none of the statistics abs_mean");
+  at(input.statistics, {"fc", "software", "args", "weight", "stat", "range_min_max"})["max"] = List{1.0, 2.0};
+  expect_error("dims = \"all\"");
+  input.statistics = Table{{"fc", 3}};
+  expect_error("got 3, expected a table");
+  input.statistics = Table{{"fc", Table()}};
+  expect_error("no node has statistics");
+  input.base = Table{{"model", "toy"}};
+  input.base_file = "b.toml";
+  expect_error("b.toml: table \"passes\" is missing");
+}
+
+}  // namespace
+}  // namespace detent
