@@ -59,7 +59,8 @@ int dispatch(const std::vector<std::string>& args) {
 
 int report(int status, const std::string& message) {
   std::fflush(stdout);
-  fmt::print(stderr, "detent: error: {}\n", message);
+  std::fputs(fmt::format("detent: error: {}\n", message).c_str(),
+             stderr);  // unlike fmt::print throws nothing
   return status;
 }
 
