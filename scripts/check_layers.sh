@@ -16,13 +16,13 @@ io:         core formats statistics graph
 models:     core formats graph io
 datasets:   core graph io
 execution:  core formats graph
-passes:     core formats statistics graph io models execution
+passes:     core formats statistics graph io models
 training:   core formats graph io models datasets execution
 runtime:    core formats graph io
 cli:        core formats statistics graph io models datasets execution passes training runtime
 '
 # Folders that may include libtorch.
-torch_folders='execution/ passes/ training/ cli/torch/'
+torch_folders='execution/ training/ cli/torch/'
 
 [[ -d src/detent ]] || { echo "check_layers.sh: no folder src/detent in $PWD" >&2 && exit 1; }
 files=()

@@ -48,13 +48,17 @@ void TextTable::add_row(std::vector<std::string> cells) {
 std::string TextTable::to_text() const {
   const size_t columns = header_.size();
   std::vector<size_t> width(columns);
-  std::vector<bool> numeric(columns, !rows_.empty());
+  std::vector<bool> numeric(columns);
   for (size_t i = 0; i < columns; ++i) {
     width[i] = std::max<size_t>(3, display_width(header_[i]));
+    bool has_text = false;
     for (const auto& row : rows_) {
       width[i] = std::max(width[i], display_width(row[i]));
-      numeric[i] = numeric[i] && (row[i].empty() || row[i] == "-" || is_number(row[i]));
+      const bool number = is_number(row[i]);
+      numeric[i] = numeric[i] || number;
+      has_text = has_text || !(number || row[i].empty() || row[i] == "-");
     }
+    numeric[i] = numeric[i] && !has_text;
   }
 
   const auto line = [&](const std::vector<std::string>& cells) {

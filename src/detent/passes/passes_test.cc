@@ -137,7 +137,7 @@ TEST_F(PassTest, ReportsShowEveryNode) {
              (directory_ / "g.txt").string() +
              "\"\n[passes.report_node_type]\n[passes.report_node_shape]\n[passes.report_node_meta_param]\nwhich = [\"common\"]\n");
   EXPECT_THAT(reported_, HasSubstr("10802 trainable parameters"));
-  EXPECT_THAT(reported_, HasSubstr("| call_module   | seq_blocks_0 | linear"));
+  EXPECT_THAT(reported_, HasSubstr("| call_module | seq_blocks_0 | linear "));
   EXPECT_THAT(reported_, HasSubstr("| seq_blocks_4 | weight     | [2, 100]"));
   EXPECT_THAT(reported_, HasSubstr("args.data_in_1"));
   EXPECT_TRUE(fs::exists(directory_ / "g.txt"));
@@ -182,7 +182,7 @@ weight_width = 4
   EXPECT_EQ(quant_spec_text(spec.at("data_in_0")), "fixed:frac_width=5");
   EXPECT_EQ(spec.at("bias"), spec.at("weight"));  // falls back to the weight's keys
   EXPECT_EQ(graph_.node("seq_blocks_4").metadata.common->args.find("weight")->type, "fixed");
-  EXPECT_THAT(reported_, HasSubstr("| linear | "));
+  EXPECT_THAT(reported_, HasSubstr("| linear        |     3 |       3 |         0 |"));
   EXPECT_THAT(read_file(directory_ / "quantize" / "quantize_histogram.csv"), HasSubstr("linear,3,3,0"));
   EXPECT_THAT(read_file(directory_ / "quantize" / "quantize_table.csv"), HasSubstr("seq_blocks_0"));
 }
@@ -200,7 +200,6 @@ name = "NA"
 [passes.quantize.seq_blocks_2.config]
 name = "fixed"
 weight_width = 4
-weight_name = "binary"
 [passes.quantize.seq_blocks_3.config]
 name = "fixed"
 bypass = true
