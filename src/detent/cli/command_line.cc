@@ -69,6 +69,8 @@ int report(int status, const std::string& message) {
 int run_command_line(const std::vector<std::string>& args) {
   // A reader that goes away (`detent list | head`) is noticed when writing, not by a signal.
   std::signal(SIGPIPE, SIG_IGN);
+  // Likewise a file that grows beyond the limit on file sizes.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return dispatch(args);
   } catch (const UsageError& error) {

@@ -2,13 +2,11 @@
 
 #include "detent/cli/torch/commands.h"
 #include "detent/cli/torch/session.h"
-#include "detent/core/error.h"
 #include "detent/training/evaluate.h"
 
 namespace detent {
 
 void run_test(const TorchCommand& command) {
-  if (!command.options.load) throw UsageError("test needs --load: the checkpoint or graph to evaluate");
   const auto dataset = load_split(command, Split::kTest);
   const Graph graph = load_network(command, *dataset);
   const Metrics metrics = evaluate(graph, *dataset, command.options.training.batch_size);

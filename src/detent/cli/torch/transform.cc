@@ -6,7 +6,6 @@
 #include "detent/cli/torch/calibration.h"
 #include "detent/cli/torch/commands.h"
 #include "detent/cli/torch/session.h"
-#include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/execution/interpreter.h"
 #include "detent/passes/mase_graph.h"
@@ -39,7 +38,6 @@ void prepare_metadata(Graph& graph, PassContext& context) {
 }  // namespace
 
 void run_transform(const TorchCommand& command) {
-  if (command.config_file.empty()) throw UsageError("transform needs --config: the file with the [passes.<name>] tables");
   const auto training_set = load_split(command, Split::kTrain);
   const auto validation_set = load_split(command, Split::kValidation);
   const int64_t batch_size = command.options.training.batch_size;

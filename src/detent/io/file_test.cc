@@ -1,0 +1,96 @@
+#include "detent/io/file.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <sys/resource.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "detent/core/error.h"
+
+namespace detent {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+
+class FileTest : public testing::Test {
+ protected:
+  ~FileTest() override { fs::remove_all(folder_); }
+
+  template <class Function>
+  static std::string error_of(Function function) {
+    try {
+      function();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  size_t files() const {
+    return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+  }
+
+  fs::path folder_ = fs::temp_directory_path() / fmt::format("detent_file_test_{}", getpid());
+};
+
+TEST_F(FileTest, AppearsOnlyWhenCommitted) {
+  const fs::path path = folder_ / "a" / "b.txt";
+  {
+    AtomicFile file(path);
+    file.write("half");
+    EXPECT_FALSE(fs::exists(path));
+  }
+  EXPECT_TRUE(fs::is_empty(folder_ / "a"));
+  write_file(path, "whole");
+  write_file(path, "again");
+  EXPECT_EQ(read_file(path), "again");
+  struct stat status {};
+  stat(path.c_str(), &status);
+  const mode_t mask = umask(0);
+  umask(mask);
+  EXPECT_EQ(status.st_mode & 0777, 0666 & ~mask);
+}
+
+TEST_F(FileTest, KeepsTheOldFileWhenTheDiskIsFull) {
+  write_file(folder_ / "kept.txt", "old");
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{4096, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  const std::string message = error_of([&] { write_file(folder_ / "kept.txt", std::string(10000, 'x')); });
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, old_handler);
+  EXPECT_THAT(message, HasSubstr("cannot write"));
+  EXPECT_THAT(message, HasSubstr("kept.txt"));
+  EXPECT_EQ(read_file(folder_ / "kept.txt"), "old");
+  EXPECT_EQ(files(), 1U);
+}
+
+TEST_F(FileTest, NamesWhatCannotBeReadOrWritten) {
+  EXPECT_THAT(error_of([&] { read_file(folder_ / "none"); }), HasSubstr("No such file"));
+  EXPECT_THAT(error_of([&] { map_file(folder_ / "none"); }), HasSubstr("No such file"));
+  fs::create_directories(folder_);
+  EXPECT_THAT(error_of([&] { read_file(folder_); }), HasSubstr("not a regular file"));
+  write_file(folder_ / "file", "12345");
+  EXPECT_THAT(error_of([&] { read_file(folder_ / "file", 4); }), HasSubstr("has 5 bytes, at most 4"));
+  EXPECT_THAT(error_of([&] { write_file(folder_ / "file" / "x", ""); }), HasSubstr("cannot create directory"));
+}
+
+TEST_F(FileTest, MapsPrivately) {
+  write_file(folder_ / "file", "abc");
+  const auto mapped = map_file(folder_ / "file");
+  ASSERT_EQ(mapped->bytes().size(), 3U);
+  mapped->bytes()[0] = std::byte{'x'};
+  EXPECT_EQ(read_file(folder_ / "file"), "abc");
+  write_file(folder_ / "empty", "");
+  EXPECT_EQ(map_file(folder_ / "empty")->bytes().size(), 0U);
+}
+
+}  // namespace
+}  // namespace detent
