@@ -1,6 +1,9 @@
+#include "detent/statistics/average_range.h"
 #include "detent/statistics/collector.h"
+#include "detent/statistics/moments.h"
 #include "detent/statistics/range_min_max.h"
 #include "detent/statistics/range_quantile.h"
+#include "detent/statistics/shares.h"
 
 namespace detent {
 namespace {
@@ -28,6 +31,15 @@ constexpr Entry entry() {
 constexpr Entry kCollectors[] = {
     entry<RangeMinMax>(),
     entry<RangeQuantile>(),
+    entry<PerSlotCollector<RangeNSigma>>(),
+    entry<AverageRange>(),
+    entry<PerSlotCollector<Mean>>(),
+    entry<PerSlotCollector<AbsMean>>(),
+    entry<PerSlotCollector<AbsMax>>(),
+    entry<PerSlotCollector<VarianceOnline>>(),
+    entry<PerSlotCollector<VariancePrecise>>(),
+    entry<PerSlotCollector<Kurtosis>>(),
+    entry<PerSlotCollector<ZeroShare>>(),
 };
 
 }  // namespace

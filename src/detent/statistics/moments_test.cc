@@ -1,0 +1,123 @@
+#include "detent/statistics/moments.h"
+
+#include <algorithm>
+#include <limits>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace detent {
+namespace {
+
+using testing::HasSubstr;
+
+Tensor batch(Shape shape, const std::vector<float>& values) { return Tensor::from(std::move(shape), values); }
+
+Table result_of(std::string_view name, const Table& options, const std::vector<Tensor>& batches) {
+  const auto collector = make_collector(name, options, "test");
+  for (const Tensor& each : batches) collector->update(each);
+  return collector->result();
+}
+
+double number(const Table& table, std::string_view key) {
+  double scratch = 0;
+  return *table.find(key)->number(scratch);
+}
+
+std::vector<Tensor> two_samples() { return {batch({1, 4}, {1, 2, 3, -4}), batch({1, 4}, {0.5F, -1, 2, 8})}; }
+
+TEST(Moments, WorkedExamples) {
+  EXPECT_EQ(value_text(result_of("mean", {}, two_samples())), "{mean = 1.4375, count = 8}");
+  EXPECT_EQ(value_text(result_of("abs_mean", {}, two_samples())), "{abs_mean = 2.6875, count = 8}");
+  for (const char* name : {"variance_online", "variance_precise"}) {
+    const Table all = result_of(name, {}, two_samples());
+    EXPECT_DOUBLE_EQ(number(all, "mean"), 1.4375);
+    EXPECT_DOUBLE_EQ(number(all, "variance"), 11.816964149 * 7 / 8 + 3.4e-10);  // population instead of sample
+    EXPECT_EQ(value_text(result_of(name, {{"dims", "none"}}, two_samples())),
+              "{mean = [0.75, 0.5, 2.5, 2.0], variance = [0.0625, 2.25, 0.25, 36.0], count = 2}");
+  }
+  EXPECT_EQ(value_text(result_of("absmax", {{"dims", "none"}}, two_samples())), "{absmax = [1.0, 2.0, 3.0, 8.0], count = 2}");
+  EXPECT_EQ(value_text(result_of("average_range", {}, two_samples())), "{min = -2.5, max = 5.5, range = 8.0, count = 2}");
+  EXPECT_EQ(value_text(result_of("average_range", {{"abs", true}}, two_samples())),
+            "{min = 0.75, max = 6.0, range = 5.25, count = 2}");
+  EXPECT_EQ(value_text(result_of("zero_share", {}, {batch({1, 4}, {0, -0.0F, 1, 2})})), "{zero_share = 0.5, count = 4}");
+  const Table sigma = result_of("range_n_sigma", {{"num_sigma", 2}}, {batch({1, 2}, {1, 3})});
+  EXPECT_EQ(value_text(sigma), "{min = 0.0, max = 4.0, range = 4.0, count = 2}");
+}
+
+TEST(Moments, KurtosisOfKnownDistributions) {
+  EXPECT_DOUBLE_EQ(number(result_of("kurtosis", {}, {batch({1, 2}, {-1, 1})}), "kurtosis"), 1);
+  EXPECT_EQ(number(result_of("kurtosis", {}, {batch({1, 3}, {7, 7, 7})}), "kurtosis"), 0);
+  // 0 nine times and 10 once, shifted: m = 1, variance = 9, fourth moment = (9 * 1 + 9^4) / 10 = 657
+  EXPECT_NEAR(number(result_of("kurtosis", {}, {batch({1, 10}, {0, 0, 0, 0, 0, 0, 0, 0, 0, 10})}), "kurtosis"),
+              657.0 / 81, 1e-12);
+}
+
+TEST(Moments, SpecialValuesAreCountedAndLeftOut) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<Tensor> batches = {batch({1, 4}, {1, nan, infinity, 3})};
+  for (const char* name : {"mean", "abs_mean"}) {
+    const Table table = result_of(name, {}, batches);
+    EXPECT_EQ(number(table, name), 2) << name;
+    EXPECT_EQ(number(table, "nan_count"), 1);
+    EXPECT_EQ(number(table, "infinity_count"), 1);
+  }
+  const auto only_nan = make_collector("mean", {}, "test");
+  only_nan->update(batch({1, 1}, {nan}));
+  try {
+    only_nan->result();
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("mean: no finite value was seen"));
+  }
+}
+
+/// Values over the whole range of float32, so that rounded sums would depend on their order.
+std::vector<float> wild_values(size_t count) {
+  std::mt19937 generator(7);
+  std::vector<float> values(count);
+  for (float& value : values) {
+    do {
+      value = std::bit_cast<float>(static_cast<uint32_t>(generator()));
+    } while (!std::isfinite(value));
+  }
+  return values;
+}
+
+TEST(Moments, AreTheSameToTheLastBitForAnyCutAndOrder) {
+  std::vector<float> values = wild_values(20000);
+  for (const char* name : {"mean", "abs_mean", "variance_online", "range_n_sigma", "kurtosis", "absmax", "zero_share"}) {
+    const Table whole = result_of(name, {}, {batch({static_cast<int64_t>(values.size())}, values)});
+    std::mt19937 generator(3);
+    for (int trial = 0; trial < 5; ++trial) {
+      std::ranges::shuffle(values, generator);
+      std::vector<std::unique_ptr<Collector>> parts;
+      for (size_t begin = 0; begin < values.size();) {
+        const size_t end = std::min(values.size(), begin + 1 + generator() % 5000);
+        parts.push_back(make_collector(name, {}, "test"));
+        parts.back()->update(batch({static_cast<int64_t>(end - begin)}, {values.begin() + static_cast<std::ptrdiff_t>(begin),
+                                                                        values.begin() + static_cast<std::ptrdiff_t>(end)}));
+        begin = end;
+      }
+      std::ranges::shuffle(parts, generator);
+      for (size_t i = 1; i < parts.size(); ++i) parts[0]->merge(*parts[i]);
+      EXPECT_EQ(parts[0]->result(), whole) << name;
+    }
+  }
+}
+
+TEST(ExactSum, IsExactWhereDoubleIsNot) {
+  ExactSum<1> sum;
+  sum.add(0x1p100F);
+  sum.add(0x1p-140F);
+  sum.add(-0x1p100F);
+  EXPECT_EQ(static_cast<double>(sum.value()), 0x1p-140);
+  ExactSum<2> squares;
+  for (int i = 0; i < 1000; ++i) squares.add(0.1F);
+  EXPECT_DOUBLE_EQ(static_cast<double>(squares.value()), 1000 * double{0.1F} * double{0.1F});
+}
+
+}  // namespace
+}  // namespace detent
