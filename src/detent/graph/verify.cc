@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <set>
 
+#include <fmt/ranges.h>
+
 #include "detent/core/error.h"
 #include "detent/graph/graph.h"
 #include "detent/graph/operators.h"
@@ -29,17 +31,29 @@ void verify_inputs(const Node& node, const OperatorSchema& schema, const std::se
   }
 }
 
-bool has_kind(const Value& value, AttributeKind kind) {
+bool is_choice(const Value& value, const AttributeSchema& attribute) {
+  const auto* text = value.get_if<std::string>();
+  return text != nullptr && std::ranges::find(attribute.choices, *text) != attribute.choices.end();
+}
+
+bool has_kind(const Value& value, const AttributeSchema& attribute) {
   double scratch = 0;
   const auto is_integer = [](const Value& v) { return v.is<int64_t>(); };
-  switch (kind) {
+  switch (attribute.kind) {
     case AttributeKind::kInteger: return is_integer(value);
     case AttributeKind::kNumber: return value.number(scratch) != nullptr;
     case AttributeKind::kBoolean: return value.is<bool>();
     case AttributeKind::kIntegers:
       return is_integer(value) || (value.is<List>() && std::ranges::all_of(*value.get_if<List>(), is_integer));
+    case AttributeKind::kChoice: return is_choice(value, attribute);
   }
   return false;
+}
+
+std::string expected_text(const AttributeSchema& attribute) {
+  if (attribute.kind == AttributeKind::kChoice) return fmt::format("one of {}", fmt::join(attribute.choices, ", "));
+  constexpr const char* kKinds[] = {"an integer", "a number", "a boolean", "an integer or a list of integers"};
+  return kKinds[static_cast<size_t>(attribute.kind)];
 }
 
 void verify_attributes(const Node& node, const OperatorSchema& schema) {
@@ -47,12 +61,11 @@ void verify_attributes(const Node& node, const OperatorSchema& schema) {
   for (const AttributeSchema& attribute : schema.attributes) {
     known.push_back(attribute.name);
     const Value* value = node.attributes.find(attribute.name);
-    constexpr const char* kKinds[] = {"an integer", "a number", "a boolean", "an integer or a list of integers"};
     const bool optional = attribute.default_value.is_na() && attribute.optional;
-    const bool fits = value != nullptr && ((value->is_na() && optional) || has_kind(*value, attribute.kind));
+    const bool fits = value != nullptr && ((value->is_na() && optional) || has_kind(*value, attribute));
     if (!fits) {
       fail("node \"{}\" ({}): attribute \"{}\": got {}, expected {}", node.name, node.op, attribute.name,
-           value == nullptr ? "nothing" : value_text(*value), kKinds[static_cast<size_t>(attribute.kind)]);
+           value == nullptr ? "nothing" : value_text(*value), expected_text(attribute));
     }
   }
   for (const auto& [key, value] : node.attributes) {
