@@ -1,9 +1,9 @@
 #include "detent/execution/initialize.h"
 
+#include <ATen/Context.h>
+
 #include <algorithm>
 #include <cmath>
-
-#include <ATen/Context.h>
 
 #include "detent/core/error.h"
 #include "detent/execution/torch_tensor.h"
@@ -21,8 +21,8 @@ double weight_bound(double fan_in) {
 
 void fill(Parameter& parameter, float value) { std::ranges::fill(parameter.tensor.values<float>(), value); }
 
-/// PyTorch's fan_in is weight.size(1) times the window, for transposed convolutions too, whose weight has the inputs
-/// first: so it is elements / weight.size(0) for every layer.
+/// PyTorch's fan_in is weight.size(1) times the window, for transposed convolutions too, whose weight has the
+/// inputs first: so it is elements / weight.size(0) for every layer.
 void initialize_layer(Node& node) {
   Tensor& weight = node.find_parameter("weight")->tensor;
   const double fan_in = static_cast<double>(weight.numel()) / static_cast<double>(weight.dim(0));
@@ -41,12 +41,10 @@ void initialize_embedding(Node& node) {
   to_torch(weight).select(0, integer_attribute(node, "padding_idx")).zero_();
 }
 
-/// Whether the operator's parameters all begin as constants.
-bool initialize_constants(Node& node) {
-  const OperatorSchema& schema = find_operator(node.op);
-  if (!schema.parameters.front().initial) return false;
-  for (auto& [name, parameter] : node.parameters) fill(parameter, schema.find_parameter(name)->initial.value());
-  return true;
+void initialize_constants(Node& node, const OperatorSchema& schema) {
+  for (const ParameterSchema& declared : schema.parameters) {
+    if (Parameter* parameter = node.find_parameter(declared.name)) fill(*parameter, declared.initial.value());
+  }
 }
 
 }  // namespace
@@ -55,9 +53,11 @@ void seed_everything(uint64_t seed) { at::manual_seed(seed); }
 
 void initialize_parameters(Graph& graph) {
   for (Node& node : graph.nodes()) {
-    if (node.parameters.empty()) continue;
-    if (initialize_constants(node)) continue;
-    if (node.op == "embedding") {
+    const OperatorSchema& schema = find_operator(node.op);
+    if (schema.parameters.empty()) continue;
+    if (schema.parameters.front().initial) {
+      initialize_constants(node, schema);
+    } else if (node.op == "embedding") {
       initialize_embedding(node);
     } else {
       initialize_layer(node);

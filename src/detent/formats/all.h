@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -39,6 +40,15 @@ concept NumberFormat = std::equality_comparable<F> &&
   { format.parameters(group, uint64_t{}) } -> std::same_as<typename F::Parameters>;
   /// The inputs that do not saturate.
   { derived.unsaturated } -> std::convertible_to<Interval>;
+};
+
+/// A format whose values are integer codes times one scale, so that the scale can be learned.
+template <class F>
+concept ScaledFormat = NumberFormat<F> && requires(const F format) {
+  /// nullopt where it depends on the data.
+  { format.given_scale() } -> std::same_as<std::optional<float>>;
+  { format.with_unit_scale() } -> std::same_as<F>;
+  { format.high_code() } -> std::same_as<double>;
 };
 
 namespace format_detail {

@@ -14,7 +14,8 @@ Parameter float_parameter(Shape shape, float value = 0, bool trainable = true) {
   return {std::move(tensor), trainable};
 }
 
-Node module_node(const std::string& op, const std::string& target, std::vector<NodeInput> inputs, Table attributes) {
+Node module_node(const std::string& op, const std::string& target, std::vector<NodeInput> inputs,
+                 Table attributes) {
   Node node;
   node.name = target;
   std::ranges::replace(node.name, '.', '_');
@@ -69,19 +70,22 @@ NodeInput GraphBuilder::convolution(const std::string& target, NodeInput input, 
   const int64_t* group_count = groups == nullptr ? nullptr : groups->get_if<int64_t>();
   Shape weight = {out, group_count == nullptr ? in : in / *group_count};
   weight.insert(weight.end(), kernel.begin(), kernel.end());
-  Node node = module_node(fmt::format("conv{}d", kernel.size()), target, {std::move(input)}, std::move(attributes));
+  Node node =
+      module_node(fmt::format("conv{}d", kernel.size()), target, {std::move(input)}, std::move(attributes));
   node.parameters.emplace_back("weight", float_parameter(std::move(weight)));
   if (bias) node.parameters.emplace_back("bias", float_parameter({out}));
   return add(std::move(node));
 }
 
 NodeInput GraphBuilder::layer(const std::string& op, const std::string& target, std::vector<NodeInput> inputs,
-                              const std::vector<std::pair<std::string, Shape>>& parameters, Table attributes) {
+                              const std::vector<std::pair<std::string, Shape>>& parameters,
+                              Table attributes) {
   Node node = module_node(op, target, std::move(inputs), std::move(attributes));
   for (const auto& [name, shape] : parameters) {
     const ParameterSchema* schema = find_operator(op).find_parameter(name);
     if (schema == nullptr) fail("node \"{}\" ({}): unknown parameter \"{}\"", node.name, op, name);
-    node.parameters.emplace_back(name, float_parameter(shape, schema->initial.value_or(0), schema->trainable));
+    node.parameters.emplace_back(name,
+                                 float_parameter(shape, schema->initial.value_or(0), schema->trainable));
   }
   return add(std::move(node));
 }
@@ -89,7 +93,8 @@ NodeInput GraphBuilder::layer(const std::string& op, const std::string& target, 
 NodeInput GraphBuilder::batch_norm(const std::string& op, const std::string& target, NodeInput input,
                                    int64_t channels) {
   std::vector<std::pair<std::string, Shape>> parameters;
-  for (const ParameterSchema& schema : find_operator(op).parameters) parameters.emplace_back(schema.name, Shape{channels});
+  for (const ParameterSchema& schema : find_operator(op).parameters)
+    parameters.emplace_back(schema.name, Shape{channels});
   return layer(op, target, {std::move(input)}, parameters);
 }
 

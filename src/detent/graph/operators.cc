@@ -82,7 +82,8 @@ bool boolean_attribute(const Node& node, std::string_view name) {
 
 const std::string& choice_attribute(const Node& node, std::string_view name) {
   const auto* value = attribute(node, name).get_if<std::string>();
-  DETENT_CHECK(value != nullptr, "attribute {} of {} is {}", name, node.name, value_text(attribute(node, name)));
+  DETENT_CHECK(value != nullptr, "attribute {} of {} is {}", name, node.name,
+               value_text(attribute(node, name)));
   return *value;
 }
 
@@ -126,14 +127,17 @@ std::map<std::string, Operand, std::less<>> infer_shapes(const Graph& graph, int
 }
 
 std::vector<std::string> quantizable_operands(const Node& node) {
-  const std::vector<std::string>& indices = find_operator(node.op).index_operands;
+  const OperatorSchema& schema = find_operator(node.op);
+  const std::vector<std::string>& indices = schema.index_operands;
   std::vector<std::string> operands;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     std::string operand = fmt::format("data_in_{}", i);
     const bool is_index = std::ranges::find(indices, operand) != indices.end();
     if (!node.inputs[i].is_constant() && !is_index) operands.push_back(std::move(operand));
   }
-  for (const auto& [name, parameter] : node.parameters) operands.push_back(name);
+  for (const auto& [name, parameter] : node.parameters) {
+    if (schema.find_parameter(name) != nullptr) operands.push_back(name);
+  }
   if (node.op != "output") operands.emplace_back("data_out_0");
   return operands;
 }

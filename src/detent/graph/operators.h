@@ -99,8 +99,8 @@ Shape broadcast_shapes(const Shape& a, const Shape& b);
 /// Result of every node for a batch of `batch` samples. Throws Error naming the node that does not fit.
 std::map<std::string, Operand, std::less<>> infer_shapes(const Graph& graph, int64_t batch = 1);
 
-/// Operand names of a node that hold tensors which a format may round: data_in_<i> but indices, its parameters,
-/// data_out_0.
+/// Operand names of a node that hold tensors which a format may round: data_in_<i> but indices, its
+/// parameters, data_out_0.
 std::vector<std::string> quantizable_operands(const Node& node);
 
 }  // namespace detent

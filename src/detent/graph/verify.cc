@@ -1,7 +1,7 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <set>
-
-#include <fmt/ranges.h>
 
 #include "detent/core/error.h"
 #include "detent/graph/graph.h"
@@ -45,14 +45,17 @@ bool has_kind(const Value& value, const AttributeSchema& attribute) {
     case AttributeKind::kBoolean: return value.is<bool>();
     case AttributeKind::kIntegers:
       return is_integer(value) || (value.is<List>() && std::ranges::all_of(*value.get_if<List>(), is_integer));
-    case AttributeKind::kChoice: return is_choice(value, attribute);
+    case AttributeKind::kChoice:
+      return is_choice(value, attribute);
   }
   return false;
 }
 
 std::string expected_text(const AttributeSchema& attribute) {
-  if (attribute.kind == AttributeKind::kChoice) return fmt::format("one of {}", fmt::join(attribute.choices, ", "));
-  constexpr const char* kKinds[] = {"an integer", "a number", "a boolean", "an integer or a list of integers"};
+  if (attribute.kind == AttributeKind::kChoice)
+    return fmt::format("one of {}", fmt::join(attribute.choices, ", "));
+  constexpr const char* kKinds[] = {"an integer", "a number", "a boolean",
+                                    "an integer or a list of integers"};
   return kKinds[static_cast<size_t>(attribute.kind)];
 }
 
@@ -81,6 +84,15 @@ void verify_parameters(const Node& node, const OperatorSchema& schema) {
     known.push_back(parameter.name);
     if (parameter.required && node.find_parameter(parameter.name) == nullptr) {
       fail("node \"{}\" ({}): parameter \"{}\" is missing", node.name, node.op, parameter.name);
+    }
+  }
+  for (const std::string& scale : node.scale_names()) {
+    known.push_back(scale);
+    const Parameter* parameter = node.find_parameter(scale);
+    if (parameter == nullptr || parameter->tensor.rank() > 1) {
+      fail("node \"{}\" ({}): parameter \"{}\": got {}, expected the learned scale of shape [] or [channels]",
+           node.name, node.op, scale,
+           parameter == nullptr ? "nothing" : shape_text(parameter->tensor.shape()));
     }
   }
   for (const auto& [name, parameter] : node.parameters) {

@@ -64,12 +64,17 @@ std::vector<int64_t> output_size(const Evaluation& e, size_t dims) {
 EvaluatorList function_evaluators() {
   return {
       {"dropout",
-       [](const Evaluation& e) -> Flow { return at::dropout(e.tensor(0), number_attribute(e.node, "p"), e.training); }},
+       [](const Evaluation& e) -> Flow {
+         return at::dropout(e.tensor(0), number_attribute(e.node, "p"), e.training);
+       }},
       {"identity", [](const Evaluation& e) { return e.inputs[0]; }},
       {"output", [](const Evaluation& e) { return e.inputs[0]; }},
-      {"add", [](const Evaluation& e) -> Flow { return at::add(as_tensor(e.inputs[0]), as_tensor(e.inputs[1])); }},
-      {"sub", [](const Evaluation& e) -> Flow { return at::sub(as_tensor(e.inputs[0]), as_tensor(e.inputs[1])); }},
-      {"mul", [](const Evaluation& e) -> Flow { return at::mul(as_tensor(e.inputs[0]), as_tensor(e.inputs[1])); }},
+      {"add",
+       [](const Evaluation& e) -> Flow { return at::add(as_tensor(e.inputs[0]), as_tensor(e.inputs[1])); }},
+      {"sub",
+       [](const Evaluation& e) -> Flow { return at::sub(as_tensor(e.inputs[0]), as_tensor(e.inputs[1])); }},
+      {"mul",
+       [](const Evaluation& e) -> Flow { return at::mul(as_tensor(e.inputs[0]), as_tensor(e.inputs[1])); }},
       {"matmul", [](const Evaluation& e) -> Flow { return at::matmul(e.tensor(0), e.tensor(1)); }},
       {"bmm", [](const Evaluation& e) -> Flow { return at::bmm(e.tensor(0), e.tensor(1)); }},
       {"max_pool1d", evaluate_max_pool<1>},
@@ -81,9 +86,13 @@ EvaluatorList function_evaluators() {
       {"adaptive_avg_pool2d",
        [](const Evaluation& e) -> Flow { return at::adaptive_avg_pool2d(e.tensor(0), output_size(e, 2)); }},
       {"adaptive_max_pool1d",
-       [](const Evaluation& e) -> Flow { return std::get<0>(at::adaptive_max_pool1d(e.tensor(0), output_size(e, 1))); }},
+       [](const Evaluation& e) -> Flow {
+         return std::get<0>(at::adaptive_max_pool1d(e.tensor(0), output_size(e, 1)));
+       }},
       {"adaptive_max_pool2d",
-       [](const Evaluation& e) -> Flow { return std::get<0>(at::adaptive_max_pool2d(e.tensor(0), output_size(e, 2))); }},
+       [](const Evaluation& e) -> Flow {
+         return std::get<0>(at::adaptive_max_pool2d(e.tensor(0), output_size(e, 2)));
+       }},
   };
 }
 

@@ -27,8 +27,8 @@ Flow evaluate_convolution(const Evaluation& e) {
 Flow evaluate_transposed_convolution(const Evaluation& e) {
   const auto integers = [&](const char* name) { return integers_attribute(e.node, name, 2); };
   return at::conv_transpose2d(e.tensor(0), e.parameter("weight"), e.parameter("bias"), integers("stride"),
-                              integers("padding"), integers("output_padding"), integer_attribute(e.node, "groups"),
-                              integers("dilation"));
+                              integers("padding"), integers("output_padding"),
+                              integer_attribute(e.node, "groups"), integers("dilation"));
 }
 
 /// Tensors between nodes are float32, which holds integers up to 2^24 exactly.
@@ -36,8 +36,8 @@ at::Tensor as_indices(const Node& node, const at::Tensor& values, int64_t rows) 
   at::Tensor indices = values.to(at::kLong);
   if (!indices.eq(values).all().item<bool>()) fail("node \"{}\": input 0: an index is no integer", node.name);
   if (indices.lt(0).logical_or(indices.ge(rows)).any().item<bool>()) {
-    fail("node \"{}\": input 0: got indices {} to {}, expected 0 to {}", node.name, indices.min().item<int64_t>(),
-         indices.max().item<int64_t>(), rows - 1);
+    fail("node \"{}\": input 0: got indices {} to {}, expected 0 to {}", node.name,
+         indices.min().item<int64_t>(), indices.max().item<int64_t>(), rows - 1);
   }
   return indices;
 }

@@ -19,7 +19,8 @@ OperatorSchema unary(const char* name, const char* help, const char* onnx_name) 
 }
 
 OperatorSchema gelu() {
-  OperatorSchema schema = unary("gelu", "x * P(N(0, 1) < x) (Hendrycks and Gimpel 2016, arXiv:1606.08415)", "");
+  OperatorSchema schema =
+      unary("gelu", "x * P(N(0, 1) < x) (Hendrycks and Gimpel 2016, arXiv:1606.08415)", "");
   schema.attributes = {{.name = "approximate",
                         .kind = AttributeKind::kChoice,
                         .default_value = "none",
@@ -48,7 +49,8 @@ std::vector<OperatorSchema> activation_operators() {
   const AttributeSchema dim = {"dim", AttributeKind::kInteger, -1, "dimension whose elements sum to 1"};
   return {
       unary("relu", "max(x, 0)", "Relu"),
-      unary("selu", "1.0507 x, or 1.7581 (exp(x) - 1) below 0 (Klambauer et al. 2017, arXiv:1706.02515)", "Selu"),
+      unary("selu", "1.0507 x, or 1.7581 (exp(x) - 1) below 0 (Klambauer et al. 2017, arXiv:1706.02515)",
+            "Selu"),
       unary("tanh", "hyperbolic tangent", "Tanh"),
       unary("sigmoid", "1 / (1 + exp(-x))", "Sigmoid"),
       unary("silu", "x * sigmoid(x)", ""),

@@ -44,7 +44,8 @@ OperatorSchema convolution(size_t dims) {
           .quantizable = true};
 }
 
-/// The gradient of a convolution with respect to its input: input [N, C, H, W], weight [C, O / groups, kh, kw].
+/// The gradient of a convolution with respect to its input: input [N, C, H, W], weight [C, O / groups, kh,
+/// kw].
 Operand infer_transposed(const Node& node, std::span<const Operand> inputs) {
   constexpr size_t kDims = 2;
   const Shape& input = tensor_shape(inputs, 0);
@@ -80,24 +81,28 @@ Operand infer_transposed(const Node& node, std::span<const Operand> inputs) {
 }
 
 OperatorSchema transposed_convolution() {
-  return {.name = "convtranspose2d",
-          .help = "2-dimensional transposed convolution",
-          .mase_type = MaseType::kModuleRelatedFunc,
-          .parameters = {{.name = "weight"}, {.name = "bias", .required = false}},
-          .attributes = {{"stride", AttributeKind::kIntegers, 1, "distance of neighbouring inputs in the result"},
-                         {"padding", AttributeKind::kIntegers, 0, "border cut from both sides of the result"},
-                         {"output_padding", AttributeKind::kIntegers, 0, "border added to one side of the result"},
-                         {"dilation", AttributeKind::kIntegers, 1, "distance of the window's elements"},
-                         {"groups", AttributeKind::kInteger, 1, "groups of channels that do not mix"}},
-          .infer = infer_transposed,
-          .reduction_dims = {{"data_in_0", 1}, {"weight", 0}},
-          .weight_channel_dim = 1,
-          .onnx_name = "ConvTranspose",
-          .quantizable = true};
+  return {
+      .name = "convtranspose2d",
+      .help = "2-dimensional transposed convolution",
+      .mase_type = MaseType::kModuleRelatedFunc,
+      .parameters = {{.name = "weight"}, {.name = "bias", .required = false}},
+      .attributes = {{"stride", AttributeKind::kIntegers, 1, "distance of neighbouring inputs in the result"},
+                     {"padding", AttributeKind::kIntegers, 0, "border cut from both sides of the result"},
+                     {"output_padding", AttributeKind::kIntegers, 0,
+                      "border added to one side of the result"},
+                     {"dilation", AttributeKind::kIntegers, 1, "distance of the window's elements"},
+                     {"groups", AttributeKind::kInteger, 1, "groups of channels that do not mix"}},
+      .infer = infer_transposed,
+      .reduction_dims = {{"data_in_0", 1}, {"weight", 0}},
+      .weight_channel_dim = 1,
+      .onnx_name = "ConvTranspose",
+      .quantizable = true};
 }
 
 }  // namespace
 
-std::vector<OperatorSchema> convolution_operators() { return {convolution(1), convolution(2), transposed_convolution()}; }
+std::vector<OperatorSchema> convolution_operators() {
+  return {convolution(1), convolution(2), transposed_convolution()};
+}
 
 }  // namespace detent
