@@ -1,12 +1,13 @@
 #include "detent/execution/initialize.h"
 
+#include <ATen/Context.h>
+
 #include <algorithm>
 #include <cmath>
 
-#include <ATen/Context.h>
-
 #include "detent/core/error.h"
 #include "detent/execution/torch_tensor.h"
+#include "detent/graph/operators.h"
 
 namespace detent {
 namespace {
@@ -20,6 +21,8 @@ double weight_bound(double fan_in) {
 
 void fill(Parameter& parameter, float value) { std::ranges::fill(parameter.tensor.values<float>(), value); }
 
+/// PyTorch's fan_in is weight.size(1) times the window, for transposed convolutions too, whose weight has the
+/// inputs first: so it is elements / weight.size(0) for every layer.
 void initialize_layer(Node& node) {
   Tensor& weight = node.find_parameter("weight")->tensor;
   const double fan_in = static_cast<double>(weight.numel()) / static_cast<double>(weight.dim(0));
@@ -31,8 +34,17 @@ void initialize_layer(Node& node) {
   }
 }
 
-void initialize_normalization(Node& node) {
-  for (auto& [name, parameter] : node.parameters) fill(parameter, name == "weight" || name == "running_var" ? 1 : 0);
+void initialize_embedding(Node& node) {
+  Tensor& weight = node.find_parameter("weight")->tensor;
+  to_torch(weight).normal_();
+  if (node.attributes.find("padding_idx")->is_na()) return;
+  to_torch(weight).select(0, integer_attribute(node, "padding_idx")).zero_();
+}
+
+void initialize_constants(Node& node, const OperatorSchema& schema) {
+  for (const ParameterSchema& declared : schema.parameters) {
+    if (Parameter* parameter = node.find_parameter(declared.name)) fill(*parameter, declared.initial.value());
+  }
 }
 
 }  // namespace
@@ -41,9 +53,12 @@ void seed_everything(uint64_t seed) { at::manual_seed(seed); }
 
 void initialize_parameters(Graph& graph) {
   for (Node& node : graph.nodes()) {
-    if (node.parameters.empty()) continue;
-    if (node.op.starts_with("batch_norm")) {
-      initialize_normalization(node);
+    const OperatorSchema& schema = find_operator(node.op);
+    if (schema.parameters.empty()) continue;
+    if (schema.parameters.front().initial) {
+      initialize_constants(node, schema);
+    } else if (node.op == "embedding") {
+      initialize_embedding(node);
     } else {
       initialize_layer(node);
     }

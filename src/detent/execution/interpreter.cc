@@ -1,9 +1,10 @@
 #include "detent/execution/interpreter.h"
 
-#include <functional>
-
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <functional>
 
 #include "detent/core/error.h"
 #include "detent/execution/fake_quantize.h"
@@ -47,22 +48,26 @@ Interpreter::Step Interpreter::make_step(const Node& node, const std::map<std::s
   }
   for (const auto& [name, parameter] : node.parameters) {
     at::Tensor tensor = to_torch(parameter.tensor);
-    if (mode_ == Mode::kTraining) {
-      tensor.set_requires_grad(parameter.trainable);
-    } else {
-      tensor = quantized(node, name, tensor);
-    }
+    if (mode_ == Mode::kTraining) tensor.set_requires_grad(parameter.trainable);
     step.parameters.emplace_back(name, std::move(tensor));
+  }
+  if (mode_ == Mode::kInference) {
+    for (auto& [name, tensor] : step.parameters) tensor = quantized(step, name, tensor);
   }
   return step;
 }
 
-at::Tensor Interpreter::quantized(const Node& node, std::string_view operand, const at::Tensor& value) const {
+at::Tensor Interpreter::quantized(const Step& step, std::string_view operand, const at::Tensor& value) const {
+  const Node& node = *step.node;
   const QuantSpec* spec = node.find_quantization(operand);
   if (spec == nullptr) return value;
   try {
     const uint64_t seed = std::hash<std::string_view>{}(node.name) ^ std::hash<std::string_view>{}(operand);
-    return fake_quantize(value, *spec, seed + run_count_);
+    if (spec->scale_rule == ScaleRule::kGiven) return fake_quantize(value, *spec, seed + run_count_);
+    const auto scale = std::ranges::find(step.parameters, Node::scale_name(operand),
+                                         &std::pair<std::string_view, at::Tensor>::first);
+    const int64_t samples = node.find_parameter(operand) == nullptr ? value.size(0) : 1;
+    return fake_quantize(value, *spec, scale->second, samples, seed + run_count_);
   } catch (const Error& error) {
     fail("node \"{}\", operand \"{}\": {}", node.name, operand, error.what());
   }
@@ -80,12 +85,12 @@ Flow Interpreter::run_step(const Step& step, const std::vector<Flow>& results, c
     if (auto* tensor = std::get_if<at::Tensor>(&flow)) {
       const std::string operand = fmt::format("data_in_{}", i);
       if (observe) observe(node, operand, *tensor);
-      *tensor = quantized(node, operand, *tensor);
+      *tensor = quantized(step, operand, *tensor);
     }
     evaluation.inputs.push_back(std::move(flow));
   }
   if (mode_ == Mode::kTraining) {
-    for (auto& [name, tensor] : evaluation.parameters) tensor = quantized(node, name, tensor);
+    for (auto& [name, tensor] : evaluation.parameters) tensor = quantized(step, name, tensor);
   }
   return step.evaluate(evaluation);
 }
@@ -110,7 +115,7 @@ at::Tensor Interpreter::run(const std::vector<at::Tensor>& inputs, const TorchOb
     }
     if (auto* tensor = std::get_if<at::Tensor>(&results[i]); tensor != nullptr && node.op != "output") {
       if (observe) observe(node, "data_out_0", *tensor);
-      *tensor = quantized(node, "data_out_0", *tensor);
+      *tensor = quantized(step, "data_out_0", *tensor);
     }
     for (const int source : step.last_readers_of) results[static_cast<size_t>(source)] = Flow();
   }

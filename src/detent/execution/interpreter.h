@@ -47,7 +47,7 @@ class Interpreter {
 
   Step make_step(const Node& node, const std::map<std::string_view, int>& index) const;
   Flow run_step(const Step& step, const std::vector<Flow>& results, const TorchObserver& observe) const;
-  at::Tensor quantized(const Node& node, std::string_view operand, const at::Tensor& value) const;
+  at::Tensor quantized(const Step& step, std::string_view operand, const at::Tensor& value) const;
 
   const Graph& graph_;
   Mode mode_;

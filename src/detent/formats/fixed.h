@@ -57,6 +57,14 @@ struct Fixed {
   double low_code() const { return is_signed ? -std::ldexp(1.0, width - 1) : 0.0; }
   double high_code() const { return std::ldexp(1.0, is_signed ? width - 1 : width) - 1.0; }
 
+  /// What a learned scale replaces: values are codes times 2^-frac_width.
+  std::optional<float> given_scale() const { return power_of_two(-fraction_bits()); }
+  Fixed with_unit_scale() const {
+    Fixed codes = *this;
+    codes.frac_width = 0;
+    return codes;
+  }
+
   double bits() const { return width; }
   int scales_per_group() const { return 0; }
   bool groups_are_channels() const { return false; }

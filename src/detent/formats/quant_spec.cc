@@ -61,12 +61,25 @@ QuantSpec parse_quant_spec_text(std::string_view text) {
   return parse_quant_spec(form.name, form.keys, where);
 }
 
+namespace {
+
+bool has_learnable_scale(const Format& format) {
+  return std::visit([]<class F>(const F&) { return ScaledFormat<F>; }, format);
+}
+
+}  // namespace
+
 void validate(const QuantSpec& spec, const std::string& where) {
   validate(spec.format, where);
+  const bool learned = spec.scale_rule == ScaleRule::kLearned;
+  if (learned && !has_learnable_scale(spec.format)) {
+    fail("{}: key \"scale_rule\": got \"learned\", expected \"given\": {} has no scale to train", where,
+         format_name(spec.format));
+  }
   const auto ask = [&](auto question) { return std::visit(question, spec.format); };
   if (spec.granularity == Granularity::kChannel) {
     const char* conflict = ask([](const auto& format) { return format.channel_conflict(); });
-    if (conflict != nullptr) {
+    if (conflict != nullptr && !learned) {
       fail("{}: key \"granularity\": got \"channel\", expected \"tensor\": {}", where, conflict);
     }
   } else if (spec.axis != 0 && !ask([](const auto& format) { return format.groups_are_channels(); })) {

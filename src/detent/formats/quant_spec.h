@@ -16,18 +16,24 @@ namespace detent {
 enum class Granularity { kTensor, kChannel };
 constexpr std::array<const char*, 2> enum_names(Granularity) { return {"tensor", "channel"}; }
 
+/// Where the scale comes from: the format's fields or the data, or it is a parameter of the network
+/// (formats/learned_scale.h).
+enum class ScaleRule { kGiven, kLearned };
+constexpr std::array<const char*, 2> enum_names(ScaleRule) { return {"given", "learned"}; }
+
 /// How the gradient passes the quantizer (straight-through estimators; Bengio et al. 2013, arXiv:1308.3432):
 /// everywhere, or only where the input did not saturate.
 enum class Gradient { kIdentity, kClipped };
 constexpr std::array<const char*, 2> enum_names(Gradient) { return {"identity", "clipped"}; }
 
-/// How one operand is quantized: format x granularity x gradient. In configuration files the keys of the
-/// format and of this struct stand side by side ("weight_width", "weight_granularity").
+/// How one operand is quantized: format x granularity x gradient x scale rule. In configuration files the
+/// keys of the format and of this struct stand side by side ("weight_width", "weight_granularity").
 struct QuantSpec {
   Format format;
   Granularity granularity = Granularity::kTensor;
   int64_t axis = 0;  // the channel dimension; only for channel granularity; negative counts from the end
   Gradient gradient = Gradient::kIdentity;
+  ScaleRule scale_rule = ScaleRule::kGiven;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
@@ -35,6 +41,7 @@ struct QuantSpec {
     visit("axis", self.axis, "channel dimension, for granularity = \"channel\"");
     visit("gradient", self.gradient,
           "straight-through gradient: everywhere, or not where the input saturates");
+    visit("scale_rule", self.scale_rule, "as the format says, or trained; the gradient then is clipped");
   }
 
   bool operator==(const QuantSpec&) const = default;
@@ -58,7 +65,8 @@ void validate(const QuantSpec& spec, const std::string& where);
 /// computing what the format derives from the data per group (thresholds, scales). `output` may be `input`.
 /// NaN passes through. `seed` matters to stochastic formats only; the draw for element i depends on (seed,
 /// i). The result depends neither on threads nor on the caller's rounding mode or flushing of subnormals.
-/// Throws Error on another dtype and where the format cannot hold the data (a ternary threshold not above 0).
+/// Throws Error on another dtype, on a spec with a learned scale, and where the format cannot hold the data
+/// (a ternary threshold not above 0).
 void simulate(const QuantSpec& spec, const Tensor& input, Tensor& output, uint64_t seed = 0);
 Tensor simulate(const QuantSpec& spec, const Tensor& input, uint64_t seed = 0);
 

@@ -22,6 +22,12 @@ void check_input(const Tensor& input) {
   }
 }
 
+void check_scale(const QuantSpec& spec) {
+  if (spec.scale_rule == ScaleRule::kLearned) {
+    fail("quantization: scale_rule = \"learned\" needs a network, whose parameter the scale is");
+  }
+}
+
 void check_output(const Tensor& input, const Tensor& output) {
   DETENT_CHECK(output.dtype() == DType::kFloat32 && output.shape() == input.shape(),
                "input {}, output {} of {}", shape_text(input.shape()), shape_text(output.shape()),
@@ -58,6 +64,7 @@ void mask_range(const std::vector<Interval>& intervals, const Grouping& grouping
 
 void simulate(const QuantSpec& spec, const Tensor& input, Tensor& output, uint64_t seed) {
   check_input(input);
+  check_scale(spec);
   check_output(input, output);
   const DefaultFloatEnvironment environment;
   validate(spec, "quantization");
@@ -81,6 +88,7 @@ Tensor simulate(const QuantSpec& spec, const Tensor& input, uint64_t seed) {
 
 Tensor unsaturated_mask(const QuantSpec& spec, const Tensor& input) {
   check_input(input);
+  check_scale(spec);
   const DefaultFloatEnvironment environment;
   validate(spec, "quantization");
   Tensor mask(DType::kFloat32, input.shape());

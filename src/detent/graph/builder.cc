@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "detent/core/error.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
@@ -13,14 +14,15 @@ Parameter float_parameter(Shape shape, float value = 0, bool trainable = true) {
   return {std::move(tensor), trainable};
 }
 
-Node module_node(const std::string& op, const std::string& target, NodeInput input, Table attributes) {
+Node module_node(const std::string& op, const std::string& target, std::vector<NodeInput> inputs,
+                 Table attributes) {
   Node node;
   node.name = target;
   std::ranges::replace(node.name, '.', '_');
   node.target = target;
   node.op = op;
   node.mase_type = find_operator(op).mase_type;
-  node.inputs = {std::move(input)};
+  node.inputs = std::move(inputs);
   node.attributes = std::move(attributes);
   return node;
 }
@@ -52,11 +54,11 @@ NodeInput GraphBuilder::call(const std::string& op, std::vector<NodeInput> input
 }
 
 NodeInput GraphBuilder::module(const std::string& op, const std::string& target, NodeInput input, Table attributes) {
-  return add(module_node(op, target, std::move(input), std::move(attributes)));
+  return add(module_node(op, target, {std::move(input)}, std::move(attributes)));
 }
 
 NodeInput GraphBuilder::linear(const std::string& target, NodeInput input, int64_t in, int64_t out, bool bias) {
-  Node node = module_node("linear", target, std::move(input), {});
+  Node node = module_node("linear", target, {std::move(input)}, {});
   node.parameters.emplace_back("weight", float_parameter({out, in}));
   if (bias) node.parameters.emplace_back("bias", float_parameter({out}));
   return add(std::move(node));
@@ -68,20 +70,32 @@ NodeInput GraphBuilder::convolution(const std::string& target, NodeInput input, 
   const int64_t* group_count = groups == nullptr ? nullptr : groups->get_if<int64_t>();
   Shape weight = {out, group_count == nullptr ? in : in / *group_count};
   weight.insert(weight.end(), kernel.begin(), kernel.end());
-  Node node = module_node(fmt::format("conv{}d", kernel.size()), target, std::move(input), std::move(attributes));
+  Node node =
+      module_node(fmt::format("conv{}d", kernel.size()), target, {std::move(input)}, std::move(attributes));
   node.parameters.emplace_back("weight", float_parameter(std::move(weight)));
   if (bias) node.parameters.emplace_back("bias", float_parameter({out}));
   return add(std::move(node));
 }
 
+NodeInput GraphBuilder::layer(const std::string& op, const std::string& target, std::vector<NodeInput> inputs,
+                              const std::vector<std::pair<std::string, Shape>>& parameters,
+                              Table attributes) {
+  Node node = module_node(op, target, std::move(inputs), std::move(attributes));
+  for (const auto& [name, shape] : parameters) {
+    const ParameterSchema* schema = find_operator(op).find_parameter(name);
+    if (schema == nullptr) fail("node \"{}\" ({}): unknown parameter \"{}\"", node.name, op, name);
+    node.parameters.emplace_back(name,
+                                 float_parameter(shape, schema->initial.value_or(0), schema->trainable));
+  }
+  return add(std::move(node));
+}
+
 NodeInput GraphBuilder::batch_norm(const std::string& op, const std::string& target, NodeInput input,
                                    int64_t channels) {
-  Node node = module_node(op, target, std::move(input), {});
-  node.parameters.emplace_back("weight", float_parameter({channels}, 1));
-  node.parameters.emplace_back("bias", float_parameter({channels}));
-  node.parameters.emplace_back("running_mean", float_parameter({channels}, 0, false));
-  node.parameters.emplace_back("running_var", float_parameter({channels}, 1, false));
-  return add(std::move(node));
+  std::vector<std::pair<std::string, Shape>> parameters;
+  for (const ParameterSchema& schema : find_operator(op).parameters)
+    parameters.emplace_back(schema.name, Shape{channels});
+  return layer(op, target, {std::move(input)}, parameters);
 }
 
 Graph GraphBuilder::finish(NodeInput result) {

@@ -9,9 +9,9 @@
 
 namespace detent {
 
-/// Writes a network down as its forward pass would read, and names nodes as PyTorch's FX tracer does: a module
-/// "seq_blocks.0" becomes node "seq_blocks_0", the second call of relu "relu_1". Parameters begin as zeros (running
-/// variances as ones); execution/initialize.h fills them.
+/// Writes a network down as its forward pass would read, and names nodes as PyTorch's FX tracer does: a
+/// module "seq_blocks.0" becomes node "seq_blocks_0", the second call of relu "relu_1". Parameters begin as
+/// zeros, or as the constant that the operator says; execution/initialize.h fills them.
 class GraphBuilder {
  public:
   explicit GraphBuilder(std::string name) : graph_(std::move(name)) {}
@@ -26,6 +26,9 @@ class GraphBuilder {
   /// `kernel` per dimension: one entry for conv1d, two for conv2d.
   NodeInput convolution(const std::string& target, NodeInput input, int64_t in, int64_t out, const Shape& kernel,
                         Table attributes = {}, bool bias = true);
+  /// A module with parameters of these shapes, in the operator's order.
+  NodeInput layer(const std::string& op, const std::string& target, std::vector<NodeInput> inputs,
+                  const std::vector<std::pair<std::string, Shape>>& parameters, Table attributes = {});
   NodeInput batch_norm(const std::string& op, const std::string& target, NodeInput input, int64_t channels);
 
   /// Appends the output node, verifies the graph and returns it.

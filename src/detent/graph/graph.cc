@@ -27,6 +27,14 @@ const QuantSpec* Node::find_quantization(std::string_view operand) const {
   return it == quantization.end() ? nullptr : &it->second;
 }
 
+std::vector<std::string> Node::scale_names() const {
+  std::vector<std::string> names;
+  for (const auto& [operand, spec] : quantization) {
+    if (spec.scale_rule == ScaleRule::kLearned) names.push_back(scale_name(operand));
+  }
+  return names;
+}
+
 const Node* Graph::find(std::string_view name) const {
   const auto it = std::ranges::find(nodes_, name, &Node::name);
   return it == nodes_.end() ? nullptr : &*it;

@@ -64,6 +64,10 @@ struct Node {
   std::string parameter_key(std::string_view parameter) const;
   /// nullptr when the operand is not quantized.
   const QuantSpec* find_quantization(std::string_view operand) const;
+  /// "weight_scale" for "weight": the parameter that holds the learned scale of an operand.
+  static std::string scale_name(std::string_view operand) { return std::string(operand) + "_scale"; }
+  /// Names of those parameters, as the quantization asks for them.
+  std::vector<std::string> scale_names() const;
 };
 
 /// A network: nodes in execution order. Every input names an earlier node; the last node is the only output.
@@ -106,9 +110,10 @@ class Graph {
   std::map<std::string, Shape, std::less<>> input_shapes_;
 };
 
-/// Throws Error naming the first node that breaks a rule: names are unique and valid; operators are known; inputs
-/// exist, come earlier and have the right number; attributes and parameters are those the operator declares, with
-/// shapes that fit; exactly one output, at the end; quantized operands exist.
+/// Throws Error naming the first node that breaks a rule: names are unique and valid; operators are known;
+/// inputs exist, come earlier and have the right number; attributes and parameters are those the operator
+/// declares, with shapes that fit; exactly one output, at the end; quantized operands exist, and so do their
+/// learned scales.
 void verify(const Graph& graph);
 
 }  // namespace detent

@@ -11,7 +11,8 @@ std::span<const OperatorSchema> all_operators() {
   static const std::vector<OperatorSchema> operators = [] {
     std::vector<OperatorSchema> list;
     for (auto family : {structural_operators, linear_operators, convolution_operators, activation_operators,
-                        pooling_operators, normalization_operators, arithmetic_operators, shape_operators}) {
+                        pooling_operators, normalization_operators, embedding_operators, arithmetic_operators,
+                        shape_operators}) {
       for (OperatorSchema& schema : family()) list.push_back(std::move(schema));
     }
     std::ranges::sort(list, {}, &OperatorSchema::name);
@@ -45,6 +46,11 @@ const AttributeSchema* OperatorSchema::find_attribute(std::string_view attribute
   return it == attributes.end() ? nullptr : &*it;
 }
 
+std::optional<int64_t> OperatorSchema::reduction_dim(std::string_view operand) const {
+  const auto it = std::ranges::find(reduction_dims, operand, &std::pair<std::string, int64_t>::first);
+  return it == reduction_dims.end() ? std::nullopt : std::optional(it->second);
+}
+
 namespace {
 
 const Value& attribute(const Node& node, std::string_view name) {
@@ -71,6 +77,13 @@ double number_attribute(const Node& node, std::string_view name) {
 bool boolean_attribute(const Node& node, std::string_view name) {
   const auto* value = attribute(node, name).get_if<bool>();
   DETENT_CHECK(value != nullptr, "attribute {} of {} is {}", name, node.name, value_text(attribute(node, name)));
+  return *value;
+}
+
+const std::string& choice_attribute(const Node& node, std::string_view name) {
+  const auto* value = attribute(node, name).get_if<std::string>();
+  DETENT_CHECK(value != nullptr, "attribute {} of {} is {}", name, node.name,
+               value_text(attribute(node, name)));
   return *value;
 }
 
@@ -114,11 +127,17 @@ std::map<std::string, Operand, std::less<>> infer_shapes(const Graph& graph, int
 }
 
 std::vector<std::string> quantizable_operands(const Node& node) {
+  const OperatorSchema& schema = find_operator(node.op);
+  const std::vector<std::string>& indices = schema.index_operands;
   std::vector<std::string> operands;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (!node.inputs[i].is_constant()) operands.push_back(fmt::format("data_in_{}", i));
+    std::string operand = fmt::format("data_in_{}", i);
+    const bool is_index = std::ranges::find(indices, operand) != indices.end();
+    if (!node.inputs[i].is_constant() && !is_index) operands.push_back(std::move(operand));
   }
-  for (const auto& [name, parameter] : node.parameters) operands.push_back(name);
+  for (const auto& [name, parameter] : node.parameters) {
+    if (schema.find_parameter(name) != nullptr) operands.push_back(name);
+  }
   if (node.op != "output") operands.emplace_back("data_out_0");
   return operands;
 }

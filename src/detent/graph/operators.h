@@ -13,7 +13,7 @@
 
 namespace detent {
 
-enum class AttributeKind { kInteger, kNumber, kBoolean, kIntegers };
+enum class AttributeKind { kInteger, kNumber, kBoolean, kIntegers, kChoice };
 
 /// An attribute with its default. Where that is NA the attribute must be given, unless it is optional.
 struct AttributeSchema {
@@ -22,6 +22,7 @@ struct AttributeSchema {
   Value default_value;
   std::string help = {};
   bool optional = false;
+  std::vector<std::string> choices = {};  // of kChoice
 };
 
 /// A parameter a node of this operator owns, e.g. weight [out, in].
@@ -29,6 +30,7 @@ struct ParameterSchema {
   std::string name;
   bool required = true;
   bool trainable = true;
+  std::optional<float> initial = {};  // NA: drawn at random before training
 };
 
 /// What flows into or out of a node while shapes are inferred: a tensor of some shape, or an integer (the result
@@ -64,10 +66,14 @@ struct OperatorSchema {
   std::string onnx_name = {};
   /// Whether the quantize pass may attach formats to its operands.
   bool quantizable = false;
+  /// Inputs that hold indices: they are never quantized.
+  std::vector<std::string> index_operands = {};
 
   /// nullptr when absent.
   const ParameterSchema* find_parameter(std::string_view parameter) const;
   const AttributeSchema* find_attribute(std::string_view attribute) const;
+  /// nullopt when the operator does not sum over the operand.
+  std::optional<int64_t> reduction_dim(std::string_view operand) const;
 };
 
 /// All operators, sorted by name.
@@ -80,6 +86,8 @@ std::vector<std::string> operator_names();
 int64_t integer_attribute(const Node& node, std::string_view name);
 double number_attribute(const Node& node, std::string_view name);
 bool boolean_attribute(const Node& node, std::string_view name);
+/// One of the attribute's choices.
+const std::string& choice_attribute(const Node& node, std::string_view name);
 /// A list, or one integer repeated `count` times when count > 0.
 std::vector<int64_t> integers_attribute(const Node& node, std::string_view name, size_t count = 0);
 
@@ -91,7 +99,8 @@ Shape broadcast_shapes(const Shape& a, const Shape& b);
 /// Result of every node for a batch of `batch` samples. Throws Error naming the node that does not fit.
 std::map<std::string, Operand, std::less<>> infer_shapes(const Graph& graph, int64_t batch = 1);
 
-/// Operand names of a node that hold tensors: data_in_<i>, its parameters, data_out_0.
+/// Operand names of a node that hold tensors which a format may round: data_in_<i> but indices, its
+/// parameters, data_out_0.
 std::vector<std::string> quantizable_operands(const Node& node);
 
 }  // namespace detent

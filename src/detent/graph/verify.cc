@@ -1,3 +1,5 @@
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <set>
 
@@ -29,17 +31,32 @@ void verify_inputs(const Node& node, const OperatorSchema& schema, const std::se
   }
 }
 
-bool has_kind(const Value& value, AttributeKind kind) {
+bool is_choice(const Value& value, const AttributeSchema& attribute) {
+  const auto* text = value.get_if<std::string>();
+  return text != nullptr && std::ranges::find(attribute.choices, *text) != attribute.choices.end();
+}
+
+bool has_kind(const Value& value, const AttributeSchema& attribute) {
   double scratch = 0;
   const auto is_integer = [](const Value& v) { return v.is<int64_t>(); };
-  switch (kind) {
+  switch (attribute.kind) {
     case AttributeKind::kInteger: return is_integer(value);
     case AttributeKind::kNumber: return value.number(scratch) != nullptr;
     case AttributeKind::kBoolean: return value.is<bool>();
     case AttributeKind::kIntegers:
       return is_integer(value) || (value.is<List>() && std::ranges::all_of(*value.get_if<List>(), is_integer));
+    case AttributeKind::kChoice:
+      return is_choice(value, attribute);
   }
   return false;
+}
+
+std::string expected_text(const AttributeSchema& attribute) {
+  if (attribute.kind == AttributeKind::kChoice)
+    return fmt::format("one of {}", fmt::join(attribute.choices, ", "));
+  constexpr const char* kKinds[] = {"an integer", "a number", "a boolean",
+                                    "an integer or a list of integers"};
+  return kKinds[static_cast<size_t>(attribute.kind)];
 }
 
 void verify_attributes(const Node& node, const OperatorSchema& schema) {
@@ -47,12 +64,11 @@ void verify_attributes(const Node& node, const OperatorSchema& schema) {
   for (const AttributeSchema& attribute : schema.attributes) {
     known.push_back(attribute.name);
     const Value* value = node.attributes.find(attribute.name);
-    constexpr const char* kKinds[] = {"an integer", "a number", "a boolean", "an integer or a list of integers"};
     const bool optional = attribute.default_value.is_na() && attribute.optional;
-    const bool fits = value != nullptr && ((value->is_na() && optional) || has_kind(*value, attribute.kind));
+    const bool fits = value != nullptr && ((value->is_na() && optional) || has_kind(*value, attribute));
     if (!fits) {
       fail("node \"{}\" ({}): attribute \"{}\": got {}, expected {}", node.name, node.op, attribute.name,
-           value == nullptr ? "nothing" : value_text(*value), kKinds[static_cast<size_t>(attribute.kind)]);
+           value == nullptr ? "nothing" : value_text(*value), expected_text(attribute));
     }
   }
   for (const auto& [key, value] : node.attributes) {
@@ -68,6 +84,15 @@ void verify_parameters(const Node& node, const OperatorSchema& schema) {
     known.push_back(parameter.name);
     if (parameter.required && node.find_parameter(parameter.name) == nullptr) {
       fail("node \"{}\" ({}): parameter \"{}\" is missing", node.name, node.op, parameter.name);
+    }
+  }
+  for (const std::string& scale : node.scale_names()) {
+    known.push_back(scale);
+    const Parameter* parameter = node.find_parameter(scale);
+    if (parameter == nullptr || parameter->tensor.rank() > 1) {
+      fail("node \"{}\" ({}): parameter \"{}\": got {}, expected the learned scale of shape [] or [channels]",
+           node.name, node.op, scale,
+           parameter == nullptr ? "nothing" : shape_text(parameter->tensor.shape()));
     }
   }
   for (const auto& [name, parameter] : node.parameters) {

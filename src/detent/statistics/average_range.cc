@@ -45,7 +45,8 @@ void AverageRange::merge(const Collector& other) {
 }
 
 Table AverageRange::result() const {
-  if (samples_ == 0) fail("{}: no sample with a finite value was seen", kName);
+  if (samples_ == 0 && special_.nan + special_.infinity > 0) fail("{}: no finite value was seen", kName);
+  if (samples_ == 0) fail("{}: no value was seen", kName);
   const auto mean = [&](const ExactSum<1>& sum) {
     return static_cast<double>(sum.value() / static_cast<Float128>(samples_));
   };

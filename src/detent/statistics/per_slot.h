@@ -35,16 +35,14 @@ class PerSlotCollector final : public Collector {
   void update(const Tensor& sample_batch) override {
     check_sample_dtype(sample_batch, kName);
     reduction_.accept(sample_batch);
-    states_.resize(reduction_.slots());
+    seen_.resize(reduction_.slots());
     const auto values = sample_batch.values<float>();
     std::mutex mutex;
     parallel_for(sample_batch.numel(), kGrain, [&](int64_t begin, int64_t end) {
       const DefaultFloatEnvironment environment;
-      SpecialCounts special;
-      const std::vector<State> part = states_of(values, begin, end, special);
+      const Seen part = seen_in(values, begin, end);
       const std::lock_guard lock(mutex);
-      merge_states(part);
-      special_.merge(special);
+      seen_.merge(part);
     });
     elements_ += sample_batch.numel();
   }
@@ -54,49 +52,66 @@ class PerSlotCollector final : public Collector {
     DETENT_CHECK(same != nullptr && same != this && same->options_ == options_, "merging {} into {}", other.name(),
                  kName);
     reduction_.accept(same->reduction_);
-    states_.resize(reduction_.slots());
-    merge_states(same->states_);
-    special_.merge(same->special_);
+    seen_.resize(reduction_.slots());
+    seen_.merge(same->seen_);
     elements_ += same->elements_;
   }
 
   Table result() const override {
     if (elements_ == 0) fail("{}: no value was seen", kName);
+    const size_t slots = reduction_.slots();
+    for (size_t slot = 0; slot < slots; ++slot) {
+      if (seen_.counts[slot] == 0) fail("{}: only NaN was seen at kept position {} of {}", kName, slot, slots);
+    }
     const DefaultFloatEnvironment environment;
-    const int64_t count = elements_ / static_cast<int64_t>(reduction_.slots());
-    Table table = Statistic::result(options_, reduction_, states_, count);
-    special_.write(table);
+    Table table = Statistic::result(options_, reduction_, seen_.states, elements_ / static_cast<int64_t>(slots));
+    seen_.special.write(table);
     return table;
   }
 
  private:
   static constexpr int64_t kGrain = int64_t{1} << 18;
 
-  std::vector<State> states_of(std::span<const float> values, int64_t begin, int64_t end,
-                               SpecialCounts& special) const {
-    std::vector<State> part(reduction_.slots());
+  struct Seen {
+    std::vector<State> states;    // of each kept position
+    std::vector<int64_t> counts;  // values that are not NaN
+    SpecialCounts special;
+
+    void resize(size_t slots) {
+      states.resize(slots);
+      counts.resize(slots);
+    }
+    void merge(const Seen& other) {
+      for (size_t slot = 0; slot < other.states.size(); ++slot) {
+        states[slot].merge(other.states[slot]);
+        counts[slot] += other.counts[slot];
+      }
+      special.merge(other.special);
+    }
+  };
+
+  Seen seen_in(std::span<const float> values, int64_t begin, int64_t end) const {
+    Seen part;
+    part.resize(reduction_.slots());
     int64_t position = options_.dims.all ? 0 : begin % reduction_.sample_size();
     for (int64_t i = begin; i < end; ++i) {
       const float value = values[static_cast<size_t>(i)];
-      special.infinity += std::isinf(value) ? 1 : 0;
+      const size_t slot = reduction_.slot(position);
+      part.special.infinity += std::isinf(value) ? 1 : 0;
       if (std::isnan(value)) {
-        ++special.nan;
+        ++part.special.nan;
       } else {
-        part[reduction_.slot(position)].add(value, options_);
+        part.states[slot].add(value, options_);
+        ++part.counts[slot];
       }
       if (!options_.dims.all && ++position == reduction_.sample_size()) position = 0;
     }
     return part;
   }
 
-  void merge_states(const std::vector<State>& part) {
-    for (size_t slot = 0; slot < part.size(); ++slot) states_[slot].merge(part[slot]);
-  }
-
   Options options_;
   Reduction reduction_;
-  std::vector<State> states_;
-  SpecialCounts special_;
+  Seen seen_;
   int64_t elements_ = 0;
 };
 

@@ -28,7 +28,8 @@ at::Tensor Evaluation::parameter(std::string_view name) const {
 Evaluator find_evaluator(std::string_view op) {
   static const std::map<std::string_view, Evaluator> evaluators = [] {
     std::map<std::string_view, Evaluator> map;
-    for (const auto& list : {layer_evaluators(), function_evaluators(), shape_evaluators()}) {
+    for (const auto& list : {activation_evaluators(), layer_evaluators(), normalization_evaluators(),
+                             function_evaluators(), shape_evaluators()}) {
       for (const auto& [name, evaluator] : list) {
         DETENT_CHECK(map.emplace(name, evaluator).second, "two evaluators for {}", name);
       }

@@ -35,7 +35,9 @@ Evaluator find_evaluator(std::string_view op);
 
 // One list a file; find_evaluator() joins them.
 using EvaluatorList = std::vector<std::pair<std::string_view, Evaluator>>;
+EvaluatorList activation_evaluators();
 EvaluatorList layer_evaluators();
+EvaluatorList normalization_evaluators();
 EvaluatorList function_evaluators();
 EvaluatorList shape_evaluators();
 

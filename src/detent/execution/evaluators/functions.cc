@@ -5,15 +5,13 @@
 #include <ATen/ops/add.h>
 #include <ATen/ops/avg_pool1d.h>
 #include <ATen/ops/avg_pool2d.h>
+#include <ATen/ops/bmm.h>
 #include <ATen/ops/dropout.h>
-#include <ATen/ops/log_softmax.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/max_pool1d.h>
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/mul.h>
-#include <ATen/ops/relu.h>
 #include <ATen/ops/scalar_tensor.h>
-#include <ATen/ops/softmax.h>
 #include <ATen/ops/sub.h>
 
 #include "detent/core/error.h"
@@ -65,18 +63,20 @@ std::vector<int64_t> output_size(const Evaluation& e, size_t dims) {
 
 EvaluatorList function_evaluators() {
   return {
-      {"relu", [](const Evaluation& e) -> Flow { return at::relu(e.tensor(0)); }},
-      {"softmax", [](const Evaluation& e) -> Flow { return at::softmax(e.tensor(0), integer_attribute(e.node, "dim")); }},
-      {"log_softmax",
-       [](const Evaluation& e) -> Flow { return at::log_softmax(e.tensor(0), integer_attribute(e.node, "dim")); }},
       {"dropout",
-       [](const Evaluation& e) -> Flow { return at::dropout(e.tensor(0), number_attribute(e.node, "p"), e.training); }},
+       [](const Evaluation& e) -> Flow {
+         return at::dropout(e.tensor(0), number_attribute(e.node, "p"), e.training);
+       }},
       {"identity", [](const Evaluation& e) { return e.inputs[0]; }},
       {"output", [](const Evaluation& e) { return e.inputs[0]; }},
-      {"add", [](const Evaluation& e) -> Flow { return at::add(as_tensor(e.inputs[0]), as_tensor(e.inputs[1])); }},
-      {"sub", [](const Evaluation& e) -> Flow { return at::sub(as_tensor(e.inputs[0]), as_tensor(e.inputs[1])); }},
-      {"mul", [](const Evaluation& e) -> Flow { return at::mul(as_tensor(e.inputs[0]), as_tensor(e.inputs[1])); }},
+      {"add",
+       [](const Evaluation& e) -> Flow { return at::add(as_tensor(e.inputs[0]), as_tensor(e.inputs[1])); }},
+      {"sub",
+       [](const Evaluation& e) -> Flow { return at::sub(as_tensor(e.inputs[0]), as_tensor(e.inputs[1])); }},
+      {"mul",
+       [](const Evaluation& e) -> Flow { return at::mul(as_tensor(e.inputs[0]), as_tensor(e.inputs[1])); }},
       {"matmul", [](const Evaluation& e) -> Flow { return at::matmul(e.tensor(0), e.tensor(1)); }},
+      {"bmm", [](const Evaluation& e) -> Flow { return at::bmm(e.tensor(0), e.tensor(1)); }},
       {"max_pool1d", evaluate_max_pool<1>},
       {"max_pool2d", evaluate_max_pool<2>},
       {"avg_pool1d", evaluate_avg_pool<1>},
@@ -86,9 +86,13 @@ EvaluatorList function_evaluators() {
       {"adaptive_avg_pool2d",
        [](const Evaluation& e) -> Flow { return at::adaptive_avg_pool2d(e.tensor(0), output_size(e, 2)); }},
       {"adaptive_max_pool1d",
-       [](const Evaluation& e) -> Flow { return std::get<0>(at::adaptive_max_pool1d(e.tensor(0), output_size(e, 1))); }},
+       [](const Evaluation& e) -> Flow {
+         return std::get<0>(at::adaptive_max_pool1d(e.tensor(0), output_size(e, 1)));
+       }},
       {"adaptive_max_pool2d",
-       [](const Evaluation& e) -> Flow { return std::get<0>(at::adaptive_max_pool2d(e.tensor(0), output_size(e, 2))); }},
+       [](const Evaluation& e) -> Flow {
+         return std::get<0>(at::adaptive_max_pool2d(e.tensor(0), output_size(e, 2)));
+       }},
   };
 }
 

@@ -1,8 +1,10 @@
-#include <ATen/ops/batch_norm.h>
 #include <ATen/ops/conv1d.h>
 #include <ATen/ops/conv2d.h>
+#include <ATen/ops/conv_transpose2d.h>
+#include <ATen/ops/embedding.h>
 #include <ATen/ops/linear.h>
 
+#include "detent/core/error.h"
 #include "detent/execution/evaluators/evaluator.h"
 #include "detent/graph/operators.h"
 
@@ -22,10 +24,32 @@ Flow evaluate_convolution(const Evaluation& e) {
                   integer_attribute(e.node, "groups"));
 }
 
-Flow evaluate_batch_norm(const Evaluation& e) {
-  return at::batch_norm(e.tensor(0), e.parameter("weight"), e.parameter("bias"), e.parameter("running_mean"),
-                        e.parameter("running_var"), e.training, number_attribute(e.node, "momentum"),
-                        number_attribute(e.node, "eps"), /*cudnn_enabled=*/false);
+Flow evaluate_transposed_convolution(const Evaluation& e) {
+  const auto integers = [&](const char* name) { return integers_attribute(e.node, name, 2); };
+  return at::conv_transpose2d(e.tensor(0), e.parameter("weight"), e.parameter("bias"), integers("stride"),
+                              integers("padding"), integers("output_padding"),
+                              integer_attribute(e.node, "groups"), integers("dilation"));
+}
+
+/// Tensors between nodes are float32, which holds integers up to 2^24 exactly.
+at::Tensor as_indices(const Node& node, const at::Tensor& values, int64_t rows) {
+  at::Tensor indices = values.to(at::kLong);
+  if (!indices.eq(values).all().item<bool>()) fail("node \"{}\": input 0: an index is no integer", node.name);
+  if (indices.lt(0).logical_or(indices.ge(rows)).any().item<bool>()) {
+    fail("node \"{}\": input 0: got indices {} to {}, expected 0 to {}", node.name,
+         indices.min().item<int64_t>(), indices.max().item<int64_t>(), rows - 1);
+  }
+  return indices;
+}
+
+Flow evaluate_embedding(const Evaluation& e) {
+  const at::Tensor weight = e.parameter("weight");
+  const int64_t rows = weight.size(0);
+  int64_t padding = -1;
+  if (!e.node.attributes.find("padding_idx")->is_na()) {
+    padding = (integer_attribute(e.node, "padding_idx") + rows) % rows;
+  }
+  return at::embedding(weight, as_indices(e.node, e.tensor(0), rows), padding);
 }
 
 }  // namespace
@@ -34,8 +58,8 @@ EvaluatorList layer_evaluators() {
   return {{"linear", evaluate_linear},
           {"conv1d", evaluate_convolution<at::conv1d, 1>},
           {"conv2d", evaluate_convolution<at::conv2d, 2>},
-          {"batch_norm1d", evaluate_batch_norm},
-          {"batch_norm2d", evaluate_batch_norm}};
+          {"convtranspose2d", evaluate_transposed_convolution},
+          {"embedding", evaluate_embedding}};
 }
 
 }  // namespace detent

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "detent/graph/operators/families.h"
 
 namespace detent {
@@ -42,8 +44,65 @@ OperatorSchema convolution(size_t dims) {
           .quantizable = true};
 }
 
+/// The gradient of a convolution with respect to its input: input [N, C, H, W], weight [C, O / groups, kh,
+/// kw].
+Operand infer_transposed(const Node& node, std::span<const Operand> inputs) {
+  constexpr size_t kDims = 2;
+  const Shape& input = tensor_shape(inputs, 0);
+  expect_rank(input, kDims + 2);
+  const Shape& weight = node.find_parameter("weight")->tensor.shape();
+  const int64_t groups = integer_attribute(node, "groups");
+  if (weight.size() != kDims + 2 || groups < 1 || input[1] != weight[0] || weight[0] % groups != 0) {
+    fail("got an input of shape {}, weight {} and {} groups, expected [N, C, ...] and [C, O / groups, ...]",
+         shape_text(input), shape_text(weight), groups);
+  }
+  const int64_t channels = weight[1] * groups;
+  expect_parameter_shape(node, "bias", {channels});
+  const auto stride = integers_attribute(node, "stride", kDims);
+  const auto padding = integers_attribute(node, "padding", kDims);
+  const auto dilation = integers_attribute(node, "dilation", kDims);
+  const auto extra = integers_attribute(node, "output_padding", kDims);
+  Shape shape = {input[0], channels};
+  for (size_t i = 0; i < kDims; ++i) {
+    if (stride[i] < 1 || dilation[i] < 1 || padding[i] < 0) {
+      fail("got stride {}, dilation {}, padding {}: padding is at least 0, the others at least 1", stride[i],
+           dilation[i], padding[i]);
+    }
+    if (extra[i] < 0 || extra[i] >= std::max(stride[i], dilation[i])) {
+      fail("attribute \"output_padding\": got {}, expected at least 0 and less than stride {} or dilation {}",
+           extra[i], stride[i], dilation[i]);
+    }
+    const int64_t size =
+        (input[i + 2] - 1) * stride[i] - 2 * padding[i] + dilation[i] * (weight[i + 2] - 1) + extra[i] + 1;
+    if (size < 1) fail("padding {} leaves nothing of an input of shape {}", padding[i], shape_text(input));
+    shape.push_back(size);
+  }
+  return {std::move(shape), Value()};
+}
+
+OperatorSchema transposed_convolution() {
+  return {
+      .name = "convtranspose2d",
+      .help = "2-dimensional transposed convolution",
+      .mase_type = MaseType::kModuleRelatedFunc,
+      .parameters = {{.name = "weight"}, {.name = "bias", .required = false}},
+      .attributes = {{"stride", AttributeKind::kIntegers, 1, "distance of neighbouring inputs in the result"},
+                     {"padding", AttributeKind::kIntegers, 0, "border cut from both sides of the result"},
+                     {"output_padding", AttributeKind::kIntegers, 0,
+                      "border added to one side of the result"},
+                     {"dilation", AttributeKind::kIntegers, 1, "distance of the window's elements"},
+                     {"groups", AttributeKind::kInteger, 1, "groups of channels that do not mix"}},
+      .infer = infer_transposed,
+      .reduction_dims = {{"data_in_0", 1}, {"weight", 0}},
+      .weight_channel_dim = 1,
+      .onnx_name = "ConvTranspose",
+      .quantizable = true};
+}
+
 }  // namespace
 
-std::vector<OperatorSchema> convolution_operators() { return {convolution(1), convolution(2)}; }
+std::vector<OperatorSchema> convolution_operators() {
+  return {convolution(1), convolution(2), transposed_convolution()};
+}
 
 }  // namespace detent

@@ -15,6 +15,7 @@ std::vector<OperatorSchema> convolution_operators();
 std::vector<OperatorSchema> activation_operators();
 std::vector<OperatorSchema> pooling_operators();
 std::vector<OperatorSchema> normalization_operators();
+std::vector<OperatorSchema> embedding_operators();
 std::vector<OperatorSchema> arithmetic_operators();
 std::vector<OperatorSchema> shape_operators();
 

@@ -30,6 +30,16 @@ Operand infer_matmul(const Node&, std::span<const Operand> inputs) {
   return {std::move(shape), Value()};
 }
 
+/// [b, m, k] x [b, k, n], nothing broadcasts.
+Operand infer_bmm(const Node&, std::span<const Operand> inputs) {
+  const Shape& a = tensor_shape(inputs, 0);
+  const Shape& b = tensor_shape(inputs, 1);
+  if (a.size() != 3 || b.size() != 3 || a[0] != b[0] || a[2] != b[1]) {
+    fail("got shapes {} and {}, expected [b, m, k] and [b, k, n]", shape_text(a), shape_text(b));
+  }
+  return {{a[0], a[1], b[2]}, Value()};
+}
+
 }  // namespace
 
 std::vector<OperatorSchema> linear_operators() {
@@ -48,6 +58,14 @@ std::vector<OperatorSchema> linear_operators() {
        .min_inputs = 2,
        .max_inputs = 2,
        .infer = infer_matmul,
+       .reduction_dims = {{"data_in_0", -1}, {"data_in_1", -2}},
+       .onnx_name = "MatMul",
+       .quantizable = true},
+      {.name = "bmm",
+       .help = "matrix products of two batches of matrices",
+       .min_inputs = 2,
+       .max_inputs = 2,
+       .infer = infer_bmm,
        .reduction_dims = {{"data_in_0", -1}, {"data_in_1", -2}},
        .onnx_name = "MatMul",
        .quantizable = true},

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "detent/graph/operators.h"
 #include "detent/passes/average_bits.h"
 #include "detent/passes/passes.h"
@@ -32,8 +34,10 @@ StorageBits storage_bits(const Graph& graph) {
   StorageBits total;
   const auto results = infer_shapes(graph);
   for (const Node& node : graph.nodes()) {
+    const std::vector<std::string> scales = node.scale_names();
     for (const auto& [name, parameter] : node.parameters) {
-      total.weight_values += parameter.tensor.numel();
+      const bool is_scale = std::ranges::count(scales, name) > 0;  // part of what its operand takes
+      total.weight_values += is_scale ? 0 : parameter.tensor.numel();
       total.weight_bits += operand_bits(node, name, parameter.tensor.shape());
     }
     if (!find_operator(node.op).quantizable) continue;

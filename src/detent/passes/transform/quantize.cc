@@ -5,6 +5,7 @@
 #include "detent/graph/operators.h"
 #include "detent/passes/analysis/quantization_summary.h"
 #include "detent/passes/passes.h"
+#include "detent/passes/transform/learned_scales.h"
 #include "detent/passes/transform/quantize_config.h"
 
 // Attaches a QuantSpec to the operands of the nodes that the configuration selects:
@@ -137,7 +138,11 @@ void run_quantize(Graph& graph, const Table& table, PassContext& context) {
     }
   }
   check_all_matched(selection, graph, context);
-  for (size_t i = 0; i < quantization.size(); ++i) graph.nodes()[i].quantization = std::move(quantization[i]);
+  Graph quantized = graph;  // so that an error leaves `graph` as it was
+  for (size_t i = 0; i < quantization.size(); ++i)
+    quantized.nodes()[i].quantization = std::move(quantization[i]);
+  place_learned_scales(quantized, context.where);
+  graph = std::move(quantized);
   add_common_metadata_pass().run(graph, {}, context);
   write_quantization_summary(graph, context.output_dir / "quantize", selection.options.report, context);
 }

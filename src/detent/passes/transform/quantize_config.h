@@ -22,9 +22,10 @@ using NodeQuantization = std::map<std::string, QuantSpec, std::less<>>;
 ///     weight_name = "ternary"   # another format for one operand; NA: not that operand
 ///     bypass = true             # leave the node alone, keeping the keys
 ///
-/// Prefixes: data_in (every input from another node), data_in_0, data_in_1, weight (of matmul: the second input),
-/// bias, data_out. An operand is quantized when a key with its prefix is there. A bias without keys takes the
-/// weight's. A config with nothing but `name` means data_in, weight and bias with the format's defaults.
+/// Prefixes: data_in (every input from another node), data_in_0, data_in_1, weight (of matmul and bmm: the
+/// second input), bias, data_out. An operand is quantized when a key with its prefix is there. A bias without
+/// keys takes the weight's. A config with nothing but `name` means data_in, weight and bias with the format's
+/// defaults.
 class QuantizeConfig {
  public:
   /// Throws Error (beginning with `where`) on keys without a known prefix and on keys and values that the formats

@@ -1,0 +1,57 @@
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/hardswish.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/selu.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/softplus.h>
+#include <ATen/ops/tanh.h>
+
+#include "detent/execution/evaluators/evaluator.h"
+#include "detent/graph/operators.h"
+
+namespace detent {
+namespace {
+
+template <at::Tensor (*Function)(const at::Tensor&)>
+Flow evaluate_unary(const Evaluation& e) {
+  return Function(e.tensor(0));
+}
+
+Flow evaluate_gelu(const Evaluation& e) {
+  return at::gelu(e.tensor(0), choice_attribute(e.node, "approximate"));
+}
+
+Flow evaluate_softplus(const Evaluation& e) {
+  return at::softplus(e.tensor(0), number_attribute(e.node, "beta"), number_attribute(e.node, "threshold"));
+}
+
+Flow evaluate_softsign(const Evaluation& e) { return e.tensor(0).div(e.tensor(0).abs().add(1)); }
+
+Flow evaluate_softmax(const Evaluation& e) {
+  return at::softmax(e.tensor(0), integer_attribute(e.node, "dim"));
+}
+
+Flow evaluate_log_softmax(const Evaluation& e) {
+  return at::log_softmax(e.tensor(0), integer_attribute(e.node, "dim"));
+}
+
+}  // namespace
+
+EvaluatorList activation_evaluators() {
+  return {{"relu", evaluate_unary<at::relu>},
+          {"selu", evaluate_unary<at::selu>},
+          {"tanh", evaluate_unary<at::tanh>},
+          {"sigmoid", evaluate_unary<at::sigmoid>},
+          {"silu", evaluate_unary<at::silu>},
+          {"hardswish", evaluate_unary<at::hardswish>},
+          {"gelu", evaluate_gelu},
+          {"softplus", evaluate_softplus},
+          {"softsign", evaluate_softsign},
+          {"softmax", evaluate_softmax},
+          {"log_softmax", evaluate_log_softmax}};
+}
+
+}  // namespace detent

@@ -1,0 +1,63 @@
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/group_norm.h>
+#include <ATen/ops/instance_norm.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/mean.h>
+#include <ATen/ops/rsqrt.h>
+
+#include <limits>
+
+#include "detent/execution/evaluators/evaluator.h"
+#include "detent/graph/operators.h"
+
+namespace detent {
+namespace {
+
+double eps(const Evaluation& e) { return number_attribute(e.node, "eps"); }
+
+Flow evaluate_batch_norm(const Evaluation& e) {
+  return at::batch_norm(e.tensor(0), e.parameter("weight"), e.parameter("bias"), e.parameter("running_mean"),
+                        e.parameter("running_var"), e.training, number_attribute(e.node, "momentum"), eps(e),
+                        /*cudnn_enabled=*/false);
+}
+
+Flow evaluate_instance_norm(const Evaluation& e) {
+  const at::Tensor running_mean = e.parameter("running_mean");
+  return at::instance_norm(e.tensor(0), e.parameter("weight"), e.parameter("bias"), running_mean,
+                           e.parameter("running_var"),
+                           /*use_input_stats=*/e.training || !running_mean.defined(),
+                           number_attribute(e.node, "momentum"), eps(e), /*cudnn_enabled=*/false);
+}
+
+Flow evaluate_layer_norm(const Evaluation& e) {
+  return at::layer_norm(e.tensor(0), integers_attribute(e.node, "normalized_shape"), e.parameter("weight"),
+                        e.parameter("bias"), eps(e), /*cudnn_enable=*/false);
+}
+
+Flow evaluate_group_norm(const Evaluation& e) {
+  return at::group_norm(e.tensor(0), integer_attribute(e.node, "num_groups"), e.parameter("weight"),
+                        e.parameter("bias"), eps(e), /*cudnn_enabled=*/false);
+}
+
+Flow evaluate_rms_norm(const Evaluation& e) {
+  const at::Tensor& x = e.tensor(0);
+  const bool given = !e.node.attributes.find("eps")->is_na();
+  std::vector<int64_t> dims;
+  for (size_t i = 0; i < integers_attribute(e.node, "normalized_shape").size(); ++i) {
+    dims.push_back(-1 - static_cast<int64_t>(i));
+  }
+  const double added = given ? eps(e) : double{std::numeric_limits<float>::epsilon()};
+  const at::Tensor normalized = x.mul(at::rsqrt(at::mean(x.mul(x), dims, /*keepdim=*/true).add(added)));
+  const at::Tensor weight = e.parameter("weight");
+  return weight.defined() ? normalized.mul(weight) : normalized;
+}
+
+}  // namespace
+
+EvaluatorList normalization_evaluators() {
+  return {{"batch_norm1d", evaluate_batch_norm},       {"batch_norm2d", evaluate_batch_norm},
+          {"instance_norm2d", evaluate_instance_norm}, {"layer_norm", evaluate_layer_norm},
+          {"group_norm", evaluate_group_norm},         {"rms_norm", evaluate_rms_norm}};
+}
+
+}  // namespace detent

@@ -1,0 +1,202 @@
+#include "detent/formats/learned_scale.h"
+
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/randn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/variable.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "detent/execution/fake_quantize.h"
+#include "detent/execution/initialize.h"
+#include "detent/execution/interpreter.h"
+#include "detent/execution/torch_tensor.h"
+#include "detent/graph/builder.h"
+#include "detent/graph/operators.h"
+#include "detent/graph/state_dict.h"
+#include "detent/io/graph_file.h"
+#include "detent/io/toml.h"
+#include "detent/passes/average_bits.h"
+#include "detent/passes/pass.h"
+
+namespace detent {
+namespace {
+
+using testing::ElementsAre;
+using testing::FloatNear;
+using testing::HasSubstr;
+
+at::Tensor vector_of(std::vector<float> values) {
+  const auto count = static_cast<int64_t>(values.size());
+  return to_torch(Tensor::from<float>({count}, values));
+}
+
+TEST(LearnedScale, ValuesAndGradientsAreThoseWorkedByHand) {
+  // Codes -4 ... 3, scale 1/2: x / scale = -6, -1.2, 0.6, 1.6, 4.
+  const QuantSpec spec = parse_quant_spec_text("fixed:width=3,scale_rule=learned");
+  const at::Tensor x = vector_of({-3, -0.6F, 0.3F, 0.8F, 2}).clone().set_requires_grad(true);
+  const at::Tensor scale =
+      to_torch(Tensor::from<float>({}, std::vector<float>{0.5F})).clone().set_requires_grad(true);
+  const at::Tensor result = fake_quantize(x, spec, scale, 1);
+  EXPECT_TRUE(result.equal(vector_of({-2, -0.5F, 0.5F, 1, 1.5F})));
+  result.backward(vector_of({1, 2, 3, 4, 5}));
+  EXPECT_TRUE(x.grad().equal(vector_of({0, 2, 3, 4, 0})));
+  // Of the scale: -4, -1 + 1.2, 1 - 0.6, 2 - 1.6, 3, weighted, over sqrt(5 elements * largest code 3).
+  EXPECT_NEAR(scale.grad().item<double>(), (-4 + 2 * 0.2 + 3 * 0.4 + 4 * 0.4 + 5 * 3) / std::sqrt(15), 1e-5);
+}
+
+TEST(LearnedScale, OneAChannelIsOneATensorForEachChannel) {
+  seed_everything(1);
+  const at::Tensor x = at::randn({2, 3, 4});
+  const QuantSpec spec = parse_quant_spec_text("fixed:width=4,scale_rule=learned");
+  const QuantSpec per_channel =
+      parse_quant_spec_text("fixed:width=4,scale_rule=learned,granularity=channel,axis=-2");
+  const at::Tensor scales = vector_of({0.1F, 0.2F, 0.4F}).clone().set_requires_grad(true);
+  const at::Tensor all = fake_quantize(x, per_channel, scales, 2);
+  all.pow(2).sum().backward();
+  for (int64_t c = 0; c < 3; ++c) {
+    const at::Tensor scale = scales.detach()[c].clone().set_requires_grad(true);
+    const at::Tensor one = fake_quantize(x.select(1, c), spec, scale, 2);
+    EXPECT_TRUE(all.select(1, c).equal(one));
+    one.pow(2).sum().backward();
+    EXPECT_TRUE(at::allclose(scales.grad()[c], scale.grad(), 1e-5));
+  }
+}
+
+TEST(LearnedScale, IsCheckedWhereItIsUsed) {
+  const auto error_of = [](const auto& action) -> std::string {
+    try {
+      action();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const at::Tensor x = vector_of({1, 2});
+  const QuantSpec spec = parse_quant_spec_text("fixed:scale_rule=learned");
+  EXPECT_THAT(error_of([&] { fake_quantize(x, spec, x, 1); }), HasSubstr("has shape [2], expected []"));
+  EXPECT_THAT(error_of([&] { fake_quantize(x, spec, x[0] - 1, 1); }), HasSubstr("is 0, expected above 0"));
+  EXPECT_THAT(error_of([&] { simulate(spec, from_torch(x)); }), HasSubstr("needs a network"));
+  EXPECT_THAT(
+      error_of([] { parse_quant_spec_text("ternary:scale_rule=learned"); }),
+      HasSubstr("key \"scale_rule\": got \"learned\", expected \"given\": ternary has no scale to train"));
+}
+
+/// Two linear layers behind the quantize pass.
+class LearnedScaleGraph : public testing::Test {
+ protected:
+  LearnedScaleGraph() {
+    seed_everything(3);
+    GraphBuilder builder("regression");
+    NodeInput x = builder.input("x", {8});
+    x = builder.linear("hidden", x, 8, 16);
+    x = builder.module("relu", "act", x);
+    graph_ = builder.finish(builder.linear("out", x, 16, 2));
+    initialize_parameters(graph_);
+    inputs_ = at::randn({64, 8});
+    targets_ = at::linear(inputs_, at::randn({2, 8})).tanh();
+    context_.output_dir = directory_;
+    context_.report = [](const std::string&) {};
+    context_.warn = [](const std::string& text) { ADD_FAILURE() << text; };
+  }
+  ~LearnedScaleGraph() override { std::filesystem::remove_all(directory_); }
+
+  void quantize(const std::string& keys) {
+    const Table table = parse_toml("[passes.quantize]\nby = \"type\"\nreport = false\n" + keys, "t.toml");
+    run_pipeline(graph_, *table.find("passes")->get_if<Table>(), "t.toml", context_);
+  }
+
+  /// The loss after gradient descent on all parameters, or on all but the scales (those of rank 0).
+  double trained_loss(Graph& graph, bool train_scales) {
+    Interpreter interpreter(graph, Interpreter::Mode::kTraining);
+    const std::vector<at::Tensor> leaves = interpreter.trainable_parameters();
+    const auto loss = [&] { return interpreter.run(inputs_).sub(targets_).pow(2).mean(); };
+    for (int step = 0; step < 400; ++step) {
+      loss().backward();
+      for (const at::Tensor& leaf : leaves) {
+        const bool is_scale = leaf.dim() == 0;
+        if (!is_scale || train_scales) leaf.detach().sub_(leaf.grad(), is_scale ? 0.02 : 0.2);
+        leaf.mutable_grad() = at::Tensor();
+      }
+    }
+    return loss().item<double>();
+  }
+
+  const std::filesystem::path directory_ =
+      std::filesystem::temp_directory_path() / fmt::format("detent_learned_scale_{}", getpid());
+  Graph graph_;
+  at::Tensor inputs_;
+  at::Tensor targets_;
+  PassContext context_;
+};
+
+constexpr const char* kLearned = R"([passes.quantize.linear.config]
+name = "fixed"
+data_in_width = 3
+data_in_frac_width = 0
+data_in_scale_rule = "learned"
+weight_width = 3
+weight_scale_rule = "learned"
+bias_name = "NA"
+)";
+
+TEST_F(LearnedScaleGraph, PassPlacesParametersAndRemovesThem) {
+  const int64_t count = graph_.parameter_count();
+  const int64_t values = storage_bits(graph_).weight_values;
+  quantize(kLearned);
+  verify(graph_);
+  EXPECT_EQ(graph_.parameter_count(), count + 4);
+  EXPECT_EQ(storage_bits(graph_).weight_values, values);
+  EXPECT_EQ(storage_bits(graph_).weight_bits, (8 * 16 + 16 * 2) * 3 + 18 * 32 + 4 * 32);
+  const Node& node = graph_.node("hidden");
+  EXPECT_THAT(quantizable_operands(node), ElementsAre("data_in_0", "weight", "bias", "data_out_0"));
+  EXPECT_EQ(node.find_parameter("data_in_0_scale")->tensor.values<float>()[0], 1);
+  const at::Tensor weight = to_torch(node.find_parameter("weight")->tensor);
+  EXPECT_THAT(node.find_parameter("weight_scale")->tensor.values<float>(),
+              ElementsAre(FloatNear(2 * weight.abs().mean().item<float>() / std::sqrt(3.0F), 1e-6F)));
+
+  graph_.node("hidden").find_parameter("weight_scale")->tensor.values<float>()[0] = 0.75F;
+  quantize(kLearned);  // a trained scale stays
+  EXPECT_EQ(graph_.node("hidden").find_parameter("weight_scale")->tensor.values<float>()[0], 0.75F);
+  quantize(
+      "[passes.quantize.linear.config]\nname = \"fixed\"\nweight_width = 3\nweight_scale_rule = \"learned\"\n"
+      "weight_granularity = \"channel\"\n");
+  EXPECT_EQ(graph_.node("hidden").find_parameter("weight_scale")->tensor.shape(), Shape{16});
+  EXPECT_EQ(graph_.node("hidden").find_parameter("bias_scale")->tensor.shape(), Shape{16});
+  Interpreter(graph_).run(inputs_);
+  quantize("[passes.quantize.linear.config]\nname = \"NA\"\n");
+  EXPECT_EQ(graph_.parameter_count(), count);
+  graph_.node("out").quantization["weight"] = parse_quant_spec_text("fixed:scale_rule=learned");
+  EXPECT_THROW(verify(graph_), Error);
+}
+
+TEST_F(LearnedScaleGraph, IsSavedAndInTheStateDict) {
+  quantize(kLearned);
+  graph_.node("out").find_parameter("weight_scale")->tensor.values<float>()[0] = 0.25F;
+  const at::Tensor output = Interpreter(graph_).run(inputs_);
+  std::filesystem::create_directories(directory_);
+  write_graph(directory_ / "g.mz", graph_);
+  EXPECT_TRUE(Interpreter(read_graph(directory_ / "g.mz")).run(inputs_).equal(output));
+  Graph other = graph_.deep_copy();
+  other.node("out").find_parameter("weight_scale")->tensor.values<float>()[0] = 1;
+  EXPECT_FALSE(Interpreter(other).run(inputs_).equal(output));
+  load_state_dict(other, state_dict(graph_), "test");
+  EXPECT_TRUE(Interpreter(other).run(inputs_).equal(output));
+}
+
+TEST_F(LearnedScaleGraph, TrainingItReducesTheLoss) {
+  quantize(kLearned);
+  Graph frozen = graph_.deep_copy();
+  const double with_frozen_scales = trained_loss(frozen, false);
+  const double with_learned_scales = trained_loss(graph_, true);
+  EXPECT_LT(with_learned_scales, 0.9 * with_frozen_scales);
+}
+
+}  // namespace
+}  // namespace detent

@@ -1,0 +1,263 @@
+#include "operator_cases_test.h"
+
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/adaptive_avg_pool1d.h>
+#include <ATen/ops/adaptive_avg_pool2d.h>
+#include <ATen/ops/avg_pool1d.h>
+#include <ATen/ops/avg_pool2d.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/conv1d.h>
+#include <ATen/ops/conv2d.h>
+#include <ATen/ops/conv_transpose2d.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/group_norm.h>
+#include <ATen/ops/hardswish.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/instance_norm.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/selu.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/silu.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/softplus.h>
+#include <ATen/ops/tanh.h>
+
+#include "detent/execution/torch_tensor.h"
+#include "detent/graph/builder.h"
+#include "detent/graph/operators.h"
+
+namespace detent {
+namespace {
+
+using Inputs = std::vector<at::Tensor>;
+using Lookup = OperatorCase::Lookup;
+
+constexpr int64_t kEmbeddingRows = 7;
+
+template <at::Tensor (*Function)(const at::Tensor&)>
+at::Tensor unary(const Inputs& x, const Lookup&) {
+  return Function(x[0]);
+}
+
+std::vector<OperatorCase> elementwise_cases() {
+  const std::vector<Shape> pair = {{3, 4}, {1, 4}};
+  const Shape shape = {3, 4};
+  return {
+      {"add", pair, {}, {}, [](const Inputs& x, const Lookup&) { return x[0] + x[1]; }},
+      {"sub", pair, {}, {}, [](const Inputs& x, const Lookup&) { return x[0] - x[1]; }},
+      {"mul", pair, {}, {}, [](const Inputs& x, const Lookup&) { return x[0] * x[1]; }},
+      {"relu", {shape}, {}, {}, unary<at::relu>},
+      {"selu", {shape}, {}, {}, unary<at::selu>},
+      {"tanh", {shape}, {}, {}, unary<at::tanh>},
+      {"sigmoid", {shape}, {}, {}, unary<at::sigmoid>},
+      {"silu", {shape}, {}, {}, unary<at::silu>},
+      {"hardswish", {shape}, {}, {}, unary<at::hardswish>},
+      {"softsign", {shape}, {}, {}, [](const Inputs& x, const Lookup&) { return x[0] / (1 + x[0].abs()); }},
+      {"gelu", {shape}, {}, {}, [](const Inputs& x, const Lookup&) { return at::gelu(x[0]); }},
+      {"gelu",
+       {shape},
+       {},
+       {{"approximate", "tanh"}},
+       [](const Inputs& x, const Lookup&) { return at::gelu(x[0], "tanh"); }},
+      {"softplus", {shape}, {}, {}, [](const Inputs& x, const Lookup&) { return at::softplus(x[0]); }},
+      {"softplus",
+       {shape},
+       {},
+       {{"beta", 2.5}, {"threshold", 1}},
+       [](const Inputs& x, const Lookup&) { return at::softplus(x[0], 2.5, 1); }},
+      {"softmax",
+       {shape},
+       {},
+       {{"dim", 1}},
+       [](const Inputs& x, const Lookup&) { return at::softmax(x[0], 1); }},
+      {"log_softmax",
+       {shape},
+       {},
+       {{"dim", 1}},
+       [](const Inputs& x, const Lookup&) { return at::log_softmax(x[0], 1); }},
+  };
+}
+
+std::vector<OperatorCase> layer_cases() {
+  const auto list = [](int64_t a, int64_t b) { return List{Value(a), Value(b)}; };
+  return {
+      {"linear",
+       {{3, 4}},
+       {{"weight", {5, 4}}, {"bias", {5}}},
+       {},
+       [](const Inputs& x, const Lookup& p) { return at::linear(x[0], p("weight"), p("bias")); }},
+      {"matmul",
+       {{1, 3, 4}, {2, 4, 5}},
+       {},
+       {},
+       [](const Inputs& x, const Lookup&) { return at::matmul(x[0], x[1]); }},
+      {"bmm", {{3, 4}, {4, 5}}, {}, {}, [](const Inputs& x, const Lookup&) { return at::bmm(x[0], x[1]); }},
+      {"conv1d",
+       {{4, 9}},
+       {{"weight", {6, 2, 3}}, {"bias", {6}}},
+       {{"stride", 2}, {"groups", 2}},
+       [](const Inputs& x, const Lookup& p) {
+         return at::conv1d(x[0], p("weight"), p("bias"), 2, at::IntArrayRef{0}, 1, 2);
+       }},
+      {"conv2d",
+       {{3, 7, 8}},
+       {{"weight", {4, 3, 3, 2}}},
+       {{"padding", list(2, 1)}, {"dilation", 2}},
+       [](const Inputs& x, const Lookup& p) {
+         return at::conv2d(x[0], p("weight"), {}, 1, at::IntArrayRef{2, 1}, 2);
+       }},
+      {"convtranspose2d",
+       {{4, 3, 5}},
+       {{"weight", {4, 3, 3, 2}}, {"bias", {6}}},
+       {{"stride", list(2, 3)},
+        {"padding", 1},
+        {"output_padding", list(1, 2)},
+        {"dilation", list(1, 2)},
+        {"groups", 2}},
+       [](const Inputs& x, const Lookup& p) {
+         return at::conv_transpose2d(x[0], p("weight"), p("bias"), at::IntArrayRef{2, 3}, 1,
+                                     at::IntArrayRef{1, 2}, 2, at::IntArrayRef{1, 2});
+       }},
+      {"embedding",
+       {{5}},
+       {{"weight", {kEmbeddingRows, 4}}},
+       {},
+       [](const Inputs& x, const Lookup& p) {
+         const at::Tensor rows = x[0].to(at::kLong).view({-1});
+         return at::index_select(p("weight"), 0, rows).view({x[0].size(0), 5, 4});
+       }},
+      {"avg_pool1d",
+       {{3, 9}},
+       {},
+       {{"kernel_size", 3}, {"stride", 2}, {"ceil_mode", true}},
+       [](const Inputs& x, const Lookup&) { return at::avg_pool1d(x[0], 3, 2, 0, true); }},
+      {"avg_pool2d",
+       {{2, 6, 7}},
+       {},
+       {{"kernel_size", list(2, 3)}, {"padding", 1}, {"count_include_pad", false}},
+       [](const Inputs& x, const Lookup&) {
+         return at::avg_pool2d(x[0], at::IntArrayRef{2, 3}, at::IntArrayRef{2, 3}, 1, false, false);
+       }},
+      {"adaptive_avg_pool1d",
+       {{2, 7}},
+       {},
+       {{"output_size", 3}},
+       [](const Inputs& x, const Lookup&) { return at::adaptive_avg_pool1d(x[0], 3); }},
+      {"adaptive_avg_pool2d",
+       {{2, 7, 5}},
+       {},
+       {{"output_size", list(3, 2)}},
+       [](const Inputs& x, const Lookup&) {
+         return at::adaptive_avg_pool2d(x[0], at::IntArrayRef{3, 2});
+       }},
+  };
+}
+
+at::Tensor batch_normalized(const Inputs& x, const Lookup& p) {
+  return at::batch_norm(x[0], p("weight"), p("bias"), p("running_mean"), p("running_var"), true, 0.1, 0.25,
+                        false);
+}
+
+std::vector<OperatorCase> normalization_cases() {
+  const std::vector<std::pair<std::string, Shape>> affine = {{"weight", {4}}, {"bias", {4}}};
+  std::vector<std::pair<std::string, Shape>> with_running = affine;
+  with_running.emplace_back("running_mean", Shape{4});
+  with_running.emplace_back("running_var", Shape{4});
+  const Value last_two = List{Value(3), Value(4)};
+  return {
+      {"batch_norm1d", {{4, 5}}, with_running, {{"eps", 0.25}}, batch_normalized},
+      {"batch_norm2d", {{4, 3, 5}}, with_running, {{"eps", 0.25}}, batch_normalized},
+      {"instance_norm2d",
+       {{4, 3, 5}},
+       {},
+       {},
+       [](const Inputs& x, const Lookup&) {
+         return at::instance_norm(x[0], {}, {}, {}, {}, true, 0.1, 1e-5, false);
+       }},
+      {"instance_norm2d",
+       {{4, 3, 5}},
+       with_running,
+       {{"eps", 0.25}, {"momentum", 0.5}},
+       [](const Inputs& x, const Lookup& p) {
+         return at::instance_norm(x[0], p("weight"), p("bias"), {}, {}, true, 0.5, 0.25, false);
+       }},
+      {"layer_norm",
+       {{2, 3, 4}},
+       {{"weight", {3, 4}}, {"bias", {3, 4}}},
+       {{"normalized_shape", last_two}, {"eps", 0.25}},
+       [](const Inputs& x, const Lookup& p) {
+         return at::layer_norm(x[0], {3, 4}, p("weight"), p("bias"), 0.25, false);
+       }},
+      {"group_norm",
+       {{4, 3}},
+       affine,
+       {{"num_groups", 2}, {"eps", 0.25}},
+       [](const Inputs& x, const Lookup& p) {
+         return at::group_norm(x[0], 2, p("weight"), p("bias"), 0.25, false);
+       }},
+      {"rms_norm",
+       {{2, 3, 4}},
+       {{"weight", {3, 4}}},
+       {{"normalized_shape", last_two}, {"eps", 0.25}},
+       [](const Inputs& x, const Lookup& p) {
+         return x[0] / (x[0].pow(2).mean({2, 3}, true) + 0.25).sqrt() * p("weight");
+       }},
+      {"rms_norm",
+       {{5}},
+       {},
+       {{"normalized_shape", 5}},
+       [](const Inputs& x, const Lookup&) { return x[0] / (x[0].pow(2).mean(-1, true) + 0x1p-23).sqrt(); }},
+  };
+}
+
+}  // namespace
+
+const std::vector<OperatorCase>& operator_cases() {
+  static const std::vector<OperatorCase> cases = [] {
+    std::vector<OperatorCase> all = elementwise_cases();
+    for (const auto& more : {layer_cases(), normalization_cases()})
+      all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }();
+  return cases;
+}
+
+Graph one_operator_graph(const OperatorCase& operator_case) {
+  GraphBuilder builder(operator_case.op);
+  std::vector<NodeInput> inputs;
+  for (size_t i = 0; i < operator_case.inputs.size(); ++i) {
+    inputs.push_back(builder.input(fmt::format("x{}", i), operator_case.inputs[i]));
+  }
+  const NodeInput result =
+      builder.layer(operator_case.op, "layer", inputs, operator_case.parameters, operator_case.attributes);
+  Graph graph = builder.finish(result);
+  for (auto& [name, parameter] : graph.node("layer").parameters) {
+    at::Tensor values = to_torch(parameter.tensor);
+    if (name == "running_var") {
+      values.uniform_(0.5, 2);
+    } else {
+      values.normal_();
+    }
+  }
+  return graph;
+}
+
+std::vector<at::Tensor> random_inputs(const OperatorCase& operator_case, int64_t batch) {
+  std::vector<at::Tensor> inputs;
+  for (Shape shape : operator_case.inputs) {
+    shape.insert(shape.begin(), batch);
+    const bool indices = !find_operator(operator_case.op).index_operands.empty();
+    inputs.push_back(indices ? at::randint(kEmbeddingRows, shape, at::kFloat) : at::randn(shape));
+  }
+  return inputs;
+}
+
+}  // namespace detent

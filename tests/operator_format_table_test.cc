@@ -1,0 +1,124 @@
+#include <ATen/Context.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/variable.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <set>
+
+#include "detent/execution/initialize.h"
+#include "detent/execution/interpreter.h"
+#include "detent/graph/operators.h"
+#include "detent/io/graph_file.h"
+#include "detent/passes/pass.h"
+
+#include "operator_cases_test.h"
+
+namespace detent {
+namespace {
+
+/// Keys without which a format does not work.
+Table needed_keys(const std::string& format) {
+  const std::vector<std::pair<std::string, Table>> needs = {
+      {"codebook", {{"values", List{Value(-2.0), Value(-0.5), Value(0.0), Value(0.5), Value(2.0)}}}},
+  };
+  for (const auto& [name, keys] : needs) {
+    if (name == format) return keys;
+  }
+  return {};
+}
+
+std::vector<std::string> prefixes_of(const Node& node) {
+  std::set<std::string> prefixes;
+  for (const std::string& operand : quantizable_operands(node)) {
+    if (operand.starts_with("data_in")) prefixes.insert("data_in");
+    if (operand == "data_in_1" && find_operator(node.op).reduction_dim(operand)) prefixes.insert("weight");
+    if (operand == "data_out_0") prefixes.insert("data_out");
+    if (operand == "weight" || operand == "bias") prefixes.insert(operand);
+  }
+  return {prefixes.begin(), prefixes.end()};
+}
+
+class OperatorFormatTable : public testing::TestWithParam<std::string> {
+ protected:
+  OperatorFormatTable() {
+    directory_ =
+        std::filesystem::temp_directory_path() / fmt::format("detent_table_{}_{}", GetParam(), getpid());
+    std::filesystem::create_directories(directory_);
+    context_.output_dir = directory_;
+    context_.report = [](const std::string&) {};
+    context_.warn = [](const std::string& text) { ADD_FAILURE() << text; };
+  }
+  ~OperatorFormatTable() override { std::filesystem::remove_all(directory_); }
+
+  /// By type, that format on every operand of the node.
+  void quantize(Graph& graph) {
+    const Node& node = graph.node("layer");
+    Table config = {{"name", GetParam()}};
+    for (const std::string& prefix : prefixes_of(node)) {
+      config[prefix + "_name"] = GetParam();
+      for (const auto& [key, value] : needed_keys(GetParam())) config[prefix + "_" + key] = value;
+    }
+    const Table entry = {{"config", config}};
+    const Table options = {{"by", "type"}, {"report", false}, {node.op, entry}};
+    run_pipeline(graph, {{"quantize", options}}, "table", context_);
+  }
+
+  std::filesystem::path directory_;
+  PassContext context_;
+};
+
+void expect_finite_gradients(const Graph& graph, std::vector<at::Tensor> inputs) {
+  Interpreter interpreter(graph, Interpreter::Mode::kTraining);
+  const bool reads_indices = !find_operator(graph.node("layer").op).index_operands.empty();
+  std::vector<at::Tensor> leaves = interpreter.trainable_parameters();
+  for (at::Tensor& input : inputs) {
+    if (!reads_indices) leaves.push_back(input.set_requires_grad(true));
+  }
+  const at::Tensor output = interpreter.run(inputs);
+  output.backward(at::randn(output.sizes()));
+  for (const at::Tensor& leaf : leaves) {
+    ASSERT_TRUE(leaf.grad().defined());
+    EXPECT_TRUE(at::isfinite(leaf.grad()).all().item<bool>());
+  }
+}
+
+TEST_P(OperatorFormatTable, EveryOperatorRunsTrainsAndIsSaved) {
+  constexpr double kNarrow = 8;  // bits; a wider format may hold the few numbers of a test exactly
+  const bool is_narrow =
+      bits_per_value(parse_quant_spec(GetParam(), needed_keys(GetParam()), "table").format) <= kNarrow;
+  for (const OperatorCase& c : operator_cases()) {
+    SCOPED_TRACE(c.op);
+    if (!find_operator(c.op).quantizable) continue;
+    seed_everything(4);
+    Graph graph = one_operator_graph(c);
+    const std::vector<at::Tensor> inputs = random_inputs(c, 2);
+    const at::Tensor plain = Interpreter(graph).run(inputs);
+    quantize(graph);
+    EXPECT_EQ(graph.node("layer").quantization.size(), [&] {
+      size_t count = 0;
+      for (const std::string& operand : quantizable_operands(graph.node("layer")))
+        count += !operand.starts_with("running_");
+      return count;
+    }());
+
+    const at::Tensor output = Interpreter(graph).run(inputs);
+    EXPECT_TRUE(at::isfinite(output).all().item<bool>());
+    EXPECT_EQ(output.sizes(), plain.sizes());
+    EXPECT_FALSE(is_narrow && output.equal(plain));
+
+    write_graph(directory_ / "layer.mz", graph);
+    const Graph loaded = read_graph(directory_ / "layer.mz");
+    EXPECT_EQ(loaded.node("layer").quantization, graph.node("layer").quantization);
+    EXPECT_TRUE(Interpreter(loaded).run(inputs).equal(output));
+    expect_finite_gradients(graph, inputs);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, OperatorFormatTable, testing::ValuesIn(format_names()),
+                         [](const auto& format) { return format.param; });
+
+}  // namespace
+}  // namespace detent

@@ -1,0 +1,234 @@
+#include "detent/graph/operators.h"
+
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/randn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "detent/execution/initialize.h"
+#include "detent/execution/interpreter.h"
+#include "detent/execution/torch_tensor.h"
+#include "detent/graph/builder.h"
+
+#include "operator_cases_test.h"
+
+namespace detent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+bool reads_indices(const OperatorCase& c) { return !find_operator(c.op).index_operands.empty(); }
+
+TEST(Operators, EveryQuantizableOneHasACase) {
+  std::set<std::string> covered;
+  for (const OperatorCase& c : operator_cases()) covered.insert(c.op);
+  for (const OperatorSchema& schema : all_operators()) {
+    EXPECT_TRUE(!schema.quantizable || covered.contains(schema.name)) << schema.name;
+  }
+}
+
+TEST(Operators, ResultsAndGradientsAreThoseOfDirectCalls) {
+  for (const OperatorCase& c : operator_cases()) {
+    SCOPED_TRACE(c.op);
+    seed_everything(1);
+    Graph graph = one_operator_graph(c);
+    const Graph copy = graph.deep_copy();
+    Interpreter interpreter(graph, Interpreter::Mode::kTraining);
+    std::vector<at::Tensor> inputs = random_inputs(c, 2);
+    std::vector<at::Tensor> copies;
+    std::vector<std::pair<std::string, at::Tensor>> parameters;
+    for (at::Tensor& input : inputs) {
+      copies.push_back(input.clone().set_requires_grad(!reads_indices(c)));
+      input.set_requires_grad(!reads_indices(c));
+    }
+    for (const auto& [name, parameter] : copy.node("layer").parameters) {
+      parameters.emplace_back(name, to_torch(parameter.tensor).set_requires_grad(parameter.trainable));
+    }
+    const at::Tensor expected = c.reference(copies, [&](const char* name) {
+      for (const auto& [key, tensor] : parameters) {
+        if (key == name) return tensor;
+      }
+      return at::Tensor();
+    });
+    const at::Tensor result = interpreter.run(inputs);
+    EXPECT_EQ(result.sizes().vec(), infer_shapes(graph, 2).at("layer").shape);
+    EXPECT_TRUE(at::allclose(result, expected, 1e-6, 1e-6));
+
+    const at::Tensor weights = at::randn(result.sizes());
+    result.backward(weights);
+    expected.backward(weights);
+    for (size_t i = 0; i < inputs.size() && !reads_indices(c); ++i) {
+      EXPECT_TRUE(at::allclose(inputs[i].grad(), copies[i].grad(), 1e-5, 1e-5));
+    }
+    size_t index = 0;
+    const std::vector<at::Tensor> trained = interpreter.trainable_parameters();
+    for (const auto& [name, tensor] : parameters) {
+      if (!tensor.requires_grad()) continue;
+      EXPECT_TRUE(at::allclose(trained.at(index++).grad(), tensor.grad(), 1e-5, 1e-5)) << name;
+    }
+    EXPECT_EQ(index, trained.size());
+  }
+}
+
+/// Along a random direction of all inputs and parameters.
+TEST(Operators, GradientsAreThoseOfFiniteDifferences) {
+  for (const OperatorCase& c : operator_cases()) {
+    SCOPED_TRACE(c.op);
+    seed_everything(2);
+    Graph graph = one_operator_graph(c);
+    Interpreter interpreter(graph, Interpreter::Mode::kTraining);
+    std::vector<at::Tensor> inputs = random_inputs(c, 2);
+    std::vector<at::Tensor> leaves = interpreter.trainable_parameters();
+    if (!reads_indices(c)) {
+      for (at::Tensor& input : inputs) leaves.push_back(input.set_requires_grad(true));
+    }
+    const at::Tensor weights = at::randn(infer_shapes(graph, 2).at("layer").shape);
+    const auto loss = [&] { return interpreter.run(inputs).mul(weights).sum(); };
+    loss().backward();
+    double slope = 0;
+    std::vector<at::Tensor> directions;
+    for (const at::Tensor& leaf : leaves) {
+      directions.push_back(at::randn(leaf.sizes()));
+      slope += leaf.grad().mul(directions.back()).sum().item<double>();
+    }
+    constexpr double kStep = 1e-3;
+    const auto moved_loss = [&](double step) {
+      for (size_t i = 0; i < leaves.size(); ++i) leaves[i].detach().add_(directions[i], step);
+      return loss().item<double>();
+    };
+    const double above = moved_loss(kStep);
+    const double below = moved_loss(-2 * kStep);
+    EXPECT_NEAR((above - below) / (2 * kStep), slope, 0.02 * std::abs(slope) + 0.05);
+  }
+}
+
+TEST(Operators, InstanceNormUsesRunningStatisticsInInference) {
+  const auto with_running = std::ranges::find_if(operator_cases(), [](const OperatorCase& c) {
+    return c.op == "instance_norm2d" && !c.parameters.empty();
+  });
+  Graph graph = one_operator_graph(*with_running);
+  const auto parameter = [&](const char* name) {
+    return to_torch(graph.node("layer").find_parameter(name)->tensor).view({1, 4, 1, 1});
+  };
+  const at::Tensor x = random_inputs(*with_running, 2)[0];
+  const at::Tensor expected =
+      (x - parameter("running_mean")) / (parameter("running_var") + 0.25).sqrt() * parameter("weight") +
+      parameter("bias");
+  EXPECT_TRUE(at::allclose(Interpreter(graph).run(x), expected, 1e-5, 1e-5));
+}
+
+Graph embedding_graph(Table attributes) {
+  GraphBuilder builder("words");
+  const NodeInput x = builder.input("x", {3});
+  return builder.finish(
+      builder.layer("embedding", "words", {x}, {{"weight", {4, 2}}}, std::move(attributes)));
+}
+
+TEST(Operators, EmbeddingTakesIntegersAsFloatOrInt64AndNothingElse) {
+  Graph graph = embedding_graph({});
+  initialize_parameters(graph);
+  const at::Tensor indices = to_torch(Tensor::from<float>({1, 3}, std::vector<float>{3, 0, 1}));
+  Interpreter interpreter(graph);
+  const at::Tensor rows = interpreter.run(indices);
+  EXPECT_TRUE(rows[0][0].equal(to_torch(graph.node("words").find_parameter("weight")->tensor)[3]));
+  EXPECT_TRUE(rows.equal(interpreter.run(indices.to(at::kLong))));
+  const auto error_of = [&](const at::Tensor& wrong) -> std::string {
+    try {
+      interpreter.run(wrong);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(error_of(indices + 0.5), HasSubstr("node \"words\": input 0: an index is no integer"));
+  EXPECT_THAT(error_of(indices + 1),
+              HasSubstr("node \"words\": input 0: got indices 1 to 4, expected 0 to 3"));
+  EXPECT_THAT(error_of(indices - 1), HasSubstr("got indices -1 to 2"));
+}
+
+TEST(Operators, EmbeddingsPaddingRowIsZeroAndStaysSo) {
+  Graph graph = embedding_graph({{"padding_idx", -1}});
+  initialize_parameters(graph);
+  EXPECT_EQ(to_torch(graph.node("words").find_parameter("weight")->tensor)[3].abs().sum().item<float>(), 0);
+  Interpreter interpreter(graph, Interpreter::Mode::kTraining);
+  interpreter.run(to_torch(Tensor::from<float>({1, 3}, std::vector<float>{3, 0, 1}))).sum().backward();
+  const at::Tensor gradient = interpreter.trainable_parameters()[0].grad();
+  EXPECT_EQ(gradient[3].sum().item<float>(), 0);
+  EXPECT_EQ(gradient[0].sum().item<float>(), 2);
+}
+
+TEST(Operators, InitialValuesAreThoseOfPyTorch) {
+  // torch.manual_seed(0); torch.nn.Embedding(4, 2).weight[0]
+  seed_everything(0);
+  Graph words = embedding_graph({});
+  initialize_parameters(words);
+  const auto weight = words.node("words").find_parameter("weight")->tensor.values<float>();
+  EXPECT_FLOAT_EQ(weight[0], 1.5409961F);
+  EXPECT_FLOAT_EQ(weight[1], -0.2934289F);
+
+  for (const OperatorCase& c : operator_cases()) {
+    if (c.op != "convtranspose2d" && c.op != "layer_norm") continue;
+    Graph graph = one_operator_graph(c);
+    initialize_parameters(graph);
+    const auto values = graph.node("layer").find_parameter("weight")->tensor.values<float>();
+    const auto bias = graph.node("layer").find_parameter("bias")->tensor.values<float>();
+    if (c.op == "layer_norm") {
+      EXPECT_THAT(values, testing::Each(1.0F));
+      EXPECT_THAT(bias, testing::Each(0.0F));
+    } else {
+      const float bound = 1 / std::sqrt(3.0F * 3 * 2);  // fan_in is weight.size(1) * kh * kw
+      EXPECT_THAT(values, testing::Each(testing::AllOf(testing::Ge(-bound), testing::Le(bound))));
+      EXPECT_GT(*std::ranges::max_element(values), 0.9F * bound);
+    }
+  }
+}
+
+/// The error of a network of one node.
+std::string error_of(const char* op, std::vector<Shape> inputs,
+                     std::vector<std::pair<std::string, Shape>> parameters, Table attributes) {
+  try {
+    one_operator_graph({op, std::move(inputs), std::move(parameters), std::move(attributes), nullptr});
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Operators, SayWhatDoesNotFit) {
+  EXPECT_THAT(
+      error_of("gelu", {{3}}, {}, {{"approximate", "erf"}}),
+      HasSubstr("node \"layer\" (gelu): attribute \"approximate\": got \"erf\", expected one of none, tanh"));
+  EXPECT_THAT(error_of("softplus", {{3}}, {}, {{"beta", 0}}), HasSubstr("attribute \"beta\": got 0"));
+  EXPECT_THAT(error_of("bmm", {{3, 4}, {3, 4}}, {}, {}),
+              HasSubstr("got shapes [1, 3, 4] and [1, 3, 4], expected [b, m, k]"));
+  EXPECT_THAT(error_of("layer_norm", {{3, 4}}, {}, {{"normalized_shape", 3}}),
+              HasSubstr("attribute \"normalized_shape\": got [3], expected the last dimensions of the "
+                        "input's shape [1, 3, 4]"));
+  EXPECT_THAT(error_of("layer_norm", {{3, 4}}, {}, {}), HasSubstr("attribute \"normalized_shape\": got NA"));
+  EXPECT_THAT(error_of("rms_norm", {{4}}, {{"weight", {3}}}, {{"normalized_shape", 4}}),
+              HasSubstr("parameter \"weight\": got shape [3], expected [4]"));
+  EXPECT_THAT(error_of("group_norm", {{4, 3}}, {}, {{"num_groups", 3}}),
+              HasSubstr("attribute \"num_groups\": got 3, expected a divisor of the 4 channels"));
+  EXPECT_THAT(error_of("instance_norm2d", {{4, 3}}, {}, {}), HasSubstr("expected 4 dimensions"));
+  EXPECT_THAT(error_of("instance_norm2d", {{4, 3, 3}}, {{"running_mean", {4}}}, {}),
+              HasSubstr("only one of"));
+  EXPECT_THAT(error_of("embedding", {{4}}, {{"weight", {4, 2}}}, {{"padding_idx", 4}}),
+              HasSubstr("attribute \"padding_idx\": got 4, expected -4 to 3"));
+  EXPECT_THAT(error_of("convtranspose2d", {{4, 3, 3}}, {{"weight", {3, 4, 2, 2}}}, {}),
+              HasSubstr("expected [N, C, ...] and [C, O / groups, ...]"));
+  EXPECT_THAT(error_of("convtranspose2d", {{4, 3, 3}}, {{"weight", {4, 4, 2, 2}}}, {{"output_padding", 1}}),
+              HasSubstr("attribute \"output_padding\": got 1"));
+  EXPECT_THAT(error_of("convtranspose2d", {{4, 1, 1}}, {{"weight", {4, 4, 2, 2}}}, {{"padding", 1}}),
+              HasSubstr("padding 1 leaves nothing"));
+}
+
+}  // namespace
+}  // namespace detent
