@@ -1,7 +1,6 @@
 #pragma once
 
 #include <concepts>
-#include <optional>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -49,10 +48,11 @@ concept NumberFormat = std::equality_comparable<F> &&
 /// A format whose values are integer codes times one scale, so that the scale can be learned.
 template <class F>
 concept ScaledFormat = NumberFormat<F> && requires(const F format) {
-  /// nullopt where it depends on the data.
-  { format.given_scale() } -> std::same_as<std::optional<float>>;
+  /// One, or one a channel; empty where it depends on the data.
+  { format.given_scale() } -> std::same_as<std::vector<float>>;
   { format.with_unit_scale() } -> std::same_as<F>;
-  { format.high_code() } -> std::same_as<double>;
+  /// The largest value with scale 1.
+  { format.largest_code() } -> std::same_as<double>;
 };
 
 namespace format_detail {
