@@ -1,15 +1,19 @@
 #pragma once
 
 #include <concepts>
-#include <optional>
 #include <string>
 #include <type_traits>
 #include <variant>
 #include <vector>
 
+#include "detent/formats/affine.h"
 #include "detent/formats/binary.h"
+#include "detent/formats/binary_residual.h"
+#include "detent/formats/codebook.h"
 #include "detent/formats/fixed.h"
+#include "detent/formats/log.h"
 #include "detent/formats/minifloat.h"
+#include "detent/formats/minifloat_denorm.h"
 #include "detent/formats/minifloat_presets.h"
 #include "detent/formats/ternary.h"
 
@@ -17,8 +21,9 @@ namespace detent {
 
 /// Every number format. To add one: its header and its line here and in the list below; its kernel and a line
 /// in all-inl.h.
-using Format = std::variant<Fixed, Ternary, Binary, MinifloatIeee, Fp8E4M3Fn, Fp8E5M2, Fp8E4M3Fnuz,
-                            Fp8E5M2Fnuz, Fp6E3M2, Fp6E2M3, Fp4E2M1, Fp16, Bf16, Tf32>;
+using Format = std::variant<Fixed, Ternary, Binary, Affine, MinifloatIeee, MinifloatDenorm, Log,
+                            BinaryResidual, Codebook, Fp8E4M3Fn, Fp8E5M2, Fp8E4M3Fnuz, Fp8E5M2Fnuz, Fp6E3M2,
+                            Fp6E2M3, Fp4E2M1, Fp16, Bf16, Tf32>;
 
 /// What a format is to the rest of detent, beside its `fields`.
 template <class F>
@@ -49,10 +54,11 @@ concept NumberFormat = std::equality_comparable<F> &&
 /// A format whose values are integer codes times one scale, so that the scale can be learned.
 template <class F>
 concept ScaledFormat = NumberFormat<F> && requires(const F format) {
-  /// nullopt where it depends on the data.
-  { format.given_scale() } -> std::same_as<std::optional<float>>;
+  /// One, or one a channel; empty where it depends on the data.
+  { format.given_scale() } -> std::same_as<std::vector<float>>;
   { format.with_unit_scale() } -> std::same_as<F>;
-  { format.high_code() } -> std::same_as<double>;
+  /// The largest value with scale 1.
+  { format.largest_code() } -> std::same_as<double>;
 };
 
 namespace format_detail {

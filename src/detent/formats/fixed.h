@@ -58,12 +58,13 @@ struct Fixed {
   double high_code() const { return std::ldexp(1.0, is_signed ? width - 1 : width) - 1.0; }
 
   /// What a learned scale replaces: values are codes times 2^-frac_width.
-  std::optional<float> given_scale() const { return power_of_two(-fraction_bits()); }
+  std::vector<float> given_scale() const { return {power_of_two(-fraction_bits())}; }
   Fixed with_unit_scale() const {
     Fixed codes = *this;
     codes.frac_width = 0;
     return codes;
   }
+  double largest_code() const { return high_code(); }
 
   double bits() const { return width; }
   int scales_per_group() const { return 0; }

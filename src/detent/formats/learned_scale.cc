@@ -1,6 +1,5 @@
 #include "detent/formats/learned_scale.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "detent/formats/float_environment.h"
@@ -22,12 +21,14 @@ auto ask_scaled(const QuantSpec& spec, Function ask) {
       spec.format);
 }
 
-float own_scale(const QuantSpec& spec, const std::string& where) {
-  const std::optional<float> scale =
-      ask_scaled(spec, [](const auto& format) { return format.given_scale(); });
-  if (!scale)
-    fail("{}: key \"scale_rule\": a learned scale begins from the format's own, which is not given", where);
-  return *scale;
+/// The format's own scale for each of `groups`; empty when it has none.
+std::vector<float> own_scales(const QuantSpec& spec, int64_t groups, const std::string& where) {
+  std::vector<float> scales = ask_scaled(spec, [](const auto& format) { return format.given_scale(); });
+  if (scales.size() == 1) scales.resize(static_cast<size_t>(groups), scales.front());
+  if (!scales.empty() && static_cast<int64_t>(scales.size()) != groups) {
+    fail("{}: key \"scale\": got {} values, expected 1 or {}", where, scales.size(), groups);
+  }
+  return scales;
 }
 
 }  // namespace
@@ -36,11 +37,17 @@ QuantSpec code_spec(const QuantSpec& spec) {
   QuantSpec codes;
   codes.format = ask_scaled(spec, [](const auto& format) -> Format { return format.with_unit_scale(); });
   codes.gradient = Gradient::kClipped;
+  const bool same_for_channels =
+      std::visit([](const auto& format) { return format.channel_conflict() != nullptr; }, codes.format);
+  if (!same_for_channels) {
+    codes.granularity = spec.granularity;
+    codes.axis = spec.axis;
+  }
   return codes;
 }
 
 double largest_code(const QuantSpec& spec) {
-  return ask_scaled(spec, [](const auto& format) { return format.high_code(); });
+  return ask_scaled(spec, [](const auto& format) { return format.largest_code(); });
 }
 
 Shape scale_shape(const QuantSpec& spec, const Shape& shape) {
@@ -49,21 +56,21 @@ Shape scale_shape(const QuantSpec& spec, const Shape& shape) {
 
 Tensor initial_scale(const QuantSpec& spec, const Tensor& values, const std::string& where) {
   const DefaultFloatEnvironment environment;
-  Tensor scales(DType::kFloat32, scale_shape(spec, values.shape()));
   const Grouping grouping = make_grouping(spec, values.shape());
+  std::vector<float> scales = own_scales(spec, grouping.groups, where);
+  if (scales.empty()) scales.resize(static_cast<size_t>(grouping.groups), 1.0F);
   const double factor = 2 / std::sqrt(largest_code(spec));
-  int64_t group = 0;
-  for (float& scale : scales.values<float>()) {
-    scale = static_cast<float>(factor * Group(values.values<float>(), grouping, group++).magnitudes().mean());
-    if (scale == 0) scale = own_scale(spec, where);
+  for (int64_t g = 0; g < grouping.groups; ++g) {
+    const double mean = Group(values.values<float>(), grouping, g).magnitudes().mean();
+    if (mean > 0) scales[static_cast<size_t>(g)] = static_cast<float>(factor * mean);
   }
-  return scales;
+  return Tensor::from<float>(scale_shape(spec, values.shape()), scales);
 }
 
 Tensor initial_scale(const QuantSpec& spec, const Shape& shape, const std::string& where) {
-  Tensor scales(DType::kFloat32, scale_shape(spec, shape));
-  std::ranges::fill(scales.values<float>(), own_scale(spec, where));
-  return scales;
+  const std::vector<float> scales = own_scales(spec, make_grouping(spec, shape).groups, where);
+  if (scales.empty()) fail("{}: key \"scale\": a learned scale needs one to begin from", where);
+  return Tensor::from<float>(scale_shape(spec, shape), scales);
 }
 
 }  // namespace detent

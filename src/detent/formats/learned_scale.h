@@ -10,18 +10,19 @@ namespace detent {
 // Learned step sizes (Esser et al. 2019, arXiv:1902.08153): the value of x is s * q(x / s), where q rounds to
 // the codes of the format (its values with scale 1) and s > 0 is trained, one a tensor or one a channel.
 
-/// Of a spec with a learned scale, what rounds x / s to codes. Its scale is 1 and the same for all channels.
+/// Of a spec with a learned scale, what rounds x / s to codes: its scale is 1.
 QuantSpec code_spec(const QuantSpec& spec);
 /// Q_P of the paper.
 double largest_code(const QuantSpec& spec);
 /// [] or [channels]. Throws Error on an axis that `shape` does not have.
 Shape scale_shape(const QuantSpec& spec, const Shape& shape);
 
-/// Where training begins for a tensor that is known: 2 * mean |x| / sqrt(Q_P) per group, or the format's own
-/// scale where all elements are 0. Throws Error, beginning with `where`, when the format has none.
+/// Where training begins for a tensor that is known: 2 * mean |x| / sqrt(Q_P) per group; where all elements
+/// are 0, the format's own scale, or 1 when that depends on the data. Throws Error, beginning with `where`,
+/// when the format has another number of scales.
 Tensor initial_scale(const QuantSpec& spec, const Tensor& values, const std::string& where);
 /// Where training begins for a tensor of `shape` that is not known: the format's own scale. Throws Error,
-/// beginning with `where`, when it has none.
+/// beginning with `where`, when that depends on the data.
 Tensor initial_scale(const QuantSpec& spec, const Shape& shape, const std::string& where);
 
 }  // namespace detent
