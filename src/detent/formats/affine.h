@@ -48,7 +48,7 @@ struct Affine {
     visit("symmetric", self.symmetric, "derive a zero point of 0");
     visit("narrow_range", self.narrow_range, "do without the lowest code");
     visit("scale", self.scale, "step between values, one or one per channel; empty: from the data",
-          Between{std::numeric_limits<float>::denorm_min(), std::numeric_limits<float>::max()});
+          Between{1e-45, std::numeric_limits<float>::max()});
     visit("zero_point", self.zero_point, "code of 0, one or one per channel; empty: 0, or from the data");
   }
 

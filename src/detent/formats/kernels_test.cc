@@ -59,7 +59,7 @@ const char* const kSpecs[] = {
     "affine:signed=false,narrow_range=true",
     "affine:scale=0.1,zero_point=-3",
     "affine:width=24,signed=false,scale=1e-3",
-    "affine:scale=1e-45,zero_point=127",
+    "affine:scale=1.5e-45,zero_point=127",
     "affine:scale=3e38",
     "affine:scale=3e36,zero_point=2,width=4,narrow_range=true",
     "binary_residual",
