@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -38,18 +39,33 @@ struct LaneSums {
   }
 };
 
+/// Positive float32 are ordered as their bits are; infinities and NaN count as 0.
+int32_t largest_magnitude_bits(const float* values, int64_t size) {
+  constexpr int32_t kLargestFinite = 0x7F7FFFFF;
+  int32_t largest = 0;
+  for (int64_t i = 0; i < size; ++i) {
+    const int32_t bits = std::bit_cast<int32_t>(values[i]) & 0x7FFFFFFF;
+    largest = std::max(largest, bits > kLargestFinite ? 0 : bits);
+  }
+  return largest;
+}
+
 }  // namespace
 
-MagnitudeSum Group::chunk_sum(int64_t begin, int64_t end, float bound) const {
-  LaneSums lanes;
+template <class Visitor>
+void Group::visit_runs(int64_t begin, int64_t end, Visitor&& visit) const {
   for (int64_t position = begin; position < end;) {
     const int64_t row = position / grouping_.inner;
     const int64_t column = position % grouping_.inner;
     const int64_t size = std::min(grouping_.inner - column, end - position);
-    lanes.add(&values_[static_cast<size_t>((row * grouping_.groups + index_) * grouping_.inner + column)],
-              size, bound);
+    visit(&values_[static_cast<size_t>((row * grouping_.groups + index_) * grouping_.inner + column)], size);
     position += size;
   }
+}
+
+MagnitudeSum Group::chunk_sum(int64_t begin, int64_t end, float bound) const {
+  LaneSums lanes;
+  visit_runs(begin, end, [&](const float* values, int64_t size) { lanes.add(values, size, bound); });
   MagnitudeSum result;
   for (size_t lane = 0; lane < kLanes; ++lane) {
     result.sum += lanes.sum[lane];
@@ -71,6 +87,19 @@ MagnitudeSum Group::magnitudes_above(float bound) const {
     total.count += chunk.count;
   }
   return total;
+}
+
+float Group::largest_magnitude() const {
+  const int64_t count = element_count();
+  std::vector<float> chunks(static_cast<size_t>((count + kChunk - 1) / kChunk));
+  parallel_for(count, kChunk, [&](int64_t begin, int64_t end) {
+    int32_t largest = 0;
+    visit_runs(begin, end, [&](const float* values, int64_t size) {
+      largest = std::max(largest, largest_magnitude_bits(values, size));
+    });
+    chunks[static_cast<size_t>(begin / kChunk)] = std::bit_cast<float>(largest);
+  });
+  return chunks.empty() ? 0 : *std::ranges::max_element(chunks);
 }
 
 std::string Group::name() const {

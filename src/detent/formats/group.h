@@ -37,11 +37,17 @@ class Group {
   /// The same over all finite elements.
   MagnitudeSum magnitudes() const { return magnitudes_above(-1.0F); }
 
+  /// The largest finite |x|, 0 when there is none.
+  float largest_magnitude() const;
+
   int64_t element_count() const { return grouping_.outer * grouping_.inner; }
   /// "the tensor" or "channel 3".
   std::string name() const;
 
  private:
+  /// Calls visit(values, count) for the runs of contiguous elements of [begin, end).
+  template <class Visitor>
+  void visit_runs(int64_t begin, int64_t end, Visitor&& visit) const;
   MagnitudeSum chunk_sum(int64_t begin, int64_t end, float bound) const;
 
   std::span<const float> values_;
