@@ -10,11 +10,16 @@
 #include "detent/formats/binary.h"
 #include "detent/formats/binary_residual.h"
 #include "detent/formats/codebook.h"
+#include "detent/formats/block_fp.h"
+#include "detent/formats/block_log.h"
+#include "detent/formats/block_minifloat.h"
 #include "detent/formats/fixed.h"
 #include "detent/formats/log.h"
 #include "detent/formats/minifloat.h"
 #include "detent/formats/minifloat_denorm.h"
 #include "detent/formats/minifloat_presets.h"
+#include "detent/formats/mx.h"
+#include "detent/formats/nvfp4.h"
 #include "detent/formats/ternary.h"
 
 namespace detent {
@@ -23,13 +28,31 @@ namespace detent {
 /// in all-inl.h.
 using Format = std::variant<Fixed, Ternary, Binary, Affine, MinifloatIeee, MinifloatDenorm, Log,
                             BinaryResidual, Codebook, Fp8E4M3Fn, Fp8E5M2, Fp8E4M3Fnuz, Fp8E5M2Fnuz, Fp6E3M2,
-                            Fp6E2M3, Fp4E2M1, Fp16, Bf16, Tf32>;
+                            Fp6E2M3, Fp4E2M1, Fp16, Bf16, Tf32, BlockFp, BlockMinifloat, BlockLog, Mx, Nvfp4>;
+
+/// Formats whose elements are rounded by parameters of their group: `unsaturated` are the inputs that do not
+/// saturate.
+template <class F>
+concept ElementFormat = requires(const typename F::Parameters& parameters) {
+  { parameters.unsaturated } -> std::convertible_to<Interval>;
+};
+
+/// Formats whose blocks share a scale. Their parameters are those of the tensor, and say what a block shares
+/// whose largest finite magnitude is `max`.
+template <class F>
+concept BlockFormat = F::Parameters::kByBlocks &&
+    requires(const F format, const typename F::Parameters& parameters, float max) {
+  { parameters.shared(max) } -> std::convertible_to<BlockShared>;
+  { format.blocks() } -> std::same_as<BlockSize>;
+  /// Bits stored for each block.
+  { format.shared_bits() } -> std::same_as<int>;
+};
 
 /// What a format is to the rest of detent, beside its `fields`.
 template <class F>
 concept NumberFormat = std::equality_comparable<F> &&
-    requires(const F format, const Group& group, const std::string& where,
-             const typename F::Parameters& derived) {
+    (ElementFormat<F> || BlockFormat<F>)&&requires(const F format, const Group& group,
+                                                   const std::string& where) {
   F::kName;
   F::kAliases;
   F::kHelp;
@@ -47,8 +70,6 @@ concept NumberFormat = std::equality_comparable<F> &&
   { format.values(where) } -> std::same_as<std::vector<float>>;
   /// Everything the kernel needs to round the elements of `group`.
   { format.parameters(group, uint64_t{}) } -> std::same_as<typename F::Parameters>;
-  /// The inputs that do not saturate.
-  { derived.unsaturated } -> std::convertible_to<Interval>;
 };
 
 /// A format whose values are integer codes times one scale, so that the scale can be learned.

@@ -80,6 +80,18 @@ double bits_per_value(const Format& format) {
   return std::visit([](const auto& alternative) { return alternative.bits(); }, format);
 }
 
+std::optional<BlockSize> block_size(const Format& format) {
+  return std::visit(
+      []<class F>(const F& alternative) -> std::optional<BlockSize> {
+        if constexpr (BlockFormat<F>) {
+          return alternative.blocks();
+        } else {
+          return std::nullopt;
+        }
+      },
+      format);
+}
+
 std::vector<float> representable_values(const Format& format) {
   const std::string where = fmt::format("representable values of {}", format_text(format));
   if (bits_per_value(format) > kMaxEnumerableBits) {

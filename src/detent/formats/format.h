@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,6 +32,9 @@ void validate(const Format& format, const std::string& where);
 
 /// Bits of one code, block and group scales not counted.
 double bits_per_value(const Format& format);
+
+/// How block formats cut tensors; nothing for other formats.
+std::optional<BlockSize> block_size(const Format& format);
 
 /// Every value the format can hold, ascending, without duplicates, for formats of at most 16 bits whose
 /// values do not depend on data. Throws Error otherwise.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -47,6 +48,17 @@ struct LaneSums {
     return result;
   }
 };
+
+/// Positive float32 are ordered as their bits are; infinities and NaN count as 0.
+int32_t largest_magnitude_bits(const float* values, int64_t size) {
+  constexpr int32_t kLargestFinite = 0x7F7FFFFF;
+  int32_t largest = 0;
+  for (int64_t i = 0; i < size; ++i) {
+    const int32_t bits = std::bit_cast<int32_t>(values[i]) & 0x7FFFFFFF;
+    largest = std::max(largest, bits > kLargestFinite ? 0 : bits);
+  }
+  return largest;
+}
 
 }  // namespace
 
@@ -109,6 +121,19 @@ Interval Group::range_with_zero() const {
     total = {std::min(total.low, chunk.low), std::max(total.high, chunk.high)};
   }
   return total;
+}
+
+float Group::largest_magnitude() const {
+  const int64_t count = element_count();
+  std::vector<float> chunks(static_cast<size_t>((count + kChunk - 1) / kChunk));
+  parallel_for(count, kChunk, [&](int64_t begin, int64_t end) {
+    int32_t largest = 0;
+    for_each_run(begin, end, [&](const float* values, int64_t size) {
+      largest = std::max(largest, largest_magnitude_bits(values, size));
+    });
+    chunks[static_cast<size_t>(begin / kChunk)] = std::bit_cast<float>(largest);
+  });
+  return chunks.empty() ? 0 : *std::ranges::max_element(chunks);
 }
 
 std::string Group::name() const {

@@ -45,6 +45,9 @@ class Group {
   /// The smallest interval that holds 0 and all finite elements.
   Interval range_with_zero() const;
 
+  /// The largest finite |x|, 0 when there is none.
+  float largest_magnitude() const;
+
   int64_t index() const { return index_; }
   int64_t group_count() const { return grouping_.groups; }
   int64_t element_count() const { return grouping_.outer * grouping_.inner; }

@@ -33,6 +33,18 @@ Grouping make_grouping(const QuantSpec& spec, const Shape& shape) {
           element_count(Shape(middle + 1, shape.end()))};
 }
 
+std::optional<BlockLayout> block_layout(const QuantSpec& spec, const Shape& shape) {
+  return std::visit(
+      [&]<class F>(const F& format) -> std::optional<BlockLayout> {
+        if constexpr (BlockFormat<F>) {
+          return BlockLayout(format.blocks(), spec.block_axis, shape);
+        } else {
+          return std::nullopt;
+        }
+      },
+      spec.format);
+}
+
 GroupParameters derive_parameters(const QuantSpec& spec, const Tensor& input, const Grouping& grouping,
                                   uint64_t seed) {
   const std::span<const float> values = input.values<float>();

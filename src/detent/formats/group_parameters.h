@@ -1,6 +1,9 @@
 #pragma once
 
+#include <optional>
+
 #include "detent/core/tensor.h"
+#include "detent/formats/block_layout.h"
 #include "detent/formats/group.h"
 #include "detent/formats/quant_spec.h"
 
@@ -9,6 +12,9 @@ namespace detent {
 /// The groups into which `spec` cuts a tensor of `shape`. Throws Error on an axis that the shape does not
 /// have.
 Grouping make_grouping(const QuantSpec& spec, const Shape& shape);
+
+/// The blocks of such a tensor, for block formats. Throws Error when they do not fit the shape.
+std::optional<BlockLayout> block_layout(const QuantSpec& spec, const Shape& shape);
 
 /// The one place where parameters come from data: for each group of `input` (float32, not empty), what the
 /// format's kernel needs. Throws Error, naming the channel, where the format cannot hold the data.

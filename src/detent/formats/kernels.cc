@@ -55,15 +55,17 @@ void SimulateRange(const GroupParameters& parameters, const Grouping& grouping, 
                    float* output, int64_t begin, int64_t end, bool stream) {
   const FloatTag d;
   std::visit(
-      [&](const auto& groups) {
-        for (int64_t i = begin; i < end;) {
-          const int64_t run = i / grouping.inner;
-          const int64_t run_end = std::min(end, (run + 1) * grouping.inner);
-          const auto& group = groups[static_cast<size_t>(run % grouping.groups)];
-          const auto kernel = MakeKernel(d, group, static_cast<uint64_t>(i));
-          RoundRun(d, kernel, input + i, output + i, static_cast<size_t>(run_end - i),
-                   static_cast<uint64_t>(i), stream);
-          i = run_end;
+      [&]<class P>(const std::vector<P>& groups) {
+        if constexpr (requires(const P& of_group) { of_group.unsaturated; }) {
+          for (int64_t i = begin; i < end;) {
+            const int64_t run = i / grouping.inner;
+            const int64_t run_end = std::min(end, (run + 1) * grouping.inner);
+            const auto& group = groups[static_cast<size_t>(run % grouping.groups)];
+            const auto kernel = MakeKernel(d, group, static_cast<uint64_t>(i));
+            RoundRun(d, kernel, input + i, output + i, static_cast<size_t>(run_end - i),
+                     static_cast<uint64_t>(i), stream);
+            i = run_end;
+          }
         }
       },
       parameters);

@@ -85,6 +85,12 @@ void validate(const QuantSpec& spec, const std::string& where) {
   } else if (spec.axis != 0 && !ask([](const auto& format) { return format.groups_are_channels(); })) {
     fail("{}: key \"axis\": got {}, which only granularity = \"channel\" reads", where, spec.axis);
   }
+  if (!spec.block_axis) return;
+  const std::optional<BlockSize> blocks = block_size(spec.format);
+  if (!blocks || !blocks->is_single()) {
+    fail("{}: key \"block_axis\": got {}, which only a block_size of one number reads", where,
+         *spec.block_axis);
+  }
 }
 
 int64_t storage_bits(const QuantSpec& spec, const Shape& shape) {
@@ -94,7 +100,16 @@ int64_t storage_bits(const QuantSpec& spec, const Shape& shape) {
   const double codes = std::ceil(bits_per_value(spec.format) * static_cast<double>(element_count(shape)));
   DETENT_CHECK(codes < 0x1p62, "{} bits", codes);
   constexpr int64_t kScaleBits = std::numeric_limits<uint32_t>::digits;
-  return static_cast<int64_t>(codes) + grouping.groups * scales * kScaleBits;
+  const int64_t shared = std::visit(
+      [&]<class F>(const F& format) -> int64_t {
+        if constexpr (BlockFormat<F>) {
+          return block_layout(spec, shape)->block_count() * format.shared_bits();
+        } else {
+          return 0;
+        }
+      },
+      spec.format);
+  return static_cast<int64_t>(codes) + grouping.groups * scales * kScaleBits + shared;
 }
 
 }  // namespace detent

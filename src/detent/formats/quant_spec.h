@@ -32,6 +32,7 @@ struct QuantSpec {
   Format format;
   Granularity granularity = Granularity::kTensor;
   int64_t axis = 0;  // the channel dimension; only for channel granularity; negative counts from the end
+  std::optional<int64_t> block_axis = std::nullopt;  // along which a single block_size runs; NA: the last
   Gradient gradient = Gradient::kIdentity;
   ScaleRule scale_rule = ScaleRule::kGiven;
 
@@ -39,6 +40,8 @@ struct QuantSpec {
   static void fields(Self& self, Visitor& visit) {
     visit("granularity", self.granularity, "what shares one scale or threshold");
     visit("axis", self.axis, "channel dimension, for granularity = \"channel\"");
+    visit("block_axis", self.block_axis,
+          "dimension along which a single block_size runs; NA: the last, or what the operator sums over");
     visit("gradient", self.gradient,
           "straight-through gradient: everywhere, or not where the input saturates");
     visit("scale_rule", self.scale_rule, "as the format says, or trained; the gradient then is clipped");
@@ -72,10 +75,12 @@ Tensor simulate(const QuantSpec& spec, const Tensor& input, uint64_t seed = 0);
 
 /// float32: 1 where the element was held without saturating, else 0: what the clipped gradient multiplies
 /// with. An element saturates when a larger code would have been nearer (fixed), or when it lies beyond the
-/// outermost values (binary, ternary). NaN does not saturate.
+/// outermost values (binary, ternary). NaN does not saturate. In block formats, a code larger than the
+/// block's scale allows for.
 Tensor unsaturated_mask(const QuantSpec& spec, const Tensor& input);
 
-/// Bits that storing a tensor of `shape` takes: codes, plus the scales of its groups (float32 each).
+/// Bits that storing a tensor of `shape` takes: codes, plus the scales of its groups (float32 each), plus
+/// what its blocks share.
 int64_t storage_bits(const QuantSpec& spec, const Shape& shape);
 
 }  // namespace detent

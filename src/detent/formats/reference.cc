@@ -116,15 +116,19 @@ float reference_minifloat(const MinifloatGrid& grid, float x) {
 Tensor reference_simulate(const QuantSpec& spec, const Tensor& input, uint64_t seed) {
   Tensor output = input.clone();
   if (input.numel() == 0) return output;
+  if (block_size(spec.format)) return reference_blocks(spec, input);
   const Grouping grouping = make_grouping(spec, input.shape());
   const GroupParameters parameters = derive_parameters(spec, input, grouping, seed);
   const std::span<float> values = output.values<float>();
   std::visit(
       [&]<class F>(const F& format) {
-        const auto& groups = std::get<std::vector<typename F::Parameters>>(parameters);
-        for (size_t i = 0; i < values.size(); ++i) {
-          const size_t group = i / static_cast<size_t>(grouping.inner) % static_cast<size_t>(grouping.groups);
-          values[i] = reference_value(format, groups[group], values[i], i);
+        if constexpr (ElementFormat<F>) {
+          const auto& groups = std::get<std::vector<typename F::Parameters>>(parameters);
+          for (size_t i = 0; i < values.size(); ++i) {
+            const size_t group =
+                i / static_cast<size_t>(grouping.inner) % static_cast<size_t>(grouping.groups);
+            values[i] = reference_value(format, groups[group], values[i], i);
+          }
         }
       },
       spec.format);

@@ -12,6 +12,9 @@ namespace detent {
 /// kernels. Needs the default floating-point environment.
 Tensor reference_simulate(const QuantSpec& spec, const Tensor& input, uint64_t seed = 0);
 
+/// The same for block formats, where the maximum of each block comes from its definition too.
+Tensor reference_blocks(const QuantSpec& spec, const Tensor& input);
+
 /// Fixed point by its definition.
 float reference_fixed(const Fixed& format, float x);
 /// Any minifloat by its definition.

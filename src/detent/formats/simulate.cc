@@ -3,6 +3,7 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/parallel.h"
+#include "detent/formats/block_kernels.h"
 #include "detent/formats/float_environment.h"
 #include "detent/formats/group_parameters.h"
 #include "detent/formats/kernels.h"
@@ -46,9 +47,11 @@ void check_output(const Tensor& input, const Tensor& output) {
 /// The interval of inputs that do not saturate, for each group.
 std::vector<Interval> unsaturated_intervals(const GroupParameters& parameters) {
   return std::visit(
-      [](const auto& groups) {
+      []<class P>(const std::vector<P>& groups) {
         std::vector<Interval> intervals;
-        for (const auto& group : groups) intervals.push_back(group.unsaturated);
+        if constexpr (requires(const P& group) { group.unsaturated; }) {
+          for (const P& group : groups) intervals.push_back(group.unsaturated);
+        }
         return intervals;
       },
       parameters);
@@ -62,6 +65,14 @@ void mask_range(const std::vector<Interval>& intervals, const Grouping& grouping
     const Interval& held = intervals[static_cast<size_t>(run % grouping.groups)];
     for (; i < run_end; ++i) mask[i] = input[i] < held.low || input[i] > held.high ? 0.0F : 1.0F;
   }
+}
+
+void round_all_blocks(const GroupParameters& parameters, const BlockLayout& layout, BlockOutput kind,
+                      const float* input, float* output, bool stream) {
+  parallel_for(layout.unit_count(), layout.units_per_thread(), [&](int64_t begin, int64_t end) {
+    const DefaultFloatEnvironment of_thread;
+    round_blocks(parameters, layout, kind, input, output, begin, end, stream);
+  });
 }
 
 }  // namespace
@@ -78,6 +89,10 @@ void simulate(const QuantSpec& spec, const Tensor& original, Tensor& output, uin
   const float* in = input.values<float>().data();
   float* out = output.values<float>().data();
   const bool stream = in != out && output.byte_size() >= kStreamBytes;
+  if (const auto layout = block_layout(spec, input.shape())) {
+    round_all_blocks(parameters, *layout, BlockOutput::kValue, in, out, stream);
+    return;
+  }
   parallel_for(input.numel(), kGrain, [&](int64_t begin, int64_t end) {
     const DefaultFloatEnvironment of_thread;
     simulate_range(parameters, grouping, in, out, begin, end, stream);
@@ -98,9 +113,14 @@ Tensor unsaturated_mask(const QuantSpec& spec, const Tensor& original) {
   Tensor mask(DType::kFloat32, input.shape());
   if (input.numel() == 0) return mask;
   const Grouping grouping = make_grouping(spec, input.shape());
-  const std::vector<Interval> intervals = unsaturated_intervals(derive_parameters(spec, input, grouping, 0));
+  const GroupParameters parameters = derive_parameters(spec, input, grouping, 0);
   const float* in = input.values<float>().data();
   float* out = mask.values<float>().data();
+  if (const auto layout = block_layout(spec, input.shape())) {
+    round_all_blocks(parameters, *layout, BlockOutput::kUnsaturated, in, out, false);
+    return mask;
+  }
+  const std::vector<Interval> intervals = unsaturated_intervals(parameters);
   parallel_for(input.numel(), kGrain, [&](int64_t begin, int64_t end) {
     const DefaultFloatEnvironment of_thread;
     mask_range(intervals, grouping, in, out, begin, end);

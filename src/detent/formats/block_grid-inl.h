@@ -1,0 +1,71 @@
+// Per-target include guard
+#if defined(DETENT_FORMATS_BLOCK_GRID_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef DETENT_FORMATS_BLOCK_GRID_INL_H_
+#undef DETENT_FORMATS_BLOCK_GRID_INL_H_
+#else
+#define DETENT_FORMATS_BLOCK_GRID_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include "detent/formats/block_scale.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace detent::HWY_NAMESPACE {
+
+/// Rounds as MinifloatKernel does: |x| + 2^(e - M + 23) has the step 2^(e - M) as its last bit. Here the
+/// least exponent e of that addend differs from block to block.
+///
+/// All is done 2^23 above, and from 2^64 on 2^41 beneath: then no intermediate value is a float32 subnormal
+/// or overflows. An addend held to 2^-126 makes no difference since the values are multiples of 2^-126; nor
+/// does one held to 2^126, as all that it is added to is below 2^88 and vanishes.
+template <class D>
+class BlockGridKernel {
+  using V = hn::Vec<D>;
+  using DI = hn::RebindToSigned<D>;
+
+ public:
+  using Parameters = BlockGridParameters;
+  struct Shared {
+    V largest, addend_below, addend_from, unsaturated;
+  };
+  /// at(k) is the k-th of what a block shares.
+  template <class At>
+  static HWY_INLINE Shared Collect(At&& at) {
+    return {at(0), at(1), at(2), at(3)};
+  }
+
+  BlockGridKernel(D d, const BlockGridParameters& p)
+      : to_addend_(hn::Set(d, power_of_two(23 - p.mantissa_bits))) {}
+
+  V Round(D d, V x, const Shared& shared) const {
+    const DI di;
+    const V magnitude = hn::Min(hn::Abs(x), shared.largest);
+    const auto high = hn::Ge(magnitude, hn::Set(d, 0x1p64F));
+    const V shifted = hn::Mul(magnitude, hn::IfThenElse(high, hn::Set(d, 0x1p-41F), hn::Set(d, 0x1p23F)));
+    const V binade = hn::And(shifted, hn::BitCast(d, hn::Set(di, 0x7F800000)));
+    const V least = hn::IfThenElse(high, shared.addend_from, shared.addend_below);
+    const V addend = hn::Max(hn::Mul(binade, to_addend_), least);
+    const V rounded = hn::Sub(hn::Add(shifted, addend), addend);
+    const V back = hn::Mul(rounded, hn::IfThenElse(high, hn::Set(d, 0x1p41F), hn::Set(d, 0x1p-23F)));
+    const V held = hn::Min(back, shared.largest);
+    return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySignToAbs(held, x));
+  }
+
+  hn::Mask<D> Unsaturated(D /*d*/, V x, const Shared& shared) const {
+    return hn::Le(hn::Abs(x), shared.unsaturated);
+  }
+
+ private:
+  V to_addend_;
+};
+
+template <class D>
+auto MakeBlockKernel(D d, const BlockGridParameters& parameters) {
+  return BlockGridKernel<D>(d, parameters);
+}
+
+}  // namespace detent::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // DETENT_FORMATS_BLOCK_GRID_INL_H_

@@ -1,0 +1,247 @@
+#include "detent/formats/block_kernels.h"
+
+#include <algorithm>
+#include <cstring>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "detent/formats/block_kernels.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.h
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include "detent/formats/all-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace detent::HWY_NAMESPACE {
+
+using BlockTag = hn::ScalableTag<float>;
+using BlockVec = hn::Vec<BlockTag>;
+
+/// Blocks of at least so many contiguous elements are taken one by one, narrower ones as lanes.
+constexpr int64_t kWideBlock = 16;
+/// Of narrow blocks: tile_columns() at most.
+constexpr size_t kMaxTile = 512;
+
+/// 0 for infinities and NaN.
+HWY_INLINE BlockVec FiniteMagnitude(BlockTag d, BlockVec x) {
+  const BlockVec magnitude = hn::Abs(x);
+  return hn::IfThenElseZero(hn::Le(magnitude, hn::Set(d, std::numeric_limits<float>::max())), magnitude);
+}
+
+HWY_INLINE BlockVec LoadPartial(BlockTag d, const float* from, size_t count) {
+  HWY_ALIGN float buffer[hn::MaxLanes(d)] = {};
+  std::memcpy(buffer, from, count * sizeof(float));
+  return hn::Load(d, buffer);
+}
+
+HWY_INLINE void StorePartial(BlockTag d, BlockVec v, float* to, size_t count) {
+  HWY_ALIGN float buffer[hn::MaxLanes(d)];
+  hn::Store(v, d, buffer);
+  std::memcpy(to, buffer, count * sizeof(float));
+}
+
+/// One tensor's work. `kKind` is what is written, `kStream` how.
+template <class Parameters, BlockOutput kKind, bool kStream>
+class BlockRounder {
+  static constexpr BlockTag d{};
+  using Kernel = decltype(MakeBlockKernel(BlockTag(), std::declval<const Parameters&>()));
+  using Shared = typename Kernel::Shared;
+
+ public:
+  BlockRounder(const Parameters& parameters, const BlockLayout& layout, const float* input, float* output)
+      : parameters_(parameters),
+        kernel_(MakeBlockKernel(d, parameters)),
+        layout_(layout),
+        input_(input),
+        output_(output) {}
+
+  void RoundUnit(const BlockLayout::Unit& unit) const {
+    const int64_t width = layout_.block_columns();
+    if (width < kWideBlock) {
+      const int64_t tile = layout_.tile_columns();
+      for (int64_t at = unit.begin; at < unit.end; at += tile)
+        RoundTile(unit, at, std::min(tile, unit.end - at));
+    } else if (layout_.band_rows() == 1) {
+      const float* input = input_ + unit.offset;
+      float* output = output_ + unit.offset;
+      for (int64_t at = unit.begin; at < unit.end; at += width) {
+        const auto count = static_cast<size_t>(std::min(width, unit.end - at));
+        const BlockVec largest = LargestOf(input + at, count, hn::Zero(d));
+        RoundRun(Broadcast(hn::GetLane(hn::MaxOfLanes(d, largest))), input + at, output + at, count);
+      }
+    } else {
+      for (int64_t at = unit.begin; at < unit.end; at += width) {
+        RoundBox(unit, at, static_cast<size_t>(std::min(width, unit.end - at)));
+      }
+    }
+  }
+
+ private:
+  BlockVec Element(BlockVec x, const Shared& shared) const {
+    if constexpr (kKind == BlockOutput::kValue) {
+      return kernel_.Round(d, x, shared);
+    } else {
+      const auto held = hn::Or(kernel_.Unsaturated(d, x, shared), hn::IsNaN(x));
+      return hn::IfThenElseZero(held, hn::Set(d, 1.0F));
+    }
+  }
+
+  static HWY_INLINE void Write(BlockVec v, float* to) {
+    if constexpr (kStream) {
+      hn::Stream(v, d, to);
+    } else {
+      hn::StoreU(v, d, to);
+    }
+  }
+
+  Shared Broadcast(float max) const {
+    const BlockShared& shared = parameters_.shared(max);
+    return Kernel::Collect([&](size_t k) { return hn::Set(d, shared[k]); });
+  }
+
+  static HWY_INLINE BlockVec LargestOf(const float* from, size_t count, BlockVec largest) {
+    const size_t lanes = hn::Lanes(d);
+    size_t i = 0;
+    for (; i + lanes <= count; i += lanes)
+      largest = hn::Max(largest, FiniteMagnitude(d, hn::LoadU(d, from + i)));
+    if (i < count) largest = hn::Max(largest, FiniteMagnitude(d, LoadPartial(d, from + i, count - i)));
+    return largest;
+  }
+
+  HWY_INLINE void RoundRun(const Shared& shared, const float* input, float* output, size_t count) const {
+    const size_t lanes = hn::Lanes(d);
+    size_t i = 0;
+    for (; i + lanes <= count; i += lanes) Write(Element(hn::LoadU(d, input + i), shared), output + i);
+    if (i < count) {
+      StorePartial(d, Element(LoadPartial(d, input + i, count - i), shared), output + i, count - i);
+    }
+  }
+
+  /// One block of several rows, wide.
+  void RoundBox(const BlockLayout::Unit& unit, int64_t column, size_t count) const {
+    BlockVec largest = hn::Zero(d);
+    for_each_row(layout_, unit,
+                 [&](int64_t row) { largest = LargestOf(input_ + row + column, count, largest); });
+    const Shared shared = Broadcast(hn::GetLane(hn::MaxOfLanes(d, largest)));
+    for_each_row(layout_, unit, [&](int64_t row) {
+      RoundRun(shared, input_ + row + column, output_ + row + column, count);
+    });
+  }
+
+  /// What each column of a tile shares.
+  struct Tile {
+    HWY_ALIGN float largest[kMaxTile];
+    HWY_ALIGN float shared[std::tuple_size_v<BlockShared>][kMaxTile];
+  };
+
+  /// The blocks in the columns [column, column + count), side by side: a vector holds lanes of several
+  /// blocks.
+  void RoundTile(const BlockLayout::Unit& unit, int64_t column, int64_t count) const {
+    Tile tile;
+    const auto size = static_cast<size_t>(count);
+    std::fill_n(tile.largest, size, 0.0F);
+    for_each_row(layout_, unit,
+                 [&](int64_t row) { UpdateLargest(input_ + row + column, tile.largest, size); });
+    Share(tile, size);
+    for_each_row(layout_, unit, [&](int64_t row) {
+      RoundTileRow(tile, input_ + row + column, output_ + row + column, size);
+    });
+  }
+
+  static void UpdateLargest(const float* from, float* largest, size_t count) {
+    const size_t lanes = hn::Lanes(d);
+    size_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+      const BlockVec x = FiniteMagnitude(d, hn::LoadU(d, from + i));
+      hn::Store(hn::Max(hn::Load(d, largest + i), x), d, largest + i);
+    }
+    if (i == count) return;
+    const BlockVec x = FiniteMagnitude(d, LoadPartial(d, from + i, count - i));
+    StorePartial(d, hn::Max(hn::Load(d, largest + i), x), largest + i, count - i);
+  }
+
+  void Share(Tile& tile, size_t count) const {
+    const auto width = static_cast<size_t>(layout_.block_columns());
+    for (size_t begin = 0; begin < count; begin += width) {
+      const size_t end = std::min(count, begin + width);
+      const BlockShared& shared =
+          parameters_.shared(*std::max_element(tile.largest + begin, tile.largest + end));
+      for (size_t i = begin; i < end; ++i) {
+        for (size_t k = 0; k < shared.size(); ++k) tile.shared[k][i] = shared[k];
+      }
+    }
+  }
+
+  void RoundTileRow(const Tile& tile, const float* input, float* output, size_t count) const {
+    const size_t lanes = hn::Lanes(d);
+    const auto shared_at = [&](size_t i) {
+      return Kernel::Collect([&](size_t k) { return hn::Load(d, tile.shared[k] + i); });
+    };
+    size_t i = 0;
+    for (; i + lanes <= count; i += lanes) Write(Element(hn::LoadU(d, input + i), shared_at(i)), output + i);
+    if (i < count) {
+      StorePartial(d, Element(LoadPartial(d, input + i, count - i), shared_at(i)), output + i, count - i);
+    }
+  }
+
+  const Parameters& parameters_;
+  Kernel kernel_;
+  const BlockLayout& layout_;
+  const float* input_;
+  float* output_;
+};
+
+template <BlockOutput kKind, bool kStream, class Parameters>
+void RoundUnits(const Parameters& parameters, const BlockLayout& layout, const float* input, float* output,
+                int64_t begin, int64_t end) {
+  const BlockRounder<Parameters, kKind, kStream> rounder(parameters, layout, input, output);
+  BlockLayout::Unit unit;
+  for (int64_t i = begin; i < end; ++i) {
+    layout.locate(i, unit);
+    rounder.RoundUnit(unit);
+  }
+  if constexpr (kStream) hwy::FlushStream();
+}
+
+/// Whether all that is written in one go begins at a multiple of the vector length.
+bool CanStream(const BlockLayout& layout, const float* output) {
+  constexpr int64_t kMaxLanes = HWY_MAX_BYTES / sizeof(float);
+  const int64_t width = layout.block_columns();
+  const bool whole_blocks = width < kWideBlock || width == layout.columns() || width % kMaxLanes == 0;
+  const bool whole_rows = layout.outer().empty() || layout.columns() % kMaxLanes == 0;
+  return whole_blocks && whole_rows && reinterpret_cast<uintptr_t>(output) % HWY_MAX_BYTES == 0;
+}
+
+void RoundBlocks(const GroupParameters& parameters, const BlockLayout& layout, BlockOutput kind,
+                 const float* input, float* output, int64_t begin, int64_t end, bool stream) {
+  std::visit(
+      [&]<class P>(const std::vector<P>& groups) {
+        if constexpr (requires { P::kByBlocks; }) {
+          if (kind == BlockOutput::kUnsaturated) {
+            RoundUnits<BlockOutput::kUnsaturated, false>(groups[0], layout, input, output, begin, end);
+          } else if (stream && CanStream(layout, output)) {
+            RoundUnits<BlockOutput::kValue, true>(groups[0], layout, input, output, begin, end);
+          } else {
+            RoundUnits<BlockOutput::kValue, false>(groups[0], layout, input, output, begin, end);
+          }
+        }
+      },
+      parameters);
+}
+
+}  // namespace detent::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace detent {
+
+HWY_EXPORT(RoundBlocks);
+
+void round_blocks(const GroupParameters& parameters, const BlockLayout& layout, BlockOutput kind,
+                  const float* input, float* output, int64_t begin, int64_t end, bool stream) {
+  HWY_DYNAMIC_DISPATCH(RoundBlocks)(parameters, layout, kind, input, output, begin, end, stream);
+}
+
+}  // namespace detent
+#endif  // HWY_ONCE

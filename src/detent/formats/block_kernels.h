@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+
+#include "detent/formats/all.h"
+#include "detent/formats/block_layout.h"
+
+namespace detent {
+
+/// What is written for each element: the value of its block's format, or 1 where it was held without
+/// saturating, else 0.
+enum class BlockOutput { kValue, kUnsaturated };
+
+/// Rounds the blocks of the units [begin, end). `input` and `output` point to element 0 and may be equal.
+/// `stream` asks for writing past the caches, which is done where rows and blocks are whole vectors. The
+/// caller holds a DefaultFloatEnvironment. A block of a unit is one thread's work, however large it is.
+void round_blocks(const GroupParameters& parameters, const BlockLayout& layout, BlockOutput kind,
+                  const float* input, float* output, int64_t begin, int64_t end, bool stream);
+
+}  // namespace detent

@@ -1,0 +1,223 @@
+// Every SIMD target gives what the definitions in reference_blocks.cc give.
+#include "detent/formats/block_kernels.h"
+
+#include <gtest/gtest.h>
+#include <hwy/highway.h>
+#include <rapidcheck/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
+#include "detent/formats/kernels.h"
+#include "detent/formats/reference.h"
+
+namespace detent {
+namespace {
+
+const char* const kFormats[] = {
+    "block_fp",
+    "block_fp:width=2,exponent_width=3",
+    "block_fp:width=24",
+    "block_fp:width=5,exponent_bias=-128",
+    "block_fp:width=12,exponent_bias=255",
+    "block_minifloat",
+    "block_minifloat:width=6,exponent_width=2,exponent_bias_width=4",
+    "block_minifloat:width=31,exponent_width=8",
+    "block_minifloat:width=12,exponent_width=8,exponent_bias_width=1",
+    "block_minifloat:width=9,exponent_width=8",
+    "block_minifloat:width=24,exponent_width=1",
+    "block_log",
+    "block_log:width=3,exponent_bias_width=2",
+    "block_log:width=9,exponent_bias_width=1",
+    "mx:element=e4m3",
+    "mx:element=e5m2",
+    "mx:element=e3m2",
+    "mx:element=e2m3",
+    "mx:element=e2m1",
+    "mx:element=int8",
+    "nvfp4",
+};
+
+QuantSpec spec_of(const std::string& text, const std::string& more = "") {
+  const bool sized = text.find("nvfp4") == std::string::npos;
+  const bool keyed = text.find(':') != std::string::npos;
+  if (more.empty() || !sized) return parse_quant_spec_text(text);
+  return parse_quant_spec_text(text + (keyed ? "," : ":") + more);
+}
+
+/// Random bits that favour a range of 2^spread around 2^centre, with zeros, infinities and NaN among them.
+Tensor random_tensor(const Shape& shape, uint32_t seed, int centre, int spread) {
+  Tensor tensor(DType::kFloat32, shape);
+  uint32_t state = seed * 2654435761U + 1;
+  const auto draw = [&] {
+    state = state * 1664525U + 1013904223U;
+    return (state ^ (state >> 15)) * 0x9E3779B1U >> 4;
+  };
+  for (float& x : tensor.values<float>()) {
+    const uint32_t kind = draw() % 64;
+    const double fraction = 1.0 + static_cast<double>(draw() % 4096) / 4096;
+    const int exponent = centre + static_cast<int>(draw() % static_cast<uint32_t>(spread)) - spread / 2;
+    x = static_cast<float>(std::ldexp(fraction, std::clamp(exponent, -150, 127)));
+    if (draw() % 2 == 0) x = std::bit_cast<float>(std::bit_cast<uint32_t>(x) ^ (draw() % 4096));
+    if (kind == 0) x = 0;
+    if (kind == 1) x = std::numeric_limits<float>::infinity();
+    if (kind == 2) x = std::numeric_limits<float>::quiet_NaN();
+    if (draw() % 2 == 0) x = -x;
+  }
+  return tensor;
+}
+
+/// Empty when equal, else the first difference.
+std::string difference(const Tensor& input, const Tensor& got, const Tensor& expected) {
+  for (size_t i = 0; i < static_cast<size_t>(input.numel()); ++i) {
+    const float y = got.values<float>()[i];
+    const float z = expected.values<float>()[i];
+    if (y == z || (std::isnan(y) && std::isnan(z))) continue;
+    return fmt::format("element {}: {:a} gives {:a}, not {:a}", i, input.values<float>()[i], y, z);
+  }
+  return "";
+}
+
+class EveryTargetBlocks : public testing::TestWithParam<int64_t> {
+ protected:
+  void SetUp() override {
+    hwy::SetSupportedTargetsForTest(GetParam());
+    ASSERT_STREQ(kernel_target(), hwy::TargetName(GetParam()));
+  }
+  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
+};
+
+TEST_P(EveryTargetBlocks, AllMagnitudes) {
+  for (const char* format : kFormats) {
+    const QuantSpec spec = spec_of(format);
+    for (int centre = -145; centre <= 125; centre += 9) {
+      for (const int spread : {3, 40, 280}) {
+        const Tensor input = random_tensor({7, 50}, static_cast<uint32_t>(centre + spread), centre, spread);
+        ASSERT_EQ(difference(input, simulate(spec, input), reference_simulate(spec, input)), "")
+            << format << " " << centre << " " << spread;
+      }
+    }
+  }
+}
+
+TEST_P(EveryTargetBlocks, ShapesAndBlockSizes) {
+  const Shape shapes[] = {{},        {1},       {67},         {0},          {3, 0, 2},       {5, 33},
+                          {2, 3, 7}, {40, 3},   {4, 6, 3, 3}, {3, 5, 1, 1}, {2, 3, 4, 5, 3}, {2, 1, 1, 40},
+                          {3, 1200}, {2, 70, 9}};
+  const char* const sizes[] = {"1",   "3",    "16",    "17",   "-1",   "40",    "1000",   "1x16",
+                               "2x3", "-1x8", "-1x-1", "2x-1", "4x40", "2x1x2", "-1x1x1", "2x2x2x2x2"};
+  for (const char* format : {"block_fp:width=5", "block_log:width=5", "mx:element=e3m2"}) {
+    for (const Shape& shape : shapes) {
+      const Tensor input = random_tensor(shape, 11, 0, 24);
+      for (const std::string size : sizes) {
+        const QuantSpec spec = spec_of(format, "block_size=" + size);
+        if (static_cast<size_t>(std::ranges::count(size, 'x')) >= std::max<size_t>(shape.size(), 1)) continue;
+        ASSERT_EQ(difference(input, simulate(spec, input), reference_simulate(spec, input)), "")
+            << format << " " << size << " " << shape_text(shape);
+      }
+    }
+  }
+}
+
+TEST_P(EveryTargetBlocks, AnyAxis) {
+  for (const char* format : kFormats) {
+    for (const char* size : {"4", "16", "-1"}) {
+      for (int axis = -4; axis < 4; ++axis) {
+        QuantSpec spec = spec_of(format, std::string("block_size=") + size);
+        spec.block_axis = axis;
+        const Tensor input = random_tensor({3, 20, 5, 7}, 5, -3, 20);
+        ASSERT_EQ(difference(input, simulate(spec, input), reference_simulate(spec, input)), "")
+            << format << " " << size << " " << axis;
+      }
+    }
+  }
+}
+
+TEST_P(EveryTargetBlocks, StreamsWhereItCan) {
+  for (const char* size : {"16", "32", "20", "8", "-1", "4x16", "4x1", "2x-1"}) {
+    for (const Shape& shape : {Shape{8, 64}, Shape{8, 100}, Shape{9, 48}}) {
+      const QuantSpec spec = spec_of("block_fp", std::string("block_size=") + size);
+      const Tensor input = random_tensor(shape, 3, 0, 20);
+      const auto layout = BlockLayout(*block_size(spec.format), std::nullopt, shape);
+      const Group whole(input.values<float>(), {1, 1, input.numel()}, 0);
+      const std::vector parameters = {std::get<BlockFp>(spec.format).parameters(whole, 0)};
+      Tensor output(DType::kFloat32, shape);
+      round_blocks(parameters, layout, BlockOutput::kValue, input.values<float>().data(),
+                   output.values<float>().data(), 0, layout.unit_count(), true);
+      EXPECT_EQ(difference(input, output, reference_simulate(spec, input)), "") << size;
+    }
+  }
+}
+
+TEST_P(EveryTargetBlocks, InPlaceAndUnaligned) {
+  for (const char* size : {"16", "5", "2x3", "-1"}) {
+    const QuantSpec spec = spec_of("block_minifloat", std::string("block_size=") + size);
+    const Tensor pool = random_tensor({200}, 8, 2, 20);
+    for (int64_t offset = 0; offset < 5; ++offset) {
+      Tensor copy = pool.clone();
+      std::byte* data = copy.bytes().data() + offset * 4;
+      Tensor view = Tensor::borrow(DType::kFloat32, {6, 31}, data, copy.owner());
+      const Tensor input = view.clone();
+      simulate(spec, view, view);
+      ASSERT_EQ(difference(input, view, reference_simulate(spec, input)), "") << size << " " << offset;
+      for (size_t i = static_cast<size_t>(offset) + 6 * 31; i < 200; ++i) {
+        ASSERT_EQ(std::bit_cast<uint32_t>(copy.values<float>()[i]),
+                  std::bit_cast<uint32_t>(pool.values<float>()[i]));
+      }
+    }
+  }
+}
+
+#if defined(__x86_64__)
+TEST_P(EveryTargetBlocks, DoesNotDependOnTheCallersFloatingPointMode) {
+  constexpr unsigned kFlushSubnormals = 0x8040;  // FTZ and DAZ
+  const unsigned saved = _mm_getcsr();
+  for (const char* format : kFormats) {
+    const QuantSpec spec = spec_of(format);
+    for (const int centre : {-135, 0, 120}) {
+      const Tensor input = random_tensor({100}, 4, centre, 60);
+      const Tensor expected = simulate(spec, input);
+      const Tensor mask = unsaturated_mask(spec, input);
+      for (const unsigned mode : {0x2000U, 0x4000U, 0x6000U, 0x0000U}) {
+        _mm_setcsr(0x1F80U | mode | kFlushSubnormals);
+        const Tensor got = simulate(spec, input);
+        const Tensor got_mask = unsaturated_mask(spec, input);
+        _mm_setcsr(saved);
+        EXPECT_EQ(difference(input, got, expected), "") << format << " mode " << mode;
+        EXPECT_TRUE(got_mask.equals(mask)) << format << " mode " << mode;
+      }
+    }
+  }
+}
+#endif
+
+TEST(BlocksProperty, RandomShapes) {
+  EXPECT_TRUE(rc::check([] {
+    const Shape shape = *rc::gen::resize(5, rc::gen::container<Shape>(rc::gen::inRange<int64_t>(0, 9)));
+    RC_PRE(!shape.empty() && element_count(shape) < 40000);
+    const auto rank = static_cast<int>(shape.size());
+    BlockSize sizes = {{*rc::gen::element<int64_t>(-1, 1, 2, 3, 4, 8, 16, 20)}};
+    const int more = *rc::gen::inRange(0, rank);
+    for (int i = 0; i < more; ++i) sizes.sizes.push_back(*rc::gen::element<int64_t>(-1, 1, 2, 3, 4, 16));
+    QuantSpec spec{.format = BlockFp{.width = 6, .block_size = sizes}};
+    if (sizes.is_single()) spec.block_axis = *rc::gen::inRange(-rank, rank);
+    const Tensor input = random_tensor(shape, *rc::gen::arbitrary<uint32_t>(), 0, 20);
+    RC_ASSERT(difference(input, simulate(spec, input), reference_simulate(spec, input)).empty());
+  }));
+}
+
+std::vector<int64_t> attainable_targets() {
+  std::vector<int64_t> targets;
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) targets.push_back(target);
+  return targets;
+}
+
+INSTANTIATE_TEST_SUITE_P(Highway, EveryTargetBlocks, testing::ValuesIn(attainable_targets()),
+                         [](const auto& instance) { return std::string(hwy::TargetName(instance.param)); });
+
+}  // namespace
+}  // namespace detent

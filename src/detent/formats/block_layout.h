@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "detent/core/tensor.h"
+#include "detent/formats/block_size.h"
+
+namespace detent {
+
+/// How a row-major tensor falls into blocks, cut into units of work. Dimensions that the blocks treat alike
+/// are merged. A *band* is one row of blocks: all columns of the innermost (contiguous) dimension times a box
+/// of the outer ones. A *unit* is a band, or a piece of it that cuts no block, of some 64K elements.
+class BlockLayout {
+ public:
+  /// One dimension, after merging.
+  struct Dimension {
+    int64_t size;
+    int64_t block;  // 1 <= block <= size
+    int64_t stride;
+  };
+  /// The columns [begin, end) of a band; `extents` are the box's sizes in the outer dimensions.
+  struct Unit {
+    int64_t offset = 0;  // of the box's first row, column 0
+    int64_t begin = 0;
+    int64_t end = 0;
+    std::vector<int64_t> extents = {};
+  };
+
+  /// Throws Error when `shape` has not the dimension `axis` or fewer dimensions than a list `block_size`.
+  BlockLayout(const BlockSize& block_size, std::optional<int64_t> axis, const Shape& shape);
+
+  int64_t block_count() const { return block_count_; }
+  /// Consecutive columns that share a block.
+  int64_t block_columns() const { return columns_.block; }
+  int64_t columns() const { return columns_.size; }
+  const std::vector<Dimension>& outer() const { return outer_; }
+  /// Rows of a whole band.
+  int64_t band_rows() const { return band_rows_; }
+  /// Columns that narrow blocks are taken in at a time: whole blocks, a multiple of 16.
+  int64_t tile_columns() const { return tile_columns_; }
+
+  int64_t unit_count() const { return bands_ * units_per_band_; }
+  /// Units worth handing to a thread.
+  int64_t units_per_thread() const;
+  void locate(int64_t index, Unit& unit) const;
+
+ private:
+  std::vector<Dimension> outer_;
+  Dimension columns_{1, 1, 1};
+  int64_t block_count_ = 0;
+  int64_t bands_ = 0;
+  int64_t band_rows_ = 1;
+  int64_t tile_columns_ = 1;
+  int64_t unit_columns_ = 1;
+  int64_t units_per_band_ = 0;
+};
+
+/// Calls visit(offset) for every row of the unit, offset being that of its column 0.
+template <class Visitor>
+void for_each_row(const BlockLayout& layout, const BlockLayout::Unit& unit, Visitor&& visit, size_t level = 0,
+                  int64_t offset = 0) {
+  if (level == unit.extents.size()) {
+    visit(unit.offset + offset);
+    return;
+  }
+  for (int64_t i = 0; i < unit.extents[level]; ++i) {
+    for_each_row(layout, unit, visit, level + 1, offset + i * layout.outer()[level].stride);
+  }
+}
+
+}  // namespace detent

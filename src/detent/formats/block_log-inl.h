@@ -1,0 +1,61 @@
+// Per-target include guard
+#if defined(DETENT_FORMATS_BLOCK_LOG_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef DETENT_FORMATS_BLOCK_LOG_INL_H_
+#undef DETENT_FORMATS_BLOCK_LOG_INL_H_
+#else
+#define DETENT_FORMATS_BLOCK_LOG_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include "detent/formats/block_log.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace detent::HWY_NAMESPACE {
+
+/// 2^k * m goes to 2^(k+1) when m > sqrt(2): when the fraction bits reach 0x3504F4, so that adding what they
+/// lack to 2^23 carries into the exponent. Subnormals are first brought 2^24 up.
+template <class D>
+class BlockLogKernel {
+  using V = hn::Vec<D>;
+  using DI = hn::RebindToSigned<D>;
+
+ public:
+  using Parameters = BlockLogParameters;
+  struct Shared {
+    V largest, smallest, of_zero, unsaturated;
+  };
+  template <class At>
+  static HWY_INLINE Shared Collect(At&& at) {
+    return {at(0), at(1), at(2), at(3)};
+  }
+
+  BlockLogKernel(D /*d*/, const BlockLogParameters& /*p*/) {}
+
+  V Round(D d, V x, const Shared& shared) const {
+    const DI di;
+    const V magnitude = hn::Abs(x);
+    const auto low = hn::Lt(magnitude, hn::Set(d, power_of_two(-126)));
+    const V shifted = hn::Mul(magnitude, hn::IfThenElse(low, hn::Set(d, 0x1p24F), hn::Set(d, 1.0F)));
+    const auto carried = hn::Add(hn::BitCast(di, shifted), hn::Set(di, 0x800000 - 0x3504F4));
+    const V power = hn::BitCast(d, hn::And(carried, hn::Set(di, 0x7F800000)));
+    const V back = hn::Mul(power, hn::IfThenElse(low, hn::Set(d, 0x1p-24F), hn::Set(d, 1.0F)));
+    const V held = hn::Max(hn::Min(back, shared.largest), shared.smallest);
+    const V of_x = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), shared.of_zero, hn::CopySignToAbs(held, x));
+    return hn::IfThenElse(hn::IsNaN(x), x, of_x);
+  }
+
+  hn::Mask<D> Unsaturated(D /*d*/, V x, const Shared& shared) const {
+    return hn::Le(hn::Abs(x), shared.unsaturated);
+  }
+};
+
+template <class D>
+auto MakeBlockKernel(D d, const BlockLogParameters& parameters) {
+  return BlockLogKernel<D>(d, parameters);
+}
+
+}  // namespace detent::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // DETENT_FORMATS_BLOCK_LOG_INL_H_

@@ -1,0 +1,64 @@
+#pragma once
+
+#include "detent/formats/block_format.h"
+
+namespace detent {
+
+/// What the kernel needs. Shared are: the largest and the smallest magnitude, the value of 0, the largest
+/// input that does not saturate.
+struct BlockLogParameters {
+  static constexpr bool kByBlocks = true;
+  BlockTable table;
+
+  const BlockShared& shared(float max) const { return table.of(max); }
+};
+
+/// Powers of two +-2^e with a shared bias = clamp(2^(width-1) - 1 - ceil(log2 max), 0, 2^exponent_bias_width
+/// - 1): -bias <= e <= 2^(width-1) - 1 - bias, rounded in the log domain: 2^k * m with 1 <= m < 2 goes up
+/// when m > sqrt(2). No zero: it becomes +2^-bias, except in a block without a finite non-zero element. A
+/// power that float32 cannot hold is the next float32 toward zero.
+struct BlockLog : BlockFormatBase {
+  static constexpr const char* kName = "block_log";
+  static constexpr const char* kHelp = "powers of two that share an exponent bias";
+  using Parameters = BlockLogParameters;
+
+  int width = 8;
+  int exponent_bias_width = 8;
+  BlockSize block_size = {{16}};
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    visit("width", self.width, "bits an element: sign and exponent", Between{2, 9});
+    visit("exponent_bias_width", self.exponent_bias_width, "bits of the shared exponent bias", Between{1, 8});
+    visit("block_size", self.block_size, kBlockSizeHelp);
+  }
+
+  double bits() const { return width; }
+  int shared_bits() const { return exponent_bias_width; }
+  BlockSize blocks() const { return block_size; }
+  void validate(const std::string&) const {}
+
+  /// Of a block with ceil(log2 max) = max_exponent.
+  int bias(int max_exponent) const {
+    return std::clamp(top_code() - max_exponent, 0, (1 << exponent_bias_width) - 1);
+  }
+  int top_code() const { return (1 << (width - 1)) - 1; }
+
+  Parameters parameters(const Group&, uint64_t /*seed*/) const {
+    constexpr double kSqrt2 = 1.41421356237309504880;
+    BlockTable table(true, [&](int max_exponent) -> BlockShared {
+      const int bias = this->bias(max_exponent);
+      const float smallest = hold(std::ldexp(1.0, -bias));
+      const double largest = std::ldexp(1.0, top_code() - bias);
+      return {hold(largest), smallest, smallest, hold(kSqrt2 * largest)};
+    });
+    BlockShared empty = table.empty();
+    empty[2] = 0;
+    table.set_empty(empty);
+    return {table};
+  }
+
+  bool operator==(const BlockLog&) const = default;
+};
+
+}  // namespace detent

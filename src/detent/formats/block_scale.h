@@ -1,0 +1,108 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "detent/formats/float_bits.h"
+
+namespace detent {
+
+/// What the elements of one block share, as the kernel wants it.
+using BlockShared = std::array<float, 4>;
+
+/// Shared values that depend on the exponent of a block's largest magnitude alone, one entry for each
+/// exponent that float32 has.
+class BlockTable {
+ public:
+  BlockTable() = default;
+  /// Calls entry(e) for floor(log2 max), or ceil(log2 max), = e from -149 to 128. A block without a finite
+  /// non-zero element counts as one of the largest float32: its infinities, if any, become the largest value
+  /// of the format.
+  template <class Entry>
+  BlockTable(bool round_up, Entry&& entry) : round_up_(round_up) {
+    for (int i = 0; i < kExponents; ++i) entries_[static_cast<size_t>(i)] = entry(i + kLowest);
+    entries_[kExponents] = of(std::numeric_limits<float>::max());
+  }
+
+  /// Of a block whose largest finite magnitude is `max`.
+  const BlockShared& of(float max) const {
+    constexpr uint32_t kFraction = 0x7FFFFF;
+    const auto bits = std::bit_cast<uint32_t>(max);
+    if (bits <= kFraction) return of_subnormal(bits);
+    const int up = round_up_ && (bits & kFraction) != 0 ? 1 : 0;
+    return entries_[static_cast<size_t>(static_cast<int>(bits >> 23) - 127 - kLowest + up)];
+  }
+  void set_empty(const BlockShared& shared) { entries_[kExponents] = shared; }
+  const BlockShared& empty() const { return entries_[kExponents]; }
+
+ private:
+  static constexpr int kLowest = -149;
+  static constexpr int kExponents = 128 - kLowest + 1;
+
+  // bits * 2^-149.
+  const BlockShared& of_subnormal(uint32_t bits) const {
+    if (bits == 0) return entries_[kExponents];
+    const int up = round_up_ && !std::has_single_bit(bits) ? 1 : 0;
+    return entries_[static_cast<size_t>(static_cast<int>(std::bit_width(bits)) - 1 + up)];
+  }
+
+  bool round_up_ = false;
+  std::array<BlockShared, kExponents + 1> entries_;
+};
+
+/// Elements of a block that are 2^k times those of a minifloat, where
+/// k = clamp(floor or ceil (log2 max) + offset, lowest, highest). An equally spaced grid is a minifloat whose
+/// values are all subnormal.
+struct BlockGrid {
+  int mantissa_bits;  // 0 <= M <= 22
+  int min_exponent;
+  double largest;
+  int offset;
+  int lowest;
+  int highest;
+  bool round_up;  // ceil
+
+  int scale_exponent(int max_exponent) const { return std::clamp(max_exponent + offset, lowest, highest); }
+};
+
+/// What the kernel for a BlockGrid needs. Shared are: the largest value, the least addend for elements below
+/// and from 2^64 (see block_grid-inl.h), the largest input that does not saturate.
+struct BlockGridParameters {
+  static constexpr bool kByBlocks = true;
+  int mantissa_bits = 0;
+  BlockTable table;
+
+  BlockGridParameters() = default;
+  explicit BlockGridParameters(const BlockGrid& grid);
+  const BlockShared& shared(float max) const { return table.of(max); }
+};
+
+/// The largest float32 that is not beyond `value` >= 0, even if that is infinite for float32.
+inline float hold(double value) {
+  return round_down(std::min(value, static_cast<double>(std::numeric_limits<float>::max())));
+}
+
+/// The largest float32 that rounds to at most largest * 2^k on an unbounded grid. The exact edge is half a
+/// step above and belongs, as a tie, to the even one of its neighbours.
+inline float last_unsaturated(const BlockGrid& grid, int k) {
+  const int exponent = std::max(std::ilogb(grid.largest), grid.min_exponent);
+  const double step = std::ldexp(1.0, exponent - grid.mantissa_bits);
+  const double edge = std::ldexp(grid.largest + step / 2, k);
+  const float below = hold(edge);
+  const bool tie_leaves = static_cast<double>(below) == edge && std::fmod(grid.largest / step, 2.0) != 0.0;
+  return tie_leaves ? std::nextafter(below, 0.0F) : below;
+}
+
+inline BlockGridParameters::BlockGridParameters(const BlockGrid& grid)
+    : mantissa_bits(grid.mantissa_bits), table(grid.round_up, [&](int max_exponent) -> BlockShared {
+        const int k = grid.scale_exponent(max_exponent);
+        const int step = k + grid.min_exponent - grid.mantissa_bits;
+        const auto addend = [&](int shift) { return power_of_two(std::clamp(step + shift + 23, -126, 126)); };
+        return {hold(std::ldexp(grid.largest, k)), addend(23), addend(-41), last_unsaturated(grid, k)};
+      }) {}
+
+}  // namespace detent
