@@ -10,7 +10,7 @@
 namespace detent {
 namespace {
 
-/// Elements that one thread takes at a time. A power of two: a range then never crosses a multiple of 2^32.
+/// Elements that one thread takes at a time.
 constexpr int64_t kGrain = int64_t{1} << 16;
 /// Outputs of this size are written past the caches, as memcpy does: reading their lines first would cost a
 /// third of the memory traffic, and they would not stay cached anyhow.
@@ -69,7 +69,7 @@ void simulate(const QuantSpec& spec, const Tensor& input, Tensor& output, uint64
   const bool stream = in != out && output.byte_size() >= kStreamBytes;
   parallel_for(input.numel(), kGrain, [&](int64_t begin, int64_t end) {
     const DefaultFloatEnvironment of_thread;
-    simulate_range(parameters, grouping, in, out, begin, end, stream);
+    simulate_range(parameters, grouping, in + begin, out + begin, begin, end, stream);
   });
 }
 
