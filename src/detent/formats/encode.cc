@@ -121,15 +121,8 @@ void lower_to(std::atomic<int64_t>& least, int64_t value) {
   }
 }
 
-Encoded empty_encoded(const QuantSpec& spec, const Shape& shape, Packing packing) {
-  Encoded encoded{spec, shape, packing, {}};
-  for (StreamLayout& stream : encoded_layout(spec, shape, packing)) {
-    encoded.streams.push_back({std::move(stream.name), Tensor(stream.dtype, std::move(stream.shape))});
-  }
-  return encoded;
-}
-
 void check_streams(const Encoded& encoded) {
+  validate(encoded.spec, "decode");
   const std::vector<StreamLayout> layout = encoded_layout(encoded.spec, encoded.shape, encoded.packing);
   if (layout.size() != encoded.streams.size()) {
     fail("decode: {} streams, {} needs {}", encoded.streams.size(), quant_spec_text(encoded.spec),
@@ -175,13 +168,24 @@ double bits_per_value(const QuantSpec& spec, Packing packing) {
 }
 
 Encoded encode(const QuantSpec& spec, const Tensor& input, Packing packing, uint64_t seed) {
-  const DefaultFloatEnvironment environment;
   validate(spec, "encode");
+  Encoded encoded{spec, input.shape(), packing, {}};
+  for (StreamLayout& stream : encoded_layout(spec, input.shape(), packing)) {
+    encoded.streams.push_back({std::move(stream.name), Tensor(stream.dtype, std::move(stream.shape))});
+  }
+  encode(spec, input, encoded, seed);
+  return encoded;
+}
+
+void encode(const QuantSpec& spec, const Tensor& input, Encoded& encoded, uint64_t seed) {
+  const DefaultFloatEnvironment environment;
   if (input.dtype() != DType::kFloat32) {
     fail("encode: got a tensor of {}, expected float32", dtype_name(input.dtype()));
   }
-  Encoded encoded = empty_encoded(spec, input.shape(), packing);
-  if (input.numel() == 0) return encoded;
+  DETENT_CHECK(encoded.spec == spec && encoded.shape == input.shape(), "streams of {} of shape {}",
+               quant_spec_text(encoded.spec), shape_text(encoded.shape));
+  if (input.numel() == 0) return;
+  const Packing packing = encoded.packing;
   const Grouping grouping = make_grouping(spec, input.shape());
   const GroupParameters parameters = derive_parameters(spec, input, grouping, seed);
   store_parameters(spec, parameters, encoded);
@@ -207,15 +211,21 @@ Encoded encode(const QuantSpec& spec, const Tensor& input, Packing packing, uint
   if (nan_index < input.numel()) {
     fail("encode: element {} is NaN, for which {} has no code", nan_index.load(), quant_spec_text(spec));
   }
-  return encoded;
 }
 
 Tensor decode(const Encoded& encoded) {
-  const DefaultFloatEnvironment environment;
-  validate(encoded.spec, "decode");
   check_streams(encoded);
   Tensor output(DType::kFloat32, encoded.shape);
-  if (output.numel() == 0) return output;
+  decode(encoded, output);
+  return output;
+}
+
+void decode(const Encoded& encoded, Tensor& output) {
+  const DefaultFloatEnvironment environment;
+  check_streams(encoded);
+  DETENT_CHECK(output.dtype() == DType::kFloat32 && output.shape() == encoded.shape, "output of shape {}",
+               shape_text(output.shape()));
+  if (output.numel() == 0) return;
   const Grouping grouping = make_grouping(encoded.spec, encoded.shape);
   const GroupCoders coders = make_coders(encoded, grouping);
   const int width = code_width(encoded.spec);
@@ -236,7 +246,6 @@ Tensor decode(const Encoded& encoded) {
   if (bad_index < output.numel()) {
     fail("decode: the byte with element {} is not what packing = \"base3\" writes", bad_index.load());
   }
-  return output;
 }
 
 }  // namespace detent

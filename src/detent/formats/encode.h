@@ -45,9 +45,13 @@ double bits_per_value(const QuantSpec& spec, Packing packing);
 /// NaN, where the format has no code for it, and as simulate does.
 Encoded encode(const QuantSpec& spec, const Tensor& input, Packing packing = Packing::kBits,
                uint64_t seed = 0);
+/// The same into streams that are there already, those of a tensor of the same spec, shape and packing.
+void encode(const QuantSpec& spec, const Tensor& input, Encoded& encoded, uint64_t seed = 0);
 
 /// float32. Throws Error on streams that are not as encoded_layout says, on bytes that the packing never
 /// writes and on parameters that are not finite.
 Tensor decode(const Encoded& encoded);
+/// The same into a tensor of its shape.
+void decode(const Encoded& encoded, Tensor& output);
 
 }  // namespace detent

@@ -51,7 +51,7 @@ Description read_description(const std::string& text, const std::string& where) 
 
 Encoded read_encoded(const std::string& name, const Description& description,
                      const std::map<std::string, Tensor>& tensors, const std::string& where) {
-  Encoded encoded{.shape = description.shape, .packing = description.packing};
+  Encoded encoded{QuantSpec(), description.shape, description.packing, {}};
   std::vector<StreamLayout> layout;
   try {
     encoded.spec = parse_quant_spec_text(description.format);
