@@ -12,4 +12,5 @@ HWY_AFTER_NAMESPACE();
 
 #include "detent/formats/binary-inl.h"
 #include "detent/formats/fixed-inl.h"
+#include "detent/formats/minifloat-inl.h"
 #include "detent/formats/ternary-inl.h"

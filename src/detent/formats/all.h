@@ -2,18 +2,22 @@
 
 #include <concepts>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
 #include "detent/formats/binary.h"
 #include "detent/formats/fixed.h"
+#include "detent/formats/minifloat.h"
+#include "detent/formats/minifloat_presets.h"
 #include "detent/formats/ternary.h"
 
 namespace detent {
 
 /// Every number format. To add one: its header and its line here and in the list below; its kernel and a line
 /// in all-inl.h.
-using Format = std::variant<Fixed, Ternary, Binary>;
+using Format = std::variant<Fixed, Ternary, Binary, MinifloatIeee, Fp8E4M3Fn, Fp8E5M2, Fp8E4M3Fnuz,
+                            Fp8E5M2Fnuz, Fp6E3M2, Fp6E2M3, Fp4E2M1, Fp16, Bf16, Tf32>;
 
 /// What a format is to the rest of detent, beside its `fields`.
 template <class F>
@@ -43,16 +47,30 @@ concept NumberFormat = std::equality_comparable<F> &&
 
 namespace format_detail {
 
+/// Appends a vector of each P to the variant Result, unless it is there.
+template <class Result, class... P>
+struct Vectors;
+template <class... Known>
+struct Vectors<std::variant<Known...>> {
+  using type = std::variant<Known...>;
+};
+template <class... Known, class P, class... Rest>
+struct Vectors<std::variant<Known...>, P, Rest...>
+    : std::conditional_t<(std::is_same_v<Known, std::vector<P>> || ...),
+                         Vectors<std::variant<Known...>, Rest...>,
+                         Vectors<std::variant<Known..., std::vector<P>>, Rest...>> {};
+
 template <class Variant>
 struct PerGroup;
 template <NumberFormat... F>
 struct PerGroup<std::variant<F...>> {
-  using type = std::variant<std::vector<typename F::Parameters>...>;
+  using type = Vectors<std::variant<>, typename F::Parameters...>::type;
 };
 
 }  // namespace format_detail
 
-/// The parameters of all groups of a tensor, all of the same format.
+/// The parameters of all groups of a tensor, all of the same format. Formats may share a type, hence a
+/// kernel.
 using GroupParameters = format_detail::PerGroup<Format>::type;
 
 }  // namespace detent

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "detent/formats/counter_random.h"
 #include "detent/formats/group_parameters.h"
@@ -26,6 +27,11 @@ float reference_value(const Ternary&, const TernaryParameters& group, float x, u
   return x < -group.delta ? -group.alpha : 0.0F;
 }
 
+template <class Format>
+float reference_value(const Format&, const MinifloatParameters& group, float x, uint64_t) {
+  return reference_minifloat(group.grid, x);
+}
+
 float reference_value(const Binary& format, const BinaryParameters& group, float x, uint64_t index) {
   if (std::isnan(x)) return x;
   if (!format.stochastic) return x >= 0 ? group.high : group.low;
@@ -45,6 +51,23 @@ float reference_fixed(const Fixed& format, float x) {
   const double code = format.rounding == Rounding::kFloor ? std::floor(scaled) : round_half_even(scaled);
   const double held = std::clamp(code, format.low_code(), format.high_code());
   return round_toward_zero(std::ldexp(held, -format.fraction_bits()));
+}
+
+// |x| / step is exact in double: both have few bits and exponents within 2^+-300.
+float reference_minifloat(const MinifloatGrid& grid, float x) {
+  if (std::isnan(x)) return x;
+  const double magnitude = std::fabs(static_cast<double>(x));
+  const double largest = static_cast<double>(grid.largest);
+  if (std::isinf(x)) return grid.to_infinity ? x : std::copysign(grid.largest, x);
+  if (magnitude == 0) return x;
+  const int exponent = std::max(std::ilogb(magnitude), grid.min_exponent);
+  const double multiple = std::ldexp(magnitude, grid.mantissa_bits - exponent);
+  double rounded = round_half_even(multiple);
+  const bool by_exponent = grid.mantissa_bits == 0 && grid.even_exponent_codes;
+  if (by_exponent && multiple == 1.5) rounded = (exponent - grid.min_exponent + 1) % 2 == 0 ? 1 : 2;
+  const double value = std::ldexp(rounded, exponent - grid.mantissa_bits);
+  if (value <= largest) return std::copysign(static_cast<float>(value), x);
+  return std::copysign(grid.to_infinity ? std::numeric_limits<float>::infinity() : grid.largest, x);
 }
 
 Tensor reference_simulate(const QuantSpec& spec, const Tensor& input, uint64_t seed) {

@@ -14,5 +14,7 @@ Tensor reference_simulate(const QuantSpec& spec, const Tensor& input, uint64_t s
 
 /// Fixed point by its definition.
 float reference_fixed(const Fixed& format, float x);
+/// Any minifloat by its definition.
+float reference_minifloat(const MinifloatGrid& grid, float x);
 
 }  // namespace detent

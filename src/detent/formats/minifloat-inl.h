@@ -1,0 +1,98 @@
+// Per-target include guard
+#if defined(DETENT_FORMATS_MINIFLOAT_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef DETENT_FORMATS_MINIFLOAT_INL_H_
+#undef DETENT_FORMATS_MINIFLOAT_INL_H_
+#else
+#define DETENT_FORMATS_MINIFLOAT_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+
+#include "detent/formats/minifloat_grid.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace detent::HWY_NAMESPACE {
+
+/// For |x| with exponent e (at least min_exponent), float32 arithmetic itself rounds to the step 2^(e - M),
+/// ties to even: 2^(e - M + 23) has that step as its last bit, |x| + 2^(e - M + 23) stays in the same binade
+/// since M <= 22, and subtracting it again is exact. Without mantissa bits, one step more in the addend makes
+/// ties go to odd multiples, where the exponent code asks for that.
+///
+/// Where e - M + 23 may leave float32's exponents, or values are float32 subnormals, the same is done 2^32
+/// above (below 1) or beneath (from 1 on).
+template <class D>
+class MinifloatKernel {
+  using V = hn::Vec<D>;
+  using DI = hn::RebindToSigned<D>;
+  using VI = hn::Vec<DI>;
+
+ public:
+  MinifloatKernel(D d, const MinifloatParameters& p)
+      : largest_(hn::Set(d, p.grid.largest)),
+        overflow_from_(hn::Set(d, p.overflow_from)),
+        overflow_value_(hn::Set(d, p.overflow_value)),
+        to_addend_(hn::Set(DI(), (23 - p.grid.mantissa_bits) * (1 << 23))),
+        code_parity_(hn::Set(DI(), (p.grid.min_exponent + 1) & 1)),
+        by_exponent_(p.grid.mantissa_bits == 0 && p.grid.even_exponent_codes) {
+    const int lowest = p.grid.min_exponent;
+    wide_ = lowest < -126 || !(p.grid.largest < power_of_two(104 + p.grid.mantissa_bits));
+    min_exponent_ = hn::Set(DI(), ExponentBits(lowest));
+    min_exponent_below_one_ = hn::Set(DI(), ExponentBits(std::min(lowest, 40) + kShift));
+    min_exponent_from_one_ = hn::Set(DI(), ExponentBits(lowest - kShift));
+  }
+
+  V operator()(D d, V x, uint64_t /*index*/) const {
+    const V magnitude = hn::Abs(x);
+    const V held = hn::Min(magnitude, largest_);
+    const V rounded = wide_ ? RoundWide(d, held) : Round(d, held, min_exponent_);
+    const V result = hn::IfThenElse(hn::Ge(magnitude, overflow_from_), overflow_value_, rounded);
+    return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySignToAbs(result, x));
+  }
+
+ private:
+  static constexpr int kShift = 32;
+
+  /// The bits of 2^exponent, or of 2^-126 where that is larger.
+  static int32_t ExponentBits(int exponent) { return std::max(exponent + 127, 1) * (1 << 23); }
+
+  V Round(D d, V magnitude, VI min_exponent) const {
+    const DI di;
+    const VI exponent = hn::Max(hn::And(hn::BitCast(di, magnitude), hn::Set(di, 0x7F800000)), min_exponent);
+    VI addend = hn::Add(exponent, to_addend_);
+    if (by_exponent_) {
+      const VI code = hn::Add(hn::ShiftRight<23>(exponent), code_parity_);
+      addend = hn::Or(addend, hn::And(code, hn::Set(di, 1)));
+    }
+    const V large = hn::BitCast(d, addend);
+    return hn::Sub(hn::Add(magnitude, large), large);
+  }
+
+  V RoundWide(D d, V magnitude) const {
+    const auto below_one = hn::Lt(magnitude, hn::Set(d, 1.0F));
+    const V up = hn::Set(d, power_of_two(kShift));
+    const V down = hn::Set(d, power_of_two(-kShift));
+    const VI min_exponent =
+        hn::IfThenElse(hn::RebindMask(DI(), below_one), min_exponent_below_one_, min_exponent_from_one_);
+    const V shifted = hn::Mul(magnitude, hn::IfThenElse(below_one, up, down));
+    return hn::Mul(Round(d, shifted, min_exponent), hn::IfThenElse(below_one, down, up));
+  }
+
+  V largest_, overflow_from_, overflow_value_;
+  VI to_addend_, code_parity_;
+  VI min_exponent_ = hn::Zero(DI()), min_exponent_below_one_ = hn::Zero(DI());
+  VI min_exponent_from_one_ = hn::Zero(DI());
+  bool by_exponent_;
+  bool wide_ = false;
+};
+
+template <class D>
+auto MakeKernel(D d, const MinifloatParameters& parameters, uint64_t /*first_index*/) {
+  return MinifloatKernel<D>(d, parameters);
+}
+
+}  // namespace detent::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // DETENT_FORMATS_MINIFLOAT_INL_H_
