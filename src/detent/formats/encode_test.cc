@@ -37,6 +37,24 @@ const char* const kSpecs[] = {
     "binary:bipolar=false,scaling=per_tensor",
     "binary:scaling=per_channel",
     "binary:stochastic=true",
+    "minifloat_ieee",
+    "minifloat_ieee:width=2,exponent_width=1",
+    "minifloat_ieee:width=6,exponent_width=5",
+    "minifloat_ieee:width=8,exponent_width=3,exponent_bias=-100",
+    "minifloat_ieee:width=8,exponent_width=3,exponent_bias=140",
+    "minifloat_ieee:width=16,exponent_width=8,exponent_bias=128",
+    "minifloat_ieee:width=31,exponent_width=8,exponent_bias=128",
+    "fp8_e4m3fn",
+    "fp8_e5m2",
+    "fp8_e5m2:saturate=false",
+    "fp8_e4m3fnuz",
+    "fp8_e5m2fnuz",
+    "fp6_e3m2",
+    "fp6_e2m3",
+    "fp4_e2m1",
+    "fp16",
+    "bf16:saturate=false",
+    "tf32",
 };
 
 bool same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
@@ -129,6 +147,20 @@ TEST(Encode, CodesAreAsDocumented) {
   EXPECT_THAT(bytes("ternary:threshold=0.3", Packing::kBits), ElementsAre(0b01000011, 0b11));
   EXPECT_THAT(bytes("ternary:threshold=0.3", Packing::kBase3), ElementsAre(2 + 27 + 2 * 81));
   EXPECT_THAT(bytes("binary", Packing::kBits), ElementsAre(0b01110));
+}
+
+TEST(Encode, MinifloatsAreAsTheirStandardsSay) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor input = Tensor::from({6}, std::vector<float>{1.0F, -1.75F, 0x1p-9F, kInfinity, kNan, -0.0F});
+  const auto bytes = [&](const char* text) {
+    const Encoded encoded = encode(parse_quant_spec_text(text), input);
+    const auto values = encoded.codes().values<uint8_t>();
+    return std::vector<int>(values.begin(), values.end());
+  };
+  EXPECT_THAT(bytes("fp8_e4m3fn"), ElementsAre(0x38, 0xBE, 0x01, 0x7E, 0x7F, 0x80));
+  EXPECT_THAT(bytes("fp8_e5m2:saturate=false"), ElementsAre(0x3C, 0xBF, 0x18, 0x7C, 0x7F, 0x80));
+  EXPECT_THAT(bytes("fp8_e4m3fnuz"), ElementsAre(0x40, 0xC6, 0x02, 0x7F, 0x80, 0x00));
 }
 
 TEST(Encode, EmptyTensorsHaveEmptyStreams) {

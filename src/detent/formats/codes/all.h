@@ -7,6 +7,7 @@
 #include "detent/formats/codes/binary_codes.h"
 #include "detent/formats/codes/coding.h"
 #include "detent/formats/codes/fixed_codes.h"
+#include "detent/formats/codes/minifloat_codes.h"
 #include "detent/formats/codes/ternary_codes.h"
 
 namespace detent {
