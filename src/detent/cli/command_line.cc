@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <new>
 
 #include "detent/cli/commands/command.h"
 #include "detent/core/error.h"
+#include "detent/formats/simd_target.h"
 
 namespace detent {
 namespace {
@@ -22,6 +24,8 @@ const std::vector<Command>& all_commands() {
       {"stat-to-conf", "turn saved statistics into a quantization configuration", run_stat_to_conf},
       {"quickstart", "train, quantize and compare on built-in data, in one go", run_quickstart},
       {"list", "list models, data sets, passes, operators, formats and statistics", run_list},
+      {"formats", "list number formats, or show the range and values of one", run_formats},
+      {"tensor", "quantize, unpack and compare files of tensors", run_tensor},
       {"info", "show what a graph or tensor file holds", run_info},
       {"version", "print the version and how this program was built", run_version},
   };
@@ -36,7 +40,10 @@ std::string help_text() {
       "Commands:\n";
   for (const Command& command : all_commands())
     text += fmt::format("  {:<14}{}\n", command.name, command.help);
-  return text + "\n`detent <command> --help` tells more.\n";
+  return text +
+         "\n`detent <command> --help` tells more.\n"
+         "--simd-target NAME, or DETENT_SIMD_TARGET in the environment, chooses the instruction set (see "
+         "`detent version --simd`).\n";
 }
 
 int dispatch(const std::vector<std::string>& args) {
@@ -57,6 +64,33 @@ int dispatch(const std::vector<std::string>& args) {
   throw UsageError(unknown_name_message(name.starts_with('-') ? "option" : "command", name, known));
 }
 
+/// Obeys and removes `--simd-target NAME` or `--simd-target=NAME`, which may stand anywhere; else obeys the
+/// environment.
+std::vector<std::string> choose_simd_target(std::vector<std::string> args) {
+  const std::string flag = "--simd-target";
+  bool chosen = false;
+  for (size_t i = 0; i < args.size();) {
+    const bool separate = args[i] == flag;
+    if (!separate && !args[i].starts_with(flag + "=")) {
+      ++i;
+      continue;
+    }
+    if (separate && i + 1 == args.size()) throw UsageError(flag + ": expected a name behind it");
+    const std::string name = separate ? args[i + 1] : args[i].substr(flag.size() + 1);
+    try {
+      set_simd_target(name, flag);
+    } catch (const Error& error) {
+      throw UsageError(error.what());
+    }
+    chosen = true;
+    const auto first = args.begin() + static_cast<std::ptrdiff_t>(i);
+    args.erase(first, first + (separate ? 2 : 1));
+  }
+  const char* variable = std::getenv("DETENT_SIMD_TARGET");
+  if (!chosen && variable != nullptr && *variable != '\0') set_simd_target(variable, "DETENT_SIMD_TARGET");
+  return args;
+}
+
 int report(int status, const std::string& message) {
   std::fflush(stdout);
   std::fputs(fmt::format("detent: error: {}\n", message).c_str(),
@@ -72,7 +106,7 @@ int run_command_line(const std::vector<std::string>& args) {
   // Likewise a file that grows beyond the limit on file sizes.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
-    return dispatch(args);
+    return dispatch(choose_simd_target(args));
   } catch (const UsageError& error) {
     return report(2, error.what());
   } catch (const Error& error) {

@@ -7,8 +7,8 @@
 
 namespace detent {
 
-/// Rounds the elements [begin, end) of a tensor; begin and end - 1 agree in their upper 32 bits. `input` and
-/// `output` point to element 0 and may be equal. `stream` writes past the caches: for outputs larger than
+/// Rounds the elements [begin, end) of a tensor. `input` and `output` point to element `begin` and may be
+/// equal. `stream` writes past the caches: for outputs larger than
 /// they are. The caller holds a DefaultFloatEnvironment.
 void simulate_range(const GroupParameters& parameters, const Grouping& grouping, const float* input,
                     float* output, int64_t begin, int64_t end, bool stream);

@@ -12,7 +12,7 @@
 namespace detent {
 namespace {
 
-/// Elements that one thread takes at a time. A power of two: a range then never crosses a multiple of 2^32.
+/// Elements that one thread takes at a time.
 constexpr int64_t kGrain = int64_t{1} << 16;
 /// Outputs of this size are written past the caches, as memcpy does: reading their lines first would cost a
 /// third of the memory traffic, and they would not stay cached anyhow.
@@ -95,7 +95,7 @@ void simulate(const QuantSpec& spec, const Tensor& original, Tensor& output, uin
   }
   parallel_for(input.numel(), kGrain, [&](int64_t begin, int64_t end) {
     const DefaultFloatEnvironment of_thread;
-    simulate_range(parameters, grouping, in, out, begin, end, stream);
+    simulate_range(parameters, grouping, in + begin, out + begin, begin, end, stream);
   });
 }
 

@@ -218,31 +218,33 @@ std::string quoted_json(const std::filesystem::path& path, const std::string& te
   }
 }
 
-/// The indices of the tensors in the order of their data.
-std::vector<size_t> data_order(std::span<const std::pair<std::string, Tensor>> tensors) {
-  std::vector<size_t> order(tensors.size());
+/// The indices of the entries in the order of their data.
+std::vector<size_t> data_order(const std::vector<TensorEntry>& entries) {
+  std::vector<size_t> order(entries.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, std::greater(),
-                           [&](size_t i) { return dtype_size(tensors[i].second.dtype()); });
+  std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return dtype_size(entries[i].dtype); });
   return order;
 }
 
-std::string tensor_entry(const Tensor& tensor, uint64_t begin) {
-  const auto same_dtype = [&](const auto& entry) { return entry.second == tensor.dtype(); };
-  const auto dtype = std::ranges::find_if(kDTypes, same_dtype);
-  DETENT_CHECK(dtype != kDTypes.end(), "dtype {}", dtype_name(tensor.dtype()));
-  return fmt::format(R"({{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})", dtype->first,
-                     json(tensor.shape()).dump(), begin, begin + tensor.byte_size());
+uint64_t byte_count(const TensorEntry& entry) {
+  return static_cast<uint64_t>(element_count(entry.shape)) * dtype_size(entry.dtype);
 }
 
-std::string header_text(const std::filesystem::path& path,
-                        std::span<const std::pair<std::string, Tensor>> tensors,
+std::string entry_text(const TensorEntry& entry, uint64_t begin) {
+  const auto same_dtype = [&](const auto& known) { return known.second == entry.dtype; };
+  const auto dtype = std::ranges::find_if(kDTypes, same_dtype);
+  DETENT_CHECK(dtype != kDTypes.end(), "dtype {}", dtype_name(entry.dtype));
+  return fmt::format(R"({{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})", dtype->first,
+                     json(entry.shape).dump(), begin, begin + byte_count(entry));
+}
+
+std::string header_text(const std::filesystem::path& path, const std::vector<TensorEntry>& entries,
                         const std::map<std::string, std::string>& metadata) {
-  std::vector<uint64_t> begins(tensors.size());
+  std::vector<uint64_t> begins(entries.size());
   uint64_t position = 0;
-  for (const size_t i : data_order(tensors)) {
+  for (const size_t i : data_order(entries)) {
     begins[i] = position;
-    position += tensors[i].second.byte_size();
+    position += byte_count(entries[i]);
   }
   std::vector<std::string> members;
   for (const auto& [key, value] : metadata) {
@@ -250,10 +252,10 @@ std::string header_text(const std::filesystem::path& path,
   }
   if (!members.empty()) members = {fmt::format("\"{}\":{{{}}}", kMetadataKey, fmt::join(members, ","))};
   std::set<std::string_view> names = {kMetadataKey};
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const auto& [name, tensor] = tensors[i];
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const std::string& name = entries[i].name;
     if (!names.insert(name).second) fail("cannot write {}: the name \"{}\" is taken", path.string(), name);
-    members.push_back(quoted_json(path, name) + ":" + tensor_entry(tensor, begins[i]));
+    members.push_back(quoted_json(path, name) + ":" + entry_text(entries[i], begins[i]));
   }
   std::string text = fmt::format("{{{}}}", fmt::join(members, ","));
   text.resize((text.size() + 7) / 8 * 8, ' ');
@@ -266,16 +268,41 @@ std::string header_text(const std::filesystem::path& path,
 
 SafetensorsFile read_safetensors(const std::filesystem::path& path) { return Reader(path).read(); }
 
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vector<TensorEntry> entries,
+                                     const std::map<std::string, std::string>& metadata)
+    : entries_(std::move(entries)),
+      order_(data_order(entries_)),
+      header_(header_text(path, entries_, metadata)),
+      file_(path) {
+  const std::array<uint64_t, 1> length = {header_.size()};
+  file_.write(std::as_bytes(std::span(length)));
+  file_.write(header_);
+}
+
+void SafetensorsWriter::write(const Tensor& tensor) {
+  DETENT_CHECK(written_ < order_.size(), "all {} tensors are written", order_.size());
+  const TensorEntry& entry = entries_[order_[written_]];
+  DETENT_CHECK(tensor.dtype() == entry.dtype && tensor.shape() == entry.shape,
+               "tensor \"{}\" is {} of shape {}, announced as {} of shape {}", entry.name,
+               dtype_name(tensor.dtype()), shape_text(tensor.shape()), dtype_name(entry.dtype),
+               shape_text(entry.shape));
+  file_.write(tensor.bytes());
+  ++written_;
+}
+
+void SafetensorsWriter::commit() {
+  DETENT_CHECK(written_ == order_.size(), "{} of {} tensors are written", written_, order_.size());
+  file_.commit();
+}
+
 void write_safetensors(const std::filesystem::path& path,
                        std::span<const std::pair<std::string, Tensor>> tensors,
                        const std::map<std::string, std::string>& metadata) {
-  const std::string header = header_text(path, tensors, metadata);
-  const std::array<uint64_t, 1> length = {header.size()};
-  AtomicFile file(path);
-  file.write(std::as_bytes(std::span(length)));
-  file.write(header);
-  for (const size_t i : data_order(tensors)) file.write(tensors[i].second.bytes());
-  file.commit();
+  std::vector<TensorEntry> entries;
+  for (const auto& [name, tensor] : tensors) entries.push_back({name, tensor.dtype(), tensor.shape()});
+  SafetensorsWriter writer(path, std::move(entries), metadata);
+  for (const size_t i : writer.order()) writer.write(tensors[i].second);
+  writer.commit();
 }
 
 }  // namespace detent

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "detent/core/tensor.h"
+#include "detent/io/file.h"
 
 namespace detent {
 
@@ -27,8 +28,37 @@ struct SafetensorsFile {
 /// leave a hole or end elsewhere than the file.
 SafetensorsFile read_safetensors(const std::filesystem::path& path);
 
-/// Names stand in the given order in the header; the data are sorted by falling element size, so that each
-/// tensor is aligned. Throws Error on a duplicate or reserved name and on text that is not UTF-8.
+/// A tensor that is going to be written.
+struct TensorEntry {
+  std::string name;
+  DType dtype;
+  Shape shape;
+};
+
+/// Writes a file tensor by tensor, so that one at a time need be in memory. Names stand in the given order in
+/// the header; the data are sorted by falling element size, so that each tensor is aligned.
+class SafetensorsWriter {
+ public:
+  /// Writes the header. Throws Error on a duplicate or reserved name and on text that is not UTF-8.
+  SafetensorsWriter(const std::filesystem::path& path, std::vector<TensorEntry> entries,
+                    const std::map<std::string, std::string>& metadata = {});
+
+  /// Indices of the entries in the order in which `write` takes their tensors.
+  const std::vector<size_t>& order() const { return order_; }
+  /// The next tensor of the order, with the dtype and shape of its entry.
+  void write(const Tensor& tensor);
+  /// After all tensors: the file appears.
+  void commit();
+
+ private:
+  std::vector<TensorEntry> entries_;
+  std::vector<size_t> order_;
+  std::string header_;
+  AtomicFile file_;
+  size_t written_ = 0;
+};
+
+/// All tensors at once.
 void write_safetensors(const std::filesystem::path& path,
                        std::span<const std::pair<std::string, Tensor>> tensors,
                        const std::map<std::string, std::string>& metadata = {});

@@ -26,6 +26,8 @@ int run_transform(const std::vector<std::string>& args);
 int run_quickstart(const std::vector<std::string>& args);
 int run_stat_to_conf(const std::vector<std::string>& args);
 int run_list(const std::vector<std::string>& args);
+int run_formats(const std::vector<std::string>& args);
+int run_tensor(const std::vector<std::string>& args);
 int run_info(const std::vector<std::string>& args);
 int run_version(const std::vector<std::string>& args);
 

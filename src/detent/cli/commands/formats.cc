@@ -1,0 +1,110 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <CLI/CLI.hpp>
+
+#include "detent/cli/commands/command.h"
+#include "detent/cli/format_tables.h"
+#include "detent/core/error.h"
+#include "detent/core/fields.h"
+#include "detent/formats/format.h"
+
+namespace detent {
+namespace {
+
+constexpr size_t kMostListedValues = 64;
+constexpr int kPlotWidth = 60;
+
+std::string number(float value) { return fmt::format("{}", value); }
+
+/// "-2 -1.5 ...", at most 8 a line.
+std::string listed(const std::vector<float>& values) {
+  constexpr size_t kInLine = 8;
+  std::string text;
+  for (size_t i = 0; i < values.size(); ++i) {
+    text += fmt::format("{:>13}{}", number(values[i]), i % kInLine == kInLine - 1 ? "\n" : "");
+  }
+  return text.ends_with('\n') ? text : text + "\n";
+}
+
+/// How many values each binade [2^e, 2^(e+1)) of magnitudes has, as bars.
+std::string plotted(const std::vector<float>& values) {
+  std::map<int, int64_t> binades;
+  for (const float value : values) {
+    if (value > 0 && std::isfinite(value)) ++binades[std::ilogb(value)];
+  }
+  int64_t most = 1;
+  for (const auto& [exponent, count] : binades) most = std::max(most, count);
+  std::string text = "positive values of each binade:\n";
+  for (const auto& [exponent, count] : binades) {
+    const auto length = static_cast<size_t>((count * kPlotWidth + most - 1) / most);
+    text += fmt::format("{:>6} {:>6} {}\n", fmt::format("2^{}", exponent), count, std::string(length, '#'));
+  }
+  return text;
+}
+
+/// The smallest distance between neighbours, in double: exact for float32 of one sign and nearby exponents.
+double smallest_step(const std::vector<float>& values) {
+  double step = std::numeric_limits<double>::infinity();
+  for (size_t i = 1; i < values.size(); ++i) {
+    const double gap = static_cast<double>(values[i]) - static_cast<double>(values[i - 1]);
+    if (std::isfinite(gap)) step = std::min(step, gap);
+  }
+  return step;
+}
+
+std::string values_text(const Format& format, bool list_all) {
+  std::vector<float> values;
+  try {
+    values = representable_values(format);
+  } catch (const Error& error) {
+    return fmt::format("values: {}\n", error.what());
+  }
+  const auto above_zero = std::ranges::find_if(values, [](float value) { return value > 0; });
+  std::string text = fmt::format("values: {}\nrange: {} to {}\nsmallest step: {}\n", values.size(),
+                                 number(values.front()), number(values.back()), smallest_step(values));
+  if (above_zero != values.end()) text += fmt::format("smallest above 0: {}\n", number(*above_zero));
+  return text + (values.size() <= kMostListedValues || list_all ? listed(values) : plotted(values));
+}
+
+int show_format(const std::string& text, bool list_all) {
+  Format format;
+  try {
+    format = parse_format(text);
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+  const char* help = std::visit([](const auto& alternative) { return alternative.kHelp; }, format);
+  print(fmt::format("{}: {}\n\n{}\nbits a value: {}\n{}", format_text(format), help,
+                    format_fields_table(format).to_text(), bits_per_value(format),
+                    values_text(format, list_all)));
+  return 0;
+}
+
+}  // namespace
+
+int run_formats(const std::vector<std::string>& args) {
+  CLI::App app("List the number formats, or show one: its fields, range and values.", "detent formats");
+  std::string action;
+  std::string text;
+  bool list_all = false;
+  app.add_option("action", action, "\"show\", or nothing for the list")->option_text(" ");
+  app.add_option("format", text, "for show: NAME or NAME:KEY=VALUE,...")->option_text(" ");
+  app.add_flag("--values", list_all, "for show: list all values, however many");
+  if (!parse_arguments(app, args)) return 0;
+  if (action.empty() && !list_all) {
+    print(formats_table().to_text());
+    return 0;
+  }
+  if (action != "show") {
+    throw UsageError(unknown_name_message("action", action, std::vector<std::string>{"show"}));
+  }
+  if (text.empty()) throw UsageError("`detent formats show` needs a format: NAME or NAME:KEY=VALUE,...");
+  return show_format(text, list_all);
+}
+
+}  // namespace detent

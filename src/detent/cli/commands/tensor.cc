@@ -1,0 +1,134 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include <CLI/CLI.hpp>
+
+#include "detent/cli/commands/command.h"
+#include "detent/cli/commands/tensor_commands.h"
+#include "detent/cli/tensor_files.h"
+#include "detent/core/error.h"
+
+namespace detent {
+namespace {
+
+const std::vector<Command>& tensor_commands() {
+  static const std::vector<Command> kCommands = {
+      {"quantize", "round the tensors of a file to a format, or compare formats", run_tensor_quantize},
+      {"unpack", "turn packed tensors back into float32", run_tensor_unpack},
+      {"compare", "error measures between the tensors of two files", run_tensor_compare},
+  };
+  return kCommands;
+}
+
+std::string help_text() {
+  std::string text =
+      "Quantize, unpack and compare files of tensors (.safetensors, .npy).\n"
+      "Usage: detent tensor <command> [arguments]\n"
+      "\n"
+      "Commands:\n";
+  for (const Command& command : tensor_commands()) {
+    text += fmt::format("  {:<14}{}\n", command.name, command.help);
+  }
+  return text + "\n`detent tensor <command> --help` tells more.\n";
+}
+
+/// The tensors of both files, by name, or the only one of each.
+std::vector<std::pair<const StoredTensor*, const StoredTensor*>> pairs_of(const TensorFile& original,
+                                                                          const std::string& original_path,
+                                                                          const TensorFile& changed,
+                                                                          const std::string& changed_path,
+                                                                          const NameFilter& filter) {
+  std::vector<std::pair<const StoredTensor*, const StoredTensor*>> pairs;
+  if (original_path.ends_with(".npy") && changed_path.ends_with(".npy")) {
+    return {{&original.tensors.front(), &changed.tensors.front()}};
+  }
+  std::map<std::string, const StoredTensor*> by_name;
+  for (const StoredTensor& tensor : changed.tensors) by_name[tensor.name] = &tensor;
+  for (const StoredTensor& tensor : original.tensors) {
+    if (!filter.matches(tensor.name)) continue;
+    const auto found = by_name.find(tensor.name);
+    if (found == by_name.end()) {
+      fail("{}: no tensor \"{}\", which {} has", changed_path, tensor.name, original_path);
+    }
+    pairs.emplace_back(&tensor, found->second);
+    by_name.erase(found);
+  }
+  for (const auto& [name, tensor] : by_name) {
+    if (filter.matches(name)) {
+      fail("{}: no tensor \"{}\", which {} has", original_path, name, changed_path);
+    }
+  }
+  return pairs;
+}
+
+}  // namespace
+
+int run_tensor(const std::vector<std::string>& args) {
+  if (args.empty()) throw UsageError("a command is missing (see `detent tensor --help`)");
+  if (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
+    print(help_text());
+    return 0;
+  }
+  std::vector<std::string> known;
+  for (const Command& command : tensor_commands()) {
+    if (command.name == args[0]) return command.run({args.begin() + 1, args.end()});
+    known.push_back(command.name);
+  }
+  throw UsageError(unknown_name_message(args[0].starts_with('-') ? "option" : "command", args[0], known));
+}
+
+int run_tensor_unpack(const std::vector<std::string>& args) {
+  CLI::App app("Turn the packed tensors of a file back into float32.", "detent tensor unpack");
+  std::string input;
+  std::string output;
+  app.add_option("file", input, "what `detent tensor quantize --packed` wrote")->required()->option_text(" ");
+  app.add_option("-o,--output", output, "file to write: .safetensors or .npy")
+      ->required()
+      ->option_text("FILE");
+  if (!parse_arguments(app, args)) return 0;
+  check_tensor_file_name(output, false);
+  const TensorFile file = read_tensor_file(input);
+  std::vector<PackedEntry> entries;
+  for (const StoredTensor& tensor : file.tensors) {
+    entries.push_back({.name = tensor.name, .dtype = stored_dtype(tensor), .shape = stored_shape(tensor)});
+  }
+  write_tensor_file(output, entries, file.metadata, [&](size_t i) { return stored_values(file.tensors[i]); });
+  return 0;
+}
+
+int run_tensor_compare(const std::vector<std::string>& args) {
+  CLI::App app("Measure how far the floating-point tensors of a file are from those of another.",
+               "detent tensor compare");
+  std::string original_path;
+  std::string changed_path;
+  std::string expression;
+  app.add_option("original", original_path, "safetensors (packed or not) or .npy")
+      ->required()
+      ->option_text(" ");
+  app.add_option("changed", changed_path, "the same tensors, quantized")->required()->option_text(" ");
+  app.add_option("--tensors", expression, "only those whose name matches")->option_text("REGEX");
+  if (!parse_arguments(app, args)) return 0;
+  const NameFilter filter(expression);
+  const TensorFile original = read_tensor_file(original_path);
+  const TensorFile changed = read_tensor_file(changed_path);
+  std::vector<std::string> header = {"tensor", "shape"};
+  std::ranges::copy(distortion_columns(), std::back_inserter(header));
+  TextTable table(header);
+  for (const auto& [before, after] : pairs_of(original, original_path, changed, changed_path, filter)) {
+    if (stored_shape(*before) != stored_shape(*after)) {
+      fail("tensor \"{}\": shape {} in {}, {} in {}", before->name, shape_text(stored_shape(*before)),
+           original_path, shape_text(stored_shape(*after)), changed_path);
+    }
+    if (!is_floating_point(stored_dtype(*before)) || !is_floating_point(stored_dtype(*after))) continue;
+    Distortion distortion;
+    distortion.update(float_values(*before), float_values(*after));
+    std::vector<std::string> cells = {before->name, shape_text(stored_shape(*before))};
+    std::ranges::copy(distortion_cells(distortion), std::back_inserter(cells));
+    table.add_row(std::move(cells));
+  }
+  print(table.to_text());
+  return 0;
+}
+
+}  // namespace detent

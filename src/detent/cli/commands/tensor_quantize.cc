@@ -1,0 +1,169 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+
+#include <CLI/CLI.hpp>
+
+#include "detent/cli/commands/command.h"
+#include "detent/cli/commands/tensor_commands.h"
+#include "detent/cli/tensor_files.h"
+#include "detent/core/error.h"
+
+namespace detent {
+namespace {
+
+struct QuantizeArguments {
+  std::string input;
+  std::string output;
+  std::vector<std::string> formats;
+  std::string expression;
+  std::string packing;
+  bool packed = false;
+};
+
+void add_options(CLI::App& app, QuantizeArguments& arguments) {
+  app.add_option("file", arguments.input, "safetensors or .npy")->required()->option_text(" ");
+  app.add_option("-o,--output", arguments.output, "file to write: .safetensors or .npy")->option_text("FILE");
+  app.add_option("--format", arguments.formats,
+                 "NAME:KEY=VALUE,... as `detent formats` lists them; several compare formats")
+      ->required()
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->option_text("TEXT");
+  app.add_option("--tensors", arguments.expression,
+                 "only tensors whose name matches; the others stay as they are")
+      ->option_text("REGEX");
+  app.add_flag("--packed", arguments.packed, "write codes instead of float32");
+  app.add_option("--packing", arguments.packing,
+                 "how codes become bytes: bits (default) or base3, five ternary codes in a byte")
+      ->option_text("NAME");
+}
+
+Packing packing_of(const QuantizeArguments& arguments) {
+  if (arguments.packing.empty()) return Packing::kBits;
+  if (!arguments.packed) throw UsageError("--packing: only with --packed");
+  const auto names = enum_names(Packing());
+  const auto found = std::ranges::find(names, arguments.packing);
+  if (found != names.end()) return static_cast<Packing>(found - names.begin());
+  const std::vector<std::string> known(names.begin(), names.end());
+  throw UsageError("--packing: " + unknown_name_message("value", arguments.packing, known));
+}
+
+void check_arguments(const QuantizeArguments& arguments) {
+  if (arguments.output.empty()) {
+    if (arguments.packed) throw UsageError("--packed: nothing is written without -o FILE");
+    return;
+  }
+  check_tensor_file_name(arguments.output, arguments.packed);
+  if (arguments.formats.size() > 1) {
+    throw UsageError("--format: with several, their error measures are compared and nothing can be written");
+  }
+}
+
+std::vector<QuantSpec> specs_of(const std::vector<std::string>& texts) {
+  std::vector<QuantSpec> specs;
+  for (const std::string& text : texts) {
+    try {
+      specs.push_back(parse_quant_spec_text(text));
+    } catch (const Error& error) {
+      throw UsageError(fmt::format("--format: {}", error.what()));
+    }
+  }
+  return specs;
+}
+
+/// What is wrong with one tensor, with its name.
+template <class Action>
+auto naming_tensor(const StoredTensor& tensor, const Action& action) {
+  try {
+    return action();
+  } catch (const Error& error) {
+    fail("tensor \"{}\": {}", tensor.name, error.what());
+  }
+}
+
+/// One row a tensor and format, and one a format for all tensors.
+TextTable measures_table(const TensorFile& file, const std::vector<bool>& chosen,
+                         const std::vector<QuantSpec>& specs, Packing packing) {
+  std::vector<std::string> header = {"tensor", "format", "bits a value"};
+  std::ranges::copy(distortion_columns(), std::back_inserter(header));
+  TextTable table(header);
+  const auto add = [&](const std::string& name, const QuantSpec& spec, const Distortion& distortion) {
+    std::vector<std::string> cells = {name, quant_spec_text(spec),
+                                      fmt::format("{}", bits_per_value(spec, packing))};
+    std::ranges::copy(distortion_cells(distortion), std::back_inserter(cells));
+    table.add_row(std::move(cells));
+  };
+  std::vector<Distortion> totals(specs.size());
+  for (size_t i = 0; i < file.tensors.size(); ++i) {
+    if (!chosen[i]) continue;
+    const StoredTensor& tensor = file.tensors[i];
+    const Tensor input = float_values(tensor);
+    for (size_t s = 0; s < specs.size(); ++s) {
+      const Distortion distortion =
+          naming_tensor(tensor, [&] { return measure_distortion(specs[s], input); });
+      add(tensor.name, specs[s], distortion);
+      totals[s].merge(distortion);
+    }
+  }
+  if (std::ranges::count(chosen, true) > 1) {
+    for (size_t s = 0; s < specs.size(); ++s) add("(all)", specs[s], totals[s]);
+  }
+  return table;
+}
+
+void write_output(const std::string& path, const TensorFile& file, const std::vector<bool>& chosen,
+                  const QuantSpec& spec, std::optional<Packing> packing) {
+  std::vector<PackedEntry> entries;
+  for (size_t i = 0; i < file.tensors.size(); ++i) {
+    const StoredTensor& tensor = file.tensors[i];
+    entries.push_back({.name = tensor.name,
+                       .dtype = chosen[i] ? DType::kFloat32 : stored_dtype(tensor),
+                       .shape = stored_shape(tensor)});
+    if (!chosen[i] || !packing) continue;
+    entries.back().spec = spec;
+    entries.back().packing = *packing;
+  }
+  write_tensor_file(path, entries, file.metadata, [&](size_t i) {
+    const StoredTensor& tensor = file.tensors[i];
+    if (!chosen[i]) return stored_values(tensor);
+    const Tensor input = float_values(tensor);
+    return packing ? input : naming_tensor(tensor, [&] { return simulate(spec, input); });
+  });
+}
+
+}  // namespace
+
+int run_tensor_quantize(const std::vector<std::string>& args) {
+  CLI::App app(
+      "Round the floating-point tensors of a file to a number format, print error measures and, with -o, "
+      "write "
+      "the result. Several --format compare formats.",
+      "detent tensor quantize");
+  QuantizeArguments arguments;
+  add_options(app, arguments);
+  if (!parse_arguments(app, args)) return 0;
+  check_arguments(arguments);
+  const Packing packing = packing_of(arguments);
+  const std::vector<QuantSpec> specs = specs_of(arguments.formats);
+  const NameFilter filter(arguments.expression);
+  const TensorFile file = read_tensor_file(arguments.input);
+  std::vector<bool> chosen;
+  for (const StoredTensor& tensor : file.tensors) {
+    chosen.push_back(is_floating_point(stored_dtype(tensor)) && filter.matches(tensor.name));
+  }
+  if (std::ranges::count(chosen, true) == 0) {
+    fail("{}: no floating-point tensor {}", arguments.input,
+         arguments.expression.empty() ? "in it" : "matches --tensors " + arguments.expression);
+  }
+  if (!arguments.output.empty()) {
+    const auto written = arguments.packed ? std::optional(packing) : std::nullopt;
+    write_output(arguments.output, file, chosen, specs.front(), written);
+  }
+  print(measures_table(file, chosen, specs, packing).to_text());
+  return 0;
+}
+
+}  // namespace detent

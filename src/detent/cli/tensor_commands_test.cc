@@ -1,0 +1,168 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "detent/cli/program_for_test.h"
+#include "detent/formats/quant_spec.h"
+#include "detent/io/file.h"
+#include "detent/io/npy.h"
+#include "detent/io/safetensors.h"
+#include "detent/io/temporary_file_test.h"
+
+namespace detent {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+Tensor wave(const Shape& shape) {
+  Tensor tensor(DType::kFloat32, shape);
+  float angle = 0;
+  for (float& value : tensor.values<float>()) value = std::sin(angle += 0.7F);
+  return tensor;
+}
+
+class TensorCommands : public testing::Test {
+ protected:
+  TensorCommands() {
+    write_safetensors(input_,
+                      std::vector<std::pair<std::string, Tensor>>{
+                          {"layer.weight", wave({6, 11})},
+                          {"layer.bias", wave({6})},
+                          {"empty", Tensor(DType::kFloat32, {0, 3})},
+                          {"steps", Tensor::from<int64_t>({1}, std::vector<int64_t>{7})}},
+                      {{"origin", "test"}});
+  }
+
+  std::string path(const char* name) const { return (file_.get().parent_path() / name).string(); }
+  ProgramResult tensor(std::vector<std::string> args) const {
+    args.insert(args.begin(), "tensor");
+    return run_program(args);
+  }
+  static Tensor find(const SafetensorsFile& file, const std::string& name) {
+    for (const auto& [stored, tensor] : file.tensors) {
+      if (stored == name) return tensor;
+    }
+    ADD_FAILURE() << "no tensor " << name;
+    return {};
+  }
+  void expect_failure(const std::vector<std::string>& args, int status, const std::string& message) const {
+    const ProgramResult result = tensor(args);
+    EXPECT_EQ(result.status, status) << message;
+    EXPECT_THAT(result.errors, HasSubstr(message));
+    EXPECT_EQ(result.output, "");
+    EXPECT_FALSE(std::filesystem::exists(path("out.safetensors"))) << message;
+  }
+
+  TemporaryPath file_{"input.safetensors"};
+  std::string input_ = file_.get().string();
+};
+
+TEST_F(TensorCommands, QuantizeWritesWhatSimulateGives) {
+  const std::string output = path("out.safetensors");
+  const ProgramResult result = tensor(
+      {"quantize", input_, "-o", output, "--format", "fixed:width=4,frac_width=2", "--tensors", "weight$"});
+  ASSERT_EQ(result.status, 0) << result.errors;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("SQNR dB"), HasSubstr("layer.weight"), Not(HasSubstr("bias"))));
+  const SafetensorsFile file = read_safetensors(output);
+  EXPECT_EQ(file.metadata.at("origin"), "test");
+  const QuantSpec spec = parse_quant_spec_text("fixed:width=4,frac_width=2");
+  EXPECT_TRUE(find(file, "layer.weight").equals(simulate(spec, wave({6, 11}))));
+  EXPECT_TRUE(find(file, "layer.bias").equals(wave({6})));
+  EXPECT_EQ(find(file, "steps").values<int64_t>()[0], 7);
+}
+
+TEST_F(TensorCommands, PackedFilesUnpackToTheSame) {
+  for (const std::vector<std::string>& format :
+       {std::vector<std::string>{"fixed:width=5,frac_width=3"},
+        {"ternary:scaling_factor=true,threshold=0.2,granularity=channel", "--packing", "base3"}}) {
+    const auto quantize = [&](const char* name, bool packed) {
+      std::vector<std::string> args = {"quantize", input_, "-o", path(name), "--format"};
+      args.insert(args.end(), format.begin(), packed ? format.end() : format.begin() + 1);
+      if (packed) args.emplace_back("--packed");
+      const ProgramResult result = tensor(args);
+      ASSERT_EQ(result.status, 0) << result.errors;
+    };
+    quantize("plain.safetensors", false);
+    quantize("packed.safetensors", true);
+    ASSERT_EQ(tensor({"unpack", path("packed.safetensors"), "-o", path("back.safetensors")}).status, 0);
+    EXPECT_EQ(find(read_safetensors(path("packed.safetensors")), "layer.weight.codes").dtype(),
+              DType::kUInt8);
+    const SafetensorsFile plain = read_safetensors(path("plain.safetensors"));
+    const SafetensorsFile back = read_safetensors(path("back.safetensors"));
+    ASSERT_EQ(back.tensors.size(), plain.tensors.size());
+    EXPECT_EQ(back.metadata, plain.metadata);
+    const ProgramResult same = tensor({"compare", path("plain.safetensors"), path("packed.safetensors")});
+    EXPECT_THAT(same.output, AllOf(HasSubstr("| layer.weight"), HasSubstr(" inf "), HasSubstr("1.000000")));
+    for (const auto& [name, tensor] : plain.tensors) {
+      EXPECT_TRUE(find(back, name).equals(tensor)) << name;
+    }
+  }
+}
+
+TEST_F(TensorCommands, SeveralFormatsAreCompared) {
+  const ProgramResult result =
+      tensor({"quantize", input_, "--format", "fixed:width=8,frac_width=6", "--format", "ternary:mean=0.6"});
+  ASSERT_EQ(result.status, 0) << result.errors;
+  EXPECT_THAT(result.output,
+              AllOf(HasSubstr("frac_width=6"), HasSubstr("ternary:mean=0.6"), HasSubstr("(all)")));
+}
+
+TEST_F(TensorCommands, NumpyFilesToo) {
+  write_npy(path("a.npy"), wave({4, 5}));
+  ASSERT_EQ(tensor({"quantize", path("a.npy"), "-o", path("b.npy"), "--format", "binary"}).status, 0);
+  EXPECT_TRUE(read_npy(path("b.npy")).equals(simulate(parse_quant_spec_text("binary"), wave({4, 5}))));
+  EXPECT_THAT(tensor({"compare", path("a.npy"), path("b.npy")}).output, HasSubstr("| a "));
+  ASSERT_EQ(tensor({"quantize", path("a.npy"), "-o", path("c.safetensors"), "--packed", "--format", "binary"})
+                .status,
+            0);
+  ASSERT_EQ(tensor({"unpack", path("c.safetensors"), "-o", path("d.npy")}).status, 0);
+  EXPECT_TRUE(read_npy(path("d.npy")).equals(read_npy(path("b.npy"))));
+}
+
+TEST_F(TensorCommands, WrongUsageAndBadInputWriteNothing) {
+  const std::string out = path("out.safetensors");
+  const std::vector<std::string> base = {"quantize", input_, "-o", out, "--format", "fixed"};
+  const auto with = [&](std::initializer_list<std::string> more) {
+    std::vector<std::string> args = base;
+    args.insert(args.end(), more);
+    return args;
+  };
+  expect_failure({}, 2, "a command is missing");
+  expect_failure({"quantise"}, 2, "did you mean \"quantize\"?");
+  expect_failure({"quantize", input_}, 2, "--format");
+  expect_failure({"quantize", input_, "-o", out, "--format", "fixed:widht=3"}, 2, "did you mean \"width\"?");
+  expect_failure({"quantize", input_, "--packed", "--format", "fixed"}, 2, "without -o FILE");
+  expect_failure({"quantize", input_, "-o", path("out.pt"), "--format", "fixed"}, 2, ".safetensors or .npy");
+  expect_failure({"quantize", input_, "-o", path("o.npy"), "--format", "fixed"}, 1, "holds one tensor");
+  expect_failure(with({"--format", "binary"}), 2, "nothing can be written");
+  expect_failure(with({"--packing", "base3"}), 2, "only with --packed");
+  expect_failure(with({"--packed", "--packing", "base4"}), 2, "did you mean \"base3\"?");
+  expect_failure(with({"--packed", "--packing", "base3"}), 1, "fixed is not ternary");
+  expect_failure(with({"--tensors", "("}), 2, "expected a regular expression");
+  expect_failure(with({"--tensors", "nothing"}), 1, "matches --tensors nothing");
+  expect_failure({"quantize", path("missing.npy"), "-o", out, "--format", "fixed"}, 1, "missing.npy");
+}
+
+TEST_F(TensorCommands, NanIsAnErrorOnlyWherePacked) {
+  Tensor values = wave({8});
+  values.values<float>()[5] = std::numeric_limits<float>::quiet_NaN();
+  write_npy(path("nan.npy"), values);
+  expect_failure(
+      {"quantize", path("nan.npy"), "-o", path("out.safetensors"), "--packed", "--format", "fixed"}, 1,
+      "tensor \"nan\": encode: element 5 is NaN");
+  EXPECT_EQ(tensor({"quantize", path("nan.npy"), "--format", "fixed"}).status, 0);
+}
+
+TEST_F(TensorCommands, CompareNamesWhatDoesNotMatch) {
+  write_safetensors(path("other.safetensors"),
+                    std::vector<std::pair<std::string, Tensor>>{{"layer.weight", wave({11, 6})}});
+  expect_failure({"compare", input_, path("other.safetensors")}, 1, "no tensor \"layer.bias\"");
+  expect_failure({"compare", input_, path("other.safetensors"), "--tensors", "weight"}, 1,
+                 "shape [6, 11] in");
+}
+
+}  // namespace
+}  // namespace detent

@@ -1,0 +1,100 @@
+#include "detent/cli/tensor_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <regex>
+
+#include "detent/core/convert.h"
+#include "detent/core/error.h"
+#include "detent/io/npy.h"
+
+namespace detent {
+namespace {
+
+bool is_npy(const std::filesystem::path& path) { return path.extension() == ".npy"; }
+
+std::string percent(double share) { return fmt::format("{:.2f}%", 100 * share); }
+
+}  // namespace
+
+TensorFile read_tensor_file(const std::filesystem::path& path) {
+  if (is_npy(path)) return {{{path.stem().string(), read_npy(path)}}, {}};
+  const SafetensorsFile file = read_safetensors(path);
+  return {unpack_tensors(file, path.string()), plain_metadata(file)};
+}
+
+void check_tensor_file_name(const std::filesystem::path& path, bool packed) {
+  if (path.extension() != ".safetensors" && !is_npy(path)) {
+    throw UsageError(
+        fmt::format("output \"{}\": expected a name that ends in .safetensors or .npy", path.string()));
+  }
+  if (packed && is_npy(path)) {
+    throw UsageError(fmt::format("output \"{}\": packed tensors need a .safetensors file", path.string()));
+  }
+}
+
+void write_tensor_file(const std::filesystem::path& path, const std::vector<PackedEntry>& entries,
+                       const std::map<std::string, std::string>& metadata,
+                       const std::function<Tensor(size_t)>& load) {
+  const bool packed = std::ranges::any_of(entries, [](const auto& entry) { return entry.spec.has_value(); });
+  check_tensor_file_name(path, packed);
+  if (!is_npy(path)) return write_packed_tensors(path, entries, metadata, load);
+  if (entries.size() != 1) {
+    fail("{}: a .npy file holds one tensor, got {}; expected a .safetensors file", path.string(),
+         entries.size());
+  }
+  write_npy(path, load(0));
+}
+
+DType stored_dtype(const StoredTensor& tensor) {
+  const auto* plain = std::get_if<Tensor>(&tensor.content);
+  return plain != nullptr ? plain->dtype() : DType::kFloat32;
+}
+
+const Shape& stored_shape(const StoredTensor& tensor) {
+  const auto* plain = std::get_if<Tensor>(&tensor.content);
+  return plain != nullptr ? plain->shape() : std::get<Encoded>(tensor.content).shape;
+}
+
+bool is_floating_point(DType dtype) {
+  return dtype == DType::kFloat16 || dtype == DType::kBFloat16 || dtype == DType::kFloat32 ||
+         dtype == DType::kFloat64;
+}
+
+Tensor float_values(const StoredTensor& tensor) { return to_float32(stored_values(tensor)); }
+
+NameFilter::NameFilter(const std::string& expression) : matches_([](const std::string&) { return true; }) {
+  if (expression.empty()) return;
+  // std::regex recurses once a character.
+  constexpr size_t kLongestName = 1000;
+  try {
+    const auto regex = std::make_shared<const std::regex>(expression);
+    matches_ = [regex](const std::string& name) {
+      if (name.size() > kLongestName) fail("--tensors: a name of {} characters is too long", name.size());
+      return std::regex_search(name, *regex);
+    };
+  } catch (const std::regex_error& error) {
+    throw UsageError(
+        fmt::format("--tensors: got \"{}\", expected a regular expression: {}", expression, error.what()));
+  }
+}
+
+std::vector<std::string> distortion_columns() {
+  return {"SQNR dB", "MSE", "max error", "cosine", "saturated", "zeros", "values used"};
+}
+
+std::vector<std::string> distortion_cells(const Distortion& distortion) {
+  const std::optional<double> saturated = distortion.saturated_share();
+  const DistinctValues& values = distortion.distinct_values();
+  return {fmt::format("{:.2f}", distortion.sqnr_db()),
+          fmt::format("{:.4g}", distortion.mean_squared_error()),
+          fmt::format("{:.4g}", distortion.max_error()),
+          fmt::format("{:.6f}", distortion.cosine()),
+          saturated ? percent(*saturated) : "-",
+          percent(distortion.zero_share()),
+          values.too_many() ? fmt::format("> {}", DistinctValues::kLimit) : std::to_string(values.size())};
+}
+
+}  // namespace detent

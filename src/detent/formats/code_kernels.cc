@@ -1,0 +1,73 @@
+#include "detent/formats/code_kernels.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "detent/formats/code_kernels.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.h
+#include <hwy/highway.h>
+
+// The loops are plain C++: the compiler vectorises them with the instructions of each target.
+HWY_BEFORE_NAMESPACE();
+namespace detent::HWY_NAMESPACE {
+
+/// visit(coder, first, count) for each run of elements of one group, counted from `begin`.
+template <class Coders, class Visit>
+HWY_INLINE void ForEachRun(const Coders& coders, const Grouping& grouping, int64_t begin, int64_t end,
+                           const Visit& visit) {
+  for (int64_t i = begin; i < end;) {
+    const int64_t run = i / grouping.inner;
+    const int64_t run_end = std::min(end, (run + 1) * grouping.inner);
+    visit(coders[static_cast<size_t>(run % grouping.groups)], i - begin, run_end - i);
+    i = run_end;
+  }
+}
+
+void CodeRange(const GroupCoders& coders, const Grouping& grouping, const float* HWY_RESTRICT values,
+               uint32_t* HWY_RESTRICT codes, int64_t begin, int64_t end) {
+  std::visit(
+      [&](const auto& groups) {
+        ForEachRun(groups, grouping, begin, end, [&](auto coder, int64_t first, int64_t count) {
+          const float* HWY_RESTRICT in = values + first;
+          uint32_t* HWY_RESTRICT out = codes + first;
+          for (int64_t i = 0; i < count; ++i) out[i] = coder.code_of(in[i]);
+        });
+      },
+      coders);
+}
+
+void ValueRange(const GroupCoders& coders, const Grouping& grouping, const uint32_t* HWY_RESTRICT codes,
+                float* HWY_RESTRICT values, int64_t begin, int64_t end) {
+  std::visit(
+      [&](const auto& groups) {
+        ForEachRun(groups, grouping, begin, end, [&](auto coder, int64_t first, int64_t count) {
+          const uint32_t* HWY_RESTRICT in = codes + first;
+          float* HWY_RESTRICT out = values + first;
+          for (int64_t i = 0; i < count; ++i) out[i] = coder.value_of(in[i]);
+        });
+      },
+      coders);
+}
+
+}  // namespace detent::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace detent {
+
+HWY_EXPORT(CodeRange);
+HWY_EXPORT(ValueRange);
+
+void code_range(const GroupCoders& coders, const Grouping& grouping, const float* values, uint32_t* codes,
+                int64_t begin, int64_t end) {
+  HWY_DYNAMIC_DISPATCH(CodeRange)(coders, grouping, values, codes, begin, end);
+}
+
+void value_range(const GroupCoders& coders, const Grouping& grouping, const uint32_t* codes, float* values,
+                 int64_t begin, int64_t end) {
+  HWY_DYNAMIC_DISPATCH(ValueRange)(coders, grouping, codes, values, begin, end);
+}
+
+}  // namespace detent
+#endif  // HWY_ONCE

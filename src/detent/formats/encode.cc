@@ -1,0 +1,251 @@
+#include "detent/formats/encode.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <type_traits>
+
+#include "detent/core/parallel.h"
+#include "detent/formats/code_kernels.h"
+#include "detent/formats/codes/all.h"
+#include "detent/formats/float_environment.h"
+#include "detent/formats/group_parameters.h"
+#include "detent/formats/kernels.h"
+
+namespace detent {
+namespace {
+
+/// Elements that are rounded, coded and packed while they are in the first-level cache.
+constexpr int64_t kBlock = 64 * kPackingBlock;
+/// Elements that one thread takes at a time.
+constexpr int64_t kGrain = 32 * kBlock;
+
+int code_width(const QuantSpec& spec) { return static_cast<int>(bits_per_value(spec.format)); }
+
+template <class F>
+std::vector<ParameterStream> streams_of(const F& format) {
+  return Coding<F>::streams(format);
+}
+
+std::vector<ParameterStream> parameter_streams(const QuantSpec& spec) {
+  return std::visit([](const auto& format) { return streams_of(format); }, spec.format);
+}
+
+void set_number(Tensor& tensor, size_t index, double number) {
+  switch (tensor.dtype()) {
+    case DType::kFloat32:
+      tensor.values<float>()[index] = static_cast<float>(number);
+      break;
+    case DType::kUInt8:
+      tensor.values<uint8_t>()[index] = static_cast<uint8_t>(number);
+      break;
+    case DType::kInt32:
+      tensor.values<int32_t>()[index] = static_cast<int32_t>(number);
+      break;
+    default:
+      DETENT_CHECK(false, "parameters of {}", dtype_name(tensor.dtype()));
+  }
+}
+
+double number_at(const Tensor& tensor, size_t index) {
+  switch (tensor.dtype()) {
+    case DType::kFloat32:
+      return static_cast<double>(tensor.values<float>()[index]);
+    case DType::kUInt8:
+      return tensor.values<uint8_t>()[index];
+    case DType::kInt32:
+      return tensor.values<int32_t>()[index];
+    default:
+      DETENT_CHECK(false, "parameters of {}", dtype_name(tensor.dtype()));
+  }
+}
+
+/// Stores the parameters of all groups into the streams behind the codes.
+void store_parameters(const QuantSpec& spec, const GroupParameters& parameters, Encoded& encoded) {
+  const std::vector<ParameterStream> streams = parameter_streams(spec);
+  if (streams.empty()) return;
+  std::vector<double> numbers(static_cast<size_t>(numbers_per_group(streams)));
+  std::visit(
+      [&]<class F>(const F& format) {
+        const auto& groups = std::get<std::vector<typename F::Parameters>>(parameters);
+        for (size_t group = 0; group < groups.size(); ++group) {
+          Coding<F>::store(format, groups[group], numbers.data());
+          const double* number = numbers.data();
+          for (size_t s = 0; s < streams.size(); ++s) {
+            const auto count = static_cast<size_t>(streams[s].per_group);
+            for (size_t i = 0; i < count; ++i)
+              set_number(encoded.streams[s + 1].data, group * count + i, *number++);
+          }
+        }
+      },
+      spec.format);
+}
+
+GroupCoders make_coders(const Encoded& encoded, const Grouping& grouping) {
+  const std::vector<ParameterStream> streams = parameter_streams(encoded.spec);
+  std::vector<double> numbers(static_cast<size_t>(numbers_per_group(streams)));
+  return std::visit(
+      [&]<class F>(const F& format) -> GroupCoders {
+        std::vector<typename Coding<F>::Coder> coders;
+        coders.reserve(static_cast<size_t>(grouping.groups));
+        for (size_t group = 0; group < static_cast<size_t>(grouping.groups); ++group) {
+          double* number = numbers.data();
+          for (size_t s = 0; s < streams.size(); ++s) {
+            const auto count = static_cast<size_t>(streams[s].per_group);
+            for (size_t i = 0; i < count; ++i)
+              *number++ = number_at(encoded.streams[s + 1].data, group * count + i);
+          }
+          coders.emplace_back(format, numbers.data());
+        }
+        return coders;
+      },
+      encoded.spec.format);
+}
+
+bool has_nan_code(const GroupCoders& coders) {
+  return std::visit([]<class C>(const std::vector<C>&) { return C::kHasNan; }, coders);
+}
+
+int64_t first_nan(const float* values, int64_t count) {
+  bool found = false;
+  for (int64_t i = 0; i < count; ++i) found |= values[i] != values[i];
+  if (!found) return count;
+  return std::find_if(values, values + count, [](float value) { return std::isnan(value); }) - values;
+}
+
+void lower_to(std::atomic<int64_t>& least, int64_t value) {
+  int64_t seen = least.load();
+  while (value < seen && !least.compare_exchange_weak(seen, value)) {
+  }
+}
+
+void check_streams(const Encoded& encoded) {
+  validate(encoded.spec, "decode");
+  const std::vector<StreamLayout> layout = encoded_layout(encoded.spec, encoded.shape, encoded.packing);
+  if (layout.size() != encoded.streams.size()) {
+    fail("decode: {} streams, {} needs {}", encoded.streams.size(), quant_spec_text(encoded.spec),
+         layout.size());
+  }
+  for (size_t i = 0; i < layout.size(); ++i) {
+    const auto& [name, data] = encoded.streams[i];
+    if (name != layout[i].name || data.dtype() != layout[i].dtype || data.shape() != layout[i].shape) {
+      fail("decode: stream \"{}\" is {} of shape {}, expected \"{}\", {} of shape {}", name,
+           dtype_name(data.dtype()), shape_text(data.shape()), layout[i].name, dtype_name(layout[i].dtype),
+           shape_text(layout[i].shape));
+    }
+    if (data.dtype() != DType::kFloat32) continue;
+    const std::span<const float> values = data.values<float>();
+    const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
+    if (bad != values.end()) {
+      fail("decode: stream \"{}\" has {} at index {}, expected finite numbers", name,
+           float_text(static_cast<double>(*bad)), bad - values.begin());
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<StreamLayout> encoded_layout(const QuantSpec& spec, const Shape& shape, Packing packing) {
+  if (packing == Packing::kBase3 && !std::holds_alternative<Ternary>(spec.format)) {
+    fail("packing = \"base3\": {} is not ternary, expected packing = \"bits\"", quant_spec_text(spec));
+  }
+  const int64_t count = element_count(shape);
+  const int64_t groups = count == 0 ? 0 : make_grouping(spec, shape).groups;
+  std::vector<StreamLayout> layout = {
+      {"codes", DType::kUInt8, {packed_size(packing, code_width(spec), count)}}};
+  for (const ParameterStream& stream : parameter_streams(spec)) {
+    Shape stream_shape = {groups};
+    if (stream.per_group != 1) stream_shape.push_back(stream.per_group);
+    layout.push_back({stream.name, stream.dtype, std::move(stream_shape)});
+  }
+  return layout;
+}
+
+double bits_per_value(const QuantSpec& spec, Packing packing) {
+  return packing == Packing::kBase3 ? 8.0 / 5.0 : bits_per_value(spec.format);
+}
+
+Encoded encode(const QuantSpec& spec, const Tensor& input, Packing packing, uint64_t seed) {
+  validate(spec, "encode");
+  Encoded encoded{spec, input.shape(), packing, {}};
+  for (StreamLayout& stream : encoded_layout(spec, input.shape(), packing)) {
+    encoded.streams.push_back({std::move(stream.name), Tensor(stream.dtype, std::move(stream.shape))});
+  }
+  encode(spec, input, encoded, seed);
+  return encoded;
+}
+
+void encode(const QuantSpec& spec, const Tensor& input, Encoded& encoded, uint64_t seed) {
+  const DefaultFloatEnvironment environment;
+  if (input.dtype() != DType::kFloat32) {
+    fail("encode: got a tensor of {}, expected float32", dtype_name(input.dtype()));
+  }
+  DETENT_CHECK(encoded.spec == spec && encoded.shape == input.shape(), "streams of {} of shape {}",
+               quant_spec_text(encoded.spec), shape_text(encoded.shape));
+  if (input.numel() == 0) return;
+  const Packing packing = encoded.packing;
+  const Grouping grouping = make_grouping(spec, input.shape());
+  const GroupParameters parameters = derive_parameters(spec, input, grouping, seed);
+  store_parameters(spec, parameters, encoded);
+  const GroupCoders coders = make_coders(encoded, grouping);
+  const bool nan_allowed = has_nan_code(coders);
+  const int width = code_width(spec);
+  const float* in = input.values<float>().data();
+  uint8_t* bytes = encoded.streams.front().data.values<uint8_t>().data();
+  std::atomic<int64_t> nan_index = input.numel();
+  parallel_for(input.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    const DefaultFloatEnvironment of_thread;
+    alignas(64) float values[kBlock];
+    alignas(64) uint32_t codes[kBlock];
+    for (; begin < end; begin += kBlock) {
+      const int64_t count = std::min(kBlock, end - begin);
+      simulate_range(parameters, grouping, in + begin, values, begin, begin + count, false);
+      const int64_t nan = nan_allowed ? count : first_nan(values, count);
+      if (nan < count) return lower_to(nan_index, begin + nan);
+      code_range(coders, grouping, values, codes, begin, begin + count);
+      pack_codes(packing, width, codes, count, bytes + packed_size(packing, width, begin));
+    }
+  });
+  if (nan_index < input.numel()) {
+    fail("encode: element {} is NaN, for which {} has no code", nan_index.load(), quant_spec_text(spec));
+  }
+}
+
+Tensor decode(const Encoded& encoded) {
+  check_streams(encoded);
+  Tensor output(DType::kFloat32, encoded.shape);
+  decode(encoded, output);
+  return output;
+}
+
+void decode(const Encoded& encoded, Tensor& output) {
+  const DefaultFloatEnvironment environment;
+  check_streams(encoded);
+  DETENT_CHECK(output.dtype() == DType::kFloat32 && output.shape() == encoded.shape, "output of shape {}",
+               shape_text(output.shape()));
+  if (output.numel() == 0) return;
+  const Grouping grouping = make_grouping(encoded.spec, encoded.shape);
+  const GroupCoders coders = make_coders(encoded, grouping);
+  const int width = code_width(encoded.spec);
+  const uint8_t* bytes = encoded.codes().values<uint8_t>().data();
+  float* out = output.values<float>().data();
+  std::atomic<int64_t> bad_index = output.numel();
+  parallel_for(output.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    const DefaultFloatEnvironment of_thread;
+    alignas(64) uint32_t codes[kBlock];
+    for (; begin < end; begin += kBlock) {
+      const int64_t count = std::min(kBlock, end - begin);
+      const uint8_t* first = bytes + packed_size(encoded.packing, width, begin);
+      const int64_t held = unpack_codes(encoded.packing, width, first, count, codes);
+      if (held < count) return lower_to(bad_index, begin + held);
+      value_range(coders, grouping, codes, out + begin, begin, begin + count);
+    }
+  });
+  if (bad_index < output.numel()) {
+    fail("decode: the byte with element {} is not what packing = \"base3\" writes", bad_index.load());
+  }
+}
+
+}  // namespace detent

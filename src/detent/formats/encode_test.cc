@@ -1,0 +1,214 @@
+#include "detent/formats/encode.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "detent/formats/codes/all.h"
+#include "detent/formats/group_parameters.h"
+
+namespace detent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+/// One a line: every kind of code, with and without parameters.
+const char* const kSpecs[] = {
+    "fixed",
+    "fixed:width=1,frac_width=0",
+    "fixed:width=3,frac_width=-2",
+    "fixed:width=5,frac_width=7,signed=false",
+    "fixed:width=16,frac_width=96",
+    "fixed:width=16,frac_width=-96,signed=false",
+    "fixed:width=20,frac_width=10",
+    "fixed:width=32,frac_width=0",
+    "fixed:width=32,frac_width=16,signed=false,rounding=floor",
+    "ternary",
+    "ternary:threshold=0.5",
+    "ternary:scaling_factor=true",
+    "ternary:scaling_factor=true,granularity=channel,axis=1",
+    "binary",
+    "binary:bipolar=false,scaling=per_tensor",
+    "binary:scaling=per_channel",
+    "binary:stochastic=true",
+    "minifloat_ieee",
+    "minifloat_ieee:width=2,exponent_width=1",
+    "minifloat_ieee:width=6,exponent_width=5",
+    "minifloat_ieee:width=8,exponent_width=3,exponent_bias=-100",
+    "minifloat_ieee:width=8,exponent_width=3,exponent_bias=140",
+    "minifloat_ieee:width=16,exponent_width=8,exponent_bias=128",
+    "minifloat_ieee:width=31,exponent_width=8,exponent_bias=128",
+    "fp8_e4m3fn",
+    "fp8_e5m2",
+    "fp8_e5m2:saturate=false",
+    "fp8_e4m3fnuz",
+    "fp8_e5m2fnuz",
+    "fp6_e3m2",
+    "fp6_e2m3",
+    "fp4_e2m1",
+    "fp16",
+    "bf16:saturate=false",
+    "tf32",
+};
+
+bool same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+Tensor random_tensor(const Shape& shape, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0.0F, 3.0F);
+  Tensor tensor(DType::kFloat32, shape);
+  for (float& x : tensor.values<float>()) x = normal(random);
+  return tensor;
+}
+
+std::string difference(const Tensor& input, const Tensor& got, const Tensor& expected) {
+  for (size_t i = 0; i < static_cast<size_t>(input.numel()); ++i) {
+    const float x = got.values<float>()[i];
+    const float y = expected.values<float>()[i];
+    if (!same(x, y))
+      return fmt::format("element {}: {:a} gives {:a}, not {:a}", i, input.values<float>()[i], x, y);
+  }
+  return "";
+}
+
+void expect_round_trip(const char* text, const Tensor& input, Packing packing) {
+  const QuantSpec spec = parse_quant_spec_text(text);
+  const Encoded encoded = encode(spec, input, packing, 5);
+  EXPECT_EQ(difference(input, decode(encoded), simulate(spec, input, 5)), "") << text;
+  const double bits = bits_per_value(spec, packing) * static_cast<double>(input.numel());
+  EXPECT_EQ(static_cast<double>(encoded.codes().numel()), std::ceil(std::ceil(bits) / 8)) << text;
+}
+
+TEST(Encode, DecodesToWhatSimulateGives) {
+  for (const char* text : kSpecs) {
+    for (const Shape& shape : {Shape{2, 3}, Shape{3, 5, 7}, Shape{40, 77}, Shape{3, 30011}}) {
+      expect_round_trip(text, random_tensor(shape, 11), Packing::kBits);
+    }
+  }
+  expect_round_trip("ternary:scaling_factor=true", random_tensor({3, 30011}, 12), Packing::kBase3);
+}
+
+TEST(Encode, HoldsExtremesAndInfinities) {
+  using Limits = std::numeric_limits<float>;
+  const std::vector<float> values = {0.0F,          -0.0F,          Limits::denorm_min(), -Limits::min(),
+                                     Limits::max(), -Limits::max(), Limits::infinity(),   -Limits::infinity(),
+                                     1.0F,          -0.5F};
+  for (const char* text : kSpecs) {
+    expect_round_trip(text, Tensor::from({5, 2}, values), Packing::kBits);
+  }
+}
+
+/// Check 1 of the formats' definition: every code of at most 16 bits decodes, and what it decodes to encodes
+/// to a code of the same value, which then stays.
+void check_all_codes(const QuantSpec& spec, const GroupParameters& parameters) {
+  std::visit(
+      [&]<class F>(const F& format) {
+        const auto& group = std::get<std::vector<typename F::Parameters>>(parameters).front();
+        double numbers[64] = {};
+        Coding<F>::store(format, group, numbers);
+        const typename Coding<F>::Coder coder(format, numbers);
+        const uint32_t mask = code_mask(static_cast<int>(format.bits()));
+        for (uint32_t code = 0; code <= mask; ++code) {
+          const float value = coder.value_of(code);
+          ASSERT_TRUE(coder.kHasNan || !std::isnan(value)) << code;
+          const uint32_t canonical = coder.code_of(value);
+          ASSERT_LE(canonical, mask) << code;
+          ASSERT_TRUE(same(coder.value_of(canonical), value)) << code;
+          ASSERT_EQ(coder.code_of(coder.value_of(canonical)), canonical) << code;
+        }
+      },
+      spec.format);
+}
+
+TEST(Encode, EveryCodeOfAtMost16BitsRoundTrips) {
+  const Tensor input = random_tensor({4, 64}, 3);
+  for (const char* text : kSpecs) {
+    const QuantSpec spec = parse_quant_spec_text(text);
+    if (bits_per_value(spec.format) > 16) continue;
+    SCOPED_TRACE(text);
+    check_all_codes(spec, derive_parameters(spec, input, make_grouping(spec, input.shape()), 0));
+  }
+}
+
+TEST(Encode, CodesAreAsDocumented) {
+  const Tensor input = Tensor::from({5}, std::vector<float>{-0.5F, 0.25F, 0.0F, 3.0F, -9.0F});
+  const auto bytes = [&](const char* text, Packing packing) {
+    const Encoded encoded = encode(parse_quant_spec_text(text), input, packing);
+    const auto values = encoded.codes().values<uint8_t>();
+    return std::vector<int>(values.begin(), values.end());
+  };
+  EXPECT_THAT(bytes("fixed:width=4,frac_width=2", Packing::kBits), ElementsAre(0x1E, 0x70, 0x08));
+  EXPECT_THAT(bytes("ternary:threshold=0.3", Packing::kBits), ElementsAre(0b01000011, 0b11));
+  EXPECT_THAT(bytes("ternary:threshold=0.3", Packing::kBase3), ElementsAre(2 + 27 + 2 * 81));
+  EXPECT_THAT(bytes("binary", Packing::kBits), ElementsAre(0b01110));
+}
+
+TEST(Encode, MinifloatsAreAsTheirStandardsSay) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor input = Tensor::from({6}, std::vector<float>{1.0F, -1.75F, 0x1p-9F, kInfinity, kNan, -0.0F});
+  const auto bytes = [&](const char* text) {
+    const Encoded encoded = encode(parse_quant_spec_text(text), input);
+    const auto values = encoded.codes().values<uint8_t>();
+    return std::vector<int>(values.begin(), values.end());
+  };
+  EXPECT_THAT(bytes("fp8_e4m3fn"), ElementsAre(0x38, 0xBE, 0x01, 0x7E, 0x7F, 0x80));
+  EXPECT_THAT(bytes("fp8_e5m2:saturate=false"), ElementsAre(0x3C, 0xBF, 0x18, 0x7C, 0x7F, 0x80));
+  EXPECT_THAT(bytes("fp8_e4m3fnuz"), ElementsAre(0x40, 0xC6, 0x02, 0x7F, 0x80, 0x00));
+}
+
+TEST(Encode, EmptyTensorsHaveEmptyStreams) {
+  for (const char* text : kSpecs) {
+    const Encoded encoded = encode(parse_quant_spec_text(text), Tensor(DType::kFloat32, {3, 0}));
+    for (const EncodedStream& stream : encoded.streams) EXPECT_EQ(stream.data.numel(), 0) << text;
+    EXPECT_EQ(decode(encoded).shape(), Shape({3, 0}));
+  }
+}
+
+TEST(Encode, NamesTheFirstNan) {
+  Tensor input(DType::kFloat32, {500000});
+  for (const size_t i : {499999U, 123456U}) {
+    input.values<float>()[i] = std::numeric_limits<float>::quiet_NaN();
+  }
+  EXPECT_THAT([&] { encode(parse_quant_spec_text("fixed"), input); },
+              ThrowsMessage<Error>(HasSubstr("element 123456 is NaN, for which fixed has no code")));
+}
+
+TEST(Encode, SaysWhatIsWrong) {
+  const auto encode_with = [](const Tensor& input, Packing packing) {
+    return [=] { encode(parse_quant_spec_text("fixed"), input, packing); };
+  };
+  EXPECT_THAT(encode_with(Tensor(DType::kInt8, {2}), Packing::kBits),
+              ThrowsMessage<Error>(HasSubstr("got a tensor of int8, expected float32")));
+  EXPECT_THAT(encode_with(Tensor(DType::kFloat32, {2}), Packing::kBase3),
+              ThrowsMessage<Error>(HasSubstr("fixed is not ternary")));
+}
+
+TEST(Decode, RefusesStreamsThatDoNotFit) {
+  const QuantSpec spec = parse_quant_spec_text("ternary:scaling_factor=true");
+  const Encoded good = encode(spec, random_tensor({12}, 1), Packing::kBase3);
+  const auto expect_error = [](const Encoded& encoded, const char* message) {
+    EXPECT_THAT([&] { decode(encoded); }, ThrowsMessage<Error>(HasSubstr(message)));
+  };
+  Encoded bad = good;
+  bad.shape = {16};
+  expect_error(bad, "stream \"codes\" is uint8 of shape [3], expected \"codes\", uint8 of shape [4]");
+  bad = good;
+  bad.streams.pop_back();
+  expect_error(bad, "1 streams");
+  bad = good;
+  bad.streams[1].data = Tensor::from({1}, std::vector<float>{std::numeric_limits<float>::quiet_NaN()});
+  expect_error(bad, "\"scales\" has nan at index 0");
+  bad = good;
+  bad.streams[0].data = Tensor::from({3}, std::vector<uint8_t>{0, 250, 0});
+  expect_error(bad, "element 5");
+}
+
+}  // namespace
+}  // namespace detent

@@ -1,0 +1,227 @@
+#include "detent/io/npy.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "detent/core/error.h"
+#include "detent/io/byte_reader.h"
+#include "detent/io/file.h"
+
+namespace detent {
+namespace {
+
+constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr size_t kMaxHeaderBytes = size_t{1} << 20;
+constexpr size_t kMaxRank = 64;
+constexpr size_t kAlignment = 64;
+
+constexpr std::array<std::pair<std::string_view, DType>, 9> kDTypes = {{
+    {"|b1", DType::kBool},
+    {"|u1", DType::kUInt8},
+    {"|i1", DType::kInt8},
+    {"<i2", DType::kInt16},
+    {"<i4", DType::kInt32},
+    {"<i8", DType::kInt64},
+    {"<f2", DType::kFloat16},
+    {"<f4", DType::kFloat32},
+    {"<f8", DType::kFloat64},
+}};
+
+/// Reads {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }: the subset of Python that NumPy writes.
+class HeaderParser {
+ public:
+  HeaderParser(std::string_view text, std::string name) : rest_(text), name_(std::move(name)) {}
+
+  void parse() {
+    expect('{');
+    while (!accept('}')) {
+      const std::string_view key = quoted();
+      expect(':');
+      read_value(key);
+      if (!accept(',')) {
+        expect('}');
+        break;
+      }
+    }
+    skip_spaces();
+    if (!rest_.empty()) fail("{}: text behind the header's dictionary", name_);
+    if (!descr_ || !fortran_order_ || !shape_) {
+      fail("{}: the header must have the keys descr, fortran_order and shape", name_);
+    }
+  }
+
+  std::string_view descr() const { return *descr_; }
+  bool fortran_order() const { return *fortran_order_; }
+  const Shape& shape() const { return *shape_; }
+
+ private:
+  void read_value(std::string_view key) {
+    if (key == "descr" && !descr_) {
+      descr_ = quoted();
+    } else if (key == "fortran_order" && !fortran_order_) {
+      fortran_order_ = boolean();
+    } else if (key == "shape" && !shape_) {
+      shape_ = tuple();
+    } else {
+      fail("{}: the header's key \"{}\" is unknown or occurs twice", name_, key);
+    }
+  }
+
+  void skip_spaces() {
+    const size_t first = rest_.find_first_not_of(" \t\r\n");
+    rest_.remove_prefix(std::min(first, rest_.size()));
+  }
+
+  bool accept(char symbol) {
+    skip_spaces();
+    if (rest_.empty() || rest_.front() != symbol) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+
+  void expect(char symbol) {
+    if (!accept(symbol)) fail("{}: the header is not what NumPy writes: \"{}\" expected", name_, symbol);
+  }
+
+  std::string_view quoted() {
+    skip_spaces();
+    const char quote = rest_.starts_with('"') ? '"' : '\'';
+    expect(quote);
+    const size_t end = rest_.find(quote);
+    if (end == std::string_view::npos) fail("{}: the header has text without an end", name_);
+    const std::string_view text = rest_.substr(0, end);
+    rest_.remove_prefix(end + 1);
+    return text;
+  }
+
+  bool boolean() {
+    skip_spaces();
+    for (const auto& [word, value] : {std::pair("True", true), std::pair("False", false)}) {
+      if (!rest_.starts_with(word)) continue;
+      rest_.remove_prefix(std::strlen(word));
+      return value;
+    }
+    fail("{}: the header's fortran_order is neither True nor False", name_);
+  }
+
+  Shape tuple() {
+    Shape shape;
+    expect('(');
+    while (!accept(')')) {
+      skip_spaces();
+      int64_t size = 0;
+      const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), size);
+      if (error != std::errc() || size < 0 || shape.size() == kMaxRank) {
+        fail("{}: the header's shape is no tuple of at most {} sizes", name_, kMaxRank);
+      }
+      rest_.remove_prefix(static_cast<size_t>(end - rest_.data()));
+      shape.push_back(size);
+      if (accept(',')) continue;
+      expect(')');
+      break;
+    }
+    return shape;
+  }
+
+  std::string_view rest_;
+  std::string name_;
+  std::optional<std::string_view> descr_;
+  std::optional<bool> fortran_order_;
+  std::optional<Shape> shape_;
+};
+
+DType dtype_of(std::string_view descr, const std::string& name) {
+  for (const auto& [text, dtype] : kDTypes) {
+    if (descr == text || (text[0] == '|' && descr.size() == 3 && descr.substr(1) == text.substr(1)))
+      return dtype;
+  }
+  std::string known;
+  for (const auto& [text, dtype] : kDTypes) known += fmt::format("{}{}", known.empty() ? "" : ", ", text);
+  fail("{}: dtype \"{}\", supported are {}", name, descr, known);
+}
+
+uint64_t checked_count(const Shape& shape, const std::string& name) {
+  try {
+    return static_cast<uint64_t>(element_count(shape));
+  } catch (const Error& error) {
+    fail("{}: {}", name, error.what());
+  }
+}
+
+std::string header_text(const Tensor& tensor) {
+  const auto found = std::ranges::find(kDTypes, tensor.dtype(), &std::pair<std::string_view, DType>::second);
+  DETENT_CHECK(found != kDTypes.end(), "dtype {}", dtype_name(tensor.dtype()));
+  return fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", found->first,
+                     fmt::join(tensor.shape(), ", "), tensor.rank() == 1 ? "," : "");
+}
+
+}  // namespace
+
+Tensor read_npy(const std::filesystem::path& path) {
+  const auto file = map_file(path);
+  ByteReader reader(file->bytes(), path.string());
+  if (file->bytes().size() < kMagic.size() || reader.text(kMagic.size()) != kMagic) {
+    fail("{}: not a .npy file", reader.name());
+  }
+  const auto major = reader.number<uint8_t>();
+  reader.number<uint8_t>();
+  if (major < 1 || major > 3) fail("{}: .npy version {}, supported are 1, 2 and 3", reader.name(), major);
+  const size_t header_bytes = major == 1 ? reader.number<uint16_t>() : reader.number<uint32_t>();
+  if (header_bytes > kMaxHeaderBytes) {
+    fail("{}: a header of {} bytes, at most {} are possible", reader.name(), header_bytes, kMaxHeaderBytes);
+  }
+  HeaderParser header(reader.text(header_bytes), reader.name());
+  header.parse();
+  const DType dtype = dtype_of(header.descr(), reader.name());
+  const Shape& shape = header.shape();
+  if (header.fortran_order() && shape.size() > 1) {
+    fail("{}: Fortran order of shape {}, expected C order (numpy.ascontiguousarray)", reader.name(),
+         shape_text(shape));
+  }
+  const uint64_t count = checked_count(shape, reader.name());
+  if (reader.remaining() % dtype_size(dtype) != 0 || reader.remaining() / dtype_size(dtype) != count) {
+    fail("{}: {} bytes of data, shape {} of {} needs {} elements", reader.name(), reader.remaining(),
+         shape_text(shape), dtype_name(dtype), count);
+  }
+  std::byte* data = file->bytes().data() + reader.position();
+  const auto no_boolean = [](std::byte byte) { return byte > std::byte{1}; };
+  if (dtype == DType::kBool && std::any_of(data, data + count, no_boolean)) {
+    fail("{}: boolean data with bytes other than 0 and 1", reader.name());
+  }
+  const bool aligned = reinterpret_cast<uintptr_t>(data) % dtype_size(dtype) == 0;
+  if (aligned && count > 0) return Tensor::borrow(dtype, shape, data, file);
+  Tensor copy(dtype, shape);
+  if (count > 0) std::memcpy(copy.bytes().data(), data, copy.byte_size());
+  return copy;
+}
+
+void write_npy(const std::filesystem::path& path, const Tensor& tensor) {
+  if (tensor.dtype() == DType::kBFloat16) {
+    fail("cannot write {}: NumPy has no bfloat16, expected another dtype or a .safetensors file",
+         path.string());
+  }
+  std::string header = header_text(tensor);
+  const bool is_long = header.size() + kAlignment > 0xFFFF;
+  const size_t prefix = kMagic.size() + 2 + (is_long ? sizeof(uint32_t) : sizeof(uint16_t));
+  header.resize((prefix + header.size() + 1 + kAlignment - 1) / kAlignment * kAlignment - prefix, ' ');
+  header.back() = '\n';
+  const std::array<uint32_t, 1> length = {static_cast<uint32_t>(header.size())};
+  AtomicFile file(path);
+  file.write(kMagic);
+  file.write(is_long ? std::string_view("\x02\x00", 2) : std::string_view("\x01\x00", 2));
+  file.write(std::as_bytes(std::span(length)).first(is_long ? sizeof(uint32_t) : sizeof(uint16_t)));
+  file.write(header);
+  file.write(tensor.bytes());
+  file.commit();
+}
+
+}  // namespace detent

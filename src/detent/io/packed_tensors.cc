@@ -1,0 +1,192 @@
+#include "detent/io/packed_tensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "detent/core/fields.h"
+#include "detent/io/json.h"
+
+namespace detent {
+namespace {
+
+constexpr std::string_view kKeyPrefix = "detent.packed.";
+
+/// What the metadata say of a packed tensor.
+struct Description {
+  std::string format;
+  std::vector<int64_t> shape;
+  Packing packing = Packing::kBits;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    visit("format", self.format, "the quantization, as text");
+    visit("shape", self.shape, "of the tensor");
+    visit("packing", self.packing, "how codes become bytes");
+  }
+};
+
+std::string stream_name(const std::string& tensor, const std::string& stream) {
+  return tensor + "." + stream;
+}
+
+Description read_description(const std::string& text, const std::string& where) {
+  const Value value = parse_json(text, where);
+  const Table* table = value.get_if<Table>();
+  if (table == nullptr || table->size() != field_names<Description>().size()) {
+    fail("{}: got {}, expected an object with format, shape and packing", where, text);
+  }
+  Description description;
+  read_fields(description, *table, where);
+  const auto negative = [](int64_t size) { return size < 0; };
+  if (std::ranges::any_of(description.shape, negative)) {
+    fail("{}: key \"shape\": got {}, expected sizes", where, shape_text(description.shape));
+  }
+  return description;
+}
+
+Encoded read_encoded(const std::string& name, const Description& description,
+                     const std::map<std::string, Tensor>& tensors, const std::string& where) {
+  Encoded encoded{QuantSpec(), description.shape, description.packing, {}};
+  std::vector<StreamLayout> layout;
+  try {
+    encoded.spec = parse_quant_spec_text(description.format);
+    layout = encoded_layout(encoded.spec, encoded.shape, encoded.packing);
+  } catch (const Error& error) {
+    fail("{}: {}", where, error.what());
+  }
+  for (const StreamLayout& stream : layout) {
+    const std::string full_name = stream_name(name, stream.name);
+    const auto found = tensors.find(full_name);
+    if (found == tensors.end()) fail("{}: the file has no tensor \"{}\"", where, full_name);
+    const Tensor& data = found->second;
+    if (data.dtype() != stream.dtype || data.shape() != stream.shape) {
+      fail("{}: tensor \"{}\" is {} of shape {}, expected {} of shape {}", where, full_name,
+           dtype_name(data.dtype()), shape_text(data.shape()), dtype_name(stream.dtype),
+           shape_text(stream.shape));
+    }
+    encoded.streams.push_back({stream.name, data});
+  }
+  return encoded;
+}
+
+std::string description_text(const PackedEntry& entry) {
+  const Table table{{"format", quant_spec_text(*entry.spec)},
+                    {"shape", Value(entry.shape)},
+                    {"packing", enum_names(entry.packing)[static_cast<size_t>(entry.packing)]}};
+  return json_text(table, JsonLayout::kOneLine);
+}
+
+Encoded encode_entry(const PackedEntry& entry, const Tensor& values) {
+  try {
+    return encode(*entry.spec, values, entry.packing);
+  } catch (const Error& error) {
+    fail("tensor \"{}\": {}", entry.name, error.what());
+  }
+}
+
+/// Where a tensor of the written file comes from.
+struct Source {
+  size_t entry;
+  size_t stream;  // of a packed entry
+};
+
+}  // namespace
+
+Tensor stored_values(const StoredTensor& tensor) {
+  const auto* encoded = std::get_if<Encoded>(&tensor.content);
+  if (encoded == nullptr) return std::get<Tensor>(tensor.content);
+  try {
+    return decode(*encoded);
+  } catch (const Error& error) {
+    fail("tensor \"{}\": {}", tensor.name, error.what());
+  }
+}
+
+std::vector<StoredTensor> unpack_tensors(const SafetensorsFile& file, const std::string& where) {
+  const std::map<std::string, Tensor> tensors(file.tensors.begin(), file.tensors.end());
+  std::map<std::string, Encoded> packed;  // by the name of their codes
+  std::set<std::string> streams;
+  std::map<std::string, std::string> names;
+  for (const auto& [key, text] : file.metadata) {
+    if (!key.starts_with(kKeyPrefix)) continue;
+    const std::string name = key.substr(kKeyPrefix.size());
+    const std::string of_tensor = fmt::format("{}: metadata of the packed tensor \"{}\"", where, name);
+    Encoded encoded = read_encoded(name, read_description(text, of_tensor), tensors, of_tensor);
+    for (const EncodedStream& stream : encoded.streams) {
+      if (!streams.insert(stream_name(name, stream.name)).second) {
+        fail("{}: tensor \"{}\" belongs to two packed tensors", of_tensor, stream_name(name, stream.name));
+      }
+    }
+    const std::string codes = stream_name(name, encoded.streams.front().name);
+    names[codes] = name;
+    packed.emplace(codes, std::move(encoded));
+  }
+  std::vector<StoredTensor> result;
+  std::set<std::string> taken;
+  for (const auto& [name, tensor] : file.tensors) {
+    const auto found = packed.find(name);
+    if (found != packed.end()) {
+      result.push_back({names.at(name), std::move(found->second)});
+    } else if (!streams.contains(name)) {
+      result.push_back({name, tensor});
+    } else {
+      continue;
+    }
+    if (!taken.insert(result.back().name).second) {
+      fail("{}: the tensor \"{}\" is there both packed and as it is", where, result.back().name);
+    }
+  }
+  return result;
+}
+
+std::map<std::string, std::string> plain_metadata(const SafetensorsFile& file) {
+  std::map<std::string, std::string> metadata = file.metadata;
+  std::erase_if(metadata, [](const auto& entry) { return entry.first.starts_with(kKeyPrefix); });
+  return metadata;
+}
+
+void write_packed_tensors(const std::filesystem::path& path, const std::vector<PackedEntry>& entries,
+                          const std::map<std::string, std::string>& metadata,
+                          const std::function<Tensor(size_t)>& load) {
+  std::map<std::string, std::string> all_metadata = metadata;
+  std::vector<TensorEntry> written;
+  std::vector<Source> sources;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const PackedEntry& entry = entries[i];
+    if (!entry.spec) {
+      written.push_back({entry.name, entry.dtype, entry.shape});
+      sources.push_back({i, 0});
+      continue;
+    }
+    all_metadata[std::string(kKeyPrefix) + entry.name] = description_text(entry);
+    const std::vector<StreamLayout> layout = encoded_layout(*entry.spec, entry.shape, entry.packing);
+    for (size_t s = 0; s < layout.size(); ++s) {
+      written.push_back({stream_name(entry.name, layout[s].name), layout[s].dtype, layout[s].shape});
+      sources.push_back({i, s});
+    }
+  }
+  SafetensorsWriter writer(path, std::move(written), all_metadata);
+  Encoded encoded;
+  size_t encoded_entry = std::numeric_limits<size_t>::max();
+  for (const size_t position : writer.order()) {
+    const auto [i, stream] = sources[position];
+    if (!entries[i].spec) {
+      writer.write(load(i));
+      continue;
+    }
+    if (encoded_entry != i) {
+      encoded = Encoded();
+      encoded = encode_entry(entries[i], load(i));
+      encoded_entry = i;
+    }
+    writer.write(encoded.streams[stream].data);
+  }
+  writer.commit();
+}
+
+}  // namespace detent

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "detent/formats/encode.h"
+#include "detent/io/safetensors.h"
+
+namespace detent {
+
+/// A tensor as a file holds it: its elements, or codes.
+struct StoredTensor {
+  std::string name;
+  std::variant<Tensor, Encoded> content;
+};
+
+/// The elements; codes are decoded. Throws Error naming the tensor.
+Tensor stored_values(const StoredTensor& tensor);
+
+/// Packed tensors in a safetensors file: the streams of `w` are the tensors "w.codes" (U8) and, where the
+/// format needs parameters, "w.scales", ...; the metadata key "detent.packed.w" holds what they mean, as
+/// JSON:
+/// {"format": "ternary:scaling_factor=true", "shape": [2, 3], "packing": "bits"}. Tensors without such a key
+/// are ordinary. Throws Error, beginning with `where`, on metadata that are not so and on streams that are
+/// missing or do not fit. Nothing is decoded yet.
+std::vector<StoredTensor> unpack_tensors(const SafetensorsFile& file, const std::string& where);
+
+/// The metadata of `file` that do not describe packed tensors.
+std::map<std::string, std::string> plain_metadata(const SafetensorsFile& file);
+
+/// How one tensor is going to be written: as it is or, with a spec, packed.
+struct PackedEntry {
+  std::string name;
+  DType dtype;
+  Shape shape;
+  std::optional<QuantSpec> spec = std::nullopt;
+  Packing packing = Packing::kBits;
+};
+
+/// Writes such a file. `load(i)` gives the tensor of entries[i] (float32 when packed) and may be called more
+/// than once, since safetensors orders data by element size; one tensor at a time is in memory.
+void write_packed_tensors(const std::filesystem::path& path, const std::vector<PackedEntry>& entries,
+                          const std::map<std::string, std::string>& metadata,
+                          const std::function<Tensor(size_t)>& load);
+
+}  // namespace detent

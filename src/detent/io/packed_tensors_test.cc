@@ -1,0 +1,97 @@
+#include "detent/io/packed_tensors.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "detent/io/temporary_file_test.h"
+
+namespace detent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Pair;
+using testing::ThrowsMessage;
+
+Tensor ramp(const Shape& shape) {
+  Tensor tensor(DType::kFloat32, shape);
+  float next = -1.5F;
+  for (float& value : tensor.values<float>()) value = next += 0.4F;
+  return tensor;
+}
+
+class PackedTensors : public testing::Test {
+ protected:
+  void write(const std::vector<PackedEntry>& entries, const std::vector<Tensor>& tensors) {
+    write_packed_tensors(path_, entries, {{"made", "here"}}, [&](size_t i) { return tensors[i]; });
+  }
+  PackedEntry packed(const char* name, const Shape& shape, const char* spec,
+                     Packing packing = Packing::kBits) {
+    return {name, DType::kFloat32, shape, parse_quant_spec_text(spec), packing};
+  }
+  void expect_error(const SafetensorsFile& file, const std::string& message) {
+    EXPECT_THAT([&] { unpack_tensors(file, "x.safetensors"); },
+                ThrowsMessage<Error>(AllOf(HasSubstr("x.safetensors"), HasSubstr(message))));
+  }
+
+  TemporaryPath file_{"packed.safetensors"};
+  const std::filesystem::path& path_ = file_.get();
+};
+
+TEST_F(PackedTensors, UnpackToWhatWasSimulated) {
+  const std::vector<Tensor> tensors = {ramp({3, 5}), ramp({2}), ramp({2, 4}), ramp({0, 3})};
+  const char* const ternary = "ternary:scaling_factor=true,granularity=channel";
+  const char* const fixed = "fixed:width=5,frac_width=2";
+  write({packed("a", {3, 5}, ternary, Packing::kBase3),
+         {"plain", DType::kFloat32, {2}},
+         packed("b", {2, 4}, fixed),
+         packed("empty", {0, 3}, ternary)},
+        tensors);
+  const SafetensorsFile file = read_safetensors(path_);
+  EXPECT_EQ(file.metadata.at("detent.packed.b"),
+            R"({"format": "fixed:width=5,frac_width=2", "shape": [2, 4], "packing": "bits"})");
+  EXPECT_THAT(plain_metadata(file), ElementsAre(Pair("made", "here")));
+  const std::vector<StoredTensor> stored = unpack_tensors(file, "file");
+  ASSERT_EQ(stored.size(), 4U);
+  EXPECT_EQ(stored[0].name, "a");
+  EXPECT_EQ(std::get<Encoded>(stored[0].content).codes().numel(), 3);
+  EXPECT_TRUE(stored_values(stored[0]).equals(simulate(parse_quant_spec_text(ternary), tensors[0])));
+  EXPECT_TRUE(stored_values(stored[1]).equals(tensors[1]));
+  EXPECT_TRUE(stored_values(stored[2]).equals(simulate(parse_quant_spec_text(fixed), tensors[2])));
+  EXPECT_EQ(stored_values(stored[3]).shape(), Shape({0, 3}));
+}
+
+TEST_F(PackedTensors, RefusesNamesThatClash) {
+  EXPECT_THAT(
+      [&] {
+        write({packed("a", {2}, "fixed"), {"a.codes", DType::kFloat32, {2}}}, {ramp({2}), ramp({2})});
+      },
+      ThrowsMessage<Error>(HasSubstr("\"a.codes\" is taken")));
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(PackedTensors, SaysWhatIsWrong) {
+  write({packed("a", {4}, "ternary:scaling_factor=true")}, {ramp({4})});
+  const SafetensorsFile good = read_safetensors(path_);
+  const auto described = [&](const std::string& text) {
+    SafetensorsFile file = good;
+    file.metadata["detent.packed.a"] = text;
+    return file;
+  };
+  expect_error(described("1"), "expected an object with format, shape and packing");
+  expect_error(described(R"({"format": "fixed"})"), "expected an object");
+  expect_error(described(R"({"format": "fxied", "shape": [4], "packing": "bits"})"), "did you mean");
+  expect_error(described(R"({"format": "fixed", "shape": [-4], "packing": "bits"})"), "expected sizes");
+  expect_error(described(R"({"format": "fixed", "shape": [4], "packing": "bytes"})"), "bits, base3");
+  expect_error(described(R"({"format": "fixed", "shape": [4], "packing": "bits"})"),
+               "tensor \"a.codes\" is uint8 of shape [1], expected uint8 of shape [4]");
+  SafetensorsFile file = good;
+  std::erase_if(file.tensors, [](const auto& tensor) { return tensor.first == "a.scales"; });
+  expect_error(file, "no tensor \"a.scales\"");
+  file = good;
+  file.tensors.emplace_back("a", ramp({4}));
+  expect_error(file, "both packed and as it is");
+}
+
+}  // namespace
+}  // namespace detent
