@@ -22,23 +22,45 @@ double number(const Table& table, const char* key) {
   return *result;
 }
 
-/// The most fraction bits with which the operand's largest magnitude m still fits: m <= 2^(width - 1 - f).
-int fraction_bits(const Node& node, const std::string& operand, int width) {
+struct Range {
+  double min = 0;
+  double max = 0;
+  double magnitude() const { return std::max(std::abs(min), std::abs(max)); }
+};
+
+Range profiled_range(const Node& node, const std::string& operand) {
   const Table* statistics = node.metadata.software ? node.metadata.software->args.find(operand) : nullptr;
   const Value* range = statistics == nullptr ? nullptr : statistics->find("range_min_max");
   DETENT_CHECK(range != nullptr, "{} of {} is not profiled", operand, node.name);
   const Table& values = *range->get_if<Table>();
-  const double magnitude = std::max(std::abs(number(values, "min")), std::abs(number(values, "max")));
-  if (magnitude == 0) return width - 1;
-  return width - 1 - static_cast<int>(std::ceil(std::log2(magnitude)));
+  return {number(values, "min"), number(values, "max")};
 }
 
-/// The keys of one operand, with its prefix.
+/// The most fraction bits with which the largest magnitude m still fits: m <= 2^(width - 1 - f).
+int fraction_bits(const Range& range, int width) {
+  if (range.magnitude() == 0) return width - 1;
+  return width - 1 - static_cast<int>(std::ceil(std::log2(range.magnitude())));
+}
+
+/// Scale and zero point for a range, widened to include 0, over all codes of an unsigned affine format.
+void set_affine_range(const Range& range, Affine& affine) {
+  const double low = std::min(0.0, range.min);
+  const double steps = std::exp2(affine.width) - 1;
+  const double scale = range.magnitude() == 0 ? 1 : (std::max(0.0, range.max) - low) / steps;
+  affine.scale = {static_cast<float>(scale)};
+  affine.zero_point = {static_cast<int>(std::lround(-low / scale))};
+}
+
+/// The keys of one operand, with its prefix. Activations in fixed point and affine formats take their parameters from
+/// the profile, as a deployed network would; other formats have none or take them from the tensor itself.
 void add_operand(const Node& node, const std::string& operand, const std::string& prefix, const std::string& text,
                  Table& config) {
   QuantSpec spec = parse_quant_spec_text(text);
   if (auto* fixed = std::get_if<Fixed>(&spec.format)) {
-    fixed->frac_width = fraction_bits(node, operand, fixed->width);
+    fixed->frac_width = fraction_bits(profiled_range(node, operand), fixed->width);
+  }
+  if (auto* affine = std::get_if<Affine>(&spec.format); affine != nullptr && prefix == "data_in") {
+    set_affine_range(profiled_range(node, operand), *affine);
   }
   config[prefix + "_name"] = std::string(format_name(spec.format));
   for (const auto& [key, value] : quant_spec_keys(spec)) config[fmt::format("{}_{}", prefix, key)] = value;
@@ -48,11 +70,25 @@ void add_operand(const Node& node, const std::string& operand, const std::string
 
 std::span<const QuickstartScheme> quickstart_schemes() {
   static const std::vector<QuickstartScheme> schemes = {
-      {"fixed8", "fixed, 8-bit weights and activations", "fixed:width=8", "fixed:width=8"},
-      {"fixed4", "fixed, 4-bit weights, 8-bit activations", "fixed:width=4", "fixed:width=8"},
-      {"ternary", "ternary weights, 8-bit activations", "ternary:scaling_factor=true,granularity=channel",
+      {"fixed8", "fixed point, W8 A8", "fixed:width=8", "fixed:width=8"},
+      {"fixed4", "fixed point, W4 A8", "fixed:width=4", "fixed:width=8"},
+      {"affine8", "affine, W8 a channel, A8", "affine:width=8,symmetric=true,granularity=channel",
+       "affine:width=8,signed=false"},
+      {"affine4", "affine, W4 a channel, A8", "affine:width=4,symmetric=true,granularity=channel",
+       "affine:width=8,signed=false"},
+      {"fp8", "fp8_e4m3fn, W and A", "fp8_e4m3fn", "fp8_e4m3fn"},
+      {"fp4", "fp4_e2m1 W, fp8_e4m3fn A", "fp4_e2m1", "fp8_e4m3fn"},
+      {"minifloat6", "minifloat_ieee W6 (3 exponent bits), A8",
+       "minifloat_ieee:width=6,exponent_width=3,exponent_bias=6", "fp8_e4m3fn"},
+      {"log6", "log W6, fixed A8", "log:width=6,exponent_bias=14", "fixed:width=8"},
+      {"block_fp", "block_fp W6 A8, blocks of 16", "block_fp:width=6,exponent_width=8,block_size=16",
+       "block_fp:width=8,exponent_width=8,block_size=16"},
+      {"mxfp8", "mx e4m3, W and A", "mx:element=e4m3", "mx:element=e4m3"},
+      {"mxfp4", "mx e2m1 W, e4m3 A", "mx:element=e2m1", "mx:element=e4m3"},
+      {"nvfp4", "nvfp4 W, mx e4m3 A", "nvfp4", "mx:element=e4m3"},
+      {"ternary", "ternary W a channel, fixed A8", "ternary:scaling_factor=true,granularity=channel",
        "fixed:width=8"},
-      {"binary", "binary weights, 8-bit activations", "binary:scaling=per_channel", "fixed:width=8"},
+      {"binary", "binary W a channel, fixed A8", "binary:scaling=per_channel", "fixed:width=8"},
   };
   return schemes;
 }

@@ -12,11 +12,11 @@ namespace detent {
 struct QuickstartScheme {
   std::string name;    // also the name of its files
   std::string title;
-  std::string weight;  // a spec in text form; a fixed one gets the fraction bits that its range needs
+  std::string weight;  // a spec in text form; fixed point gets the fraction bits that its range needs
   std::string data_in;
 };
 
-/// Every format at least once.
+/// From 8 bits down, a row or two for each family of formats.
 std::span<const QuickstartScheme> quickstart_schemes();
 
 /// The statistics that scheme_config() reads, as the options of profile_statistics.
