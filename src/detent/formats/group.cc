@@ -21,13 +21,14 @@ struct LaneSums {
   double sum[kLanes] = {};
   int64_t count[kLanes] = {};
 
-  void add(const float* values, int64_t size, float bound) {
+  template <class Map>
+  void add(const float* values, int64_t size, float bound, const Map& map) {
     const auto vectors = static_cast<size_t>(size) / kLanes;
     for (size_t i = 0; i < vectors; ++i) {
-      for (size_t lane = 0; lane < kLanes; ++lane) add_one(lane, values[i * kLanes + lane], bound);
+      for (size_t lane = 0; lane < kLanes; ++lane) add_one(lane, map(values[i * kLanes + lane]), bound);
     }
     for (size_t i = vectors * kLanes; i < static_cast<size_t>(size); ++i)
-      add_one(i % kLanes, values[i], bound);
+      add_one(i % kLanes, map(values[i]), bound);
   }
 
   void add_one(size_t lane, float value, float bound) {
@@ -36,39 +37,76 @@ struct LaneSums {
     sum[lane] += counted ? static_cast<double>(magnitude) : 0.0;
     count[lane] += counted ? 1 : 0;
   }
+
+  MagnitudeSum total() const {
+    MagnitudeSum result;
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      result.sum += sum[lane];
+      result.count += count[lane];
+    }
+    return result;
+  }
 };
 
 }  // namespace
 
-MagnitudeSum Group::chunk_sum(int64_t begin, int64_t end, float bound) const {
-  LaneSums lanes;
+template <class Visit>
+void Group::for_each_run(int64_t begin, int64_t end, const Visit& visit) const {
   for (int64_t position = begin; position < end;) {
     const int64_t row = position / grouping_.inner;
     const int64_t column = position % grouping_.inner;
     const int64_t size = std::min(grouping_.inner - column, end - position);
-    lanes.add(&values_[static_cast<size_t>((row * grouping_.groups + index_) * grouping_.inner + column)],
-              size, bound);
+    visit(&values_[static_cast<size_t>((row * grouping_.groups + index_) * grouping_.inner + column)], size);
     position += size;
   }
-  MagnitudeSum result;
-  for (size_t lane = 0; lane < kLanes; ++lane) {
-    result.sum += lanes.sum[lane];
-    result.count += lanes.count[lane];
-  }
-  return result;
 }
 
-MagnitudeSum Group::magnitudes_above(float bound) const {
+template <class Map>
+MagnitudeSum Group::sum_magnitudes(float bound, const Map& map) const {
   const int64_t count = element_count();
   std::vector<MagnitudeSum> chunks(static_cast<size_t>((count + kChunk - 1) / kChunk));
   parallel_for(count, kChunk, [&](int64_t begin, int64_t end) {
     const DefaultFloatEnvironment environment;
-    chunks[static_cast<size_t>(begin / kChunk)] = chunk_sum(begin, end, bound);
+    LaneSums lanes;
+    for_each_run(begin, end, [&](const float* run, int64_t size) { lanes.add(run, size, bound, map); });
+    chunks[static_cast<size_t>(begin / kChunk)] = lanes.total();
   });
   MagnitudeSum total;
   for (const MagnitudeSum& chunk : chunks) {
     total.sum += chunk.sum;
     total.count += chunk.count;
+  }
+  return total;
+}
+
+MagnitudeSum Group::magnitudes_above(float bound) const {
+  return sum_magnitudes(bound, [](float x) { return x; });
+}
+
+MagnitudeSum Group::residual_magnitudes(std::span<const float> gammas) const {
+  return sum_magnitudes(-1.0F, [gammas](float x) {
+    for (const float gamma : gammas) x -= x >= 0 ? gamma : -gamma;
+    return x;
+  });
+}
+
+Interval Group::range_with_zero() const {
+  const int64_t count = element_count();
+  std::vector<Interval> chunks(static_cast<size_t>((count + kChunk - 1) / kChunk));
+  parallel_for(count, kChunk, [&](int64_t begin, int64_t end) {
+    const DefaultFloatEnvironment environment;
+    Interval range{0, 0};
+    for_each_run(begin, end, [&](const float* run, int64_t size) {
+      for (int64_t i = 0; i < size; ++i) {
+        const float x = std::fabs(run[i]) <= std::numeric_limits<float>::max() ? run[i] : 0.0F;
+        range = {std::min(range.low, x), std::max(range.high, x)};
+      }
+    });
+    chunks[static_cast<size_t>(begin / kChunk)] = range;
+  });
+  Interval total{0, 0};
+  for (const Interval& chunk : chunks) {
+    total = {std::min(total.low, chunk.low), std::max(total.high, chunk.high)};
   }
   return total;
 }
