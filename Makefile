@@ -20,7 +20,10 @@ build = cmake --build $(BUILD_DIR) --parallel $(JOBS)
 # Lets ccache work with precompiled headers.
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
-.PHONY: help quickstart build test bench install clean packages test-packages
+FUZZ_TARGETS = idx safetensors checkpoint npy packed format_text
+FUZZ_SECONDS ?= 60
+
+.PHONY: help quickstart build test bench fuzz install clean packages test-packages
 
 help: ## list the targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -42,6 +45,14 @@ test: test-packages ## build everything and run all tests
 bench: test-packages ## build and run the benchmarks; results as JSON in BUILD_DIR/bench
 	$(configure) -DDETENT_DEVELOPER=ON -DDETENT_INSTALL=ON
 	$(build) --target run_benchmarks
+
+fuzz: test-packages ## run every libFuzzer target for FUZZ_SECONDS (60), built with clang in BUILD_DIR/fuzz
+	cmake -S . -B $(BUILD_DIR)/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=clang++ \
+	  -DDETENT_FUZZ=ON -DDETENT_TORCH=OFF -DDETENT_SANITIZE=address,undefined,fuzzer-no-link $(CMAKE_FLAGS)
+	cmake --build $(BUILD_DIR)/fuzz --parallel $(JOBS) --target $(FUZZ_TARGETS:%=%_fuzz)
+	set -e; for target in $(FUZZ_TARGETS); do \
+	  $$(find $(BUILD_DIR)/fuzz -type f -name $${target}_fuzz -executable | head -n 1) \
+	    -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1; done
 
 install: build ## install into PREFIX; as a user without the right to write there: make install PREFIX=~/.local
 	cmake --install $(BUILD_DIR)

@@ -1,6 +1,7 @@
 #include "detent/formats/code_kernels.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "detent/formats/code_kernels.cc"
@@ -27,12 +28,13 @@ HWY_INLINE void ForEachRun(const Coders& coders, const Grouping& grouping, int64
 void CodeRange(const GroupCoders& coders, const Grouping& grouping, const float* HWY_RESTRICT values,
                uint32_t* HWY_RESTRICT codes, int64_t begin, int64_t end) {
   std::visit(
-      [&](const auto& groups) {
-        ForEachRun(groups, grouping, begin, end, [&](auto coder, int64_t first, int64_t count) {
-          const float* HWY_RESTRICT in = values + first;
-          uint32_t* HWY_RESTRICT out = codes + first;
-          for (int64_t i = 0; i < count; ++i) out[i] = coder.code_of(in[i]);
-        });
+      [&]<class Coder>(const std::vector<Coder>& groups) {
+        if constexpr (!std::is_same_v<Coder, codes_detail::NoCoder>)
+          ForEachRun(groups, grouping, begin, end, [&](const auto& coder, int64_t first, int64_t count) {
+            const float* HWY_RESTRICT in = values + first;
+            uint32_t* HWY_RESTRICT out = codes + first;
+            for (int64_t i = 0; i < count; ++i) out[i] = coder.code_of(in[i]);
+          });
       },
       coders);
 }
@@ -40,14 +42,21 @@ void CodeRange(const GroupCoders& coders, const Grouping& grouping, const float*
 void ValueRange(const GroupCoders& coders, const Grouping& grouping, const uint32_t* HWY_RESTRICT codes,
                 float* HWY_RESTRICT values, int64_t begin, int64_t end) {
   std::visit(
-      [&](const auto& groups) {
-        ForEachRun(groups, grouping, begin, end, [&](auto coder, int64_t first, int64_t count) {
-          const uint32_t* HWY_RESTRICT in = codes + first;
-          float* HWY_RESTRICT out = values + first;
-          for (int64_t i = 0; i < count; ++i) out[i] = coder.value_of(in[i]);
-        });
+      [&]<class Coder>(const std::vector<Coder>& groups) {
+        if constexpr (!std::is_same_v<Coder, codes_detail::NoCoder>)
+          ForEachRun(groups, grouping, begin, end, [&](const auto& coder, int64_t first, int64_t count) {
+            const uint32_t* HWY_RESTRICT in = codes + first;
+            float* HWY_RESTRICT out = values + first;
+            for (int64_t i = 0; i < count; ++i) out[i] = coder.value_of(in[i]);
+          });
       },
       coders);
+}
+
+bool AnyNan(const float* values, int64_t count) {
+  int32_t found = 0;
+  for (int64_t i = 0; i < count; ++i) found |= values[i] != values[i] ? 1 : 0;
+  return found != 0;
 }
 
 }  // namespace detent::HWY_NAMESPACE
@@ -58,6 +67,7 @@ namespace detent {
 
 HWY_EXPORT(CodeRange);
 HWY_EXPORT(ValueRange);
+HWY_EXPORT(AnyNan);
 
 void code_range(const GroupCoders& coders, const Grouping& grouping, const float* values, uint32_t* codes,
                 int64_t begin, int64_t end) {
@@ -68,6 +78,8 @@ void value_range(const GroupCoders& coders, const Grouping& grouping, const uint
                  int64_t begin, int64_t end) {
   HWY_DYNAMIC_DISPATCH(ValueRange)(coders, grouping, codes, values, begin, end);
 }
+
+bool any_nan(const float* values, int64_t count) { return HWY_DYNAMIC_DISPATCH(AnyNan)(values, count); }
 
 }  // namespace detent
 #endif  // HWY_ONCE

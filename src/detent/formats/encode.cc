@@ -24,13 +24,17 @@ constexpr int64_t kGrain = 32 * kBlock;
 
 int code_width(const QuantSpec& spec) { return static_cast<int>(bits_per_value(spec.format)); }
 
-template <class F>
-std::vector<ParameterStream> streams_of(const F& format) {
-  return Coding<F>::streams(format);
-}
-
+/// Throws Error on a format without codes.
 std::vector<ParameterStream> parameter_streams(const QuantSpec& spec) {
-  return std::visit([](const auto& format) { return streams_of(format); }, spec.format);
+  return std::visit(
+      [&]<class F>(const F& format) -> std::vector<ParameterStream> {
+        if constexpr (Encodable<F>) {
+          return Coding<F>::streams(format);
+        } else {
+          fail("encode: {} has no codes", F::kName);
+        }
+      },
+      spec.format);
 }
 
 void set_number(Tensor& tensor, size_t index, double number) {
@@ -62,21 +66,30 @@ double number_at(const Tensor& tensor, size_t index) {
   }
 }
 
+/// Calls visit(tensor, index, number) for every number of `group`, which stands at `index` of the stream
+/// `tensor`.
+template <class Streams, class Visit>
+void for_each_number(const std::vector<ParameterStream>& layout, Streams& streams, size_t group,
+                     std::vector<double>& numbers, const Visit& visit) {
+  size_t next = 0;
+  for (size_t s = 0; s < layout.size(); ++s) {
+    const auto count = static_cast<size_t>(layout[s].per_group);
+    for (size_t i = 0; i < count; ++i) visit(streams[s + 1].data, group * count + i, numbers[next++]);
+  }
+}
+
 /// Stores the parameters of all groups into the streams behind the codes.
 void store_parameters(const QuantSpec& spec, const GroupParameters& parameters, Encoded& encoded) {
-  const std::vector<ParameterStream> streams = parameter_streams(spec);
-  if (streams.empty()) return;
-  std::vector<double> numbers(static_cast<size_t>(numbers_per_group(streams)));
+  const std::vector<ParameterStream> layout = parameter_streams(spec);
+  if (layout.empty()) return;
+  std::vector<double> numbers(static_cast<size_t>(numbers_per_group(layout)));
   std::visit(
       [&]<class F>(const F& format) {
-        const auto& groups = std::get<std::vector<typename F::Parameters>>(parameters);
-        for (size_t group = 0; group < groups.size(); ++group) {
-          Coding<F>::store(format, groups[group], numbers.data());
-          const double* number = numbers.data();
-          for (size_t s = 0; s < streams.size(); ++s) {
-            const auto count = static_cast<size_t>(streams[s].per_group);
-            for (size_t i = 0; i < count; ++i)
-              set_number(encoded.streams[s + 1].data, group * count + i, *number++);
+        if constexpr (Encodable<F>) {
+          const auto& groups = std::get<std::vector<typename F::Parameters>>(parameters);
+          for (size_t group = 0; group < groups.size(); ++group) {
+            Coding<F>::store(format, groups[group], numbers.data());
+            for_each_number(layout, encoded.streams, group, numbers, set_number);
           }
         }
       },
@@ -84,24 +97,26 @@ void store_parameters(const QuantSpec& spec, const GroupParameters& parameters, 
 }
 
 GroupCoders make_coders(const Encoded& encoded, const Grouping& grouping) {
-  const std::vector<ParameterStream> streams = parameter_streams(encoded.spec);
-  std::vector<double> numbers(static_cast<size_t>(numbers_per_group(streams)));
-  return std::visit(
-      [&]<class F>(const F& format) -> GroupCoders {
-        std::vector<typename Coding<F>::Coder> coders;
-        coders.reserve(static_cast<size_t>(grouping.groups));
-        for (size_t group = 0; group < static_cast<size_t>(grouping.groups); ++group) {
-          double* number = numbers.data();
-          for (size_t s = 0; s < streams.size(); ++s) {
-            const auto count = static_cast<size_t>(streams[s].per_group);
-            for (size_t i = 0; i < count; ++i)
-              *number++ = number_at(encoded.streams[s + 1].data, group * count + i);
+  const std::vector<ParameterStream> layout = parameter_streams(encoded.spec);
+  std::vector<double> numbers(static_cast<size_t>(numbers_per_group(layout)));
+  const auto load = [](const Tensor& tensor, size_t index, double& number) {
+    number = number_at(tensor, index);
+  };
+  GroupCoders result;
+  std::visit(
+      [&]<class F>(const F& format) {
+        if constexpr (Encodable<F>) {
+          std::vector<typename Coding<F>::Coder> coders;
+          coders.reserve(static_cast<size_t>(grouping.groups));
+          for (size_t group = 0; group < static_cast<size_t>(grouping.groups); ++group) {
+            for_each_number(layout, encoded.streams, group, numbers, load);
+            coders.emplace_back(format, numbers.data());
           }
-          coders.emplace_back(format, numbers.data());
+          result = std::move(coders);
         }
-        return coders;
       },
       encoded.spec.format);
+  return result;
 }
 
 bool has_nan_code(const GroupCoders& coders) {
@@ -109,9 +124,7 @@ bool has_nan_code(const GroupCoders& coders) {
 }
 
 int64_t first_nan(const float* values, int64_t count) {
-  bool found = false;
-  for (int64_t i = 0; i < count; ++i) found |= values[i] != values[i];
-  if (!found) return count;
+  if (!any_nan(values, count)) return count;
   return std::find_if(values, values + count, [](float value) { return std::isnan(value); }) - values;
 }
 

@@ -55,6 +55,22 @@ const char* const kSpecs[] = {
     "fp16",
     "bf16:saturate=false",
     "tf32",
+    "affine",
+    "affine:width=5,signed=false,narrow_range=true,granularity=channel",
+    "affine:width=24",
+    "affine:width=4,symmetric=true,scale=0.5",
+    "minifloat_denorm",
+    "minifloat_denorm:width=3,exponent_width=1",
+    "minifloat_denorm:width=16,exponent_width=8,exponent_bias=127",
+    "minifloat_denorm:width=9,exponent_width=2,exponent_bias=140",
+    "log",
+    "log:width=2",
+    "log:width=9,exponent_bias=149",
+    "codebook:values=-1x0.5x3",
+    "codebook:values=2x",
+    "binary_residual",
+    "binary_residual:levels=5,granularity=channel,axis=1",
+    "binary_residual:levels=2,gamma=1x0.5",
 };
 
 bool same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }

@@ -43,7 +43,7 @@ inline int numbers_per_group(const std::vector<ParameterStream>& streams) {
   return count;
 }
 
-/// The lowest `width` bits, 1 <= width <= 32.
-constexpr uint32_t code_mask(int width) { return ~uint32_t{0} >> (32 - width); }
+/// The lowest `width` bits, 0 <= width <= 32.
+constexpr uint32_t code_mask(int width) { return static_cast<uint32_t>((uint64_t{1} << width) - 1); }
 
 }  // namespace detent

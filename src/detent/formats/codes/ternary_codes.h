@@ -23,7 +23,7 @@ struct Coding<Ternary> {
     Coder(const Ternary& format, const double* numbers)
         : alpha_(format.scaling_factor ? static_cast<float>(*numbers) : 1.0F) {}
 
-    uint32_t code_of(float value) const { return value < 0 ? 3U : value > 0 ? 1U : 0U; }
+    uint32_t code_of(float value) const { return (value < 0 ? 2U : 0U) | (value != 0 ? 1U : 0U); }
     float value_of(uint32_t code) const {
       const float magnitude = code == 0 ? 0.0F : alpha_;
       return (code & 2U) != 0 ? -magnitude : magnitude;
