@@ -10,10 +10,14 @@ namespace hn = hwy::HWY_NAMESPACE;
 }  // namespace detent::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
+#include "detent/formats/affine-inl.h"
 #include "detent/formats/binary-inl.h"
+#include "detent/formats/binary_residual-inl.h"
 #include "detent/formats/block_grid-inl.h"
 #include "detent/formats/block_log-inl.h"
+#include "detent/formats/codebook-inl.h"
 #include "detent/formats/fixed-inl.h"
+#include "detent/formats/log-inl.h"
 #include "detent/formats/minifloat-inl.h"
 #include "detent/formats/nvfp4-inl.h"
 #include "detent/formats/ternary-inl.h"

@@ -6,12 +6,17 @@
 #include <variant>
 #include <vector>
 
+#include "detent/formats/affine.h"
 #include "detent/formats/binary.h"
+#include "detent/formats/binary_residual.h"
 #include "detent/formats/block_fp.h"
 #include "detent/formats/block_log.h"
 #include "detent/formats/block_minifloat.h"
+#include "detent/formats/codebook.h"
 #include "detent/formats/fixed.h"
+#include "detent/formats/log.h"
 #include "detent/formats/minifloat.h"
+#include "detent/formats/minifloat_denorm.h"
 #include "detent/formats/minifloat_presets.h"
 #include "detent/formats/mx.h"
 #include "detent/formats/nvfp4.h"
@@ -21,9 +26,9 @@ namespace detent {
 
 /// Every number format. To add one: its header and its line here and in the list below; its kernel and a line
 /// in all-inl.h.
-using Format =
-    std::variant<Fixed, Ternary, Binary, MinifloatIeee, Fp8E4M3Fn, Fp8E5M2, Fp8E4M3Fnuz, Fp8E5M2Fnuz, Fp6E3M2,
-                 Fp6E2M3, Fp4E2M1, Fp16, Bf16, Tf32, BlockFp, BlockMinifloat, BlockLog, Mx, Nvfp4>;
+using Format = std::variant<Fixed, Ternary, Binary, Affine, MinifloatIeee, MinifloatDenorm, Log,
+                            BinaryResidual, Codebook, Fp8E4M3Fn, Fp8E5M2, Fp8E4M3Fnuz, Fp8E5M2Fnuz, Fp6E3M2,
+                            Fp6E2M3, Fp4E2M1, Fp16, Bf16, Tf32, BlockFp, BlockMinifloat, BlockLog, Mx, Nvfp4>;
 
 /// Formats whose elements are rounded by parameters of their group: `unsaturated` are the inputs that do not
 /// saturate.

@@ -22,13 +22,14 @@ struct LaneSums {
   double sum[kLanes] = {};
   int64_t count[kLanes] = {};
 
-  void add(const float* values, int64_t size, float bound) {
+  template <class Map>
+  void add(const float* values, int64_t size, float bound, const Map& map) {
     const auto vectors = static_cast<size_t>(size) / kLanes;
     for (size_t i = 0; i < vectors; ++i) {
-      for (size_t lane = 0; lane < kLanes; ++lane) add_one(lane, values[i * kLanes + lane], bound);
+      for (size_t lane = 0; lane < kLanes; ++lane) add_one(lane, map(values[i * kLanes + lane]), bound);
     }
     for (size_t i = vectors * kLanes; i < static_cast<size_t>(size); ++i)
-      add_one(i % kLanes, values[i], bound);
+      add_one(i % kLanes, map(values[i]), bound);
   }
 
   void add_one(size_t lane, float value, float bound) {
@@ -36,6 +37,15 @@ struct LaneSums {
     const bool counted = magnitude > bound && magnitude <= std::numeric_limits<float>::max();
     sum[lane] += counted ? static_cast<double>(magnitude) : 0.0;
     count[lane] += counted ? 1 : 0;
+  }
+
+  MagnitudeSum total() const {
+    MagnitudeSum result;
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      result.sum += sum[lane];
+      result.count += count[lane];
+    }
+    return result;
   }
 };
 
@@ -52,8 +62,8 @@ int32_t largest_magnitude_bits(const float* values, int64_t size) {
 
 }  // namespace
 
-template <class Visitor>
-void Group::visit_runs(int64_t begin, int64_t end, Visitor&& visit) const {
+template <class Visit>
+void Group::for_each_run(int64_t begin, int64_t end, const Visit& visit) const {
   for (int64_t position = begin; position < end;) {
     const int64_t row = position / grouping_.inner;
     const int64_t column = position % grouping_.inner;
@@ -63,23 +73,15 @@ void Group::visit_runs(int64_t begin, int64_t end, Visitor&& visit) const {
   }
 }
 
-MagnitudeSum Group::chunk_sum(int64_t begin, int64_t end, float bound) const {
-  LaneSums lanes;
-  visit_runs(begin, end, [&](const float* values, int64_t size) { lanes.add(values, size, bound); });
-  MagnitudeSum result;
-  for (size_t lane = 0; lane < kLanes; ++lane) {
-    result.sum += lanes.sum[lane];
-    result.count += lanes.count[lane];
-  }
-  return result;
-}
-
-MagnitudeSum Group::magnitudes_above(float bound) const {
+template <class Map>
+MagnitudeSum Group::sum_magnitudes(float bound, const Map& map) const {
   const int64_t count = element_count();
   std::vector<MagnitudeSum> chunks(static_cast<size_t>((count + kChunk - 1) / kChunk));
   parallel_for(count, kChunk, [&](int64_t begin, int64_t end) {
     const DefaultFloatEnvironment environment;
-    chunks[static_cast<size_t>(begin / kChunk)] = chunk_sum(begin, end, bound);
+    LaneSums lanes;
+    for_each_run(begin, end, [&](const float* run, int64_t size) { lanes.add(run, size, bound, map); });
+    chunks[static_cast<size_t>(begin / kChunk)] = lanes.total();
   });
   MagnitudeSum total;
   for (const MagnitudeSum& chunk : chunks) {
@@ -94,12 +96,44 @@ float Group::largest_magnitude() const {
   std::vector<float> chunks(static_cast<size_t>((count + kChunk - 1) / kChunk));
   parallel_for(count, kChunk, [&](int64_t begin, int64_t end) {
     int32_t largest = 0;
-    visit_runs(begin, end, [&](const float* values, int64_t size) {
-      largest = std::max(largest, largest_magnitude_bits(values, size));
+    for_each_run(begin, end, [&](const float* run, int64_t size) {
+      largest = std::max(largest, largest_magnitude_bits(run, size));
     });
     chunks[static_cast<size_t>(begin / kChunk)] = std::bit_cast<float>(largest);
   });
   return chunks.empty() ? 0 : *std::ranges::max_element(chunks);
+}
+
+MagnitudeSum Group::magnitudes_above(float bound) const {
+  return sum_magnitudes(bound, [](float x) { return x; });
+}
+
+MagnitudeSum Group::residual_magnitudes(std::span<const float> gammas) const {
+  return sum_magnitudes(-1.0F, [gammas](float x) {
+    for (const float gamma : gammas) x -= x >= 0 ? gamma : -gamma;
+    return x;
+  });
+}
+
+Interval Group::range_with_zero() const {
+  const int64_t count = element_count();
+  std::vector<Interval> chunks(static_cast<size_t>((count + kChunk - 1) / kChunk));
+  parallel_for(count, kChunk, [&](int64_t begin, int64_t end) {
+    const DefaultFloatEnvironment environment;
+    Interval range{0, 0};
+    for_each_run(begin, end, [&](const float* run, int64_t size) {
+      for (int64_t i = 0; i < size; ++i) {
+        const float x = std::fabs(run[i]) <= std::numeric_limits<float>::max() ? run[i] : 0.0F;
+        range = {std::min(range.low, x), std::max(range.high, x)};
+      }
+    });
+    chunks[static_cast<size_t>(begin / kChunk)] = range;
+  });
+  Interval total{0, 0};
+  for (const Interval& chunk : chunks) {
+    total = {std::min(total.low, chunk.low), std::max(total.high, chunk.high)};
+  }
+  return total;
 }
 
 std::string Group::name() const {

@@ -4,6 +4,8 @@
 #include <span>
 #include <string>
 
+#include "detent/formats/float_bits.h"
+
 namespace detent {
 
 /// How a row-major tensor falls into groups that share parameters: `outer` x `groups` x `inner` elements;
@@ -37,18 +39,28 @@ class Group {
   /// The same over all finite elements.
   MagnitudeSum magnitudes() const { return magnitudes_above(-1.0F); }
 
+  /// What is left of them after subtracting, one after another and in float32, each gamma with the sign of
+  /// what the ones before left (+ for 0).
+  MagnitudeSum residual_magnitudes(std::span<const float> gammas) const;
+  /// The smallest interval that holds 0 and all finite elements.
+  Interval range_with_zero() const;
+
   /// The largest finite |x|, 0 when there is none.
   float largest_magnitude() const;
 
+  int64_t index() const { return index_; }
+  int64_t group_count() const { return grouping_.groups; }
   int64_t element_count() const { return grouping_.outer * grouping_.inner; }
   /// "the tensor" or "channel 3".
   std::string name() const;
 
  private:
-  /// Calls visit(values, count) for the runs of contiguous elements of [begin, end).
-  template <class Visitor>
-  void visit_runs(int64_t begin, int64_t end, Visitor&& visit) const;
-  MagnitudeSum chunk_sum(int64_t begin, int64_t end, float bound) const;
+  /// Calls visit(pointer, size) for each run of adjacent elements among the group's [begin, end).
+  template <class Visit>
+  void for_each_run(int64_t begin, int64_t end, const Visit& visit) const;
+  /// Sum and number of the finite |map(x)| above `bound`.
+  template <class Map>
+  MagnitudeSum sum_magnitudes(float bound, const Map& map) const;
 
   std::span<const float> values_;
   Grouping grouping_;

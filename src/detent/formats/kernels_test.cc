@@ -44,6 +44,33 @@ const char* const kSpecs[] = {
     "minifloat_ieee:width=4,exponent_width=1,exponent_bias=-126",
     "minifloat_ieee:width=24,exponent_width=1,exponent_bias=128",
     "minifloat_ieee:width=3,exponent_width=1,exponent_bias=-70",
+    "minifloat_denorm",
+    "minifloat_denorm:width=4,exponent_width=2",
+    "minifloat_denorm:width=16,exponent_width=8,exponent_bias=128",
+    "minifloat_denorm:width=31,exponent_width=8",
+    "minifloat_denorm:width=9,exponent_width=7,exponent_bias=-1",
+    "log",
+    "log:width=2,exponent_bias=0",
+    "log:width=8,exponent_bias=128",
+    "log:width=9,exponent_bias=149",
+    "log:width=9,exponent_bias=128",
+    "affine",
+    "affine:width=4,symmetric=true",
+    "affine:signed=false,narrow_range=true",
+    "affine:scale=0.1,zero_point=-3",
+    "affine:width=24,signed=false,scale=1e-3",
+    "affine:scale=1e-45,zero_point=127",
+    "affine:scale=3e38",
+    "affine:scale=3e36,zero_point=2,width=4,narrow_range=true",
+    "binary_residual",
+    "binary_residual:levels=5",
+    "binary_residual:levels=3,gamma=1x0.5x0.25",
+    "codebook:values=0.5x",
+    "codebook:values=-1x0x1",
+    "codebook:values=-3e38x-1e-45x0x1e-45x0.1x0.2x0.5x3e38",
+    "codebook:values=-1x-0.6961928x-0.52507305x-0.3949175x-0.28444138x-0.18477343x-0.09105004x0x0.0795803x0."
+    "1609302"
+    "x0.2461123x0.33791524x0.44070983x0.562617x0.72295684x1",
     "fp8_e4m3fn",
     "fp8_e5m2",
     "fp8_e5m2:saturate=false",
@@ -146,7 +173,9 @@ TEST_P(EveryTarget, LengthsAndUnalignedStarts) {
   constexpr int64_t kMaxLanes = 16;
   const std::vector<float> values = hard_values();
   const Tensor pool = Tensor::from({static_cast<int64_t>(values.size())}, values);
-  for (const char* text : {"fixed:rounding=floor", "ternary:threshold=0.5", "binary:stochastic=true"}) {
+  for (const char* text :
+       {"fixed:rounding=floor", "ternary:threshold=0.5", "binary:stochastic=true", "minifloat_ieee", "bf16",
+        "log", "affine:scale=0.1", "binary_residual:gamma=1x0.5", "codebook:values=-1x0x1"}) {
     const QuantSpec spec = parse_quant_spec_text(text);
     for (int64_t count = 0; count <= 4 * kMaxLanes + 3; ++count) {
       for (int64_t offset = 0; offset < 5; ++offset) {

@@ -17,8 +17,7 @@ namespace detent::HWY_NAMESPACE {
 
 /// For |x| with exponent e (at least min_exponent), float32 arithmetic itself rounds to the step 2^(e - M),
 /// ties to even: 2^(e - M + 23) has that step as its last bit, |x| + 2^(e - M + 23) stays in the same binade
-/// since M <= 22, and subtracting it again is exact. Without mantissa bits, one step more in the addend makes
-/// ties go to odd multiples, where the exponent code asks for that.
+/// since M <= 22, and subtracting it again is exact.
 ///
 /// Where e - M + 23 may leave float32's exponents, or values are float32 subnormals, the same is done 2^32
 /// above (below 1) or beneath (from 1 on).
@@ -33,9 +32,7 @@ class MinifloatKernel {
       : largest_(hn::Set(d, p.grid.largest)),
         overflow_from_(hn::Set(d, p.overflow_from)),
         overflow_value_(hn::Set(d, p.overflow_value)),
-        to_addend_(hn::Set(DI(), (23 - p.grid.mantissa_bits) * (1 << 23))),
-        code_parity_(hn::Set(DI(), (p.grid.min_exponent + 1) & 1)),
-        by_exponent_(p.grid.mantissa_bits == 0 && p.grid.even_exponent_codes) {
+        to_addend_(hn::Set(DI(), (23 - p.grid.mantissa_bits) * (1 << 23))) {
     const int lowest = p.grid.min_exponent;
     wide_ = lowest < -126 || !(p.grid.largest < power_of_two(104 + p.grid.mantissa_bits));
     min_exponent_ = hn::Set(DI(), ExponentBits(lowest));
@@ -60,12 +57,7 @@ class MinifloatKernel {
   V Round(D d, V magnitude, VI min_exponent) const {
     const DI di;
     const VI exponent = hn::Max(hn::And(hn::BitCast(di, magnitude), hn::Set(di, 0x7F800000)), min_exponent);
-    VI addend = hn::Add(exponent, to_addend_);
-    if (by_exponent_) {
-      const VI code = hn::Add(hn::ShiftRight<23>(exponent), code_parity_);
-      addend = hn::Or(addend, hn::And(code, hn::Set(di, 1)));
-    }
-    const V large = hn::BitCast(d, addend);
+    const V large = hn::BitCast(d, hn::Add(exponent, to_addend_));
     return hn::Sub(hn::Add(magnitude, large), large);
   }
 
@@ -80,10 +72,9 @@ class MinifloatKernel {
   }
 
   V largest_, overflow_from_, overflow_value_;
-  VI to_addend_, code_parity_;
+  VI to_addend_;
   VI min_exponent_ = hn::Zero(DI()), min_exponent_below_one_ = hn::Zero(DI());
   VI min_exponent_from_one_ = hn::Zero(DI());
-  bool by_exponent_;
   bool wide_ = false;
 };
 

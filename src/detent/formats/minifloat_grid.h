@@ -11,14 +11,12 @@ namespace detent {
 
 /// The values of a binary floating-point format with one sign bit: k * 2^(e - M) for e >= min_exponent and 0
 /// <= k < 2^(M+1), up to `largest`. k < 2^M only for e = min_exponent: the subnormals.
+/// Ties go to the even k: with M >= 1 that is the even code, with M = 0 the larger magnitude.
 /// float32 must hold all of them: 0 <= M <= 22, min_exponent - M >= -149.
 struct MinifloatGrid {
   int mantissa_bits;  // M
   int min_exponent;   // of the smallest normal value
   float largest;
-  /// Without mantissa bits (M = 0), a tie between 2^e and 2^(e+1) goes to the even exponent code e -
-  /// min_exponent + 1; otherwise up, to the even k = 2.
-  bool even_exponent_codes = true;
   /// Whether what rounds beyond `largest` becomes an infinity.
   bool to_infinity = false;
 
@@ -39,11 +37,9 @@ inline float last_unsaturated(const MinifloatGrid& grid) {
   const int exponent = std::max(std::ilogb(grid.largest), grid.min_exponent);
   const double step = std::ldexp(1.0, exponent - grid.mantissa_bits);
   const double edge = static_cast<double>(grid.largest) + step / 2;
-  const bool by_exponent = grid.mantissa_bits == 0 && grid.even_exponent_codes;
-  const double code =
-      by_exponent ? exponent - grid.min_exponent + 1 : static_cast<double>(grid.largest) / step;
   const float below = round_down(edge);
-  const bool tie_leaves = static_cast<double>(below) == edge && std::fmod(code, 2.0) != 0.0;
+  const bool tie_leaves =
+      static_cast<double>(below) == edge && std::fmod(static_cast<double>(grid.largest) / step, 2.0) != 0.0;
   return tie_leaves ? std::nextafter(below, 0.0F) : below;
 }
 

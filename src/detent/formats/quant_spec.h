@@ -57,11 +57,12 @@ QuantSpec parse_quant_spec_text(std::string_view text);
 /// reason. Throws Error that begins with `where`.
 void validate(const QuantSpec& spec, const std::string& where);
 
-/// Rounds every element of `input` (float32, any rank) to the nearest value that the format holds, after
-/// computing what the format derives from the data per group (thresholds, scales). `output` may be `input`.
-/// NaN passes through. `seed` matters to stochastic formats only; the draw for element i depends on (seed,
-/// i). The result depends neither on threads nor on the caller's rounding mode or flushing of subnormals.
-/// Throws Error on another dtype and where the format cannot hold the data (a ternary threshold not above 0).
+/// Rounds every element of `input` (float32, float16 or bfloat16, any rank) to the nearest value that the
+/// format holds, after computing what the format derives from the data per group (thresholds, scales).
+/// `output` (float32) may be `input`. NaN passes through. `seed` matters to stochastic formats only; the draw
+/// for element i depends on (seed, i). The result depends neither on threads nor on the caller's rounding
+/// mode or flushing of subnormals. Throws Error on another dtype and where the format cannot hold the data (a
+/// ternary threshold not above 0).
 void simulate(const QuantSpec& spec, const Tensor& input, Tensor& output, uint64_t seed = 0);
 Tensor simulate(const QuantSpec& spec, const Tensor& input, uint64_t seed = 0);
 

@@ -32,6 +32,52 @@ float reference_value(const Format&, const MinifloatParameters& group, float x, 
   return reference_minifloat(group.grid, x);
 }
 
+float reference_value(const Affine& format, const AffineParameters& group, float x, uint64_t) {
+  if (std::isnan(x)) return x;
+  const double quotient = static_cast<double>(x / group.scale);
+  const double code =
+      std::clamp<double>(round_half_even(quotient) + group.zero_point, format.low_code(), format.high_code());
+  const float value = static_cast<float>(code - group.zero_point) * group.scale;
+  if (std::isfinite(value)) return value;
+  return (value < 0 ? group.low : group.high) * group.scale;
+}
+
+float reference_value(const Log& format, const LogParameters&, float x, uint64_t) {
+  if (std::isnan(x)) return x;
+  const double magnitude = std::fabs(static_cast<double>(x));
+  int exponent = -format.bias();
+  if (std::isinf(x)) {
+    exponent = format.max_exponent();
+  } else if (magnitude > 0) {
+    const int below = std::ilogb(magnitude);
+    const double mantissa = std::ldexp(magnitude, -below);
+    exponent = std::clamp(mantissa * mantissa > 2 ? below + 1 : below, -format.bias(), format.max_exponent());
+  }
+  return static_cast<float>(std::ldexp(x < 0 ? -1.0 : 1.0, exponent));
+}
+
+float reference_value(const Codebook& format, const CodebookParameters&, float x, uint64_t) {
+  if (std::isnan(x)) return x;
+  const auto& values = format.entries;
+  const auto above = std::ranges::lower_bound(values, x);
+  if (above == values.begin()) return values.front();
+  if (above == values.end()) return values.back();
+  const long double to_low = static_cast<long double>(x) - static_cast<long double>(*(above - 1));
+  const long double to_high = static_cast<long double>(*above) - static_cast<long double>(x);
+  return to_low <= to_high ? *(above - 1) : *above;
+}
+
+float reference_value(const BinaryResidual&, const BinaryResidualParameters& group, float x, uint64_t) {
+  if (std::isnan(x)) return x;
+  float sum = 0;
+  for (const float gamma : group.gammas) {
+    const float term = x >= 0 ? gamma : -gamma;
+    x -= term;
+    sum += term;
+  }
+  return sum;
+}
+
 float reference_value(const Binary& format, const BinaryParameters& group, float x, uint64_t index) {
   if (std::isnan(x)) return x;
   if (!format.stochastic) return x >= 0 ? group.high : group.low;
@@ -61,10 +107,7 @@ float reference_minifloat(const MinifloatGrid& grid, float x) {
   if (std::isinf(x)) return grid.to_infinity ? x : std::copysign(grid.largest, x);
   if (magnitude == 0) return x;
   const int exponent = std::max(std::ilogb(magnitude), grid.min_exponent);
-  const double multiple = std::ldexp(magnitude, grid.mantissa_bits - exponent);
-  double rounded = round_half_even(multiple);
-  const bool by_exponent = grid.mantissa_bits == 0 && grid.even_exponent_codes;
-  if (by_exponent && multiple == 1.5) rounded = (exponent - grid.min_exponent + 1) % 2 == 0 ? 1 : 2;
+  const double rounded = round_half_even(std::ldexp(magnitude, grid.mantissa_bits - exponent));
   const double value = std::ldexp(rounded, exponent - grid.mantissa_bits);
   if (value <= largest) return std::copysign(static_cast<float>(value), x);
   return std::copysign(grid.to_infinity ? std::numeric_limits<float>::infinity() : grid.largest, x);

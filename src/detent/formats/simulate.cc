@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "detent/core/convert.h"
 #include "detent/core/parallel.h"
 #include "detent/formats/block_kernels.h"
 #include "detent/formats/float_environment.h"
@@ -17,10 +18,13 @@ constexpr int64_t kGrain = int64_t{1} << 16;
 /// third of the memory traffic, and they would not stay cached anyhow.
 constexpr size_t kStreamBytes = size_t{32} << 20;
 
-void check_input(const Tensor& input) {
-  if (input.dtype() != DType::kFloat32) {
-    fail("quantization: got a tensor of {}, expected float32", dtype_name(input.dtype()));
+/// The input as float32, which holds all values of the dtypes taken.
+Tensor float32_input(const Tensor& input) {
+  const DType dtype = input.dtype();
+  if (dtype != DType::kFloat32 && dtype != DType::kFloat16 && dtype != DType::kBFloat16) {
+    fail("quantization: got a tensor of {}, expected float32, float16 or bfloat16", dtype_name(dtype));
   }
+  return to_float32(input);
 }
 
 void check_output(const Tensor& input, const Tensor& output) {
@@ -67,10 +71,10 @@ void round_all_blocks(const GroupParameters& parameters, const BlockLayout& layo
 
 }  // namespace
 
-void simulate(const QuantSpec& spec, const Tensor& input, Tensor& output, uint64_t seed) {
-  check_input(input);
-  check_output(input, output);
+void simulate(const QuantSpec& spec, const Tensor& original, Tensor& output, uint64_t seed) {
   const DefaultFloatEnvironment environment;
+  const Tensor input = float32_input(original);
+  check_output(original, output);
   validate(spec, "quantization");
   if (input.numel() == 0) return;
   const Grouping grouping = make_grouping(spec, input.shape());
@@ -94,9 +98,9 @@ Tensor simulate(const QuantSpec& spec, const Tensor& input, uint64_t seed) {
   return output;
 }
 
-Tensor unsaturated_mask(const QuantSpec& spec, const Tensor& input) {
-  check_input(input);
+Tensor unsaturated_mask(const QuantSpec& spec, const Tensor& original) {
   const DefaultFloatEnvironment environment;
+  const Tensor input = float32_input(original);
   validate(spec, "quantization");
   Tensor mask(DType::kFloat32, input.shape());
   if (input.numel() == 0) return mask;

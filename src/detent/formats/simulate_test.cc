@@ -257,7 +257,7 @@ TEST(UnsaturatedMask, OfSignsIsWhatLiesBetweenTheOutermostValues) {
 TEST(Simulate, RejectsWhatItCannotTake) {
   const QuantSpec spec;
   EXPECT_THAT(error_of([&] { simulate(spec, Tensor(DType::kInt8, {2})); }),
-              HasSubstr("int8, expected float32"));
+              HasSubstr("int8, expected float32, float16 or bfloat16"));
   EXPECT_THAT(error_of([] {
                 rounded("ternary:granularity=channel,axis=2", {1, 2}, {1, 2});
               }),

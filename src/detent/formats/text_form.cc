@@ -37,9 +37,14 @@ std::optional<List> parse_list(std::string_view text) {
   if (text.find('x') == std::string_view::npos) return std::nullopt;
   List list;
   while (!text.empty()) {
-    const auto number = whole_number<int64_t>(cut(text, 'x'));
-    if (!number) return std::nullopt;
-    list.emplace_back(*number);
+    const std::string_view number = cut(text, 'x');
+    if (const auto integer = whole_number<int64_t>(number)) {
+      list.emplace_back(*integer);
+    } else if (const auto real = whole_number<double>(number)) {
+      list.emplace_back(*real);
+    } else {
+      return std::nullopt;
+    }
   }
   return list;
 }

@@ -8,7 +8,7 @@
 namespace detent {
 
 /// One-line text form "name:key=value,key=value" of formats and specs. A value is NA, true, false, an
-/// integer, a float, a list of integers "1x16", or else a string.
+/// integer, a float, a list of numbers "1x16", or else a string.
 struct TextForm {
   std::string name;
   Table keys;

@@ -139,6 +139,7 @@ void run_quantize(Graph& graph, const Table& table, PassContext& context) {
   check_all_matched(selection, graph, context);
   for (size_t i = 0; i < quantization.size(); ++i) graph.nodes()[i].quantization = std::move(quantization[i]);
   add_common_metadata_pass().run(graph, {}, context);
+  check_activation_blocks(graph, context.where);
   write_quantization_summary(graph, context.output_dir / "quantize", selection.options.report, context);
 }
 

@@ -1,0 +1,154 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "detent/core/fields.h"
+#include "detent/formats/float_bits.h"
+#include "detent/formats/group.h"
+
+namespace detent {
+
+/// What the kernel needs: value = clamp(round(x / scale), low, high) * scale.
+struct AffineParameters {
+  float scale;
+  float low;  // codes minus zero point
+  float high;
+  int zero_point;
+  Interval unsaturated;  // inputs
+};
+
+/// Integers q of `width` bits with a scale and a zero point per group: q = clamp(round(x / scale) +
+/// zero_point, lo, hi), a float32 division, ties to even; value (q - zero_point) * scale in float32. As ONNX
+/// QuantizeLinear. One zero, no infinity, no NaN; saturates. A narrow range leaves out the lowest code.
+/// Without `scale`, both come from the range of the group's finite elements, widened to include 0:
+/// (max - min) / (hi - lo) and clamp(round(lo - min / scale), lo, hi); symmetric: max|x| / hi and 0.
+/// A range of width 0 gives scale 1. Codes whose value is beyond float32 are not used.
+struct Affine {
+  static constexpr const char* kName = "affine";
+  static constexpr std::array<const char*, 0> kAliases = {};
+  static constexpr const char* kHelp = "an integer minus a zero point, times a scale";
+  using Parameters = AffineParameters;
+
+  int width = 8;
+  bool is_signed = true;
+  bool symmetric = false;
+  bool narrow_range = false;
+  std::vector<float> scale = {};
+  std::vector<int> zero_point = {};
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    visit("width", self.width, "bits a value", Between{2, 24});
+    visit("signed", self.is_signed, "codes of both signs");
+    visit("symmetric", self.symmetric, "derive a zero point of 0");
+    visit("narrow_range", self.narrow_range, "do without the lowest code");
+    visit("scale", self.scale, "step between values, one or one per channel; empty: from the data",
+          Between{std::numeric_limits<float>::denorm_min(), std::numeric_limits<float>::max()});
+    visit("zero_point", self.zero_point, "code of 0, one or one per channel; empty: 0, or from the data");
+  }
+
+  int low_code() const { return (is_signed ? -(1 << (width - 1)) : 0) + (narrow_range ? 1 : 0); }
+  int high_code() const { return (1 << (is_signed ? width - 1 : width)) - 1; }
+
+  double bits() const { return width; }
+  int scales_per_group() const { return 1; }
+  bool groups_are_channels() const { return false; }
+  const char* channel_conflict() const {
+    return scale.size() == 1 ? "key \"scale\" gives one for the whole tensor" : nullptr;
+  }
+  void validate(const std::string& where) const;
+  std::vector<float> values(const std::string& where) const;
+  Parameters parameters(const Group& group, uint64_t seed) const;
+
+  bool operator==(const Affine&) const = default;
+
+ private:
+  Parameters of_range(Interval range) const;
+  Parameters of(float group_scale, int group_zero_point) const;
+};
+
+inline void Affine::validate(const std::string& where) const {
+  if (symmetric && !is_signed) {
+    fail("{}: key \"symmetric\": got true, expected false where signed = false", where);
+  }
+  if (!zero_point.empty() && zero_point.size() != std::max<size_t>(scale.size(), 1)) {
+    fail("{}: key \"zero_point\": got {} values, expected as many as \"scale\" has, {}", where,
+         zero_point.size(), scale.size());
+  }
+  if (scale.empty() && !zero_point.empty()) {
+    fail("{}: key \"zero_point\": got {}, expected \"scale\" beside it", where, zero_point.front());
+  }
+  for (const int zero : zero_point) {
+    if (zero >= low_code() && zero <= high_code()) continue;
+    fail("{}: key \"zero_point\": got {}, expected at least {} and at most {}", where, zero, low_code(),
+         high_code());
+  }
+  if (zero_point.empty() && !scale.empty() && low_code() > 0) {
+    fail("{}: key \"zero_point\": got none, which stands for 0, expected at least {}", where, low_code());
+  }
+}
+
+inline std::vector<float> Affine::values(const std::string& where) const {
+  if (scale.size() != 1) fail("{}: the values depend on the data: expected one \"scale\"", where);
+  const Parameters held = of(scale.front(), zero_point.empty() ? 0 : zero_point.front());
+  std::vector<float> result;
+  for (float code = held.low; code <= held.high; code += 1) result.push_back(code * held.scale);
+  return result;
+}
+
+inline Affine::Parameters Affine::parameters(const Group& group, uint64_t /*seed*/) const {
+  if (scale.empty()) return of_range(group.range_with_zero());
+  if (scale.size() > 1 && static_cast<int64_t>(scale.size()) != group.group_count()) {
+    fail("affine: key \"scale\": got {} values, expected one or, with granularity = \"channel\", {}",
+         scale.size(), group.group_count());
+  }
+  const size_t index = scale.size() == 1 ? 0 : static_cast<size_t>(group.index());
+  return of(scale[index], zero_point.empty() ? 0 : zero_point[index]);
+}
+
+// In double, rounded to float32 once. A scale that underflows becomes the smallest one.
+inline Affine::Parameters Affine::of_range(Interval range) const {
+  const auto low = static_cast<double>(range.low);
+  const auto high = static_cast<double>(range.high);
+  const double exact =
+      symmetric ? std::max(-low, high) / high_code() : (high - low) / (high_code() - low_code());
+  if (exact == 0) return of(1.0F, std::clamp(0, low_code(), high_code()));
+  const float step = std::max(static_cast<float>(exact), std::numeric_limits<float>::denorm_min());
+  if (symmetric) return of(step, 0);
+  const double zero = std::nearbyint(low_code() - low / static_cast<double>(step));
+  return of(step, static_cast<int>(std::clamp<double>(zero, low_code(), high_code())));
+}
+
+inline Affine::Parameters Affine::of(float group_scale, int group_zero_point) const {
+  constexpr float kMax = std::numeric_limits<float>::max();
+  const double last = std::floor(static_cast<double>(kMax) / static_cast<double>(group_scale));
+  const auto held = [&](int code) { return std::clamp<double>(code - group_zero_point, -last, last); };
+  const double low = held(low_code());
+  const double high = held(high_code());
+  // Whether (code + 1/2) * scale still rounds to `code` depends on its parity and on the rounding of the
+  // division: the last float32 that does is at most a few steps off.
+  const auto edge = [&](double code) {
+    const double sign = code < 0 ? -1 : 1;
+    float x = round_down(
+        std::min((std::fabs(code) + 0.5) * static_cast<double>(group_scale), static_cast<double>(kMax)));
+    const auto leaves = [&](float at) {
+      return std::nearbyint(static_cast<float>(sign) * at / group_scale) * static_cast<float>(sign) >
+             static_cast<float>(sign * code);
+    };
+    while (x < kMax && !leaves(std::nextafter(x, kMax))) x = std::nextafter(x, kMax);
+    while (leaves(x)) x = std::nextafter(x, -kMax);
+    return static_cast<float>(sign) * x;
+  };
+  return {.scale = group_scale,
+          .low = static_cast<float>(low),
+          .high = static_cast<float>(high),
+          .zero_point = group_zero_point,
+          .unsaturated = {low == 0 ? -edge(0) : edge(low), edge(high)}};
+}
+
+}  // namespace detent
