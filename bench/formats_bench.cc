@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "detent/core/parallel.h"
 #include "detent/formats/quant_spec.h"
@@ -22,6 +23,7 @@ struct Buffers {
   Tensor input;
   Tensor output;
 
+  Buffers(Tensor from, Tensor to) : input(std::move(from)), output(std::move(to)) {}
   explicit Buffers(int64_t elements)
       : input(detent::DType::kFloat32, {elements}), output(detent::DType::kFloat32, {elements}) {
     float value = -9.0F;
@@ -43,10 +45,14 @@ double seconds_of(auto&& action) {
 }
 
 // memcpy and the format take turns, so that what else the machine does hits both.
-void simulate_beside_memcpy(benchmark::State& state, const std::string& format, int64_t elements) {
+void simulate_beside_memcpy(benchmark::State& state, const std::string& format, int64_t elements,
+                            int64_t columns) {
   detent::set_thread_count(1);
   const detent::QuantSpec spec = detent::parse_quant_spec_text(format);
-  Buffers& data = buffers(elements);
+  const Buffers& flat = buffers(elements);
+  const detent::Shape shape =
+      columns == 0 ? detent::Shape{elements} : detent::Shape{elements / columns, columns};
+  Buffers data = {flat.input.reshaped(shape), flat.output.reshaped(shape)};
   double best_copy = 1e9;
   double best = 1e9;
   for (auto _ : state) {
@@ -63,9 +69,11 @@ void simulate_beside_memcpy(benchmark::State& state, const std::string& format, 
   state.counters["of_memcpy"] = best_copy / best;
 }
 
-void add(const std::string& format, const std::string& name) {
+/// With `columns`, the elements are a matrix of so many.
+void add(const std::string& format, const std::string& name, int64_t columns = 0) {
   const auto add_size = [&](const char* size, int64_t elements, int64_t repetitions) {
-    benchmark::RegisterBenchmark((name + " " + size).c_str(), simulate_beside_memcpy, format, elements)
+    benchmark::RegisterBenchmark((name + " " + size).c_str(), simulate_beside_memcpy, format, elements,
+                                 columns)
         ->UseManualTime()
         ->Iterations(repetitions)
         ->Unit(benchmark::kMicrosecond);
@@ -85,13 +93,39 @@ std::string codebook(int bits) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  for (const char* format :
-       {"fixed:width=8,frac_width=4", "fixed:width=8,frac_width=4,rounding=floor", "ternary:threshold=0.5",
-        "ternary", "binary", "binary:stochastic=true", "affine:scale=0.05,zero_point=3", "affine",
-        "minifloat_ieee", "minifloat_denorm", "fp8_e4m3fn", "fp8_e5m2:saturate=false", "fp4_e2m1", "fp16",
-        "bf16", "tf32", "log", "binary_residual:gamma=1x0.5", "binary_residual"}) {
+  for (const char* format : {"fixed:width=8,frac_width=4",
+                             "fixed:width=8,frac_width=4,rounding=floor",
+                             "ternary:threshold=0.5",
+                             "ternary",
+                             "binary",
+                             "binary:stochastic=true",
+                             "affine:scale=0.05,zero_point=3",
+                             "affine",
+                             "minifloat_ieee",
+                             "minifloat_denorm",
+                             "fp8_e4m3fn",
+                             "fp8_e5m2:saturate=false",
+                             "fp4_e2m1",
+                             "fp16",
+                             "bf16",
+                             "tf32",
+                             "block_fp",
+                             "block_fp:block_size=32",
+                             "block_minifloat",
+                             "block_log",
+                             "mx",
+                             "mx:element=int8",
+                             "mx:element=e2m1,block_size=16",
+                             "nvfp4",
+                             "block_fp:block_size=4",
+                             "block_fp:block_size=-1",
+                             "log",
+                             "binary_residual:gamma=1x0.5",
+                             "binary_residual"}) {
     add(format, format);
   }
+  add("block_fp:block_axis=0", "block_fp along the rows of a matrix", 1024);
+  add("mx:block_size=4x16", "mx in boxes of 4x16", 1024);
   for (const int bits : {3, 4, 5, 8}) add(codebook(bits), "codebook of " + std::to_string(1 << bits));
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();

@@ -13,8 +13,9 @@ namespace detent {
 
 /// What all block formats have in common. Blocks share an exponent or a scale that follows from `max`, the
 /// largest finite |x| of the block: neither NaN, which stays as it is, nor infinities, which saturate, have a
-/// part in it. Blocks of zeros stay zeros; a block without a finite non-zero element has the largest shared
-/// exponent.
+/// part in it.
+/// Blocks of zeros stay zeros where there is a zero; a block without a finite non-zero element has the
+/// largest shared exponent, unless its format says otherwise.
 struct BlockFormatBase {
   static constexpr std::array<const char*, 0> kAliases = {};
 

@@ -115,7 +115,6 @@ TEST_P(EveryTargetBlocks, ShapesAndBlockSizes) {
       const Tensor input = random_tensor(shape, 11, 0, 24);
       for (const std::string size : sizes) {
         const QuantSpec spec = spec_of(format, "block_size=" + size);
-        if (static_cast<size_t>(std::ranges::count(size, 'x')) >= std::max<size_t>(shape.size(), 1)) continue;
         ASSERT_EQ(difference(input, simulate(spec, input), reference_simulate(spec, input)), "")
             << format << " " << size << " " << shape_text(shape);
       }
@@ -203,7 +202,9 @@ TEST(BlocksProperty, RandomShapes) {
     BlockSize sizes = {{*rc::gen::element<int64_t>(-1, 1, 2, 3, 4, 8, 16, 20)}};
     const int more = *rc::gen::inRange(0, rank);
     for (int i = 0; i < more; ++i) sizes.sizes.push_back(*rc::gen::element<int64_t>(-1, 1, 2, 3, 4, 16));
-    QuantSpec spec{.format = BlockFp{.width = 6, .block_size = sizes}};
+    BlockFp format;
+    format.block_size = sizes;
+    QuantSpec spec{.format = format};
     if (sizes.is_single()) spec.block_axis = *rc::gen::inRange(-rank, rank);
     const Tensor input = random_tensor(shape, *rc::gen::arbitrary<uint32_t>(), 0, 20);
     RC_ASSERT(difference(input, simulate(spec, input), reference_simulate(spec, input)).empty());

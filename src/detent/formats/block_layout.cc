@@ -31,11 +31,8 @@ Shape block_shape(const BlockSize& block_size, std::optional<int64_t> axis, cons
     }
     block[static_cast<size_t>(dimension)] = sizes[0];
   } else {
-    if (sizes.size() > shape.size()) {
-      fail("quantization: key \"block_size\": got {} sizes, but the tensor has the shape {}", sizes.size(),
-           shape_text(shape));
-    }
-    std::ranges::copy(sizes, block.end() - static_cast<std::ptrdiff_t>(sizes.size()));
+    const size_t aligned = std::min(sizes.size(), shape.size());
+    std::copy_n(sizes.rbegin(), aligned, block.rbegin());
   }
   for (size_t i = 0; i < block.size(); ++i) {
     block[i] = block[i] < 0 ? shape[i] : std::min(block[i], shape[i]);

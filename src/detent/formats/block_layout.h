@@ -28,7 +28,7 @@ class BlockLayout {
     std::vector<int64_t> extents = {};
   };
 
-  /// Throws Error when `shape` has not the dimension `axis` or fewer dimensions than a list `block_size`.
+  /// Throws Error when `shape` has not the dimension `axis`, along which a single block size runs.
   BlockLayout(const BlockSize& block_size, std::optional<int64_t> axis, const Shape& shape);
 
   int64_t block_count() const { return block_count_; }

@@ -23,11 +23,11 @@ class BlockLogKernel {
  public:
   using Parameters = BlockLogParameters;
   struct Shared {
-    V largest, smallest, of_zero, unsaturated;
+    V largest, smallest, unsaturated;
   };
   template <class At>
   static HWY_INLINE Shared Collect(At&& at) {
-    return {at(0), at(1), at(2), at(3)};
+    return {at(0), at(1), at(2)};
   }
 
   BlockLogKernel(D /*d*/, const BlockLogParameters& /*p*/) {}
@@ -41,7 +41,7 @@ class BlockLogKernel {
     const V power = hn::BitCast(d, hn::And(carried, hn::Set(di, 0x7F800000)));
     const V back = hn::Mul(power, hn::IfThenElse(low, hn::Set(d, 0x1p-24F), hn::Set(d, 1.0F)));
     const V held = hn::Max(hn::Min(back, shared.largest), shared.smallest);
-    const V of_x = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), shared.of_zero, hn::CopySignToAbs(held, x));
+    const V of_x = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), held, hn::CopySignToAbs(held, x));
     return hn::IfThenElse(hn::IsNaN(x), x, of_x);
   }
 

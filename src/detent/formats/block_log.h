@@ -15,7 +15,8 @@ struct BlockLogParameters {
 
 /// Powers of two +-2^e with a shared bias = clamp(2^(width-1) - 1 - ceil(log2 max), 0, 2^exponent_bias_width
 /// - 1): -bias <= e <= 2^(width-1) - 1 - bias, rounded in the log domain: 2^k * m with 1 <= m < 2 goes up
-/// when m > sqrt(2). No zero: it becomes +2^-bias, except in a block without a finite non-zero element. A
+/// when m > sqrt(2). No zero: it becomes +2^-bias; a block without a finite non-zero
+/// element has the bias of max = 1. A
 /// power that float32 cannot hold is the next float32 toward zero.
 struct BlockLog : BlockFormatBase {
   static constexpr const char* kName = "block_log";
@@ -46,15 +47,14 @@ struct BlockLog : BlockFormatBase {
 
   Parameters parameters(const Group&, uint64_t /*seed*/) const {
     constexpr double kSqrt2 = 1.41421356237309504880;
-    BlockTable table(true, [&](int max_exponent) -> BlockShared {
+    const auto shared = [&](int max_exponent) -> BlockShared {
       const int bias = this->bias(max_exponent);
-      const float smallest = hold(std::ldexp(1.0, -bias));
-      const double largest = std::ldexp(1.0, top_code() - bias);
-      return {hold(largest), smallest, smallest, hold(kSqrt2 * largest)};
-    });
-    BlockShared empty = table.empty();
-    empty[2] = 0;
-    table.set_empty(empty);
+      const float smallest = hold(double_power_of_two(-bias));
+      const double largest = double_power_of_two(top_code() - bias);
+      return {hold(largest), smallest, hold(kSqrt2 * largest)};
+    };
+    BlockTable table(true, shared);
+    table.set_empty(shared(0));
     return {table};
   }
 

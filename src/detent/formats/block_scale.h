@@ -86,23 +86,45 @@ inline float hold(double value) {
   return round_down(std::min(value, static_cast<double>(std::numeric_limits<float>::max())));
 }
 
-/// The largest float32 that rounds to at most largest * 2^k on an unbounded grid. The exact edge is half a
-/// step above and belongs, as a tie, to the even one of its neighbours.
-inline float last_unsaturated(const BlockGrid& grid, int k) {
-  const int exponent = std::max(std::ilogb(grid.largest), grid.min_exponent);
-  const double step = std::ldexp(1.0, exponent - grid.mantissa_bits);
-  const double edge = std::ldexp(grid.largest + step / 2, k);
-  const float below = hold(edge);
-  const bool tie_leaves = static_cast<double>(below) == edge && std::fmod(grid.largest / step, 2.0) != 0.0;
-  return tie_leaves ? std::nextafter(below, 0.0F) : below;
+/// 2^exponent by its bits, for -1022 <= exponent <= 1023: tables are made for each tensor, and std::ldexp is
+/// slow.
+constexpr double double_power_of_two(int exponent) {
+  return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
 }
 
-inline BlockGridParameters::BlockGridParameters(const BlockGrid& grid)
-    : mantissa_bits(grid.mantissa_bits), table(grid.round_up, [&](int max_exponent) -> BlockShared {
-        const int k = grid.scale_exponent(max_exponent);
-        const int step = k + grid.min_exponent - grid.mantissa_bits;
-        const auto addend = [&](int shift) { return power_of_two(std::clamp(step + shift + 23, -126, 126)); };
-        return {hold(std::ldexp(grid.largest, k)), addend(23), addend(-41), last_unsaturated(grid, k)};
-      }) {}
+/// Where the elements of a BlockGrid, times 2^k, begin to saturate: half a step above the largest value. As a
+/// tie that belongs to the even one of its neighbours.
+class SaturationEdge {
+ public:
+  explicit SaturationEdge(const BlockGrid& grid) {
+    const int exponent = std::max(std::ilogb(grid.largest), grid.min_exponent);
+    const double step = std::ldexp(1.0, exponent - grid.mantissa_bits);
+    edge_ = grid.largest + step / 2;
+    tie_leaves_ = std::fmod(grid.largest / step, 2.0) != 0.0;
+  }
+
+  /// The largest float32 that does not saturate.
+  float last_held(double scale) const {
+    const double edge = edge_ * scale;
+    const float below = hold(edge);
+    const bool leaves = tie_leaves_ && below > 0 && static_cast<double>(below) == edge;
+    return leaves ? std::bit_cast<float>(std::bit_cast<uint32_t>(below) - 1) : below;
+  }
+
+ private:
+  double edge_;
+  bool tie_leaves_;
+};
+
+inline BlockGridParameters::BlockGridParameters(const BlockGrid& grid) : mantissa_bits(grid.mantissa_bits) {
+  const SaturationEdge edge(grid);
+  table = BlockTable(grid.round_up, [&](int max_exponent) -> BlockShared {
+    const int k = grid.scale_exponent(max_exponent);
+    const int step = k + grid.min_exponent - grid.mantissa_bits;
+    const auto addend = [&](int shift) { return power_of_two(std::clamp(step + shift + 23, -126, 126)); };
+    const double scale = double_power_of_two(k);
+    return {hold(grid.largest * scale), addend(23), addend(-41), edge.last_held(scale)};
+  });
+}
 
 }  // namespace detent

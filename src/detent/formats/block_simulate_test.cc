@@ -61,8 +61,12 @@ const char* const kSpecs[] = {
     "block_fp",        "block_minifloat", "block_log",       "mx:element=e4m3", "mx:element=e5m2",
     "mx:element=e3m2", "mx:element=e2m3", "mx:element=e2m1", "mx:element=int8", "nvfp4"};
 
-TEST(BlockFormats, ZerosStayZeros) {
-  for (const char* spec : kSpecs) EXPECT_THAT(rounded(spec, {0, -0.0F, 0}), testing::Each(0.0F)) << spec;
+TEST(BlockFormats, ZerosStayZerosWhereThereIsAZero) {
+  for (const std::string spec : kSpecs) {
+    if (spec == "block_log") continue;
+    EXPECT_THAT(rounded(spec, {0, -0.0F, 0}), testing::Each(0.0F)) << spec;
+  }
+  EXPECT_THAT(rounded("block_log:width=4", {0, -0.0F}), testing::Each(0x1p-7F));
 }
 
 TEST(BlockFormats, NanPassesAndHasNoPartInTheScale) {
@@ -82,7 +86,6 @@ TEST(BlockFormats, InfinitiesSaturateWithTheScaleOfFiniteElements) {
   EXPECT_THAT(rounded("block_log:width=3", {3, kInfinity}), ElementsAre(4, 4));
   for (const char* spec : kSpecs) {
     const std::vector<float> alone = rounded(spec, {0, kInfinity, -kInfinity});
-    EXPECT_EQ(alone[0], 0) << spec;
     EXPECT_TRUE(std::isfinite(alone[1]) && alone[1] > 0) << spec;
     EXPECT_EQ(alone[2], -alone[1]) << spec;
   }
@@ -132,9 +135,10 @@ TEST(BlockSizes, OneNumberRunsAlongOneDimension) {
   const std::vector<float> x = {1, 0.1F, 8, 0.1F};
   EXPECT_THAT(rounded("block_fp:width=4,block_size=2", {2, 2}, x), ElementsAre(0.875F, 0.125F, 7, 0));
   EXPECT_THAT(rounded("block_fp:width=4,block_size=2,block_axis=0", {2, 2}, x),
-              ElementsAre(1, 0.125F, 7, 0.125F));
-  EXPECT_THAT(rounded("block_fp:width=4,block_size=2x1", {2, 2}, x), ElementsAre(1, 0.125F, 7, 0.125F));
+              ElementsAre(1, 0.09375F, 7, 0.09375F));
+  EXPECT_THAT(rounded("block_fp:width=4,block_size=2x1", {2, 2}, x), ElementsAre(1, 0.09375F, 7, 0.09375F));
   EXPECT_THAT(rounded("block_fp:width=4,block_size=-1x-1", {2, 2}, x), ElementsAre(1, 0, 7, 0));
+  EXPECT_EQ(rounded("block_fp:width=4,block_size=4x-1x2", x), rounded("block_fp:width=4,block_size=2", x));
 }
 
 TEST(BlockSizes, ErrorsSayWhatIsWrong) {
@@ -149,7 +153,6 @@ TEST(BlockSizes, ErrorsSayWhatIsWrong) {
   EXPECT_THAT(parse("block_fp:granularity=channel"), HasSubstr("its scales are those of its blocks"));
   EXPECT_THAT(parse("block_minifloat:width=4,exponent_width=4"), HasSubstr("mantissa bits"));
   EXPECT_THAT(parse("mx:element=e8m0"), HasSubstr("known: e4m3"));
-  EXPECT_THAT(error_of([] { rounded("block_fp:block_size=1x16", {1, 2}); }), HasSubstr("got 2 sizes"));
   EXPECT_THAT(error_of([] {
                 rounded("block_fp:block_axis=1", {1, 2});
               }),

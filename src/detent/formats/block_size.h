@@ -8,9 +8,9 @@
 
 namespace detent {
 
-/// The key "block_size": sizes aligned with the last dimensions of a tensor, missing leading ones 1; -1
-/// stands for the whole dimension, as does a size beyond it. A single number runs along one dimension
-/// (QuantSpec::block_axis), blocks being 1 in all others.
+/// The key "block_size": sizes aligned with the last dimensions of a tensor; missing leading ones are 1,
+/// superfluous ones ignored; -1 stands for the whole dimension, as does a size beyond it. A single number
+/// runs along one dimension (QuantSpec::block_axis), blocks being 1 in all others.
 struct BlockSize {
   std::vector<int64_t> sizes;
 

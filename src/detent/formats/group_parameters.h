@@ -13,7 +13,8 @@ namespace detent {
 /// have.
 Grouping make_grouping(const QuantSpec& spec, const Shape& shape);
 
-/// The blocks of such a tensor, for block formats. Throws Error when they do not fit the shape.
+/// The blocks of such a tensor, for block formats. Throws Error on a block_axis that the shape does
+/// not have.
 std::optional<BlockLayout> block_layout(const QuantSpec& spec, const Shape& shape);
 
 /// The one place where parameters come from data: for each group of `input` (float32, not empty), what the

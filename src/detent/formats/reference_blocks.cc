@@ -86,8 +86,8 @@ double block_value(const Mx& format, double magnitude, double max) {
 /// The element's value, toward zero where float32 cannot hold it.
 template <class F>
 float reference_element(const F& format, float, float x, float max) {
-  if (max == 0 && x == 0) return 0;
-  const double largest = static_cast<double>(max == 0 ? kLargestFloat : max);
+  const float of_empty = std::is_same_v<F, BlockLog> ? 1.0F : kLargestFloat;
+  const double largest = static_cast<double>(max == 0 ? of_empty : max);
   const double value = block_value(format, std::fabs(static_cast<double>(x)), largest);
   const float held = round_down(std::min(value, static_cast<double>(kLargestFloat)));
   return x < 0 ? -held : held;

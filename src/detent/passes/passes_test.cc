@@ -187,6 +187,32 @@ weight_width = 4
   EXPECT_THAT(read_file(directory_ / "quantize" / "quantize_table.csv"), HasSubstr("seq_blocks_0"));
 }
 
+TEST_F(PassTest, SingleBlockSizesRunAlongWhatTheOperatorSumsOver) {
+  run_passes(R"([passes.quantize]
+by = "type"
+[passes.quantize.linear.config]
+name = "block_fp"
+data_in_block_size = [16]
+data_out_block_size = 8
+weight_block_size = [4, 2]
+)");
+  const auto& spec = graph_.node("seq_blocks_0").quantization;
+  EXPECT_EQ(quant_spec_text(spec.at("data_in_0")), "block_fp:block_axis=-1");
+  EXPECT_EQ(quant_spec_text(spec.at("data_out_0")), "block_fp:block_size=8");
+  EXPECT_EQ(quant_spec_text(spec.at("weight")), "block_fp:block_size=4x2");
+  EXPECT_EQ(quant_spec_text(spec.at("bias")), "block_fp:block_size=4x2");
+}
+
+TEST_F(PassTest, BlocksOfActivationsDoNotSpanTheBatch) {
+  const auto with = [&](const std::string& keys) {
+    return error_of("[passes.quantize]\nby = \"name\"\n[passes.quantize.seq_blocks_0.config]\nname = \"mx\"\n" + keys);
+  };
+  EXPECT_THAT(with("data_in_block_size = [-1, 16]\n"),
+              HasSubstr("node \"seq_blocks_0\": key \"data_in_0_block_size\": got the size -1 for the batch dimension"));
+  EXPECT_THAT(with("data_out_block_size = [4, 16]\n"), HasSubstr("key \"data_out_0_block_size\": got the size 4"));
+  EXPECT_EQ(with("data_in_block_size = [1, 16]\nweight_block_size = [-1, 16]\n"), with("data_in_block_size = 16\n"));
+}
+
 TEST_F(PassTest, QuantizeByNameAndBypass) {
   run_passes(R"([passes.quantize]
 by = "name"

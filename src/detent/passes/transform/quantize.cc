@@ -144,6 +144,7 @@ void run_quantize(Graph& graph, const Table& table, PassContext& context) {
   place_learned_scales(quantized, context.where);
   graph = std::move(quantized);
   add_common_metadata_pass().run(graph, {}, context);
+  check_activation_blocks(graph, context.where);
   write_quantization_summary(graph, context.output_dir / "quantize", selection.options.report, context);
 }
 

@@ -36,7 +36,40 @@ std::vector<std::string> operands_of(const Node& node, const std::string& prefix
   return result;
 }
 
+/// A single block size runs along the dimension that the operator sums over.
+void set_block_axis(const Node& node, const std::string& operand, QuantSpec& spec) {
+  const std::optional<BlockSize> blocks = block_size(spec.format);
+  if (!blocks || !blocks->is_single() || spec.block_axis) return;
+  for (const auto& [name, dimension] : find_operator(node.op).reduction_dims) {
+    if (name == operand) spec.block_axis = dimension;
+  }
+}
+
+void check_operand_blocks(const BlockSize& blocks, const Shape& shape, const std::string& where) {
+  if (blocks.is_single() || blocks.sizes.size() < shape.size() || shape.empty()) return;
+  const int64_t of_batch = blocks.sizes[blocks.sizes.size() - shape.size()];
+  if (of_batch == 1) return;
+  fail("{}: got the size {} for the batch dimension, expected 1: samples would influence each other", where,
+       of_batch);
+}
+
 }  // namespace
+
+void check_activation_blocks(const Graph& graph, const std::string& where) {
+  for (const Node& node : graph.nodes()) {
+    if (!node.metadata.common) continue;
+    for (const auto& [operand, spec] : node.quantization) {
+      const std::optional<BlockSize> blocks = block_size(spec.format);
+      const bool is_result = operand.starts_with("data_out_");
+      if (!blocks || (!is_result && !operand.starts_with("data_in_"))) continue;
+      const CommonMetadata& common = *node.metadata.common;
+      const OperandInfo* info = (is_result ? common.results : common.args).find(operand);
+      if (info == nullptr) continue;
+      check_operand_blocks(*blocks, info->size,
+                           fmt::format("{}: node \"{}\": key \"{}_block_size\"", where, node.name, operand));
+    }
+  }
+}
 
 QuantizeConfig::QuantizeConfig(const Table& config, std::string where) : where_(std::move(where)) {
   const Value* name = config.find("name");
@@ -84,6 +117,7 @@ std::optional<QuantSpec> QuantizeConfig::spec_of(const std::string& prefix) cons
   if (found == nullptr) return std::nullopt;
 
   Table keys = *found;
+  if (from_weight) keys.erase("block_axis");
   std::string format = *format_;
   if (const Value* name = keys.find("name")) {
     if (name->is_na()) return std::nullopt;
@@ -104,7 +138,7 @@ NodeQuantization QuantizeConfig::specs_for(const Node& node) {
     const std::optional<QuantSpec> spec = spec_of(prefix);
     for (const std::string& operand : operands_of(node, prefix)) {
       used_.insert(prefix);
-      if (spec) result.insert_or_assign(operand, *spec);
+      if (spec) set_block_axis(node, operand, result.insert_or_assign(operand, *spec).first->second);
       if (!spec && mentioned) result.erase(operand);
     }
   }

@@ -14,6 +14,10 @@ namespace detent {
 
 using NodeQuantization = std::map<std::string, QuantSpec, std::less<>>;
 
+/// Throws Error, beginning with `where`, on blocks of activations that would span the batch dimension.
+/// Needs common metadata.
+void check_activation_blocks(const Graph& graph, const std::string& where);
+
 /// One `config` table of the quantize pass:
 ///
 ///     name = "fixed"            # the format of every operand; NA: leave the node alone
