@@ -101,7 +101,7 @@ template <class Variant>
 struct PerGroup;
 template <NumberFormat... F>
 struct PerGroup<std::variant<F...>> {
-  using type = Vectors<std::variant<>, typename F::Parameters...>::type;
+  using type = typename Vectors<std::variant<>, typename F::Parameters...>::type;
 };
 
 }  // namespace format_detail

@@ -72,7 +72,7 @@ inline std::vector<float> BinaryResidual::values(const std::string& where) const
     sums = std::move(next);
   }
   std::ranges::sort(sums);
-  sums.erase(std::ranges::unique(sums).begin(), sums.end());
+  sums.erase(std::unique(sums.begin(), sums.end()), sums.end());
   return sums;
 }
 
