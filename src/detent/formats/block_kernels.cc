@@ -29,6 +29,25 @@ HWY_INLINE BlockVec FiniteMagnitude(BlockTag d, BlockVec x) {
   return hn::IfThenElseZero(hn::Le(magnitude, hn::Set(d, std::numeric_limits<float>::max())), magnitude);
 }
 
+#if HWY_TARGET != HWY_SCALAR
+/// The largest lane of each of four vectors. Pairs are interleaved, so that two steps leave the maxima of all
+/// four side by side in each 16 bytes; then halves are compared.
+template <class D>
+HWY_INLINE void StoreLargestLanes(D d, hn::Vec<D> largest_of_four, float* to) {
+  if constexpr (hn::MaxLanes(d) > 4) {
+    const hn::Half<D> half;
+    const auto larger = hn::Max(hn::LowerHalf(half, largest_of_four), hn::UpperHalf(half, largest_of_four));
+    StoreLargestLanes(half, larger, to);
+  } else {
+    hn::StoreU(largest_of_four, d, to);
+  }
+}
+
+HWY_INLINE BlockVec InterleavedMax(BlockTag d, BlockVec a, BlockVec b) {
+  return hn::Max(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));
+}
+#endif
+
 HWY_INLINE BlockVec LoadPartial(BlockTag d, const float* from, size_t count) {
   HWY_ALIGN float buffer[hn::MaxLanes(d)] = {};
   std::memcpy(buffer, from, count * sizeof(float));
@@ -65,10 +84,14 @@ class BlockRounder {
     } else if (layout_.band_rows() == 1) {
       const float* input = input_ + unit.offset;
       float* output = output_ + unit.offset;
-      for (int64_t at = unit.begin; at < unit.end; at += width) {
+      int64_t at = unit.begin;
+#if HWY_TARGET != HWY_SCALAR
+      for (; at + 4 * width <= unit.end; at += 4 * width) RoundFour(input + at, output + at);
+#endif
+      for (; at < unit.end; at += width) {
         const auto count = static_cast<size_t>(std::min(width, unit.end - at));
         const BlockVec largest = LargestOf(input + at, count, hn::Zero(d));
-        RoundRun(Broadcast(hn::GetLane(hn::MaxOfLanes(d, largest))), input + at, output + at, count);
+        RoundRun(hn::GetLane(hn::MaxOfLanes(d, largest)), input + at, output + at, count);
       }
     } else {
       for (int64_t at = unit.begin; at < unit.end; at += width) {
@@ -95,8 +118,20 @@ class BlockRounder {
     }
   }
 
-  Shared Broadcast(float max) const {
-    const BlockShared& shared = parameters_.shared(max);
+#if HWY_TARGET != HWY_SCALAR
+  /// Four adjacent blocks.
+  HWY_INLINE void RoundFour(const float* input, float* output) const {
+    const auto width = static_cast<size_t>(layout_.block_columns());
+    const auto largest = [&](size_t block) { return LargestOf(input + block * width, width, hn::Zero(d)); };
+    const BlockVec even = InterleavedMax(d, largest(0), largest(2));
+    const BlockVec odd = InterleavedMax(d, largest(1), largest(3));
+    HWY_ALIGN float max[4];
+    StoreLargestLanes(d, InterleavedMax(d, even, odd), max);
+    for (size_t i = 0; i < 4; ++i) RoundRun(max[i], input + i * width, output + i * width, width);
+  }
+#endif
+
+  static HWY_INLINE Shared Broadcast(const BlockShared& shared) {
     return Kernel::Collect([&](size_t k) { return hn::Set(d, shared[k]); });
   }
 
@@ -109,13 +144,34 @@ class BlockRounder {
     return largest;
   }
 
-  HWY_INLINE void RoundRun(const Shared& shared, const float* input, float* output, size_t count) const {
-    const size_t lanes = hn::Lanes(d);
-    size_t i = 0;
-    for (; i + lanes <= count; i += lanes) Write(Element(hn::LoadU(d, input + i), shared), output + i);
-    if (i < count) {
-      StorePartial(d, Element(LoadPartial(d, input + i, count - i), shared), output + i, count - i);
+  /// Calls visit(element) with the function that rounds one vector: the plain one where `plain`.
+  template <class Visitor>
+  HWY_INLINE void WithElement(bool plain, Visitor&& visit) const {
+    if constexpr (kKind == BlockOutput::kValue && requires { &Kernel::RoundPlain; }) {
+      if (plain) {
+        visit([this](BlockVec x, const Shared& shared) HWY_ATTR { return kernel_.RoundPlain(d, x, shared); });
+        return;
+      }
     }
+    visit([this](BlockVec x, const Shared& shared) HWY_ATTR { return Element(x, shared); });
+  }
+
+  bool IsPlain(const BlockShared& shared) const {
+    if constexpr (requires { &Kernel::RoundPlain; }) return kernel_.IsPlain(shared);
+    return false;
+  }
+
+  HWY_INLINE void RoundRun(float max, const float* input, float* output, size_t count) const {
+    const BlockShared& of_block = parameters_.shared(max);
+    const Shared shared = Broadcast(of_block);
+    const size_t lanes = hn::Lanes(d);
+    WithElement(IsPlain(of_block), [&](const auto& element) HWY_ATTR {
+      size_t i = 0;
+      for (; i + lanes <= count; i += lanes) Write(element(hn::LoadU(d, input + i), shared), output + i);
+      if (i < count) {
+        StorePartial(d, element(LoadPartial(d, input + i, count - i), shared), output + i, count - i);
+      }
+    });
   }
 
   /// One block of several rows, wide.
@@ -123,14 +179,14 @@ class BlockRounder {
     BlockVec largest = hn::Zero(d);
     for_each_row(layout_, unit,
                  [&](int64_t row) { largest = LargestOf(input_ + row + column, count, largest); });
-    const Shared shared = Broadcast(hn::GetLane(hn::MaxOfLanes(d, largest)));
-    for_each_row(layout_, unit, [&](int64_t row) {
-      RoundRun(shared, input_ + row + column, output_ + row + column, count);
-    });
+    const float max = hn::GetLane(hn::MaxOfLanes(d, largest));
+    for_each_row(layout_, unit,
+                 [&](int64_t row) { RoundRun(max, input_ + row + column, output_ + row + column, count); });
   }
 
   /// What each column of a tile shares.
   struct Tile {
+    bool plain = true;
     HWY_ALIGN float largest[kMaxTile];
     HWY_ALIGN float shared[std::tuple_size_v<BlockShared>][kMaxTile];
   };
@@ -167,6 +223,7 @@ class BlockRounder {
       const size_t end = std::min(count, begin + width);
       const BlockShared& shared =
           parameters_.shared(*std::max_element(tile.largest + begin, tile.largest + end));
+      tile.plain = tile.plain && IsPlain(shared);
       for (size_t i = begin; i < end; ++i) {
         for (size_t k = 0; k < shared.size(); ++k) tile.shared[k][i] = shared[k];
       }
@@ -175,14 +232,17 @@ class BlockRounder {
 
   void RoundTileRow(const Tile& tile, const float* input, float* output, size_t count) const {
     const size_t lanes = hn::Lanes(d);
-    const auto shared_at = [&](size_t i) {
-      return Kernel::Collect([&](size_t k) { return hn::Load(d, tile.shared[k] + i); });
+    const auto shared_at = [&](size_t i) HWY_ATTR {
+      return Kernel::Collect([&](size_t k) HWY_ATTR { return hn::Load(d, tile.shared[k] + i); });
     };
-    size_t i = 0;
-    for (; i + lanes <= count; i += lanes) Write(Element(hn::LoadU(d, input + i), shared_at(i)), output + i);
-    if (i < count) {
-      StorePartial(d, Element(LoadPartial(d, input + i, count - i), shared_at(i)), output + i, count - i);
-    }
+    WithElement(tile.plain, [&](const auto& element) HWY_ATTR {
+      size_t i = 0;
+      for (; i + lanes <= count; i += lanes)
+        Write(element(hn::LoadU(d, input + i), shared_at(i)), output + i);
+      if (i < count) {
+        StorePartial(d, element(LoadPartial(d, input + i, count - i), shared_at(i)), output + i, count - i);
+      }
+    });
   }
 
   const Parameters& parameters_;
