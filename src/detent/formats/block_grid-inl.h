@@ -46,7 +46,7 @@ class BlockGridKernel {
     return shared[0] < 0x1p104F && addend_below >= least_plain_ && addend_below < 0x1p126F;
   }
 
-  V RoundPlain(D d, V x, const Shared& shared) const {
+  HWY_INLINE V RoundPlain(D d, V x, const Shared& shared) const {
     const V magnitude = hn::Min(hn::Abs(x), shared.largest);
     const V least = hn::Mul(shared.addend_below, hn::Set(d, 0x1p-23F));
     const V addend = hn::Max(hn::Mul(Binade(d, magnitude), to_addend_), least);
@@ -54,7 +54,7 @@ class BlockGridKernel {
     return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySignToAbs(rounded, x));
   }
 
-  V Round(D d, V x, const Shared& shared) const {
+  HWY_INLINE V Round(D d, V x, const Shared& shared) const {
     const V magnitude = hn::Min(hn::Abs(x), shared.largest);
     const auto high = hn::Ge(magnitude, hn::Set(d, 0x1p64F));
     const V shifted = hn::Mul(magnitude, hn::IfThenElse(high, hn::Set(d, 0x1p-41F), hn::Set(d, 0x1p23F)));
@@ -66,12 +66,12 @@ class BlockGridKernel {
     return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySignToAbs(held, x));
   }
 
-  hn::Mask<D> Unsaturated(D /*d*/, V x, const Shared& shared) const {
+  HWY_INLINE hn::Mask<D> Unsaturated(D /*d*/, V x, const Shared& shared) const {
     return hn::Le(hn::Abs(x), shared.unsaturated);
   }
 
  private:
-  static V Binade(D d, V x) { return hn::And(x, hn::BitCast(d, hn::Set(DI(), 0x7F800000))); }
+  static HWY_INLINE V Binade(D d, V x) { return hn::And(x, hn::BitCast(d, hn::Set(DI(), 0x7F800000))); }
 
   V to_addend_;
   float least_plain_;

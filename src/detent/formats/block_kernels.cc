@@ -101,8 +101,11 @@ class BlockRounder {
   }
 
  private:
-  BlockVec Element(BlockVec x, const Shared& shared) const {
-    if constexpr (kKind == BlockOutput::kValue) {
+  template <bool kPlain>
+  HWY_INLINE BlockVec Element(BlockVec x, const Shared& shared) const {
+    if constexpr (kKind == BlockOutput::kValue && kPlain && requires { &Kernel::RoundPlain; }) {
+      return kernel_.RoundPlain(d, x, shared);
+    } else if constexpr (kKind == BlockOutput::kValue) {
       return kernel_.Round(d, x, shared);
     } else {
       const auto held = hn::Or(kernel_.Unsaturated(d, x, shared), hn::IsNaN(x));
@@ -122,11 +125,14 @@ class BlockRounder {
   /// Four adjacent blocks.
   HWY_INLINE void RoundFour(const float* input, float* output) const {
     const auto width = static_cast<size_t>(layout_.block_columns());
-    const auto largest = [&](size_t block) { return LargestOf(input + block * width, width, hn::Zero(d)); };
-    const BlockVec even = InterleavedMax(d, largest(0), largest(2));
-    const BlockVec odd = InterleavedMax(d, largest(1), largest(3));
+    const BlockVec first = LargestOf(input, width, hn::Zero(d));
+    const BlockVec second = LargestOf(input + width, width, hn::Zero(d));
+    const BlockVec third = LargestOf(input + 2 * width, width, hn::Zero(d));
+    const BlockVec fourth = LargestOf(input + 3 * width, width, hn::Zero(d));
+    const BlockVec odd = InterleavedMax(d, first, third);
+    const BlockVec even = InterleavedMax(d, second, fourth);
     HWY_ALIGN float max[4];
-    StoreLargestLanes(d, InterleavedMax(d, even, odd), max);
+    StoreLargestLanes(d, InterleavedMax(d, odd, even), max);
     for (size_t i = 0; i < 4; ++i) RoundRun(max[i], input + i * width, output + i * width, width);
   }
 #endif
@@ -144,18 +150,6 @@ class BlockRounder {
     return largest;
   }
 
-  /// Calls visit(element) with the function that rounds one vector: the plain one where `plain`.
-  template <class Visitor>
-  HWY_INLINE void WithElement(bool plain, Visitor&& visit) const {
-    if constexpr (kKind == BlockOutput::kValue && requires { &Kernel::RoundPlain; }) {
-      if (plain) {
-        visit([this](BlockVec x, const Shared& shared) HWY_ATTR { return kernel_.RoundPlain(d, x, shared); });
-        return;
-      }
-    }
-    visit([this](BlockVec x, const Shared& shared) HWY_ATTR { return Element(x, shared); });
-  }
-
   bool IsPlain(const BlockShared& shared) const {
     if constexpr (requires { &Kernel::RoundPlain; }) return kernel_.IsPlain(shared);
     return false;
@@ -163,15 +157,22 @@ class BlockRounder {
 
   HWY_INLINE void RoundRun(float max, const float* input, float* output, size_t count) const {
     const BlockShared& of_block = parameters_.shared(max);
-    const Shared shared = Broadcast(of_block);
+    if (IsPlain(of_block)) {
+      RoundRunAs<true>(Broadcast(of_block), input, output, count);
+    } else {
+      RoundRunAs<false>(Broadcast(of_block), input, output, count);
+    }
+  }
+
+  template <bool kPlain>
+  HWY_INLINE void RoundRunAs(const Shared shared, const float* input, float* output, size_t count) const {
     const size_t lanes = hn::Lanes(d);
-    WithElement(IsPlain(of_block), [&](const auto& element) HWY_ATTR {
-      size_t i = 0;
-      for (; i + lanes <= count; i += lanes) Write(element(hn::LoadU(d, input + i), shared), output + i);
-      if (i < count) {
-        StorePartial(d, element(LoadPartial(d, input + i, count - i), shared), output + i, count - i);
-      }
-    });
+    size_t i = 0;
+    for (; i + lanes <= count; i += lanes)
+      Write(Element<kPlain>(hn::LoadU(d, input + i), shared), output + i);
+    if (i < count) {
+      StorePartial(d, Element<kPlain>(LoadPartial(d, input + i, count - i), shared), output + i, count - i);
+    }
   }
 
   /// One block of several rows, wide.
@@ -230,19 +231,28 @@ class BlockRounder {
     }
   }
 
+  HWY_INLINE static Shared SharedAt(const Tile& tile, size_t i) {
+    return Kernel::Collect([&](size_t k) HWY_ATTR { return hn::Load(d, tile.shared[k] + i); });
+  }
+
   void RoundTileRow(const Tile& tile, const float* input, float* output, size_t count) const {
+    if (tile.plain) {
+      RoundTileRowAs<true>(tile, input, output, count);
+    } else {
+      RoundTileRowAs<false>(tile, input, output, count);
+    }
+  }
+
+  template <bool kPlain>
+  HWY_INLINE void RoundTileRowAs(const Tile& tile, const float* input, float* output, size_t count) const {
     const size_t lanes = hn::Lanes(d);
-    const auto shared_at = [&](size_t i) HWY_ATTR {
-      return Kernel::Collect([&](size_t k) HWY_ATTR { return hn::Load(d, tile.shared[k] + i); });
-    };
-    WithElement(tile.plain, [&](const auto& element) HWY_ATTR {
-      size_t i = 0;
-      for (; i + lanes <= count; i += lanes)
-        Write(element(hn::LoadU(d, input + i), shared_at(i)), output + i);
-      if (i < count) {
-        StorePartial(d, element(LoadPartial(d, input + i, count - i), shared_at(i)), output + i, count - i);
-      }
-    });
+    size_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+      Write(Element<kPlain>(hn::LoadU(d, input + i), SharedAt(tile, i)), output + i);
+    }
+    if (i == count) return;
+    const BlockVec x = LoadPartial(d, input + i, count - i);
+    StorePartial(d, Element<kPlain>(x, SharedAt(tile, i)), output + i, count - i);
   }
 
   const Parameters& parameters_;
