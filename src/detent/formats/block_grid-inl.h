@@ -36,28 +36,45 @@ class BlockGridKernel {
   }
 
   BlockGridKernel(D d, const BlockGridParameters& p)
-      : to_addend_(hn::Set(d, power_of_two(23 - p.mantissa_bits))) {}
+      : to_addend_(hn::Set(d, power_of_two(23 - p.mantissa_bits))),
+        least_plain_(power_of_two(-80 - p.mantissa_bits)) {}
 
-  V Round(D d, V x, const Shared& shared) const {
-    const DI di;
+  /// Whether a block with these values needs no shift: its normal values are normal in float32 too, and the
+  /// addends do not overflow.
+  bool IsPlain(const BlockShared& shared) const {
+    const float addend_below = shared[1];
+    return shared[0] < 0x1p104F && addend_below >= least_plain_ && addend_below < 0x1p126F;
+  }
+
+  HWY_INLINE V RoundPlain(D d, V x, const Shared& shared) const {
+    const V magnitude = hn::Min(hn::Abs(x), shared.largest);
+    const V least = hn::Mul(shared.addend_below, hn::Set(d, 0x1p-23F));
+    const V addend = hn::Max(hn::Mul(Binade(d, magnitude), to_addend_), least);
+    const V rounded = hn::Sub(hn::Add(magnitude, addend), addend);
+    return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySignToAbs(rounded, x));
+  }
+
+  HWY_INLINE V Round(D d, V x, const Shared& shared) const {
     const V magnitude = hn::Min(hn::Abs(x), shared.largest);
     const auto high = hn::Ge(magnitude, hn::Set(d, 0x1p64F));
     const V shifted = hn::Mul(magnitude, hn::IfThenElse(high, hn::Set(d, 0x1p-41F), hn::Set(d, 0x1p23F)));
-    const V binade = hn::And(shifted, hn::BitCast(d, hn::Set(di, 0x7F800000)));
     const V least = hn::IfThenElse(high, shared.addend_from, shared.addend_below);
-    const V addend = hn::Max(hn::Mul(binade, to_addend_), least);
+    const V addend = hn::Max(hn::Mul(Binade(d, shifted), to_addend_), least);
     const V rounded = hn::Sub(hn::Add(shifted, addend), addend);
     const V back = hn::Mul(rounded, hn::IfThenElse(high, hn::Set(d, 0x1p41F), hn::Set(d, 0x1p-23F)));
     const V held = hn::Min(back, shared.largest);
     return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySignToAbs(held, x));
   }
 
-  hn::Mask<D> Unsaturated(D /*d*/, V x, const Shared& shared) const {
+  HWY_INLINE hn::Mask<D> Unsaturated(D /*d*/, V x, const Shared& shared) const {
     return hn::Le(hn::Abs(x), shared.unsaturated);
   }
 
  private:
+  static HWY_INLINE V Binade(D d, V x) { return hn::And(x, hn::BitCast(d, hn::Set(DI(), 0x7F800000))); }
+
   V to_addend_;
+  float least_plain_;
 };
 
 template <class D>

@@ -29,6 +29,25 @@ HWY_INLINE BlockVec FiniteMagnitude(BlockTag d, BlockVec x) {
   return hn::IfThenElseZero(hn::Le(magnitude, hn::Set(d, std::numeric_limits<float>::max())), magnitude);
 }
 
+#if HWY_TARGET != HWY_SCALAR
+/// The largest lane of each of four vectors. Pairs are interleaved, so that two steps leave the maxima of all
+/// four side by side in each 16 bytes; then halves are compared.
+template <class D>
+HWY_INLINE void StoreLargestLanes(D d, hn::Vec<D> largest_of_four, float* to) {
+  if constexpr (hn::MaxLanes(d) > 4) {
+    const hn::Half<D> half;
+    const auto larger = hn::Max(hn::LowerHalf(half, largest_of_four), hn::UpperHalf(half, largest_of_four));
+    StoreLargestLanes(half, larger, to);
+  } else {
+    hn::StoreU(largest_of_four, d, to);
+  }
+}
+
+HWY_INLINE BlockVec InterleavedMax(BlockTag d, BlockVec a, BlockVec b) {
+  return hn::Max(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));
+}
+#endif
+
 HWY_INLINE BlockVec LoadPartial(BlockTag d, const float* from, size_t count) {
   HWY_ALIGN float buffer[hn::MaxLanes(d)] = {};
   std::memcpy(buffer, from, count * sizeof(float));
@@ -65,10 +84,14 @@ class BlockRounder {
     } else if (layout_.band_rows() == 1) {
       const float* input = input_ + unit.offset;
       float* output = output_ + unit.offset;
-      for (int64_t at = unit.begin; at < unit.end; at += width) {
+      int64_t at = unit.begin;
+#if HWY_TARGET != HWY_SCALAR
+      for (; at + 4 * width <= unit.end; at += 4 * width) RoundFour(input + at, output + at);
+#endif
+      for (; at < unit.end; at += width) {
         const auto count = static_cast<size_t>(std::min(width, unit.end - at));
         const BlockVec largest = LargestOf(input + at, count, hn::Zero(d));
-        RoundRun(Broadcast(hn::GetLane(hn::MaxOfLanes(d, largest))), input + at, output + at, count);
+        RoundRun(hn::GetLane(hn::MaxOfLanes(d, largest)), input + at, output + at, count);
       }
     } else {
       for (int64_t at = unit.begin; at < unit.end; at += width) {
@@ -78,8 +101,11 @@ class BlockRounder {
   }
 
  private:
-  BlockVec Element(BlockVec x, const Shared& shared) const {
-    if constexpr (kKind == BlockOutput::kValue) {
+  template <bool kPlain>
+  HWY_INLINE BlockVec Element(BlockVec x, const Shared& shared) const {
+    if constexpr (kKind == BlockOutput::kValue && kPlain && requires { &Kernel::RoundPlain; }) {
+      return kernel_.RoundPlain(d, x, shared);
+    } else if constexpr (kKind == BlockOutput::kValue) {
       return kernel_.Round(d, x, shared);
     } else {
       const auto held = hn::Or(kernel_.Unsaturated(d, x, shared), hn::IsNaN(x));
@@ -95,8 +121,23 @@ class BlockRounder {
     }
   }
 
-  Shared Broadcast(float max) const {
-    const BlockShared& shared = parameters_.shared(max);
+#if HWY_TARGET != HWY_SCALAR
+  /// Four adjacent blocks.
+  HWY_INLINE void RoundFour(const float* input, float* output) const {
+    const auto width = static_cast<size_t>(layout_.block_columns());
+    const BlockVec first = LargestOf(input, width, hn::Zero(d));
+    const BlockVec second = LargestOf(input + width, width, hn::Zero(d));
+    const BlockVec third = LargestOf(input + 2 * width, width, hn::Zero(d));
+    const BlockVec fourth = LargestOf(input + 3 * width, width, hn::Zero(d));
+    const BlockVec odd = InterleavedMax(d, first, third);
+    const BlockVec even = InterleavedMax(d, second, fourth);
+    HWY_ALIGN float max[4];
+    StoreLargestLanes(d, InterleavedMax(d, odd, even), max);
+    for (size_t i = 0; i < 4; ++i) RoundRun(max[i], input + i * width, output + i * width, width);
+  }
+#endif
+
+  static HWY_INLINE Shared Broadcast(const BlockShared& shared) {
     return Kernel::Collect([&](size_t k) { return hn::Set(d, shared[k]); });
   }
 
@@ -109,12 +150,28 @@ class BlockRounder {
     return largest;
   }
 
-  HWY_INLINE void RoundRun(const Shared& shared, const float* input, float* output, size_t count) const {
+  bool IsPlain(const BlockShared& shared) const {
+    if constexpr (requires { &Kernel::RoundPlain; }) return kernel_.IsPlain(shared);
+    return false;
+  }
+
+  HWY_INLINE void RoundRun(float max, const float* input, float* output, size_t count) const {
+    const BlockShared& of_block = parameters_.shared(max);
+    if (IsPlain(of_block)) {
+      RoundRunAs<true>(Broadcast(of_block), input, output, count);
+    } else {
+      RoundRunAs<false>(Broadcast(of_block), input, output, count);
+    }
+  }
+
+  template <bool kPlain>
+  HWY_INLINE void RoundRunAs(const Shared shared, const float* input, float* output, size_t count) const {
     const size_t lanes = hn::Lanes(d);
     size_t i = 0;
-    for (; i + lanes <= count; i += lanes) Write(Element(hn::LoadU(d, input + i), shared), output + i);
+    for (; i + lanes <= count; i += lanes)
+      Write(Element<kPlain>(hn::LoadU(d, input + i), shared), output + i);
     if (i < count) {
-      StorePartial(d, Element(LoadPartial(d, input + i, count - i), shared), output + i, count - i);
+      StorePartial(d, Element<kPlain>(LoadPartial(d, input + i, count - i), shared), output + i, count - i);
     }
   }
 
@@ -123,14 +180,14 @@ class BlockRounder {
     BlockVec largest = hn::Zero(d);
     for_each_row(layout_, unit,
                  [&](int64_t row) { largest = LargestOf(input_ + row + column, count, largest); });
-    const Shared shared = Broadcast(hn::GetLane(hn::MaxOfLanes(d, largest)));
-    for_each_row(layout_, unit, [&](int64_t row) {
-      RoundRun(shared, input_ + row + column, output_ + row + column, count);
-    });
+    const float max = hn::GetLane(hn::MaxOfLanes(d, largest));
+    for_each_row(layout_, unit,
+                 [&](int64_t row) { RoundRun(max, input_ + row + column, output_ + row + column, count); });
   }
 
   /// What each column of a tile shares.
   struct Tile {
+    bool plain = true;
     HWY_ALIGN float largest[kMaxTile];
     HWY_ALIGN float shared[std::tuple_size_v<BlockShared>][kMaxTile];
   };
@@ -167,22 +224,35 @@ class BlockRounder {
       const size_t end = std::min(count, begin + width);
       const BlockShared& shared =
           parameters_.shared(*std::max_element(tile.largest + begin, tile.largest + end));
+      tile.plain = tile.plain && IsPlain(shared);
       for (size_t i = begin; i < end; ++i) {
         for (size_t k = 0; k < shared.size(); ++k) tile.shared[k][i] = shared[k];
       }
     }
   }
 
+  HWY_INLINE static Shared SharedAt(const Tile& tile, size_t i) {
+    return Kernel::Collect([&](size_t k) HWY_ATTR { return hn::Load(d, tile.shared[k] + i); });
+  }
+
   void RoundTileRow(const Tile& tile, const float* input, float* output, size_t count) const {
-    const size_t lanes = hn::Lanes(d);
-    const auto shared_at = [&](size_t i) {
-      return Kernel::Collect([&](size_t k) { return hn::Load(d, tile.shared[k] + i); });
-    };
-    size_t i = 0;
-    for (; i + lanes <= count; i += lanes) Write(Element(hn::LoadU(d, input + i), shared_at(i)), output + i);
-    if (i < count) {
-      StorePartial(d, Element(LoadPartial(d, input + i, count - i), shared_at(i)), output + i, count - i);
+    if (tile.plain) {
+      RoundTileRowAs<true>(tile, input, output, count);
+    } else {
+      RoundTileRowAs<false>(tile, input, output, count);
     }
+  }
+
+  template <bool kPlain>
+  HWY_INLINE void RoundTileRowAs(const Tile& tile, const float* input, float* output, size_t count) const {
+    const size_t lanes = hn::Lanes(d);
+    size_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+      Write(Element<kPlain>(hn::LoadU(d, input + i), SharedAt(tile, i)), output + i);
+    }
+    if (i == count) return;
+    const BlockVec x = LoadPartial(d, input + i, count - i);
+    StorePartial(d, Element<kPlain>(x, SharedAt(tile, i)), output + i, count - i);
   }
 
   const Parameters& parameters_;

@@ -32,7 +32,7 @@ class BlockLogKernel {
 
   BlockLogKernel(D /*d*/, const BlockLogParameters& /*p*/) {}
 
-  V Round(D d, V x, const Shared& shared) const {
+  HWY_INLINE V Round(D d, V x, const Shared& shared) const {
     const DI di;
     const V magnitude = hn::Abs(x);
     const auto low = hn::Lt(magnitude, hn::Set(d, power_of_two(-126)));
@@ -45,7 +45,7 @@ class BlockLogKernel {
     return hn::IfThenElse(hn::IsNaN(x), x, of_x);
   }
 
-  hn::Mask<D> Unsaturated(D /*d*/, V x, const Shared& shared) const {
+  HWY_INLINE hn::Mask<D> Unsaturated(D /*d*/, V x, const Shared& shared) const {
     return hn::Le(hn::Abs(x), shared.unsaturated);
   }
 };

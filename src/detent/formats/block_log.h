@@ -10,7 +10,7 @@ struct BlockLogParameters {
   static constexpr bool kByBlocks = true;
   BlockTable table;
 
-  const BlockShared& shared(float max) const { return table.of(max); }
+  [[gnu::always_inline]] const BlockShared& shared(float max) const { return table.of(max); }
 };
 
 /// Powers of two +-2^e with a shared bias = clamp(2^(width-1) - 1 - ceil(log2 max), 0, 2^exponent_bias_width

@@ -29,7 +29,7 @@ class BlockTable {
   }
 
   /// Of a block whose largest finite magnitude is `max`.
-  const BlockShared& of(float max) const {
+  [[gnu::always_inline]] const BlockShared& of(float max) const {
     constexpr uint32_t kFraction = 0x7FFFFF;
     const auto bits = std::bit_cast<uint32_t>(max);
     if (bits <= kFraction) return of_subnormal(bits);
@@ -78,7 +78,7 @@ struct BlockGridParameters {
 
   BlockGridParameters() = default;
   explicit BlockGridParameters(const BlockGrid& grid);
-  const BlockShared& shared(float max) const { return table.of(max); }
+  [[gnu::always_inline]] const BlockShared& shared(float max) const { return table.of(max); }
 };
 
 /// The largest float32 that is not beyond `value` >= 0, even if that is infinite for float32.

@@ -32,7 +32,7 @@ class Nvfp4Kernel {
 
   Nvfp4Kernel(D /*d*/, const Nvfp4Parameters& /*p*/) {}
 
-  V Round(D d, V x, const Shared& shared) const {
+  HWY_INLINE V Round(D d, V x, const Shared& shared) const {
     const DI di;
     const V quotient = hn::Min(hn::Div(hn::Abs(x), shared.divisor), hn::Set(d, 6.0F));
     const V binade = hn::And(quotient, hn::BitCast(d, hn::Set(di, 0x7F800000)));
@@ -43,7 +43,7 @@ class Nvfp4Kernel {
   }
 
   /// 7, the tie between 6 and 8, would go to 8.
-  hn::Mask<D> Unsaturated(D d, V x, const Shared& shared) const {
+  HWY_INLINE hn::Mask<D> Unsaturated(D d, V x, const Shared& shared) const {
     const V magnitude = hn::Abs(x);
     const auto within = hn::Lt(hn::Div(magnitude, shared.divisor), hn::Set(d, 7.0F));
     const V zero = hn::Zero(d);

@@ -32,9 +32,9 @@ struct QuantSpec {
   Format format;
   Granularity granularity = Granularity::kTensor;
   int64_t axis = 0;  // the channel dimension; only for channel granularity; negative counts from the end
-  std::optional<int64_t> block_axis = std::nullopt;  // along which a single block_size runs; NA: the last
   Gradient gradient = Gradient::kIdentity;
   ScaleRule scale_rule = ScaleRule::kGiven;
+  std::optional<int64_t> block_axis = std::nullopt;  // along which a single block_size runs; NA: the last
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
