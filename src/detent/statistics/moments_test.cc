@@ -64,10 +64,10 @@ TEST(Moments, SpecialValuesAreCountedAndLeftOut) {
     EXPECT_EQ(number(table, "nan_count"), 1);
     EXPECT_EQ(number(table, "infinity_count"), 1);
   }
-  const auto only_nan = make_collector("mean", {}, "test");
-  only_nan->update(batch({1, 1}, {nan}));
+  const auto no_finite = make_collector("mean", {}, "test");
+  no_finite->update(batch({1, 2}, {nan, infinity}));
   try {
-    only_nan->result();
+    no_finite->result();
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("mean: no finite value was seen"));
