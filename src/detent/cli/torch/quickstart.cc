@@ -7,6 +7,7 @@
 #include "detent/cli/torch/quickstart_schemes.h"
 #include "detent/cli/torch/session.h"
 #include "detent/core/text_table.h"
+#include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
 #include "detent/graph/state_dict.h"
 #include "detent/io/toml.h"
@@ -36,6 +37,7 @@ struct Workshop {
   const Dataset& validation_set;
   const Dataset& test_set;
   fs::path folder;
+  uint64_t seed;
 
   Metrics test(const Graph& graph) const { return evaluate(graph, test_set, 128); }
 };
@@ -76,6 +78,7 @@ void add_scheme_row(const Graph& graph, const QuickstartScheme& scheme, const Wo
   save_mase_graph(quantized, shop.folder / scheme.name);
 
   const StorageBits bits = storage_bits(quantized);
+  seed_everything(shop.seed);  // a row does not depend on those above it
   train(quantized, shop.training_set, shop.validation_set, training_options(5e-4, 4), [](const EpochReport&) {});
   const double tuned_accuracy = shop.test(quantized).accuracy();
   save_mase_graph(quantized, shop.folder / (scheme.name + "_tuned"));
@@ -93,7 +96,8 @@ void run_quickstart(const TorchCommand& given) {
   const auto training_set = load_split(command, Split::kTrain);
   const auto validation_set = load_split(command, Split::kValidation);
   const auto test_set = load_split(command, Split::kTest);
-  const Workshop shop{*training_set, *validation_set, *test_set, command.software_dir};
+  const Workshop shop{*training_set, *validation_set, *test_set, command.software_dir,
+                      static_cast<uint64_t>(command.options.seed)};
 
   Graph graph = load_network(command, *training_set);
   fmt::print("1. Training {} ({} parameters) on {} handwritten digits\n", graph.name(), graph.parameter_count(),

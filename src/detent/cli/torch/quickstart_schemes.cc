@@ -77,7 +77,6 @@ std::span<const QuickstartScheme> quickstart_schemes() {
       {"affine4", "affine, W4 a channel, A8", "affine:width=4,symmetric=true,granularity=channel",
        "affine:width=8,signed=false"},
       {"fp8", "fp8_e4m3fn, W and A", "fp8_e4m3fn", "fp8_e4m3fn"},
-      {"fp4", "fp4_e2m1 W, fp8_e4m3fn A", "fp4_e2m1", "fp8_e4m3fn"},
       {"minifloat6", "minifloat_ieee W6 (3 exponent bits), A8",
        "minifloat_ieee:width=6,exponent_width=3,exponent_bias=6", "fp8_e4m3fn"},
       {"log6", "log W6, fixed A8", "log:width=6,exponent_bias=14", "fixed:width=8"},
