@@ -79,7 +79,7 @@ void add_scheme_row(const Graph& graph, const QuickstartScheme& scheme, const Wo
 
   const StorageBits bits = storage_bits(quantized);
   seed_everything(shop.seed);  // a row does not depend on those above it
-  train(quantized, shop.training_set, shop.validation_set, training_options(5e-4, 4), [](const EpochReport&) {});
+  train(quantized, shop.training_set, shop.validation_set, training_options(2e-3, 6), [](const EpochReport&) {});
   const double tuned_accuracy = shop.test(quantized).accuracy();
   save_mase_graph(quantized, shop.folder / (scheme.name + "_tuned"));
   table.add_row({scheme.title, fmt::format("{:.2f}", bits.average_weight_bits()), fmt::format("{}", bits.weight_bytes()),
@@ -109,7 +109,7 @@ void run_quickstart(const TorchCommand& given) {
   PassContext context = make_pass_context(*training_set, 128, shop.folder, executor);
   profile_network(graph, shop, context);
 
-  fmt::print("3. Quantizing, and fine-tuning each result for 4 epochs\n\n");
+  fmt::print("3. Quantizing, and fine-tuning each result for 6 epochs\n\n");
   std::fflush(stdout);
   const StorageBits float_bits = storage_bits(graph);
   const double float_accuracy = shop.test(graph).accuracy();
