@@ -1,7 +1,5 @@
 #include "detent/statistics/moments.h"
 
-#include <functional>
-
 namespace detent {
 namespace {
 
@@ -25,31 +23,9 @@ double mean_of(const State& state) {
 
 }  // namespace
 
-void Mean::State::add(float value, const Options&) {
-  if (std::isinf(value)) return;
-  sum.add(value);
-  ++count;
-}
-
-void Mean::State::merge(const State& other) {
-  sum.merge(other.sum);
-  count += other.count;
-}
-
 Table Mean::result(const Options&, const Reduction& reduction, const std::vector<State>& states, int64_t count) {
   check_filled(states, kName);
   return {{"mean", per_slot(reduction, states, mean_of<State>)}, {"count", count}};
-}
-
-void AbsMean::State::add(float value, const Options&) {
-  if (std::isinf(value)) return;
-  sum.add(std::fabs(value));
-  ++count;
-}
-
-void AbsMean::State::merge(const State& other) {
-  sum.merge(other.sum);
-  count += other.count;
 }
 
 Table AbsMean::result(const Options&, const Reduction& reduction, const std::vector<State>& states, int64_t count) {

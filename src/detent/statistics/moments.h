@@ -9,15 +9,27 @@
 
 namespace detent {
 
+struct SumState {
+  ExactSum<1> sum;
+  int64_t count = 0;
+
+  void add(float value) {
+    if (std::isinf(value)) return;
+    sum.add(value);
+    ++count;
+  }
+  void merge(const SumState& other) {
+    sum.merge(other.sum);
+    count += other.count;
+  }
+};
+
 struct Mean {
   static constexpr const char* kName = "mean";
   static constexpr const char* kHelp = "mean of the values";
   using Options = DimsOptions;
-  struct State {
-    ExactSum<1> sum;
-    int64_t count = 0;
-    void add(float value, const Options& options);
-    void merge(const State& other);
+  struct State : SumState {
+    void add(float value, const Options&) { SumState::add(value); }
   };
   static Table result(const Options& options, const Reduction& reduction, const std::vector<State>& states,
                       int64_t count);
@@ -27,11 +39,8 @@ struct AbsMean {
   static constexpr const char* kName = "abs_mean";
   static constexpr const char* kHelp = "mean of the magnitudes";
   using Options = DimsOptions;
-  struct State {
-    ExactSum<1> sum;
-    int64_t count = 0;
-    void add(float value, const Options& options);
-    void merge(const State& other);
+  struct State : SumState {
+    void add(float value, const Options&) { SumState::add(std::fabs(value)); }
   };
   static Table result(const Options& options, const Reduction& reduction, const std::vector<State>& states,
                       int64_t count);
