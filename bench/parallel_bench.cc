@@ -27,7 +27,9 @@ void sum_floats(benchmark::State& state) {
   set_thread_count(before);
   state.SetBytesProcessed(state.iterations() * count * static_cast<int64_t>(sizeof(float)));
 }
-BENCHMARK(sum_floats)->ArgsProduct({{1 << 10, 1 << 14, 1 << 18}, {1, 2, 4}})->ArgNames({"grain", "threads"})
+BENCHMARK(sum_floats)
+    ->ArgsProduct({{1 << 10, 1 << 14, 1 << 18}, {1, 2, 4}})
+    ->ArgNames({"grain", "threads"})
     ->UseRealTime();
 
 }  // namespace

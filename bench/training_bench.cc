@@ -1,6 +1,6 @@
-// Training mnist_cnn as `detent train` does, against the same loop in Python's torch (training_bench.py), both on
-// random images of MNIST's shape. The two take turns, so that a machine whose speed drifts drifts for both; prints
-// the median of the ratios. Not a Google Benchmark: the rival is another process.
+// Training mnist_cnn as `detent train` does, against the same loop in Python's torch (training_bench.py),
+// both on random images of MNIST's shape. The two take turns, so that a machine whose speed drifts drifts for
+// both; prints the median of the ratios. Not a Google Benchmark: the rival is another process.
 
 #include <algorithm>
 #include <chrono>
@@ -82,11 +82,12 @@ Seconds time_detent(const Dataset& images) {
 }
 
 Seconds time_python() {
-  const std::string command = fmt::format("/usr/bin/python3 {}/bench/training_bench.py {} {} {}", DETENT_SOURCE_DIR,
-                                          kSteps, kBatchSize, thread_count());
+  const std::string command = fmt::format("/usr/bin/python3 {}/bench/training_bench.py {} {} {}",
+                                          DETENT_SOURCE_DIR, kSteps, kBatchSize, thread_count());
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
   Seconds seconds;
-  if (!pipe || std::fscanf(pipe.get(), "%lf %lf", &seconds.wall, &seconds.cpu) != 2) fail("no times from: {}", command);
+  if (!pipe || std::fscanf(pipe.get(), "%lf %lf", &seconds.wall, &seconds.cpu) != 2)
+    fail("no times from: {}", command);
   return seconds;
 }
 
@@ -109,10 +110,12 @@ int main() {
     const Seconds python = time_python();
     wall.push_back(python.wall / ours.wall);
     cpu.push_back(python.cpu / ours.cpu);
-    fmt::print("round {}, {} threads: detent {:.2f} s (CPU {:.2f} s), Python's torch {:.2f} s (CPU {:.2f} s)\n", round + 1,
-               thread_count(), ours.wall, ours.cpu, python.wall, python.cpu);
+    fmt::print(
+        "round {}, {} threads: detent {:.2f} s (CPU {:.2f} s), Python's torch {:.2f} s (CPU {:.2f} s)\n",
+        round + 1, thread_count(), ours.wall, ours.cpu, python.wall, python.cpu);
   }
-  fmt::print("speed of detent / speed of Python's torch: {:.3f} by the clock, {:.3f} by CPU time\n"
-             "(medians of {} rounds of {} steps)\n",
-             median(wall), median(cpu), kRounds, kSteps);
+  fmt::print(
+      "speed of detent / speed of Python's torch: {:.3f} by the clock, {:.3f} by CPU time\n"
+      "(medians of {} rounds of {} steps)\n",
+      median(wall), median(cpu), kRounds, kSteps);
 }

@@ -64,11 +64,11 @@ TEST(Interpreter, RunsEveryModelInTheShapesThatWereInferred) {
     initialize_parameters(graph);
     Interpreter interpreter(graph);
     const auto shapes = infer_shapes(graph, 3);
-    const at::Tensor output = interpreter.run({random_batch(graph, 3)}, [&](const Node& node, std::string_view operand,
-                                                                            const at::Tensor& value) {
-      if (operand != "data_out_0") return;
-      EXPECT_EQ(value.sizes().vec(), shapes.at(node.name).shape) << node.name;
-    });
+    const at::Tensor output = interpreter.run(
+        {random_batch(graph, 3)}, [&](const Node& node, std::string_view operand, const at::Tensor& value) {
+          if (operand != "data_out_0") return;
+          EXPECT_EQ(value.sizes().vec(), shapes.at(node.name).shape) << node.name;
+        });
     EXPECT_THAT(output.sizes().vec(), ElementsAre(3, 5));
   }
 }
@@ -97,7 +97,8 @@ Graph all_functions() {
   y = b.call("sub", {y, x});
   y = b.call("mul", {y, x});
   y = b.call("matmul", {y, x});
-  y = b.call("avg_pool2d", {y}, {{"kernel_size", 2}, {"stride", 1}, {"padding", 1}, {"count_include_pad", false}});
+  y = b.call("avg_pool2d", {y},
+             {{"kernel_size", 2}, {"stride", 1}, {"padding", 1}, {"count_include_pad", false}});
   y = b.call("max_pool2d", {y}, {{"kernel_size", 3}, {"stride", 2}, {"ceil_mode", true}});
   y = b.call("adaptive_max_pool2d", {y}, {{"output_size", 3}});
   y = b.call("adaptive_avg_pool2d", {y}, {{"output_size", List{Value(2), Value(3)}}});
@@ -122,10 +123,11 @@ TEST(Interpreter, EveryOperatorHasAnEvaluatorAndAgreesWithItsShapes) {
   initialize_parameters(graph);
   const auto shapes = infer_shapes(graph, 2);
   Interpreter interpreter(graph);
-  interpreter.run({random_batch(graph, 2)}, [&](const Node& node, std::string_view operand, const at::Tensor& value) {
-    if (operand != "data_out_0") return;
-    EXPECT_EQ(value.sizes().vec(), shapes.at(node.name).shape) << node.name;
-  });
+  interpreter.run({random_batch(graph, 2)},
+                  [&](const Node& node, std::string_view operand, const at::Tensor& value) {
+                    if (operand != "data_out_0") return;
+                    EXPECT_EQ(value.sizes().vec(), shapes.at(node.name).shape) << node.name;
+                  });
   for (const OperatorSchema& schema : all_operators()) {
     if (schema.name == "placeholder") continue;
     EXPECT_NO_THROW(find_evaluator(schema.name)) << schema.name;
@@ -213,14 +215,16 @@ TEST(Interpreter, NamesTheNodeThatFails) {
   Graph graph = build_model("toy", {1, 2, 2}, 2);
   EXPECT_THAT(error_of(graph, at::randn({6, 1, 3, 2})), HasSubstr("node \"seq_blocks_0\" (linear)"));
   graph.node("seq_blocks_2").quantization["weight"] = parse_quant_spec_text("ternary");
-  EXPECT_THAT(error_of(graph, at::randn({6, 1, 2, 2})), HasSubstr("node \"seq_blocks_2\", operand \"weight\""));
+  EXPECT_THAT(error_of(graph, at::randn({6, 1, 2, 2})),
+              HasSubstr("node \"seq_blocks_2\", operand \"weight\""));
 }
 
 TEST(FakeQuantize, GradientIsStraightThroughOrClipped) {
   const auto gradient_of = [](const char* text) {
     at::Tensor x = to_torch(Tensor::from<float>({4}, std::vector<float>{-20, 0.3F, 7, 100})).clone();
     x.set_requires_grad(true);
-    fake_quantize(x, parse_quant_spec_text(text)).backward(to_torch(Tensor::from<float>({4}, std::vector<float>{1, 2, 3, 4})));
+    fake_quantize(x, parse_quant_spec_text(text))
+        .backward(to_torch(Tensor::from<float>({4}, std::vector<float>{1, 2, 3, 4})));
     const Tensor gradient = from_torch(x.grad());
     const auto values = gradient.values<float>();
     return std::vector<float>(values.begin(), values.end());
@@ -241,13 +245,15 @@ TEST(TorchExecutor, ObservesWhatTheInterpreterSees) {
   const Tensor input = Tensor::from<float>({1, 1, 2, 2}, std::vector<float>{1, 2, 3, 4});
   std::vector<std::string> seen;
   TorchExecutor executor;
-  const Tensor output = executor.run(graph, std::span(&input, 1), [&](const Node& node, std::string_view operand, const Tensor&) {
-    if (operand.starts_with("data_in")) seen.push_back(node.name + "." + std::string(operand));
-  });
+  const Tensor output = executor.run(graph, std::span(&input, 1),
+                                     [&](const Node& node, std::string_view operand, const Tensor&) {
+                                       if (operand.starts_with("data_in"))
+                                         seen.push_back(node.name + "." + std::string(operand));
+                                     });
   EXPECT_EQ(output.shape(), Shape({1, 2}));
-  EXPECT_THAT(seen, ElementsAre("size.data_in_0", "view.data_in_0", "seq_blocks_0.data_in_0", "seq_blocks_1.data_in_0",
-                                "seq_blocks_2.data_in_0", "seq_blocks_3.data_in_0", "seq_blocks_4.data_in_0",
-                                "output.data_in_0"));
+  EXPECT_THAT(seen, ElementsAre("size.data_in_0", "view.data_in_0", "seq_blocks_0.data_in_0",
+                                "seq_blocks_1.data_in_0", "seq_blocks_2.data_in_0", "seq_blocks_3.data_in_0",
+                                "seq_blocks_4.data_in_0", "output.data_in_0"));
 }
 
 }  // namespace

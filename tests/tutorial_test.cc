@@ -39,22 +39,27 @@ class TutorialTest : public testing::Test {
   static void SetUpTestSuite() {
     folder_ = fs::temp_directory_path() / fmt::format("detent_tutorial_{}", getpid());
     fs::create_directories(folder_);
-    for (const char* name : {"ch", "stat-to-conf.py"}) fs::create_symlink(fs::path(DETENT_BIN) / name, folder_ / name);
+    for (const char* name : {"ch", "stat-to-conf.py"})
+      fs::create_symlink(fs::path(DETENT_BIN) / name, folder_ / name);
     fs::copy(fs::path(DETENT_SOURCE_DIR) / "configs", folder_ / "configs", fs::copy_options::recursive);
     fs::copy(folder_ / "configs/quantized_ops/toy_ternary_base.toml", folder_);
     software_ = fmt::format("mase_output/toy_classification_toy-tiny_{}/software", today());
     trained_ = run("./ch train --config configs/quantized_ops/toy_ternary_collect_stats.toml");
     profiled_ = run("./ch transform --config configs/quantized_ops/toy_ternary_collect_stats.toml");
-    converted_ = run("./stat-to-conf.py stats_for_quantisation.toml toy_ternary_scaled.toml --base toy_ternary_base.toml");
+    converted_ = run(
+        "./stat-to-conf.py stats_for_quantisation.toml toy_ternary_scaled.toml --base toy_ternary_base.toml");
     run("cp toy_ternary_scaled.toml configs/quantized_ops/");
-    quantized_ = run(fmt::format("./ch transform --config configs/quantized_ops/toy_ternary_scaled.toml "
-                                 "--load {}/training_ckpts/best.ckpt --load-type pl", software_));
+    quantized_ =
+        run(fmt::format("./ch transform --config configs/quantized_ops/toy_ternary_scaled.toml "
+                        "--load {}/training_ckpts/best.ckpt --load-type pl",
+                        software_));
   }
   static void TearDownTestSuite() { fs::remove_all(folder_); }
 
   static CommandResult run(const std::string& command) {
     const fs::path log = folder_ / "log.txt";
-    const std::string line = fmt::format("cd {} && ( {} ) > {} 2>&1 < /dev/null", folder_.string(), command, log.string());
+    const std::string line =
+        fmt::format("cd {} && ( {} ) > {} 2>&1 < /dev/null", folder_.string(), command, log.string());
     const int status = std::system(line.c_str());
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_file(log)};
   }
@@ -98,7 +103,8 @@ TEST_F(TutorialTest, StatisticsArePublishedOnesToTheLastDigit) {
   const fs::path published = fs::path(DETENT_SOURCE_DIR) / "tests/data/stats_for_quantisation.toml";
   const std::string text = read_file(folder_ / "stats_for_quantisation.toml");
   if (text == read_file(published)) return;  // to the last byte, in fact
-  // Activations behind the first layer depend on the order in which the BLAS sums, which differs without AVX-512.
+  // Activations behind the first layer depend on the order in which the BLAS sums, which differs without
+  // AVX-512.
   if (__builtin_cpu_supports("avx512f")) {
     EXPECT_EQ(text, read_file(published));
   } else {
@@ -130,7 +136,8 @@ TEST_F(TutorialTest, SavedGraphsAreTestedAndTrainedFurther) {
   EXPECT_THAT(tested.output, HasSubstr("toy (quantized): 512 test samples"));
   const CommandResult tuned = run("./ch train toy toy-tiny --max-epochs 2 --project tuned --load " + graph());
   EXPECT_EQ(tuned.status, 0) << tuned.output;
-  EXPECT_TRUE(fs::exists(folder_ / "mase_output/tuned/software/training_ckpts/transformed_ckpt/graph_module.mz"));
+  EXPECT_TRUE(
+      fs::exists(folder_ / "mase_output/tuned/software/training_ckpts/transformed_ckpt/graph_module.mz"));
 }
 
 TEST_F(TutorialTest, WrongUseIsExplained) {
@@ -143,10 +150,12 @@ TEST_F(TutorialTest, WrongUseIsExplained) {
   result = run("./ch train toy mnist --data-dir nowhere");
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.output, HasSubstr("train-images-idx3-ubyte"));
-  result = run(fmt::format("./ch test mnist_cnn digits --load {}/training_ckpts/best.ckpt --load-type pl", software_));
+  result = run(
+      fmt::format("./ch test mnist_cnn digits --load {}/training_ckpts/best.ckpt --load-type pl", software_));
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.output, HasSubstr("model \"mnist_cnn\" does not fit samples of shape [1, 8, 8]"));
-  result = run(fmt::format("./ch test toy_tiny toy-tiny --load {}/training_ckpts/best.ckpt --load-type pl", software_));
+  result = run(fmt::format("./ch test toy_tiny toy-tiny --load {}/training_ckpts/best.ckpt --load-type pl",
+                           software_));
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.output, HasSubstr("not in the network: \"seq_blocks.0.weight\""));
   result = run("./ch test digits_cnn digits --load " + graph());

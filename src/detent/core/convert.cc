@@ -16,7 +16,8 @@ float float16_to_float(uint16_t bits) {
   if (exponent == 0) return sign * std::ldexp(static_cast<float>(mantissa), -24);
   if (exponent == 31) {
     // Infinity and NaN keep their sign and payload.
-    const uint32_t wide = (static_cast<uint32_t>(bits & 0x8000) << 16) | 0x7F800000U | (static_cast<uint32_t>(mantissa) << 13);
+    const uint32_t wide =
+        (static_cast<uint32_t>(bits & 0x8000) << 16) | 0x7F800000U | (static_cast<uint32_t>(mantissa) << 13);
     return std::bit_cast<float>(wide);
   }
   return sign * std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
@@ -36,16 +37,25 @@ Tensor converted(const Tensor& tensor, Function function) {
 Tensor to_float32(const Tensor& tensor) {
   const auto cast = [](auto value) { return static_cast<float>(value); };
   switch (tensor.dtype()) {
-    case DType::kFloat32: return tensor;
-    case DType::kFloat64: return converted<double>(tensor, cast);
-    case DType::kFloat16: return converted<uint16_t>(tensor, float16_to_float);
-    case DType::kBFloat16: return converted<uint16_t>(tensor, bfloat16_to_float);
+    case DType::kFloat32:
+      return tensor;
+    case DType::kFloat64:
+      return converted<double>(tensor, cast);
+    case DType::kFloat16:
+      return converted<uint16_t>(tensor, float16_to_float);
+    case DType::kBFloat16:
+      return converted<uint16_t>(tensor, bfloat16_to_float);
     case DType::kBool:
-    case DType::kUInt8: return converted<uint8_t>(tensor, cast);
-    case DType::kInt8: return converted<int8_t>(tensor, cast);
-    case DType::kInt16: return converted<int16_t>(tensor, cast);
-    case DType::kInt32: return converted<int32_t>(tensor, cast);
-    case DType::kInt64: return converted<int64_t>(tensor, cast);
+    case DType::kUInt8:
+      return converted<uint8_t>(tensor, cast);
+    case DType::kInt8:
+      return converted<int8_t>(tensor, cast);
+    case DType::kInt16:
+      return converted<int16_t>(tensor, cast);
+    case DType::kInt32:
+      return converted<int32_t>(tensor, cast);
+    case DType::kInt64:
+      return converted<int64_t>(tensor, cast);
   }
   DETENT_CHECK(false, "dtype {}", dtype_name(tensor.dtype()));
   return tensor;

@@ -70,7 +70,11 @@ TEST(ParallelFor, CoversTheRangeOnceAtFixedCuts) {
 
 TEST(ParallelFor, RethrowsTheFirstException) {
   set_thread_count(4);
-  EXPECT_THROW(parallel_for(100, 1, [](int64_t begin, int64_t) { if (begin == 37) fail("row 37"); }), Error);
+  EXPECT_THROW(parallel_for(100, 1,
+                            [](int64_t begin, int64_t) {
+                              if (begin == 37) fail("row 37");
+                            }),
+               Error);
 }
 
 TEST(Value, KeepsOrderAndPrints) {
@@ -130,10 +134,13 @@ TEST(Fields, RoundTrip) {
 }
 
 TEST(Fields, SayWhatIsWrong) {
-  EXPECT_EQ(error_of({{"widht", 3}}),
-            "file.toml, [a]: unknown key \"widht\": did you mean \"width\"? (known: width, ratio, colour, sizes)");
-  EXPECT_EQ(error_of({{"width", 33}}), "file.toml, [a]: key \"width\": got 33, expected at least 1 and at most 32");
-  EXPECT_EQ(error_of({{"width", "8"}}), "file.toml, [a]: key \"width\": got \"8\" (a string), expected integer");
+  EXPECT_EQ(
+      error_of({{"widht", 3}}),
+      "file.toml, [a]: unknown key \"widht\": did you mean \"width\"? (known: width, ratio, colour, sizes)");
+  EXPECT_EQ(error_of({{"width", 33}}),
+            "file.toml, [a]: key \"width\": got 33, expected at least 1 and at most 32");
+  EXPECT_EQ(error_of({{"width", "8"}}),
+            "file.toml, [a]: key \"width\": got \"8\" (a string), expected integer");
   EXPECT_EQ(error_of({{"width", 2.5}}), "file.toml, [a]: key \"width\": got 2.5 (a float), expected integer");
   EXPECT_THAT(error_of({{"colour", "gren"}}), HasSubstr("did you mean \"green\"?"));
   EXPECT_EQ(error_of({{"ratio", Value()}}), "");

@@ -9,8 +9,9 @@
 
 namespace detent {
 
-/// A fault of the user's input: a file, a configuration key, a name, a shape. The message names the file, node
-/// or key, the value that was found and the values that are allowed. The program prints it and exits with 1.
+/// A fault of the user's input: a file, a configuration key, a name, a shape. The message names the file,
+/// node or key, the value that was found and the values that are allowed. The program prints it and exits
+/// with 1.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -35,8 +36,8 @@ template <class... Args>
 
 [[noreturn]] void check_failed(const char* file, int line, const char* condition, const std::string& values);
 
-/// The candidate with the smallest edit distance to `name` (case and `-`/`_` ignored), or "" when none is near
-/// enough to be a misspelling of it.
+/// The candidate with the smallest edit distance to `name` (case and `-`/`_` ignored), or "" when none is
+/// near enough to be a misspelling of it.
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates);
 
 /// `unknown model "toyy": did you mean "toy"? (known: toy, toy_tiny)`
@@ -46,8 +47,8 @@ std::string unknown_name_message(std::string_view kind, std::string_view name,
 }  // namespace detent
 
 /// DETENT_CHECK(a == b, "a is {}, b is {}", a, b): throws CheckFailure, for bugs only.
-#define DETENT_CHECK(condition, ...)                                                              \
-  do {                                                                                            \
-    if (!(condition)) [[unlikely]]                                                                \
-      ::detent::check_failed(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__));         \
+#define DETENT_CHECK(condition, ...)                                                      \
+  do {                                                                                    \
+    if (!(condition)) [[unlikely]]                                                        \
+      ::detent::check_failed(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__)); \
   } while (false)

@@ -14,8 +14,8 @@
 
 namespace detent {
 
-/// A struct lists its fields once and everything else derives from that list: reading and writing TOML and JSON,
-/// the one-line text form, help, and the tables that commands print.
+/// A struct lists its fields once and everything else derives from that list: reading and writing TOML and
+/// JSON, the one-line text form, help, and the tables that commands print.
 ///
 ///     struct Fixed {
 ///       int width = 8;
@@ -28,9 +28,9 @@ namespace detent {
 ///     };
 ///
 /// Field types: bool, int, int64_t, float, double, std::string, enums with `enum_names`, std::optional and
-/// std::vector of these, and any T with `static std::string field_type()` (for help), `Value to_value() const` and
-/// `static T from_value(const Value&, const std::string& where)`. An enum E declares `constexpr auto enum_names(E)` that returns an array of names, the
-/// i-th for the value i.
+/// std::vector of these, and any T with `static std::string field_type()` (for help), `Value to_value()
+/// const` and `static T from_value(const Value&, const std::string& where)`. An enum E declares `constexpr
+/// auto enum_names(E)` that returns an array of names, the i-th for the value i.
 
 /// Allowed interval of a numeric field, both ends included.
 struct Between {
@@ -192,15 +192,16 @@ std::vector<FieldDescription> describe_fields() {
   std::vector<FieldDescription> result;
   T object;
   auto visit = [&]<class F>(const char* name, F& field, const char* help, Between allowed = {}) {
-    result.push_back({name, field_detail::type_text<F>(), value_text(field_detail::to_value(field)), help, allowed});
+    result.push_back(
+        {name, field_detail::type_text<F>(), value_text(field_detail::to_value(field)), help, allowed});
   };
   T::fields(object, visit);
   return result;
 }
 
-/// Reads the keys of `table` into `object`; keys that are absent keep their value. Throws Error on a key that is
-/// no field of T, on a value of the wrong type and on one out of range; `where` (file and table) begins the
-/// message. Field types are checked one by one; relations between fields are the caller's to check.
+/// Reads the keys of `table` into `object`; keys that are absent keep their value. Throws Error on a key that
+/// is no field of T, on a value of the wrong type and on one out of range; `where` (file and table) begins
+/// the message. Field types are checked one by one; relations between fields are the caller's to check.
 template <class T>
 void read_fields(T& object, const Table& table, const std::string& where) {
   const std::vector<std::string> known = field_names<T>();
@@ -211,7 +212,8 @@ void read_fields(T& object, const Table& table, const std::string& where) {
   }
   auto visit = [&](const char* name, auto& field, const char*, Between allowed = {}) {
     const Value* value = table.find(name);
-    if (value != nullptr) field_detail::from_value(*value, field, allowed, fmt::format("{}: key \"{}\"", where, name));
+    if (value != nullptr)
+      field_detail::from_value(*value, field, allowed, fmt::format("{}: key \"{}\"", where, name));
   };
   T::fields(object, visit);
 }

@@ -37,8 +37,8 @@ void set_thread_count(int count) {
   configured_count() = count;
 }
 
-// Threads are started per call: some 20 us each, against the milliseconds of work that are worth splitting. No
-// idle pool then competes with libtorch's own threads for the processors.
+// Threads are started per call: some 20 us each, against the milliseconds of work that are worth splitting.
+// No idle pool then competes with libtorch's own threads for the processors.
 void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {
   DETENT_CHECK(grain >= 1, "grain {}", grain);
   if (count <= 0) return;

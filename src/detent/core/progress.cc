@@ -34,7 +34,8 @@ Progress::~Progress() { finish(); }
 
 void Progress::update(int64_t done, const std::string& note) {
   const auto now = Clock::now();
-  const bool due = terminal_ ? now - last_draw_ >= kRedrawInterval || done == total_ : done % plain_interval_ == 0;
+  const bool due =
+      terminal_ ? now - last_draw_ >= kRedrawInterval || done == total_ : done % plain_interval_ == 0;
   if (!due) return;
   last_draw_ = now;
   draw(done, note);

@@ -59,14 +59,16 @@ int64_t element_count(const Shape& shape) {
   if (empty) return 0;
   int64_t count = 1;
   for (const int64_t size : shape) {
-    if (__builtin_mul_overflow(count, size, &count)) fail("shape {} has too many elements", shape_text(shape));
+    if (__builtin_mul_overflow(count, size, &count))
+      fail("shape {} has too many elements", shape_text(shape));
   }
   return count;
 }
 
 Tensor::Tensor() : Tensor(DType::kFloat32, {0}) {}
 
-Tensor::Tensor(DType dtype, Shape shape) : dtype_(dtype), shape_(std::move(shape)), numel_(element_count(shape_)) {
+Tensor::Tensor(DType dtype, Shape shape)
+    : dtype_(dtype), shape_(std::move(shape)), numel_(element_count(shape_)) {
   if (static_cast<uint64_t>(numel_) > std::numeric_limits<size_t>::max() / 2 / dtype_size(dtype_)) {
     fail("shape {} has too many elements", shape_text(shape_));
   }

@@ -34,21 +34,37 @@ std::string_view dtype_name(DType dtype);
 template <class T>
 struct DTypeOf;
 template <>
-struct DTypeOf<bool> { static constexpr DType value = DType::kBool; };
+struct DTypeOf<bool> {
+  static constexpr DType value = DType::kBool;
+};
 template <>
-struct DTypeOf<uint8_t> { static constexpr DType value = DType::kUInt8; };
+struct DTypeOf<uint8_t> {
+  static constexpr DType value = DType::kUInt8;
+};
 template <>
-struct DTypeOf<int8_t> { static constexpr DType value = DType::kInt8; };
+struct DTypeOf<int8_t> {
+  static constexpr DType value = DType::kInt8;
+};
 template <>
-struct DTypeOf<int16_t> { static constexpr DType value = DType::kInt16; };
+struct DTypeOf<int16_t> {
+  static constexpr DType value = DType::kInt16;
+};
 template <>
-struct DTypeOf<int32_t> { static constexpr DType value = DType::kInt32; };
+struct DTypeOf<int32_t> {
+  static constexpr DType value = DType::kInt32;
+};
 template <>
-struct DTypeOf<int64_t> { static constexpr DType value = DType::kInt64; };
+struct DTypeOf<int64_t> {
+  static constexpr DType value = DType::kInt64;
+};
 template <>
-struct DTypeOf<float> { static constexpr DType value = DType::kFloat32; };
+struct DTypeOf<float> {
+  static constexpr DType value = DType::kFloat32;
+};
 template <>
-struct DTypeOf<double> { static constexpr DType value = DType::kFloat64; };
+struct DTypeOf<double> {
+  static constexpr DType value = DType::kFloat64;
+};
 
 using Shape = std::vector<int64_t>;
 
@@ -57,8 +73,8 @@ std::string shape_text(const Shape& shape);
 /// The product of the dimensions (1 for rank 0). Throws Error on a negative dimension or on int64 overflow.
 int64_t element_count(const Shape& shape);
 
-/// A dense row-major tensor. Copies share the storage (as a reference-counted pointer would); `clone` does not.
-/// The storage is either owned (64-byte aligned) or borrowed from whatever `owner` keeps alive.
+/// A dense row-major tensor. Copies share the storage (as a reference-counted pointer would); `clone` does
+/// not. The storage is either owned (64-byte aligned) or borrowed from whatever `owner` keeps alive.
 class Tensor {
  public:
   /// float32, shape [0].
@@ -119,7 +135,8 @@ template <class T>
 Tensor Tensor::from(Shape shape, std::span<const T> values) {
   Tensor tensor(DTypeOf<T>::value, std::move(shape));
   const std::span<T> target = tensor.values<T>();
-  DETENT_CHECK(values.size() == target.size(), "{} values for shape {}", values.size(), shape_text(tensor.shape()));
+  DETENT_CHECK(values.size() == target.size(), "{} values for shape {}", values.size(),
+               shape_text(tensor.shape()));
   std::copy(values.begin(), values.end(), target.begin());
   return tensor;
 }

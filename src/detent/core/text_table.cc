@@ -41,7 +41,8 @@ std::string csv_row(const std::vector<std::string>& cells) {
 }  // namespace
 
 void TextTable::add_row(std::vector<std::string> cells) {
-  DETENT_CHECK(cells.size() == header_.size(), "{} cells in a row, {} in the header", cells.size(), header_.size());
+  DETENT_CHECK(cells.size() == header_.size(), "{} cells in a row, {} in the header", cells.size(),
+               header_.size());
   rows_.push_back(std::move(cells));
 }
 
@@ -65,14 +66,16 @@ std::string TextTable::to_text() const {
     std::string text = "|";
     for (size_t i = 0; i < columns; ++i) {
       const std::string padding(width[i] - display_width(cells[i]), ' ');
-      text += numeric[i] ? fmt::format(" {}{} |", padding, cells[i]) : fmt::format(" {}{} |", cells[i], padding);
+      text +=
+          numeric[i] ? fmt::format(" {}{} |", padding, cells[i]) : fmt::format(" {}{} |", cells[i], padding);
     }
     return text + "\n";
   };
 
   std::string text = line(header_) + "|";
   for (size_t i = 0; i < columns; ++i) {
-    text += numeric[i] ? fmt::format("{:->{}}:|", "", width[i] + 1) : fmt::format("{:->{}}|", "", width[i] + 2);
+    text +=
+        numeric[i] ? fmt::format("{:->{}}:|", "", width[i] + 1) : fmt::format("{:->{}}|", "", width[i] + 2);
   }
   text += "\n";
   for (const auto& row : rows_) text += line(row);

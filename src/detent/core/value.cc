@@ -64,7 +64,8 @@ const double* Value::number(double& scratch) const {
 }
 
 std::string_view Value::kind_name() const {
-  constexpr std::string_view kNames[] = {"NA", "a boolean", "an integer", "a float", "a string", "a list", "a table"};
+  constexpr std::string_view kNames[] = {"NA",       "a boolean", "an integer", "a float",
+                                         "a string", "a list",    "a table"};
   return kNames[storage_.index()];
 }
 

@@ -105,7 +105,8 @@ struct TableEntry {
   bool operator==(const TableEntry&) const = default;
 };
 
-/// The shortest decimal that reads back as `value`, always with a point or an exponent ("2.0", "1e-08"); "inf",
+/// The shortest decimal that reads back as `value`, always with a point or an exponent ("2.0", "1e-08");
+/// "inf",
 /// "-inf", "nan" otherwise. TOML, Python and detent's reports write floats this way.
 std::string float_text(double value);
 

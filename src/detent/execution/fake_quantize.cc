@@ -15,7 +15,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct FakeQuantize : torch::autograd::Function<FakeQuantize> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const QuantSpec& spec, uint64_t seed) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const QuantSpec& spec,
+                            uint64_t seed) {
     const Tensor values = from_torch(input);
     if (spec.gradient == Gradient::kClipped) {
       context->save_for_backward({to_torch(unsaturated_mask(spec, values)).view(input.sizes())});

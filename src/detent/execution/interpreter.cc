@@ -35,10 +35,12 @@ Interpreter::Interpreter(const Graph& graph, Mode mode) : graph_(graph), mode_(m
       if (source >= 0) last_reader[static_cast<size_t>(source)] = i;
     }
   }
-  for (size_t i = 0; i + 1 < steps_.size(); ++i) steps_[last_reader[i]].last_readers_of.push_back(static_cast<int>(i));
+  for (size_t i = 0; i + 1 < steps_.size(); ++i)
+    steps_[last_reader[i]].last_readers_of.push_back(static_cast<int>(i));
 }
 
-Interpreter::Step Interpreter::make_step(const Node& node, const std::map<std::string_view, int>& index) const {
+Interpreter::Step Interpreter::make_step(const Node& node,
+                                         const std::map<std::string_view, int>& index) const {
   Step step;
   step.node = &node;
   step.evaluate = node.op == "placeholder" ? nullptr : find_evaluator(node.op);
@@ -73,7 +75,8 @@ at::Tensor Interpreter::quantized(const Step& step, std::string_view operand, co
   }
 }
 
-Flow Interpreter::run_step(const Step& step, const std::vector<Flow>& results, const TorchObserver& observe) const {
+Flow Interpreter::run_step(const Step& step, const std::vector<Flow>& results,
+                           const TorchObserver& observe) const {
   const Node& node = *step.node;
   Evaluation evaluation{node, {}, step.parameters, mode_ == Mode::kTraining};
   for (size_t i = 0; i < step.sources.size(); ++i) {
@@ -105,7 +108,8 @@ at::Tensor Interpreter::run(const std::vector<at::Tensor>& inputs, const TorchOb
     const Node& node = *step.node;
     try {
       if (step.evaluate == nullptr) {
-        if (next_input >= inputs.size()) fail("got {} inputs, expected {}", inputs.size(), graph_.input_names().size());
+        if (next_input >= inputs.size())
+          fail("got {} inputs, expected {}", inputs.size(), graph_.input_names().size());
         results[i] = inputs[next_input++];
       } else {
         results[i] = run_step(step, results, observe);
@@ -135,7 +139,8 @@ std::vector<at::Tensor> Interpreter::trainable_parameters() const {
   return result;
 }
 
-Tensor TorchExecutor::run(const Graph& graph, std::span<const Tensor> inputs, const OperandObserver& observe) {
+Tensor TorchExecutor::run(const Graph& graph, std::span<const Tensor> inputs,
+                          const OperandObserver& observe) {
   Interpreter interpreter(graph);
   std::vector<at::Tensor> tensors;
   for (const Tensor& input : inputs) tensors.push_back(to_torch(input));

@@ -13,7 +13,8 @@
 namespace detent {
 
 /// As OperandObserver, with libtorch tensors.
-using TorchObserver = std::function<void(const Node& node, std::string_view operand, const at::Tensor& value)>;
+using TorchObserver =
+    std::function<void(const Node& node, std::string_view operand, const at::Tensor& value)>;
 
 /// Runs a graph on libtorch, node by node, with the quantization its operands ask for. Its parameters are the
 /// graph's own memory: an optimizer that steps them changes the graph.
@@ -27,8 +28,8 @@ class Interpreter {
   /// Verifies the graph, which must outlive the interpreter and keep its nodes.
   explicit Interpreter(const Graph& graph, Mode mode = Mode::kInference);
 
-  /// Inputs in the order of the placeholders, batch first, float32. Throws Error naming the node where the inputs
-  /// or a format do not fit.
+  /// Inputs in the order of the placeholders, batch first, float32. Throws Error naming the node where the
+  /// inputs or a format do not fit.
   at::Tensor run(const std::vector<at::Tensor>& inputs, const TorchObserver& observe = {});
   at::Tensor run(const at::Tensor& input) { return run(std::vector<at::Tensor>{input}); }
 
@@ -39,8 +40,8 @@ class Interpreter {
   struct Step {
     const Node* node = nullptr;
     Evaluator evaluate = nullptr;
-    std::vector<int> sources;      // index of the step that gives input i, or -1: a constant
-    std::vector<Flow> constants;   // used where the source is -1
+    std::vector<int> sources;     // index of the step that gives input i, or -1: a constant
+    std::vector<Flow> constants;  // used where the source is -1
     std::vector<std::pair<std::string_view, at::Tensor>> parameters;
     std::vector<int> last_readers_of;  // steps whose result nobody reads after this one
   };
@@ -58,7 +59,8 @@ class Interpreter {
 /// The Executor that passes use: an Interpreter in inference mode a run.
 class TorchExecutor : public Executor {
  public:
-  Tensor run(const Graph& graph, std::span<const Tensor> inputs, const OperandObserver& observe = {}) override;
+  Tensor run(const Graph& graph, std::span<const Tensor> inputs,
+             const OperandObserver& observe = {}) override;
 };
 
 }  // namespace detent

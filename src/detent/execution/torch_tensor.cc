@@ -8,9 +8,9 @@ namespace detent {
 namespace {
 
 constexpr std::pair<DType, at::ScalarType> kTypes[] = {
-    {DType::kBool, at::kBool},       {DType::kUInt8, at::kByte},      {DType::kInt8, at::kChar},
-    {DType::kInt16, at::kShort},     {DType::kInt32, at::kInt},       {DType::kInt64, at::kLong},
-    {DType::kFloat16, at::kHalf},    {DType::kBFloat16, at::kBFloat16}, {DType::kFloat32, at::kFloat},
+    {DType::kBool, at::kBool},      {DType::kUInt8, at::kByte},        {DType::kInt8, at::kChar},
+    {DType::kInt16, at::kShort},    {DType::kInt32, at::kInt},         {DType::kInt64, at::kLong},
+    {DType::kFloat16, at::kHalf},   {DType::kBFloat16, at::kBFloat16}, {DType::kFloat32, at::kFloat},
     {DType::kFloat64, at::kDouble},
 };
 
@@ -28,7 +28,8 @@ at::Tensor to_torch(const Tensor& tensor) {
   // libtorch has no read-only tensors; callers do not write to what they passed as const.
   auto* data = const_cast<std::byte*>(tensor.bytes().data());
   return at::from_blob(
-      data, tensor.shape(), [owner = tensor.owner()](void*) {}, at::TensorOptions(scalar_type(tensor.dtype())));
+      data, tensor.shape(), [owner = tensor.owner()](void*) {},
+      at::TensorOptions(scalar_type(tensor.dtype())));
 }
 
 Tensor from_torch(const at::Tensor& tensor) {

@@ -68,8 +68,8 @@ void validate(const QuantSpec& spec, const std::string& where);
 /// format holds, after computing what the format derives from the data per group (thresholds, scales).
 /// `output` (float32) may be `input`. NaN passes through. `seed` matters to stochastic formats only; the draw
 /// for element i depends on (seed, i). The result depends neither on threads nor on the caller's rounding
-/// mode or flushing of subnormals. Throws Error on another dtype, on a spec with a learned scale, and where the
-/// format cannot hold the data (a ternary threshold not above 0).
+/// mode or flushing of subnormals. Throws Error on another dtype, on a spec with a learned scale, and where
+/// the format cannot hold the data (a ternary threshold not above 0).
 void simulate(const QuantSpec& spec, const Tensor& input, Tensor& output, uint64_t seed = 0);
 Tensor simulate(const QuantSpec& spec, const Tensor& input, uint64_t seed = 0);
 

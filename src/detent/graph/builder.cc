@@ -53,11 +53,13 @@ NodeInput GraphBuilder::call(const std::string& op, std::vector<NodeInput> input
   return add(std::move(node));
 }
 
-NodeInput GraphBuilder::module(const std::string& op, const std::string& target, NodeInput input, Table attributes) {
+NodeInput GraphBuilder::module(const std::string& op, const std::string& target, NodeInput input,
+                               Table attributes) {
   return add(module_node(op, target, {std::move(input)}, std::move(attributes)));
 }
 
-NodeInput GraphBuilder::linear(const std::string& target, NodeInput input, int64_t in, int64_t out, bool bias) {
+NodeInput GraphBuilder::linear(const std::string& target, NodeInput input, int64_t in, int64_t out,
+                               bool bias) {
   Node node = module_node("linear", target, {std::move(input)}, {});
   node.parameters.emplace_back("weight", float_parameter({out, in}));
   if (bias) node.parameters.emplace_back("bias", float_parameter({out}));

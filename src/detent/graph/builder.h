@@ -24,8 +24,8 @@ class GraphBuilder {
   NodeInput module(const std::string& op, const std::string& target, NodeInput input, Table attributes = {});
   NodeInput linear(const std::string& target, NodeInput input, int64_t in, int64_t out, bool bias = true);
   /// `kernel` per dimension: one entry for conv1d, two for conv2d.
-  NodeInput convolution(const std::string& target, NodeInput input, int64_t in, int64_t out, const Shape& kernel,
-                        Table attributes = {}, bool bias = true);
+  NodeInput convolution(const std::string& target, NodeInput input, int64_t in, int64_t out,
+                        const Shape& kernel, Table attributes = {}, bool bias = true);
   /// A module with parameters of these shapes, in the operator's order.
   NodeInput layer(const std::string& op, const std::string& target, std::vector<NodeInput> inputs,
                   const std::vector<std::pair<std::string, Shape>>& parameters, Table attributes = {});

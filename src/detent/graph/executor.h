@@ -19,7 +19,8 @@ class Executor {
  public:
   virtual ~Executor() = default;
   /// Inputs in the order of the placeholders, batch first. Returns the output node's value.
-  virtual Tensor run(const Graph& graph, std::span<const Tensor> inputs, const OperandObserver& observe = {}) = 0;
+  virtual Tensor run(const Graph& graph, std::span<const Tensor> inputs,
+                     const OperandObserver& observe = {}) = 0;
 };
 
 }  // namespace detent

@@ -86,7 +86,8 @@ Node& Graph::add(Node node) {
     attributes[schema.name] = given != nullptr ? *given : schema.default_value;
     node.attributes.erase(schema.name);
   }
-  for (auto& [key, value] : node.attributes) attributes[key] = std::move(value);  // unknown ones: verify() names them
+  for (auto& [key, value] : node.attributes)
+    attributes[key] = std::move(value);  // unknown ones: verify() names them
   node.attributes = std::move(attributes);
   return nodes_.emplace_back(std::move(node));
 }

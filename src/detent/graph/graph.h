@@ -24,7 +24,8 @@ enum class MaseType {
   kOutput,
 };
 constexpr std::array<const char*, 7> enum_names(MaseType) {
-  return {"placeholder", "get_attr", "builtin_func", "module_related_func", "module", "implicit_func", "output"};
+  return {"placeholder", "get_attr",      "builtin_func", "module_related_func",
+          "module",      "implicit_func", "output"};
 }
 std::string_view mase_type_name(MaseType type);
 
@@ -53,8 +54,9 @@ struct Node {
   std::string op;      // an operator of graph/operators.h
   MaseType mase_type = MaseType::kBuiltinFunc;
   std::vector<NodeInput> inputs;
-  Table attributes;                             // complete: every attribute that the operator declares
-  std::vector<std::pair<std::string, Parameter>> parameters;  // in the operator's order; absent ones are left out
+  Table attributes;  // complete: every attribute that the operator declares
+  std::vector<std::pair<std::string, Parameter>>
+      parameters;  // in the operator's order; absent ones are left out
   Metadata metadata;
   std::map<std::string, QuantSpec, std::less<>> quantization;  // operand ("data_in_0", "weight", ...) -> spec
 

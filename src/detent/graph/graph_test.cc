@@ -31,7 +31,8 @@ Graph small_graph() {
   return builder.finish(x);
 }
 
-Shape result_of(const std::string& op, const Shape& input, Table attributes, std::vector<NodeInput> more = {}) {
+Shape result_of(const std::string& op, const Shape& input, Table attributes,
+                std::vector<NodeInput> more = {}) {
   GraphBuilder builder("one");
   std::vector<NodeInput> inputs = {builder.input("x", {input.begin() + 1, input.end()})};
   inputs.insert(inputs.end(), more.begin(), more.end());
@@ -120,20 +121,30 @@ TEST(ShapeInference, Windows) {
               ElementsAre(2, 3, 4));
   EXPECT_THAT(result_of("adaptive_max_pool2d", {2, 3, 8, 8}, {{"output_size", List{Value(2), Value(1)}}}),
               ElementsAre(2, 3, 2, 1));
-  EXPECT_THAT(error_of([] { result_of("max_pool2d", {1, 1, 1, 1}, {{"kernel_size", 2}}); }),
+  EXPECT_THAT(error_of([] {
+                result_of("max_pool2d", {1, 1, 1, 1}, {{"kernel_size", 2}});
+              }),
               HasSubstr("node \"max_pool2d\" (max_pool2d): a window of 2 does not fit into 1"));
-  EXPECT_THAT(error_of([] { result_of("max_pool2d", {1, 1, 8, 8}, {}); }),
+  EXPECT_THAT(error_of([] {
+                result_of("max_pool2d", {1, 1, 8, 8}, {});
+              }),
               HasSubstr("attribute \"kernel_size\": got NA"));
-  EXPECT_THAT(error_of([] { result_of("max_pool2d", {1, 1, 8, 8}, {{"kernel_size", 2}, {"padding", 2}}); }),
+  EXPECT_THAT(error_of([] {
+                result_of("max_pool2d", {1, 1, 8, 8}, {{"kernel_size", 2}, {"padding", 2}});
+              }),
               HasSubstr("padding 2 is more than half of the window 2"));
 }
 
 TEST(ShapeInference, Reshapes) {
   EXPECT_THAT(result_of("view", {6, 2, 4}, {}, {constant(-1), constant(4)}), ElementsAre(12, 4));
   EXPECT_THAT(result_of("flatten", {6, 2, 4, 5}, {{"end_dim", 2}}), ElementsAre(6, 8, 5));
-  EXPECT_THAT(error_of([] { result_of("reshape", {1, 7}, {}, {constant(2), constant(-1)}); }),
+  EXPECT_THAT(error_of([] {
+                result_of("reshape", {1, 7}, {}, {constant(2), constant(-1)});
+              }),
               HasSubstr("7 elements of shape [1, 7] do not fit into [2, 3]"));
-  EXPECT_THAT(error_of([] { result_of("view", {1, 4}, {}, {constant(-1), constant(-1)}); }),
+  EXPECT_THAT(error_of([] {
+                result_of("view", {1, 4}, {}, {constant(-1), constant(-1)});
+              }),
               HasSubstr("more than one dimension is -1"));
 }
 

@@ -12,11 +12,12 @@ namespace detent {
 
 /// What is known of one argument or result of a node.
 struct OperandInfo {
-  std::string type = "float";        // "float", or the name of a format ("fixed", "ternary", ...)
-  List precision = {Value(32)};      // [32] for float; a format's parameters in the order of its fields
-  Shape size;                        // dimensions, batch size 1
-  std::optional<std::string> from;   // producing node; "NA" for a constant; nullopt for a parameter or a result
-  Value value;                       // NA unless a compile-time constant
+  std::string type = "float";    // "float", or the name of a format ("fixed", "ternary", ...)
+  List precision = {Value(32)};  // [32] for float; a format's parameters in the order of its fields
+  Shape size;                    // dimensions, batch size 1
+  std::optional<std::string>
+      from;     // producing node; "NA" for a constant; nullopt for a parameter or a result
+  Value value;  // NA unless a compile-time constant
 
   bool operator==(const OperandInfo&) const = default;
 };

@@ -51,7 +51,8 @@ class NodeReader {
  private:
   const Table& as_table(const Value& value, const std::string& key) const {
     const Table* table = value.get_if<Table>();
-    if (table == nullptr) fail("{}: \"{}\": got {} ({}), expected a table", where_, key, value_text(value), value.kind_name());
+    if (table == nullptr)
+      fail("{}: \"{}\": got {} ({}), expected a table", where_, key, value_text(value), value.kind_name());
     return *table;
   }
 
@@ -60,10 +61,12 @@ class NodeReader {
     for (const auto& [key, value] : table) {
       if (key == "mase_type" || key == "mase_op") {
         const std::string own = key == "mase_op" ? node.op : std::string(mase_type_name(node.mase_type));
-        if (value != Value(own)) fail("{}: {} is {}, the graph's is \"{}\"", where_, key, value_text(value), own);
+        if (value != Value(own))
+          fail("{}: {} is {}, the graph's is \"{}\"", where_, key, value_text(value), own);
       } else if (key == "args" || key == "results") {
         auto& operands = key == "args" ? common.args : common.results;
-        for (const auto& [operand, info] : as_table(value, key)) operands[operand] = read_operand(as_table(info, operand), operand);
+        for (const auto& [operand, info] : as_table(value, key))
+          operands[operand] = read_operand(as_table(info, operand), operand);
       } else {
         const std::vector<std::string> known = {"mase_type", "mase_op", "args", "results"};
         fail("{}: {}", where_, unknown_name_message("key", key, known));
@@ -100,7 +103,8 @@ class NodeReader {
     Shape shape;
     for (const Value& value : list) {
       const auto* size = value.get_if<int64_t>();
-      if (size == nullptr || *size < 0) fail("{}: \"{}\": size {} is no shape", where_, operand, value_text(list));
+      if (size == nullptr || *size < 0)
+        fail("{}: \"{}\": size {} is no shape", where_, operand, value_text(list));
       shape.push_back(*size);
     }
     return shape;
@@ -155,7 +159,8 @@ Table metadata_table(const Graph& graph) {
 
 void load_metadata_table(Graph& graph, const Table& table, const std::string& source) {
   for (const auto& [name, entry] : table) {
-    if (graph.find(name) == nullptr) fail("{}: {}", source, unknown_name_message("node", name, graph.node_names()));
+    if (graph.find(name) == nullptr)
+      fail("{}: {}", source, unknown_name_message("node", name, graph.node_names()));
   }
   std::vector<Metadata> metadata;
   for (const Node& node : graph.nodes()) {

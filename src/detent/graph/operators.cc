@@ -23,10 +23,10 @@ std::span<const OperatorSchema> all_operators() {
 
 const OperatorSchema& find_operator(std::string_view name) {
   const auto operators = all_operators();
-  const auto it = std::ranges::lower_bound(operators, name, {}, [](const OperatorSchema& schema) {
-    return std::string_view(schema.name);
-  });
-  if (it == operators.end() || it->name != name) throw Error(unknown_name_message("operator", name, operator_names()));
+  const auto it = std::ranges::lower_bound(
+      operators, name, {}, [](const OperatorSchema& schema) { return std::string_view(schema.name); });
+  if (it == operators.end() || it->name != name)
+    throw Error(unknown_name_message("operator", name, operator_names()));
   return *it;
 }
 
@@ -63,20 +63,23 @@ const Value& attribute(const Node& node, std::string_view name) {
 
 int64_t integer_attribute(const Node& node, std::string_view name) {
   const auto* value = attribute(node, name).get_if<int64_t>();
-  DETENT_CHECK(value != nullptr, "attribute {} of {} is {}", name, node.name, value_text(attribute(node, name)));
+  DETENT_CHECK(value != nullptr, "attribute {} of {} is {}", name, node.name,
+               value_text(attribute(node, name)));
   return *value;
 }
 
 double number_attribute(const Node& node, std::string_view name) {
   double scratch = 0;
   const double* value = attribute(node, name).number(scratch);
-  DETENT_CHECK(value != nullptr, "attribute {} of {} is {}", name, node.name, value_text(attribute(node, name)));
+  DETENT_CHECK(value != nullptr, "attribute {} of {} is {}", name, node.name,
+               value_text(attribute(node, name)));
   return *value;
 }
 
 bool boolean_attribute(const Node& node, std::string_view name) {
   const auto* value = attribute(node, name).get_if<bool>();
-  DETENT_CHECK(value != nullptr, "attribute {} of {} is {}", name, node.name, value_text(attribute(node, name)));
+  DETENT_CHECK(value != nullptr, "attribute {} of {} is {}", name, node.name,
+               value_text(attribute(node, name)));
   return *value;
 }
 
@@ -89,7 +92,8 @@ const std::string& choice_attribute(const Node& node, std::string_view name) {
 
 std::vector<int64_t> integers_attribute(const Node& node, std::string_view name, size_t count) {
   const Value& value = attribute(node, name);
-  if (const auto* integer = value.get_if<int64_t>()) return std::vector<int64_t>(std::max<size_t>(count, 1), *integer);
+  if (const auto* integer = value.get_if<int64_t>())
+    return std::vector<int64_t>(std::max<size_t>(count, 1), *integer);
   const List* list = value.get_if<List>();
   DETENT_CHECK(list != nullptr, "attribute {} of {} is {}", name, node.name, value_text(value));
   std::vector<int64_t> result;

@@ -33,8 +33,8 @@ struct ParameterSchema {
   std::optional<float> initial = {};  // NA: drawn at random before training
 };
 
-/// What flows into or out of a node while shapes are inferred: a tensor of some shape, or an integer (the result
-/// of `size`, a constant).
+/// What flows into or out of a node while shapes are inferred: a tensor of some shape, or an integer (the
+/// result of `size`, a constant).
 struct Operand {
   Shape shape;
   Value value;  // NA for a tensor
@@ -58,8 +58,8 @@ struct OperatorSchema {
   std::vector<ParameterSchema> parameters = {};
   std::vector<AttributeSchema> attributes = {};
   ShapeInference infer;
-  /// Dimension of each operand that the operator sums over (blocks run along it), by operand name; operands that
-  /// are not listed have none and blocks run along the last dimension.
+  /// Dimension of each operand that the operator sums over (blocks run along it), by operand name; operands
+  /// that are not listed have none and blocks run along the last dimension.
   std::vector<std::pair<std::string, int64_t>> reduction_dims = {};
   /// Dimension of output channels of `weight`, where there is one.
   std::optional<int64_t> weight_channel_dim = {};

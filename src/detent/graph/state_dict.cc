@@ -10,7 +10,8 @@ namespace detent {
 namespace {
 
 bool is_float(DType dtype) {
-  return dtype == DType::kFloat16 || dtype == DType::kBFloat16 || dtype == DType::kFloat32 || dtype == DType::kFloat64;
+  return dtype == DType::kFloat16 || dtype == DType::kBFloat16 || dtype == DType::kFloat32 ||
+         dtype == DType::kFloat64;
 }
 
 }  // namespace
@@ -18,7 +19,8 @@ bool is_float(DType dtype) {
 StateDict state_dict(const Graph& graph) {
   StateDict state;
   for (const Node& node : graph.nodes()) {
-    for (const auto& [name, parameter] : node.parameters) state.emplace_back(node.parameter_key(name), parameter.tensor);
+    for (const auto& [name, parameter] : node.parameters)
+      state.emplace_back(node.parameter_key(name), parameter.tensor);
   }
   return state;
 }

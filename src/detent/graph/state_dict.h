@@ -15,9 +15,9 @@ using StateDict = std::vector<std::pair<std::string, Tensor>>;
 /// All parameters and running statistics of the graph; the tensors share its storage.
 StateDict state_dict(const Graph& graph);
 
-/// Copies `state` into the graph's parameters. Throws Error that lists every missing, extra and misshapen entry
-/// before anything is changed. `source` (a file name) begins the message. Extra "num_batches_tracked" counters are
-/// no fault; float16, bfloat16 and float64 entries are converted.
+/// Copies `state` into the graph's parameters. Throws Error that lists every missing, extra and misshapen
+/// entry before anything is changed. `source` (a file name) begins the message. Extra "num_batches_tracked"
+/// counters are no fault; float16, bfloat16 and float64 entries are converted.
 void load_state_dict(Graph& graph, const StateDict& state, const std::string& source);
 
 }  // namespace detent

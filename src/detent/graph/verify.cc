@@ -22,8 +22,9 @@ void verify_inputs(const Node& node, const OperatorSchema& schema, const std::se
   const size_t count = node.inputs.size();
   if (count < schema.min_inputs || count > schema.max_inputs) {
     fail("node \"{}\" ({}): got {} inputs, expected {}", node.name, node.op, count,
-         schema.min_inputs == schema.max_inputs ? fmt::format("{}", schema.min_inputs)
-                                                : fmt::format("{} to {}", schema.min_inputs, schema.max_inputs));
+         schema.min_inputs == schema.max_inputs
+             ? fmt::format("{}", schema.min_inputs)
+             : fmt::format("{} to {}", schema.min_inputs, schema.max_inputs));
   }
   for (const NodeInput& input : node.inputs) {
     if (input.is_constant() || earlier.contains(input.node)) continue;
@@ -40,11 +41,15 @@ bool has_kind(const Value& value, const AttributeSchema& attribute) {
   double scratch = 0;
   const auto is_integer = [](const Value& v) { return v.is<int64_t>(); };
   switch (attribute.kind) {
-    case AttributeKind::kInteger: return is_integer(value);
-    case AttributeKind::kNumber: return value.number(scratch) != nullptr;
-    case AttributeKind::kBoolean: return value.is<bool>();
+    case AttributeKind::kInteger:
+      return is_integer(value);
+    case AttributeKind::kNumber:
+      return value.number(scratch) != nullptr;
+    case AttributeKind::kBoolean:
+      return value.is<bool>();
     case AttributeKind::kIntegers:
-      return is_integer(value) || (value.is<List>() && std::ranges::all_of(*value.get_if<List>(), is_integer));
+      return is_integer(value) ||
+             (value.is<List>() && std::ranges::all_of(*value.get_if<List>(), is_integer));
     case AttributeKind::kChoice:
       return is_choice(value, attribute);
   }

@@ -121,6 +121,8 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) munmap(data_, size_);
 }
 
-std::shared_ptr<const MappedFile> map_file(const fs::path& path) { return std::make_shared<const MappedFile>(path); }
+std::shared_ptr<const MappedFile> map_file(const fs::path& path) {
+  return std::make_shared<const MappedFile>(path);
+}
 
 }  // namespace detent

@@ -9,9 +9,9 @@
 
 namespace detent {
 
-/// A file that appears under its name only when it is complete: written to a temporary name beside it, flushed
-/// to the disk, renamed by `commit`. Without `commit` the temporary file is removed. Every failure (no
-/// directory, no permission, disk full) throws Error naming the path and the reason.
+/// A file that appears under its name only when it is complete: written to a temporary name beside it,
+/// flushed to the disk, renamed by `commit`. Without `commit` the temporary file is removed. Every failure
+/// (no directory, no permission, disk full) throws Error naming the path and the reason.
 class AtomicFile {
  public:
   /// Creates missing parent directories.

@@ -79,7 +79,8 @@ TEST_F(FileTest, NamesWhatCannotBeReadOrWritten) {
   EXPECT_THAT(error_of([&] { read_file(folder_); }), HasSubstr("not a regular file"));
   write_file(folder_ / "file", "12345");
   EXPECT_THAT(error_of([&] { read_file(folder_ / "file", 4); }), HasSubstr("has 5 bytes, at most 4"));
-  EXPECT_THAT(error_of([&] { write_file(folder_ / "file" / "x", ""); }), HasSubstr("cannot create directory"));
+  EXPECT_THAT(error_of([&] { write_file(folder_ / "file" / "x", ""); }),
+              HasSubstr("cannot create directory"));
 }
 
 TEST_F(FileTest, MapsPrivately) {

@@ -27,7 +27,8 @@ Graph build_digits_cnn(const Shape& sample_shape, int64_t class_count) {
   const Table padded = {{"padding", 1}};
   GraphBuilder builder("digits_cnn");
   NodeInput x = builder.input("x", sample_shape);
-  x = builder.convolution("stem.conv", x, sample_shape.empty() ? 1 : sample_shape[0], kNarrow, {3, 3}, padded, false);
+  x = builder.convolution("stem.conv", x, sample_shape.empty() ? 1 : sample_shape[0], kNarrow, {3, 3}, padded,
+                          false);
   x = builder.batch_norm("batch_norm2d", "stem.bn", x, kNarrow);
   const NodeInput shortcut = builder.call("relu", {x});
 

@@ -13,7 +13,9 @@ using testing::HasSubstr;
 TEST(Models, BuildVerifiedGraphsOfTheRightOutputShape) {
   for (const ModelInfo& model : all_models()) {
     const bool rgb = model.name == "toy_convnet";
-    const Shape sample = model.name == "mnist_cnn" ? Shape{1, 28, 28} : rgb ? Shape{3, 16, 16} : Shape{1, 8, 8};
+    const Shape sample = model.name == "mnist_cnn" ? Shape{1, 28, 28}
+                         : rgb                     ? Shape{3, 16, 16}
+                                                   : Shape{1, 8, 8};
     const Graph graph = build_model(model.name, sample, 7);
     EXPECT_NO_THROW(verify(graph));
     EXPECT_EQ(graph.name(), model.name);
@@ -27,8 +29,8 @@ TEST(Models, NodeNamesAreThoseOfTheTracer) {
               ElementsAre("x", "size", "view", "seq_blocks_0", "seq_blocks_1", "seq_blocks_2", "seq_blocks_3",
                           "seq_blocks_4", "output"));
   EXPECT_THAT(build_model("mnist_cnn", {1, 28, 28}, 10).node_names(),
-              ElementsAre("x", "conv1", "relu", "max_pool2d", "conv2", "relu_1", "max_pool2d_1", "view", "fc1",
-                          "relu_2", "fc2", "log_softmax", "output"));
+              ElementsAre("x", "conv1", "relu", "max_pool2d", "conv2", "relu_1", "max_pool2d_1", "view",
+                          "fc1", "relu_2", "fc2", "log_softmax", "output"));
 }
 
 TEST(Models, ParameterCounts) {

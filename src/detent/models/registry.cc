@@ -10,8 +10,14 @@ std::span<const ModelInfo> all_models() {
       {"toy", {}, "three linear layers of 100 hidden units: the tutorial's network", build_toy},
       {"toy_tiny", {"toy-tiny"}, "one linear layer of 2 units and a ReLU", build_toy_tiny},
       {"toy_convnet", {"toy-convnet"}, "two conv2d and two conv1d layers on RGB images", build_toy_convnet},
-      {"mnist_cnn", {"mnist-cnn"}, "two 5x5 convolutions and two linear layers on 28x28 images", build_mnist_cnn},
-      {"digits_cnn", {"digits-cnn"}, "a small residual network with batch norm on 8x8 images", build_digits_cnn},
+      {"mnist_cnn",
+       {"mnist-cnn"},
+       "two 5x5 convolutions and two linear layers on 28x28 images",
+       build_mnist_cnn},
+      {"digits_cnn",
+       {"digits-cnn"},
+       "a small residual network with batch norm on 8x8 images",
+       build_digits_cnn},
   };
   return models;
 }
@@ -34,8 +40,8 @@ Graph build_model(std::string_view name, const Shape& sample_shape, int64_t clas
   try {
     return model.build(sample_shape, class_count);
   } catch (const Error& error) {
-    fail("model \"{}\" does not fit samples of shape {} and {} classes: {}", model.name, shape_text(sample_shape),
-         class_count, error.what());
+    fail("model \"{}\" does not fit samples of shape {} and {} classes: {}", model.name,
+         shape_text(sample_shape), class_count, error.what());
   }
 }
 

@@ -6,9 +6,10 @@
 
 namespace detent {
 
-/// What storing a graph's tensors takes, codes and scales counted as they are stored; float32 where no format is.
+/// What storing a graph's tensors takes, codes and scales counted as they are stored; float32 where no format
+/// is.
 struct StorageBits {
-  int64_t weight_values = 0;      // all parameters and running statistics
+  int64_t weight_values = 0;  // all parameters and running statistics
   int64_t weight_bits = 0;
   int64_t activation_values = 0;  // inputs of quantizable nodes, batch size 1
   int64_t activation_bits = 0;

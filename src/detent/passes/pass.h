@@ -35,7 +35,8 @@ struct PassContext {
   std::string where;
 };
 
-/// Analysis passes only touch metadata, transform passes change the network, interface passes only write files.
+/// Analysis passes only touch metadata, transform passes change the network, interface passes only write
+/// files.
 enum class PassKind { kAnalysis, kTransform, kInterface };
 constexpr std::array<const char*, 3> enum_names(PassKind) { return {"analysis", "transform", "interface"}; }
 

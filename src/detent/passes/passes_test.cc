@@ -48,7 +48,9 @@ class PassTest : public testing::Test, public Executor {
     return inputs[0];
   }
 
-  void run_passes(const std::string& toml) { run_pipeline(graph_, *parse_toml(toml, "t.toml").find("passes")->get_if<Table>(), "t.toml", context_); }
+  void run_passes(const std::string& toml) {
+    run_pipeline(graph_, *parse_toml(toml, "t.toml").find("passes")->get_if<Table>(), "t.toml", context_);
+  }
 
   std::string error_of(const std::string& toml) {
     try {
@@ -80,14 +82,17 @@ TEST_F(PassTest, UnknownNamesFailBeforeAnythingRuns) {
   EXPECT_THAT(error_of("[passes.save_mase_graph]\n[passes.quantise]\n"),
               HasSubstr("t.toml: [passes.quantise]: unknown pass \"quantise\": did you mean \"quantize\"?"));
   EXPECT_FALSE(fs::exists(directory_));
-  EXPECT_THAT(error_of("passes.quantize = 3"), HasSubstr("passes.quantize is 3 (an integer), expected a table"));
+  EXPECT_THAT(error_of("passes.quantize = 3"),
+              HasSubstr("passes.quantize is 3 (an integer), expected a table"));
 }
 
 TEST_F(PassTest, MetadataIsThePublishedOne) {
-  run_passes("[passes.init_metadata]\n[passes.add_common_metadata]\n[passes.add_software_metadata]\n"
-             "[passes.verify_common_metadata]\n[passes.save_node_meta_param]\n");
+  run_passes(
+      "[passes.init_metadata]\n[passes.add_common_metadata]\n[passes.add_software_metadata]\n"
+      "[passes.verify_common_metadata]\n[passes.save_node_meta_param]\n");
   const std::string written = read_file(directory_ / "save_node_meta_param" / "node_meta_param.toml");
-  const std::string published = read_file(fs::path(DETENT_SOURCE_DIR) / "tests/data/stats_for_quantisation.toml");
+  const std::string published =
+      read_file(fs::path(DETENT_SOURCE_DIR) / "tests/data/stats_for_quantisation.toml");
   // Up to the first table of statistics the two files are equal, byte for byte.
   const size_t statistics = published.find("[seq_blocks_0.software.args");
   const std::string common = published.substr(0, published.find("[x.software"));
@@ -96,8 +101,10 @@ TEST_F(PassTest, MetadataIsThePublishedOne) {
 }
 
 TEST_F(PassTest, MetadataRoundTrips) {
-  run_passes("[passes.init_metadata]\n[passes.add_common_metadata]\n[passes.add_software_metadata]\n"
-             "[passes.save_node_meta_param]\nsave_path = \"" + (directory_ / "m.toml").string() + "\"\n");
+  run_passes(
+      "[passes.init_metadata]\n[passes.add_common_metadata]\n[passes.add_software_metadata]\n"
+      "[passes.save_node_meta_param]\nsave_path = \"" +
+      (directory_ / "m.toml").string() + "\"\n");
   const Graph before = graph_;
   for (Node& node : graph_.nodes()) node.metadata = {};
   run_passes("[passes.load_node_meta_param]\nload_path = \"" + (directory_ / "m.toml").string() + "\"\n");
@@ -135,20 +142,24 @@ TEST_F(PassTest, VerifyNamesWhatDoesNotFit) {
 TEST_F(PassTest, ReportsShowEveryNode) {
   run_passes("[passes.init_metadata]\n[passes.add_common_metadata]\n[passes.report_graph]\nfile_name = \"" +
              (directory_ / "g.txt").string() +
-             "\"\n[passes.report_node_type]\n[passes.report_node_shape]\n[passes.report_node_meta_param]\nwhich = [\"common\"]\n");
+             "\"\n[passes.report_node_type]\n[passes.report_node_shape]\n[passes.report_node_meta_param]"
+             "\nwhich = [\"common\"]\n");
   EXPECT_THAT(reported_, HasSubstr("10802 trainable parameters"));
   EXPECT_THAT(reported_, HasSubstr("| call_module | seq_blocks_0 | linear "));
   EXPECT_THAT(reported_, HasSubstr("| seq_blocks_4 | weight     | [2, 100]"));
   EXPECT_THAT(reported_, HasSubstr("args.data_in_1"));
   EXPECT_TRUE(fs::exists(directory_ / "g.txt"));
   EXPECT_TRUE(fs::exists(directory_ / "report" / "node_meta_param.md"));
-  EXPECT_THAT(error_of("[passes.report_node_meta_param]\nwhich = [\"sofware\"]"), HasSubstr("did you mean \"software\"?"));
+  EXPECT_THAT(error_of("[passes.report_node_meta_param]\nwhich = [\"sofware\"]"),
+              HasSubstr("did you mean \"software\"?"));
 }
 
 TEST_F(PassTest, GraphsAreSavedAndLoaded) {
   graph_.node("seq_blocks_0").find_parameter("weight")->tensor.values<float>()[7] = 0.5F;
-  run_passes("[passes.add_common_metadata]\n[passes.quantize]\nby = \"type\"\n[passes.quantize.linear.config]\nname = \"fixed\"\n"
-             "weight_width = 6\n[passes.save_mase_graph]\n");
+  run_passes(
+      "[passes.add_common_metadata]\n[passes.quantize]\nby = \"type\"\n[passes.quantize.linear.config]\nname "
+      "= \"fixed\"\n"
+      "weight_width = 6\n[passes.save_mase_graph]\n");
   const Graph saved = graph_;
   graph_ = build_model("toy_tiny", {1, 2, 2}, 2);
   run_passes("[passes.load_mase_graph]\nload_dir = \"" + (directory_ / "saved_mase_graph").string() + "\"\n");
@@ -205,12 +216,17 @@ weight_block_size = [4, 2]
 
 TEST_F(PassTest, BlocksOfActivationsDoNotSpanTheBatch) {
   const auto with = [&](const std::string& keys) {
-    return error_of("[passes.quantize]\nby = \"name\"\n[passes.quantize.seq_blocks_0.config]\nname = \"mx\"\n" + keys);
+    return error_of(
+        "[passes.quantize]\nby = \"name\"\n[passes.quantize.seq_blocks_0.config]\nname = \"mx\"\n" + keys);
   };
-  EXPECT_THAT(with("data_in_block_size = [-1, 16]\n"),
-              HasSubstr("node \"seq_blocks_0\": key \"data_in_0_block_size\": got the size -1 for the batch dimension"));
-  EXPECT_THAT(with("data_out_block_size = [4, 16]\n"), HasSubstr("key \"data_out_0_block_size\": got the size 4"));
-  EXPECT_EQ(with("data_in_block_size = [1, 16]\nweight_block_size = [-1, 16]\n"), with("data_in_block_size = 16\n"));
+  EXPECT_THAT(
+      with("data_in_block_size = [-1, 16]\n"),
+      HasSubstr(
+          "node \"seq_blocks_0\": key \"data_in_0_block_size\": got the size -1 for the batch dimension"));
+  EXPECT_THAT(with("data_out_block_size = [4, 16]\n"),
+              HasSubstr("key \"data_out_0_block_size\": got the size 4"));
+  EXPECT_EQ(with("data_in_block_size = [1, 16]\nweight_block_size = [-1, 16]\n"),
+            with("data_in_block_size = 16\n"));
 }
 
 TEST_F(PassTest, QuantizeByNameAndBypass) {
@@ -249,7 +265,8 @@ weight_name = "binary"
 bias_name = "NA"
 )");
   const auto& specs = graph_.node("seq_blocks_2").quantization;
-  EXPECT_THAT(quantized_operands(graph_.node("seq_blocks_2")), ElementsAre("data_in_0", "data_out_0", "weight"));
+  EXPECT_THAT(quantized_operands(graph_.node("seq_blocks_2")),
+              ElementsAre("data_in_0", "data_out_0", "weight"));
   EXPECT_EQ(quant_spec_text(specs.at("weight")), "binary");
   EXPECT_EQ(quant_spec_text(specs.at("data_out_0")), "fixed:width=6");
 }
@@ -269,29 +286,40 @@ data_in_width = 5
 }
 
 TEST_F(PassTest, QuantizeSaysWhatIsWrong) {
-  const auto by_name = [&](const std::string& rest) { return error_of("[passes.quantize]\nby = \"name\"\n" + rest); };
+  const auto by_name = [&](const std::string& rest) {
+    return error_of("[passes.quantize]\nby = \"name\"\n" + rest);
+  };
   EXPECT_THAT(error_of("[passes.quantize]\n"), HasSubstr("key \"by\" is missing"));
   EXPECT_THAT(error_of("[passes.quantize]\nby = \"tpye\"\n"), HasSubstr("did you mean \"type\"?"));
   EXPECT_THAT(by_name("reprot = true\n"), HasSubstr("did you mean \"report\"?"));
-  EXPECT_THAT(by_name("[passes.quantize.seq_block_0.config]\nname = \"fixed\"\n"), HasSubstr("did you mean \"seq_blocks_"));
-  EXPECT_THAT(by_name("[passes.quantize.seq_blocks_0.config]\nname = \"fxed\"\n"), HasSubstr("did you mean \"fixed\"?"));
+  EXPECT_THAT(by_name("[passes.quantize.seq_block_0.config]\nname = \"fixed\"\n"),
+              HasSubstr("did you mean \"seq_blocks_"));
+  EXPECT_THAT(by_name("[passes.quantize.seq_blocks_0.config]\nname = \"fxed\"\n"),
+              HasSubstr("did you mean \"fixed\"?"));
   EXPECT_THAT(by_name("[passes.quantize.seq_blocks_0.config]\nname = \"fixed\"\nweight_widht = 3\n"),
               HasSubstr("did you mean \"width\"?"));
   EXPECT_THAT(by_name("[passes.quantize.seq_blocks_0.config]\nname = \"fixed\"\nwieght_width = 3\n"),
               HasSubstr("unknown key \"wieght_width\""));
-  EXPECT_THAT(by_name("[passes.quantize.seq_blocks_0.config]\nname = \"fixed\"\nweight_width = 64\n"), HasSubstr("got 64"));
-  EXPECT_THAT(by_name("[passes.quantize.seq_blocks_0.config]\nweight_width = 4\n"), HasSubstr("\"name\" is missing"));
-  EXPECT_THAT(by_name("[passes.quantize.seq_blocks_0]\nname = \"fixed\"\n"), HasSubstr("expected a table \"config\""));
+  EXPECT_THAT(by_name("[passes.quantize.seq_blocks_0.config]\nname = \"fixed\"\nweight_width = 64\n"),
+              HasSubstr("got 64"));
+  EXPECT_THAT(by_name("[passes.quantize.seq_blocks_0.config]\nweight_width = 4\n"),
+              HasSubstr("\"name\" is missing"));
+  EXPECT_THAT(by_name("[passes.quantize.seq_blocks_0]\nname = \"fixed\"\n"),
+              HasSubstr("expected a table \"config\""));
   EXPECT_THAT(by_name("[passes.quantize.seq_blocks_1.config]\nname = \"fixed\"\nweight_width = 4\n"),
               HasSubstr("keys weight_*: no selected node has such an operand"));
   EXPECT_THAT(by_name("[passes.quantize.view.config]\nname = \"fixed\"\ndata_in_width = 4\n"),
               HasSubstr("node \"view\" (view) cannot be quantized"));
-  EXPECT_THAT(error_of("[passes.quantize]\nby = \"regex_name\"\n[passes.quantize.\"nothing.*\".config]\nname = \"fixed\"\n"),
+  EXPECT_THAT(error_of("[passes.quantize]\nby = \"regex_name\"\n[passes.quantize.\"nothing.*\".config]\nname "
+                       "= \"fixed\"\n"),
               HasSubstr("matches no node"));
-  EXPECT_THAT(error_of("[passes.quantize]\nby = \"regex_name\"\n[passes.quantize.\"(\".config]\nname = \"fixed\"\n"),
-              HasSubstr("no regular expression"));
+  EXPECT_THAT(
+      error_of("[passes.quantize]\nby = \"regex_name\"\n[passes.quantize.\"(\".config]\nname = \"fixed\"\n"),
+      HasSubstr("no regular expression"));
   for (const Node& node : graph_.nodes()) EXPECT_THAT(quantized_operands(node), IsEmpty());
-  EXPECT_THAT(error_of("[passes.quantize]\nby = \"type\"\n[passes.quantize.conv2d.config]\nname = \"fixed\"\n"), IsEmpty());
+  EXPECT_THAT(
+      error_of("[passes.quantize]\nby = \"type\"\n[passes.quantize.conv2d.config]\nname = \"fixed\"\n"),
+      IsEmpty());
   EXPECT_THAT(warned_, HasSubstr("no node is of type \"conv2d\""));
 }
 
@@ -309,24 +337,32 @@ num_samples = 3
   EXPECT_EQ(runs_, 2);
   EXPECT_THAT(reported_, HasSubstr("4 samples profiled (3 asked for"));
   const auto& relu = graph_.node("seq_blocks_1").metadata.software->args;
-  EXPECT_EQ(value_text(*relu.find("data_in_0")), "{range_min_max = {min = 1.0, max = 8.0, range = 7.0, count = 16}}");
+  EXPECT_EQ(value_text(*relu.find("data_in_0")),
+            "{range_min_max = {min = 1.0, max = 8.0, range = 7.0, count = 16}}");
   const auto& linear = graph_.node("seq_blocks_0").metadata.software->args;
-  EXPECT_EQ(value_text(*linear.find("bias")), "{range_min_max = {min = 0.0, max = 0.0, range = 0.0, count = 100}}");
+  EXPECT_EQ(value_text(*linear.find("bias")),
+            "{range_min_max = {min = 0.0, max = 0.0, range = 0.0, count = 100}}");
   EXPECT_TRUE(linear.find("data_in_0")->empty());
 }
 
 TEST_F(PassTest, ProfileSaysWhatIsWrong) {
   const std::string head = "[passes.profile_statistics]\nby = \"name\"\n";
-  EXPECT_THAT(error_of(head + "target_weight_nodes = [\"seq_blocks_9\"]\n"), HasSubstr("key \"target_weight_nodes\": unknown node"));
-  EXPECT_THAT(error_of(head + "target_activation_nodes = [\"seq_blocks_0\"]\n[passes.profile_statistics.activation_statistics.range_minmax]\n"),
-              HasSubstr("did you mean \"range_min_max\"?"));
+  EXPECT_THAT(error_of(head + "target_weight_nodes = [\"seq_blocks_9\"]\n"),
+              HasSubstr("key \"target_weight_nodes\": unknown node"));
+  EXPECT_THAT(
+      error_of(head + "target_activation_nodes = "
+                      "[\"seq_blocks_0\"]\n[passes.profile_statistics.activation_statistics.range_minmax]\n"),
+      HasSubstr("did you mean \"range_min_max\"?"));
   EXPECT_THAT(error_of(head + "num_samples = 0\n"), HasSubstr("got 0"));
   EXPECT_THAT(error_of(head + "weight_statistics = 1\n"), HasSubstr("expected a table of statistics"));
-  EXPECT_THAT(error_of("[passes.profile_statistics]\nby = \"type\"\ntarget_weight_nodes = [\"liner\"]\n"), HasSubstr("did you mean \"linear\"?"));
+  EXPECT_THAT(error_of("[passes.profile_statistics]\nby = \"type\"\ntarget_weight_nodes = [\"liner\"]\n"),
+              HasSubstr("did you mean \"linear\"?"));
   run_passes("[passes.profile_statistics]\nby = \"type\"\ntarget_weight_nodes = [\"conv2d\"]\n");
   EXPECT_THAT(warned_, HasSubstr("no node is of type \"conv2d\""));
-  run_passes("[passes.profile_statistics]\nby = \"type\"\ntarget_activation_nodes = [\"linear\"]\nnum_samples = 100\n"
-             "[passes.profile_statistics.activation_statistics.range_min_max]\n");
+  run_passes(
+      "[passes.profile_statistics]\nby = \"type\"\ntarget_activation_nodes = [\"linear\"]\nnum_samples = "
+      "100\n"
+      "[passes.profile_statistics.activation_statistics.range_min_max]\n");
   EXPECT_THAT(warned_, HasSubstr("the training set has only 6 samples"));
 }
 
@@ -335,10 +371,13 @@ TEST_F(PassTest, AverageBitsCountWhatIsStored) {
   EXPECT_EQ(bits.weight_values, 10802);
   EXPECT_DOUBLE_EQ(bits.average_weight_bits(), 32);
   EXPECT_EQ(bits.activation_values, 4 + 100 + 100 + 100 + 100);
-  run_passes("[passes.quantize]\nby = \"type\"\n[passes.quantize.linear.config]\nname = \"ternary\"\n"
-             "weight_scaling_factor = true\ndata_in_name = \"fixed\"\ndata_in_width = 8\nbias_name = \"NA\"\n[passes.calculate_avg_bits]\n");
+  run_passes(
+      "[passes.quantize]\nby = \"type\"\n[passes.quantize.linear.config]\nname = \"ternary\"\n"
+      "weight_scaling_factor = true\ndata_in_name = \"fixed\"\ndata_in_width = 8\nbias_name = "
+      "\"NA\"\n[passes.calculate_avg_bits]\n");
   bits = storage_bits(graph_);
-  EXPECT_EQ(bits.weight_bits, (400 + 10000 + 200) * 2 + 3 * 32 + 202 * 32);  // codes, a scale a tensor, biases
+  EXPECT_EQ(bits.weight_bits,
+            (400 + 10000 + 200) * 2 + 3 * 32 + 202 * 32);  // codes, a scale a tensor, biases
   EXPECT_EQ(bits.activation_bits, 204 * 8 + 200 * 32);
   EXPECT_THAT(reported_, HasSubstr("w_avg_bit"));
 }

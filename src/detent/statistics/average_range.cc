@@ -37,7 +37,8 @@ void AverageRange::update(const Tensor& sample_batch) {
 
 void AverageRange::merge(const Collector& other) {
   const auto* same = dynamic_cast<const AverageRange*>(&other);
-  DETENT_CHECK(same != nullptr && same != this && same->options_ == options_, "merging {} into {}", other.name(), kName);
+  DETENT_CHECK(same != nullptr && same != this && same->options_ == options_, "merging {} into {}",
+               other.name(), kName);
   min_.merge(same->min_);
   max_.merge(same->max_);
   samples_ += same->samples_;
@@ -50,7 +51,8 @@ Table AverageRange::result() const {
   const auto mean = [&](const ExactSum<1>& sum) {
     return static_cast<double>(sum.value() / static_cast<Float128>(samples_));
   };
-  Table table = {{"min", mean(min_)}, {"max", mean(max_)}, {"range", mean(max_) - mean(min_)}, {"count", samples_}};
+  Table table = {
+      {"min", mean(min_)}, {"max", mean(max_)}, {"range", mean(max_) - mean(min_)}, {"count", samples_}};
   special_.write(table);
   return table;
 }

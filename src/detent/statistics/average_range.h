@@ -6,8 +6,8 @@
 
 namespace detent {
 
-/// Means over the samples of each sample's smallest and largest value: min, max, range, count (samples). Samples
-/// that hold no finite value have no part in it. Always over whole samples.
+/// Means over the samples of each sample's smallest and largest value: min, max, range, count (samples).
+/// Samples that hold no finite value have no part in it. Always over whole samples.
 class AverageRange final : public Collector {
  public:
   static constexpr const char* kName = "average_range";

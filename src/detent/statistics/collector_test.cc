@@ -169,7 +169,10 @@ TEST_P(EveryCollector, EdgesOfInput) {
                 result_of(GetParam(), {}, {batch({0, 3}, {})});
               }),
               HasSubstr("no value was seen"));
-  EXPECT_THAT(error_of([] { result_of(GetParam(), {}, {batch({2}, {kNan, kNan})}); }), HasSubstr(" was seen"));
+  EXPECT_THAT(error_of([] {
+                result_of(GetParam(), {}, {batch({2}, {kNan, kNan})});
+              }),
+              HasSubstr(" was seen"));
   EXPECT_EQ(*result_of(GetParam(), {}, {batch({}, {3})}).find("count"), Value(1));
   EXPECT_EQ(*result_of(GetParam(), {}, {batch({3, 1}, {3, kNan, 4})}).find("nan_count"), Value(1));
   EXPECT_EQ(*result_of(GetParam(), {}, {batch({3, 1}, {3, kInfinity, 4})}).find("infinity_count"), Value(1));
@@ -193,7 +196,9 @@ TEST_P(EveryCollector, MergesAsIfItHadSeenEverything) {
 TEST(KeptPositions, WithNothingButNanAreNamed) {
   for (const CollectorDescription& each : describe_collectors()) {
     if (each.name == "average_range") continue;  // keeps none
-    EXPECT_THAT(error_of([&] { result_of(each.name, {{"dims", "none"}}, {batch({1, 2}, {1, kNan})}); }),
+    EXPECT_THAT(error_of([&] {
+                  result_of(each.name, {{"dims", "none"}}, {batch({1, 2}, {1, kNan})});
+                }),
                 HasSubstr("only NaN was seen at kept position 1 of 2"))
         << each.name;
   }

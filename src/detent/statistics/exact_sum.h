@@ -25,12 +25,12 @@ struct FloatParts {
   int32_t exponent;
 };
 
-/// Sum of x^kPower over finite float32 values: an integer for each exponent of x, so that adding and merging are
-/// integer additions and the sum does not depend on their order, to the last bit. Only the exponents between the
-/// smallest and the largest one seen are stored.
+/// Sum of x^kPower over finite float32 values: an integer for each exponent of x, so that adding and merging
+/// are integer additions and the sum does not depend on their order, to the last bit. Only the exponents
+/// between the smallest and the largest one seen are stored.
 ///
-/// Up to x^3 the sum is exact. Of m^4 the lowest 16 bits are dropped (rounded down, value by value: a relative error
-/// below 2^-76, and the same in any order). The integers hold 2^39 values of one exponent.
+/// Up to x^3 the sum is exact. Of m^4 the lowest 16 bits are dropped (rounded down, value by value: a
+/// relative error below 2^-76, and the same in any order). The integers hold 2^39 values of one exponent.
 template <int kPower>
 class ExactSum {
  public:
@@ -44,7 +44,8 @@ class ExactSum {
   }
 
   void merge(const ExactSum& other) {
-    for (std::size_t i = 0; i < other.bins_.size(); ++i) bin(other.first_ + static_cast<int32_t>(i)) += other.bins_[i];
+    for (std::size_t i = 0; i < other.bins_.size(); ++i)
+      bin(other.first_ + static_cast<int32_t>(i)) += other.bins_[i];
   }
 
   /// In 113 bits; the bins are added in the order of their exponents.

@@ -7,7 +7,8 @@ namespace {
 template <class State>
 void check_filled(const std::vector<State>& states, const char* name) {
   for (size_t slot = 0; slot < states.size(); ++slot) {
-    if (states[slot].count == 0) fail("{}: no finite value was seen at kept position {} of {}", name, slot, states.size());
+    if (states[slot].count == 0)
+      fail("{}: no finite value was seen at kept position {} of {}", name, slot, states.size());
   }
 }
 
@@ -23,12 +24,14 @@ double mean_of(const State& state) {
 
 }  // namespace
 
-Table Mean::result(const Options&, const Reduction& reduction, const std::vector<State>& states, int64_t count) {
+Table Mean::result(const Options&, const Reduction& reduction, const std::vector<State>& states,
+                   int64_t count) {
   check_filled(states, kName);
   return {{"mean", per_slot(reduction, states, mean_of<State>)}, {"count", count}};
 }
 
-Table AbsMean::result(const Options&, const Reduction& reduction, const std::vector<State>& states, int64_t count) {
+Table AbsMean::result(const Options&, const Reduction& reduction, const std::vector<State>& states,
+                      int64_t count) {
   check_filled(states, kName);
   return {{"abs_mean", per_slot(reduction, states, mean_of<State>)}, {"count", count}};
 }
@@ -41,8 +44,8 @@ Table VarianceOnline::result(const Options&, const Reduction& reduction, const s
           {"count", count}};
 }
 
-Table RangeNSigma::result(const Options& options, const Reduction& reduction, const std::vector<State>& states,
-                          int64_t count) {
+Table RangeNSigma::result(const Options& options, const Reduction& reduction,
+                          const std::vector<State>& states, int64_t count) {
   check_filled(states, kName);
   const auto width = [&](const State& s) { return options.num_sigma * std::sqrt(s.variance()); };
   return {{"min", per_slot(reduction, states, [&](const State& s) { return s.mean() - width(s); })},
@@ -69,15 +72,17 @@ void Kurtosis::State::merge(const State& other) {
 }
 
 // With m the mean: sum (x - m)^4 = S4 - 4 m S3 + 6 m^2 S2 - 3 n m^4.
-Table Kurtosis::result(const Options&, const Reduction& reduction, const std::vector<State>& states, int64_t count) {
+Table Kurtosis::result(const Options&, const Reduction& reduction, const std::vector<State>& states,
+                       int64_t count) {
   check_filled(states, kName);
   const auto kurtosis = [](const State& s) {
     const auto n = static_cast<Float128>(s.count);
     const Float128 mean = s.sum.value() / n;
     const Float128 variance = s.squares.value() / n - mean * mean;
     if (!(variance > 0)) return 0.0;
-    const Float128 fourth = (s.fourths.value() - 4 * mean * s.cubes.value() + 6 * mean * mean * s.squares.value()) / n -
-                            3 * mean * mean * mean * mean;
+    const Float128 fourth =
+        (s.fourths.value() - 4 * mean * s.cubes.value() + 6 * mean * mean * s.squares.value()) / n -
+        3 * mean * mean * mean * mean;
     return static_cast<double>(fourth / (variance * variance));
   };
   return {{"kurtosis", per_slot(reduction, states, kurtosis)}, {"count", count}};

@@ -3,9 +3,9 @@
 #include "detent/statistics/exact_sum.h"
 #include "detent/statistics/per_slot.h"
 
-// Means, variances and what follows from them. All are of the finite values: an infinity would decide them alone,
-// and is counted in `infinity_count` instead. Sums are exact (exact_sum.h) and the results rounded to double once;
-// there is one definition of variance, that of the population: the mean of (x - mean)^2.
+// Means, variances and what follows from them. All are of the finite values: an infinity would decide them
+// alone, and is counted in `infinity_count` instead. Sums are exact (exact_sum.h) and the results rounded to
+// double once; there is one definition of variance, that of the population: the mean of (x - mean)^2.
 
 namespace detent {
 
@@ -74,8 +74,8 @@ struct TwoMoments {
   }
 };
 
-/// mean, variance, count. The original has two of them, which differ in their estimator; here both names give the
-/// same numbers.
+/// mean, variance, count. The original has two of them, which differ in their estimator; here both names give
+/// the same numbers.
 struct VarianceOnline {
   static constexpr const char* kName = "variance_online";
   static constexpr const char* kHelp = "mean and population variance";
@@ -110,7 +110,8 @@ struct RangeNSigma {
                       int64_t count);
 };
 
-/// kurtosis = mean of (x - mean)^4 / variance^2 (3 for a normal distribution; 0 where all values are equal), count.
+/// kurtosis = mean of (x - mean)^4 / variance^2 (3 for a normal distribution; 0 where all values are equal),
+/// count.
 struct Kurtosis {
   static constexpr const char* kName = "kurtosis";
   static constexpr const char* kHelp = "weight of the tails: 3 for a normal distribution";

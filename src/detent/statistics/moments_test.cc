@@ -37,11 +37,14 @@ TEST(Moments, WorkedExamples) {
     EXPECT_EQ(value_text(result_of(name, {{"dims", "none"}}, two_samples())),
               "{mean = [0.75, 0.5, 2.5, 2.0], variance = [0.0625, 2.25, 0.25, 36.0], count = 2}");
   }
-  EXPECT_EQ(value_text(result_of("absmax", {{"dims", "none"}}, two_samples())), "{absmax = [1.0, 2.0, 3.0, 8.0], count = 2}");
-  EXPECT_EQ(value_text(result_of("average_range", {}, two_samples())), "{min = -2.5, max = 5.5, range = 8.0, count = 2}");
+  EXPECT_EQ(value_text(result_of("absmax", {{"dims", "none"}}, two_samples())),
+            "{absmax = [1.0, 2.0, 3.0, 8.0], count = 2}");
+  EXPECT_EQ(value_text(result_of("average_range", {}, two_samples())),
+            "{min = -2.5, max = 5.5, range = 8.0, count = 2}");
   EXPECT_EQ(value_text(result_of("average_range", {{"abs", true}}, two_samples())),
             "{min = 0.75, max = 6.0, range = 5.25, count = 2}");
-  EXPECT_EQ(value_text(result_of("zero_share", {}, {batch({1, 4}, {0, -0.0F, 1, 2})})), "{zero_share = 0.5, count = 4}");
+  EXPECT_EQ(value_text(result_of("zero_share", {}, {batch({1, 4}, {0, -0.0F, 1, 2})})),
+            "{zero_share = 0.5, count = 4}");
   const Table sigma = result_of("range_n_sigma", {{"num_sigma", 2}}, {batch({1, 2}, {1, 3})});
   EXPECT_EQ(value_text(sigma), "{min = 0.0, max = 4.0, range = 4.0, count = 2}");
 }
@@ -50,8 +53,9 @@ TEST(Moments, KurtosisOfKnownDistributions) {
   EXPECT_DOUBLE_EQ(number(result_of("kurtosis", {}, {batch({1, 2}, {-1, 1})}), "kurtosis"), 1);
   EXPECT_EQ(number(result_of("kurtosis", {}, {batch({1, 3}, {7, 7, 7})}), "kurtosis"), 0);
   // 0 nine times and 10 once, shifted: m = 1, variance = 9, fourth moment = (9 * 1 + 9^4) / 10 = 657
-  EXPECT_NEAR(number(result_of("kurtosis", {}, {batch({1, 10}, {0, 0, 0, 0, 0, 0, 0, 0, 0, 10})}), "kurtosis"),
-              657.0 / 81, 1e-12);
+  EXPECT_NEAR(
+      number(result_of("kurtosis", {}, {batch({1, 10}, {0, 0, 0, 0, 0, 0, 0, 0, 0, 10})}), "kurtosis"),
+      657.0 / 81, 1e-12);
 }
 
 TEST(Moments, SpecialValuesAreCountedAndLeftOut) {
@@ -88,7 +92,8 @@ std::vector<float> wild_values(size_t count) {
 
 TEST(Moments, AreTheSameToTheLastBitForAnyCutAndOrder) {
   std::vector<float> values = wild_values(20000);
-  for (const char* name : {"mean", "abs_mean", "variance_online", "range_n_sigma", "kurtosis", "absmax", "zero_share"}) {
+  for (const char* name :
+       {"mean", "abs_mean", "variance_online", "range_n_sigma", "kurtosis", "absmax", "zero_share"}) {
     const Table whole = result_of(name, {}, {batch({static_cast<int64_t>(values.size())}, values)});
     std::mt19937 generator(3);
     for (int trial = 0; trial < 5; ++trial) {
@@ -97,8 +102,9 @@ TEST(Moments, AreTheSameToTheLastBitForAnyCutAndOrder) {
       for (size_t begin = 0; begin < values.size();) {
         const size_t end = std::min(values.size(), begin + 1 + generator() % 5000);
         parts.push_back(make_collector(name, {}, "test"));
-        parts.back()->update(batch({static_cast<int64_t>(end - begin)}, {values.begin() + static_cast<std::ptrdiff_t>(begin),
-                                                                        values.begin() + static_cast<std::ptrdiff_t>(end)}));
+        parts.back()->update(
+            batch({static_cast<int64_t>(end - begin)}, {values.begin() + static_cast<std::ptrdiff_t>(begin),
+                                                        values.begin() + static_cast<std::ptrdiff_t>(end)}));
         begin = end;
       }
       std::ranges::shuffle(parts, generator);

@@ -19,7 +19,8 @@ namespace detent {
 ///     State::merge(State)              exact and commutative, so that cuts and order do not matter
 ///     result(Options, Reduction, states, count) -> Table
 ///
-/// with `count` the values seen at each kept position, NaN included. Results are only asked for when count > 0.
+/// with `count` the values seen at each kept position, NaN included. Results are only asked for when count >
+/// 0.
 template <class Statistic>
 class PerSlotCollector final : public Collector {
  public:
@@ -49,8 +50,8 @@ class PerSlotCollector final : public Collector {
 
   void merge(const Collector& other) override {
     const auto* same = dynamic_cast<const PerSlotCollector*>(&other);
-    DETENT_CHECK(same != nullptr && same != this && same->options_ == options_, "merging {} into {}", other.name(),
-                 kName);
+    DETENT_CHECK(same != nullptr && same != this && same->options_ == options_, "merging {} into {}",
+                 other.name(), kName);
     reduction_.accept(same->reduction_);
     seen_.resize(reduction_.slots());
     seen_.merge(same->seen_);
@@ -61,10 +62,12 @@ class PerSlotCollector final : public Collector {
     if (elements_ == 0) fail("{}: no value was seen", kName);
     const size_t slots = reduction_.slots();
     for (size_t slot = 0; slot < slots; ++slot) {
-      if (seen_.counts[slot] == 0) fail("{}: only NaN was seen at kept position {} of {}", kName, slot, slots);
+      if (seen_.counts[slot] == 0)
+        fail("{}: only NaN was seen at kept position {} of {}", kName, slot, slots);
     }
     const DefaultFloatEnvironment environment;
-    Table table = Statistic::result(options_, reduction_, seen_.states, elements_ / static_cast<int64_t>(slots));
+    Table table =
+        Statistic::result(options_, reduction_, seen_.states, elements_ / static_cast<int64_t>(slots));
     seen_.special.write(table);
     return table;
   }

@@ -16,7 +16,8 @@ struct ZeroShare {
     void add(float value, const Options&) { zeros += value == 0 ? 1 : 0; }
     void merge(const State& other) { zeros += other.zeros; }
   };
-  static Table result(const Options&, const Reduction& reduction, const std::vector<State>& states, int64_t count) {
+  static Table result(const Options&, const Reduction& reduction, const std::vector<State>& states,
+                      int64_t count) {
     const auto share = [&](size_t slot) {
       return Value(static_cast<double>(states[slot].zeros) / static_cast<double>(count));
     };
@@ -34,7 +35,8 @@ struct AbsMax {
     void add(float value, const Options&) { largest = std::max(largest, std::fabs(value)); }
     void merge(const State& other) { largest = std::max(largest, other.largest); }
   };
-  static Table result(const Options&, const Reduction& reduction, const std::vector<State>& states, int64_t count) {
+  static Table result(const Options&, const Reduction& reduction, const std::vector<State>& states,
+                      int64_t count) {
     const auto value = [&](size_t slot) { return Value(static_cast<double>(states[slot].largest)); };
     return {{"absmax", reduction.shaped(value)}, {"count", count}};
   }

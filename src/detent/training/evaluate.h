@@ -17,14 +17,16 @@ struct Metrics {
   int64_t count = 0;
 
   double loss() const { return count > 0 ? loss_sum / static_cast<double>(count) : 0; }
-  double accuracy() const { return count > 0 ? static_cast<double>(correct) / static_cast<double>(count) : 0; }
+  double accuracy() const {
+    return count > 0 ? static_cast<double>(correct) / static_cast<double>(count) : 0;
+  }
   void add(const Metrics& other);
   /// "loss 0.1234, accuracy 0.9876 (9876/10000)"
   std::string text() const;
 };
 
-/// Mean cross entropy of a batch. When the graph ends in log_softmax its output is taken as log-probabilities,
-/// otherwise as logits.
+/// Mean cross entropy of a batch. When the graph ends in log_softmax its output is taken as
+/// log-probabilities, otherwise as logits.
 at::Tensor classification_loss(const Graph& graph, const at::Tensor& output, const at::Tensor& labels);
 
 /// Correct predictions: the first of the largest outputs decides.

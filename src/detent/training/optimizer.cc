@@ -13,7 +13,8 @@ namespace detent {
 namespace {
 
 template <class Optimizer, class Options>
-std::unique_ptr<torch::optim::Optimizer> make_adam(const TrainingOptions& options, std::vector<at::Tensor> parameters) {
+std::unique_ptr<torch::optim::Optimizer> make_adam(const TrainingOptions& options,
+                                                   std::vector<at::Tensor> parameters) {
   Options adam(options.learning_rate);
   adam.betas({options.beta1, options.beta2});
   adam.eps(options.epsilon).weight_decay(options.weight_decay).amsgrad(options.amsgrad);
@@ -26,8 +27,10 @@ std::unique_ptr<torch::optim::Optimizer> make_optimizer(const TrainingOptions& o
                                                         std::vector<at::Tensor> parameters) {
   using namespace torch::optim;
   switch (options.training_optimizer) {
-    case OptimizerKind::kAdam: return make_adam<Adam, AdamOptions>(options, std::move(parameters));
-    case OptimizerKind::kAdamW: return make_adam<AdamW, AdamWOptions>(options, std::move(parameters));
+    case OptimizerKind::kAdam:
+      return make_adam<Adam, AdamOptions>(options, std::move(parameters));
+    case OptimizerKind::kAdamW:
+      return make_adam<AdamW, AdamWOptions>(options, std::move(parameters));
     case OptimizerKind::kSgd: {
       if (options.nesterov && (options.momentum <= 0 || options.dampening != 0)) {
         fail("nesterov: got momentum {} and dampening {}, expected a momentum above 0 and no dampening",
@@ -47,7 +50,8 @@ double scheduled_learning_rate(const TrainingOptions& options, int64_t epoch) {
   if (options.learning_rate_schedule == ScheduleKind::kConstant) return options.learning_rate;
   const int64_t t_max = options.t_max.value_or(options.max_epochs);
   const double progress = static_cast<double>(std::min(epoch, t_max)) / static_cast<double>(t_max);
-  return options.eta_min + (options.learning_rate - options.eta_min) * (1 + std::cos(std::numbers::pi * progress)) / 2;
+  return options.eta_min +
+         (options.learning_rate - options.eta_min) * (1 + std::cos(std::numbers::pi * progress)) / 2;
 }
 
 void set_learning_rate(torch::optim::Optimizer& optimizer, double learning_rate) {

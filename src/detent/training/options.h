@@ -53,11 +53,12 @@ struct TrainingOptions {
     visit("t_max", self.t_max, "cosine: epochs to reach eta_min; NA: max_epochs", kPositive);
     visit("eta_min", self.eta_min, "cosine: learning rate at the end", kNotNegative);
     visit("max_epochs", self.max_epochs, "passes over the training set", kPositive);
-    visit("max_steps", self.max_steps, "optimizer steps after which training ends; NA: max_epochs decides", kPositive);
+    visit("max_steps", self.max_steps, "optimizer steps after which training ends; NA: max_epochs decides",
+          kPositive);
     visit("batch_size", self.batch_size, "samples a batch", Between{1, 1 << 24});
     visit("accumulate_grad_batches", self.accumulate_grad_batches, "batches an optimizer step", kPositive);
-    visit("log_every_n_steps", self.log_every_n_steps, "batches between progress lines when not on a terminal",
-          kPositive);
+    visit("log_every_n_steps", self.log_every_n_steps,
+          "batches between progress lines when not on a terminal", kPositive);
   }
 };
 

@@ -17,7 +17,10 @@ namespace {
 class Trainer {
  public:
   Trainer(Graph& graph, const Dataset& training_set, const TrainingOptions& options)
-      : graph_(graph), training_set_(training_set), options_(options), interpreter_(graph, Interpreter::Mode::kTraining) {
+      : graph_(graph),
+        training_set_(training_set),
+        options_(options),
+        interpreter_(graph, Interpreter::Mode::kTraining) {
     const std::vector<at::Tensor> parameters = interpreter_.trainable_parameters();
     if (parameters.empty()) fail("graph \"{}\" has nothing to train", graph.name());
     optimizer_ = make_optimizer(options, parameters);
@@ -29,15 +32,17 @@ class Trainer {
     const auto start = std::chrono::steady_clock::now();
     EpochReport report{.epoch = epoch, .learning_rate = scheduled_learning_rate(options_, epoch - 1)};
     set_learning_rate(*optimizer_, report.learning_rate);
-    Progress progress(fmt::format("epoch {}/{}", epoch, options_.max_epochs), batches_, options_.log_every_n_steps);
+    Progress progress(fmt::format("epoch {}/{}", epoch, options_.max_epochs), batches_,
+                      options_.log_every_n_steps);
     optimizer_->zero_grad();
     int64_t batch_index = 0;
-    for_each_batch(training_set_, shuffled_order(training_set_.size()), options_.batch_size, [&](const Batch& batch) {
-      ++batch_index;
-      report.training.add(run_batch(batch, epoch, batch_index));
-      progress.update(batch_index, fmt::format("loss {:.4f}", report.training.loss()));
-      return !finished();
-    });
+    for_each_batch(training_set_, shuffled_order(training_set_.size()), options_.batch_size,
+                   [&](const Batch& batch) {
+                     ++batch_index;
+                     report.training.add(run_batch(batch, epoch, batch_index));
+                     progress.update(batch_index, fmt::format("loss {:.4f}", report.training.loss()));
+                     return !finished();
+                   });
     report.global_step = global_step_;
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
     report.samples_per_second = static_cast<double>(report.training.count) / elapsed.count();
@@ -53,8 +58,8 @@ class Trainer {
     const at::Tensor loss = classification_loss(graph_, output, labels);
     const auto loss_value = loss.item<double>();
     if (!std::isfinite(loss_value)) {
-      fail("the loss is {} in epoch {}, batch {}: try a smaller learning rate than {}", loss_value, epoch, batch_index,
-           options_.learning_rate);
+      fail("the loss is {} in epoch {}, batch {}: try a smaller learning rate than {}", loss_value, epoch,
+           batch_index, options_.learning_rate);
     }
     loss.div(options_.accumulate_grad_batches).backward();
     if (batch_index % options_.accumulate_grad_batches == 0 || batch_index == batches_) {
@@ -77,8 +82,8 @@ class Trainer {
 
 }  // namespace
 
-void train(Graph& graph, const Dataset& training_set, const Dataset& validation_set, const TrainingOptions& options,
-           const std::function<void(const EpochReport&)>& on_epoch) {
+void train(Graph& graph, const Dataset& training_set, const Dataset& validation_set,
+           const TrainingOptions& options, const std::function<void(const EpochReport&)>& on_epoch) {
   Trainer trainer(graph, training_set, options);
   double best_loss = std::numeric_limits<double>::infinity();
   for (int64_t epoch = 1; epoch <= options.max_epochs && !trainer.finished(); ++epoch) {

@@ -14,16 +14,16 @@ struct EpochReport {
   int64_t epoch = 0;        // from 1
   int64_t global_step = 0;  // optimizer steps so far
   double learning_rate = 0;
-  Metrics training = {};    // while training, over the samples of the epoch
-  Metrics validation = {};  // afterwards
+  Metrics training = {};          // while training, over the samples of the epoch
+  Metrics validation = {};        // afterwards
   double samples_per_second = 0;  // of training
-  bool is_best = false;     // the smallest validation loss so far
+  bool is_best = false;           // the smallest validation loss so far
 };
 
-/// Trains the parameters of `graph` in place, with the quantization of its operands in the loop. `on_epoch` runs
-/// after each epoch (and after a last, partial one when max_steps ends training). Throws Error when the loss is
-/// no longer finite, naming epoch and step.
-void train(Graph& graph, const Dataset& training_set, const Dataset& validation_set, const TrainingOptions& options,
-           const std::function<void(const EpochReport&)>& on_epoch);
+/// Trains the parameters of `graph` in place, with the quantization of its operands in the loop. `on_epoch`
+/// runs after each epoch (and after a last, partial one when max_steps ends training). Throws Error when the
+/// loss is no longer finite, naming epoch and step.
+void train(Graph& graph, const Dataset& training_set, const Dataset& validation_set,
+           const TrainingOptions& options, const std::function<void(const EpochReport&)>& on_epoch);
 
 }  // namespace detent

@@ -28,7 +28,7 @@ struct TrainedRun {
 };
 
 TrainedRun train_model(const std::string& model, const std::string& dataset, const TrainingOptions& options,
-                void (*prepare)(Graph&) = nullptr) {
+                       void (*prepare)(Graph&) = nullptr) {
   const auto training_set = make_dataset(dataset, Split::kTrain);
   const auto validation_set = make_dataset(dataset, Split::kValidation);
   seed_everything(0);
@@ -80,7 +80,8 @@ double after_steps(const TrainingOptions& options, double gradient, int steps) {
   parameter.set_requires_grad(true);
   const auto optimizer = make_optimizer(options, {parameter});
   for (int i = 0; i < steps; ++i) {
-    parameter.mutable_grad() = to_torch(Tensor::from<float>({1}, std::vector<float>{static_cast<float>(gradient)})).clone();
+    parameter.mutable_grad() =
+        to_torch(Tensor::from<float>({1}, std::vector<float>{static_cast<float>(gradient)})).clone();
     optimizer->step();
   }
   return parameter.item<double>();

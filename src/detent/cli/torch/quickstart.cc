@@ -55,7 +55,8 @@ void train_network(Graph& graph, const Workshop& shop) {
 
 void profile_network(Graph& graph, const Workshop& shop, PassContext& context) {
   Table passes;
-  for (const char* name : {"init_metadata", "add_common_metadata", "add_software_metadata"}) passes.table(name);
+  for (const char* name : {"init_metadata", "add_common_metadata", "add_software_metadata"})
+    passes.table(name);
   passes["profile_statistics"] = quickstart_profile_options();
   passes["save_node_meta_param"] = Table{{"save_path", (shop.folder / "statistics.toml").string()}};
   run_pipeline(graph, passes, "quickstart", context);
@@ -64,9 +65,10 @@ void profile_network(Graph& graph, const Workshop& shop, PassContext& context) {
 std::string percent(double share) { return fmt::format("{:.1f}%", 100 * share); }
 std::string change(double from, double to) { return fmt::format("{:+.1f}", 100 * (to - from)); }
 
-/// Quantizes a copy of `graph`, evaluates it, trains it a little with quantization in the loop, evaluates again.
-void add_scheme_row(const Graph& graph, const QuickstartScheme& scheme, const Workshop& shop, double float_accuracy,
-                    PassContext& context, TextTable& table) {
+/// Quantizes a copy of `graph`, evaluates it, trains it a little with quantization in the loop, evaluates
+/// again.
+void add_scheme_row(const Graph& graph, const QuickstartScheme& scheme, const Workshop& shop,
+                    double float_accuracy, PassContext& context, TextTable& table) {
   Graph quantized = graph.deep_copy();
   Table passes;
   passes["quantize"] = scheme_config(graph, scheme);
@@ -79,12 +81,13 @@ void add_scheme_row(const Graph& graph, const QuickstartScheme& scheme, const Wo
 
   const StorageBits bits = storage_bits(quantized);
   seed_everything(shop.seed);  // a row does not depend on those above it
-  train(quantized, shop.training_set, shop.validation_set, training_options(2e-3, 6), [](const EpochReport&) {});
+  train(quantized, shop.training_set, shop.validation_set, training_options(2e-3, 6),
+        [](const EpochReport&) {});
   const double tuned_accuracy = shop.test(quantized).accuracy();
   save_mase_graph(quantized, shop.folder / (scheme.name + "_tuned"));
-  table.add_row({scheme.title, fmt::format("{:.2f}", bits.average_weight_bits()), fmt::format("{}", bits.weight_bytes()),
-                 percent(accuracy), change(float_accuracy, accuracy), percent(tuned_accuracy),
-                 change(float_accuracy, tuned_accuracy)});
+  table.add_row({scheme.title, fmt::format("{:.2f}", bits.average_weight_bits()),
+                 fmt::format("{}", bits.weight_bytes()), percent(accuracy), change(float_accuracy, accuracy),
+                 percent(tuned_accuracy), change(float_accuracy, tuned_accuracy)});
 }
 
 }  // namespace
@@ -100,8 +103,8 @@ void run_quickstart(const TorchCommand& given) {
                       static_cast<uint64_t>(command.options.seed)};
 
   Graph graph = load_network(command, *training_set);
-  fmt::print("1. Training {} ({} parameters) on {} handwritten digits\n", graph.name(), graph.parameter_count(),
-             training_set->size());
+  fmt::print("1. Training {} ({} parameters) on {} handwritten digits\n", graph.name(),
+             graph.parameter_count(), training_set->size());
   train_network(graph, shop);
 
   fmt::print("2. Profiling weights and activations\n  ");
@@ -119,10 +122,11 @@ void run_quickstart(const TorchCommand& given) {
   for (const QuickstartScheme& scheme : quickstart_schemes()) {
     add_scheme_row(graph, scheme, shop, float_accuracy, context, table);
   }
-  fmt::print("{}\nAccuracy on {} held-out digits; weight bits count scales and what stays float32 (batch norm).\n"
-             "Files in {}: float.pt, statistics.toml, and for each format its configuration <format>.toml and its\n"
-             "graphs <format>/graph_module.mz and <format>_tuned/graph_module.mz.\n",
-             table.to_text(), test_set->size(), shop.folder.string());
+  fmt::print(
+      "{}\nAccuracy on {} held-out digits; weight bits count scales and what stays float32 (batch norm).\n"
+      "Files in {}: float.pt, statistics.toml, and for each format its configuration <format>.toml and its\n"
+      "graphs <format>/graph_module.mz and <format>_tuned/graph_module.mz.\n",
+      table.to_text(), test_set->size(), shop.folder.string());
 }
 
 }  // namespace detent

@@ -51,10 +51,11 @@ void set_affine_range(const Range& range, Affine& affine) {
   affine.zero_point = {static_cast<int>(std::lround(-low / scale))};
 }
 
-/// The keys of one operand, with its prefix. Activations in fixed point and affine formats take their parameters from
-/// the profile, as a deployed network would; other formats have none or take them from the tensor itself.
-void add_operand(const Node& node, const std::string& operand, const std::string& prefix, const std::string& text,
-                 Table& config) {
+/// The keys of one operand, with its prefix. Activations in fixed point and affine formats take their
+/// parameters from the profile, as a deployed network would; other formats have none or take them from the
+/// tensor itself.
+void add_operand(const Node& node, const std::string& operand, const std::string& prefix,
+                 const std::string& text, Table& config) {
   QuantSpec spec = parse_quant_spec_text(text);
   if (auto* fixed = std::get_if<Fixed>(&spec.format)) {
     fixed->frac_width = fraction_bits(profiled_range(node, operand), fixed->width);
@@ -93,7 +94,8 @@ std::span<const QuickstartScheme> quickstart_schemes() {
 }
 
 Table quickstart_profile_options() {
-  Table options = {{"by", "type"}, {"target_weight_nodes", layer_list()}, {"target_activation_nodes", layer_list()}};
+  Table options = {
+      {"by", "type"}, {"target_weight_nodes", layer_list()}, {"target_activation_nodes", layer_list()}};
   options["num_samples"] = 256;
   options.table("weight_statistics").table("range_min_max");
   options.table("activation_statistics").table("range_min_max");

@@ -8,9 +8,10 @@
 
 namespace detent {
 
-/// One row of the quickstart's table: formats for the weights and for the inputs of every layer that has weights.
+/// One row of the quickstart's table: formats for the weights and for the inputs of every layer that has
+/// weights.
 struct QuickstartScheme {
-  std::string name;    // also the name of its files
+  std::string name;  // also the name of its files
   std::string title;
   std::string weight;  // a spec in text form; fixed point gets the fraction bits that its range needs
   std::string data_in;

@@ -10,8 +10,9 @@ namespace detent {
 
 std::unique_ptr<Dataset> load_split(const TorchCommand& command, Split split);
 
-/// The network that the command asks for: built and initialised from the seed, then filled from `load`; or, with
-/// load_type mz, read whole. Throws Error when the file and the network do not fit each other or the data.
+/// The network that the command asks for: built and initialised from the seed, then filled from `load`; or,
+/// with load_type mz, read whole. Throws Error when the file and the network do not fit each other or the
+/// data.
 Graph load_network(const TorchCommand& command, const Dataset& dataset);
 
 /// Whether any operand of the graph is quantized.

@@ -10,8 +10,8 @@ void run_test(const TorchCommand& command) {
   const auto dataset = load_split(command, Split::kTest);
   const Graph graph = load_network(command, *dataset);
   const Metrics metrics = evaluate(graph, *dataset, command.options.training.batch_size);
-  fmt::print("{}{}: {} test samples from {}\ntest: {}\n", graph.name(), is_quantized(graph) ? " (quantized)" : "",
-             dataset->size(), dataset->source(), metrics.text());
+  fmt::print("{}{}: {} test samples from {}\ntest: {}\n", graph.name(),
+             is_quantized(graph) ? " (quantized)" : "", dataset->size(), dataset->source(), metrics.text());
 }
 
 }  // namespace detent

@@ -21,8 +21,8 @@ void print_epoch(const EpochReport& report, int64_t max_epochs) {
   std::fflush(stdout);
 }
 
-/// last.ckpt each epoch, best.ckpt when the validation loss is the smallest so far; for quantized graphs the graph
-/// as well, because a state_dict does not hold formats.
+/// last.ckpt each epoch, best.ckpt when the validation loss is the smallest so far; for quantized graphs the
+/// graph as well, because a state_dict does not hold formats.
 void save_checkpoints(const Graph& graph, const EpochReport& report, const fs::path& directory) {
   LightningCheckpoint checkpoint;
   checkpoint.epoch = report.epoch - 1;
@@ -40,8 +40,9 @@ void run_train(const TorchCommand& command) {
   const auto validation_set = load_split(command, Split::kValidation);
   const auto test_set = load_split(command, Split::kTest);
   Graph graph = load_network(command, *training_set);
-  fmt::print("{}: {} trainable parameters{}; {} training samples from {}\n", graph.name(), graph.parameter_count(),
-             is_quantized(graph) ? ", quantized" : "", training_set->size(), training_set->source());
+  fmt::print("{}: {} trainable parameters{}; {} training samples from {}\n", graph.name(),
+             graph.parameter_count(), is_quantized(graph) ? ", quantized" : "", training_set->size(),
+             training_set->source());
 
   const fs::path directory = command.software_dir / "training_ckpts";
   StateDict best;

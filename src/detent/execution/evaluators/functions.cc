@@ -25,7 +25,8 @@ namespace {
 at::Tensor as_tensor(const Flow& flow) {
   if (const auto* tensor = std::get_if<at::Tensor>(&flow)) return *tensor;
   const auto* integer = std::get_if<int64_t>(&flow);
-  return at::scalar_tensor(integer != nullptr ? at::Scalar(*integer) : at::Scalar(std::get<double>(flow)), at::kFloat);
+  return at::scalar_tensor(integer != nullptr ? at::Scalar(*integer) : at::Scalar(std::get<double>(flow)),
+                           at::kFloat);
 }
 
 template <size_t kDims>
@@ -43,7 +44,8 @@ template <size_t kDims>
 Flow evaluate_max_pool(const Evaluation& e) {
   const Window<kDims> w(e.node);
   const auto dilation = integers_attribute(e.node, "dilation", kDims);
-  if constexpr (kDims == 1) return at::max_pool1d(e.tensor(0), w.kernel, w.stride, w.padding, dilation, w.ceil_mode);
+  if constexpr (kDims == 1)
+    return at::max_pool1d(e.tensor(0), w.kernel, w.stride, w.padding, dilation, w.ceil_mode);
   return at::max_pool2d(e.tensor(0), w.kernel, w.stride, w.padding, dilation, w.ceil_mode);
 }
 
@@ -51,7 +53,8 @@ template <size_t kDims>
 Flow evaluate_avg_pool(const Evaluation& e) {
   const Window<kDims> w(e.node);
   const bool count_pad = boolean_attribute(e.node, "count_include_pad");
-  if constexpr (kDims == 1) return at::avg_pool1d(e.tensor(0), w.kernel, w.stride, w.padding, w.ceil_mode, count_pad);
+  if constexpr (kDims == 1)
+    return at::avg_pool1d(e.tensor(0), w.kernel, w.stride, w.padding, w.ceil_mode, count_pad);
   return at::avg_pool2d(e.tensor(0), w.kernel, w.stride, w.padding, w.ceil_mode, count_pad);
 }
 

@@ -19,9 +19,9 @@ template <at::Tensor (*Convolve)(const at::Tensor&, const at::Tensor&, const c10
                                  at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, int64_t),
           size_t kDims>
 Flow evaluate_convolution(const Evaluation& e) {
-  return Convolve(e.tensor(0), e.parameter("weight"), e.parameter("bias"), integers_attribute(e.node, "stride", kDims),
-                  integers_attribute(e.node, "padding", kDims), integers_attribute(e.node, "dilation", kDims),
-                  integer_attribute(e.node, "groups"));
+  return Convolve(e.tensor(0), e.parameter("weight"), e.parameter("bias"),
+                  integers_attribute(e.node, "stride", kDims), integers_attribute(e.node, "padding", kDims),
+                  integers_attribute(e.node, "dilation", kDims), integer_attribute(e.node, "groups"));
 }
 
 Flow evaluate_transposed_convolution(const Evaluation& e) {

@@ -22,7 +22,8 @@ EvaluatorList shape_evaluators() {
       {"reshape", evaluate_reshape},
       {"flatten",
        [](const Evaluation& e) -> Flow {
-         return at::flatten(e.tensor(0), integer_attribute(e.node, "start_dim"), integer_attribute(e.node, "end_dim"));
+         return at::flatten(e.tensor(0), integer_attribute(e.node, "start_dim"),
+                            integer_attribute(e.node, "end_dim"));
        }},
   };
 }

@@ -41,7 +41,8 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
 }
 
 std::vector<OperatorSchema> arithmetic_operators() {
-  return {elementwise("add", "a + b", "Add"), elementwise("sub", "a - b", "Sub"), elementwise("mul", "a * b", "Mul")};
+  return {elementwise("add", "a + b", "Add"), elementwise("sub", "a - b", "Sub"),
+          elementwise("mul", "a * b", "Mul")};
 }
 
 }  // namespace detent

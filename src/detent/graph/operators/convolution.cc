@@ -35,9 +35,8 @@ OperatorSchema convolution(size_t dims) {
                          {"padding", AttributeKind::kIntegers, 0, "zeros on both sides"},
                          {"dilation", AttributeKind::kIntegers, 1, "distance of the window's elements"},
                          {"groups", AttributeKind::kInteger, 1, "groups of channels that do not mix"}},
-          .infer = [dims](const Node& node, std::span<const Operand> inputs) {
-            return infer_convolution(node, inputs, dims);
-          },
+          .infer = [dims](const Node& node,
+                          std::span<const Operand> inputs) { return infer_convolution(node, inputs, dims); },
           .reduction_dims = {{"data_in_0", 1}, {"weight", 1}},
           .weight_channel_dim = 0,
           .onnx_name = "Conv",

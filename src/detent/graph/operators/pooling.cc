@@ -12,7 +12,8 @@ Operand infer_pool(const Node& node, std::span<const Operand> inputs, size_t dim
   const auto dilation = dilated ? integers_attribute(node, "dilation", dims) : std::vector<int64_t>(dims, 1);
   Shape shape = {input[0], input[1]};
   for (size_t i = 0; i < dims; ++i) {
-    if (padding[i] > kernel[i] / 2) fail("padding {} is more than half of the window {}", padding[i], kernel[i]);
+    if (padding[i] > kernel[i] / 2)
+      fail("padding {} is more than half of the window {}", padding[i], kernel[i]);
     const bool ceil_mode = boolean_attribute(node, "ceil_mode");
     shape.push_back(window_count(input[i + 2], kernel[i], stride[i], padding[i], dilation[i], ceil_mode));
   }
@@ -38,29 +39,30 @@ std::vector<AttributeSchema> window_attributes() {
 }
 
 OperatorSchema max_pool(size_t dims) {
-  OperatorSchema schema = {.name = fmt::format("max_pool{}d", dims),
-                           .help = "largest element of each window",
-                           .mase_type = MaseType::kModuleRelatedFunc,
-                           .attributes = window_attributes(),
-                           .infer = [dims](const Node& node, std::span<const Operand> inputs) {
-                             return infer_pool(node, inputs, dims, true);
-                           },
-                           .onnx_name = "MaxPool"};
+  OperatorSchema schema = {
+      .name = fmt::format("max_pool{}d", dims),
+      .help = "largest element of each window",
+      .mase_type = MaseType::kModuleRelatedFunc,
+      .attributes = window_attributes(),
+      .infer = [dims](const Node& node,
+                      std::span<const Operand> inputs) { return infer_pool(node, inputs, dims, true); },
+      .onnx_name = "MaxPool"};
   schema.attributes.push_back({"dilation", AttributeKind::kIntegers, 1, "distance of the window's elements"});
   return schema;
 }
 
 OperatorSchema avg_pool(size_t dims) {
-  OperatorSchema schema = {.name = fmt::format("avg_pool{}d", dims),
-                           .help = "mean of each window",
-                           .mase_type = MaseType::kModuleRelatedFunc,
-                           .attributes = window_attributes(),
-                           .infer = [dims](const Node& node, std::span<const Operand> inputs) {
-                             return infer_pool(node, inputs, dims, false);
-                           },
-                           .onnx_name = "AveragePool",
-                           .quantizable = true};
-  schema.attributes.push_back({"count_include_pad", AttributeKind::kBoolean, true, "count the border's zeros"});
+  OperatorSchema schema = {
+      .name = fmt::format("avg_pool{}d", dims),
+      .help = "mean of each window",
+      .mase_type = MaseType::kModuleRelatedFunc,
+      .attributes = window_attributes(),
+      .infer = [dims](const Node& node,
+                      std::span<const Operand> inputs) { return infer_pool(node, inputs, dims, false); },
+      .onnx_name = "AveragePool",
+      .quantizable = true};
+  schema.attributes.push_back(
+      {"count_include_pad", AttributeKind::kBoolean, true, "count the border's zeros"});
   return schema;
 }
 
@@ -69,9 +71,8 @@ OperatorSchema adaptive_pool(const char* kind, size_t dims, const char* help, bo
           .help = help,
           .mase_type = MaseType::kModuleRelatedFunc,
           .attributes = {{"output_size", AttributeKind::kIntegers, Value(), "size of the result"}},
-          .infer = [dims](const Node& node, std::span<const Operand> inputs) {
-            return infer_adaptive(node, inputs, dims);
-          },
+          .infer = [dims](const Node& node,
+                          std::span<const Operand> inputs) { return infer_adaptive(node, inputs, dims); },
           .quantizable = quantizable};
 }
 

@@ -18,7 +18,8 @@ Operand infer_reshape(const Node&, std::span<const Operand> inputs) {
   Shape wanted;
   for (const Operand& input : inputs.subspan(1)) {
     const auto* size = input.value.get_if<int64_t>();
-    if (size == nullptr || *size < -1) fail("a dimension is {}, expected an integer of at least -1", value_text(input.value));
+    if (size == nullptr || *size < -1)
+      fail("a dimension is {}, expected an integer of at least -1", value_text(input.value));
     wanted.push_back(*size);
   }
   const int64_t count = element_count(shape);
@@ -41,7 +42,8 @@ Operand infer_flatten(const Node& node, std::span<const Operand> inputs) {
   const size_t end = dimension_index(integer_attribute(node, "end_dim"), shape.size());
   if (start > end) fail("start_dim {} is behind end_dim {}", start, end);
   Shape result(shape.begin(), shape.begin() + static_cast<int64_t>(start));
-  result.push_back(element_count({shape.begin() + static_cast<int64_t>(start), shape.begin() + static_cast<int64_t>(end) + 1}));
+  result.push_back(element_count(
+      {shape.begin() + static_cast<int64_t>(start), shape.begin() + static_cast<int64_t>(end) + 1}));
   result.insert(result.end(), shape.begin() + static_cast<int64_t>(end) + 1, shape.end());
   return {std::move(result), Value()};
 }

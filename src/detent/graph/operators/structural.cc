@@ -4,7 +4,8 @@ namespace detent {
 
 const Shape& tensor_shape(std::span<const Operand> inputs, size_t index) {
   DETENT_CHECK(index < inputs.size(), "input {} of {}", index, inputs.size());
-  if (!inputs[index].is_tensor()) fail("input {} is {}, expected a tensor", index, value_text(inputs[index].value));
+  if (!inputs[index].is_tensor())
+    fail("input {} is {}, expected a tensor", index, value_text(inputs[index].value));
   return inputs[index].shape;
 }
 
@@ -12,11 +13,14 @@ void expect_rank(const Shape& shape, size_t rank) {
   if (shape.size() != rank) fail("got an input of shape {}, expected {} dimensions", shape_text(shape), rank);
 }
 
-Operand same_shape(const Node&, std::span<const Operand> inputs) { return {tensor_shape(inputs, 0), Value()}; }
+Operand same_shape(const Node&, std::span<const Operand> inputs) {
+  return {tensor_shape(inputs, 0), Value()};
+}
 
 size_t dimension_index(int64_t dim, size_t rank) {
   const int64_t index = dim < 0 ? dim + static_cast<int64_t>(rank) : dim;
-  if (index < 0 || index >= static_cast<int64_t>(rank)) fail("dimension {} of a tensor of rank {}", dim, rank);
+  if (index < 0 || index >= static_cast<int64_t>(rank))
+    fail("dimension {} of a tensor of rank {}", dim, rank);
   return static_cast<size_t>(index);
 }
 
@@ -30,11 +34,12 @@ void expect_parameter_shape(const Node& node, std::string_view parameter, const 
 int64_t window_count(int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,
                      bool ceil_mode) {
   if (kernel < 1 || stride < 1 || dilation < 1 || padding < 0) {
-    fail("got kernel {}, stride {}, dilation {}, padding {}: padding is at least 0, the others at least 1", kernel,
-         stride, dilation, padding);
+    fail("got kernel {}, stride {}, dilation {}, padding {}: padding is at least 0, the others at least 1",
+         kernel, stride, dilation, padding);
   }
   const int64_t span = size + 2 * padding - dilation * (kernel - 1) - 1;
-  if (span < 0) fail("a window of {} does not fit into {} + 2 * {}", dilation * (kernel - 1) + 1, size, padding);
+  if (span < 0)
+    fail("a window of {} does not fit into {} + 2 * {}", dilation * (kernel - 1) + 1, size, padding);
   int64_t count = (span + (ceil_mode ? stride - 1 : 0)) / stride + 1;
   if (ceil_mode && (count - 1) * stride >= size + padding) --count;
   return count;
@@ -60,7 +65,8 @@ std::vector<OperatorSchema> structural_operators() {
       {.name = "dropout",
        .help = "in training, zeroes elements with probability p and scales the others by 1 / (1 - p)",
        .mase_type = MaseType::kModuleRelatedFunc,
-       .attributes = {{.name = "p", .kind = AttributeKind::kNumber, .default_value = 0.5, .help = "probability"}},
+       .attributes =
+           {{.name = "p", .kind = AttributeKind::kNumber, .default_value = 0.5, .help = "probability"}},
        .infer =
            [](const Node& node, std::span<const Operand> inputs) {
              const double p = number_attribute(node, "p");

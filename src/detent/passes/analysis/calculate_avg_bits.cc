@@ -53,7 +53,8 @@ StorageBits storage_bits(const Graph& graph) {
 
 PassInfo calculate_avg_bits_pass() {
   return make_pass("calculate_avg_bits", PassKind::kAnalysis,
-                   "average bits of weights and of activations, and the size of the weights", calculate_avg_bits);
+                   "average bits of weights and of activations, and the size of the weights",
+                   calculate_avg_bits);
 }
 
 }  // namespace detent

@@ -19,9 +19,11 @@ void describe_type(const QuantSpec* spec, OperandInfo& info) {
   if (spec == nullptr) return;
   info.type = std::string(format_name(spec->format));
   info.precision.clear();
-  std::visit([&](const auto& format) {
-    for (const auto& [key, value] : write_fields(format)) info.precision.push_back(value);
-  }, spec->format);
+  std::visit(
+      [&](const auto& format) {
+        for (const auto& [key, value] : write_fields(format)) info.precision.push_back(value);
+      },
+      spec->format);
 }
 
 OperandInfo describe_operand(const Operand& operand) {
@@ -58,7 +60,8 @@ CommonMetadata describe_node(const Node& node, const std::map<std::string, Opera
   for (const size_t i : listed_input_order(node)) {
     const NodeInput& input = node.inputs[i];
     const std::string operand = fmt::format("data_in_{}", i);
-    OperandInfo info = input.is_constant() ? describe_constant(input.constant) : describe_operand(results.at(input.node));
+    OperandInfo info =
+        input.is_constant() ? describe_constant(input.constant) : describe_operand(results.at(input.node));
     if (!input.is_constant()) info.from = input.node;
     describe_type(node.find_quantization(operand), info);
     common.args[operand] = std::move(info);
@@ -101,24 +104,27 @@ void add_software_metadata(Graph& graph, const NoOptions&, PassContext&) {
 void verify_node(const Node& node, const CommonMetadata& expected, const PassContext& context) {
   const std::string where = fmt::format("{}: node \"{}\"", context.where, node.name);
   if (!node.metadata.common) fail("{}: no common metadata; run add_common_metadata first", where);
-  const auto check = [&](const OperandMap<OperandInfo>& own, const OperandMap<OperandInfo>& wanted, const char* side) {
+  const auto check = [&](const OperandMap<OperandInfo>& own, const OperandMap<OperandInfo>& wanted,
+                         const char* side) {
     for (const auto& [operand, info] : wanted) {
       const OperandInfo* found = own.find(operand);
       if (found == nullptr) fail("{}: {} \"{}\" is missing", where, side, operand);
       if (found->size != info.size) {
-        fail("{}: {} \"{}\" has size {}, expected {}", where, side, operand, shape_text(found->size), shape_text(info.size));
+        fail("{}: {} \"{}\" has size {}, expected {}", where, side, operand, shape_text(found->size),
+             shape_text(info.size));
       }
       if (found->from != info.from) {
-        fail("{}: {} \"{}\" is from \"{}\", expected \"{}\"", where, side, operand, found->from.value_or("NA"),
-             info.from.value_or("NA"));
+        fail("{}: {} \"{}\" is from \"{}\", expected \"{}\"", where, side, operand,
+             found->from.value_or("NA"), info.from.value_or("NA"));
       }
       if (found->type != info.type || found->precision != info.precision) {
-        fail("{}: {} \"{}\" is {} {}, expected {} {}", where, side, operand, found->type, value_text(found->precision),
-             info.type, value_text(info.precision));
+        fail("{}: {} \"{}\" is {} {}, expected {} {}", where, side, operand, found->type,
+             value_text(found->precision), info.type, value_text(info.precision));
       }
     }
     for (const auto& [operand, info] : own) {
-      if (wanted.find(operand) == nullptr) fail("{}: {} \"{}\" does not exist in the graph", where, side, operand);
+      if (wanted.find(operand) == nullptr)
+        fail("{}: {} \"{}\" does not exist in the graph", where, side, operand);
     }
   };
   check(node.metadata.common->args, expected.args, "argument");
@@ -138,8 +144,8 @@ PassInfo init_metadata_pass() {
 }
 
 PassInfo add_common_metadata_pass() {
-  return make_pass("add_common_metadata", PassKind::kAnalysis, "types, precisions, sizes and origins of every operand",
-                   add_common_metadata);
+  return make_pass("add_common_metadata", PassKind::kAnalysis,
+                   "types, precisions, sizes and origins of every operand", add_common_metadata);
 }
 
 PassInfo add_software_metadata_pass() {
@@ -148,8 +154,8 @@ PassInfo add_software_metadata_pass() {
 }
 
 PassInfo verify_common_metadata_pass() {
-  return make_pass("verify_common_metadata", PassKind::kAnalysis, "checks the common metadata against the graph",
-                   verify_common_metadata);
+  return make_pass("verify_common_metadata", PassKind::kAnalysis,
+                   "checks the common metadata against the graph", verify_common_metadata);
 }
 
 }  // namespace detent

@@ -7,8 +7,8 @@
 
 namespace detent {
 
-/// What PyTorch's FX tracer calls this kind of node: placeholder, output, get_attr, call_module, call_function or
-/// call_method.
+/// What PyTorch's FX tracer calls this kind of node: placeholder, output, get_attr, call_module,
+/// call_function or call_method.
 std::string fx_opcode(const Node& node);
 
 /// Throws Error naming the pass that fills it when the node has none.

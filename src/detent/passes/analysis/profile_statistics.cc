@@ -13,8 +13,8 @@
 //     [passes.profile_statistics.weight_statistics.<statistic>]        options of the statistic
 //     [passes.profile_statistics.activation_statistics.<statistic>]
 //
-// Activations come from the training set, shuffled; the samples are rounded up to whole batches. Results stand in
-// the software metadata of each operand.
+// Activations come from the training set, shuffled; the samples are rounded up to whole batches. Results
+// stand in the software metadata of each operand.
 
 namespace detent {
 namespace {
@@ -55,9 +55,11 @@ Table statistics_table(const Table& table, const std::string& key, const std::st
   const Value* value = table.find(key);
   if (value == nullptr) return {};
   const Table* statistics = value->get_if<Table>();
-  if (statistics == nullptr) fail("{}: key \"{}\": got {}, expected a table of statistics", where, key, value_text(*value));
+  if (statistics == nullptr)
+    fail("{}: key \"{}\": got {}, expected a table of statistics", where, key, value_text(*value));
   for (const auto& [name, options] : *statistics) {
-    if (!options.is<Table>()) fail("{}.{}.{}: got {}, expected a table of options", where, key, name, value_text(options));
+    if (!options.is<Table>())
+      fail("{}.{}.{}: got {}, expected a table of options", where, key, name, value_text(options));
   }
   return *statistics;
 }
@@ -74,8 +76,8 @@ Request read_request(const Table& table, const std::string& where) {
   return request;
 }
 
-/// Indices of the nodes that `targets` name. A target that names none is an error, or, where it is an operator
-/// that this network does not have, a warning.
+/// Indices of the nodes that `targets` name. A target that names none is an error, or, where it is an
+/// operator that this network does not have, a warning.
 std::vector<size_t> target_nodes(const Graph& graph, const std::vector<std::string>& targets, SelectBy by,
                                  const char* key, const PassContext& context) {
   std::vector<size_t> result;
@@ -87,7 +89,8 @@ std::vector<size_t> target_nodes(const Graph& graph, const std::vector<std::stri
     }
     if (result.size() > before) continue;
     if (by == SelectBy::kName) {
-      fail("{}: key \"{}\": {}", context.where, key, unknown_name_message("node", target, graph.node_names()));
+      fail("{}: key \"{}\": {}", context.where, key,
+           unknown_name_message("node", target, graph.node_names()));
     }
     find_operator(target);
     context.warn(fmt::format("{}: key \"{}\": no node is of type \"{}\"", context.where, key, target));
@@ -114,7 +117,8 @@ std::vector<Probe> profile_weights(const Graph& graph, const Request& request, c
           make_probe(i, name, request.weight_statistics, context.where + ".weight_statistics"));
       Shape one_sample = parameter.tensor.shape();
       one_sample.insert(one_sample.begin(), 1);
-      for (auto& [statistic, collector] : probe.collectors) collector->update(parameter.tensor.reshaped(one_sample));
+      for (auto& [statistic, collector] : probe.collectors)
+        collector->update(parameter.tensor.reshaped(one_sample));
     }
   }
   return probes;
@@ -123,7 +127,8 @@ std::vector<Probe> profile_weights(const Graph& graph, const Request& request, c
 std::vector<Probe> activation_probes(const Graph& graph, const Request& request, const PassContext& context) {
   std::vector<Probe> probes;
   const auto& targets = request.options.target_activation_nodes;
-  for (const size_t i : target_nodes(graph, targets, request.options.by, "target_activation_nodes", context)) {
+  for (const size_t i :
+       target_nodes(graph, targets, request.options.by, "target_activation_nodes", context)) {
     const Node& node = graph.nodes()[i];
     for (size_t input = 0; input < node.inputs.size(); ++input) {
       if (node.inputs[input].is_constant()) continue;
@@ -135,7 +140,8 @@ std::vector<Probe> activation_probes(const Graph& graph, const Request& request,
 }
 
 /// Runs whole batches until at least num_samples samples have been seen; returns how many.
-int64_t run_activations(const Graph& graph, std::vector<Probe>& probes, int64_t num_samples, PassContext& context) {
+int64_t run_activations(const Graph& graph, std::vector<Probe>& probes, int64_t num_samples,
+                        PassContext& context) {
   std::map<std::pair<std::string_view, std::string_view>, Probe*> by_operand;
   for (Probe& probe : probes) by_operand[{graph.nodes()[probe.node].name, probe.operand}] = &probe;
   const OperandObserver observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
@@ -163,7 +169,8 @@ void store_results(Graph& graph, const std::vector<Probe>& probes, const PassCon
       try {
         statistics[name] = collector->result();
       } catch (const Error& error) {
-        fail("{}: node \"{}\", operand \"{}\", {}: {}", context.where, node.name, probe.operand, name, error.what());
+        fail("{}: node \"{}\", operand \"{}\", {}: {}", context.where, node.name, probe.operand, name,
+             error.what());
       }
     }
   }
@@ -175,8 +182,9 @@ void run_profile(Graph& graph, const Table& table, PassContext& context) {
   std::vector<Probe> activations = activation_probes(graph, request, context);
   if (!activations.empty()) {
     const int64_t samples = run_activations(graph, activations, request.options.num_samples, context);
-    context.report(fmt::format("profile_statistics: {} samples profiled ({} asked for, whole batches are taken)\n",
-                               samples, request.options.num_samples));
+    context.report(
+        fmt::format("profile_statistics: {} samples profiled ({} asked for, whole batches are taken)\n",
+                    samples, request.options.num_samples));
     if (samples < request.options.num_samples) {
       context.warn(fmt::format("{}: the training set has only {} samples", context.where, samples));
     }
@@ -191,8 +199,8 @@ PassInfo profile_statistics_pass() {
   std::vector<FieldDescription> options = describe_fields<ProfileOptions>();
   options.push_back({"weight_statistics", "table", "{}", "statistic -> its options, for parameters", {}});
   options.push_back({"activation_statistics", "table", "{}", "statistic -> its options, for inputs", {}});
-  return {"profile_statistics", PassKind::kAnalysis, "statistics of weights and activations", std::move(options),
-          run_profile};
+  return {"profile_statistics", PassKind::kAnalysis, "statistics of weights and activations",
+          std::move(options), run_profile};
 }
 
 }  // namespace detent

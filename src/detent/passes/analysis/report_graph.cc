@@ -27,7 +27,8 @@ std::string inputs_text(const Node& node) {
 
 std::string attributes_text(const Node& node) {
   std::string text;
-  for (const auto& [key, value] : node.attributes) text += fmt::format("{}{}={}", text.empty() ? "" : ", ", key, value_text(value));
+  for (const auto& [key, value] : node.attributes)
+    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", key, value_text(value));
   return text;
 }
 
@@ -40,8 +41,9 @@ void report_graph(Graph& graph, const ReportGraphOptions& options, PassContext& 
     ++opcodes[fx_opcode(node)];
     ++operators[node.op];
   }
-  std::string text = fmt::format("Graph \"{}\": {} nodes, {} trainable parameters\n\n{}\nNetwork overview:", graph.name(),
-                                 graph.nodes().size(), graph.parameter_count(), summary.to_text());
+  std::string text =
+      fmt::format("Graph \"{}\": {} nodes, {} trainable parameters\n\n{}\nNetwork overview:", graph.name(),
+                  graph.nodes().size(), graph.parameter_count(), summary.to_text());
   for (const auto& [opcode, count] : opcodes) text += fmt::format(" {} {}", count, opcode);
   text += "\nOperators:";
   for (const auto& [op, count] : operators) text += fmt::format(" {} {}", count, op);
@@ -65,7 +67,8 @@ void report_node_shape(Graph& graph, const NoOptions&, PassContext& context) {
   for (const Node& node : graph.nodes()) {
     const CommonMetadata& common = common_metadata(node, context);
     for (const auto* operands : {&common.args, &common.results}) {
-      for (const auto& [operand, info] : *operands) table.add_row({node.name, operand, shape_text(info.size)});
+      for (const auto& [operand, info] : *operands)
+        table.add_row({node.name, operand, shape_text(info.size)});
     }
   }
   context.report(table.to_text());
@@ -74,7 +77,8 @@ void report_node_shape(Graph& graph, const NoOptions&, PassContext& context) {
 }  // namespace
 
 PassInfo report_graph_pass() {
-  return make_pass("report_graph", PassKind::kAnalysis, "prints nodes, inputs, attributes and counts", report_graph);
+  return make_pass("report_graph", PassKind::kAnalysis, "prints nodes, inputs, attributes and counts",
+                   report_graph);
 }
 
 PassInfo report_node_type_pass() {
@@ -82,7 +86,8 @@ PassInfo report_node_type_pass() {
 }
 
 PassInfo report_node_shape_pass() {
-  return make_pass("report_node_shape", PassKind::kAnalysis, "prints the size of each operand", report_node_shape);
+  return make_pass("report_node_shape", PassKind::kAnalysis, "prints the size of each operand",
+                   report_node_shape);
 }
 
 }  // namespace detent

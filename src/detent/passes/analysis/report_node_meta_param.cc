@@ -34,7 +34,8 @@ std::vector<std::string> selected_parts(const ReportOptions& options, const Pass
 }
 
 /// One row for each table that holds values, under its path ("args.data_in_0.stat.range_min_max").
-void add_rows(const Node& node, const std::string& part, const std::string& path, const Table& table, TextTable& rows) {
+void add_rows(const Node& node, const std::string& part, const std::string& path, const Table& table,
+              TextTable& rows) {
   Table values;
   for (const auto& [key, value] : table) {
     if (const Table* nested = value.get_if<Table>()) {

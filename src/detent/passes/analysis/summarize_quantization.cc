@@ -45,8 +45,8 @@ void summarize(Graph& graph, const SummaryOptions& options, PassContext& context
 TextTable quantization_table(const Graph& graph) {
   TextTable table({"Name", "MASE_TYPE", "Mase_OP", "Original type", "Quantized type", "Changed", "Operands"});
   for (const Node& node : graph.nodes()) {
-    table.add_row({node.name, std::string(mase_type_name(node.mase_type)), node.op, node.op, quantized_type(node),
-                   node.quantization.empty() ? "False" : "True", operands_text(node)});
+    table.add_row({node.name, std::string(mase_type_name(node.mase_type)), node.op, node.op,
+                   quantized_type(node), node.quantization.empty() ? "False" : "True", operands_text(node)});
   }
   return table;
 }
@@ -60,7 +60,8 @@ TextTable quantization_histogram(const Graph& graph) {
   TextTable table({"Original type", "Total", "Changed", "Unchanged"});
   for (const auto& [op, count] : counts) {
     const auto [total, changed] = count;
-    table.add_row({op, fmt::format("{}", total), fmt::format("{}", changed), fmt::format("{}", total - changed)});
+    table.add_row(
+        {op, fmt::format("{}", total), fmt::format("{}", changed), fmt::format("{}", total - changed)});
   }
   return table;
 }

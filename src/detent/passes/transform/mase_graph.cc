@@ -54,14 +54,15 @@ Graph load_mase_graph(const fs::path& path) {
 }
 
 PassInfo save_mase_graph_pass() {
-  return make_pass("save_mase_graph", PassKind::kInterface,
-                   "writes graph_module.mz (graph, quantization, weights), node_meta_param.toml and state_dict.pt",
-                   save_pass);
+  return make_pass(
+      "save_mase_graph", PassKind::kInterface,
+      "writes graph_module.mz (graph, quantization, weights), node_meta_param.toml and state_dict.pt",
+      save_pass);
 }
 
 PassInfo load_mase_graph_pass() {
-  return make_pass("load_mase_graph", PassKind::kTransform, "replaces the graph by one that save_mase_graph wrote",
-                   load_pass);
+  return make_pass("load_mase_graph", PassKind::kTransform,
+                   "replaces the graph by one that save_mase_graph wrote", load_pass);
 }
 
 }  // namespace detent

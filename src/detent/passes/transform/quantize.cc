@@ -81,7 +81,8 @@ Selection read_selection(const Table& table, const std::string& where) {
       selection.fallback = std::move(config);
     } else {
       const bool is_regex = selection.options.by == SelectBy::kRegexName;
-      selection.entries.push_back({key, std::move(config), is_regex ? compile(key, entry_where) : std::regex()});
+      selection.entries.push_back(
+          {key, std::move(config), is_regex ? compile(key, entry_where) : std::regex()});
     }
   }
   return selection;
@@ -89,9 +90,12 @@ Selection read_selection(const Table& table, const std::string& where) {
 
 bool selects(const Entry& entry, SelectBy by, const Node& node) {
   switch (by) {
-    case SelectBy::kType: return entry.key == node.op;
-    case SelectBy::kName: return entry.key == node.name;
-    case SelectBy::kRegexName: return std::regex_match(node.name, entry.pattern);
+    case SelectBy::kType:
+      return entry.key == node.op;
+    case SelectBy::kName:
+      return entry.key == node.name;
+    case SelectBy::kRegexName:
+      return std::regex_match(node.name, entry.pattern);
   }
   return false;
 }
@@ -151,7 +155,8 @@ void run_quantize(Graph& graph, const Table& table, PassContext& context) {
 }  // namespace
 
 PassInfo quantize_pass() {
-  return {"quantize", PassKind::kTransform, "attaches number formats to operands, by type, name or regex_name",
+  return {"quantize", PassKind::kTransform,
+          "attaches number formats to operands, by type, name or regex_name",
           describe_fields<QuantizeOptions>(), run_quantize};
 }
 

@@ -10,7 +10,8 @@
 namespace detent {
 namespace {
 
-const std::vector<std::string> kPrefixes = {"data_in", "data_in_0", "data_in_1", "weight", "bias", "data_out"};
+const std::vector<std::string> kPrefixes = {"data_in", "data_in_0", "data_in_1",
+                                            "weight",  "bias",      "data_out"};
 
 /// The longest prefix that `key` begins with, or "".
 std::string prefix_of(const std::string& key) {
@@ -75,7 +76,8 @@ QuantizeConfig::QuantizeConfig(const Table& config, std::string where) : where_(
   const Value* name = config.find("name");
   const auto* format = name == nullptr ? nullptr : name->get_if<std::string>();
   if (name == nullptr) {
-    fail("{}: key \"name\" is missing: the name of a format ({}) or NA", where_, fmt::join(format_names(), ", "));
+    fail("{}: key \"name\" is missing: the name of a format ({}) or NA", where_,
+         fmt::join(format_names(), ", "));
   }
   if (format == nullptr && !name->is_na()) {
     fail("{}: key \"name\": got {}, expected the name of a format or NA", where_, value_text(*name));
@@ -86,7 +88,8 @@ QuantizeConfig::QuantizeConfig(const Table& config, std::string where) : where_(
     if (key == "name") continue;
     if (key == "bypass") {
       const bool* bypass = value.get_if<bool>();
-      if (bypass == nullptr) fail("{}: key \"bypass\": got {}, expected a boolean", where_, value_text(value));
+      if (bypass == nullptr)
+        fail("{}: key \"bypass\": got {}, expected a boolean", where_, value_text(value));
       if (*bypass) format_.reset();
       continue;
     }
@@ -122,7 +125,8 @@ std::optional<QuantSpec> QuantizeConfig::spec_of(const std::string& prefix) cons
   if (const Value* name = keys.find("name")) {
     if (name->is_na()) return std::nullopt;
     const auto* text = name->get_if<std::string>();
-    if (text == nullptr) fail("{}: key \"{}_name\": got {}, expected the name of a format", where_, prefix, value_text(*name));
+    if (text == nullptr)
+      fail("{}: key \"{}_name\": got {}, expected the name of a format", where_, prefix, value_text(*name));
     format = *text;
     keys.erase("name");
   }

@@ -32,12 +32,12 @@ void check_activation_blocks(const Graph& graph, const std::string& where);
 /// defaults.
 class QuantizeConfig {
  public:
-  /// Throws Error (beginning with `where`) on keys without a known prefix and on keys and values that the formats
-  /// do not have.
+  /// Throws Error (beginning with `where`) on keys without a known prefix and on keys and values that the
+  /// formats do not have.
   QuantizeConfig(const Table& config, std::string where);
 
-  /// Operand -> spec; empty when the node is to be left alone. Keys for operands that the node does not have are
-  /// passed over; those of prefixes that it has are remembered as used.
+  /// Operand -> spec; empty when the node is to be left alone. Keys for operands that the node does not have
+  /// are passed over; those of prefixes that it has are remembered as used.
   NodeQuantization specs_for(const Node& node);
 
   /// Throws Error naming a prefix whose keys no node of specs_for() had an operand for.
@@ -49,7 +49,7 @@ class QuantizeConfig {
   std::optional<QuantSpec> spec_of(const std::string& prefix) const;
 
   std::string where_;
-  std::optional<std::string> format_;  // nullopt: leave nodes alone
+  std::optional<std::string> format_;                    // nullopt: leave nodes alone
   std::vector<std::pair<std::string, Table>> operands_;  // prefix -> keys without it
   std::set<std::string> used_;                           // prefixes
 };
