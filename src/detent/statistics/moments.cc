@@ -17,23 +17,19 @@ Value per_slot(const Reduction& reduction, const std::vector<State>& states, Fun
   return reduction.shaped([&](size_t slot) { return Value(value_of(states[slot])); });
 }
 
-template <class State>
-double mean_of(const State& state) {
-  return static_cast<double>(state.sum.value() / static_cast<Float128>(state.count));
-}
-
 }  // namespace
 
 Table Mean::result(const Options&, const Reduction& reduction, const std::vector<State>& states,
                    int64_t count) {
   check_filled(states, kName);
-  return {{"mean", per_slot(reduction, states, mean_of<State>)}, {"count", count}};
+  return {{"mean", per_slot(reduction, states, [](const State& s) { return s.mean(); })}, {"count", count}};
 }
 
 Table AbsMean::result(const Options&, const Reduction& reduction, const std::vector<State>& states,
                       int64_t count) {
   check_filled(states, kName);
-  return {{"abs_mean", per_slot(reduction, states, mean_of<State>)}, {"count", count}};
+  return {{"abs_mean", per_slot(reduction, states, [](const State& s) { return s.mean(); })},
+          {"count", count}};
 }
 
 Table VarianceOnline::result(const Options&, const Reduction& reduction, const std::vector<State>& states,

@@ -9,6 +9,7 @@
 
 namespace detent {
 
+/// Sum and number of the finite values.
 struct SumState {
   ExactSum<1> sum;
   int64_t count = 0;
@@ -22,6 +23,7 @@ struct SumState {
     sum.merge(other.sum);
     count += other.count;
   }
+  double mean() const { return static_cast<double>(sum.value() / static_cast<Float128>(count)); }
 };
 
 struct Mean {
@@ -48,24 +50,19 @@ struct AbsMean {
 
 /// Sums of x and x^2, of values or magnitudes.
 template <class OptionsType>
-struct TwoMoments {
-  ExactSum<1> sum;
+struct TwoMoments : SumState {
   ExactSum<2> squares;
-  int64_t count = 0;
 
   void add(float value, const OptionsType& options) {
     if (std::isinf(value)) return;
     if constexpr (requires { options.abs; }) value = options.abs ? std::fabs(value) : value;
-    sum.add(value);
+    SumState::add(value);
     squares.add(value);
-    ++count;
   }
   void merge(const TwoMoments& other) {
-    sum.merge(other.sum);
+    SumState::merge(other);
     squares.merge(other.squares);
-    count += other.count;
   }
-  double mean() const { return static_cast<double>(sum.value() / static_cast<Float128>(count)); }
   double variance() const {
     const auto n = static_cast<Float128>(count);
     const Float128 total = sum.value();

@@ -129,17 +129,4 @@ struct DimsOptions {
   bool operator==(const DimsOptions&) const = default;
 };
 
-/// Options of a statistic of values or, with `abs`, of magnitudes.
-struct DimsAbsOptions {
-  Dims dims;
-  bool abs = false;
-
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& visit) {
-    visit("dims", self.dims, "dimensions that are reduced, beside the samples");
-    visit("abs", self.abs, "take the magnitudes");
-  }
-  bool operator==(const DimsAbsOptions&) const = default;
-};
-
 }  // namespace detent
