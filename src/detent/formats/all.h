@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -80,6 +81,14 @@ concept ScaledFormat = NumberFormat<F> && requires(const F format) {
   { format.with_unit_scale() } -> std::same_as<F>;
   /// The largest value with scale 1.
   { format.largest_code() } -> std::same_as<double>;
+};
+
+/// A format with parameters that make it hold given ranges, the clipping ranges of calibration: one, or one a
+/// channel where the format has parameters for each; else it holds them all.
+template <class F>
+concept RangedFormat = NumberFormat<F> && requires(const F format, std::span<const Interval> ranges) {
+  { F::kRangePerChannel } -> std::convertible_to<bool>;
+  { format.covering(ranges, ScaleForm::kFloat) } -> std::same_as<F>;
 };
 
 namespace format_detail {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "detent/core/fields.h"
+#include "detent/formats/covering.h"
 #include "detent/formats/group.h"
 #include "detent/formats/minifloat_grid.h"
 
@@ -24,6 +25,7 @@ struct MinifloatIeee {
   static constexpr std::array<const char*, 0> kAliases = {};
   static constexpr const char* kHelp = "small floating point: an implicit leading bit, no reserved codes";
   using Parameters = MinifloatParameters;
+  static constexpr bool kRangePerChannel = false;
 
   int width = 8;
   int exponent_width = 4;
@@ -46,6 +48,13 @@ struct MinifloatIeee {
     return {.mantissa_bits = mantissa_bits(),
             .min_exponent = 1 - bias(),
             .largest = std::ldexp(top_code, top_exponent - mantissa_bits())};
+  }
+
+  /// With the largest exponent bias, that is the finest step, whose largest value holds all of `ranges`;
+  /// unchanged when there is nothing but 0 to hold.
+  MinifloatIeee covering(std::span<const Interval> ranges, ScaleForm /*form*/) const {
+    return format_detail::with_covering_bias(*this, grid().largest, (1 << exponent_width) - 128,
+                                             150 - mantissa_bits(), ranges);
   }
 
   double bits() const { return width; }

@@ -22,6 +22,7 @@ struct MinifloatDenorm {
   static constexpr std::array<const char*, 0> kAliases = {};
   static constexpr const char* kHelp = "small floating point without an implicit bit";
   using Parameters = MinifloatParameters;
+  static constexpr bool kRangePerChannel = false;
 
   int width = 8;
   int exponent_width = 4;
@@ -44,6 +45,13 @@ struct MinifloatDenorm {
     return {.mantissa_bits = mantissa_bits() - 1,
             .min_exponent = -bias() - 1,
             .largest = std::ldexp(top_code, top_exponent - mantissa_bits())};
+  }
+
+  /// With the largest exponent bias, that is the finest step, whose largest value holds all of `ranges`;
+  /// unchanged when there is nothing but 0 to hold.
+  MinifloatDenorm covering(std::span<const Interval> ranges, ScaleForm /*form*/) const {
+    return format_detail::with_covering_bias(*this, grid().largest, (1 << exponent_width) - 129,
+                                             149 - mantissa_bits(), ranges);
   }
 
   double bits() const { return width; }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "detent/core/fields.h"
+#include "detent/formats/covering.h"
 #include "detent/formats/float_bits.h"
 #include "detent/formats/group.h"
 
@@ -31,6 +32,7 @@ struct Ternary {
   static constexpr std::array<const char*, 0> kAliases = {};
   static constexpr const char* kHelp = "-1, 0, +1, optionally times a scale";
   using Parameters = TernaryParameters;
+  static constexpr bool kRangePerChannel = false;
 
   int width = 2;
   int frac_width = 0;
@@ -49,6 +51,14 @@ struct Ternary {
     visit("max", self.max, "largest |x|: threshold 0.05 * max");
     visit("threshold", self.threshold, "the threshold itself");
     visit("frac_width", self.frac_width, "bits behind the point; always 0", Between{0, 0});
+  }
+
+  /// With the threshold 0.05 * max of the largest magnitude in `ranges`.
+  Ternary covering(std::span<const Interval> ranges, ScaleForm /*form*/) const {
+    Ternary result = *this;
+    result.threshold = result.mean = result.median = std::nullopt;
+    result.max = static_cast<float>(format_detail::largest_magnitude(ranges));
+    return result;
   }
 
   double bits() const { return width; }
