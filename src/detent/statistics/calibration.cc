@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "detent/core/error.h"
+#include "detent/core/value.h"
 #include "detent/formats/float_environment.h"
 #include "detent/statistics/entropy_search.h"
 #include "detent/statistics/error_search.h"
@@ -71,6 +72,31 @@ BinaryResidual with_mean_residuals(BinaryResidual format, const Distribution& di
   return format;
 }
 
+Interval chosen_range(const Format& format, const Distribution& distribution,
+                      const CalibrationOptions& options, const std::string& where) {
+  const auto range = [&] { return needed(distribution.range, options, "range_min_max", where); };
+  switch (options.calibrator) {
+    case Calibrator::kMinMax:
+      return range();
+    case Calibrator::kPercentile:
+      check_bins(distribution, options, where);
+      return percentile_range(distribution, options.percentile);
+    case Calibrator::kAverageRange:
+      return needed(distribution.average_range, options, "average_range", where);
+    case Calibrator::kNSigma:
+      return n_sigma_range(needed(distribution.mean, options, "variance_precise", where),
+                           needed(distribution.variance, options, "variance_precise", where),
+                           options.num_sigma, range());
+    case Calibrator::kMse:
+      check_bins(distribution, options, where);
+      return least_error_range(format, distribution, range(), options.scale_form, where);
+    case Calibrator::kEntropy:
+      check_bins(distribution, options, where);
+      return least_divergence_range(format, distribution, range(), options.scale_form, where);
+  }
+  DETENT_CHECK(false, "calibrator {}", static_cast<int>(options.calibrator));
+}
+
 Format calibrated(const Format& format, std::span<const Distribution> parts,
                   const CalibrationOptions& options, const std::string& where) {
   if (const auto* residual = std::get_if<BinaryResidual>(&format)) {
@@ -98,27 +124,15 @@ Format calibrated(const Format& format, std::span<const Distribution> parts,
 Interval clipping_range(const Format& format, const Distribution& distribution,
                         const CalibrationOptions& options, const std::string& where) {
   const DefaultFloatEnvironment environment;
-  const auto range = [&] { return needed(distribution.range, options, "range_min_max", where); };
-  switch (options.calibrator) {
-    case Calibrator::kMinMax:
-      return range();
-    case Calibrator::kPercentile:
-      check_bins(distribution, options, where);
-      return percentile_range(distribution, options.percentile);
-    case Calibrator::kAverageRange:
-      return needed(distribution.average_range, options, "average_range", where);
-    case Calibrator::kNSigma:
-      return n_sigma_range(needed(distribution.mean, options, "variance_precise", where),
-                           needed(distribution.variance, options, "variance_precise", where),
-                           options.num_sigma, range());
-    case Calibrator::kMse:
-      check_bins(distribution, options, where);
-      return least_error_range(format, distribution, range(), options.scale_form, where);
-    case Calibrator::kEntropy:
-      check_bins(distribution, options, where);
-      return least_divergence_range(format, distribution, range(), options.scale_form, where);
-  }
-  DETENT_CHECK(false, "calibrator {}", static_cast<int>(options.calibrator));
+  const Interval range = chosen_range(format, distribution, options, where);
+  if (std::isfinite(range.low) && std::isfinite(range.high) && range.low <= range.high) return range;
+  fail("{}: the range is [{}, {}], expected finite numbers: look for NaN and infinities in the data", where,
+       float_text(static_cast<double>(range.low)), float_text(static_cast<double>(range.high)));
+}
+
+bool is_calibratable(const Format& format) {
+  if (std::holds_alternative<BinaryResidual>(format)) return true;
+  return std::visit([]<class F>(const F&) { return RangedFormat<F>; }, format);
 }
 
 QuantSpec calibrate(const QuantSpec& spec, std::span<const Distribution> parts,
