@@ -12,6 +12,7 @@
 #include "detent/formats/format.h"
 #include "detent/graph/operators.h"
 #include "detent/passes/operand_keys.h"
+#include "detent/passes/saved_statistics.h"
 #include "detent/statistics/distribution_results.h"
 
 namespace detent {
@@ -51,15 +52,6 @@ Table empty_base() {
   return {{"passes", Table{{"quantize", std::move(quantize)}}}};
 }
 
-/// The table under `key`, nullptr when absent. Throws Error when it is something else.
-const Table* find_table(const Table& table, std::string_view key, const std::string& where) {
-  const Value* value = table.find(key);
-  if (value == nullptr) return nullptr;
-  const Table* found = value->get_if<Table>();
-  if (found == nullptr) fail("{}: \"{}\": got {}, expected a table", where, key, value_text(*value));
-  return found;
-}
-
 Table& existing_table(Table& table, std::string_view key, const std::string& where) {
   if (find_table(table, key, where) == nullptr) fail("{}: table \"{}\" is missing", where, key);
   return table.table(key);
@@ -82,19 +74,9 @@ std::string prefix_of_operand(const std::string& operand) {
 
 std::vector<Argument> read_arguments(const Table& block, const std::string& where) {
   std::vector<Argument> arguments;
-  const Table* software = find_table(block, "software", where);
-  if (software == nullptr) return arguments;
-  for (const char* part : {"args", "results"}) {
-    const Table* operands = find_table(*software, part, where + ", software");
-    if (operands == nullptr) continue;
-    for (const auto& [operand, value] : *operands) {
-      const std::string place = fmt::format("{}, software.{}", where, part);
-      const Table* statistics =
-          find_table(*find_table(*operands, operand, place), "stat", place + "." + operand);
-      const std::string prefix = prefix_of_operand(operand);
-      if (!prefix.empty())
-        arguments.push_back({operand, prefix, statistics == nullptr ? Table() : *statistics});
-    }
+  for (OperandStatistics& statistics : read_operand_statistics(block, where)) {
+    const std::string prefix = prefix_of_operand(statistics.operand);
+    if (!prefix.empty()) arguments.push_back({statistics.operand, prefix, std::move(statistics.results)});
   }
   return arguments;
 }
