@@ -31,6 +31,7 @@ struct RunOptions {
   Accelerator accelerator = Accelerator::kAuto;
   std::optional<int64_t> num_threads;
   std::string log_level = "info";
+  int64_t worker_timeout = 600;
   TrainingOptions training;
 
   template <class Self, class Visitor>
@@ -47,6 +48,8 @@ struct RunOptions {
     visit("accelerator", self.accelerator, "where to compute");
     visit("num_threads", self.num_threads, "threads; NA: one a processor", Between{1, 4096});
     visit("log_level", self.log_level, "debug, info, warning, error or critical");
+    visit("worker_timeout", self.worker_timeout,
+          "seconds to wait for another worker, where a launcher started several", Between{1, 1e6});
     TrainingOptions::fields(self.training, visit);
   }
 };

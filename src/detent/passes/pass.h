@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "detent/core/fields.h"
+#include "detent/core/process_group.h"
 #include "detent/core/tensor.h"
 #include "detent/core/value.h"
 #include "detent/graph/executor.h"
@@ -31,6 +32,8 @@ struct PassContext {
   std::function<InputStream()> open_calibration;
   /// Runs graphs; a function, so that pipelines without such a pass need not load what runs them.
   std::function<Executor&()> executor;
+  /// The processes that run this pipeline together. Each has the same graph; only the first writes files.
+  ProcessGroup* group = &single_process();
   /// File and table that the running pass's options stand in, for messages: `x.toml, [passes.quantize]`.
   std::string where;
 };
