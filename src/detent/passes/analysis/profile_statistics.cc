@@ -44,11 +44,11 @@ struct Request {
   Table activation_statistics;
 };
 
-/// One operand and the collectors that see it.
+/// One operand and what is collected of it.
 struct Probe {
   size_t node = 0;
   std::string operand;
-  std::vector<std::pair<std::string, std::unique_ptr<Collector>>> collectors;
+  Collector collector;
 };
 
 Table statistics_table(const Table& table, const std::string& key, const std::string& where) {
@@ -100,25 +100,15 @@ std::vector<size_t> target_nodes(const Graph& graph, const std::vector<std::stri
   return result;
 }
 
-Probe make_probe(size_t node, const std::string& operand, const Table& statistics, const std::string& where) {
-  Probe probe{node, operand, {}};
-  for (const auto& [name, options] : statistics) {
-    probe.collectors.emplace_back(name, make_collector(name, *options.get_if<Table>(), where + "." + name));
-  }
-  return probe;
-}
-
 std::vector<Probe> profile_weights(const Graph& graph, const Request& request, const PassContext& context) {
   std::vector<Probe> probes;
   const auto& targets = request.options.target_weight_nodes;
   for (const size_t i : target_nodes(graph, targets, request.options.by, "target_weight_nodes", context)) {
     for (const auto& [name, parameter] : graph.nodes()[i].parameters) {
-      Probe& probe = probes.emplace_back(
-          make_probe(i, name, request.weight_statistics, context.where + ".weight_statistics"));
+      probes.push_back({i, name, Collector(request.weight_statistics, context.where + ".weight_statistics")});
       Shape one_sample = parameter.tensor.shape();
       one_sample.insert(one_sample.begin(), 1);
-      for (auto& [statistic, collector] : probe.collectors)
-        collector->update(parameter.tensor.reshaped(one_sample));
+      probes.back().collector.update(parameter.tensor.reshaped(one_sample));
     }
   }
   return probes;
@@ -132,8 +122,8 @@ std::vector<Probe> activation_probes(const Graph& graph, const Request& request,
     const Node& node = graph.nodes()[i];
     for (size_t input = 0; input < node.inputs.size(); ++input) {
       if (node.inputs[input].is_constant()) continue;
-      probes.push_back(make_probe(i, fmt::format("data_in_{}", input), request.activation_statistics,
-                                  context.where + ".activation_statistics"));
+      probes.push_back({i, fmt::format("data_in_{}", input),
+                        Collector(request.activation_statistics, context.where + ".activation_statistics")});
     }
   }
   return probes;
@@ -144,13 +134,12 @@ int64_t run_activations(const Graph& graph, std::vector<Probe>& probes, int64_t 
                         PassContext& context) {
   std::map<std::pair<std::string_view, std::string_view>, Probe*> by_operand;
   for (Probe& probe : probes) by_operand[{graph.nodes()[probe.node].name, probe.operand}] = &probe;
+  int64_t samples = 0;
   const OperandObserver observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
     const auto it = by_operand.find({node.name, operand});
-    if (it == by_operand.end()) return;
-    for (auto& [statistic, collector] : it->second->collectors) collector->update(value);
+    if (it != by_operand.end()) it->second->collector.update(value, samples);
   };
   const InputStream stream = context.open_calibration();
-  int64_t samples = 0;
   while (samples < num_samples) {
     const std::optional<Tensor> batch = stream();
     if (!batch) break;
@@ -165,9 +154,9 @@ void store_results(Graph& graph, const std::vector<Probe>& probes, const PassCon
     Node& node = graph.nodes()[probe.node];
     if (!node.metadata.software) node.metadata.software.emplace();
     Table& statistics = node.metadata.software->args[probe.operand];
-    for (const auto& [name, collector] : probe.collectors) {
+    for (const std::string& name : probe.collector.names()) {
       try {
-        statistics[name] = collector->result();
+        statistics[name] = probe.collector.result(name);
       } catch (const Error& error) {
         fail("{}: node \"{}\", operand \"{}\", {}: {}", context.where, node.name, probe.operand, name,
              error.what());
