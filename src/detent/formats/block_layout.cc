@@ -82,6 +82,7 @@ void BlockLayout::locate(int64_t index, Unit& unit) const {
   unit.offset = 0;
   unit.extents.resize(outer_.size());
   int64_t band = index / units_per_band_;
+  unit.block = band * divide_up(columns_.size, columns_.block) + unit.begin / columns_.block;
   for (size_t i = outer_.size(); i-- > 0;) {
     const Dimension& dimension = outer_[i];
     const int64_t blocks = divide_up(dimension.size, dimension.block);
@@ -90,6 +91,41 @@ void BlockLayout::locate(int64_t index, Unit& unit) const {
     unit.offset += first * dimension.stride;
     unit.extents[i] = std::min(dimension.block, dimension.size - first);
   }
+}
+
+// A period is the whole of the outermost dimension in which blocks are cut: within it, slabs begin at
+// multiples of the block, of the columns at multiples of the unit. Where these are no multiples of 8, eight
+// periods are.
+BlockLayout::Slabs BlockLayout::slabs() const {
+  constexpr int64_t kAlignment = 8;
+  Slabs slabs;
+  slabs.elements_ = std::min(unit_columns_, columns_.size);
+  slabs.units_ = 1;
+  slabs.period_ = columns_.size;
+  slabs.per_period_ = units_per_band_;
+  int64_t inner_units = units_per_band_;
+  slabs.total_ = columns_.size;
+  for (size_t i = outer_.size(); i-- > 0;) {
+    const Dimension& dimension = outer_[i];
+    slabs.total_ *= dimension.size;
+    if (dimension.block > 1) {
+      slabs.elements_ = dimension.block * dimension.stride;
+      slabs.units_ = inner_units;
+      slabs.period_ = dimension.size * dimension.stride;
+      slabs.per_period_ = divide_up(dimension.size, dimension.block);
+    }
+    inner_units *= divide_up(dimension.size, dimension.block);
+  }
+  slabs.total_units_ = unit_count();
+  const bool one_period = slabs.period_ == slabs.total_;
+  if (slabs.elements_ % kAlignment != 0 || (slabs.period_ % kAlignment != 0 && !one_period)) {
+    slabs.units_ *= kAlignment * slabs.per_period_;
+    slabs.period_ *= kAlignment;
+    slabs.elements_ = slabs.period_;
+    slabs.per_period_ = 1;
+  }
+  slabs.count_ = divide_up(slabs.total_units_, slabs.units_);
+  return slabs;
 }
 
 std::string BlockSize::field_type() { return "integer or list of integers"; }
