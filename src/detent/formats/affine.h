@@ -67,8 +67,10 @@ struct Affine {
     return std::max(high_code() - least_zero, 1);
   }
 
+  /// Whether no group's zero point is anything but 0, whatever the data.
+  bool zero_points_are_zero() const { return zero_point.empty() && (symmetric || !scale.empty()); }
+
   double bits() const { return width; }
-  int scales_per_group() const { return 1; }
   bool groups_are_channels() const { return false; }
   const char* channel_conflict() const {
     return scale.size() == 1 ? "key \"scale\" gives one for the whole tensor" : nullptr;

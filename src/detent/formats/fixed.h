@@ -67,7 +67,6 @@ struct Fixed {
   double largest_code() const { return high_code(); }
 
   double bits() const { return width; }
-  int scales_per_group() const { return 0; }
   bool groups_are_channels() const { return false; }
   const char* channel_conflict() const { return "fixed point derives nothing from the data"; }
   void validate(const std::string&) const {}

@@ -36,7 +36,6 @@ struct Nvfp4 : BlockFormatBase {
   static void fields(Self&, Visitor&) {}
 
   double bits() const { return 4; }
-  int scales_per_group() const { return 1; }
   int shared_bits() const { return 8; }
   BlockSize blocks() const { return {{kBlockSize}}; }
   void validate(const std::string&) const {}
