@@ -204,5 +204,145 @@ TEST(BlockCodes, EveryCodeOfElementsAndScalesRoundTrips) {
   }
 }
 
+/// nvfp4 keeps its tensor scale, a power of two, where a block has the largest scale and element.
+TEST(BlockCodes, EveryCodeOfNvfp4RoundTrips) {
+  constexpr int64_t kBlocks = 127;
+  Encoded encoded{parse_quant_spec_text("nvfp4"), {kBlocks * 16}, Packing::kBits, {}};
+  for (const StreamLayout& stream : encoded_layout(encoded.spec, encoded.shape, Packing::kBits)) {
+    encoded.streams.push_back({stream.name, Tensor(stream.dtype, stream.shape)});
+  }
+  for (size_t block = 0; block < kBlocks; ++block) {
+    for (size_t i = 0; i < 8; ++i) {
+      encoded.streams[0].data.values<uint8_t>()[8 * block + i] =
+          static_cast<uint8_t>(2 * i + ((2 * i + 1) << 4));
+    }
+    encoded.streams[2].data.values<uint8_t>()[block] = static_cast<uint8_t>(block);
+  }
+  for (const float tensor_scale : {1.0F, 0x1p-130F, 0x1p116F}) {
+    encoded.streams[1].data.values<float>()[0] = tensor_scale;
+    expect_stable(encoded, fmt::format("tensor scale {}", tensor_scale));
+  }
+  encoded.streams[1].data.values<float>()[0] = 1;
+  const Encoded again = encode(encoded.spec, decode(encoded));
+  const auto scales = again.streams[2].data.values<uint8_t>();
+  for (size_t block = 1; block < kBlocks; ++block) EXPECT_EQ(scales[block], block);
+}
+
+std::vector<int> bytes(const Encoded& encoded, size_t stream) {
+  const auto values = encoded.streams[stream].data.values<uint8_t>();
+  return {values.begin(), values.end()};
+}
+
+Encoded encoded(const char* text, const std::vector<float>& values) {
+  return encode(parse_quant_spec_text(text), Tensor::from({static_cast<int64_t>(values.size())}, values));
+}
+
+TEST(BlockCodes, StreamsAreAsDocumented) {
+  Encoded e = encoded("block_fp:width=4", {3, 0.3F, -0.25F, 4});
+  EXPECT_EQ(e.streams[1].name, "exponents");
+  EXPECT_THAT(bytes(e, 0), ElementsAre(0x16, 0x78));
+  EXPECT_THAT(bytes(e, 1), ElementsAre(127 + 2));
+  e = encoded("block_minifloat:width=6,exponent_width=2", {7.9F, -5.2F, 0.05F, 0.07F});
+  EXPECT_EQ(e.streams[1].name, "biases");
+  EXPECT_THAT(bytes(e, 0), ElementsAre(0x9F, 0x0E, 0x04));
+  EXPECT_THAT(bytes(e, 1), ElementsAre(1));
+  e = encoded("block_log:width=3", {3, -1.5F, 0.1F, 0});
+  EXPECT_EQ(e.streams[1].name, "biases");
+  EXPECT_THAT(bytes(e, 0), ElementsAre(3 + (6 << 3), 0));
+  EXPECT_THAT(bytes(e, 1), ElementsAre(1));
+  e = encoded("mx:element=e2m1", {7.9F, 5, -0.3F, 0.25F});
+  EXPECT_EQ(e.streams[1].name, "scales");
+  EXPECT_THAT(bytes(e, 0), ElementsAre(0x67, 0x09));
+  EXPECT_THAT(bytes(e, 1), ElementsAre(127));
+  EXPECT_THAT(bytes(encoded("mx:element=int8", {1.999F, -1.999F, 0.01F}), 0), ElementsAre(127, 256 - 127, 1));
+  e = encoded("nvfp4", {6, -2.4F, 2.5F, 0.25F});
+  EXPECT_EQ(e.streams[1].name, "tensor_scale");
+  EXPECT_EQ(e.streams[1].data.values<float>()[0], 6.0F / 2688);
+  EXPECT_EQ(e.streams[2].name, "scales");
+  EXPECT_THAT(bytes(e, 0), ElementsAre(0xC7, 0x04));
+  EXPECT_THAT(bytes(e, 2), ElementsAre(0x7E));
+}
+
+TEST(BlockCodes, ScalesAreBitsInTheOrderOfBlocks) {
+  EXPECT_THAT(bytes(encoded("block_fp:exponent_width=3,exponent_bias=0,block_size=2", {1, 1, 2, 4, 8, 8}), 1),
+              ElementsAre((2 << 3) | ((3 << 6) & 255), 3 >> 2));
+  const std::vector<float> values = {1, 0, 2, 0,  4,  //
+                                     0, 0, 0, 2,  0,  //
+                                     8, 0, 0, 0,  0,  //
+                                     0, 0, 0, 16, 32};
+  const Encoded grid = encode(parse_quant_spec_text("block_fp:block_size=2x2"), Tensor::from({4, 5}, values));
+  EXPECT_THAT(bytes(grid, 1), ElementsAre(127, 128, 129, 130, 131, 132));
+  const Encoded columns =
+      encode(parse_quant_spec_text("block_fp:block_size=3,block_axis=0"), Tensor::from({4, 5}, values));
+  EXPECT_THAT(bytes(columns, 1), ElementsAre(130, 255, 128, 128, 129, 255, 255, 255, 131, 132));
+}
+
+TEST(BlockCodes, NanHasACodeInMxOrIsAnError) {
+  EXPECT_THAT(bytes(encoded("mx:element=e4m3", {1, kNan}), 0), ElementsAre(0x78, 0x7F));
+  EXPECT_THAT(bytes(encoded("mx:element=e5m2", {kNan, -kInfinity}), 0), ElementsAre(0x7F, 0xFB));
+  for (const char* format : kBlockFormats) {
+    const QuantSpec spec = spec_of(format);
+    if (has_nan_code(spec)) continue;
+    for (const Shape& shape : {Shape{500000}, Shape{50, 10000}, Shape{3, 166667}}) {
+      Tensor input(DType::kFloat32, shape);
+      for (const size_t i : {499999U, 123456U, 300000U}) input.values<float>()[i] = kNan;
+      EXPECT_THAT([&] { encode(spec, input); },
+                  ThrowsMessage<Error>(HasSubstr("element 123456 is NaN, for which " + std::string(format))));
+    }
+  }
+}
+
+void expect_decode_error(const Encoded& bad, const char* message) {
+  EXPECT_THAT([&] { decode(bad); }, ThrowsMessage<Error>(HasSubstr(message)));
+}
+
+TEST(BlockCodes, DecodeRefusesScalesThatAreNone) {
+  Encoded e = encoded("mx:block_size=2", {1, 2, 3, 4, 5, 6});
+  e.streams[1].data.values<uint8_t>()[1] = 255;
+  expect_decode_error(e, "the scale of block 1 has the code 255, expected at most 254");
+  e.streams[1].data = Tensor(DType::kUInt8, {2});
+  expect_decode_error(e, "stream \"scales\" is uint8 of shape [2], expected \"scales\", uint8 of shape [3]");
+  e.streams.pop_back();
+  expect_decode_error(e, "1 streams");
+
+  e = encoded("nvfp4", std::vector<float>(20, 1));
+  for (const int code : {127, 128, 255}) {
+    e.streams[2].data.values<uint8_t>()[1] = static_cast<uint8_t>(code);
+    expect_decode_error(e, "expected at most 126");
+  }
+  e.streams[2].data.values<uint8_t>()[1] = 1;
+  for (const float scale : {0.0F, -1.0F}) {
+    e.streams[1].data.values<float>()[0] = scale;
+    expect_decode_error(e, "stream \"tensor_scale\" has");
+  }
+  e.streams[1].data.values<float>()[0] = kInfinity;
+  expect_decode_error(e, "\"tensor_scale\" has inf at index 0");
+  e.streams[1].data.values<float>()[0] = 0x1p125F;
+  expect_decode_error(e, "the scale of block 0 has the code 126, expected at most 79");
+}
+
+/// What float32 cannot hold, which encode never writes but other programs may.
+TEST(BlockCodes, DecodeHoldsValuesTowardZero) {
+  const auto decoded = [](Encoded e, int code, int scale) {
+    e.streams[0].data.values<uint8_t>()[0] = static_cast<uint8_t>(code);
+    e.streams[1].data.values<uint8_t>()[0] = static_cast<uint8_t>(scale);
+    return decode(e).values<float>()[0];
+  };
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  const Encoded e4m3 = encoded("mx:element=e4m3", {1});
+  EXPECT_EQ(decoded(e4m3, 0x7E, 254), kLargest);
+  EXPECT_EQ(decoded(e4m3, 0xFE, 254), -kLargest);
+  EXPECT_TRUE(std::isnan(decoded(e4m3, 0x7F, 254)));
+  EXPECT_EQ(decoded(e4m3, 0x38, 254), 0x1p127F);
+  EXPECT_EQ(decoded(e4m3, 0x38, 0), 0x1p-127F);
+  EXPECT_EQ(decoded(encoded("mx:element=e5m2", {1}), 0xFC, 3), -kInfinity);
+  EXPECT_EQ(decoded(encoded("mx:element=int8", {1}), 0x80, 127), -2.0F);
+  const Encoded fine = encoded("block_fp:exponent_bias=255", {1});
+  EXPECT_EQ(decoded(fine, 127, 255 - 149), 0);
+  EXPECT_EQ(decoded(fine, 12, 255 - 145), 0x1p-149F);
+  EXPECT_EQ(decoded(encoded("block_fp:exponent_bias=-128", {1}), 3, 100), kLargest);
+  EXPECT_EQ(decoded(encoded("block_log:width=8", {1}), 0, 200), 0);
+}
+
 }  // namespace
 }  // namespace detent
