@@ -13,6 +13,8 @@ constexpr int64_t kUnitElements = int64_t{1} << 16;
 /// Elements of a tile: they stay in the first-level cache between finding the maximum and rounding.
 constexpr int64_t kTileElements = 4096;
 constexpr int64_t kMaxTileColumns = 512;
+/// Blocks of fewer columns are taken in tiles.
+constexpr int64_t kNarrow = 16;
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -64,10 +66,11 @@ BlockLayout::BlockLayout(const BlockSize& block_size, std::optional<int64_t> axi
     band_rows_ *= dimension.block;
   }
   block_count_ = bands_ * divide_up(columns_.size, columns_.block);
-  const int64_t step = columns_.block * 16;
+  // Shapes come from files before their data do: no product of sizes here is larger than element_count.
+  const int64_t step = std::min(columns_.block, kNarrow) * kNarrow;
   tile_columns_ = step * std::max<int64_t>(1, std::min(kMaxTileColumns, kTileElements / band_rows_) / step);
-  const int64_t quantum = columns_.block < 16 ? tile_columns_ : columns_.block;
-  unit_columns_ = quantum * std::max<int64_t>(1, kUnitElements / (quantum * band_rows_));
+  const int64_t quantum = columns_.block < kNarrow ? tile_columns_ : columns_.block;
+  unit_columns_ = quantum * std::max<int64_t>(1, kUnitElements / quantum / band_rows_);
   units_per_band_ = divide_up(columns_.size, unit_columns_);
 }
 
