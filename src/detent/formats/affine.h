@@ -73,8 +73,10 @@ struct Affine {
   /// range.
   Affine covering(std::span<const Interval> ranges, ScaleForm form) const;
 
+  /// Whether no group's zero point is anything but 0, whatever the data.
+  bool zero_points_are_zero() const { return zero_point.empty() && (symmetric || !scale.empty()); }
+
   double bits() const { return width; }
-  int scales_per_group() const { return 1; }
   bool groups_are_channels() const { return false; }
   const char* channel_conflict() const {
     return scale.size() == 1 ? "key \"scale\" gives one for the whole tensor" : nullptr;

@@ -59,8 +59,6 @@ concept NumberFormat = std::equality_comparable<F> &&
   F::kHelp;
   /// Bits of one code.
   { format.bits() } -> std::same_as<double>;
-  /// float32 scales stored for each group.
-  { format.scales_per_group() } -> std::same_as<int>;
   /// Whether the format itself asks for groups that are channels.
   { format.groups_are_channels() } -> std::same_as<bool>;
   /// Why granularity = "channel" makes no sense, or nullptr.

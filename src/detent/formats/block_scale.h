@@ -14,44 +14,58 @@ namespace detent {
 /// What the elements of one block share, as the kernel wants it.
 using BlockShared = std::array<float, 4>;
 
-/// Shared values that depend on the exponent of a block's largest magnitude alone, one entry for each
-/// exponent that float32 has.
+/// Shared values that depend on the exponent of a block's largest magnitude alone, and the code that is
+/// stored for them: one entry for each exponent that float32 has.
 class BlockTable {
  public:
+  struct Entry {
+    BlockShared shared;
+    uint8_t code;
+  };
+
   BlockTable() = default;
   /// Calls entry(e) for floor(log2 max), or ceil(log2 max), = e from -149 to 128. A block without a finite
   /// non-zero element counts as one of the largest float32: its infinities, if any, become the largest value
   /// of the format.
-  template <class Entry>
-  BlockTable(bool round_up, Entry&& entry) : round_up_(round_up) {
-    for (int i = 0; i < kExponents; ++i) entries_[static_cast<size_t>(i)] = entry(i + kLowest);
-    entries_[kExponents] = of(std::numeric_limits<float>::max());
+  template <class MakeEntry>
+  BlockTable(bool round_up, MakeEntry&& entry) : round_up_(round_up) {
+    for (int i = 0; i < kExponents; ++i) set(static_cast<size_t>(i), entry(i + kLowest));
+    const size_t of_largest = index(std::numeric_limits<float>::max());
+    set_empty({shared_[of_largest], codes_[of_largest]});
   }
 
   /// Of a block whose largest finite magnitude is `max`.
-  [[gnu::always_inline]] const BlockShared& of(float max) const {
-    constexpr uint32_t kFraction = 0x7FFFFF;
-    const auto bits = std::bit_cast<uint32_t>(max);
-    if (bits <= kFraction) return of_subnormal(bits);
-    const int up = round_up_ && (bits & kFraction) != 0 ? 1 : 0;
-    return entries_[static_cast<size_t>(static_cast<int>(bits >> 23) - 127 - kLowest + up)];
-  }
-  void set_empty(const BlockShared& shared) { entries_[kExponents] = shared; }
-  const BlockShared& empty() const { return entries_[kExponents]; }
+  [[gnu::always_inline]] const BlockShared& of(float max) const { return shared_[index(max)]; }
+  [[gnu::always_inline]] uint8_t code(float max) const { return codes_[index(max)]; }
+  void set_empty(const Entry& entry) { set(kExponents, entry); }
 
  private:
   static constexpr int kLowest = -149;
   static constexpr int kExponents = 128 - kLowest + 1;
 
+  void set(size_t index, const Entry& entry) {
+    shared_[index] = entry.shared;
+    codes_[index] = entry.code;
+  }
+
+  [[gnu::always_inline]] size_t index(float max) const {
+    constexpr uint32_t kFraction = 0x7FFFFF;
+    const auto bits = std::bit_cast<uint32_t>(max);
+    if (bits <= kFraction) return of_subnormal(bits);
+    const int up = round_up_ && (bits & kFraction) != 0 ? 1 : 0;
+    return static_cast<size_t>(static_cast<int>(bits >> 23) - 127 - kLowest + up);
+  }
+
   // bits * 2^-149.
-  const BlockShared& of_subnormal(uint32_t bits) const {
-    if (bits == 0) return entries_[kExponents];
+  size_t of_subnormal(uint32_t bits) const {
+    if (bits == 0) return kExponents;
     const int up = round_up_ && !std::has_single_bit(bits) ? 1 : 0;
-    return entries_[static_cast<size_t>(static_cast<int>(std::bit_width(bits)) - 1 + up)];
+    return static_cast<size_t>(static_cast<int>(std::bit_width(bits)) - 1 + up);
   }
 
   bool round_up_ = false;
-  std::array<BlockShared, kExponents + 1> entries_;
+  std::array<BlockShared, kExponents + 1> shared_;
+  std::array<uint8_t, kExponents + 1> codes_;
 };
 
 /// Elements of a block that are 2^k times those of a minifloat, where
@@ -63,10 +77,14 @@ struct BlockGrid {
   double largest;
   int offset;
   int lowest;
-  int highest;
+  int highest;    // at most lowest + 255
   bool round_up;  // ceil
+  bool codes_descend = false;
 
   int scale_exponent(int max_exponent) const { return std::clamp(max_exponent + offset, lowest, highest); }
+  /// How k is stored: counted from `lowest` up, or from `highest` down.
+  uint8_t scale_code(int k) const { return static_cast<uint8_t>(codes_descend ? highest - k : k - lowest); }
+  int exponent_of_code(int code) const { return codes_descend ? highest - code : lowest + code; }
 };
 
 /// What the kernel for a BlockGrid needs. Shared are: the largest value, the least addend for elements below
@@ -79,6 +97,7 @@ struct BlockGridParameters {
   BlockGridParameters() = default;
   explicit BlockGridParameters(const BlockGrid& grid);
   [[gnu::always_inline]] const BlockShared& shared(float max) const { return table.of(max); }
+  uint8_t scale_code(float max) const { return table.code(max); }
 };
 
 /// The largest float32 that is not beyond `value` >= 0, even if that is infinite for float32.
@@ -118,12 +137,12 @@ class SaturationEdge {
 
 inline BlockGridParameters::BlockGridParameters(const BlockGrid& grid) : mantissa_bits(grid.mantissa_bits) {
   const SaturationEdge edge(grid);
-  table = BlockTable(grid.round_up, [&](int max_exponent) -> BlockShared {
+  table = BlockTable(grid.round_up, [&](int max_exponent) -> BlockTable::Entry {
     const int k = grid.scale_exponent(max_exponent);
     const int step = k + grid.min_exponent - grid.mantissa_bits;
     const auto addend = [&](int shift) { return power_of_two(std::clamp(step + shift + 23, -126, 126)); };
     const double scale = double_power_of_two(k);
-    return {hold(grid.largest * scale), addend(23), addend(-41), edge.last_held(scale)};
+    return {{hold(grid.largest * scale), addend(23), addend(-41), edge.last_held(scale)}, grid.scale_code(k)};
   });
 }
 

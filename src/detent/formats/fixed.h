@@ -73,7 +73,6 @@ struct Fixed {
   Fixed covering(std::span<const Interval> ranges, ScaleForm /*form*/) const;
 
   double bits() const { return width; }
-  int scales_per_group() const { return 0; }
   bool groups_are_channels() const { return false; }
   const char* channel_conflict() const { return "fixed point derives nothing from the data"; }
   void validate(const std::string&) const {}

@@ -64,7 +64,6 @@ struct Log {
   }
 
   double bits() const { return width; }
-  int scales_per_group() const { return 0; }
   bool groups_are_channels() const { return false; }
   const char* channel_conflict() const { return "powers of two derive nothing from the data"; }
   void validate(const std::string& where) const {

@@ -55,7 +55,6 @@ struct MinifloatDenorm {
   }
 
   double bits() const { return width; }
-  int scales_per_group() const { return 0; }
   bool groups_are_channels() const { return false; }
   const char* channel_conflict() const { return kMinifloatDerivesNothing; }
   void validate(const std::string& where) const {

@@ -33,13 +33,14 @@ class Nvfp4Kernel {
   Nvfp4Kernel(D /*d*/, const Nvfp4Parameters& /*p*/) {}
 
   HWY_INLINE V Round(D d, V x, const Shared& shared) const {
-    const DI di;
-    const V quotient = hn::Min(hn::Div(hn::Abs(x), shared.divisor), hn::Set(d, 6.0F));
-    const V binade = hn::And(quotient, hn::BitCast(d, hn::Set(di, 0x7F800000)));
-    const V addend = hn::Mul(hn::Max(binade, hn::Set(d, 1.0F)), hn::Set(d, 0x1p22F));
-    const V element = hn::Sub(hn::Add(quotient, addend), addend);
-    const V held = hn::Min(hn::Mul(element, shared.scale), hn::Set(d, std::numeric_limits<float>::max()));
+    const V value = hn::Mul(Magnitude(d, x, shared), shared.scale);
+    const V held = hn::Min(value, hn::Set(d, std::numeric_limits<float>::max()));
     return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySignToAbs(held, x));
+  }
+
+  /// The element, before it is scaled.
+  HWY_INLINE V RoundElement(D d, V x, const Shared& shared) const {
+    return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySignToAbs(Magnitude(d, x, shared), x));
   }
 
   /// 7, the tie between 6 and 8, would go to 8.
@@ -48,6 +49,15 @@ class Nvfp4Kernel {
     const auto within = hn::Lt(hn::Div(magnitude, shared.divisor), hn::Set(d, 7.0F));
     const V zero = hn::Zero(d);
     return hn::Or(hn::And(within, hn::Gt(shared.scale, zero)), hn::Eq(magnitude, zero));
+  }
+
+ private:
+  /// Of the element.
+  static HWY_INLINE V Magnitude(D d, V x, const Shared& shared) {
+    const V quotient = hn::Min(hn::Div(hn::Abs(x), shared.divisor), hn::Set(d, 6.0F));
+    const V binade = hn::And(quotient, hn::BitCast(d, hn::Set(DI(), 0x7F800000)));
+    const V addend = hn::Mul(hn::Max(binade, hn::Set(d, 1.0F)), hn::Set(d, 0x1p22F));
+    return hn::Sub(hn::Add(quotient, addend), addend);
   }
 };
 

@@ -62,7 +62,6 @@ struct Ternary {
   }
 
   double bits() const { return width; }
-  int scales_per_group() const { return scaling_factor ? 1 : 0; }
   bool groups_are_channels() const { return false; }
   const char* channel_conflict() const { return nullptr; }
   /// Throws Error when the given statistic leads to a threshold that is not above 0.
