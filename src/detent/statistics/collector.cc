@@ -55,6 +55,10 @@ void Collector::merge(const Collector& other) {
   for (size_t i = 0; i < accumulators_.size(); ++i) accumulators_[i].merge(other.accumulators_[i]);
 }
 
+bool Collector::empty() const {
+  return std::ranges::all_of(accumulators_, [](const Accumulators& data) { return data.elements() == 0; });
+}
+
 std::vector<std::string> Collector::names() const {
   std::vector<std::string> names;
   for (const Entry& each : entries_) names.push_back(each.name);

@@ -36,6 +36,8 @@ class Collector {
   void merge(const Collector& other);
 
   std::vector<std::string> names() const;
+  /// Whether nothing was seen.
+  bool empty() const;
   /// Names and values in a fixed order; a value is a number, or nested lists of the shape that is kept.
   /// Throws Error when no value, or for a kept position nothing but NaN, was seen.
   Table result(std::string_view statistic) const;

@@ -52,6 +52,8 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
   const std::filesystem::path output_dir = command.software_dir / "transform";
   PassContext context = make_pass_context(*training_set, batch_size, output_dir, executor);
   context.group = &group;
+  context.loader_threads = command.options.num_workers;
+  context.checkpoint_every = command.options.checkpoint_every;
   prepare_metadata(graph, context);
 
   const bool compare = changes_network(command.passes);
