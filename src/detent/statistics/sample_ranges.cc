@@ -46,9 +46,10 @@ void add_sample_ranges(const float* data, int64_t samples, const SlotLayout& sam
       const size_t first = sample_layout.first_slot(tile);
       for (int64_t sample = 0; sample < samples; ++sample) {
         std::array<Extremes, SlotLayout::kMaxTileSlots> extremes;
-        sample_layout.read_tile(
-            data + sample * sample_size, tile,
-            [&](size_t slot, std::span<const float> chunk) { extremes[slot - first].add(chunk, buffer); });
+        sample_layout.read_tile(data + sample * sample_size, tile,
+                                [&](size_t slot, std::span<const float> chunk) {
+                                  extremes[slot - first].add_alone(chunk, buffer);
+                                });
         for (size_t i = 0; i < extremes.size() && first + i < sums.size(); ++i)
           sums[first + i].add(extremes[i]);
       }
