@@ -78,6 +78,7 @@ void Accumulators::sweep_in_parts(std::span<const float> values) {
   const int64_t part_size = std::max(kGrain, (count - 1) / thread_count() + 1);
   std::mutex mutex;
   parallel_for(count, part_size, [&](int64_t begin, int64_t end) {
+    const DefaultFloatEnvironment environment;
     Needs needs = needs_;
     needs.record_bytes.reset();
     Accumulators part({}, needs);

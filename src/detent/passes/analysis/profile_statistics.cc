@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "detent/core/error.h"
+#include "detent/core/log.h"
 #include "detent/graph/operators.h"
 #include "detent/passes/passes.h"
 #include "detent/statistics/collector.h"
@@ -149,6 +150,14 @@ int64_t run_activations(const Graph& graph, std::vector<Probe>& probes, int64_t 
   return samples;
 }
 
+/// Says where a result is not exact.
+void report_error_bound(const Table& result, const std::string& name) {
+  const Value* bound = result.find("relative_error");
+  if (bound != nullptr)
+    spdlog::debug("{}: more values than exact_values, so values have a relative error of at most {}", name,
+                  value_text(*bound));
+}
+
 void store_results(Graph& graph, const std::vector<Probe>& probes, const PassContext& context) {
   for (const Probe& probe : probes) {
     Node& node = graph.nodes()[probe.node];
@@ -157,6 +166,7 @@ void store_results(Graph& graph, const std::vector<Probe>& probes, const PassCon
     for (const std::string& name : probe.collector.names()) {
       try {
         statistics[name] = probe.collector.result(name);
+        report_error_bound(*statistics[name].get_if<Table>(), node.name + "." + probe.operand + "." + name);
       } catch (const Error& error) {
         fail("{}: node \"{}\", operand \"{}\", {}: {}", context.where, node.name, probe.operand, name,
              error.what());
