@@ -52,12 +52,14 @@ void Accumulators::sweep(const float* data, const SlotLayout& layout) {
   const int64_t tile_size =
       layout.slot_size() * std::min<int64_t>(SlotLayout::kMaxTileSlots, static_cast<int64_t>(layout.slots()));
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, tile_size));
+  const bool alone = !needs_.sums && !needs_.higher_sums && !values_;
   parallel_for(static_cast<int64_t>(layout.tiles()), grain, [&](int64_t begin, int64_t end) {
     const DefaultFloatEnvironment environment;
     ChunkBuffer buffer;
     PowerAdder adder;
     for (int64_t tile = begin; tile < end; ++tile) {
       layout.read_tile(data, static_cast<size_t>(tile), [&](size_t slot, std::span<const float> values) {
+        if (alone) return extremes_[slot].add_alone(values, buffer);
         const FiniteChunk chunk = extremes_[slot].add(values, buffer);
         if (needs_.higher_sums) {
           adder.add(chunk, sums_[slot], higher_sums_[slot]);
@@ -76,6 +78,7 @@ void Accumulators::sweep_in_parts(std::span<const float> values) {
   const int64_t part_size = std::max(kGrain, (count - 1) / thread_count() + 1);
   std::mutex mutex;
   parallel_for(count, part_size, [&](int64_t begin, int64_t end) {
+    const DefaultFloatEnvironment environment;
     Needs needs = needs_;
     needs.record_bytes.reset();
     Accumulators part({}, needs);

@@ -96,6 +96,7 @@ Table Collector::result(std::string_view statistic) const {
 }
 
 std::vector<std::byte> Collector::serialize() const {
+  const DefaultFloatEnvironment environment;
   StateWriter writer;
   writer.number(kMagic);
   writer.number(kVersion);
@@ -118,6 +119,7 @@ void Collector::deserialize(std::span<const std::byte> state) {
     bad_state("it is damaged or incomplete");
   if (const std::string signature = reader.text(); signature != signature_)
     bad_state(fmt::format("got one of {}, expected {}", signature, signature_));
+  const DefaultFloatEnvironment environment;
   std::vector<Accumulators> accumulators = empty_accumulators();
   for (Accumulators& group : accumulators) group.read(reader);
   if (reader.left() > 0) bad_state(fmt::format("got {} bytes more than expected", reader.left()));

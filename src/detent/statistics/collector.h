@@ -29,7 +29,8 @@ class Collector {
 
   /// Takes float32 values of shape [samples, ...]; rank 0 is one sample. `first_sample` is the index of the
   /// first in the whole data, if known; `record` orders by it. Throws Error on another dtype and, unless a
-  /// statistic reduces all dimensions, on samples that differ in shape.
+  /// statistic reduces all dimensions, on samples that differ in shape; some statistics may have taken the
+  /// batch then.
   void update(const Tensor& sample_batch, std::optional<int64_t> first_sample = {});
   /// As if everything that `other` saw had been passed to this one. `other` is another collector of the same
   /// statistics and options.

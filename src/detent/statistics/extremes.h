@@ -29,6 +29,8 @@ class Extremes {
   /// Adds up to kChunkValues values. The rest of the sweep looks only at what this returns, which lies in
   /// `chunk` or in `buffer`: zeros, infinities and NaN are dealt with here.
   FiniteChunk add(std::span<const float> chunk, ChunkBuffer& buffer);
+  /// The same where nothing else is needed.
+  void add_alone(std::span<const float> chunk, ChunkBuffer& buffer);
   void merge(const Extremes& other);
 
   /// All values, and those of a kind.
@@ -49,9 +51,9 @@ class Extremes {
   float min(bool abs) const { return abs ? min_magnitude() : min(); }
   float max(bool abs) const { return abs ? max_magnitude() : max(); }
   /// Of the finite values (there must be one).
-  float finite_min() const;
-  float finite_max() const;
-  float finite_min_magnitude() const { return zeros_ > 0 ? 0 : least_magnitude_; }
+  float finite_min() const { return least_; }
+  float finite_max() const { return greatest_; }
+  float finite_min_magnitude() const { return least_magnitude_; }
   float finite_max_magnitude() const;
   float finite_min(bool abs) const { return abs ? finite_min_magnitude() : finite_min(); }
   float finite_max(bool abs) const { return abs ? finite_max_magnitude() : finite_max(); }
@@ -64,14 +66,14 @@ class Extremes {
  private:
   static constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-  int64_t nonzero() const { return finite() - zeros_; }
+  FiniteChunk add(std::span<const float> chunk, ChunkBuffer& buffer, bool alone);
 
   int64_t count_ = 0;
   int64_t nan_ = 0;
   int64_t zeros_ = 0;
   int64_t positive_infinities_ = 0;
   int64_t negative_infinities_ = 0;
-  // Of the finite values that are not zero.
+  // Of the finite values.
   float least_ = kInfinity;
   float greatest_ = -kInfinity;
   float least_magnitude_ = kInfinity;

@@ -33,21 +33,19 @@ void CounterPages<Counter>::cover(size_t from, size_t to) {
 }
 
 template <class Counter>
-Counter* KeyHistogram::page(CounterPages<Counter>& pages, size_t number) {
-  auto& counters = pages.counters[number - pages.first];
-  if (!counters) [[unlikely]]
-    counters = std::make_unique<Counter[]>(cells_per_page());
-  return counters.get();
-}
-
-template <class Counter>
 void KeyHistogram::count(const FiniteChunk& chunk, CounterPages<Counter>& pages) {
   pages.cover(page_of(chunk.min_magnitude), page_of(chunk.max_magnitude) | 1U);
+  // In local variables, which the loop's stores cannot change.
+  std::unique_ptr<Counter[]>* const counters = pages.counters.data();
+  const size_t first = pages.first;
   const int dropped = 32 - key_bits_;
   const uint32_t mask = static_cast<uint32_t>(cells_per_page()) - 1;
   for (const float value : chunk.values) {
     const auto bits = std::bit_cast<uint32_t>(value);
-    ++page(pages, page_of(bits))[(bits >> dropped) & mask];
+    auto& page = counters[page_of(bits) - first];
+    if (!page) [[unlikely]]
+      page = std::make_unique<Counter[]>(cells_per_page());
+    ++page[(bits >> dropped) & mask];
   }
 }
 
@@ -90,7 +88,9 @@ void KeyHistogram::add_count(size_t page_number, size_t cell, uint64_t count) {
   std::visit(
       [&]<class Counter>(CounterPages<Counter>& pages) {
         pages.cover(page_number, page_number);
-        page(pages, page_number)[cell] += static_cast<Counter>(count);
+        auto& page = pages.counters[page_number - pages.first];
+        if (!page) page = std::make_unique<Counter[]>(cells_per_page());
+        page[cell] += static_cast<Counter>(count);
       },
       pages_);
 }

@@ -61,8 +61,6 @@ class KeyHistogram {
  private:
   size_t cells_per_page() const { return size_t{1} << (key_bits_ - 9); }
   template <class Counter>
-  Counter* page(CounterPages<Counter>& pages, size_t number);
-  template <class Counter>
   void count(const FiniteChunk& chunk, CounterPages<Counter>& pages);
   /// Makes room for `more` values.
   void grow(int64_t more);

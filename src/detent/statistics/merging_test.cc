@@ -4,6 +4,9 @@
 #include <rapidcheck/gtest.h>
 
 #include <bit>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 #include "detent/core/parallel.h"
 #include "detent/statistics/collector.h"
@@ -137,6 +140,34 @@ TEST(Merging, DoesNotDependOnThreads) {
   }
   set_thread_count(threads);
 }
+
+#if defined(__x86_64__)
+TEST(Merging, DoesNotDependOnTheCallersFloatingPointMode) {
+  std::vector<float> values;
+  for (int i = 1; i < 300000; ++i) values.push_back(static_cast<float>(i % 1000 - 500) * 0x1p-149F);
+  const Tensor samples = Tensor::from({299999, 1, 1}, values);
+  for (const int64_t exact_values : {0, 1 << 20}) {
+    std::vector<std::vector<std::byte>> states;
+    for (const unsigned mode :
+         {0x1F80U, 0x1F80U | 0x8040U | 0x6000U}) {  // the default; flushing, towards zero
+      const unsigned saved = _mm_getcsr();
+      _mm_setcsr(mode);
+      Collector collector(all_with("all", exact_values), "test");
+      collector.update(samples.rows(0, 200000), 0);
+      Collector other(all_with("all", exact_values), "test");
+      other.update(samples.rows(200000, 299999), 200000);
+      collector.merge(other);
+      Collector read(all_with("all", exact_values), "test");
+      read.deserialize(collector.serialize());
+      states.push_back(read.serialize());
+      const std::vector<std::string> results = results_of(read);
+      _mm_setcsr(saved);
+      EXPECT_EQ(results_of(read), results);
+    }
+    EXPECT_TRUE(states[0] == states[1]) << exact_values;
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace detent

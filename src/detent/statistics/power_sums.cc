@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+
+#include "detent/statistics/window_sums.h"
 
 namespace detent {
 namespace {
@@ -110,6 +113,7 @@ struct PowerAdder::Bins {
   // Neighbours take turns, so that an addition need not wait for the one before it.
   std::array<std::array<TwoSums, kBins>, 2> two;
   std::array<FourSums, kBins> four;
+  ChunkBuffer rest;
 };
 
 PowerAdder::PowerAdder() : bins_(std::make_unique<Bins>()) {}
@@ -149,7 +153,31 @@ void for_bins(const FiniteChunk& chunk, Action action) {
 
 }  // namespace
 
-void PowerAdder::add(const FiniteChunk& chunk, PowerSums& sums) {
+FiniteChunk PowerAdder::add_window(const FiniteChunk& chunk, PowerSums& sums) {
+  const uint32_t top = chunk.max_magnitude >> 23;
+  const uint32_t bottom = top > kWindowExponents ? top - (kWindowExponents - 1) : 1;
+  const uint32_t lowest = bottom << 23;
+  float* rest = bins_->rest.data();
+  const WindowSums window = sum_window(chunk.values, std::bit_cast<float>(lowest), rest);
+  // The units of the window's sums, 2^unit, and how far they are above those of `sums`: 2^-149 and 2^-298.
+  const auto b = static_cast<int>(bottom) - 127;
+  const auto integer = [](double sum, int unit) { return static_cast<uint64_t>(std::ldexp(sum, -unit)); };
+  const auto add_squares = [&](double sum, int unit, int factor_bits) {
+    sums.squares.add(integer(sum, unit), static_cast<unsigned>(unit + factor_bits + 298));
+  };
+  for (const bool negative : {false, true}) {
+    const double twice = negative ? window.magnitudes - window.values : window.magnitudes + window.values;
+    sums.values.add(integer(twice / 2, b - 23), static_cast<unsigned>(b - 23 + 149), negative);
+  }
+  add_squares(window.high_squares, 2 * b - 22, 0);
+  add_squares(window.products, 2 * b - 34, 1);
+  add_squares(window.low_squares, 2 * b - 46, 0);
+  return {{rest, window.rest}, chunk.min_magnitude, std::min(chunk.max_magnitude, lowest - 1)};
+}
+
+void PowerAdder::add(const FiniteChunk& all, PowerSums& sums) {
+  // A handful of values is not worth a window.
+  const FiniteChunk chunk = all.values.size() < 32 ? all : add_window(all, sums);
   auto& bins = bins_->two;
   size_t i = 0;
   for (; i + 2 <= chunk.values.size(); i += 2) {

@@ -60,7 +60,8 @@ struct HigherPowerSums {
   static constexpr size_t kStateBytes = (2 * 14 + 19) * sizeof(uint64_t);
 };
 
-/// Adds chunks to sums, through 64-bit sums for each sign and exponent. Not to be shared by threads.
+/// Adds chunks to sums, through 64-bit sums for each sign and exponent, and through WindowSums for the values
+/// near the largest. Not to be shared by threads.
 class PowerAdder {
  public:
   PowerAdder();
@@ -72,6 +73,9 @@ class PowerAdder {
   void add(const FiniteChunk& chunk, PowerSums& sums, HigherPowerSums& higher);
 
  private:
+  /// Adds the values near the largest one, and returns the others.
+  FiniteChunk add_window(const FiniteChunk& chunk, PowerSums& sums);
+
   struct Bins;
   std::unique_ptr<Bins> bins_;
 };

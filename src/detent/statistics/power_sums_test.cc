@@ -1,6 +1,7 @@
 #include "detent/statistics/power_sums.h"
 
 #include <gtest/gtest.h>
+#include <hwy/highway.h>
 
 #include <bit>
 #include <cmath>
@@ -66,22 +67,54 @@ void add_fast(std::span<const float> values, Sums& sums, bool with_higher) {
   }
 }
 
-TEST(PowerSums, EqualThePlainLoopToTheLastBit) {
+class PowerSumsOnEveryTarget : public testing::TestWithParam<int64_t> {
+ protected:
+  void SetUp() override { hwy::SetSupportedTargetsForTest(GetParam()); }
+  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
+};
+
+void expect_as_plain_loop(const std::vector<float>& values) {
+  Sums plain;
+  for (const float value : values) add_plainly(value, plain);
+  Sums fast;
+  add_fast(values, fast, true);
+  EXPECT_TRUE(fast.bytes() == plain.bytes());
+  Sums two;
+  add_fast(values, two, false);
+  two.higher = plain.higher;
+  EXPECT_TRUE(two.bytes() == plain.bytes());
+}
+
+TEST_P(PowerSumsOnEveryTarget, EqualThePlainLoopToTheLastBit) {
   for (const bool wild : {false, true}) {
     for (const size_t count : std::initializer_list<size_t>{0, 1, 2, 3, 4095, 4096, 4097, 20000}) {
-      const std::vector<float> values = values_of(count, wild, static_cast<uint32_t>(count));
-      Sums plain;
-      for (const float value : values) add_plainly(value, plain);
-      Sums fast;
-      add_fast(values, fast, true);
-      EXPECT_EQ(fast.bytes(), plain.bytes()) << count << (wild ? " wild" : "");
-      Sums two;
-      add_fast(values, two, false);
-      two.higher = plain.higher;
-      EXPECT_EQ(two.bytes(), plain.bytes()) << count << (wild ? " wild" : "");
+      SCOPED_TRACE(testing::Message() << count << (wild ? " wild" : ""));
+      expect_as_plain_loop(values_of(count, wild, static_cast<uint32_t>(count)));
     }
   }
 }
+
+// What takes most bits in the sums of a window: as many values as may be, all near its top or at its bottom,
+// at the ends and in the middle of the range of float32.
+TEST_P(PowerSumsOnEveryTarget, AtTheBoundsOfAWindow) {
+  for (const int top : {-149, -127, -126, -120, -117, -118, 0, 127}) {
+    const float largest = std::ldexp(std::nextafter(2.0F, 0.0F), top);
+    for (const int below : {0, 7, 8, 9, 20}) {
+      const float smallest = std::max(std::ldexp(1.0F, top - below), 0x1p-149F);
+      for (const float sign : {1.0F, -1.0F}) {
+        SCOPED_TRACE(testing::Message() << sign * largest << " and " << smallest);
+        std::vector<float> values(kChunkValues, sign * largest);
+        expect_as_plain_loop(values);
+        for (size_t i = 1; i < values.size(); i += 2) values[i] = std::nextafter(smallest, largest);
+        expect_as_plain_loop(values);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, PowerSumsOnEveryTarget,
+                         testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
+                         [](const auto& instance) { return std::string(hwy::TargetName(instance.param)); });
 
 TEST(PowerSums, HoldTheExtremesOfFloat) {
   constexpr float kMax = std::numeric_limits<float>::max();

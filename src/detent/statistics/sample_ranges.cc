@@ -1,5 +1,7 @@
 #include "detent/statistics/sample_ranges.h"
 
+#include <algorithm>
+
 #include "detent/core/parallel.h"
 #include "detent/formats/float_environment.h"
 
@@ -39,16 +41,21 @@ void SampleRangeSums::read(StateReader& reader) {
 void add_sample_ranges(const float* data, int64_t samples, const SlotLayout& sample_layout,
                        std::vector<SampleRangeSums>& sums) {
   const auto sample_size = static_cast<int64_t>(sample_layout.slots()) * sample_layout.slot_size();
-  parallel_for(static_cast<int64_t>(sample_layout.tiles()), 16, [&](int64_t begin, int64_t end) {
+  constexpr int64_t kValuesOfThread = int64_t{1} << 16;
+  const int64_t tile_size =
+      sample_size * samples / std::max<int64_t>(1, static_cast<int64_t>(sample_layout.tiles()));
+  const int64_t grain = std::max<int64_t>(1, kValuesOfThread / std::max<int64_t>(1, tile_size));
+  parallel_for(static_cast<int64_t>(sample_layout.tiles()), grain, [&](int64_t begin, int64_t end) {
     const DefaultFloatEnvironment environment;
     ChunkBuffer buffer;
     for (auto tile = static_cast<size_t>(begin); tile < static_cast<size_t>(end); ++tile) {
       const size_t first = sample_layout.first_slot(tile);
       for (int64_t sample = 0; sample < samples; ++sample) {
         std::array<Extremes, SlotLayout::kMaxTileSlots> extremes;
-        sample_layout.read_tile(
-            data + sample * sample_size, tile,
-            [&](size_t slot, std::span<const float> chunk) { extremes[slot - first].add(chunk, buffer); });
+        sample_layout.read_tile(data + sample * sample_size, tile,
+                                [&](size_t slot, std::span<const float> chunk) {
+                                  extremes[slot - first].add_alone(chunk, buffer);
+                                });
         for (size_t i = 0; i < extremes.size() && first + i < sums.size(); ++i)
           sums[first + i].add(extremes[i]);
       }

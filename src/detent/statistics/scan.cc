@@ -81,6 +81,17 @@ ValueKinds Copy(const float* values, size_t count, float* target) {
   return kinds;
 }
 
+size_t CountZeros(const float* values, size_t count) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  size_t zeros = 0;
+  size_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    zeros += hn::CountTrue(d, hn::Eq(hn::LoadU(d, values + i), hn::Zero(d)));
+  for (; i < count; ++i) zeros += values[i] == 0 ? 1 : 0;
+  return zeros;
+}
+
 }  // namespace detent::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -89,6 +100,7 @@ namespace detent {
 
 HWY_EXPORT(Scan);
 HWY_EXPORT(Copy);
+HWY_EXPORT(CountZeros);
 
 ValueScan scan_values(std::span<const float> values) {
   return HWY_DYNAMIC_DISPATCH(Scan)(values.data(), values.size());
@@ -96,6 +108,10 @@ ValueScan scan_values(std::span<const float> values) {
 
 ValueKinds copy_finite(std::span<const float> values, float* target) {
   return HWY_DYNAMIC_DISPATCH(Copy)(values.data(), values.size(), target);
+}
+
+size_t count_zeros(std::span<const float> values) {
+  return HWY_DYNAMIC_DISPATCH(CountZeros)(values.data(), values.size());
 }
 
 }  // namespace detent

@@ -32,6 +32,9 @@ ValueScan scan_values(std::span<const float> values);
 /// Copies the values that are finite and not zero, in their order. `target` has room for all.
 ValueKinds copy_finite(std::span<const float> values, float* target);
 
+/// Zeros of either sign.
+size_t count_zeros(std::span<const float> values);
+
 /// The same in plain loops, on top of what `scan` and `kinds` hold: for tests and for the last few values.
 void scan_values_reference(std::span<const float> values, ValueScan& scan);
 void copy_finite_reference(std::span<const float> values, float* target, ValueKinds& kinds);

@@ -33,6 +33,7 @@ void expect_as_reference(std::span<const float> values) {
   ValueKinds expected_kinds;
   copy_finite_reference(values, expected_copy.data(), expected_kinds);
   EXPECT_EQ(copy_finite(values, copy.data()), expected_kinds);
+  EXPECT_EQ(count_zeros(values), expected_kinds.zeros);
   copy.resize(expected_kinds.finite);
   expected_copy.resize(expected_kinds.finite);
   EXPECT_EQ(copy, expected_copy);

@@ -4,6 +4,29 @@
 
 namespace detent {
 
+namespace {
+
+/// target[column * pitch + row] = source[row * stride + column]. In blocks of rows that the nearest cache
+/// holds, so that each column is written in runs.
+void transpose(const float* source, int64_t stride, int64_t rows, int64_t columns, float* target,
+               size_t pitch) {
+  constexpr int64_t kRows = 16;
+  for (int64_t begin = 0; begin < rows; begin += kRows) {
+    const int64_t end = std::min(begin + kRows, rows);
+    // Rows are too far apart for the processor to foresee them.
+    for (int64_t row = end; row < std::min(end + kRows, rows); ++row) {
+      __builtin_prefetch(source + row * stride);
+      __builtin_prefetch(source + row * stride + columns - 1);
+    }
+    for (int64_t column = 0; column < columns; ++column) {
+      float* to = target + static_cast<size_t>(column) * pitch;
+      for (int64_t row = begin; row < end; ++row) to[row] = source[row * stride + column];
+    }
+  }
+}
+
+}  // namespace
+
 SlotLayout::SlotLayout(const Shape& shape, const std::vector<bool>& kept) {
   int64_t stride = 1;
   int64_t slots = 1;
@@ -71,11 +94,7 @@ void SlotLayout::gather(const float* first, int64_t begin, int64_t end, int64_t 
     if (inner.stride == 1) {
       std::copy_n(source, run, target);
     } else {
-      for (int64_t k = 0; k < run; ++k) {
-        for (int64_t slot = 0; slot < width; ++slot)
-          target[static_cast<size_t>(slot) * pitch + static_cast<size_t>(k)] =
-              source[k * inner.stride + slot];
-      }
+      transpose(source, inner.stride, run, width, target, pitch);
     }
     i += run;
   }

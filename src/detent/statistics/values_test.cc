@@ -2,6 +2,7 @@
 // budget, records, outlier channels, ranges by sample.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <cmath>
@@ -116,6 +117,33 @@ TEST(RangeQuantile, OfSubnormalAndHugeValues) {
     EXPECT_NEAR(number(result_of("range_quantile", options, batch({7}, values)), "max"), 2e-45, 0x1p-138);
   }
 }
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/// Bytes on the heap after `batches` batches of 2^18 normal values.
+size_t memory_after(const Table& statistics, int batches) {
+  std::mt19937 generator(1);
+  std::normal_distribution<float> normal;
+  Tensor values(DType::kFloat32, {256, 64, 16});
+  for (float& value : values.values<float>()) value = normal(generator);
+  const size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
+  Collector collector(statistics, "test");
+  for (int i = 0; i < batches; ++i) collector.update(values);
+  return mallinfo2().uordblks + mallinfo2().hblkhd - before;
+}
+
+TEST(Memory, DoesNotGrowWithTheData) {
+  const Table everything = {{"range_min_max", Table{}},
+                            {"variance_online", Table{}},
+                            {"kurtosis", Table{}},
+                            {"range_quantile", Table{}},
+                            {"histogram", Table{}}};
+  EXPECT_LT(memory_after(everything, 16), size_t{1} << 19);
+  EXPECT_LT(memory_after(everything, 32), size_t{1} << 19);
+  // 64 channels: 1 KiB for each binade and channel, some 25 of them; sums and the rest 1 KiB a channel.
+  const Table dims = {{"dims", List{0, 2}}};
+  EXPECT_LT(memory_after({{"range_quantile", dims}, {"variance_online", dims}}, 16), size_t{2} << 20);
+}
+#endif
 
 TEST(Histogram, CountsBetweenEvenEdges) {
   const Tensor values = batch({9}, {0, 1, 2, 3, 4, 4, kNan, kInfinity, 0.999F});

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
+#include "detent/core/log.h"
 #include "detent/core/progress.h"
 #include "detent/passes/analysis/profile_progress.h"
 #include "detent/passes/analysis/profile_request.h"
@@ -149,6 +150,14 @@ void drop_uncovered(const Graph& graph, bool allow, std::vector<Probe>& probes, 
   context.warn(message + ": they have no statistics");
 }
 
+/// Says where a result is not exact.
+void report_error_bound(const Table& result, const std::string& name) {
+  const Value* bound = result.find("relative_error");
+  if (bound == nullptr) return;
+  spdlog::debug("{}: more values than exact_values, so values have a relative error of at most {}", name,
+                value_text(*bound));
+}
+
 void store_results(Graph& graph, const std::vector<Probe>& probes, const PassContext& context) {
   for (const Probe& probe : probes) {
     Node& node = graph.nodes()[probe.node];
@@ -159,6 +168,8 @@ void store_results(Graph& graph, const std::vector<Probe>& probes, const PassCon
     for (const std::string& name : probe.collector.names()) {
       try {
         statistics[name] = probe.collector.result(name);
+        report_error_bound(*statistics[name].get_if<Table>(),
+                           fmt::format("{}.{}.{}", node.name, probe.operand, name));
       } catch (const Error& error) {
         fail("{}: node \"{}\", operand \"{}\", {}: {}", context.where, node.name, probe.operand, name,
              error.what());
