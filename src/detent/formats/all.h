@@ -42,8 +42,7 @@ concept ElementFormat = requires(const typename F::Parameters& parameters) {
 template <class F>
 concept BlockFormat = F::Parameters::kByBlocks &&
     requires(const F format, const typename F::Parameters& parameters, float max) {
-  { parameters.shared(max) } -> std::convertible_to<BlockShared>;
-  { parameters.scale_code(max) } -> std::same_as<uint8_t>;
+  { parameters.entry(max) } -> std::convertible_to<BlockEntry>;
   { format.blocks() } -> std::same_as<BlockSize>;
   /// Bits stored for each block, at most 8.
   { format.shared_bits() } -> std::same_as<int>;
