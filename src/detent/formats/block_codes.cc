@@ -142,8 +142,8 @@ void encode_blocks(const BlockCodec& codec, const GroupParameters& parameters, c
   const BlockLayout::Slabs slabs = layout.slabs();
   if (slabs.elements() <= kMaxSlab) {
     for_each_slab_range(slabs, [&](const SlabRange& range) {
-      const auto elements =
-          std::make_unique_for_overwrite<float[]>(static_cast<size_t>(range.end - range.begin));
+      const auto count = static_cast<size_t>(range.end - range.begin);
+      const auto elements = std::make_unique_for_overwrite<float[]>(count);
       round(range.first_unit, range.last_unit, elements.get(), range.begin);
       code_elements(codec, nan_allowed, elements.get(), range.begin, range.end, codes, nan);
     });

@@ -106,7 +106,7 @@ class BlockRounder {
  private:
   /// What a block's elements need.
   struct OfBlock {
-    decltype(std::declval<const Parameters&>().shared(0.0F)) shared;
+    BlockShared shared;
     const BlockScale* scale;
   };
 
@@ -118,13 +118,13 @@ class BlockRounder {
   }
 
   HWY_INLINE OfBlock Share(float max, int64_t block) const {
+    const auto& [shared, code] = parameters_.entry(max);
     const BlockScale* scale = nullptr;
     if constexpr (kKind == Written::kElement) {
-      const uint8_t code = parameters_.scale_code(max);
       elements_.scale_codes[block] = code;
       scale = &(*elements_.scales)[code];
     }
-    return {parameters_.shared(max), scale};
+    return {shared, scale};
   }
 
   template <bool kPlain>

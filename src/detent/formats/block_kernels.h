@@ -18,9 +18,8 @@ enum class BlockOutput { kValue, kUnsaturated };
 void round_blocks(const GroupParameters& parameters, const BlockLayout& layout, BlockOutput kind,
                   const float* input, float* output, int64_t begin, int64_t end, bool stream);
 
-/// As kValue, but writes the elements that `scales` turns into these values (by value: a zero may come from
-/// any element of a block with scale 0), and the codes of the scales by number of block. `output` points to
-/// where element `first` belongs.
+/// As kValue, but writes the elements that `scales` turns into these values, and the codes of the scales by
+/// number of block. `output` points to where element `first` belongs.
 void round_elements(const GroupParameters& parameters, const BlockLayout& layout, const BlockScales& scales,
                     const float* input, float* output, int64_t first, uint8_t* scale_codes, int64_t begin,
                     int64_t end);

@@ -7,9 +7,11 @@
 namespace detent {
 namespace {
 
-/// Elements of a unit: enough to make its bookkeeping vanish, few enough to share among threads. A power of
-/// two.
-constexpr int64_t kUnitElements = int64_t{1} << 16;
+/// Elements of a unit: enough to make its bookkeeping vanish, few enough to stay in the second-level cache.
+/// A power of two.
+constexpr int64_t kUnitElements = int64_t{1} << 14;
+/// Elements that are worth handing to a thread.
+constexpr int64_t kThreadElements = int64_t{1} << 16;
 /// Elements of a tile: they stay in the first-level cache between finding the maximum and rounding.
 constexpr int64_t kTileElements = 4096;
 constexpr int64_t kMaxTileColumns = 512;
@@ -76,7 +78,7 @@ BlockLayout::BlockLayout(const BlockSize& block_size, std::optional<int64_t> axi
 
 int64_t BlockLayout::units_per_thread() const {
   const int64_t elements = std::min(unit_columns_, columns_.size) * band_rows_;
-  return std::max<int64_t>(1, kUnitElements / std::max<int64_t>(1, elements));
+  return std::max<int64_t>(1, kThreadElements / std::max<int64_t>(1, elements));
 }
 
 void BlockLayout::locate(int64_t index, Unit& unit) const {

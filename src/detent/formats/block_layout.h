@@ -12,7 +12,7 @@ namespace detent {
 
 /// How a row-major tensor falls into blocks, cut into units of work. Dimensions that the blocks treat alike
 /// are merged. A *band* is one row of blocks: all columns of the innermost (contiguous) dimension times a box
-/// of the outer ones. A *unit* is a band, or a piece of it that cuts no block, of some 64K elements.
+/// of the outer ones. A *unit* is a band, or a piece of it that cuts no block, of some 16K elements.
 class BlockLayout {
  public:
   /// One dimension, after merging.

@@ -10,8 +10,7 @@ struct BlockLogParameters {
   static constexpr bool kByBlocks = true;
   BlockTable table;
 
-  [[gnu::always_inline]] const BlockShared& shared(float max) const { return table.of(max); }
-  uint8_t scale_code(float max) const { return table.code(max); }
+  [[gnu::always_inline]] const BlockEntry& entry(float max) const { return table.of(max); }
 };
 
 /// Powers of two +-2^e with a shared bias = clamp(2^(width-1) - 1 - ceil(log2 max), 0, 2^exponent_bias_width
@@ -48,7 +47,7 @@ struct BlockLog : BlockFormatBase {
 
   Parameters parameters(const Group&, uint64_t /*seed*/) const {
     constexpr double kSqrt2 = 1.41421356237309504880;
-    const auto entry = [&](int max_exponent) -> BlockTable::Entry {
+    const auto entry = [&](int max_exponent) -> BlockEntry {
       const int bias = this->bias(max_exponent);
       const float smallest = hold(double_power_of_two(-bias));
       const double largest = double_power_of_two(top_code() - bias);

@@ -14,58 +14,49 @@ namespace detent {
 /// What the elements of one block share, as the kernel wants it.
 using BlockShared = std::array<float, 4>;
 
+/// The same with the code that is stored for it.
+struct BlockEntry {
+  BlockShared shared;
+  uint8_t code;
+};
+
 /// Shared values that depend on the exponent of a block's largest magnitude alone, and the code that is
 /// stored for them: one entry for each exponent that float32 has.
 class BlockTable {
  public:
-  struct Entry {
-    BlockShared shared;
-    uint8_t code;
-  };
-
   BlockTable() = default;
   /// Calls entry(e) for floor(log2 max), or ceil(log2 max), = e from -149 to 128. A block without a finite
   /// non-zero element counts as one of the largest float32: its infinities, if any, become the largest value
   /// of the format.
   template <class MakeEntry>
   BlockTable(bool round_up, MakeEntry&& entry) : round_up_(round_up) {
-    for (int i = 0; i < kExponents; ++i) set(static_cast<size_t>(i), entry(i + kLowest));
-    const size_t of_largest = index(std::numeric_limits<float>::max());
-    set_empty({shared_[of_largest], codes_[of_largest]});
+    for (int i = 0; i < kExponents; ++i) entries_[static_cast<size_t>(i)] = entry(i + kLowest);
+    set_empty(of(std::numeric_limits<float>::max()));
   }
 
   /// Of a block whose largest finite magnitude is `max`.
-  [[gnu::always_inline]] const BlockShared& of(float max) const { return shared_[index(max)]; }
-  [[gnu::always_inline]] uint8_t code(float max) const { return codes_[index(max)]; }
-  void set_empty(const Entry& entry) { set(kExponents, entry); }
+  [[gnu::always_inline]] const BlockEntry& of(float max) const {
+    constexpr uint32_t kFraction = 0x7FFFFF;
+    const auto bits = std::bit_cast<uint32_t>(max);
+    if (bits <= kFraction) return of_subnormal(bits);
+    const int up = round_up_ && (bits & kFraction) != 0 ? 1 : 0;
+    return entries_[static_cast<size_t>(static_cast<int>(bits >> 23) - 127 - kLowest + up)];
+  }
+  void set_empty(const BlockEntry& entry) { entries_[kExponents] = entry; }
 
  private:
   static constexpr int kLowest = -149;
   static constexpr int kExponents = 128 - kLowest + 1;
 
-  void set(size_t index, const Entry& entry) {
-    shared_[index] = entry.shared;
-    codes_[index] = entry.code;
-  }
-
-  [[gnu::always_inline]] size_t index(float max) const {
-    constexpr uint32_t kFraction = 0x7FFFFF;
-    const auto bits = std::bit_cast<uint32_t>(max);
-    if (bits <= kFraction) return of_subnormal(bits);
-    const int up = round_up_ && (bits & kFraction) != 0 ? 1 : 0;
-    return static_cast<size_t>(static_cast<int>(bits >> 23) - 127 - kLowest + up);
-  }
-
   // bits * 2^-149.
-  size_t of_subnormal(uint32_t bits) const {
-    if (bits == 0) return kExponents;
+  const BlockEntry& of_subnormal(uint32_t bits) const {
+    if (bits == 0) return entries_[kExponents];
     const int up = round_up_ && !std::has_single_bit(bits) ? 1 : 0;
-    return static_cast<size_t>(static_cast<int>(std::bit_width(bits)) - 1 + up);
+    return entries_[static_cast<size_t>(static_cast<int>(std::bit_width(bits)) - 1 + up)];
   }
 
   bool round_up_ = false;
-  std::array<BlockShared, kExponents + 1> shared_;
-  std::array<uint8_t, kExponents + 1> codes_;
+  std::array<BlockEntry, kExponents + 1> entries_;
 };
 
 /// Elements of a block that are 2^k times those of a minifloat, where
@@ -96,8 +87,7 @@ struct BlockGridParameters {
 
   BlockGridParameters() = default;
   explicit BlockGridParameters(const BlockGrid& grid);
-  [[gnu::always_inline]] const BlockShared& shared(float max) const { return table.of(max); }
-  uint8_t scale_code(float max) const { return table.code(max); }
+  [[gnu::always_inline]] const BlockEntry& entry(float max) const { return table.of(max); }
 };
 
 /// The largest float32 that is not beyond `value` >= 0, even if that is infinite for float32.
@@ -137,7 +127,7 @@ class SaturationEdge {
 
 inline BlockGridParameters::BlockGridParameters(const BlockGrid& grid) : mantissa_bits(grid.mantissa_bits) {
   const SaturationEdge edge(grid);
-  table = BlockTable(grid.round_up, [&](int max_exponent) -> BlockTable::Entry {
+  table = BlockTable(grid.round_up, [&](int max_exponent) -> BlockEntry {
     const int k = grid.scale_exponent(max_exponent);
     const int step = k + grid.min_exponent - grid.mantissa_bits;
     const auto addend = [&](int shift) { return power_of_two(std::clamp(step + shift + 23, -126, 126)); };

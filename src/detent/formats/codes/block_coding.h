@@ -51,7 +51,7 @@ using BlockScales = std::vector<BlockScale>;
 ///       static Format elements(const F&);                            // whose codes the elements have
 ///       static std::vector<ParameterStream> streams(const F&);       // of the tensor
 ///       static void store(const F&, const F::Parameters&, double* numbers);
-///       static BlockScales scales(const F&, const double* numbers);  // what F::Parameters::scale_code gives
+///       static BlockScales scales(const F&, const double* numbers);  // by the code of a BlockEntry
 ///     };
 template <class F>
 struct BlockCoding;
