@@ -98,22 +98,57 @@ class WordOfCodes {
   uint64_t high_[kSteps];
 };
 
-/// Writes the lowest `word_bits` (below 64) of each word, behind each other; of the last one `last_bits`.
-void WriteBits(const uint64_t* words, int64_t count, int word_bits, int last_bits, uint8_t* bytes) {
+/// Writes the lowest `word_bits` (below 64) of each word, whose other bits are 0, behind each other, and up
+/// to two words more.
+void WriteBits(const uint64_t* words, int64_t count, int word_bits, uint8_t* bytes) {
+  if (word_bits % 8 == 0) {
+    for (int64_t i = 0; i < count; ++i, bytes += word_bits / 8) std::memcpy(bytes, words + i, kWordBytes);
+    return;
+  }
   uint64_t pending = 0;
   int used = 0;
-  const auto append = [&](uint64_t word, int bits) HWY_ATTR {
-    pending |= word << used;
-    used += bits;
-    if (used < kWordBits) return;
-    std::memcpy(bytes, &pending, sizeof(pending));
-    bytes += kWordBytes;
+  for (int64_t i = 0; i < count; ++i) {
+    pending |= words[i] << used;
+    std::memcpy(bytes, &pending, kWordBytes);
+    used += word_bits;
+    if (used < kWordBits) continue;
     used -= kWordBits;
-    pending = used == 0 ? 0 : word >> (bits - used);
-  };
-  for (int64_t i = 0; i + 1 < count; ++i) append(words[i], word_bits);
-  append(words[count - 1], last_bits);
-  std::memcpy(bytes, &pending, static_cast<size_t>(used + 7) / 8);
+    bytes += kWordBytes;
+    pending = words[i] >> (word_bits - used);
+  }
+  std::memcpy(bytes, &pending, kWordBytes);
+}
+
+/// The inverse, except that the higher bits of words may be anything. Reads up to two words beyond the last.
+void ReadBits(const uint8_t* bytes, int64_t count, size_t word_bits, uint64_t* words) {
+  size_t bit = 0;
+  for (int64_t i = 0; i < count; ++i, bit += word_bits) {
+    const uint8_t* first = bytes + bit / 8;
+    const size_t shift = bit % 8;
+    words[i] = load_word(first) >> shift | load_word(first + kWordBytes) << 1 << (kWordBits - 1 - shift);
+  }
+}
+
+/// Words of a chunk.
+template <class Lane>
+constexpr size_t kMaxWords = static_cast<size_t>(kChunk) / static_cast<size_t>(WordOfCodes<Lane>::kCodes);
+
+/// One code a Lane.
+template <class Lane>
+void PackLanes(const uint32_t* codes, int64_t count, uint8_t* bytes) {
+  for (int64_t i = 0; i < count; ++i) {
+    const auto code = static_cast<Lane>(codes[i]);
+    std::memcpy(bytes + i * static_cast<int64_t>(sizeof(Lane)), &code, sizeof(Lane));
+  }
+}
+
+template <class Lane>
+void UnpackLanes(const uint8_t* bytes, int64_t count, uint32_t* codes) {
+  for (int64_t i = 0; i < count; ++i) {
+    Lane code = 0;
+    std::memcpy(&code, bytes + i * static_cast<int64_t>(sizeof(Lane)), sizeof(Lane));
+    codes[i] = code;
+  }
 }
 
 /// For widths that are not those of Lane, the next larger unsigned integer.
@@ -124,13 +159,13 @@ void PackWords(int width, const uint32_t* codes, int64_t count, uint8_t* bytes) 
   for (int64_t begin = 0; begin < count; begin += kChunk) {
     const int64_t size = std::min(kChunk, count - begin);
     const int64_t words = (size + kCodes - 1) / kCodes;
-    alignas(64) Lane lanes[kChunk];
-    alignas(64) uint64_t joined[static_cast<size_t>(kChunk / kCodes)];
-    for (int64_t i = 0; i < size; ++i) lanes[i] = static_cast<Lane>(codes[begin + i]);
-    std::fill(lanes + size, lanes + words * kCodes, Lane{0});
-    for (int64_t i = 0; i < words; ++i) joined[i] = word.Join(load_word(lanes + i * kCodes));
-    const auto last_codes = static_cast<int>(size - (words - 1) * kCodes);
-    WriteBits(joined, words, width * static_cast<int>(kCodes), width * last_codes, bytes + begin / 8 * width);
+    alignas(64) uint64_t lanes[kMaxWords<Lane>];
+    lanes[words - 1] = 0;
+    PackLanes<Lane>(codes + begin, size, reinterpret_cast<uint8_t*>(lanes));
+    for (int64_t i = 0; i < words; ++i) lanes[i] = word.Join(lanes[i]);
+    uint8_t packed[(kMaxWords<Lane> + 2) * kWordBytes];
+    WriteBits(lanes, words, width * static_cast<int>(kCodes), packed);
+    std::memcpy(bytes + begin / 8 * width, packed, static_cast<size_t>((size * width + 7) / 8));
   }
 }
 
@@ -141,19 +176,12 @@ void UnpackWords(int width, const uint8_t* bytes, int64_t count, uint32_t* codes
   for (int64_t begin = 0; begin < count; begin += kChunk) {
     const int64_t size = std::min(kChunk, count - begin);
     const int64_t words = (size + kCodes - 1) / kCodes;
-    uint8_t packed[static_cast<size_t>(kChunk) * sizeof(Lane) + 2 * kWordBytes];
-    alignas(64) uint64_t joined[static_cast<size_t>(kChunk / kCodes)];
-    alignas(64) Lane lanes[kChunk];
+    uint8_t packed[(kMaxWords<Lane> + 2) * kWordBytes];
+    alignas(64) uint64_t lanes[kMaxWords<Lane>];
     std::memcpy(packed, bytes + begin / 8 * width, static_cast<size_t>((size * width + 7) / 8));
-    for (int64_t i = 0; i < words; ++i) {
-      const int64_t bit = i * kCodes * width;
-      const int shift = static_cast<int>(bit % 8);
-      const uint8_t* first = packed + bit / 8;
-      joined[i] = load_word(first) >> shift | load_word(first + kWordBytes) << 1 << (kWordBits - 1 - shift);
-    }
-    for (int64_t i = 0; i < words; ++i) joined[i] = word.Split(joined[i]);
-    std::memcpy(lanes, joined, static_cast<size_t>(words * kWordBytes));
-    for (int64_t i = 0; i < size; ++i) codes[begin + i] = lanes[i];
+    ReadBits(packed, words, static_cast<size_t>(width * kCodes), lanes);
+    for (int64_t i = 0; i < words; ++i) lanes[i] = word.Split(lanes[i]);
+    UnpackLanes<Lane>(reinterpret_cast<const uint8_t*>(lanes), size, codes + begin);
   }
 }
 
@@ -176,9 +204,10 @@ int64_t UnpackBase3(const uint8_t* bytes, int64_t count, uint32_t* codes) {
   for (int64_t begin = 0; begin < count; begin += kChunk) {
     const int64_t size = std::min(kChunk, count - begin);
     const int64_t size_bytes = (size + kDigits - 1) / kDigits;
-    const uint8_t* bad =
-        std::find_if(bytes, bytes + size_bytes, [](uint8_t byte) { return byte >= kBytesOfBase3; });
-    if (bad != bytes + size_bytes) return begin + (bad - bytes) * kDigits;
+    const auto is_bad = [](uint8_t byte) { return byte >= kBytesOfBase3; };
+    bool any_bad = false;
+    for (int64_t i = 0; i < size_bytes; ++i) any_bad |= is_bad(bytes[i]);
+    if (any_bad) return begin + (std::find_if(bytes, bytes + size_bytes, is_bad) - bytes) * kDigits;
     alignas(64) uint8_t lanes[kChunk + kWordBytes];
     for (int64_t i = 0; i < size_bytes; ++i) {
       std::memcpy(lanes + i * kDigits, &kBase3Codes[bytes[i]], kWordBytes);
@@ -187,24 +216,6 @@ int64_t UnpackBase3(const uint8_t* bytes, int64_t count, uint32_t* codes) {
     bytes += size_bytes;
   }
   return count;
-}
-
-/// Codes that fill a Whole.
-template <class Whole>
-void PackWhole(const uint32_t* codes, int64_t count, uint8_t* bytes) {
-  for (int64_t i = 0; i < count; ++i) {
-    const auto code = static_cast<Whole>(codes[i]);
-    std::memcpy(bytes + i * static_cast<int64_t>(sizeof(Whole)), &code, sizeof(Whole));
-  }
-}
-
-template <class Whole>
-void UnpackWhole(const uint8_t* bytes, int64_t count, uint32_t* codes) {
-  for (int64_t i = 0; i < count; ++i) {
-    Whole code = 0;
-    std::memcpy(&code, bytes + i * static_cast<int64_t>(sizeof(Whole)), sizeof(Whole));
-    codes[i] = code;
-  }
 }
 
 /// Calls visit(lane), a value of the smallest unsigned integer that holds `width` bits.
@@ -218,7 +229,7 @@ HWY_INLINE void WithLane(int width, const Visit& visit) {
 void PackBits(int width, const uint32_t* codes, int64_t count, uint8_t* bytes) {
   WithLane(width, [&]<class Lane>(Lane) {
     if (width == static_cast<int>(8 * sizeof(Lane))) {
-      PackWhole<Lane>(codes, count, bytes);
+      PackLanes<Lane>(codes, count, bytes);
     } else {
       PackWords<Lane>(width, codes, count, bytes);
     }
@@ -228,7 +239,7 @@ void PackBits(int width, const uint32_t* codes, int64_t count, uint8_t* bytes) {
 void UnpackBits(int width, const uint8_t* bytes, int64_t count, uint32_t* codes) {
   WithLane(width, [&]<class Lane>(Lane) {
     if (width == static_cast<int>(8 * sizeof(Lane))) {
-      UnpackWhole<Lane>(bytes, count, codes);
+      UnpackLanes<Lane>(bytes, count, codes);
     } else {
       UnpackWords<Lane>(width, bytes, count, codes);
     }
