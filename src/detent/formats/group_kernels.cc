@@ -1,0 +1,172 @@
+#include "detent/formats/group_kernels.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "detent/formats/group_kernels.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.h
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace detent::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Doubles = hn::ScalableTag<double>;
+using OneDouble = hn::CappedTag<double, 1>;
+using Floats = hn::ScalableTag<float>;
+
+constexpr float kLargestFloat = std::numeric_limits<float>::max();
+
+/// Elements of a vector of doubles, as float32.
+template <class D>
+using Narrow = hn::Rebind<float, D>;
+
+class Residual {
+ public:
+  explicit Residual(std::span<const float> gammas) : gammas_(gammas) {}
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> Magnitude(D d, hn::Vec<D> x) const {
+    for (const float each : gammas_) {
+      const auto gamma = hn::Set(d, each);
+      x = hn::Sub(x, hn::IfThenElse(hn::Ge(x, hn::Zero(d)), gamma, hn::Neg(gamma)));
+    }
+    return hn::Abs(x);
+  }
+
+ private:
+  std::span<const float> gammas_;
+};
+
+/// All magnitudes.
+struct Untested {
+  template <class D>
+  HWY_INLINE hn::Vec<D> Counted(D /*d*/, hn::Vec<D> magnitude) {
+    return magnitude;
+  }
+};
+
+/// 0 for those that do not count.
+struct Tested {
+  float bound;
+  int64_t count = 0;
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> Counted(D d, hn::Vec<D> magnitude) {
+    const auto counts =
+        hn::And(hn::Gt(magnitude, hn::Set(d, bound)), hn::Le(magnitude, hn::Set(d, kLargestFloat)));
+    count += static_cast<int64_t>(hn::CountTrue(d, counts));
+    return hn::IfThenElseZero(counts, magnitude);
+  }
+};
+
+template <class D, class Test>
+HWY_INLINE hn::Vec<D> Terms(D d, const float* from, const Residual& residual, Test& test) {
+  const Narrow<D> narrow;
+  return hn::PromoteTo(d, test.Counted(narrow, residual.Magnitude(narrow, hn::LoadU(narrow, from))));
+}
+
+template <class Test>
+void AddRun(const float* from, int64_t size, const Residual& residual, Test& test, double* sums) {
+  constexpr Doubles d;
+  constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(d));
+  constexpr int64_t kVectors = kRunningSums / kLanes;
+  int64_t i = 0;
+  if (size >= kRunningSums) {
+    hn::Vec<Doubles> sum[kVectors];
+    for (int64_t v = 0; v < kVectors; ++v) sum[v] = hn::LoadU(d, sums + v * kLanes);
+    for (; i + kRunningSums <= size; i += kRunningSums) {
+      for (int64_t v = 0; v < kVectors; ++v)
+        sum[v] = hn::Add(sum[v], Terms(d, from + i + v * kLanes, residual, test));
+    }
+    for (int64_t v = 0; v < kVectors; ++v) hn::StoreU(sum[v], d, sums + v * kLanes);
+  }
+  for (; i < size; ++i) sums[i % kRunningSums] += hn::GetLane(Terms(OneDouble(), from + i, residual, test));
+}
+
+template <class Test>
+double SumPart(const GroupPart& part, const Residual& residual, Test& test) {
+  double sums[kRunningSums] = {};
+  part.for_each_run([&](const float* run, int64_t size)
+                        HWY_ATTR { AddRun(run, size, residual, test, sums); });
+  double total = 0;
+  for (const double sum : sums) total += sum;
+  return total;
+}
+
+// Double holds the sum of any finite float32 that memory has room for: where it is finite, all were.
+MagnitudeSum SumMagnitudes(const GroupPart& part, std::span<const float> gammas, float bound) {
+  const Residual residual(gammas);
+  if (bound < 0) {
+    Untested all;
+    const double sum = SumPart(part, residual, all);
+    if (std::isfinite(sum)) return {sum, part.end - part.begin};
+  }
+  Tested test{bound};
+  const double sum = SumPart(part, residual, test);
+  return {sum, test.count};
+}
+
+/// Calls update(x) until every element was in a vector x, as 0 where it is not finite. Zeros and elements
+/// that come twice may be among them: both change no maximum of magnitudes and no range with 0.
+template <class Update>
+HWY_INLINE void ForEachFinite(const GroupPart& part, const Update& update) {
+  const Floats d;
+  const auto update_with = [&](const float* from) HWY_ATTR {
+    const auto x = hn::LoadU(d, from);
+    update(hn::IfThenElseZero(hn::Le(hn::Abs(x), hn::Set(d, kLargestFloat)), x));
+  };
+  part.for_each_run([&](const float* run, int64_t size) HWY_ATTR {
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    int64_t i = 0;
+    for (; i + lanes <= size; i += lanes) update_with(run + i);
+    if (i == size) return;
+    if (size >= lanes) return update_with(run + size - lanes);
+    HWY_ALIGN float few[hn::MaxLanes(d)] = {};
+    std::memcpy(few, run, static_cast<size_t>(size) * sizeof(float));
+    update_with(few);
+  });
+}
+
+Interval RangeWithZero(const GroupPart& part) {
+  const Floats d;
+  auto low = hn::Zero(d);
+  auto high = hn::Zero(d);
+  ForEachFinite(part, [&](hn::Vec<Floats> x) HWY_ATTR {
+    low = hn::Min(low, x);
+    high = hn::Max(high, x);
+  });
+  // Which of two zeros is the lesser one differs between instruction sets: + 0 leaves +0.
+  return {hn::GetLane(hn::MinOfLanes(d, low)) + 0.0F, hn::GetLane(hn::MaxOfLanes(d, high)) + 0.0F};
+}
+
+float LargestMagnitude(const GroupPart& part) {
+  const Floats d;
+  auto largest = hn::Zero(d);
+  ForEachFinite(part, [&](hn::Vec<Floats> x) HWY_ATTR { largest = hn::Max(largest, hn::Abs(x)); });
+  return hn::GetLane(hn::MaxOfLanes(d, largest));
+}
+
+}  // namespace detent::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace detent {
+
+HWY_EXPORT(SumMagnitudes);
+HWY_EXPORT(RangeWithZero);
+HWY_EXPORT(LargestMagnitude);
+
+MagnitudeSum sum_magnitudes(const GroupPart& part, std::span<const float> gammas, float bound) {
+  return HWY_DYNAMIC_DISPATCH(SumMagnitudes)(part, gammas, bound);
+}
+
+Interval range_with_zero(const GroupPart& part) { return HWY_DYNAMIC_DISPATCH(RangeWithZero)(part); }
+
+float largest_magnitude(const GroupPart& part) { return HWY_DYNAMIC_DISPATCH(LargestMagnitude)(part); }
+
+}  // namespace detent
+#endif  // HWY_ONCE
