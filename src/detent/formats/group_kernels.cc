@@ -24,6 +24,14 @@ constexpr float kLargestFloat = std::numeric_limits<float>::max();
 template <class D>
 using Narrow = hn::Rebind<float, D>;
 
+/// The magnitudes of the elements themselves.
+struct Whole {
+  template <class D>
+  HWY_INLINE hn::Vec<D> Magnitude(D /*d*/, hn::Vec<D> x) const {
+    return hn::Abs(x);
+  }
+};
+
 class Residual {
  public:
   explicit Residual(std::span<const float> gammas) : gammas_(gammas) {}
@@ -63,91 +71,115 @@ struct Tested {
   }
 };
 
-template <class D, class Test>
-HWY_INLINE hn::Vec<D> Terms(D d, const float* from, const Residual& residual, Test& test) {
+template <class D, class Left, class Test>
+HWY_INLINE hn::Vec<D> Terms(D d, const float* from, const Left& left, Test& test) {
   const Narrow<D> narrow;
-  return hn::PromoteTo(d, test.Counted(narrow, residual.Magnitude(narrow, hn::LoadU(narrow, from))));
+  return hn::PromoteTo(d, test.Counted(narrow, left.Magnitude(narrow, hn::LoadU(narrow, from))));
 }
 
-template <class Test>
-void AddRun(const float* from, int64_t size, const Residual& residual, Test& test, double* sums) {
+template <class Left, class Test>
+void AddRun(const float* from, int64_t size, const Left& left, Test& test_of_part, double* sums) {
   constexpr Doubles d;
-  constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(d));
+  constexpr auto kLanes = static_cast<int64_t>(hn::MaxLanes(d));
   constexpr int64_t kVectors = kRunningSums / kLanes;
+  Test test = test_of_part;  // in registers, as the sums are
+  hn::Vec<Doubles> sum[kVectors];
+  for (int64_t v = 0; v < kVectors; ++v) sum[v] = hn::LoadU(d, sums + v * kLanes);
   int64_t i = 0;
-  if (size >= kRunningSums) {
-    hn::Vec<Doubles> sum[kVectors];
-    for (int64_t v = 0; v < kVectors; ++v) sum[v] = hn::LoadU(d, sums + v * kLanes);
-    for (; i + kRunningSums <= size; i += kRunningSums) {
-      for (int64_t v = 0; v < kVectors; ++v)
-        sum[v] = hn::Add(sum[v], Terms(d, from + i + v * kLanes, residual, test));
-    }
-    for (int64_t v = 0; v < kVectors; ++v) hn::StoreU(sum[v], d, sums + v * kLanes);
+  for (; i + kRunningSums <= size; i += kRunningSums) {
+    for (int64_t v = 0; v < kVectors; ++v)
+      sum[v] = hn::Add(sum[v], Terms(d, from + i + v * kLanes, left, test));
   }
-  for (; i < size; ++i) sums[i % kRunningSums] += hn::GetLane(Terms(OneDouble(), from + i, residual, test));
+  for (int64_t v = 0; v < kVectors; ++v) hn::StoreU(sum[v], d, sums + v * kLanes);
+  for (; i < size; ++i) sums[i % kRunningSums] += hn::GetLane(Terms(OneDouble(), from + i, left, test));
+  test_of_part = test;
 }
 
-template <class Test>
-double SumPart(const GroupPart& part, const Residual& residual, Test& test) {
+template <class Left, class Test>
+double SumPart(const GroupPart& part, const Left& left, Test& test) {
   double sums[kRunningSums] = {};
-  part.for_each_run([&](const float* run, int64_t size)
-                        HWY_ATTR { AddRun(run, size, residual, test, sums); });
+  part.for_each_run([&](const float* run, int64_t size) HWY_ATTR { AddRun(run, size, left, test, sums); });
   double total = 0;
   for (const double sum : sums) total += sum;
   return total;
 }
 
 // Double holds the sum of any finite float32 that memory has room for: where it is finite, all were.
-MagnitudeSum SumMagnitudes(const GroupPart& part, std::span<const float> gammas, float bound) {
-  const Residual residual(gammas);
+template <class Left>
+MagnitudeSum SumOf(const GroupPart& part, const Left& left, float bound) {
   if (bound < 0) {
     Untested all;
-    const double sum = SumPart(part, residual, all);
+    const double sum = SumPart(part, left, all);
     if (std::isfinite(sum)) return {sum, part.end - part.begin};
   }
   Tested test{bound};
-  const double sum = SumPart(part, residual, test);
+  const double sum = SumPart(part, left, test);
   return {sum, test.count};
 }
 
-/// Calls update(x) until every element was in a vector x, as 0 where it is not finite. Zeros and elements
-/// that come twice may be among them: both change no maximum of magnitudes and no range with 0.
-template <class Update>
-HWY_INLINE void ForEachFinite(const GroupPart& part, const Update& update) {
-  const Floats d;
-  const auto update_with = [&](const float* from) HWY_ATTR {
-    const auto x = hn::LoadU(d, from);
-    update(hn::IfThenElseZero(hn::Le(hn::Abs(x), hn::Set(d, kLargestFloat)), x));
-  };
-  part.for_each_run([&](const float* run, int64_t size) HWY_ATTR {
-    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-    int64_t i = 0;
-    for (; i + lanes <= size; i += lanes) update_with(run + i);
-    if (i == size) return;
-    if (size >= lanes) return update_with(run + size - lanes);
-    HWY_ALIGN float few[hn::MaxLanes(d)] = {};
-    std::memcpy(few, run, static_cast<size_t>(size) * sizeof(float));
-    update_with(few);
-  });
+MagnitudeSum SumMagnitudes(const GroupPart& part, std::span<const float> gammas, float bound) {
+  return gammas.empty() ? SumOf(part, Whole(), bound) : SumOf(part, Residual(gammas), bound);
 }
 
-Interval RangeWithZero(const GroupPart& part) {
+HWY_INLINE hn::Vec<Floats> LoadFinite(Floats d, const float* from) {
+  const auto x = hn::LoadU(d, from);
+  return hn::IfThenElseZero(hn::Le(hn::Abs(x), hn::Set(d, kLargestFloat)), x);
+}
+
+/// state.Update(x) until every element was in a vector x, as 0 where it is not finite. Zeros and elements
+/// that come twice may be among them.
+template <class State>
+void UpdateRun(const float* run, int64_t size, State& state) {
   const Floats d;
-  auto low = hn::Zero(d);
-  auto high = hn::Zero(d);
-  ForEachFinite(part, [&](hn::Vec<Floats> x) HWY_ATTR {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  State local = state;  // in registers
+  int64_t i = 0;
+  for (; i + lanes <= size; i += lanes) local.Update(LoadFinite(d, run + i));
+  if (i < size && size >= lanes) {
+    local.Update(LoadFinite(d, run + size - lanes));
+  } else if (i < size) {
+    HWY_ALIGN float few[hn::MaxLanes(d)] = {};
+    std::memcpy(few, run, static_cast<size_t>(size) * sizeof(float));
+    local.Update(LoadFinite(d, few));
+  }
+  state = local;
+}
+
+template <class State>
+State UpdatePart(const GroupPart& part) {
+  State state;
+  part.for_each_run([&](const float* run, int64_t size) HWY_ATTR { UpdateRun(run, size, state); });
+  return state;
+}
+
+struct RangeState {
+  RangeState() : low(hn::Zero(Floats())), high(hn::Zero(Floats())) {}
+  HWY_INLINE void Update(hn::Vec<Floats> x) {
     low = hn::Min(low, x);
     high = hn::Max(high, x);
-  });
-  // Which of two zeros is the lesser one differs between instruction sets: + 0 leaves +0.
-  return {hn::GetLane(hn::MinOfLanes(d, low)) + 0.0F, hn::GetLane(hn::MaxOfLanes(d, high)) + 0.0F};
+  }
+
+  hn::Vec<Floats> low, high;
+};
+
+// Which of two zeros is the lesser one differs between instruction sets: + 0 leaves +0.
+Interval RangeWithZero(const GroupPart& part) {
+  const Floats d;
+  const auto range = UpdatePart<RangeState>(part);
+  return {hn::GetLane(hn::MinOfLanes(d, range.low)) + 0.0F,
+          hn::GetLane(hn::MaxOfLanes(d, range.high)) + 0.0F};
 }
+
+struct LargestState {
+  LargestState() : largest(hn::Zero(Floats())) {}
+  HWY_INLINE void Update(hn::Vec<Floats> x) { largest = hn::Max(largest, hn::Abs(x)); }
+
+  hn::Vec<Floats> largest;
+};
 
 float LargestMagnitude(const GroupPart& part) {
   const Floats d;
-  auto largest = hn::Zero(d);
-  ForEachFinite(part, [&](hn::Vec<Floats> x) HWY_ATTR { largest = hn::Max(largest, hn::Abs(x)); });
-  return hn::GetLane(hn::MaxOfLanes(d, largest));
+  return hn::GetLane(hn::MaxOfLanes(d, UpdatePart<LargestState>(part).largest));
 }
 
 }  // namespace detent::HWY_NAMESPACE
