@@ -33,7 +33,7 @@ HWY_INLINE BlockVec FiniteMagnitude(BlockTag d, BlockVec x) {
 /// The largest lane of each of four vectors. Pairs are interleaved, so that two steps leave the maxima of all
 /// four side by side in each 16 bytes; then halves are compared.
 template <class D>
-HWY_INLINE void StoreLargestLanes(D d, hn::Vec<D> largest_of_four, float* to) {
+HWY_INLINE void StoreLargestLanes(D d, hn::Vec<D> largest_of_four, hn::TFromD<D>* to) {
   if constexpr (hn::MaxLanes(d) > 4) {
     const hn::Half<D> half;
     const auto larger = hn::Max(hn::LowerHalf(half, largest_of_four), hn::UpperHalf(half, largest_of_four));
@@ -43,8 +43,17 @@ HWY_INLINE void StoreLargestLanes(D d, hn::Vec<D> largest_of_four, float* to) {
   }
 }
 
-HWY_INLINE BlockVec InterleavedMax(BlockTag d, BlockVec a, BlockVec b) {
+template <class D>
+HWY_INLINE hn::Vec<D> InterleavedMax(D d, hn::Vec<D> a, hn::Vec<D> b) {
   return hn::Max(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));
+}
+
+template <class D>
+HWY_INLINE void StoreLargestOfFour(D d, hn::Vec<D> first, hn::Vec<D> second, hn::Vec<D> third,
+                                   hn::Vec<D> fourth, hn::TFromD<D>* to) {
+  const auto odd = InterleavedMax(d, first, third);
+  const auto even = InterleavedMax(d, second, fourth);
+  StoreLargestLanes(d, InterleavedMax(d, odd, even), to);
 }
 #endif
 
@@ -66,6 +75,7 @@ class BlockRounder {
   static constexpr BlockTag d{};
   using Kernel = decltype(MakeBlockKernel(BlockTag(), std::declval<const Parameters&>()));
   using Shared = typename Kernel::Shared;
+  static constexpr bool kHasFinite = kKind == BlockOutput::kValue && requires { &Kernel::RoundFinite; };
 
  public:
   BlockRounder(const Parameters& parameters, const BlockLayout& layout, const float* input, float* output)
@@ -82,17 +92,7 @@ class BlockRounder {
       for (int64_t at = unit.begin; at < unit.end; at += tile)
         RoundTile(unit, at, std::min(tile, unit.end - at));
     } else if (layout_.band_rows() == 1) {
-      const float* input = input_ + unit.offset;
-      float* output = output_ + unit.offset;
-      int64_t at = unit.begin;
-#if HWY_TARGET != HWY_SCALAR
-      for (; at + 4 * width <= unit.end; at += 4 * width) RoundFour(input + at, output + at);
-#endif
-      for (; at < unit.end; at += width) {
-        const auto count = static_cast<size_t>(std::min(width, unit.end - at));
-        const BlockVec largest = LargestOf(input + at, count, hn::Zero(d));
-        RoundRun(hn::GetLane(hn::MaxOfLanes(d, largest)), input + at, output + at, count);
-      }
+      RoundRow(unit);
     } else {
       for (int64_t at = unit.begin; at < unit.end; at += width) {
         RoundBox(unit, at, static_cast<size_t>(std::min(width, unit.end - at)));
@@ -122,20 +122,79 @@ class BlockRounder {
   }
 
 #if HWY_TARGET != HWY_SCALAR
+  /// Blocks whose maxima are found before any is rounded: their long ways to a maximum then overlap.
+  static constexpr int64_t kMaxRound = 64;
+  static constexpr int64_t kRoundElements = 1024;
+
+  /// A multiple of 4 adjacent blocks, at most kMaxRound. Magnitudes are compared by their bits, among which
+  /// infinities and NaN are the largest.
+  void RoundSeveral(const float* input, float* output, size_t blocks) const {
+    const size_t lanes = hn::Lanes(d);
+    const auto width = static_cast<size_t>(layout_.block_columns());
+    HWY_ALIGN int32_t largest[kMaxRound];
+    for (size_t i = 0; i < blocks; i += 4) {
+      const float* from = input + i * width;
+      const hn::RebindToSigned<BlockTag> di;
+      StoreLargestOfFour(di, LargestBits(from, width), LargestBits(from + width, width),
+                         LargestBits(from + 2 * width, width), LargestBits(from + 3 * width, width),
+                         largest + i);
+    }
+    const BlockTable& table = parameters_.table;
+    for (size_t i = 0; i < blocks; ++i, input += width, output += width) {
+      if (!table.is_plain(largest[i])) {
+        RoundBlock(input, output, width);
+        continue;
+      }
+      const Shared shared = Broadcast(table.of_plain(largest[i]));
+      for (size_t at = 0; at < width; at += lanes)
+        Write(kernel_.RoundFinite(d, hn::LoadU(d, input + at), shared), output + at);
+    }
+  }
+
+  static HWY_INLINE hn::Vec<hn::RebindToSigned<BlockTag>> LargestBits(const float* from, size_t width) {
+    const hn::RebindToSigned<BlockTag> di;
+    auto bits = hn::BitCast(di, hn::Abs(hn::LoadU(d, from)));
+    for (size_t i = hn::Lanes(d); i < width; i += hn::Lanes(d))
+      bits = hn::Max(bits, hn::BitCast(di, hn::Abs(hn::LoadU(d, from + i))));
+    return bits;
+  }
+
   /// Four adjacent blocks.
   HWY_INLINE void RoundFour(const float* input, float* output) const {
     const auto width = static_cast<size_t>(layout_.block_columns());
-    const BlockVec first = LargestOf(input, width, hn::Zero(d));
-    const BlockVec second = LargestOf(input + width, width, hn::Zero(d));
-    const BlockVec third = LargestOf(input + 2 * width, width, hn::Zero(d));
-    const BlockVec fourth = LargestOf(input + 3 * width, width, hn::Zero(d));
-    const BlockVec odd = InterleavedMax(d, first, third);
-    const BlockVec even = InterleavedMax(d, second, fourth);
     HWY_ALIGN float max[4];
-    StoreLargestLanes(d, InterleavedMax(d, odd, even), max);
+    StoreLargestOfFour(d, LargestOf(input, width, hn::Zero(d)), LargestOf(input + width, width, hn::Zero(d)),
+                       LargestOf(input + 2 * width, width, hn::Zero(d)),
+                       LargestOf(input + 3 * width, width, hn::Zero(d)), max);
     for (size_t i = 0; i < 4; ++i) RoundRun(max[i], input + i * width, output + i * width, width);
   }
 #endif
+
+  /// The columns of a unit of one row, in wide blocks.
+  void RoundRow(const BlockLayout::Unit& unit) const {
+    const float* input = input_ + unit.offset;
+    float* output = output_ + unit.offset;
+    const int64_t width = layout_.block_columns();
+    int64_t at = unit.begin;
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (kHasFinite) {
+      const int64_t most = std::clamp<int64_t>(kRoundElements / width, 4, kMaxRound) / 4 * 4;
+      while (width % static_cast<int64_t>(hn::Lanes(d)) == 0 && at + 4 * width <= unit.end) {
+        const int64_t blocks = std::min(most, (unit.end - at) / width / 4 * 4);
+        RoundSeveral(input + at, output + at, static_cast<size_t>(blocks));
+        at += blocks * width;
+      }
+    }
+    for (; at + 4 * width <= unit.end; at += 4 * width) RoundFour(input + at, output + at);
+#endif
+    for (; at < unit.end; at += width)
+      RoundBlock(input + at, output + at, static_cast<size_t>(std::min(width, unit.end - at)));
+  }
+
+  void RoundBlock(const float* input, float* output, size_t count) const {
+    const BlockVec largest = LargestOf(input, count, hn::Zero(d));
+    RoundRun(hn::GetLane(hn::MaxOfLanes(d, largest)), input, output, count);
+  }
 
   static HWY_INLINE Shared Broadcast(const BlockShared& shared) {
     return Kernel::Collect([&](size_t k) { return hn::Set(d, shared[k]); });

@@ -55,6 +55,7 @@ struct BlockLog : BlockFormatBase {
     };
     BlockTable table(true, shared);
     table.set_empty(shared(0));
+    table.set_plain([](const BlockShared& entry) { return entry[1] >= power_of_two(-126); });
     return {table};
   }
 

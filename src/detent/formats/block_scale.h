@@ -30,16 +30,37 @@ class BlockTable {
 
   /// Of a block whose largest finite magnitude is `max`.
   [[gnu::always_inline]] const BlockShared& of(float max) const {
-    constexpr uint32_t kFraction = 0x7FFFFF;
     const auto bits = std::bit_cast<uint32_t>(max);
     if (bits <= kFraction) return of_subnormal(bits);
     const int up = round_up_ && (bits & kFraction) != 0 ? 1 : 0;
     return entries_[static_cast<size_t>(static_cast<int>(bits >> 23) - 127 - kLowest + up)];
   }
   void set_empty(const BlockShared& shared) { entries_[kExponents] = shared; }
-  const BlockShared& empty() const { return entries_[kExponents]; }
+
+  /// Says which entries a kernel has a shorter way for: those of `plain`, one run of exponents.
+  template <class Plain>
+  void set_plain(const Plain& plain) {
+    int first = 0;
+    while (first < kExponents && !plain(entries_[static_cast<size_t>(first)])) ++first;
+    int end = kExponents;
+    while (end > first && !plain(entries_[static_cast<size_t>(end - 1)])) --end;
+    const int32_t carry = round_up_ ? kFraction : 0;
+    const auto bits_of = [](int i) { return std::clamp(i + kLowest + 127, 0, 255) * (1 << 23); };
+    plain_from_ = std::max(bits_of(first) - carry, 1 << 23);
+    plain_size_ = static_cast<uint32_t>(std::max(bits_of(end) - carry, plain_from_) - plain_from_);
+  }
+  /// Whether these are the bits of the largest magnitude of a block with a plain entry: they are not where
+  /// that is an infinity, NaN, 0 or a float32 subnormal.
+  [[gnu::always_inline]] bool is_plain(int32_t bits) const {
+    return static_cast<uint32_t>(bits - plain_from_) < plain_size_;
+  }
+  [[gnu::always_inline]] const BlockShared& of_plain(int32_t bits) const {
+    const int32_t exponent = (bits + (round_up_ ? kFraction : 0)) >> 23;
+    return entries_[static_cast<size_t>(exponent - 127 - kLowest)];
+  }
 
  private:
+  static constexpr int32_t kFraction = 0x7FFFFF;
   static constexpr int kLowest = -149;
   static constexpr int kExponents = 128 - kLowest + 1;
 
@@ -51,6 +72,8 @@ class BlockTable {
   }
 
   bool round_up_ = false;
+  int32_t plain_from_ = 0;
+  uint32_t plain_size_ = 0;
   std::array<BlockShared, kExponents + 1> entries_;
 };
 
@@ -79,6 +102,13 @@ struct BlockGridParameters {
   BlockGridParameters() = default;
   explicit BlockGridParameters(const BlockGrid& grid);
   [[gnu::always_inline]] const BlockShared& shared(float max) const { return table.of(max); }
+  /// Whether a block with these values needs no shift: its normal values are normal in float32 too, and the
+  /// addends do not overflow.
+  [[gnu::always_inline]] bool is_plain(const BlockShared& shared) const {
+    const float addend_below = shared[1];
+    return shared[0] < 0x1p104F && addend_below >= power_of_two(-80 - mantissa_bits) &&
+           addend_below < 0x1p126F;
+  }
 };
 
 /// The largest float32 that is not beyond `value` >= 0, even if that is infinite for float32.
@@ -125,6 +155,7 @@ inline BlockGridParameters::BlockGridParameters(const BlockGrid& grid) : mantiss
     const double scale = double_power_of_two(k);
     return {hold(grid.largest * scale), addend(23), addend(-41), edge.last_held(scale)};
   });
+  table.set_plain([this](const BlockShared& shared) { return is_plain(shared); });
 }
 
 }  // namespace detent
