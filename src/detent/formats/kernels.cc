@@ -19,7 +19,7 @@ using FloatTag = hn::ScalableTag<float>;
 
 /// Fewer elements than a vector, through a buffer: the same code as for whole vectors.
 template <class Kernel>
-void RoundPartial(FloatTag d, const Kernel& kernel, const float* input, float* output, size_t count,
+HWY_INLINE void RoundPartial(FloatTag d, const Kernel& kernel, const float* input, float* output, size_t count,
                   uint64_t index) {
   HWY_ALIGN float buffer[hn::MaxLanes(d)] = {};
   std::memcpy(buffer, input, count * sizeof(float));
@@ -35,7 +35,7 @@ HWY_INLINE size_t UnalignedCount(FloatTag d, const float* output) {
 }
 
 template <class Kernel>
-void RoundRun(FloatTag d, const Kernel& kernel, const float* input, float* output, size_t count,
+HWY_INLINE void RoundRun(FloatTag d, const Kernel kernel, const float* input, float* output, size_t count,
               uint64_t index, bool stream) {
   const size_t lanes = hn::Lanes(d);
   size_t i = 0;
