@@ -8,6 +8,8 @@
 
 #include <hwy/highway.h>
 
+#include <array>
+
 #include "detent/formats/block_scale.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -39,6 +41,19 @@ class BlockGridKernel {
       : parameters_(p), to_addend_(hn::Set(d, power_of_two(23 - p.mantissa_bits))) {}
 
   bool IsPlain(const BlockShared& shared) const { return parameters_.is_plain(shared); }
+
+  /// Lane by lane, what a plain block shares whose largest magnitude has these bits.
+  HWY_INLINE std::array<V, 2> PlainShared(D d, hn::Vec<DI> bits) const {
+    const DI di;
+    const auto& plain = parameters_.plain_bits;
+    const auto carried = hn::Add(bits, hn::Set(di, parameters_.table.carry()));
+    const auto exponent = hn::And(carried, hn::Set(di, 0x7F800000));
+    const auto held = hn::Min(hn::Max(exponent, hn::Set(di, plain.lowest)), hn::Set(di, plain.highest));
+    return {hn::BitCast(d, hn::Add(held, hn::Set(di, plain.largest))),
+            hn::BitCast(d, hn::Add(held, hn::Set(di, plain.addend_below)))};
+  }
+
+  const BlockTable& table() const { return parameters_.table; }
 
   /// Of a plain block whose elements are all finite.
   HWY_INLINE V RoundFinite(D d, V x, const Shared& shared) const {

@@ -69,6 +69,34 @@ HWY_INLINE void StorePartial(BlockTag d, BlockVec v, float* to, size_t count) {
   std::memcpy(to, buffer, count * sizeof(float));
 }
 
+/// What many blocks share, by a table of their parameters. `bits` are those of the largest magnitudes.
+template <class Kernel, size_t kBlocks>
+class TableShares {
+ public:
+  TableShares(const Kernel& kernel, const int32_t* bits, size_t /*blocks*/)
+      : table_(kernel.table()), bits_(bits) {}
+
+  HWY_INLINE bool is_plain(size_t i) const { return table_.is_plain(bits_[i]); }
+  HWY_INLINE typename Kernel::Shared at(BlockTag d, size_t i) const {
+    const BlockShared& shared = table_.of_plain(bits_[i]);
+    return Kernel::Collect([&](size_t k) HWY_ATTR { return hn::Set(d, shared[k]); });
+  }
+
+ private:
+  const BlockTable& table_;
+  const int32_t* bits_;
+};
+
+template <class Kernel, size_t kBlocks>
+struct SharesOf {
+  using type = TableShares<Kernel, kBlocks>;
+};
+template <class Kernel, size_t kBlocks>
+requires requires { typename Kernel::template Shares<kBlocks>; }
+struct SharesOf<Kernel, kBlocks> {
+  using type = typename Kernel::template Shares<kBlocks>;
+};
+
 /// One tensor's work. `kKind` is what is written, `kStream` how.
 template <class Parameters, BlockOutput kKind, bool kStream>
 class BlockRounder {
@@ -125,13 +153,14 @@ class BlockRounder {
   /// Blocks whose maxima are found before any is rounded: their long ways to a maximum then overlap.
   static constexpr int64_t kMaxRound = 64;
   static constexpr int64_t kRoundElements = 1024;
+  using Shares = typename SharesOf<Kernel, size_t{kMaxRound}>::type;
 
   /// A multiple of 4 adjacent blocks, at most kMaxRound. Magnitudes are compared by their bits, among which
   /// infinities and NaN are the largest.
   void RoundSeveral(const float* input, float* output, size_t blocks) const {
     const size_t lanes = hn::Lanes(d);
     const auto width = static_cast<size_t>(layout_.block_columns());
-    HWY_ALIGN int32_t largest[kMaxRound];
+    HWY_ALIGN int32_t largest[kMaxRound] = {};
     for (size_t i = 0; i < blocks; i += 4) {
       const float* from = input + i * width;
       const hn::RebindToSigned<BlockTag> di;
@@ -139,13 +168,13 @@ class BlockRounder {
                          LargestBits(from + 2 * width, width), LargestBits(from + 3 * width, width),
                          largest + i);
     }
-    const BlockTable& table = parameters_.table;
+    const Shares shares(kernel_, largest, blocks);
     for (size_t i = 0; i < blocks; ++i, input += width, output += width) {
-      if (!table.is_plain(largest[i])) {
+      if (!shares.is_plain(i)) {
         RoundBlock(input, output, width);
         continue;
       }
-      const Shared shared = Broadcast(table.of_plain(largest[i]));
+      const Shared shared = shares.at(d, i);
       for (size_t at = 0; at < width; at += lanes)
         Write(kernel_.RoundFinite(d, hn::LoadU(d, input + at), shared), output + at);
     }

@@ -30,7 +30,9 @@ class BlockLogKernel {
     return {at(0), at(1), at(2)};
   }
 
-  BlockLogKernel(D /*d*/, const BlockLogParameters& /*p*/) {}
+  BlockLogKernel(D /*d*/, const BlockLogParameters& p) : table_(p.table) {}
+
+  const BlockTable& table() const { return table_; }
 
   HWY_INLINE V Round(D d, V x, const Shared& shared) const {
     const V magnitude = hn::Abs(x);
@@ -63,6 +65,8 @@ class BlockLogKernel {
     const V held = hn::Max(hn::Min(power, shared.largest), shared.smallest);
     return hn::CopySignToAbs(held, hn::Add(x, hn::Zero(d)));
   }
+
+  const BlockTable& table_;
 };
 
 template <class D>

@@ -44,10 +44,9 @@ class BlockTable {
     while (first < kExponents && !plain(entries_[static_cast<size_t>(first)])) ++first;
     int end = kExponents;
     while (end > first && !plain(entries_[static_cast<size_t>(end - 1)])) --end;
-    const int32_t carry = round_up_ ? kFraction : 0;
     const auto bits_of = [](int i) { return std::clamp(i + kLowest + 127, 0, 255) * (1 << 23); };
-    plain_from_ = std::max(bits_of(first) - carry, 1 << 23);
-    plain_size_ = static_cast<uint32_t>(std::max(bits_of(end) - carry, plain_from_) - plain_from_);
+    plain_from_ = std::max(bits_of(first) - carry(), 1 << 23);
+    plain_size_ = static_cast<uint32_t>(std::max(bits_of(end) - carry(), plain_from_) - plain_from_);
   }
   /// Whether these are the bits of the largest magnitude of a block with a plain entry: they are not where
   /// that is an infinity, NaN, 0 or a float32 subnormal.
@@ -55,9 +54,12 @@ class BlockTable {
     return static_cast<uint32_t>(bits - plain_from_) < plain_size_;
   }
   [[gnu::always_inline]] const BlockShared& of_plain(int32_t bits) const {
-    const int32_t exponent = (bits + (round_up_ ? kFraction : 0)) >> 23;
-    return entries_[static_cast<size_t>(exponent - 127 - kLowest)];
+    return entries_[static_cast<size_t>(((bits + carry()) >> 23) - 127 - kLowest)];
   }
+  int32_t plain_from() const { return plain_from_; }
+  int32_t plain_until() const { return plain_from_ + static_cast<int32_t>(plain_size_); }
+  /// Added to the bits of a float32, what makes the exponent of the sum ceil(log2) where that is asked for.
+  int32_t carry() const { return round_up_ ? kFraction : 0; }
 
  private:
   static constexpr int32_t kFraction = 0x7FFFFF;
@@ -98,6 +100,12 @@ struct BlockGridParameters {
   static constexpr bool kByBlocks = true;
   int mantissa_bits = 0;
   BlockTable table;
+  /// The plain entries once more, by arithmetic: with the exponent bits of the block's largest magnitude,
+  /// held to [lowest, highest], these add up to the bits of the largest value and of the least addend.
+  struct PlainBits {
+    int32_t lowest, highest, largest, addend_below;
+  };
+  PlainBits plain_bits = {};
 
   BlockGridParameters() = default;
   explicit BlockGridParameters(const BlockGrid& grid);
@@ -155,6 +163,13 @@ inline BlockGridParameters::BlockGridParameters(const BlockGrid& grid) : mantiss
     const double scale = double_power_of_two(k);
     return {hold(grid.largest * scale), addend(23), addend(-41), edge.last_held(scale)};
   });
+  const auto exponent_bits = [](int exponent) { return exponent * (1 << 23); };
+  const auto held_bits = [&](int exponent) { return exponent_bits(std::clamp(exponent + 127, 0, 255)); };
+  plain_bits = {
+      .lowest = held_bits(grid.lowest - grid.offset),
+      .highest = held_bits(grid.highest - grid.offset),
+      .largest = std::bit_cast<int32_t>(static_cast<float>(grid.largest)) + exponent_bits(grid.offset - 127),
+      .addend_below = exponent_bits(grid.offset + grid.min_exponent - grid.mantissa_bits + 46)};
   table.set_plain([this](const BlockShared& shared) { return is_plain(shared); });
 }
 
