@@ -115,12 +115,12 @@ class BlockRounder {
 
   void RoundUnit(const BlockLayout::Unit& unit) const {
     const int64_t width = layout_.block_columns();
-    if (width < kWideBlock) {
-      const int64_t tile = layout_.tile_columns();
+    const int64_t tile = layout_.tile_columns();
+    if (width >= kWideBlock && layout_.band_rows() == 1) {
+      RoundRow(unit);
+    } else if (tile <= static_cast<int64_t>(kMaxTile)) {
       for (int64_t at = unit.begin; at < unit.end; at += tile)
         RoundTile(unit, at, std::min(tile, unit.end - at));
-    } else if (layout_.band_rows() == 1) {
-      RoundRow(unit);
     } else {
       for (int64_t at = unit.begin; at < unit.end; at += width) {
         RoundBox(unit, at, static_cast<size_t>(std::min(width, unit.end - at)));
@@ -285,7 +285,7 @@ class BlockRounder {
   void RoundTile(const BlockLayout::Unit& unit, int64_t column, int64_t count) const {
     Tile tile;
     const auto size = static_cast<size_t>(count);
-    std::fill_n(tile.largest, size, 0.0F);
+    std::fill_n(tile.largest, kMaxTile, 0.0F);
     for_each_row(layout_, unit,
                  [&](int64_t row) { UpdateLargest(input_ + row + column, tile.largest, size); });
     Share(tile, size);
@@ -307,6 +307,42 @@ class BlockRounder {
   }
 
   void Share(Tile& tile, size_t count) const {
+    if constexpr (requires { &Kernel::PlainShared; }) {
+      if (SharePlain(tile, count)) return;
+    }
+    ShareAny(tile, count);
+  }
+
+  /// Returns false, with nothing that counts written, where blocks are not plain, or neither whole vectors
+  /// nor a power of two that divides one.
+  bool SharePlain(Tile& tile, size_t count) const {
+    const hn::RebindToSigned<BlockTag> di;
+    const size_t lanes = hn::Lanes(d);
+    const auto width = static_cast<size_t>(layout_.block_columns());
+    if (width % lanes != 0 && lanes % width != 0) return false;
+    const auto from = hn::Set(di, parameters_.table.plain_from());
+    const auto until = hn::Set(di, parameters_.table.plain_until());
+    const auto load = [&](size_t i) HWY_ATTR { return hn::BitCast(di, hn::Load(d, tile.largest + i)); };
+    for (size_t begin = 0; begin < count; begin += std::max(width, lanes)) {
+      auto bits = load(begin);
+      for (size_t i = lanes; i < width && begin + i < count; i += lanes)
+        bits = hn::Max(bits, load(begin + i));
+      for (size_t step = 1; step < std::min(width, lanes); step *= 2) {
+        const auto other = hn::Xor(hn::Iota(di, 0), hn::Set(di, static_cast<int32_t>(step)));
+        bits = hn::Max(bits, hn::TableLookupLanes(bits, hn::IndicesFromVec(di, other)));
+      }
+      const auto within = hn::AndNot(hn::Lt(bits, from), hn::Lt(bits, until));
+      if (!hn::AllTrue(di, hn::Or(within, hn::Not(hn::FirstN(di, count - begin))))) return false;
+      const auto [first, second] = kernel_.PlainShared(d, bits);
+      for (size_t i = begin; i < std::min(count, begin + std::max(width, lanes)); i += lanes) {
+        hn::Store(first, d, tile.shared[0] + i);
+        hn::Store(second, d, tile.shared[1] + i);
+      }
+    }
+    return true;
+  }
+
+  void ShareAny(Tile& tile, size_t count) const {
     const auto width = static_cast<size_t>(layout_.block_columns());
     for (size_t begin = 0; begin < count; begin += width) {
       const size_t end = std::min(count, begin + width);
