@@ -17,6 +17,8 @@ namespace detent::HWY_NAMESPACE {
 
 using BlockTag = hn::ScalableTag<float>;
 using BlockVec = hn::Vec<BlockTag>;
+using IntTag = hn::RebindToSigned<BlockTag>;
+using IntVec = hn::Vec<IntTag>;
 
 /// Blocks of at least so many contiguous elements are taken one by one, narrower ones as lanes.
 constexpr int64_t kWideBlock = 16;
@@ -104,6 +106,7 @@ class BlockRounder {
   using Kernel = decltype(MakeBlockKernel(BlockTag(), std::declval<const Parameters&>()));
   using Shared = typename Kernel::Shared;
   static constexpr bool kHasFinite = kKind == BlockOutput::kValue && requires { &Kernel::RoundFinite; };
+  static constexpr bool kRoundsNarrow = kHasFinite && requires { &Kernel::PlainShared; };
 
  public:
   BlockRounder(const Parameters& parameters, const BlockLayout& layout, const float* input, float* output)
@@ -118,6 +121,8 @@ class BlockRounder {
     const int64_t tile = layout_.tile_columns();
     if (width >= kWideBlock && layout_.band_rows() == 1) {
       RoundRow(unit);
+    } else if (kRoundsNarrow && layout_.band_rows() == 1) {
+      if constexpr (kRoundsNarrow) RoundNarrowRow(unit);
     } else if (tile <= static_cast<int64_t>(kMaxTile)) {
       for (int64_t at = unit.begin; at < unit.end; at += tile)
         RoundTile(unit, at, std::min(tile, unit.end - at));
@@ -163,7 +168,7 @@ class BlockRounder {
     HWY_ALIGN int32_t largest[kMaxRound] = {};
     for (size_t i = 0; i < blocks; i += 4) {
       const float* from = input + i * width;
-      const hn::RebindToSigned<BlockTag> di;
+      const IntTag di;
       StoreLargestOfFour(di, LargestBits(from, width), LargestBits(from + width, width),
                          LargestBits(from + 2 * width, width), LargestBits(from + 3 * width, width),
                          largest + i);
@@ -180,8 +185,8 @@ class BlockRounder {
     }
   }
 
-  static HWY_INLINE hn::Vec<hn::RebindToSigned<BlockTag>> LargestBits(const float* from, size_t width) {
-    const hn::RebindToSigned<BlockTag> di;
+  static HWY_INLINE IntVec LargestBits(const float* from, size_t width) {
+    const IntTag di;
     auto bits = hn::BitCast(di, hn::Abs(hn::LoadU(d, from)));
     for (size_t i = hn::Lanes(d); i < width; i += hn::Lanes(d))
       bits = hn::Max(bits, hn::BitCast(di, hn::Abs(hn::LoadU(d, from + i))));
@@ -316,30 +321,69 @@ class BlockRounder {
   /// Returns false, with nothing that counts written, where blocks are not plain, or neither whole vectors
   /// nor a power of two that divides one.
   bool SharePlain(Tile& tile, size_t count) const {
-    const hn::RebindToSigned<BlockTag> di;
+    const IntTag di;
     const size_t lanes = hn::Lanes(d);
     const auto width = static_cast<size_t>(layout_.block_columns());
     if (width % lanes != 0 && lanes % width != 0) return false;
-    const auto from = hn::Set(di, parameters_.table.plain_from());
-    const auto until = hn::Set(di, parameters_.table.plain_until());
+    const size_t step = std::max(width, lanes);
     const auto load = [&](size_t i) HWY_ATTR { return hn::BitCast(di, hn::Load(d, tile.largest + i)); };
-    for (size_t begin = 0; begin < count; begin += std::max(width, lanes)) {
+    for (size_t begin = 0; begin < count; begin += step) {
       auto bits = load(begin);
-      for (size_t i = lanes; i < width && begin + i < count; i += lanes)
-        bits = hn::Max(bits, load(begin + i));
-      for (size_t step = 1; step < std::min(width, lanes); step *= 2) {
-        const auto other = hn::Xor(hn::Iota(di, 0), hn::Set(di, static_cast<int32_t>(step)));
-        bits = hn::Max(bits, hn::TableLookupLanes(bits, hn::IndicesFromVec(di, other)));
-      }
-      const auto within = hn::AndNot(hn::Lt(bits, from), hn::Lt(bits, until));
-      if (!hn::AllTrue(di, hn::Or(within, hn::Not(hn::FirstN(di, count - begin))))) return false;
+      const size_t end = std::min(count, begin + step);
+      for (size_t i = begin + lanes; i < end; i += lanes) bits = hn::Max(bits, load(i));
+      bits = LargestOfNeighbours(bits, std::min(width, lanes));
+      if (!hn::AllTrue(di, hn::Or(ArePlain(bits), hn::Not(hn::FirstN(di, count - begin))))) return false;
       const auto [first, second] = kernel_.PlainShared(d, bits);
-      for (size_t i = begin; i < std::min(count, begin + std::max(width, lanes)); i += lanes) {
+      for (size_t i = begin; i < end; i += lanes) {
         hn::Store(first, d, tile.shared[0] + i);
         hn::Store(second, d, tile.shared[1] + i);
       }
     }
     return true;
+  }
+
+  HWY_INLINE hn::Mask<IntTag> ArePlain(IntVec bits) const {
+    const IntTag di;
+    const BlockTable& table = parameters_.table;
+    return hn::AndNot(hn::Lt(bits, hn::Set(di, table.plain_from())),
+                      hn::Lt(bits, hn::Set(di, table.plain_until())));
+  }
+
+  /// In every lane, the largest of its `width` aligned neighbours; a power of two.
+  static HWY_INLINE IntVec LargestOfNeighbours(IntVec bits, [[maybe_unused]] size_t width) {
+#if HWY_TARGET != HWY_SCALAR
+    const IntTag di;
+    if (width >= 2) bits = hn::Max(bits, hn::Shuffle2301(bits));
+    if (width >= 4) bits = hn::Max(bits, hn::Shuffle1032(bits));
+    for (size_t distance = 4; distance < width; distance *= 2) {
+      const auto other = hn::Xor(hn::Iota(di, 0), hn::Set(di, static_cast<int32_t>(distance)));
+      bits = hn::Max(bits, hn::TableLookupLanes(bits, hn::IndicesFromVec(di, other)));
+    }
+#endif
+    return bits;
+  }
+
+  /// The columns of a unit of one row, in blocks of which vectors hold several: a vector at a time where its
+  /// blocks are plain and finite.
+  void RoundNarrowRow(const BlockLayout::Unit& unit) const {
+    const auto width = static_cast<size_t>(layout_.block_columns());
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    int64_t at = unit.begin;
+    if (lanes % layout_.block_columns() == 0) {
+      for (; at + lanes <= unit.end; at += lanes) {
+        const BlockVec x = hn::LoadU(d, input_ + unit.offset + at);
+        const IntVec bits = LargestOfNeighbours(hn::BitCast(IntTag(), hn::Abs(x)), width);
+        if (!hn::AllTrue(IntTag(), ArePlain(bits))) {
+          RoundTile(unit, at, lanes);
+          continue;
+        }
+        const auto [first, second] = kernel_.PlainShared(d, bits);
+        const Shared shared = Kernel::Collect([&](size_t k) HWY_ATTR { return k == 0 ? first : second; });
+        Write(kernel_.RoundFinite(d, x, shared), output_ + unit.offset + at);
+      }
+    }
+    const int64_t tile = layout_.tile_columns();
+    for (; at < unit.end; at += tile) RoundTile(unit, at, std::min(tile, unit.end - at));
   }
 
   void ShareAny(Tile& tile, size_t count) const {
