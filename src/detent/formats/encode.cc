@@ -269,17 +269,21 @@ void decode(const Encoded& encoded, Tensor& output) {
   const int width = code_width(encoded.spec);
   const uint8_t* bytes = encoded.codes().values<uint8_t>().data();
   float* out = output.values<float>().data();
+  const bool stream = output.byte_size() >= kStreamBytes;
   std::atomic<int64_t> bad_index = output.numel();
   parallel_for(output.numel(), kGrain, [&](int64_t begin, int64_t end) {
     const DefaultFloatEnvironment of_thread;
     alignas(64) uint32_t codes[kBlock];
+    alignas(64) float values[kBlock];
     for (; begin < end; begin += kBlock) {
       const int64_t count = std::min(kBlock, end - begin);
       const uint8_t* first = bytes + packed_size(encoded.packing, width, begin);
       const int64_t held = unpack_codes(encoded.packing, width, first, count, codes);
       if (held < count) return lower_to(bad_index, begin + held);
-      value_range(coders, grouping, codes, out + begin, begin, begin + count);
+      value_range(coders, grouping, codes, stream ? values : out + begin, begin, begin + count);
+      if (stream) stream_range(values, out + begin, count);
     }
+    if (stream) flush_stream();
   });
   if (bad_index < output.numel()) {
     fail("decode: the byte with element {} is not what packing = \"base3\" writes", bad_index.load());
