@@ -121,6 +121,10 @@ void WriteBits(const uint64_t* words, int64_t count, int word_bits, uint8_t* byt
 
 /// The inverse, except that the higher bits of words may be anything. Reads up to two words beyond the last.
 void ReadBits(const uint8_t* bytes, int64_t count, size_t word_bits, uint64_t* words) {
+  if (word_bits % 8 == 0) {
+    for (int64_t i = 0; i < count; ++i, bytes += word_bits / 8) words[i] = load_word(bytes);
+    return;
+  }
   size_t bit = 0;
   for (int64_t i = 0; i < count; ++i, bit += word_bits) {
     const uint8_t* first = bytes + bit / 8;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/formats/float_environment.h"
 
@@ -39,7 +40,10 @@ MagnitudeSum Group::sum_of(std::span<const float> gammas, float bound) const {
 
 MagnitudeSum Group::magnitudes_above(float bound) const { return sum_of({}, bound); }
 
-MagnitudeSum Group::residual_magnitudes(std::span<const float> gammas) const { return sum_of(gammas, -1.0F); }
+MagnitudeSum Group::residual_magnitudes(std::span<const float> gammas) const {
+  DETENT_CHECK(gammas.size() <= kMostGammas, "{} gammas", gammas.size());
+  return sum_of(gammas, -1.0F);
+}
 
 Interval Group::range_with_zero() const {
   return reduce<Interval>([](const GroupPart& part) { return detent::range_with_zero(part); },

@@ -1,5 +1,6 @@
 #include "detent/formats/group_kernels.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -32,9 +33,11 @@ struct Whole {
   }
 };
 
+/// What the first `kCount` gammas leave of them.
+template <size_t kCount>
 class Residual {
  public:
-  explicit Residual(std::span<const float> gammas) : gammas_(gammas) {}
+  explicit Residual(std::span<const float> gammas) { std::copy_n(gammas.begin(), kCount, gammas_); }
 
   template <class D>
   HWY_INLINE hn::Vec<D> Magnitude(D d, hn::Vec<D> x) const {
@@ -46,7 +49,7 @@ class Residual {
   }
 
  private:
-  std::span<const float> gammas_;
+  float gammas_[kCount];
 };
 
 /// All magnitudes.
@@ -78,7 +81,7 @@ HWY_INLINE hn::Vec<D> Terms(D d, const float* from, const Left& left, Test& test
 }
 
 template <class Left, class Test>
-void AddRun(const float* from, int64_t size, const Left& left, Test& test_of_part, double* sums) {
+void AddRun(const float* from, int64_t size, const Left left, Test& test_of_part, double* sums) {
   constexpr Doubles d;
   constexpr auto kLanes = static_cast<int64_t>(hn::MaxLanes(d));
   constexpr int64_t kVectors = kRunningSums / kLanes;
@@ -117,8 +120,18 @@ MagnitudeSum SumOf(const GroupPart& part, const Left& left, float bound) {
   return {sum, test.count};
 }
 
+/// With as many gammas as there are, at least kCount.
+template <size_t kCount>
+MagnitudeSum SumOfResiduals(const GroupPart& part, std::span<const float> gammas, float bound) {
+  if constexpr (kCount < kMostGammas) {
+    if (gammas.size() > kCount) return SumOfResiduals<kCount + 1>(part, gammas, bound);
+  }
+  return SumOf(part, Residual<kCount>(gammas), bound);
+}
+
 MagnitudeSum SumMagnitudes(const GroupPart& part, std::span<const float> gammas, float bound) {
-  return gammas.empty() ? SumOf(part, Whole(), bound) : SumOf(part, Residual(gammas), bound);
+  if (gammas.empty()) return SumOf(part, Whole(), bound);
+  return SumOfResiduals<1>(part, gammas, bound);
 }
 
 HWY_INLINE hn::Vec<Floats> LoadFinite(Floats d, const float* from) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -51,6 +52,9 @@ struct GroupPart {
 /// kRunningSums, and at the end the sums are added one after another. An order that vector units of any width
 /// can keep.
 constexpr int64_t kRunningSums = 16;
+
+/// The largest number of gammas below.
+constexpr size_t kMostGammas = 8;
 
 /// Sum and number of the |r| that are finite and above `bound`, where r is what is left of x after
 /// subtracting, one after another and in float32, each gamma with the sign of what the ones before left (+
