@@ -108,6 +108,10 @@ int main(int argc, char** argv) {
     add(format);
   }
   add("ternary:threshold=0.5", Packing::kBase3);
+  for (const char* format : {"block_fp:width=6", "block_minifloat", "block_log:width=4", "mx:element=e4m3",
+                             "mx:element=e2m1", "mx:element=int8", "nvfp4"}) {
+    add(format);
+  }
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
 }

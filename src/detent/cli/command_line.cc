@@ -22,6 +22,7 @@ const std::vector<Command>& all_commands() {
       {"test", "evaluate a loaded network on the test split", run_test},
       {"transform", "run passes (profile, quantize, report, ...) on a network", run_transform},
       {"stat-to-conf", "turn saved statistics into a quantization configuration", run_stat_to_conf},
+      {"stats", "show saved statistics, or how two files of them differ", run_stats},
       {"quickstart", "train, quantize and compare on built-in data, in one go", run_quickstart},
       {"list", "list models, data sets, passes, operators, formats and statistics", run_list},
       {"formats", "list number formats, or show the range and values of one", run_formats},

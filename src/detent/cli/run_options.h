@@ -31,6 +31,9 @@ struct RunOptions {
   Accelerator accelerator = Accelerator::kAuto;
   std::optional<int64_t> num_threads;
   std::string log_level = "info";
+  int64_t worker_timeout = 600;
+  int64_t num_workers = 0;
+  int64_t checkpoint_every = 0;
   TrainingOptions training;
 
   template <class Self, class Visitor>
@@ -47,6 +50,13 @@ struct RunOptions {
     visit("accelerator", self.accelerator, "where to compute");
     visit("num_threads", self.num_threads, "threads; NA: one a processor", Between{1, 4096});
     visit("log_level", self.log_level, "debug, info, warning, error or critical");
+    visit("worker_timeout", self.worker_timeout,
+          "seconds to wait for another worker, where a launcher started several", Between{1, 1e6});
+    visit("num_workers", self.num_workers, "threads that load calibration data ahead; 0: none",
+          Between{0, 256});
+    visit("checkpoint_every", self.checkpoint_every,
+          "transform: save the progress of calibration every so many micro-batches; 0: never",
+          Between{0, 1e15});
     TrainingOptions::fields(self.training, visit);
   }
 };

@@ -77,7 +77,10 @@ TEST_F(TensorCommands, QuantizeWritesWhatSimulateGives) {
 TEST_F(TensorCommands, PackedFilesUnpackToTheSame) {
   for (const std::vector<std::string>& format :
        {std::vector<std::string>{"fixed:width=5,frac_width=3"},
-        {"ternary:scaling_factor=true,threshold=0.2,granularity=channel", "--packing", "base3"}}) {
+        {"ternary:scaling_factor=true,threshold=0.2,granularity=channel", "--packing", "base3"},
+        {"block_fp:width=5,exponent_width=6,block_size=2x4"},
+        {"mx:block_axis=0"},
+        {"nvfp4"}}) {
     const auto quantize = [&](const char* name, bool packed) {
       std::vector<std::string> args = {"quantize", input_, "-o", path(name), "--format"};
       args.insert(args.end(), format.begin(), packed ? format.end() : format.begin() + 1);

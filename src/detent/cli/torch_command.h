@@ -1,10 +1,12 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "detent/cli/run_options.h"
 #include "detent/core/value.h"
+#include "detent/core/worker_environment.h"
 
 namespace detent {
 
@@ -15,6 +17,8 @@ struct TorchCommand {
   Table passes;                        // [passes] of the configuration, in file order
   std::string config_file;             // "" without one
   std::filesystem::path software_dir;  // <project_dir>/<project>/software; quickstart: its output folder
+  /// When a launcher started several.
+  std::optional<WorkerEnvironment> workers = std::nullopt;
 };
 
 }  // namespace detent

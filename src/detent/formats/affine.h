@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "detent/core/fields.h"
+#include "detent/formats/covering.h"
 #include "detent/formats/float_bits.h"
 #include "detent/formats/group.h"
 
@@ -33,6 +34,7 @@ struct Affine {
   static constexpr std::array<const char*, 0> kAliases = {};
   static constexpr const char* kHelp = "an integer minus a zero point, times a scale";
   using Parameters = AffineParameters;
+  static constexpr bool kRangePerChannel = true;
 
   int width = 8;
   bool is_signed = true;
@@ -67,8 +69,14 @@ struct Affine {
     return std::max(high_code() - least_zero, 1);
   }
 
+  /// With a scale and, unless symmetric, a zero point for each of `ranges`, as derived from data of that
+  /// range.
+  Affine covering(std::span<const Interval> ranges, ScaleForm form) const;
+
+  /// Whether no group's zero point is anything but 0, whatever the data.
+  bool zero_points_are_zero() const { return zero_point.empty() && (symmetric || !scale.empty()); }
+
   double bits() const { return width; }
-  int scales_per_group() const { return 1; }
   bool groups_are_channels() const { return false; }
   const char* channel_conflict() const {
     return scale.size() == 1 ? "key \"scale\" gives one for the whole tensor" : nullptr;
@@ -80,7 +88,7 @@ struct Affine {
   bool operator==(const Affine&) const = default;
 
  private:
-  Parameters of_range(Interval range) const;
+  Parameters of_range(Interval range, ScaleForm form = ScaleForm::kFloat) const;
   Parameters of(float group_scale, int group_zero_point) const;
 };
 
@@ -113,6 +121,18 @@ inline std::vector<float> Affine::values(const std::string& where) const {
   return result;
 }
 
+inline Affine Affine::covering(std::span<const Interval> ranges, ScaleForm form) const {
+  Affine result = *this;
+  result.scale.clear();
+  result.zero_point.clear();
+  for (const Interval& range : ranges) {
+    const Parameters held = of_range(format_detail::union_with_zero({&range, 1}), form);
+    result.scale.push_back(held.scale);
+    if (!symmetric) result.zero_point.push_back(held.zero_point);
+  }
+  return result;
+}
+
 inline Affine::Parameters Affine::parameters(const Group& group, uint64_t /*seed*/) const {
   if (scale.empty()) return of_range(group.range_with_zero());
   if (scale.size() > 1 && static_cast<int64_t>(scale.size()) != group.group_count()) {
@@ -124,13 +144,14 @@ inline Affine::Parameters Affine::parameters(const Group& group, uint64_t /*seed
 }
 
 // In double, rounded to float32 once. A scale that underflows becomes the smallest one.
-inline Affine::Parameters Affine::of_range(Interval range) const {
+inline Affine::Parameters Affine::of_range(Interval range, ScaleForm form) const {
   const auto low = static_cast<double>(range.low);
   const auto high = static_cast<double>(range.high);
   const double exact =
       symmetric ? std::max(-low, high) / high_code() : (high - low) / (high_code() - low_code());
   if (exact == 0) return of(1.0F, std::clamp(0, low_code(), high_code()));
-  const float step = std::max(static_cast<float>(exact), std::numeric_limits<float>::denorm_min());
+  float step = std::max(static_cast<float>(exact), std::numeric_limits<float>::denorm_min());
+  if (form == ScaleForm::kPowerOfTwo) step = std::ldexp(1.0F, -format_detail::largest_shift(1.0, exact));
   if (symmetric) return of(step, 0);
   const double zero = std::nearbyint(low_code() - low / static_cast<double>(step));
   return of(step, static_cast<int>(std::clamp<double>(zero, low_code(), high_code())));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <concepts>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -25,7 +26,7 @@
 namespace detent {
 
 /// Every number format. To add one: its header and its line here and in the list below; its kernel and a line
-/// in all-inl.h.
+/// in all-inl.h; its codes and a line in codes/all.h.
 using Format = std::variant<Fixed, Ternary, Binary, Affine, MinifloatIeee, MinifloatDenorm, Log,
                             BinaryResidual, Codebook, Fp8E4M3Fn, Fp8E5M2, Fp8E4M3Fnuz, Fp8E5M2Fnuz, Fp6E3M2,
                             Fp6E2M3, Fp4E2M1, Fp16, Bf16, Tf32, BlockFp, BlockMinifloat, BlockLog, Mx, Nvfp4>;
@@ -38,13 +39,13 @@ concept ElementFormat = requires(const typename F::Parameters& parameters) {
 };
 
 /// Formats whose blocks share a scale. Their parameters are those of the tensor, and say what a block shares
-/// whose largest finite magnitude is `max`.
+/// whose largest finite magnitude is `max`, and the code that this is stored as.
 template <class F>
 concept BlockFormat = F::Parameters::kByBlocks &&
     requires(const F format, const typename F::Parameters& parameters, float max) {
-  { parameters.shared(max) } -> std::convertible_to<BlockShared>;
+  { parameters.entry(max) } -> std::convertible_to<BlockEntry>;
   { format.blocks() } -> std::same_as<BlockSize>;
-  /// Bits stored for each block.
+  /// Bits stored for each block, at most 8.
   { format.shared_bits() } -> std::same_as<int>;
 };
 
@@ -58,8 +59,6 @@ concept NumberFormat = std::equality_comparable<F> &&
   F::kHelp;
   /// Bits of one code.
   { format.bits() } -> std::same_as<double>;
-  /// float32 scales stored for each group.
-  { format.scales_per_group() } -> std::same_as<int>;
   /// Whether the format itself asks for groups that are channels.
   { format.groups_are_channels() } -> std::same_as<bool>;
   /// Why granularity = "channel" makes no sense, or nullptr.
@@ -80,6 +79,14 @@ concept ScaledFormat = NumberFormat<F> && requires(const F format) {
   { format.with_unit_scale() } -> std::same_as<F>;
   /// The largest value with scale 1.
   { format.largest_code() } -> std::same_as<double>;
+};
+
+/// A format with parameters that make it hold given ranges, the clipping ranges of calibration: one, or one a
+/// channel where the format has parameters for each; else it holds them all.
+template <class F>
+concept RangedFormat = NumberFormat<F> && requires(const F format, std::span<const Interval> ranges) {
+  { F::kRangePerChannel } -> std::convertible_to<bool>;
+  { format.covering(ranges, ScaleForm::kFloat) } -> std::same_as<F>;
 };
 
 namespace format_detail {

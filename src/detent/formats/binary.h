@@ -48,7 +48,6 @@ struct Binary {
   }
 
   double bits() const { return width; }
-  int scales_per_group() const { return scaling == BinaryScaling::kNone ? 0 : 1; }
   bool groups_are_channels() const { return scaling == BinaryScaling::kPerChannel; }
   const char* channel_conflict() const {
     if (scaling == BinaryScaling::kNone) return "without scaling, binary derives nothing from the data";

@@ -39,7 +39,6 @@ struct BinaryResidual {
   }
 
   double bits() const { return levels; }
-  int scales_per_group() const { return levels; }
   bool groups_are_channels() const { return false; }
   const char* channel_conflict() const {
     return gamma.empty() ? nullptr : "key \"gamma\" gives the scales of the whole tensor";

@@ -19,7 +19,6 @@ namespace detent {
 struct BlockFormatBase {
   static constexpr std::array<const char*, 0> kAliases = {};
 
-  int scales_per_group() const { return 0; }
   bool groups_are_channels() const { return false; }
   const char* channel_conflict() const { return "its scales are those of its blocks"; }
   [[noreturn]] std::vector<float> values(const std::string& where) const {

@@ -99,22 +99,35 @@ struct SharesOf<Kernel, kBlocks> {
   using type = typename Kernel::template Shares<kBlocks>;
 };
 
-/// One tensor's work. `kKind` is what is written, `kStream` how.
-template <class Parameters, BlockOutput kKind, bool kStream>
+/// What is written: as BlockOutput says, or elements.
+enum class Written { kValue, kUnsaturated, kElement };
+
+/// What elements are written with: see round_elements.
+struct ElementOutput {
+  const BlockScales* scales = nullptr;
+  uint8_t* scale_codes = nullptr;
+};
+
+/// One tensor's work. `kKind` is what is written, `kStream` how. `output` points to where element `first`
+/// belongs.
+template <class Parameters, Written kKind, bool kStream>
 class BlockRounder {
   static constexpr BlockTag d{};
   using Kernel = decltype(MakeBlockKernel(BlockTag(), std::declval<const Parameters&>()));
   using Shared = typename Kernel::Shared;
-  static constexpr bool kHasFinite = kKind == BlockOutput::kValue && requires { &Kernel::RoundFinite; };
+  static constexpr bool kHasFinite = kKind == Written::kValue && requires { &Kernel::RoundFinite; };
   static constexpr bool kRoundsNarrow = kHasFinite && requires { &Kernel::PlainShared; };
 
  public:
-  BlockRounder(const Parameters& parameters, const BlockLayout& layout, const float* input, float* output)
+  BlockRounder(const Parameters& parameters, const BlockLayout& layout, const float* input, float* output,
+               int64_t first = 0, const ElementOutput& elements = {})
       : parameters_(parameters),
         kernel_(MakeBlockKernel(d, parameters)),
         layout_(layout),
         input_(input),
-        output_(output) {}
+        output_(output),
+        first_(first),
+        elements_(elements) {}
 
   void RoundUnit(const BlockLayout::Unit& unit) const {
     const int64_t width = layout_.block_columns();
@@ -134,12 +147,46 @@ class BlockRounder {
   }
 
  private:
+  /// What a block's elements need.
+  struct OfBlock {
+    BlockShared shared;
+    const BlockScale* scale;
+  };
+
+  float* Output(int64_t index) const { return output_ + (index - first_); }
+
+  /// The number of the unit's block that begins at `column`.
+  int64_t BlockAt(const BlockLayout::Unit& unit, int64_t column) const {
+    return unit.block + (column - unit.begin) / layout_.block_columns();
+  }
+
+  HWY_INLINE OfBlock Share(float max, int64_t block) const {
+    const auto& [shared, code] = parameters_.entry(max);
+    const BlockScale* scale = nullptr;
+    if constexpr (kKind == Written::kElement) {
+      elements_.scale_codes[block] = code;
+      scale = &(*elements_.scales)[code];
+    }
+    return {shared, scale};
+  }
+
   template <bool kPlain>
-  HWY_INLINE BlockVec Element(BlockVec x, const Shared& shared) const {
-    if constexpr (kKind == BlockOutput::kValue && kPlain && requires { &Kernel::RoundPlain; }) {
+  HWY_INLINE BlockVec Round(BlockVec x, const Shared& shared) const {
+    if constexpr (kKind == Written::kElement && requires { &Kernel::RoundElement; }) {
+      return kernel_.RoundElement(d, x, shared);
+    } else if constexpr (kPlain && requires { &Kernel::RoundPlain; }) {
       return kernel_.RoundPlain(d, x, shared);
-    } else if constexpr (kKind == BlockOutput::kValue) {
+    } else {
       return kernel_.Round(d, x, shared);
+    }
+  }
+
+  template <bool kPlain>
+  HWY_INLINE BlockVec Element(BlockVec x, const Shared& shared, BlockVec to_element) const {
+    if constexpr (kKind == Written::kElement) {
+      return hn::Mul(Round<kPlain>(x, shared), to_element);
+    } else if constexpr (kKind == Written::kValue) {
+      return Round<kPlain>(x, shared);
     } else {
       const auto held = hn::Or(kernel_.Unsaturated(d, x, shared), hn::IsNaN(x));
       return hn::IfThenElseZero(held, hn::Set(d, 1.0F));
@@ -162,7 +209,7 @@ class BlockRounder {
 
   /// A multiple of 4 adjacent blocks, at most kMaxRound. Magnitudes are compared by their bits, among which
   /// infinities and NaN are the largest.
-  void RoundSeveral(const float* input, float* output, size_t blocks) const {
+  void RoundSeveral(const float* input, float* output, int64_t block, size_t blocks) const {
     const size_t lanes = hn::Lanes(d);
     const auto width = static_cast<size_t>(layout_.block_columns());
     HWY_ALIGN int32_t largest[kMaxRound] = {};
@@ -176,7 +223,7 @@ class BlockRounder {
     const Shares shares(kernel_, largest, blocks);
     for (size_t i = 0; i < blocks; ++i, input += width, output += width) {
       if (!shares.is_plain(i)) {
-        RoundBlock(input, output, width);
+        RoundBlock(input, output, block + static_cast<int64_t>(i), width);
         continue;
       }
       const Shared shared = shares.at(d, i);
@@ -193,41 +240,46 @@ class BlockRounder {
     return bits;
   }
 
-  /// Four adjacent blocks.
-  HWY_INLINE void RoundFour(const float* input, float* output) const {
+  /// Four adjacent blocks, from `block` on.
+  HWY_INLINE void RoundFour(const float* input, float* output, int64_t block) const {
     const auto width = static_cast<size_t>(layout_.block_columns());
     HWY_ALIGN float max[4];
     StoreLargestOfFour(d, LargestOf(input, width, hn::Zero(d)), LargestOf(input + width, width, hn::Zero(d)),
                        LargestOf(input + 2 * width, width, hn::Zero(d)),
                        LargestOf(input + 3 * width, width, hn::Zero(d)), max);
-    for (size_t i = 0; i < 4; ++i) RoundRun(max[i], input + i * width, output + i * width, width);
+    for (size_t i = 0; i < 4; ++i) {
+      const OfBlock of_block = Share(max[i], block + static_cast<int64_t>(i));
+      RoundRun(of_block, input + i * width, output + i * width, width);
+    }
   }
 #endif
 
   /// The columns of a unit of one row, in wide blocks.
   void RoundRow(const BlockLayout::Unit& unit) const {
     const float* input = input_ + unit.offset;
-    float* output = output_ + unit.offset;
+    float* output = Output(unit.offset);
     const int64_t width = layout_.block_columns();
     int64_t at = unit.begin;
+    int64_t block = unit.block;
 #if HWY_TARGET != HWY_SCALAR
     if constexpr (kHasFinite) {
       const int64_t most = std::clamp<int64_t>(kRoundElements / width, 4, kMaxRound) / 4 * 4;
       while (width % static_cast<int64_t>(hn::Lanes(d)) == 0 && at + 4 * width <= unit.end) {
         const int64_t blocks = std::min(most, (unit.end - at) / width / 4 * 4);
-        RoundSeveral(input + at, output + at, static_cast<size_t>(blocks));
+        RoundSeveral(input + at, output + at, block, static_cast<size_t>(blocks));
         at += blocks * width;
+        block += blocks;
       }
     }
-    for (; at + 4 * width <= unit.end; at += 4 * width) RoundFour(input + at, output + at);
+    for (; at + 4 * width <= unit.end; at += 4 * width, block += 4) RoundFour(input + at, output + at, block);
 #endif
-    for (; at < unit.end; at += width)
-      RoundBlock(input + at, output + at, static_cast<size_t>(std::min(width, unit.end - at)));
+    for (; at < unit.end; at += width, ++block)
+      RoundBlock(input + at, output + at, block, static_cast<size_t>(std::min(width, unit.end - at)));
   }
 
-  void RoundBlock(const float* input, float* output, size_t count) const {
+  void RoundBlock(const float* input, float* output, int64_t block, size_t count) const {
     const BlockVec largest = LargestOf(input, count, hn::Zero(d));
-    RoundRun(hn::GetLane(hn::MaxOfLanes(d, largest)), input, output, count);
+    RoundRun(Share(hn::GetLane(hn::MaxOfLanes(d, largest)), block), input, output, count);
   }
 
   static HWY_INLINE Shared Broadcast(const BlockShared& shared) {
@@ -248,23 +300,34 @@ class BlockRounder {
     return false;
   }
 
-  HWY_INLINE void RoundRun(float max, const float* input, float* output, size_t count) const {
-    const BlockShared& of_block = parameters_.shared(max);
-    if (IsPlain(of_block)) {
-      RoundRunAs<true>(Broadcast(of_block), input, output, count);
+  HWY_INLINE void RoundRun(const OfBlock& of_block, const float* input, float* output, size_t count) const {
+    if (IsPlain(of_block.shared)) {
+      RoundRunAs<true>(of_block, input, output, count);
     } else {
-      RoundRunAs<false>(Broadcast(of_block), input, output, count);
+      RoundRunAs<false>(of_block, input, output, count);
+    }
+    if constexpr (kKind == Written::kElement) {
+      if (of_block.scale->plain_element) return;
+      for (size_t i = 0; i < count; ++i) output[i] = of_block.scale->element_of(output[i]);
     }
   }
 
+  /// What rounded values are multiplied with: 1 where the scale is left to element_of.
+  static HWY_INLINE float ToElement(const BlockScale* scale) {
+    return scale == nullptr || !scale->plain_element ? 1.0F : scale->to_element;
+  }
+
   template <bool kPlain>
-  HWY_INLINE void RoundRunAs(const Shared shared, const float* input, float* output, size_t count) const {
+  HWY_INLINE void RoundRunAs(const OfBlock& of_block, const float* input, float* output, size_t count) const {
+    const Shared shared = Broadcast(of_block.shared);
+    const BlockVec to_element = hn::Set(d, ToElement(of_block.scale));
     const size_t lanes = hn::Lanes(d);
     size_t i = 0;
     for (; i + lanes <= count; i += lanes)
-      Write(Element<kPlain>(hn::LoadU(d, input + i), shared), output + i);
+      Write(Element<kPlain>(hn::LoadU(d, input + i), shared, to_element), output + i);
     if (i < count) {
-      StorePartial(d, Element<kPlain>(LoadPartial(d, input + i, count - i), shared), output + i, count - i);
+      const BlockVec x = LoadPartial(d, input + i, count - i);
+      StorePartial(d, Element<kPlain>(x, shared, to_element), output + i, count - i);
     }
   }
 
@@ -273,16 +336,20 @@ class BlockRounder {
     BlockVec largest = hn::Zero(d);
     for_each_row(layout_, unit,
                  [&](int64_t row) { largest = LargestOf(input_ + row + column, count, largest); });
-    const float max = hn::GetLane(hn::MaxOfLanes(d, largest));
-    for_each_row(layout_, unit,
-                 [&](int64_t row) { RoundRun(max, input_ + row + column, output_ + row + column, count); });
+    const OfBlock of_block = Share(hn::GetLane(hn::MaxOfLanes(d, largest)), BlockAt(unit, column));
+    for_each_row(layout_, unit, [&](int64_t row) {
+      RoundRun(of_block, input_ + row + column, Output(row + column), count);
+    });
   }
 
   /// What each column of a tile shares.
   struct Tile {
     bool plain = true;
+    bool plain_element = true;
     HWY_ALIGN float largest[kMaxTile];
     HWY_ALIGN float shared[std::tuple_size_v<BlockShared>][kMaxTile];
+    HWY_ALIGN float to_element[kMaxTile];
+    const BlockScale* scale[kMaxTile];
   };
 
   /// The blocks in the columns [column, column + count), side by side: a vector holds lanes of several
@@ -293,10 +360,9 @@ class BlockRounder {
     std::fill_n(tile.largest, kMaxTile, 0.0F);
     for_each_row(layout_, unit,
                  [&](int64_t row) { UpdateLargest(input_ + row + column, tile.largest, size); });
-    Share(tile, size);
-    for_each_row(layout_, unit, [&](int64_t row) {
-      RoundTileRow(tile, input_ + row + column, output_ + row + column, size);
-    });
+    Share(tile, size, BlockAt(unit, column));
+    for_each_row(layout_, unit,
+                 [&](int64_t row) { RoundTileRow(tile, input_ + row + column, Output(row + column), size); });
   }
 
   static void UpdateLargest(const float* from, float* largest, size_t count) {
@@ -311,11 +377,11 @@ class BlockRounder {
     StorePartial(d, hn::Max(hn::Load(d, largest + i), x), largest + i, count - i);
   }
 
-  void Share(Tile& tile, size_t count) const {
-    if constexpr (requires { &Kernel::PlainShared; }) {
+  void Share(Tile& tile, size_t count, int64_t block) const {
+    if constexpr (kRoundsNarrow) {
       if (SharePlain(tile, count)) return;
     }
-    ShareAny(tile, count);
+    ShareAny(tile, count, block);
   }
 
   /// Returns false, with nothing that counts written, where blocks are not plain, or neither whole vectors
@@ -379,28 +445,40 @@ class BlockRounder {
         }
         const auto [first, second] = kernel_.PlainShared(d, bits);
         const Shared shared = Kernel::Collect([&](size_t k) HWY_ATTR { return k == 0 ? first : second; });
-        Write(kernel_.RoundFinite(d, x, shared), output_ + unit.offset + at);
+        Write(kernel_.RoundFinite(d, x, shared), Output(unit.offset + at));
       }
     }
     const int64_t tile = layout_.tile_columns();
     for (; at < unit.end; at += tile) RoundTile(unit, at, std::min(tile, unit.end - at));
   }
 
-  void ShareAny(Tile& tile, size_t count) const {
+  void ShareAny(Tile& tile, size_t count, int64_t block) const {
     const auto width = static_cast<size_t>(layout_.block_columns());
-    for (size_t begin = 0; begin < count; begin += width) {
+    for (size_t begin = 0; begin < count; begin += width, ++block) {
       const size_t end = std::min(count, begin + width);
-      const BlockShared& shared =
-          parameters_.shared(*std::max_element(tile.largest + begin, tile.largest + end));
+      const auto [shared, scale] = Share(*std::max_element(tile.largest + begin, tile.largest + end), block);
       tile.plain = tile.plain && IsPlain(shared);
       for (size_t i = begin; i < end; ++i) {
         for (size_t k = 0; k < shared.size(); ++k) tile.shared[k][i] = shared[k];
       }
+      if constexpr (kKind == Written::kElement) {
+        tile.plain_element = tile.plain_element && scale->plain_element;
+        std::fill(tile.scale + begin, tile.scale + end, scale);
+      }
+    }
+    if constexpr (kKind == Written::kElement) {
+      for (size_t i = 0; i < count; ++i)
+        tile.to_element[i] = tile.plain_element ? tile.scale[i]->to_element : 1;
     }
   }
 
   HWY_INLINE static Shared SharedAt(const Tile& tile, size_t i) {
     return Kernel::Collect([&](size_t k) HWY_ATTR { return hn::Load(d, tile.shared[k] + i); });
+  }
+
+  static HWY_INLINE BlockVec ToElementAt(const Tile& tile, size_t i) {
+    if constexpr (kKind == Written::kElement) return hn::Load(d, tile.to_element + i);
+    return hn::Zero(d);
   }
 
   void RoundTileRow(const Tile& tile, const float* input, float* output, size_t count) const {
@@ -409,6 +487,10 @@ class BlockRounder {
     } else {
       RoundTileRowAs<false>(tile, input, output, count);
     }
+    if constexpr (kKind == Written::kElement) {
+      if (tile.plain_element) return;
+      for (size_t i = 0; i < count; ++i) output[i] = tile.scale[i]->element_of(output[i]);
+    }
   }
 
   template <bool kPlain>
@@ -416,11 +498,12 @@ class BlockRounder {
     const size_t lanes = hn::Lanes(d);
     size_t i = 0;
     for (; i + lanes <= count; i += lanes) {
-      Write(Element<kPlain>(hn::LoadU(d, input + i), SharedAt(tile, i)), output + i);
+      const BlockVec x = hn::LoadU(d, input + i);
+      Write(Element<kPlain>(x, SharedAt(tile, i), ToElementAt(tile, i)), output + i);
     }
     if (i == count) return;
     const BlockVec x = LoadPartial(d, input + i, count - i);
-    StorePartial(d, Element<kPlain>(x, SharedAt(tile, i)), output + i, count - i);
+    StorePartial(d, Element<kPlain>(x, SharedAt(tile, i), ToElementAt(tile, i)), output + i, count - i);
   }
 
   const Parameters& parameters_;
@@ -428,18 +511,17 @@ class BlockRounder {
   const BlockLayout& layout_;
   const float* input_;
   float* output_;
+  int64_t first_;
+  ElementOutput elements_;
 };
 
-template <BlockOutput kKind, bool kStream, class Parameters>
-void RoundUnits(const Parameters& parameters, const BlockLayout& layout, const float* input, float* output,
-                int64_t begin, int64_t end) {
-  const BlockRounder<Parameters, kKind, kStream> rounder(parameters, layout, input, output);
+template <class Rounder>
+void RoundUnits(const Rounder& rounder, const BlockLayout& layout, int64_t begin, int64_t end) {
   BlockLayout::Unit unit;
   for (int64_t i = begin; i < end; ++i) {
     layout.locate(i, unit);
     rounder.RoundUnit(unit);
   }
-  if constexpr (kStream) hwy::FlushStream();
 }
 
 /// Whether all that is written in one go begins at a multiple of the vector length.
@@ -456,13 +538,32 @@ void RoundBlocks(const GroupParameters& parameters, const BlockLayout& layout, B
   std::visit(
       [&]<class P>(const std::vector<P>& groups) {
         if constexpr (requires { P::kByBlocks; }) {
+          const P& of_tensor = groups[0];
           if (kind == BlockOutput::kUnsaturated) {
-            RoundUnits<BlockOutput::kUnsaturated, false>(groups[0], layout, input, output, begin, end);
+            const BlockRounder<P, Written::kUnsaturated, false> rounder(of_tensor, layout, input, output);
+            RoundUnits(rounder, layout, begin, end);
           } else if (stream && CanStream(layout, output)) {
-            RoundUnits<BlockOutput::kValue, true>(groups[0], layout, input, output, begin, end);
+            const BlockRounder<P, Written::kValue, true> rounder(of_tensor, layout, input, output);
+            RoundUnits(rounder, layout, begin, end);
+            hwy::FlushStream();
           } else {
-            RoundUnits<BlockOutput::kValue, false>(groups[0], layout, input, output, begin, end);
+            const BlockRounder<P, Written::kValue, false> rounder(of_tensor, layout, input, output);
+            RoundUnits(rounder, layout, begin, end);
           }
+        }
+      },
+      parameters);
+}
+
+void RoundElements(const GroupParameters& parameters, const BlockLayout& layout, const BlockScales& scales,
+                   const float* input, float* output, int64_t first, uint8_t* scale_codes, int64_t begin,
+                   int64_t end) {
+  std::visit(
+      [&]<class P>(const std::vector<P>& groups) {
+        if constexpr (requires { P::kByBlocks; }) {
+          const BlockRounder<P, Written::kElement, false> rounder(groups[0], layout, input, output, first,
+                                                                  {&scales, scale_codes});
+          RoundUnits(rounder, layout, begin, end);
         }
       },
       parameters);
@@ -475,10 +576,18 @@ HWY_AFTER_NAMESPACE();
 namespace detent {
 
 HWY_EXPORT(RoundBlocks);
+HWY_EXPORT(RoundElements);
 
 void round_blocks(const GroupParameters& parameters, const BlockLayout& layout, BlockOutput kind,
                   const float* input, float* output, int64_t begin, int64_t end, bool stream) {
   HWY_DYNAMIC_DISPATCH(RoundBlocks)(parameters, layout, kind, input, output, begin, end, stream);
+}
+
+void round_elements(const GroupParameters& parameters, const BlockLayout& layout, const BlockScales& scales,
+                    const float* input, float* output, int64_t first, uint8_t* scale_codes, int64_t begin,
+                    int64_t end) {
+  HWY_DYNAMIC_DISPATCH(RoundElements)
+  (parameters, layout, scales, input, output, first, scale_codes, begin, end);
 }
 
 }  // namespace detent

@@ -6,81 +6,16 @@
 #include <rapidcheck/gtest.h>
 
 #include <bit>
-#include <cmath>
-#include <limits>
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
 
+#include "detent/formats/block_cases_test.h"
 #include "detent/formats/kernels.h"
 #include "detent/formats/reference.h"
 
 namespace detent {
 namespace {
-
-const char* const kFormats[] = {
-    "block_fp",
-    "block_fp:width=2,exponent_width=3",
-    "block_fp:width=24",
-    "block_fp:width=5,exponent_bias=-128",
-    "block_fp:width=12,exponent_bias=255",
-    "block_minifloat",
-    "block_minifloat:width=6,exponent_width=2,exponent_bias_width=4",
-    "block_minifloat:width=31,exponent_width=8",
-    "block_minifloat:width=12,exponent_width=8,exponent_bias_width=1",
-    "block_minifloat:width=9,exponent_width=8",
-    "block_minifloat:width=24,exponent_width=1",
-    "block_log",
-    "block_log:width=3,exponent_bias_width=2",
-    "block_log:width=9,exponent_bias_width=1",
-    "mx:element=e4m3",
-    "mx:element=e5m2",
-    "mx:element=e3m2",
-    "mx:element=e2m3",
-    "mx:element=e2m1",
-    "mx:element=int8",
-    "nvfp4",
-};
-
-QuantSpec spec_of(const std::string& text, const std::string& more = "") {
-  const bool sized = text.find("nvfp4") == std::string::npos;
-  const bool keyed = text.find(':') != std::string::npos;
-  if (more.empty() || !sized) return parse_quant_spec_text(text);
-  return parse_quant_spec_text(text + (keyed ? "," : ":") + more);
-}
-
-/// Random bits that favour a range of 2^spread around 2^centre, with zeros, infinities and NaN among them.
-Tensor random_tensor(const Shape& shape, uint32_t seed, int centre, int spread) {
-  Tensor tensor(DType::kFloat32, shape);
-  uint32_t state = seed * 2654435761U + 1;
-  const auto draw = [&] {
-    state = state * 1664525U + 1013904223U;
-    return (state ^ (state >> 15)) * 0x9E3779B1U >> 4;
-  };
-  for (float& x : tensor.values<float>()) {
-    const uint32_t kind = draw() % 64;
-    const double fraction = 1.0 + static_cast<double>(draw() % 4096) / 4096;
-    const int exponent = centre + static_cast<int>(draw() % static_cast<uint32_t>(spread)) - spread / 2;
-    x = static_cast<float>(std::ldexp(fraction, std::clamp(exponent, -150, 127)));
-    if (draw() % 2 == 0) x = std::bit_cast<float>(std::bit_cast<uint32_t>(x) ^ (draw() % 4096));
-    if (kind == 0) x = 0;
-    if (kind == 1) x = std::numeric_limits<float>::infinity();
-    if (kind == 2) x = std::numeric_limits<float>::quiet_NaN();
-    if (draw() % 2 == 0) x = -x;
-  }
-  return tensor;
-}
-
-/// Empty when equal, else the first difference.
-std::string difference(const Tensor& input, const Tensor& got, const Tensor& expected) {
-  for (size_t i = 0; i < static_cast<size_t>(input.numel()); ++i) {
-    const float y = got.values<float>()[i];
-    const float z = expected.values<float>()[i];
-    if (y == z || (std::isnan(y) && std::isnan(z))) continue;
-    return fmt::format("element {}: {:a} gives {:a}, not {:a}", i, input.values<float>()[i], y, z);
-  }
-  return "";
-}
 
 class EveryTargetBlocks : public testing::TestWithParam<int64_t> {
  protected:
@@ -92,7 +27,7 @@ class EveryTargetBlocks : public testing::TestWithParam<int64_t> {
 };
 
 TEST_P(EveryTargetBlocks, AllMagnitudes) {
-  for (const char* format : kFormats) {
+  for (const char* format : kBlockFormats) {
     const QuantSpec spec = spec_of(format);
     for (int centre = -145; centre <= 125; centre += 9) {
       for (const int spread : {3, 40, 280}) {
@@ -123,7 +58,7 @@ TEST_P(EveryTargetBlocks, ShapesAndBlockSizes) {
 }
 
 TEST_P(EveryTargetBlocks, AnyAxis) {
-  for (const char* format : kFormats) {
+  for (const char* format : kBlockFormats) {
     for (const char* size : {"4", "16", "-1"}) {
       for (int axis = -4; axis < 4; ++axis) {
         QuantSpec spec = spec_of(format, std::string("block_size=") + size);
@@ -152,6 +87,27 @@ TEST_P(EveryTargetBlocks, StreamsWhereItCan) {
   }
 }
 
+/// Zeros behind the elements of a block change nothing, but make it wide.
+TEST_P(EveryTargetBlocks, NarrowBlocksSaturateAsWideOnes) {
+  for (const char* format : {"block_fp:width=3", "block_minifloat", "mx:element=e2m1", "block_log:width=4"}) {
+    for (const int64_t width : {1, 2, 4, 8}) {
+      const Tensor input = random_tensor({40 * width}, 21, 0, 6);
+      Tensor padded(DType::kFloat32, {40 * 32});
+      for (int64_t i = 0; i < 40 * width; ++i) {
+        padded.values<float>()[static_cast<size_t>(i / width * 32 + i % width)] =
+            input.values<float>()[static_cast<size_t>(i)];
+      }
+      const Tensor got = unsaturated_mask(spec_of(format, fmt::format("block_size={}", width)), input);
+      const Tensor expected = unsaturated_mask(spec_of(format, "block_size=32"), padded);
+      for (int64_t i = 0; i < 40 * width; ++i) {
+        ASSERT_EQ(got.values<float>()[static_cast<size_t>(i)],
+                  expected.values<float>()[static_cast<size_t>(i / width * 32 + i % width)])
+            << format << " " << width << " element " << i;
+      }
+    }
+  }
+}
+
 TEST_P(EveryTargetBlocks, InPlaceAndUnaligned) {
   for (const char* size : {"16", "5", "2x3", "-1"}) {
     const QuantSpec spec = spec_of("block_minifloat", std::string("block_size=") + size);
@@ -175,7 +131,7 @@ TEST_P(EveryTargetBlocks, InPlaceAndUnaligned) {
 TEST_P(EveryTargetBlocks, DoesNotDependOnTheCallersFloatingPointMode) {
   constexpr unsigned kFlushSubnormals = 0x8040;  // FTZ and DAZ
   const unsigned saved = _mm_getcsr();
-  for (const char* format : kFormats) {
+  for (const char* format : kBlockFormats) {
     const QuantSpec spec = spec_of(format);
     for (const int centre : {-135, 0, 120}) {
       const Tensor input = random_tensor({100}, 4, centre, 60);

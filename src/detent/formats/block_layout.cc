@@ -7,12 +7,16 @@
 namespace detent {
 namespace {
 
-/// Elements of a unit: enough to make its bookkeeping vanish, few enough to share among threads. A power of
-/// two.
-constexpr int64_t kUnitElements = int64_t{1} << 16;
+/// Elements of a unit: enough to make its bookkeeping vanish, few enough to stay in the second-level cache.
+/// A power of two.
+constexpr int64_t kUnitElements = int64_t{1} << 14;
+/// Elements that are worth handing to a thread.
+constexpr int64_t kThreadElements = int64_t{1} << 16;
 /// Elements of a tile: they stay in the first-level cache between finding the maximum and rounding.
 constexpr int64_t kTileElements = 4096;
 constexpr int64_t kMaxTileColumns = 512;
+/// Blocks of fewer columns are taken in tiles.
+constexpr int64_t kNarrow = 16;
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -64,16 +68,17 @@ BlockLayout::BlockLayout(const BlockSize& block_size, std::optional<int64_t> axi
     band_rows_ *= dimension.block;
   }
   block_count_ = bands_ * divide_up(columns_.size, columns_.block);
-  const int64_t step = columns_.block * 16;
+  // Shapes come from files before their data do: no product of sizes here is larger than element_count.
+  const int64_t step = std::min(columns_.block, kNarrow) * kNarrow;
   tile_columns_ = step * std::max<int64_t>(1, std::min(kMaxTileColumns, kTileElements / band_rows_) / step);
-  const int64_t quantum = columns_.block < 16 ? tile_columns_ : columns_.block;
-  unit_columns_ = quantum * std::max<int64_t>(1, kUnitElements / (quantum * band_rows_));
+  const int64_t quantum = columns_.block < kNarrow ? tile_columns_ : columns_.block;
+  unit_columns_ = quantum * std::max<int64_t>(1, kUnitElements / quantum / band_rows_);
   units_per_band_ = divide_up(columns_.size, unit_columns_);
 }
 
 int64_t BlockLayout::units_per_thread() const {
   const int64_t elements = std::min(unit_columns_, columns_.size) * band_rows_;
-  return std::max<int64_t>(1, kUnitElements / std::max<int64_t>(1, elements));
+  return std::max<int64_t>(1, kThreadElements / std::max<int64_t>(1, elements));
 }
 
 void BlockLayout::locate(int64_t index, Unit& unit) const {
@@ -82,6 +87,7 @@ void BlockLayout::locate(int64_t index, Unit& unit) const {
   unit.offset = 0;
   unit.extents.resize(outer_.size());
   int64_t band = index / units_per_band_;
+  unit.block = band * divide_up(columns_.size, columns_.block) + unit.begin / columns_.block;
   for (size_t i = outer_.size(); i-- > 0;) {
     const Dimension& dimension = outer_[i];
     const int64_t blocks = divide_up(dimension.size, dimension.block);
@@ -90,6 +96,41 @@ void BlockLayout::locate(int64_t index, Unit& unit) const {
     unit.offset += first * dimension.stride;
     unit.extents[i] = std::min(dimension.block, dimension.size - first);
   }
+}
+
+// A period is the whole of the outermost dimension in which blocks are cut: within it, slabs begin at
+// multiples of the block, of the columns at multiples of the unit. Where these are no multiples of 8, eight
+// periods are.
+BlockLayout::Slabs BlockLayout::slabs() const {
+  constexpr int64_t kAlignment = 8;
+  Slabs slabs;
+  slabs.elements_ = std::min(unit_columns_, columns_.size);
+  slabs.units_ = 1;
+  slabs.period_ = columns_.size;
+  slabs.per_period_ = units_per_band_;
+  int64_t inner_units = units_per_band_;
+  slabs.total_ = columns_.size;
+  for (size_t i = outer_.size(); i-- > 0;) {
+    const Dimension& dimension = outer_[i];
+    slabs.total_ *= dimension.size;
+    if (dimension.block > 1) {
+      slabs.elements_ = dimension.block * dimension.stride;
+      slabs.units_ = inner_units;
+      slabs.period_ = dimension.size * dimension.stride;
+      slabs.per_period_ = divide_up(dimension.size, dimension.block);
+    }
+    inner_units *= divide_up(dimension.size, dimension.block);
+  }
+  slabs.total_units_ = unit_count();
+  const bool one_period = slabs.period_ == slabs.total_;
+  if (slabs.elements_ % kAlignment != 0 || (slabs.period_ % kAlignment != 0 && !one_period)) {
+    slabs.units_ *= kAlignment * slabs.per_period_;
+    slabs.period_ *= kAlignment;
+    slabs.elements_ = slabs.period_;
+    slabs.per_period_ = 1;
+  }
+  slabs.count_ = divide_up(slabs.total_units_, slabs.units_);
+  return slabs;
 }
 
 std::string BlockSize::field_type() { return "integer or list of integers"; }

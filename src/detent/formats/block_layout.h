@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -11,7 +12,7 @@ namespace detent {
 
 /// How a row-major tensor falls into blocks, cut into units of work. Dimensions that the blocks treat alike
 /// are merged. A *band* is one row of blocks: all columns of the innermost (contiguous) dimension times a box
-/// of the outer ones. A *unit* is a band, or a piece of it that cuts no block, of some 64K elements.
+/// of the outer ones. A *unit* is a band, or a piece of it that cuts no block, of some 16K elements.
 class BlockLayout {
  public:
   /// One dimension, after merging.
@@ -20,12 +21,35 @@ class BlockLayout {
     int64_t block;  // 1 <= block <= size
     int64_t stride;
   };
-  /// The columns [begin, end) of a band; `extents` are the box's sizes in the outer dimensions.
+  /// The columns [begin, end) of a band; `extents` are the box's sizes in the outer dimensions. Blocks are
+  /// numbered in row-major order, bands by bands.
   struct Unit {
+    int64_t block = 0;   // number of the first block
     int64_t offset = 0;  // of the box's first row, column 0
     int64_t begin = 0;
     int64_t end = 0;
     std::vector<int64_t> extents = {};
+  };
+
+  /// How the tensor falls into slabs: as many adjacent elements as hold the whole blocks of `units` units,
+  /// and begin at multiples of 8. Slab s has the units [s * units, (s + 1) * units) and ends where the next
+  /// begins.
+  class Slabs {
+   public:
+    int64_t count() const { return count_; }
+    /// Of any but the last in its period.
+    int64_t elements() const { return elements_; }
+    int64_t begin(int64_t slab) const {
+      return std::min(total_, slab / per_period_ * period_ + slab % per_period_ * elements_);
+    }
+    int64_t first_unit(int64_t slab) const { return std::min(total_units_, slab * units_); }
+
+   private:
+    friend class BlockLayout;
+    int64_t elements_, units_;
+    int64_t period_, per_period_;  // elements, slabs
+    int64_t total_, total_units_;
+    int64_t count_;
   };
 
   /// Throws Error when `shape` has not the dimension `axis`, along which a single block size runs.
@@ -45,6 +69,7 @@ class BlockLayout {
   /// Units worth handing to a thread.
   int64_t units_per_thread() const;
   void locate(int64_t index, Unit& unit) const;
+  Slabs slabs() const;
 
  private:
   std::vector<Dimension> outer_;

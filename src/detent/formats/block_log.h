@@ -10,7 +10,7 @@ struct BlockLogParameters {
   static constexpr bool kByBlocks = true;
   BlockTable table;
 
-  [[gnu::always_inline]] const BlockShared& shared(float max) const { return table.of(max); }
+  [[gnu::always_inline]] const BlockEntry& entry(float max) const { return table.of(max); }
 };
 
 /// Powers of two +-2^e with a shared bias = clamp(2^(width-1) - 1 - ceil(log2 max), 0, 2^exponent_bias_width
@@ -47,15 +47,15 @@ struct BlockLog : BlockFormatBase {
 
   Parameters parameters(const Group&, uint64_t /*seed*/) const {
     constexpr double kSqrt2 = 1.41421356237309504880;
-    const auto shared = [&](int max_exponent) -> BlockShared {
+    const auto entry = [&](int max_exponent) -> BlockEntry {
       const int bias = this->bias(max_exponent);
       const float smallest = hold(double_power_of_two(-bias));
       const double largest = double_power_of_two(top_code() - bias);
-      return {hold(largest), smallest, hold(kSqrt2 * largest)};
+      return {{hold(largest), smallest, hold(kSqrt2 * largest)}, static_cast<uint8_t>(bias)};
     };
-    BlockTable table(true, shared);
-    table.set_empty(shared(0));
-    table.set_plain([](const BlockShared& entry) { return entry[1] >= power_of_two(-126); });
+    BlockTable table(true, entry);
+    table.set_empty(entry(0));
+    table.set_plain([](const BlockShared& shared) { return shared[1] >= power_of_two(-126); });
     return {table};
   }
 

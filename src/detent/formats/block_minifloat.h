@@ -44,7 +44,8 @@ struct BlockMinifloat : BlockFormatBase {
             .offset = 0,
             .lowest = top_code - ((1 << exponent_bias_width) - 1),
             .highest = top_code,
-            .round_up = false};
+            .round_up = false,
+            .codes_descend = true};
   }
   Parameters parameters(const Group&, uint64_t /*seed*/) const { return Parameters(grid()); }
 

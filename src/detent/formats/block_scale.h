@@ -14,36 +14,42 @@ namespace detent {
 /// What the elements of one block share, as the kernel wants it.
 using BlockShared = std::array<float, 4>;
 
-/// Shared values that depend on the exponent of a block's largest magnitude alone, one entry for each
-/// exponent that float32 has.
+/// The same with the code that is stored for it.
+struct BlockEntry {
+  BlockShared shared;
+  uint8_t code;
+};
+
+/// Shared values that depend on the exponent of a block's largest magnitude alone, and the code that is
+/// stored for them: one entry for each exponent that float32 has.
 class BlockTable {
  public:
   BlockTable() = default;
   /// Calls entry(e) for floor(log2 max), or ceil(log2 max), = e from -149 to 128. A block without a finite
   /// non-zero element counts as one of the largest float32: its infinities, if any, become the largest value
   /// of the format.
-  template <class Entry>
-  BlockTable(bool round_up, Entry&& entry) : round_up_(round_up) {
+  template <class MakeEntry>
+  BlockTable(bool round_up, MakeEntry&& entry) : round_up_(round_up) {
     for (int i = 0; i < kExponents; ++i) entries_[static_cast<size_t>(i)] = entry(i + kLowest);
-    entries_[kExponents] = of(std::numeric_limits<float>::max());
+    set_empty(of(std::numeric_limits<float>::max()));
   }
 
   /// Of a block whose largest finite magnitude is `max`.
-  [[gnu::always_inline]] const BlockShared& of(float max) const {
+  [[gnu::always_inline]] const BlockEntry& of(float max) const {
     const auto bits = std::bit_cast<uint32_t>(max);
     if (bits <= kFraction) return of_subnormal(bits);
     const int up = round_up_ && (bits & kFraction) != 0 ? 1 : 0;
     return entries_[static_cast<size_t>(static_cast<int>(bits >> 23) - 127 - kLowest + up)];
   }
-  void set_empty(const BlockShared& shared) { entries_[kExponents] = shared; }
+  void set_empty(const BlockEntry& entry) { entries_[kExponents] = entry; }
 
   /// Says which entries a kernel has a shorter way for: those of `plain`, one run of exponents.
   template <class Plain>
   void set_plain(const Plain& plain) {
     int first = 0;
-    while (first < kExponents && !plain(entries_[static_cast<size_t>(first)])) ++first;
+    while (first < kExponents && !plain(entries_[static_cast<size_t>(first)].shared)) ++first;
     int end = kExponents;
-    while (end > first && !plain(entries_[static_cast<size_t>(end - 1)])) --end;
+    while (end > first && !plain(entries_[static_cast<size_t>(end - 1)].shared)) --end;
     const auto bits_of = [](int i) { return std::clamp(i + kLowest + 127, 0, 255) * (1 << 23); };
     plain_from_ = std::max(bits_of(first) - carry(), 1 << 23);
     plain_size_ = static_cast<uint32_t>(std::max(bits_of(end) - carry(), plain_from_) - plain_from_);
@@ -54,7 +60,7 @@ class BlockTable {
     return static_cast<uint32_t>(bits - plain_from_) < plain_size_;
   }
   [[gnu::always_inline]] const BlockShared& of_plain(int32_t bits) const {
-    return entries_[static_cast<size_t>(((bits + carry()) >> 23) - 127 - kLowest)];
+    return entries_[static_cast<size_t>(((bits + carry()) >> 23) - 127 - kLowest)].shared;
   }
   int32_t plain_from() const { return plain_from_; }
   int32_t plain_until() const { return plain_from_ + static_cast<int32_t>(plain_size_); }
@@ -67,7 +73,7 @@ class BlockTable {
   static constexpr int kExponents = 128 - kLowest + 1;
 
   // bits * 2^-149.
-  const BlockShared& of_subnormal(uint32_t bits) const {
+  const BlockEntry& of_subnormal(uint32_t bits) const {
     if (bits == 0) return entries_[kExponents];
     const int up = round_up_ && !std::has_single_bit(bits) ? 1 : 0;
     return entries_[static_cast<size_t>(static_cast<int>(std::bit_width(bits)) - 1 + up)];
@@ -76,7 +82,7 @@ class BlockTable {
   bool round_up_ = false;
   int32_t plain_from_ = 0;
   uint32_t plain_size_ = 0;
-  std::array<BlockShared, kExponents + 1> entries_;
+  std::array<BlockEntry, kExponents + 1> entries_;
 };
 
 /// Elements of a block that are 2^k times those of a minifloat, where
@@ -88,10 +94,14 @@ struct BlockGrid {
   double largest;
   int offset;
   int lowest;
-  int highest;
+  int highest;    // at most lowest + 255
   bool round_up;  // ceil
+  bool codes_descend = false;
 
   int scale_exponent(int max_exponent) const { return std::clamp(max_exponent + offset, lowest, highest); }
+  /// How k is stored: counted from `lowest` up, or from `highest` down.
+  uint8_t scale_code(int k) const { return static_cast<uint8_t>(codes_descend ? highest - k : k - lowest); }
+  int exponent_of_code(int code) const { return codes_descend ? highest - code : lowest + code; }
 };
 
 /// What the kernel for a BlockGrid needs. Shared are: the largest value, the least addend for elements below
@@ -109,7 +119,7 @@ struct BlockGridParameters {
 
   BlockGridParameters() = default;
   explicit BlockGridParameters(const BlockGrid& grid);
-  [[gnu::always_inline]] const BlockShared& shared(float max) const { return table.of(max); }
+  [[gnu::always_inline]] const BlockEntry& entry(float max) const { return table.of(max); }
   /// Whether a block with these values needs no shift: its normal values are normal in float32 too, and the
   /// addends do not overflow.
   [[gnu::always_inline]] bool is_plain(const BlockShared& shared) const {
@@ -156,12 +166,12 @@ class SaturationEdge {
 
 inline BlockGridParameters::BlockGridParameters(const BlockGrid& grid) : mantissa_bits(grid.mantissa_bits) {
   const SaturationEdge edge(grid);
-  table = BlockTable(grid.round_up, [&](int max_exponent) -> BlockShared {
+  table = BlockTable(grid.round_up, [&](int max_exponent) -> BlockEntry {
     const int k = grid.scale_exponent(max_exponent);
     const int step = k + grid.min_exponent - grid.mantissa_bits;
     const auto addend = [&](int shift) { return power_of_two(std::clamp(step + shift + 23, -126, 126)); };
     const double scale = double_power_of_two(k);
-    return {hold(grid.largest * scale), addend(23), addend(-41), edge.last_held(scale)};
+    return {{hold(grid.largest * scale), addend(23), addend(-41), edge.last_held(scale)}, grid.scale_code(k)};
   });
   const auto exponent_bits = [](int exponent) { return exponent * (1 << 23); };
   const auto held_bits = [&](int exponent) { return exponent_bits(std::clamp(exponent + 127, 0, 255)); };

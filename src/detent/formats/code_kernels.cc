@@ -1,7 +1,7 @@
 #include "detent/formats/code_kernels.h"
 
 #include <algorithm>
-#include <type_traits>
+#include <cmath>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "detent/formats/code_kernels.cc"
@@ -35,13 +35,12 @@ HWY_INLINE void ForEachRun(const Coders& coders, const Grouping& grouping, int64
 void CodeRange(const GroupCoders& coders, const Grouping& grouping, const float* HWY_RESTRICT values,
                uint32_t* HWY_RESTRICT codes, int64_t begin, int64_t end) {
   std::visit(
-      [&]<class Coder>(const std::vector<Coder>& groups) {
-        if constexpr (!std::is_same_v<Coder, codes_detail::NoCoder>)
-          ForEachRun(groups, grouping, begin, end, [&](const auto& coder, int64_t first, int64_t count) {
-            const float* HWY_RESTRICT in = values + first;
-            uint32_t* HWY_RESTRICT out = codes + first;
-            for (int64_t i = 0; i < count; ++i) out[i] = coder.code_of(in[i]);
-          });
+      [&](const auto& groups) {
+        ForEachRun(groups, grouping, begin, end, [&](const auto& coder, int64_t first, int64_t count) {
+          const float* HWY_RESTRICT in = values + first;
+          uint32_t* HWY_RESTRICT out = codes + first;
+          for (int64_t i = 0; i < count; ++i) out[i] = coder.code_of(in[i]);
+        });
       },
       coders);
 }
@@ -49,13 +48,12 @@ void CodeRange(const GroupCoders& coders, const Grouping& grouping, const float*
 void ValueRange(const GroupCoders& coders, const Grouping& grouping, const uint32_t* HWY_RESTRICT codes,
                 float* HWY_RESTRICT values, int64_t begin, int64_t end) {
   std::visit(
-      [&]<class Coder>(const std::vector<Coder>& groups) {
-        if constexpr (!std::is_same_v<Coder, codes_detail::NoCoder>)
-          ForEachRun(groups, grouping, begin, end, [&](const auto& coder, int64_t first, int64_t count) {
-            const uint32_t* HWY_RESTRICT in = codes + first;
-            float* HWY_RESTRICT out = values + first;
-            for (int64_t i = 0; i < count; ++i) out[i] = coder.value_of(in[i]);
-          });
+      [&](const auto& groups) {
+        ForEachRun(groups, grouping, begin, end, [&](const auto& coder, int64_t first, int64_t count) {
+          const uint32_t* HWY_RESTRICT in = codes + first;
+          float* HWY_RESTRICT out = values + first;
+          for (int64_t i = 0; i < count; ++i) out[i] = coder.value_of(in[i]);
+        });
       },
       coders);
 }
@@ -86,7 +84,10 @@ void value_range(const GroupCoders& coders, const Grouping& grouping, const uint
   HWY_DYNAMIC_DISPATCH(ValueRange)(coders, grouping, codes, values, begin, end);
 }
 
-bool any_nan(const float* values, int64_t count) { return HWY_DYNAMIC_DISPATCH(AnyNan)(values, count); }
+int64_t first_nan(const float* values, int64_t count) {
+  if (!HWY_DYNAMIC_DISPATCH(AnyNan)(values, count)) return count;
+  return std::find_if(values, values + count, [](float value) { return std::isnan(value); }) - values;
+}
 
 }  // namespace detent
 #endif  // HWY_ONCE

@@ -16,6 +16,7 @@ void code_range(const GroupCoders& coders, const Grouping& grouping, const float
 void value_range(const GroupCoders& coders, const Grouping& grouping, const uint32_t* codes, float* values,
                  int64_t begin, int64_t end);
 
-bool any_nan(const float* values, int64_t count);
+/// The index of the first NaN, else `count`.
+int64_t first_nan(const float* values, int64_t count);
 
 }  // namespace detent

@@ -43,7 +43,6 @@ struct Codebook {
   double bits() const { return levels(); }
   /// Of the binary search, and bits of an index.
   int levels() const { return entries.empty() ? 0 : static_cast<int>(std::bit_width(entries.size() - 1)); }
-  int scales_per_group() const { return 0; }
   bool groups_are_channels() const { return false; }
   const char* channel_conflict() const { return "a codebook derives nothing from the data"; }
   void validate(const std::string& where) const;

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <type_traits>
+#include <optional>
 
 #include "detent/core/parallel.h"
+#include "detent/formats/block_codes.h"
 #include "detent/formats/code_kernels.h"
 #include "detent/formats/codes/all.h"
 #include "detent/formats/float_environment.h"
@@ -44,14 +44,20 @@ class Prefetch {
 
 int code_width(const QuantSpec& spec) { return static_cast<int>(bits_per_value(spec.format)); }
 
-/// Throws Error on a format without codes.
 std::vector<ParameterStream> parameter_streams(const QuantSpec& spec) {
+  return std::visit([]<class F>(const F& format) { return StreamsOf<F>::streams(format); }, spec.format);
+}
+
+/// Of the codes of all blocks' scales; nothing for other formats.
+std::optional<StreamLayout> scale_stream(const QuantSpec& spec, const Shape& shape) {
   return std::visit(
-      [&]<class F>(const F& format) -> std::vector<ParameterStream> {
-        if constexpr (Encodable<F>) {
-          return Coding<F>::streams(format);
+      [&]<class F>(const F& format) -> std::optional<StreamLayout> {
+        if constexpr (BlockFormat<F>) {
+          const int64_t blocks = block_layout(spec, shape)->block_count();
+          const int64_t size = packed_size(Packing::kBits, format.shared_bits(), blocks);
+          return StreamLayout{BlockCoding<F>::kScaleStream, DType::kUInt8, {size}};
         } else {
-          fail("encode: {} has no codes", F::kName);
+          return std::nullopt;
         }
       },
       spec.format);
@@ -105,52 +111,134 @@ void store_parameters(const QuantSpec& spec, const GroupParameters& parameters, 
   std::vector<double> numbers(static_cast<size_t>(numbers_per_group(layout)));
   std::visit(
       [&]<class F>(const F& format) {
-        if constexpr (Encodable<F>) {
-          const auto& groups = std::get<std::vector<typename F::Parameters>>(parameters);
-          for (size_t group = 0; group < groups.size(); ++group) {
-            Coding<F>::store(format, groups[group], numbers.data());
-            for_each_number(layout, encoded.streams, group, numbers, set_number);
-          }
+        const auto& groups = std::get<std::vector<typename F::Parameters>>(parameters);
+        for (size_t group = 0; group < groups.size(); ++group) {
+          StreamsOf<F>::store(format, groups[group], numbers.data());
+          for_each_number(layout, encoded.streams, group, numbers, set_number);
         }
       },
       spec.format);
 }
 
-GroupCoders make_coders(const Encoded& encoded, const Grouping& grouping) {
+/// Calls visit(numbers) for every group, with what store_parameters stored.
+template <class Visit>
+void for_each_group(const Encoded& encoded, const Grouping& grouping, const Visit& visit) {
   const std::vector<ParameterStream> layout = parameter_streams(encoded.spec);
   std::vector<double> numbers(static_cast<size_t>(numbers_per_group(layout)));
   const auto load = [](const Tensor& tensor, size_t index, double& number) {
     number = number_at(tensor, index);
   };
-  GroupCoders result;
-  std::visit(
-      [&]<class F>(const F& format) {
-        if constexpr (Encodable<F>) {
+  for (size_t group = 0; group < static_cast<size_t>(grouping.groups); ++group) {
+    for_each_number(layout, encoded.streams, group, numbers, load);
+    visit(numbers.data());
+  }
+}
+
+/// The coder of a block format's elements.
+GroupCoders coder_of_elements(const Format& elements) {
+  return std::visit(
+      []<class F>(const F& format) -> GroupCoders {
+        if constexpr (ElementFormat<F>) {
+          std::vector<typename Coding<F>::Coder> coders;
+          coders.emplace_back(format, nullptr);
+          return coders;
+        } else {
+          DETENT_CHECK(false, "{} as elements of blocks", F::kName);
+        }
+      },
+      elements);
+}
+
+GroupCoders make_coders(const Encoded& encoded, const Grouping& grouping) {
+  return std::visit(
+      [&]<class F>(const F& format) -> GroupCoders {
+        if constexpr (BlockFormat<F>) {
+          return coder_of_elements(BlockCoding<F>::elements(format));
+        } else {
           std::vector<typename Coding<F>::Coder> coders;
           coders.reserve(static_cast<size_t>(grouping.groups));
-          for (size_t group = 0; group < static_cast<size_t>(grouping.groups); ++group) {
-            for_each_number(layout, encoded.streams, group, numbers, load);
-            coders.emplace_back(format, numbers.data());
-          }
-          result = std::move(coders);
+          for_each_group(encoded, grouping,
+                         [&](const double* numbers) { coders.emplace_back(format, numbers); });
+          return coders;
         }
       },
       encoded.spec.format);
-  return result;
+}
+
+/// Of a block format. The layout and the coders must outlive it.
+BlockCodec make_block_codec(const Encoded& encoded, const Grouping& grouping, const BlockLayout& layout,
+                            const GroupCoders& coders) {
+  BlockCodec codec{.layout = layout, .coders = coders, .width = code_width(encoded.spec)};
+  std::visit(
+      [&]<class F>(const F& format) {
+        if constexpr (BlockFormat<F>) {
+          codec.scale_width = format.shared_bits();
+          for_each_group(encoded, grouping, [&](const double* numbers) {
+            codec.scales = BlockCoding<F>::scales(format, numbers);
+          });
+        }
+      },
+      encoded.spec.format);
+  return codec;
 }
 
 bool has_nan_code(const GroupCoders& coders) {
   return std::visit([]<class C>(const std::vector<C>&) { return C::kHasNan; }, coders);
 }
 
-int64_t first_nan(const float* values, int64_t count) {
-  if (!any_nan(values, count)) return count;
-  return std::find_if(values, values + count, [](float value) { return std::isnan(value); }) - values;
+uint8_t* bytes_of(EncodedStream& stream) { return stream.data.values<uint8_t>().data(); }
+const uint8_t* bytes_of(const EncodedStream& stream) { return stream.data.values<uint8_t>().data(); }
+
+void encode_elements(const GroupParameters& parameters, const Grouping& grouping, const GroupCoders& coders,
+                     const Tensor& input, Encoded& encoded, FirstIndex& nan_index) {
+  const Packing packing = encoded.packing;
+  const bool nan_allowed = has_nan_code(coders);
+  const int width = code_width(encoded.spec);
+  const float* in = input.values<float>().data();
+  uint8_t* bytes = bytes_of(encoded.streams.front());
+  parallel_for(input.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    const DefaultFloatEnvironment of_thread;
+    alignas(64) float values[kBlock];
+    alignas(64) uint32_t codes[kBlock];
+    for (; begin < end; begin += kBlock) {
+      const int64_t count = std::min(kBlock, end - begin);
+      Prefetch ahead(in, begin + kBlock, std::min(begin + 2 * kBlock, input.numel()));
+      ahead.step();
+      simulate_range(parameters, grouping, in + begin, values, begin, begin + count, false);
+      ahead.step();
+      const int64_t nan = nan_allowed ? count : first_nan(values, count);
+      if (nan < count) return nan_index.report(begin + nan);
+      ahead.step();
+      code_range(coders, grouping, values, codes, begin, begin + count);
+      ahead.step();
+      pack_codes(packing, width, codes, count, bytes + packed_size(packing, width, begin));
+    }
+  });
 }
 
-void lower_to(std::atomic<int64_t>& least, int64_t value) {
-  int64_t seen = least.load();
-  while (value < seen && !least.compare_exchange_weak(seen, value)) {
+void decode_elements(const Encoded& encoded, const Grouping& grouping, const GroupCoders& coders,
+                     Tensor& output) {
+  const int width = code_width(encoded.spec);
+  const uint8_t* bytes = bytes_of(encoded.streams.front());
+  float* out = output.values<float>().data();
+  const bool stream = output.byte_size() >= kStreamBytes;
+  FirstIndex bad;
+  parallel_for(output.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    const DefaultFloatEnvironment of_thread;
+    alignas(64) uint32_t codes[kBlock];
+    alignas(64) float values[kBlock];
+    for (; begin < end; begin += kBlock) {
+      const int64_t count = std::min(kBlock, end - begin);
+      const uint8_t* first = bytes + packed_size(encoded.packing, width, begin);
+      const int64_t held = unpack_codes(encoded.packing, width, first, count, codes);
+      if (held < count) return bad.report(begin + held);
+      value_range(coders, grouping, codes, stream ? values : out + begin, begin, begin + count);
+      if (stream) stream_range(values, out + begin, count);
+    }
+    if (stream) flush_stream();
+  });
+  if (bad.found()) {
+    fail("decode: the byte with element {} is not what packing = \"base3\" writes", bad.get());
   }
 }
 
@@ -193,6 +281,7 @@ std::vector<StreamLayout> encoded_layout(const QuantSpec& spec, const Shape& sha
     if (stream.per_group != 1) stream_shape.push_back(stream.per_group);
     layout.push_back({stream.name, stream.dtype, std::move(stream_shape)});
   }
+  if (std::optional<StreamLayout> scales = scale_stream(spec, shape)) layout.push_back(std::move(*scales));
   return layout;
 }
 
@@ -218,36 +307,20 @@ void encode(const QuantSpec& spec, const Tensor& input, Encoded& encoded, uint64
   DETENT_CHECK(encoded.spec == spec && encoded.shape == input.shape(), "streams of {} of shape {}",
                quant_spec_text(encoded.spec), shape_text(encoded.shape));
   if (input.numel() == 0) return;
-  const Packing packing = encoded.packing;
   const Grouping grouping = make_grouping(spec, input.shape());
   const GroupParameters parameters = derive_parameters(spec, input, grouping, seed);
   store_parameters(spec, parameters, encoded);
   const GroupCoders coders = make_coders(encoded, grouping);
-  const bool nan_allowed = has_nan_code(coders);
-  const int width = code_width(spec);
-  const float* in = input.values<float>().data();
-  uint8_t* bytes = encoded.streams.front().data.values<uint8_t>().data();
-  std::atomic<int64_t> nan_index = input.numel();
-  parallel_for(input.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    const DefaultFloatEnvironment of_thread;
-    alignas(64) float values[kBlock];
-    alignas(64) uint32_t codes[kBlock];
-    for (; begin < end; begin += kBlock) {
-      const int64_t count = std::min(kBlock, end - begin);
-      Prefetch ahead(in, begin + kBlock, std::min(begin + 2 * kBlock, input.numel()));
-      ahead.step();
-      simulate_range(parameters, grouping, in + begin, values, begin, begin + count, false);
-      ahead.step();
-      const int64_t nan = nan_allowed ? count : first_nan(values, count);
-      if (nan < count) return lower_to(nan_index, begin + nan);
-      ahead.step();
-      code_range(coders, grouping, values, codes, begin, begin + count);
-      ahead.step();
-      pack_codes(packing, width, codes, count, bytes + packed_size(packing, width, begin));
-    }
-  });
-  if (nan_index < input.numel()) {
-    fail("encode: element {} is NaN, for which {} has no code", nan_index.load(), quant_spec_text(spec));
+  FirstIndex nan;
+  if (const auto layout = block_layout(spec, input.shape())) {
+    encode_blocks(make_block_codec(encoded, grouping, *layout, coders), parameters, input,
+                  has_nan_code(coders), bytes_of(encoded.streams.front()), bytes_of(encoded.streams.back()),
+                  nan);
+  } else {
+    encode_elements(parameters, grouping, coders, input, encoded, nan);
+  }
+  if (nan.found()) {
+    fail("encode: element {} is NaN, for which {} has no code", nan.get(), quant_spec_text(spec));
   }
 }
 
@@ -266,27 +339,11 @@ void decode(const Encoded& encoded, Tensor& output) {
   if (output.numel() == 0) return;
   const Grouping grouping = make_grouping(encoded.spec, encoded.shape);
   const GroupCoders coders = make_coders(encoded, grouping);
-  const int width = code_width(encoded.spec);
-  const uint8_t* bytes = encoded.codes().values<uint8_t>().data();
-  float* out = output.values<float>().data();
-  const bool stream = output.byte_size() >= kStreamBytes;
-  std::atomic<int64_t> bad_index = output.numel();
-  parallel_for(output.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    const DefaultFloatEnvironment of_thread;
-    alignas(64) uint32_t codes[kBlock];
-    alignas(64) float values[kBlock];
-    for (; begin < end; begin += kBlock) {
-      const int64_t count = std::min(kBlock, end - begin);
-      const uint8_t* first = bytes + packed_size(encoded.packing, width, begin);
-      const int64_t held = unpack_codes(encoded.packing, width, first, count, codes);
-      if (held < count) return lower_to(bad_index, begin + held);
-      value_range(coders, grouping, codes, stream ? values : out + begin, begin, begin + count);
-      if (stream) stream_range(values, out + begin, count);
-    }
-    if (stream) flush_stream();
-  });
-  if (bad_index < output.numel()) {
-    fail("decode: the byte with element {} is not what packing = \"base3\" writes", bad_index.load());
+  if (const auto layout = block_layout(encoded.spec, encoded.shape)) {
+    decode_blocks(make_block_codec(encoded, grouping, *layout, coders), bytes_of(encoded.streams.front()),
+                  bytes_of(encoded.streams.back()), output);
+  } else {
+    decode_elements(encoded, grouping, coders, output);
   }
 }
 

@@ -72,6 +72,19 @@ const char* const kSpecs[] = {
     "binary_residual",
     "binary_residual:levels=5,granularity=channel,axis=1",
     "binary_residual:levels=2,gamma=1x0.5",
+    "block_fp",
+    "block_fp:width=5,exponent_width=3,block_size=3",
+    "block_minifloat",
+    "block_minifloat:width=31,exponent_width=8,block_axis=0",
+    "block_log:width=9",
+    "block_log:width=3,exponent_bias_width=5,block_size=2x-1",
+    "mx:element=e4m3",
+    "mx:element=e5m2",
+    "mx:element=e3m2",
+    "mx:element=e2m3",
+    "mx:element=e2m1",
+    "mx:element=int8",
+    "nvfp4",
 };
 
 bool same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
@@ -141,8 +154,10 @@ TEST(Encode, HoldsExtremesAndInfinities) {
 void check_all_codes(const QuantSpec& spec, const GroupParameters& parameters) {
   std::visit(
       [&]<class F>(const F& format) {
-        if constexpr (!Encodable<F>) {
-          FAIL() << F::kName << " has no codes";
+        if constexpr (BlockFormat<F>) {
+          const QuantSpec elements{.format = BlockCoding<F>::elements(format)};
+          const Tensor input(DType::kFloat32, {1});
+          check_all_codes(elements, derive_parameters(elements, input, {1, 1, 1}, 0));
         } else {
           const auto& group = std::get<std::vector<typename F::Parameters>>(parameters).front();
           double numbers[64] = {};
@@ -197,6 +212,23 @@ TEST(Encode, MinifloatsAreAsTheirStandardsSay) {
   EXPECT_THAT(bytes("fp8_e4m3fn"), ElementsAre(0x38, 0xBE, 0x01, 0x7E, 0x7F, 0x80));
   EXPECT_THAT(bytes("fp8_e5m2:saturate=false"), ElementsAre(0x3C, 0xBF, 0x18, 0x7C, 0x7F, 0x80));
   EXPECT_THAT(bytes("fp8_e4m3fnuz"), ElementsAre(0x40, 0xC6, 0x02, 0x7F, 0x80, 0x00));
+}
+
+/// What storage_bits counts is what is stored, but for the last byte of each stream.
+TEST(Encode, StreamsTakeTheBitsThatStorageBitsCounts) {
+  for (const char* text : kSpecs) {
+    const QuantSpec spec = parse_quant_spec_text(text);
+    for (const Shape& shape : {Shape{3, 50}, Shape{2, 5, 7}, Shape{64, 64}, Shape{0, 3}}) {
+      int64_t bits = 0;
+      int64_t streams = 0;
+      for (const StreamLayout& stream : encoded_layout(spec, shape, Packing::kBits)) {
+        bits += 8 * element_count(stream.shape) * static_cast<int64_t>(dtype_size(stream.dtype));
+        ++streams;
+      }
+      EXPECT_LE(storage_bits(spec, shape), bits) << text << " " << shape_text(shape);
+      EXPECT_GT(storage_bits(spec, shape), bits - 8 * streams) << text << " " << shape_text(shape);
+    }
+  }
 }
 
 TEST(Encode, EmptyTensorsHaveEmptyStreams) {

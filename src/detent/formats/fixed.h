@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "detent/core/fields.h"
+#include "detent/formats/covering.h"
 #include "detent/formats/float_bits.h"
 #include "detent/formats/group.h"
 
@@ -36,6 +37,7 @@ struct Fixed {
   static constexpr std::array<const char*, 1> kAliases = {"integer"};
   static constexpr const char* kHelp = "fixed point: an integer times a power of two";
   using Parameters = FixedParameters;
+  static constexpr bool kRangePerChannel = false;
 
   int width = 8;
   std::optional<int> frac_width = std::nullopt;
@@ -66,8 +68,11 @@ struct Fixed {
   }
   double largest_code() const { return high_code(); }
 
+  /// With the most bits behind the point that still hold all of `ranges` without saturating, as far as the
+  /// format has codes of that sign; unchanged when there is nothing but 0 to hold.
+  Fixed covering(std::span<const Interval> ranges, ScaleForm /*form*/) const;
+
   double bits() const { return width; }
-  int scales_per_group() const { return 0; }
   bool groups_are_channels() const { return false; }
   const char* channel_conflict() const { return "fixed point derives nothing from the data"; }
   void validate(const std::string&) const {}
@@ -87,6 +92,20 @@ struct Fixed {
 
   bool operator==(const Fixed&) const = default;
 };
+
+inline Fixed Fixed::covering(std::span<const Interval> ranges, ScaleForm /*form*/) const {
+  const auto [low, high] = format_detail::union_with_zero(ranges);
+  constexpr int kMost = 96;
+  int shift = kMost + 1;
+  const auto hold = [&](double magnitude, double code) {
+    if (magnitude > 0 && code > 0) shift = std::min(shift, format_detail::largest_shift(code, magnitude));
+  };
+  hold(static_cast<double>(high), high_code());
+  hold(-static_cast<double>(low), -low_code());
+  Fixed result = *this;
+  if (shift <= kMost || low < 0 || high > 0) result.frac_width = std::clamp(shift, -kMost, kMost);
+  return result;
+}
 
 inline std::vector<float> Fixed::values(const std::string&) const {
   std::vector<float> result;

@@ -1,5 +1,7 @@
 #include "detent/formats/format.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <optional>
 #include <type_traits>
@@ -87,6 +89,41 @@ std::optional<BlockSize> block_size(const Format& format) {
           return alternative.blocks();
         } else {
           return std::nullopt;
+        }
+      },
+      format);
+}
+
+std::vector<std::string> ranged_format_names() {
+  std::vector<std::string> names;
+  for_each_format([&]<class F>(const F&) {
+    if constexpr (RangedFormat<F>) names.emplace_back(F::kName);
+  });
+  return names;
+}
+
+bool has_range_per_channel(const Format& format) {
+  return std::visit(
+      []<class F>(const F&) {
+        if constexpr (RangedFormat<F>) {
+          return F::kRangePerChannel;
+        } else {
+          return false;
+        }
+      },
+      format);
+}
+
+Format covering(const Format& format, std::span<const Interval> ranges, ScaleForm form,
+                const std::string& where) {
+  const DefaultFloatEnvironment environment;
+  return std::visit(
+      [&]<class F>(const F& alternative) -> Format {
+        if constexpr (RangedFormat<F>) {
+          return alternative.covering(ranges, form);
+        } else {
+          fail("{}: {} has no parameters that depend on a range, expected one of {}", where, F::kName,
+               fmt::join(ranged_format_names(), ", "));
         }
       },
       format);

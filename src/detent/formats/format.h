@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -35,6 +36,15 @@ double bits_per_value(const Format& format);
 
 /// How block formats cut tensors; nothing for other formats.
 std::optional<BlockSize> block_size(const Format& format);
+
+/// The format with parameters under which it holds `ranges` without saturating: one range for the tensor, or
+/// one a channel; a format that has no parameters per channel holds them all. Throws Error, beginning with
+/// `where`, on a format without such parameters.
+Format covering(const Format& format, std::span<const Interval> ranges, ScaleForm form,
+                const std::string& where);
+bool has_range_per_channel(const Format& format);
+/// Names of the formats that `covering` takes.
+std::vector<std::string> ranged_format_names();
 
 /// Every value the format can hold, ascending, without duplicates, for formats of at most 16 bits whose
 /// values do not depend on data. Throws Error otherwise.

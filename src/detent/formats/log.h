@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "detent/core/fields.h"
+#include "detent/formats/covering.h"
 #include "detent/formats/float_bits.h"
 #include "detent/formats/group.h"
 #include "detent/formats/minifloat.h"
@@ -40,6 +41,7 @@ struct Log {
   static constexpr std::array<const char*, 0> kAliases = {};
   static constexpr const char* kHelp = "powers of two";
   using Parameters = LogParameters;
+  static constexpr bool kRangePerChannel = false;
 
   int width = 8;
   std::optional<int> exponent_bias = std::nullopt;
@@ -54,8 +56,14 @@ struct Log {
   int bias() const { return exponent_bias.value_or((1 << (width - 2)) - 1); }
   int max_exponent() const { return (1 << (width - 1)) - 1 - bias(); }
 
+  /// With the largest exponent bias, that is the finest step, whose largest value holds all of `ranges`;
+  /// unchanged when there is nothing but 0 to hold.
+  Log covering(std::span<const Interval> ranges, ScaleForm /*form*/) const {
+    return format_detail::with_covering_bias(*this, std::ldexp(1.0, max_exponent()), (1 << (width - 1)) - 128,
+                                             149, ranges);
+  }
+
   double bits() const { return width; }
-  int scales_per_group() const { return 0; }
   bool groups_are_channels() const { return false; }
   const char* channel_conflict() const { return "powers of two derive nothing from the data"; }
   void validate(const std::string& where) const {

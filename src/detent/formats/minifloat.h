@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "detent/core/fields.h"
+#include "detent/formats/covering.h"
 #include "detent/formats/group.h"
 #include "detent/formats/minifloat_grid.h"
 
@@ -24,6 +25,7 @@ struct MinifloatIeee {
   static constexpr std::array<const char*, 0> kAliases = {};
   static constexpr const char* kHelp = "small floating point: an implicit leading bit, no reserved codes";
   using Parameters = MinifloatParameters;
+  static constexpr bool kRangePerChannel = false;
 
   int width = 8;
   int exponent_width = 4;
@@ -48,8 +50,14 @@ struct MinifloatIeee {
             .largest = std::ldexp(top_code, top_exponent - mantissa_bits())};
   }
 
+  /// With the largest exponent bias, that is the finest step, whose largest value holds all of `ranges`;
+  /// unchanged when there is nothing but 0 to hold.
+  MinifloatIeee covering(std::span<const Interval> ranges, ScaleForm /*form*/) const {
+    return format_detail::with_covering_bias(*this, grid().largest, (1 << exponent_width) - 128,
+                                             150 - mantissa_bits(), ranges);
+  }
+
   double bits() const { return width; }
-  int scales_per_group() const { return 0; }
   bool groups_are_channels() const { return false; }
   const char* channel_conflict() const { return kMinifloatDerivesNothing; }
   void validate(const std::string& where) const;

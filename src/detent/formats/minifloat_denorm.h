@@ -22,6 +22,7 @@ struct MinifloatDenorm {
   static constexpr std::array<const char*, 0> kAliases = {};
   static constexpr const char* kHelp = "small floating point without an implicit bit";
   using Parameters = MinifloatParameters;
+  static constexpr bool kRangePerChannel = false;
 
   int width = 8;
   int exponent_width = 4;
@@ -46,8 +47,14 @@ struct MinifloatDenorm {
             .largest = std::ldexp(top_code, top_exponent - mantissa_bits())};
   }
 
+  /// With the largest exponent bias, that is the finest step, whose largest value holds all of `ranges`;
+  /// unchanged when there is nothing but 0 to hold.
+  MinifloatDenorm covering(std::span<const Interval> ranges, ScaleForm /*form*/) const {
+    return format_detail::with_covering_bias(*this, grid().largest, (1 << exponent_width) - 129,
+                                             149 - mantissa_bits(), ranges);
+  }
+
   double bits() const { return width; }
-  int scales_per_group() const { return 0; }
   bool groups_are_channels() const { return false; }
   const char* channel_conflict() const { return kMinifloatDerivesNothing; }
   void validate(const std::string& where) const {

@@ -43,7 +43,6 @@ struct MinifloatPreset : Overflow {
     return result;
   }
   double bits() const { return Preset::kWidth; }
-  int scales_per_group() const { return 0; }
   bool groups_are_channels() const { return false; }
   const char* channel_conflict() const { return kMinifloatDerivesNothing; }
   void validate(const std::string&) const {}

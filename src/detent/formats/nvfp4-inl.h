@@ -37,10 +37,8 @@ class Nvfp4Kernel {
   }
 
   HWY_INLINE V RoundFinite(D d, V x, const Shared& shared) const {
-    const V quotient = hn::Min(hn::Div(hn::Abs(x), shared.divisor), hn::Set(d, 6.0F));
-    const V addend = hn::Mul(hn::Max(Binade(d, quotient), hn::Set(d, 1.0F)), hn::Set(d, 0x1p22F));
-    const V element = hn::Sub(hn::Add(quotient, addend), addend);
-    const V held = hn::Min(hn::Mul(element, shared.scale), hn::Set(d, std::numeric_limits<float>::max()));
+    const V value = hn::Mul(Magnitude(d, x, shared), shared.scale);
+    const V held = hn::Min(value, hn::Set(d, std::numeric_limits<float>::max()));
     return hn::CopySignToAbs(held, x);
   }
 
@@ -66,6 +64,11 @@ class Nvfp4Kernel {
     HWY_ALIGN float divisor_[kBlocks];
   };
 
+  /// The element, before it is scaled.
+  HWY_INLINE V RoundElement(D d, V x, const Shared& shared) const {
+    return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySignToAbs(Magnitude(d, x, shared), x));
+  }
+
   /// 7, the tie between 6 and 8, would go to 8.
   HWY_INLINE hn::Mask<D> Unsaturated(D d, V x, const Shared& shared) const {
     const V magnitude = hn::Abs(x);
@@ -85,6 +88,13 @@ class Nvfp4Kernel {
     const V addend = hn::Mul(hn::Max(Binade(d, held), hn::Set(d, 0x1p-6F)), hn::Set(d, 0x1p20F));
     const V rounded = hn::Sub(hn::Add(held, addend), addend);
     return hn::Mul(hn::IfThenElse(hn::Gt(max, hn::Zero(d)), rounded, largest), tensor_scale);
+  }
+
+  /// Of the element.
+  static HWY_INLINE V Magnitude(D d, V x, const Shared& shared) {
+    const V quotient = hn::Min(hn::Div(hn::Abs(x), shared.divisor), hn::Set(d, 6.0F));
+    const V addend = hn::Mul(hn::Max(Binade(d, quotient), hn::Set(d, 1.0F)), hn::Set(d, 0x1p22F));
+    return hn::Sub(hn::Add(quotient, addend), addend);
   }
 
   const Nvfp4Parameters& parameters_;

@@ -9,7 +9,8 @@ struct Nvfp4Parameters {
   static constexpr bool kByBlocks = true;
   float tensor_scale = 1;
 
-  BlockShared shared(float max) const;
+  /// The code is the block scale's in fp8_e4m3fn.
+  BlockEntry entry(float max) const;
 };
 
 /// e2m1 elements (0, 0.5, 1, 1.5, 2, 3, 4, 6 and negatives) in blocks of 16 with an fp8_e4m3fn scale each,
@@ -31,7 +32,6 @@ struct Nvfp4 : BlockFormatBase {
   static void fields(Self&, Visitor&) {}
 
   double bits() const { return 4; }
-  int scales_per_group() const { return 1; }
   int shared_bits() const { return 8; }
   BlockSize blocks() const { return {{kBlockSize}}; }
   void validate(const std::string&) const {}
@@ -52,10 +52,17 @@ inline float round_to_e4m3fn(float x) {
   return (held + addend) - addend;
 }
 
-inline BlockShared Nvfp4Parameters::shared(float max) const {
+/// The code of such a value: a multiple of 2^-9 below 2^-6, from there on the upper bits of float32 with
+/// another bias.
+inline uint8_t e4m3fn_code(float value) {
+  const uint32_t upper = std::bit_cast<uint32_t>(value) >> 20;
+  return static_cast<uint8_t>(value < 0x1p-6F ? static_cast<uint32_t>(value * 0x1p9F) : upper - (120U << 3));
+}
+
+inline BlockEntry Nvfp4Parameters::entry(float max) const {
   const float block_scale = max > 0 ? round_to_e4m3fn(max / 6.0F / tensor_scale) : 448.0F;
   const float scale = block_scale * tensor_scale;
-  return {scale, scale > 0 ? scale : 1.0F, 0, 0};
+  return {{scale, scale > 0 ? scale : 1.0F, 0, 0}, e4m3fn_code(block_scale)};
 }
 
 }  // namespace detent

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
+#include "detent/formats/codes/all.h"
 #include "detent/formats/float_environment.h"
 #include "detent/formats/group_parameters.h"
 #include "detent/formats/text_form.h"
@@ -95,21 +95,22 @@ void validate(const QuantSpec& spec, const std::string& where) {
 
 int64_t storage_bits(const QuantSpec& spec, const Shape& shape) {
   validate(spec, "storage");
-  const auto scales = std::visit([](const auto& format) { return format.scales_per_group(); }, spec.format);
-  const Grouping grouping = make_grouping(spec, shape);
-  const double codes = std::ceil(bits_per_value(spec.format) * static_cast<double>(element_count(shape)));
+  const int64_t count = element_count(shape);
+  const double codes = std::ceil(bits_per_value(spec.format) * static_cast<double>(count));
   DETENT_CHECK(codes < 0x1p62, "{} bits", codes);
-  constexpr int64_t kScaleBits = std::numeric_limits<uint32_t>::digits;
-  const int64_t shared = std::visit(
-      [&]<class F>(const F& format) -> int64_t {
-        if constexpr (BlockFormat<F>) {
-          return block_layout(spec, shape)->block_count() * format.shared_bits();
-        } else {
-          return 0;
+  if (count == 0) return 0;
+  constexpr int64_t kByteBits = 8;
+  return std::visit(
+      [&]<class F>(const F& format) {
+        int64_t bits = static_cast<int64_t>(codes);
+        for (const ParameterStream& stream : StreamsOf<F>::streams(format)) {
+          bits += make_grouping(spec, shape).groups * stream.per_group * kByteBits *
+                  static_cast<int64_t>(dtype_size(stream.dtype));
         }
+        if constexpr (BlockFormat<F>) bits += block_layout(spec, shape)->block_count() * format.shared_bits();
+        return bits;
       },
       spec.format);
-  return static_cast<int64_t>(codes) + grouping.groups * scales * kScaleBits + shared;
 }
 
 }  // namespace detent

@@ -79,8 +79,9 @@ Tensor simulate(const QuantSpec& spec, const Tensor& input, uint64_t seed = 0);
 /// block's scale allows for.
 Tensor unsaturated_mask(const QuantSpec& spec, const Tensor& input);
 
-/// Bits that storing a tensor of `shape` takes: codes, plus the scales of its groups (float32 each), plus
-/// what its blocks share.
+/// Bits that storing a tensor of `shape` takes: of its codes, of what the format stores for each group, and
+/// of what its blocks share. The streams of encode (formats/encode.h) are that, each rounded up to whole
+/// bytes.
 int64_t storage_bits(const QuantSpec& spec, const Shape& shape);
 
 }  // namespace detent

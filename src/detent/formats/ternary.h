@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "detent/core/fields.h"
+#include "detent/formats/covering.h"
 #include "detent/formats/float_bits.h"
 #include "detent/formats/group.h"
 
@@ -31,6 +32,7 @@ struct Ternary {
   static constexpr std::array<const char*, 0> kAliases = {};
   static constexpr const char* kHelp = "-1, 0, +1, optionally times a scale";
   using Parameters = TernaryParameters;
+  static constexpr bool kRangePerChannel = false;
 
   int width = 2;
   int frac_width = 0;
@@ -51,8 +53,15 @@ struct Ternary {
     visit("frac_width", self.frac_width, "bits behind the point; always 0", Between{0, 0});
   }
 
+  /// With the threshold 0.05 * max of the largest magnitude in `ranges`.
+  Ternary covering(std::span<const Interval> ranges, ScaleForm /*form*/) const {
+    Ternary result = *this;
+    result.threshold = result.mean = result.median = std::nullopt;
+    result.max = static_cast<float>(format_detail::largest_magnitude(ranges));
+    return result;
+  }
+
   double bits() const { return width; }
-  int scales_per_group() const { return scaling_factor ? 1 : 0; }
   bool groups_are_channels() const { return false; }
   const char* channel_conflict() const { return nullptr; }
   /// Throws Error when the given statistic leads to a threshold that is not above 0.

@@ -61,6 +61,21 @@ TEST_F(PackedTensors, UnpackToWhatWasSimulated) {
   EXPECT_EQ(stored_values(stored[3]).shape(), Shape({0, 3}));
 }
 
+TEST_F(PackedTensors, BlocksHaveStreamsOfScales) {
+  const char* const block_fp = "block_fp:width=5,exponent_width=3,block_size=2";
+  write({packed("a", {3, 5}, block_fp), packed("b", {2, 33}, "nvfp4")}, {ramp({3, 5}), ramp({2, 33})});
+  const SafetensorsFile file = read_safetensors(path_);
+  std::map<std::string, Shape> shapes;
+  for (const auto& [name, tensor] : file.tensors) shapes[name] = tensor.shape();
+  EXPECT_THAT(shapes, ElementsAre(Pair("a.codes", Shape({10})), Pair("a.exponents", Shape({4})),
+                                  Pair("b.codes", Shape({33})), Pair("b.scales", Shape({6})),
+                                  Pair("b.tensor_scale", Shape({1}))));
+  const std::vector<StoredTensor> stored = unpack_tensors(file, "file");
+  ASSERT_EQ(stored.size(), 2U);
+  EXPECT_TRUE(stored_values(stored[0]).equals(simulate(parse_quant_spec_text(block_fp), ramp({3, 5}))));
+  EXPECT_TRUE(stored_values(stored[1]).equals(simulate(parse_quant_spec_text("nvfp4"), ramp({2, 33}))));
+}
+
 TEST_F(PackedTensors, RefusesNamesThatClash) {
   EXPECT_THAT(
       [&] {
@@ -91,6 +106,10 @@ TEST_F(PackedTensors, SaysWhatIsWrong) {
   file = good;
   file.tensors.emplace_back("a", ramp({4}));
   expect_error(file, "both packed and as it is");
+  // 2^61 elements in one block.
+  expect_error(described(R"({"format": "block_log:width=2,block_size=-1", "shape": [2305843009213693952], )"
+                         R"("packing": "bits"})"),
+               "expected uint8 of shape [576460752303423488]");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,15 +10,14 @@
 #include <vector>
 
 #include "detent/core/fields.h"
+#include "detent/core/process_group.h"
 #include "detent/core/tensor.h"
 #include "detent/core/value.h"
 #include "detent/graph/executor.h"
 #include "detent/graph/graph.h"
+#include "detent/passes/calibration_set.h"
 
 namespace detent {
-
-/// Batches of inputs, one a call (float32, batch first), nothing at the end of the data.
-using InputStream = std::function<std::optional<Tensor>()>;
 
 /// What passes need from outside: where to write, whom to tell, and how to run the network.
 struct PassContext {
@@ -27,10 +27,18 @@ struct PassContext {
   std::function<void(const std::string&)> report;
   /// Things that are probably not what the user meant.
   std::function<void(const std::string&)> warn;
-  /// Starts a pass over the training inputs in a new random order, in batches of the configured size.
-  std::function<InputStream()> open_calibration;
+  /// The training inputs in a new random order, and the batch size to which numbers of samples are rounded
+  /// up.
+  std::function<std::unique_ptr<CalibrationSet>()> open_calibration;
+  int64_t batch_size = 1;
+  /// Threads that load inputs ahead of the network.
+  int64_t loader_threads = 0;
+  /// Micro-batches after which calibration saves its progress under output_dir; 0: never.
+  int64_t checkpoint_every = 0;
   /// Runs graphs; a function, so that pipelines without such a pass need not load what runs them.
   std::function<Executor&()> executor;
+  /// The processes that run this pipeline together. Each has the same graph; only the first writes files.
+  ProcessGroup* group = &single_process();
   /// File and table that the running pass's options stand in, for messages: `x.toml, [passes.quantize]`.
   std::string where;
 };

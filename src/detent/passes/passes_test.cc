@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <numeric>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,6 +22,18 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
+/// The sample i holds 4 i, 4 i + 1, 4 i + 2, 4 i + 3.
+class NumberedSamples final : public CalibrationSet {
+ public:
+  int64_t size() const override { return 300; }
+  Tensor samples(int64_t begin, int64_t end) const override {
+    Tensor batch(DType::kFloat32, {end - begin, 1, 2, 2});
+    std::iota(batch.values<float>().begin(), batch.values<float>().end(), static_cast<float>(4 * begin));
+    return batch;
+  }
+  uint64_t fingerprint() const override { return 1; }
+};
+
 /// A folder of its own, what passes report, and a network that gives each node a constant tensor of ones.
 class PassTest : public testing::Test, public Executor {
  protected:
@@ -31,19 +44,17 @@ class PassTest : public testing::Test, public Executor {
     context_.report = [this](const std::string& text) { reported_ += text; };
     context_.warn = [this](const std::string& text) { warned_ += text + "\n"; };
     context_.executor = [this]() -> Executor& { return *this; };
-    context_.open_calibration = [] {
-      return [remaining = 3]() mutable -> std::optional<Tensor> {
-        if (remaining-- == 0) return std::nullopt;
-        return Tensor::from<float>({2, 1, 2, 2}, std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8});
-      };
-    };
+    context_.open_calibration = [] { return std::make_unique<NumberedSamples>(); };
+    context_.batch_size = 2;
   }
   ~PassTest() override { fs::remove_all(directory_); }
 
   Tensor run(const Graph& graph, std::span<const Tensor> inputs, const OperandObserver& observe) override {
     ++runs_;
+    if (runs_ == fail_in_run_) throw Error("killed");
     for (const Node& node : graph.nodes()) {
-      if (node.op != "placeholder") observe(node, "data_in_0", inputs[0]);
+      if (node.op != "placeholder" && node.name != unreached_) observe(node, "data_in_0", inputs[0]);
+      observe(node, "data_out_0", inputs[0]);
     }
     return inputs[0];
   }
@@ -67,6 +78,8 @@ class PassTest : public testing::Test, public Executor {
   std::string reported_;
   std::string warned_;
   int runs_ = 0;
+  int fail_in_run_ = 0;
+  std::string unreached_;  // node that gets no input
 };
 
 TEST_F(PassTest, RegistryIsSortedAndDocumented) {
@@ -334,15 +347,98 @@ num_samples = 3
 [passes.profile_statistics.weight_statistics.range_min_max]
 [passes.profile_statistics.activation_statistics.range_min_max]
 )");
-  EXPECT_EQ(runs_, 2);
-  EXPECT_THAT(reported_, HasSubstr("4 samples profiled (3 asked for"));
+  EXPECT_THAT(reported_, HasSubstr("4 samples profiled (3 asked for, whole batches are taken)"));
   const auto& relu = graph_.node("seq_blocks_1").metadata.software->args;
   EXPECT_EQ(value_text(*relu.find("data_in_0")),
-            "{range_min_max = {min = 1.0, max = 8.0, range = 7.0, count = 16}}");
+            "{range_min_max = {min = 0.0, max = 15.0, range = 15.0, count = 16}}");
   const auto& linear = graph_.node("seq_blocks_0").metadata.software->args;
   EXPECT_EQ(value_text(*linear.find("bias")),
             "{range_min_max = {min = 0.0, max = 0.0, range = 0.0, count = 100}}");
   EXPECT_TRUE(linear.find("data_in_0")->empty());
+}
+
+constexpr const char* kProfileRelus = R"([passes.profile_statistics]
+by = "regex_name"
+target_activation_nodes = ["seq_blocks_[13]"]
+num_samples = 300
+[passes.profile_statistics.activation_statistics.range_quantile]
+[passes.profile_statistics.activation_statistics.record]
+[passes.profile_statistics.activation_statistics.variance_precise]
+dims = []
+)";
+
+TEST_F(PassTest, ProfilesOutputsAndExactlyAsManySamples) {
+  run_passes(
+      "[passes.profile_statistics]\nby = \"regex_name\"\ntarget_activation_nodes = [\"seq_.*_1\"]\n"
+      "profile_output_activation = true\nexact_num_samples = true\nnum_samples = 65\n"
+      "[passes.profile_statistics.activation_statistics.range_min_max]\n");
+  EXPECT_EQ(runs_, 2);  // of 64 samples and of one
+  EXPECT_THAT(reported_, HasSubstr("65 samples profiled (65 asked for)"));
+  const SoftwareMetadata& software = *graph_.node("seq_blocks_1").metadata.software;
+  for (const OperandMap<Table>* operands : {&software.args, &software.results}) {
+    const Table& statistics = *operands->find(operands == &software.args ? "data_in_0" : "data_out_0");
+    EXPECT_EQ(value_text(statistics),
+              "{range_min_max = {min = 0.0, max = 259.0, range = 259.0, count = 260}}");
+  }
+}
+
+TEST_F(PassTest, ProfileNamesWhatNoValueReached) {
+  unreached_ = "seq_blocks_3";
+  EXPECT_THAT(error_of(kProfileRelus), HasSubstr("no value reached seq_blocks_3.data_in_0 (allow_uncovered"));
+  const std::string head = "[passes.profile_statistics]\n";
+  std::string allowed = kProfileRelus;
+  allowed.replace(0, head.size(), head + "allow_uncovered = true\n");
+  EXPECT_THAT(error_of(allowed), IsEmpty());
+  EXPECT_THAT(warned_, HasSubstr("no value reached seq_blocks_3.data_in_0: they have no statistics"));
+  EXPECT_EQ(graph_.node("seq_blocks_1").metadata.software->args.find("data_in_0")->size(), 3U);
+}
+
+TEST_F(PassTest, ProfileDoesNotDependOnBatchesAndLoaders) {
+  run_passes(kProfileRelus);
+  const std::string expected = toml_text(metadata_table(graph_));
+  for (const int64_t batch_size : {1, 7, 300}) {
+    for (const int64_t loaders : {0, 1, 3}) {
+      context_.batch_size = batch_size;
+      context_.loader_threads = loaders;
+      run_passes(kProfileRelus);
+      EXPECT_EQ(toml_text(metadata_table(graph_)), expected) << batch_size << " " << loaders;
+    }
+  }
+}
+
+// 300 samples are 5 micro-batches.
+TEST_F(PassTest, ProfileGoesOnWhereItWasKilled) {
+  run_passes(kProfileRelus);
+  const std::string expected = toml_text(metadata_table(graph_));
+  context_.checkpoint_every = 2;
+  runs_ = 0;
+  fail_in_run_ = 4;
+  EXPECT_EQ(error_of(kProfileRelus), "killed");
+  const fs::path file = directory_ / "profile_statistics" / "progress_1_of_1.safetensors";
+  EXPECT_TRUE(fs::exists(file));
+
+  runs_ = 0;
+  run_passes(kProfileRelus);
+  EXPECT_EQ(runs_, 3);
+  EXPECT_EQ(toml_text(metadata_table(graph_)), expected);
+  EXPECT_FALSE(fs::exists(file));
+}
+
+TEST_F(PassTest, ProfileDoesNotGoOnFromAnotherRunOrADamagedFile) {
+  context_.checkpoint_every = 1;
+  fail_in_run_ = 3;
+  EXPECT_EQ(error_of(kProfileRelus), "killed");
+  graph_.node("seq_blocks_0").find_parameter("weight")->tensor.values<float>()[0] += 1;
+  runs_ = 0;
+  EXPECT_EQ(error_of(kProfileRelus), "killed");
+  EXPECT_THAT(warned_, HasSubstr("progress of another run"));
+
+  const fs::path file = directory_ / "profile_statistics" / "progress_1_of_1.safetensors";
+  std::string bytes = read_file(file);
+  bytes[bytes.size() - 100] ^= 1;
+  bytes[bytes.size() - 5000] ^= 1;
+  write_file(file, bytes.substr(0, bytes.size() - 1));
+  EXPECT_THAT(error_of(kProfileRelus), HasSubstr("progress_1_of_1.safetensors"));
 }
 
 TEST_F(PassTest, ProfileSaysWhatIsWrong) {
@@ -354,6 +450,12 @@ TEST_F(PassTest, ProfileSaysWhatIsWrong) {
                       "[\"seq_blocks_0\"]\n[passes.profile_statistics.activation_statistics.range_minmax]\n"),
       HasSubstr("did you mean \"range_min_max\"?"));
   EXPECT_THAT(error_of(head + "num_samples = 0\n"), HasSubstr("got 0"));
+  EXPECT_THAT(error_of(head + "target_weight_nodes = [\"seq_blocks_0\"]\n"),
+              HasSubstr("no statistic to collect"));
+  EXPECT_THAT(error_of("[passes.profile_statistics]\nby = \"regex_name\"\ntarget_weight_nodes = [\"(\"]\n"),
+              HasSubstr("no regular expression"));
+  EXPECT_THAT(error_of("[passes.profile_statistics]\nby = \"regex_name\"\ntarget_weight_nodes = [\"fc\"]\n"),
+              HasSubstr("no node's name matches \"fc\""));
   EXPECT_THAT(error_of(head + "weight_statistics = 1\n"), HasSubstr("expected a table of statistics"));
   EXPECT_THAT(error_of("[passes.profile_statistics]\nby = \"type\"\ntarget_weight_nodes = [\"liner\"]\n"),
               HasSubstr("did you mean \"linear\"?"));
@@ -361,9 +463,9 @@ TEST_F(PassTest, ProfileSaysWhatIsWrong) {
   EXPECT_THAT(warned_, HasSubstr("no node is of type \"conv2d\""));
   run_passes(
       "[passes.profile_statistics]\nby = \"type\"\ntarget_activation_nodes = [\"linear\"]\nnum_samples = "
-      "100\n"
+      "1000\n"
       "[passes.profile_statistics.activation_statistics.range_min_max]\n");
-  EXPECT_THAT(warned_, HasSubstr("the training set has only 6 samples"));
+  EXPECT_THAT(warned_, HasSubstr("the training set has only 300 samples"));
 }
 
 TEST_F(PassTest, AverageBitsCountWhatIsStored) {

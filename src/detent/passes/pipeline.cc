@@ -18,6 +18,7 @@ void run_pipeline(Graph& graph, const Table& passes, const std::string& file, Pa
   for (const auto& [name, options] : passes) {
     context.where = fmt::format("{}, [passes.{}]", file, name);
     find_pass(name).run(graph, *options.get_if<Table>(), context);
+    context.group->all_gather({});  // the next pass may read what the first worker has written
   }
 }
 

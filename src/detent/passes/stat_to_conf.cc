@@ -11,6 +11,9 @@
 #include "detent/core/fields.h"
 #include "detent/formats/format.h"
 #include "detent/graph/operators.h"
+#include "detent/passes/operand_keys.h"
+#include "detent/passes/saved_statistics.h"
+#include "detent/statistics/distribution_results.h"
 
 namespace detent {
 namespace {
@@ -42,13 +45,11 @@ Table built_in_base() {
   return {{"model", "toy"}, {"dataset", "toy-tiny"}, {"passes", Table{{"quantize", std::move(quantize)}}}};
 }
 
-/// The table under `key`, nullptr when absent. Throws Error when it is something else.
-const Table* find_table(const Table& table, std::string_view key, const std::string& where) {
-  const Value* value = table.find(key);
-  if (value == nullptr) return nullptr;
-  const Table* found = value->get_if<Table>();
-  if (found == nullptr) fail("{}: \"{}\": got {}, expected a table", where, key, value_text(*value));
-  return found;
+/// Leaves alone what has no statistics.
+Table empty_base() {
+  Table quantize{{"by", "name"}, {"report", true}};
+  quantize.table("default")["config"] = Table{{"name", Value()}};
+  return {{"passes", Table{{"quantize", std::move(quantize)}}}};
 }
 
 Table& existing_table(Table& table, std::string_view key, const std::string& where) {
@@ -56,7 +57,7 @@ Table& existing_table(Table& table, std::string_view key, const std::string& whe
   return table.table(key);
 }
 
-/// One argument of a node, as its statistics file has it.
+/// One argument or result of a node, as its statistics file has it.
 struct Argument {
   std::string operand;  // "data_in_0"
   std::string prefix;   // of its keys: "data_in"
@@ -66,31 +67,18 @@ struct Argument {
 /// data_in_0 gives the keys for all inputs, further inputs have their own. "" for what cannot be quantized.
 std::string prefix_of_operand(const std::string& operand) {
   if (operand == "data_in_0") return "data_in";
+  if (operand == "data_out_0") return "data_out";
   if (operand == "data_in_1" || operand == "weight" || operand == "bias") return operand;
   return "";
 }
 
 std::vector<Argument> read_arguments(const Table& block, const std::string& where) {
   std::vector<Argument> arguments;
-  const Table* software = find_table(block, "software", where);
-  const Table* args = software == nullptr ? nullptr : find_table(*software, "args", where + ", software");
-  if (args == nullptr) return arguments;
-  for (const auto& [operand, value] : *args) {
-    const std::string place = fmt::format("{}, software.args", where);
-    const Table* statistics = find_table(*find_table(*args, operand, place), "stat", place + "." + operand);
-    const std::string prefix = prefix_of_operand(operand);
-    if (!prefix.empty())
-      arguments.push_back({operand, prefix, statistics == nullptr ? Table() : *statistics});
+  for (OperandStatistics& statistics : read_operand_statistics(block, where)) {
+    const std::string prefix = prefix_of_operand(statistics.operand);
+    if (!prefix.empty()) arguments.push_back({statistics.operand, prefix, std::move(statistics.results)});
   }
   return arguments;
-}
-
-/// The longest of the prefixes that `key` begins with, "" for keys of the whole node.
-std::string prefix_of_key(const std::string& key) {
-  for (const char* prefix : {"data_in_0", "data_in_1", "data_in", "weight", "bias"}) {
-    if (key.starts_with(fmt::format("{}_", prefix))) return prefix;
-  }
-  return "";
 }
 
 /// What the default says about the operands that a node has. A second input takes the keys of data_in, to be
@@ -115,15 +103,15 @@ Table config_for(const Table& default_config, const std::vector<Argument>& argum
 /// The keys of the format that quantizes operands of `prefix`; empty where none does.
 std::vector<std::string> format_keys(const Table& config, const std::string& prefix,
                                      const std::string& where) {
-  const Value* name = config.find(prefix + "_name");
-  if (name == nullptr) name = config.find("name");
+  Table keys = keys_with_prefix(config, prefix);
+  const Value* name = keys.contains("name") ? keys.find("name") : config.find("name");
   if (name == nullptr) fail("{}: key \"name\" is missing", where);
   if (name->is_na()) return {};
   const auto* text = name->get_if<std::string>();
   if (text == nullptr)
     fail("{}: key \"name\": got {}, expected the name of a format", where, value_text(*name));
-  const auto keys = [](const auto& format) { return field_names<std::decay_t<decltype(format)>>(); };
-  return std::visit(keys, make_format(*text, where));
+  const auto names = [](const auto& format) { return field_names<std::decay_t<decltype(format)>>(); };
+  return std::visit(names, make_format(*text, where));
 }
 
 bool is_given(const Table& config, const std::string& key) {
@@ -134,7 +122,9 @@ bool is_given(const Table& config, const std::string& key) {
 class Generator {
  public:
   Generator(const StatToConfInput& input, const std::function<void(const std::string&)>& warn)
-      : input_(input), warn_(warn), result_(input.base.value_or(built_in_base())) {}
+      : input_(input),
+        warn_(warn),
+        result_(input.base.value_or(input.formats.empty() ? built_in_base() : empty_base())) {}
 
   Table run() {
     const std::string base = input_.base ? input_.base_file : "the built-in base";
@@ -144,6 +134,7 @@ class Generator {
     const std::string place = base + ": [passes.quantize]";
     default_config_ = existing_table(existing_table(*quantize_, "default", place), "config",
                                      base + ": [passes.quantize.default]");
+    use_formats();
     warn_of_unknown_blocks();
     bool any = false;
     for (const auto& [name, block] : input_.statistics) any = add_block(name) || any;
@@ -165,6 +156,17 @@ class Generator {
     } else if (*by != name) {
       warn_(fmt::format("{}: [passes.quantize] by = {} became \"name\"", input_.base_file, value_text(*by)));
       (*quantize_)["by"] = name;
+    }
+  }
+
+  /// The formats asked for replace the default's in what is written for each node.
+  void use_formats() {
+    for (const auto& [prefix, spec] : input_.formats) {
+      const Value* name = default_config_.find("name");
+      if (spec && (name == nullptr || name->is_na())) {
+        default_config_["name"] = std::string(format_name(spec->format));
+      }
+      set_operand_spec(default_config_, prefix, spec);
     }
   }
 
@@ -203,15 +205,48 @@ class Generator {
     if (!in_base) entry["config"] = config_for(default_config_, arguments);
     Table& config =
         existing_table(entry, "config", fmt::format("{}: [passes.quantize.{}]", input_.base_file, name));
-    for (const char* prefix : {"data_in", "data_in_1", "weight", "bias"}) {
+    for (const char* prefix : {"data_in", "data_in_1", "weight", "bias", "data_out"}) {
       const auto argument = std::ranges::find(arguments, prefix, &Argument::prefix);
-      if (argument != arguments.end()) fill(config, *argument, in_base, where);
+      if (argument == arguments.end()) continue;
+      if (input_.calibration) {
+        calibrate_operand(config, *argument, in_base, where);
+      } else {
+        fill(config, *argument, in_base, where);
+      }
     }
     return true;
   }
 
+  /// Parameters that the base gives for the node itself stay.
+  void calibrate_operand(Table& config, const Argument& argument, bool in_base,
+                         const std::string& where) const {
+    const std::string& prefix = argument.prefix;
+    const Value* name = config.find("name");
+    if (name != nullptr && name->is_na()) return;
+    const std::optional<QuantSpec> spec = operand_spec(config, prefix, where);
+    if (!spec || !is_calibratable(spec->format)) return;
+    const std::string place = fmt::format("{}, operand \"{}\"", where, argument.operand);
+    std::vector<Distribution> parts = distributions_of_results(argument.statistics, place);
+    const bool per_channel = spec->granularity == Granularity::kChannel;
+    if (per_channel && parts.size() == 1) {
+      fail(
+          "{}: {} has granularity \"channel\", but its statistics are of the whole tensor: collect them with "
+          "dims that leave the channels",
+          place, quant_spec_text(*spec));
+    }
+    if (!per_channel) parts = {Distribution::merged(parts)};
+    const QuantSpec result = calibrate(*spec, parts, *input_.calibration, place);
+    const Table before = quant_spec_keys(*spec);
+    for (const auto& [key, value] : quant_spec_keys(result)) {
+      const Value* given = before.find(key);
+      if (in_base && given != nullptr && *given != value) return;
+    }
+    set_operand_spec(config, prefix, result);
+  }
+
   void fill(Table& config, const Argument& argument, bool in_base, const std::string& where) const {
     const std::string& prefix = argument.prefix;
+    if (!quantizes_operand(config, prefix)) return;
     const auto key_of = [&](const char* key) { return fmt::format("{}_{}", prefix, key); };
     const std::vector<std::string> keys = format_keys(config, prefix, where);
     const auto takes = [&](const Source& source) {
@@ -251,7 +286,7 @@ class Generator {
       statistics.push_back(fmt::format("{} (gives {}_{})", source.statistic, argument.prefix, source.key));
     }
     const char* section =
-        argument.operand.starts_with("data_in") ? "activation_statistics" : "weight_statistics";
+        argument.operand.starts_with("data_") ? "activation_statistics" : "weight_statistics";
     fail(
         "{}, operand \"{}\": none of the statistics {} is there: collect one under "
         "[passes.profile_statistics.{}]",

@@ -3,16 +3,27 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "detent/core/value.h"
+#include "detent/formats/quant_spec.h"
+#include "detent/statistics/calibration.h"
 
 namespace detent {
 
 struct StatToConfInput {
   Table statistics;             // as save_node_meta_param writes it: a table a node
   std::string statistics_file;  // for messages
-  std::optional<Table> base;    // a configuration with [passes.quantize.default.config]
-  std::string base_file;
+  /// A configuration with [passes.quantize.default.config].
+  std::optional<Table> base = std::nullopt;
+  std::string base_file = {};
+  /// What the default's config shall quantize operands to, in place of what the base says: prefix ("data_in",
+  /// "weight", "bias", "data_out") and spec, or nullopt to leave such operands alone.
+  std::vector<std::pair<std::string, std::optional<QuantSpec>>> formats = {};
+  /// How the parameters of formats are computed from the statistics; nullopt: of ternary as below, others
+  /// stay as the base has them.
+  std::optional<CalibrationOptions> calibration = std::nullopt;
 };
 
 /// The base as a configuration that quantizes by name. Each node that has statistics of its arguments, and
@@ -21,6 +32,10 @@ struct StatToConfInput {
 /// node's own abs_mean, range_quantile.max and range_min_max.max. A node that the base configures keeps what
 /// the base says; operands for which the base says none of mean, median, max and threshold are filled. The
 /// default stays as it is. Without a base: ternary, scaled, for data_in, weight and bias.
+///
+/// With `calibration`, every operand that is to be quantized gets instead the parameters that `calibrate`
+/// computes for its format, unless the base gives them for its node; formats without such parameters stay as
+/// they are.
 ///
 /// `warn` hears of what is probably not meant. Throws Error naming file, node and operand when an operand
 /// that is to be quantized has none of these statistics, and on tables of the wrong kind.

@@ -159,5 +159,102 @@ TEST(StatToConf, NamesWhatIsMissing) {
   expect_error("b.toml: table \"passes\" is missing");
 }
 
+/// "fc" with the statistics that calibrators use, of a weight in [-1, 3] and of inputs in [0, 6].
+Table calibration_statistics() {
+  Table table;
+  at(table, {"fc", "common"})["mase_op"] = "linear";
+  const auto add = [&](const char* part, const char* operand, Value min, Value max) {
+    Table& statistics = at(table, {"fc", "software", part, operand, "stat"});
+    statistics["range_min_max"] = Table{{"min", std::move(min)}, {"max", std::move(max)}, {"count", 400}};
+  };
+  add("args", "weight", -1.0, 3.0);
+  add("args", "bias", -0.25, 0.125);
+  add("args", "data_in_0", 0.0, 6.0);
+  add("results", "data_out_0", -10.0, 20.0);
+  return table;
+}
+
+StatToConfInput calibrated_to(const char* format, CalibrationOptions options = {}) {
+  StatToConfInput input{calibration_statistics(), "stats.toml"};
+  for (const char* prefix : {"data_in", "weight", "bias"}) {
+    input.formats.emplace_back(prefix, parse_quant_spec_text(format));
+  }
+  input.calibration = options;
+  return input;
+}
+
+TEST(StatToConfCalibrated, GivesEveryOperandTheParametersOfItsRange) {
+  StatToConfInput input = calibrated_to("fixed:width=8");
+  input.formats.emplace_back("data_out", parse_quant_spec_text("fixed:width=6"));
+  Table result = run(input);
+  const Table expected = {{"name", "fixed"},         {"data_in_name", "fixed"},  {"data_in_frac_width", 4},
+                          {"weight_name", "fixed"},  {"weight_frac_width", 5},   {"bias_name", "fixed"},
+                          {"bias_frac_width", 9},    {"data_out_name", "fixed"}, {"data_out_width", 6},
+                          {"data_out_frac_width", 0}};
+  EXPECT_EQ(value_text(config_of(result, "fc")), value_text(expected));
+  EXPECT_EQ(value_text(config_of(result, "default")), "{name = NA}");
+}
+
+TEST(StatToConfCalibrated, LeavesOutWhatIsNotAskedFor) {
+  StatToConfInput input = calibrated_to("affine:width=8");
+  input.formats[0].second.reset();
+  input.formats[2].second.reset();
+  Table result = run(input);
+  const Table& config = config_of(result, "fc");
+  EXPECT_TRUE(config.find("data_in_name")->is_na());
+  EXPECT_TRUE(config.find("bias_name")->is_na());
+  EXPECT_EQ(value_text(*config.find("weight_zero_point")), "[-64]");
+  EXPECT_FALSE(config.contains("data_out_name"));
+}
+
+TEST(StatToConfCalibrated, TakesTheFormatsOfABase) {
+  StatToConfInput input{calibration_statistics(), "stats.toml"};
+  input.base = Table();
+  at(*input.base, {"passes", "quantize", "default"})["config"] =
+      Table{{"name", "ternary"}, {"data_in_name", "affine"}, {"data_in_signed", false}, {"weight_width", 2}};
+  input.calibration = CalibrationOptions{.scale_form = ScaleForm::kPowerOfTwo};
+  Table result = run(input);
+  const Table& config = config_of(result, "fc");
+  EXPECT_EQ(value_text(*config.find("weight_max")), "3.0");
+  EXPECT_EQ(value_text(*config.find("bias_max")), "0.25");  // as the weight, from its own statistics
+  EXPECT_EQ(value_text(*config.find("data_in_scale")), "[0.03125]");
+}
+
+TEST(StatToConfCalibrated, KeepsParametersThatTheBaseGivesForTheNode) {
+  StatToConfInput input = calibrated_to("fixed:width=8");
+  input.base = Table();
+  at(*input.base, {"passes", "quantize", "default"})["config"] = Table{{"name", Value()}};
+  at(*input.base, {"passes", "quantize", "fc"})["config"] =
+      Table{{"name", "fixed"}, {"weight_frac_width", 1}, {"data_in_width", 4}};
+  Table result = run(input);
+  EXPECT_EQ(value_text(*config_of(result, "fc").find("weight_frac_width")), "1");
+  EXPECT_EQ(value_text(*config_of(result, "fc").find("data_in_frac_width")), "0");
+}
+
+TEST(StatToConfCalibrated, OneScaleAChannelFromStatisticsPerChannel) {
+  StatToConfInput input = calibrated_to("affine:symmetric=true");
+  input.formats[1].second = parse_quant_spec_text("affine:symmetric=true,granularity=channel");
+  EXPECT_THAT([&] { run(input); },
+              ThrowsMessage<Error>(HasSubstr("node \"fc\", operand \"weight\": affine:symmetric=true,"
+                                             "granularity=channel has granularity \"channel\", but its "
+                                             "statistics are of the whole tensor")));
+  at(input.statistics, {"fc", "software", "args", "weight", "stat", "range_min_max"}) =
+      Table{{"min", List{-1.27, 0.0}}, {"max", List{1.0, 2.54}}, {"count", 200}};
+  Table result = run(input);
+  const std::string scales = value_text(*config_of(result, "fc").find("weight_scale"));
+  EXPECT_THAT(scales, testing::MatchesRegex("\\[0.0(1|0999)[0-9]*, 0.0(2|1999)[0-9]*\\]"));
+}
+
+TEST(StatToConfCalibrated, NamesTheStatisticThatACalibratorNeeds) {
+  EXPECT_THAT([&] { run(calibrated_to("affine", {.calibrator = Calibrator::kMse})); },
+              ThrowsMessage<Error>(HasSubstr("stats.toml: node \"fc\", operand \"data_in_0\": calibrator "
+                                             "\"mse\" needs the statistic histogram")));
+}
+
+TEST(StatToConfCalibrated, FormatsWithoutParametersNeedNoStatistics) {
+  Table result = run(calibrated_to("mx:element=e4m3", {.calibrator = Calibrator::kMse}));
+  EXPECT_EQ(value_text(*config_of(result, "fc").find("weight_name")), "\"mx\"");
+}
+
 }  // namespace
 }  // namespace detent

@@ -1,60 +1,38 @@
-#include "detent/statistics/average_range.h"
-
-#include <algorithm>
-#include <cmath>
-#include <limits>
-
-#include "detent/core/error.h"
-#include "detent/formats/float_environment.h"
+#include "detent/statistics/statistic.h"
 
 namespace detent {
+namespace {
 
-void AverageRange::add_sample(std::span<const float> sample) {
-  float min = std::numeric_limits<float>::infinity();
-  float max = -min;
-  for (float value : sample) {
-    special_.nan += std::isnan(value) ? 1 : 0;
-    special_.infinity += std::isinf(value) ? 1 : 0;
-    if (!std::isfinite(value)) continue;
-    if (options_.abs) value = std::fabs(value);
-    min = std::min(min, value);
-    max = std::max(max, value);
+/// Means over the samples of each sample's smallest and largest finite value: min, max, range, count. A
+/// sample that holds no finite value at a kept position has no part there; count is the number of samples
+/// that have.
+struct AverageRange {
+  static constexpr const char* kName = "average_range";
+  static constexpr const char* kHelp = "mean over the samples of each sample's smallest and largest value";
+
+  Dims dims;
+  bool abs = false;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    visit("dims", self.dims, kDimsHelp);
+    visit("abs", self.abs, kAbsHelp);
   }
-  if (min > max) return;
-  min_.add(min);
-  max_.add(max);
-  ++samples_;
-}
 
-void AverageRange::update(const Tensor& sample_batch) {
-  check_sample_dtype(sample_batch, kName);
-  const DefaultFloatEnvironment environment;
-  const auto values = sample_batch.values<float>();
-  const auto samples = sample_batch.rank() == 0 ? size_t{1} : static_cast<size_t>(sample_batch.dim(0));
-  const size_t size = samples == 0 ? 0 : values.size() / samples;
-  for (size_t i = 0; i < samples; ++i) add_sample(values.subspan(i * size, size));
-}
+  Needs needs() const { return {.sample_ranges = true}; }
+  Table result(const Accumulators& data) const {
+    check_finite(data, kName);
+    const auto min = [&](size_t slot) { return data.sample_ranges(slot).mean_min(abs); };
+    const auto max = [&](size_t slot) { return data.sample_ranges(slot).mean_max(abs); };
+    return {{"min", shaped(data, min)},
+            {"max", shaped(data, max)},
+            {"range", shaped(data, [&](size_t slot) { return max(slot) - min(slot); })},
+            {"count", shaped(data, [&](size_t slot) { return data.sample_ranges(slot).samples; })}};
+  }
+};
 
-void AverageRange::merge(const Collector& other) {
-  const auto* same = dynamic_cast<const AverageRange*>(&other);
-  DETENT_CHECK(same != nullptr && same != this && same->options_ == options_, "merging {} into {}",
-               other.name(), kName);
-  min_.merge(same->min_);
-  max_.merge(same->max_);
-  samples_ += same->samples_;
-  special_.merge(same->special_);
-}
+}  // namespace
 
-Table AverageRange::result() const {
-  if (samples_ == 0 && special_.nan + special_.infinity > 0) fail("{}: no finite value was seen", kName);
-  if (samples_ == 0) fail("{}: no value was seen", kName);
-  const auto mean = [&](const ExactSum<1>& sum) {
-    return static_cast<double>(sum.value() / static_cast<Float128>(samples_));
-  };
-  Table table = {
-      {"min", mean(min_)}, {"max", mean(max_)}, {"range", mean(max_) - mean(min_)}, {"count", samples_}};
-  special_.write(table);
-  return table;
-}
+StatisticInfo average_range_statistic() { return statistic_info<AverageRange>(); }
 
 }  // namespace detent

@@ -1,55 +1,82 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "detent/core/fields.h"
 #include "detent/core/tensor.h"
 #include "detent/core/value.h"
+#include "detent/statistics/statistic.h"
 
 namespace detent {
 
-/// A statistic of all values that passed one place of a network. The result is a fact about the values: it
-/// does not depend on how they were cut into batches, on their order, on threads, or on which collectors were
-/// merged.
+/// Statistics of all values that passed one place of a network, in one sweep over the data for all of them.
+/// Results are a fact about the values: to the last bit, they do not depend on how these were cut into
+/// batches, on their order, on threads, on which collectors were merged and in which order, or on which other
+/// statistics are collected.
 ///
 /// NaN has no part in a statistic and infinities do; both are counted, and a result that met any has the
 /// extra keys `nan_count` and `infinity_count`.
 class Collector {
  public:
-  Collector() = default;
-  Collector(const Collector&) = delete;
-  Collector& operator=(const Collector&) = delete;
-  virtual ~Collector() = default;
+  /// `statistics` holds for each statistic a table of its options. Throws Error, beginning with `where`, on
+  /// an unknown name (with the nearest known one) and on options that are unknown, of the wrong type or out
+  /// of range.
+  Collector(const Table& statistics, const std::string& where);
 
-  /// Name in the registry.
-  virtual std::string_view name() const = 0;
-  /// Takes float32 values of shape [samples, ...]; rank 0 is one sample. Throws Error on another dtype, and,
-  /// unless all dimensions are reduced, on samples that differ in shape.
-  virtual void update(const Tensor& sample_batch) = 0;
+  /// Takes float32 values of shape [samples, ...]; rank 0 is one sample. `first_sample` is the index of the
+  /// first in the whole data, if known; `record` orders by it. Throws Error on another dtype and, unless a
+  /// statistic reduces all dimensions, on samples that differ in shape; some statistics may have taken the
+  /// batch then.
+  void update(const Tensor& sample_batch, std::optional<int64_t> first_sample = {});
   /// As if everything that `other` saw had been passed to this one. `other` is another collector of the same
-  /// name and options.
-  virtual void merge(const Collector& other) = 0;
+  /// statistics and options.
+  void merge(const Collector& other);
+
+  std::vector<std::string> names() const;
+  /// Whether nothing was seen.
+  bool empty() const;
   /// Names and values in a fixed order; a value is a number, or nested lists of the shape that is kept.
   /// Throws Error when no value, or for a kept position nothing but NaN, was seen.
-  virtual Table result() const = 0;
+  Table result(std::string_view statistic) const;
+  /// What the statistic's result is computed from.
+  const Accumulators& accumulators(std::string_view statistic) const;
+
+  /// All that was seen, for another process or a later run.
+  std::vector<std::byte> serialize() const;
+  /// Replaces what was seen by a state that a collector of the same statistics and options wrote. Throws
+  /// Error and changes nothing when it is damaged, of another version or of other statistics.
+  void deserialize(std::span<const std::byte> state);
+
+ private:
+  struct Entry {
+    std::string name;
+    std::unique_ptr<Statistic> statistic;
+    size_t group;
+  };
+  /// Statistics that reduce the same dimensions.
+  struct Group {
+    Dims dims;
+    Needs needs;
+  };
+
+  const Entry& entry(std::string_view statistic) const;
+  std::vector<Accumulators> empty_accumulators() const;
+
+  std::vector<Entry> entries_;
+  std::vector<Group> groups_;
+  std::vector<Accumulators> accumulators_;  // of each group
+  std::string signature_;                   // statistics and options
 };
 
-/// What a collector is, for help and documentation.
-struct CollectorDescription {
-  std::string name;
-  std::string help;
-  std::vector<FieldDescription> options;
-};
+/// Every statistic there is.
+std::vector<StatisticInfo> all_statistics();
 
-/// Every collector there is.
-std::vector<CollectorDescription> describe_collectors();
-
-/// Throws Error, beginning with `where`, on an unknown name (with the nearest known one) and on options that
-/// are unknown, of the wrong type or out of range.
-std::unique_ptr<Collector> make_collector(std::string_view name, const Table& options,
+/// Throws Error, beginning with `where`, as the constructor of Collector does.
+std::unique_ptr<Statistic> make_statistic(std::string_view name, const Table& options,
                                           const std::string& where);
 
 }  // namespace detent

@@ -1,9 +1,8 @@
-#include "detent/statistics/range_quantile.h"
-
 #include <algorithm>
 #include <cmath>
 
-#include "detent/formats/float_environment.h"
+#include "detent/core/error.h"
+#include "detent/statistics/value_options.h"
 
 namespace detent {
 namespace {
@@ -16,77 +15,93 @@ float interpolate(float a, float b, float t) {
 }
 
 struct Rank {
-  size_t below;
+  int64_t below;
   float beyond;  // of the way to the next value
 };
 
-Rank rank_of(size_t count, double q) {
-  constexpr size_t kFloatIntegers = size_t{1} << 24;
+/// Of the quantile q of `count` values: q * (count - 1), in float32 as torch.quantile computes it, for more
+/// than 2^24 values in double.
+Rank rank_of(int64_t count, double q) {
+  constexpr int64_t kFloatIntegers = int64_t{1} << 24;
   if (count <= kFloatIntegers) {
     const float rank = static_cast<float>(q) * static_cast<float>(count - 1);
     const float below = std::floor(rank);
-    return {static_cast<size_t>(below), rank - below};
+    return {static_cast<int64_t>(below), rank - below};
   }
   const double rank = q * static_cast<double>(count - 1);
   const double below = std::floor(rank);
-  return {static_cast<size_t>(below), static_cast<float>(rank - below)};
+  return {static_cast<int64_t>(below), static_cast<float>(rank - below)};
 }
+
+/// The values of a slot that are not NaN, by rank.
+class OrderStatistics {
+ public:
+  OrderStatistics(const Extremes& extremes, std::vector<ValueBin> bins, bool abs)
+      : bins_(std::move(bins)), min_(extremes.min(abs)), max_(extremes.max(abs)) {
+    below_ = abs ? 0 : extremes.negative_infinities();
+    count_ = extremes.count() - extremes.nan();
+  }
+
+  int64_t count() const { return count_; }
+
+  /// The middle of the bin; the smallest and the largest value are known exactly.
+  float at(int64_t rank) const {
+    if (rank <= 0 || rank < below_) return min_;
+    if (rank >= count_ - 1) return max_;
+    int64_t seen = below_;
+    for (const ValueBin& bin : bins_) {
+      seen += bin.count;
+      if (rank < seen) return std::clamp(bin.lower + (bin.upper - bin.lower) / 2, min_, max_);
+    }
+    return max_;
+  }
+
+  float quantile(double q) const {
+    const auto [below, beyond] = rank_of(count_, q);
+    return interpolate(at(below), at(below + 1), beyond);
+  }
+
+ private:
+  std::vector<ValueBin> bins_;
+  float min_;
+  float max_;
+  int64_t below_;  // negative infinities
+  int64_t count_;
+};
+
+/// min is the quantile 1 - quantile, max the quantile `quantile`, interpolated linearly between order
+/// statistics; range = max - min; count: the values of each kept position, NaN included. Exact as long as the
+/// values themselves are kept; beyond, each order statistic has at most the relative error `relative_error`,
+/// which the result then states, and subnormal values the absolute error of the smallest normal one.
+struct RangeQuantile : ValueOptions {
+  static constexpr const char* kName = "range_quantile";
+  static constexpr const char* kHelp = "the range that all but the outermost values lie in";
+
+  double quantile = 0.975;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    ValueOptions::fields(self, visit);
+    visit("quantile", self.quantile, "share of the values at or below max; 0.5: the median", Between{0.5, 1});
+    resolution_fields(self, visit);
+  }
+
+  Table result(const Accumulators& data) const {
+    std::vector<float> min;
+    std::vector<float> max;
+    for (size_t slot = 0; slot < data.slots(); ++slot) {
+      const OrderStatistics values(data.extremes(slot), bins(data, slot), abs);
+      min.push_back(values.quantile(1.0 - quantile));
+      max.push_back(values.quantile(quantile));
+    }
+    Table table = range_table(data.reduction(), min, max, data.elements_per_slot());
+    write_error(data, table);
+    return table;
+  }
+};
 
 }  // namespace
 
-float quantile_of(std::vector<float>& values, double q) {
-  DETENT_CHECK(!values.empty() && q >= 0 && q <= 1, "quantile {} of {} values", q, values.size());
-  const auto [below, beyond] = rank_of(values.size(), q);
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(below);
-  std::nth_element(values.begin(), at, values.end());
-  return at + 1 == values.end() ? *at : interpolate(*at, *std::min_element(at + 1, values.end()), beyond);
-}
-
-void RangeQuantile::update(const Tensor& sample_batch) {
-  check_sample_dtype(sample_batch, kName);
-  reduction_.accept(sample_batch);
-  values_.resize(reduction_.slots());
-  int64_t position = 0;
-  for (const float value : sample_batch.values<float>()) {
-    if (std::isnan(value)) {
-      ++special_.nan;
-    } else {
-      special_.infinity += std::isinf(value) ? 1 : 0;
-      values_[reduction_.slot(position)].push_back(options_.abs ? std::fabs(value) : value);
-    }
-    if (!options_.dims.all && ++position == reduction_.sample_size()) position = 0;
-  }
-  elements_ += sample_batch.numel();
-}
-
-void RangeQuantile::merge(const Collector& other) {
-  const auto* same = dynamic_cast<const RangeQuantile*>(&other);
-  DETENT_CHECK(same != nullptr && same != this && same->options_ == options_, "merging {} into {}",
-               other.name(), kName);
-  reduction_.accept(same->reduction_);
-  values_.resize(reduction_.slots());
-  for (size_t slot = 0; slot < same->values_.size(); ++slot) {
-    values_[slot].insert(values_[slot].end(), same->values_[slot].begin(), same->values_[slot].end());
-  }
-  special_.merge(same->special_);
-  elements_ += same->elements_;
-}
-
-Table RangeQuantile::result() const {
-  if (elements_ == 0) fail("{}: no value was seen", kName);
-  const DefaultFloatEnvironment environment;
-  std::vector<float> min;
-  std::vector<float> max;
-  for (const std::vector<float>& seen : values_) {
-    if (seen.empty())
-      fail("{}: only NaN was seen at kept position {} of {}", kName, min.size(), values_.size());
-    std::vector<float> values = seen;
-    min.push_back(quantile_of(values, 1.0 - options_.quantile));
-    max.push_back(quantile_of(values, options_.quantile));
-  }
-  Table table = range_table(reduction_, min, max, elements_ / static_cast<int64_t>(reduction_.slots()));
-  special_.write(table);
-  return table;
-}
+StatisticInfo range_quantile_statistic() { return statistic_info<RangeQuantile>(); }
 
 }  // namespace detent

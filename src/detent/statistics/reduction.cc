@@ -25,96 +25,86 @@ Value range_value(float min, float max) {
 }  // namespace
 
 Value Dims::to_value() const {
-  if (all) return "all";
-  return reduced.empty() ? Value("none") : Value(reduced);
+  if (kind == Kind::kAll) return "all";
+  if (kind == Kind::kKeep) return Table{{"keep", Value(listed)}};
+  return listed.empty() ? Value("none") : Value(listed);
 }
 
 Dims Dims::from_value(const Value& value, const std::string& where) {
-  if (value.is_na()) return {.all = false, .reduced = {}};
-  if (const auto* text = value.get_if<std::string>()) {
+  const auto wrong = [&] { fail("{}: got {}, expected {}", where, value_text(value), field_type()); };
+  Dims dims{Kind::kReduce, {}};
+  const Value* listed = &value;
+  if (const auto* table = value.get_if<Table>()) {
+    dims.kind = Kind::kKeep;
+    listed = table->find("keep");
+    if (listed == nullptr || table->size() != 1) wrong();
+  } else if (const auto* text = value.get_if<std::string>()) {
     if (*text == "all") return {};
-    if (*text == "none") return {.all = false, .reduced = {}};
-  }
-  if (const auto* list = value.get_if<List>()) {
-    Dims dims{.all = false, .reduced = {}};
-    for (const Value& element : *list) {
-      const auto* dim = element.get_if<int64_t>();
-      if (dim == nullptr) fail("{}: got {}, expected {}", where, value_text(value), field_type());
-      dims.reduced.push_back(*dim);
-    }
+    if (*text == "none") return dims;
+  } else if (value.is_na()) {
     return dims;
   }
-  fail("{}: got {}, expected {}", where, value_text(value), field_type());
+  const auto* list = listed->get_if<List>();
+  if (list == nullptr) wrong();
+  for (const Value& element : *list) {
+    const auto* dim = element.get_if<int64_t>();
+    if (dim == nullptr) wrong();
+    dims.listed.push_back(*dim);
+  }
+  return dims;
 }
 
-void Reduction::accept(const Tensor& batch) {
-  if (dims_.all) return;
-  const Shape& shape = batch.shape();
-  const Shape sample = shape.empty() ? Shape{} : Shape(shape.begin() + 1, shape.end());
-  if (!sample_shape_) learn(sample);
-  if (*sample_shape_ != sample) {
+void Reduction::accept(const Shape& sample_shape) {
+  if (dims_.kind == Dims::Kind::kAll) return;
+  if (!sample_shape_) {
+    const std::vector<bool> kept_dims = kept(sample_shape);
+    for (size_t i = 0; i < sample_shape.size(); ++i) {
+      if (kept_dims[i]) kept_shape_.push_back(sample_shape[i]);
+    }
+    sample_shape_ = sample_shape;
+  }
+  if (*sample_shape_ != sample_shape) {
     fail("statistics: got samples of shape {} after samples of shape {}; dims = \"all\" takes any",
-         shape_text(sample), shape_text(*sample_shape_));
+         shape_text(sample_shape), shape_text(*sample_shape_));
   }
 }
 
 void Reduction::accept(const Reduction& other) {
   DETENT_CHECK(dims_ == other.dims_, "dims {} and {}", value_text(dims_.to_value()),
                value_text(other.dims_.to_value()));
-  if (dims_.all || !other.sample_shape_) return;
-  if (!sample_shape_) learn(*other.sample_shape_);
-  if (*sample_shape_ != *other.sample_shape_) {
+  if (!other.sample_shape_) return;
+  if (sample_shape_ && *sample_shape_ != *other.sample_shape_) {
     fail("statistics: cannot merge samples of shape {} with samples of shape {}",
          shape_text(*other.sample_shape_), shape_text(*sample_shape_));
   }
+  accept(*other.sample_shape_);
 }
 
 size_t Reduction::slots() const {
-  if (dims_.all) return 1;
+  if (dims_.kind == Dims::Kind::kAll) return 1;
   return sample_shape_ ? static_cast<size_t>(element_count(kept_shape_)) : 0;
 }
 
-void Reduction::learn(const Shape& sample) {
-  const auto rank = static_cast<int64_t>(sample.size()) + 1;
-  std::vector<bool> kept(sample.size() + 1, true);
-  for (const int64_t dim : dims_.reduced) {
+std::vector<bool> Reduction::kept(const Shape& sample_shape) const {
+  const auto rank = static_cast<int64_t>(sample_shape.size()) + 1;
+  const bool keep_listed = dims_.kind == Dims::Kind::kKeep;
+  std::vector<bool> kept(sample_shape.size() + 1, dims_.kind == Dims::Kind::kReduce);
+  for (const int64_t dim : dims_.listed) {
     if (dim < -rank || dim >= rank) {
       fail(
           "statistics: key \"dims\": got {}, but a batch has {} dimensions: expected at least {} and below "
           "{}",
           dim, rank, -rank, rank);
     }
-    kept[static_cast<size_t>(dim < 0 ? dim + rank : dim)] = false;
+    kept[static_cast<size_t>(dim < 0 ? dim + rank : dim)] = keep_listed;
   }
-  kept_shape_.clear();
-  slot_of_.assign(1, 0);
-  for (size_t i = 0; i < sample.size(); ++i) {
-    const auto size = static_cast<size_t>(sample[i]);
-    std::vector<size_t> finer;
-    finer.reserve(slot_of_.size() * size);
-    for (const size_t slot : slot_of_) {
-      for (size_t k = 0; k < size; ++k) finer.push_back(kept[i + 1] ? slot * size + k : slot);
-    }
-    slot_of_ = std::move(finer);
-    if (kept[i + 1]) kept_shape_.push_back(sample[i]);
-  }
-  sample_shape_ = sample;
+  kept.erase(kept.begin());
+  return kept;
 }
 
 Value Reduction::shaped(const std::function<Value(size_t slot)>& value_of) const {
   size_t slot = 0;
   return shaped_from(kept_shape_, 0, slot, value_of);
-}
-
-void SpecialCounts::write(Table& table) const {
-  if (nan > 0) table["nan_count"] = nan;
-  if (infinity > 0) table["infinity_count"] = infinity;
-}
-
-void check_sample_dtype(const Tensor& batch, std::string_view collector) {
-  if (batch.dtype() != DType::kFloat32) {
-    fail("{}: got a tensor of {}, expected float32", collector, dtype_name(batch.dtype()));
-  }
 }
 
 Table range_table(const Reduction& reduction, const std::vector<float>& min, const std::vector<float>& max,

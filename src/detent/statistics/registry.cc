@@ -1,63 +1,42 @@
-#include "detent/statistics/average_range.h"
+#include "detent/core/error.h"
 #include "detent/statistics/collector.h"
-#include "detent/statistics/moments.h"
-#include "detent/statistics/range_min_max.h"
-#include "detent/statistics/range_quantile.h"
-#include "detent/statistics/shares.h"
 
 namespace detent {
-namespace {
 
-struct Entry {
-  const char* name;
-  const char* help;
-  std::vector<FieldDescription> (*describe)();
-  std::unique_ptr<Collector> (*make)(const Table& options, const std::string& where);
-};
-
-template <class C>
-std::unique_ptr<Collector> make(const Table& table, const std::string& where) {
-  typename C::Options options;
-  read_fields(options, table, where);
-  return std::make_unique<C>(options);
+std::vector<StatisticInfo> all_statistics() {
+  return {
+      range_min_max_statistic(),
+      range_quantile_statistic(),
+      range_n_sigma_statistic(),
+      average_range_statistic(),
+      mean_statistic(),
+      abs_mean_statistic(),
+      absmax_statistic(),
+      variance_online_statistic(),
+      variance_precise_statistic(),
+      kurtosis_statistic(),
+      zero_share_statistic(),
+      histogram_statistic(),
+      outlier_channels_statistic(),
+      record_statistic(),
+  };
 }
 
-template <class C>
-constexpr Entry entry() {
-  return {C::kName, C::kHelp, describe_fields<typename C::Options>, make<C>};
-}
-
-/// To add a collector: its header above and its line here.
-constexpr Entry kCollectors[] = {
-    entry<RangeMinMax>(),
-    entry<RangeQuantile>(),
-    entry<PerSlotCollector<RangeNSigma>>(),
-    entry<AverageRange>(),
-    entry<PerSlotCollector<Mean>>(),
-    entry<PerSlotCollector<AbsMean>>(),
-    entry<PerSlotCollector<AbsMax>>(),
-    entry<PerSlotCollector<VarianceOnline>>(),
-    entry<PerSlotCollector<VariancePrecise>>(),
-    entry<PerSlotCollector<Kurtosis>>(),
-    entry<PerSlotCollector<ZeroShare>>(),
-};
-
-}  // namespace
-
-std::vector<CollectorDescription> describe_collectors() {
-  std::vector<CollectorDescription> descriptions;
-  for (const Entry& known : kCollectors) descriptions.push_back({known.name, known.help, known.describe()});
-  return descriptions;
-}
-
-std::unique_ptr<Collector> make_collector(std::string_view name, const Table& options,
+std::unique_ptr<Statistic> make_statistic(std::string_view name, const Table& options,
                                           const std::string& where) {
   std::vector<std::string> names;
-  for (const Entry& known : kCollectors) {
+  for (const StatisticInfo& known : all_statistics()) {
     if (name == known.name) return known.make(options, fmt::format("{}: {}", where, name));
-    names.emplace_back(known.name);
+    names.push_back(known.name);
   }
   fail("{}: {}", where, unknown_name_message("statistic", name, names));
+}
+
+void check_finite(const Accumulators& data, std::string_view statistic) {
+  for (size_t slot = 0; slot < data.slots(); ++slot) {
+    if (data.extremes(slot).finite() == 0)
+      fail("{}: no finite value was seen at kept position {} of {}", statistic, slot, data.slots());
+  }
 }
 
 }  // namespace detent

@@ -1,5 +1,8 @@
 #include "detent/training/evaluate.h"
 
+#include <cstring>
+#include <span>
+
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/eq.h>
@@ -36,18 +39,37 @@ int64_t count_correct(const at::Tensor& output, const at::Tensor& labels) {
   return at::eq(at::argmax(output, 1), labels).sum().item<int64_t>();
 }
 
-Metrics evaluate(const Graph& graph, const Dataset& dataset, int64_t batch_size) {
+namespace {
+
+/// Batch k is worker k % size's; summed in the order of the batches.
+Metrics merged_in_order(const std::vector<Metrics>& own, ProcessGroup& group) {
+  const auto parts = group.all_gather(std::as_bytes(std::span(own)));
+  Metrics all;
+  for (size_t batch = 0;; ++batch) {
+    const std::vector<std::byte>& part = parts[batch % parts.size()];
+    const size_t offset = batch / parts.size() * sizeof(Metrics);
+    if (offset == part.size()) return all;
+    Metrics metrics;
+    std::memcpy(&metrics, part.data() + offset, sizeof(Metrics));
+    all.add(metrics);
+  }
+}
+
+}  // namespace
+
+Metrics evaluate(const Graph& graph, const Dataset& dataset, int64_t batch_size, ProcessGroup& group) {
   Interpreter interpreter(graph);
-  Metrics metrics;
-  for_each_batch(dataset, sequential_order(dataset.size()), batch_size, [&](const Batch& batch) {
+  std::vector<Metrics> own;
+  const std::vector<int64_t> order = sequential_order(dataset.size());
+  for_each_batch(dataset, worker_share(order, batch_size, group), batch_size, [&](const Batch& batch) {
     const at::Tensor labels = to_torch(batch.labels);
     const at::Tensor output = interpreter.run(to_torch(batch.inputs));
     const int64_t count = labels.size(0);
     const auto loss = classification_loss(graph, output, labels).item<double>();
-    metrics.add({loss * static_cast<double>(count), count_correct(output, labels), count});
+    own.push_back({loss * static_cast<double>(count), count_correct(output, labels), count});
     return true;
   });
-  return metrics;
+  return merged_in_order(own, group);
 }
 
 }  // namespace detent

@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "detent/core/process_group.h"
 #include "detent/datasets/dataset.h"
 #include "detent/graph/graph.h"
 
@@ -32,7 +33,9 @@ at::Tensor classification_loss(const Graph& graph, const at::Tensor& output, con
 /// Correct predictions: the first of the largest outputs decides.
 int64_t count_correct(const at::Tensor& output, const at::Tensor& labels);
 
-/// Runs the graph in inference mode over the whole split, in order.
-Metrics evaluate(const Graph& graph, const Dataset& dataset, int64_t batch_size);
+/// Runs the graph in inference mode over the whole split, in order. The workers of `group` take turns at the
+/// batches; each gets the whole result, the same bits as of one worker.
+Metrics evaluate(const Graph& graph, const Dataset& dataset, int64_t batch_size,
+                 ProcessGroup& group = single_process());
 
 }  // namespace detent

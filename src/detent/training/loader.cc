@@ -26,6 +26,19 @@ std::vector<int64_t> sequential_order(int64_t count) {
   return order;
 }
 
+std::vector<int64_t> worker_share(const std::vector<int64_t>& order, int64_t batch_size,
+                                  const ProcessGroup& group) {
+  if (group.size() == 1) return order;
+  std::vector<int64_t> share;
+  const auto step = static_cast<size_t>(batch_size);
+  const size_t stride = step * static_cast<size_t>(group.size());
+  for (size_t begin = step * static_cast<size_t>(group.rank()); begin < order.size(); begin += stride) {
+    const auto batch = std::span(order).subspan(begin, std::min(step, order.size() - begin));
+    share.insert(share.end(), batch.begin(), batch.end());
+  }
+  return share;
+}
+
 void for_each_batch(const Dataset& dataset, const std::vector<int64_t>& order, int64_t batch_size,
                     const std::function<bool(const Batch&)>& body) {
   DETENT_CHECK(batch_size >= 1, "batch size {}", batch_size);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <vector>
 
+#include "detent/core/process_group.h"
 #include "detent/datasets/dataset.h"
 
 namespace detent {
@@ -16,6 +17,11 @@ std::vector<int64_t> shuffled_order(int64_t count);
 
 /// 0, 1, ..., count - 1.
 std::vector<int64_t> sequential_order(int64_t count);
+
+/// Of the batches that `order` is cut into, those whose number is the worker's rank modulo the group's size,
+/// one after another. Only the last of them may be smaller.
+std::vector<int64_t> worker_share(const std::vector<int64_t>& order, int64_t batch_size,
+                                  const ProcessGroup& group);
 
 /// Calls `body(batch)` for consecutive groups of `batch_size` indices of `order`, the last one possibly
 /// smaller, until it returns false.

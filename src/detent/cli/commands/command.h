@@ -25,6 +25,7 @@ int run_test(const std::vector<std::string>& args);
 int run_transform(const std::vector<std::string>& args);
 int run_quickstart(const std::vector<std::string>& args);
 int run_stat_to_conf(const std::vector<std::string>& args);
+int run_stats(const std::vector<std::string>& args);
 int run_list(const std::vector<std::string>& args);
 int run_formats(const std::vector<std::string>& args);
 int run_tensor(const std::vector<std::string>& args);

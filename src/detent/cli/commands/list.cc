@@ -96,10 +96,10 @@ std::vector<Entry> format_entries() {
 
 std::vector<Entry> statistic_entries() {
   std::vector<Entry> entries;
-  for (const CollectorDescription& collector : describe_collectors()) {
+  for (const StatisticInfo& statistic : all_statistics()) {
     List options;
-    for (const FieldDescription& option : collector.options) options.emplace_back(option.name);
-    entries.push_back({{"name", collector.name}, {"options", std::move(options)}, {"help", collector.help}});
+    for (const FieldDescription& option : statistic.options) options.emplace_back(option.name);
+    entries.push_back({{"name", statistic.name}, {"options", std::move(options)}, {"help", statistic.help}});
   }
   return entries;
 }

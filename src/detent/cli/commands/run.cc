@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
@@ -66,8 +68,11 @@ int run(const std::string& command, const std::string& help, const std::vector<s
   const RunConfig config = make_run_config(arguments.config, given_options(app, arguments), today());
   check_needs(command, config);
   set_up_logging(config.options.log_level);
-  print(config.table.to_text());
-  run_torch_command({command, config.options, config.passes, config.config_file, config.software_dir});
+  const std::optional<WorkerEnvironment> workers =
+      worker_environment([](const char* name) -> const char* { return std::getenv(name); });
+  if (!workers || workers->rank == 0) print(config.table.to_text());
+  run_torch_command(
+      {command, config.options, config.passes, config.config_file, config.software_dir, workers});
   return 0;
 }
 

@@ -1,7 +1,7 @@
 #include "detent/cli/torch/calibration.h"
 
-#include <algorithm>
 #include <memory>
+#include <span>
 
 #include <fmt/core.h>
 
@@ -10,16 +10,31 @@
 
 namespace detent {
 
-InputStream shuffled_inputs(const Dataset& dataset, int64_t batch_size) {
-  const auto order = std::make_shared<const std::vector<int64_t>>(shuffled_order(dataset.size()));
-  return [&dataset, order, batch_size, position = size_t{0}]() mutable -> std::optional<Tensor> {
-    if (position >= order->size()) return std::nullopt;
-    const size_t count = std::min(static_cast<size_t>(batch_size), order->size() - position);
-    const auto indices = std::span(*order).subspan(position, count);
-    position += count;
-    return dataset.batch(indices).inputs;
-  };
-}
+namespace {
+
+/// In the order of a shuffled loader, which draws from the default generator.
+class ShuffledInputs final : public CalibrationSet {
+ public:
+  explicit ShuffledInputs(const Dataset& dataset)
+      : dataset_(dataset), order_(shuffled_order(dataset.size())) {}
+
+  int64_t size() const override { return dataset_.size(); }
+  Tensor samples(int64_t begin, int64_t end) const override {
+    const auto first = static_cast<size_t>(begin);
+    return dataset_.batch(std::span(order_).subspan(first, static_cast<size_t>(end) - first)).inputs;
+  }
+  uint64_t fingerprint() const override {
+    const auto* bytes = reinterpret_cast<const char*>(order_.data());
+    const std::string_view order(bytes, order_.size() * sizeof(int64_t));
+    return std::hash<std::string_view>{}(order) ^ std::hash<std::string>{}(dataset_.source());
+  }
+
+ private:
+  const Dataset& dataset_;
+  const std::vector<int64_t> order_;
+};
+
+}  // namespace
 
 PassContext make_pass_context(const Dataset& dataset, int64_t batch_size, std::filesystem::path output_dir,
                               Executor& executor) {
@@ -27,7 +42,8 @@ PassContext make_pass_context(const Dataset& dataset, int64_t batch_size, std::f
   context.output_dir = std::move(output_dir);
   context.report = [](const std::string& text) { fmt::print("{}", text); };
   context.warn = [](const std::string& text) { spdlog::warn("{}", text); };
-  context.open_calibration = [&dataset, batch_size] { return shuffled_inputs(dataset, batch_size); };
+  context.open_calibration = [&dataset] { return std::make_unique<ShuffledInputs>(dataset); };
+  context.batch_size = batch_size;
   context.executor = [&executor]() -> Executor& { return executor; };
   return context;
 }

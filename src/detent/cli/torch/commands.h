@@ -1,13 +1,14 @@
 #pragma once
 
 #include "detent/cli/torch_command.h"
+#include "detent/core/process_group.h"
 
 namespace detent {
 
-// One command a file. Results go to standard output.
-void run_train(const TorchCommand& command);
-void run_test(const TorchCommand& command);
-void run_transform(const TorchCommand& command);
+// One command a file. Results go to standard output, which only the first worker of `group` has.
+void run_train(const TorchCommand& command, ProcessGroup& group);
+void run_test(const TorchCommand& command, ProcessGroup& group);
+void run_transform(const TorchCommand& command, ProcessGroup& group);
 void run_quickstart(const TorchCommand& command);
 
 }  // namespace detent

@@ -1,3 +1,6 @@
+#include <cstdio>
+#include <memory>
+
 #include <ATen/Parallel.h>
 
 #include "detent/cli/torch/commands.h"
@@ -5,6 +8,7 @@
 #include "detent/core/log.h"
 #include "detent/core/parallel.h"
 #include "detent/execution/initialize.h"
+#include "detent/training/gloo_group.h"
 
 namespace detent {
 namespace {
@@ -17,15 +21,28 @@ void set_up_process(const RunOptions& options) {
   seed_everything(static_cast<uint64_t>(options.seed));
 }
 
+/// The other workers print nothing but errors.
+void silence() {
+  std::fflush(stdout);
+  if (std::freopen("/dev/null", "w", stdout) == nullptr) fail("cannot open /dev/null");
+  set_up_logging("error");
+}
+
 }  // namespace
 }  // namespace detent
 
 extern "C" void detent_torch_run(const detent::TorchCommand& command) {
   using namespace detent;
   set_up_process(command.options);
-  if (command.name == "train") return run_train(command);
-  if (command.name == "test") return run_test(command);
-  if (command.name == "transform") return run_transform(command);
   if (command.name == "quickstart") return run_quickstart(command);
+  std::unique_ptr<ProcessGroup> launched;
+  if (command.workers) {
+    if (command.workers->rank != 0) silence();
+    launched = join_workers(*command.workers, std::chrono::seconds(command.options.worker_timeout));
+  }
+  ProcessGroup& group = launched ? *launched : single_process();
+  if (command.name == "train") return run_train(command, group);
+  if (command.name == "test") return run_test(command, group);
+  if (command.name == "transform") return run_transform(command, group);
   DETENT_CHECK(false, "command {}", command.name);
 }

@@ -35,7 +35,7 @@ void save_checkpoints(const Graph& graph, const EpochReport& report, const fs::p
 
 }  // namespace
 
-void run_train(const TorchCommand& command) {
+void run_train(const TorchCommand& command, ProcessGroup& group) {
   const auto training_set = load_split(command, Split::kTrain);
   const auto validation_set = load_split(command, Split::kValidation);
   const auto test_set = load_split(command, Split::kTest);
@@ -46,14 +46,15 @@ void run_train(const TorchCommand& command) {
 
   const fs::path directory = command.software_dir / "training_ckpts";
   StateDict best;
-  train(graph, *training_set, *validation_set, command.options.training, [&](const EpochReport& report) {
+  const auto on_epoch = [&](const EpochReport& report) {
     print_epoch(report, command.options.training.max_epochs);
-    save_checkpoints(graph, report, directory);
+    if (group.is_first()) save_checkpoints(graph, report, directory);
     if (report.is_best) best = state_dict(graph.deep_copy());
-  });
+  };
+  train(graph, *training_set, *validation_set, command.options.training, on_epoch, group);
 
   if (!best.empty()) load_state_dict(graph, best, "best.ckpt");
-  const Metrics test = evaluate(graph, *test_set, command.options.training.batch_size);
+  const Metrics test = evaluate(graph, *test_set, command.options.training.batch_size, group);
   fmt::print("test (best epoch): {}\ncheckpoints: {}\n", test.text(), directory.string());
 }
 

@@ -37,7 +37,7 @@ void prepare_metadata(Graph& graph, PassContext& context) {
 
 }  // namespace
 
-void run_transform(const TorchCommand& command) {
+void run_transform(const TorchCommand& command, ProcessGroup& group) {
   const auto training_set = load_split(command, Split::kTrain);
   const auto validation_set = load_split(command, Split::kValidation);
   const int64_t batch_size = command.options.training.batch_size;
@@ -51,16 +51,19 @@ void run_transform(const TorchCommand& command) {
   TorchExecutor executor;
   const std::filesystem::path output_dir = command.software_dir / "transform";
   PassContext context = make_pass_context(*training_set, batch_size, output_dir, executor);
+  context.group = &group;
+  context.loader_threads = command.options.num_workers;
+  context.checkpoint_every = command.options.checkpoint_every;
   prepare_metadata(graph, context);
 
   const bool compare = changes_network(command.passes);
-  const Metrics before = compare ? evaluate(graph, *validation_set, batch_size) : Metrics{};
+  const Metrics before = compare ? evaluate(graph, *validation_set, batch_size, group) : Metrics{};
   run_pipeline(graph, command.passes, command.config_file, context);
   if (compare) {
-    const Metrics after = evaluate(graph, *validation_set, batch_size);
+    const Metrics after = evaluate(graph, *validation_set, batch_size, group);
     fmt::print("validation before: {}\nvalidation after:  {}\n", before.text(), after.text());
   }
-  save_mase_graph(graph, output_dir / "transformed_ckpt");
+  if (group.is_first()) save_mase_graph(graph, output_dir / "transformed_ckpt");
   fmt::print("transformed graph: {}\n", (output_dir / "transformed_ckpt" / "graph_module.mz").string());
 }
 

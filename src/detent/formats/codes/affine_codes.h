@@ -11,12 +11,13 @@ namespace detent {
 /// The integer, zero point included: two's complement when signed, else plain binary.
 template <>
 struct Coding<Affine> {
-  static std::vector<ParameterStream> streams(const Affine&) {
+  static std::vector<ParameterStream> streams(const Affine& format) {
+    if (format.zero_points_are_zero()) return {{"scales", DType::kFloat32}};
     return {{"scales", DType::kFloat32}, {"zero_points", DType::kInt32}};
   }
-  static void store(const Affine&, const AffineParameters& group, double* numbers) {
+  static void store(const Affine& format, const AffineParameters& group, double* numbers) {
     numbers[0] = static_cast<double>(group.scale);
-    numbers[1] = group.zero_point;
+    if (!format.zero_points_are_zero()) numbers[1] = group.zero_point;
   }
 
   class Coder {
@@ -25,7 +26,7 @@ struct Coding<Affine> {
 
     Coder(const Affine& format, const double* numbers)
         : scale_(static_cast<float>(numbers[0])),
-          zero_point_(static_cast<int32_t>(numbers[1])),
+          zero_point_(format.zero_points_are_zero() ? 0 : static_cast<int32_t>(numbers[1])),
           mask_(code_mask(format.width)),
           sign_(format.is_signed ? 1U << (format.width - 1) : 0U),
           low_(format.is_signed ? -std::ldexp(1.0, format.width - 1) : 0.0),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "detent/formats/codes/coding.h"
@@ -8,7 +9,8 @@
 
 namespace detent {
 
-/// Sign, then the exponent plus bias: MinifloatIndex without mantissa and without its 0.
+/// Sign, then the exponent plus bias: MinifloatIndex without mantissa and without its 0, which gets the code
+/// of the smallest power.
 class LogCoder {
  public:
   static constexpr bool kHasNan = false;
@@ -20,7 +22,7 @@ class LogCoder {
 
   uint32_t code_of(float value) const {
     const uint32_t sign = (std::bit_cast<uint32_t>(value) >> 31) << (width_ - 1);
-    return sign | (index_.index_of(std::fabs(value)) - 1);
+    return sign | (std::max(index_.index_of(std::fabs(value)), 1U) - 1);
   }
   float value_of(uint32_t code) const {
     const float magnitude = index_.magnitude_of((code & (sign_ - 1)) + 1);

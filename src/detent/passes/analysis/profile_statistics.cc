@@ -1,173 +1,175 @@
 #include <algorithm>
-#include <memory>
+#include <deque>
+#include <future>
+
+#include <fmt/ranges.h>
 
 #include "detent/core/error.h"
-#include "detent/graph/operators.h"
+#include "detent/core/log.h"
+#include "detent/core/progress.h"
+#include "detent/passes/analysis/profile_progress.h"
+#include "detent/passes/analysis/profile_request.h"
 #include "detent/passes/passes.h"
-#include "detent/statistics/collector.h"
 
-// Collects statistics of weights and of the inputs of nodes:
+// Collects statistics of weights and of the inputs and outputs of nodes:
 //
-//     [passes.profile_statistics]      by = "type" | "name"; target_weight_nodes, target_activation_nodes;
-//                                      num_samples
+//     [passes.profile_statistics]      by = "type" | "name" | "regex_name"; target_weight_nodes,
+//                                      target_activation_nodes; profile_output_activation; num_samples
 //     [passes.profile_statistics.weight_statistics.<statistic>]        options of the statistic
 //     [passes.profile_statistics.activation_statistics.<statistic>]
 //
-// Activations come from the training set, shuffled; the samples are rounded up to whole batches. Results
-// stand in the software metadata of each operand.
+// Activations come from the training set, shuffled. Results stand in the software metadata of each operand.
+//
+// The kernels of a network may round differently for batches of different sizes. Its inputs are therefore run
+// in micro-batches that depend on the order of the samples alone: how many workers share them, the batch size
+// and the threads that load them do not change a bit of what is collected.
 
 namespace detent {
 namespace {
 
-enum class SelectBy { kType, kName };
-constexpr std::array<const char*, 2> enum_names(SelectBy) { return {"type", "name"}; }
+constexpr int64_t kMicroBatch = 64;
 
-struct ProfileOptions {
-  SelectBy by = SelectBy::kType;
-  std::vector<std::string> target_weight_nodes;
-  std::vector<std::string> target_activation_nodes;
-  int64_t num_samples = 32;
+/// Samples that are profiled, as the request and the data say.
+int64_t sample_count(const ProfileOptions& options, const CalibrationSet& data, const PassContext& context) {
+  const int64_t batches = (options.num_samples + context.batch_size - 1) / context.batch_size;
+  const int64_t wanted = options.exact_num_samples ? options.num_samples : batches * context.batch_size;
+  return std::min(wanted, data.size());
+}
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& visit) {
-    visit("by", self.by, "what the targets name: operators or nodes");
-    visit("target_weight_nodes", self.target_weight_nodes, "whose parameters to profile");
-    visit("target_activation_nodes", self.target_activation_nodes, "whose inputs to profile");
-    visit("num_samples", self.num_samples, "samples to run, rounded up to whole batches", Between{1, 1e15});
+/// The worker's share of the micro-batches, the next ones loaded by other threads meanwhile.
+class MicroBatches {
+ public:
+  MicroBatches(const CalibrationSet& data, int64_t samples, int64_t loaders, const ProcessGroup& group)
+      : data_(data), samples_(samples), loaders_(loaders), rank_(group.rank()), workers_(group.size()) {}
+
+  /// Of this worker.
+  int64_t count() const {
+    const int64_t all = (samples_ + kMicroBatch - 1) / kMicroBatch;
+    return (all - rank_ + workers_ - 1) / workers_;
   }
+  int64_t first_sample(int64_t index) const { return (index * workers_ + rank_) * kMicroBatch; }
+
+  /// Ascending indices, without gaps after the first.
+  Tensor take(int64_t index) {
+    if (loaders_ == 0) return load(index);
+    if (ahead_.empty()) next_ = index;
+    for (; next_ < std::min(index + loaders_ + 1, count()); ++next_) {
+      ahead_.push_back(std::async(std::launch::async, [this, wanted = next_] { return load(wanted); }));
+    }
+    Tensor inputs = ahead_.front().get();
+    ahead_.pop_front();
+    return inputs;
+  }
+
+ private:
+  Tensor load(int64_t index) const {
+    const int64_t begin = first_sample(index);
+    return data_.samples(begin, std::min(begin + kMicroBatch, samples_));
+  }
+
+  const CalibrationSet& data_;
+  int64_t samples_;
+  int64_t loaders_;
+  int64_t rank_;
+  int64_t workers_;
+  int64_t next_ = 0;
+  std::deque<std::future<Tensor>> ahead_;
 };
 
-/// Statistic name -> options, as configured.
-struct Request {
-  ProfileOptions options;
-  Table weight_statistics;
-  Table activation_statistics;
-};
-
-/// One operand and the collectors that see it.
-struct Probe {
-  size_t node = 0;
-  std::string operand;
-  std::vector<std::pair<std::string, std::unique_ptr<Collector>>> collectors;
-};
-
-Table statistics_table(const Table& table, const std::string& key, const std::string& where) {
-  const Value* value = table.find(key);
-  if (value == nullptr) return {};
-  const Table* statistics = value->get_if<Table>();
-  if (statistics == nullptr)
-    fail("{}: key \"{}\": got {}, expected a table of statistics", where, key, value_text(*value));
-  for (const auto& [name, options] : *statistics) {
-    if (!options.is<Table>())
-      fail("{}.{}.{}: got {}, expected a table of options", where, key, name, value_text(options));
-  }
-  return *statistics;
-}
-
-Request read_request(const Table& table, const std::string& where) {
-  Request request;
-  request.weight_statistics = statistics_table(table, "weight_statistics", where);
-  request.activation_statistics = statistics_table(table, "activation_statistics", where);
-  Table plain = table;
-  plain.erase("weight_statistics");
-  plain.erase("activation_statistics");
-  if (!plain.contains("by")) fail("{}: key \"by\" is missing: type or name", where);
-  read_fields(request.options, plain, where);
-  return request;
-}
-
-/// Indices of the nodes that `targets` name. A target that names none is an error, or, where it is an
-/// operator that this network does not have, a warning.
-std::vector<size_t> target_nodes(const Graph& graph, const std::vector<std::string>& targets, SelectBy by,
-                                 const char* key, const PassContext& context) {
-  std::vector<size_t> result;
-  for (const std::string& target : targets) {
-    const size_t before = result.size();
-    for (size_t i = 0; i < graph.nodes().size(); ++i) {
-      const Node& node = graph.nodes()[i];
-      if ((by == SelectBy::kType ? node.op : node.name) == target) result.push_back(i);
-    }
-    if (result.size() > before) continue;
-    if (by == SelectBy::kName) {
-      fail("{}: key \"{}\": {}", context.where, key,
-           unknown_name_message("node", target, graph.node_names()));
-    }
-    find_operator(target);
-    context.warn(fmt::format("{}: key \"{}\": no node is of type \"{}\"", context.where, key, target));
-  }
-  std::ranges::sort(result);
-  result.erase(std::ranges::unique(result).begin(), result.end());
-  return result;
-}
-
-Probe make_probe(size_t node, const std::string& operand, const Table& statistics, const std::string& where) {
-  Probe probe{node, operand, {}};
-  for (const auto& [name, options] : statistics) {
-    probe.collectors.emplace_back(name, make_collector(name, *options.get_if<Table>(), where + "." + name));
-  }
-  return probe;
-}
-
-std::vector<Probe> profile_weights(const Graph& graph, const Request& request, const PassContext& context) {
-  std::vector<Probe> probes;
-  const auto& targets = request.options.target_weight_nodes;
-  for (const size_t i : target_nodes(graph, targets, request.options.by, "target_weight_nodes", context)) {
-    for (const auto& [name, parameter] : graph.nodes()[i].parameters) {
-      Probe& probe = probes.emplace_back(
-          make_probe(i, name, request.weight_statistics, context.where + ".weight_statistics"));
-      Shape one_sample = parameter.tensor.shape();
-      one_sample.insert(one_sample.begin(), 1);
-      for (auto& [statistic, collector] : probe.collectors)
-        collector->update(parameter.tensor.reshaped(one_sample));
-    }
-  }
-  return probes;
-}
-
-std::vector<Probe> activation_probes(const Graph& graph, const Request& request, const PassContext& context) {
-  std::vector<Probe> probes;
-  const auto& targets = request.options.target_activation_nodes;
-  for (const size_t i :
-       target_nodes(graph, targets, request.options.by, "target_activation_nodes", context)) {
-    const Node& node = graph.nodes()[i];
-    for (size_t input = 0; input < node.inputs.size(); ++input) {
-      if (node.inputs[input].is_constant()) continue;
-      probes.push_back(make_probe(i, fmt::format("data_in_{}", input), request.activation_statistics,
-                                  context.where + ".activation_statistics"));
-    }
-  }
-  return probes;
-}
-
-/// Runs whole batches until at least num_samples samples have been seen; returns how many.
-int64_t run_activations(const Graph& graph, std::vector<Probe>& probes, int64_t num_samples,
-                        PassContext& context) {
+void run_share(const Graph& graph, MicroBatches& batches, std::vector<Probe>& probes,
+               const ProfileProgress* progress, PassContext& context) {
   std::map<std::pair<std::string_view, std::string_view>, Probe*> by_operand;
   for (Probe& probe : probes) by_operand[{graph.nodes()[probe.node].name, probe.operand}] = &probe;
-  const OperandObserver observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
-    const auto it = by_operand.find({node.name, operand});
-    if (it == by_operand.end()) return;
-    for (auto& [statistic, collector] : it->second->collectors) collector->update(value);
-  };
-  const InputStream stream = context.open_calibration();
-  int64_t samples = 0;
-  while (samples < num_samples) {
-    const std::optional<Tensor> batch = stream();
-    if (!batch) break;
-    context.executor().run(graph, std::span(&*batch, 1), observe);
-    samples += batch->dim(0);
+  int64_t done = progress == nullptr ? 0 : progress->restore(probes, context.warn);
+  Progress shown("profile_statistics", batches.count(), batches.count() + 1);
+  for (; done < batches.count(); ++done) {
+    const int64_t first_sample = batches.first_sample(done);
+    const OperandObserver observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
+      const auto it = by_operand.find({node.name, operand});
+      if (it != by_operand.end()) it->second->collector.update(value, first_sample);
+    };
+    const Tensor inputs = batches.take(done);
+    context.executor().run(graph, std::span(&inputs, 1), observe);
+    const int64_t seen = done + 1;
+    if (progress != nullptr && seen % context.checkpoint_every == 0) progress->save(probes, seen);
+    if (context.group->is_first()) shown.update(seen, "");
+  }
+}
+
+/// Every worker then holds what all have seen.
+void merge_over_workers(const ProfileRequest& request, std::vector<Probe>& probes, PassContext& context) {
+  if (context.group->size() == 1) return;
+  for (Probe& probe : probes) {
+    Collector merged(request.activation_statistics, context.where);
+    for (const std::vector<std::byte>& state : context.group->all_gather(probe.collector.serialize())) {
+      Collector part(request.activation_statistics, context.where);
+      part.deserialize(state);
+      merged.merge(part);
+    }
+    probe.collector = std::move(merged);
+  }
+}
+
+/// Runs the network and fills the probes; returns how many samples all workers have run.
+int64_t run_activations(const Graph& graph, const ProfileRequest& request, std::vector<Probe>& probes,
+                        PassContext& context) {
+  const std::unique_ptr<CalibrationSet> data = context.open_calibration();
+  const int64_t samples = sample_count(request.options, *data, context);
+  MicroBatches batches(*data, samples, context.loader_threads, *context.group);
+  if (context.checkpoint_every > 0) {
+    const ProcessGroup& group = *context.group;
+    const std::filesystem::path path =
+        context.output_dir / "profile_statistics" /
+        fmt::format("progress_{}_of_{}.safetensors", group.rank() + 1, group.size());
+    const ProfileProgress progress(
+        path,
+        fmt::format("network {:016x}, data {:016x}, {} samples, worker {} of {}", network_fingerprint(graph),
+                    data->fingerprint(), samples, group.rank(), group.size()));
+    run_share(graph, batches, probes, &progress, context);
+    merge_over_workers(request, probes, context);
+    progress.remove();
+  } else {
+    run_share(graph, batches, probes, nullptr, context);
+    merge_over_workers(request, probes, context);
   }
   return samples;
+}
+
+/// What was asked for but has no value is an error, or, where that is allowed, left out with a warning.
+void drop_uncovered(const Graph& graph, bool allow, std::vector<Probe>& probes, const PassContext& context) {
+  std::vector<std::string> uncovered;
+  std::erase_if(probes, [&](const Probe& probe) {
+    if (!probe.collector.empty()) return false;
+    uncovered.push_back(fmt::format("{}.{}", graph.nodes()[probe.node].name, probe.operand));
+    return true;
+  });
+  if (uncovered.empty()) return;
+  const std::string message =
+      fmt::format("{}: no value reached {}", context.where, fmt::join(uncovered, ", "));
+  if (!allow) fail("{} (allow_uncovered = true leaves them out)", message);
+  context.warn(message + ": they have no statistics");
+}
+
+/// Says where a result is not exact.
+void report_error_bound(const Table& result, const std::string& name) {
+  const Value* bound = result.find("relative_error");
+  if (bound == nullptr) return;
+  spdlog::debug("{}: more values than exact_values, so values have a relative error of at most {}", name,
+                value_text(*bound));
 }
 
 void store_results(Graph& graph, const std::vector<Probe>& probes, const PassContext& context) {
   for (const Probe& probe : probes) {
     Node& node = graph.nodes()[probe.node];
     if (!node.metadata.software) node.metadata.software.emplace();
-    Table& statistics = node.metadata.software->args[probe.operand];
-    for (const auto& [name, collector] : probe.collectors) {
+    SoftwareMetadata& software = *node.metadata.software;
+    Table& statistics =
+        (probe.operand.starts_with("data_out_") ? software.results : software.args)[probe.operand];
+    for (const std::string& name : probe.collector.names()) {
       try {
-        statistics[name] = collector->result();
+        statistics[name] = probe.collector.result(name);
+        report_error_bound(*statistics[name].get_if<Table>(),
+                           fmt::format("{}.{}.{}", node.name, probe.operand, name));
       } catch (const Error& error) {
         fail("{}: node \"{}\", operand \"{}\", {}: {}", context.where, node.name, probe.operand, name,
              error.what());
@@ -176,21 +178,33 @@ void store_results(Graph& graph, const std::vector<Probe>& probes, const PassCon
   }
 }
 
+void report_samples(int64_t samples, const ProfileOptions& options, const PassContext& context) {
+  context.report(fmt::format("profile_statistics: {} samples profiled ({} asked for{})\n", samples,
+                             options.num_samples,
+                             options.exact_num_samples ? "" : ", whole batches are taken"));
+  if (samples < options.num_samples) {
+    context.warn(fmt::format("{}: the training set has only {} samples", context.where, samples));
+  }
+}
+
 void run_profile(Graph& graph, const Table& table, PassContext& context) {
-  const Request request = read_request(table, context.where);
-  const std::vector<Probe> weights = profile_weights(graph, request, context);
+  const ProfileRequest request = read_profile_request(table, context.where);
+  std::vector<Probe> weights = weight_probes(graph, request, context);
+  for (Probe& probe : weights) {
+    const Tensor& parameter = graph.nodes()[probe.node].find_parameter(probe.operand)->tensor;
+    Shape one_sample = parameter.shape();
+    one_sample.insert(one_sample.begin(), 1);
+    probe.collector.update(parameter.reshaped(one_sample));
+  }
   std::vector<Probe> activations = activation_probes(graph, request, context);
   if (!activations.empty()) {
-    const int64_t samples = run_activations(graph, activations, request.options.num_samples, context);
-    context.report(
-        fmt::format("profile_statistics: {} samples profiled ({} asked for, whole batches are taken)\n",
-                    samples, request.options.num_samples));
-    if (samples < request.options.num_samples) {
-      context.warn(fmt::format("{}: the training set has only {} samples", context.where, samples));
-    }
+    const int64_t samples = run_activations(graph, request, activations, context);
+    report_samples(samples, request.options, context);
   }
-  store_results(graph, activations, context);
-  store_results(graph, weights, context);
+  for (std::vector<Probe>* probes : {&activations, &weights}) {
+    drop_uncovered(graph, request.options.allow_uncovered, *probes, context);
+    store_results(graph, *probes, context);
+  }
 }
 
 }  // namespace
@@ -198,7 +212,8 @@ void run_profile(Graph& graph, const Table& table, PassContext& context) {
 PassInfo profile_statistics_pass() {
   std::vector<FieldDescription> options = describe_fields<ProfileOptions>();
   options.push_back({"weight_statistics", "table", "{}", "statistic -> its options, for parameters", {}});
-  options.push_back({"activation_statistics", "table", "{}", "statistic -> its options, for inputs", {}});
+  options.push_back(
+      {"activation_statistics", "table", "{}", "statistic -> its options, for inputs and outputs", {}});
   return {"profile_statistics", PassKind::kAnalysis, "statistics of weights and activations",
           std::move(options), run_profile};
 }

@@ -58,6 +58,7 @@ void report_node_meta_param(Graph& graph, const ReportOptions& options, PassCont
   }
   const std::string text = rows.to_text();
   context.report(text);
+  if (!context.group->is_first()) return;
   write_file(options.save_path.value_or(context.output_dir / "report" / "node_meta_param.md"), text);
 }
 

@@ -71,6 +71,7 @@ void write_quantization_summary(const Graph& graph, const std::filesystem::path&
   const TextTable table = quantization_table(graph);
   const TextTable histogram = quantization_histogram(graph);
   if (print) context.report(table.to_text() + "\n" + histogram.to_text());
+  if (!context.group->is_first()) return;
   write_file(directory / "quantize_table.csv", table.to_csv());
   write_file(directory / "quantize_histogram.csv", histogram.to_csv());
 }

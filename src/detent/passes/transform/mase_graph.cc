@@ -32,7 +32,7 @@ struct LoadOptions {
 
 void save_pass(Graph& graph, const SaveOptions& options, PassContext& context) {
   const fs::path directory = options.save_dir.value_or(context.output_dir / "saved_mase_graph");
-  save_mase_graph(graph, directory);
+  if (context.group->is_first()) save_mase_graph(graph, directory);
   context.report(fmt::format("graph: {}\n", (directory / "graph_module.mz").string()));
 }
 

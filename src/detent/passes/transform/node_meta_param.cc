@@ -27,7 +27,7 @@ struct LoadOptions {
 void save_node_meta_param(Graph& graph, const SaveOptions& options, PassContext& context) {
   const std::filesystem::path path =
       options.save_path.value_or(context.output_dir / "save_node_meta_param" / "node_meta_param.toml");
-  write_toml(path, metadata_table(graph), TomlLayout::kBreadthFirst);
+  if (context.group->is_first()) write_toml(path, metadata_table(graph), TomlLayout::kBreadthFirst);
   context.report(fmt::format("node metadata: {}\n", path.string()));
 }
 

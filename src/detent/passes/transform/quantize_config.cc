@@ -6,21 +6,10 @@
 
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
+#include "detent/passes/operand_keys.h"
 
 namespace detent {
 namespace {
-
-const std::vector<std::string> kPrefixes = {"data_in", "data_in_0", "data_in_1",
-                                            "weight",  "bias",      "data_out"};
-
-/// The longest prefix that `key` begins with, or "".
-std::string prefix_of(const std::string& key) {
-  std::string best;
-  for (const std::string& prefix : kPrefixes) {
-    if (prefix.size() > best.size() && key.starts_with(prefix + "_")) best = prefix;
-  }
-  return best;
-}
 
 /// The node's operands that a prefix stands for.
 std::vector<std::string> operands_of(const Node& node, const std::string& prefix) {
@@ -82,64 +71,34 @@ QuantizeConfig::QuantizeConfig(const Table& config, std::string where) : where_(
   if (format == nullptr && !name->is_na()) {
     fail("{}: key \"name\": got {}, expected the name of a format or NA", where_, value_text(*name));
   }
-  if (format != nullptr) format_ = *format;
+  active_ = format != nullptr;
 
   for (const auto& [key, value] : config) {
-    if (key == "name") continue;
     if (key == "bypass") {
       const bool* bypass = value.get_if<bool>();
       if (bypass == nullptr)
         fail("{}: key \"bypass\": got {}, expected a boolean", where_, value_text(value));
-      if (*bypass) format_.reset();
+      if (*bypass) active_ = false;
       continue;
     }
-    const std::string prefix = prefix_of(key);
-    if (prefix.empty()) {
+    if (key != "name" && prefix_of_key(key).empty()) {
       fail("{}: unknown key \"{}\": expected \"name\", \"bypass\" or a key that begins with {}_", where_, key,
-           fmt::join(kPrefixes, "_, "));
+           fmt::join(operand_prefixes(), "_, "));
     }
-    auto operand = std::ranges::find(operands_, prefix, &std::pair<std::string, Table>::first);
-    if (operand == operands_.end()) operand = operands_.insert(operand, {prefix, Table()});
-    operand->second[key.substr(prefix.size() + 1)] = value;
+    config_[key] = value;
   }
-  if (!format_) return;
-  make_format(*format_, where_);
-  if (operands_.empty()) operands_ = {{"data_in", {}}, {"weight", {}}, {"bias", {}}};
-  for (const auto& [prefix, keys] : operands_) spec_of(prefix);
-}
-
-const Table* QuantizeConfig::keys_of(const std::string& prefix) const {
-  const auto it = std::ranges::find(operands_, prefix, &std::pair<std::string, Table>::first);
-  return it == operands_.end() ? nullptr : &it->second;
-}
-
-std::optional<QuantSpec> QuantizeConfig::spec_of(const std::string& prefix) const {
-  const Table* found = keys_of(prefix);
-  const bool from_weight = found == nullptr && prefix == "bias";
-  if (from_weight) found = keys_of("weight");
-  if (found == nullptr) return std::nullopt;
-
-  Table keys = *found;
-  if (from_weight) keys.erase("block_axis");
-  std::string format = *format_;
-  if (const Value* name = keys.find("name")) {
-    if (name->is_na()) return std::nullopt;
-    const auto* text = name->get_if<std::string>();
-    if (text == nullptr)
-      fail("{}: key \"{}_name\": got {}, expected the name of a format", where_, prefix, value_text(*name));
-    format = *text;
-    keys.erase("name");
-  }
-  return parse_quant_spec(format, keys, fmt::format("{}: {}_*", where_, from_weight ? "weight" : prefix));
+  if (!active_) return;
+  make_format(*format, where_);
+  for (const std::string& prefix : operand_prefixes()) operand_spec(config_, prefix, where_);
 }
 
 NodeQuantization QuantizeConfig::specs_for(const Node& node) {
   NodeQuantization result;
-  if (!format_) return result;
+  if (!active_) return result;
   // General prefixes first, so that data_in_1 overrides data_in.
   for (const char* const prefix : {"data_in", "weight", "bias", "data_out", "data_in_0", "data_in_1"}) {
-    const bool mentioned = keys_of(prefix) != nullptr;
-    const std::optional<QuantSpec> spec = spec_of(prefix);
+    const bool mentioned = quantizes_operand(config_, prefix);
+    const std::optional<QuantSpec> spec = operand_spec(config_, prefix, where_);
     for (const std::string& operand : operands_of(node, prefix)) {
       used_.insert(prefix);
       if (spec) set_block_axis(node, operand, result.insert_or_assign(operand, *spec).first->second);
@@ -150,8 +109,8 @@ NodeQuantization QuantizeConfig::specs_for(const Node& node) {
 }
 
 void QuantizeConfig::check_all_used() const {
-  for (const auto& [prefix, keys] : operands_) {
-    if (!format_ || keys.empty() || used_.contains(prefix)) continue;
+  for (const std::string& prefix : operand_prefixes()) {
+    if (!active_ || used_.contains(prefix) || keys_with_prefix(config_, prefix).empty()) continue;
     fail("{}: keys {}_*: no selected node has such an operand", where_, prefix);
   }
 }

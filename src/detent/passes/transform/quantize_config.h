@@ -26,10 +26,9 @@ void check_activation_blocks(const Graph& graph, const std::string& where);
 ///     weight_name = "ternary"   # another format for one operand; NA: not that operand
 ///     bypass = true             # leave the node alone, keeping the keys
 ///
-/// Prefixes: data_in (every input from another node), data_in_0, data_in_1, weight (of matmul and bmm: the
-/// second input), bias, data_out. An operand is quantized when a key with its prefix is there. A bias without
-/// keys takes the weight's. A config with nothing but `name` means data_in, weight and bias with the format's
-/// defaults.
+/// Prefixes are those of operand_keys.h. An operand is quantized when a key with its prefix is there. A bias
+/// without keys takes the weight's. A config with nothing but `name` means data_in, weight and bias with the
+/// format's defaults.
 class QuantizeConfig {
  public:
   /// Throws Error (beginning with `where`) on keys without a known prefix and on keys and values that the
@@ -44,14 +43,10 @@ class QuantizeConfig {
   void check_all_used() const;
 
  private:
-  const Table* keys_of(const std::string& prefix) const;
-  /// nullopt: the operand stays as it is.
-  std::optional<QuantSpec> spec_of(const std::string& prefix) const;
-
   std::string where_;
-  std::optional<std::string> format_;                    // nullopt: leave nodes alone
-  std::vector<std::pair<std::string, Table>> operands_;  // prefix -> keys without it
-  std::set<std::string> used_;                           // prefixes
+  bool active_ = true;          // false: leave nodes alone
+  Table config_;                // without bypass
+  std::set<std::string> used_;  // prefixes
 };
 
 }  // namespace detent

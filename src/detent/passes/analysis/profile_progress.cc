@@ -1,0 +1,96 @@
+#include "detent/passes/analysis/profile_progress.h"
+
+#include <cstring>
+
+#include "detent/core/error.h"
+#include "detent/io/safetensors.h"
+
+// A safetensors file: the state of each collector as a tensor of bytes, in order; metadata "run" and
+// "micro_batches".
+
+namespace detent {
+namespace {
+
+std::string probe_name(size_t index) { return fmt::format("probe.{}", index); }
+
+/// A hash that depends on the order of what is added.
+class Fingerprint {
+ public:
+  void add(std::string_view text) {
+    hash_ = (hash_ ^ std::hash<std::string_view>{}(text)) * 0x9E3779B97F4A7C15U + 1;
+  }
+  uint64_t value() const { return hash_; }
+
+ private:
+  uint64_t hash_ = 0;
+};
+
+}  // namespace
+
+uint64_t network_fingerprint(const Graph& graph) {
+  Fingerprint fingerprint;
+  for (const Node& node : graph.nodes()) {
+    fingerprint.add(node.name);
+    fingerprint.add(node.op);
+    fingerprint.add(value_text(node.attributes));
+    for (const NodeInput& input : node.inputs) {
+      fingerprint.add(input.is_constant() ? value_text(input.constant) : input.node);
+    }
+    for (const auto& [name, parameter] : node.parameters) {
+      const std::span<const std::byte> bytes = parameter.tensor.bytes();
+      fingerprint.add({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    }
+    for (const auto& [operand, spec] : node.quantization) fingerprint.add(operand + quant_spec_text(spec));
+  }
+  return fingerprint.value();
+}
+
+ProfileProgress::ProfileProgress(std::filesystem::path path, std::string identity)
+    : path_(std::move(path)), identity_(std::move(identity)) {}
+
+int64_t ProfileProgress::restore(std::span<Probe> probes,
+                                 const std::function<void(const std::string&)>& warn) const {
+  if (!std::filesystem::exists(path_)) return 0;
+  const SafetensorsFile file = read_safetensors(path_);
+  const auto run = file.metadata.find("run");
+  if (run == file.metadata.end() || run->second != identity_) {
+    warn(fmt::format("{}: the progress of another run (other network, data or options): starting anew",
+                     path_.string()));
+    return 0;
+  }
+  const auto count = file.metadata.find("micro_batches");
+  const bool is_number = count != file.metadata.end() && !count->second.empty() &&
+                         count->second.size() <= 15 &&
+                         count->second.find_first_not_of("0123456789") == std::string::npos;
+  if (!is_number || file.tensors.size() != probes.size()) {
+    fail("{}: not the progress of profiling: remove it to start anew", path_.string());
+  }
+  for (size_t i = 0; i < probes.size(); ++i) {
+    const auto& [name, state] = file.tensors[i];
+    if (name != probe_name(i)) fail("{}: got \"{}\", expected \"{}\"", path_.string(), name, probe_name(i));
+    try {
+      probes[i].collector.deserialize(state.bytes());
+    } catch (const Error& error) {
+      fail("{}: {}: {}; remove the file to start anew", path_.string(), name, error.what());
+    }
+  }
+  return std::stoll(count->second);
+}
+
+void ProfileProgress::save(std::span<const Probe> probes, int64_t micro_batches) const {
+  std::vector<std::pair<std::string, Tensor>> states;
+  for (size_t i = 0; i < probes.size(); ++i) {
+    const std::vector<std::byte> state = probes[i].collector.serialize();
+    Tensor bytes(DType::kUInt8, {static_cast<int64_t>(state.size())});
+    std::ranges::copy(state, bytes.bytes().begin());
+    states.emplace_back(probe_name(i), std::move(bytes));
+  }
+  write_safetensors(path_, states, {{"run", identity_}, {"micro_batches", fmt::format("{}", micro_batches)}});
+}
+
+void ProfileProgress::remove() const {
+  std::error_code ignored;  // it may not be there
+  std::filesystem::remove(path_, ignored);
+}
+
+}  // namespace detent

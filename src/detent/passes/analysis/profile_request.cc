@@ -1,0 +1,117 @@
+#include "detent/passes/analysis/profile_request.h"
+
+#include <algorithm>
+#include <regex>
+
+#include "detent/core/error.h"
+#include "detent/graph/operators.h"
+
+namespace detent {
+namespace {
+
+Table statistics_table(const Table& table, const std::string& key, const std::string& where) {
+  const Value* value = table.find(key);
+  if (value == nullptr) return {};
+  const Table* statistics = value->get_if<Table>();
+  if (statistics == nullptr)
+    fail("{}: key \"{}\": got {}, expected a table of statistics", where, key, value_text(*value));
+  for (const auto& [name, options] : *statistics) {
+    if (!options.is<Table>())
+      fail("{}.{}.{}: got {}, expected a table of options", where, key, name, value_text(options));
+  }
+  return *statistics;
+}
+
+/// Whether a target selects a node.
+std::function<bool(const Node&)> selector(const std::string& target, ProfileBy by, const std::string& where) {
+  if (by == ProfileBy::kType) return [target](const Node& node) { return node.op == target; };
+  if (by == ProfileBy::kName) return [target](const Node& node) { return node.name == target; };
+  try {
+    return [pattern = std::regex(target)](const Node& node) { return std::regex_match(node.name, pattern); };
+  } catch (const std::regex_error& error) {
+    fail("{}: \"{}\" is no regular expression: {}", where, target, error.what());
+  }
+}
+
+/// Indices of the nodes that `targets` select, ascending.
+std::vector<size_t> target_nodes(const Graph& graph, const std::vector<std::string>& targets, ProfileBy by,
+                                 const char* key, const PassContext& context) {
+  const std::string where = fmt::format("{}: key \"{}\"", context.where, key);
+  std::vector<size_t> result;
+  for (const std::string& target : targets) {
+    const size_t before = result.size();
+    const auto selects = selector(target, by, where);
+    for (size_t i = 0; i < graph.nodes().size(); ++i) {
+      if (selects(graph.nodes()[i])) result.push_back(i);
+    }
+    if (result.size() > before) continue;
+    if (by == ProfileBy::kName)
+      fail("{}: {}", where, unknown_name_message("node", target, graph.node_names()));
+    if (by == ProfileBy::kRegexName) fail("{}: no node's name matches \"{}\"", where, target);
+    find_operator(target);
+    context.warn(fmt::format("{}: no node is of type \"{}\"", where, target));
+  }
+  std::ranges::sort(result);
+  result.erase(std::ranges::unique(result).begin(), result.end());
+  return result;
+}
+
+void add_probe(size_t node, std::string operand, const Table& statistics, const std::string& where,
+               std::vector<Probe>& probes) {
+  if (statistics.empty()) fail("{}: there are nodes to profile, but no statistic to collect of them", where);
+  probes.push_back({node, std::move(operand), Collector(statistics, where)});
+}
+
+}  // namespace
+
+ProfileRequest read_profile_request(const Table& table, const std::string& where) {
+  ProfileRequest request;
+  request.weight_statistics = statistics_table(table, "weight_statistics", where);
+  request.activation_statistics = statistics_table(table, "activation_statistics", where);
+  Table plain = table;
+  plain.erase("weight_statistics");
+  plain.erase("activation_statistics");
+  if (!plain.contains("by")) fail("{}: key \"by\" is missing: type, name or regex_name", where);
+  read_fields(request.options, plain, where);
+  return request;
+}
+
+std::vector<Probe> weight_probes(const Graph& graph, const ProfileRequest& request,
+                                 const PassContext& context) {
+  const std::string where = context.where + ".weight_statistics";
+  const ProfileOptions& options = request.options;
+  std::vector<Probe> probes;
+  for (const size_t i :
+       target_nodes(graph, options.target_weight_nodes, options.by, "target_weight_nodes", context)) {
+    const Node& node = graph.nodes()[i];
+    if (node.parameters.empty() && options.by != ProfileBy::kRegexName) {
+      context.warn(fmt::format("{}: key \"target_weight_nodes\": node \"{}\" ({}) has no parameters",
+                               context.where, node.name, node.op));
+    }
+    for (const auto& [name, parameter] : node.parameters) {
+      add_probe(i, name, request.weight_statistics, where, probes);
+    }
+  }
+  return probes;
+}
+
+std::vector<Probe> activation_probes(const Graph& graph, const ProfileRequest& request,
+                                     const PassContext& context) {
+  const std::string where = context.where + ".activation_statistics";
+  const ProfileOptions& options = request.options;
+  std::vector<Probe> probes;
+  for (const size_t i :
+       target_nodes(graph, options.target_activation_nodes, options.by, "target_activation_nodes", context)) {
+    const Node& node = graph.nodes()[i];
+    for (size_t input = 0; input < node.inputs.size(); ++input) {
+      if (node.inputs[input].is_constant()) continue;
+      add_probe(i, fmt::format("data_in_{}", input), request.activation_statistics, where, probes);
+    }
+    if (options.profile_output_activation) {
+      add_probe(i, "data_out_0", request.activation_statistics, where, probes);
+    }
+  }
+  return probes;
+}
+
+}  // namespace detent

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "detent/statistics/kept_values.h"
+#include "detent/statistics/recording.h"
+#include "detent/statistics/reduction.h"
+#include "detent/statistics/sample_ranges.h"
+
+namespace detent {
+
+/// What has to be gathered for a statistic; counts and extremes always are.
+struct Needs {
+  bool sums = false;         // PowerSums
+  bool higher_sums = false;  // HigherPowerSums, with PowerSums
+  bool sample_ranges = false;
+  std::optional<ValueResolution> values = {};
+  std::optional<int64_t> record_bytes = {};  // Recording, of at most so many
+
+  /// Enough for both.
+  void include(const Needs& other);
+};
+
+/// Everything that is gathered for one way of reducing dimensions, one of each kind for each kept position.
+/// All of it are integers and extremes, so adding and merging are exact and commute. The magnitudes'
+/// statistics derive from the same state.
+class Accumulators {
+ public:
+  Accumulators(Dims dims, Needs needs);
+
+  /// One sweep over float32 values of shape [samples, ...]; rank 0 is one sample.
+  void update(const Tensor& batch, std::optional<int64_t> first_sample);
+  void merge(const Accumulators& other);
+
+  const Reduction& reduction() const { return reduction_; }
+  size_t slots() const { return extremes_.size(); }
+  /// Values seen, and those in each slot.
+  int64_t elements() const { return elements_; }
+  int64_t elements_per_slot() const { return elements_ / static_cast<int64_t>(slots()); }
+  int64_t samples() const { return samples_; }
+
+  const Extremes& extremes(size_t slot) const { return extremes_[slot]; }
+  /// Each only when needed.
+  const PowerSums& sums(size_t slot) const { return sums_[slot]; }
+  const HigherPowerSums& higher_sums(size_t slot) const { return higher_sums_[slot]; }
+  const SampleRangeSums& sample_ranges(size_t slot) const { return sample_ranges_[slot]; }
+  /// Of the finite values (there must be one) or their magnitudes, rounded once; the variance is the
+  /// population's, the mean of (x - mean)^2. When sums are needed.
+  double mean(size_t slot, bool abs) const;
+  double variance(size_t slot, bool abs) const;
+  const Recording& recording() const { return *recording_; }
+
+  /// The finite values of a slot in ascending order, in bins that do not overlap; `resolution` is not finer
+  /// than the needed one. Exact (each bin one value) while is_exact(resolution).
+  std::vector<ValueBin> bins(size_t slot, const ValueResolution& resolution, bool abs) const;
+  bool is_exact(const ValueResolution& resolution) const { return elements_ <= resolution.exact_values; }
+
+  void write(StateWriter& writer) const;
+  /// Into one that has seen nothing. Throws Error on what `write` cannot have written.
+  void read(StateReader& reader);
+
+ private:
+  void resize();
+  void sweep(const float* data, const SlotLayout& layout);
+  void sweep_in_parts(std::span<const float> values);
+  size_t slot_state_bytes() const;
+
+  Needs needs_;
+  Reduction reduction_;
+  int64_t elements_ = 0;
+  int64_t samples_ = 0;
+  std::vector<Extremes> extremes_;
+  std::vector<PowerSums> sums_;
+  std::vector<HigherPowerSums> higher_sums_;
+  std::vector<SampleRangeSums> sample_ranges_;
+  std::optional<KeptValues> values_;
+  std::optional<Recording> recording_;
+};
+
+}  // namespace detent

@@ -1,0 +1,148 @@
+#include "detent/statistics/calibration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "detent/core/error.h"
+#include "detent/core/value.h"
+#include "detent/formats/float_environment.h"
+#include "detent/statistics/entropy_search.h"
+#include "detent/statistics/error_search.h"
+
+namespace detent {
+namespace {
+
+/// `part`, or an Error that says which statistic gives it.
+template <class T>
+const T& needed(const std::optional<T>& part, const CalibrationOptions& options, const char* statistic,
+                const std::string& where) {
+  if (!part) {
+    fail("{}: calibrator \"{}\" needs the statistic {}", where,
+         enum_names(options.calibrator)[static_cast<size_t>(options.calibrator)], statistic);
+  }
+  return *part;
+}
+
+/// The value at `rank` of the sorted values, counted from 0.
+float order_statistic(const Distribution& distribution, int64_t rank) {
+  int64_t before = 0;
+  for (const auto& [value, count] : distribution.bins) {
+    before += count;
+    if (rank < before) return value;
+  }
+  DETENT_CHECK(false, "rank {} of {} values", rank, before);
+}
+
+Interval percentile_range(const Distribution& distribution, double percentile) {
+  const int64_t count = distribution.count();
+  const double rank = percentile / 100 * static_cast<double>(count - 1);
+  const int64_t high = std::min(static_cast<int64_t>(std::ceil(rank)), count - 1);
+  return {order_statistic(distribution, count - 1 - high), order_statistic(distribution, high)};
+}
+
+Interval n_sigma_range(double mean, double variance, double num_sigma, const Interval& seen) {
+  const double reach = num_sigma * std::sqrt(variance);
+  return {std::max(static_cast<float>(mean - reach), seen.low),
+          std::min(static_cast<float>(mean + reach), seen.high)};
+}
+
+void check_bins(const Distribution& distribution, const CalibrationOptions& options,
+                const std::string& where) {
+  if (!distribution.bins.empty()) return;
+  fail("{}: calibrator \"{}\" needs the statistic histogram", where,
+       enum_names(options.calibrator)[static_cast<size_t>(options.calibrator)]);
+}
+
+/// gamma_l = mean |r_l|, which is the least squared error that level l can reach after the ones before it.
+BinaryResidual with_mean_residuals(BinaryResidual format, const Distribution& distribution) {
+  std::vector<float> residuals;
+  for (const auto& bin : distribution.bins) residuals.push_back(bin.value);
+  format.gamma.clear();
+  for (int level = 0; level < format.levels; ++level) {
+    double sum = 0;
+    for (size_t i = 0; i < residuals.size(); ++i) {
+      sum += std::fabs(static_cast<double>(residuals[i])) * static_cast<double>(distribution.bins[i].count);
+    }
+    const auto gamma = static_cast<float>(sum / static_cast<double>(distribution.count()));
+    for (float& residual : residuals) residual -= residual >= 0 ? gamma : -gamma;
+    format.gamma.push_back(gamma);
+  }
+  return format;
+}
+
+Interval chosen_range(const Format& format, const Distribution& distribution,
+                      const CalibrationOptions& options, const std::string& where) {
+  const auto range = [&] { return needed(distribution.range, options, "range_min_max", where); };
+  switch (options.calibrator) {
+    case Calibrator::kMinMax:
+      return range();
+    case Calibrator::kPercentile:
+      check_bins(distribution, options, where);
+      return percentile_range(distribution, options.percentile);
+    case Calibrator::kAverageRange:
+      return needed(distribution.average_range, options, "average_range", where);
+    case Calibrator::kNSigma:
+      return n_sigma_range(needed(distribution.mean, options, "variance_precise", where),
+                           needed(distribution.variance, options, "variance_precise", where),
+                           options.num_sigma, range());
+    case Calibrator::kMse:
+      check_bins(distribution, options, where);
+      return least_error_range(format, distribution, range(), options.scale_form, where);
+    case Calibrator::kEntropy:
+      check_bins(distribution, options, where);
+      return least_divergence_range(format, distribution, range(), options.scale_form, where);
+  }
+  DETENT_CHECK(false, "calibrator {}", static_cast<int>(options.calibrator));
+}
+
+Format calibrated(const Format& format, std::span<const Distribution> parts,
+                  const CalibrationOptions& options, const std::string& where) {
+  if (const auto* residual = std::get_if<BinaryResidual>(&format)) {
+    if (options.calibrator != Calibrator::kMse) {
+      fail("{}: binary_residual has no range: expected calibrator \"mse\", which gives gamma", where);
+    }
+    const Distribution all = Distribution::merged(parts);
+    check_bins(all, options, where);
+    return with_mean_residuals(*residual, all);
+  }
+  std::vector<Interval> ranges;
+  if (has_range_per_channel(format)) {
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const std::string place = parts.size() == 1 ? where : fmt::format("{}: channel {}", where, i);
+      ranges.push_back(clipping_range(format, parts[i], options, place));
+    }
+  } else {
+    ranges.push_back(clipping_range(format, Distribution::merged(parts), options, where));
+  }
+  return covering(format, ranges, options.scale_form, where);
+}
+
+}  // namespace
+
+Interval clipping_range(const Format& format, const Distribution& distribution,
+                        const CalibrationOptions& options, const std::string& where) {
+  const DefaultFloatEnvironment environment;
+  const Interval range = chosen_range(format, distribution, options, where);
+  if (std::isfinite(range.low) && std::isfinite(range.high) && range.low <= range.high) return range;
+  fail("{}: the range is [{}, {}], expected finite numbers: look for NaN and infinities in the data", where,
+       float_text(static_cast<double>(range.low)), float_text(static_cast<double>(range.high)));
+}
+
+bool is_calibratable(const Format& format) {
+  if (std::holds_alternative<BinaryResidual>(format)) return true;
+  return std::visit([]<class F>(const F&) { return RangedFormat<F>; }, format);
+}
+
+QuantSpec calibrate(const QuantSpec& spec, std::span<const Distribution> parts,
+                    const CalibrationOptions& options, const std::string& where) {
+  DETENT_CHECK(!parts.empty(), "{}: no distributions", where);
+  const DefaultFloatEnvironment environment;
+  QuantSpec result = spec;
+  result.format = calibrated(spec.format, parts, options, where);
+  validate(result, where);
+  return result;
+}
+
+}  // namespace detent

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <array>
+#include <span>
+#include <string>
+
+#include "detent/core/fields.h"
+#include "detent/formats/quant_spec.h"
+#include "detent/statistics/distribution.h"
+
+namespace detent {
+
+/// How the range that a format shall hold is chosen; what lies outside saturates.
+///
+///     min_max        the smallest and the largest value
+///     percentile     the quantiles 1 - p and p
+///     average_range  the means of the samples' smallest and largest values
+///     n_sigma        mean -+ n standard deviations, as far as there are values
+///     mse            the range with the least mean squared error, searched with the format itself
+///     entropy        the range that loses least information: smallest Kullback-Leibler divergence of the
+///                    quantized from the clipped distribution, over 2048 bins (Migacz 2017, "8-bit Inference
+///                    with TensorRT")
+enum class Calibrator { kMinMax, kPercentile, kAverageRange, kNSigma, kMse, kEntropy };
+constexpr std::array<const char*, 6> enum_names(Calibrator) {
+  return {"min_max", "percentile", "average_range", "n_sigma", "mse", "entropy"};
+}
+
+struct CalibrationOptions {
+  Calibrator calibrator = Calibrator::kMinMax;
+  double percentile = 99.9;
+  double num_sigma = 3;
+  ScaleForm scale_form = ScaleForm::kFloat;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    visit("calibrator", self.calibrator, "how the range is chosen that the format shall hold");
+    visit("percentile", self.percentile, "for percentile: values in percent up to the upper end",
+          Between{50, 100});
+    visit("num_sigma", self.num_sigma, "for n_sigma: standard deviations on each side", Between{0, 1e6});
+    visit("scale_form", self.scale_form, "scales of any float32, or powers of two only");
+  }
+  bool operator==(const CalibrationOptions&) const = default;
+};
+
+/// `spec` with the parameters of its format that depend on the data: frac_width of fixed, scale and
+/// zero_point of affine, exponent_bias of minifloats and log, threshold or max of ternary, gamma of
+/// binary_residual (mse only). `parts` is one distribution for granularity tensor, one a channel in order for
+/// granularity channel. The result depends on the distributions alone. Throws Error, beginning with `where`,
+/// on a format without such parameters, on distributions without values, and on those that lack what the
+/// calibrator needs (naming the statistic that gives it).
+QuantSpec calibrate(const QuantSpec& spec, std::span<const Distribution> parts,
+                    const CalibrationOptions& options, const std::string& where);
+
+/// Whether the format has parameters that `calibrate` computes.
+bool is_calibratable(const Format& format);
+
+/// The range that calibrators other than mse and entropy choose, and for those the one that is chosen for the
+/// format of `spec`.
+Interval clipping_range(const Format& format, const Distribution& distribution,
+                        const CalibrationOptions& options, const std::string& where);
+
+}  // namespace detent

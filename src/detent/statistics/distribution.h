@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "detent/formats/float_bits.h"
+
+namespace detent {
+
+/// What calibration knows of the finite values of one tensor, or of one channel of it. Parts that were not
+/// collected are absent.
+struct Distribution {
+  struct Bin {
+    float value;    // stands for all values of the bin
+    int64_t count;  // above 0
+
+    bool operator==(const Bin&) const = default;
+  };
+
+  std::vector<Bin> bins;          // ascending, all values different
+  std::optional<Interval> range;  // smallest and largest value
+  std::optional<double> mean;
+  std::optional<double> variance;         // population
+  std::optional<Interval> average_range;  // means over the samples of each one's smallest and largest value
+
+  int64_t count() const;
+
+  /// Of values that are all there; those that are not finite are left out.
+  static Distribution of(std::span<const float> values);
+  /// Of all their values together; parts that one of them lacks are absent. The mean of several average
+  /// ranges is not known: it is absent unless there is just one distribution.
+  static Distribution merged(std::span<const Distribution> parts);
+};
+
+}  // namespace detent

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <variant>
+#include <vector>
+
+#include "detent/statistics/extremes.h"
+
+namespace detent {
+
+/// Counters of a KeyHistogram by page; page number p belongs to the exponent field p / 2 and, if odd, to
+/// negative values.
+template <class Counter>
+struct CounterPages {
+  size_t first = 0;
+  std::vector<std::unique_ptr<Counter[]>> counters;  // of page first + i; null: all zero
+
+  /// Makes room for the pages [from, to].
+  void cover(size_t from, size_t to);
+};
+
+/// How many of the values (finite, not zero) begin with each `key_bits` bits: sign, exponent and the first
+/// key_bits - 9 bits of the fraction. A cell is as wide as 2^(9 - key_bits) of the power of two below it, so
+/// its middle is within 2^(8 - key_bits) of each of its values, relatively (subnormal values: within half a
+/// cell of the smallest normal ones). Counts add up whatever the order, so merging is exact.
+///
+/// Memory: a page of 2^(key_bits - 9) counters of 4 bytes for each sign and exponent that has occurred, 8
+/// bytes once there are 2^32 values; at most 510 pages. With 20 bits a page has 8 KiB, and values of a normal
+/// distribution need some 50.
+class KeyHistogram {
+ public:
+  static constexpr int kMinBits = 12;
+  static constexpr int kMaxBits = 24;
+
+  explicit KeyHistogram(int key_bits) : key_bits_(key_bits) {}
+
+  int key_bits() const { return key_bits_; }
+  int64_t total() const { return total_; }
+
+  void add(const FiniteChunk& chunk);
+  /// `other` has as many key bits.
+  void merge(const KeyHistogram& other);
+  /// What a histogram with fewer (or as many) bits would hold.
+  KeyHistogram coarsened(int key_bits) const;
+
+  struct Cell {
+    float lower;  // smallest value in the cell
+    float upper;  // largest
+    int64_t count;
+  };
+  /// The cells that are not empty, in ascending order.
+  std::vector<Cell> cells() const;
+
+  void write(StateWriter& writer) const;
+  /// Throws Error on what `write` cannot have written. Allocates at most 64 bytes for each one read, and 4
+  /// KiB.
+  void read(StateReader& reader);
+
+ private:
+  size_t cells_per_page() const { return size_t{1} << (key_bits_ - 9); }
+  template <class Counter>
+  void count(const FiniteChunk& chunk, CounterPages<Counter>& pages);
+  /// Makes room for `more` values.
+  void grow(int64_t more);
+  void add_count(size_t page_number, size_t cell, uint64_t count);
+  /// Calls action(page number, cell, count) for all that are not zero, in the order of the pages.
+  void for_each(const std::function<void(size_t, size_t, uint64_t)>& action) const;
+
+  int key_bits_;
+  int64_t total_ = 0;
+  std::variant<CounterPages<uint32_t>, CounterPages<uint64_t>> pages_;
+};
+
+}  // namespace detent

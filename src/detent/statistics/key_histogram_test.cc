@@ -1,0 +1,98 @@
+#include "detent/statistics/key_histogram.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <map>
+#include <random>
+
+namespace detent {
+namespace {
+
+std::vector<float> wild_values(size_t count, uint32_t seed) {
+  std::mt19937 generator(seed);
+  std::vector<float> values;
+  while (values.size() < count) {
+    const auto value = std::bit_cast<float>(static_cast<uint32_t>(generator()));
+    if (std::isfinite(value) && value != 0) values.push_back(value);
+  }
+  return values;
+}
+
+KeyHistogram histogram_of(std::span<const float> values, int key_bits) {
+  KeyHistogram histogram(key_bits);
+  Extremes extremes;
+  ChunkBuffer buffer;
+  for (size_t i = 0; i < values.size(); i += kChunkValues)
+    histogram.add(extremes.add(values.subspan(i, std::min(kChunkValues, values.size() - i)), buffer));
+  return histogram;
+}
+
+std::vector<std::byte> bytes_of(const KeyHistogram& histogram) {
+  StateWriter writer;
+  histogram.write(writer);
+  return writer.bytes();
+}
+
+TEST(KeyHistogram, CountsEachValueInTheCellThatHoldsIt) {
+  const std::vector<float> values = wild_values(20000, 1);
+  for (const int bits : {12, 16, 20, 24}) {
+    const std::vector<KeyHistogram::Cell> cells = histogram_of(values, bits).cells();
+    std::map<uint32_t, int64_t> expected;
+    for (const float value : values) ++expected[std::bit_cast<uint32_t>(value) >> (32 - bits)];
+    EXPECT_EQ(cells.size(), expected.size());
+    float previous = -std::numeric_limits<float>::infinity();
+    for (const KeyHistogram::Cell& cell : cells) {
+      EXPECT_LT(previous, cell.upper);
+      EXPECT_LE(cell.lower, cell.upper);
+      const float inside = cell.lower == 0 ? cell.upper : cell.lower;
+      EXPECT_EQ(cell.count, expected[std::bit_cast<uint32_t>(inside) >> (32 - bits)]);
+      previous = cell.upper;
+    }
+  }
+}
+
+TEST(KeyHistogram, MiddlesAreWithinTheStatedError) {
+  for (const int bits : {12, 16, 20}) {
+    for (const KeyHistogram::Cell& cell : histogram_of(wild_values(20000, 2), bits).cells()) {
+      const double middle = (double{cell.lower} + double{cell.upper}) / 2;
+      for (const double value : {double{cell.lower}, double{cell.upper}}) {
+        const double bound = std::ldexp(std::max(std::fabs(value), 0x1p-126), 8 - bits);
+        EXPECT_LE(std::fabs(middle - value), bound) << cell.lower << " to " << cell.upper;
+      }
+    }
+  }
+}
+
+TEST(KeyHistogram, MergesAndCoarsensAsIfItHadCountedEverything) {
+  const std::vector<float> values = wild_values(9000, 3);
+  const KeyHistogram whole = histogram_of(values, 20);
+  KeyHistogram merged = histogram_of(std::span(values).first(17), 20);
+  merged.merge(histogram_of(std::span(values).subspan(17), 20));
+  EXPECT_EQ(bytes_of(merged), bytes_of(whole));
+  EXPECT_EQ(bytes_of(whole.coarsened(13)), bytes_of(histogram_of(values, 13)));
+}
+
+TEST(KeyHistogram, CountsBeyond32Bits) {
+  KeyHistogram histogram = histogram_of(std::vector<float>{1.0F, 1.0F, -3.0F}, 20);
+  for (int i = 0; i < 33; ++i) {
+    KeyHistogram same(20);
+    same.merge(histogram);
+    histogram.merge(same);
+  }
+  histogram.add({std::vector<float>{1.0F}, 0x3F800000, 0x3F800000});
+  const auto cells = histogram.cells();
+  ASSERT_EQ(cells.size(), 2U);
+  EXPECT_EQ(cells[0].count, int64_t{1} << 33);
+  EXPECT_EQ(cells[1].count, (int64_t{1} << 34) + 1);
+  EXPECT_EQ(histogram.total(), 3 * (int64_t{1} << 33) + 1);
+  KeyHistogram read(20);
+  const auto bytes = bytes_of(histogram);
+  StateReader reader(bytes);
+  read.read(reader);
+  EXPECT_EQ(bytes_of(read), bytes);
+}
+
+}  // namespace
+}  // namespace detent

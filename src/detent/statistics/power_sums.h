@@ -1,0 +1,83 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "detent/statistics/extremes.h"
+#include "detent/statistics/wide_integer.h"
+
+// Sums of powers of finite float32 values, to the last bit: integers in units of the power of the smallest
+// float32, 2^-149. They have room for 2^62 values.
+
+namespace detent {
+
+/// A sum of x, and of |x|. 96 bytes.
+class ExactSum {
+ public:
+  void add(float value);
+  /// Adds units * 2^shift * 2^-149, taken from the sum where `negative`.
+  void add(uint64_t units, unsigned shift, bool negative) {
+    (negative ? negative_ : positive_).add(units, shift);
+  }
+  void merge(const ExactSum& other);
+  Float128 value() const;
+  Float128 magnitudes() const;
+
+  void write(StateWriter& writer) const;
+  void read(StateReader& reader);
+  static constexpr size_t kStateBytes = 2 * 6 * sizeof(uint64_t);
+
+ private:
+  WideInteger<6> positive_;
+  WideInteger<6> negative_;
+};
+
+/// Sums of x, |x| and x^2. 176 bytes a kept position.
+struct PowerSums {
+  ExactSum values;
+  WideInteger<10> squares;
+
+  Float128 sum(bool abs) const { return abs ? values.magnitudes() : values.value(); }
+  Float128 square_sum() const { return squares.scaled(2); }
+  void merge(const PowerSums& other);
+  void write(StateWriter& writer) const;
+  void read(StateReader& reader);
+  static constexpr size_t kStateBytes = ExactSum::kStateBytes + 10 * sizeof(uint64_t);
+};
+
+/// Sums of x^3 and x^4. 376 bytes a kept position.
+struct HigherPowerSums {
+  WideInteger<14> positive_cubes;
+  WideInteger<14> negative_cubes;
+  WideInteger<19> fourths;
+
+  Float128 cube_sum() const;
+  Float128 fourth_sum() const { return fourths.scaled(4); }
+  void merge(const HigherPowerSums& other);
+  void write(StateWriter& writer) const;
+  void read(StateReader& reader);
+  static constexpr size_t kStateBytes = (2 * 14 + 19) * sizeof(uint64_t);
+};
+
+/// Adds chunks to sums, through 64-bit sums for each sign and exponent, and through WindowSums for the values
+/// near the largest. Not to be shared by threads.
+class PowerAdder {
+ public:
+  PowerAdder();
+  ~PowerAdder();
+  PowerAdder(const PowerAdder&) = delete;
+  PowerAdder& operator=(const PowerAdder&) = delete;
+
+  void add(const FiniteChunk& chunk, PowerSums& sums);
+  void add(const FiniteChunk& chunk, PowerSums& sums, HigherPowerSums& higher);
+
+ private:
+  /// Adds the values near the largest one, and returns the others.
+  FiniteChunk add_window(const FiniteChunk& chunk, PowerSums& sums);
+
+  struct Bins;
+  std::unique_ptr<Bins> bins_;
+};
+
+}  // namespace detent

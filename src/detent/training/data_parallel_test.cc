@@ -1,0 +1,123 @@
+// Several workers as threads of this process, joined over loopback.
+
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <unistd.h>
+
+#include "detent/core/error.h"
+#include "detent/training/gloo_group.h"
+#include "detent/training/gradient_exchange.h"
+#include "detent/training/loader.h"
+
+namespace detent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+/// Calls body(group) for each of `size` workers, each in a thread of its own.
+void with_workers(int size, const std::function<void(ProcessGroup&)>& body,
+                  std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
+  static int next_port = 21000 + getpid() % 20000;
+  const int port = next_port++;
+  std::vector<std::thread> threads;
+  std::mutex mutex;
+  std::string errors;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        const auto group = join_workers({rank, size, "127.0.0.1", port}, timeout);
+        body(*group);
+      } catch (const std::exception& error) {
+        const std::lock_guard lock(mutex);
+        errors += error.what() + std::string("\n");
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  if (!errors.empty()) throw Error(errors);
+}
+
+std::vector<std::byte> bytes_of(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(Workers, GatherBytesOfAnyLengthInTheOrderOfRanks) {
+  with_workers(3, [](ProcessGroup& group) {
+    const std::vector<std::string> texts = {"first", "", "the third is longest"};
+    const auto gathered = group.all_gather(bytes_of(texts[static_cast<size_t>(group.rank())]));
+    ASSERT_EQ(gathered.size(), 3U);
+    for (size_t i = 0; i < 3; ++i) EXPECT_EQ(gathered[i], bytes_of(texts[i]));
+  });
+}
+
+TEST(Workers, SumFloats) {
+  with_workers(3, [](ProcessGroup& group) {
+    std::vector<float> values = {static_cast<float>(group.rank()), 1};
+    group.all_reduce_sum(values);
+    EXPECT_THAT(values, ElementsAre(3, 3));
+  });
+}
+
+TEST(Workers, OneThatStopsMakesTheOthersStop) {
+  const auto body = [](ProcessGroup& group) {
+    if (group.rank() == 1) return;
+    group.all_gather({});
+  };
+  EXPECT_THAT([&] { with_workers(2, body, std::chrono::seconds(5)); },
+              ThrowsMessage<Error>(HasSubstr("worker 0 of 2")));
+}
+
+TEST(Workers, OneThatNeverComesIsAnErrorAfterTheTimeout) {
+  EXPECT_THAT(
+      [] {
+        join_workers({0, 2, "127.0.0.1", 20999}, std::chrono::milliseconds(300));
+      },
+      ThrowsMessage<Error>(HasSubstr("cannot join the others")));
+}
+
+TEST(Workers, GradientsOfParametersThatSomeWorkerHas) {
+  with_workers(2, [](ProcessGroup& group) {
+    std::vector<at::Tensor> parameters = {at::zeros({2}), at::zeros({3}), at::zeros({1})};
+    if (group.rank() == 0) parameters[0].mutable_grad() = at::full({2}, 5.0F);
+    parameters[1].mutable_grad() = at::full({3}, static_cast<float>(group.rank() + 1));
+    sum_gradients(parameters, group);
+    EXPECT_EQ(parameters[0].grad()[1].item<float>(), 5);
+    EXPECT_EQ(parameters[1].grad()[2].item<float>(), 3);
+    EXPECT_FALSE(parameters[2].grad().defined());
+  });
+}
+
+class RankOnly final : public ProcessGroup {
+ public:
+  RankOnly(int rank, int size) : rank_(rank), size_(size) {}
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte>) override { return {}; }
+  void all_reduce_sum(std::span<float>) override {}
+
+ private:
+  int rank_;
+  int size_;
+};
+
+TEST(Workers, TakeTurnsAtTheBatches) {
+  const std::vector<int64_t> order = sequential_order(11);
+  EXPECT_THAT(worker_share(order, 3, RankOnly(0, 3)), ElementsAre(0, 1, 2, 9, 10));
+  EXPECT_THAT(worker_share(order, 3, RankOnly(1, 3)), ElementsAre(3, 4, 5));
+  EXPECT_THAT(worker_share(order, 3, RankOnly(2, 3)), ElementsAre(6, 7, 8));
+  EXPECT_THAT(worker_share(order, 8, RankOnly(2, 3)), ElementsAre());
+}
+
+}  // namespace
+}  // namespace detent
