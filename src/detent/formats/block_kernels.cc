@@ -108,7 +108,11 @@ struct ElementOutput {
   uint8_t* scale_codes = nullptr;
 };
 
-/// One tensor's work. `kKind` is what is written, `kStream` how. `output` points to where element `first`
+/// One tensor's work, by a block kernel: its Round gives values, from what the blocks share. Shorter ways,
+/// where a kernel has them: RoundPlain of blocks that IsPlain; RoundFinite, without a test for NaN, of those
+/// that its table() or its own Shares call plain; PlainShared, the shared values of such blocks lane by lane.
+///
+/// `kKind` is what is written, `kStream` how. `output` points to where element `first`
 /// belongs.
 template <class Parameters, Written kKind, bool kStream>
 class BlockRounder {
