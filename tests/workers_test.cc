@@ -124,7 +124,7 @@ TEST_F(WorkersTest, AWorkerThatFailsStopsTheOthers) {
   // The second worker gets a file that does not exist.
   const std::string command =
       "sh -c 'if [ $RANK = 1 ]; then exec detent test toy toy_tiny --load no_such_file; fi; "
-      "exec detent test toy toy_tiny --load net/transformed_ckpt --worker-timeout 5'";
+      "exec detent test toy toy_tiny --load net/transformed_ckpt --worker-timeout 3'";
   ASSERT_EQ(run("detent transform --config profile.toml --project alone && "
                 "cp -r mase_output/alone/software/transform net"),
             0);
@@ -134,7 +134,7 @@ TEST_F(WorkersTest, AWorkerThatFailsStopsTheOthers) {
 }
 
 TEST_F(WorkersTest, SaysWhatALauncherLeftOut) {
-  EXPECT_EQ(run("RANK=1 detent test toy toy_tiny --load x"), 1);
+  EXPECT_EQ(run("RANK=1 detent train toy toy_tiny"), 1);
   EXPECT_THAT(file("log.txt"), HasSubstr("WORLD_SIZE is missing"));
 }
 
