@@ -25,11 +25,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Shape sample_shape_of(const std::string& model) {
-  if (model == "mnist_cnn") return {1, 28, 28};
-  return model == "toy_convnet" ? Shape{3, 16, 16} : Shape{1, 8, 8};
-}
-
 at::Tensor random_batch(const Graph& graph, int64_t count) {
   std::vector<int64_t> shape = graph.input_shapes().begin()->second;
   shape[0] = count;
@@ -60,7 +55,7 @@ TEST(Initialize, GivesTheNumbersOfPythonsTorch) {
 
 TEST(Interpreter, RunsEveryModelInTheShapesThatWereInferred) {
   for (const ModelInfo& model : all_models()) {
-    Graph graph = build_model(model.name, sample_shape_of(model.name), 5);
+    Graph graph = build_model(model.name, model.sample_shape, 5);
     initialize_parameters(graph);
     Interpreter interpreter(graph);
     const auto shapes = infer_shapes(graph, 3);

@@ -8,6 +8,7 @@
 #include <ATen/ops/avg_pool2d.h>
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/bmm.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/conv1d.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/conv_transpose2d.h>
@@ -25,10 +26,14 @@
 #include <ATen/ops/relu.h>
 #include <ATen/ops/selu.h>
 #include <ATen/ops/sigmoid.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/softplus.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tanh.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/builder.h"
@@ -55,6 +60,11 @@ std::vector<OperatorCase> elementwise_cases() {
       {"sub", pair, {}, {}, [](const Inputs& x, const Lookup&) { return x[0] - x[1]; }},
       {"mul", pair, {}, {}, [](const Inputs& x, const Lookup&) { return x[0] * x[1]; }},
       {"relu", {shape}, {}, {}, unary<at::relu>},
+      {"relu6",
+       {shape},
+       {},
+       {},
+       [](const Inputs& x, const Lookup&) { return x[0].relu().minimum(at::scalar_tensor(6)); }},
       {"selu", {shape}, {}, {}, unary<at::selu>},
       {"tanh", {shape}, {}, {}, unary<at::tanh>},
       {"sigmoid", {shape}, {}, {}, unary<at::sigmoid>},
@@ -161,6 +171,62 @@ std::vector<OperatorCase> layer_cases() {
   };
 }
 
+std::vector<OperatorCase> shape_cases() {
+  const auto list = [](std::initializer_list<int64_t> values) { return List(values.begin(), values.end()); };
+  const Shape shape = {4, 5, 6};
+  return {
+      {"transpose",
+       {shape},
+       {},
+       {{"dim0", 1}, {"dim1", -1}},
+       [](const Inputs& x, const Lookup&) { return x[0].transpose(1, 3); }},
+      {"permute",
+       {shape},
+       {},
+       {{"dims", list({2, 0, -1, 1})}},
+       [](const Inputs& x, const Lookup&) {
+         return x[0].permute({2, 0, 3, 1});
+       }},
+      {"slice",
+       {shape},
+       {},
+       {{"dims", list({2, -1})},
+        {"starts", list({1, -5})},
+        {"ends", list({100, -1})},
+        {"steps", list({2, 3})}},
+       [](const Inputs& x, const Lookup&) {
+         return at::stack({x[0].select(2, 1), x[0].select(2, 3)}, 2).index_select(3, at::tensor({1, 4}));
+       }},
+      {"slice",
+       {shape},
+       {},
+       {{"dims", 1}, {"steps", 2}},
+       [](const Inputs& x, const Lookup&) {
+         return x[0].index_select(1, at::tensor({0, 2}));
+       }},
+      {"select",
+       {shape},
+       {},
+       {{"dim", 2}, {"index", -2}},
+       [](const Inputs& x, const Lookup&) { return x[0].narrow(2, 3, 1).squeeze(2); }},
+      {"pad",
+       {shape},
+       {},
+       {{"pad", list({1, 2, 0, 3})}},
+       [](const Inputs& x, const Lookup&) {
+         const at::Tensor wide = at::cat({at::zeros({2, 4, 5, 1}), x[0], at::zeros({2, 4, 5, 2})}, 3);
+         return at::cat({wide, at::zeros({2, 4, 3, 9})}, 2);
+       }},
+      {"cat",
+       {{4, 5}, {2, 5}, {1, 5}},
+       {},
+       {{"dim", -2}},
+       [](const Inputs& x, const Lookup&) {
+         return at::cat({x[0], x[1], x[2]}, 1);
+       }},
+  };
+}
+
 at::Tensor batch_normalized(const Inputs& x, const Lookup& p) {
   return at::batch_norm(x[0], p("weight"), p("bias"), p("running_mean"), p("running_var"), true, 0.1, 0.25,
                         false);
@@ -223,7 +289,7 @@ std::vector<OperatorCase> normalization_cases() {
 const std::vector<OperatorCase>& operator_cases() {
   static const std::vector<OperatorCase> cases = [] {
     std::vector<OperatorCase> all = elementwise_cases();
-    for (const auto& more : {layer_cases(), normalization_cases()})
+    for (const auto& more : {layer_cases(), shape_cases(), normalization_cases()})
       all.insert(all.end(), more.begin(), more.end());
     return all;
   }();

@@ -23,7 +23,7 @@ struct OperatorCase {
   std::function<at::Tensor(const std::vector<at::Tensor>& inputs, const Lookup& parameter)> reference;
 };
 
-/// Every quantizable operator at least once.
+/// Every quantizable operator at least once, and those that move elements.
 const std::vector<OperatorCase>& operator_cases();
 
 /// A network of that one node, named "layer", with random parameters.

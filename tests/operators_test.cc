@@ -165,6 +165,33 @@ TEST(Operators, EmbeddingsPaddingRowIsZeroAndStaysSo) {
   EXPECT_EQ(gradient[0].sum().item<float>(), 2);
 }
 
+Graph expand_graph(std::vector<NodeInput> sizes) {
+  GraphBuilder builder("expand");
+  const NodeInput x = builder.input("x", {3});
+  const NodeInput batch = builder.call("size", {x, constant(0)});
+  sizes.insert(sizes.begin(), {builder.parameter("token", {1, 2, 1}), batch});
+  return builder.finish(builder.call("expand", std::move(sizes)));
+}
+
+TEST(Operators, ExpandRepeatsATensorOfTheNetworkForEachSample) {
+  Graph graph = expand_graph({constant(-1), constant(4)});
+  EXPECT_EQ(graph.node("token").parameter_key("value"), "token");
+  EXPECT_EQ(infer_shapes(graph, 5).at("expand").shape, (Shape{5, 2, 4}));
+  seed_everything(6);
+  initialize_parameters(graph);
+  Interpreter interpreter(graph, Interpreter::Mode::kTraining);
+  const at::Tensor result = interpreter.run(at::randn({5, 3}));
+  const at::Tensor token = to_torch(graph.node("token").find_parameter("value")->tensor);
+  EXPECT_GT(token.abs().max().item<float>(), 0);
+  EXPECT_LT(token.abs().max().item<float>(), 0.2F);
+  EXPECT_EQ(result.sizes().vec(), (Shape{5, 2, 4}));
+  EXPECT_TRUE(result[3].select(1, 2).equal(token[0].select(1, 0)));
+  result.sum().backward();
+  EXPECT_EQ(interpreter.trainable_parameters().at(0).grad()[0][1][0].item<float>(), 20);
+  EXPECT_THROW(expand_graph({constant(3), constant(4)}), Error);
+  EXPECT_THROW(expand_graph({constant(2)}), Error);
+}
+
 TEST(Operators, InitialValuesAreThoseOfPyTorch) {
   // torch.manual_seed(0); torch.nn.Embedding(4, 2).weight[0]
   seed_everything(0);
@@ -217,7 +244,37 @@ TEST(Operators, SayWhatDoesNotFit) {
               HasSubstr("parameter \"weight\": got shape [3], expected [4]"));
   EXPECT_THAT(error_of("group_norm", {{4, 3}}, {}, {{"num_groups", 3}}),
               HasSubstr("attribute \"num_groups\": got 3, expected a divisor of the 4 channels"));
+  EXPECT_THAT(error_of("slice", {{3, 4}}, {}, {{"dims", 1}, {"steps", 0}}),
+              HasSubstr("attribute \"steps\": got 0, expected at least 1"));
+  EXPECT_THAT(error_of("slice", {{3, 4}}, {}, {{"dims", 1}, {"starts", 3}}),
+              HasSubstr("nothing is left of dimension 1"));
+  EXPECT_THAT(error_of("slice", {{3, 4}}, {}, {{"dims", 3}}), HasSubstr("dimension 3 of a tensor of rank 3"));
+  EXPECT_THAT(error_of("select", {{3, 4}}, {}, {{"dim", 1}, {"index", 3}}),
+              HasSubstr("attribute \"index\": got 3, expected -3 to 2"));
+  EXPECT_THAT(error_of("pad", {{3, 4}}, {}, {{"pad", List{Value(1)}}}),
+              HasSubstr("attribute \"pad\": got [1], expected two numbers a dimension"));
+  EXPECT_THAT(error_of("pad", {{3, 4}}, {}, {{"pad", List{Value(1), Value(-1)}}}),
+              HasSubstr("attribute \"pad\": got -1, expected at least 0"));
+  EXPECT_THAT(error_of("cat", {{3, 4}, {3, 5}}, {}, {{"dim", 1}}),
+              HasSubstr("got shapes [1, 3, 4] and [1, 3, 5], expected equal ones but for dimension 1"));
+  EXPECT_THAT(error_of("permute", {{3, 4}}, {}, {{"dims", List{Value(0), Value(1), Value(1)}}}),
+              HasSubstr("attribute \"dims\": got [0, 1, 1], expected each of 3 dimensions once"));
   EXPECT_THAT(error_of("instance_norm2d", {{4, 3}}, {}, {}), HasSubstr("expected 4 dimensions"));
+  EXPECT_THAT(error_of("slice", {{3, 4}}, {}, {{"dims", 1}, {"steps", 0}}),
+              HasSubstr("attribute \"steps\": got 0, expected at least 1"));
+  EXPECT_THAT(error_of("slice", {{3, 4}}, {}, {{"dims", 1}, {"starts", 3}}),
+              HasSubstr("nothing is left of dimension 1"));
+  EXPECT_THAT(error_of("slice", {{3, 4}}, {}, {{"dims", 3}}), HasSubstr("dimension 3 of a tensor of rank 3"));
+  EXPECT_THAT(error_of("select", {{3, 4}}, {}, {{"dim", 1}, {"index", 3}}),
+              HasSubstr("attribute \"index\": got 3, expected -3 to 2"));
+  EXPECT_THAT(error_of("pad", {{3, 4}}, {}, {{"pad", List{Value(1)}}}),
+              HasSubstr("attribute \"pad\": got [1], expected two numbers a dimension"));
+  EXPECT_THAT(error_of("pad", {{3, 4}}, {}, {{"pad", List{Value(1), Value(-1)}}}),
+              HasSubstr("attribute \"pad\": got -1, expected at least 0"));
+  EXPECT_THAT(error_of("cat", {{3, 4}, {3, 5}}, {}, {{"dim", 1}}),
+              HasSubstr("got shapes [1, 3, 4] and [1, 3, 5], expected equal ones but for dimension 1"));
+  EXPECT_THAT(error_of("permute", {{3, 4}}, {}, {{"dims", List{Value(0), Value(1), Value(1)}}}),
+              HasSubstr("attribute \"dims\": got [0, 1, 1], expected each of 3 dimensions once"));
   EXPECT_THAT(error_of("instance_norm2d", {{4, 3, 3}}, {{"running_mean", {4}}}, {}),
               HasSubstr("only one of"));
   EXPECT_THAT(error_of("embedding", {{4}}, {{"weight", {4, 2}}}, {{"padding_idx", 4}}),

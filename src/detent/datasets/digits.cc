@@ -59,13 +59,14 @@ std::unique_ptr<Dataset> make_digits(Split split, const DatasetOptions&) {
     const int label = take_number(rest, kClasses - 1);
     if (wanted) labels.push_back(label);
   }
-  GreyLevels levels{};
+  ChannelLevels levels{};
   for (int level = 0; level <= kBlack; ++level) {
     levels[static_cast<size_t>(level)] = static_cast<float>(level) / kBlack;
   }
   const auto count = static_cast<int64_t>(labels.size());
-  Tensor images = Tensor::from<uint8_t>({count, kSide, kSide}, pixels);
-  return std::make_unique<ImageDataset>(std::move(images), std::move(labels), kClasses, levels, "built in");
+  Tensor images = Tensor::from<uint8_t>({count, 1, kSide, kSide}, pixels);
+  return std::make_unique<ImageDataset>(std::move(images), std::move(labels), kClasses, std::vector{levels},
+                                        "built in");
 }
 
 }  // namespace

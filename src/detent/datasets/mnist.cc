@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
-#include <optional>
 #include <utility>
 
 #include "detent/core/error.h"
-#include "detent/core/log.h"
+#include "detent/datasets/data_files.h"
 #include "detent/datasets/image_dataset.h"
 #include "detent/io/idx.h"
 
@@ -47,57 +45,13 @@ constexpr PublishedSet kFashionMnist = {
     {9, 2, 1, 1, 6, 1, 4, 6, 5, 7},
 };
 
-struct FilePair {
-  fs::path images;
-  fs::path labels;
-};
-
-std::string file_prefix(Split split) { return split == Split::kTrain ? "train" : "t10k"; }
-
-std::optional<fs::path> find_file(const fs::path& directory, const std::string& name) {
-  for (const std::string& candidate : {name, name + ".gz"}) {
-    std::error_code ignored;  // an unreadable directory has no file for us
-    if (fs::is_regular_file(directory / candidate, ignored)) return directory / candidate;
-  }
-  return std::nullopt;
-}
-
-std::vector<fs::path> search_roots(const DatasetOptions& options) {
-  std::vector<fs::path> roots;
-  if (!options.data_dir.empty()) roots.push_back(options.data_dir);
-  const char* data = std::getenv("DETENT_DATA");
-  if (data != nullptr && *data != '\0') roots.emplace_back(data);
-  const char* home = std::getenv("HOME");
-  if (home != nullptr && *home != '\0') roots.push_back(fs::path(home) / ".cache" / "detent");
-  return roots;
-}
-
-FilePair find_files(const PublishedSet& set, Split split, const DatasetOptions& options) {
-  const std::string images_name = file_prefix(split) + "-images-idx3-ubyte";
-  const std::string labels_name = file_prefix(split) + "-labels-idx1-ubyte";
-  std::string tried;
-  for (const fs::path& root : search_roots(options)) {
-    std::vector<fs::path> directories;
-    for (const char* folder : set.folders) directories.push_back(root / folder);
-    directories.push_back(root);
-    for (const fs::path& directory : directories) {
-      const auto images = find_file(directory, images_name);
-      const auto labels = find_file(directory, labels_name);
-      if (images && labels) {
-        if (!options.data_dir.empty() && root != options.data_dir) {
-          spdlog::warn("{}: not in {}, taken from {}", set.name, options.data_dir.string(),
-                       directory.string());
-        }
-        return {*images, *labels};
-      }
-      const char* half = images ? " (it has the images only)" : labels ? " (it has the labels only)" : "";
-      tried += fmt::format("\n  {}{}", directory.string(), half);
-    }
-  }
-  fail(
-      "{}: no directory holds both {} and {} (each may end in .gz); tried:{}\nGive the directory with "
-      "--data-dir, or set DETENT_DATA.",
-      set.name, images_name, labels_name, tried.empty() ? " none" : tried);
+std::vector<fs::path> find_files(const PublishedSet& set, Split split, const DatasetOptions& options) {
+  const std::string prefix = split == Split::kTrain ? "train" : "t10k";
+  return find_data_files({.dataset = set.name,
+                          .folders = {set.folders.begin(), set.folders.end()},
+                          .names = {prefix + "-images-idx3-ubyte", prefix + "-labels-idx1-ubyte"},
+                          .may_be_gzip = true},
+                         options);
 }
 
 void check_shape(const Tensor& tensor, const fs::path& path, const char* expected, bool fits) {
@@ -131,30 +85,22 @@ std::vector<int64_t> read_labels(const PublishedSet& set, Split split, const fs:
   return {labels.begin(), labels.end()};
 }
 
-/// In float32, one rounding an operation, as torchvision's ToTensor and Normalize compute.
-GreyLevels normalised_levels(float mean, float std) {
-  GreyLevels levels{};
-  for (size_t level = 0; level < levels.size(); ++level) {
-    const float scaled = static_cast<float>(level) / 255.0F;
-    const float centred = scaled - mean;
-    levels[level] = centred / std;
-  }
-  return levels;
-}
-
 std::unique_ptr<Dataset> make_published(const PublishedSet& set, Split split, const DatasetOptions& options) {
-  const FilePair files = find_files(set, split, options);
-  Tensor images = read_idx(files.images, kMostIdxBytes);
+  const auto files = find_files(set, split, options);
+  const fs::path& images_path = files.at(0);
+  const fs::path& labels_path = files.at(1);
+  Tensor images = read_idx(images_path, kMostIdxBytes);
   const bool square = images.rank() == 3 && images.dim(1) == kSide && images.dim(2) == kSide;
-  check_shape(images, files.images, "[n, 28, 28]", square);
-  std::vector<int64_t> labels = read_labels(set, split, files.labels);
+  check_shape(images, images_path, "[n, 28, 28]", square);
+  std::vector<int64_t> labels = read_labels(set, split, labels_path);
   if (images.dim(0) != static_cast<int64_t>(labels.size())) {
-    fail("{} holds {} images, but {} holds {} labels", files.images.string(), images.dim(0),
-         files.labels.string(), labels.size());
+    fail("{} holds {} images, but {} holds {} labels", images_path.string(), images.dim(0),
+         labels_path.string(), labels.size());
   }
+  images = images.reshaped({images.dim(0), 1, kSide, kSide});
   return std::make_unique<ImageDataset>(std::move(images), std::move(labels), kClasses,
-                                        normalised_levels(set.mean, set.std),
-                                        files.images.parent_path().string());
+                                        std::vector{normalised_levels(set.mean, set.std)},
+                                        images_path.parent_path().string());
 }
 
 DatasetInfo published_info(const PublishedSet& set, const char* contents) {

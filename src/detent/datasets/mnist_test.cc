@@ -115,12 +115,12 @@ TEST_F(MnistFiles, FoundInEveryPlaceAndFolder) {
 TEST_F(MnistFiles, MissingFilesListWhatWasTried) {
   write("MNIST/raw/t10k-labels-idx1-ubyte", idx_bytes({1}, "\1"));
   const std::string home = (directory_ / "home/.cache/detent").string();
-  EXPECT_THAT(
-      message_of("mnist", Split::kTest),
-      AllOf(HasSubstr("t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte"),
-            HasSubstr("\n  " + (directory_ / "mnist").string() + "\n"),
-            HasSubstr("MNIST/raw (it has the labels only)\n"), HasSubstr("\n  " + directory_.string() + "\n"),
-            HasSubstr("\n  " + home + "/mnist\n"), HasSubstr("--data-dir"), HasSubstr("DETENT_DATA")));
+  EXPECT_THAT(message_of("mnist", Split::kTest),
+              AllOf(HasSubstr("t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte"),
+                    HasSubstr("\n  " + (directory_ / "mnist").string() + "\n"),
+                    HasSubstr("MNIST/raw (it lacks t10k-images-idx3-ubyte)\n"),
+                    HasSubstr("\n  " + directory_.string() + "\n"), HasSubstr("\n  " + home + "/mnist\n"),
+                    HasSubstr("--data-dir"), HasSubstr("DETENT_DATA")));
 }
 
 TEST_F(MnistFiles, BrokenContentsAreNamed) {

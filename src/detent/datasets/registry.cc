@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
+#include "detent/datasets/cifar.h"
 #include "detent/datasets/dataset.h"
 #include "detent/datasets/digits.h"
 #include "detent/datasets/mnist.h"
@@ -10,10 +11,7 @@ namespace detent {
 
 std::span<const DatasetInfo> all_datasets() {
   static const std::vector<DatasetInfo> kAll = {
-      toy_tiny_info(),
-      digits_info(),
-      mnist_info(),
-      fashion_mnist_info(),
+      toy_tiny_info(), digits_info(), mnist_info(), fashion_mnist_info(), cifar10_info(), cifar100_info(),
   };
   return kAll;
 }

@@ -41,6 +41,10 @@ void initialize_embedding(Node& node) {
   to_torch(weight).select(0, integer_attribute(node, "padding_idx")).zero_();
 }
 
+/// Of tokens and position embeddings, as vision transformers begin (Dosovitskiy et al. 2020,
+/// arXiv:2010.11929).
+constexpr double kTokenStd = 0.02;
+
 void initialize_constants(Node& node, const OperatorSchema& schema) {
   for (const ParameterSchema& declared : schema.parameters) {
     if (Parameter* parameter = node.find_parameter(declared.name)) fill(*parameter, declared.initial.value());
@@ -59,6 +63,8 @@ void initialize_parameters(Graph& graph) {
       initialize_constants(node, schema);
     } else if (node.op == "embedding") {
       initialize_embedding(node);
+    } else if (node.op == "get_attr") {
+      to_torch(node.find_parameter("value")->tensor).normal_(0, kTokenStd);
     } else {
       initialize_layer(node);
     }

@@ -35,6 +35,11 @@ NodeInput GraphBuilder::add(Node node) {
   return result;
 }
 
+std::string GraphBuilder::numbered(const std::string& name) {
+  const int repetition = uses_[name]++;
+  return repetition == 0 ? name : fmt::format("{}_{}", name, repetition);
+}
+
 NodeInput GraphBuilder::input(const std::string& name, const Shape& shape) {
   Shape with_batch = {1};
   with_batch.insert(with_batch.end(), shape.begin(), shape.end());
@@ -44,8 +49,7 @@ NodeInput GraphBuilder::input(const std::string& name, const Shape& shape) {
 
 NodeInput GraphBuilder::call(const std::string& op, std::vector<NodeInput> inputs, Table attributes) {
   Node node;
-  const int repetition = calls_[op]++;
-  node.name = repetition == 0 ? op : fmt::format("{}_{}", op, repetition);
+  node.name = numbered(op);
   node.op = op;
   node.mase_type = find_operator(op).mase_type;
   node.inputs = std::move(inputs);
@@ -55,7 +59,13 @@ NodeInput GraphBuilder::call(const std::string& op, std::vector<NodeInput> input
 
 NodeInput GraphBuilder::module(const std::string& op, const std::string& target, NodeInput input,
                                Table attributes) {
-  return add(module_node(op, target, {std::move(input)}, std::move(attributes)));
+  Node node = module_node(op, target, {std::move(input)}, std::move(attributes));
+  node.name = numbered(node.name);
+  return add(std::move(node));
+}
+
+NodeInput GraphBuilder::parameter(const std::string& target, const Shape& shape) {
+  return layer("get_attr", target, {}, {{"value", shape}});
 }
 
 NodeInput GraphBuilder::linear(const std::string& target, NodeInput input, int64_t in, int64_t out,
@@ -93,11 +103,11 @@ NodeInput GraphBuilder::layer(const std::string& op, const std::string& target, 
 }
 
 NodeInput GraphBuilder::batch_norm(const std::string& op, const std::string& target, NodeInput input,
-                                   int64_t channels) {
+                                   int64_t channels, Table attributes) {
   std::vector<std::pair<std::string, Shape>> parameters;
   for (const ParameterSchema& schema : find_operator(op).parameters)
     parameters.emplace_back(schema.name, Shape{channels});
-  return layer(op, target, {std::move(input)}, parameters);
+  return layer(op, target, {std::move(input)}, parameters, std::move(attributes));
 }
 
 Graph GraphBuilder::finish(NodeInput result) {

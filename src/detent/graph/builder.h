@@ -20,7 +20,7 @@ class GraphBuilder {
   NodeInput input(const std::string& name, const Shape& shape);
   /// A plain function or method; integers among the inputs are constants.
   NodeInput call(const std::string& op, std::vector<NodeInput> inputs, Table attributes = {});
-  /// A module without parameters, such as nn.ReLU.
+  /// A module without parameters, such as nn.ReLU; a module may be used again.
   NodeInput module(const std::string& op, const std::string& target, NodeInput input, Table attributes = {});
   NodeInput linear(const std::string& target, NodeInput input, int64_t in, int64_t out, bool bias = true);
   /// `kernel` per dimension: one entry for conv1d, two for conv2d.
@@ -29,7 +29,10 @@ class GraphBuilder {
   /// A module with parameters of these shapes, in the operator's order.
   NodeInput layer(const std::string& op, const std::string& target, std::vector<NodeInput> inputs,
                   const std::vector<std::pair<std::string, Shape>>& parameters, Table attributes = {});
-  NodeInput batch_norm(const std::string& op, const std::string& target, NodeInput input, int64_t channels);
+  /// A tensor that the network owns and `target` names in the state_dict.
+  NodeInput parameter(const std::string& target, const Shape& shape);
+  NodeInput batch_norm(const std::string& op, const std::string& target, NodeInput input, int64_t channels,
+                       Table attributes = {});
 
   /// Appends the output node, verifies the graph and returns it.
   Graph finish(NodeInput result);
@@ -37,8 +40,11 @@ class GraphBuilder {
  private:
   NodeInput add(Node node);
 
+  /// `name`, with a number where it is taken.
+  std::string numbered(const std::string& name);
+
   Graph graph_;
-  std::map<std::string, int> calls_;
+  std::map<std::string, int> uses_;
 };
 
 /// A constant input.

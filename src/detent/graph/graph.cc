@@ -19,6 +19,7 @@ Parameter* Node::find_parameter(std::string_view parameter) {
 }
 
 std::string Node::parameter_key(std::string_view parameter) const {
+  if (op == "get_attr" && parameter == "value") return target;
   return target.empty() ? fmt::format("{}.{}", name, parameter) : fmt::format("{}.{}", target, parameter);
 }
 

@@ -62,7 +62,7 @@ struct Node {
 
   const Parameter* find_parameter(std::string_view parameter) const;
   Parameter* find_parameter(std::string_view parameter);
-  /// "seq_blocks.0.weight"
+  /// "seq_blocks.0.weight"; of a get_attr node's value the target itself.
   std::string parameter_key(std::string_view parameter) const;
   /// nullptr when the operand is not quantized.
   const QuantSpec* find_quantization(std::string_view operand) const;

@@ -12,7 +12,7 @@ std::span<const OperatorSchema> all_operators() {
     std::vector<OperatorSchema> list;
     for (auto family : {structural_operators, linear_operators, convolution_operators, activation_operators,
                         pooling_operators, normalization_operators, embedding_operators, arithmetic_operators,
-                        shape_operators}) {
+                        shape_operators, indexing_operators}) {
       for (OperatorSchema& schema : family()) list.push_back(std::move(schema));
     }
     std::ranges::sort(list, {}, &OperatorSchema::name);

@@ -93,6 +93,15 @@ std::vector<int64_t> integers_attribute(const Node& node, std::string_view name,
 
 /// The `stride` of a pooling node, or its `kernel_size` where that is NA.
 std::vector<int64_t> pool_stride(const Node& node, size_t dims);
+/// What a slicing node takes of one dimension: start, start + step, ... below end; both in [0, size].
+struct SliceRange {
+  size_t dim;
+  int64_t start;
+  int64_t end;
+  int64_t step;
+};
+/// Of a node of `slice` on a tensor of `shape`, with Python's rules for negative and too large positions.
+std::vector<SliceRange> slice_ranges(const Node& node, const Shape& shape);
 /// numpy's rule. Throws Error when the shapes do not broadcast.
 Shape broadcast_shapes(const Shape& a, const Shape& b);
 

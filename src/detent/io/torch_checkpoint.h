@@ -45,6 +45,9 @@ struct LightningCheckpoint {
 
 void write_lightning_checkpoint(const std::filesystem::path& path, const LightningCheckpoint& checkpoint);
 
+/// Strips "module.", which nn.DataParallel puts before every name, when all names begin with it.
+StateDict without_data_parallel_prefix(StateDict state);
+
 /// Strips everything up to the first "." from names that begin with "model."; throws Error when two then
 /// coincide.
 StateDict without_model_prefix(StateDict state);

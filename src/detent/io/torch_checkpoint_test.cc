@@ -122,6 +122,18 @@ TEST(TorchCheckpoint, RoundTripsLightning) {
   EXPECT_THROW(without_model_prefix({{"a", Tensor()}, {"model.a", Tensor()}}), Error);
 }
 
+TEST(TorchCheckpoint, DataParallelPrefixIsStrippedWhereAllNamesHaveIt) {
+  const auto names = [](const StateDict& state) {
+    std::vector<std::string> result;
+    for (const auto& [name, tensor] : state) result.push_back(name);
+    return result;
+  };
+  EXPECT_EQ(names(without_data_parallel_prefix({{"module.a", Tensor()}, {"module.module.b", Tensor()}})),
+            (std::vector<std::string>{"a", "module.b"}));
+  EXPECT_EQ(names(without_data_parallel_prefix({{"module.a", Tensor()}, {"b", Tensor()}})),
+            (std::vector<std::string>{"module.a", "b"}));
+}
+
 TEST_F(TorchPython, LoadsOurStateDict) {
   write_state_dict(path_.get(), every_dtype());
   EXPECT_EQ(run("state = torch.load(sys.argv[1])\n"

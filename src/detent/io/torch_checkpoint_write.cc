@@ -13,6 +13,7 @@ namespace detent {
 namespace {
 
 constexpr std::string_view kModelPrefix = "model.";
+constexpr std::string_view kDataParallelPrefix = "module.";
 
 class CheckpointWriter {
  public:
@@ -159,6 +160,14 @@ void write_lightning_checkpoint(const std::filesystem::path& path, const Lightni
   pickle.empty_list();
   pickle.set_items();
   writer.write(path);
+}
+
+StateDict without_data_parallel_prefix(StateDict state) {
+  const auto has_prefix = [](const auto& entry) { return entry.first.starts_with(kDataParallelPrefix); };
+  if (std::ranges::all_of(state, has_prefix)) {
+    for (auto& [name, tensor] : state) name.erase(0, kDataParallelPrefix.size());
+  }
+  return state;
 }
 
 StateDict without_model_prefix(StateDict state) {

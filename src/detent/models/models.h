@@ -10,5 +10,17 @@ Graph build_toy_tiny(const Shape& sample_shape, int64_t class_count);
 Graph build_toy_convnet(const Shape& sample_shape, int64_t class_count);
 Graph build_mnist_cnn(const Shape& sample_shape, int64_t class_count);
 Graph build_digits_cnn(const Shape& sample_shape, int64_t class_count);
+/// resnet20, resnet32, ...: `depth` is 6 n + 2.
+Graph build_cifar_resnet(int64_t depth, const Shape& sample_shape, int64_t class_count);
+/// resnet18, resnet34 or resnet50.
+Graph build_resnet(int64_t depth, const Shape& sample_shape, int64_t class_count);
+Graph build_mobilenet_v2(const Shape& sample_shape, int64_t class_count);
+Graph build_vgg7(const Shape& sample_shape, int64_t class_count);
+Graph build_lenet5(const Shape& sample_shape, int64_t class_count);
+Graph build_jsc_toy(const Shape& sample_shape, int64_t class_count);
+Graph build_jsc_tiny(const Shape& sample_shape, int64_t class_count);
+Graph build_jsc_s(const Shape& sample_shape, int64_t class_count);
+Graph build_vit_tiny(const Shape& sample_shape, int64_t class_count);
+Graph build_vit_cifar(const Shape& sample_shape, int64_t class_count);
 
 }  // namespace detent

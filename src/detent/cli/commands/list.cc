@@ -28,7 +28,10 @@ Value names_value(const std::vector<std::string>& names) { return List(names.beg
 std::vector<Entry> model_entries() {
   std::vector<Entry> entries;
   for (const ModelInfo& model : all_models()) {
-    entries.push_back({{"name", model.name}, {"aliases", names_value(model.aliases)}, {"help", model.help}});
+    entries.push_back({{"name", model.name},
+                       {"aliases", names_value(model.aliases)},
+                       {"sample_shape", Value(model.sample_shape)},
+                       {"help", model.help}});
   }
   return entries;
 }

@@ -1,3 +1,4 @@
+#include <ATen/ops/clamp.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/hardswish.h>
 #include <ATen/ops/log_softmax.h>
@@ -42,6 +43,7 @@ Flow evaluate_log_softmax(const Evaluation& e) {
 
 EvaluatorList activation_evaluators() {
   return {{"relu", evaluate_unary<at::relu>},
+          {"relu6", [](const Evaluation& e) -> Flow { return at::clamp(e.tensor(0), 0, 6); }},
           {"selu", evaluate_unary<at::selu>},
           {"tanh", evaluate_unary<at::tanh>},
           {"sigmoid", evaluate_unary<at::sigmoid>},

@@ -71,6 +71,7 @@ EvaluatorList function_evaluators() {
          return at::dropout(e.tensor(0), number_attribute(e.node, "p"), e.training);
        }},
       {"identity", [](const Evaluation& e) { return e.inputs[0]; }},
+      {"get_attr", [](const Evaluation& e) -> Flow { return e.parameter("value"); }},
       {"output", [](const Evaluation& e) { return e.inputs[0]; }},
       {"add",
        [](const Evaluation& e) -> Flow { return at::add(as_tensor(e.inputs[0]), as_tensor(e.inputs[1])); }},

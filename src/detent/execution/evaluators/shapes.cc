@@ -1,5 +1,11 @@
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/flatten.h>
+#include <ATen/ops/permute.h>
 #include <ATen/ops/reshape.h>
+#include <ATen/ops/select.h>
+#include <ATen/ops/slice.h>
+#include <ATen/ops/transpose.h>
 
 #include "detent/execution/evaluators/evaluator.h"
 #include "detent/graph/operators.h"
@@ -7,10 +13,26 @@
 namespace detent {
 namespace {
 
-Flow evaluate_reshape(const Evaluation& e) {
+std::vector<int64_t> sizes(const Evaluation& e) {
   std::vector<int64_t> shape;
   for (size_t i = 1; i < e.inputs.size(); ++i) shape.push_back(e.integer(i));
-  return at::reshape(e.tensor(0), shape);
+  return shape;
+}
+
+Flow evaluate_reshape(const Evaluation& e) { return at::reshape(e.tensor(0), sizes(e)); }
+
+Flow evaluate_slice(const Evaluation& e) {
+  at::Tensor x = e.tensor(0);
+  for (const SliceRange& range : slice_ranges(e.node, x.sizes().vec())) {
+    x = at::slice(x, static_cast<int64_t>(range.dim), range.start, range.end, range.step);
+  }
+  return x;
+}
+
+Flow evaluate_cat(const Evaluation& e) {
+  std::vector<at::Tensor> joined;
+  for (size_t i = 0; i < e.inputs.size(); ++i) joined.push_back(e.tensor(i));
+  return at::cat(joined, integer_attribute(e.node, "dim"));
 }
 
 }  // namespace
@@ -25,6 +47,26 @@ EvaluatorList shape_evaluators() {
          return at::flatten(e.tensor(0), integer_attribute(e.node, "start_dim"),
                             integer_attribute(e.node, "end_dim"));
        }},
+      {"transpose",
+       [](const Evaluation& e) -> Flow {
+         return at::transpose(e.tensor(0), integer_attribute(e.node, "dim0"),
+                              integer_attribute(e.node, "dim1"));
+       }},
+      {"permute",
+       [](const Evaluation& e) -> Flow {
+         return at::permute(e.tensor(0), integers_attribute(e.node, "dims"));
+       }},
+      {"expand", [](const Evaluation& e) -> Flow { return e.tensor(0).expand(sizes(e)); }},
+      {"slice", evaluate_slice},
+      {"select",
+       [](const Evaluation& e) -> Flow {
+         return at::select(e.tensor(0), integer_attribute(e.node, "dim"), integer_attribute(e.node, "index"));
+       }},
+      {"pad",
+       [](const Evaluation& e) -> Flow {
+         return at::constant_pad_nd(e.tensor(0), integers_attribute(e.node, "pad"), 0);
+       }},
+      {"cat", evaluate_cat},
   };
 }
 

@@ -49,6 +49,7 @@ std::vector<OperatorSchema> activation_operators() {
   const AttributeSchema dim = {"dim", AttributeKind::kInteger, -1, "dimension whose elements sum to 1"};
   return {
       unary("relu", "max(x, 0)", "Relu"),
+      unary("relu6", "min(max(x, 0), 6)", "Clip"),
       unary("selu", "1.0507 x, or 1.7581 (exp(x) - 1) below 0 (Klambauer et al. 2017, arXiv:1706.02515)",
             "Selu"),
       unary("tanh", "hyperbolic tangent", "Tanh"),

@@ -18,6 +18,7 @@ std::vector<OperatorSchema> normalization_operators();
 std::vector<OperatorSchema> embedding_operators();
 std::vector<OperatorSchema> arithmetic_operators();
 std::vector<OperatorSchema> shape_operators();
+std::vector<OperatorSchema> indexing_operators();
 
 // What several families' shape inference needs.
 

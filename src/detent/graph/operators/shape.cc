@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "detent/graph/operators/families.h"
 
@@ -50,6 +52,48 @@ Operand infer_flatten(const Node& node, std::span<const Operand> inputs) {
 
 constexpr size_t kMostDims = 8;
 
+Operand infer_transpose(const Node& node, std::span<const Operand> inputs) {
+  Shape shape = tensor_shape(inputs, 0);
+  std::swap(shape[dimension_index(integer_attribute(node, "dim0"), shape.size())],
+            shape[dimension_index(integer_attribute(node, "dim1"), shape.size())]);
+  return {std::move(shape), Value()};
+}
+
+Operand infer_permute(const Node& node, std::span<const Operand> inputs) {
+  const Shape& shape = tensor_shape(inputs, 0);
+  const std::vector<int64_t> dims = integers_attribute(node, "dims");
+  Shape result;
+  std::set<size_t> taken;
+  for (const int64_t dim : dims) {
+    const size_t index = dimension_index(dim, shape.size());
+    taken.insert(index);
+    result.push_back(shape[index]);
+  }
+  if (dims.size() != shape.size() || taken.size() != shape.size()) {
+    fail("attribute \"dims\": got {}, expected each of {} dimensions once", shape_text(dims), shape.size());
+  }
+  return {std::move(result), Value()};
+}
+
+/// Sizes come as inputs 1, 2, ..., one a dimension; -1 keeps it.
+Operand infer_expand(const Node&, std::span<const Operand> inputs) {
+  Shape shape = tensor_shape(inputs, 0);
+  if (inputs.size() != shape.size() + 1) {
+    fail("got {} sizes for an input of shape {}, expected one a dimension", inputs.size() - 1,
+         shape_text(shape));
+  }
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const auto* size = inputs[i + 1].value.get_if<int64_t>();
+    const bool fits = size != nullptr && (*size == -1 || *size == shape[i] || (shape[i] == 1 && *size > 0));
+    if (!fits) {
+      fail("size {} is {}, expected -1{} for an input of shape {}", i, value_text(inputs[i + 1].value),
+           shape[i] == 1 ? " or an integer above 0" : fmt::format(" or {}", shape[i]), shape_text(shape));
+    }
+    if (*size != -1) shape[i] = *size;
+  }
+  return {std::move(shape), Value()};
+}
+
 OperatorSchema reshape(const char* name) {
   return {.name = name,
           .help = "the same elements in another shape; dimensions are inputs 1, 2, ...; one may be -1",
@@ -79,6 +123,26 @@ std::vector<OperatorSchema> shape_operators() {
                       {"end_dim", AttributeKind::kInteger, -1, "last dimension to join"}},
        .infer = infer_flatten,
        .onnx_name = "Flatten"},
+      {.name = "transpose",
+       .help = "exchanges two dimensions",
+       .mase_type = MaseType::kImplicitFunc,
+       .attributes = {{"dim0", AttributeKind::kInteger, Value(), "one of them"},
+                      {"dim1", AttributeKind::kInteger, Value(), "the other"}},
+       .infer = infer_transpose,
+       .onnx_name = "Transpose"},
+      {.name = "permute",
+       .help = "puts the dimensions into another order",
+       .mase_type = MaseType::kImplicitFunc,
+       .attributes = {{"dims", AttributeKind::kIntegers, Value(), "the old dimension at each new place"}},
+       .infer = infer_permute,
+       .onnx_name = "Transpose"},
+      {.name = "expand",
+       .help = "repeats dimensions of size 1 to the sizes that inputs 1, 2, ... give; -1 keeps a dimension",
+       .mase_type = MaseType::kImplicitFunc,
+       .min_inputs = 2,
+       .max_inputs = 1 + kMostDims,
+       .infer = infer_expand,
+       .onnx_name = "Expand"},
   };
 }
 

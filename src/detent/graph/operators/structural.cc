@@ -57,6 +57,15 @@ std::vector<OperatorSchema> structural_operators() {
        .help = "the result of the network",
        .mase_type = MaseType::kOutput,
        .infer = [](const Node&, std::span<const Operand> inputs) { return inputs[0]; }},
+      {.name = "get_attr",
+       .help = "a tensor that the network owns and trains",
+       .mase_type = MaseType::kGetAttr,
+       .min_inputs = 0,
+       .max_inputs = 0,
+       .parameters = {{.name = "value"}},
+       .infer = [](const Node& node, std::span<const Operand>) -> Operand {
+         return {node.find_parameter("value")->tensor.shape(), Value()};
+       }},
       {.name = "identity",
        .help = "passes its input on",
        .mase_type = MaseType::kModuleRelatedFunc,

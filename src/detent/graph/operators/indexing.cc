@@ -1,0 +1,129 @@
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "detent/graph/operators/families.h"
+
+namespace detent {
+namespace {
+
+// These move elements and make no new values but zeros, so there is nothing for a format to round.
+
+Operand infer_slice(const Node& node, std::span<const Operand> inputs) {
+  Shape shape = tensor_shape(inputs, 0);
+  for (const SliceRange& range : slice_ranges(node, shape)) {
+    shape[range.dim] = (range.end - range.start + range.step - 1) / range.step;
+    if (shape[range.dim] < 1) fail("nothing is left of dimension {}", range.dim);
+  }
+  return {std::move(shape), Value()};
+}
+
+OperatorSchema slice() {
+  return {
+      .name = "slice",
+      .help = "every step-th element of some dimensions, as x[start:end:step] does in Python",
+      .mase_type = MaseType::kImplicitFunc,
+      .attributes = {{"dims", AttributeKind::kIntegers, Value(), "dimensions to slice"},
+                     {"starts", AttributeKind::kIntegers, 0, "first element of each"},
+                     {"ends", AttributeKind::kIntegers, Value(), "element behind the last; NA: all", true},
+                     {"steps", AttributeKind::kIntegers, 1, "distance of elements, at least 1"}},
+      .infer = infer_slice,
+      .onnx_name = "Slice"};
+}
+
+Operand infer_select(const Node& node, std::span<const Operand> inputs) {
+  Shape shape = tensor_shape(inputs, 0);
+  const size_t dim = dimension_index(integer_attribute(node, "dim"), shape.size());
+  const int64_t index = integer_attribute(node, "index");
+  if (index < -shape[dim] || index >= shape[dim]) {
+    fail("attribute \"index\": got {}, expected {} to {}", index, -shape[dim], shape[dim] - 1);
+  }
+  shape.erase(shape.begin() + static_cast<int64_t>(dim));
+  return {std::move(shape), Value()};
+}
+
+OperatorSchema select() {
+  return {.name = "select",
+          .help = "one position of a dimension, which disappears",
+          .mase_type = MaseType::kImplicitFunc,
+          .attributes = {{"dim", AttributeKind::kInteger, Value(), "the dimension"},
+                         {"index", AttributeKind::kInteger, Value(), "the position; -1 is the last"}},
+          .infer = infer_select,
+          .onnx_name = "Gather"};
+}
+
+Operand infer_pad(const Node& node, std::span<const Operand> inputs) {
+  Shape shape = tensor_shape(inputs, 0);
+  const std::vector<int64_t> border = integers_attribute(node, "pad");
+  if (border.size() % 2 != 0 || border.size() > 2 * shape.size()) {
+    fail("attribute \"pad\": got {}, expected two numbers a dimension, of at most {} dimensions",
+         shape_text(border), shape.size());
+  }
+  for (size_t i = 0; i < border.size(); ++i) {
+    if (border[i] < 0) fail("attribute \"pad\": got {}, expected at least 0", border[i]);
+    shape[shape.size() - 1 - i / 2] += border[i];
+  }
+  return {std::move(shape), Value()};
+}
+
+OperatorSchema pad() {
+  return {.name = "pad",
+          .help = "zeros around the last dimensions",
+          .mase_type = MaseType::kBuiltinFunc,
+          .attributes = {{"pad", AttributeKind::kIntegers, Value(),
+                          "zeros before and behind the last dimension, then the one before it, ..."}},
+          .infer = infer_pad,
+          .onnx_name = "Pad"};
+}
+
+constexpr size_t kMostJoined = 64;
+
+Operand infer_cat(const Node& node, std::span<const Operand> inputs) {
+  Shape shape = tensor_shape(inputs, 0);
+  const size_t dim = dimension_index(integer_attribute(node, "dim"), shape.size());
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    Shape other = tensor_shape(inputs, i);
+    const int64_t size = dim < other.size() ? std::exchange(other[dim], shape[dim]) : 0;
+    if (other != shape) {
+      fail("got shapes {} and {}, expected equal ones but for dimension {}",
+           shape_text(tensor_shape(inputs, 0)), shape_text(tensor_shape(inputs, i)), dim);
+    }
+    shape[dim] += size;
+  }
+  return {std::move(shape), Value()};
+}
+
+OperatorSchema cat() {
+  return {.name = "cat",
+          .help = "the inputs behind one another along a dimension",
+          .mase_type = MaseType::kBuiltinFunc,
+          .max_inputs = kMostJoined,
+          .attributes = {{"dim", AttributeKind::kInteger, 0, "the dimension"}},
+          .infer = infer_cat,
+          .onnx_name = "Concat"};
+}
+
+}  // namespace
+
+std::vector<SliceRange> slice_ranges(const Node& node, const Shape& shape) {
+  const std::vector<int64_t> dims = integers_attribute(node, "dims");
+  const std::vector<int64_t> starts = integers_attribute(node, "starts", dims.size());
+  const std::vector<int64_t> steps = integers_attribute(node, "steps", dims.size());
+  const bool to_the_end = node.attributes.find("ends")->is_na();
+  const std::vector<int64_t> ends = to_the_end ? std::vector(dims.size(), std::numeric_limits<int64_t>::max())
+                                               : integers_attribute(node, "ends", dims.size());
+  std::vector<SliceRange> ranges;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const size_t dim = dimension_index(dims[i], shape.size());
+    const auto position = [size = shape[dim]](int64_t index) {
+      return std::clamp<int64_t>(index < 0 ? index + size : index, 0, size);
+    };
+    if (steps[i] < 1) fail("attribute \"steps\": got {}, expected at least 1", steps[i]);
+    ranges.push_back({dim, position(starts[i]), position(ends[i]), steps[i]});
+  }
+  return ranges;
+}
+
+std::vector<OperatorSchema> indexing_operators() { return {slice(), select(), pad(), cat()}; }
+
+}  // namespace detent
