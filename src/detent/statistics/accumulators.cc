@@ -109,7 +109,7 @@ void Accumulators::update(const Tensor& batch, std::optional<int64_t> first_samp
   std::vector<bool> kept_of_batch = kept;
   kept_of_batch.insert(kept_of_batch.begin(), false);
   const SlotLayout layout(shape, kept_of_batch);
-  if (layout.slots() == 1 && batch.numel() >= 2 * kGrain) {
+  if (layout.slots() == 1 && batch.numel() >= 2 * kGrain && thread_count() > 1) {
     sweep_in_parts(values);
   } else {
     sweep(values.data(), layout);
