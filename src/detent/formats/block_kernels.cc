@@ -447,8 +447,8 @@ class BlockRounder {
           RoundTile(unit, at, lanes);
           continue;
         }
-        const auto [first, second] = kernel_.PlainShared(d, bits);
-        const Shared shared = Kernel::Collect([&](size_t k) HWY_ATTR { return k == 0 ? first : second; });
+        const auto parts = kernel_.PlainShared(d, bits);
+        const Shared shared = Kernel::Collect([&](size_t k) HWY_ATTR { return parts[k]; });
         Write(kernel_.RoundFinite(d, x, shared), Output(unit.offset + at));
       }
     }

@@ -55,6 +55,22 @@ void check_bins(const Distribution& distribution, const CalibrationOptions& opti
        enum_names(options.calibrator)[static_cast<size_t>(options.calibrator)]);
 }
 
+/// A search needs bins that are finer than the format's steps: eight of them, or 2048 bins. One interval
+/// holds values that are all equal.
+void check_resolution(const Format& format, const Distribution& distribution,
+                      const CalibrationOptions& options, const std::string& where) {
+  check_bins(distribution, options, where);
+  const double steps = std::exp2(std::min(bits_per_value(format), 8.0));
+  const auto needed_intervals = static_cast<int64_t>(8 * steps);
+  const std::optional<int64_t>& intervals = distribution.intervals;
+  if (!intervals || *intervals == 1 || *intervals >= needed_intervals) return;
+  fail(
+      "{}: calibrator \"{}\": the histogram has {} bins, expected at least {} for {}: collect it with bins = "
+      "{}",
+      where, enum_names(options.calibrator)[static_cast<size_t>(options.calibrator)], *intervals,
+      needed_intervals, format_name(format), needed_intervals);
+}
+
 /// gamma_l = mean |r_l|, which is the least squared error that level l can reach after the ones before it.
 BinaryResidual with_mean_residuals(BinaryResidual format, const Distribution& distribution) {
   std::vector<float> residuals;
@@ -88,10 +104,10 @@ Interval chosen_range(const Format& format, const Distribution& distribution,
                            needed(distribution.variance, options, "variance_precise", where),
                            options.num_sigma, range());
     case Calibrator::kMse:
-      check_bins(distribution, options, where);
+      check_resolution(format, distribution, options, where);
       return least_error_range(format, distribution, range(), options.scale_form, where);
     case Calibrator::kEntropy:
-      check_bins(distribution, options, where);
+      check_resolution(format, distribution, options, where);
       return least_divergence_range(format, distribution, range(), options.scale_form, where);
   }
   DETENT_CHECK(false, "calibrator {}", static_cast<int>(options.calibrator));

@@ -274,6 +274,17 @@ TEST(Calibrate, OneScaleAChannelButOneFracWidth) {
   EXPECT_EQ(fixed, of_widest);
 }
 
+TEST(Calibrate, RefusesToSearchInAHistogramThatIsTooCoarse) {
+  Distribution distribution = Distribution::of(normal_values(3000));
+  distribution.intervals = 64;
+  EXPECT_THAT(
+      error_of("affine", {distribution}, with(Calibrator::kMse)),
+      HasSubstr("calibrator \"mse\": the histogram has 64 bins, expected at least 2048 for affine: collect "
+                "it with bins = 2048"));
+  EXPECT_EQ(error_of("affine:width=3", {distribution}, with(Calibrator::kEntropy)), "no error");
+  EXPECT_EQ(error_of("affine", {distribution}, with(Calibrator::kPercentile)), "no error");
+}
+
 TEST(Calibrate, SaysWhatIsMissing) {
   Distribution empty;
   EXPECT_THAT(error_of("affine", {empty}, {}),

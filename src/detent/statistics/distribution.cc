@@ -69,6 +69,10 @@ Distribution Distribution::merged(std::span<const Distribution> parts) {
     for (const auto& [value, count] : part.bins) counts[value] += count;
   }
   for (const auto& [value, count] : counts) result.bins.push_back({value, count});
+  for (const Distribution& part : parts) {
+    if (part.intervals)
+      result.intervals = std::min(result.intervals.value_or(*part.intervals), *part.intervals);
+  }
 
   const auto all_have = [&](auto member) {
     return !parts.empty() &&

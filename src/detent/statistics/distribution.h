@@ -19,7 +19,9 @@ struct Distribution {
     bool operator==(const Bin&) const = default;
   };
 
-  std::vector<Bin> bins;          // ascending, all values different
+  std::vector<Bin> bins;  // ascending, all values different
+  /// When the bins are equal intervals: how many there were between the smallest and the largest value.
+  std::optional<int64_t> intervals;
   std::optional<Interval> range;  // smallest and largest value
   std::optional<double> mean;
   std::optional<double> variance;         // population
@@ -30,7 +32,7 @@ struct Distribution {
   /// Of values that are all there; those that are not finite are left out.
   static Distribution of(std::span<const float> values);
   /// Of all their values together; parts that one of them lacks are absent. The mean of several average
-  /// ranges is not known: it is absent unless there is just one distribution.
+  /// ranges is not known: it is absent unless there is just one distribution. `intervals` is the smallest.
   static Distribution merged(std::span<const Distribution> parts);
 };
 

@@ -104,7 +104,10 @@ class Reader {
       fail("{}: edges of {} histograms, counts of {}", place("histogram"), edge_rows.size(),
            count_rows.size());
     }
-    for (size_t i = 0; i < parts_.size(); ++i) parts_[i].bins = bins_of(edge_rows[i], count_rows[i]);
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      parts_[i].bins = bins_of(edge_rows[i], count_rows[i]);
+      parts_[i].intervals = static_cast<int64_t>(count_rows[i].size());
+    }
   }
 
   std::vector<Distribution::Bin> bins_of(const std::vector<double>& edges,
