@@ -3,158 +3,266 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <type_traits>
 
 #include "detent/core/error.h"
 
-namespace detent {
-namespace {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "detent/formats/bit_packing.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.h
+#include <hwy/highway.h>
+
+#ifndef DETENT_FORMATS_BIT_PACKING_TABLES_
+#define DETENT_FORMATS_BIT_PACKING_TABLES_
+namespace detent::packing_detail {
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr int64_t kEight = 8;
+/// Codes that are packed at a time, through buffers on the stack.
+constexpr int64_t kChunk = 16 * kPackingBlock;
+constexpr int kWordBits = 64;
+constexpr int64_t kWordBytes = 8;
+
 constexpr int64_t kDigits = 5;
 constexpr uint32_t kBytesOfBase3 = 243;  // 3^5
 
-constexpr uint64_t low_bits(int count) { return count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1; }
+/// Five digits in the lowest bytes of a word, times this, have their sum of digit_k * 3^k in byte 4. No byte
+/// beneath carries: they are sums of some of the same terms, at most 242.
+constexpr uint64_t kPowersOf3 = 81 | 27 << 8 | 9 << 16 | 3 << 24 | uint64_t{1} << 32;
 
-/// `pattern` bits set at the bottom of every lane of `lane` bits.
-constexpr uint64_t in_lanes(int bits, int lane) {
-  uint64_t mask = 0;
-  for (int at = 0; at < 64; at += lane) mask |= low_bits(bits) << at;
-  return mask;
-}
-
-/// Moves eight codes of at most eight bits between one a byte and next to each other: neighbours join in
-/// lanes of 16, 32, then 64 bits.
-class Octet {
- public:
-  explicit Octet(int width) {
-    for (int i = 0; i < 3; ++i) {
-      const int lane = kLane << i;  // of one neighbour
-      const int bits = width << i;
-      shift_[i] = lane - bits;
-      low_[i] = in_lanes(bits, 2 * lane);
-      joined_[i] = in_lanes(2 * bits, 2 * lane);
-    }
-  }
-
-  uint64_t join(uint64_t x) const {
-    for (int i = 0; i < 3; ++i) x = (x & low_[i]) | ((x >> shift_[i]) & (joined_[i] & ~low_[i]));
-    return x;
-  }
-
-  uint64_t split(uint64_t x) const {
-    for (int i = 2; i >= 0; --i) {
-      x &= joined_[i];
-      x = (x & low_[i]) | ((x & ~low_[i]) << shift_[i]);
-    }
-    return x;
-  }
-
- private:
-  static constexpr int kLane = 8;
-  int shift_[3];
-  uint64_t low_[3];
-  uint64_t joined_[3];
-};
-
-// Whole words are moved where the stream has room for them; what they hold beyond the octet is written again.
-void pack_narrow(int width, const uint32_t* codes, int64_t count, uint8_t* bytes) {
-  const Octet octet(width);
-  int64_t left = (count * width + 7) / 8;
-  for (; count > 0; codes += kEight, count -= kEight, bytes += width, left -= width) {
-    uint8_t lanes[kEight] = {};
-    if (count >= kEight) {
-      for (int64_t i = 0; i < kEight; ++i) lanes[i] = static_cast<uint8_t>(codes[i]);
-    } else {
-      for (int64_t i = 0; i < count; ++i) lanes[i] = static_cast<uint8_t>(codes[i]);
-    }
-    const uint64_t joined = octet.join(std::bit_cast<uint64_t>(lanes));
-    if (left >= kEight) {
-      std::memcpy(bytes, &joined, sizeof(joined));
-    } else {
-      std::memcpy(bytes, &joined, static_cast<size_t>(std::min<int64_t>(left, width)));
-    }
-  }
-}
-
-void unpack_narrow(int width, const uint8_t* bytes, int64_t count, uint32_t* codes) {
-  const Octet octet(width);
-  int64_t left = (count * width + 7) / 8;
-  for (; count > 0; codes += kEight, count -= kEight, bytes += width, left -= width) {
-    uint64_t joined = 0;
-    if (left >= kEight) {
-      std::memcpy(&joined, bytes, sizeof(joined));
-    } else {
-      std::memcpy(&joined, bytes, static_cast<size_t>(std::min<int64_t>(left, width)));
-    }
-    const auto lanes = std::bit_cast<std::array<uint8_t, kEight>>(octet.split(joined));
-    if (count >= kEight) {
-      std::copy_n(lanes.begin(), kEight, codes);
-    } else {
-      std::copy_n(lanes.begin(), count, codes);
-    }
-  }
-}
-
-void pack_wide(int width, const uint32_t* codes, int64_t count, uint8_t* bytes) {
-  uint64_t pending = 0;
-  int pending_bits = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    pending |= uint64_t{codes[i]} << pending_bits;
-    for (pending_bits += width; pending_bits >= 8; pending_bits -= 8, pending >>= 8) {
-      *bytes++ = static_cast<uint8_t>(pending);
-    }
-  }
-  if (pending_bits > 0) *bytes = static_cast<uint8_t>(pending);
-}
-
-void unpack_wide(int width, const uint8_t* bytes, int64_t count, uint32_t* codes) {
-  uint64_t pending = 0;
-  int pending_bits = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    for (; pending_bits < width; pending_bits += 8) pending |= uint64_t{*bytes++} << pending_bits;
-    codes[i] = static_cast<uint32_t>(pending & low_bits(width));
-    pending >>= width;
-    pending_bits -= width;
-  }
-}
-
-void pack_base3(const uint32_t* codes, int64_t count, uint8_t* bytes) {
-  for (; count > 0; codes += kDigits, count -= kDigits) {
-    uint32_t byte = 0;
-    for (int64_t i = std::min(count, kDigits) - 1; i >= 0; --i) byte = 3 * byte + codes[i] - (codes[i] >> 1);
-    *bytes++ = static_cast<uint8_t>(byte);
-  }
-}
-
-using FiveCodes = std::array<uint8_t, kDigits>;
-
-constexpr std::array<FiveCodes, kBytesOfBase3> make_base3_codes() {
-  std::array<FiveCodes, kBytesOfBase3> table{};
+/// The codes of each byte of base3, one a byte of a word.
+constexpr std::array<uint64_t, 256> make_base3_codes() {
+  std::array<uint64_t, 256> table{};
   for (uint32_t byte = 0; byte < kBytesOfBase3; ++byte) {
     uint32_t rest = byte;
-    for (uint8_t& code : table[byte]) {
-      code = static_cast<uint8_t>(rest % 3 == 2 ? 3 : rest % 3);
-      rest /= 3;
+    for (int64_t k = 0; k < kDigits; ++k, rest /= 3) {
+      table[byte] |= uint64_t{rest % 3 == 2 ? 3 : rest % 3} << (8 * k);
     }
   }
   return table;
 }
+inline constexpr std::array<uint64_t, 256> kBase3Codes = make_base3_codes();
 
-int64_t unpack_base3(const uint8_t* bytes, int64_t count, uint32_t* codes) {
-  static constexpr std::array<FiveCodes, kBytesOfBase3> kTable = make_base3_codes();
-  for (int64_t i = 0; i < count; i += kDigits) {
-    const uint8_t byte = *bytes++;
-    if (byte >= kBytesOfBase3) return i;
-    std::copy_n(kTable[byte].begin(), std::min(count - i, kDigits), codes + i);
+/// The lowest `bits` of every `lane` bits.
+constexpr uint64_t in_lanes(int bits, int lane) {
+  uint64_t mask = 0;
+  for (int at = 0; at < kWordBits; at += lane) mask |= (~uint64_t{0} >> (kWordBits - bits)) << at;
+  return mask;
+}
+
+inline uint64_t load_word(const void* from) {
+  uint64_t word = 0;
+  std::memcpy(&word, from, sizeof(word));
+  return word;
+}
+
+}  // namespace detent::packing_detail
+#endif  // DETENT_FORMATS_BIT_PACKING_TABLES_
+
+// Plain C++: the compiler vectorises the loops over lanes with the instructions of each target.
+HWY_BEFORE_NAMESPACE();
+namespace detent::HWY_NAMESPACE {
+using namespace packing_detail;
+
+/// Moves the codes of a word between one a Lane and next to each other: neighbours join in lanes of twice,
+/// four times, ... the size.
+template <class Lane>
+class WordOfCodes {
+ public:
+  static constexpr int64_t kCodes = kWordBytes / static_cast<int64_t>(sizeof(Lane));
+
+  explicit WordOfCodes(int width) {
+    for (size_t i = 0; i < kSteps; ++i) {
+      const int lane = static_cast<int>(8 * sizeof(Lane)) << i;  // of one neighbour
+      const int bits = width << i;
+      shift_[i] = lane - bits;
+      low_[i] = in_lanes(bits, 2 * lane);
+      high_[i] = low_[i] << bits;
+    }
+  }
+
+  HWY_INLINE uint64_t Join(uint64_t x) const {
+    for (size_t i = 0; i < kSteps; ++i) x = (x & low_[i]) | ((x >> shift_[i]) & high_[i]);
+    return x;
+  }
+  HWY_INLINE uint64_t Split(uint64_t x) const {
+    for (size_t i = kSteps; i-- > 0;) x = (x & low_[i]) | ((x & high_[i]) << shift_[i]);
+    return x;
+  }
+
+ private:
+  static constexpr size_t kSteps = std::bit_width(static_cast<size_t>(kCodes)) - 1;
+  int shift_[kSteps];
+  uint64_t low_[kSteps];
+  uint64_t high_[kSteps];
+};
+
+/// Writes the lowest `word_bits` (below 64) of each word, whose other bits are 0, behind each other, and up
+/// to two words more.
+void WriteBits(const uint64_t* words, int64_t count, int word_bits, uint8_t* bytes) {
+  if (word_bits % 8 == 0) {
+    for (int64_t i = 0; i < count; ++i, bytes += word_bits / 8) std::memcpy(bytes, words + i, kWordBytes);
+    return;
+  }
+  uint64_t pending = 0;
+  int used = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    pending |= words[i] << used;
+    std::memcpy(bytes, &pending, kWordBytes);
+    used += word_bits;
+    if (used < kWordBits) continue;
+    used -= kWordBits;
+    bytes += kWordBytes;
+    pending = words[i] >> (word_bits - used);
+  }
+  std::memcpy(bytes, &pending, kWordBytes);
+}
+
+/// The inverse, except that the higher bits of words may be anything. Reads up to two words beyond the last.
+void ReadBits(const uint8_t* bytes, int64_t count, size_t word_bits, uint64_t* words) {
+  if (word_bits % 8 == 0) {
+    for (int64_t i = 0; i < count; ++i, bytes += word_bits / 8) words[i] = load_word(bytes);
+    return;
+  }
+  size_t bit = 0;
+  for (int64_t i = 0; i < count; ++i, bit += word_bits) {
+    const uint8_t* first = bytes + bit / 8;
+    const size_t shift = bit % 8;
+    words[i] = load_word(first) >> shift | load_word(first + kWordBytes) << 1 << (kWordBits - 1 - shift);
+  }
+}
+
+/// Words of a chunk.
+template <class Lane>
+constexpr size_t kMaxWords = static_cast<size_t>(kChunk) / static_cast<size_t>(WordOfCodes<Lane>::kCodes);
+
+/// One code a Lane.
+template <class Lane>
+void PackLanes(const uint32_t* codes, int64_t count, uint8_t* bytes) {
+  for (int64_t i = 0; i < count; ++i) {
+    const auto code = static_cast<Lane>(codes[i]);
+    std::memcpy(bytes + i * static_cast<int64_t>(sizeof(Lane)), &code, sizeof(Lane));
+  }
+}
+
+template <class Lane>
+void UnpackLanes(const uint8_t* bytes, int64_t count, uint32_t* codes) {
+  for (int64_t i = 0; i < count; ++i) {
+    Lane code = 0;
+    std::memcpy(&code, bytes + i * static_cast<int64_t>(sizeof(Lane)), sizeof(Lane));
+    codes[i] = code;
+  }
+}
+
+/// For widths that are not those of Lane, the next larger unsigned integer.
+template <class Lane>
+void PackWords(int width, const uint32_t* codes, int64_t count, uint8_t* bytes) {
+  const WordOfCodes<Lane> word(width);
+  constexpr int64_t kCodes = WordOfCodes<Lane>::kCodes;
+  for (int64_t begin = 0; begin < count; begin += kChunk) {
+    const int64_t size = std::min(kChunk, count - begin);
+    const int64_t words = (size + kCodes - 1) / kCodes;
+    alignas(64) uint64_t lanes[kMaxWords<Lane>];
+    lanes[words - 1] = 0;
+    PackLanes<Lane>(codes + begin, size, reinterpret_cast<uint8_t*>(lanes));
+    for (int64_t i = 0; i < words; ++i) lanes[i] = word.Join(lanes[i]);
+    uint8_t packed[(kMaxWords<Lane> + 2) * kWordBytes];
+    WriteBits(lanes, words, width * static_cast<int>(kCodes), packed);
+    std::memcpy(bytes + begin / 8 * width, packed, static_cast<size_t>((size * width + 7) / 8));
+  }
+}
+
+template <class Lane>
+void UnpackWords(int width, const uint8_t* bytes, int64_t count, uint32_t* codes) {
+  const WordOfCodes<Lane> word(width);
+  constexpr int64_t kCodes = WordOfCodes<Lane>::kCodes;
+  for (int64_t begin = 0; begin < count; begin += kChunk) {
+    const int64_t size = std::min(kChunk, count - begin);
+    const int64_t words = (size + kCodes - 1) / kCodes;
+    uint8_t packed[(kMaxWords<Lane> + 2) * kWordBytes];
+    alignas(64) uint64_t lanes[kMaxWords<Lane>];
+    std::memcpy(packed, bytes + begin / 8 * width, static_cast<size_t>((size * width + 7) / 8));
+    ReadBits(packed, words, static_cast<size_t>(width * kCodes), lanes);
+    for (int64_t i = 0; i < words; ++i) lanes[i] = word.Split(lanes[i]);
+    UnpackLanes<Lane>(reinterpret_cast<const uint8_t*>(lanes), size, codes + begin);
+  }
+}
+
+void PackBase3(const uint32_t* codes, int64_t count, uint8_t* bytes) {
+  for (int64_t begin = 0; begin < count; begin += kChunk) {
+    const int64_t size = std::min(kChunk, count - begin);
+    alignas(64) uint8_t digits[kChunk + kWordBytes];
+    for (int64_t i = 0; i < size; ++i) {
+      const uint32_t code = codes[begin + i];
+      digits[i] = static_cast<uint8_t>(code - (code >> 1));
+    }
+    std::fill_n(digits + size, kWordBytes, uint8_t{0});
+    for (int64_t i = 0; i < size; i += kDigits) {
+      *bytes++ = static_cast<uint8_t>(load_word(digits + i) * kPowersOf3 >> 32);
+    }
+  }
+}
+
+int64_t UnpackBase3(const uint8_t* bytes, int64_t count, uint32_t* codes) {
+  for (int64_t begin = 0; begin < count; begin += kChunk) {
+    const int64_t size = std::min(kChunk, count - begin);
+    const int64_t size_bytes = (size + kDigits - 1) / kDigits;
+    const auto is_bad = [](uint8_t byte) { return byte >= kBytesOfBase3; };
+    bool any_bad = false;
+    for (int64_t i = 0; i < size_bytes; ++i) any_bad |= is_bad(bytes[i]);
+    if (any_bad) return begin + (std::find_if(bytes, bytes + size_bytes, is_bad) - bytes) * kDigits;
+    alignas(64) uint8_t lanes[kChunk + kWordBytes];
+    for (int64_t i = 0; i < size_bytes; ++i) {
+      std::memcpy(lanes + i * kDigits, &kBase3Codes[bytes[i]], kWordBytes);
+    }
+    for (int64_t i = 0; i < size; ++i) codes[begin + i] = lanes[i];
+    bytes += size_bytes;
   }
   return count;
 }
 
-}  // namespace
+/// Calls visit(lane), a value of the smallest unsigned integer that holds `width` bits.
+template <class Visit>
+HWY_INLINE void WithLane(int width, const Visit& visit) {
+  if (width <= 8) return visit(uint8_t{});
+  if (width <= 16) return visit(uint16_t{});
+  visit(uint32_t{});
+}
+
+void PackBits(int width, const uint32_t* codes, int64_t count, uint8_t* bytes) {
+  WithLane(width, [&]<class Lane>(Lane) {
+    if (width == static_cast<int>(8 * sizeof(Lane))) {
+      PackLanes<Lane>(codes, count, bytes);
+    } else {
+      PackWords<Lane>(width, codes, count, bytes);
+    }
+  });
+}
+
+void UnpackBits(int width, const uint8_t* bytes, int64_t count, uint32_t* codes) {
+  WithLane(width, [&]<class Lane>(Lane) {
+    if (width == static_cast<int>(8 * sizeof(Lane))) {
+      UnpackLanes<Lane>(bytes, count, codes);
+    } else {
+      UnpackWords<Lane>(width, bytes, count, codes);
+    }
+  });
+}
+
+}  // namespace detent::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace detent {
+
+HWY_EXPORT(PackBits);
+HWY_EXPORT(UnpackBits);
+HWY_EXPORT(PackBase3);
+HWY_EXPORT(UnpackBase3);
 
 int64_t packed_size(Packing packing, int width, int64_t count) {
+  using packing_detail::kDigits;
   if (packing == Packing::kBase3) return count / kDigits + (count % kDigits != 0 ? 1 : 0);
   int64_t bits = 0;
   if (__builtin_mul_overflow(count, int64_t{width}, &bits)) {
@@ -164,40 +272,15 @@ int64_t packed_size(Packing packing, int width, int64_t count) {
 }
 
 void pack_codes(Packing packing, int width, const uint32_t* codes, int64_t count, uint8_t* bytes) {
-  constexpr int kHalf = 16;
-  if (packing == Packing::kBase3) {
-    pack_base3(codes, count, bytes);
-  } else if (width == 8) {
-    for (int64_t i = 0; i < count; ++i) bytes[i] = static_cast<uint8_t>(codes[i]);
-  } else if (width < 8) {
-    pack_narrow(width, codes, count, bytes);
-  } else if (width == kHalf) {
-    for (int64_t i = 0; i < count; ++i) {
-      const auto half = static_cast<uint16_t>(codes[i]);
-      std::memcpy(bytes + 2 * i, &half, sizeof(half));
-    }
-  } else {
-    pack_wide(width, codes, count, bytes);
-  }
+  if (packing == Packing::kBase3) return HWY_DYNAMIC_DISPATCH(PackBase3)(codes, count, bytes);
+  HWY_DYNAMIC_DISPATCH(PackBits)(width, codes, count, bytes);
 }
 
 int64_t unpack_codes(Packing packing, int width, const uint8_t* bytes, int64_t count, uint32_t* codes) {
-  constexpr int kHalf = 16;
-  if (packing == Packing::kBase3) return unpack_base3(bytes, count, codes);
-  if (width == 8) {
-    std::copy_n(bytes, count, codes);
-  } else if (width < 8) {
-    unpack_narrow(width, bytes, count, codes);
-  } else if (width == kHalf) {
-    for (int64_t i = 0; i < count; ++i) {
-      uint16_t half = 0;
-      std::memcpy(&half, bytes + 2 * i, sizeof(half));
-      codes[i] = half;
-    }
-  } else {
-    unpack_wide(width, bytes, count, codes);
-  }
+  if (packing == Packing::kBase3) return HWY_DYNAMIC_DISPATCH(UnpackBase3)(bytes, count, codes);
+  HWY_DYNAMIC_DISPATCH(UnpackBits)(width, bytes, count, codes);
   return count;
 }
 
 }  // namespace detent
+#endif  // HWY_ONCE

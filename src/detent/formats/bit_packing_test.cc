@@ -2,8 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <hwy/highway.h>
 
+#include <array>
+#include <numeric>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace detent {
@@ -18,6 +22,12 @@ std::vector<uint8_t> packed(Packing packing, int width, const std::vector<uint32
   EXPECT_EQ(bytes.back(), 0xA5) << "wrote past the end";
   bytes.pop_back();
   return bytes;
+}
+
+std::vector<int64_t> attainable_targets() {
+  std::vector<int64_t> targets;
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) targets.push_back(target);
+  return targets;
 }
 
 TEST(BitPacking, LittleEndianBitStream) {
@@ -35,33 +45,89 @@ TEST(BitPacking, FiveTernaryDigitsInAByte) {
   EXPECT_EQ(unpack_codes(Packing::kBase3, 2, bad.data(), 10, codes.data()), 5);
 }
 
-TEST(BitPacking, RoundTripsEveryWidthAndLength) {
+/// The definition, bit by bit.
+std::vector<uint8_t> reference_bits(int width, const std::vector<uint32_t>& codes) {
+  const auto bits = codes.size() * static_cast<size_t>(width);
+  std::vector<uint8_t> bytes((bits + 7) / 8);
+  for (size_t k = 0; k < bits; ++k) {
+    const uint32_t bit = codes[k / static_cast<size_t>(width)] >> (k % static_cast<size_t>(width)) & 1U;
+    bytes[k / 8] = static_cast<uint8_t>(bytes[k / 8] | bit << (k % 8));
+  }
+  return bytes;
+}
+
+std::vector<uint8_t> reference_base3(const std::vector<uint32_t>& codes) {
+  constexpr std::array<uint32_t, 5> kPowers = {1, 3, 9, 27, 81};
+  std::vector<uint8_t> bytes((codes.size() + 4) / 5);
+  for (size_t i = 0; i < codes.size(); ++i) {
+    const uint32_t digit = codes[i] == 3 ? 2 : codes[i];
+    bytes[i / 5] = static_cast<uint8_t>(bytes[i / 5] + digit * kPowers[i % 5]);
+  }
+  return bytes;
+}
+
+/// 0 up to four of the widest vectors of bytes and three, then some that need several chunks.
+std::vector<int64_t> lengths() {
+  std::vector<int64_t> result(260);
+  std::iota(result.begin(), result.end(), 0);
+  for (const int64_t length : {639, 640, 641, 1283, 2560}) result.push_back(length);
+  return result;
+}
+
+class EveryTargetPacks : public testing::TestWithParam<int64_t> {
+ protected:
+  void SetUp() override { hwy::SetSupportedTargetsForTest(GetParam()); }
+  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
+
+  /// Packs to and unpacks from odd addresses.
+  static void expect_packs(Packing packing, int width, const std::vector<uint32_t>& codes,
+                           const std::vector<uint8_t>& expected) {
+    const std::vector<uint8_t> bytes = packed(packing, width, codes);
+    ASSERT_EQ(bytes, expected) << codes.size() << " codes of " << width << " bits";
+    std::vector<uint8_t> moved = {0xA5};
+    moved.insert(moved.end(), bytes.begin(), bytes.end());
+    const auto count = static_cast<int64_t>(codes.size());
+    std::vector<uint32_t> back(codes.size() + 2, 7);
+    ASSERT_EQ(unpack_codes(packing, width, moved.data() + 1, count, back.data() + 1), count);
+    ASSERT_EQ(back.front(), 7U);
+    ASSERT_EQ(back.back(), 7U) << "wrote past the end";
+    ASSERT_EQ(std::vector<uint32_t>(back.begin() + 1, back.end() - 1), codes) << width;
+  }
+};
+
+TEST_P(EveryTargetPacks, EveryWidthAndLength) {
   std::mt19937 random(7);
   for (int width = 1; width <= 32; ++width) {
-    for (int64_t count = 0; count < 90; ++count) {
-      std::vector<uint32_t> codes;
-      const uint32_t mask = width == 32 ? ~0U : (1U << width) - 1;
-      for (int64_t i = 0; i < count; ++i) codes.push_back(static_cast<uint32_t>(random()) & mask);
-      const std::vector<uint8_t> bytes = packed(Packing::kBits, width, codes);
-      EXPECT_EQ(static_cast<int64_t>(bytes.size()), (count * width + 7) / 8);
-      std::vector<uint32_t> back(codes.size());
-      EXPECT_EQ(unpack_codes(Packing::kBits, width, bytes.data(), count, back.data()), count);
-      EXPECT_EQ(back, codes) << width;
+    for (const int64_t count : lengths()) {
+      std::vector<uint32_t> codes(static_cast<size_t>(count));
+      for (uint32_t& code : codes) code = static_cast<uint32_t>(random()) >> (32 - width);
+      ASSERT_NO_FATAL_FAILURE(expect_packs(Packing::kBits, width, codes, reference_bits(width, codes)));
     }
   }
 }
 
-TEST(BitPacking, RoundTripsTernaryDigits) {
+TEST_P(EveryTargetPacks, TernaryDigits) {
   std::mt19937 random(7);
-  for (int64_t count = 0; count < 30; ++count) {
-    std::vector<uint32_t> codes;
-    for (int64_t i = 0; i < count; ++i) codes.push_back(std::array{0U, 1U, 3U}[random() % 3]);
-    const std::vector<uint8_t> bytes = packed(Packing::kBase3, 2, codes);
-    std::vector<uint32_t> back(codes.size());
-    EXPECT_EQ(unpack_codes(Packing::kBase3, 2, bytes.data(), count, back.data()), count);
-    EXPECT_EQ(back, codes);
+  for (const int64_t count : lengths()) {
+    std::vector<uint32_t> codes(static_cast<size_t>(count));
+    for (uint32_t& code : codes) code = std::array{0U, 1U, 3U}[random() % 3];
+    ASSERT_NO_FATAL_FAILURE(expect_packs(Packing::kBase3, 2, codes, reference_base3(codes)));
   }
 }
+
+TEST_P(EveryTargetPacks, FindsTheFirstByteThatBase3NeverWrites) {
+  std::vector<uint8_t> bytes(400, 242);
+  std::vector<uint32_t> codes(2000);
+  for (const size_t bad : {0U, 127U, 128U, 131U, 399U}) {
+    bytes[bad] = 243;
+    EXPECT_EQ(unpack_codes(Packing::kBase3, 2, bytes.data(), 2000, codes.data()),
+              5 * static_cast<int64_t>(bad));
+    bytes[bad] = 0;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Highway, EveryTargetPacks, testing::ValuesIn(attainable_targets()),
+                         [](const auto& instance) { return std::string(hwy::TargetName(instance.param)); });
 
 }  // namespace
 }  // namespace detent

@@ -8,6 +8,8 @@
 
 #include <hwy/highway.h>
 
+#include <array>
+
 #include "detent/formats/block_scale.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -36,22 +38,32 @@ class BlockGridKernel {
   }
 
   BlockGridKernel(D d, const BlockGridParameters& p)
-      : to_addend_(hn::Set(d, power_of_two(23 - p.mantissa_bits))),
-        least_plain_(power_of_two(-80 - p.mantissa_bits)) {}
+      : parameters_(p), to_addend_(hn::Set(d, power_of_two(23 - p.mantissa_bits))) {}
 
-  /// Whether a block with these values needs no shift: its normal values are normal in float32 too, and the
-  /// addends do not overflow.
-  bool IsPlain(const BlockShared& shared) const {
-    const float addend_below = shared[1];
-    return shared[0] < 0x1p104F && addend_below >= least_plain_ && addend_below < 0x1p126F;
+  bool IsPlain(const BlockShared& shared) const { return parameters_.is_plain(shared); }
+
+  /// Lane by lane, what a plain block shares whose largest magnitude has these bits.
+  HWY_INLINE std::array<V, 2> PlainShared(D d, hn::Vec<DI> bits) const {
+    const DI di;
+    const auto& plain = parameters_.plain_bits;
+    const auto carried = hn::Add(bits, hn::Set(di, parameters_.table.carry()));
+    const auto exponent = hn::And(carried, hn::Set(di, 0x7F800000));
+    const auto held = hn::Min(hn::Max(exponent, hn::Set(di, plain.lowest)), hn::Set(di, plain.highest));
+    return {hn::BitCast(d, hn::Add(held, hn::Set(di, plain.largest))),
+            hn::BitCast(d, hn::Add(held, hn::Set(di, plain.addend_below)))};
   }
 
-  HWY_INLINE V RoundPlain(D d, V x, const Shared& shared) const {
+  const BlockTable& table() const { return parameters_.table; }
+
+  /// Of a plain block whose elements are all finite.
+  HWY_INLINE V RoundFinite(D d, V x, const Shared& shared) const {
     const V magnitude = hn::Min(hn::Abs(x), shared.largest);
     const V least = hn::Mul(shared.addend_below, hn::Set(d, 0x1p-23F));
     const V addend = hn::Max(hn::Mul(Binade(d, magnitude), to_addend_), least);
-    const V rounded = hn::Sub(hn::Add(magnitude, addend), addend);
-    return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySignToAbs(rounded, x));
+    return hn::CopySignToAbs(hn::Sub(hn::Add(magnitude, addend), addend), x);
+  }
+  HWY_INLINE V RoundPlain(D d, V x, const Shared& shared) const {
+    return hn::IfThenElse(hn::IsNaN(x), x, RoundFinite(d, x, shared));
   }
 
   HWY_INLINE V Round(D d, V x, const Shared& shared) const {
@@ -73,8 +85,8 @@ class BlockGridKernel {
  private:
   static HWY_INLINE V Binade(D d, V x) { return hn::And(x, hn::BitCast(d, hn::Set(DI(), 0x7F800000))); }
 
+  const BlockGridParameters& parameters_;
   V to_addend_;
-  float least_plain_;
 };
 
 template <class D>

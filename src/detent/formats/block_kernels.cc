@@ -17,6 +17,8 @@ namespace detent::HWY_NAMESPACE {
 
 using BlockTag = hn::ScalableTag<float>;
 using BlockVec = hn::Vec<BlockTag>;
+using IntTag = hn::RebindToSigned<BlockTag>;
+using IntVec = hn::Vec<IntTag>;
 
 /// Blocks of at least so many contiguous elements are taken one by one, narrower ones as lanes.
 constexpr int64_t kWideBlock = 16;
@@ -33,7 +35,7 @@ HWY_INLINE BlockVec FiniteMagnitude(BlockTag d, BlockVec x) {
 /// The largest lane of each of four vectors. Pairs are interleaved, so that two steps leave the maxima of all
 /// four side by side in each 16 bytes; then halves are compared.
 template <class D>
-HWY_INLINE void StoreLargestLanes(D d, hn::Vec<D> largest_of_four, float* to) {
+HWY_INLINE void StoreLargestLanes(D d, hn::Vec<D> largest_of_four, hn::TFromD<D>* to) {
   if constexpr (hn::MaxLanes(d) > 4) {
     const hn::Half<D> half;
     const auto larger = hn::Max(hn::LowerHalf(half, largest_of_four), hn::UpperHalf(half, largest_of_four));
@@ -43,8 +45,17 @@ HWY_INLINE void StoreLargestLanes(D d, hn::Vec<D> largest_of_four, float* to) {
   }
 }
 
-HWY_INLINE BlockVec InterleavedMax(BlockTag d, BlockVec a, BlockVec b) {
+template <class D>
+HWY_INLINE hn::Vec<D> InterleavedMax(D d, hn::Vec<D> a, hn::Vec<D> b) {
   return hn::Max(hn::InterleaveLower(d, a, b), hn::InterleaveUpper(d, a, b));
+}
+
+template <class D>
+HWY_INLINE void StoreLargestOfFour(D d, hn::Vec<D> first, hn::Vec<D> second, hn::Vec<D> third,
+                                   hn::Vec<D> fourth, hn::TFromD<D>* to) {
+  const auto odd = InterleavedMax(d, first, third);
+  const auto even = InterleavedMax(d, second, fourth);
+  StoreLargestLanes(d, InterleavedMax(d, odd, even), to);
 }
 #endif
 
@@ -60,6 +71,34 @@ HWY_INLINE void StorePartial(BlockTag d, BlockVec v, float* to, size_t count) {
   std::memcpy(to, buffer, count * sizeof(float));
 }
 
+/// What many blocks share, by a table of their parameters. `bits` are those of the largest magnitudes.
+template <class Kernel, size_t kBlocks>
+class TableShares {
+ public:
+  TableShares(const Kernel& kernel, const int32_t* bits, size_t /*blocks*/)
+      : table_(kernel.table()), bits_(bits) {}
+
+  HWY_INLINE bool is_plain(size_t i) const { return table_.is_plain(bits_[i]); }
+  HWY_INLINE typename Kernel::Shared at(BlockTag d, size_t i) const {
+    const BlockShared& shared = table_.of_plain(bits_[i]);
+    return Kernel::Collect([&](size_t k) HWY_ATTR { return hn::Set(d, shared[k]); });
+  }
+
+ private:
+  const BlockTable& table_;
+  const int32_t* bits_;
+};
+
+template <class Kernel, size_t kBlocks>
+struct SharesOf {
+  using type = TableShares<Kernel, kBlocks>;
+};
+template <class Kernel, size_t kBlocks>
+requires requires { typename Kernel::template Shares<kBlocks>; }
+struct SharesOf<Kernel, kBlocks> {
+  using type = typename Kernel::template Shares<kBlocks>;
+};
+
 /// What is written: as BlockOutput says, or elements.
 enum class Written { kValue, kUnsaturated, kElement };
 
@@ -69,13 +108,19 @@ struct ElementOutput {
   uint8_t* scale_codes = nullptr;
 };
 
-/// One tensor's work. `kKind` is what is written, `kStream` how. `output` points to where element `first`
+/// One tensor's work, by a block kernel: its Round gives values, from what the blocks share. Shorter ways,
+/// where a kernel has them: RoundPlain of blocks that IsPlain; RoundFinite, without a test for NaN, of those
+/// that its table() or its own Shares call plain; PlainShared, the shared values of such blocks lane by lane.
+///
+/// `kKind` is what is written, `kStream` how. `output` points to where element `first`
 /// belongs.
 template <class Parameters, Written kKind, bool kStream>
 class BlockRounder {
   static constexpr BlockTag d{};
   using Kernel = decltype(MakeBlockKernel(BlockTag(), std::declval<const Parameters&>()));
   using Shared = typename Kernel::Shared;
+  static constexpr bool kHasFinite = kKind == Written::kValue && requires { &Kernel::RoundFinite; };
+  static constexpr bool kRoundsNarrow = kHasFinite && requires { &Kernel::PlainShared; };
 
  public:
   BlockRounder(const Parameters& parameters, const BlockLayout& layout, const float* input, float* output,
@@ -90,12 +135,14 @@ class BlockRounder {
 
   void RoundUnit(const BlockLayout::Unit& unit) const {
     const int64_t width = layout_.block_columns();
-    if (width < kWideBlock) {
-      const int64_t tile = layout_.tile_columns();
+    const int64_t tile = layout_.tile_columns();
+    if (width >= kWideBlock && layout_.band_rows() == 1) {
+      RoundRow(unit);
+    } else if (kRoundsNarrow && layout_.band_rows() == 1) {
+      if constexpr (kRoundsNarrow) RoundNarrowRow(unit);
+    } else if (tile <= static_cast<int64_t>(kMaxTile)) {
       for (int64_t at = unit.begin; at < unit.end; at += tile)
         RoundTile(unit, at, std::min(tile, unit.end - at));
-    } else if (layout_.band_rows() == 1) {
-      RoundRow(unit);
     } else {
       for (int64_t at = unit.begin; at < unit.end; at += width) {
         RoundBox(unit, at, static_cast<size_t>(std::min(width, unit.end - at)));
@@ -159,17 +206,51 @@ class BlockRounder {
   }
 
 #if HWY_TARGET != HWY_SCALAR
+  /// Blocks whose maxima are found before any is rounded: their long ways to a maximum then overlap.
+  static constexpr int64_t kMaxRound = 64;
+  static constexpr int64_t kRoundElements = 1024;
+  using Shares = typename SharesOf<Kernel, size_t{kMaxRound}>::type;
+
+  /// A multiple of 4 adjacent blocks, at most kMaxRound. Magnitudes are compared by their bits, among which
+  /// infinities and NaN are the largest.
+  void RoundSeveral(const float* input, float* output, int64_t block, size_t blocks) const {
+    const size_t lanes = hn::Lanes(d);
+    const auto width = static_cast<size_t>(layout_.block_columns());
+    HWY_ALIGN int32_t largest[kMaxRound] = {};
+    for (size_t i = 0; i < blocks; i += 4) {
+      const float* from = input + i * width;
+      const IntTag di;
+      StoreLargestOfFour(di, LargestBits(from, width), LargestBits(from + width, width),
+                         LargestBits(from + 2 * width, width), LargestBits(from + 3 * width, width),
+                         largest + i);
+    }
+    const Shares shares(kernel_, largest, blocks);
+    for (size_t i = 0; i < blocks; ++i, input += width, output += width) {
+      if (!shares.is_plain(i)) {
+        RoundBlock(input, output, block + static_cast<int64_t>(i), width);
+        continue;
+      }
+      const Shared shared = shares.at(d, i);
+      for (size_t at = 0; at < width; at += lanes)
+        Write(kernel_.RoundFinite(d, hn::LoadU(d, input + at), shared), output + at);
+    }
+  }
+
+  static HWY_INLINE IntVec LargestBits(const float* from, size_t width) {
+    const IntTag di;
+    auto bits = hn::BitCast(di, hn::Abs(hn::LoadU(d, from)));
+    for (size_t i = hn::Lanes(d); i < width; i += hn::Lanes(d))
+      bits = hn::Max(bits, hn::BitCast(di, hn::Abs(hn::LoadU(d, from + i))));
+    return bits;
+  }
+
   /// Four adjacent blocks, from `block` on.
   HWY_INLINE void RoundFour(const float* input, float* output, int64_t block) const {
     const auto width = static_cast<size_t>(layout_.block_columns());
-    const BlockVec first = LargestOf(input, width, hn::Zero(d));
-    const BlockVec second = LargestOf(input + width, width, hn::Zero(d));
-    const BlockVec third = LargestOf(input + 2 * width, width, hn::Zero(d));
-    const BlockVec fourth = LargestOf(input + 3 * width, width, hn::Zero(d));
-    const BlockVec odd = InterleavedMax(d, first, third);
-    const BlockVec even = InterleavedMax(d, second, fourth);
     HWY_ALIGN float max[4];
-    StoreLargestLanes(d, InterleavedMax(d, odd, even), max);
+    StoreLargestOfFour(d, LargestOf(input, width, hn::Zero(d)), LargestOf(input + width, width, hn::Zero(d)),
+                       LargestOf(input + 2 * width, width, hn::Zero(d)),
+                       LargestOf(input + 3 * width, width, hn::Zero(d)), max);
     for (size_t i = 0; i < 4; ++i) {
       const OfBlock of_block = Share(max[i], block + static_cast<int64_t>(i));
       RoundRun(of_block, input + i * width, output + i * width, width);
@@ -177,23 +258,32 @@ class BlockRounder {
   }
 #endif
 
-  /// A unit of blocks that are one row high, and wide.
+  /// The columns of a unit of one row, in wide blocks.
   void RoundRow(const BlockLayout::Unit& unit) const {
-    const int64_t width = layout_.block_columns();
     const float* input = input_ + unit.offset;
     float* output = Output(unit.offset);
+    const int64_t width = layout_.block_columns();
     int64_t at = unit.begin;
     int64_t block = unit.block;
 #if HWY_TARGET != HWY_SCALAR
-    for (; at + 4 * width <= unit.end; at += 4 * width, block += 4) {
-      RoundFour(input + at, output + at, block);
+    if constexpr (kHasFinite) {
+      const int64_t most = std::clamp<int64_t>(kRoundElements / width, 4, kMaxRound) / 4 * 4;
+      while (width % static_cast<int64_t>(hn::Lanes(d)) == 0 && at + 4 * width <= unit.end) {
+        const int64_t blocks = std::min(most, (unit.end - at) / width / 4 * 4);
+        RoundSeveral(input + at, output + at, block, static_cast<size_t>(blocks));
+        at += blocks * width;
+        block += blocks;
+      }
     }
+    for (; at + 4 * width <= unit.end; at += 4 * width, block += 4) RoundFour(input + at, output + at, block);
 #endif
-    for (; at < unit.end; at += width, ++block) {
-      const auto count = static_cast<size_t>(std::min(width, unit.end - at));
-      const BlockVec largest = LargestOf(input + at, count, hn::Zero(d));
-      RoundRun(Share(hn::GetLane(hn::MaxOfLanes(d, largest)), block), input + at, output + at, count);
-    }
+    for (; at < unit.end; at += width, ++block)
+      RoundBlock(input + at, output + at, block, static_cast<size_t>(std::min(width, unit.end - at)));
+  }
+
+  void RoundBlock(const float* input, float* output, int64_t block, size_t count) const {
+    const BlockVec largest = LargestOf(input, count, hn::Zero(d));
+    RoundRun(Share(hn::GetLane(hn::MaxOfLanes(d, largest)), block), input, output, count);
   }
 
   static HWY_INLINE Shared Broadcast(const BlockShared& shared) {
@@ -271,7 +361,7 @@ class BlockRounder {
   void RoundTile(const BlockLayout::Unit& unit, int64_t column, int64_t count) const {
     Tile tile;
     const auto size = static_cast<size_t>(count);
-    std::fill_n(tile.largest, size, 0.0F);
+    std::fill_n(tile.largest, kMaxTile, 0.0F);
     for_each_row(layout_, unit,
                  [&](int64_t row) { UpdateLargest(input_ + row + column, tile.largest, size); });
     Share(tile, size, BlockAt(unit, column));
@@ -292,6 +382,81 @@ class BlockRounder {
   }
 
   void Share(Tile& tile, size_t count, int64_t block) const {
+    if constexpr (kRoundsNarrow) {
+      if (SharePlain(tile, count)) return;
+    }
+    ShareAny(tile, count, block);
+  }
+
+  /// Returns false, with nothing that counts written, where blocks are not plain, or neither whole vectors
+  /// nor a power of two that divides one.
+  bool SharePlain(Tile& tile, size_t count) const {
+    const IntTag di;
+    const size_t lanes = hn::Lanes(d);
+    const auto width = static_cast<size_t>(layout_.block_columns());
+    if (width % lanes != 0 && lanes % width != 0) return false;
+    const size_t step = std::max(width, lanes);
+    const auto load = [&](size_t i) HWY_ATTR { return hn::BitCast(di, hn::Load(d, tile.largest + i)); };
+    for (size_t begin = 0; begin < count; begin += step) {
+      auto bits = load(begin);
+      const size_t end = std::min(count, begin + step);
+      for (size_t i = begin + lanes; i < end; i += lanes) bits = hn::Max(bits, load(i));
+      bits = LargestOfNeighbours(bits, std::min(width, lanes));
+      if (!hn::AllTrue(di, hn::Or(ArePlain(bits), hn::Not(hn::FirstN(di, count - begin))))) return false;
+      const auto [first, second] = kernel_.PlainShared(d, bits);
+      for (size_t i = begin; i < end; i += lanes) {
+        hn::Store(first, d, tile.shared[0] + i);
+        hn::Store(second, d, tile.shared[1] + i);
+      }
+    }
+    return true;
+  }
+
+  HWY_INLINE hn::Mask<IntTag> ArePlain(IntVec bits) const {
+    const IntTag di;
+    const BlockTable& table = parameters_.table;
+    return hn::AndNot(hn::Lt(bits, hn::Set(di, table.plain_from())),
+                      hn::Lt(bits, hn::Set(di, table.plain_until())));
+  }
+
+  /// In every lane, the largest of its `width` aligned neighbours; a power of two.
+  static HWY_INLINE IntVec LargestOfNeighbours(IntVec bits, [[maybe_unused]] size_t width) {
+#if HWY_TARGET != HWY_SCALAR
+    const IntTag di;
+    if (width >= 2) bits = hn::Max(bits, hn::Shuffle2301(bits));
+    if (width >= 4) bits = hn::Max(bits, hn::Shuffle1032(bits));
+    for (size_t distance = 4; distance < width; distance *= 2) {
+      const auto other = hn::Xor(hn::Iota(di, 0), hn::Set(di, static_cast<int32_t>(distance)));
+      bits = hn::Max(bits, hn::TableLookupLanes(bits, hn::IndicesFromVec(di, other)));
+    }
+#endif
+    return bits;
+  }
+
+  /// The columns of a unit of one row, in blocks of which vectors hold several: a vector at a time where its
+  /// blocks are plain and finite.
+  void RoundNarrowRow(const BlockLayout::Unit& unit) const {
+    const auto width = static_cast<size_t>(layout_.block_columns());
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    int64_t at = unit.begin;
+    if (lanes % layout_.block_columns() == 0) {
+      for (; at + lanes <= unit.end; at += lanes) {
+        const BlockVec x = hn::LoadU(d, input_ + unit.offset + at);
+        const IntVec bits = LargestOfNeighbours(hn::BitCast(IntTag(), hn::Abs(x)), width);
+        if (!hn::AllTrue(IntTag(), ArePlain(bits))) {
+          RoundTile(unit, at, lanes);
+          continue;
+        }
+        const auto [first, second] = kernel_.PlainShared(d, bits);
+        const Shared shared = Kernel::Collect([&](size_t k) HWY_ATTR { return k == 0 ? first : second; });
+        Write(kernel_.RoundFinite(d, x, shared), Output(unit.offset + at));
+      }
+    }
+    const int64_t tile = layout_.tile_columns();
+    for (; at < unit.end; at += tile) RoundTile(unit, at, std::min(tile, unit.end - at));
+  }
+
+  void ShareAny(Tile& tile, size_t count, int64_t block) const {
     const auto width = static_cast<size_t>(layout_.block_columns());
     for (size_t begin = 0; begin < count; begin += width, ++block) {
       const size_t end = std::min(count, begin + width);

@@ -87,6 +87,27 @@ TEST_P(EveryTargetBlocks, StreamsWhereItCan) {
   }
 }
 
+/// Zeros behind the elements of a block change nothing, but make it wide.
+TEST_P(EveryTargetBlocks, NarrowBlocksSaturateAsWideOnes) {
+  for (const char* format : {"block_fp:width=3", "block_minifloat", "mx:element=e2m1", "block_log:width=4"}) {
+    for (const int64_t width : {1, 2, 4, 8}) {
+      const Tensor input = random_tensor({40 * width}, 21, 0, 6);
+      Tensor padded(DType::kFloat32, {40 * 32});
+      for (int64_t i = 0; i < 40 * width; ++i) {
+        padded.values<float>()[static_cast<size_t>(i / width * 32 + i % width)] =
+            input.values<float>()[static_cast<size_t>(i)];
+      }
+      const Tensor got = unsaturated_mask(spec_of(format, fmt::format("block_size={}", width)), input);
+      const Tensor expected = unsaturated_mask(spec_of(format, "block_size=32"), padded);
+      for (int64_t i = 0; i < 40 * width; ++i) {
+        ASSERT_EQ(got.values<float>()[static_cast<size_t>(i)],
+                  expected.values<float>()[static_cast<size_t>(i / width * 32 + i % width)])
+            << format << " " << width << " element " << i;
+      }
+    }
+  }
+}
+
 TEST_P(EveryTargetBlocks, InPlaceAndUnaligned) {
   for (const char* size : {"16", "5", "2x3", "-1"}) {
     const QuantSpec spec = spec_of("block_minifloat", std::string("block_size=") + size);

@@ -30,24 +30,43 @@ class BlockLogKernel {
     return {at(0), at(1), at(2)};
   }
 
-  BlockLogKernel(D /*d*/, const BlockLogParameters& /*p*/) {}
+  BlockLogKernel(D /*d*/, const BlockLogParameters& p) : table_(p.table) {}
+
+  const BlockTable& table() const { return table_; }
 
   HWY_INLINE V Round(D d, V x, const Shared& shared) const {
-    const DI di;
     const V magnitude = hn::Abs(x);
     const auto low = hn::Lt(magnitude, hn::Set(d, power_of_two(-126)));
     const V shifted = hn::Mul(magnitude, hn::IfThenElse(low, hn::Set(d, 0x1p24F), hn::Set(d, 1.0F)));
-    const auto carried = hn::Add(hn::BitCast(di, shifted), hn::Set(di, 0x800000 - 0x3504F4));
-    const V power = hn::BitCast(d, hn::And(carried, hn::Set(di, 0x7F800000)));
+    const V power = Power(d, shifted);
     const V back = hn::Mul(power, hn::IfThenElse(low, hn::Set(d, 0x1p-24F), hn::Set(d, 1.0F)));
-    const V held = hn::Max(hn::Min(back, shared.largest), shared.smallest);
-    const V of_x = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), held, hn::CopySignToAbs(held, x));
-    return hn::IfThenElse(hn::IsNaN(x), x, of_x);
+    return hn::IfThenElse(hn::IsNaN(x), x, Hold(d, back, x, shared));
+  }
+
+  /// Where the smallest magnitude is normal and the elements are finite. What subnormal elements give without
+  /// a shift is at most 2^-126, hence the smallest all the same.
+  HWY_INLINE V RoundFinite(D d, V x, const Shared& shared) const {
+    return Hold(d, Power(d, hn::Abs(x)), x, shared);
   }
 
   HWY_INLINE hn::Mask<D> Unsaturated(D /*d*/, V x, const Shared& shared) const {
     return hn::Le(hn::Abs(x), shared.unsaturated);
   }
+
+ private:
+  static HWY_INLINE V Power(D d, V magnitude) {
+    const DI di;
+    const auto carried = hn::Add(hn::BitCast(di, magnitude), hn::Set(di, 0x800000 - 0x3504F4));
+    return hn::BitCast(d, hn::And(carried, hn::Set(di, 0x7F800000)));
+  }
+
+  /// With the sign of x, + where it is 0: -0 + 0 is +0.
+  static HWY_INLINE V Hold(D d, V power, V x, const Shared& shared) {
+    const V held = hn::Max(hn::Min(power, shared.largest), shared.smallest);
+    return hn::CopySignToAbs(held, hn::Add(x, hn::Zero(d)));
+  }
+
+  const BlockTable& table_;
 };
 
 template <class D>

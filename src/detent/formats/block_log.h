@@ -55,6 +55,7 @@ struct BlockLog : BlockFormatBase {
     };
     BlockTable table(true, entry);
     table.set_empty(entry(0));
+    table.set_plain([](const BlockShared& shared) { return shared[1] >= power_of_two(-126); });
     return {table};
   }
 

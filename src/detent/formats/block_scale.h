@@ -36,7 +36,6 @@ class BlockTable {
 
   /// Of a block whose largest finite magnitude is `max`.
   [[gnu::always_inline]] const BlockEntry& of(float max) const {
-    constexpr uint32_t kFraction = 0x7FFFFF;
     const auto bits = std::bit_cast<uint32_t>(max);
     if (bits <= kFraction) return of_subnormal(bits);
     const int up = round_up_ && (bits & kFraction) != 0 ? 1 : 0;
@@ -44,7 +43,32 @@ class BlockTable {
   }
   void set_empty(const BlockEntry& entry) { entries_[kExponents] = entry; }
 
+  /// Says which entries a kernel has a shorter way for: those of `plain`, one run of exponents.
+  template <class Plain>
+  void set_plain(const Plain& plain) {
+    int first = 0;
+    while (first < kExponents && !plain(entries_[static_cast<size_t>(first)].shared)) ++first;
+    int end = kExponents;
+    while (end > first && !plain(entries_[static_cast<size_t>(end - 1)].shared)) --end;
+    const auto bits_of = [](int i) { return std::clamp(i + kLowest + 127, 0, 255) * (1 << 23); };
+    plain_from_ = std::max(bits_of(first) - carry(), 1 << 23);
+    plain_size_ = static_cast<uint32_t>(std::max(bits_of(end) - carry(), plain_from_) - plain_from_);
+  }
+  /// Whether these are the bits of the largest magnitude of a block with a plain entry: they are not where
+  /// that is an infinity, NaN, 0 or a float32 subnormal.
+  [[gnu::always_inline]] bool is_plain(int32_t bits) const {
+    return static_cast<uint32_t>(bits - plain_from_) < plain_size_;
+  }
+  [[gnu::always_inline]] const BlockShared& of_plain(int32_t bits) const {
+    return entries_[static_cast<size_t>(((bits + carry()) >> 23) - 127 - kLowest)].shared;
+  }
+  int32_t plain_from() const { return plain_from_; }
+  int32_t plain_until() const { return plain_from_ + static_cast<int32_t>(plain_size_); }
+  /// Added to the bits of a float32, what makes the exponent of the sum ceil(log2) where that is asked for.
+  int32_t carry() const { return round_up_ ? kFraction : 0; }
+
  private:
+  static constexpr int32_t kFraction = 0x7FFFFF;
   static constexpr int kLowest = -149;
   static constexpr int kExponents = 128 - kLowest + 1;
 
@@ -56,6 +80,8 @@ class BlockTable {
   }
 
   bool round_up_ = false;
+  int32_t plain_from_ = 0;
+  uint32_t plain_size_ = 0;
   std::array<BlockEntry, kExponents + 1> entries_;
 };
 
@@ -84,10 +110,23 @@ struct BlockGridParameters {
   static constexpr bool kByBlocks = true;
   int mantissa_bits = 0;
   BlockTable table;
+  /// The plain entries once more, by arithmetic: with the exponent bits of the block's largest magnitude,
+  /// held to [lowest, highest], these add up to the bits of the largest value and of the least addend.
+  struct PlainBits {
+    int32_t lowest, highest, largest, addend_below;
+  };
+  PlainBits plain_bits = {};
 
   BlockGridParameters() = default;
   explicit BlockGridParameters(const BlockGrid& grid);
   [[gnu::always_inline]] const BlockEntry& entry(float max) const { return table.of(max); }
+  /// Whether a block with these values needs no shift: its normal values are normal in float32 too, and the
+  /// addends do not overflow.
+  [[gnu::always_inline]] bool is_plain(const BlockShared& shared) const {
+    const float addend_below = shared[1];
+    return shared[0] < 0x1p104F && addend_below >= power_of_two(-80 - mantissa_bits) &&
+           addend_below < 0x1p126F;
+  }
 };
 
 /// The largest float32 that is not beyond `value` >= 0, even if that is infinite for float32.
@@ -134,6 +173,14 @@ inline BlockGridParameters::BlockGridParameters(const BlockGrid& grid) : mantiss
     const double scale = double_power_of_two(k);
     return {{hold(grid.largest * scale), addend(23), addend(-41), edge.last_held(scale)}, grid.scale_code(k)};
   });
+  const auto exponent_bits = [](int exponent) { return exponent * (1 << 23); };
+  const auto held_bits = [&](int exponent) { return exponent_bits(std::clamp(exponent + 127, 0, 255)); };
+  plain_bits = {
+      .lowest = held_bits(grid.lowest - grid.offset),
+      .highest = held_bits(grid.highest - grid.offset),
+      .largest = std::bit_cast<int32_t>(static_cast<float>(grid.largest)) + exponent_bits(grid.offset - 127),
+      .addend_below = exponent_bits(grid.offset + grid.min_exponent - grid.mantissa_bits + 46)};
+  table.set_plain([this](const BlockShared& shared) { return is_plain(shared); });
 }
 
 }  // namespace detent

@@ -20,7 +20,14 @@ HWY_INLINE void ForEachRun(const Coders& coders, const Grouping& grouping, int64
   for (int64_t i = begin; i < end;) {
     const int64_t run = i / grouping.inner;
     const int64_t run_end = std::min(end, (run + 1) * grouping.inner);
-    visit(coders[static_cast<size_t>(run % grouping.groups)], i - begin, run_end - i);
+    const auto& coder = coders[static_cast<size_t>(run % grouping.groups)];
+    if constexpr (std::is_trivially_copyable_v<typename Coders::value_type>) {
+      // A copy: what the loop writes cannot change it, which the compiler must know to vectorise.
+      const auto local = coder;
+      visit(local, i - begin, run_end - i);
+    } else {
+      visit(coder, i - begin, run_end - i);
+    }
     i = run_end;
   }
 }

@@ -13,67 +13,99 @@
 HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {
 
-/// Binary search without branches: the index grows by 2^(levels-1), ..., 2, 1 where x is above the bound just
-/// before. Tables that fit two vectors stay in registers, others are gathered from.
+/// Binary search without branches. Of level l = 0, 1, ... there are 2^l bounds, which one being given by the
+/// outcomes of the levels before: as the bits of an index, the first outcome the lowest. The upper levels are
+/// looked up in registers, as long as one holds a level; those beneath, of larger tables, are gathered.
 template <class D>
 class CodebookKernel {
   using V = hn::Vec<D>;
   using DI = hn::RebindToSigned<D>;
   using VI = hn::Vec<DI>;
+  static constexpr int kMaxLevels = hwy::CeilLog2(hn::MaxLanes(D())) + 1;
 
  public:
   CodebookKernel(D d, const CodebookParameters& p)
-      : bounds_(p.bounds.data()), values_(p.values.data()), levels_(p.levels) {
-    const size_t lanes = hn::Lanes(d);
-    in_registers_ = (size_t{1} << levels_) <= 2 * lanes && p.bounds.size() >= 2 * lanes;
-    if (!in_registers_) return;
-    low_bounds_ = hn::LoadU(d, bounds_);
-    high_bounds_ = hn::LoadU(d, bounds_ + lanes);
-    low_values_ = hn::LoadU(d, values_);
-    high_values_ = hn::LoadU(d, values_ + lanes);
+      : bounds_(p.bounds.data()),
+        values_(p.values.data()),
+        levels_(std::max(p.levels, 1)),
+        in_registers_(std::min(levels_, kMaxLevels)) {
+    const int beneath = levels_ - in_registers_;
+    for (int level = 0; level < in_registers_; ++level) {
+      HWY_ALIGN float bounds[hn::MaxLanes(d)] = {};
+      for (int i = 0; i < 1 << level; ++i) {
+        bounds[i] = bounds_[FirstEntry(i, level) + (1 << (levels_ - level - 1)) - 1];
+      }
+      of_level_[level] = hn::Load(d, bounds);
+    }
+    HWY_ALIGN float values[2][hn::MaxLanes(d)] = {};
+    HWY_ALIGN int32_t entries[2][hn::MaxLanes(d)] = {};
+    for (int i = 0; i < 1 << (in_registers_ - 1); ++i) {
+      for (int last = 0; last < 2; ++last) {
+        const int entry = FirstEntry(i, in_registers_ - 1) + (last << beneath);
+        values[last][i] = values_[entry];
+        entries[last][i] = entry;
+      }
+    }
+    low_values_ = hn::Load(d, values[0]);
+    high_values_ = hn::Load(d, values[1]);
+    low_entries_ = hn::Load(DI(), entries[0]);
+    high_entries_ = hn::Load(DI(), entries[1]);
   }
 
-  V operator()(D d, V x, uint64_t /*index*/) const {
-    V result;
-    if (in_registers_) {
-      const VI index = Search(x, [&](VI at) { return InRegisters(d, low_bounds_, high_bounds_, at); });
-      result = InRegisters(d, low_values_, high_values_, index);
-    } else {
-      const VI index = Search(x, [&](VI at) { return hn::GatherIndex(d, bounds_, at); });
-      result = hn::GatherIndex(d, values_, index);
-    }
-    return hn::IfThenElse(hn::IsNaN(x), x, result);
+  HWY_INLINE V operator()(D d, V x, uint64_t /*index*/) const {
+    return hn::IfThenElse(hn::IsNaN(x), x, Nearest<1>(d, x));
   }
 
  private:
-  V InRegisters(D d, V low, V high, VI index) const {
-    const DI di;
-    const auto lanes = static_cast<int32_t>(hn::Lanes(d));
-    const auto within = hn::IndicesFromVec(d, hn::And(index, hn::Set(di, lanes - 1)));
-    const V from_low = hn::TableLookupLanes(low, within);
-    if ((1 << levels_) <= lanes) return from_low;
-    const auto in_high = hn::RebindMask(d, hn::Gt(index, hn::Set(di, lanes - 1)));
-    return hn::IfThenElse(in_high, hn::TableLookupLanes(high, within), from_low);
+  /// The first of the table's entries that are left after `level` outcomes.
+  int FirstEntry(int outcomes, int level) const {
+    int entry = 0;
+    for (int i = 0; i < level; ++i) entry |= (outcomes >> i & 1) << (levels_ - 1 - i);
+    return entry;
   }
 
-  template <class BoundAt>
-  VI Search(V x, const BoundAt& bound_at) const {
-    const DI di;
-    VI index = hn::Zero(di);
-    for (int32_t step = levels_ == 0 ? 0 : 1 << (levels_ - 1); step > 0; step /= 2) {
-      const V bound = bound_at(hn::Add(index, hn::Set(di, step - 1)));
-      const auto above = hn::RebindMask(di, hn::Gt(x, bound));
-      index = hn::Add(index, hn::IfThenElseZero(above, hn::Set(di, step)));
+  /// kLevels is in_registers_ or less.
+  template <int kLevels>
+  HWY_INLINE V Nearest(D d, V x) const {
+    if constexpr (kLevels < kMaxLevels) {
+      if (in_registers_ != kLevels) return Nearest<kLevels + 1>(d, x);
     }
-    return index;
+    const DI di;
+    VI outcomes = hn::Zero(di);
+    for (int level = 0; level + 1 < kLevels; ++level) {
+      const V bound = hn::TableLookupLanes(of_level_[level], hn::IndicesFromVec(d, outcomes));
+      const auto above = hn::RebindMask(di, hn::Gt(x, bound));
+      outcomes = hn::Add(outcomes, hn::IfThenElseZero(above, hn::Set(di, 1 << level)));
+    }
+    const auto at = hn::IndicesFromVec(d, outcomes);
+    const auto above = hn::Gt(x, hn::TableLookupLanes(of_level_[kLevels - 1], at));
+    if (levels_ == kLevels) {
+      return hn::IfThenElse(above, hn::TableLookupLanes(high_values_, at),
+                            hn::TableLookupLanes(low_values_, at));
+    }
+    const auto int_at = hn::IndicesFromVec(di, outcomes);
+    const VI entry = hn::IfThenElse(hn::RebindMask(di, above), hn::TableLookupLanes(high_entries_, int_at),
+                                    hn::TableLookupLanes(low_entries_, int_at));
+    return Gathered(d, x, entry, levels_ - kLevels);
+  }
+
+  V Gathered(D d, V x, VI entry, int levels) const {
+    const DI di;
+    for (int32_t step = 1 << (levels - 1); step > 0; step /= 2) {
+      const V bound = hn::GatherIndex(d, bounds_, hn::Add(entry, hn::Set(di, step - 1)));
+      const auto above = hn::RebindMask(di, hn::Gt(x, bound));
+      entry = hn::Add(entry, hn::IfThenElseZero(above, hn::Set(di, step)));
+    }
+    return hn::GatherIndex(d, values_, entry);
   }
 
   const float* bounds_;
   const float* values_;
   int levels_;
-  bool in_registers_;
-  V low_bounds_ = hn::Zero(D()), high_bounds_ = hn::Zero(D());
-  V low_values_ = hn::Zero(D()), high_values_ = hn::Zero(D());
+  int in_registers_;  // levels
+  V of_level_[size_t{kMaxLevels}];
+  V low_values_ = hn::Zero(D()), high_values_ = hn::Zero(D());  // by the last outcome
+  VI low_entries_ = hn::Zero(DI()), high_entries_ = hn::Zero(DI());
 };
 
 template <class D>

@@ -18,9 +18,29 @@ namespace detent {
 namespace {
 
 /// Elements that are rounded, coded and packed while they are in the first-level cache.
-constexpr int64_t kBlock = 64 * kPackingBlock;
+constexpr int64_t kBlock = 32 * kPackingBlock;
 /// Elements that one thread takes at a time.
-constexpr int64_t kGrain = 32 * kBlock;
+constexpr int64_t kGrain = 64 * kBlock;
+
+/// Fetches the elements [begin, end) in so many steps, taken between those that code the block before: memory
+/// would idle meanwhile, and the processor tracks only some tens of fetches at once.
+class Prefetch {
+ public:
+  Prefetch(const float* values, int64_t begin, int64_t end) : values_(values), next_(begin), end_(end) {}
+
+  void step() {
+    const int64_t stop = std::min(end_, next_ + kBlock / kSteps);
+    for (; next_ < stop; next_ += kLine) __builtin_prefetch(values_ + next_);
+  }
+
+ private:
+  static constexpr int64_t kSteps = 4;
+  static constexpr int64_t kLine = 16;  // elements
+
+  const float* values_;
+  int64_t next_;
+  int64_t end_;
+};
 
 int code_width(const QuantSpec& spec) { return static_cast<int>(bits_per_value(spec.format)); }
 
@@ -182,10 +202,15 @@ void encode_elements(const GroupParameters& parameters, const Grouping& grouping
     alignas(64) uint32_t codes[kBlock];
     for (; begin < end; begin += kBlock) {
       const int64_t count = std::min(kBlock, end - begin);
+      Prefetch ahead(in, begin + kBlock, std::min(begin + 2 * kBlock, input.numel()));
+      ahead.step();
       simulate_range(parameters, grouping, in + begin, values, begin, begin + count, false);
+      ahead.step();
       const int64_t nan = nan_allowed ? count : first_nan(values, count);
       if (nan < count) return nan_index.report(begin + nan);
+      ahead.step();
       code_range(coders, grouping, values, codes, begin, begin + count);
+      ahead.step();
       pack_codes(packing, width, codes, count, bytes + packed_size(packing, width, begin));
     }
   });
@@ -196,17 +221,21 @@ void decode_elements(const Encoded& encoded, const Grouping& grouping, const Gro
   const int width = code_width(encoded.spec);
   const uint8_t* bytes = bytes_of(encoded.streams.front());
   float* out = output.values<float>().data();
+  const bool stream = output.byte_size() >= kStreamBytes;
   FirstIndex bad;
   parallel_for(output.numel(), kGrain, [&](int64_t begin, int64_t end) {
     const DefaultFloatEnvironment of_thread;
     alignas(64) uint32_t codes[kBlock];
+    alignas(64) float values[kBlock];
     for (; begin < end; begin += kBlock) {
       const int64_t count = std::min(kBlock, end - begin);
       const uint8_t* first = bytes + packed_size(encoded.packing, width, begin);
       const int64_t held = unpack_codes(encoded.packing, width, first, count, codes);
       if (held < count) return bad.report(begin + held);
-      value_range(coders, grouping, codes, out + begin, begin, begin + count);
+      value_range(coders, grouping, codes, stream ? values : out + begin, begin, begin + count);
+      if (stream) stream_range(values, out + begin, count);
     }
+    if (stream) flush_stream();
   });
   if (bad.found()) {
     fail("decode: the byte with element {} is not what packing = \"base3\" writes", bad.get());

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <hwy/highway.h>
 
 #include <bit>
 #include <cmath>
@@ -114,7 +115,13 @@ void expect_round_trip(const char* text, const Tensor& input, Packing packing) {
   EXPECT_EQ(static_cast<double>(encoded.codes().numel()), std::ceil(std::ceil(bits) / 8)) << text;
 }
 
-TEST(Encode, DecodesToWhatSimulateGives) {
+class EveryTargetCodes : public testing::TestWithParam<int64_t> {
+ protected:
+  void SetUp() override { hwy::SetSupportedTargetsForTest(GetParam()); }
+  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
+};
+
+TEST_P(EveryTargetCodes, DecodeToWhatSimulateGives) {
   for (const char* text : kSpecs) {
     for (const Shape& shape : {Shape{2, 3}, Shape{3, 5, 7}, Shape{40, 77}, Shape{3, 30011}}) {
       expect_round_trip(text, random_tensor(shape, 11), Packing::kBits);
@@ -122,6 +129,15 @@ TEST(Encode, DecodesToWhatSimulateGives) {
   }
   expect_round_trip("ternary:scaling_factor=true", random_tensor({3, 30011}, 12), Packing::kBase3);
 }
+
+std::vector<int64_t> attainable_targets() {
+  std::vector<int64_t> targets;
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) targets.push_back(target);
+  return targets;
+}
+
+INSTANTIATE_TEST_SUITE_P(Highway, EveryTargetCodes, testing::ValuesIn(attainable_targets()),
+                         [](const auto& instance) { return std::string(hwy::TargetName(instance.param)); });
 
 TEST(Encode, HoldsExtremesAndInfinities) {
   using Limits = std::numeric_limits<float>;

@@ -12,11 +12,14 @@ constexpr float power_of_two(int exponent) {
   return std::bit_cast<float>(static_cast<uint32_t>(exponent + 127) << 23);
 }
 
-/// The largest float32 that is not above a finite `value`, whatever the rounding mode.
+/// The largest float32 that is not above a finite `value`, whatever the rounding mode. By its bits: tables
+/// for each tensor need hundreds, and std::nextafter is slow.
 inline float round_down(double value) {
   const auto nearest = static_cast<float>(value);
-  constexpr float kLowest = -std::numeric_limits<float>::infinity();
-  return static_cast<double>(nearest) > value ? std::nextafter(nearest, kLowest) : nearest;
+  if (!(static_cast<double>(nearest) > value)) return nearest;
+  const auto bits = std::bit_cast<uint32_t>(nearest);
+  if (nearest == 0) return -std::numeric_limits<float>::denorm_min();
+  return std::bit_cast<float>(nearest > 0 ? bits - 1 : bits + 1);
 }
 
 /// The float32 of largest magnitude that is not beyond a finite `value`.

@@ -4,27 +4,9 @@
 #include <span>
 #include <string>
 
-#include "detent/formats/float_bits.h"
+#include "detent/formats/group_kernels.h"
 
 namespace detent {
-
-/// How a row-major tensor falls into groups that share parameters: `outer` x `groups` x `inner` elements;
-/// group g holds, for every o < outer, the run of `inner` elements that begins at (o * groups + g) * inner.
-struct Grouping {
-  int64_t outer = 1;
-  int64_t groups = 1;
-  int64_t inner = 0;
-
-  int64_t elements() const { return outer * groups * inner; }
-};
-
-struct MagnitudeSum {
-  double sum = 0;
-  int64_t count = 0;
-
-  /// 0 when nothing was counted.
-  double mean() const { return count == 0 ? 0 : sum / static_cast<double>(count); }
-};
 
 /// One group of a tensor, as formats see it that derive parameters from the data.
 class Group {
@@ -40,7 +22,7 @@ class Group {
   MagnitudeSum magnitudes() const { return magnitudes_above(-1.0F); }
 
   /// What is left of them after subtracting, one after another and in float32, each gamma with the sign of
-  /// what the ones before left (+ for 0).
+  /// what the ones before left (+ for 0). At most kMostGammas.
   MagnitudeSum residual_magnitudes(std::span<const float> gammas) const;
   /// The smallest interval that holds 0 and all finite elements.
   Interval range_with_zero() const;
@@ -55,12 +37,11 @@ class Group {
   std::string name() const;
 
  private:
-  /// Calls visit(pointer, size) for each run of adjacent elements among the group's [begin, end).
-  template <class Visit>
-  void for_each_run(int64_t begin, int64_t end, const Visit& visit) const;
-  /// Sum and number of the finite |map(x)| above `bound`.
-  template <class Map>
-  MagnitudeSum sum_magnitudes(float bound, const Map& map) const;
+  /// Folds what `of_part` makes of chunks of fixed size, in order.
+  template <class Result, class OfPart, class Fold>
+  Result reduce(const OfPart& of_part, const Fold& fold) const;
+
+  MagnitudeSum sum_of(std::span<const float> gammas, float bound) const;
 
   std::span<const float> values_;
   Grouping grouping_;

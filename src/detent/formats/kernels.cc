@@ -19,8 +19,8 @@ using FloatTag = hn::ScalableTag<float>;
 
 /// Fewer elements than a vector, through a buffer: the same code as for whole vectors.
 template <class Kernel>
-void RoundPartial(FloatTag d, const Kernel& kernel, const float* input, float* output, size_t count,
-                  uint64_t index) {
+HWY_INLINE void RoundPartial(FloatTag d, const Kernel& kernel, const float* input, float* output,
+                             size_t count, uint64_t index) {
   HWY_ALIGN float buffer[hn::MaxLanes(d)] = {};
   std::memcpy(buffer, input, count * sizeof(float));
   hn::Store(kernel(d, hn::Load(d, buffer), index), d, buffer);
@@ -35,8 +35,8 @@ HWY_INLINE size_t UnalignedCount(FloatTag d, const float* output) {
 }
 
 template <class Kernel>
-void RoundRun(FloatTag d, const Kernel& kernel, const float* input, float* output, size_t count,
-              uint64_t index, bool stream) {
+HWY_INLINE void RoundRun(FloatTag d, const Kernel kernel, const float* input, float* output, size_t count,
+                         uint64_t index, bool stream) {
   const size_t lanes = hn::Lanes(d);
   size_t i = 0;
   if (stream) {
@@ -72,6 +72,11 @@ void SimulateRange(const GroupParameters& parameters, const Grouping& grouping, 
   if (stream) hwy::FlushStream();
 }
 
+void StreamRange(const float* values, float* output, int64_t count) {
+  const auto as_is = [](FloatTag /*d*/, hn::Vec<FloatTag> x, uint64_t /*index*/) HWY_ATTR { return x; };
+  RoundRun(FloatTag(), as_is, values, output, static_cast<size_t>(count), 0, true);
+}
+
 const char* TargetName() { return hwy::TargetName(HWY_TARGET); }
 
 }  // namespace detent::HWY_NAMESPACE
@@ -81,12 +86,19 @@ HWY_AFTER_NAMESPACE();
 namespace detent {
 
 HWY_EXPORT(SimulateRange);
+HWY_EXPORT(StreamRange);
 HWY_EXPORT(TargetName);
 
 void simulate_range(const GroupParameters& parameters, const Grouping& grouping, const float* input,
                     float* output, int64_t begin, int64_t end, bool stream) {
   HWY_DYNAMIC_DISPATCH(SimulateRange)(parameters, grouping, input, output, begin, end, stream);
 }
+
+void stream_range(const float* values, float* output, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(StreamRange)(values, output, count);
+}
+
+void flush_stream() { hwy::FlushStream(); }
 
 const char* kernel_target() { return HWY_DYNAMIC_DISPATCH(TargetName)(); }
 

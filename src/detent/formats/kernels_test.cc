@@ -169,6 +169,24 @@ TEST_P(EveryTarget, RandomBits) {
   }
 }
 
+TEST_P(EveryTarget, CodebooksOfAnySize) {
+  Tensor input(DType::kFloat32, {5000});
+  uint32_t state = 99;
+  for (float& x : input.values<float>()) {
+    state = state * 1664525U + 1013904223U;
+    x = static_cast<float>(static_cast<int32_t>(state)) * 0x1p-28F;
+  }
+  for (const int size : {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 256, 1000, 65536}) {
+    Codebook format;
+    for (int i = 0; i < size; ++i) {
+      const float value = 14.0F * static_cast<float>(i + 1) / static_cast<float>(size + 1) - 7.0F;
+      format.entries.push_back(value);
+    }
+    const QuantSpec spec{.format = format};
+    ASSERT_EQ(difference(input, simulate(spec, input), reference_simulate(spec, input)), "") << size;
+  }
+}
+
 TEST_P(EveryTarget, LengthsAndUnalignedStarts) {
   constexpr int64_t kMaxLanes = 16;
   const std::vector<float> values = hard_values();

@@ -20,7 +20,8 @@ namespace detent::HWY_NAMESPACE {
 /// since M <= 22, and subtracting it again is exact.
 ///
 /// Where e - M + 23 may leave float32's exponents, or values are float32 subnormals, the same is done 2^32
-/// above (below 1) or beneath (from 1 on).
+/// above (below 1) or beneath (from 1 on). Where min_exponent is that of float32, the subnormals are too:
+/// then the bits are rounded as an integer, whose carry is the next exponent.
 template <class D>
 class MinifloatKernel {
   using V = hn::Vec<D>;
@@ -34,6 +35,8 @@ class MinifloatKernel {
         overflow_value_(hn::Set(d, p.overflow_value)),
         to_addend_(hn::Set(DI(), (23 - p.grid.mantissa_bits) * (1 << 23))) {
     const int lowest = p.grid.min_exponent;
+    dropped_bits_ = 23 - p.grid.mantissa_bits;
+    as_bits_ = lowest == -126;
     wide_ = lowest < -126 || !(p.grid.largest < power_of_two(104 + p.grid.mantissa_bits));
     min_exponent_ = hn::Set(DI(), ExponentBits(lowest));
     min_exponent_below_one_ = hn::Set(DI(), ExponentBits(std::min(lowest, 40) + kShift));
@@ -43,7 +46,9 @@ class MinifloatKernel {
   V operator()(D d, V x, uint64_t /*index*/) const {
     const V magnitude = hn::Abs(x);
     const V held = hn::Min(magnitude, largest_);
-    const V rounded = wide_ ? RoundWide(d, held) : Round(d, held, min_exponent_);
+    const V rounded = as_bits_ ? RoundBits(d, held)
+                      : wide_  ? RoundWide(d, held)
+                               : Round(d, held, min_exponent_);
     const V result = hn::IfThenElse(hn::Ge(magnitude, overflow_from_), overflow_value_, rounded);
     return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySignToAbs(result, x));
   }
@@ -61,6 +66,16 @@ class MinifloatKernel {
     return hn::Sub(hn::Add(magnitude, large), large);
   }
 
+  V RoundBits(D d, V magnitude) const {
+    const DI di;
+    const VI bits = hn::BitCast(di, magnitude);
+    const VI one = hn::Set(di, 1);
+    const VI last = hn::And(hn::ShiftRightSame(bits, dropped_bits_), one);
+    const VI almost_half = hn::Set(di, (1 << (dropped_bits_ - 1)) - 1);
+    const VI rounded = hn::Add(bits, hn::Add(almost_half, last));
+    return hn::BitCast(d, hn::And(rounded, hn::Set(di, -(1 << dropped_bits_))));
+  }
+
   V RoundWide(D d, V magnitude) const {
     const auto below_one = hn::Lt(magnitude, hn::Set(d, 1.0F));
     const V up = hn::Set(d, power_of_two(kShift));
@@ -75,6 +90,8 @@ class MinifloatKernel {
   VI to_addend_;
   VI min_exponent_ = hn::Zero(DI()), min_exponent_below_one_ = hn::Zero(DI());
   VI min_exponent_from_one_ = hn::Zero(DI());
+  int dropped_bits_ = 0;
+  bool as_bits_ = false;
   bool wide_ = false;
 };
 

@@ -30,13 +30,39 @@ class Nvfp4Kernel {
     return {at(0), at(1)};
   }
 
-  Nvfp4Kernel(D /*d*/, const Nvfp4Parameters& /*p*/) {}
+  Nvfp4Kernel(D /*d*/, const Nvfp4Parameters& p) : parameters_(p) {}
 
   HWY_INLINE V Round(D d, V x, const Shared& shared) const {
+    return hn::IfThenElse(hn::IsNaN(x), x, RoundFinite(d, x, shared));
+  }
+
+  HWY_INLINE V RoundFinite(D d, V x, const Shared& shared) const {
     const V value = hn::Mul(Magnitude(d, x, shared), shared.scale);
     const V held = hn::Min(value, hn::Set(d, std::numeric_limits<float>::max()));
-    return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySignToAbs(held, x));
+    return hn::CopySignToAbs(held, x);
   }
+
+  /// What many blocks share, whose largest magnitudes have these bits: Nvfp4Parameters::shared lane by lane.
+  template <size_t kBlocks>
+  class Shares {
+   public:
+    Shares(const Nvfp4Kernel& kernel, const int32_t* bits, size_t blocks) : bits_(bits) {
+      const D d;
+      for (size_t i = 0; i < blocks; i += hn::Lanes(d)) {
+        const V max = hn::BitCast(d, hn::Load(DI(), bits + i));
+        const V scale = kernel.Scale(d, max);
+        hn::Store(scale, d, scale_ + i);
+        hn::Store(hn::IfThenElse(hn::Gt(scale, hn::Zero(d)), scale, hn::Set(d, 1.0F)), d, divisor_ + i);
+      }
+    }
+    bool is_plain(size_t i) const { return bits_[i] < 0x7F800000; }
+    HWY_INLINE Shared at(D d, size_t i) const { return {hn::Set(d, scale_[i]), hn::Set(d, divisor_[i])}; }
+
+   private:
+    const int32_t* bits_;
+    HWY_ALIGN float scale_[kBlocks];
+    HWY_ALIGN float divisor_[kBlocks];
+  };
 
   /// The element, before it is scaled.
   HWY_INLINE V RoundElement(D d, V x, const Shared& shared) const {
@@ -52,13 +78,26 @@ class Nvfp4Kernel {
   }
 
  private:
+  static HWY_INLINE V Binade(D d, V x) { return hn::And(x, hn::BitCast(d, hn::Set(DI(), 0x7F800000))); }
+
+  /// The e4m3fn value nearest to max / 6 / tensor scale, as round_to_e4m3fn does it, times the tensor scale.
+  HWY_INLINE V Scale(D d, V max) const {
+    const V tensor_scale = hn::Set(d, parameters_.tensor_scale);
+    const V largest = hn::Set(d, 448.0F);
+    const V held = hn::Min(hn::Div(hn::Div(max, hn::Set(d, 6.0F)), tensor_scale), largest);
+    const V addend = hn::Mul(hn::Max(Binade(d, held), hn::Set(d, 0x1p-6F)), hn::Set(d, 0x1p20F));
+    const V rounded = hn::Sub(hn::Add(held, addend), addend);
+    return hn::Mul(hn::IfThenElse(hn::Gt(max, hn::Zero(d)), rounded, largest), tensor_scale);
+  }
+
   /// Of the element.
   static HWY_INLINE V Magnitude(D d, V x, const Shared& shared) {
     const V quotient = hn::Min(hn::Div(hn::Abs(x), shared.divisor), hn::Set(d, 6.0F));
-    const V binade = hn::And(quotient, hn::BitCast(d, hn::Set(DI(), 0x7F800000)));
-    const V addend = hn::Mul(hn::Max(binade, hn::Set(d, 1.0F)), hn::Set(d, 0x1p22F));
+    const V addend = hn::Mul(hn::Max(Binade(d, quotient), hn::Set(d, 1.0F)), hn::Set(d, 0x1p22F));
     return hn::Sub(hn::Add(quotient, addend), addend);
   }
+
+  const Nvfp4Parameters& parameters_;
 };
 
 template <class D>

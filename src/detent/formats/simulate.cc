@@ -14,9 +14,6 @@ namespace {
 
 /// Elements that one thread takes at a time.
 constexpr int64_t kGrain = int64_t{1} << 16;
-/// Outputs of this size are written past the caches, as memcpy does: reading their lines first would cost a
-/// third of the memory traffic, and they would not stay cached anyhow.
-constexpr size_t kStreamBytes = size_t{32} << 20;
 
 /// The input as float32, which holds all values of the dtypes taken.
 Tensor float32_input(const Tensor& input) {

@@ -7,7 +7,7 @@
 namespace detent {
 
 /// Options of the statistics that look at the distribution of the values. With the defaults they cost at most
-/// 256 KiB while exact; then 16 KiB for each power of two that occurs (both signs), or, where dimensions are
+/// 512 KiB while exact; then 16 KiB for each power of two that occurs (both signs), or, where dimensions are
 /// kept, 1 KiB for each and kept position.
 struct ValueOptions {
   Dims dims;

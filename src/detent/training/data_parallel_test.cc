@@ -61,6 +61,12 @@ TEST(Workers, GatherBytesOfAnyLengthInTheOrderOfRanks) {
   });
 }
 
+TEST(Workers, GatherNothing) {
+  with_workers(2, [](ProcessGroup& group) {
+    EXPECT_EQ(group.all_gather({}), std::vector<std::vector<std::byte>>(2));
+  });
+}
+
 TEST(Workers, SumFloats) {
   with_workers(3, [](ProcessGroup& group) {
     std::vector<float> values = {static_cast<float>(group.rank()), 1};

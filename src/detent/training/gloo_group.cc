@@ -46,7 +46,8 @@ class GlooGroup final : public ProcessGroup {
     std::vector<int64_t> lengths;
     for (const at::Tensor& other : gather(length)) lengths.push_back(*other.data_ptr<int64_t>());
 
-    at::Tensor padded = at::zeros({*std::ranges::max_element(lengths)}, at::kByte);
+    // Gloo cannot exchange nothing.
+    at::Tensor padded = at::zeros({std::max<int64_t>(*std::ranges::max_element(lengths), 1)}, at::kByte);
     if (!bytes.empty()) std::memcpy(padded.data_ptr(), bytes.data(), bytes.size());
     std::vector<std::vector<std::byte>> result;
     for (const at::Tensor& other : gather(padded)) {

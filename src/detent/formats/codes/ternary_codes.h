@@ -1,5 +1,7 @@
 #pragma once
 
+#include <bit>
+
 #include "detent/formats/codes/coding.h"
 #include "detent/formats/ternary.h"
 
@@ -25,8 +27,8 @@ struct Coding<Ternary> {
 
     uint32_t code_of(float value) const { return (value < 0 ? 2U : 0U) | (value != 0 ? 1U : 0U); }
     float value_of(uint32_t code) const {
-      const float magnitude = code == 0 ? 0.0F : alpha_;
-      return (code & 2U) != 0 ? -magnitude : magnitude;
+      const uint32_t magnitude = code == 0 ? 0U : std::bit_cast<uint32_t>(alpha_);
+      return std::bit_cast<float>(magnitude ^ ((code & 2U) << 30));
     }
 
    private:

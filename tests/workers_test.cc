@@ -1,0 +1,142 @@
+// Several processes of the program that work together, as torchrun and mpirun start them.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "detent/io/file.h"
+
+namespace detent {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kProfile = R"(model = "toy"
+dataset = "toy_tiny"
+[passes.profile_statistics]
+by = "regex_name"
+target_weight_nodes = ["seq_blocks_0"]
+target_activation_nodes = ["seq_.*"]
+profile_output_activation = true
+num_samples = 500
+exact_num_samples = true
+[passes.profile_statistics.weight_statistics.absmax]
+[passes.profile_statistics.activation_statistics]
+mean = {}
+range_min_max = {dims = [0]}
+range_quantile = {exact_values = 1000}
+variance_precise = {}
+average_range = {}
+histogram = {}
+kurtosis = {}
+record = {}
+[passes.report_graph]
+[passes.save_node_meta_param]
+save_path = "statistics.toml"
+)";
+
+class WorkersTest : public testing::Test {
+ protected:
+  WorkersTest() {
+    folder_ = fs::temp_directory_path() / fmt::format("detent_workers_{}", getpid());
+    fs::create_directories(folder_);
+    write_file(folder_ / "profile.toml", kProfile);
+  }
+  ~WorkersTest() override { fs::remove_all(folder_); }
+
+  /// Runs a shell command in the folder; standard output and error end in `log`.
+  int run(const std::string& command, const std::string& log = "log.txt") const {
+    const std::string line = fmt::format("cd {} && PATH={}:$PATH && ( {} ) > {} 2>&1 < /dev/null",
+                                         folder_.string(), DETENT_BIN, command, log);
+    const int status = std::system(line.c_str());
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  /// The same command in `count` processes; whether all ended well.
+  bool run_workers(int count, const std::string& command) const {
+    static int next_port = 22000 + getpid() % 18000;
+    const std::string environment =
+        fmt::format("WORLD_SIZE={} MASTER_ADDR=127.0.0.1 MASTER_PORT={}", count, next_port++);
+    std::string script = "pids=; failed=0; ";
+    for (int rank = 0; rank < count; ++rank) {
+      script += fmt::format("RANK={} {} {} > worker_{}.txt 2>&1 & pids=\"$pids $!\"; ", rank, environment,
+                            command, rank);
+    }
+    return run(script + "for pid in $pids; do wait $pid || failed=1; done; exit $failed") == 0;
+  }
+
+  std::string file(const std::string& name) const { return read_file(folder_ / name); }
+
+  fs::path folder_;
+};
+
+TEST_F(WorkersTest, CalibrateToTheSameBytesHoweverManyThereAre) {
+  ASSERT_EQ(run("detent transform --config profile.toml --project alone --num-threads 1"), 0)
+      << file("log.txt");
+  const std::string alone = file("statistics.toml");
+  ASSERT_THAT(alone, HasSubstr("[seq_blocks_4.software.results.data_out_0.stat.record]"));
+  EXPECT_EQ(run("detent transform --config profile.toml --project two --num-threads 2 --batch-size 7 "
+                "--num-workers 2"),
+            0);
+  EXPECT_EQ(file("statistics.toml"), alone);
+  for (const int count : {2, 4}) {
+    fs::remove(folder_ / "statistics.toml");
+    ASSERT_TRUE(
+        run_workers(count, fmt::format("detent transform --config profile.toml --project of_{}", count)))
+        << file("worker_0.txt") << file("worker_1.txt");
+    EXPECT_EQ(file("statistics.toml"), alone) << count;
+    EXPECT_THAT(file("worker_0.txt"), HasSubstr("500 samples profiled"));
+    EXPECT_EQ(file("worker_1.txt"), "");
+  }
+}
+
+TEST_F(WorkersTest, TrainTheNetworkThatOneWouldTrain) {
+  const std::string command = "detent train toy toy_tiny --max-epochs 3 --num-threads 1 --project ";
+  ASSERT_EQ(run(command + "alone", "alone.txt"), 0) << file("alone.txt");
+  ASSERT_TRUE(run_workers(3, command + "shared")) << file("worker_0.txt") << file("worker_1.txt");
+  const auto results = [](const std::string& log) {
+    std::string lines;
+    for (size_t at = log.find("epoch 1/3"); at < log.size();) {
+      const size_t end = log.find('\n', at);
+      const std::string line = log.substr(at, end - at);
+      lines += line.substr(0, line.find("  (best)")) + "\n";
+      at = end + 1;
+      if (line.starts_with("test")) return lines;
+    }
+    return lines;
+  };
+  EXPECT_EQ(results(file("worker_0.txt")), results(file("alone.txt")));
+  EXPECT_THAT(results(file("alone.txt")), HasSubstr("test (best epoch): loss"));
+  EXPECT_TRUE(fs::exists(folder_ / "mase_output/shared/software/training_ckpts/best.ckpt"));
+}
+
+TEST_F(WorkersTest, AWorkerThatFailsStopsTheOthers) {
+  // The second worker gets a file that does not exist.
+  const std::string command =
+      "sh -c 'if [ $RANK = 1 ]; then exec detent test toy toy_tiny --load no_such_file; fi; "
+      "exec detent test toy toy_tiny --load net/transformed_ckpt --worker-timeout 3'";
+  ASSERT_EQ(run("detent transform --config profile.toml --project alone && "
+                "cp -r mase_output/alone/software/transform net"),
+            0);
+  EXPECT_FALSE(run_workers(2, command));
+  EXPECT_THAT(file("worker_1.txt"), HasSubstr("no_such_file"));
+  EXPECT_THAT(file("worker_0.txt"), AllOf(HasSubstr("worker 0 of 2"), HasSubstr("did another worker stop?")));
+}
+
+TEST_F(WorkersTest, SaysWhatALauncherLeftOut) {
+  EXPECT_EQ(run("RANK=1 detent train toy toy_tiny"), 1);
+  EXPECT_THAT(file("log.txt"), HasSubstr("WORLD_SIZE is missing"));
+}
+
+}  // namespace
+}  // namespace detent
