@@ -59,7 +59,8 @@ int64_t class_count(const PublishedSet& set) { return set.test.label_limits.back
 std::unique_ptr<Dataset> make_published(const PublishedSet& set, Split split, const DatasetOptions& options) {
   const bool train = split == Split::kTrain;
   const std::vector<std::string> names = train ? set.train_files : std::vector{set.test_file};
-  const auto files = find_data_files({set.name, set.folders, names}, options);
+  const auto files = find_data_files(
+      {.dataset = set.name, .folders = set.folders, .names = names, .some_are_enough = true}, options);
   CifarImages read = read_cifar(files, train ? set.train : set.test);
   std::vector<ChannelLevels> levels;
   for (size_t i = 0; i < kMean.size(); ++i) levels.push_back(normalised_levels(kMean[i], kStd[i]));
@@ -75,7 +76,8 @@ DatasetInfo published_info(const PublishedSet& set) {
       "and "
       "the std {} of ImageNet, as the published weights of resnet20 expect. train is the 50,000 training "
       "images; validation, test and prediction are all the 10,000 test images: validation is the test split, "
-      "as in published runs. Needs the published binary files ({} and {}) in --data-dir, $DETENT_DATA or "
+      "as in published runs. Where some of the training files are missing, the others are used, with a "
+      "warning. Needs the published binary files ({} and {}) in --data-dir, $DETENT_DATA or "
       "~/.cache/detent, or in a folder {} there.",
       class_count(set), fmt::join(kMean, ", "), fmt::join(kStd, ", "), fmt::join(set.train_files, ", "),
       set.test_file, fmt::join(set.folders, ", "));

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "detent/core/error.h"
+#include "detent/core/log.h"
 
 namespace detent {
 namespace {
@@ -98,10 +99,27 @@ TEST_F(CifarFiles, TruncatedAndMissingFilesAreNamed) {
   EXPECT_THAT(message_of("cifar10", Split::kTest),
               AllOf(HasSubstr("cifar10/test_batch.bin: has 30729999 bytes, expected 30730000"),
                     HasSubstr("truncated")));
-  for (int i : {1, 2, 4, 5}) write_zeros(fmt::format("cifar10/data_batch_{}.bin", i), 1);
-  EXPECT_THAT(message_of("cifar10", Split::kTrain),
-              AllOf(HasSubstr((directory_ / "cifar10").string() + " (it lacks data_batch_3.bin)\n"),
-                    HasSubstr((directory_ / "cifar-10").string() + "\n"), HasSubstr("--data-dir")));
+  EXPECT_THAT(message_of("cifar100", Split::kTrain),
+              AllOf(HasSubstr("no directory holds train.bin; tried:"),
+                    HasSubstr((directory_ / "cifar-100-binary").string() + "\n"), HasSubstr("--data-dir")));
+}
+
+TEST_F(CifarFiles, SomeTrainingFilesAreUsedWithAWarning) {
+  for (const int i : {2, 4}) {
+    const std::string file = fmt::format("cifar10/data_batch_{}.bin", i);
+    write_zeros(file, 10000 * (1 + kPixels));
+    overwrite(file, 0, std::string(1, static_cast<char>(i)));
+  }
+  set_up_logging("info");
+  testing::internal::CaptureStderr();
+  const auto dataset = make_dataset("cifar10", Split::kTrain, {directory_});
+  EXPECT_THAT(
+      testing::internal::GetCapturedStderr(),
+      HasSubstr("cifar10 lacks data_batch_1.bin, data_batch_3.bin, data_batch_5.bin; only the samples "
+                "of 2 of 5 files are used"));
+  EXPECT_EQ(dataset->size(), 20000);
+  EXPECT_EQ(dataset->labels()[0], 2);
+  EXPECT_EQ(dataset->labels()[10000], 4);
 }
 
 /// Where the published files are on the machine that runs the tests, or nothing.

@@ -33,36 +33,68 @@ std::optional<fs::path> find_file(const fs::path& directory, const std::string& 
   return std::nullopt;
 }
 
+struct Place {
+  fs::path root;
+  fs::path directory;
+};
+
+std::vector<Place> search_places(const DataFiles& files, const DatasetOptions& options) {
+  std::vector<Place> places;
+  for (const fs::path& root : search_roots(options)) {
+    for (const std::string& folder : files.folders) places.push_back({root, root / folder});
+    places.push_back({root, root});
+  }
+  return places;
+}
+
+/// What there is of the files in one place.
+struct Finding {
+  Place place;
+  std::vector<fs::path> found;
+  std::vector<std::string> missing;
+};
+
+Finding look_into(const Place& place, const DataFiles& files) {
+  Finding finding{place, {}, {}};
+  for (const std::string& name : files.names) {
+    const auto path = find_file(place.directory, name, files.may_be_gzip);
+    if (path) {
+      finding.found.push_back(*path);
+    } else {
+      finding.missing.push_back(name);
+    }
+  }
+  return finding;
+}
+
+std::vector<fs::path> accepted(const Finding& finding, const DataFiles& files,
+                               const DatasetOptions& options) {
+  const auto& [place, found, missing] = finding;
+  if (!options.data_dir.empty() && place.root != options.data_dir) {
+    spdlog::warn("{}: not in {}, taken from {}", files.dataset, options.data_dir.string(),
+                 place.directory.string());
+  }
+  if (!missing.empty()) {
+    spdlog::warn("{}: {} lacks {}; only the samples of {} of {} files are used", files.dataset,
+                 place.directory.string(), fmt::join(missing, ", "), found.size(), files.names.size());
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<fs::path> find_data_files(const DataFiles& files, const DatasetOptions& options) {
   std::string tried;
-  for (const fs::path& root : search_roots(options)) {
-    std::vector<fs::path> directories;
-    for (const std::string& folder : files.folders) directories.push_back(root / folder);
-    directories.push_back(root);
-    for (const fs::path& directory : directories) {
-      std::vector<fs::path> found;
-      std::vector<std::string> missing;
-      for (const std::string& name : files.names) {
-        const auto path = find_file(directory, name, files.may_be_gzip);
-        if (path) {
-          found.push_back(*path);
-        } else {
-          missing.push_back(name);
-        }
-      }
-      if (missing.empty()) {
-        if (!options.data_dir.empty() && root != options.data_dir) {
-          spdlog::warn("{}: not in {}, taken from {}", files.dataset, options.data_dir.string(),
-                       directory.string());
-        }
-        return found;
-      }
-      tried += fmt::format("\n  {}", directory.string());
-      if (!found.empty()) tried += fmt::format(" (it lacks {})", fmt::join(missing, ", "));
-    }
+  std::optional<Finding> some;
+  for (const Place& place : search_places(files, options)) {
+    const Finding finding = look_into(place, files);
+    if (finding.missing.empty()) return accepted(finding, files, options);
+    tried += fmt::format("\n  {}", place.directory.string());
+    if (finding.found.empty()) continue;
+    tried += fmt::format(" (it lacks {})", fmt::join(finding.missing, ", "));
+    if (!some) some = finding;
   }
+  if (some && files.some_are_enough) return accepted(*some, files, options);
   fail("{}: no directory holds {}{}; tried:{}\nGive the directory with --data-dir, or set DETENT_DATA.",
        files.dataset, fmt::join(files.names, " and "), files.may_be_gzip ? " (each may end in .gz)" : "",
        tried.empty() ? " none" : tried);

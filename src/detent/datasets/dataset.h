@@ -70,10 +70,10 @@ struct DatasetInfo {
   std::string name;
   std::vector<std::string> aliases;
   std::string help;         // what it is and what its splits are; a line or a few
-  std::string attribution;  // authors and licence; empty for computed data
+  std::string attribution;  // authors and licence; empty for computed data and the user's own
   std::string task;         // "classification"
-  Shape sample_shape;
-  int64_t class_count = 0;
+  Shape sample_shape;       // [] where only the files say
+  int64_t class_count = 0;  // 0 where only the files say
   std::unique_ptr<Dataset> (*make)(Split split, const DatasetOptions& options) = nullptr;
 };
 

@@ -19,7 +19,7 @@ namespace detent {
 void write_state_dict(const std::filesystem::path& path, const StateDict& state);
 
 /// Reads the state_dict of a file of `torch.save` (zip or the older layout) or of PyTorch Lightning: the dict
-/// at the top if its values are tensors, else the one under "state_dict"; names as in the file. Tensors
+/// under "state_dict" or "model" where there is one, else the dict at the top; names as in the file. Tensors
 /// borrow from the mapped file; views that are not contiguous are copied. Nothing of the file is ever
 /// executed. Throws Error naming the file and the key on a damaged file, a value that is no tensor, an
 /// unsupported dtype, a pickled module (save its state_dict instead), and on views that copy to more than 4

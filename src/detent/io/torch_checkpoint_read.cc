@@ -40,6 +40,15 @@ bool looks_like_tensor(const PickleValue& value) {
   return callable != nullptr && callable->module == "torch._utils" && callable->name.starts_with("_rebuild_");
 }
 
+/// nullptr when the dict has no such key.
+const PickleValue* find_entry(const PickleDict& dict, std::string_view wanted) {
+  for (const auto& [key, value] : dict.entries) {
+    const auto* name = key->get_if<std::string>();
+    if (name != nullptr && *name == wanted) return value;
+  }
+  return nullptr;
+}
+
 /// "epoch, state_dict, ...", at most ten.
 std::string keys_text(const PickleDict& dict) {
   std::string text;
@@ -82,19 +91,17 @@ class StateDictReader {
       fail("{}: holds {}, expected a state_dict; in Python, save model.state_dict() instead of the model",
            archive_.name(), pickle_kind(root));
     }
-    for (const auto& [key, value] : top->entries) {
-      const auto* name = key->get_if<std::string>();
-      if (name == nullptr || *name != "state_dict") continue;
+    for (const char* key : {"state_dict", "model"}) {
+      const PickleValue* value = find_entry(*top, key);
+      if (value == nullptr || looks_like_tensor(*value)) continue;
       if (const PickleDict* nested = dict_of(*value)) return *nested;
-      if (!looks_like_tensor(*value)) {
-        fail("{}: \"state_dict\" is {}, expected a dict of tensors", archive_.name(), pickle_kind(*value));
-      }
+      fail("{}: \"{}\" is {}, expected a dict of tensors", archive_.name(), key, pickle_kind(*value));
     }
     const bool tensors =
         std::ranges::any_of(top->entries, [](const auto& entry) { return looks_like_tensor(*entry.second); });
     if (!tensors && !top->entries.empty()) {
-      fail("{}: holds a dict without tensors and without \"state_dict\"; its keys: {}", archive_.name(),
-           keys_text(*top));
+      fail("{}: holds a dict without tensors, without \"state_dict\" and without \"model\"; its keys: {}",
+           archive_.name(), keys_text(*top));
     }
     return *top;
   }

@@ -178,6 +178,7 @@ p = sys.argv[1]
       "torch.save({'epoch': 1 << 70, 'state_dict': state, 'x': {1, 2.5, b'a', (None, complex(1, 2))}}, p + "
       "'.4')",
       "torch.save({'state_dict': state, 'f': print, 'l': [state]}, open(p + '.5', 'wb'), pickle_protocol=3)",
+      "torch.save({'model': state, 'optimizer': {'state': {}}}, p + '.6')",
   };
   const std::string expected = run(fmt::format("{}{}\ndump(state)\n", state, fmt::join(saves, "\n")));
   ASSERT_THAT(expected, HasSubstr("parameter float32 [2]"));
@@ -190,7 +191,8 @@ TEST_F(TorchPython, MistakesAreNamed) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"torch.nn.Linear(2, 2)", "holds an object of torch.nn.modules.linear.Linear, expected a state_dict"},
       {"torch.ones(2)", "expected a state_dict"},
-      {"{'model': {}, 'epoch': 3}", "its keys: model, epoch"},
+      {"{'net': {}, 'epoch': 3}", "its keys: net, epoch"},
+      {"{'model': 3, 'epoch': 3}", "\"model\" is an integer, expected a dict of tensors"},
       {"{'a': torch.ones(2), 'b': 3}", "\"b\" is an integer, expected a tensor"},
       {"{'a': torch.ones(2).to(torch.complex64)}", "\"a\" has a ComplexFloatStorage"},
       {"{'a': torch.ones(2).to_sparse()}", "_rebuild_sparse_tensor"},

@@ -1,0 +1,117 @@
+#include "detent/datasets/sample_files.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "detent/core/error.h"
+#include "detent/graph/state_dict.h"
+#include "detent/io/file.h"
+#include "detent/io/npy.h"
+#include "detent/io/safetensors.h"
+
+namespace detent {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class SampleFiles : public testing::Test {
+ protected:
+  SampleFiles() { fs::create_directories(directory_); }
+  ~SampleFiles() override { fs::remove_all(directory_); }
+
+  void write_safetensors_split(const std::string& split, const Tensor& inputs, const Tensor& labels) {
+    const StateDict tensors = {{"labels", labels}, {"inputs", inputs}};
+    write_safetensors(directory_ / (split + ".safetensors"), tensors);
+  }
+
+  std::unique_ptr<Dataset> make(const char* name, Split split) {
+    return make_dataset(name, split, {directory_});
+  }
+
+  std::string message_of(const char* name, Split split) {
+    try {
+      make(name, split);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  fs::path directory_ = fs::temp_directory_path() / ("detent_samples_" + std::to_string(getpid()));
+};
+
+const std::vector<int64_t> kBoth = {1, 0};
+
+TEST_F(SampleFiles, SafetensorsOfAnyShapeAndDtype) {
+  write_safetensors_split("train", Tensor::from<uint8_t>({2, 1, 2}, std::vector<uint8_t>{1, 2, 3, 255}),
+                          Tensor::from<int64_t>({2}, std::vector<int64_t>{0, 4}));
+  write_safetensors_split("test", Tensor::from<float>({1, 1, 2}, std::vector<float>{0.5F, -1}),
+                          Tensor::from<uint8_t>({1}, std::vector<uint8_t>{6}));
+  const auto train = make("safetensors", Split::kTrain);
+  EXPECT_EQ(train->sample_shape(), (Shape{1, 2}));
+  EXPECT_EQ(train->class_count(), 7);  // of all splits
+  EXPECT_EQ(train->source(), directory_.string());
+  const Batch batch = train->batch(kBoth);
+  EXPECT_EQ(batch.inputs.shape(), (Shape{2, 1, 2}));
+  EXPECT_THAT(batch.inputs.values<float>(), ElementsAre(3, 255, 1, 2));
+  EXPECT_THAT(batch.labels.values<int64_t>(), ElementsAre(4, 0));
+  for (const Split split : {Split::kTest, Split::kValidation, Split::kPrediction}) {
+    EXPECT_THAT(make("safetensors", split)->labels(), ElementsAre(6));
+  }
+  write_safetensors_split("validation", Tensor::from<float>({1, 1, 2}, std::vector<float>{0, 0}),
+                          Tensor::from<uint8_t>({1}, std::vector<uint8_t>{3}));
+  EXPECT_THAT(make("safetensors", Split::kValidation)->labels(), ElementsAre(3));
+  EXPECT_THAT(make("safetensors", Split::kTest)->labels(), ElementsAre(6));
+}
+
+TEST_F(SampleFiles, NpyPairs) {
+  write_npy(directory_ / "test_inputs.npy",
+            Tensor::from<float>({2, 3}, std::vector<float>{1, 2, 3, 4, 5, 6}));
+  write_npy(directory_ / "test_labels.npy", Tensor::from<int32_t>({2}, std::vector<int32_t>{1, 0}));
+  const auto test = make("npy", Split::kTest);
+  EXPECT_EQ(test->class_count(), 2);
+  EXPECT_THAT(test->batch(kBoth).inputs.values<float>(), ElementsAre(4, 5, 6, 1, 2, 3));
+  EXPECT_THAT(message_of("npy", Split::kTrain),
+              HasSubstr("no directory holds train_inputs.npy and train_labels.npy; tried:"));
+}
+
+TEST_F(SampleFiles, CsvHasTheLabelLast) {
+  write_file(directory_ / "train.csv", "a,b,label\n0.5,1,0\n-2,3,2\n");
+  write_file(directory_ / "test.csv", "7,8,1\n");
+  const auto train = make("csv", Split::kTrain);
+  EXPECT_EQ(train->sample_shape(), Shape{2});
+  EXPECT_EQ(train->class_count(), 3);
+  EXPECT_THAT(train->labels(), ElementsAre(0, 2));
+  EXPECT_THAT(train->batch(kBoth).inputs.values<float>(), ElementsAre(-2, 3, 0.5F, 1));
+  EXPECT_THAT(make("csv", Split::kTest)->labels(), ElementsAre(1));
+}
+
+TEST_F(SampleFiles, WhatDoesNotFitIsNamed) {
+  const Tensor two = Tensor::from<float>({2, 1}, std::vector<float>{1, 2});
+  const auto labels = [](std::vector<float> values) {
+    return Tensor::from<float>({static_cast<int64_t>(values.size())}, values);
+  };
+  write_safetensors_split("test", two, labels({0, 1, 1}));
+  EXPECT_THAT(message_of("safetensors", Split::kTest),
+              HasSubstr("test.safetensors: got inputs [2, 1] and labels [3], expected [n, ...] and [n]"));
+  for (const float wrong : {-1.0F, 0.5F, 1e9F}) {
+    write_safetensors_split("test", two, labels({0, wrong}));
+    EXPECT_THAT(message_of("safetensors", Split::kTest), HasSubstr("test.safetensors: label 1 is ")) << wrong;
+  }
+  write_safetensors(directory_ / "test.safetensors", StateDict{{"inputs", two}});
+  EXPECT_THAT(message_of("safetensors", Split::kTest), HasSubstr("holds no tensor \"labels\""));
+  write_safetensors_split("test", two, labels({0, 1}));
+  write_safetensors_split("train", Tensor::from<float>({1, 2}, std::vector<float>{1, 2}), labels({0}));
+  EXPECT_THAT(message_of("safetensors", Split::kTest),
+              HasSubstr("test.safetensors: got inputs [2, 1], but those of the other splits are [1, 2]"));
+  write_file(directory_ / "test.csv", "1\n2\n");
+  EXPECT_THAT(message_of("csv", Split::kTest), HasSubstr("test.csv: got one column"));
+  write_file(directory_ / "test.csv", "1,0\n2,x\n");
+  EXPECT_THAT(message_of("csv", Split::kTest), HasSubstr("test.csv, line 2, column 2: got \"x\""));
+}
+
+}  // namespace
+}  // namespace detent

@@ -1,0 +1,73 @@
+#include "detent/io/csv.h"
+
+#include <charconv>
+#include <cmath>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "detent/core/error.h"
+#include "detent/io/file.h"
+
+namespace detent {
+namespace {
+
+/// Takes what is before the next `separator`, which goes too.
+std::string_view take_until(std::string_view& text, char separator) {
+  const std::string_view part = text.substr(0, text.find(separator));
+  text.remove_prefix(std::min(text.size(), part.size() + 1));
+  return part;
+}
+
+std::optional<float> number(std::string_view field) {
+  constexpr std::string_view kBlanks = " \t";
+  const size_t begin = std::min(field.find_first_not_of(kBlanks), field.size());
+  field = field.substr(begin, field.find_last_not_of(kBlanks) + 1 - begin);
+  float value = 0;
+  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
+  if (error != std::errc() || end != field.data() + field.size() || !std::isfinite(value))
+    return std::nullopt;
+  return value;
+}
+
+/// Appends the numbers of a line and returns how many they are.
+int64_t append_line(std::string_view line, const std::string& where, std::vector<float>& values) {
+  int64_t columns = 0;
+  for (bool more = true; more;) {
+    more = line.find(',') != std::string_view::npos;
+    const std::string_view field = take_until(line, ',');
+    const std::optional<float> value = number(field);
+    ++columns;
+    if (!value) {
+      fail("{}, column {}: got \"{}\", expected a finite number", where, columns, field.substr(0, 40));
+    }
+    values.push_back(*value);
+  }
+  return columns;
+}
+
+}  // namespace
+
+Tensor read_csv(const std::filesystem::path& path) {
+  const std::string text = read_file(path);
+  std::string_view rest = text;
+  std::vector<float> values;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  for (int64_t line_number = 1; !rest.empty(); ++line_number) {
+    std::string_view line = take_until(rest, '\n');
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    const bool header = line_number == 1 && !number(line.substr(0, line.find(',')));
+    if (line.empty() || header) continue;
+    const std::string where = fmt::format("{}, line {}", path.string(), line_number);
+    const int64_t found = append_line(line, where, values);
+    if (rows > 0 && found != columns) fail("{}: got {} fields, expected {}", where, found, columns);
+    columns = found;
+    ++rows;
+  }
+  if (rows == 0) fail("{}: holds no line of numbers", path.string());
+  return Tensor::from<float>({rows, columns}, values);
+}
+
+}  // namespace detent

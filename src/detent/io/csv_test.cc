@@ -1,0 +1,52 @@
+#include "detent/io/csv.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "detent/core/error.h"
+
+#include "detent/io/temporary_file_test.h"
+
+namespace detent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Tensor read(const std::string& text) {
+  const TemporaryPath path("table.csv");
+  path.overwrite(text);
+  return read_csv(path.get());
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    read(text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Csv, ReadsNumbersWithOrWithoutHeader) {
+  for (const char* text :
+       {"1,-2.5,3e2\n0.1,5,-0\n", "a,b,c\n1,-2.5,3e2\n0.1,5,-0", "x\r\n1, -2.5 ,3e2\r\n\r\n0.1,5,-0\r\n"}) {
+    const Tensor table = read(text);
+    EXPECT_EQ(table.shape(), (Shape{2, 3}));
+    EXPECT_THAT(table.values<float>(), ElementsAre(1, -2.5F, 300, 0.1F, 5, 0)) << text;
+  }
+}
+
+TEST(Csv, WhatIsNoNumberIsNamedByLineAndColumn) {
+  EXPECT_THAT(error_of("1,2\n3,x\n"), HasSubstr("table.csv, line 2, column 2: got \"x\", expected a finite"));
+  EXPECT_THAT(error_of("h,h\n1,2\n3,\n"), HasSubstr("line 3, column 2: got \"\""));
+  EXPECT_THAT(error_of("1,2\n,3\n"), HasSubstr("line 2, column 1: got \"\""));
+  for (const char* value : {"nan", "inf", "1e99", "0x10", "1 2", "1;2"}) {
+    EXPECT_THAT(error_of(std::string("1\n") + value), HasSubstr("expected a finite number")) << value;
+  }
+  EXPECT_THAT(error_of("1,2\n3\n"), HasSubstr("line 2: got 1 fields, expected 2"));
+  for (const char* text : {"", "\n\n", "a,b\n"}) EXPECT_THAT(error_of(text), HasSubstr("no line of numbers"));
+}
+
+}  // namespace
+}  // namespace detent
