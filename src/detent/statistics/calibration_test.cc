@@ -260,6 +260,17 @@ TEST(CalibrateEntropy, KeepsAUniformRangeAndClipsAnOutlier) {
   EXPECT_LT(clipped.high, 8);
 }
 
+// Half of what a ReLU gives is 0. Without care for it, the best range would end next to 0.
+TEST(CalibrateEntropy, ZerosDoNotCount) {
+  std::vector<float> values = normal_values(100000);
+  const CalibrationOptions options = with(Calibrator::kEntropy);
+  for (float& value : values) value = std::max(value, 0.0F);
+  for (const int width : {4, 8}) {
+    const Affine format{.width = width, .is_signed = false};
+    EXPECT_GT(clipping_range(format, Distribution::of(values), options, "").high, 1.5F) << width;
+  }
+}
+
 TEST(Calibrate, OneScaleAChannelButOneFracWidth) {
   const std::vector<Distribution> channels = {Distribution::of(normal_values(100, 0, 1)),
                                               Distribution::of(normal_values(100, 0, 8))};

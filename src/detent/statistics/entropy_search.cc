@@ -26,6 +26,7 @@ LinearHistogram::LinearHistogram(const Distribution& distribution, const Interva
   const auto low = static_cast<double>(range.low);
   const double width = (static_cast<double>(range.high) - low) / kBins;
   for (const auto& [value, count] : distribution.bins) {
+    if (value == 0) continue;
     const auto bin = static_cast<int64_t>((static_cast<double>(value) - low) / width);
     counts[static_cast<size_t>(std::clamp<int64_t>(bin, 0, kBins - 1))] += static_cast<double>(count);
   }
