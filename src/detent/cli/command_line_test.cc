@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <sstream>
 
 #include "detent/cli/program_for_test.h"
 #include "detent/io/file.h"
@@ -86,7 +87,11 @@ TEST_F(CommandLine, FailuresAreStatus1) {
 
 TEST_F(CommandLine, ListsWhatThereIs) {
   EXPECT_THAT(run_program({"list", "models"}).output, AllOf(HasSubstr("| toy "), HasSubstr("mnist_cnn")));
-  EXPECT_THAT(run_program({"list", "datasets"}).output, HasSubstr("toy-tiny"));
+  const std::string datasets = run_program({"list", "datasets"}).output;
+  EXPECT_THAT(datasets, HasSubstr("toy-tiny"));
+  EXPECT_THAT(datasets, HasSubstr("\ncifar10\n  Photographs of 10 classes"));
+  std::istringstream lines(datasets);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100U) << line;
   const std::string all = run_program({"list"}).output;
   EXPECT_THAT(all, AllOf(HasSubstr("quantize"), HasSubstr("conv2d"), HasSubstr("integer"),
                          HasSubstr("range_min_max")));

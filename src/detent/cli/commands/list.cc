@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include <CLI/CLI.hpp>
 
@@ -130,19 +131,46 @@ std::string cell_text(const Value& value) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+/// Words of `text` in lines of at most 100 columns, indented by 2.
+std::string wrapped(const std::string& text) {
+  constexpr size_t kColumns = 100;
+  std::string result;
+  std::string line = " ";
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (line.size() + 1 + word.size() > kColumns && line != " ") {
+      result += line + "\n";
+      line = " ";
+    }
+    line += " " + word;
+  }
+  return result + line + "\n";
+}
+
+/// A table; helps that are too long for its last column stand below it.
 std::string entries_text(const std::vector<Entry>& entries) {
   if (entries.empty()) return "none\n";
-  TextTable table(entries.front().keys());
+  constexpr size_t kLongHelp = 100;
+  const bool helps_below = std::ranges::any_of(
+      entries, [](const Entry& entry) { return cell_text(*entry.find("help")).size() > kLongHelp; });
+  std::vector<std::string> columns = entries.front().keys();
+  if (helps_below) std::erase(columns, "help");
+  TextTable table(columns);
+  std::string below;
   for (const Entry& entry : entries) {
     std::vector<std::string> cells;
-    for (const auto& [key, value] : entry) {
-      std::string cell = cell_text(value);
+    for (const std::string& column : columns) {
+      std::string cell = cell_text(*entry.find(column));
       std::ranges::replace(cell, '\n', ' ');
       cells.push_back(std::move(cell));
     }
+    if (helps_below) {
+      below +=
+          fmt::format("\n{}\n{}", cell_text(*entry.find("name")), wrapped(cell_text(*entry.find("help"))));
+    }
     table.add_row(std::move(cells));
   }
-  return table.to_text();
+  return table.to_text() + below;
 }
 
 const Kind& find_kind(const std::string& name) {
