@@ -448,7 +448,7 @@ class BlockRounder {
           continue;
         }
         const auto parts = kernel_.PlainShared(d, bits);
-        const Shared shared = Kernel::Collect([&](size_t k) HWY_ATTR { return parts[k]; });
+        const Shared shared = Kernel::Collect([&](size_t k) HWY_ATTR { return parts[k == 0 ? 0 : 1]; });
         Write(kernel_.RoundFinite(d, x, shared), Output(unit.offset + at));
       }
     }

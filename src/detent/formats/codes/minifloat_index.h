@@ -33,13 +33,14 @@ class MinifloatIndex {
     smallest_normal_ = static_cast<float>(first_normal_) * from_index_[0] * from_index_[1];
   }
 
-  /// Of a finite magnitude on the grid.
+  /// Of a finite magnitude on the grid; of others, any number.
   uint32_t index_of(float magnitude) const {
     const bool rescaled = magnitude < power_of_two(kRescaledBelow);
     const float scaled = rescaled ? magnitude * power_of_two(kRescaleExponent) : magnitude;
     const int32_t shifted = std::bit_cast<int32_t>(scaled) >> shift_;
     const int32_t normal = shifted - (rescaled ? rescaled_offset_ : offset_);
-    const float held = std::min(magnitude, smallest_normal_);
+    const float held =
+        std::min(smallest_normal_, magnitude);  // of NaN, which has a code elsewhere, the first
     const auto subnormal = static_cast<int32_t>(held * to_index_[0] * to_index_[1]);
     return static_cast<uint32_t>(magnitude < smallest_normal_ ? subnormal : normal);
   }
