@@ -47,7 +47,9 @@ bench: test-packages ## build and run the benchmarks; results as JSON in BUILD_D
 	$(build) --target run_benchmarks
 
 fuzz: test-packages ## run every libFuzzer target for FUZZ_SECONDS (60), built with clang in BUILD_DIR/fuzz
+	@command -v clang++ > /dev/null || { echo "make fuzz needs clang: apt-get install clang libclang-rt-14-dev"; exit 1; }
 	cmake -S . -B $(BUILD_DIR)/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=clang++ \
+	  -DCMAKE_CXX_FLAGS=-fno-sanitize-recover=all \
 	  -DDETENT_FUZZ=ON -DDETENT_TORCH=OFF -DDETENT_SANITIZE=address,undefined,fuzzer-no-link $(CMAKE_FLAGS)
 	cmake --build $(BUILD_DIR)/fuzz --parallel $(JOBS) --target $(FUZZ_TARGETS:%=%_fuzz)
 	set -e; for target in $(FUZZ_TARGETS); do \
