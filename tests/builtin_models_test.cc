@@ -20,10 +20,9 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
-#include <optional>
 
+#include "detent/datasets/published_data_for_test.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
 #include "detent/execution/torch_tensor.h"
@@ -301,18 +300,6 @@ TEST_P(BuiltinModel, EveryParameterGetsAGradient) {
 
 INSTANTIATE_TEST_SUITE_P(Models, BuiltinModel, testing::ValuesIn(model_cases()),
                          [](const auto& c) { return c.param.model; });
-
-/// A file of the published data on the machine that runs the tests, or nothing.
-std::optional<fs::path> published_data(const std::vector<std::string>& files) {
-  const char* data = std::getenv("DETENT_DATA");
-  for (const fs::path& root :
-       {fs::path(data != nullptr ? data : ""), fs::path(DETENT_SOURCE_DIR "/../shared/data")}) {
-    if (std::ranges::all_of(files, [&](const std::string& file) { return fs::exists(root / file); })) {
-      return root;
-    }
-  }
-  return std::nullopt;
-}
 
 TEST(PublishedWeights, Resnet20ClassifiesCifar10AsItsAuthorMeasured) {
   const std::string weights = "models/resnet20-cifar10-pth/resnet20-12fca82f.th";

@@ -4,12 +4,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <fstream>
-#include <optional>
 
 #include "detent/core/error.h"
 #include "detent/core/log.h"
+#include "detent/datasets/published_data_for_test.h"
 
 namespace detent {
 namespace {
@@ -122,18 +121,8 @@ TEST_F(CifarFiles, SomeTrainingFilesAreUsedWithAWarning) {
   EXPECT_EQ(dataset->labels()[10000], 4);
 }
 
-/// Where the published files are on the machine that runs the tests, or nothing.
-std::optional<fs::path> published_data() {
-  const char* data = std::getenv("DETENT_DATA");
-  for (const fs::path& root :
-       {fs::path(data != nullptr ? data : ""), fs::path(DETENT_SOURCE_DIR "/../shared/data")}) {
-    if (fs::exists(root / "cifar-10/test_batch.bin")) return root;
-  }
-  return std::nullopt;
-}
-
 TEST(Cifar10, PublishedTestImages) {
-  const auto root = published_data();
+  const auto root = published_data({"cifar-10/test_batch.bin"});
   if (!root) GTEST_SKIP() << "no cifar-10/test_batch.bin in $DETENT_DATA or ../shared/data";
   const auto test = make_dataset("cifar10", Split::kTest, {*root});
   EXPECT_EQ(test->size(), 10000);

@@ -9,6 +9,7 @@
 #include <numeric>
 #include <optional>
 
+#include "detent/datasets/published_data_for_test.h"
 #include "detent/io/file.h"
 #include "detent/io/gzip_for_test.h"
 
@@ -149,18 +150,8 @@ TEST_F(MnistFiles, FilesOfTheOtherSetAreRefused) {
               HasSubstr("these are the labels of mnist, expected fashion_mnist"));
 }
 
-/// Where the published MNIST is on the machine that runs the tests, or nothing.
-std::optional<fs::path> published_data() {
-  const char* data = std::getenv("DETENT_DATA");
-  for (const fs::path& root :
-       {fs::path(data != nullptr ? data : ""), fs::path(DETENT_SOURCE_DIR "/../shared/data")}) {
-    if (fs::exists(root / "mnist/train-images-idx3-ubyte.gz")) return root;
-  }
-  return std::nullopt;
-}
-
 TEST(Mnist, PublishedFiles) {
-  const auto root = published_data();
+  const auto root = published_data({"mnist/train-images-idx3-ubyte.gz"});
   if (!root) GTEST_SKIP() << "no mnist/train-images-idx3-ubyte.gz in $DETENT_DATA or ../shared/data";
   const auto train = make_dataset("mnist", Split::kTrain, {*root});
   const auto test = make_dataset("mnist", Split::kTest, {*root});

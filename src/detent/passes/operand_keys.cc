@@ -41,17 +41,9 @@ bool quantizes_operand(const Table& config, const std::string& prefix) {
   return by_default && std::ranges::none_of(operand_prefixes(), has_keys);
 }
 
-std::optional<QuantSpec> operand_spec(const Table& config, const std::string& prefix,
-                                      const std::string& where) {
-  if (!quantizes_operand(config, prefix)) return std::nullopt;
-  Table keys = keys_with_prefix(config, prefix);
-  std::string place = fmt::format("{}: {}_*", where, prefix);
-  if (keys.empty() && prefix == "bias") {
-    keys = keys_with_prefix(config, "weight");
-    keys.erase("block_axis");
-    if (!keys.empty()) place = fmt::format("{}: weight_*", where);
-  }
-  const Value* own_name = keys.find("name");
+std::optional<std::string> format_of_operand(const Table& config, const std::string& prefix,
+                                             const std::string& where) {
+  const Value* own_name = config.find(prefix + "_name");
   const Value* name = own_name != nullptr ? own_name : config.find("name");
   if (name == nullptr) fail("{}: key \"name\" is missing", where);
   if (name->is_na()) return std::nullopt;
@@ -60,9 +52,23 @@ std::optional<QuantSpec> operand_spec(const Table& config, const std::string& pr
     fail("{}: key \"{}name\": got {}, expected the name of a format", where,
          own_name != nullptr ? prefix + "_" : "", value_text(*name));
   }
-  const std::string format_name = *format;
+  return *format;
+}
+
+std::optional<QuantSpec> operand_spec(const Table& config, const std::string& prefix,
+                                      const std::string& where) {
+  if (!quantizes_operand(config, prefix)) return std::nullopt;
+  Table keys = keys_with_prefix(config, prefix);
+  std::string source = prefix;
+  if (keys.empty() && prefix == "bias") {
+    keys = keys_with_prefix(config, "weight");
+    keys.erase("block_axis");
+    if (!keys.empty()) source = "weight";
+  }
+  const std::optional<std::string> format = format_of_operand(config, source, where);
+  if (!format) return std::nullopt;
   keys.erase("name");
-  return parse_quant_spec(format_name, keys, place);
+  return parse_quant_spec(*format, keys, fmt::format("{}: {}_*", where, source));
 }
 
 void set_operand_spec(Table& config, const std::string& prefix, const std::optional<QuantSpec>& spec) {

@@ -26,6 +26,11 @@ Table keys_with_prefix(const Table& config, const std::string& prefix);
 /// without any operand's keys, data_in, weight and bias are meant.
 bool quantizes_operand(const Table& config, const std::string& prefix);
 
+/// The name of the format for operands of `prefix`: `<prefix>_name`, else `name`; nullopt when that is NA.
+/// Throws Error, beginning with `where`, when there is neither and on what is no text.
+std::optional<std::string> format_of_operand(const Table& config, const std::string& prefix,
+                                             const std::string& where);
+
 /// What `config` quantizes operands of `prefix` to: `<prefix>_name`, else `name`, with the keys of the
 /// prefix; a bias without keys takes those of the weight. nullopt when it leaves them alone. Throws Error,
 /// beginning with `where`, on what is no spec.

@@ -103,15 +103,10 @@ Table config_for(const Table& default_config, const std::vector<Argument>& argum
 /// The keys of the format that quantizes operands of `prefix`; empty where none does.
 std::vector<std::string> format_keys(const Table& config, const std::string& prefix,
                                      const std::string& where) {
-  Table keys = keys_with_prefix(config, prefix);
-  const Value* name = keys.contains("name") ? keys.find("name") : config.find("name");
-  if (name == nullptr) fail("{}: key \"name\" is missing", where);
-  if (name->is_na()) return {};
-  const auto* text = name->get_if<std::string>();
-  if (text == nullptr)
-    fail("{}: key \"name\": got {}, expected the name of a format", where, value_text(*name));
+  const std::optional<std::string> format_name = format_of_operand(config, prefix, where);
+  if (!format_name) return {};
   const auto names = [](const auto& format) { return field_names<std::decay_t<decltype(format)>>(); };
-  return std::visit(names, make_format(*text, where));
+  return std::visit(names, make_format(*format_name, where));
 }
 
 bool is_given(const Table& config, const std::string& key) {

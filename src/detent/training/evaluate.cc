@@ -39,23 +39,18 @@ int64_t count_correct(const at::Tensor& output, const at::Tensor& labels) {
   return at::eq(at::argmax(output, 1), labels).sum().item<int64_t>();
 }
 
-namespace {
-
-/// Batch k is worker k % size's; summed in the order of the batches.
-Metrics merged_in_order(const std::vector<Metrics>& own, ProcessGroup& group) {
+Metrics sum_over_workers(const std::vector<Metrics>& own, ProcessGroup& group) {
   const auto parts = group.all_gather(std::as_bytes(std::span(own)));
   Metrics all;
-  for (size_t batch = 0;; ++batch) {
-    const std::vector<std::byte>& part = parts[batch % parts.size()];
-    const size_t offset = batch / parts.size() * sizeof(Metrics);
+  for (size_t entry = 0;; ++entry) {
+    const std::vector<std::byte>& part = parts[entry % parts.size()];
+    const size_t offset = entry / parts.size() * sizeof(Metrics);
     if (offset == part.size()) return all;
     Metrics metrics;
     std::memcpy(&metrics, part.data() + offset, sizeof(Metrics));
     all.add(metrics);
   }
 }
-
-}  // namespace
 
 Metrics evaluate(const Graph& graph, const Dataset& dataset, int64_t batch_size, ProcessGroup& group) {
   Interpreter interpreter(graph);
@@ -69,7 +64,7 @@ Metrics evaluate(const Graph& graph, const Dataset& dataset, int64_t batch_size,
     own.push_back({loss * static_cast<double>(count), count_correct(output, labels), count});
     return true;
   });
-  return merged_in_order(own, group);
+  return sum_over_workers(own, group);
 }
 
 }  // namespace detent

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include <ATen/core/Tensor.h>
 
@@ -32,6 +33,10 @@ at::Tensor classification_loss(const Graph& graph, const at::Tensor& output, con
 
 /// Correct predictions: the first of the largest outputs decides.
 int64_t count_correct(const at::Tensor& output, const at::Tensor& labels);
+
+/// The sum of what the workers hold, entry k of worker r being the whole's entry k * size + r, added in the
+/// order of the whole: the same bits at each worker.
+Metrics sum_over_workers(const std::vector<Metrics>& own, ProcessGroup& group);
 
 /// Runs the graph in inference mode over the whole split, in order. The workers of `group` take turns at the
 /// batches; each gets the whole result, the same bits as of one worker.

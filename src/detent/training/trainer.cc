@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <span>
 
@@ -48,7 +47,7 @@ class Trainer {
       if (group_.is_first()) progress.update(batch_index, fmt::format("loss {:.4f}", report.training.loss()));
       begin += count;
     }
-    report.training = merged_over_workers(report.training);
+    report.training = sum_over_workers({report.training}, group_);
     average_running_statistics(graph_, group_);
     report.global_step = global_step_;
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
@@ -93,16 +92,6 @@ class Trainer {
     scaled.div(options_.accumulate_grad_batches).backward();
     const int64_t count = labels.size(0);
     return {loss_value * static_cast<double>(count), count_correct(output, labels), count};
-  }
-
-  Metrics merged_over_workers(const Metrics& own) {
-    Metrics all;
-    for (const std::vector<std::byte>& part : group_.all_gather(std::as_bytes(std::span(&own, 1)))) {
-      Metrics metrics;
-      std::memcpy(&metrics, part.data(), sizeof(Metrics));
-      all.add(metrics);
-    }
-    return all;
   }
 
   Graph& graph_;

@@ -1,10 +1,10 @@
 #include "detent/passes/analysis/profile_request.h"
 
 #include <algorithm>
-#include <regex>
 
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
+#include "detent/passes/name_pattern.h"
 
 namespace detent {
 namespace {
@@ -26,11 +26,9 @@ Table statistics_table(const Table& table, const std::string& key, const std::st
 std::function<bool(const Node&)> selector(const std::string& target, ProfileBy by, const std::string& where) {
   if (by == ProfileBy::kType) return [target](const Node& node) { return node.op == target; };
   if (by == ProfileBy::kName) return [target](const Node& node) { return node.name == target; };
-  try {
-    return [pattern = std::regex(target)](const Node& node) { return std::regex_match(node.name, pattern); };
-  } catch (const std::regex_error& error) {
-    fail("{}: \"{}\" is no regular expression: {}", where, target, error.what());
-  }
+  return [pattern = name_pattern(target, where)](const Node& node) {
+    return std::regex_match(node.name, pattern);
+  };
 }
 
 /// Indices of the nodes that `targets` select, ascending.

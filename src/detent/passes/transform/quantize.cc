@@ -4,6 +4,7 @@
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
 #include "detent/passes/analysis/quantization_summary.h"
+#include "detent/passes/name_pattern.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/transform/learned_scales.h"
 #include "detent/passes/transform/quantize_config.h"
@@ -46,14 +47,6 @@ struct Selection {
   std::optional<QuantizeConfig> fallback;
 };
 
-std::regex compile(const std::string& pattern, const std::string& where) {
-  try {
-    return std::regex(pattern);
-  } catch (const std::regex_error& error) {
-    fail("{}: \"{}\" is no regular expression: {}", where, pattern, error.what());
-  }
-}
-
 QuantizeConfig read_config(const Table& entry, const std::string& where) {
   for (const auto& [key, value] : entry) {
     if (key != "config") fail("{}: unknown key \"{}\": expected a table \"config\"", where, key);
@@ -82,7 +75,7 @@ Selection read_selection(const Table& table, const std::string& where) {
     } else {
       const bool is_regex = selection.options.by == SelectBy::kRegexName;
       selection.entries.push_back(
-          {key, std::move(config), is_regex ? compile(key, entry_where) : std::regex()});
+          {key, std::move(config), is_regex ? name_pattern(key, entry_where) : std::regex()});
     }
   }
   return selection;
