@@ -4,16 +4,9 @@ namespace detent {
 namespace {
 
 /// abs_mean: mean magnitude of the finite values; count.
-struct AbsMean {
+struct AbsMean : DimsOption {
   static constexpr const char* kName = "abs_mean";
   static constexpr const char* kHelp = "mean of the magnitudes";
-
-  Dims dims;
-
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& visit) {
-    visit("dims", self.dims, kDimsHelp);
-  }
 
   Needs needs() const { return {.sums = true}; }
   Table result(const Accumulators& data) const {

@@ -4,16 +4,9 @@ namespace detent {
 namespace {
 
 /// absmax, count.
-struct AbsMax {
+struct AbsMax : DimsOption {
   static constexpr const char* kName = "absmax";
   static constexpr const char* kHelp = "largest magnitude";
-
-  Dims dims;
-
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& visit) {
-    visit("dims", self.dims, kDimsHelp);
-  }
 
   Needs needs() const { return {}; }
   Table result(const Accumulators& data) const {

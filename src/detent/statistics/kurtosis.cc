@@ -5,16 +5,9 @@ namespace {
 
 /// kurtosis = mean of (x - mean)^4 / variance^2 (3 for a normal distribution; 0 where all values are equal),
 /// count.
-struct Kurtosis {
+struct Kurtosis : DimsOption {
   static constexpr const char* kName = "kurtosis";
   static constexpr const char* kHelp = "weight of the tails: 3 for a normal distribution";
-
-  Dims dims;
-
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& visit) {
-    visit("dims", self.dims, kDimsHelp);
-  }
 
   Needs needs() const { return {.sums = true, .higher_sums = true}; }
   Table result(const Accumulators& data) const {

@@ -4,16 +4,9 @@ namespace detent {
 namespace {
 
 /// mean of the finite values, count.
-struct Mean {
+struct Mean : DimsOption {
   static constexpr const char* kName = "mean";
   static constexpr const char* kHelp = "mean of the values";
-
-  Dims dims;
-
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& visit) {
-    visit("dims", self.dims, kDimsHelp);
-  }
 
   Needs needs() const { return {.sums = true}; }
   Table result(const Accumulators& data) const {

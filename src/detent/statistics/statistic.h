@@ -72,6 +72,16 @@ void check_finite(const Accumulators& data, std::string_view statistic);
 inline constexpr const char* kDimsHelp = "dimensions that are reduced, beside the samples";
 inline constexpr const char* kAbsHelp = "take the magnitudes";
 
+/// Base of statistics that have no other option.
+struct DimsOption {
+  Dims dims;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    visit("dims", self.dims, kDimsHelp);
+  }
+};
+
 // One function a statistic, in the file of its name; registry.cc lists them.
 StatisticInfo abs_mean_statistic();
 StatisticInfo absmax_statistic();

@@ -5,16 +5,9 @@ namespace {
 
 /// mean, variance, count. The original has two of them, which differ in their estimator; here both names give
 /// the same numbers: the population's variance.
-struct VarianceOnline {
+struct VarianceOnline : DimsOption {
   static constexpr const char* kName = "variance_online";
   static constexpr const char* kHelp = "mean and population variance";
-
-  Dims dims;
-
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& visit) {
-    visit("dims", self.dims, kDimsHelp);
-  }
 
   Needs needs() const { return {.sums = true}; }
   Table result(const Accumulators& data) const {

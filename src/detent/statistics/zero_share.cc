@@ -4,16 +4,9 @@ namespace detent {
 namespace {
 
 /// zero_share = zeros (of either sign) / count, count.
-struct ZeroShare {
+struct ZeroShare : DimsOption {
   static constexpr const char* kName = "zero_share";
   static constexpr const char* kHelp = "share of the values that are zero";
-
-  Dims dims;
-
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& visit) {
-    visit("dims", self.dims, kDimsHelp);
-  }
 
   Needs needs() const { return {}; }
   Table result(const Accumulators& data) const {
