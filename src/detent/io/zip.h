@@ -19,11 +19,12 @@ namespace detent {
 class ZipReader {
  public:
   struct Entry {
-    std::string name;
-    uint64_t offset;  // of the data, in the file
-    uint64_t size;    // bytes in the file
+    std::string_view name;  // in the mapped file
+    uint64_t offset;        // of the data, in the file
+    uint64_t size;          // bytes in the file
+    uint64_t unpacked;      // bytes when unpacked
     uint32_t crc;
-    uint16_t method;  // 0: stored
+    uint16_t method;  // 0: stored, 8: deflated
   };
 
   /// Maps the file. Throws Error naming it when it is no such archive.

@@ -1,11 +1,10 @@
-#include <zlib.h>
-
 #include <algorithm>
 #include <limits>
 #include <utility>
 
 #include "detent/core/error.h"
 #include "detent/io/byte_reader.h"
+#include "detent/io/crc32.h"
 #include "detent/io/zip.h"
 
 namespace detent {
@@ -68,17 +67,17 @@ class DirectoryReader {
     reader.take(4);  // time and date
     entry.crc = reader.number<uint32_t>();
     entry.size = reader.number<uint32_t>();
-    uint64_t unpacked = reader.number<uint32_t>();
+    entry.unpacked = reader.number<uint32_t>();
     const auto name_bytes = reader.number<uint16_t>();
     const auto extra_bytes = reader.number<uint16_t>();
     const auto comment_bytes = reader.number<uint16_t>();
     reader.take(8);  // disk and attributes
     uint64_t header = reader.number<uint32_t>();
     entry.name = reader.text(name_bytes);
-    read_extra(reader.take(extra_bytes), unpacked, entry.size, header);
+    read_extra(reader.take(extra_bytes), entry.unpacked, entry.size, header);
     reader.take(comment_bytes);
     if ((flags & kEncrypted) != 0) fail("{}: entry \"{}\" is encrypted", name_, entry.name);
-    if (entry.method == 0 && unpacked != entry.size) {
+    if (entry.method == 0 && entry.unpacked != entry.size) {
       fail("{}: damaged zip archive: entry \"{}\" has two sizes", name_, entry.name);
     }
     entry.offset = data_offset(header, entry);
@@ -168,6 +167,7 @@ ZipReader::ZipReader(const std::filesystem::path& path) : name_(path.string()), 
   const DirectoryReader directory_reader(bytes, name_);
   const Directory directory = directory_reader.find();
   ByteReader reader(bytes.subspan(directory.offset, directory.bytes), name_);
+  entries_.reserve(directory.entries);
   for (uint64_t i = 0; i < directory.entries; ++i) entries_.push_back(directory_reader.read_entry(reader));
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (!index_.emplace(entries_[i].name, i).second) {
@@ -202,7 +202,7 @@ std::span<std::byte> ZipReader::read(const Entry& entry) const {
          entry.method);
   }
   const std::span<std::byte> bytes = file_->bytes().subspan(entry.offset, entry.size);
-  const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
+  const uint32_t crc = crc32(bytes);
   if (crc != entry.crc) {
     fail("{}: entry \"{}\" is damaged: its CRC-32 is {:08x}, expected {:08x}", name_, entry.name, crc,
          entry.crc);

@@ -58,7 +58,7 @@ Graph load_network(const TorchCommand& command, const Dataset& dataset) {
   Graph graph = build_network(command, dataset);
   StateDict state = read_state_dict(*options.load);
   if (options.load_type == LoadType::kPl) state = without_model_prefix(std::move(state));
-  state = without_data_parallel_prefix(std::move(state));
+  state = without_wrapper_prefixes(std::move(state));
   load_state_dict(graph, state, *options.load);
   return graph;
 }

@@ -1,0 +1,22 @@
+#include "detent/core/error.h"
+#include "detent/io/zip.h"
+
+#include "memory_file.h"
+
+/// Every byte that an entry claims must be readable, whatever its checksum.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const detent::MemoryFile file(data, size);
+  try {
+    const detent::ZipReader zip(file.path());
+    for (const detent::ZipReader::Entry& entry : zip.entries()) {
+      DETENT_CHECK(zip.find(entry.name) == &entry, "entry {}", entry.name);
+      DETENT_CHECK(entry.offset + entry.size <= size, "entry {} ends after the file", entry.name);
+      try {
+        zip.read(entry);
+      } catch (const detent::Error&) {
+      }
+    }
+  } catch (const detent::Error&) {
+  }
+  return 0;
+}
