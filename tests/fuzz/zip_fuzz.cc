@@ -3,16 +3,15 @@
 
 #include "memory_file.h"
 
-/// Every byte that an entry claims must be readable, whatever its checksum.
+/// Every byte that an entry claims must be readable, or inflate to what it claims.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const detent::MemoryFile file(data, size);
   try {
     const detent::ZipReader zip(file.path());
     for (const detent::ZipReader::Entry& entry : zip.entries()) {
       DETENT_CHECK(zip.find(entry.name) == &entry, "entry {}", entry.name);
-      DETENT_CHECK(entry.offset + entry.size <= size, "entry {} ends after the file", entry.name);
       try {
-        zip.read(entry);
+        zip.unpack(entry);
       } catch (const detent::Error&) {
       }
     }

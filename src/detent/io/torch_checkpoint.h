@@ -11,6 +11,7 @@
 #include "detent/core/tensor.h"
 #include "detent/core/value.h"
 #include "detent/graph/state_dict.h"
+#include "detent/io/tensor_summary.h"
 
 namespace detent {
 
@@ -27,6 +28,19 @@ void write_state_dict(const std::filesystem::path& path, const StateDict& state)
 /// such thing), a value that is no dense tensor, an unsupported dtype, a pickled module (save its state_dict
 /// instead), and when copies would together be larger than the file and than 64 KiB.
 StateDict read_state_dict(const std::filesystem::path& path);
+
+/// What a checkpoint says of itself; no storage is touched.
+struct CheckpointSummary {
+  bool lightning = false;
+  /// "layout", and for people: "keys" of the dictionary around the state_dict, "epoch", "global_step",
+  /// "pytorch-lightning_version" where it has them.
+  Table facts;
+  /// Of the state_dict that `read_state_dict` finds, those that it refuses included.
+  std::vector<TensorSummary> tensors;
+};
+
+/// Throws Error as `read_state_dict` does, but for damaged or unsupported tensors.
+CheckpointSummary summarize_checkpoint(const std::filesystem::path& path);
 
 struct OptimizerState {
   /// Of the i-th parameter: "step", "exp_avg", ... One scalar tensor or one of the parameter's shape each.

@@ -35,20 +35,6 @@ bool has_tensors(const PickleDict& dict) {
                              [](const auto& entry) { return is_pickled_tensor(*entry.second); });
 }
 
-/// "epoch, state_dict, ...", at most ten.
-std::string keys_text(const PickleDict& dict) {
-  std::vector<std::string> keys;
-  for (const auto& [key, value] : dict.entries) {
-    if (keys.size() == 10) {
-      keys.emplace_back("...");
-      break;
-    }
-    const auto* text = key->get_if<std::string_view>();
-    keys.push_back(text == nullptr ? pickle_kind(*key) : std::string(*text));
-  }
-  return fmt::format("{}", fmt::join(keys, ", "));
-}
-
 /// Looks for dicts with tensors below one that has none. Each dict is visited once: a hostile file shares
 /// them, or lets them hold themselves.
 class NestedSearch {
@@ -226,6 +212,19 @@ const PickleValue* find_entry(const PickleDict& dict, std::string_view wanted) {
   return nullptr;
 }
 
+std::string pickled_keys(const PickleDict& dict) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : dict.entries) {
+    if (keys.size() == 10) {
+      keys.emplace_back("...");
+      break;
+    }
+    const auto* text = key->get_if<std::string_view>();
+    keys.push_back(text == nullptr ? pickle_kind(*key) : std::string(*text));
+  }
+  return fmt::format("{}", fmt::join(keys, ", "));
+}
+
 bool is_pickled_tensor(const PickleValue& value) {
   const PickleGlobal* callable = callable_of(value);
   return callable != nullptr && is_rebuild(*callable);
@@ -246,7 +245,7 @@ const PickleDict& find_state_dict(const TorchArchive& archive) {
   if (found.size() == 1) return *found.front().dict;
   if (found.empty()) {
     fail("{}: holds a dict without tensors, and no dict with tensors below it; its keys: {}; {}",
-         archive.name(), keys_text(*top), kAdvice);
+         archive.name(), pickled_keys(*top), kAdvice);
   }
   std::vector<std::string> paths;
   for (const auto& [path, dict] : found) paths.push_back(path);

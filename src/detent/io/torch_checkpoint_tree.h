@@ -19,6 +19,9 @@ const PickleDict* pickled_dict(const PickleValue& value);
 /// nullptr when the dict has no such key.
 const PickleValue* find_entry(const PickleDict& dict, std::string_view key);
 
+/// "epoch, state_dict, ...", at most ten.
+std::string pickled_keys(const PickleDict& dict);
+
 /// Whether PyTorch would rebuild a tensor from it, of whatever kind.
 bool is_pickled_tensor(const PickleValue& value);
 
