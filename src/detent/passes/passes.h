@@ -17,6 +17,7 @@ PassInfo report_node_meta_param_pass();
 PassInfo summarize_quantization_pass();
 PassInfo calculate_avg_bits_pass();
 PassInfo quantize_pass();
+PassInfo static_quantize_pass();
 PassInfo fuse_batch_norm_pass();
 PassInfo remove_dead_nodes_pass();  // transform/simplify.cc
 PassInfo fold_constants_pass();     // transform/simplify.cc

@@ -15,8 +15,8 @@ std::span<const PassInfo> all_passes() {
       remove_dead_nodes_pass(),      report_graph_pass(),
       report_node_meta_param_pass(), report_node_shape_pass(),
       report_node_type_pass(),       save_mase_graph_pass(),
-      save_node_meta_param_pass(),   summarize_quantization_pass(),
-      verify_common_metadata_pass(),
+      save_node_meta_param_pass(),   static_quantize_pass(),
+      summarize_quantization_pass(), verify_common_metadata_pass(),
   };
   return passes;
 }
