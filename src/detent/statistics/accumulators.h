@@ -33,6 +33,8 @@ class Accumulators {
   void update(const Tensor& batch, std::optional<int64_t> first_sample);
   void merge(const Accumulators& other);
 
+  /// What is gathered.
+  const Needs& needs() const { return needs_; }
   const Reduction& reduction() const { return reduction_; }
   size_t slots() const { return extremes_.size(); }
   /// Values seen, and those in each slot.
