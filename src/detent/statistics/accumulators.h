@@ -64,8 +64,11 @@ class Accumulators {
 
  private:
   void resize();
+  class Sweep;
   void sweep(const float* data, const SlotLayout& layout);
-  void sweep_in_parts(std::span<const float> values);
+  void sweep_slot(std::span<const float> values, size_t sample_size);
+  void sweep_slot_in_parts(std::span<const float> values, size_t sample_size);
+  bool only_extremes() const;
   size_t slot_state_bytes() const;
 
   Needs needs_;
