@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "detent/core/error.h"
 #include "detent/io/byte_reader.h"
@@ -157,6 +158,46 @@ uint64_t checked_count(const Shape& shape, const std::string& name) {
   }
 }
 
+/// The elements of a Fortran-ordered array, the first dimension fastest, in C order.
+template <class Element>
+void copy_from_fortran_order(const std::byte* data, const Shape& shape, std::byte* target) {
+  const size_t rank = shape.size();
+  std::vector<int64_t> strides(rank, 1);
+  for (size_t i = 1; i < rank; ++i) strides[i] = strides[i - 1] * shape[i - 1];
+  std::vector<int64_t> index(rank);
+  int64_t source = 0;
+  const int64_t count = element_count(shape);
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(target + static_cast<size_t>(i) * sizeof(Element),
+                data + static_cast<size_t>(source) * sizeof(Element), sizeof(Element));
+    for (size_t dim = rank; dim-- > 0;) {
+      source += strides[dim];
+      if (++index[dim] < shape[dim]) break;
+      source -= strides[dim] * shape[dim];
+      index[dim] = 0;
+    }
+  }
+}
+
+Tensor from_fortran_order(const std::byte* data, DType dtype, const Shape& shape) {
+  Tensor tensor(dtype, shape);
+  std::byte* target = tensor.bytes().data();
+  switch (dtype_size(dtype)) {
+    case 1:
+      copy_from_fortran_order<uint8_t>(data, shape, target);
+      break;
+    case 2:
+      copy_from_fortran_order<uint16_t>(data, shape, target);
+      break;
+    case 4:
+      copy_from_fortran_order<uint32_t>(data, shape, target);
+      break;
+    default:
+      copy_from_fortran_order<uint64_t>(data, shape, target);
+  }
+  return tensor;
+}
+
 std::string header_text(const Tensor& tensor) {
   const auto found = std::ranges::find(kDTypes, tensor.dtype(), &std::pair<std::string_view, DType>::second);
   DETENT_CHECK(found != kDTypes.end(), "dtype {}", dtype_name(tensor.dtype()));
@@ -183,10 +224,6 @@ Tensor read_npy(const std::filesystem::path& path) {
   header.parse();
   const DType dtype = dtype_of(header.descr(), reader.name());
   const Shape& shape = header.shape();
-  if (header.fortran_order() && shape.size() > 1) {
-    fail("{}: Fortran order of shape {}, expected C order (numpy.ascontiguousarray)", reader.name(),
-         shape_text(shape));
-  }
   const uint64_t count = checked_count(shape, reader.name());
   if (reader.remaining() % dtype_size(dtype) != 0 || reader.remaining() / dtype_size(dtype) != count) {
     fail("{}: {} bytes of data, shape {} of {} needs {} elements", reader.name(), reader.remaining(),
@@ -197,6 +234,7 @@ Tensor read_npy(const std::filesystem::path& path) {
   if (dtype == DType::kBool && std::any_of(data, data + count, no_boolean)) {
     fail("{}: boolean data with bytes other than 0 and 1", reader.name());
   }
+  if (header.fortran_order() && shape.size() > 1) return from_fortran_order(data, dtype, shape);
   const bool aligned = reinterpret_cast<uintptr_t>(data) % dtype_size(dtype) == 0;
   if (aligned && count > 0) return Tensor::borrow(dtype, shape, data, file);
   Tensor copy(dtype, shape);
