@@ -28,6 +28,7 @@ const std::vector<Command>& all_commands() {
       {"list", "list models, data sets, passes, operators, formats and statistics", run_list},
       {"formats", "list number formats, or show the range and values of one", run_formats},
       {"tensor", "quantize, unpack and compare files of tensors", run_tensor},
+      {"data", "fetch published data sets", run_data},
       {"info", "show what a graph or tensor file holds", run_info},
       {"version", "print the version and how this program was built", run_version},
   };

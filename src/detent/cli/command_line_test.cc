@@ -43,8 +43,8 @@ class CommandLine : public testing::Test {
 TEST_F(CommandLine, EveryCommandHasHelp) {
   const ProgramResult help = run_program({"--help"});
   EXPECT_EQ(help.status, 0);
-  for (const char* command :
-       {"train", "test", "transform", "stat-to-conf", "stats", "quickstart", "list", "info", "version"}) {
+  for (const char* command : {"train", "test", "transform", "stat-to-conf", "stats", "quickstart", "list",
+                              "data", "info", "version"}) {
     EXPECT_THAT(help.output, HasSubstr(command));
     const ProgramResult result = run_program({command, "--help"});
     EXPECT_EQ(result.status, 0) << command;

@@ -27,6 +27,7 @@ struct RunOptions {
   std::string project_dir = "mase_output";
   std::optional<std::string> project;
   std::optional<std::string> data_dir;
+  int64_t image_size = 224;
   int64_t seed = 0;
   Accelerator accelerator = Accelerator::kAuto;
   std::optional<int64_t> num_threads;
@@ -46,6 +47,7 @@ struct RunOptions {
     visit("project_dir", self.project_dir, "folder that holds the projects");
     visit("project", self.project, "folder of this run; NA: <model>_<task>_<dataset>_<date>");
     visit("data_dir", self.data_dir, "folder of data files; NA: $DETENT_DATA, then ~/.cache/detent");
+    visit("image_size", self.image_size, "height and width of the samples of image_folder", Between{1, 8192});
     visit("seed", self.seed, "seed of every random number", Between{0, 9e18});
     visit("accelerator", self.accelerator, "where to compute");
     visit("num_threads", self.num_threads, "threads; NA: one a processor", Between{1, 4096});

@@ -64,6 +64,8 @@ class Dataset {
 struct DatasetOptions {
   /// Searched for files before $DETENT_DATA and ~/.cache/detent; empty: not given.
   std::filesystem::path data_dir;
+  /// Height and width of the samples of image_folder.
+  int64_t image_size = 224;
 };
 
 struct DatasetInfo {
