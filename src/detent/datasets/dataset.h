@@ -43,8 +43,10 @@ class Dataset {
   /// Where the samples are from, for people: a directory, "computed", "built in".
   const std::string& source() const { return source_; }
 
-  /// The samples at `indices`, each in [0, size()); the same index may occur more than once.
-  Batch batch(std::span<const int64_t> indices) const;
+  /// The samples at `indices`, each in [0, size()); the same index may occur more than once. `epoch` of
+  /// training, from 1, is what random transformations of a training set depend on, besides their seed and the
+  /// index: 0 is for samples as they are evaluated. Throws Error that begins with source and index.
+  Batch batch(std::span<const int64_t> indices, int64_t epoch = 0) const;
 
  protected:
   /// Labels are already known to be in [0, class_count).
@@ -53,6 +55,8 @@ class Dataset {
  private:
   /// Writes sample `index` to `target`, which has the elements of sample_shape().
   virtual void copy_sample(int64_t index, std::span<float> target) const = 0;
+  /// The same as seen in an epoch (from 1) of training.
+  virtual void copy_training_sample(int64_t index, int64_t epoch, std::span<float> target) const;
 
   Shape sample_shape_;
   int64_t sample_elements_;
