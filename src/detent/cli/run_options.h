@@ -5,6 +5,7 @@
 #include <string>
 
 #include "detent/core/fields.h"
+#include "detent/datasets/image_transforms.h"
 #include "detent/training/options.h"
 
 namespace detent {
@@ -39,6 +40,7 @@ struct RunOptions {
   int64_t checkpoint_every = 0;
   bool resume = false;
   ReportTo report_to = ReportTo::kNone;
+  ImageTransforms transforms;
   TrainingOptions training;
 
   template <class Self, class Visitor>
@@ -65,6 +67,7 @@ struct RunOptions {
           Between{0, 1e15});
     visit("resume", self.resume, "train: go on with the training that stopped in this project");
     visit("report_to", self.report_to, "train: where to report metrics besides metrics.jsonl");
+    ImageTransforms::fields(self.transforms, visit);
     TrainingOptions::fields(self.training, visit);
   }
 };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "detent/core/tensor.h"
+#include "detent/datasets/image_transforms.h"
 
 namespace detent {
 
@@ -68,6 +69,10 @@ class Dataset {
 struct DatasetOptions {
   /// Searched for files before $DETENT_DATA and ~/.cache/detent; empty: not given.
   std::filesystem::path data_dir;
+  /// Of data sets of images.
+  ImageTransforms transforms;
+  /// Of their random transformations.
+  int64_t seed = 0;
 };
 
 struct DatasetInfo {
@@ -76,6 +81,7 @@ struct DatasetInfo {
   std::string help;         // what it is and what its splits are; a line or a few
   std::string attribution;  // authors and licence; empty for computed data and the user's own
   std::string task;         // "classification"
+  bool has_images = false;  // of bytes, which DatasetOptions::transforms apply to
   Shape sample_shape;       // [] where only the files say
   int64_t class_count = 0;  // 0 where only the files say
   std::unique_ptr<Dataset> (*make)(Split split, const DatasetOptions& options) = nullptr;
@@ -87,7 +93,8 @@ std::span<const DatasetInfo> all_datasets();
 /// By name or alias. Throws Error on an unknown name, naming the nearest.
 const DatasetInfo& dataset_info(std::string_view name);
 
-/// Loads or computes one split. Throws Error on an unknown name, and when files are missing or broken.
+/// Loads or computes one split. Throws Error on an unknown name, when files are missing or broken, and on
+/// transforms that do not fit the images or of samples that are no images.
 std::unique_ptr<Dataset> make_dataset(std::string_view name, Split split, const DatasetOptions& options = {});
 
 }  // namespace detent
