@@ -267,6 +267,43 @@ TEST_F(SurvivalTest, LoadsTheSameBatchesWithAnyNumberOfThreads) {
   expect_same_networks("threads_0", "threads_4");
 }
 
+/// Files of the split as MNIST's are: `count` images of random levels.
+void write_images(const fs::path& folder, const std::string& split, uint8_t count) {
+  std::mt19937 random(count);
+  std::string images("\0\0\x08\x03\0\0\0\0\0\0\0\x1c\0\0\0\x1c", 16);
+  std::string labels("\0\0\x08\x01\0\0\0\0", 8);
+  images[7] = labels[7] = static_cast<char>(count);
+  for (int i = 0; i < count; ++i) {
+    for (int pixel = 0; pixel < 28 * 28; ++pixel) images += static_cast<char>(random() % 256);
+    labels += static_cast<char>(random() % 10);
+  }
+  write_file(folder / (split + "-images-idx3-ubyte"), images);
+  write_file(folder / (split + "-labels-idx1-ubyte"), labels);
+}
+
+TEST_F(SurvivalTest, TransformsImagesTheSameWithAnyNumberOfThreads) {
+  write_images(folder_ / "data", "train", 120);
+  write_images(folder_ / "data", "t10k", 20);
+  const auto command = [](const std::string& project, const std::string& more) {
+    return fmt::format(
+        "detent train lenet5 mnist --data-dir data --max-epochs 2 --batch-size 10 --num-threads 1 "
+        "--project {} {}",
+        project, more);
+  };
+  const std::string transforms = "--random-crop --crop-padding 3 --horizontal-flip 0.5 ";
+  ASSERT_EQ(run(command("plain", "")), 0) << output();
+  for (const char* threads : {"0", "1", "4"}) {
+    const std::string project = std::string("threads_") + threads;
+    ASSERT_EQ(run(command(project, transforms + "--num-workers " + threads)), 0) << output();
+    expect_same_networks("threads_0", project);
+  }
+  EXPECT_NE(file("plain", "last.ckpt"), file("threads_0", "last.ckpt"));
+  EXPECT_EQ(run(command("threads_4", "--resume --random-crop --crop-padding 4 --horizontal-flip 0.5")), 1);
+  EXPECT_THAT(output(), HasSubstr("crop_padding = 3, got 4"));
+  EXPECT_EQ(run(command("crop", "--center-crop 29")), 1);
+  EXPECT_THAT(output(), HasSubstr("center_crop: got 29, but the images are 28x28"));
+}
+
 TEST_F(SurvivalTest, ReportsToTensorBoard) {
   ASSERT_EQ(train("reported", {"--max-epochs", "1", "--report-to", "tensorboard"}), 0) << output();
   const std::string events =

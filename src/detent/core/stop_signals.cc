@@ -1,8 +1,12 @@
 #include "detent/core/stop_signals.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
+#include <utility>
 
 #include "detent/core/error.h"
 
@@ -13,13 +17,20 @@ constexpr std::array kSignals = {SIGINT, SIGTERM};
 
 std::atomic<int> received_signal = 0;
 std::atomic<bool> alive = false;
+std::string notice_text;  // does not change while the handler is installed
 std::array<struct sigaction, kSignals.size()> actions_before;
 
 static_assert(std::atomic<int>::is_always_lock_free, "the handler may not take a lock");
 
 extern "C" void note_signal(int signal) {
   int none = 0;
-  if (received_signal.compare_exchange_strong(none, signal)) return;
+  if (received_signal.compare_exchange_strong(none, signal)) {
+    const int errno_before = errno;
+    // Where it cannot be written there is nobody to tell.
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, notice_text.data(), notice_text.size());
+    errno = errno_before;
+    return;
+  }
   // Unblocked when the handler returns, and then it ends the process.
   std::signal(signal, SIG_DFL);
   std::raise(signal);
@@ -27,8 +38,9 @@ extern "C" void note_signal(int signal) {
 
 }  // namespace
 
-StopSignals::StopSignals() {
+StopSignals::StopSignals(std::string notice) {
   DETENT_CHECK(!alive.exchange(true), "two objects that catch signals");
+  notice_text = std::move(notice);
   received_signal = 0;
   struct sigaction action {};
   action.sa_handler = note_signal;

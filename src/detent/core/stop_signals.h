@@ -10,7 +10,8 @@ namespace detent {
 /// to ignore (`nohup`, a shell's background jobs) stay ignored. At most one such object at a time.
 class StopSignals {
  public:
-  StopSignals();
+  /// `notice` is written to standard error when the first signal comes.
+  explicit StopSignals(std::string notice = "");
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;

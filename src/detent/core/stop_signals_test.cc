@@ -36,6 +36,16 @@ TEST(StopSignalsDeathTest, ActsAsBeforeAfterwards) {
   EXPECT_EXIT(raise_afterwards(), testing::KilledBySignal(SIGTERM), "");
 }
 
+TEST(StopSignals, TellsOnceThatASignalCame) {
+  testing::internal::CaptureStderr();
+  {
+    const StopSignals signals("stopping\n");
+    EXPECT_EQ(StopSignals::received(), 0);
+    std::raise(SIGINT);
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "stopping\n");
+}
+
 TEST(StopSignals, LeavesIgnoredSignalsIgnored) {
   const auto before = std::signal(SIGINT, SIG_IGN);
   {

@@ -70,7 +70,7 @@ struct DatasetOptions {
   /// Searched for files before $DETENT_DATA and ~/.cache/detent; empty: not given.
   std::filesystem::path data_dir;
   /// Of data sets of images.
-  ImageTransforms transforms;
+  ImageTransforms transforms = {};
   /// Of their random transformations.
   int64_t seed = 0;
 };

@@ -65,10 +65,10 @@ void check_crops(const ImageTransforms& transforms, int64_t height, int64_t widt
 
 }  // namespace
 
-ChannelLevels normalised_levels(float mean, float std) {
+ChannelLevels normalised_levels(float mean, float std, float highest) {
   ChannelLevels levels{};
   for (size_t level = 0; level < levels.size(); ++level) {
-    const float scaled = static_cast<float>(level) / 255.0F;
+    const float scaled = static_cast<float>(level) / highest;
     const float centred = scaled - mean;
     levels[level] = centred / std;
   }
@@ -86,7 +86,7 @@ ImageSampler::ImageSampler(int64_t height, int64_t width, const Normalisation& o
   check_crops(transforms_, height, width);
   const std::vector<float> mean = per_channel(transforms_.image_mean, own.mean, "image_mean");
   const std::vector<float> std = per_channel(transforms_.image_std, own.std, "image_std");
-  for (size_t i = 0; i < mean.size(); ++i) levels_.push_back(normalised_levels(mean[i], std[i]));
+  for (size_t i = 0; i < mean.size(); ++i) levels_.push_back(normalised_levels(mean[i], std[i], own.highest));
 }
 
 void ImageSampler::sample(const ImageView& image, std::span<float> target) const {

@@ -14,14 +14,15 @@ namespace detent {
 /// The float32 value of each level of a channel.
 using ChannelLevels = std::array<float, 256>;
 
-/// (level / 255 - mean) / std in float32, one rounding an operation, as torchvision's ToTensor and Normalize
-/// compute.
-ChannelLevels normalised_levels(float mean, float std);
+/// (level / highest - mean) / std in float32, one rounding an operation, as torchvision's ToTensor and
+/// Normalize compute.
+ChannelLevels normalised_levels(float mean, float std, float highest = 255);
 
-/// Mean and standard deviation of each channel.
+/// Mean and standard deviation of each channel, of levels divided by the highest.
 struct Normalisation {
   std::vector<float> mean;
   std::vector<float> std;
+  float highest = 255;
 };
 
 /// Bytes of an image; level (c, y, x) is pixels[c * channel_stride + y * row_stride + x * column_stride].

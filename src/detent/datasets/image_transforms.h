@@ -9,12 +9,12 @@ namespace detent {
 
 /// What happens to the images of a data set before a network sees them, in this order.
 struct ImageTransforms {
-  std::optional<int64_t> center_crop;
+  std::optional<int64_t> center_crop = {};
   bool random_crop = false;
   int64_t crop_padding = 0;
   double horizontal_flip = 0;
-  std::optional<std::vector<double>> image_mean;
-  std::optional<std::vector<double>> image_std;
+  std::optional<std::vector<double>> image_mean = {};
+  std::optional<std::vector<double>> image_std = {};
 
   bool operator==(const ImageTransforms&) const = default;
 

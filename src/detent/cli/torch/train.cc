@@ -43,7 +43,10 @@ TrainingOutcome train_with_files(Graph& graph, const Dataset& training_set, cons
   hooks.loader_threads = command.options.num_workers;
   hooks.resume = files.resumed();
   hooks.resume_source = files.state_path().string();
-  const StopSignals signals;
+  const StopSignals signals(group.is_first()
+                                ? "\ndetent: stopping at the next step, to save; a second signal "
+                                  "ends the program at once\n"
+                                : "");
   const TrainingOutcome outcome =
       train(graph, training_set, validation_set, command.options.training, hooks, group);
   if (outcome.end == TrainingEnd::kSignal) {
