@@ -218,7 +218,7 @@ TEST_F(SurvivalTest, AFullDiskIsReportedAndTheLastStateStays) {
       "detent train digits_cnn digits --max-epochs 100000 --learning-rate-schedule constant --project later ";
   ASSERT_EQ(run(command + "--max-time 1s"), 0) << output();
   EXPECT_THAT(output(),
-              AllOf(HasSubstr("max_time is up after epoch"), HasSubstr("all is saved; go on with")));
+              AllOf(HasSubstr("max_time is up "), HasSubstr("all is saved; go on with")));
   const std::string saved = file("later", "training_state.safetensors");
   EXPECT_EQ(run("ulimit -f 100; " + command + "--resume"), 1);
   EXPECT_EQ(file("later", "training_state.safetensors"), saved);
@@ -252,7 +252,7 @@ TEST_F(SurvivalTest, RefusesToGoOnWithOtherSettings) {
   }
   EXPECT_EQ(run(command + rest + "--resume --num-workers 2 --log-level debug --report-to tensorboard"), 0)
       << output();
-  EXPECT_THAT(output(), HasSubstr("resumed after epoch 3, 0 batches, step 8"));
+  EXPECT_THAT(output(), HasSubstr("resumed after epoch 2, step 8"));
   run("printf cut > mase_output/settings/software/training_ckpts/training_state.safetensors");
   EXPECT_EQ(run(command + rest + "--resume"), 1);
   EXPECT_THAT(output(), HasSubstr("training_state.safetensors"));

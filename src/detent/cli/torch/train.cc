@@ -19,7 +19,10 @@ void print_epoch(const EpochReport& report, int64_t max_epochs) {
 }
 
 std::string where_it_stopped(const TrainingProgress& progress) {
-  return fmt::format("epoch {}, {} batches, step {}", progress.epoch, progress.batches, progress.global_step);
+  return progress.batches == 0
+             ? fmt::format("after epoch {}, step {}", progress.epoch - 1, progress.global_step)
+             : fmt::format("in epoch {} after {} batches, step {}", progress.epoch, progress.batches,
+                           progress.global_step);
 }
 
 std::string how_to_go_on(const TorchCommand& command) {
@@ -51,7 +54,7 @@ TrainingOutcome train_with_files(Graph& graph, const Dataset& training_set, cons
       train(graph, training_set, validation_set, command.options.training, hooks, group);
   if (outcome.end == TrainingEnd::kSignal) {
     throw Interrupted(outcome.signal,
-                      fmt::format("stopped by {} after {}, all is saved; {}", signal_name(outcome.signal),
+                      fmt::format("stopped by {} {}, all is saved; {}", signal_name(outcome.signal),
                                   where_it_stopped(outcome.progress), how_to_go_on(command)));
   }
   return outcome;
@@ -70,14 +73,14 @@ void run_train(const TorchCommand& command, ProcessGroup& group) {
 
   TrainingFiles files(command, graph, *training_set, group);
   if (files.resumed() != nullptr) {
-    fmt::print("resumed after {}\n", where_it_stopped(files.resumed()->progress));
+    fmt::print("resumed {}\n", where_it_stopped(files.resumed()->progress));
   }
   StateDict best = files.resumed_best();
   const TrainingOutcome outcome =
       train_with_files(graph, *training_set, *validation_set, command, files, best, group);
   const TrainingOptions& options = command.options.training;
   if (outcome.end == TrainingEnd::kTimeUp) {
-    fmt::print("max_time is up after {}, all is saved; {}\n", where_it_stopped(outcome.progress),
+    fmt::print("max_time is up {}, all is saved; {}\n", where_it_stopped(outcome.progress),
                how_to_go_on(command));
     return;
   }
