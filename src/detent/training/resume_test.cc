@@ -43,9 +43,9 @@ class ResumeTest : public testing::Test {
  protected:
   ~ResumeTest() override { fs::remove(path_); }
 
-  /// Trains until step `stop_after` (0: to the end), from the saved state if there is one. What is saved goes
-  /// through the file.
-  TrainingOutcome train_some(Graph& graph, const TrainingOptions& options, int64_t stop_after, bool resume) {
+  /// Trains from the beginning, or from the saved state, and sends a signal when step `signal_at` is done (0:
+  /// never). What is saved goes through the file.
+  TrainingOutcome train_some(Graph& graph, const TrainingOptions& options, int64_t signal_at, bool resume) {
     const auto data = make_dataset("toy_tiny", Split::kTrain);
     TrainingHooks hooks;
     hooks.save = [&](const TrainingState& state) { write_training(path_, {state, {}, {}}); };
@@ -57,7 +57,7 @@ class ResumeTest : public testing::Test {
       hooks.resume_source = path_;
     }
     hooks.on_step = [&](const StepReport& report) {
-      if (report.global_step == stop_after) std::raise(SIGTERM);
+      if (report.global_step == signal_at) std::raise(SIGTERM);
     };
     const StopSignals signals;
     return train(graph, *data, *data, options, hooks);
@@ -70,13 +70,16 @@ class ResumeTest : public testing::Test {
     Graph whole = stateful_network();
     ASSERT_EQ(train_some(whole, options, 0, false).end, TrainingEnd::kFinished);
     const SafetensorsFile expected = final_state();
-    // in the middle of the first epoch, behind its last step, in the middle of the last epoch
-    for (const int64_t stop_after : {3, 8, 19}) {
+    // When the workers agree on what a step does, this one's hooks have not run yet: the next one stops.
+    // In the middle of the first epoch, behind its last step, behind its validation, in the middle of the
+    // last epoch.
+    for (const auto& [signal_at, stop_after] : {std::pair(2, 3), {7, 8}, {8, 8}, {18, 19}}) {
       Graph begun = stateful_network();
-      const TrainingOutcome stopped = train_some(begun, options, stop_after, false);
+      const TrainingOutcome stopped = train_some(begun, options, signal_at, false);
       ASSERT_EQ(stopped.end, TrainingEnd::kSignal);
       EXPECT_EQ(stopped.signal, SIGTERM);
       EXPECT_EQ(stopped.progress.global_step, stop_after);
+      EXPECT_EQ(stopped.progress.epoch, signal_at == 8 ? 2 : 1 + stop_after / 9);
       Graph resumed = stateful_network();
       ASSERT_EQ(train_some(resumed, options, 0, true).end, TrainingEnd::kFinished);
       const SafetensorsFile state = final_state();
@@ -85,7 +88,7 @@ class ResumeTest : public testing::Test {
       for (size_t i = 0; i < state.tensors.size(); ++i) {
         EXPECT_EQ(state.tensors[i].first, expected.tensors[i].first);
         EXPECT_TRUE(state.tensors[i].second.equals(expected.tensors[i].second))
-            << state.tensors[i].first << " after " << stop_after;
+            << state.tensors[i].first << " after " << signal_at;
       }
     }
   }

@@ -101,7 +101,7 @@ class Trainer {
     const auto start = Clock::now();
     const int64_t count_before = metrics_.count;
     Progress shown(fmt::format("epoch {}/{}", progress_.epoch, options_.max_epochs), batches_,
-                   options_.log_every_n_steps);
+                   options_.log_every_n_steps, progress_.batches);
     if (progress_.batches == 0) progress_.order_seed = agreed_order_seed();
     const std::vector<int64_t> order = shuffled_order(training_set_.size(), progress_.order_seed);
     const std::vector<BatchSamples> all = cut_into_batches(order, options_.batch_size);

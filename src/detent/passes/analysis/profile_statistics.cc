@@ -67,7 +67,7 @@ void run_share(const Graph& graph, const MicroBatches& batches, std::vector<Prob
   int64_t done = progress == nullptr ? 0 : progress->restore(probes, context.warn);
   ReadAhead<Tensor> loaded(batches.count() - done, context.loader_threads,
                            [&, first = done](int64_t index) { return batches.load(first + index); });
-  Progress shown("profile_statistics", batches.count(), batches.count() + 1);
+  Progress shown("profile_statistics", batches.count(), batches.count() + 1, done);
   for (; done < batches.count(); ++done) {
     const int64_t first_sample = batches.first_sample(done);
     const OperandObserver observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
