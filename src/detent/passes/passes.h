@@ -17,6 +17,9 @@ PassInfo report_node_meta_param_pass();
 PassInfo summarize_quantization_pass();
 PassInfo calculate_avg_bits_pass();
 PassInfo quantize_pass();
+PassInfo fuse_batch_norm_pass();
+PassInfo remove_dead_nodes_pass();  // transform/simplify.cc
+PassInfo fold_constants_pass();     // transform/simplify.cc
 PassInfo save_node_meta_param_pass();
 PassInfo load_node_meta_param_pass();
 PassInfo save_mase_graph_pass();

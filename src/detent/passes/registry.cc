@@ -8,13 +8,15 @@ namespace detent {
 std::span<const PassInfo> all_passes() {
   static const std::vector<PassInfo> passes = {
       add_common_metadata_pass(),    add_software_metadata_pass(),
-      calculate_avg_bits_pass(),     init_metadata_pass(),
+      calculate_avg_bits_pass(),     fold_constants_pass(),
+      fuse_batch_norm_pass(),        init_metadata_pass(),
       load_mase_graph_pass(),        load_node_meta_param_pass(),
       profile_statistics_pass(),     quantize_pass(),
-      report_graph_pass(),           report_node_meta_param_pass(),
-      report_node_shape_pass(),      report_node_type_pass(),
-      save_mase_graph_pass(),        save_node_meta_param_pass(),
-      summarize_quantization_pass(), verify_common_metadata_pass(),
+      remove_dead_nodes_pass(),      report_graph_pass(),
+      report_node_meta_param_pass(), report_node_shape_pass(),
+      report_node_type_pass(),       save_mase_graph_pass(),
+      save_node_meta_param_pass(),   summarize_quantization_pass(),
+      verify_common_metadata_pass(),
   };
   return passes;
 }
