@@ -1,10 +1,11 @@
 #include "detent/formats/value_grid.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "detent/core/error.h"
+#include "detent/formats/float_environment.h"
 #include "detent/formats/group_parameters.h"
+#include "detent/formats/kernels.h"
 
 namespace detent {
 namespace {
@@ -22,7 +23,8 @@ Frozen freeze(const F& format, const std::vector<typename F::Parameters>& /*grou
   return {format, {format.values(where)}};
 }
 
-Frozen freeze(const Affine& format, const std::vector<AffineParameters>& groups, const std::string& /*where*/) {
+Frozen freeze(const Affine& format, const std::vector<AffineParameters>& groups,
+              const std::string& /*where*/) {
   Affine fixed = format;
   fixed.scale.clear();
   fixed.zero_point.clear();
@@ -61,9 +63,7 @@ Frozen freeze(const Ternary& format, const std::vector<TernaryParameters>& group
 // The scale is the mean of |x|: it stays alpha while all elements are -alpha or alpha.
 Frozen freeze(const Binary& format, const std::vector<BinaryParameters>& groups, const std::string& where) {
   if (format.stochastic) fail("{}: binary: stochastic = true draws the values anew each time", where);
-  if (format.scaling != BinaryScaling::kNone && !format.bipolar) {
-    fail("{}: binary: with scaling and bipolar = false the scale follows the share of zeros", where);
-  }
+  if (!format.bipolar) fail("{}: binary: with bipolar = false quantization turns 0 into +1", where);
   Frozen result{format, {}};
   for (const BinaryParameters& group : groups) {
     std::vector<float>& list = result.lists.emplace_back();
@@ -76,8 +76,9 @@ Frozen freeze(const Binary& format, const std::vector<BinaryParameters>& groups,
 Frozen freeze(const BinaryResidual& format, const std::vector<BinaryResidualParameters>& groups,
               const std::string& where) {
   if (groups.size() > 1) {
-    fail("{}: binary_residual: the scales of {} channels follow the elements, expected granularity \"tensor\"",
-         where, groups.size());
+    fail(
+        "{}: binary_residual: the scales of {} channels follow the elements, expected granularity \"tensor\"",
+        where, groups.size());
   }
   BinaryResidual fixed = format;
   fixed.gamma = groups.front().gammas;
@@ -106,15 +107,16 @@ ValueGrid::ValueGrid(const QuantSpec& spec, const Tensor& tensor, const std::str
          format_name(spec.format), bits_per_value(spec.format), kMostBits);
   }
   grouping_ = make_grouping(spec, tensor.shape());
-  const GroupParameters parameters = derive_parameters(spec, tensor, grouping_, 0);
+  parameters_ = derive_parameters(spec, tensor, grouping_, 0);
   Frozen frozen = std::visit(
       [&]<class F>(const F& format) -> Frozen {
         if constexpr (BlockFormat<F>) {
-          fail("{}: {}: the scale of a block follows its largest element, so its values are not known before "
-               "they are chosen; expected a format with fixed parameters, such as affine or fixed",
-               where, F::kName);
+          fail(
+              "{}: {}: the scale of a block follows its largest element, so its values are not known before "
+              "they are chosen; expected a format with fixed parameters, such as affine or fixed",
+              where, F::kName);
         } else {
-          return freeze(format, std::get<std::vector<typename F::Parameters>>(parameters), where);
+          return freeze(format, std::get<std::vector<typename F::Parameters>>(parameters_), where);
         }
       },
       spec.format);
@@ -126,14 +128,11 @@ ValueGrid::ValueGrid(const QuantSpec& spec, const Tensor& tensor, const std::str
   lists_ = std::move(frozen.lists);
 }
 
-float nearest_value(std::span<const float> values, double x) {
-  const auto above = std::ranges::lower_bound(values, x, {}, [](float v) { return static_cast<double>(v); });
-  if (above == values.begin()) return values.front();
-  if (above == values.end()) return values.back();
-  const auto high = static_cast<double>(*above);
-  const auto low = static_cast<double>(*(above - 1));
-  if (high - x != x - low) return static_cast<float>(high - x < x - low ? high : low);
-  return static_cast<float>(std::fabs(high) < std::fabs(low) ? high : low);
+float ValueGrid::rounded(int64_t element, float x) const {
+  const DefaultFloatEnvironment environment;
+  float value = 0;
+  simulate_range(parameters_, grouping_, &x, &value, element, element + 1, false);
+  return value + 0.0F;
 }
 
 }  // namespace detent

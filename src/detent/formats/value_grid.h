@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "detent/core/tensor.h"
+#include "detent/formats/all.h"
 #include "detent/formats/group_kernels.h"
 #include "detent/formats/quant_spec.h"
 
@@ -30,13 +31,14 @@ class ValueGrid {
     return lists_[lists_.size() == 1 ? 0 : static_cast<size_t>(group)];
   }
 
+  /// `x` in the place of that element, as the format rounds it with these parameters. 0 has no sign.
+  float rounded(int64_t element, float x) const;
+
  private:
   QuantSpec spec_;
   Grouping grouping_;
+  GroupParameters parameters_;
   std::vector<std::vector<float>> lists_;  // one for all groups, or one a group
 };
-
-/// The nearest of ascending `values`; of two as near, the one closer to 0.
-float nearest_value(std::span<const float> values, double x);
 
 }  // namespace detent

@@ -37,6 +37,8 @@ struct PassContext {
   int64_t checkpoint_every = 0;
   /// Runs graphs; a function, so that pipelines without such a pass need not load what runs them.
   std::function<Executor&()> executor;
+  /// The network before the first pass that chose the values of its weights: what later passes compare with.
+  std::shared_ptr<const Graph> float_network;
   /// The processes that run this pipeline together. Each has the same graph; only the first writes files.
   ProcessGroup* group = &single_process();
   /// File and table that the running pass's options stand in, for messages: `x.toml, [passes.quantize]`.

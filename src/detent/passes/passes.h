@@ -17,6 +17,11 @@ PassInfo report_node_meta_param_pass();
 PassInfo summarize_quantization_pass();
 PassInfo calculate_avg_bits_pass();
 PassInfo quantize_pass();
+PassInfo gptq_pass();
+PassInfo adaround_pass();
+PassInfo bias_correction_pass();
+PassInfo equalize_pass();
+PassInfo smooth_quant_pass();
 PassInfo fuse_batch_norm_pass();
 PassInfo remove_dead_nodes_pass();  // transform/simplify.cc
 PassInfo fold_constants_pass();     // transform/simplify.cc

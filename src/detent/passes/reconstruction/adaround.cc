@@ -48,7 +48,8 @@ Choice choice_between(std::span<const float> values, float weight) {
 class Adam {
  public:
   Adam(double rate, int64_t iteration)
-      : rate_(static_cast<float>(rate)), first_correction_(correction(kBeta1, iteration)),
+      : rate_(static_cast<float>(rate)),
+        first_correction_(correction(kBeta1, iteration)),
         second_correction_(correction(kBeta2, iteration)) {}
 
   void step(float gradient, Choice& choice) const {
@@ -63,7 +64,8 @@ class Adam {
   static constexpr float kBeta2 = 0.999F;
   static constexpr float kEpsilon = 1e-8F;
   static float correction(float beta, int64_t iteration) {
-    return static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta), static_cast<double>(iteration + 1))));
+    return static_cast<float>(1 /
+                              (1 - std::pow(static_cast<double>(beta), static_cast<double>(iteration + 1))));
   }
 
   float rate_;
@@ -111,7 +113,8 @@ class Learner {
         float gradient = 2 * loss_scale * gradient_(r, i) * (choice.high - choice.low);
         const float from_middle = 2 * share - 1;
         if (penalty > 0) {
-          gradient -= penalty * 2 * beta * std::copysign(std::pow(std::fabs(from_middle), beta - 1), from_middle);
+          gradient -=
+              penalty * 2 * beta * std::copysign(std::pow(std::fabs(from_middle), beta - 1), from_middle);
         }
         adam.step(gradient * kStretch * s * (1 - s), choice);
       }
@@ -158,12 +161,13 @@ std::optional<double> regularizer_exponent(const AdaRoundOptions& options, int64
 void adaround(const Matrix<double>& gram, const ValueGrid& grid, const AdaRoundOptions& options,
               Tensor& weight, int64_t row_begin, int64_t row_end) {
   const int64_t n = gram.rows();
-  DETENT_CHECK(weight.numel() == weight.dim(0) * n, "weight {}, Gram matrix of {}", shape_text(weight.shape()), n);
+  DETENT_CHECK(weight.numel() == weight.dim(0) * n, "weight {}, Gram matrix of {}",
+               shape_text(weight.shape()), n);
   Tensor nearest = weight.clone();
   const std::span<float> values = nearest.values<float>();
   for (int64_t i = row_begin * n; i < row_end * n; ++i) {
     float& value = values[static_cast<size_t>(i)];
-    value = nearest_value(grid.values(i), static_cast<double>(value));
+    value = grid.rounded(i, value);
   }
   const std::vector<double> nearest_errors = output_errors(gram, nearest, weight, row_begin, row_end);
   const double before = std::accumulate(nearest_errors.begin(), nearest_errors.end(), 0.0);

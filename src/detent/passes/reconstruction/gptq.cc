@@ -44,13 +44,16 @@ Matrix<double> damped(const Matrix<double>& gram, const std::vector<int64_t>& or
 void gptq_round(const Matrix<double>& gram, const ValueGrid& grid, const GptqOptions& options,
                 const std::string& where, Tensor& weight, int64_t row_begin, int64_t row_end) {
   const int64_t n = gram.rows();
-  DETENT_CHECK(weight.numel() == weight.dim(0) * n, "weight {}, Gram matrix of {}", shape_text(weight.shape()), n);
+  DETENT_CHECK(weight.numel() == weight.dim(0) * n, "weight {}, Gram matrix of {}",
+               shape_text(weight.shape()), n);
   const std::vector<int64_t> order = column_order(gram, options.act_order);
   const Matrix<double> u = inverse_cholesky_factor(damped(gram, order, options.percdamp));
   if (u.rows() == 0) {
-    fail("{}: the Gram matrix of the inputs is not positive definite (NaN or infinite inputs, or percdamp = {} "
-         "too small)",
-         where, options.percdamp);
+    fail(
+        "{}: the Gram matrix of the inputs is not positive definite (NaN or infinite inputs, or percdamp = "
+        "{} "
+        "too small)",
+        where, options.percdamp);
   }
   // Rows do not influence each other; several at a time share the reading of U.
   constexpr int64_t kGrain = 8;
@@ -66,7 +69,7 @@ void gptq_round(const Matrix<double>& gram, const ValueGrid& grid, const GptqOpt
       for (int64_t r = 0; r < rest.rows(); ++r) {
         double* row = rest.row(r);
         const int64_t at = element(r, i);
-        values[at] = nearest_value(grid.values((row_begin + begin) * n + at), row[i]);
+        values[at] = grid.rounded((row_begin + begin) * n + at, static_cast<float>(row[i]));
         const double error = (row[i] - static_cast<double>(values[at])) / factors[i];
         for (int64_t j = i + 1; j < n; ++j) row[j] -= error * factors[j];
       }

@@ -21,11 +21,11 @@ struct GptqOptions {
   }
 };
 
-/// Rounds the rows [row_begin, row_end) of `weight` (float32, [rows, ...], with n elements a row), in place, to
-/// values of `grid`, one column after another: what a column's rounding does to the output is made up for by
-/// the columns that follow (Frantar et al. 2022, arXiv:2210.17323). `gram` [n, n] is proportional to the sum
-/// of x x^T over the inputs x that these rows multiply; its lower triangle is read. A column whose input is
-/// always 0 is rounded to nearest. Throws Error, beginning with `where`, when the damped matrix is not
+/// Rounds the rows [row_begin, row_end) of `weight` (float32, [rows, ...], with n elements a row), in place,
+/// to values of `grid`, one column after another: what a column's rounding does to the output is made up for
+/// by the columns that follow (Frantar et al. 2022, arXiv:2210.17323). `gram` [n, n] is proportional to the
+/// sum of x x^T over the inputs x that these rows multiply; its lower triangle is read. A column whose input
+/// is always 0 is rounded to nearest. Throws Error, beginning with `where`, when the damped matrix is not
 /// positive definite, as with NaN.
 void gptq_round(const Matrix<double>& gram, const ValueGrid& grid, const GptqOptions& options,
                 const std::string& where, Tensor& weight, int64_t row_begin, int64_t row_end);

@@ -15,8 +15,8 @@ namespace detent {
 /// over rows of d H d^T: all that rounding needs to know of the data, in n^2 numbers.
 ///
 /// Products are added up in float32 over runs of at most kRun patches, runs in double: the relative error of
-/// an element is at most (kRun + 1) * 2^-24 of what the magnitudes would add up to. Runs are cut by the inputs
-/// alone, so threads do not change a bit.
+/// an element is at most (kRun + 1) * 2^-24 of what the magnitudes would add up to. Runs are cut by the
+/// inputs alone, so threads do not change a bit.
 class GramMatrices {
  public:
   explicit GramMatrices(const Patches& patches);
@@ -38,8 +38,8 @@ class GramMatrices {
   std::vector<Matrix<double>> sums_;  // lower triangles
 };
 
-/// For each row r in [row_begin, row_end) of two weights of equal shape: d H d^T, d being the difference of the
-/// rows.
+/// For each row r in [row_begin, row_end) of two weights of equal shape: d H d^T, d being the difference of
+/// the rows.
 std::vector<double> output_errors(const Matrix<double>& gram, const Tensor& a, const Tensor& b,
                                   int64_t row_begin, int64_t row_end);
 

@@ -6,8 +6,8 @@
 
 namespace detent {
 
-/// Row-major, zero at first. In float32 matrices rows begin at multiples of kPadding elements, and the columns
-/// between are zeros that products may compute with.
+/// Row-major, zero at first. In float32 matrices rows begin at multiples of kPadding elements, and the
+/// columns between are zeros that products may compute with.
 template <class T>
 class Matrix {
  public:

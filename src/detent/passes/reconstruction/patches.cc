@@ -14,7 +14,8 @@ bool Patches::exist_for(const Node& node) {
 
 Patches::Patches(const Node& node, const std::string& where) {
   if (!exist_for(node)) {
-    fail("{}: node \"{}\": got the operator {}, expected linear, conv1d or conv2d", where, node.name, node.op);
+    fail("{}: node \"{}\": got the operator {}, expected linear, conv1d or conv2d", where, node.name,
+         node.op);
   }
   const Shape& weight = node.find_parameter("weight")->tensor.shape();
   rows_ = weight[0];
@@ -47,7 +48,8 @@ int64_t Patches::count(const Shape& input) const {
   return input[0] * w.out_height * w.out_width;
 }
 
-void Patches::copy_patch(const float* image, const Window& window, int64_t y, int64_t x, float* target) const {
+void Patches::copy_patch(const float* image, const Window& window, int64_t y, int64_t x,
+                         float* target) const {
   for (int64_t c = 0; c < channels_; ++c, image += window.height * window.width) {
     for (int64_t i = 0; i < kernel_[0]; ++i, target += kernel_[1]) {
       const int64_t row = y * stride_[0] - padding_[0] + i * dilation_[0];
@@ -61,12 +63,14 @@ void Patches::copy_patch(const float* image, const Window& window, int64_t y, in
   }
 }
 
-void Patches::copy(const Tensor& input, int64_t group, int64_t begin, int64_t end, Matrix<float>& target) const {
+void Patches::copy(const Tensor& input, int64_t group, int64_t begin, int64_t end,
+                   Matrix<float>& target) const {
   DETENT_CHECK(end - begin <= target.rows() && target.columns() == length(), "{} patches", end - begin);
   const float* values = input.values<float>().data();
   constexpr int64_t kGrain = 64;
   if (!convolves_) {
-    for (int64_t p = begin; p < end; ++p) std::copy_n(values + p * channels_, channels_, target.row(p - begin));
+    for (int64_t p = begin; p < end; ++p)
+      std::copy_n(values + p * channels_, channels_, target.row(p - begin));
     return;
   }
   const Window w = window(input.shape());

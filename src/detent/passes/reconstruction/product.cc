@@ -16,30 +16,34 @@ using Lanes = hn::CappedTag<float, Matrix<float>::kPadding>;
 constexpr int64_t kRows = 4;
 
 /// `Rows` rows at `row` and `Vectors` vectors at `column` of C.
-template <int Rows, int Vectors>
+template <size_t Rows, size_t Vectors>
 HWY_INLINE void AddTile(const Product& p, int64_t row, int64_t column) {
   const Lanes d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const size_t lanes = hn::Lanes(d);
   hn::Vec<Lanes> sums[Rows][Vectors];
-  for (int r = 0; r < Rows; ++r) {
-    for (int v = 0; v < Vectors; ++v) sums[r][v] = hn::LoadU(d, p.c + (row + r) * p.c_stride + column + v * lanes);
+  float* c = p.c + row * p.c_stride + column;
+  const auto of_row = [](size_t r, int64_t stride) { return static_cast<int64_t>(r) * stride; };
+  for (size_t r = 0; r < Rows; ++r) {
+    for (size_t v = 0; v < Vectors; ++v) sums[r][v] = hn::LoadU(d, c + of_row(r, p.c_stride) + v * lanes);
   }
   const float* a = p.a + row * p.a_row;
   const float* b = p.b + column;
   for (int64_t k = 0; k < p.depth; ++k) {
-    for (int r = 0; r < Rows; ++r) {
-      const auto factor = hn::Set(d, a[r * p.a_row]);
-      for (int v = 0; v < Vectors; ++v) sums[r][v] = hn::MulAdd(factor, hn::LoadU(d, b + v * lanes), sums[r][v]);
+    for (size_t r = 0; r < Rows; ++r) {
+      const auto factor = hn::Set(d, a[of_row(r, p.a_row)]);
+      for (size_t v = 0; v < Vectors; ++v) {
+        sums[r][v] = hn::MulAdd(factor, hn::LoadU(d, b + v * lanes), sums[r][v]);
+      }
     }
     a += p.a_column;
     b += p.b_stride;
   }
-  for (int r = 0; r < Rows; ++r) {
-    for (int v = 0; v < Vectors; ++v) hn::StoreU(sums[r][v], d, p.c + (row + r) * p.c_stride + column + v * lanes);
+  for (size_t r = 0; r < Rows; ++r) {
+    for (size_t v = 0; v < Vectors; ++v) hn::StoreU(sums[r][v], d, c + of_row(r, p.c_stride) + v * lanes);
   }
 }
 
-template <int Vectors>
+template <size_t Vectors>
 HWY_INLINE void AddColumns(const Product& p, int64_t column) {
   int64_t row = 0;
   for (; row + kRows <= p.rows; row += kRows) AddTile<kRows, Vectors>(p, row, column);

@@ -57,7 +57,8 @@ SpilledTensors::~SpilledTensors() = default;
 
 void SpilledTensors::put(const std::string& name, int64_t index, const Tensor& tensor) {
   std::vector<Stored>& parts = values_[name];
-  DETENT_CHECK(index == static_cast<int64_t>(parts.size()), "{}: part {} behind {}", name, index, parts.size());
+  DETENT_CHECK(index == static_cast<int64_t>(parts.size()), "{}: part {} behind {}", name, index,
+               parts.size());
   Stored& stored = parts.emplace_back();
   stored.dtype = tensor.dtype();
   stored.shape = tensor.shape();

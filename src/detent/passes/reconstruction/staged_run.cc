@@ -20,8 +20,8 @@ Tensor quantized_operand(const Node& node, std::string_view operand, const Tenso
   const QuantSpec* spec = node.find_quantization(operand);
   if (spec == nullptr) return value;
   if (spec->scale_rule == ScaleRule::kLearned) {
-    fail("{}: node \"{}\", operand \"{}\": got scale_rule = \"learned\", expected \"given\"", where, node.name,
-         operand);
+    fail("{}: node \"{}\", operand \"{}\": got scale_rule = \"learned\", expected \"given\"", where,
+         node.name, operand);
   }
   return simulate(*spec, value);
 }
@@ -72,8 +72,8 @@ std::vector<std::string> StagedRun::read_from(size_t index) const {
   return {names.begin(), names.end()};
 }
 
-/// The part of the network that computes `wanted` from the values that are there: which of these it takes, and
-/// which of `wanted` it gives, as inputs of nodes of capture_name.
+/// The part of the network that computes `wanted` from the values that are there: which of these it takes,
+/// and which of `wanted` it gives, as inputs of nodes of capture_name.
 Graph StagedRun::stage(const std::vector<std::string>& wanted, std::vector<std::string>& inputs,
                        std::vector<std::string>& captured) const {
   std::set<std::string> needed;
@@ -126,12 +126,13 @@ void StagedRun::inputs_of(size_t index, const std::function<void(const Tensor& i
   for (int64_t batch = 0; batch < batches_ && !captured.empty(); ++batch) {
     std::vector<Tensor> tensors;
     for (const std::string& name : inputs) tensors.push_back(values_.get(name, batch));
-    context_.executor().run(part, tensors, [&](const Node& node, std::string_view operand, const Tensor& value) {
-      if (operand != "data_in_0") return;
-      for (size_t i = 0; i < captured.size(); ++i) {
-        if (node.name == capture_name(i)) values_.put(captured[i], batch, value);
-      }
-    });
+    context_.executor().run(part, tensors,
+                            [&](const Node& node, std::string_view operand, const Tensor& value) {
+                              if (operand != "data_in_0") return;
+                              for (size_t i = 0; i < captured.size(); ++i) {
+                                if (node.name == capture_name(i)) values_.put(captured[i], batch, value);
+                              }
+                            });
   }
   position_ = index;
   for (const std::string& name : values_.names()) {
