@@ -27,8 +27,8 @@ struct PassContext {
   std::function<void(const std::string&)> report;
   /// Things that are probably not what the user meant.
   std::function<void(const std::string&)> warn;
-  /// The training inputs in a new random order, and the batch size to which numbers of samples are rounded
-  /// up.
+  /// The training inputs in a random order, the same for all passes, and the batch size to which numbers of
+  /// samples are rounded up.
   std::function<std::unique_ptr<CalibrationSet>()> open_calibration;
   int64_t batch_size = 1;
   /// Threads that load inputs ahead of the network.

@@ -13,7 +13,7 @@ namespace detent {
 struct AdaRoundOptions {
   int64_t iterations = 1000;
   double learning_rate = 0.01;
-  double regularization = 0.01;
+  double regularization = 10;
   double warm_up = 0.2;
   double beta_begin = 20;
   double beta_end = 2;

@@ -1,6 +1,7 @@
 #include "detent/passes/reconstruction/gram.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
@@ -60,6 +61,9 @@ void GramMatrices::add_group(const Tensor& input, int64_t group) {
 Matrix<double> GramMatrices::mean(int64_t group, const std::string& where) const {
   if (count_ == 0) fail("{}: no input reached the layer", where);
   const Matrix<double>& sum = sums_[static_cast<size_t>(group)];
+  if (!std::ranges::all_of(sum.values(), [](double value) { return std::isfinite(value); })) {
+    fail("{}: the Gram matrix of the inputs is not finite: an input is NaN or infinite", where);
+  }
   Matrix<double> result(sum.rows(), sum.columns());
   for (int64_t i = 0; i < sum.rows(); ++i) {
     for (int64_t j = 0; j <= i; ++j) result(i, j) = result(j, i) = sum(i, j) / static_cast<double>(count_);

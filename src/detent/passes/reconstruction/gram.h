@@ -25,7 +25,8 @@ class GramMatrices {
   void add(const Tensor& input);
 
   int64_t patch_count() const { return count_; }
-  /// Both triangles. Throws Error, beginning with `where`, when there was no patch.
+  /// Both triangles. Throws Error, beginning with `where`, when there was no patch and when
+  /// an input was NaN or infinite.
   Matrix<double> mean(int64_t group, const std::string& where) const;
 
   static constexpr int64_t kRun = 512;

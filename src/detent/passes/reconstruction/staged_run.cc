@@ -15,6 +15,22 @@ std::string capture_name(size_t index) { return fmt::format("captured_value_{}",
 
 }  // namespace
 
+CalibrationBatches::CalibrationBatches(const CalibrationInputOptions& options, const PassContext& context)
+    : data_(context.open_calibration()), samples_(std::min(options.num_samples, data_->size())) {
+  if (samples_ == 0) fail("{}: the training set is empty: there is nothing to calibrate with", context.where);
+  if (samples_ < options.num_samples) {
+    context.warn(fmt::format("{}: the training set has only {} samples, expected {}", context.where, samples_,
+                             options.num_samples));
+  }
+}
+
+int64_t CalibrationBatches::count() const { return (samples_ + kMicroBatch - 1) / kMicroBatch; }
+
+Tensor CalibrationBatches::inputs(int64_t index) const {
+  const int64_t begin = index * kMicroBatch;
+  return data_->samples(begin, std::min(begin + kMicroBatch, samples_));
+}
+
 Tensor quantized_operand(const Node& node, std::string_view operand, const Tensor& value,
                          const std::string& where) {
   const QuantSpec* spec = node.find_quantization(operand);
@@ -33,17 +49,11 @@ StagedRun::StagedRun(const Graph& graph, const CalibrationInputOptions& options,
       values_(options.memory_budget * kMiB, context.output_dir) {
   const std::vector<std::string> inputs = graph.input_names();
   if (inputs.size() != 1) fail("{}: the network has {} inputs, expected one", context.where, inputs.size());
-  const std::unique_ptr<CalibrationSet> data = context.open_calibration();
-  samples_ = std::min(options.num_samples, data->size());
-  if (samples_ == 0) fail("{}: the training set is empty: there is nothing to calibrate with", context.where);
-  if (samples_ < options.num_samples) {
-    context.warn(fmt::format("{}: the training set has only {} samples, expected {}", context.where, samples_,
-                             options.num_samples));
-  }
-  for (int64_t begin = 0; begin < samples_; begin += kMicroBatch, ++batches_) {
-    const Tensor samples = data->samples(begin, std::min(begin + kMicroBatch, samples_));
-    values_.put(inputs[0], batches_,
-                quantized_operand(graph.node(inputs[0]), "data_out_0", samples, context.where));
+  const CalibrationBatches batches(options, context);
+  for (; batches_ < batches.count(); ++batches_) {
+    values_.put(
+        inputs[0], batches_,
+        quantized_operand(graph.node(inputs[0]), "data_out_0", batches.inputs(batches_), context.where));
   }
 }
 
@@ -72,10 +82,9 @@ std::vector<std::string> StagedRun::read_from(size_t index) const {
   return {names.begin(), names.end()};
 }
 
-/// The part of the network that computes `wanted` from the values that are there: which of these it takes,
-/// and which of `wanted` it gives, as inputs of nodes of capture_name.
-Graph StagedRun::stage(const std::vector<std::string>& wanted, std::vector<std::string>& inputs,
-                       std::vector<std::string>& captured) const {
+/// The part of the network that computes `captured` from values that are there, with a node of capture_name
+/// that reads each. Its placeholders are named as those values.
+Graph StagedRun::stage(const std::vector<std::string>& captured) const {
   std::set<std::string> needed;
   std::set<std::string> taken;
   const auto need = [&](const auto& self, const std::string& name) -> void {
@@ -87,15 +96,10 @@ Graph StagedRun::stage(const std::vector<std::string>& wanted, std::vector<std::
       }
     }
   };
-  for (const std::string& name : wanted) {
-    if (values_.contains(name)) continue;
-    captured.push_back(name);
-    need(need, name);
-  }
+  for (const std::string& name : captured) need(need, name);
   Graph part(graph_.name());
   for (const std::string& name : taken) {
     part.add_input(name, shapes_.at(name).shape);
-    inputs.push_back(name);
   }
   for (const Node& node : graph_.nodes()) {
     if (needed.contains(node.name)) part.add(node);
@@ -116,25 +120,30 @@ Graph StagedRun::stage(const std::vector<std::string>& wanted, std::vector<std::
   return part;
 }
 
+void StagedRun::compute(const std::vector<std::string>& captured) {
+  const Graph part = stage(captured);
+  const std::vector<std::string> inputs = part.input_names();
+  for (int64_t batch = 0; batch < batches_; ++batch) {
+    std::vector<Tensor> tensors;
+    for (const std::string& name : inputs) tensors.push_back(values_.get(name, batch));
+    const auto keep = [&](const Node& node, std::string_view operand, const Tensor& value) {
+      if (operand != "data_in_0") return;
+      for (size_t i = 0; i < captured.size(); ++i) {
+        if (node.name == capture_name(i)) values_.put(captured[i], batch, value);
+      }
+    };
+    context_.executor().run(part, tensors, keep);
+  }
+}
+
 void StagedRun::inputs_of(size_t index, const std::function<void(const Tensor& input)>& visit) {
   DETENT_CHECK(index >= position_ && !graph_.nodes()[index].inputs.empty(), "node {} after node {}", index,
                position_);
-  const std::vector<std::string> wanted = read_from(index);
-  std::vector<std::string> inputs;
-  std::vector<std::string> captured;
-  const Graph part = stage(wanted, inputs, captured);
-  for (int64_t batch = 0; batch < batches_ && !captured.empty(); ++batch) {
-    std::vector<Tensor> tensors;
-    for (const std::string& name : inputs) tensors.push_back(values_.get(name, batch));
-    context_.executor().run(part, tensors,
-                            [&](const Node& node, std::string_view operand, const Tensor& value) {
-                              if (operand != "data_in_0") return;
-                              for (size_t i = 0; i < captured.size(); ++i) {
-                                if (node.name == capture_name(i)) values_.put(captured[i], batch, value);
-                              }
-                            });
-  }
   position_ = index;
+  const std::vector<std::string> wanted = read_from(index);
+  std::vector<std::string> missing = wanted;
+  std::erase_if(missing, [&](const std::string& name) { return values_.contains(name); });
+  if (!missing.empty()) compute(missing);
   for (const std::string& name : values_.names()) {
     if (std::ranges::find(wanted, name) == wanted.end()) values_.erase(name);
   }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,21 @@ struct CalibrationInputOptions {
   }
 };
 
+/// The calibration samples in micro-batches of 64, whatever the batch size: kernels may round differently for
+/// batches of different sizes.
+class CalibrationBatches {
+ public:
+  /// Throws Error when there is no sample; warns when there are fewer than asked for.
+  CalibrationBatches(const CalibrationInputOptions& options, const PassContext& context);
+
+  int64_t count() const;
+  Tensor inputs(int64_t index) const;
+
+ private:
+  std::unique_ptr<CalibrationSet> data_;
+  int64_t samples_;
+};
+
 /// `value` as the node sees it: quantized when that operand has a spec. Throws Error, beginning with `where`,
 /// on a learned scale.
 Tensor quantized_operand(const Node& node, std::string_view operand, const Tensor& value,
@@ -34,7 +50,7 @@ Tensor quantized_operand(const Node& node, std::string_view operand, const Tenso
 
 /// Runs a network over the calibration samples in stages, from the inputs of one layer to those of the next,
 /// so that a layer can be changed before the layers behind it see what it gives. Between stages only the
-/// values wait that later layers read. Micro-batches are of 64 samples, whatever the batch size.
+/// values wait that later layers read.
 class StagedRun {
  public:
   /// `graph` must outlive this; between calls its parameters and specs may change, its nodes may not.
@@ -44,19 +60,17 @@ class StagedRun {
   /// before it as they are now. From call to call `index` must not decrease.
   void inputs_of(size_t index, const std::function<void(const Tensor& input)>& visit);
 
-  int64_t sample_count() const { return samples_; }
   int64_t spilled_bytes() const { return values_.spilled_bytes(); }
 
  private:
   bool is_recomputed(const Node& node) const;
   std::vector<std::string> read_from(size_t index) const;
-  Graph stage(const std::vector<std::string>& wanted, std::vector<std::string>& inputs,
-              std::vector<std::string>& captured) const;
+  Graph stage(const std::vector<std::string>& captured) const;
+  void compute(const std::vector<std::string>& captured);
 
   const Graph& graph_;
   PassContext& context_;
   std::map<std::string, Operand, std::less<>> shapes_;
-  int64_t samples_ = 0;
   int64_t batches_ = 0;
   size_t position_ = 0;
   SpilledTensors values_;
