@@ -53,6 +53,13 @@ Interpreter::Step Interpreter::make_step(const Node& node,
     if (mode_ == Mode::kTraining) tensor.set_requires_grad(parameter.trainable);
     step.parameters.emplace_back(name, std::move(tensor));
   }
+  if (mode_ == Mode::kInference && graph_.requantization()) {
+    std::optional<NodeForm> form = node_form(node, *graph_.requantization());
+    if (form && IntegerSimulation::is_needed(node, *form)) {
+      step.integers.emplace(node, std::move(*form), step.evaluate);
+      return step;
+    }
+  }
   if (mode_ == Mode::kInference) {
     for (auto& [name, tensor] : step.parameters) tensor = quantized(step, name, tensor);
   }
@@ -95,7 +102,7 @@ Flow Interpreter::run_step(const Step& step, const std::vector<Flow>& results,
   if (mode_ == Mode::kTraining) {
     for (auto& [name, tensor] : evaluation.parameters) tensor = quantized(step, name, tensor);
   }
-  return step.evaluate(evaluation);
+  return step.integers ? step.integers->run(evaluation.inputs) : step.evaluate(evaluation);
 }
 
 at::Tensor Interpreter::run(const std::vector<at::Tensor>& inputs, const TorchObserver& observe) {

@@ -1,12 +1,14 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "detent/execution/evaluators/evaluator.h"
+#include "detent/execution/integer_simulation.h"
 #include "detent/graph/executor.h"
 #include "detent/graph/graph.h"
 
@@ -16,7 +18,8 @@ namespace detent {
 using TorchObserver =
     std::function<void(const Node& node, std::string_view operand, const at::Tensor& value)>;
 
-/// Runs a graph on libtorch, node by node, with the quantization its operands ask for. Its parameters are the
+/// Runs a graph on libtorch, node by node, with the quantization its operands ask for; in inference, of a
+/// graph with requantization, with the results of integer execution to the last bit. Its parameters are the
 /// graph's own memory: an optimizer that steps them changes the graph.
 class Interpreter {
  public:
@@ -40,8 +43,9 @@ class Interpreter {
   struct Step {
     const Node* node = nullptr;
     Evaluator evaluate = nullptr;
-    std::vector<int> sources;     // index of the step that gives input i, or -1: a constant
-    std::vector<Flow> constants;  // used where the source is -1
+    std::optional<IntegerSimulation> integers;  // evaluates instead
+    std::vector<int> sources;                   // index of the step that gives input i, or -1: a constant
+    std::vector<Flow> constants;                // used where the source is -1
     std::vector<std::pair<std::string_view, at::Tensor>> parameters;
     std::vector<int> last_readers_of;  // steps whose result nobody reads after this one
   };

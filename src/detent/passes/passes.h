@@ -22,6 +22,7 @@ PassInfo adaround_pass();
 PassInfo bias_correction_pass();
 PassInfo equalize_pass();
 PassInfo smooth_quant_pass();
+PassInfo static_quantize_pass();
 PassInfo fuse_batch_norm_pass();
 PassInfo remove_dead_nodes_pass();  // transform/simplify.cc
 PassInfo fold_constants_pass();     // transform/simplify.cc

@@ -29,6 +29,7 @@ std::span<const PassInfo> all_passes() {
       save_mase_graph_pass(),
       save_node_meta_param_pass(),
       smooth_quant_pass(),
+      static_quantize_pass(),
       summarize_quantization_pass(),
       verify_common_metadata_pass(),
   };
