@@ -98,6 +98,7 @@ Graph StagedRun::stage(const std::vector<std::string>& captured) const {
   };
   for (const std::string& name : captured) need(need, name);
   Graph part(graph_.name());
+  part.set_requantization(graph_.requantization());
   for (const std::string& name : taken) {
     part.add_input(name, shapes_.at(name).shape);
   }

@@ -65,6 +65,7 @@ bool is_corrected(const Node& node) {
 Graph without_quantization(const Graph& graph) {
   Graph result = graph;
   for (Node& node : result.nodes()) node.quantization.clear();
+  result.set_requantization(std::nullopt);
   return result;
 }
 
