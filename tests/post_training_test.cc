@@ -13,6 +13,7 @@
 #include "detent/models/model.h"
 #include "detent/passes/pass.h"
 #include "detent/passes/reconstruction/staged_run.h"
+#include "detent/runtime/integer_executor.h"
 
 // The passes that make a quantized network better without training it, held to what it computes.
 
@@ -158,6 +159,34 @@ TEST_F(PostTraining, StagesGiveTheInputsOfTheWholeNetwork) {
       });
     }
     EXPECT_GT(compared, 2) << model;
+  }
+}
+
+TEST_F(PostTraining, RoundedNetworksStillComputeInIntegers) {
+  use(small_residual_network());
+  const Tensor expected = outputs(graph_);
+  run_passes("[passes.static_quantize]\nweights = \"int3\"\nreport = false\nnum_samples = 100\n");
+  const double nearest = output_error(graph_, expected);
+  run_passes("[passes.gptq]\nnum_samples = 100\n[passes.bias_correction]\nnum_samples = 100\n");
+  EXPECT_LT(output_error(graph_, expected), nearest);
+  IntegerExecutor integers(graph_);
+  EXPECT_EQ(values_of(integers.run(graph_, std::span(&samples_, 1))), values_of(outputs(graph_)));
+
+  std::map<std::string, Tensor> inputs;
+  executor_.run(graph_, std::span(&samples_, 1),
+                [&](const Node& node, std::string_view operand, const Tensor& value) {
+                  if (operand == "data_in_0") inputs[node.name] = value.clone();
+                });
+  StagedRun run(graph_, {.num_samples = 100}, context_);
+  for (size_t i = 0; i < graph_.nodes().size(); ++i) {
+    const Node& node = graph_.nodes()[i];
+    if (node.find_parameter("weight") == nullptr) continue;
+    int64_t begin = 0;
+    run.inputs_of(i, [&](const Tensor& input) {
+      EXPECT_TRUE(input.equals(inputs.at(node.name).rows(begin, begin + input.dim(0)))) << node.name;
+      begin += input.dim(0);
+    });
+    EXPECT_EQ(begin, 100);
   }
 }
 

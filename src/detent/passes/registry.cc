@@ -7,6 +7,7 @@ namespace detent {
 
 std::span<const PassInfo> all_passes() {
   static const std::vector<PassInfo> passes = {
+      account_quantization_pass(),
       adaround_pass(),
       add_common_metadata_pass(),
       add_software_metadata_pass(),
