@@ -26,6 +26,7 @@ const std::vector<Command>& all_commands() {
       {"stat-to-conf", "turn saved statistics into a quantization configuration", run_stat_to_conf},
       {"stats", "show saved statistics, or how two files of them differ", run_stats},
       {"quickstart", "train, quantize and compare on built-in data, in one go", run_quickstart},
+      {"example", "show something about quantization with numbers and a picture", run_example},
       {"list", "list models, data sets, passes, operators, formats and statistics", run_list},
       {"formats", "list number formats, or show the range and values of one", run_formats},
       {"tensor", "quantize, unpack and compare files of tensors", run_tensor},

@@ -27,8 +27,8 @@ struct PassContext {
   std::function<void(const std::string&)> report;
   /// Things that are probably not what the user meant.
   std::function<void(const std::string&)> warn;
-  /// The training inputs in a new random order, and the batch size to which numbers of samples are rounded
-  /// up.
+  /// The training inputs in a random order, the same for all passes, and the batch size to which numbers of
+  /// samples are rounded up.
   std::function<std::unique_ptr<CalibrationSet>()> open_calibration;
   int64_t batch_size = 1;
   /// Threads that load inputs ahead of the network.
@@ -37,6 +37,8 @@ struct PassContext {
   int64_t checkpoint_every = 0;
   /// Runs graphs; a function, so that pipelines without such a pass need not load what runs them.
   std::function<Executor&()> executor;
+  /// The network before the first pass that chose the values of its weights: what later passes compare with.
+  std::shared_ptr<const Graph> float_network;
   /// The processes that run this pipeline together. Each has the same graph; only the first writes files.
   ProcessGroup* group = &single_process();
   /// File and table that the running pass's options stand in, for messages: `x.toml, [passes.quantize]`.

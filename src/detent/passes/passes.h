@@ -18,6 +18,11 @@ PassInfo summarize_quantization_pass();
 PassInfo account_quantization_pass();  // analysis/quantization_account.cc
 PassInfo calculate_avg_bits_pass();
 PassInfo quantize_pass();
+PassInfo gptq_pass();
+PassInfo adaround_pass();
+PassInfo bias_correction_pass();
+PassInfo equalize_pass();
+PassInfo smooth_quant_pass();
 PassInfo static_quantize_pass();
 PassInfo fuse_batch_norm_pass();
 PassInfo remove_dead_nodes_pass();  // transform/simplify.cc

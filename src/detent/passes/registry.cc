@@ -8,11 +8,15 @@ namespace detent {
 std::span<const PassInfo> all_passes() {
   static const std::vector<PassInfo> passes = {
       account_quantization_pass(),
+      adaround_pass(),
       add_common_metadata_pass(),
       add_software_metadata_pass(),
+      bias_correction_pass(),
       calculate_avg_bits_pass(),
+      equalize_pass(),
       fold_constants_pass(),
       fuse_batch_norm_pass(),
+      gptq_pass(),
       init_metadata_pass(),
       load_mase_graph_pass(),
       load_node_meta_param_pass(),
@@ -25,6 +29,7 @@ std::span<const PassInfo> all_passes() {
       report_node_type_pass(),
       save_mase_graph_pass(),
       save_node_meta_param_pass(),
+      smooth_quant_pass(),
       static_quantize_pass(),
       summarize_quantization_pass(),
       verify_common_metadata_pass(),
