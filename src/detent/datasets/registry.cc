@@ -33,7 +33,13 @@ const DatasetInfo& dataset_info(std::string_view name) {
 }
 
 std::unique_ptr<Dataset> make_dataset(std::string_view name, Split split, const DatasetOptions& options) {
-  return dataset_info(name).make(split, options);
+  const DatasetInfo& info = dataset_info(name);
+  const Table transforms = write_changed_fields(options.transforms);
+  if (!info.has_images && !transforms.empty()) {
+    fail("{}: got {}, but the samples of the data set \"{}\" are no images", transforms.begin()->key,
+         value_text(transforms.begin()->value), info.name);
+  }
+  return info.make(split, options);
 }
 
 }  // namespace detent

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "detent/core/error.h"
 #include "detent/io/byte_reader.h"
@@ -157,12 +158,53 @@ uint64_t checked_count(const Shape& shape, const std::string& name) {
   }
 }
 
+/// The elements of a Fortran-ordered array, the first dimension fastest, in C order.
+template <class Element>
+void copy_from_fortran_order(const std::byte* data, const Shape& shape, std::byte* target) {
+  const size_t rank = shape.size();
+  std::vector<int64_t> strides(rank, 1);
+  for (size_t i = 1; i < rank; ++i) strides[i] = strides[i - 1] * shape[i - 1];
+  std::vector<int64_t> index(rank);
+  int64_t source = 0;
+  const int64_t count = element_count(shape);
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(target + static_cast<size_t>(i) * sizeof(Element),
+                data + static_cast<size_t>(source) * sizeof(Element), sizeof(Element));
+    for (size_t dim = rank; dim-- > 0;) {
+      source += strides[dim];
+      if (++index[dim] < shape[dim]) break;
+      source -= strides[dim] * shape[dim];
+      index[dim] = 0;
+    }
+  }
+}
+
+Tensor from_fortran_order(const std::byte* data, DType dtype, const Shape& shape) {
+  Tensor tensor(dtype, shape);
+  std::byte* target = tensor.bytes().data();
+  switch (dtype_size(dtype)) {
+    case 1:
+      copy_from_fortran_order<uint8_t>(data, shape, target);
+      break;
+    case 2:
+      copy_from_fortran_order<uint16_t>(data, shape, target);
+      break;
+    case 4:
+      copy_from_fortran_order<uint32_t>(data, shape, target);
+      break;
+    default:
+      copy_from_fortran_order<uint64_t>(data, shape, target);
+  }
+  return tensor;
+}
+
 /// What precedes the elements, checked against the size of the file.
 struct Header {
   DType dtype;
   Shape shape;
   uint64_t count;      // of elements
   size_t data_offset;  // in the file
+  bool fortran_order;  // the first dimension is the fastest
 };
 
 Header read_header(std::span<const std::byte> prefix, uint64_t file_size, const std::string& name) {
@@ -180,11 +222,7 @@ Header read_header(std::span<const std::byte> prefix, uint64_t file_size, const 
   HeaderParser parser(reader.text(header_bytes), name);
   parser.parse();
   const Header header{dtype_of(parser.descr(), name), parser.shape(), checked_count(parser.shape(), name),
-                      reader.position()};
-  if (parser.fortran_order() && header.shape.size() > 1) {
-    fail("{}: Fortran order of shape {}, expected C order (numpy.ascontiguousarray)", name,
-         shape_text(header.shape));
-  }
+                      reader.position(), parser.fortran_order() && parser.shape().size() > 1};
   const uint64_t data_bytes = file_size - header.data_offset;
   if (data_bytes % dtype_size(header.dtype) != 0 || data_bytes / dtype_size(header.dtype) != header.count) {
     fail("{}: {} bytes of data, shape {} of {} needs {} elements", name, data_bytes, shape_text(header.shape),
@@ -223,6 +261,7 @@ Tensor parse_npy(std::span<std::byte> bytes, const std::shared_ptr<const void>& 
   if (header.dtype == DType::kBool && std::any_of(data, data + header.count, no_boolean)) {
     fail("{}: boolean data with bytes other than 0 and 1", name);
   }
+  if (header.fortran_order) return from_fortran_order(data, header.dtype, header.shape);
   const bool aligned = reinterpret_cast<uintptr_t>(data) % dtype_size(header.dtype) == 0;
   if (aligned && header.count > 0) return Tensor::borrow(header.dtype, header.shape, data, owner);
   Tensor copy(header.dtype, header.shape);

@@ -42,9 +42,12 @@ void check_fits(const Graph& graph, const Dataset& dataset, const std::string& f
 
 std::unique_ptr<Dataset> load_split(const TorchCommand& command, Split split) {
   DETENT_CHECK(command.options.dataset.has_value(), "no data set");
-  return make_dataset(
-      *command.options.dataset, split,
-      {.data_dir = command.options.data_dir.value_or(""), .image_size = command.options.image_size});
+  const RunOptions& options = command.options;
+  return make_dataset(*options.dataset, split,
+                      {.data_dir = options.data_dir.value_or(""),
+                       .image_size = options.image_size,
+                       .transforms = options.transforms,
+                       .seed = options.seed});
 }
 
 Graph load_network(const TorchCommand& command, const Dataset& dataset) {
