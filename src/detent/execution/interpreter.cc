@@ -53,6 +53,13 @@ Interpreter::Step Interpreter::make_step(const Node& node,
     if (mode_ == Mode::kTraining) tensor.set_requires_grad(parameter.trainable);
     step.parameters.emplace_back(name, std::move(tensor));
   }
+  if (mode_ == Mode::kInference && graph_.requantization()) {
+    std::optional<NodeForm> form = node_form(node, *graph_.requantization());
+    if (form && IntegerSimulation::is_needed(node, *form)) {
+      step.integers.emplace(node, std::move(*form), step.evaluate);
+      return step;
+    }
+  }
   if (mode_ == Mode::kInference) {
     for (auto& [name, tensor] : step.parameters) tensor = quantized(step, name, tensor);
   }
@@ -95,7 +102,7 @@ Flow Interpreter::run_step(const Step& step, const std::vector<Flow>& results,
   if (mode_ == Mode::kTraining) {
     for (auto& [name, tensor] : evaluation.parameters) tensor = quantized(step, name, tensor);
   }
-  return step.evaluate(evaluation);
+  return step.integers ? step.integers->run(evaluation.inputs) : step.evaluate(evaluation);
 }
 
 at::Tensor Interpreter::run(const std::vector<at::Tensor>& inputs, const TorchObserver& observe) {
@@ -128,14 +135,20 @@ at::Tensor Interpreter::run(const std::vector<at::Tensor>& inputs, const TorchOb
   return *output;
 }
 
-std::vector<at::Tensor> Interpreter::trainable_parameters() const {
+std::vector<std::pair<std::string, at::Tensor>> Interpreter::named_trainable_parameters() const {
   DETENT_CHECK(mode_ == Mode::kTraining, "an interpreter in inference mode");
-  std::vector<at::Tensor> result;
+  std::vector<std::pair<std::string, at::Tensor>> result;
   for (const Step& step : steps_) {
     for (const auto& [name, tensor] : step.parameters) {
-      if (tensor.requires_grad()) result.push_back(tensor);
+      if (tensor.requires_grad()) result.emplace_back(step.node->parameter_key(name), tensor);
     }
   }
+  return result;
+}
+
+std::vector<at::Tensor> Interpreter::trainable_parameters() const {
+  std::vector<at::Tensor> result;
+  for (const auto& [name, tensor] : named_trainable_parameters()) result.push_back(tensor);
   return result;
 }
 

@@ -1,12 +1,16 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
 
 #include "detent/execution/evaluators/evaluator.h"
+#include "detent/execution/integer_simulation.h"
 #include "detent/graph/executor.h"
 #include "detent/graph/graph.h"
 
@@ -16,7 +20,8 @@ namespace detent {
 using TorchObserver =
     std::function<void(const Node& node, std::string_view operand, const at::Tensor& value)>;
 
-/// Runs a graph on libtorch, node by node, with the quantization its operands ask for. Its parameters are the
+/// Runs a graph on libtorch, node by node, with the quantization its operands ask for; in inference, of a
+/// graph with requantization, with the results of integer execution to the last bit. Its parameters are the
 /// graph's own memory: an optimizer that steps them changes the graph.
 class Interpreter {
  public:
@@ -33,15 +38,22 @@ class Interpreter {
   at::Tensor run(const std::vector<at::Tensor>& inputs, const TorchObserver& observe = {});
   at::Tensor run(const at::Tensor& input) { return run(std::vector<at::Tensor>{input}); }
 
-  /// Leaves with gradients, in node order; only in training mode.
+  /// Leaves with gradients, by their key in the state_dict, in node order; only in training mode.
+  std::vector<std::pair<std::string, at::Tensor>> named_trainable_parameters() const;
+  /// The same without names.
   std::vector<at::Tensor> trainable_parameters() const;
+
+  /// Runs in training mode so far, which seed stochastic formats: a training that is resumed sets it.
+  uint64_t run_count() const { return run_count_; }
+  void set_run_count(uint64_t count) { run_count_ = count; }
 
  private:
   struct Step {
     const Node* node = nullptr;
     Evaluator evaluate = nullptr;
-    std::vector<int> sources;     // index of the step that gives input i, or -1: a constant
-    std::vector<Flow> constants;  // used where the source is -1
+    std::optional<IntegerSimulation> integers;  // evaluates instead
+    std::vector<int> sources;                   // index of the step that gives input i, or -1: a constant
+    std::vector<Flow> constants;                // used where the source is -1
     std::vector<std::pair<std::string_view, at::Tensor>> parameters;
     std::vector<int> last_readers_of;  // steps whose result nobody reads after this one
   };

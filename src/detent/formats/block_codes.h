@@ -14,8 +14,9 @@ struct BlockCodec {
   const BlockLayout& layout;
   const GroupCoders& coders;
   BlockScales scales = {};
-  int width = 0;        // bits of an element's code
-  int scale_width = 0;  // bits of a scale's code, at most 8
+  int width = 0;                 // bits of an element's code
+  int scale_width = 0;           // bits of a scale's code, at most 8
+  bool twos_complement = false;  // elements, else sign and magnitude
 };
 
 /// Writes the codes of `input`'s elements, and of the blocks' scales in order. NaN that have no code are

@@ -7,10 +7,12 @@
 
 namespace detent {
 
-/// The inverse of round_elements (block_kernels.h), in place, for the units [begin, end): elements become
-/// values. `values` points to element 0; all codes are below scales.size(). The caller holds a
-/// DefaultFloatEnvironment.
+/// For the units [begin, end), the values of elements whose codes code_blocks (block_kernels.h) gives.
+/// `elements` points to element `first`, `values` to element 0; all scale codes are below scales.size().
+/// `elements` may be `values`, with first = 0. `stream` asks for writing past the caches, which is done where
+/// rows and blocks are whole vectors. The caller holds a DefaultFloatEnvironment.
 void scale_elements(const BlockLayout& layout, const BlockScales& scales, const uint8_t* scale_codes,
-                    float* values, int64_t begin, int64_t end);
+                    const float* elements, int64_t first, float* values, int64_t begin, int64_t end,
+                    bool stream);
 
 }  // namespace detent

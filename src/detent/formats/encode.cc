@@ -173,6 +173,7 @@ BlockCodec make_block_codec(const Encoded& encoded, const Grouping& grouping, co
       [&]<class F>(const F& format) {
         if constexpr (BlockFormat<F>) {
           codec.scale_width = format.shared_bits();
+          codec.twos_complement = std::holds_alternative<Fixed>(BlockCoding<F>::elements(format));
           for_each_group(encoded, grouping, [&](const double* numbers) {
             codec.scales = BlockCoding<F>::scales(format, numbers);
           });

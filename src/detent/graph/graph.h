@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -28,6 +30,11 @@ constexpr std::array<const char*, 7> enum_names(MaseType) {
           "module",      "implicit_func", "output"};
 }
 std::string_view mase_type_name(MaseType type);
+
+/// How integer execution brings 32-bit sums to the scale of the result: by a float32 multiplier, as ONNX
+/// Runtime and oneDNN, or by an integer one and a shift, as TensorFlow Lite (integer/requantize.h).
+enum class Requantization { kFloat, kFixedPoint };
+constexpr std::array<const char*, 2> enum_names(Requantization) { return {"float", "fixed_point"}; }
 
 /// One positional input of a node: the result of another node, or a constant (a number or a list of numbers).
 struct NodeInput {
@@ -89,6 +96,11 @@ class Graph {
   const Node* find(std::string_view name) const;
   std::vector<std::string> node_names() const;
 
+  /// Given: nodes whose operands are affine with given scales compute on integer codes, in simulation as in
+  /// integer execution (integer/node_form.h). None: quantized operands are rounded, and nodes compute in float.
+  const std::optional<Requantization>& requantization() const { return requantization_; }
+  void set_requantization(std::optional<Requantization> way) { requantization_ = way; }
+
   /// Names of the placeholders, in order.
   std::vector<std::string> input_names() const;
   /// Shape of each placeholder, batch size 1.
@@ -110,6 +122,7 @@ class Graph {
   std::string name_;
   std::vector<Node> nodes_;
   std::map<std::string, Shape, std::less<>> input_shapes_;
+  std::optional<Requantization> requantization_;
 };
 
 /// Throws Error naming the first node that breaks a rule: names are unique and valid; operators are known;

@@ -160,6 +160,9 @@ class Reader {
     const Value structure = parse_json(text, name_);
     Members top(structure, name_);
     Graph graph(top.get<std::string>("name"));
+    if (top.find("requantization") != nullptr) {
+      graph.set_requantization(top.get<Requantization>("requantization"));
+    }
     for (const Value& node : top.list("nodes")) add_node(graph, node);
     top.expect_no_others();
     for (const auto& [name, tensor] : file_.tensors) {

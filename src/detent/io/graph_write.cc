@@ -89,7 +89,11 @@ class Writer {
       const auto shape = graph.input_shapes().find(node.name);
       nodes.push_back(node_value(node, shape == graph.input_shapes().end() ? nullptr : &shape->second));
     }
-    return Table{{"name", graph.name()}, {"nodes", std::move(nodes)}};
+    Table table{{"name", graph.name()}, {"nodes", std::move(nodes)}};
+    if (const auto& way = graph.requantization()) {
+      table["requantization"] = std::string(enum_names(*way)[static_cast<size_t>(*way)]);
+    }
+    return table;
   }
 
   const std::vector<std::pair<std::string, Tensor>>& tensors() const { return tensors_; }

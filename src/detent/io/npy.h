@@ -1,8 +1,14 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
 
 #include "detent/core/tensor.h"
+#include "detent/io/tensor_summary.h"
 
 namespace detent {
 
@@ -12,6 +18,17 @@ namespace detent {
 /// bool, int8 to int64, uint8, float16, float32, float64. Throws Error naming the file on another dtype or
 /// byte order, and on data that are shorter or longer than the shape says.
 Tensor read_npy(const std::filesystem::path& path);
+/// The same of bytes that `owner` keeps alive; `name` begins the messages.
+Tensor parse_npy(std::span<std::byte> bytes, const std::shared_ptr<const void>& owner,
+                 const std::string& name);
+
+/// As many bytes hold the header of every array whose dtype is supported.
+inline constexpr size_t kNpyPrefixBytes = size_t{1} << 16;
+
+/// From the header alone. `prefix` is what is at hand of a file of `file_size` bytes, at least the first
+/// kNpyPrefixBytes where there are so many. Throws Error, beginning with `name`, on what `parse_npy`
+/// refuses and the header shows.
+TensorSummary summarize_npy(std::span<const std::byte> prefix, uint64_t file_size, const std::string& name);
 
 /// Version 1 or, for a header of more than 64 kB, 2. Throws Error on bfloat16, which NumPy does not have.
 void write_npy(const std::filesystem::path& path, const Tensor& tensor);

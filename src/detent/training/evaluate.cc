@@ -52,18 +52,21 @@ Metrics sum_over_workers(const std::vector<Metrics>& own, ProcessGroup& group) {
   }
 }
 
-Metrics evaluate(const Graph& graph, const Dataset& dataset, int64_t batch_size, ProcessGroup& group) {
+Metrics evaluate(const Graph& graph, const Dataset& dataset, int64_t batch_size, ProcessGroup& group,
+                 int64_t loader_threads) {
   Interpreter interpreter(graph);
   std::vector<Metrics> own;
   const std::vector<int64_t> order = sequential_order(dataset.size());
-  for_each_batch(dataset, worker_share(order, batch_size, group), batch_size, [&](const Batch& batch) {
+  const std::vector<BatchSamples> batches = worker_batches(cut_into_batches(order, batch_size), group);
+  ReadAhead<Batch> loaded = load_batches(dataset, batches, 0, loader_threads);
+  for (size_t i = 0; i < batches.size(); ++i) {
+    const Batch batch = loaded.take();
     const at::Tensor labels = to_torch(batch.labels);
     const at::Tensor output = interpreter.run(to_torch(batch.inputs));
     const int64_t count = labels.size(0);
     const auto loss = classification_loss(graph, output, labels).item<double>();
     own.push_back({loss * static_cast<double>(count), count_correct(output, labels), count});
-    return true;
-  });
+  }
   return sum_over_workers(own, group);
 }
 

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+
+#include "detent/formats/quant_spec.h"
+
+namespace detent {
+
+/// What the codes of a tensor mean: value = (code - zero_point) * scale, low <= code <= high. An affine
+/// format (formats/affine.h) of at most 16 bits with one given scale.
+struct CodeType {
+  float scale = 1;
+  int32_t zero_point = 0;
+  int32_t low = 0;
+  int32_t high = 0;
+
+  bool operator==(const CodeType&) const = default;
+
+  /// Number of codes.
+  int32_t size() const { return high - low + 1; }
+  float value(int32_t code) const { return static_cast<float>(code - zero_point) * scale; }
+  /// The code `steps` scales from the zero point: ties to even, clamped. NaN has none and gives the zero
+  /// point.
+  int32_t at(float steps) const {
+    const float rounded = std::nearbyint(steps);
+    const auto least = static_cast<float>(low - zero_point);
+    const auto most = static_cast<float>(high - zero_point);
+    const float held = rounded > least ? (rounded < most ? rounded : most) : (rounded <= least ? least : 0);
+    return static_cast<int32_t>(held) + zero_point;
+  }
+  /// The nearest code, the one that encode() of the format finds.
+  int32_t code(float x) const { return at(x / scale); }
+  /// The clamp of a number of steps that was computed in integers.
+  int32_t at(int64_t steps) const {
+    return static_cast<int32_t>(std::clamp<int64_t>(steps + zero_point, low, high));
+  }
+};
+
+/// nullopt unless the spec is an affine format of at most 16 bits with one given scale, all of whose values
+/// are finite.
+std::optional<CodeType> code_type(const QuantSpec& spec);
+
+}  // namespace detent

@@ -1,0 +1,59 @@
+#include "detent/integer/code_type.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "detent/formats/encode.h"
+
+namespace detent {
+namespace {
+
+TEST(CodeType, IsOfAffineFormatsWithOneGivenScale) {
+  EXPECT_FALSE(code_type(parse_quant_spec_text("affine")));
+  EXPECT_FALSE(code_type(parse_quant_spec_text("fixed:width=8")));
+  EXPECT_FALSE(code_type(parse_quant_spec_text("affine:width=20,scale=0.5")));
+  EXPECT_FALSE(code_type(parse_quant_spec_text("affine:scale=0.5x0.25,granularity=channel")));
+  EXPECT_FALSE(code_type(parse_quant_spec_text("affine:scale=3e38")));
+  const auto type = code_type(parse_quant_spec_text("affine:signed=false,width=4,scale=0.5,zero_point=3"));
+  ASSERT_TRUE(type);
+  EXPECT_EQ(*type, (CodeType{0.5F, 3, 0, 15}));
+  EXPECT_EQ(type->size(), 16);
+  EXPECT_EQ(type->value(0), -1.5F);
+}
+
+/// What decode(encode(x)) of the format gives, at and beside every tie and beyond the ends.
+TEST(CodeType, FindsTheCodesOfTheFormat) {
+  for (const char* text :
+       {"affine:scale=0.1", "affine:signed=false,scale=0.037,zero_point=131", "affine:width=2,scale=3",
+        "affine:width=5,scale=1e-30,zero_point=-7", "affine:narrow_range=true,width=4,scale=1e30"}) {
+    const QuantSpec spec = parse_quant_spec_text(text);
+    const CodeType type = code_type(spec).value();
+    std::vector<float> inputs = {0, -0.0F, HUGE_VALF, -HUGE_VALF, std::numeric_limits<float>::denorm_min()};
+    for (int half = 2 * (type.low - type.zero_point) - 5; half <= 2 * (type.high - type.zero_point) + 5;
+         ++half) {
+      const float tie = static_cast<float>(half) * 0.5F * type.scale;
+      for (const float x : {std::nextafter(tie, -HUGE_VALF), tie, std::nextafter(tie, HUGE_VALF)}) {
+        inputs.push_back(x);
+      }
+    }
+    const Tensor tensor = Tensor::from({static_cast<int64_t>(inputs.size())}, inputs);
+    const Tensor simulated = decode(encode(spec, tensor));
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const int32_t code = type.code(inputs[i]);
+      EXPECT_GE(code, type.low);
+      EXPECT_LE(code, type.high);
+      EXPECT_EQ(type.value(code), simulated.values<float>()[i]) << text << " of " << inputs[i];
+    }
+  }
+}
+
+TEST(CodeType, EveryCodeIsTheCodeOfItsValue) {
+  const CodeType type =
+      code_type(parse_quant_spec_text("affine:width=16,scale=0.0123,zero_point=-100")).value();
+  for (int32_t code = type.low; code <= type.high; ++code) ASSERT_EQ(type.code(type.value(code)), code);
+}
+
+}  // namespace
+}  // namespace detent

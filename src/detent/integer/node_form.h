@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "detent/core/tensor.h"
+#include "detent/graph/graph.h"
+#include "detent/integer/code_type.h"
+#include "detent/integer/requantize.h"
+
+namespace detent {
+
+/// Sums of products: linear, conv1d, conv2d, convtranspose2d. With x and w counted from their zero points,
+///
+///     sum[c] = bias[c] + sum_i x_i w_ci          value = sum[c] * scale[c]
+///
+/// in 32-bit integers; zero padding adds x = 0.
+struct SumForm {
+  CodeType input;
+  Tensor weight;                       // int32, shape of the node's weight, counted from the zero point
+  std::vector<int32_t> bias;           // one an output channel
+  std::vector<float> scale;            // of a sum, likewise: input scale * weight scale
+  std::optional<CodeType> output;      // none: the result is the sums' values, in float
+  std::vector<float> multiplier;       // scale / output scale; with Requantization::kFloat
+  std::vector<FixedMultiplier> fixed;  // the same; with Requantization::kFixedPoint
+  /// No sum of some of the products and the bias, in any order, is larger in magnitude.
+  int64_t bound = 0;
+
+  /// Code of the result in channel c.
+  int32_t requantized(int32_t sum, size_t c) const {
+    if (fixed.empty()) return output->at(static_cast<float>(sum) * multiplier[c]);
+    return output->at(int64_t{fixed_product(sum, fixed[c])});
+  }
+  /// Value of the result in channel c.
+  float result(int32_t sum, size_t c) const {
+    return output ? output->value(requantized(sum, c)) : static_cast<float>(sum) * scale[c];
+  }
+};
+
+/// A function of each element by itself: relu, tanh, ...; `codes[code - input.low]` is the result's code.
+struct TableForm {
+  CodeType input;
+  CodeType output;
+  std::vector<int32_t> codes;
+};
+
+enum class PairOperation { kAdd, kSub, kMul };
+
+/// add, sub, mul of two tensors. In floats as dequantizing, computing and quantizing does; in fixed point as
+/// TensorFlow Lite does: sums are formed of codes times 2^left_shift, each brought to twice the larger scale.
+struct PairForm {
+  PairOperation operation = PairOperation::kAdd;
+  CodeType a;
+  CodeType b;
+  CodeType output;
+  bool fixed_point = false;
+  int left_shift = 0;
+  FixedMultiplier fixed_a = {};
+  FixedMultiplier fixed_b = {};
+  FixedMultiplier fixed_output = {};
+
+  int32_t code(int32_t code_a, int32_t code_b) const;
+};
+
+/// Means over windows: avg_pool, adaptive_avg_pool. A sum S over a window that counts n elements has the mean
+/// S / n * input scale.
+struct AverageForm {
+  CodeType input;
+  CodeType output;
+  bool fixed_point = false;
+
+  /// `sum` of `count` elements, counted from the zero point.
+  int32_t code(int32_t sum, int64_t count) const;
+};
+
+using NodeForm = std::variant<SumForm, TableForm, PairForm, AverageForm>;
+
+/// What the node computes on codes; nullopt when one of the operands that it needs has no code type, or when
+/// it has no form of its own because it only moves codes or compares them. Throws Error naming the operand
+/// where its sums could exceed 32 bits or a multiplier does not fit.
+std::optional<NodeForm> node_form(const Node& node, Requantization requantization);
+
+/// Which form nodes of the operator have, when their operands have code types.
+bool has_sum_form(std::string_view op);
+bool has_pair_form(std::string_view op);
+bool has_average_form(std::string_view op);
+
+/// Whether the result's elements are elements of the inputs, or zeros: views, slices, padding, concatenation,
+/// max pooling, relu.
+bool moves_codes(const Node& node);
+
+}  // namespace detent

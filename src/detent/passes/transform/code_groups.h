@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "detent/graph/graph.h"
+
+namespace detent {
+
+/// An input of a node that computes on codes.
+struct CodeRead {
+  size_t node;  // position in the graph
+  size_t input;
+  std::string value;  // the node whose result it reads
+};
+
+/// Results that hold the same codes: what one node computes, and all that only moves or compares it.
+struct CodeGroup {
+  std::string root;              // the node that computes it, or an input of the network
+  std::vector<size_t> clamps;    // positions of relu6 nodes, which must know the scale
+  std::vector<CodeRead> reads;   // in the order of the graph
+  bool root_needs_type = false;  // its result is codes, though no node may read it
+};
+
+/// Which values of a network are to be codes.
+struct CodePlan {
+  std::vector<CodeGroup> groups;      // those that a node reads as codes, or whose root needs a type
+  std::vector<size_t> weighted;       // positions of linear layers and convolutions that compute on codes
+  std::vector<std::string> in_float;  // nodes that compute in float
+};
+
+/// `kept_in_float`: names of nodes that are to stay in float though they have an integer form.
+CodePlan plan_codes(const Graph& graph, const std::set<std::string, std::less<>>& kept_in_float);
+
+}  // namespace detent

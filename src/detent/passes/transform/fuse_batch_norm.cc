@@ -1,0 +1,143 @@
+#include <cmath>
+
+#include <fmt/ranges.h>
+
+#include "detent/core/error.h"
+#include "detent/graph/operators.h"
+#include "detent/passes/passes.h"
+#include "detent/passes/transform/channel_links.h"
+#include "detent/passes/transform/graph_edits.h"
+
+// Folds a batch_norm into the convolution or linear layer before it, as inference computes it:
+//
+//     y = (w * x + b - mean) / sqrt(var + eps) * gamma + beta = (w * s) * x + (b - mean) * s + beta
+//
+// with s = gamma / sqrt(var + eps) for each output channel (Jacob et al. 2018, arXiv:1712.05877,
+// section 3.2), in double, rounded to float32 once. A layer that something else reads as well, or that is
+// quantized already, keeps its batch_norm, and the report says why.
+
+namespace detent {
+namespace {
+
+struct FuseOptions {
+  bool check = true;
+  double tolerance = 1e-4;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    visit("check", self.check, "run calibration samples before and after and compare the outputs");
+    visit("tolerance", self.tolerance, "largest difference, relative to the largest output", Between{0, 1});
+  }
+};
+
+bool is_batch_norm(const Node& node) { return node.op == "batch_norm1d" || node.op == "batch_norm2d"; }
+
+/// Why the layer cannot take up the norm that follows it; "" when it can.
+std::string obstacle(const Graph& graph, const Node& norm, size_t layer_rank) {
+  const Node& layer = graph.node(norm.inputs[0].node);
+  const bool convolves = layer.op == "conv1d" || layer.op == "conv2d" || layer.op == "convtranspose2d";
+  if (!convolves && layer.op != "linear") {
+    return fmt::format("{} is no convolution or linear layer", layer.name);
+  }
+  // Of a tensor [N, L, C] the norm scales L, the layer C.
+  if (layer.op == "linear" && layer_rank != 2) return fmt::format("{} is not of rank 2", layer.name);
+  if (reader_count(graph, layer.name) > 1) return fmt::format("{} has other readers", layer.name);
+  if (!layer.quantization.empty()) return fmt::format("{} is quantized", layer.name);
+  for (const auto& [operand, spec] : norm.quantization) {
+    if (operand != "data_out_0") return fmt::format("its operand {} is quantized", operand);
+  }
+  return "";
+}
+
+/// The norm as y = x * scale + shift, per channel.
+struct ChannelMap {
+  std::vector<double> scale;
+  std::vector<double> shift;
+};
+
+ChannelMap channel_map(const Node& norm) {
+  const auto value = [&](const char* name, size_t channel, double absent) {
+    const Parameter* parameter = norm.find_parameter(name);
+    return parameter == nullptr ? absent : static_cast<double>(parameter->tensor.values<float>()[channel]);
+  };
+  const double eps = number_attribute(norm, "eps");
+  ChannelMap map;
+  for (size_t c = 0; c < norm.find_parameter("running_var")->tensor.values<float>().size(); ++c) {
+    map.scale.push_back(value("weight", c, 1) / std::sqrt(value("running_var", c, 0) + eps));
+    map.shift.push_back(value("bias", c, 0) - value("running_mean", c, 0) * map.scale.back());
+  }
+  return map;
+}
+
+Tensor scaled_weight(const Node& layer, const ChannelMap& map) {
+  Tensor weight = layer.find_parameter("weight")->tensor.clone();
+  const std::span<float> values = weight.values<float>();
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] =
+        static_cast<float>(static_cast<double>(values[i]) *
+                           map.scale[static_cast<size_t>(output_channel(layer, static_cast<int64_t>(i)))]);
+  }
+  return weight;
+}
+
+Tensor moved_bias(const Node& layer, const ChannelMap& map) {
+  Tensor bias(DType::kFloat32, {static_cast<int64_t>(map.scale.size())});
+  const Parameter* old = layer.find_parameter("bias");
+  for (size_t c = 0; c < map.scale.size(); ++c) {
+    const double before = old == nullptr ? 0 : static_cast<double>(old->tensor.values<float>()[c]);
+    bias.values<float>()[c] = static_cast<float>(before * map.scale[c] + map.shift[c]);
+  }
+  return bias;
+}
+
+void fold(Graph& graph, const std::string& norm_name) {
+  const Node norm = graph.node(norm_name);
+  Node& layer = graph.node(norm.inputs[0].node);
+  const ChannelMap map = channel_map(norm);
+  Tensor bias = moved_bias(layer, map);
+  layer.find_parameter("weight")->tensor = scaled_weight(layer, map);
+  if (Parameter* old = layer.find_parameter("bias")) {
+    old->tensor = std::move(bias);
+  } else {
+    layer.parameters.emplace_back("bias", Parameter{std::move(bias), true});
+  }
+  layer.quantization = norm.quantization;
+  redirect_readers(graph, norm.name, layer.name);
+  graph.erase(norm.name);
+}
+
+void run_fuse(Graph& graph, const FuseOptions& options, PassContext& context) {
+  const Graph before = graph.deep_copy();
+  const auto shapes = infer_shapes(graph);
+  std::vector<std::string> norms;
+  for (const Node& node : graph.nodes()) {
+    if (is_batch_norm(node)) norms.push_back(node.name);
+  }
+  size_t folded = 0;
+  for (const std::string& name : norms) {
+    const Node& norm = graph.node(name);
+    const std::string reason = obstacle(graph, norm, shapes.at(norm.inputs[0].node).shape.size());
+    if (reason.empty()) {
+      fold(graph, name);
+      ++folded;
+    } else {
+      context.report(fmt::format("fuse_batch_norm: {} stays: {}\n", name, reason));
+    }
+  }
+  verify(graph);
+  std::string checked;
+  if (options.check && folded > 0) {
+    const double difference = check_same_outputs(before, graph, options.tolerance, context);
+    checked = fmt::format("; outputs differ by at most {:.2g} of their largest", difference);
+  }
+  context.report(fmt::format("fuse_batch_norm: {} of {} folded{}\n", folded, norms.size(), checked));
+}
+
+}  // namespace
+
+PassInfo fuse_batch_norm_pass() {
+  return make_pass("fuse_batch_norm", PassKind::kTransform,
+                   "fold each batch_norm into the convolution or linear layer before it", run_fuse);
+}
+
+}  // namespace detent

@@ -1,0 +1,71 @@
+#include "detent/passes/transform/graph_edits.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "detent/core/error.h"
+
+namespace detent {
+
+size_t reader_count(const Graph& graph, std::string_view node) {
+  size_t count = 0;
+  for (const Node& reader : graph.nodes()) {
+    count += static_cast<size_t>(std::ranges::count(reader.inputs, node, &NodeInput::node));
+  }
+  return count;
+}
+
+void redirect_readers(Graph& graph, std::string_view from, std::string_view to) {
+  for (Node& reader : graph.nodes()) {
+    for (NodeInput& input : reader.inputs) {
+      if (input.node == from) input.node = to;
+    }
+  }
+}
+
+size_t remove_unreachable_nodes(Graph& graph) {
+  std::vector<Node>& nodes = graph.nodes();
+  std::set<std::string, std::less<>> needed{nodes.back().name};
+  std::vector<std::string> dead;
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+    if (needed.contains(node->name)) {
+      for (const NodeInput& input : node->inputs) needed.insert(input.node);
+    } else if (node->mase_type != MaseType::kPlaceholder) {
+      dead.push_back(node->name);
+    }
+  }
+  for (const std::string& name : dead) graph.erase(name);
+  return dead.size();
+}
+
+double check_same_outputs(const Graph& before, const Graph& after, double tolerance,
+                          const PassContext& context) {
+  constexpr int64_t kSamples = 16;
+  verify(after);
+  const std::unique_ptr<CalibrationSet> data = context.open_calibration();
+  const Tensor inputs = data->samples(0, std::min(kSamples, data->size()));
+  const Tensor expected = context.executor().run(before, std::span(&inputs, 1));
+  const Tensor actual = context.executor().run(after, std::span(&inputs, 1));
+  DETENT_CHECK(expected.shape() == actual.shape(), "outputs of shapes {} and {}",
+               shape_text(expected.shape()), shape_text(actual.shape()));
+  double largest = 0;
+  double difference = 0;
+  for (size_t i = 0; i < expected.values<float>().size(); ++i) {
+    const auto value = static_cast<double>(expected.values<float>()[i]);
+    const auto other = static_cast<double>(actual.values<float>()[i]);
+    if (value == other || (std::isnan(value) && std::isnan(other))) continue;
+    difference = std::max(difference, std::isfinite(other) ? std::fabs(value - other) : HUGE_VAL);
+  }
+  for (const float value : expected.values<float>()) {
+    if (std::isfinite(value)) largest = std::max(largest, std::fabs(static_cast<double>(value)));
+  }
+  const double relative = difference == 0 ? 0 : difference / largest;
+  if (!(relative <= tolerance)) {
+    fail("{}: the outputs of {} samples differ by {:.3g} of their largest magnitude, expected at most {:.3g}",
+         context.where, inputs.dim(0), relative, tolerance);
+  }
+  return relative;
+}
+
+}  // namespace detent

@@ -1,0 +1,94 @@
+#include <algorithm>
+#include <set>
+
+#include "detent/core/error.h"
+#include "detent/passes/passes.h"
+#include "detent/passes/transform/graph_edits.h"
+
+// Simplifications that leave every output as it is, to the last bit: nodes that the output does not depend on
+// go, and so does the computation of what depends on no input.
+
+namespace detent {
+namespace {
+
+struct CheckOptions {
+  bool check = true;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    visit("check", self.check, "run calibration samples before and after and compare the outputs");
+  }
+};
+
+void run_remove_dead_nodes(Graph& graph, const CheckOptions& options, PassContext& context) {
+  const Graph before = graph;
+  const size_t count = remove_unreachable_nodes(graph);
+  verify(graph);
+  if (options.check && count > 0) check_same_outputs(before, graph, 0, context);
+  context.report(fmt::format("remove_dead_nodes: {} of {} nodes removed\n", count, before.nodes().size()));
+}
+
+/// Nodes that compute on tensors which the network owns, and nothing else.
+std::set<std::string, std::less<>> constant_nodes(const Graph& graph) {
+  std::set<std::string, std::less<>> constant;
+  for (const Node& node : graph.nodes()) {
+    const auto is_constant = [&](const NodeInput& input) {
+      return input.is_constant() || constant.contains(input.node);
+    };
+    const bool computes = node.op != "output" && node.op != "placeholder" && node.op != "dropout";
+    if (computes && std::ranges::all_of(node.inputs, is_constant)) constant.insert(node.name);
+  }
+  return constant;
+}
+
+/// `node` as a tensor that the network owns, holding `value`.
+Node owned_tensor(const Node& node, Tensor value) {
+  Node result;
+  result.name = node.name;
+  result.target = node.name;
+  result.op = "get_attr";
+  result.mase_type = MaseType::kGetAttr;
+  result.parameters.emplace_back("value", Parameter{std::move(value), false});
+  result.metadata = node.metadata;
+  if (const QuantSpec* spec = node.find_quantization("data_out_0")) result.quantization["data_out_0"] = *spec;
+  return result;
+}
+
+void run_fold_constants(Graph& graph, const CheckOptions& options, PassContext& context) {
+  const Graph before = graph;
+  const std::set<std::string, std::less<>> constant = constant_nodes(graph);
+  std::map<std::string, Tensor, std::less<>> values;
+  const OperandObserver keep = [&](const Node& node, std::string_view operand, const Tensor& value) {
+    const bool wanted = operand == "data_out_0" && node.op != "get_attr" && constant.contains(node.name);
+    if (wanted) values[node.name] = value.clone();
+  };
+  const bool any = std::ranges::any_of(
+      graph.nodes(), [&](const Node& node) { return node.op != "get_attr" && constant.contains(node.name); });
+  if (any) {
+    const Tensor input = context.open_calibration()->samples(0, 1);
+    context.executor().run(graph, std::span(&input, 1), keep);
+  }
+  for (Node& node : graph.nodes()) {
+    if (const auto value = values.find(node.name); value != values.end()) {
+      node = owned_tensor(node, std::move(value->second));
+    }
+  }
+  remove_unreachable_nodes(graph);
+  verify(graph);
+  if (options.check && !values.empty()) check_same_outputs(before, graph, 0, context);
+  context.report(fmt::format("fold_constants: {} nodes computed\n", values.size()));
+}
+
+}  // namespace
+
+PassInfo remove_dead_nodes_pass() {
+  return make_pass("remove_dead_nodes", PassKind::kTransform,
+                   "remove the nodes that the output does not depend on", run_remove_dead_nodes);
+}
+
+PassInfo fold_constants_pass() {
+  return make_pass("fold_constants", PassKind::kTransform,
+                   "compute what depends on no input once, and keep the result", run_fold_constants);
+}
+
+}  // namespace detent

@@ -1,0 +1,316 @@
+#include "detent/runtime/integer_executor.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "detent/core/error.h"
+#include "detent/core/parallel.h"
+#include "detent/graph/operators.h"
+#include "detent/integer/pooling.h"
+#include "detent/runtime/code_movement.h"
+#include "detent/runtime/code_sums.h"
+
+namespace detent {
+
+namespace {
+
+/// What flows between nodes: int32 codes of a type, float32 values, or the integer that `size` gives.
+struct Flow {
+  Tensor tensor;
+  std::optional<CodeType> type = {};
+  Value number = {};
+
+  bool is_tensor() const { return number.is_na(); }
+};
+
+struct Step {
+  const Node* node;
+  std::optional<NodeForm> form;
+  std::vector<std::optional<CodeType>> inputs;  // types that the node asks for
+  std::optional<CodeType> output;
+  std::vector<std::string> last_reads;  // results that nobody reads after this step
+};
+
+using Flows = std::map<std::string, Flow, std::less<>>;
+
+constexpr int64_t kGrain = 4096;
+
+std::optional<CodeType> operand_type(const Node& node, const std::string& operand) {
+  const QuantSpec* spec = node.find_quantization(operand);
+  if (spec == nullptr) return std::nullopt;
+  std::optional<CodeType> type = code_type(*spec);
+  if (!type) {
+    fail(
+        "node \"{}\" ({}): operand \"{}\" has the format {}, expected affine of at most 16 bits with one "
+        "given "
+        "scale",
+        node.name, node.op, operand, quant_spec_text(*spec));
+  }
+  return type;
+}
+
+/// result[i] = map(input[i])
+template <class From, class To, class Map>
+Tensor mapped(const Tensor& input, Map map) {
+  Tensor result(DTypeOf<To>::value, input.shape());
+  const auto from = input.values<From>();
+  const auto to = result.values<To>();
+  parallel_for(input.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) to[i] = map(from[i]);
+  });
+  return result;
+}
+
+Tensor codes_of(const Node& node, const Tensor& values, const CodeType& type) {
+  const auto nan = std::ranges::find_if(values.values<float>(), [](float x) { return std::isnan(x); });
+  if (nan != values.values<float>().end()) {
+    fail("node \"{}\" ({}): element {} of its input is NaN, which has no code", node.name, node.op,
+         nan - values.values<float>().begin());
+  }
+  return mapped<float, int32_t>(values, [&](float x) { return type.code(x); });
+}
+
+Tensor values_of(const Tensor& codes, const CodeType& type) {
+  return mapped<int32_t, float>(codes, [&](int32_t code) { return type.value(code); });
+}
+
+/// Each sum in its output channel: the last dimension of a linear layer, else dimension 1.
+template <class To, class Map>
+Tensor mapped_sums(const Node& node, const Tensor& sums, Map map) {
+  Tensor result(DTypeOf<To>::value, sums.shape());
+  const bool last = node.op == "linear";
+  const int64_t channels = last ? sums.shape().back() : sums.dim(1);
+  const int64_t inner = last ? 1 : element_count({sums.shape().begin() + 2, sums.shape().end()});
+  const auto from = sums.values<int32_t>();
+  const auto to = result.values<To>();
+  for (int64_t i = 0; i < sums.numel(); ++i) {
+    const auto at = static_cast<size_t>(i);
+    to[at] = map(from[at], static_cast<size_t>(i / inner % channels));
+  }
+  return result;
+}
+
+/// Elementwise with numpy's broadcasting.
+Tensor paired(const PairForm& form, const Tensor& a, const Tensor& b) {
+  const Shape shape = broadcast_shapes(a.shape(), b.shape());
+  const auto spread = [&](const Tensor& tensor) {
+    Node expand;
+    expand.op = "expand";
+    Shape aligned(shape.size() - tensor.shape().size(), 1);
+    aligned.insert(aligned.end(), tensor.shape().begin(), tensor.shape().end());
+    const Tensor input = tensor.reshaped(aligned);
+    return moved_elements(expand, {&input, 1}, shape, 0);
+  };
+  const Tensor left = spread(a);
+  const Tensor right = spread(b);
+  Tensor result(DType::kInt32, shape);
+  const auto x = left.values<int32_t>();
+  const auto y = right.values<int32_t>();
+  const auto to = result.values<int32_t>();
+  for (size_t i = 0; i < to.size(); ++i) to[i] = form.code(x[i], y[i]);
+  return result;
+}
+
+/// softmax or log_softmax along a dimension, in double.
+Tensor softmax(const Node& node, const Tensor& values) {
+  Tensor result(DType::kFloat32, values.shape());
+  int64_t dim = integer_attribute(node, "dim");
+  if (dim < 0) dim += values.rank();
+  const int64_t count = values.dim(dim);
+  const int64_t inner = element_count({values.shape().begin() + dim + 1, values.shape().end()});
+  const auto x = values.values<float>();
+  const auto y = result.values<float>();
+  for (int64_t line = 0; line < values.numel() / std::max<int64_t>(count, 1); ++line) {
+    const auto at = [&](int64_t i) {
+      return static_cast<size_t>(line / inner * count * inner + i * inner + line % inner);
+    };
+    double largest = -HUGE_VAL;
+    for (int64_t i = 0; i < count; ++i) largest = std::max(largest, static_cast<double>(x[at(i)]));
+    double sum = 0;
+    for (int64_t i = 0; i < count; ++i) sum += std::exp(static_cast<double>(x[at(i)]) - largest);
+    for (int64_t i = 0; i < count; ++i) {
+      const double shifted = static_cast<double>(x[at(i)]) - largest;
+      y[at(i)] = static_cast<float>(node.op == "softmax" ? std::exp(shifted) / sum : shifted - std::log(sum));
+    }
+  }
+  return result;
+}
+
+bool is_softmax(const Node& node) { return node.op == "softmax" || node.op == "log_softmax"; }
+/// Whether the node runs on codes and on values: it moves or compares elements or looks at shapes. The
+/// softmax is computed of values.
+bool takes_anything(const Node& node) {
+  return node.op == "placeholder" || node.op == "output" || node.op == "size" || node.op == "get_attr" ||
+         is_softmax(node) || moves_codes(node);
+}
+
+Tensor as_values(const Flow& flow) { return flow.type ? values_of(flow.tensor, *flow.type) : flow.tensor; }
+
+/// The flow in another type.
+Flow converted(const Node& node, Flow flow, const std::optional<CodeType>& type) {
+  if (!flow.is_tensor() || !type || flow.type == type) return flow;
+  return {codes_of(node, as_values(flow), *type), type};
+}
+
+Flow computed(const SumForm& form, const Node& node, const std::vector<Flow>& inputs) {
+  const Tensor sums = code_sums(form, node, inputs[0].tensor);
+  if (form.output) {
+    return {mapped_sums<int32_t>(node, sums, [&](int32_t s, size_t c) { return form.requantized(s, c); }),
+            form.output};
+  }
+  return {mapped_sums<float>(node, sums, [&](int32_t s, size_t c) { return form.result(s, c); })};
+}
+
+Flow computed(const TableForm& form, const Node& /*node*/, const std::vector<Flow>& inputs) {
+  const auto entry = [&](int32_t code) { return form.codes[static_cast<size_t>(code - form.input.low)]; };
+  return {mapped<int32_t, int32_t>(inputs[0].tensor, entry), form.output};
+}
+
+Flow computed(const PairForm& form, const Node& /*node*/, const std::vector<Flow>& inputs) {
+  return {paired(form, inputs[0].tensor, inputs[1].tensor), form.output};
+}
+
+Flow computed(const AverageForm& form, const Node& node, const std::vector<Flow>& inputs) {
+  return {average_pool(form, node, inputs[0].tensor), form.output};
+}
+
+/// Of inputs of different types, the values are moved.
+Flow moved(const Node& node, const std::vector<Flow>& inputs, const Shape& shape) {
+  std::vector<Flow> tensors;
+  std::ranges::copy_if(inputs, std::back_inserter(tensors), &Flow::is_tensor);
+  const bool alike = std::ranges::all_of(tensors, [&](const Flow& f) { return f.type == tensors[0].type; });
+  const std::optional<CodeType> type = alike ? tensors[0].type : std::nullopt;
+  std::vector<Tensor> elements;
+  for (const Flow& flow : tensors) elements.push_back(alike ? flow.tensor : as_values(flow));
+  return {moved_elements(node, elements, shape, type ? type->zero_point : 0), type};
+}
+
+Flow rectified(const Flow& input) {
+  if (!input.type) return {mapped<float, float>(input.tensor, [](float x) { return std::max(x, 0.0F); })};
+  const int32_t zero = input.type->zero_point;
+  return {mapped<int32_t, int32_t>(input.tensor, [&](int32_t code) { return std::max(code, zero); }),
+          input.type};
+}
+
+Flow run_step(const Step& step, const std::vector<Flow>& inputs) {
+  const Node& node = *step.node;
+  if (node.op == "output") return inputs[0];
+  if (node.op == "get_attr") return {node.find_parameter("value")->tensor};
+  if (step.form)
+    return std::visit([&](const auto& form) { return computed(form, node, inputs); }, *step.form);
+  if (is_softmax(node)) return {softmax(node, as_values(inputs[0]))};
+  if (node.op == "relu") return rectified(inputs[0]);
+  if (node.op.find("max_pool") != std::string::npos) {
+    return {max_pool(node, inputs[0].tensor), inputs[0].type};
+  }
+  std::vector<Operand> operands;
+  for (const Flow& input : inputs) operands.push_back({input.tensor.shape(), input.number});
+  const Operand result = find_operator(node.op).infer(node, operands);
+  if (!result.is_tensor()) return {{}, {}, result.value};
+  return moved(node, inputs, result.shape);
+}
+
+std::vector<Flow> inputs_of(const Step& step, const Flows& flows, const OperandObserver& observe) {
+  const Node& node = *step.node;
+  std::vector<Flow> inputs;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const NodeInput& input = node.inputs[i];
+    if (input.is_constant()) {
+      inputs.push_back({{}, {}, input.constant});
+      continue;
+    }
+    inputs.push_back(converted(node, flows.at(input.node), step.inputs[i]));
+    const Flow& flow = inputs.back();
+    if (observe && flow.is_tensor()) observe(node, fmt::format("data_in_{}", i), as_values(flow));
+  }
+  return inputs;
+}
+
+Step make_step(const Node& node, Requantization requantization) {
+  Step step{&node, node_form(node, requantization), {}, {}, {}};
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    step.inputs.push_back(operand_type(node, fmt::format("data_in_{}", i)));
+  }
+  if (node.op != "output") step.output = operand_type(node, "data_out_0");
+  return step;
+}
+
+void note_last_reads(std::vector<Step>& steps) {
+  std::set<std::string, std::less<>> read;
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    for (const NodeInput& input : step->node->inputs) {
+      if (!input.is_constant() && read.insert(input.node).second) step->last_reads.push_back(input.node);
+    }
+  }
+}
+
+/// Names of the nodes that have no integer form, with their operators.
+std::vector<std::string> nodes_in_float(const std::vector<Step>& steps) {
+  std::vector<std::string> names;
+  for (const Step& step : steps) {
+    const bool runs = step.form || takes_anything(*step.node);
+    if (!runs) names.push_back(fmt::format("{} ({})", step.node->name, step.node->op));
+  }
+  return names;
+}
+
+}  // namespace
+
+struct IntegerExecutor::Program {
+  const Graph* graph;
+  std::vector<Step> steps;
+};
+
+IntegerExecutor::IntegerExecutor(const Graph& graph) {
+  if (!graph.requantization()) {
+    fail("graph \"{}\" is not quantized for integer execution: the pass static_quantize does that",
+         graph.name());
+  }
+  verify(graph);
+  Program program{&graph, {}};
+  for (const Node& node : graph.nodes()) program.steps.push_back(make_step(node, *graph.requantization()));
+  note_last_reads(program.steps);
+  const std::vector<std::string> in_float = nodes_in_float(program.steps);
+  if (!in_float.empty()) {
+    fail(
+        "graph \"{}\": these nodes stay in float, for want of an integer form or of affine operands with "
+        "given scales: {}",
+        graph.name(), fmt::join(in_float, ", "));
+  }
+  program_ = std::make_unique<const Program>(std::move(program));
+}
+
+IntegerExecutor::~IntegerExecutor() = default;
+
+int64_t IntegerExecutor::sum_bound(std::string_view node) const {
+  for (const Step& step : program_->steps) {
+    const auto* sums = step.form ? std::get_if<SumForm>(&*step.form) : nullptr;
+    if (sums != nullptr && step.node->name == node) return sums->bound;
+  }
+  return 0;
+}
+
+Tensor IntegerExecutor::run(const Graph& graph, std::span<const Tensor> inputs,
+                            const OperandObserver& observe) {
+  DETENT_CHECK(&graph == program_->graph, "an executor of another graph");
+  const size_t expected = graph.input_names().size();
+  if (inputs.size() != expected) fail("got {} inputs, expected {}", inputs.size(), expected);
+  Flows flows;
+  size_t next_input = 0;
+  for (const Step& step : program_->steps) {
+    const Node& node = *step.node;
+    Flow result = node.op == "placeholder" ? Flow{inputs[next_input++]}
+                                           : run_step(step, inputs_of(step, flows, observe));
+    result = converted(node, std::move(result), step.output);
+    if (observe && result.is_tensor() && node.op != "output") observe(node, "data_out_0", as_values(result));
+    flows[node.name] = std::move(result);
+    for (const std::string& name : step.last_reads) flows.erase(name);
+  }
+  return as_values(flows.at(graph.nodes().back().name));
+}
+
+}  // namespace detent

@@ -1,0 +1,68 @@
+#include "detent/runtime/integer_executor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "detent/graph/builder.h"
+
+namespace detent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// x [1, 1, 2, 2], times 2 and minus 1 in codes of a half; then relu.
+Graph small_network() {
+  GraphBuilder builder("small");
+  const NodeInput x = builder.input("x", {1, 2, 2});
+  const NodeInput y = builder.convolution("conv", x, 1, 1, {1, 1}, {});
+  Graph graph = builder.finish(builder.call("relu", {y}));
+  Node& conv = graph.node("conv");
+  conv.find_parameter("weight")->tensor.values<float>()[0] = 2;
+  conv.find_parameter("bias")->tensor.values<float>()[0] = -1;
+  conv.quantization["data_in_0"] = parse_quant_spec_text("affine:scale=0.5");
+  conv.quantization["weight"] = parse_quant_spec_text("affine:scale=0.25");
+  conv.quantization["data_out_0"] = parse_quant_spec_text("affine:width=4,scale=0.5,zero_point=-2");
+  graph.set_requantization(Requantization::kFloat);
+  return graph;
+}
+
+TEST(IntegerExecutor, ComputesOnCodes) {
+  const Graph graph = small_network();
+  IntegerExecutor executor(graph);
+  const Tensor x = Tensor::from<float>({1, 1, 2, 2}, std::vector<float>{0.2F, 1.3F, 9, -4});
+  std::vector<std::string> seen;
+  const Tensor y = executor.run(
+      graph, std::span(&x, 1), [&](const Node& node, std::string_view operand, const Tensor& value) {
+        seen.push_back(fmt::format("{} {} {}", node.name, operand, value.values<float>()[1]));
+      });
+  // Inputs become 0, 1.5, 9, -4; 2 x - 1 saturates at (7 + 2) / 2 = 4.5.
+  EXPECT_THAT(y.values<float>(), ElementsAre(0, 2, 4.5, 0));
+  EXPECT_THAT(seen, ElementsAre("x data_out_0 1.3", "conv data_in_0 1.5", "conv data_out_0 2",
+                                "relu data_in_0 2", "relu data_out_0 2", "output data_in_0 2"));
+  EXPECT_EQ(executor.sum_bound("conv"), 8 * 128 + 8);
+  EXPECT_EQ(executor.sum_bound("relu"), 0);
+}
+
+TEST(IntegerExecutor, RefusesOperandsOfOtherFormats) {
+  Graph graph = small_network();
+  graph.node("relu").quantization["data_out_0"] = parse_quant_spec_text("fixed:width=8,frac_width=4");
+  try {
+    const IntegerExecutor executor(graph);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("node \"relu\" (relu): operand \"data_out_0\" has the format fixed"));
+  }
+}
+
+TEST(IntegerExecutor, WantsAsManyInputsAsTheGraph) {
+  const Graph graph = small_network();
+  IntegerExecutor executor(graph);
+  EXPECT_THROW(executor.run(graph, {}), Error);
+}
+
+}  // namespace
+}  // namespace detent

@@ -1,0 +1,277 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <map>
+
+#include "detent/graph/builder.h"
+#include "detent/io/graph_file.h"
+#include "detent/models/model.h"
+#include "detent/runtime/integer_executor.h"
+#include "pass_bench_test.h"
+
+// Simulation in floating point and execution in integers are the same numbers.
+
+namespace detent {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+using Values = std::map<std::pair<std::string, std::string>, Tensor>;
+
+/// The quantized operands of every node, and the result.
+Values values_of(Executor& executor, const Graph& graph, const Tensor& inputs) {
+  Values values;
+  const auto keep = [&](const Node& node, std::string_view operand, const Tensor& value) {
+    const QuantSpec* spec = node.find_quantization(operand);
+    if (spec == nullptr) return;
+    // The interpreter shows operands before they are quantized; what is quantized stays as it is.
+    values[{node.name, std::string(operand)}] = simulate(*spec, value);
+  };
+  values[{"result", ""}] = executor.run(graph, std::span(&inputs, 1), keep);
+  return values;
+}
+
+bool same_values(const Tensor& expected, const Tensor& actual, float tolerance) {
+  if (expected.shape() != actual.shape()) return false;
+  const auto a = expected.values<float>();
+  const auto b = actual.values<float>();
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (!(a[i] == b[i] || std::fabs(a[i] - b[i]) <= tolerance)) return false;
+  }
+  return true;
+}
+
+struct Comparison {
+  std::vector<std::string> disagreements;  // operands in which the two executions differ
+  size_t operands = 0;
+};
+
+/// All values must be equal; the result's to a tolerance.
+Comparison compare_executions(const Graph& graph, const Tensor& inputs, float result_tolerance = 0) {
+  TorchExecutor simulation;
+  IntegerExecutor integers(graph);
+  const Values expected = values_of(simulation, graph, inputs);
+  const Values actual = values_of(integers, graph, inputs);
+  Comparison comparison{{}, expected.size()};
+  for (const auto& [operand, value] : expected) {
+    const auto found = actual.find(operand);
+    const float tolerance = operand.first == "result" ? result_tolerance : 0;
+    if (found != actual.end() && same_values(value, found->second, tolerance)) continue;
+    comparison.disagreements.push_back(operand.first + " " + operand.second);
+  }
+  return comparison;
+}
+
+class Agreement : public testing::TestWithParam<const char*> {};
+
+TEST_P(Agreement, OnBuiltInNetworks) {
+  const struct {
+    const char* model;
+    Shape sample;
+    size_t operands;
+  } cases[] = {
+      {"toy_convnet", {3, 32, 32}, 12}, {"mnist_cnn", {1, 28, 28}, 8}, {"resnet20", {3, 32, 32}, 60}};
+  for (const auto& test : cases) {
+    PassBench bench(build_model(test.model, test.sample, 10));
+    bench.run_passes(fmt::format("[passes.fuse_batch_norm]\n[passes.static_quantize]\nnum_samples = 16\n{}\n",
+                                 GetParam()));
+    const float tolerance =
+        std::string(test.model) == "mnist_cnn" ? 1e-4F : 0;  // its log_softmax is in float
+    const Tensor inputs = RandomSamples(bench.sample_shape()).samples(3, 8);
+    const Comparison comparison = compare_executions(bench.graph, inputs, tolerance);
+    EXPECT_THAT(comparison.disagreements, IsEmpty()) << test.model;
+    EXPECT_GE(comparison.operands, test.operands) << test.model;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Ways, Agreement,
+    testing::Values("", "requantization = \"fixed_point\"", "weights = \"int4\"\nactivations = \"uint4\"",
+                    "activations = \"int8\"\nelementwise = \"int8\"\nsymmetric_activations = true",
+                    "activations = \"int16\"\nelementwise = \"int16\"\nweights = \"int6\"",
+                    "weight_granularity = \"tensor\"\ncalibrator = \"percentile\""));
+
+TEST(IntegerExecution, SavedGraphsRunTheSame) {
+  PassBench bench(build_model("toy_convnet", {3, 32, 32}, 10));
+  bench.run_passes("[passes.static_quantize]\nnum_samples = 16\nrequantization = \"fixed_point\"");
+  const std::string path = testing::TempDir() + "integer_agreement.mz";
+  write_graph(path, bench.graph);
+  const Graph loaded = read_graph(path);
+  EXPECT_EQ(loaded.requantization(), Requantization::kFixedPoint);
+  const Tensor inputs = RandomSamples(bench.sample_shape()).samples(0, 3);
+  IntegerExecutor before(bench.graph);
+  IntegerExecutor after(loaded);
+  EXPECT_TRUE(
+      before.run(bench.graph, std::span(&inputs, 1)).equals(after.run(loaded, std::span(&inputs, 1))));
+  std::remove(path.c_str());
+}
+
+/// What rounds must stay close to the float network, else both executions could be wrong together.
+TEST(IntegerExecution, SixteenBitsAreCloseToFloat) {
+  PassBench bench(build_model("toy_convnet", {3, 32, 32}, 10));
+  const Tensor inputs = RandomSamples(bench.sample_shape()).samples(0, 4);
+  const Tensor expected = bench.executor.run(bench.graph, std::span(&inputs, 1));
+  bench.run_passes(
+      "[passes.static_quantize]\nnum_samples = 20\nweights = \"int12\"\nactivations = \"uint14\"\n"
+      "elementwise = \"uint16\"");
+  IntegerExecutor integers(bench.graph);
+  const Tensor actual = integers.run(bench.graph, std::span(&inputs, 1));
+  for (size_t i = 0; i < expected.values<float>().size(); ++i) {
+    EXPECT_NEAR(actual.values<float>()[i], expected.values<float>()[i], 2e-3F) << i;
+  }
+}
+
+// ---- Random networks.
+
+int draw(int low, int high) { return *rc::gen::inRange(low, high + 1); }
+
+struct Image {
+  NodeInput node;
+  int64_t channels, height, width;
+};
+
+/// One more operation on an image.
+Image grown(GraphBuilder& builder, const Image& x, int index) {
+  const std::string name = fmt::format("layer{}", index);
+  switch (draw(0, 9)) {
+    case 0:
+    case 1:
+    case 2: {
+      const int64_t kernel = draw(1, 3);
+      const int64_t dilation = draw(1, 2);
+      const int64_t stride = draw(1, 2);
+      const int64_t padding = draw(0, 2);
+      const int64_t groups = x.channels % 2 == 0 ? draw(1, 2) : 1;
+      const int64_t channels = 2 * draw(1, 4);
+      const auto size = [&](int64_t in) {
+        return (in + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
+      };
+      if (x.height + 2 * padding < dilation * (kernel - 1) + 1) return x;
+      if (x.width + 2 * padding < dilation * (kernel - 1) + 1) return x;
+      const Table attributes = {
+          {"stride", stride}, {"padding", padding}, {"dilation", dilation}, {"groups", groups}};
+      return {builder.convolution(name, x.node, x.channels, channels, {kernel, kernel}, attributes,
+                                  draw(0, 1) == 1),
+              channels, size(x.height), size(x.width)};
+    }
+    case 3:
+      return {builder.call("relu", {x.node}), x.channels, x.height, x.width};
+    case 4: {
+      constexpr const char* kFunctions[] = {"relu6", "tanh", "sigmoid", "silu", "hardswish", "gelu"};
+      return {builder.call(kFunctions[draw(0, 5)], {x.node}), x.channels, x.height, x.width};
+    }
+    case 5: {
+      if (x.height < 3 || x.width < 3) return x;
+      const char* op = draw(0, 1) == 0 ? "max_pool2d" : "avg_pool2d";
+      const Table attributes = {{"kernel_size", 3}, {"stride", 2}, {"padding", 1}};
+      return {builder.module(op, name, x.node, attributes), x.channels, (x.height - 1) / 2 + 1,
+              (x.width - 1) / 2 + 1};
+    }
+    case 6: {
+      constexpr const char* kPairs[] = {"add", "sub", "mul"};
+      const NodeInput other = builder.convolution(name, x.node, x.channels, x.channels, {1, 1}, {});
+      return {builder.call(kPairs[draw(0, 2)], {other, x.node}), x.channels, x.height, x.width};
+    }
+    case 7: {
+      const NodeInput other = builder.convolution(name, x.node, x.channels, 2, {1, 1}, {});
+      return {builder.call("cat", {x.node, other}, {{"dim", 1}}), x.channels + 2, x.height, x.width};
+    }
+    case 8: {
+      const List border = {Value(draw(0, 2)), Value(1), Value(0), Value(draw(0, 1))};
+      return {builder.call("pad", {x.node}, {{"pad", border}}), x.channels,
+              x.height + *border[3].get_if<int64_t>(), x.width + *border[0].get_if<int64_t>() + 1};
+    }
+    default: {
+      const NodeInput up = builder.layer("convtranspose2d", name, {x.node},
+                                         {{"weight", {x.channels, 2, 2, 2}}, {"bias", {2}}}, {{"stride", 2}});
+      if (x.height > 8 || x.width > 8) return x;
+      return {up, 2, 2 * x.height, 2 * x.width};
+    }
+  }
+}
+
+Graph random_network() {
+  GraphBuilder builder("random");
+  Image x{{}, draw(1, 4), draw(3, 9), draw(3, 9)};
+  x.node = builder.input("x", {x.channels, x.height, x.width});
+  x = {builder.convolution("first", x.node, x.channels, 4, {1, 1}, {}), 4, x.height, x.width};
+  const int count = draw(0, 6);
+  for (int i = 0; i < count; ++i) x = grown(builder, x, i);
+  if (draw(0, 1) == 0) return builder.finish(x.node);
+  const NodeInput flat = builder.call("flatten", {x.node});
+  return builder.finish(builder.linear("last", flat, x.channels * x.height * x.width, 3));
+}
+
+std::string random_options() {
+  constexpr const char* kRequantizations[] = {"float", "fixed_point"};
+  constexpr const char* kGranularities[] = {"tensor", "channel"};
+  const bool is_signed = draw(0, 1) == 1;
+  const int width = draw(2, 8);
+  const std::string prefix = is_signed ? "int" : "uint";
+  return fmt::format(
+      "[passes.static_quantize]\nnum_samples = 8\nreport = false\nweights = \"int{}\"\nactivations = "
+      "\"{}{}\"\n"
+      "elementwise = \"{}{}\"\nsymmetric_activations = {}\nweight_granularity = \"{}\"\nrequantization = "
+      "\"{}\"\n",
+      draw(2, 8), prefix, width, prefix, draw(2, 8), is_signed && draw(0, 1) == 1, kGranularities[draw(0, 1)],
+      kRequantizations[draw(0, 1)]);
+}
+
+void expect_agreement_on_a_random_network() {
+  PassBench bench(random_network(), static_cast<uint64_t>(draw(0, 1000)));
+  const std::string options = random_options();
+  RC_LOG() << options;
+  for (const Node& node : bench.graph.nodes()) RC_LOG() << node.name << " (" << node.op << ")\n";
+  bench.run_passes(options);
+  const Tensor inputs = RandomSamples(bench.sample_shape()).samples(2, 5);
+  const Comparison comparison = compare_executions(bench.graph, inputs);
+  RC_ASSERT(comparison.operands > size_t{1});
+  RC_ASSERT(comparison.disagreements == std::vector<std::string>());
+}
+
+RC_GTEST_PROP(IntegerExecution, AgreesOnRandomNetworks, ()) {
+  for (int i = 0; i < 2; ++i) expect_agreement_on_a_random_network();  // of 200 networks
+}
+
+// ---- What is refused.
+
+TEST(IntegerExecution, NamesWhatStaysInFloat) {
+  GraphBuilder builder("g");
+  NodeInput x = builder.linear("fc1", builder.input("x", {8}), 8, 8);
+  x = builder.layer("layer_norm", "norm", {x}, {{"weight", {8}}, {"bias", {8}}},
+                    {{"normalized_shape", List{Value(8)}}});
+  PassBench bench(builder.finish(builder.linear("fc2", x, 8, 4)));
+  bench.run_passes("[passes.static_quantize]\nnum_samples = 4");
+  EXPECT_THAT(bench.reported, HasSubstr("in float stay norm"));
+  try {
+    const IntegerExecutor refused(bench.graph);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("these nodes stay in float"));
+    EXPECT_THAT(error.what(), HasSubstr("norm (layer_norm)"));
+  }
+}
+
+TEST(IntegerExecution, RefusesGraphsThatAreNotQuantizedForIt) {
+  const Graph graph = build_model("toy_convnet", {3, 32, 32}, 10);
+  EXPECT_THROW(IntegerExecutor{graph}, Error);
+}
+
+TEST(IntegerExecution, RefusesNaN) {
+  PassBench bench(build_model("toy_convnet", {3, 32, 32}, 10));
+  bench.run_passes("[passes.static_quantize]\nnum_samples = 4");
+  Tensor inputs = RandomSamples(bench.sample_shape()).samples(0, 1);
+  inputs.values<float>()[5] = NAN;
+  IntegerExecutor integers(bench.graph);
+  try {
+    integers.run(bench.graph, std::span(&inputs, 1));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("element 5 of its input is NaN"));
+  }
+}
+
+}  // namespace
+}  // namespace detent
