@@ -12,7 +12,7 @@ namespace detent {
 
 /// A command for the half of the program that needs libtorch, completely checked and merged.
 struct TorchCommand {
-  std::string name;  // train, test, transform or quickstart
+  std::string name;  // train, test, transform, quantize or quickstart
   RunOptions options;
   Table passes;                        // [passes] of the configuration, in file order
   std::string config_file;             // "" without one

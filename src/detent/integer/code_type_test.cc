@@ -14,7 +14,7 @@ TEST(CodeType, IsOfAffineFormatsWithOneGivenScale) {
   EXPECT_FALSE(code_type(parse_quant_spec_text("affine")));
   EXPECT_FALSE(code_type(parse_quant_spec_text("fixed:width=8")));
   EXPECT_FALSE(code_type(parse_quant_spec_text("affine:width=20,scale=0.5")));
-  EXPECT_FALSE(code_type(parse_quant_spec_text("affine:scale=[0.5 0.25],granularity=channel")));
+  EXPECT_FALSE(code_type(parse_quant_spec_text("affine:scale=0.5x0.25,granularity=channel")));
   EXPECT_FALSE(code_type(parse_quant_spec_text("affine:scale=3e38")));
   const auto type = code_type(parse_quant_spec_text("affine:signed=false,width=4,scale=0.5,zero_point=3"));
   ASSERT_TRUE(type);

@@ -27,8 +27,8 @@ struct PassContext {
   std::function<void(const std::string&)> report;
   /// Things that are probably not what the user meant.
   std::function<void(const std::string&)> warn;
-  /// The training inputs in a new random order, and the batch size to which numbers of samples are rounded
-  /// up.
+  /// The training inputs in a random order, the same for all passes, and the batch size to which numbers of
+  /// samples are rounded up.
   std::function<std::unique_ptr<CalibrationSet>()> open_calibration;
   int64_t batch_size = 1;
   /// Threads that load inputs ahead of the network.
@@ -37,6 +37,8 @@ struct PassContext {
   int64_t checkpoint_every = 0;
   /// Runs graphs; a function, so that pipelines without such a pass need not load what runs them.
   std::function<Executor&()> executor;
+  /// The network before the first pass that chose the values of its weights: what later passes compare with.
+  std::shared_ptr<const Graph> float_network;
   /// The processes that run this pipeline together. Each has the same graph; only the first writes files.
   ProcessGroup* group = &single_process();
   /// File and table that the running pass's options stand in, for messages: `x.toml, [passes.quantize]`.
@@ -55,6 +57,8 @@ struct PassInfo {
   std::string help;
   std::vector<FieldDescription> options;
   std::function<void(Graph& graph, const Table& options, PassContext& context)> run;
+  /// Throws what `run` throws for options that are wrong by themselves, beginning with `where`. May be empty.
+  std::function<void(const Table& options, const std::string& where)> check_options = {};
 };
 
 /// In alphabetical order.
@@ -63,7 +67,8 @@ std::vector<std::string> pass_names();
 /// Throws Error with the nearest known name.
 const PassInfo& find_pass(std::string_view name);
 
-/// Runs the passes of `[passes]` in the order of the table. All names are checked before the first one runs.
+/// Runs the passes of `[passes]` in the order of the table. All names and, as far as that is possible, options
+/// are checked before the first one runs.
 /// `file` is the configuration's name, for messages.
 void run_pipeline(Graph& graph, const Table& passes, const std::string& file, PassContext& context);
 

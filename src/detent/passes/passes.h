@@ -15,8 +15,14 @@ PassInfo report_node_type_pass();
 PassInfo report_node_shape_pass();
 PassInfo report_node_meta_param_pass();
 PassInfo summarize_quantization_pass();
+PassInfo account_quantization_pass();  // analysis/quantization_account.cc
 PassInfo calculate_avg_bits_pass();
 PassInfo quantize_pass();
+PassInfo gptq_pass();
+PassInfo adaround_pass();
+PassInfo bias_correction_pass();
+PassInfo equalize_pass();
+PassInfo smooth_quant_pass();
 PassInfo static_quantize_pass();
 PassInfo fuse_batch_norm_pass();
 PassInfo remove_dead_nodes_pass();  // transform/simplify.cc
@@ -35,6 +41,10 @@ PassInfo make_pass(std::string name, PassKind kind, std::string help,
             Options options;
             read_fields(options, table, context.where);
             body(graph, options, context);
+          },
+          [](const Table& table, const std::string& where) {
+            Options options;
+            read_fields(options, table, where);
           }};
 }
 

@@ -23,12 +23,15 @@ struct Command {
 int run_train(const std::vector<std::string>& args);
 int run_test(const std::vector<std::string>& args);
 int run_transform(const std::vector<std::string>& args);
+int run_example(const std::vector<std::string>& args);
+int run_quantize(const std::vector<std::string>& args);
 int run_quickstart(const std::vector<std::string>& args);
 int run_stat_to_conf(const std::vector<std::string>& args);
 int run_stats(const std::vector<std::string>& args);
 int run_list(const std::vector<std::string>& args);
 int run_formats(const std::vector<std::string>& args);
 int run_tensor(const std::vector<std::string>& args);
+int run_data(const std::vector<std::string>& args);
 int run_info(const std::vector<std::string>& args);
 int run_version(const std::vector<std::string>& args);
 

@@ -1,6 +1,7 @@
 #include "detent/cli/torch/calibration.h"
 
 #include <memory>
+#include <optional>
 #include <span>
 
 #include <fmt/core.h>
@@ -42,7 +43,11 @@ PassContext make_pass_context(const Dataset& dataset, int64_t batch_size, std::f
   context.output_dir = std::move(output_dir);
   context.report = [](const std::string& text) { fmt::print("{}", text); };
   context.warn = [](const std::string& text) { spdlog::warn("{}", text); };
-  context.open_calibration = [&dataset] { return std::make_unique<ShuffledInputs>(dataset); };
+  // One order for all passes, drawn when the first of them asks for it.
+  context.open_calibration = [&dataset, order = std::make_shared<std::optional<ShuffledInputs>>()] {
+    if (!*order) order->emplace(dataset);
+    return std::make_unique<ShuffledInputs>(**order);
+  };
   context.batch_size = batch_size;
   context.executor = [&executor]() -> Executor& { return executor; };
   return context;

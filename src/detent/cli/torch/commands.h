@@ -9,6 +9,7 @@ namespace detent {
 void run_train(const TorchCommand& command, ProcessGroup& group);
 void run_test(const TorchCommand& command, ProcessGroup& group);
 void run_transform(const TorchCommand& command, ProcessGroup& group);
+void run_quantize(const TorchCommand& command, ProcessGroup& group);
 void run_quickstart(const TorchCommand& command);
 
 }  // namespace detent

@@ -44,5 +44,6 @@ extern "C" void detent_torch_run(const detent::TorchCommand& command) {
   if (command.name == "train") return run_train(command, group);
   if (command.name == "test") return run_test(command, group);
   if (command.name == "transform") return run_transform(command, group);
+  if (command.name == "quantize") return run_quantize(command, group);
   DETENT_CHECK(false, "command {}", command.name);
 }

@@ -5,6 +5,7 @@
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
 #include "detent/passes/passes.h"
+#include "detent/passes/transform/channel_links.h"
 #include "detent/passes/transform/graph_edits.h"
 
 // Folds a batch_norm into the convolution or linear layer before it, as inference computes it:
@@ -68,24 +69,13 @@ ChannelMap channel_map(const Node& norm) {
   return map;
 }
 
-/// Output channel of each weight: dimension 0, but of a transposed convolution dimension 1 within the group
-/// of dimension 0.
-size_t output_channel(const Node& layer, const Shape& weight, size_t index) {
-  const auto taps = static_cast<size_t>(element_count({weight.begin() + 2, weight.end()}));
-  if (layer.op != "convtranspose2d") return index / (taps * static_cast<size_t>(weight[1]));
-  const auto per_group = static_cast<size_t>(weight[1]);
-  const auto groups = static_cast<size_t>(integer_attribute(layer, "groups"));
-  const size_t input = index / (taps * per_group);
-  const size_t group = input / (static_cast<size_t>(weight[0]) / groups);
-  return group * per_group + index / taps % per_group;
-}
-
 Tensor scaled_weight(const Node& layer, const ChannelMap& map) {
   Tensor weight = layer.find_parameter("weight")->tensor.clone();
   const std::span<float> values = weight.values<float>();
   for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = static_cast<float>(static_cast<double>(values[i]) *
-                                   map.scale[output_channel(layer, weight.shape(), i)]);
+    values[i] =
+        static_cast<float>(static_cast<double>(values[i]) *
+                           map.scale[static_cast<size_t>(output_channel(layer, static_cast<int64_t>(i)))]);
   }
   return weight;
 }

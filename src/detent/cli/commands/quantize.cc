@@ -1,0 +1,118 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include <CLI/CLI.hpp>
+
+#include "detent/cli/commands/command.h"
+#include "detent/cli/commands/run_arguments.h"
+#include "detent/core/error.h"
+#include "detent/passes/pass.h"
+
+// The short way to a quantized network: the passes that prepare it, static_quantize with its options as
+// flags, and those that improve the result, as `detent transform` would run them from a configuration file.
+
+namespace detent {
+namespace {
+
+constexpr const char* kPass = "static_quantize";
+
+std::string flag_of(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  return "--" + name;
+}
+
+std::vector<std::string> parts_of(const std::string& text) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size() && !text.empty();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+template <class T>
+Value number_or_text(const std::string& text) {
+  T number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool complete = error == std::errc() && end == text.data() + text.size();
+  return complete ? Value(number) : Value(text);
+}
+
+/// The pass refuses, with its own words, what stays text though it should be something else.
+Value parse_option(const FieldDescription& field, const std::string& text) {
+  if (field.type == "integer") return number_or_text<int64_t>(text);
+  if (field.type == "number") return number_or_text<double>(text);
+  if (field.type == "boolean" && (text == "true" || text == "false")) return Value(text == "true");
+  if (!field.type.starts_with("list of")) return Value(text);
+  List list;
+  for (const std::string& part : parts_of(text)) list.emplace_back(part);
+  return list;
+}
+
+/// Options of the pass that the command does not have: it prints an account instead.
+bool is_left_out(const FieldDescription& field) { return field.name == "report"; }
+
+void append_passes(const std::string& flag, const std::string& names, PassKind kind, Table& passes) {
+  for (const std::string& name : parts_of(names)) {
+    const std::vector<std::string> known = pass_names();
+    if (std::ranges::find(known, name) == known.end()) {
+      throw UsageError(fmt::format("{}: {}", flag, unknown_name_message("pass", name, known)));
+    }
+    if (find_pass(name).kind != kind || passes.contains(name) || name == kPass) {
+      throw UsageError(
+          fmt::format("{}: got \"{}\", expected passes that change the network, each once", flag, name));
+    }
+    passes[name] = Table();
+  }
+}
+
+}  // namespace
+
+int run_quantize(const std::vector<std::string>& args) {
+  CLI::App app(
+      "Quantize a network for execution in integers: fold it, measure ranges on training samples, quantize, "
+      "and "
+      "compare. Writes the quantized graph and an account of each node.",
+      "detent quantize");
+  RunArguments run_arguments;
+  std::string prepare = "remove_dead_nodes,fold_constants,fuse_batch_norm";
+  std::string improve;
+  app.add_option("--prepare", prepare, "passes before, separated by commas (default " + prepare + ")");
+  app.add_option("--improve", improve, "passes after, for example gptq,bias_correction (default none)");
+  const std::vector<FieldDescription>& fields = find_pass(kPass).options;
+  std::vector<std::string> texts(fields.size());
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (is_left_out(fields[i])) continue;
+    app.add_option(
+           flag_of(fields[i].name), texts[i],
+           fmt::format("{} ({}; default {})", fields[i].help, fields[i].type, fields[i].default_value))
+        ->option_text("VALUE")
+        ->group("Quantization");
+  }
+  add_run_options(app, run_arguments);
+  if (!parse_arguments(app, args)) return 0;
+  RunConfig config = merged_run_config(app, run_arguments);
+  if (!config.passes.empty()) {
+    throw UsageError(
+        fmt::format("{} has [passes.NAME] tables, which `detent transform` runs", config.config_file));
+  }
+  if (!config.options.load) throw UsageError("`detent quantize` needs a trained network: --load FILE");
+
+  Table options{{"report", false}};
+  for (size_t i = 0; i < fields.size(); ++i) {
+    if (is_left_out(fields[i]) || app.count(flag_of(fields[i].name)) == 0) continue;
+    options[fields[i].name] = parse_option(fields[i], texts[i]);
+  }
+  find_pass(kPass).check_options(options, "detent quantize");
+  append_passes("--prepare", prepare, PassKind::kTransform, config.passes);
+  config.passes[kPass] = std::move(options);
+  append_passes("--improve", improve, PassKind::kTransform, config.passes);
+  start_run("quantize", config);
+  return 0;
+}
+
+}  // namespace detent

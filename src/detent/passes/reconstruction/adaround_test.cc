@@ -1,0 +1,112 @@
+#include "detent/passes/reconstruction/adaround.h"
+
+#include <numeric>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "detent/passes/reconstruction/gram.h"
+
+namespace detent {
+namespace {
+
+using testing::DoubleNear;
+using testing::Optional;
+
+// The worked numbers of the behaviour specification, section 13.5.
+TEST(RoundingRegularizer, WorkedExample) {
+  EXPECT_NEAR(rounding_regularizer(0.1, 20), 0.988471, 5e-7);
+  EXPECT_EQ(rounding_regularizer(0.5, 20), 1);
+  EXPECT_NEAR(rounding_regularizer(0.9, 20), 0.988471, 5e-7);
+  EXPECT_NEAR(rounding_regularizer(0.1, 2), 0.36, 5e-7);
+  EXPECT_EQ(rounding_regularizer(0.5, 2), 1);
+  EXPECT_NEAR(rounding_regularizer(0.9, 2), 0.36, 5e-7);
+}
+
+TEST(RegularizerExponent, FallsFromTwentyToTwoAfterAFifth) {
+  const AdaRoundOptions options{.iterations = 1000};
+  EXPECT_EQ(regularizer_exponent(options, 0), std::nullopt);
+  EXPECT_EQ(regularizer_exponent(options, 199), std::nullopt);
+  EXPECT_THAT(regularizer_exponent(options, 200), Optional(DoubleNear(20, 1e-9)));
+  EXPECT_THAT(regularizer_exponent(options, 600), Optional(DoubleNear(11, 1e-9)));
+  EXPECT_THAT(regularizer_exponent(options, 999), Optional(DoubleNear(2, 0.03)));
+}
+
+struct RandomLayer {
+  Matrix<double> gram;
+  Tensor weight;
+};
+
+/// Inputs that depend on each other; weights of a normal distribution.
+RandomLayer random_layer(int64_t rows, int64_t n, uint32_t seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  RandomLayer layer{Matrix<double>(n, n), Tensor(DType::kFloat32, {rows, n})};
+  Matrix<double> mix(n, n / 3);
+  for (double& value : mix.values()) value = static_cast<double>(normal(generator));
+  for (int64_t a = 0; a < n; ++a) {
+    layer.gram(a, a) = 0.1;
+    for (int64_t b = 0; b < n; ++b) {
+      for (int64_t k = 0; k < n / 3; ++k) layer.gram(a, b) += mix(a, k) * mix(b, k);
+    }
+  }
+  for (float& value : layer.weight.values<float>()) value = normal(generator);
+  return layer;
+}
+
+TEST(AdaRound, HalvesTheErrorOfNearestForEveryFormatAndIsNeverWorse) {
+  for (const char* format : {"affine:width=3,symmetric=true,granularity=channel", "affine:width=4",
+                             "fixed:width=4,frac_width=1", "minifloat_ieee:width=5,exponent_width=2"}) {
+    double nearest_total = 0;
+    double learned_total = 0;
+    for (uint32_t seed = 0; seed < 4; ++seed) {
+      const RandomLayer layer = random_layer(5, 24, seed);
+      const QuantSpec spec = parse_quant_spec_text(format);
+      const ValueGrid grid(spec, layer.weight, "");
+      Tensor learned = layer.weight.clone();
+      adaround(layer.gram, grid, {}, learned, 0, 5);
+      EXPECT_TRUE(simulate(grid.spec(), learned).equals(learned)) << format;
+      const std::vector<double> nearest =
+          output_errors(layer.gram, simulate(spec, layer.weight), layer.weight, 0, 5);
+      const std::vector<double> errors = output_errors(layer.gram, learned, layer.weight, 0, 5);
+      for (size_t r = 0; r < 5; ++r) EXPECT_LE(errors[r], nearest[r] * (1 + 1e-9)) << format << " row " << r;
+      nearest_total += std::accumulate(nearest.begin(), nearest.end(), 0.0);
+      learned_total += std::accumulate(errors.begin(), errors.end(), 0.0);
+    }
+    EXPECT_LT(learned_total, 0.5 * nearest_total) << format;
+  }
+}
+
+TEST(AdaRound, ChoosesTheValueBelowOrAbove) {
+  const RandomLayer layer = random_layer(4, 30, 9);
+  const ValueGrid grid(parse_quant_spec_text("affine:width=4,symmetric=true,scale=0.2"), layer.weight, "");
+  Tensor learned = layer.weight.clone();
+  adaround(layer.gram, grid, {.iterations = 200}, learned, 0, 4);
+  for (size_t i = 0; i < 120; ++i) {
+    const float weight = std::clamp(layer.weight.values<float>()[i], -1.6F, 1.4F);
+    EXPECT_LT(std::fabs(learned.values<float>()[i] - weight), 0.2F * 1.0001F);
+  }
+}
+
+TEST(AdaRound, KeepsWhatIsOnTheGrid) {
+  const RandomLayer layer = random_layer(4, 30, 9);
+  const QuantSpec spec = parse_quant_spec_text("affine:width=4,symmetric=true,scale=0.2");
+  Tensor once = simulate(spec, layer.weight);
+  const Tensor before = once.clone();
+  adaround(layer.gram, ValueGrid(spec, once, ""), {}, once, 0, 4);
+  EXPECT_TRUE(std::ranges::equal(once.values<float>(), before.values<float>()));
+}
+
+TEST(AdaRound, IndependentInputsRoundToNearest) {
+  const RandomLayer layer = random_layer(3, 12, 1);
+  Matrix<double> identity(12, 12);
+  for (int64_t i = 0; i < 12; ++i) identity(i, i) = 1;
+  const QuantSpec spec = parse_quant_spec_text("affine:width=4,symmetric=true,granularity=channel");
+  Tensor learned = layer.weight.clone();
+  adaround(identity, ValueGrid(spec, learned, ""), {}, learned, 0, 3);
+  EXPECT_TRUE(std::ranges::equal(learned.values<float>(), simulate(spec, layer.weight).values<float>()));
+}
+
+}  // namespace
+}  // namespace detent

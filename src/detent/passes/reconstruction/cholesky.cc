@@ -1,0 +1,57 @@
+#include "detent/passes/reconstruction/cholesky.h"
+
+#include <cmath>
+
+#include "detent/core/error.h"
+#include "detent/core/parallel.h"
+
+namespace detent {
+namespace {
+
+/// H = R R^T with R upper triangular, from the last row upward; R^T (lower triangular) takes the place of H.
+/// False when H is not positive definite.
+bool factor_from_the_end(Matrix<double>& h) {
+  constexpr int64_t kGrain = 64;
+  for (int64_t k = h.rows() - 1; k >= 0; --k) {
+    double* pivot_row = h.row(k);
+    if (!(pivot_row[k] > 0) || !std::isfinite(pivot_row[k])) return false;
+    const double root = std::sqrt(pivot_row[k]);
+    pivot_row[k] = root;
+    for (int64_t j = 0; j < k; ++j) pivot_row[j] /= root;
+    parallel_for(k, kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        double* row = h.row(i);
+        const double factor = pivot_row[i];
+        for (int64_t j = 0; j <= i; ++j) row[j] -= factor * pivot_row[j];
+      }
+    });
+  }
+  return true;
+}
+
+}  // namespace
+
+// H = R R^T gives H^-1 = R^-T R^-1, so U = R^-1, which is upper triangular as R is. From U R = I:
+//     U_jj = 1 / R_jj,  U_ij = -(sum over m = i .. j-1 of U_im R_mj) / R_jj.
+Matrix<double> inverse_cholesky_factor(Matrix<double> h) {
+  DETENT_CHECK(h.rows() == h.columns(), "[{}, {}]", h.rows(), h.columns());
+  const int64_t n = h.rows();
+  if (!factor_from_the_end(h)) return {};
+  Matrix<double> u(n, n);
+  constexpr int64_t kGrain = 8;
+  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      double* row = u.row(i);
+      row[i] = 1 / h(i, i);
+      for (int64_t j = i + 1; j < n; ++j) {
+        const double* column = h.row(j);  // of R, as its transpose is stored
+        double sum = 0;
+        for (int64_t m = i; m < j; ++m) sum += row[m] * column[m];
+        row[j] = -sum / column[j];
+      }
+    }
+  });
+  return u;
+}
+
+}  // namespace detent

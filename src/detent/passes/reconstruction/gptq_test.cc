@@ -1,0 +1,205 @@
+#include "detent/passes/reconstruction/gptq.h"
+
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "detent/core/error.h"
+#include "detent/passes/reconstruction/cholesky.h"
+#include "detent/passes/reconstruction/gram.h"
+
+namespace detent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr int64_t kInputs = 8;
+constexpr int64_t kSamples = 32;
+constexpr int64_t kRows = 3;
+
+/// The worked example of the behaviour specification, section 13.3.
+Matrix<double> example_gram() {
+  Matrix<double> gram(kInputs, kInputs);
+  for (int64_t i = 0; i < kSamples; ++i) {
+    double x[kInputs];
+    for (int64_t j = 0; j < kInputs; ++j) {
+      x[j] = static_cast<double>((7 * i + 3 * j + i * j) % 11 - 5) / 5 +
+             (j % 2 == 1 ? 0.8 : -0.3) * static_cast<double>(i % 5 - 2) / 2;
+    }
+    for (int64_t a = 0; a < kInputs; ++a) {
+      for (int64_t b = 0; b < kInputs; ++b) gram(a, b) += x[a] * x[b] / static_cast<double>(kSamples);
+    }
+  }
+  return gram;
+}
+
+Tensor example_weight() {
+  Tensor weight(DType::kFloat32, {kRows, kInputs});
+  for (int64_t r = 0; r < kRows; ++r) {
+    for (int64_t j = 0; j < kInputs; ++j) {
+      weight.values<float>()[static_cast<size_t>(r * kInputs + j)] = static_cast<float>(
+          static_cast<double>((5 * r + 3 * j * j) % 13 - 6) / 6 * 0.9 + 0.05 * static_cast<double>(r));
+    }
+  }
+  return weight;
+}
+
+const char* const kExampleFormat =
+    "affine:width=3,symmetric=true,narrow_range=true,granularity=channel";
+
+std::vector<int> codes_of(const Tensor& rounded, int64_t row) {
+  constexpr float kScales[] = {0.3F, 0.2333333F, 0.2833333F};
+  std::vector<int> codes;
+  for (const float value : rounded.rows(row, row + 1).values<float>()) {
+    codes.push_back(static_cast<int>(std::lround(value / kScales[row])));
+  }
+  return codes;
+}
+
+/// Mean over the samples and rows.
+double mean_error(const Tensor& rounded) {
+  const std::vector<double> rows = output_errors(example_gram(), rounded, example_weight(), 0, kRows);
+  return std::accumulate(rows.begin(), rows.end(), 0.0) / kRows;
+}
+
+Tensor rounded_example(const GptqOptions& options) {
+  Tensor weight = example_weight();
+  const ValueGrid grid(parse_quant_spec_text(kExampleFormat), weight, "example");
+  gptq_round(example_gram(), grid, options, "example", weight, 0, kRows);
+  return weight;
+}
+
+TEST(Gptq, NearestOfTheWorkedExample) {
+  const Tensor nearest = simulate(parse_quant_spec_text(kExampleFormat), example_weight());
+  EXPECT_THAT(codes_of(nearest, 0), ElementsAre(-3, -2, 3, -3, 2, 2, -1, -1));
+  EXPECT_THAT(codes_of(nearest, 1), ElementsAre(0, 2, -1, 0, -3, -2, 2, 2));
+  EXPECT_THAT(codes_of(nearest, 2), ElementsAre(2, -3, 2, 3, 0, 1, -2, -2));
+  EXPECT_NEAR(mean_error(nearest), 0.0338261, 5e-8);
+}
+
+TEST(Gptq, WorkedExample) {
+  const Tensor rounded = rounded_example({});
+  EXPECT_THAT(codes_of(rounded, 0), ElementsAre(-3, -2, 3, -3, 2, 2, -1, 0));
+  EXPECT_THAT(codes_of(rounded, 1), ElementsAre(0, 2, -1, 1, -3, -3, 2, 2));
+  EXPECT_THAT(codes_of(rounded, 2), ElementsAre(2, -3, 2, 3, 0, 1, -2, -2));
+  EXPECT_NEAR(mean_error(rounded), 0.0267326, 5e-8);
+}
+
+TEST(Gptq, WorkedExampleInOrderOfTheInputs) {
+  const Tensor rounded = rounded_example({.act_order = true});
+  EXPECT_THAT(codes_of(rounded, 0), ElementsAre(-3, -2, 3, -2, 1, 2, -1, -1));
+  EXPECT_THAT(codes_of(rounded, 1), ElementsAre(0, 2, -1, 1, -3, -3, 2, 2));
+  EXPECT_THAT(codes_of(rounded, 2), ElementsAre(2, -3, 2, 3, 0, 1, -2, -2));
+  EXPECT_NEAR(mean_error(rounded), 0.0231232, 5e-8);
+}
+
+/// Of inputs that depend on each other, as those of a layer do.
+Matrix<double> random_gram(int64_t n, std::mt19937& generator) {
+  std::normal_distribution<double> normal;
+  Matrix<double> mix(n, n);
+  for (double& value : mix.values()) value = normal(generator);
+  Matrix<double> gram(n, n);
+  for (int64_t a = 0; a < n; ++a) {
+    for (int64_t b = 0; b < n; ++b) {
+      for (int64_t k = 0; k < n / 2 + 1; ++k) gram(a, b) += mix(a, k) * mix(b, k);
+    }
+  }
+  return gram;
+}
+
+Tensor random_weight(Shape shape, std::mt19937& generator) {
+  std::normal_distribution<float> normal;
+  Tensor weight(DType::kFloat32, std::move(shape));
+  for (float& value : weight.values<float>()) value = normal(generator);
+  return weight;
+}
+
+double sum(const std::vector<double>& values) { return std::accumulate(values.begin(), values.end(), 0.0); }
+
+TEST(Gptq, BeatsNearestOnRandomLayersForEveryFormat) {
+  std::mt19937 generator(7);
+  for (const char* format :
+       {"affine:width=3,symmetric=true,granularity=channel", "affine:width=4", "fixed:width=4,frac_width=1",
+        "minifloat_ieee:width=4,exponent_width=2,exponent_bias=1", "ternary:scaling_factor=true",
+        "codebook:values=-2x-1x-0.5x0x0.5x1x2", "binary:scaling=per_channel"}) {
+    double nearest_error = 0;
+    double error = 0;
+    for (int layer = 0; layer < 10; ++layer) {
+      const Matrix<double> gram = random_gram(24, generator);
+      const Tensor weight = random_weight({6, 24}, generator);
+      const QuantSpec spec = parse_quant_spec_text(format);
+      const ValueGrid grid(spec, weight, "layer");
+      Tensor rounded = weight.clone();
+      gptq_round(gram, grid, {}, "layer", rounded, 0, 6);
+      EXPECT_TRUE(simulate(grid.spec(), rounded).equals(rounded)) << format;
+      nearest_error += sum(output_errors(gram, simulate(spec, weight), weight, 0, 6));
+      error += sum(output_errors(gram, rounded, weight, 0, 6));
+    }
+    EXPECT_LT(error, 0.7 * nearest_error) << format;
+  }
+}
+
+TEST(Gptq, IndependentInputsRoundToNearest) {
+  std::mt19937 generator(3);
+  const Tensor weight = random_weight({5, 20}, generator);
+  Matrix<double> gram(20, 20);
+  for (int64_t i = 1; i < 20; ++i) gram(i, i) = static_cast<double>(i);  // the first input is always 0
+  const QuantSpec spec = parse_quant_spec_text("affine:width=4,symmetric=true");
+  Tensor rounded = weight.clone();
+  gptq_round(gram, ValueGrid(spec, weight, ""), {}, "", rounded, 0, 5);
+  EXPECT_TRUE(std::ranges::equal(rounded.values<float>(), simulate(spec, weight).values<float>()));
+}
+
+TEST(Gptq, LeavesOtherRowsAlone) {
+  std::mt19937 generator(4);
+  const Tensor weight = random_weight({6, 8}, generator);
+  const ValueGrid grid(parse_quant_spec_text("affine:width=2"), weight, "");
+  Tensor rounded = weight.clone();
+  gptq_round(random_gram(8, generator), grid, {}, "", rounded, 2, 4);
+  EXPECT_TRUE(rounded.rows(0, 2).equals(weight.rows(0, 2)));
+  EXPECT_TRUE(rounded.rows(4, 6).equals(weight.rows(4, 6)));
+  EXPECT_FALSE(rounded.rows(2, 4).equals(weight.rows(2, 4)));
+}
+
+TEST(Gptq, RefusesNan) {
+  Matrix<double> gram(2, 2);
+  gram(0, 0) = gram(1, 1) = std::nan("");
+  Tensor weight = Tensor::from({1, 2}, std::vector<float>{1, 2});
+  const ValueGrid grid(parse_quant_spec_text("affine:width=4"), weight, "");
+  try {
+    gptq_round(gram, grid, {}, "node \"fc\"", weight, 0, 1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                HasSubstr("node \"fc\": the Gram matrix of the inputs is not positive definite"));
+  }
+}
+
+TEST(InverseCholeskyFactor, GivesTheInverse) {
+  std::mt19937 generator(5);
+  constexpr int64_t kSize = 150;
+  Matrix<double> h = random_gram(kSize, generator);
+  for (int64_t i = 0; i < kSize; ++i) h(i, i) += 1;
+  const Matrix<double> u = inverse_cholesky_factor(h);
+  // H U^T U is the identity.
+  for (int64_t i = 0; i < kSize; i += 7) {
+    for (int64_t j = 0; j < kSize; ++j) {
+      double entry = 0;
+      for (int64_t k = 0; k < kSize; ++k) {
+        double inverse = 0;
+        for (int64_t m = 0; m <= std::min(k, j); ++m) inverse += u(m, k) * u(m, j);
+        entry += h(i, k) * inverse;
+      }
+      ASSERT_NEAR(entry, i == j ? 1 : 0, 1e-8);
+    }
+  }
+  h(3, 3) = -1;
+  EXPECT_EQ(inverse_cholesky_factor(h).rows(), 0);
+}
+
+}  // namespace
+}  // namespace detent

@@ -1,0 +1,120 @@
+#include "detent/passes/reconstruction/round_weights.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "detent/core/error.h"
+#include "detent/core/progress.h"
+#include "detent/core/text_table.h"
+#include "detent/passes/passes.h"
+#include "detent/passes/reconstruction/gram.h"
+#include "detent/passes/reconstruction/patches.h"
+
+namespace detent {
+namespace {
+
+/// A layer to round.
+struct Layer {
+  size_t index;  // of the node
+  ValueGrid grid;
+};
+
+std::vector<Layer> layers_of(const Graph& graph, const PassContext& context) {
+  std::vector<Layer> layers;
+  for (size_t i = 0; i < graph.nodes().size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    const QuantSpec* spec = node.find_quantization("weight");
+    if (spec == nullptr) continue;
+    if (!Patches::exist_for(node)) {
+      context.warn(
+          fmt::format("{}: node \"{}\" ({}) has a quantized weight, but is no linear layer or "
+                      "convolution: its weight is rounded to nearest",
+                      context.where, node.name, node.op));
+      continue;
+    }
+    const std::string where = fmt::format("{}: node \"{}\", operand \"weight\"", context.where, node.name);
+    layers.push_back({i, ValueGrid(*spec, node.find_parameter("weight")->tensor, where)});
+  }
+  if (layers.empty()) {
+    fail("{}: no linear layer or convolution has a quantized weight: let the pass quantize go before",
+         context.where);
+  }
+  return layers;
+}
+
+/// Sums over the rows of a layer, of its outputs' mean squares.
+struct Errors {
+  double signal = 0;
+  double nearest = 0;
+  double chosen = 0;
+};
+
+double total(const std::vector<double>& rows) { return std::accumulate(rows.begin(), rows.end(), 0.0); }
+
+Tensor rounded_to_nearest(const ValueGrid& grid, const Tensor& weight) {
+  Tensor result = weight.clone();
+  for (int64_t i = 0; i < weight.numel(); ++i) {
+    float& value = result.values<float>()[static_cast<size_t>(i)];
+    value = grid.rounded(i, value);
+  }
+  return result;
+}
+
+Errors round_layer(Node& node, const ValueGrid& grid, const GramMatrices& grams, const Patches& patches,
+                   const std::string& where, const RoundRows& round) {
+  Parameter& parameter = *node.find_parameter("weight");
+  const Tensor original = parameter.tensor;
+  const Tensor nearest = rounded_to_nearest(grid, original);
+  const Tensor zero(DType::kFloat32, original.shape());
+  Tensor chosen = original.clone();
+  Errors errors;
+  for (int64_t group = 0; group < patches.groups(); ++group) {
+    const int64_t begin = group * patches.rows_per_group();
+    const int64_t end = begin + patches.rows_per_group();
+    const Matrix<double> gram = grams.mean(group, where);
+    round(gram, grid, where, chosen, begin, end);
+    errors.signal += total(output_errors(gram, original, zero, begin, end));
+    errors.nearest += total(output_errors(gram, original, nearest, begin, end));
+    errors.chosen += total(output_errors(gram, original, chosen, begin, end));
+  }
+  node.quantization.find("weight")->second = grid.spec();
+  DETENT_CHECK(simulate(grid.spec(), chosen).equals(chosen), "{}: chosen values are not on the grid", where);
+  parameter.tensor = std::move(chosen);
+  return errors;
+}
+
+std::string decibel(double signal, double noise) {
+  if (noise == 0) return "inf";
+  return signal == 0 ? "-inf" : fmt::format("{:.2f}", 10 * std::log10(signal / noise));
+}
+
+}  // namespace
+
+void round_weights(Graph& graph, const CalibrationInputOptions& options, PassContext& context,
+                   const RoundRows& round) {
+  const std::vector<Layer> layers = layers_of(graph, context);
+  Graph rounded = graph;
+  StagedRun run(rounded, options, context);
+  TextTable table({"node", "weights", "nearest, SQNR dB", "chosen, SQNR dB"});
+  Progress progress("layers", static_cast<int64_t>(layers.size()), static_cast<int64_t>(layers.size()) + 1);
+  for (const Layer& layer : layers) {
+    Node& node = rounded.nodes()[layer.index];
+    const std::string where = fmt::format("{}: node \"{}\"", context.where, node.name);
+    const Patches patches(node, context.where);
+    GramMatrices grams(patches);
+    run.inputs_of(layer.index, [&](const Tensor& input) {
+      grams.add(quantized_operand(node, "data_in_0", input, context.where));
+    });
+    const Errors errors = round_layer(node, layer.grid, grams, patches, where, round);
+    table.add_row({node.name, fmt::format("{}", node.find_parameter("weight")->tensor.numel()),
+                   decibel(errors.signal, errors.nearest), decibel(errors.signal, errors.chosen)});
+    progress.update(static_cast<int64_t>(table.row_count()), node.name);
+  }
+  progress.finish();
+  if (context.float_network == nullptr) context.float_network = std::make_shared<Graph>(graph.deep_copy());
+  graph = std::move(rounded);
+  add_common_metadata_pass().run(graph, {}, context);
+  context.report(table.to_text());
+}
+
+}  // namespace detent

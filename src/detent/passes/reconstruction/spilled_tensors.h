@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "detent/core/tensor.h"
+
+namespace detent {
+
+/// Values of many micro-batches, in memory as long as they fit a budget, else in a file that disappears with
+/// them.
+class SpilledTensors {
+ public:
+  SpilledTensors(int64_t budget_bytes, std::filesystem::path directory);
+  ~SpilledTensors();
+  SpilledTensors(const SpilledTensors&) = delete;
+  SpilledTensors& operator=(const SpilledTensors&) = delete;
+
+  /// Copies `tensor`.
+  void put(const std::string& name, int64_t index, const Tensor& tensor);
+  Tensor get(const std::string& name, int64_t index) const;
+  bool contains(const std::string& name) const { return values_.contains(name); }
+  void erase(const std::string& name);
+  std::vector<std::string> names() const;
+  int64_t spilled_bytes() const { return spilled_; }
+
+ private:
+  struct File;
+  struct Stored {
+    Tensor tensor;        // where it is in memory
+    int64_t offset = -1;  // where it is in the file
+    DType dtype = DType::kFloat32;
+    Shape shape;
+  };
+
+  int64_t budget_;
+  int64_t in_memory_ = 0;
+  int64_t spilled_ = 0;
+  std::filesystem::path directory_;
+  std::map<std::string, std::vector<Stored>, std::less<>> values_;
+  std::map<std::string, std::unique_ptr<File>, std::less<>> files_;  // one a name, so that erase frees it
+};
+
+}  // namespace detent

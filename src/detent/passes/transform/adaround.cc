@@ -1,0 +1,38 @@
+#include "detent/passes/passes.h"
+#include "detent/passes/reconstruction/adaround.h"
+#include "detent/passes/reconstruction/round_weights.h"
+
+// Learns for each quantized weight whether to round it up or down (Nagel et al. 2020, arXiv:2004.10568):
+//
+//     linear, conv with a spec of weight, any weight  ->  the same with a weight that the spec holds exactly
+//
+// See reconstruction/round_weights.h for what is common with gptq.
+
+namespace detent {
+namespace {
+
+struct Options : CalibrationInputOptions {
+  AdaRoundOptions adaround;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    AdaRoundOptions::fields(self.adaround, visit);
+    CalibrationInputOptions::fields(self, visit);
+  }
+};
+
+void run_adaround(Graph& graph, const Options& options, PassContext& context) {
+  round_weights(graph, options, context,
+                [&](const Matrix<double>& gram, const ValueGrid& grid, const std::string& /*where*/,
+                    Tensor& weight, int64_t row_begin,
+                    int64_t row_end) { adaround(gram, grid, options.adaround, weight, row_begin, row_end); });
+}
+
+}  // namespace
+
+PassInfo adaround_pass() {
+  return make_pass("adaround", PassKind::kTransform,
+                   "learns for each quantized weight whether to round it up or down", run_adaround);
+}
+
+}  // namespace detent

@@ -1,0 +1,177 @@
+#include <cmath>
+#include <map>
+
+#include "detent/core/error.h"
+#include "detent/core/text_table.h"
+#include "detent/graph/operators.h"
+#include "detent/passes/passes.h"
+#include "detent/passes/reconstruction/staged_run.h"
+
+// Takes back what quantization shifts the mean of a layer's outputs by (Nagel et al. 2019, arXiv:1906.04721,
+// appendix D: empirical bias correction):
+//
+//     bias of channel c  +=  mean of the float network's output c  -  mean of the quantized network's output
+//     c
+//
+// Means are over samples and positions, in double. Layers are corrected in execution order, each with the
+// inputs that it gets from the network with the earlier layers already corrected; its own output is not
+// quantized. A layer without a bias gets one.
+
+namespace detent {
+namespace {
+
+struct Options : CalibrationInputOptions {
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    CalibrationInputOptions::fields(self, visit);
+  }
+};
+
+/// Of each output channel, over all samples and positions.
+class ChannelMeans {
+ public:
+  /// Dimension 1 is the channels of a convolution, the last those of a linear layer.
+  void add(const Node& node, const Tensor& output) {
+    const int64_t axis = node.op == "linear" ? output.rank() - 1 : 1;
+    const int64_t channels = output.dim(axis);
+    const int64_t inner = element_count({output.shape().begin() + axis + 1, output.shape().end()});
+    sums_.resize(static_cast<size_t>(channels));
+    const std::span<const float> values = output.values<float>();
+    for (size_t begin = 0; begin < values.size(); begin += static_cast<size_t>(inner)) {
+      double sum = 0;
+      for (const float value : values.subspan(begin, static_cast<size_t>(inner)))
+        sum += static_cast<double>(value);
+      sums_[begin / static_cast<size_t>(inner) % sums_.size()] += sum;
+    }
+    count_ += output.numel() / channels;
+  }
+  size_t channels() const { return sums_.size(); }
+  double mean(size_t channel) const { return sums_[channel] / static_cast<double>(count_); }
+
+ private:
+  std::vector<double> sums_;
+  int64_t count_ = 0;
+};
+
+using MeansByNode = std::map<std::string, ChannelMeans, std::less<>>;
+
+bool is_corrected(const Node& node) {
+  const bool sums =
+      node.op == "linear" || node.op == "conv1d" || node.op == "conv2d" || node.op == "convtranspose2d";
+  return sums &&
+         (node.find_quantization("weight") != nullptr || node.find_quantization("data_in_0") != nullptr);
+}
+
+Graph without_quantization(const Graph& graph) {
+  Graph result = graph;
+  for (Node& node : result.nodes()) node.quantization.clear();
+  result.set_requantization(std::nullopt);
+  return result;
+}
+
+MeansByNode float_means(const Graph& network, const Graph& quantized, const Options& options,
+                        PassContext& context) {
+  MeansByNode means;
+  for (const Node& node : quantized.nodes()) {
+    if (!is_corrected(node)) continue;
+    const Node* original = network.find(node.name);
+    if (original == nullptr || original->op != node.op) {
+      fail(
+          "{}: node \"{}\" was not there before weights were rounded: let passes that rewrite the network go "
+          "before them",
+          context.where, node.name);
+    }
+    means[node.name];
+  }
+  if (means.empty()) {
+    fail("{}: no linear layer or convolution is quantized: let the pass quantize go before", context.where);
+  }
+  const CalibrationBatches batches(options, context);
+  for (int64_t batch = 0; batch < batches.count(); ++batch) {
+    const Tensor inputs = batches.inputs(batch);
+    context.executor().run(network, std::span(&inputs, 1),
+                           [&](const Node& node, std::string_view operand, const Tensor& value) {
+                             const auto it = means.find(node.name);
+                             if (it != means.end() && operand == "data_out_0") it->second.add(node, value);
+                           });
+  }
+  return means;
+}
+
+/// The node alone, with its quantization of inputs and parameters.
+Graph only(const Node& node, const Shape& input) {
+  Graph graph(node.name);
+  const std::string& source = node.inputs[0].node;
+  graph.add_input(source, input);
+  Node copy = node;
+  copy.quantization.erase("data_out_0");
+  graph.add(std::move(copy));
+  Node output;
+  output.name = "output";
+  output.op = "output";
+  output.mase_type = MaseType::kOutput;
+  output.inputs = {NodeInput::of(node.name)};
+  graph.add(std::move(output));
+  return graph;
+}
+
+ChannelMeans quantized_means(const Node& node, size_t index, StagedRun& run, PassContext& context) {
+  ChannelMeans means;
+  run.inputs_of(index, [&](const Tensor& input) {
+    Shape one_sample = input.shape();
+    one_sample[0] = 1;
+    means.add(node, context.executor().run(only(node, one_sample), std::span(&input, 1)));
+  });
+  return means;
+}
+
+/// Returns the largest shift, in magnitude.
+double correct(Node& node, const ChannelMeans& wanted, const ChannelMeans& got) {
+  const Parameter* bias = node.find_parameter("bias");
+  const auto channels = static_cast<int64_t>(wanted.channels());
+  Tensor corrected = bias == nullptr ? Tensor(DType::kFloat32, {channels}) : bias->tensor.clone();
+  double largest = 0;
+  for (size_t c = 0; c < wanted.channels(); ++c) {
+    const double shift = wanted.mean(c) - got.mean(c);
+    float& value = corrected.values<float>()[c];
+    value = static_cast<float>(static_cast<double>(value) + shift);
+    largest = std::max(largest, std::fabs(shift));
+  }
+  if (bias == nullptr) {
+    // Behind the weight, as operators declare them; learned scales come last.
+    node.parameters.insert(node.parameters.begin() + 1, {"bias", Parameter{std::move(corrected), true}});
+  } else {
+    node.find_parameter("bias")->tensor = std::move(corrected);
+  }
+  return largest;
+}
+
+void run_bias_correction(Graph& graph, const Options& options, PassContext& context) {
+  const Graph network =
+      without_quantization(context.float_network == nullptr ? graph : *context.float_network);
+  const MeansByNode wanted = float_means(network, graph, options, context);
+  Graph corrected = graph;
+  StagedRun run(corrected, options, context);
+  TextTable table({"node", "bias", "largest shift"});
+  for (size_t i = 0; i < corrected.nodes().size(); ++i) {
+    Node& node = corrected.nodes()[i];
+    const auto means = wanted.find(node.name);
+    if (means == wanted.end()) continue;
+    const char* bias = node.find_parameter("bias") == nullptr ? "new" : "corrected";
+    const double largest = correct(node, means->second, quantized_means(node, i, run, context));
+    table.add_row({node.name, bias, fmt::format("{:.4g}", largest)});
+  }
+  graph = std::move(corrected);
+  add_common_metadata_pass().run(graph, {}, context);
+  context.report(table.to_text());
+}
+
+}  // namespace
+
+PassInfo bias_correction_pass() {
+  return make_pass("bias_correction", PassKind::kTransform,
+                   "adds to biases what quantization shifts the mean of each output channel by",
+                   run_bias_correction);
+}
+
+}  // namespace detent

@@ -1,0 +1,218 @@
+#include "detent/passes/transform/channel_links.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include "detent/core/error.h"
+#include "detent/graph/operators.h"
+#include "detent/passes/transform/graph_edits.h"
+
+namespace detent {
+namespace {
+
+template <size_t N>
+bool is_one_of(const Node& node, const std::array<std::string_view, N>& ops) {
+  return std::ranges::find(ops, node.op) != ops.end();
+}
+
+bool is_elementwise(const Node& node) {
+  return is_one_of(node, std::array<std::string_view, 3>{"relu", "identity", "dropout"});
+}
+
+bool is_pooling(const Node& node) {
+  return is_one_of(node, std::array<std::string_view, 8>{
+                             "max_pool1d", "max_pool2d", "avg_pool1d", "avg_pool2d", "adaptive_max_pool1d",
+                             "adaptive_max_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d"});
+}
+
+bool is_reshape(const Node& node) {
+  return is_one_of(node, std::array<std::string_view, 3>{"flatten", "view", "reshape"});
+}
+
+/// Elements of a weight that share the indices of its first two dimensions.
+int64_t taps(const Shape& weight) { return element_count({weight.begin() + 2, weight.end()}); }
+
+using Shapes = std::map<std::string, Operand, std::less<>>;
+
+/// Follows a value back to the node that may be its producer.
+class Search {
+ public:
+  Search(const Graph& graph, const std::function<bool(const Node&)>& may_produce)
+      : graph_(graph), may_produce_(may_produce), shapes_(infer_shapes(graph)) {}
+
+  /// "" when there is a link, which then is `link`; else why there is none.
+  std::string find(const std::string& value, ChannelLink& link) const {
+    for (const Node& node : graph_.nodes()) {
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        if (node.inputs[i].node != value) continue;
+        if (i > 0 || !is_weighted_sum(node)) return fmt::format("{} ({}) reads it, too", node.name, node.op);
+        if (!node.quantization.empty()) return fmt::format("{} is quantized already", node.name);
+        link.sinks.push_back(node.name);
+      }
+    }
+    return follow(graph_.node(value), link);
+  }
+
+ private:
+  std::string follow(const Node& last, ChannelLink& link) const {
+    std::vector<const Node*> between;
+    const Node* node = &last;
+    for (; is_elementwise(*node) || is_pooling(*node) || is_reshape(*node);
+         node = &graph_.node(node->inputs[0].node)) {
+      if (!node->quantization.empty()) return fmt::format("{} is quantized already", node->name);
+      between.push_back(node);
+      if (reader_count(graph_, node->inputs[0].node) > 1) {
+        return fmt::format("{} has other readers than {}", node->inputs[0].node, node->name);
+      }
+    }
+    if (!may_produce_(*node))
+      return fmt::format("{} ({}) cannot take up a factor a channel", node->name, node->op);
+    if (!node->quantization.empty()) return fmt::format("{} is quantized already", node->name);
+    link.producer = node->name;
+    std::ranges::reverse(between);
+    return follow_channels(*node, between, link);
+  }
+
+  const Shape& shape(const Node& node) const { return shapes_.at(node.name).shape; }
+
+  std::string follow_channels(const Node& producer, const std::vector<const Node*>& between,
+                              ChannelLink& link) const {
+    const bool last_is_channels =
+        is_one_of(producer, std::array<std::string_view, 3>{"linear", "layer_norm", "rms_norm"});
+    size_t axis = last_is_channels ? shape(producer).size() - 1 : 1;
+    link.channels = shape(producer)[axis];
+    const Node* before = &producer;
+    for (const Node* node : between) {
+      const Shape& in = shape(*before);
+      const Shape& out = shape(*node);
+      if (is_pooling(*node) && !(axis == 1 && in.size() > 2)) {
+        return fmt::format("{} mixes channels", node->name);
+      }
+      if (is_reshape(*node) && in != out) {
+        if (axis != 1 || out.size() != 2 || out[0] != in[0])
+          return fmt::format("{} mixes channels", node->name);
+        link.features = out[1] / link.channels;
+      }
+      before = node;
+    }
+    for (const std::string& sink : link.sinks) {
+      const bool reads_last = graph_.node(sink).op == "linear";
+      if (axis != (reads_last ? shape(*before).size() - 1 : 1)) {
+        return fmt::format("{} sums over another dimension than the channels of {}", sink, producer.name);
+      }
+    }
+    return "";
+  }
+
+  const Graph& graph_;
+  const std::function<bool(const Node&)>& may_produce_;
+  const Shapes shapes_;
+};
+
+/// A clone of the parameter with every element multiplied by factor(index).
+template <class Factor>
+Tensor scaled(const Tensor& tensor, const Factor& factor) {
+  Tensor result = tensor.clone();
+  const std::span<float> values = result.values<float>();
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(static_cast<double>(values[i]) * factor(static_cast<int64_t>(i)));
+  }
+  return result;
+}
+
+void scale_producer(Node& producer, const ChannelLink& link, const std::vector<double>& factors) {
+  const auto of_channel = [&](int64_t channel) { return factors[static_cast<size_t>(channel)]; };
+  Parameter* weight = producer.find_parameter("weight");
+  if (weight == nullptr) {
+    Tensor ones(DType::kFloat32, {link.channels});
+    std::ranges::fill(ones.values<float>(), 1.0F);
+    producer.parameters.insert(producer.parameters.begin(), {"weight", Parameter{std::move(ones), true}});
+    weight = &producer.parameters.front().second;
+  }
+  const bool sums = is_weighted_sum(producer);
+  weight->tensor = scaled(weight->tensor, [&](int64_t index) {
+    return of_channel(sums ? output_channel(producer, index) : index);
+  });
+  if (Parameter* bias = producer.find_parameter("bias")) bias->tensor = scaled(bias->tensor, of_channel);
+}
+
+}  // namespace
+
+bool is_weighted_sum(const Node& node) {
+  return is_one_of(node, std::array<std::string_view, 4>{"linear", "conv1d", "conv2d", "convtranspose2d"});
+}
+
+// A weight is [out, in / groups, ...], that of a transposed convolution [in, out / groups, ...].
+int64_t output_channel(const Node& layer, int64_t index) {
+  const Shape& weight = layer.find_parameter("weight")->tensor.shape();
+  const int64_t first = index / (taps(weight) * weight[1]);
+  if (layer.op != "convtranspose2d") return first;
+  const int64_t group = first / (weight[0] / integer_attribute(layer, "groups"));
+  return group * weight[1] + index / taps(weight) % weight[1];
+}
+
+int64_t input_channel(const Node& layer, int64_t index) {
+  const Shape& weight = layer.find_parameter("weight")->tensor.shape();
+  const int64_t first = index / (taps(weight) * weight[1]);
+  const int64_t second = index / taps(weight) % weight[1];
+  if (layer.op == "convtranspose2d") return first;
+  if (layer.op == "linear") return second;
+  const int64_t group = first / (weight[0] / integer_attribute(layer, "groups"));
+  return group * weight[1] + second;
+}
+
+ChannelLinks find_channel_links(const Graph& graph, const std::function<bool(const Node&)>& may_produce) {
+  const Search search(graph, may_produce);
+  ChannelLinks result;
+  for (const Node& value : graph.nodes()) {
+    const bool feeds_a_layer = std::ranges::any_of(graph.nodes(), [&](const Node& node) {
+      return is_weighted_sum(node) && node.inputs[0].node == value.name;
+    });
+    if (!feeds_a_layer) continue;
+    ChannelLink link;
+    const std::string reason = search.find(value.name, link);
+    if (reason.empty()) {
+      result.links.push_back(std::move(link));
+    } else {
+      result.obstacles.push_back(fmt::format("{}: {}", value.name, reason));
+    }
+  }
+  return result;
+}
+
+std::vector<double> sink_ranges(const Graph& graph, const ChannelLink& link) {
+  std::vector<double> ranges(static_cast<size_t>(link.channels));
+  for (const std::string& name : link.sinks) {
+    const Node& sink = graph.node(name);
+    const std::span<const float> weight = sink.find_parameter("weight")->tensor.values<float>();
+    for (size_t i = 0; i < weight.size(); ++i) {
+      double& range =
+          ranges[static_cast<size_t>(input_channel(sink, static_cast<int64_t>(i)) / link.features)];
+      range = std::max(range, std::fabs(static_cast<double>(weight[i])));
+    }
+  }
+  return ranges;
+}
+
+double equalizing_factor(double source_range, double sink_range, double alpha) {
+  constexpr double kLeast = 1e-9;
+  if (!(source_range > kLeast) || !(sink_range > kLeast)) return 1;
+  return std::pow(sink_range, 1 - alpha) / std::pow(source_range, alpha);
+}
+
+void move_scale(Graph& graph, const ChannelLink& link, const std::vector<double>& factors) {
+  DETENT_CHECK(factors.size() == static_cast<size_t>(link.channels), "{} factors for {} channels",
+               factors.size(), link.channels);
+  scale_producer(graph.node(link.producer), link, factors);
+  for (const std::string& name : link.sinks) {
+    Node& sink = graph.node(name);
+    Parameter& weight = *sink.find_parameter("weight");
+    weight.tensor = scaled(weight.tensor, [&](int64_t index) {
+      return 1 / factors[static_cast<size_t>(input_channel(sink, index) / link.features)];
+    });
+  }
+}
+
+}  // namespace detent

@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include <fmt/ranges.h>
+
+#include "detent/core/error.h"
+#include "detent/core/text_table.h"
+#include "detent/graph/operators.h"
+#include "detent/passes/passes.h"
+#include "detent/passes/reconstruction/staged_run.h"
+#include "detent/passes/transform/channel_links.h"
+#include "detent/passes/transform/graph_edits.h"
+
+// Moves the range of activations into weights (SmoothQuant; Xiao et al. 2022, arXiv:2211.10438):
+//
+//     producer -> relu, ... -> x -> layers (W)     becomes     f producer -> ... -> f x -> layers (W / f)
+//
+// with f = range of W ^ (1 - alpha) / range of x ^ alpha for each channel of x, whose range is the largest
+// magnitude in the calibration data. The producer is a norm, convolution or linear layer, which takes up f in
+// its weight and bias. The network computes the same. It fires where everything that reads x is a convolution
+// or linear layer and all between is homogeneous, before anything is quantized.
+
+namespace detent {
+namespace {
+
+struct Options : CalibrationInputOptions {
+  double alpha = 0.5;
+  std::vector<std::string> nodes;
+  bool check = true;
+  double tolerance = 1e-4;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    visit("alpha", self.alpha, "how much of the range moves into the weights", Between{0, 1});
+    visit("nodes", self.nodes, "layers whose inputs to smooth; none: all where it is possible");
+    CalibrationInputOptions::fields(self, visit);
+    visit("check", self.check, "run calibration samples before and after and compare the outputs");
+    visit("tolerance", self.tolerance, "largest difference, relative to the largest output", Between{0, 1});
+  }
+};
+
+bool may_produce(const Node& node) {
+  constexpr std::array<std::string_view, 4> kChannelNorms = {"batch_norm1d", "batch_norm2d", "group_norm",
+                                                             "instance_norm2d"};
+  if (is_weighted_sum(node) || std::ranges::find(kChannelNorms, node.op) != kChannelNorms.end()) return true;
+  const bool of_last_dims = node.op == "layer_norm" || node.op == "rms_norm";
+  return of_last_dims && integers_attribute(node, "normalized_shape").size() == 1;
+}
+
+/// The links that the options ask for. A node that is named but has none is an error.
+std::vector<ChannelLink> chosen_links(const Graph& graph, const Options& options,
+                                      const PassContext& context) {
+  ChannelLinks found = find_channel_links(graph, may_produce);
+  if (options.nodes.empty()) {
+    for (const std::string& obstacle : found.obstacles)
+      context.report(fmt::format("smooth_quant: {}\n", obstacle));
+    if (found.links.empty()) fail("{}: no layer's input can be smoothed (reasons above)", context.where);
+    return std::move(found.links);
+  }
+  for (const std::string& name : options.nodes) {
+    const Node& node = graph.node(name);
+    const auto has = [&](const ChannelLink& link) {
+      return std::ranges::find(link.sinks, name) != link.sinks.end();
+    };
+    if (std::ranges::any_of(found.links, has)) continue;
+    const std::string value = node.inputs.empty() ? "" : node.inputs[0].node;
+    const auto obstacle = std::ranges::find_if(
+        found.obstacles, [&](const std::string& text) { return text.starts_with(value + ":"); });
+    fail("{}: key \"nodes\": the input of \"{}\" cannot be smoothed: {}", context.where, name,
+         obstacle == found.obstacles.end() ? fmt::format("{} is no convolution or linear layer", node.op)
+                                           : *obstacle);
+  }
+  std::erase_if(found.links, [&](const ChannelLink& link) {
+    return std::ranges::none_of(link.sinks, [&](const std::string& sink) {
+      return std::ranges::find(options.nodes, sink) != options.nodes.end();
+    });
+  });
+  return std::move(found.links);
+}
+
+/// Largest magnitudes of a layer's input, for each of `channels` channels.
+void take_ranges(const Node& layer, const Tensor& input, int64_t features, std::vector<double>& ranges) {
+  const int64_t axis = layer.op == "linear" ? input.rank() - 1 : 1;
+  const int64_t inner = element_count({input.shape().begin() + axis + 1, input.shape().end()});
+  const int64_t size = input.dim(axis);
+  const std::span<const float> values = input.values<float>();
+  for (size_t i = 0; i < values.size(); ++i) {
+    double& range = ranges[static_cast<size_t>(static_cast<int64_t>(i) / inner % size / features)];
+    range = std::max(range, std::fabs(static_cast<double>(values[i])));
+  }
+}
+
+/// By the name of a link's first sink.
+std::map<std::string, std::vector<double>, std::less<>> input_ranges(const Graph& graph,
+                                                                     const std::vector<ChannelLink>& links,
+                                                                     const Options& options,
+                                                                     PassContext& context) {
+  std::map<std::string, std::vector<double>, std::less<>> ranges;
+  std::map<std::string, int64_t, std::less<>> features;
+  for (const ChannelLink& link : links) {
+    ranges[link.sinks[0]].resize(static_cast<size_t>(link.channels));
+    features[link.sinks[0]] = link.features;
+  }
+  const CalibrationBatches batches(options, context);
+  for (int64_t batch = 0; batch < batches.count(); ++batch) {
+    const Tensor inputs = batches.inputs(batch);
+    context.executor().run(graph, std::span(&inputs, 1),
+                           [&](const Node& node, std::string_view operand, const Tensor& value) {
+                             const auto it = ranges.find(node.name);
+                             if (it == ranges.end() || operand != "data_in_0") return;
+                             take_ranges(node, value, features.at(node.name), it->second);
+                           });
+  }
+  return ranges;
+}
+
+std::string spread(const std::vector<double>& ranges, const std::vector<double>* factors) {
+  double low = 0;
+  double high = 0;
+  for (size_t c = 0; c < ranges.size(); ++c) {
+    const double range = ranges[c] * (factors == nullptr ? 1 : (*factors)[c]);
+    high = std::max(high, range);
+    if (range > 0 && (low == 0 || range < low)) low = range;
+  }
+  return low == 0 ? "1" : fmt::format("{:.4g}", high / low);
+}
+
+void run_smooth_quant(Graph& graph, const Options& options, PassContext& context) {
+  const std::vector<ChannelLink> links = chosen_links(graph, options, context);
+  const auto ranges = input_ranges(graph, links, options, context);
+  Graph smoothed = graph;
+  TextTable table({"input of", "taken up by", "spread of its channels before", "after"});
+  for (const ChannelLink& link : links) {
+    const std::vector<double>& sources = ranges.at(link.sinks[0]);
+    const std::vector<double> sinks = sink_ranges(smoothed, link);
+    std::vector<double> factors;
+    for (size_t c = 0; c < sources.size(); ++c) {
+      factors.push_back(equalizing_factor(sources[c], sinks[c], options.alpha));
+    }
+    move_scale(smoothed, link, factors);
+    table.add_row({fmt::format("{}", fmt::join(link.sinks, ", ")), link.producer, spread(sources, nullptr),
+                   spread(sources, &factors)});
+  }
+  if (options.check) check_same_outputs(graph, smoothed, options.tolerance, context);
+  graph = std::move(smoothed);
+  context.report(table.to_text());
+}
+
+}  // namespace
+
+PassInfo smooth_quant_pass() {
+  return make_pass(
+      "smooth_quant", PassKind::kTransform,
+      "moves the ranges of activations, a channel each, into the weights that multiply them; the "
+      "network computes the same",
+      run_smooth_quant);
+}
+
+}  // namespace detent
