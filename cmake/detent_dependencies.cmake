@@ -6,11 +6,15 @@ if(NOT PROJECT_IS_TOP_LEVEL)
 endif()
 
 # What the torch-free libraries link, so that detentConfig.cmake looks for the same.
-set(detent_packages Threads fmt spdlog hwy nlohmann_json tomlplusplus ZLIB)
+set(detent_packages Threads fmt spdlog hwy nlohmann_json tomlplusplus JPEG PNG ZLIB)
 foreach(package IN LISTS detent_packages)
   find_package(${package} REQUIRED)
 endforeach()
 find_package(CLI11 REQUIRED)
+# Loaded only when something is downloaded (io/curl_library.h), so not linked.
+find_package(CURL REQUIRED)
+add_library(detent_curl_headers INTERFACE)
+target_include_directories(detent_curl_headers SYSTEM INTERFACE ${CURL_INCLUDE_DIRS})
 if(DETENT_TORCH)
   find_package(Torch REQUIRED)
   # detent::torch: libtorch as the layers link it. Headers of single operators instead of all of them in one.

@@ -307,7 +307,7 @@ TEST(PublishedWeights, Resnet20ClassifiesCifar10AsItsAuthorMeasured) {
   if (!root) GTEST_SKIP() << "no " << weights << " and cifar-10 in $DETENT_DATA or ../shared/data";
   const auto dataset = make_dataset("cifar10", Split::kTest, {*root});
   Graph graph = build_model("resnet20", dataset->sample_shape(), dataset->class_count());
-  load_state_dict(graph, without_data_parallel_prefix(read_state_dict(*root / weights)), weights);
+  load_state_dict(graph, without_wrapper_prefixes(read_state_dict(*root / weights)), weights);
   EXPECT_EQ(graph.parameter_count(), 269722);
   EXPECT_EQ(evaluate(graph, *dataset, 250).correct, 9173);  // 8.27 % errors, as published
 }

@@ -69,6 +69,92 @@ TEST(LearnedScale, OneAChannelIsOneATensorForEachChannel) {
   }
 }
 
+/// What Esser et al. 2019 say, in double and one element at a time: value s (q - z) with q = clamp(round(x / s)
+/// + z); gradient of x 1 inside, 0 outside; of s q - z - x / s inside, the outermost q - z outside, times
+/// 1 / sqrt(elements * Q_P). Inside ends where formats saturate: where the code next to the outermost one would
+/// be nearer. `low` and `high` are the codes' ends minus z.
+struct LsqOracle {
+  double low;
+  double high;
+
+  bool inside(double x, double s) const { return x / s >= low - 0.5 && x / s <= high + 0.5; }
+  double code(double x, double s) const { return std::clamp(std::nearbyint(x / s), low, high); }
+  double slope_of_scale(double x, double s) const { return code(x, s) - (inside(x, s) ? x / s : 0); }
+  double slope_of_input(double x, double s) const { return inside(x, s) ? 1 : 0; }
+};
+
+/// x of shape [samples, channels, 5], upstream gradients 0.1, 0.2, ...
+void expect_lsq(const std::string& text, const LsqOracle& oracle, double largest_code,
+                const std::vector<float>& scales) {
+  SCOPED_TRACE(text);
+  seed_everything(2);
+  const QuantSpec spec = parse_quant_spec_text(text);
+  const auto channels = static_cast<int64_t>(scales.size());
+  const at::Tensor x = at::randn({4, channels, 5}).set_requires_grad(true);
+  const at::Tensor scale =
+      to_torch(Tensor::from<float>(channels == 1 ? Shape{} : Shape{channels}, scales)).clone();
+  scale.set_requires_grad(true);
+  const at::Tensor result = fake_quantize(x, spec, scale, 4);
+  const at::Tensor upstream = to_torch([&] {
+    Tensor tensor(DType::kFloat32, {4, channels, 5});
+    float next = 0;
+    for (float& value : tensor.values<float>()) value = next += 0.1F;
+    return tensor;
+  }());
+  result.backward(upstream);
+  const Tensor inputs = from_torch(x);
+  const Tensor got = from_torch(result);
+  const Tensor input_gradients = from_torch(x.grad());
+  const Tensor scale_gradients = from_torch(scale.grad());
+  int saturated = 0;
+  for (int64_t channel = 0; channel < channels; ++channel) {
+    const double s = double{scales[static_cast<size_t>(channel)]};
+    double expected = 0;
+    for (int64_t i = 0; i < 20; ++i) {
+      const auto at = static_cast<size_t>((i / 5 * channels + channel) * 5 + i % 5);
+      const double value = double{inputs.values<float>()[at]};
+      const double weight = double{from_torch(upstream).values<float>()[at]};
+      EXPECT_NEAR(got.values<float>()[at], s * oracle.code(value, s), 1e-5);
+      EXPECT_NEAR(input_gradients.values<float>()[at], weight * oracle.slope_of_input(value, s), 1e-5);
+      saturated += oracle.slope_of_input(value, s) == 0 ? 1 : 0;
+      expected += weight * oracle.slope_of_scale(value, s);
+    }
+    // Elements of one sample that share the scale, as everywhere: the batch is no part of it.
+    expected /= std::sqrt(5 * largest_code);
+    EXPECT_NEAR(scale_gradients.values<float>()[static_cast<size_t>(channel)], expected, 1e-4);
+  }
+  EXPECT_GT(saturated, 0);
+  EXPECT_LT(saturated, 20 * channels);
+}
+
+TEST(LearnedScale, OfAffineFollowsThePaper) {
+  expect_lsq("affine:width=4,scale_rule=learned", {-8, 7}, 7, {0.15F});
+  expect_lsq("affine:width=4,narrow_range=true,scale_rule=learned", {-7, 7}, 7, {0.15F});
+  expect_lsq("affine:width=3,signed=false,scale_rule=learned", {0, 7}, 7, {0.15F});
+  expect_lsq("affine:width=4,scale=1.0,zero_point=3,scale_rule=learned", {-11, 4}, 4, {0.2F});
+}
+
+TEST(LearnedScale, OfAffinePerChannelFollowsThePaper) {
+  expect_lsq("affine:width=4,granularity=channel,axis=1,scale_rule=learned", {-8, 7}, 7, {0.1F, 0.2F, 0.15F});
+  expect_lsq("affine:width=3,signed=false,granularity=channel,axis=1,scale_rule=learned", {0, 7}, 7,
+             {0.1F, 0.2F, 0.15F});
+}
+
+/// Where an element has saturated, its value is a multiple of the scale, so the difference quotient is exact.
+TEST(LearnedScale, OfAffineAgreesWithTheDifferenceQuotientWhereItSaturates) {
+  const QuantSpec spec = parse_quant_spec_text("affine:width=4,scale_rule=learned");
+  const at::Tensor x = vector_of({-9, 5, 7, -30});
+  const auto loss_at = [&](float s) {
+    const at::Tensor scale = to_torch(Tensor::from<float>({}, std::vector<float>{s})).clone();
+    return fake_quantize(x, spec, scale, 1).pow(2).sum().item<double>();
+  };
+  const at::Tensor scale = to_torch(Tensor::from<float>({}, std::vector<float>{0.5F})).clone();
+  scale.set_requires_grad(true);
+  fake_quantize(x, spec, scale, 1).pow(2).sum().backward();
+  const double quotient = (loss_at(0.5F + 0x1p-8F) - loss_at(0.5F - 0x1p-8F)) / 0x1p-7;
+  EXPECT_NEAR(scale.grad().item<double>() * std::sqrt(4 * 7.0), quotient, 1e-3 * std::fabs(quotient));
+}
+
 TEST(LearnedScale, IsCheckedWhereItIsUsed) {
   const auto error_of = [](const auto& action) -> std::string {
     try {
@@ -174,6 +260,61 @@ TEST_F(LearnedScaleGraph, PassPlacesParametersAndRemovesThem) {
   EXPECT_EQ(graph_.parameter_count(), count);
   graph_.node("out").quantization["weight"] = parse_quant_spec_text("fixed:scale_rule=learned");
   EXPECT_THROW(verify(graph_), Error);
+}
+
+constexpr const char* kLearnedAffine = R"([passes.quantize.linear.config]
+name = "affine"
+data_in_width = 4
+data_in_scale_rule = "learned"
+weight_width = 4
+weight_scale_rule = "learned"
+bias_name = "NA"
+)";
+
+/// As profile_statistics stores it.
+void store_mean_magnitude(Node& node, const char* operand, const Value& mean) {
+  if (!node.metadata.software) node.metadata.software.emplace();
+  node.metadata.software->args[operand]["abs_mean"] = Table{{"abs_mean", mean}, {"count", 64}};
+}
+
+TEST_F(LearnedScaleGraph, ActivationsBeginFromTheirStatistics) {
+  try {
+    quantize(kLearnedAffine);
+    ADD_FAILURE() << "a scale with nothing to begin from";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("operand \"data_in_0\": key \"scale\": a learned scale needs one"));
+    EXPECT_THAT(error.what(), HasSubstr("profile_statistics with abs_mean"));
+  }
+  for (const char* name : {"hidden", "out"}) store_mean_magnitude(graph_.node(name), "data_in_0", 0.5);
+  quantize(kLearnedAffine);
+  for (const char* name : {"hidden", "out"}) {
+    EXPECT_THAT(graph_.node(name).find_parameter("data_in_0_scale")->tensor.values<float>(),
+                ElementsAre(FloatNear(2 * 0.5F / std::sqrt(7.0F), 1e-6F)));
+  }
+}
+
+TEST_F(LearnedScaleGraph, ActivationsPerChannelNeedStatisticsPerChannel) {
+  const std::string per_channel =
+      std::string(kLearnedAffine) + "data_in_granularity = \"channel\"\ndata_in_axis = 1\n";
+  List means;
+  for (int i = 1; i <= 8; ++i) means.emplace_back(i / 8.0);
+  store_mean_magnitude(graph_.node("hidden"), "data_in_0", means);
+  store_mean_magnitude(graph_.node("out"), "data_in_0", 0.5);
+  try {
+    quantize(per_channel);
+    ADD_FAILURE() << "one mean for 16 channels";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("node \"out\", operand \"data_in_0\", statistic abs_mean: got 1 mean "
+                                        "magnitudes, expected 16"));
+  }
+  List more;
+  for (int i = 1; i <= 16; ++i) more.emplace_back(i / 16.0);
+  store_mean_magnitude(graph_.node("out"), "data_in_0", more);
+  quantize(per_channel);
+  const Tensor& scale = graph_.node("hidden").find_parameter("data_in_0_scale")->tensor;
+  ASSERT_EQ(scale.shape(), Shape{8});
+  for (size_t i = 0; i < 8; ++i)
+    EXPECT_FLOAT_EQ(scale.values<float>()[i], 2 * (static_cast<float>(i) + 1) / 8 / std::sqrt(7.0F));
 }
 
 TEST_F(LearnedScaleGraph, IsSavedAndInTheStateDict) {

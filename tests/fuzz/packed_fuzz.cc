@@ -8,7 +8,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const detent::SafetensorsFile tensors = detent::read_safetensors(file.path());
     for (const detent::StoredTensor& tensor : detent::unpack_tensors(tensors, "fuzz")) {
-      detent::stored_values(tensor);
+      detent::stored_values(tensor, detent::Scratch("/tmp"));
     }
   } catch (const detent::Error&) {
   }

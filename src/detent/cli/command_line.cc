@@ -11,6 +11,7 @@
 
 #include "detent/cli/commands/command.h"
 #include "detent/core/error.h"
+#include "detent/core/stop_signals.h"
 #include "detent/formats/simd_target.h"
 
 namespace detent {
@@ -29,6 +30,7 @@ const std::vector<Command>& all_commands() {
       {"list", "list models, data sets, passes, operators, formats and statistics", run_list},
       {"formats", "list number formats, or show the range and values of one", run_formats},
       {"tensor", "quantize, unpack and compare files of tensors", run_tensor},
+      {"data", "fetch published data sets", run_data},
       {"info", "show what a graph or tensor file holds", run_info},
       {"version", "print the version and how this program was built", run_version},
   };
@@ -96,10 +98,11 @@ std::vector<std::string> choose_simd_target(std::vector<std::string> args) {
 
 int report(int status, const std::string& message) {
   std::fflush(stdout);
-  std::fputs(fmt::format("detent: error: {}\n", message).c_str(),
-             stderr);  // unlike fmt::print throws nothing
+  std::fputs(fmt::format("detent: {}\n", message).c_str(), stderr);  // unlike fmt::print throws nothing
   return status;
 }
+
+int report_error(int status, const std::string& message) { return report(status, "error: " + message); }
 
 }  // namespace
 
@@ -111,13 +114,15 @@ int run_command_line(const std::vector<std::string>& args) {
   try {
     return dispatch(choose_simd_target(args));
   } catch (const UsageError& error) {
-    return report(2, error.what());
+    return report_error(2, error.what());
+  } catch (const Interrupted& interrupted) {
+    return report(128 + interrupted.signal(), interrupted.what());
   } catch (const Error& error) {
-    return report(1, error.what());
+    return report_error(1, error.what());
   } catch (const std::bad_alloc&) {
-    return report(1, "out of memory");
+    return report_error(1, "out of memory");
   } catch (const std::exception& error) {
-    return report(1, fmt::format("internal error: {}", error.what()));
+    return report_error(1, fmt::format("internal error: {}", error.what()));
   }
 }
 

@@ -43,8 +43,8 @@ class CommandLine : public testing::Test {
 TEST_F(CommandLine, EveryCommandHasHelp) {
   const ProgramResult help = run_program({"--help"});
   EXPECT_EQ(help.status, 0);
-  for (const char* command :
-       {"train", "test", "transform", "stat-to-conf", "stats", "quickstart", "list", "info", "version"}) {
+  for (const char* command : {"train", "test", "transform", "stat-to-conf", "stats", "quickstart", "list",
+                              "data", "info", "version"}) {
     EXPECT_THAT(help.output, HasSubstr(command));
     const ProgramResult result = run_program({command, "--help"});
     EXPECT_EQ(result.status, 0) << command;
@@ -66,6 +66,13 @@ TEST_F(CommandLine, WrongUsageIsStatus2) {
                  "--seed: got \"two\" (a string), expected integer");
   expect_failure({"train", "toy", "toy-tiny", "--learning-rate", "-1"}, 2, "got -1, expected at least 0");
   expect_failure({"train", "toy", "toy-tiny", "--nesterov=maybe"}, 2, "--nesterov");
+  expect_failure({"train", "toy", "toy-tiny", "--max-time", "5"}, 2,
+                 "--max-time: got \"5\", expected whole numbers with a unit");
+  expect_failure({"train", "toy", "toy-tiny", "--image-mean", "0.5,x"}, 2,
+                 "--image-mean: got \"x\" (a string), expected number");
+  expect_failure({"train", "toy", "toy-tiny", "--parameter-groups", "x"}, 2, "[parameter_groups.\"REGEX\"]");
+  expect_failure({"test", "toy", "toy-tiny", "--load", "/", "--resume"}, 2,
+                 "--resume goes on with a training");
   expect_failure({"train", "toy"}, 2, "no data set");
   expect_failure({"train"}, 2, "no model");
   expect_failure({"train", "toyy", "toy-tiny"}, 2, "did you mean \"toy\"?");

@@ -31,7 +31,15 @@ template <class T>
 Value parse_text(const std::string& text) {
   if (field_detail::IsOptional<T>::value && (text == "NA" || text == "None")) return Value();
   using Type = typename Inner<T>::Type;
-  if constexpr (std::is_same_v<Type, bool>) {
+  if constexpr (field_detail::IsVector<Type>::value) {
+    List list;
+    for (size_t begin = 0; begin <= text.size();) {
+      const size_t end = std::min(text.find(',', begin), text.size());
+      list.push_back(parse_text<typename Type::value_type>(text.substr(begin, end - begin)));
+      begin = end + 1;
+    }
+    return list;
+  } else if constexpr (std::is_same_v<Type, bool>) {
     if (text == "true" || text == "false") return Value(text == "true");
   } else if constexpr (std::is_integral_v<Type>) {
     return parse_number<int64_t>(text).value_or(Value(text));

@@ -15,8 +15,8 @@ struct OptionField {
   std::string flag;      // "--batch-size"
   std::string help;      // with type and default
   bool is_flag = false;  // a boolean: may stand without a value
-  /// The value that a flag's text stands for: "NA" is NA where the field may be none; text that is no number
-  /// stays text, for from_value to refuse.
+  /// The value that a flag's text stands for: "NA" is NA where the field may be none, commas separate the
+  /// elements of a list; text that is no number stays text, for from_value to refuse.
   std::function<Value(const std::string& text)> parse;
 };
 

@@ -81,6 +81,11 @@ TEST_F(RunConfiguration, NamesThePlaceOfEveryFault) {
   expect_error("batchsize = 3", ":3: unknown key \"batchsize\": did you mean \"batch_size\"?");
   expect_error("batch_size = \"big\"", ":3: key \"batch_size\": got \"big\" (a string), expected integer");
   expect_error("batch_size = 0", "key \"batch_size\": got 0, expected at least 1");
+  expect_error("max_time = 30", "key \"max_time\": got 30, expected whole numbers with a unit");
+  expect_error("image_std = [1, 0]", "key \"image_std\": got 0");
+  expect_error("horizontal_flip = 2", "key \"horizontal_flip\": got 2, expected at least 0 and at most 1");
+  expect_error("[parameter_groups.fc]\nmomentum = 1",
+               "key \"parameter_groups\", \"fc\": unknown key \"momentum\"");
   expect_error("load_type = \"onnx\"", "key \"load_type\": unknown value \"onnx\"");
   expect_error("task = \"translation\"", "key \"task\": unknown task \"translation\"");
   expect_error("load = \"/no/such/file\"", "key \"load\": /no/such/file: no such file");

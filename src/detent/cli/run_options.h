@@ -5,6 +5,7 @@
 #include <string>
 
 #include "detent/core/fields.h"
+#include "detent/datasets/image_transforms.h"
 #include "detent/training/options.h"
 
 namespace detent {
@@ -15,6 +16,13 @@ constexpr std::array<const char*, 3> enum_names(LoadType) { return {"pt", "pl", 
 
 enum class Accelerator { kAuto, kCpu };
 constexpr std::array<const char*, 2> enum_names(Accelerator) { return {"auto", "cpu"}; }
+
+enum class ReportTo { kNone, kTensorboard };
+constexpr std::array<const char*, 2> enum_names(ReportTo) { return {"none", "tensorboard"}; }
+
+/// What computes in `test`: the simulation, or integer execution of a network that is quantized for it.
+enum class Engine { kSimulation, kIntegers };
+constexpr std::array<const char*, 2> enum_names(Engine) { return {"simulation", "integers"}; }
 
 /// The options that train, test and transform share. Each is a flag (`--batch-size`) and a key of the
 /// configuration file (`batch_size`); a flag wins over the file, the file over the default.
@@ -27,13 +35,18 @@ struct RunOptions {
   std::string project_dir = "mase_output";
   std::optional<std::string> project;
   std::optional<std::string> data_dir;
+  int64_t image_size = 224;
   int64_t seed = 0;
   Accelerator accelerator = Accelerator::kAuto;
+  Engine engine = Engine::kSimulation;
   std::optional<int64_t> num_threads;
   std::string log_level = "info";
   int64_t worker_timeout = 600;
   int64_t num_workers = 0;
   int64_t checkpoint_every = 0;
+  bool resume = false;
+  ReportTo report_to = ReportTo::kNone;
+  ImageTransforms transforms;
   TrainingOptions training;
 
   template <class Self, class Visitor>
@@ -46,17 +59,24 @@ struct RunOptions {
     visit("project_dir", self.project_dir, "folder that holds the projects");
     visit("project", self.project, "folder of this run; NA: <model>_<task>_<dataset>_<date>");
     visit("data_dir", self.data_dir, "folder of data files; NA: $DETENT_DATA, then ~/.cache/detent");
+    visit("image_size", self.image_size, "height and width of the samples of image_folder", Between{1, 8192});
     visit("seed", self.seed, "seed of every random number", Between{0, 9e18});
     visit("accelerator", self.accelerator, "where to compute");
+    visit("engine", self.engine,
+          "test: the simulation on libtorch, or the slow reference that executes in integers");
     visit("num_threads", self.num_threads, "threads; NA: one a processor", Between{1, 4096});
     visit("log_level", self.log_level, "debug, info, warning, error or critical");
     visit("worker_timeout", self.worker_timeout,
           "seconds to wait for another worker, where a launcher started several", Between{1, 1e6});
-    visit("num_workers", self.num_workers, "threads that load calibration data ahead; 0: none",
+    visit("num_workers", self.num_workers, "threads that load data ahead of the network; 0: none",
           Between{0, 256});
     visit("checkpoint_every", self.checkpoint_every,
-          "transform: save the progress of calibration every so many micro-batches; 0: never",
+          "train: save every so many steps as well as after each epoch; transform: save the progress of "
+          "calibration every so many micro-batches; 0: never",
           Between{0, 1e15});
+    visit("resume", self.resume, "train: go on with the training that stopped in this project");
+    visit("report_to", self.report_to, "train: where to report metrics besides metrics.jsonl");
+    ImageTransforms::fields(self.transforms, visit);
     TrainingOptions::fields(self.training, visit);
   }
 };

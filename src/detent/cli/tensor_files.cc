@@ -6,7 +6,6 @@
 #include <memory>
 #include <regex>
 
-#include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/io/npy.h"
 
@@ -37,15 +36,24 @@ void check_tensor_file_name(const std::filesystem::path& path, bool packed) {
 
 void write_tensor_file(const std::filesystem::path& path, const std::vector<PackedEntry>& entries,
                        const std::map<std::string, std::string>& metadata,
-                       const std::function<Tensor(size_t)>& load) {
+                       const std::function<Tensor(size_t)>& load, const Scratch& scratch) {
   const bool packed = std::ranges::any_of(entries, [](const auto& entry) { return entry.spec.has_value(); });
   check_tensor_file_name(path, packed);
-  if (!is_npy(path)) return write_packed_tensors(path, entries, metadata, load);
+  if (!is_npy(path)) return write_packed_tensors(path, entries, metadata, load, scratch);
   if (entries.size() != 1) {
     fail("{}: a .npy file holds one tensor, got {}; expected a .safetensors file", path.string(),
          entries.size());
   }
   write_npy(path, load(0));
+}
+
+Scratch scratch_beside(const std::filesystem::path& output) {
+  if (output.empty()) return Scratch(std::filesystem::temp_directory_path());
+  std::filesystem::path directory = std::filesystem::absolute(output).parent_path();
+  while (!std::filesystem::exists(directory) && directory.has_relative_path()) {
+    directory = directory.parent_path();  // is not made before there is something to write
+  }
+  return Scratch(std::move(directory));
 }
 
 DType stored_dtype(const StoredTensor& tensor) {
@@ -63,7 +71,9 @@ bool is_floating_point(DType dtype) {
          dtype == DType::kFloat64;
 }
 
-Tensor float_values(const StoredTensor& tensor) { return to_float32(stored_values(tensor)); }
+Tensor float_values(const StoredTensor& tensor, const Scratch& scratch) {
+  return scratch.to_float32(stored_values(tensor, scratch));
+}
 
 NameFilter::NameFilter(const std::string& expression) : matches_([](const std::string&) { return true; }) {
   if (expression.empty()) return;

@@ -21,19 +21,22 @@ struct TensorFile {
 
 TensorFile read_tensor_file(const std::filesystem::path& path);
 
-/// Writes entries[i] with the elements load(i), one tensor at a time. A .npy file takes one tensor, unpacked.
-/// Throws UsageError on another extension than .safetensors and .npy.
+/// Writes entries[i] with the elements load(i), one tensor at a time, codes made in `scratch`. A .npy file
+/// takes one tensor, unpacked. Throws UsageError on another extension than .safetensors and .npy.
 void write_tensor_file(const std::filesystem::path& path, const std::vector<PackedEntry>& entries,
                        const std::map<std::string, std::string>& metadata,
-                       const std::function<Tensor(size_t)>& load);
+                       const std::function<Tensor(size_t)>& load, const Scratch& scratch);
+/// For what is made of tensors: beside `output`, or, where that is empty, in the directory for temporary
+/// files.
+Scratch scratch_beside(const std::filesystem::path& output);
 /// The same check, before there is something to write.
 void check_tensor_file_name(const std::filesystem::path& path, bool packed);
 
 DType stored_dtype(const StoredTensor& tensor);
 const Shape& stored_shape(const StoredTensor& tensor);
 bool is_floating_point(DType dtype);
-/// The elements as float32.
-Tensor float_values(const StoredTensor& tensor);
+/// The elements as float32, in `scratch` unless that is what is stored.
+Tensor float_values(const StoredTensor& tensor, const Scratch& scratch);
 
 /// Whether a name matches --tensors: a regular expression (ECMAScript) that matches a part of it. An empty
 /// one matches all.

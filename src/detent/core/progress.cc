@@ -23,10 +23,11 @@ std::string duration_text(double seconds) {
                    : fmt::format("{}:{:02}", minutes, whole % 60);
 }
 
-Progress::Progress(std::string label, int64_t total, int64_t plain_interval)
+Progress::Progress(std::string label, int64_t total, int64_t plain_interval, int64_t begin)
     : label_(std::move(label)),
       total_(total),
       plain_interval_(plain_interval),
+      begin_(begin),
       terminal_(isatty(STDERR_FILENO) == 1),
       last_draw_(start_) {}
 
@@ -43,7 +44,7 @@ void Progress::update(int64_t done, const std::string& note) {
 
 void Progress::draw(int64_t done, const std::string& note) {
   const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
-  const double rate = elapsed > 0 ? static_cast<double>(done) / elapsed : 0;
+  const double rate = elapsed > 0 ? static_cast<double>(done - begin_) / elapsed : 0;
   const double remaining = rate > 0 ? static_cast<double>(total_ - done) / rate : 0;
   const std::string numbers =
       fmt::format("{}/{}  {:.1f}/s  {}  ETA {}", done, total_, rate, note, duration_text(remaining));

@@ -10,7 +10,8 @@ namespace detent {
 /// rate and remaining time; elsewhere a plain line every `plain_interval` steps.
 class Progress {
  public:
-  Progress(std::string label, int64_t total, int64_t plain_interval);
+  /// `begin` of the `total` steps were done before, by another process.
+  Progress(std::string label, int64_t total, int64_t plain_interval, int64_t begin = 0);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -27,6 +28,7 @@ class Progress {
   std::string label_;
   int64_t total_;
   int64_t plain_interval_;
+  int64_t begin_;
   bool terminal_;
   bool drawn_ = false;
   Clock::time_point start_ = Clock::now();

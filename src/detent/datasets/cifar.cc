@@ -62,10 +62,10 @@ std::unique_ptr<Dataset> make_published(const PublishedSet& set, Split split, co
   const auto files = find_data_files(
       {.dataset = set.name, .folders = set.folders, .names = names, .some_are_enough = true}, options);
   CifarImages read = read_cifar(files, train ? set.train : set.test);
-  std::vector<ChannelLevels> levels;
-  for (size_t i = 0; i < kMean.size(); ++i) levels.push_back(normalised_levels(kMean[i], kStd[i]));
-  return std::make_unique<ImageDataset>(std::move(read.images), std::move(read.labels), class_count(set),
-                                        std::move(levels), files.front().parent_path().string());
+  return std::make_unique<ImageDataset>(
+      std::move(read.images), std::move(read.labels), class_count(set),
+      Normalisation{{kMean.begin(), kMean.end()}, {kStd.begin(), kStd.end()}}, options,
+      files.front().parent_path().string());
 }
 
 DatasetInfo published_info(const PublishedSet& set) {
@@ -83,6 +83,7 @@ DatasetInfo published_info(const PublishedSet& set) {
       set.test_file, fmt::join(set.folders, ", "));
   info.attribution = "A. Krizhevsky, V. Nair and G. Hinton, 2009; no licence stated, used in research";
   info.task = "classification";
+  info.has_images = true;
   info.sample_shape = {3, 32, 32};
   info.class_count = class_count(set);
   return info;

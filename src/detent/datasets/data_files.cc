@@ -2,11 +2,13 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 
 #include "detent/core/error.h"
 #include "detent/core/log.h"
+#include "detent/datasets/published_files.h"
 
 namespace detent {
 namespace {
@@ -95,9 +97,12 @@ std::vector<fs::path> find_data_files(const DataFiles& files, const DatasetOptio
     if (!some) some = finding;
   }
   if (some && files.some_are_enough) return accepted(*some, files, options);
-  fail("{}: no directory holds {}{}; tried:{}\nGive the directory with --data-dir, or set DETENT_DATA.",
+  const bool published = std::ranges::any_of(
+      published_datasets(), [&](const PublishedDataset& set) { return set.name == files.dataset; });
+  fail("{}: no directory holds {}{}; tried:{}\nGive the directory with --data-dir, or set DETENT_DATA{}.",
        files.dataset, fmt::join(files.names, " and "), files.may_be_gzip ? " (each may end in .gz)" : "",
-       tried.empty() ? " none" : tried);
+       tried.empty() ? " none" : tried,
+       published ? fmt::format(", or download them: `detent data fetch {}`", files.dataset) : "");
 }
 
 }  // namespace detent

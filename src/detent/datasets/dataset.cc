@@ -15,7 +15,7 @@ Dataset::Dataset(Shape sample_shape, int64_t class_count, std::vector<int64_t> l
       labels_(std::move(labels)),
       source_(std::move(source)) {}
 
-Batch Dataset::batch(std::span<const int64_t> indices) const {
+Batch Dataset::batch(std::span<const int64_t> indices, int64_t epoch) const {
   const auto count = static_cast<int64_t>(indices.size());
   Shape shape = {count};
   shape.insert(shape.end(), sample_shape_.begin(), sample_shape_.end());
@@ -26,10 +26,19 @@ Batch Dataset::batch(std::span<const int64_t> indices) const {
   for (size_t i = 0; i < indices.size(); ++i) {
     const int64_t index = indices[i];
     DETENT_CHECK(index >= 0 && index < size(), "sample {} of {}", index, size());
-    copy_sample(index, inputs.subspan(i * stride, stride));
+    const std::span<float> target = inputs.subspan(i * stride, stride);
+    try {
+      epoch == 0 ? copy_sample(index, target) : copy_training_sample(index, epoch, target);
+    } catch (const Error& error) {
+      fail("{}: sample {}: {}", source_, index, error.what());
+    }
     labels[i] = labels_[static_cast<size_t>(index)];
   }
   return batch;
+}
+
+void Dataset::copy_training_sample(int64_t index, int64_t /*epoch*/, std::span<float> target) const {
+  copy_sample(index, target);
 }
 
 }  // namespace detent

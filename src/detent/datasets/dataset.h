@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "detent/core/tensor.h"
+#include "detent/datasets/image_transforms.h"
 
 namespace detent {
 
@@ -43,8 +44,10 @@ class Dataset {
   /// Where the samples are from, for people: a directory, "computed", "built in".
   const std::string& source() const { return source_; }
 
-  /// The samples at `indices`, each in [0, size()); the same index may occur more than once.
-  Batch batch(std::span<const int64_t> indices) const;
+  /// The samples at `indices`, each in [0, size()); the same index may occur more than once. `epoch` of
+  /// training, from 1, is what random transformations of a training set depend on, besides their seed and the
+  /// index: 0 is for samples as they are evaluated. Throws Error that begins with source and index.
+  Batch batch(std::span<const int64_t> indices, int64_t epoch = 0) const;
 
  protected:
   /// Labels are already known to be in [0, class_count).
@@ -53,6 +56,8 @@ class Dataset {
  private:
   /// Writes sample `index` to `target`, which has the elements of sample_shape().
   virtual void copy_sample(int64_t index, std::span<float> target) const = 0;
+  /// The same as seen in an epoch (from 1) of training.
+  virtual void copy_training_sample(int64_t index, int64_t epoch, std::span<float> target) const;
 
   Shape sample_shape_;
   int64_t sample_elements_;
@@ -64,6 +69,12 @@ class Dataset {
 struct DatasetOptions {
   /// Searched for files before $DETENT_DATA and ~/.cache/detent; empty: not given.
   std::filesystem::path data_dir;
+  /// Height and width of the samples of image_folder.
+  int64_t image_size = 224;
+  /// Of data sets of images.
+  ImageTransforms transforms = {};
+  /// Of their random transformations.
+  int64_t seed = 0;
 };
 
 struct DatasetInfo {
@@ -72,6 +83,7 @@ struct DatasetInfo {
   std::string help;         // what it is and what its splits are; a line or a few
   std::string attribution;  // authors and licence; empty for computed data and the user's own
   std::string task;         // "classification"
+  bool has_images = false;  // of bytes, which DatasetOptions::transforms apply to
   Shape sample_shape;       // [] where only the files say
   int64_t class_count = 0;  // 0 where only the files say
   std::unique_ptr<Dataset> (*make)(Split split, const DatasetOptions& options) = nullptr;
@@ -83,7 +95,8 @@ std::span<const DatasetInfo> all_datasets();
 /// By name or alias. Throws Error on an unknown name, naming the nearest.
 const DatasetInfo& dataset_info(std::string_view name);
 
-/// Loads or computes one split. Throws Error on an unknown name, and when files are missing or broken.
+/// Loads or computes one split. Throws Error on an unknown name, when files are missing or broken, and on
+/// transforms that do not fit the images or of samples that are no images.
 std::unique_ptr<Dataset> make_dataset(std::string_view name, Split split, const DatasetOptions& options = {});
 
 }  // namespace detent

@@ -45,7 +45,7 @@ bool belongs(int64_t row, Split split) {
   return false;
 }
 
-std::unique_ptr<Dataset> make_digits(Split split, const DatasetOptions&) {
+std::unique_ptr<Dataset> make_digits(Split split, const DatasetOptions& options) {
   const std::string csv = read_gzip(digits_csv_gz(), "digits.csv.gz", kMostCsvBytes);
   std::string_view rest = csv;
   std::vector<uint8_t> pixels;
@@ -59,14 +59,10 @@ std::unique_ptr<Dataset> make_digits(Split split, const DatasetOptions&) {
     const int label = take_number(rest, kClasses - 1);
     if (wanted) labels.push_back(label);
   }
-  ChannelLevels levels{};
-  for (int level = 0; level <= kBlack; ++level) {
-    levels[static_cast<size_t>(level)] = static_cast<float>(level) / kBlack;
-  }
   const auto count = static_cast<int64_t>(labels.size());
   Tensor images = Tensor::from<uint8_t>({count, 1, kSide, kSide}, pixels);
-  return std::make_unique<ImageDataset>(std::move(images), std::move(labels), kClasses, std::vector{levels},
-                                        "built in");
+  return std::make_unique<ImageDataset>(std::move(images), std::move(labels), kClasses,
+                                        Normalisation{{0}, {1}, kBlack}, options, "built in");
 }
 
 }  // namespace
@@ -85,6 +81,7 @@ DatasetInfo digits_info() {
       "Learning "
       "Repository, 1998; CC BY 4.0";
   info.task = "classification";
+  info.has_images = true;
   info.sample_shape = {1, kSide, kSide};
   info.class_count = kClasses;
   info.make = make_digits;

@@ -1,43 +1,57 @@
 #include "detent/datasets/image_dataset.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "detent/core/error.h"
 
 namespace detent {
+namespace {
 
-ChannelLevels normalised_levels(float mean, float std) {
-  ChannelLevels levels{};
-  for (size_t level = 0; level < levels.size(); ++level) {
-    const float scaled = static_cast<float>(level) / 255.0F;
-    const float centred = scaled - mean;
-    levels[level] = centred / std;
+ImageSampler make_sampler(const Tensor& images, const Normalisation& normalisation,
+                          const DatasetOptions& options, const std::string& source) {
+  DETENT_CHECK(images.rank() == 4 && images.dim(1) == static_cast<int64_t>(normalisation.mean.size()),
+               "{} means for images {}", normalisation.mean.size(), shape_text(images.shape()));
+  try {
+    return ImageSampler(images.dim(2), images.dim(3), normalisation, options);
+  } catch (const Error& error) {
+    fail("{}: {}", source, error.what());
   }
-  return levels;
 }
 
+}  // namespace
+
 ImageDataset::ImageDataset(Tensor images, std::vector<int64_t> labels, int64_t class_count,
-                           std::vector<ChannelLevels> levels, std::string source)
-    : Dataset({images.dim(1), images.dim(2), images.dim(3)}, class_count, std::move(labels),
-              std::move(source)),
+                           const Normalisation& normalisation, const DatasetOptions& options,
+                           std::string source)
+    : ImageDataset(images, std::move(labels), class_count,
+                   make_sampler(images, normalisation, options, source), source) {}
+
+ImageDataset::ImageDataset(Tensor images, std::vector<int64_t> labels, int64_t class_count,
+                           ImageSampler sampler, std::string source)
+    : Dataset(sampler.sample_shape(), class_count, std::move(labels), std::move(source)),
       images_(std::move(images)),
-      levels_(std::move(levels)) {
-  DETENT_CHECK(images_.rank() == 4 && images_.dim(0) == size(), "images {} and {} labels",
-               shape_text(images_.shape()), size());
-  DETENT_CHECK(images_.dim(1) == static_cast<int64_t>(levels_.size()), "{} tables for images {}",
-               levels_.size(), shape_text(images_.shape()));
+      sampler_(std::move(sampler)) {
+  DETENT_CHECK(images_.dim(0) == size(), "images {} and {} labels", shape_text(images_.shape()), size());
+}
+
+ImageView ImageDataset::image(int64_t index) const {
+  const int64_t height = images_.dim(2);
+  const int64_t width = images_.dim(3);
+  const int64_t bytes = images_.dim(1) * height * width;
+  return {.pixels = images_.values<uint8_t>().subspan(static_cast<size_t>(index * bytes),
+                                                      static_cast<size_t>(bytes)),
+          .height = height,
+          .width = width,
+          .channel_stride = height * width,
+          .row_stride = width};
 }
 
 void ImageDataset::copy_sample(int64_t index, std::span<float> target) const {
-  const std::span<const uint8_t> image =
-      images_.values<uint8_t>().subspan(static_cast<size_t>(index) * target.size(), target.size());
-  const size_t plane = target.size() / levels_.size();
-  for (size_t channel = 0; channel < levels_.size(); ++channel) {
-    const ChannelLevels& levels = levels_[channel];
-    std::ranges::transform(image.subspan(channel * plane, plane), target.subspan(channel * plane).begin(),
-                           [&levels](uint8_t level) { return levels[level]; });
-  }
+  sampler_.sample(image(index), target);
+}
+
+void ImageDataset::copy_training_sample(int64_t index, int64_t epoch, std::span<float> target) const {
+  sampler_.training_sample(image(index), index, epoch, target);
 }
 
 }  // namespace detent

@@ -1,33 +1,31 @@
 #pragma once
 
-#include <array>
 #include <string>
 #include <vector>
 
 #include "detent/datasets/dataset.h"
+#include "detent/datasets/image_sampler.h"
 
 namespace detent {
 
-/// The float32 value of each level of a channel.
-using ChannelLevels = std::array<float, 256>;
-
-/// (level / 255 - mean) / std in float32, one rounding an operation, as torchvision's ToTensor and Normalize
-/// compute.
-ChannelLevels normalised_levels(float mean, float std);
-
-/// Images kept as bytes; a batch looks their levels up.
+/// Images kept as bytes.
 class ImageDataset final : public Dataset {
  public:
-  /// `images`: uint8 [n, channels, height, width]. `labels`: n of them, each in [0, class_count). `levels`:
-  /// one table a channel.
+  /// `images`: uint8 [n, channels, height, width]. `labels`: n of them, each in [0, class_count). Throws
+  /// Error, beginning with `source`, on transforms that do not fit the images.
   ImageDataset(Tensor images, std::vector<int64_t> labels, int64_t class_count,
-               std::vector<ChannelLevels> levels, std::string source);
+               const Normalisation& normalisation, const DatasetOptions& options, std::string source);
 
  private:
+  ImageDataset(Tensor images, std::vector<int64_t> labels, int64_t class_count, ImageSampler sampler,
+               std::string source);
+
   void copy_sample(int64_t index, std::span<float> target) const override;
+  void copy_training_sample(int64_t index, int64_t epoch, std::span<float> target) const override;
+  ImageView image(int64_t index) const;
 
   Tensor images_;
-  std::vector<ChannelLevels> levels_;
+  ImageSampler sampler_;
 };
 
 }  // namespace detent

@@ -99,7 +99,7 @@ std::unique_ptr<Dataset> make_published(const PublishedSet& set, Split split, co
   }
   images = images.reshaped({images.dim(0), 1, kSide, kSide});
   return std::make_unique<ImageDataset>(std::move(images), std::move(labels), kClasses,
-                                        std::vector{normalised_levels(set.mean, set.std)},
+                                        Normalisation{{set.mean}, {set.std}}, options,
                                         images_path.parent_path().string());
 }
 
@@ -116,6 +116,7 @@ DatasetInfo published_info(const PublishedSet& set, const char* contents) {
       "there.",
       contents, set.mean, set.std, fmt::join(set.folders, ", "));
   info.task = "classification";
+  info.has_images = true;
   info.sample_shape = {1, kSide, kSide};
   info.class_count = kClasses;
   return info;

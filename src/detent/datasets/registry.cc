@@ -4,6 +4,7 @@
 #include "detent/datasets/cifar.h"
 #include "detent/datasets/dataset.h"
 #include "detent/datasets/digits.h"
+#include "detent/datasets/image_folder.h"
 #include "detent/datasets/mnist.h"
 #include "detent/datasets/sample_files.h"
 #include "detent/datasets/toy_tiny.h"
@@ -12,8 +13,9 @@ namespace detent {
 
 std::span<const DatasetInfo> all_datasets() {
   static const std::vector<DatasetInfo> kAll = {
-      toy_tiny_info(), digits_info(),      mnist_info(), fashion_mnist_info(), cifar10_info(),
-      cifar100_info(), safetensors_info(), npy_info(),   csv_info(),
+      toy_tiny_info(), digits_info(),   mnist_info(),        fashion_mnist_info(),
+      cifar10_info(),  cifar100_info(), safetensors_info(),  npy_info(),
+      npz_info(),      csv_info(),      image_folder_info(),
   };
   return kAll;
 }
@@ -31,7 +33,13 @@ const DatasetInfo& dataset_info(std::string_view name) {
 }
 
 std::unique_ptr<Dataset> make_dataset(std::string_view name, Split split, const DatasetOptions& options) {
-  return dataset_info(name).make(split, options);
+  const DatasetInfo& info = dataset_info(name);
+  const Table transforms = write_changed_fields(options.transforms);
+  if (!info.has_images && !transforms.empty()) {
+    fail("{}: got {}, but the samples of the data set \"{}\" are no images", transforms.begin()->key,
+         value_text(transforms.begin()->value), info.name);
+  }
+  return info.make(split, options);
 }
 
 }  // namespace detent

@@ -10,6 +10,7 @@
 #include "detent/datasets/data_files.h"
 #include "detent/io/csv.h"
 #include "detent/io/npy.h"
+#include "detent/io/npz.h"
 #include "detent/io/safetensors.h"
 
 namespace detent {
@@ -69,15 +70,22 @@ Samples samples_of(const Tensor& inputs, const Tensor& labels, const std::string
   return {to_float32(inputs), labels_of(labels, where)};
 }
 
-Samples read_from_safetensors(const std::vector<fs::path>& files) {
-  const SafetensorsFile file = read_safetensors(files[0]);
+Samples samples_among(const std::vector<std::pair<std::string, Tensor>>& tensors, const std::string& where) {
   const auto tensor = [&](const char* name) {
-    for (const auto& [key, value] : file.tensors) {
+    for (const auto& [key, value] : tensors) {
       if (key == name) return value;
     }
-    fail("{}: holds no tensor \"{}\", expected \"inputs\" and \"labels\"", files[0].string(), name);
+    fail("{}: holds no tensor \"{}\", expected \"inputs\" and \"labels\"", where, name);
   };
-  return samples_of(tensor("inputs"), tensor("labels"), files[0].string());
+  return samples_of(tensor("inputs"), tensor("labels"), where);
+}
+
+Samples read_from_safetensors(const std::vector<fs::path>& files) {
+  return samples_among(read_safetensors(files[0]).tensors, files[0].string());
+}
+
+Samples read_from_npz(const std::vector<fs::path>& files) {
+  return samples_among(read_npz(files[0]), files[0].string());
 }
 
 Samples read_from_npy(const std::vector<fs::path>& files) {
@@ -168,6 +176,11 @@ const FileKind& npy_kind() {
   return kind;
 }
 
+const FileKind& npz_kind() {
+  static const FileKind kind = {"npz", {".npz"}, read_from_npz};
+  return kind;
+}
+
 const FileKind& csv_kind() {
   static const FileKind kind = {"csv", {".csv"}, read_from_csv};
   return kind;
@@ -189,6 +202,16 @@ DatasetInfo npy_info() {
   DatasetInfo info = info_of(npy_kind(), "train_inputs.npy [n, ...] and train_labels.npy [n]");
   info.make = [](Split split, const DatasetOptions& options) {
     return make_from_files(npy_kind(), split, options);
+  };
+  return info;
+}
+
+DatasetInfo npz_info() {
+  DatasetInfo info = info_of(npz_kind(),
+                             "train.npz, which holds the arrays \"inputs\" [n, ...] and \"labels\" [n] "
+                             "(numpy.savez or savez_compressed)");
+  info.make = [](Split split, const DatasetOptions& options) {
+    return make_from_files(npz_kind(), split, options);
   };
   return info;
 }

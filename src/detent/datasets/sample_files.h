@@ -13,6 +13,9 @@ DatasetInfo safetensors_info();
 /// train_inputs.npy and train_labels.npy, ...
 DatasetInfo npy_info();
 
+/// train.npz, ...: arrays "inputs" and "labels".
+DatasetInfo npz_info();
+
 /// train.csv, ...: a sample a line, its label in the last column.
 DatasetInfo csv_info();
 

@@ -9,6 +9,7 @@
 #include "detent/io/file.h"
 #include "detent/io/npy.h"
 #include "detent/io/safetensors.h"
+#include "detent/io/zip.h"
 
 namespace detent {
 namespace {
@@ -44,6 +45,24 @@ class SampleFiles : public testing::Test {
 };
 
 const std::vector<int64_t> kBoth = {1, 0};
+
+TEST_F(SampleFiles, ArraysOfNpz) {
+  const auto npy_bytes = [&](const Tensor& tensor) {
+    write_npy(directory_ / "array.npy", tensor);
+    return read_file(directory_ / "array.npy");
+  };
+  ZipWriter writer(directory_ / "test.npz");
+  writer.add("labels.npy", npy_bytes(Tensor::from<int64_t>({2}, std::vector<int64_t>{2, 1})));
+  writer.add("inputs.npy", npy_bytes(Tensor::from<double>({2, 3}, std::vector<double>{1, 2, 3, 4, 5, 6})));
+  writer.commit();
+  const auto test = make("npz", Split::kTest);
+  EXPECT_EQ(test->class_count(), 3);
+  EXPECT_THAT(test->batch(kBoth).inputs.values<float>(), ElementsAre(4, 5, 6, 1, 2, 3));
+  ZipWriter other(directory_ / "test.npz");
+  other.add("x.npy", npy_bytes(Tensor(DType::kFloat32, {2, 3})));
+  other.commit();
+  EXPECT_THAT(message_of("npz", Split::kTest), HasSubstr("test.npz: holds no tensor"));
+}
 
 TEST_F(SampleFiles, SafetensorsOfAnyShapeAndDtype) {
   write_safetensors_split("train", Tensor::from<uint8_t>({2, 1, 2}, std::vector<uint8_t>{1, 2, 3, 255}),

@@ -135,14 +135,20 @@ at::Tensor Interpreter::run(const std::vector<at::Tensor>& inputs, const TorchOb
   return *output;
 }
 
-std::vector<at::Tensor> Interpreter::trainable_parameters() const {
+std::vector<std::pair<std::string, at::Tensor>> Interpreter::named_trainable_parameters() const {
   DETENT_CHECK(mode_ == Mode::kTraining, "an interpreter in inference mode");
-  std::vector<at::Tensor> result;
+  std::vector<std::pair<std::string, at::Tensor>> result;
   for (const Step& step : steps_) {
     for (const auto& [name, tensor] : step.parameters) {
-      if (tensor.requires_grad()) result.push_back(tensor);
+      if (tensor.requires_grad()) result.emplace_back(step.node->parameter_key(name), tensor);
     }
   }
+  return result;
+}
+
+std::vector<at::Tensor> Interpreter::trainable_parameters() const {
+  std::vector<at::Tensor> result;
+  for (const auto& [name, tensor] : named_trainable_parameters()) result.push_back(tensor);
   return result;
 }
 

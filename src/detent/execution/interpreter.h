@@ -2,7 +2,9 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -36,8 +38,14 @@ class Interpreter {
   at::Tensor run(const std::vector<at::Tensor>& inputs, const TorchObserver& observe = {});
   at::Tensor run(const at::Tensor& input) { return run(std::vector<at::Tensor>{input}); }
 
-  /// Leaves with gradients, in node order; only in training mode.
+  /// Leaves with gradients, by their key in the state_dict, in node order; only in training mode.
+  std::vector<std::pair<std::string, at::Tensor>> named_trainable_parameters() const;
+  /// The same without names.
   std::vector<at::Tensor> trainable_parameters() const;
+
+  /// Runs in training mode so far, which seed stochastic formats: a training that is resumed sets it.
+  uint64_t run_count() const { return run_count_; }
+  void set_run_count(uint64_t count) { run_count_ = count; }
 
  private:
   struct Step {

@@ -7,19 +7,20 @@
 #include "detent/core/parallel.h"
 #include "detent/formats/bit_packing.h"
 #include "detent/formats/block_kernels.h"
-#include "detent/formats/block_scaling.h"
+#include "detent/formats/block_decoding.h"
 #include "detent/formats/code_kernels.h"
 #include "detent/formats/float_environment.h"
+#include "detent/formats/kernels.h"
 
 namespace detent {
 namespace {
 
 /// Codes that are packed while they are in the first-level cache.
-constexpr int64_t kTile = 64 * kPackingBlock;
-/// Elements that are rounded, or scaled, while they are in the second-level cache.
-constexpr int64_t kStep = int64_t{1} << 14;
+constexpr int64_t kTile = 32 * kPackingBlock;
+/// Elements that are coded, or scaled, while they are in the first-level cache.
+constexpr int64_t kStep = int64_t{1} << 11;
 /// Elements that one thread takes at a time.
-constexpr int64_t kGrain = 32 * kTile;
+constexpr int64_t kGrain = 64 * kTile;
 /// Larger slabs would leave the cache.
 constexpr int64_t kMaxSlab = int64_t{1} << 17;
 
@@ -29,17 +30,20 @@ struct SlabRange {
   int64_t first_unit, last_unit;
 };
 
-/// Calls visit(SlabRange) for all slabs, kStep elements at a time or one slab.
+/// Calls visit(SlabRange, buffer) for all slabs, kStep elements at a time or one slab, of which the buffer
+/// has room for.
 template <class Visit>
 void for_each_slab_range(const BlockLayout::Slabs& slabs, const Visit& visit) {
   const int64_t step = std::max<int64_t>(1, kStep / slabs.elements());
   const int64_t steps_per_thread = std::max<int64_t>(1, kGrain / (step * slabs.elements()));
   parallel_for(slabs.count(), step * steps_per_thread, [&](int64_t first, int64_t last) {
     const DefaultFloatEnvironment of_thread;
+    const auto buffer =
+        std::make_unique_for_overwrite<uint32_t[]>(static_cast<size_t>(step * slabs.elements()));
     for (; first < last; first += step) {
       const int64_t next = std::min(last, first + step);
-      visit(
-          SlabRange{slabs.begin(first), slabs.begin(next), slabs.first_unit(first), slabs.first_unit(next)});
+      visit(SlabRange{slabs.begin(first), slabs.begin(next), slabs.first_unit(first), slabs.first_unit(next)},
+            buffer.get());
     }
   });
 }
@@ -66,7 +70,7 @@ void pack(int width, int64_t begin, int64_t end, uint8_t* stream, const Source& 
   alignas(64) uint32_t wide[kTile];
   for (; begin < end; begin += kTile) {
     const int64_t count = std::min(kTile, end - begin);
-    if (!source(begin, count, wide)) return;
+    source(begin, count, wide);
     pack_codes(Packing::kBits, width, wide, count, stream + packed_size(Packing::kBits, width, begin));
   }
 }
@@ -76,36 +80,29 @@ void unpack(int width, int64_t begin, int64_t end, const uint8_t* stream, const 
   alignas(64) uint32_t wide[kTile];
   for (; begin < end; begin += kTile) {
     const int64_t count = std::min(kTile, end - begin);
-    unpack_codes(Packing::kBits, width, stream + packed_size(Packing::kBits, width, begin), count, wide);
+    const uint8_t* first = stream + packed_size(Packing::kBits, width, begin);
+    unpack_codes(Packing::kBits, width, first, count, wide);
     sink(begin, count, wide);
   }
 }
 
-/// Codes and packs the elements [begin, end); `elements` points to the first.
-void code_elements(const BlockCodec& codec, bool nan_allowed, const float* elements, int64_t begin,
-                   int64_t end, uint8_t* codes, FirstIndex& nan) {
-  pack(codec.width, begin, end, codes, [&](int64_t at, int64_t count, uint32_t* wide) {
-    const float* tile = elements + (at - begin);
-    const int64_t first = nan_allowed ? count : first_nan(tile, count);
-    if (first < count) return nan.report(at + first), false;
-    code_range(codec.coders, {1, 1, count}, tile, wide, 0, count);
-    return true;
-  });
+/// Packs the elements [begin, end); `wide` points to the code of the first.
+void pack_elements(int width, const uint32_t* wide, int64_t begin, int64_t end, uint8_t* codes) {
+  pack_codes(Packing::kBits, width, wide, end - begin, codes + packed_size(Packing::kBits, width, begin));
 }
 
-void value_elements(const BlockCodec& codec, const uint8_t* codes, int64_t begin, int64_t end,
-                    float* elements) {
-  unpack(codec.width, begin, end, codes, [&](int64_t at, int64_t count, const uint32_t* wide) {
-    value_range(codec.coders, {1, 1, count}, wide, elements + at, 0, count);
-  });
+/// The inverse. What follows is fetched, so that memory does not idle.
+void unpack_elements(int width, const uint8_t* codes, int64_t begin, int64_t end, uint32_t* wide) {
+  const uint8_t* first = codes + packed_size(Packing::kBits, width, begin);
+  const int64_t bytes = packed_size(Packing::kBits, width, end - begin);
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(first + bytes + i);
+  unpack_codes(Packing::kBits, width, first, end - begin, wide);
 }
 
 void pack_scale_codes(int width, const std::vector<uint8_t>& codes, uint8_t* stream) {
   for_each_element_range(static_cast<int64_t>(codes.size()), [&](int64_t begin, int64_t end) {
-    pack(width, begin, end, stream, [&](int64_t at, int64_t count, uint32_t* wide) {
-      std::copy_n(codes.begin() + at, count, wide);
-      return true;
-    });
+    pack(width, begin, end, stream,
+         [&](int64_t at, int64_t count, uint32_t* wide) { std::copy_n(codes.begin() + at, count, wide); });
   });
 }
 
@@ -116,9 +113,10 @@ std::vector<uint8_t> unpack_scale_codes(const BlockCodec& codec, const uint8_t* 
     unpack(codec.scale_width, begin, end, stream, [&](int64_t at, int64_t count, const uint32_t* wide) {
       std::transform(wide, wide + count, codes.begin() + at,
                      [](uint32_t code) { return static_cast<uint8_t>(code); });
-      const uint32_t* known =
-          std::find_if(wide, wide + count, [&](uint32_t code) { return code >= codec.scales.size(); });
-      if (known != wide + count) bad.report(at + (known - wide));
+      const auto is_bad = [&](uint32_t code) { return code >= codec.scales.size(); };
+      bool any_bad = false;
+      for (int64_t i = 0; i < count; ++i) any_bad |= is_bad(wide[i]);
+      if (any_bad) bad.report(at + (std::find_if(wide, wide + count, is_bad) - wide));
     });
   });
   if (bad.found()) {
@@ -132,27 +130,30 @@ std::vector<uint8_t> unpack_scale_codes(const BlockCodec& codec, const uint8_t* 
 
 void encode_blocks(const BlockCodec& codec, const GroupParameters& parameters, const Tensor& input,
                    bool nan_allowed, uint8_t* codes, uint8_t* scale_codes, FirstIndex& nan) {
-  const BlockLayout& layout = codec.layout;
+  BlockLayout layout = codec.layout;
+  layout.cut_units(kStep);
   const float* in = input.values<float>().data();
   std::vector<uint8_t> block_codes(static_cast<size_t>(layout.block_count()));
-  const auto round = [&](int64_t first_unit, int64_t last_unit, float* elements, int64_t first) {
-    round_elements(parameters, layout, codec.scales, in, elements, first, block_codes.data(), first_unit,
-                   last_unit);
-  };
+  const BlockCodeOutput output{.coders = codec.coders,
+                               .scales = codec.scales,
+                               .width = codec.form.width,
+                               .twos_complement = codec.form.twos_complement,
+                               .nan_allowed = nan_allowed,
+                               .scale_codes = block_codes.data(),
+                               .nan = nan};
   const BlockLayout::Slabs slabs = layout.slabs();
   if (slabs.elements() <= kMaxSlab) {
-    for_each_slab_range(slabs, [&](const SlabRange& range) {
-      const auto count = static_cast<size_t>(range.end - range.begin);
-      const auto elements = std::make_unique_for_overwrite<float[]>(count);
-      round(range.first_unit, range.last_unit, elements.get(), range.begin);
-      code_elements(codec, nan_allowed, elements.get(), range.begin, range.end, codes, nan);
+    for_each_slab_range(slabs, [&](const SlabRange& range, uint32_t* wide) {
+      code_blocks(parameters, layout, output, in, wide, range.begin, range.first_unit, range.last_unit);
+      pack_elements(codec.form.width, wide, range.begin, range.end, codes);
     });
   } else {
-    Tensor elements(DType::kFloat32, input.shape());
-    float* all = elements.values<float>().data();
-    for_each_unit_range(layout, [&](int64_t begin, int64_t end) { round(begin, end, all, 0); });
+    const auto wide = std::make_unique_for_overwrite<uint32_t[]>(static_cast<size_t>(input.numel()));
+    for_each_unit_range(layout, [&](int64_t begin, int64_t end) {
+      code_blocks(parameters, layout, output, in, wide.get(), 0, begin, end);
+    });
     for_each_element_range(input.numel(), [&](int64_t begin, int64_t end) {
-      code_elements(codec, nan_allowed, all + begin, begin, end, codes, nan);
+      pack_elements(codec.form.width, wide.get() + begin, begin, end, codes);
     });
   }
   pack_scale_codes(codec.scale_width, block_codes, scale_codes);
@@ -160,22 +161,27 @@ void encode_blocks(const BlockCodec& codec, const GroupParameters& parameters, c
 
 void decode_blocks(const BlockCodec& codec, const uint8_t* codes, const uint8_t* scale_codes,
                    Tensor& output) {
-  const BlockLayout& layout = codec.layout;
+  BlockLayout layout = codec.layout;
+  layout.cut_units(kStep);
   float* out = output.values<float>().data();
   const std::vector<uint8_t> block_codes = unpack_scale_codes(codec, scale_codes);
-  const auto scale = [&](int64_t first_unit, int64_t last_unit) {
-    scale_elements(layout, codec.scales, block_codes.data(), out, first_unit, last_unit);
-  };
+  const BlockCodeInput input{
+      .coders = codec.coders, .form = codec.form, .scales = codec.scales, .scale_codes = block_codes.data()};
   const BlockLayout::Slabs slabs = layout.slabs();
   if (slabs.elements() <= kMaxSlab) {
-    for_each_slab_range(slabs, [&](const SlabRange& range) {
-      value_elements(codec, codes, range.begin, range.end, out);
-      scale(range.first_unit, range.last_unit);
+    const bool stream = output.byte_size() >= kStreamBytes;
+    for_each_slab_range(slabs, [&](const SlabRange& range, uint32_t* wide) {
+      unpack_elements(codec.form.width, codes, range.begin, range.end, wide);
+      value_blocks(layout, input, wide, range.begin, out, range.first_unit, range.last_unit, stream);
     });
   } else {
-    for_each_element_range(
-        output.numel(), [&](int64_t begin, int64_t end) { value_elements(codec, codes, begin, end, out); });
-    for_each_unit_range(layout, scale);
+    const auto wide = std::make_unique_for_overwrite<uint32_t[]>(static_cast<size_t>(output.numel()));
+    for_each_element_range(output.numel(), [&](int64_t begin, int64_t end) {
+      unpack_elements(codec.form.width, codes, begin, end, wide.get() + begin);
+    });
+    for_each_unit_range(layout, [&](int64_t begin, int64_t end) {
+      value_blocks(layout, input, wide.get(), 0, out, begin, end, false);
+    });
   }
 }
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "detent/formats/block_layout.h"
-#include "detent/formats/codes/all.h"
+#include "detent/formats/codes/element_form.h"
 #include "detent/formats/first_index.h"
 
 namespace detent {
@@ -14,7 +14,7 @@ struct BlockCodec {
   const BlockLayout& layout;
   const GroupCoders& coders;
   BlockScales scales = {};
-  int width = 0;        // bits of an element's code
+  ElementForm form = {};
   int scale_width = 0;  // bits of a scale's code, at most 8
 };
 

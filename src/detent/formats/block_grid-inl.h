@@ -8,8 +8,6 @@
 
 #include <hwy/highway.h>
 
-#include <array>
-
 #include "detent/formats/block_scale.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -29,38 +27,40 @@ class BlockGridKernel {
  public:
   using Parameters = BlockGridParameters;
   struct Shared {
-    V largest, addend_below, addend_from, unsaturated;
+    V largest, least, addend_below, addend_from, unsaturated;
   };
   /// at(k) is the k-th of what a block shares.
   template <class At>
   static HWY_INLINE Shared Collect(At&& at) {
-    return {at(0), at(1), at(2), at(3)};
+    return {at(0), at(1), at(2), at(3), at(4)};
   }
 
   BlockGridKernel(D d, const BlockGridParameters& p)
-      : parameters_(p), to_addend_(hn::Set(d, power_of_two(23 - p.mantissa_bits))) {}
+      : parameters_(p),
+        to_addend_(hn::Set(d, power_of_two(23 - p.mantissa_bits))),
+        dropped_bits_(23 - p.mantissa_bits) {}
 
   bool IsPlain(const BlockShared& shared) const { return parameters_.is_plain(shared); }
 
-  /// Lane by lane, what a plain block shares whose largest magnitude has these bits.
-  HWY_INLINE std::array<V, 2> PlainShared(D d, hn::Vec<DI> bits) const {
-    const DI di;
-    const auto& plain = parameters_.plain_bits;
-    const auto carried = hn::Add(bits, hn::Set(di, parameters_.table.carry()));
-    const auto exponent = hn::And(carried, hn::Set(di, 0x7F800000));
-    const auto held = hn::Min(hn::Max(exponent, hn::Set(di, plain.lowest)), hn::Set(di, plain.highest));
-    return {hn::BitCast(d, hn::Add(held, hn::Set(di, plain.largest))),
-            hn::BitCast(d, hn::Add(held, hn::Set(di, plain.addend_below)))};
-  }
-
-  const BlockTable& table() const { return parameters_.table; }
+  const Parameters& parameters() const { return parameters_; }
 
   /// Of a plain block whose elements are all finite.
   HWY_INLINE V RoundFinite(D d, V x, const Shared& shared) const {
     const V magnitude = hn::Min(hn::Abs(x), shared.largest);
-    const V least = hn::Mul(shared.addend_below, hn::Set(d, 0x1p-23F));
-    const V addend = hn::Max(hn::Mul(Binade(d, magnitude), to_addend_), least);
+    const V addend = hn::Max(hn::Mul(Binade(d, magnitude), to_addend_), shared.least);
     return hn::CopySignToAbs(hn::Sub(hn::Add(magnitude, addend), addend), x);
+  }
+  /// The bits of |x| + addend exceed those of the addend by the rounded |x| in steps, m <= 2^(M+1). In the
+  /// n-th binade from the least on, that is the magnitude number n * 2^M + m of the grid, from 0 on.
+  template <class Sign>
+  HWY_INLINE hn::Vec<DI> Code(D d, V x, const Shared& shared, const Sign& sign) const {
+    const DI di;
+    const V magnitude = hn::Min(hn::Abs(x), shared.largest);
+    const V addend = hn::Max(hn::Mul(Binade(d, magnitude), to_addend_), shared.least);
+    const auto addend_bits = hn::BitCast(di, addend);
+    const auto steps = hn::Sub(hn::BitCast(di, hn::Add(magnitude, addend)), addend_bits);
+    const auto binades = hn::Sub(addend_bits, hn::BitCast(di, shared.least));
+    return sign.Code(hn::Add(steps, hn::ShiftRightSame(binades, dropped_bits_)), x);
   }
   HWY_INLINE V RoundPlain(D d, V x, const Shared& shared) const {
     return hn::IfThenElse(hn::IsNaN(x), x, RoundFinite(d, x, shared));
@@ -87,6 +87,7 @@ class BlockGridKernel {
 
   const BlockGridParameters& parameters_;
   V to_addend_;
+  int dropped_bits_;
 };
 
 template <class D>

@@ -4,7 +4,8 @@
 
 #include "detent/formats/all.h"
 #include "detent/formats/block_layout.h"
-#include "detent/formats/codes/block_coding.h"
+#include "detent/formats/codes/all.h"
+#include "detent/formats/first_index.h"
 
 namespace detent {
 
@@ -18,10 +19,20 @@ enum class BlockOutput { kValue, kUnsaturated };
 void round_blocks(const GroupParameters& parameters, const BlockLayout& layout, BlockOutput kind,
                   const float* input, float* output, int64_t begin, int64_t end, bool stream);
 
-/// As kValue, but writes the elements that `scales` turns into these values, and the codes of the scales by
-/// number of block. `output` points to where element `first` belongs.
-void round_elements(const GroupParameters& parameters, const BlockLayout& layout, const BlockScales& scales,
-                    const float* input, float* output, int64_t first, uint8_t* scale_codes, int64_t begin,
-                    int64_t end);
+/// Where the codes of blocks go, and what they are.
+struct BlockCodeOutput {
+  const GroupCoders& coders;  // one, of the elements
+  const BlockScales& scales;
+  int width;             // bits of an element's code
+  bool twos_complement;  // else sign and magnitude
+  bool nan_allowed;      // else NaN are reported, and leave the codes unfinished
+  uint8_t* scale_codes;  // by number of block
+  FirstIndex& nan;
+};
+
+/// The codes of the elements that `scales` turns into the values of round_blocks. `codes` points to where
+/// that of element `first` belongs.
+void code_blocks(const GroupParameters& parameters, const BlockLayout& layout, const BlockCodeOutput& output,
+                 const float* input, uint32_t* codes, int64_t first, int64_t begin, int64_t end);
 
 }  // namespace detent

@@ -1,22 +1,21 @@
 #include "detent/formats/block_layout.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "detent/core/error.h"
 
 namespace detent {
 namespace {
 
-/// Elements of a unit: enough to make its bookkeeping vanish, few enough to stay in the second-level cache.
+/// Elements of a unit: enough to make its bookkeeping vanish, few enough to stay in the first-level cache.
 /// A power of two.
-constexpr int64_t kUnitElements = int64_t{1} << 14;
+constexpr int64_t kUnitElements = int64_t{1} << 13;
 /// Elements that are worth handing to a thread.
 constexpr int64_t kThreadElements = int64_t{1} << 16;
 /// Elements of a tile: they stay in the first-level cache between finding the maximum and rounding.
 constexpr int64_t kTileElements = 4096;
 constexpr int64_t kMaxTileColumns = 512;
-/// Blocks of fewer columns are taken in tiles.
-constexpr int64_t kNarrow = 16;
 
 int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -68,12 +67,25 @@ BlockLayout::BlockLayout(const BlockSize& block_size, std::optional<int64_t> axi
     band_rows_ *= dimension.block;
   }
   block_count_ = bands_ * divide_up(columns_.size, columns_.block);
-  // Shapes come from files before their data do: no product of sizes here is larger than element_count.
-  const int64_t step = std::min(columns_.block, kNarrow) * kNarrow;
+  // Shapes come from files before their data do: no product of large sizes here is larger than element_count.
+  const int64_t step =
+      columns_.block > kMaxTileColumns ? columns_.block : std::lcm(columns_.block, int64_t{kWide});
   tile_columns_ = step * std::max<int64_t>(1, std::min(kMaxTileColumns, kTileElements / band_rows_) / step);
-  const int64_t quantum = columns_.block < kNarrow ? tile_columns_ : columns_.block;
-  unit_columns_ = quantum * std::max<int64_t>(1, kUnitElements / quantum / band_rows_);
+  cut_units(kUnitElements);
+}
+
+void BlockLayout::cut_units(int64_t elements) {
+  const int64_t quantum = columns_.block < kWide ? tile_columns_ : columns_.block;
+  unit_columns_ = quantum * std::max<int64_t>(1, elements / quantum / band_rows_);
   units_per_band_ = divide_up(columns_.size, unit_columns_);
+}
+
+bool BlockLayout::in_whole_vectors(const float* values, size_t bytes) const {
+  const auto lanes = static_cast<int64_t>(bytes / sizeof(float));
+  const int64_t width = columns_.block;
+  const bool whole_blocks = width < kWide || width == columns_.size || width % lanes == 0;
+  const bool whole_rows = outer_.empty() || columns_.size % lanes == 0;
+  return whole_blocks && whole_rows && reinterpret_cast<uintptr_t>(values) % bytes == 0;
 }
 
 int64_t BlockLayout::units_per_thread() const {

@@ -12,7 +12,7 @@ namespace detent {
 
 /// How a row-major tensor falls into blocks, cut into units of work. Dimensions that the blocks treat alike
 /// are merged. A *band* is one row of blocks: all columns of the innermost (contiguous) dimension times a box
-/// of the outer ones. A *unit* is a band, or a piece of it that cuts no block, of some 16K elements.
+/// of the outer ones. A *unit* is a band, or a piece of it that cuts no block, of some 8K elements.
 class BlockLayout {
  public:
   /// One dimension, after merging.
@@ -52,6 +52,9 @@ class BlockLayout {
     int64_t count_;
   };
 
+  /// Blocks of at least so many columns are taken one by one, narrower ones side by side in tiles.
+  static constexpr int64_t kWide = 16;
+
   /// Throws Error when `shape` has not the dimension `axis`, along which a single block size runs.
   BlockLayout(const BlockSize& block_size, std::optional<int64_t> axis, const Shape& shape);
 
@@ -65,6 +68,12 @@ class BlockLayout {
   /// Columns that narrow blocks are taken in at a time: whole blocks, a multiple of 16.
   int64_t tile_columns() const { return tile_columns_; }
 
+  /// Whether all rows and blocks, as they are taken, begin at multiples of `bytes` (64 at most) when the
+  /// tensor's elements are at `values`.
+  bool in_whole_vectors(const float* values, size_t bytes) const;
+
+  /// Cuts units of about so many elements instead of some 8K.
+  void cut_units(int64_t elements);
   int64_t unit_count() const { return bands_ * units_per_band_; }
   /// Units worth handing to a thread.
   int64_t units_per_thread() const;

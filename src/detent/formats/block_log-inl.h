@@ -30,9 +30,9 @@ class BlockLogKernel {
     return {at(0), at(1), at(2)};
   }
 
-  BlockLogKernel(D /*d*/, const BlockLogParameters& p) : table_(p.table) {}
+  BlockLogKernel(D /*d*/, const BlockLogParameters& p) : parameters_(p) {}
 
-  const BlockTable& table() const { return table_; }
+  const Parameters& parameters() const { return parameters_; }
 
   HWY_INLINE V Round(D d, V x, const Shared& shared) const {
     const V magnitude = hn::Abs(x);
@@ -47,6 +47,21 @@ class BlockLogKernel {
   /// a shift is at most 2^-126, hence the smallest all the same.
   HWY_INLINE V RoundFinite(D d, V x, const Shared& shared) const {
     return Hold(d, Power(d, hn::Abs(x)), x, shared);
+  }
+
+  HWY_INLINE V RoundPlain(D d, V x, const Shared& shared) const {
+    return hn::IfThenElse(hn::IsNaN(x), x, RoundFinite(d, x, shared));
+  }
+
+  bool IsPlain(const BlockShared& shared) const { return Parameters::is_plain(shared); }
+
+  /// Counted from the smallest.
+  template <class Sign>
+  HWY_INLINE hn::Vec<DI> Code(D d, V x, const Shared& shared, const Sign& sign) const {
+    const DI di;
+    const V held = hn::Max(hn::Min(Power(d, hn::Abs(x)), shared.largest), shared.smallest);
+    const auto above = hn::Sub(hn::BitCast(di, held), hn::BitCast(di, shared.smallest));
+    return sign.Code(hn::ShiftRight<23>(above), hn::Add(x, hn::Zero(d)));
   }
 
   HWY_INLINE hn::Mask<D> Unsaturated(D /*d*/, V x, const Shared& shared) const {
@@ -66,7 +81,7 @@ class BlockLogKernel {
     return hn::CopySignToAbs(held, hn::Add(x, hn::Zero(d)));
   }
 
-  const BlockTable& table_;
+  const BlockLogParameters& parameters_;
 };
 
 template <class D>

@@ -9,8 +9,13 @@ namespace detent {
 struct BlockLogParameters {
   static constexpr bool kByBlocks = true;
   BlockTable table;
+  PlainBits plain_bits;
 
   [[gnu::always_inline]] const BlockEntry& entry(float max) const { return table.of(max); }
+  /// Whether the magnitudes of a block with these values are all powers of two that are normal in float32.
+  [[gnu::always_inline]] static bool is_plain(const BlockShared& shared) {
+    return shared[1] >= power_of_two(-126) && shared[0] <= power_of_two(127);
+  }
 };
 
 /// Powers of two +-2^e with a shared bias = clamp(2^(width-1) - 1 - ceil(log2 max), 0, 2^exponent_bias_width
@@ -55,8 +60,13 @@ struct BlockLog : BlockFormatBase {
     };
     BlockTable table(true, entry);
     table.set_empty(entry(0));
-    table.set_plain([](const BlockShared& shared) { return shared[1] >= power_of_two(-126); });
-    return {table};
+    table.set_plain([](const BlockShared& shared) { return Parameters::is_plain(shared); });
+    const int lowest_exponent = top_code() - ((1 << exponent_bias_width) - 1);
+    return {table,
+            {.lowest = PlainBits::held(lowest_exponent),
+             .highest = PlainBits::held(top_code()),
+             .first = 0,
+             .second = PlainBits::exponent(-top_code())}};
   }
 
   bool operator==(const BlockLog&) const = default;

@@ -12,12 +12,24 @@
 namespace detent {
 
 /// What the elements of one block share, as the kernel wants it.
-using BlockShared = std::array<float, 4>;
+using BlockShared = std::array<float, 5>;
 
 /// The same with the code that is stored for it.
 struct BlockEntry {
   BlockShared shared;
   uint8_t code;
+};
+
+/// The first two of the shared values once more, by arithmetic, for the plain entries of a BlockTable: with
+/// the exponent bits of the block's largest magnitude, held to [lowest, highest], these add up to their bits.
+struct PlainBits {
+  int32_t lowest, highest, first, second;
+
+  static constexpr int32_t exponent(int exponent) { return exponent * (1 << 23); }
+  /// The bits of 2^exponent, held to what float32 has.
+  static constexpr int32_t held(int exponent) {
+    return PlainBits::exponent(std::clamp(exponent + 127, 0, 255));
+  }
 };
 
 /// Shared values that depend on the exponent of a block's largest magnitude alone, and the code that is
@@ -59,8 +71,8 @@ class BlockTable {
   [[gnu::always_inline]] bool is_plain(int32_t bits) const {
     return static_cast<uint32_t>(bits - plain_from_) < plain_size_;
   }
-  [[gnu::always_inline]] const BlockShared& of_plain(int32_t bits) const {
-    return entries_[static_cast<size_t>(((bits + carry()) >> 23) - 127 - kLowest)].shared;
+  [[gnu::always_inline]] const BlockEntry& of_plain(int32_t bits) const {
+    return entries_[static_cast<size_t>(((bits + carry()) >> 23) - 127 - kLowest)];
   }
   int32_t plain_from() const { return plain_from_; }
   int32_t plain_until() const { return plain_from_ + static_cast<int32_t>(plain_size_); }
@@ -104,17 +116,13 @@ struct BlockGrid {
   int exponent_of_code(int code) const { return codes_descend ? highest - code : lowest + code; }
 };
 
-/// What the kernel for a BlockGrid needs. Shared are: the largest value, the least addend for elements below
-/// and from 2^64 (see block_grid-inl.h), the largest input that does not saturate.
+/// What the kernel for a BlockGrid needs. Shared are: the largest value, the least addend, 2^23 times it for
+/// elements below 2^64 and 2^-41 times it for others (see block_grid-inl.h), the largest input that does not
+/// saturate.
 struct BlockGridParameters {
   static constexpr bool kByBlocks = true;
   int mantissa_bits = 0;
   BlockTable table;
-  /// The plain entries once more, by arithmetic: with the exponent bits of the block's largest magnitude,
-  /// held to [lowest, highest], these add up to the bits of the largest value and of the least addend.
-  struct PlainBits {
-    int32_t lowest, highest, largest, addend_below;
-  };
   PlainBits plain_bits = {};
 
   BlockGridParameters() = default;
@@ -123,7 +131,7 @@ struct BlockGridParameters {
   /// Whether a block with these values needs no shift: its normal values are normal in float32 too, and the
   /// addends do not overflow.
   [[gnu::always_inline]] bool is_plain(const BlockShared& shared) const {
-    const float addend_below = shared[1];
+    const float addend_below = shared[2];
     return shared[0] < 0x1p104F && addend_below >= power_of_two(-80 - mantissa_bits) &&
            addend_below < 0x1p126F;
   }
@@ -171,15 +179,14 @@ inline BlockGridParameters::BlockGridParameters(const BlockGrid& grid) : mantiss
     const int step = k + grid.min_exponent - grid.mantissa_bits;
     const auto addend = [&](int shift) { return power_of_two(std::clamp(step + shift + 23, -126, 126)); };
     const double scale = double_power_of_two(k);
-    return {{hold(grid.largest * scale), addend(23), addend(-41), edge.last_held(scale)}, grid.scale_code(k)};
+    return {{hold(grid.largest * scale), addend(0), addend(23), addend(-41), edge.last_held(scale)},
+            grid.scale_code(k)};
   });
-  const auto exponent_bits = [](int exponent) { return exponent * (1 << 23); };
-  const auto held_bits = [&](int exponent) { return exponent_bits(std::clamp(exponent + 127, 0, 255)); };
-  plain_bits = {
-      .lowest = held_bits(grid.lowest - grid.offset),
-      .highest = held_bits(grid.highest - grid.offset),
-      .largest = std::bit_cast<int32_t>(static_cast<float>(grid.largest)) + exponent_bits(grid.offset - 127),
-      .addend_below = exponent_bits(grid.offset + grid.min_exponent - grid.mantissa_bits + 46)};
+  plain_bits = {.lowest = PlainBits::held(grid.lowest - grid.offset),
+                .highest = PlainBits::held(grid.highest - grid.offset),
+                .first = std::bit_cast<int32_t>(static_cast<float>(grid.largest)) +
+                         PlainBits::exponent(grid.offset - 127),
+                .second = PlainBits::exponent(grid.offset + grid.min_exponent - grid.mantissa_bits + 23)};
   table.set_plain([this](const BlockShared& shared) { return is_plain(shared); });
 }
 

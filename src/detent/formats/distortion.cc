@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "detent/core/parallel.h"
+#include "detent/formats/unsaturated_mask.h"
 #include "detent/formats/float_environment.h"
 
 namespace detent {
@@ -102,9 +103,16 @@ std::optional<double> Distortion::saturated_share() const {
 }
 
 Distortion measure_distortion(const QuantSpec& spec, const Tensor& input, uint64_t seed) {
+  Tensor room(DType::kFloat32, input.shape());
+  return measure_distortion(spec, input, room, seed);
+}
+
+Distortion measure_distortion(const QuantSpec& spec, const Tensor& input, Tensor& room, uint64_t seed) {
   Distortion distortion;
-  distortion.update(input, simulate(spec, input, seed));
-  distortion.update_saturated(unsaturated_mask(spec, input));
+  simulate(spec, input, room, seed);
+  distortion.update(input, room);
+  unsaturated_mask(spec, input, room);
+  distortion.update_saturated(room);
   return distortion;
 }
 

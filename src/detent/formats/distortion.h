@@ -56,5 +56,8 @@ class Distortion {
 
 /// All measures of `input` (float32) against simulate(spec, input).
 Distortion measure_distortion(const QuantSpec& spec, const Tensor& input, uint64_t seed = 0);
+/// The same with room for the quantized elements, float32 of the input's shape; what is left there says
+/// nothing.
+Distortion measure_distortion(const QuantSpec& spec, const Tensor& input, Tensor& room, uint64_t seed = 0);
 
 }  // namespace detent

@@ -57,19 +57,34 @@ Shape scale_shape(const QuantSpec& spec, const Shape& shape) {
 Tensor initial_scale(const QuantSpec& spec, const Tensor& values, const std::string& where) {
   const DefaultFloatEnvironment environment;
   const Grouping grouping = make_grouping(spec, values.shape());
-  std::vector<float> scales = own_scales(spec, grouping.groups, where);
-  if (scales.empty()) scales.resize(static_cast<size_t>(grouping.groups), 1.0F);
+  std::vector<double> means;
+  for (int64_t g = 0; g < grouping.groups; ++g)
+    means.push_back(Group(values.values<float>(), grouping, g).magnitudes().mean());
+  return initial_scale(spec, values.shape(), means, where);
+}
+
+Tensor initial_scale(const QuantSpec& spec, const Shape& shape, std::span<const double> mean_magnitudes,
+                     const std::string& where) {
+  const auto groups = static_cast<size_t>(make_grouping(spec, shape).groups);
+  if (mean_magnitudes.size() != groups)
+    fail("{}: got {} mean magnitudes, expected {}", where, mean_magnitudes.size(), groups);
+  std::vector<float> scales = own_scales(spec, static_cast<int64_t>(groups), where);
+  if (scales.empty()) scales.resize(groups, 1.0F);
   const double factor = 2 / std::sqrt(largest_code(spec));
-  for (int64_t g = 0; g < grouping.groups; ++g) {
-    const double mean = Group(values.values<float>(), grouping, g).magnitudes().mean();
-    if (mean > 0) scales[static_cast<size_t>(g)] = static_cast<float>(factor * mean);
+  for (size_t g = 0; g < groups; ++g) {
+    if (mean_magnitudes[g] > 0) scales[g] = static_cast<float>(factor * mean_magnitudes[g]);
   }
-  return Tensor::from<float>(scale_shape(spec, values.shape()), scales);
+  return Tensor::from<float>(scale_shape(spec, shape), scales);
 }
 
 Tensor initial_scale(const QuantSpec& spec, const Shape& shape, const std::string& where) {
   const std::vector<float> scales = own_scales(spec, make_grouping(spec, shape).groups, where);
-  if (scales.empty()) fail("{}: key \"scale\": a learned scale needs one to begin from", where);
+  if (scales.empty()) {
+    fail(
+        "{}: key \"scale\": a learned scale needs one to begin from: give it, or run profile_statistics with "
+        "abs_mean of this operand before quantize, which gives 2 * mean |x| / sqrt(largest code)",
+        where);
+  }
   return Tensor::from<float>(scale_shape(spec, shape), scales);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "detent/core/tensor.h"
@@ -8,7 +9,9 @@
 namespace detent {
 
 // Learned step sizes (Esser et al. 2019, arXiv:1902.08153): the value of x is s * q(x / s), where q rounds to
-// the codes of the format (its values with scale 1) and s > 0 is trained, one a tensor or one a channel.
+// the codes of the format (its values with scale 1) and s > 0 is trained, one a tensor or one a channel. Its
+// gradient is q(x / s) - x / s where the format does not saturate (unsaturated_mask: up to half a step beyond
+// the outermost code, where the paper stops at the code itself), the outermost code elsewhere.
 
 /// Of a spec with a learned scale, what rounds x / s to codes: its scale is 1.
 QuantSpec code_spec(const QuantSpec& spec);
@@ -21,6 +24,10 @@ Shape scale_shape(const QuantSpec& spec, const Shape& shape);
 /// are 0, the format's own scale, or 1 when that depends on the data. Throws Error, beginning with `where`,
 /// when the format has another number of scales.
 Tensor initial_scale(const QuantSpec& spec, const Tensor& values, const std::string& where);
+/// The same for a tensor of `shape` of which the mean |x| of each group is known (LSQ takes it from the first
+/// batch). Throws Error, beginning with `where`, on another number of them.
+Tensor initial_scale(const QuantSpec& spec, const Shape& shape, std::span<const double> mean_magnitudes,
+                     const std::string& where);
 /// Where training begins for a tensor of `shape` that is not known: the format's own scale. Throws Error,
 /// beginning with `where`, when that depends on the data.
 Tensor initial_scale(const QuantSpec& spec, const Shape& shape, const std::string& where);

@@ -50,19 +50,38 @@ class Nvfp4Kernel {
       const D d;
       for (size_t i = 0; i < blocks; i += hn::Lanes(d)) {
         const V max = hn::BitCast(d, hn::Load(DI(), bits + i));
-        const V scale = kernel.Scale(d, max);
+        const V block_scale = kernel.BlockScale(d, max);
+        const V scale = kernel.Scale(d, block_scale);
+        hn::Store(block_scale, d, block_scale_ + i);
         hn::Store(scale, d, scale_ + i);
         hn::Store(hn::IfThenElse(hn::Gt(scale, hn::Zero(d)), scale, hn::Set(d, 1.0F)), d, divisor_ + i);
       }
     }
-    bool is_plain(size_t i) const { return bits_[i] < 0x7F800000; }
+    /// All finite, and the scale did not round to 0.
+    bool is_plain(size_t i) const { return bits_[i] < 0x7F800000 && scale_[i] > 0; }
+    uint8_t code(size_t i) const { return e4m3fn_code(block_scale_[i]); }
     HWY_INLINE Shared at(D d, size_t i) const { return {hn::Set(d, scale_[i]), hn::Set(d, divisor_[i])}; }
 
    private:
     const int32_t* bits_;
+    HWY_ALIGN float block_scale_[kBlocks];
     HWY_ALIGN float scale_[kBlocks];
     HWY_ALIGN float divisor_[kBlocks];
   };
+
+  bool IsPlain(const BlockShared& shared) const { return shared[0] > 0; }
+
+  /// As BlockGridKernel::Code, with M = 1 and binades from 1 on.
+  template <class Sign>
+  HWY_INLINE hn::Vec<DI> Code(D d, V x, const Shared& shared, const Sign& sign) const {
+    const DI di;
+    const V quotient = Quotient(d, x, shared);
+    const V addend = Addend(d, quotient);
+    const auto addend_bits = hn::BitCast(di, addend);
+    const auto steps = hn::Sub(hn::BitCast(di, hn::Add(quotient, addend)), addend_bits);
+    const auto binades = hn::Sub(addend_bits, hn::BitCast(di, hn::Set(d, 0x1p22F)));
+    return sign.Code(hn::Add(steps, hn::ShiftRight<22>(binades)), x);
+  }
 
   /// The element, before it is scaled.
   HWY_INLINE V RoundElement(D d, V x, const Shared& shared) const {
@@ -80,21 +99,31 @@ class Nvfp4Kernel {
  private:
   static HWY_INLINE V Binade(D d, V x) { return hn::And(x, hn::BitCast(d, hn::Set(DI(), 0x7F800000))); }
 
-  /// The e4m3fn value nearest to max / 6 / tensor scale, as round_to_e4m3fn does it, times the tensor scale.
-  HWY_INLINE V Scale(D d, V max) const {
+  /// The e4m3fn value nearest to max / 6 / tensor scale, as round_to_e4m3fn does it.
+  HWY_INLINE V BlockScale(D d, V max) const {
     const V tensor_scale = hn::Set(d, parameters_.tensor_scale);
     const V largest = hn::Set(d, 448.0F);
     const V held = hn::Min(hn::Div(hn::Div(max, hn::Set(d, 6.0F)), tensor_scale), largest);
     const V addend = hn::Mul(hn::Max(Binade(d, held), hn::Set(d, 0x1p-6F)), hn::Set(d, 0x1p20F));
     const V rounded = hn::Sub(hn::Add(held, addend), addend);
-    return hn::Mul(hn::IfThenElse(hn::Gt(max, hn::Zero(d)), rounded, largest), tensor_scale);
+    return hn::IfThenElse(hn::Gt(max, hn::Zero(d)), rounded, largest);
+  }
+
+  HWY_INLINE V Scale(D d, V block_scale) const {
+    return hn::Mul(block_scale, hn::Set(d, parameters_.tensor_scale));
   }
 
   /// Of the element.
   static HWY_INLINE V Magnitude(D d, V x, const Shared& shared) {
-    const V quotient = hn::Min(hn::Div(hn::Abs(x), shared.divisor), hn::Set(d, 6.0F));
-    const V addend = hn::Mul(hn::Max(Binade(d, quotient), hn::Set(d, 1.0F)), hn::Set(d, 0x1p22F));
+    const V quotient = Quotient(d, x, shared);
+    const V addend = Addend(d, quotient);
     return hn::Sub(hn::Add(quotient, addend), addend);
+  }
+  static HWY_INLINE V Quotient(D d, V x, const Shared& shared) {
+    return hn::Min(hn::Div(hn::Abs(x), shared.divisor), hn::Set(d, 6.0F));
+  }
+  static HWY_INLINE V Addend(D d, V quotient) {
+    return hn::Mul(hn::Max(Binade(d, quotient), hn::Set(d, 1.0F)), hn::Set(d, 0x1p22F));
   }
 
   const Nvfp4Parameters& parameters_;

@@ -8,6 +8,7 @@
 #include "detent/formats/group_parameters.h"
 #include "detent/formats/kernels.h"
 #include "detent/formats/quant_spec.h"
+#include "detent/formats/unsaturated_mask.h"
 
 namespace detent {
 namespace {
@@ -102,26 +103,31 @@ Tensor simulate(const QuantSpec& spec, const Tensor& input, uint64_t seed) {
   return output;
 }
 
-Tensor unsaturated_mask(const QuantSpec& spec, const Tensor& original) {
+void unsaturated_mask(const QuantSpec& spec, const Tensor& original, Tensor& mask) {
   const DefaultFloatEnvironment environment;
   check_scale(spec);
   const Tensor input = float32_input(original);
+  check_output(original, mask);
   validate(spec, "quantization");
-  Tensor mask(DType::kFloat32, input.shape());
-  if (input.numel() == 0) return mask;
+  if (input.numel() == 0) return;
   const Grouping grouping = make_grouping(spec, input.shape());
   const GroupParameters parameters = derive_parameters(spec, input, grouping, 0);
   const float* in = input.values<float>().data();
   float* out = mask.values<float>().data();
   if (const auto layout = block_layout(spec, input.shape())) {
     round_all_blocks(parameters, *layout, BlockOutput::kUnsaturated, in, out, false);
-    return mask;
+    return;
   }
   const std::vector<Interval> intervals = unsaturated_intervals(parameters);
   parallel_for(input.numel(), kGrain, [&](int64_t begin, int64_t end) {
     const DefaultFloatEnvironment of_thread;
     mask_range(intervals, grouping, in, out, begin, end);
   });
+}
+
+Tensor unsaturated_mask(const QuantSpec& spec, const Tensor& input) {
+  Tensor mask(DType::kFloat32, input.shape());
+  unsaturated_mask(spec, input, mask);
   return mask;
 }
 

@@ -5,10 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "detent/core/error.h"
 
@@ -42,13 +45,25 @@ uint64_t regular_file_size(int descriptor, const fs::path& path) {
   return static_cast<uint64_t>(status.st_size);
 }
 
+constexpr size_t kRandomLetters = 6;  // behind the dot, of a temporary name
+
+/// So that a rename survives a loss of power. Some file systems have nothing to flush (EINVAL), and a folder
+/// that may be written but not read cannot be opened.
+void flush_folder(const fs::path& path) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  const Descriptor descriptor{open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  if (descriptor.value < 0 && errno == EACCES) return;
+  if (descriptor.value < 0) fail_errno("open", folder);
+  if (fsync(descriptor.value) != 0 && errno != EINVAL) fail_errno("write", folder);
+}
+
 }  // namespace
 
 AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
   std::error_code error;
   if (path_.has_parent_path()) fs::create_directories(path_.parent_path(), error);
   if (error) fail("cannot create directory {}: {}", path_.parent_path().string(), error.message());
-  std::string pattern = path_.string() + ".XXXXXX";
+  std::string pattern = path_.string() + "." + std::string(kRandomLetters, 'X');
   descriptor_ = mkostemp(pattern.data(), O_CLOEXEC);
   if (descriptor_ < 0) fail_errno("create", path_);
   temporary_ = pattern;
@@ -83,6 +98,22 @@ void AtomicFile::commit() {
   if (closed != 0) fail_with_errno("write");
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_with_errno("write");
   temporary_.clear();
+  flush_folder(path_);
+}
+
+void remove_unfinished_files(const fs::path& path) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  if (!fs::is_directory(folder)) return;
+  const std::string prefix = path.filename().string() + ".";
+  std::vector<fs::path> leftovers;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_temporary =
+        name.size() == prefix.size() + kRandomLetters && name.starts_with(prefix) &&
+        std::all_of(name.end() - kRandomLetters, name.end(), [](unsigned char c) { return std::isalnum(c); });
+    if (is_temporary && entry.is_regular_file()) leftovers.push_back(entry.path());
+  }
+  for (const fs::path& leftover : leftovers) fs::remove(leftover);
 }
 
 void write_file(const fs::path& path, std::string_view text) {

@@ -10,8 +10,9 @@
 namespace detent {
 
 /// A file that appears under its name only when it is complete: written to a temporary name beside it,
-/// flushed to the disk, renamed by `commit`. Without `commit` the temporary file is removed. Every failure
-/// (no directory, no permission, disk full) throws Error naming the path and the reason.
+/// flushed to the disk, renamed by `commit`, which flushes the folder too. Without `commit` the temporary
+/// file is removed. Every failure (no directory, no permission, disk full) throws Error naming the path and
+/// the reason.
 class AtomicFile {
  public:
   /// Creates missing parent directories.
@@ -36,6 +37,10 @@ class AtomicFile {
 
 /// AtomicFile in one call.
 void write_file(const std::filesystem::path& path, std::string_view text);
+
+/// Removes the temporary files that processes which were killed while they wrote `path` left behind. No other
+/// process may be writing it.
+void remove_unfinished_files(const std::filesystem::path& path);
 
 /// The whole file. Throws Error when it cannot be read or has more than `limit` bytes.
 std::string read_file(const std::filesystem::path& path, uint64_t limit = uint64_t{1} << 32);

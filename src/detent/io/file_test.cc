@@ -1,6 +1,7 @@
 #include "detent/io/file.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -54,6 +55,28 @@ TEST_F(FileTest, AppearsOnlyWhenCommitted) {
   const mode_t mask = umask(0);
   umask(mask);
   EXPECT_EQ(status.st_mode & 0777, 0666 & ~mask);
+}
+
+TEST_F(FileTest, RemovesWhatKilledProcessesLeftOfOneFile) {
+  const fs::path path = folder_ / "a.ckpt";
+  write_file(path, "whole");
+  for (const char* name : {"a.ckpt.x9Zk2Q", "a.ckpt.backup", "a.ckpt.tar.gz", "b.ckpt.x9Zk2Q"})
+    write_file(folder_ / name, "other");
+  fs::create_directories(folder_ / "a.ckpt.folder");
+  if (fork() == 0) {
+    AtomicFile file(path);
+    file.write("half");
+    raise(SIGKILL);
+  }
+  wait(nullptr);
+  EXPECT_EQ(files(), 7U);
+  remove_unfinished_files(path);
+  remove_unfinished_files(folder_ / "no_folder" / "c");
+  EXPECT_EQ(read_file(path), "whole");
+  EXPECT_FALSE(fs::exists(folder_ / "a.ckpt.x9Zk2Q"));
+  EXPECT_TRUE(fs::exists(folder_ / "a.ckpt.tar.gz"));
+  EXPECT_TRUE(fs::exists(folder_ / "b.ckpt.x9Zk2Q"));
+  EXPECT_TRUE(fs::exists(folder_ / "a.ckpt.folder"));
 }
 
 TEST_F(FileTest, KeepsTheOldFileWhenTheDiskIsFull) {

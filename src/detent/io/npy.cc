@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "detent/core/error.h"
 #include "detent/io/byte_reader.h"
@@ -157,6 +158,79 @@ uint64_t checked_count(const Shape& shape, const std::string& name) {
   }
 }
 
+/// The elements of a Fortran-ordered array, the first dimension fastest, in C order.
+template <class Element>
+void copy_from_fortran_order(const std::byte* data, const Shape& shape, std::byte* target) {
+  const size_t rank = shape.size();
+  std::vector<int64_t> strides(rank, 1);
+  for (size_t i = 1; i < rank; ++i) strides[i] = strides[i - 1] * shape[i - 1];
+  std::vector<int64_t> index(rank);
+  int64_t source = 0;
+  const int64_t count = element_count(shape);
+  for (int64_t i = 0; i < count; ++i) {
+    std::memcpy(target + static_cast<size_t>(i) * sizeof(Element),
+                data + static_cast<size_t>(source) * sizeof(Element), sizeof(Element));
+    for (size_t dim = rank; dim-- > 0;) {
+      source += strides[dim];
+      if (++index[dim] < shape[dim]) break;
+      source -= strides[dim] * shape[dim];
+      index[dim] = 0;
+    }
+  }
+}
+
+Tensor from_fortran_order(const std::byte* data, DType dtype, const Shape& shape) {
+  Tensor tensor(dtype, shape);
+  std::byte* target = tensor.bytes().data();
+  switch (dtype_size(dtype)) {
+    case 1:
+      copy_from_fortran_order<uint8_t>(data, shape, target);
+      break;
+    case 2:
+      copy_from_fortran_order<uint16_t>(data, shape, target);
+      break;
+    case 4:
+      copy_from_fortran_order<uint32_t>(data, shape, target);
+      break;
+    default:
+      copy_from_fortran_order<uint64_t>(data, shape, target);
+  }
+  return tensor;
+}
+
+/// What precedes the elements, checked against the size of the file.
+struct Header {
+  DType dtype;
+  Shape shape;
+  uint64_t count;      // of elements
+  size_t data_offset;  // in the file
+  bool fortran_order;  // the first dimension is the fastest
+};
+
+Header read_header(std::span<const std::byte> prefix, uint64_t file_size, const std::string& name) {
+  ByteReader reader(prefix, name);
+  if (prefix.size() < kMagic.size() || reader.text(kMagic.size()) != kMagic) {
+    fail("{}: not a .npy file", name);
+  }
+  const auto major = reader.number<uint8_t>();
+  reader.number<uint8_t>();
+  if (major < 1 || major > 3) fail("{}: .npy version {}, supported are 1, 2 and 3", name, major);
+  const size_t header_bytes = major == 1 ? reader.number<uint16_t>() : reader.number<uint32_t>();
+  if (header_bytes > kMaxHeaderBytes) {
+    fail("{}: a header of {} bytes, at most {} are possible", name, header_bytes, kMaxHeaderBytes);
+  }
+  HeaderParser parser(reader.text(header_bytes), name);
+  parser.parse();
+  const Header header{dtype_of(parser.descr(), name), parser.shape(), checked_count(parser.shape(), name),
+                      reader.position(), parser.fortran_order() && parser.shape().size() > 1};
+  const uint64_t data_bytes = file_size - header.data_offset;
+  if (data_bytes % dtype_size(header.dtype) != 0 || data_bytes / dtype_size(header.dtype) != header.count) {
+    fail("{}: {} bytes of data, shape {} of {} needs {} elements", name, data_bytes, shape_text(header.shape),
+         dtype_name(header.dtype), header.count);
+  }
+  return header;
+}
+
 std::string header_text(const Tensor& tensor) {
   const auto found = std::ranges::find(kDTypes, tensor.dtype(), &std::pair<std::string_view, DType>::second);
   DETENT_CHECK(found != kDTypes.end(), "dtype {}", dtype_name(tensor.dtype()));
@@ -168,39 +242,30 @@ std::string header_text(const Tensor& tensor) {
 
 Tensor read_npy(const std::filesystem::path& path) {
   const auto file = map_file(path);
-  ByteReader reader(file->bytes(), path.string());
-  if (file->bytes().size() < kMagic.size() || reader.text(kMagic.size()) != kMagic) {
-    fail("{}: not a .npy file", reader.name());
-  }
-  const auto major = reader.number<uint8_t>();
-  reader.number<uint8_t>();
-  if (major < 1 || major > 3) fail("{}: .npy version {}, supported are 1, 2 and 3", reader.name(), major);
-  const size_t header_bytes = major == 1 ? reader.number<uint16_t>() : reader.number<uint32_t>();
-  if (header_bytes > kMaxHeaderBytes) {
-    fail("{}: a header of {} bytes, at most {} are possible", reader.name(), header_bytes, kMaxHeaderBytes);
-  }
-  HeaderParser header(reader.text(header_bytes), reader.name());
-  header.parse();
-  const DType dtype = dtype_of(header.descr(), reader.name());
-  const Shape& shape = header.shape();
-  if (header.fortran_order() && shape.size() > 1) {
-    fail("{}: Fortran order of shape {}, expected C order (numpy.ascontiguousarray)", reader.name(),
-         shape_text(shape));
-  }
-  const uint64_t count = checked_count(shape, reader.name());
-  if (reader.remaining() % dtype_size(dtype) != 0 || reader.remaining() / dtype_size(dtype) != count) {
-    fail("{}: {} bytes of data, shape {} of {} needs {} elements", reader.name(), reader.remaining(),
-         shape_text(shape), dtype_name(dtype), count);
-  }
-  std::byte* data = file->bytes().data() + reader.position();
+  return parse_npy(file->bytes(), file, path.string());
+}
+
+TensorSummary summarize_npy(std::span<const std::byte> prefix, uint64_t file_size, const std::string& name) {
+  const Header header = read_header(prefix, file_size, name);
+  return {.name = "",
+          .dtype = std::string(dtype_name(header.dtype)),
+          .shape = header.shape,
+          .byte_size = header.count * dtype_size(header.dtype)};
+}
+
+Tensor parse_npy(std::span<std::byte> bytes, const std::shared_ptr<const void>& owner,
+                 const std::string& name) {
+  const Header header = read_header(bytes, bytes.size(), name);
+  std::byte* data = bytes.data() + header.data_offset;
   const auto no_boolean = [](std::byte byte) { return byte > std::byte{1}; };
-  if (dtype == DType::kBool && std::any_of(data, data + count, no_boolean)) {
-    fail("{}: boolean data with bytes other than 0 and 1", reader.name());
+  if (header.dtype == DType::kBool && std::any_of(data, data + header.count, no_boolean)) {
+    fail("{}: boolean data with bytes other than 0 and 1", name);
   }
-  const bool aligned = reinterpret_cast<uintptr_t>(data) % dtype_size(dtype) == 0;
-  if (aligned && count > 0) return Tensor::borrow(dtype, shape, data, file);
-  Tensor copy(dtype, shape);
-  if (count > 0) std::memcpy(copy.bytes().data(), data, copy.byte_size());
+  if (header.fortran_order) return from_fortran_order(data, header.dtype, header.shape);
+  const bool aligned = reinterpret_cast<uintptr_t>(data) % dtype_size(header.dtype) == 0;
+  if (aligned && header.count > 0) return Tensor::borrow(header.dtype, header.shape, data, owner);
+  Tensor copy(header.dtype, header.shape);
+  if (header.count > 0) std::memcpy(copy.bytes().data(), data, copy.byte_size());
   return copy;
 }
 

@@ -81,9 +81,14 @@ std::string description_text(const PackedEntry& entry) {
   return json_text(table, JsonLayout::kOneLine);
 }
 
-Encoded encode_entry(const PackedEntry& entry, const Tensor& values) {
+Encoded encode_entry(const PackedEntry& entry, const Tensor& values, const Scratch& scratch) {
   try {
-    return encode(*entry.spec, values, entry.packing);
+    validate(*entry.spec, "encode");
+    Encoded encoded{*entry.spec, values.shape(), entry.packing, {}};
+    for (const StreamLayout& stream : encoded_layout(*entry.spec, values.shape(), entry.packing))
+      encoded.streams.push_back({stream.name, scratch.tensor(stream.dtype, stream.shape)});
+    encode(*entry.spec, values, encoded);
+    return encoded;
   } catch (const Error& error) {
     fail("tensor \"{}\": {}", entry.name, error.what());
   }
@@ -97,11 +102,13 @@ struct Source {
 
 }  // namespace
 
-Tensor stored_values(const StoredTensor& tensor) {
+Tensor stored_values(const StoredTensor& tensor, const Scratch& scratch) {
   const auto* encoded = std::get_if<Encoded>(&tensor.content);
   if (encoded == nullptr) return std::get<Tensor>(tensor.content);
   try {
-    return decode(*encoded);
+    Tensor values = scratch.tensor(DType::kFloat32, encoded->shape);
+    decode(*encoded, values);
+    return values;
   } catch (const Error& error) {
     fail("tensor \"{}\": {}", tensor.name, error.what());
   }
@@ -152,7 +159,7 @@ std::map<std::string, std::string> plain_metadata(const SafetensorsFile& file) {
 
 void write_packed_tensors(const std::filesystem::path& path, const std::vector<PackedEntry>& entries,
                           const std::map<std::string, std::string>& metadata,
-                          const std::function<Tensor(size_t)>& load) {
+                          const std::function<Tensor(size_t)>& load, const Scratch& scratch) {
   std::map<std::string, std::string> all_metadata = metadata;
   std::vector<TensorEntry> written;
   std::vector<Source> sources;
@@ -181,7 +188,7 @@ void write_packed_tensors(const std::filesystem::path& path, const std::vector<P
     }
     if (encoded_entry != i) {
       encoded = Encoded();
-      encoded = encode_entry(entries[i], load(i));
+      encoded = encode_entry(entries[i], load(i), scratch);
       encoded_entry = i;
     }
     writer.write(encoded.streams[stream].data);

@@ -9,6 +9,7 @@
 
 #include "detent/formats/encode.h"
 #include "detent/io/safetensors.h"
+#include "detent/io/scratch.h"
 
 namespace detent {
 
@@ -18,8 +19,8 @@ struct StoredTensor {
   std::variant<Tensor, Encoded> content;
 };
 
-/// The elements; codes are decoded. Throws Error naming the tensor.
-Tensor stored_values(const StoredTensor& tensor);
+/// The elements; codes are decoded, into `scratch`. Throws Error naming the tensor.
+Tensor stored_values(const StoredTensor& tensor, const Scratch& scratch);
 
 /// Packed tensors in a safetensors file: the streams of `w` are the tensors "w.codes" (U8) and, where the
 /// format needs parameters, "w.scales", ...; the metadata key "detent.packed.w" holds what they mean, as
@@ -42,9 +43,10 @@ struct PackedEntry {
 };
 
 /// Writes such a file. `load(i)` gives the tensor of entries[i] (float32 when packed) and may be called more
-/// than once, since safetensors orders data by element size; one tensor at a time is in memory.
+/// than once, since safetensors orders data by element size. Codes are made in `scratch`, of one tensor at a
+/// time.
 void write_packed_tensors(const std::filesystem::path& path, const std::vector<PackedEntry>& entries,
                           const std::map<std::string, std::string>& metadata,
-                          const std::function<Tensor(size_t)>& load);
+                          const std::function<Tensor(size_t)>& load, const Scratch& scratch);
 
 }  // namespace detent

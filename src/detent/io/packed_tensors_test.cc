@@ -23,7 +23,8 @@ Tensor ramp(const Shape& shape) {
 class PackedTensors : public testing::Test {
  protected:
   void write(const std::vector<PackedEntry>& entries, const std::vector<Tensor>& tensors) {
-    write_packed_tensors(path_, entries, {{"made", "here"}}, [&](size_t i) { return tensors[i]; });
+    write_packed_tensors(
+        path_, entries, {{"made", "here"}}, [&](size_t i) { return tensors[i]; }, scratch_);
   }
   PackedEntry packed(const char* name, const Shape& shape, const char* spec,
                      Packing packing = Packing::kBits) {
@@ -35,6 +36,7 @@ class PackedTensors : public testing::Test {
   }
 
   TemporaryPath file_{"packed.safetensors"};
+  const Scratch scratch_{file_.get().parent_path()};
   const std::filesystem::path& path_ = file_.get();
 };
 
@@ -55,10 +57,11 @@ TEST_F(PackedTensors, UnpackToWhatWasSimulated) {
   ASSERT_EQ(stored.size(), 4U);
   EXPECT_EQ(stored[0].name, "a");
   EXPECT_EQ(std::get<Encoded>(stored[0].content).codes().numel(), 3);
-  EXPECT_TRUE(stored_values(stored[0]).equals(simulate(parse_quant_spec_text(ternary), tensors[0])));
-  EXPECT_TRUE(stored_values(stored[1]).equals(tensors[1]));
-  EXPECT_TRUE(stored_values(stored[2]).equals(simulate(parse_quant_spec_text(fixed), tensors[2])));
-  EXPECT_EQ(stored_values(stored[3]).shape(), Shape({0, 3}));
+  EXPECT_TRUE(
+      stored_values(stored[0], scratch_).equals(simulate(parse_quant_spec_text(ternary), tensors[0])));
+  EXPECT_TRUE(stored_values(stored[1], scratch_).equals(tensors[1]));
+  EXPECT_TRUE(stored_values(stored[2], scratch_).equals(simulate(parse_quant_spec_text(fixed), tensors[2])));
+  EXPECT_EQ(stored_values(stored[3], scratch_).shape(), Shape({0, 3}));
 }
 
 TEST_F(PackedTensors, BlocksHaveStreamsOfScales) {
@@ -72,8 +75,10 @@ TEST_F(PackedTensors, BlocksHaveStreamsOfScales) {
                                   Pair("b.tensor_scale", Shape({1}))));
   const std::vector<StoredTensor> stored = unpack_tensors(file, "file");
   ASSERT_EQ(stored.size(), 2U);
-  EXPECT_TRUE(stored_values(stored[0]).equals(simulate(parse_quant_spec_text(block_fp), ramp({3, 5}))));
-  EXPECT_TRUE(stored_values(stored[1]).equals(simulate(parse_quant_spec_text("nvfp4"), ramp({2, 33}))));
+  EXPECT_TRUE(
+      stored_values(stored[0], scratch_).equals(simulate(parse_quant_spec_text(block_fp), ramp({3, 5}))));
+  EXPECT_TRUE(
+      stored_values(stored[1], scratch_).equals(simulate(parse_quant_spec_text("nvfp4"), ramp({2, 33}))));
 }
 
 TEST_F(PackedTensors, RefusesNamesThatClash) {
@@ -110,6 +115,29 @@ TEST_F(PackedTensors, SaysWhatIsWrong) {
   expect_error(described(R"({"format": "block_log:width=2,block_size=-1", "shape": [2305843009213693952], )"
                          R"("packing": "bits"})"),
                "expected uint8 of shape [576460752303423488]");
+}
+
+/// With and without files for the codes and the values: the same bytes, whatever the format's groups are.
+TEST_F(PackedTensors, ScratchFilesChangeNothing) {
+  const Shape shape = {6, 5, 34};
+  const Scratch in_files(path_.parent_path(), 0);
+  for (const char* spec :
+       {"fixed:width=5,frac_width=2", "affine:width=7", "affine:width=4,granularity=channel,axis=1",
+        "ternary:scaling_factor=true", "ternary:scaling_factor=true,granularity=channel,axis=2",
+        "binary:scaling=per_tensor", "binary_residual:levels=3", "codebook:values=-1x0.5x3", "log:width=5",
+        "fp8_e4m3fn", "minifloat_denorm", "block_fp:width=5,exponent_width=6,block_size=2x4",
+        "block_minifloat:block_axis=0", "block_log:block_size=7", "mx:element=e2m1", "nvfp4"}) {
+    SCOPED_TRACE(spec);
+    const Tensor values = ramp(shape);
+    write({packed("a", shape, spec)}, {values});
+    const std::string expected = read_file(path_);
+    write_packed_tensors(
+        path_, {packed("a", shape, spec)}, {{"made", "here"}}, [&](size_t) { return values; }, in_files);
+    EXPECT_TRUE(read_file(path_) == expected);
+    const std::vector<StoredTensor> stored = unpack_tensors(read_safetensors(path_), "file");
+    EXPECT_TRUE(stored_values(stored[0], in_files).equals(stored_values(stored[0], scratch_)));
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(path_.parent_path()), {}), 1);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,7 +19,7 @@ struct PickleValue;
 using PickleItems = std::vector<const PickleValue*>;
 
 struct PickleBytes {
-  std::string bytes;
+  std::string_view bytes;
 };
 struct PickleList {
   PickleItems items;
@@ -34,25 +35,31 @@ struct PickleDict {
 };
 /// A class or function, by name only.
 struct PickleGlobal {
-  std::string module;
-  std::string name;
+  std::string_view module;
+  std::string_view name;
 };
 /// What stands outside the pickle: in PyTorch's files the tuple ("storage", class, key, device, elements).
 struct PicklePersistent {
   const PickleValue* id;
 };
-/// What Python would build by calling `callable(*arguments)`; detent never does.
-struct PickleObject {
-  const PickleValue* callable;
-  const PickleValue* arguments;
+/// What an object gets after it was made; few get anything.
+struct PickleContents {
   const PickleValue* state = nullptr;  // what __setstate__ would get
   PickleDict dict;                     // items set on a subclass of dict
   PickleList list;                     // items appended to a subclass of list
 };
+/// What Python would build by calling `callable(*arguments)`; detent never does.
+struct PickleObject {
+  const PickleValue* callable;
+  const PickleValue* arguments;
+  std::unique_ptr<PickleContents> contents = nullptr;  // nullptr: nothing
+
+  const PickleValue* state() const { return contents == nullptr ? nullptr : contents->state; }
+};
 
 /// A node of an unpickled tree. Nodes may be shared and, in a hostile file, form cycles: bound what you walk.
 struct PickleValue {
-  std::variant<std::monostate, bool, int64_t, double, std::string, PickleBytes, PickleList, PickleTuple,
+  std::variant<std::monostate, bool, int64_t, double, std::string_view, PickleBytes, PickleList, PickleTuple,
                PickleSet, PickleDict, PickleGlobal, PicklePersistent, PickleObject>
       storage;
 
@@ -62,7 +69,7 @@ struct PickleValue {
   }
 };
 
-/// The nodes of one pickle; they live as long as it does.
+/// The nodes of one pickle; they live as long as it does. Text in them is that of the bytes that were read.
 struct Pickle {
   std::deque<PickleValue> values;
   const PickleValue* root = nullptr;
@@ -70,11 +77,11 @@ struct Pickle {
   size_t byte_size = 0;
 };
 
-/// Reads one pickle of protocol 0 to 5 from the beginning of `bytes` without executing anything: classes,
-/// functions and the objects they make stay inert. Integers outside int64 become objects of builtins.int.
-/// Throws Error, beginning with `name`, on truncated or malformed input, an opcode that PyTorch's files do
-/// not use (extension registry, out-of-band buffers, escapes in protocol 0 text) and more than 4 million
-/// values.
+/// Reads one pickle of protocol 0 to 5 from the beginning of `bytes`, which must outlive it, without
+/// executing anything: classes, functions and the objects they make stay inert. Integers outside int64 become
+/// objects of builtins.int. Throws Error, beginning with `name`, on truncated or malformed input, an opcode
+/// that PyTorch's files do not use (extension registry, out-of-band buffers, escapes in protocol 0 text),
+/// values remembered under numbers that no pickler gives, and more than 4 million values.
 Pickle unpickle(std::span<const std::byte> bytes, const std::string& name);
 
 /// "an integer", "a tuple", "an object of torch.nn.Linear": for messages.

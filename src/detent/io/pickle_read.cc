@@ -1,6 +1,6 @@
 #include <array>
 #include <charconv>
-#include <unordered_map>
+#include <utility>
 
 #include "detent/core/error.h"
 #include "detent/io/byte_reader.h"
@@ -11,6 +11,8 @@ namespace {
 
 constexpr size_t kMaxValues = size_t{1} << 22;
 constexpr unsigned char kHighestProtocol = 5;
+/// Picklers number what they remember from 0 or 1 on without gaps.
+constexpr size_t kMemoGap = 256;
 
 /// Nothing here recurses: the tree is a flat arena of nodes that refer to each other.
 class Unpickler {
@@ -37,7 +39,7 @@ class Unpickler {
     fail("{}: bad pickle near byte {}: {}", reader_.name(), reader_.position(), what);
   }
 
-  PickleValue* make(PickleValue value) {
+  PickleValue* make(PickleValue&& value) {
     if (result_.values.size() >= kMaxValues) corrupt(fmt::format("more than {} values", kMaxValues));
     return &result_.values.emplace_back(std::move(value));
   }
@@ -106,34 +108,34 @@ class Unpickler {
 
   /// Little-endian two's complement of any length.
   bool push_long(std::string_view bytes) {
-    if (bytes.size() > sizeof(int64_t)) return push_big_integer(std::string(bytes));
+    if (bytes.size() > sizeof(int64_t)) return push_big_integer(bytes);
     const bool negative = !bytes.empty() && (static_cast<unsigned char>(bytes.back()) & 0x80U) != 0;
     int64_t value = negative ? -1 : 0;
     std::memcpy(&value, bytes.data(), bytes.size());
     return push(value);
   }
-  bool push_big_integer(std::string digits) {
-    const PickleValue* arguments = make({PickleTuple{{make({PickleBytes{std::move(digits)}})}}});
-    return push(PickleObject{make({PickleGlobal{"builtins", "int"}}), arguments, nullptr, {}, {}});
+  bool push_big_integer(std::string_view digits) {
+    const PickleValue* arguments = make({PickleTuple{{make({PickleBytes{digits}})}}});
+    return push(PickleObject{make({PickleGlobal{"builtins", "int"}}), arguments});
   }
 
   bool text(char opcode) {
     switch (opcode) {
       case 'X':
       case 'T':
-        return push(std::string(reader_.text(reader_.number<uint32_t>())));
+        return push(reader_.text(reader_.number<uint32_t>()));
       case '\x8c':
       case 'U':
-        return push(std::string(reader_.text(reader_.number<uint8_t>())));
+        return push(reader_.text(reader_.number<uint8_t>()));
       case '\x8d':
-        return push(std::string(reader_.text(length64())));
+        return push(reader_.text(length64()));
       case 'B':
-        return push(PickleBytes{std::string(reader_.text(reader_.number<uint32_t>()))});
+        return push(PickleBytes{reader_.text(reader_.number<uint32_t>())});
       case 'C':
-        return push(PickleBytes{std::string(reader_.text(reader_.number<uint8_t>()))});
+        return push(PickleBytes{reader_.text(reader_.number<uint8_t>())});
       case '\x8e':
       case '\x96':
-        return push(PickleBytes{std::string(reader_.text(length64()))});
+        return push(PickleBytes{reader_.text(length64())});
       default:
         return false;
     }
@@ -174,11 +176,11 @@ class Unpickler {
   }
   bool push_decimal(std::string_view line) {
     constexpr size_t kSurelyInt64 = 18;
-    return line.size() > kSurelyInt64 ? push_big_integer(std::string(line)) : push(parse<int64_t>(line));
+    return line.size() > kSurelyInt64 ? push_big_integer(line) : push(parse<int64_t>(line));
   }
-  std::string without_escapes(std::string_view line) const {
+  std::string_view without_escapes(std::string_view line) const {
     if (line.find('\\') != std::string_view::npos) corrupt("escapes in protocol 0 text are not supported");
-    return std::string(line);
+    return line;
   }
 
   /// New containers.
@@ -237,7 +239,7 @@ class Unpickler {
   bool append(const PickleItems& items) {
     PickleValue* target = top();
     auto* list = std::get_if<PickleList>(&target->storage);
-    if (auto* subclass = std::get_if<PickleObject>(&target->storage)) list = &subclass->list;
+    if (auto* subclass = std::get_if<PickleObject>(&target->storage)) list = &contents(*subclass).list;
     if (list == nullptr) corrupt("items appended to something that is no list");
     list->items.insert(list->items.end(), items.begin(), items.end());
     return true;
@@ -245,7 +247,7 @@ class Unpickler {
   bool set_items(const PickleItems& items) {
     PickleValue* target = top();
     auto* dict = std::get_if<PickleDict>(&target->storage);
-    if (auto* subclass = std::get_if<PickleObject>(&target->storage)) dict = &subclass->dict;
+    if (auto* subclass = std::get_if<PickleObject>(&target->storage)) dict = &contents(*subclass).dict;
     if (dict == nullptr) corrupt("items set in something that is no dict");
     add_pairs(*dict, items);
     return true;
@@ -303,45 +305,46 @@ class Unpickler {
     }
   }
   bool put(uint32_t index) {
-    if (memo_.size() >= kMaxValues) corrupt("too many remembered values");
+    if (index > memo_.size() + kMemoGap) corrupt(fmt::format("a value remembered as {}", index));
+    if (index >= memo_.size()) memo_.resize(index + size_t{1}, nullptr);
     memo_[index] = top();
     return true;
   }
   bool get(uint32_t index) {
-    const auto found = memo_.find(index);
-    if (found == memo_.end()) corrupt(fmt::format("nothing remembered as {}", index));
-    stack_.push_back(found->second);
+    if (index >= memo_.size() || memo_[index] == nullptr)
+      corrupt(fmt::format("nothing remembered as {}", index));
+    stack_.push_back(memo_[index]);
     return true;
   }
 
   bool object(char opcode) {
     switch (opcode) {
       case 'c': {
-        const std::string module(reader_.line());
-        return push(PickleGlobal{module, std::string(reader_.line())});
+        const std::string_view module = reader_.line();
+        return push(PickleGlobal{module, reader_.line()});
       }
       case '\x93': {
         const PickleItems names = pop_items(2);
-        const auto* module = names[0]->get_if<std::string>();
-        const auto* name = names[1]->get_if<std::string>();
+        const auto* module = names[0]->get_if<std::string_view>();
+        const auto* name = names[1]->get_if<std::string_view>();
         if (module == nullptr || name == nullptr) corrupt("the name of a class is no string");
         return push(PickleGlobal{*module, *name});
       }
       case 'R':
       case '\x81': {
         const PickleItems call = pop_items(2);
-        return push(PickleObject{call[0], call[1], nullptr, {}, {}});
+        return push(PickleObject{call[0], call[1]});
       }
       case '\x92': {
         const PickleItems call = pop_items(3);
-        return push(PickleObject{call[0], make({PickleTuple{{call[1], call[2]}}}), nullptr, {}, {}});
+        return push(PickleObject{call[0], make({PickleTuple{{call[1], call[2]}}})});
       }
       case 'b':
         return build(pop());
       case 'Q':
         return push(PicklePersistent{pop()});
       case 'P':
-        return push(PicklePersistent{make({std::string(reader_.line())})});
+        return push(PicklePersistent{make({reader_.line()})});
       default:
         return instance(opcode);
     }
@@ -349,29 +352,33 @@ class Unpickler {
   bool build(const PickleValue* state) {
     auto* target = std::get_if<PickleObject>(&top()->storage);
     if (target == nullptr) corrupt("a state for something that is no object");
-    target->state = state;
+    contents(*target).state = state;
     return true;
+  }
+  static PickleContents& contents(PickleObject& object) {
+    if (object.contents == nullptr) object.contents = std::make_unique<PickleContents>();
+    return *object.contents;
   }
   /// The old ways to make an instance: class and arguments stand above the mark.
   bool instance(char opcode) {
     if (opcode == 'i') {
-      const std::string module(reader_.line());
-      const PickleValue* callable = make({PickleGlobal{module, std::string(reader_.line())}});
-      return push(PickleObject{callable, make({PickleTuple{pop_to_mark()}}), nullptr, {}, {}});
+      const std::string_view module = reader_.line();
+      const PickleValue* callable = make({PickleGlobal{module, reader_.line()}});
+      return push(PickleObject{callable, make({PickleTuple{pop_to_mark()}})});
     }
     if (opcode != 'o') return false;
     PickleItems items = pop_to_mark();
     if (items.empty()) corrupt("an object without a class");
     const PickleValue* callable = items.front();
     items.erase(items.begin());
-    return push(PickleObject{callable, make({PickleTuple{std::move(items)}}), nullptr, {}, {}});
+    return push(PickleObject{callable, make({PickleTuple{std::move(items)}})});
   }
 
   ByteReader reader_;
   Pickle result_;
   std::vector<PickleValue*> stack_;
   std::vector<size_t> marks_;
-  std::unordered_map<uint32_t, PickleValue*> memo_;
+  std::vector<PickleValue*> memo_;  // nullptr: a number that was left out
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <string_view>
 
@@ -53,28 +54,47 @@ class Reader {
   explicit Reader(const std::filesystem::path& path) : name_(path.string()), file_(map_file(path)) {}
 
   SafetensorsFile read() {
-    const uint64_t header_bytes = read_header_length();
-    const Header header = parse_header(header_bytes);
-    data_ = file_->bytes().subspan(kLengthBytes + header_bytes);
-    SafetensorsFile result;
-    for (const std::string& name : header.names) {
-      const json& entry = header.object.at(name);
-      if (name == kMetadataKey) {
-        result.metadata = read_metadata(entry);
-      } else {
-        result.tensors.emplace_back(name, read_tensor(name, entry));
-      }
+    read_entries();
+    SafetensorsFile result{{}, std::move(metadata_)};
+    for (const Entry& entry : entries_) result.tensors.emplace_back(entry.name, tensor_of(entry));
+    return result;
+  }
+
+  SafetensorsSummary summarize() {
+    read_entries();
+    SafetensorsSummary result{{}, std::move(metadata_)};
+    for (Entry& entry : entries_) {
+      const std::string dtype(entry.dtype ? dtype_name(*entry.dtype) : std::string_view(entry.dtype_text));
+      result.tensors.push_back({entry.name, dtype, std::move(entry.shape), entry.end - entry.begin});
     }
-    check_coverage();
     return result;
   }
 
  private:
-  struct Range {
-    uint64_t begin;
-    uint64_t end;
-    std::string_view tensor;
+  /// A tensor of the header. Its bytes are those of the shape where the dtype is known.
+  struct Entry {
+    std::string name;
+    std::string dtype_text;
+    std::optional<DType> dtype;
+    Shape shape;
+    uint64_t begin = 0;  // of the data
+    uint64_t end = 0;
   };
+
+  void read_entries() {
+    const uint64_t header_bytes = read_header_length();
+    const Header header = parse_header(header_bytes);
+    data_ = file_->bytes().subspan(kLengthBytes + header_bytes);
+    for (const std::string& name : header.names) {
+      const json& entry = header.object.at(name);
+      if (name == kMetadataKey) {
+        metadata_ = read_metadata(entry);
+      } else {
+        entries_.push_back(read_entry(name, entry));
+      }
+    }
+    check_coverage();
+  }
 
   uint64_t read_header_length() const {
     const std::span<std::byte> bytes = file_->bytes();
@@ -121,31 +141,47 @@ class Reader {
     return metadata;
   }
 
-  Tensor read_tensor(const std::string& tensor, const json& entry) {
-    const DType dtype = read_dtype(tensor, entry);
-    const std::vector<uint64_t> sizes = read_numbers(tensor, entry, "shape");
-    const std::vector<uint64_t> offsets = read_numbers(tensor, entry, "data_offsets");
+  Entry read_entry(const std::string& tensor, const json& json_entry) const {
+    Entry entry;
+    entry.name = tensor;
+    entry.dtype_text = read_dtype(tensor, json_entry);
+    const auto* known =
+        std::ranges::find(kDTypes, entry.dtype_text, &std::pair<std::string_view, DType>::first);
+    if (known != kDTypes.end()) entry.dtype = known->second;
+    const std::vector<uint64_t> sizes = read_numbers(tensor, json_entry, "shape");
+    const std::vector<uint64_t> offsets = read_numbers(tensor, json_entry, "data_offsets");
     if (sizes.size() > kMaxRank) fail("{}: tensor \"{}\" has {} dimensions", name_, tensor, sizes.size());
-    const Shape shape(sizes.begin(), sizes.end());
+    entry.shape.assign(sizes.begin(), sizes.end());
     if (offsets.size() != 2 || offsets[0] > offsets[1] || offsets[1] > data_.size()) {
       fail("{}: tensor \"{}\" has data_offsets {}, the file has {} bytes of data", name_, tensor,
-           entry.at("data_offsets").dump(), data_.size());
+           json_entry.at("data_offsets").dump(), data_.size());
     }
-    const uint64_t bytes = offsets[1] - offsets[0];
-    const uint64_t count = checked_count(tensor, shape);
-    if (bytes % dtype_size(dtype) != 0 || bytes / dtype_size(dtype) != count) {
+    entry.begin = offsets[0];
+    entry.end = offsets[1];
+    const uint64_t bytes = entry.end - entry.begin;
+    const uint64_t count = checked_count(tensor, entry.shape);
+    if (!entry.dtype) return entry;
+    if (bytes % dtype_size(*entry.dtype) != 0 || bytes / dtype_size(*entry.dtype) != count) {
       fail("{}: tensor \"{}\" has {} bytes, shape {} of {} needs {} elements", name_, tensor, bytes,
-           shape_text(shape), dtype_name(dtype), count);
+           shape_text(entry.shape), dtype_name(*entry.dtype), count);
     }
-    ranges_.push_back({offsets[0], offsets[1], tensor});
-    std::byte* data = data_.data() + offsets[0];
+    return entry;
+  }
+
+  Tensor tensor_of(const Entry& entry) const {
+    if (!entry.dtype) {
+      fail("{}: tensor \"{}\" has dtype {}, supported are BOOL, U8, I8, I16, I32, I64, F16, BF16, F32, F64",
+           name_, entry.name, json(entry.dtype_text).dump());
+    }
+    std::byte* data = data_.data() + entry.begin;
+    const uint64_t bytes = entry.end - entry.begin;
     const auto no_boolean = [](std::byte byte) { return byte > std::byte{1}; };
-    if (dtype == DType::kBool && std::any_of(data, data + bytes, no_boolean)) {
-      fail("{}: tensor \"{}\" is boolean and has bytes other than 0 and 1", name_, tensor);
+    if (*entry.dtype == DType::kBool && std::any_of(data, data + bytes, no_boolean)) {
+      fail("{}: tensor \"{}\" is boolean and has bytes other than 0 and 1", name_, entry.name);
     }
-    const bool aligned = reinterpret_cast<uintptr_t>(data) % dtype_size(dtype) == 0;
-    if (aligned && bytes > 0) return Tensor::borrow(dtype, shape, data, file_);
-    Tensor copy(dtype, shape);
+    const bool aligned = reinterpret_cast<uintptr_t>(data) % dtype_size(*entry.dtype) == 0;
+    if (aligned && bytes > 0) return Tensor::borrow(*entry.dtype, entry.shape, data, file_);
+    Tensor copy(*entry.dtype, entry.shape);
     if (bytes > 0) std::memcpy(copy.bytes().data(), data, bytes);
     return copy;
   }
@@ -165,13 +201,12 @@ class Reader {
     return *found;
   }
 
-  DType read_dtype(const std::string& tensor, const json& entry) const {
+  std::string read_dtype(const std::string& tensor, const json& entry) const {
     const json& value = field(tensor, entry, "dtype");
-    for (const auto& [name, dtype] : kDTypes) {
-      if (value == name) return dtype;
+    if (!value.is_string()) {
+      fail("{}: tensor \"{}\" has dtype {}, expected a name", name_, tensor, value.dump());
     }
-    fail("{}: tensor \"{}\" has dtype {}, supported are BOOL, U8, I8, I16, I32, I64, F16, BF16, F32, F64",
-         name_, tensor, value.dump());
+    return value.get<std::string>();
   }
 
   /// A list of integers within int64's non-negative half.
@@ -190,16 +225,18 @@ class Reader {
   }
 
   /// The format forbids overlaps and holes.
-  void check_coverage() {
-    std::ranges::sort(ranges_, {}, [](const Range& range) { return std::pair(range.begin, range.end); });
+  void check_coverage() const {
+    std::vector<const Entry*> sorted;
+    for (const Entry& entry : entries_) sorted.push_back(&entry);
+    std::ranges::sort(sorted, {}, [](const Entry* entry) { return std::pair(entry->begin, entry->end); });
     uint64_t end = 0;
-    for (const Range& range : ranges_) {
-      if (range.begin != end) {
-        fail("{}: tensor \"{}\" begins at byte {} of the data, {} it at {}", name_, range.tensor, range.begin,
-             range.begin < end ? "overlapping the tensor before" : "leaving a hole after the tensor before",
+    for (const Entry* entry : sorted) {
+      if (entry->begin != end) {
+        fail("{}: tensor \"{}\" begins at byte {} of the data, {} it at {}", name_, entry->name, entry->begin,
+             entry->begin < end ? "overlapping the tensor before" : "leaving a hole after the tensor before",
              end);
       }
-      end = range.end;
+      end = entry->end;
     }
     if (end != data_.size()) fail("{}: {} bytes follow the last tensor", name_, data_.size() - end);
   }
@@ -207,7 +244,8 @@ class Reader {
   std::string name_;
   std::shared_ptr<const MappedFile> file_;
   std::span<std::byte> data_;
-  std::vector<Range> ranges_;
+  std::map<std::string, std::string> metadata_;
+  std::vector<Entry> entries_;
 };
 
 std::string quoted_json(const std::filesystem::path& path, const std::string& text) {
@@ -267,6 +305,10 @@ std::string header_text(const std::filesystem::path& path, const std::vector<Ten
 }  // namespace
 
 SafetensorsFile read_safetensors(const std::filesystem::path& path) { return Reader(path).read(); }
+
+SafetensorsSummary summarize_safetensors(const std::filesystem::path& path) {
+  return Reader(path).summarize();
+}
 
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vector<TensorEntry> entries,
                                      const std::map<std::string, std::string>& metadata)

@@ -9,6 +9,7 @@
 
 #include "detent/core/tensor.h"
 #include "detent/io/file.h"
+#include "detent/io/tensor_summary.h"
 
 namespace detent {
 
@@ -27,6 +28,13 @@ struct SafetensorsFile {
 /// such JSON, a duplicate name, another dtype, a size that does not fit the shape, and on data that overlap,
 /// leave a hole or end elsewhere than the file.
 SafetensorsFile read_safetensors(const std::filesystem::path& path);
+
+/// What the header says, checked as `read_safetensors` does; dtypes that it refuses keep the header's name.
+struct SafetensorsSummary {
+  std::vector<TensorSummary> tensors;
+  std::map<std::string, std::string> metadata;
+};
+SafetensorsSummary summarize_safetensors(const std::filesystem::path& path);
 
 /// A tensor that is going to be written.
 struct TensorEntry {

@@ -4,213 +4,154 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "detent/core/error.h"
-#include "detent/io/pickle.h"
+#include "detent/core/log.h"
 #include "detent/io/torch_archive.h"
 #include "detent/io/torch_checkpoint.h"
-#include "detent/io/torch_storage.h"
+#include "detent/io/torch_checkpoint_tree.h"
 
 namespace detent {
 namespace {
 
-constexpr uint64_t kCopyAllowance = uint64_t{64} << 20;
-constexpr uint64_t kCopyFactor = 4;
-constexpr size_t kMaxRank = 64;
-constexpr int kMaxWrappers = 4;
-
-const PickleGlobal* callable_of(const PickleValue& value) {
-  const auto* object = value.get_if<PickleObject>();
-  return object == nullptr ? nullptr : object->callable->get_if<PickleGlobal>();
-}
-
-/// The entries of a dict or of an OrderedDict that was built empty and then filled, as torch.save does.
-const PickleDict* dict_of(const PickleValue& value) {
-  if (const auto* dict = value.get_if<PickleDict>()) return dict;
-  const PickleGlobal* callable = callable_of(value);
-  if (callable == nullptr || callable->module != "collections" || callable->name != "OrderedDict")
-    return nullptr;
-  const auto* object = value.get_if<PickleObject>();
-  const auto* arguments = object == nullptr ? nullptr : object->arguments->get_if<PickleTuple>();
-  return arguments != nullptr && arguments->items.empty() ? &object->dict : nullptr;
-}
-
-bool looks_like_tensor(const PickleValue& value) {
-  const PickleGlobal* callable = callable_of(value);
-  return callable != nullptr && callable->module == "torch._utils" && callable->name.starts_with("_rebuild_");
-}
-
-/// nullptr when the dict has no such key.
-const PickleValue* find_entry(const PickleDict& dict, std::string_view wanted) {
-  for (const auto& [key, value] : dict.entries) {
-    const auto* name = key->get_if<std::string>();
-    if (name != nullptr && *name == wanted) return value;
-  }
-  return nullptr;
-}
-
-/// "epoch, state_dict, ...", at most ten.
-std::string keys_text(const PickleDict& dict) {
-  std::string text;
-  for (size_t i = 0; i < std::min<size_t>(dict.entries.size(), 10); ++i) {
-    const auto* key = dict.entries[i].first->get_if<std::string>();
-    text += (i == 0 ? "" : ", ") + (key == nullptr ? pickle_kind(*dict.entries[i].first) : *key);
-  }
-  return text + (dict.entries.size() > 10 ? ", ..." : "");
-}
+/// Of copies together, in files up to this size; in larger ones as much as the file.
+constexpr uint64_t kLeastCopies = uint64_t{64} << 10;
+/// What nn.Module.get_extra_state returned; no parameter, and of any type.
+constexpr std::string_view kExtraState = "_extra_state";
 
 class StateDictReader {
  public:
   explicit StateDictReader(TorchArchive& archive)
-      : archive_(archive), copy_budget_(archive.byte_size() * kCopyFactor + kCopyAllowance) {}
+      : archive_(archive), copy_budget_(std::max(archive.byte_size(), kLeastCopies)) {}
 
   StateDict read() {
     StateDict state;
     std::set<std::string_view> names;
-    for (const auto& [key, value] : find_state_dict().entries) {
-      const auto* name = key->get_if<std::string>();
+    const PickleDict& dict = find_state_dict(archive_);
+    state.reserve(dict.entries.size());
+    for (const auto& [key, value] : dict.entries) {
+      const auto* name = key->get_if<std::string_view>();
       if (name == nullptr)
         fail("{}: the state_dict has a key that is {}", archive_.name(), pickle_kind(*key));
       if (!names.insert(*name).second) fail("{}: the state_dict has \"{}\" twice", archive_.name(), *name);
-      tensor_ = *name;
-      state.emplace_back(*name, tensor(*value, 0));
+      where_ = fmt::format("{}: \"{}\"", archive_.name(), *name);
+      if (name->ends_with(kExtraState) && !is_pickled_tensor(*value)) {
+        spdlog::warn("{} is {}, no tensor: left out", where_, pickle_kind(*value));
+        continue;
+      }
+      state.emplace_back(*name, tensor(*value));
     }
     return state;
   }
 
  private:
-  template <class... Args>
-  [[noreturn]] void fail_tensor(fmt::format_string<Args...> format, Args&&... args) const {
-    fail("{}: \"{}\" {}", archive_.name(), tensor_, fmt::format(format, std::forward<Args>(args)...));
+  Tensor tensor(const PickleValue& value) {
+    const PickledTensor pickled = parse_tensor(value, archive_.name(), where_);
+    if (!pickled.supported) {
+      fail("{} has the dtype {}, supported are bool, integers, float16, bfloat16, float32 and float64",
+           where_, pickled.dtype);
+    }
+    return view(storage(pickled), pickled);
   }
 
-  const PickleDict& find_state_dict() const {
-    const PickleValue& root = archive_.root();
-    const PickleDict* top = dict_of(root);
-    if (top == nullptr) {
-      fail("{}: holds {}, expected a state_dict; in Python, save model.state_dict() instead of the model",
-           archive_.name(), pickle_kind(root));
-    }
-    for (const char* key : {"state_dict", "model"}) {
-      const PickleValue* value = find_entry(*top, key);
-      if (value == nullptr || looks_like_tensor(*value)) continue;
-      if (const PickleDict* nested = dict_of(*value)) return *nested;
-      fail("{}: \"{}\" is {}, expected a dict of tensors", archive_.name(), key, pickle_kind(*value));
-    }
-    const bool tensors =
-        std::ranges::any_of(top->entries, [](const auto& entry) { return looks_like_tensor(*entry.second); });
-    if (!tensors && !top->entries.empty()) {
-      fail("{}: holds a dict without tensors, without \"state_dict\" and without \"model\"; its keys: {}",
-           archive_.name(), keys_text(*top));
-    }
-    return *top;
-  }
-
-  Tensor tensor(const PickleValue& value, int wrappers) {
-    const auto* object = value.get_if<PickleObject>();
-    const PickleGlobal* callable = callable_of(value);
-    if (object == nullptr || callable == nullptr || !looks_like_tensor(value)) {
-      fail_tensor("is {}, expected a tensor", pickle_kind(value));
-    }
-    const std::string& name = callable->name;
-    const auto* arguments = object->arguments->get_if<PickleTuple>();
-    if (arguments == nullptr || arguments->items.empty())
-      fail_tensor("is damaged: {} without arguments", name);
-    if (name == "_rebuild_parameter" || name == "_rebuild_parameter_with_state") {
-      if (wrappers == kMaxWrappers) fail_tensor("is damaged: a parameter of a parameter");
-      return tensor(*arguments->items.front(), wrappers + 1);
-    }
-    if (name != "_rebuild_tensor_v2" && name != "_rebuild_tensor") {
-      fail_tensor("is made by torch._utils.{}; only dense, unquantized tensors are supported", name);
-    }
-    if (arguments->items.size() < 4)
-      fail_tensor("is damaged: {} of {} arguments", name, arguments->items.size());
-    const Storage& source = storage(*arguments->items[0]);
-    const auto* offset = arguments->items[1]->get_if<int64_t>();
-    const Shape shape = integers(*arguments->items[2]);
-    const Shape strides = integers(*arguments->items[3]);
-    if (offset == nullptr || *offset < 0 || shape.size() != strides.size() || shape.size() > kMaxRank) {
-      fail_tensor("is damaged: shape {}, strides {}", shape_text(shape), shape_text(strides));
-    }
-    return view(source, *offset, shape, strides);
-  }
-
+  /// Tensors that share a storage name it each by themselves: key, dtype, elements, part.
+  using StorageKey = std::tuple<std::string_view, DType, int64_t, int64_t, int64_t>;
   struct Storage {
     DType dtype = DType::kFloat32;
-    int64_t numel = 0;
     std::span<std::byte> bytes;
+    std::shared_ptr<const void> owner;
+
+    int64_t numel() const { return static_cast<int64_t>(bytes.size() / dtype_size(dtype)); }
+    bool is_aligned() const { return reinterpret_cast<uintptr_t>(bytes.data()) % dtype_size(dtype) == 0; }
   };
 
-  /// ("storage", class, key, device, elements)
-  const Storage& storage(const PickleValue& value) {
-    const auto* persistent = value.get_if<PicklePersistent>();
-    if (persistent == nullptr) fail_tensor("is damaged: its storage is {}", pickle_kind(value));
-    const auto [found, is_new] = storages_.try_emplace(persistent->id);
-    if (!is_new) return found->second;
-    const TorchStorageId id = parse_storage_id(*persistent->id, archive_.name());
-    const auto storage_class =
-        std::ranges::find(kTorchStorages, id.storage_class, [](const auto& entry) { return entry.first; });
-    if (storage_class == kTorchStorages.end()) {
-      fail_tensor("has a {}, supported are those of bool, integers, half, bfloat16, float and double",
-                  id.storage_class);
-    }
+  Storage& storage(const PickledTensor& tensor) {
+    const TorchStorageId::Part part_id = tensor.id.part.value_or(TorchStorageId::Part{-1, -1});
+    const auto [found, is_new] = storages_.try_emplace(
+        {tensor.id.key, *tensor.supported, tensor.id.numel, part_id.offset, part_id.numel});
     Storage& storage = found->second;
-    storage.dtype = storage_class->second;
-    storage.numel = id.numel;
-    storage.bytes = archive_.storage(id.key);
-    const size_t available = storage.bytes.size() / dtype_size(storage.dtype);
-    if (static_cast<uint64_t>(id.numel) > available) {
-      fail_tensor("has a storage of {} elements, the file has {}", id.numel, available);
+    if (!is_new) return storage;
+    const uint64_t size = archive_.storage_size(tensor.id.key);
+    const uint64_t declared = static_cast<uint64_t>(tensor.id.numel);
+    if (declared > size / tensor.storage_class->element_size) {
+      fail("{} has a storage of {} elements, the file has {}", where_, declared,
+           size / tensor.storage_class->element_size);
     }
+    storage.dtype = *tensor.supported;
+    storage.bytes = part(tensor, archive_.storage(tensor.id.key, tensor.element_size)
+                                     .first(declared * tensor.storage_class->element_size));
+    storage.owner = archive_.owner();
     if (storage.dtype == DType::kBool &&
         std::ranges::any_of(storage.bytes, [](std::byte b) { return b > std::byte{1}; })) {
-      fail_tensor("is boolean and has bytes other than 0 and 1");
+      fail("{} is boolean and has bytes other than 0 and 1", where_);
     }
     return storage;
   }
 
-  Shape integers(const PickleValue& value) const {
-    const auto* tuple = value.get_if<PickleTuple>();
-    const auto* list = value.get_if<PickleList>();
-    if (tuple == nullptr && list == nullptr) fail_tensor("is damaged: its shape is {}", pickle_kind(value));
-    Shape result;
-    for (const PickleValue* item : tuple != nullptr ? tuple->items : list->items) {
-      const auto* size = item->get_if<int64_t>();
-      if (size == nullptr || *size < 0) fail_tensor("is damaged: its shape has {}", pickle_kind(*item));
-      result.push_back(*size);
+  std::span<std::byte> part(const PickledTensor& tensor, std::span<std::byte> whole) const {
+    if (!tensor.id.part) return whole;
+    const uint64_t elements = whole.size() / tensor.element_size;
+    const auto offset = static_cast<uint64_t>(tensor.id.part->offset);
+    const auto numel = static_cast<uint64_t>(tensor.id.part->numel);
+    if (offset > elements || numel > elements - offset) {
+      fail("{} has elements {} to {} of a storage of {}", where_, offset, offset + numel, elements);
     }
-    return result;
+    return whole.subspan(offset * tensor.element_size, numel * tensor.element_size);
   }
 
-  Tensor view(const Storage& source, int64_t offset, const Shape& shape, Shape strides) {
+  Tensor view(Storage& source, const PickledTensor& tensor) {
+    const Shape& shape = tensor.shape;
     const int64_t numel = count(shape);
     if (numel == 0) return Tensor(source.dtype, shape);
-    int64_t last = offset;
+    Shape strides = tensor.strides;
+    int64_t last = tensor.offset;
     for (size_t i = 0; i < shape.size(); ++i) {
       if (shape[i] == 1) strides[i] = 0;  // never stepped along, and could be any number
       int64_t step = 0;
       if (__builtin_mul_overflow(shape[i] - 1, strides[i], &step) ||
           __builtin_add_overflow(last, step, &last)) {
-        last = source.numel;
+        last = source.numel();
         break;
       }
     }
-    if (last >= source.numel) {
-      fail_tensor("with shape {}, strides {}, offset {} is outside its storage of {} elements",
-                  shape_text(shape), shape_text(strides), offset, source.numel);
+    if (last >= source.numel()) {
+      fail("{} with shape {}, strides {}, offset {} is outside its storage of {} elements", where_,
+           shape_text(shape), shape_text(tensor.strides), tensor.offset, source.numel());
     }
-    std::byte* data = source.bytes.data() + static_cast<size_t>(offset) * dtype_size(source.dtype);
-    const bool aligned = reinterpret_cast<uintptr_t>(data) % dtype_size(source.dtype) == 0;
-    if (aligned && is_contiguous(shape, strides))
-      return Tensor::borrow(source.dtype, shape, data, archive_.owner());
-    return gather(source.dtype, numel, data, shape, strides);
+    const size_t offset = static_cast<size_t>(tensor.offset) * dtype_size(source.dtype);
+    if (!is_contiguous(shape, strides))
+      return gather(source.dtype, numel, source.bytes.data() + offset, shape, strides);
+    align(source);
+    return Tensor::borrow(source.dtype, shape, source.bytes.data() + offset, source.owner);
+  }
+
+  /// The legacy layout puts storages anywhere: copies the storage, once for all its tensors.
+  void align(Storage& storage) {
+    if (storage.is_aligned()) return;
+    spend(storage.bytes.size());
+    Tensor copy(storage.dtype, {storage.numel()});
+    std::memcpy(copy.bytes().data(), storage.bytes.data(), copy.byte_size());
+    storage.bytes = copy.bytes();
+    storage.owner = copy.owner();
+  }
+
+  /// A stride of 0 may blow one element up to any size.
+  void spend(uint64_t bytes) {
+    if (bytes > copy_budget_) {
+      fail(
+          "{} is a view that is not contiguous, and such views are too large to copy; in Python, save "
+          "tensor.contiguous()",
+          where_);
+    }
+    copy_budget_ -= bytes;
   }
 
   int64_t count(const Shape& shape) const {
     try {
       return element_count(shape);
     } catch (const Error& error) {
-      fail_tensor("is damaged: {}", error.what());
+      fail("{} is damaged: {}", where_, error.what());
     }
   }
 
@@ -223,20 +164,14 @@ class StateDictReader {
     return true;
   }
 
-  /// A row-major copy. A stride of 0 may blow one element up to any size, hence the budget.
+  /// A row-major copy.
   Tensor gather(DType dtype, int64_t numel, const std::byte* data, const Shape& shape, const Shape& strides) {
     const size_t width = dtype_size(dtype);
-    if (static_cast<uint64_t>(numel) > copy_budget_ / width) {
-      fail_tensor("with shape {}, strides {} is not contiguous and too large to copy", shape_text(shape),
-                  shape_text(strides));
-    }
-    copy_budget_ -= static_cast<uint64_t>(numel) * width;
+    // Shapes of up to 2^63 elements are possible here, so compare before multiplying.
+    spend(static_cast<uint64_t>(numel) > copy_budget_ / width ? ~uint64_t{0}
+                                                              : static_cast<uint64_t>(numel) * width);
     Tensor copy(dtype, shape);
     std::byte* target = copy.bytes().data();
-    if (is_contiguous(shape, strides)) {
-      std::memcpy(target, data, copy.byte_size());
-      return copy;
-    }
     Shape index(shape.size(), 0);
     int64_t position = 0;
     for (int64_t i = 0; i < numel; ++i, target += width) {
@@ -253,8 +188,8 @@ class StateDictReader {
 
   TorchArchive& archive_;
   uint64_t copy_budget_;
-  std::string tensor_;  // being read, for messages
-  std::map<const PickleValue*, Storage> storages_;
+  std::string where_;  // file and key of the tensor being read, for messages
+  std::map<StorageKey, Storage> storages_;
 };
 
 }  // namespace

@@ -1,13 +1,10 @@
 #include "detent/io/torch_checkpoint.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <random>
 
@@ -15,6 +12,7 @@
 #include "detent/io/file.h"
 #include "detent/io/pickle.h"
 #include "detent/io/temporary_file_test.h"
+#include "detent/io/torch_python_for_test.h"
 #include "detent/io/zip.h"
 
 namespace detent {
@@ -23,52 +21,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-/// One line a tensor: name, dtype, shape, bytes.
-std::string dump(const StateDict& state) {
-  std::string text;
-  for (const auto& [name, tensor] : state) {
-    text += fmt::format("{} {} {} ", name, dtype_name(tensor.dtype()), shape_text(tensor.shape()));
-    for (const std::byte byte : tensor.bytes()) text += fmt::format("{:02x}", static_cast<unsigned>(byte));
-    text += '\n';
-  }
-  return text;
-}
-
-constexpr const char* kPythonDump = R"(
-import sys, collections, torch
-def dump(state):
-  for name, tensor in state.items():
-    flat = tensor.detach().contiguous().reshape(-1)
-    data = bytes(flat.view(torch.uint8).tolist()) if flat.numel() else b''
-    print(name, str(tensor.dtype)[6:], list(tensor.shape), data.hex())
-)";
-
-/// What Python prints; skips the test where python3-torch is not installed.
-class TorchPython : public testing::Test {
- protected:
-  void SetUp() override {
-    static const bool available = std::system("/usr/bin/python3 -c 'import torch' 2>/dev/null") == 0;
-    if (!available) GTEST_SKIP() << "/usr/bin/python3 has no torch";
-  }
-
-  std::string run(const std::string& script) {
-    const TemporaryPath file("script.py");
-    file.overwrite(kPythonDump + script);
-    const std::string command =
-        fmt::format("/usr/bin/python3 {} {} 2>&1", file.get().string(), path_.get().string());
-    FILE* pipe = popen(command.c_str(), "r");
-    if (pipe == nullptr) return "popen failed";
-    std::string output;
-    std::array<char, 4096> buffer{};
-    while (const size_t count = fread(buffer.data(), 1, buffer.size(), pipe))
-      output.append(buffer.data(), count);
-    pclose(pipe);
-    return output;
-  }
-
-  TemporaryPath path_{"model.pt"};
-};
 
 Tensor counting(DType dtype, Shape shape) {
   Tensor tensor(dtype, std::move(shape));
@@ -122,16 +74,21 @@ TEST(TorchCheckpoint, RoundTripsLightning) {
   EXPECT_THROW(without_model_prefix({{"a", Tensor()}, {"model.a", Tensor()}}), Error);
 }
 
-TEST(TorchCheckpoint, DataParallelPrefixIsStrippedWhereAllNamesHaveIt) {
-  const auto names = [](const StateDict& state) {
-    std::vector<std::string> result;
-    for (const auto& [name, tensor] : state) result.push_back(name);
-    return result;
+TEST(TorchCheckpoint, WrapperPrefixesAreStrippedWhereAllNamesHaveThem) {
+  const auto names = [](const std::vector<std::string>& before) {
+    StateDict state;
+    for (const std::string& name : before) state.emplace_back(name, Tensor());
+    std::vector<std::string> after;
+    for (const auto& [name, tensor] : without_wrapper_prefixes(std::move(state))) after.push_back(name);
+    return after;
   };
-  EXPECT_EQ(names(without_data_parallel_prefix({{"module.a", Tensor()}, {"module.module.b", Tensor()}})),
-            (std::vector<std::string>{"a", "module.b"}));
-  EXPECT_EQ(names(without_data_parallel_prefix({{"module.a", Tensor()}, {"b", Tensor()}})),
-            (std::vector<std::string>{"module.a", "b"}));
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names({"module.a", "module.module.b"}), (Names{"a", "module.b"}));
+  EXPECT_EQ(names({"model.module._orig_mod.a", "model.module._orig_mod.b"}), (Names{"a", "b"}));
+  EXPECT_EQ(names({"module.a", "b"}), (Names{"module.a", "b"}));
+  EXPECT_EQ(names({"model.a", "module.b"}), (Names{"model.a", "module.b"}));
+  EXPECT_EQ(names({"models.a"}), (Names{"models.a"}));
+  EXPECT_EQ(names({}), Names{});
 }
 
 TEST_F(TorchPython, LoadsOurStateDict) {
@@ -159,63 +116,9 @@ TEST_F(TorchPython, LoadsOurLightningCheckpoint) {
                 dump(checkpoint.state));
 }
 
-TEST_F(TorchPython, IsReadInEveryForm) {
-  const std::string state = R"(
-b = torch.arange(24.).reshape(2, 3, 4)
-types = 'bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64'
-state = collections.OrderedDict((n, (torch.arange(6) % 2).to(getattr(torch, n)).reshape(2, 3)) for n in types.split())
-state.update(base=b, transposed=b.transpose(0, 2), slice=b[:, 1:, ::2], row=b[1, 2], column=b[:, :, 1:2], same=b,
-             expanded=torch.ones(2).expand(3, 2), empty=torch.zeros(2, 0), scalar=torch.tensor(7, dtype=torch.int16),
-             parameter=torch.nn.Parameter(torch.ones(2)))
-state._metadata = {'': {'version': 1}}
-p = sys.argv[1]
-)";
-  const std::vector<std::string> saves = {
-      "torch.save(state, p + '.0')",
-      "torch.save(dict(state), p + '.1', pickle_protocol=4)",
-      "torch.save(state, p + '.2', pickle_protocol=5)",
-      "torch.save(state, p + '.3', _use_new_zipfile_serialization=False)",
-      "torch.save({'epoch': 1 << 70, 'state_dict': state, 'x': {1, 2.5, b'a', (None, complex(1, 2))}}, p + "
-      "'.4')",
-      "torch.save({'state_dict': state, 'f': print, 'l': [state]}, open(p + '.5', 'wb'), pickle_protocol=3)",
-      "torch.save({'model': state, 'optimizer': {'state': {}}}, p + '.6')",
-  };
-  const std::string expected = run(fmt::format("{}{}\ndump(state)\n", state, fmt::join(saves, "\n")));
-  ASSERT_THAT(expected, HasSubstr("parameter float32 [2]"));
-  for (size_t i = 0; i < saves.size(); ++i) {
-    EXPECT_EQ(dump(read_state_dict(fmt::format("{}.{}", path_.get().string(), i))), expected) << saves[i];
-  }
-}
-
-TEST_F(TorchPython, MistakesAreNamed) {
-  const std::vector<std::pair<std::string, std::string>> cases = {
-      {"torch.nn.Linear(2, 2)", "holds an object of torch.nn.modules.linear.Linear, expected a state_dict"},
-      {"torch.ones(2)", "expected a state_dict"},
-      {"{'net': {}, 'epoch': 3}", "its keys: net, epoch"},
-      {"{'model': 3, 'epoch': 3}", "\"model\" is an integer, expected a dict of tensors"},
-      {"{'a': torch.ones(2), 'b': 3}", "\"b\" is an integer, expected a tensor"},
-      {"{'a': torch.ones(2).to(torch.complex64)}", "\"a\" has a ComplexFloatStorage"},
-      {"{'a': torch.ones(2).to_sparse()}", "_rebuild_sparse_tensor"},
-      {"{'a': torch.ones(1).expand(1 << 20, 1 << 20)}", "too large to copy"},
-  };
-  std::string script = "torch.jit.script(torch.nn.Linear(2, 2)).save(sys.argv[1])\n";
-  const auto path = [&](size_t i) { return fmt::format("{}.{}", path_.get().string(), i); };
-  for (size_t i = 0; i < cases.size(); ++i) {
-    script += fmt::format("torch.save({}, '{}')\n", cases[i].first, path(i));
-  }
-  EXPECT_EQ(run(script), "");
-  EXPECT_THAT([&] { read_state_dict(path_.get()); },
-              ThrowsMessage<Error>(HasSubstr("a TorchScript archive")));
-  for (size_t i = 0; i < cases.size(); ++i) {
-    EXPECT_THAT([&] { read_state_dict(path(i)); },
-                ThrowsMessage<Error>(AllOf(HasSubstr(path(i)), HasSubstr(cases[i].second))))
-        << cases[i].first;
-  }
-}
-
 /// A state_dict {"w": float32 tensor} over a storage of four elements, with the given layout.
 void write_tensor(const std::filesystem::path& path, int64_t offset, const Shape& shape, const Shape& strides,
-                  int64_t storage_numel) {
+                  int64_t storage_numel, std::string_view byte_order = "little") {
   PickleWriter pickle;
   const auto tuple = [&](const std::function<void()>& content) {
     pickle.mark();
@@ -249,6 +152,7 @@ void write_tensor(const std::filesystem::path& path, int64_t offset, const Shape
   ZipWriter zip(path);
   zip.add("archive/data.pkl", pickle.finish());
   const std::array values = {1.0F, 2.0F, 3.0F, 4.0F};
+  zip.add("archive/byteorder", byte_order);
   zip.add("archive/data/0", std::as_bytes(std::span(values)));
   zip.commit();
 }
@@ -280,6 +184,16 @@ TEST(TorchCheckpoint, ChecksTheBoundsOfViews) {
   refused(0, {1, 1}, {1}, 4, "is damaged");
 }
 
+TEST(TorchCheckpoint, ReadsEitherByteOrder) {
+  const TemporaryPath path("model.pt");
+  write_tensor(path.get(), 1, {2}, {1}, 4, "big");
+  EXPECT_EQ(dump(read_state_dict(path.get())), "w float32 [2] 4000000040400000\n");
+  EXPECT_EQ(dump(read_state_dict(path.get())), "w float32 [2] 4000000040400000\n");  // the file stays
+  write_tensor(path.get(), 1, {2}, {1}, 4, "middle");
+  EXPECT_THAT([&] { read_state_dict(path.get()); },
+              ThrowsMessage<Error>(HasSubstr("byte order \"middle\", expected \"little\" or \"big\"")));
+}
+
 TEST(TorchCheckpoint, RefusesOtherFiles) {
   const TemporaryPath path("model.pt");
   EXPECT_THROW(read_state_dict(path.get()), Error);
@@ -287,6 +201,8 @@ TEST(TorchCheckpoint, RefusesOtherFiles) {
     path.overwrite(content);
     EXPECT_THAT([&] { read_state_dict(path.get()); }, ThrowsMessage<Error>(HasSubstr("not a zip archive")));
   }
+  path.overwrite(std::string(257, 'x') + "ustar" + std::string(250, '\0'));
+  EXPECT_THAT([&] { read_state_dict(path.get()); }, ThrowsMessage<Error>(HasSubstr("a tar archive")));
   ZipWriter zip(path.get());
   zip.add("readme", "x");
   zip.commit();

@@ -13,7 +13,6 @@ namespace detent {
 namespace {
 
 constexpr std::string_view kModelPrefix = "model.";
-constexpr std::string_view kDataParallelPrefix = "module.";
 
 class CheckpointWriter {
  public:
@@ -75,12 +74,12 @@ class CheckpointWriter {
     const auto key = std::tuple(tensor.bytes().data(), tensor.byte_size(), tensor.dtype());
     const auto [found, is_new] = indices_.try_emplace(key, storages_.size());
     if (is_new) storages_.push_back(tensor);
-    const auto same_dtype = [&](const auto& entry) { return entry.second == tensor.dtype(); };
-    const auto storage_class = std::ranges::find_if(kTorchStorages, same_dtype);
+    const auto* storage_class =
+        std::ranges::find(kTorchStorages, tensor.dtype(), &TorchStorageClass::supported);
     DETENT_CHECK(storage_class != kTorchStorages.end(), "dtype {}", dtype_name(tensor.dtype()));
     pickle_.mark();
     pickle_.text("storage");
-    pickle_.global("torch", storage_class->first);
+    pickle_.global("torch", storage_class->name);
     pickle_.text(std::to_string(found->second));
     pickle_.text("cpu");
     pickle_.integer(tensor.numel());
@@ -160,25 +159,6 @@ void write_lightning_checkpoint(const std::filesystem::path& path, const Lightni
   pickle.empty_list();
   pickle.set_items();
   writer.write(path);
-}
-
-StateDict without_data_parallel_prefix(StateDict state) {
-  const auto has_prefix = [](const auto& entry) { return entry.first.starts_with(kDataParallelPrefix); };
-  if (std::ranges::all_of(state, has_prefix)) {
-    for (auto& [name, tensor] : state) name.erase(0, kDataParallelPrefix.size());
-  }
-  return state;
-}
-
-StateDict without_model_prefix(StateDict state) {
-  std::set<std::string_view> names;
-  for (auto& [name, tensor] : state) {
-    if (name.starts_with(kModelPrefix)) name.erase(0, kModelPrefix.size());
-  }
-  for (const auto& [name, tensor] : state) {
-    if (!names.insert(name).second) fail("two tensors are called \"{}\" without the prefix \"model.\"", name);
-  }
-  return state;
 }
 
 }  // namespace detent

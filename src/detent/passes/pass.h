@@ -57,6 +57,8 @@ struct PassInfo {
   std::string help;
   std::vector<FieldDescription> options;
   std::function<void(Graph& graph, const Table& options, PassContext& context)> run;
+  /// Throws what `run` throws for options that are wrong by themselves, beginning with `where`. May be empty.
+  std::function<void(const Table& options, const std::string& where)> check_options = {};
 };
 
 /// In alphabetical order.
@@ -65,7 +67,8 @@ std::vector<std::string> pass_names();
 /// Throws Error with the nearest known name.
 const PassInfo& find_pass(std::string_view name);
 
-/// Runs the passes of `[passes]` in the order of the table. All names are checked before the first one runs.
+/// Runs the passes of `[passes]` in the order of the table. All names and, as far as that is possible, options
+/// are checked before the first one runs.
 /// `file` is the configuration's name, for messages.
 void run_pipeline(Graph& graph, const Table& passes, const std::string& file, PassContext& context);
 

@@ -41,6 +41,10 @@ PassInfo make_pass(std::string name, PassKind kind, std::string help,
             Options options;
             read_fields(options, table, context.where);
             body(graph, options, context);
+          },
+          [](const Table& table, const std::string& where) {
+            Options options;
+            read_fields(options, table, where);
           }};
 }
 

@@ -99,6 +99,12 @@ TEST_F(PassTest, UnknownNamesFailBeforeAnythingRuns) {
               HasSubstr("passes.quantize is 3 (an integer), expected a table"));
 }
 
+TEST_F(PassTest, WrongOptionsFailBeforeAnythingRuns) {
+  EXPECT_THAT(error_of("[passes.save_mase_graph]\n[passes.fuse_batch_norm]\ntolerance = 2.0\n"),
+              HasSubstr("t.toml, [passes.fuse_batch_norm]: key \"tolerance\": got 2"));
+  EXPECT_FALSE(fs::exists(directory_));
+}
+
 TEST_F(PassTest, MetadataIsThePublishedOne) {
   run_passes(
       "[passes.init_metadata]\n[passes.add_common_metadata]\n[passes.add_software_metadata]\n"

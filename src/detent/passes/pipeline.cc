@@ -14,6 +14,10 @@ void run_pipeline(Graph& graph, const Table& passes, const std::string& file, Pa
       fail("{}: passes.{} is {} ({}), expected a table [passes.{}]", file, name, value_text(options),
            options.kind_name(), name);
     }
+    const PassInfo& pass = find_pass(name);
+    if (pass.check_options) {
+      pass.check_options(*options.get_if<Table>(), fmt::format("{}, [passes.{}]", file, name));
+    }
   }
   for (const auto& [name, options] : passes) {
     context.where = fmt::format("{}, [passes.{}]", file, name);

@@ -47,35 +47,81 @@ void Accumulators::resize() {
   if (values_) values_->resize(slots);
 }
 
+/// Of one thread over some slots.
+class Accumulators::Sweep {
+ public:
+  Sweep(Accumulators& data, int64_t values_of_slot) : data_(data) {
+    if (!data.values_ || data.values_->is_exact()) return;
+    const int key_bits = data.needs_.values->key_bits;
+    if (values_of_slot >= KeyCounter::worthwhile_values(key_bits))
+      counter_ = &KeyCounter::of_thread(key_bits);
+  }
+
+  /// A chunk of a slot; `extremes` take part in the slot's.
+  void add(size_t slot, std::span<const float> values, Extremes& extremes) {
+    if (data_.only_extremes()) return extremes.add_alone(values, buffer_);
+    const FiniteChunk chunk = extremes.add(values, buffer_);
+    if (!data_.sums_.empty())
+      adder_.add(chunk, data_.sums_[slot], data_.needs_.higher_sums ? &data_.higher_sums_[slot] : nullptr);
+    if (counter_ != nullptr) {
+      counter_->add(chunk);
+      if (counter_->is_full()) end_slot(slot);
+    } else if (data_.values_) {
+      data_.values_->add(slot, chunk);
+    }
+  }
+  /// Before chunks of another slot, where slots are large; and at the end.
+  void end_slot(size_t slot) {
+    if (counter_ != nullptr) data_.values_->add(slot, *counter_);
+  }
+
+ private:
+  Accumulators& data_;
+  KeyCounter* counter_ = nullptr;
+  ChunkBuffer buffer_;
+  PowerAdder adder_;
+};
+
+bool Accumulators::only_extremes() const { return !needs_.sums && !needs_.higher_sums && !values_; }
+
 /// Different tiles hold different slots.
 void Accumulators::sweep(const float* data, const SlotLayout& layout) {
   const int64_t tile_size =
       layout.slot_size() * std::min<int64_t>(SlotLayout::kMaxTileSlots, static_cast<int64_t>(layout.slots()));
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, tile_size));
-  const bool alone = !needs_.sums && !needs_.higher_sums && !values_;
+  const int64_t shortest_run = only_extremes() ? 64 : kChunkValues / 2;
   parallel_for(static_cast<int64_t>(layout.tiles()), grain, [&](int64_t begin, int64_t end) {
     const DefaultFloatEnvironment environment;
-    ChunkBuffer buffer;
-    PowerAdder adder;
-    for (int64_t tile = begin; tile < end; ++tile) {
-      layout.read_tile(data, static_cast<size_t>(tile), [&](size_t slot, std::span<const float> values) {
-        if (alone) return extremes_[slot].add_alone(values, buffer);
-        const FiniteChunk chunk = extremes_[slot].add(values, buffer);
-        if (needs_.higher_sums) {
-          adder.add(chunk, sums_[slot], higher_sums_[slot]);
-        } else if (needs_.sums) {
-          adder.add(chunk, sums_[slot]);
-        }
-        if (values_) values_->add(slot, chunk);
+    Sweep sweep(*this, layout.is_interleaved() ? 0 : layout.slot_size());
+    for (auto tile = static_cast<size_t>(begin); tile < static_cast<size_t>(end); ++tile) {
+      layout.read_tile(data, tile, shortest_run, [&](size_t slot, std::span<const float> values) {
+        sweep.add(slot, values, extremes_[slot]);
       });
+      sweep.end_slot(layout.first_slot(tile));
     }
   });
 }
 
-/// One slot: a part for each thread, then all together.
-void Accumulators::sweep_in_parts(std::span<const float> values) {
+/// One slot. Its sample ranges are taken on the way where `sample_size` is not 0.
+void Accumulators::sweep_slot(std::span<const float> values, size_t sample_size) {
+  Sweep sweep(*this, static_cast<int64_t>(values.size()));
+  const size_t step = sample_size == 0 ? values.size() : sample_size;
+  for (size_t first = 0; first < values.size(); first += step) {
+    Extremes extremes;
+    for (size_t begin = 0; begin < step; begin += kChunkValues)
+      sweep.add(0, values.subspan(first + begin, std::min(kChunkValues, step - begin)), extremes);
+    extremes_[0].merge(extremes);
+    if (sample_size != 0) sample_ranges_[0].add(extremes);
+  }
+  sweep.end_slot(0);
+}
+
+/// The same: whole samples, or any values, for each thread, then all together.
+void Accumulators::sweep_slot_in_parts(std::span<const float> values, size_t sample_size) {
   const auto count = static_cast<int64_t>(values.size());
-  const int64_t part_size = std::max(kGrain, (count - 1) / thread_count() + 1);
+  const auto unit = static_cast<int64_t>(std::max<size_t>(sample_size, 1));
+  const int64_t wanted = std::max(kGrain, (count - 1) / thread_count() + 1);
+  const int64_t part_size = (wanted - 1) / unit * unit + unit;
   std::mutex mutex;
   parallel_for(count, part_size, [&](int64_t begin, int64_t end) {
     const DefaultFloatEnvironment environment;
@@ -83,11 +129,13 @@ void Accumulators::sweep_in_parts(std::span<const float> values) {
     needs.record_bytes.reset();
     Accumulators part({}, needs);
     if (values_ && !values_->is_exact()) part.values_->become_histograms();
-    part.sweep(values.data() + begin, SlotLayout({end - begin}, {false}));
+    part.sweep_slot(values.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)),
+                    sample_size);
     const std::lock_guard lock(mutex);
     extremes_[0].merge(part.extremes_[0]);
-    if (needs.sums || needs.higher_sums) sums_[0].merge(part.sums_[0]);
-    if (needs.higher_sums) higher_sums_[0].merge(part.higher_sums_[0]);
+    if (!sums_.empty()) sums_[0].merge(part.sums_[0]);
+    if (!higher_sums_.empty()) higher_sums_[0].merge(part.higher_sums_[0]);
+    if (!sample_ranges_.empty()) sample_ranges_[0].merge(part.sample_ranges_[0]);
     if (values_) values_->merge(*part.values_);
   });
 }
@@ -109,12 +157,18 @@ void Accumulators::update(const Tensor& batch, std::optional<int64_t> first_samp
   std::vector<bool> kept_of_batch = kept;
   kept_of_batch.insert(kept_of_batch.begin(), false);
   const SlotLayout layout(shape, kept_of_batch);
-  if (layout.slots() == 1 && batch.numel() >= 2 * kGrain && thread_count() > 1) {
-    sweep_in_parts(values);
-  } else {
+  // Small samples are not worth chunks of their own.
+  const auto sample_size = static_cast<size_t>(batch.numel() / samples);
+  const bool by_sample = needs_.sample_ranges && layout.slots() == 1 && sample_size >= kChunkValues / 4;
+  if (layout.slots() > 1) {
     sweep(values.data(), layout);
+  } else if (batch.numel() >= 2 * kGrain && thread_count() > 1) {
+    sweep_slot_in_parts(values, by_sample ? sample_size : 0);
+  } else {
+    const DefaultFloatEnvironment environment;
+    sweep_slot(values, by_sample ? sample_size : 0);
   }
-  if (needs_.sample_ranges)
+  if (needs_.sample_ranges && !by_sample)
     add_sample_ranges(values.data(), samples, SlotLayout(sample_shape, kept), sample_ranges_);
 }
 

@@ -33,6 +33,8 @@ class Accumulators {
   void update(const Tensor& batch, std::optional<int64_t> first_sample);
   void merge(const Accumulators& other);
 
+  /// What is gathered.
+  const Needs& needs() const { return needs_; }
   const Reduction& reduction() const { return reduction_; }
   size_t slots() const { return extremes_.size(); }
   /// Values seen, and those in each slot.
@@ -62,8 +64,11 @@ class Accumulators {
 
  private:
   void resize();
+  class Sweep;
   void sweep(const float* data, const SlotLayout& layout);
-  void sweep_in_parts(std::span<const float> values);
+  void sweep_slot(std::span<const float> values, size_t sample_size);
+  void sweep_slot_in_parts(std::span<const float> values, size_t sample_size);
+  bool only_extremes() const;
   size_t slot_state_bytes() const;
 
   Needs needs_;

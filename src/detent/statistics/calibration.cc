@@ -7,6 +7,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/value.h"
+#include "detent/formats/calibrating.h"
 #include "detent/formats/float_environment.h"
 #include "detent/statistics/entropy_search.h"
 #include "detent/statistics/error_search.h"
@@ -71,21 +72,14 @@ void check_resolution(const Format& format, const Distribution& distribution,
       needed_intervals, format_name(format), needed_intervals);
 }
 
-/// gamma_l = mean |r_l|, which is the least squared error that level l can reach after the ones before it.
-BinaryResidual with_mean_residuals(BinaryResidual format, const Distribution& distribution) {
-  std::vector<float> residuals;
-  for (const auto& bin : distribution.bins) residuals.push_back(bin.value);
-  format.gamma.clear();
-  for (int level = 0; level < format.levels; ++level) {
-    double sum = 0;
-    for (size_t i = 0; i < residuals.size(); ++i) {
-      sum += std::fabs(static_cast<double>(residuals[i])) * static_cast<double>(distribution.bins[i].count);
-    }
-    const auto gamma = static_cast<float>(sum / static_cast<double>(distribution.count()));
-    for (float& residual : residuals) residual -= residual >= 0 ? gamma : -gamma;
-    format.gamma.push_back(gamma);
+Format fitted_to(const Format& format, const Distribution& distribution) {
+  std::vector<float> values;
+  std::vector<int64_t> counts;
+  for (const auto& [value, count] : distribution.bins) {
+    values.push_back(value);
+    counts.push_back(count);
   }
-  return format;
+  return fitted(format, {values, counts});
 }
 
 Interval chosen_range(const Format& format, const Distribution& distribution,
@@ -115,13 +109,14 @@ Interval chosen_range(const Format& format, const Distribution& distribution,
 
 Format calibrated(const Format& format, std::span<const Distribution> parts,
                   const CalibrationOptions& options, const std::string& where) {
-  if (const auto* residual = std::get_if<BinaryResidual>(&format)) {
+  if (is_fitted(format)) {
     if (options.calibrator != Calibrator::kMse) {
-      fail("{}: binary_residual has no range: expected calibrator \"mse\", which gives gamma", where);
+      fail("{}: {} has no range: expected calibrator \"mse\", which fits it to the values", where,
+           format_name(format));
     }
     const Distribution all = Distribution::merged(parts);
     check_bins(all, options, where);
-    return with_mean_residuals(*residual, all);
+    return fitted_to(format, all);
   }
   std::vector<Interval> ranges;
   if (has_range_per_channel(format)) {
@@ -144,11 +139,6 @@ Interval clipping_range(const Format& format, const Distribution& distribution,
   if (std::isfinite(range.low) && std::isfinite(range.high) && range.low <= range.high) return range;
   fail("{}: the range is [{}, {}], expected finite numbers: look for NaN and infinities in the data", where,
        float_text(static_cast<double>(range.low)), float_text(static_cast<double>(range.high)));
-}
-
-bool is_calibratable(const Format& format) {
-  if (std::holds_alternative<BinaryResidual>(format)) return true;
-  return std::visit([]<class F>(const F&) { return RangedFormat<F>; }, format);
 }
 
 QuantSpec calibrate(const QuantSpec& spec, std::span<const Distribution> parts,

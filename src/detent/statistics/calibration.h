@@ -51,9 +51,6 @@ struct CalibrationOptions {
 QuantSpec calibrate(const QuantSpec& spec, std::span<const Distribution> parts,
                     const CalibrationOptions& options, const std::string& where);
 
-/// Whether the format has parameters that `calibrate` computes.
-bool is_calibratable(const Format& format);
-
 /// The range that calibrators other than mse and entropy choose, and for those the one that is chosen for the
 /// format of `spec`.
 Interval clipping_range(const Format& format, const Distribution& distribution,

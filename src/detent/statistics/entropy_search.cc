@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "detent/formats/calibrating.h"
 #include "detent/statistics/error_search.h"
 
 namespace detent {
@@ -100,7 +101,8 @@ Interval least_divergence_range(const Format& format, const Distribution& distri
   if (!(widened.low < widened.high)) return full;
   const LinearHistogram histogram(distribution, widened);
   FormatError quantizer(histogram.centres);
-  const double largest = widest_factor(format) * static_cast<double>(std::max(-widened.low, widened.high));
+  const double largest =
+      widest_range_factor(format) * static_cast<double>(std::max(-widened.low, widened.high));
   Interval best = full;
   double least = std::numeric_limits<double>::infinity();
   for (int i = kFactors; i >= 1; --i) {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "detent/formats/calibrating.h"
 #include "detent/formats/quant_spec.h"
 
 namespace detent {
@@ -26,8 +27,9 @@ class Search {
       : format_(format), full_(full), form_(form), where_(where), error_(distribution), best_(full) {}
 
   Interval run() {
-    const double largest = widest_factor(format_) * std::max(std::fabs(static_cast<double>(full_.low)),
-                                                             std::fabs(static_cast<double>(full_.high)));
+    const double largest =
+        widest_range_factor(format_) *
+        std::max(std::fabs(static_cast<double>(full_.low)), std::fabs(static_cast<double>(full_.high)));
     double limit = largest;
     const auto consider_limit = [&](double magnitude) {
       if (consider(held_to(full_, magnitude))) limit = magnitude;
@@ -84,11 +86,6 @@ class Search {
   Interval best_;
 };
 
-bool is_scaled_ternary(const Format& format) {
-  const auto* ternary = std::get_if<Ternary>(&format);
-  return ternary != nullptr && ternary->scaling_factor;
-}
-
 }  // namespace
 
 FormatError::FormatError(const Distribution& distribution)
@@ -100,9 +97,8 @@ FormatError::FormatError(const Distribution& distribution)
 }
 
 std::span<const float> FormatError::quantized(const Format& format) {
-  QuantSpec spec{.format = format};
   // A scale derived from the bins would not know their counts.
-  if (auto* ternary = std::get_if<Ternary>(&spec.format)) ternary->scaling_factor = false;
+  const QuantSpec spec{.format = without_data_scale(format)};
   simulate(spec, values_, quantized_);
   return std::as_const(quantized_).values<float>();
 }
@@ -111,7 +107,7 @@ double FormatError::squared(const Format& format) {
   const std::span<const float> held = quantized(format);
   const std::vector<Distribution::Bin>& bins = distribution_.bins;
   double scale = 1;
-  if (is_scaled_ternary(format)) {
+  if (is_scaled_by_data(format)) {
     double sum = 0;
     double count = 0;
     for (size_t i = 0; i < held.size(); ++i) {
@@ -136,8 +132,6 @@ Interval held_to(const Interval& full, double magnitude) {
   if (limit > largest) return {full.low < 0 ? -limit : 0, limit};
   return {std::max(full.low, -limit), std::min(full.high, limit)};
 }
-
-double widest_factor(const Format& format) { return std::holds_alternative<Ternary>(format) ? 20 : 1; }
 
 Interval least_error_range(const Format& format, const Distribution& distribution, const Interval& full,
                            ScaleForm form, const std::string& where) {

@@ -15,10 +15,10 @@ class FormatError {
   /// `distribution` has values and must outlive this.
   explicit FormatError(const Distribution& distribution);
 
-  /// Sum over all values of (x - quantized x)^2. The scale of a scaled ternary is the mean of |x| above its
-  /// threshold, over the whole distribution.
+  /// Sum over all values of (x - quantized x)^2. A scale that the data give (is_scaled_by_data) derives from
+  /// the whole distribution.
   double squared(const Format& format);
-  /// Each bin's value, quantized; of a scaled ternary, its sign.
+  /// Each bin's value, quantized, without a scale that the data give.
   std::span<const float> quantized(const Format& format);
 
  private:
@@ -35,9 +35,5 @@ Interval least_error_range(const Format& format, const Distribution& distributio
 
 /// `full` without what is beyond +-magnitude; widened to it where magnitude is larger.
 Interval held_to(const Interval& full, double magnitude);
-
-/// How far beyond the range of the data it makes sense to search: 20 for ternary, whose threshold is 0.05 *
-/// max, else 1.
-double widest_factor(const Format& format);
 
 }  // namespace detent

@@ -16,18 +16,24 @@ void Extremes::add_alone(std::span<const float> chunk, ChunkBuffer& buffer) { ad
 
 FiniteChunk Extremes::add(std::span<const float> chunk, ChunkBuffer& buffer, bool alone) {
   constexpr uint32_t kInfinityBits = 0x7F800000U;
-  ValueScan scan = scan_values(chunk);
   count_ += static_cast<int64_t>(chunk.size());
+  // Where there were zeros, there are likely more: no need to look for them first.
+  bool copy = zeros_ > 0 && !alone;
+  ValueScan scan;
+  if (!copy) {
+    scan = scan_values(chunk);
+    copy = scan.max_magnitude >= kInfinityBits || (scan.min_magnitude == 0 && !alone);
+  }
   bool zero = scan.min_magnitude == 0;
-  if (scan.max_magnitude >= kInfinityBits || (zero && !alone)) {
-    const ValueKinds kinds = copy_finite(chunk, buffer.data());
+  if (copy) {
+    const auto [kinds, scan_of_copy] = copy_finite(chunk, buffer.data());
     zeros_ += static_cast<int64_t>(kinds.zeros);
     nan_ += static_cast<int64_t>(kinds.nan);
     positive_infinities_ += static_cast<int64_t>(kinds.positive_infinities);
     negative_infinities_ += static_cast<int64_t>(kinds.negative_infinities);
     zero = kinds.zeros > 0;
     chunk = std::span<const float>(buffer).first(kinds.finite);
-    scan = scan_values(chunk);
+    scan = scan_of_copy;
   } else if (zero) {
     zeros_ += static_cast<int64_t>(count_zeros(chunk));
   }

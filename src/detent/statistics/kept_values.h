@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "detent/statistics/key_histogram.h"
+#include "detent/statistics/key_counter.h"
 
 namespace detent {
 
@@ -34,6 +34,8 @@ class KeptValues {
   /// From now on, counts.
   void become_histograms();
   void add(size_t slot, const FiniteChunk& chunk);
+  /// Takes what was counted. Not while exact.
+  void add(size_t slot, KeyCounter& counter) { counter.empty_into(histograms_[slot]); }
   /// Not of histograms into exact values.
   void merge(const KeptValues& other);
 

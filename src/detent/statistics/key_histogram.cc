@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
+#include <iterator>
 
 #include "detent/core/error.h"
 
@@ -20,91 +20,88 @@ uint32_t page_bits(size_t page) {
 
 }  // namespace
 
-template <class Counter>
-void CounterPages<Counter>::cover(size_t from, size_t to) {
-  if (counters.empty()) first = from;
-  if (from < first) {
-    std::vector<std::unique_ptr<Counter[]>> longer(first - from);
-    for (auto& page : counters) longer.push_back(std::move(page));
-    counters = std::move(longer);
-    first = from;
+void KeyHistogram::cover(size_t from, size_t to) {
+  if (pages_.empty()) first_ = from;
+  if (from < first_) {
+    std::vector<Page> longer(first_ - from);
+    std::ranges::move(pages_, std::back_inserter(longer));
+    pages_ = std::move(longer);
+    first_ = from;
   }
-  if (to >= first + counters.size()) counters.resize(to - first + 1);
+  if (to >= first_ + pages_.size()) pages_.resize(to - first_ + 1);
 }
 
-template <class Counter>
-void KeyHistogram::count(const FiniteChunk& chunk, CounterPages<Counter>& pages) {
-  pages.cover(page_of(chunk.min_magnitude), page_of(chunk.max_magnitude) | 1U);
-  // In local variables, which the loop's stores cannot change.
-  std::unique_ptr<Counter[]>* const counters = pages.counters.data();
-  const size_t first = pages.first;
-  const int dropped = 32 - key_bits_;
-  const uint32_t mask = static_cast<uint32_t>(cells_per_page()) - 1;
-  for (const float value : chunk.values) {
-    const auto bits = std::bit_cast<uint32_t>(value);
-    auto& page = counters[page_of(bits) - first];
-    if (!page) [[unlikely]]
-      page = std::make_unique<Counter[]>(cells_per_page());
-    ++page[(bits >> dropped) & mask];
-  }
-}
-
-void KeyHistogram::grow(int64_t more) {
-  total_ += more;
-  auto* narrow = std::get_if<CounterPages<uint32_t>>(&pages_);
-  if (narrow == nullptr || total_ <= std::numeric_limits<uint32_t>::max()) return;
-  CounterPages<uint64_t> wide;
-  wide.first = narrow->first;
-  for (const auto& counters : narrow->counters) {
-    auto& wider = wide.counters.emplace_back();
-    if (!counters) continue;
-    wider = std::make_unique<uint64_t[]>(cells_per_page());
-    std::copy_n(counters.get(), cells_per_page(), wider.get());
-  }
-  pages_ = std::move(wide);
+uint16_t* KeyHistogram::page(size_t page_number) {
+  Page& page = pages_[page_number - first_];
+  if (!page) page = std::make_unique<uint16_t[]>(cells_per_page());
+  return page.get();
 }
 
 void KeyHistogram::add(const FiniteChunk& chunk) {
   if (chunk.values.empty()) return;
-  grow(static_cast<int64_t>(chunk.values.size()));
-  std::visit([&](auto& pages) { count(chunk, pages); }, pages_);
+  total_ += static_cast<int64_t>(chunk.values.size());
+  cover(page_of(chunk.min_magnitude), page_of(chunk.max_magnitude) | 1U);
+  const int dropped = 32 - key_bits_;
+  const uint32_t mask = static_cast<uint32_t>(cells_per_page()) - 1;
+  for (const float value : chunk.values) {
+    const auto bits = std::bit_cast<uint32_t>(value);
+    const uint32_t cell = (bits >> dropped) & mask;
+    if (++page(page_of(bits))[cell] == 0) [[unlikely]]
+      ++wraps_[cell_number(page_of(bits), cell)];
+  }
+}
+
+void KeyHistogram::add_page(size_t page_number, std::span<const uint32_t> counts) {
+  uint64_t sum = 0;
+  for (const uint32_t count : counts) sum += count;
+  if (sum == 0) return;
+  total_ += static_cast<int64_t>(sum);
+  cover(page_number, page_number);
+  uint16_t* cells = page(page_number);
+  uint32_t seen = 0;
+  for (size_t cell = 0; cell < counts.size(); ++cell) seen |= counts[cell] | (cells[cell] + counts[cell]);
+  if (seen >> 16 != 0) {
+    for (size_t cell = 0; cell < counts.size(); ++cell) {
+      if (counts[cell] > 0) add_count(page_number, cell, counts[cell]);
+    }
+    return;
+  }
+  for (size_t cell = 0; cell < counts.size(); ++cell)
+    cells[cell] = static_cast<uint16_t>(cells[cell] + counts[cell]);
 }
 
 void KeyHistogram::for_each(const std::function<void(size_t, size_t, uint64_t)>& action) const {
-  std::visit(
-      [&](const auto& pages) {
-        for (size_t i = 0; i < pages.counters.size(); ++i) {
-          if (!pages.counters[i]) continue;
-          for (size_t cell = 0; cell < cells_per_page(); ++cell) {
-            const uint64_t count = pages.counters[i][cell];
-            if (count > 0) action(pages.first + i, cell, count);
-          }
-        }
-      },
-      pages_);
+  for (size_t i = 0; i < pages_.size(); ++i) {
+    if (!pages_[i]) continue;
+    for (size_t cell = 0; cell < cells_per_page(); ++cell) {
+      uint64_t count = pages_[i][cell];
+      if (!wraps_.empty()) {
+        const auto wraps = wraps_.find(cell_number(first_ + i, cell));
+        if (wraps != wraps_.end()) count += wraps->second << 16;
+      }
+      if (count > 0) action(first_ + i, cell, count);
+    }
+  }
 }
 
 void KeyHistogram::add_count(size_t page_number, size_t cell, uint64_t count) {
-  std::visit(
-      [&]<class Counter>(CounterPages<Counter>& pages) {
-        pages.cover(page_number, page_number);
-        auto& page = pages.counters[page_number - pages.first];
-        if (!page) page = std::make_unique<Counter[]>(cells_per_page());
-        page[cell] += static_cast<Counter>(count);
-      },
-      pages_);
+  cover(page_number, page_number);
+  uint16_t& counter = page(page_number)[cell];
+  const uint64_t sum = counter + count;
+  counter = static_cast<uint16_t>(sum);
+  if (sum >> 16 != 0) wraps_[cell_number(page_number, cell)] += sum >> 16;
 }
 
 void KeyHistogram::merge(const KeyHistogram& other) {
   DETENT_CHECK(key_bits_ == other.key_bits_, "{} and {} key bits", key_bits_, other.key_bits_);
-  grow(other.total_);
+  total_ += other.total_;
   other.for_each([&](size_t page, size_t cell, uint64_t count) { add_count(page, cell, count); });
 }
 
 KeyHistogram KeyHistogram::coarsened(int key_bits) const {
   DETENT_CHECK(key_bits <= key_bits_, "{} key bits from {}", key_bits, key_bits_);
   KeyHistogram coarse(key_bits);
-  coarse.grow(total_);
+  coarse.total_ = total_;
   const int dropped = key_bits_ - key_bits;
   for_each([&](size_t page, size_t cell, uint64_t count) { coarse.add_count(page, cell >> dropped, count); });
   return coarse;
@@ -164,7 +161,7 @@ void KeyHistogram::read(StateReader& reader) {
       const uint64_t count = reader.compact();
       if (count == 0 || count >> 56 != 0U || total_ >> 56 != 0)
         bad_state(fmt::format("got the count {}", count));
-      grow(static_cast<int64_t>(count));
+      total_ += static_cast<int64_t>(count);
       add_count(number, cell, count);
     }
   }

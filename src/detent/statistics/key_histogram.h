@@ -3,32 +3,22 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <variant>
+#include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "detent/statistics/extremes.h"
 
 namespace detent {
 
-/// Counters of a KeyHistogram by page; page number p belongs to the exponent field p / 2 and, if odd, to
-/// negative values.
-template <class Counter>
-struct CounterPages {
-  size_t first = 0;
-  std::vector<std::unique_ptr<Counter[]>> counters;  // of page first + i; null: all zero
-
-  /// Makes room for the pages [from, to].
-  void cover(size_t from, size_t to);
-};
-
 /// How many of the values (finite, not zero) begin with each `key_bits` bits: sign, exponent and the first
 /// key_bits - 9 bits of the fraction. A cell is as wide as 2^(9 - key_bits) of the power of two below it, so
 /// its middle is within 2^(8 - key_bits) of each of its values, relatively (subnormal values: within half a
 /// cell of the smallest normal ones). Counts add up whatever the order, so merging is exact.
 ///
-/// Memory: a page of 2^(key_bits - 9) counters of 4 bytes for each sign and exponent that has occurred, 8
-/// bytes once there are 2^32 values; at most 510 pages. With 20 bits a page has 8 KiB, and values of a normal
-/// distribution need some 50.
+/// Memory: a page of 2^(key_bits - 9) counters of 2 bytes for each sign and exponent that has occurred, at
+/// most 510 pages, and an entry of a hash table for each cell with 2^16 values or more. With 20 bits a page
+/// has 4 KiB, and values of a normal distribution need some 50.
 class KeyHistogram {
  public:
   static constexpr int kMinBits = 12;
@@ -40,6 +30,9 @@ class KeyHistogram {
   int64_t total() const { return total_; }
 
   void add(const FiniteChunk& chunk);
+  /// As many values as `counts` says of each cell of a page: page p has the values of the exponent field p /
+  /// 2, the negative ones if p is odd.
+  void add_page(size_t page_number, std::span<const uint32_t> counts);
   /// `other` has as many key bits.
   void merge(const KeyHistogram& other);
   /// What a histogram with fewer (or as many) bits would hold.
@@ -59,18 +52,26 @@ class KeyHistogram {
   void read(StateReader& reader);
 
  private:
+  using Page = std::unique_ptr<uint16_t[]>;
+
   size_t cells_per_page() const { return size_t{1} << (key_bits_ - 9); }
-  template <class Counter>
-  void count(const FiniteChunk& chunk, CounterPages<Counter>& pages);
-  /// Makes room for `more` values.
-  void grow(int64_t more);
+  uint32_t cell_number(size_t page, size_t cell) const {
+    return static_cast<uint32_t>(page * cells_per_page() + cell);
+  }
+  /// Makes room for the pages [from, to].
+  void cover(size_t from, size_t to);
+  /// Not null; the number is covered.
+  uint16_t* page(size_t page_number);
   void add_count(size_t page_number, size_t cell, uint64_t count);
   /// Calls action(page number, cell, count) for all that are not zero, in the order of the pages.
   void for_each(const std::function<void(size_t, size_t, uint64_t)>& action) const;
 
   int key_bits_;
   int64_t total_ = 0;
-  std::variant<CounterPages<uint32_t>, CounterPages<uint64_t>> pages_;
+  size_t first_ = 0;         // number of pages_[0]
+  std::vector<Page> pages_;  // null: all zero
+  /// How often a counter has passed 2^16, by cell_number.
+  std::unordered_map<uint32_t, uint64_t> wraps_;
 };
 
 }  // namespace detent

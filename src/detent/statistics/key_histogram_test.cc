@@ -1,4 +1,4 @@
-#include "detent/statistics/key_histogram.h"
+#include "detent/statistics/key_counter.h"
 
 #include <gtest/gtest.h>
 
@@ -6,6 +6,8 @@
 #include <cmath>
 #include <map>
 #include <random>
+
+#include "detent/statistics/scan.h"
 
 namespace detent {
 namespace {
@@ -92,6 +94,50 @@ TEST(KeyHistogram, CountsBeyond32Bits) {
   StateReader reader(bytes);
   read.read(reader);
   EXPECT_EQ(bytes_of(read), bytes);
+}
+
+TEST(KeyHistogram, CountersThatPass16Bits) {
+  KeyHistogram histogram(12);
+  for (int i = 0; i < 40; ++i) {
+    std::vector<float> values(kChunkValues, 1.5F);
+    values[7] = -1e-40F;
+    histogram.add({values, 0x000116C2, 0x3FC00000});
+  }
+  const auto cells = histogram.cells();
+  ASSERT_EQ(cells.size(), 2U);
+  EXPECT_EQ(cells[0].count, 40);
+  EXPECT_EQ(cells[1].count, 40 * (int64_t{kChunkValues} - 1));
+}
+
+/// One histogram counts values directly, the other through the thread's counter.
+TEST(KeyCounter, CountsAsTheHistogramDoes) {
+  for (const int key_bits : {12, 16, 20, 24}) {
+    KeyHistogram direct(key_bits);
+    KeyHistogram counted(key_bits);
+    KeyCounter& counter = KeyCounter::of_thread(key_bits);
+    std::mt19937 generator(5);
+    std::normal_distribution<float> normal;
+    for (int round = 0; round < 30; ++round) {
+      std::vector<float> values(kChunkValues, -2.0F);
+      for (size_t i = 0; i < values.size(); i += 3) values[i] = normal(generator) + 1e-3F;
+      const ValueScan scan = scan_values(values);
+      const FiniteChunk chunk{values, scan.min_magnitude, scan.max_magnitude};
+      direct.add(chunk);
+      counter.add(chunk);
+      if (round % 25 == 0) counter.empty_into(counted);
+    }
+    counter.empty_into(counted);
+    EXPECT_EQ(bytes_of(counted), bytes_of(direct)) << key_bits;
+    EXPECT_EQ(counted.total(), direct.total());
+  }
+}
+
+TEST(KeyCounter, ForgetsWhatWasNotEmptied) {
+  const std::vector<float> values = {1, 2};
+  KeyCounter::of_thread(20).add({values, 0x3F800000, 0x40000000});
+  KeyHistogram histogram(20);
+  KeyCounter::of_thread(20).empty_into(histogram);
+  EXPECT_EQ(histogram.total(), 0);
 }
 
 }  // namespace

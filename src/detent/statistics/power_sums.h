@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
 
 #include "detent/statistics/extremes.h"
 #include "detent/statistics/wide_integer.h"
@@ -17,8 +16,8 @@ class ExactSum {
  public:
   void add(float value);
   /// Adds units * 2^shift * 2^-149, taken from the sum where `negative`.
-  void add(uint64_t units, unsigned shift, bool negative) {
-    (negative ? negative_ : positive_).add(units, shift);
+  void add(UInt128 units, unsigned shift, bool negative) {
+    (negative ? negative_ : positive_).add_sum(units, shift);
   }
   void merge(const ExactSum& other);
   Float128 value() const;
@@ -60,24 +59,15 @@ struct HigherPowerSums {
   static constexpr size_t kStateBytes = (2 * 14 + 19) * sizeof(uint64_t);
 };
 
-/// Adds chunks to sums, through 64-bit sums for each sign and exponent, and through WindowSums for the values
-/// near the largest. Not to be shared by threads.
+/// Adds chunks to sums, a few exponents at a time (WindowSums), the largest first. Not to be shared by
+/// threads.
 class PowerAdder {
  public:
-  PowerAdder();
-  ~PowerAdder();
-  PowerAdder(const PowerAdder&) = delete;
-  PowerAdder& operator=(const PowerAdder&) = delete;
-
-  void add(const FiniteChunk& chunk, PowerSums& sums);
-  void add(const FiniteChunk& chunk, PowerSums& sums, HigherPowerSums& higher);
+  /// `higher` may be null.
+  void add(const FiniteChunk& chunk, PowerSums& sums, HigherPowerSums* higher);
 
  private:
-  /// Adds the values near the largest one, and returns the others.
-  FiniteChunk add_window(const FiniteChunk& chunk, PowerSums& sums);
-
-  struct Bins;
-  std::unique_ptr<Bins> bins_;
+  ChunkBuffer rest_;
 };
 
 }  // namespace detent

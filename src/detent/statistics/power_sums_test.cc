@@ -59,11 +59,7 @@ void add_fast(std::span<const float> values, Sums& sums, bool with_higher) {
   ChunkBuffer buffer;
   for (size_t i = 0; i < values.size(); i += kChunkValues) {
     const auto chunk = extremes.add(values.subspan(i, std::min(kChunkValues, values.size() - i)), buffer);
-    if (with_higher) {
-      adder.add(chunk, sums.powers, sums.higher);
-    } else {
-      adder.add(chunk, sums.powers);
-    }
+    adder.add(chunk, sums.powers, with_higher ? &sums.higher : nullptr);
   }
 }
 
@@ -99,7 +95,7 @@ TEST_P(PowerSumsOnEveryTarget, EqualThePlainLoopToTheLastBit) {
 TEST_P(PowerSumsOnEveryTarget, AtTheBoundsOfAWindow) {
   for (const int top : {-149, -127, -126, -120, -117, -118, 0, 127}) {
     const float largest = std::ldexp(std::nextafter(2.0F, 0.0F), top);
-    for (const int below : {0, 7, 8, 9, 20}) {
+    for (const int below : {0, 3, 4, 5, 6, 20}) {
       const float smallest = std::max(std::ldexp(1.0F, top - below), 0x1p-149F);
       for (const float sign : {1.0F, -1.0F}) {
         SCOPED_TRACE(testing::Message() << sign * largest << " and " << smallest);

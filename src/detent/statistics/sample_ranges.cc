@@ -42,6 +42,7 @@ void add_sample_ranges(const float* data, int64_t samples, const SlotLayout& sam
                        std::vector<SampleRangeSums>& sums) {
   const auto sample_size = static_cast<int64_t>(sample_layout.slots()) * sample_layout.slot_size();
   constexpr int64_t kValuesOfThread = int64_t{1} << 16;
+  constexpr int64_t kShortestRun = 64;
   const int64_t tile_size =
       sample_size * samples / std::max<int64_t>(1, static_cast<int64_t>(sample_layout.tiles()));
   const int64_t grain = std::max<int64_t>(1, kValuesOfThread / std::max<int64_t>(1, tile_size));
@@ -52,7 +53,7 @@ void add_sample_ranges(const float* data, int64_t samples, const SlotLayout& sam
       const size_t first = sample_layout.first_slot(tile);
       for (int64_t sample = 0; sample < samples; ++sample) {
         std::array<Extremes, SlotLayout::kMaxTileSlots> extremes;
-        sample_layout.read_tile(data + sample * sample_size, tile,
+        sample_layout.read_tile(data + sample * sample_size, tile, kShortestRun,
                                 [&](size_t slot, std::span<const float> chunk) {
                                   extremes[slot - first].add_alone(chunk, buffer);
                                 });

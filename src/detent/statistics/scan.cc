@@ -1,5 +1,7 @@
 #include "detent/statistics/scan.h"
 
+#include <algorithm>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "detent/statistics/scan.cc"
 #include <hwy/foreach_target.h>
@@ -55,30 +57,45 @@ ValueScan Scan(const float* values, size_t count) {
   return scan;
 }
 
-ValueKinds Copy(const float* values, size_t count, float* target) {
+FiniteCopy Copy(const float* values, size_t count, float* target) {
   const hn::ScalableTag<float> d;
   const hn::RebindToSigned<decltype(d)> di;
   const size_t lanes = hn::Lanes(d);
-  const auto infinity = hn::Set(di, kInfinityBits);
-  ValueKinds kinds;
+  const auto infinity = hn::Set(d, std::numeric_limits<float>::infinity());
+  const auto infinity_bits = hn::Set(di, kInfinityBits);
+  // Zeros take part as the infinities that change no extreme.
+  Lanes<decltype(d)> extremes = {infinity, hn::Neg(infinity), infinity_bits, hn::Zero(di)};
+  FiniteCopy copy;
   size_t i = 0;
   for (; i + lanes <= count; i += lanes) {
     const auto v = hn::LoadU(d, values + i);
     const auto magnitude = hn::BitCast(di, hn::Abs(v));
-    const auto zero = hn::Eq(magnitude, hn::Zero(di));
-    const auto finite = hn::Lt(magnitude, infinity);
-    if (!hn::AllTrue(di, finite)) {
-      copy_finite_reference({values + i, lanes}, target, kinds);
+    if (!hn::AllTrue(di, hn::Lt(magnitude, infinity_bits))) {
+      copy_finite_reference({values + i, lanes}, target, copy);
       continue;
     }
-    const size_t zeros = hn::CountTrue(di, zero);
+    const auto zero = hn::Eq(v, hn::Zero(d));
+    extremes.max_magnitude = hn::Max(extremes.max_magnitude, magnitude);
+    extremes.min_magnitude =
+        hn::Min(extremes.min_magnitude, hn::IfThenElse(hn::RebindMask(di, zero), infinity_bits, magnitude));
+    extremes.min = hn::Min(extremes.min, hn::IfThenElse(zero, infinity, v));
+    extremes.max = hn::Max(extremes.max, hn::IfThenElse(zero, hn::Neg(infinity), v));
+    const size_t zeros = hn::CountTrue(d, zero);
     // Not CompressStore: some processors need hundreds of cycles for that instruction.
-    hn::StoreU(hn::Compress(v, hn::RebindMask(d, hn::Not(zero))), d, target + kinds.finite);
-    kinds.zeros += zeros;
-    kinds.finite += lanes - zeros;
+    hn::StoreU(hn::Compress(v, hn::Not(zero)), d, target + copy.kinds.finite);
+    copy.kinds.zeros += zeros;
+    copy.kinds.finite += lanes - zeros;
   }
-  copy_finite_reference({values + i, count - i}, target, kinds);
-  return kinds;
+  if (copy.kinds.finite > 0) {
+    const auto least = static_cast<uint32_t>(hn::GetLane(hn::MinOfLanes(di, extremes.min_magnitude)));
+    const auto most = static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(di, extremes.max_magnitude)));
+    copy.scan.min_magnitude = std::min(copy.scan.min_magnitude, least);
+    copy.scan.max_magnitude = std::max(copy.scan.max_magnitude, most);
+    copy.scan.min = std::min(copy.scan.min, hn::GetLane(hn::MinOfLanes(d, extremes.min)));
+    copy.scan.max = std::max(copy.scan.max, hn::GetLane(hn::MaxOfLanes(d, extremes.max)));
+  }
+  copy_finite_reference({values + i, count - i}, target, copy);
+  return copy;
 }
 
 size_t CountZeros(const float* values, size_t count) {
@@ -106,7 +123,7 @@ ValueScan scan_values(std::span<const float> values) {
   return HWY_DYNAMIC_DISPATCH(Scan)(values.data(), values.size());
 }
 
-ValueKinds copy_finite(std::span<const float> values, float* target) {
+FiniteCopy copy_finite(std::span<const float> values, float* target) {
   return HWY_DYNAMIC_DISPATCH(Copy)(values.data(), values.size(), target);
 }
 

@@ -21,7 +21,8 @@ void scan_values_reference(std::span<const float> values, ValueScan& scan) {
   }
 }
 
-void copy_finite_reference(std::span<const float> values, float* target, ValueKinds& kinds) {
+void copy_finite_reference(std::span<const float> values, float* target, FiniteCopy& copy) {
+  ValueKinds& kinds = copy.kinds;
   for (const float value : values) {
     const auto bits = std::bit_cast<uint32_t>(value);
     const uint32_t magnitude = bits & ~kSignBit;
@@ -33,6 +34,7 @@ void copy_finite_reference(std::span<const float> values, float* target, ValueKi
       ++(bits == magnitude ? kinds.positive_infinities : kinds.negative_infinities);
     } else {
       target[kinds.finite++] = value;
+      scan_values_reference({&value, 1}, copy.scan);
     }
   }
 }

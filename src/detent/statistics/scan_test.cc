@@ -30,12 +30,12 @@ void expect_as_reference(std::span<const float> values) {
   }
   std::vector<float> copy(values.size());
   std::vector<float> expected_copy(values.size());
-  ValueKinds expected_kinds;
-  copy_finite_reference(values, expected_copy.data(), expected_kinds);
-  EXPECT_EQ(copy_finite(values, copy.data()), expected_kinds);
-  EXPECT_EQ(count_zeros(values), expected_kinds.zeros);
-  copy.resize(expected_kinds.finite);
-  expected_copy.resize(expected_kinds.finite);
+  FiniteCopy expected_finite;
+  copy_finite_reference(values, expected_copy.data(), expected_finite);
+  EXPECT_EQ(copy_finite(values, copy.data()), expected_finite);
+  EXPECT_EQ(count_zeros(values), expected_finite.kinds.zeros);
+  copy.resize(expected_finite.kinds.finite);
+  expected_copy.resize(expected_finite.kinds.finite);
   EXPECT_EQ(copy, expected_copy);
 }
 

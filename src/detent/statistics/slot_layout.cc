@@ -60,7 +60,6 @@ SlotLayout::SlotLayout(const Shape& shape, const std::vector<bool>& kept) {
   }
   rows_ = slots_ / static_cast<size_t>(interleaved_);
   tiles_of_row_ = static_cast<size_t>((interleaved_ - 1) / kMaxTileSlots + 1);
-  contiguous_ = slots_ == 1;
 }
 
 size_t SlotLayout::first_slot(size_t tile) const {
@@ -78,17 +77,21 @@ int64_t SlotLayout::slot_offset(size_t row) const {
   return offset;
 }
 
+int64_t SlotLayout::run_offset(int64_t run) const {
+  int64_t offset = 0;
+  for (size_t k = reduced_.empty() ? 0 : reduced_.size() - 1; k-- > 0;) {
+    offset += run % reduced_[k].size * reduced_[k].stride;
+    run /= reduced_[k].size;
+  }
+  return offset;
+}
+
 void SlotLayout::gather(const float* first, int64_t begin, int64_t end, int64_t width, float* columns,
                         size_t pitch) const {
   const Dim inner = reduced_.empty() ? Dim{1, 0} : reduced_.back();
   for (int64_t i = begin; i < end;) {
-    int64_t outer = i / inner.size;
     const int64_t position = i % inner.size;
-    const float* source = first + position * inner.stride;
-    for (size_t k = reduced_.empty() ? 0 : reduced_.size() - 1; k-- > 0;) {
-      source += outer % reduced_[k].size * reduced_[k].stride;
-      outer /= reduced_[k].size;
-    }
+    const float* source = first + run_offset(i / inner.size) + position * inner.stride;
     const int64_t run = std::min(inner.size - position, end - i);
     float* target = columns + (i - begin);
     if (inner.stride == 1) {
@@ -100,27 +103,33 @@ void SlotLayout::gather(const float* first, int64_t begin, int64_t end, int64_t 
   }
 }
 
-void SlotLayout::read_tile(const float* data, size_t tile, const Visit& visit) const {
+void SlotLayout::read_runs(const float* first, size_t slot, const Visit& visit) const {
+  const int64_t run_size = reduced_.back().size;
+  for (int64_t run = 0; run < slot_size_ / run_size; ++run) {
+    const std::span<const float> values(first + run_offset(run), static_cast<size_t>(run_size));
+    for (size_t begin = 0; begin < values.size(); begin += kChunkValues)
+      visit(slot, values.subspan(begin, std::min(kChunkValues, values.size() - begin)));
+  }
+}
+
+void SlotLayout::read_tile(const float* data, size_t tile, int64_t shortest_run, const Visit& visit) const {
   constexpr auto kChunk = static_cast<int64_t>(kChunkValues);
   const size_t row = tile / tiles_of_row_;
   const int64_t first_of_row = static_cast<int64_t>(tile % tiles_of_row_) * kMaxTileSlots;
   const int64_t width = std::min(kMaxTileSlots, interleaved_ - first_of_row);
   const float* first = data + slot_offset(row) + first_of_row;
   const size_t slot = first_slot(tile);
-  const bool in_one_run = reduced_.size() == 1 && reduced_[0].stride == 1;
+  const bool in_runs = !reduced_.empty() && reduced_.back().stride == 1;
+  if (in_runs && (reduced_.size() == 1 || reduced_.back().size >= shortest_run))
+    return read_runs(first, slot, visit);
   // Not a multiple of the cache's ways, or the columns would evict each other.
   const size_t pitch = static_cast<size_t>(std::min(kChunk, slot_size_)) + 16;
-  std::vector<float> columns(in_one_run ? 0 : pitch * static_cast<size_t>(width));
+  std::vector<float> columns(pitch * static_cast<size_t>(width));
   for (int64_t begin = 0; begin < slot_size_; begin += kChunk) {
     const int64_t end = std::min(begin + kChunk, slot_size_);
-    const auto size = static_cast<size_t>(end - begin);
-    if (in_one_run) {
-      visit(slot, {first + begin, size});
-      continue;
-    }
     gather(first, begin, end, width, columns.data(), pitch);
     for (size_t i = 0; i < static_cast<size_t>(width); ++i)
-      visit(slot + i, {columns.data() + i * pitch, size});
+      visit(slot + i, {columns.data() + i * pitch, static_cast<size_t>(end - begin)});
   }
 }
 

@@ -35,18 +35,20 @@ TEST(SlotLayout, ReadsEachElementOfEachSlotOnce) {
       std::vector<bool> kept;
       for (size_t dim = 0; dim < shape.size(); ++dim) kept.push_back((mask >> dim & 1U) != 0);
       const SlotLayout layout(shape, kept);
-      std::map<size_t, std::vector<float>> read;
-      for (size_t tile = 0; tile < layout.tiles(); ++tile) {
-        layout.read_tile(data.data(), tile, [&](size_t slot, std::span<const float> chunk) {
-          ASSERT_LE(chunk.size(), kChunkValues);
-          ASSERT_GE(slot, layout.first_slot(tile));
-          ASSERT_LT(slot, layout.first_slot(tile) + SlotLayout::kMaxTileSlots);
-          read[slot].insert(read[slot].end(), chunk.begin(), chunk.end());
-        });
+      for (const int64_t shortest_run : {1, 1000}) {
+        std::map<size_t, std::vector<float>> read;
+        for (size_t tile = 0; tile < layout.tiles(); ++tile) {
+          layout.read_tile(data.data(), tile, shortest_run, [&](size_t slot, std::span<const float> chunk) {
+            ASSERT_LE(chunk.size(), kChunkValues);
+            ASSERT_GE(slot, layout.first_slot(tile));
+            ASSERT_LT(slot, layout.first_slot(tile) + SlotLayout::kMaxTileSlots);
+            read[slot].insert(read[slot].end(), chunk.begin(), chunk.end());
+          });
+        }
+        for (auto& [slot, elements] : read) std::ranges::sort(elements);
+        EXPECT_EQ(read, elements_by_index(shape, kept)) << shape_text(shape) << " " << mask;
+        EXPECT_EQ(read.size(), layout.slots());
       }
-      for (auto& [slot, elements] : read) std::ranges::sort(elements);
-      EXPECT_EQ(read, elements_by_index(shape, kept)) << shape_text(shape) << " " << mask;
-      EXPECT_EQ(read.size(), layout.slots());
     }
   }
 }

@@ -7,8 +7,8 @@
 namespace detent {
 
 /// Options of the statistics that look at the distribution of the values. With the defaults they cost at most
-/// 512 KiB while exact; then 16 KiB for each power of two that occurs (both signs), or, where dimensions are
-/// kept, 1 KiB for each and kept position.
+/// 512 KiB while exact; then 8 KiB for each power of two that occurs (both signs), or, where dimensions are
+/// kept, 512 bytes for each and kept position.
 struct ValueOptions {
   Dims dims;
   bool abs = false;

@@ -27,6 +27,11 @@ class WideInteger {
     if (high + static_cast<uint64_t>(carry) > 0) propagate(word + 1, high + static_cast<uint64_t>(carry));
   }
 
+  void add_sum(UInt128 value, unsigned shift) {
+    add(static_cast<uint64_t>(value), shift);
+    if (const auto high = static_cast<uint64_t>(value >> 64); high > 0) add(high, shift + 64);
+  }
+
   void merge(const WideInteger& other) {
     uint64_t carry = 0;
     for (size_t i = 0; i < kWords; ++i) {

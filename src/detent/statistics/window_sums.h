@@ -1,27 +1,34 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
+
+#include "detent/statistics/wide_integer.h"
 
 namespace detent {
 
-/// Sums over values of a few neighbouring exponents, in double and yet exact. With h a value whose last 12
-/// bits are cleared and l the rest, x^2 = h^2 + 2 h l + l^2. For up to 4096 values of magnitudes from 2^b to
-/// below 2^(b + 9) each of these sums is a multiple of the unit below and less than 2^53 times that, and so
-/// is every intermediate result: nothing is rounded, in whatever order the values are added.
+/// Exact sums of powers of values of a few neighbouring exponents. With e the least exponent field, each
+/// value is n 2^(e - 150) for an integer n below 2^28, and with n^2 = a 2^28 + b
+///     |n|^3 = an 2^28 + bn,     n^4 = aa 2^56 + 2 ab 2^28 + bb,
+/// all products below 2^56, so that the vectors' 64-bit lanes take 2^8 of them before they are emptied.
 struct WindowSums {
-  double values = 0;  // unit 2^(b - 23), as is that of magnitudes
-  double magnitudes = 0;
-  double high_squares = 0;  // h^2: 2^(2b - 22)
-  double products = 0;      // h l: 2^(2b - 34)
-  double low_squares = 0;   // l^2: 2^(2b - 46)
-  size_t rest = 0;          // values that are left out
+  UInt128 n = 0;           // |n|
+  UInt128 negative_n = 0;  // of those that are negative
+  UInt128 squares = 0;
+  // Only where asked for.
+  UInt128 an = 0, bn = 0;
+  UInt128 negative_an = 0, negative_bn = 0;
+  UInt128 aa = 0, ab = 0, bb = 0;
+
+  size_t rest = 0;         // values that are left out
+  uint32_t rest_bits = 0;  // of the largest of their magnitudes
 };
 
-constexpr int kWindowExponents = 9;
+constexpr uint32_t kWindowExponents = 5;
 
-/// Sums the values of at least `lowest` = 2^b in magnitude and copies the others to `rest`, which has room
-/// for all. At most 4096 finite values below 2^(b + 9), b >= -126.
-WindowSums sum_window(std::span<const float> values, float lowest, float* rest);
+/// Sums the values whose exponent field is at least `exponent` (and below exponent + kWindowExponents; 1 or
+/// more) and moves the others to `rest`, which has room for all and may begin where `values` does.
+WindowSums sum_window(std::span<const float> values, uint32_t exponent, bool higher, float* rest);
 
 }  // namespace detent

@@ -94,13 +94,16 @@ TEST(Workers, OneThatNeverComesIsAnErrorAfterTheTimeout) {
 
 TEST(Workers, GradientsOfParametersThatSomeWorkerHas) {
   with_workers(2, [](ProcessGroup& group) {
-    std::vector<at::Tensor> parameters = {at::zeros({2}), at::zeros({3}), at::zeros({1})};
-    if (group.rank() == 0) parameters[0].mutable_grad() = at::full({2}, 5.0F);
-    parameters[1].mutable_grad() = at::full({3}, static_cast<float>(group.rank() + 1));
-    sum_gradients(parameters, group);
-    EXPECT_EQ(parameters[0].grad()[1].item<float>(), 5);
-    EXPECT_EQ(parameters[1].grad()[2].item<float>(), 3);
-    EXPECT_FALSE(parameters[2].grad().defined());
+    const std::vector<NamedParameter> parameters = {
+        {"a", at::zeros({2})}, {"b", at::zeros({3})}, {"c", at::zeros({1})}};
+    if (group.rank() == 0) parameters[0].second.mutable_grad() = at::full({2}, 5.0F);
+    parameters[1].second.mutable_grad() = at::full({3}, static_cast<float>(group.rank() + 1));
+    std::vector<float> others = {1, static_cast<float>(group.rank())};
+    sum_gradients(parameters, others, group);
+    EXPECT_EQ(parameters[0].second.grad()[1].item<float>(), 5);
+    EXPECT_EQ(parameters[1].second.grad()[2].item<float>(), 3);
+    EXPECT_FALSE(parameters[2].second.grad().defined());
+    EXPECT_THAT(others, ElementsAre(2, 1));
   });
 }
 
@@ -119,10 +122,21 @@ class RankOnly final : public ProcessGroup {
 
 TEST(Workers, TakeTurnsAtTheBatches) {
   const std::vector<int64_t> order = sequential_order(11);
-  EXPECT_THAT(worker_share(order, 3, RankOnly(0, 3)), ElementsAre(0, 1, 2, 9, 10));
-  EXPECT_THAT(worker_share(order, 3, RankOnly(1, 3)), ElementsAre(3, 4, 5));
-  EXPECT_THAT(worker_share(order, 3, RankOnly(2, 3)), ElementsAre(6, 7, 8));
-  EXPECT_THAT(worker_share(order, 8, RankOnly(2, 3)), ElementsAre());
+  const std::vector<BatchSamples> batches = cut_into_batches(order, 3);
+  const auto of_worker = [&](int rank) { return worker_batches(batches, RankOnly(rank, 3)); };
+  ASSERT_EQ(of_worker(0).size(), 2U);
+  EXPECT_THAT(of_worker(0)[1], ElementsAre(9, 10));
+  ASSERT_EQ(of_worker(1).size(), 1U);
+  EXPECT_THAT(of_worker(1)[0], ElementsAre(3, 4, 5));
+  EXPECT_THAT(worker_batches(cut_into_batches(order, 8), RankOnly(2, 3)), ElementsAre());
+}
+
+TEST(Workers, ShareTheSamplesOfABatch) {
+  const std::vector<int64_t> samples = {5, 6, 7, 8};
+  EXPECT_THAT(worker_share(samples, RankOnly(0, 3)), ElementsAre(5));
+  EXPECT_THAT(worker_share(samples, RankOnly(1, 3)), ElementsAre(6));
+  EXPECT_THAT(worker_share(samples, RankOnly(2, 3)), ElementsAre(7, 8));
+  EXPECT_THAT(worker_share(BatchSamples(samples).first(1), RankOnly(0, 3)), ElementsAre());
 }
 
 }  // namespace

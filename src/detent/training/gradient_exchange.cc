@@ -15,32 +15,35 @@ std::span<float> values_of(const at::Tensor& tensor) {
 
 }  // namespace
 
-// Behind the gradients of all parameters stands, for each, how many workers have one.
-void sum_gradients(const std::vector<at::Tensor>& parameters, ProcessGroup& group) {
+// Behind the gradients of all parameters stands, for each, how many workers have one; then the others.
+void sum_gradients(std::span<const NamedParameter> parameters, std::span<float> others, ProcessGroup& group) {
   if (group.size() == 1) return;
-  size_t count = parameters.size();
-  for (const at::Tensor& parameter : parameters) count += static_cast<size_t>(parameter.numel());
-  std::vector<float> sums(count);
+  size_t elements = 0;
+  for (const auto& [name, parameter] : parameters) elements += static_cast<size_t>(parameter.numel());
+  std::vector<float> sums(elements + parameters.size() + others.size());
+  const auto counts = sums.begin() + static_cast<std::ptrdiff_t>(elements);
   auto next = sums.begin();
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const at::Tensor& gradient = parameters[i].grad();
+    const at::Tensor& gradient = parameters[i].second.grad();
     if (gradient.defined()) {
       std::ranges::copy(values_of(gradient.contiguous()), next);
-      sums[count - parameters.size() + i] = 1;
+      counts[static_cast<std::ptrdiff_t>(i)] = 1;
     }
-    next += parameters[i].numel();
+    next += parameters[i].second.numel();
   }
+  std::ranges::copy(others, sums.end() - static_cast<std::ptrdiff_t>(others.size()));
   group.all_reduce_sum(sums);
   next = sums.begin();
   for (size_t i = 0; i < parameters.size(); ++i) {
-    const int64_t elements = parameters[i].numel();
-    if (sums[count - parameters.size() + i] > 0) {
-      at::Tensor gradient = at::empty(parameters[i].sizes(), parameters[i].options());
-      std::copy(next, next + elements, values_of(gradient).begin());
-      parameters[i].mutable_grad() = gradient;
+    const at::Tensor& parameter = parameters[i].second;
+    if (counts[static_cast<std::ptrdiff_t>(i)] > 0) {
+      at::Tensor gradient = at::empty(parameter.sizes(), parameter.options());
+      std::copy(next, next + parameter.numel(), values_of(gradient).begin());
+      parameter.mutable_grad() = gradient;
     }
-    next += elements;
+    next += parameter.numel();
   }
+  std::copy(sums.end() - static_cast<std::ptrdiff_t>(others.size()), sums.end(), others.begin());
 }
 
 void average_running_statistics(Graph& graph, ProcessGroup& group) {

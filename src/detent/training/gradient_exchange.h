@@ -1,18 +1,17 @@
 #pragma once
 
-#include <vector>
-
-#include <ATen/core/Tensor.h>
+#include <span>
 
 #include "detent/core/process_group.h"
 #include "detent/graph/graph.h"
+#include "detent/training/optimizer.h"
 
 namespace detent {
 
-/// Replaces the gradients of float32 `parameters` by their sums over the workers, in one exchange. A worker
-/// whose share of a batch was empty has none and adds nothing; a parameter without a gradient at every worker
-/// stays without one.
-void sum_gradients(const std::vector<at::Tensor>& parameters, ProcessGroup& group);
+/// Replaces the gradients of float32 `parameters` by their sums over the workers, and `others` by theirs, in
+/// one exchange. A worker whose share of a batch was empty has no gradients and adds nothing; a parameter
+/// without a gradient at every worker stays without one.
+void sum_gradients(std::span<const NamedParameter> parameters, std::span<float> others, ProcessGroup& group);
 
 /// Replaces what each worker tracked for itself, the running statistics of batch norm, by the means over the
 /// workers.

@@ -11,14 +11,20 @@
 
 namespace detent {
 
-std::vector<int64_t> shuffled_order(int64_t count) {
+int64_t draw_order_seed() {
   const auto draw = [] { return at::empty({}, at::kLong).random_().item<int64_t>(); };
   static_cast<void>(draw());  // the base seed of the workers, which detent does not have
-  at::Generator generator = at::detail::createCPUGenerator(static_cast<uint64_t>(draw()));
+  return draw();
+}
+
+std::vector<int64_t> shuffled_order(int64_t count, int64_t seed) {
+  at::Generator generator = at::detail::createCPUGenerator(static_cast<uint64_t>(seed));
   const at::Tensor order = at::randperm(count, generator, at::TensorOptions(at::kLong));
   const auto* data = order.data_ptr<int64_t>();
   return {data, data + count};
 }
+
+std::vector<int64_t> shuffled_order(int64_t count) { return shuffled_order(count, draw_order_seed()); }
 
 std::vector<int64_t> sequential_order(int64_t count) {
   std::vector<int64_t> order(static_cast<size_t>(count));
@@ -26,27 +32,38 @@ std::vector<int64_t> sequential_order(int64_t count) {
   return order;
 }
 
-std::vector<int64_t> worker_share(const std::vector<int64_t>& order, int64_t batch_size,
-                                  const ProcessGroup& group) {
-  if (group.size() == 1) return order;
-  std::vector<int64_t> share;
-  const auto step = static_cast<size_t>(batch_size);
-  const size_t stride = step * static_cast<size_t>(group.size());
-  for (size_t begin = step * static_cast<size_t>(group.rank()); begin < order.size(); begin += stride) {
-    const auto batch = std::span(order).subspan(begin, std::min(step, order.size() - begin));
-    share.insert(share.end(), batch.begin(), batch.end());
-  }
-  return share;
-}
-
-void for_each_batch(const Dataset& dataset, const std::vector<int64_t>& order, int64_t batch_size,
-                    const std::function<bool(const Batch&)>& body) {
+std::vector<BatchSamples> cut_into_batches(BatchSamples order, int64_t batch_size) {
   DETENT_CHECK(batch_size >= 1, "batch size {}", batch_size);
   const auto step = static_cast<size_t>(batch_size);
+  std::vector<BatchSamples> batches;
   for (size_t begin = 0; begin < order.size(); begin += step) {
-    const size_t count = std::min(step, order.size() - begin);
-    if (!body(dataset.batch(std::span(order).subspan(begin, count)))) return;
+    batches.push_back(order.subspan(begin, std::min(step, order.size() - begin)));
   }
+  return batches;
+}
+
+std::vector<BatchSamples> worker_batches(const std::vector<BatchSamples>& batches,
+                                         const ProcessGroup& group) {
+  std::vector<BatchSamples> own;
+  for (auto i = static_cast<size_t>(group.rank()); i < batches.size(); i += static_cast<size_t>(group.size()))
+    own.push_back(batches[i]);
+  return own;
+}
+
+BatchSamples worker_share(BatchSamples batch, const ProcessGroup& group) {
+  const auto rank = static_cast<size_t>(group.rank());
+  const auto workers = static_cast<size_t>(group.size());
+  const size_t first = batch.size() * rank / workers;
+  return batch.subspan(first, batch.size() * (rank + 1) / workers - first);
+}
+
+ReadAhead<Batch> load_batches(const Dataset& dataset, std::vector<BatchSamples> batches, int64_t epoch,
+                              int64_t threads) {
+  const auto count = static_cast<int64_t>(batches.size());
+  const auto load = [&dataset, epoch, batches = std::move(batches)](int64_t index) {
+    return dataset.batch(batches[static_cast<size_t>(index)], epoch);
+  };
+  return ReadAhead<Batch>(count, threads, load);
 }
 
 }  // namespace detent

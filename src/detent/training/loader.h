@@ -1,31 +1,44 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <span>
 #include <vector>
 
 #include "detent/core/process_group.h"
+#include "detent/core/read_ahead.h"
 #include "detent/datasets/dataset.h"
 
 namespace detent {
 
-/// The order in which PyTorch's DataLoader(shuffle=True) visits `count` samples, drawn from libtorch's
-/// default generator exactly as Python does: one int64 for the workers' base seed, then one that seeds a
-/// generator of its own for the permutation. Starting a pass over the data therefore advances the default
-/// generator by two draws.
+/// What PyTorch's DataLoader(shuffle=True) draws from libtorch's default generator when a pass over the data
+/// begins: one int64 for the workers' base seed, then one that seeds the generator of the permutation, which
+/// is returned.
+int64_t draw_order_seed();
+
+/// The permutation of `count` samples that a DataLoader with this seed visits.
+std::vector<int64_t> shuffled_order(int64_t count, int64_t seed);
+
+/// The order of the next pass over the data: advances the default generator by two draws.
 std::vector<int64_t> shuffled_order(int64_t count);
 
 /// 0, 1, ..., count - 1.
 std::vector<int64_t> sequential_order(int64_t count);
 
-/// Of the batches that `order` is cut into, those whose number is the worker's rank modulo the group's size,
-/// one after another. Only the last of them may be smaller.
-std::vector<int64_t> worker_share(const std::vector<int64_t>& order, int64_t batch_size,
-                                  const ProcessGroup& group);
+/// Samples of a batch, in order.
+using BatchSamples = std::span<const int64_t>;
 
-/// Calls `body(batch)` for consecutive groups of `batch_size` indices of `order`, the last one possibly
-/// smaller, until it returns false.
-void for_each_batch(const Dataset& dataset, const std::vector<int64_t>& order, int64_t batch_size,
-                    const std::function<bool(const Batch&)>& body);
+/// `order` cut into batches, of which only the last may be smaller.
+std::vector<BatchSamples> cut_into_batches(BatchSamples order, int64_t batch_size);
+
+/// Of the batches those whose number is the worker's rank modulo the group's size.
+std::vector<BatchSamples> worker_batches(const std::vector<BatchSamples>& batches, const ProcessGroup& group);
+
+/// The worker's contiguous part of the samples of one batch; may be empty.
+BatchSamples worker_share(BatchSamples batch, const ProcessGroup& group);
+
+/// The batches of a data set, loaded by `threads` threads ahead of `take`, or by `take` itself with none.
+/// Data set and samples must outlive it. `epoch`: see Dataset::batch.
+ReadAhead<Batch> load_batches(const Dataset& dataset, std::vector<BatchSamples> batches, int64_t epoch,
+                              int64_t threads);
 
 }  // namespace detent

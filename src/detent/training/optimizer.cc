@@ -1,5 +1,6 @@
 #include "detent/training/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -8,54 +9,133 @@
 #include <torch/optim/sgd.h>
 
 #include "detent/core/error.h"
+#include "detent/core/name_pattern.h"
+#include "detent/training/optimizer_state.h"
 
 namespace detent {
 namespace {
 
-template <class Optimizer, class Options>
-std::unique_ptr<torch::optim::Optimizer> make_adam(const TrainingOptions& options,
-                                                   std::vector<at::Tensor> parameters) {
-  Options adam(options.learning_rate);
-  adam.betas({options.beta1, options.beta2});
-  adam.eps(options.epsilon).weight_decay(options.weight_decay).amsgrad(options.amsgrad);
-  return std::make_unique<Optimizer>(std::move(parameters), adam);
+using torch::optim::OptimizerParamGroup;
+
+template <class Options>
+std::unique_ptr<torch::optim::OptimizerOptions> adam_options(const TrainingOptions& options) {
+  auto adam = std::make_unique<Options>(options.learning_rate);
+  adam->betas({options.beta1, options.beta2});
+  adam->eps(options.epsilon).weight_decay(options.weight_decay).amsgrad(options.amsgrad);
+  return adam;
 }
 
-}  // namespace
+std::unique_ptr<torch::optim::OptimizerOptions> sgd_options(const TrainingOptions& options) {
+  if (options.nesterov && (options.momentum <= 0 || options.dampening != 0)) {
+    fail("nesterov: got momentum {} and dampening {}, expected a momentum above 0 and no dampening",
+         options.momentum, options.dampening);
+  }
+  auto sgd = std::make_unique<torch::optim::SGDOptions>(options.learning_rate);
+  sgd->momentum(options.momentum).dampening(options.dampening).nesterov(options.nesterov);
+  sgd->weight_decay(options.weight_decay);
+  return sgd;
+}
 
-std::unique_ptr<torch::optim::Optimizer> make_optimizer(const TrainingOptions& options,
-                                                        std::vector<at::Tensor> parameters) {
-  using namespace torch::optim;
+std::unique_ptr<torch::optim::OptimizerOptions> optimizer_options(const TrainingOptions& options) {
   switch (options.training_optimizer) {
     case OptimizerKind::kAdam:
-      return make_adam<Adam, AdamOptions>(options, std::move(parameters));
+      return adam_options<torch::optim::AdamOptions>(options);
     case OptimizerKind::kAdamW:
-      return make_adam<AdamW, AdamWOptions>(options, std::move(parameters));
-    case OptimizerKind::kSgd: {
-      if (options.nesterov && (options.momentum <= 0 || options.dampening != 0)) {
-        fail("nesterov: got momentum {} and dampening {}, expected a momentum above 0 and no dampening",
-             options.momentum, options.dampening);
-      }
-      SGDOptions sgd(options.learning_rate);
-      sgd.momentum(options.momentum).dampening(options.dampening).nesterov(options.nesterov);
-      sgd.weight_decay(options.weight_decay);
-      return std::make_unique<SGD>(std::move(parameters), sgd);
-    }
+      return adam_options<torch::optim::AdamWOptions>(options);
+    case OptimizerKind::kSgd:
+      return sgd_options(options);
   }
   DETENT_CHECK(false, "optimizer {}", static_cast<int>(options.training_optimizer));
   return nullptr;
 }
 
-double scheduled_learning_rate(const TrainingOptions& options, int64_t epoch) {
-  if (options.learning_rate_schedule == ScheduleKind::kConstant) return options.learning_rate;
+std::unique_ptr<torch::optim::Optimizer> make_optimizer(OptimizerKind kind,
+                                                        std::vector<OptimizerParamGroup> groups) {
+  // Every group has options of its own: the defaults are never used.
+  switch (kind) {
+    case OptimizerKind::kAdam:
+      return std::make_unique<torch::optim::Adam>(std::move(groups));
+    case OptimizerKind::kAdamW:
+      return std::make_unique<torch::optim::AdamW>(std::move(groups));
+    case OptimizerKind::kSgd:
+      return std::make_unique<torch::optim::SGD>(std::move(groups), torch::optim::SGDOptions(0));
+  }
+  DETENT_CHECK(false, "optimizer {}", static_cast<int>(kind));
+  return nullptr;
+}
+
+/// For each parameter the index of the first pattern that matches it, or their number.
+std::vector<size_t> group_indices(const std::vector<ParameterGroup>& groups,
+                                  const std::vector<NamedParameter>& parameters) {
+  std::vector<size_t> indices(parameters.size(), groups.size());
+  for (size_t group = groups.size(); group-- > 0;) {
+    const std::regex pattern = name_pattern(groups[group].pattern, "parameter_groups");
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (std::regex_match(parameters[i].first, pattern)) indices[i] = group;
+    }
+  }
+  for (size_t group = 0; group < groups.size(); ++group) {
+    if (std::ranges::find(indices, group) != indices.end()) continue;
+    std::string names;
+    for (const auto& [name, tensor] : parameters) names += (names.empty() ? "" : ", ") + name;
+    fail("parameter_groups: \"{}\" is the first to match no parameter (parameters: {})",
+         groups[group].pattern, names);
+  }
+  return indices;
+}
+
+}  // namespace
+
+ParameterOptimizer::ParameterOptimizer(const TrainingOptions& options, std::vector<NamedParameter> parameters)
+    : options_(options), parameters_(std::move(parameters)) {
+  const std::vector<ParameterGroup>& special = options.parameter_groups.groups;
+  const std::vector<size_t> indices = group_indices(special, parameters_);
+  std::vector<OptimizerParamGroup> groups;
+  for (size_t group = 0; group <= special.size(); ++group) {
+    std::vector<at::Tensor> members;
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      if (indices[i] == group) members.push_back(parameters_[i].second);
+    }
+    if (members.empty()) continue;  // no parameter is like all others
+    TrainingOptions own = options;
+    if (group < special.size()) {
+      own.learning_rate = special[group].learning_rate.value_or(options.learning_rate);
+      own.weight_decay = special[group].weight_decay.value_or(options.weight_decay);
+    }
+    learning_rates_.push_back(own.learning_rate);
+    groups.emplace_back(std::move(members), optimizer_options(own));
+  }
+  optimizer_ = make_optimizer(options.training_optimizer, std::move(groups));
+}
+
+void ParameterOptimizer::begin_epoch(int64_t epoch) {
+  for (size_t i = 0; i < learning_rates_.size(); ++i) {
+    optimizer_->param_groups()[i].options().set_lr(
+        scheduled_learning_rate(options_, learning_rates_[i], epoch));
+  }
+}
+
+void ParameterOptimizer::step() {
+  optimizer_->step();
+  // None instead of zeros: a training that is resumed has none either, and a zero plus a negative zero would
+  // be another zero.
+  for (auto& [name, parameter] : parameters_) parameter.mutable_grad() = at::Tensor();
+}
+
+StateDict ParameterOptimizer::state() const {
+  return optimizer_state(*optimizer_, options_.training_optimizer, parameters_);
+}
+
+void ParameterOptimizer::load_state(const StateDict& state, const std::string& source) {
+  load_optimizer_state(*optimizer_, options_.training_optimizer, parameters_, state, source);
+}
+
+double scheduled_learning_rate(const TrainingOptions& options, double learning_rate, int64_t epoch) {
+  if (options.learning_rate_schedule == ScheduleKind::kConstant) return learning_rate;
   const int64_t t_max = options.t_max.value_or(options.max_epochs);
   const double progress = static_cast<double>(std::min(epoch, t_max)) / static_cast<double>(t_max);
   return options.eta_min +
-         (options.learning_rate - options.eta_min) * (1 + std::cos(std::numbers::pi * progress)) / 2;
-}
-
-void set_learning_rate(torch::optim::Optimizer& optimizer, double learning_rate) {
-  for (auto& group : optimizer.param_groups()) group.options().set_lr(learning_rate);
+         (learning_rate - options.eta_min) * (1 + std::cos(std::numbers::pi * progress)) / 2;
 }
 
 }  // namespace detent

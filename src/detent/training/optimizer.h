@@ -1,22 +1,50 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <torch/optim/optimizer.h>
 
+#include "detent/graph/state_dict.h"
 #include "detent/training/options.h"
 
 namespace detent {
 
-/// libtorch's optimizer of that kind with every option that it has.
-std::unique_ptr<torch::optim::Optimizer> make_optimizer(const TrainingOptions& options,
-                                                        std::vector<at::Tensor> parameters);
+/// A parameter by its name in the state_dict.
+using NamedParameter = std::pair<std::string, at::Tensor>;
 
-/// Learning rate in epoch `epoch` (from 0): constant, or eta_min + (lr - eta_min) * (1 + cos(pi * epoch /
-/// t_max)) / 2 (Loshchilov and Hutter 2016, arXiv:1608.03983, without restarts); eta_min from epoch t_max on.
-double scheduled_learning_rate(const TrainingOptions& options, int64_t epoch);
+/// libtorch's optimizer of the kind that the options ask for, with every option that it has, and a group of
+/// its own for the parameters of each of options.parameter_groups. Throws Error on a pattern that is the
+/// first to match no parameter.
+class ParameterOptimizer {
+ public:
+  ParameterOptimizer(const TrainingOptions& options, std::vector<NamedParameter> parameters);
 
-void set_learning_rate(torch::optim::Optimizer& optimizer, double learning_rate);
+  /// Sets the learning rate of each group in epoch `epoch` (from 0).
+  void begin_epoch(int64_t epoch);
+  /// Moves the parameters that have a gradient, and takes their gradients away.
+  void step();
+
+  /// What is remembered of each parameter that was moved, as PyTorch calls it: "<parameter>.step" (int64),
+  /// "<parameter>.exp_avg", "<parameter>.momentum_buffer", ... The tensors are the optimizer's own memory.
+  StateDict state() const;
+  /// Takes over copies of what `state` gave. Throws Error, beginning with `source`, naming the tensor that
+  /// is missing, unknown or of another shape.
+  void load_state(const StateDict& state, const std::string& source);
+
+ private:
+  TrainingOptions options_;
+  std::vector<NamedParameter> parameters_;
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;
+  std::vector<double> learning_rates_;  // of each group, at the beginning
+};
+
+/// Learning rate in epoch `epoch` (from 0) where it begins with `learning_rate`: constant, or eta_min + (lr -
+/// eta_min) * (1 + cos(pi * epoch / t_max)) / 2 (Loshchilov and Hutter 2016, arXiv:1608.03983, without
+/// restarts); eta_min from epoch t_max on.
+double scheduled_learning_rate(const TrainingOptions& options, double learning_rate, int64_t epoch);
 
 }  // namespace detent

@@ -4,6 +4,8 @@
 #include <optional>
 
 #include "detent/core/fields.h"
+#include "detent/training/duration.h"
+#include "detent/training/parameter_groups.h"
 
 namespace detent {
 
@@ -12,6 +14,9 @@ constexpr std::array<const char*, 3> enum_names(OptimizerKind) { return {"adam",
 
 enum class ScheduleKind { kCosine, kConstant };
 constexpr std::array<const char*, 2> enum_names(ScheduleKind) { return {"cosine", "constant"}; }
+
+enum class Monitor { kLoss, kAccuracy };
+constexpr std::array<const char*, 2> enum_names(Monitor) { return {"loss", "accuracy"}; }
 
 /// How to train. The names are those of MASE's `ch` where it has the option.
 struct TrainingOptions {
@@ -28,8 +33,15 @@ struct TrainingOptions {
   ScheduleKind learning_rate_schedule = ScheduleKind::kCosine;
   std::optional<int64_t> t_max;
   double eta_min = 1e-6;
+  ParameterGroups parameter_groups;
+  std::optional<double> gradient_clip_norm;
+  std::optional<double> gradient_clip_value;
   int64_t max_epochs = 20;
   std::optional<int64_t> max_steps;
+  std::optional<Duration> max_time;
+  Monitor monitor = Monitor::kLoss;
+  std::optional<int64_t> patience;
+  double min_delta = 0;
   int64_t batch_size = 128;
   int64_t accumulate_grad_batches = 1;
   int64_t log_every_n_steps = 50;
@@ -38,6 +50,7 @@ struct TrainingOptions {
   static void fields(Self& self, Visitor& visit) {
     constexpr Between kPositive{1, 1e15};
     constexpr Between kNotNegative{0, 1e15};
+    constexpr Between kAboveZero{1e-300, 1e15};
     constexpr Between kDecay{0, 0.999999999};
     visit("training_optimizer", self.training_optimizer, "optimizer");
     visit("learning_rate", self.learning_rate, "step size of the optimizer", kNotNegative);
@@ -52,13 +65,24 @@ struct TrainingOptions {
     visit("learning_rate_schedule", self.learning_rate_schedule, "learning rate over the epochs");
     visit("t_max", self.t_max, "cosine: epochs to reach eta_min; NA: max_epochs", kPositive);
     visit("eta_min", self.eta_min, "cosine: learning rate at the end", kNotNegative);
+    visit("parameter_groups", self.parameter_groups, "learning rates and weight decays by parameter");
+    visit("gradient_clip_norm", self.gradient_clip_norm,
+          "gradients are scaled down where the norm of all of them is above; NA: never", kAboveZero);
+    visit("gradient_clip_value", self.gradient_clip_value, "limit of each gradient's magnitude; NA: none",
+          kAboveZero);
     visit("max_epochs", self.max_epochs, "passes over the training set", kPositive);
     visit("max_steps", self.max_steps, "optimizer steps after which training ends; NA: max_epochs decides",
           kPositive);
+    visit("max_time", self.max_time, "time after which training stops, for --resume to go on; NA: none");
+    visit("monitor", self.monitor, "what of the validation makes an epoch the best");
+    visit("patience", self.patience,
+          "epochs without improvement of the monitored value that end training; NA: any number", kPositive);
+    visit("min_delta", self.min_delta, "change of the monitored value that counts as improvement",
+          kNotNegative);
     visit("batch_size", self.batch_size, "samples a batch", Between{1, 1 << 24});
     visit("accumulate_grad_batches", self.accumulate_grad_batches, "batches an optimizer step", kPositive);
     visit("log_every_n_steps", self.log_every_n_steps,
-          "batches between progress lines when not on a terminal", kPositive);
+          "batches between progress lines when not on a terminal, steps between lines of metrics", kPositive);
   }
 };
 

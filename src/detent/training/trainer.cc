@@ -1,124 +1,257 @@
 #include "detent/training/trainer.h"
 
+#include <array>
 #include <chrono>
 #include <cmath>
-#include <limits>
-#include <span>
+#include <csignal>
+#include <cstring>
 
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
+#include "detent/core/stop_signals.h"
 #include "detent/execution/interpreter.h"
 #include "detent/execution/torch_tensor.h"
+#include "detent/training/finite_check.h"
+#include "detent/training/gradient_clipping.h"
 #include "detent/training/gradient_exchange.h"
+#include "detent/training/improvement.h"
 #include "detent/training/loader.h"
 #include "detent/training/optimizer.h"
+#include "detent/training/worker_state.h"
 
 namespace detent {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Why a worker wants to stop; 0 or 1 each, so that sums over workers count the votes.
+struct StopVotes {
+  float interrupted = 0;
+  float terminated = 0;
+  float time_up = 0;
+};
+
+/// What the workers add up with their gradients in a step.
+struct StepSums {
+  StopVotes votes;
+  float loss_sum = 0;
+  float correct = 0;
+  float count = 0;
+};
+
+template <class Sums>
+std::span<float> floats_of(Sums& sums) {
+  static_assert(sizeof(Sums) % sizeof(float) == 0);
+  return {reinterpret_cast<float*>(&sums), sizeof(Sums) / sizeof(float)};
+}
+
 class Trainer {
  public:
-  Trainer(Graph& graph, const Dataset& training_set, const TrainingOptions& options, ProcessGroup& group)
+  Trainer(Graph& graph, const Dataset& training_set, const TrainingOptions& options,
+          const TrainingHooks& hooks, ProcessGroup& group)
       : graph_(graph),
         training_set_(training_set),
         options_(options),
+        hooks_(hooks),
         group_(group),
-        interpreter_(graph, Interpreter::Mode::kTraining) {
-    parameters_ = interpreter_.trainable_parameters();
+        interpreter_(graph, Interpreter::Mode::kTraining),
+        parameters_(interpreter_.named_trainable_parameters()),
+        optimizer_(options, parameters_),
+        batches_((training_set.size() + options.batch_size - 1) / options.batch_size) {
     if (parameters_.empty()) fail("graph \"{}\" has nothing to train", graph.name());
-    optimizer_ = make_optimizer(options, parameters_);
-    batches_ = (training_set.size() + options.batch_size - 1) / options.batch_size;
+    if (hooks.resume != nullptr) restore(*hooks.resume);
   }
 
-  /// Fills all of the report but validation and is_best.
-  EpochReport run_epoch(int64_t epoch) {
-    const auto start = std::chrono::steady_clock::now();
-    EpochReport report{.epoch = epoch, .learning_rate = scheduled_learning_rate(options_, epoch - 1)};
-    set_learning_rate(*optimizer_, report.learning_rate);
-    Progress progress(fmt::format("epoch {}/{}", epoch, options_.max_epochs), batches_,
-                      options_.log_every_n_steps);
-    optimizer_->zero_grad();
-    int64_t batch_index = 0;
-    const std::vector<int64_t> order = shuffled_order(training_set_.size());
-    for (size_t begin = 0; begin < order.size() && !finished();) {
-      const size_t count = std::min(static_cast<size_t>(options_.batch_size), order.size() - begin);
-      ++batch_index;
-      report.training.add(run_batch(std::span(order).subspan(begin, count), epoch, batch_index));
-      if (group_.is_first()) progress.update(batch_index, fmt::format("loss {:.4f}", report.training.loss()));
-      begin += count;
+  TrainingOutcome run(const Dataset& validation_set) {
+    while (!has_ended()) {
+      EpochReport report{.epoch = progress_.epoch, .learning_rate = learning_rate()};
+      if (const TrainingOutcome stopped = run_epoch(report); was_stopped(stopped)) return stopped;
+      report.validation =
+          evaluate(graph_, validation_set, options_.batch_size, group_, hooks_.loader_threads);
+      report.is_best = note_validation(progress_, report.validation, options_);
+      ++progress_.epoch;
+      progress_.batches = 0;
+      metrics_ = {};
+      if (hooks_.on_epoch) hooks_.on_epoch(report);
+      save();
+      StopVotes votes = own_votes();
+      group_.all_reduce_sum(floats_of(votes));
+      if (const TrainingOutcome stopped = outcome_of(votes); was_stopped(stopped)) return stopped;
     }
-    report.training = sum_over_workers({report.training}, group_);
-    average_running_statistics(graph_, group_);
-    report.global_step = global_step_;
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    report.samples_per_second = static_cast<double>(report.training.count) / elapsed.count();
-    return report;
+    const bool lost_patience = is_out_of_patience(progress_, options_);
+    return {lost_patience ? TrainingEnd::kNoImprovement : TrainingEnd::kFinished, 0, progress_};
   }
-
-  bool finished() const { return options_.max_steps && global_step_ >= *options_.max_steps; }
 
  private:
-  /// This worker's share of the batch.
-  Metrics run_batch(std::span<const int64_t> samples, int64_t epoch, int64_t batch_index) {
-    const auto rank = static_cast<size_t>(group_.rank());
-    const auto workers = static_cast<size_t>(group_.size());
-    const size_t first = samples.size() * rank / workers;
-    const std::span<const int64_t> own =
-        samples.subspan(first, samples.size() * (rank + 1) / workers - first);
-    Metrics metrics;
-    if (!own.empty()) {
-      const double share = static_cast<double>(own.size()) / static_cast<double>(samples.size());
-      metrics = accumulate_gradients(training_set_.batch(own), share, epoch, batch_index);
-    }
-    if (batch_index % options_.accumulate_grad_batches == 0 || batch_index == batches_) {
-      sum_gradients(parameters_, group_);
-      optimizer_->step();
-      optimizer_->zero_grad();
-      ++global_step_;
-    }
-    return metrics;
+  bool has_all_steps() const { return options_.max_steps && progress_.global_step >= *options_.max_steps; }
+  bool has_ended() const {
+    return progress_.epoch > options_.max_epochs || is_out_of_patience(progress_, options_) ||
+           (has_all_steps() && progress_.batches == 0);
+  }
+  double learning_rate() const {
+    return scheduled_learning_rate(options_, options_.learning_rate, progress_.epoch - 1);
   }
 
-  Metrics accumulate_gradients(const Batch& batch, double share, int64_t epoch, int64_t batch_index) {
+  /// The batches that are left of the epoch; fills what the report says of training.
+  TrainingOutcome run_epoch(EpochReport& report) {
+    const auto start = Clock::now();
+    const int64_t count_before = metrics_.count;
+    Progress shown(fmt::format("epoch {}/{}", progress_.epoch, options_.max_epochs), batches_,
+                   options_.log_every_n_steps, progress_.batches);
+    if (progress_.batches == 0) progress_.order_seed = agreed_order_seed();
+    const std::vector<int64_t> order = shuffled_order(training_set_.size(), progress_.order_seed);
+    const std::vector<BatchSamples> all = cut_into_batches(order, options_.batch_size);
+    std::vector<BatchSamples> own;
+    for (auto i = static_cast<size_t>(progress_.batches); i < all.size(); ++i)
+      own.push_back(worker_share(all[i], group_));
+    ReadAhead<Batch> loaded = load_batches(training_set_, own, progress_.epoch, hooks_.loader_threads);
+    optimizer_.begin_epoch(progress_.epoch - 1);
+    while (progress_.batches < batches_ && !has_all_steps()) {
+      const auto samples = static_cast<double>(all[static_cast<size_t>(progress_.batches)].size());
+      const Batch batch = loaded.take();
+      ++progress_.batches;
+      accumulate_gradients(batch, samples);
+      const bool is_step =
+          progress_.batches % options_.accumulate_grad_batches == 0 || progress_.batches == batches_;
+      if (is_step) {
+        if (const TrainingOutcome stopped = step(); was_stopped(stopped)) return stopped;
+      }
+      if (group_.is_first()) shown.update(progress_.batches, fmt::format("loss {:.4f}", metrics_.loss()));
+    }
+    const double elapsed = seconds_since(start);
+    report.training = sum_over_workers({metrics_}, group_);
+    average_running_statistics(graph_, group_);
+    report.global_step = progress_.global_step;
+    const int64_t own_count = metrics_.count - count_before;
+    report.samples_per_second = static_cast<double>(own_count * group_.size()) / elapsed;
+    return {};
+  }
+
+  /// The first worker's: those of the others differ where dropout drew for shares of other sizes.
+  int64_t agreed_order_seed() {
+    const int64_t seed = draw_order_seed();
+    const auto seeds = group_.all_gather(std::as_bytes(std::span(&seed, 1)));
+    int64_t first = 0;
+    std::memcpy(&first, seeds.front().data(), sizeof(first));
+    return first;
+  }
+
+  /// Of this worker's share of a batch of `samples` samples.
+  void accumulate_gradients(const Batch& batch, double samples) {
     const at::Tensor labels = to_torch(batch.labels);
-    const at::Tensor output = interpreter_.run(to_torch(batch.inputs));
+    const int64_t count = labels.size(0);
+    if (count == 0) return;
+    const at::Tensor inputs = to_torch(batch.inputs);
+    const at::Tensor output = interpreter_.run(inputs);
     const at::Tensor loss = classification_loss(graph_, output, labels);
     const auto loss_value = loss.item<double>();
     if (!std::isfinite(loss_value)) {
-      fail("the loss is {} in epoch {}, batch {}: try a smaller learning rate than {}", loss_value, epoch,
-           batch_index, options_.learning_rate);
+      fail_at_step(fmt::format("the loss is {}", loss_value),
+                   describe_first_non_finite(interpreter_, inputs));
     }
-    const at::Tensor scaled = group_.size() == 1 ? loss : loss.mul(share);
+    const at::Tensor scaled = group_.size() == 1 ? loss : loss.mul(static_cast<double>(count) / samples);
     scaled.div(options_.accumulate_grad_batches).backward();
-    const int64_t count = labels.size(0);
-    return {loss_value * static_cast<double>(count), count_correct(output, labels), count};
+    const Metrics metrics{loss_value * static_cast<double>(count), count_correct(output, labels), count};
+    metrics_.add(metrics);
+    of_step_.add(metrics);
+  }
+
+  [[noreturn]] void fail_at_step(const std::string& fault, const std::string& place) const {
+    fail("{} in epoch {}, batch {} (step {}): {}; try a smaller learning rate than {}, or gradient_clip_norm",
+         fault, progress_.epoch, progress_.batches, progress_.global_step + 1, place, options_.learning_rate);
+  }
+
+  TrainingOutcome step() {
+    StepSums sums{own_votes(), static_cast<float>(of_step_.loss_sum), static_cast<float>(of_step_.correct),
+                  static_cast<float>(of_step_.count)};
+    sum_gradients(parameters_, floats_of(sums), group_);
+    try {
+      clip_gradients(parameters_, options_);
+    } catch (const Error& error) {
+      fail_at_step("the gradient is not finite", error.what());
+    }
+    optimizer_.step();
+    ++progress_.global_step;
+    of_step_ = {};
+    reported_.add({sums.loss_sum, static_cast<int64_t>(sums.correct), static_cast<int64_t>(sums.count)});
+    if (progress_.global_step % options_.log_every_n_steps == 0) report_steps();
+    const TrainingOutcome outcome = outcome_of(sums.votes);
+    const bool is_due = hooks_.save_every > 0 && progress_.global_step % hooks_.save_every == 0;
+    if (is_due || was_stopped(outcome)) save();
+    return outcome;
+  }
+
+  void report_steps() {
+    const double rate = static_cast<double>(reported_.count) / seconds_since(last_report_);
+    if (hooks_.on_step) {
+      hooks_.on_step({progress_.epoch, progress_.global_step, learning_rate(), reported_, rate});
+    }
+    reported_ = {};
+    last_report_ = Clock::now();
+  }
+
+  StopVotes own_votes() const {
+    const int signal = StopSignals::received();
+    const bool time_up = options_.max_time && seconds_since(start_) >= double(options_.max_time->seconds);
+    return {signal == SIGINT ? 1.0F : 0, signal == SIGTERM ? 1.0F : 0, time_up ? 1.0F : 0};
+  }
+
+  /// kFinished where nobody voted to stop. At the end of training time does not matter, a signal does.
+  TrainingOutcome outcome_of(const StopVotes& votes) const {
+    if (votes.interrupted > 0) return {TrainingEnd::kSignal, SIGINT, progress_};
+    if (votes.terminated > 0) return {TrainingEnd::kSignal, SIGTERM, progress_};
+    if (votes.time_up > 0 && !has_ended()) return {TrainingEnd::kTimeUp, 0, progress_};
+    return {TrainingEnd::kFinished, 0, progress_};
+  }
+  static bool was_stopped(const TrainingOutcome& outcome) { return outcome.end != TrainingEnd::kFinished; }
+
+  WorkerState worker_state() { return {measured_, interpreter_, graph_}; }
+
+  void save() {
+    if (!hooks_.save) return;
+    hooks_.save(
+        {progress_, state_dict(graph_), optimizer_.state(), gather_worker_states(worker_state(), group_)});
+  }
+
+  void restore(const TrainingState& state) {
+    const std::string& source = hooks_.resume_source;
+    load_state_dict(graph_, state.network, source);
+    optimizer_.load_state(state.optimizer, source);
+    restore_worker_state(worker_state(), state.workers, group_, source);
+    progress_ = state.progress;
+    if (progress_.batches > batches_) {
+      fail("{}: {} batches of an epoch are done, but it has {}", source, progress_.batches, batches_);
+    }
   }
 
   Graph& graph_;
   const Dataset& training_set_;
   const TrainingOptions& options_;
+  const TrainingHooks& hooks_;
   ProcessGroup& group_;
   Interpreter interpreter_;
-  std::vector<at::Tensor> parameters_;
-  std::unique_ptr<torch::optim::Optimizer> optimizer_;
-  int64_t batches_ = 0;
-  int64_t global_step_ = 0;
+  std::vector<NamedParameter> parameters_;
+  ParameterOptimizer optimizer_;
+  int64_t batches_;  // of an epoch
+
+  TrainingProgress progress_;
+  std::array<Metrics, 2> measured_;
+  Metrics& metrics_ = measured_[0];   // of this worker, in this epoch
+  Metrics& reported_ = measured_[1];  // of all workers, since the last report of steps
+  Metrics of_step_;                   // of this worker, since the last step
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point last_report_ = start_;
 };
 
 }  // namespace
 
-void train(Graph& graph, const Dataset& training_set, const Dataset& validation_set,
-           const TrainingOptions& options, const std::function<void(const EpochReport&)>& on_epoch,
-           ProcessGroup& group) {
-  Trainer trainer(graph, training_set, options, group);
-  double best_loss = std::numeric_limits<double>::infinity();
-  for (int64_t epoch = 1; epoch <= options.max_epochs && !trainer.finished(); ++epoch) {
-    EpochReport report = trainer.run_epoch(epoch);
-    report.validation = evaluate(graph, validation_set, options.batch_size, group);
-    report.is_best = report.validation.loss() < best_loss;
-    best_loss = std::min(best_loss, report.validation.loss());
-    on_epoch(report);
-  }
+TrainingOutcome train(Graph& graph, const Dataset& training_set, const Dataset& validation_set,
+                      const TrainingOptions& options, const TrainingHooks& hooks, ProcessGroup& group) {
+  return Trainer(graph, training_set, options, hooks, group).run(validation_set);
 }
 
 }  // namespace detent

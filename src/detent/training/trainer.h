@@ -1,14 +1,25 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "detent/core/process_group.h"
 #include "detent/datasets/dataset.h"
 #include "detent/graph/graph.h"
 #include "detent/training/evaluate.h"
 #include "detent/training/options.h"
+#include "detent/training/training_state.h"
 
 namespace detent {
+
+/// What some steps of training gave, over all workers.
+struct StepReport {
+  int64_t epoch = 0;        // from 1
+  int64_t global_step = 0;  // optimizer steps so far
+  double learning_rate = 0;
+  Metrics training = {};  // of the steps since the last report
+  double samples_per_second = 0;
+};
 
 /// What one pass over the training set gave.
 struct EpochReport {
@@ -18,19 +29,50 @@ struct EpochReport {
   Metrics training = {};          // while training, over the samples of the epoch
   Metrics validation = {};        // afterwards
   double samples_per_second = 0;  // of training
-  bool is_best = false;           // the smallest validation loss so far
+  bool is_best = false;           // the best of the monitored value so far
 };
 
-/// Trains the parameters of `graph` in place, with the quantization of its operands in the loop. `on_epoch`
-/// runs after each epoch (and after a last, partial one when max_steps ends training). Throws Error when the
-/// loss is no longer finite, naming epoch and step.
+/// What to do while training, at each worker; reports are the same at each but for samples_per_second.
+struct TrainingHooks {
+  /// After each epoch (and after a last, partial one when max_steps ends training).
+  std::function<void(const EpochReport&)> on_epoch = {};
+  /// Every log_every_n_steps steps.
+  std::function<void(const StepReport&)> on_step = {};
+  /// After each epoch, every `save_every` steps (0: not between epochs), and when a signal or max_time stops
+  /// training. The tensors are those that are being trained: they change when the call returns. Either every
+  /// worker has this hook or none.
+  std::function<void(const TrainingState&)> save = {};
+  int64_t save_every = 0;
+  /// Threads that load batches ahead of the network.
+  int64_t loader_threads = 0;
+  /// Where to go on, and how messages call it.
+  const TrainingState* resume = nullptr;
+  std::string resume_source = {};
+};
+
+enum class TrainingEnd {
+  kFinished,       // max_epochs or max_steps
+  kNoImprovement,  // patience
+  kTimeUp,         // max_time
+  kSignal,         // StopSignals, at any worker
+};
+
+struct TrainingOutcome {
+  TrainingEnd end = TrainingEnd::kFinished;
+  int signal = 0;  // of kSignal
+  TrainingProgress progress = {};
+};
+
+/// Trains the parameters of `graph` in place, with the quantization of its operands in the loop. Throws Error
+/// when the loss or the norm of the gradient is no longer finite, naming epoch, batch, step and the first
+/// node whose output is not; nothing is saved then.
 ///
 /// The workers of `group` split each batch and add up their gradients, so that they all hold the network that
 /// one worker would train but for the rounding of sums and for batch norm, whose statistics are of a worker's
-/// share of the batch while it trains, and averaged over the workers afterwards. `on_epoch` runs at each
-/// worker, with the same report but for samples_per_second.
-void train(Graph& graph, const Dataset& training_set, const Dataset& validation_set,
-           const TrainingOptions& options, const std::function<void(const EpochReport&)>& on_epoch,
-           ProcessGroup& group = single_process());
+/// share of the batch while it trains, and averaged over the workers after an epoch. They stop at the same
+/// step.
+TrainingOutcome train(Graph& graph, const Dataset& training_set, const Dataset& validation_set,
+                      const TrainingOptions& options, const TrainingHooks& hooks = {},
+                      ProcessGroup& group = single_process());
 
 }  // namespace detent

@@ -35,8 +35,9 @@ TrainedRun train_model(const std::string& model, const std::string& dataset, con
   TrainedRun run{build_model(model, training_set->sample_shape(), training_set->class_count()), {}};
   initialize_parameters(run.graph);
   if (prepare != nullptr) prepare(run.graph);
-  train(run.graph, *training_set, *validation_set, options,
-        [&](const EpochReport& report) { run.reports.push_back(report); });
+  TrainingHooks hooks;
+  hooks.on_epoch = [&](const EpochReport& report) { run.reports.push_back(report); };
+  train(run.graph, *training_set, *validation_set, options, hooks);
   return run;
 }
 
@@ -47,42 +48,42 @@ TEST(Loader, ShufflesAsPythonsDataLoader) {
   EXPECT_THAT(shuffled_order(10), ElementsAre(2, 4, 7, 0, 8, 9, 5, 3, 6, 1));
 }
 
-TEST(Loader, BatchesCoverTheOrderAndStopWhenAsked) {
+TEST(Loader, BatchesCoverTheOrderHoweverManyThreadsLoadThem) {
   const auto dataset = make_dataset("toy_tiny", Split::kTrain);
-  std::vector<int64_t> sizes;
-  for_each_batch(*dataset, sequential_order(10), 4, [&](const Batch& batch) {
-    sizes.push_back(batch.labels.numel());
-    return true;
-  });
-  EXPECT_THAT(sizes, ElementsAre(4, 4, 2));
-  int calls = 0;
-  for_each_batch(*dataset, sequential_order(10), 4, [&](const Batch&) { return ++calls < 2; });
-  EXPECT_EQ(calls, 2);
+  const std::vector<int64_t> order = {7, 3, 500, 1, 0, 9, 8, 2, 5, 4};
+  for (const int64_t threads : {0, 1, 4}) {
+    const std::vector<BatchSamples> batches = cut_into_batches(order, 4);
+    ReadAhead<Batch> loaded = load_batches(*dataset, batches, 0, threads);
+    ASSERT_EQ(batches.size(), 3U);
+    for (const BatchSamples batch : batches) {
+      EXPECT_TRUE(loaded.take().inputs.equals(dataset->batch(batch).inputs));
+    }
+    EXPECT_THAT(batches.back(), ElementsAre(5, 4));
+  }
 }
 
 TEST(Schedule, CosineFallsFromTheLearningRateToEtaMin) {
   TrainingOptions options;
-  options.learning_rate = 1;
   options.eta_min = 0.2;
   options.max_epochs = 4;
-  EXPECT_DOUBLE_EQ(scheduled_learning_rate(options, 0), 1);
-  EXPECT_DOUBLE_EQ(scheduled_learning_rate(options, 2), 0.6);
-  EXPECT_DOUBLE_EQ(scheduled_learning_rate(options, 9), 0.2);
+  EXPECT_DOUBLE_EQ(scheduled_learning_rate(options, 1, 0), 1);
+  EXPECT_DOUBLE_EQ(scheduled_learning_rate(options, 1, 2), 0.6);
+  EXPECT_DOUBLE_EQ(scheduled_learning_rate(options, 1, 9), 0.2);
   options.t_max = 2;
-  EXPECT_DOUBLE_EQ(scheduled_learning_rate(options, 1), 0.6);
+  EXPECT_DOUBLE_EQ(scheduled_learning_rate(options, 1, 1), 0.6);
   options.learning_rate_schedule = ScheduleKind::kConstant;
-  EXPECT_DOUBLE_EQ(scheduled_learning_rate(options, 3), 1);
+  EXPECT_DOUBLE_EQ(scheduled_learning_rate(options, 1, 3), 1);
 }
 
 /// One parameter of value 1, gradient `gradient`, `steps` steps.
 double after_steps(const TrainingOptions& options, double gradient, int steps) {
   at::Tensor parameter = to_torch(Tensor::from<float>({1}, std::vector<float>{1})).clone();
   parameter.set_requires_grad(true);
-  const auto optimizer = make_optimizer(options, {parameter});
+  ParameterOptimizer optimizer(options, {{"a", parameter}});
   for (int i = 0; i < steps; ++i) {
     parameter.mutable_grad() =
         to_torch(Tensor::from<float>({1}, std::vector<float>{static_cast<float>(gradient)})).clone();
-    optimizer->step();
+    optimizer.step();
   }
   return parameter.item<double>();
 }

@@ -4,25 +4,12 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
-#include "detent/core/error.h"
+#include "detent/cli/file_info.h"
 #include "detent/core/text_table.h"
-#include "detent/graph/graph.h"
-#include "detent/io/file.h"
-#include "detent/io/graph_file.h"
 #include "detent/io/json.h"
-#include "detent/io/safetensors.h"
-#include "detent/io/torch_checkpoint.h"
 
 namespace detent {
 namespace {
-
-/// What `detent info` tells of a file.
-struct FileInfo {
-  std::string kind;
-  std::vector<std::pair<std::string, Tensor>> tensors;
-  Table facts;              // further lines, by name
-  std::vector<Node> nodes;  // of a graph
-};
 
 /// "weight=ternary:scaling_factor=true data_in_0=fixed"
 std::string formats_text(const Node& node) {
@@ -32,38 +19,9 @@ std::string formats_text(const Node& node) {
   return fmt::format("{}", fmt::join(formats, " "));
 }
 
-FileInfo safetensors_info(const std::filesystem::path& path) {
-  SafetensorsFile file = read_safetensors(path);
-  FileInfo info{"safetensors", std::move(file.tensors), {}, {}};
-  const auto format = file.metadata.find("format");
-  if (format == file.metadata.end() || format->second != "detent.graph") {
-    for (const auto& [key, value] : file.metadata) info.facts[key] = value;
-    return info;
-  }
-  info.kind = "graph";
-  const Graph graph = read_graph(path);
-  info.facts["name"] = graph.name();
-  info.facts["parameters"] = graph.parameter_count();
-  info.nodes = graph.nodes();
-  return info;
-}
-
-/// By the first bytes: PyTorch writes zip archives, in older times a pickle.
-bool is_safetensors(const std::filesystem::path& path) {
-  const auto file = map_file(path);
-  const std::span<std::byte> bytes = file->bytes();
-  constexpr size_t kHeaderBegin = 8;
-  return bytes.size() > kHeaderBegin && bytes[kHeaderBegin] == std::byte{'{'};
-}
-
-FileInfo file_info(const std::filesystem::path& path) {
-  if (is_safetensors(path)) return safetensors_info(path);
-  return {"PyTorch checkpoint", read_state_dict(path), {}, {}};
-}
-
 int64_t byte_count(const FileInfo& info) {
   int64_t bytes = 0;
-  for (const auto& [name, tensor] : info.tensors) bytes += static_cast<int64_t>(tensor.byte_size());
+  for (const TensorSummary& tensor : info.tensors) bytes += static_cast<int64_t>(tensor.byte_size);
   return bytes;
 }
 
@@ -80,20 +38,19 @@ std::string info_text(const FileInfo& info) {
     text += "\n" + nodes.to_text();
   }
   TextTable tensors({"tensor", "shape", "dtype", "bytes"});
-  for (const auto& [name, tensor] : info.tensors) {
-    tensors.add_row({name, shape_text(tensor.shape()), std::string(dtype_name(tensor.dtype())),
-                     std::to_string(tensor.byte_size())});
+  for (const TensorSummary& tensor : info.tensors) {
+    tensors.add_row({tensor.name, shape_text(tensor.shape), tensor.dtype, std::to_string(tensor.byte_size)});
   }
   return text + "\n" + tensors.to_text();
 }
 
 Table info_json(const FileInfo& info) {
   List tensors;
-  for (const auto& [name, tensor] : info.tensors) {
-    tensors.push_back(Table{{"name", name},
-                            {"shape", Value(tensor.shape())},
-                            {"dtype", std::string(dtype_name(tensor.dtype()))},
-                            {"bytes", static_cast<int64_t>(tensor.byte_size())}});
+  for (const TensorSummary& tensor : info.tensors) {
+    tensors.push_back(Table{{"name", tensor.name},
+                            {"shape", Value(tensor.shape)},
+                            {"dtype", tensor.dtype},
+                            {"bytes", static_cast<int64_t>(tensor.byte_size)}});
   }
   Table json{{"kind", info.kind}, {"bytes", byte_count(info)}, {"facts", info.facts}};
   List nodes;
@@ -108,16 +65,21 @@ Table info_json(const FileInfo& info) {
 }  // namespace
 
 int run_info(const std::vector<std::string>& args) {
-  CLI::App app("Show what a file holds: names, shapes, types and sizes of its tensors, nodes of a graph.",
-               "detent info");
+  CLI::App app(
+      "Show what a file holds: names, shapes, types and sizes of its tensors, nodes of a graph. The elements "
+      "are "
+      "not read, so a file of any size takes milliseconds.",
+      "detent info");
   std::string path;
   bool as_json = false;
-  app.add_option("file", path, "a graph (.mz), safetensors or PyTorch (.pt, .ckpt) file")
+  app.add_option(
+         "file", path,
+         "a graph (.mz), a checkpoint of PyTorch or Lightning (.pt, .th, .ckpt), .safetensors, .npy or .npz")
       ->required()
       ->option_text(" ");
   app.add_flag("--json", as_json, "print JSON");
   if (!parse_arguments(app, args)) return 0;
-  const FileInfo info = file_info(path);
+  const FileInfo info = read_file_info(path);
   print(as_json ? json_text(info_json(info)) + "\n" : info_text(info));
   return 0;
 }

@@ -107,6 +107,7 @@ int run_quantize(const std::vector<std::string>& args) {
     if (is_left_out(fields[i]) || app.count(flag_of(fields[i].name)) == 0) continue;
     options[fields[i].name] = parse_option(fields[i], texts[i]);
   }
+  find_pass(kPass).check_options(options, "detent quantize");
   append_passes("--prepare", prepare, PassKind::kTransform, config.passes);
   config.passes[kPass] = std::move(options);
   append_passes("--improve", improve, PassKind::kTransform, config.passes);

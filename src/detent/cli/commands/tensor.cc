@@ -93,7 +93,10 @@ int run_tensor_unpack(const std::vector<std::string>& args) {
   for (const StoredTensor& tensor : file.tensors) {
     entries.push_back({.name = tensor.name, .dtype = stored_dtype(tensor), .shape = stored_shape(tensor)});
   }
-  write_tensor_file(output, entries, file.metadata, [&](size_t i) { return stored_values(file.tensors[i]); });
+  const Scratch scratch = scratch_beside(output);
+  write_tensor_file(
+      output, entries, file.metadata, [&](size_t i) { return stored_values(file.tensors[i], scratch); },
+      scratch);
   return 0;
 }
 
@@ -115,6 +118,7 @@ int run_tensor_compare(const std::vector<std::string>& args) {
   std::vector<std::string> header = {"tensor", "shape"};
   std::ranges::copy(distortion_columns(), std::back_inserter(header));
   TextTable table(header);
+  const Scratch scratch = scratch_beside({});
   for (const auto& [before, after] : pairs_of(original, original_path, changed, changed_path, filter)) {
     if (stored_shape(*before) != stored_shape(*after)) {
       fail("tensor \"{}\": shape {} in {}, {} in {}", before->name, shape_text(stored_shape(*before)),
@@ -122,7 +126,11 @@ int run_tensor_compare(const std::vector<std::string>& args) {
     }
     if (!is_floating_point(stored_dtype(*before)) || !is_floating_point(stored_dtype(*after))) continue;
     Distortion distortion;
-    distortion.update(float_values(*before), float_values(*after));
+    const Tensor values = float_values(*before, scratch);
+    const Tensor changed_values = float_values(*after, scratch);
+    distortion.update(values, changed_values);
+    page_out(values);
+    page_out(changed_values);
     std::vector<std::string> cells = {before->name, shape_text(stored_shape(*before))};
     std::ranges::copy(distortion_cells(distortion), std::back_inserter(cells));
     table.add_row(std::move(cells));

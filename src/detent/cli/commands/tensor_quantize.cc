@@ -86,7 +86,7 @@ auto naming_tensor(const StoredTensor& tensor, const Action& action) {
 
 /// One row a tensor and format, and one a format for all tensors.
 TextTable measures_table(const TensorFile& file, const std::vector<bool>& chosen,
-                         const std::vector<QuantSpec>& specs, Packing packing) {
+                         const std::vector<QuantSpec>& specs, Packing packing, const Scratch& scratch) {
   std::vector<std::string> header = {"tensor", "format", "bits a value"};
   std::ranges::copy(distortion_columns(), std::back_inserter(header));
   TextTable table(header);
@@ -100,13 +100,15 @@ TextTable measures_table(const TensorFile& file, const std::vector<bool>& chosen
   for (size_t i = 0; i < file.tensors.size(); ++i) {
     if (!chosen[i]) continue;
     const StoredTensor& tensor = file.tensors[i];
-    const Tensor input = float_values(tensor);
+    const Tensor input = float_values(tensor, scratch);
+    Tensor room = scratch.tensor(DType::kFloat32, input.shape());
     for (size_t s = 0; s < specs.size(); ++s) {
       const Distortion distortion =
-          naming_tensor(tensor, [&] { return measure_distortion(specs[s], input); });
+          naming_tensor(tensor, [&] { return measure_distortion(specs[s], input, room); });
       add(tensor.name, specs[s], distortion);
       totals[s].merge(distortion);
     }
+    page_out(input);
   }
   if (std::ranges::count(chosen, true) > 1) {
     for (size_t s = 0; s < specs.size(); ++s) add("(all)", specs[s], totals[s]);
@@ -115,7 +117,7 @@ TextTable measures_table(const TensorFile& file, const std::vector<bool>& chosen
 }
 
 void write_output(const std::string& path, const TensorFile& file, const std::vector<bool>& chosen,
-                  const QuantSpec& spec, std::optional<Packing> packing) {
+                  const QuantSpec& spec, std::optional<Packing> packing, const Scratch& scratch) {
   std::vector<PackedEntry> entries;
   for (size_t i = 0; i < file.tensors.size(); ++i) {
     const StoredTensor& tensor = file.tensors[i];
@@ -126,12 +128,17 @@ void write_output(const std::string& path, const TensorFile& file, const std::ve
     entries.back().spec = spec;
     entries.back().packing = *packing;
   }
-  write_tensor_file(path, entries, file.metadata, [&](size_t i) {
+  const auto load = [&](size_t i) {
     const StoredTensor& tensor = file.tensors[i];
-    if (!chosen[i]) return stored_values(tensor);
-    const Tensor input = float_values(tensor);
-    return packing ? input : naming_tensor(tensor, [&] { return simulate(spec, input); });
-  });
+    if (!chosen[i]) return stored_values(tensor, scratch);
+    Tensor input = float_values(tensor, scratch);
+    if (packing) return input;
+    Tensor output = scratch.tensor(DType::kFloat32, input.shape());
+    naming_tensor(tensor, [&] { simulate(spec, input, output); });
+    page_out(input);
+    return output;
+  };
+  write_tensor_file(path, entries, file.metadata, load, scratch);
 }
 
 }  // namespace
@@ -158,11 +165,12 @@ int run_tensor_quantize(const std::vector<std::string>& args) {
     fail("{}: no floating-point tensor {}", arguments.input,
          arguments.expression.empty() ? "in it" : "matches --tensors " + arguments.expression);
   }
+  const Scratch scratch = scratch_beside(arguments.output);
   if (!arguments.output.empty()) {
     const auto written = arguments.packed ? std::optional(packing) : std::nullopt;
-    write_output(arguments.output, file, chosen, specs.front(), written);
+    write_output(arguments.output, file, chosen, specs.front(), written, scratch);
   }
-  print(measures_table(file, chosen, specs, packing).to_text());
+  print(measures_table(file, chosen, specs, packing, scratch).to_text());
   return 0;
 }
 

@@ -44,12 +44,14 @@ struct Workshop {
 
 void train_network(Graph& graph, const Workshop& shop) {
   const TrainingOptions options = training_options(3e-3, 15);
-  train(graph, shop.training_set, shop.validation_set, options, [&](const EpochReport& report) {
+  TrainingHooks hooks;
+  hooks.on_epoch = [&](const EpochReport& report) {
     if (report.epoch % 5 != 0) return;
     fmt::print("  epoch {:2}/{}  train: {}  validation: {}\n", report.epoch, options.max_epochs,
                report.training.text(), report.validation.text());
     std::fflush(stdout);
-  });
+  };
+  train(graph, shop.training_set, shop.validation_set, options, hooks);
   write_state_dict(shop.folder / "float.pt", state_dict(graph));
 }
 
@@ -81,8 +83,7 @@ void add_scheme_row(const Graph& graph, const QuickstartScheme& scheme, const Wo
 
   const StorageBits bits = storage_bits(quantized);
   seed_everything(shop.seed);  // a row does not depend on those above it
-  train(quantized, shop.training_set, shop.validation_set, training_options(2e-3, 6),
-        [](const EpochReport&) {});
+  train(quantized, shop.training_set, shop.validation_set, training_options(2e-3, 6));
   const double tuned_accuracy = shop.test(quantized).accuracy();
   save_mase_graph(quantized, shop.folder / (scheme.name + "_tuned"));
   table.add_row({scheme.title, fmt::format("{:.2f}", bits.average_weight_bits()),

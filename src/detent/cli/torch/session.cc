@@ -41,7 +41,12 @@ void check_fits(const Graph& graph, const Dataset& dataset, const std::string& f
 
 std::unique_ptr<Dataset> load_split(const TorchCommand& command, Split split) {
   DETENT_CHECK(command.options.dataset.has_value(), "no data set");
-  return make_dataset(*command.options.dataset, split, {.data_dir = command.options.data_dir.value_or("")});
+  const RunOptions& options = command.options;
+  return make_dataset(*options.dataset, split,
+                      {.data_dir = options.data_dir.value_or(""),
+                       .image_size = options.image_size,
+                       .transforms = options.transforms,
+                       .seed = options.seed});
 }
 
 Graph load_network(const TorchCommand& command, const Dataset& dataset) {
@@ -58,7 +63,7 @@ Graph load_network(const TorchCommand& command, const Dataset& dataset) {
   Graph graph = build_network(command, dataset);
   StateDict state = read_state_dict(*options.load);
   if (options.load_type == LoadType::kPl) state = without_model_prefix(std::move(state));
-  state = without_data_parallel_prefix(std::move(state));
+  state = without_wrapper_prefixes(std::move(state));
   load_state_dict(graph, state, *options.load);
   return graph;
 }

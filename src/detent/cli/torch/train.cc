@@ -1,18 +1,15 @@
-#include <filesystem>
-
 #include <fmt/core.h>
 
 #include "detent/cli/torch/commands.h"
+#include "detent/cli/torch/go_on.h"
 #include "detent/cli/torch/session.h"
+#include "detent/cli/torch/training_files.h"
+#include "detent/core/stop_signals.h"
 #include "detent/graph/state_dict.h"
-#include "detent/io/torch_checkpoint.h"
-#include "detent/passes/mase_graph.h"
 #include "detent/training/trainer.h"
 
 namespace detent {
 namespace {
-
-namespace fs = std::filesystem;
 
 void print_epoch(const EpochReport& report, int64_t max_epochs) {
   fmt::print("epoch {}/{}  train: {}  validation: {}{}  {:.0f} samples/s\n", report.epoch, max_epochs,
@@ -21,16 +18,46 @@ void print_epoch(const EpochReport& report, int64_t max_epochs) {
   std::fflush(stdout);
 }
 
-/// last.ckpt each epoch, best.ckpt when the validation loss is the smallest so far; for quantized graphs the
-/// graph as well, because a state_dict does not hold formats.
-void save_checkpoints(const Graph& graph, const EpochReport& report, const fs::path& directory) {
-  LightningCheckpoint checkpoint;
-  checkpoint.epoch = report.epoch - 1;
-  checkpoint.global_step = report.global_step;
-  checkpoint.state = state_dict(graph);
-  write_lightning_checkpoint(directory / "last.ckpt", checkpoint);
-  if (report.is_best) write_lightning_checkpoint(directory / "best.ckpt", checkpoint);
-  if (report.is_best && is_quantized(graph)) save_mase_graph(graph, directory / "transformed_ckpt");
+std::string where_it_stopped(const TrainingProgress& progress) {
+  return progress.batches == 0
+             ? fmt::format("after epoch {}, step {}", progress.epoch - 1, progress.global_step)
+             : fmt::format("in epoch {} after {} batches, step {}", progress.epoch, progress.batches,
+                           progress.global_step);
+}
+
+std::string how_to_go_on(const TorchCommand& command) {
+  return fmt::format("{}go on with\n  {}", command.workers ? "in each process, " : "",
+                     command_to_go_on(process_arguments(), command));
+}
+
+/// Throws Interrupted after a signal.
+TrainingOutcome train_with_files(Graph& graph, const Dataset& training_set, const Dataset& validation_set,
+                                 const TorchCommand& command, TrainingFiles& files, StateDict& best,
+                                 ProcessGroup& group) {
+  TrainingHooks hooks;
+  hooks.on_epoch = [&](const EpochReport& report) {
+    print_epoch(report, command.options.training.max_epochs);
+    files.on_epoch(graph, report);
+    if (report.is_best) best = state_dict(graph.deep_copy());
+  };
+  hooks.on_step = [&](const StepReport& report) { files.on_step(report); };
+  hooks.save = [&](const TrainingState& state) { files.save(state); };
+  hooks.save_every = command.options.checkpoint_every;
+  hooks.loader_threads = command.options.num_workers;
+  hooks.resume = files.resumed();
+  hooks.resume_source = files.state_path().string();
+  const StopSignals signals(group.is_first()
+                                ? "\ndetent: stopping at the next step, to save; a second signal "
+                                  "ends the program at once\n"
+                                : "");
+  const TrainingOutcome outcome =
+      train(graph, training_set, validation_set, command.options.training, hooks, group);
+  if (outcome.end == TrainingEnd::kSignal) {
+    throw Interrupted(outcome.signal,
+                      fmt::format("stopped by {} {}, all is saved; {}", signal_name(outcome.signal),
+                                  where_it_stopped(outcome.progress), how_to_go_on(command)));
+  }
+  return outcome;
 }
 
 }  // namespace
@@ -44,18 +71,25 @@ void run_train(const TorchCommand& command, ProcessGroup& group) {
              graph.parameter_count(), is_quantized(graph) ? ", quantized" : "", training_set->size(),
              training_set->source());
 
-  const fs::path directory = command.software_dir / "training_ckpts";
-  StateDict best;
-  const auto on_epoch = [&](const EpochReport& report) {
-    print_epoch(report, command.options.training.max_epochs);
-    if (group.is_first()) save_checkpoints(graph, report, directory);
-    if (report.is_best) best = state_dict(graph.deep_copy());
-  };
-  train(graph, *training_set, *validation_set, command.options.training, on_epoch, group);
-
+  TrainingFiles files(command, graph, *training_set, group);
+  if (files.resumed() != nullptr) {
+    fmt::print("resumed {}\n", where_it_stopped(files.resumed()->progress));
+  }
+  StateDict best = files.resumed_best();
+  const TrainingOutcome outcome =
+      train_with_files(graph, *training_set, *validation_set, command, files, best, group);
+  const TrainingOptions& options = command.options.training;
+  if (outcome.end == TrainingEnd::kTimeUp) {
+    fmt::print("max_time is up {}, all is saved; {}\n", where_it_stopped(outcome.progress),
+               how_to_go_on(command));
+    return;
+  }
+  if (outcome.end == TrainingEnd::kNoImprovement) {
+    fmt::print("no improvement in {} epochs (patience): training ends\n", *options.patience);
+  }
   if (!best.empty()) load_state_dict(graph, best, "best.ckpt");
-  const Metrics test = evaluate(graph, *test_set, command.options.training.batch_size, group);
-  fmt::print("test (best epoch): {}\ncheckpoints: {}\n", test.text(), directory.string());
+  const Metrics test = evaluate(graph, *test_set, options.batch_size, group, command.options.num_workers);
+  fmt::print("test (best epoch): {}\ncheckpoints: {}\n", test.text(), files.folder().string());
 }
 
 }  // namespace detent

@@ -57,10 +57,11 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
   prepare_metadata(graph, context);
 
   const bool compare = changes_network(command.passes);
-  const Metrics before = compare ? evaluate(graph, *validation_set, batch_size, group) : Metrics{};
+  const Metrics before =
+      compare ? evaluate(graph, *validation_set, batch_size, group, command.options.num_workers) : Metrics{};
   run_pipeline(graph, command.passes, command.config_file, context);
   if (compare) {
-    const Metrics after = evaluate(graph, *validation_set, batch_size, group);
+    const Metrics after = evaluate(graph, *validation_set, batch_size, group, command.options.num_workers);
     fmt::print("validation before: {}\nvalidation after:  {}\n", before.text(), after.text());
   }
   if (group.is_first()) save_mase_graph(graph, output_dir / "transformed_ckpt");

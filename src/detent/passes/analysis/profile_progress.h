@@ -27,7 +27,4 @@ class ProfileProgress {
   std::string identity_;
 };
 
-/// Of the network's structure, parameters and quantization.
-uint64_t network_fingerprint(const Graph& graph);
-
 }  // namespace detent

@@ -4,7 +4,7 @@
 
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
-#include "detent/passes/name_pattern.h"
+#include "detent/core/name_pattern.h"
 
 namespace detent {
 namespace {

@@ -1,12 +1,12 @@
 #include <algorithm>
-#include <deque>
-#include <future>
 
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/progress.h"
+#include "detent/core/read_ahead.h"
+#include "detent/graph/fingerprint.h"
 #include "detent/passes/analysis/profile_progress.h"
 #include "detent/passes/analysis/profile_request.h"
 #include "detent/passes/passes.h"
@@ -36,11 +36,11 @@ int64_t sample_count(const ProfileOptions& options, const CalibrationSet& data, 
   return std::min(wanted, data.size());
 }
 
-/// The worker's share of the micro-batches, the next ones loaded by other threads meanwhile.
+/// The worker's share of the micro-batches.
 class MicroBatches {
  public:
-  MicroBatches(const CalibrationSet& data, int64_t samples, int64_t loaders, const ProcessGroup& group)
-      : data_(data), samples_(samples), loaders_(loaders), rank_(group.rank()), workers_(group.size()) {}
+  MicroBatches(const CalibrationSet& data, int64_t samples, const ProcessGroup& group)
+      : data_(data), samples_(samples), rank_(group.rank()), workers_(group.size()) {}
 
   /// Of this worker.
   int64_t count() const {
@@ -48,47 +48,33 @@ class MicroBatches {
     return (all - rank_ + workers_ - 1) / workers_;
   }
   int64_t first_sample(int64_t index) const { return (index * workers_ + rank_) * kMicroBatch; }
-
-  /// Ascending indices, without gaps after the first.
-  Tensor take(int64_t index) {
-    if (loaders_ == 0) return load(index);
-    if (ahead_.empty()) next_ = index;
-    for (; next_ < std::min(index + loaders_ + 1, count()); ++next_) {
-      ahead_.push_back(std::async(std::launch::async, [this, wanted = next_] { return load(wanted); }));
-    }
-    Tensor inputs = ahead_.front().get();
-    ahead_.pop_front();
-    return inputs;
-  }
-
- private:
   Tensor load(int64_t index) const {
     const int64_t begin = first_sample(index);
     return data_.samples(begin, std::min(begin + kMicroBatch, samples_));
   }
 
+ private:
   const CalibrationSet& data_;
   int64_t samples_;
-  int64_t loaders_;
   int64_t rank_;
   int64_t workers_;
-  int64_t next_ = 0;
-  std::deque<std::future<Tensor>> ahead_;
 };
 
-void run_share(const Graph& graph, MicroBatches& batches, std::vector<Probe>& probes,
+void run_share(const Graph& graph, const MicroBatches& batches, std::vector<Probe>& probes,
                const ProfileProgress* progress, PassContext& context) {
   std::map<std::pair<std::string_view, std::string_view>, Probe*> by_operand;
   for (Probe& probe : probes) by_operand[{graph.nodes()[probe.node].name, probe.operand}] = &probe;
   int64_t done = progress == nullptr ? 0 : progress->restore(probes, context.warn);
-  Progress shown("profile_statistics", batches.count(), batches.count() + 1);
+  ReadAhead<Tensor> loaded(batches.count() - done, context.loader_threads,
+                           [&, first = done](int64_t index) { return batches.load(first + index); });
+  Progress shown("profile_statistics", batches.count(), batches.count() + 1, done);
   for (; done < batches.count(); ++done) {
     const int64_t first_sample = batches.first_sample(done);
     const OperandObserver observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
       const auto it = by_operand.find({node.name, operand});
       if (it != by_operand.end()) it->second->collector.update(value, first_sample);
     };
-    const Tensor inputs = batches.take(done);
+    const Tensor inputs = loaded.take();
     context.executor().run(graph, std::span(&inputs, 1), observe);
     const int64_t seen = done + 1;
     if (progress != nullptr && seen % context.checkpoint_every == 0) progress->save(probes, seen);
@@ -115,7 +101,7 @@ int64_t run_activations(const Graph& graph, const ProfileRequest& request, std::
                         PassContext& context) {
   const std::unique_ptr<CalibrationSet> data = context.open_calibration();
   const int64_t samples = sample_count(request.options, *data, context);
-  MicroBatches batches(*data, samples, context.loader_threads, *context.group);
+  const MicroBatches batches(*data, samples, *context.group);
   if (context.checkpoint_every > 0) {
     const ProcessGroup& group = *context.group;
     const std::filesystem::path path =

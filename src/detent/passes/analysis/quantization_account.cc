@@ -233,7 +233,7 @@ std::string account_advice(const std::vector<NodeAccount>& account) {
     if (worst.size() == kMost || !(node.alone.sqnr_db() < kPoor)) break;
     worst.push_back(fmt::format("{} ({:.1f} dB)", node.node, node.alone.sqnr_db()));
   }
-  if (worst.empty()) return fmt::format("no node by itself loses more than {} dB leave over\n", kPoor);
+  if (worst.empty()) return fmt::format("each node by itself keeps its error {} dB below its result\n", kPoor);
   return fmt::format("most is lost, by themselves, in {}: give these more bits first\n",
                      fmt::join(worst, ", "));
 }

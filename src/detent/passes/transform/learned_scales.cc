@@ -20,12 +20,40 @@ const Shape& activation_shape(const Node& node, std::string_view operand, const 
   return results.at(node.name).shape;
 }
 
+void append_numbers(const Value& value, std::vector<double>& numbers) {
+  if (const List* list = value.get_if<List>()) {
+    for (const Value& element : *list) append_numbers(element, numbers);
+    return;
+  }
+  double scratch = 0;
+  if (const double* number = value.number(scratch)) numbers.push_back(*number);
+}
+
+/// Mean |x| of an activation as profile_statistics has found it, one or one for each kept position; empty
+/// when it was not collected.
+std::vector<double> profiled_means(const Node& node, const std::string& operand) {
+  std::vector<double> means;
+  if (!node.metadata.software) return means;
+  const auto& [args, results] = *node.metadata.software;
+  for (const auto* operands : {&args, &results}) {
+    const Table* statistics = operands->find(operand);
+    const Value* statistic = statistics == nullptr ? nullptr : statistics->find("abs_mean");
+    const Table* result = statistic == nullptr ? nullptr : statistic->get_if<Table>();
+    const Value* mean = result == nullptr ? nullptr : result->find("abs_mean");
+    if (mean != nullptr) append_numbers(*mean, means);
+  }
+  return means;
+}
+
 Tensor begin_scale(const Node& node, const std::string& operand, const QuantSpec& spec,
                    const Results& results, const std::string& where) {
   if (const Parameter* parameter = node.find_parameter(operand)) {
     return initial_scale(spec, parameter->tensor, where);
   }
-  return initial_scale(spec, activation_shape(node, operand, results), where);
+  const Shape& shape = activation_shape(node, operand, results);
+  const std::vector<double> means = profiled_means(node, operand);
+  if (means.empty()) return initial_scale(spec, shape, where);
+  return initial_scale(spec, shape, means, where + ", statistic abs_mean");
 }
 
 }  // namespace

@@ -8,7 +8,9 @@ namespace detent {
 
 /// Gives every node the learned scales that its quantization asks for, and removes those that it no longer
 /// does. A scale that is there already and has the right shape keeps its value. Others begin as
-/// formats/learned_scale.h says. Throws Error, beginning with `where`, where a scale has nothing to begin
+/// formats/learned_scale.h says: from the parameter's values, for an activation from the statistic abs_mean
+/// of profile_statistics where that is there (for scales per channel, abs_mean with dims = {keep = [axis]}),
+/// else from the format's own scale. Throws Error, beginning with `where`, where a scale has nothing to begin
 /// from.
 void place_learned_scales(Graph& graph, const std::string& where);
 

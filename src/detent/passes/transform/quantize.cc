@@ -4,7 +4,7 @@
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
 #include "detent/passes/analysis/quantization_summary.h"
-#include "detent/passes/name_pattern.h"
+#include "detent/core/name_pattern.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/transform/learned_scales.h"
 #include "detent/passes/transform/quantize_config.h"

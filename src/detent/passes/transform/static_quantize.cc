@@ -11,7 +11,7 @@
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
 #include "detent/passes/analysis/quantization_summary.h"
-#include "detent/passes/name_pattern.h"
+#include "detent/core/name_pattern.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/transform/code_groups.h"
 #include "detent/statistics/calibration.h"

@@ -7,8 +7,8 @@
 
 namespace detent {
 
-/// A regular expression for names of nodes, which must match the whole name. Throws Error, beginning with
-/// `where`, on text that is none.
+/// A regular expression for names of nodes or parameters, which must match the whole name. Throws Error,
+/// beginning with `where`, on text that is none.
 inline std::regex name_pattern(const std::string& text, const std::string& where) {
   try {
     return std::regex(text);

@@ -1,0 +1,138 @@
+#include "detent/cli/file_info.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <numeric>
+
+#include "detent/cli/program_for_test.h"
+#include "detent/io/npy.h"
+#include "detent/io/packed_tensors.h"
+#include "detent/io/temporary_file_test.h"
+#include "detent/io/torch_checkpoint.h"
+#include "detent/io/zip.h"
+
+namespace detent {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string info_of(const std::filesystem::path& path) {
+  const ProgramResult result = run_program({"info", path.string()});
+  EXPECT_EQ(result.status, 0) << result.errors;
+  return result.output;
+}
+
+TEST(FileInfo, TellsOfCheckpoints) {
+  const TemporaryPath path("last.ckpt");
+  const StateDict state = {{"fc.weight", Tensor(DType::kFloat16, {3, 4})},
+                           {"fc.bias", Tensor(DType::kBool, {3})}};
+  write_lightning_checkpoint(path.get(), {.epoch = 7, .global_step = 900, .state = state, .optimizer = {}});
+  EXPECT_THAT(info_of(path.get()),
+              AllOf(HasSubstr("kind: PyTorch Lightning checkpoint\n"), HasSubstr("epoch: 7\n"),
+                    HasSubstr("global_step: 900\n"), HasSubstr("pytorch-lightning_version: 2.0.9\n"),
+                    HasSubstr("layout: zip\n"), HasSubstr("tensors: 2, 27 bytes\n"),
+                    HasSubstr("| model.fc.weight | [3, 4] | float16 |    24 |")));
+  write_state_dict(path.get(), state);
+  EXPECT_THAT(info_of(path.get()), AllOf(HasSubstr("kind: PyTorch checkpoint\n"), HasSubstr("| fc.bias")));
+}
+
+TEST(FileInfo, TellsOfArrays) {
+  const TemporaryPath npy("array.npy");
+  write_npy(npy.get(), Tensor(DType::kInt32, {5, 2}));
+  EXPECT_THAT(info_of(npy.get()),
+              AllOf(HasSubstr("kind: NumPy array\n"), HasSubstr("| array  | [5, 2] | int32 |    40 |")));
+  const TemporaryPath npz("arrays.npz");
+  ZipWriter writer(npz.get());
+  writer.add("inputs.npy", read_file(npy.get()));
+  writer.commit();
+  EXPECT_THAT(info_of(npz.get()),
+              AllOf(HasSubstr("kind: NumPy archive\n"), HasSubstr("| inputs | [5, 2] | int32 |    40 |")));
+}
+
+TEST(FileInfo, TellsOfPackedAndUnknownDtypes) {
+  const TemporaryPath packed("packed.safetensors");
+  const PackedEntry entry{.name = "w",
+                          .dtype = DType::kFloat32,
+                          .shape = {4, 4},
+                          .spec = parse_quant_spec_text("affine:width=4,symmetric=true")};
+  write_packed_tensors(packed.get(), {entry}, {{"author", "somebody"}}, [](size_t) {
+    return Tensor(DType::kFloat32, {4, 4});
+  });
+  EXPECT_THAT(info_of(packed.get()),
+              AllOf(HasSubstr("kind: safetensors with packed tensors\n"), HasSubstr("author: somebody\n"),
+                    HasSubstr("affine:width=4"), HasSubstr("| w      | [4, 4] |")));
+  const TemporaryPath unknown("float8.safetensors");
+  const std::string header = R"({"x":{"dtype":"F8_E4M3","shape":[2,2],"data_offsets":[0,4]}} )";
+  const uint64_t length = header.size();
+  unknown.overwrite(std::string(reinterpret_cast<const char*>(&length), 8) + header + "abcd");
+  EXPECT_THAT(info_of(unknown.get()), HasSubstr("| x      | [2, 2] | F8_E4M3 |     4 |"));
+}
+
+TEST(FileInfo, MistakesAreNamed) {
+  const TemporaryPath path("model.pt");
+  const auto message = [&](const std::string& content, const char* text) {
+    path.overwrite(content);
+    const ProgramResult result = run_program({"info", path.get().string()});
+    EXPECT_EQ(result.status, 1);
+    EXPECT_THAT(result.errors, AllOf(HasSubstr(path.get().string()), HasSubstr(text)));
+  };
+  message("", "is empty, expected a graph (.mz), a checkpoint of PyTorch");
+  message("some text that is no file of tensors", "holds nothing that is known by its first bytes");
+  message("PK\x03\x04", "cut off");
+  message("\x80\x02}.", "not a zip archive");
+  message("\x93NUMPY\x01", "cut off");
+  message(std::string("\xff\0\0\0\0\0\0\0{}", 10), "a header of 255 bytes");
+}
+
+/// Pages of the file in the page cache.
+int64_t resident_bytes(const std::filesystem::path& path) {
+  const auto file = map_file(path);
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  std::vector<unsigned char> pages((file->bytes().size() + page - 1) / page);
+  EXPECT_EQ(mincore(file->bytes().data(), file->bytes().size(), pages.data()), 0);
+  return std::accumulate(pages.begin(), pages.end(), int64_t{0}, [&](int64_t sum, unsigned char state) {
+    return sum + (state & 1U) * static_cast<int64_t>(page);
+  });
+}
+
+void drop_from_page_cache(const std::filesystem::path& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY);
+  fdatasync(descriptor);
+  posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED);
+  close(descriptor);
+}
+
+/// What makes it take milliseconds on a file of any size: it reads the headers only.
+TEST(FileInfo, DoesNotReadTheElements) {
+  const std::vector<std::pair<std::string, Tensor>> state = {{"a", Tensor(DType::kFloat32, {16 << 20})},
+                                                             {"b", Tensor(DType::kBool, {48 << 20})}};
+  const TemporaryPath checkpoint("large.pt");
+  write_state_dict(checkpoint.get(), state);
+  const TemporaryPath tensors("large.safetensors");
+  write_safetensors(tensors.get(), state);
+  const TemporaryPath array("large.npy");
+  write_npy(array.get(), state[1].second);
+  const TemporaryPath archive("large.npz");
+  {
+    ZipWriter writer(archive.get());
+    writer.add("a.npy", read_file(array.get()));
+    writer.commit();
+  }
+  for (const TemporaryPath* path : {&checkpoint, &tensors, &array, &archive}) {
+    drop_from_page_cache(path->get());
+    const int64_t before = resident_bytes(path->get());
+    if (before > 0) GTEST_SKIP() << "the temporary directory keeps files in memory";
+    read_file_info(path->get());
+    // The kernel reads ahead around what was touched, a few megabytes at most.
+    EXPECT_LT(resident_bytes(path->get()), static_cast<int64_t>(file_size(path->get()) / 3)) << path->get();
+    EXPECT_GT(resident_bytes(path->get()), 0) << path->get();
+  }
+}
+
+}  // namespace
+}  // namespace detent

@@ -1,0 +1,33 @@
+#include "detent/cli/torch/go_on.h"
+
+#include <algorithm>
+#include <fstream>
+
+namespace detent {
+
+std::vector<std::string> process_arguments() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> arguments;
+  for (std::string argument; std::getline(file, argument, '\0');) arguments.push_back(argument);
+  return arguments;
+}
+
+std::string shell_word(const std::string& text) {
+  const std::string plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./@%";
+  if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) return text;
+  std::string word = "'";
+  for (const char letter : text) word += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  return word + "'";
+}
+
+std::string command_to_go_on(std::vector<std::string> arguments, const TorchCommand& command) {
+  if (!command.options.project || command.options.project->empty()) {
+    arguments.insert(arguments.end(), {"--project", command.software_dir.parent_path().filename().string()});
+  }
+  if (!command.options.resume) arguments.emplace_back("--resume");
+  std::string line;
+  for (const std::string& argument : arguments) line += (line.empty() ? "" : " ") + shell_word(argument);
+  return line;
+}
+
+}  // namespace detent

@@ -1,0 +1,131 @@
+#include "detent/cli/torch/training_files.h"
+
+#include <algorithm>
+#include <array>
+
+#include "detent/cli/torch/session.h"
+#include "detent/core/error.h"
+#include "detent/core/log.h"
+#include "detent/graph/fingerprint.h"
+#include "detent/io/file.h"
+#include "detent/io/torch_checkpoint.h"
+#include "detent/passes/mase_graph.h"
+
+namespace detent {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Options that may change when a training goes on: they do not touch what is computed, or only where it
+/// ends. Of `load` it is the network that counts, not the file's name.
+constexpr std::array kFree = {
+    "load",        "load_type", "project_dir",    "project",     "data_dir",         "accelerator",
+    "num_threads", "log_level", "worker_timeout", "num_workers", "checkpoint_every", "resume",
+    "report_to",   "max_time",  "max_epochs",     "t_max",       "log_every_n_steps"};
+
+/// What must be the same when the training goes on.
+Table settings_of(const RunOptions& options, const Graph& untrained, const Dataset& training_set,
+                  const ProcessGroup& group) {
+  Table settings = write_fields(options);
+  for (const char* name : kFree) settings.erase(name);
+  // The epochs count where the learning rate depends on them.
+  const TrainingOptions& training = options.training;
+  if (training.learning_rate_schedule == ScheduleKind::kCosine) {
+    if (!training.t_max) settings["max_epochs"] = training.max_epochs;
+    settings["t_max"] = training.t_max.value_or(training.max_epochs);
+  }
+  settings["workers"] = group.size();
+  settings["training_samples"] = training_set.size();
+  settings["network_before_training"] = fmt::format("{:016x}", network_fingerprint(untrained));
+  return settings;
+}
+
+void check_same_settings(const Table& saved, const Table& now, const std::string& where) {
+  std::vector<std::string> keys = now.keys();
+  for (const std::string& key : saved.keys()) {
+    if (!now.contains(key)) keys.push_back(key);
+  }
+  for (const std::string& key : keys) {
+    const Value* before = saved.find(key);
+    const Value* given = now.find(key);
+    if (before != nullptr && given != nullptr && *before == *given) continue;
+    fail(
+        "--resume: {} was saved with {} = {}, got {}: go on with the same settings, or begin anew without "
+        "--resume",
+        where, key, before == nullptr ? "NA" : value_text(*before),
+        given == nullptr ? "NA" : value_text(*given));
+  }
+}
+
+void write_network(const fs::path& path, const StateDict& network, int64_t epoch, int64_t global_step) {
+  LightningCheckpoint checkpoint;
+  checkpoint.epoch = epoch;
+  checkpoint.global_step = global_step;
+  checkpoint.state = network;
+  write_lightning_checkpoint(path, checkpoint);
+}
+
+}  // namespace
+
+TrainingFiles::TrainingFiles(const TorchCommand& command, const Graph& untrained, const Dataset& training_set,
+                             ProcessGroup& group)
+    : folder_(command.software_dir / "training_ckpts"),
+      settings_(settings_of(command.options, untrained, training_set, group)),
+      writes_(group.is_first()) {
+  if (command.options.resume) {
+    if (!fs::exists(state_path())) {
+      fail("--resume: {} does not exist: no training was saved in this project (see --project)",
+           state_path().string());
+    }
+    saved_ = read_training(state_path());
+    check_same_settings(saved_->settings, settings_, state_path().string());
+    // The others read before the first one writes.
+    group.all_gather({});
+  }
+  if (!writes_) return;
+  const fs::path events = command.software_dir / "tensorboard" / "events.out.tfevents.0.detent";
+  if (!saved_) fs::remove(state_path());
+  for (const char* name : {"last.ckpt", "best.ckpt", "training_state.safetensors"})
+    remove_unfinished_files(folder_ / name);
+  for (const char* name : {"graph_module.mz", "node_meta_param.toml", "state_dict.pt"})
+    remove_unfinished_files(folder_ / "transformed_ckpt" / name);
+  const bool reports = command.options.report_to == ReportTo::kTensorboard;
+  log_.emplace(folder_ / "metrics.jsonl", reports ? std::optional(events) : std::nullopt,
+               saved_ ? saved_->logs : Table());
+}
+
+StateDict TrainingFiles::resumed_best() const {
+  if (!saved_ || !saved_->state.progress.best) return {};
+  const fs::path path = folder_ / "best.ckpt";
+  if (!fs::exists(path)) fail("--resume: {} is missing", path.string());
+  return without_model_prefix(read_state_dict(path));
+}
+
+void TrainingFiles::on_epoch(const Graph& graph, const EpochReport& report) {
+  if (!writes_) return;
+  const StateDict network = state_dict(graph);
+  write_network(folder_ / "last.ckpt", network, report.epoch - 1, report.global_step);
+  if (report.is_best) {
+    write_network(folder_ / "best.ckpt", network, report.epoch - 1, report.global_step);
+    // A state_dict does not hold formats.
+    if (is_quantized(graph)) save_mase_graph(graph, folder_ / "transformed_ckpt");
+  }
+  log_->write(report);
+}
+
+void TrainingFiles::on_step(const StepReport& report) {
+  if (writes_) log_->write(report);
+}
+
+void TrainingFiles::save(const TrainingState& state) {
+  if (!writes_) return;
+  const TrainingProgress& progress = state.progress;
+  const bool is_between_epochs = progress.batches == 0;
+  // Between epochs on_epoch has written it.
+  if (!is_between_epochs) {
+    write_network(folder_ / "last.ckpt", state.network, progress.epoch - 1, progress.global_step);
+  }
+  write_training(state_path(), {state, settings_, log_->sizes()});
+}
+
+}  // namespace detent

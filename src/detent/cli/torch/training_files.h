@@ -1,0 +1,49 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "detent/cli/torch_command.h"
+#include "detent/core/process_group.h"
+#include "detent/datasets/dataset.h"
+#include "detent/graph/graph.h"
+#include "detent/graph/state_dict.h"
+#include "detent/training/metrics_log.h"
+#include "detent/training/trainer.h"
+
+namespace detent {
+
+/// The files of one training, in <software>/training_ckpts. Each appears when it is complete. Every worker
+/// has such an object; only the first writes.
+///
+///   last.ckpt                    the network after the last epoch, or where training was saved between
+///   epochs best.ckpt                    the network after the best epoch transformed_ckpt/            the
+///   same as a graph, for a quantized network training_state.safetensors   all that --resume needs besides
+///   best.ckpt metrics.jsonl                see MetricsLog; its TensorBoard twin is in <software>/tensorboard
+class TrainingFiles {
+ public:
+  /// With --resume reads what was saved; else removes it. Removes what killed processes left half written.
+  /// Throws Error when --resume finds nothing, and naming the option when it was saved with other settings.
+  TrainingFiles(const TorchCommand& command, const Graph& untrained, const Dataset& training_set,
+                ProcessGroup& group);
+
+  const std::filesystem::path& folder() const { return folder_; }
+  std::filesystem::path state_path() const { return folder_ / "training_state.safetensors"; }
+  /// Where to go on; nullptr when training begins.
+  const TrainingState* resumed() const { return saved_ ? &saved_->state : nullptr; }
+  /// The network of best.ckpt; empty when no epoch was completed before.
+  StateDict resumed_best() const;
+
+  void on_epoch(const Graph& graph, const EpochReport& report);
+  void on_step(const StepReport& report);
+  void save(const TrainingState& state);
+
+ private:
+  std::filesystem::path folder_;
+  Table settings_;
+  bool writes_;
+  std::optional<SavedTraining> saved_;
+  std::optional<MetricsLog> log_;
+};
+
+}  // namespace detent

@@ -1,0 +1,187 @@
+#include "detent/datasets/fetch.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "detent/core/error.h"
+#include "detent/core/log.h"
+#include "detent/io/digest.h"
+#include "detent/io/download.h"
+#include "detent/io/file.h"
+#include "detent/io/tar.h"
+
+namespace detent {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Of an archive what is not kept: texts, names of classes.
+constexpr uint64_t kMostOtherBytes = uint64_t{1} << 20;
+
+bool has_size(const fs::path& path, uint64_t size) {
+  std::error_code missing;
+  return fs::is_regular_file(path, missing) && fs::file_size(path, missing) == size && !missing;
+}
+
+bool is_address(const std::string& from) { return from.find("://") != std::string::npos; }
+
+/// Downloads what is missing of `part`; repeats while that makes sense.
+void download_patiently(const std::string& url, const PublishedFile& file, const fs::path& part,
+                        const FetchOptions& options) {
+  const auto progress = [&](uint64_t done, uint64_t total) {
+    if (options.progress) options.progress(file.name, done, total == 0 ? file.size : total);
+  };
+  std::chrono::milliseconds delay = options.delay;
+  for (int attempt = 1;; ++attempt) {
+    try {
+      download({.url = url,
+                .target = part,
+                .limit = file.size,
+                .patience = options.patience,
+                .progress = progress});
+      const uint64_t size = fs::file_size(part);
+      if (size >= file.size) return;
+      throw TransientError(fmt::format("{}: ended after {} of {} bytes", url, size, file.size));
+    } catch (const TransientError& error) {
+      if (attempt >= options.attempts) throw;
+      spdlog::warn("{}; attempt {} of {} in {:.1f} s", error.what(), attempt + 1, options.attempts,
+                   std::chrono::duration<double>(delay).count());
+    }
+    std::this_thread::sleep_for(delay);
+    delay *= 2;
+  }
+}
+
+/// What was received is not the published file.
+class DamagedError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A part that is damaged must not be what the next attempt goes on from.
+void check_part(const PublishedFile& file, const fs::path& part, const std::string& source) {
+  try {
+    const uint64_t size = fs::file_size(part);
+    if (size != file.size) fail("got {} bytes, expected {}", size, file.size);
+    check_digest(part, file.digest);
+  } catch (const Error& error) {
+    fs::remove(part);
+    throw DamagedError(fmt::format("{}: is not the published file: {}", source, error.what()));
+  }
+}
+
+void fetch_from_address(const std::string& address, const PublishedFile& file, const fs::path& part,
+                        const FetchOptions& options) {
+  const std::string url = address + (address.ends_with('/') ? "" : "/") + file.name;
+  const auto fetch = [&] {
+    if (!has_size(part, file.size)) download_patiently(url, file, part, options);
+    check_part(file, part, url);
+  };
+  try {
+    fetch();
+  } catch (const DamagedError& error) {
+    spdlog::warn("{}; it is discarded and fetched once more", error.what());
+    fetch();
+  }
+}
+
+void copy_from_folder(const fs::path& folder, const PublishedFile& file, const fs::path& part) {
+  const fs::path source = folder / file.name;
+  std::error_code error;
+  fs::copy_file(source, part, fs::copy_options::overwrite_existing, error);
+  if (error) fail("cannot copy {} to {}: {}", source.string(), part.string(), error.message());
+  fs::permissions(part, fs::perms::owner_write, fs::perm_options::add);
+  check_part(file, part, source.string());
+}
+
+void fetch_part(const PublishedDataset& published, const PublishedFile& file, const fs::path& part,
+                const FetchOptions& options) {
+  if (!options.from.empty() && !is_address(options.from)) return copy_from_folder(options.from, file, part);
+  const std::vector<std::string> sources =
+      options.from.empty() ? published.mirrors : std::vector{options.from};
+  std::string problems;
+  for (const std::string& source : sources) {
+    try {
+      return fetch_from_address(source, file, part, options);
+    } catch (const Error& error) {
+      problems += fmt::format("\n  {}", error.what());
+      if (&source != &sources.back()) spdlog::warn("{}; trying the next mirror", error.what());
+    }
+  }
+  std::error_code nothing;
+  if (fs::file_size(part, nothing) == 0) fs::remove(part, nothing);
+  fail("{}: cannot fetch {}:{}", published.name, file.name, problems);
+}
+
+/// Unpacks the wanted files; they get their names when the whole archive was read.
+void unpack(const PublishedDataset& published, const fs::path& archive, const fs::path& folder) {
+  uint64_t limit = kMostOtherBytes;
+  for (const ArchivedFile& file : published.archived) limit += file.size;
+  TarReader tar(archive, limit);
+  std::vector<std::unique_ptr<AtomicFile>> unpacked;
+  std::vector<std::string> missing;
+  for (const ArchivedFile& file : published.archived) missing.push_back(file.name);
+  std::vector<std::byte> buffer(size_t{1} << 20);
+  TarMember member;
+  while (tar.next(member)) {
+    const std::string name = fs::path(member.name).filename().string();
+    const auto wanted = std::ranges::find(published.archived, name, &ArchivedFile::name);
+    if (wanted == published.archived.end()) continue;
+    if (member.size != wanted->size || std::erase(missing, name) == 0) {
+      fail("{}: \"{}\" of {} bytes, expected it once with {}", archive.string(), member.name, member.size,
+           wanted->size);
+    }
+    unpacked.push_back(std::make_unique<AtomicFile>(folder / name));
+    while (const size_t size = tar.read(buffer)) unpacked.back()->write(std::span(buffer).first(size));
+  }
+  if (!missing.empty()) fail("{}: holds no \"{}\"", archive.string(), missing.front());
+  for (const auto& file : unpacked) file->commit();
+}
+
+bool is_intact(const PublishedFile& file, const fs::path& path) {
+  if (!has_size(path, file.size)) return false;
+  try {
+    check_digest(path, file.digest);
+    return true;
+  } catch (const Error& error) {
+    spdlog::warn("{}; it is fetched again", error.what());
+    return false;
+  }
+}
+
+}  // namespace
+
+bool is_fetched(const PublishedDataset& published, const fs::path& root) {
+  const fs::path folder = root / published.folder;
+  const auto is_there = [&](const auto& file) { return has_size(folder / file.name, file.size); };
+  return published.archived.empty() ? std::ranges::all_of(published.files, is_there)
+                                    : std::ranges::all_of(published.archived, is_there);
+}
+
+Fetched fetch_dataset(const PublishedDataset& published, const FetchOptions& options) {
+  const fs::path folder = options.root / published.folder;
+  const bool archive = !published.archived.empty();
+  if (archive && is_fetched(published, options.root)) return Fetched::kBefore;
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) fail("cannot create directory {}: {}", folder.string(), error.message());
+  Fetched result = Fetched::kBefore;
+  for (const PublishedFile& file : published.files) {
+    const fs::path path = folder / file.name;
+    if (!archive && is_intact(file, path)) continue;
+    result = Fetched::kNow;
+    const fs::path part = path.string() + ".part";
+    fetch_part(published, file, part, options);
+    if (archive) {
+      unpack(published, part, folder);
+      fs::remove(part);
+    } else {
+      fs::rename(part, path);
+    }
+  }
+  return result;
+}
+
+}  // namespace detent

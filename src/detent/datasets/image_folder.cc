@@ -1,0 +1,191 @@
+#include "detent/datasets/image_folder.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "detent/core/error.h"
+#include "detent/core/log.h"
+#include "detent/datasets/data_files.h"
+#include "detent/datasets/image_dataset.h"
+#include "detent/datasets/image_resize.h"
+#include "detent/io/file.h"
+#include "detent/io/image.h"
+
+namespace detent {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Of ImageNet's training images, by channel, as published networks expect.
+constexpr std::array<float, 3> kMean = {0.485F, 0.456F, 0.406F};
+constexpr std::array<float, 3> kStd = {0.229F, 0.224F, 0.225F};
+constexpr const char* kClassList = "classes.txt";
+
+/// The part of an image that is kept when it was scaled is 224 of 256: how ImageNet's are evaluated.
+int64_t scaled_side(int64_t image_size) { return (image_size * 256 + 112) / 224; }
+
+bool is_image(const fs::path& path) {
+  std::string ending = path.extension().string();
+  std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
+  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
+}
+
+/// Sorted by name; hidden ones aside.
+std::vector<fs::path> entries_of(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::path> entries;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    if (!entry.path().filename().string().starts_with('.')) entries.push_back(entry.path());
+  }
+  if (error) fail("cannot read {}: {}", folder.string(), error.message());
+  std::ranges::sort(entries);
+  return entries;
+}
+
+std::vector<std::string> class_folders(const fs::path& split) {
+  std::vector<std::string> names;
+  for (const fs::path& entry : entries_of(split)) {
+    if (fs::is_directory(entry)) names.push_back(entry.filename().string());
+  }
+  if (names.empty()) fail("{}: holds no folder, expected one a class", split.string());
+  return names;
+}
+
+std::vector<std::string> read_class_list(const fs::path& path) {
+  std::vector<std::string> names;
+  std::string text = read_file(path, uint64_t{1} << 24);
+  std::erase(text, '\r');
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    if (end > begin) names.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  if (names.empty()) fail("{}: is empty, expected a class a line", path.string());
+  return names;
+}
+
+std::optional<fs::path> existing_folder(const fs::path& root, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (fs::is_directory(root / name)) return root / name;
+  }
+  return std::nullopt;
+}
+
+/// train, or for the others what there is: their own, then the other of validation and test.
+std::optional<fs::path> split_folder(const fs::path& root, Split split) {
+  if (split == Split::kTrain) return existing_folder(root, {"train"});
+  if (split == Split::kValidation) return existing_folder(root, {"validation", "val", "test"});
+  return existing_folder(root, {"test", "validation", "val"});
+}
+
+/// In the order of their labels.
+std::vector<std::string> class_names(const fs::path& root, const fs::path& split) {
+  if (fs::exists(root / kClassList)) return read_class_list(root / kClassList);
+  return class_folders(existing_folder(root, {"train"}).value_or(split));
+}
+
+struct Listing {
+  std::vector<fs::path> images;
+  std::vector<int64_t> labels;
+};
+
+/// The images of a split; their classes must be among `classes`.
+Listing list_images(const fs::path& split, const std::vector<std::string>& classes) {
+  std::map<std::string, int64_t> label_of;
+  for (const std::string& name : classes) label_of.emplace(name, static_cast<int64_t>(label_of.size()));
+  if (label_of.size() != classes.size())
+    fail("{}: names a class twice", (split.parent_path() / kClassList).string());
+  Listing listing;
+  std::vector<fs::path> others;
+  for (const std::string& name : class_folders(split)) {
+    const auto label = label_of.find(name);
+    if (label == label_of.end()) {
+      fail("{}: class \"{}\" is not among the {} classes of {}", split.string(), name, classes.size(),
+           fs::exists(split.parent_path() / kClassList) ? kClassList : "the train folder");
+    }
+    const size_t before = listing.images.size();
+    for (const fs::path& entry : entries_of(split / name)) {
+      (is_image(entry) ? listing.images : others).push_back(entry);
+    }
+    if (listing.images.size() == before)
+      fail("{}: holds no .jpg, .jpeg or .png file", (split / name).string());
+    listing.labels.resize(listing.images.size(), label->second);
+  }
+  if (!others.empty()) {
+    spdlog::warn("{}: {} files are neither .jpg, .jpeg nor .png and are left out, the first is {}",
+                 split.string(), others.size(), others.front().string());
+  }
+  return listing;
+}
+
+/// Images stay on the disk; a sample is read when it is asked for.
+class ImageFolderDataset final : public Dataset {
+ public:
+  ImageFolderDataset(Listing listing, int64_t class_count, int64_t image_size, std::string source)
+      : Dataset({3, image_size, image_size}, class_count, std::move(listing.labels), std::move(source)),
+        images_(std::move(listing.images)),
+        image_size_(image_size) {
+    for (size_t i = 0; i < levels_.size(); ++i) levels_[i] = normalised_levels(kMean[i], kStd[i]);
+  }
+
+ private:
+  void copy_sample(int64_t index, std::span<float> target) const override {
+    const RgbImage image = center_crop(
+        resize_shorter_side(read_image(images_[static_cast<size_t>(index)]), scaled_side(image_size_)),
+        image_size_, image_size_);
+    const size_t plane = target.size() / levels_.size();
+    for (size_t i = 0; i < target.size(); ++i) {
+      const size_t channel = i / plane;
+      target[i] = levels_[channel][image.pixels[i % plane * levels_.size() + channel]];
+    }
+  }
+
+  std::vector<fs::path> images_;
+  int64_t image_size_;
+  std::array<ChannelLevels, 3> levels_;
+};
+
+std::unique_ptr<Dataset> make_image_folder(Split split, const DatasetOptions& options) {
+  if (options.data_dir.empty()) {
+    fail(
+        "image_folder: no folder is given; name the one that holds train/<class>/ and test/<class>/ "
+        "(--data-dir)");
+  }
+  const fs::path& root = options.data_dir;
+  if (!fs::is_directory(root)) fail("image_folder: {} is no folder", root.string());
+  const std::optional<fs::path> folder = split_folder(root, split);
+  if (!folder) {
+    fail("image_folder: {} holds no folder {}", root.string(),
+         split == Split::kTrain ? "train" : "test, validation or val");
+  }
+  const std::vector<std::string> classes = class_names(root, *folder);
+  return std::make_unique<ImageFolderDataset>(list_images(*folder, classes),
+                                              static_cast<int64_t>(classes.size()), options.image_size,
+                                              folder->string());
+}
+
+}  // namespace
+
+DatasetInfo image_folder_info() {
+  DatasetInfo info;
+  info.name = "image_folder";
+  info.help =
+      "Your own images: a folder (--data-dir) with train/<class>/*.jpg, .jpeg or .png; test and validation "
+      "(or "
+      "val) likewise, of which one may stand for the other. prediction is the test split. Classes are "
+      "numbered "
+      "in the order of their folders' names in train, or as classes.txt beside it lists them, a line each. "
+      "The "
+      "shorter side is scaled to 8/7 of --image-size (224, so 256), bilinear with antialias as in "
+      "torchvision; "
+      "the middle square of that size is taken and normalised as (x / 255 - mean) / std with ImageNet's mean "
+      "and std.";
+  info.task = "classification";
+  info.make = make_image_folder;
+  return info;
+}
+
+}  // namespace detent

@@ -1,0 +1,116 @@
+#include "detent/datasets/image_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "detent/core/error.h"
+#include "detent/datasets/image_dataset.h"
+#include "detent/io/image_for_test.h"
+
+namespace detent {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+class ImageFolder : public testing::Test {
+ protected:
+  ~ImageFolder() override { fs::remove_all(root_); }
+
+  void put(const std::string& name, const std::string& bytes) {
+    fs::create_directories((root_ / name).parent_path());
+    std::ofstream(root_ / name, std::ios::binary) << bytes;
+  }
+  void put_grey(const std::string& name, uint8_t level, uint32_t width = 40, uint32_t height = 30) {
+    put(name, png_bytes({.width = width, .height = height, .color_type = PNG_COLOR_TYPE_GRAY},
+                        std::vector(height, std::vector<uint8_t>(width, level))));
+  }
+  std::unique_ptr<Dataset> make(Split split, int64_t size = 16) {
+    return make_dataset("image_folder", split, {.data_dir = root_, .image_size = size});
+  }
+  void expect_error(Split split, const std::string& text) {
+    EXPECT_THAT([&] { make(split); }, ThrowsMessage<Error>(HasSubstr(text)));
+  }
+
+  fs::path root_ = fs::temp_directory_path() / ("detent_images_" + std::to_string(getpid()));
+};
+
+TEST_F(ImageFolder, ReadsImagesOfAnySizeByClass) {
+  put_grey("train/dog/b.png", 10, 40, 90);
+  put("train/dog/a.JPG", jpeg_bytes(100, 20, JCS_GRAYSCALE, {200}));
+  put_grey("train/cat/c.png", 30, 7, 5);
+  put_grey("val/dog/d.png", 40);
+  put("train/dog/.hidden", "");
+  const auto train = make(Split::kTrain);
+  EXPECT_EQ(train->sample_shape(), (Shape{3, 16, 16}));
+  EXPECT_EQ(train->class_count(), 2);
+  EXPECT_THAT(train->labels(), ElementsAre(0, 1, 1));
+  const std::vector<int64_t> all = {0, 1, 2};
+  const Batch batch = train->batch(all);
+  const std::vector<uint8_t> levels = {30, 200, 10};
+  const ChannelLevels green = normalised_levels(0.456F, 0.224F);
+  for (size_t i = 0; i < levels.size(); ++i) {
+    const auto sample = std::as_const(batch.inputs).values<float>().subspan(i * 3 * 256, 3 * 256);
+    EXPECT_THAT(sample.subspan(256, 256), Each(green[levels[i]]));
+  }
+  for (const Split split : {Split::kValidation, Split::kTest, Split::kPrediction}) {
+    const auto others = make(split);
+    EXPECT_THAT(others->labels(), ElementsAre(1));
+    EXPECT_EQ(others->source(), (root_ / "val").string());
+  }
+}
+
+/// Left and right thirds are black: the middle of what is twice as wide as high is not.
+TEST_F(ImageFolder, KeepsTheMiddle) {
+  std::vector<uint8_t> row(210, 0);
+  std::fill(row.begin() + 50, row.begin() + 160, 255);
+  put("test/a/wide.png",
+      png_bytes({.width = 210, .height = 64, .color_type = PNG_COLOR_TYPE_GRAY}, std::vector(64, row)));
+  const std::vector<int64_t> first = {0};
+  const Batch batch = make(Split::kTest, 56)->batch(first);
+  EXPECT_THAT(std::as_const(batch.inputs).values<float>().first(56 * 56),
+              Each(normalised_levels(0.485F, 0.229F)[255]));
+}
+
+TEST_F(ImageFolder, ClassesMayBeListed) {
+  put("classes.txt", "zebra\r\nant\nbee\n");
+  put_grey("test/bee/a.png", 1);
+  put_grey("test/zebra/a.png", 1);
+  const auto test = make(Split::kTest);
+  EXPECT_EQ(test->class_count(), 3);
+  EXPECT_THAT(test->labels(), ElementsAre(2, 0));
+  put_grey("test/yak/a.png", 1);
+  expect_error(Split::kTest, "class \"yak\" is not among the 3 classes of classes.txt");
+  put("classes.txt", "ant\nbee\nant\n");
+  expect_error(Split::kTest, "classes.txt: names a class twice");
+}
+
+TEST_F(ImageFolder, MistakesAreNamed) {
+  EXPECT_THAT([&] { make_dataset("image_folder", Split::kTrain); },
+              ThrowsMessage<Error>(HasSubstr("--data-dir")));
+  expect_error(Split::kTrain, "is no folder");
+  put_grey("test/cat/a.png", 1);
+  expect_error(Split::kTrain, "holds no folder train");
+  put("train/readme.txt", "");
+  expect_error(Split::kTrain, "holds no folder, expected one a class");
+  put("train/dog/readme.txt", "");
+  expect_error(Split::kTrain, "train/dog: holds no .jpg, .jpeg or .png file");
+  put_grey("train/dog/a.png", 1);
+  expect_error(Split::kTest, "class \"cat\" is not among the 1 classes of the train folder");
+  put("train/dog/b.png", "no image");
+  const auto train = make(Split::kTrain);
+  const std::vector<int64_t> second = {1};
+  EXPECT_THAT([&] { train->batch(second); },
+              ThrowsMessage<Error>(AllOf(HasSubstr((root_ / "train/dog/b.png").string()),
+                                         HasSubstr("neither a JPEG nor a PNG file"))));
+}
+
+}  // namespace
+}  // namespace detent

@@ -1,0 +1,135 @@
+#include "detent/datasets/image_sampler.h"
+
+#include <algorithm>
+
+#include "detent/core/error.h"
+
+namespace detent {
+namespace {
+
+/// SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators"), seeded by what
+/// its numbers shall depend on.
+class SampleRandom {
+ public:
+  SampleRandom(uint64_t seed, int64_t epoch, int64_t index) {
+    for (const uint64_t part : {seed, static_cast<uint64_t>(epoch), static_cast<uint64_t>(index)}) {
+      state_ = next() ^ part;
+    }
+  }
+
+  /// In [0, count), count < 2^32.
+  int64_t below(int64_t count) {
+    return static_cast<int64_t>((next() >> 32) * static_cast<uint64_t>(count) >> 32);
+  }
+  /// In [0, 1), a multiple of 2^-53.
+  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
+
+ private:
+  uint64_t next() {
+    state_ += 0x9E3779B97F4A7C15U;
+    uint64_t mixed = (state_ ^ state_ >> 30) * 0xBF58476D1CE4E5B9U;
+    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EBU;
+    return mixed ^ mixed >> 31;
+  }
+
+  uint64_t state_ = 0;
+};
+
+/// One number a channel; a single one stands for all.
+std::vector<float> per_channel(const std::optional<std::vector<double>>& given, const std::vector<float>& own,
+                               const char* key) {
+  if (!given) return own;
+  if (given->size() != 1 && given->size() != own.size()) {
+    fail("{}: got {} numbers, expected one, or {}: one a channel", key, given->size(), own.size());
+  }
+  std::vector<float> result;
+  for (size_t i = 0; i < own.size(); ++i)
+    result.push_back(static_cast<float>((*given)[given->size() == 1 ? 0 : i]));
+  return result;
+}
+
+void check_crops(const ImageTransforms& transforms, int64_t height, int64_t width) {
+  if (transforms.center_crop.value_or(1) > std::min(height, width)) {
+    fail("center_crop: got {}, but the images are {}x{}", *transforms.center_crop, height, width);
+  }
+  if (transforms.crop_padding > 0 && !transforms.random_crop) {
+    fail("crop_padding: got {} without random_crop", transforms.crop_padding);
+  }
+  if (transforms.random_crop && transforms.crop_padding == 0 && !transforms.center_crop) {
+    fail(
+        "random_crop: there is one place only to cut {}x{} from images of that size: give crop_padding or "
+        "center_crop",
+        height, width);
+  }
+}
+
+}  // namespace
+
+ChannelLevels normalised_levels(float mean, float std, float highest) {
+  ChannelLevels levels{};
+  for (size_t level = 0; level < levels.size(); ++level) {
+    const float scaled = static_cast<float>(level) / highest;
+    const float centred = scaled - mean;
+    levels[level] = centred / std;
+  }
+  return levels;
+}
+
+ImageSampler::ImageSampler(int64_t height, int64_t width, const Normalisation& own,
+                           const DatasetOptions& options)
+    : transforms_(options.transforms),
+      seed_(static_cast<uint64_t>(options.seed)),
+      image_height_(height),
+      image_width_(width),
+      height_(options.transforms.center_crop.value_or(height)),
+      width_(options.transforms.center_crop.value_or(width)) {
+  check_crops(transforms_, height, width);
+  const std::vector<float> mean = per_channel(transforms_.image_mean, own.mean, "image_mean");
+  const std::vector<float> std = per_channel(transforms_.image_std, own.std, "image_std");
+  for (size_t i = 0; i < mean.size(); ++i) levels_.push_back(normalised_levels(mean[i], std[i], own.highest));
+}
+
+void ImageSampler::sample(const ImageView& image, std::span<float> target) const {
+  copy_window(image, {(image_height_ - height_) / 2, (image_width_ - width_) / 2, false}, target);
+}
+
+void ImageSampler::training_sample(const ImageView& image, int64_t index, int64_t epoch,
+                                   std::span<float> target) const {
+  SampleRandom random(seed_, epoch, index);
+  const int64_t padding = transforms_.crop_padding;
+  const int64_t top = random.below(image_height_ + 2 * padding - height_ + 1) - padding;
+  const int64_t left = random.below(image_width_ + 2 * padding - width_ + 1) - padding;
+  Window window{(image_height_ - height_) / 2, (image_width_ - width_) / 2,
+                random.uniform() < transforms_.horizontal_flip};
+  if (transforms_.random_crop) {
+    window.top = top;
+    window.left = left;
+  }
+  copy_window(image, window, target);
+}
+
+void ImageSampler::copy_window(const ImageView& image, const Window& window, std::span<float> target) const {
+  DETENT_CHECK(image.height == image_height_ && image.width == image_width_, "an image of {}x{} among {}x{}",
+               image.height, image.width, image_height_, image_width_);
+  // Columns of the sample that lie in the image, before it is mirrored.
+  const int64_t first = std::clamp<int64_t>(-window.left, 0, width_);
+  const int64_t last = std::clamp<int64_t>(image_width_ - window.left, first, width_);
+  float* row = target.data();
+  for (size_t channel = 0; channel < levels_.size(); ++channel) {
+    const ChannelLevels& levels = levels_[channel];
+    const uint8_t* plane = image.pixels.data() + static_cast<int64_t>(channel) * image.channel_stride;
+    for (int64_t y = window.top; y < window.top + height_; ++y, row += width_) {
+      const bool is_inside = y >= 0 && y < image_height_;
+      const int64_t end = is_inside ? last : first;
+      std::fill(row, row + first, levels[0]);
+      if (is_inside) {
+        const uint8_t* source = plane + y * image.row_stride + (window.left + first) * image.column_stride;
+        for (int64_t x = first; x < last; ++x, source += image.column_stride) row[x] = levels[*source];
+      }
+      std::fill(row + end, row + width_, levels[0]);
+      if (window.mirrored) std::reverse(row, row + width_);
+    }
+  }
+}
+
+}  // namespace detent

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "detent/core/tensor.h"
+#include "detent/datasets/dataset.h"
+
+namespace detent {
+
+/// The float32 value of each level of a channel.
+using ChannelLevels = std::array<float, 256>;
+
+/// (level / highest - mean) / std in float32, one rounding an operation, as torchvision's ToTensor and
+/// Normalize compute.
+ChannelLevels normalised_levels(float mean, float std, float highest = 255);
+
+/// Mean and standard deviation of each channel, of levels divided by the highest.
+struct Normalisation {
+  std::vector<float> mean;
+  std::vector<float> std;
+  float highest = 255;
+};
+
+/// Bytes of an image; level (c, y, x) is pixels[c * channel_stride + y * row_stride + x * column_stride].
+struct ImageView {
+  std::span<const uint8_t> pixels;
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t channel_stride = 0;
+  int64_t row_stride = 0;
+  int64_t column_stride = 1;
+};
+
+/// Turns images into samples [channels, height, width] as DatasetOptions::transforms say. What is random
+/// depends on seed, epoch and the index of the sample alone, in a way that does not change: neither order nor
+/// threads matter, and each transformation draws the same whether or not the others are on.
+class ImageSampler {
+ public:
+  /// For images of `height` x `width`, with the normalisation that the transforms may replace. Throws Error
+  /// naming the key on transforms that do not fit the images.
+  ImageSampler(int64_t height, int64_t width, const Normalisation& own, const DatasetOptions& options);
+
+  Shape sample_shape() const { return {static_cast<int64_t>(levels_.size()), height_, width_}; }
+
+  /// As evaluated: the middle of `image`, whose size is that of the constructor.
+  void sample(const ImageView& image, std::span<float> target) const;
+  /// As seen in `epoch` (from 1) of training.
+  void training_sample(const ImageView& image, int64_t index, int64_t epoch, std::span<float> target) const;
+
+ private:
+  /// Rows and columns of `image` from which the sample is taken; what lies outside is black.
+  struct Window {
+    int64_t top = 0;
+    int64_t left = 0;
+    bool mirrored = false;
+  };
+  void copy_window(const ImageView& image, const Window& window, std::span<float> target) const;
+
+  ImageTransforms transforms_;
+  uint64_t seed_;
+  std::vector<ChannelLevels> levels_;
+  int64_t image_height_;
+  int64_t image_width_;
+  int64_t height_;  // of the samples
+  int64_t width_;
+};
+
+}  // namespace detent

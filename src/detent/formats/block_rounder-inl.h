@@ -1,0 +1,599 @@
+// Per-target include guard
+#if defined(DETENT_FORMATS_BLOCK_ROUNDER_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef DETENT_FORMATS_BLOCK_ROUNDER_INL_H_
+#undef DETENT_FORMATS_BLOCK_ROUNDER_INL_H_
+#else
+#define DETENT_FORMATS_BLOCK_ROUNDER_INL_H_
+#endif
+
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <array>
+
+#include "detent/formats/block_kernels.h"
+#include "detent/formats/block_lanes-inl.h"
+#include "detent/formats/code_kernels.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace detent::HWY_NAMESPACE {
+
+/// Whether these are the bits of the largest magnitudes of blocks with a plain entry: see BlockTable.
+HWY_INLINE hn::Mask<IntTag> ArePlain(const BlockTable& table, IntVec bits) {
+  const IntTag di;
+  return hn::AndNot(hn::Lt(bits, hn::Set(di, table.plain_from())),
+                    hn::Lt(bits, hn::Set(di, table.plain_until())));
+}
+
+/// What a plain block shares whose largest magnitude has these bits, lane by lane: the two that count.
+template <class Parameters>
+HWY_INLINE std::array<BlockVec, 2> PlainShared(const Parameters& parameters, IntVec bits) {
+  const BlockTag d;
+  const IntTag di;
+  const PlainBits& plain = parameters.plain_bits;
+  const auto carried = hn::Add(bits, hn::Set(di, parameters.table.carry()));
+  const auto exponent = hn::And(carried, hn::Set(di, 0x7F800000));
+  const auto held = hn::Min(hn::Max(exponent, hn::Set(di, plain.lowest)), hn::Set(di, plain.highest));
+  return {hn::BitCast(d, hn::Add(held, hn::Set(di, plain.first))),
+          hn::BitCast(d, hn::Add(held, hn::Set(di, plain.second)))};
+}
+
+/// What many blocks share, whose largest magnitudes have these bits.
+template <class Kernel, size_t kBlocks>
+class PlainShares {
+ public:
+  PlainShares(const Kernel& kernel, const int32_t* bits, size_t blocks)
+      : table_(kernel.parameters().table), bits_(bits) {
+    const BlockTag d;
+    for (size_t i = 0; i < blocks; i += hn::Lanes(d)) {
+      const auto [first, second] = PlainShared(kernel.parameters(), hn::Load(IntTag(), bits + i));
+      hn::Store(first, d, first_ + i);
+      hn::Store(second, d, second_ + i);
+    }
+  }
+
+  HWY_INLINE bool is_plain(size_t i) const { return table_.is_plain(bits_[i]); }
+  HWY_INLINE uint8_t code(size_t i) const { return table_.of_plain(bits_[i]).code; }
+  HWY_INLINE typename Kernel::Shared at(BlockTag d, size_t i) const {
+    return Kernel::Collect([&](size_t k) HWY_ATTR { return hn::Set(d, k == 0 ? first_[i] : second_[i]); });
+  }
+
+ private:
+  const BlockTable& table_;
+  const int32_t* bits_;
+  HWY_ALIGN float first_[kBlocks];
+  HWY_ALIGN float second_[kBlocks];
+};
+
+template <class Kernel, size_t kBlocks>
+struct SharesOf {
+  using type = PlainShares<Kernel, kBlocks>;
+};
+template <class Kernel, size_t kBlocks>
+requires requires { typename Kernel::template Shares<kBlocks>; }
+struct SharesOf<Kernel, kBlocks> {
+  using type = typename Kernel::template Shares<kBlocks>;
+};
+
+constexpr int32_t kInfinityBits = 0x7F800000;
+
+/// How a code says the sign.
+class ElementSign {
+ public:
+  ElementSign() = default;
+  explicit ElementSign(const BlockCodeOutput& codes)
+      : twos_complement_(codes.twos_complement),
+        sign_bit_(int32_t{1} << (codes.width - 1)),
+        sign_shift_(32 - codes.width) {}
+
+  /// The code of an element with the sign of x, the index-th magnitude that there is.
+  HWY_INLINE IntVec Code(IntVec index, BlockVec x) const {
+    const IntTag di;
+    const auto bits = hn::BitCast(di, x);
+    if (!twos_complement_)
+      return hn::OrAnd(index, hn::ShiftRightSame(bits, sign_shift_), hn::Set(di, sign_bit_));
+    const auto negative = hn::BroadcastSignBit(bits);
+    const auto number = hn::Sub(hn::Xor(index, negative), negative);
+    return hn::And(number, hn::Set(di, 2 * sign_bit_ - 1));
+  }
+
+ private:
+  bool twos_complement_ = false;
+  int32_t sign_bit_ = 0;
+  int sign_shift_ = 0;
+};
+
+/// What is written: as BlockOutput says, or codes.
+enum class Written { kValue, kUnsaturated, kCode };
+
+/// One tensor's work, by a block kernel: its Round gives values, from what the blocks share. Of blocks that
+/// IsPlain, where the shared values are of moderate size: Code gives the codes of elements that are not NaN,
+/// RoundPlain the values in a shorter way, where there is one. Of those that its Shares call plain, which
+/// hold neither infinities nor NaN: RoundFinite.
+///
+/// `kKind` is what is written, `kStream` how. `output` points to where element `first` belongs.
+template <class Parameters, Written kKind, bool kStream>
+class BlockRounder {
+  static constexpr BlockTag d{};
+  using Kernel = decltype(MakeBlockKernel(BlockTag(), std::declval<const Parameters&>()));
+  using Shared = typename Kernel::Shared;
+  static constexpr bool kCodes = kKind == Written::kCode;
+  static constexpr bool kHasFinite = kKind != Written::kUnsaturated;
+  static constexpr bool kRoundsNarrow = kHasFinite && requires(const Parameters& p) { p.plain_bits; };
+  using Out = std::conditional_t<kCodes, uint32_t, float>;
+
+ public:
+  /// `codes` is for kCode alone.
+  BlockRounder(const Parameters& parameters, const BlockLayout& layout, const float* input, Out* output,
+               int64_t first = 0, const BlockCodeOutput* codes = nullptr)
+      : parameters_(parameters),
+        kernel_(MakeBlockKernel(d, parameters)),
+        layout_(layout),
+        input_(input),
+        output_(output),
+        first_(first),
+        codes_(codes) {
+    if (codes != nullptr) sign_ = ElementSign(*codes);
+  }
+
+  void RoundUnit(const BlockLayout::Unit& unit) const {
+    const int64_t width = layout_.block_columns();
+    const int64_t tile = layout_.tile_columns();
+    if (width >= BlockLayout::kWide && layout_.band_rows() == 1) {
+      RoundRow(unit);
+    } else if (kRoundsNarrow && layout_.band_rows() == 1) {
+      if constexpr (kRoundsNarrow) RoundNarrowRow(unit);
+    } else if (tile <= static_cast<int64_t>(kMaxTile)) {
+      for (int64_t at = unit.begin; at < unit.end; at += tile)
+        RoundTile(unit, at, std::min(tile, unit.end - at));
+    } else {
+      for (int64_t at = unit.begin; at < unit.end; at += width) {
+        RoundBox(unit, at, static_cast<size_t>(std::min(width, unit.end - at)));
+      }
+    }
+  }
+
+ private:
+  /// What a block's elements need.
+  struct OfBlock {
+    BlockShared shared;
+    const BlockScale* scale;
+  };
+
+  Out* Output(int64_t index) const { return output_ + (index - first_); }
+
+  /// The number of the unit's block that begins at `column`.
+  int64_t BlockAt(const BlockLayout::Unit& unit, int64_t column) const {
+    return unit.block + (column - unit.begin) / layout_.block_columns();
+  }
+
+  HWY_INLINE OfBlock Share(float max, int64_t block) const {
+    const auto& [shared, code] = parameters_.entry(max);
+    const BlockScale* scale = nullptr;
+    if constexpr (kCodes) {
+      codes_->scale_codes[block] = code;
+      scale = &codes_->scales[code];
+    }
+    return {shared, scale};
+  }
+
+  template <bool kPlain>
+  HWY_INLINE BlockVec Round(BlockVec x, const Shared& shared) const {
+    if constexpr (kCodes && requires { &Kernel::RoundElement; }) {
+      return kernel_.RoundElement(d, x, shared);
+    } else if constexpr (kPlain && requires { &Kernel::RoundPlain; }) {
+      return kernel_.RoundPlain(d, x, shared);
+    } else {
+      return kernel_.Round(d, x, shared);
+    }
+  }
+
+  template <bool kPlain>
+  HWY_INLINE BlockVec Result(BlockVec x, const Shared& shared) const {
+    if constexpr (kKind == Written::kValue) {
+      return Round<kPlain>(x, shared);
+    } else {
+      const auto held = hn::Or(kernel_.Unsaturated(d, x, shared), hn::IsNaN(x));
+      return hn::IfThenElseZero(held, hn::Set(d, 1.0F));
+    }
+  }
+
+  static HWY_INLINE void Write(BlockVec v, float* to) {
+    if constexpr (kStream) {
+      hn::Stream(v, d, to);
+    } else {
+      hn::StoreU(v, d, to);
+    }
+  }
+
+  /// Of a plain block of finite elements.
+  static HWY_INLINE void WriteFinite(const Kernel& kernel, const ElementSign& sign, BlockVec x,
+                                     const Shared& shared, Out* to) {
+    if constexpr (kCodes) {
+      const hn::RebindToUnsigned<BlockTag> du;
+      hn::StoreU(hn::BitCast(du, kernel.Code(d, x, shared, sign)), du, to);
+    } else {
+      Write(kernel.RoundFinite(d, x, shared), to);
+    }
+  }
+
+#if HWY_TARGET != HWY_SCALAR
+  /// Blocks whose maxima are found before any is rounded: their long ways to a maximum then overlap.
+  static constexpr int64_t kMaxBatch = 32;
+  static constexpr int64_t kBatchElements = 512;
+  /// Elements of a cache line, and how far ahead of the search for maxima lines are fetched: the processor's
+  /// own prefetching stops where rounding takes long.
+  static constexpr size_t kLine = 16;
+  static constexpr size_t kPrefetched = 1024;
+  using Shares = typename SharesOf<Kernel, size_t{kMaxBatch}>::type;
+
+  /// Adjacent blocks of whole vectors, a multiple of 4. While a batch is rounded, the maxima of the next are
+  /// found, so that memory never idles.
+  void RoundBatches(const float* input, Out* output, int64_t block, int64_t blocks) const {
+    const int64_t width = layout_.block_columns();
+    const int64_t most = std::clamp<int64_t>(kBatchElements / width, 4, kMaxBatch) / 4 * 4;
+    HWY_ALIGN int32_t largest[2][kMaxBatch] = {};
+    int32_t* of_batch = largest[0];
+    int32_t* of_next = largest[1];
+    int64_t batch = std::min(most, blocks);
+    for (int64_t i = 0; i < batch; i += 4)
+      FindLargest(input + i * width, static_cast<size_t>(width), of_batch + i);
+    const Kernel kernel = kernel_;  // in registers, as what is written cannot change it
+    const ElementSign sign = sign_;
+    while (batch > 0) {
+      blocks -= batch;
+      const int64_t next = std::min(most, blocks);
+      const Shares shares(kernel, of_batch, static_cast<size_t>(batch));
+      if constexpr (kCodes) WriteScaleCodes(shares, block, static_cast<size_t>(batch));
+      for (int64_t i = 0; i < batch; ++i, ++block, input += width, output += width) {
+        if (i % 4 == 0 && i < next)
+          FindLargest(input + batch * width, static_cast<size_t>(width), of_next + i);
+        if (!shares.is_plain(static_cast<size_t>(i))) {
+          RoundBlock(input, output, block, static_cast<size_t>(width));
+          continue;
+        }
+        const Shared shared = shares.at(d, static_cast<size_t>(i));
+        for (int64_t at = 0; at < width; at += static_cast<int64_t>(hn::Lanes(d)))
+          WriteFinite(kernel, sign, hn::LoadU(d, input + at), shared, output + at);
+      }
+      std::swap(of_batch, of_next);
+      batch = next;
+    }
+  }
+
+  /// Of the plain blocks among adjacent ones: apart from their elements, since for all the compiler knows a
+  /// byte may be part of anything that the loop over them reads.
+  void WriteScaleCodes(const Shares& shares, int64_t block, size_t blocks) const {
+    uint8_t* scale_codes = codes_->scale_codes + block;
+    for (size_t i = 0; i < blocks; ++i) {
+      if (shares.is_plain(i)) scale_codes[i] = shares.code(i);
+    }
+  }
+
+  /// Of four adjacent blocks. Magnitudes are compared by their bits, among which infinities and NaN are the
+  /// largest.
+  static HWY_INLINE void FindLargest(const float* from, size_t width, int32_t* largest) {
+    for (size_t i = 0; i < 4 * width; i += kLine) hwy::Prefetch(from + kPrefetched + i);
+    StoreLargestOfFour(IntTag(), LargestBits(from, width), LargestBits(from + width, width),
+                       LargestBits(from + 2 * width, width), LargestBits(from + 3 * width, width), largest);
+  }
+
+  static HWY_INLINE IntVec LargestBits(const float* from, size_t width) {
+    const IntTag di;
+    auto bits = hn::BitCast(di, hn::Abs(hn::LoadU(d, from)));
+    for (size_t i = hn::Lanes(d); i < width; i += hn::Lanes(d))
+      bits = hn::Max(bits, hn::BitCast(di, hn::Abs(hn::LoadU(d, from + i))));
+    return bits;
+  }
+
+  /// Four adjacent blocks, from `block` on.
+  HWY_INLINE void RoundFour(const float* input, Out* output, int64_t block) const {
+    const auto width = static_cast<size_t>(layout_.block_columns());
+    HWY_ALIGN float max[4];
+    StoreLargestOfFour(d, LargestOf(input, width, hn::Zero(d)), LargestOf(input + width, width, hn::Zero(d)),
+                       LargestOf(input + 2 * width, width, hn::Zero(d)),
+                       LargestOf(input + 3 * width, width, hn::Zero(d)), max);
+    for (size_t i = 0; i < 4; ++i) {
+      const OfBlock of_block = Share(max[i], block + static_cast<int64_t>(i));
+      RoundRun(of_block, input + i * width, output + i * width, width);
+    }
+  }
+#endif
+
+  /// The columns of a unit of one row, in wide blocks.
+  void RoundRow(const BlockLayout::Unit& unit) const {
+    const float* input = input_ + unit.offset;
+    Out* output = Output(unit.offset);
+    const int64_t width = layout_.block_columns();
+    int64_t at = unit.begin;
+    int64_t block = unit.block;
+#if HWY_TARGET != HWY_SCALAR
+    if constexpr (kHasFinite) {
+      if (width % static_cast<int64_t>(hn::Lanes(d)) == 0) {
+        const int64_t blocks = (unit.end - at) / width / 4 * 4;
+        RoundBatches(input + at, output + at, block, blocks);
+        at += blocks * width;
+        block += blocks;
+      }
+    }
+    for (; at + 4 * width <= unit.end; at += 4 * width, block += 4) RoundFour(input + at, output + at, block);
+#endif
+    for (; at < unit.end; at += width, ++block)
+      RoundBlock(input + at, output + at, block, static_cast<size_t>(std::min(width, unit.end - at)));
+  }
+
+  HWY_NOINLINE void RoundBlock(const float* input, Out* output, int64_t block, size_t count) const {
+    const BlockVec largest = LargestOf(input, count, hn::Zero(d));
+    RoundRun(Share(hn::GetLane(hn::MaxOfLanes(d, largest)), block), input, output, count);
+  }
+
+  static HWY_INLINE Shared Broadcast(const BlockShared& shared) {
+    return Kernel::Collect([&](size_t k) { return hn::Set(d, shared[k]); });
+  }
+
+  static HWY_INLINE BlockVec LargestOf(const float* from, size_t count, BlockVec largest) {
+    const size_t lanes = hn::Lanes(d);
+    size_t i = 0;
+    for (; i + lanes <= count; i += lanes)
+      largest = hn::Max(largest, FiniteMagnitude(d, hn::LoadU(d, from + i)));
+    if (i < count) largest = hn::Max(largest, FiniteMagnitude(d, LoadPartial(d, from + i, count - i)));
+    return largest;
+  }
+
+  bool IsPlain(const BlockShared& shared) const {
+    if constexpr (kCodes || requires { &Kernel::RoundPlain; }) return kernel_.IsPlain(shared);
+    return false;
+  }
+
+  HWY_INLINE void RoundRun(const OfBlock& of_block, const float* input, Out* output, size_t count) const {
+    const Shared shared = Broadcast(of_block.shared);
+    const auto same = [&](size_t /*i*/) HWY_ATTR { return shared; };
+    const bool plain = IsPlain(of_block.shared);
+    if constexpr (kCodes) {
+      if (plain && CodePlain(same, input, output, count)) return;
+      CodeAny(
+          same, [&](size_t /*i*/) { return of_block.scale; }, input, output, count);
+    } else if (plain) {
+      RoundRunAs<true>(same, input, output, count);
+    } else {
+      RoundRunAs<false>(same, input, output, count);
+    }
+  }
+
+  /// shared_at(i) is what the elements from i on share, lane by lane.
+  template <bool kPlain, class SharedAt>
+  HWY_INLINE void RoundRunAs(const SharedAt& shared_at, const float* input, float* output,
+                             size_t count) const {
+    const size_t lanes = hn::Lanes(d);
+    size_t i = 0;
+    for (; i + lanes <= count; i += lanes)
+      Write(Result<kPlain>(hn::LoadU(d, input + i), shared_at(i)), output + i);
+    if (i == count) return;
+    const BlockVec x = LoadPartial(d, input + i, count - i);
+    StorePartial(d, Result<kPlain>(x, shared_at(i)), output + i, count - i);
+  }
+
+  /// Codes of elements of plain blocks. False where there is a NaN: then what was written means nothing.
+  template <class SharedAt>
+  HWY_INLINE bool CodePlain(const SharedAt& shared_at, const float* input, uint32_t* output,
+                            size_t count) const {
+    const size_t lanes = hn::Lanes(d);
+    const IntTag di;
+    IntVec largest = hn::Zero(di);  // magnitudes as bits
+    const auto code = [&](BlockVec x, size_t i) HWY_ATTR {
+      largest = hn::Max(largest, hn::BitCast(di, hn::Abs(x)));
+      return kernel_.Code(d, x, shared_at(i), sign_);
+    };
+    size_t i = 0;
+    const hn::RebindToUnsigned<BlockTag> du;
+    for (; i + lanes <= count; i += lanes)
+      hn::StoreU(hn::BitCast(du, code(hn::LoadU(d, input + i), i)), du, output + i);
+    if (i < count) {
+      HWY_ALIGN uint32_t codes[hn::MaxLanes(d)];
+      hn::Store(hn::BitCast(du, code(LoadPartial(d, input + i, count - i), i)), du, codes);
+      std::copy_n(codes, count - i, output + i);
+    }
+    return hn::AllTrue(di, hn::Lt(largest, hn::Set(di, kInfinityBits + 1)));
+  }
+
+  /// Codes of any elements: by way of their values, which scale_at(i) turns into elements one by one.
+  template <class SharedAt, class ScaleAt>
+  void CodeAny(const SharedAt& shared_at, const ScaleAt& scale_at, const float* input, uint32_t* output,
+               size_t count) const {
+    constexpr size_t kLanes = hn::MaxLanes(d);
+    HWY_ALIGN float elements[kLanes];
+    for (size_t i = 0; i < count; i += hn::Lanes(d)) {
+      const size_t size = std::min(hn::Lanes(d), count - i);
+      hn::Store(Round<false>(LoadPartial(d, input + i, size), shared_at(i)), d, elements);
+      for (size_t lane = 0; lane < size; ++lane) {
+        const BlockScale& scale = *scale_at(i + lane);
+        elements[lane] =
+            scale.plain_element ? elements[lane] * scale.to_element : scale.element_of(elements[lane]);
+      }
+      const auto held = static_cast<int64_t>(size);
+      const int64_t nan = codes_->nan_allowed ? held : first_nan(elements, held);
+      if (nan < held) return codes_->nan.report(first_ + (output - output_) + static_cast<int64_t>(i) + nan);
+      code_range(codes_->coders, {1, 1, held}, elements, output + i, 0, held);
+    }
+  }
+
+  /// One block of several rows, wide.
+  void RoundBox(const BlockLayout::Unit& unit, int64_t column, size_t count) const {
+    BlockVec largest = hn::Zero(d);
+    for_each_row(layout_, unit,
+                 [&](int64_t row) { largest = LargestOf(input_ + row + column, count, largest); });
+    const OfBlock of_block = Share(hn::GetLane(hn::MaxOfLanes(d, largest)), BlockAt(unit, column));
+    for_each_row(layout_, unit, [&](int64_t row) {
+      RoundRun(of_block, input_ + row + column, Output(row + column), count);
+    });
+  }
+
+  /// What each column of a tile shares.
+  struct Tile {
+    bool plain = true;
+    bool scaled = false;  // whether the scales are known
+    HWY_ALIGN float largest[kMaxTile];
+    HWY_ALIGN float shared[std::tuple_size_v<BlockShared>][kMaxTile];
+    const BlockScale* scale[kMaxTile];
+  };
+
+  /// The blocks in the columns [column, column + count), side by side: a vector holds lanes of several
+  /// blocks.
+  void RoundTile(const BlockLayout::Unit& unit, int64_t column, int64_t count) const {
+    Tile tile;
+    const auto size = static_cast<size_t>(count);
+    std::fill_n(tile.largest, kMaxTile, 0.0F);
+    for_each_row(layout_, unit,
+                 [&](int64_t row) { UpdateLargest(input_ + row + column, tile.largest, size); });
+    const int64_t block = BlockAt(unit, column);
+    Share(tile, size, block);
+    for_each_row(layout_, unit, [&](int64_t row) {
+      RoundTileRow(tile, block, input_ + row + column, Output(row + column), size);
+    });
+  }
+
+  static void UpdateLargest(const float* from, float* largest, size_t count) {
+    const size_t lanes = hn::Lanes(d);
+    size_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+      const BlockVec x = FiniteMagnitude(d, hn::LoadU(d, from + i));
+      hn::Store(hn::Max(hn::Load(d, largest + i), x), d, largest + i);
+    }
+    if (i == count) return;
+    const BlockVec x = FiniteMagnitude(d, LoadPartial(d, from + i, count - i));
+    StorePartial(d, hn::Max(hn::Load(d, largest + i), x), largest + i, count - i);
+  }
+
+  void Share(Tile& tile, size_t count, int64_t block) const {
+    if constexpr (kRoundsNarrow) {
+      if (SharePlain(tile, count, block)) return;
+    }
+    ShareAny(tile, count, block);
+  }
+
+  /// Returns false, with nothing that counts written, where blocks are not plain, or neither whole vectors
+  /// nor a power of two that divides one.
+  bool SharePlain(Tile& tile, size_t count, int64_t block) const {
+    const IntTag di;
+    const size_t lanes = hn::Lanes(d);
+    const auto width = static_cast<size_t>(layout_.block_columns());
+    if (width % lanes != 0 && lanes % width != 0) return false;
+    const size_t step = std::max(width, lanes);
+    const auto load = [&](size_t i) HWY_ATTR { return hn::BitCast(di, hn::Load(d, tile.largest + i)); };
+    for (size_t begin = 0; begin < count; begin += step) {
+      auto bits = load(begin);
+      const size_t end = std::min(count, begin + step);
+      for (size_t i = begin + lanes; i < end; i += lanes) bits = hn::Max(bits, load(i));
+      bits = LargestOfNeighbours(bits, std::min(width, lanes));
+      if (!hn::AllTrue(di, hn::Or(ArePlain(parameters_.table, bits), hn::Not(hn::FirstN(di, count - begin)))))
+        return false;
+      const auto [first, second] = PlainShared(parameters_, bits);
+      for (size_t i = begin; i < end; i += lanes) {
+        hn::Store(first, d, tile.shared[0] + i);
+        hn::Store(second, d, tile.shared[1] + i);
+        if constexpr (kCodes) hn::Store(hn::BitCast(d, bits), d, tile.largest + i);
+      }
+    }
+    if constexpr (kCodes) {
+      for (size_t begin = 0; begin < count; begin += width, ++block)
+        codes_->scale_codes[block] = parameters_.entry(tile.largest[begin]).code;
+    }
+    return true;
+  }
+
+  /// In every lane, the largest of its `width` aligned neighbours; a power of two.
+  static HWY_INLINE IntVec LargestOfNeighbours(IntVec bits, [[maybe_unused]] size_t width) {
+#if HWY_TARGET != HWY_SCALAR
+    const IntTag di;
+    if (width >= 2) bits = hn::Max(bits, hn::Shuffle2301(bits));
+    if (width >= 4) bits = hn::Max(bits, hn::Shuffle1032(bits));
+    for (size_t distance = 4; distance < width; distance *= 2) {
+      const auto other = hn::Xor(hn::Iota(di, 0), hn::Set(di, static_cast<int32_t>(distance)));
+      bits = hn::Max(bits, hn::TableLookupLanes(bits, hn::IndicesFromVec(di, other)));
+    }
+#endif
+    return bits;
+  }
+
+  /// The columns of a unit of one row, in blocks of which vectors hold several: a vector at a time where its
+  /// blocks are plain and finite.
+  void RoundNarrowRow(const BlockLayout::Unit& unit) const {
+    const auto width = static_cast<size_t>(layout_.block_columns());
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    int64_t at = unit.begin;
+    if (lanes % layout_.block_columns() == 0) {
+      for (; at + lanes <= unit.end; at += lanes) {
+        const BlockVec x = hn::LoadU(d, input_ + unit.offset + at);
+        const IntVec bits = LargestOfNeighbours(hn::BitCast(IntTag(), hn::Abs(x)), width);
+        if (!hn::AllTrue(IntTag(), ArePlain(parameters_.table, bits))) {
+          RoundTile(unit, at, lanes);
+          continue;
+        }
+        const auto parts = PlainShared(parameters_, bits);
+        const Shared shared = Kernel::Collect([&](size_t k) HWY_ATTR { return parts[k == 0 ? 0 : 1]; });
+        if constexpr (kCodes) WriteScaleCodes(bits, BlockAt(unit, at), width);
+        WriteFinite(kernel_, sign_, x, shared, Output(unit.offset + at));
+      }
+    }
+    const int64_t tile = layout_.tile_columns();
+    for (; at < unit.end; at += tile) RoundTile(unit, at, std::min(tile, unit.end - at));
+  }
+
+  /// `bits` are those of the largest magnitudes, of `width` adjacent lanes each.
+  void WriteScaleCodes(IntVec bits, int64_t block, size_t width) const {
+    HWY_ALIGN float largest[hn::MaxLanes(d)];
+    hn::Store(hn::BitCast(d, bits), d, largest);
+    for (size_t i = 0; i < hn::Lanes(d); i += width, ++block)
+      codes_->scale_codes[block] = parameters_.entry(largest[i]).code;
+  }
+
+  void ShareAny(Tile& tile, size_t count, int64_t block) const {
+    const auto width = static_cast<size_t>(layout_.block_columns());
+    tile.plain = true;
+    for (size_t begin = 0; begin < count; begin += width, ++block) {
+      const size_t end = std::min(count, begin + width);
+      const auto [shared, scale] = Share(*std::max_element(tile.largest + begin, tile.largest + end), block);
+      tile.plain = tile.plain && IsPlain(shared);
+      for (size_t i = begin; i < end; ++i) {
+        for (size_t k = 0; k < shared.size(); ++k) tile.shared[k][i] = shared[k];
+      }
+      if constexpr (kCodes) std::fill(tile.scale + begin, tile.scale + end, scale);
+    }
+    tile.scaled = true;
+  }
+
+  HWY_INLINE static Shared SharedAt(const Tile& tile, size_t i) {
+    return Kernel::Collect([&](size_t k) HWY_ATTR { return hn::Load(d, tile.shared[k] + i); });
+  }
+
+  /// `block` is the tile's first.
+  void RoundTileRow(Tile& tile, [[maybe_unused]] int64_t block, const float* input, Out* output,
+                    size_t count) const {
+    const auto shared_at = [&](size_t i) HWY_ATTR { return SharedAt(tile, i); };
+    if constexpr (kCodes) {
+      if (tile.plain && CodePlain(shared_at, input, output, count)) return;
+      if (!tile.scaled) ShareAny(tile, count, block);
+      CodeAny(
+          shared_at, [&](size_t i) { return tile.scale[i]; }, input, output, count);
+    } else if (tile.plain) {
+      RoundRunAs<true>(shared_at, input, output, count);
+    } else {
+      RoundRunAs<false>(shared_at, input, output, count);
+    }
+  }
+
+  const Parameters& parameters_;
+  Kernel kernel_;
+  const BlockLayout& layout_;
+  const float* input_;
+  Out* output_;
+  int64_t first_;
+  const BlockCodeOutput* codes_;
+  ElementSign sign_;
+};
+
+}  // namespace detent::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // DETENT_FORMATS_BLOCK_ROUNDER_INL_H_

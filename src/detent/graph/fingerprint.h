@@ -1,0 +1,13 @@
+#pragma once
+
+#include <cstdint>
+
+#include "detent/graph/graph.h"
+
+namespace detent {
+
+/// Of the network's structure, parameters and quantization: two networks with the same fingerprint compute
+/// the same, but for coincidences (1 in 2^64).
+uint64_t network_fingerprint(const Graph& graph);
+
+}  // namespace detent

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace detent {
+
+/// Digests by which published files are known, as lower-case hexadecimal text: of MD5 (RFC 1321) 32 digits,
+/// of SHA-256 (FIPS 180-4) 64. MD5 tells accidents, not attacks.
+enum class DigestKind { kMd5, kSha256 };
+
+std::string digest(DigestKind kind, std::span<const std::byte> bytes);
+
+/// Of a file, by the kind that `expected` has the length of. Throws Error naming the file when they differ or
+/// it cannot be read.
+void check_digest(const std::filesystem::path& path, const std::string& expected);
+
+}  // namespace detent

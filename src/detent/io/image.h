@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace detent {
+
+/// An image in memory, 8 bits a channel.
+struct RgbImage {
+  int64_t height = 0;
+  int64_t width = 0;
+  std::vector<uint8_t> pixels;  // [height, width, 3]
+};
+
+/// Reads a JPEG or PNG file, recognised by its first bytes, to the same pixels as Pillow's
+/// `Image.open(path).convert("RGB")`: grey levels and palettes become RGB, transparency is dropped, of 16
+/// bits the upper 8 are kept (grey ones too, which Pillow would clip), CMYK (inverted where Adobe's marker
+/// says so) is mixed down without a colour profile. Orientation tags are not applied. Throws Error naming the
+/// file on other files, damaged or truncated ones, and on more than 2^27 pixels.
+RgbImage read_image(const std::filesystem::path& path);
+/// The same of bytes; `name` begins the messages.
+RgbImage decode_image(std::span<const std::byte> bytes, const std::string& name);
+
+}  // namespace detent

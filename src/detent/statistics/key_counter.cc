@@ -1,0 +1,55 @@
+#include "detent/statistics/key_counter.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <new>
+
+namespace detent {
+
+// calloc takes such sizes from the system, which gives memory to what is touched.
+KeyCounter::KeyCounter(int key_bits)
+    : key_bits_(key_bits),
+      counts_(static_cast<uint32_t*>(std::calloc(size_t{1} << key_bits, sizeof(uint32_t)))) {
+  if (!counts_) throw std::bad_alloc();
+}
+
+KeyCounter& KeyCounter::of_thread(int key_bits) {
+  thread_local std::map<int, KeyCounter> counters;
+  auto found = counters.find(key_bits);
+  if (found == counters.end()) found = counters.emplace(key_bits, KeyCounter(key_bits)).first;
+  // What a sweep that ended in an exception has left.
+  found->second.clear([](size_t, std::span<const uint32_t>) {});
+  return found->second;
+}
+
+void KeyCounter::add(const FiniteChunk& chunk) {
+  if (chunk.values.empty()) return;
+  total_ += static_cast<int64_t>(chunk.values.size());
+  min_magnitude_ = std::min(min_magnitude_, chunk.min_magnitude);
+  max_magnitude_ = std::max(max_magnitude_, chunk.max_magnitude);
+  uint32_t* const counts = counts_.get();
+  const int dropped = 32 - key_bits_;
+  for (const float value : chunk.values) ++counts[std::bit_cast<uint32_t>(value) >> dropped];
+}
+
+template <class Action>
+void KeyCounter::clear(Action action) {
+  const size_t cells = size_t{1} << (key_bits_ - 9);
+  for (size_t exponent = min_magnitude_ >> 23; exponent <= max_magnitude_ >> 23; ++exponent) {
+    for (const size_t negative : {size_t{0}, size_t{1}}) {
+      const std::span<uint32_t> page(counts_.get() + (negative << 8 | exponent) * cells, cells);
+      action(exponent << 1 | negative, page);
+      std::ranges::fill(page, 0U);
+    }
+  }
+  total_ = 0;
+  min_magnitude_ = 0xFFFFFFFFU;
+  max_magnitude_ = 0;
+}
+
+void KeyCounter::empty_into(KeyHistogram& histogram) {
+  clear([&](size_t page, std::span<const uint32_t> counts) { histogram.add_page(page, counts); });
+}
+
+}  // namespace detent

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+
+#include "detent/statistics/key_histogram.h"
+
+namespace detent {
+
+/// Counts what is going to be added to a KeyHistogram in one flat array, which takes half the time: a value's
+/// counter is found without looking for its page. Worth it for many values, since emptying it costs about as
+/// much as counting worthwhile_values / 8 of them. 2^(key_bits + 2) bytes, of which only the parts that are
+/// counted in become memory.
+class KeyCounter {
+ public:
+  /// One for the calling thread, which is empty.
+  static KeyCounter& of_thread(int key_bits);
+  static int64_t worthwhile_values(int key_bits) { return int64_t{1} << (key_bits - 4); }
+
+  void add(const FiniteChunk& chunk);
+  /// Must be emptied before more is added.
+  bool is_full() const { return total_ >> 31 != 0; }
+  /// Moves all to `histogram`, which has as many key bits.
+  void empty_into(KeyHistogram& histogram);
+
+ private:
+  struct Free {
+    void operator()(uint32_t* counts) const { std::free(counts); }
+  };
+
+  explicit KeyCounter(int key_bits);
+  /// Calls action(page number, its counters) for the pages that may have been counted in, and clears them.
+  template <class Action>
+  void clear(Action action);
+
+  int key_bits_;
+  std::unique_ptr<uint32_t[], Free> counts_;  // by key; all zero but for exponents between the magnitudes'
+  int64_t total_ = 0;
+  uint32_t min_magnitude_ = 0xFFFFFFFFU;
+  uint32_t max_magnitude_ = 0;
+};
+
+}  // namespace detent

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include <ATen/core/Tensor.h>
+
+#include "detent/execution/interpreter.h"
+
+namespace detent {
+
+/// Runs the network once more on inputs that gave a loss that is not finite. Returns which node is the first
+/// whose output is not finite, and which of its parameters is not: `the first node whose output is not finite
+/// is "fc" (linear), whose weight is not finite either`.
+std::string describe_first_non_finite(Interpreter& interpreter, const at::Tensor& inputs);
+
+}  // namespace detent

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "detent/training/evaluate.h"
+#include "detent/training/options.h"
+#include "detent/training/training_state.h"
+
+namespace detent {
+
+/// Notes in `progress` what an epoch's validation gave; returns whether the epoch is the best so far, by the
+/// monitored value. For patience it counts as improved only when that value is better by more than min_delta
+/// than when it last did.
+bool note_validation(TrainingProgress& progress, const Metrics& validation, const TrainingOptions& options);
+
+/// Whether patience has ended training.
+bool is_out_of_patience(const TrainingProgress& progress, const TrainingOptions& options);
+
+}  // namespace detent

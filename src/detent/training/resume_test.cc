@@ -1,0 +1,233 @@
+// A training that is interrupted and goes on gives the same bytes as one that is not.
+
+#include <csignal>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "detent/core/error.h"
+#include "detent/core/stop_signals.h"
+#include "detent/execution/initialize.h"
+#include "detent/formats/quant_spec.h"
+#include "detent/graph/builder.h"
+#include "detent/io/safetensors.h"
+#include "detent/training/trainer.h"
+
+namespace detent {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+/// Everything that has a state of its own: dropout draws from the generator, batch norm tracks statistics, a
+/// stochastic format counts runs.
+Graph stateful_network() {
+  GraphBuilder builder("stateful");
+  NodeInput x = builder.call("flatten", {builder.input("x", {1, 2, 2})});
+  x = builder.linear("first", x, 4, 24);
+  x = builder.batch_norm("batch_norm1d", "norm", x, 24);
+  x = builder.module("relu", "relu", x);
+  x = builder.module("dropout", "dropout", x, {{"p", 0.3}});
+  x = builder.linear("last", x, 24, 2);
+  Graph graph = builder.finish(x);
+  seed_everything(3);
+  initialize_parameters(graph);
+  graph.node("last").quantization["weight"] = parse_quant_spec_text("binary:stochastic=true");
+  return graph;
+}
+
+class ResumeTest : public testing::Test {
+ protected:
+  ~ResumeTest() override { fs::remove(path_); }
+
+  /// Trains from the beginning, or from the saved state, and sends a signal when step `signal_at` is done (0:
+  /// never). What is saved goes through the file.
+  TrainingOutcome train_some(Graph& graph, const TrainingOptions& options, int64_t signal_at, bool resume) {
+    const auto data = make_dataset("toy_tiny", Split::kTrain);
+    TrainingHooks hooks;
+    hooks.save = [&](const TrainingState& state) { write_training(path_, {state, {}, {}}); };
+    std::optional<SavedTraining> saved;
+    if (resume) {
+      seed_everything(99);  // what is restored does not depend on what was drawn before
+      saved = read_training(path_);
+      hooks.resume = &saved->state;
+      hooks.resume_source = path_;
+    }
+    hooks.on_step = [&](const StepReport& report) {
+      if (report.global_step == signal_at) std::raise(SIGTERM);
+    };
+    const StopSignals signals;
+    return train(graph, *data, *data, options, hooks);
+  }
+
+  /// Both the network and all that training remembers are in the file that is written last.
+  SafetensorsFile final_state() const { return read_safetensors(path_); }
+
+  void expect_equal_bytes(const TrainingOptions& options) {
+    Graph whole = stateful_network();
+    ASSERT_EQ(train_some(whole, options, 0, false).end, TrainingEnd::kFinished);
+    const SafetensorsFile expected = final_state();
+    // When the workers agree on what a step does, this one's hooks have not run yet: the next one stops.
+    // In the middle of the first epoch, behind its last step, behind its validation, in the middle of the
+    // last epoch.
+    for (const auto& [signal_at, stop_after] : {std::pair(2, 3), {7, 8}, {8, 8}, {18, 19}}) {
+      Graph begun = stateful_network();
+      const TrainingOutcome stopped = train_some(begun, options, signal_at, false);
+      ASSERT_EQ(stopped.end, TrainingEnd::kSignal);
+      EXPECT_EQ(stopped.signal, SIGTERM);
+      EXPECT_EQ(stopped.progress.global_step, stop_after);
+      EXPECT_EQ(stopped.progress.epoch, signal_at == 8 ? 2 : 1 + stop_after / 9);
+      Graph resumed = stateful_network();
+      ASSERT_EQ(train_some(resumed, options, 0, true).end, TrainingEnd::kFinished);
+      const SafetensorsFile state = final_state();
+      EXPECT_EQ(state.metadata, expected.metadata);
+      ASSERT_EQ(state.tensors.size(), expected.tensors.size());
+      for (size_t i = 0; i < state.tensors.size(); ++i) {
+        EXPECT_EQ(state.tensors[i].first, expected.tensors[i].first);
+        EXPECT_TRUE(state.tensors[i].second.equals(expected.tensors[i].second))
+            << state.tensors[i].first << " after " << signal_at;
+      }
+    }
+  }
+
+  static TrainingOptions short_training(OptimizerKind kind) {
+    TrainingOptions options;
+    options.training_optimizer = kind;
+    options.batch_size = 64;  // 8 steps an epoch
+    options.max_epochs = 3;
+    options.log_every_n_steps = 1;
+    return options;
+  }
+
+  fs::path path_ = fs::temp_directory_path() / fmt::format("detent_resume_{}.safetensors", getpid());
+};
+
+TEST_F(ResumeTest, AdamGivesTheSameBytes) {
+  TrainingOptions options = short_training(OptimizerKind::kAdam);
+  options.amsgrad = true;
+  options.weight_decay = 0.01;
+  expect_equal_bytes(options);
+}
+
+TEST_F(ResumeTest, AdamWWithClippedGradientsGivesTheSameBytes) {
+  TrainingOptions options = short_training(OptimizerKind::kAdamW);
+  options.gradient_clip_norm = 0.5;
+  options.parameter_groups.groups = {{".*bias", 0.1, 0.0}};
+  expect_equal_bytes(options);
+}
+
+TEST_F(ResumeTest, SgdWithAccumulatedBatchesGivesTheSameBytes) {
+  TrainingOptions options = short_training(OptimizerKind::kSgd);
+  options.batch_size = 24;  // 22 batches, of which the last is small: 8 steps, the last of one batch
+  options.accumulate_grad_batches = 3;
+  options.learning_rate = 0.05;
+  expect_equal_bytes(options);
+}
+
+TEST_F(ResumeTest, AFinishedTrainingStaysAsItIs) {
+  const TrainingOptions options = short_training(OptimizerKind::kAdam);
+  Graph graph = stateful_network();
+  train_some(graph, options, 0, false);
+  const SafetensorsFile before = final_state();
+  const TrainingOutcome again = train_some(graph, options, 0, true);
+  EXPECT_EQ(again.end, TrainingEnd::kFinished);
+  EXPECT_EQ(again.progress.global_step, 24);
+}
+
+TEST_F(ResumeTest, MoreEpochsGoOnFromTheEnd) {
+  TrainingOptions options = short_training(OptimizerKind::kAdam);
+  options.learning_rate_schedule = ScheduleKind::kConstant;
+  Graph whole = stateful_network();
+  train_some(whole, options, 0, false);
+  const SafetensorsFile expected = final_state();
+  options.max_epochs = 1;
+  Graph part = stateful_network();
+  train_some(part, options, 0, false);
+  options.max_epochs = 3;
+  train_some(part, options, 0, true);
+  EXPECT_EQ(final_state().metadata, expected.metadata);
+  EXPECT_TRUE(final_state().tensors[0].second.equals(expected.tensors[0].second));
+}
+
+TEST_F(ResumeTest, SavesBetweenEpochsWhenAsked) {
+  const auto data = make_dataset("toy_tiny", Split::kTrain);
+  std::vector<int64_t> steps;
+  TrainingHooks hooks;
+  hooks.save = [&](const TrainingState& state) { steps.push_back(state.progress.global_step); };
+  hooks.save_every = 3;
+  TrainingOptions options = short_training(OptimizerKind::kAdam);
+  options.max_epochs = 1;
+  Graph graph = stateful_network();
+  train(graph, *data, *data, options, hooks);
+  EXPECT_THAT(steps, testing::ElementsAre(3, 6, 8));
+}
+
+TEST_F(ResumeTest, RefusesTheStateOfAnotherNetwork) {
+  const TrainingOptions options = short_training(OptimizerKind::kAdam);
+  Graph graph = stateful_network();
+  train_some(graph, options, 3, false);
+  GraphBuilder builder("other");
+  Graph other =
+      builder.finish(builder.linear("first", builder.call("flatten", {builder.input("x", {1, 2, 2})}), 4, 2));
+  EXPECT_THAT([&] { train_some(other, options, 0, true); },
+              ThrowsMessage<Error>(AllOf(HasSubstr(path_), HasSubstr("\"norm.weight\""))));
+}
+
+TEST_F(ResumeTest, RefusesOtherWorkersAndOtherOptimizers) {
+  const TrainingOptions options = short_training(OptimizerKind::kAdam);
+  Graph graph = stateful_network();
+  train_some(graph, options, 3, false);
+  SavedTraining saved = read_training(path_);
+  const auto resume_error = [&](const SavedTraining& changed, const char* message) {
+    write_training(path_, changed);
+    Graph again = stateful_network();
+    EXPECT_THAT([&] { train_some(again, options, 0, true); },
+                ThrowsMessage<Error>(AllOf(HasSubstr(path_), HasSubstr(message))));
+  };
+  SavedTraining changed = saved;
+  changed.state.workers = Tensor(DType::kUInt8, {2, saved.state.workers.dim(1)});
+  resume_error(changed, "got the state of workers [2, ");
+  changed = saved;
+  changed.state.optimizer[1].second = Tensor(DType::kFloat32, {7});
+  resume_error(changed, "\"first.weight.exp_avg\" of the optimizer is float32 [7], expected float32 [24, 4]");
+  changed = saved;
+  changed.state.optimizer.erase(changed.state.optimizer.begin());
+  resume_error(changed, "of the optimizer's \"first.weight\" it holds 2 of 3 entries");
+  changed = saved;
+  changed.state.optimizer.emplace_back("gone.step", Tensor(DType::kInt64, {}));
+  resume_error(changed, "\"gone.step\" of the optimizer belongs to no parameter");
+  changed = saved;
+  changed.state.progress.batches = 9;
+  resume_error(changed, "9 batches of an epoch are done, but it has 8");
+}
+
+TEST_F(ResumeTest, RefusesFilesThatAreNoTraining) {
+  const auto error = [&](const char* message) {
+    EXPECT_THAT([&] { read_training(path_); },
+                ThrowsMessage<Error>(AllOf(HasSubstr(path_), HasSubstr(message))));
+  };
+  const std::vector<std::pair<std::string, Tensor>> tensors = {{"workers", Tensor(DType::kUInt8, {1, 1})}};
+  write_safetensors(path_, tensors);
+  error("not the state of a training");
+  std::map<std::string, std::string> metadata = {
+      {"format", "detent training 1"}, {"settings", "{}"}, {"logs", "{}"}};
+  write_safetensors(path_, tensors, metadata);
+  error("the metadata lack \"progress\"");
+  metadata["progress"] = "[]";
+  write_safetensors(path_, tensors, metadata);
+  error("\"progress\" is a list");
+  metadata["progress"] = R"({"epoch": 0})";
+  write_safetensors(path_, tensors, metadata);
+  error("key \"epoch\": got 0");
+  metadata["progress"] = "{}";
+  write_safetensors(path_, {}, metadata);
+  error("it lacks the tensor \"workers\"");
+  write_file(path_, "cut");
+  error("");
+}
+
+}  // namespace
+}  // namespace detent

@@ -1,0 +1,261 @@
+// Ten thousand damaged checkpoints: none may crash the reader, keep it busy, or make it take more memory than
+// twice the file. A program of its own, because it counts what is allocated.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <random>
+
+#include "detent/core/error.h"
+#include "detent/io/file.h"
+#include "detent/io/torch_checkpoint.h"
+#include "detent/io/torch_python_for_test.h"
+
+#if defined(__has_feature)  // clang; GCC defines the macro
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/allocator_interface.h>
+#endif
+
+namespace {
+
+/// Bytes of live allocations, as the allocator rounds them.
+class Memory {
+ public:
+  static void add(const void* data) {
+    if (data == nullptr) return;
+    const auto now = live_ += static_cast<int64_t>(malloc_usable_size(const_cast<void*>(data)));
+    if (now > peak_) peak_ = now;
+  }
+  static void remove(const void* data) {
+    if (data != nullptr) live_ -= static_cast<int64_t>(malloc_usable_size(const_cast<void*>(data)));
+  }
+  static int64_t live() { return live_; }
+  /// Of the live bytes since the last `restart`.
+  static int64_t peak() { return peak_; }
+  static void restart() { peak_ = live_.load(); }
+
+ private:
+  static inline std::atomic<int64_t> live_ = 0;
+  static inline std::atomic<int64_t> peak_ = 0;
+};
+
+}  // namespace
+
+#if defined(__SANITIZE_ADDRESS__)
+namespace {
+[[maybe_unused]] const int hooks = __sanitizer_install_malloc_and_free_hooks(
+    [](const volatile void* data, size_t) { Memory::add(const_cast<const void*>(data)); },
+    [](const volatile void* data) { Memory::remove(const_cast<const void*>(data)); });
+}  // namespace
+#else
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+void __libc_free(void*);
+
+void* malloc(size_t size) {
+  void* data = __libc_malloc(size);
+  Memory::add(data);
+  return data;
+}
+void* calloc(size_t count, size_t size) {
+  void* data = __libc_calloc(count, size);
+  Memory::add(data);
+  return data;
+}
+void* realloc(void* old, size_t size) {
+  Memory::remove(old);
+  void* data = __libc_realloc(old, size);
+  Memory::add(data);
+  return data;
+}
+void* aligned_alloc(size_t alignment, size_t size) {
+  void* data = __libc_memalign(alignment, size);
+  Memory::add(data);
+  return data;
+}
+void free(void* data) {
+  Memory::remove(data);
+  __libc_free(data);
+}
+}
+#endif
+
+namespace detent {
+namespace {
+
+constexpr int kCorruptions = 10'000;
+
+/// A file that lives in memory and is rewritten for every corruption.
+class MemoryFile {
+ public:
+  MemoryFile() : descriptor_(memfd_create("corrupted", MFD_CLOEXEC)) {}
+  ~MemoryFile() { close(descriptor_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  std::filesystem::path path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
+  void write(std::string_view bytes) const {
+    const auto size = static_cast<ssize_t>(bytes.size());
+    ASSERT_EQ(ftruncate(descriptor_, size), 0);
+    ASSERT_EQ(pwrite(descriptor_, bytes.data(), bytes.size(), 0), size);
+  }
+
+ private:
+  int descriptor_;
+};
+
+/// Flips bits, overwrites bytes, cuts off, moves and repeats parts; half of the time near the end or the
+/// beginning, where the directory and the pickles are.
+class Corruption {
+ public:
+  explicit Corruption(unsigned seed) : random_(seed) {}
+
+  std::string apply(std::string text) {
+    for (size_t i = 1 + below(4); i > 0 && !text.empty(); --i) change(text);
+    return text;
+  }
+
+ private:
+  size_t below(size_t limit) { return std::uniform_int_distribution<size_t>(0, limit - 1)(random_); }
+  size_t position(const std::string& text) {
+    constexpr size_t kNear = 8192;
+    const size_t near = std::min(text.size(), kNear);
+    const size_t choice = below(4);
+    if (choice == 0) return below(near);
+    return choice == 1 ? text.size() - 1 - below(near) : below(text.size());
+  }
+  void change(std::string& text) {
+    const size_t at = position(text);
+    const size_t length = std::min<size_t>(1 + below(300), text.size() - at);
+    switch (below(6)) {
+      case 0:
+        text.resize(at);
+        break;
+      case 1:
+        text[at] = static_cast<char>(random_());
+        break;
+      case 2:  // the largest numbers
+        text.replace(at, std::min<size_t>(length, 8), std::min<size_t>(length, 8),
+                     below(2) == 0 ? '\xff' : '\x7f');
+        break;
+      case 3:
+        text.insert(position(text), text.substr(at, length));
+        break;
+      case 4: {
+        const std::string part = text.substr(at, length);
+        const size_t target = position(text);
+        text.replace(target, std::min(part.size(), text.size() - target), part);
+        break;
+      }
+      default:
+        text[at] = static_cast<char>(text[at] ^ (1 << below(8)));
+    }
+  }
+
+  std::mt19937 random_;
+};
+
+struct Outcome {
+  int read = 0;
+  int refused = 0;
+  double largest_share = 0;  // of memory to bytes of the file
+  double slowest = 0;        // seconds
+};
+
+void read_once(const std::filesystem::path& path, uint64_t size, Outcome& outcome) {
+  const auto begin = std::chrono::steady_clock::now();
+  const int64_t before = Memory::live();
+  Memory::restart();
+  try {
+    for (const auto& [name, tensor] : read_state_dict(path)) {
+      for (const std::byte byte : tensor.bytes()) asm volatile("" : : "r"(byte));
+    }
+    ++outcome.read;
+  } catch (const Error&) {
+    ++outcome.refused;
+  }
+  const double share = static_cast<double>(Memory::peak() - before) / static_cast<double>(size);
+  outcome.largest_share = std::max(outcome.largest_share, share);
+  const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+  outcome.slowest = std::max(outcome.slowest, time.count());
+  EXPECT_EQ(Memory::live(), before) << "something was not given back";
+}
+
+void expect_survival(const std::vector<std::string>& files) {
+  const MemoryFile memory;
+  Outcome intact;
+  for (const std::string& file : files) {
+    memory.write(file);
+    read_once(memory.path(), file.size(), intact);  // and what allocates once a process
+    read_once(memory.path(), file.size(), intact = {.read = intact.read});
+    EXPECT_LE(intact.largest_share, 2);
+  }
+  ASSERT_EQ(intact.read, 2 * static_cast<int>(files.size()));
+  Outcome outcome;
+  for (unsigned seed = 0; seed < kCorruptions; ++seed) {
+    const std::string text = Corruption(seed).apply(files[seed % files.size()]);
+    if (text.empty()) continue;
+    memory.write(text);
+    // A cut file is still held to the size it had: what was read before the end is missed is the same.
+    read_once(memory.path(), std::max(text.size(), files[seed % files.size()].size()), outcome);
+    ASSERT_LE(outcome.largest_share, 2) << "seed " << seed;
+    ASSERT_LT(outcome.slowest, 5) << "seed " << seed;
+  }
+  fmt::print("{} read, {} refused, at most {:.2f} times the file, {:.1f} ms\n", outcome.read, outcome.refused,
+             outcome.largest_share, 1e3 * outcome.slowest);
+  EXPECT_GT(outcome.read, kCorruptions / 100);
+  EXPECT_GT(outcome.refused, kCorruptions / 10);
+}
+
+TEST(CorruptedCheckpoints, OfDetent) {
+  StateDict state;
+  for (int i = 0; i < 10; ++i) {
+    state.emplace_back(fmt::format("layer{}.weight", i), Tensor(static_cast<DType>(i), {16, 16 + i}));
+  }
+  state.emplace_back("tied", state.back().second);
+  LightningCheckpoint lightning{.epoch = 3, .global_step = 4, .state = state, .optimizer = OptimizerState{}};
+  const TemporaryPath path("model.pt");
+  std::vector<std::string> files;
+  write_state_dict(path.get(), state);
+  files.push_back(read_file(path.get()));
+  write_lightning_checkpoint(path.get(), lightning);
+  files.push_back(read_file(path.get()));
+  expect_survival(files);
+}
+
+TEST_F(TorchPython, CorruptedCheckpointsOfPyTorch) {
+  const std::string script = R"(
+types = 'bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64'
+state = collections.OrderedDict((n + '.weight', (torch.arange(600) % 2).to(getattr(torch, n)).reshape(20, 30)) for n in types.split())
+base = torch.arange(600.).reshape(20, 30)
+state.update(base=base, tied=base.view(-1), row=base[3], transposed=base.t(), slice=base[2:5, ::3],
+             parameter=torch.nn.Parameter(torch.ones(200)), expanded=torch.ones(1, 20).expand(20, 20))
+state._metadata = {'': {'version': 1}}
+p = sys.argv[1]
+torch.save(state, p + '.0')
+torch.save(state, p + '.1', pickle_protocol=4)
+torch.save(state, p + '.2', _use_new_zipfile_serialization=False)
+torch.save({'epoch': 3, 'model_state_dict': dict(state), 'x': {1, 2.5, b'a', (None, complex(1, 2))}}, p + '.3')
+torch.save({'net': {'weights': state}, 'f': print}, p + '.4', _use_new_zipfile_serialization=False)
+)";
+  ASSERT_EQ(run(script), "");
+  std::vector<std::string> files;
+  for (int i = 0; i < 5; ++i) files.push_back(read_file(fmt::format("{}.{}", path_.get().string(), i)));
+  expect_survival(files);
+}
+
+}  // namespace
+}  // namespace detent
