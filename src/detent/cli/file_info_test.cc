@@ -60,9 +60,12 @@ TEST(FileInfo, TellsOfPackedAndUnknownDtypes) {
                           .dtype = DType::kFloat32,
                           .shape = {4, 4},
                           .spec = parse_quant_spec_text("affine:width=4,symmetric=true")};
-  write_packed_tensors(packed.get(), {entry}, {{"author", "somebody"}}, [](size_t) {
-    return Tensor(DType::kFloat32, {4, 4});
-  });
+  write_packed_tensors(
+      packed.get(), {entry}, {{"author", "somebody"}},
+      [](size_t) {
+        return Tensor(DType::kFloat32, {4, 4});
+      },
+      Scratch(packed.get().parent_path()));
   EXPECT_THAT(info_of(packed.get()),
               AllOf(HasSubstr("kind: safetensors with packed tensors\n"), HasSubstr("author: somebody\n"),
                     HasSubstr("affine:width=4"), HasSubstr("| w      | [4, 4] |")));
