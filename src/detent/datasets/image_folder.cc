@@ -9,8 +9,7 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/datasets/data_files.h"
-#include "detent/datasets/image_dataset.h"
-#include "detent/datasets/image_resize.h"
+#include "detent/datasets/image_sampler.h"
 #include "detent/io/file.h"
 #include "detent/io/image.h"
 
@@ -124,29 +123,29 @@ Listing list_images(const fs::path& split, const std::vector<std::string>& class
 /// Images stay on the disk; a sample is read when it is asked for.
 class ImageFolderDataset final : public Dataset {
  public:
-  ImageFolderDataset(Listing listing, int64_t class_count, int64_t image_size, std::string source)
-      : Dataset({3, image_size, image_size}, class_count, std::move(listing.labels), std::move(source)),
+  ImageFolderDataset(Listing listing, int64_t class_count, ImageSampler sampler, std::string source)
+      : Dataset(sampler.sample_shape(), class_count, std::move(listing.labels), std::move(source)),
         images_(std::move(listing.images)),
-        image_size_(image_size) {
-    for (size_t i = 0; i < levels_.size(); ++i) levels_[i] = normalised_levels(kMean[i], kStd[i]);
-  }
+        sampler_(std::move(sampler)) {}
 
  private:
   void copy_sample(int64_t index, std::span<float> target) const override {
-    const RgbImage image = center_crop(
-        resize_shorter_side(read_image(images_[static_cast<size_t>(index)]), scaled_side(image_size_)),
-        image_size_, image_size_);
-    const size_t plane = target.size() / levels_.size();
-    for (size_t i = 0; i < target.size(); ++i) {
-      const size_t channel = i / plane;
-      target[i] = levels_[channel][image.pixels[i % plane * levels_.size() + channel]];
-    }
+    sampler_.sample(view_of(read_image(images_[static_cast<size_t>(index)])), target);
+  }
+  void copy_training_sample(int64_t index, int64_t epoch, std::span<float> target) const override {
+    sampler_.training_sample(view_of(read_image(images_[static_cast<size_t>(index)])), index, epoch, target);
   }
 
   std::vector<fs::path> images_;
-  int64_t image_size_;
-  std::array<ChannelLevels, 3> levels_;
+  ImageSampler sampler_;
 };
+
+ImageSampler make_sampler(const DatasetOptions& options) {
+  DatasetOptions complete = options;
+  if (!options.transforms.resize) complete.transforms.resize = scaled_side(options.image_size);
+  if (!options.transforms.center_crop) complete.transforms.center_crop = options.image_size;
+  return {std::nullopt, {{kMean.begin(), kMean.end()}, {kStd.begin(), kStd.end()}}, complete};
+}
 
 std::unique_ptr<Dataset> make_image_folder(Split split, const DatasetOptions& options) {
   if (options.data_dir.empty()) {
@@ -163,7 +162,7 @@ std::unique_ptr<Dataset> make_image_folder(Split split, const DatasetOptions& op
   }
   const std::vector<std::string> classes = class_names(root, *folder);
   return std::make_unique<ImageFolderDataset>(list_images(*folder, classes),
-                                              static_cast<int64_t>(classes.size()), options.image_size,
+                                              static_cast<int64_t>(classes.size()), make_sampler(options),
                                               folder->string());
 }
 
@@ -174,16 +173,15 @@ DatasetInfo image_folder_info() {
   info.name = "image_folder";
   info.help =
       "Your own images: a folder (--data-dir) with train/<class>/*.jpg, .jpeg or .png; test and validation "
-      "(or "
-      "val) likewise, of which one may stand for the other. prediction is the test split. Classes are "
-      "numbered "
-      "in the order of their folders' names in train, or as classes.txt beside it lists them, a line each. "
-      "The "
-      "shorter side is scaled to 8/7 of --image-size (224, so 256), bilinear with antialias as in "
-      "torchvision; "
-      "the middle square of that size is taken and normalised as (x / 255 - mean) / std with ImageNet's mean "
-      "and std.";
+      "(or val) likewise, of which one may stand for the other. prediction is the test split. Classes are "
+      "numbered in the order of their folders' names in train, or as classes.txt beside it lists them, a "
+      "line "
+      "each. The shorter side is scaled to 8/7 of --image-size (224, so 256; or to --resize), bilinear with "
+      "antialias as in torchvision; the middle square of that size (or --center-crop) is taken and "
+      "normalised "
+      "as (x / 255 - mean) / std with ImageNet's mean and std.";
   info.task = "classification";
+  info.has_images = true;
   info.make = make_image_folder;
   return info;
 }

@@ -79,6 +79,23 @@ TEST_F(ImageFolder, KeepsTheMiddle) {
               Each(normalised_levels(0.485F, 0.229F)[255]));
 }
 
+TEST_F(ImageFolder, TransformsAsAsked) {
+  std::vector<uint8_t> row(8, 0);
+  std::fill(row.begin() + 4, row.end(), 255);  // the right half is white
+  put("train/a/half.png",
+      png_bytes({.width = 8, .height = 8, .color_type = PNG_COLOR_TYPE_GRAY}, std::vector(8, row)));
+  const ImageTransforms transforms = {
+      .resize = 8, .center_crop = 4, .horizontal_flip = 1, .image_mean = {{0.0}}, .image_std = {{1.0}}};
+  const auto train =
+      make_dataset("image_folder", Split::kTrain, {.data_dir = root_, .transforms = transforms});
+  EXPECT_EQ(train->sample_shape(), (Shape{3, 4, 4}));
+  const std::vector<int64_t> first = {0};
+  const Batch evaluated = train->batch(first);
+  EXPECT_THAT(std::as_const(evaluated.inputs).values<float>().first(4), ElementsAre(0, 0, 1, 1));
+  const Batch mirrored = train->batch(first, 1);
+  EXPECT_THAT(std::as_const(mirrored.inputs).values<float>().first(4), ElementsAre(1, 1, 0, 0));
+}
+
 TEST_F(ImageFolder, ClassesMayBeListed) {
   put("classes.txt", "zebra\r\nant\nbee\n");
   put_grey("test/bee/a.png", 1);
