@@ -140,6 +140,20 @@ TEST_F(TutorialTest, SavedGraphsAreTestedAndTrainedFurther) {
       fs::exists(folder_ / "mase_output/tuned/software/training_ckpts/transformed_ckpt/graph_module.mz"));
 }
 
+TEST_F(TutorialTest, SafetensorsHoldTheSameNetwork) {
+  const std::string checkpoint = software_ + "/training_ckpts/best.ckpt";
+  const CommandResult original =
+      run(fmt::format("./ch test toy toy-tiny --load {} --load-type pl", checkpoint));
+  EXPECT_EQ(original.status, 0) << original.output;
+  const CommandResult converted =
+      run(fmt::format("./ch tensor unpack {} -o toy.safetensors && "
+                      "./ch test toy toy-tiny --load toy.safetensors --load-type safetensors",
+                      checkpoint));
+  EXPECT_EQ(converted.status, 0) << converted.output;
+  const auto measured = [](const std::string& output) { return output.substr(output.rfind("loss")); };
+  EXPECT_EQ(measured(converted.output), measured(original.output));
+}
+
 TEST_F(TutorialTest, WrongUseIsExplained) {
   CommandResult result = run("./ch test toy toy-tiny");
   EXPECT_EQ(result.status, 2);

@@ -10,6 +10,7 @@
 #include "detent/io/npy.h"
 #include "detent/io/safetensors.h"
 #include "detent/io/temporary_file_test.h"
+#include "detent/io/torch_checkpoint.h"
 
 namespace detent {
 namespace {
@@ -165,6 +166,20 @@ TEST_F(TensorCommands, CompareNamesWhatDoesNotMatch) {
   expect_failure({"compare", input_, path("other.safetensors")}, 1, "no tensor \"layer.bias\"");
   expect_failure({"compare", input_, path("other.safetensors"), "--tensors", "weight"}, 1,
                  "shape [6, 11] in");
+}
+
+TEST_F(TensorCommands, ConvertsCheckpoints) {
+  const std::vector<std::pair<std::string, Tensor>> state = {{"w", wave({3, 4})},
+                                                             {"n", Tensor(DType::kInt64, {})}};
+  write_state_dict(path("model.pt"), state);
+  ASSERT_EQ(tensor({"unpack", path("model.pt"), "-o", path("out.safetensors")}).status, 0);
+  const SafetensorsFile file = read_safetensors(path("out.safetensors"));
+  ASSERT_EQ(file.tensors.size(), 2U);
+  for (const auto& [name, value] : state) EXPECT_TRUE(find(file, name).equals(value)) << name;
+  const ProgramResult compared = tensor({"compare", path("model.pt"), path("out.safetensors")});
+  EXPECT_EQ(compared.status, 0) << compared.errors;
+  EXPECT_THAT(compared.output, HasSubstr("| w "));
+  ASSERT_EQ(tensor({"quantize", path("model.pt"), "--format", "fixed"}).status, 0);
 }
 
 }  // namespace

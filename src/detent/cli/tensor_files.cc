@@ -3,16 +3,30 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <regex>
 
 #include "detent/core/error.h"
 #include "detent/io/npy.h"
+#include "detent/io/npz.h"
+#include "detent/io/torch_checkpoint.h"
 
 namespace detent {
 namespace {
 
 bool is_npy(const std::filesystem::path& path) { return path.extension() == ".npy"; }
+
+bool is_checkpoint(const std::filesystem::path& path) {
+  constexpr std::array kEndings = {".pt", ".pth", ".th", ".ckpt"};
+  return std::ranges::find(kEndings, path.extension()) != kEndings.end();
+}
+
+TensorFile plain_tensors(const std::vector<std::pair<std::string, Tensor>>& tensors) {
+  TensorFile file;
+  for (const auto& [name, tensor] : tensors) file.tensors.push_back({name, tensor});
+  return file;
+}
 
 std::string percent(double share) { return fmt::format("{:.2f}%", 100 * share); }
 
@@ -20,6 +34,8 @@ std::string percent(double share) { return fmt::format("{:.2f}%", 100 * share); 
 
 TensorFile read_tensor_file(const std::filesystem::path& path) {
   if (is_npy(path)) return {{{path.stem().string(), read_npy(path)}}, {}};
+  if (path.extension() == ".npz") return plain_tensors(read_npz(path));
+  if (is_checkpoint(path)) return plain_tensors(read_state_dict(path));
   const SafetensorsFile file = read_safetensors(path);
   return {unpack_tensors(file, path.string()), plain_metadata(file)};
 }

@@ -121,7 +121,8 @@ TEST_F(MnistFiles, MissingFilesListWhatWasTried) {
                     HasSubstr("\n  " + (directory_ / "mnist").string() + "\n"),
                     HasSubstr("MNIST/raw (it lacks t10k-images-idx3-ubyte)\n"),
                     HasSubstr("\n  " + directory_.string() + "\n"), HasSubstr("\n  " + home + "/mnist\n"),
-                    HasSubstr("--data-dir"), HasSubstr("DETENT_DATA")));
+                    HasSubstr("--data-dir"), HasSubstr("DETENT_DATA"),
+                    HasSubstr("or download them: `detent data fetch mnist`.")));
 }
 
 TEST_F(MnistFiles, BrokenContentsAreNamed) {

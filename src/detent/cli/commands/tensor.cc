@@ -23,7 +23,7 @@ const std::vector<Command>& tensor_commands() {
 
 std::string help_text() {
   std::string text =
-      "Quantize, unpack and compare files of tensors (.safetensors, .npy).\n"
+      "Quantize, unpack and compare files of tensors (.safetensors, .pt, .ckpt, .npy, .npz).\n"
       "Usage: detent tensor <command> [arguments]\n"
       "\n"
       "Commands:\n";
@@ -79,10 +79,14 @@ int run_tensor(const std::vector<std::string>& args) {
 }
 
 int run_tensor_unpack(const std::vector<std::string>& args) {
-  CLI::App app("Turn the packed tensors of a file back into float32.", "detent tensor unpack");
+  CLI::App app("Turn the packed tensors of a file back into float32; others stay as they are.",
+               "detent tensor unpack");
   std::string input;
   std::string output;
-  app.add_option("file", input, "what `detent tensor quantize --packed` wrote")->required()->option_text(" ");
+  app.add_option("file", input,
+                 "what `detent tensor quantize --packed` wrote, or a checkpoint of PyTorch to convert")
+      ->required()
+      ->option_text(" ");
   app.add_option("-o,--output", output, "file to write: .safetensors or .npy")
       ->required()
       ->option_text("FILE");
@@ -106,7 +110,8 @@ int run_tensor_compare(const std::vector<std::string>& args) {
   std::string original_path;
   std::string changed_path;
   std::string expression;
-  app.add_option("original", original_path, "safetensors (packed or not) or .npy")
+  app.add_option("original", original_path,
+                 "safetensors (packed or not), a checkpoint of PyTorch, .npy or .npz")
       ->required()
       ->option_text(" ");
   app.add_option("changed", changed_path, "the same tensors, quantized")->required()->option_text(" ");

@@ -24,7 +24,10 @@ struct QuantizeArguments {
 };
 
 void add_options(CLI::App& app, QuantizeArguments& arguments) {
-  app.add_option("file", arguments.input, "safetensors or .npy")->required()->option_text(" ");
+  app.add_option("file", arguments.input,
+                 "safetensors, a checkpoint of PyTorch (.pt, .th, .ckpt), .npy or .npz")
+      ->required()
+      ->option_text(" ");
   app.add_option("-o,--output", arguments.output, "file to write: .safetensors or .npy")->option_text("FILE");
   app.add_option("--format", arguments.formats,
                  "NAME:KEY=VALUE,... as `detent formats` lists them; several compare formats")

@@ -7,6 +7,7 @@
 #include "detent/execution/initialize.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/state_dict.h"
+#include "detent/io/safetensors.h"
 #include "detent/io/torch_checkpoint.h"
 #include "detent/models/model.h"
 #include "detent/passes/mase_graph.h"
@@ -61,7 +62,8 @@ Graph load_network(const TorchCommand& command, const Dataset& dataset) {
     return graph;
   }
   Graph graph = build_network(command, dataset);
-  StateDict state = read_state_dict(*options.load);
+  StateDict state = options.load_type == LoadType::kSafetensors ? read_safetensors(*options.load).tensors
+                                                                : read_state_dict(*options.load);
   if (options.load_type == LoadType::kPl) state = without_model_prefix(std::move(state));
   state = without_wrapper_prefixes(std::move(state));
   load_state_dict(graph, state, *options.load);
