@@ -175,11 +175,9 @@ DatasetInfo image_folder_info() {
       "Your own images: a folder (--data-dir) with train/<class>/*.jpg, .jpeg or .png; test and validation "
       "(or val) likewise, of which one may stand for the other. prediction is the test split. Classes are "
       "numbered in the order of their folders' names in train, or as classes.txt beside it lists them, a "
-      "line "
-      "each. The shorter side is scaled to 8/7 of --image-size (224, so 256; or to --resize), bilinear with "
-      "antialias as in torchvision; the middle square of that size (or --center-crop) is taken and "
-      "normalised "
-      "as (x / 255 - mean) / std with ImageNet's mean and std.";
+      "line each. The shorter side is scaled to 8/7 of --image-size (224, so 256; or to --resize), bilinear "
+      "with antialias as in torchvision; the middle square of that size (or --center-crop) is taken and "
+      "normalised as (x / 255 - mean) / std with ImageNet's mean and std.";
   info.task = "classification";
   info.has_images = true;
   info.make = make_image_folder;
