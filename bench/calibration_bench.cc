@@ -1,7 +1,8 @@
 // What collecting statistics costs beside the network itself: profile_statistics against the forward passes
 // alone, in processes of their own that take turns. Prints the ratio of the times for 1,000 images of MNIST's
 // shape through mnist_cnn, every input profiled, and the peak memory of 10,000 images of CIFAR's shape
-// through resnet20. Not a Google Benchmark: peak memory needs processes.
+// through resnet20; with the argument `times` or `memory` only the one or the other. Not a Google Benchmark:
+// peak memory needs processes.
 
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -155,13 +156,17 @@ double median(std::vector<double> values) {
 
 void compare_times(const char* what, const char* label) {
   std::vector<double> ratios;
+  std::vector<double> forwards;
   for (int round = 0; round < kRounds; ++round) {
     const double forward = measure({"mnist_cnn", {1, 28, 28}, 1000, "forward"}).seconds;
     ratios.push_back(measure({"mnist_cnn", {1, 28, 28}, 1000, what}).seconds / forward);
+    forwards.push_back(forward);
   }
   std::ranges::sort(ratios);
-  fmt::print("mnist_cnn, 1000 images, {}: {:.2f} times the forward passes (of {} rounds: {:.2f} to {:.2f})\n",
-             label, median(ratios), kRounds, ratios.front(), ratios.back());
+  fmt::print(
+      "mnist_cnn, 1000 images, {}: {:.2f} times the forward passes of {:.0f} ms (of {} rounds: {:.2f} to "
+      "{:.2f})\n",
+      label, median(ratios), 1000 * median(forwards), kRounds, ratios.front(), ratios.back());
 }
 
 void compare_memory() {
@@ -179,11 +184,14 @@ void compare_memory() {
 }  // namespace
 }  // namespace detent
 
-int main() {
+int main(int count, char** arguments) {
+  const std::string only = count > 1 ? arguments[1] : "";
   try {
-    detent::compare_times("usual", "six usual statistics");
-    detent::compare_times("all", "all statistics but record");
-    detent::compare_memory();
+    if (only != "memory") {
+      detent::compare_times("usual", "six usual statistics");
+      detent::compare_times("all", "all statistics but record");
+    }
+    if (only != "times") detent::compare_memory();
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 1;

@@ -25,7 +25,9 @@ class QuantizeCommand : public testing::Test {
   static void SetUpTestSuite() {
     folder() = fs::temp_directory_path() / fmt::format("detent_quantize_{}", getpid());
     fs::create_directories(folder());
-    ASSERT_EQ(run("detent train digits_cnn digits --max-epochs 6 --batch-size 32 --learning-rate 0.01 --project trained"), 0)
+    ASSERT_EQ(run("detent train digits_cnn digits --max-epochs 6 --batch-size 32 --learning-rate 0.01 "
+                  "--project trained"),
+              0)
         << log();
   }
   static void TearDownTestSuite() { fs::remove_all(folder()); }
@@ -71,6 +73,8 @@ TEST_F(QuantizeCommand, ComparesExecutesAndSaves) {
   ASSERT_EQ(run("detent test digits_cnn digits --load " + graph.string()), 0) << log();
   EXPECT_THAT(log(), HasSubstr("(quantized)"));
   EXPECT_EQ(correct("test:"), after) << "what was saved is what was measured";
+  ASSERT_EQ(run("detent test digits_cnn digits --engine integers --load " + graph.string()), 0) << log();
+  EXPECT_EQ(correct("test:"), after) << "integers classify as the simulation does";
   EXPECT_NE(run("detent quantize digits_cnn digits --load " + graph.string()), 0);
   EXPECT_THAT(log(), HasSubstr("is quantized already"));
 }
@@ -102,6 +106,10 @@ TEST_F(QuantizeCommand, RefusesWrongInput) {
   EXPECT_THAT(refusal("--symmetric-activations true"), HasSubstr("expected signed types"));
   EXPECT_NE(run("detent quantize digits_cnn digits"), 0);
   EXPECT_THAT(log(), HasSubstr("needs a trained network: --load FILE"));
+  EXPECT_NE(run("detent test digits_cnn digits --engine integers --load "
+                "mase_output/trained/software/training_ckpts/best.ckpt --load-type pl"),
+            0);
+  EXPECT_THAT(log(), HasSubstr("is not quantized for integer execution"));
   EXPECT_NE(quantize("--weights int16 --activations uint16"), 0);
   EXPECT_THAT(log(), AllOf(HasSubstr("sums of output channel"), HasSubstr("beyond the 32 bits")));
 }

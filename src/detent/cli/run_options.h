@@ -21,6 +21,10 @@ constexpr std::array<const char*, 2> enum_names(Accelerator) { return {"auto", "
 enum class ReportTo { kNone, kTensorboard };
 constexpr std::array<const char*, 2> enum_names(ReportTo) { return {"none", "tensorboard"}; }
 
+/// What computes in `test`: the simulation, or integer execution of a network that is quantized for it.
+enum class Engine { kSimulation, kIntegers };
+constexpr std::array<const char*, 2> enum_names(Engine) { return {"simulation", "integers"}; }
+
 /// The options that train, test and transform share. Each is a flag (`--batch-size`) and a key of the
 /// configuration file (`batch_size`); a flag wins over the file, the file over the default.
 struct RunOptions {
@@ -35,6 +39,7 @@ struct RunOptions {
   int64_t image_size = 224;
   int64_t seed = 0;
   Accelerator accelerator = Accelerator::kAuto;
+  Engine engine = Engine::kSimulation;
   std::optional<int64_t> num_threads;
   std::string log_level = "info";
   int64_t worker_timeout = 600;
@@ -60,6 +65,8 @@ struct RunOptions {
     visit("image_size", self.image_size, "height and width of the samples of image_folder", Between{1, 8192});
     visit("seed", self.seed, "seed of every random number", Between{0, 9e18});
     visit("accelerator", self.accelerator, "where to compute");
+    visit("engine", self.engine,
+          "test: the simulation on libtorch, or the slow reference that executes in integers");
     visit("num_threads", self.num_threads, "threads; NA: one a processor", Between{1, 4096});
     visit("log_level", self.log_level, "debug, info, warning, error or critical");
     visit("worker_timeout", self.worker_timeout,

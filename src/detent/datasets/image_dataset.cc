@@ -12,7 +12,7 @@ ImageSampler make_sampler(const Tensor& images, const Normalisation& normalisati
   DETENT_CHECK(images.rank() == 4 && images.dim(1) == static_cast<int64_t>(normalisation.mean.size()),
                "{} means for images {}", normalisation.mean.size(), shape_text(images.shape()));
   try {
-    return ImageSampler(images.dim(2), images.dim(3), normalisation, options);
+    return ImageSampler(ImageSize{images.dim(2), images.dim(3)}, normalisation, options);
   } catch (const Error& error) {
     fail("{}: {}", source, error.what());
   }

@@ -9,7 +9,6 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/datasets/data_files.h"
-#include "detent/datasets/image_resize.h"
 #include "detent/datasets/image_sampler.h"
 #include "detent/io/file.h"
 #include "detent/io/image.h"
@@ -20,7 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // Of ImageNet's training images, by channel, as published networks expect.
-const Normalisation kImageNet = {{0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F}};
+constexpr std::array<float, 3> kMean = {0.485F, 0.456F, 0.406F};
+constexpr std::array<float, 3> kStd = {0.229F, 0.224F, 0.225F};
 constexpr const char* kClassList = "classes.txt";
 
 /// The part of an image that is kept when it was scaled is 224 of 256: how ImageNet's are evaluated.
@@ -123,41 +123,29 @@ Listing list_images(const fs::path& split, const std::vector<std::string>& class
 /// Images stay on the disk; a sample is read when it is asked for.
 class ImageFolderDataset final : public Dataset {
  public:
-  ImageFolderDataset(Listing listing, int64_t class_count, ImageSampler sampler, int64_t image_size,
-                     std::string source)
+  ImageFolderDataset(Listing listing, int64_t class_count, ImageSampler sampler, std::string source)
       : Dataset(sampler.sample_shape(), class_count, std::move(listing.labels), std::move(source)),
         images_(std::move(listing.images)),
-        sampler_(std::move(sampler)),
-        image_size_(image_size) {}
+        sampler_(std::move(sampler)) {}
 
  private:
   void copy_sample(int64_t index, std::span<float> target) const override {
-    const RgbImage image = square(index);
-    sampler_.sample(view_of(image), target);
+    sampler_.sample(view_of(read_image(images_[static_cast<size_t>(index)])), target);
   }
   void copy_training_sample(int64_t index, int64_t epoch, std::span<float> target) const override {
-    const RgbImage image = square(index);
-    sampler_.training_sample(view_of(image), index, epoch, target);
-  }
-
-  /// The middle of an image, image_size on a side.
-  RgbImage square(int64_t index) const {
-    const RgbImage image = read_image(images_[static_cast<size_t>(index)]);
-    return center_crop(resize_shorter_side(image, scaled_side(image_size_)), image_size_, image_size_);
-  }
-  static ImageView view_of(const RgbImage& image) {
-    return {.pixels = image.pixels,
-            .height = image.height,
-            .width = image.width,
-            .channel_stride = 1,
-            .row_stride = 3 * image.width,
-            .column_stride = 3};
+    sampler_.training_sample(view_of(read_image(images_[static_cast<size_t>(index)])), index, epoch, target);
   }
 
   std::vector<fs::path> images_;
   ImageSampler sampler_;
-  int64_t image_size_;
 };
+
+ImageSampler make_sampler(const DatasetOptions& options) {
+  DatasetOptions complete = options;
+  if (!options.transforms.resize) complete.transforms.resize = scaled_side(options.image_size);
+  if (!options.transforms.center_crop) complete.transforms.center_crop = options.image_size;
+  return {std::nullopt, {{kMean.begin(), kMean.end()}, {kStd.begin(), kStd.end()}}, complete};
+}
 
 std::unique_ptr<Dataset> make_image_folder(Split split, const DatasetOptions& options) {
   if (options.data_dir.empty()) {
@@ -173,10 +161,9 @@ std::unique_ptr<Dataset> make_image_folder(Split split, const DatasetOptions& op
          split == Split::kTrain ? "train" : "test, validation or val");
   }
   const std::vector<std::string> classes = class_names(root, *folder);
-  ImageSampler sampler(options.image_size, options.image_size, kImageNet, options);
   return std::make_unique<ImageFolderDataset>(list_images(*folder, classes),
-                                              static_cast<int64_t>(classes.size()), std::move(sampler),
-                                              options.image_size, folder->string());
+                                              static_cast<int64_t>(classes.size()), make_sampler(options),
+                                              folder->string());
 }
 
 }  // namespace
@@ -188,9 +175,9 @@ DatasetInfo image_folder_info() {
       "Your own images: a folder (--data-dir) with train/<class>/*.jpg, .jpeg or .png; test and validation "
       "(or val) likewise, of which one may stand for the other. prediction is the test split. Classes are "
       "numbered in the order of their folders' names in train, or as classes.txt beside it lists them, a "
-      "line each. The shorter side is scaled to 8/7 of --image-size (224, so 256), bilinear with antialias "
-      "as in torchvision; the middle square of that size is taken, which --center-crop and the other "
-      "transforms apply to, and normalised as (x / 255 - mean) / std with ImageNet's mean and std.";
+      "line each. The shorter side is scaled to 8/7 of --image-size (224, so 256; or to --resize), bilinear "
+      "with antialias as in torchvision; the middle square of that size (or --center-crop) is taken and "
+      "normalised as (x / 255 - mean) / std with ImageNet's mean and std.";
   info.task = "classification";
   info.has_images = true;
   info.make = make_image_folder;

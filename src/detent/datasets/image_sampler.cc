@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
+#include "detent/datasets/image_resize.h"
 
 namespace detent {
 namespace {
@@ -48,9 +49,16 @@ std::vector<float> per_channel(const std::optional<std::vector<double>>& given, 
   return result;
 }
 
-void check_crops(const ImageTransforms& transforms, int64_t height, int64_t width) {
-  if (transforms.center_crop.value_or(1) > std::min(height, width)) {
-    fail("center_crop: got {}, but the images are {}x{}", *transforms.center_crop, height, width);
+/// As resize_shorter_side makes it.
+ImageSize scaled_size(ImageSize size, std::optional<int64_t> shorter_side) {
+  if (!shorter_side) return size;
+  const int64_t shorter = std::min(size.height, size.width);
+  return {*shorter_side * size.height / shorter, *shorter_side * size.width / shorter};
+}
+
+void check_crops(const ImageTransforms& transforms, ImageSize size) {
+  if (transforms.center_crop.value_or(1) > std::min(size.height, size.width)) {
+    fail("center_crop: got {}, but the images are {}x{}", *transforms.center_crop, size.height, size.width);
   }
   if (transforms.crop_padding > 0 && !transforms.random_crop) {
     fail("crop_padding: got {} without random_crop", transforms.crop_padding);
@@ -59,8 +67,30 @@ void check_crops(const ImageTransforms& transforms, int64_t height, int64_t widt
     fail(
         "random_crop: there is one place only to cut {}x{} from images of that size: give crop_padding or "
         "center_crop",
-        height, width);
+        size.height, size.width);
   }
+}
+
+/// Half of it; half an odd margin is rounded to even, as torchvision's CenterCrop does.
+int64_t half_margin(int64_t margin) {
+  const int64_t half = margin / 2;
+  return margin % 2 == 1 && half % 2 == 1 ? half + 1 : half;
+}
+
+/// A single channel three times.
+RgbImage rgb_image(const ImageView& image, size_t channels) {
+  RgbImage result{image.height, image.width, {}};
+  result.pixels.reserve(static_cast<size_t>(image.height * image.width * 3));
+  for (int64_t y = 0; y < image.height; ++y) {
+    for (int64_t x = 0; x < image.width; ++x) {
+      for (size_t channel = 0; channel < 3; ++channel) {
+        const int64_t plane = channels == 1 ? 0 : static_cast<int64_t>(channel) * image.channel_stride;
+        const int64_t offset = plane + y * image.row_stride + x * image.column_stride;
+        result.pixels.push_back(image.pixels[static_cast<size_t>(offset)]);
+      }
+    }
+  }
+  return result;
 }
 
 }  // namespace
@@ -75,51 +105,78 @@ ChannelLevels normalised_levels(float mean, float std, float highest) {
   return levels;
 }
 
-ImageSampler::ImageSampler(int64_t height, int64_t width, const Normalisation& own,
+ImageView view_of(const RgbImage& image) {
+  return {.pixels = image.pixels,
+          .height = image.height,
+          .width = image.width,
+          .channel_stride = 1,
+          .row_stride = 3 * image.width,
+          .column_stride = 3};
+}
+
+ImageSampler::ImageSampler(std::optional<ImageSize> size, const Normalisation& own,
                            const DatasetOptions& options)
-    : transforms_(options.transforms),
-      seed_(static_cast<uint64_t>(options.seed)),
-      image_height_(height),
-      image_width_(width),
-      height_(options.transforms.center_crop.value_or(height)),
-      width_(options.transforms.center_crop.value_or(width)) {
-  check_crops(transforms_, height, width);
+    : transforms_(options.transforms), seed_(static_cast<uint64_t>(options.seed)) {
+  DETENT_CHECK(size || transforms_.center_crop, "samples of unknown size");
+  DETENT_CHECK(own.mean.size() == 1 || own.mean.size() == 3, "{} channels", own.mean.size());
+  const int64_t crop = transforms_.center_crop.value_or(0);
+  // Images of any size have at least the shorter side that they are scaled to.
+  const int64_t shorter = transforms_.resize.value_or(crop);
+  const ImageSize seen = size ? scaled_size(*size, transforms_.resize) : ImageSize{shorter, shorter};
+  check_crops(transforms_, seen);
+  height_ = transforms_.center_crop.value_or(seen.height);
+  width_ = transforms_.center_crop.value_or(seen.width);
   const std::vector<float> mean = per_channel(transforms_.image_mean, own.mean, "image_mean");
   const std::vector<float> std = per_channel(transforms_.image_std, own.std, "image_std");
   for (size_t i = 0; i < mean.size(); ++i) levels_.push_back(normalised_levels(mean[i], std[i], own.highest));
 }
 
+ImageSampler::Window ImageSampler::middle_of(const ImageView& image) const {
+  return {half_margin(image.height - height_), half_margin(image.width - width_), false};
+}
+
+ImageView ImageSampler::prepared(const ImageView& image, RgbImage& scaled) const {
+  ImageView seen = image;
+  if (transforms_.resize) {
+    scaled = resize_shorter_side(rgb_image(image, levels_.size()), *transforms_.resize);
+    seen = view_of(scaled);
+  }
+  if (seen.height < height_ || seen.width < width_) {
+    fail("an image of {}x{} is too small to cut {}x{} from it", seen.height, seen.width, height_, width_);
+  }
+  return seen;
+}
+
 void ImageSampler::sample(const ImageView& image, std::span<float> target) const {
-  copy_window(image, {(image_height_ - height_) / 2, (image_width_ - width_) / 2, false}, target);
+  RgbImage scaled;
+  const ImageView seen = prepared(image, scaled);
+  copy_window(seen, middle_of(seen), target);
 }
 
 void ImageSampler::training_sample(const ImageView& image, int64_t index, int64_t epoch,
                                    std::span<float> target) const {
+  RgbImage scaled;
+  const ImageView seen = prepared(image, scaled);
   SampleRandom random(seed_, epoch, index);
   const int64_t padding = transforms_.crop_padding;
-  const int64_t top = random.below(image_height_ + 2 * padding - height_ + 1) - padding;
-  const int64_t left = random.below(image_width_ + 2 * padding - width_ + 1) - padding;
-  Window window{(image_height_ - height_) / 2, (image_width_ - width_) / 2,
-                random.uniform() < transforms_.horizontal_flip};
-  if (transforms_.random_crop) {
-    window.top = top;
-    window.left = left;
-  }
-  copy_window(image, window, target);
+  const int64_t top = random.below(seen.height + 2 * padding - height_ + 1) - padding;
+  const int64_t left = random.below(seen.width + 2 * padding - width_ + 1) - padding;
+  Window window = middle_of(seen);
+  if (transforms_.random_crop) window = {top, left, false};
+  window.mirrored = random.uniform() < transforms_.horizontal_flip;
+  copy_window(seen, window, target);
 }
 
 void ImageSampler::copy_window(const ImageView& image, const Window& window, std::span<float> target) const {
-  DETENT_CHECK(image.height == image_height_ && image.width == image_width_, "an image of {}x{} among {}x{}",
-               image.height, image.width, image_height_, image_width_);
   // Columns of the sample that lie in the image, before it is mirrored.
   const int64_t first = std::clamp<int64_t>(-window.left, 0, width_);
-  const int64_t last = std::clamp<int64_t>(image_width_ - window.left, first, width_);
+  const int64_t last = std::clamp<int64_t>(image.width - window.left, first, width_);
   float* row = target.data();
   for (size_t channel = 0; channel < levels_.size(); ++channel) {
     const ChannelLevels& levels = levels_[channel];
     const uint8_t* plane = image.pixels.data() + static_cast<int64_t>(channel) * image.channel_stride;
     for (int64_t y = window.top; y < window.top + height_; ++y, row += width_) {
-      const bool is_inside = y >= 0 && y < image_height_;
+      const bool is_inside = y >= 0 && y < image.height;
       const int64_t end = is_inside ? last : first;
       std::fill(row, row + first, levels[0]);
       if (is_inside) {

@@ -2,12 +2,14 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "detent/core/tensor.h"
 #include "detent/datasets/dataset.h"
+#include "detent/io/image.h"
 
 namespace detent {
 
@@ -25,6 +27,11 @@ struct Normalisation {
   float highest = 255;
 };
 
+struct ImageSize {
+  int64_t height = 0;
+  int64_t width = 0;
+};
+
 /// Bytes of an image; level (c, y, x) is pixels[c * channel_stride + y * row_stride + x * column_stride].
 struct ImageView {
   std::span<const uint8_t> pixels;
@@ -35,18 +42,21 @@ struct ImageView {
   int64_t column_stride = 1;
 };
 
+/// All three channels of an image that was read.
+ImageView view_of(const RgbImage& image);
+
 /// Turns images into samples [channels, height, width] as DatasetOptions::transforms say. What is random
 /// depends on seed, epoch and the index of the sample alone, in a way that does not change: neither order nor
 /// threads matter, and each transformation draws the same whether or not the others are on.
 class ImageSampler {
  public:
-  /// For images of `height` x `width`, with the normalisation that the transforms may replace. Throws Error
-  /// naming the key on transforms that do not fit the images.
-  ImageSampler(int64_t height, int64_t width, const Normalisation& own, const DatasetOptions& options);
+  /// For images of `size`, or of any size where it is none, which needs a center_crop; with the normalisation
+  /// that the transforms may replace. Throws Error naming the key on transforms that do not fit the images.
+  ImageSampler(std::optional<ImageSize> size, const Normalisation& own, const DatasetOptions& options);
 
   Shape sample_shape() const { return {static_cast<int64_t>(levels_.size()), height_, width_}; }
 
-  /// As evaluated: the middle of `image`, whose size is that of the constructor.
+  /// As evaluated. Throws Error on an image that is too small to be cut.
   void sample(const ImageView& image, std::span<float> target) const;
   /// As seen in `epoch` (from 1) of training.
   void training_sample(const ImageView& image, int64_t index, int64_t epoch, std::span<float> target) const;
@@ -58,13 +68,14 @@ class ImageSampler {
     int64_t left = 0;
     bool mirrored = false;
   };
+  Window middle_of(const ImageView& image) const;
+  /// What is done to every image first, seen through `scaled` where it is a copy.
+  ImageView prepared(const ImageView& image, RgbImage& scaled) const;
   void copy_window(const ImageView& image, const Window& window, std::span<float> target) const;
 
   ImageTransforms transforms_;
   uint64_t seed_;
   std::vector<ChannelLevels> levels_;
-  int64_t image_height_;
-  int64_t image_width_;
   int64_t height_;  // of the samples
   int64_t width_;
 };

@@ -46,7 +46,7 @@ std::vector<int> rounded(const std::vector<float>& values) {
 }
 
 std::vector<int> evaluated(const Picture& picture, const ImageTransforms& transforms) {
-  const ImageSampler sampler(picture.view.height, picture.view.width, kAsIs, with(transforms));
+  const ImageSampler sampler(ImageSize{picture.view.height, picture.view.width}, kAsIs, with(transforms));
   std::vector<float> sample(static_cast<size_t>(element_count(sampler.sample_shape())));
   sampler.sample(picture.view, sample);
   return rounded(sample);
@@ -54,7 +54,8 @@ std::vector<int> evaluated(const Picture& picture, const ImageTransforms& transf
 
 std::vector<int> trained(const Picture& picture, const ImageTransforms& transforms, int64_t index,
                          int64_t epoch, int64_t seed = 0) {
-  const ImageSampler sampler(picture.view.height, picture.view.width, kAsIs, with(transforms, seed));
+  const ImageSampler sampler(ImageSize{picture.view.height, picture.view.width}, kAsIs,
+                             with(transforms, seed));
   std::vector<float> sample(static_cast<size_t>(element_count(sampler.sample_shape())));
   sampler.training_sample(picture.view, index, epoch, sample);
   return rounded(sample);
@@ -62,9 +63,10 @@ std::vector<int> trained(const Picture& picture, const ImageTransforms& transfor
 
 TEST(ImageSampler, CutsTheMiddle) {
   const Picture picture(4, 5);
-  EXPECT_THAT(evaluated(picture, {.center_crop = 2}), ElementsAre(12, 13, 22, 23));
+  // Margins 2 and 3; half of 3 is rounded to even.
+  EXPECT_THAT(evaluated(picture, {.center_crop = 2}), ElementsAre(13, 14, 23, 24));
   EXPECT_THAT(evaluated(picture, {}), ElementsAreArray(picture.pixels));
-  EXPECT_THAT(trained(picture, {.center_crop = 2}, 0, 1), ElementsAre(12, 13, 22, 23));
+  EXPECT_THAT(trained(picture, {.center_crop = 2}, 0, 1), ElementsAre(13, 14, 23, 24));
 }
 
 TEST(ImageSampler, MirrorsItsShareWhileTraining) {
@@ -130,25 +132,48 @@ TEST(ImageSampler, DependsOnSeedEpochAndIndexOnly) {
   EXPECT_THAT(drawn, ElementsAre(2, 8, 8, 6, 2));
 }
 
-TEST(ImageSampler, NormalisesByChannelAndReadsOtherLayouts) {
-  // Two channels side by side, as decoders of files give them.
-  const std::vector<uint8_t> pixels = {255, 0, 51, 255};
-  const ImageView view{
-      .pixels = pixels, .height = 1, .width = 2, .channel_stride = 1, .row_stride = 4, .column_stride = 2};
-  const Normalisation own = {{0.5F, 0.25F}, {0.5F, 0.25F}};
+TEST(ImageSampler, ScalesFirst) {
+  // 2x4 levels of which each 2x2 quarter is even: scaled to 1x2 and back to these.
+  Picture picture(2, 4);
+  picture.pixels = {7, 7, 90, 90, 7, 7, 90, 90};
+  picture.view.pixels = picture.pixels;
+  const ImageSampler halved(ImageSize{2, 4}, kAsIs, with({.resize = 1}));
+  EXPECT_EQ(halved.sample_shape(), (Shape{1, 1, 2}));
+  const std::vector<int> scaled = evaluated(picture, {.resize = 1});
+  EXPECT_NEAR(scaled[0], 7, 15);  // the filter is wider than the quarter
+  EXPECT_NEAR(scaled[1], 90, 15);
+  EXPECT_EQ(evaluated(picture, {.resize = 6}).size(), 72U);
+  EXPECT_THAT(evaluated(picture, {.resize = 2}), ElementsAreArray(picture.pixels));
+  EXPECT_THAT(evaluated(picture, {.resize = 6, .center_crop = 1}).size(), 1U);
+}
+
+TEST(ImageSampler, OfImagesOfAnySizeIsTheCut) {
+  const ImageSampler sampler(std::nullopt, kAsIs, with({.center_crop = 2}));
+  EXPECT_EQ(sampler.sample_shape(), (Shape{1, 2, 2}));
   std::vector<float> sample(4);
-  ImageSampler(1, 2, own, {}).sample(view, sample);
-  EXPECT_THAT(sample, ElementsAre(1, testing::FloatNear(-0.6F, 1e-6F), -1, 3));
-  const ImageTransforms given = {.image_mean = {{0.0}}, .image_std = {{1.0, 0.5}}};
-  ImageSampler(1, 2, own, with(given)).sample(view, sample);
-  EXPECT_THAT(sample, ElementsAre(1, testing::FloatNear(0.2F, 1e-6F), 0, 2));
+  sampler.sample(Picture(3, 5).view, sample);
+  EXPECT_THAT(rounded(sample), ElementsAre(3, 4, 13, 14));  // margins 1 and 3: halves to even
+  EXPECT_THAT([&] { sampler.sample(Picture(1, 5).view, sample); },
+              ThrowsMessage<Error>(HasSubstr("an image of 1x5 is too small to cut 2x2 from it")));
+}
+
+TEST(ImageSampler, NormalisesByChannelAndReadsOtherLayouts) {
+  const RgbImage image{1, 2, {255, 0, 51, 51, 255, 0}};
+  const Normalisation own = {{0.5F, 0.25F, 0}, {0.5F, 0.25F, 1}};
+  std::vector<float> sample(6);
+  const auto near = [](float value) { return testing::FloatNear(value, 1e-6F); };
+  ImageSampler(ImageSize{1, 2}, own, {}).sample(view_of(image), sample);
+  EXPECT_THAT(sample, ElementsAre(1, near(-0.6F), -1, 3, near(0.2F), 0));
+  const ImageTransforms given = {.image_mean = {{0.0}}, .image_std = {{1.0, 0.5, 0.25}}};
+  ImageSampler(ImageSize{1, 2}, own, with(given)).sample(view_of(image), sample);
+  EXPECT_THAT(sample, ElementsAre(1, near(0.2F), 0, 2, near(0.8F), 0));
 }
 
 TEST(ImageSampler, RefusesWhatDoesNotFit) {
   const auto error = [](const ImageTransforms& transforms, const char* message) {
     EXPECT_THAT(
         [&] {
-          ImageSampler(4, 6, {{0, 0, 0}, {1, 1, 1}}, with(transforms));
+          ImageSampler(ImageSize{4, 6}, {{0, 0, 0}, {1, 1, 1}}, with(transforms));
         },
         ThrowsMessage<Error>(HasSubstr(message)));
   };

@@ -9,6 +9,7 @@ namespace detent {
 
 /// What happens to the images of a data set before a network sees them, in this order.
 struct ImageTransforms {
+  std::optional<int64_t> resize = {};
   std::optional<int64_t> center_crop = {};
   bool random_crop = false;
   int64_t crop_padding = 0;
@@ -20,8 +21,13 @@ struct ImageTransforms {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
+    visit("resize", self.resize,
+          "images: length of the shorter side that they are scaled to; NA: as they are, image_folder: 8/7 of "
+          "image_size",
+          Between{1, 65536});
     visit("center_crop", self.center_crop,
-          "images: side of the square that is cut from the middle; NA: all of it", Between{1, 65536});
+          "images: side of the square that is cut from the middle; NA: all of it, image_folder: image_size",
+          Between{1, 65536});
     visit("random_crop", self.random_crop, "images, while training: the cut is at a random place instead");
     visit("crop_padding", self.crop_padding,
           "images, while training: black pixels at each side before the random cut", Between{0, 65536});

@@ -7,7 +7,7 @@
 #include "detent/core/parallel.h"
 #include "detent/formats/bit_packing.h"
 #include "detent/formats/block_kernels.h"
-#include "detent/formats/block_scaling.h"
+#include "detent/formats/block_decoding.h"
 #include "detent/formats/code_kernels.h"
 #include "detent/formats/float_environment.h"
 #include "detent/formats/kernels.h"
@@ -32,13 +32,14 @@ struct SlabRange {
 
 /// Calls visit(SlabRange, buffer) for all slabs, kStep elements at a time or one slab, of which the buffer
 /// has room for.
-template <class T, class Visit>
+template <class Visit>
 void for_each_slab_range(const BlockLayout::Slabs& slabs, const Visit& visit) {
   const int64_t step = std::max<int64_t>(1, kStep / slabs.elements());
   const int64_t steps_per_thread = std::max<int64_t>(1, kGrain / (step * slabs.elements()));
   parallel_for(slabs.count(), step * steps_per_thread, [&](int64_t first, int64_t last) {
     const DefaultFloatEnvironment of_thread;
-    const auto buffer = std::make_unique_for_overwrite<T[]>(static_cast<size_t>(step * slabs.elements()));
+    const auto buffer =
+        std::make_unique_for_overwrite<uint32_t[]>(static_cast<size_t>(step * slabs.elements()));
     for (; first < last; first += step) {
       const int64_t next = std::min(last, first + step);
       visit(SlabRange{slabs.begin(first), slabs.begin(next), slabs.first_unit(first), slabs.first_unit(next)},
@@ -81,8 +82,6 @@ void unpack(int width, int64_t begin, int64_t end, const uint8_t* stream, const 
     const int64_t count = std::min(kTile, end - begin);
     const uint8_t* first = stream + packed_size(Packing::kBits, width, begin);
     unpack_codes(Packing::kBits, width, first, count, wide);
-    // The next, so that memory does not idle: no fault where there are none.
-    for (int64_t i = 0; i < width * kTile / 8; i += 64) __builtin_prefetch(first + width * kTile / 8 + i);
     sink(begin, count, wide);
   }
 }
@@ -92,12 +91,12 @@ void pack_elements(int width, const uint32_t* wide, int64_t begin, int64_t end, 
   pack_codes(Packing::kBits, width, wide, end - begin, codes + packed_size(Packing::kBits, width, begin));
 }
 
-/// `elements` points to element `begin`.
-void value_elements(const BlockCodec& codec, const uint8_t* codes, int64_t begin, int64_t end,
-                    float* elements) {
-  unpack(codec.width, begin, end, codes, [&](int64_t at, int64_t count, const uint32_t* wide) {
-    value_range(codec.coders, {1, 1, count}, wide, elements + (at - begin), 0, count);
-  });
+/// The inverse. What follows is fetched, so that memory does not idle.
+void unpack_elements(int width, const uint8_t* codes, int64_t begin, int64_t end, uint32_t* wide) {
+  const uint8_t* first = codes + packed_size(Packing::kBits, width, begin);
+  const int64_t bytes = packed_size(Packing::kBits, width, end - begin);
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(first + bytes + i);
+  unpack_codes(Packing::kBits, width, first, end - begin, wide);
 }
 
 void pack_scale_codes(int width, const std::vector<uint8_t>& codes, uint8_t* stream) {
@@ -114,9 +113,10 @@ std::vector<uint8_t> unpack_scale_codes(const BlockCodec& codec, const uint8_t* 
     unpack(codec.scale_width, begin, end, stream, [&](int64_t at, int64_t count, const uint32_t* wide) {
       std::transform(wide, wide + count, codes.begin() + at,
                      [](uint32_t code) { return static_cast<uint8_t>(code); });
-      const uint32_t* known =
-          std::find_if(wide, wide + count, [&](uint32_t code) { return code >= codec.scales.size(); });
-      if (known != wide + count) bad.report(at + (known - wide));
+      const auto is_bad = [&](uint32_t code) { return code >= codec.scales.size(); };
+      bool any_bad = false;
+      for (int64_t i = 0; i < count; ++i) any_bad |= is_bad(wide[i]);
+      if (any_bad) bad.report(at + (std::find_if(wide, wide + count, is_bad) - wide));
     });
   });
   if (bad.found()) {
@@ -136,16 +136,16 @@ void encode_blocks(const BlockCodec& codec, const GroupParameters& parameters, c
   std::vector<uint8_t> block_codes(static_cast<size_t>(layout.block_count()));
   const BlockCodeOutput output{.coders = codec.coders,
                                .scales = codec.scales,
-                               .width = codec.width,
-                               .twos_complement = codec.twos_complement,
+                               .width = codec.form.width,
+                               .twos_complement = codec.form.twos_complement,
                                .nan_allowed = nan_allowed,
                                .scale_codes = block_codes.data(),
                                .nan = nan};
   const BlockLayout::Slabs slabs = layout.slabs();
   if (slabs.elements() <= kMaxSlab) {
-    for_each_slab_range<uint32_t>(slabs, [&](const SlabRange& range, uint32_t* wide) {
+    for_each_slab_range(slabs, [&](const SlabRange& range, uint32_t* wide) {
       code_blocks(parameters, layout, output, in, wide, range.begin, range.first_unit, range.last_unit);
-      pack_elements(codec.width, wide, range.begin, range.end, codes);
+      pack_elements(codec.form.width, wide, range.begin, range.end, codes);
     });
   } else {
     const auto wide = std::make_unique_for_overwrite<uint32_t[]>(static_cast<size_t>(input.numel()));
@@ -153,7 +153,7 @@ void encode_blocks(const BlockCodec& codec, const GroupParameters& parameters, c
       code_blocks(parameters, layout, output, in, wide.get(), 0, begin, end);
     });
     for_each_element_range(input.numel(), [&](int64_t begin, int64_t end) {
-      pack_elements(codec.width, wide.get() + begin, begin, end, codes);
+      pack_elements(codec.form.width, wide.get() + begin, begin, end, codes);
     });
   }
   pack_scale_codes(codec.scale_width, block_codes, scale_codes);
@@ -165,20 +165,22 @@ void decode_blocks(const BlockCodec& codec, const uint8_t* codes, const uint8_t*
   layout.cut_units(kStep);
   float* out = output.values<float>().data();
   const std::vector<uint8_t> block_codes = unpack_scale_codes(codec, scale_codes);
+  const BlockCodeInput input{
+      .coders = codec.coders, .form = codec.form, .scales = codec.scales, .scale_codes = block_codes.data()};
   const BlockLayout::Slabs slabs = layout.slabs();
   if (slabs.elements() <= kMaxSlab) {
     const bool stream = output.byte_size() >= kStreamBytes;
-    for_each_slab_range<float>(slabs, [&](const SlabRange& range, float* elements) {
-      value_elements(codec, codes, range.begin, range.end, elements);
-      scale_elements(layout, codec.scales, block_codes.data(), elements, range.begin, out, range.first_unit,
-                     range.last_unit, stream);
+    for_each_slab_range(slabs, [&](const SlabRange& range, uint32_t* wide) {
+      unpack_elements(codec.form.width, codes, range.begin, range.end, wide);
+      value_blocks(layout, input, wide, range.begin, out, range.first_unit, range.last_unit, stream);
     });
   } else {
+    const auto wide = std::make_unique_for_overwrite<uint32_t[]>(static_cast<size_t>(output.numel()));
     for_each_element_range(output.numel(), [&](int64_t begin, int64_t end) {
-      value_elements(codec, codes, begin, end, out + begin);
+      unpack_elements(codec.form.width, codes, begin, end, wide.get() + begin);
     });
     for_each_unit_range(layout, [&](int64_t begin, int64_t end) {
-      scale_elements(layout, codec.scales, block_codes.data(), out, 0, out, begin, end, false);
+      value_blocks(layout, input, wide.get(), 0, out, begin, end, false);
     });
   }
 }

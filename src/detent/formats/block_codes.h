@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "detent/formats/block_layout.h"
-#include "detent/formats/codes/all.h"
+#include "detent/formats/codes/element_form.h"
 #include "detent/formats/first_index.h"
 
 namespace detent {
@@ -14,9 +14,8 @@ struct BlockCodec {
   const BlockLayout& layout;
   const GroupCoders& coders;
   BlockScales scales = {};
-  int width = 0;                 // bits of an element's code
-  int scale_width = 0;           // bits of a scale's code, at most 8
-  bool twos_complement = false;  // elements, else sign and magnitude
+  ElementForm form = {};
+  int scale_width = 0;  // bits of a scale's code, at most 8
 };
 
 /// Writes the codes of `input`'s elements, and of the blocks' scales in order. NaN that have no code are

@@ -58,6 +58,15 @@ TEST_P(EveryTargetBlocks, ShapesAndBlockSizes) {
   }
 }
 
+/// Elements so far apart that hardly two blocks have the same largest exponent.
+TEST_P(EveryTargetBlocks, BoxesOfAnyWidth) {
+  for (const char* size : {"2x17", "4x24", "3x40", "2x100", "4x300", "2x600", "3x15", "2x5"}) {
+    const QuantSpec spec = spec_of("mx:element=e2m1", std::string("block_size=") + size);
+    const Tensor input = random_tensor({6, 1300}, 13, 0, 250);
+    ASSERT_EQ(difference(input, simulate(spec, input), reference_simulate(spec, input)), "") << size;
+  }
+}
+
 TEST_P(EveryTargetBlocks, AnyAxis) {
   for (const char* format : kBlockFormats) {
     for (const char* size : {"4", "16", "-1"}) {

@@ -1,6 +1,7 @@
 #include "detent/formats/block_layout.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "detent/core/error.h"
 
@@ -66,8 +67,9 @@ BlockLayout::BlockLayout(const BlockSize& block_size, std::optional<int64_t> axi
     band_rows_ *= dimension.block;
   }
   block_count_ = bands_ * divide_up(columns_.size, columns_.block);
-  // Shapes come from files before their data do: no product of sizes here is larger than element_count.
-  const int64_t step = std::min(columns_.block, kWide) * kWide;
+  // Shapes come from files before their data do: no product of large sizes here is larger than element_count.
+  const int64_t step =
+      columns_.block > kMaxTileColumns ? columns_.block : std::lcm(columns_.block, int64_t{kWide});
   tile_columns_ = step * std::max<int64_t>(1, std::min(kMaxTileColumns, kTileElements / band_rows_) / step);
   cut_units(kUnitElements);
 }

@@ -237,36 +237,43 @@ class BlockRounder {
     int32_t* of_batch = largest[0];
     int32_t* of_next = largest[1];
     int64_t batch = std::min(most, blocks);
-    for (int64_t i = 0; i < batch; i += 4) FindLargest(input + i * width, of_batch + i);
+    for (int64_t i = 0; i < batch; i += 4)
+      FindLargest(input + i * width, static_cast<size_t>(width), of_batch + i);
     const Kernel kernel = kernel_;  // in registers, as what is written cannot change it
     const ElementSign sign = sign_;
     while (batch > 0) {
       blocks -= batch;
       const int64_t next = std::min(most, blocks);
       const Shares shares(kernel, of_batch, static_cast<size_t>(batch));
+      if constexpr (kCodes) WriteScaleCodes(shares, block, static_cast<size_t>(batch));
       for (int64_t i = 0; i < batch; ++i, ++block, input += width, output += width) {
-        if (i % 4 == 0 && i < next) FindLargest(input + batch * width, of_next + i);
-        RoundOne(kernel, sign, shares, static_cast<size_t>(i), input, output, block);
+        if (i % 4 == 0 && i < next)
+          FindLargest(input + batch * width, static_cast<size_t>(width), of_next + i);
+        if (!shares.is_plain(static_cast<size_t>(i))) {
+          RoundBlock(input, output, block, static_cast<size_t>(width));
+          continue;
+        }
+        const Shared shared = shares.at(d, static_cast<size_t>(i));
+        for (int64_t at = 0; at < width; at += static_cast<int64_t>(hn::Lanes(d)))
+          WriteFinite(kernel, sign, hn::LoadU(d, input + at), shared, output + at);
       }
       std::swap(of_batch, of_next);
       batch = next;
     }
   }
 
-  HWY_INLINE void RoundOne(const Kernel& kernel, const ElementSign& sign, const Shares& shares, size_t i,
-                           const float* input, Out* output, int64_t block) const {
-    const auto width = static_cast<size_t>(layout_.block_columns());
-    if (!shares.is_plain(i)) return RoundBlock(input, output, block, width);
-    if constexpr (kCodes) codes_->scale_codes[block] = shares.code(i);
-    const Shared shared = shares.at(d, i);
-    for (size_t at = 0; at < width; at += hn::Lanes(d))
-      WriteFinite(kernel, sign, hn::LoadU(d, input + at), shared, output + at);
+  /// Of the plain blocks among adjacent ones: apart from their elements, since for all the compiler knows a
+  /// byte may be part of anything that the loop over them reads.
+  void WriteScaleCodes(const Shares& shares, int64_t block, size_t blocks) const {
+    uint8_t* scale_codes = codes_->scale_codes + block;
+    for (size_t i = 0; i < blocks; ++i) {
+      if (shares.is_plain(i)) scale_codes[i] = shares.code(i);
+    }
   }
 
   /// Of four adjacent blocks. Magnitudes are compared by their bits, among which infinities and NaN are the
   /// largest.
-  void FindLargest(const float* from, int32_t* largest) const {
-    const auto width = static_cast<size_t>(layout_.block_columns());
+  static HWY_INLINE void FindLargest(const float* from, size_t width, int32_t* largest) {
     for (size_t i = 0; i < 4 * width; i += kLine) hwy::Prefetch(from + kPrefetched + i);
     StoreLargestOfFour(IntTag(), LargestBits(from, width), LargestBits(from + width, width),
                        LargestBits(from + 2 * width, width), LargestBits(from + 3 * width, width), largest);
@@ -316,7 +323,7 @@ class BlockRounder {
       RoundBlock(input + at, output + at, block, static_cast<size_t>(std::min(width, unit.end - at)));
   }
 
-  void RoundBlock(const float* input, Out* output, int64_t block, size_t count) const {
+  HWY_NOINLINE void RoundBlock(const float* input, Out* output, int64_t block, size_t count) const {
     const BlockVec largest = LargestOf(input, count, hn::Zero(d));
     RoundRun(Share(hn::GetLane(hn::MaxOfLanes(d, largest)), block), input, output, count);
   }

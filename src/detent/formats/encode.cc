@@ -168,12 +168,12 @@ GroupCoders make_coders(const Encoded& encoded, const Grouping& grouping) {
 /// Of a block format. The layout and the coders must outlive it.
 BlockCodec make_block_codec(const Encoded& encoded, const Grouping& grouping, const BlockLayout& layout,
                             const GroupCoders& coders) {
-  BlockCodec codec{.layout = layout, .coders = coders, .width = code_width(encoded.spec)};
+  BlockCodec codec{.layout = layout, .coders = coders};
   std::visit(
       [&]<class F>(const F& format) {
         if constexpr (BlockFormat<F>) {
           codec.scale_width = format.shared_bits();
-          codec.twos_complement = std::holds_alternative<Fixed>(BlockCoding<F>::elements(format));
+          codec.form = element_form(BlockCoding<F>::elements(format));
           for_each_group(encoded, grouping, [&](const double* numbers) {
             codec.scales = BlockCoding<F>::scales(format, numbers);
           });

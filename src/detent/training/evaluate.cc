@@ -1,6 +1,7 @@
 #include "detent/training/evaluate.h"
 
 #include <cstring>
+#include <functional>
 #include <span>
 
 #include <ATen/ops/argmax.h>
@@ -52,9 +53,12 @@ Metrics sum_over_workers(const std::vector<Metrics>& own, ProcessGroup& group) {
   }
 }
 
-Metrics evaluate(const Graph& graph, const Dataset& dataset, int64_t batch_size, ProcessGroup& group,
-                 int64_t loader_threads) {
-  Interpreter interpreter(graph);
+namespace {
+
+using Prediction = std::function<at::Tensor(const Tensor& inputs)>;
+
+Metrics evaluate_with(const Prediction& predict, const Graph& graph, const Dataset& dataset,
+                      int64_t batch_size, ProcessGroup& group, int64_t loader_threads) {
   std::vector<Metrics> own;
   const std::vector<int64_t> order = sequential_order(dataset.size());
   const std::vector<BatchSamples> batches = worker_batches(cut_into_batches(order, batch_size), group);
@@ -62,12 +66,29 @@ Metrics evaluate(const Graph& graph, const Dataset& dataset, int64_t batch_size,
   for (size_t i = 0; i < batches.size(); ++i) {
     const Batch batch = loaded.take();
     const at::Tensor labels = to_torch(batch.labels);
-    const at::Tensor output = interpreter.run(to_torch(batch.inputs));
+    const at::Tensor output = predict(batch.inputs);
     const int64_t count = labels.size(0);
     const auto loss = classification_loss(graph, output, labels).item<double>();
     own.push_back({loss * static_cast<double>(count), count_correct(output, labels), count});
   }
   return sum_over_workers(own, group);
+}
+
+}  // namespace
+
+Metrics evaluate(const Graph& graph, const Dataset& dataset, int64_t batch_size, ProcessGroup& group,
+                 int64_t loader_threads) {
+  Interpreter interpreter(graph);
+  const auto predict = [&](const Tensor& inputs) { return interpreter.run(to_torch(inputs)); };
+  return evaluate_with(predict, graph, dataset, batch_size, group, loader_threads);
+}
+
+Metrics evaluate(Executor& executor, const Graph& graph, const Dataset& dataset, int64_t batch_size,
+                 ProcessGroup& group, int64_t loader_threads) {
+  const auto predict = [&](const Tensor& inputs) {
+    return to_torch(executor.run(graph, std::span(&inputs, 1)));
+  };
+  return evaluate_with(predict, graph, dataset, batch_size, group, loader_threads);
 }
 
 }  // namespace detent

@@ -8,6 +8,7 @@
 
 #include "detent/core/process_group.h"
 #include "detent/datasets/dataset.h"
+#include "detent/graph/executor.h"
 #include "detent/graph/graph.h"
 
 namespace detent {
@@ -42,6 +43,10 @@ Metrics sum_over_workers(const std::vector<Metrics>& own, ProcessGroup& group);
 /// batches; each gets the whole result, the same bits as of one worker. `loader_threads` load batches ahead
 /// of the network; with 0 it waits for them.
 Metrics evaluate(const Graph& graph, const Dataset& dataset, int64_t batch_size,
+                 ProcessGroup& group = single_process(), int64_t loader_threads = 0);
+
+/// The same with the results of `executor`.
+Metrics evaluate(Executor& executor, const Graph& graph, const Dataset& dataset, int64_t batch_size,
                  ProcessGroup& group = single_process(), int64_t loader_threads = 0);
 
 }  // namespace detent

@@ -2,6 +2,7 @@
 
 #include "detent/cli/torch/commands.h"
 #include "detent/cli/torch/session.h"
+#include "detent/runtime/integer_executor.h"
 #include "detent/training/evaluate.h"
 
 namespace detent {
@@ -9,8 +10,15 @@ namespace detent {
 void run_test(const TorchCommand& command, ProcessGroup& group) {
   const auto dataset = load_split(command, Split::kTest);
   const Graph graph = load_network(command, *dataset);
-  const Metrics metrics =
-      evaluate(graph, *dataset, command.options.training.batch_size, group, command.options.num_workers);
+  const int64_t batch_size = command.options.training.batch_size;
+  const int64_t loaders = command.options.num_workers;
+  Metrics metrics;
+  if (command.options.engine == Engine::kIntegers) {
+    IntegerExecutor integers(graph);
+    metrics = evaluate(integers, graph, *dataset, batch_size, group, loaders);
+  } else {
+    metrics = evaluate(graph, *dataset, batch_size, group, loaders);
+  }
   fmt::print("{}{}: {} test samples from {}\ntest: {}\n", graph.name(),
              is_quantized(graph) ? " (quantized)" : "", dataset->size(), dataset->source(), metrics.text());
 }

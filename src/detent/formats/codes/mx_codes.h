@@ -26,7 +26,11 @@ struct BlockCoding<Mx> : BlockCodingWithoutStreams<Mx> {
     }
     DETENT_CHECK(false, "element {}", static_cast<int>(format.element));
   }
-  static BlockScales scales(const Mx& format, const double*) { return grid_scales(format.grid()); }
+  static BlockScales scales(const Mx& format, const double*) {
+    BlockGrid grid = format.grid();
+    if (format.element == MxElement::kInt8) grid.largest = 2;  // -128
+    return grid_scales(grid);
+  }
 };
 
 }  // namespace detent

@@ -1,0 +1,158 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "detent/formats/affine.h"
+#include "detent/graph/builder.h"
+#include "detent/integer/code_type.h"
+#include "detent/models/model.h"
+#include "pass_bench_test.h"
+
+namespace detent {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr const char* kQuantize = "[passes.static_quantize]\nreport = false\nnum_samples = 20\n";
+
+CodeType type_of(const Graph& graph, const std::string& node, const std::string& operand) {
+  const QuantSpec* spec = graph.node(node).find_quantization(operand);
+  if (spec == nullptr) fail("{} {} is not quantized", node, operand);
+  return code_type(*spec).value();
+}
+
+const Affine& weight_of(const Graph& graph, const std::string& node) {
+  return std::get<Affine>(graph.node(node).find_quantization("weight")->format);
+}
+
+/// conv - relu - conv, the input of the second added to its result, then relu6 and a linear layer.
+Graph residual_network() {
+  GraphBuilder builder("residual");
+  NodeInput x = builder.convolution("conv1", builder.input("x", {3, 6, 6}), 3, 4, {3, 3}, {{"padding", 1}});
+  x = builder.call("relu", {x});
+  const NodeInput y = builder.convolution("conv2", x, 4, 4, {3, 3}, {{"padding", 1}});
+  x = builder.call("relu6", {builder.call("add", {y, x})});
+  x = builder.call("flatten", {x});
+  return builder.finish(builder.linear("fc", x, 4 * 6 * 6, 5));
+}
+
+TEST(StaticQuantize, OneTypeForWhatOneNodeComputes) {
+  PassBench bench(residual_network());
+  bench.run_passes(kQuantize);
+  const Graph& graph = bench.graph;
+  const CodeType rectified = type_of(graph, "conv1", "data_out_0");
+  EXPECT_EQ(rectified.zero_point, 0) << "the range begins at 0 behind relu";
+  EXPECT_EQ(type_of(graph, "conv2", "data_in_0"), rectified);
+  EXPECT_EQ(type_of(graph, "add", "data_in_1"), rectified);
+  EXPECT_TRUE(graph.node("relu").quantization.empty()) << "it compares codes";
+  const CodeType branch = type_of(graph, "conv2", "data_out_0");
+  EXPECT_EQ(type_of(graph, "add", "data_in_0"), branch);
+  EXPECT_GT(branch.zero_point, 0) << "both signs";
+  const CodeType sum = type_of(graph, "add", "data_out_0");
+  EXPECT_EQ(type_of(graph, "relu6", "data_in_0"), sum);
+  EXPECT_EQ(type_of(graph, "relu6", "data_out_0"), sum);
+  EXPECT_EQ(type_of(graph, "fc", "data_in_0"), sum);
+  EXPECT_EQ(graph.node("fc").find_quantization("data_out_0"), nullptr) << "the result is float";
+  EXPECT_EQ(graph.node("fc").find_quantization("bias"), nullptr) << "its scale follows from the others";
+  EXPECT_EQ(graph.requantization(), Requantization::kFloat);
+}
+
+TEST(StaticQuantize, RangesAreThoseOfTheSamples) {
+  PassBench bench(residual_network());
+  const Tensor inputs = RandomSamples(bench.sample_shape()).samples(0, 20);
+  const auto [low, high] = std::ranges::minmax(inputs.values<float>());
+  bench.run_passes(kQuantize);
+  const CodeType type = type_of(bench.graph, "conv1", "data_in_0");
+  EXPECT_FLOAT_EQ(type.scale, (high - low) / 255);
+  EXPECT_NEAR(type.value(type.low), low, type.scale);
+  const auto weights = bench.graph.node("conv1").find_parameter("weight")->tensor.values<float>();
+  float largest = 0;
+  for (size_t i = 0; i < 27; ++i) largest = std::max(largest, std::fabs(weights[i]));
+  ASSERT_EQ(weight_of(bench.graph, "conv1").scale.size(), 4U);
+  EXPECT_FLOAT_EQ(weight_of(bench.graph, "conv1").scale[0], largest / 127);
+}
+
+TEST(StaticQuantize, ElementwiseOperandsMayBeWider) {
+  PassBench bench(residual_network());
+  bench.run_passes(std::string(kQuantize) + "weights = \"int4\"\nactivations = \"uint4\"");
+  const Graph& graph = bench.graph;
+  EXPECT_EQ(weight_of(graph, "conv2").width, 4);
+  EXPECT_EQ(type_of(graph, "conv2", "data_in_0").size(), 16);
+  EXPECT_EQ(type_of(graph, "add", "data_in_1").size(), 256);
+  EXPECT_EQ(type_of(graph, "conv1", "data_out_0").size(), 256) << "the widest that is read";
+  EXPECT_EQ(type_of(graph, "fc", "data_in_0").size(), 16);
+}
+
+TEST(StaticQuantize, EdgesMayDiffer) {
+  PassBench eight(residual_network());
+  eight.run_passes(std::string(kQuantize) +
+                   "weights = \"int3\"\nactivations = \"uint4\"\nedge_layers = \"eight_bits\"");
+  EXPECT_EQ(weight_of(eight.graph, "conv1").width, 8);
+  EXPECT_EQ(weight_of(eight.graph, "conv2").width, 3);
+  EXPECT_EQ(weight_of(eight.graph, "fc").width, 8);
+  EXPECT_EQ(type_of(eight.graph, "fc", "data_in_0").size(), 256);
+  PassBench in_float(residual_network());
+  in_float.run_passes(std::string(kQuantize) + "edge_layers = \"float\"");
+  EXPECT_TRUE(in_float.graph.node("conv1").quantization.empty());
+  EXPECT_TRUE(in_float.graph.node("fc").quantization.empty());
+  EXPECT_NE(in_float.graph.node("conv2").find_quantization("weight"), nullptr);
+  EXPECT_THAT(in_float.reported, HasSubstr("in float stay conv1, fc"));
+}
+
+TEST(StaticQuantize, EveryCalibratorWorks) {
+  for (const char* calibrator : {"min_max", "percentile", "average_range", "n_sigma", "mse", "entropy"}) {
+    PassBench bench(residual_network());
+    bench.run_passes(
+        fmt::format("{}calibrator = \"{}\"\nscale_form = \"power_of_two\"", kQuantize, calibrator));
+    const float scale = type_of(bench.graph, "add", "data_out_0").scale;
+    EXPECT_EQ(std::exp2(std::round(std::log2(scale))), scale) << calibrator;
+  }
+}
+
+class FixedSamples final : public CalibrationSet {
+ public:
+  explicit FixedSamples(Tensor samples) : samples_(std::move(samples)) {}
+  int64_t size() const override { return samples_.dim(0); }
+  Tensor samples(int64_t begin, int64_t end) const override { return samples_.rows(begin, end); }
+  uint64_t fingerprint() const override { return 2; }
+
+ private:
+  Tensor samples_;
+};
+
+TEST(StaticQuantize, RefusesWhatCannotWork) {
+  PassBench bench(residual_network());
+  const Graph before = bench.graph;
+  EXPECT_THAT(bench.error_of(std::string(kQuantize) + "weights = \"int17\""),
+              HasSubstr("key \"weights\": got \"int17\", expected int2 to int16 or uint2 to uint16"));
+  EXPECT_THAT(bench.error_of(std::string(kQuantize) + "keep_float = [\"conv9\"]"),
+              HasSubstr("\"conv9\" matches no node"));
+  EXPECT_THAT(bench.error_of(std::string(kQuantize) + "keep_float = [\"conv.*\", \"fc\"]"),
+              HasSubstr("no linear layer or convolution is left"));
+  EXPECT_THAT(bench.error_of(std::string(kQuantize) + "weights = \"int16\"\nactivations = \"uint16\""),
+              HasSubstr("beyond the 32 bits of an accumulator"));
+
+  Tensor samples = RandomSamples(bench.sample_shape()).samples(0, 4);
+  samples.values<float>()[7] = NAN;
+  bench.context.open_calibration = [&] { return std::make_unique<FixedSamples>(samples); };
+  EXPECT_THAT(bench.error_of(kQuantize), AllOf(HasSubstr("node \"conv1\", operand \"data_in_0\""),
+                                               HasSubstr("of the calibration values are NaN")));
+  bench.context.open_calibration = [] {
+    return std::make_unique<FixedSamples>(Tensor(DType::kFloat32, {0, 3, 6, 6}));
+  };
+  EXPECT_THAT(bench.error_of(kQuantize), HasSubstr("no value reached"));
+  bench.context.open_calibration = [] {
+    return std::make_unique<FixedSamples>(Tensor(DType::kFloat32, {4, 2, 6, 6}));
+  };
+  EXPECT_THAT(bench.error_of(kQuantize), HasSubstr("conv1"));
+  for (const Node& node : bench.graph.nodes()) {
+    EXPECT_TRUE(node.quantization.empty()) << "a failure leaves the network alone";
+  }
+  bench.graph.node("fc").quantization["weight"] = parse_quant_spec_text("fixed:width=8,frac_width=4");
+  EXPECT_THAT(bench.error_of(kQuantize), HasSubstr("node \"fc\" is quantized already"));
+}
+
+}  // namespace
+}  // namespace detent
