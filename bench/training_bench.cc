@@ -74,9 +74,11 @@ Seconds time_detent(const Dataset& images) {
   const RandomImages one_batch(kBatchSize);
   Seconds seconds;
   const double cpu_start = cpu_seconds();
-  train(graph, images, one_batch, options, [&](const EpochReport& report) {
+  TrainingHooks hooks;
+  hooks.on_epoch = [&](const EpochReport& report) {
     seconds.wall = static_cast<double>(report.training.count) / report.samples_per_second;
-  });
+  };
+  train(graph, images, one_batch, options, hooks);
   seconds.cpu = cpu_seconds() - cpu_start;
   return seconds;
 }
