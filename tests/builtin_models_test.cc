@@ -301,7 +301,7 @@ TEST_P(BuiltinModel, EveryParameterGetsAGradient) {
 INSTANTIATE_TEST_SUITE_P(Models, BuiltinModel, testing::ValuesIn(model_cases()),
                          [](const auto& c) { return c.param.model; });
 
-TEST(PublishedWeights, Resnet20ClassifiesCifar10AsItsAuthorMeasured) {
+TEST(PublishedWeightsSlow, Resnet20ClassifiesCifar10AsItsAuthorMeasured) {
   const std::string weights = "models/resnet20-cifar10-pth/resnet20-12fca82f.th";
   const auto root = published_data({weights, "cifar-10/test_batch.bin"});
   if (!root) GTEST_SKIP() << "no " << weights << " and cifar-10 in $DETENT_DATA or ../shared/data";
