@@ -10,6 +10,7 @@
 #include "detent/io/file.h"
 #include "detent/io/toml.h"
 #include "detent/models/model.h"
+#include "detent/passes/analysis/node_text.h"
 #include "detent/passes/average_bits.h"
 #include "detent/passes/mase_graph.h"
 #include "detent/passes/pass.h"
@@ -97,6 +98,16 @@ TEST_F(PassTest, UnknownNamesFailBeforeAnythingRuns) {
   EXPECT_FALSE(fs::exists(directory_));
   EXPECT_THAT(error_of("passes.quantize = 3"),
               HasSubstr("passes.quantize is 3 (an integer), expected a table"));
+}
+
+TEST_F(PassTest, FormatsAreShownWithoutLongLists) {
+  Node node;
+  node.quantization["data_in_0"] = parse_quant_spec_text("affine:scale=0.5,zero_point=-3");
+  node.quantization["data_out_0"] = parse_quant_spec_text("block_fp:block_size=4x16");
+  node.quantization["weight"] = parse_quant_spec_text("affine:granularity=channel,scale=1x2x3x4x5x6");
+  EXPECT_EQ(operand_formats_text(node),
+            "data_in_0=affine:scale=0.5,zero_point=-3 data_out_0=block_fp:block_size=4x16 "
+            "weight=affine:scale=(6 numbers),granularity=channel");
 }
 
 TEST_F(PassTest, WrongOptionsFailBeforeAnythingRuns) {

@@ -7,17 +7,10 @@
 #include "detent/cli/file_info.h"
 #include "detent/core/text_table.h"
 #include "detent/io/json.h"
+#include "detent/passes/analysis/node_text.h"
 
 namespace detent {
 namespace {
-
-/// "weight=ternary:scaling_factor=true data_in_0=fixed"
-std::string formats_text(const Node& node) {
-  std::vector<std::string> formats;
-  for (const auto& [operand, spec] : node.quantization)
-    formats.push_back(operand + "=" + quant_spec_text(spec));
-  return fmt::format("{}", fmt::join(formats, " "));
-}
 
 int64_t byte_count(const FileInfo& info) {
   int64_t bytes = 0;
@@ -34,7 +27,7 @@ std::string info_text(const FileInfo& info) {
   text += fmt::format("tensors: {}, {} bytes\n", info.tensors.size(), byte_count(info));
   if (!info.nodes.empty()) {
     TextTable nodes({"node", "op", "formats"});
-    for (const Node& node : info.nodes) nodes.add_row({node.name, node.op, formats_text(node)});
+    for (const Node& node : info.nodes) nodes.add_row({node.name, node.op, operand_formats_text(node)});
     text += "\n" + nodes.to_text();
   }
   TextTable tensors({"tensor", "shape", "dtype", "bytes"});
@@ -55,7 +48,9 @@ Table info_json(const FileInfo& info) {
   Table json{{"kind", info.kind}, {"bytes", byte_count(info)}, {"facts", info.facts}};
   List nodes;
   for (const Node& node : info.nodes) {
-    nodes.push_back(Table{{"name", node.name}, {"op", node.op}, {"formats", formats_text(node)}});
+    Table formats;
+    for (const auto& [operand, spec] : node.quantization) formats[operand] = quant_spec_text(spec);
+    nodes.push_back(Table{{"name", node.name}, {"op", node.op}, {"formats", std::move(formats)}});
   }
   if (!nodes.empty()) json["nodes"] = std::move(nodes);
   json["tensors"] = std::move(tensors);

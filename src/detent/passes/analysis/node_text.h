@@ -11,6 +11,10 @@ namespace detent {
 /// call_function or call_method.
 std::string fx_opcode(const Node& node);
 
+/// "data_in_0=fixed:width=4 weight=affine:symmetric=true,scale=(64 numbers)": the formats of the operands,
+/// long lists counted only; "" of a node without.
+std::string operand_formats_text(const Node& node);
+
 /// Throws Error naming the pass that fills it when the node has none.
 const CommonMetadata& common_metadata(const Node& node, const PassContext& context);
 

@@ -1,6 +1,7 @@
 #include <map>
 
 #include "detent/io/file.h"
+#include "detent/passes/analysis/node_text.h"
 #include "detent/passes/analysis/quantization_summary.h"
 #include "detent/passes/passes.h"
 
@@ -18,10 +19,7 @@ struct SummaryOptions {
 
 /// "data_in_0=fixed:width=4 weight=ternary", or "-".
 std::string operands_text(const Node& node) {
-  std::string text;
-  for (const auto& [operand, spec] : node.quantization) {
-    text += fmt::format("{}{}={}", text.empty() ? "" : " ", operand, quant_spec_text(spec));
-  }
+  const std::string text = operand_formats_text(node);
   return text.empty() ? "-" : text;
 }
 
