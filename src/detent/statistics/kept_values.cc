@@ -71,12 +71,9 @@ std::vector<ValueBin> KeptValues::exact_bins(size_t slot) const {
 }
 
 std::vector<ValueBin> KeptValues::histogram_bins(size_t slot, int key_bits) const {
-  const KeyHistogram histogram =
-      exact_ ? histogram_of(values_[slot], key_bits) : histograms_[slot].coarsened(key_bits);
-  std::vector<ValueBin> bins;
-  for (const KeyHistogram::Cell& cell : histogram.cells())
-    bins.push_back({cell.lower, cell.upper, cell.count});
-  return bins;
+  if (exact_) return histogram_of(values_[slot], key_bits).cells();
+  const KeyHistogram& histogram = histograms_[slot];
+  return key_bits == resolution_.key_bits ? histogram.cells() : histogram.coarsened(key_bits).cells();
 }
 
 // Sorted, so that equal values give equal bytes.

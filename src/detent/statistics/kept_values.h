@@ -14,13 +14,6 @@ struct ValueResolution {
   int key_bits = 0;
 };
 
-/// Equal or neighbouring values.
-struct ValueBin {
-  float lower;
-  float upper;
-  int64_t count;
-};
-
 /// The finite values of each slot that are not zero: themselves, 4 bytes each, or a KeyHistogram. The owner
 /// decides when to change to the second by the number of values alone, so that the way in which they were cut
 /// does not matter. Different slots may be added to by different threads.

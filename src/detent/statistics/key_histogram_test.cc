@@ -40,12 +40,12 @@ std::vector<std::byte> bytes_of(const KeyHistogram& histogram) {
 TEST(KeyHistogram, CountsEachValueInTheCellThatHoldsIt) {
   const std::vector<float> values = wild_values(20000, 1);
   for (const int bits : {12, 16, 20, 24}) {
-    const std::vector<KeyHistogram::Cell> cells = histogram_of(values, bits).cells();
+    const std::vector<ValueBin> cells = histogram_of(values, bits).cells();
     std::map<uint32_t, int64_t> expected;
     for (const float value : values) ++expected[std::bit_cast<uint32_t>(value) >> (32 - bits)];
     EXPECT_EQ(cells.size(), expected.size());
     float previous = -std::numeric_limits<float>::infinity();
-    for (const KeyHistogram::Cell& cell : cells) {
+    for (const ValueBin& cell : cells) {
       EXPECT_LT(previous, cell.upper);
       EXPECT_LE(cell.lower, cell.upper);
       const float inside = cell.lower == 0 ? cell.upper : cell.lower;
@@ -57,7 +57,7 @@ TEST(KeyHistogram, CountsEachValueInTheCellThatHoldsIt) {
 
 TEST(KeyHistogram, MiddlesAreWithinTheStatedError) {
   for (const int bits : {12, 16, 20}) {
-    for (const KeyHistogram::Cell& cell : histogram_of(wild_values(20000, 2), bits).cells()) {
+    for (const ValueBin& cell : histogram_of(wild_values(20000, 2), bits).cells()) {
       const double middle = (double{cell.lower} + double{cell.upper}) / 2;
       for (const double value : {double{cell.lower}, double{cell.upper}}) {
         const double bound = std::ldexp(std::max(std::fabs(value), 0x1p-126), 8 - bits);

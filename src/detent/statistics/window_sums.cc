@@ -56,11 +56,10 @@ using LanesVec = hn::VFromD<Lanes>;
 constexpr int kHalf = 28;
 
 HWY_INLINE UInt128 Total(LanesVec v) {
-  HWY_ALIGN uint64_t lanes[hn::MaxLanes(Lanes())];
-  hn::Store(v, Lanes(), lanes);
-  UInt128 total = 0;
-  for (size_t i = 0; i < hn::Lanes(Lanes()); ++i) total += lanes[i];
-  return total;
+  const Lanes d;
+  const auto low = hn::SumOfLanes(d, hn::And(v, hn::Set(d, 0xFFFFFFFFU)));
+  const auto high = hn::SumOfLanes(d, hn::ShiftRight<32>(v));
+  return (static_cast<UInt128>(hn::GetLane(high)) << 32) + hn::GetLane(low);
 }
 
 /// Sums of up to 2^8 products a lane.
@@ -69,24 +68,30 @@ struct Block {
   LanesVec n, negative_n, squares;
   LanesVec an, bn, negative_an, negative_bn, aa, ab, bb;
 
-  /// n in the lower half of each lane, and the same without those of positive values.
-  HWY_INLINE void Add(LanesVec value, LanesVec negative, bool any_negative) {
+  /// n in the lower half of each lane; the sign of its value is that of `signs`.
+  HWY_INLINE void Add(LanesVec value, LanesVec signs, bool any_negative) {
     const Bits d32;
     const Lanes d64;
+    const hn::RebindToSigned<Lanes> di64;
     const auto times = [&](LanesVec x, LanesVec y)
                            HWY_ATTR { return hn::MulEven(hn::BitCast(d32, x), hn::BitCast(d32, y)); };
+    const auto negative = hn::RebindMask(d64, hn::Lt(hn::BitCast(di64, signs), hn::Zero(di64)));
+    const auto add_negative = [&](LanesVec& sum, LanesVec term)
+                                  HWY_ATTR { sum = hn::IfThenElse(negative, hn::Add(sum, term), sum); };
     const auto square = times(value, value);
     n = hn::Add(n, value);
     squares = hn::Add(squares, square);
-    if (any_negative) negative_n = hn::Add(negative_n, negative);
+    if (any_negative) add_negative(negative_n, value);
     if constexpr (kHigher) {
       const auto a = hn::ShiftRight<kHalf>(square);
       const auto b = hn::And(square, hn::Set(d64, (uint64_t{1} << kHalf) - 1));
-      an = hn::Add(an, times(a, value));
-      bn = hn::Add(bn, times(b, value));
+      const auto cube_a = times(a, value);
+      const auto cube_b = times(b, value);
+      an = hn::Add(an, cube_a);
+      bn = hn::Add(bn, cube_b);
       if (any_negative) {
-        negative_an = hn::Add(negative_an, times(a, negative));
-        negative_bn = hn::Add(negative_bn, times(b, negative));
+        add_negative(negative_an, cube_a);
+        add_negative(negative_bn, cube_b);
       }
       aa = hn::Add(aa, times(a, a));
       ab = hn::Add(ab, times(a, b));
@@ -125,36 +130,41 @@ WindowSums Sum(const float* values, size_t count, uint32_t exponent, float* rest
   const auto bottom = hn::Set(d, exponent);
   const auto lower_half = hn::Set(d64, 0xFFFFFFFFU);
   const auto none = hn::Zero(d64);
+  const auto all = hn::FirstN(df, lanes);
   auto rest_bits = hn::Zero(di);
   WindowSums sums;
+  size_t rest_count = 0;  // not in memory that stores might change
   for (size_t begin = 0; begin < count; begin += block_size) {
     const size_t end = std::min(begin + block_size, count);
     Block<kHigher> block = {none, none, none, none, none, none, none, none, none, none};
-    for (size_t i = begin; i < end; i += lanes) {
-      const auto there = hn::FirstN(df, end - i);
-      const bool whole = end - i >= lanes;
-      const auto loaded = whole ? hn::LoadU(df, values + i) : hn::MaskedLoad(there, df, values + i);
+    const auto add = [&](auto loaded, auto there) HWY_ATTR {
       const auto bits = hn::BitCast(d, loaded);
       const auto magnitude = hn::And(bits, magnitude_mask);
       const auto inside = hn::Gt(hn::BitCast(di, magnitude), below);
       const auto mantissa = hn::Or(hn::And(bits, fraction_mask), leading_one);
-      auto n = hn::Shl(mantissa, hn::Sub(hn::ShiftRight<23>(magnitude), bottom));
-      if (!hn::AllTrue(di, inside)) {
-        n = hn::BitCast(d, hn::IfThenElseZero(inside, hn::BitCast(di, n)));
-        rest_bits = hn::Max(rest_bits, hn::IfThenZeroElse(inside, hn::BitCast(di, magnitude)));
-        const auto outside = hn::And(hn::Not(hn::RebindMask(df, inside)), there);
-        hn::StoreU(hn::Compress(loaded, outside), df, rest + sums.rest);
-        sums.rest += hn::CountTrue(df, outside);
-      }
-      const auto negative = hn::And(n, hn::BitCast(d, hn::BroadcastSignBit(hn::BitCast(di, bits))));
+      // Without a branch, which would be foreseen badly.
+      const auto n = hn::BitCast(
+          d, hn::IfThenElseZero(
+                 inside, hn::BitCast(di, hn::Shl(mantissa, hn::Sub(hn::ShiftRight<23>(magnitude), bottom)))));
+      rest_bits = hn::Max(rest_bits, hn::IfThenZeroElse(inside, hn::BitCast(di, magnitude)));
+      const auto outside = hn::And(hn::Not(hn::RebindMask(df, inside)), there);
+      hn::StoreU(hn::Compress(loaded, outside), df, rest + rest_count);
+      rest_count += hn::CountTrue(df, outside);
       const bool any_negative = !hn::AllFalse(df, hn::Lt(loaded, hn::Zero(df)));
-      const auto even = [&](BitsVec v) HWY_ATTR { return hn::And(hn::BitCast(d64, v), lower_half); };
-      const auto odd = [&](BitsVec v) HWY_ATTR { return hn::ShiftRight<32>(hn::BitCast(d64, v)); };
-      block.Add(even(n), even(negative), any_negative);
-      block.Add(odd(n), odd(negative), any_negative);
+      const auto wide = hn::BitCast(d64, n);
+      const auto signs = hn::BitCast(d64, bits);
+      block.Add(hn::And(wide, lower_half), hn::ShiftLeft<32>(signs), any_negative);
+      block.Add(hn::ShiftRight<32>(wide), signs, any_negative);
+    };
+    size_t i = begin;
+    for (; i + lanes <= end; i += lanes) add(hn::LoadU(df, values + i), all);
+    if (i < end) {
+      const auto there = hn::FirstN(df, end - i);
+      add(hn::MaskedLoad(there, df, values + i), there);
     }
     block.Empty(sums);
   }
+  sums.rest = rest_count;
   sums.rest_bits = static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(di, rest_bits)));
   return sums;
 }
