@@ -12,7 +12,9 @@ namespace {
 KeyHistogram histogram_of(std::span<const float> values, int key_bits) {
   KeyHistogram histogram(key_bits);
   const ValueScan scan = scan_values(values);
-  histogram.add({values, scan.min_magnitude, scan.max_magnitude});
+  Magnitudes magnitudes = scan.positive;
+  magnitudes.merge(scan.negative);
+  histogram.add({values, magnitudes});
   return histogram;
 }
 

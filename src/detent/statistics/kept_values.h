@@ -27,8 +27,10 @@ class KeptValues {
   /// From now on, counts.
   void become_histograms();
   void add(size_t slot, const FiniteChunk& chunk);
-  /// Takes what was counted. Not while exact.
-  void add(size_t slot, KeyCounter& counter) { counter.empty_into(histograms_[slot]); }
+  /// Takes what was counted, and `positive`, unless null, what of it is positive. Not while exact.
+  void add(size_t slot, KeyCounter& counter, KeptValues* positive) {
+    counter.empty_into(histograms_[slot], positive == nullptr ? nullptr : &positive->histograms_[slot]);
+  }
   /// Not of histograms into exact values.
   void merge(const KeptValues& other);
 

@@ -27,8 +27,7 @@ KeyCounter& KeyCounter::of_thread(int key_bits) {
 void KeyCounter::add(const FiniteChunk& chunk) {
   if (chunk.values.empty()) return;
   total_ += static_cast<int64_t>(chunk.values.size());
-  min_magnitude_ = std::min(min_magnitude_, chunk.min_magnitude);
-  max_magnitude_ = std::max(max_magnitude_, chunk.max_magnitude);
+  magnitudes_.merge(chunk.magnitudes);
   uint32_t* const counts = counts_.get();
   const int dropped = 32 - key_bits_;
   const float* value = chunk.values.data();
@@ -48,17 +47,23 @@ void KeyCounter::add(const FiniteChunk& chunk) {
 template <class Action>
 void KeyCounter::clear(Action action) {
   const size_t cells = size_t{1} << (key_bits_ - 9);
-  for (size_t exponent = min_magnitude_ >> 23; exponent <= max_magnitude_ >> 23; ++exponent) {
+  for (size_t exponent = magnitudes_.least >> 23; exponent <= magnitudes_.most >> 23; ++exponent) {
     for (const size_t negative : {size_t{0}, size_t{1}})
       action(exponent << 1 | negative, std::span(counts_.get() + (negative << 8 | exponent) * cells, cells));
   }
   total_ = 0;
-  min_magnitude_ = 0xFFFFFFFFU;
-  max_magnitude_ = 0;
+  magnitudes_ = {};
 }
 
-void KeyCounter::empty_into(KeyHistogram& histogram) {
-  clear([&](size_t page, std::span<uint32_t> counts) { histogram.take_page(page, counts); });
+void KeyCounter::empty_into(KeyHistogram& histogram, KeyHistogram* positive) {
+  std::vector<uint32_t> copy;
+  clear([&](size_t page, std::span<uint32_t> counts) {
+    if (positive != nullptr && page % 2 == 0) {
+      copy.assign(counts.begin(), counts.end());
+      positive->take_page(page, copy);
+    }
+    histogram.take_page(page, counts);
+  });
 }
 
 }  // namespace detent

@@ -21,8 +21,9 @@ class KeyCounter {
   void add(const FiniteChunk& chunk);
   /// Must be emptied before more is added.
   bool is_full() const { return total_ >> 31 != 0; }
-  /// Moves all to `histogram`, which has as many key bits.
-  void empty_into(KeyHistogram& histogram);
+  /// Moves all to `histogram`, and what is positive to `positive` too unless that is null. They have as many
+  /// key bits.
+  void empty_into(KeyHistogram& histogram, KeyHistogram* positive = nullptr);
 
  private:
   struct Free {
@@ -37,8 +38,7 @@ class KeyCounter {
   int key_bits_;
   std::unique_ptr<uint32_t[], Free> counts_;  // by key; all zero but for exponents between the magnitudes'
   int64_t total_ = 0;
-  uint32_t min_magnitude_ = 0xFFFFFFFFU;
-  uint32_t max_magnitude_ = 0;
+  Magnitudes magnitudes_;
 };
 
 }  // namespace detent

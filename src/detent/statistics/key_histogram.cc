@@ -42,7 +42,7 @@ uint16_t* KeyHistogram::page(size_t page_number) {
 void KeyHistogram::add(const FiniteChunk& chunk) {
   if (chunk.values.empty()) return;
   total_ += static_cast<int64_t>(chunk.values.size());
-  cover(page_of(chunk.min_magnitude), page_of(chunk.max_magnitude) | 1U);
+  cover(page_of(chunk.magnitudes.least), page_of(chunk.magnitudes.most) | 1U);
   const int dropped = 32 - key_bits_;
   const uint32_t mask = static_cast<uint32_t>(cells_per_page()) - 1;
   for (const float value : chunk.values) {

@@ -22,12 +22,17 @@ std::vector<float> wild_values(size_t count, uint32_t seed) {
   return values;
 }
 
+FiniteChunk chunk_of(std::span<const float> values) {
+  const ValueScan scan = scan_values(values);
+  Magnitudes magnitudes = scan.positive;
+  magnitudes.merge(scan.negative);
+  return {values, magnitudes};
+}
+
 KeyHistogram histogram_of(std::span<const float> values, int key_bits) {
   KeyHistogram histogram(key_bits);
-  Extremes extremes;
-  ChunkBuffer buffer;
   for (size_t i = 0; i < values.size(); i += kChunkValues)
-    histogram.add(extremes.add(values.subspan(i, std::min(kChunkValues, values.size() - i)), buffer));
+    histogram.add(chunk_of(values.subspan(i, std::min(kChunkValues, values.size() - i))));
   return histogram;
 }
 
@@ -83,7 +88,7 @@ TEST(KeyHistogram, CountsBeyond32Bits) {
     same.merge(histogram);
     histogram.merge(same);
   }
-  histogram.add({std::vector<float>{1.0F}, 0x3F800000, 0x3F800000});
+  histogram.add(chunk_of(std::vector<float>{1.0F}));
   const auto cells = histogram.cells();
   ASSERT_EQ(cells.size(), 2U);
   EXPECT_EQ(cells[0].count, int64_t{1} << 33);
@@ -101,7 +106,7 @@ TEST(KeyHistogram, CountersThatPass16Bits) {
   for (int i = 0; i < 40; ++i) {
     std::vector<float> values(kChunkValues, 1.5F);
     values[7] = -1e-40F;
-    histogram.add({values, 0x000116C2, 0x3FC00000});
+    histogram.add(chunk_of(values));
   }
   const auto cells = histogram.cells();
   ASSERT_EQ(cells.size(), 2U);
@@ -120,8 +125,7 @@ TEST(KeyCounter, CountsAsTheHistogramDoes) {
     for (int round = 0; round < 30; ++round) {
       std::vector<float> values(kChunkValues, -2.0F);
       for (size_t i = 0; i < values.size(); i += 3) values[i] = normal(generator) + 1e-3F;
-      const ValueScan scan = scan_values(values);
-      const FiniteChunk chunk{values, scan.min_magnitude, scan.max_magnitude};
+      const FiniteChunk chunk = chunk_of(values);
       direct.add(chunk);
       counter.add(chunk);
       if (round % 25 == 0) counter.empty_into(counted);
@@ -132,9 +136,22 @@ TEST(KeyCounter, CountsAsTheHistogramDoes) {
   }
 }
 
+TEST(KeyCounter, GivesWhatIsPositiveToAnotherToo) {
+  const std::vector<float> values = wild_values(30000, 6);
+  std::vector<float> positive;
+  std::ranges::copy_if(values, std::back_inserter(positive), [](float value) { return value > 0; });
+  KeyHistogram all(16);
+  KeyHistogram rectified(16);
+  KeyCounter& counter = KeyCounter::of_thread(16);
+  counter.add(chunk_of(values));
+  counter.empty_into(all, &rectified);
+  EXPECT_EQ(bytes_of(all), bytes_of(histogram_of(values, 16)));
+  EXPECT_EQ(bytes_of(rectified), bytes_of(histogram_of(positive, 16)));
+}
+
 TEST(KeyCounter, ForgetsWhatWasNotEmptied) {
   const std::vector<float> values = {1, 2};
-  KeyCounter::of_thread(20).add({values, 0x3F800000, 0x40000000});
+  KeyCounter::of_thread(20).add(chunk_of(values));
   KeyHistogram histogram(20);
   KeyCounter::of_thread(20).empty_into(histogram);
   EXPECT_EQ(histogram.total(), 0);

@@ -27,17 +27,13 @@ WindowSums Sum(const float* values, size_t count, uint32_t exponent, float* rest
       continue;
     }
     const uint64_t n = uint64_t{(bits & 0x7FFFFFU) | 0x800000U} << ((magnitude >> 23) - exponent);
-    const uint64_t negative = value < 0 ? n : 0;
     const uint64_t a = n * n >> 28;
     const uint64_t b = n * n & 0xFFFFFFFU;
     sums.n += n;
-    sums.negative_n += negative;
     sums.squares += n * n;
     if constexpr (kHigher) {
       sums.an += a * n;
       sums.bn += b * n;
-      sums.negative_an += a * negative;
-      sums.negative_bn += b * negative;
       sums.aa += a * a;
       sums.ab += a * b;
       sums.bb += b * b;
@@ -65,34 +61,23 @@ HWY_INLINE UInt128 Total(LanesVec v) {
 /// Sums of up to 2^8 products a lane.
 template <bool kHigher>
 struct Block {
-  LanesVec n, negative_n, squares;
-  LanesVec an, bn, negative_an, negative_bn, aa, ab, bb;
+  LanesVec n, squares;
+  LanesVec an, bn, aa, ab, bb;
 
-  /// n in the lower half of each lane; the sign of its value is that of `signs`.
-  HWY_INLINE void Add(LanesVec value, LanesVec signs, bool any_negative) {
+  /// n in the lower half of each lane.
+  HWY_INLINE void Add(LanesVec value) {
     const Bits d32;
     const Lanes d64;
-    const hn::RebindToSigned<Lanes> di64;
     const auto times = [&](LanesVec x, LanesVec y)
                            HWY_ATTR { return hn::MulEven(hn::BitCast(d32, x), hn::BitCast(d32, y)); };
-    const auto negative = hn::RebindMask(d64, hn::Lt(hn::BitCast(di64, signs), hn::Zero(di64)));
-    const auto add_negative = [&](LanesVec& sum, LanesVec term)
-                                  HWY_ATTR { sum = hn::IfThenElse(negative, hn::Add(sum, term), sum); };
     const auto square = times(value, value);
     n = hn::Add(n, value);
     squares = hn::Add(squares, square);
-    if (any_negative) add_negative(negative_n, value);
     if constexpr (kHigher) {
       const auto a = hn::ShiftRight<kHalf>(square);
       const auto b = hn::And(square, hn::Set(d64, (uint64_t{1} << kHalf) - 1));
-      const auto cube_a = times(a, value);
-      const auto cube_b = times(b, value);
-      an = hn::Add(an, cube_a);
-      bn = hn::Add(bn, cube_b);
-      if (any_negative) {
-        add_negative(negative_an, cube_a);
-        add_negative(negative_bn, cube_b);
-      }
+      an = hn::Add(an, times(a, value));
+      bn = hn::Add(bn, times(b, value));
       aa = hn::Add(aa, times(a, a));
       ab = hn::Add(ab, times(a, b));
       bb = hn::Add(bb, times(b, b));
@@ -101,13 +86,10 @@ struct Block {
 
   void Empty(WindowSums& sums) const {
     sums.n += Total(n);
-    sums.negative_n += Total(negative_n);
     sums.squares += Total(squares);
     if constexpr (kHigher) {
       sums.an += Total(an);
       sums.bn += Total(bn);
-      sums.negative_an += Total(negative_an);
-      sums.negative_bn += Total(negative_bn);
       sums.aa += Total(aa);
       sums.ab += Total(ab);
       sums.bb += Total(bb);
@@ -136,7 +118,7 @@ WindowSums Sum(const float* values, size_t count, uint32_t exponent, float* rest
   size_t rest_count = 0;  // not in memory that stores might change
   for (size_t begin = 0; begin < count; begin += block_size) {
     const size_t end = std::min(begin + block_size, count);
-    Block<kHigher> block = {none, none, none, none, none, none, none, none, none, none};
+    Block<kHigher> block = {none, none, none, none, none, none, none};
     const auto add = [&](auto loaded, auto there) HWY_ATTR {
       const auto bits = hn::BitCast(d, loaded);
       const auto magnitude = hn::And(bits, magnitude_mask);
@@ -150,11 +132,9 @@ WindowSums Sum(const float* values, size_t count, uint32_t exponent, float* rest
       const auto outside = hn::And(hn::Not(hn::RebindMask(df, inside)), there);
       hn::StoreU(hn::Compress(loaded, outside), df, rest + rest_count);
       rest_count += hn::CountTrue(df, outside);
-      const bool any_negative = !hn::AllFalse(df, hn::Lt(loaded, hn::Zero(df)));
       const auto wide = hn::BitCast(d64, n);
-      const auto signs = hn::BitCast(d64, bits);
-      block.Add(hn::And(wide, lower_half), hn::ShiftLeft<32>(signs), any_negative);
-      block.Add(hn::ShiftRight<32>(wide), signs, any_negative);
+      block.Add(hn::And(wide, lower_half));
+      block.Add(hn::ShiftRight<32>(wide));
     };
     size_t i = begin;
     for (; i + lanes <= end; i += lanes) add(hn::LoadU(df, values + i), all);
