@@ -138,7 +138,7 @@ void Accumulators::sweep(const float* data, const SlotLayout& layout, Accumulato
   const int64_t tile_size =
       layout.slot_size() * std::min<int64_t>(SlotLayout::kMaxTileSlots, static_cast<int64_t>(layout.slots()));
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, tile_size));
-  const int64_t shortest_run = only_extremes() ? 64 : kChunkValues / 2;
+  const int64_t shortest_run = only_extremes() ? 100 : kChunkValues / 2;
   parallel_for(static_cast<int64_t>(layout.tiles()), grain, [&](int64_t begin, int64_t end) {
     const DefaultFloatEnvironment environment;
     Sweep sweep(*this, rectified, layout.is_interleaved() ? 0 : layout.slot_size());

@@ -67,12 +67,22 @@ void KeyHistogram::take_page(size_t page_number, std::span<uint32_t> counts) {
 template <class Action>
 void KeyHistogram::for_each(Action action) const {
   auto wrap = wraps_.begin();  // in the same order
+  std::vector<uint32_t> used(cells_per_page());
   for (size_t i = 0; i < pages_.size(); ++i) {
     if (!pages_[i]) continue;
-    for (size_t cell = 0; cell < cells_per_page(); ++cell) {
+    // Without a branch on each counter, which would be foreseen badly.
+    size_t used_cells = 0;
+    auto wrapped = wrap;
+    for (uint32_t cell = 0; cell < cells_per_page(); ++cell) {
+      const bool is_wrapped = wrapped != wraps_.end() && wrapped->first == cell_number(first_ + i, cell);
+      if (is_wrapped) ++wrapped;
+      used[used_cells] = cell;
+      used_cells += static_cast<size_t>(is_wrapped) | static_cast<size_t>(pages_[i][cell] != 0);
+    }
+    for (const uint32_t cell : std::span(used).first(used_cells)) {
       uint64_t count = pages_[i][cell];
       if (wrap != wraps_.end() && wrap->first == cell_number(first_ + i, cell)) count += wrap++->second << 16;
-      if (count > 0) action(first_ + i, cell, count);
+      action(first_ + i, cell, count);
     }
   }
 }
@@ -103,6 +113,7 @@ KeyHistogram KeyHistogram::coarsened(int key_bits) const {
 std::vector<ValueBin> KeyHistogram::cells() const {
   std::vector<ValueBin> negative;
   std::vector<ValueBin> positive;
+  for (auto* bins : {&negative, &positive}) bins->reserve((pages_.size() / 2 + 1) * cells_per_page());
   const uint32_t width = uint32_t{1} << (32 - key_bits_);
   for_each([&](size_t page, size_t cell, uint64_t count) {
     const uint32_t inner = page_bits(page) | static_cast<uint32_t>(cell) * width;

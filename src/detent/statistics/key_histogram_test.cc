@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 
+#include "detent/statistics/kept_values.h"
 #include "detent/statistics/scan.h"
 
 namespace detent {
@@ -112,6 +113,26 @@ TEST(KeyHistogram, CountersThatPass16Bits) {
   ASSERT_EQ(cells.size(), 2U);
   EXPECT_EQ(cells[0].count, 40);
   EXPECT_EQ(cells[1].count, 40 * (int64_t{kChunkValues} - 1));
+}
+
+TEST(KeptValues, ExactOnesAreSorted) {
+  for (const size_t count : std::initializer_list<size_t>{0, 1, 100, 511, 512, 3000}) {
+    std::vector<float> values = wild_values(count, 7);
+    values.insert(values.end(), values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count / 3));
+    KeptValues kept({.exact_values = 1 << 16, .key_bits = 20});
+    kept.resize(1);
+    kept.add(0, chunk_of(values));
+    std::map<float, int64_t> expected;
+    for (const float value : values) ++expected[value];
+    const std::vector<ValueBin> bins = kept.exact_bins(0);
+    ASSERT_EQ(bins.size(), expected.size());
+    auto bin = bins.begin();
+    for (const auto& [value, equal] : expected) {
+      EXPECT_EQ(bin->lower, value);
+      EXPECT_EQ(bin->upper, value);
+      EXPECT_EQ(bin++->count, equal);
+    }
+  }
 }
 
 /// One histogram counts values directly, the other through the thread's counter.

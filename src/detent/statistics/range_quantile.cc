@@ -40,6 +40,7 @@ class OrderStatistics {
       : bins_(std::move(bins)), min_(extremes.min(abs)), max_(extremes.max(abs)) {
     below_ = abs ? 0 : extremes.negative_infinities();
     count_ = extremes.count() - extremes.nan();
+    ends_.reserve(bins_.size());
     int64_t seen = below_;
     for (const ValueBin& bin : bins_) ends_.push_back(seen += bin.count);
   }
