@@ -13,124 +13,11 @@
 #include <array>
 
 #include "detent/formats/block_kernels.h"
-#include "detent/formats/block_lanes-inl.h"
+#include "detent/formats/block_shares-inl.h"
 #include "detent/formats/code_kernels.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {
-
-/// Whether these are the bits of the largest magnitudes of plain blocks.
-HWY_INLINE hn::Mask<IntTag> ArePlain(const PlainBlocks& plain, IntVec bits) {
-  const IntTag di;
-  return hn::AndNot(hn::Lt(bits, hn::Set(di, plain.from)), hn::Lt(bits, hn::Set(di, plain.until)));
-}
-
-/// The bits of the held exponents of largest magnitudes: see PlainBlocks.
-HWY_INLINE IntVec HeldExponents(const PlainBlocks& plain, IntVec bits) {
-  const IntTag di;
-  const auto carried = hn::Add(bits, hn::Set(di, plain.exponent.carry()));
-  const auto exponent = hn::And(carried, hn::Set(di, 0x7F800000));
-  return hn::Min(hn::Max(exponent, hn::Set(di, plain.lowest)), hn::Set(di, plain.highest));
-}
-
-/// The two shared values that count.
-HWY_INLINE std::array<BlockVec, 2> PlainShared(const PlainBlocks& plain, IntVec held) {
-  const BlockTag d;
-  const IntTag di;
-  return {hn::BitCast(d, hn::Add(held, hn::Set(di, plain.first))),
-          hn::BitCast(d, hn::Add(held, hn::Set(di, plain.second)))};
-}
-
-HWY_INLINE IntVec PlainCodes(const PlainBlocks& plain, IntVec held) {
-  const IntTag di;
-  const auto exponent = hn::ShiftRight<23>(held);
-  const auto code = hn::Set(di, plain.code);
-  return plain.descends ? hn::Sub(code, exponent) : hn::Add(code, exponent);
-}
-
-/// What many blocks share, whose largest magnitudes have these bits.
-template <class Kernel, size_t kBlocks>
-class PlainShares {
- public:
-  PlainShares(const Kernel& kernel, const int32_t* bits, size_t blocks)
-      : plain_(kernel.parameters().plain_blocks()), bits_(bits) {
-    const BlockTag d;
-    for (size_t i = 0; i < blocks; i += hn::Lanes(d)) {
-      const auto [first, second] = PlainShared(plain_, HeldExponents(plain_, hn::Load(IntTag(), bits + i)));
-      hn::Store(first, d, first_ + i);
-      hn::Store(second, d, second_ + i);
-    }
-  }
-
-  HWY_INLINE bool is_plain(size_t i) const { return plain_.contains(bits_[i]); }
-  /// All of the first `blocks`.
-  HWY_INLINE bool are_plain(size_t blocks) const {
-    const IntTag di;
-    for (size_t i = 0; i < blocks; i += hn::Lanes(di)) {
-      const auto others = hn::Not(hn::FirstN(di, blocks - i));
-      if (!hn::AllTrue(di, hn::Or(ArePlain(plain_, hn::Load(di, bits_ + i)), others))) return false;
-    }
-    return true;
-  }
-  /// Those of blocks that are not plain mean nothing.
-  HWY_INLINE void write_codes(uint8_t* codes, size_t blocks) const {
-    const IntTag di;
-    const hn::Rebind<uint8_t, IntTag> du8;
-    HWY_ALIGN uint8_t padded[kBlocks];
-    for (size_t i = 0; i < blocks; i += hn::Lanes(di)) {
-      const auto held = HeldExponents(plain_, hn::Load(di, bits_ + i));
-      hn::Store(hn::DemoteTo(du8, PlainCodes(plain_, held)), du8, padded + i);
-    }
-    std::copy_n(padded, blocks, codes);
-  }
-  HWY_INLINE typename Kernel::Shared at(BlockTag d, size_t i) const {
-    return Kernel::Collect([&](size_t k) HWY_ATTR { return hn::Set(d, k == 0 ? first_[i] : second_[i]); });
-  }
-
- private:
-  const PlainBlocks plain_;
-  const int32_t* bits_;
-  HWY_ALIGN float first_[kBlocks];
-  HWY_ALIGN float second_[kBlocks];
-};
-
-template <class Kernel, size_t kBlocks>
-struct SharesOf {
-  using type = PlainShares<Kernel, kBlocks>;
-};
-template <class Kernel, size_t kBlocks>
-requires requires { typename Kernel::template Shares<kBlocks>; }
-struct SharesOf<Kernel, kBlocks> {
-  using type = typename Kernel::template Shares<kBlocks>;
-};
-
-constexpr int32_t kInfinityBits = 0x7F800000;
-
-/// How a code says the sign.
-class ElementSign {
- public:
-  ElementSign() = default;
-  explicit ElementSign(const BlockCodeOutput& codes)
-      : twos_complement_(codes.twos_complement),
-        sign_bit_(int32_t{1} << (codes.width - 1)),
-        sign_shift_(32 - codes.width) {}
-
-  /// The code of an element with the sign of x, the index-th magnitude that there is.
-  HWY_INLINE IntVec Code(IntVec index, BlockVec x) const {
-    const IntTag di;
-    const auto bits = hn::BitCast(di, x);
-    if (!twos_complement_)
-      return hn::OrAnd(index, hn::ShiftRightSame(bits, sign_shift_), hn::Set(di, sign_bit_));
-    const auto negative = hn::BroadcastSignBit(bits);
-    const auto number = hn::Sub(hn::Xor(index, negative), negative);
-    return hn::And(number, hn::Set(di, 2 * sign_bit_ - 1));
-  }
-
- private:
-  bool twos_complement_ = false;
-  int32_t sign_bit_ = 0;
-  int sign_shift_ = 0;
-};
 
 /// What is written: as BlockOutput says, or codes.
 enum class Written { kValue, kUnsaturated, kCode };
@@ -171,6 +58,8 @@ class BlockRounder {
       RoundRow(unit);
     } else if (kRoundsNarrow && layout_.band_rows() == 1) {
       if constexpr (kRoundsNarrow) RoundNarrowRow(unit);
+    } else if (kRoundsNarrow && layout_.band_rows() <= kStripRows && kLine % width == 0) {
+      if constexpr (kRoundsNarrow) RoundStrips(unit);
     } else if (tile <= static_cast<int64_t>(kMaxTile)) {
       for (int64_t at = unit.begin; at < unit.end; at += tile)
         RoundTile(unit, at, std::min(tile, unit.end - at));
@@ -247,7 +136,8 @@ class BlockRounder {
   }
 
   /// Elements of a cache line.
-  static constexpr size_t kLine = 16;
+  static constexpr int64_t kLine = 16;
+  static constexpr size_t kStripVectors = std::max<size_t>(1, size_t{kLine} / hn::MaxLanes(d));
 
 #if HWY_TARGET != HWY_SCALAR
   /// Blocks whose maxima are found before any is rounded: their long ways to a maximum then overlap.
@@ -463,6 +353,71 @@ class BlockRounder {
     for_each_row(layout_, unit, [&](int64_t row) {
       RoundRun(of_block, input_ + row + column, Output(row + column), count);
     });
+  }
+
+  /// Rows that a strip has at most.
+  static constexpr int64_t kStripRows = 16;
+
+  /// The blocks in a cache line of each row of the unit, which are read once: rows are often a power of two
+  /// apart, so that they fall into the same few sets of the first-level cache.
+  void RoundStrips(const BlockLayout::Unit& unit) const {
+    int64_t rows[kStripRows];
+    int64_t count = 0;
+    for_each_row(layout_, unit, [&](int64_t row) { rows[count++] = row; });
+    int64_t at = unit.begin;
+    for (; at + kLine <= unit.end; at += kLine) {
+      if (!RoundPlainStrip(rows, count, at, BlockAt(unit, at))) RoundTile(unit, at, kLine);
+    }
+    if (at < unit.end) RoundTile(unit, at, unit.end - at);
+  }
+
+  /// Gives all vectors of a block, `vectors` adjacent ones, the maxima of their lanes.
+  static HWY_INLINE void MergeWithinBlocks(IntVec* bits, size_t vectors) {
+    for (size_t first = 0; vectors > 1 && first < kStripVectors; first += vectors) {
+      for (size_t v = 1; v < vectors; ++v) bits[first] = hn::Max(bits[first], bits[first + v]);
+      for (size_t v = 1; v < vectors; ++v) bits[first + v] = bits[first];
+    }
+  }
+
+  /// Returns false, with nothing written, unless all blocks are plain and finite.
+  HWY_INLINE bool RoundPlainStrip(const int64_t* rows, int64_t count, int64_t column, int64_t block) const {
+    constexpr IntTag di;
+    constexpr int64_t kPrefetchedColumns = 128;
+    const auto width = static_cast<size_t>(layout_.block_columns());
+    const PlainBlocks& plain = parameters_.plain_blocks();
+    HWY_ALIGN float strip[kStripRows][kLine];
+    IntVec bits[kStripVectors];
+    for (IntVec& of_vector : bits) of_vector = hn::Zero(di);
+    for (int64_t r = 0; r < count; ++r) {
+      const float* from = input_ + rows[r] + column;
+      hwy::Prefetch(from + kPrefetchedColumns);
+      for (size_t v = 0; v < kStripVectors; ++v) {
+        const BlockVec x = hn::LoadU(d, from + v * hn::Lanes(d));
+        hn::Store(x, d, strip[r] + v * hn::Lanes(d));
+        bits[v] = hn::Max(bits[v], hn::BitCast(di, hn::Abs(x)));
+      }
+    }
+    if constexpr (kStripVectors > 1) MergeWithinBlocks(bits, width / hn::Lanes(d));
+    Shared shared[kStripVectors];
+    for (size_t v = 0; v < kStripVectors; ++v) {
+      bits[v] = LargestOfNeighbours(bits[v], std::min(width, hn::Lanes(d)));
+      if (!hn::AllTrue(di, ArePlain(plain, bits[v]))) return false;
+      const auto held = HeldExponents(plain, bits[v]);
+      const auto parts = PlainShared(plain, held);
+      shared[v] = Kernel::Collect([&](size_t k) HWY_ATTR { return parts[k == 0 ? 0 : 1]; });
+      if constexpr (kCodes) {
+        const auto of_vector = static_cast<int64_t>(v * hn::Lanes(d) / width);
+        WriteScaleCodes(PlainCodes(plain, held), block + of_vector, width);
+      }
+    }
+    for (int64_t r = 0; r < count; ++r) {
+      Out* to = Output(rows[r] + column);
+      for (size_t v = 0; v < kStripVectors; ++v) {
+        const BlockVec x = hn::Load(d, strip[r] + v * hn::Lanes(d));
+        WriteFinite(kernel_, sign_, x, shared[v], to + v * hn::Lanes(d));
+      }
+    }
+    return true;
   }
 
   /// What each column of a tile shares.
