@@ -5,13 +5,18 @@
 #include <ATen/ops/linear.h>
 
 #include "detent/core/error.h"
+#include "detent/core/parallel.h"
 #include "detent/execution/evaluators/evaluator.h"
+#include "detent/execution/ordered_linear.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
 namespace {
 
+/// Inside parallel_for results must not depend on the number of threads: see Executor.
 Flow evaluate_linear(const Evaluation& e) {
+  if (!e.training && in_parallel_for())
+    return ordered_linear(e.tensor(0), e.parameter("weight"), e.parameter("bias"));
   return at::linear(e.tensor(0), e.parameter("weight"), e.parameter("bias"));
 }
 

@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "detent/core/product.h"
+
 namespace detent {
 
 /// Row-major, zero at first. In float32 matrices rows begin at multiples of kPadding elements, and the
@@ -28,7 +30,7 @@ class Matrix {
   std::span<T> values() { return values_; }
   std::span<const T> values() const { return values_; }
 
-  static constexpr int64_t kPadding = 16;
+  static constexpr int64_t kPadding = Product::kPadding;
 
  private:
   int64_t rows_ = 0;

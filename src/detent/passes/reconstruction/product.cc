@@ -1,76 +1,12 @@
 #include "detent/passes/reconstruction/product.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "detent/passes/reconstruction/product.cc"
-#include <hwy/foreach_target.h>
-// After foreach_target.h
-#include <hwy/highway.h>
-
-HWY_BEFORE_NAMESPACE();
-namespace detent::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-using Lanes = hn::CappedTag<float, Matrix<float>::kPadding>;
-
-/// Four rows and three vectors fill the sixteen registers of AVX2.
-constexpr int64_t kRows = 4;
-
-/// `Rows` rows at `row` and `Vectors` vectors at `column` of C.
-template <size_t Rows, size_t Vectors>
-HWY_INLINE void AddTile(const Product& p, int64_t row, int64_t column) {
-  const Lanes d;
-  const size_t lanes = hn::Lanes(d);
-  hn::Vec<Lanes> sums[Rows][Vectors];
-  float* c = p.c + row * p.c_stride + column;
-  const auto of_row = [](size_t r, int64_t stride) { return static_cast<int64_t>(r) * stride; };
-  for (size_t r = 0; r < Rows; ++r) {
-    for (size_t v = 0; v < Vectors; ++v) sums[r][v] = hn::LoadU(d, c + of_row(r, p.c_stride) + v * lanes);
-  }
-  const float* a = p.a + row * p.a_row;
-  const float* b = p.b + column;
-  for (int64_t k = 0; k < p.depth; ++k) {
-    for (size_t r = 0; r < Rows; ++r) {
-      const auto factor = hn::Set(d, a[of_row(r, p.a_row)]);
-      for (size_t v = 0; v < Vectors; ++v) {
-        sums[r][v] = hn::MulAdd(factor, hn::LoadU(d, b + v * lanes), sums[r][v]);
-      }
-    }
-    a += p.a_column;
-    b += p.b_stride;
-  }
-  for (size_t r = 0; r < Rows; ++r) {
-    for (size_t v = 0; v < Vectors; ++v) hn::StoreU(sums[r][v], d, c + of_row(r, p.c_stride) + v * lanes);
-  }
-}
-
-template <size_t Vectors>
-HWY_INLINE void AddColumns(const Product& p, int64_t column) {
-  int64_t row = 0;
-  for (; row + kRows <= p.rows; row += kRows) AddTile<kRows, Vectors>(p, row, column);
-  for (; row < p.rows; ++row) AddTile<1, Vectors>(p, row, column);
-}
-
-void AddProduct(const Product& p) {
-  const auto lanes = static_cast<int64_t>(hn::Lanes(Lanes()));
-  int64_t column = p.column_begin;
-  for (; column + 3 * lanes <= p.column_end; column += 3 * lanes) AddColumns<3>(p, column);
-  for (; column < p.column_end; column += lanes) AddColumns<1>(p, column);
-}
-
-}  // namespace detent::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 #include <algorithm>
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
+#include "detent/core/product.h"
 
 namespace detent {
-
-HWY_EXPORT(AddProduct);
-
-void add_product(const Product& product) { HWY_DYNAMIC_DISPATCH(AddProduct)(product); }
 
 void multiply(const Matrix<float>& a, const Matrix<float>& b, Matrix<float>& c) {
   DETENT_CHECK(a.columns() == b.rows() && c.rows() == a.rows() && c.columns() == b.columns(),
@@ -100,4 +36,3 @@ Matrix<float> multiply(const Matrix<float>& a, const Matrix<float>& b) {
 }
 
 }  // namespace detent
-#endif
