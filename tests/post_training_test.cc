@@ -324,6 +324,20 @@ TEST_F(PostTraining, BiasCorrectionComparesWithTheNetworkBeforeRounding) {
   }
 }
 
+TEST_F(PostTraining, BiasCorrectionNamesNodesWhoseFloatWeightsAreGone) {
+  use(small_residual_network());
+  run_passes(kQuantize);
+  run_passes("[passes.bias_correction]");
+  EXPECT_THAT(warned_, Not(HasSubstr("were rounded")));
+  run_passes("[passes.gptq]");
+  run_passes("[passes.bias_correction]");
+  EXPECT_THAT(warned_, Not(HasSubstr("were rounded")));
+  context_.float_network = nullptr;  // as of a graph that was saved and loaded
+  run_passes("[passes.bias_correction]");
+  EXPECT_THAT(warned_, HasSubstr("bias_correction]: the weights of \"conv1\", "));
+  EXPECT_THAT(warned_, HasSubstr("\"fc2\" were rounded before the graph was saved"));
+}
+
 TEST_F(PostTraining, BiasCorrectionNeedsQuantizedLayersThatWereThere) {
   use(small_residual_network());
   EXPECT_THAT(error_of("[passes.bias_correction]"), HasSubstr("no linear layer or convolution is quantized"));
