@@ -44,7 +44,7 @@ class EveryBlockFormat : public testing::TestWithParam<const char*> {};
 
 // The elements move after the scales were fixed, as other elements' errors are made up for.
 TEST_P(EveryBlockFormat, QuantizationLeavesWhatWasRounded) {
-  if (!keeps_its_scales(GetParam())) GTEST_SKIP() << "refused";
+  if (!keeps_its_scales(GetParam())) return;  // see RefusesWhatDoesNotFit
   for (const char* blocks : {"block_size=8", "block_size=5,block_axis=1", "block_size=-1"}) {
     const QuantSpec spec = spec_of(GetParam(), blocks);
     const Tensor before = normal_tensor({40, 6, 9}, 1);
@@ -70,7 +70,7 @@ TEST_P(EveryBlockFormat, QuantizationLeavesWhatWasRounded) {
 }
 
 TEST_P(EveryBlockFormat, RoundsAsQuantizationDoes) {
-  if (!keeps_its_scales(GetParam())) GTEST_SKIP() << "refused";
+  if (!keeps_its_scales(GetParam())) return;
   const QuantSpec spec = spec_of(GetParam(), "block_size=8");
   const Tensor tensor = normal_tensor({20, 24}, 3);
   const Tensor expected = simulate(spec, tensor);
