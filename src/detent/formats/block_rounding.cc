@@ -27,9 +27,8 @@ GroupParameters parameters_of(const QuantSpec& spec, const std::string& where) {
         } else if constexpr (!IndependentOfData<typename F::Parameters>) {
           fail(
               "{}: {}: the scales of its blocks follow the largest element of the whole tensor, so its "
-              "values "
-              "are not known before all are chosen; expected another block format, such as mx, or one with "
-              "fixed parameters, such as affine",
+              "values are not known before all are chosen; expected another block format, such as mx, or one "
+              "with fixed parameters, such as affine",
               where, F::kName);
         } else {
           const Tensor any = Tensor::from({1}, std::vector<float>{1});
