@@ -34,22 +34,22 @@ namespace {
 constexpr int kRounds = 5;
 constexpr int64_t kMicroBatch = 64;  // as profile_statistics runs them
 
-/// Bytes that become normal values as they are asked for.
+/// Bytes that become floats as they are asked for. Copies share them.
 class RandomImages final : public CalibrationSet {
  public:
   RandomImages(int64_t count, Shape sample)
       : count_(count),
         sample_(std::move(sample)),
-        pixels_(static_cast<size_t>(count * element_count(sample_))) {
+        pixels_(std::make_shared<std::vector<uint8_t>>(static_cast<size_t>(count * element_count(sample_)))) {
     std::mt19937 generator(1);
-    std::ranges::generate(pixels_, [&] { return static_cast<uint8_t>(generator()); });
+    std::ranges::generate(*pixels_, [&] { return static_cast<uint8_t>(generator()); });
   }
   int64_t size() const override { return count_; }
   Tensor samples(int64_t begin, int64_t end) const override {
     Shape shape = sample_;
     shape.insert(shape.begin(), end - begin);
     Tensor batch(DType::kFloat32, shape);
-    const uint8_t* pixel = pixels_.data() + begin * element_count(sample_);
+    const uint8_t* pixel = pixels_->data() + begin * element_count(sample_);
     for (float& value : batch.values<float>()) value = static_cast<float>(*pixel++) / 64.0F - 2.0F;
     return batch;
   }
@@ -58,7 +58,7 @@ class RandomImages final : public CalibrationSet {
  private:
   int64_t count_;
   Shape sample_;
-  std::vector<uint8_t> pixels_;
+  std::shared_ptr<std::vector<uint8_t>> pixels_;
 };
 
 /// Every statistic but `record`, which keeps the data.

@@ -5,19 +5,29 @@
 #include <ATen/Context.h>
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/conv2d.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/relu.h>
 
+#include <set>
+
 #include "detent/execution/fake_quantize.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
+#include "detent/execution/tensor_memory.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/operators.h"
 #include "detent/models/model.h"
+
+#if defined(__has_feature)  // clang; GCC defines the macro
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
 
 namespace detent {
 namespace {
@@ -249,6 +259,32 @@ TEST(TorchExecutor, ObservesWhatTheInterpreterSees) {
   EXPECT_THAT(seen, ElementsAre("size.data_in_0", "view.data_in_0", "seq_blocks_0.data_in_0",
                                 "seq_blocks_1.data_in_0", "seq_blocks_2.data_in_0", "seq_blocks_3.data_in_0",
                                 "seq_blocks_4.data_in_0", "output.data_in_0"));
+}
+
+// libtorch's own allocator leaves holes that are a little too small for the next tensor of the same size.
+TEST(TensorMemory, IsAlignedAndTakenAgainByTensorsOfItsSize) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers keep memory from being taken again";
+#endif
+  use_malloc_for_tensors();
+  constexpr int64_t kValues = int64_t{1} << 18;
+  at::empty({8 * kValues}, at::kFloat);  // from then on the heap takes tensors of 1 MiB
+  std::vector<at::Tensor> tensors;
+  for (int i = 0; i < 32; ++i) tensors.push_back(at::empty({kValues}, at::kFloat));
+  std::set<void*> holes;
+  for (size_t i = 1; i < tensors.size(); i += 2) {
+    holes.insert(tensors[i].data_ptr());
+    tensors[i] = at::Tensor();
+  }
+  size_t taken_again = 0;
+  for (size_t i = 1; i < tensors.size(); i += 2) {
+    tensors[i] = at::empty({kValues}, at::kFloat);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(tensors[i].data_ptr()) % 64, 0U);
+    taken_again += holes.count(tensors[i].data_ptr());
+  }
+  EXPECT_GE(taken_again, holes.size() - 2);
+  EXPECT_EQ(at::empty({0}, at::kFloat).numel(), 0);
+  EXPECT_THROW(at::empty({int64_t{1} << 60}, at::kFloat), c10::Error);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "detent/core/error.h"
 #include "detent/execution/fake_quantize.h"
+#include "detent/execution/tensor_memory.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/operators.h"
 
@@ -23,6 +24,7 @@ Flow constant_flow(const Node& node, const Value& value) {
 }  // namespace
 
 Interpreter::Interpreter(const Graph& graph, Mode mode) : graph_(graph), mode_(mode) {
+  use_malloc_for_tensors();
   verify(graph);
   std::map<std::string_view, int> index;
   for (const Node& node : graph.nodes()) {

@@ -13,6 +13,8 @@
 // After foreach_target.h
 #include <hwy/highway.h>
 
+#include "detent/formats/bit_unpacking-inl.h"
+
 #ifndef DETENT_FORMATS_BIT_PACKING_TABLES_
 #define DETENT_FORMATS_BIT_PACKING_TABLES_
 namespace detent::packing_detail {
@@ -63,6 +65,7 @@ inline uint64_t load_word(const void* from) {
 // Plain C++: the compiler vectorises the loops over lanes with the instructions of each target.
 HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 using namespace packing_detail;
 
 /// Moves the codes of a word between one a Lane and next to each other: neighbours join in lanes of twice,
@@ -98,13 +101,29 @@ class WordOfCodes {
   uint64_t high_[kSteps];
 };
 
+/// WriteBits of whole bytes.
+void WriteBytes(const uint64_t* words, int64_t count, int word_bytes, uint8_t* bytes) {
+  int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::Full128<uint8_t> du8;
+  HWY_ALIGN uint8_t kept[2 * kWordBytes] = {};
+  for (int k = 0; k < word_bytes; ++k) {
+    kept[k] = static_cast<uint8_t>(k);
+    kept[word_bytes + k] = static_cast<uint8_t>(kWordBytes + k);
+  }
+  const auto of_pair = hn::Load(du8, kept);
+  for (; i + 2 <= count; i += 2, bytes += 2 * word_bytes) {
+    const auto pair = hn::LoadU(du8, reinterpret_cast<const uint8_t*>(words + i));
+    hn::StoreU(hn::TableLookupBytes(pair, of_pair), du8, bytes);
+  }
+#endif
+  for (; i < count; ++i, bytes += word_bytes) std::memcpy(bytes, words + i, kWordBytes);
+}
+
 /// Writes the lowest `word_bits` (below 64) of each word, whose other bits are 0, behind each other, and up
 /// to two words more.
 void WriteBits(const uint64_t* words, int64_t count, int word_bits, uint8_t* bytes) {
-  if (word_bits % 8 == 0) {
-    for (int64_t i = 0; i < count; ++i, bytes += word_bits / 8) std::memcpy(bytes, words + i, kWordBytes);
-    return;
-  }
+  if (word_bits % 8 == 0) return WriteBytes(words, count, word_bits / 8, bytes);
   uint64_t pending = 0;
   int used = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -222,6 +241,21 @@ int64_t UnpackBase3(const uint8_t* bytes, int64_t count, uint32_t* codes) {
   return count;
 }
 
+#if DETENT_UNPACKS_VECTORS
+/// kLanes codes at a time. Returns the codes done, a multiple of 8.
+template <size_t kLanes>
+int64_t UnpackVectors(int width, const uint8_t* bytes, int64_t count, uint32_t* codes) {
+  const hn::CappedTag<uint32_t, kLanes> du;
+  const VectorUnpacker<decltype(du)> unpacker(width);
+  const auto lanes = static_cast<int64_t>(hn::Lanes(du));
+  const uint8_t* last = bytes + (count * width + 7) / 8 - unpacker.kBytes;
+  int64_t i = 0;
+  for (; i + lanes <= count && bytes <= last; i += lanes, bytes += unpacker.step())
+    hn::StoreU(unpacker.Of(bytes), du, codes + i);
+  return i;
+}
+#endif
+
 /// Calls visit(lane), a value of the smallest unsigned integer that holds `width` bits.
 template <class Visit>
 HWY_INLINE void WithLane(int width, const Visit& visit) {
@@ -241,6 +275,15 @@ void PackBits(int width, const uint32_t* codes, int64_t count, uint8_t* bytes) {
 }
 
 void UnpackBits(int width, const uint8_t* bytes, int64_t count, uint32_t* codes) {
+#if DETENT_UNPACKS_VECTORS
+  if (width < 16 && width != 8) {
+    const int64_t done = width < 8 ? UnpackVectors<16>(width, bytes, count, codes)
+                                   : UnpackVectors<8>(width, bytes, count, codes);
+    bytes += done * width / 8;
+    count -= done;
+    codes += done;
+  }
+#endif
   WithLane(width, [&]<class Lane>(Lane) {
     if (width == static_cast<int>(8 * sizeof(Lane))) {
       UnpackLanes<Lane>(bytes, count, codes);

@@ -1,6 +1,7 @@
 #include "detent/formats/block_codes.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -108,22 +109,31 @@ void pack_scale_codes(int width, const std::vector<uint8_t>& codes, uint8_t* str
 
 std::vector<uint8_t> unpack_scale_codes(const BlockCodec& codec, const uint8_t* stream) {
   std::vector<uint8_t> codes(static_cast<size_t>(codec.layout.block_count()));
-  FirstIndex bad;
   for_each_element_range(codec.layout.block_count(), [&](int64_t begin, int64_t end) {
     unpack(codec.scale_width, begin, end, stream, [&](int64_t at, int64_t count, const uint32_t* wide) {
       std::transform(wide, wide + count, codes.begin() + at,
                      [](uint32_t code) { return static_cast<uint8_t>(code); });
-      const auto is_bad = [&](uint32_t code) { return code >= codec.scales.size(); };
-      bool any_bad = false;
-      for (int64_t i = 0; i < count; ++i) any_bad |= is_bad(wide[i]);
-      if (any_bad) bad.report(at + (std::find_if(wide, wide + count, is_bad) - wide));
     });
   });
-  if (bad.found()) {
-    fail("decode: the scale of block {} has the code {}, expected at most {}", bad.get(),
-         codes[static_cast<size_t>(bad.get())], codec.scales.size() - 1);
-  }
   return codes;
+}
+
+/// `codes` has one byte for each block.
+void check_scale_codes(const BlockCodec& codec, const uint8_t* codes) {
+  if (codec.scales.size() > std::numeric_limits<uint8_t>::max()) return;
+  const auto largest = static_cast<uint8_t>(codec.scales.size() - 1);
+  FirstIndex bad;
+  for_each_element_range(codec.layout.block_count(), [&](int64_t begin, int64_t end) {
+    uint8_t found = 0;
+    for (int64_t i = begin; i < end; ++i) found = std::max(found, codes[i]);
+    if (found <= largest) return;
+    bad.report(std::find_if(codes + begin, codes + end, [&](uint8_t code) { return code > largest; }) -
+               codes);
+  });
+  if (bad.found()) {
+    fail("decode: the scale of block {} has the code {}, expected at most {}", bad.get(), codes[bad.get()],
+         largest);
+  }
 }
 
 }  // namespace
@@ -133,13 +143,13 @@ void encode_blocks(const BlockCodec& codec, const GroupParameters& parameters, c
   BlockLayout layout = codec.layout;
   layout.cut_units(kStep);
   const float* in = input.values<float>().data();
-  std::vector<uint8_t> block_codes(static_cast<size_t>(layout.block_count()));
+  std::vector<uint8_t> unpacked(codec.scale_width < 8 ? static_cast<size_t>(layout.block_count()) : 0);
   const BlockCodeOutput output{.coders = codec.coders,
                                .scales = codec.scales,
                                .width = codec.form.width,
                                .twos_complement = codec.form.twos_complement,
                                .nan_allowed = nan_allowed,
-                               .scale_codes = block_codes.data(),
+                               .scale_codes = codec.scale_width < 8 ? unpacked.data() : scale_codes,
                                .nan = nan};
   const BlockLayout::Slabs slabs = layout.slabs();
   if (slabs.elements() <= kMaxSlab) {
@@ -156,7 +166,7 @@ void encode_blocks(const BlockCodec& codec, const GroupParameters& parameters, c
       pack_elements(codec.form.width, wide.get() + begin, begin, end, codes);
     });
   }
-  pack_scale_codes(codec.scale_width, block_codes, scale_codes);
+  if (codec.scale_width < 8) pack_scale_codes(codec.scale_width, unpacked, scale_codes);
 }
 
 void decode_blocks(const BlockCodec& codec, const uint8_t* codes, const uint8_t* scale_codes,
@@ -164,15 +174,26 @@ void decode_blocks(const BlockCodec& codec, const uint8_t* codes, const uint8_t*
   BlockLayout layout = codec.layout;
   layout.cut_units(kStep);
   float* out = output.values<float>().data();
-  const std::vector<uint8_t> block_codes = unpack_scale_codes(codec, scale_codes);
+  std::vector<uint8_t> unpacked;
+  if (codec.scale_width < 8) {
+    unpacked = unpack_scale_codes(codec, scale_codes);
+    scale_codes = unpacked.data();
+  }
+  check_scale_codes(codec, scale_codes);
   const BlockCodeInput input{
-      .coders = codec.coders, .form = codec.form, .scales = codec.scales, .scale_codes = block_codes.data()};
+      .coders = codec.coders, .form = codec.form, .scales = codec.scales, .scale_codes = scale_codes};
+  const bool stream = output.byte_size() >= kStreamBytes;
   const BlockLayout::Slabs slabs = layout.slabs();
-  if (slabs.elements() <= kMaxSlab) {
-    const bool stream = output.byte_size() >= kStreamBytes;
+  if (takes_packed_codes(layout, codec.form, out)) {
+    const PackedCodes packed{codes, packed_size(Packing::kBits, codec.form.width, output.numel())};
+    for_each_unit_range(layout, [&](int64_t begin, int64_t end) {
+      value_blocks(layout, input, packed, out, begin, end, stream);
+    });
+  } else if (slabs.elements() <= kMaxSlab) {
     for_each_slab_range(slabs, [&](const SlabRange& range, uint32_t* wide) {
       unpack_elements(codec.form.width, codes, range.begin, range.end, wide);
-      value_blocks(layout, input, wide, range.begin, out, range.first_unit, range.last_unit, stream);
+      value_blocks(layout, input, WideCodes{wide, range.begin}, out, range.first_unit, range.last_unit,
+                   stream);
     });
   } else {
     const auto wide = std::make_unique_for_overwrite<uint32_t[]>(static_cast<size_t>(output.numel()));
@@ -180,7 +201,7 @@ void decode_blocks(const BlockCodec& codec, const uint8_t* codes, const uint8_t*
       unpack_elements(codec.form.width, codes, begin, end, wide.get() + begin);
     });
     for_each_unit_range(layout, [&](int64_t begin, int64_t end) {
-      value_blocks(layout, input, wide.get(), 0, out, begin, end, false);
+      value_blocks(layout, input, WideCodes{wide.get(), 0}, out, begin, end, false);
     });
   }
 }

@@ -9,16 +9,14 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include "detent/formats/bit_packing.h"
+#include "detent/formats/bit_unpacking-inl.h"
+#include "detent/formats/block_elements-inl.h"
 #include "detent/formats/code_kernels.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-using ScaleTag = hn::ScalableTag<float>;
-using ScaleVec = hn::Vec<ScaleTag>;
-using CodeTag = hn::RebindToSigned<ScaleTag>;
-using CodeVec = hn::Vec<CodeTag>;
 
 /// Columns that are taken at a time where blocks are narrow.
 constexpr int64_t kTile = 512;
@@ -45,70 +43,115 @@ void CollectScales(const BlockScales& scales, const uint8_t* codes, int64_t widt
   }
 }
 
-/// Elements by their codes.
-class ElementValues {
-  static constexpr ScaleTag d{};
+/// WideCodes as vectors.
+class WideSource {
   static constexpr CodeTag di{};
 
  public:
-  explicit ElementValues(const ElementForm& form)
-      : twos_complement_(form.twos_complement),
-        has_nan_(form.largest < std::numeric_limits<int32_t>::max()),
-        unused_bits_(32 - form.width),
-        dropped_bits_(23 - form.mantissa_bits),
-        number_bits_(hn::Set(di, (int32_t{1} << (form.width - 1)) - 1)),
-        base_(hn::Set(di, (form.min_exponent - 1 + 127) * (1 << 23) + form.first * (1 << dropped_bits_))),
-        first_normal_(hn::Set(di, (1 << form.mantissa_bits) - form.first)),
-        largest_(hn::Set(di, form.largest)),
-        least_(hn::Set(d, form.normal ? power_of_two(form.min_exponent) : 0.0F)) {}
+  explicit WideSource(const WideCodes& codes) : codes_(codes) {}
 
-  HWY_INLINE ScaleVec Of(CodeVec codes) const {
-    const CodeVec shifted = hn::ShiftLeftSame(codes, unused_bits_);
-    if (twos_complement_) return hn::Mul(hn::ConvertTo(d, hn::ShiftRightSame(shifted, unused_bits_)), least_);
-    return hn::CopySignToAbs(Magnitude(hn::And(codes, number_bits_)), hn::BitCast(d, shifted));
+  class Cursor {
+   public:
+    explicit Cursor(const uint32_t* from) : from_(reinterpret_cast<const int32_t*>(from)) {}
+    HWY_INLINE CodeVec Next() {
+      const CodeVec codes = hn::LoadU(di, from_);
+      from_ += hn::Lanes(di);
+      return codes;
+    }
+    /// Of fewer than a vector.
+    CodeVec Last(int64_t count) const {
+      HWY_ALIGN int32_t last[hn::MaxLanes(di)] = {};
+      std::copy_n(from_, count, last);
+      return hn::Load(di, last);
+    }
+
+   private:
+    const int32_t* from_;
+  };
+  HWY_INLINE Cursor At(int64_t element) const { return Cursor(codes_.codes + (element - codes_.first)); }
+
+  const uint32_t* Unpacked(int64_t element, int64_t /*count*/, uint32_t* /*buffer*/) const {
+    return codes_.codes + (element - codes_.first);
   }
 
  private:
-  /// The number of a magnitude in the mantissa and exponent of a float32: those before the normal ones come
-  /// out in the binade beneath, as (1 + m / 2^M) * 2^(e - 1) instead of m / 2^M * 2^e.
-  HWY_INLINE ScaleVec Magnitude(CodeVec number) const {
-    const ScaleVec normal = hn::BitCast(d, hn::Add(hn::ShiftLeftSame(number, dropped_bits_), base_));
-    const ScaleVec subnormal = hn::Sub(hn::Add(normal, normal), least_);
-    const auto is_subnormal = hn::RebindMask(d, hn::Lt(number, first_normal_));
-    const ScaleVec magnitude = hn::IfThenElse(is_subnormal, subnormal, normal);
-    if (!has_nan_) return magnitude;
-    const CodeVec infinity = hn::IfThenElseZero(hn::Gt(number, largest_), hn::Set(di, 0x7F800000));
-    return hn::Or(magnitude, hn::BitCast(d, infinity));
-  }
-
-  bool twos_complement_;
-  bool has_nan_;
-  int unused_bits_;
-  int dropped_bits_;
-  CodeVec number_bits_, base_, first_normal_, largest_;
-  ScaleVec least_;
+  WideCodes codes_;
 };
 
-/// One tensor's work. `kStream` is how values are written.
-template <bool kStream>
-class BlockDecoder {
-  static constexpr ScaleTag d{};
+#if DETENT_UNPACKS_VECTORS
+/// PackedCodes as vectors; elements are asked for from multiples of a vector's.
+class PackedSource {
+  static constexpr hn::RebindToUnsigned<CodeTag> du{};
   static constexpr CodeTag di{};
+  using Unpacker = VectorUnpacker<hn::RebindToUnsigned<CodeTag>>;
 
  public:
-  BlockDecoder(const BlockLayout& layout, const BlockCodeInput& input, const uint32_t* codes, int64_t first,
-               float* values)
-      : layout_(layout),
-        input_(input),
-        elements_(input.form),
-        codes_(codes),
-        first_(first),
-        values_(values) {}
+  PackedSource(const PackedCodes& codes, int width) : codes_(codes), width_(width), unpacker_(width) {}
 
+  static bool Takes(int width) { return Unpacker::Takes(width); }
+
+  class Cursor {
+   public:
+    Cursor(const PackedSource& source, const uint8_t* from)
+        : unpacker_(source.unpacker_),
+          from_(from),
+          end_(source.codes_.bytes + source.codes_.size),
+          last_(end_ - Unpacker::kBytes) {}
+    HWY_INLINE CodeVec Next() {
+      const CodeVec codes =
+          HWY_LIKELY(from_ <= last_) ? hn::BitCast(di, unpacker_.Of(from_)) : Last(Unpacker::kBytes);
+      from_ += unpacker_.step();
+      return codes;
+    }
+    /// Where the stream may end before all that is read at a time.
+    HWY_NOINLINE CodeVec Last(int64_t /*count*/) const {
+      HWY_ALIGN uint8_t last[Unpacker::kBytes] = {};
+      std::copy_n(from_, std::min(Unpacker::kBytes, end_ - from_), last);
+      return hn::BitCast(di, unpacker_.Of(last));
+    }
+
+   private:
+    Unpacker unpacker_;
+    const uint8_t* from_;
+    const uint8_t* end_;
+    const uint8_t* last_;
+  };
+  HWY_INLINE Cursor At(int64_t element) const { return Cursor(*this, codes_.bytes + element / 8 * width_); }
+
+  const uint32_t* Unpacked(int64_t element, int64_t count, uint32_t* buffer) const {
+    unpack_codes(Packing::kBits, width_, codes_.bytes + element / 8 * width_, count, buffer);
+    return buffer;
+  }
+
+ private:
+  PackedCodes codes_;
+  int width_;
+  Unpacker unpacker_;
+};
+#endif
+
+/// One tensor's work. `kStream` is how values are written, `Elements` what codes stand for.
+template <bool kStream, class Elements, class Source>
+class BlockDecoder {
+  static constexpr ElementTag d{};
+
+ public:
+  BlockDecoder(const BlockLayout& layout, const BlockCodeInput& input, const Source& source, float* values)
+      : layout_(layout), input_(input), elements_(input.form), source_(source), values_(values) {}
+
+  void DecodeUnits(int64_t begin, int64_t end) const {
+    BlockLayout::Unit unit;
+    for (int64_t i = begin; i < end; ++i) {
+      layout_.locate(i, unit);
+      DecodeUnit(unit);
+    }
+  }
+
+ private:
   void DecodeUnit(const BlockLayout::Unit& unit) const {
     const int64_t width = layout_.block_columns();
     if (width >= BlockLayout::kWide) {
-      for_each_row(layout_, unit, [&](int64_t row) HWY_ATTR { DecodeRow(unit, row); });
+      for_each_row(layout_, unit, [&](int64_t row) { DecodeRow(unit, row); });
       return;
     }
     TileScales tile;
@@ -121,97 +164,168 @@ class BlockDecoder {
     }
   }
 
- private:
+  /// Blocks whose factors are looked up before their elements are decoded.
+  static constexpr int64_t kBatch = 64;
+
   /// The columns of a unit in the row that begins at `row`, in wide blocks.
   void DecodeRow(const BlockLayout::Unit& unit, int64_t row) const {
     const int64_t width = layout_.block_columns();
-    const uint8_t* code = input_.scale_codes + unit.block;
-    const BlockScale* scales = input_.scales.data();
-    const bool normal = input_.form.normal;
-    const ElementValues elements = elements_;  // in registers
-    for (int64_t at = unit.begin; at < unit.end; at += width, ++code) {
-      const BlockScale& scale = scales[*code];
-      const int64_t count = std::min(width, unit.end - at);
-      if (scale.plain_value && normal) {
-        const ScaleVec factor = hn::Set(d, scale.to_value);
-        DecodePlain(
-            elements, [&](int64_t /*i*/) HWY_ATTR { return factor; }, row + at, count);
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    const uint8_t* codes = input_.scale_codes + unit.block;
+    float factors[kBatch];
+    for (int64_t at = unit.begin; at < unit.end;) {
+      const int64_t blocks = std::min(kBatch, (unit.end - at) / width);
+      if (blocks > 0 && width % lanes == 0 && CollectFactors(codes, blocks, factors)) {
+        DecodeBlocks(factors, blocks, row + at);
+        at += blocks * width;
+        codes += blocks;
       } else {
-        DecodeAny([&](int64_t /*i*/) { return &scale; }, row + at, count);
+        const int64_t count = std::min(width, unit.end - at);
+        DecodeBlock(input_.scales[*codes++], row + at, count);
+        at += count;
       }
+    }
+  }
+
+  /// Returns false where one of the blocks needs more than a factor.
+  bool CollectFactors(const uint8_t* codes, int64_t blocks, float* factors) const {
+    const BlockScale* scales = input_.scales.data();
+    bool plain = input_.form.normal;
+    for (int64_t i = 0; i < blocks; ++i) {
+      const BlockScale& scale = scales[codes[i]];
+      plain = plain && scale.plain_value;
+      factors[i] = scale.to_value;
+    }
+    return plain;
+  }
+
+  /// Adjacent blocks of whole vectors.
+  HWY_INLINE void DecodeBlocks(const float* factors, int64_t blocks, int64_t at) const {
+    const int64_t vectors = layout_.block_columns() / static_cast<int64_t>(hn::Lanes(d));
+    if (vectors == 1) return DecodeBlocksOf<1>(factors, blocks, at);
+    if (vectors == 2) return DecodeBlocksOf<2>(factors, blocks, at);
+    DecodeBlocksOf<0>(factors, blocks, at);
+  }
+
+  /// Of kVectors a block, or of any number for 0.
+  template <size_t kVectors>
+  HWY_INLINE void DecodeBlocksOf(const float* factors, int64_t blocks, int64_t at) const {
+    const Elements elements = elements_;  // in registers
+    const size_t width =
+        kVectors > 0 ? kVectors * hn::Lanes(d) : static_cast<size_t>(layout_.block_columns());
+    auto codes = source_.At(at);
+    float* to = values_ + at;
+    for (int64_t block = 0; block < blocks; ++block, to += width) {
+      const ElementVec factor = hn::Set(d, factors[block]);
+      for (size_t i = 0; i < width; i += hn::Lanes(d))
+        Write(hn::Mul(elements.Of(codes.Next()), factor), to + i);
+    }
+  }
+
+  void DecodeBlock(const BlockScale& scale, int64_t at, int64_t count) const {
+    if (scale.plain_value && input_.form.normal) {
+      const ElementVec factor = hn::Set(d, scale.to_value);
+      DecodePlain([&](int64_t /*i*/) HWY_ATTR { return factor; }, at, count);
+    } else {
+      DecodeAny([&](int64_t /*i*/) { return &scale; }, at, count);
     }
   }
 
   HWY_INLINE void DecodeTileRow(const TileScales& tile, int64_t at, int64_t count) const {
     if (tile.plain && input_.form.normal) {
-      DecodePlain(
-          elements_, [&](int64_t i) HWY_ATTR { return hn::LoadU(d, tile.factor + i); }, at, count);
+      DecodePlain([&](int64_t i) HWY_ATTR { return hn::LoadU(d, tile.factor + i); }, at, count);
     } else {
       DecodeAny([&](int64_t i) { return tile.scale[i]; }, at, count);
     }
   }
 
+  static HWY_INLINE void Write(ElementVec value, float* to) {
+    if constexpr (kStream) {
+      hn::Stream(value, d, to);
+    } else {
+      hn::StoreU(value, d, to);
+    }
+  }
+
   /// factor_at(i) is for the elements from at + i on; lanes beyond `count` mean nothing.
   template <class FactorAt>
-  HWY_INLINE void DecodePlain(const ElementValues& elements, const FactorAt& factor_at, int64_t at,
-                              int64_t count) const {
+  HWY_INLINE void DecodePlain(const FactorAt& factor_at, int64_t at, int64_t count) const {
+    const Elements elements = elements_;  // in registers
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-    const auto* from = reinterpret_cast<const int32_t*>(codes_ + (at - first_));
+    auto codes = source_.At(at);
     float* to = values_ + at;
     int64_t i = 0;
-    for (; i + lanes <= count; i += lanes) {
-      const ScaleVec value = hn::Mul(elements.Of(hn::LoadU(di, from + i)), factor_at(i));
-      if constexpr (kStream) {
-        hn::Stream(value, d, to + i);
-      } else {
-        hn::StoreU(value, d, to + i);
-      }
-    }
+    for (; i + lanes <= count; i += lanes) Write(hn::Mul(elements.Of(codes.Next()), factor_at(i)), to + i);
     if (i == count) return;
-    HWY_ALIGN int32_t last_codes[hn::MaxLanes(d)] = {};
     HWY_ALIGN float last[hn::MaxLanes(d)];
-    std::copy(from + i, from + count, last_codes);
-    hn::Store(hn::Mul(elements.Of(hn::Load(di, last_codes)), factor_at(i)), d, last);
+    hn::Store(hn::Mul(elements.Of(codes.Last(count - i)), factor_at(i)), d, last);
     std::copy_n(last, count - i, to + i);
   }
 
   /// scale_at(i) is that of element at + i.
   template <class ScaleAt>
   HWY_NOINLINE void DecodeAny(const ScaleAt& scale_at, int64_t at, int64_t count) const {
+    uint32_t codes[kTile];
     float elements[kTile];
     for (int64_t begin = 0; begin < count; begin += kTile) {
       const int64_t size = std::min(kTile, count - begin);
-      value_range(input_.coders, {1, 1, size}, codes_ + (at + begin - first_), elements, 0, size);
+      value_range(input_.coders, {1, 1, size}, source_.Unpacked(at + begin, size, codes), elements, 0, size);
       for (int64_t i = 0; i < size; ++i) values_[at + begin + i] = scale_at(begin + i)->value_of(elements[i]);
     }
   }
 
   const BlockLayout& layout_;
   const BlockCodeInput& input_;
-  ElementValues elements_;
-  const uint32_t* codes_;
-  int64_t first_;
+  Elements elements_;
+  const Source& source_;
   float* values_;
 };
 
-template <bool kStream>
-void DecodeUnits(const BlockDecoder<kStream>& decoder, const BlockLayout& layout, int64_t begin,
-                 int64_t end) {
-  BlockLayout::Unit unit;
-  for (int64_t i = begin; i < end; ++i) {
-    layout.locate(i, unit);
-    decoder.DecodeUnit(unit);
+template <bool kStream, class Source>
+void DecodeUnits(const BlockLayout& layout, const BlockCodeInput& input, const Source& source, float* values,
+                 int64_t begin, int64_t end) {
+  const ElementForm& form = input.form;
+  if (form.twos_complement) {
+    BlockDecoder<kStream, Integers, Source>(layout, input, source, values).DecodeUnits(begin, end);
+  } else if (FewMinifloats::Hold(form)) {
+    BlockDecoder<kStream, FewMinifloats, Source>(layout, input, source, values).DecodeUnits(begin, end);
+  } else if (form.largest < std::numeric_limits<int32_t>::max()) {
+    BlockDecoder<kStream, Minifloats<true>, Source>(layout, input, source, values).DecodeUnits(begin, end);
+  } else {
+    BlockDecoder<kStream, Minifloats<false>, Source>(layout, input, source, values).DecodeUnits(begin, end);
   }
 }
 
-void ValueBlocks(const BlockLayout& layout, const BlockCodeInput& input, const uint32_t* codes, int64_t first,
-                 float* values, int64_t begin, int64_t end, bool stream) {
+template <class Source>
+void DecodeFrom(const BlockLayout& layout, const BlockCodeInput& input, const Source& source, float* values,
+                int64_t begin, int64_t end, bool stream) {
   if (stream && layout.in_whole_vectors(values, HWY_MAX_BYTES)) {
-    DecodeUnits(BlockDecoder<true>(layout, input, codes, first, values), layout, begin, end);
+    DecodeUnits<true>(layout, input, source, values, begin, end);
     hwy::FlushStream();
   } else {
-    DecodeUnits(BlockDecoder<false>(layout, input, codes, first, values), layout, begin, end);
+    DecodeUnits<false>(layout, input, source, values, begin, end);
   }
+}
+
+bool TakesPackedCodes([[maybe_unused]] const BlockLayout& layout, [[maybe_unused]] int width,
+                      [[maybe_unused]] const float* values) {
+#if DETENT_UNPACKS_VECTORS
+  return layout.in_whole_vectors(values, HWY_MAX_BYTES) && PackedSource::Takes(width);
+#else
+  return false;
+#endif
+}
+
+void ValueBlocks(const BlockLayout& layout, const BlockCodeInput& input, const ElementCodes& codes,
+                 float* values, int64_t begin, int64_t end, bool stream) {
+  if (const auto* wide = std::get_if<WideCodes>(&codes))
+    return DecodeFrom(layout, input, WideSource(*wide), values, begin, end, stream);
+#if DETENT_UNPACKS_VECTORS
+  const PackedSource source(std::get<PackedCodes>(codes), input.form.width);
+  return DecodeFrom(layout, input, source, values, begin, end, stream);
+#else
+  DETENT_CHECK(false, "packed codes of {} bits", input.form.width);
+#endif
 }
 
 }  // namespace detent::HWY_NAMESPACE
@@ -220,11 +334,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace detent {
 
+HWY_EXPORT(TakesPackedCodes);
 HWY_EXPORT(ValueBlocks);
 
-void value_blocks(const BlockLayout& layout, const BlockCodeInput& input, const uint32_t* codes,
-                  int64_t first, float* values, int64_t begin, int64_t end, bool stream) {
-  HWY_DYNAMIC_DISPATCH(ValueBlocks)(layout, input, codes, first, values, begin, end, stream);
+bool takes_packed_codes(const BlockLayout& layout, const ElementForm& form, const float* values) {
+  return HWY_DYNAMIC_DISPATCH(TakesPackedCodes)(layout, form.width, values);
+}
+
+void value_blocks(const BlockLayout& layout, const BlockCodeInput& input, const ElementCodes& codes,
+                  float* values, int64_t begin, int64_t end, bool stream) {
+  HWY_DYNAMIC_DISPATCH(ValueBlocks)(layout, input, codes, values, begin, end, stream);
 }
 
 }  // namespace detent

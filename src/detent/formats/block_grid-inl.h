@@ -37,10 +37,8 @@ class BlockGridKernel {
 
   BlockGridKernel(D d, const BlockGridParameters& p)
       : parameters_(p),
-        to_addend_(hn::Set(d, power_of_two(23 - p.mantissa_bits))),
-        dropped_bits_(23 - p.mantissa_bits) {}
-
-  bool IsPlain(const BlockShared& shared) const { return parameters_.is_plain(shared); }
+        to_addend_(hn::Set(d, power_of_two(23 - p.mantissa_bits()))),
+        dropped_bits_(23 - p.mantissa_bits()) {}
 
   const Parameters& parameters() const { return parameters_; }
 

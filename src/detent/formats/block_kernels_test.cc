@@ -97,6 +97,28 @@ TEST_P(EveryTargetBlocks, StreamsWhereItCan) {
   }
 }
 
+/// Between neighbouring values of e2m1.
+constexpr float kTies[] = {0.25F, 0.75F, 1.25F, 1.75F, 2.5F, 3.5F, 5.0F};
+
+TEST_P(EveryTargetBlocks, QuotientsAtTies) {
+  constexpr size_t kBlocks = 4000;
+  Tensor input(DType::kFloat32, {kBlocks * Nvfp4::kBlockSize});
+  const std::span<float> values = input.values<float>();
+  for (size_t block = 0; block < kBlocks; ++block)
+    values[block * Nvfp4::kBlockSize] = 1.0F + static_cast<float>(block * block % 7919) * 0.37F;
+  const Nvfp4Parameters parameters = Nvfp4().parameters(Group(values, {1, 1, input.numel()}, 0), 0);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const size_t k = i % Nvfp4::kBlockSize;
+    if (k == 0) continue;
+    const float tie = kTies[k % std::size(kTies)] * parameters.entry(values[i - k]).shared[0];
+    const int nudge = static_cast<int>(i / 7 % 5) - 2;
+    values[i] = std::bit_cast<float>(std::bit_cast<int32_t>(tie) + nudge) * (i % 2 == 0 ? 1.0F : -1.0F);
+  }
+  const QuantSpec spec = spec_of("nvfp4");
+  EXPECT_EQ(difference(input, simulate(spec, input), reference_simulate(spec, input)), "");
+  EXPECT_EQ(difference(input, decode(encode(spec, input)), reference_simulate(spec, input)), "");
+}
+
 /// Zeros behind the elements of a block change nothing, but make it wide.
 TEST_P(EveryTargetBlocks, NarrowBlocksSaturateAsWideOnes) {
   for (const char* format : {"block_fp:width=3", "block_minifloat", "mx:element=e2m1", "block_log:width=4"}) {
@@ -135,6 +157,28 @@ TEST_P(EveryTargetBlocks, InPlaceAndUnaligned) {
       }
     }
   }
+}
+
+/// What Nvfp4Kernel computes instead of |x| / divisor, for every significand of the divisor and the |x|
+/// around what is a tie.
+TEST(Nvfp4Quotient, OneNewtonStepDecidesAsDivision) {
+  const auto side = [](float quotient, float tie) { return (quotient > tie) - (quotient < tie); };
+  int64_t wrong = 0;
+  for (int32_t significand = 0; significand < 1 << 23; ++significand) {
+    const auto divisor = std::bit_cast<float>(0x3F800000 | significand);
+    const float reciprocal = 1.0F / divisor;
+    for (const float tie : kTies) {
+      const auto middle = std::bit_cast<int32_t>(tie * divisor);
+      for (int32_t bits = middle - 1; bits <= middle + 1; ++bits) {
+        const auto x = std::bit_cast<float>(bits);
+        const float estimate = x * reciprocal;
+        const float remainder = std::fma(-estimate, divisor, x);
+        const float quotient = std::fma(remainder, reciprocal, estimate);
+        wrong += side(quotient, tie) != side(x / divisor, tie) ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_EQ(wrong, 0);
 }
 
 #if defined(__x86_64__)

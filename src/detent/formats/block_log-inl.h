@@ -23,11 +23,11 @@ class BlockLogKernel {
  public:
   using Parameters = BlockLogParameters;
   struct Shared {
-    V largest, smallest, unsaturated;
+    V plain_largest, plain_smallest, largest, smallest, unsaturated;
   };
   template <class At>
   static HWY_INLINE Shared Collect(At&& at) {
-    return {at(0), at(1), at(2)};
+    return {at(0), at(1), at(2), at(3), at(4)};
   }
 
   BlockLogKernel(D /*d*/, const BlockLogParameters& p) : parameters_(p) {}
@@ -40,27 +40,25 @@ class BlockLogKernel {
     const V shifted = hn::Mul(magnitude, hn::IfThenElse(low, hn::Set(d, 0x1p24F), hn::Set(d, 1.0F)));
     const V power = Power(d, shifted);
     const V back = hn::Mul(power, hn::IfThenElse(low, hn::Set(d, 0x1p-24F), hn::Set(d, 1.0F)));
-    return hn::IfThenElse(hn::IsNaN(x), x, Hold(d, back, x, shared));
+    const V held = hn::Max(hn::Min(back, shared.largest), shared.smallest);
+    return hn::IfThenElse(hn::IsNaN(x), x, WithSign(d, held, x));
   }
 
-  /// Where the smallest magnitude is normal and the elements are finite. What subnormal elements give without
-  /// a shift is at most 2^-126, hence the smallest all the same.
+  /// Of a plain block whose elements are all finite.
   HWY_INLINE V RoundFinite(D d, V x, const Shared& shared) const {
-    return Hold(d, Power(d, hn::Abs(x)), x, shared);
+    return WithSign(d, hn::Mul(PlainPower(d, x, shared), hn::Set(d, 0x1p-24F)), x);
   }
 
   HWY_INLINE V RoundPlain(D d, V x, const Shared& shared) const {
     return hn::IfThenElse(hn::IsNaN(x), x, RoundFinite(d, x, shared));
   }
 
-  bool IsPlain(const BlockShared& shared) const { return Parameters::is_plain(shared); }
-
   /// Counted from the smallest.
   template <class Sign>
   HWY_INLINE hn::Vec<DI> Code(D d, V x, const Shared& shared, const Sign& sign) const {
     const DI di;
-    const V held = hn::Max(hn::Min(Power(d, hn::Abs(x)), shared.largest), shared.smallest);
-    const auto above = hn::Sub(hn::BitCast(di, held), hn::BitCast(di, shared.smallest));
+    const V power = PlainPower(d, x, shared);
+    const auto above = hn::Sub(hn::BitCast(di, power), hn::BitCast(di, shared.plain_smallest));
     return sign.Code(hn::ShiftRight<23>(above), hn::Add(x, hn::Zero(d)));
   }
 
@@ -75,10 +73,15 @@ class BlockLogKernel {
     return hn::BitCast(d, hn::And(carried, hn::Set(di, 0x7F800000)));
   }
 
-  /// With the sign of x, + where it is 0: -0 + 0 is +0.
-  static HWY_INLINE V Hold(D d, V power, V x, const Shared& shared) {
-    const V held = hn::Max(hn::Min(power, shared.largest), shared.smallest);
-    return hn::CopySignToAbs(held, hn::Add(x, hn::Zero(d)));
+  /// 2^24 times as large as the value.
+  static HWY_INLINE V PlainPower(D d, V x, const Shared& shared) {
+    const V power = Power(d, hn::Mul(hn::Abs(x), hn::Set(d, 0x1p24F)));
+    return hn::Max(hn::Min(power, shared.plain_largest), shared.plain_smallest);
+  }
+
+  /// + where x is 0: -0 + 0 is +0.
+  static HWY_INLINE V WithSign(D d, V magnitude, V x) {
+    return hn::CopySignToAbs(magnitude, hn::Add(x, hn::Zero(d)));
   }
 
   const BlockLogParameters& parameters_;

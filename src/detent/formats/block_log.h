@@ -4,19 +4,7 @@
 
 namespace detent {
 
-/// What the kernel needs. Shared are: the largest and the smallest magnitude, the value of 0, the largest
-/// input that does not saturate.
-struct BlockLogParameters {
-  static constexpr bool kByBlocks = true;
-  BlockTable table;
-  PlainBits plain_bits;
-
-  [[gnu::always_inline]] const BlockEntry& entry(float max) const { return table.of(max); }
-  /// Whether the magnitudes of a block with these values are all powers of two that are normal in float32.
-  [[gnu::always_inline]] static bool is_plain(const BlockShared& shared) {
-    return shared[1] >= power_of_two(-126) && shared[0] <= power_of_two(127);
-  }
-};
+class BlockLogParameters;
 
 /// Powers of two +-2^e with a shared bias = clamp(2^(width-1) - 1 - ceil(log2 max), 0, 2^exponent_bias_width
 /// - 1): -bias <= e <= 2^(width-1) - 1 - bias, rounded in the log domain: 2^k * m with 1 <= m < 2 goes up
@@ -50,26 +38,66 @@ struct BlockLog : BlockFormatBase {
   }
   int top_code() const { return (1 << (width - 1)) - 1; }
 
-  Parameters parameters(const Group&, uint64_t /*seed*/) const {
-    constexpr double kSqrt2 = 1.41421356237309504880;
-    const auto entry = [&](int max_exponent) -> BlockEntry {
-      const int bias = this->bias(max_exponent);
-      const float smallest = hold(double_power_of_two(-bias));
-      const double largest = double_power_of_two(top_code() - bias);
-      return {{hold(largest), smallest, hold(kSqrt2 * largest)}, static_cast<uint8_t>(bias)};
-    };
-    BlockTable table(true, entry);
-    table.set_empty(entry(0));
-    table.set_plain([](const BlockShared& shared) { return Parameters::is_plain(shared); });
-    const int lowest_exponent = top_code() - ((1 << exponent_bias_width) - 1);
-    return {table,
-            {.lowest = PlainBits::held(lowest_exponent),
-             .highest = PlainBits::held(top_code()),
-             .first = 0,
-             .second = PlainBits::exponent(-top_code())}};
-  }
+  Parameters parameters(const Group&, uint64_t /*seed*/) const;
 
   bool operator==(const BlockLog&) const = default;
 };
+
+/// What the kernel needs. Shared are: the largest and the smallest magnitude, the value of 0, both 2^24 times
+/// as large; then both as they are, and the largest input that does not saturate.
+class BlockLogParameters {
+ public:
+  static constexpr bool kByBlocks = true;
+  /// Plain blocks are rounded 2^24 above, where what float32 has as subnormals is normal.
+  static constexpr int kShift = 24;
+
+  explicit BlockLogParameters(const BlockLog& format);
+  BlockEntry entry(float max) const;
+  const PlainBlocks& plain_blocks() const { return plain_blocks_; }
+
+ private:
+  /// float32 holds the smallest magnitude, and 2^24 times the largest.
+  bool is_plain(int bias) const {
+    return bias <= kLargestBias && format_.top_code() - bias <= kLargestExponent;
+  }
+  static constexpr int kLargestBias = 149;
+  static constexpr int kLargestExponent = 127 - kShift;
+
+  BlockLog format_;
+  PlainBlocks plain_blocks_;
+};
+
+inline BlockLogParameters BlockLog::parameters(const Group&, uint64_t /*seed*/) const {
+  return BlockLogParameters(*this);
+}
+
+inline BlockLogParameters::BlockLogParameters(const BlockLog& format) : format_(format) {
+  const int top = format.top_code();
+  const int last_bias = (1 << format.exponent_bias_width) - 1;
+  plain_blocks_ = {.exponent = {.round_up = true},
+                   .lowest = PlainBlocks::held(top - last_bias),
+                   .highest = PlainBlocks::held(top),
+                   .first = PlainBlocks::bits_of(kShift),
+                   .second = PlainBlocks::bits_of(kShift - top),
+                   .code = top + 127,
+                   .descends = true};
+  const int last = std::min(last_bias, kLargestBias);
+  const int first = std::max(0, top - kLargestExponent);
+  if (first > last) return;
+  plain_blocks_.set_exponents(last < last_bias ? top - last : MaxExponent::kLowest,
+                              first > 0 ? top - first : MaxExponent::kHighest);
+}
+
+inline BlockEntry BlockLogParameters::entry(float max) const {
+  constexpr double kSqrt2 = 1.41421356237309504880;
+  const int bias = format_.bias(max > 0 ? plain_blocks_.exponent.of(max) : 0);
+  const double smallest = double_power_of_two(-bias);
+  const double largest = double_power_of_two(format_.top_code() - bias);
+  constexpr double kShifted = 0x1p24;
+  return {.shared = {hold(largest * kShifted), hold(smallest * kShifted), hold(largest), hold(smallest),
+                     hold(kSqrt2 * largest)},
+          .code = static_cast<uint8_t>(bias),
+          .plain = is_plain(bias)};
+}
 
 }  // namespace detent

@@ -13,104 +13,18 @@
 #include <array>
 
 #include "detent/formats/block_kernels.h"
-#include "detent/formats/block_lanes-inl.h"
+#include "detent/formats/block_shares-inl.h"
 #include "detent/formats/code_kernels.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {
 
-/// Whether these are the bits of the largest magnitudes of blocks with a plain entry: see BlockTable.
-HWY_INLINE hn::Mask<IntTag> ArePlain(const BlockTable& table, IntVec bits) {
-  const IntTag di;
-  return hn::AndNot(hn::Lt(bits, hn::Set(di, table.plain_from())),
-                    hn::Lt(bits, hn::Set(di, table.plain_until())));
-}
-
-/// What a plain block shares whose largest magnitude has these bits, lane by lane: the two that count.
-template <class Parameters>
-HWY_INLINE std::array<BlockVec, 2> PlainShared(const Parameters& parameters, IntVec bits) {
-  const BlockTag d;
-  const IntTag di;
-  const PlainBits& plain = parameters.plain_bits;
-  const auto carried = hn::Add(bits, hn::Set(di, parameters.table.carry()));
-  const auto exponent = hn::And(carried, hn::Set(di, 0x7F800000));
-  const auto held = hn::Min(hn::Max(exponent, hn::Set(di, plain.lowest)), hn::Set(di, plain.highest));
-  return {hn::BitCast(d, hn::Add(held, hn::Set(di, plain.first))),
-          hn::BitCast(d, hn::Add(held, hn::Set(di, plain.second)))};
-}
-
-/// What many blocks share, whose largest magnitudes have these bits.
-template <class Kernel, size_t kBlocks>
-class PlainShares {
- public:
-  PlainShares(const Kernel& kernel, const int32_t* bits, size_t blocks)
-      : table_(kernel.parameters().table), bits_(bits) {
-    const BlockTag d;
-    for (size_t i = 0; i < blocks; i += hn::Lanes(d)) {
-      const auto [first, second] = PlainShared(kernel.parameters(), hn::Load(IntTag(), bits + i));
-      hn::Store(first, d, first_ + i);
-      hn::Store(second, d, second_ + i);
-    }
-  }
-
-  HWY_INLINE bool is_plain(size_t i) const { return table_.is_plain(bits_[i]); }
-  HWY_INLINE uint8_t code(size_t i) const { return table_.of_plain(bits_[i]).code; }
-  HWY_INLINE typename Kernel::Shared at(BlockTag d, size_t i) const {
-    return Kernel::Collect([&](size_t k) HWY_ATTR { return hn::Set(d, k == 0 ? first_[i] : second_[i]); });
-  }
-
- private:
-  const BlockTable& table_;
-  const int32_t* bits_;
-  HWY_ALIGN float first_[kBlocks];
-  HWY_ALIGN float second_[kBlocks];
-};
-
-template <class Kernel, size_t kBlocks>
-struct SharesOf {
-  using type = PlainShares<Kernel, kBlocks>;
-};
-template <class Kernel, size_t kBlocks>
-requires requires { typename Kernel::template Shares<kBlocks>; }
-struct SharesOf<Kernel, kBlocks> {
-  using type = typename Kernel::template Shares<kBlocks>;
-};
-
-constexpr int32_t kInfinityBits = 0x7F800000;
-
-/// How a code says the sign.
-class ElementSign {
- public:
-  ElementSign() = default;
-  explicit ElementSign(const BlockCodeOutput& codes)
-      : twos_complement_(codes.twos_complement),
-        sign_bit_(int32_t{1} << (codes.width - 1)),
-        sign_shift_(32 - codes.width) {}
-
-  /// The code of an element with the sign of x, the index-th magnitude that there is.
-  HWY_INLINE IntVec Code(IntVec index, BlockVec x) const {
-    const IntTag di;
-    const auto bits = hn::BitCast(di, x);
-    if (!twos_complement_)
-      return hn::OrAnd(index, hn::ShiftRightSame(bits, sign_shift_), hn::Set(di, sign_bit_));
-    const auto negative = hn::BroadcastSignBit(bits);
-    const auto number = hn::Sub(hn::Xor(index, negative), negative);
-    return hn::And(number, hn::Set(di, 2 * sign_bit_ - 1));
-  }
-
- private:
-  bool twos_complement_ = false;
-  int32_t sign_bit_ = 0;
-  int sign_shift_ = 0;
-};
-
 /// What is written: as BlockOutput says, or codes.
 enum class Written { kValue, kUnsaturated, kCode };
 
-/// One tensor's work, by a block kernel: its Round gives values, from what the blocks share. Of blocks that
-/// IsPlain, where the shared values are of moderate size: Code gives the codes of elements that are not NaN,
-/// RoundPlain the values in a shorter way, where there is one. Of those that its Shares call plain, which
-/// hold neither infinities nor NaN: RoundFinite.
+/// One tensor's work, by a block kernel: its Round gives values, from what the blocks share. Of plain blocks:
+/// Code gives the codes of elements that are not NaN, RoundPlain the values in a shorter way. Of those that
+/// its Shares call plain, which hold neither infinities nor NaN: RoundFinite.
 ///
 /// `kKind` is what is written, `kStream` how. `output` points to where element `first` belongs.
 template <class Parameters, Written kKind, bool kStream>
@@ -120,7 +34,7 @@ class BlockRounder {
   using Shared = typename Kernel::Shared;
   static constexpr bool kCodes = kKind == Written::kCode;
   static constexpr bool kHasFinite = kKind != Written::kUnsaturated;
-  static constexpr bool kRoundsNarrow = kHasFinite && requires(const Parameters& p) { p.plain_bits; };
+  static constexpr bool kRoundsNarrow = kHasFinite && requires(const Parameters& p) { p.plain_blocks(); };
   using Out = std::conditional_t<kCodes, uint32_t, float>;
 
  public:
@@ -144,6 +58,8 @@ class BlockRounder {
       RoundRow(unit);
     } else if (kRoundsNarrow && layout_.band_rows() == 1) {
       if constexpr (kRoundsNarrow) RoundNarrowRow(unit);
+    } else if (kRoundsNarrow && layout_.band_rows() <= kStripRows && kLine % width == 0) {
+      if constexpr (kRoundsNarrow) RoundStrips(unit);
     } else if (tile <= static_cast<int64_t>(kMaxTile)) {
       for (int64_t at = unit.begin; at < unit.end; at += tile)
         RoundTile(unit, at, std::min(tile, unit.end - at));
@@ -158,6 +74,7 @@ class BlockRounder {
   /// What a block's elements need.
   struct OfBlock {
     BlockShared shared;
+    bool plain;
     const BlockScale* scale;
   };
 
@@ -169,20 +86,20 @@ class BlockRounder {
   }
 
   HWY_INLINE OfBlock Share(float max, int64_t block) const {
-    const auto& [shared, code] = parameters_.entry(max);
+    const auto [shared, code, plain] = parameters_.entry(max);
     const BlockScale* scale = nullptr;
     if constexpr (kCodes) {
       codes_->scale_codes[block] = code;
       scale = &codes_->scales[code];
     }
-    return {shared, scale};
+    return {shared, plain, scale};
   }
 
   template <bool kPlain>
   HWY_INLINE BlockVec Round(BlockVec x, const Shared& shared) const {
     if constexpr (kCodes && requires { &Kernel::RoundElement; }) {
       return kernel_.RoundElement(d, x, shared);
-    } else if constexpr (kPlain && requires { &Kernel::RoundPlain; }) {
+    } else if constexpr (kPlain) {
       return kernel_.RoundPlain(d, x, shared);
     } else {
       return kernel_.Round(d, x, shared);
@@ -218,56 +135,71 @@ class BlockRounder {
     }
   }
 
+  /// Elements of a cache line.
+  static constexpr int64_t kLine = 16;
+  static constexpr size_t kStripVectors = std::max<size_t>(1, size_t{kLine} / hn::MaxLanes(d));
+
 #if HWY_TARGET != HWY_SCALAR
   /// Blocks whose maxima are found before any is rounded: their long ways to a maximum then overlap.
   static constexpr int64_t kMaxBatch = 32;
   static constexpr int64_t kBatchElements = 512;
-  /// Elements of a cache line, and how far ahead of the search for maxima lines are fetched: the processor's
-  /// own prefetching stops where rounding takes long.
-  static constexpr size_t kLine = 16;
+  /// How far ahead of the search for maxima lines are fetched: the processor's own prefetching stops where
+  /// rounding takes long.
   static constexpr size_t kPrefetched = 1024;
   using Shares = typename SharesOf<Kernel, size_t{kMaxBatch}>::type;
 
-  /// Adjacent blocks of whole vectors, a multiple of 4. While a batch is rounded, the maxima of the next are
-  /// found, so that memory never idles.
+  /// Adjacent blocks of whole vectors, a multiple of 4.
   void RoundBatches(const float* input, Out* output, int64_t block, int64_t blocks) const {
-    const int64_t width = layout_.block_columns();
-    const int64_t most = std::clamp<int64_t>(kBatchElements / width, 4, kMaxBatch) / 4 * 4;
+    switch (layout_.block_columns() / static_cast<int64_t>(hn::Lanes(d))) {
+      case 1:
+        return RoundBatchesOf<1>(input, output, block, blocks);
+      case 2:
+        return RoundBatchesOf<2>(input, output, block, blocks);
+      default:
+        return RoundBatchesOf<0>(input, output, block, blocks);
+    }
+  }
+
+  /// Of kVectors a block, or of any number for 0. While a batch is rounded, the maxima of the next are found,
+  /// so that memory never idles.
+  template <size_t kVectors>
+  void RoundBatchesOf(const float* input, Out* output, int64_t block, int64_t blocks) const {
+    const size_t width =
+        kVectors > 0 ? kVectors * hn::Lanes(d) : static_cast<size_t>(layout_.block_columns());
+    const auto step = static_cast<int64_t>(width);
+    const int64_t most = std::clamp<int64_t>(kBatchElements / step, 4, kMaxBatch) / 4 * 4;
     HWY_ALIGN int32_t largest[2][kMaxBatch] = {};
     int32_t* of_batch = largest[0];
     int32_t* of_next = largest[1];
     int64_t batch = std::min(most, blocks);
-    for (int64_t i = 0; i < batch; i += 4)
-      FindLargest(input + i * width, static_cast<size_t>(width), of_batch + i);
+    for (int64_t i = 0; i < batch; i += 4) FindLargest(input + i * step, width, of_batch + i);
     const Kernel kernel = kernel_;  // in registers, as what is written cannot change it
     const ElementSign sign = sign_;
     while (batch > 0) {
       blocks -= batch;
       const int64_t next = std::min(most, blocks);
       const Shares shares(kernel, of_batch, static_cast<size_t>(batch));
-      if constexpr (kCodes) WriteScaleCodes(shares, block, static_cast<size_t>(batch));
-      for (int64_t i = 0; i < batch; ++i, ++block, input += width, output += width) {
-        if (i % 4 == 0 && i < next)
-          FindLargest(input + batch * width, static_cast<size_t>(width), of_next + i);
-        if (!shares.is_plain(static_cast<size_t>(i))) {
-          RoundBlock(input, output, block, static_cast<size_t>(width));
-          continue;
+      const bool all_plain = shares.are_plain(static_cast<size_t>(batch));
+      if constexpr (kCodes) shares.write_codes(codes_->scale_codes + block, static_cast<size_t>(batch));
+      for (int64_t i = 0; i < batch; i += 4) {
+        if (i < next) FindLargest(input + (batch + i) * step, width, of_next + i);
+        for (int64_t k = i; k < i + 4; ++k) {
+          const float* from = input + k * step;
+          Out* to = output + k * step;
+          if (!all_plain && !shares.is_plain(static_cast<size_t>(k))) {
+            RoundBlock(from, to, block + k, width);
+            continue;
+          }
+          const Shared shared = shares.at(d, static_cast<size_t>(k));
+          for (size_t at = 0; at < width; at += hn::Lanes(d))
+            WriteFinite(kernel, sign, hn::LoadU(d, from + at), shared, to + at);
         }
-        const Shared shared = shares.at(d, static_cast<size_t>(i));
-        for (int64_t at = 0; at < width; at += static_cast<int64_t>(hn::Lanes(d)))
-          WriteFinite(kernel, sign, hn::LoadU(d, input + at), shared, output + at);
       }
+      input += batch * step;
+      output += batch * step;
+      block += batch;
       std::swap(of_batch, of_next);
       batch = next;
-    }
-  }
-
-  /// Of the plain blocks among adjacent ones: apart from their elements, since for all the compiler knows a
-  /// byte may be part of anything that the loop over them reads.
-  void WriteScaleCodes(const Shares& shares, int64_t block, size_t blocks) const {
-    uint8_t* scale_codes = codes_->scale_codes + block;
-    for (size_t i = 0; i < blocks; ++i) {
-      if (shares.is_plain(i)) scale_codes[i] = shares.code(i);
     }
   }
 
@@ -341,20 +273,14 @@ class BlockRounder {
     return largest;
   }
 
-  bool IsPlain(const BlockShared& shared) const {
-    if constexpr (kCodes || requires { &Kernel::RoundPlain; }) return kernel_.IsPlain(shared);
-    return false;
-  }
-
   HWY_INLINE void RoundRun(const OfBlock& of_block, const float* input, Out* output, size_t count) const {
     const Shared shared = Broadcast(of_block.shared);
     const auto same = [&](size_t /*i*/) HWY_ATTR { return shared; };
-    const bool plain = IsPlain(of_block.shared);
     if constexpr (kCodes) {
-      if (plain && CodePlain(same, input, output, count)) return;
+      if (of_block.plain && CodePlain(same, input, output, count)) return;
       CodeAny(
           same, [&](size_t /*i*/) { return of_block.scale; }, input, output, count);
-    } else if (plain) {
+    } else if (of_block.plain) {
       RoundRunAs<true>(same, input, output, count);
     } else {
       RoundRunAs<false>(same, input, output, count);
@@ -429,12 +355,78 @@ class BlockRounder {
     });
   }
 
+  /// Rows that a strip has at most.
+  static constexpr int64_t kStripRows = 16;
+
+  /// The blocks in a cache line of each row of the unit, which are read once: rows are often a power of two
+  /// apart, so that they fall into the same few sets of the first-level cache.
+  void RoundStrips(const BlockLayout::Unit& unit) const {
+    int64_t rows[kStripRows];
+    int64_t count = 0;
+    for_each_row(layout_, unit, [&](int64_t row) { rows[count++] = row; });
+    int64_t at = unit.begin;
+    for (; at + kLine <= unit.end; at += kLine) {
+      if (!RoundPlainStrip(rows, count, at, BlockAt(unit, at))) RoundTile(unit, at, kLine);
+    }
+    if (at < unit.end) RoundTile(unit, at, unit.end - at);
+  }
+
+  /// Gives all vectors of a block, `vectors` adjacent ones, the maxima of their lanes.
+  static HWY_INLINE void MergeWithinBlocks(IntVec* bits, size_t vectors) {
+    for (size_t first = 0; vectors > 1 && first < kStripVectors; first += vectors) {
+      for (size_t v = 1; v < vectors; ++v) bits[first] = hn::Max(bits[first], bits[first + v]);
+      for (size_t v = 1; v < vectors; ++v) bits[first + v] = bits[first];
+    }
+  }
+
+  /// Returns false, with nothing written, unless all blocks are plain and finite.
+  HWY_INLINE bool RoundPlainStrip(const int64_t* rows, int64_t count, int64_t column, int64_t block) const {
+    constexpr IntTag di;
+    constexpr int64_t kPrefetchedColumns = 128;
+    const auto width = static_cast<size_t>(layout_.block_columns());
+    const PlainBlocks& plain = parameters_.plain_blocks();
+    HWY_ALIGN float strip[kStripRows][kLine];
+    IntVec bits[kStripVectors];
+    for (IntVec& of_vector : bits) of_vector = hn::Zero(di);
+    for (int64_t r = 0; r < count; ++r) {
+      const float* from = input_ + rows[r] + column;
+      hwy::Prefetch(from + kPrefetchedColumns);
+      for (size_t v = 0; v < kStripVectors; ++v) {
+        const BlockVec x = hn::LoadU(d, from + v * hn::Lanes(d));
+        hn::Store(x, d, strip[r] + v * hn::Lanes(d));
+        bits[v] = hn::Max(bits[v], hn::BitCast(di, hn::Abs(x)));
+      }
+    }
+    if constexpr (kStripVectors > 1) MergeWithinBlocks(bits, width / hn::Lanes(d));
+    Shared shared[kStripVectors];
+    for (size_t v = 0; v < kStripVectors; ++v) {
+      bits[v] = LargestOfNeighbours(bits[v], std::min(width, hn::Lanes(d)));
+      if (!hn::AllTrue(di, ArePlain(plain, bits[v]))) return false;
+      const auto held = HeldExponents(plain, bits[v]);
+      const auto parts = PlainShared(plain, held);
+      shared[v] = Kernel::Collect([&](size_t k) HWY_ATTR { return parts[k == 0 ? 0 : 1]; });
+      if constexpr (kCodes) {
+        const auto of_vector = static_cast<int64_t>(v * hn::Lanes(d) / width);
+        WriteScaleCodes(PlainCodes(plain, held), block + of_vector, width);
+      }
+    }
+    for (int64_t r = 0; r < count; ++r) {
+      Out* to = Output(rows[r] + column);
+      for (size_t v = 0; v < kStripVectors; ++v) {
+        const BlockVec x = hn::Load(d, strip[r] + v * hn::Lanes(d));
+        WriteFinite(kernel_, sign_, x, shared[v], to + v * hn::Lanes(d));
+      }
+    }
+    return true;
+  }
+
   /// What each column of a tile shares.
   struct Tile {
     bool plain = true;
     bool scaled = false;  // whether the scales are known
     HWY_ALIGN float largest[kMaxTile];
     HWY_ALIGN float shared[std::tuple_size_v<BlockShared>][kMaxTile];
+    HWY_ALIGN int32_t codes[kMaxTile];
     const BlockScale* scale[kMaxTile];
   };
 
@@ -449,7 +441,10 @@ class BlockRounder {
     const int64_t block = BlockAt(unit, column);
     Share(tile, size, block);
     for_each_row(layout_, unit, [&](int64_t row) {
-      RoundTileRow(tile, block, input_ + row + column, Output(row + column), size);
+      const float* from = input_ + row + column;
+      // The next tile, as rows are too short for the processor's own prefetching.
+      for (size_t i = 0; i < size; i += kLine) hwy::Prefetch(from + size + i);
+      RoundTileRow(tile, block, from, Output(row + column), size);
     });
   }
 
@@ -476,6 +471,7 @@ class BlockRounder {
   /// nor a power of two that divides one.
   bool SharePlain(Tile& tile, size_t count, int64_t block) const {
     const IntTag di;
+    const PlainBlocks& plain = parameters_.plain_blocks();
     const size_t lanes = hn::Lanes(d);
     const auto width = static_cast<size_t>(layout_.block_columns());
     if (width % lanes != 0 && lanes % width != 0) return false;
@@ -486,18 +482,19 @@ class BlockRounder {
       const size_t end = std::min(count, begin + step);
       for (size_t i = begin + lanes; i < end; i += lanes) bits = hn::Max(bits, load(i));
       bits = LargestOfNeighbours(bits, std::min(width, lanes));
-      if (!hn::AllTrue(di, hn::Or(ArePlain(parameters_.table, bits), hn::Not(hn::FirstN(di, count - begin)))))
+      if (!hn::AllTrue(di, hn::Or(ArePlain(plain, bits), hn::Not(hn::FirstN(di, count - begin)))))
         return false;
-      const auto [first, second] = PlainShared(parameters_, bits);
+      const auto held = HeldExponents(plain, bits);
+      const auto [first, second] = PlainShared(plain, held);
       for (size_t i = begin; i < end; i += lanes) {
         hn::Store(first, d, tile.shared[0] + i);
         hn::Store(second, d, tile.shared[1] + i);
-        if constexpr (kCodes) hn::Store(hn::BitCast(d, bits), d, tile.largest + i);
+        if constexpr (kCodes) hn::Store(PlainCodes(plain, held), di, tile.codes + i);
       }
     }
     if constexpr (kCodes) {
       for (size_t begin = 0; begin < count; begin += width, ++block)
-        codes_->scale_codes[block] = parameters_.entry(tile.largest[begin]).code;
+        codes_->scale_codes[block] = static_cast<uint8_t>(tile.codes[begin]);
     }
     return true;
   }
@@ -521,18 +518,20 @@ class BlockRounder {
   void RoundNarrowRow(const BlockLayout::Unit& unit) const {
     const auto width = static_cast<size_t>(layout_.block_columns());
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    const PlainBlocks plain = parameters_.plain_blocks();
     int64_t at = unit.begin;
     if (lanes % layout_.block_columns() == 0) {
       for (; at + lanes <= unit.end; at += lanes) {
         const BlockVec x = hn::LoadU(d, input_ + unit.offset + at);
         const IntVec bits = LargestOfNeighbours(hn::BitCast(IntTag(), hn::Abs(x)), width);
-        if (!hn::AllTrue(IntTag(), ArePlain(parameters_.table, bits))) {
+        if (!hn::AllTrue(IntTag(), ArePlain(plain, bits))) {
           RoundTile(unit, at, lanes);
           continue;
         }
-        const auto parts = PlainShared(parameters_, bits);
+        const auto held = HeldExponents(plain, bits);
+        const auto parts = PlainShared(plain, held);
         const Shared shared = Kernel::Collect([&](size_t k) HWY_ATTR { return parts[k == 0 ? 0 : 1]; });
-        if constexpr (kCodes) WriteScaleCodes(bits, BlockAt(unit, at), width);
+        if constexpr (kCodes) WriteScaleCodes(PlainCodes(plain, held), BlockAt(unit, at), width);
         WriteFinite(kernel_, sign_, x, shared, Output(unit.offset + at));
       }
     }
@@ -540,12 +539,12 @@ class BlockRounder {
     for (; at < unit.end; at += tile) RoundTile(unit, at, std::min(tile, unit.end - at));
   }
 
-  /// `bits` are those of the largest magnitudes, of `width` adjacent lanes each.
-  void WriteScaleCodes(IntVec bits, int64_t block, size_t width) const {
-    HWY_ALIGN float largest[hn::MaxLanes(d)];
-    hn::Store(hn::BitCast(d, bits), d, largest);
+  /// `codes` are those of blocks of `width` adjacent lanes each.
+  void WriteScaleCodes(IntVec codes, int64_t block, size_t width) const {
+    HWY_ALIGN int32_t of_lane[hn::MaxLanes(d)];
+    hn::Store(codes, IntTag(), of_lane);
     for (size_t i = 0; i < hn::Lanes(d); i += width, ++block)
-      codes_->scale_codes[block] = parameters_.entry(largest[i]).code;
+      codes_->scale_codes[block] = static_cast<uint8_t>(of_lane[i]);
   }
 
   void ShareAny(Tile& tile, size_t count, int64_t block) const {
@@ -553,8 +552,9 @@ class BlockRounder {
     tile.plain = true;
     for (size_t begin = 0; begin < count; begin += width, ++block) {
       const size_t end = std::min(count, begin + width);
-      const auto [shared, scale] = Share(*std::max_element(tile.largest + begin, tile.largest + end), block);
-      tile.plain = tile.plain && IsPlain(shared);
+      const auto [shared, plain, scale] =
+          Share(*std::max_element(tile.largest + begin, tile.largest + end), block);
+      tile.plain = tile.plain && plain;
       for (size_t i = begin; i < end; ++i) {
         for (size_t k = 0; k < shared.size(); ++k) tile.shared[k][i] = shared[k];
       }

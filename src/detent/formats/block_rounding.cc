@@ -13,10 +13,9 @@
 namespace detent {
 namespace {
 
-/// Parameters that are the same whatever the tensor holds.
 template <class P>
-concept IndependentOfData = requires(const P& parameters) {
-  parameters.table;
+concept FollowsTheTensor = requires(const P& parameters) {
+  parameters.tensor_scale;
 };
 
 GroupParameters parameters_of(const QuantSpec& spec, const std::string& where) {
@@ -24,7 +23,7 @@ GroupParameters parameters_of(const QuantSpec& spec, const std::string& where) {
       [&]<class F>([[maybe_unused]] const F& format) -> GroupParameters {
         if constexpr (!BlockFormat<F>) {
           fail("{}: {} is no block format", where, F::kName);
-        } else if constexpr (!IndependentOfData<typename F::Parameters>) {
+        } else if constexpr (FollowsTheTensor<typename F::Parameters>) {
           fail(
               "{}: {}: the scales of its blocks follow the largest element of the whole tensor, so its "
               "values are not known before all are chosen; expected another block format, such as mx, or one "

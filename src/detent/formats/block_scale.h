@@ -14,87 +14,55 @@ namespace detent {
 /// What the elements of one block share, as the kernel wants it.
 using BlockShared = std::array<float, 5>;
 
-/// The same with the code that is stored for it.
+/// The same with the code that is stored for it. For `plain` blocks the kernel has a shorter way.
 struct BlockEntry {
   BlockShared shared;
   uint8_t code;
+  bool plain;
 };
 
-/// The first two of the shared values once more, by arithmetic, for the plain entries of a BlockTable: with
-/// the exponent bits of the block's largest magnitude, held to [lowest, highest], these add up to their bits.
-struct PlainBits {
-  int32_t lowest, highest, first, second;
+/// The exponent of a block's largest finite magnitude: -149 to 128.
+struct MaxExponent {
+  bool round_up = false;  // ceil(log2 max), else floor
 
-  static constexpr int32_t exponent(int exponent) { return exponent * (1 << 23); }
-  /// The bits of 2^exponent, held to what float32 has.
-  static constexpr int32_t held(int exponent) {
-    return PlainBits::exponent(std::clamp(exponent + 127, 0, 255));
-  }
-};
-
-/// Shared values that depend on the exponent of a block's largest magnitude alone, and the code that is
-/// stored for them: one entry for each exponent that float32 has.
-class BlockTable {
- public:
-  BlockTable() = default;
-  /// Calls entry(e) for floor(log2 max), or ceil(log2 max), = e from -149 to 128. A block without a finite
-  /// non-zero element counts as one of the largest float32: its infinities, if any, become the largest value
-  /// of the format.
-  template <class MakeEntry>
-  BlockTable(bool round_up, MakeEntry&& entry) : round_up_(round_up) {
-    for (int i = 0; i < kExponents; ++i) entries_[static_cast<size_t>(i)] = entry(i + kLowest);
-    set_empty(of(std::numeric_limits<float>::max()));
-  }
-
-  /// Of a block whose largest finite magnitude is `max`.
-  [[gnu::always_inline]] const BlockEntry& of(float max) const {
-    const auto bits = std::bit_cast<uint32_t>(max);
-    if (bits <= kFraction) return of_subnormal(bits);
-    const int up = round_up_ && (bits & kFraction) != 0 ? 1 : 0;
-    return entries_[static_cast<size_t>(static_cast<int>(bits >> 23) - 127 - kLowest + up)];
-  }
-  void set_empty(const BlockEntry& entry) { entries_[kExponents] = entry; }
-
-  /// Says which entries a kernel has a shorter way for: those of `plain`, one run of exponents.
-  template <class Plain>
-  void set_plain(const Plain& plain) {
-    int first = 0;
-    while (first < kExponents && !plain(entries_[static_cast<size_t>(first)].shared)) ++first;
-    int end = kExponents;
-    while (end > first && !plain(entries_[static_cast<size_t>(end - 1)].shared)) --end;
-    const auto bits_of = [](int i) { return std::clamp(i + kLowest + 127, 0, 255) * (1 << 23); };
-    plain_from_ = std::max(bits_of(first) - carry(), 1 << 23);
-    plain_size_ = static_cast<uint32_t>(std::max(bits_of(end) - carry(), plain_from_) - plain_from_);
-  }
-  /// Whether these are the bits of the largest magnitude of a block with a plain entry: they are not where
-  /// that is an infinity, NaN, 0 or a float32 subnormal.
-  [[gnu::always_inline]] bool is_plain(int32_t bits) const {
-    return static_cast<uint32_t>(bits - plain_from_) < plain_size_;
-  }
-  [[gnu::always_inline]] const BlockEntry& of_plain(int32_t bits) const {
-    return entries_[static_cast<size_t>(((bits + carry()) >> 23) - 127 - kLowest)];
-  }
-  int32_t plain_from() const { return plain_from_; }
-  int32_t plain_until() const { return plain_from_ + static_cast<int32_t>(plain_size_); }
-  /// Added to the bits of a float32, what makes the exponent of the sum ceil(log2) where that is asked for.
-  int32_t carry() const { return round_up_ ? kFraction : 0; }
-
- private:
-  static constexpr int32_t kFraction = 0x7FFFFF;
   static constexpr int kLowest = -149;
-  static constexpr int kExponents = 128 - kLowest + 1;
+  static constexpr int kHighest = 128;
+  static constexpr int32_t kFraction = 0x7FFFFF;
 
-  // bits * 2^-149.
-  const BlockEntry& of_subnormal(uint32_t bits) const {
-    if (bits == 0) return entries_[kExponents];
-    const int up = round_up_ && !std::has_single_bit(bits) ? 1 : 0;
-    return entries_[static_cast<size_t>(static_cast<int>(std::bit_width(bits)) - 1 + up)];
+  /// max > 0.
+  int of(float max) const {
+    const auto bits = std::bit_cast<uint32_t>(max);
+    const bool normal = bits > static_cast<uint32_t>(kFraction);
+    const int floor =
+        normal ? static_cast<int>(bits >> 23) - 127 : static_cast<int>(std::bit_width(bits)) - 150;
+    const bool power = normal ? (bits & kFraction) == 0 : std::has_single_bit(bits);
+    return floor + (round_up && !power ? 1 : 0);
   }
+  /// Added to the bits of a normal magnitude, what makes their exponent this one.
+  int32_t carry() const { return round_up ? kFraction : 0; }
+};
 
-  bool round_up_ = false;
-  int32_t plain_from_ = 0;
-  uint32_t plain_size_ = 0;
-  std::array<BlockEntry, kExponents + 1> entries_;
+/// What plain blocks share, by arithmetic on the bits of their largest magnitudes, which are from `from` on
+/// and below `until`: of all finite ones that are normal in float32, a run of exponents. With the exponent's
+/// bits held to [lowest, highest], `first` and `second` add up to the bits of the first two shared values,
+/// and `code` to the code's, where the exponent counts downward if `descends`.
+struct PlainBlocks {
+  MaxExponent exponent;
+  int32_t from = 0, until = 0;
+  int32_t lowest = 0, highest = 0, first = 0, second = 0;
+  int32_t code = 0;
+  bool descends = false;
+
+  static constexpr int32_t bits_of(int exponent) { return exponent * (1 << 23); }
+  /// The bits of 2^exponent, held to what float32 has.
+  static constexpr int32_t held(int exponent) { return bits_of(std::clamp(exponent + 127, 0, 255)); }
+
+  /// Those of largest magnitudes with an exponent in [lowest, highest].
+  void set_exponents(int lowest_plain, int highest_plain) {
+    from = std::max(held(lowest_plain) - exponent.carry(), 1 << 23);
+    until = std::max(held(highest_plain + 1) - exponent.carry(), from);
+  }
+  bool contains(int32_t bits) const { return from <= bits && bits < until; }
 };
 
 /// Elements of a block that are 2^k times those of a minifloat, where
@@ -114,26 +82,12 @@ struct BlockGrid {
   /// How k is stored: counted from `lowest` up, or from `highest` down.
   uint8_t scale_code(int k) const { return static_cast<uint8_t>(codes_descend ? highest - k : k - lowest); }
   int exponent_of_code(int code) const { return codes_descend ? highest - code : lowest + code; }
-};
-
-/// What the kernel for a BlockGrid needs. Shared are: the largest value, the least addend, 2^23 times it for
-/// elements below 2^64 and 2^-41 times it for others (see block_grid-inl.h), the largest input that does not
-/// saturate.
-struct BlockGridParameters {
-  static constexpr bool kByBlocks = true;
-  int mantissa_bits = 0;
-  BlockTable table;
-  PlainBits plain_bits = {};
-
-  BlockGridParameters() = default;
-  explicit BlockGridParameters(const BlockGrid& grid);
-  [[gnu::always_inline]] const BlockEntry& entry(float max) const { return table.of(max); }
-  /// Whether a block with these values needs no shift: its normal values are normal in float32 too, and the
-  /// addends do not overflow.
-  [[gnu::always_inline]] bool is_plain(const BlockShared& shared) const {
-    const float addend_below = shared[2];
-    return shared[0] < 0x1p104F && addend_below >= power_of_two(-80 - mantissa_bits) &&
-           addend_below < 0x1p126F;
+  /// The blocks with k in [lowest_plain, highest_plain] need no shift: their normal values are normal in
+  /// float32 too, and the addends do not overflow.
+  int lowest_plain() const { return -126 - min_exponent; }
+  int highest_plain() const {
+    const int top = std::max(std::ilogb(largest), min_exponent);
+    return std::min(103 - top, 79 - min_exponent + mantissa_bits);
   }
 };
 
@@ -172,22 +126,52 @@ class SaturationEdge {
   bool tie_leaves_;
 };
 
-inline BlockGridParameters::BlockGridParameters(const BlockGrid& grid) : mantissa_bits(grid.mantissa_bits) {
-  const SaturationEdge edge(grid);
-  table = BlockTable(grid.round_up, [&](int max_exponent) -> BlockEntry {
-    const int k = grid.scale_exponent(max_exponent);
-    const int step = k + grid.min_exponent - grid.mantissa_bits;
-    const auto addend = [&](int shift) { return power_of_two(std::clamp(step + shift + 23, -126, 126)); };
-    const double scale = double_power_of_two(k);
-    return {{hold(grid.largest * scale), addend(0), addend(23), addend(-41), edge.last_held(scale)},
-            grid.scale_code(k)};
-  });
-  plain_bits = {.lowest = PlainBits::held(grid.lowest - grid.offset),
-                .highest = PlainBits::held(grid.highest - grid.offset),
-                .first = std::bit_cast<int32_t>(static_cast<float>(grid.largest)) +
-                         PlainBits::exponent(grid.offset - 127),
-                .second = PlainBits::exponent(grid.offset + grid.min_exponent - grid.mantissa_bits + 23)};
-  table.set_plain([this](const BlockShared& shared) { return is_plain(shared); });
+/// What the kernel for a BlockGrid needs. Shared are: the largest value, the least addend, 2^23 times it for
+/// elements below 2^64 and 2^-41 times it for others (see block_grid-inl.h), the largest input that does not
+/// saturate.
+class BlockGridParameters {
+ public:
+  static constexpr bool kByBlocks = true;
+
+  explicit BlockGridParameters(const BlockGrid& grid);
+  /// Of a block whose largest finite magnitude is `max`; where that is 0, of one with the largest float32:
+  /// its infinities, if any, become the largest value of the format.
+  BlockEntry entry(float max) const;
+  int mantissa_bits() const { return grid_.mantissa_bits; }
+  const PlainBlocks& plain_blocks() const { return plain_blocks_; }
+
+ private:
+  BlockGrid grid_;
+  SaturationEdge edge_;
+  int lowest_plain_, highest_plain_;
+  PlainBlocks plain_blocks_;
+};
+
+inline BlockGridParameters::BlockGridParameters(const BlockGrid& grid)
+    : grid_(grid), edge_(grid), lowest_plain_(grid.lowest_plain()), highest_plain_(grid.highest_plain()) {
+  const auto& [mantissa_bits, min_exponent, largest, offset, lowest, highest, round_up, descends] = grid;
+  plain_blocks_ = {
+      .exponent = {round_up},
+      .lowest = PlainBlocks::held(lowest - offset),
+      .highest = PlainBlocks::held(highest - offset),
+      .first = std::bit_cast<int32_t>(static_cast<float>(largest)) + PlainBlocks::bits_of(offset - 127),
+      .second = PlainBlocks::bits_of(offset + min_exponent - mantissa_bits + 23),
+      .code = descends ? highest + 127 - offset : offset - 127 - lowest,
+      .descends = descends};
+  if (lowest > highest_plain_ || highest < lowest_plain_) return;
+  plain_blocks_.set_exponents(lowest < lowest_plain_ ? lowest_plain_ - offset : MaxExponent::kLowest,
+                              highest > highest_plain_ ? highest_plain_ - offset : MaxExponent::kHighest);
+}
+
+inline BlockEntry BlockGridParameters::entry(float max) const {
+  const float counted = max > 0 ? max : std::numeric_limits<float>::max();
+  const int k = grid_.scale_exponent(plain_blocks_.exponent.of(counted));
+  const int step = k + grid_.min_exponent - grid_.mantissa_bits;
+  const auto addend = [&](int shift) { return power_of_two(std::clamp(step + shift + 23, -126, 126)); };
+  const double scale = double_power_of_two(k);
+  return {.shared = {hold(grid_.largest * scale), addend(0), addend(23), addend(-41), edge_.last_held(scale)},
+          .code = grid_.scale_code(k),
+          .plain = lowest_plain_ <= k && k <= highest_plain_};
 }
 
 }  // namespace detent

@@ -26,11 +26,13 @@ class FixedKernel {
         step_(hn::Set(d, p.step)),
         low_(hn::Set(d, p.low)),
         high_(hn::Set(d, p.high)),
-        floor_(p.floor) {}
+        floor_(p.floor),
+        may_underflow_(p.scale < 1) {}
 
   V operator()(D d, V x, uint64_t /*index*/) const {
     const V scaled = hn::Mul(x, scale_);
-    const V code = floor_ ? hn::Floor(Clamp(BelowZero(d, x, scaled))) : hn::Round(Clamp(scaled));
+    const V code = floor_ ? hn::Floor(Clamp(may_underflow_ ? BelowZero(d, x, scaled) : scaled))
+                          : hn::Round(Clamp(scaled));
     return hn::IfThenElse(hn::IsNaN(x), x, hn::Mul(code, step_));
   }
 
@@ -45,6 +47,7 @@ class FixedKernel {
 
   V scale_, step_, low_, high_;
   bool floor_;
+  bool may_underflow_;
 };
 
 template <class D>

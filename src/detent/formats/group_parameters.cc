@@ -50,21 +50,24 @@ GroupParameters derive_parameters(const QuantSpec& spec, const Tensor& input, co
   const std::span<const float> values = input.values<float>();
   return std::visit(
       [&]<class F>(const F& format) -> GroupParameters {
-        std::vector<typename F::Parameters> groups(static_cast<size_t>(grouping.groups));
-        const auto derive = [&](int64_t begin, int64_t end) {
-          const DefaultFloatEnvironment environment;
-          for (int64_t g = begin; g < end; ++g) {
-            groups[static_cast<size_t>(g)] = format.parameters(Group(values, grouping, g), seed);
-          }
+        const auto derive = [&](int64_t group) {
+          return format.parameters(Group(values, grouping, group), seed);
         };
         // A single group is left to split by itself: inside a parallel_for it could not.
-        if (grouping.groups == 1) {
-          derive(0, 1);
-        } else {
-          parallel_for(grouping.groups, std::max<int64_t>(1, kGrain / (grouping.outer * grouping.inner)),
-                       derive);
+        if (BlockFormat<F> || grouping.groups == 1) {
+          DETENT_CHECK(grouping.groups == 1, "{} groups of {}", grouping.groups, F::kName);
+          const DefaultFloatEnvironment environment;
+          return std::vector{derive(0)};
         }
-        return groups;
+        if constexpr (!BlockFormat<F>) {
+          std::vector<typename F::Parameters> groups(static_cast<size_t>(grouping.groups));
+          const int64_t grain = std::max<int64_t>(1, kGrain / (grouping.outer * grouping.inner));
+          parallel_for(grouping.groups, grain, [&](int64_t begin, int64_t end) {
+            const DefaultFloatEnvironment environment;
+            for (int64_t g = begin; g < end; ++g) groups[static_cast<size_t>(g)] = derive(g);
+          });
+          return groups;
+        }
       },
       spec.format);
 }

@@ -37,6 +37,7 @@ class MinifloatKernel {
     const int lowest = p.grid.min_exponent;
     dropped_bits_ = 23 - p.grid.mantissa_bits;
     as_bits_ = lowest == -126;
+    saturates_ = p.overflow_value == p.grid.largest;
     wide_ = lowest < -126 || !(p.grid.largest < power_of_two(104 + p.grid.mantissa_bits));
     min_exponent_ = hn::Set(DI(), ExponentBits(lowest));
     min_exponent_below_one_ = hn::Set(DI(), ExponentBits(std::min(lowest, 40) + kShift));
@@ -49,7 +50,8 @@ class MinifloatKernel {
     const V rounded = as_bits_ ? RoundBits(d, held)
                       : wide_  ? RoundWide(d, held)
                                : Round(d, held, min_exponent_);
-    const V result = hn::IfThenElse(hn::Ge(magnitude, overflow_from_), overflow_value_, rounded);
+    const V result =
+        saturates_ ? rounded : hn::IfThenElse(hn::Ge(magnitude, overflow_from_), overflow_value_, rounded);
     return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySignToAbs(result, x));
   }
 
@@ -93,6 +95,7 @@ class MinifloatKernel {
   int dropped_bits_ = 0;
   bool as_bits_ = false;
   bool wide_ = false;
+  bool saturates_ = false;
 };
 
 template <class D>

@@ -23,26 +23,32 @@ class Nvfp4Kernel {
  public:
   using Parameters = Nvfp4Parameters;
   struct Shared {
-    V scale, divisor;
+    V scale, divisor, reciprocal;
   };
   template <class At>
   static HWY_INLINE Shared Collect(At&& at) {
-    return {at(0), at(1)};
+    return {at(0), at(1), at(2)};
   }
 
   Nvfp4Kernel(D /*d*/, const Nvfp4Parameters& p) : parameters_(p) {}
 
   HWY_INLINE V Round(D d, V x, const Shared& shared) const {
+    const V value = hn::Mul(Magnitude(d, Quotient(d, x, shared)), shared.scale);
+    const V held = hn::Min(value, hn::Set(d, std::numeric_limits<float>::max()));
+    return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySignToAbs(held, x));
+  }
+
+  /// Of a plain block whose elements are all finite.
+  HWY_INLINE V RoundFinite(D d, V x, const Shared& shared) const {
+    const V value = hn::Mul(Magnitude(d, PlainQuotient(d, x, shared)), shared.scale);
+    return hn::CopySignToAbs(value, x);
+  }
+
+  HWY_INLINE V RoundPlain(D d, V x, const Shared& shared) const {
     return hn::IfThenElse(hn::IsNaN(x), x, RoundFinite(d, x, shared));
   }
 
-  HWY_INLINE V RoundFinite(D d, V x, const Shared& shared) const {
-    const V value = hn::Mul(Magnitude(d, x, shared), shared.scale);
-    const V held = hn::Min(value, hn::Set(d, std::numeric_limits<float>::max()));
-    return hn::CopySignToAbs(held, x);
-  }
-
-  /// What many blocks share, whose largest magnitudes have these bits: Nvfp4Parameters::shared lane by lane.
+  /// What many blocks share, whose largest magnitudes have these bits: Nvfp4Parameters::entry lane by lane.
   template <size_t kBlocks>
   class Shares {
    public:
@@ -54,28 +60,47 @@ class Nvfp4Kernel {
         const V scale = kernel.Scale(d, block_scale);
         hn::Store(block_scale, d, block_scale_ + i);
         hn::Store(scale, d, scale_ + i);
-        hn::Store(hn::IfThenElse(hn::Gt(scale, hn::Zero(d)), scale, hn::Set(d, 1.0F)), d, divisor_ + i);
+        hn::Store(hn::Div(hn::Set(d, 1.0F), scale), d, reciprocal_ + i);
       }
     }
-    /// All finite, and the scale did not round to 0.
-    bool is_plain(size_t i) const { return bits_[i] < 0x7F800000 && scale_[i] > 0; }
-    uint8_t code(size_t i) const { return e4m3fn_code(block_scale_[i]); }
-    HWY_INLINE Shared at(D d, size_t i) const { return {hn::Set(d, scale_[i]), hn::Set(d, divisor_[i])}; }
+    bool is_plain(size_t i) const {
+      return bits_[i] < 0x7F800000 && scale_[i] >= Nvfp4Parameters::kSmallestPlain &&
+             scale_[i] <= Nvfp4Parameters::kLargestPlain;
+    }
+    /// All of the first `blocks`.
+    HWY_INLINE bool are_plain(size_t blocks) const {
+      const D d;
+      const DI di;
+      for (size_t i = 0; i < blocks; i += hn::Lanes(d)) {
+        const V scale = hn::Load(d, scale_ + i);
+        const auto moderate = hn::And(hn::Ge(scale, hn::Set(d, Nvfp4Parameters::kSmallestPlain)),
+                                      hn::Le(scale, hn::Set(d, Nvfp4Parameters::kLargestPlain)));
+        const auto finite = hn::Lt(hn::Load(di, bits_ + i), hn::Set(di, 0x7F800000));
+        const auto plain = hn::And(hn::RebindMask(di, moderate), finite);
+        if (!hn::AllTrue(di, hn::Or(plain, hn::Not(hn::FirstN(di, blocks - i))))) return false;
+      }
+      return true;
+    }
+    void write_codes(uint8_t* codes, size_t blocks) const {
+      for (size_t i = 0; i < blocks; ++i) codes[i] = e4m3fn_code(block_scale_[i]);
+    }
+    HWY_INLINE Shared at(D d, size_t i) const {
+      const V scale = hn::Set(d, scale_[i]);
+      return {scale, scale, hn::Set(d, reciprocal_[i])};
+    }
 
    private:
     const int32_t* bits_;
     HWY_ALIGN float block_scale_[kBlocks];
     HWY_ALIGN float scale_[kBlocks];
-    HWY_ALIGN float divisor_[kBlocks];
+    HWY_ALIGN float reciprocal_[kBlocks];
   };
-
-  bool IsPlain(const BlockShared& shared) const { return shared[0] > 0; }
 
   /// As BlockGridKernel::Code, with M = 1 and binades from 1 on.
   template <class Sign>
   HWY_INLINE hn::Vec<DI> Code(D d, V x, const Shared& shared, const Sign& sign) const {
     const DI di;
-    const V quotient = Quotient(d, x, shared);
+    const V quotient = PlainQuotient(d, x, shared);
     const V addend = Addend(d, quotient);
     const auto addend_bits = hn::BitCast(di, addend);
     const auto steps = hn::Sub(hn::BitCast(di, hn::Add(quotient, addend)), addend_bits);
@@ -85,7 +110,8 @@ class Nvfp4Kernel {
 
   /// The element, before it is scaled.
   HWY_INLINE V RoundElement(D d, V x, const Shared& shared) const {
-    return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySignToAbs(Magnitude(d, x, shared), x));
+    const V element = hn::CopySignToAbs(Magnitude(d, Quotient(d, x, shared)), x);
+    return hn::IfThenElse(hn::IsNaN(x), x, element);
   }
 
   /// 7, the tie between 6 and 8, would go to 8.
@@ -114,13 +140,26 @@ class Nvfp4Kernel {
   }
 
   /// Of the element.
-  static HWY_INLINE V Magnitude(D d, V x, const Shared& shared) {
-    const V quotient = Quotient(d, x, shared);
+  static HWY_INLINE V Magnitude(D d, V quotient) {
     const V addend = Addend(d, quotient);
     return hn::Sub(hn::Add(quotient, addend), addend);
   }
+
   static HWY_INLINE V Quotient(D d, V x, const Shared& shared) {
     return hn::Min(hn::Div(hn::Abs(x), shared.divisor), hn::Set(d, 6.0F));
+  }
+  /// Rounds to the same elements. One step of Newton's on |x| times the reciprocal, with the remainder exact,
+  /// lies on the same side of each tie of e2m1 as the rounded quotient, and on the tie where that does:
+  /// the test Nvfp4Quotient holds that for all 2^23 significands of the divisor.
+  static HWY_INLINE V PlainQuotient(D d, V x, const Shared& shared) {
+#if HWY_NATIVE_FMA
+    const V magnitude = hn::Abs(x);
+    const V estimate = hn::Mul(magnitude, shared.reciprocal);
+    const V remainder = hn::NegMulAdd(estimate, shared.divisor, magnitude);
+    return hn::Min(hn::MulAdd(remainder, shared.reciprocal, estimate), hn::Set(d, 6.0F));
+#else
+    return Quotient(d, x, shared);
+#endif
   }
   static HWY_INLINE V Addend(D d, V quotient) {
     return hn::Mul(hn::Max(Binade(d, quotient), hn::Set(d, 1.0F)), hn::Set(d, 0x1p22F));

@@ -4,10 +4,14 @@
 
 namespace detent {
 
-/// What the kernel needs. Shared are: the scale of the elements, and what they are divided by.
+/// What the kernel needs. Shared are: the scale of the elements, what they are divided by, 1 over that.
 struct Nvfp4Parameters {
   static constexpr bool kByBlocks = true;
   float tensor_scale = 1;
+
+  /// Blocks with scales from 2^-60 to 2^60 are plain: dividing by them neither overflows nor loses bits.
+  static constexpr float kSmallestPlain = 0x1p-60F;
+  static constexpr float kLargestPlain = 0x1p60F;
 
   /// The code is the block scale's in fp8_e4m3fn.
   BlockEntry entry(float max) const;
@@ -62,7 +66,10 @@ inline uint8_t e4m3fn_code(float value) {
 inline BlockEntry Nvfp4Parameters::entry(float max) const {
   const float block_scale = max > 0 ? round_to_e4m3fn(max / 6.0F / tensor_scale) : 448.0F;
   const float scale = block_scale * tensor_scale;
-  return {{scale, scale > 0 ? scale : 1.0F, 0, 0}, e4m3fn_code(block_scale)};
+  const float divisor = scale > 0 ? scale : 1.0F;
+  return {.shared = {scale, divisor, 1 / divisor},
+          .code = e4m3fn_code(block_scale),
+          .plain = scale >= kSmallestPlain && scale <= kLargestPlain};
 }
 
 }  // namespace detent

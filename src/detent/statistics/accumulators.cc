@@ -1,6 +1,7 @@
 #include "detent/statistics/accumulators.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <mutex>
 
@@ -50,74 +51,135 @@ void Accumulators::resize() {
 /// Of one thread over some slots.
 class Accumulators::Sweep {
  public:
-  Sweep(Accumulators& data, int64_t values_of_slot) : data_(data) {
+  Sweep(Accumulators& data, Accumulators* rectified, int64_t values_of_slot)
+      : data_(data), rectified_(rectified) {
     if (!data.values_ || data.values_->is_exact()) return;
     const int key_bits = data.needs_.values->key_bits;
     if (values_of_slot >= KeyCounter::worthwhile_values(key_bits))
       counter_ = &KeyCounter::of_thread(key_bits);
   }
 
-  /// A chunk of a slot; `extremes` take part in the slot's.
-  void add(size_t slot, std::span<const float> values, Extremes& extremes) {
-    if (data_.only_extremes()) return extremes.add_alone(values, buffer_);
-    const FiniteChunk chunk = extremes.add(values, buffer_);
-    if (!data_.sums_.empty())
-      adder_.add(chunk, data_.sums_[slot], data_.needs_.higher_sums ? &data_.higher_sums_[slot] : nullptr);
-    if (counter_ != nullptr) {
-      counter_->add(chunk);
-      if (counter_->is_full()) end_slot(slot);
-    } else if (data_.values_) {
-      data_.values_->add(slot, chunk);
+  /// A chunk of a slot; best after another one of the same.
+  void add(size_t slot, std::span<const float> values) {
+    if (slot != slot_) {
+      end_slot();
+      slot_ = slot;
+    }
+    if (data_.only_extremes()) {
+      negatives_ += extremes_.add_alone(values, buffers_);
+    } else {
+      negatives_ += extremes_.add(values, buffers_);
+      if (!buffers_.have_room()) empty_buffers();
     }
   }
-  /// Before chunks of another slot, where slots are large; and at the end.
-  void end_slot(size_t slot) {
-    if (counter_ != nullptr) data_.values_->add(slot, *counter_);
+  /// After all chunks of a sample, to take its range.
+  void end_sample() {
+    data_.sample_ranges_[slot_].add(extremes_);
+    if (rectified_ != nullptr) rectified_->sample_ranges_[slot_].add(extremes_.rectified(negatives_));
+    end_extremes();
+  }
+  /// After all chunks.
+  void end_slot() {
+    if (extremes_.count() > 0) end_extremes();
+    empty_buffers();
+    if (counter_ != nullptr) empty_counter();
   }
 
  private:
+  void end_extremes() {
+    data_.extremes_[slot_].merge(extremes_);
+    if (rectified_ != nullptr) rectified_->extremes_[slot_].merge(extremes_.rectified(negatives_));
+    extremes_ = {};
+    negatives_ = 0;
+  }
+  void empty_buffers() {
+    std::array<Accumulators*, 2> targets = {&data_, rectified_};
+    use(buffers_.negative, std::span(targets).first(1));
+    use(buffers_.positive, std::span(targets).first(rectified_ == nullptr ? 1 : 2));
+  }
+  void use(SignBuffer& buffer, std::span<Accumulators* const> targets) {
+    const FiniteChunk chunk = buffer.chunk();
+    if (chunk.values.empty()) return;
+    if (!data_.sums_.empty()) {
+      std::array<PowerTarget, 2> powers;
+      for (size_t i = 0; i < targets.size(); ++i) powers[i] = targets[i]->powers(slot_);
+      adder_.add(chunk, std::span(powers).first(targets.size()));
+    }
+    if (counter_ != nullptr) {
+      counter_->add(chunk);
+      if (counter_->is_full()) empty_counter();
+    } else if (data_.values_) {
+      for (Accumulators* target : targets) target->values_->add(slot_, chunk);
+    }
+    buffer.clear();
+  }
+  void empty_counter() {
+    data_.values_->add(slot_, *counter_, rectified_ == nullptr ? nullptr : &*rectified_->values_);
+  }
+
   Accumulators& data_;
+  Accumulators* rectified_;
+  size_t slot_ = 0;
+  Extremes extremes_;
+  int64_t negatives_ = 0;  // finite, of those that the extremes have seen
   KeyCounter* counter_ = nullptr;
-  ChunkBuffer buffer_;
+  SignBuffers buffers_;
   PowerAdder adder_;
 };
 
 bool Accumulators::only_extremes() const { return !needs_.sums && !needs_.higher_sums && !values_; }
 
+PowerTarget Accumulators::powers(size_t slot) {
+  return {&sums_[slot], needs_.higher_sums ? &higher_sums_[slot] : nullptr};
+}
+
 /// Different tiles hold different slots.
-void Accumulators::sweep(const float* data, const SlotLayout& layout) {
+void Accumulators::sweep(const float* data, const SlotLayout& layout, Accumulators* rectified) {
   const int64_t tile_size =
       layout.slot_size() * std::min<int64_t>(SlotLayout::kMaxTileSlots, static_cast<int64_t>(layout.slots()));
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, tile_size));
-  const int64_t shortest_run = only_extremes() ? 64 : kChunkValues / 2;
+  const int64_t shortest_run = only_extremes() ? 100 : kChunkValues / 2;
   parallel_for(static_cast<int64_t>(layout.tiles()), grain, [&](int64_t begin, int64_t end) {
     const DefaultFloatEnvironment environment;
-    Sweep sweep(*this, layout.is_interleaved() ? 0 : layout.slot_size());
-    for (auto tile = static_cast<size_t>(begin); tile < static_cast<size_t>(end); ++tile) {
-      layout.read_tile(data, tile, shortest_run, [&](size_t slot, std::span<const float> values) {
-        sweep.add(slot, values, extremes_[slot]);
-      });
-      sweep.end_slot(layout.first_slot(tile));
-    }
+    Sweep sweep(*this, rectified, layout.is_interleaved() ? 0 : layout.slot_size());
+    for (auto tile = static_cast<size_t>(begin); tile < static_cast<size_t>(end); ++tile)
+      layout.read_tile(data, tile, shortest_run,
+                       [&](size_t slot, std::span<const float> values) { sweep.add(slot, values); });
+    sweep.end_slot();
   });
 }
 
 /// One slot. Its sample ranges are taken on the way where `sample_size` is not 0.
-void Accumulators::sweep_slot(std::span<const float> values, size_t sample_size) {
-  Sweep sweep(*this, static_cast<int64_t>(values.size()));
+void Accumulators::sweep_slot(std::span<const float> values, size_t sample_size, Accumulators* rectified) {
+  Sweep sweep(*this, rectified, static_cast<int64_t>(values.size()));
   const size_t step = sample_size == 0 ? values.size() : sample_size;
   for (size_t first = 0; first < values.size(); first += step) {
-    Extremes extremes;
     for (size_t begin = 0; begin < step; begin += kChunkValues)
-      sweep.add(0, values.subspan(first + begin, std::min(kChunkValues, step - begin)), extremes);
-    extremes_[0].merge(extremes);
-    if (sample_size != 0) sample_ranges_[0].add(extremes);
+      sweep.add(0, values.subspan(first + begin, std::min(kChunkValues, step - begin)));
+    if (sample_size != 0) sweep.end_sample();
   }
-  sweep.end_slot(0);
+  sweep.end_slot();
+}
+
+Accumulators Accumulators::empty_part() const {
+  Needs needs = needs_;
+  needs.record_bytes.reset();
+  Accumulators part({}, needs);
+  if (values_ && !values_->is_exact()) part.values_->become_histograms();
+  return part;
+}
+
+void Accumulators::merge_part(const Accumulators& part) {
+  extremes_[0].merge(part.extremes_[0]);
+  if (!sums_.empty()) sums_[0].merge(part.sums_[0]);
+  if (!higher_sums_.empty()) higher_sums_[0].merge(part.higher_sums_[0]);
+  if (!sample_ranges_.empty()) sample_ranges_[0].merge(part.sample_ranges_[0]);
+  if (values_) values_->merge(*part.values_);
 }
 
 /// The same: whole samples, or any values, for each thread, then all together.
-void Accumulators::sweep_slot_in_parts(std::span<const float> values, size_t sample_size) {
+void Accumulators::sweep_slot_in_parts(std::span<const float> values, size_t sample_size,
+                                       Accumulators* rectified) {
   const auto count = static_cast<int64_t>(values.size());
   const auto unit = static_cast<int64_t>(std::max<size_t>(sample_size, 1));
   const int64_t wanted = std::max(kGrain, (count - 1) / thread_count() + 1);
@@ -125,31 +187,35 @@ void Accumulators::sweep_slot_in_parts(std::span<const float> values, size_t sam
   std::mutex mutex;
   parallel_for(count, part_size, [&](int64_t begin, int64_t end) {
     const DefaultFloatEnvironment environment;
-    Needs needs = needs_;
-    needs.record_bytes.reset();
-    Accumulators part({}, needs);
-    if (values_ && !values_->is_exact()) part.values_->become_histograms();
-    part.sweep_slot(values.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)),
-                    sample_size);
+    Accumulators part = empty_part();
+    Accumulators rectified_part = empty_part();
+    part.sweep_slot(values.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)), sample_size,
+                    rectified == nullptr ? nullptr : &rectified_part);
     const std::lock_guard lock(mutex);
-    extremes_[0].merge(part.extremes_[0]);
-    if (!sums_.empty()) sums_[0].merge(part.sums_[0]);
-    if (!higher_sums_.empty()) higher_sums_[0].merge(part.higher_sums_[0]);
-    if (!sample_ranges_.empty()) sample_ranges_[0].merge(part.sample_ranges_[0]);
-    if (values_) values_->merge(*part.values_);
+    merge_part(part);
+    if (rectified != nullptr) rectified->merge_part(rectified_part);
   });
 }
 
-void Accumulators::update(const Tensor& batch, std::optional<int64_t> first_sample) {
+/// Makes room for a batch, which is about to be swept.
+void Accumulators::expect(const Tensor& batch) {
+  reduction_.accept(sample_shape_of(batch));
+  elements_ += batch.numel();
+  samples_ += batch.rank() == 0 ? 1 : batch.dim(0);
+  if (values_ && elements_ > needs_.values->exact_values) values_->become_histograms();
+  resize();
+}
+
+void Accumulators::update(const Tensor& batch, std::optional<int64_t> first_sample, Accumulators* rectified) {
+  DETENT_CHECK(rectified == nullptr || (rectified->elements_ == elements_ && !rectified->recording_),
+               "a rectified twin that has seen other values, or records them");
   const Shape sample_shape = sample_shape_of(batch);
   reduction_.accept(sample_shape);
   if (recording_) recording_->add(batch, first_sample);
-  const int64_t samples = batch.rank() == 0 ? 1 : batch.dim(0);
-  elements_ += batch.numel();
-  samples_ += samples;
-  if (values_ && elements_ > needs_.values->exact_values) values_->become_histograms();
-  resize();
+  expect(batch);
+  if (rectified != nullptr) rectified->expect(batch);
   if (batch.numel() == 0) return;
+  const int64_t samples = batch.rank() == 0 ? 1 : batch.dim(0);
   const std::vector<bool> kept = reduction_.kept(sample_shape);
   const auto values = batch.values<float>();
   Shape shape = sample_shape;
@@ -161,15 +227,16 @@ void Accumulators::update(const Tensor& batch, std::optional<int64_t> first_samp
   const auto sample_size = static_cast<size_t>(batch.numel() / samples);
   const bool by_sample = needs_.sample_ranges && layout.slots() == 1 && sample_size >= kChunkValues / 4;
   if (layout.slots() > 1) {
-    sweep(values.data(), layout);
+    sweep(values.data(), layout, rectified);
   } else if (batch.numel() >= 2 * kGrain && thread_count() > 1) {
-    sweep_slot_in_parts(values, by_sample ? sample_size : 0);
+    sweep_slot_in_parts(values, by_sample ? sample_size : 0, rectified);
   } else {
     const DefaultFloatEnvironment environment;
-    sweep_slot(values, by_sample ? sample_size : 0);
+    sweep_slot(values, by_sample ? sample_size : 0, rectified);
   }
   if (needs_.sample_ranges && !by_sample)
-    add_sample_ranges(values.data(), samples, SlotLayout(sample_shape, kept), sample_ranges_);
+    add_sample_ranges(values.data(), samples, SlotLayout(sample_shape, kept), sample_ranges_,
+                      rectified == nullptr ? nullptr : &rectified->sample_ranges_);
 }
 
 void Accumulators::merge(const Accumulators& other) {

@@ -29,8 +29,10 @@ class Accumulators {
  public:
   Accumulators(Dims dims, Needs needs);
 
-  /// One sweep over float32 values of shape [samples, ...]; rank 0 is one sample.
-  void update(const Tensor& batch, std::optional<int64_t> first_sample);
+  /// One sweep over float32 values of shape [samples, ...]; rank 0 is one sample. `rectified`, unless null,
+  /// sees max(x, 0) for each value x (NaN where x is NaN) in the same sweep. It needs the same, but no
+  /// recording, and has seen as many values.
+  void update(const Tensor& batch, std::optional<int64_t> first_sample, Accumulators* rectified = nullptr);
   void merge(const Accumulators& other);
 
   /// What is gathered.
@@ -64,11 +66,15 @@ class Accumulators {
 
  private:
   void resize();
+  void expect(const Tensor& batch);
   class Sweep;
-  void sweep(const float* data, const SlotLayout& layout);
-  void sweep_slot(std::span<const float> values, size_t sample_size);
-  void sweep_slot_in_parts(std::span<const float> values, size_t sample_size);
+  void sweep(const float* data, const SlotLayout& layout, Accumulators* rectified);
+  void sweep_slot(std::span<const float> values, size_t sample_size, Accumulators* rectified);
+  void sweep_slot_in_parts(std::span<const float> values, size_t sample_size, Accumulators* rectified);
+  Accumulators empty_part() const;
+  void merge_part(const Accumulators& part);
   bool only_extremes() const;
+  PowerTarget powers(size_t slot);
   size_t slot_state_bytes() const;
 
   Needs needs_;

@@ -17,6 +17,11 @@ Table options_of(const Value& value, const std::string& where) {
   return *options;
 }
 
+void check_dtype(const Tensor& batch) {
+  if (batch.dtype() != DType::kFloat32)
+    fail("statistics: got a tensor of {}, expected float32", dtype_name(batch.dtype()));
+}
+
 }  // namespace
 
 Collector::Collector(const Table& statistics, const std::string& where) {
@@ -42,10 +47,23 @@ std::vector<Accumulators> Collector::empty_accumulators() const {
 }
 
 void Collector::update(const Tensor& sample_batch, std::optional<int64_t> first_sample) {
-  if (sample_batch.dtype() != DType::kFloat32)
-    fail("statistics: got a tensor of {}, expected float32", dtype_name(sample_batch.dtype()));
+  check_dtype(sample_batch);
   const DefaultFloatEnvironment environment;
   for (Accumulators& group : accumulators_) group.update(sample_batch, first_sample);
+}
+
+void Collector::update_with_rectified(const Tensor& sample_batch, Collector& rectified) {
+  DETENT_CHECK(this != &rectified && signature_ == rectified.signature_, "{} with rectified {}", signature_,
+               rectified.signature_);
+  check_dtype(sample_batch);
+  const DefaultFloatEnvironment environment;
+  for (size_t i = 0; i < accumulators_.size(); ++i)
+    accumulators_[i].update(sample_batch, {}, &rectified.accumulators_[i]);
+}
+
+bool Collector::records() const {
+  return std::ranges::any_of(groups_,
+                             [](const Group& group) { return group.needs.record_bytes.has_value(); });
 }
 
 void Collector::merge(const Collector& other) {

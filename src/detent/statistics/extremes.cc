@@ -8,46 +8,66 @@
 
 namespace detent {
 
-FiniteChunk Extremes::add(std::span<const float> chunk, ChunkBuffer& buffer) {
-  return add(chunk, buffer, false);
+void Extremes::add_zeros(size_t zeros) {
+  if (zeros == 0) return;
+  zeros_ += static_cast<int64_t>(zeros);
+  least_ = std::min(least_, 0.0F);
+  greatest_ = std::max(greatest_, 0.0F);
+  least_magnitude_ = 0;
 }
 
-void Extremes::add_alone(std::span<const float> chunk, ChunkBuffer& buffer) { add(chunk, buffer, true); }
+void Extremes::add_finite(const Magnitudes& positive, const Magnitudes& negative) {
+  if (!positive.empty()) {
+    least_ = std::min(least_, std::bit_cast<float>(positive.least));
+    greatest_ = std::max(greatest_, std::bit_cast<float>(positive.most));
+    least_magnitude_ = std::min(least_magnitude_, std::bit_cast<float>(positive.least));
+  }
+  if (!negative.empty()) {
+    least_ = std::min(least_, -std::bit_cast<float>(negative.most));
+    greatest_ = std::max(greatest_, -std::bit_cast<float>(negative.least));
+    least_magnitude_ = std::min(least_magnitude_, std::bit_cast<float>(negative.least));
+  }
+}
 
-FiniteChunk Extremes::add(std::span<const float> chunk, ChunkBuffer& buffer, bool alone) {
-  constexpr uint32_t kInfinityBits = 0x7F800000U;
+int64_t Extremes::add(std::span<const float> chunk, SignBuffers& buffers) {
+  const SplitValues split = split_values(chunk, buffers.positive.end(), buffers.negative.end());
+  const ValueKinds& kinds = split.kinds;
+  buffers.positive.append(kinds.positive, split.positive);
+  buffers.negative.append(kinds.negative, split.negative);
   count_ += static_cast<int64_t>(chunk.size());
-  // Where there were zeros, there are likely more: no need to look for them first.
-  bool copy = zeros_ > 0 && !alone;
-  ValueScan scan;
-  if (!copy) {
-    scan = scan_values(chunk);
-    copy = scan.max_magnitude >= kInfinityBits || (scan.min_magnitude == 0 && !alone);
+  nan_ += static_cast<int64_t>(kinds.nan);
+  positive_infinities_ += static_cast<int64_t>(kinds.positive_infinities);
+  negative_infinities_ += static_cast<int64_t>(kinds.negative_infinities);
+  add_zeros(kinds.zeros);
+  add_finite(split.positive, split.negative);
+  return static_cast<int64_t>(kinds.negative);
+}
+
+int64_t Extremes::add_alone(std::span<const float> chunk, SignBuffers& buffers) {
+  constexpr uint32_t kInfinityBits = 0x7F800000U;
+  const ValueScan scan = scan_values(chunk);
+  if (std::max(scan.positive.most, scan.negative.most) >= kInfinityBits) {
+    const int64_t negatives = add(chunk, buffers);
+    buffers.positive.clear();
+    buffers.negative.clear();
+    return negatives;
   }
-  bool zero = scan.min_magnitude == 0;
-  if (copy) {
-    const auto [kinds, scan_of_copy] = copy_finite(chunk, buffer.data());
-    zeros_ += static_cast<int64_t>(kinds.zeros);
-    nan_ += static_cast<int64_t>(kinds.nan);
-    positive_infinities_ += static_cast<int64_t>(kinds.positive_infinities);
-    negative_infinities_ += static_cast<int64_t>(kinds.negative_infinities);
-    zero = kinds.zeros > 0;
-    chunk = std::span<const float>(buffer).first(kinds.finite);
-    scan = scan_of_copy;
-  } else if (zero) {
-    zeros_ += static_cast<int64_t>(count_zeros(chunk));
+  count_ += static_cast<int64_t>(chunk.size());
+  add_zeros(scan.zeros);
+  add_finite(scan.positive, scan.negative);
+  return static_cast<int64_t>(chunk.size() - scan.zeros - scan.positive_count);
+}
+
+Extremes Extremes::rectified(int64_t negatives) const {
+  Extremes result = *this;
+  result.negative_infinities_ = 0;
+  result.zeros_ += negatives + negative_infinities_;
+  if (result.zeros_ > 0) {
+    result.least_ = 0;
+    result.greatest_ = std::max(greatest_, 0.0F);
+    result.least_magnitude_ = 0;
   }
-  if (zero) {
-    least_ = std::min(least_, 0.0F);
-    greatest_ = std::max(greatest_, 0.0F);
-    least_magnitude_ = 0;
-  }
-  if (chunk.empty()) return {};
-  // Adding 0 makes -0 a 0: which of the two is the smallest would depend on the order of the values.
-  least_ = std::min(least_, scan.min + 0.0F);
-  greatest_ = std::max(greatest_, scan.max + 0.0F);
-  least_magnitude_ = std::min(least_magnitude_, std::bit_cast<float>(scan.min_magnitude));
-  return {chunk, scan.min_magnitude, scan.max_magnitude};
+  return result;
 }
 
 void Extremes::merge(const Extremes& other) {

@@ -5,32 +5,61 @@
 #include <limits>
 #include <span>
 
+#include "detent/statistics/scan.h"
 #include "detent/statistics/state_bytes.h"
 
 namespace detent {
 
-/// Values that are looked at together: they and a copy of them stay in the nearest cache.
+/// Values that are looked at together: they stay in the nearest cache.
 constexpr size_t kChunkValues = 4096;
 
-/// The finite values of a chunk without its zeros, and the bits of their smallest and largest magnitude.
-/// Where there are none, the magnitudes say nothing.
+/// Finite values that are not zero, and the extremes of their magnitudes.
 struct FiniteChunk {
   std::span<const float> values;
-  uint32_t min_magnitude = 0;
-  uint32_t max_magnitude = 0;
+  Magnitudes magnitudes;
 };
 
-/// Room for FiniteChunk::values.
-using ChunkBuffer = std::array<float, kChunkValues>;
+/// Gathers the finite values of one sign from chunks until there are enough to be looked at together.
+class SignBuffer {
+ public:
+  static constexpr size_t kMostValues = 2 * kChunkValues;
+
+  /// Where there is room for another chunk.
+  float* end() { return values_.data() + size_; }
+  void append(size_t count, const Magnitudes& magnitudes) {
+    size_ += count;
+    magnitudes_.merge(magnitudes);
+  }
+  bool has_room() const { return size_ <= kChunkValues; }
+  FiniteChunk chunk() const { return {std::span(values_).first(size_), magnitudes_}; }
+  void clear() {
+    size_ = 0;
+    magnitudes_ = {};
+  }
+
+ private:
+  std::array<float, kMostValues> values_;
+  size_t size_ = 0;
+  Magnitudes magnitudes_;
+};
+
+struct SignBuffers {
+  SignBuffer positive;
+  SignBuffer negative;
+
+  bool have_room() const { return positive.has_room() && negative.has_room(); }
+};
 
 /// How many values of each kind there were, and the extremes. 52 bytes a kept position.
 class Extremes {
  public:
-  /// Adds up to kChunkValues values. The rest of the sweep looks only at what this returns, which lies in
-  /// `chunk` or in `buffer`: zeros, infinities and NaN are dealt with here.
-  FiniteChunk add(std::span<const float> chunk, ChunkBuffer& buffer);
-  /// The same where nothing else is needed.
-  void add_alone(std::span<const float> chunk, ChunkBuffer& buffer);
+  /// Adds up to kChunkValues values. The rest of the sweep looks only at the finite values, which are
+  /// appended to `buffers`; they have room. Returns how many of them are negative.
+  int64_t add(std::span<const float> chunk, SignBuffers& buffers);
+  /// The same where nothing else is needed: `buffers`, which are empty, stay so.
+  int64_t add_alone(std::span<const float> chunk, SignBuffers& buffers);
+  /// Of max(x, 0) for each x; `negatives` of the finite values are negative.
+  Extremes rectified(int64_t negatives) const;
   void merge(const Extremes& other);
 
   /// All values, and those of a kind.
@@ -66,7 +95,8 @@ class Extremes {
  private:
   static constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-  FiniteChunk add(std::span<const float> chunk, ChunkBuffer& buffer, bool alone);
+  void add_zeros(size_t zeros);
+  void add_finite(const Magnitudes& positive, const Magnitudes& negative);
 
   int64_t count_ = 0;
   int64_t nan_ = 0;

@@ -40,15 +40,6 @@ struct Histogram : ValueOptions {
     double edge(int64_t i) const {
       return i == bins ? max : min + (max - min) * (static_cast<double>(i) / static_cast<double>(bins));
     }
-    /// The bin of a value between min and max: the last one whose lower edge is not above it.
-    int64_t bin_of(double value) const {
-      if (min == max) return 0;
-      const auto scaled = static_cast<int64_t>((value - min) / (max - min) * static_cast<double>(bins));
-      int64_t bin = std::clamp<int64_t>(scaled, 0, bins - 1);
-      while (bin > 0 && value < edge(bin)) --bin;
-      while (bin + 1 < bins && value >= edge(bin + 1)) ++bin;
-      return bin;
-    }
   };
 
   Grid grid(const Accumulators& data, size_t slot) const {
@@ -67,9 +58,12 @@ struct Histogram : ValueOptions {
   Value counts(const Accumulators& data, size_t slot) const {
     const Grid grid_of_slot = grid(data, slot);
     std::vector<int64_t> counts(static_cast<size_t>(grid_of_slot.bins));
-    for (const ValueBin& bin : bins(data, slot)) {
+    int64_t at = 0;
+    double upper_edge = grid_of_slot.edge(1);
+    for (const ValueBin& bin : bins(data, slot)) {  // ascending
       const double middle = (double{bin.lower} + double{bin.upper}) / 2;
-      const int64_t at = grid_of_slot.bin_of(std::clamp(middle, grid_of_slot.min, grid_of_slot.max));
+      const double value = std::clamp(middle, grid_of_slot.min, grid_of_slot.max);
+      while (at + 1 < grid_of_slot.bins && value >= upper_edge) upper_edge = grid_of_slot.edge(++at + 1);
       counts[static_cast<size_t>(at)] += bin.count;
     }
     return Value(counts);

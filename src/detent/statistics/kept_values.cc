@@ -1,7 +1,10 @@
 #include "detent/statistics/kept_values.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
+#include <numeric>
 
 #include "detent/core/error.h"
 #include "detent/statistics/scan.h"
@@ -12,8 +15,40 @@ namespace {
 KeyHistogram histogram_of(std::span<const float> values, int key_bits) {
   KeyHistogram histogram(key_bits);
   const ValueScan scan = scan_values(values);
-  histogram.add({values, scan.min_magnitude, scan.max_magnitude});
+  Magnitudes magnitudes = scan.positive;
+  magnitudes.merge(scan.negative);
+  histogram.add({values, magnitudes});
   return histogram;
+}
+
+/// Ascending, of finite values that are not zero. By digits of 11 bits, the last ones first, as comparisons
+/// of many values are foreseen badly.
+std::vector<float> sorted(std::vector<float> values) {
+  constexpr size_t kFew = 512;
+  constexpr uint32_t kSignBit = 0x80000000U;
+  constexpr int kDigitBits = 11;
+  constexpr size_t kDigits = size_t{1} << kDigitBits;
+  if (values.size() < kFew) {
+    std::ranges::sort(values);
+    return values;
+  }
+  std::vector<uint32_t> keys;  // which order as the values do
+  keys.reserve(values.size());
+  for (const float value : values) {
+    const auto bits = std::bit_cast<uint32_t>(value);
+    keys.push_back(bits ^ ((bits & kSignBit) != 0 ? 0xFFFFFFFFU : kSignBit));
+  }
+  std::vector<uint32_t> by_digit(keys.size());
+  for (int shift = 0; shift < 32; shift += kDigitBits) {
+    std::array<size_t, kDigits + 1> begins{};
+    for (const uint32_t key : keys) ++begins[(key >> shift) % kDigits + 1];
+    std::partial_sum(begins.begin(), begins.end(), begins.begin());
+    for (const uint32_t key : keys) by_digit[begins[(key >> shift) % kDigits]++] = key;
+    keys.swap(by_digit);
+  }
+  for (size_t i = 0; i < keys.size(); ++i)
+    values[i] = std::bit_cast<float>(keys[i] ^ ((keys[i] & kSignBit) != 0 ? kSignBit : 0xFFFFFFFFU));
+  return values;
 }
 
 }  // namespace
@@ -60,10 +95,8 @@ void KeptValues::merge(const KeptValues& other) {
 
 std::vector<ValueBin> KeptValues::exact_bins(size_t slot) const {
   DETENT_CHECK(exact_, "the values were counted in bins");
-  std::vector<float> values = values_[slot];
-  std::ranges::sort(values);
   std::vector<ValueBin> bins;
-  for (const float value : values) {
+  for (const float value : sorted(values_[slot])) {
     if (bins.empty() || bins.back().upper != value) bins.push_back({value, value, 0});
     ++bins.back().count;
   }
@@ -71,20 +104,15 @@ std::vector<ValueBin> KeptValues::exact_bins(size_t slot) const {
 }
 
 std::vector<ValueBin> KeptValues::histogram_bins(size_t slot, int key_bits) const {
-  const KeyHistogram histogram =
-      exact_ ? histogram_of(values_[slot], key_bits) : histograms_[slot].coarsened(key_bits);
-  std::vector<ValueBin> bins;
-  for (const KeyHistogram::Cell& cell : histogram.cells())
-    bins.push_back({cell.lower, cell.upper, cell.count});
-  return bins;
+  if (exact_) return histogram_of(values_[slot], key_bits).cells();
+  const KeyHistogram& histogram = histograms_[slot];
+  return key_bits == resolution_.key_bits ? histogram.cells() : histogram.coarsened(key_bits).cells();
 }
 
 // Sorted, so that equal values give equal bytes.
 void KeptValues::write(size_t slot, StateWriter& writer) const {
   if (!exact_) return histograms_[slot].write(writer);
-  std::vector<float> values = values_[slot];
-  std::ranges::sort(values);
-  writer.reals(values);
+  writer.reals(sorted(values_[slot]));
 }
 
 void KeptValues::read(size_t slot, StateReader& reader, int64_t expected) {

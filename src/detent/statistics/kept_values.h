@@ -14,13 +14,6 @@ struct ValueResolution {
   int key_bits = 0;
 };
 
-/// Equal or neighbouring values.
-struct ValueBin {
-  float lower;
-  float upper;
-  int64_t count;
-};
-
 /// The finite values of each slot that are not zero: themselves, 4 bytes each, or a KeyHistogram. The owner
 /// decides when to change to the second by the number of values alone, so that the way in which they were cut
 /// does not matter. Different slots may be added to by different threads.
@@ -34,8 +27,10 @@ class KeptValues {
   /// From now on, counts.
   void become_histograms();
   void add(size_t slot, const FiniteChunk& chunk);
-  /// Takes what was counted. Not while exact.
-  void add(size_t slot, KeyCounter& counter) { counter.empty_into(histograms_[slot]); }
+  /// Takes what was counted, and `positive`, unless null, what of it is positive. Not while exact.
+  void add(size_t slot, KeyCounter& counter, KeptValues* positive) {
+    counter.empty_into(histograms_[slot], positive == nullptr ? nullptr : &positive->histograms_[slot]);
+  }
   /// Not of histograms into exact values.
   void merge(const KeptValues& other);
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <iterator>
+#include <utility>
 
 #include "detent/core/error.h"
+#include "detent/statistics/counter_pages.h"
 
 namespace detent {
 namespace {
@@ -40,7 +42,7 @@ uint16_t* KeyHistogram::page(size_t page_number) {
 void KeyHistogram::add(const FiniteChunk& chunk) {
   if (chunk.values.empty()) return;
   total_ += static_cast<int64_t>(chunk.values.size());
-  cover(page_of(chunk.min_magnitude), page_of(chunk.max_magnitude) | 1U);
+  cover(page_of(chunk.magnitudes.least), page_of(chunk.magnitudes.most) | 1U);
   const int dropped = 32 - key_bits_;
   const uint32_t mask = static_cast<uint32_t>(cells_per_page()) - 1;
   for (const float value : chunk.values) {
@@ -51,35 +53,36 @@ void KeyHistogram::add(const FiniteChunk& chunk) {
   }
 }
 
-void KeyHistogram::add_page(size_t page_number, std::span<const uint32_t> counts) {
-  uint64_t sum = 0;
-  for (const uint32_t count : counts) sum += count;
+void KeyHistogram::take_page(size_t page_number, std::span<uint32_t> counts) {
+  const uint32_t sum = sum_of_counts(counts);
   if (sum == 0) return;
-  total_ += static_cast<int64_t>(sum);
+  total_ += sum;
   cover(page_number, page_number);
-  uint16_t* cells = page(page_number);
-  uint32_t seen = 0;
-  for (size_t cell = 0; cell < counts.size(); ++cell) seen |= counts[cell] | (cells[cell] + counts[cell]);
-  if (seen >> 16 != 0) {
-    for (size_t cell = 0; cell < counts.size(); ++cell) {
-      if (counts[cell] > 0) add_count(page_number, cell, counts[cell]);
-    }
-    return;
+  if (!add_counts(counts, page(page_number))) return;
+  for (size_t cell = 0; cell < counts.size(); ++cell) {
+    if (counts[cell] > 0) wraps_[cell_number(page_number, cell)] += std::exchange(counts[cell], 0U);
   }
-  for (size_t cell = 0; cell < counts.size(); ++cell)
-    cells[cell] = static_cast<uint16_t>(cells[cell] + counts[cell]);
 }
 
-void KeyHistogram::for_each(const std::function<void(size_t, size_t, uint64_t)>& action) const {
+template <class Action>
+void KeyHistogram::for_each(Action action) const {
+  auto wrap = wraps_.begin();  // in the same order
+  std::vector<uint32_t> used(cells_per_page());
   for (size_t i = 0; i < pages_.size(); ++i) {
     if (!pages_[i]) continue;
-    for (size_t cell = 0; cell < cells_per_page(); ++cell) {
+    // Without a branch on each counter, which would be foreseen badly.
+    size_t used_cells = 0;
+    auto wrapped = wrap;
+    for (uint32_t cell = 0; cell < cells_per_page(); ++cell) {
+      const bool is_wrapped = wrapped != wraps_.end() && wrapped->first == cell_number(first_ + i, cell);
+      if (is_wrapped) ++wrapped;
+      used[used_cells] = cell;
+      used_cells += static_cast<size_t>(is_wrapped) | static_cast<size_t>(pages_[i][cell] != 0);
+    }
+    for (const uint32_t cell : std::span(used).first(used_cells)) {
       uint64_t count = pages_[i][cell];
-      if (!wraps_.empty()) {
-        const auto wraps = wraps_.find(cell_number(first_ + i, cell));
-        if (wraps != wraps_.end()) count += wraps->second << 16;
-      }
-      if (count > 0) action(first_ + i, cell, count);
+      if (wrap != wraps_.end() && wrap->first == cell_number(first_ + i, cell)) count += wrap++->second << 16;
+      action(first_ + i, cell, count);
     }
   }
 }
@@ -107,9 +110,10 @@ KeyHistogram KeyHistogram::coarsened(int key_bits) const {
   return coarse;
 }
 
-std::vector<KeyHistogram::Cell> KeyHistogram::cells() const {
-  std::vector<Cell> negative;
-  std::vector<Cell> positive;
+std::vector<ValueBin> KeyHistogram::cells() const {
+  std::vector<ValueBin> negative;
+  std::vector<ValueBin> positive;
+  for (auto* bins : {&negative, &positive}) bins->reserve((pages_.size() / 2 + 1) * cells_per_page());
   const uint32_t width = uint32_t{1} << (32 - key_bits_);
   for_each([&](size_t page, size_t cell, uint64_t count) {
     const uint32_t inner = page_bits(page) | static_cast<uint32_t>(cell) * width;

@@ -1,15 +1,21 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <map>
 #include <memory>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "detent/statistics/extremes.h"
 
 namespace detent {
+
+/// Equal or neighbouring values.
+struct ValueBin {
+  float lower;  // the smallest that belongs here
+  float upper;  // the largest
+  int64_t count;
+};
 
 /// How many of the values (finite, not zero) begin with each `key_bits` bits: sign, exponent and the first
 /// key_bits - 9 bits of the fraction. A cell is as wide as 2^(9 - key_bits) of the power of two below it, so
@@ -17,7 +23,7 @@ namespace detent {
 /// cell of the smallest normal ones). Counts add up whatever the order, so merging is exact.
 ///
 /// Memory: a page of 2^(key_bits - 9) counters of 2 bytes for each sign and exponent that has occurred, at
-/// most 510 pages, and an entry of a hash table for each cell with 2^16 values or more. With 20 bits a page
+/// most 510 pages, and an entry of a table for each cell with 2^16 values or more. With 20 bits a page
 /// has 4 KiB, and values of a normal distribution need some 50.
 class KeyHistogram {
  public:
@@ -30,21 +36,16 @@ class KeyHistogram {
   int64_t total() const { return total_; }
 
   void add(const FiniteChunk& chunk);
-  /// As many values as `counts` says of each cell of a page: page p has the values of the exponent field p /
-  /// 2, the negative ones if p is odd.
-  void add_page(size_t page_number, std::span<const uint32_t> counts);
+  /// Adds as many values as `counts` says of each cell of a page, which are less than 2^32, and clears
+  /// `counts`. Page p has the values of the exponent field p / 2, the negative ones if p is odd.
+  void take_page(size_t page_number, std::span<uint32_t> counts);
   /// `other` has as many key bits.
   void merge(const KeyHistogram& other);
   /// What a histogram with fewer (or as many) bits would hold.
   KeyHistogram coarsened(int key_bits) const;
 
-  struct Cell {
-    float lower;  // smallest value in the cell
-    float upper;  // largest
-    int64_t count;
-  };
   /// The cells that are not empty, in ascending order.
-  std::vector<Cell> cells() const;
+  std::vector<ValueBin> cells() const;
 
   void write(StateWriter& writer) const;
   /// Throws Error on what `write` cannot have written. Allocates at most 64 bytes for each one read, and 4
@@ -64,14 +65,15 @@ class KeyHistogram {
   uint16_t* page(size_t page_number);
   void add_count(size_t page_number, size_t cell, uint64_t count);
   /// Calls action(page number, cell, count) for all that are not zero, in the order of the pages.
-  void for_each(const std::function<void(size_t, size_t, uint64_t)>& action) const;
+  template <class Action>
+  void for_each(Action action) const;
 
   int key_bits_;
   int64_t total_ = 0;
   size_t first_ = 0;         // number of pages_[0]
   std::vector<Page> pages_;  // null: all zero
   /// How often a counter has passed 2^16, by cell_number.
-  std::unordered_map<uint32_t, uint64_t> wraps_;
+  std::map<uint32_t, uint64_t> wraps_;
 };
 
 }  // namespace detent

@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 
+#include "detent/statistics/kept_values.h"
 #include "detent/statistics/scan.h"
 
 namespace detent {
@@ -22,12 +23,17 @@ std::vector<float> wild_values(size_t count, uint32_t seed) {
   return values;
 }
 
+FiniteChunk chunk_of(std::span<const float> values) {
+  const ValueScan scan = scan_values(values);
+  Magnitudes magnitudes = scan.positive;
+  magnitudes.merge(scan.negative);
+  return {values, magnitudes};
+}
+
 KeyHistogram histogram_of(std::span<const float> values, int key_bits) {
   KeyHistogram histogram(key_bits);
-  Extremes extremes;
-  ChunkBuffer buffer;
   for (size_t i = 0; i < values.size(); i += kChunkValues)
-    histogram.add(extremes.add(values.subspan(i, std::min(kChunkValues, values.size() - i)), buffer));
+    histogram.add(chunk_of(values.subspan(i, std::min(kChunkValues, values.size() - i))));
   return histogram;
 }
 
@@ -40,12 +46,12 @@ std::vector<std::byte> bytes_of(const KeyHistogram& histogram) {
 TEST(KeyHistogram, CountsEachValueInTheCellThatHoldsIt) {
   const std::vector<float> values = wild_values(20000, 1);
   for (const int bits : {12, 16, 20, 24}) {
-    const std::vector<KeyHistogram::Cell> cells = histogram_of(values, bits).cells();
+    const std::vector<ValueBin> cells = histogram_of(values, bits).cells();
     std::map<uint32_t, int64_t> expected;
     for (const float value : values) ++expected[std::bit_cast<uint32_t>(value) >> (32 - bits)];
     EXPECT_EQ(cells.size(), expected.size());
     float previous = -std::numeric_limits<float>::infinity();
-    for (const KeyHistogram::Cell& cell : cells) {
+    for (const ValueBin& cell : cells) {
       EXPECT_LT(previous, cell.upper);
       EXPECT_LE(cell.lower, cell.upper);
       const float inside = cell.lower == 0 ? cell.upper : cell.lower;
@@ -57,7 +63,7 @@ TEST(KeyHistogram, CountsEachValueInTheCellThatHoldsIt) {
 
 TEST(KeyHistogram, MiddlesAreWithinTheStatedError) {
   for (const int bits : {12, 16, 20}) {
-    for (const KeyHistogram::Cell& cell : histogram_of(wild_values(20000, 2), bits).cells()) {
+    for (const ValueBin& cell : histogram_of(wild_values(20000, 2), bits).cells()) {
       const double middle = (double{cell.lower} + double{cell.upper}) / 2;
       for (const double value : {double{cell.lower}, double{cell.upper}}) {
         const double bound = std::ldexp(std::max(std::fabs(value), 0x1p-126), 8 - bits);
@@ -83,7 +89,7 @@ TEST(KeyHistogram, CountsBeyond32Bits) {
     same.merge(histogram);
     histogram.merge(same);
   }
-  histogram.add({std::vector<float>{1.0F}, 0x3F800000, 0x3F800000});
+  histogram.add(chunk_of(std::vector<float>{1.0F}));
   const auto cells = histogram.cells();
   ASSERT_EQ(cells.size(), 2U);
   EXPECT_EQ(cells[0].count, int64_t{1} << 33);
@@ -101,12 +107,32 @@ TEST(KeyHistogram, CountersThatPass16Bits) {
   for (int i = 0; i < 40; ++i) {
     std::vector<float> values(kChunkValues, 1.5F);
     values[7] = -1e-40F;
-    histogram.add({values, 0x000116C2, 0x3FC00000});
+    histogram.add(chunk_of(values));
   }
   const auto cells = histogram.cells();
   ASSERT_EQ(cells.size(), 2U);
   EXPECT_EQ(cells[0].count, 40);
   EXPECT_EQ(cells[1].count, 40 * (int64_t{kChunkValues} - 1));
+}
+
+TEST(KeptValues, ExactOnesAreSorted) {
+  for (const size_t count : std::initializer_list<size_t>{0, 1, 100, 511, 512, 3000}) {
+    std::vector<float> values = wild_values(count, 7);
+    values.insert(values.end(), values.begin(), values.begin() + static_cast<std::ptrdiff_t>(count / 3));
+    KeptValues kept({.exact_values = 1 << 16, .key_bits = 20});
+    kept.resize(1);
+    kept.add(0, chunk_of(values));
+    std::map<float, int64_t> expected;
+    for (const float value : values) ++expected[value];
+    const std::vector<ValueBin> bins = kept.exact_bins(0);
+    ASSERT_EQ(bins.size(), expected.size());
+    auto bin = bins.begin();
+    for (const auto& [value, equal] : expected) {
+      EXPECT_EQ(bin->lower, value);
+      EXPECT_EQ(bin->upper, value);
+      EXPECT_EQ(bin++->count, equal);
+    }
+  }
 }
 
 /// One histogram counts values directly, the other through the thread's counter.
@@ -120,8 +146,7 @@ TEST(KeyCounter, CountsAsTheHistogramDoes) {
     for (int round = 0; round < 30; ++round) {
       std::vector<float> values(kChunkValues, -2.0F);
       for (size_t i = 0; i < values.size(); i += 3) values[i] = normal(generator) + 1e-3F;
-      const ValueScan scan = scan_values(values);
-      const FiniteChunk chunk{values, scan.min_magnitude, scan.max_magnitude};
+      const FiniteChunk chunk = chunk_of(values);
       direct.add(chunk);
       counter.add(chunk);
       if (round % 25 == 0) counter.empty_into(counted);
@@ -132,9 +157,22 @@ TEST(KeyCounter, CountsAsTheHistogramDoes) {
   }
 }
 
+TEST(KeyCounter, GivesWhatIsPositiveToAnotherToo) {
+  const std::vector<float> values = wild_values(30000, 6);
+  std::vector<float> positive;
+  std::ranges::copy_if(values, std::back_inserter(positive), [](float value) { return value > 0; });
+  KeyHistogram all(16);
+  KeyHistogram rectified(16);
+  KeyCounter& counter = KeyCounter::of_thread(16);
+  counter.add(chunk_of(values));
+  counter.empty_into(all, &rectified);
+  EXPECT_EQ(bytes_of(all), bytes_of(histogram_of(values, 16)));
+  EXPECT_EQ(bytes_of(rectified), bytes_of(histogram_of(positive, 16)));
+}
+
 TEST(KeyCounter, ForgetsWhatWasNotEmptied) {
   const std::vector<float> values = {1, 2};
-  KeyCounter::of_thread(20).add({values, 0x3F800000, 0x40000000});
+  KeyCounter::of_thread(20).add(chunk_of(values));
   KeyHistogram histogram(20);
   KeyCounter::of_thread(20).empty_into(histogram);
   EXPECT_EQ(histogram.total(), 0);

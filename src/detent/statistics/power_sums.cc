@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "detent/statistics/window_sums.h"
 
@@ -40,18 +41,15 @@ void add_higher_powers(const Parts& parts, HigherPowerSums& sums) {
   sums.fourths.add_sum(square * square, 4 * parts.shift);
 }
 
-void add_window(const WindowSums& window, unsigned shift, PowerSums& sums) {
-  sums.values.add(window.n - window.negative_n, shift, false);
-  sums.values.add(window.negative_n, shift, true);
+void add_window(const WindowSums& window, unsigned shift, bool negative, PowerSums& sums) {
+  sums.values.add(window.n, shift, negative);
   sums.squares.add_sum(window.squares, 2 * shift);
 }
 
-void add_window(const WindowSums& window, unsigned shift, HigherPowerSums& sums) {
-  const unsigned cube = 3 * shift;
-  sums.positive_cubes.add_sum(window.an - window.negative_an, cube + 28);
-  sums.positive_cubes.add_sum(window.bn - window.negative_bn, cube);
-  sums.negative_cubes.add_sum(window.negative_an, cube + 28);
-  sums.negative_cubes.add_sum(window.negative_bn, cube);
+void add_window(const WindowSums& window, unsigned shift, bool negative, HigherPowerSums& sums) {
+  auto& cubes = negative ? sums.negative_cubes : sums.positive_cubes;
+  cubes.add_sum(window.an, 3 * shift + 28);
+  cubes.add_sum(window.bn, 3 * shift);
   sums.fourths.add_sum(window.aa, 4 * shift + 56);
   sums.fourths.add_sum(window.ab, 4 * shift + 29);
   sums.fourths.add_sum(window.bb, 4 * shift);
@@ -122,23 +120,30 @@ void HigherPowerSums::read(StateReader& reader) {
   fourths.read(reader);
 }
 
-void PowerAdder::add(const FiniteChunk& chunk, PowerSums& sums, HigherPowerSums* higher) {
+void PowerAdder::add(const FiniteChunk& chunk, std::span<const PowerTarget> targets) {
   // A handful of values is not worth a window.
   constexpr size_t kHandful = 8;
+  if (chunk.values.empty()) return;
+  const bool negative = std::signbit(chunk.values.front());
+  const bool higher = targets.front().higher != nullptr;
   std::span<const float> left = chunk.values;
-  uint32_t largest = chunk.max_magnitude >> 23;
+  uint32_t largest = chunk.magnitudes.most >> 23;
   while (left.size() > kHandful && largest > 0) {
     const uint32_t exponent = std::max(largest, kWindowExponents) - (kWindowExponents - 1);
-    const WindowSums window = sum_window(left, exponent, higher != nullptr, rest_.data());
-    add_window(window, exponent - 1, sums);
-    if (higher != nullptr) add_window(window, exponent - 1, *higher);
+    const WindowSums window = sum_window(left, exponent, higher, rest_.data());
+    for (const PowerTarget& target : targets) {
+      add_window(window, exponent - 1, negative, *target.sums);
+      if (higher) add_window(window, exponent - 1, negative, *target.higher);
+    }
     left = std::span<const float>(rest_).first(window.rest);
     largest = window.rest_bits >> 23;
   }
   for (const float value : left) {
     const Parts parts(value);
-    add_power(parts, sums);
-    if (higher != nullptr) add_higher_powers(parts, *higher);
+    for (const PowerTarget& target : targets) {
+      add_power(parts, *target.sums);
+      if (higher) add_higher_powers(parts, *target.higher);
+    }
   }
 }
 

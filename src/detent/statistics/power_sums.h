@@ -59,15 +59,21 @@ struct HigherPowerSums {
   static constexpr size_t kStateBytes = (2 * 14 + 19) * sizeof(uint64_t);
 };
 
+/// Where powers are added; the second may be null.
+struct PowerTarget {
+  PowerSums* sums = nullptr;
+  HigherPowerSums* higher = nullptr;
+};
+
 /// Adds chunks to sums, a few exponents at a time (WindowSums), the largest first. Not to be shared by
 /// threads.
 class PowerAdder {
  public:
-  /// `higher` may be null.
-  void add(const FiniteChunk& chunk, PowerSums& sums, HigherPowerSums* higher);
+  /// Values of one sign, to each of the targets; these differ in nothing but what they hold.
+  void add(const FiniteChunk& chunk, std::span<const PowerTarget> targets);
 
  private:
-  ChunkBuffer rest_;
+  std::array<float, SignBuffer::kMostValues> rest_;
 };
 
 }  // namespace detent

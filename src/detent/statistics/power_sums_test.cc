@@ -56,10 +56,14 @@ void add_plainly(float value, Sums& sums) {
 void add_fast(std::span<const float> values, Sums& sums, bool with_higher) {
   PowerAdder adder;
   Extremes extremes;
-  ChunkBuffer buffer;
+  SignBuffers buffers;
+  const PowerTarget target = {&sums.powers, with_higher ? &sums.higher : nullptr};
   for (size_t i = 0; i < values.size(); i += kChunkValues) {
-    const auto chunk = extremes.add(values.subspan(i, std::min(kChunkValues, values.size() - i)), buffer);
-    adder.add(chunk, sums.powers, with_higher ? &sums.higher : nullptr);
+    extremes.add(values.subspan(i, std::min(kChunkValues, values.size() - i)), buffers);
+    for (SignBuffer* buffer : {&buffers.positive, &buffers.negative}) {
+      adder.add(buffer->chunk(), std::span(&target, 1));
+      buffer->clear();
+    }
   }
 }
 

@@ -40,6 +40,9 @@ class OrderStatistics {
       : bins_(std::move(bins)), min_(extremes.min(abs)), max_(extremes.max(abs)) {
     below_ = abs ? 0 : extremes.negative_infinities();
     count_ = extremes.count() - extremes.nan();
+    ends_.reserve(bins_.size());
+    int64_t seen = below_;
+    for (const ValueBin& bin : bins_) ends_.push_back(seen += bin.count);
   }
 
   int64_t count() const { return count_; }
@@ -48,12 +51,10 @@ class OrderStatistics {
   float at(int64_t rank) const {
     if (rank <= 0 || rank < below_) return min_;
     if (rank >= count_ - 1) return max_;
-    int64_t seen = below_;
-    for (const ValueBin& bin : bins_) {
-      seen += bin.count;
-      if (rank < seen) return std::clamp(bin.lower + (bin.upper - bin.lower) / 2, min_, max_);
-    }
-    return max_;
+    const auto end = std::ranges::upper_bound(ends_, rank);
+    if (end == ends_.end()) return max_;
+    const ValueBin& bin = bins_[static_cast<size_t>(end - ends_.begin())];
+    return std::clamp(bin.lower + (bin.upper - bin.lower) / 2, min_, max_);
   }
 
   float quantile(double q) const {
@@ -63,6 +64,7 @@ class OrderStatistics {
 
  private:
   std::vector<ValueBin> bins_;
+  std::vector<int64_t> ends_;  // of each bin: the first rank behind it
   float min_;
   float max_;
   int64_t below_;  // negative infinities

@@ -39,7 +39,7 @@ void SampleRangeSums::read(StateReader& reader) {
 }
 
 void add_sample_ranges(const float* data, int64_t samples, const SlotLayout& sample_layout,
-                       std::vector<SampleRangeSums>& sums) {
+                       std::vector<SampleRangeSums>& sums, std::vector<SampleRangeSums>* rectified) {
   const auto sample_size = static_cast<int64_t>(sample_layout.slots()) * sample_layout.slot_size();
   constexpr int64_t kValuesOfThread = int64_t{1} << 16;
   constexpr int64_t kShortestRun = 64;
@@ -48,17 +48,20 @@ void add_sample_ranges(const float* data, int64_t samples, const SlotLayout& sam
   const int64_t grain = std::max<int64_t>(1, kValuesOfThread / std::max<int64_t>(1, tile_size));
   parallel_for(static_cast<int64_t>(sample_layout.tiles()), grain, [&](int64_t begin, int64_t end) {
     const DefaultFloatEnvironment environment;
-    ChunkBuffer buffer;
+    SignBuffers buffers;
     for (auto tile = static_cast<size_t>(begin); tile < static_cast<size_t>(end); ++tile) {
       const size_t first = sample_layout.first_slot(tile);
       for (int64_t sample = 0; sample < samples; ++sample) {
         std::array<Extremes, SlotLayout::kMaxTileSlots> extremes;
+        std::array<int64_t, SlotLayout::kMaxTileSlots> negatives{};
         sample_layout.read_tile(data + sample * sample_size, tile, kShortestRun,
                                 [&](size_t slot, std::span<const float> chunk) {
-                                  extremes[slot - first].add_alone(chunk, buffer);
+                                  negatives[slot - first] += extremes[slot - first].add_alone(chunk, buffers);
                                 });
-        for (size_t i = 0; i < extremes.size() && first + i < sums.size(); ++i)
+        for (size_t i = 0; i < extremes.size() && first + i < sums.size(); ++i) {
           sums[first + i].add(extremes[i]);
+          if (rectified != nullptr) (*rectified)[first + i].add(extremes[i].rectified(negatives[i]));
+        }
       }
     }
   });

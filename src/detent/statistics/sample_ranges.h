@@ -30,8 +30,9 @@ struct SampleRangeSums {
   double mean(const ExactSum& sum) const;
 };
 
-/// Adds `samples` samples of the given layout, one after another at `data`, to the sums of each slot.
+/// Adds `samples` samples of the given layout, one after another at `data`, to the sums of each slot; and
+/// max(x, 0) for each x to `rectified`, unless null.
 void add_sample_ranges(const float* data, int64_t samples, const SlotLayout& sample_layout,
-                       std::vector<SampleRangeSums>& sums);
+                       std::vector<SampleRangeSums>& sums, std::vector<SampleRangeSums>* rectified);
 
 }  // namespace detent

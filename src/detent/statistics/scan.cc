@@ -1,7 +1,5 @@
 #include "detent/statistics/scan.h"
 
-#include <algorithm>
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "detent/statistics/scan.cc"
 #include <hwy/foreach_target.h>
@@ -12,101 +10,144 @@ HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int32_t kInfinityBits = 0x7F800000;
+using Bits = hn::ScalableTag<uint32_t>;
+using SignedBits = hn::RebindToSigned<Bits>;
+using BitsVec = hn::VFromD<Bits>;
 
-/// Running extremes of one vector of lanes.
-template <class D>
-struct Lanes {
-  using I = hn::RebindToSigned<D>;
-  hn::VFromD<D> min, max;
-  hn::VFromD<I> min_magnitude, max_magnitude;  // as signed integers, of which vectors have a minimum
+constexpr uint32_t kSignBit = 0x80000000U;
 
-  HWY_INLINE void Add(hn::VFromD<D> v) {
-    const auto magnitude = hn::BitCast(I(), hn::Abs(v));
-    min_magnitude = hn::Min(min_magnitude, magnitude);
-    max_magnitude = hn::Max(max_magnitude, magnitude);
-    min = hn::Min(min, v);
-    max = hn::Max(max, v);
+/// Running extremes of the magnitudes of either sign in each lane. As signed integers, the bits of positive
+/// values are the largest; as unsigned ones, those of negative values. What lies below the smallest of a kind
+/// wraps around to the top.
+struct Extent {
+  BitsVec least_positive;  // less 1
+  BitsVec most_positive;
+  BitsVec least_negative;  // less 1
+  BitsVec most_negative;   // with the sign
+
+  HWY_INLINE void Add(BitsVec bits) {
+    const Bits d;
+    const SignedBits di;
+    least_positive = hn::Min(least_positive, hn::Sub(bits, hn::Set(d, 1)));
+    most_positive = hn::BitCast(d, hn::Max(hn::BitCast(di, most_positive), hn::BitCast(di, bits)));
+    least_negative = hn::Min(least_negative, hn::Sub(bits, hn::Set(d, kSignBit + 1)));
+    most_negative = hn::Max(most_negative, bits);
+  }
+  HWY_INLINE void Merge(const Extent& other) {
+    const Bits d;
+    const SignedBits di;
+    least_positive = hn::Min(least_positive, other.least_positive);
+    most_positive =
+        hn::BitCast(d, hn::Max(hn::BitCast(di, most_positive), hn::BitCast(di, other.most_positive)));
+    least_negative = hn::Min(least_negative, other.least_negative);
+    most_negative = hn::Max(most_negative, other.most_negative);
+  }
+  Magnitudes Positive() const {
+    const uint32_t most = hn::GetLane(hn::MaxOfLanes(Bits(), most_positive));
+    if (most == 0) return {};
+    return {hn::GetLane(hn::MinOfLanes(Bits(), least_positive)) + 1, most};
+  }
+  Magnitudes Negative() const {
+    const uint32_t most = hn::GetLane(hn::MaxOfLanes(Bits(), most_negative));
+    if (most <= kSignBit) return {};
+    return {hn::GetLane(hn::MinOfLanes(Bits(), least_negative)) + 1, most - kSignBit};
+  }
+};
+
+struct Counts {
+  BitsVec positive;
+  BitsVec zeros;
+
+  HWY_INLINE void Add(BitsVec bits) {
+    const Bits d;
+    const SignedBits di;
+    const auto none = hn::Zero(d);
+    const auto magnitude = hn::And(bits, hn::Set(d, kSignBit - 1));
+    // A mask is -1 in each of its lanes.
+    positive =
+        hn::Sub(positive, hn::BitCast(d, hn::VecFromMask(di, hn::Gt(hn::BitCast(di, bits), hn::Zero(di)))));
+    zeros = hn::Sub(zeros, hn::VecFromMask(d, hn::Eq(magnitude, none)));
   }
 };
 
 ValueScan Scan(const float* values, size_t count) {
-  const hn::ScalableTag<float> d;
-  const hn::RebindToSigned<decltype(d)> di;
+  const hn::ScalableTag<float> df;
+  const Bits d;
   const size_t lanes = hn::Lanes(d);
+  const auto none = hn::Zero(d);
+  const auto top = hn::Not(none);
   ValueScan scan;
   size_t i = 0;
-  if (count >= 2 * lanes) {
-    const auto first = hn::LoadU(d, values);
-    const auto magnitude = hn::BitCast(di, hn::Abs(first));
+  if (count >= lanes) {
     // Two, so that one's latency passes while the other works.
-    Lanes<decltype(d)> even = {first, first, magnitude, magnitude};
-    auto odd = even;
+    Extent even = {top, none, top, none};
+    Extent odd = even;
+    Counts counts = {none, none};
     for (; i + 2 * lanes <= count; i += 2 * lanes) {
-      even.Add(hn::LoadU(d, values + i));
-      odd.Add(hn::LoadU(d, values + i + lanes));
+      const auto a = hn::BitCast(d, hn::LoadU(df, values + i));
+      const auto b = hn::BitCast(d, hn::LoadU(df, values + i + lanes));
+      even.Add(a);
+      odd.Add(b);
+      counts.Add(a);
+      counts.Add(b);
     }
-    const auto min_magnitude = hn::Min(even.min_magnitude, odd.min_magnitude);
-    const auto max_magnitude = hn::Max(even.max_magnitude, odd.max_magnitude);
-    scan.min_magnitude = static_cast<uint32_t>(hn::GetLane(hn::MinOfLanes(di, min_magnitude)));
-    scan.max_magnitude = static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(di, max_magnitude)));
-    scan.min = hn::GetLane(hn::MinOfLanes(d, hn::Min(even.min, odd.min)));
-    scan.max = hn::GetLane(hn::MaxOfLanes(d, hn::Max(even.max, odd.max)));
+    if (i + lanes <= count) {
+      const auto a = hn::BitCast(d, hn::LoadU(df, values + i));
+      even.Add(a);
+      counts.Add(a);
+      i += lanes;
+    }
+    even.Merge(odd);
+    scan.positive = even.Positive();
+    scan.negative = even.Negative();
+    scan.positive_count = hn::GetLane(hn::SumOfLanes(d, counts.positive));
+    scan.zeros = hn::GetLane(hn::SumOfLanes(d, counts.zeros));
   }
   scan_values_reference({values + i, count - i}, scan);
   return scan;
 }
 
-FiniteCopy Copy(const float* values, size_t count, float* target) {
-  const hn::ScalableTag<float> d;
-  const hn::RebindToSigned<decltype(d)> di;
+SplitValues Split(const float* values, size_t count, float* positive, float* negative) {
+  const hn::ScalableTag<float> df;
+  const Bits d;
+  const SignedBits di;
   const size_t lanes = hn::Lanes(d);
-  const auto infinity = hn::Set(d, std::numeric_limits<float>::infinity());
-  const auto infinity_bits = hn::Set(di, kInfinityBits);
-  // Zeros take part as the infinities that change no extreme.
-  Lanes<decltype(d)> extremes = {infinity, hn::Neg(infinity), infinity_bits, hn::Zero(di)};
-  FiniteCopy copy;
+  const auto infinity = hn::Set(di, 0x7F800000);
+  const auto none = hn::Zero(d);
+  const auto top = hn::Not(none);
+  Extent extent = {top, none, top, none};
+  SplitValues split;
+  size_t positives = 0;
+  size_t negatives = 0;
   size_t i = 0;
   for (; i + lanes <= count; i += lanes) {
-    const auto v = hn::LoadU(d, values + i);
-    const auto magnitude = hn::BitCast(di, hn::Abs(v));
-    if (!hn::AllTrue(di, hn::Lt(magnitude, infinity_bits))) {
-      copy_finite_reference({values + i, lanes}, target, copy);
+    const auto value = hn::LoadU(df, values + i);
+    if (!hn::AllTrue(di, hn::Lt(hn::BitCast(di, hn::Abs(value)), infinity))) {
+      split.kinds.positive = positives;
+      split.kinds.negative = negatives;
+      split_values_reference({values + i, lanes}, positive, negative, split);
+      positives = split.kinds.positive;
+      negatives = split.kinds.negative;
       continue;
     }
-    const auto zero = hn::Eq(v, hn::Zero(d));
-    extremes.max_magnitude = hn::Max(extremes.max_magnitude, magnitude);
-    extremes.min_magnitude =
-        hn::Min(extremes.min_magnitude, hn::IfThenElse(hn::RebindMask(di, zero), infinity_bits, magnitude));
-    extremes.min = hn::Min(extremes.min, hn::IfThenElse(zero, infinity, v));
-    extremes.max = hn::Max(extremes.max, hn::IfThenElse(zero, hn::Neg(infinity), v));
-    const size_t zeros = hn::CountTrue(d, zero);
+    extent.Add(hn::BitCast(d, value));
+    const auto above = hn::Gt(value, hn::Zero(df));
+    const auto below = hn::Lt(value, hn::Zero(df));
     // Not CompressStore: some processors need hundreds of cycles for that instruction.
-    hn::StoreU(hn::Compress(v, hn::Not(zero)), d, target + copy.kinds.finite);
-    copy.kinds.zeros += zeros;
-    copy.kinds.finite += lanes - zeros;
+    hn::StoreU(hn::Compress(value, above), df, positive + positives);
+    hn::StoreU(hn::Compress(value, below), df, negative + negatives);
+    const size_t more_positives = hn::CountTrue(df, above);
+    const size_t more_negatives = hn::CountTrue(df, below);
+    positives += more_positives;
+    negatives += more_negatives;
+    split.kinds.zeros += lanes - more_positives - more_negatives;
   }
-  if (copy.kinds.finite > 0) {
-    const auto least = static_cast<uint32_t>(hn::GetLane(hn::MinOfLanes(di, extremes.min_magnitude)));
-    const auto most = static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(di, extremes.max_magnitude)));
-    copy.scan.min_magnitude = std::min(copy.scan.min_magnitude, least);
-    copy.scan.max_magnitude = std::max(copy.scan.max_magnitude, most);
-    copy.scan.min = std::min(copy.scan.min, hn::GetLane(hn::MinOfLanes(d, extremes.min)));
-    copy.scan.max = std::max(copy.scan.max, hn::GetLane(hn::MaxOfLanes(d, extremes.max)));
-  }
-  copy_finite_reference({values + i, count - i}, target, copy);
-  return copy;
-}
-
-size_t CountZeros(const float* values, size_t count) {
-  const hn::ScalableTag<float> d;
-  const size_t lanes = hn::Lanes(d);
-  size_t zeros = 0;
-  size_t i = 0;
-  for (; i + lanes <= count; i += lanes)
-    zeros += hn::CountTrue(d, hn::Eq(hn::LoadU(d, values + i), hn::Zero(d)));
-  for (; i < count; ++i) zeros += values[i] == 0 ? 1 : 0;
-  return zeros;
+  split.kinds.positive = positives;
+  split.kinds.negative = negatives;
+  split.positive.merge(extent.Positive());
+  split.negative.merge(extent.Negative());
+  split_values_reference({values + i, count - i}, positive, negative, split);
+  return split;
 }
 
 }  // namespace detent::HWY_NAMESPACE
@@ -116,19 +157,14 @@ HWY_AFTER_NAMESPACE();
 namespace detent {
 
 HWY_EXPORT(Scan);
-HWY_EXPORT(Copy);
-HWY_EXPORT(CountZeros);
+HWY_EXPORT(Split);
 
 ValueScan scan_values(std::span<const float> values) {
   return HWY_DYNAMIC_DISPATCH(Scan)(values.data(), values.size());
 }
 
-FiniteCopy copy_finite(std::span<const float> values, float* target) {
-  return HWY_DYNAMIC_DISPATCH(Copy)(values.data(), values.size(), target);
-}
-
-size_t count_zeros(std::span<const float> values) {
-  return HWY_DYNAMIC_DISPATCH(CountZeros)(values.data(), values.size());
+SplitValues split_values(std::span<const float> values, float* positive, float* negative) {
+  return HWY_DYNAMIC_DISPATCH(Split)(values.data(), values.size(), positive, negative);
 }
 
 }  // namespace detent

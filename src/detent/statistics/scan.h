@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -7,21 +8,36 @@
 
 namespace detent {
 
-/// What one look at some values tells. Magnitudes are bits without the sign, which order as the magnitudes
-/// do, with NaN above infinity.
+/// The smallest and the largest of some magnitudes: bits without the sign, which order as the magnitudes do,
+/// with NaN above infinity.
+struct Magnitudes {
+  uint32_t least = std::numeric_limits<uint32_t>::max();
+  uint32_t most = 0;
+
+  bool empty() const { return least > most; }
+  void merge(const Magnitudes& other) {
+    least = std::min(least, other.least);
+    most = std::max(most, other.most);
+  }
+  bool operator==(const Magnitudes&) const = default;
+};
+
+/// What one look at some values tells. The sign bit decides what is positive and negative; zeros of either
+/// sign are neither.
 struct ValueScan {
-  uint32_t min_magnitude = std::numeric_limits<uint32_t>::max();
-  uint32_t max_magnitude = 0;
-  float min = std::numeric_limits<float>::infinity();  // undefined where some value is NaN, as is max
-  float max = -std::numeric_limits<float>::infinity();
+  size_t positive_count = 0;
+  size_t zeros = 0;
+  Magnitudes positive;
+  Magnitudes negative;
 
   bool operator==(const ValueScan&) const = default;
 };
 
 /// How many values of each kind there were.
 struct ValueKinds {
-  size_t finite = 0;  // and not zero
-  size_t zeros = 0;   // of either sign
+  size_t positive = 0;  // and finite
+  size_t negative = 0;
+  size_t zeros = 0;  // of either sign
   size_t positive_infinities = 0;
   size_t negative_infinities = 0;
   size_t nan = 0;
@@ -32,20 +48,19 @@ struct ValueKinds {
 /// With the processor's widest vectors. Not with subnormals flushed (DefaultFloatEnvironment).
 ValueScan scan_values(std::span<const float> values);
 
-struct FiniteCopy {
+struct SplitValues {
   ValueKinds kinds;
-  ValueScan scan;  // of the copied values
+  Magnitudes positive;  // of the copied values
+  Magnitudes negative;
 
-  bool operator==(const FiniteCopy&) const = default;
+  bool operator==(const SplitValues&) const = default;
 };
-/// Copies the values that are finite and not zero, in their order. `target` has room for all.
-FiniteCopy copy_finite(std::span<const float> values, float* target);
+/// Copies the positive and the negative finite values, in their order. Each target has room for all.
+SplitValues split_values(std::span<const float> values, float* positive, float* negative);
 
-/// Zeros of either sign.
-size_t count_zeros(std::span<const float> values);
-
-/// The same in plain loops, on top of what `scan` and `kinds` hold: for tests and for the last few values.
+/// The same in plain loops, on top of what `scan` and `split` hold: for tests and for the last few values.
 void scan_values_reference(std::span<const float> values, ValueScan& scan);
-void copy_finite_reference(std::span<const float> values, float* target, FiniteCopy& copy);
+void split_values_reference(std::span<const float> values, float* positive, float* negative,
+                            SplitValues& split);
 
 }  // namespace detent

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <bit>
 
 #include "detent/statistics/scan.h"
@@ -13,16 +12,22 @@ constexpr uint32_t kInfinityBits = 0x7F800000U;
 
 void scan_values_reference(std::span<const float> values, ValueScan& scan) {
   for (const float value : values) {
-    const uint32_t magnitude = std::bit_cast<uint32_t>(value) & ~kSignBit;
-    scan.min_magnitude = std::min(scan.min_magnitude, magnitude);
-    scan.max_magnitude = std::max(scan.max_magnitude, magnitude);
-    scan.min = std::min(scan.min, value);
-    scan.max = std::max(scan.max, value);
+    const auto bits = std::bit_cast<uint32_t>(value);
+    const uint32_t magnitude = bits & ~kSignBit;
+    if (magnitude == 0) {
+      ++scan.zeros;
+    } else if (bits == magnitude) {
+      ++scan.positive_count;
+      scan.positive.merge({magnitude, magnitude});
+    } else {
+      scan.negative.merge({magnitude, magnitude});
+    }
   }
 }
 
-void copy_finite_reference(std::span<const float> values, float* target, FiniteCopy& copy) {
-  ValueKinds& kinds = copy.kinds;
+void split_values_reference(std::span<const float> values, float* positive, float* negative,
+                            SplitValues& split) {
+  ValueKinds& kinds = split.kinds;
   for (const float value : values) {
     const auto bits = std::bit_cast<uint32_t>(value);
     const uint32_t magnitude = bits & ~kSignBit;
@@ -32,9 +37,12 @@ void copy_finite_reference(std::span<const float> values, float* target, FiniteC
       ++kinds.nan;
     } else if (magnitude == kInfinityBits) {
       ++(bits == magnitude ? kinds.positive_infinities : kinds.negative_infinities);
+    } else if (bits == magnitude) {
+      positive[kinds.positive++] = value;
+      split.positive.merge({magnitude, magnitude});
     } else {
-      target[kinds.finite++] = value;
-      scan_values_reference({&value, 1}, copy.scan);
+      negative[kinds.negative++] = value;
+      split.negative.merge({magnitude, magnitude});
     }
   }
 }

@@ -19,24 +19,24 @@ class ScanOnEveryTarget : public testing::TestWithParam<int64_t> {
 };
 
 void expect_as_reference(std::span<const float> values) {
-  ValueScan expected;
-  scan_values_reference(values, expected);
-  const ValueScan scan = scan_values(values);
-  EXPECT_EQ(scan.min_magnitude, expected.min_magnitude);
-  EXPECT_EQ(scan.max_magnitude, expected.max_magnitude);
-  if (expected.max_magnitude <= 0x7F800000U || values.empty()) {
-    EXPECT_EQ(scan.min, expected.min);
-    EXPECT_EQ(scan.max, expected.max);
+  ValueScan expected_scan;
+  scan_values_reference(values, expected_scan);
+  EXPECT_EQ(scan_values(values), expected_scan);
+  struct Halves {
+    explicit Halves(size_t size) : positive(size), negative(size) {}
+    std::vector<float> positive, negative;
+    bool operator==(const Halves&) const = default;
+  };
+  Halves halves(values.size());
+  Halves expected_halves(values.size());
+  SplitValues expected;
+  split_values_reference(values, expected_halves.positive.data(), expected_halves.negative.data(), expected);
+  EXPECT_EQ(split_values(values, halves.positive.data(), halves.negative.data()), expected);
+  for (Halves* each : {&halves, &expected_halves}) {
+    each->positive.resize(expected.kinds.positive);
+    each->negative.resize(expected.kinds.negative);
   }
-  std::vector<float> copy(values.size());
-  std::vector<float> expected_copy(values.size());
-  FiniteCopy expected_finite;
-  copy_finite_reference(values, expected_copy.data(), expected_finite);
-  EXPECT_EQ(copy_finite(values, copy.data()), expected_finite);
-  EXPECT_EQ(count_zeros(values), expected_finite.kinds.zeros);
-  copy.resize(expected_finite.kinds.finite);
-  expected_copy.resize(expected_finite.kinds.finite);
-  EXPECT_EQ(copy, expected_copy);
+  EXPECT_EQ(halves, expected_halves);
 }
 
 TEST_P(ScanOnEveryTarget, LengthsAndStarts) {

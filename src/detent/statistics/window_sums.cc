@@ -27,17 +27,13 @@ WindowSums Sum(const float* values, size_t count, uint32_t exponent, float* rest
       continue;
     }
     const uint64_t n = uint64_t{(bits & 0x7FFFFFU) | 0x800000U} << ((magnitude >> 23) - exponent);
-    const uint64_t negative = value < 0 ? n : 0;
     const uint64_t a = n * n >> 28;
     const uint64_t b = n * n & 0xFFFFFFFU;
     sums.n += n;
-    sums.negative_n += negative;
     sums.squares += n * n;
     if constexpr (kHigher) {
       sums.an += a * n;
       sums.bn += b * n;
-      sums.negative_an += a * negative;
-      sums.negative_bn += b * negative;
       sums.aa += a * a;
       sums.ab += a * b;
       sums.bb += b * b;
@@ -56,21 +52,20 @@ using LanesVec = hn::VFromD<Lanes>;
 constexpr int kHalf = 28;
 
 HWY_INLINE UInt128 Total(LanesVec v) {
-  HWY_ALIGN uint64_t lanes[hn::MaxLanes(Lanes())];
-  hn::Store(v, Lanes(), lanes);
-  UInt128 total = 0;
-  for (size_t i = 0; i < hn::Lanes(Lanes()); ++i) total += lanes[i];
-  return total;
+  const Lanes d;
+  const auto low = hn::SumOfLanes(d, hn::And(v, hn::Set(d, 0xFFFFFFFFU)));
+  const auto high = hn::SumOfLanes(d, hn::ShiftRight<32>(v));
+  return (static_cast<UInt128>(hn::GetLane(high)) << 32) + hn::GetLane(low);
 }
 
 /// Sums of up to 2^8 products a lane.
 template <bool kHigher>
 struct Block {
-  LanesVec n, negative_n, squares;
-  LanesVec an, bn, negative_an, negative_bn, aa, ab, bb;
+  LanesVec n, squares;
+  LanesVec an, bn, aa, ab, bb;
 
-  /// n in the lower half of each lane, and the same without those of positive values.
-  HWY_INLINE void Add(LanesVec value, LanesVec negative, bool any_negative) {
+  /// n in the lower half of each lane.
+  HWY_INLINE void Add(LanesVec value) {
     const Bits d32;
     const Lanes d64;
     const auto times = [&](LanesVec x, LanesVec y)
@@ -78,16 +73,11 @@ struct Block {
     const auto square = times(value, value);
     n = hn::Add(n, value);
     squares = hn::Add(squares, square);
-    if (any_negative) negative_n = hn::Add(negative_n, negative);
     if constexpr (kHigher) {
       const auto a = hn::ShiftRight<kHalf>(square);
       const auto b = hn::And(square, hn::Set(d64, (uint64_t{1} << kHalf) - 1));
       an = hn::Add(an, times(a, value));
       bn = hn::Add(bn, times(b, value));
-      if (any_negative) {
-        negative_an = hn::Add(negative_an, times(a, negative));
-        negative_bn = hn::Add(negative_bn, times(b, negative));
-      }
       aa = hn::Add(aa, times(a, a));
       ab = hn::Add(ab, times(a, b));
       bb = hn::Add(bb, times(b, b));
@@ -96,13 +86,10 @@ struct Block {
 
   void Empty(WindowSums& sums) const {
     sums.n += Total(n);
-    sums.negative_n += Total(negative_n);
     sums.squares += Total(squares);
     if constexpr (kHigher) {
       sums.an += Total(an);
       sums.bn += Total(bn);
-      sums.negative_an += Total(negative_an);
-      sums.negative_bn += Total(negative_bn);
       sums.aa += Total(aa);
       sums.ab += Total(ab);
       sums.bb += Total(bb);
@@ -125,36 +112,39 @@ WindowSums Sum(const float* values, size_t count, uint32_t exponent, float* rest
   const auto bottom = hn::Set(d, exponent);
   const auto lower_half = hn::Set(d64, 0xFFFFFFFFU);
   const auto none = hn::Zero(d64);
+  const auto all = hn::FirstN(df, lanes);
   auto rest_bits = hn::Zero(di);
   WindowSums sums;
+  size_t rest_count = 0;  // not in memory that stores might change
   for (size_t begin = 0; begin < count; begin += block_size) {
     const size_t end = std::min(begin + block_size, count);
-    Block<kHigher> block = {none, none, none, none, none, none, none, none, none, none};
-    for (size_t i = begin; i < end; i += lanes) {
-      const auto there = hn::FirstN(df, end - i);
-      const bool whole = end - i >= lanes;
-      const auto loaded = whole ? hn::LoadU(df, values + i) : hn::MaskedLoad(there, df, values + i);
+    Block<kHigher> block = {none, none, none, none, none, none, none};
+    const auto add = [&](auto loaded, auto there) HWY_ATTR {
       const auto bits = hn::BitCast(d, loaded);
       const auto magnitude = hn::And(bits, magnitude_mask);
       const auto inside = hn::Gt(hn::BitCast(di, magnitude), below);
       const auto mantissa = hn::Or(hn::And(bits, fraction_mask), leading_one);
-      auto n = hn::Shl(mantissa, hn::Sub(hn::ShiftRight<23>(magnitude), bottom));
-      if (!hn::AllTrue(di, inside)) {
-        n = hn::BitCast(d, hn::IfThenElseZero(inside, hn::BitCast(di, n)));
-        rest_bits = hn::Max(rest_bits, hn::IfThenZeroElse(inside, hn::BitCast(di, magnitude)));
-        const auto outside = hn::And(hn::Not(hn::RebindMask(df, inside)), there);
-        hn::StoreU(hn::Compress(loaded, outside), df, rest + sums.rest);
-        sums.rest += hn::CountTrue(df, outside);
-      }
-      const auto negative = hn::And(n, hn::BitCast(d, hn::BroadcastSignBit(hn::BitCast(di, bits))));
-      const bool any_negative = !hn::AllFalse(df, hn::Lt(loaded, hn::Zero(df)));
-      const auto even = [&](BitsVec v) HWY_ATTR { return hn::And(hn::BitCast(d64, v), lower_half); };
-      const auto odd = [&](BitsVec v) HWY_ATTR { return hn::ShiftRight<32>(hn::BitCast(d64, v)); };
-      block.Add(even(n), even(negative), any_negative);
-      block.Add(odd(n), odd(negative), any_negative);
+      // Without a branch, which would be foreseen badly.
+      const auto n = hn::BitCast(
+          d, hn::IfThenElseZero(
+                 inside, hn::BitCast(di, hn::Shl(mantissa, hn::Sub(hn::ShiftRight<23>(magnitude), bottom)))));
+      rest_bits = hn::Max(rest_bits, hn::IfThenZeroElse(inside, hn::BitCast(di, magnitude)));
+      const auto outside = hn::And(hn::Not(hn::RebindMask(df, inside)), there);
+      hn::StoreU(hn::Compress(loaded, outside), df, rest + rest_count);
+      rest_count += hn::CountTrue(df, outside);
+      const auto wide = hn::BitCast(d64, n);
+      block.Add(hn::And(wide, lower_half));
+      block.Add(hn::ShiftRight<32>(wide));
+    };
+    size_t i = begin;
+    for (; i + lanes <= end; i += lanes) add(hn::LoadU(df, values + i), all);
+    if (i < end) {
+      const auto there = hn::FirstN(df, end - i);
+      add(hn::MaskedLoad(there, df, values + i), there);
     }
     block.Empty(sums);
   }
+  sums.rest = rest_count;
   sums.rest_bits = static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(di, rest_bits)));
   return sums;
 }

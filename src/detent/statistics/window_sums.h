@@ -8,17 +8,15 @@
 
 namespace detent {
 
-/// Exact sums of powers of values of a few neighbouring exponents. With e the least exponent field, each
-/// value is n 2^(e - 150) for an integer n below 2^28, and with n^2 = a 2^28 + b
-///     |n|^3 = an 2^28 + bn,     n^4 = aa 2^56 + 2 ab 2^28 + bb,
+/// Exact sums of powers of the magnitudes of a few neighbouring exponents. With e the least exponent field,
+/// each is n 2^(e - 150) for an integer n below 2^28, and with n^2 = a 2^28 + b
+///     n^3 = an 2^28 + bn,     n^4 = aa 2^56 + 2 ab 2^28 + bb,
 /// all products below 2^56, so that the vectors' 64-bit lanes take 2^8 of them before they are emptied.
 struct WindowSums {
-  UInt128 n = 0;           // |n|
-  UInt128 negative_n = 0;  // of those that are negative
+  UInt128 n = 0;
   UInt128 squares = 0;
   // Only where asked for.
   UInt128 an = 0, bn = 0;
-  UInt128 negative_an = 0, negative_bn = 0;
   UInt128 aa = 0, ab = 0, bb = 0;
 
   size_t rest = 0;         // values that are left out

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include <fmt/ranges.h>
 
@@ -60,10 +62,50 @@ class MicroBatches {
   int64_t workers_;
 };
 
+/// What an operand's values are collected by.
+struct Observed {
+  Probe* probe = nullptr;
+  Probe* rectified = nullptr;  // if any: sees what a ReLU makes of them
+};
+using ObservedOperands = std::map<std::pair<std::string_view, std::string_view>, Observed>;
+
+bool reads(const Graph& graph, const Probe& probe, const Node& source) {
+  const Node& node = graph.nodes()[probe.node];
+  if (probe.operand == "data_out_0") return &node == &source;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (!node.inputs[i].is_constant() && node.inputs[i].node == source.name &&
+        probe.operand == fmt::format("data_in_{}", i))
+      return true;
+  }
+  return false;
+}
+
+/// The input of a ReLU and its output, where both are profiled and nothing is quantized between, share a
+/// sweep, and the output is not looked at when it comes.
+ObservedOperands observed_operands(const Graph& graph, std::vector<Probe>& probes) {
+  std::set<const Probe*> shared;
+  ObservedOperands observed;
+  for (Probe& probe : probes) {
+    if (shared.contains(&probe)) continue;
+    const Node& node = graph.nodes()[probe.node];
+    Observed& entry = observed[{node.name, probe.operand}];
+    entry.probe = &probe;
+    if (node.op != "relu" || probe.operand != "data_in_0" || node.find_quantization("data_in_0") != nullptr ||
+        node.find_quantization("data_out_0") != nullptr || graph.requantization() ||
+        probe.collector.records())
+      continue;
+    const auto reader =
+        std::ranges::find_if(probes, [&](const Probe& each) { return reads(graph, each, node); });
+    if (reader == probes.end()) continue;
+    entry.rectified = &*reader;
+    shared.insert(entry.rectified);
+  }
+  return observed;
+}
+
 void run_share(const Graph& graph, const MicroBatches& batches, std::vector<Probe>& probes,
                const ProfileProgress* progress, PassContext& context) {
-  std::map<std::pair<std::string_view, std::string_view>, Probe*> by_operand;
-  for (Probe& probe : probes) by_operand[{graph.nodes()[probe.node].name, probe.operand}] = &probe;
+  const ObservedOperands observed = observed_operands(graph, probes);
   int64_t done = progress == nullptr ? 0 : progress->restore(probes, context.warn);
   ReadAhead<Tensor> loaded(batches.count() - done, context.loader_threads,
                            [&, first = done](int64_t index) { return batches.load(first + index); });
@@ -71,8 +113,11 @@ void run_share(const Graph& graph, const MicroBatches& batches, std::vector<Prob
   for (; done < batches.count(); ++done) {
     const int64_t first_sample = batches.first_sample(done);
     const OperandObserver observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
-      const auto it = by_operand.find({node.name, operand});
-      if (it != by_operand.end()) it->second->collector.update(value, first_sample);
+      const auto it = observed.find({node.name, operand});
+      if (it == observed.end()) return;
+      const auto& [probe, rectified] = it->second;
+      if (rectified != nullptr) return probe->collector.update_with_rectified(value, rectified->collector);
+      probe->collector.update(value, first_sample);
     };
     const Tensor inputs = loaded.take();
     context.executor().run(graph, std::span(&inputs, 1), observe);
