@@ -21,7 +21,7 @@ if(DETENT_TORCH)
   add_library(detent_libtorch INTERFACE)
   add_library(detent::torch ALIAS detent_libtorch)
   set_target_properties(detent_libtorch PROPERTIES EXPORT_NAME torch)
-  target_link_libraries(detent_libtorch INTERFACE torch torch_library c10)
+  target_link_libraries(detent_libtorch INTERFACE torch torch_library c10 gomp)  # gomp: the OpenMP of libtorch
   target_compile_definitions(detent_libtorch INTERFACE AT_PER_OPERATOR_HEADERS)
 endif()
 if(DETENT_DEVELOPER)

@@ -37,6 +37,8 @@ void set_thread_count(int count) {
   configured_count() = count;
 }
 
+bool in_parallel_for() { return inside_parallel_for; }
+
 // Threads are started per call: some 20 us each, against the milliseconds of work that are worth splitting.
 // No idle pool then competes with libtorch's own threads for the processors.
 void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body) {

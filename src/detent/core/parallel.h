@@ -14,4 +14,7 @@ void set_thread_count(int count);
 /// that a range throws is rethrown after all have ended. Calls from inside `body` run on the calling thread.
 void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t, int64_t)>& body);
 
+/// Whether the calling thread runs such a body, be it the only thread.
+bool in_parallel_for();
+
 }  // namespace detent

@@ -1,12 +1,15 @@
 #include "detent/execution/interpreter.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
+#include <omp.h>
 
 #include <algorithm>
 #include <functional>
 
 #include "detent/core/error.h"
+#include "detent/core/parallel.h"
 #include "detent/execution/fake_quantize.h"
 #include "detent/execution/tensor_memory.h"
 #include "detent/execution/torch_tensor.h"
@@ -154,8 +157,27 @@ std::vector<at::Tensor> Interpreter::trainable_parameters() const {
   return result;
 }
 
+namespace {
+
+/// Makes libtorch, and the libraries beneath it, use the calling thread alone as long as it lives.
+class OneThread {
+ public:
+  // libtorch sets the number for a thread that first asks for it, and must have done so before.
+  OneThread() : before_(at::get_num_threads()) { omp_set_num_threads(1); }
+  ~OneThread() { omp_set_num_threads(before_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
+
+}  // namespace
+
 Tensor TorchExecutor::run(const Graph& graph, std::span<const Tensor> inputs,
                           const OperandObserver& observe) {
+  std::optional<OneThread> one_thread;
+  if (in_parallel_for()) one_thread.emplace();
   Interpreter interpreter(graph);
   std::vector<at::Tensor> tensors;
   for (const Tensor& input : inputs) tensors.push_back(to_torch(input));

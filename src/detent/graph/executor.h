@@ -14,7 +14,9 @@ namespace detent {
 /// its result ("data_out_0"). The tensor is only valid during the call. Values are those before quantization.
 using OperandObserver = std::function<void(const Node& node, std::string_view operand, const Tensor& value)>;
 
-/// Anything that runs a graph in inference mode: the libtorch interpreter, later the integer runtime.
+/// Anything that runs a graph in inference mode: the libtorch interpreter, the integer runtime. Several threads
+/// may run graphs at once. Inside parallel_for a run takes the calling thread alone: libraries cut sums of
+/// float32 by threads, so that the last bits of results otherwise depend on how many there are.
 class Executor {
  public:
   virtual ~Executor() = default;

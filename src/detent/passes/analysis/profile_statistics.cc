@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <set>
 
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
 #include "detent/core/log.h"
+#include "detent/core/parallel.h"
 #include "detent/core/progress.h"
 #include "detent/core/read_ahead.h"
 #include "detent/graph/fingerprint.h"
@@ -23,13 +25,15 @@
 // Activations come from the training set, shuffled. Results stand in the software metadata of each operand.
 //
 // The kernels of a network may round differently for batches of different sizes. Its inputs are therefore run
-// in micro-batches that depend on the order of the samples alone: how many workers share them, the batch size
-// and the threads that load them do not change a bit of what is collected.
+// in micro-batches that depend on the order of the samples alone, each on one thread: how many workers and
+// threads share them, and the batch size, do not change a bit of what is collected.
 
 namespace detent {
 namespace {
 
 constexpr int64_t kMicroBatch = 64;
+/// Micro-batches that run at once, at most, a thread each: each needs the memory of a forward pass.
+constexpr int64_t kMostAtOnce = 16;
 
 /// Samples that are profiled, as the request and the data say.
 int64_t sample_count(const ProfileOptions& options, const CalibrationSet& data, const PassContext& context) {
@@ -66,6 +70,14 @@ class MicroBatches {
 struct Observed {
   Probe* probe = nullptr;
   Probe* rectified = nullptr;  // if any: sees what a ReLU makes of them
+  std::mutex mutex = {};       // of both
+
+  /// In any order of the micro-batches.
+  void update(const Tensor& value, int64_t first_sample) {
+    const std::lock_guard lock(mutex);
+    if (rectified != nullptr) return probe->collector.update_with_rectified(value, rectified->collector);
+    probe->collector.update(value, first_sample);
+  }
 };
 using ObservedOperands = std::map<std::pair<std::string_view, std::string_view>, Observed>;
 
@@ -103,27 +115,39 @@ ObservedOperands observed_operands(const Graph& graph, std::vector<Probe>& probe
   return observed;
 }
 
+/// Runs adjacent micro-batches, from `first` on, a thread each.
+void run_at_once(const Graph& graph, const MicroBatches& batches, int64_t first,
+                 std::span<const Tensor> inputs, ObservedOperands& observed, PassContext& context) {
+  parallel_for(std::ssize(inputs), 1, [&](int64_t index, int64_t /*end*/) {
+    const int64_t first_sample = batches.first_sample(first + index);
+    const auto observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
+      const auto it = observed.find({node.name, operand});
+      if (it != observed.end()) it->second.update(value, first_sample);
+    };
+    context.executor().run(graph, inputs.subspan(static_cast<size_t>(index), 1), observe);
+  });
+}
+
 void run_share(const Graph& graph, const MicroBatches& batches, std::vector<Probe>& probes,
                const ProfileProgress* progress, PassContext& context) {
-  const ObservedOperands observed = observed_operands(graph, probes);
+  ObservedOperands observed = observed_operands(graph, probes);
   int64_t done = progress == nullptr ? 0 : progress->restore(probes, context.warn);
   ReadAhead<Tensor> loaded(batches.count() - done, context.loader_threads,
                            [&, first = done](int64_t index) { return batches.load(first + index); });
   Progress shown("profile_statistics", batches.count(), batches.count() + 1, done);
-  for (; done < batches.count(); ++done) {
-    const int64_t first_sample = batches.first_sample(done);
-    const OperandObserver observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
-      const auto it = observed.find({node.name, operand});
-      if (it == observed.end()) return;
-      const auto& [probe, rectified] = it->second;
-      if (rectified != nullptr) return probe->collector.update_with_rectified(value, rectified->collector);
-      probe->collector.update(value, first_sample);
-    };
-    const Tensor inputs = loaded.take();
-    context.executor().run(graph, std::span(&inputs, 1), observe);
-    const int64_t seen = done + 1;
-    if (progress != nullptr && seen % context.checkpoint_every == 0) progress->save(probes, seen);
-    if (context.group->is_first()) shown.update(seen, "");
+  const int64_t at_once = std::min<int64_t>(thread_count(), kMostAtOnce);
+  while (done < batches.count()) {
+    int64_t end = std::min(batches.count(), done + at_once);
+    if (progress != nullptr) {
+      const int64_t next_save = (done / context.checkpoint_every + 1) * context.checkpoint_every;
+      end = std::min(end, next_save);
+    }
+    std::vector<Tensor> inputs;
+    for (int64_t i = done; i < end; ++i) inputs.push_back(loaded.take());
+    run_at_once(graph, batches, done, inputs, observed, context);
+    done = end;
+    if (progress != nullptr && done % context.checkpoint_every == 0) progress->save(probes, done);
+    if (context.group->is_first()) shown.update(done, "");
   }
 }
 
