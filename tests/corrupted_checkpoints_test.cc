@@ -16,6 +16,7 @@
 #include "detent/io/file.h"
 #include "detent/io/torch_checkpoint.h"
 #include "detent/io/torch_python_for_test.h"
+#include "detent/io/zip.h"
 
 #if defined(__has_feature)  // clang; GCC defines the macro
 #if __has_feature(address_sanitizer)
@@ -23,7 +24,9 @@
 #endif
 #endif
 #if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/allocator_interface.h>
+// As in sanitizer/allocator_interface.h, which GCC does not come with.
+extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void*, size_t),
+                                                         void (*free_hook)(const volatile void*));
 #endif
 
 namespace {
@@ -234,6 +237,68 @@ TEST(CorruptedCheckpoints, OfDetent) {
   write_lightning_checkpoint(path.get(), lightning);
   files.push_back(read_file(path.get()));
   expect_survival(files);
+}
+
+std::string repeated(std::string_view text, size_t bytes) {
+  std::string result;
+  while (result.size() < bytes) result += text;
+  return result;
+}
+
+// A value has a byte or two in these files and some 50 in memory.
+TEST(CorruptedCheckpoints, PicklesOfMillionsOfValues) {
+  constexpr size_t kBytes = size_t{24} << 20;
+  std::string numbered;  // a dict of as many different keys
+  for (int i = 0; numbered.size() < kBytes; ++i) numbered += fmt::format("\x8c\x08{:08x}N", i);
+  const std::vector<std::string> pickles = {repeated("N", kBytes),
+                                            repeated("]", kBytes),
+                                            repeated("(", kBytes),
+                                            "]" + repeated("Na", kBytes),
+                                            "](" + repeated("K\x01", kBytes) + "e",
+                                            "}" + repeated("NNs", kBytes),
+                                            "}(" + numbered + "u",
+                                            "N" + repeated("\x85", kBytes),
+                                            repeated(std::string_view("N\x94", 2), kBytes),
+                                            "N" + repeated("2", kBytes),
+                                            repeated("I1\n", kBytes),
+                                            "cm\nc\n" + repeated(")\x81}b", kBytes)};
+  const TemporaryPath path("model.pt");
+  for (const std::string& pickle : pickles) {
+    ZipWriter zip(path.get());
+    zip.add("m/data.pkl", "\x80\x02" + pickle + ".");
+    zip.commit();
+    Outcome outcome;
+    read_once(path.get(), std::filesystem::file_size(path.get()), outcome);
+    EXPECT_EQ(outcome.refused, 1);
+    EXPECT_LE(outcome.largest_share, 2) << pickle.substr(0, 16);
+    EXPECT_LT(outcome.slowest, 5);
+  }
+}
+
+// A tensor takes some hundred bytes of memory under each of its names, of which the file has a few bytes.
+TEST(CorruptedCheckpoints, OneTensorOfManyNames) {
+  using std::string_literals::operator""s;
+  std::string pickle =
+      "\x80\x02"
+      "ctorch._utils\n_rebuild_tensor_v2\n((\x8c\x07storagectorch\nFloatStorage\n"
+      "\x8c\x01k\x8c\x03"
+      "cpuK\x01tQK\0K\x01\x85K\x01\x85\x89"
+      "ccollections\nOrderedDict\n)RtRq\0\x30}("s;
+  for (int i = 0; i < 100'000; ++i) pickle += fmt::format("\x8c\x05{:05x}h", i) + '\0';
+  for (const size_t other_bytes : {size_t{0}, size_t{80} << 20}) {
+    const TemporaryPath path("model.pt");
+    ZipWriter zip(path.get());
+    zip.add("m/data.pkl", pickle + "u.");
+    zip.add("m/data/k", std::string(4, 'x'));
+    zip.add("m/data/other", std::string(other_bytes, 'x'));
+    zip.commit();
+    const uint64_t size = std::filesystem::file_size(path.get());
+    Outcome outcome;
+    read_once(path.get(), size, outcome);
+    EXPECT_EQ(outcome.refused, other_bytes == 0 ? 1 : 0);
+    EXPECT_LE(outcome.largest_share * static_cast<double>(size),
+              std::max(2.0 * static_cast<double>(size), 0x1p24));
+  }
 }
 
 TEST_F(TorchPython, CorruptedCheckpointsOfPyTorch) {

@@ -24,6 +24,7 @@
 namespace detent {
 namespace {
 
+using testing::AllOf;
 using testing::Each;
 using testing::ElementsAre;
 using testing::FloatNear;
@@ -273,11 +274,15 @@ TEST_F(PostTraining, RoundingRefusesWhatItCannotKnow) {
       "[passes.quantize]\nby = \"type\"\nreport = false\n[passes.quantize.linear.config]\nname = \"mx\"\n"
       "weight_element = \"e2m1\"\n[passes.quantize.default.config]\nname = \"NA\"\n");
   const std::vector<float> before = values_of(parameter("fc1", "weight"));
-  for (const char* pass : {"[passes.gptq]", "[passes.adaround]"}) {
-    EXPECT_THAT(error_of(pass),
-                HasSubstr("node \"fc1\", operand \"weight\": mx: the scale of a block follows"));
-  }
+  EXPECT_THAT(error_of("[passes.adaround]"),
+              AllOf(HasSubstr("node \"fc1\", operand \"weight\": mx: the scale of a block follows"),
+                    HasSubstr("such as affine or fixed, or the pass gptq")));
   EXPECT_EQ(values_of(parameter("fc1", "weight")), before);
+  run_passes(
+      "[passes.quantize]\nby = \"type\"\nreport = false\n[passes.quantize.linear.config]\nname = \"nvfp4\"\n"
+      "[passes.quantize.default.config]\nname = \"NA\"\n");
+  EXPECT_THAT(error_of("[passes.gptq]"),
+              HasSubstr("node \"fc1\", operand \"weight\": nvfp4: the scales of its blocks follow"));
 
   use(small_residual_network());
   run_passes(kQuantize);
@@ -287,6 +292,29 @@ TEST_F(PostTraining, RoundingRefusesWhatItCannotKnow) {
   for (float& value : samples_.values<float>()) value = std::nanf("");
   EXPECT_THAT(error_of("[passes.gptq]"), HasSubstr("node \"conv1\": the Gram matrix of the inputs"));
   EXPECT_THAT(error_of("[passes.adaround]"), HasSubstr("node \"conv1\": the Gram matrix of the inputs"));
+}
+
+TEST_F(PostTraining, GptqImprovesBlockFormats) {
+  for (const char* format : {"\"mx\"\nweight_element = \"e2m1\"", "\"block_fp\"\nweight_width = 5",
+                             "\"block_minifloat\"\nweight_width = 5\nweight_exponent_width = 2"}) {
+    use(small_residual_network(), 200);
+    const Tensor expected = outputs(graph_);
+    const std::string config = fmt::format("name = {}\nbias_name = \"NA\"\n", format);
+    run_passes(
+        fmt::format("[passes.quantize]\nby = \"type\"\nreport = false\n"
+                    "[passes.quantize.default.config]\nname = \"NA\"\n"
+                    "[passes.quantize.conv2d.config]\n{0}[passes.quantize.linear.config]\n{0}",
+                    config));
+    const double nearest = output_error(graph_, expected);
+    run_passes("[passes.gptq]");
+    EXPECT_LT(output_error(graph_, expected), 0.8 * nearest) << format;
+    for (const Node& node : graph_.nodes()) {
+      const QuantSpec* spec = node.find_quantization("weight");
+      if (spec == nullptr) continue;
+      const Tensor& rounded = node.find_parameter("weight")->tensor;
+      EXPECT_TRUE(simulate(*spec, rounded).equals(rounded)) << format << " " << node.name;
+    }
+  }
 }
 
 // The worked example of the behaviour specification, section 13.2.
@@ -322,6 +350,20 @@ TEST_F(PostTraining, BiasCorrectionComparesWithTheNetworkBeforeRounding) {
     }
     EXPECT_NEAR(difference / 200, 0, 1e-5);
   }
+}
+
+TEST_F(PostTraining, BiasCorrectionNamesNodesWhoseFloatWeightsAreGone) {
+  use(small_residual_network());
+  run_passes(kQuantize);
+  run_passes("[passes.bias_correction]");
+  EXPECT_THAT(warned_, Not(HasSubstr("were rounded")));
+  run_passes("[passes.gptq]");
+  run_passes("[passes.bias_correction]");
+  EXPECT_THAT(warned_, Not(HasSubstr("were rounded")));
+  context_.float_network = nullptr;  // as of a graph that was saved and loaded
+  run_passes("[passes.bias_correction]");
+  EXPECT_THAT(warned_, HasSubstr("bias_correction]: the weights of \"conv1\", "));
+  EXPECT_THAT(warned_, HasSubstr("\"fc2\" were rounded before the graph was saved"));
 }
 
 TEST_F(PostTraining, BiasCorrectionNeedsQuantizedLayersThatWereThere) {

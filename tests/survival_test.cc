@@ -267,6 +267,37 @@ TEST_F(SurvivalTest, RefusesToGoOnWithOtherSettings) {
   EXPECT_THAT(output(), HasSubstr("training_state.safetensors"));
 }
 
+TEST_F(SurvivalTest, ReplacesNoOtherTrainingUnlessToldTo) {
+  const std::string command = "detent train toy toy_tiny --learning-rate-schedule constant --project kept ";
+  ASSERT_EQ(run(command + "--max-epochs 3 --max-time 1000h"), 0) << output();
+  const std::string network = file("kept", "best.ckpt");
+  const std::string state = file("kept", "training_state.safetensors");
+  const auto expect_refused = [&](const std::string& options, const std::string& why) {
+    EXPECT_EQ(run(command + options), 1) << output();
+    EXPECT_THAT(output(), AllOf(HasSubstr("mase_output/kept/software/training_ckpts"), HasSubstr(why),
+                                HasSubstr("--project NAME"), HasSubstr("--overwrite")));
+    EXPECT_EQ(file("kept", "best.ckpt"), network);
+    EXPECT_EQ(file("kept", "training_state.safetensors"), state);
+  };
+  expect_refused(
+      "--max-epochs 3 --batch-size 64",
+      "holds a training, saved after epoch 3, step 12, with batch_size = 128, got 64: go on with it "
+      "as it was begun (--resume)");
+  expect_refused("--max-epochs 4",
+                 "holds this training, saved after epoch 3, step 12: go on with it (--resume)");
+  expect_refused("--max-epochs 2", "saved after epoch 3, step 12, and max_epochs is 2 now");
+  // What gives the same again is repeated, as the commands of a tutorial are.
+  EXPECT_EQ(run(command + "--max-epochs 3 --num-workers 2"), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("holds this training, completed after epoch 3, step 12: it is repeated"));
+  EXPECT_EQ(file("kept", "best.ckpt"), network);
+  EXPECT_EQ(run(command + "--max-epochs 2 --overwrite"), 0) << output();
+  EXPECT_EQ(run(command + "--max-epochs 3 --overwrite --resume"), 0) << output();
+  EXPECT_THAT(output(), HasSubstr("resumed after epoch 2, step 8"));
+  run("printf cut > mase_output/kept/software/training_ckpts/training_state.safetensors");
+  EXPECT_EQ(run(command + "--max-epochs 3"), 1);
+  EXPECT_THAT(output(), AllOf(HasSubstr("training_state.safetensors"), HasSubstr("--overwrite")));
+}
+
 TEST_F(SurvivalTest, LoadsTheSameBatchesWithAnyNumberOfThreads) {
   for (const char* threads : {"0", "1", "4"}) {
     ASSERT_EQ(train(std::string("threads_") + threads, {"--max-epochs", "2", "--num-workers", threads}), 0)

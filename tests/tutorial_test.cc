@@ -154,6 +154,15 @@ TEST_F(TutorialTest, SafetensorsHoldTheSameNetwork) {
   EXPECT_EQ(measured(converted.output), measured(original.output));
 }
 
+TEST_F(TutorialTest, TrainsAgainAsPrinted) {
+  const fs::path best = folder_ / software_ / "training_ckpts/best.ckpt";
+  const std::string network = read_file(best);
+  const CommandResult again = run("./ch train --config configs/quantized_ops/toy_ternary_collect_stats.toml");
+  EXPECT_EQ(again.status, 0) << again.output;
+  EXPECT_THAT(again.output, HasSubstr("holds this training, completed after epoch 20"));
+  EXPECT_EQ(read_file(best), network);
+}
+
 TEST_F(TutorialTest, WrongUseIsExplained) {
   CommandResult result = run("./ch test toy toy-tiny");
   EXPECT_EQ(result.status, 2);

@@ -46,6 +46,7 @@ struct RunOptions {
   int64_t num_workers = 0;
   int64_t checkpoint_every = 0;
   bool resume = false;
+  bool overwrite = false;
   ReportTo report_to = ReportTo::kNone;
   ImageTransforms transforms;
   TrainingOptions training;
@@ -78,6 +79,8 @@ struct RunOptions {
           "calibration every so many micro-batches; 0: never",
           Between{0, 1e15});
     visit("resume", self.resume, "train: go on with the training that stopped in this project");
+    visit("overwrite", self.overwrite,
+          "train: replace another training that this project holds; not where resume goes on with it");
     visit("report_to", self.report_to, "train: where to report metrics besides metrics.jsonl");
     ImageTransforms::fields(self.transforms, visit);
     TrainingOptions::fields(self.training, visit);

@@ -46,10 +46,10 @@ constexpr std::array<uint64_t, 256> make_base3_codes() {
 }
 inline constexpr std::array<uint64_t, 256> kBase3Codes = make_base3_codes();
 
-/// The lowest `bits` of every `lane` bits.
+/// The lowest `bits`, from 0 to 63, of every `lane` bits.
 constexpr uint64_t in_lanes(int bits, int lane) {
   uint64_t mask = 0;
-  for (int at = 0; at < kWordBits; at += lane) mask |= (~uint64_t{0} >> (kWordBits - bits)) << at;
+  for (int at = 0; at < kWordBits; at += lane) mask |= ((uint64_t{1} << bits) - 1) << at;
   return mask;
 }
 

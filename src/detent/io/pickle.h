@@ -75,14 +75,17 @@ struct Pickle {
   const PickleValue* root = nullptr;
   /// Bytes read, up to and including the STOP.
   size_t byte_size = 0;
+  /// Bytes of memory that reading took, an upper bound.
+  size_t memory = 0;
 };
 
 /// Reads one pickle of protocol 0 to 5 from the beginning of `bytes`, which must outlive it, without
 /// executing anything: classes, functions and the objects they make stay inert. Integers outside int64 become
 /// objects of builtins.int. Throws Error, beginning with `name`, on truncated or malformed input, an opcode
 /// that PyTorch's files do not use (extension registry, out-of-band buffers, escapes in protocol 0 text),
-/// values remembered under numbers that no pickler gives, and more than 4 million values.
-Pickle unpickle(std::span<const std::byte> bytes, const std::string& name);
+/// values remembered under numbers that no pickler gives, more than 4 million values, and when reading takes
+/// more than `memory` bytes of memory: a value may have one byte in a pickle and takes some 50 here.
+Pickle unpickle(std::span<const std::byte> bytes, const std::string& name, size_t memory);
 
 /// "an integer", "a tuple", "an object of torch.nn.Linear": for messages.
 std::string pickle_kind(const PickleValue& value);

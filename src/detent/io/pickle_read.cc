@@ -17,7 +17,8 @@ constexpr size_t kMemoGap = 256;
 /// Nothing here recurses: the tree is a flat arena of nodes that refer to each other.
 class Unpickler {
  public:
-  Unpickler(std::span<const std::byte> bytes, const std::string& name) : reader_(bytes, name) {}
+  Unpickler(std::span<const std::byte> bytes, const std::string& name, size_t memory)
+      : reader_(bytes, name), memory_(memory) {}
 
   Pickle run() {
     constexpr char kStop = '.';
@@ -39,14 +40,41 @@ class Unpickler {
     fail("{}: bad pickle near byte {}: {}", reader_.name(), reader_.position(), what);
   }
 
+  // Upper bounds of what the containers take, with what the allocator adds and vectors reserve: while it
+  // grows, a vector that doubles has three times its elements.
+  static constexpr size_t kAllocation = 32;
+  static constexpr size_t kGrowing = 3;
+  static constexpr size_t kPointer = sizeof(PickleValue*);
+
+  void spend(size_t bytes) {
+    result_.memory += bytes;
+    if (result_.memory > memory_) {
+      corrupt(fmt::format("its values take more than {} bytes of memory, the most for a file of this size",
+                          memory_));
+    }
+  }
+  /// Items that stay as they were collected.
+  PickleItems kept(PickleItems&& items) {
+    if (!items.empty()) spend(kAllocation + items.size() * kPointer);
+    return std::move(items);
+  }
+
   PickleValue* make(PickleValue&& value) {
+    spend(sizeof(PickleValue) + kPointer);
     if (result_.values.size() >= kMaxValues) corrupt(fmt::format("more than {} values", kMaxValues));
     return &result_.values.emplace_back(std::move(value));
   }
   template <class T>
   bool push(T&& storage) {
-    stack_.push_back(make(PickleValue{std::forward<T>(storage)}));
+    put_on_stack(make(PickleValue{std::forward<T>(storage)}));
     return true;
+  }
+  void put_on_stack(PickleValue* value) {
+    if (stack_.size() == highest_stack_) {
+      spend(kGrowing * kPointer);
+      ++highest_stack_;
+    }
+    stack_.push_back(value);
   }
   PickleValue* pop() {
     if (stack_.size() <= (marks_.empty() ? 0 : marks_.back())) corrupt("the stack is empty");
@@ -115,7 +143,7 @@ class Unpickler {
     return push(value);
   }
   bool push_big_integer(std::string_view digits) {
-    const PickleValue* arguments = make({PickleTuple{{make({PickleBytes{digits}})}}});
+    const PickleValue* arguments = make({PickleTuple{kept({make({PickleBytes{digits}})})}});
     return push(PickleObject{make({PickleGlobal{"builtins", "int"}}), arguments});
   }
 
@@ -189,15 +217,15 @@ class Unpickler {
       case ']':
         return push(PickleList{});
       case 'l':
-        return push(PickleList{pop_to_mark()});
+        return push(PickleList{kept(pop_to_mark())});
       case ')':
         return push(PickleTuple{});
       case 't':
-        return push(PickleTuple{pop_to_mark()});
+        return push(PickleTuple{kept(pop_to_mark())});
       case '\x85':
       case '\x86':
       case '\x87':
-        return push(PickleTuple{pop_items(static_cast<size_t>(opcode - '\x84'))});
+        return push(PickleTuple{kept(pop_items(static_cast<size_t>(opcode - '\x84')))});
       case '}':
         return push(PickleDict{});
       case 'd': {
@@ -208,7 +236,7 @@ class Unpickler {
       case '\x8f':
         return push(PickleSet{});
       case '\x91':
-        return push(PickleSet{pop_to_mark()});
+        return push(PickleSet{kept(pop_to_mark())});
       default:
         return false;
     }
@@ -229,7 +257,7 @@ class Unpickler {
         const PickleItems items = pop_to_mark();
         auto* set = std::get_if<PickleSet>(&top()->storage);
         if (set == nullptr) corrupt("items added to something that is no set");
-        set->items.insert(set->items.end(), items.begin(), items.end());
+        add_items(set->items, items);
         return true;
       }
       default:
@@ -241,8 +269,12 @@ class Unpickler {
     auto* list = std::get_if<PickleList>(&target->storage);
     if (auto* subclass = std::get_if<PickleObject>(&target->storage)) list = &contents(*subclass).list;
     if (list == nullptr) corrupt("items appended to something that is no list");
-    list->items.insert(list->items.end(), items.begin(), items.end());
+    add_items(list->items, items);
     return true;
+  }
+  void add_items(PickleItems& target, const PickleItems& items) {
+    spend(kAllocation + kGrowing * items.size() * kPointer);
+    target.insert(target.end(), items.begin(), items.end());
   }
   bool set_items(const PickleItems& items) {
     PickleValue* target = top();
@@ -252,14 +284,19 @@ class Unpickler {
     add_pairs(*dict, items);
     return true;
   }
-  void add_pairs(PickleDict& dict, const PickleItems& items) const {
+  void add_pairs(PickleDict& dict, const PickleItems& items) {
     if (items.size() % 2 != 0) corrupt("a key without a value");
+    spend(kAllocation + kGrowing * items.size() * kPointer);
     for (size_t i = 0; i < items.size(); i += 2) dict.entries.emplace_back(items[i], items[i + 1]);
   }
 
   bool stack(char opcode) {
     switch (opcode) {
       case '(':
+        if (marks_.size() == highest_marks_) {
+          spend(kGrowing * sizeof(size_t));
+          ++highest_marks_;
+        }
         marks_.push_back(stack_.size());
         return true;
       case '0':
@@ -269,7 +306,7 @@ class Unpickler {
         pop_to_mark();
         return true;
       case '2':
-        stack_.push_back(top());
+        put_on_stack(top());
         return true;
       case '\x80': {
         const auto protocol = reader_.number<uint8_t>();
@@ -306,14 +343,17 @@ class Unpickler {
   }
   bool put(uint32_t index) {
     if (index > memo_.size() + kMemoGap) corrupt(fmt::format("a value remembered as {}", index));
-    if (index >= memo_.size()) memo_.resize(index + size_t{1}, nullptr);
+    if (index >= memo_.size()) {
+      spend(kGrowing * (index + size_t{1} - memo_.size()) * kPointer);
+      memo_.resize(index + size_t{1}, nullptr);
+    }
     memo_[index] = top();
     return true;
   }
   bool get(uint32_t index) {
     if (index >= memo_.size() || memo_[index] == nullptr)
       corrupt(fmt::format("nothing remembered as {}", index));
-    stack_.push_back(memo_[index]);
+    put_on_stack(memo_[index]);
     return true;
   }
 
@@ -337,7 +377,7 @@ class Unpickler {
       }
       case '\x92': {
         const PickleItems call = pop_items(3);
-        return push(PickleObject{call[0], make({PickleTuple{{call[1], call[2]}}})});
+        return push(PickleObject{call[0], make({PickleTuple{kept({call[1], call[2]})}})});
       }
       case 'b':
         return build(pop());
@@ -355,8 +395,11 @@ class Unpickler {
     contents(*target).state = state;
     return true;
   }
-  static PickleContents& contents(PickleObject& object) {
-    if (object.contents == nullptr) object.contents = std::make_unique<PickleContents>();
+  PickleContents& contents(PickleObject& object) {
+    if (object.contents == nullptr) {
+      spend(kAllocation + sizeof(PickleContents));
+      object.contents = std::make_unique<PickleContents>();
+    }
     return *object.contents;
   }
   /// The old ways to make an instance: class and arguments stand above the mark.
@@ -364,27 +407,30 @@ class Unpickler {
     if (opcode == 'i') {
       const std::string_view module = reader_.line();
       const PickleValue* callable = make({PickleGlobal{module, reader_.line()}});
-      return push(PickleObject{callable, make({PickleTuple{pop_to_mark()}})});
+      return push(PickleObject{callable, make({PickleTuple{kept(pop_to_mark())}})});
     }
     if (opcode != 'o') return false;
     PickleItems items = pop_to_mark();
     if (items.empty()) corrupt("an object without a class");
     const PickleValue* callable = items.front();
     items.erase(items.begin());
-    return push(PickleObject{callable, make({PickleTuple{std::move(items)}})});
+    return push(PickleObject{callable, make({PickleTuple{kept(std::move(items))}})});
   }
 
   ByteReader reader_;
+  size_t memory_;
   Pickle result_;
   std::vector<PickleValue*> stack_;
+  size_t highest_stack_ = 0;
   std::vector<size_t> marks_;
+  size_t highest_marks_ = 0;
   std::vector<PickleValue*> memo_;  // nullptr: a number that was left out
 };
 
 }  // namespace
 
-Pickle unpickle(std::span<const std::byte> bytes, const std::string& name) {
-  return Unpickler(bytes, name).run();
+Pickle unpickle(std::span<const std::byte> bytes, const std::string& name, size_t memory) {
+  return Unpickler(bytes, name, memory).run();
 }
 
 std::string pickle_kind(const PickleValue& value) {

@@ -17,7 +17,7 @@ using namespace std::string_literals;
 
 Pickle read(const std::string& bytes) {
   static std::deque<std::string> kept;  // values view the bytes they were read from
-  return unpickle(std::as_bytes(std::span(kept.emplace_back(bytes))), "p.pkl");
+  return unpickle(std::as_bytes(std::span(kept.emplace_back(bytes))), "p.pkl", size_t{1} << 30);
 }
 
 template <class T>
@@ -107,6 +107,9 @@ TEST(Pickle, RefusesDamage) {
   message("I1x\n.", "bad number");
   message("NNb.", "no object");
   message(std::string(5'000'000, 'N') + ".", "more than 4194304 values");
+  EXPECT_THAT(
+      [] { unpickle(std::as_bytes(std::span("NNNN.", 5)), "p.pkl", 200); },
+      ThrowsMessage<Error>(HasSubstr("p.pkl: bad pickle near byte 3: its values take more than 200 bytes")));
 }
 
 }  // namespace

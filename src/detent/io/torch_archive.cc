@@ -25,7 +25,8 @@ class ZipArchive : public TorchArchive {
  public:
   explicit ZipArchive(const std::filesystem::path& path)
       : zip_(path), folder_(find_folder()), big_endian_(is_big_endian()) {
-    pickle_ = unpickle(zip_.read(*zip_.find(folder_ + "data.pkl")), zip_.name());
+    pickle_ =
+        unpickle(zip_.read(*zip_.find(folder_ + "data.pkl")), zip_.name(), memory_for_values(byte_size()));
   }
 
   std::string_view layout() const override { return "zip"; }
@@ -98,7 +99,8 @@ class ZipArchive : public TorchArchive {
 /// whatever machine wrote them (THPStorage_writeFileRaw in torch/csrc/serialization.cpp).
 class LegacyArchive : public TorchArchive {
  public:
-  explicit LegacyArchive(const std::filesystem::path& path) : name_(path.string()), file_(map_file(path)) {
+  explicit LegacyArchive(const std::filesystem::path& path)
+      : name_(path.string()), file_(map_file(path)), memory_(memory_for_values(byte_size())) {
     ByteReader reader(file_->bytes(), name_);
     check_magic(next(reader));
     const Pickle version = next(reader);
@@ -131,8 +133,9 @@ class LegacyArchive : public TorchArchive {
   /// PROTO 2, LONG1 of 10 bytes: 0x1950a86a20f9469cfc6c.
   static constexpr std::string_view kMagic{"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 14};
 
-  Pickle next(ByteReader& reader) const {
-    Pickle pickle = unpickle(file_->bytes().subspan(reader.position()), name_);
+  Pickle next(ByteReader& reader) {
+    Pickle pickle = unpickle(file_->bytes().subspan(reader.position()), name_, memory_);
+    memory_ -= pickle.memory;
     reader.take(pickle.byte_size);
     return pickle;
   }
@@ -189,6 +192,7 @@ class LegacyArchive : public TorchArchive {
 
   std::string name_;
   std::shared_ptr<const MappedFile> file_;
+  uint64_t memory_;  // left for the pickles
   Pickle pickle_;
   Pickle keys_;
   std::unordered_map<std::string_view, std::span<std::byte>> storages_;  // by texts of keys_

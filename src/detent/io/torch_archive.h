@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -38,6 +40,12 @@ class TorchArchive {
   virtual const std::string& name() const = 0;
   /// Of the file.
   virtual uint64_t byte_size() const = 0;
+  /// What the values of its pickles may take in memory, and what a state_dict may beside the elements: each
+  /// half the file's size. Files of many small tensors need more.
+  static uint64_t memory_for_values(uint64_t file_bytes) {
+    constexpr uint64_t kLeast = uint64_t{8} << 20;
+    return std::max(file_bytes / 2, kLeast);
+  }
   virtual const PickleValue& root() const = 0;
   /// Bytes of a storage, without touching them. Throws Error naming the file when there is none.
   virtual uint64_t storage_size(std::string_view key) const = 0;

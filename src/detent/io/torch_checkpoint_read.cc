@@ -29,6 +29,11 @@ class StateDictReader {
     StateDict state;
     std::set<std::string_view> names;
     const PickleDict& dict = find_state_dict(archive_);
+    constexpr uint64_t kBytesAnEntry = 384;  // tensor, shape, entries of the maps of names and storages
+    if (dict.entries.size() > TorchArchive::memory_for_values(archive_.byte_size()) / kBytesAnEntry) {
+      fail("{}: a state_dict of {} entries, too many for a file of {} bytes", archive_.name(),
+           dict.entries.size(), archive_.byte_size());
+    }
     state.reserve(dict.entries.size());
     for (const auto& [key, value] : dict.entries) {
       const auto* name = key->get_if<std::string_view>();

@@ -13,6 +13,10 @@
 #include <unistd.h>
 
 #include "detent/core/error.h"
+#include "detent/datasets/dataset.h"
+#include "detent/execution/initialize.h"
+#include "detent/graph/builder.h"
+#include "detent/training/evaluate.h"
 #include "detent/training/gloo_group.h"
 #include "detent/training/gradient_exchange.h"
 #include "detent/training/loader.h"
@@ -137,6 +141,30 @@ TEST(Workers, ShareTheSamplesOfABatch) {
   EXPECT_THAT(worker_share(samples, RankOnly(1, 3)), ElementsAre(6));
   EXPECT_THAT(worker_share(samples, RankOnly(2, 3)), ElementsAre(7, 8));
   EXPECT_THAT(worker_share(BatchSamples(samples).first(1), RankOnly(0, 3)), ElementsAre());
+}
+
+TEST(Workers, AgreeToStopAnEvaluationBetweenItsBatches) {
+  GraphBuilder builder("linear");
+  Graph graph =
+      builder.finish(builder.linear("fc", builder.call("flatten", {builder.input("x", {1, 2, 2})}), 4, 2));
+  initialize_parameters(graph);
+  const auto data = make_dataset("toy_tiny", Split::kTest);  // 512 samples: 7 batches, 3 rounds of 3 workers
+  const Metrics whole = evaluate(graph, *data, 80);
+  for (const int stop_at : {1, 3, 4}) {
+    with_workers(3, [&](ProcessGroup& group) {
+      int asked = 0;
+      const auto stop = [&] {
+        std::vector<float> vote = {group.rank() == 2 && ++asked == stop_at ? 1.0F : 0.0F};
+        group.all_reduce_sum(vote);
+        return vote[0] > 0;
+      };
+      const std::optional<Metrics> metrics = evaluate_until(stop, graph, *data, 80, group, 0);
+      ASSERT_EQ(metrics.has_value(), stop_at == 4);
+      if (metrics) {
+        EXPECT_EQ(metrics->loss_sum, whole.loss_sum);
+      }
+    });
+  }
 }
 
 }  // namespace

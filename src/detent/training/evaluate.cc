@@ -57,13 +57,18 @@ namespace {
 
 using Prediction = std::function<at::Tensor(const Tensor& inputs)>;
 
-Metrics evaluate_with(const Prediction& predict, const Graph& graph, const Dataset& dataset,
-                      int64_t batch_size, ProcessGroup& group, int64_t loader_threads) {
+std::optional<Metrics> evaluate_with(const Prediction& predict, const std::function<bool()>& stop,
+                                     const Graph& graph, const Dataset& dataset, int64_t batch_size,
+                                     ProcessGroup& group, int64_t loader_threads) {
   std::vector<Metrics> own;
   const std::vector<int64_t> order = sequential_order(dataset.size());
-  const std::vector<BatchSamples> batches = worker_batches(cut_into_batches(order, batch_size), group);
+  const std::vector<BatchSamples> all = cut_into_batches(order, batch_size);
+  const std::vector<BatchSamples> batches = worker_batches(all, group);
+  const size_t workers = static_cast<size_t>(group.size());
   ReadAhead<Batch> loaded = load_batches(dataset, batches, 0, loader_threads);
-  for (size_t i = 0; i < batches.size(); ++i) {
+  for (size_t round = 0; round < (all.size() + workers - 1) / workers; ++round) {
+    if (stop()) return std::nullopt;
+    if (round == batches.size()) break;  // the last round may not have a batch for each worker
     const Batch batch = loaded.take();
     const at::Tensor labels = to_torch(batch.labels);
     const at::Tensor output = predict(batch.inputs);
@@ -74,13 +79,21 @@ Metrics evaluate_with(const Prediction& predict, const Graph& graph, const Datas
   return sum_over_workers(own, group);
 }
 
+bool never() { return false; }
+
 }  // namespace
+
+std::optional<Metrics> evaluate_until(const std::function<bool()>& stop, const Graph& graph,
+                                      const Dataset& dataset, int64_t batch_size, ProcessGroup& group,
+                                      int64_t loader_threads) {
+  Interpreter interpreter(graph);
+  const auto predict = [&](const Tensor& inputs) { return interpreter.run(to_torch(inputs)); };
+  return evaluate_with(predict, stop, graph, dataset, batch_size, group, loader_threads);
+}
 
 Metrics evaluate(const Graph& graph, const Dataset& dataset, int64_t batch_size, ProcessGroup& group,
                  int64_t loader_threads) {
-  Interpreter interpreter(graph);
-  const auto predict = [&](const Tensor& inputs) { return interpreter.run(to_torch(inputs)); };
-  return evaluate_with(predict, graph, dataset, batch_size, group, loader_threads);
+  return *evaluate_until(never, graph, dataset, batch_size, group, loader_threads);
 }
 
 Metrics evaluate(Executor& executor, const Graph& graph, const Dataset& dataset, int64_t batch_size,
@@ -88,7 +101,7 @@ Metrics evaluate(Executor& executor, const Graph& graph, const Dataset& dataset,
   const auto predict = [&](const Tensor& inputs) {
     return to_torch(executor.run(graph, std::span(&inputs, 1)));
   };
-  return evaluate_with(predict, graph, dataset, batch_size, group, loader_threads);
+  return *evaluate_with(predict, never, graph, dataset, batch_size, group, loader_threads);
 }
 
 }  // namespace detent

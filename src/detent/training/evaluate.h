@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,7 +47,13 @@ Metrics sum_over_workers(const std::vector<Metrics>& own, ProcessGroup& group);
 Metrics evaluate(const Graph& graph, const Dataset& dataset, int64_t batch_size,
                  ProcessGroup& group = single_process(), int64_t loader_threads = 0);
 
-/// The same with the results of `executor`.
+/// The same, but nothing when `stop` says so. It is asked before each batch, by each worker equally often,
+/// and must say the same at all of them.
+std::optional<Metrics> evaluate_until(const std::function<bool()>& stop, const Graph& graph,
+                                      const Dataset& dataset, int64_t batch_size, ProcessGroup& group,
+                                      int64_t loader_threads);
+
+/// Like evaluate, with the results of `executor`.
 Metrics evaluate(Executor& executor, const Graph& graph, const Dataset& dataset, int64_t batch_size,
                  ProcessGroup& group = single_process(), int64_t loader_threads = 0);
 

@@ -20,4 +20,10 @@ bool is_out_of_patience(const TrainingProgress& progress, const TrainingOptions&
   return options.patience && progress.epochs_without_improvement >= *options.patience;
 }
 
+bool has_ended(const TrainingProgress& progress, const TrainingOptions& options) {
+  const bool has_all_steps = options.max_steps && progress.global_step >= *options.max_steps;
+  return progress.epoch > options.max_epochs || is_out_of_patience(progress, options) ||
+         (has_all_steps && progress.batches == 0);
+}
+
 }  // namespace detent

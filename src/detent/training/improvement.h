@@ -14,4 +14,7 @@ bool note_validation(TrainingProgress& progress, const Metrics& validation, cons
 /// Whether patience has ended training.
 bool is_out_of_patience(const TrainingProgress& progress, const TrainingOptions& options);
 
+/// Whether a training that stands there has nothing left to do.
+bool has_ended(const TrainingProgress& progress, const TrainingOptions& options);
+
 }  // namespace detent

@@ -39,14 +39,42 @@ Graph stateful_network() {
   return graph;
 }
 
+/// When a signal comes; 0: never.
+struct SignalAt {
+  int64_t step = 0;               // when it is reported
+  int64_t validation_sample = 0;  // of all validations together, when it is loaded
+  int64_t epoch = 0;              // when it is reported
+};
+
+/// A copy of a data set that sends a signal when it loads that sample.
+class SignallingDataset final : public Dataset {
+ public:
+  SignallingDataset(const Dataset& original, int64_t signal_at)
+      : Dataset(original.sample_shape(), original.class_count(),
+                {original.labels().begin(), original.labels().end()}, original.source()),
+        original_(original),
+        until_signal_(signal_at) {}
+
+ private:
+  void copy_sample(int64_t index, std::span<float> target) const override {
+    if (--until_signal_ == 0) std::raise(SIGTERM);
+    const Batch batch = original_.batch(std::span(&index, 1));
+    std::ranges::copy(batch.inputs.values<float>(), target.begin());
+  }
+
+  const Dataset& original_;
+  mutable int64_t until_signal_;
+};
+
 class ResumeTest : public testing::Test {
  protected:
   ~ResumeTest() override { fs::remove(path_); }
 
-  /// Trains from the beginning, or from the saved state, and sends a signal when step `signal_at` is done (0:
-  /// never). What is saved goes through the file.
-  TrainingOutcome train_some(Graph& graph, const TrainingOptions& options, int64_t signal_at, bool resume) {
+  /// Trains from the beginning, or from the saved state. What is saved goes through the file.
+  TrainingOutcome train_some(Graph& graph, const TrainingOptions& options, const SignalAt& signal_at,
+                             bool resume) {
     const auto data = make_dataset("toy_tiny", Split::kTrain);
+    const SignallingDataset validation(*data, signal_at.validation_sample);
     TrainingHooks hooks;
     hooks.save = [&](const TrainingState& state) { write_training(path_, {state, {}, {}}); };
     std::optional<SavedTraining> saved;
@@ -57,10 +85,15 @@ class ResumeTest : public testing::Test {
       hooks.resume_source = path_;
     }
     hooks.on_step = [&](const StepReport& report) {
-      if (report.global_step == signal_at) std::raise(SIGTERM);
+      if (report.global_step == signal_at.step) std::raise(SIGTERM);
+    };
+    epochs_reported_ = 0;
+    hooks.on_epoch = [&](const EpochReport& report) {
+      ++epochs_reported_;
+      if (report.epoch == signal_at.epoch) std::raise(SIGTERM);
     };
     const StopSignals signals;
-    return train(graph, *data, *data, options, hooks);
+    return train(graph, *data, validation, options, hooks);
   }
 
   /// Both the network and all that training remembers are in the file that is written last.
@@ -68,28 +101,48 @@ class ResumeTest : public testing::Test {
 
   void expect_equal_bytes(const TrainingOptions& options) {
     Graph whole = stateful_network();
-    ASSERT_EQ(train_some(whole, options, 0, false).end, TrainingEnd::kFinished);
+    ASSERT_EQ(train_some(whole, options, {}, false).end, TrainingEnd::kFinished);
     const SafetensorsFile expected = final_state();
+    const int64_t batches = (512 + options.batch_size - 1) / options.batch_size;
+    struct Stop {
+      SignalAt signal;
+      int64_t epoch;
+      int64_t step;
+      bool is_behind_batches;  // all those of the epoch
+    };
     // When the workers agree on what a step does, this one's hooks have not run yet: the next one stops.
-    // In the middle of the first epoch, behind its last step, behind its validation, in the middle of the
-    // last epoch.
-    for (const auto& [signal_at, stop_after] : {std::pair(2, 3), {7, 8}, {8, 8}, {18, 19}}) {
+    const Stop stops[] = {{{.step = 2}, 1, 3, false},
+                          {{.step = 7}, 1, 8, true},
+                          {{.step = 8}, 1, 8, true},
+                          {{.validation_sample = 100}, 1, 8, true},
+                          {{.epoch = 1}, 2, 8, false},
+                          {{.step = 18}, 3, 19, false},
+                          {{.validation_sample = 2 * 512 + 100}, 3, 24, true},
+                          {{.epoch = 3}, 4, 24, false}};
+    for (const Stop& stop : stops) {
+      SCOPED_TRACE(fmt::format("step {}, sample {}, epoch {}", stop.signal.step,
+                               stop.signal.validation_sample, stop.signal.epoch));
       Graph begun = stateful_network();
-      const TrainingOutcome stopped = train_some(begun, options, signal_at, false);
+      const TrainingOutcome stopped = train_some(begun, options, stop.signal, false);
       ASSERT_EQ(stopped.end, TrainingEnd::kSignal);
       EXPECT_EQ(stopped.signal, SIGTERM);
-      EXPECT_EQ(stopped.progress.global_step, stop_after);
-      EXPECT_EQ(stopped.progress.epoch, signal_at == 8 ? 2 : 1 + stop_after / 9);
-      Graph resumed = stateful_network();
-      ASSERT_EQ(train_some(resumed, options, 0, true).end, TrainingEnd::kFinished);
-      const SafetensorsFile state = final_state();
-      EXPECT_EQ(state.metadata, expected.metadata);
-      ASSERT_EQ(state.tensors.size(), expected.tensors.size());
-      for (size_t i = 0; i < state.tensors.size(); ++i) {
-        EXPECT_EQ(state.tensors[i].first, expected.tensors[i].first);
-        EXPECT_TRUE(state.tensors[i].second.equals(expected.tensors[i].second))
-            << state.tensors[i].first << " after " << signal_at;
-      }
+      EXPECT_EQ(stopped.progress.global_step, stop.step);
+      EXPECT_EQ(stopped.progress.epoch, stop.epoch);
+      EXPECT_EQ(stopped.progress.batches == batches, stop.is_behind_batches);
+      EXPECT_EQ(epochs_reported_, stop.epoch - 1);
+      expect_goes_on_to(expected, options);
+    }
+  }
+
+  void expect_goes_on_to(const SafetensorsFile& expected, const TrainingOptions& options) {
+    Graph resumed = stateful_network();
+    ASSERT_EQ(train_some(resumed, options, {}, true).end, TrainingEnd::kFinished);
+    const SafetensorsFile state = final_state();
+    EXPECT_EQ(state.metadata, expected.metadata);
+    ASSERT_EQ(state.tensors.size(), expected.tensors.size());
+    for (size_t i = 0; i < state.tensors.size(); ++i) {
+      EXPECT_EQ(state.tensors[i].first, expected.tensors[i].first);
+      EXPECT_TRUE(state.tensors[i].second.equals(expected.tensors[i].second)) << state.tensors[i].first;
     }
   }
 
@@ -102,6 +155,7 @@ class ResumeTest : public testing::Test {
     return options;
   }
 
+  int64_t epochs_reported_ = 0;
   fs::path path_ = fs::temp_directory_path() / fmt::format("detent_resume_{}.safetensors", getpid());
 };
 
@@ -130,9 +184,9 @@ TEST_F(ResumeTest, SgdWithAccumulatedBatchesGivesTheSameBytes) {
 TEST_F(ResumeTest, AFinishedTrainingStaysAsItIs) {
   const TrainingOptions options = short_training(OptimizerKind::kAdam);
   Graph graph = stateful_network();
-  train_some(graph, options, 0, false);
+  train_some(graph, options, {}, false);
   const SafetensorsFile before = final_state();
-  const TrainingOutcome again = train_some(graph, options, 0, true);
+  const TrainingOutcome again = train_some(graph, options, {}, true);
   EXPECT_EQ(again.end, TrainingEnd::kFinished);
   EXPECT_EQ(again.progress.global_step, 24);
 }
@@ -141,13 +195,13 @@ TEST_F(ResumeTest, MoreEpochsGoOnFromTheEnd) {
   TrainingOptions options = short_training(OptimizerKind::kAdam);
   options.learning_rate_schedule = ScheduleKind::kConstant;
   Graph whole = stateful_network();
-  train_some(whole, options, 0, false);
+  train_some(whole, options, {}, false);
   const SafetensorsFile expected = final_state();
   options.max_epochs = 1;
   Graph part = stateful_network();
-  train_some(part, options, 0, false);
+  train_some(part, options, {}, false);
   options.max_epochs = 3;
-  train_some(part, options, 0, true);
+  train_some(part, options, {}, true);
   EXPECT_EQ(final_state().metadata, expected.metadata);
   EXPECT_TRUE(final_state().tensors[0].second.equals(expected.tensors[0].second));
 }
@@ -168,23 +222,23 @@ TEST_F(ResumeTest, SavesBetweenEpochsWhenAsked) {
 TEST_F(ResumeTest, RefusesTheStateOfAnotherNetwork) {
   const TrainingOptions options = short_training(OptimizerKind::kAdam);
   Graph graph = stateful_network();
-  train_some(graph, options, 3, false);
+  train_some(graph, options, {.step = 3}, false);
   GraphBuilder builder("other");
   Graph other =
       builder.finish(builder.linear("first", builder.call("flatten", {builder.input("x", {1, 2, 2})}), 4, 2));
-  EXPECT_THAT([&] { train_some(other, options, 0, true); },
+  EXPECT_THAT([&] { train_some(other, options, {}, true); },
               ThrowsMessage<Error>(AllOf(HasSubstr(path_), HasSubstr("\"norm.weight\""))));
 }
 
 TEST_F(ResumeTest, RefusesOtherWorkersAndOtherOptimizers) {
   const TrainingOptions options = short_training(OptimizerKind::kAdam);
   Graph graph = stateful_network();
-  train_some(graph, options, 3, false);
+  train_some(graph, options, {.step = 3}, false);
   SavedTraining saved = read_training(path_);
   const auto resume_error = [&](const SavedTraining& changed, const char* message) {
     write_training(path_, changed);
     Graph again = stateful_network();
-    EXPECT_THAT([&] { train_some(again, options, 0, true); },
+    EXPECT_THAT([&] { train_some(again, options, {}, true); },
                 ThrowsMessage<Error>(AllOf(HasSubstr(path_), HasSubstr(message))));
   };
   SavedTraining changed = saved;

@@ -67,20 +67,18 @@ class Trainer {
   }
 
   TrainingOutcome run(const Dataset& validation_set) {
-    while (!has_ended()) {
+    while (!has_ended(progress_, options_)) {
       EpochReport report{.epoch = progress_.epoch, .learning_rate = learning_rate()};
       if (const TrainingOutcome stopped = run_epoch(report); was_stopped(stopped)) return stopped;
-      report.validation =
-          evaluate(graph_, validation_set, options_.batch_size, group_, hooks_.loader_threads);
+      if (const TrainingOutcome stopped = validate(validation_set, report); was_stopped(stopped))
+        return stopped;
       report.is_best = note_validation(progress_, report.validation, options_);
       ++progress_.epoch;
       progress_.batches = 0;
       metrics_ = {};
       if (hooks_.on_epoch) hooks_.on_epoch(report);
       save();
-      StopVotes votes = own_votes();
-      group_.all_reduce_sum(floats_of(votes));
-      if (const TrainingOutcome stopped = outcome_of(votes); was_stopped(stopped)) return stopped;
+      if (const TrainingOutcome stopped = agreed_outcome(); was_stopped(stopped)) return stopped;
     }
     const bool lost_patience = is_out_of_patience(progress_, options_);
     return {lost_patience ? TrainingEnd::kNoImprovement : TrainingEnd::kFinished, 0, progress_};
@@ -88,10 +86,6 @@ class Trainer {
 
  private:
   bool has_all_steps() const { return options_.max_steps && progress_.global_step >= *options_.max_steps; }
-  bool has_ended() const {
-    return progress_.epoch > options_.max_epochs || is_out_of_patience(progress_, options_) ||
-           (has_all_steps() && progress_.batches == 0);
-  }
   double learning_rate() const {
     return scheduled_learning_rate(options_, options_.learning_rate, progress_.epoch - 1);
   }
@@ -124,10 +118,30 @@ class Trainer {
     }
     const double elapsed = seconds_since(start);
     report.training = sum_over_workers({metrics_}, group_);
-    average_running_statistics(graph_, group_);
     report.global_step = progress_.global_step;
     const int64_t own_count = metrics_.count - count_before;
     report.samples_per_second = static_cast<double>(own_count * group_.size()) / elapsed;
+    return {};
+  }
+
+  /// A signal ends the validation at its next batch; a training that goes on repeats it. Time that is up does
+  /// not: where validations take longer than max_time, none would ever be completed.
+  TrainingOutcome validate(const Dataset& validation_set, EpochReport& report) {
+    // Averaging what is averaged already could round once more.
+    const Tensor before_averaging = gather_worker_states(worker_state(), group_);
+    average_running_statistics(graph_, group_);
+    TrainingOutcome outcome;
+    const auto has_signal = [&] {
+      outcome = agreed_outcome();
+      return outcome.end == TrainingEnd::kSignal;
+    };
+    const std::optional<Metrics> metrics = evaluate_until(has_signal, graph_, validation_set,
+                                                          options_.batch_size, group_, hooks_.loader_threads);
+    if (!metrics) {
+      save(before_averaging);
+      return outcome;
+    }
+    report.validation = *metrics;
     return {};
   }
 
@@ -204,17 +218,24 @@ class Trainer {
   TrainingOutcome outcome_of(const StopVotes& votes) const {
     if (votes.interrupted > 0) return {TrainingEnd::kSignal, SIGINT, progress_};
     if (votes.terminated > 0) return {TrainingEnd::kSignal, SIGTERM, progress_};
-    if (votes.time_up > 0 && !has_ended()) return {TrainingEnd::kTimeUp, 0, progress_};
+    if (votes.time_up > 0 && !has_ended(progress_, options_)) return {TrainingEnd::kTimeUp, 0, progress_};
     return {TrainingEnd::kFinished, 0, progress_};
+  }
+  /// Of the votes of all workers now.
+  TrainingOutcome agreed_outcome() {
+    StopVotes votes = own_votes();
+    group_.all_reduce_sum(floats_of(votes));
+    return outcome_of(votes);
   }
   static bool was_stopped(const TrainingOutcome& outcome) { return outcome.end != TrainingEnd::kFinished; }
 
   WorkerState worker_state() { return {measured_, interpreter_, graph_}; }
 
   void save() {
-    if (!hooks_.save) return;
-    hooks_.save(
-        {progress_, state_dict(graph_), optimizer_.state(), gather_worker_states(worker_state(), group_)});
+    if (hooks_.save) save(gather_worker_states(worker_state(), group_));
+  }
+  void save(const Tensor& worker_states) {
+    if (hooks_.save) hooks_.save({progress_, state_dict(graph_), optimizer_.state(), worker_states});
   }
 
   void restore(const TrainingState& state) {

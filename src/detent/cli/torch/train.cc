@@ -18,13 +18,6 @@ void print_epoch(const EpochReport& report, int64_t max_epochs) {
   std::fflush(stdout);
 }
 
-std::string where_it_stopped(const TrainingProgress& progress) {
-  return progress.batches == 0
-             ? fmt::format("after epoch {}, step {}", progress.epoch - 1, progress.global_step)
-             : fmt::format("in epoch {} after {} batches, step {}", progress.epoch, progress.batches,
-                           progress.global_step);
-}
-
 std::string how_to_go_on(const TorchCommand& command) {
   return fmt::format("{}go on with\n  {}", command.workers ? "in each process, " : "",
                      command_to_go_on(process_arguments(), command));
@@ -47,7 +40,7 @@ TrainingOutcome train_with_files(Graph& graph, const Dataset& training_set, cons
   hooks.resume = files.resumed();
   hooks.resume_source = files.state_path().string();
   const StopSignals signals(group.is_first()
-                                ? "\ndetent: stopping at the next step, to save; a second signal "
+                                ? "\ndetent: stopping at the next batch, to save; a second signal "
                                   "ends the program at once\n"
                                 : "");
   const TrainingOutcome outcome =

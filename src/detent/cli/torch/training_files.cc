@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "detent/cli/torch/go_on.h"
 #include "detent/cli/torch/session.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
@@ -10,6 +11,7 @@
 #include "detent/io/file.h"
 #include "detent/io/torch_checkpoint.h"
 #include "detent/passes/mase_graph.h"
+#include "detent/training/improvement.h"
 
 namespace detent {
 namespace {
@@ -18,10 +20,11 @@ namespace fs = std::filesystem;
 
 /// Options that may change when a training goes on: they do not touch what is computed, or only where it
 /// ends. Of `load` it is the network that counts, not the file's name.
-constexpr std::array kFree = {
-    "load",        "load_type", "project_dir",    "project",     "data_dir",         "accelerator",
-    "num_threads", "log_level", "worker_timeout", "num_workers", "checkpoint_every", "resume",
-    "report_to",   "max_time",  "max_epochs",     "t_max",       "log_every_n_steps"};
+constexpr std::array kFree = {"load",           "load_type",        "project_dir",      "project",
+                              "data_dir",       "accelerator",      "num_threads",      "log_level",
+                              "worker_timeout", "num_workers",      "checkpoint_every", "resume",
+                              "overwrite",      "report_to",        "max_time",         "max_epochs",
+                              "t_max",          "log_every_n_steps"};
 
 /// What must be the same when the training goes on.
 Table settings_of(const RunOptions& options, const Graph& untrained, const Dataset& training_set,
@@ -40,7 +43,8 @@ Table settings_of(const RunOptions& options, const Graph& untrained, const Datas
   return settings;
 }
 
-void check_same_settings(const Table& saved, const Table& now, const std::string& where) {
+/// "batch_size = 128, got 64" for the first setting that differs; empty where none does.
+std::string difference(const Table& saved, const Table& now) {
   std::vector<std::string> keys = now.keys();
   for (const std::string& key : saved.keys()) {
     if (!now.contains(key)) keys.push_back(key);
@@ -49,12 +53,40 @@ void check_same_settings(const Table& saved, const Table& now, const std::string
     const Value* before = saved.find(key);
     const Value* given = now.find(key);
     if (before != nullptr && given != nullptr && *before == *given) continue;
-    fail(
-        "--resume: {} was saved with {} = {}, got {}: go on with the same settings, or begin anew without "
-        "--resume",
-        where, key, before == nullptr ? "NA" : value_text(*before),
-        given == nullptr ? "NA" : value_text(*given));
+    return fmt::format("{} = {}, got {}", key, before == nullptr ? "NA" : value_text(*before),
+                       given == nullptr ? "NA" : value_text(*given));
   }
+  return "";
+}
+
+constexpr const char* kOtherWays =
+    "keep it and train in another folder (--project NAME), or replace it (--overwrite)";
+
+/// A training that begins anew may replace a completed one that it repeats; any other would be lost.
+void check_replaceable(const fs::path& state, const Table& settings, const TrainingOptions& options) {
+  SavedTraining saved;
+  try {
+    saved = read_training(state);
+  } catch (const Error& error) {
+    fail("{}: it would be replaced: {}", error.what(), kOtherWays);
+  }
+  const std::string folder = state.parent_path().string();
+  const TrainingProgress& progress = saved.state.progress;
+  const std::string other_setting = difference(saved.settings, settings);
+  if (!other_setting.empty()) {
+    fail("{} holds a training, saved {}, with {}: go on with it as it was begun (--resume), {}", folder,
+         where_it_stopped(progress), other_setting, kOtherWays);
+  }
+  if (!has_ended(progress, options)) {
+    fail("{} holds this training, saved {}: go on with it (--resume), {}", folder, where_it_stopped(progress),
+         kOtherWays);
+  }
+  if (progress.epoch - 1 > options.max_epochs) {
+    fail("{} holds this training, saved {}, and max_epochs is {} now: {}", folder, where_it_stopped(progress),
+         options.max_epochs, kOtherWays);
+  }
+  spdlog::warn("{} holds this training, completed {}: it is repeated and replaced", folder,
+               where_it_stopped(progress));
 }
 
 void write_network(const fs::path& path, const StateDict& network, int64_t epoch, int64_t global_step) {
@@ -78,10 +110,16 @@ TrainingFiles::TrainingFiles(const TorchCommand& command, const Graph& untrained
            state_path().string());
     }
     saved_ = read_training(state_path());
-    check_same_settings(saved_->settings, settings_, state_path().string());
-    // The others read before the first one writes.
-    group.all_gather({});
+    const std::string other_setting = difference(saved_->settings, settings_);
+    if (!other_setting.empty()) {
+      fail("--resume: {} was saved with {}: go on with the same settings, or begin another training: {}",
+           state_path().string(), other_setting, kOtherWays);
+    }
+  } else if (!command.options.overwrite && fs::exists(state_path())) {
+    check_replaceable(state_path(), settings_, command.options.training);
   }
+  // The others read before the first one writes.
+  group.all_gather({});
   if (!writes_) return;
   const fs::path events = command.software_dir / "tensorboard" / "events.out.tfevents.0.detent";
   if (!saved_) fs::remove(state_path());

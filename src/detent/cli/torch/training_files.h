@@ -16,14 +16,17 @@ namespace detent {
 /// The files of one training, in <software>/training_ckpts. Each appears when it is complete. Every worker
 /// has such an object; only the first writes.
 ///
-///   last.ckpt                    the network after the last epoch, or where training was saved between
-///   epochs best.ckpt                    the network after the best epoch transformed_ckpt/            the
-///   same as a graph, for a quantized network training_state.safetensors   all that --resume needs besides
-///   best.ckpt metrics.jsonl                see MetricsLog; its TensorBoard twin is in <software>/tensorboard
+///     last.ckpt                    the network after the last epoch, or where it was saved between epochs
+///     best.ckpt                    the network after the best epoch
+///     transformed_ckpt/            the same as a graph, for a quantized network
+///     training_state.safetensors   all that --resume needs besides best.ckpt
+///     metrics.jsonl                see MetricsLog; its TensorBoard twin is in <software>/tensorboard
 class TrainingFiles {
  public:
   /// With --resume reads what was saved; else removes it. Removes what killed processes left half written.
   /// Throws Error when --resume finds nothing, and naming the option when it was saved with other settings.
+  /// Without --resume or --overwrite it throws Error where a training was saved that this one would not
+  /// repeat from its beginning to its end.
   TrainingFiles(const TorchCommand& command, const Graph& untrained, const Dataset& training_set,
                 ProcessGroup& group);
 

@@ -1,6 +1,7 @@
 #include "detent/passes/reconstruction/gptq.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -39,42 +40,113 @@ Matrix<double> damped(const Matrix<double>& gram, const std::vector<int64_t>& or
   return h;
 }
 
-}  // namespace
-
-void gptq_round(const Matrix<double>& gram, const ValueGrid& grid, const GptqOptions& options,
-                const std::string& where, Tensor& weight, int64_t row_begin, int64_t row_end) {
+/// Goes through the columns of the rows. `make_row(r)` gives for row r of the tensor what rounds it: called
+/// with i and what the row's elements are now, in the order of the columns, it returns the value of column
+/// order[i].
+template <class MakeRow>
+void round_columns(const Matrix<double>& gram, const std::vector<int64_t>& order, const MakeRow& make_row,
+                   const GptqOptions& options, const std::string& where, Tensor& weight, int64_t row_begin,
+                   int64_t row_end) {
   const int64_t n = gram.rows();
   DETENT_CHECK(weight.numel() == weight.dim(0) * n, "weight {}, Gram matrix of {}",
                shape_text(weight.shape()), n);
-  const std::vector<int64_t> order = column_order(gram, options.act_order);
   const Matrix<double> u = inverse_cholesky_factor(damped(gram, order, options.percdamp));
   if (u.rows() == 0) {
     fail(
         "{}: the Gram matrix of the inputs is not positive definite (NaN or infinite inputs, or percdamp = "
-        "{} "
-        "too small)",
+        "{} too small)",
         where, options.percdamp);
   }
   // Rows do not influence each other; several at a time share the reading of U.
   constexpr int64_t kGrain = 8;
   parallel_for(row_end - row_begin, kGrain, [&](int64_t begin, int64_t end) {
     Matrix<double> rest(end - begin, n);
+    std::vector<decltype(make_row(0))> rows;
     float* values = weight.values<float>().data() + (row_begin + begin) * n;
     const auto element = [&](int64_t r, int64_t i) { return r * n + order[static_cast<size_t>(i)]; };
     for (int64_t r = 0; r < rest.rows(); ++r) {
       for (int64_t i = 0; i < n; ++i) rest(r, i) = static_cast<double>(values[element(r, i)]);
+      rows.push_back(make_row(row_begin + begin + r));
     }
     for (int64_t i = 0; i < n; ++i) {
       const double* factors = u.row(i);
       for (int64_t r = 0; r < rest.rows(); ++r) {
         double* row = rest.row(r);
-        const int64_t at = element(r, i);
-        values[at] = grid.rounded((row_begin + begin) * n + at, static_cast<float>(row[i]));
-        const double error = (row[i] - static_cast<double>(values[at])) / factors[i];
+        float& value = values[element(r, i)];
+        value = rows[static_cast<size_t>(r)](i, row);
+        const double error = (row[i] - static_cast<double>(value)) / factors[i];
         for (int64_t j = i + 1; j < n; ++j) row[j] -= error * factors[j];
       }
     }
   });
+}
+
+/// `order` with the columns of each block one after another, where the block's first was: so that little has
+/// moved since its scale was fixed.
+std::vector<int64_t> block_by_block(const std::vector<int64_t>& order, const BlockRounding& rounding) {
+  std::vector<std::vector<int64_t>> columns(static_cast<size_t>(rounding.block_count()));
+  std::vector<size_t> begun;
+  for (const int64_t column : order) {
+    const auto block = static_cast<size_t>(rounding.blocks()[static_cast<size_t>(column)]);
+    if (columns[block].empty()) begun.push_back(block);
+    columns[block].push_back(column);
+  }
+  std::vector<int64_t> result;
+  for (const size_t block : begun) result.insert(result.end(), columns[block].begin(), columns[block].end());
+  return result;
+}
+
+/// Rounds one row in a block format, block by block.
+class BlockRow {
+ public:
+  BlockRow(const BlockRounding& rounding, const std::vector<int64_t>& order, const std::string& where)
+      : rounding_(rounding), order_(order), where_(where) {}
+
+  float operator()(int64_t i, const double* row) {
+    if (i == end_) begin_block(row);
+    const auto x = static_cast<float>(row[i]);
+    return i == keeper_ ? rounding_.kept(x, largest_, where_) : rounding_.rounded(x, largest_);
+  }
+
+ private:
+  int64_t block_at(int64_t i) const {
+    return rounding_.blocks()[static_cast<size_t>(order_[static_cast<size_t>(i)])];
+  }
+  void begin_block(const double* row) {
+    const int64_t begin = end_;
+    keeper_ = begin;
+    for (; end_ < std::ssize(order_) && block_at(end_) == block_at(begin); ++end_) {
+      if (std::fabs(row[end_]) > std::fabs(row[keeper_])) keeper_ = end_;
+    }
+    largest_ = rounding_.largest(static_cast<float>(std::fabs(row[keeper_])));
+  }
+
+  const BlockRounding& rounding_;
+  const std::vector<int64_t>& order_;
+  const std::string& where_;
+  int64_t end_ = 0;     // of the block that is being rounded, as a place in the order
+  int64_t keeper_ = 0;  // its largest element, which keeps its scale
+  float largest_ = 0;   // value with that scale
+};
+
+}  // namespace
+
+void gptq_round(const Matrix<double>& gram, const ValueGrid& grid, const GptqOptions& options,
+                const std::string& where, Tensor& weight, int64_t row_begin, int64_t row_end) {
+  const std::vector<int64_t> order = column_order(gram, options.act_order);
+  const auto make_row = [&](int64_t r) {
+    return [&, first = r * gram.rows()](int64_t i, const double* row) {
+      return grid.rounded(first + order[static_cast<size_t>(i)], static_cast<float>(row[i]));
+    };
+  };
+  round_columns(gram, order, make_row, options, where, weight, row_begin, row_end);
+}
+
+void gptq_round(const Matrix<double>& gram, const BlockRounding& rounding, const GptqOptions& options,
+                const std::string& where, Tensor& weight, int64_t row_begin, int64_t row_end) {
+  const std::vector<int64_t> order = block_by_block(column_order(gram, options.act_order), rounding);
+  const auto make_row = [&](int64_t /*r*/) { return BlockRow(rounding, order, where); };
+  round_columns(gram, order, make_row, options, where, weight, row_begin, row_end);
 }
 
 }  // namespace detent

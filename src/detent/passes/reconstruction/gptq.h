@@ -4,6 +4,7 @@
 
 #include "detent/core/fields.h"
 #include "detent/core/tensor.h"
+#include "detent/formats/block_rounding.h"
 #include "detent/formats/value_grid.h"
 #include "detent/passes/reconstruction/matrix.h"
 
@@ -28,6 +29,11 @@ struct GptqOptions {
 /// is always 0 is rounded to nearest. Throws Error, beginning with `where`, when the damped matrix is not
 /// positive definite, as with NaN.
 void gptq_round(const Matrix<double>& gram, const ValueGrid& grid, const GptqOptions& options,
+                const std::string& where, Tensor& weight, int64_t row_begin, int64_t row_end);
+
+/// The same in a block format, block by block. The scale of a block is that of its weights as they are when
+/// the first of its columns is rounded, earlier columns' errors already made up for.
+void gptq_round(const Matrix<double>& gram, const BlockRounding& rounding, const GptqOptions& options,
                 const std::string& where, Tensor& weight, int64_t row_begin, int64_t row_end);
 
 }  // namespace detent

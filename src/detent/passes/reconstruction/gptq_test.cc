@@ -48,8 +48,7 @@ Tensor example_weight() {
   return weight;
 }
 
-const char* const kExampleFormat =
-    "affine:width=3,symmetric=true,narrow_range=true,granularity=channel";
+const char* const kExampleFormat = "affine:width=3,symmetric=true,narrow_range=true,granularity=channel";
 
 std::vector<int> codes_of(const Tensor& rounded, int64_t row) {
   constexpr float kScales[] = {0.3F, 0.2333333F, 0.2833333F};
@@ -141,6 +140,56 @@ TEST(Gptq, BeatsNearestOnRandomLayersForEveryFormat) {
     }
     EXPECT_LT(error, 0.7 * nearest_error) << format;
   }
+}
+
+TEST(Gptq, BeatsNearestOnRandomLayersForBlockFormats) {
+  std::mt19937 generator(8);
+  for (const char* format :
+       {"block_fp:width=4,block_size=8", "mx:element=e2m1,block_size=8", "mx:element=int8,block_size=16",
+        "block_log:width=4,block_size=4", "block_minifloat:width=4,exponent_width=2,block_size=5",
+        "block_fp:width=4,block_size=3,block_axis=1"}) {
+    for (const bool act_order : {false, true}) {
+      double nearest_error = 0;
+      double error = 0;
+      for (int layer = 0; layer < 10; ++layer) {
+        const Matrix<double> gram = random_gram(24, generator);
+        const Tensor weight = random_weight({6, 6, 4}, generator);
+        const QuantSpec spec = parse_quant_spec_text(format);
+        Tensor rounded = weight.clone();
+        gptq_round(gram, BlockRounding(spec, weight.shape(), "layer"), {.act_order = act_order}, "layer",
+                   rounded, 0, 6);
+        EXPECT_TRUE(simulate(spec, rounded).equals(rounded)) << format;
+        nearest_error += sum(output_errors(gram, simulate(spec, weight), weight, 0, 6));
+        error += sum(output_errors(gram, rounded, weight, 0, 6));
+      }
+      EXPECT_LT(error, 0.8 * nearest_error) << format << " " << act_order;
+    }
+  }
+}
+
+// Nothing is made up for then, and the largest element of a block of mx keeps its scale.
+TEST(Gptq, IndependentInputsRoundToNearestInBlocks) {
+  std::mt19937 generator(3);
+  const Tensor weight = random_weight({5, 20}, generator);
+  Matrix<double> gram(20, 20);
+  for (int64_t i = 1; i < 20; ++i) gram(i, i) = static_cast<double>(i);
+  const QuantSpec spec = parse_quant_spec_text("mx:element=e2m1,block_size=8");
+  Tensor rounded = weight.clone();
+  gptq_round(gram, BlockRounding(spec, weight.shape(), ""), {.act_order = true}, "", rounded, 0, 5);
+  EXPECT_TRUE(std::ranges::equal(rounded.values<float>(), simulate(spec, weight).values<float>()));
+}
+
+// [1.9, 0.9 | 1.0, 0.3] in blocks of two: the inputs of columns 1 and 2 are the same, so that column 2 makes
+// up for the -0.1 that rounding takes from column 1 (steps of 1/4 at first), and has 1.0 - 0.1 + ... when its
+// scale is fixed: below 1, with steps of 1/8.
+TEST(Gptq, ABlocksScaleIsThatOfItsWeightsWhenItBegins) {
+  Matrix<double> gram(4, 4);
+  for (int64_t i = 0; i < 4; ++i) gram(i, i) = 1;
+  gram(1, 2) = gram(2, 1) = 0.999;
+  const QuantSpec spec = parse_quant_spec_text("block_fp:width=4,block_size=2");
+  Tensor weight = Tensor::from({1, 4}, std::vector<float>{1.9F, 0.9F, 1.05F, 0.3F});
+  gptq_round(gram, BlockRounding(spec, weight.shape(), ""), {.percdamp = 1e-6}, "", weight, 0, 1);
+  EXPECT_THAT(weight.values<float>(), ElementsAre(1.75F, 1.0F, 0.875F, 0.25F));
 }
 
 TEST(Gptq, IndependentInputsRoundToNearest) {

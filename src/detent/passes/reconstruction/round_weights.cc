@@ -16,10 +16,10 @@ namespace {
 /// A layer to round.
 struct Layer {
   size_t index;  // of the node
-  ValueGrid grid;
+  WeightRounding rounding;
 };
 
-std::vector<Layer> layers_of(const Graph& graph, const PassContext& context) {
+std::vector<Layer> layers_of(const Graph& graph, const PassContext& context, const MakeWeightRounding& make) {
   std::vector<Layer> layers;
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
@@ -33,7 +33,7 @@ std::vector<Layer> layers_of(const Graph& graph, const PassContext& context) {
       continue;
     }
     const std::string where = fmt::format("{}: node \"{}\", operand \"weight\"", context.where, node.name);
-    layers.push_back({i, ValueGrid(*spec, node.find_parameter("weight")->tensor, where)});
+    layers.push_back({i, make(*spec, node.find_parameter("weight")->tensor, where)});
   }
   if (layers.empty()) {
     fail("{}: no linear layer or convolution has a quantized weight: let the pass quantize go before",
@@ -51,20 +51,12 @@ struct Errors {
 
 double total(const std::vector<double>& rows) { return std::accumulate(rows.begin(), rows.end(), 0.0); }
 
-Tensor rounded_to_nearest(const ValueGrid& grid, const Tensor& weight) {
-  Tensor result = weight.clone();
-  for (int64_t i = 0; i < weight.numel(); ++i) {
-    float& value = result.values<float>()[static_cast<size_t>(i)];
-    value = grid.rounded(i, value);
-  }
-  return result;
-}
-
-Errors round_layer(Node& node, const ValueGrid& grid, const GramMatrices& grams, const Patches& patches,
-                   const std::string& where, const RoundRows& round) {
+Errors round_layer(Node& node, const WeightRounding& rounding, const GramMatrices& grams,
+                   const Patches& patches, const std::string& where) {
   Parameter& parameter = *node.find_parameter("weight");
   const Tensor original = parameter.tensor;
-  const Tensor nearest = rounded_to_nearest(grid, original);
+  QuantSpec& spec = node.quantization.find("weight")->second;
+  const Tensor nearest = simulate(spec, original);
   const Tensor zero(DType::kFloat32, original.shape());
   Tensor chosen = original.clone();
   Errors errors;
@@ -72,13 +64,14 @@ Errors round_layer(Node& node, const ValueGrid& grid, const GramMatrices& grams,
     const int64_t begin = group * patches.rows_per_group();
     const int64_t end = begin + patches.rows_per_group();
     const Matrix<double> gram = grams.mean(group, where);
-    round(gram, grid, where, chosen, begin, end);
+    rounding.round(gram, where, chosen, begin, end);
     errors.signal += total(output_errors(gram, original, zero, begin, end));
     errors.nearest += total(output_errors(gram, original, nearest, begin, end));
     errors.chosen += total(output_errors(gram, original, chosen, begin, end));
   }
-  node.quantization.find("weight")->second = grid.spec();
-  DETENT_CHECK(simulate(grid.spec(), chosen).equals(chosen), "{}: chosen values are not on the grid", where);
+  spec = rounding.spec;
+  DETENT_CHECK(simulate(spec, chosen).equals(chosen), "{}: {} does not hold the chosen values", where,
+               quant_spec_text(spec));
   parameter.tensor = std::move(chosen);
   return errors;
 }
@@ -91,8 +84,8 @@ std::string decibel(double signal, double noise) {
 }  // namespace
 
 void round_weights(Graph& graph, const CalibrationInputOptions& options, PassContext& context,
-                   const RoundRows& round) {
-  const std::vector<Layer> layers = layers_of(graph, context);
+                   const MakeWeightRounding& make) {
+  const std::vector<Layer> layers = layers_of(graph, context, make);
   Graph rounded = graph;
   StagedRun run(rounded, options, context);
   TextTable table({"node", "weights", "nearest, SQNR dB", "chosen, SQNR dB"});
@@ -105,7 +98,7 @@ void round_weights(Graph& graph, const CalibrationInputOptions& options, PassCon
     run.inputs_of(layer.index, [&](const Tensor& input) {
       grams.add(quantized_operand(node, "data_in_0", input, context.where));
     });
-    const Errors errors = round_layer(node, layer.grid, grams, patches, where, round);
+    const Errors errors = round_layer(node, layer.rounding, grams, patches, where);
     table.add_row({node.name, fmt::format("{}", node.find_parameter("weight")->tensor.numel()),
                    decibel(errors.signal, errors.nearest), decibel(errors.signal, errors.chosen)});
     progress.update(static_cast<int64_t>(table.row_count()), node.name);

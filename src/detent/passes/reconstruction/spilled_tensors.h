@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -11,12 +10,12 @@
 
 namespace detent {
 
-/// Values of many micro-batches, in memory as long as they fit a budget, else in a file that disappears with
+/// Values of many micro-batches, in memory as long as they fit a budget, else in files that disappear with
 /// them.
 class SpilledTensors {
  public:
-  SpilledTensors(int64_t budget_bytes, std::filesystem::path directory);
-  ~SpilledTensors();
+  SpilledTensors(int64_t budget_bytes, std::filesystem::path directory)
+      : budget_(budget_bytes), directory_(std::move(directory)) {}
   SpilledTensors(const SpilledTensors&) = delete;
   SpilledTensors& operator=(const SpilledTensors&) = delete;
 
@@ -29,12 +28,9 @@ class SpilledTensors {
   int64_t spilled_bytes() const { return spilled_; }
 
  private:
-  struct File;
   struct Stored {
-    Tensor tensor;        // where it is in memory
-    int64_t offset = -1;  // where it is in the file
-    DType dtype = DType::kFloat32;
-    Shape shape;
+    Tensor tensor;
+    bool is_in_memory;
   };
 
   int64_t budget_;
@@ -42,7 +38,6 @@ class SpilledTensors {
   int64_t spilled_ = 0;
   std::filesystem::path directory_;
   std::map<std::string, std::vector<Stored>, std::less<>> values_;
-  std::map<std::string, std::unique_ptr<File>, std::less<>> files_;  // one a name, so that erase frees it
 };
 
 }  // namespace detent

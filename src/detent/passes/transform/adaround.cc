@@ -1,3 +1,5 @@
+#include "detent/core/error.h"
+#include "detent/formats/format.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/reconstruction/adaround.h"
 #include "detent/passes/reconstruction/round_weights.h"
@@ -22,10 +24,21 @@ struct Options : CalibrationInputOptions {
 };
 
 void run_adaround(Graph& graph, const Options& options, PassContext& context) {
-  round_weights(graph, options, context,
-                [&](const Matrix<double>& gram, const ValueGrid& grid, const std::string& /*where*/,
-                    Tensor& weight, int64_t row_begin,
-                    int64_t row_end) { adaround(gram, grid, options.adaround, weight, row_begin, row_end); });
+  const auto rounding = [&](const QuantSpec& spec, const Tensor& original,
+                            const std::string& place) -> WeightRounding {
+    if (block_size(spec.format)) {
+      fail(
+          "{}: {}: the scale of a block follows its largest element, which rounding up or down can change; "
+          "expected a format with fixed parameters, such as affine or fixed, or the pass gptq",
+          place, format_name(spec.format));
+    }
+    const ValueGrid grid(spec, original, place);
+    return {grid.spec(), [grid, &options](const Matrix<double>& gram, const std::string& /*where*/,
+                                          Tensor& weight, int64_t row_begin, int64_t row_end) {
+              adaround(gram, grid, options.adaround, weight, row_begin, row_end);
+            }};
+  };
+  round_weights(graph, options, context, rounding);
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include <cmath>
 #include <map>
+#include <vector>
+
+#include <fmt/ranges.h>
 
 #include "detent/core/error.h"
 #include "detent/core/text_table.h"
@@ -67,6 +70,25 @@ Graph without_quantization(const Graph& graph) {
   for (Node& node : result.nodes()) node.quantization.clear();
   result.set_requantization(std::nullopt);
   return result;
+}
+
+/// Where no earlier pass of the run chose values of weights, the graph's weights are taken for those of the
+/// float network. They are not where such a pass ran before the graph was saved: then rounding does not
+/// change them, and what it shifted cannot be told any more.
+void warn_of_rounded_weights(const Graph& graph, const PassContext& context) {
+  std::vector<std::string> names;
+  for (const Node& node : graph.nodes()) {
+    const QuantSpec* spec = is_corrected(node) ? node.find_quantization("weight") : nullptr;
+    if (spec == nullptr || spec->scale_rule == ScaleRule::kLearned) continue;
+    const Tensor& weight = node.find_parameter("weight")->tensor;
+    if (simulate(*spec, weight).equals(weight)) names.push_back(fmt::format("\"{}\"", node.name));
+  }
+  if (names.empty()) return;
+  context.warn(fmt::format(
+      "{}: the weights of {} were rounded before the graph was saved: of these nodes only what the "
+      "quantization of activations shifts is corrected; for all of it, let bias_correction run with "
+      "the passes that choose the weights (gptq, adaround)",
+      context.where, fmt::join(names, ", ")));
 }
 
 MeansByNode float_means(const Graph& network, const Graph& quantized, const Options& options,
@@ -149,6 +171,7 @@ double correct(Node& node, const ChannelMeans& wanted, const ChannelMeans& got) 
 void run_bias_correction(Graph& graph, const Options& options, PassContext& context) {
   const Graph network =
       without_quantization(context.float_network == nullptr ? graph : *context.float_network);
+  if (context.float_network == nullptr) warn_of_rounded_weights(graph, context);
   const MeansByNode wanted = float_means(network, graph, options, context);
   Graph corrected = graph;
   StagedRun run(corrected, options, context);

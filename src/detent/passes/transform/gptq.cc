@@ -1,3 +1,4 @@
+#include "detent/formats/format.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/reconstruction/gptq.h"
 #include "detent/passes/reconstruction/round_weights.h"
@@ -22,10 +23,19 @@ struct Options : CalibrationInputOptions {
 };
 
 void run_gptq(Graph& graph, const Options& options, PassContext& context) {
+  const auto rounding = [&](const QuantSpec& spec, const auto& values) -> WeightRounding {
+    return {spec, [values, &options](const Matrix<double>& gram, const std::string& where, Tensor& weight,
+                                     int64_t row_begin, int64_t row_end) {
+              gptq_round(gram, values, options.gptq, where, weight, row_begin, row_end);
+            }};
+  };
   round_weights(graph, options, context,
-                [&](const Matrix<double>& gram, const ValueGrid& grid, const std::string& where,
-                    Tensor& weight, int64_t row_begin, int64_t row_end) {
-                  gptq_round(gram, grid, options.gptq, where, weight, row_begin, row_end);
+                [&](const QuantSpec& spec, const Tensor& weight, const std::string& where) {
+                  if (block_size(spec.format)) {
+                    return rounding(spec, BlockRounding(spec, weight.shape(), where));
+                  }
+                  const ValueGrid grid(spec, weight, where);
+                  return rounding(grid.spec(), grid);
                 });
 }
 

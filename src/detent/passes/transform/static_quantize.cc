@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <regex>
 #include <set>
@@ -7,15 +6,15 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
+#include "detent/core/name_pattern.h"
 #include "detent/formats/affine.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
 #include "detent/passes/analysis/quantization_summary.h"
-#include "detent/core/name_pattern.h"
 #include "detent/passes/passes.h"
+#include "detent/passes/transform/activation_ranges.h"
 #include "detent/passes/transform/code_groups.h"
-#include "detent/statistics/calibration.h"
-#include "detent/statistics/distribution_results.h"
+#include "detent/passes/transform/static_quantize_options.h"
 
 // Quantizes a network for execution in integers (Jacob et al. 2018, arXiv:1712.05877): weights become affine
 // symmetric codes, activations affine codes with a zero point, biases 32-bit integers in units of input scale
@@ -30,69 +29,6 @@
 
 namespace detent {
 namespace {
-
-/// "int8", "uint4": an integer type of 2 to 16 bits.
-struct IntegerType {
-  bool is_signed = true;
-  int width = 8;
-
-  static std::string field_type() { return "int2 to int16 or uint2 to uint16"; }
-  Value to_value() const { return fmt::format("{}int{}", is_signed ? "" : "u", width); }
-  static IntegerType from_value(const Value& value, const std::string& where) {
-    const auto* text = value.get_if<std::string>();
-    IntegerType type;
-    std::string_view rest = text == nullptr ? std::string_view() : *text;
-    if (rest.starts_with('u')) {
-      type.is_signed = false;
-      rest.remove_prefix(1);
-    }
-    if (rest.starts_with("int")) {
-      rest.remove_prefix(3);
-      const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), type.width);
-      const bool complete = error == std::errc() && end == rest.data() + rest.size();
-      if (complete && type.width >= 2 && type.width <= 16) return type;
-    }
-    fail("{}: got {}, expected {}", where, value_text(value), field_type());
-  }
-  bool operator==(const IntegerType&) const = default;
-};
-
-/// How the first and the last layer with weights are quantized.
-enum class EdgeLayers { kAsOthers, kEightBits, kFloat };
-constexpr std::array<const char*, 3> enum_names(EdgeLayers) { return {"as_others", "eight_bits", "float"}; }
-
-struct StaticQuantizeOptions {
-  IntegerType weights;
-  IntegerType activations{false, 8};
-  IntegerType elementwise{false, 8};
-  bool symmetric_activations = false;
-  Granularity weight_granularity = Granularity::kChannel;
-  Calibrator weight_calibrator = Calibrator::kMinMax;
-  CalibrationOptions activation_calibration;
-  int64_t num_samples = 1024;
-  EdgeLayers edge_layers = EdgeLayers::kAsOthers;
-  std::vector<std::string> keep_float;
-  Requantization requantization = Requantization::kFloat;
-  bool report = true;
-
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& visit) {
-    visit("weights", self.weights, "codes of weights; symmetric, so signed");
-    visit("activations", self.activations, "codes that layers with weights take in");
-    visit("elementwise", self.elementwise,
-          "codes that additions, products, means, concatenations and functions take in, where wider");
-    visit("symmetric_activations", self.symmetric_activations, "zero points of 0; for signed codes");
-    visit("weight_granularity", self.weight_granularity, "weights that share a scale");
-    visit("weight_calibrator", self.weight_calibrator, "how the range of weights is chosen");
-    CalibrationOptions::fields(self.activation_calibration, visit);
-    visit("num_samples", self.num_samples, "calibration samples", Between{1, 1e12});
-    visit("edge_layers", self.edge_layers, "the first and the last layer with weights");
-    visit("keep_float", self.keep_float, "regular expressions of names of nodes that stay in float");
-    visit("requantization", self.requantization,
-          "of 32-bit sums: by a float32 multiplier, or by an integer one and a shift");
-    visit("report", self.report, "print the table of nodes and the histogram");
-  }
-};
 
 CodePlan make_plan(const Graph& graph, const StaticQuantizeOptions& options, const std::string& where) {
   std::set<std::string, std::less<>> in_float;
@@ -119,90 +55,6 @@ CodePlan make_plan(const Graph& graph, const StaticQuantizeOptions& options, con
   return plan_codes(graph, in_float);
 }
 
-// ---- Ranges of activations.
-
-Table statistics_for(Calibrator calibrator) {
-  Table statistics{{"range_min_max", Table()}};
-  switch (calibrator) {
-    case Calibrator::kMinMax:
-      break;
-    case Calibrator::kAverageRange:
-      statistics["average_range"] = Table();
-      break;
-    case Calibrator::kNSigma:
-      statistics["variance_precise"] = Table();
-      break;
-    case Calibrator::kPercentile:
-    case Calibrator::kMse:
-    case Calibrator::kEntropy:
-      statistics["histogram"] = Table{{"bins", 2048}};
-      break;
-  }
-  return statistics;
-}
-
-/// Runs the float network over calibration samples; the results stand in the metadata of the graph returned.
-Graph profiled(const Graph& graph, const CodePlan& plan, const StaticQuantizeOptions& options,
-               PassContext& context) {
-  std::set<std::string> targets;
-  bool outputs = false;
-  for (const CodeGroup& group : plan.groups) {
-    for (const CodeRead& read : group.reads) targets.insert(graph.nodes()[read.node].name);
-    if (!group.reads.empty()) continue;
-    targets.insert(group.root);
-    outputs = true;
-  }
-  List names;
-  for (const std::string& name : targets) names.emplace_back(name);
-  const Table profile = {
-      {"by", "name"},
-      {"target_activation_nodes", std::move(names)},
-      {"profile_output_activation", outputs},
-      {"num_samples", options.num_samples},
-      {"exact_num_samples", true},
-      {"activation_statistics", statistics_for(options.activation_calibration.calibrator)},
-  };
-  Graph copy = graph;
-  for (Node& node : copy.nodes()) node.metadata.software.reset();
-  find_pass("profile_statistics").run(copy, profile, context);
-  return copy;
-}
-
-/// What was seen of one operand. Throws Error where that includes NaN or infinities.
-Distribution seen(const Node& node, const std::string& operand, const std::string& where) {
-  const SoftwareMetadata& software = *node.metadata.software;
-  const Table* results = (operand.starts_with("data_out_") ? software.results : software.args).find(operand);
-  DETENT_CHECK(results != nullptr, "no statistics of {} of {}", operand, node.name);
-  const std::string place = fmt::format("{}: node \"{}\", operand \"{}\"", where, node.name, operand);
-  const Table& range = *results->find("range_min_max")->get_if<Table>();
-  for (const auto& [key, kind] : {std::pair("nan_count", "NaN"), std::pair("infinity_count", "infinite")}) {
-    const Value* count = range.find(key);
-    if (count != nullptr) fail("{}: {} of the calibration values are {}", place, value_text(*count), kind);
-  }
-  return distributions_of_results(*results, place).at(0);
-}
-
-/// Of the values of the group that nodes compute with, each counted once.
-Distribution distribution_of(const Graph& measured, const CodeGroup& group, const std::string& where) {
-  std::vector<Distribution> parts;
-  std::set<std::string> values;
-  for (const CodeRead& read : group.reads) {
-    if (!values.insert(read.value).second) continue;
-    parts.push_back(seen(measured.nodes()[read.node], fmt::format("data_in_{}", read.input), where));
-  }
-  if (parts.empty()) parts.push_back(seen(measured.node(group.root), "data_out_0", where));
-  Distribution merged = Distribution::merged(parts);
-  for (const Distribution& part : parts) {
-    if (!part.average_range) continue;
-    if (!merged.average_range) merged.average_range = part.average_range;
-    merged.average_range->low = std::min(merged.average_range->low, part.average_range->low);
-    merged.average_range->high = std::max(merged.average_range->high, part.average_range->high);
-  }
-  return merged;
-}
-
-// ---- Types of operands.
-
 QuantSpec activation_spec(const StaticQuantizeOptions& options, IntegerType type) {
   QuantSpec spec;
   spec.format =
@@ -217,7 +69,7 @@ class Quantizer {
 
   void quantize_activations(const Graph& measured) {
     for (const CodeGroup& group : plan_.groups) {
-      const Distribution distribution = distribution_of(measured, group, where_);
+      const Distribution distribution = measured_distribution(measured, group, where_);
       std::map<int, QuantSpec> by_width;
       const auto spec_of = [&](IntegerType type) {
         const auto [entry, is_new] = by_width.try_emplace(type.width);
@@ -334,7 +186,8 @@ void run_static_quantize(Graph& graph, const StaticQuantizeOptions& options, Pas
   check_options(options, context.where);
   check_unquantized(graph, context.where);
   const CodePlan plan = make_plan(graph, options, context.where);
-  const Graph measured = profiled(graph, plan, options, context);
+  const Graph measured = measured_activations(graph, plan, options.activation_calibration.calibrator,
+                                              options.num_samples, context);
   Graph quantized = graph;
   Quantizer quantizer(quantized, plan, options, context.where);
   quantizer.quantize_activations(measured);

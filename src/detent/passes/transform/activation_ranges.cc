@@ -1,0 +1,94 @@
+#include "detent/passes/transform/activation_ranges.h"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "detent/core/error.h"
+#include "detent/passes/passes.h"
+#include "detent/statistics/distribution_results.h"
+
+namespace detent {
+namespace {
+
+Table statistics_for(Calibrator calibrator) {
+  Table statistics{{"range_min_max", Table()}};
+  switch (calibrator) {
+    case Calibrator::kMinMax:
+      break;
+    case Calibrator::kAverageRange:
+      statistics["average_range"] = Table();
+      break;
+    case Calibrator::kNSigma:
+      statistics["variance_precise"] = Table();
+      break;
+    case Calibrator::kPercentile:
+    case Calibrator::kMse:
+    case Calibrator::kEntropy:
+      statistics["histogram"] = Table{{"bins", 2048}};
+      break;
+  }
+  return statistics;
+}
+
+/// What was seen of one operand. Throws Error where that includes NaN or infinities.
+Distribution seen(const Node& node, const std::string& operand, const std::string& where) {
+  const SoftwareMetadata& software = *node.metadata.software;
+  const Table* results = (operand.starts_with("data_out_") ? software.results : software.args).find(operand);
+  DETENT_CHECK(results != nullptr, "no statistics of {} of {}", operand, node.name);
+  const std::string place = fmt::format("{}: node \"{}\", operand \"{}\"", where, node.name, operand);
+  const Table& range = *results->find("range_min_max")->get_if<Table>();
+  for (const auto& [key, kind] : {std::pair("nan_count", "NaN"), std::pair("infinity_count", "infinite")}) {
+    const Value* count = range.find(key);
+    if (count != nullptr) fail("{}: {} of the calibration values are {}", place, value_text(*count), kind);
+  }
+  return distributions_of_results(*results, place).at(0);
+}
+
+}  // namespace
+
+Graph measured_activations(const Graph& graph, const CodePlan& plan, Calibrator calibrator,
+                           int64_t num_samples, PassContext& context) {
+  std::set<std::string> targets;
+  bool outputs = false;
+  for (const CodeGroup& group : plan.groups) {
+    for (const CodeRead& read : group.reads) targets.insert(graph.nodes()[read.node].name);
+    if (!group.reads.empty()) continue;
+    targets.insert(group.root);
+    outputs = true;
+  }
+  List names;
+  for (const std::string& name : targets) names.emplace_back(name);
+  const Table profile = {
+      {"by", "name"},
+      {"target_activation_nodes", std::move(names)},
+      {"profile_output_activation", outputs},
+      {"num_samples", num_samples},
+      {"exact_num_samples", true},
+      {"activation_statistics", statistics_for(calibrator)},
+  };
+  Graph copy = graph;
+  for (Node& node : copy.nodes()) node.metadata.software.reset();
+  find_pass("profile_statistics").run(copy, profile, context);
+  return copy;
+}
+
+Distribution measured_distribution(const Graph& measured, const CodeGroup& group, const std::string& where) {
+  std::vector<Distribution> parts;
+  std::set<std::string> values;
+  for (const CodeRead& read : group.reads) {
+    if (!values.insert(read.value).second) continue;
+    parts.push_back(seen(measured.nodes()[read.node], fmt::format("data_in_{}", read.input), where));
+  }
+  if (parts.empty()) parts.push_back(seen(measured.node(group.root), "data_out_0", where));
+  Distribution merged = Distribution::merged(parts);
+  for (const Distribution& part : parts) {
+    if (!part.average_range) continue;
+    if (!merged.average_range) merged.average_range = part.average_range;
+    merged.average_range->low = std::min(merged.average_range->low, part.average_range->low);
+    merged.average_range->high = std::max(merged.average_range->high, part.average_range->high);
+  }
+  return merged;
+}
+
+}  // namespace detent

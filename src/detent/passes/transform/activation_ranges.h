@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "detent/graph/graph.h"
+#include "detent/passes/pass.h"
+#include "detent/passes/transform/code_groups.h"
+#include "detent/statistics/calibration.h"
+
+namespace detent {
+
+/// Runs a float network over calibration samples and collects what `calibrator` needs of the values that the
+/// plan's nodes compute with: the results stand in the metadata of the graph returned.
+Graph measured_activations(const Graph& graph, const CodePlan& plan, Calibrator calibrator,
+                           int64_t num_samples, PassContext& context);
+
+/// Of the values of the group that nodes compute with, each counted once. Throws Error, beginning with
+/// `where`, where they include NaN or infinities.
+Distribution measured_distribution(const Graph& measured, const CodeGroup& group, const std::string& where);
+
+}  // namespace detent
