@@ -89,8 +89,7 @@ void BlockRounding::check_keeps(float largest, const std::string& where) const {
   if (holds_its_values_ || keeps(largest, largest)) return;
   fail(
       "{}: a block whose largest value is {} gets another scale when it is quantized again, so its values "
-      "cannot "
-      "be chosen; expected more bits an element, or a format with fixed parameters, such as affine",
+      "cannot be chosen; expected more bits an element, or a format with fixed parameters, such as affine",
       where, largest);
 }
 
