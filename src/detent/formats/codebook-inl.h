@@ -48,8 +48,14 @@ class CodebookKernel {
     }
   }
 
-  HWY_INLINE V operator()(D d, V x, uint64_t /*index*/) const {
-    return hn::IfThenElse(hn::IsNaN(x), x, Nearest<1>(d, x));
+  /// Calls visit(kernel) with one for the number of levels.
+  template <int kLevels = 1, class Visit>
+  HWY_INLINE void Specialise(const Visit& visit) const {
+    if constexpr (kLevels < kTableLevels) {
+      if (in_tables_ != kLevels) return Specialise<kLevels + 1>(visit);
+    }
+    visit([this](D d, V x, uint64_t /*index*/)
+              HWY_ATTR { return hn::IfThenElse(hn::IsNaN(x), x, Nearest<kLevels>(d, x)); });
   }
 
  private:
@@ -63,9 +69,6 @@ class CodebookKernel {
   /// kLevels is in_tables_ or less.
   template <int kLevels>
   HWY_INLINE V Nearest(D d, V x) const {
-    if constexpr (kLevels < kTableLevels) {
-      if (in_tables_ != kLevels) return Nearest<kLevels + 1>(d, x);
-    }
     VI row_index = hn::Zero(DI());
     M above[size_t{kLevels}];
     Search<0, kLevels>(d, x, row_index, above);

@@ -61,9 +61,16 @@ void SimulateRange(const GroupParameters& parameters, const Grouping& grouping, 
             const int64_t run = i / grouping.inner;
             const int64_t run_end = std::min({end, (run + 1) * grouping.inner, (i | 0xFFFFFFFF) + 1});
             const auto& group = groups[static_cast<size_t>(run % grouping.groups)];
+            const auto round_run = [&](const auto& kernel) HWY_ATTR {
+              RoundRun(d, kernel, input + (i - begin), output + (i - begin), static_cast<size_t>(run_end - i),
+                       static_cast<uint64_t>(i), stream);
+            };
             const auto kernel = MakeKernel(d, group, static_cast<uint64_t>(i));
-            RoundRun(d, kernel, input + (i - begin), output + (i - begin), static_cast<size_t>(run_end - i),
-                     static_cast<uint64_t>(i), stream);
+            if constexpr (requires { kernel.Specialise(round_run); }) {
+              kernel.Specialise(round_run);
+            } else {
+              round_run(kernel);
+            }
             i = run_end;
           }
         }
