@@ -29,6 +29,8 @@ TEST(FormatsCommand, ShowsFieldsAndValues) {
   EXPECT_THAT(shown,
               AllOf(HasSubstr("bits a value: 3"), HasSubstr("values: 8"), HasSubstr("range: -2 to 1.5"),
                     HasSubstr("smallest step: 0.5"), HasSubstr("| frac_width"), HasSubstr("-0.5")));
+  EXPECT_THAT(run_program({"formats", "show", "nvfp4"}).output,
+              HasSubstr("bits a value: 4, and 8 a block\n"));
   EXPECT_THAT(run_program({"formats", "show", "integer"}).output, HasSubstr("2^-4      1 #"));
   EXPECT_THAT(run_program({"formats", "show", "fixed:width=20"}).output, HasSubstr("too many"));
   EXPECT_THAT(run_program({"formats", "show", "ternary:scaling_factor=true"}).output,

@@ -114,6 +114,15 @@ TEST_F(TensorCommands, SeveralFormatsAreCompared) {
               AllOf(HasSubstr("frac_width=6"), HasSubstr("ternary:mean=0.6"), HasSubstr("(all)")));
 }
 
+/// 66 codes of 4 bits, a byte for each of 6 rows, 4 bytes for the tensor: 43 bytes.
+TEST_F(TensorCommands, BitsCountWhatBlocksAndTensorsStore) {
+  const ProgramResult result = tensor({"quantize", input_, "--format", "nvfp4"});
+  EXPECT_THAT(result.output, AllOf(HasSubstr("| layer.weight | nvfp4  |        5.212 |"),
+                                   HasSubstr("| layer.bias   | nvfp4  |        10.67 |"),
+                                   HasSubstr("| (all)        | nvfp4  |        5.667 |"),
+                                   HasSubstr("| empty        | nvfp4  |            - |")));
+}
+
 TEST_F(TensorCommands, NumpyFilesToo) {
   write_npy(path("a.npy"), wave({4, 5}));
   ASSERT_EQ(tensor({"quantize", path("a.npy"), "-o", path("b.npy"), "--format", "binary"}).status, 0);

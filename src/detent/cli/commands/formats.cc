@@ -71,6 +71,17 @@ std::string values_text(const Format& format, bool list_all) {
   return text + (values.size() <= kMostListedValues || list_all ? listed(values) : plotted(values));
 }
 
+/// "8", or "4, and 8 a block".
+std::string bits_text(const Format& format) {
+  return std::visit(
+      []<class F>(const F& alternative) {
+        std::string text = fmt::format("{}", alternative.bits());
+        if constexpr (BlockFormat<F>) text += fmt::format(", and {} a block", alternative.shared_bits());
+        return text;
+      },
+      format);
+}
+
 int show_format(const std::string& text, bool list_all) {
   Format format;
   try {
@@ -80,8 +91,7 @@ int show_format(const std::string& text, bool list_all) {
   }
   const char* help = std::visit([](const auto& alternative) { return alternative.kHelp; }, format);
   print(fmt::format("{}: {}\n\n{}\nbits a value: {}\n{}", format_text(format), help,
-                    format_fields_table(format).to_text(), bits_per_value(format),
-                    values_text(format, list_all)));
+                    format_fields_table(format).to_text(), bits_text(format), values_text(format, list_all)));
   return 0;
 }
 

@@ -87,19 +87,42 @@ auto naming_tensor(const StoredTensor& tensor, const Action& action) {
   }
 }
 
+/// What tensors take when packed, with what is stored for their channels and blocks.
+struct PackedSize {
+  int64_t bytes = 0;
+  int64_t values = 0;
+
+  void add(const PackedSize& other) {
+    bytes += other.bytes;
+    values += other.values;
+  }
+  std::string bits_text() const {
+    return values == 0 ? "-"
+                       : fmt::format("{:.4g}", 8 * static_cast<double>(bytes) / static_cast<double>(values));
+  }
+};
+
+PackedSize packed_size(const QuantSpec& spec, const Shape& shape, Packing packing) {
+  PackedSize size{.values = element_count(shape)};
+  for (const StreamLayout& stream : encoded_layout(spec, shape, packing))
+    size.bytes += element_count(stream.shape) * static_cast<int64_t>(dtype_size(stream.dtype));
+  return size;
+}
+
 /// One row a tensor and format, and one a format for all tensors.
 TextTable measures_table(const TensorFile& file, const std::vector<bool>& chosen,
                          const std::vector<QuantSpec>& specs, Packing packing, const Scratch& scratch) {
   std::vector<std::string> header = {"tensor", "format", "bits a value"};
   std::ranges::copy(distortion_columns(), std::back_inserter(header));
   TextTable table(header);
-  const auto add = [&](const std::string& name, const QuantSpec& spec, const Distortion& distortion) {
-    std::vector<std::string> cells = {name, quant_spec_text(spec),
-                                      fmt::format("{}", bits_per_value(spec, packing))};
+  const auto add = [&](const std::string& name, const QuantSpec& spec, const PackedSize& size,
+                       const Distortion& distortion) {
+    std::vector<std::string> cells = {name, quant_spec_text(spec), size.bits_text()};
     std::ranges::copy(distortion_cells(distortion), std::back_inserter(cells));
     table.add_row(std::move(cells));
   };
   std::vector<Distortion> totals(specs.size());
+  std::vector<PackedSize> total_sizes(specs.size());
   for (size_t i = 0; i < file.tensors.size(); ++i) {
     if (!chosen[i]) continue;
     const StoredTensor& tensor = file.tensors[i];
@@ -108,13 +131,15 @@ TextTable measures_table(const TensorFile& file, const std::vector<bool>& chosen
     for (size_t s = 0; s < specs.size(); ++s) {
       const Distortion distortion =
           naming_tensor(tensor, [&] { return measure_distortion(specs[s], input, room); });
-      add(tensor.name, specs[s], distortion);
+      const PackedSize size = packed_size(specs[s], input.shape(), packing);
+      add(tensor.name, specs[s], size, distortion);
       totals[s].merge(distortion);
+      total_sizes[s].add(size);
     }
     page_out(input);
   }
   if (std::ranges::count(chosen, true) > 1) {
-    for (size_t s = 0; s < specs.size(); ++s) add("(all)", specs[s], totals[s]);
+    for (size_t s = 0; s < specs.size(); ++s) add("(all)", specs[s], total_sizes[s], totals[s]);
   }
   return table;
 }
