@@ -60,10 +60,6 @@ class BlockGridKernel {
     const auto binades = hn::Sub(addend_bits, hn::BitCast(di, shared.least));
     return sign.Code(hn::Add(steps, hn::ShiftRightSame(binades, dropped_bits_)), x);
   }
-  HWY_INLINE V RoundPlain(D d, V x, const Shared& shared) const {
-    return hn::IfThenElse(hn::IsNaN(x), x, RoundFinite(d, x, shared));
-  }
-
   HWY_INLINE V Round(D d, V x, const Shared& shared) const {
     const V magnitude = hn::Min(hn::Abs(x), shared.largest);
     const auto high = hn::Ge(magnitude, hn::Set(d, 0x1p64F));

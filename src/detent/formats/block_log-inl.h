@@ -49,10 +49,6 @@ class BlockLogKernel {
     return WithSign(d, hn::Mul(PlainPower(d, x, shared), hn::Set(d, 0x1p-24F)), x);
   }
 
-  HWY_INLINE V RoundPlain(D d, V x, const Shared& shared) const {
-    return hn::IfThenElse(hn::IsNaN(x), x, RoundFinite(d, x, shared));
-  }
-
   /// Counted from the smallest.
   template <class Sign>
   HWY_INLINE hn::Vec<DI> Code(D d, V x, const Shared& shared, const Sign& sign) const {

@@ -23,8 +23,7 @@ namespace detent::HWY_NAMESPACE {
 enum class Written { kValue, kUnsaturated, kCode };
 
 /// One tensor's work, by a block kernel: its Round gives values, from what the blocks share. Of plain blocks:
-/// Code gives the codes of elements that are not NaN, RoundPlain the values in a shorter way. Of those that
-/// its Shares call plain, which hold neither infinities nor NaN: RoundFinite.
+/// Code gives the codes of elements that are not NaN, RoundFinite the values of those in a shorter way.
 ///
 /// `kKind` is what is written, `kStream` how. `output` points to where element `first` belongs.
 template <class Parameters, Written kKind, bool kStream>
@@ -100,7 +99,7 @@ class BlockRounder {
     if constexpr (kCodes && requires { &Kernel::RoundElement; }) {
       return kernel_.RoundElement(d, x, shared);
     } else if constexpr (kPlain) {
-      return kernel_.RoundPlain(d, x, shared);
+      return hn::IfThenElse(hn::IsNaN(x), x, kernel_.RoundFinite(d, x, shared));
     } else {
       return kernel_.Round(d, x, shared);
     }

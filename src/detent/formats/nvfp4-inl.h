@@ -44,10 +44,6 @@ class Nvfp4Kernel {
     return hn::CopySignToAbs(value, x);
   }
 
-  HWY_INLINE V RoundPlain(D d, V x, const Shared& shared) const {
-    return hn::IfThenElse(hn::IsNaN(x), x, RoundFinite(d, x, shared));
-  }
-
   /// What many blocks share, whose largest magnitudes have these bits: Nvfp4Parameters::entry lane by lane.
   template <size_t kBlocks>
   class Shares {
