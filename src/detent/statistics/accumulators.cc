@@ -199,7 +199,6 @@ void Accumulators::sweep_slot_in_parts(std::span<const float> values, size_t sam
 
 /// Makes room for a batch, which is about to be swept.
 void Accumulators::expect(const Tensor& batch) {
-  reduction_.accept(sample_shape_of(batch));
   elements_ += batch.numel();
   samples_ += batch.rank() == 0 ? 1 : batch.dim(0);
   if (values_ && elements_ > needs_.values->exact_values) values_->become_histograms();
@@ -211,6 +210,7 @@ void Accumulators::update(const Tensor& batch, std::optional<int64_t> first_samp
                "a rectified twin that has seen other values, or records them");
   const Shape sample_shape = sample_shape_of(batch);
   reduction_.accept(sample_shape);
+  if (rectified != nullptr) rectified->reduction_.accept(sample_shape);
   if (recording_) recording_->add(batch, first_sample);
   expect(batch);
   if (rectified != nullptr) rectified->expect(batch);
