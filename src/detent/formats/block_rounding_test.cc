@@ -1,12 +1,11 @@
 #include "detent/formats/block_rounding.h"
 
-#include <random>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "detent/core/error.h"
 #include "detent/formats/block_cases_test.h"
+#include "detent/formats/normal_tensor_for_test.h"
 
 namespace detent {
 namespace {
@@ -16,14 +15,6 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-Tensor normal_tensor(Shape shape, uint32_t seed) {
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> normal;
-  Tensor tensor(DType::kFloat32, std::move(shape));
-  std::ranges::generate(tensor.values<float>(), [&] { return normal(generator); });
-  return tensor;
-}
 
 bool keeps_its_scales(const char* format) {
   const std::string text = format;

@@ -1,12 +1,12 @@
 #include "detent/formats/value_grid.h"
 
 #include <algorithm>
-#include <random>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "detent/core/error.h"
+#include "detent/formats/normal_tensor_for_test.h"
 
 namespace detent {
 namespace {
@@ -14,20 +14,12 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Tensor random_tensor(Shape shape, uint32_t seed) {
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> normal;
-  Tensor tensor(DType::kFloat32, std::move(shape));
-  std::ranges::generate(tensor.values<float>(), [&] { return normal(generator); });
-  return tensor;
-}
-
 class EveryElementFormat : public testing::TestWithParam<const char*> {};
 
 // Whatever values are chosen, quantization with the fixed spec leaves them where they are.
 TEST_P(EveryElementFormat, HoldsWhatIsChosen) {
   const QuantSpec spec = parse_quant_spec_text(GetParam());
-  const Tensor tensor = random_tensor({3, 50}, 1);
+  const Tensor tensor = normal_tensor({3, 50}, 1);
   const ValueGrid grid(spec, tensor, "here");
   const Tensor simulated = simulate(spec, tensor);
 
@@ -57,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 std::string refusal(const char* spec) {
   try {
-    const ValueGrid grid(parse_quant_spec_text(spec), random_tensor({3, 50}, 1), "node \"a\"");
+    const ValueGrid grid(parse_quant_spec_text(spec), normal_tensor({3, 50}, 1), "node \"a\"");
   } catch (const Error& error) {
     return error.what();
   }
