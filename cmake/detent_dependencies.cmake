@@ -11,6 +11,9 @@ foreach(package IN LISTS detent_packages)
   find_package(${package} REQUIRED)
 endforeach()
 find_package(CLI11 REQUIRED)
+# RE2 comes without a CMake package in Debian 12 and 13.
+find_path(RE2_INCLUDE_DIR re2/re2.h REQUIRED)
+find_library(RE2_LIBRARY re2 REQUIRED)
 # Loaded only when something is downloaded (io/curl_library.h), so not linked.
 find_package(CURL REQUIRED)
 add_library(detent_curl_headers INTERFACE)

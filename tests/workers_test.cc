@@ -133,6 +133,39 @@ TEST_F(WorkersTest, AWorkerThatFailsStopsTheOthers) {
   EXPECT_THAT(file("worker_0.txt"), AllOf(HasSubstr("worker 0 of 2"), HasSubstr("did another worker stop?")));
 }
 
+/// The command of worker 0 with something else for worker 1.
+std::string differing(const std::string& first, const std::string& second) {
+  return fmt::format("sh -c 'if [ $RANK = 1 ]; then exec {}; fi; exec {}'", second, first);
+}
+
+TEST_F(WorkersTest, RefuseToWorkWithDifferentSettingsDataOrNetworks) {
+  const std::string train = "detent train toy toy_tiny --max-epochs 1 --num-threads 1 --project shared";
+  const auto refused = [&](const std::string& second) {
+    EXPECT_FALSE(run_workers(2, differing(train, second))) << second;
+    EXPECT_EQ(file("worker_0.txt").substr(file("worker_0.txt").find("detent: ")),
+              file("worker_1.txt").substr(file("worker_1.txt").find("detent: ")));
+    return file("worker_1.txt");
+  };
+  EXPECT_THAT(refused(train + " --seed 1"), HasSubstr("seed is 0 at worker 0, 1 at worker 1"));
+  EXPECT_THAT(refused(train + " --learning-rate 0.5"), HasSubstr("learning_rate is 0.001 at worker 0, 0.5"));
+  EXPECT_THAT(refused("detent train mnist_cnn digits"), HasSubstr("model is \"toy\" at worker 0, \"mnist_cnn\""));
+  EXPECT_THAT(refused("detent test toy toy_tiny"), HasSubstr("at worker 1"));
+  EXPECT_FALSE(fs::exists(folder_ / "mase_output"));
+
+  // The same words, but other files behind them.
+  for (const char* name : {"a", "b"}) fs::create_directories(folder_ / name);
+  for (const char* split : {"train.csv", "validation.csv", "test.csv"}) {
+    std::string rows;
+    for (int i = 0; i < 40; ++i) rows += fmt::format("{},0,0,1,{}\n", i, i % 2);
+    write_file(folder_ / "a" / split, rows);
+    if (split == std::string("train.csv")) rows[0] = '7';
+    write_file(folder_ / "b" / split, rows);
+  }
+  const std::string csv = "detent train toy_tiny csv --max-epochs 1 --num-threads 1 --data-dir ";
+  EXPECT_FALSE(run_workers(2, differing(csv + "a", csv + "b")));
+  EXPECT_THAT(file("worker_0.txt"), HasSubstr("the fingerprint of the training samples is"));
+}
+
 TEST_F(WorkersTest, SaysWhatALauncherLeftOut) {
   EXPECT_EQ(run("RANK=1 detent train toy toy_tiny"), 1);
   EXPECT_THAT(file("log.txt"), HasSubstr("WORLD_SIZE is missing"));

@@ -154,7 +154,7 @@ TEST_F(TensorCommands, WrongUsageAndBadInputWriteNothing) {
   expect_failure(with({"--packing", "base3"}), 2, "only with --packed");
   expect_failure(with({"--packed", "--packing", "base4"}), 2, "did you mean \"base3\"?");
   expect_failure(with({"--packed", "--packing", "base3"}), 1, "fixed is not ternary");
-  expect_failure(with({"--tensors", "("}), 2, "expected a regular expression");
+  expect_failure(with({"--tensors", "("}), 2, "no regular expression");
   expect_failure(with({"--tensors", "nothing"}), 1, "matches --tensors nothing");
   expect_failure({"quantize", path("missing.npy"), "-o", out, "--format", "fixed"}, 1, "missing.npy");
 }

@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
-#include <regex>
 
 #include "detent/core/error.h"
+#include "detent/core/name_pattern.h"
 #include "detent/io/npy.h"
 #include "detent/io/npz.h"
 #include "detent/io/torch_checkpoint.h"
@@ -93,17 +92,12 @@ Tensor float_values(const StoredTensor& tensor, const Scratch& scratch) {
 
 NameFilter::NameFilter(const std::string& expression) : matches_([](const std::string&) { return true; }) {
   if (expression.empty()) return;
-  // std::regex recurses once a character.
-  constexpr size_t kLongestName = 1000;
   try {
-    const auto regex = std::make_shared<const std::regex>(expression);
-    matches_ = [regex](const std::string& name) {
-      if (name.size() > kLongestName) fail("--tensors: a name of {} characters is too long", name.size());
-      return std::regex_search(name, *regex);
+    matches_ = [pattern = NamePattern(expression, "--tensors")](const std::string& name) {
+      return pattern.occurs_in(name);
     };
-  } catch (const std::regex_error& error) {
-    throw UsageError(
-        fmt::format("--tensors: got \"{}\", expected a regular expression: {}", expression, error.what()));
+  } catch (const Error& error) {
+    throw UsageError(error.what());
   }
 }
 

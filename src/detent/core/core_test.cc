@@ -86,6 +86,29 @@ TEST(Value, KeepsOrderAndPrints) {
   EXPECT_FALSE(table.contains("b"));
 }
 
+TEST(Value, LargeTablesKeepOrderAndFindKeysAfterEveryChange) {
+  Table table;
+  const int64_t count = 100'000;  // minutes, if look-up took linear time
+  for (int64_t i = 0; i < count; ++i) table["key" + std::to_string(i)] = i;
+  Table copy = table;
+  ASSERT_TRUE(copy.erase("key40"));
+  EXPECT_FALSE(copy.erase("key40"));
+  EXPECT_FALSE(copy.contains("key40"));
+  copy["key40"] = 0;
+  const Table moved = std::move(copy);
+  EXPECT_EQ(moved.size(), table.size());
+  EXPECT_EQ(moved.keys().back(), "key40");
+  for (int64_t i = 0; i < count; ++i) {
+    ASSERT_EQ(*table.find("key" + std::to_string(i))->get_if<int64_t>(), i);
+    ASSERT_EQ(*moved.find("key" + std::to_string(i))->get_if<int64_t>(), i == 40 ? 0 : i);
+  }
+  EXPECT_EQ(table.find("key"), nullptr);
+  const Table small = {{"a", 1}};
+  table = small;
+  EXPECT_EQ(table, small);
+  EXPECT_FALSE(table.contains("key1"));
+}
+
 TEST(Value, FloatsReadBackAndLookLikeFloats) {
   EXPECT_EQ(float_text(2), "2.0");
   EXPECT_EQ(float_text(0.0833507776260376), "0.0833507776260376");

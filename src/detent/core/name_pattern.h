@@ -1,20 +1,30 @@
 #pragma once
 
-#include <regex>
+#include <memory>
 #include <string>
+#include <string_view>
 
-#include "detent/core/error.h"
+namespace re2 {
+class RE2;
+}
 
 namespace detent {
 
-/// A regular expression for names of nodes or parameters, which must match the whole name. Throws Error,
-/// beginning with `where`, on text that is none.
-inline std::regex name_pattern(const std::string& text, const std::string& where) {
-  try {
-    return std::regex(text);
-  } catch (const std::regex_error& error) {
-    fail("{}: \"{}\" is no regular expression: {}", where, text, error.what());
-  }
-}
+/// A regular expression for names of nodes, parameters or tensors, in the syntax of RE2: Perl's without
+/// backreferences and lookaround. Time is linear in the name and memory is bounded, whatever the expression. Copies share
+/// what was compiled; one object may be used by several threads.
+class NamePattern {
+ public:
+  /// Throws Error, beginning with `where`, on text that is no regular expression or needs too much memory.
+  NamePattern(const std::string& text, const std::string& where);
+
+  /// Whether it matches the whole name.
+  bool matches(std::string_view name) const;
+  /// Whether it matches some part of the name.
+  bool occurs_in(std::string_view name) const;
+
+ private:
+  std::shared_ptr<const re2::RE2> expression_;
+};
 
 }  // namespace detent

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <unordered_map>
 
 #include <fmt/format.h>
 
@@ -9,29 +11,63 @@
 
 namespace detent {
 
+namespace {
+
+constexpr size_t kMostUnindexed = 16;
+
+struct KeyHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view key) const { return std::hash<std::string_view>()(key); }
+};
+
+}  // namespace
+
+struct Table::Index {
+  std::unordered_map<std::string, size_t, KeyHash, std::equal_to<>> positions;
+};
+
 Table::Table() = default;
-Table::Table(std::initializer_list<TableEntry> entries) : entries_(entries) {}
-Table::Table(const Table&) = default;
-Table::Table(Table&&) noexcept = default;
-Table& Table::operator=(const Table&) = default;
+Table::Table(std::initializer_list<TableEntry> entries) : entries_(entries) { index_entries(); }
+Table::Table(const Table& other) : entries_(other.entries_) { index_entries(); }
+Table::Table(Table&& other) noexcept = default;
+Table& Table::operator=(const Table& other) { return *this = Table(other); }
 Table& Table::operator=(Table&&) noexcept = default;
 Table::~Table() = default;
+
+void Table::index_entries() {
+  index_.reset();
+  if (entries_.size() <= kMostUnindexed) return;
+  index_ = std::make_unique<Index>();
+  index_->positions.reserve(entries_.size());
+  for (size_t i = 0; i < entries_.size(); ++i) index_->positions.emplace(entries_[i].key, i);
+}
+
+size_t Table::position(std::string_view key) const {
+  if (index_ == nullptr) {
+    return static_cast<size_t>(std::ranges::find(entries_, key, &TableEntry::key) - entries_.begin());
+  }
+  const auto found = index_->positions.find(key);
+  return found == index_->positions.end() ? entries_.size() : found->second;
+}
 
 size_t Table::size() const { return entries_.size(); }
 
 const Value* Table::find(std::string_view key) const {
-  const auto it = std::ranges::find(entries_, key, &TableEntry::key);
-  return it == entries_.end() ? nullptr : &it->value;
+  const size_t found = position(key);
+  return found == entries_.size() ? nullptr : &entries_[found].value;
 }
 
-Value* Table::find(std::string_view key) {
-  const auto it = std::ranges::find(entries_, key, &TableEntry::key);
-  return it == entries_.end() ? nullptr : &it->value;
-}
+Value* Table::find(std::string_view key) { return const_cast<Value*>(std::as_const(*this).find(key)); }
 
 Value& Table::operator[](std::string_view key) {
   if (Value* found = find(key)) return *found;
-  return entries_.emplace_back(TableEntry{std::string(key), Value()}).value;
+  Value& value = entries_.emplace_back(TableEntry{std::string(key), Value()}).value;
+  if (index_ != nullptr) {
+    index_->positions.emplace(key, entries_.size() - 1);
+  } else {
+    index_entries();
+  }
+  return value;
 }
 
 Table& Table::table(std::string_view key) {
@@ -43,7 +79,11 @@ Table& Table::table(std::string_view key) {
 }
 
 bool Table::erase(std::string_view key) {
-  return std::erase_if(entries_, [&](const TableEntry& entry) { return entry.key == key; }) > 0;
+  const size_t found = position(key);
+  if (found == entries_.size()) return false;
+  entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(found));
+  index_entries();
+  return true;
 }
 
 std::vector<std::string> Table::keys() const {

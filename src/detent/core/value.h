@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,7 +14,8 @@ class Value;
 struct TableEntry;
 using List = std::vector<Value>;
 
-/// Keys and values in insertion order; keys are unique.
+/// Keys and values in insertion order; keys are unique. Look-up takes constant time, removal linear time. Loops may change
+/// values, but not keys.
 class Table {
  public:
   Table();
@@ -46,7 +48,14 @@ class Table {
   bool operator==(const Table& other) const;
 
  private:
+  struct Index;
+
+  /// Of the key among the entries; their number when absent.
+  size_t position(std::string_view key) const;
+  void index_entries();
+
   std::vector<TableEntry> entries_;
+  std::unique_ptr<Index> index_;  // only where there are too many to be searched one by one
 };
 
 /// One value of a configuration file, of a node's attributes or of its metadata. NA ("not available") is what

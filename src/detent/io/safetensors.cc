@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <unordered_set>
 
 #include <nlohmann/json.hpp>
 
@@ -47,6 +48,48 @@ constexpr std::array<std::pair<std::string_view, DType>, 10> kDTypes = {{
 struct Header {
   json object;
   std::vector<std::string> names;
+};
+
+/// A first look at a header: the names of its tensors in order, no key twice in an object, no deep nesting. (A callback of
+/// nlohmann's parser could look while it builds the tree, but then takes time quadratic in the number of tensors.)
+class HeaderKeys : public nlohmann::json_sax<json> {
+ public:
+  explicit HeaderKeys(const std::string& file) : file_(file) {}
+  std::vector<std::string> take_names() { return std::move(names_); }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }  // not in text
+  bool start_object(std::size_t) override {
+    if (depth_ == 1) seen_[1].clear();
+    return deeper();
+  }
+  bool key(string_t& key) override {
+    if (depth_ <= 2 && !seen_[depth_ - 1].insert(key).second) fail("{}: \"{}\" occurs twice", file_, key);
+    if (depth_ == 1) names_.push_back(key);
+    return true;
+  }
+  bool end_object() override { return --depth_, true; }
+  bool start_array(std::size_t) override { return deeper(); }
+  bool end_array() override { return --depth_, true; }
+  bool parse_error(std::size_t, const std::string&, const json::exception& error) override {
+    fail("{}: the header is not JSON: {}", file_, error.what());
+  }
+
+ private:
+  bool deeper() {
+    if (++depth_ > kMaxJsonDepth) fail("{}: the header is nested too deep", file_);
+    return true;
+  }
+
+  const std::string& file_;
+  std::vector<std::string> names_;
+  std::unordered_set<std::string> seen_[2];  // keys of the header, of the current entry
+  int depth_ = 0;
 };
 
 class Reader {
@@ -109,24 +152,10 @@ class Reader {
   }
 
   Header parse_header(uint64_t length) const {
-    Header header;
-    std::set<std::string> seen[2];  // keys of the header, of the current entry
-    const auto callback = [&](int depth, json::parse_event_t event, json& parsed) {
-      if (depth > kMaxJsonDepth) fail("{}: the header is nested too deep", name_);
-      if (event == json::parse_event_t::object_start && depth == 1) seen[1].clear();
-      if (event == json::parse_event_t::key) {
-        const auto& key = parsed.get_ref<const std::string&>();
-        if (depth <= 2 && !seen[depth - 1].insert(key).second) fail("{}: \"{}\" occurs twice", name_, key);
-        if (depth == 1) header.names.push_back(key);
-      }
-      return true;
-    };
     const auto* text = reinterpret_cast<const char*>(file_->bytes().data() + kLengthBytes);
-    try {
-      header.object = json::parse(text, text + length, callback);
-    } catch (const json::exception& error) {
-      fail("{}: the header is not JSON: {}", name_, error.what());
-    }
+    HeaderKeys keys(name_);
+    json::sax_parse(text, text + length, &keys);
+    Header header{json::parse(text, text + length), keys.take_names()};
     if (!header.object.is_object()) fail("{}: the header is not a JSON object", name_);
     return header;
   }

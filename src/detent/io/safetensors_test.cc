@@ -109,6 +109,15 @@ TEST_F(Safetensors, RejectsBadHeaders) {
   EXPECT_THAT([&] { read_safetensors(path_); }, ThrowsMessage<Error>(HasSubstr("not a safetensors file")));
 }
 
+TEST_F(Safetensors, ReadsManyTensorsInLinearTime) {
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  for (int i = 0; i < 100'000; ++i) tensors.emplace_back("tensor" + std::to_string(i), counting(DType::kInt8, {1}));
+  write_safetensors(path_, tensors);  // minutes, if it took quadratic time
+  const SafetensorsFile file = read_safetensors(path_);
+  ASSERT_EQ(file.tensors.size(), tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) ASSERT_EQ(file.tensors[i].first, tensors[i].first);
+}
+
 TEST_F(Safetensors, RefusesNamesItCannotWrite) {
   const auto write = [&](const std::vector<std::string>& names) {
     std::vector<std::pair<std::string, Tensor>> tensors;

@@ -23,16 +23,23 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// The sample i holds 4 i, 4 i + 1, 4 i + 2, 4 i + 3.
+/// The sample i holds 4 i, 4 i + 1, 4 i + 2, 4 i + 3, but for a first value of `corrected` that is 0.
 class NumberedSamples final : public CalibrationSet {
  public:
+  explicit NumberedSamples(int64_t corrected = -1) : corrected_(corrected) {}
   int64_t size() const override { return 300; }
   Tensor samples(int64_t begin, int64_t end) const override {
     Tensor batch(DType::kFloat32, {end - begin, 1, 2, 2});
     std::iota(batch.values<float>().begin(), batch.values<float>().end(), static_cast<float>(4 * begin));
+    if (begin <= corrected_ && corrected_ < end) {
+      batch.values<float>()[static_cast<size_t>(4 * (corrected_ - begin))] = 0;
+    }
     return batch;
   }
   uint64_t fingerprint() const override { return 1; }
+
+ private:
+  int64_t corrected_;
 };
 
 /// A folder of its own, what passes report, and a network that gives each node a constant tensor of ones.
@@ -456,6 +463,19 @@ TEST_F(PassTest, ProfileDoesNotGoOnFromAnotherRunOrADamagedFile) {
   bytes[bytes.size() - 5000] ^= 1;
   write_file(file, bytes.substr(0, bytes.size() - 1));
   EXPECT_THAT(error_of(kProfileRelus), HasSubstr("progress_1_of_1.safetensors"));
+}
+
+TEST_F(PassTest, ProfileDoesNotGoOnOverInputsThatChanged) {
+  context_.checkpoint_every = 1;
+  fail_in_run_ = 3;
+  EXPECT_EQ(error_of(kProfileRelus), "killed");
+  // A corrected value of a sample that was seen, of the same file in the same order.
+  context_.open_calibration = [] { return std::make_unique<NumberedSamples>(/*corrected=*/5); };
+  runs_ = 0;
+  fail_in_run_ = 0;
+  run_passes(kProfileRelus);
+  EXPECT_EQ(runs_, 5);
+  EXPECT_THAT(warned_, HasSubstr("calibration samples have changed"));
 }
 
 TEST_F(PassTest, ProfileSaysWhatIsWrong) {

@@ -69,9 +69,9 @@ std::vector<size_t> group_indices(const std::vector<ParameterGroup>& groups,
                                   const std::vector<NamedParameter>& parameters) {
   std::vector<size_t> indices(parameters.size(), groups.size());
   for (size_t group = groups.size(); group-- > 0;) {
-    const std::regex pattern = name_pattern(groups[group].pattern, "parameter_groups");
+    const NamePattern pattern(groups[group].pattern, "parameter_groups");
     for (size_t i = 0; i < parameters.size(); ++i) {
-      if (std::regex_match(parameters[i].first, pattern)) indices[i] = group;
+      if (pattern.matches(parameters[i].first)) indices[i] = group;
     }
   }
   for (size_t group = 0; group < groups.size(); ++group) {

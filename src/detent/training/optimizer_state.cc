@@ -1,6 +1,8 @@
 #include "detent/training/optimizer_state.h"
 
 #include <map>
+#include <type_traits>
+#include <utility>
 
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
@@ -9,13 +11,21 @@
 #include "detent/core/error.h"
 #include "detent/execution/torch_tensor.h"
 
-// libtorch keeps the state of a parameter under the address of its TensorImpl, as text.
-
 namespace detent {
 namespace {
 
-std::string key_of(const at::Tensor& parameter) {
-  return c10::guts::to_string(parameter.unsafeGetTensorImpl());
+/// libtorch keeps the state of a parameter under the address of its TensorImpl: as text before version 2.1, as a
+/// pointer since.
+using StateKey =
+    std::remove_cvref_t<decltype(std::declval<torch::optim::Optimizer&>().state())>::key_type;
+
+template <class Key = StateKey>
+Key key_of(const at::Tensor& parameter) {
+  if constexpr (std::is_same_v<Key, std::string>) {
+    return c10::guts::to_string(parameter.unsafeGetTensorImpl());
+  } else {
+    return parameter.unsafeGetTensorImpl();
+  }
 }
 
 /// Reads or writes the entries of one parameter: `visit(name, tensor)` and `visit(name, integer)`.

@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include "detent/cli/torch/commands.h"
+#include "detent/cli/torch/session.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/parallel.h"
@@ -41,6 +42,7 @@ extern "C" void detent_torch_run(const detent::TorchCommand& command) {
     launched = join_workers(*command.workers, std::chrono::seconds(command.options.worker_timeout));
   }
   ProcessGroup& group = launched ? *launched : single_process();
+  check_workers_agree_on_settings(command, group);
   if (command.name == "train") return run_train(command, group);
   if (command.name == "test") return run_test(command, group);
   if (command.name == "transform") return run_transform(command, group);

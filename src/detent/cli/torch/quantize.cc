@@ -81,6 +81,8 @@ void run_quantize(const TorchCommand& command, ProcessGroup& group) {
   const auto test_set = load_split(command, Split::kTest);
   const int64_t batch_size = command.options.training.batch_size;
   Graph graph = load_network(command, *training_set);
+  check_workers_agree_on_inputs(
+      graph, {{"training samples", training_set.get()}, {"test samples", test_set.get()}}, group);
   if (is_quantized(graph)) fail("{} is quantized already", *command.options.load);
   const Metrics before = evaluate(graph, *test_set, batch_size, group);
 

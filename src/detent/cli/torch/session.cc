@@ -1,16 +1,20 @@
 #include "detent/cli/torch/session.h"
 
 #include <algorithm>
+#include <array>
 
 #include "detent/core/error.h"
 #include "detent/core/log.h"
+#include "detent/datasets/fingerprint.h"
 #include "detent/execution/initialize.h"
+#include "detent/graph/fingerprint.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/state_dict.h"
 #include "detent/io/safetensors.h"
 #include "detent/io/torch_checkpoint.h"
 #include "detent/models/model.h"
 #include "detent/passes/mase_graph.h"
+#include "detent/training/worker_agreement.h"
 
 namespace detent {
 namespace {
@@ -68,6 +72,31 @@ Graph load_network(const TorchCommand& command, const Dataset& dataset) {
   state = without_wrapper_prefixes(std::move(state));
   load_state_dict(graph, state, *options.load);
   return graph;
+}
+
+void check_workers_agree_on_settings(const TorchCommand& command, ProcessGroup& group) {
+  constexpr std::array kOfEachWorker = {"load",        "load_type",   "project_dir", "project",
+                                        "data_dir",    "accelerator", "num_threads", "log_level",
+                                        "num_workers", "report_to",   "overwrite",   "worker_timeout"};
+  Table settings = write_fields(command.options);
+  for (const char* name : kOfEachWorker) settings.erase(name);
+  settings["command"] = command.name;
+  settings["passes"] = command.passes;
+  settings["workers"] = group.size();
+  check_workers_agree(settings, group);
+}
+
+void check_workers_agree_on_inputs(
+    const Graph& graph, std::initializer_list<std::pair<const char*, const Dataset*>> splits,
+    ProcessGroup& group) {
+  if (group.size() == 1) return;
+  Table inputs;
+  for (const auto& [name, split] : splits) {
+    inputs[fmt::format("the number of {}", name)] = split->size();
+    inputs[fmt::format("the fingerprint of the {}", name)] = fmt::format("{:08x}", data_fingerprint(*split));
+  }
+  inputs["the fingerprint of the network"] = fmt::format("{:016x}", network_fingerprint(graph));
+  check_workers_agree(inputs, group);
 }
 
 bool is_quantized(const Graph& graph) {

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <initializer_list>
 #include <memory>
+#include <utility>
 
 #include "detent/cli/torch_command.h"
+#include "detent/core/process_group.h"
 #include "detent/datasets/dataset.h"
 #include "detent/graph/graph.h"
 
@@ -14,6 +17,15 @@ std::unique_ptr<Dataset> load_split(const TorchCommand& command, Split split);
 /// with load_type mz, read whole. Throws Error when the file and the network do not fit each other or the
 /// data.
 Graph load_network(const TorchCommand& command, const Dataset& dataset);
+
+/// Throws Error, at every worker and naming what differs, when the workers were started with other commands, settings or
+/// passes. Paths, threads and the like are each worker's own.
+void check_workers_agree_on_settings(const TorchCommand& command, ProcessGroup& group);
+
+/// The same for what they have read: the network and the data, each split with a name for the message.
+void check_workers_agree_on_inputs(
+    const Graph& graph, std::initializer_list<std::pair<const char*, const Dataset*>> splits,
+    ProcessGroup& group);
 
 /// Whether any operand of the graph is quantized.
 bool is_quantized(const Graph& graph);

@@ -10,6 +10,7 @@ namespace detent {
 void run_test(const TorchCommand& command, ProcessGroup& group) {
   const auto dataset = load_split(command, Split::kTest);
   const Graph graph = load_network(command, *dataset);
+  check_workers_agree_on_inputs(graph, {{"test samples", dataset.get()}}, group);
   const int64_t batch_size = command.options.training.batch_size;
   const int64_t loaders = command.options.num_workers;
   Metrics metrics;

@@ -60,6 +60,10 @@ void run_train(const TorchCommand& command, ProcessGroup& group) {
   const auto validation_set = load_split(command, Split::kValidation);
   const auto test_set = load_split(command, Split::kTest);
   Graph graph = load_network(command, *training_set);
+  check_workers_agree_on_inputs(graph, {{"training samples", training_set.get()},
+                                        {"validation samples", validation_set.get()},
+                                        {"test samples", test_set.get()}},
+                                group);
   fmt::print("{}: {} trainable parameters{}; {} training samples from {}\n", graph.name(),
              graph.parameter_count(), is_quantized(graph) ? ", quantized" : "", training_set->size(),
              training_set->source());

@@ -8,10 +8,12 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/graph/fingerprint.h"
+#include "detent/io/crc32.h"
 #include "detent/io/file.h"
 #include "detent/io/torch_checkpoint.h"
 #include "detent/passes/mase_graph.h"
 #include "detent/training/improvement.h"
+#include "detent/training/worker_agreement.h"
 
 namespace detent {
 namespace {
@@ -89,6 +91,16 @@ void check_replaceable(const fs::path& state, const Table& settings, const Train
                where_it_stopped(progress));
 }
 
+/// What workers that go on together must have read.
+Table resumed_position(const std::optional<SavedTraining>& saved) {
+  if (!saved) return {};
+  std::vector<uint32_t> checksums;
+  for (const auto& [name, tensor] : saved->state.network) checksums.push_back(crc32(std::as_const(tensor).bytes()));
+  return {{"the training that is resumed", write_fields(saved->state.progress)},
+          {"the network that is resumed (its CRC-32)",
+           fmt::format("{:08x}", crc32(std::as_bytes(std::span(checksums))))}};
+}
+
 void write_network(const fs::path& path, const StateDict& network, int64_t epoch, int64_t global_step) {
   LightningCheckpoint checkpoint;
   checkpoint.epoch = epoch;
@@ -119,7 +131,7 @@ TrainingFiles::TrainingFiles(const TorchCommand& command, const Graph& untrained
     check_replaceable(state_path(), settings_, command.options.training);
   }
   // The others read before the first one writes.
-  group.all_gather({});
+  check_workers_agree(resumed_position(saved_), group);
   if (!writes_) return;
   const fs::path events = command.software_dir / "tensorboard" / "events.out.tfevents.0.detent";
   if (!saved_) fs::remove(state_path());

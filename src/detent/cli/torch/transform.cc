@@ -42,6 +42,8 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
   const auto validation_set = load_split(command, Split::kValidation);
   const int64_t batch_size = command.options.training.batch_size;
   Graph graph = load_network(command, *training_set);
+  check_workers_agree_on_inputs(
+      graph, {{"training samples", training_set.get()}, {"validation samples", validation_set.get()}}, group);
   if (!command.options.load) spdlog::warn("no --load: the network has its initial, untrained weights");
 
   // The original takes a first batch here to trace the network; shapes need none, but its two draws from the

@@ -1,12 +1,13 @@
 #include "detent/passes/analysis/profile_progress.h"
 
-#include <cstring>
+#include <array>
 
 #include "detent/core/error.h"
+#include "detent/io/crc32.h"
 #include "detent/io/safetensors.h"
 
-// A safetensors file: the state of each collector as a tensor of bytes, in order; metadata "run" and
-// "micro_batches".
+// A safetensors file: the state of each collector as a tensor of bytes, in order; metadata "run",
+// "micro_batches" and "inputs".
 
 namespace detent {
 namespace {
@@ -18,7 +19,15 @@ std::string probe_name(size_t index) { return fmt::format("probe.{}", index); }
 ProfileProgress::ProfileProgress(std::filesystem::path path, std::string identity)
     : path_(std::move(path)), identity_(std::move(identity)) {}
 
+void InputChecksum::add(const Tensor& inputs) {
+  const std::array<uint32_t, 2> both = {value_, crc32(inputs.bytes())};
+  value_ = crc32(std::as_bytes(std::span(both)));
+}
+
+std::string InputChecksum::text() const { return fmt::format("{:08x}", value_); }
+
 int64_t ProfileProgress::restore(std::span<Probe> probes,
+                                 const std::function<InputChecksum(int64_t)>& checksum_of,
                                  const std::function<void(const std::string&)>& warn) const {
   if (!std::filesystem::exists(path_)) return 0;
   const SafetensorsFile file = read_safetensors(path_);
@@ -35,6 +44,12 @@ int64_t ProfileProgress::restore(std::span<Probe> probes,
   if (!is_number || file.tensors.size() != probes.size()) {
     fail("{}: not the progress of profiling: remove it to start anew", path_.string());
   }
+  const int64_t done = std::stoll(count->second);
+  const auto inputs = file.metadata.find("inputs");
+  if (inputs == file.metadata.end() || inputs->second != checksum_of(done).text()) {
+    warn(fmt::format("{}: the calibration samples have changed since: starting anew", path_.string()));
+    return 0;
+  }
   for (size_t i = 0; i < probes.size(); ++i) {
     const auto& [name, state] = file.tensors[i];
     if (name != probe_name(i)) fail("{}: got \"{}\", expected \"{}\"", path_.string(), name, probe_name(i));
@@ -44,10 +59,11 @@ int64_t ProfileProgress::restore(std::span<Probe> probes,
       fail("{}: {}: {}; remove the file to start anew", path_.string(), name, error.what());
     }
   }
-  return std::stoll(count->second);
+  return done;
 }
 
-void ProfileProgress::save(std::span<const Probe> probes, int64_t micro_batches) const {
+void ProfileProgress::save(std::span<const Probe> probes, int64_t micro_batches,
+                           const InputChecksum& inputs) const {
   std::vector<std::pair<std::string, Tensor>> states;
   for (size_t i = 0; i < probes.size(); ++i) {
     const std::vector<std::byte> state = probes[i].collector.serialize();
@@ -55,7 +71,10 @@ void ProfileProgress::save(std::span<const Probe> probes, int64_t micro_batches)
     std::ranges::copy(state, bytes.bytes().begin());
     states.emplace_back(probe_name(i), std::move(bytes));
   }
-  write_safetensors(path_, states, {{"run", identity_}, {"micro_batches", fmt::format("{}", micro_batches)}});
+  write_safetensors(path_, states,
+                    {{"run", identity_},
+                     {"micro_batches", fmt::format("{}", micro_batches)},
+                     {"inputs", inputs.text()}});
 }
 
 void ProfileProgress::remove() const {

@@ -1,12 +1,25 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "detent/passes/analysis/profile_request.h"
 
 namespace detent {
+
+/// Of inputs in their order: a CRC-32 of what was added before and of what is added.
+class InputChecksum {
+ public:
+  void add(const Tensor& inputs);
+  std::string text() const;
+
+ private:
+  uint32_t value_ = 0;
+};
 
 /// How far a worker has come in profiling, in a file, so that a run that was killed can go on.
 class ProfileProgress {
@@ -15,11 +28,13 @@ class ProfileProgress {
   ProfileProgress(std::filesystem::path path, std::string identity);
 
   /// Brings `probes` to where the file says, and returns how many micro-batches of this worker they have
-  /// seen; 0 without a file. A file of another run is passed over: `warn` hears of it. Throws Error on one
-  /// that is damaged.
-  int64_t restore(std::span<Probe> probes, const std::function<void(const std::string&)>& warn) const;
-  /// Replaces the file.
-  void save(std::span<const Probe> probes, int64_t micro_batches) const;
+  /// seen; 0 without a file. A file of another run, or of other inputs, is passed over: `warn` hears of it.
+  /// `checksum_of(n)` is that of the first n micro-batches as they are now. Throws Error on a file that is
+  /// damaged.
+  int64_t restore(std::span<Probe> probes, const std::function<InputChecksum(int64_t)>& checksum_of,
+                  const std::function<void(const std::string&)>& warn) const;
+  /// Replaces the file. `inputs` is of the micro-batches that are done.
+  void save(std::span<const Probe> probes, int64_t micro_batches, const InputChecksum& inputs) const;
   void remove() const;
 
  private:

@@ -26,9 +26,7 @@ Table statistics_table(const Table& table, const std::string& key, const std::st
 std::function<bool(const Node&)> selector(const std::string& target, ProfileBy by, const std::string& where) {
   if (by == ProfileBy::kType) return [target](const Node& node) { return node.op == target; };
   if (by == ProfileBy::kName) return [target](const Node& node) { return node.name == target; };
-  return [pattern = name_pattern(target, where)](const Node& node) {
-    return std::regex_match(node.name, pattern);
-  };
+  return [pattern = NamePattern(target, where)](const Node& node) { return pattern.matches(node.name); };
 }
 
 /// Indices of the nodes that `targets` select, ascending.

@@ -128,10 +128,24 @@ void run_at_once(const Graph& graph, const MicroBatches& batches, int64_t first,
   });
 }
 
+/// Of the first `count` micro-batches.
+InputChecksum input_checksum(const MicroBatches& batches, int64_t count, const PassContext& context) {
+  InputChecksum checksum;
+  ReadAhead<Tensor> loaded(count, context.loader_threads, [&](int64_t index) { return batches.load(index); });
+  for (int64_t i = 0; i < count; ++i) checksum.add(loaded.take());
+  return checksum;
+}
+
 void run_share(const Graph& graph, const MicroBatches& batches, std::vector<Probe>& probes,
                const ProfileProgress* progress, PassContext& context) {
   ObservedOperands observed = observed_operands(graph, probes);
-  int64_t done = progress == nullptr ? 0 : progress->restore(probes, context.warn);
+  InputChecksum seen;
+  int64_t done = 0;
+  if (progress != nullptr) {
+    const auto checksum_of = [&](int64_t count) { return seen = input_checksum(batches, count, context); };
+    done = progress->restore(probes, checksum_of, context.warn);
+    if (done == 0) seen = {};
+  }
   ReadAhead<Tensor> loaded(batches.count() - done, context.loader_threads,
                            [&, first = done](int64_t index) { return batches.load(first + index); });
   Progress shown("profile_statistics", batches.count(), batches.count() + 1, done);
@@ -143,10 +157,13 @@ void run_share(const Graph& graph, const MicroBatches& batches, std::vector<Prob
       end = std::min(end, next_save);
     }
     std::vector<Tensor> inputs;
-    for (int64_t i = done; i < end; ++i) inputs.push_back(loaded.take());
+    for (int64_t i = done; i < end; ++i) {
+      inputs.push_back(loaded.take());
+      if (progress != nullptr) seen.add(inputs.back());
+    }
     run_at_once(graph, batches, done, inputs, observed, context);
     done = end;
-    if (progress != nullptr && done % context.checkpoint_every == 0) progress->save(probes, done);
+    if (progress != nullptr && done % context.checkpoint_every == 0) progress->save(probes, done, seen);
     if (context.group->is_first()) shown.update(done, "");
   }
 }

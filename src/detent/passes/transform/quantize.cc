@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <regex>
 
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
@@ -37,7 +36,7 @@ struct QuantizeOptions {
 struct Entry {
   std::string key;
   QuantizeConfig config;
-  std::regex pattern;  // for regex_name
+  std::optional<NamePattern> pattern;  // for regex_name
   bool matched = false;
 };
 
@@ -73,9 +72,9 @@ Selection read_selection(const Table& table, const std::string& where) {
     if (key == "default") {
       selection.fallback = std::move(config);
     } else {
-      const bool is_regex = selection.options.by == SelectBy::kRegexName;
-      selection.entries.push_back(
-          {key, std::move(config), is_regex ? name_pattern(key, entry_where) : std::regex()});
+      std::optional<NamePattern> pattern;
+      if (selection.options.by == SelectBy::kRegexName) pattern.emplace(key, entry_where);
+      selection.entries.push_back({key, std::move(config), std::move(pattern)});
     }
   }
   return selection;
@@ -88,7 +87,7 @@ bool selects(const Entry& entry, SelectBy by, const Node& node) {
     case SelectBy::kName:
       return entry.key == node.name;
     case SelectBy::kRegexName:
-      return std::regex_match(node.name, entry.pattern);
+      return entry.pattern->matches(node.name);
   }
   return false;
 }

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <map>
-#include <regex>
 #include <set>
 
 #include <fmt/ranges.h>
@@ -33,10 +32,10 @@ namespace {
 CodePlan make_plan(const Graph& graph, const StaticQuantizeOptions& options, const std::string& where) {
   std::set<std::string, std::less<>> in_float;
   for (const std::string& text : options.keep_float) {
-    const std::regex pattern = name_pattern(text, where + ": key \"keep_float\"");
+    const NamePattern pattern(text, where + ": key \"keep_float\"");
     const size_t before = in_float.size();
     for (const Node& node : graph.nodes()) {
-      if (std::regex_match(node.name, pattern)) in_float.insert(node.name);
+      if (pattern.matches(node.name)) in_float.insert(node.name);
     }
     if (in_float.size() == before) {
       fail("{}: key \"keep_float\": \"{}\" matches no node that others do not (nodes: {})", where, text,

@@ -1,0 +1,56 @@
+#include "detent/datasets/fingerprint.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "detent/io/crc32.h"
+
+namespace detent {
+namespace {
+
+constexpr int64_t kMostValues = int64_t{1} << 24;
+constexpr int64_t kBatch = 64;
+
+/// Of parts in their order, whose lengths follow from what the first ones say.
+class Checksum {
+ public:
+  template <class T>
+  void add(std::span<const T> values) {
+    parts_.push_back(crc32(std::as_bytes(values)));
+  }
+  uint32_t value() const { return crc32(std::as_bytes(std::span(parts_))); }
+
+ private:
+  std::vector<uint32_t> parts_;
+};
+
+/// Ascending; all where they are few enough.
+std::vector<int64_t> looked_at(const Dataset& dataset) {
+  const int64_t values = std::max<int64_t>(element_count(dataset.sample_shape()), 1);
+  const int64_t count = std::min(dataset.size(), std::max<int64_t>(kMostValues / values, 2));
+  std::vector<int64_t> indices;
+  for (int64_t i = 0; i < count; ++i) {
+    indices.push_back(count == dataset.size() ? i : i * (dataset.size() - 1) / (count - 1));
+  }
+  return indices;
+}
+
+}  // namespace
+
+uint32_t data_fingerprint(const Dataset& dataset) {
+  Checksum checksum;
+  const std::array<int64_t, 2> sizes = {dataset.size(), dataset.class_count()};
+  checksum.add(std::span(sizes));
+  checksum.add(std::span<const int64_t>(dataset.sample_shape()));
+  checksum.add(dataset.labels());
+  const std::vector<int64_t> indices = looked_at(dataset);
+  for (size_t begin = 0; begin < indices.size(); begin += kBatch) {
+    const size_t count = std::min<size_t>(kBatch, indices.size() - begin);
+    const Batch batch = dataset.batch(std::span(indices).subspan(begin, count));
+    checksum.add(std::span<const std::byte>(batch.inputs.bytes()));
+  }
+  return checksum.value();
+}
+
+}  // namespace detent
