@@ -13,6 +13,7 @@
 #include "detent/core/error.h"
 #include "detent/core/stop_signals.h"
 #include "detent/formats/simd_target.h"
+#include "detent/io/open_files.h"
 
 namespace detent {
 namespace {
@@ -111,6 +112,7 @@ int run_command_line(const std::vector<std::string>& args) {
   std::signal(SIGPIPE, SIG_IGN);
   // Likewise a file that grows beyond the limit on file sizes.
   std::signal(SIGXFSZ, SIG_IGN);
+  handle_signals_for_open_files();
   try {
     return dispatch(choose_simd_target(args));
   } catch (const UsageError& error) {

@@ -31,8 +31,10 @@ extern "C" void note_signal(int signal) {
     errno = errno_before;
     return;
   }
-  // Unblocked when the handler returns, and then it ends the process.
-  std::signal(signal, SIG_DFL);
+  // Unblocked when the handler returns, and then what was in force before ends the process.
+  for (size_t i = 0; i < kSignals.size(); ++i) {
+    if (kSignals[i] == signal) sigaction(signal, &actions_before[i], nullptr);
+  }
   std::raise(signal);
 }
 

@@ -90,7 +90,8 @@ void fetch_from_address(const std::string& address, const PublishedFile& file, c
 void copy_from_folder(const fs::path& folder, const PublishedFile& file, const fs::path& part) {
   const fs::path source = folder / file.name;
   std::error_code error;
-  fs::copy_file(source, part, fs::copy_options::overwrite_existing, error);
+  fs::remove(part, error);  // what it links to, if it is a link, is none of ours
+  if (!error) fs::copy_file(source, part, error);
   if (error) fail("cannot copy {} to {}: {}", source.string(), part.string(), error.message());
   fs::permissions(part, fs::perms::owner_write, fs::perm_options::add);
   check_part(file, part, source.string());
@@ -178,7 +179,7 @@ Fetched fetch_dataset(const PublishedDataset& published, const FetchOptions& opt
       unpack(published, part, folder);
       fs::remove(part);
     } else {
-      fs::rename(part, path);
+      fs::rename(part, output_file(path));
     }
   }
   return result;

@@ -11,7 +11,8 @@ namespace detent {
 class AppendFile {
  public:
   /// Keeps the first `keep` bytes of a file that is there, or fewer if it has fewer. One that is not appears,
-  /// with missing parent directories, when the first record is given.
+  /// with missing parent directories, when the first record is given. Symbolic links are dealt with as
+  /// output_file says (unfinished_file.h).
   AppendFile(std::filesystem::path path, uint64_t keep);
   ~AppendFile();
   AppendFile(const AppendFile&) = delete;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <memory>
 
 #include "detent/io/curl_library.h"
+#include "detent/io/unfinished_file.h"
 
 namespace detent {
 namespace {
@@ -23,8 +25,14 @@ constexpr long kMostRedirects = 10;
 class Target {
  public:
   explicit Target(const std::filesystem::path& path) : path_(path) {
-    descriptor_ = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    descriptor_ = open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && errno == ELOOP) fail("cannot write {}: it is a symbolic link", path.string());
     if (descriptor_ < 0) fail("cannot create {}: {}", path.string(), std::strerror(errno));
+    struct stat status {};
+    if (fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+      close(descriptor_);
+      fail("cannot write {}: it is {}, expected a regular file", path.string(), file_type_text(status.st_mode));
+    }
     if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
       close(descriptor_);
       fail("{}: another download is writing it", path.string());

@@ -20,7 +20,7 @@ class TransientError : public Error {
 struct Download {
   std::string url;  // http or https; so is what it redirects to, up to 10 times
   /// Where the bytes go. What it holds already is taken as the beginning, and the server asked for the rest;
-  /// one that sends all of it again replaces it.
+  /// one that sends all of it again replaces it. A regular file: no symbolic link is followed.
   std::filesystem::path target;
   uint64_t limit = 0;  // more bytes are an Error
   /// Without a byte for so long, or without a connection, the attempt ends.

@@ -5,13 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <utility>
-#include <vector>
 
 #include "detent/core/error.h"
 
@@ -32,8 +29,9 @@ struct Descriptor {
   }
 };
 
+/// Without O_NONBLOCK a FIFO that nobody writes would be waited for.
 int open_for_reading(const fs::path& path) {
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (descriptor < 0) fail_errno("open", path);
   return descriptor;
 }
@@ -41,11 +39,11 @@ int open_for_reading(const fs::path& path) {
 uint64_t regular_file_size(int descriptor, const fs::path& path) {
   struct stat status {};
   if (fstat(descriptor, &status) != 0) fail_errno("read", path);
-  if (!S_ISREG(status.st_mode)) fail("cannot read {}: not a regular file", path.string());
+  if (!S_ISREG(status.st_mode)) {
+    fail("cannot read {}: it is {}, not a regular file", path.string(), file_type_text(status.st_mode));
+  }
   return static_cast<uint64_t>(status.st_size);
 }
-
-constexpr size_t kRandomLetters = 6;  // behind the dot, of a temporary name
 
 /// So that a rename survives a loss of power. Some file systems have nothing to flush (EINVAL), and a folder
 /// that may be written but not read cannot be opened.
@@ -57,63 +55,53 @@ void flush_folder(const fs::path& path) {
   if (fsync(descriptor.value) != 0 && errno != EINVAL) fail_errno("write", folder);
 }
 
+const fs::path& with_folder(const fs::path& path) {
+  std::error_code error;
+  if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
+  if (error) fail("cannot create directory {}: {}", path.parent_path().string(), error.message());
+  return path;
+}
+
 }  // namespace
 
-AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
-  std::error_code error;
-  if (path_.has_parent_path()) fs::create_directories(path_.parent_path(), error);
-  if (error) fail("cannot create directory {}: {}", path_.parent_path().string(), error.message());
-  std::string pattern = path_.string() + "." + std::string(kRandomLetters, 'X');
-  descriptor_ = mkostemp(pattern.data(), O_CLOEXEC);
-  if (descriptor_ < 0) fail_errno("create", path_);
-  temporary_ = pattern;
-  const mode_t mask = umask(0);
-  umask(mask);
-  fchmod(descriptor_, 0666 & ~mask);
-}
-
-AtomicFile::~AtomicFile() {
-  if (descriptor_ >= 0) close(descriptor_);
-  if (!temporary_.empty()) unlink(temporary_.c_str());
-}
+AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)), file_(with_folder(path_)) {}
 
 void AtomicFile::fail_with_errno(const char* action) const { fail_errno(action, path_); }
 
 void AtomicFile::write(std::span<const std::byte> bytes) {
-  DETENT_CHECK(descriptor_ >= 0, "{} is closed", path_.string());
   while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    const ssize_t written = ::write(file_.descriptor(), bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EFAULT) {
+      const std::string source = OpenFile::mapped_at(bytes.data());
+      if (!source.empty()) fail("{} was truncated while it was read", source);
+      errno = EFAULT;
+    }
     if (written < 0) fail_with_errno("write");
     bytes = bytes.subspan(static_cast<size_t>(written));
     position_ += static_cast<uint64_t>(written);
   }
 }
 
+void AtomicFile::overwrite(uint64_t offset, std::string_view text) {
+  DETENT_CHECK(offset + text.size() <= position_, "bytes {} to {} of {}", offset, offset + text.size(),
+               position_);
+  while (!text.empty()) {
+    const ssize_t written =
+        pwrite(file_.descriptor(), text.data(), text.size(), static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail_with_errno("write");
+    text.remove_prefix(static_cast<size_t>(written));
+    offset += static_cast<uint64_t>(written);
+  }
+}
+
 void AtomicFile::write(std::string_view text) { write(std::as_bytes(std::span(text))); }
 
 void AtomicFile::commit() {
-  if (fsync(descriptor_) != 0) fail_with_errno("write");
-  const int closed = close(std::exchange(descriptor_, -1));
-  if (closed != 0) fail_with_errno("write");
-  if (std::rename(temporary_.c_str(), path_.c_str()) != 0) fail_with_errno("write");
-  temporary_.clear();
-  flush_folder(path_);
-}
-
-void remove_unfinished_files(const fs::path& path) {
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  if (!fs::is_directory(folder)) return;
-  const std::string prefix = path.filename().string() + ".";
-  std::vector<fs::path> leftovers;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    const bool is_temporary =
-        name.size() == prefix.size() + kRandomLetters && name.starts_with(prefix) &&
-        std::all_of(name.end() - kRandomLetters, name.end(), [](unsigned char c) { return std::isalnum(c); });
-    if (is_temporary && entry.is_regular_file()) leftovers.push_back(entry.path());
-  }
-  for (const fs::path& leftover : leftovers) fs::remove(leftover);
+  if (fsync(file_.descriptor()) != 0) fail_with_errno("write");
+  if (!file_.take_name()) fail_with_errno("write");
+  flush_folder(file_.target());
 }
 
 void write_file(const fs::path& path, std::string_view text) {
@@ -146,9 +134,11 @@ MappedFile::MappedFile(const fs::path& path) {
   void* mapped = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor.value, 0);
   if (mapped == MAP_FAILED) fail_errno("map", path);
   data_ = static_cast<std::byte*>(mapped);
+  listed_.emplace(path.string(), bytes());
 }
 
 MappedFile::~MappedFile() {
+  listed_.reset();
   if (data_ != nullptr) munmap(data_, size_);
 }
 

@@ -3,26 +3,30 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "detent/io/unfinished_file.h"
+
 namespace detent {
 
-/// A file that appears under its name only when it is complete: written to a temporary name beside it,
-/// flushed to the disk, renamed by `commit`, which flushes the folder too. Without `commit` the temporary
-/// file is removed. Every failure (no directory, no permission, disk full) throws Error naming the path and
-/// the reason.
+/// A file that appears under its name only when it is complete: written to a temporary name beside it
+/// (unfinished_file.h, which also says what becomes of symbolic links), flushed to the disk, renamed by
+/// `commit`, which flushes the folder too. Without `commit` the temporary file is removed. Every failure (no
+/// directory, no permission, disk full) throws Error naming the path and the reason.
 class AtomicFile {
  public:
   /// Creates missing parent directories.
   explicit AtomicFile(std::filesystem::path path);
-  ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
+  /// In place of bytes that were written before; the position stays.
+  void overwrite(uint64_t offset, std::string_view text);
   uint64_t position() const { return position_; }
   void commit();
 
@@ -30,23 +34,20 @@ class AtomicFile {
   [[noreturn]] void fail_with_errno(const char* action) const;
 
   std::filesystem::path path_;
-  std::filesystem::path temporary_;
-  int descriptor_ = -1;
+  UnfinishedFile file_;
   uint64_t position_ = 0;
 };
 
 /// AtomicFile in one call.
 void write_file(const std::filesystem::path& path, std::string_view text);
 
-/// Removes the temporary files that processes which were killed while they wrote `path` left behind. No other
-/// process may be writing it.
-void remove_unfinished_files(const std::filesystem::path& path);
-
-/// The whole file. Throws Error when it cannot be read or has more than `limit` bytes.
+/// The whole file. Throws Error when it cannot be read, is no regular file (a FIFO is not waited for) or has
+/// more than `limit` bytes.
 std::string read_file(const std::filesystem::path& path, uint64_t limit = uint64_t{1} << 32);
 
-/// A file mapped read-only into memory. Tensors that view it keep it alive through `shared_from_this`-like
-/// ownership: hold the shared_ptr that `map_file` returns.
+/// A regular file mapped read-only into memory. Tensors that view it keep it alive through
+/// `shared_from_this`-like ownership: hold the shared_ptr that `map_file` returns. Reading what was cut off
+/// behind the mapping's back is a SIGBUS, which handle_signals_for_open_files() explains.
 class MappedFile {
  public:
   explicit MappedFile(const std::filesystem::path& path);
@@ -60,6 +61,7 @@ class MappedFile {
  private:
   std::byte* data_ = nullptr;
   size_t size_ = 0;
+  std::optional<OpenFile> listed_;
 };
 
 std::shared_ptr<const MappedFile> map_file(const std::filesystem::path& path);

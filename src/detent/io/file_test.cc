@@ -57,26 +57,22 @@ TEST_F(FileTest, AppearsOnlyWhenCommitted) {
   EXPECT_EQ(status.st_mode & 0777, 0666 & ~mask);
 }
 
-TEST_F(FileTest, RemovesWhatKilledProcessesLeftOfOneFile) {
-  const fs::path path = folder_ / "a.ckpt";
-  write_file(path, "whole");
-  for (const char* name : {"a.ckpt.x9Zk2Q", "a.ckpt.backup", "a.ckpt.tar.gz", "b.ckpt.x9Zk2Q"})
-    write_file(folder_ / name, "other");
-  fs::create_directories(folder_ / "a.ckpt.folder");
-  if (fork() == 0) {
-    AtomicFile file(path);
-    file.write("half");
-    raise(SIGKILL);
-  }
-  wait(nullptr);
-  EXPECT_EQ(files(), 7U);
-  remove_unfinished_files(path);
-  remove_unfinished_files(folder_ / "no_folder" / "c");
-  EXPECT_EQ(read_file(path), "whole");
-  EXPECT_FALSE(fs::exists(folder_ / "a.ckpt.x9Zk2Q"));
-  EXPECT_TRUE(fs::exists(folder_ / "a.ckpt.tar.gz"));
-  EXPECT_TRUE(fs::exists(folder_ / "b.ckpt.x9Zk2Q"));
-  EXPECT_TRUE(fs::exists(folder_ / "a.ckpt.folder"));
+TEST_F(FileTest, OverwritesWhatWasWritten) {
+  AtomicFile file(folder_ / "a");
+  file.write("size ---, data");
+  file.overwrite(5, "014");
+  file.write(".");
+  file.commit();
+  EXPECT_EQ(read_file(folder_ / "a"), "size 014, data.");
+}
+
+TEST_F(FileTest, RefusesInputsThatAreNoFiles) {
+  fs::create_directories(folder_);
+  ASSERT_EQ(mkfifo((folder_ / "fifo").c_str(), 0600), 0);
+  EXPECT_THAT(error_of([&] { read_file(folder_ / "fifo"); }),
+              HasSubstr("it is a FIFO (named pipe), not a regular file"));
+  EXPECT_THAT(error_of([&] { map_file(folder_ / "fifo"); }), HasSubstr("a FIFO (named pipe)"));
+  EXPECT_THAT(error_of([&] { map_file("/dev/zero"); }), HasSubstr("it is a device"));
 }
 
 TEST_F(FileTest, KeepsTheOldFileWhenTheDiskIsFull) {

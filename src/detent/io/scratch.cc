@@ -1,7 +1,6 @@
 #include "detent/io/scratch.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
+#include "detent/io/unfinished_file.h"
 
 namespace detent {
 namespace {
@@ -20,10 +20,8 @@ namespace {
 class NamelessMapping {
  public:
   NamelessMapping(const std::filesystem::path& directory, size_t size) : size_(size) {
-    std::string pattern = (directory / "detent-scratch-XXXXXX").string();
-    const int descriptor = mkostemp(pattern.data(), O_CLOEXEC);
+    const int descriptor = create_nameless_file(directory);
     if (descriptor < 0) fail_with(errno, directory);
-    unlink(pattern.c_str());
     // Reserved now: a mapping that finds the disk full later is killed, not told.
     const int status = posix_fallocate(descriptor, 0, static_cast<off_t>(size));
     data_ = status == 0 ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0) : MAP_FAILED;

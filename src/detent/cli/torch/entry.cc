@@ -9,6 +9,7 @@
 #include "detent/core/log.h"
 #include "detent/core/parallel.h"
 #include "detent/execution/initialize.h"
+#include "detent/io/open_files.h"
 #include "detent/training/gloo_group.h"
 
 namespace detent {
@@ -34,6 +35,7 @@ void silence() {
 
 extern "C" void detent_torch_run(const detent::TorchCommand& command) {
   using namespace detent;
+  handle_signals_for_open_files();  // the library has a list of its own
   set_up_process(command.options);
   if (command.name == "quickstart") return run_quickstart(command);
   std::unique_ptr<ProcessGroup> launched;

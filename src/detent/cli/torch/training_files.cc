@@ -135,10 +135,8 @@ TrainingFiles::TrainingFiles(const TorchCommand& command, const Graph& untrained
   if (!writes_) return;
   const fs::path events = command.software_dir / "tensorboard" / "events.out.tfevents.0.detent";
   if (!saved_) fs::remove(state_path());
-  for (const char* name : {"last.ckpt", "best.ckpt", "training_state.safetensors"})
-    remove_unfinished_files(folder_ / name);
-  for (const char* name : {"graph_module.mz", "node_meta_param.toml", "state_dict.pt"})
-    remove_unfinished_files(folder_ / "transformed_ckpt" / name);
+  remove_unfinished_files(folder_);
+  remove_unfinished_files(folder_ / "transformed_ckpt");
   const bool reports = command.options.report_to == ReportTo::kTensorboard;
   log_.emplace(folder_ / "metrics.jsonl", reports ? std::optional(events) : std::nullopt,
                saved_ ? saved_->logs : Table());
