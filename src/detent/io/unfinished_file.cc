@@ -23,22 +23,23 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kMark = ".detent-tmp-";
+constexpr std::string_view kFolderMark = ".detent-tmp-folder-";
 constexpr size_t kDigits = 16;
 constexpr int kMostLinks = 40;  // as many as Linux follows
 constexpr int kMostAttempts = 100;
 
 fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : "."; }
 
-std::string temporary_name() {
+std::string temporary_name(std::string_view mark = kMark) {
   uint64_t random = 0;
   DETENT_CHECK(getrandom(&random, sizeof(random), 0) == sizeof(random), "getrandom: {}", std::strerror(errno));
-  return fmt::format("{}{:016x}", kMark, random);
+  return fmt::format("{}{:016x}", mark, random);
 }
 
-bool is_temporary_name(std::string_view name) {
+bool is_temporary_name(std::string_view name, std::string_view mark = kMark) {
   const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
-  return name.size() == kMark.size() + kDigits && name.starts_with(kMark) &&
-         std::ranges::all_of(name.substr(kMark.size()), is_digit);
+  return name.size() == mark.size() + kDigits && name.starts_with(mark) &&
+         std::ranges::all_of(name.substr(mark.size()), is_digit);
 }
 
 bool lock_now(int descriptor) { return flock(descriptor, LOCK_EX | LOCK_NB) == 0; }
@@ -59,6 +60,14 @@ void remove_if_left(const fs::path& path) {
   if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && lock_now(descriptor)) {
     unlink(path.c_str());
   }
+  close(descriptor);
+}
+
+void remove_folder_if_left(const fs::path& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (descriptor < 0) return;
+  std::error_code ignored;  // what cannot be removed is tried again by the next
+  if (lock_now(descriptor)) fs::remove_all(path, ignored);
   close(descriptor);
 }
 
@@ -147,11 +156,27 @@ bool UnfinishedFile::take_name() {
   return true;
 }
 
+std::pair<fs::path, int> create_unfinished_folder(const fs::path& target) {
+  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+    fs::path path = folder_of(target) / temporary_name(kFolderMark);
+    if (mkdir(path.c_str(), 0777) != 0) {
+      if (errno == EEXIST) continue;
+      break;
+    }
+    const int descriptor = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (descriptor >= 0 && keep_by_lock(descriptor)) return {std::move(path), descriptor};
+    if (descriptor >= 0) close(descriptor);
+  }
+  fail("cannot create a folder beside {}: {}", target.string(), std::strerror(errno));
+}
+
 void remove_unfinished_files(const fs::path& folder) {
   std::error_code unreadable;  // where there is nothing to list there is nothing to remove
   for (fs::directory_iterator entry(folder, unreadable), end; !unreadable && entry != end;
        entry.increment(unreadable)) {
-    if (is_temporary_name(entry->path().filename().string())) remove_if_left(entry->path());
+    const std::string name = entry->path().filename().string();
+    if (is_temporary_name(name)) remove_if_left(entry->path());
+    if (is_temporary_name(name, kFolderMark)) remove_folder_if_left(entry->path());
   }
 }
 

@@ -1,0 +1,152 @@
+#include "detent/io/output_folder.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <set>
+#include <sstream>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "detent/core/error.h"
+#include "detent/io/file.h"
+#include "detent/io/unfinished_file.h"
+
+namespace detent {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kList = ".detent-outputs";
+
+/// Relative paths of what is no folder, sorted.
+std::vector<std::string> files_in(const fs::path& folder) {
+  std::vector<std::string> files;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_symlink() || !entry.is_directory()) files.push_back(entry.path().lexically_relative(folder).string());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+/// Of the result that a folder holds: relative paths, a line each. None where no result was written.
+std::set<std::string> listed_in(const fs::path& folder) {
+  if (!fs::is_regular_file(fs::symlink_status(folder / kList))) return {};
+  std::istringstream lines(read_file(folder / kList));
+  std::set<std::string> files = {kList};
+  for (std::string line; std::getline(lines, line);) files.insert(line);
+  return files;
+}
+
+/// Another name for the same file, so that it is there before and after; a copy where the file system has no links.
+void link_or_copy(const fs::path& from, const fs::path& to) {
+  fs::create_directories(to.parent_path());
+  if (fs::is_symlink(from)) return fs::copy_symlink(from, to);
+  std::error_code no_links;
+  fs::create_hard_link(from, to, no_links);
+  if (no_links) fs::copy_file(from, to);
+}
+
+/// Its names, to the disk.
+void flush_folder(const fs::path& folder) {
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  fsync(descriptor);
+  close(descriptor);
+}
+
+void flush_folders_in(const fs::path& folder) {
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_directory() && !entry.is_symlink()) flush_folder(entry.path());
+  }
+  flush_folder(folder);
+}
+
+bool is_beneath(const fs::path& relative) { return !relative.empty() && *relative.begin() != ".."; }
+
+}  // namespace
+
+OutputFolder::OutputFolder(fs::path folder, std::function<void(const std::string&)> warn)
+    : folder_(std::move(folder)), warn_(std::move(warn)) {}
+
+OutputFolder::~OutputFolder() {
+  std::error_code ignored;  // the next process that writes here removes what is left
+  if (!staging_.empty()) fs::remove_all(staging_, ignored);
+  if (lock_ >= 0) close(lock_);
+}
+
+fs::path OutputFolder::staged(const fs::path& path) {
+  const fs::path relative = fs::absolute(path).lexically_normal().lexically_relative(
+      (fs::absolute(folder_) / "").lexically_normal());
+  if (!is_beneath(relative)) return path;
+  if (staging_.empty()) create_staging();
+  return (staging_ / relative).lexically_normal();
+}
+
+fs::path OutputFolder::readable(const fs::path& path) const {
+  if (staging_.empty()) return path;
+  const fs::path written = const_cast<OutputFolder*>(this)->staged(path);
+  return fs::exists(written) ? written : path;
+}
+
+void OutputFolder::create_staging() {
+  // A link to a folder stays one.
+  folder_ = fs::weakly_canonical(fs::absolute(folder_ / "").parent_path());
+  fs::create_directories(folder_.parent_path());
+  remove_unfinished_files(folder_.parent_path());
+  std::tie(staging_, lock_) = create_unfinished_folder(folder_);
+}
+
+void OutputFolder::carry_over() const {
+  if (!fs::exists(folder_)) return;
+  const std::set<std::string> replaced = listed_in(folder_);
+  for (const std::string& file : files_in(folder_)) {
+    if (replaced.contains(file) || fs::exists(fs::symlink_status(staging_ / file))) continue;
+    link_or_copy(folder_ / file, staging_ / file);
+  }
+  fs::permissions(staging_, fs::status(folder_).permissions());
+}
+
+void OutputFolder::replace_one_by_one() {
+  warn_(fmt::format("{} is on a file system that cannot exchange folders: its files are replaced one by one, so that "
+                    "a run that is killed now leaves some of both results",
+                    folder_.string()));
+  std::set<std::string> old = listed_in(folder_);
+  for (const std::string& file : files_in(staging_)) {
+    fs::create_directories((folder_ / file).parent_path());
+    fs::rename(staging_ / file, folder_ / file);
+    old.erase(file);
+  }
+  for (const std::string& file : old) fs::remove(folder_ / file);
+}
+
+void OutputFolder::commit() {
+  if (staging_.empty()) return;
+  try {
+    std::string list;
+    for (const std::string& file : files_in(staging_)) list += file + "\n";
+    write_file(staging_ / kList, list);
+    carry_over();
+    flush_folders_in(staging_);
+    const bool replaces = fs::exists(folder_);
+    if (renameat2(AT_FDCWD, staging_.c_str(), AT_FDCWD, folder_.c_str(), replaces ? RENAME_EXCHANGE : 0) == 0) {
+      flush_folder(folder_.parent_path());
+    } else if (replaces && (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP)) {
+      replace_one_by_one();
+    } else {
+      fail("{}", std::strerror(errno));
+    }
+    fs::remove_all(staging_);  // what was replaced, if anything
+  } catch (const std::exception& error) {
+    fail("cannot write {}: {}", folder_.string(), error.what());
+  }
+  staging_.clear();
+}
+
+}  // namespace detent

@@ -1,0 +1,132 @@
+#include "detent/io/output_folder.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <random>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "detent/core/error.h"
+#include "detent/io/file.h"
+
+namespace detent {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::IsEmpty;
+
+class OutputFolderTest : public testing::Test {
+ protected:
+  OutputFolderTest() { fs::create_directories(base_); }
+  ~OutputFolderTest() override { fs::remove_all(base_); }
+
+  OutputFolder open() {
+    return {folder_, [this](const std::string& text) { warned_ += text; }};
+  }
+  /// A result of some files that all hold `text`.
+  void write_result(const std::string& text, int files) {
+    OutputFolder outputs(folder_, [this](const std::string& warning) { warned_ += warning; });
+    for (int i = 0; i < files; ++i) {
+      write_file(outputs.staged(folder_ / (i % 2 == 0 ? "" : "sub") / std::to_string(i)), text);
+    }
+    outputs.commit();
+  }
+  /// What the numbered files hold, and how many there are.
+  std::pair<std::set<std::string>, int> result() const {
+    std::set<std::string> texts;
+    int files = 0;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder_)) {
+      if (!entry.is_regular_file() || entry.path().filename().string().size() != 1) continue;
+      texts.insert(read_file(entry.path()));
+      ++files;
+    }
+    return {texts, files};
+  }
+  size_t names_in_base() const {
+    return static_cast<size_t>(std::distance(fs::directory_iterator(base_), fs::directory_iterator()));
+  }
+
+  fs::path base_ = fs::temp_directory_path() / fmt::format("detent_output_folder_test_{}", getpid());
+  fs::path folder_ = base_ / "quantize";
+  std::string warned_;
+};
+
+TEST_F(OutputFolderTest, AppearsAsAWholeAndReplacesAsAWhole) {
+  write_result("a", 5);
+  EXPECT_EQ(result(), std::pair(std::set<std::string>{"a"}, 5));
+  write_result("b", 3);
+  EXPECT_EQ(result(), std::pair(std::set<std::string>{"b"}, 3)) << "the other files of the result before are gone";
+  EXPECT_EQ(names_in_base(), 1U);
+  EXPECT_THAT(warned_, IsEmpty());
+}
+
+TEST_F(OutputFolderTest, IsAsItWasWithoutACommit) {
+  write_result("a", 4);
+  {
+    OutputFolder outputs = open();
+    write_file(outputs.staged(folder_ / "0"), "b");
+    EXPECT_EQ(read_file(outputs.readable(folder_ / "0")), "b");
+    EXPECT_EQ(read_file(outputs.readable(folder_ / "2")), "a");
+    EXPECT_EQ(read_file(folder_ / "0"), "a");
+  }
+  EXPECT_EQ(result(), std::pair(std::set<std::string>{"a"}, 4));
+  EXPECT_EQ(names_in_base(), 1U);
+}
+
+TEST_F(OutputFolderTest, KeepsWhatTheUserPutThere) {
+  write_result("a", 4);
+  std::ofstream(folder_ / "notes.txt") << "mine";
+  std::ofstream(folder_ / "sub" / "picture.png") << "mine too";
+  fs::create_symlink("notes.txt", folder_ / "link");
+  fs::permissions(folder_, fs::perms::owner_all);
+  write_result("b", 1);
+  EXPECT_EQ(read_file(folder_ / "notes.txt"), "mine");
+  EXPECT_EQ(read_file(folder_ / "sub" / "picture.png"), "mine too");
+  EXPECT_EQ(fs::read_symlink(folder_ / "link"), "notes.txt");
+  EXPECT_EQ(fs::status(folder_).permissions(), fs::perms::owner_all);
+  EXPECT_EQ(result(), std::pair(std::set<std::string>{"b"}, 1));
+}
+
+TEST_F(OutputFolderTest, LeavesOtherPathsAndLinksToFoldersAlone) {
+  OutputFolder outputs = open();
+  EXPECT_EQ(outputs.staged("elsewhere.toml"), "elsewhere.toml");
+  EXPECT_EQ(outputs.staged(base_ / "quantized" / "x"), base_ / "quantized" / "x");
+  outputs.commit();
+  EXPECT_FALSE(fs::exists(folder_));
+
+  fs::create_directories(base_ / "disk");
+  fs::create_directory_symlink("disk", folder_);
+  write_result("a", 2);
+  EXPECT_TRUE(fs::is_symlink(folder_));
+  EXPECT_TRUE(fs::exists(base_ / "disk" / "0"));
+}
+
+TEST_F(OutputFolderTest, AProcessThatIsKilledLeavesTheOldSetOrTheNewOne) {
+  write_result("a", 6);
+  std::mt19937 random(1);
+  for (int kill_after = 0; kill_after < 60; ++kill_after) {
+    const std::string before = *result().first.begin();
+    const std::string other = before == "a" ? "b" : "a";
+    const pid_t child = fork();
+    if (child == 0) {
+      write_result(other, other == "a" ? 6 : 4);
+      _exit(0);
+    }
+    usleep(static_cast<useconds_t>(random() % 4000));
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    const auto [texts, files] = result();
+    ASSERT_EQ(texts.size(), 1U);
+    ASSERT_EQ(files, *texts.begin() == "a" ? 6 : 4);
+  }
+  write_result("a", 6);
+  EXPECT_EQ(names_in_base(), 1U) << "leftovers of the killed";
+}
+
+}  // namespace
+}  // namespace detent
