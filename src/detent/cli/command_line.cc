@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <new>
 
 #include "detent/cli/commands/command.h"
@@ -123,6 +124,8 @@ int run_command_line(const std::vector<std::string>& args) {
     return report_error(1, error.what());
   } catch (const std::bad_alloc&) {
     return report_error(1, "out of memory");
+  } catch (const std::filesystem::filesystem_error& error) {
+    return report_error(1, fmt::format("{}: {}", error.path1().string(), error.code().message()));
   } catch (const std::exception& error) {
     return report_error(1, fmt::format("internal error: {}", error.what()));
   }

@@ -10,6 +10,7 @@
 #include "detent/io/digest.h"
 #include "detent/io/download.h"
 #include "detent/io/file.h"
+#include "detent/io/folder_lock.h"
 #include "detent/io/tar.h"
 
 namespace detent {
@@ -27,9 +28,33 @@ bool has_size(const fs::path& path, uint64_t size) {
 
 bool is_address(const std::string& from) { return from.find("://") != std::string::npos; }
 
+/// When everything must be there.
+class Deadline {
+ public:
+  explicit Deadline(std::chrono::seconds limit) : limit_(limit), end_(std::chrono::steady_clock::now() + limit) {}
+
+  /// Throws Error when nothing is left.
+  std::chrono::milliseconds left(const std::string& url) const {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end_ - std::chrono::steady_clock::now());
+    if (left.count() > 0) return left;
+    throw TimeIsUp(fmt::format("{}: not fetched within {} s; the same command goes on from there, --max-time gives more",
+                               url, limit_.count()));
+  }
+
+  /// No mirror helps.
+  class TimeIsUp : public Error {
+   public:
+    using Error::Error;
+  };
+
+ private:
+  std::chrono::seconds limit_;
+  std::chrono::steady_clock::time_point end_;
+};
+
 /// Downloads what is missing of `part`; repeats while that makes sense.
 void download_patiently(const std::string& url, const PublishedFile& file, const fs::path& part,
-                        const FetchOptions& options) {
+                        const FetchOptions& options, const Deadline& deadline) {
   const auto progress = [&](uint64_t done, uint64_t total) {
     if (options.progress) options.progress(file.name, done, total == 0 ? file.size : total);
   };
@@ -40,16 +65,19 @@ void download_patiently(const std::string& url, const PublishedFile& file, const
                 .target = part,
                 .limit = file.size,
                 .patience = options.patience,
+                .least_speed = options.least_speed,
+                .time_limit = deadline.left(url),
                 .progress = progress});
       const uint64_t size = fs::file_size(part);
       if (size >= file.size) return;
       throw TransientError(fmt::format("{}: ended after {} of {} bytes", url, size, file.size));
     } catch (const TransientError& error) {
+      deadline.left(url);
       if (attempt >= options.attempts) throw;
       spdlog::warn("{}; attempt {} of {} in {:.1f} s", error.what(), attempt + 1, options.attempts,
                    std::chrono::duration<double>(delay).count());
     }
-    std::this_thread::sleep_for(delay);
+    std::this_thread::sleep_for(std::min(delay, deadline.left(url)));
     delay *= 2;
   }
 }
@@ -73,10 +101,10 @@ void check_part(const PublishedFile& file, const fs::path& part, const std::stri
 }
 
 void fetch_from_address(const std::string& address, const PublishedFile& file, const fs::path& part,
-                        const FetchOptions& options) {
+                        const FetchOptions& options, const Deadline& deadline) {
   const std::string url = address + (address.ends_with('/') ? "" : "/") + file.name;
   const auto fetch = [&] {
-    if (!has_size(part, file.size)) download_patiently(url, file, part, options);
+    if (!has_size(part, file.size)) download_patiently(url, file, part, options, deadline);
     check_part(file, part, url);
   };
   try {
@@ -98,14 +126,16 @@ void copy_from_folder(const fs::path& folder, const PublishedFile& file, const f
 }
 
 void fetch_part(const PublishedDataset& published, const PublishedFile& file, const fs::path& part,
-                const FetchOptions& options) {
+                const FetchOptions& options, const Deadline& deadline) {
   if (!options.from.empty() && !is_address(options.from)) return copy_from_folder(options.from, file, part);
   const std::vector<std::string> sources =
       options.from.empty() ? published.mirrors : std::vector{options.from};
   std::string problems;
   for (const std::string& source : sources) {
     try {
-      return fetch_from_address(source, file, part, options);
+      return fetch_from_address(source, file, part, options, deadline);
+    } catch (const Deadline::TimeIsUp&) {
+      throw;
     } catch (const Error& error) {
       problems += fmt::format("\n  {}", error.what());
       if (&source != &sources.back()) spdlog::warn("{}; trying the next mirror", error.what());
@@ -168,13 +198,16 @@ Fetched fetch_dataset(const PublishedDataset& published, const FetchOptions& opt
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) fail("cannot create directory {}: {}", folder.string(), error.message());
+  const FolderLock lock(folder, "detent data fetch " + published.name,
+                        [](const std::string& text) { spdlog::warn("{}", text); });
+  const Deadline deadline(options.max_time);
   Fetched result = Fetched::kBefore;
   for (const PublishedFile& file : published.files) {
     const fs::path path = folder / file.name;
     if (!archive && is_intact(file, path)) continue;
     result = Fetched::kNow;
     const fs::path part = path.string() + ".part";
-    fetch_part(published, file, part, options);
+    fetch_part(published, file, part, options, deadline);
     if (archive) {
       unpack(published, part, folder);
       fs::remove(part);

@@ -11,6 +11,7 @@
 #include "detent/datasets/dataset.h"
 #include "detent/io/digest.h"
 #include "detent/io/file.h"
+#include "detent/io/folder_lock.h"
 #include "detent/io/gzip_for_test.h"
 #include "detent/io/http_server_for_test.h"
 #include "detent/io/tar_for_test.h"
@@ -99,6 +100,30 @@ class Fetch : public testing::Test {
 
   fs::path root_ = fs::temp_directory_path() / ("detent_fetch_" + std::to_string(getpid()));
 };
+
+TEST_F(Fetch, EndsWhenItsTimeIsUpAndGoesOnNextTime) {
+  const HttpServer slow([](const HttpRequest& request) {
+    return HttpReply{.body = request.path == "/images.gz" ? kImages : kLabels, .pause = 10};
+  });
+  FetchOptions hurried = options(slow.url());
+  hurried.max_time = std::chrono::seconds(1);
+  EXPECT_THAT(failure(two_files(), hurried), HasSubstr("images.gz: not fetched within 1 s"));
+  EXPECT_THAT(names(), ElementsAre("images.gz.part"));
+  const HttpServer server(serving_both());
+  fetch_dataset(two_files(), options(server.url()));
+  expect_complete();
+  EXPECT_NE(server.log()[0], "/images.gz from 0");
+}
+
+TEST_F(Fetch, OneProcessAtATime) {
+  const HttpServer server(serving_both());
+  {
+    const FolderLock other(root_ / "two", "detent data fetch two", [](const std::string&) {});
+    EXPECT_THAT(failure(two_files(), options(server.url())), HasSubstr("is being written by detent data fetch two"));
+  }
+  fetch_dataset(two_files(), options(server.url()));
+  expect_complete();
+}
 
 TEST_F(Fetch, BringsAndKeepsFiles) {
   const HttpServer server(serving_both());

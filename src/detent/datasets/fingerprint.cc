@@ -41,7 +41,7 @@ std::vector<int64_t> looked_at(const Dataset& dataset) {
 uint32_t data_fingerprint(const Dataset& dataset) {
   Checksum checksum;
   const std::array<int64_t, 2> sizes = {dataset.size(), dataset.class_count()};
-  checksum.add(std::span(sizes));
+  checksum.add(std::span<const int64_t>(sizes));
   checksum.add(std::span<const int64_t>(dataset.sample_shape()));
   checksum.add(dataset.labels());
   const std::vector<int64_t> indices = looked_at(dataset);

@@ -124,8 +124,10 @@ class Attempt {
     set(CURLOPT_USERAGENT, "detent");
     const long patience = static_cast<long>(request_.patience.count());
     set(CURLOPT_CONNECTTIMEOUT, patience);
-    set(CURLOPT_LOW_SPEED_LIMIT, 1L);
+    set(CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(request_.least_speed));
     set(CURLOPT_LOW_SPEED_TIME, patience);
+    // 0 would be no limit.
+    if (request_.time_limit) set(CURLOPT_TIMEOUT_MS, std::max<long>(request_.time_limit->count(), 1));
     set(CURLOPT_WRITEFUNCTION, &Attempt::write);
     set(CURLOPT_WRITEDATA, this);
     if (begin_ > 0) {

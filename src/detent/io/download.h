@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "detent/core/error.h"
 
 namespace detent {
 
-/// A download that another attempt may bring to an end: a connection that broke or stalled, a server that is
+/// A download that another attempt may bring to an end: a connection that broke, stalled or took too long, a server that is
 /// busy (408, 425, 429 or 5xx).
 class TransientError : public Error {
  public:
@@ -23,8 +24,11 @@ struct Download {
   /// one that sends all of it again replaces it. A regular file: no symbolic link is followed.
   std::filesystem::path target;
   uint64_t limit = 0;  // more bytes are an Error
-  /// Without a byte for so long, or without a connection, the attempt ends.
+  /// The attempt ends when for so long there is no connection, or fewer than `least_speed` bytes a second come.
   std::chrono::seconds patience{30};
+  int64_t least_speed = 1;
+  /// Of the whole attempt; none: as long as it takes.
+  std::optional<std::chrono::milliseconds> time_limit = std::nullopt;
   /// Bytes in the file, and how many there will be (0: the server did not say).
   std::function<void(uint64_t done, uint64_t total)> progress = {};
 };

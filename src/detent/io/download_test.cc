@@ -111,6 +111,22 @@ TEST_F(DownloadTest, TellsWhatMayPassFromWhatWillNot) {
   EXPECT_EQ(content(), "");
 }
 
+TEST_F(DownloadTest, EndsWhenItIsTooSlowOrTakesTooLong) {
+  // 10,000 bytes a second, so never without a byte.
+  const HttpServer server([](const HttpRequest&) { return HttpReply{.body = kBody, .pause = 10}; });
+  Download slow = request(server.url("/a.gz"));
+  slow.least_speed = 100'000;
+  EXPECT_THROW(download(slow), TransientError);
+  EXPECT_LT(content().size(), kBody.size());
+  EXPECT_GT(content().size(), 0U);
+  path_.overwrite("");
+  slow.least_speed = 1;
+  slow.time_limit = std::chrono::milliseconds(300);
+  EXPECT_THROW(download(slow), TransientError);
+  EXPECT_LT(content().size(), kBody.size());
+  EXPECT_GT(content().size(), 0U);
+}
+
 TEST_F(DownloadTest, MistakesAreNamed) {
   const HttpServer server([](const HttpRequest&) { return HttpReply{.body = kBody + "x"}; });
   EXPECT_THAT([&] { download(request(server.url("/large"))); },

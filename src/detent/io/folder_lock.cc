@@ -76,7 +76,7 @@ FolderLock::FolderLock(const fs::path& folder, const std::string& command,
     if (locked != 0 && errno == EWOULDBLOCK) {
       const std::string holder = description_in(descriptor_);
       close(std::exchange(descriptor_, -1));
-      fail("{} is being written by {}: wait until it has ended, or write to another place (--project NAME)",
+      fail("{} is being written by {}: wait until it has ended, or choose another folder",
            folder.string(), holder);
     }
     if (locked != 0) {

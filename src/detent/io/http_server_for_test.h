@@ -34,6 +34,7 @@ struct HttpReply {
   std::string location = {};                        // of a redirect
   size_t cut = std::numeric_limits<size_t>::max();  // bytes of the body after which the connection is closed
   size_t stall = std::numeric_limits<size_t>::max();  // ... after which nothing more comes
+  int pause = 0;       // milliseconds behind each 100 bytes
   bool ranges = true;                                 // false: always all of it
   bool says_length = true;
 };
@@ -117,7 +118,14 @@ class HttpServer {
     if (!reply.location.empty()) fields += fmt::format("Location: {}\r\n", reply.location);
     if (reply.says_length) fields += fmt::format("Content-Length: {}\r\n", reply.body.size());
     send_all(connection, fmt::format("HTTP/1.1 {} X\r\nConnection: close\r\n{}\r\n", reply.status, fields));
-    send_all(connection, reply.body.substr(0, std::min(reply.cut, reply.stall)));
+    const std::string sent = reply.body.substr(0, std::min(reply.cut, reply.stall));
+    if (reply.pause == 0) {
+      send_all(connection, sent);
+    } else {
+      for (size_t i = 0; i < sent.size() && !stopping_ && !wait_readable(connection, reply.pause); i += 100) {
+        send_all(connection, std::string_view(sent).substr(i, 100));
+      }
+    }
     if (reply.stall >= reply.body.size()) return;
     while (!stopping_ && !wait_readable(connection, 20)) {
     }  // until the client hangs up

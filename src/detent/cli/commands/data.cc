@@ -10,6 +10,7 @@
 #include "detent/core/progress.h"
 #include "detent/core/text_table.h"
 #include "detent/datasets/fetch.h"
+#include "detent/training/duration.h"
 
 namespace detent {
 namespace {
@@ -77,9 +78,15 @@ int run_data_fetch(const std::vector<std::string>& args) {
   app.add_option("--attempts", options.attempts, "how often a mirror is tried")
       ->check(CLI::Range(1, 100))
       ->option_text("N (5)");
+  std::string max_time = "6h";
+  app.add_option("--max-time", max_time, "when to give up; what was received is kept")->option_text("TIME (6h)");
+  app.add_option("--min-speed", options.least_speed, "bytes a second: a mirror that sends less for 30 s is given up")
+      ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000}))
+      ->option_text("N (1000)");
   if (!parse_arguments(app, args)) return 0;
   const PublishedDataset& published = published_dataset(name);
   options.root = data_root(root);
+  options.max_time = std::chrono::seconds(Duration::from_value(max_time, "--max-time").seconds);
   FetchProgress progress;
   options.progress = [&](const std::string& file, uint64_t done, uint64_t total) {
     progress.update(file, done, total);
