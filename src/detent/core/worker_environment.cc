@@ -33,6 +33,11 @@ WorkerEnvironment ranks_in(const Getter& get, const char* rank, const char* size
   return workers;
 }
 
+std::string secret_in(const Getter& get) {
+  const char* secret = get("DETENT_WORKER_SECRET");
+  return secret == nullptr ? "" : secret;
+}
+
 /// Of one job on this machine, so that two jobs seldom meet (FNV-1a of its name, into 20000..39999).
 int port_of_job(const Getter& get) {
   const char* job = get("PMIX_NAMESPACE");
@@ -56,6 +61,9 @@ std::optional<WorkerEnvironment> worker_environment(const Getter& get) {
       fail("environment variable MASTER_ADDR is missing: the address of the first worker");
     workers.address = address;
     workers.port = number_in(get, "MASTER_PORT", 1, kLastPort);
+    workers.secret = secret_in(get);
+    const char* agent_store = get("TORCHELASTIC_USE_AGENT_STORE");
+    workers.launcher_has_store = agent_store != nullptr && std::string_view(agent_store) == "True";
     return workers;
   }
   if (get("OMPI_COMM_WORLD_SIZE") == nullptr) return std::nullopt;
@@ -71,6 +79,7 @@ std::optional<WorkerEnvironment> worker_environment(const Getter& get) {
   workers.address = address != nullptr ? address : "127.0.0.1";
   workers.port =
       get("MASTER_PORT") != nullptr ? number_in(get, "MASTER_PORT", 1, kLastPort) : port_of_job(get);
+  workers.secret = secret_in(get);
   return workers;
 }
 

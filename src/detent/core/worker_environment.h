@@ -12,11 +12,15 @@ struct WorkerEnvironment {
   int size = 1;
   std::string address;  // of the worker of rank 0
   int port = 0;
+  /// What workers prove to each other that they know (DETENT_WORKER_SECRET); empty: nothing.
+  std::string secret = {};
+  /// Whether the launcher itself, torchrun, keeps the table at address:port by which workers find each other.
+  bool launcher_has_store = false;
 
   bool operator==(const WorkerEnvironment&) const = default;
 };
 
-/// From RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun sets them, or OMPI_COMM_WORLD_RANK and
+/// From DETENT_WORKER_SECRET and RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun sets them, or OMPI_COMM_WORLD_RANK and
 /// _SIZE of mpirun, which needs MASTER_ADDR only across machines: on one, it is 127.0.0.1 and the port
 /// depends on the job. nullopt without a launcher, and of one worker. Throws Error, naming the variable, on
 /// what is incomplete or no number. `get` is std::getenv, but for tests.

@@ -22,6 +22,9 @@ TEST(WorkerEnvironment, ReadsWhatLaunchersSet) {
   EXPECT_EQ(worker_environment(get), std::nullopt);
   variables = {{"RANK", "2"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "node7"}, {"MASTER_PORT", "1234"}};
   EXPECT_EQ(worker_environment(get), (WorkerEnvironment{2, 4, "node7", 1234}));
+  variables["DETENT_WORKER_SECRET"] = "s";
+  variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  EXPECT_EQ(worker_environment(get), (WorkerEnvironment{2, 4, "node7", 1234, "s", true}));
   variables = {{"RANK", "0"}, {"WORLD_SIZE", "1"}};
   EXPECT_EQ(worker_environment(get), std::nullopt);
   variables = {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}};

@@ -1,5 +1,6 @@
 #include "detent/io/digest.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -106,7 +107,7 @@ struct Sha256 {
 
 /// Whole blocks, then the end: 0x80, zeros, the number of bits.
 template <class Hash>
-std::string run(std::span<const std::byte> bytes) {
+Hash hash_of(std::span<const std::byte> bytes) {
   Hash hash;
   const auto add = [&](const std::byte* data) {
     Block block;
@@ -126,6 +127,12 @@ std::string run(std::span<const std::byte> bytes) {
   const uint64_t bits = Hash::kBigEndian ? __builtin_bswap64(bytes.size() * 8) : bytes.size() * 8;
   std::memcpy(end.data() + end_bytes - sizeof(bits), &bits, sizeof(bits));
   for (size_t i = 0; i < end_bytes; i += kBlock) add(end.data() + i);
+  return hash;
+}
+
+template <class Hash>
+std::string run(std::span<const std::byte> bytes) {
+  const Hash hash = hash_of<Hash>(bytes);
   std::string text;
   for (const uint32_t word : hash.state)
     text += fmt::format("{:08x}", Hash::kBigEndian ? word : __builtin_bswap32(word));
@@ -139,6 +146,29 @@ constexpr size_t kSha256Digits = 64;
 
 std::string digest(DigestKind kind, std::span<const std::byte> bytes) {
   return kind == DigestKind::kMd5 ? run<Md5>(bytes) : run<Sha256>(bytes);
+}
+
+std::string hmac_sha256(std::span<const std::byte> key, std::span<const std::byte> message) {
+  const auto bytes_of_hash = [](std::span<const std::byte> bytes) {
+    std::array<uint32_t, 8> words = hash_of<Sha256>(bytes).state;
+    for (uint32_t& word : words) word = __builtin_bswap32(word);
+    return words;
+  };
+  std::array<std::byte, kBlock> padded{};
+  if (key.size() <= kBlock) {
+    std::ranges::copy(key, padded.begin());
+  } else {
+    const auto hashed = bytes_of_hash(key);
+    std::ranges::copy(std::as_bytes(std::span(hashed)), padded.begin());
+  }
+  const auto keyed = [&](std::byte mask, std::span<const std::byte> text) {
+    std::vector<std::byte> all;
+    for (const std::byte byte : padded) all.push_back(byte ^ mask);
+    all.insert(all.end(), text.begin(), text.end());
+    return all;
+  };
+  const auto inner = bytes_of_hash(keyed(std::byte{0x36}, message));
+  return run<Sha256>(keyed(std::byte{0x5c}, std::as_bytes(std::span(inner))));
 }
 
 void check_digest(const std::filesystem::path& path, const std::string& expected) {

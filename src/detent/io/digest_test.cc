@@ -32,6 +32,19 @@ TEST(Digest, GivesThePublishedValues) {
   EXPECT_EQ(md5(std::string(1'000'000, 'a')), "7707d6ae4e027c70eea2a935c2296f21");
 }
 
+/// RFC 4231, cases 1, 2 and 6.
+TEST(Digest, HmacGivesThePublishedValues) {
+  const auto hmac = [](const std::string& key, const std::string& message) {
+    return hmac_sha256(std::as_bytes(std::span(key)), std::as_bytes(std::span(message)));
+  };
+  EXPECT_EQ(hmac(std::string(20, '\x0b'), "Hi There"),
+            "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+  EXPECT_EQ(hmac("Jefe", "what do ya want for nothing?"),
+            "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+  EXPECT_EQ(hmac(std::string(131, '\xaa'), "Test Using Larger Than Block-Size Key - Hash Key First"),
+            "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+}
+
 TEST(Digest, OfFiles) {
   const TemporaryPath path("abc.txt");
   path.overwrite("abc");

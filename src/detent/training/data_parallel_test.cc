@@ -1,5 +1,6 @@
 // Several workers as threads of this process, joined over loopback.
 
+#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -94,6 +95,26 @@ TEST(Workers, OneThatNeverComesIsAnErrorAfterTheTimeout) {
         join_workers({0, 2, "127.0.0.1", 20999}, std::chrono::milliseconds(300));
       },
       ThrowsMessage<Error>(HasSubstr("cannot join the others")));
+}
+
+TEST(Workers, ASilentOneIsWaitedForNoLongerThanTheTimeout) {
+  std::mutex mutex;
+  std::condition_variable is_over;
+  bool over = false;
+  const auto body = [&](ProcessGroup& group) {
+    if (group.rank() == 1) {
+      std::unique_lock lock(mutex);
+      return is_over.wait(lock, [&] { return over; });
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    std::vector<float> values(100'000);
+    EXPECT_THROW(group.all_reduce_sum(values), Error);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+    const std::lock_guard lock(mutex);
+    over = true;
+    is_over.notify_all();
+  };
+  with_workers(2, body, std::chrono::seconds(1));
 }
 
 TEST(Workers, GradientsOfParametersThatSomeWorkerHas) {

@@ -2,38 +2,117 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
+#include <thread>
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 
 #ifndef USE_C10D_GLOO
 #define USE_C10D_GLOO
 #endif
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "detent/core/error.h"
+#include "detent/core/log.h"
+#include "detent/training/rendezvous.h"
 
 namespace detent {
 namespace {
 
+using Clock = Rendezvous::Clock;
+
+/// What Gloo asks of a store: the addresses of the workers.
+class RendezvousStore final : public c10d::Store {
+ public:
+  RendezvousStore(const WorkerEnvironment& workers, std::chrono::milliseconds timeout)
+      : c10d::Store(timeout), rendezvous_(workers, timeout) {}
+
+  const std::string& local_address() const { return rendezvous_.local_address(); }
+
+  using c10d::Store::set;
+  void set(const std::string& key, const std::vector<uint8_t>& value) override {
+    rendezvous_.set(key, std::as_bytes(std::span(value)));
+  }
+  std::vector<uint8_t> get(const std::string& key) override {
+    const std::vector<std::byte> value = rendezvous_.get(key, Clock::now() + timeout_);
+    const auto* first = reinterpret_cast<const uint8_t*>(value.data());
+    return {first, first + value.size()};
+  }
+  bool check(const std::vector<std::string>& keys) override {
+    return std::ranges::all_of(keys, [&](const auto& key) { return rendezvous_.find(key).has_value(); });
+  }
+  void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
+  void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) override {
+    const Clock::time_point deadline = Clock::now() + timeout;
+    for (const std::string& key : keys) rendezvous_.get(key, deadline);
+  }
+  int64_t add(const std::string&, int64_t) override { return unused("add"); }
+  bool deleteKey(const std::string&) override { return unused("deleteKey") != 0; }
+  int64_t getNumKeys() override { return unused("getNumKeys"); }
+
+ private:
+  static int64_t unused(const char* name) { DETENT_CHECK(false, "Gloo asks its store for {}", name); }
+
+  Rendezvous rendezvous_;
+};
+
+/// The store of torchrun, which is a TCPStore.
+c10::intrusive_ptr<c10d::Store> store_of_launcher(const WorkerEnvironment& workers,
+                                                  std::chrono::milliseconds timeout) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(workers.port);
+  options.isServer = false;
+  options.numWorkers = static_cast<std::size_t>(workers.size);
+  options.timeout = timeout;
+  return c10::make_intrusive<c10d::PrefixStore>("detent",
+                                                c10::make_intrusive<c10d::TCPStore>(workers.address, options));
+}
+
+[[noreturn]] void fail_for_time(std::chrono::milliseconds timeout) {
+  fail("it took longer than {:.3g} s", std::chrono::duration<double>(timeout).count());
+}
+
+/// Calls `body` in a thread, and waits no longer than the timeout: Gloo waits for one worker after another, each so
+/// long. Where it comes later, it keeps what it holds, and the process is about to end.
+template <class Body>
+auto within(std::chrono::milliseconds timeout, Body body) {
+  using Result = decltype(body());
+  std::packaged_task<Result()> task(std::move(body));
+  std::future<Result> result = task.get_future();
+  std::thread(std::move(task)).detach();
+  if (result.wait_for(timeout) != std::future_status::ready) fail_for_time(timeout);
+  return result.get();
+}
+
 class GlooGroup final : public ProcessGroup {
  public:
-  GlooGroup(const WorkerEnvironment& workers, std::chrono::milliseconds timeout) : workers_(workers) {
+  using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
+
+  GlooGroup(const WorkerEnvironment& workers, std::chrono::milliseconds timeout)
+      : workers_(workers), timeout_(timeout) {
     attempt("cannot join the others", [&] {
-      c10d::TCPStoreOptions store_options;
-      store_options.port = static_cast<std::uint16_t>(workers.port);
-      store_options.isServer = workers.rank == 0;
-      store_options.numWorkers = static_cast<std::size_t>(workers.size);
-      store_options.timeout = timeout;
-      store_ = c10::make_intrusive<c10d::TCPStore>(workers.address, store_options);
-      auto options = c10d::ProcessGroupGloo::Options::create();
-      options->timeout = timeout;
-      const bool local = workers.address == "127.0.0.1" || workers.address == "localhost";
-      options->devices.push_back(local ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
-                                       : c10d::ProcessGroupGloo::createDefaultDevice());
-      group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, workers.rank, workers.size, options);
+      const Clock::time_point deadline = Clock::now() + timeout;
+      c10::intrusive_ptr<c10d::Store> store;
+      std::string local_address;
+      if (workers.launcher_has_store) {
+        store = store_of_launcher(workers, timeout);
+      } else {
+        auto own = c10::make_intrusive<RendezvousStore>(workers, timeout);
+        local_address = own->local_address();
+        store = own;
+      }
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+      group_ = within(left, [store, local_address, timeout, rank = workers.rank, size = workers.size] {
+        auto options = c10d::ProcessGroupGloo::Options::create();
+        options->timeout = timeout;
+        options->devices.push_back(local_address.empty()
+                                       ? c10d::ProcessGroupGloo::createDefaultDevice()
+                                       : c10d::ProcessGroupGloo::createDeviceForHostname(local_address));
+        return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
+      });
     });
   }
 
@@ -58,9 +137,12 @@ class GlooGroup final : public ProcessGroup {
   }
 
   void all_reduce_sum(std::span<float> values) override {
-    std::vector<at::Tensor> tensors = {
-        at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::kFloat)};
-    attempt("cannot add up gradients", [&] { group_->allreduce(tensors)->wait(); });
+    if (values.empty()) return;
+    // In memory that Gloo keeps: it may still write there when the time is up.
+    std::vector<at::Tensor> tensors = {at::empty({static_cast<int64_t>(values.size())}, at::kFloat)};
+    std::memcpy(tensors[0].data_ptr(), values.data(), values.size_bytes());
+    attempt("cannot add up gradients", [&] { wait(group_->allreduce(tensors)); });
+    std::memcpy(values.data(), tensors[0].data_ptr(), values.size_bytes());
   }
 
  private:
@@ -68,16 +150,24 @@ class GlooGroup final : public ProcessGroup {
     std::vector<at::Tensor> inputs = {tensor};
     std::vector<std::vector<at::Tensor>> outputs(1);
     for (int i = 0; i < size(); ++i) outputs[0].push_back(at::empty_like(tensor));
-    attempt("cannot exchange results", [&] { group_->allgather(outputs, inputs)->wait(); });
+    attempt("cannot exchange results", [&] { wait(group_->allgather(outputs, inputs)); });
     return std::move(outputs[0]);
   }
 
-  /// c10d's exceptions carry a stack trace behind the first line.
+  /// Gloo's own timeout is one for each message of many.
+  template <class Work>
+  void wait(const Work& work) {
+    if (!work->wait(timeout_)) fail_for_time(timeout_);
+  }
+
+  /// c10d's exceptions carry a stack trace behind the first line. A group that failed is not destroyed: its threads
+  /// may wait for the others, and the process is about to end.
   template <class Action>
   void attempt(const char* purpose, const Action& action) {
     try {
       action();
     } catch (const std::exception& error) {
+      if (group_) static_cast<void>(Group(group_).release());
       const std::string text = error.what();
       fail("worker {} of {} (first worker at {}:{}): {}: did another worker stop? ({})", workers_.rank,
            workers_.size, workers_.address, workers_.port, purpose, text.substr(0, text.find('\n')));
@@ -85,14 +175,19 @@ class GlooGroup final : public ProcessGroup {
   }
 
   WorkerEnvironment workers_;
-  c10::intrusive_ptr<c10d::TCPStore> store_;
-  c10::intrusive_ptr<c10d::ProcessGroupGloo> group_;
+  std::chrono::milliseconds timeout_;
+  Group group_;
 };
 
 }  // namespace
 
 std::unique_ptr<ProcessGroup> join_workers(const WorkerEnvironment& workers,
                                            std::chrono::milliseconds timeout) {
+  if (workers.secret.empty() && !workers.launcher_has_store && is_public_address(workers.address)) {
+    spdlog::warn("MASTER_ADDR {} is a public address: without a DETENT_WORKER_SECRET, the same for all workers, anybody "
+                 "can join them",
+                 workers.address);
+  }
   return std::make_unique<GlooGroup>(workers, timeout);
 }
 
