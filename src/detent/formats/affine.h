@@ -151,7 +151,7 @@ inline Affine::Parameters Affine::of_range(Interval range, ScaleForm form) const
       symmetric ? std::max(-low, high) / high_code() : (high - low) / (high_code() - low_code());
   if (exact == 0) return of(1.0F, std::clamp(0, low_code(), high_code()));
   float step = std::max(static_cast<float>(exact), std::numeric_limits<float>::denorm_min());
-  if (form == ScaleForm::kPowerOfTwo) step = std::ldexp(1.0F, -format_detail::largest_shift(1.0, exact));
+  if (form == ScaleForm::kPowerOfTwo) step = format_detail::covering_power_of_two(exact);
   if (symmetric) return of(step, 0);
   const double zero = std::nearbyint(low_code() - low / static_cast<double>(step));
   return of(step, static_cast<int>(std::clamp<double>(zero, low_code(), high_code())));

@@ -1,5 +1,6 @@
 #include "detent/formats/calibrating.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -36,7 +37,7 @@ struct Calibrating<BinaryResidual> {
       double sum = 0;
       for (size_t i = 0; i < residuals.size(); ++i)
         sum += std::fabs(static_cast<double>(residuals[i])) * static_cast<double>(data.counts[i]);
-      const auto gamma = static_cast<float>(sum / count);
+      const float gamma = std::min(static_cast<float>(sum / count), BinaryResidual::kMostGamma);
       for (float& residual : residuals) residual -= residual >= 0 ? gamma : -gamma;
       format.gamma.push_back(gamma);
     }
