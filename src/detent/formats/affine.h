@@ -49,9 +49,9 @@ struct Affine {
     visit("signed", self.is_signed, "codes of both signs");
     visit("symmetric", self.symmetric, "derive a zero point of 0");
     visit("narrow_range", self.narrow_range, "do without the lowest code");
-    visit("scale", self.scale, "step between values, one or one per channel; empty: from the data",
+    visit("scale", self.scale, "step between values, one, or one a channel or group; empty: from the data",
           Between{1e-45, std::numeric_limits<float>::max()});
-    visit("zero_point", self.zero_point, "code of 0, one or one per channel; empty: 0, or from the data");
+    visit("zero_point", self.zero_point, "code of 0, as many; empty: 0, or from the data");
   }
 
   int low_code() const { return (is_signed ? -(1 << (width - 1)) : 0) + (narrow_range ? 1 : 0); }
@@ -136,7 +136,7 @@ inline Affine Affine::covering(std::span<const Interval> ranges, ScaleForm form)
 inline Affine::Parameters Affine::parameters(const Group& group, uint64_t /*seed*/) const {
   if (scale.empty()) return of_range(group.range_with_zero());
   if (scale.size() > 1 && static_cast<int64_t>(scale.size()) != group.group_count()) {
-    fail("affine: key \"scale\": got {} values, expected one or, with granularity = \"channel\", {}",
+    fail("affine: key \"scale\": got {} values, expected one, or one for each channel or group, {}",
          scale.size(), group.group_count());
   }
   const size_t index = scale.size() == 1 ? 0 : static_cast<size_t>(group.index());

@@ -79,8 +79,9 @@ std::vector<Data> all_data() {
   return data;
 }
 
-constexpr Calibrator kCalibrators[] = {Calibrator::kMinMax, Calibrator::kPercentile, Calibrator::kAverageRange,
-                                       Calibrator::kNSigma, Calibrator::kMse,        Calibrator::kEntropy};
+constexpr Calibrator kCalibrators[] = {Calibrator::kMinMax,       Calibrator::kPercentile,
+                                       Calibrator::kAverageRange, Calibrator::kNSigma,
+                                       Calibrator::kMse,          Calibrator::kEntropy};
 
 struct Case {
   std::string name;
