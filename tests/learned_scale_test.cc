@@ -69,6 +69,30 @@ TEST(LearnedScale, OneAChannelIsOneATensorForEachChannel) {
   }
 }
 
+TEST(LearnedScale, OneAGroupIsOneATensorForEachGroup) {
+  seed_everything(1);
+  const QuantSpec spec = parse_quant_spec_text("affine:width=4,scale_rule=learned");
+  const at::Tensor x = at::randn({2, 5, 3});  // groups of 2 along the middle: 2, 2 and 1
+  const QuantSpec groups = parse_quant_spec_text("int4_g2:scale_rule=learned,block_axis=1");
+  ASSERT_EQ(scale_shape(groups, {2, 5, 3}), Shape{18});
+  const at::Tensor scales = at::rand({18}).add(0.1).set_requires_grad(true);
+  const at::Tensor all = fake_quantize(x, groups, scales, 1);
+  all.pow(2).sum().backward();
+  for (int64_t g = 0; g < 18; ++g) {
+    const int64_t first = g / 3 % 3 * 2;
+    const auto of_group = [&](const at::Tensor& tensor) {
+      return tensor.select(2, g % 3).select(0, g / 9).slice(0, first, std::min<int64_t>(first + 2, 5));
+    };
+    const at::Tensor scale = scales.detach()[g].clone().set_requires_grad(true);
+    const at::Tensor one = fake_quantize(of_group(x).contiguous(), spec, scale, 1);
+    EXPECT_TRUE(of_group(all).equal(one)) << g;
+    one.pow(2).sum().backward();
+    // Both are divided by the root of the elements a scale: on average 30 / 18, and here.
+    const double ratio = std::sqrt(static_cast<double>(one.numel()) / (30.0 / 18));
+    EXPECT_TRUE(at::allclose(scales.grad()[g], scale.grad().mul(ratio), 1e-4, 1e-5)) << g;
+  }
+}
+
 /// What Esser et al. 2019 say, in double and one element at a time: value s (q - z) with q = clamp(round(x / s)
 /// + z); gradient of x 1 inside, 0 outside; of s q - z - x / s inside, the outermost q - z outside, times
 /// 1 / sqrt(elements * Q_P). Inside ends where formats saturate: where the code next to the outermost one would
@@ -315,6 +339,22 @@ TEST_F(LearnedScaleGraph, ActivationsPerChannelNeedStatisticsPerChannel) {
   ASSERT_EQ(scale.shape(), Shape{8});
   for (size_t i = 0; i < 8; ++i)
     EXPECT_FLOAT_EQ(scale.values<float>()[i], 2 * (static_cast<float>(i) + 1) / 8 / std::sqrt(7.0F));
+}
+
+TEST_F(LearnedScaleGraph, GroupsAreForParameters) {
+  quantize(
+      "[passes.quantize.linear.config]\nname = \"int4_g4\"\nweight_scale_rule = \"learned\"\n"
+      "bias_name = \"NA\"\n");
+  EXPECT_EQ(graph_.node("hidden").find_parameter("weight_scale")->tensor.shape(), Shape{16 * 2});
+  verify(graph_);
+  Interpreter interpreter(graph_, Interpreter::Mode::kTraining);
+  interpreter.run(inputs_).sum().backward();
+  try {
+    quantize("[passes.quantize.linear.config]\nname = \"int4_g4\"\ndata_in_scale_rule = \"learned\"\n");
+    ADD_FAILURE() << "groups of an activation";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("granularity = \"group\", which is for parameters"));
+  }
 }
 
 TEST_F(LearnedScaleGraph, IsSavedAndInTheStateDict) {

@@ -5,8 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <tuple>
+#include <utility>
 
 #include "detent/core/fields.h"
+#include "detent/formats/named_formats.h"
 
 namespace detent {
 namespace {
@@ -20,20 +24,34 @@ std::string allowed_text(const Between& allowed) {
 
 }  // namespace
 
-TextTable formats_table() {
-  TextTable table({"format", "aliases", "bits", "keys", "what it is"});
+std::vector<FormatDescription> describe_formats() {
   const auto aliases = format_aliases();
+  std::vector<FormatDescription> result;
   for (const std::string& name : format_names()) {
-    std::vector<std::string> own;
-    for (const auto& [alias, target] : aliases) {
-      if (target == name) own.push_back(alias);
-    }
     if (std::ranges::any_of(aliases, [&](const auto& alias) { return alias.first == name; })) continue;
     const Format format = make_format(name, "formats");
-    const auto [keys, help] = std::visit(
+    FormatDescription& description = result.emplace_back();
+    description.name = name;
+    description.bits = bits_per_value(format);
+    for (const auto& [alias, target] : aliases) {
+      if (target == name) description.aliases.push_back(alias);
+    }
+    std::tie(description.keys, description.help) = std::visit(
         []<class F>(const F&) { return std::pair(field_names<F>(), std::string(F::kHelp)); }, format);
-    table.add_row({name, fmt::format("{}", fmt::join(own, ", ")), fmt::format("{}", bits_per_value(format)),
-                   fmt::format("{}", fmt::join(keys, ", ")), help});
+    const std::optional<NamedFormat> named = find_named_format(name, "formats");
+    if (!named) continue;
+    std::erase_if(description.keys, [&](const std::string& key) { return named->keys.contains(key); });
+    description.help = std::ranges::find(usual_named_formats(), name, &NamedFormatHelp::name)->help;
+  }
+  return result;
+}
+
+TextTable formats_table() {
+  TextTable table({"format", "aliases", "bits", "keys", "what it is"});
+  for (const FormatDescription& format : describe_formats()) {
+    table.add_row({format.name, fmt::format("{}", fmt::join(format.aliases, ", ")),
+                   fmt::format("{}", format.bits), fmt::format("{}", fmt::join(format.keys, ", ")),
+                   format.help});
   }
   return table;
 }

@@ -42,6 +42,20 @@ TEST(FormatsCommand, ShowsFieldsAndValues) {
   }
 }
 
+TEST(FormatsCommand, NamesOfIntegerFormatsAreListedAndShown) {
+  for (const char* name : {"int8", "uint8", "int4", "uint4", "int4_g128"}) {
+    EXPECT_THAT(run_program({"list", "formats"}).output, HasSubstr(fmt::format("| {} ", name)));
+    EXPECT_THAT(run_program({"formats"}).output, HasSubstr(fmt::format("| {} ", name)));
+  }
+  EXPECT_THAT(run_program({"formats", "show", "int8"}).output,
+              AllOf(HasSubstr("affine:symmetric=true: an integer"), HasSubstr("bits a value: 8\n")));
+  EXPECT_THAT(run_program({"formats", "show", "int4_g128"}).output,
+              AllOf(HasSubstr("granularity=group,group_size=128: an integer"),
+                    HasSubstr("bits a value: 4, and 32 a group of 128\n")));
+  EXPECT_THAT(run_program({"formats", "show", "uint4:scale=0.5"}).output, HasSubstr("range: 0 to 7.5"));
+  EXPECT_THAT(run_program({"formats", "show", "unit4"}).errors, HasSubstr("did you mean \"uint4\"?"));
+}
+
 TEST(FormatsCommand, WrongUsage) {
   EXPECT_THAT(run_program({"formats", "shwo"}).errors, HasSubstr("did you mean \"show\"?"));
   EXPECT_THAT(run_program({"formats", "show"}).errors, HasSubstr("needs a format"));

@@ -114,6 +114,65 @@ TEST_F(TensorCommands, SeveralFormatsAreCompared) {
               AllOf(HasSubstr("frac_width=6"), HasSubstr("ternary:mean=0.6"), HasSubstr("(all)")));
 }
 
+/// What a format's text leaves open is the tensor's own: fixed point is then about as fine as affine.
+TEST_F(TensorCommands, ParametersThatAreNotGivenComeFromTheTensor) {
+  const Shape shape = {40, 50};
+  const auto scaled_wave = [&](float scale) {
+    Tensor values = wave(shape);
+    for (float& value : values.values<float>()) value *= scale;
+    return values;
+  };
+  write_safetensors(
+      input_,
+      std::vector<std::pair<std::string, Tensor>>{{"large", scaled_wave(100)},
+                                                  {"small", scaled_wave(0.001F)},
+                                                  {"zeros", Tensor(DType::kFloat32, {3})}},
+      {});
+  const ProgramResult result = tensor({"quantize", input_, "-o", path("packed.safetensors"), "--packed",
+                                       "--format", "fixed:width=8"});
+  ASSERT_EQ(result.status, 0) << result.errors;
+  EXPECT_THAT(result.output,
+              AllOf(HasSubstr("| large  | fixed:frac_width=0 "), HasSubstr("| small  | fixed:frac_width=16 "),
+                    HasSubstr("| zeros  | fixed "), HasSubstr("| (all)  | fixed "),
+                    HasSubstr("fixed: frac_width is not given: each tensor's own, from its largest")));
+  const SafetensorsFile packed = read_safetensors(path("packed.safetensors"));
+  EXPECT_THAT(packed.metadata.at("detent.packed.small"), HasSubstr("\"fixed:frac_width=16\""));
+  ASSERT_EQ(tensor({"unpack", path("packed.safetensors"), "-o", path("back.safetensors")}).status, 0);
+  ASSERT_EQ(tensor({"quantize", input_, "-o", path("plain.safetensors"), "--format", "fixed"}).status, 0);
+  for (const auto& [name, tensor] : read_safetensors(path("plain.safetensors")).tensors)
+    EXPECT_TRUE(find(read_safetensors(path("back.safetensors")), name).equals(tensor)) << name;
+  EXPECT_TRUE(find(read_safetensors(path("plain.safetensors")), "small")
+                  .equals(simulate(parse_quant_spec_text("fixed:frac_width=16"), scaled_wave(0.001F))));
+
+  for (const char* text : {"minifloat_ieee:width=8", "minifloat_denorm:width=8", "log:width=6"}) {
+    EXPECT_THAT(tensor({"quantize", input_, "--format", text}).output,
+                AllOf(HasSubstr("exponent_bias="), HasSubstr(": exponent_bias is not given")));
+  }
+  for (const char* text :
+       {"fixed:frac_width=3", "log:exponent_bias=4", "int8", "ternary:threshold=0.1", "mx"}) {
+    EXPECT_THAT(tensor({"quantize", input_, "--format", text}).output, Not(HasSubstr("not given"))) << text;
+  }
+}
+
+TEST_F(TensorCommands, NamesOfIntegerFormats) {
+  const ProgramResult result =
+      tensor({"quantize", input_, "--tensors", "weight", "--format", "int8", "--format", "int4_g4"});
+  ASSERT_EQ(result.status, 0) << result.errors;
+  EXPECT_THAT(result.output,
+              AllOf(HasSubstr("affine:symmetric=true "),
+                    HasSubstr("affine:width=4,symmetric=true,granularity=group,group_size=4 ")));
+  ASSERT_EQ(
+      tensor({"quantize", input_, "-o", path("p.safetensors"), "--packed", "--format", "int4_g4"}).status, 0);
+  const SafetensorsFile packed = read_safetensors(path("p.safetensors"));
+  EXPECT_EQ(find(packed, "layer.weight.scales").shape(), (Shape{6 * 3}));
+  EXPECT_EQ(find(packed, "layer.weight.codes").shape(), (Shape{6 * 11 / 2}));
+  ASSERT_EQ(tensor({"unpack", path("p.safetensors"), "-o", path("back.safetensors")}).status, 0);
+  EXPECT_TRUE(find(read_safetensors(path("back.safetensors")), "layer.weight")
+                  .equals(simulate(parse_quant_spec_text("int4_g4"), wave({6, 11}))));
+  expect_failure({"quantize", input_, "--format", "imt8"}, 2, "did you mean \"int8\"?");
+  expect_failure({"quantize", input_, "--format", "int8:width=4"}, 2, "but \"int8\" says 8");
+}
+
 /// 66 codes of 4 bits, a byte for each of 6 rows, 4 bytes for the tensor: 43 bytes.
 TEST_F(TensorCommands, BitsCountWhatBlocksAndTensorsStore) {
   const ProgramResult result = tensor({"quantize", input_, "--format", "nvfp4"});

@@ -2,10 +2,12 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "detent/core/error.h"
 #include "detent/execution/torch_tensor.h"
+#include "detent/formats/group_parameters.h"
 #include "detent/formats/learned_scale.h"
 
 namespace detent {
@@ -54,7 +56,16 @@ struct LearnedScale : torch::autograd::Function<LearnedScale> {
   }
 };
 
-/// [channels] as [1, ..., channels, ..., 1]
+/// [groups] in the place of every element of its group, of a tensor of `shape`.
+at::Tensor spread_over_groups(const at::Tensor& scale, const QuantSpec& spec, const Shape& shape) {
+  const Grouping grouping = make_grouping(spec, shape);
+  return scale.view({grouping.outer, -1, grouping.inner})
+      .repeat_interleave(std::max<int64_t>(grouping.run, 1), 1)
+      .narrow(1, 0, grouping.length)
+      .reshape(shape);
+}
+
+/// [channels] as [1, ..., channels, ..., 1]; [groups] as the shape of the input.
 at::Tensor broadcastable(const at::Tensor& scale, const QuantSpec& spec, const at::Tensor& input) {
   const Shape expected = scale_shape(spec, input.sizes().vec());
   if (scale.sizes().vec() != expected) {
@@ -65,6 +76,7 @@ at::Tensor broadcastable(const at::Tensor& scale, const QuantSpec& spec, const a
     fail("the learned scale is {}, expected above 0: try a smaller learning rate", scale.min().item<float>());
   }
   if (expected.empty()) return scale;
+  if (spec.granularity == Granularity::kGroup) return spread_over_groups(scale, spec, input.sizes().vec());
   std::vector<int64_t> shape(static_cast<size_t>(input.dim()), 1);
   shape[static_cast<size_t>(spec.axis < 0 ? spec.axis + input.dim() : spec.axis)] = expected[0];
   return scale.view(shape);

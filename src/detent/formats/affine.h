@@ -49,9 +49,9 @@ struct Affine {
     visit("signed", self.is_signed, "codes of both signs");
     visit("symmetric", self.symmetric, "derive a zero point of 0");
     visit("narrow_range", self.narrow_range, "do without the lowest code");
-    visit("scale", self.scale, "step between values, one or one per channel; empty: from the data",
+    visit("scale", self.scale, "step between values, one, or one a channel or group; empty: from the data",
           Between{1e-45, std::numeric_limits<float>::max()});
-    visit("zero_point", self.zero_point, "code of 0, one or one per channel; empty: 0, or from the data");
+    visit("zero_point", self.zero_point, "code of 0, as many; empty: 0, or from the data");
   }
 
   int low_code() const { return (is_signed ? -(1 << (width - 1)) : 0) + (narrow_range ? 1 : 0); }
@@ -136,7 +136,7 @@ inline Affine Affine::covering(std::span<const Interval> ranges, ScaleForm form)
 inline Affine::Parameters Affine::parameters(const Group& group, uint64_t /*seed*/) const {
   if (scale.empty()) return of_range(group.range_with_zero());
   if (scale.size() > 1 && static_cast<int64_t>(scale.size()) != group.group_count()) {
-    fail("affine: key \"scale\": got {} values, expected one or, with granularity = \"channel\", {}",
+    fail("affine: key \"scale\": got {} values, expected one, or one for each channel or group, {}",
          scale.size(), group.group_count());
   }
   const size_t index = scale.size() == 1 ? 0 : static_cast<size_t>(group.index());
@@ -151,7 +151,7 @@ inline Affine::Parameters Affine::of_range(Interval range, ScaleForm form) const
       symmetric ? std::max(-low, high) / high_code() : (high - low) / (high_code() - low_code());
   if (exact == 0) return of(1.0F, std::clamp(0, low_code(), high_code()));
   float step = std::max(static_cast<float>(exact), std::numeric_limits<float>::denorm_min());
-  if (form == ScaleForm::kPowerOfTwo) step = std::ldexp(1.0F, -format_detail::largest_shift(1.0, exact));
+  if (form == ScaleForm::kPowerOfTwo) step = format_detail::covering_power_of_two(exact);
   if (symmetric) return of(step, 0);
   const double zero = std::nearbyint(low_code() - low / static_cast<double>(step));
   return of(step, static_cast<int>(std::clamp<double>(zero, low_code(), high_code())));

@@ -20,13 +20,14 @@ struct BinaryResidualParameters {
 
 /// `levels` signs per element (ReBNet; Ghasemzadeh et al. 2017, arXiv:1711.01243): r_0 = x, b_l = sign(r_l)
 /// with sign(0) = +1, r_(l+1) = r_l - gamma_l * b_l; value: the sum of gamma_l * b_l, in float32 and in this
-/// order. gamma_l is given, or the mean |r_l| of the group's finite elements. In general no zero; infinities
-/// give +-(the sum of gamma_l), NaN stays.
+/// order. gamma_l is given, or the mean |r_l| of the group's finite elements, but at most 1/8 of the largest
+/// float32, so that no sum overflows. In general no zero; infinities give +-(the sum of gamma_l), NaN stays.
 struct BinaryResidual {
   static constexpr const char* kName = "binary_residual";
   static constexpr std::array<const char*, 0> kAliases = {};
   static constexpr const char* kHelp = "a sum of scaled signs, each of what the ones before left";
   using Parameters = BinaryResidualParameters;
+  static constexpr float kMostGamma = std::numeric_limits<float>::max() / 8;
 
   int levels = 2;
   std::vector<float> gamma = {};
@@ -35,7 +36,7 @@ struct BinaryResidual {
   static void fields(Self& self, Visitor& visit) {
     visit("levels", self.levels, "signs an element", Between{1, 8});
     visit("gamma", self.gamma, "scale of each level; empty: the mean magnitude of what is left",
-          Between{0, static_cast<double>(std::numeric_limits<float>::max()) / 8});
+          Between{0, static_cast<double>(kMostGamma)});
   }
 
   double bits() const { return levels; }
@@ -52,7 +53,7 @@ struct BinaryResidual {
   Parameters parameters(const Group& group, uint64_t /*seed*/) const {
     std::vector<float> gammas = gamma;
     while (gammas.size() < static_cast<size_t>(levels)) {
-      gammas.push_back(static_cast<float>(group.residual_magnitudes(gammas).mean()));
+      gammas.push_back(std::min(static_cast<float>(group.residual_magnitudes(gammas).mean()), kMostGamma));
     }
     float largest = 0;
     for (const float each : gammas) largest += each;

@@ -1,9 +1,11 @@
 #include "detent/formats/calibrating.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "detent/core/error.h"
+#include "detent/formats/group.h"
 
 namespace detent {
 namespace {
@@ -11,6 +13,23 @@ namespace {
 /// What most formats are like.
 template <class F>
 struct Calibrating {};
+
+template <>
+struct Calibrating<Fixed> {
+  static const char* assumed_key(const Fixed& format) { return format.frac_width ? nullptr : "frac_width"; }
+};
+
+struct AssumesBias {
+  static const char* assumed_key(const auto& format) {
+    return format.exponent_bias ? nullptr : "exponent_bias";
+  }
+};
+template <>
+struct Calibrating<MinifloatIeee> : AssumesBias {};
+template <>
+struct Calibrating<MinifloatDenorm> : AssumesBias {};
+template <>
+struct Calibrating<Log> : AssumesBias {};
 
 /// The threshold is 0.05 of the range's end.
 template <>
@@ -36,7 +55,7 @@ struct Calibrating<BinaryResidual> {
       double sum = 0;
       for (size_t i = 0; i < residuals.size(); ++i)
         sum += std::fabs(static_cast<double>(residuals[i])) * static_cast<double>(data.counts[i]);
-      const auto gamma = static_cast<float>(sum / count);
+      const float gamma = std::min(static_cast<float>(sum / count), BinaryResidual::kMostGamma);
       for (float& residual : residuals) residual -= residual >= 0 ? gamma : -gamma;
       format.gamma.push_back(gamma);
     }
@@ -50,6 +69,27 @@ concept Fitted = requires(const F format, const CountedValues& data) {
 };
 
 }  // namespace
+
+const char* assumed_key(const Format& format) {
+  return std::visit(
+      []<class F>(const F& f) -> const char* {
+        if constexpr (requires { Calibrating<F>::assumed_key(f); }) {
+          return Calibrating<F>::assumed_key(f);
+        } else {
+          return nullptr;
+        }
+      },
+      format);
+}
+
+QuantSpec completed_from(const Tensor& tensor, const QuantSpec& spec) {
+  if (assumed_key(spec.format) == nullptr || tensor.numel() == 0) return spec;
+  const Group all(tensor.values<float>(), {.inner = tensor.numel()}, 0);
+  const Interval range = all.range_with_zero();
+  QuantSpec result = spec;
+  result.format = covering(spec.format, {&range, 1}, ScaleForm::kFloat, "quantization");
+  return result;
+}
 
 bool is_calibratable(const Format& format) {
   return std::visit([]<class F>(const F&) { return RangedFormat<F> || Fitted<F>; }, format);

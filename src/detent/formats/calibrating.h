@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "detent/formats/format.h"
+#include "detent/formats/quant_spec.h"
 
 namespace detent {
 
@@ -12,6 +12,14 @@ struct CountedValues {
   std::span<const float> values;
   std::span<const int64_t> counts;  // above 0
 };
+
+/// The key of a parameter that `covering` would take from the data, but that the format assumes where it is
+/// not given, as here: frac_width of fixed, exponent_bias of minifloats and log. nullptr for other formats.
+const char* assumed_key(const Format& format);
+/// `spec` with such a parameter taken from the finite elements of `tensor` (float32): it holds the largest
+/// magnitude without saturating, as calibrator min_max does. As it is where nothing is assumed, and where
+/// there is nothing but 0 to hold.
+QuantSpec completed_from(const Tensor& tensor, const QuantSpec& spec);
 
 // What calibration asks of formats beside `covering`. A format of which one of these does not hold as for
 // most says so in calibrating.cc.

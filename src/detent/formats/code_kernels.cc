@@ -18,9 +18,8 @@ template <class Coders, class Visit>
 HWY_INLINE void ForEachRun(const Coders& coders, const Grouping& grouping, int64_t begin, int64_t end,
                            const Visit& visit) {
   for (int64_t i = begin; i < end;) {
-    const int64_t run = i / grouping.inner;
-    const int64_t run_end = std::min(end, (run + 1) * grouping.inner);
-    const auto& coder = coders[static_cast<size_t>(run % grouping.groups)];
+    const int64_t run_end = std::min(end, grouping.end_of_run(i));
+    const auto& coder = coders[static_cast<size_t>(grouping.group_of(i))];
     if constexpr (std::is_trivially_copyable_v<typename Coders::value_type>) {
       // A copy: what the loop writes cannot change it, which the compiler must know to vectorise.
       const auto local = coder;

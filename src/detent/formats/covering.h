@@ -10,7 +10,7 @@
 namespace detent {
 
 /// Which scales calibration may give: any float32, or powers of two only, which integer hardware applies by
-/// shifting.
+/// shifting: the smallest that holds the range, or the nearest to it that float32 has (2^-149 to 2^127).
 enum class ScaleForm { kFloat, kPowerOfTwo };
 constexpr std::array<const char*, 2> enum_names(ScaleForm) { return {"float", "power_of_two"}; }
 
@@ -32,6 +32,11 @@ inline double largest_magnitude(std::span<const Interval> ranges) {
 inline int largest_shift(double limit, double magnitude) {
   const int shift = std::ilogb(limit) - std::ilogb(magnitude);
   return std::ldexp(magnitude, shift) <= limit ? shift : shift - 1;
+}
+
+/// The smallest power of two that is not below a positive `step`, held to those that float32 has.
+inline float covering_power_of_two(double step) {
+  return std::ldexp(1.0F, std::clamp(-largest_shift(1.0, step), -149, 127));
 }
 
 /// `format` with the largest exponent bias in [least, most] whose largest value, now `largest` and halved by

@@ -128,7 +128,7 @@ void for_each_group(const Encoded& encoded, const Grouping& grouping, const Visi
   const auto load = [](const Tensor& tensor, size_t index, double& number) {
     number = number_at(tensor, index);
   };
-  for (size_t group = 0; group < static_cast<size_t>(grouping.groups); ++group) {
+  for (size_t group = 0; group < static_cast<size_t>(grouping.groups()); ++group) {
     for_each_number(layout, encoded.streams, group, numbers, load);
     visit(numbers.data());
   }
@@ -156,7 +156,7 @@ GroupCoders make_coders(const Encoded& encoded, const Grouping& grouping) {
           return coder_of_elements(BlockCoding<F>::elements(format));
         } else {
           std::vector<typename Coding<F>::Coder> coders;
-          coders.reserve(static_cast<size_t>(grouping.groups));
+          coders.reserve(static_cast<size_t>(grouping.groups()));
           for_each_group(encoded, grouping,
                          [&](const double* numbers) { coders.emplace_back(format, numbers); });
           return coders;
@@ -274,7 +274,7 @@ std::vector<StreamLayout> encoded_layout(const QuantSpec& spec, const Shape& sha
     fail("packing = \"base3\": {} is not ternary, expected packing = \"bits\"", quant_spec_text(spec));
   }
   const int64_t count = element_count(shape);
-  const int64_t groups = count == 0 ? 0 : make_grouping(spec, shape).groups;
+  const int64_t groups = count == 0 ? 0 : make_grouping(spec, shape).groups();
   std::vector<StreamLayout> layout = {
       {"codes", DType::kUInt8, {packed_size(packing, code_width(spec), count)}}};
   for (const ParameterStream& stream : parameter_streams(spec)) {

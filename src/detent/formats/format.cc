@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "detent/formats/float_environment.h"
+#include "detent/formats/named_formats.h"
 #include "detent/formats/text_form.h"
 
 namespace detent {
@@ -40,16 +41,38 @@ std::vector<std::string> format_names() {
   std::vector<std::string> names;
   for_each_format([&]<class F>(const F&) { names.emplace_back(F::kName); });
   for (const auto& [alias, name] : format_aliases()) names.push_back(alias);
+  for (const NamedFormatHelp& named : usual_named_formats()) names.emplace_back(named.name);
   return names;
 }
+
+namespace {
+
+/// `format` with those of `keys` that are its fields.
+void read_own_fields(Format& format, const Table& keys, const std::string& where) {
+  std::visit(
+      [&]<class F>(F& alternative) {
+        Table own;
+        for (const std::string& name : field_names<F>()) {
+          if (const Value* value = keys.find(name)) own[name] = *value;
+        }
+        read_fields(alternative, own, where);
+      },
+      format);
+}
+
+}  // namespace
 
 Format make_format(std::string_view name, const std::string& where) {
   std::optional<Format> found;
   for_each_format([&]<class F>(const F& format) {
     if (name == F::kName || std::ranges::count(F::kAliases, name) > 0) found = format;
   });
-  if (!found) fail("{}: {}", where, unknown_name_message("format", name, format_names()));
-  return *found;
+  if (found) return *found;
+  const std::optional<NamedFormat> named = find_named_format(name, where);
+  if (!named) fail("{}: {}", where, unknown_name_message("format", name, format_names()));
+  Format format = make_format(named->format, where);
+  read_own_fields(format, named->with({}, where), where);
+  return format;
 }
 
 void validate(const Format& format, const std::string& where) {
@@ -65,7 +88,9 @@ void validate(const Format& format, const std::string& where) {
 Format parse_format(std::string_view text) {
   const DefaultFloatEnvironment environment;
   const std::string where = fmt::format("format \"{}\"", text);
-  const TextForm form = parse_text_form(text, where);
+  TextForm form = parse_text_form(text, where);
+  if (const auto named = find_named_format(form.name, where))
+    form = {named->format, named->with(form.keys, where)};
   Format format = make_format(form.name, where);
   std::visit([&](auto& alternative) { read_fields(alternative, form.keys, where); }, format);
   validate(format, where);

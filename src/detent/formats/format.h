@@ -15,17 +15,19 @@ namespace detent {
 
 /// Name (as configuration files spell it) of the alternative that `format` holds.
 std::string_view format_name(const Format& format);
-/// Canonical names in the order of formats/all.h, then aliases ("integer" for "fixed").
+/// Canonical names in the order of formats/all.h, aliases ("integer" for "fixed"), and the usual ones of
+/// formats/named_formats.h ("int8").
 std::vector<std::string> format_names();
 std::vector<std::pair<std::string, std::string>> format_aliases();
 
-/// "name" or "name:key=value,key=value". Throws Error on unknown names and keys, and on values that are
-/// wrong.
+/// "name" or "name:key=value,key=value". Throws Error on unknown names and keys, on values that are wrong,
+/// and on names that say more than a format ("int4_g128": parse_quant_spec_text).
 Format parse_format(std::string_view text);
 /// The inverse: the name and the keys that differ from their defaults.
 std::string format_text(const Format& format);
 
-/// The default-constructed format of that name or alias. Throws Error with the nearest known name.
+/// The default-constructed format of that name or alias, or what formats/named_formats.h says of it. Throws
+/// Error with the nearest known name.
 Format make_format(std::string_view name, const std::string& where);
 
 /// Throws Error, beginning with `where`, on fields out of range and on fields that contradict each other.

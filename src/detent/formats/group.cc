@@ -58,7 +58,8 @@ float Group::largest_magnitude() const {
 }
 
 std::string Group::name() const {
-  return grouping_.groups == 1 ? "the tensor" : fmt::format("channel {}", index_);
+  if (grouping_.groups() == 1) return "the tensor";
+  return fmt::format("{} {}", grouping_.run == 0 ? "channel" : "group", index_);
 }
 
 }  // namespace detent

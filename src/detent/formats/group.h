@@ -31,9 +31,9 @@ class Group {
   float largest_magnitude() const;
 
   int64_t index() const { return index_; }
-  int64_t group_count() const { return grouping_.groups; }
-  int64_t element_count() const { return grouping_.outer * grouping_.inner; }
-  /// "the tensor" or "channel 3".
+  int64_t group_count() const { return grouping_.groups(); }
+  int64_t element_count() const { return grouping_.size(index_); }
+  /// "the tensor", "channel 3" or "group 3".
   std::string name() const;
 
  private:

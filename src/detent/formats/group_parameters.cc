@@ -16,21 +16,33 @@ bool groups_are_channels(const QuantSpec& spec) {
          std::visit([](const auto& format) { return format.groups_are_channels(); }, spec.format);
 }
 
+/// The shape as outer x length x inner, `axis` being the dimension in the middle.
+Grouping split_at(const Shape& shape, int64_t axis, const char* key) {
+  const auto rank = static_cast<int64_t>(shape.size());
+  const int64_t dimension = axis < 0 ? axis + rank : axis;
+  if (dimension < 0 || dimension >= rank) {
+    fail(
+        "quantization: key \"{}\": got {}, but the tensor has the shape {}: expected at least {} and below "
+        "{}",
+        key, axis, shape_text(shape), -rank, rank);
+  }
+  const auto middle = shape.begin() + dimension;
+  return {.outer = element_count(Shape(shape.begin(), middle)),
+          .length = *middle,
+          .inner = element_count(Shape(middle + 1, shape.end()))};
+}
+
 }  // namespace
 
 Grouping make_grouping(const QuantSpec& spec, const Shape& shape) {
-  if (!groups_are_channels(spec)) return {1, 1, element_count(shape)};
-  const auto rank = static_cast<int64_t>(shape.size());
-  const int64_t axis = spec.axis < 0 ? spec.axis + rank : spec.axis;
-  if (axis < 0 || axis >= rank) {
-    fail(
-        "quantization: key \"axis\": got {}, but the tensor has the shape {}: expected at least {} and below "
-        "{}",
-        spec.axis, shape_text(shape), -rank, rank);
+  const bool is_scalar = shape.empty() && !spec.block_axis;
+  if (spec.granularity == Granularity::kGroup && !is_scalar) {
+    Grouping grouping = split_at(shape, spec.block_axis.value_or(-1), "block_axis");
+    grouping.run = std::min(*spec.group_size, std::max<int64_t>(grouping.length, 1));
+    return grouping;
   }
-  const auto middle = shape.begin() + axis;
-  return {element_count(Shape(shape.begin(), middle)), *middle,
-          element_count(Shape(middle + 1, shape.end()))};
+  if (groups_are_channels(spec)) return split_at(shape, spec.axis, "axis");
+  return {.inner = element_count(shape)};
 }
 
 std::optional<BlockLayout> block_layout(const QuantSpec& spec, const Shape& shape) {
@@ -54,15 +66,16 @@ GroupParameters derive_parameters(const QuantSpec& spec, const Tensor& input, co
           return format.parameters(Group(values, grouping, group), seed);
         };
         // A single group is left to split by itself: inside a parallel_for it could not.
-        if (BlockFormat<F> || grouping.groups == 1) {
-          DETENT_CHECK(grouping.groups == 1, "{} groups of {}", grouping.groups, F::kName);
+        const int64_t count = grouping.groups();
+        if (BlockFormat<F> || count == 1) {
+          DETENT_CHECK(count == 1, "{} groups of {}", count, F::kName);
           const DefaultFloatEnvironment environment;
           return std::vector{derive(0)};
         }
         if constexpr (!BlockFormat<F>) {
-          std::vector<typename F::Parameters> groups(static_cast<size_t>(grouping.groups));
-          const int64_t grain = std::max<int64_t>(1, kGrain / (grouping.outer * grouping.inner));
-          parallel_for(grouping.groups, grain, [&](int64_t begin, int64_t end) {
+          std::vector<typename F::Parameters> groups(static_cast<size_t>(count));
+          const int64_t grain = std::max<int64_t>(1, kGrain / grouping.size(0));
+          parallel_for(count, grain, [&](int64_t begin, int64_t end) {
             const DefaultFloatEnvironment environment;
             for (int64_t g = begin; g < end; ++g) groups[static_cast<size_t>(g)] = derive(g);
           });

@@ -36,7 +36,7 @@ std::vector<std::vector<float>> runs(const std::vector<float>& values, const Gro
                                      int64_t index) {
   std::vector<std::vector<float>> result;
   for (int64_t outer = 0; outer < grouping.outer; ++outer) {
-    const auto first = values.begin() + (outer * grouping.groups + index) * grouping.inner;
+    const auto first = values.begin() + (outer * grouping.length + index) * grouping.inner;
     result.emplace_back(first, first + grouping.inner);
   }
   return result;

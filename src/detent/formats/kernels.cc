@@ -58,9 +58,8 @@ void SimulateRange(const GroupParameters& parameters, const Grouping& grouping, 
       [&]<class P>(const std::vector<P>& groups) {
         if constexpr (requires(const P& of_group) { of_group.unsaturated; }) {
           for (int64_t i = begin; i < end;) {
-            const int64_t run = i / grouping.inner;
-            const int64_t run_end = std::min({end, (run + 1) * grouping.inner, (i | 0xFFFFFFFF) + 1});
-            const auto& group = groups[static_cast<size_t>(run % grouping.groups)];
+            const int64_t run_end = std::min({end, grouping.end_of_run(i), (i | 0xFFFFFFFF) + 1});
+            const auto& group = groups[static_cast<size_t>(grouping.group_of(i))];
             const auto round_run = [&](const auto& kernel) HWY_ATTR {
               RoundRun(d, kernel, input + (i - begin), output + (i - begin), static_cast<size_t>(run_end - i),
                        static_cast<uint64_t>(i), stream);

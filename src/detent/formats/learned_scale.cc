@@ -42,6 +42,8 @@ QuantSpec code_spec(const QuantSpec& spec) {
   if (!same_for_channels) {
     codes.granularity = spec.granularity;
     codes.axis = spec.axis;
+    codes.group_size = spec.group_size;
+    codes.block_axis = spec.block_axis;
   }
   return codes;
 }
@@ -51,21 +53,21 @@ double largest_code(const QuantSpec& spec) {
 }
 
 Shape scale_shape(const QuantSpec& spec, const Shape& shape) {
-  return spec.granularity == Granularity::kTensor ? Shape() : Shape{make_grouping(spec, shape).groups};
+  return spec.granularity == Granularity::kTensor ? Shape() : Shape{make_grouping(spec, shape).groups()};
 }
 
 Tensor initial_scale(const QuantSpec& spec, const Tensor& values, const std::string& where) {
   const DefaultFloatEnvironment environment;
   const Grouping grouping = make_grouping(spec, values.shape());
   std::vector<double> means;
-  for (int64_t g = 0; g < grouping.groups; ++g)
+  for (int64_t g = 0; g < grouping.groups(); ++g)
     means.push_back(Group(values.values<float>(), grouping, g).magnitudes().mean());
   return initial_scale(spec, values.shape(), means, where);
 }
 
 Tensor initial_scale(const QuantSpec& spec, const Shape& shape, std::span<const double> mean_magnitudes,
                      const std::string& where) {
-  const auto groups = static_cast<size_t>(make_grouping(spec, shape).groups);
+  const auto groups = static_cast<size_t>(make_grouping(spec, shape).groups());
   if (mean_magnitudes.size() != groups)
     fail("{}: got {} mean magnitudes, expected {}", where, mean_magnitudes.size(), groups);
   std::vector<float> scales = own_scales(spec, static_cast<int64_t>(groups), where);
@@ -78,7 +80,7 @@ Tensor initial_scale(const QuantSpec& spec, const Shape& shape, std::span<const 
 }
 
 Tensor initial_scale(const QuantSpec& spec, const Shape& shape, const std::string& where) {
-  const std::vector<float> scales = own_scales(spec, make_grouping(spec, shape).groups, where);
+  const std::vector<float> scales = own_scales(spec, make_grouping(spec, shape).groups(), where);
   if (scales.empty()) {
     fail(
         "{}: key \"scale\": a learned scale needs one to begin from: give it, or run profile_statistics with "

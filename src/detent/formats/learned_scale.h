@@ -9,15 +9,15 @@
 namespace detent {
 
 // Learned step sizes (Esser et al. 2019, arXiv:1902.08153): the value of x is s * q(x / s), where q rounds to
-// the codes of the format (its values with scale 1) and s > 0 is trained, one a tensor or one a channel. Its
-// gradient is q(x / s) - x / s where the format does not saturate (unsaturated_mask: up to half a step beyond
-// the outermost code, where the paper stops at the code itself), the outermost code elsewhere.
+// the codes of the format (its values with scale 1) and s > 0 is trained, one a tensor, a channel or a group.
+// Its gradient is q(x / s) - x / s where the format does not saturate (unsaturated_mask: up to half a step
+// beyond the outermost code, where the paper stops at the code itself), the outermost code elsewhere.
 
 /// Of a spec with a learned scale, what rounds x / s to codes: its scale is 1.
 QuantSpec code_spec(const QuantSpec& spec);
 /// Q_P of the paper.
 double largest_code(const QuantSpec& spec);
-/// [] or [channels]. Throws Error on an axis that `shape` does not have.
+/// [], [channels] or [groups]. Throws Error on an axis that `shape` does not have.
 Shape scale_shape(const QuantSpec& spec, const Shape& shape);
 
 /// Where training begins for a tensor that is known: 2 * mean |x| / sqrt(Q_P) per group; where all elements

@@ -6,6 +6,7 @@
 #include "detent/formats/codes/all.h"
 #include "detent/formats/float_environment.h"
 #include "detent/formats/group_parameters.h"
+#include "detent/formats/named_formats.h"
 #include "detent/formats/text_form.h"
 
 namespace detent {
@@ -22,6 +23,8 @@ void append(Table& table, const Table& more) {
 }  // namespace
 
 QuantSpec parse_quant_spec(std::string_view format_name, const Table& keys, const std::string& where) {
+  if (const auto named = find_named_format(format_name, where))
+    return parse_quant_spec(named->format, named->with(keys, where), where);
   const DefaultFloatEnvironment environment;
   QuantSpec spec;
   spec.format = make_format(format_name, where);
@@ -67,6 +70,40 @@ bool has_learnable_scale(const Format& format) {
   return std::visit([]<class F>(const F&) { return ScaledFormat<F>; }, format);
 }
 
+void validate_group_size(const QuantSpec& spec, const std::string& where) {
+  const bool in_groups = spec.granularity == Granularity::kGroup;
+  if (in_groups && !spec.group_size) {
+    fail("{}: key \"group_size\" is missing: granularity = \"group\" needs the elements of a group", where);
+  }
+  if (!in_groups && spec.group_size) {
+    fail("{}: key \"group_size\": got {}, which only granularity = \"group\" reads", where,
+         *spec.group_size);
+  }
+  if (in_groups && *spec.group_size < 1) {
+    fail("{}: key \"group_size\": got {}, expected at least 1", where, *spec.group_size);
+  }
+}
+
+void validate_granularity(const QuantSpec& spec, const std::string& where) {
+  validate_group_size(spec, where);
+  const bool learned = spec.scale_rule == ScaleRule::kLearned;
+  const auto ask = [&](auto question) { return std::visit(question, spec.format); };
+  const bool channels = ask([](const auto& format) { return format.groups_are_channels(); });
+  if (spec.granularity != Granularity::kTensor) {
+    const char* conflict = ask([](const auto& format) { return format.channel_conflict(); });
+    if (conflict != nullptr && !learned) {
+      fail("{}: key \"granularity\": got \"{}\", expected \"tensor\": {}", where,
+           enum_names(spec.granularity)[static_cast<size_t>(spec.granularity)], conflict);
+    }
+  }
+  if (spec.granularity == Granularity::kGroup && channels) {
+    fail("{}: key \"granularity\": got \"group\", but the format's own keys say channel", where);
+  }
+  if (spec.axis != 0 && spec.granularity != Granularity::kChannel && !channels) {
+    fail("{}: key \"axis\": got {}, which only granularity = \"channel\" reads", where, spec.axis);
+  }
+}
+
 }  // namespace
 
 void validate(const QuantSpec& spec, const std::string& where) {
@@ -76,21 +113,18 @@ void validate(const QuantSpec& spec, const std::string& where) {
     fail("{}: key \"scale_rule\": got \"learned\", expected \"given\": {} has no scale to train", where,
          format_name(spec.format));
   }
-  const auto ask = [&](auto question) { return std::visit(question, spec.format); };
-  if (spec.granularity == Granularity::kChannel) {
-    const char* conflict = ask([](const auto& format) { return format.channel_conflict(); });
-    if (conflict != nullptr && !learned) {
-      fail("{}: key \"granularity\": got \"channel\", expected \"tensor\": {}", where, conflict);
-    }
-  } else if (spec.axis != 0 && !ask([](const auto& format) { return format.groups_are_channels(); })) {
-    fail("{}: key \"axis\": got {}, which only granularity = \"channel\" reads", where, spec.axis);
-  }
-  if (!spec.block_axis) return;
+  validate_granularity(spec, where);
+  if (!spec.block_axis || has_block_axis(spec)) return;
+  fail(
+      "{}: key \"block_axis\": got {}, which only a block_size of one number and granularity = \"group\" "
+      "read",
+      where, *spec.block_axis);
+}
+
+bool has_block_axis(const QuantSpec& spec) {
+  if (spec.granularity == Granularity::kGroup) return true;
   const std::optional<BlockSize> blocks = block_size(spec.format);
-  if (!blocks || !blocks->is_single()) {
-    fail("{}: key \"block_axis\": got {}, which only a block_size of one number reads", where,
-         *spec.block_axis);
-  }
+  return blocks && blocks->is_single();
 }
 
 int64_t storage_bits(const QuantSpec& spec, const Shape& shape) {
@@ -104,7 +138,7 @@ int64_t storage_bits(const QuantSpec& spec, const Shape& shape) {
       [&]<class F>(const F& format) {
         int64_t bits = static_cast<int64_t>(codes);
         for (const ParameterStream& stream : StreamsOf<F>::streams(format)) {
-          bits += make_grouping(spec, shape).groups * stream.per_group * kByteBits *
+          bits += make_grouping(spec, shape).groups() * stream.per_group * kByteBits *
                   static_cast<int64_t>(dtype_size(stream.dtype));
         }
         if constexpr (BlockFormat<F>) bits += block_layout(spec, shape)->block_count() * format.shared_bits();

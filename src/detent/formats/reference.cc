@@ -125,8 +125,7 @@ Tensor reference_simulate(const QuantSpec& spec, const Tensor& input, uint64_t s
         if constexpr (ElementFormat<F>) {
           const auto& groups = std::get<std::vector<typename F::Parameters>>(parameters);
           for (size_t i = 0; i < values.size(); ++i) {
-            const size_t group =
-                i / static_cast<size_t>(grouping.inner) % static_cast<size_t>(grouping.groups);
+            const auto group = static_cast<size_t>(grouping.group_of(static_cast<int64_t>(i)));
             values[i] = reference_value(format, groups[group], values[i], i);
           }
         }

@@ -58,9 +58,8 @@ std::vector<Interval> unsaturated_intervals(const GroupParameters& parameters) {
 void mask_range(const std::vector<Interval>& intervals, const Grouping& grouping, const float* input,
                 float* mask, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end;) {
-    const int64_t run = i / grouping.inner;
-    const int64_t run_end = std::min(end, (run + 1) * grouping.inner);
-    const Interval& held = intervals[static_cast<size_t>(run % grouping.groups)];
+    const int64_t run_end = std::min(end, grouping.end_of_run(i));
+    const Interval& held = intervals[static_cast<size_t>(grouping.group_of(i))];
     for (; i < run_end; ++i) mask[i] = input[i] < held.low || input[i] > held.high ? 0.0F : 1.0F;
   }
 }

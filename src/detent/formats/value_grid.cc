@@ -77,7 +77,7 @@ Frozen freeze(const BinaryResidual& format, const std::vector<BinaryResidualPara
               const std::string& where) {
   if (groups.size() > 1) {
     fail(
-        "{}: binary_residual: the scales of {} channels follow the elements, expected granularity \"tensor\"",
+        "{}: binary_residual: the scales of {} groups follow the elements, expected granularity \"tensor\"",
         where, groups.size());
   }
   BinaryResidual fixed = format;
@@ -121,9 +121,11 @@ ValueGrid::ValueGrid(const QuantSpec& spec, const Tensor& tensor, const std::str
       },
       spec.format);
   spec_.format = std::move(frozen.format);
-  if (grouping_.groups == 1) {  // one scale, for which there is no granularity but the tensor
+  if (grouping_.groups() == 1) {  // one scale, for which there is no granularity but the tensor
     spec_.granularity = Granularity::kTensor;
     spec_.axis = 0;
+    spec_.group_size.reset();
+    spec_.block_axis.reset();
   }
   lists_ = std::move(frozen.lists);
 }

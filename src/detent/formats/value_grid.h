@@ -27,8 +27,7 @@ class ValueGrid {
   const QuantSpec& spec() const { return spec_; }
   /// Of the group that the element with this row-major index belongs to; not empty.
   std::span<const float> values(int64_t element) const {
-    const int64_t group = element / grouping_.inner % grouping_.groups;
-    return lists_[lists_.size() == 1 ? 0 : static_cast<size_t>(group)];
+    return lists_[lists_.size() == 1 ? 0 : static_cast<size_t>(grouping_.group_of(element))];
   }
 
   /// `x` in the place of that element, as the format rounds it with these parameters. 0 has no sign.

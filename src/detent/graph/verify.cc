@@ -95,9 +95,11 @@ void verify_parameters(const Node& node, const OperatorSchema& schema) {
     known.push_back(scale);
     const Parameter* parameter = node.find_parameter(scale);
     if (parameter == nullptr || parameter->tensor.rank() > 1) {
-      fail("node \"{}\" ({}): parameter \"{}\": got {}, expected the learned scale of shape [] or [channels]",
-           node.name, node.op, scale,
-           parameter == nullptr ? "nothing" : shape_text(parameter->tensor.shape()));
+      fail(
+          "node \"{}\" ({}): parameter \"{}\": got {}, expected the learned scale of shape [], [channels] or "
+          "[groups]",
+          node.name, node.op, scale,
+          parameter == nullptr ? "nothing" : shape_text(parameter->tensor.shape()));
     }
   }
   for (const auto& [name, parameter] : node.parameters) {

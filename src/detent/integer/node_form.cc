@@ -28,7 +28,7 @@ struct WeightTypes {
 std::optional<WeightTypes> weight_types(const Node& node, int64_t channel_dim) {
   const QuantSpec* spec = node.find_quantization("weight");
   const auto* affine = spec == nullptr ? nullptr : std::get_if<Affine>(&spec->format);
-  if (affine == nullptr) return std::nullopt;
+  if (affine == nullptr || spec->granularity == Granularity::kGroup) return std::nullopt;
   const bool per_channel = spec->granularity == Granularity::kChannel;
   const Tensor& weight = node.find_parameter("weight")->tensor;
   const int64_t axis = spec->axis < 0 ? spec->axis + weight.rank() : spec->axis;

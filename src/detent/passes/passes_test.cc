@@ -251,6 +251,28 @@ weight_block_size = [4, 2]
   EXPECT_EQ(quant_spec_text(spec.at("bias")), "block_fp:block_size=4x2");
 }
 
+TEST_F(PassTest, NamesOfIntegerFormats) {
+  run_passes(R"([passes.quantize]
+by = "type"
+[passes.quantize.linear.config]
+name = "int8"
+data_in_name = "uint8"
+weight_name = "int4_g128"
+bias_width = 8
+)");
+  const auto& spec = graph_.node("seq_blocks_0").quantization;
+  EXPECT_EQ(quant_spec_text(spec.at("data_in_0")), "affine:signed=false");
+  EXPECT_EQ(quant_spec_text(spec.at("weight")),
+            "affine:width=4,symmetric=true,granularity=group,group_size=128,block_axis=1");
+  EXPECT_EQ(quant_spec_text(spec.at("bias")), "affine:symmetric=true");
+  const auto with = [&](const std::string& keys) {
+    return error_of("[passes.quantize]\nby = \"name\"\n[passes.quantize.seq_blocks_0.config]\n" + keys);
+  };
+  EXPECT_THAT(with("name = \"itn8\"\n"), HasSubstr("did you mean \"int8\"?"));
+  EXPECT_THAT(with("name = \"int8\"\nweight_width = 4\n"),
+              HasSubstr("weight_*: key \"width\": got 4, but \"int8\" says 8"));
+}
+
 TEST_F(PassTest, BlocksOfActivationsDoNotSpanTheBatch) {
   const auto with = [&](const std::string& keys) {
     return error_of(

@@ -221,6 +221,15 @@ class Generator {
     const std::optional<QuantSpec> spec = operand_spec(config, prefix, where);
     if (!spec || !is_calibratable(spec->format)) return;
     const std::string place = fmt::format("{}, operand \"{}\"", where, argument.operand);
+    if (spec->granularity == Granularity::kGroup) {
+      if (input_.calibration->calibrator != Calibrator::kMinMax) {
+        warn_(fmt::format("{}: groups take their scales from the range of the tensor itself, not from \"{}\"",
+                          place,
+                          enum_names(input_.calibration->calibrator)[static_cast<size_t>(
+                              input_.calibration->calibrator)]));
+      }
+      return;
+    }
     std::vector<Distribution> parts = distributions_of_results(argument.statistics, place);
     const bool per_channel = spec->granularity == Granularity::kChannel;
     if (per_channel && parts.size() == 1) {

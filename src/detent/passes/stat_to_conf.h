@@ -35,7 +35,7 @@ struct StatToConfInput {
 ///
 /// With `calibration`, every operand that is to be quantized gets instead the parameters that `calibrate`
 /// computes for its format, unless the base gives them for its node; formats without such parameters stay as
-/// they are.
+/// they are, and so do operands with granularity "group", whose scales follow from the tensor itself.
 ///
 /// `warn` hears of what is probably not meant. Throws Error naming file, node and operand when an operand
 /// that is to be quantized has none of these statistics, and on tables of the wrong kind.

@@ -245,6 +245,24 @@ TEST(StatToConfCalibrated, OneScaleAChannelFromStatisticsPerChannel) {
   EXPECT_THAT(scales, testing::MatchesRegex("\\[0.0(1|0999)[0-9]*, 0.0(2|1999)[0-9]*\\]"));
 }
 
+/// Such scales follow from the tensor itself, which statistics of the whole cannot give.
+TEST(StatToConfCalibrated, GroupsTakeTheirScalesFromTheTensor) {
+  StatToConfInput input = calibrated_to("int8");
+  input.formats[1].second = parse_quant_spec_text("int4_g128");
+  std::vector<std::string> warnings;
+  Table result = run(input, &warnings);
+  const Table& config = config_of(result, "fc");
+  EXPECT_FALSE(config.contains("weight_scale"));
+  EXPECT_EQ(value_text(*config.find("weight_group_size")), "128");
+  EXPECT_TRUE(config.contains("data_in_scale"));
+  EXPECT_THAT(warnings, IsEmpty());
+  input.calibration->calibrator = Calibrator::kPercentile;
+  input.formats[0].second.reset();
+  input.formats[2].second.reset();
+  run(input, &warnings);
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("operand \"weight\": groups take their scales from the")));
+}
+
 TEST(StatToConfCalibrated, NamesTheStatisticThatACalibratorNeeds) {
   EXPECT_THAT([&] { run(calibrated_to("affine", {.calibrator = Calibrator::kMse})); },
               ThrowsMessage<Error>(HasSubstr("stats.toml: node \"fc\", operand \"data_in_0\": calibrator "

@@ -45,8 +45,11 @@ Interval percentile_range(const Distribution& distribution, double percentile) {
 
 Interval n_sigma_range(double mean, double variance, double num_sigma, const Interval& seen) {
   const double reach = num_sigma * std::sqrt(variance);
-  return {std::max(static_cast<float>(mean - reach), seen.low),
-          std::min(static_cast<float>(mean + reach), seen.high)};
+  const auto within_seen = [&](double end) {
+    return static_cast<float>(
+        std::clamp(end, static_cast<double>(seen.low), static_cast<double>(seen.high)));
+  };
+  return {within_seen(mean - reach), within_seen(mean + reach)};
 }
 
 void check_bins(const Distribution& distribution, const CalibrationOptions& options,

@@ -24,7 +24,12 @@ class Search {
  public:
   Search(const Format& format, const Distribution& distribution, const Interval& full, ScaleForm form,
          const std::string& where)
-      : format_(format), full_(full), form_(form), where_(where), error_(distribution), best_(full) {}
+      : format_(format),
+        full_(format_detail::union_with_zero({&full, 1})),
+        form_(form),
+        where_(where),
+        error_(distribution),
+        best_(full_) {}
 
   Interval run() {
     const double largest =

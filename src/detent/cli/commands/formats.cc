@@ -11,7 +11,7 @@
 #include "detent/cli/format_tables.h"
 #include "detent/core/error.h"
 #include "detent/core/fields.h"
-#include "detent/formats/format.h"
+#include "detent/formats/quant_spec.h"
 
 namespace detent {
 namespace {
@@ -71,27 +71,33 @@ std::string values_text(const Format& format, bool list_all) {
   return text + (values.size() <= kMostListedValues || list_all ? listed(values) : plotted(values));
 }
 
-/// "8", or "4, and 8 a block".
-std::string bits_text(const Format& format) {
-  return std::visit(
+/// "8", "4, and 8 a block" or "4, and 32 a group of 128".
+std::string bits_text(const QuantSpec& spec) {
+  std::string text = std::visit(
       []<class F>(const F& alternative) {
-        std::string text = fmt::format("{}", alternative.bits());
-        if constexpr (BlockFormat<F>) text += fmt::format(", and {} a block", alternative.shared_bits());
-        return text;
+        std::string bits = fmt::format("{}", alternative.bits());
+        if constexpr (BlockFormat<F>) bits += fmt::format(", and {} a block", alternative.shared_bits());
+        return bits;
       },
-      format);
+      spec.format);
+  if (spec.granularity != Granularity::kGroup) return text;
+  const int64_t of_group = storage_bits(spec, {*spec.group_size});
+  const double of_codes = bits_per_value(spec.format) * static_cast<double>(*spec.group_size);
+  return fmt::format("{}, and {} a group of {}", text, of_group - static_cast<int64_t>(of_codes),
+                     *spec.group_size);
 }
 
 int show_format(const std::string& text, bool list_all) {
-  Format format;
+  QuantSpec spec;
   try {
-    format = parse_format(text);
+    spec = parse_quant_spec_text(text);
   } catch (const Error& error) {
     throw UsageError(error.what());
   }
-  const char* help = std::visit([](const auto& alternative) { return alternative.kHelp; }, format);
-  print(fmt::format("{}: {}\n\n{}\nbits a value: {}\n{}", format_text(format), help,
-                    format_fields_table(format).to_text(), bits_text(format), values_text(format, list_all)));
+  const char* help = std::visit([](const auto& alternative) { return alternative.kHelp; }, spec.format);
+  print(fmt::format("{}: {}\n\n{}\nbits a value: {}\n{}", quant_spec_text(spec), help,
+                    format_fields_table(spec.format).to_text(), bits_text(spec),
+                    values_text(spec.format, list_all)));
   return 0;
 }
 

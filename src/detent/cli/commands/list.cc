@@ -7,11 +7,11 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
+#include "detent/cli/format_tables.h"
 #include "detent/core/error.h"
 #include "detent/core/text_table.h"
 #include "detent/core/value.h"
 #include "detent/datasets/dataset.h"
-#include "detent/formats/format.h"
 #include "detent/graph/operators.h"
 #include "detent/io/json.h"
 #include "detent/models/model.h"
@@ -76,24 +76,12 @@ std::vector<Entry> operator_entries() {
 }
 
 std::vector<Entry> format_entries() {
-  const auto aliases = format_aliases();
   std::vector<Entry> entries;
-  for (const std::string& name : format_names()) {
-    const auto is_alias = [&](const auto& alias) { return alias.first == name; };
-    if (std::ranges::any_of(aliases, is_alias)) continue;
-    List own_aliases;
-    for (const auto& [alias, target] : aliases) {
-      if (target == name) own_aliases.emplace_back(alias);
-    }
-    const auto describe = [&](const auto& format) {
-      List keys;
-      for (const std::string& key : field_names<std::decay_t<decltype(format)>>()) keys.emplace_back(key);
-      entries.push_back({{"name", name},
-                         {"aliases", std::move(own_aliases)},
-                         {"keys", std::move(keys)},
-                         {"help", format.kHelp}});
-    };
-    std::visit(describe, make_format(name, "list"));
+  for (const FormatDescription& format : describe_formats()) {
+    entries.push_back({{"name", format.name},
+                       {"aliases", names_value(format.aliases)},
+                       {"keys", names_value(format.keys)},
+                       {"help", format.help}});
   }
   return entries;
 }

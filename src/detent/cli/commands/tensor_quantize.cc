@@ -10,6 +10,7 @@
 #include "detent/cli/commands/tensor_commands.h"
 #include "detent/cli/tensor_files.h"
 #include "detent/core/error.h"
+#include "detent/formats/calibrating.h"
 
 namespace detent {
 namespace {
@@ -109,7 +110,8 @@ PackedSize packed_size(const QuantSpec& spec, const Shape& shape, Packing packin
   return size;
 }
 
-/// One row a tensor and format, and one a format for all tensors.
+/// One row a tensor and format, with the parameters that are the tensor's own, and one a format for all
+/// tensors.
 TextTable measures_table(const TensorFile& file, const std::vector<bool>& chosen,
                          const std::vector<QuantSpec>& specs, Packing packing, const Scratch& scratch) {
   std::vector<std::string> header = {"tensor", "format", "bits a value"};
@@ -129,10 +131,11 @@ TextTable measures_table(const TensorFile& file, const std::vector<bool>& chosen
     const Tensor input = float_values(tensor, scratch);
     Tensor room = scratch.tensor(DType::kFloat32, input.shape());
     for (size_t s = 0; s < specs.size(); ++s) {
+      const QuantSpec spec = completed_from(input, specs[s]);
       const Distortion distortion =
-          naming_tensor(tensor, [&] { return measure_distortion(specs[s], input, room); });
-      const PackedSize size = packed_size(specs[s], input.shape(), packing);
-      add(tensor.name, specs[s], size, distortion);
+          naming_tensor(tensor, [&] { return measure_distortion(spec, input, room); });
+      const PackedSize size = packed_size(spec, input.shape(), packing);
+      add(tensor.name, spec, size, distortion);
       totals[s].merge(distortion);
       total_sizes[s].add(size);
     }
@@ -144,16 +147,39 @@ TextTable measures_table(const TensorFile& file, const std::vector<bool>& chosen
   return table;
 }
 
+/// A line for each format of which a parameter was left open.
+std::string assumed_text(const std::vector<QuantSpec>& specs) {
+  std::string text;
+  for (const QuantSpec& spec : specs) {
+    const char* key = assumed_key(spec.format);
+    if (key == nullptr) continue;
+    text += fmt::format("{}: {} is not given: each tensor's own, from its largest magnitude\n",
+                        quant_spec_text(spec), key);
+  }
+  return text;
+}
+
+/// `spec` with the parameters that are this tensor's own.
+QuantSpec spec_for(const StoredTensor& tensor, const QuantSpec& spec, const Scratch& scratch) {
+  if (assumed_key(spec.format) == nullptr) return spec;
+  const Tensor input = float_values(tensor, scratch);
+  const QuantSpec own = completed_from(input, spec);
+  page_out(input);
+  return own;
+}
+
 void write_output(const std::string& path, const TensorFile& file, const std::vector<bool>& chosen,
                   const QuantSpec& spec, std::optional<Packing> packing, const Scratch& scratch) {
   std::vector<PackedEntry> entries;
+  std::vector<QuantSpec> own_specs(file.tensors.size(), spec);
   for (size_t i = 0; i < file.tensors.size(); ++i) {
     const StoredTensor& tensor = file.tensors[i];
+    if (chosen[i]) own_specs[i] = spec_for(tensor, spec, scratch);
     entries.push_back({.name = tensor.name,
                        .dtype = chosen[i] ? DType::kFloat32 : stored_dtype(tensor),
                        .shape = stored_shape(tensor)});
     if (!chosen[i] || !packing) continue;
-    entries.back().spec = spec;
+    entries.back().spec = own_specs[i];
     entries.back().packing = *packing;
   }
   const auto load = [&](size_t i) {
@@ -162,7 +188,7 @@ void write_output(const std::string& path, const TensorFile& file, const std::ve
     Tensor input = float_values(tensor, scratch);
     if (packing) return input;
     Tensor output = scratch.tensor(DType::kFloat32, input.shape());
-    naming_tensor(tensor, [&] { simulate(spec, input, output); });
+    naming_tensor(tensor, [&] { simulate(own_specs[i], input, output); });
     page_out(input);
     return output;
   };
@@ -198,7 +224,7 @@ int run_tensor_quantize(const std::vector<std::string>& args) {
     const auto written = arguments.packed ? std::optional(packing) : std::nullopt;
     write_output(arguments.output, file, chosen, specs.front(), written, scratch);
   }
-  print(measures_table(file, chosen, specs, packing, scratch).to_text());
+  print(measures_table(file, chosen, specs, packing, scratch).to_text() + assumed_text(specs));
   return 0;
 }
 

@@ -56,7 +56,7 @@ RandomLayer random_layer(int64_t rows, int64_t n, uint32_t seed) {
 }
 
 TEST(AdaRound, HalvesTheErrorOfNearestForEveryFormatAndIsNeverWorse) {
-  for (const char* format : {"affine:width=3,symmetric=true,granularity=channel", "affine:width=4",
+  for (const char* format : {"affine:width=3,symmetric=true,granularity=channel", "int3_g8", "affine:width=4",
                              "fixed:width=4,frac_width=1", "minifloat_ieee:width=5,exponent_width=2"}) {
     double nearest_total = 0;
     double learned_total = 0;

@@ -50,6 +50,12 @@ Tensor begin_scale(const Node& node, const std::string& operand, const QuantSpec
   if (const Parameter* parameter = node.find_parameter(operand)) {
     return initial_scale(spec, parameter->tensor, where);
   }
+  if (spec.granularity == Granularity::kGroup) {
+    fail(
+        "{}: got scale_rule = \"learned\" with granularity = \"group\", which is for parameters: the groups "
+        "of an activation are those of one batch",
+        where);
+  }
   const Shape& shape = activation_shape(node, operand, results);
   const std::vector<double> means = profiled_means(node, operand);
   if (means.empty()) return initial_scale(spec, shape, where);

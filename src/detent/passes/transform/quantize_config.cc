@@ -26,10 +26,9 @@ std::vector<std::string> operands_of(const Node& node, const std::string& prefix
   return result;
 }
 
-/// A single block size runs along the dimension that the operator sums over.
+/// A single block size, and groups, run along the dimension that the operator sums over.
 void set_block_axis(const Node& node, const std::string& operand, QuantSpec& spec) {
-  const std::optional<BlockSize> blocks = block_size(spec.format);
-  if (!blocks || !blocks->is_single() || spec.block_axis) return;
+  if (!has_block_axis(spec) || spec.block_axis) return;
   for (const auto& [name, dimension] : find_operator(node.op).reduction_dims) {
     if (name == operand) spec.block_axis = dimension;
   }

@@ -165,6 +165,12 @@ void check_options(const StaticQuantizeOptions& options, const std::string& wher
     fail("{}: key \"weights\": got {}, expected a signed type: weights are symmetric", where,
          value_text(options.weights.to_value()));
   }
+  if (options.weight_granularity == Granularity::kGroup) {
+    fail(
+        "{}: key \"weight_granularity\": got \"group\", expected \"tensor\" or \"channel\": a sum of "
+        "products in integers has one scale; the quantize pass takes groups",
+        where);
+  }
   for (const IntegerType type : {options.activations, options.elementwise}) {
     if (options.symmetric_activations && !type.is_signed) {
       fail("{}: symmetric_activations = true with {}, expected signed types for activations and elementwise",

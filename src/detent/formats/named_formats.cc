@@ -1,0 +1,82 @@
+#include "detent/formats/named_formats.h"
+
+#include <charconv>
+#include <limits>
+
+#include "detent/core/error.h"
+
+namespace detent {
+namespace {
+
+constexpr int64_t kLeastWidth = 2;
+constexpr int64_t kMostWidth = 16;
+
+/// Takes the digits that `text` begins with; nothing when there are none. Numbers beyond int64 count as its
+/// largest.
+std::optional<int64_t> take_number(std::string_view& text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.starts_with('-') || end == text.data()) return std::nullopt;
+  if (error == std::errc::result_out_of_range) number = std::numeric_limits<int64_t>::max();
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return number;
+}
+
+bool take(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+}  // namespace
+
+std::optional<NamedFormat> find_named_format(std::string_view name, const std::string& where) {
+  std::string_view rest = name;
+  const bool is_signed = !take(rest, "u");
+  if (!take(rest, "int")) return std::nullopt;
+  const std::optional<int64_t> width = take_number(rest);
+  if (!width) return std::nullopt;
+  const bool in_groups = take(rest, "_g");
+  const std::optional<int64_t> group_size = in_groups ? take_number(rest) : std::nullopt;
+  if (!rest.empty() || in_groups != group_size.has_value()) return std::nullopt;
+  if (*width < kLeastWidth || *width > kMostWidth) {
+    fail("{}: format \"{}\": got {} bits, expected at least {} and at most {}", where, name, *width,
+         kLeastWidth, kMostWidth);
+  }
+  if (group_size == 0) fail("{}: format \"{}\": got groups of 0, expected at least 1", where, name);
+
+  NamedFormat named{std::string(name), "affine", {{"width", *width}, {"signed", is_signed}}, {}};
+  if (is_signed) named.defaults["symmetric"] = true;
+  if (group_size) {
+    named.keys["granularity"] = "group";
+    named.keys["group_size"] = *group_size;
+  }
+  return named;
+}
+
+Table NamedFormat::with(const Table& given, const std::string& where) const {
+  Table all = keys;
+  for (const auto& [key, value] : defaults) all[key] = value;
+  for (const auto& [key, value] : given) {
+    const Value* said = keys.find(key);
+    if (said != nullptr && *said != value) {
+      fail("{}: key \"{}\": got {}, but \"{}\" says {}; expected \"{}\" or {} with keys", where, key,
+           value_text(value), name, value_text(*said), name, format);
+    }
+    all[key] = value;
+  }
+  return all;
+}
+
+const std::vector<NamedFormatHelp>& usual_named_formats() {
+  static const std::vector<NamedFormatHelp> usual = {
+      {"int8", "affine of 8 bits, symmetric; int2 to int16 likewise"},
+      {"uint8", "affine of 8 bits, unsigned, with a zero point; uint2 to uint16 likewise"},
+      {"int4", "affine of 4 bits, symmetric"},
+      {"uint4", "affine of 4 bits, unsigned, with a zero point"},
+      {"int4_g128", "int4 with a scale for each 128 elements; any width and size likewise"},
+  };
+  return usual;
+}
+
+}  // namespace detent

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "detent/core/value.h"
+
+namespace detent {
+
+/// A name that stands for a format and some keys:
+///
+///     int8       affine of 8 bits, symmetric unless said otherwise; int2 to int16
+///     uint8      affine of 8 bits, unsigned; uint2 to uint16
+///     int4_g128  int4 with a scale for each 128 elements, along the last dimension or the one that an
+///                operator sums over; any of the names above with any size
+struct NamedFormat {
+  std::string name;
+  std::string format;
+  Table keys;      // of format and QuantSpec: what the name says, so that no other values may be given
+  Table defaults;  // what it means unless said otherwise
+
+  /// All keys, with those `given` beside the name. Throws Error, beginning with `where`, on a value that
+  /// contradicts the name.
+  Table with(const Table& given, const std::string& where) const;
+};
+
+/// Nothing for names that are not of this kind. Throws Error, beginning with `where`, on widths and sizes
+/// that there are not.
+std::optional<NamedFormat> find_named_format(std::string_view name, const std::string& where);
+
+/// The names that lists show and that are proposed for misspelt ones, with help.
+struct NamedFormatHelp {
+  const char* name;
+  const char* help;
+};
+const std::vector<NamedFormatHelp>& usual_named_formats();
+
+}  // namespace detent

@@ -1,0 +1,169 @@
+// Calibration of data that is far from what layers usually hold: of one sign and away from 0, constant, tiny,
+// huge. Every calibrator, every format that takes a range.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "detent/core/error.h"
+#include "detent/formats/calibrating.h"
+#include "detent/formats/encode.h"
+#include "detent/statistics/calibration.h"
+#include "detent/statistics/error_search.h"
+
+namespace detent {
+namespace {
+
+constexpr float kMax = std::numeric_limits<float>::max();
+constexpr float kLeast = std::numeric_limits<float>::denorm_min();
+
+const char* const kSpecs[] = {
+    "fixed:width=8",
+    "fixed:width=4,signed=false",
+    "fixed:width=16,rounding=floor",
+    "ternary",
+    "ternary:scaling_factor=true",
+    "affine",
+    "affine:width=2",
+    "affine:width=4,signed=false",
+    "affine:width=8,symmetric=true",
+    "affine:width=3,symmetric=true,narrow_range=true",
+    "affine:width=16,signed=false,narrow_range=true",
+    "minifloat_ieee",
+    "minifloat_ieee:width=4,exponent_width=3",
+    "minifloat_denorm",
+    "log",
+    "log:width=4",
+    "binary_residual",
+};
+
+struct Data {
+  std::string name;
+  std::vector<float> values;
+};
+
+std::vector<float> normal_values(float mean, float deviation, size_t count = 500) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal(0, 1);
+  std::vector<float> values(count);
+  for (float& value : values) value = mean + deviation * std::clamp(normal(random), -4.0F, 4.0F);
+  return values;
+}
+
+std::vector<Data> all_data() {
+  std::vector<Data> data = {{"one value", {3}}, {"least and largest", {-kMax, -kLeast, kLeast, kMax}}};
+  for (const float sign : {1.0F, -1.0F}) {
+    const auto add = [&](const char* name, std::vector<float> values) {
+      for (float& value : values) value *= sign;
+      data.push_back({fmt::format("{} * {}", sign, name), std::move(values)});
+    };
+    add("shifted", normal_values(4, 0.9F));
+    add("far from 0", normal_values(1000, 1));
+    add("with an outlier", [] {
+      std::vector<float> values = normal_values(4, 0.5F);
+      values.push_back(700);
+      return values;
+    }());
+    add("constant", std::vector<float>(100, 0.1F));
+    add("two values", {2, 5, 5, 5});
+    add("zeros and one sign", {0, 0, 0, 1, 2, 3});
+    add("tiny", normal_values(1e-40F, 1e-41F));
+    add("tiny constant", std::vector<float>(10, 1e-43F));
+    add("least", {kLeast, kLeast});
+    add("huge", normal_values(kMax / 8, kMax / 64));
+    add("largest", {kMax, kMax, kMax / 2});
+  }
+  for (const float scale : {1e-44F, 1e-38F, 1e-3F, 1e3F, kMax / 8})
+    data.push_back({fmt::format("both signs * {}", scale), normal_values(0, scale)});
+  return data;
+}
+
+constexpr Calibrator kCalibrators[] = {Calibrator::kMinMax,       Calibrator::kPercentile,
+                                       Calibrator::kAverageRange, Calibrator::kNSigma,
+                                       Calibrator::kMse,          Calibrator::kEntropy};
+
+struct Case {
+  std::string name;
+  QuantSpec spec;
+  Distribution distribution;
+  CalibrationOptions options;
+};
+
+/// Calls check(case) for all of data x format x calibrator x form of scales.
+template <class Check>
+void for_each_case(const Check& check) {
+  for (const auto& [data_name, values] : all_data()) {
+    Distribution distribution = Distribution::of(values);
+    distribution.average_range = distribution.range;
+    for (const char* text : kSpecs) {
+      const QuantSpec spec = parse_quant_spec_text(text);
+      for (const Calibrator calibrator : kCalibrators) {
+        if (is_fitted(spec.format) && calibrator != Calibrator::kMse) continue;
+        for (const ScaleForm form : {ScaleForm::kFloat, ScaleForm::kPowerOfTwo}) {
+          CalibrationOptions options{.calibrator = calibrator};
+          options.scale_form = form;
+          check(Case{fmt::format("{}, {}, {}, {}", data_name, text,
+                                 enum_names(calibrator)[static_cast<size_t>(calibrator)],
+                                 enum_names(form)[static_cast<size_t>(form)]),
+                     spec, distribution, options});
+        }
+      }
+    }
+  }
+}
+
+double error_of(const Format& format, const Distribution& distribution) {
+  return FormatError(distribution).squared(format);
+}
+
+TEST(CalibrationOfAnyData, GivesAFormatThatTakesThisData) {
+  for_each_case([](const Case& c) {
+    SCOPED_TRACE(c.name);
+    const QuantSpec spec = calibrate(c.spec, {&c.distribution, 1}, c.options, "test");
+    EXPECT_NO_THROW(validate(spec, "test"));
+    std::vector<float> values;
+    for (const auto& bin : c.distribution.bins) values.push_back(bin.value);
+    const Tensor input = Tensor::from<float>({static_cast<int64_t>(values.size())}, values);
+    const Tensor simulated = simulate(spec, input);
+    for (const float value : simulated.values<float>()) ASSERT_TRUE(std::isfinite(value)) << value;
+    ASSERT_TRUE(std::ranges::equal(decode(encode(spec, input)).values<float>(), simulated.values<float>()));
+    if (is_fitted(spec.format)) return;
+    const Interval range = clipping_range(c.spec.format, c.distribution, c.options, "test");
+    EXPECT_LE(range.low, range.high);
+  });
+}
+
+/// What the search is for: nothing that min_max gives is better.
+TEST(CalibrationOfAnyData, MseIsNoWorseThanMinMax) {
+  for_each_case([](const Case& c) {
+    if (c.options.calibrator != Calibrator::kMse || is_fitted(c.spec.format)) return;
+    SCOPED_TRACE(c.name);
+    CalibrationOptions widest = c.options;
+    widest.calibrator = Calibrator::kMinMax;
+    const auto error_with = [&](const CalibrationOptions& options) {
+      return error_of(calibrate(c.spec, {&c.distribution, 1}, options, "test").format, c.distribution);
+    };
+    EXPECT_LE(error_with(c.options), error_with(widest));
+  });
+}
+
+/// With a zero point, codes of 8 bits hold values of one sign as finely as the range from 0 allows.
+TEST(CalibrationOfAnyData, ValuesOfOneSignKeepTheirPrecision) {
+  for (const float sign : {1.0F, -1.0F}) {
+    std::vector<float> values = normal_values(4, 0.9F);
+    for (float& value : values) value *= sign;
+    const Distribution distribution = Distribution::of(values);
+    const double largest = std::max(std::fabs(static_cast<double>(distribution.range->low)),
+                                    std::fabs(static_cast<double>(distribution.range->high)));
+    const double step = largest / 255;
+    for (const Calibrator calibrator : {Calibrator::kMse, Calibrator::kEntropy}) {
+      const QuantSpec spec =
+          calibrate({.format = Affine{}}, {&distribution, 1}, {.calibrator = calibrator}, "test");
+      EXPECT_LE(error_of(spec.format, distribution), 500 * step * step / 4) << sign;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace detent
