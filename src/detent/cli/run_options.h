@@ -6,6 +6,7 @@
 
 #include "detent/core/fields.h"
 #include "detent/datasets/image_transforms.h"
+#include "detent/datasets/training_splits.h"
 #include "detent/training/options.h"
 
 namespace detent {
@@ -36,6 +37,7 @@ struct RunOptions {
   std::string project_dir = "mase_output";
   std::optional<std::string> project;
   std::optional<std::string> data_dir;
+  ValidationSplit validation_split = ValidationSplit::kHeldOut;
   int64_t image_size = 224;
   int64_t seed = 0;
   Accelerator accelerator = Accelerator::kAuto;
@@ -63,6 +65,9 @@ struct RunOptions {
     visit("project_dir", self.project_dir, "folder that holds the projects");
     visit("project", self.project, "folder of this run; NA: <model>_<task>_<dataset>_<date>");
     visit("data_dir", self.data_dir, "folder of data files; NA: $DETENT_DATA, then ~/.cache/detent");
+    visit("validation_split", self.validation_split,
+          "what the best epoch is chosen on: the data set's own validation samples, or, where it has none, a "
+          "tenth of its training samples, which is held out; or the test samples");
     visit("image_size", self.image_size, "height and width of the samples of image_folder", Between{1, 8192});
     visit("seed", self.seed, "seed of every random number", Between{0, 9e18});
     visit("accelerator", self.accelerator, "where to compute");

@@ -54,6 +54,7 @@ class Dataset {
   Dataset(Shape sample_shape, int64_t class_count, std::vector<int64_t> labels, std::string source);
 
  private:
+  friend class DatasetPart;
   /// Writes sample `index` to `target`, which has the elements of sample_shape().
   virtual void copy_sample(int64_t index, std::span<float> target) const = 0;
   /// The same as seen in an epoch (from 1) of training.
@@ -87,6 +88,9 @@ struct DatasetInfo {
   Shape sample_shape;       // [] where only the files say
   int64_t class_count = 0;  // 0 where only the files say
   std::unique_ptr<Dataset> (*make)(Split split, const DatasetOptions& options) = nullptr;
+  /// Whether there are samples for validation only; where not, `make` gives the test samples for it. See
+  /// make_training_splits.
+  bool (*has_validation)(const DatasetOptions& options) = [](const DatasetOptions&) { return false; };
 };
 
 /// Every data set that make_dataset knows, in the order to list them.
@@ -95,7 +99,7 @@ std::span<const DatasetInfo> all_datasets();
 /// By name or alias. Throws Error on an unknown name, naming the nearest.
 const DatasetInfo& dataset_info(std::string_view name);
 
-/// Loads or computes one split. Throws Error on an unknown name, when files are missing or broken, and on
+/// Loads or computes one split as it was published: a training takes its two from make_training_splits. Throws Error on an unknown name, when files are missing or broken, and on
 /// transforms that do not fit the images or of samples that are no images.
 std::unique_ptr<Dataset> make_dataset(std::string_view name, Split split, const DatasetOptions& options = {});
 

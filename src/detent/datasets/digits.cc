@@ -85,6 +85,7 @@ DatasetInfo digits_info() {
   info.sample_shape = {1, kSide, kSide};
   info.class_count = kClasses;
   info.make = make_digits;
+  info.has_validation = [](const DatasetOptions&) { return true; };
   return info;
 }
 

@@ -173,7 +173,8 @@ DatasetInfo image_folder_info() {
   info.name = "image_folder";
   info.help =
       "Your own images: a folder (--data-dir) with train/<class>/*.jpg, .jpeg or .png; test and validation "
-      "(or val) likewise, of which one may stand for the other. prediction is the test split. Classes are "
+      "(or val) likewise. validation stands for test where there is none; where there is no validation, a "
+      "training holds a tenth of train out (see --validation-split). prediction is the test split. Classes are "
       "numbered in the order of their folders' names in train, or as classes.txt beside it lists them, a "
       "line each. The shorter side is scaled to 8/7 of --image-size (224, so 256; or to --resize), bilinear "
       "with antialias as in torchvision; the middle square of that size (or --center-crop) is taken and "
@@ -181,6 +182,9 @@ DatasetInfo image_folder_info() {
   info.task = "classification";
   info.has_images = true;
   info.make = make_image_folder;
+  info.has_validation = [](const DatasetOptions& options) {
+    return existing_folder(options.data_dir, {"validation", "val"}).has_value();
+  };
   return info;
 }
 

@@ -4,37 +4,10 @@
 
 #include "detent/core/error.h"
 #include "detent/datasets/image_resize.h"
+#include "detent/datasets/sample_random.h"
 
 namespace detent {
 namespace {
-
-/// SplitMix64 (Steele, Lea and Flood 2014, "Fast splittable pseudorandom number generators"), seeded by what
-/// its numbers shall depend on.
-class SampleRandom {
- public:
-  SampleRandom(uint64_t seed, int64_t epoch, int64_t index) {
-    for (const uint64_t part : {seed, static_cast<uint64_t>(epoch), static_cast<uint64_t>(index)}) {
-      state_ = next() ^ part;
-    }
-  }
-
-  /// In [0, count), count < 2^32.
-  int64_t below(int64_t count) {
-    return static_cast<int64_t>((next() >> 32) * static_cast<uint64_t>(count) >> 32);
-  }
-  /// In [0, 1), a multiple of 2^-53.
-  double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
-
- private:
-  uint64_t next() {
-    state_ += 0x9E3779B97F4A7C15U;
-    uint64_t mixed = (state_ ^ state_ >> 30) * 0xBF58476D1CE4E5B9U;
-    mixed = (mixed ^ mixed >> 27) * 0x94D049BB133111EBU;
-    return mixed ^ mixed >> 31;
-  }
-
-  uint64_t state_ = 0;
-};
 
 /// One number a channel; a single one stands for all.
 std::vector<float> per_channel(const std::optional<std::vector<double>>& given, const std::vector<float>& own,

@@ -137,11 +137,20 @@ std::map<Split, Samples> read_folder(const FileKind& kind, const fs::path& folde
   return splits;
 }
 
+fs::path folder_with(const FileKind& kind, Split split, const DatasetOptions& options) {
+  return find_data_files({.dataset = kind.name, .folders = {}, .names = file_names(kind, split)}, options)
+      .front()
+      .parent_path();
+}
+
+/// Beside the training samples.
+bool has_validation(const FileKind& kind, const DatasetOptions& options) {
+  return exists(kind, folder_with(kind, Split::kTrain, options), Split::kValidation);
+}
+
 std::unique_ptr<Dataset> make_from_files(const FileKind& kind, Split split, const DatasetOptions& options) {
   const Split needed = split == Split::kTrain ? Split::kTrain : Split::kTest;
-  const auto found =
-      find_data_files({.dataset = kind.name, .folders = {}, .names = file_names(kind, needed)}, options);
-  const fs::path folder = found.front().parent_path();
+  const fs::path folder = folder_with(kind, needed, options);
   std::map<Split, Samples> splits = read_folder(kind, folder);
   int64_t class_count = 0;
   for (const auto& [name, samples] : splits) {
@@ -156,9 +165,8 @@ DatasetInfo info_of(const FileKind& kind, const std::string& contents) {
   DatasetInfo info;
   info.name = kind.name;
   info.help = fmt::format(
-      "Your own samples: a folder (--data-dir) with {}; test likewise, and validation, which is the test "
-      "split "
-      "where there is none. prediction is the test split. Numbers are taken as they are, labels are 0, 1, "
+      "Your own samples: a folder (--data-dir) with {}; test likewise, and validation; where there is none, a "
+      "training holds a tenth of train out (see --validation-split). prediction is the test split. Numbers are taken as they are, labels are 0, 1, "
       "...; "
       "the largest in any split says how many classes there are.",
       contents);
@@ -195,6 +203,7 @@ DatasetInfo safetensors_info() {
   info.make = [](Split split, const DatasetOptions& options) {
     return make_from_files(safetensors_kind(), split, options);
   };
+  info.has_validation = [](const DatasetOptions& options) { return has_validation(safetensors_kind(), options); };
   return info;
 }
 
@@ -203,6 +212,7 @@ DatasetInfo npy_info() {
   info.make = [](Split split, const DatasetOptions& options) {
     return make_from_files(npy_kind(), split, options);
   };
+  info.has_validation = [](const DatasetOptions& options) { return has_validation(npy_kind(), options); };
   return info;
 }
 
@@ -213,6 +223,7 @@ DatasetInfo npz_info() {
   info.make = [](Split split, const DatasetOptions& options) {
     return make_from_files(npz_kind(), split, options);
   };
+  info.has_validation = [](const DatasetOptions& options) { return has_validation(npz_kind(), options); };
   return info;
 }
 
@@ -222,6 +233,7 @@ DatasetInfo csv_info() {
   info.make = [](Split split, const DatasetOptions& options) {
     return make_from_files(csv_kind(), split, options);
   };
+  info.has_validation = [](const DatasetOptions& options) { return has_validation(csv_kind(), options); };
   return info;
 }
 

@@ -74,6 +74,7 @@ DatasetInfo toy_tiny_info() {
   info.sample_shape = sample_shape_of_points();
   info.class_count = kClasses;
   info.make = make_toy_tiny;
+  info.has_validation = [](const DatasetOptions&) { return true; };
   return info;
 }
 

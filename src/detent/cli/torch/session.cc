@@ -19,6 +19,14 @@
 namespace detent {
 namespace {
 
+DatasetOptions dataset_options(const RunOptions& options) {
+  DETENT_CHECK(options.dataset.has_value(), "no data set");
+  return {.data_dir = options.data_dir.value_or(""),
+          .image_size = options.image_size,
+          .transforms = options.transforms,
+          .seed = options.seed};
+}
+
 Graph build_network(const TorchCommand& command, const Dataset& dataset) {
   DETENT_CHECK(command.options.model.has_value(), "no model");
   Graph graph = build_model(*command.options.model, dataset.sample_shape(), dataset.class_count());
@@ -45,13 +53,12 @@ void check_fits(const Graph& graph, const Dataset& dataset, const std::string& f
 }  // namespace
 
 std::unique_ptr<Dataset> load_split(const TorchCommand& command, Split split) {
-  DETENT_CHECK(command.options.dataset.has_value(), "no data set");
+  return make_dataset(*command.options.dataset, split, dataset_options(command.options));
+}
+
+TrainingSplits load_training_splits(const TorchCommand& command) {
   const RunOptions& options = command.options;
-  return make_dataset(*options.dataset, split,
-                      {.data_dir = options.data_dir.value_or(""),
-                       .image_size = options.image_size,
-                       .transforms = options.transforms,
-                       .seed = options.seed});
+  return make_training_splits(*options.dataset, options.validation_split, dataset_options(options));
 }
 
 Graph load_network(const TorchCommand& command, const Dataset& dataset) {

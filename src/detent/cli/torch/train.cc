@@ -56,17 +56,16 @@ TrainingOutcome train_with_files(Graph& graph, const Dataset& training_set, cons
 }  // namespace
 
 void run_train(const TorchCommand& command, ProcessGroup& group) {
-  const auto training_set = load_split(command, Split::kTrain);
-  const auto validation_set = load_split(command, Split::kValidation);
+  const auto [training_set, validation_set] = load_training_splits(command);
   const auto test_set = load_split(command, Split::kTest);
   Graph graph = load_network(command, *training_set);
   check_workers_agree_on_inputs(graph, {{"training samples", training_set.get()},
                                         {"validation samples", validation_set.get()},
                                         {"test samples", test_set.get()}},
                                 group);
-  fmt::print("{}: {} trainable parameters{}; {} training samples from {}\n", graph.name(),
+  fmt::print("{}: {} trainable parameters{}; {} training samples, {} for validation, from {}\n", graph.name(),
              graph.parameter_count(), is_quantized(graph) ? ", quantized" : "", training_set->size(),
-             training_set->source());
+             validation_set->size(), training_set->source());
 
   TrainingFiles files(command, graph, *training_set, group);
   if (files.resumed() != nullptr) {

@@ -38,8 +38,7 @@ void prepare_metadata(Graph& graph, PassContext& context) {
 }  // namespace
 
 void run_transform(const TorchCommand& command, ProcessGroup& group) {
-  const auto training_set = load_split(command, Split::kTrain);
-  const auto validation_set = load_split(command, Split::kValidation);
+  const auto [training_set, validation_set] = load_training_splits(command);
   const int64_t batch_size = command.options.training.batch_size;
   Graph graph = load_network(command, *training_set);
   check_workers_agree_on_inputs(

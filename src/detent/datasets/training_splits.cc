@@ -1,0 +1,90 @@
+#include "detent/datasets/training_splits.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "detent/core/error.h"
+#include "detent/datasets/sample_random.h"
+
+namespace detent {
+
+/// Some samples of another data set.
+class DatasetPart final : public Dataset {
+ public:
+  DatasetPart(std::shared_ptr<const Dataset> whole, std::vector<int64_t> samples)
+      : Dataset(whole->sample_shape(), whole->class_count(), labels_of(*whole, samples), whole->source()),
+        whole_(std::move(whole)),
+        samples_(std::move(samples)) {}
+
+ private:
+  static std::vector<int64_t> labels_of(const Dataset& whole, std::span<const int64_t> samples) {
+    std::vector<int64_t> labels;
+    for (const int64_t sample : samples) labels.push_back(whole.labels()[static_cast<size_t>(sample)]);
+    return labels;
+  }
+
+  int64_t in_whole(int64_t index) const { return samples_[static_cast<size_t>(index)]; }
+  void copy_sample(int64_t index, std::span<float> target) const override {
+    whole_->copy_sample(in_whole(index), target);
+  }
+  void copy_training_sample(int64_t index, int64_t epoch, std::span<float> target) const override {
+    whole_->copy_training_sample(in_whole(index), epoch, target);
+  }
+
+  std::shared_ptr<const Dataset> whole_;
+  std::vector<int64_t> samples_;
+};
+
+namespace {
+
+constexpr int64_t kHeldOutOf = 10;
+
+TrainingSplits divide(std::shared_ptr<const Dataset> whole) {
+  std::vector<int64_t> held_out = held_out_samples(whole->labels());
+  if (held_out.empty()) {
+    fail(
+        "{}: {} training samples are too few to hold some out for the validation: add validation samples, "
+        "or take the test samples (--validation-split test)",
+        whole->source(), whole->size());
+  }
+  std::vector<int64_t> rest;
+  for (int64_t sample = 0; sample < whole->size(); ++sample) {
+    if (!std::ranges::binary_search(held_out, sample)) rest.push_back(sample);
+  }
+  TrainingSplits splits;
+  splits.training = std::make_unique<DatasetPart>(whole, std::move(rest));
+  splits.validation = std::make_unique<DatasetPart>(whole, std::move(held_out));
+  return splits;
+}
+
+}  // namespace
+
+std::vector<int64_t> held_out_samples(std::span<const int64_t> labels) {
+  // By class, within a class at random: each tenth of this order is held out.
+  std::vector<std::tuple<int64_t, double, int64_t>> order;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const auto sample = static_cast<int64_t>(i);
+    order.emplace_back(labels[i], SampleRandom(0, 0, sample).uniform(), sample);
+  }
+  std::ranges::sort(order);
+  std::vector<int64_t> held_out;
+  for (size_t i = kHeldOutOf / 2 - 1; i < order.size(); i += kHeldOutOf)
+    held_out.push_back(std::get<2>(order[i]));
+  std::ranges::sort(held_out);
+  return held_out;
+}
+
+TrainingSplits make_training_splits(std::string_view name, ValidationSplit validation,
+                                    const DatasetOptions& options) {
+  const DatasetInfo& info = dataset_info(name);
+  std::unique_ptr<Dataset> training = make_dataset(name, Split::kTrain, options);
+  if (validation == ValidationSplit::kTest)
+    return {std::move(training), make_dataset(name, Split::kTest, options)};
+  if (info.has_validation(options)) {
+    return {std::move(training), make_dataset(name, Split::kValidation, options)};
+  }
+  return divide(std::move(training));
+}
+
+}  // namespace detent

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "detent/datasets/dataset.h"
+
+namespace detent {
+
+/// What the best epoch is chosen on. kHeldOut: the data set's own validation samples, or, where it has none,
+/// part of its training samples, which are then not trained on. kTest: the test split, as in many published
+/// runs, whose accuracy there is then the best of several.
+enum class ValidationSplit { kHeldOut, kTest };
+constexpr std::array<const char*, 2> enum_names(ValidationSplit) { return {"held_out", "test"}; }
+
+struct TrainingSplits {
+  std::unique_ptr<Dataset> training;
+  std::unique_ptr<Dataset> validation;
+};
+
+/// Both splits that a training needs; what is held out shares the memory of what is trained on. Throws Error
+/// as make_dataset does, and where there are too few training samples to hold some out.
+TrainingSplits make_training_splits(std::string_view name, ValidationSplit validation,
+                                    const DatasetOptions& options = {});
+
+/// Which of the training samples with these labels are held out, in their order: a tenth of them, rounded to
+/// nearest, and of each class a tenth of its samples, rounded up or down. They are drawn at random, the same
+/// whatever the seed of a training. None of fewer than 5.
+std::vector<int64_t> held_out_samples(std::span<const int64_t> labels);
+
+}  // namespace detent
