@@ -271,7 +271,7 @@ void check_streams(const Encoded& encoded) {
 
 std::vector<StreamLayout> encoded_layout(const QuantSpec& spec, const Shape& shape, Packing packing) {
   if (packing == Packing::kBase3 && !std::holds_alternative<Ternary>(spec.format)) {
-    fail("packing = \"base3\": {} is not ternary, expected packing = \"bits\"", quant_spec_text(spec));
+    fail("packing = \"base3\": {} is not ternary, expected packing = \"bits\"", format_name(spec.format));
   }
   const int64_t count = element_count(shape);
   const int64_t groups = count == 0 ? 0 : make_grouping(spec, shape).groups();

@@ -51,6 +51,11 @@ Tensor gathered(const Tensor& tensor, const std::vector<size_t>& indices) {
   return Tensor::from<float>({static_cast<int64_t>(values.size())}, values);
 }
 
+/// Zeros by value.
+bool same(const Tensor& a, const Tensor& b) {
+  return std::ranges::equal(a.values<float>(), b.values<float>());
+}
+
 struct Case {
   Shape shape;
   int64_t axis;  // NA: -1
@@ -86,12 +91,12 @@ TEST(GroupGranularity, EachGroupIsATensorOfItsOwn) {
       const Tensor got = simulate(spec, input);
       const Tensor mask = unsaturated_mask(spec, input);
       const Encoded encoded = encode(spec, input);
-      ASSERT_TRUE(decode(encoded).equals(got));
-      ASSERT_TRUE(reference_simulate(spec, input).equals(got));
+      ASSERT_TRUE(same(decode(encoded), got));
+      ASSERT_TRUE(same(reference_simulate(spec, input), got));
       ASSERT_EQ(make_grouping(spec, c.shape).groups(), static_cast<int64_t>(groups.size()));
       for (size_t g = 0; g < groups.size(); ++g) {
         const Tensor alone = gathered(input, groups[g]);
-        ASSERT_TRUE(gathered(got, groups[g]).equals(simulate(whole, alone))) << g;
+        ASSERT_TRUE(same(gathered(got, groups[g]), simulate(whole, alone))) << g;
         ASSERT_TRUE(gathered(mask, groups[g]).equals(unsaturated_mask(whole, alone))) << g;
         const Encoded one = encode(whole, alone);
         for (size_t s = 1; s < one.streams.size(); ++s) {
@@ -160,7 +165,7 @@ TEST(GroupGranularity, ValuesOfAGroupStay) {
     EXPECT_EQ(grid.rounded(i, input.values<float>()[static_cast<size_t>(i)]),
               simulate(grid.spec(), input).values<float>()[static_cast<size_t>(i)]);
   }
-  EXPECT_TRUE(simulate(grid.spec(), chosen).equals(chosen));
+  EXPECT_TRUE(same(simulate(grid.spec(), chosen), chosen));
   EXPECT_EQ(ValueGrid(parse_quant_spec_text("int4_g128"), uneven_tensor({40}), "test").spec().granularity,
             Granularity::kTensor);
 }

@@ -11,15 +11,14 @@ namespace {
 constexpr int64_t kLeastWidth = 2;
 constexpr int64_t kMostWidth = 16;
 
-/// Takes the digits that `text` begins with; nothing when there are none. Numbers beyond int64 count as its
+/// Takes the digits that `text` begins with; false when there are none. Numbers beyond int64 count as its
 /// largest.
-std::optional<int64_t> take_number(std::string_view& text) {
-  int64_t number = 0;
+bool take_number(std::string_view& text, int64_t& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.starts_with('-') || end == text.data()) return std::nullopt;
+  if (text.starts_with('-') || end == text.data()) return false;
   if (error == std::errc::result_out_of_range) number = std::numeric_limits<int64_t>::max();
   text.remove_prefix(static_cast<size_t>(end - text.data()));
-  return number;
+  return true;
 }
 
 bool take(std::string_view& text, std::string_view prefix) {
@@ -33,23 +32,23 @@ bool take(std::string_view& text, std::string_view prefix) {
 std::optional<NamedFormat> find_named_format(std::string_view name, const std::string& where) {
   std::string_view rest = name;
   const bool is_signed = !take(rest, "u");
-  if (!take(rest, "int")) return std::nullopt;
-  const std::optional<int64_t> width = take_number(rest);
-  if (!width) return std::nullopt;
+  int64_t width = 0;
+  int64_t group_size = 0;
+  if (!take(rest, "int") || !take_number(rest, width)) return std::nullopt;
   const bool in_groups = take(rest, "_g");
-  const std::optional<int64_t> group_size = in_groups ? take_number(rest) : std::nullopt;
-  if (!rest.empty() || in_groups != group_size.has_value()) return std::nullopt;
-  if (*width < kLeastWidth || *width > kMostWidth) {
-    fail("{}: format \"{}\": got {} bits, expected at least {} and at most {}", where, name, *width,
+  if ((in_groups && !take_number(rest, group_size)) || !rest.empty()) return std::nullopt;
+  if (width < kLeastWidth || width > kMostWidth) {
+    fail("{}: format \"{}\": got {} bits, expected at least {} and at most {}", where, name, width,
          kLeastWidth, kMostWidth);
   }
-  if (group_size == 0) fail("{}: format \"{}\": got groups of 0, expected at least 1", where, name);
+  if (in_groups && group_size == 0)
+    fail("{}: format \"{}\": got groups of 0, expected at least 1", where, name);
 
-  NamedFormat named{std::string(name), "affine", {{"width", *width}, {"signed", is_signed}}, {}};
+  NamedFormat named{std::string(name), "affine", {{"width", width}, {"signed", is_signed}}, {}};
   if (is_signed) named.defaults["symmetric"] = true;
-  if (group_size) {
+  if (in_groups) {
     named.keys["granularity"] = "group";
-    named.keys["group_size"] = *group_size;
+    named.keys["group_size"] = group_size;
   }
   return named;
 }

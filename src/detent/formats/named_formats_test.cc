@@ -40,7 +40,7 @@ TEST(NamedFormats, TakeKeys) {
   EXPECT_EQ(meaning("int8:symmetric=false"), "affine");
   EXPECT_EQ(meaning("int4:granularity=channel,axis=1"),
             "affine:width=4,symmetric=true,granularity=channel,axis=1");
-  EXPECT_EQ(meaning("int4:width=4,scale=0.5"), "affine:width=4,symmetric=true,scale=0.5");
+  EXPECT_EQ(meaning("int4:width=4,scale=0.5"), "affine:width=4,symmetric=true,scale=0.5x");
   EXPECT_EQ(meaning("int4_g128:block_axis=0"),
             "affine:width=4,symmetric=true,granularity=group,group_size=128,block_axis=0");
   EXPECT_EQ(parse_quant_spec("int8", {{"narrow_range", true}}, ""),

@@ -107,6 +107,7 @@ Interval least_divergence_range(const Format& format, const Distribution& distri
   double least = std::numeric_limits<double>::infinity();
   for (int i = kFactors; i >= 1; --i) {
     const Interval range = held_to(widened, largest * i / kFactors);
+    if (!(range.low < range.high)) break;  // vanished, and so will the narrower ones
     const Kept kept = kept_bins(histogram.centres.bins, range);
     if (kept.first > kept.last) continue;
     const Format candidate = covering(format, {&range, 1}, form, where);
