@@ -14,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {
 
 /// Clamping before rounding is the same, since the bounds are integers, and keeps Round within the range that
-/// all targets support.
+/// all targets support. Of which sign the code 0 comes differs between targets: + 0 leaves +0.
 template <class D>
 class AffineKernel {
   using V = hn::Vec<D>;
@@ -23,9 +23,9 @@ class AffineKernel {
   AffineKernel(D d, const AffineParameters& p)
       : scale_(hn::Set(d, p.scale)), low_(hn::Set(d, p.low)), high_(hn::Set(d, p.high)) {}
 
-  V operator()(D /*d*/, V x, uint64_t /*index*/) const {
+  V operator()(D d, V x, uint64_t /*index*/) const {
     const V code = hn::Round(hn::Min(hn::Max(hn::Div(x, scale_), low_), high_));
-    return hn::IfThenElse(hn::IsNaN(x), x, hn::Mul(code, scale_));
+    return hn::IfThenElse(hn::IsNaN(x), x, hn::MulAdd(code, scale_, hn::Zero(d)));
   }
 
  private:

@@ -63,7 +63,7 @@ struct Binary {
   Parameters parameters(const Group& group, uint64_t seed) const {
     const float alpha =
         scaling == BinaryScaling::kNone ? 1.0F : static_cast<float>(group.magnitudes().mean());
-    const float low = bipolar ? -alpha : 0.0F;
+    const float low = bipolar ? 0 - alpha : 0.0F;  // +0 where alpha is 0
     return {.low = low, .high = alpha, .stochastic = stochastic, .seed = seed, .unsaturated = {low, alpha}};
   }
 

@@ -66,12 +66,13 @@ inline Tensor random_tensor(const Shape& shape, uint32_t seed, int centre, int s
   return tensor;
 }
 
-/// Empty when equal, else the first difference.
+/// Empty when equal in every bit, whichever the NaN, else the first difference.
 inline std::string difference(const Tensor& input, const Tensor& got, const Tensor& expected) {
   for (size_t i = 0; i < static_cast<size_t>(input.numel()); ++i) {
     const float y = got.values<float>()[i];
     const float z = expected.values<float>()[i];
-    if (y == z || (std::isnan(y) && std::isnan(z))) continue;
+    if (std::bit_cast<uint32_t>(y) == std::bit_cast<uint32_t>(z) || (std::isnan(y) && std::isnan(z)))
+      continue;
     return fmt::format("element {}: {:a} gives {:a}, not {:a}", i, input.values<float>()[i], y, z);
   }
   return "";

@@ -12,6 +12,7 @@
 #include "detent/formats/code_kernels.h"
 #include "detent/formats/float_environment.h"
 #include "detent/formats/kernels.h"
+#include "detent/formats/prefetch.h"
 
 namespace detent {
 namespace {
@@ -95,8 +96,8 @@ void pack_elements(int width, const uint32_t* wide, int64_t begin, int64_t end, 
 /// The inverse. What follows is fetched, so that memory does not idle.
 void unpack_elements(int width, const uint8_t* codes, int64_t begin, int64_t end, uint32_t* wide) {
   const uint8_t* first = codes + packed_size(Packing::kBits, width, begin);
-  const int64_t bytes = packed_size(Packing::kBits, width, end - begin);
-  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(first + bytes + i);
+  const auto bytes = static_cast<size_t>(packed_size(Packing::kBits, width, end - begin));
+  for (size_t i = 0; i < bytes; i += 64) prefetch_behind(first, bytes + i);
   unpack_codes(Packing::kBits, width, first, end - begin, wide);
 }
 

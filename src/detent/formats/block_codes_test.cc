@@ -3,7 +3,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <hwy/highway.h>
 #include <rapidcheck/gtest.h>
 
 #include <numeric>
@@ -11,6 +10,7 @@
 #include "detent/core/parallel.h"
 #include "detent/formats/block_cases_test.h"
 #include "detent/formats/encode.h"
+#include "detent/formats/every_target_test.h"
 #include "detent/formats/kernels.h"
 #include "detent/formats/reference.h"
 
@@ -41,14 +41,7 @@ std::string round_trip_difference(const QuantSpec& spec, const Tensor& input) {
   return difference(input, decode(encode(spec, input)), simulate(spec, input));
 }
 
-class EveryTargetBlockCodes : public testing::TestWithParam<int64_t> {
- protected:
-  void SetUp() override {
-    hwy::SetSupportedTargetsForTest(GetParam());
-    ASSERT_STREQ(kernel_target(), hwy::TargetName(GetParam()));
-  }
-  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
-};
+class EveryTargetBlockCodes : public EveryTargetTest {};
 
 TEST_P(EveryTargetBlockCodes, AllMagnitudes) {
   for (const char* format : kBlockFormats) {
@@ -175,14 +168,7 @@ TEST_P(EveryTargetBlockCodes, EveryCodeOfElementsAndScalesDecodes) {
   }
 }
 
-std::vector<int64_t> attainable_targets() {
-  std::vector<int64_t> targets;
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) targets.push_back(target);
-  return targets;
-}
-
-INSTANTIATE_TEST_SUITE_P(Highway, EveryTargetBlockCodes, testing::ValuesIn(attainable_targets()),
-                         [](const auto& instance) { return std::string(hwy::TargetName(instance.param)); });
+DETENT_ON_EVERY_TARGET(EveryTargetBlockCodes);
 
 /// Slabs of few and of many elements, aligned and not, and tensors that have none of a useful size.
 TEST(BlockCodes, DoNotDependOnThreads) {

@@ -19,7 +19,9 @@ namespace detent::HWY_NAMESPACE {
 /// All is done 2^23 above, and from 2^64 on 2^41 beneath: then no intermediate value is a float32 subnormal
 /// or overflows. An addend held to 2^-126 makes no difference since the values are multiples of 2^-126; nor
 /// does one held to 2^126, as all that it is added to is below 2^88 and vanishes.
-template <class D>
+///
+/// What rounds to 0 keeps its sign, unless `kOneZero`.
+template <class D, bool kOneZero>
 class BlockGridKernel {
   using V = hn::Vec<D>;
   using DI = hn::RebindToSigned<D>;
@@ -46,7 +48,7 @@ class BlockGridKernel {
   HWY_INLINE V RoundFinite(D d, V x, const Shared& shared) const {
     const V magnitude = hn::Min(hn::Abs(x), shared.largest);
     const V addend = hn::Max(hn::Mul(Binade(d, magnitude), to_addend_), shared.least);
-    return hn::CopySignToAbs(hn::Sub(hn::Add(magnitude, addend), addend), x);
+    return WithSign(d, hn::Sub(hn::Add(magnitude, addend), addend), x);
   }
   /// The bits of |x| + addend exceed those of the addend by the rounded |x| in steps, m <= 2^(M+1). In the
   /// n-th binade from the least on, that is the magnitude number n * 2^M + m of the grid, from 0 on.
@@ -69,7 +71,7 @@ class BlockGridKernel {
     const V rounded = hn::Sub(hn::Add(shifted, addend), addend);
     const V back = hn::Mul(rounded, hn::IfThenElse(high, hn::Set(d, 0x1p41F), hn::Set(d, 0x1p-23F)));
     const V held = hn::Min(back, shared.largest);
-    return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySignToAbs(held, x));
+    return hn::IfThenElse(hn::IsNaN(x), x, WithSign(d, held, x));
   }
 
   HWY_INLINE hn::Mask<D> Unsaturated(D /*d*/, V x, const Shared& shared) const {
@@ -77,6 +79,10 @@ class BlockGridKernel {
   }
 
  private:
+  static HWY_INLINE V WithSign(D d, V magnitude, V x) {
+    const V value = hn::CopySignToAbs(magnitude, x);
+    return kOneZero ? hn::Add(value, hn::Zero(d)) : value;
+  }
   static HWY_INLINE V Binade(D d, V x) { return hn::And(x, hn::BitCast(d, hn::Set(DI(), 0x7F800000))); }
 
   const BlockGridParameters& parameters_;
@@ -86,7 +92,15 @@ class BlockGridKernel {
 
 template <class D>
 auto MakeBlockKernel(D d, const BlockGridParameters& parameters) {
-  return BlockGridKernel<D>(d, parameters);
+  return BlockGridKernel<D, false>(d, parameters);
+}
+
+/// Those of a grid with one zero, as a type: asking each time would cost all grids some speed.
+struct OneZeroGridParameters : BlockGridParameters {};
+
+template <class D>
+auto MakeBlockKernel(D d, const OneZeroGridParameters& parameters) {
+  return BlockGridKernel<D, true>(d, parameters);
 }
 
 }  // namespace detent::HWY_NAMESPACE

@@ -22,6 +22,19 @@ void RoundUnits(const Rounder& rounder, const BlockLayout& layout, int64_t begin
   }
 }
 
+template <class P>
+void RoundValues(const P& of_tensor, const BlockLayout& layout, const float* input, float* output,
+                 int64_t begin, int64_t end, bool stream) {
+  if (stream && layout.in_whole_vectors(output, HWY_MAX_BYTES)) {
+    const BlockRounder<P, Written::kValue, true> rounder(of_tensor, layout, input, output);
+    RoundUnits(rounder, layout, begin, end);
+    hwy::FlushStream();
+  } else {
+    const BlockRounder<P, Written::kValue, false> rounder(of_tensor, layout, input, output);
+    RoundUnits(rounder, layout, begin, end);
+  }
+}
+
 void RoundBlocks(const GroupParameters& parameters, const BlockLayout& layout, BlockOutput kind,
                  const float* input, float* output, int64_t begin, int64_t end, bool stream) {
   std::visit(
@@ -30,15 +43,13 @@ void RoundBlocks(const GroupParameters& parameters, const BlockLayout& layout, B
           const P& of_tensor = groups[0];
           if (kind == BlockOutput::kUnsaturated) {
             const BlockRounder<P, Written::kUnsaturated, false> rounder(of_tensor, layout, input, output);
-            RoundUnits(rounder, layout, begin, end);
-          } else if (stream && layout.in_whole_vectors(output, HWY_MAX_BYTES)) {
-            const BlockRounder<P, Written::kValue, true> rounder(of_tensor, layout, input, output);
-            RoundUnits(rounder, layout, begin, end);
-            hwy::FlushStream();
-          } else {
-            const BlockRounder<P, Written::kValue, false> rounder(of_tensor, layout, input, output);
-            RoundUnits(rounder, layout, begin, end);
+            return RoundUnits(rounder, layout, begin, end);
           }
+          if constexpr (std::is_same_v<P, BlockGridParameters>) {
+            if (of_tensor.one_zero())
+              return RoundValues(OneZeroGridParameters{of_tensor}, layout, input, output, begin, end, stream);
+          }
+          RoundValues(of_tensor, layout, input, output, begin, end, stream);
         }
       },
       parameters);

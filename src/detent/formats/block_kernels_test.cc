@@ -2,7 +2,6 @@
 #include "detent/formats/block_kernels.h"
 
 #include <gtest/gtest.h>
-#include <hwy/highway.h>
 #include <rapidcheck/gtest.h>
 
 #include <bit>
@@ -12,20 +11,14 @@
 
 #include "detent/formats/block_cases_test.h"
 #include "detent/formats/encode.h"
+#include "detent/formats/every_target_test.h"
 #include "detent/formats/kernels.h"
 #include "detent/formats/reference.h"
 
 namespace detent {
 namespace {
 
-class EveryTargetBlocks : public testing::TestWithParam<int64_t> {
- protected:
-  void SetUp() override {
-    hwy::SetSupportedTargetsForTest(GetParam());
-    ASSERT_STREQ(kernel_target(), hwy::TargetName(GetParam()));
-  }
-  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
-};
+class EveryTargetBlocks : public EveryTargetTest {};
 
 TEST_P(EveryTargetBlocks, AllMagnitudes) {
   for (const char* format : kBlockFormats) {
@@ -255,14 +248,7 @@ TEST_P(BlocksProperty, AnyShape) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, BlocksProperty, testing::ValuesIn(kBlockFormats));
 
-std::vector<int64_t> attainable_targets() {
-  std::vector<int64_t> targets;
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) targets.push_back(target);
-  return targets;
-}
-
-INSTANTIATE_TEST_SUITE_P(Highway, EveryTargetBlocks, testing::ValuesIn(attainable_targets()),
-                         [](const auto& instance) { return std::string(hwy::TargetName(instance.param)); });
+DETENT_ON_EVERY_TARGET(EveryTargetBlocks);
 
 }  // namespace
 }  // namespace detent

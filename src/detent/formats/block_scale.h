@@ -77,6 +77,7 @@ struct BlockGrid {
   int highest;    // at most lowest + 255
   bool round_up;  // ceil
   bool codes_descend = false;
+  bool one_zero = false;  // +0 only; else what rounds to 0 keeps its sign
 
   int scale_exponent(int max_exponent) const { return std::clamp(max_exponent + offset, lowest, highest); }
   /// How k is stored: counted from `lowest` up, or from `highest` down.
@@ -138,6 +139,7 @@ class BlockGridParameters {
   /// its infinities, if any, become the largest value of the format.
   BlockEntry entry(float max) const;
   int mantissa_bits() const { return grid_.mantissa_bits; }
+  bool one_zero() const { return grid_.one_zero; }
   const PlainBlocks& plain_blocks() const { return plain_blocks_; }
 
  private:
@@ -149,7 +151,8 @@ class BlockGridParameters {
 
 inline BlockGridParameters::BlockGridParameters(const BlockGrid& grid)
     : grid_(grid), edge_(grid), lowest_plain_(grid.lowest_plain()), highest_plain_(grid.highest_plain()) {
-  const auto& [mantissa_bits, min_exponent, largest, offset, lowest, highest, round_up, descends] = grid;
+  const auto& [mantissa_bits, min_exponent, largest, offset, lowest, highest, round_up, descends, one_zero] =
+      grid;
   plain_blocks_ = {
       .exponent = {round_up},
       .lowest = PlainBlocks::held(lowest - offset),

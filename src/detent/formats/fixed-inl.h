@@ -15,7 +15,8 @@ namespace detent::HWY_NAMESPACE {
 
 /// clamp(round(x * 2^f), low, high) * 2^-f. Both multiplications are exact, except that x * 2^f may overflow,
 /// which then saturates, or underflow to 0, which only `floor` must tell from a true 0. Clamping first is the
-/// same, since the bounds are integers, and keeps Round within the range that all targets support.
+/// same, since the bounds are integers, and keeps Round within the range that all targets support. Of which
+/// sign the code 0 comes differs between targets: + 0 leaves +0.
 template <class D>
 class FixedKernel {
   using V = hn::Vec<D>;
@@ -33,7 +34,7 @@ class FixedKernel {
     const V scaled = hn::Mul(x, scale_);
     const V code = floor_ ? hn::Floor(Clamp(may_underflow_ ? BelowZero(d, x, scaled) : scaled))
                           : hn::Round(Clamp(scaled));
-    return hn::IfThenElse(hn::IsNaN(x), x, hn::Mul(code, step_));
+    return hn::IfThenElse(hn::IsNaN(x), x, hn::MulAdd(code, step_, hn::Zero(d)));
   }
 
  private:

@@ -2,7 +2,6 @@
 #include "detent/formats/group.h"
 
 #include <gtest/gtest.h>
-#include <hwy/highway.h>
 
 #include <bit>
 #include <cmath>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "detent/core/parallel.h"
+#include "detent/formats/every_target_test.h"
 
 namespace detent {
 namespace {
@@ -65,11 +65,8 @@ void expect_same(const MagnitudeSum& got, const MagnitudeSum& expected) {
   EXPECT_EQ(got.count, expected.count);
 }
 
-class EveryTargetGroups : public testing::TestWithParam<int64_t> {
+class EveryTargetGroups : public EveryTargetTest {
  protected:
-  void SetUp() override { hwy::SetSupportedTargetsForTest(GetParam()); }
-  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
-
   static void expect_reduces(const std::vector<float>& values, const Grouping& grouping, int64_t index) {
     const Group group(values, grouping, index);
     const auto of_group = runs(values, grouping, index);
@@ -133,14 +130,7 @@ TEST_P(EveryTargetGroups, ThreadsDoNotChangeTheResult) {
   expect_same(of_one, expected);
 }
 
-std::vector<int64_t> attainable_targets() {
-  std::vector<int64_t> targets;
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) targets.push_back(target);
-  return targets;
-}
-
-INSTANTIATE_TEST_SUITE_P(Highway, EveryTargetGroups, testing::ValuesIn(attainable_targets()),
-                         [](const auto& instance) { return std::string(hwy::TargetName(instance.param)); });
+DETENT_ON_EVERY_TARGET(EveryTargetGroups);
 
 }  // namespace
 }  // namespace detent

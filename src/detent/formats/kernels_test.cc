@@ -1,16 +1,15 @@
-// Every SIMD target gives what reference.h gives, to the last bit (zeros by value).
+// Every SIMD target gives what reference.h gives, to the last bit.
 #include "detent/formats/kernels.h"
 
 #include <gtest/gtest.h>
-#include <hwy/highway.h>
 
-#include <bit>
 #include <cmath>
-#include <limits>
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
 
+#include "detent/formats/element_cases_test.h"
+#include "detent/formats/every_target_test.h"
 #include "detent/formats/float_environment.h"
 #include "detent/formats/group_parameters.h"
 #include "detent/formats/reference.h"
@@ -18,140 +17,21 @@
 namespace detent {
 namespace {
 
-const char* const kSpecs[] = {
-    "fixed",
-    "fixed:rounding=floor",
-    "fixed:width=8,signed=false",
-    "fixed:width=8,signed=false,rounding=floor",
-    "fixed:width=1,frac_width=0",
-    "fixed:width=3,frac_width=-2",
-    "fixed:width=32,frac_width=0",
-    "fixed:width=32,frac_width=16,signed=false,rounding=floor",
-    "fixed:width=32,frac_width=-96,signed=false",
-    "fixed:width=32,frac_width=96,rounding=floor",
-    "fixed:width=2,frac_width=96",
-    "fixed:width=2,frac_width=-96,rounding=floor",
-    "minifloat_ieee",
-    "minifloat_ieee:exponent_width=5",
-    "minifloat_ieee:width=4,exponent_width=3,exponent_bias=1",
-    "minifloat_ieee:width=3,exponent_width=2",
-    "minifloat_ieee:width=2,exponent_width=1",
-    "minifloat_ieee:width=5,exponent_width=1,exponent_bias=0",
-    "minifloat_ieee:width=16,exponent_width=8,exponent_bias=128",
-    "minifloat_ieee:width=31,exponent_width=8,exponent_bias=128",
-    "minifloat_ieee:width=9,exponent_width=8,exponent_bias=150",
-    "minifloat_ieee:width=9,exponent_width=8,exponent_bias=149",
-    "minifloat_ieee:width=4,exponent_width=1,exponent_bias=-126",
-    "minifloat_ieee:width=24,exponent_width=1,exponent_bias=128",
-    "minifloat_ieee:width=3,exponent_width=1,exponent_bias=-70",
-    "minifloat_denorm",
-    "minifloat_denorm:width=4,exponent_width=2",
-    "minifloat_denorm:width=16,exponent_width=8,exponent_bias=128",
-    "minifloat_denorm:width=31,exponent_width=8",
-    "minifloat_denorm:width=9,exponent_width=7,exponent_bias=-1",
-    "log",
-    "log:width=2,exponent_bias=0",
-    "log:width=8,exponent_bias=128",
-    "log:width=9,exponent_bias=149",
-    "log:width=9,exponent_bias=128",
-    "affine",
-    "affine:width=4,symmetric=true",
-    "affine:signed=false,narrow_range=true",
-    "affine:scale=0.1,zero_point=-3",
-    "affine:width=24,signed=false,scale=1e-3",
-    "affine:scale=1.5e-45,zero_point=127",
-    "affine:scale=3e38",
-    "affine:scale=3e36,zero_point=2,width=4,narrow_range=true",
-    "binary_residual",
-    "binary_residual:levels=5",
-    "binary_residual:levels=3,gamma=1x0.5x0.25",
-    "codebook:values=0.5x",
-    "codebook:values=-1x0x1",
-    "codebook:values=-3e38x-1e-45x0x1e-45x0.1x0.2x0.5x3e38",
-    "codebook:values=-1x-0.6961928x-0.52507305x-0.3949175x-0.28444138x-0.18477343x-0.09105004x0x0.0795803x0."
-    "1609302"
-    "x0.2461123x0.33791524x0.44070983x0.562617x0.72295684x1",
-    "fp8_e4m3fn",
-    "fp8_e5m2",
-    "fp8_e5m2:saturate=false",
-    "fp8_e4m3fnuz",
-    "fp8_e5m2fnuz",
-    "fp6_e3m2",
-    "fp6_e2m3",
-    "fp4_e2m1",
-    "fp16",
-    "fp16:saturate=false",
-    "bf16",
-    "bf16:saturate=false",
-    "tf32:saturate=false",
-    "ternary:threshold=0.5",
-    "ternary:threshold=1e-45,scaling_factor=true",
-    "ternary:scaling_factor=true",
-    "binary",
-    "binary:bipolar=false,scaling=per_tensor",
-    "binary:stochastic=true",
-};
-
-void add_with_neighbours(std::vector<float>& values, float value) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  for (const float x : {value, std::nextafter(value, kInfinity), std::nextafter(value, -kInfinity)}) {
-    values.push_back(x);
-    values.push_back(-x);
-  }
-}
-
-/// Special values, ties and bounds of each fixed format above, with their neighbours.
-std::vector<float> hard_values() {
-  using Limits = std::numeric_limits<float>;
-  std::vector<float> values = {Limits::quiet_NaN()};
-  for (const float x :
-       {0.0F, Limits::denorm_min(), Limits::min(), Limits::max(), Limits::infinity(), 1.0F, 0.5F}) {
-    add_with_neighbours(values, x);
-  }
-  for (const int exponent : {-96, -16, -4, 0, 2, 96}) {
-    const float step = power_of_two(exponent);
-    for (const float code : {0.5F, 1.0F, 1.5F, 2.5F, 3.5F, 126.5F, 127.5F, 128.0F, 254.5F, 255.5F, 8388607.5F,
-                             0x1p24F, 0x1p31F, 0x1p32F}) {
-      add_with_neighbours(values, code * step);
-    }
-  }
-  return values;
-}
-
-bool same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
-
-/// Empty when equal, else the first difference.
-std::string difference(const Tensor& input, const Tensor& got, const Tensor& expected) {
-  for (size_t i = 0; i < static_cast<size_t>(input.numel()); ++i) {
-    const float x = input.values<float>()[i];
-    const float y = got.values<float>()[i];
-    const float z = expected.values<float>()[i];
-    if (!same(y, z)) return fmt::format("element {}: {:a} gives {:a}, not {:a}", i, x, y, z);
-  }
-  return "";
-}
-
 /// A view of `count` elements, `offset` elements behind an aligned address.
 Tensor unaligned(const Tensor& storage, int64_t offset, int64_t count) {
   std::byte* data = const_cast<std::byte*>(storage.bytes().data()) + offset * 4;
   return Tensor::borrow(DType::kFloat32, {count}, data, storage.owner());
 }
 
-class EveryTarget : public testing::TestWithParam<int64_t> {
- protected:
-  void SetUp() override {
-    hwy::SetSupportedTargetsForTest(GetParam());
-    ASSERT_STREQ(kernel_target(), hwy::TargetName(GetParam()));
-  }
-  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
-};
+class EveryTarget : public EveryTargetTest {};
 
 TEST_P(EveryTarget, HardValues) {
   const std::vector<float> values = hard_values();
   const Tensor input = Tensor::from({static_cast<int64_t>(values.size())}, values);
-  for (const char* text : kSpecs) {
+  for (const char* text : kElementFormats) {
     const QuantSpec spec = parse_quant_spec_text(text);
-    EXPECT_EQ(difference(input, simulate(spec, input, 7), reference_simulate(spec, input, 7)), "") << text;
+    EXPECT_EQ(bit_difference(input, simulate(spec, input, 7), reference_simulate(spec, input, 7)), "")
+        << text;
   }
 }
 
@@ -163,9 +43,10 @@ TEST_P(EveryTarget, RandomBits) {
     bits = static_cast<int32_t>(state ^ (state >> 15));
   }
   input = Tensor::borrow(DType::kFloat32, input.shape(), input.bytes().data(), input.owner());
-  for (const char* text : kSpecs) {
+  for (const char* text : kElementFormats) {
     const QuantSpec spec = parse_quant_spec_text(text);
-    EXPECT_EQ(difference(input, simulate(spec, input, 9), reference_simulate(spec, input, 9)), "") << text;
+    EXPECT_EQ(bit_difference(input, simulate(spec, input, 9), reference_simulate(spec, input, 9)), "")
+        << text;
   }
 }
 
@@ -183,7 +64,7 @@ TEST_P(EveryTarget, CodebooksOfAnySize) {
       format.entries.push_back(value);
     }
     const QuantSpec spec{.format = format};
-    ASSERT_EQ(difference(input, simulate(spec, input), reference_simulate(spec, input)), "") << size;
+    ASSERT_EQ(bit_difference(input, simulate(spec, input), reference_simulate(spec, input)), "") << size;
   }
 }
 
@@ -201,10 +82,10 @@ TEST_P(EveryTarget, LengthsAndUnalignedStarts) {
         const Tensor expected = reference_simulate(spec, input, 3);
         Tensor output = unaligned(Tensor(DType::kFloat32, {count + 8}), 3, count);
         simulate(spec, input, output, 3);
-        ASSERT_EQ(difference(input, output, expected), "") << text << " " << count << " " << offset;
+        ASSERT_EQ(bit_difference(input, output, expected), "") << text << " " << count << " " << offset;
         Tensor in_place = unaligned(pool.clone(), offset, count);
         simulate(spec, in_place, in_place, 3);
-        ASSERT_EQ(difference(input, in_place, expected), "") << text << " in place";
+        ASSERT_EQ(bit_difference(input, in_place, expected), "") << text << " in place";
       }
     }
   }
@@ -221,7 +102,7 @@ TEST_P(EveryTarget, StreamedStoresTouchNothingElse) {
     Tensor output = unaligned(storage, 3, count);
     simulate_range(derive_parameters(spec, input, grouping, 0), grouping, input.values<float>().data(),
                    output.values<float>().data(), 0, count, true);
-    ASSERT_EQ(difference(input, output, reference_simulate(spec, input)), "") << count;
+    ASSERT_EQ(bit_difference(input, output, reference_simulate(spec, input)), "") << count;
     const auto all = storage.values<float>();
     for (size_t i = 0; i < 3; ++i) ASSERT_EQ(all[i], 0.0F);
     for (size_t i = static_cast<size_t>(count) + 3; i < all.size(); ++i) ASSERT_EQ(all[i], 0.0F);
@@ -236,7 +117,7 @@ TEST_P(EveryTarget, ChannelsOfAnyAxis) {
     for (const char* format : {"ternary:scaling_factor=true", "binary:scaling=per_channel"}) {
       const QuantSpec spec =
           parse_quant_spec_text(fmt::format("{},granularity=channel,axis={}", format, axis));
-      EXPECT_EQ(difference(input, simulate(spec, input), reference_simulate(spec, input)), "")
+      EXPECT_EQ(bit_difference(input, simulate(spec, input), reference_simulate(spec, input)), "")
           << axis << format;
     }
   }
@@ -248,7 +129,7 @@ TEST_P(EveryTarget, DoesNotDependOnTheCallersFloatingPointMode) {
   const std::vector<float> values = hard_values();
   const Tensor input = Tensor::from({static_cast<int64_t>(values.size())}, values);
   const unsigned saved = _mm_getcsr();
-  for (const char* text : kSpecs) {
+  for (const char* text : kElementFormats) {
     const QuantSpec spec = parse_quant_spec_text(text);
     const Tensor expected = simulate(spec, input, 5);
     const Tensor mask = unsaturated_mask(spec, input);
@@ -258,7 +139,7 @@ TEST_P(EveryTarget, DoesNotDependOnTheCallersFloatingPointMode) {
       const Tensor got_mask = unsaturated_mask(spec, input);
       const unsigned left = _mm_getcsr() & ~0x3FU;  // without the exception flags
       _mm_setcsr(saved);
-      EXPECT_EQ(difference(input, got, expected), "") << text << " mode " << mode;
+      EXPECT_EQ(bit_difference(input, got, expected), "") << text << " mode " << mode;
       EXPECT_TRUE(got_mask.equals(mask)) << text << " mode " << mode;
       EXPECT_EQ(left, 0x1F80U | mode | kFlushSubnormals);
     }
@@ -266,14 +147,7 @@ TEST_P(EveryTarget, DoesNotDependOnTheCallersFloatingPointMode) {
 }
 #endif
 
-std::vector<int64_t> attainable_targets() {
-  std::vector<int64_t> targets;
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) targets.push_back(target);
-  return targets;
-}
-
-INSTANTIATE_TEST_SUITE_P(Highway, EveryTarget, testing::ValuesIn(attainable_targets()),
-                         [](const auto& instance) { return std::string(hwy::TargetName(instance.param)); });
+DETENT_ON_EVERY_TARGET(EveryTarget);
 
 }  // namespace
 }  // namespace detent

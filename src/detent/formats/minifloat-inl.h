@@ -36,6 +36,7 @@ class MinifloatKernel {
         to_addend_(hn::Set(DI(), (23 - p.grid.mantissa_bits) * (1 << 23))) {
     const int lowest = p.grid.min_exponent;
     dropped_bits_ = 23 - p.grid.mantissa_bits;
+    one_zero_ = p.grid.one_zero;
     as_bits_ = lowest == -126;
     saturates_ = p.overflow_value == p.grid.largest;
     wide_ = lowest < -126 || !(p.grid.largest < power_of_two(104 + p.grid.mantissa_bits));
@@ -44,7 +45,24 @@ class MinifloatKernel {
     min_exponent_from_one_ = hn::Set(DI(), ExponentBits(lowest - kShift));
   }
 
+  /// Calls visit(kernel) with one that gives +0 only, if that is all there is.
+  template <class Visit>
+  HWY_INLINE void Specialise(const Visit& visit) const {
+    if (!one_zero_) return visit(*this);
+    visit([kernel = *this](D d, V x, uint64_t /*index*/) HWY_ATTR {
+      return hn::IfThenElse(hn::IsNaN(x), x, hn::Add(kernel.OfNumber(d, x), hn::Zero(d)));
+    });
+  }
+
   V operator()(D d, V x, uint64_t /*index*/) const {
+    return hn::IfThenElse(hn::IsNaN(x), x, OfNumber(d, x));
+  }
+
+ private:
+  static constexpr int kShift = 32;
+
+  /// The value of an x that is not NaN.
+  HWY_INLINE V OfNumber(D d, V x) const {
     const V magnitude = hn::Abs(x);
     const V held = hn::Min(magnitude, largest_);
     const V rounded = as_bits_ ? RoundBits(d, held)
@@ -52,11 +70,8 @@ class MinifloatKernel {
                                : Round(d, held, min_exponent_);
     const V result =
         saturates_ ? rounded : hn::IfThenElse(hn::Ge(magnitude, overflow_from_), overflow_value_, rounded);
-    return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySignToAbs(result, x));
+    return hn::CopySignToAbs(result, x);
   }
-
- private:
-  static constexpr int kShift = 32;
 
   /// The bits of 2^exponent, or of 2^-126 where that is larger.
   static int32_t ExponentBits(int exponent) { return std::max(exponent + 127, 1) * (1 << 23); }
@@ -93,6 +108,7 @@ class MinifloatKernel {
   VI min_exponent_ = hn::Zero(DI()), min_exponent_below_one_ = hn::Zero(DI());
   VI min_exponent_from_one_ = hn::Zero(DI());
   int dropped_bits_ = 0;
+  bool one_zero_ = false;
   bool as_bits_ = false;
   bool wide_ = false;
   bool saturates_ = false;

@@ -19,6 +19,8 @@ struct MinifloatGrid {
   float largest;
   /// Whether what rounds beyond `largest` becomes an infinity.
   bool to_infinity = false;
+  /// Whether there is +0 only; else what rounds to 0 keeps its sign.
+  bool one_zero = false;
 
   bool operator==(const MinifloatGrid&) const = default;
 };

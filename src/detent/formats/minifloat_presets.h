@@ -78,7 +78,8 @@ struct Fp8E4M3Fnuz : format_detail::MinifloatPreset<Fp8E4M3Fnuz, format_detail::
   static constexpr const char* kName = "fp8_e4m3fnuz";
   static constexpr const char* kHelp = "8-bit float with one zero, 3 mantissa bits, up to 240";
   static constexpr int kWidth = 8;
-  static constexpr MinifloatGrid kGrid = {.mantissa_bits = 3, .min_exponent = -7, .largest = 240};
+  static constexpr MinifloatGrid kGrid = {
+      .mantissa_bits = 3, .min_exponent = -7, .largest = 240, .one_zero = true};
 };
 
 /// As fp8_e4m3fnuz with 5 exponent bits (bias 16), 2 mantissa bits. Largest 57344, smallest 2^-17.
@@ -86,7 +87,8 @@ struct Fp8E5M2Fnuz : format_detail::MinifloatPreset<Fp8E5M2Fnuz, format_detail::
   static constexpr const char* kName = "fp8_e5m2fnuz";
   static constexpr const char* kHelp = "8-bit float with one zero, 2 mantissa bits, up to 57344";
   static constexpr int kWidth = 8;
-  static constexpr MinifloatGrid kGrid = {.mantissa_bits = 2, .min_exponent = -15, .largest = 57344};
+  static constexpr MinifloatGrid kGrid = {
+      .mantissa_bits = 2, .min_exponent = -15, .largest = 57344, .one_zero = true};
 };
 
 /// OCP Microscaling (MX) v1.0: sign, 3 exponent bits (bias 3), 2 mantissa bits, every code a number, both

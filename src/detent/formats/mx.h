@@ -41,7 +41,8 @@ struct Mx : BlockFormatBase {
             .offset = -of_element.max_exponent,
             .lowest = -127,
             .highest = 127,
-            .round_up = false};
+            .round_up = false,
+            .one_zero = element == MxElement::kInt8};
   }
   Parameters parameters(const Group&, uint64_t /*seed*/) const { return Parameters(grid()); }
 

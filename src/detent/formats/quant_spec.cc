@@ -49,6 +49,7 @@ QuantSpec parse_quant_spec(std::string_view format_name, const Table& keys, cons
 }
 
 Table quant_spec_keys(const QuantSpec& spec) {
+  const DefaultFloatEnvironment environment;
   Table keys = std::visit([](const auto& format) { return write_changed_fields(format); }, spec.format);
   append(keys, write_changed_fields(spec));
   return keys;
@@ -125,6 +126,13 @@ bool has_block_axis(const QuantSpec& spec) {
   if (spec.granularity == Granularity::kGroup) return true;
   const std::optional<BlockSize> blocks = block_size(spec.format);
   return blocks && blocks->is_single();
+}
+
+void validate_with_scale(const QuantSpec& spec, const std::string& where) {
+  validate(spec, where);
+  if (spec.scale_rule == ScaleRule::kLearned) {
+    fail("{}: scale_rule = \"learned\" needs a network, whose parameter the scale is", where);
+  }
 }
 
 int64_t storage_bits(const QuantSpec& spec, const Shape& shape) {

@@ -70,6 +70,8 @@ QuantSpec parse_quant_spec_text(std::string_view text);
 /// The one place that rejects specs: fields out of range and combinations that make no sense, with the
 /// reason. Throws Error that begins with `where`.
 void validate(const QuantSpec& spec, const std::string& where);
+/// The same before values are computed: rejects a learned scale too, which only a network knows.
+void validate_with_scale(const QuantSpec& spec, const std::string& where);
 
 /// Whether `spec` reads block_axis.
 bool has_block_axis(const QuantSpec& spec);

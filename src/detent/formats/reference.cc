@@ -24,7 +24,7 @@ float reference_value(const Fixed& format, const FixedParameters&, float x, uint
 float reference_value(const Ternary&, const TernaryParameters& group, float x, uint64_t) {
   if (std::isnan(x)) return x;
   if (x > group.delta) return group.alpha;
-  return x < -group.delta ? -group.alpha : 0.0F;
+  return x < -group.delta ? 0 - group.alpha : 0.0F;
 }
 
 template <class Format>
@@ -96,7 +96,7 @@ float reference_fixed(const Fixed& format, float x) {
   const double scaled = std::ldexp(static_cast<double>(x), format.fraction_bits());
   const double code = format.rounding == Rounding::kFloor ? std::floor(scaled) : round_half_even(scaled);
   const double held = std::clamp(code, format.low_code(), format.high_code());
-  return round_toward_zero(std::ldexp(held, -format.fraction_bits()));
+  return round_toward_zero(std::ldexp(held, -format.fraction_bits())) + 0.0F;  // there is no -0
 }
 
 // |x| / step is exact in double: both have few bits and exponents within 2^+-300.
@@ -105,10 +105,11 @@ float reference_minifloat(const MinifloatGrid& grid, float x) {
   const double magnitude = std::fabs(static_cast<double>(x));
   const double largest = static_cast<double>(grid.largest);
   if (std::isinf(x)) return grid.to_infinity ? x : std::copysign(grid.largest, x);
-  if (magnitude == 0) return x;
+  if (magnitude == 0) return grid.one_zero ? 0.0F : x;
   const int exponent = std::max(std::ilogb(magnitude), grid.min_exponent);
   const double rounded = round_half_even(std::ldexp(magnitude, grid.mantissa_bits - exponent));
   const double value = std::ldexp(rounded, exponent - grid.mantissa_bits);
+  if (value == 0 && grid.one_zero) return 0.0F;
   if (value <= largest) return std::copysign(static_cast<float>(value), x);
   return std::copysign(grid.to_infinity ? std::numeric_limits<float>::infinity() : grid.largest, x);
 }

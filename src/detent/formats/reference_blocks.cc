@@ -83,6 +83,17 @@ double block_value(const Mx& format, double magnitude, double max) {
          round_minifloat(magnitude / scale, element.mantissa_bits, element.min_exponent, element.largest);
 }
 
+/// Whether x, of a value of that magnitude, gets a minus: zeros keep the sign they come with, where there are
+/// two.
+template <class F>
+bool is_negative(const F&, float x, float) {
+  return std::signbit(x);
+}
+bool is_negative(const BlockLog&, float x, float) { return x < 0; }
+bool is_negative(const Mx& format, float x, float magnitude) {
+  return format.element == MxElement::kInt8 ? x < 0 && magnitude > 0 : std::signbit(x);
+}
+
 /// The element's value, toward zero where float32 cannot hold it.
 template <class F>
 float reference_element(const F& format, float, float x, float max) {
@@ -90,7 +101,7 @@ float reference_element(const F& format, float, float x, float max) {
   const double largest = static_cast<double>(max == 0 ? of_empty : max);
   const double value = block_value(format, std::fabs(static_cast<double>(x)), largest);
   const float held = round_down(std::min(value, static_cast<double>(kLargestFloat)));
-  return x < 0 ? -held : held;
+  return is_negative(format, x, held) ? -held : held;
 }
 
 float reference_element(const Nvfp4&, float tensor_max, float x, float max) {
@@ -98,7 +109,7 @@ float reference_element(const Nvfp4&, float tensor_max, float x, float max) {
   const float block_scale =
       max > 0 ? reference_minifloat(Fp8E4M3Fn::kGrid, max / 6.0F / tensor_scale) : 448.0F;
   const float scale = block_scale * tensor_scale;
-  if (scale == 0) return 0;
+  if (scale == 0) return std::copysign(0.0F, x);
   const float value = reference_minifloat(Fp4E2M1::kGrid, x / scale) * scale;
   return std::clamp(value, -kLargestFloat, kLargestFloat);
 }

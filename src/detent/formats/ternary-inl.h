@@ -8,18 +8,22 @@
 
 #include <hwy/highway.h>
 
+#include <limits>
+
 #include "detent/formats/ternary.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {
 
-/// sign(x) * alpha where |x| > delta, else 0.
+/// sign(x) * alpha where |x| > delta, else 0. Nothing is above where alpha is 0: there is one zero, +0.
 template <class D>
 class TernaryKernel {
   using V = hn::Vec<D>;
 
  public:
-  TernaryKernel(D d, const TernaryParameters& p) : delta_(hn::Set(d, p.delta)), alpha_(hn::Set(d, p.alpha)) {}
+  TernaryKernel(D d, const TernaryParameters& p)
+      : delta_(hn::Set(d, p.alpha > 0 ? p.delta : std::numeric_limits<float>::infinity())),
+        alpha_(hn::Set(d, p.alpha)) {}
 
   V operator()(D /*d*/, V x, uint64_t /*index*/) const {
     const V rounded = hn::IfThenElseZero(hn::Gt(hn::Abs(x), delta_), hn::CopySign(alpha_, x));

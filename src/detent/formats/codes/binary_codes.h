@@ -22,7 +22,7 @@ struct Coding<Binary> {
 
     Coder(const Binary& format, const double* numbers)
         : high_(format.scaling == BinaryScaling::kNone ? 1.0F : static_cast<float>(*numbers)),
-          low_(format.bipolar ? -high_ : 0.0F) {}
+          low_(format.bipolar ? 0 - high_ : 0.0F) {}
 
     uint32_t code_of(float value) const { return value > 0 ? 1U : 0U; }
     float value_of(uint32_t code) const { return code != 0 ? high_ : low_; }
