@@ -20,7 +20,7 @@ build = cmake --build $(BUILD_DIR) --parallel $(JOBS)
 # Lets ccache work with precompiled headers.
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
-FUZZ_TARGETS = idx safetensors checkpoint zip npy tar image packed decode format_text collector
+FUZZ_TARGETS = idx safetensors checkpoint zip npy tar image packed graph decode format_text collector
 FUZZ_SECONDS ?= 60
 
 .PHONY: help quickstart build test bench fuzz install clean packages test-packages

@@ -1,11 +1,10 @@
 #include "detent/cli/file_info.h"
 
 #include <algorithm>
-#include <cstring>
-#include <string_view>
 
 #include "detent/core/error.h"
 #include "detent/io/file.h"
+#include "detent/io/file_kind.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/npy.h"
 #include "detent/io/npz.h"
@@ -43,21 +42,19 @@ std::vector<TensorSummary> packed_tensors(const SafetensorsFile& file, const fs:
 
 FileInfo safetensors_info(const fs::path& path) {
   SafetensorsSummary summary = summarize_safetensors(path);
-  const auto format = summary.metadata.find("format");
-  if (format != summary.metadata.end() && format->second == "detent.graph") {
-    return graph_info(path, std::move(summary));
-  }
   FileInfo info{"safetensors", std::move(summary.tensors), {}, {}};
   const SafetensorsFile metadata{{}, std::move(summary.metadata)};
   const auto plain = plain_metadata(metadata);
   for (const auto& [key, value] : plain) info.facts[key] = value;
   if (plain.size() == metadata.metadata.size()) return info;
   info.kind = "safetensors with packed tensors";
-  info.tensors = packed_tensors(read_safetensors(path), path);
+  info.tensors = packed_tensors(read_safetensors(path, TensorCheck::kLater), path);
   return info;
 }
 
-FileInfo npy_info(const fs::path& path, std::span<const std::byte> bytes) {
+FileInfo npy_info(const fs::path& path) {
+  const auto file = map_file(path);
+  const std::span<const std::byte> bytes = file->bytes();
   const auto prefix = bytes.first(std::min(bytes.size(), kNpyPrefixBytes));
   FileInfo info{"NumPy array", {summarize_npy(prefix, bytes.size(), path.string())}, {}, {}};
   info.tensors.front().name = path.stem().string();
@@ -72,38 +69,23 @@ FileInfo checkpoint_info(const fs::path& path) {
           {}};
 }
 
-bool has_at(std::span<const std::byte> bytes, size_t offset, std::string_view text) {
-  return bytes.size() >= offset + text.size() &&
-         std::memcmp(bytes.data() + offset, text.data(), text.size()) == 0;
-}
-
-/// A zip archive whose first entry is a .npy file.
-bool is_npz(std::span<const std::byte> bytes) {
-  constexpr size_t kNameLength = 26;
-  constexpr size_t kName = 30;
-  if (!has_at(bytes, 0, "PK\x03\x04") || bytes.size() < kName) return false;
-  const size_t length =
-      std::to_integer<size_t>(bytes[kNameLength]) + (std::to_integer<size_t>(bytes[kNameLength + 1]) << 8U);
-  constexpr std::string_view kEnding = ".npy";
-  return length >= kEnding.size() && has_at(bytes, kName + length - kEnding.size(), kEnding);
-}
-
 }  // namespace
 
 FileInfo read_file_info(const fs::path& path) {
-  const auto file = map_file(path);
-  const std::span<const std::byte> bytes = file->bytes();
-  constexpr size_t kSafetensorsHeader = 8;
-  constexpr size_t kTarMagic = 257;
-  if (has_at(bytes, 0, "\x93NUMPY")) return npy_info(path, bytes);
-  if (is_npz(bytes)) return {"NumPy archive", summarize_npz(path), {}, {}};
-  // PyTorch writes zip archives, in older times pickles, long ago tar archives.
-  if (has_at(bytes, 0, "PK") || has_at(bytes, 0, "\x80") || has_at(bytes, kTarMagic, "ustar"))
-    return checkpoint_info(path);
-  if (has_at(bytes, kSafetensorsHeader, "{")) return safetensors_info(path);
-  fail(
-      "{}: {}, expected a graph (.mz), a checkpoint of PyTorch (.pt, .th, .ckpt), .safetensors, .npy or .npz",
-      path.string(), bytes.empty() ? "is empty" : "holds nothing that is known by its first bytes");
+  switch (file_kind(path)) {
+    case FileKind::kGraph:
+      return graph_info(path, summarize_safetensors(path));
+    case FileKind::kSafetensors:
+      return safetensors_info(path);
+    case FileKind::kCheckpoint:
+      return checkpoint_info(path);
+    case FileKind::kNpy:
+      return npy_info(path);
+    case FileKind::kNpz:
+      return {"NumPy archive", summarize_npz(path), {}, {}};
+  }
+  DETENT_CHECK(false, "kind of {}", path.string());
+  return {};
 }
 
 }  // namespace detent

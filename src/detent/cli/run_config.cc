@@ -9,6 +9,7 @@
 #include "detent/cli/option_fields.h"
 #include "detent/core/error.h"
 #include "detent/datasets/dataset.h"
+#include "detent/io/file_kind.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/toml.h"
 #include "detent/models/model.h"
@@ -155,9 +156,22 @@ auto at_place(const Origins& origins, const std::string& name, Function look_up)
   }
 }
 
+/// What a network that is loaded without a model's name may be: a graph, or a folder that holds one.
+bool loads_graph(const RunOptions& options) {
+  if (!options.load) return false;
+  if (options.load_type) return *options.load_type == LoadType::kMz;
+  // A file that is not there is named later.
+  return !std::filesystem::is_regular_file(*options.load) || file_kind(*options.load) == FileKind::kGraph;
+}
+
 void check_present(const RunOptions& options) {
-  const bool graph_to_load = options.load && options.load_type == LoadType::kMz;
-  if (!options.model && !graph_to_load) {
+  if (!options.model && options.load && !loads_graph(options)) {
+    throw UsageError(
+        fmt::format("no model: {} holds parameters, and whose they are is not in it: name the model on the command "
+                    "line (`detent test resnet20 cifar10 --load {}`) or as `model` in the configuration file",
+                    *options.load, *options.load));
+  }
+  if (!options.model && !options.load) {
     throw UsageError(
         "no model: name one on the command line (`detent train toy toy-tiny`), as `model` in the "
         "configuration file, "

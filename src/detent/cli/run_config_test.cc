@@ -7,6 +7,7 @@
 #include "detent/core/error.h"
 #include "detent/io/file.h"
 #include "detent/io/graph_file.h"
+#include "detent/io/safetensors.h"
 #include "detent/models/model.h"
 
 namespace detent {
@@ -126,6 +127,9 @@ TEST_F(RunConfiguration, AGraphBringsItsModel) {
   EXPECT_EQ(config.software_dir, "mase_output/toy_classification_toy-tiny_2026-01-31/software");
   EXPECT_THROW(make_run_config("", {{"dataset", "toy-tiny"}, {"load", file}, {"load_type", "pl"}}, kDate),
                UsageError);
+  write_safetensors(file, std::vector<std::pair<std::string, Tensor>>{{"w", Tensor()}});
+  EXPECT_THAT([&] { make_run_config("", {{"dataset", "toy-tiny"}, {"load", file}}, kDate); },
+              ThrowsMessage<UsageError>(HasSubstr(file + " holds parameters")));
   std::filesystem::remove(file);
 }
 

@@ -33,7 +33,7 @@ struct RunOptions {
   std::optional<std::string> dataset;
   std::string task = "classification";
   std::optional<std::string> load;
-  LoadType load_type = LoadType::kMz;
+  std::optional<LoadType> load_type;
   std::string project_dir = "mase_output";
   std::optional<std::string> project;
   std::optional<std::string> data_dir;
@@ -61,7 +61,7 @@ struct RunOptions {
     visit("load", self.load, "file to load before the command runs");
     visit("load_type", self.load_type,
           "what that file is: a state_dict of PyTorch, a Lightning checkpoint, a graph, a state_dict as "
-          "safetensors");
+          "safetensors; NA: what its content says");
     visit("project_dir", self.project_dir, "folder that holds the projects");
     visit("project", self.project, "folder of this run; NA: <model>_<task>_<dataset>_<date>");
     visit("data_dir", self.data_dir, "folder of data files; NA: $DETENT_DATA, then ~/.cache/detent");

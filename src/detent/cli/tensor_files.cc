@@ -35,7 +35,7 @@ TensorFile read_tensor_file(const std::filesystem::path& path) {
   if (is_npy(path)) return {{{path.stem().string(), read_npy(path)}}, {}};
   if (path.extension() == ".npz") return plain_tensors(read_npz(path));
   if (is_checkpoint(path)) return plain_tensors(read_state_dict(path));
-  const SafetensorsFile file = read_safetensors(path);
+  const SafetensorsFile file = read_safetensors(path, TensorCheck::kLater);
   return {unpack_tensors(file, path.string()), plain_metadata(file)};
 }
 

@@ -1,38 +1,50 @@
 #include "detent/graph/fingerprint.h"
 
-#include <functional>
+#include "detent/core/xxh64.h"
 
 namespace detent {
 namespace {
 
-/// A hash that depends on the order of what is added.
+/// XXH64 of each part, with the hash of the parts before it for a seed.
 class Fingerprint {
  public:
-  void add(std::string_view text) {
-    hash_ = (hash_ ^ std::hash<std::string_view>{}(text)) * 0x9E3779B97F4A7C15U + 1;
-  }
+  void add(std::span<const std::byte> bytes) { hash_ = xxh64(bytes, hash_); }
+  void add(std::string_view text) { hash_ = xxh64(text, hash_); }
   uint64_t value() const { return hash_; }
 
  private:
   uint64_t hash_ = 0;
 };
 
+void add_node(const Node& node, Fingerprint& fingerprint) {
+  fingerprint.add(node.name);
+  fingerprint.add(node.op);
+  fingerprint.add(value_text(node.attributes));
+  for (const NodeInput& input : node.inputs) {
+    fingerprint.add(input.is_constant() ? value_text(input.constant) : input.node);
+  }
+  for (const auto& [name, parameter] : node.parameters) {
+    const Tensor& tensor = parameter.tensor;
+    fingerprint.add(fmt::format("{} {} {}", name, dtype_name(tensor.dtype()), shape_text(tensor.shape())));
+    fingerprint.add(tensor.bytes());
+  }
+  for (const auto& [operand, spec] : node.quantization) {
+    fingerprint.add(operand);
+    fingerprint.add(quant_spec_text(spec));
+  }
+}
+
 }  // namespace
 
 uint64_t network_fingerprint(const Graph& graph) {
   Fingerprint fingerprint;
-  for (const Node& node : graph.nodes()) {
-    fingerprint.add(node.name);
-    fingerprint.add(node.op);
-    fingerprint.add(value_text(node.attributes));
-    for (const NodeInput& input : node.inputs) {
-      fingerprint.add(input.is_constant() ? value_text(input.constant) : input.node);
-    }
-    for (const auto& [name, parameter] : node.parameters) {
-      const std::span<const std::byte> bytes = parameter.tensor.bytes();
-      fingerprint.add({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-    }
-    for (const auto& [operand, spec] : node.quantization) fingerprint.add(operand + quant_spec_text(spec));
+  for (const auto& [name, shape] : graph.input_shapes()) {
+    fingerprint.add(name);
+    fingerprint.add(shape_text(shape));
+  }
+  for (const Node& node : graph.nodes()) add_node(node, fingerprint);
+  if (const std::optional<Requantization>& way = graph.requantization()) {
+    fingerprint.add(enum_names(*way)[static_cast<size_t>(*way)]);
   }
   return fingerprint.value();
 }

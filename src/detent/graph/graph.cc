@@ -58,7 +58,7 @@ std::vector<std::string> Graph::node_names() const {
 std::vector<std::string> Graph::input_names() const {
   std::vector<std::string> names;
   for (const Node& node : nodes_) {
-    if (node.mase_type == MaseType::kPlaceholder) names.push_back(node.name);
+    if (node.op == "placeholder") names.push_back(node.name);
   }
   return names;
 }

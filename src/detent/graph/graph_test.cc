@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "detent/graph/builder.h"
 #include "detent/graph/operators.h"
 
@@ -105,12 +107,62 @@ TEST(Verify, NamesTheFirstNodeThatBreaksARule) {
        "node \"layers_0\" (linear): parameter \"bias\": got shape [4], expected [3]"},
       {"operand", [](Graph& g) { g.nodes()[2].quantization["weight"] = {}; }, "unknown operand \"weight\""},
       {"output", [](Graph& g) { g.nodes().pop_back(); }, "must be the output"},
+      {"dtype", [](Graph& g) { g.nodes()[1].find_parameter("bias")->tensor = Tensor(DType::kUInt8, {3}); },
+       "node \"layers_0\" (linear): parameter \"bias\": got uint8, expected float32"},
+      {"twice", [](Graph& g) { g.nodes()[1].parameters.push_back(g.nodes()[1].parameters[0]); },
+       "parameter \"weight\" occurs twice"},
+      {"type", [](Graph& g) { g.nodes()[2].mase_type = MaseType::kPlaceholder; },
+       "\"relu\" (relu): got the MASE type \"placeholder\", which placeholder has and no other operator"},
+      {"input", [](Graph& g) { g.nodes()[0].mase_type = MaseType::kModule; }, "got the MASE type \"module\""},
+      {"constant", [](Graph& g) { g.nodes()[2].inputs[0] = NodeInput::of_constant(Value()); }, "NA is no number"},
+      {"spec", [](Graph& g) { g.nodes()[2].quantization["data_in_0"].format = Affine{.width = 40}; },
+       "\"relu\" (relu): operand \"data_in_0\": key \"width\""},
+      {"axis",
+       [](Graph& g) {
+         g.nodes()[1].quantization["weight"] = {Affine{}, Granularity::kChannel, 2};
+       },
+       "\"layers_0\" (linear): operand \"weight\": key \"axis\": got 2"},
   };
   for (const BrokenGraph& broken : cases) {
     Graph graph = small_graph();
     broken.break_it(graph);
     EXPECT_THAT(error_of([&] { verify(graph); }), HasSubstr(broken.message)) << broken.name;
   }
+}
+
+TEST(Verify, RefusesNumbersInPlaceOfTensors) {
+  GraphBuilder builder("numbers");
+  const NodeInput x = builder.input("x", {4});
+  const NodeInput size = builder.call("size", {x, constant(0)});
+  Graph graph = builder.finish(builder.call("mul", {x, size}));
+  graph.node("mul").quantization["data_in_1"].format = Affine{};
+  EXPECT_THAT(error_of([&] { verify(graph); }), HasSubstr("operand \"data_in_1\" is quantized, and is a number"));
+  graph.node("mul").quantization.clear();
+  graph.node("output").inputs = {size};
+  EXPECT_THAT(error_of([&] { verify(graph); }), HasSubstr("the output is a number"));
+}
+
+TEST(ShapeInference, RefusesWindowsWithoutElements) {
+  const auto pool = [](const Shape& input, int64_t kernel, int64_t padding, int64_t dilation) {
+    return error_of([&] {
+      result_of("max_pool1d", input, {{"kernel_size", kernel}, {"padding", padding}, {"dilation", dilation}, {"stride", 1}});
+    });
+  };
+  EXPECT_EQ(pool({1, 1, 2}, 2, 1, 2), "");
+  EXPECT_THAT(pool({1, 1, 1}, 2, 1, 2), HasSubstr("covers nothing but padding"));
+  EXPECT_THAT(pool({1, 1, 0}, 2, 1, 1), HasSubstr("size of the input: got 0"));
+  EXPECT_THAT(error_of([] { result_of("adaptive_avg_pool1d", {1, 1, 0}, {{"output_size", 1}}); }),
+              HasSubstr("size of the input: got 0"));
+}
+
+TEST(ShapeInference, RefusesSizesThatOverflow) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  EXPECT_THAT(error_of([] { result_of("pad", {1, 4}, {{"pad", List{kMost, kMost}}}); }), HasSubstr("expected 0 to"));
+  EXPECT_THAT(error_of([] { result_of("max_pool1d", {1, 1, 4}, {{"kernel_size", kMost}, {"padding", kMost / 2}}); }),
+              HasSubstr("size of a window"));
+  EXPECT_THAT(result_of("slice", {1, 9}, {{"dims", 1}, {"steps", kMost}}), ElementsAre(1, 1));
+  EXPECT_THAT(error_of([] { result_of("slice", {1, 9}, {{"dims", List{1, -1}}, {"steps", 2}}); }),
+              HasSubstr("\"dims\": got -1 twice"));
 }
 
 TEST(ShapeInference, Windows) {

@@ -122,7 +122,8 @@ std::map<std::string, Operand, std::less<>> infer_shapes(const Graph& graph, int
       inputs.push_back(input.is_constant() ? Operand{{1}, input.constant} : results.at(input.node));
     }
     try {
-      results[node.name] = find_operator(node.op).infer(node, inputs);
+      const Operand& result = results[node.name] = find_operator(node.op).infer(node, inputs);
+      element_count(result.shape);  // there are tensors that large
     } catch (const Error& error) {
       fail("node \"{}\" ({}): {}", node.name, node.op, error.what());
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "detent/core/error.h"
 #include "detent/graph/graph.h"
@@ -27,8 +28,22 @@ void verify_inputs(const Node& node, const OperatorSchema& schema, const std::se
              : fmt::format("{} to {}", schema.min_inputs, schema.max_inputs));
   }
   for (const NodeInput& input : node.inputs) {
+    double scratch = 0;
+    if (input.is_constant() && input.constant.number(scratch) == nullptr) {
+      fail("node \"{}\" ({}): the constant input {} is no number", node.name, node.op, value_text(input.constant));
+    }
     if (input.is_constant() || earlier.contains(input.node)) continue;
     fail("node \"{}\" reads \"{}\", which is no earlier node", node.name, input.node);
+  }
+}
+
+/// Executors go by the operator, files of MASE by the type.
+void verify_mase_type(const Node& node) {
+  for (const auto& [op, type] : {std::pair("placeholder", MaseType::kPlaceholder),
+                                 std::pair("get_attr", MaseType::kGetAttr), std::pair("output", MaseType::kOutput)}) {
+    if ((node.op == op) == (node.mase_type == type)) continue;
+    fail("node \"{}\" ({}): got the MASE type \"{}\", which {} has and no other operator", node.name, node.op,
+         mase_type_name(node.mase_type), op);
   }
 }
 
@@ -102,9 +117,15 @@ void verify_parameters(const Node& node, const OperatorSchema& schema) {
           parameter == nullptr ? "nothing" : shape_text(parameter->tensor.shape()));
     }
   }
+  std::set<std::string_view> seen;
   for (const auto& [name, parameter] : node.parameters) {
     if (std::ranges::find(known, name) == known.end()) {
       fail("node \"{}\" ({}): {}", node.name, node.op, unknown_name_message("parameter", name, known));
+    }
+    if (!seen.insert(name).second) fail("node \"{}\" ({}): parameter \"{}\" occurs twice", node.name, node.op, name);
+    if (parameter.tensor.dtype() != DType::kFloat32) {
+      fail("node \"{}\" ({}): parameter \"{}\": got {}, expected float32", node.name, node.op, name,
+           dtype_name(parameter.tensor.dtype()));
     }
   }
 }
@@ -114,6 +135,44 @@ void verify_quantization(const Node& node) {
   for (const auto& [operand, spec] : node.quantization) {
     if (std::ranges::find(operands, operand) == operands.end()) {
       fail("node \"{}\" ({}): {}", node.name, node.op, unknown_name_message("operand", operand, operands));
+    }
+    validate(spec, fmt::format("node \"{}\" ({}): operand \"{}\"", node.name, node.op, operand));
+  }
+}
+
+using Results = std::map<std::string, Operand, std::less<>>;
+
+/// nullptr where the operand is a number instead of a tensor.
+const Shape* operand_shape(const Node& node, std::string_view operand, const Results& results) {
+  if (const Parameter* parameter = node.find_parameter(operand)) return &parameter->tensor.shape();
+  const Operand* found = &results.at(node.name);
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (operand == fmt::format("data_in_{}", i)) found = &results.at(node.inputs[i].node);
+  }
+  return found->is_tensor() ? &found->shape : nullptr;
+}
+
+void verify_quantized_shapes(const Node& node, const Results& results) {
+  for (const auto& [operand, spec] : node.quantization) {
+    const Shape* shape = operand_shape(node, operand, results);
+    if (shape == nullptr) {
+      fail("node \"{}\" ({}): operand \"{}\" is quantized, and is a number", node.name, node.op, operand);
+    }
+    if (spec.granularity != Granularity::kChannel && spec.axis == 0) continue;
+    const auto rank = static_cast<int64_t>(shape->size());
+    if (spec.axis < -rank || spec.axis >= rank) {
+      fail("node \"{}\" ({}): operand \"{}\": key \"axis\": got {}, expected a dimension of the shape {}", node.name,
+           node.op, operand, spec.axis, shape_text(*shape));
+    }
+  }
+}
+
+void verify_input_shapes(const Graph& graph) {
+  for (const auto& [name, shape] : graph.input_shapes()) {
+    const Node* node = graph.find(name);
+    if (node == nullptr || node->op != "placeholder") fail("node \"{}\": only placeholders have an input shape", name);
+    if (shape.empty() || shape[0] != 1 || std::ranges::any_of(shape, [](int64_t size) { return size < 0; })) {
+      fail("node \"{}\": got the input shape {}, expected sizes, the first 1, of the batch", name, shape_text(shape));
     }
   }
 }
@@ -126,6 +185,7 @@ void verify(const Graph& graph) {
     const OperatorSchema& schema = find_operator(node.op);
     verify_inputs(node, schema, seen);
     verify_name(node.name, seen);
+    verify_mase_type(node);
     verify_attributes(node, schema);
     verify_parameters(node, schema);
     verify_quantization(node);
@@ -139,7 +199,12 @@ void verify(const Graph& graph) {
     }
   }
   if (graph.nodes().empty()) fail("graph \"{}\" has no nodes", graph.name());
-  infer_shapes(graph);
+  verify_input_shapes(graph);
+  const Results results = infer_shapes(graph);
+  for (const Node& node : graph.nodes()) verify_quantized_shapes(node, results);
+  if (!results.at(graph.nodes().back().name).is_tensor()) {
+    fail("graph \"{}\": the output is a number, expected a tensor", graph.name());
+  }
 }
 
 }  // namespace detent

@@ -9,10 +9,17 @@
 namespace detent::graph_layout {
 
 inline constexpr const char* kFormat = "detent.graph";
-inline constexpr int kVersion = 1;
+/// Version 1 held all metadata as JSON and one checksum, `checksum`, under "crc32".
+inline constexpr int kVersion = 2;
 
-/// What the file's "crc32" says, 8 hexadecimal digits: see graph_file.h.
+/// What "crc32" says in files of version 1, 8 hexadecimal digits: of `graph` and of every tensor's name, dtype,
+/// shape and bytes, in the order of the header.
 std::string checksum(const std::string& graph_json,
                      const std::vector<std::pair<std::string, Tensor>>& tensors);
+
+/// Lists of more numbers stand in a tensor instead of the JSON, which writes
+inline constexpr size_t kMostNumbersAsText = 256;
+/// {"detent.tensor": name} in their place.
+inline constexpr const char* kTensorKey = "detent.tensor";
 
 }  // namespace detent::graph_layout

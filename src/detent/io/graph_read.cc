@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <map>
 #include <set>
 
 #include "detent/core/error.h"
@@ -10,6 +10,7 @@
 #include "detent/io/graph_file.h"
 #include "detent/io/graph_layout.h"
 #include "detent/io/json.h"
+#include "detent/io/number_lists.h"
 
 namespace detent {
 namespace {
@@ -81,8 +82,6 @@ OperandInfo read_operand_info(Members info) {
   return result;
 }
 
-const Table& read_table(const Members& members) { return members.table(); }
-
 template <class Entry, class Function>
 OperandMap<Entry> read_operands(const Members& operands, Function read_entry) {
   OperandMap<Entry> result;
@@ -98,22 +97,6 @@ Part read_part(Members part, Function read_entry) {
   result.args = read_operands<Entry>(part.members("args"), read_entry);
   result.results = read_operands<Entry>(part.members("results"), read_entry);
   part.expect_no_others();
-  return result;
-}
-
-Metadata read_metadata(Members metadata) {
-  Metadata result;
-  if (metadata.find("common") != nullptr) {
-    result.common = read_part<CommonMetadata, OperandInfo>(metadata.members("common"), read_operand_info);
-  }
-  if (metadata.find("hardware") != nullptr) {
-    metadata.members("hardware").expect_no_others();
-    result.hardware.emplace();
-  }
-  if (metadata.find("software") != nullptr) {
-    result.software = read_part<SoftwareMetadata, Table>(metadata.members("software"), read_table);
-  }
-  metadata.expect_no_others();
   return result;
 }
 
@@ -152,11 +135,7 @@ class Reader {
   Graph read() {
     check_kind();
     const std::string& text = metadata("graph");
-    const std::string expected = metadata("crc32");
-    const std::string found = graph_layout::checksum(text, file_.tensors);
-    if (found != expected) {
-      fail("{}: the content was altered: its CRC-32 is {}, the file says {}", name_, found, expected);
-    }
+    for (const auto& [name, tensor] : file_.tensors) tensors_.emplace(name, tensor);
     const Value structure = parse_json(text, name_);
     Members top(structure, name_);
     Graph graph(top.get<std::string>("name"));
@@ -190,10 +169,63 @@ class Reader {
            format == file_.metadata.end() ? "" : format->second, graph_layout::kFormat);
     }
     const std::string& version = metadata("version");
+    if (version == "1") return check_first_version();
     if (version != std::to_string(graph_layout::kVersion)) {
-      fail("{}: version {} of the graph format; this detent reads version {}", name_, version,
+      fail("{}: version {} of the graph format; this detent reads versions 1 to {}", name_, version,
            graph_layout::kVersion);
     }
+  }
+
+  void check_first_version() const {
+    const std::string expected = metadata("crc32");
+    const std::string found = graph_layout::checksum(metadata("graph"), file_.tensors);
+    if (found != expected) fail("{}: damaged: its CRC-32 is {}, the file says {}", name_, found, expected);
+  }
+
+  Metadata read_metadata(Members metadata) {
+    Metadata result;
+    if (metadata.find("common") != nullptr) {
+      result.common = read_part<CommonMetadata, OperandInfo>(metadata.members("common"), read_operand_info);
+    }
+    if (metadata.find("hardware") != nullptr) {
+      metadata.members("hardware").expect_no_others();
+      result.hardware.emplace();
+    }
+    if (metadata.find("software") != nullptr) {
+      result.software = read_part<SoftwareMetadata, Table>(
+          metadata.members("software"), [&](const Members& statistics) { return read_statistics(statistics); });
+    }
+    metadata.expect_no_others();
+    return result;
+  }
+
+  Table read_statistics(const Members& statistics) {
+    Table result = statistics.table();
+    for (auto& [key, value] : result) put_lists_back(value, fmt::format("{}: \"{}\"", statistics.where(), key));
+    return result;
+  }
+
+  /// In place of the names of the tensors that hold them.
+  void put_lists_back(Value& value, const std::string& where) {
+    Table* table = value.get_if<Table>();
+    if (table == nullptr) return;
+    if (!table->contains(graph_layout::kTensorKey)) {
+      for (auto& [key, entry] : *table) put_lists_back(entry, where);
+      return;
+    }
+    Members reference(value, where);
+    const Tensor& tensor = find_tensor(reference.get<std::string>(graph_layout::kTensorKey), where);
+    reference.expect_no_others();
+    Value list;
+    naming(where, [&] { list = list_of_tensor(tensor); });
+    value = std::move(list);
+  }
+
+  const Tensor& find_tensor(const std::string& name, const std::string& where) {
+    const auto found = tensors_.find(name);
+    if (found == tensors_.end()) fail("{}: the file has no tensor \"{}\"", where, name);
+    used_.insert(name);
+    return found->second;
   }
 
   const std::string& metadata(const std::string& key) const {
@@ -206,12 +238,9 @@ class Reader {
     std::vector<std::pair<std::string, Parameter>> result;
     for (const Value& value : node.list("parameters")) {
       Members parameter(value, node.where() + ": a parameter");
-      const auto tensor = parameter.get<std::string>("tensor");
-      const auto found = std::ranges::find(file_.tensors, tensor, &std::pair<std::string, Tensor>::first);
-      if (found == file_.tensors.end()) fail("{}: the file has no tensor \"{}\"", node.where(), tensor);
-      used_.insert(tensor);
+      const Tensor& tensor = find_tensor(parameter.get<std::string>("tensor"), node.where());
       result.emplace_back(parameter.get<std::string>("name"),
-                          Parameter{found->second, parameter.get<bool>("trainable")});
+                          Parameter{tensor, parameter.get<bool>("trainable")});
       parameter.expect_no_others();
     }
     return result;
@@ -247,6 +276,7 @@ class Reader {
 
   std::string name_;
   SafetensorsFile file_;
+  std::map<std::string, Tensor, std::less<>> tensors_;
   std::set<std::string, std::less<>> used_;
 };
 

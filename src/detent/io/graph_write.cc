@@ -8,6 +8,7 @@
 #include "detent/io/graph_file.h"
 #include "detent/io/graph_layout.h"
 #include "detent/io/json.h"
+#include "detent/io/number_lists.h"
 
 namespace detent {
 namespace graph_layout {
@@ -51,17 +52,6 @@ template <class Part, class Function>
 Value part_value(const Part& part, Function entry_value) {
   return Table{{"args", operands_value(part.args, entry_value)},
                {"results", operands_value(part.results, entry_value)}};
-}
-
-Value metadata_value(const Metadata& metadata) {
-  Table table;
-  if (metadata.common) table["common"] = part_value(*metadata.common, operand_info_value);
-  if (metadata.hardware) table["hardware"] = Table();
-  if (metadata.software) {
-    table["software"] =
-        part_value(*metadata.software, [](const Table& statistics) { return Value(statistics); });
-  }
-  return table;
 }
 
 List inputs_value(const Node& node) {
@@ -114,8 +104,40 @@ class Writer {
     }
     table["parameters"] = std::move(parameters);
     table["quantization"] = quantization_value(node);
-    table["metadata"] = metadata_value(node.metadata);
+    table["metadata"] = metadata_value(node);
     return table;
+  }
+
+  Value metadata_value(const Node& node) {
+    Table table;
+    const Metadata& metadata = node.metadata;
+    if (metadata.common) table["common"] = part_value(*metadata.common, operand_info_value);
+    if (metadata.hardware) table["hardware"] = Table();
+    if (metadata.software) {
+      const std::string name = "statistics." + node.name;
+      table["software"] = part_value(
+          *metadata.software, [&](const Table& statistics) { return statistics_value(statistics, name); });
+    }
+    return table;
+  }
+
+  /// Long lists of numbers are tensors of their own.
+  Value statistics_value(const Value& value, const std::string& name) {
+    if (const Table* table = value.get_if<Table>()) {
+      if (table->contains(graph_layout::kTensorKey)) fail("the key {} is reserved", graph_layout::kTensorKey);
+      Table result;
+      for (const auto& [key, entry] : *table) result[key] = statistics_value(entry, name + "." + key);
+      return result;
+    }
+    std::optional<Tensor> tensor = tensor_of_list(value, graph_layout::kMostNumbersAsText + 1);
+    if (!tensor) return value;
+    tensors_.emplace_back(free_name(name), std::move(*tensor));
+    return Table{{graph_layout::kTensorKey, tensors_.back().first}};
+  }
+
+  std::string free_name(std::string name) const {
+    while (std::ranges::find(tensors_, name, &std::pair<std::string, Tensor>::first) != tensors_.end()) name += "+";
+    return name;
   }
 
   /// The name of the parameter's tensor in the file: its state_dict key where that is free or its own.
@@ -150,8 +172,7 @@ void write_graph(const std::filesystem::path& path, const Graph& graph) {
   write_safetensors(path, writer.tensors(),
                     {{"format", graph_layout::kFormat},
                      {"version", std::to_string(graph_layout::kVersion)},
-                     {"graph", text},
-                     {"crc32", graph_layout::checksum(text, writer.tensors())}});
+                     {"graph", text}});
 }
 
 }  // namespace detent

@@ -29,6 +29,13 @@ std::string escaped(const std::string& text) {
 
 bool holds_containers(const Value& value) { return value.is<List>() || value.is<Table>(); }
 
+/// Whether `text` is the form of a number that JSON has no number for, behind backslashes or not. As a string it is
+/// written with a backslash more, so that it does not read as the number.
+bool is_number_word(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of('\\'), text.size()));
+  return text == "inf" || text == "-inf" || text == "nan";
+}
+
 class Emitter {
  public:
   explicit Emitter(JsonLayout layout) : layout_(layout) {}
@@ -44,7 +51,9 @@ class Emitter {
   void operator()(double value) {
     text_ += std::isfinite(value) ? float_text(value) : fmt::format("\"{}\"", float_text(value));
   }
-  void operator()(const std::string& value) { text_ += escaped(value); }
+  void operator()(const std::string& value) {
+    text_ += escaped(is_number_word(value) ? "\\" + value : value);
+  }
   void operator()(const List& list) {
     const bool broken = layout_ == JsonLayout::kIndented && std::ranges::any_of(list, holds_containers);
     open('[');
@@ -115,6 +124,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     if (value == "inf") return add(kInfinity);
     if (value == "-inf") return add(-kInfinity);
     if (value == "nan") return add(std::numeric_limits<double>::quiet_NaN());
+    if (is_number_word(value)) value.erase(0, 1);
     return add(std::move(value));
   }
   bool binary(binary_t&) override { return false; }  // not in text

@@ -16,8 +16,9 @@ enum class JsonLayout : uint8_t {
 
 /// A value as JSON: NA is null, keys keep their order, integers have neither point nor exponent and floats
 /// always have one, so that `parse_json(json_text(v)) == v`. JSON has no infinities and NaN: they are written
-/// as the strings "inf", "-inf" and "nan", and these strings read as floats. Throws Error on text that is not
-/// UTF-8.
+/// as the strings "inf", "-inf" and "nan", and these strings read as floats; text that is one of them gets a
+/// backslash before it ("\\inf" in the file), as does text that has such backslashes already. Throws Error on
+/// text that is not UTF-8.
 std::string json_text(const Value& value, JsonLayout layout = JsonLayout::kIndented);
 
 /// Throws Error "name:line:column: ..." on a syntax error, and Error beginning with `name` on a key that

@@ -102,5 +102,13 @@ TEST(Json, WritesAndReadsFiles) {
   EXPECT_THROW(read_json(path.get().parent_path() / "absent.json"), Error);
 }
 
+TEST(Json, TextIsNoNumber) {
+  const List values = {"inf", "-inf", "nan", "\\inf", "\\\\nan", "infinite", "\\x", HUGE_VAL, -HUGE_VAL};
+  EXPECT_EQ(json_text(values, JsonLayout::kOneLine),
+            R"(["\\inf", "\\-inf", "\\nan", "\\\\inf", "\\\\\\nan", "infinite", "\\x", "inf", "-inf"])");
+  EXPECT_EQ(parse_json(json_text(values), "x"), Value(values));
+  EXPECT_EQ(parse_json(R"({"inf": "\\inf"})", "x"), Value(Table{{"inf", "inf"}}));
+}
+
 }  // namespace
 }  // namespace detent

@@ -103,6 +103,8 @@ struct Source {
 }  // namespace
 
 Tensor stored_values(const StoredTensor& tensor, const Scratch& scratch) {
+  for (const StoredTensor::Part& part : tensor.unchecked)
+    check_tensor(part.tensor, part.checksum, part.file, part.name);
   const auto* encoded = std::get_if<Encoded>(&tensor.content);
   if (encoded == nullptr) return std::get<Tensor>(tensor.content);
   try {
@@ -117,7 +119,7 @@ Tensor stored_values(const StoredTensor& tensor, const Scratch& scratch) {
 std::vector<StoredTensor> unpack_tensors(const SafetensorsFile& file, const std::string& where) {
   const std::map<std::string, Tensor> tensors(file.tensors.begin(), file.tensors.end());
   std::map<std::string, Encoded> packed;  // by the name of their codes
-  std::set<std::string> streams;
+  std::map<std::string, std::string> streams;  // to the packed tensor that each belongs to
   std::map<std::string, std::string> names;
   for (const auto& [key, text] : file.metadata) {
     if (!key.starts_with(kKeyPrefix)) continue;
@@ -125,8 +127,9 @@ std::vector<StoredTensor> unpack_tensors(const SafetensorsFile& file, const std:
     const std::string of_tensor = fmt::format("{}: metadata of the packed tensor \"{}\"", where, name);
     Encoded encoded = read_encoded(name, read_description(text, of_tensor), tensors, of_tensor);
     for (const EncodedStream& stream : encoded.streams) {
-      if (!streams.insert(stream_name(name, stream.name)).second) {
-        fail("{}: tensor \"{}\" belongs to two packed tensors", of_tensor, stream_name(name, stream.name));
+      const std::string part = stream_name(name, stream.name);
+      if (!streams.emplace(part, name).second) {
+        fail("{}: tensor \"{}\" belongs to two packed tensors", of_tensor, part);
       }
     }
     const std::string codes = stream_name(name, encoded.streams.front().name);
@@ -148,6 +151,13 @@ std::vector<StoredTensor> unpack_tensors(const SafetensorsFile& file, const std:
       fail("{}: the tensor \"{}\" is there both packed and as it is", where, result.back().name);
     }
   }
+  std::map<std::string, std::vector<StoredTensor::Part>> parts;
+  for (size_t i = 0; i < file.checksums.size(); ++i) {
+    const auto& [name, tensor] = file.tensors.at(i);
+    const auto owner = streams.find(name);
+    parts[owner == streams.end() ? name : owner->second].push_back({where, name, tensor, file.checksums[i]});
+  }
+  for (StoredTensor& tensor : result) tensor.unchecked = std::move(parts[tensor.name]);
   return result;
 }
 

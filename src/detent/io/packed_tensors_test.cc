@@ -117,6 +117,22 @@ TEST_F(PackedTensors, SaysWhatIsWrong) {
                "expected uint8 of shape [576460752303423488]");
 }
 
+TEST_F(PackedTensors, DamageIsFoundInWhatIsUsed) {
+  write({packed("a", {40}, "ternary:scaling_factor=true"), {"b", DType::kFloat32, {2}}}, {ramp({40}), ramp({2})});
+  SafetensorsFile file = read_safetensors(path_);
+  for (const char* name : {"a.codes", "a.scales", "b"}) {
+    file = read_safetensors(path_, TensorCheck::kLater);
+    for (auto& [tensor_name, tensor] : file.tensors) {
+      if (tensor_name == name) tensor.bytes()[0] ^= std::byte{1};
+    }
+    const std::vector<StoredTensor> stored = unpack_tensors(file, "x.safetensors");
+    const size_t damaged = name[0] == 'a' ? 0 : 1;
+    EXPECT_THAT([&] { stored_values(stored[damaged], scratch_); },
+                ThrowsMessage<Error>(HasSubstr(fmt::format("x.safetensors: damaged: the CRC-32 of tensor \"{}\"", name))));
+    stored_values(stored[1 - damaged], scratch_);
+  }
+}
+
 /// With and without files for the codes and the values: the same bytes, whatever the format's groups are.
 TEST_F(PackedTensors, ScratchFilesChangeNothing) {
   const Shape shape = {6, 5, 34};

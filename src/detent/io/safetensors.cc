@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "detent/core/error.h"
+#include "detent/io/crc32.h"
 #include "detent/io/file.h"
 
 namespace detent {
@@ -30,6 +31,9 @@ constexpr size_t kLengthBytes = 8;
 constexpr int kMaxJsonDepth = 3;  // header, tensor, list
 constexpr size_t kMaxRank = 64;
 constexpr const char* kMetadataKey = "__metadata__";
+constexpr const char* kChecksumKey = "detent.crc32";
+constexpr std::string_view kBeforeDigits = R"("detent.crc32":")";
+constexpr size_t kDigits = 8;  // of a checksum
 
 constexpr std::array<std::pair<std::string_view, DType>, 10> kDTypes = {{
     {"BOOL", DType::kBool},
@@ -96,10 +100,13 @@ class Reader {
  public:
   explicit Reader(const std::filesystem::path& path) : name_(path.string()), file_(map_file(path)) {}
 
-  SafetensorsFile read() {
+  SafetensorsFile read(TensorCheck check) {
     read_entries();
-    SafetensorsFile result{{}, std::move(metadata_)};
+    SafetensorsFile result{{}, std::move(metadata_), std::move(checksums_)};
     for (const Entry& entry : entries_) result.tensors.emplace_back(entry.name, tensor_of(entry));
+    for (size_t i = 0; check == TensorCheck::kNow && i < result.checksums.size(); ++i) {
+      check_tensor(result.tensors[i].second, result.checksums[i], name_, result.tensors[i].first);
+    }
     return result;
   }
 
@@ -137,6 +144,33 @@ class Reader {
       }
     }
     check_coverage();
+    take_checksums(header_bytes);
+  }
+
+  /// Moves them out of the metadata and checks the header by its own.
+  void take_checksums(uint64_t header_bytes) {
+    const auto found = metadata_.find(kChecksumKey);
+    if (found == metadata_.end()) return;
+    const std::string digits = std::move(found->second);
+    metadata_.erase(found);
+    const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+    if (digits.size() != kDigits * (1 + entries_.size()) || !std::ranges::all_of(digits, is_digit)) {
+      fail("{}: damaged: {} has {} characters, expected {} hexadecimal digits for each of {} tensors and the header",
+           name_, kChecksumKey, digits.size(), kDigits, entries_.size());
+    }
+    for (size_t i = 0; i < digits.size(); i += kDigits) {
+      checksums_.push_back(static_cast<uint32_t>(std::stoul(digits.substr(i, kDigits), nullptr, 16)));
+    }
+    const std::span<std::byte> bytes = file_->bytes().first(kLengthBytes + header_bytes);
+    std::string header(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const size_t at = header.find(kBeforeDigits);
+    if (at != std::string::npos) header.replace(at + kBeforeDigits.size(), digits.size(), digits.size(), '0');
+    const uint32_t checksum = crc32(std::as_bytes(std::span(header)));
+    if (checksum != checksums_.front()) {
+      fail("{}: damaged: the CRC-32 of its header is {:08x}, the file says {:08x}", name_, checksum,
+           checksums_.front());
+    }
+    checksums_.erase(checksums_.begin());
   }
 
   uint64_t read_header_length() const {
@@ -274,6 +308,7 @@ class Reader {
   std::shared_ptr<const MappedFile> file_;
   std::span<std::byte> data_;
   std::map<std::string, std::string> metadata_;
+  std::vector<uint32_t> checksums_;
   std::vector<Entry> entries_;
 };
 
@@ -313,11 +348,13 @@ std::string header_text(const std::filesystem::path& path, const std::vector<Ten
     begins[i] = position;
     position += byte_count(entries[i]);
   }
-  std::vector<std::string> members;
+  std::vector<std::string> members = {
+      fmt::format("{}{}\"", kBeforeDigits, std::string(kDigits * (1 + entries.size()), '0'))};
   for (const auto& [key, value] : metadata) {
+    if (key == kChecksumKey) fail("cannot write {}: the key {} is reserved", path.string(), kChecksumKey);
     members.push_back(quoted_json(path, key) + ":" + quoted_json(path, value));
   }
-  if (!members.empty()) members = {fmt::format("\"{}\":{{{}}}", kMetadataKey, fmt::join(members, ","))};
+  members = {fmt::format("\"{}\":{{{}}}", kMetadataKey, fmt::join(members, ","))};
   std::set<std::string_view> names = {kMetadataKey};
   for (size_t i = 0; i < entries.size(); ++i) {
     const std::string& name = entries[i].name;
@@ -333,7 +370,15 @@ std::string header_text(const std::filesystem::path& path, const std::vector<Ten
 
 }  // namespace
 
-SafetensorsFile read_safetensors(const std::filesystem::path& path) { return Reader(path).read(); }
+void check_tensor(const Tensor& tensor, uint32_t checksum, const std::string& file, const std::string& name) {
+  const uint32_t found = crc32(tensor.bytes());
+  if (found == checksum) return;
+  fail("{}: damaged: the CRC-32 of tensor \"{}\" is {:08x}, the file says {:08x}", file, name, found, checksum);
+}
+
+SafetensorsFile read_safetensors(const std::filesystem::path& path, TensorCheck check) {
+  return Reader(path).read(check);
+}
 
 SafetensorsSummary summarize_safetensors(const std::filesystem::path& path) {
   return Reader(path).summarize();
@@ -344,7 +389,8 @@ SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vec
     : entries_(std::move(entries)),
       order_(data_order(entries_)),
       header_(header_text(path, entries_, metadata)),
-      file_(path) {
+      file_(path),
+      checksums_(entries_.size()) {
   const std::array<uint64_t, 1> length = {header_.size()};
   file_.write(std::as_bytes(std::span(length)));
   file_.write(header_);
@@ -358,11 +404,17 @@ void SafetensorsWriter::write(const Tensor& tensor) {
                dtype_name(tensor.dtype()), shape_text(tensor.shape()), dtype_name(entry.dtype),
                shape_text(entry.shape));
   file_.write(tensor.bytes());
+  checksums_[order_[written_]] = crc32(tensor.bytes());
   ++written_;
 }
 
 void SafetensorsWriter::commit() {
   DETENT_CHECK(written_ == order_.size(), "{} of {} tensors are written", written_, order_.size());
+  const uint64_t length = header_.size();
+  const std::string header = std::string(reinterpret_cast<const char*>(&length), kLengthBytes) + header_;
+  std::string digits = fmt::format("{:08x}", crc32(std::as_bytes(std::span(header))));
+  for (const uint32_t checksum : checksums_) digits += fmt::format("{:08x}", checksum);
+  file_.overwrite(kLengthBytes + header_.find(kBeforeDigits) + kBeforeDigits.size(), digits);
   file_.commit();
 }
 

@@ -130,6 +130,52 @@ TEST_F(Safetensors, RefusesNamesItCannotWrite) {
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
+TEST_F(Safetensors, EveryFlippedBitIsFound) {
+  const std::vector<std::pair<std::string, Tensor>> tensors = {{"a", counting(DType::kFloat32, {2, 3})},
+                                                               {"b", counting(DType::kInt8, {5})}};
+  write_safetensors(path_, tensors, {{"epoch", "12"}});
+  const std::string original = read_file(path_);
+  for (size_t bit = 0; bit < 8 * original.size(); ++bit) {
+    std::string text = original;
+    text[bit / 8] = static_cast<char>(text[bit / 8] ^ (1 << bit % 8));
+    file_.overwrite(text);
+    try {
+      // One that hits the name of the checksums leaves the rest as it was.
+      const SafetensorsFile file = read_safetensors(path_);
+      EXPECT_EQ(file.metadata.at("epoch"), "12");
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        EXPECT_EQ(file.tensors[i].first, tensors[i].first);
+        EXPECT_TRUE(file.tensors[i].second.equals(tensors[i].second)) << bit;
+      }
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(path_.string()));
+    }
+  }
+}
+
+TEST_F(Safetensors, SaysWhatIsDamagedWhenItIsAskedTo) {
+  write_safetensors(path_, std::vector<std::pair<std::string, Tensor>>{
+                               {"a", counting(DType::kFloat32, {2, 3})}, {"b", counting(DType::kInt8, {5})}});
+  std::string text = read_file(path_);
+  text.back() = static_cast<char>(text.back() ^ 4);
+  file_.overwrite(text);
+  EXPECT_THAT([&] { read_safetensors(path_); },
+              ThrowsMessage<Error>(AllOf(HasSubstr(path_.string() + ": damaged"), HasSubstr("tensor \"b\""))));
+  const SafetensorsFile file = read_safetensors(path_, TensorCheck::kLater);
+  ASSERT_EQ(file.checksums.size(), 2U);
+  check_tensor(file.tensors[0].second, file.checksums[0], "x", "a");
+  EXPECT_THROW(check_tensor(file.tensors[1].second, file.checksums[1], "x", "b"), Error);
+}
+
+TEST_F(Safetensors, FilesWithoutChecksumsAreRead) {
+  write_raw(R"({"__metadata__":{"epoch":"12"},"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", "ab");
+  EXPECT_TRUE(read_safetensors(path_).checksums.empty());
+  EXPECT_THAT(read_safetensors(path_).metadata, UnorderedElementsAre(Pair("epoch", "12")));
+  write_raw(R"({"__metadata__":{"detent.crc32":"0123"},"w":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})",
+            "ab");
+  EXPECT_THAT([&] { read_safetensors(path_); }, ThrowsMessage<Error>(HasSubstr("damaged")));
+}
+
 TEST_F(Safetensors, SurvivesMutations) {
   write_safetensors(path_, std::vector<std::pair<std::string, Tensor>>{
                                {"a", counting(DType::kFloat32, {2, 3})}, {"b", counting(DType::kInt8, {5})}});

@@ -258,6 +258,19 @@ std::vector<std::string> nodes_in_float(const std::vector<Step>& steps) {
   return names;
 }
 
+/// float32, and of the placeholders' shapes, with as many samples each.
+void check_inputs(const Graph& graph, std::span<const Tensor> inputs) {
+  const std::vector<std::string> names = graph.input_names();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Shape expected = graph.input_shapes().at(names[i]);
+    const Shape& shape = inputs[i].shape();
+    if (!inputs[0].shape().empty()) expected[0] = inputs[0].shape()[0];
+    if (shape == expected && inputs[i].dtype() == DType::kFloat32) continue;
+    fail("input \"{}\": got {} of shape {}, expected float32 of shape {}", names[i], dtype_name(inputs[i].dtype()),
+         shape_text(shape), shape_text(expected));
+  }
+}
+
 }  // namespace
 
 struct IntegerExecutor::Program {
@@ -299,6 +312,7 @@ Tensor IntegerExecutor::run(const Graph& graph, std::span<const Tensor> inputs,
   DETENT_CHECK(&graph == program_->graph, "an executor of another graph");
   const size_t expected = graph.input_names().size();
   if (inputs.size() != expected) fail("got {} inputs, expected {}", inputs.size(), expected);
+  check_inputs(graph, inputs);
   Flows flows;
   size_t next_input = 0;
   for (const Step& step : program_->steps) {

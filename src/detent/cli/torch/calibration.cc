@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "detent/core/log.h"
+#include "detent/core/xxh64.h"
 #include "detent/training/loader.h"
 
 namespace detent {
@@ -25,9 +26,7 @@ class ShuffledInputs final : public CalibrationSet {
     return dataset_.batch(std::span(order_).subspan(first, static_cast<size_t>(end) - first)).inputs;
   }
   uint64_t fingerprint() const override {
-    const auto* bytes = reinterpret_cast<const char*>(order_.data());
-    const std::string_view order(bytes, order_.size() * sizeof(int64_t));
-    return std::hash<std::string_view>{}(order) ^ std::hash<std::string>{}(dataset_.source());
+    return xxh64(std::as_bytes(std::span(order_)), xxh64(dataset_.source()));
   }
 
  private:

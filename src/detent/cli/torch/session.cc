@@ -10,6 +10,7 @@
 #include "detent/graph/fingerprint.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/state_dict.h"
+#include "detent/io/file_kind.h"
 #include "detent/io/safetensors.h"
 #include "detent/io/torch_checkpoint.h"
 #include "detent/models/model.h"
@@ -50,6 +51,34 @@ void check_fits(const Graph& graph, const Dataset& dataset, const std::string& f
   }
 }
 
+std::optional<LoadType> type_of(FileKind kind, const std::string& file) {
+  if (kind == FileKind::kGraph) return LoadType::kMz;
+  if (kind == FileKind::kSafetensors) return LoadType::kSafetensors;
+  if (kind != FileKind::kCheckpoint) return std::nullopt;
+  return summarize_checkpoint(file).lightning ? LoadType::kPl : LoadType::kPt;
+}
+
+/// What was told, unless the file is something else, or what the file says.
+LoadType load_type(const RunOptions& options) {
+  constexpr LoadType kOfFolder = LoadType::kMz;
+  const std::string& file = *options.load;
+  if (std::filesystem::is_directory(file)) return options.load_type.value_or(kOfFolder);
+  const FileKind kind = file_kind(file);
+  const std::optional<LoadType> found = type_of(kind, file);
+  if (!found) fail("{}: it is {}, expected a graph or the parameters of a network", file, file_kind_text(kind));
+  const auto name = [](LoadType type) { return enum_names(type)[static_cast<size_t>(type)]; };
+  if (!options.load_type) {
+    spdlog::info("{} is {}: load_type = {}", file, file_kind_text(kind), name(*found));
+    return *found;
+  }
+  const auto is_checkpoint = [](LoadType type) { return type == LoadType::kPt || type == LoadType::kPl; };
+  const LoadType told = *options.load_type;
+  if (told != *found && !(is_checkpoint(told) && is_checkpoint(*found))) {
+    fail("{}: it is {} (load_type = {}), got load_type = {}", file, file_kind_text(kind), name(*found), name(told));
+  }
+  return told;
+}
+
 }  // namespace
 
 std::unique_ptr<Dataset> load_split(const TorchCommand& command, Split split) {
@@ -64,7 +93,8 @@ TrainingSplits load_training_splits(const TorchCommand& command) {
 Graph load_network(const TorchCommand& command, const Dataset& dataset) {
   const RunOptions& options = command.options;
   if (!options.load) return build_network(command, dataset);
-  if (options.load_type == LoadType::kMz) {
+  const LoadType type = load_type(options);
+  if (type == LoadType::kMz) {
     Graph graph = load_mase_graph(*options.load);
     check_fits(graph, dataset, *options.load);
     if (options.model && find_model(*options.model).name != graph.name()) {
@@ -73,9 +103,9 @@ Graph load_network(const TorchCommand& command, const Dataset& dataset) {
     return graph;
   }
   Graph graph = build_network(command, dataset);
-  StateDict state = options.load_type == LoadType::kSafetensors ? read_safetensors(*options.load).tensors
-                                                                : read_state_dict(*options.load);
-  if (options.load_type == LoadType::kPl) state = without_model_prefix(std::move(state));
+  StateDict state = type == LoadType::kSafetensors ? read_safetensors(*options.load).tensors
+                                                   : read_state_dict(*options.load);
+  if (type == LoadType::kPl) state = without_model_prefix(std::move(state));
   state = without_wrapper_prefixes(std::move(state));
   load_state_dict(graph, state, *options.load);
   return graph;

@@ -41,12 +41,16 @@ Table settings_of(const RunOptions& options, const Graph& untrained, const Datas
   }
   settings["workers"] = group.size();
   settings["training_samples"] = training_set.size();
-  settings["network_before_training"] = fmt::format("{:016x}", network_fingerprint(untrained));
+  settings["untrained_network"] = fmt::format("{:016x}", network_fingerprint(untrained));
   return settings;
 }
 
+/// Older files hold a fingerprint that only the build that wrote them can compute.
+constexpr const char* kOldFingerprint = "network_before_training";
+
 /// "batch_size = 128, got 64" for the first setting that differs; empty where none does.
-std::string difference(const Table& saved, const Table& now) {
+std::string difference(Table saved, Table now) {
+  if (saved.erase(kOldFingerprint)) now.erase("untrained_network");
   std::vector<std::string> keys = now.keys();
   for (const std::string& key : saved.keys()) {
     if (!now.contains(key)) keys.push_back(key);

@@ -33,6 +33,11 @@ size_t dimension_index(int64_t dim, size_t rank);
 /// Error naming the parameter, its shape and the one expected; absent parameters pass.
 void expect_parameter_shape(const Node& node, std::string_view parameter, const Shape& expected);
 
+/// Sizes, steps and paddings beyond it are errors, so that what is computed of them fits int64.
+inline constexpr int64_t kLargestSize = int64_t{1} << 31;
+/// Error unless least <= value <= kLargestSize.
+void expect_size(std::string_view name, int64_t value, int64_t least);
+
 /// Positions of a window of `kernel` (dilated) over `size` padded by `padding` on both sides, every `stride`;
 /// with `ceil_mode` a last window that begins inside the padded input counts (as PyTorch defines it).
 int64_t window_count(int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,

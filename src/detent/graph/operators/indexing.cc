@@ -12,7 +12,7 @@ namespace {
 Operand infer_slice(const Node& node, std::span<const Operand> inputs) {
   Shape shape = tensor_shape(inputs, 0);
   for (const SliceRange& range : slice_ranges(node, shape)) {
-    shape[range.dim] = (range.end - range.start + range.step - 1) / range.step;
+    shape[range.dim] = range.end > range.start ? (range.end - range.start - 1) / range.step + 1 : 0;
     if (shape[range.dim] < 1) fail("nothing is left of dimension {}", range.dim);
   }
   return {std::move(shape), Value()};
@@ -60,7 +60,7 @@ Operand infer_pad(const Node& node, std::span<const Operand> inputs) {
          shape_text(border), shape.size());
   }
   for (size_t i = 0; i < border.size(); ++i) {
-    if (border[i] < 0) fail("attribute \"pad\": got {}, expected at least 0", border[i]);
+    expect_size("attribute \"pad\"", border[i], 0);
     shape[shape.size() - 1 - i / 2] += border[i];
   }
   return {std::move(shape), Value()};
@@ -119,6 +119,7 @@ std::vector<SliceRange> slice_ranges(const Node& node, const Shape& shape) {
       return std::clamp<int64_t>(index < 0 ? index + size : index, 0, size);
     };
     if (steps[i] < 1) fail("attribute \"steps\": got {}, expected at least 1", steps[i]);
+    if (std::ranges::find(ranges, dim, &SliceRange::dim) != ranges.end()) fail("attribute \"dims\": got {} twice", dims[i]);
     ranges.push_back({dim, position(starts[i]), position(ends[i]), steps[i]});
   }
   return ranges;

@@ -3,6 +3,14 @@
 namespace detent {
 namespace {
 
+/// A window that begins in the padding may step over all elements where it is dilated.
+void expect_elements_in_windows(int64_t size, int64_t stride, int64_t padding, int64_t dilation) {
+  for (int64_t start = -padding; start < 0; start += stride) {
+    const int64_t first = start + (-start + dilation - 1) / dilation * dilation;
+    if (first >= size) fail("the window at {} covers nothing but padding of {} elements", start, size);
+  }
+}
+
 Operand infer_pool(const Node& node, std::span<const Operand> inputs, size_t dims, bool dilated) {
   const Shape& input = tensor_shape(inputs, 0);
   expect_rank(input, dims + 2);
@@ -16,6 +24,8 @@ Operand infer_pool(const Node& node, std::span<const Operand> inputs, size_t dim
       fail("padding {} is more than half of the window {}", padding[i], kernel[i]);
     const bool ceil_mode = boolean_attribute(node, "ceil_mode");
     shape.push_back(window_count(input[i + 2], kernel[i], stride[i], padding[i], dilation[i], ceil_mode));
+    expect_size("size of the input", input[i + 2], 1);
+    expect_elements_in_windows(input[i + 2], stride[i], padding[i], dilation[i]);
   }
   return {std::move(shape), Value()};
 }
@@ -26,6 +36,8 @@ Operand infer_adaptive(const Node& node, std::span<const Operand> inputs, size_t
   Shape shape = {input[0], input[1]};
   for (const int64_t size : integers_attribute(node, "output_size", dims)) {
     if (size < 1) fail("attribute \"output_size\": got {}, expected at least 1", size);
+    expect_size("attribute \"output_size\"", size, 1);
+    expect_size("size of the input", input[shape.size()], 1);
     shape.push_back(size);
   }
   return {std::move(shape), Value()};

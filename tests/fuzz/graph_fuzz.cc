@@ -1,0 +1,212 @@
+#include <algorithm>
+#include <iterator>
+
+#include <fuzzer/FuzzedDataProvider.h>
+
+#include "detent/core/error.h"
+#include "detent/graph/operators.h"
+#include "detent/io/graph_file.h"
+#include "detent/io/json.h"
+#include "detent/io/safetensors.h"
+#include "detent/runtime/integer_executor.h"
+
+#include "memory_file.h"
+
+// Bytes become the file of a graph: operators, attributes and shapes that nearly fit each other. What `read_graph`
+// accepts is executed in integers, if it is small; nothing but detent::Error may come of it.
+
+namespace detent {
+namespace {
+
+constexpr int64_t kMostElements = 1 << 12;
+
+class GraphFileMaker {
+ public:
+  GraphFileMaker(const uint8_t* data, size_t size) : data_(data, size) {}
+
+  void write(const std::filesystem::path& path) {
+    const auto nodes = data_.ConsumeIntegralInRange<size_t>(1, 8);
+    for (size_t i = 0; i < nodes; ++i) add_node(i, i == 0, i + 1 == nodes);
+    Table graph{{"name", "fuzz"}, {"nodes", std::move(nodes_)}};
+    if (!often()) return write_file(path, graph);
+    graph["requantization"] = data_.ConsumeBool() ? "float" : "fixed_point";
+    write_file(path, graph);
+  }
+
+ private:
+  void write_file(const std::filesystem::path& path, const Table& graph) const {
+    write_safetensors(path, tensors_,
+                      {{"format", "detent.graph"}, {"version", "2"}, {"graph", json_text(graph)}});
+  }
+
+  bool often() { return data_.ConsumeIntegralInRange(0, 15) != 0; }
+
+  int64_t number() {
+    if (often()) return data_.ConsumeIntegralInRange<int64_t>(-1, 5);
+    return data_.ConsumeIntegral<int64_t>() >> data_.ConsumeIntegralInRange(0, 63);
+  }
+
+  Shape shape(size_t rank) {
+    Shape result;
+    for (size_t i = 0; i < rank; ++i) result.push_back(data_.ConsumeIntegralInRange<int64_t>(often() ? 1 : 0, 4));
+    return result;
+  }
+
+  std::string name(size_t index) const { return "n" + std::to_string(index); }
+
+  Value attribute_value(const AttributeSchema& attribute) {
+    switch (attribute.kind) {
+      case AttributeKind::kInteger:
+        return number();
+      case AttributeKind::kNumber:
+        return data_.ConsumeFloatingPointInRange(-2.0, 2.0);
+      case AttributeKind::kBoolean:
+        return data_.ConsumeBool();
+      case AttributeKind::kIntegers: {
+        if (data_.ConsumeBool()) return number();
+        List list;
+        for (auto i = data_.ConsumeIntegralInRange(0, 4); i > 0; --i) list.push_back(number());
+        return list;
+      }
+      case AttributeKind::kChoice:
+        return attribute.choices[data_.ConsumeIntegralInRange<size_t>(0, attribute.choices.size() - 1)];
+    }
+    return {};
+  }
+
+  Table attributes(const OperatorSchema& schema) {
+    Table table;
+    for (const AttributeSchema& attribute : schema.attributes) {
+      const bool keep = !attribute.default_value.is_na() || attribute.optional;
+      table[attribute.name] = keep && data_.ConsumeBool() ? attribute.default_value : attribute_value(attribute);
+    }
+    return table;
+  }
+
+  List parameters(const OperatorSchema& schema) {
+    List list;
+    for (const ParameterSchema& parameter : schema.parameters) {
+      if (!parameter.required && data_.ConsumeBool()) continue;
+      const DType dtype = often() ? DType::kFloat32 : static_cast<DType>(data_.ConsumeIntegralInRange(1, 9));
+      Tensor tensor(dtype, shape(data_.ConsumeIntegralInRange<size_t>(0, 4)));
+      if (dtype == DType::kFloat32) {
+        for (float& value : tensor.values<float>()) {
+          value = often() ? data_.ConsumeFloatingPointInRange(-2.0F, 2.0F) : data_.ConsumeFloatingPoint<float>();
+        }
+      }
+      const std::string key = "t" + std::to_string(tensors_.size());
+      tensors_.emplace_back(key, std::move(tensor));
+      list.push_back(Table{{"name", parameter.name}, {"tensor", key}, {"trainable", true}});
+    }
+    return list;
+  }
+
+  Table spec() {
+    const int64_t width = data_.ConsumeIntegralInRange<int64_t>(2, often() ? 8 : 24);
+    Table keys{{"width", width}};
+    List scales;
+    for (auto i = often() ? 1 : data_.ConsumeIntegralInRange(0, 3); i > 0; --i) {
+      scales.push_back(often() ? data_.ConsumeFloatingPointInRange(0.01, 1.0) : data_.ConsumeFloatingPoint<double>());
+    }
+    if (data_.ConsumeBool()) keys["zero_point"] = List(scales.size(), number());
+    keys["scale"] = std::move(scales);
+    if (!often()) {
+      keys["granularity"] = "channel";
+      keys["axis"] = number();
+    }
+    return Table{{"format", "affine"}, {"keys", std::move(keys)}};
+  }
+
+  Table quantization(const List& inputs, const List& parameters, bool last) {
+    Table table;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (often()) table["data_in_" + std::to_string(i)] = spec();
+    }
+    for (const Value& parameter : parameters) {
+      const auto& key = *parameter.get_if<Table>()->find("name")->get_if<std::string>();
+      if (key == "weight") table[key] = spec();
+    }
+    if (!last && often()) table["data_out_0"] = spec();
+    return table;
+  }
+
+  List inputs(const OperatorSchema& schema, size_t index) {
+    List list;
+    const size_t most = std::min<size_t>(schema.max_inputs, schema.min_inputs + 3);
+    for (auto i = data_.ConsumeIntegralInRange(schema.min_inputs, most); i > 0; --i) {
+      if (list.empty() || data_.ConsumeBool()) {
+        list.push_back(Table{{"node", name(data_.ConsumeIntegralInRange<size_t>(index < 2 || !often() ? 0 : index - 2,
+                                                                                index == 0 ? 0 : index - 1))}});
+      } else {
+        list.push_back(Table{{"constant", number()}});
+      }
+    }
+    return list;
+  }
+
+  const OperatorSchema& pick(bool first, bool last) {
+    if (first && often()) return find_operator("placeholder");
+    if (last && often()) return find_operator("output");
+    const auto all = all_operators();
+    return all[data_.ConsumeIntegralInRange<size_t>(0, all.size() - 1)];
+  }
+
+  void add_node(size_t index, bool first, bool last) {
+    const OperatorSchema& schema = pick(first, last);
+    List of_node = inputs(schema, index);
+    List owned = parameters(schema);
+    const bool plain = schema.name == "placeholder" || schema.name == "output";
+    Table quantized = plain ? Table() : quantization(of_node, owned, last);
+    Table node{{"name", name(index)},
+               {"op", schema.name},
+               {"mase_type", std::string(mase_type_name(
+                                 often() ? schema.mase_type : static_cast<MaseType>(data_.ConsumeIntegralInRange(0, 6))))},
+               {"inputs", std::move(of_node)},
+               {"attributes", attributes(schema)},
+               {"parameters", std::move(owned)},
+               {"quantization", std::move(quantized)},
+               {"metadata", Table()}};
+    if (schema.name == "placeholder" || !often()) {
+      Shape input = shape(data_.ConsumeIntegralInRange<size_t>(1, 4));
+      if (often()) input[0] = 1;
+      node["input_shape"] = Value(input);
+    }
+    nodes_.push_back(std::move(node));
+  }
+
+  FuzzedDataProvider data_;
+  List nodes_;
+  std::vector<std::pair<std::string, Tensor>> tensors_;
+};
+
+bool is_small(const Graph& graph) {
+  return std::ranges::all_of(infer_shapes(graph), [](const auto& result) {
+    return element_count(result.second.shape) <= kMostElements;
+  });
+}
+
+void execute(const Graph& graph) {
+  if (!graph.requantization() || !is_small(graph)) return;
+  IntegerExecutor executor(graph);
+  std::vector<Tensor> inputs;
+  float next = 0;
+  for (const std::string& name : graph.input_names()) {
+    Tensor& input = inputs.emplace_back(DType::kFloat32, graph.input_shapes().at(name));
+    for (float& value : input.values<float>()) value = next = 1 - 1.25F * next;
+  }
+  executor.run(graph, inputs);
+}
+
+}  // namespace
+}  // namespace detent
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::filesystem::path path = "/dev/shm/detent_graph_fuzz_" + std::to_string(getpid());
+  try {
+    detent::GraphFileMaker(data, size).write(path);
+    detent::execute(detent::read_graph(path));
+  } catch (const detent::Error&) {
+  }
+  std::filesystem::remove(path);
+  return 0;
+}
