@@ -1,10 +1,13 @@
 #include "detent/core/block_cache.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <new>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -19,8 +22,9 @@ size_t held(const BlockCache& cache) { return cache.bytes().in_use + cache.bytes
 TEST(BlockCache, BlocksOfAllSizesAreAlignedAndApart) {
   BlockCache cache(kMega);
   std::vector<std::pair<char*, size_t>> blocks;
-  for (const size_t size : {size_t{0}, size_t{1}, size_t{63}, size_t{64}, size_t{4096}, BlockCache::kLarge - 1,
-                            BlockCache::kLarge, BlockCache::kLarge + 1, kMega, 3 * kMega + 5}) {
+  constexpr size_t kLarge = BlockCache::kLarge;
+  for (const size_t size : std::initializer_list<size_t>{0, 1, 63, 64, 4096, kLarge - 1, kLarge, kLarge + 1,
+                                                         kMega, 3 * kMega + 5}) {
     auto* data = static_cast<char*>(cache.take(size));
     EXPECT_EQ(reinterpret_cast<uintptr_t>(data) % BlockCache::kAlignment, 0U) << size;
     std::memset(data, static_cast<int>(blocks.size()), size);
@@ -108,7 +112,8 @@ TEST(BlockCache, ForgetsAPeakOfLongAgo) {
 
 TEST(BlockCache, MoreThanThereIsIsAnError) {
   BlockCache cache(0);
-  for (const size_t size : {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX / 8}) EXPECT_THROW(cache.take(size), std::bad_alloc);
+  for (const size_t size : {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX / 8})
+    EXPECT_THROW(cache.take(size), std::bad_alloc);
   EXPECT_EQ(cache.bytes().in_use, 0U);
 }
 

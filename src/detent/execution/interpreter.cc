@@ -174,8 +174,6 @@ class OneThread {
 
 }  // namespace
 
-TorchExecutor::~TorchExecutor() { give_back_idle_tensor_memory(); }
-
 Tensor TorchExecutor::run(const Graph& graph, std::span<const Tensor> inputs,
                           const OperandObserver& observe) {
   std::optional<OneThread> one_thread;

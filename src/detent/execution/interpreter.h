@@ -71,12 +71,6 @@ class Interpreter {
 /// The Executor that passes use: an Interpreter in inference mode a run.
 class TorchExecutor : public Executor {
  public:
-  TorchExecutor() = default;
-  TorchExecutor(const TorchExecutor&) = delete;
-  TorchExecutor& operator=(const TorchExecutor&) = delete;
-  /// Gives back the memory that its runs have left.
-  ~TorchExecutor() override;
-
   Tensor run(const Graph& graph, std::span<const Tensor> inputs,
              const OperandObserver& observe = {}) override;
 };

@@ -34,8 +34,8 @@ class Accumulators {
   /// sees max(x, 0) for each value x (NaN where x is NaN) in the same sweep. It needs the same, but no
   /// recording, and has seen as many values.
   ///
-  /// `after`, unless null, is called on the way, or in the end, with the number of samples that have been seen,
-  /// in ascending order up to all: who needs the same values finds the last ones in the processor's caches.
+  /// `after`, unless null, is called on the way, or in the end, with the number of samples that have been
+  /// seen, in ascending order up to all: who needs the same values finds the last ones in the caches.
   using AfterSamples = std::function<void(int64_t seen)>;
   void update(const Tensor& batch, std::optional<int64_t> first_sample, Accumulators* rectified = nullptr,
               const AfterSamples& after = {});

@@ -265,7 +265,8 @@ TEST(Merging, DifferentCollectorsIsABug) {
 // What looks at the extremes alone gets the values in pieces, behind the others.
 TEST(Collector, StatisticsOfChannelsAreTheSameWithOthers) {
   Table statistics;
-  for (const char* name : {"outlier_channels", "average_range", "kurtosis", "histogram"}) statistics.table(name);
+  for (const char* name : {"outlier_channels", "average_range", "kurtosis", "histogram"})
+    statistics.table(name);
   statistics.table("range_min_max")["dims"] = Table{{"keep", List{2}}};
   for (const Shape& shape : {Shape{7, 3, 100, 100}, Shape{1, 2, 5}, Shape{0, 3, 4}, Shape{300, 2, 20, 20}}) {
     Tensor values(DType::kFloat32, shape);
