@@ -320,14 +320,12 @@ TEST(TorchExecutor, InsideParallelForThreadsDoNotChangeABit) {
   for (const Tensor& output : outputs) EXPECT_TRUE(output.equals(outputs.front()));
 }
 
-// libtorch's own allocator leaves holes that are a little too small for the next tensor of the same size.
 TEST(TensorMemory, IsAlignedAndTakenAgainByTensorsOfItsSize) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers keep memory from being taken again";
+  GTEST_SKIP() << "sanitizers watch the blocks of malloc";
 #endif
-  use_malloc_for_tensors();
+  use_block_cache_for_tensors();
   constexpr int64_t kValues = int64_t{1} << 18;
-  at::empty({8 * kValues}, at::kFloat);  // from then on the heap takes tensors of 1 MiB
   std::vector<at::Tensor> tensors;
   for (int i = 0; i < 32; ++i) tensors.push_back(at::empty({kValues}, at::kFloat));
   std::set<void*> holes;
@@ -341,7 +339,7 @@ TEST(TensorMemory, IsAlignedAndTakenAgainByTensorsOfItsSize) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(tensors[i].data_ptr()) % 64, 0U);
     taken_again += holes.count(tensors[i].data_ptr());
   }
-  EXPECT_GE(taken_again, holes.size() - 2);
+  EXPECT_EQ(taken_again, holes.size());
   EXPECT_EQ(at::empty({0}, at::kFloat).numel(), 0);
   EXPECT_THROW(at::empty({int64_t{1} << 60}, at::kFloat), c10::Error);
 }

@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
+#include "detent/graph/builder.h"
 #include "detent/models/model.h"
+#include "detent/passes/analysis/profile_sweeps.h"
 #include "detent/statistics/collector.h"
 #include "pass_bench_test.h"
 
@@ -32,9 +34,9 @@ Table profile(PassBench& bench, bool record) {
 }
 
 /// A sweep is not shared where samples are recorded.
-void expect_as_without_sharing(PassBench& bench) {
+void expect_as_without_sharing(PassBench& bench, size_t operands = 20) {
   const Table shared = profile(bench, false);
-  EXPECT_GT(shared.size(), 20U);
+  EXPECT_GT(shared.size(), operands);
   EXPECT_EQ(value_text(shared), value_text(profile(bench, true)));
 }
 
@@ -51,6 +53,43 @@ TEST(ProfileSharing, LooksAtWhatQuantizationMakesOfAnInputOrOutput) {
     const std::string name = relu->name;
     expect_as_without_sharing(bench);
   }
+}
+
+Graph residual_network() {
+  GraphBuilder b("residual");
+  const NodeInput x = b.input("x", {2, 6, 6});
+  NodeInput y = b.convolution("conv", x, 2, 2, {3, 3}, {{"padding", 1}});
+  y = b.call("add", {y, x});
+  y = b.call("relu", {y});
+  return b.finish(b.convolution("last", y, 2, 3, {3, 3}));
+}
+
+TEST(ProfileSharing, DoesNotChangeAStatisticOfARepeatedInput) {
+  PassBench bench(residual_network());
+  expect_as_without_sharing(bench, 10);
+}
+
+TEST(ProfileSharing, LooksOnceAtWhatSeveralNodesRead) {
+  const Graph graph = residual_network();
+  const Table statistics = {{"range_min_max", Table{}}};
+  std::vector<Probe> probes;
+  const auto add = [&](const char* node, const char* operand) {
+    const auto found = std::ranges::find(graph.nodes(), node, &Node::name);
+    probes.push_back({static_cast<size_t>(found - graph.nodes().begin()), operand, {statistics, "test"}});
+  };
+  add("conv", "data_in_0");  // x
+  add("conv", "data_out_0");
+  add("add", "data_in_0");  // conv
+  add("add", "data_in_1");  // x
+  add("relu", "data_in_0");
+  add("last", "data_in_0");   // what the ReLU gives
+  add("last", "data_out_0");
+  const SweepPlan plan = plan_sweeps(graph, probes);
+  EXPECT_EQ(plan.copies.size(), 2U);
+  ASSERT_EQ(plan.sweeps.size(), 4U);  // of x, conv, add with relu, last
+  const auto with_relu = std::ranges::find(plan.sweeps, &probes[4], &ProfileSweep::probe);
+  ASSERT_NE(with_relu, plan.sweeps.end());
+  EXPECT_EQ(with_relu->rectified, &probes[5]);
 }
 
 }  // namespace

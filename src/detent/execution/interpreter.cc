@@ -27,7 +27,7 @@ Flow constant_flow(const Node& node, const Value& value) {
 }  // namespace
 
 Interpreter::Interpreter(const Graph& graph, Mode mode) : graph_(graph), mode_(mode) {
-  use_malloc_for_tensors();
+  use_block_cache_for_tensors();
   verify(graph);
   std::map<std::string_view, int> index;
   for (const Node& node : graph.nodes()) {

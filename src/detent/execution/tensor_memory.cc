@@ -3,14 +3,27 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 
-#include <cstdint>
-#include <cstdlib>
+#include <new>
+
+#include "detent/core/block_cache.h"
+
+#if defined(__has_feature)  // clang; GCC defines the macro
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#endif
 
 namespace detent {
 namespace {
 
-/// What malloc gave stands before the tensor's first byte.
-class MallocAllocator final : public c10::Allocator {
+/// Never destroyed: tensors may outlive what is.
+BlockCache& tensor_blocks() {
+  constexpr size_t kSpare = size_t{16} << 20;
+  static auto* const cache = new BlockCache(kSpare);
+  return *cache;
+}
+
+class CachingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) const override {
     void* data = bytes == 0 ? nullptr : take(bytes);
@@ -19,31 +32,28 @@ class MallocAllocator final : public c10::Allocator {
   c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
 
  private:
-  static constexpr size_t kAlignment = 64;
-
   static void* take(size_t bytes) {
-    constexpr size_t kMore = sizeof(void*) + kAlignment - 1;
-    void* block = bytes <= SIZE_MAX - kMore ? std::malloc(bytes + kMore) : nullptr;
-    TORCH_CHECK(block != nullptr, "no memory for a tensor of ", bytes, " bytes");
-    const uintptr_t first = reinterpret_cast<uintptr_t>(block) + kMore;
-    void* data = reinterpret_cast<void*>(first / kAlignment * kAlignment);
-    static_cast<void**>(data)[-1] = block;
-    return data;
+    try {
+      return tensor_blocks().take(bytes);
+    } catch (const std::bad_alloc&) {
+      TORCH_CHECK(false, "no memory for a tensor of ", bytes, " bytes");
+    }
   }
-  static void give_back(void* data) {
-    if (data != nullptr) std::free(static_cast<void**>(data)[-1]);
-  }
+  static void give_back(void* data) { tensor_blocks().give_back(data); }
 };
 
 }  // namespace
 
-void use_malloc_for_tensors() {
-  // Never destroyed: tensors may outlive what is.
-  [[maybe_unused]] static const MallocAllocator* const allocator = [] {
-    auto* created = new MallocAllocator;
+void use_block_cache_for_tensors() {
+#ifndef __SANITIZE_ADDRESS__  // it watches the blocks of malloc
+  [[maybe_unused]] static const CachingAllocator* const allocator = [] {
+    auto* created = new CachingAllocator;
     c10::SetCPUAllocator(created, 1);  // above libtorch's own
     return created;
   }();
+#endif
 }
+
+void give_back_idle_tensor_memory() { tensor_blocks().give_back_to_system(); }
 
 }  // namespace detent

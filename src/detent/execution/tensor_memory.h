@@ -2,10 +2,12 @@
 
 namespace detent {
 
-/// From now on, libtorch takes the memory of tensors from malloc and aligns it itself. Its own way,
-/// posix_memalign, asks glibc for more bytes than it keeps: what a tensor leaves behind is too small for the
-/// next of its size, and running a network breaks the heap into pieces of which half lie idle. Calls after the
-/// first do nothing.
-void use_malloc_for_tensors();
+/// From now on, libtorch takes the memory of tensors from a BlockCache: a step of a training finds the blocks
+/// of the step before, and what lies idle is bounded by what was in use at once. Calls after the first do
+/// nothing.
+void use_block_cache_for_tensors();
+
+/// Where tensors are not computed for a while: returns what lies idle to the system.
+void give_back_idle_tensor_memory();
 
 }  // namespace detent

@@ -59,8 +59,8 @@ class Accumulators::Sweep {
       counter_ = &KeyCounter::of_thread(key_bits);
   }
 
-  /// A chunk of a slot; best after another one of the same.
-  void add(size_t slot, std::span<const float> values) {
+  /// A chunk of a slot; best after another one of the same. `next` is what comes after it, if known.
+  void add(size_t slot, std::span<const float> values, std::span<const float> next = {}) {
     if (slot != slot_) {
       end_slot();
       slot_ = slot;
@@ -69,7 +69,7 @@ class Accumulators::Sweep {
       negatives_ += extremes_.add_alone(values, buffers_);
     } else {
       negatives_ += extremes_.add(values, buffers_);
-      if (!buffers_.have_room()) empty_buffers();
+      if (!buffers_.have_room()) empty_buffers(next);
     }
   }
   /// After all chunks of a sample, to take its range.
@@ -92,21 +92,23 @@ class Accumulators::Sweep {
     extremes_ = {};
     negatives_ = 0;
   }
-  void empty_buffers() {
+  void empty_buffers(std::span<const float> next = {}) {
     std::array<Accumulators*, 2> targets = {&data_, rectified_};
-    use(buffers_.negative, std::span(targets).first(1));
-    use(buffers_.positive, std::span(targets).first(rectified_ == nullptr ? 1 : 2));
+    const size_t negatives = std::min(buffers_.negative.chunk().values.size(), next.size());
+    use(buffers_.negative, std::span(targets).first(1), next);
+    use(buffers_.positive, std::span(targets).first(rectified_ == nullptr ? 1 : 2), next.subspan(negatives));
   }
-  void use(SignBuffer& buffer, std::span<Accumulators* const> targets) {
+  void use(SignBuffer& buffer, std::span<Accumulators* const> targets, std::span<const float> next) {
     const FiniteChunk chunk = buffer.chunk();
     if (chunk.values.empty()) return;
     if (!data_.sums_.empty()) {
       std::array<PowerTarget, 2> powers;
       for (size_t i = 0; i < targets.size(); ++i) powers[i] = targets[i]->powers(slot_);
-      adder_.add(chunk, std::span(powers).first(targets.size()));
+      adder_.add(chunk, std::span(powers).first(targets.size()), counter_, next);
+    } else if (counter_ != nullptr) {
+      counter_->add(chunk);
     }
     if (counter_ != nullptr) {
-      counter_->add(chunk);
       if (counter_->is_full()) empty_counter();
     } else if (data_.values_) {
       for (Accumulators* target : targets) target->values_->add(slot_, chunk);
@@ -150,13 +152,17 @@ void Accumulators::sweep(const float* data, const SlotLayout& layout, Accumulato
 }
 
 /// One slot. Its sample ranges are taken on the way where `sample_size` is not 0.
-void Accumulators::sweep_slot(std::span<const float> values, size_t sample_size, Accumulators* rectified) {
+void Accumulators::sweep_slot(std::span<const float> values, size_t sample_size, Accumulators* rectified,
+                              const AfterSamples& after) {
   Sweep sweep(*this, rectified, static_cast<int64_t>(values.size()));
   const size_t step = sample_size == 0 ? values.size() : sample_size;
   for (size_t first = 0; first < values.size(); first += step) {
-    for (size_t begin = 0; begin < step; begin += kChunkValues)
-      sweep.add(0, values.subspan(first + begin, std::min(kChunkValues, step - begin)));
+    for (size_t begin = 0; begin < step; begin += kChunkValues) {
+      const size_t size = std::min(kChunkValues, step - begin);
+      sweep.add(0, values.subspan(first + begin, size), values.subspan(first + begin + size));
+    }
     if (sample_size != 0) sweep.end_sample();
+    if (sample_size != 0 && after) after(static_cast<int64_t>(first / step + 1));
   }
   sweep.end_slot();
 }
@@ -205,7 +211,8 @@ void Accumulators::expect(const Tensor& batch) {
   resize();
 }
 
-void Accumulators::update(const Tensor& batch, std::optional<int64_t> first_sample, Accumulators* rectified) {
+void Accumulators::update(const Tensor& batch, std::optional<int64_t> first_sample, Accumulators* rectified,
+                          const AfterSamples& after) {
   DETENT_CHECK(rectified == nullptr || (rectified->elements_ == elements_ && !rectified->recording_),
                "a rectified twin that has seen other values, or records them");
   const Shape sample_shape = sample_shape_of(batch);
@@ -214,8 +221,11 @@ void Accumulators::update(const Tensor& batch, std::optional<int64_t> first_samp
   if (recording_) recording_->add(batch, first_sample);
   expect(batch);
   if (rectified != nullptr) rectified->expect(batch);
-  if (batch.numel() == 0) return;
   const int64_t samples = batch.rank() == 0 ? 1 : batch.dim(0);
+  if (batch.numel() == 0) {
+    if (after) after(samples);
+    return;
+  }
   const std::vector<bool> kept = reduction_.kept(sample_shape);
   const auto values = batch.values<float>();
   Shape shape = sample_shape;
@@ -228,15 +238,16 @@ void Accumulators::update(const Tensor& batch, std::optional<int64_t> first_samp
   const bool by_sample = needs_.sample_ranges && layout.slots() == 1 && sample_size >= kChunkValues / 4;
   if (layout.slots() > 1) {
     sweep(values.data(), layout, rectified);
-  } else if (batch.numel() >= 2 * kGrain && thread_count() > 1) {
+  } else if (batch.numel() >= 2 * kGrain && thread_count() > 1 && !in_parallel_for()) {
     sweep_slot_in_parts(values, by_sample ? sample_size : 0, rectified);
   } else {
     const DefaultFloatEnvironment environment;
-    sweep_slot(values, by_sample ? sample_size : 0, rectified);
+    sweep_slot(values, by_sample ? sample_size : 0, rectified, after);
   }
   if (needs_.sample_ranges && !by_sample)
     add_sample_ranges(values.data(), samples, SlotLayout(sample_shape, kept), sample_ranges_,
                       rectified == nullptr ? nullptr : &rectified->sample_ranges_);
+  if (after) after(samples);
 }
 
 void Accumulators::merge(const Accumulators& other) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -32,11 +33,18 @@ class Accumulators {
   /// One sweep over float32 values of shape [samples, ...]; rank 0 is one sample. `rectified`, unless null,
   /// sees max(x, 0) for each value x (NaN where x is NaN) in the same sweep. It needs the same, but no
   /// recording, and has seen as many values.
-  void update(const Tensor& batch, std::optional<int64_t> first_sample, Accumulators* rectified = nullptr);
+  ///
+  /// `after`, unless null, is called on the way, or in the end, with the number of samples that have been
+  /// seen, in ascending order up to all: who needs the same values finds the last ones in the caches.
+  using AfterSamples = std::function<void(int64_t seen)>;
+  void update(const Tensor& batch, std::optional<int64_t> first_sample, Accumulators* rectified = nullptr,
+              const AfterSamples& after = {});
   void merge(const Accumulators& other);
 
   /// What is gathered.
   const Needs& needs() const { return needs_; }
+  /// Whether sweeps have no use for the single values.
+  bool only_extremes() const;
   const Reduction& reduction() const { return reduction_; }
   size_t slots() const { return extremes_.size(); }
   /// Values seen, and those in each slot.
@@ -69,11 +77,11 @@ class Accumulators {
   void expect(const Tensor& batch);
   class Sweep;
   void sweep(const float* data, const SlotLayout& layout, Accumulators* rectified);
-  void sweep_slot(std::span<const float> values, size_t sample_size, Accumulators* rectified);
+  void sweep_slot(std::span<const float> values, size_t sample_size, Accumulators* rectified,
+                  const AfterSamples& after = {});
   void sweep_slot_in_parts(std::span<const float> values, size_t sample_size, Accumulators* rectified);
   Accumulators empty_part() const;
   void merge_part(const Accumulators& part);
-  bool only_extremes() const;
   PowerTarget powers(size_t slot);
   size_t slot_state_bytes() const;
 

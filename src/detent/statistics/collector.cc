@@ -47,18 +47,45 @@ std::vector<Accumulators> Collector::empty_accumulators() const {
 }
 
 void Collector::update(const Tensor& sample_batch, std::optional<int64_t> first_sample) {
-  check_dtype(sample_batch);
-  const DefaultFloatEnvironment environment;
-  for (Accumulators& group : accumulators_) group.update(sample_batch, first_sample);
+  sweep(sample_batch, first_sample, nullptr);
 }
 
 void Collector::update_with_rectified(const Tensor& sample_batch, Collector& rectified) {
   DETENT_CHECK(this != &rectified && signature_ == rectified.signature_, "{} with rectified {}", signature_,
                rectified.signature_);
+  sweep(sample_batch, {}, &rectified);
+}
+
+/// Groups that look at the extremes alone, which takes no longer than to fetch the values from memory, follow
+/// the first one of the others piece by piece.
+void Collector::sweep(const Tensor& sample_batch, std::optional<int64_t> first_sample, Collector* rectified) {
+  constexpr int64_t kPiece = int64_t{1} << 16;  // values
   check_dtype(sample_batch);
   const DefaultFloatEnvironment environment;
-  for (size_t i = 0; i < accumulators_.size(); ++i)
-    accumulators_[i].update(sample_batch, {}, &rectified.accumulators_[i]);
+  const auto twin = [&](size_t i) { return rectified == nullptr ? nullptr : &rectified->accumulators_[i]; };
+  const auto led = std::ranges::find_if_not(accumulators_, &Accumulators::only_extremes);
+  const auto leader = static_cast<size_t>(led - accumulators_.begin());
+  const bool leads = leader < accumulators_.size() && sample_batch.rank() > 0;
+  for (size_t i = 0; i < accumulators_.size(); ++i) {
+    if (i != leader && !(leads && accumulators_[i].only_extremes()))
+      accumulators_[i].update(sample_batch, first_sample, twin(i));
+  }
+  if (leader == accumulators_.size()) return;
+  int64_t followed = 0;
+  const auto follow = [&](int64_t seen) {
+    const int64_t samples = sample_batch.dim(0);
+    if (seen < samples && (seen - followed) * (sample_batch.numel() / samples) < kPiece) return;
+    if (seen == followed && samples > 0) return;
+    const Tensor piece = sample_batch.rows(followed, seen);
+    for (size_t i = 0; i < accumulators_.size(); ++i) {
+      if (!accumulators_[i].only_extremes()) continue;
+      const auto first = first_sample ? std::optional(*first_sample + followed) : std::nullopt;
+      accumulators_[i].update(piece, first, twin(i));
+    }
+    followed = seen;
+  };
+  accumulators_[leader].update(sample_batch, first_sample, twin(leader),
+                               leads ? Accumulators::AfterSamples(follow) : Accumulators::AfterSamples());
 }
 
 bool Collector::records() const {

@@ -69,6 +69,7 @@ class Collector {
     Needs needs;
   };
 
+  void sweep(const Tensor& sample_batch, std::optional<int64_t> first_sample, Collector* rectified);
   const Entry& entry(std::string_view statistic) const;
   std::vector<Accumulators> empty_accumulators() const;
 

@@ -262,5 +262,36 @@ TEST(Merging, DifferentCollectorsIsABug) {
   EXPECT_THROW(a->merge(*a), CheckFailure);
 }
 
+// What looks at the extremes alone gets the values in pieces, behind the others.
+TEST(Collector, StatisticsOfChannelsAreTheSameWithOthers) {
+  Table statistics;
+  for (const char* name : {"outlier_channels", "average_range", "kurtosis", "histogram"})
+    statistics.table(name);
+  statistics.table("range_min_max")["dims"] = Table{{"keep", List{2}}};
+  for (const Shape& shape : {Shape{7, 3, 100, 100}, Shape{1, 2, 5}, Shape{0, 3, 4}, Shape{300, 2, 20, 20}}) {
+    Tensor values(DType::kFloat32, shape);
+    float next = -1;
+    for (float& value : values.values<float>()) value = next = next > 1 ? -next : next * 1.001F + 0.001F;
+    Collector all(statistics, "test");
+    all.update(values);
+    Collector rectified(statistics, "test");
+    Collector twice(statistics, "test");
+    twice.update_with_rectified(values, rectified);
+    for (float& value : values.values<float>()) value = std::max(value, 0.0F);
+    Collector of_positive(statistics, "test");
+    of_positive.update(values);
+    EXPECT_EQ(twice.serialize(), all.serialize());
+    EXPECT_EQ(rectified.serialize(), of_positive.serialize());
+    for (const auto& [name, options] : statistics) {
+      Table alone;
+      alone[name] = options;
+      Collector one(alone, "test");
+      for (int64_t i = 0; i < values.dim(0); ++i) one.update(values.rows(i, i + 1));
+      if (values.numel() == 0) continue;
+      EXPECT_EQ(value_text(one.result(name)), value_text(of_positive.result(name))) << name;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace detent

@@ -24,12 +24,19 @@ KeyCounter& KeyCounter::of_thread(int key_bits) {
   return found->second;
 }
 
-void KeyCounter::add(const FiniteChunk& chunk) {
-  if (chunk.values.empty()) return;
+void KeyCounter::expect(const FiniteChunk& chunk, SideWork& side_work) {
   total_ += static_cast<int64_t>(chunk.values.size());
   magnitudes_.merge(chunk.magnitudes);
-  uint32_t* const counts = counts_.get();
-  const int dropped = 32 - key_bits_;
+  side_work.counts = counts_.get();
+  side_work.dropped = 32 - key_bits_;
+}
+
+void KeyCounter::add(const FiniteChunk& chunk) {
+  if (chunk.values.empty()) return;
+  SideWork side_work;
+  expect(chunk, side_work);
+  uint32_t* const counts = side_work.counts;
+  const int dropped = side_work.dropped;
   const float* value = chunk.values.data();
   const float* const end = value + chunk.values.size();
   // Two values a load: what remains is the one increment in memory that a cycle has room for.

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "detent/statistics/key_histogram.h"
+#include "detent/statistics/window_sums.h"
 
 namespace detent {
 
@@ -19,6 +20,8 @@ class KeyCounter {
   static int64_t worthwhile_values(int key_bits) { return int64_t{1} << (key_bits - 7); }
 
   void add(const FiniteChunk& chunk);
+  /// The same, but the caller counts the chunk's values himself, as SideWork.
+  void expect(const FiniteChunk& chunk, SideWork& side_work);
   /// Must be emptied before more is added.
   bool is_full() const { return total_ >> 31 != 0; }
   /// Moves all to `histogram`, and what is positive to `positive` too unless that is null. They have as many

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "detent/statistics/window_sums.h"
 
@@ -120,7 +121,8 @@ void HigherPowerSums::read(StateReader& reader) {
   fourths.read(reader);
 }
 
-void PowerAdder::add(const FiniteChunk& chunk, std::span<const PowerTarget> targets) {
+void PowerAdder::add(const FiniteChunk& chunk, std::span<const PowerTarget> targets, KeyCounter* counter,
+                     std::span<const float> next) {
   // A handful of values is not worth a window.
   constexpr size_t kHandful = 8;
   if (chunk.values.empty()) return;
@@ -130,7 +132,9 @@ void PowerAdder::add(const FiniteChunk& chunk, std::span<const PowerTarget> targ
   uint32_t largest = chunk.magnitudes.most >> 23;
   while (left.size() > kHandful && largest > 0) {
     const uint32_t exponent = std::max(largest, kWindowExponents) - (kWindowExponents - 1);
-    const WindowSums window = sum_window(left, exponent, higher, rest_.data());
+    SideWork side_work{.next = std::exchange(next, {})};
+    if (counter != nullptr) std::exchange(counter, nullptr)->expect(chunk, side_work);
+    const WindowSums window = sum_window(left, exponent, higher, rest_.data(), side_work);
     for (const PowerTarget& target : targets) {
       add_window(window, exponent - 1, negative, *target.sums);
       if (higher) add_window(window, exponent - 1, negative, *target.higher);
@@ -138,6 +142,7 @@ void PowerAdder::add(const FiniteChunk& chunk, std::span<const PowerTarget> targ
     left = std::span<const float>(rest_).first(window.rest);
     largest = window.rest_bits >> 23;
   }
+  if (counter != nullptr) counter->add(chunk);  // there was no window
   for (const float value : left) {
     const Parts parts(value);
     for (const PowerTarget& target : targets) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "detent/statistics/extremes.h"
+#include "detent/statistics/key_counter.h"
 #include "detent/statistics/wide_integer.h"
 
 // Sums of powers of finite float32 values, to the last bit: integers in units of the power of the smallest
@@ -69,8 +70,10 @@ struct PowerTarget {
 /// threads.
 class PowerAdder {
  public:
-  /// Values of one sign, to each of the targets; these differ in nothing but what they hold.
-  void add(const FiniteChunk& chunk, std::span<const PowerTarget> targets);
+  /// Values of one sign, to each of the targets; these differ in nothing but what they hold. And to the
+  /// counter, unless null. `next` is what is going to be read next (SideWork).
+  void add(const FiniteChunk& chunk, std::span<const PowerTarget> targets, KeyCounter* counter = nullptr,
+           std::span<const float> next = {});
 
  private:
   std::array<float, SignBuffer::kMostValues> rest_;

@@ -85,6 +85,39 @@ void expect_as_plain_loop(const std::vector<float>& values) {
   EXPECT_TRUE(two.bytes() == plain.bytes());
 }
 
+std::vector<std::byte> bytes_of(const KeyHistogram& histogram) {
+  StateWriter writer;
+  histogram.write(writer);
+  return writer.bytes();
+}
+
+TEST_P(PowerSumsOnEveryTarget, CountKeysByTheWay) {
+  constexpr int kKeyBits = 16;
+  for (const bool wild : {false, true}) {
+    for (const size_t count : std::initializer_list<size_t>{0, 1, 8, 9, 31, 1000, 4095, 4096}) {
+      SCOPED_TRACE(testing::Message() << count << (wild ? " wild" : ""));
+      std::vector<float> values = values_of(count, wild, static_cast<uint32_t>(count));
+      for (float& value : values) value = std::fabs(value);
+      const ValueScan scan = scan_values(values);
+      for (const bool with_higher : {false, true}) {
+        Sums sums;
+        const PowerTarget target = {&sums.powers, with_higher ? &sums.higher : nullptr};
+        KeyHistogram counted(kKeyBits);
+        KeyCounter& counter = KeyCounter::of_thread(kKeyBits);
+        PowerAdder().add({values, scan.positive}, std::span(&target, 1), &counter,
+                         std::span(values).first(count / 3));
+        counter.empty_into(counted);
+        KeyHistogram plain(kKeyBits);
+        plain.add({values, scan.positive});
+        EXPECT_TRUE(bytes_of(counted) == bytes_of(plain));
+        Sums alone;
+        add_fast(values, alone, with_higher);
+        EXPECT_TRUE(sums.bytes() == alone.bytes());
+      }
+    }
+  }
+}
+
 TEST_P(PowerSumsOnEveryTarget, EqualThePlainLoopToTheLastBit) {
   for (const bool wild : {false, true}) {
     for (const size_t count : std::initializer_list<size_t>{0, 1, 2, 3, 4095, 4096, 4097, 20000}) {

@@ -1,6 +1,7 @@
 #include "detent/statistics/window_sums.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #undef HWY_TARGET_INCLUDE
@@ -13,12 +14,26 @@ HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+HWY_INLINE void CountKey(float value, const SideWork& beside) {
+  ++beside.counts[std::bit_cast<uint32_t>(value) >> beside.dropped];
+}
+
+/// Two values a load; `count` is even.
+HWY_INLINE void CountKeys(const float* values, size_t count, const SideWork& beside) {
+  for (size_t i = 0; i < count; i += 2) {
+    const auto pair = std::bit_cast<uint64_t>(std::array{values[i], values[i + 1]});
+    ++beside.counts[static_cast<uint32_t>(pair) >> beside.dropped];
+    ++beside.counts[pair >> 32 >> beside.dropped];
+  }
+}
+
 #if HWY_TARGET == HWY_SCALAR  // has no vectors of several lanes to halve and widen
 
-template <bool kHigher>
-WindowSums Sum(const float* values, size_t count, uint32_t exponent, float* rest) {
+template <bool kHigher, bool kCount>
+WindowSums Sum(const float* values, size_t count, uint32_t exponent, float* rest, const SideWork& beside) {
   WindowSums sums;
   for (const float value : std::span(values, count)) {
+    if constexpr (kCount) CountKey(value, beside);
     const auto bits = std::bit_cast<uint32_t>(value);
     const uint32_t magnitude = bits & 0x7FFFFFFFU;
     if (magnitude >> 23 < exponent) {
@@ -97,8 +112,8 @@ struct Block {
   }
 };
 
-template <bool kHigher>
-WindowSums Sum(const float* values, size_t count, uint32_t exponent, float* rest) {
+template <bool kHigher, bool kCount>
+WindowSums Sum(const float* values, size_t count, uint32_t exponent, float* rest, const SideWork& beside) {
   const Bits d;
   const hn::RebindToSigned<Bits> di;
   const hn::RebindToFloat<Bits> df;
@@ -114,6 +129,8 @@ WindowSums Sum(const float* values, size_t count, uint32_t exponent, float* rest
   const auto none = hn::Zero(d64);
   const auto all = hn::FirstN(df, lanes);
   auto rest_bits = hn::Zero(di);
+  const SideWork side = beside;  // not in memory either
+  const std::span<const float> next = beside.next.empty() ? std::span(values, count) : beside.next;
   WindowSums sums;
   size_t rest_count = 0;  // not in memory that stores might change
   for (size_t begin = 0; begin < count; begin += block_size) {
@@ -137,10 +154,17 @@ WindowSums Sum(const float* values, size_t count, uint32_t exponent, float* rest
       block.Add(hn::ShiftRight<32>(wide));
     };
     size_t i = begin;
-    for (; i + lanes <= end; i += lanes) add(hn::LoadU(df, values + i), all);
+    for (; i + lanes <= end; i += lanes) {
+      add(hn::LoadU(df, values + i), all);
+      if constexpr (kCount) CountKeys(values + i, lanes, side);
+      __builtin_prefetch(next.data() + std::min(i, next.size()), 0, 2);
+    }
     if (i < end) {
       const auto there = hn::FirstN(df, end - i);
       add(hn::MaskedLoad(there, df, values + i), there);
+      if constexpr (kCount) {
+        for (; i < end; ++i) CountKey(values[i], beside);
+      }
     }
     block.Empty(sums);
   }
@@ -151,11 +175,14 @@ WindowSums Sum(const float* values, size_t count, uint32_t exponent, float* rest
 
 #endif  // HWY_SCALAR
 
-WindowSums SumSquares(const float* values, size_t count, uint32_t exponent, float* rest) {
-  return Sum<false>(values, count, exponent, rest);
-}
-WindowSums SumFourths(const float* values, size_t count, uint32_t exponent, float* rest) {
-  return Sum<true>(values, count, exponent, rest);
+WindowSums SumWindow(const float* values, size_t count, uint32_t exponent, bool higher, float* rest,
+                     const SideWork& beside) {
+  if (beside.counts == nullptr) {
+    return higher ? Sum<true, false>(values, count, exponent, rest, beside)
+                  : Sum<false, false>(values, count, exponent, rest, beside);
+  }
+  return higher ? Sum<true, true>(values, count, exponent, rest, beside)
+                : Sum<false, true>(values, count, exponent, rest, beside);
 }
 
 }  // namespace detent::HWY_NAMESPACE
@@ -164,12 +191,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace detent {
 
-HWY_EXPORT(SumSquares);
-HWY_EXPORT(SumFourths);
+HWY_EXPORT(SumWindow);
 
-WindowSums sum_window(std::span<const float> values, uint32_t exponent, bool higher, float* rest) {
-  if (higher) return HWY_DYNAMIC_DISPATCH(SumFourths)(values.data(), values.size(), exponent, rest);
-  return HWY_DYNAMIC_DISPATCH(SumSquares)(values.data(), values.size(), exponent, rest);
+WindowSums sum_window(std::span<const float> values, uint32_t exponent, bool higher, float* rest,
+                      const SideWork& beside) {
+  return HWY_DYNAMIC_DISPATCH(SumWindow)(values.data(), values.size(), exponent, higher, rest, beside);
 }
 
 }  // namespace detent

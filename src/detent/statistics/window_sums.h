@@ -25,8 +25,20 @@ struct WindowSums {
 
 constexpr uint32_t kWindowExponents = 5;
 
+/// What is done beside the sums: it waits for other parts of the processor than arithmetic in vectors does,
+/// so that all together takes little longer than the slowest.
+struct SideWork {
+  /// Unless null, counters of 2^(32 - dropped) keys, the values' bits without the last `dropped`: each value
+  /// is counted.
+  uint32_t* counts = nullptr;
+  int dropped = 0;
+  /// What is going to be read next, of which as much as there are values is fetched from memory.
+  std::span<const float> next = {};
+};
+
 /// Sums the values whose exponent field is at least `exponent` (and below exponent + kWindowExponents; 1 or
 /// more) and moves the others to `rest`, which has room for all and may begin where `values` does.
-WindowSums sum_window(std::span<const float> values, uint32_t exponent, bool higher, float* rest);
+WindowSums sum_window(std::span<const float> values, uint32_t exponent, bool higher, float* rest,
+                      const SideWork& beside = {});
 
 }  // namespace detent

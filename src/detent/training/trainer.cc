@@ -10,6 +10,7 @@
 #include "detent/core/progress.h"
 #include "detent/core/stop_signals.h"
 #include "detent/execution/interpreter.h"
+#include "detent/execution/tensor_memory.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/training/finite_check.h"
 #include "detent/training/gradient_clipping.h"
@@ -272,7 +273,9 @@ class Trainer {
 
 TrainingOutcome train(Graph& graph, const Dataset& training_set, const Dataset& validation_set,
                       const TrainingOptions& options, const TrainingHooks& hooks, ProcessGroup& group) {
-  return Trainer(graph, training_set, options, hooks, group).run(validation_set);
+  const TrainingOutcome outcome = Trainer(graph, training_set, options, hooks, group).run(validation_set);
+  give_back_idle_tensor_memory();
+  return outcome;
 }
 
 }  // namespace detent

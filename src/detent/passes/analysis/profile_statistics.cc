@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
-#include <set>
 
 #include <fmt/ranges.h>
 
@@ -13,6 +12,7 @@
 #include "detent/graph/fingerprint.h"
 #include "detent/passes/analysis/profile_progress.h"
 #include "detent/passes/analysis/profile_request.h"
+#include "detent/passes/analysis/profile_sweeps.h"
 #include "detent/passes/passes.h"
 
 // Collects statistics of weights and of the inputs and outputs of nodes:
@@ -68,50 +68,24 @@ class MicroBatches {
 
 /// What an operand's values are collected by.
 struct Observed {
-  Probe* probe = nullptr;
-  Probe* rectified = nullptr;  // if any: sees what a ReLU makes of them
-  std::mutex mutex = {};       // of both
+  ProfileSweep sweep = {};
+  std::mutex mutex = {};  // of its probes
 
   /// In any order of the micro-batches.
   void update(const Tensor& value, int64_t first_sample) {
     const std::lock_guard lock(mutex);
-    if (rectified != nullptr) return probe->collector.update_with_rectified(value, rectified->collector);
-    probe->collector.update(value, first_sample);
+    Collector& collector = sweep.probe->collector;
+    if (sweep.rectified != nullptr)
+      return collector.update_with_rectified(value, sweep.rectified->collector);
+    collector.update(value, first_sample);
   }
 };
 using ObservedOperands = std::map<std::pair<std::string_view, std::string_view>, Observed>;
 
-bool reads(const Graph& graph, const Probe& probe, const Node& source) {
-  const Node& node = graph.nodes()[probe.node];
-  if (probe.operand == "data_out_0") return &node == &source;
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (!node.inputs[i].is_constant() && node.inputs[i].node == source.name &&
-        probe.operand == fmt::format("data_in_{}", i))
-      return true;
-  }
-  return false;
-}
-
-/// The input of a ReLU and its output, where both are profiled and nothing is quantized between, share a
-/// sweep, and the output is not looked at when it comes.
-ObservedOperands observed_operands(const Graph& graph, std::vector<Probe>& probes) {
-  std::set<const Probe*> shared;
+ObservedOperands observed_operands(const Graph& graph, const SweepPlan& plan) {
   ObservedOperands observed;
-  for (Probe& probe : probes) {
-    if (shared.contains(&probe)) continue;
-    const Node& node = graph.nodes()[probe.node];
-    Observed& entry = observed[{node.name, probe.operand}];
-    entry.probe = &probe;
-    if (node.op != "relu" || probe.operand != "data_in_0" || node.find_quantization("data_in_0") != nullptr ||
-        node.find_quantization("data_out_0") != nullptr || graph.requantization() ||
-        probe.collector.records())
-      continue;
-    const auto reader =
-        std::ranges::find_if(probes, [&](const Probe& each) { return reads(graph, each, node); });
-    if (reader == probes.end()) continue;
-    entry.rectified = &*reader;
-    shared.insert(entry.rectified);
-  }
+  for (const ProfileSweep& sweep : plan.sweeps)
+    observed[{graph.nodes()[sweep.probe->node].name, sweep.probe->operand}].sweep = sweep;
   return observed;
 }
 
@@ -136,9 +110,9 @@ InputChecksum input_checksum(const MicroBatches& batches, int64_t count, const P
   return checksum;
 }
 
-void run_share(const Graph& graph, const MicroBatches& batches, std::vector<Probe>& probes,
-               const ProfileProgress* progress, PassContext& context) {
-  ObservedOperands observed = observed_operands(graph, probes);
+void run_share(const Graph& graph, const MicroBatches& batches, const SweepPlan& plan,
+               std::vector<Probe>& probes, const ProfileProgress* progress, PassContext& context) {
+  ObservedOperands observed = observed_operands(graph, plan);
   InputChecksum seen;
   int64_t done = 0;
   if (progress != nullptr) {
@@ -188,6 +162,7 @@ int64_t run_activations(const Graph& graph, const ProfileRequest& request, std::
   const std::unique_ptr<CalibrationSet> data = context.open_calibration();
   const int64_t samples = sample_count(request.options, *data, context);
   const MicroBatches batches(*data, samples, *context.group);
+  const SweepPlan plan = plan_sweeps(graph, probes);
   if (context.checkpoint_every > 0) {
     const ProcessGroup& group = *context.group;
     const std::filesystem::path path =
@@ -197,12 +172,17 @@ int64_t run_activations(const Graph& graph, const ProfileRequest& request, std::
         path,
         fmt::format("network {:016x}, data {:016x}, {} samples, worker {} of {}", network_fingerprint(graph),
                     data->fingerprint(), samples, group.rank(), group.size()));
-    run_share(graph, batches, probes, &progress, context);
+    run_share(graph, batches, plan, probes, &progress, context);
     merge_over_workers(request, probes, context);
     progress.remove();
   } else {
-    run_share(graph, batches, probes, nullptr, context);
+    run_share(graph, batches, plan, probes, nullptr, context);
     merge_over_workers(request, probes, context);
+  }
+  for (const auto& [copy, original] : plan.copies) {
+    Collector same(request.activation_statistics, context.where);
+    same.merge(original->collector);
+    copy->collector = std::move(same);
   }
   return samples;
 }

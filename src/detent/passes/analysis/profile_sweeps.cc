@@ -1,0 +1,68 @@
+#include "detent/passes/analysis/profile_sweeps.h"
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <set>
+
+#include "detent/core/error.h"
+
+namespace detent {
+namespace {
+
+/// The node that computes a value, and whether it is the value before it is quantized.
+using Source = std::pair<std::string_view, bool>;
+
+Source source_of(const Graph& graph, const Probe& probe) {
+  constexpr std::string_view kInput = "data_in_";
+  const Node& node = graph.nodes()[probe.node];
+  if (!probe.operand.starts_with(kInput))
+    return {node.name, node.find_quantization(probe.operand) != nullptr};
+  size_t index = 0;
+  const char* const end = probe.operand.data() + probe.operand.size();
+  const auto parsed = std::from_chars(probe.operand.data() + kInput.size(), end, index);
+  DETENT_CHECK(parsed.ptr == end && index < node.inputs.size(), "operand {}", probe.operand);
+  return {node.inputs[index].node, false};
+}
+
+bool is_quantized(const Node& node) {
+  return node.find_quantization("data_in_0") != nullptr || node.find_quantization("data_out_0") != nullptr;
+}
+
+}  // namespace
+
+SweepPlan plan_sweeps(const Graph& graph, std::vector<Probe>& probes) {
+  SweepPlan plan;
+  const bool records =
+      std::ranges::any_of(probes, [](const Probe& probe) { return probe.collector.records(); });
+  if (records) {
+    for (Probe& probe : probes) plan.sweeps.push_back({&probe});
+    return plan;
+  }
+  std::map<Source, Probe*> first_of;
+  for (Probe& probe : probes) {
+    const auto [first, is_new] = first_of.try_emplace(source_of(graph, probe), &probe);
+    if (!is_new) plan.copies.emplace_back(&probe, first->second);
+  }
+  std::map<const Probe*, Probe*> rectified;
+  std::set<const Probe*> shared;
+  for (const Node& node : graph.nodes()) {
+    if (node.op != "relu" || is_quantized(node) || graph.requantization()) continue;
+    const auto input = first_of.find({node.inputs.front().node, false});
+    const auto output = first_of.find({node.name, false});
+    // A sweep for two others at once there is not.
+    if (input == first_of.end() || output == first_of.end() || shared.contains(input->second) ||
+        rectified.contains(input->second))
+      continue;
+    rectified[input->second] = output->second;
+    shared.insert(output->second);
+  }
+  for (const auto& [source, probe] : first_of) {
+    if (shared.contains(probe)) continue;
+    const auto twin = rectified.find(probe);
+    plan.sweeps.push_back({probe, twin == rectified.end() ? nullptr : twin->second});
+  }
+  return plan;
+}
+
+}  // namespace detent
