@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <functional>
 #include <map>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -130,10 +132,19 @@ class ImageFolderDataset final : public Dataset {
 
  private:
   void copy_sample(int64_t index, std::span<float> target) const override {
-    sampler_.sample(view_of(read_image(images_[static_cast<size_t>(index)])), target);
+    with_image(index, [&](const ImageView& image) { sampler_.sample(image, target); });
   }
   void copy_training_sample(int64_t index, int64_t epoch, std::span<float> target) const override {
-    sampler_.training_sample(view_of(read_image(images_[static_cast<size_t>(index)])), index, epoch, target);
+    with_image(index,
+               [&](const ImageView& image) { sampler_.training_sample(image, index, epoch, target); });
+  }
+  void with_image(int64_t index, const std::function<void(const ImageView&)>& use) const {
+    const fs::path& path = images_[static_cast<size_t>(index)];
+    try {
+      use(view_of(read_image(path)));
+    } catch (const std::bad_alloc&) {
+      fail("{}: not enough memory to read, scale and cut it", path.string());
+    }
   }
 
   std::vector<fs::path> images_;
@@ -174,11 +185,12 @@ DatasetInfo image_folder_info() {
   info.help =
       "Your own images: a folder (--data-dir) with train/<class>/*.jpg, .jpeg or .png; test and validation "
       "(or val) likewise. validation stands for test where there is none; where there is no validation, a "
-      "training holds a tenth of train out (see --validation-split). prediction is the test split. Classes are "
-      "numbered in the order of their folders' names in train, or as classes.txt beside it lists them, a "
+      "training holds a tenth of train out (see --validation-split). prediction is the test split. Classes "
+      "are numbered in the order of their folders' names in train, or as classes.txt beside it lists them, a "
       "line each. The shorter side is scaled to 8/7 of --image-size (224, so 256; or to --resize), bilinear "
       "with antialias as in torchvision; the middle square of that size (or --center-crop) is taken and "
-      "normalised as (x / 255 - mean) / std with ImageNet's mean and std.";
+      "normalised as (x / 255 - mean) / std with ImageNet's mean and std. An image may have up to 2^27 "
+      "pixels.";
   info.task = "classification";
   info.has_images = true;
   info.make = make_image_folder;

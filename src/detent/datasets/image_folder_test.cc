@@ -6,6 +6,8 @@
 
 #include <fstream>
 
+#include <sys/resource.h>
+
 #include "detent/core/error.h"
 #include "detent/datasets/image_dataset.h"
 #include "detent/io/image_for_test.h"
@@ -77,6 +79,41 @@ TEST_F(ImageFolder, KeepsTheMiddle) {
   const Batch batch = make(Split::kTest, 56)->batch(first);
   EXPECT_THAT(std::as_const(batch.inputs).values<float>().first(56 * 56),
               Each(normalised_levels(0.485F, 0.229F)[255]));
+}
+
+/// The whole of what is scaled would have 256 x 25,600,000 pixels.
+TEST_F(ImageFolder, ScalesOnlyWhatIsCut) {
+  put_grey("train/a/tall.png", 9, 1, 100000);
+  put_grey("train/a/wide.png", 7, 100000, 1);
+  const auto train = make(Split::kTrain, 224);
+  const std::vector<int64_t> both = {0, 1};
+  rusage before{};
+  getrusage(RUSAGE_SELF, &before);
+  for (const int64_t epoch : {0, 1}) {
+    const Batch batch = train->batch(both, epoch);
+    EXPECT_EQ(std::as_const(batch.inputs).values<float>()[0], normalised_levels(0.485F, 0.229F)[9]);
+    EXPECT_EQ(std::as_const(batch.inputs).values<float>().back(), normalised_levels(0.406F, 0.225F)[7]);
+  }
+  rusage after{};
+  getrusage(RUSAGE_SELF, &after);
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 64 * 1024);  // KiB
+}
+
+TEST_F(ImageFolder, NamesTheImageThatMemoryIsTooSmallFor) {
+  put_grey("train/a/large.png", 1, 8000, 8000);  // 192 MB of pixels
+  const auto train = make(Split::kTrain);
+  const std::vector<int64_t> first = {0};
+  rlimit before{};
+  getrlimit(RLIMIT_AS, &before);
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const uint64_t used = pages * static_cast<uint64_t>(getpagesize());
+  const rlimit limit = {used + (uint64_t{100} << 20), before.rlim_max};
+  setrlimit(RLIMIT_AS, &limit);
+  EXPECT_THAT([&] { train->batch(first); },
+              ThrowsMessage<Error>(AllOf(HasSubstr((root_ / "train/a/large.png").string()),
+                                         HasSubstr("not enough memory"))));
+  setrlimit(RLIMIT_AS, &before);
 }
 
 TEST_F(ImageFolder, TransformsAsAsked) {

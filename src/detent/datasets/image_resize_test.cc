@@ -96,6 +96,27 @@ TEST(ImageResize, IsWhatPillowGives) {
   }
 }
 
+/// The same pixels, however little of the result is asked for.
+TEST(ImageResize, WindowsAreCutFromTheWhole) {
+  for (const auto& [height, width, to_height, to_width] : std::vector<std::array<int64_t, 4>>{
+           {37, 53, 16, 16}, {20, 30, 41, 67}, {5, 64, 5, 13}, {64, 5, 13, 5}, {9, 8, 9, 8}}) {
+    const RgbImage image = pattern(height, width);
+    const RgbImage whole = resize_bilinear(image, to_height, to_width);
+    const RgbView view = {image.pixels, height, width};
+    for (const ImageWindow& window : {ImageWindow{0, 0, to_height, to_width}, ImageWindow{1, 2, 3, 2},
+                                      ImageWindow{to_height - 4, to_width - 1, 4, 1}}) {
+      const RgbImage part = resize_bilinear(view, to_height, to_width, window);
+      ASSERT_EQ(part.pixels.size(), static_cast<size_t>(window.height * window.width * 3));
+      for (int64_t y = 0; y < window.height; ++y) {
+        const auto row = whole.pixels.begin() + ((window.top + y) * to_width + window.left) * 3;
+        EXPECT_TRUE(std::equal(row, row + window.width * 3, part.pixels.begin() + y * window.width * 3));
+      }
+    }
+    EXPECT_TRUE(resize_bilinear(view, to_height, to_width, {0, 1, 3, 0}).pixels.empty());
+    EXPECT_THROW(resize_bilinear(view, to_height, to_width, {1, 0, to_height, 1}), CheckFailure);
+  }
+}
+
 TEST(ImageResize, ShorterSideAndCenter) {
   const RgbImage wide = resize_shorter_side(pattern(30, 47), 20);
   EXPECT_EQ(wide.height, 20);

@@ -22,7 +22,7 @@ std::vector<float> per_channel(const std::optional<std::vector<double>>& given, 
   return result;
 }
 
-/// As resize_shorter_side makes it.
+/// As resize_shorter_side makes it: what is longer is rounded down.
 ImageSize scaled_size(ImageSize size, std::optional<int64_t> shorter_side) {
   if (!shorter_side) return size;
   const int64_t shorter = std::min(size.height, size.width);
@@ -104,40 +104,50 @@ ImageSampler::ImageSampler(std::optional<ImageSize> size, const Normalisation& o
   for (size_t i = 0; i < mean.size(); ++i) levels_.push_back(normalised_levels(mean[i], std[i], own.highest));
 }
 
-ImageSampler::Window ImageSampler::middle_of(const ImageView& image) const {
-  return {half_margin(image.height - height_), half_margin(image.width - width_), false};
+ImageSampler::Window ImageSampler::middle_of(ImageSize size) const {
+  return {half_margin(size.height - height_), half_margin(size.width - width_), false};
 }
 
-ImageView ImageSampler::prepared(const ImageView& image, RgbImage& scaled) const {
-  ImageView seen = image;
-  if (transforms_.resize) {
-    scaled = resize_shorter_side(rgb_image(image, levels_.size()), *transforms_.resize);
-    seen = view_of(scaled);
+ImageSize ImageSampler::size_to_cut(const ImageView& image) const {
+  const ImageSize size = scaled_size({image.height, image.width}, transforms_.resize);
+  if (size.height < height_ || size.width < width_) {
+    fail("an image of {}x{} is too small to cut {}x{} from it", size.height, size.width, height_, width_);
   }
-  if (seen.height < height_ || seen.width < width_) {
-    fail("an image of {}x{} is too small to cut {}x{} from it", seen.height, seen.width, height_, width_);
-  }
-  return seen;
+  return size;
 }
 
 void ImageSampler::sample(const ImageView& image, std::span<float> target) const {
-  RgbImage scaled;
-  const ImageView seen = prepared(image, scaled);
-  copy_window(seen, middle_of(seen), target);
+  const ImageSize size = size_to_cut(image);
+  cut(image, size, middle_of(size), target);
 }
 
 void ImageSampler::training_sample(const ImageView& image, int64_t index, int64_t epoch,
                                    std::span<float> target) const {
-  RgbImage scaled;
-  const ImageView seen = prepared(image, scaled);
+  const ImageSize size = size_to_cut(image);
   SampleRandom random(seed_, epoch, index);
   const int64_t padding = transforms_.crop_padding;
-  const int64_t top = random.below(seen.height + 2 * padding - height_ + 1) - padding;
-  const int64_t left = random.below(seen.width + 2 * padding - width_ + 1) - padding;
-  Window window = middle_of(seen);
+  const int64_t top = random.below(size.height + 2 * padding - height_ + 1) - padding;
+  const int64_t left = random.below(size.width + 2 * padding - width_ + 1) - padding;
+  Window window = middle_of(size);
   if (transforms_.random_crop) window = {top, left, false};
   window.mirrored = random.uniform() < transforms_.horizontal_flip;
-  copy_window(seen, window, target);
+  cut(image, size, window, target);
+}
+
+void ImageSampler::cut(const ImageView& image, ImageSize size, const Window& window,
+                       std::span<float> target) const {
+  if (!transforms_.resize) return copy_window(image, window, target);
+  const int64_t top = std::clamp<int64_t>(window.top, 0, size.height);
+  const int64_t left = std::clamp<int64_t>(window.left, 0, size.width);
+  const ImageWindow inside = {top, left, std::clamp(window.top + height_, top, size.height) - top,
+                              std::clamp(window.left + width_, left, size.width) - left};
+  const bool is_rgb =
+      image.channel_stride == 1 && image.column_stride == 3 && image.row_stride == 3 * image.width;
+  const RgbImage copy = is_rgb ? RgbImage() : rgb_image(image, levels_.size());
+  const RgbView pixels = {is_rgb ? image.pixels : std::span<const uint8_t>(copy.pixels), image.height,
+                          image.width};
+  const RgbImage scaled = resize_bilinear(pixels, size.height, size.width, inside);
+  copy_window(view_of(scaled), {window.top - top, window.left - left, window.mirrored}, target);
 }
 
 void ImageSampler::copy_window(const ImageView& image, const Window& window, std::span<float> target) const {

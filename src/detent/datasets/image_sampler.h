@@ -68,9 +68,11 @@ class ImageSampler {
     int64_t left = 0;
     bool mirrored = false;
   };
-  Window middle_of(const ImageView& image) const;
-  /// What is done to every image first, seen through `scaled` where it is a copy.
-  ImageView prepared(const ImageView& image, RgbImage& scaled) const;
+  Window middle_of(ImageSize size) const;
+  /// That of the image when it is scaled; an Error where it is too small.
+  ImageSize size_to_cut(const ImageView& image) const;
+  /// Scales no more of the image than `window` needs; `size` is that of the whole then.
+  void cut(const ImageView& image, ImageSize size, const Window& window, std::span<float> target) const;
   void copy_window(const ImageView& image, const Window& window, std::span<float> target) const;
 
   ImageTransforms transforms_;
