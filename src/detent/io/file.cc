@@ -47,6 +47,13 @@ uint64_t regular_file_size(int descriptor, const fs::path& path) {
 
 constexpr size_t kRandomLetters = 6;  // behind the dot, of a temporary name
 
+/// How the temporary names of a file begin: its own, cut where they would be longer than file systems take,
+/// and a dot.
+std::string temporary_prefix(const fs::path& path) {
+  constexpr size_t kLongestName = 255;  // NAME_MAX, in bytes
+  return path.filename().string().substr(0, kLongestName - 1 - kRandomLetters) + ".";
+}
+
 /// So that a rename survives a loss of power. Some file systems have nothing to flush (EINVAL), and a folder
 /// that may be written but not read cannot be opened.
 void flush_folder(const fs::path& path) {
@@ -63,7 +70,8 @@ AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)) {
   std::error_code error;
   if (path_.has_parent_path()) fs::create_directories(path_.parent_path(), error);
   if (error) fail("cannot create directory {}: {}", path_.parent_path().string(), error.message());
-  std::string pattern = path_.string() + "." + std::string(kRandomLetters, 'X');
+  std::string pattern =
+      (path_.parent_path() / (temporary_prefix(path_) + std::string(kRandomLetters, 'X'))).string();
   descriptor_ = mkostemp(pattern.data(), O_CLOEXEC);
   if (descriptor_ < 0) fail_errno("create", path_);
   temporary_ = pattern;
@@ -104,7 +112,7 @@ void AtomicFile::commit() {
 void remove_unfinished_files(const fs::path& path) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   if (!fs::is_directory(folder)) return;
-  const std::string prefix = path.filename().string() + ".";
+  const std::string prefix = temporary_prefix(path);
   std::vector<fs::path> leftovers;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
