@@ -1,7 +1,9 @@
 #include "detent/training/gloo_group.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -10,6 +12,7 @@
 #ifndef USE_C10D_GLOO
 #define USE_C10D_GLOO
 #endif
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -18,13 +21,24 @@
 namespace detent {
 namespace {
 
+std::string variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
+
+/// torchrun may listen at the workers' address and port itself: then no worker must.
+bool launcher_listens() { return variable("TORCHELASTIC_USE_AGENT_STORE") == "True"; }
+
+/// How often it has started the workers again, for the names of their keys.
+std::string attempt_of_launcher() { return variable("TORCHELASTIC_RESTART_COUNT"); }
+
 class GlooGroup final : public ProcessGroup {
  public:
   GlooGroup(const WorkerEnvironment& workers, std::chrono::milliseconds timeout) : workers_(workers) {
     attempt("cannot join the others", [&] {
       c10d::TCPStoreOptions store_options;
       store_options.port = static_cast<std::uint16_t>(workers.port);
-      store_options.isServer = workers.rank == 0;
+      store_options.isServer = workers.rank == 0 && !launcher_listens();
       store_options.numWorkers = static_cast<std::size_t>(workers.size);
       store_options.timeout = timeout;
       store_ = c10::make_intrusive<c10d::TCPStore>(workers.address, store_options);
@@ -33,7 +47,9 @@ class GlooGroup final : public ProcessGroup {
       const bool local = workers.address == "127.0.0.1" || workers.address == "localhost";
       options->devices.push_back(local ? c10d::ProcessGroupGloo::createDeviceForHostname("127.0.0.1")
                                        : c10d::ProcessGroupGloo::createDefaultDevice());
-      group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(store_, workers.rank, workers.size, options);
+      // The launcher's own keys, and those of workers that it started before, are in its store too.
+      const auto keys = c10::make_intrusive<c10d::PrefixStore>("detent/" + attempt_of_launcher(), store_);
+      group_ = c10::make_intrusive<c10d::ProcessGroupGloo>(keys, workers.rank, workers.size, options);
     });
   }
 
