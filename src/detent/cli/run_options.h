@@ -37,6 +37,7 @@ struct RunOptions {
   std::optional<std::string> project;
   std::optional<std::string> data_dir;
   int64_t image_size = 224;
+  std::optional<std::string> classes;
   int64_t seed = 0;
   Accelerator accelerator = Accelerator::kAuto;
   Engine engine = Engine::kSimulation;
@@ -64,6 +65,9 @@ struct RunOptions {
     visit("project", self.project, "folder of this run; NA: <model>_<task>_<dataset>_<date>");
     visit("data_dir", self.data_dir, "folder of data files; NA: $DETENT_DATA, then ~/.cache/detent");
     visit("image_size", self.image_size, "height and width of the samples of image_folder", Between{1, 8192});
+    visit("classes", self.classes,
+          "image_folder: file with the names of all classes, a line each in the order of the network's "
+          "outputs; NA: classes.txt in the folder, else the folders of train");
     visit("seed", self.seed, "seed of every random number", Between{0, 9e18});
     visit("accelerator", self.accelerator, "where to compute");
     visit("engine", self.engine,
