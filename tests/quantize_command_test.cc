@@ -17,6 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -67,6 +68,17 @@ TEST_F(QuantizeCommand, ComparesExecutesAndSaves) {
   const int after = correct("test after:");
   EXPECT_GT(before, 200);
   EXPECT_NEAR(after, before, 4);
+  EXPECT_THAT(log(), ContainsRegex("weights, values +\\| +9914 \\|"));
+  EXPECT_THAT(log(), ContainsRegex("weights, bytes with their scales +\\| +39656 \\| +[0-9]+ \\| "
+                                   "[34]\\.[0-9]+ times smaller"));
+  EXPECT_THAT(log(), ContainsRegex("bits a weight, average +\\| +32\\.00 \\| +[89]\\.[0-9]+ \\| +-2"));
+  EXPECT_THAT(log(), ContainsRegex("bits an activation, average +\\| +32\\.00 \\|"));
+  EXPECT_THAT(log(), ContainsRegex("test accuracy +\\| +0\\.[0-9]+ \\| +0\\.[0-9]+ \\| +[+-]0\\.0"));
+  EXPECT_THAT(log(), HasSubstr("written:\n  mase_output/quantized/software/quantize/graph_module.mz\n"));
+  for (const char* name : {"quantization_account.csv", "quantization_account.json",
+                           "static_quantize/quantize_histogram.csv", "static_quantize/quantize_table.csv"}) {
+    EXPECT_THAT(log(), HasSubstr(fmt::format("  mase_output/quantized/software/quantize/{}\n", name)));
+  }
   const fs::path graph = folder() / "mase_output/quantized/software/quantize/graph_module.mz";
   ASSERT_TRUE(fs::exists(graph));
   EXPECT_TRUE(fs::exists(graph.parent_path() / "quantization_account.csv"));

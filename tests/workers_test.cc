@@ -100,6 +100,15 @@ TEST_F(WorkersTest, CalibrateToTheSameBytesHoweverManyThereAre) {
   }
 }
 
+/// As the README says; torchrun's own listener stands where the first worker's would.
+TEST_F(WorkersTest, AreStartedByTorchrun) {
+  if (run("torchrun --help") != 0) GTEST_SKIP() << "there is no torchrun";
+  const std::string launch = fmt::format(
+      "torchrun --no_python --nproc_per_node 2 --master_port {} -r 2 -t 2 ", 21000 + getpid() % 1000);
+  EXPECT_EQ(run(launch + "detent transform --config profile.toml --project torchrun"), 0) << file("log.txt");
+  EXPECT_THAT(file("log.txt"), HasSubstr("500 samples profiled"));
+}
+
 TEST_F(WorkersTest, TrainTheNetworkThatOneWouldTrain) {
   const std::string command = "detent train toy toy_tiny --max-epochs 3 --num-threads 1 --project ";
   ASSERT_EQ(run(command + "alone", "alone.txt"), 0) << file("alone.txt");

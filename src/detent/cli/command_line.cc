@@ -9,10 +9,13 @@
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <optional>
 
 #include "detent/cli/commands/command.h"
 #include "detent/core/error.h"
 #include "detent/core/stop_signals.h"
+#include "detent/core/terminal.h"
+#include "detent/core/text_wrap.h"
 #include "detent/formats/simd_target.h"
 #include "detent/io/open_files.h"
 
@@ -40,17 +43,41 @@ const std::vector<Command>& all_commands() {
 }
 
 std::string help_text() {
-  std::string text =
-      "Detent quantizes neural networks.\n"
-      "Usage: detent <command> [arguments]\n"
-      "\n"
-      "Commands:\n";
-  for (const Command& command : all_commands())
-    text += fmt::format("  {:<14}{}\n", command.name, command.help);
-  return text +
-         "\n`detent <command> --help` tells more.\n"
-         "--simd-target NAME, or DETENT_SIMD_TARGET in the environment, chooses the instruction set (see "
-         "`detent version --simd`).\n";
+  return "Detent quantizes neural networks.\n"
+         "Usage: detent <command> [arguments]\n"
+         "\n" +
+         commands_text("Commands:", all_commands()) + "\n" +
+         wrapped_text(
+             "`detent <command> --help` tells more, and `detent help NAME` about a pass, statistic, "
+             "format or anything else that `detent list` lists.\n"
+             "--simd-target NAME, or DETENT_SIMD_TARGET in the environment, chooses the instruction "
+             "set (see `detent version --simd`). NO_COLOR in the environment turns colours off.",
+             0, help_columns());
+}
+
+/// `detent help WORDS`: of a command, or of what `detent list` lists.
+int run_help(const std::vector<std::string>& words) {
+  const std::string& name = words[0];
+  const auto is_named = [&](const Command& command) { return command.name == name; };
+  const std::optional<std::string> topic = topic_text(name);
+  if (std::ranges::any_of(all_commands(), is_named)) {
+    std::vector<std::string> args(words.begin() + 1, words.end());
+    args.emplace_back("--help");
+    const int status = std::ranges::find_if(all_commands(), is_named)->run(args);
+    if (topic && words.size() == 1) print("\n" + *topic);
+    return status;
+  }
+  if (words.size() > 1) throw UsageError(fmt::format("unexpected argument \"{}\"", words[1]));
+  if (topic) {
+    print(*topic);
+    return 0;
+  }
+  std::vector<std::string> known;
+  for (const Command& command : all_commands()) known.push_back(command.name);
+  const std::string nearest = nearest_name(name, topic_names());
+  throw UsageError(nearest.empty()
+                       ? unknown_name_message("command", name, known)
+                       : fmt::format("unknown topic \"{}\": did you mean \"{}\"?", name, nearest));
 }
 
 int dispatch(const std::vector<std::string>& args) {
@@ -58,7 +85,7 @@ int dispatch(const std::vector<std::string>& args) {
   const std::string& name = args[0];
   const std::vector<std::string> rest(args.begin() + 1, args.end());
   if (name == "--version" || name == "-V") return run_version(rest);
-  if (name == "help" && !rest.empty()) return dispatch({rest[0], "--help"});
+  if (name == "help" && !rest.empty()) return run_help(rest);
   if (name == "help" || name == "--help" || name == "-h") {
     print(help_text());
     return 0;
@@ -76,7 +103,7 @@ int dispatch(const std::vector<std::string>& args) {
 std::vector<std::string> choose_simd_target(std::vector<std::string> args) {
   const std::string flag = "--simd-target";
   bool chosen = false;
-  for (size_t i = 0; i < args.size();) {
+  for (size_t i = 0; i < args.size() && args[i] != "--";) {
     const bool separate = args[i] == flag;
     if (!separate && !args[i].starts_with(flag + "=")) {
       ++i;
@@ -100,7 +127,8 @@ std::vector<std::string> choose_simd_target(std::vector<std::string> args) {
 
 int report(int status, const std::string& message) {
   std::fflush(stdout);
-  std::fputs(fmt::format("detent: {}\n", message).c_str(), stderr);  // unlike fmt::print throws nothing
+  std::fputs(fmt::format("detent: {}\n", printable(message)).c_str(),
+             stderr);  // unlike fmt::print throws nothing
   return status;
 }
 

@@ -11,8 +11,10 @@
 #include "detent/io/file.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/json.h"
+#include "detent/io/safetensors.h"
 #include "detent/io/toml.h"
 #include "detent/models/model.h"
+#include "detent/passes/pass.h"
 
 namespace detent {
 namespace {
@@ -72,7 +74,10 @@ TEST_F(CommandLine, WrongUsageIsStatus2) {
                  "--image-mean: got \"x\" (a string), expected number");
   expect_failure({"train", "toy", "toy-tiny", "--parameter-groups", "x"}, 2, "[parameter_groups.\"REGEX\"]");
   expect_failure({"test", "toy", "toy-tiny", "--load", "/", "--resume"}, 2,
-                 "--resume goes on with a training");
+                 "--resume: `detent test` has no such option; it is one of: train");
+  expect_failure({"quantize", "toy", "toy-tiny", "--max-epochs", "3"}, 2, "it is one of: train");
+  expect_failure({"train", "toy", "toy-tiny", "--engine", "integers"}, 2, "it is one of: test");
+  expect_failure({"test", "toy", "toy-tiny", "--projct", "x"}, 2, "unknown option \"--projct\"");
   expect_failure({"train", "toy"}, 2, "no data set");
   expect_failure({"train"}, 2, "no model");
   expect_failure({"train", "toyy", "toy-tiny"}, 2, "did you mean \"toy\"?");
@@ -81,8 +86,124 @@ TEST_F(CommandLine, WrongUsageIsStatus2) {
   expect_failure({"test", "toy", "toy-tiny"}, 2, "--load FILE");
   expect_failure({"transform", "toy", "toy-tiny"}, 2, "--config FILE.toml");
   expect_failure({"list", "modles"}, 2, "did you mean \"models\"?");
+  expect_failure({"list", "passes", "gptqq"}, 2, "unknown pass \"gptqq\": did you mean \"gptq\"?");
+  expect_failure({"help", "gptqq"}, 2, "unknown topic \"gptqq\": did you mean \"gptq\"?");
+  expect_failure({"help", "zzzzzzzz"}, 2, "unknown command \"zzzzzzzz\"");
   expect_failure({"info"}, 2, "file");
   expect_failure({"quickstart", "--seed", "-1"}, 2, "--seed: got -1");
+}
+
+TEST_F(CommandLine, EmptyTextsAreRefused) {
+  const std::string file = folder_ / "x.npy";
+  expect_failure({"tensor", "quantize", file, "--format", "fixed", "-o", ""}, 2,
+                 "--output: got \"\", expected FILE");
+  expect_failure({"tensor", "unpack", file, "--output="}, 2, "--output");
+  expect_failure({"example", "per-channel-activation", "-o", ""}, 2, "--output: got \"\", expected FILE");
+  expect_failure({"train", "", "toy-tiny"}, 2, "--model: got \"\"");
+  expect_failure({"train", "toy", "toy-tiny", "--project", ""}, 2, "--project: got \"\", expected VALUE");
+  expect_failure({"train", "--config", ""}, 2, "--config: got \"\", expected FILE");
+  expect_failure({"quickstart", "--output-dir", ""}, 2, "--output-dir: got \"\", expected FOLDER");
+  expect_failure({"data", "list", "--data-dir", ""}, 2, "--data-dir: got \"\", expected FOLDER");
+}
+
+TEST_F(CommandLine, TwoDashesEndTheOptions) {
+  const auto old_folder = std::filesystem::current_path();
+  std::filesystem::current_path(folder_);
+  write_graph("-x.mz", build_model("toy", {1, 2, 2}, 2));
+  EXPECT_EQ(run_program({"info", "--", "-x.mz"}).status, 0);
+  EXPECT_EQ(run_program({"info", "--json", "--", "-x.mz"}).status, 0);
+  expect_failure({"info", "-x.mz"}, 2, "see `detent info --help`");
+  expect_failure({"info", "--", "--simd-target"}, 1, "--simd-target");
+  expect_failure({"info", "--", "-x.mz", "--json"}, 2, "unexpected argument \"--json\"");
+  std::filesystem::current_path(old_folder);
+}
+
+TEST_F(CommandLine, ControlCharactersAreEscaped) {
+  const std::string name = "\x1b]0;title\x07";
+  const ProgramResult missing = run_program({"info", folder_ / name});
+  EXPECT_EQ(missing.status, 1);
+  EXPECT_THAT(missing.errors, AllOf(HasSubstr("\\u001b]0;title\\u0007"), Not(HasSubstr("\x1b"))));
+  const std::string file = folder_ / "hostile.safetensors";
+  const std::vector<std::pair<std::string, Tensor>> tensors = {{name + "\n", Tensor(DType::kFloat32, {1})}};
+  write_safetensors(file, tensors, {{"note", name}});
+  const ProgramResult info = run_program({"info", file});
+  EXPECT_EQ(info.status, 0) << info.errors;
+  EXPECT_THAT(info.output, AllOf(HasSubstr("| \\u001b]0;title\\u0007\\u000a |"), Not(HasSubstr("\x1b"))));
+  EXPECT_THAT(run_program({"info", file, "--json"}).output, AllOf(HasSubstr("note"), Not(HasSubstr("\x1b"))));
+}
+
+TEST_F(CommandLine, HelpFitsIn80Columns) {
+  const std::vector<std::vector<std::string>> all = {{"--help"},
+                                                     {"train", "-h"},
+                                                     {"test", "-h"},
+                                                     {"transform", "-h"},
+                                                     {"quantize", "-h"},
+                                                     {"stat-to-conf", "-h"},
+                                                     {"stats", "-h"},
+                                                     {"quickstart", "-h"},
+                                                     {"example", "-h"},
+                                                     {"example", "per-channel-activation", "-h"},
+                                                     {"list", "-h"},
+                                                     {"formats", "-h"},
+                                                     {"tensor", "-h"},
+                                                     {"tensor", "quantize", "-h"},
+                                                     {"tensor", "unpack", "-h"},
+                                                     {"tensor", "compare", "-h"},
+                                                     {"data", "-h"},
+                                                     {"data", "fetch", "-h"},
+                                                     {"data", "list", "-h"},
+                                                     {"info", "-h"},
+                                                     {"version", "-h"},
+                                                     {"list", "passes"},
+                                                     {"list", "statistics"}};
+  for (const std::vector<std::string>& args : all) {
+    const ProgramResult result = run_program(args);
+    EXPECT_EQ(result.status, 0) << args[0];
+    std::istringstream lines(result.output);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+  }
+}
+
+TEST_F(CommandLine, HelpShowsWhatTheCommandReads) {
+  const std::string quantize = run_program({"quantize", "--help"}).output;
+  EXPECT_LT(quantize.find("\nQuantization:"), quantize.find("\nNetwork and data:"));
+  EXPECT_LT(quantize.find("--weights"), quantize.find("--load"));
+  EXPECT_LT(quantize.find("--log-level"), quantize.find("--help"));
+  EXPECT_THAT(quantize,
+              AllOf(Not(HasSubstr("--max-epochs")), Not(HasSubstr("--engine")), HasSubstr("--batch-size")));
+  const std::string test = run_program({"test", "--help"}).output;
+  EXPECT_THAT(test,
+              AllOf(HasSubstr("--engine"), Not(HasSubstr("--project")), Not(HasSubstr("--learning-rate"))));
+  const std::string train = run_program({"train", "--help"}).output;
+  EXPECT_THAT(train,
+              AllOf(HasSubstr("--learning-rate"), HasSubstr("--random-crop"), Not(HasSubstr("--engine"))));
+}
+
+/// Words with one blank between, as no line broke.
+std::string unwrapped(const std::string& text) {
+  std::istringstream words(text);
+  std::string line;
+  for (std::string word; words >> word;) line += (line.empty() ? "" : " ") + word;
+  return line;
+}
+
+TEST_F(CommandLine, PassesAreListedWithTheMeaningOfEachOption) {
+  const std::string all = unwrapped(run_program({"list", "passes"}).output);
+  for (const PassInfo& pass : all_passes()) {
+    const std::string listed = run_program({"list", "passes", pass.name}).output;
+    const std::string text = unwrapped(listed);
+    EXPECT_THAT(run_program({"help", pass.name}).output, HasSubstr("pass: " + listed));
+    EXPECT_THAT(all, HasSubstr(text));
+    EXPECT_THAT(text, HasSubstr(unwrapped(pass.help)));
+    for (const FieldDescription& option : pass.options) {
+      EXPECT_THAT(text, HasSubstr(unwrapped(option.name + " " + option.help + " (" + option.type)));
+      EXPECT_THAT(text, HasSubstr(unwrapped("default " + option.default_value + ")")));
+    }
+  }
+  EXPECT_THAT(unwrapped(run_program({"help", "gptq"}).output),
+              HasSubstr("num_samples training samples to run (integer, at least 1; default 1024)"));
+  EXPECT_THAT(run_program({"help", "histogram"}).output, HasSubstr("statistic: histogram"));
+  EXPECT_THAT(run_program({"help", "toy"}).output, HasSubstr("model: "));
 }
 
 TEST_F(CommandLine, FailuresAreStatus1) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "detent/cli/field_help.h"
 #include "detent/core/error.h"
 
 namespace detent {
@@ -54,14 +55,6 @@ std::string flag_of(std::string name) {
   return "--" + name;
 }
 
-std::string bounds_text(const Between& allowed) {
-  // Limits that only guard against overflow tell the reader nothing.
-  constexpr double kTooLargeToMention = 1e15;
-  if (std::isinf(allowed.low)) return "";
-  if (allowed.high >= kTooLargeToMention) return fmt::format(", at least {}", allowed.low);
-  return fmt::format(", {} to {}", allowed.low, allowed.high);
-}
-
 }  // namespace
 
 const std::vector<OptionField>& option_fields() {
@@ -71,8 +64,7 @@ const std::vector<OptionField>& option_fields() {
     auto visit = [&]<class F>(const char* name, F& field, const char* help, Between allowed = {}) {
       const std::string default_text = option_text(field_detail::to_value(field));
       fields.push_back({name, flag_of(name),
-                        fmt::format("{} ({}{}; default {})", help, field_detail::type_text<F>(),
-                                    bounds_text(allowed), default_text),
+                        field_meaning({name, field_detail::type_text<F>(), default_text, help, allowed}),
                         std::is_same_v<F, bool>, parse_text<F>});
     };
     RunOptions::fields(options, visit);

@@ -7,6 +7,7 @@
 #include <ctime>
 
 #include "detent/cli/option_fields.h"
+#include "detent/cli/option_use.h"
 #include "detent/core/error.h"
 #include "detent/datasets/dataset.h"
 #include "detent/io/file_kind.h"
@@ -129,13 +130,15 @@ RunOptions merge(const std::string& file, const FileContent& content, const Give
   return options;
 }
 
-TextTable options_table(const RunOptions& options, const Origins& origins, bool has_file) {
+TextTable options_table(const RunOptions& options, const Origins& origins, bool has_file,
+                        const std::string& command) {
   std::vector<std::string> header = {"Name", "Default", "Config. File", "Manual Override", "Effective"};
   if (!has_file) header.erase(header.begin() + 2);
   TextTable table(header);
   const Table defaults = write_fields(RunOptions());
   const auto text = [](const Value* value) { return value == nullptr ? "" : option_text(*value); };
   for (const auto& [name, effective] : write_fields(options)) {
+    if (!reads_option(command, name)) continue;
     std::vector<std::string> row = {name, text(defaults.find(name)), text(origins.from_file(name)),
                                     text(origins.given(name)), text(&effective)};
     if (!has_file) row.erase(row.begin() + 2);
@@ -214,8 +217,8 @@ std::string project_name(const RunOptions& options, const std::string& date) {
 
 }  // namespace
 
-RunConfig make_run_config(const std::string& config_file, const GivenOptions& given,
-                          const std::string& date) {
+RunConfig make_run_config(const std::string& config_file, const GivenOptions& given, const std::string& date,
+                          const std::string& command) {
   const bool has_file = !config_file.empty();
   const FileContent content = has_file ? read_config(config_file) : FileContent();
   const Origins origins(config_file, content, given);
@@ -225,7 +228,7 @@ RunConfig make_run_config(const std::string& config_file, const GivenOptions& gi
   canonicalise(options, origins);
   const std::filesystem::path software =
       std::filesystem::path(options.project_dir) / project_name(spelt, date) / "software";
-  return {options, content.passes, config_file, software, options_table(options, origins, has_file)};
+  return {options, content.passes, config_file, software, options_table(options, origins, has_file, command)};
 }
 
 std::string today() { return fmt::format("{:%Y-%m-%d}", fmt::localtime(std::time(nullptr))); }

@@ -39,6 +39,7 @@ struct RunOptions {
   std::optional<std::string> data_dir;
   ValidationSplit validation_split = ValidationSplit::kHeldOut;
   int64_t image_size = 224;
+  std::optional<std::string> classes;
   int64_t seed = 0;
   Accelerator accelerator = Accelerator::kAuto;
   Engine engine = Engine::kSimulation;
@@ -69,6 +70,9 @@ struct RunOptions {
           "what the best epoch is chosen on: the data set's own validation samples, or, where it has none, a "
           "tenth of its training samples, which is held out; or the test samples");
     visit("image_size", self.image_size, "height and width of the samples of image_folder", Between{1, 8192});
+    visit("classes", self.classes,
+          "image_folder: file with the names of all classes, a line each in the order of the network's "
+          "outputs; NA: classes.txt in the folder, else the folders of train");
     visit("seed", self.seed, "seed of every random number", Between{0, 9e18});
     visit("accelerator", self.accelerator, "where to compute");
     visit("engine", self.engine,

@@ -1,19 +1,41 @@
 #include "detent/core/log.h"
 
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
+#include <unistd.h>
 
 #include "detent/core/error.h"
+#include "detent/core/terminal.h"
 
 namespace detent {
+namespace {
+
+/// The message, of which parts may be from files.
+class PrintableMessage final : public spdlog::custom_flag_formatter {
+ public:
+  void format(const spdlog::details::log_msg& message, const std::tm& /*time*/,
+              spdlog::memory_buf_t& target) override {
+    const std::string text = printable({message.payload.data(), message.payload.size()});
+    target.append(text.data(), text.data() + text.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<PrintableMessage>();
+  }
+};
+
+}  // namespace
 
 void set_up_logging(const std::string& level) {
   const std::vector<std::string> levels = {"debug", "info", "warning", "error", "critical"};
   if (std::find(levels.begin(), levels.end(), level) == levels.end()) {
     throw Error(unknown_name_message("log level", level, levels));
   }
-  auto logger =
-      std::make_shared<spdlog::logger>("detent", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-  logger->set_pattern("%^%-8l%$ %v");
+  const auto colour = wants_colour(STDERR_FILENO) ? spdlog::color_mode::always : spdlog::color_mode::never;
+  auto logger = std::make_shared<spdlog::logger>(
+      "detent", std::make_shared<spdlog::sinks::stderr_color_sink_mt>(colour));
+  auto formatter = std::make_unique<spdlog::pattern_formatter>();
+  formatter->add_flag<PrintableMessage>('*').set_pattern("%^%-8l%$ %*");
+  logger->set_formatter(std::move(formatter));
   logger->set_level(spdlog::level::from_str(level));
   spdlog::set_default_logger(std::move(logger));
 }

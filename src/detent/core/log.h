@@ -6,8 +6,8 @@
 
 namespace detent {
 
-/// Sends log lines ("LEVEL    message", coloured on a terminal) to standard error and sets the level: one of
-/// debug, info, warning, error, critical. Throws Error on another name.
+/// Sends log lines ("LEVEL    message", coloured where wants_colour says so) to standard error and sets the
+/// level: one of debug, info, warning, error, critical. Throws Error on another name.
 void set_up_logging(const std::string& level);
 
 }  // namespace detent

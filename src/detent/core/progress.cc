@@ -7,11 +7,16 @@
 
 #include <fmt/format.h>
 
+#include "detent/core/terminal.h"
+#include "detent/core/text_wrap.h"
+
 namespace detent {
 namespace {
 
 constexpr int kBarWidth = 24;
+constexpr auto kFirstLine = std::chrono::seconds(1);
 constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
+constexpr auto kMostBetweenLines = std::chrono::seconds(30);
 
 /// Work goes on, and what it made is saved, where the terminal was closed and nobody sees it: no error.
 void show(const std::string& text) {
@@ -29,34 +34,41 @@ std::string duration_text(double seconds) {
                    : fmt::format("{}:{:02}", minutes, whole % 60);
 }
 
-Progress::Progress(std::string label, int64_t total, int64_t plain_interval, int64_t begin)
-    : label_(std::move(label)),
+Progress::Progress(std::string label, int64_t total, Options options)
+    : label_(printable_line(label)),
       total_(total),
-      plain_interval_(plain_interval),
-      begin_(begin),
-      terminal_(isatty(STDERR_FILENO) == 1),
-      last_draw_(start_) {}
+      options_(options),
+      terminal_(is_terminal(STDERR_FILENO)),
+      due_(start_ + kFirstLine) {}
 
 Progress::~Progress() { finish(); }
 
+bool Progress::is_due(int64_t done, Clock::time_point now) const {
+  if (!options_.shown) return false;
+  if (!terminal_ && options_.plain_interval > 0) return done % options_.plain_interval == 0;
+  return now >= due_;
+}
+
 void Progress::update(int64_t done, const std::string& note) {
   const auto now = Clock::now();
-  const bool due =
-      terminal_ ? now - last_draw_ >= kRedrawInterval || done == total_ : done % plain_interval_ == 0;
-  if (!due) return;
-  last_draw_ = now;
-  draw(done, note);
+  if (!is_due(done, now)) return;
+  const auto rarer = std::min<Clock::duration>(now - start_, kMostBetweenLines);
+  due_ = now + (terminal_ ? Clock::duration(kRedrawInterval) : rarer);
+  draw(done, printable_line(note));
 }
 
 void Progress::draw(int64_t done, const std::string& note) {
   const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
-  const double rate = elapsed > 0 ? static_cast<double>(done - begin_) / elapsed : 0;
+  const double rate = elapsed > 0 ? static_cast<double>(done - options_.begin) / elapsed : 0;
   const double remaining = rate > 0 ? static_cast<double>(total_ - done) / rate : 0;
-  const std::string numbers =
-      fmt::format("{}/{}  {:.1f}/s  {}  ETA {}", done, total_, rate, note, duration_text(remaining));
+  const std::string numbers = fmt::format("{}/{}  {:.1f}/s  {}{}ETA {}", done, total_, rate, note,
+                                          note.empty() ? "" : "  ", duration_text(remaining));
   if (terminal_) {
-    const int64_t filled = total_ > 0 ? done * kBarWidth / total_ : 0;
-    show(fmt::format("\r\033[K{} [{:#<{}}{: <{}}] {}", label_, "", filled, "", kBarWidth - filled, numbers));
+    const int64_t filled = total_ > 0 ? std::min(done, total_) * kBarWidth / total_ : 0;
+    const std::string line =
+        fmt::format("{} [{:#<{}}{: <{}}] {}", label_, "", filled, "", kBarWidth - filled, numbers);
+    // A line that wrapped could not be taken back.
+    show("\r\033[K" + first_columns(line, terminal_columns(STDERR_FILENO) - 1));
   } else {
     show(fmt::format("{} {}\n", label_, numbers));
   }

@@ -63,7 +63,10 @@ std::optional<WorkerEnvironment> worker_environment(const Getter& get) {
     workers.port = number_in(get, "MASTER_PORT", 1, kLastPort);
     workers.secret = secret_in(get);
     const char* agent_store = get("TORCHELASTIC_USE_AGENT_STORE");
-    workers.launcher_has_store = agent_store != nullptr && std::string_view(agent_store) == "True";
+    if (agent_store != nullptr && std::string_view(agent_store) == "True") {
+      const char* restarts = get("TORCHELASTIC_RESTART_COUNT");
+      workers.launcher_restarts = restarts == nullptr ? "" : restarts;
+    }
     return workers;
   }
   if (get("OMPI_COMM_WORLD_SIZE") == nullptr) return std::nullopt;

@@ -14,8 +14,9 @@ struct WorkerEnvironment {
   int port = 0;
   /// What workers prove to each other that they know (DETENT_WORKER_SECRET); empty: nothing.
   std::string secret = {};
-  /// Whether the launcher itself, torchrun, keeps the table at address:port by which workers find each other.
-  bool launcher_has_store = false;
+  /// Where the launcher itself, torchrun, keeps the table at address:port by which workers find each other: how often
+  /// it has started them again.
+  std::optional<std::string> launcher_restarts = std::nullopt;
 
   bool operator==(const WorkerEnvironment&) const = default;
 };

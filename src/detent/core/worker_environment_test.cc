@@ -24,7 +24,8 @@ TEST(WorkerEnvironment, ReadsWhatLaunchersSet) {
   EXPECT_EQ(worker_environment(get), (WorkerEnvironment{2, 4, "node7", 1234}));
   variables["DETENT_WORKER_SECRET"] = "s";
   variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
-  EXPECT_EQ(worker_environment(get), (WorkerEnvironment{2, 4, "node7", 1234, "s", true}));
+  variables["TORCHELASTIC_RESTART_COUNT"] = "2";
+  EXPECT_EQ(worker_environment(get), (WorkerEnvironment{2, 4, "node7", 1234, "s", "2"}));
   variables = {{"RANK", "0"}, {"WORLD_SIZE", "1"}};
   EXPECT_EQ(worker_environment(get), std::nullopt);
   variables = {{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2"}};

@@ -12,6 +12,7 @@ Dataset::Dataset(Shape sample_shape, int64_t class_count, std::vector<int64_t> l
     : sample_shape_(std::move(sample_shape)),
       sample_elements_(element_count(sample_shape_)),
       class_count_(class_count),
+      has_labels_(labels.empty() || labels.front() >= 0),
       labels_(std::move(labels)),
       source_(std::move(source)) {}
 

@@ -25,10 +25,10 @@ std::string_view split_name(Split split);
 /// Samples of a batch of n, in the order they were asked for.
 struct Batch {
   Tensor inputs;  // float32 [n, sample_shape...]
-  Tensor labels;  // int64 [n], each in [0, class_count)
+  Tensor labels;  // int64 [n], each in [0, class_count); -1 where the data set has none
 };
 
-/// The labelled samples of one split, in memory. Const use from several threads is safe.
+/// The samples of one split with their labels, if they have any. Const use from several threads is safe.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -38,8 +38,11 @@ class Dataset {
   int64_t size() const { return static_cast<int64_t>(labels_.size()); }
   /// Without the batch dimension.
   const Shape& sample_shape() const { return sample_shape_; }
+  /// 0 where nothing says: only a data set without labels need not know.
   int64_t class_count() const { return class_count_; }
-  /// Of all samples, in order.
+  /// Without labels there is no accuracy, but all that needs inputs only: calibration.
+  bool has_labels() const { return has_labels_; }
+  /// Of all samples, in order; all -1 where there are none.
   std::span<const int64_t> labels() const { return labels_; }
   /// Where the samples are from, for people: a directory, "computed", "built in".
   const std::string& source() const { return source_; }
@@ -50,7 +53,7 @@ class Dataset {
   Batch batch(std::span<const int64_t> indices, int64_t epoch = 0) const;
 
  protected:
-  /// Labels are already known to be in [0, class_count).
+  /// Labels are already known to be in [0, class_count), or all -1: there are none.
   Dataset(Shape sample_shape, int64_t class_count, std::vector<int64_t> labels, std::string source);
 
  private:
@@ -63,6 +66,7 @@ class Dataset {
   Shape sample_shape_;
   int64_t sample_elements_;
   int64_t class_count_;
+  bool has_labels_;
   std::vector<int64_t> labels_;
   std::string source_;
 };
@@ -72,6 +76,8 @@ struct DatasetOptions {
   std::filesystem::path data_dir;
   /// Height and width of the samples of image_folder.
   int64_t image_size = 224;
+  /// File with the names of image_folder's classes, a line each; empty: not given.
+  std::filesystem::path classes = {};
   /// Of data sets of images.
   ImageTransforms transforms = {};
   /// Of their random transformations.

@@ -6,7 +6,10 @@
 #include <map>
 #include <new>
 #include <optional>
+#include <set>
 #include <utility>
+
+#include <fmt/ranges.h>
 
 #include "detent/core/error.h"
 #include "detent/core/log.h"
@@ -51,8 +54,12 @@ std::vector<std::string> class_folders(const fs::path& split) {
   for (const fs::path& entry : entries_of(split)) {
     if (fs::is_directory(entry)) names.push_back(entry.filename().string());
   }
-  if (names.empty()) fail("{}: holds no folder, expected one a class", split.string());
   return names;
+}
+
+/// Whether it holds images beside each other, without labels, instead of a folder a class.
+bool is_flat(const fs::path& folder) {
+  return class_folders(folder).empty() && std::ranges::any_of(entries_of(folder), is_image);
 }
 
 std::vector<std::string> read_class_list(const fs::path& path) {
@@ -65,6 +72,8 @@ std::vector<std::string> read_class_list(const fs::path& path) {
     begin = end + 1;
   }
   if (names.empty()) fail("{}: is empty, expected a class a line", path.string());
+  if (std::set(names.begin(), names.end()).size() != names.size())
+    fail("{}: names a class twice", path.string());
   return names;
 }
 
@@ -75,17 +84,28 @@ std::optional<fs::path> existing_folder(const fs::path& root, std::initializer_l
   return std::nullopt;
 }
 
-/// train, or for the others what there is: their own, then the other of validation and test.
+/// train, or for the others what there is: their own, then the other of validation and test. Images without
+/// labels are all splits at once: those in the folder itself, or in train where it stands alone.
 std::optional<fs::path> split_folder(const fs::path& root, Split split) {
-  if (split == Split::kTrain) return existing_folder(root, {"train"});
-  if (split == Split::kValidation) return existing_folder(root, {"validation", "val", "test"});
-  return existing_folder(root, {"test", "validation", "val"});
+  const auto train = existing_folder(root, {"train"});
+  const auto others = split == Split::kValidation ? existing_folder(root, {"validation", "val", "test"})
+                                                  : existing_folder(root, {"test", "validation", "val"});
+  if (!train && !others && is_flat(root)) return root;
+  if (split == Split::kTrain) return train;
+  return !others && train && is_flat(*train) ? train : others;
 }
 
-/// In the order of their labels.
-std::vector<std::string> class_names(const fs::path& root, const fs::path& split) {
-  if (fs::exists(root / kClassList)) return read_class_list(root / kClassList);
-  return class_folders(existing_folder(root, {"train"}).value_or(split));
+/// In the order of their labels, and what names them. None where nothing does.
+struct Classes {
+  std::vector<std::string> names;
+  std::string source;
+};
+
+Classes class_names(const fs::path& root, const fs::path& split, const DatasetOptions& options) {
+  if (!options.classes.empty()) return {read_class_list(options.classes), options.classes.string()};
+  if (fs::exists(root / kClassList)) return {read_class_list(root / kClassList), kClassList};
+  const auto train = existing_folder(root, {"train"});
+  return {class_folders(train && !is_flat(*train) ? *train : split), "the train folder"};
 }
 
 struct Listing {
@@ -93,32 +113,56 @@ struct Listing {
   std::vector<int64_t> labels;
 };
 
-/// The images of a split; their classes must be among `classes`.
-Listing list_images(const fs::path& split, const std::vector<std::string>& classes) {
-  std::map<std::string, int64_t> label_of;
-  for (const std::string& name : classes) label_of.emplace(name, static_cast<int64_t>(label_of.size()));
-  if (label_of.size() != classes.size())
-    fail("{}: names a class twice", (split.parent_path() / kClassList).string());
+void warn_of_others(const fs::path& split, const std::vector<fs::path>& others) {
+  if (others.empty()) return;
+  spdlog::warn("{}: {} files are neither .jpg, .jpeg nor .png and are left out, the first is {}",
+               split.string(), others.size(), others.front().string());
+}
+
+/// Images without labels.
+Listing list_flat(const fs::path& split) {
   Listing listing;
   std::vector<fs::path> others;
-  for (const std::string& name : class_folders(split)) {
+  for (const fs::path& entry : entries_of(split)) {
+    if (entry.filename() != kClassList) (is_image(entry) ? listing.images : others).push_back(entry);
+  }
+  listing.labels.assign(listing.images.size(), -1);
+  warn_of_others(split, others);
+  return listing;
+}
+
+/// The images of a split; their classes must be among `classes`, of which not all need have any.
+Listing list_images(const fs::path& split, const Classes& classes) {
+  if (is_flat(split)) return list_flat(split);
+  std::map<std::string, int64_t> label_of;
+  for (const std::string& name : classes.names) label_of.emplace(name, static_cast<int64_t>(label_of.size()));
+  Listing listing;
+  std::vector<fs::path> others;
+  std::vector<std::string> empty;
+  const std::vector<std::string> folders = class_folders(split);
+  if (folders.empty()) {
+    fail("{}: holds no folder, expected one a class or, for images without labels, only .jpg, .jpeg or .png",
+         split.string());
+  }
+  for (const std::string& name : folders) {
     const auto label = label_of.find(name);
     if (label == label_of.end()) {
-      fail("{}: class \"{}\" is not among the {} classes of {}", split.string(), name, classes.size(),
-           fs::exists(split.parent_path() / kClassList) ? kClassList : "the train folder");
+      fail("{}: class \"{}\" is not among the {} classes of {}", split.string(), name, classes.names.size(),
+           classes.source);
     }
     const size_t before = listing.images.size();
     for (const fs::path& entry : entries_of(split / name)) {
       (is_image(entry) ? listing.images : others).push_back(entry);
     }
-    if (listing.images.size() == before)
-      fail("{}: holds no .jpg, .jpeg or .png file", (split / name).string());
+    if (listing.images.size() == before) empty.push_back(name);
     listing.labels.resize(listing.images.size(), label->second);
   }
-  if (!others.empty()) {
-    spdlog::warn("{}: {} files are neither .jpg, .jpeg nor .png and are left out, the first is {}",
-                 split.string(), others.size(), others.front().string());
+  if (listing.images.empty()) fail("{}: its folders hold no .jpg, .jpeg or .png file", split.string());
+  if (!empty.empty()) {
+    spdlog::warn("{}: {} folders of classes hold no image: {}", split.string(), empty.size(),
+                 fmt::join(empty, ", "));
   }
+  warn_of_others(split, others);
   return listing;
 }
 
@@ -171,10 +215,10 @@ std::unique_ptr<Dataset> make_image_folder(Split split, const DatasetOptions& op
     fail("image_folder: {} holds no folder {}", root.string(),
          split == Split::kTrain ? "train" : "test, validation or val");
   }
-  const std::vector<std::string> classes = class_names(root, *folder);
+  const Classes classes = class_names(root, *folder, options);
   return std::make_unique<ImageFolderDataset>(list_images(*folder, classes),
-                                              static_cast<int64_t>(classes.size()), make_sampler(options),
-                                              folder->string());
+                                              static_cast<int64_t>(classes.names.size()),
+                                              make_sampler(options), folder->string());
 }
 
 }  // namespace
@@ -186,8 +230,10 @@ DatasetInfo image_folder_info() {
       "Your own images: a folder (--data-dir) with train/<class>/*.jpg, .jpeg or .png; test and validation "
       "(or val) likewise. validation stands for test where there is none; where there is no validation, a "
       "training holds a tenth of train out (see --validation-split). prediction is the test split. Classes "
-      "are numbered in the order of their folders' names in train, or as classes.txt beside it lists them, a "
-      "line each. The shorter side is scaled to 8/7 of --image-size (224, so 256; or to --resize), bilinear "
+      "are numbered in the order of their folders' names in train, or as --classes FILE or classes.txt "
+      "beside train lists them, a line each: then folders may hold only some of the network's classes. A "
+      "folder with nothing but images has no labels: enough to calibrate with, in train or for all splits. "
+      "The shorter side is scaled to 8/7 of --image-size (224, so 256; or to --resize), bilinear "
       "with antialias as in torchvision; the middle square of that size (or --center-crop) is taken and "
       "normalised as (x / 255 - mean) / std with ImageNet's mean and std. An image may have up to 2^27 "
       "pixels.";

@@ -146,6 +146,54 @@ TEST_F(ImageFolder, ClassesMayBeListed) {
   expect_error(Split::kTest, "classes.txt: names a class twice");
 }
 
+TEST_F(ImageFolder, ClassesMayBeListedElsewhereAndBeMissingOrEmpty) {
+  put("names/list.txt", "ant\nbee\ncow\ndog\n");
+  put_grey("data/train/dog/a.png", 1);
+  put_grey("data/test/bee/a.png", 1);
+  fs::create_directories(root_ / "data/test/cow");
+  const auto make_listed = [&](Split split) {
+    return make_dataset("image_folder", split,
+                        {.data_dir = root_ / "data", .image_size = 8, .classes = root_ / "names/list.txt"});
+  };
+  EXPECT_EQ(make_listed(Split::kTrain)->class_count(), 4);
+  EXPECT_THAT(make_listed(Split::kTrain)->labels(), ElementsAre(3));
+  EXPECT_THAT(make_listed(Split::kTest)->labels(), ElementsAre(1)) << "the folder cow is empty";
+  put_grey("data/test/yak/a.png", 1);
+  EXPECT_THAT([&] { make_listed(Split::kTest); },
+              ThrowsMessage<Error>(
+                  HasSubstr("\"yak\" is not among the 4 classes of " + (root_ / "names/list.txt").string())));
+}
+
+TEST_F(ImageFolder, ImagesWithoutLabels) {
+  put_grey("b.png", 2);
+  put_grey("a.png", 1);
+  put("readme.txt", "");
+  for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest}) {
+    const auto flat = make(split);
+    EXPECT_FALSE(flat->has_labels());
+    EXPECT_EQ(flat->size(), 2);
+    EXPECT_EQ(flat->class_count(), 0) << "nothing says";
+    const std::vector<int64_t> both = {0, 1};
+    const Batch batch = flat->batch(both);
+    EXPECT_THAT(std::as_const(batch.labels).values<int64_t>(), Each(-1));
+    EXPECT_EQ(batch.inputs.shape(), (Shape{2, 3, 16, 16}));
+  }
+  put("classes.txt", "cat\ndog\n");
+  EXPECT_EQ(make(Split::kTrain)->class_count(), 2);
+}
+
+TEST_F(ImageFolder, OnlyTheTrainingImagesMayHaveNoLabels) {
+  put_grey("train/a.png", 1);
+  EXPECT_FALSE(make(Split::kTrain)->has_labels());
+  EXPECT_FALSE(make(Split::kTest)->has_labels()) << "there are no others";
+  put_grey("test/dog/a.png", 1);
+  put_grey("test/cat/a.png", 1);
+  EXPECT_FALSE(make(Split::kTrain)->has_labels());
+  const auto test = make(Split::kTest);
+  EXPECT_TRUE(test->has_labels());
+  EXPECT_THAT(test->labels(), ElementsAre(0, 1));
+}
+
 TEST_F(ImageFolder, MistakesAreNamed) {
   EXPECT_THAT([&] { make_dataset("image_folder", Split::kTrain); },
               ThrowsMessage<Error>(HasSubstr("--data-dir")));
@@ -155,7 +203,7 @@ TEST_F(ImageFolder, MistakesAreNamed) {
   put("train/readme.txt", "");
   expect_error(Split::kTrain, "holds no folder, expected one a class");
   put("train/dog/readme.txt", "");
-  expect_error(Split::kTrain, "train/dog: holds no .jpg, .jpeg or .png file");
+  expect_error(Split::kTrain, "train: its folders hold no .jpg, .jpeg or .png file");
   put_grey("train/dog/a.png", 1);
   expect_error(Split::kTest, "class \"cat\" is not among the 1 classes of the train folder");
   put("train/dog/b.png", "no image");

@@ -2,6 +2,8 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,15 +22,18 @@ std::string_view take_until(std::string_view& text, char separator) {
   return part;
 }
 
+/// The nearest float32: 0 or a subnormal below its range, infinity above it; nothing where `field` is no
+/// finite number.
 std::optional<float> number(std::string_view field) {
   constexpr std::string_view kBlanks = " \t";
   const size_t begin = std::min(field.find_first_not_of(kBlanks), field.size());
   field = field.substr(begin, field.find_last_not_of(kBlanks) + 1 - begin);
   float value = 0;
   const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-  if (error != std::errc() || end != field.data() + field.size() || !std::isfinite(value))
-    return std::nullopt;
-  return value;
+  if (end != field.data() + field.size() || error == std::errc::invalid_argument) return std::nullopt;
+  // from_chars does not say at which end a number is out of range, strtof does.
+  if (error == std::errc::result_out_of_range) return std::strtof(std::string(field).c_str(), nullptr);
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
 /// Appends the numbers of a line and returns how many they are.
@@ -41,6 +46,10 @@ int64_t append_line(std::string_view line, const std::string& where, std::vector
     ++columns;
     if (!value) {
       fail("{}, column {}: got \"{}\", expected a finite number", where, columns, field.substr(0, 40));
+    }
+    if (std::isinf(*value)) {
+      fail("{}, column {}: got \"{}\", expected a finite number of float32, at most {} in magnitude", where,
+           columns, field.substr(0, 40), std::numeric_limits<float>::max());
     }
     values.push_back(*value);
   }

@@ -37,6 +37,12 @@ TEST(Csv, ReadsNumbersWithOrWithoutHeader) {
   }
 }
 
+TEST(Csv, WhatIsBelowFloat32IsItsNearestNumber) {
+  const Tensor table = read("1e-50,-1e-400,1e-45,0." + std::string(400, '0') + "1, 1e-60 \n");
+  EXPECT_THAT(table.values<float>(), ElementsAre(0, 0, std::numeric_limits<float>::denorm_min(), 0, 0));
+  EXPECT_TRUE(std::signbit(table.values<float>()[1]));
+}
+
 TEST(Csv, WhatIsNoNumberIsNamedByLineAndColumn) {
   EXPECT_THAT(error_of("1,2\n3,x\n"), HasSubstr("table.csv, line 2, column 2: got \"x\", expected a finite"));
   EXPECT_THAT(error_of("h,h\n1,2\n3,\n"), HasSubstr("line 3, column 2: got \"\""));
@@ -44,6 +50,8 @@ TEST(Csv, WhatIsNoNumberIsNamedByLineAndColumn) {
   for (const char* value : {"nan", "inf", "1e99", "0x10", "1 2", "1;2"}) {
     EXPECT_THAT(error_of(std::string("1\n") + value), HasSubstr("expected a finite number")) << value;
   }
+  EXPECT_THAT(error_of("1,-4e38"),
+              HasSubstr("got \"-4e38\", expected a finite number of float32, at most 3.4028"));
   EXPECT_THAT(error_of("1,2\n3\n"), HasSubstr("line 2: got 1 fields, expected 2"));
   for (const char* text : {"", "\n\n", "a,b\n"}) EXPECT_THAT(error_of(text), HasSubstr("no line of numbers"));
 }

@@ -75,6 +75,17 @@ TEST_F(FileTest, RefusesInputsThatAreNoFiles) {
   EXPECT_THAT(error_of([&] { map_file("/dev/zero"); }), HasSubstr("it is a device"));
 }
 
+TEST_F(FileTest, TakesNamesAsLongAsTheFileSystemDoes) {
+  for (const size_t length : {size_t{240}, size_t{250}, size_t{255}}) {
+    const fs::path path = folder_ / std::string(length, 'n');
+    write_file(path, "text");
+    EXPECT_EQ(read_file(path), "text") << length;
+    remove_unfinished_files(path);
+    EXPECT_EQ(read_file(path), "text") << length;
+  }
+  EXPECT_EQ(files(), 3U);
+}
+
 TEST_F(FileTest, KeepsTheOldFileWhenTheDiskIsFull) {
   write_file(folder_ / "kept.txt", "old");
   rlimit before{};

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "detent/core/error.h"
+#include "detent/core/progress.h"
 #include "detent/execution/interpreter.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/training/loader.h"
@@ -60,12 +61,16 @@ using Prediction = std::function<at::Tensor(const Tensor& inputs)>;
 std::optional<Metrics> evaluate_with(const Prediction& predict, const std::function<bool()>& stop,
                                      const Graph& graph, const Dataset& dataset, int64_t batch_size,
                                      ProcessGroup& group, int64_t loader_threads) {
+  if (!dataset.has_labels()) {
+    fail("{}: the samples have no labels: accuracy cannot be computed", dataset.source());
+  }
   std::vector<Metrics> own;
   const std::vector<int64_t> order = sequential_order(dataset.size());
   const std::vector<BatchSamples> all = cut_into_batches(order, batch_size);
   const std::vector<BatchSamples> batches = worker_batches(all, group);
   const size_t workers = static_cast<size_t>(group.size());
   ReadAhead<Batch> loaded = load_batches(dataset, batches, 0, loader_threads);
+  Progress progress("evaluation, batches", std::ssize(batches), {.shown = group.is_first()});
   for (size_t round = 0; round < (all.size() + workers - 1) / workers; ++round) {
     if (stop()) return std::nullopt;
     if (round == batches.size()) break;  // the last round may not have a batch for each worker
@@ -75,6 +80,7 @@ std::optional<Metrics> evaluate_with(const Prediction& predict, const std::funct
     const int64_t count = labels.size(0);
     const auto loss = classification_loss(graph, output, labels).item<double>();
     own.push_back({loss * static_cast<double>(count), count_correct(output, labels), count});
+    progress.update(std::ssize(own));
   }
   return sum_over_workers(own, group);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <future>
+#include <string>
 #include <thread>
 
 #include <ATen/ops/empty.h>
@@ -59,7 +60,8 @@ class RendezvousStore final : public c10d::Store {
   Rendezvous rendezvous_;
 };
 
-/// The store of torchrun, which is a TCPStore.
+/// The store of torchrun, which is a TCPStore. It holds the launcher's own keys too, and those of workers that it
+/// started before.
 c10::intrusive_ptr<c10d::Store> store_of_launcher(const WorkerEnvironment& workers,
                                                   std::chrono::milliseconds timeout) {
   c10d::TCPStoreOptions options;
@@ -67,8 +69,8 @@ c10::intrusive_ptr<c10d::Store> store_of_launcher(const WorkerEnvironment& worke
   options.isServer = false;
   options.numWorkers = static_cast<std::size_t>(workers.size);
   options.timeout = timeout;
-  return c10::make_intrusive<c10d::PrefixStore>("detent",
-                                                c10::make_intrusive<c10d::TCPStore>(workers.address, options));
+  return c10::make_intrusive<c10d::PrefixStore>(
+      "detent/" + *workers.launcher_restarts, c10::make_intrusive<c10d::TCPStore>(workers.address, options));
 }
 
 [[noreturn]] void fail_for_time(std::chrono::milliseconds timeout) {
@@ -97,7 +99,7 @@ class GlooGroup final : public ProcessGroup {
       const Clock::time_point deadline = Clock::now() + timeout;
       c10::intrusive_ptr<c10d::Store> store;
       std::string local_address;
-      if (workers.launcher_has_store) {
+      if (workers.launcher_restarts) {
         store = store_of_launcher(workers, timeout);
       } else {
         auto own = c10::make_intrusive<RendezvousStore>(workers, timeout);
@@ -183,7 +185,7 @@ class GlooGroup final : public ProcessGroup {
 
 std::unique_ptr<ProcessGroup> join_workers(const WorkerEnvironment& workers,
                                            std::chrono::milliseconds timeout) {
-  if (workers.secret.empty() && !workers.launcher_has_store && is_public_address(workers.address)) {
+  if (workers.secret.empty() && !workers.launcher_restarts && is_public_address(workers.address)) {
     spdlog::warn("MASTER_ADDR {} is a public address: without a DETENT_WORKER_SECRET, the same for all workers, anybody "
                  "can join them",
                  workers.address);

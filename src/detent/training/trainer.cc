@@ -96,7 +96,9 @@ class Trainer {
     const auto start = Clock::now();
     const int64_t count_before = metrics_.count;
     Progress shown(fmt::format("epoch {}/{}", progress_.epoch, options_.max_epochs), batches_,
-                   options_.log_every_n_steps, progress_.batches);
+                   {.begin = progress_.batches,
+                    .plain_interval = options_.log_every_n_steps,
+                    .shown = group_.is_first()});
     if (progress_.batches == 0) progress_.order_seed = agreed_order_seed();
     const std::vector<int64_t> order = shuffled_order(training_set_.size(), progress_.order_seed);
     const std::vector<BatchSamples> all = cut_into_batches(order, options_.batch_size);
@@ -115,7 +117,7 @@ class Trainer {
       if (is_step) {
         if (const TrainingOutcome stopped = step(); was_stopped(stopped)) return stopped;
       }
-      if (group_.is_first()) shown.update(progress_.batches, fmt::format("loss {:.4f}", metrics_.loss()));
+      shown.update(progress_.batches, fmt::format("loss {:.4f}", metrics_.loss()));
     }
     const double elapsed = seconds_since(start);
     report.training = sum_over_workers({metrics_}, group_);

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "detent/cli/print.h"
 
 namespace CLI {
 class App;
@@ -39,7 +42,13 @@ int run_version(const std::vector<std::string>& args);
 /// UsageError, for an unknown option with the nearest known one.
 bool parse_arguments(CLI::App& app, const std::vector<std::string>& args);
 
-/// Writes to standard output. Throws Error when that fails; a reader that has gone away is no failure.
-void print(std::string_view text);
+/// What `detent list` knows by this name (a pass, statistic, format, model, data set or operator); nothing
+/// where there is none. Passes and statistics come with their options.
+std::optional<std::string> topic_text(const std::string& name);
+/// All such names.
+std::vector<std::string> topic_names();
+
+/// "Commands:" and a line each, in the columns of help texts.
+std::string commands_text(std::string_view headline, std::span<const Command> commands);
 
 }  // namespace detent

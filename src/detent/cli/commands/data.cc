@@ -43,17 +43,16 @@ class FetchProgress {
  public:
   void update(const std::string& file, uint64_t done, uint64_t total) {
     constexpr uint64_t kMegabyte = 1'000'000;
-    constexpr int64_t kPlainInterval = 20;
     if (file != file_) {
       file_ = file;
       shown_ = 0;
-      progress_ = std::make_unique<Progress>(
-          file + ", MB:", static_cast<int64_t>((total + kMegabyte - 1) / kMegabyte), kPlainInterval);
+      progress_ = std::make_unique<Progress>(file + ", MB:",
+                                             static_cast<int64_t>((total + kMegabyte - 1) / kMegabyte));
     }
     const auto now = static_cast<int64_t>(done / kMegabyte);
     if (now == shown_) return;
     shown_ = now;
-    progress_->update(now, "");
+    progress_->update(now);
   }
 
  private:
@@ -121,14 +120,10 @@ const std::vector<Command>& data_commands() {
 }
 
 std::string help_text() {
-  std::string text =
-      "Fetch published data sets.\n"
-      "Usage: detent data <command> [arguments]\n"
-      "\n"
-      "Commands:\n";
-  for (const Command& command : data_commands())
-    text += fmt::format("  {:<14}{}\n", command.name, command.help);
-  return text + "\n`detent data <command> --help` tells more.\n";
+  return "Fetch published data sets.\n"
+         "Usage: detent data <command> [arguments]\n"
+         "\n" +
+         commands_text("Commands:", data_commands()) + "\n`detent data <command> --help` tells more.\n";
 }
 
 }  // namespace

@@ -1,7 +1,3 @@
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "detent/cli/commands/command.h"
 #include "detent/cli/commands/example_commands.h"
 #include "detent/core/error.h"
@@ -18,13 +14,10 @@ const std::vector<Command>& examples() {
 }
 
 std::string help_text() {
-  std::string text =
-      "Show something about quantization with numbers and a picture.\n"
-      "Usage: detent example <name> [arguments]\n"
-      "\n"
-      "Examples:\n";
-  for (const Command& example : examples()) text += fmt::format("  {:<24}{}\n", example.name, example.help);
-  return text + "\n`detent example <name> --help` tells more.\n";
+  return "Show something about quantization with numbers and a picture.\n"
+         "Usage: detent example <name> [arguments]\n"
+         "\n" +
+         commands_text("Examples:", examples()) + "\n`detent example <name> --help` tells more.\n";
 }
 
 }  // namespace

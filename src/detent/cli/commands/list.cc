@@ -2,14 +2,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <sstream>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
+#include "detent/cli/field_help.h"
 #include "detent/cli/format_tables.h"
 #include "detent/core/error.h"
 #include "detent/core/text_table.h"
+#include "detent/core/text_wrap.h"
 #include "detent/core/value.h"
 #include "detent/datasets/dataset.h"
 #include "detent/graph/operators.h"
@@ -25,6 +27,17 @@ namespace {
 using Entry = Table;
 
 Value names_value(const std::vector<std::string>& names) { return List(names.begin(), names.end()); }
+
+Value options_value(const std::vector<FieldDescription>& options) {
+  List list;
+  for (const FieldDescription& option : options) {
+    list.push_back(Table{{"name", option.name},
+                         {"type", option.type + bounds_text(option.allowed)},
+                         {"default", option.default_value},
+                         {"help", option.help}});
+  }
+  return list;
+}
 
 std::vector<Entry> model_entries() {
   std::vector<Entry> entries;
@@ -52,11 +65,9 @@ std::vector<Entry> dataset_entries() {
 std::vector<Entry> pass_entries() {
   std::vector<Entry> entries;
   for (const PassInfo& pass : all_passes()) {
-    List options;
-    for (const FieldDescription& option : pass.options) options.emplace_back(option.name);
     entries.push_back({{"name", pass.name},
                        {"kind", enum_names(pass.kind)[static_cast<size_t>(pass.kind)]},
-                       {"options", std::move(options)},
+                       {"options", options_value(pass.options)},
                        {"help", pass.help}});
   }
   return entries;
@@ -89,22 +100,26 @@ std::vector<Entry> format_entries() {
 std::vector<Entry> statistic_entries() {
   std::vector<Entry> entries;
   for (const StatisticInfo& statistic : all_statistics()) {
-    List options;
-    for (const FieldDescription& option : statistic.options) options.emplace_back(option.name);
-    entries.push_back({{"name", statistic.name}, {"options", std::move(options)}, {"help", statistic.help}});
+    entries.push_back(
+        {{"name", statistic.name}, {"options", options_value(statistic.options)}, {"help", statistic.help}});
   }
   return entries;
 }
 
 struct Kind {
   std::string name;
+  const char* one;  // of them
   std::vector<Entry> (*entries)();
 };
 
 const std::vector<Kind>& all_kinds() {
   static const std::vector<Kind> kKinds = {
-      {"models", model_entries},       {"datasets", dataset_entries}, {"passes", pass_entries},
-      {"operators", operator_entries}, {"formats", format_entries},   {"statistics", statistic_entries},
+      {"models", "model", model_entries},
+      {"datasets", "data set", dataset_entries},
+      {"passes", "pass", pass_entries},
+      {"operators", "operator", operator_entries},
+      {"formats", "number format", format_entries},
+      {"statistics", "statistic", statistic_entries},
   };
   return kKinds;
 }
@@ -119,29 +134,34 @@ std::string cell_text(const Value& value) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-/// Words of `text` in lines of at most 100 columns, indented by 2.
-std::string wrapped(const std::string& text) {
-  constexpr size_t kColumns = 100;
-  std::string result;
-  std::string line = " ";
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (line.size() + 1 + word.size() > kColumns && line != " ") {
-      result += line + "\n";
-      line = " ";
-    }
-    line += " " + word;
+std::string name_of(const Entry& entry) { return cell_text(*entry.find("name")); }
+
+/// Name and what else is short in one line, the help below, then the options with their meaning.
+std::string detailed_text(const Entry& entry) {
+  const size_t columns = help_columns();
+  const Value* kind = entry.find("kind");
+  std::string text =
+      kind == nullptr ? name_of(entry) : fmt::format("{} ({})", name_of(entry), cell_text(*kind));
+  text += "\n" + wrapped_text(cell_text(*entry.find("help")), 2, columns);
+  const List& options = *entry.find("options")->get_if<List>();
+  if (!options.empty()) text += "  Options:\n";
+  for (const Value& value : options) {
+    const Table& option = *value.get_if<Table>();
+    const auto part = [&](const char* key) { return cell_text(*option.find(key)); };
+    text +=
+        described("  " + part("name"),
+                  fmt::format("{} ({}; default {})", part("help"), part("type"), part("default")), columns);
   }
-  return result + line + "\n";
+  return text;
 }
 
 /// A table; helps that are too long for its last column stand below it.
-std::string entries_text(const std::vector<Entry>& entries) {
-  if (entries.empty()) return "none\n";
+std::string table_text(const std::vector<Entry>& entries) {
   constexpr size_t kLongHelp = 100;
   const bool helps_below = std::ranges::any_of(
       entries, [](const Entry& entry) { return cell_text(*entry.find("help")).size() > kLongHelp; });
   std::vector<std::string> columns = entries.front().keys();
+  std::erase(columns, "options");
   if (helps_below) std::erase(columns, "help");
   TextTable table(columns);
   std::string below;
@@ -153,12 +173,37 @@ std::string entries_text(const std::vector<Entry>& entries) {
       cells.push_back(std::move(cell));
     }
     if (helps_below) {
-      below +=
-          fmt::format("\n{}\n{}", cell_text(*entry.find("name")), wrapped(cell_text(*entry.find("help"))));
+      below += fmt::format("\n{}\n{}", name_of(entry),
+                           wrapped_text(cell_text(*entry.find("help")), 2, help_columns()));
     }
     table.add_row(std::move(cells));
   }
   return table.to_text() + below;
+}
+
+/// Things with options one below the other, others as a table.
+std::string entries_text(const std::vector<Entry>& entries, bool with_options) {
+  if (entries.empty()) return "none\n";
+  if (!with_options || !entries.front().contains("options")) return table_text(entries);
+  std::string text;
+  for (const Entry& entry : entries) text += (text.empty() ? "" : "\n") + detailed_text(entry);
+  return text;
+}
+
+bool is_named(const Entry& entry, const std::string& name) {
+  if (name_of(entry) == name) return true;
+  const Value* aliases = entry.find("aliases");
+  return aliases != nullptr && std::ranges::count(*aliases->get_if<List>(), Value(name)) > 0;
+}
+
+/// Only those of that name. Throws UsageError with the nearest where there is none.
+std::vector<Entry> entries_named(const Kind& kind, const std::string& name) {
+  std::vector<Entry> entries = kind.entries();
+  std::vector<std::string> known;
+  for (const Entry& entry : entries) known.push_back(name_of(entry));
+  std::erase_if(entries, [&](const Entry& entry) { return !is_named(entry, name); });
+  if (entries.empty()) throw UsageError(unknown_name_message(kind.one, name, known));
+  return entries;
 }
 
 const Kind& find_kind(const std::string& name) {
@@ -172,15 +217,38 @@ const Kind& find_kind(const std::string& name) {
 
 }  // namespace
 
+std::optional<std::string> topic_text(const std::string& name) {
+  std::string text;
+  for (const Kind& kind : all_kinds()) {
+    for (const Entry& entry : kind.entries()) {
+      if (!is_named(entry, name)) continue;
+      text += fmt::format("{}{}: {}", text.empty() ? "" : "\n", kind.one, entries_text({entry}, true));
+    }
+  }
+  return text.empty() ? std::nullopt : std::optional(text);
+}
+
+std::vector<std::string> topic_names() {
+  std::vector<std::string> names;
+  for (const Kind& kind : all_kinds()) {
+    for (const Entry& entry : kind.entries()) names.push_back(name_of(entry));
+  }
+  return names;
+}
+
 int run_list(const std::vector<std::string>& args) {
   std::vector<std::string> names;
   for (const Kind& kind : all_kinds()) names.push_back(kind.name);
   CLI::App app(
-      fmt::format("List what detent knows: {}; all of them without an argument.", fmt::join(names, ", ")),
+      fmt::format("List what detent knows: {}; all of them without an argument. Passes and statistics "
+                  "come with the meaning, range and default of each option.",
+                  fmt::join(names, ", ")),
       "detent list");
   std::string chosen;
+  std::string name;
   bool as_json = false;
   app.add_option("kind", chosen, fmt::format("one of {}", fmt::join(names, ", ")))->option_text(" ");
+  app.add_option("name", name, "only the one of that name")->option_text(" ");
   app.add_flag("--json", as_json, "print JSON");
   if (!parse_arguments(app, args)) return 0;
 
@@ -189,10 +257,10 @@ int run_list(const std::vector<std::string>& args) {
   Table json;
   std::string text;
   for (const Kind& kind : kinds) {
-    const std::vector<Entry> entries = kind.entries();
+    const std::vector<Entry> entries = name.empty() ? kind.entries() : entries_named(kind, name);
     json[kind.name] = List(entries.begin(), entries.end());
     if (kinds.size() > 1) text += fmt::format("{}{}:\n", text.empty() ? "" : "\n", kind.name);
-    text += entries_text(entries);
+    text += entries_text(entries, kinds.size() == 1);
   }
   print(as_json ? json_text(json) + "\n" : text);
   return 0;

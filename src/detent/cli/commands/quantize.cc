@@ -8,6 +8,7 @@
 
 #include "detent/cli/commands/command.h"
 #include "detent/cli/commands/run_arguments.h"
+#include "detent/cli/field_help.h"
 #include "detent/core/error.h"
 #include "detent/passes/pass.h"
 
@@ -18,6 +19,7 @@ namespace detent {
 namespace {
 
 constexpr const char* kPass = "static_quantize";
+constexpr const char* kGroup = "Quantization";
 
 std::string flag_of(std::string name) {
   std::ranges::replace(name, '_', '-');
@@ -57,6 +59,7 @@ Value parse_option(const FieldDescription& field, const std::string& text) {
 bool is_left_out(const FieldDescription& field) { return field.name == "report"; }
 
 void append_passes(const std::string& flag, const std::string& names, PassKind kind, Table& passes) {
+  if (names == "NA") return;
   for (const std::string& name : parts_of(names)) {
     const std::vector<std::string> known = pass_names();
     if (std::ranges::find(known, name) == known.end()) {
@@ -74,25 +77,27 @@ void append_passes(const std::string& flag, const std::string& names, PassKind k
 
 int run_quantize(const std::vector<std::string>& args) {
   CLI::App app(
-      "Quantize a network for execution in integers: fold it, measure ranges on training samples, quantize, "
-      "and "
-      "compare. Writes the quantized graph and an account of each node.",
+      "Quantize a network for execution in integers (post-training static quantization): fold it, calibrate "
+      "on "
+      "training samples, quantize, and compare. Writes the quantized graph and an account of each node.",
       "detent quantize");
-  RunArguments run_arguments;
+  RunArguments run_arguments{"quantize", {}, {}};
   std::string prepare = "remove_dead_nodes,fold_constants,fuse_batch_norm";
   std::string improve;
-  app.add_option("--prepare", prepare, "passes before, separated by commas (default " + prepare + ")");
-  app.add_option("--improve", improve, "passes after, for example gptq,bias_correction (default none)");
   const std::vector<FieldDescription>& fields = find_pass(kPass).options;
   std::vector<std::string> texts(fields.size());
   for (size_t i = 0; i < fields.size(); ++i) {
     if (is_left_out(fields[i])) continue;
-    app.add_option(
-           flag_of(fields[i].name), texts[i],
-           fmt::format("{} ({}; default {})", fields[i].help, fields[i].type, fields[i].default_value))
+    app.add_option(flag_of(fields[i].name), texts[i], flag_meaning(fields[i]))
         ->option_text("VALUE")
-        ->group("Quantization");
+        ->group(kGroup);
   }
+  app.add_option("--prepare", prepare, "passes before, separated by commas, or NA (default " + prepare + ")")
+      ->option_text("PASSES")
+      ->group(kGroup);
+  app.add_option("--improve", improve, "passes after, for example gptq,bias_correction (default NA)")
+      ->option_text("PASSES")
+      ->group(kGroup);
   add_run_options(app, run_arguments);
   if (!parse_arguments(app, args)) return 0;
   RunConfig config = merged_run_config(app, run_arguments);

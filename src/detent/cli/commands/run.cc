@@ -28,7 +28,7 @@ void check_needs(const std::string& command, const RunConfig& config) {
 
 int run(const std::string& command, const std::string& help, const std::vector<std::string>& args) {
   CLI::App app(help, "detent " + command);
-  RunArguments arguments;
+  RunArguments arguments{command, {}, {}};
   add_run_options(app, arguments);
   if (!parse_arguments(app, args)) return 0;
   const RunConfig config = merged_run_config(app, arguments);

@@ -2,42 +2,66 @@
 
 #include <cstdlib>
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
 #include "detent/cli/option_fields.h"
+#include "detent/cli/option_use.h"
 #include "detent/cli/torch_half.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 
 namespace detent {
 
+namespace {
+
+/// With an empty group it is hidden.
+void add_run_option(CLI::App& app, const OptionField& field, const std::string& group, std::string& text) {
+  if (field.is_flag) {
+    app.add_flag(field.flag, text, field.help)->group(group);
+    return;
+  }
+  const bool positional = field.name == "model" || field.name == "dataset";
+  app.add_option(positional ? field.flag + "," + field.name : field.flag, text, field.help)
+      ->option_text("VALUE")
+      ->group(group);
+}
+
+}  // namespace
+
 void add_run_options(CLI::App& app, RunArguments& arguments) {
-  app.add_option("--config", arguments.config, "configuration file, NAME.toml; flags win over it");
   const auto& fields = option_fields();
   arguments.texts.resize(fields.size());
-  for (size_t i = 0; i < fields.size(); ++i) {
-    const bool positional = fields[i].name == "model" || fields[i].name == "dataset";
-    if (fields[i].is_flag) {
-      app.add_flag(fields[i].flag, arguments.texts[i], fields[i].help);
-    } else {
-      app.add_option(positional ? fields[i].flag + "," + fields[i].name : fields[i].flag, arguments.texts[i],
-                     fields[i].help)
-          ->option_text("VALUE");
+  for (const std::string group : option_groups()) {
+    if (group == option_group("model")) {
+      app.add_option("--config", arguments.config,
+                     "configuration file, NAME.toml; flags win over it. Keys that only other commands read "
+                     "are left to them")
+          ->option_text("FILE")
+          ->group(group);
+    }
+    for (size_t i = 0; i < fields.size(); ++i) {
+      if (option_group(fields[i].name) != group) continue;
+      const bool read = reads_option(arguments.command, fields[i].name);
+      add_run_option(app, fields[i], read ? group : "", arguments.texts[i]);
     }
   }
 }
 
 RunConfig merged_run_config(const CLI::App& app, const RunArguments& arguments) {
-  const bool empty_config = app.count("--config") > 0 && arguments.config.empty();
-  if (empty_config) throw UsageError("--config: got \"\", expected a file whose name ends in .toml");
   GivenOptions given;
   const auto& fields = option_fields();
   for (size_t i = 0; i < fields.size(); ++i) {
     if (app.count(fields[i].flag) == 0) continue;
+    if (!reads_option(arguments.command, fields[i].name)) {
+      throw UsageError(fmt::format("{}: `detent {}` has no such option; it is one of: {}", fields[i].flag,
+                                   arguments.command, readers_of(fields[i].name)));
+    }
     given.emplace_back(fields[i].name, fields[i].parse(arguments.texts[i]));
   }
-  return make_run_config(arguments.config, given, today());
+  return make_run_config(arguments.config, given, today(), arguments.command);
 }
 
 void start_run(const std::string& command, const RunConfig& config) {

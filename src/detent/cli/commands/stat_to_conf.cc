@@ -8,7 +8,9 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
+#include "detent/cli/field_help.h"
 #include "detent/core/error.h"
+#include "detent/core/terminal.h"
 #include "detent/io/toml.h"
 
 namespace detent {
@@ -101,8 +103,8 @@ void set_calibration(const std::vector<CalibrationOption>& options, StatToConfIn
 int run_stat_to_conf(const std::vector<std::string>& args) {
   CLI::App app(
       "Turn statistics that [passes.save_node_meta_param] saved into a configuration of [passes.quantize]: "
-      "each "
-      "node gets the default's config, completed from its own statistics. With --format or --calibrator, the "
+      "each node gets the default's config, completed from its own statistics. With --format or "
+      "--calibrator, the "
       "parameters of any format are computed; else those of ternary are filled in.",
       "detent stat-to-conf");
   std::string source;
@@ -120,9 +122,7 @@ int run_stat_to_conf(const std::vector<std::string>& args) {
     app.add_option(option.flag, option.text, option.help)->option_text("TEXT");
   app.add_option("--bits", bits, "width of the formats given")->check(CLI::Range(1, 32))->option_text("N");
   for (CalibrationOption& option : calibration) {
-    const std::string help =
-        fmt::format("{}: {} ({})", option.field.help, option.field.type, option.field.default_value);
-    app.add_option(option.flag, option.text, help)->option_text(" ");
+    app.add_option(option.flag, option.text, flag_meaning(option.field))->option_text("VALUE");
   }
   if (!parse_arguments(app, args)) return 0;
 
@@ -133,7 +133,9 @@ int run_stat_to_conf(const std::vector<std::string>& args) {
   }
   set_formats(formats, bits, input);
   set_calibration(calibration, input);
-  const auto warn = [](const std::string& message) { fmt::print(stderr, "detent: warning: {}\n", message); };
+  const auto warn = [](const std::string& message) {
+    fmt::print(stderr, "detent: warning: {}\n", printable(message));
+  };
   write_toml(destination, stat_to_conf(input, warn));
   return 0;
 }

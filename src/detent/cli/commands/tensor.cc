@@ -8,6 +8,8 @@
 #include "detent/cli/commands/tensor_commands.h"
 #include "detent/cli/tensor_files.h"
 #include "detent/core/error.h"
+#include "detent/core/progress.h"
+#include "detent/core/text_wrap.h"
 
 namespace detent {
 namespace {
@@ -22,15 +24,11 @@ const std::vector<Command>& tensor_commands() {
 }
 
 std::string help_text() {
-  std::string text =
-      "Quantize, unpack and compare files of tensors (.safetensors, .pt, .ckpt, .npy, .npz).\n"
-      "Usage: detent tensor <command> [arguments]\n"
-      "\n"
-      "Commands:\n";
-  for (const Command& command : tensor_commands()) {
-    text += fmt::format("  {:<14}{}\n", command.name, command.help);
-  }
-  return text + "\n`detent tensor <command> --help` tells more.\n";
+  return wrapped_text("Quantize, unpack and compare files of tensors (.safetensors, .pt, .ckpt, .npy, .npz).",
+                      0, help_columns()) +
+         "Usage: detent tensor <command> [arguments]\n"
+         "\n" +
+         commands_text("Commands:", tensor_commands()) + "\n`detent tensor <command> --help` tells more.\n";
 }
 
 /// The tensors of both files, by name, or the only one of each.
@@ -98,9 +96,12 @@ int run_tensor_unpack(const std::vector<std::string>& args) {
     entries.push_back({.name = tensor.name, .dtype = stored_dtype(tensor), .shape = stored_shape(tensor)});
   }
   const Scratch scratch = scratch_beside(output);
-  write_tensor_file(
-      output, entries, file.metadata, [&](size_t i) { return stored_values(file.tensors[i], scratch); },
-      scratch);
+  Progress progress("writing, tensors", std::ssize(file.tensors));
+  const auto load = [&](size_t i) {
+    progress.update(static_cast<int64_t>(i), file.tensors[i].name);
+    return stored_values(file.tensors[i], scratch);
+  };
+  write_tensor_file(output, entries, file.metadata, load, scratch);
   return 0;
 }
 
@@ -124,7 +125,10 @@ int run_tensor_compare(const std::vector<std::string>& args) {
   std::ranges::copy(distortion_columns(), std::back_inserter(header));
   TextTable table(header);
   const Scratch scratch = scratch_beside({});
-  for (const auto& [before, after] : pairs_of(original, original_path, changed, changed_path, filter)) {
+  const auto pairs = pairs_of(original, original_path, changed, changed_path, filter);
+  Progress progress("comparing, tensors", std::ssize(pairs));
+  for (const auto& [before, after] : pairs) {
+    progress.update(std::ssize(table.rows()), before->name);
     if (stored_shape(*before) != stored_shape(*after)) {
       fail("tensor \"{}\": shape {} in {}, {} in {}", before->name, shape_text(stored_shape(*before)),
            original_path, shape_text(stored_shape(*after)), changed_path);
@@ -140,6 +144,7 @@ int run_tensor_compare(const std::vector<std::string>& args) {
     std::ranges::copy(distortion_cells(distortion), std::back_inserter(cells));
     table.add_row(std::move(cells));
   }
+  progress.finish();
   print(table.to_text());
   return 0;
 }

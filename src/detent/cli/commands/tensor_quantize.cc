@@ -10,6 +10,7 @@
 #include "detent/cli/commands/tensor_commands.h"
 #include "detent/cli/tensor_files.h"
 #include "detent/core/error.h"
+#include "detent/core/progress.h"
 #include "detent/formats/calibrating.h"
 
 namespace detent {
@@ -123,6 +124,8 @@ TextTable measures_table(const TensorFile& file, const std::vector<bool>& chosen
     std::ranges::copy(distortion_cells(distortion), std::back_inserter(cells));
     table.add_row(std::move(cells));
   };
+  Progress progress("measuring, tensors", std::ranges::count(chosen, true));
+  int64_t done = 0;
   std::vector<Distortion> totals(specs.size());
   std::vector<PackedSize> total_sizes(specs.size());
   for (size_t i = 0; i < file.tensors.size(); ++i) {
@@ -140,6 +143,7 @@ TextTable measures_table(const TensorFile& file, const std::vector<bool>& chosen
       total_sizes[s].add(size);
     }
     page_out(input);
+    progress.update(++done, tensor.name);
   }
   if (std::ranges::count(chosen, true) > 1) {
     for (size_t s = 0; s < specs.size(); ++s) add("(all)", specs[s], total_sizes[s], totals[s]);
@@ -182,8 +186,10 @@ void write_output(const std::string& path, const TensorFile& file, const std::ve
     entries.back().spec = own_specs[i];
     entries.back().packing = *packing;
   }
+  Progress progress("writing, tensors", std::ssize(file.tensors));
   const auto load = [&](size_t i) {
     const StoredTensor& tensor = file.tensors[i];
+    progress.update(static_cast<int64_t>(i), tensor.name);
     if (!chosen[i]) return stored_values(tensor, scratch);
     Tensor input = float_values(tensor, scratch);
     if (packing) return input;

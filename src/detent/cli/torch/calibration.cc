@@ -4,8 +4,7 @@
 #include <optional>
 #include <span>
 
-#include <fmt/core.h>
-
+#include "detent/cli/print.h"
 #include "detent/core/log.h"
 #include "detent/core/xxh64.h"
 #include "detent/training/loader.h"
@@ -40,7 +39,7 @@ PassContext make_pass_context(const Dataset& dataset, int64_t batch_size, std::f
                               Executor& executor) {
   PassContext context;
   context.output_dir = std::move(output_dir);
-  context.report = [](const std::string& text) { fmt::print("{}", text); };
+  context.report = [](const std::string& text) { print(text); };
   context.warn = [](const std::string& text) { spdlog::warn("{}", text); };
   // One order for all passes, drawn when the first of them asks for it.
   context.open_calibration = [&dataset, order = std::make_shared<std::optional<ShuffledInputs>>()] {

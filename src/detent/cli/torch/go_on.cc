@@ -30,10 +30,12 @@ std::string shell_word(const std::string& text) {
 }
 
 std::string command_to_go_on(std::vector<std::string> arguments, const TorchCommand& command) {
+  std::vector<std::string> added;
   if (!command.options.project || command.options.project->empty()) {
-    arguments.insert(arguments.end(), {"--project", command.software_dir.parent_path().filename().string()});
+    added = {"--project", command.software_dir.parent_path().filename().string()};
   }
-  if (!command.options.resume) arguments.emplace_back("--resume");
+  if (!command.options.resume) added.emplace_back("--resume");
+  arguments.insert(std::ranges::find(arguments, "--"), added.begin(), added.end());  // options end there
   std::string line;
   for (const std::string& argument : arguments) line += (line.empty() ? "" : " ") + shell_word(argument);
   return line;

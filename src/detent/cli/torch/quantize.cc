@@ -1,17 +1,23 @@
 #include <algorithm>
 #include <filesystem>
+#include <optional>
+#include <set>
 
 #include <fmt/core.h>
 
+#include "detent/cli/print.h"
 #include "detent/cli/torch/calibration.h"
 #include "detent/cli/torch/commands.h"
 #include "detent/cli/torch/session.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
+#include "detent/core/progress.h"
+#include "detent/core/text_table.h"
 #include "detent/datasets/dataset.h"
 #include "detent/execution/interpreter.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/passes/analysis/quantization_account.h"
+#include "detent/passes/average_bits.h"
 #include "detent/passes/mase_graph.h"
 #include "detent/passes/pass.h"
 #include "detent/runtime/integer_executor.h"
@@ -19,6 +25,8 @@
 
 namespace detent {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr const char* kPass = "static_quantize";
 constexpr int64_t kAccountSamples = 64;
@@ -31,7 +39,7 @@ Tensor test_inputs(const Dataset& dataset, int64_t count) {
 }
 
 /// The promise that simulation is execution, kept on some samples of the user's own.
-std::string check_integers(const Graph& graph, const Dataset& dataset) {
+std::string check_integers(const Graph& graph, const Dataset& dataset, bool shows_progress) {
   const Tensor inputs = test_inputs(dataset, kCheckedSamples);
   std::optional<IntegerExecutor> integers;
   try {
@@ -40,10 +48,15 @@ std::string check_integers(const Graph& graph, const Dataset& dataset) {
     return fmt::format("not possible: {}", error.what());
   }
   using Values = std::map<std::pair<std::string, std::string>, Tensor>;
+  Progress progress("comparing with integer execution, nodes", 2 * std::ssize(graph.nodes()),
+                    {.shown = shows_progress});
+  std::set<std::pair<const Executor*, std::string>> seen;
   const auto values_of = [&](Executor& executor) {
     Values values;
     executor.run(graph, std::span(&inputs, 1),
                  [&](const Node& node, std::string_view operand, const Tensor& value) {
+                   seen.emplace(&executor, node.name);
+                   progress.update(std::ssize(seen), node.name);
                    const QuantSpec* spec = node.find_quantization(operand);
                    if (spec != nullptr) values[{node.name, std::string(operand)}] = simulate(*spec, value);
                  });
@@ -74,17 +87,70 @@ std::pair<Table, Table> split_passes(const Table& passes) {
   return {std::move(before), std::move(rest)};
 }
 
+/// What there was and what there is.
+struct Outcome {
+  StorageBits bits_before;
+  StorageBits bits_after;
+  std::optional<Metrics> before;  // none where the test samples have no labels
+  std::optional<Metrics> after;
+};
+
+std::string summary_text(const Outcome& outcome) {
+  TextTable table({"", "float", "quantized", "change"});
+  const auto add_bits = [&](const char* name, double before, double after) {
+    table.add_row({name, fmt::format("{:.2f}", before), fmt::format("{:.2f}", after),
+                   fmt::format("{:+.2f}", after - before)});
+  };
+  const int64_t bytes_before = outcome.bits_before.weight_bytes();
+  const int64_t bytes_after = outcome.bits_after.weight_bytes();
+  table.add_row({"weights, values", fmt::format("{}", outcome.bits_before.weight_values),
+                 fmt::format("{}", outcome.bits_after.weight_values), ""});
+  table.add_row(
+      {"weights, bytes with their scales", fmt::format("{}", bytes_before), fmt::format("{}", bytes_after),
+       fmt::format("{:.2f} times smaller", static_cast<double>(bytes_before) /
+                                               static_cast<double>(std::max<int64_t>(1, bytes_after)))});
+  add_bits("bits a weight, average", outcome.bits_before.average_weight_bits(),
+           outcome.bits_after.average_weight_bits());
+  add_bits("bits an activation, average", outcome.bits_before.average_activation_bits(),
+           outcome.bits_after.average_activation_bits());
+  if (outcome.before && outcome.after) {
+    table.add_row({"test accuracy", fmt::format("{:.4f}", outcome.before->accuracy()),
+                   fmt::format("{:.4f}", outcome.after->accuracy()),
+                   fmt::format("{:+.4f}", outcome.after->accuracy() - outcome.before->accuracy())});
+  }
+  return "\n" + table.to_text() + "\n";
+}
+
+/// The files in `folder` and below that were written since `start`, the graph first, a line each.
+std::string written_files(const fs::path& folder, fs::file_time_type start) {
+  std::vector<fs::path> files;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file() && entry.last_write_time() >= start) files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  std::ranges::stable_partition(files, [](const fs::path& path) { return path.extension() == ".mz"; });
+  std::string text = "written:\n";
+  for (const fs::path& file : files) text += fmt::format("  {}\n", file.string());
+  return text;
+}
+
 }  // namespace
 
 void run_quantize(const TorchCommand& command, ProcessGroup& group) {
   const auto training_set = load_split(command, Split::kTrain);
   const auto test_set = load_split(command, Split::kTest);
   const int64_t batch_size = command.options.training.batch_size;
-  Graph graph = load_network(command, *training_set);
+  // Where calibration samples have no labels, those of the test say how many classes there are.
+  Graph graph = load_network(command, training_set->has_labels() ? *training_set : *test_set);
   check_workers_agree_on_inputs(
       graph, {{"training samples", training_set.get()}, {"test samples", test_set.get()}}, group);
   if (is_quantized(graph)) fail("{} is quantized already", *command.options.load);
-  const Metrics before = evaluate(graph, *test_set, batch_size, group);
+  const fs::file_time_type start = fs::file_time_type::clock::now();
+  const auto measure = [&]() -> std::optional<Metrics> {
+    if (!test_set->has_labels()) return std::nullopt;
+    return evaluate(graph, *test_set, batch_size, group, command.options.num_workers);
+  };
+  Outcome outcome{.bits_before = storage_bits(graph), .bits_after = {}, .before = measure(), .after = {}};
 
   TorchExecutor executor;
   const std::filesystem::path output_dir = command.software_dir / "quantize";
@@ -101,11 +167,18 @@ void run_quantize(const TorchCommand& command, ProcessGroup& group) {
   run_pipeline(graph, quantize, "the command line", context);
   report_account(account_for_quantization(reference, graph, kAccountSamples, context), output_dir, context);
 
-  const Metrics after = evaluate(graph, *test_set, batch_size, group);
-  fmt::print("test before: {}\ntest after:  {}\n", before.text(), after.text());
-  fmt::print("integer execution: {}\n", check_integers(graph, *test_set));
-  if (group.is_first()) save_mase_graph(graph, output_dir);
-  fmt::print("quantized graph: {}\n", (output_dir / "graph_module.mz").string());
+  outcome.bits_after = storage_bits(graph);
+  outcome.after = measure();
+  if (outcome.before && outcome.after) {
+    print(fmt::format("test before: {}\ntest after:  {}\n", outcome.before->text(), outcome.after->text()));
+  } else {
+    print(fmt::format("accuracy: not measured, {} has no labels\n", test_set->source()));
+  }
+  print(fmt::format("integer execution: {}\n", check_integers(graph, *test_set, group.is_first())));
+  if (!group.is_first()) return;
+  save_mase_graph(graph, output_dir);
+  print(summary_text(outcome) + written_files(output_dir, start));
+  print(fmt::format("quantized graph: {}\n", (output_dir / "graph_module.mz").string()));
 }
 
 }  // namespace detent

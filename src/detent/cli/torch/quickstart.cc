@@ -2,10 +2,12 @@
 
 #include <fmt/core.h>
 
+#include "detent/cli/print.h"
 #include "detent/cli/torch/calibration.h"
 #include "detent/cli/torch/commands.h"
 #include "detent/cli/torch/quickstart_schemes.h"
 #include "detent/cli/torch/session.h"
+#include "detent/core/progress.h"
 #include "detent/core/text_table.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
@@ -47,9 +49,8 @@ void train_network(Graph& graph, const Workshop& shop) {
   TrainingHooks hooks;
   hooks.on_epoch = [&](const EpochReport& report) {
     if (report.epoch % 5 != 0) return;
-    fmt::print("  epoch {:2}/{}  train: {}  validation: {}\n", report.epoch, options.max_epochs,
-               report.training.text(), report.validation.text());
-    std::fflush(stdout);
+    print(fmt::format("  epoch {:2}/{}  train: {}  validation: {}\n", report.epoch, options.max_epochs,
+                      report.training.text(), report.validation.text()));
   };
   train(graph, shop.training_set, shop.validation_set, options, hooks);
   write_state_dict(shop.folder / "float.pt", state_dict(graph));
@@ -104,30 +105,33 @@ void run_quickstart(const TorchCommand& given) {
                       static_cast<uint64_t>(command.options.seed)};
 
   Graph graph = load_network(command, *training_set);
-  fmt::print("1. Training {} ({} parameters) on {} handwritten digits\n", graph.name(),
-             graph.parameter_count(), training_set->size());
+  print(fmt::format("1. Training {} ({} parameters) on {} handwritten digits\n", graph.name(),
+                    graph.parameter_count(), training_set->size()));
   train_network(graph, shop);
 
-  fmt::print("2. Profiling weights and activations\n  ");
+  print("2. Profiling weights and activations\n  ");
   TorchExecutor executor;
   PassContext context = make_pass_context(*training_set, 128, shop.folder, executor);
   profile_network(graph, shop, context);
 
-  fmt::print("3. Quantizing, and fine-tuning each result for 6 epochs\n\n");
-  std::fflush(stdout);
+  print("3. Quantizing, and fine-tuning each result for 6 epochs\n\n");
   const StorageBits float_bits = storage_bits(graph);
   const double float_accuracy = shop.test(graph).accuracy();
   TextTable table({"format", "weight bits", "bytes", "accuracy", "change", "fine-tuned", "change "});
   table.add_row({"float32", fmt::format("{:.2f}", float_bits.average_weight_bits()),
                  fmt::format("{}", float_bits.weight_bytes()), percent(float_accuracy), "-", "-", "-"});
-  for (const QuickstartScheme& scheme : quickstart_schemes()) {
-    add_scheme_row(graph, scheme, shop, float_accuracy, context, table);
+  {
+    Progress progress("formats", std::ssize(quickstart_schemes()));
+    for (const QuickstartScheme& scheme : quickstart_schemes()) {
+      add_scheme_row(graph, scheme, shop, float_accuracy, context, table);
+      progress.update(std::ssize(table.rows()) - 1, scheme.title);
+    }
   }
-  fmt::print(
+  print(fmt::format(
       "{}\nAccuracy on {} held-out digits; weight bits count scales and what stays float32 (batch norm).\n"
       "Files in {}: float.pt, statistics.toml, and for each format its configuration <format>.toml and its\n"
       "graphs <format>/graph_module.mz and <format>_tuned/graph_module.mz.\n",
-      table.to_text(), test_set->size(), shop.folder.string());
+      table.to_text(), test_set->size(), shop.folder.string()));
 }
 
 }  // namespace detent

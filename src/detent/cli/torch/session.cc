@@ -24,15 +24,25 @@ DatasetOptions dataset_options(const RunOptions& options) {
   DETENT_CHECK(options.dataset.has_value(), "no data set");
   return {.data_dir = options.data_dir.value_or(""),
           .image_size = options.image_size,
+          .classes = options.classes.value_or(""),
           .transforms = options.transforms,
           .seed = options.seed};
 }
 
 Graph build_network(const TorchCommand& command, const Dataset& dataset) {
   DETENT_CHECK(command.options.model.has_value(), "no model");
-  Graph graph = build_model(*command.options.model, dataset.sample_shape(), dataset.class_count());
+  const int64_t classes =
+      dataset.class_count() > 0 ? dataset.class_count() : find_model(*command.options.model).class_count;
+  Graph graph = build_model(*command.options.model, dataset.sample_shape(), classes);
   initialize_parameters(graph);
   return graph;
+}
+
+std::string classes_text(const Dataset& dataset) {
+  return fmt::format(
+      "the data set ({}) has {} classes; where an image_folder has only some of the network's, "
+      "name all of them with --classes FILE",
+      dataset.source(), dataset.class_count());
 }
 
 /// A saved graph brings its own input shape and classes: they must be the data set's.
@@ -45,9 +55,10 @@ void check_fits(const Graph& graph, const Dataset& dataset, const std::string& f
          inputs.empty() ? "[]" : shape_text(inputs.begin()->second), shape_text(wanted));
   }
   const Shape output = infer_shapes(graph).at("output").shape;
-  if (output != Shape{1, dataset.class_count()}) {
-    fail("{}: graph \"{}\" gives outputs of shape {}, the data set has {} classes", file, graph.name(),
-         shape_text(output), dataset.class_count());
+  const bool unknown = dataset.class_count() == 0;
+  if (output.size() != 2 || !(unknown || output == Shape{1, dataset.class_count()})) {
+    fail("{}: graph \"{}\" gives outputs of shape {}, {}", file, graph.name(), shape_text(output),
+         classes_text(dataset));
   }
 }
 
@@ -107,7 +118,13 @@ Graph load_network(const TorchCommand& command, const Dataset& dataset) {
                                                    : read_state_dict(*options.load);
   if (type == LoadType::kPl) state = without_model_prefix(std::move(state));
   state = without_wrapper_prefixes(std::move(state));
-  load_state_dict(graph, state, *options.load);
+  try {
+    load_state_dict(graph, state, *options.load);
+  } catch (const Error& error) {
+    const bool other_count = dataset.class_count() != find_model(*options.model).class_count;
+    if (!other_count) throw;
+    fail("{} ({})", error.what(), classes_text(dataset));
+  }
   return graph;
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include "detent/cli/print.h"
 #include "detent/cli/torch/commands.h"
 #include "detent/cli/torch/session.h"
 #include "detent/runtime/integer_executor.h"
@@ -20,8 +21,9 @@ void run_test(const TorchCommand& command, ProcessGroup& group) {
   } else {
     metrics = evaluate(graph, *dataset, batch_size, group, loaders);
   }
-  fmt::print("{}{}: {} test samples from {}\ntest: {}\n", graph.name(),
-             is_quantized(graph) ? " (quantized)" : "", dataset->size(), dataset->source(), metrics.text());
+  print(fmt::format("{}{}: {} test samples from {}\ntest: {}\n", graph.name(),
+                    is_quantized(graph) ? " (quantized)" : "", dataset->size(), dataset->source(),
+                    metrics.text()));
 }
 
 }  // namespace detent

@@ -1,9 +1,11 @@
 #include <fmt/core.h>
 
+#include "detent/cli/print.h"
 #include "detent/cli/torch/commands.h"
 #include "detent/cli/torch/go_on.h"
 #include "detent/cli/torch/session.h"
 #include "detent/cli/torch/training_files.h"
+#include "detent/core/error.h"
 #include "detent/core/stop_signals.h"
 #include "detent/graph/state_dict.h"
 #include "detent/training/trainer.h"
@@ -12,10 +14,9 @@ namespace detent {
 namespace {
 
 void print_epoch(const EpochReport& report, int64_t max_epochs) {
-  fmt::print("epoch {}/{}  train: {}  validation: {}{}  {:.0f} samples/s\n", report.epoch, max_epochs,
-             report.training.text(), report.validation.text(), report.is_best ? "  (best)" : "",
-             report.samples_per_second);
-  std::fflush(stdout);
+  print(fmt::format("epoch {}/{}  train: {}  validation: {}{}  {:.0f} samples/s\n", report.epoch, max_epochs,
+                    report.training.text(), report.validation.text(), report.is_best ? "  (best)" : "",
+                    report.samples_per_second));
 }
 
 std::string how_to_go_on(const TorchCommand& command) {
@@ -58,34 +59,38 @@ TrainingOutcome train_with_files(Graph& graph, const Dataset& training_set, cons
 void run_train(const TorchCommand& command, ProcessGroup& group) {
   const auto [training_set, validation_set] = load_training_splits(command);
   const auto test_set = load_split(command, Split::kTest);
+  for (const Dataset* dataset : {training_set.get(), validation_set.get(), test_set.get()}) {
+    if (!dataset->has_labels())
+      fail("{}: the samples have no labels: there is nothing to learn", dataset->source());
+  }
   Graph graph = load_network(command, *training_set);
   check_workers_agree_on_inputs(graph, {{"training samples", training_set.get()},
                                         {"validation samples", validation_set.get()},
                                         {"test samples", test_set.get()}},
                                 group);
-  fmt::print("{}: {} trainable parameters{}; {} training samples, {} for validation, from {}\n", graph.name(),
-             graph.parameter_count(), is_quantized(graph) ? ", quantized" : "", training_set->size(),
-             validation_set->size(), training_set->source());
+  print(fmt::format("{}: {} trainable parameters{}; {} training samples, {} for validation, from {}\n",
+                    graph.name(), graph.parameter_count(), is_quantized(graph) ? ", quantized" : "",
+                    training_set->size(), validation_set->size(), training_set->source()));
 
   TrainingFiles files(command, graph, *training_set, group);
   if (files.resumed() != nullptr) {
-    fmt::print("resumed {}\n", where_it_stopped(files.resumed()->progress));
+    print(fmt::format("resumed {}\n", where_it_stopped(files.resumed()->progress)));
   }
   StateDict best = files.resumed_best();
   const TrainingOutcome outcome =
       train_with_files(graph, *training_set, *validation_set, command, files, best, group);
   const TrainingOptions& options = command.options.training;
   if (outcome.end == TrainingEnd::kTimeUp) {
-    fmt::print("max_time is up {}, all is saved; {}\n", where_it_stopped(outcome.progress),
-               how_to_go_on(command));
+    print(fmt::format("max_time is up {}, all is saved; {}\n", where_it_stopped(outcome.progress),
+                      how_to_go_on(command)));
     return;
   }
   if (outcome.end == TrainingEnd::kNoImprovement) {
-    fmt::print("no improvement in {} epochs (patience): training ends\n", *options.patience);
+    print(fmt::format("no improvement in {} epochs (patience): training ends\n", *options.patience));
   }
   if (!best.empty()) load_state_dict(graph, best, "best.ckpt");
   const Metrics test = evaluate(graph, *test_set, options.batch_size, group, command.options.num_workers);
-  fmt::print("test (best epoch): {}\ncheckpoints: {}\n", test.text(), files.folder().string());
+  print(fmt::format("test (best epoch): {}\ncheckpoints: {}\n", test.text(), files.folder().string()));
 }
 
 }  // namespace detent

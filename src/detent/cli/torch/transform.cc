@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include "detent/cli/print.h"
 #include "detent/cli/torch/calibration.h"
 #include "detent/cli/torch/commands.h"
 #include "detent/cli/torch/session.h"
@@ -40,7 +41,8 @@ void prepare_metadata(Graph& graph, PassContext& context) {
 void run_transform(const TorchCommand& command, ProcessGroup& group) {
   const auto [training_set, validation_set] = load_training_splits(command);
   const int64_t batch_size = command.options.training.batch_size;
-  Graph graph = load_network(command, *training_set);
+  // Where calibration samples have no labels, those of the validation say how many classes there are.
+  Graph graph = load_network(command, training_set->has_labels() ? *training_set : *validation_set);
   check_workers_agree_on_inputs(
       graph, {{"training samples", training_set.get()}, {"validation samples", validation_set.get()}}, group);
   if (!command.options.load) spdlog::warn("no --load: the network has its initial, untrained weights");
@@ -58,15 +60,21 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
   prepare_metadata(graph, context);
 
   const bool compare = changes_network(command.passes);
-  const Metrics before =
-      compare ? evaluate(graph, *validation_set, batch_size, group, command.options.num_workers) : Metrics{};
+  const auto measure = [&]() -> std::optional<Metrics> {
+    if (!compare || !validation_set->has_labels()) return std::nullopt;
+    return evaluate(graph, *validation_set, batch_size, group, command.options.num_workers);
+  };
+  const std::optional<Metrics> before = measure();
   run_pipeline(graph, command.passes, command.config_file, context);
-  if (compare) {
-    const Metrics after = evaluate(graph, *validation_set, batch_size, group, command.options.num_workers);
-    fmt::print("validation before: {}\nvalidation after:  {}\n", before.text(), after.text());
+  const std::optional<Metrics> after = measure();
+  if (before && after) {
+    print(fmt::format("validation before: {}\nvalidation after:  {}\n", before->text(), after->text()));
+  } else if (compare) {
+    print(fmt::format("accuracy: not measured, {} has no labels\n", validation_set->source()));
   }
   if (group.is_first()) save_mase_graph(graph, output_dir / "transformed_ckpt");
-  fmt::print("transformed graph: {}\n", (output_dir / "transformed_ckpt" / "graph_module.mz").string());
+  print(
+      fmt::format("transformed graph: {}\n", (output_dir / "transformed_ckpt" / "graph_module.mz").string()));
 }
 
 }  // namespace detent

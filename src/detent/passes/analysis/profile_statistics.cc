@@ -122,7 +122,8 @@ void run_share(const Graph& graph, const MicroBatches& batches, const SweepPlan&
   }
   ReadAhead<Tensor> loaded(batches.count() - done, context.loader_threads,
                            [&, first = done](int64_t index) { return batches.load(first + index); });
-  Progress shown("profile_statistics", batches.count(), batches.count() + 1, done);
+  Progress shown("profiling, micro-batches", batches.count(),
+                 {.begin = done, .shown = context.group->is_first()});
   const int64_t at_once = std::min<int64_t>(thread_count(), kMostAtOnce);
   while (done < batches.count()) {
     int64_t end = std::min(batches.count(), done + at_once);
@@ -138,7 +139,7 @@ void run_share(const Graph& graph, const MicroBatches& batches, const SweepPlan&
     run_at_once(graph, batches, done, inputs, observed, context);
     done = end;
     if (progress != nullptr && done % context.checkpoint_every == 0) progress->save(probes, done, seen);
-    if (context.group->is_first()) shown.update(done, "");
+    shown.update(done);
   }
 }
 

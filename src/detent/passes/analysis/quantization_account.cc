@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
+#include "detent/core/progress.h"
 #include "detent/io/file.h"
 #include "detent/io/json.h"
 #include "detent/passes/passes.h"
@@ -73,7 +74,7 @@ Graph single_node_graph(const Node& node, const std::map<std::string, Tensor, st
 
 class Accountant {
  public:
-  Accountant(const Graph& reference, const Graph& quantized, PassContext& context)
+  Accountant(const Graph& reference, const Graph& quantized, int64_t batches, PassContext& context)
       : reference_(reference), quantized_(quantized), context_(context) {
     for (const Node& node : quantized.nodes()) {
       if (node.quantization.empty() || node.mase_type == MaseType::kPlaceholder) continue;
@@ -83,6 +84,8 @@ class Accountant {
       saturation_.emplace_back();
       readings_.push_back(reading_of(quantized, node.name));
     }
+    progress_.emplace("account of each node", batches * std::ssize(accounts_),
+                      Progress::Options{.shown = context.group->is_first()});
   }
 
   void add(const Tensor& inputs) {
@@ -142,6 +145,7 @@ class Accountant {
     }
     const Graph alone = single_node_graph(node, operands, quantized_.requantization());
     accounts_[index].alone.update(expected, read(context_.executor().run(alone, {}), readings_[index]));
+    progress_->update(++nodes_done_, node.name);
   }
 
   const Graph& reference_;
@@ -151,6 +155,8 @@ class Accountant {
   std::vector<NodeAccount> accounts_;
   std::vector<Distortion> saturation_;
   std::vector<Reading> readings_;
+  std::optional<Progress> progress_;
+  int64_t nodes_done_ = 0;
 };
 
 std::string number(double value, int digits) { return fmt::format("{:.{}f}", value, digits); }
@@ -186,7 +192,7 @@ std::vector<NodeAccount> account_for_quantization(const Graph& reference, const 
                                                   int64_t samples, PassContext& context) {
   const std::unique_ptr<CalibrationSet> data = context.open_calibration();
   const int64_t count = std::min(samples, data->size());
-  Accountant accountant(reference, quantized, context);
+  Accountant accountant(reference, quantized, (count + kMicroBatch - 1) / kMicroBatch, context);
   for (int64_t begin = 0; begin < count; begin += kMicroBatch) {
     accountant.add(data->samples(begin, std::min(begin + kMicroBatch, count)));
   }

@@ -56,10 +56,10 @@ void report_node_meta_param(Graph& graph, const ReportOptions& options, PassCont
       if (entries != nullptr) add_rows(node, part, "", *entries->get_if<Table>(), rows);
     }
   }
-  const std::string text = rows.to_text();
-  context.report(text);
+  context.report(rows.to_text());
   if (!context.group->is_first()) return;
-  write_file(options.save_path.value_or(context.output_dir / "report" / "node_meta_param.md"), text);
+  write_file(options.save_path.value_or(context.output_dir / "report" / "node_meta_param.md"),
+             rows.to_text(kUnlimitedColumns));
 }
 
 }  // namespace

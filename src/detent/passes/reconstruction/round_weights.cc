@@ -89,7 +89,7 @@ void round_weights(Graph& graph, const CalibrationInputOptions& options, PassCon
   Graph rounded = graph;
   StagedRun run(rounded, options, context);
   TextTable table({"node", "weights", "nearest, SQNR dB", "chosen, SQNR dB"});
-  Progress progress("layers", static_cast<int64_t>(layers.size()), static_cast<int64_t>(layers.size()) + 1);
+  Progress progress("rounding weights, layers", std::ssize(layers), {.shown = context.group->is_first()});
   for (const Layer& layer : layers) {
     Node& node = rounded.nodes()[layer.index];
     const std::string where = fmt::format("{}: node \"{}\"", context.where, node.name);
@@ -101,7 +101,7 @@ void round_weights(Graph& graph, const CalibrationInputOptions& options, PassCon
     const Errors errors = round_layer(node, layer.rounding, grams, patches, where);
     table.add_row({node.name, fmt::format("{}", node.find_parameter("weight")->tensor.numel()),
                    decibel(errors.signal, errors.nearest), decibel(errors.signal, errors.chosen)});
-    progress.update(static_cast<int64_t>(table.row_count()), node.name);
+    progress.update(std::ssize(table.rows()), node.name);
   }
   progress.finish();
   if (context.float_network == nullptr) context.float_network = std::make_shared<Graph>(graph.deep_copy());

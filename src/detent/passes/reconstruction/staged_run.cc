@@ -4,6 +4,7 @@
 #include <set>
 
 #include "detent/core/error.h"
+#include "detent/core/progress.h"
 
 namespace detent {
 namespace {
@@ -50,10 +51,12 @@ StagedRun::StagedRun(const Graph& graph, const CalibrationInputOptions& options,
   const std::vector<std::string> inputs = graph.input_names();
   if (inputs.size() != 1) fail("{}: the network has {} inputs, expected one", context.where, inputs.size());
   const CalibrationBatches batches(options, context);
+  Progress progress("loading samples, micro-batches", batches.count(), {.shown = context.group->is_first()});
   for (; batches_ < batches.count(); ++batches_) {
     values_.put(
         inputs[0], batches_,
         quantized_operand(graph.node(inputs[0]), "data_out_0", batches.inputs(batches_), context.where));
+    progress.update(batches_ + 1);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
+#include "detent/core/progress.h"
 #include "detent/core/text_table.h"
 #include "detent/graph/operators.h"
 #include "detent/passes/passes.h"
@@ -109,6 +110,8 @@ MeansByNode float_means(const Graph& network, const Graph& quantized, const Opti
     fail("{}: no linear layer or convolution is quantized: let the pass quantize go before", context.where);
   }
   const CalibrationBatches batches(options, context);
+  Progress progress("bias_correction, batches in float", batches.count(),
+                    {.shown = context.group->is_first()});
   for (int64_t batch = 0; batch < batches.count(); ++batch) {
     const Tensor inputs = batches.inputs(batch);
     context.executor().run(network, std::span(&inputs, 1),
@@ -116,6 +119,7 @@ MeansByNode float_means(const Graph& network, const Graph& quantized, const Opti
                              const auto it = means.find(node.name);
                              if (it != means.end() && operand == "data_out_0") it->second.add(node, value);
                            });
+    progress.update(batch + 1);
   }
   return means;
 }
@@ -176,6 +180,7 @@ void run_bias_correction(Graph& graph, const Options& options, PassContext& cont
   Graph corrected = graph;
   StagedRun run(corrected, options, context);
   TextTable table({"node", "bias", "largest shift"});
+  Progress progress("bias_correction, layers", std::ssize(wanted), {.shown = context.group->is_first()});
   for (size_t i = 0; i < corrected.nodes().size(); ++i) {
     Node& node = corrected.nodes()[i];
     const auto means = wanted.find(node.name);
@@ -183,7 +188,9 @@ void run_bias_correction(Graph& graph, const Options& options, PassContext& cont
     const char* bias = node.find_parameter("bias") == nullptr ? "new" : "corrected";
     const double largest = correct(node, means->second, quantized_means(node, i, run, context));
     table.add_row({node.name, bias, fmt::format("{:.4g}", largest)});
+    progress.update(std::ssize(table.rows()), node.name);
   }
+  progress.finish();
   graph = std::move(corrected);
   add_common_metadata_pass().run(graph, {}, context);
   context.report(table.to_text());

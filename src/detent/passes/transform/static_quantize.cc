@@ -6,6 +6,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/name_pattern.h"
+#include "detent/core/progress.h"
 #include "detent/formats/affine.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
@@ -63,10 +64,17 @@ QuantSpec activation_spec(const StaticQuantizeOptions& options, IntegerType type
 
 class Quantizer {
  public:
-  Quantizer(Graph& graph, const CodePlan& plan, const StaticQuantizeOptions& options, std::string where)
-      : graph_(graph), plan_(plan), options_(options), where_(std::move(where)) {}
+  Quantizer(Graph& graph, const CodePlan& plan, const StaticQuantizeOptions& options,
+            const PassContext& context)
+      : graph_(graph),
+        plan_(plan),
+        options_(options),
+        where_(context.where),
+        shows_(context.group->is_first()) {}
 
   void quantize_activations(const Graph& measured) {
+    Progress progress("choosing ranges, values", std::ssize(plan_.groups), {.shown = shows_});
+    int64_t done = 0;
     for (const CodeGroup& group : plan_.groups) {
       const Distribution distribution = measured_distribution(measured, group, where_);
       std::map<int, QuantSpec> by_width;
@@ -85,11 +93,15 @@ class Quantizer {
       }
       if (group.reads.empty()) spec_of(wider(options_.activations, options_.elementwise));
       quantize_group(group, by_width.rbegin()->second);
+      progress.update(++done, group.root);
     }
   }
 
   void quantize_weights() {
+    Progress progress("choosing ranges, weights", std::ssize(plan_.weighted), {.shown = shows_});
+    int64_t done = 0;
     for (const size_t position : plan_.weighted) {
+      progress.update(done++, graph_.nodes()[position].name);
       Node& node = graph_.nodes()[position];
       if (!node.find_quantization("data_in_0")) continue;
       node.quantization["weight"] = weight_spec(node, is_edge(position));
@@ -158,6 +170,7 @@ class Quantizer {
   const CodePlan& plan_;
   const StaticQuantizeOptions& options_;
   std::string where_;
+  bool shows_;  // its progress
 };
 
 void check_options(const StaticQuantizeOptions& options, const std::string& where) {
@@ -194,7 +207,7 @@ void run_static_quantize(Graph& graph, const StaticQuantizeOptions& options, Pas
   const Graph measured = measured_activations(graph, plan, options.activation_calibration.calibrator,
                                               options.num_samples, context);
   Graph quantized = graph;
-  Quantizer quantizer(quantized, plan, options, context.where);
+  Quantizer quantizer(quantized, plan, options, context);
   quantizer.quantize_activations(measured);
   quantizer.quantize_weights();
   quantized.set_requantization(options.requantization);

@@ -1,0 +1,87 @@
+#include "detent/cli/option_use.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "detent/core/fields.h"
+#include "detent/training/options.h"
+
+namespace detent {
+namespace {
+
+constexpr std::array kCommands = {"train", "test", "transform", "quantize"};
+
+constexpr const char* kEvaluation = "Evaluation";
+constexpr const char* kTraining = "Training";
+constexpr const char* kInput = "Network and data";
+constexpr const char* kOutput = "Output";
+constexpr const char* kProgram = "Program";
+constexpr std::array kGroups = {kEvaluation, kTraining, kInput, kOutput, kProgram};
+
+struct OptionUse {
+  std::string_view option;
+  const char* group;
+  std::string_view readers;  // names of commands, blanks between
+};
+
+constexpr std::string_view kAll = "train test transform quantize";
+
+// Options that are not listed: those of TrainingOptions are of training, all others are read by each command
+// and stand under kInput.
+constexpr std::array kUses = {
+    OptionUse{"batch_size", kInput, kAll},
+    OptionUse{"random_crop", kInput, "train"},
+    OptionUse{"crop_padding", kInput, "train"},
+    OptionUse{"horizontal_flip", kInput, "train"},
+    OptionUse{"project_dir", kOutput, "train transform quantize"},
+    OptionUse{"project", kOutput, "train transform quantize"},
+    OptionUse{"checkpoint_every", kOutput, "train transform quantize"},
+    OptionUse{"resume", kOutput, "train"},
+    OptionUse{"overwrite", kOutput, "train"},
+    OptionUse{"report_to", kOutput, "train"},
+    OptionUse{"engine", kEvaluation, "test"},
+    OptionUse{"seed", kProgram, "train transform quantize"},
+    OptionUse{"accelerator", kProgram, kAll},
+    OptionUse{"num_threads", kProgram, kAll},
+    OptionUse{"log_level", kProgram, kAll},
+    OptionUse{"worker_timeout", kProgram, kAll},
+    OptionUse{"num_workers", kProgram, kAll},
+};
+
+OptionUse use_of(std::string_view option) {
+  const auto listed = std::ranges::find(kUses, option, &OptionUse::option);
+  if (listed != kUses.end()) return *listed;
+  static const std::vector<std::string> training = field_names<TrainingOptions>();
+  const bool of_training = std::ranges::find(training, option) != training.end();
+  return of_training ? OptionUse{option, kTraining, "train"} : OptionUse{option, kInput, kAll};
+}
+
+bool has_word(std::string_view words, std::string_view word) {
+  for (size_t begin = 0; begin < words.size();) {
+    const size_t end = std::min(words.find(' ', begin), words.size());
+    if (words.substr(begin, end - begin) == word) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::span<const char* const> option_groups() { return kGroups; }
+
+std::string_view option_group(std::string_view option) { return use_of(option).group; }
+
+bool reads_option(std::string_view command, std::string_view option) {
+  return has_word(use_of(option).readers, command);
+}
+
+std::string readers_of(std::string_view option) {
+  std::string names;
+  for (const char* command : kCommands) {
+    if (reads_option(command, option)) names += (names.empty() ? "" : ", ") + std::string(command);
+  }
+  return names;
+}
+
+}  // namespace detent

@@ -1,0 +1,113 @@
+#include "detent/cli/option_use.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <set>
+
+#include "detent/cli/option_fields.h"
+#include "detent/io/file.h"
+#include "detent/passes/pass.h"
+
+namespace detent {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kSources = fs::path(DETENT_SOURCE_DIR) / "src/detent";
+
+/// The text of the files, and of all sources in the folders.
+std::string text_of(const std::vector<std::string>& paths) {
+  std::string text;
+  for (const std::string& path : paths) {
+    if (!fs::is_directory(kSources / path)) {
+      text += read_file(kSources / path);
+      continue;
+    }
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kSources / path)) {
+      const std::string name = entry.path().filename().string();
+      const bool is_source =
+          (name.ends_with(".cc") || name.ends_with(".h")) && name.find("_test.") == std::string::npos;
+      if (is_source) text += read_file(entry.path());
+    }
+  }
+  return text;
+}
+
+/// The names behind a dot: members that are read.
+std::set<std::string> members_in(const std::string& text) {
+  static const std::regex member(R"([.>](\w+))");
+  std::set<std::string> names;
+  for (std::sregex_iterator found(text.begin(), text.end(), member), end; found != end; ++found) {
+    names.insert((*found)[1]);
+  }
+  return names;
+}
+
+/// What only the command runs.
+std::vector<std::string> own_files(const std::string& command) {
+  if (command == "train") return {"cli/torch/train.cc", "cli/torch/training_files.cc", "training"};
+  if (command == "test") return {"cli/torch/test.cc"};
+  if (command == "transform") return {"cli/torch/transform.cc"};
+  return {"cli/torch/quantize.cc"};
+}
+
+/// What the commands share.
+const std::vector<std::string>& shared_files() {
+  static const std::vector<std::string> kFiles = {
+      "cli/run_config.cc",         "cli/commands/run_arguments.cc",
+      "cli/commands/run.cc",       "cli/torch_half.cc",
+      "cli/torch/entry.cc",        "cli/torch/session.cc",
+      "cli/torch/session.h",       "cli/torch/calibration.cc",
+      "datasets/image_sampler.cc", "datasets/image_folder.cc"};
+  return kFiles;
+}
+
+TEST(OptionUse, EachOptionOfACommandIsReadByIt) {
+  const std::set<std::string> shared = members_in(text_of(shared_files()));
+  for (const char* command : {"train", "test", "transform", "quantize"}) {
+    const std::set<std::string> own = members_in(text_of(own_files(command)));
+    for (const OptionField& field : option_fields()) {
+      // The only accelerator is the processor: the option is checked, which is all that can be done with it.
+      if (!reads_option(command, field.name) || field.name == "accelerator") continue;
+      EXPECT_TRUE(own.contains(field.name) || shared.contains(field.name))
+          << "nothing reads " << field.flag << " for `detent " << command << "`: see option_use.cc";
+    }
+  }
+}
+
+/// As `command.options.batch_size` or `command.options.training.batch_size`.
+TEST(OptionUse, WhatACommandReadsIsAnOptionOfIt) {
+  static const std::regex read(R"(command\.options\.(?:training\.|transforms\.)?(\w+))");
+  for (const char* command : {"train", "test", "transform", "quantize"}) {
+    const std::string text = text_of({own_files(command).front()});
+    for (std::sregex_iterator found(text.begin(), text.end(), read), end; found != end; ++found) {
+      const std::string name = (*found)[1];
+      if (name == "training" || name == "transforms") continue;
+      EXPECT_TRUE(reads_option(command, name))
+          << "`detent " << command << "` reads " << name << " but has no such flag: see option_use.cc";
+    }
+  }
+}
+
+TEST(OptionUse, EachOptionOfAPassIsRead) {
+  const std::set<std::string> members = members_in(text_of({"passes", "statistics"}));
+  for (const PassInfo& pass : all_passes()) {
+    for (const FieldDescription& option : pass.options) {
+      const bool is_table = option.type == "table";  // read by its key
+      EXPECT_TRUE(is_table || members.contains(option.name))
+          << pass.name << ": nothing reads " << option.name;
+    }
+  }
+}
+
+TEST(OptionUse, NamesTheCommandsThatReadAnOption) {
+  EXPECT_EQ(readers_of("engine"), "test");
+  EXPECT_EQ(readers_of("batch_size"), "train, test, transform, quantize");
+  EXPECT_EQ(readers_of("learning_rate"), "train");
+}
+
+}  // namespace
+}  // namespace detent
