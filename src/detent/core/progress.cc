@@ -68,7 +68,7 @@ void Progress::draw(int64_t done, const std::string& note) {
     const std::string line =
         fmt::format("{} [{:#<{}}{: <{}}] {}", label_, "", filled, "", kBarWidth - filled, numbers);
     // A line that wrapped could not be taken back.
-    show("\r\033[K" + first_columns(line, terminal_columns(STDERR_FILENO) - 1));
+    show(fmt::format("\r\033[K{}", first_columns(line, terminal_columns(STDERR_FILENO) - 1)));
   } else {
     show(fmt::format("{} {}\n", label_, numbers));
   }
