@@ -128,8 +128,11 @@ TEST_F(RunConfiguration, AGraphBringsItsModel) {
   EXPECT_THROW(make_run_config("", {{"dataset", "toy-tiny"}, {"load", file}, {"load_type", "pl"}}, kDate),
                UsageError);
   write_safetensors(file, std::vector<std::pair<std::string, Tensor>>{{"w", Tensor()}});
-  EXPECT_THAT([&] { make_run_config("", {{"dataset", "toy-tiny"}, {"load", file}}, kDate); },
-              ThrowsMessage<UsageError>(HasSubstr(file + " holds parameters")));
+  EXPECT_THAT(
+      [&] {
+        make_run_config("", {{"dataset", "toy-tiny"}, {"load", file}}, kDate);
+      },
+      ThrowsMessage<UsageError>(HasSubstr(file + " holds parameters")));
   std::filesystem::remove(file);
 }
 
