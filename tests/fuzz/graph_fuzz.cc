@@ -12,8 +12,8 @@
 
 #include "memory_file.h"
 
-// Bytes become the file of a graph: operators, attributes and shapes that nearly fit each other. What `read_graph`
-// accepts is executed in integers, if it is small; nothing but detent::Error may come of it.
+// Bytes become the file of a graph: operators, attributes and shapes that nearly fit each other. What
+// `read_graph` accepts is executed in integers, if it is small; nothing but detent::Error may come of it.
 
 namespace detent {
 namespace {
@@ -48,7 +48,8 @@ class GraphFileMaker {
 
   Shape shape(size_t rank) {
     Shape result;
-    for (size_t i = 0; i < rank; ++i) result.push_back(data_.ConsumeIntegralInRange<int64_t>(often() ? 1 : 0, 4));
+    for (size_t i = 0; i < rank; ++i)
+      result.push_back(data_.ConsumeIntegralInRange<int64_t>(often() ? 1 : 0, 4));
     return result;
   }
 
@@ -78,7 +79,8 @@ class GraphFileMaker {
     Table table;
     for (const AttributeSchema& attribute : schema.attributes) {
       const bool keep = !attribute.default_value.is_na() || attribute.optional;
-      table[attribute.name] = keep && data_.ConsumeBool() ? attribute.default_value : attribute_value(attribute);
+      table[attribute.name] =
+          keep && data_.ConsumeBool() ? attribute.default_value : attribute_value(attribute);
     }
     return table;
   }
@@ -91,7 +93,8 @@ class GraphFileMaker {
       Tensor tensor(dtype, shape(data_.ConsumeIntegralInRange<size_t>(0, 4)));
       if (dtype == DType::kFloat32) {
         for (float& value : tensor.values<float>()) {
-          value = often() ? data_.ConsumeFloatingPointInRange(-2.0F, 2.0F) : data_.ConsumeFloatingPoint<float>();
+          value =
+              often() ? data_.ConsumeFloatingPointInRange(-2.0F, 2.0F) : data_.ConsumeFloatingPoint<float>();
         }
       }
       const std::string key = "t" + std::to_string(tensors_.size());
@@ -106,7 +109,8 @@ class GraphFileMaker {
     Table keys{{"width", width}};
     List scales;
     for (auto i = often() ? 1 : data_.ConsumeIntegralInRange(0, 3); i > 0; --i) {
-      scales.push_back(often() ? data_.ConsumeFloatingPointInRange(0.01, 1.0) : data_.ConsumeFloatingPoint<double>());
+      scales.push_back(often() ? data_.ConsumeFloatingPointInRange(0.01, 1.0)
+                               : data_.ConsumeFloatingPoint<double>());
     }
     if (data_.ConsumeBool()) keys["zero_point"] = List(scales.size(), number());
     keys["scale"] = std::move(scales);
@@ -135,8 +139,9 @@ class GraphFileMaker {
     const size_t most = std::min<size_t>(schema.max_inputs, schema.min_inputs + 3);
     for (auto i = data_.ConsumeIntegralInRange(schema.min_inputs, most); i > 0; --i) {
       if (list.empty() || data_.ConsumeBool()) {
-        list.push_back(Table{{"node", name(data_.ConsumeIntegralInRange<size_t>(index < 2 || !often() ? 0 : index - 2,
-                                                                                index == 0 ? 0 : index - 1))}});
+        list.push_back(
+            Table{{"node", name(data_.ConsumeIntegralInRange<size_t>(index < 2 || !often() ? 0 : index - 2,
+                                                                     index == 0 ? 0 : index - 1))}});
       } else {
         list.push_back(Table{{"constant", number()}});
       }
@@ -159,8 +164,9 @@ class GraphFileMaker {
     Table quantized = plain ? Table() : quantization(of_node, owned, last);
     Table node{{"name", name(index)},
                {"op", schema.name},
-               {"mase_type", std::string(mase_type_name(
-                                 often() ? schema.mase_type : static_cast<MaseType>(data_.ConsumeIntegralInRange(0, 6))))},
+               {"mase_type",
+                std::string(mase_type_name(
+                    often() ? schema.mase_type : static_cast<MaseType>(data_.ConsumeIntegralInRange(0, 6))))},
                {"inputs", std::move(of_node)},
                {"attributes", attributes(schema)},
                {"parameters", std::move(owned)},

@@ -169,10 +169,10 @@ bool loads_graph(const RunOptions& options) {
 
 void check_present(const RunOptions& options) {
   if (!options.model && options.load && !loads_graph(options)) {
-    throw UsageError(
-        fmt::format("no model: {} holds parameters, and whose they are is not in it: name the model on the command "
-                    "line (`detent test resnet20 cifar10 --load {}`) or as `model` in the configuration file",
-                    *options.load, *options.load));
+    throw UsageError(fmt::format(
+        "no model: {} holds parameters, and whose they are is not in it: name the model on the command "
+        "line (`detent test resnet20 cifar10 --load {}`) or as `model` in the configuration file",
+        *options.load, *options.load));
   }
   if (!options.model && !options.load) {
     throw UsageError(

@@ -22,9 +22,7 @@ T load(const std::byte* data) {
   return value;
 }
 
-uint64_t round(uint64_t state, uint64_t input) {
-  return std::rotl(state + input * kPrime2, 31) * kPrime1;
-}
+uint64_t round(uint64_t state, uint64_t input) { return std::rotl(state + input * kPrime2, 31) * kPrime1; }
 
 uint64_t merged(uint64_t hash, uint64_t state) { return (hash ^ round(0, state)) * kPrime1 + kPrime4; }
 
@@ -36,8 +34,8 @@ uint64_t hash_stripes(std::span<const std::byte> bytes, uint64_t seed) {
       states[lane] = round(states[lane], load<uint64_t>(bytes.data() + i + 8 * lane));
     }
   }
-  uint64_t hash = std::rotl(states[0], 1) + std::rotl(states[1], 7) + std::rotl(states[2], 12) +
-                  std::rotl(states[3], 18);
+  uint64_t hash =
+      std::rotl(states[0], 1) + std::rotl(states[1], 7) + std::rotl(states[2], 12) + std::rotl(states[3], 18);
   for (const uint64_t state : states) hash = merged(hash, state);
   return hash;
 }

@@ -103,6 +103,7 @@ void check_part(const PublishedFile& file, const fs::path& part, const std::stri
 void fetch_from_address(const std::string& address, const PublishedFile& file, const fs::path& part,
                         const FetchOptions& options, const Deadline& deadline) {
   const std::string url = address + (address.ends_with('/') ? "" : "/") + file.name;
+  if (fs::is_symlink(part)) fail("{}: it is a symbolic link: remove it", part.string());
   const auto fetch = [&] {
     if (!has_size(part, file.size)) download_patiently(url, file, part, options, deadline);
     check_part(file, part, url);

@@ -39,7 +39,8 @@ TEST(Fingerprint, SeesWhatANetworkComputes) {
     Tensor& weight = g.node("fc").parameters[0].second.tensor;
     weight = weight.reshaped({2, 3});
   }));
-  EXPECT_TRUE(changed([](Graph& g) { std::get<Affine>(g.node("fc").quantization["weight"].format).width = 5; }));
+  EXPECT_TRUE(
+      changed([](Graph& g) { std::get<Affine>(g.node("fc").quantization["weight"].format).width = 5; }));
 }
 
 }  // namespace

@@ -125,11 +125,12 @@ class Graph {
   std::optional<Requantization> requantization_;
 };
 
-/// Throws Error naming the first node that breaks a rule: names are unique and valid; operators are known, and
-/// placeholders, get_attr and outputs have the MASE type of that name; inputs exist, come earlier and have the right
-/// number; constants are numbers; attributes and parameters are those the operator declares, once each, with shapes
-/// that fit; parameters are float32; the input shapes are those of the placeholders; exactly one output, a tensor,
-/// at the end; quantized operands are tensors, and their learned scales are there. Executors rely on it.
+/// Throws Error naming the first node that breaks a rule: names are unique and valid; operators are known,
+/// and placeholders, get_attr and outputs have the MASE type of that name; inputs exist, come earlier and
+/// have the right number; constants are numbers; attributes and parameters are those the operator declares,
+/// once each, with shapes that fit; parameters are float32; the input shapes are those of the placeholders;
+/// exactly one output, a tensor, at the end; quantized operands are tensors, and their learned scales are
+/// there. Executors rely on it.
 void verify(const Graph& graph);
 
 }  // namespace detent

@@ -114,7 +114,8 @@ TEST(Verify, NamesTheFirstNodeThatBreaksARule) {
       {"type", [](Graph& g) { g.nodes()[2].mase_type = MaseType::kPlaceholder; },
        "\"relu\" (relu): got the MASE type \"placeholder\", which placeholder has and no other operator"},
       {"input", [](Graph& g) { g.nodes()[0].mase_type = MaseType::kModule; }, "got the MASE type \"module\""},
-      {"constant", [](Graph& g) { g.nodes()[2].inputs[0] = NodeInput::of_constant(Value()); }, "NA is no number"},
+      {"constant", [](Graph& g) { g.nodes()[2].inputs[0] = NodeInput::of_constant(Value()); },
+       "NA is no number"},
       {"spec", [](Graph& g) { g.nodes()[2].quantization["data_in_0"].format = Affine{.width = 40}; },
        "\"relu\" (relu): operand \"data_in_0\": key \"width\""},
       {"axis",
@@ -136,7 +137,8 @@ TEST(Verify, RefusesNumbersInPlaceOfTensors) {
   const NodeInput size = builder.call("size", {x, constant(0)});
   Graph graph = builder.finish(builder.call("mul", {x, size}));
   graph.node("mul").quantization["data_in_1"].format = Affine{};
-  EXPECT_THAT(error_of([&] { verify(graph); }), HasSubstr("operand \"data_in_1\" is quantized, and is a number"));
+  EXPECT_THAT(error_of([&] { verify(graph); }),
+              HasSubstr("operand \"data_in_1\" is quantized, and is a number"));
   graph.node("mul").quantization.clear();
   graph.node("output").inputs = {size};
   EXPECT_THAT(error_of([&] { verify(graph); }), HasSubstr("the output is a number"));
@@ -145,23 +147,33 @@ TEST(Verify, RefusesNumbersInPlaceOfTensors) {
 TEST(ShapeInference, RefusesWindowsWithoutElements) {
   const auto pool = [](const Shape& input, int64_t kernel, int64_t padding, int64_t dilation) {
     return error_of([&] {
-      result_of("max_pool1d", input, {{"kernel_size", kernel}, {"padding", padding}, {"dilation", dilation}, {"stride", 1}});
+      result_of("max_pool1d", input,
+                {{"kernel_size", kernel}, {"padding", padding}, {"dilation", dilation}, {"stride", 1}});
     });
   };
   EXPECT_EQ(pool({1, 1, 2}, 2, 1, 2), "");
   EXPECT_THAT(pool({1, 1, 1}, 2, 1, 2), HasSubstr("covers nothing but padding"));
   EXPECT_THAT(pool({1, 1, 0}, 2, 1, 1), HasSubstr("size of the input: got 0"));
-  EXPECT_THAT(error_of([] { result_of("adaptive_avg_pool1d", {1, 1, 0}, {{"output_size", 1}}); }),
+  EXPECT_THAT(error_of([] {
+                result_of("adaptive_avg_pool1d", {1, 1, 0}, {{"output_size", 1}});
+              }),
               HasSubstr("size of the input: got 0"));
 }
 
 TEST(ShapeInference, RefusesSizesThatOverflow) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
-  EXPECT_THAT(error_of([] { result_of("pad", {1, 4}, {{"pad", List{kMost, kMost}}}); }), HasSubstr("expected 0 to"));
-  EXPECT_THAT(error_of([] { result_of("max_pool1d", {1, 1, 4}, {{"kernel_size", kMost}, {"padding", kMost / 2}}); }),
+  EXPECT_THAT(error_of([] {
+                result_of("pad", {1, 4}, {{"pad", List{kMost, kMost}}});
+              }),
+              HasSubstr("expected 0 to"));
+  EXPECT_THAT(error_of([] {
+                result_of("max_pool1d", {1, 1, 4}, {{"kernel_size", kMost}, {"padding", kMost / 2}});
+              }),
               HasSubstr("size of a window"));
   EXPECT_THAT(result_of("slice", {1, 9}, {{"dims", 1}, {"steps", kMost}}), ElementsAre(1, 1));
-  EXPECT_THAT(error_of([] { result_of("slice", {1, 9}, {{"dims", List{1, -1}}, {"steps", 2}}); }),
+  EXPECT_THAT(error_of([] {
+                result_of("slice", {1, 9}, {{"dims", List{1, -1}}, {"steps", 2}});
+              }),
               HasSubstr("\"dims\": got -1 twice"));
 }
 

@@ -30,7 +30,8 @@ void verify_inputs(const Node& node, const OperatorSchema& schema, const std::se
   for (const NodeInput& input : node.inputs) {
     double scratch = 0;
     if (input.is_constant() && input.constant.number(scratch) == nullptr) {
-      fail("node \"{}\" ({}): the constant input {} is no number", node.name, node.op, value_text(input.constant));
+      fail("node \"{}\" ({}): the constant input {} is no number", node.name, node.op,
+           value_text(input.constant));
     }
     if (input.is_constant() || earlier.contains(input.node)) continue;
     fail("node \"{}\" reads \"{}\", which is no earlier node", node.name, input.node);
@@ -39,8 +40,9 @@ void verify_inputs(const Node& node, const OperatorSchema& schema, const std::se
 
 /// Executors go by the operator, files of MASE by the type.
 void verify_mase_type(const Node& node) {
-  for (const auto& [op, type] : {std::pair("placeholder", MaseType::kPlaceholder),
-                                 std::pair("get_attr", MaseType::kGetAttr), std::pair("output", MaseType::kOutput)}) {
+  for (const auto& [op, type] :
+       {std::pair("placeholder", MaseType::kPlaceholder), std::pair("get_attr", MaseType::kGetAttr),
+        std::pair("output", MaseType::kOutput)}) {
     if ((node.op == op) == (node.mase_type == type)) continue;
     fail("node \"{}\" ({}): got the MASE type \"{}\", which {} has and no other operator", node.name, node.op,
          mase_type_name(node.mase_type), op);
@@ -122,7 +124,8 @@ void verify_parameters(const Node& node, const OperatorSchema& schema) {
     if (std::ranges::find(known, name) == known.end()) {
       fail("node \"{}\" ({}): {}", node.name, node.op, unknown_name_message("parameter", name, known));
     }
-    if (!seen.insert(name).second) fail("node \"{}\" ({}): parameter \"{}\" occurs twice", node.name, node.op, name);
+    if (!seen.insert(name).second)
+      fail("node \"{}\" ({}): parameter \"{}\" occurs twice", node.name, node.op, name);
     if (parameter.tensor.dtype() != DType::kFloat32) {
       fail("node \"{}\" ({}): parameter \"{}\": got {}, expected float32", node.name, node.op, name,
            dtype_name(parameter.tensor.dtype()));
@@ -161,8 +164,8 @@ void verify_quantized_shapes(const Node& node, const Results& results) {
     if (spec.granularity != Granularity::kChannel && spec.axis == 0) continue;
     const auto rank = static_cast<int64_t>(shape->size());
     if (spec.axis < -rank || spec.axis >= rank) {
-      fail("node \"{}\" ({}): operand \"{}\": key \"axis\": got {}, expected a dimension of the shape {}", node.name,
-           node.op, operand, spec.axis, shape_text(*shape));
+      fail("node \"{}\" ({}): operand \"{}\": key \"axis\": got {}, expected a dimension of the shape {}",
+           node.name, node.op, operand, spec.axis, shape_text(*shape));
     }
   }
 }
@@ -170,9 +173,11 @@ void verify_quantized_shapes(const Node& node, const Results& results) {
 void verify_input_shapes(const Graph& graph) {
   for (const auto& [name, shape] : graph.input_shapes()) {
     const Node* node = graph.find(name);
-    if (node == nullptr || node->op != "placeholder") fail("node \"{}\": only placeholders have an input shape", name);
+    if (node == nullptr || node->op != "placeholder")
+      fail("node \"{}\": only placeholders have an input shape", name);
     if (shape.empty() || shape[0] != 1 || std::ranges::any_of(shape, [](int64_t size) { return size < 0; })) {
-      fail("node \"{}\": got the input shape {}, expected sizes, the first 1, of the batch", name, shape_text(shape));
+      fail("node \"{}\": got the input shape {}, expected sizes, the first 1, of the batch", name,
+           shape_text(shape));
     }
   }
 }

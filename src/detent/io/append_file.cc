@@ -38,7 +38,8 @@ void AppendFile::open_file() {
   std::error_code error;
   if (path_.has_parent_path()) std::filesystem::create_directories(path_.parent_path(), error);
   if (error) fail("cannot create directory {}: {}", path_.parent_path().string(), error.message());
-  descriptor_ = open(output_file(path_).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
+  descriptor_ =
+      open(output_file(path_).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail_errno("open", path_, errno);
 }
 

@@ -31,7 +31,8 @@ class Target {
     struct stat status {};
     if (fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
       close(descriptor_);
-      fail("cannot write {}: it is {}, expected a regular file", path.string(), file_type_text(status.st_mode));
+      fail("cannot write {}: it is {}, expected a regular file", path.string(),
+           file_type_text(status.st_mode));
     }
     if (flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
       close(descriptor_);

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "detent/io/file.h"
 #include "detent/io/http_server_for_test.h"
@@ -46,6 +48,22 @@ TEST_F(DownloadTest, BringsTheWholeFile) {
   download(whole);
   EXPECT_EQ(content(), kBody);
   EXPECT_EQ(last, kBody.size());
+}
+
+TEST_F(DownloadTest, WritesNeitherLinksNorFifos) {
+  const HttpServer server([](const HttpRequest&) { return HttpReply{.body = kBody}; });
+  const std::filesystem::path victim = path_.get().parent_path() / "victim";
+  write_file(victim, "kept");
+  std::filesystem::create_symlink(victim, path_.get());
+  EXPECT_THAT([&] { download(request(server.url("/a.gz"))); },
+              ThrowsMessage<Error>(HasSubstr("file.part: it is a symbolic link")));
+  EXPECT_EQ(read_file(victim), "kept");
+  std::filesystem::remove(path_.get());
+  ASSERT_EQ(mkfifo(path_.get().c_str(), 0600), 0);
+  const int reader = open(path_.get().c_str(), O_RDONLY | O_NONBLOCK);
+  EXPECT_THAT([&] { download(request(server.url("/a.gz"))); },
+              ThrowsMessage<Error>(HasSubstr("file.part: it is a FIFO")));
+  close(reader);
 }
 
 TEST_F(DownloadTest, GoesOnWhereItStopped) {

@@ -87,8 +87,7 @@ void AtomicFile::overwrite(uint64_t offset, std::string_view text) {
   DETENT_CHECK(offset + text.size() <= position_, "bytes {} to {} of {}", offset, offset + text.size(),
                position_);
   while (!text.empty()) {
-    const ssize_t written =
-        pwrite(file_.descriptor(), text.data(), text.size(), static_cast<off_t>(offset));
+    const ssize_t written = pwrite(file_.descriptor(), text.data(), text.size(), static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail_with_errno("write");
     text.remove_prefix(static_cast<size_t>(written));

@@ -18,9 +18,9 @@ bool has_at(std::span<const std::byte> bytes, size_t offset, std::string_view te
          std::memcmp(bytes.data() + offset, text.data(), text.size()) == 0;
 }
 
-/// The length of a header, then the header. The length's first bytes may be those that other formats begin with
-/// (0x80 of a pickle, "PK" of a zip archive), but it is below 2^27, so that zeros follow, and none of the others
-/// has zeros and a brace there.
+/// The length of a header, then the header. The length's first bytes may be those that other formats begin
+/// with (0x80 of a pickle, "PK" of a zip archive), but it is below 2^27, so that zeros follow, and none of
+/// the others has zeros and a brace there.
 bool is_safetensors(std::span<const std::byte> bytes) {
   constexpr uint64_t kMostHeaderBytes = 100'000'000;
   uint64_t length = 0;

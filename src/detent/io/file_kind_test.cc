@@ -41,7 +41,8 @@ TEST(FileKinds, AreToldByContent) {
 /// Whatever byte the length of its header begins with: 0x80 begins pickles, "PK" zip archives.
 TEST(FileKinds, SafetensorsHaveHeadersOfAnyLength) {
   const TemporaryPath file("file.bin");
-  for (const uint64_t length : {uint64_t{2}, uint64_t{0x80}, uint64_t{0x280}, uint64_t{0x480}, uint64_t{0x4B50}}) {
+  for (const uint64_t length :
+       {uint64_t{2}, uint64_t{0x80}, uint64_t{0x280}, uint64_t{0x480}, uint64_t{0x4B50}}) {
     std::string text(sizeof(length), '\0');
     std::memcpy(text.data(), &length, sizeof(length));
     file.overwrite(text + "{}" + std::string(length - 2, ' '));

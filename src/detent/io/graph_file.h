@@ -11,8 +11,8 @@ namespace detent {
 ///   format   "detent.graph"
 ///   version  "2"
 ///   graph    {"name", "nodes": [{"name", "op", "inputs", "parameters", "quantization", ...}]}
-/// Long lists of numbers among the statistics are tensors too: recorded values may be as many as there is memory
-/// for, a header has 100 MB at most.
+/// Long lists of numbers among the statistics are tensors too: recorded values may be as many as there is
+/// memory for, a header has 100 MB at most.
 ///
 /// Parameters that share storage under one key (tied weights) share it again when read.
 ///

@@ -12,8 +12,8 @@ inline constexpr const char* kFormat = "detent.graph";
 /// Version 1 held all metadata as JSON and one checksum, `checksum`, under "crc32".
 inline constexpr int kVersion = 2;
 
-/// What "crc32" says in files of version 1, 8 hexadecimal digits: of `graph` and of every tensor's name, dtype,
-/// shape and bytes, in the order of the header.
+/// What "crc32" says in files of version 1, 8 hexadecimal digits: of `graph` and of every tensor's name,
+/// dtype, shape and bytes, in the order of the header.
 std::string checksum(const std::string& graph_json,
                      const std::vector<std::pair<std::string, Tensor>>& tensors);
 

@@ -193,7 +193,8 @@ class Reader {
     }
     if (metadata.find("software") != nullptr) {
       result.software = read_part<SoftwareMetadata, Table>(
-          metadata.members("software"), [&](const Members& statistics) { return read_statistics(statistics); });
+          metadata.members("software"),
+          [&](const Members& statistics) { return read_statistics(statistics); });
     }
     metadata.expect_no_others();
     return result;
@@ -201,7 +202,8 @@ class Reader {
 
   Table read_statistics(const Members& statistics) {
     Table result = statistics.table();
-    for (auto& [key, value] : result) put_lists_back(value, fmt::format("{}: \"{}\"", statistics.where(), key));
+    for (auto& [key, value] : result)
+      put_lists_back(value, fmt::format("{}: \"{}\"", statistics.where(), key));
     return result;
   }
 

@@ -136,7 +136,8 @@ class Writer {
   }
 
   std::string free_name(std::string name) const {
-    while (std::ranges::find(tensors_, name, &std::pair<std::string, Tensor>::first) != tensors_.end()) name += "+";
+    while (std::ranges::find(tensors_, name, &std::pair<std::string, Tensor>::first) != tensors_.end())
+      name += "+";
     return name;
   }
 

@@ -79,7 +79,8 @@ Value nested(std::span<const From> numbers, const Shape& shape, size_t dim) {
 
 std::optional<Tensor> tensor_of_list(const Value& list, size_t least) {
   const Shape shape = shape_of_first(list);
-  if (shape.empty() || static_cast<size_t>(element_count(shape)) < std::max<size_t>(least, 1)) return std::nullopt;
+  if (shape.empty() || static_cast<size_t>(element_count(shape)) < std::max<size_t>(least, 1))
+    return std::nullopt;
   if (holds_only<int64_t>(list, shape)) return filled<int64_t, int64_t>(list, shape);
   if (!holds_only<double>(list, shape)) return std::nullopt;
   return fits_float32(list, shape) ? filled<double, float>(list, shape) : filled<double, double>(list, shape);

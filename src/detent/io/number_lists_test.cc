@@ -27,12 +27,14 @@ TEST(NumberLists, BecomeTensorsAndComeBack) {
   expect_round_trip(List{List{List{1.0}, List{2.0}}, List{List{3.0}, List{4.0}}}, DType::kFloat32, {2, 2, 1});
   const Value nan = list_of_tensor(*tensor_of_list(List{0.5, std::nan("")}, 2));
   EXPECT_TRUE(std::isnan(*nan.get_if<List>()->back().get_if<double>()));
-  EXPECT_TRUE(std::signbit(*list_of_tensor(*tensor_of_list(List{-0.0}, 1)).get_if<List>()->front().get_if<double>()));
+  EXPECT_TRUE(
+      std::signbit(*list_of_tensor(*tensor_of_list(List{-0.0}, 1)).get_if<List>()->front().get_if<double>()));
 }
 
 TEST(NumberLists, OtherValuesStayWhatTheyAre) {
-  const List list[] = {{1, 2.0},          {List{1}, 2},     {List{1}, List{1, 2}},  {2, List{1}}, {},
-                       {List{}, List{}}, {"1", "2"},       {Value(), Value()},     {true},       {Table{{"a", 1}}}};
+  const List list[] = {
+      {1, 2.0},         {List{1}, 2}, {List{1}, List{1, 2}}, {2, List{1}}, {},
+      {List{}, List{}}, {"1", "2"},   {Value(), Value()},    {true},       {Table{{"a", 1}}}};
   for (const List& other : list) EXPECT_FALSE(tensor_of_list(other, 1).has_value()) << value_text(other);
   EXPECT_FALSE(tensor_of_list(Value(1), 1).has_value());
   EXPECT_FALSE(tensor_of_list(List{1, 2}, 3).has_value());

@@ -9,8 +9,9 @@
 
 namespace detent {
 
-/// A file that a signal handler must know of while this object lives: a temporary one, which is removed when a
-/// signal ends the process, or a mapped one, which is named when it was truncated behind the mapping's back.
+/// A file that a signal handler must know of while this object lives: a temporary one, which is removed when
+/// a signal ends the process, or a mapped one, which is named when it was truncated behind the mapping's
+/// back.
 class OpenFile {
  public:
   /// A temporary file, which `create` makes, so that no signal comes between the two. It says whether it did,

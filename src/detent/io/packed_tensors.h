@@ -15,8 +15,8 @@ namespace detent {
 
 /// A tensor as a file holds it: its elements, or codes.
 struct StoredTensor {
-  /// A tensor of the file that belongs to this one, to be compared with its checksum when it is used: of a large
-  /// file perhaps a few tensors are.
+  /// A tensor of the file that belongs to this one, to be compared with its checksum when it is used: of a
+  /// large file perhaps a few tensors are.
   struct Part {
     std::string file;
     std::string name;
@@ -29,8 +29,8 @@ struct StoredTensor {
   std::vector<Part> unchecked = {};
 };
 
-/// The elements; codes are decoded, into `scratch`. Throws Error naming the tensor, and the file where a checksum
-/// differs.
+/// The elements; codes are decoded, into `scratch`. Throws Error naming the tensor, and the file where a
+/// checksum differs.
 Tensor stored_values(const StoredTensor& tensor, const Scratch& scratch);
 
 /// Packed tensors in a safetensors file: the streams of `w` are the tensors "w.codes" (U8) and, where the

@@ -118,7 +118,8 @@ TEST_F(PackedTensors, SaysWhatIsWrong) {
 }
 
 TEST_F(PackedTensors, DamageIsFoundInWhatIsUsed) {
-  write({packed("a", {40}, "ternary:scaling_factor=true"), {"b", DType::kFloat32, {2}}}, {ramp({40}), ramp({2})});
+  write({packed("a", {40}, "ternary:scaling_factor=true"), {"b", DType::kFloat32, {2}}},
+        {ramp({40}), ramp({2})});
   SafetensorsFile file = read_safetensors(path_);
   for (const char* name : {"a.codes", "a.scales", "b"}) {
     file = read_safetensors(path_, TensorCheck::kLater);
@@ -128,7 +129,8 @@ TEST_F(PackedTensors, DamageIsFoundInWhatIsUsed) {
     const std::vector<StoredTensor> stored = unpack_tensors(file, "x.safetensors");
     const size_t damaged = name[0] == 'a' ? 0 : 1;
     EXPECT_THAT([&] { stored_values(stored[damaged], scratch_); },
-                ThrowsMessage<Error>(HasSubstr(fmt::format("x.safetensors: damaged: the CRC-32 of tensor \"{}\"", name))));
+                ThrowsMessage<Error>(
+                    HasSubstr(fmt::format("x.safetensors: damaged: the CRC-32 of tensor \"{}\"", name))));
     stored_values(stored[1 - damaged], scratch_);
   }
 }

@@ -155,8 +155,10 @@ class Reader {
     metadata_.erase(found);
     const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
     if (digits.size() != kDigits * (1 + entries_.size()) || !std::ranges::all_of(digits, is_digit)) {
-      fail("{}: damaged: {} has {} characters, expected {} hexadecimal digits for each of {} tensors and the header",
-           name_, kChecksumKey, digits.size(), kDigits, entries_.size());
+      fail(
+          "{}: damaged: {} has {} characters, expected {} hexadecimal digits for each of {} tensors and the "
+          "header",
+          name_, kChecksumKey, digits.size(), kDigits, entries_.size());
     }
     for (size_t i = 0; i < digits.size(); i += kDigits) {
       checksums_.push_back(static_cast<uint32_t>(std::stoul(digits.substr(i, kDigits), nullptr, 16)));
@@ -373,7 +375,8 @@ std::string header_text(const std::filesystem::path& path, const std::vector<Ten
 void check_tensor(const Tensor& tensor, uint32_t checksum, const std::string& file, const std::string& name) {
   const uint32_t found = crc32(tensor.bytes());
   if (found == checksum) return;
-  fail("{}: damaged: the CRC-32 of tensor \"{}\" is {:08x}, the file says {:08x}", file, name, found, checksum);
+  fail("{}: damaged: the CRC-32 of tensor \"{}\" is {:08x}, the file says {:08x}", file, name, found,
+       checksum);
 }
 
 SafetensorsFile read_safetensors(const std::filesystem::path& path, TensorCheck check) {

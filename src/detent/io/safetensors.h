@@ -17,18 +17,18 @@ namespace detent {
 /// "shape", "data_offsets": [begin, end]}, "__metadata__": {...}} padded with spaces to 8 bytes, then the
 /// tensors' bytes.
 ///
-/// Files that Detent writes have checksums, under "detent.crc32" in the metadata: hexadecimal CRC-32 of 8 digits
-/// each, first of the length and the header, in which the digits count as zeros, then of each tensor's bytes,
-/// in the order of the header. Those of the header are checked whenever such a file is opened.
+/// Files that Detent writes have checksums, under "detent.crc32" in the metadata: hexadecimal CRC-32 of 8
+/// digits each, first of the length and the header, in which the digits count as zeros, then of each tensor's
+/// bytes, in the order of the header. Those of the header are checked whenever such a file is opened.
 struct SafetensorsFile {
   /// In the order of the header.
   std::vector<std::pair<std::string, Tensor>> tensors;
   std::map<std::string, std::string> metadata = {};  // without the checksums
-  std::vector<uint32_t> checksums = {};              // of the tensors; empty in files of others and older ones
+  std::vector<uint32_t> checksums = {};  // of the tensors; empty in files of others and older ones
 };
 
 /// Whether the tensors are compared with their checksums when the file is read, which costs a pass over their
-/// bytes (9 to 20 GB/s once they are in memory), or by the caller, before it uses one (check_tensor).
+/// bytes (about 7 GB/s once they are in memory), or by the caller, before it uses one (check_tensor).
 enum class TensorCheck { kNow, kLater };
 
 /// Throws Error naming file and tensor where `tensor` does not have the CRC-32 `checksum`.

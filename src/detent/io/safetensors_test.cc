@@ -159,8 +159,9 @@ TEST_F(Safetensors, SaysWhatIsDamagedWhenItIsAskedTo) {
   std::string text = read_file(path_);
   text.back() = static_cast<char>(text.back() ^ 4);
   file_.overwrite(text);
-  EXPECT_THAT([&] { read_safetensors(path_); },
-              ThrowsMessage<Error>(AllOf(HasSubstr(path_.string() + ": damaged"), HasSubstr("tensor \"b\""))));
+  EXPECT_THAT(
+      [&] { read_safetensors(path_); },
+      ThrowsMessage<Error>(AllOf(HasSubstr(path_.string() + ": damaged"), HasSubstr("tensor \"b\""))));
   const SafetensorsFile file = read_safetensors(path_, TensorCheck::kLater);
   ASSERT_EQ(file.checksums.size(), 2U);
   check_tensor(file.tensors[0].second, file.checksums[0], "x", "a");

@@ -32,7 +32,8 @@ fs::path folder_of(const fs::path& path) { return path.has_parent_path() ? path.
 
 std::string temporary_name(std::string_view mark = kMark) {
   uint64_t random = 0;
-  DETENT_CHECK(getrandom(&random, sizeof(random), 0) == sizeof(random), "getrandom: {}", std::strerror(errno));
+  DETENT_CHECK(getrandom(&random, sizeof(random), 0) == sizeof(random), "getrandom: {}",
+               std::strerror(errno));
   return fmt::format("{}{:016x}", mark, random);
 }
 
@@ -44,8 +45,8 @@ bool is_temporary_name(std::string_view name, std::string_view mark = kMark) {
 
 bool lock_now(int descriptor) { return flock(descriptor, LOCK_EX | LOCK_NB) == 0; }
 
-/// Locks what was created just now. False when another process has taken it for a leftover. Without a lock where
-/// the file system has none: then nobody takes it for one.
+/// Locks what was created just now. False when another process has taken it for a leftover. Without a lock
+/// where the file system has none: then nobody takes it for one.
 bool keep_by_lock(int descriptor) {
   if (!lock_now(descriptor)) return errno != EWOULDBLOCK;
   struct stat status {};

@@ -12,13 +12,13 @@
 namespace detent {
 
 /// A file that is written beside its target under a temporary name, ".detent-tmp-" and 16 random hexadecimal
-/// digits, until `take_name`. No other file has such a name. Whoever writes it holds a lock on it (flock), which
-/// ends with the process however that ends: one that can be locked is a leftover of the dead.
+/// digits, until `take_name`. No other file has such a name. Whoever writes it holds a lock on it (flock),
+/// which ends with the process however that ends: one that can be locked is a leftover of the dead.
 class UnfinishedFile {
  public:
   /// Creates it for writing, with the permissions of a file that is there already, else as the umask says.
-  /// Leftovers in the folder are removed before, once a folder. Throws Error as `output_file` does, and naming
-  /// `target` where the file cannot be created.
+  /// Leftovers in the folder are removed before, once a folder. Throws Error as `output_file` does, and
+  /// naming `target` where the file cannot be created.
   explicit UnfinishedFile(const std::filesystem::path& target);
   /// Removes it, unless it has taken its name.
   ~UnfinishedFile();

@@ -49,14 +49,20 @@ class UnfinishedFileTest : public testing::Test {
   void user_file(const std::string& name) const { std::ofstream(folder_ / name) << name; }
 
   // Another one in each test: a process looks through a folder once.
-  fs::path folder_ = fs::temp_directory_path() /
-                     fmt::format("detent_{}_{}", testing::UnitTest::GetInstance()->current_test_info()->name(), getpid());
+  fs::path folder_ =
+      fs::temp_directory_path() /
+      fmt::format("detent_{}_{}", testing::UnitTest::GetInstance()->current_test_info()->name(), getpid());
 };
 
 TEST_F(UnfinishedFileTest, LeftoversOfTheDeadAreRemovedAndNothingElse) {
-  const std::vector<std::string> of_the_user = {"a.ckpt",        "a.ckpt.backup",  "a.ckpt.x9Zk2Q",
-                                                "a.ckpt.tar.gz", ".detent-tmp-",   ".detent-tmp-backup",
-                                                ".detent-tmp-0123456789abcdeX",    ".detent-tmp-0123456789abcdef0"};
+  const std::vector<std::string> of_the_user = {"a.ckpt",
+                                                "a.ckpt.backup",
+                                                "a.ckpt.x9Zk2Q",
+                                                "a.ckpt.tar.gz",
+                                                ".detent-tmp-",
+                                                ".detent-tmp-backup",
+                                                ".detent-tmp-0123456789abcdeX",
+                                                ".detent-tmp-0123456789abcdef0"};
   for (const std::string& name : of_the_user) user_file(name);
   fs::create_directories(folder_ / ".detent-tmp-0123456789abcdef");
   write_and_die(folder_ / "a.ckpt");

@@ -266,8 +266,8 @@ void check_inputs(const Graph& graph, std::span<const Tensor> inputs) {
     const Shape& shape = inputs[i].shape();
     if (!inputs[0].shape().empty()) expected[0] = inputs[0].shape()[0];
     if (shape == expected && inputs[i].dtype() == DType::kFloat32) continue;
-    fail("input \"{}\": got {} of shape {}, expected float32 of shape {}", names[i], dtype_name(inputs[i].dtype()),
-         shape_text(shape), shape_text(expected));
+    fail("input \"{}\": got {} of shape {}, expected float32 of shape {}", names[i],
+         dtype_name(inputs[i].dtype()), shape_text(shape), shape_text(expected));
   }
 }
 

@@ -72,14 +72,16 @@ TEST(IntegerExecutor, WantsAsManyInputsAsTheGraph) {
   };
   EXPECT_EQ(error_of(Tensor(DType::kFloat32, {3, 1, 2, 2})), "");
   EXPECT_THAT(error_of(Tensor(DType::kUInt8, {1, 1, 2, 2})), HasSubstr("got uint8 of shape [1, 1, 2, 2]"));
-  EXPECT_THAT(error_of(Tensor(DType::kFloat32, {1, 1, 2})), HasSubstr("expected float32 of shape [1, 1, 2, 2]"));
+  EXPECT_THAT(error_of(Tensor(DType::kFloat32, {1, 1, 2})),
+              HasSubstr("expected float32 of shape [1, 1, 2, 2]"));
 }
 
 /// They used to be read as float32: four times the bytes that are there.
 TEST(IntegerExecutor, RefusesParametersThatAreNotFloat32) {
   GraphBuilder builder("bytes");
   const NodeInput x = builder.input("x", {10, 10});
-  const NodeInput moved = builder.call("transpose", {builder.parameter("table", {1, 10, 10})}, {{"dim0", 1}, {"dim1", 2}});
+  const NodeInput moved =
+      builder.call("transpose", {builder.parameter("table", {1, 10, 10})}, {{"dim0", 1}, {"dim1", 2}});
   Graph graph = builder.finish(builder.call("cat", {x, moved}));
   graph.set_requantization(Requantization::kFloat);
   const IntegerExecutor executor(graph);

@@ -76,7 +76,8 @@ LoadType load_type(const RunOptions& options) {
   if (std::filesystem::is_directory(file)) return options.load_type.value_or(kOfFolder);
   const FileKind kind = file_kind(file);
   const std::optional<LoadType> found = type_of(kind, file);
-  if (!found) fail("{}: it is {}, expected a graph or the parameters of a network", file, file_kind_text(kind));
+  if (!found)
+    fail("{}: it is {}, expected a graph or the parameters of a network", file, file_kind_text(kind));
   const auto name = [](LoadType type) { return enum_names(type)[static_cast<size_t>(type)]; };
   if (!options.load_type) {
     spdlog::info("{} is {}: load_type = {}", file, file_kind_text(kind), name(*found));
@@ -85,7 +86,8 @@ LoadType load_type(const RunOptions& options) {
   const auto is_checkpoint = [](LoadType type) { return type == LoadType::kPt || type == LoadType::kPl; };
   const LoadType told = *options.load_type;
   if (told != *found && !(is_checkpoint(told) && is_checkpoint(*found))) {
-    fail("{}: it is {} (load_type = {}), got load_type = {}", file, file_kind_text(kind), name(*found), name(told));
+    fail("{}: it is {} (load_type = {}), got load_type = {}", file, file_kind_text(kind), name(*found),
+         name(told));
   }
   return told;
 }

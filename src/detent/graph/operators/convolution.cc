@@ -11,7 +11,8 @@ Operand infer_convolution(const Node& node, std::span<const Operand> inputs, siz
   expect_rank(input, dims + 2);
   const Shape& weight = node.find_parameter("weight")->tensor.shape();
   const int64_t groups = integer_attribute(node, "groups");
-  if (weight.size() != dims + 2 || groups < 1 || groups > kLargestSize || input[1] != weight[1] * groups || weight[0] % groups != 0) {
+  if (weight.size() != dims + 2 || groups < 1 || groups > kLargestSize || input[1] != weight[1] * groups ||
+      weight[0] % groups != 0) {
     fail("got an input of shape {}, weight {} and {} groups, expected [N, C, ...] and [O, C / groups, ...]",
          shape_text(input), shape_text(weight), groups);
   }
@@ -51,7 +52,8 @@ Operand infer_transposed(const Node& node, std::span<const Operand> inputs) {
   expect_rank(input, kDims + 2);
   const Shape& weight = node.find_parameter("weight")->tensor.shape();
   const int64_t groups = integer_attribute(node, "groups");
-  if (weight.size() != kDims + 2 || groups < 1 || groups > kLargestSize || input[1] != weight[0] || weight[0] % groups != 0) {
+  if (weight.size() != kDims + 2 || groups < 1 || groups > kLargestSize || input[1] != weight[0] ||
+      weight[0] % groups != 0) {
     fail("got an input of shape {}, weight {} and {} groups, expected [N, C, ...] and [C, O / groups, ...]",
          shape_text(input), shape_text(weight), groups);
   }
@@ -70,7 +72,8 @@ Operand infer_transposed(const Node& node, std::span<const Operand> inputs) {
     for (const int64_t value : {input[i + 2], stride[i], padding[i], dilation[i], weight[i + 2]})
       expect_size("size of a window", value, 0);
     if (input[i + 2] < 1 || weight[i + 2] < 1) {
-      fail("got an input of shape {} and weight {}, expected elements", shape_text(input), shape_text(weight));
+      fail("got an input of shape {} and weight {}, expected elements", shape_text(input),
+           shape_text(weight));
     }
     if (extra[i] < 0 || extra[i] >= std::max(stride[i], dilation[i])) {
       fail("attribute \"output_padding\": got {}, expected at least 0 and less than stride {} or dilation {}",

@@ -119,7 +119,8 @@ std::vector<SliceRange> slice_ranges(const Node& node, const Shape& shape) {
       return std::clamp<int64_t>(index < 0 ? index + size : index, 0, size);
     };
     if (steps[i] < 1) fail("attribute \"steps\": got {}, expected at least 1", steps[i]);
-    if (std::ranges::find(ranges, dim, &SliceRange::dim) != ranges.end()) fail("attribute \"dims\": got {} twice", dims[i]);
+    if (std::ranges::find(ranges, dim, &SliceRange::dim) != ranges.end())
+      fail("attribute \"dims\": got {} twice", dims[i]);
     ranges.push_back({dim, position(starts[i]), position(ends[i]), steps[i]});
   }
   return ranges;

@@ -32,7 +32,8 @@ void expect_parameter_shape(const Node& node, std::string_view parameter, const 
 }
 
 void expect_size(std::string_view name, int64_t value, int64_t least) {
-  if (value < least || value > kLargestSize) fail("{}: got {}, expected {} to {}", name, value, least, kLargestSize);
+  if (value < least || value > kLargestSize)
+    fail("{}: got {}, expected {} to {}", name, value, least, kLargestSize);
 }
 
 int64_t window_count(int64_t size, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation,
@@ -41,7 +42,8 @@ int64_t window_count(int64_t size, int64_t kernel, int64_t stride, int64_t paddi
     fail("got kernel {}, stride {}, dilation {}, padding {}: padding is at least 0, the others at least 1",
          kernel, stride, dilation, padding);
   }
-  for (const int64_t value : {size, kernel, stride, padding, dilation}) expect_size("size of a window", value, 0);
+  for (const int64_t value : {size, kernel, stride, padding, dilation})
+    expect_size("size of a window", value, 0);
   const int64_t span = size + 2 * padding - dilation * (kernel - 1) - 1;
   if (span < 0)
     fail("a window of {} does not fit into {} + 2 * {}", dilation * (kernel - 1) + 1, size, padding);
