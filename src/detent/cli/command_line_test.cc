@@ -203,7 +203,7 @@ TEST_F(CommandLine, PassesAreListedWithTheMeaningOfEachOption) {
   EXPECT_THAT(unwrapped(run_program({"help", "gptq"}).output),
               HasSubstr("num_samples training samples to run (integer, at least 1; default 1024)"));
   EXPECT_THAT(run_program({"help", "histogram"}).output, HasSubstr("statistic: histogram"));
-  EXPECT_THAT(run_program({"help", "toy"}).output, HasSubstr("model: "));
+  EXPECT_THAT(run_program({"help", "toy"}).output, HasSubstr("model:\n| name"));
 }
 
 TEST_F(CommandLine, FailuresAreStatus1) {

@@ -222,7 +222,8 @@ std::optional<std::string> topic_text(const std::string& name) {
   for (const Kind& kind : all_kinds()) {
     for (const Entry& entry : kind.entries()) {
       if (!is_named(entry, name)) continue;
-      text += fmt::format("{}{}: {}", text.empty() ? "" : "\n", kind.one, entries_text({entry}, true));
+      text += fmt::format("{}{}:{}{}", text.empty() ? "" : "\n", kind.one,
+                          entry.contains("options") ? " " : "\n", entries_text({entry}, true));
     }
   }
   return text.empty() ? std::nullopt : std::optional(text);
