@@ -14,6 +14,7 @@
 #include "detent/passes/analysis/profile_progress.h"
 #include "detent/passes/analysis/profile_request.h"
 #include "detent/passes/passes.h"
+#include "detent/passes/reconstruction/staged_run.h"
 
 // Collects statistics of weights and of the inputs and outputs of nodes:
 //
@@ -23,6 +24,7 @@
 //     [passes.profile_statistics.activation_statistics.<statistic>]
 //
 // Activations come from the training set, shuffled. Results stand in the software metadata of each operand.
+// observed_values says whether quantized operands are seen before or after they are rounded to their format.
 //
 // The kernels of a network may round differently for batches of different sizes. Its inputs are therefore run
 // in micro-batches that depend on the order of the samples alone, each on one thread: how many workers and
@@ -94,7 +96,7 @@ bool reads(const Graph& graph, const Probe& probe, const Node& source) {
 
 /// The input of a ReLU and its output, where both are profiled and nothing is quantized between, share a
 /// sweep, and the output is not looked at when it comes.
-ObservedOperands observed_operands(const Graph& graph, std::vector<Probe>& probes) {
+ObservedOperands observed_operands(const Graph& graph, ObservedValues values, std::vector<Probe>& probes) {
   std::set<const Probe*> shared;
   ObservedOperands observed;
   for (Probe& probe : probes) {
@@ -104,7 +106,7 @@ ObservedOperands observed_operands(const Graph& graph, std::vector<Probe>& probe
     entry.probe = &probe;
     if (node.op != "relu" || probe.operand != "data_in_0" || node.find_quantization("data_in_0") != nullptr ||
         node.find_quantization("data_out_0") != nullptr || graph.requantization() ||
-        probe.collector.records())
+        values == ObservedValues::kAfterQuantization || probe.collector.records())
       continue;
     const auto reader =
         std::ranges::find_if(probes, [&](const Probe& each) { return reads(graph, each, node); });
@@ -117,20 +119,21 @@ ObservedOperands observed_operands(const Graph& graph, std::vector<Probe>& probe
 
 /// Runs adjacent micro-batches, from `first` on, a thread each.
 void run_at_once(const Graph& graph, const MicroBatches& batches, int64_t first,
-                 std::span<const Tensor> inputs, ObservedOperands& observed, PassContext& context) {
+                 std::span<const Tensor> inputs, ObservedValues values, ObservedOperands& observed,
+                 PassContext& context) {
   parallel_for(std::ssize(inputs), 1, [&](int64_t index, int64_t /*end*/) {
     const int64_t first_sample = batches.first_sample(first + index);
     const auto observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
       const auto it = observed.find({node.name, operand});
       if (it != observed.end()) it->second.update(value, first_sample);
     };
-    context.executor().run(graph, inputs.subspan(static_cast<size_t>(index), 1), observe);
+    context.executor().run(graph, inputs.subspan(static_cast<size_t>(index), 1), observe, values);
   });
 }
 
-void run_share(const Graph& graph, const MicroBatches& batches, std::vector<Probe>& probes,
-               const ProfileProgress* progress, PassContext& context) {
-  ObservedOperands observed = observed_operands(graph, probes);
+void run_share(const Graph& graph, const MicroBatches& batches, ObservedValues values,
+               std::vector<Probe>& probes, const ProfileProgress* progress, PassContext& context) {
+  ObservedOperands observed = observed_operands(graph, values, probes);
   int64_t done = progress == nullptr ? 0 : progress->restore(probes, context.warn);
   ReadAhead<Tensor> loaded(batches.count() - done, context.loader_threads,
                            [&, first = done](int64_t index) { return batches.load(first + index); });
@@ -144,7 +147,7 @@ void run_share(const Graph& graph, const MicroBatches& batches, std::vector<Prob
     }
     std::vector<Tensor> inputs;
     for (int64_t i = done; i < end; ++i) inputs.push_back(loaded.take());
-    run_at_once(graph, batches, done, inputs, observed, context);
+    run_at_once(graph, batches, done, inputs, values, observed, context);
     done = end;
     if (progress != nullptr && done % context.checkpoint_every == 0) progress->save(probes, done);
     if (context.group->is_first()) shown.update(done, "");
@@ -171,20 +174,21 @@ int64_t run_activations(const Graph& graph, const ProfileRequest& request, std::
   const std::unique_ptr<CalibrationSet> data = context.open_calibration();
   const int64_t samples = sample_count(request.options, *data, context);
   const MicroBatches batches(*data, samples, *context.group);
+  const ObservedValues values = request.options.observed_values;
   if (context.checkpoint_every > 0) {
     const ProcessGroup& group = *context.group;
     const std::filesystem::path path =
         context.output_dir / "profile_statistics" /
         fmt::format("progress_{}_of_{}.safetensors", group.rank() + 1, group.size());
     const ProfileProgress progress(
-        path,
-        fmt::format("network {:016x}, data {:016x}, {} samples, worker {} of {}", network_fingerprint(graph),
-                    data->fingerprint(), samples, group.rank(), group.size()));
-    run_share(graph, batches, probes, &progress, context);
+        path, fmt::format("network {:016x}, data {:016x}, {} samples, {}, worker {} of {}",
+                          network_fingerprint(graph), data->fingerprint(), samples,
+                          enum_names(values)[static_cast<size_t>(values)], group.rank(), group.size()));
+    run_share(graph, batches, values, probes, &progress, context);
     merge_over_workers(request, probes, context);
     progress.remove();
   } else {
-    run_share(graph, batches, probes, nullptr, context);
+    run_share(graph, batches, values, probes, nullptr, context);
     merge_over_workers(request, probes, context);
   }
   return samples;
@@ -242,11 +246,14 @@ void report_samples(int64_t samples, const ProfileOptions& options, const PassCo
   }
 }
 
-void run_profile(Graph& graph, const Table& table, PassContext& context) {
-  const ProfileRequest request = read_profile_request(table, context.where);
+void run_profile(Graph& graph, const ProfileRequest& request, PassContext& context) {
   std::vector<Probe> weights = weight_probes(graph, request, context);
   for (Probe& probe : weights) {
-    const Tensor& parameter = graph.nodes()[probe.node].find_parameter(probe.operand)->tensor;
+    const Node& node = graph.nodes()[probe.node];
+    Tensor parameter = node.find_parameter(probe.operand)->tensor;
+    if (request.options.observed_values == ObservedValues::kAfterQuantization) {
+      parameter = quantized_operand(node, probe.operand, parameter, context.where);
+    }
     Shape one_sample = parameter.shape();
     one_sample.insert(one_sample.begin(), 1);
     probe.collector.update(parameter.reshaped(one_sample));
@@ -265,12 +272,8 @@ void run_profile(Graph& graph, const Table& table, PassContext& context) {
 }  // namespace
 
 PassInfo profile_statistics_pass() {
-  std::vector<FieldDescription> options = describe_fields<ProfileOptions>();
-  options.push_back({"weight_statistics", "table", "{}", "statistic -> its options, for parameters", {}});
-  options.push_back(
-      {"activation_statistics", "table", "{}", "statistic -> its options, for inputs and outputs", {}});
-  return {"profile_statistics", PassKind::kAnalysis, "statistics of weights and activations",
-          std::move(options), run_profile};
+  return make_pass("profile_statistics", PassKind::kAnalysis, "statistics of weights and activations",
+                   run_profile);
 }
 
 }  // namespace detent
