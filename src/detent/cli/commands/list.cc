@@ -56,6 +56,7 @@ std::vector<Entry> pass_entries() {
     for (const FieldDescription& option : pass.options) options.emplace_back(option.name);
     entries.push_back({{"name", pass.name},
                        {"kind", enum_names(pass.kind)[static_cast<size_t>(pass.kind)]},
+                       {"stage", enum_names(pass.stage)[static_cast<size_t>(pass.stage)]},
                        {"options", std::move(options)},
                        {"help", pass.help}});
   }

@@ -5,6 +5,7 @@
 
 #include "detent/cli/torch/calibration.h"
 #include "detent/cli/torch/commands.h"
+#include "detent/cli/torch/result_folder.h"
 #include "detent/cli/torch/session.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
@@ -12,8 +13,7 @@
 #include "detent/execution/interpreter.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/passes/analysis/quantization_account.h"
-#include "detent/passes/mase_graph.h"
-#include "detent/passes/pass.h"
+#include "detent/passes/pipeline.h"
 #include "detent/runtime/integer_executor.h"
 #include "detent/training/evaluate.h"
 
@@ -44,8 +44,8 @@ std::string check_integers(const Graph& graph, const Dataset& dataset) {
     Values values;
     executor.run(graph, std::span(&inputs, 1),
                  [&](const Node& node, std::string_view operand, const Tensor& value) {
-                   const QuantSpec* spec = node.find_quantization(operand);
-                   if (spec != nullptr) values[{node.name, std::string(operand)}] = simulate(*spec, value);
+                   const bool quantized = node.find_quantization(operand) != nullptr;
+                   if (quantized) values[{node.name, std::string(operand)}] = value.clone();
                  });
     return values;
   };
@@ -77,15 +77,17 @@ std::pair<Table, Table> split_passes(const Table& passes) {
 }  // namespace
 
 void run_quantize(const TorchCommand& command, ProcessGroup& group) {
+  const Pipeline pipeline(command.passes, "the command line");
   const auto training_set = load_split(command, Split::kTrain);
   const auto test_set = load_split(command, Split::kTest);
   const int64_t batch_size = command.options.training.batch_size;
   Graph graph = load_network(command, *training_set);
-  if (is_quantized(graph)) fail("{} is quantized already", *command.options.load);
+  pipeline.check(graph);
+  const std::filesystem::path output_dir = command.software_dir / "quantize";
+  const ResultFolder result(command, output_dir, graph, pipeline, training_set->size(), group);
   const Metrics before = evaluate(graph, *test_set, batch_size, group);
 
   TorchExecutor executor;
-  const std::filesystem::path output_dir = command.software_dir / "quantize";
   PassContext context = make_pass_context(*training_set, batch_size, output_dir, executor);
   context.group = &group;
   context.loader_threads = command.options.num_workers;
@@ -102,8 +104,8 @@ void run_quantize(const TorchCommand& command, ProcessGroup& group) {
   const Metrics after = evaluate(graph, *test_set, batch_size, group);
   fmt::print("test before: {}\ntest after:  {}\n", before.text(), after.text());
   fmt::print("integer execution: {}\n", check_integers(graph, *test_set));
-  if (group.is_first()) save_mase_graph(graph, output_dir);
-  fmt::print("quantized graph: {}\n", (output_dir / "graph_module.mz").string());
+  result.save(graph);
+  fmt::print("quantized graph: {}\n", result.graph_path().string());
 }
 
 }  // namespace detent

@@ -5,6 +5,7 @@
 
 #include "detent/cli/torch/go_on.h"
 #include "detent/cli/torch/session.h"
+#include "detent/cli/torch/settings.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/graph/fingerprint.h"
@@ -43,22 +44,6 @@ Table settings_of(const RunOptions& options, const Graph& untrained, const Datas
   return settings;
 }
 
-/// "batch_size = 128, got 64" for the first setting that differs; empty where none does.
-std::string difference(const Table& saved, const Table& now) {
-  std::vector<std::string> keys = now.keys();
-  for (const std::string& key : saved.keys()) {
-    if (!now.contains(key)) keys.push_back(key);
-  }
-  for (const std::string& key : keys) {
-    const Value* before = saved.find(key);
-    const Value* given = now.find(key);
-    if (before != nullptr && given != nullptr && *before == *given) continue;
-    return fmt::format("{} = {}, got {}", key, before == nullptr ? "NA" : value_text(*before),
-                       given == nullptr ? "NA" : value_text(*given));
-  }
-  return "";
-}
-
 constexpr const char* kOtherWays =
     "keep it and train in another folder (--project NAME), or replace it (--overwrite)";
 
@@ -72,7 +57,7 @@ void check_replaceable(const fs::path& state, const Table& settings, const Train
   }
   const std::string folder = state.parent_path().string();
   const TrainingProgress& progress = saved.state.progress;
-  const std::string other_setting = difference(saved.settings, settings);
+  const std::string other_setting = settings_difference(saved.settings, settings);
   if (!other_setting.empty()) {
     fail("{} holds a training, saved {}, with {}: go on with it as it was begun (--resume), {}", folder,
          where_it_stopped(progress), other_setting, kOtherWays);
@@ -110,7 +95,7 @@ TrainingFiles::TrainingFiles(const TorchCommand& command, const Graph& untrained
            state_path().string());
     }
     saved_ = read_training(state_path());
-    const std::string other_setting = difference(saved_->settings, settings_);
+    const std::string other_setting = settings_difference(saved_->settings, settings_);
     if (!other_setting.empty()) {
       fail("--resume: {} was saved with {}: go on with the same settings, or begin another training: {}",
            state_path().string(), other_setting, kOtherWays);

@@ -5,24 +5,16 @@
 
 #include "detent/cli/torch/calibration.h"
 #include "detent/cli/torch/commands.h"
+#include "detent/cli/torch/result_folder.h"
 #include "detent/cli/torch/session.h"
 #include "detent/core/log.h"
 #include "detent/execution/interpreter.h"
-#include "detent/passes/mase_graph.h"
-#include "detent/passes/pass.h"
+#include "detent/passes/pipeline.h"
 #include "detent/training/evaluate.h"
 #include "detent/training/loader.h"
 
 namespace detent {
 namespace {
-
-bool changes_network(const Table& passes) {
-  return std::ranges::any_of(passes, [](const TableEntry& entry) {
-    const auto all = all_passes();
-    const auto pass = std::ranges::find(all, entry.key, &PassInfo::name);
-    return pass != all.end() && pass->kind == PassKind::kTransform;
-  });
-}
 
 /// Metadata that every pipeline begins with; a graph that was loaded keeps what it brought.
 void prepare_metadata(Graph& graph, PassContext& context) {
@@ -38,34 +30,39 @@ void prepare_metadata(Graph& graph, PassContext& context) {
 }  // namespace
 
 void run_transform(const TorchCommand& command, ProcessGroup& group) {
+  const Pipeline pipeline(command.passes, command.config_file);
   const auto training_set = load_split(command, Split::kTrain);
   const auto validation_set = load_split(command, Split::kValidation);
   const int64_t batch_size = command.options.training.batch_size;
   Graph graph = load_network(command, *training_set);
   if (!command.options.load) spdlog::warn("no --load: the network has its initial, untrained weights");
 
+  pipeline.check(graph);
+  const std::filesystem::path output_dir = command.software_dir / "transform";
+  const ResultFolder result(command, output_dir / "transformed_ckpt", graph, pipeline, training_set->size(),
+                            group);
+
   // The original takes a first batch here to trace the network; shapes need none, but its two draws from the
   // generator decide which samples are profiled afterwards.
   shuffled_order(training_set->size());
 
   TorchExecutor executor;
-  const std::filesystem::path output_dir = command.software_dir / "transform";
   PassContext context = make_pass_context(*training_set, batch_size, output_dir, executor);
   context.group = &group;
   context.loader_threads = command.options.num_workers;
   context.checkpoint_every = command.options.checkpoint_every;
   prepare_metadata(graph, context);
 
-  const bool compare = changes_network(command.passes);
+  const bool compare = pipeline.changes_network();
   const Metrics before =
       compare ? evaluate(graph, *validation_set, batch_size, group, command.options.num_workers) : Metrics{};
-  run_pipeline(graph, command.passes, command.config_file, context);
+  pipeline.run(graph, context);
   if (compare) {
     const Metrics after = evaluate(graph, *validation_set, batch_size, group, command.options.num_workers);
     fmt::print("validation before: {}\nvalidation after:  {}\n", before.text(), after.text());
   }
-  if (group.is_first()) save_mase_graph(graph, output_dir / "transformed_ckpt");
-  fmt::print("transformed graph: {}\n", (output_dir / "transformed_ckpt" / "graph_module.mz").string());
+  result.save(graph);
+  fmt::print("transformed graph: {}\n", result.graph_path().string());
 }
 
 }  // namespace detent
