@@ -23,7 +23,7 @@ for way in "$@"; do
   begin=$(date +%s)
   # shellcheck disable=SC2086  # $improve is two words or none
   "$detent" quantize resnet20 cifar10 --load "$weights" --load-type pt --data-dir "$data" --calibrator mse \
-    --weights "int${bits%/*}" --activations "uint${bits#*/}" $improve > log 2>&1 &
+    --project "$(echo "$way" | tr / -)" --weights "int${bits%/*}" --activations "uint${bits#*/}" $improve > log 2>&1 &
   process=$!
   peak=0
   while kill -0 "$process" 2> /dev/null; do

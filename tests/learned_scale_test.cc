@@ -275,12 +275,14 @@ TEST_F(LearnedScaleGraph, PassPlacesParametersAndRemovesThem) {
   quantize(kLearned);  // a trained scale stays
   EXPECT_EQ(graph_.node("hidden").find_parameter("weight_scale")->tensor.values<float>()[0], 0.75F);
   quantize(
-      "[passes.quantize.linear.config]\nname = \"fixed\"\nweight_width = 3\nweight_scale_rule = \"learned\"\n"
-      "weight_granularity = \"channel\"\n");
+      "requantize = true\n[passes.quantize.linear.config]\nname = \"fixed\"\nweight_width = 3\n"
+      "weight_scale_rule = \"learned\"\nweight_granularity = \"channel\"\n");
   EXPECT_EQ(graph_.node("hidden").find_parameter("weight_scale")->tensor.shape(), Shape{16});
   EXPECT_EQ(graph_.node("hidden").find_parameter("bias_scale")->tensor.shape(), Shape{16});
   Interpreter(graph_).run(inputs_);
-  quantize("[passes.quantize.linear.config]\nname = \"NA\"\n");
+  quantize(
+      "requantize = true\n[passes.quantize.linear.config]\nname = \"fixed\"\ndata_in_name = \"NA\"\n"
+      "weight_name = \"NA\"\nbias_name = \"NA\"\n");
   EXPECT_EQ(graph_.parameter_count(), count);
   graph_.node("out").quantization["weight"] = parse_quant_spec_text("fixed:scale_rule=learned");
   EXPECT_THROW(verify(graph_), Error);

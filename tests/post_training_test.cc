@@ -178,10 +178,12 @@ TEST_F(PostTraining, RoundedNetworksStillComputeInIntegers) {
   EXPECT_EQ(values_of(integers.run(graph_, std::span(&samples_, 1))), values_of(outputs(graph_)));
 
   std::map<std::string, Tensor> inputs;
-  executor_.run(graph_, std::span(&samples_, 1),
-                [&](const Node& node, std::string_view operand, const Tensor& value) {
-                  if (operand == "data_in_0") inputs[node.name] = value.clone();
-                });
+  executor_.run(
+      graph_, std::span(&samples_, 1),
+      [&](const Node& node, std::string_view operand, const Tensor& value) {
+        if (operand == "data_in_0") inputs[node.name] = value.clone();
+      },
+      ObservedValues::kBeforeQuantization);
   StagedRun run(graph_, {.num_samples = 100}, context_);
   for (size_t i = 0; i < graph_.nodes().size(); ++i) {
     const Node& node = graph_.nodes()[i];
@@ -279,7 +281,8 @@ TEST_F(PostTraining, RoundingRefusesWhatItCannotKnow) {
                     HasSubstr("such as affine or fixed, or the pass gptq")));
   EXPECT_EQ(values_of(parameter("fc1", "weight")), before);
   run_passes(
-      "[passes.quantize]\nby = \"type\"\nreport = false\n[passes.quantize.linear.config]\nname = \"nvfp4\"\n"
+      "[passes.quantize]\nby = \"type\"\nrequantize = true\nreport = false\n"
+      "[passes.quantize.linear.config]\nname = \"nvfp4\"\n"
       "[passes.quantize.default.config]\nname = \"NA\"\n");
   EXPECT_THAT(error_of("[passes.gptq]"),
               HasSubstr("node \"fc1\", operand \"weight\": nvfp4: the scales of its blocks follow"));

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include <fmt/format.h>
@@ -47,7 +48,7 @@ class QuantizeCommand : public testing::Test {
   static std::string log() { return read_file(folder() / "log.txt"); }
   static int quantize(const std::string& options) {
     return run(
-        "detent quantize digits_cnn digits --project quantized --load "
+        "detent quantize digits_cnn digits --project quantized --overwrite --load "
         "mase_output/trained/software/training_ckpts/best.ckpt --load-type pl " +
         options);
   }
@@ -102,6 +103,101 @@ TEST_F(QuantizeCommand, TakesTheOptionsOfThePass) {
   ASSERT_EQ(quantize("--keep-float fc.*,stem_conv"), 0) << log();
   EXPECT_THAT(log(),
               HasSubstr("integer execution: not possible: graph \"digits_cnn\": these nodes stay in float"));
+}
+
+TEST_F(QuantizeCommand, ReplacesNoResultOfOtherSettings) {
+  const std::string command =
+      "detent quantize digits_cnn digits --load mase_output/trained/software/training_ckpts/best.ckpt "
+      "--load-type pl "
+      "--num-samples 100 ";
+  ASSERT_EQ(run(command + "--project kept --weights int4"), 0) << log();
+  const fs::path graph = folder() / "mase_output/kept/software/quantize/graph_module.mz";
+  const std::string first = read_file(graph);
+  EXPECT_EQ(run(command + "--project kept --weights int3"), 1);
+  EXPECT_THAT(log(),
+              AllOf(HasSubstr("kept/software/quantize/graph_module.mz holds the result of other settings "
+                              "(passes.static_quantize.weights = \"int4\", got \"int3\")"),
+                    HasSubstr("--project NAME"), HasSubstr("--overwrite"), Not(HasSubstr("test before"))));
+  EXPECT_EQ(run(command + "--project kept --weights int4 --improve gptq"), 1);
+  EXPECT_EQ(read_file(graph), first);
+  ASSERT_EQ(run(command + "--project kept --weights int4"), 0) << log();
+  EXPECT_THAT(log(), HasSubstr("holds the result of this command: it is repeated and replaced"));
+  EXPECT_EQ(read_file(graph), first);
+  ASSERT_EQ(run(command + "--project kept --weights int3 --overwrite"), 0) << log();
+  EXPECT_NE(read_file(graph), first);
+  fs::remove(graph.parent_path() / "settings.toml");
+  EXPECT_EQ(run(command + "--project kept --weights int3"), 1);
+  EXPECT_THAT(log(), HasSubstr("settings.toml does not say what it is"));
+}
+
+TEST_F(QuantizeCommand, NamesItsFolderByTheWidths) {
+  const std::string command =
+      "detent quantize digits_cnn digits --load mase_output/trained/software/training_ckpts/best.ckpt "
+      "--load-type pl "
+      "--num-samples 20 ";
+  ASSERT_EQ(run(command + "--weights int4 --activations uint6"), 0) << log();
+  EXPECT_THAT(log(), HasSubstr("_w4a6/software/quantize/graph_module.mz"));
+  ASSERT_EQ(run(command + "--elementwise uint10"), 0) << log();
+  EXPECT_THAT(log(), HasSubstr("_w8a8e10/software/quantize/graph_module.mz"));
+}
+
+TEST_F(QuantizeCommand, ChecksPassesBeforeItLoadsData) {
+  const std::string command =
+      "detent quantize mnist_cnn mnist --data-dir nowhere --load "
+      "mase_output/trained/software/training_ckpts/best.ckpt --load-type pl ";
+  EXPECT_NE(run(command + "--improve bias_correction,gptq"), 0);
+  EXPECT_THAT(log(), HasSubstr("the right order is fuse_batch_norm, static_quantize, gptq, bias_correction"));
+  EXPECT_NE(run(command + "--improve gptq,adaround"), 0);
+  EXPECT_THAT(log(), HasSubstr("both choose the weights"));
+  EXPECT_NE(run(command + "--prepare gptq"), 0);
+  EXPECT_THAT(log(), HasSubstr("the right order is static_quantize, gptq"));
+  const auto transform = [&](const std::string& passes) {
+    std::ofstream(folder() / "wrong.toml") << passes;
+    EXPECT_NE(run("detent transform mnist_cnn mnist --data-dir nowhere --config wrong.toml"), 0) << passes;
+    return log();
+  };
+  EXPECT_THAT(
+      transform("[passes.quantize]\nby = \"type\"\n[passes.quantize.linear.config]\nname = \"fxed\"\n"),
+      HasSubstr("wrong.toml, [passes.quantize] linear.config: unknown format \"fxed\""));
+  EXPECT_THAT(transform("[passes.static_quantize]\n[passes.gptq]\npercdamp = -1\n"),
+              HasSubstr("wrong.toml, [passes.gptq]: key \"percdamp\": got -1"));
+}
+
+TEST_F(QuantizeCommand, TransformRefusesLikewise) {
+  const std::string network =
+      " --load mase_output/trained/software/training_ckpts/best.ckpt --load-type pl --project transformed";
+  std::ofstream(folder() / "profile.toml")
+      << "[passes.profile_statistics]\nby = \"type\"\ntarget_activation_nodes = [\"linear\"]\n"
+         "[passes.profile_statistics.activation_statistics.range_min_max]\n";
+  for (const int width : {4, 5}) {
+    std::ofstream(folder() / fmt::format("w{}.toml", width))
+        << "[passes.quantize]\nby = \"type\"\n[passes.quantize.default.config]\nname = \"NA\"\n"
+        << "[passes.quantize.conv2d.config]\nname = \"affine\"\nweight_symmetric = true\nweight_width = "
+        << width << "\n";
+  }
+  const auto transform = [&](const std::string& config, const std::string& options = "") {
+    return run("detent transform digits_cnn digits --config " + config + network + options);
+  };
+  ASSERT_EQ(transform("profile.toml"), 0) << log();
+  ASSERT_EQ(transform("w4.toml"), 0) << log();
+  EXPECT_THAT(log(), HasSubstr("holds a network that no pass has changed: it is replaced"));
+  const fs::path graph =
+      folder() / "mase_output/transformed/software/transform/transformed_ckpt/graph_module.mz";
+  const std::string first = read_file(graph);
+  EXPECT_EQ(transform("w5.toml"), 1);
+  EXPECT_THAT(
+      log(),
+      AllOf(HasSubstr("holds the result of other settings (passes.quantize.conv2d.config.weight_width = "
+                      "4, got 5)"),
+            Not(HasSubstr("validation before"))));
+  EXPECT_EQ(transform("profile.toml"), 1) << "nor is it replaced by one that is not changed";
+  EXPECT_EQ(read_file(graph), first);
+  EXPECT_EQ(transform("w4.toml"), 0) << log();
+  EXPECT_EQ(transform("w5.toml", " --overwrite"), 0) << log();
+  EXPECT_EQ(
+      run("detent transform digits_cnn digits --project twice --config w4.toml --load " + graph.string()), 1);
+  EXPECT_THAT(log(), AllOf(HasSubstr("quantized already with other formats"), HasSubstr("weight)"),
+                           Not(HasSubstr("validation before"))));
 }
 
 TEST_F(QuantizeCommand, RefusesWrongInput) {

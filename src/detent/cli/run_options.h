@@ -89,7 +89,8 @@ struct RunOptions {
           Between{0, 1e15});
     visit("resume", self.resume, "train: go on with the training that stopped in this project");
     visit("overwrite", self.overwrite,
-          "train: replace another training that this project holds; not where resume goes on with it");
+          "train: replace another training that this project holds; not where resume goes on with it; "
+          "quantize, transform: replace the network that other settings left there");
     visit("report_to", self.report_to, "train: where to report metrics besides metrics.jsonl");
     ImageTransforms::fields(self.transforms, visit);
     TrainingOptions::fields(self.training, visit);

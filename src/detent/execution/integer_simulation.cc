@@ -79,11 +79,22 @@ IntegerSimulation::IntegerSimulation(const Node& node, NodeForm form, Evaluator 
   }
 }
 
-at::Tensor IntegerSimulation::run_sums(const SumForm& form, const at::Tensor& input) const {
+at::Tensor IntegerSimulation::sums_of(const SumForm& form, const at::Tensor& input) const {
   Evaluation evaluation{*node_, {}, parameters_, false};
   evaluation.inputs.emplace_back(steps_of(input, form.input).to(parameters_[0].second.dtype()));
-  const at::Tensor sums = std::get<at::Tensor>(evaluate_(evaluation));
-  if (!form.output) return sums.to(at::kFloat).mul(per_channel(*node_, sums, form.scale));
+  return std::get<at::Tensor>(evaluate_(evaluation));
+}
+
+at::Tensor IntegerSimulation::unrounded(const std::vector<Flow>& inputs) const {
+  const auto* form = std::get_if<SumForm>(&form_);
+  if (form == nullptr) return std::get<at::Tensor>(evaluate_({*node_, inputs, parameters_, false}));
+  const at::Tensor sums = sums_of(*form, std::get<at::Tensor>(inputs[0]));
+  return sums.to(at::kFloat).mul(per_channel(*node_, sums, form->scale));
+}
+
+at::Tensor IntegerSimulation::run_sums(const SumForm& form, const at::Tensor& input) const {
+  if (!form.output) return unrounded({input});
+  const at::Tensor sums = sums_of(form, input);
   if (!form.fixed.empty()) return run_fixed(*node_, form, sums);
   const at::Tensor scaled = sums.to(at::kFloat).mul(per_channel(*node_, sums, form.multiplier));
   const auto low = static_cast<float>(form.output->low - form.output->zero_point);

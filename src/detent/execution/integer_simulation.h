@@ -22,7 +22,12 @@ class IntegerSimulation {
   /// `inputs` hold values of the form's input types; so does the result of its output type.
   at::Tensor run(const std::vector<Flow>& inputs) const;
 
+  /// The result before it is rounded to the output type: sums in units of their scale, else what the node
+  /// computes in float.
+  at::Tensor unrounded(const std::vector<Flow>& inputs) const;
+
  private:
+  at::Tensor sums_of(const SumForm& form, const at::Tensor& input) const;
   at::Tensor run_sums(const SumForm& form, const at::Tensor& input) const;
 
   const Node* node_;

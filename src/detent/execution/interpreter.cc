@@ -88,7 +88,9 @@ at::Tensor Interpreter::quantized(const Step& step, std::string_view operand, co
 }
 
 Flow Interpreter::run_step(const Step& step, const std::vector<Flow>& results,
-                           const TorchObserver& observe) const {
+                           const Observation& observation) const {
+  constexpr auto kBefore = ObservedValues::kBeforeQuantization;
+  constexpr auto kAfter = ObservedValues::kAfterQuantization;
   const Node& node = *step.node;
   Evaluation evaluation{node, {}, step.parameters, mode_ == Mode::kTraining};
   for (size_t i = 0; i < step.sources.size(); ++i) {
@@ -99,18 +101,30 @@ Flow Interpreter::run_step(const Step& step, const std::vector<Flow>& results,
     Flow flow = results[static_cast<size_t>(step.sources[i])];
     if (auto* tensor = std::get_if<at::Tensor>(&flow)) {
       const std::string operand = fmt::format("data_in_{}", i);
-      if (observe) observe(node, operand, *tensor);
+      observation.see(kBefore, node, operand, *tensor);
       *tensor = quantized(step, operand, *tensor);
+      observation.see(kAfter, node, operand, *tensor);
     }
     evaluation.inputs.push_back(std::move(flow));
   }
   if (mode_ == Mode::kTraining) {
     for (auto& [name, tensor] : evaluation.parameters) tensor = quantized(step, name, tensor);
   }
-  return step.integers ? step.integers->run(evaluation.inputs) : step.evaluate(evaluation);
+  const bool is_output = node.op == "output";
+  if (step.integers) {
+    const bool wanted = observation.observe && observation.values == kBefore;
+    if (wanted) observation.see(kBefore, node, "data_out_0", step.integers->unrounded(evaluation.inputs));
+    return step.integers->run(evaluation.inputs);
+  }
+  Flow result = step.evaluate(evaluation);
+  const auto* tensor = std::get_if<at::Tensor>(&result);
+  if (tensor != nullptr && !is_output) observation.see(kBefore, node, "data_out_0", *tensor);
+  return result;
 }
 
-at::Tensor Interpreter::run(const std::vector<at::Tensor>& inputs, const TorchObserver& observe) {
+at::Tensor Interpreter::run(const std::vector<at::Tensor>& inputs, const TorchObserver& observe,
+                            ObservedValues values) {
+  const Observation observation{observe, values};
   const at::AutoGradMode gradients(mode_ == Mode::kTraining);
   if (mode_ == Mode::kTraining) ++run_count_;
   std::vector<Flow> results(steps_.size());
@@ -123,15 +137,17 @@ at::Tensor Interpreter::run(const std::vector<at::Tensor>& inputs, const TorchOb
         if (next_input >= inputs.size())
           fail("got {} inputs, expected {}", inputs.size(), graph_.input_names().size());
         results[i] = inputs[next_input++];
+        observation.see(ObservedValues::kBeforeQuantization, node, "data_out_0",
+                        std::get<at::Tensor>(results[i]));
       } else {
-        results[i] = run_step(step, results, observe);
+        results[i] = run_step(step, results, observation);
       }
     } catch (const c10::Error& error) {
       fail("node \"{}\" ({}): {}", node.name, node.op, error.what_without_backtrace());
     }
     if (auto* tensor = std::get_if<at::Tensor>(&results[i]); tensor != nullptr && node.op != "output") {
-      if (observe) observe(node, "data_out_0", *tensor);
       *tensor = quantized(step, "data_out_0", *tensor);
+      observation.see(ObservedValues::kAfterQuantization, node, "data_out_0", *tensor);
     }
     for (const int source : step.last_readers_of) results[static_cast<size_t>(source)] = Flow();
   }
@@ -174,8 +190,8 @@ class OneThread {
 
 }  // namespace
 
-Tensor TorchExecutor::run(const Graph& graph, std::span<const Tensor> inputs,
-                          const OperandObserver& observe) {
+Tensor TorchExecutor::run(const Graph& graph, std::span<const Tensor> inputs, const OperandObserver& observe,
+                          ObservedValues values) {
   std::optional<OneThread> one_thread;
   if (in_parallel_for()) one_thread.emplace();
   Interpreter interpreter(graph);
@@ -187,7 +203,7 @@ Tensor TorchExecutor::run(const Graph& graph, std::span<const Tensor> inputs,
       observe(node, operand, from_torch(value));
     };
   }
-  return from_torch(interpreter.run(tensors, forward));
+  return from_torch(interpreter.run(tensors, forward, values));
 }
 
 }  // namespace detent

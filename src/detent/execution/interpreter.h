@@ -35,7 +35,8 @@ class Interpreter {
 
   /// Inputs in the order of the placeholders, batch first, float32. Throws Error naming the node where the
   /// inputs or a format do not fit.
-  at::Tensor run(const std::vector<at::Tensor>& inputs, const TorchObserver& observe = {});
+  at::Tensor run(const std::vector<at::Tensor>& inputs, const TorchObserver& observe = {},
+                 ObservedValues values = ObservedValues::kAfterQuantization);
   at::Tensor run(const at::Tensor& input) { return run(std::vector<at::Tensor>{input}); }
 
   /// Leaves with gradients, by their key in the state_dict, in node order; only in training mode.
@@ -59,7 +60,18 @@ class Interpreter {
   };
 
   Step make_step(const Node& node, const std::map<std::string_view, int>& index) const;
-  Flow run_step(const Step& step, const std::vector<Flow>& results, const TorchObserver& observe) const;
+  /// What the observer of one run is to see.
+  struct Observation {
+    const TorchObserver& observe;
+    ObservedValues values;
+
+    void see(ObservedValues these, const Node& node, std::string_view operand,
+             const at::Tensor& value) const {
+      if (observe && values == these) observe(node, operand, value);
+    }
+  };
+
+  Flow run_step(const Step& step, const std::vector<Flow>& results, const Observation& observation) const;
   at::Tensor quantized(const Step& step, std::string_view operand, const at::Tensor& value) const;
 
   const Graph& graph_;
@@ -71,8 +83,8 @@ class Interpreter {
 /// The Executor that passes use: an Interpreter in inference mode a run.
 class TorchExecutor : public Executor {
  public:
-  Tensor run(const Graph& graph, std::span<const Tensor> inputs,
-             const OperandObserver& observe = {}) override;
+  Tensor run(const Graph& graph, std::span<const Tensor> inputs, const OperandObserver& observe = {},
+             ObservedValues values = ObservedValues::kAfterQuantization) override;
 };
 
 }  // namespace detent

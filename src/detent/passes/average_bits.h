@@ -8,10 +8,15 @@ namespace detent {
 
 /// What storing a graph's tensors takes, codes and scales counted as they are stored; float32 where no format
 /// is.
+///
+/// Activations are the values that quantizable nodes read. Each is counted once, however many nodes read it,
+/// with the bits that it is rounded to wherever that is: by the node that computes it (data_out), by those
+/// that read it (data_in; of several the widest), or before it, where nodes only moved or compared codes
+/// (views, padding, concatenation, max pooling, relu: moves_codes of integer/node_form.h).
 struct StorageBits {
   int64_t weight_values = 0;  // all parameters and running statistics
   int64_t weight_bits = 0;
-  int64_t activation_values = 0;  // inputs of quantizable nodes, batch size 1
+  int64_t activation_values = 0;  // batch size 1
   int64_t activation_bits = 0;
 
   double average_weight_bits() const;

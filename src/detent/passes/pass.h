@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -50,26 +51,61 @@ struct PassContext {
 enum class PassKind { kAnalysis, kTransform, kInterface };
 constexpr std::array<const char*, 3> enum_names(PassKind) { return {"analysis", "transform", "interface"}; }
 
-/// A step of a pipeline, registered by name in passes/registry.cc.
+/// What a pass builds on: within a pipeline, stages do not decrease. Passes of stage any run anywhere.
+enum class PassStage { kAny, kBeforeQuantizing, kQuantizing, kRoundingWeights, kAfterRounding };
+constexpr std::array<const char*, 5> enum_names(PassStage) {
+  return {"any", "before quantizing", "quantizing", "rounding weights", "after rounding weights"};
+}
+
+/// What passes that run earlier in a pipeline may have done to its graph.
+struct EarlierPasses {
+  bool change_network = false;  // nodes may be gone
+  bool quantize = false;
+};
+
+/// A file or folder that an option names.
+struct PassFile {
+  std::string key;
+  std::optional<std::filesystem::path> path;  // none: the default, in the output folder
+  bool is_written = false;                    // or read
+};
+
+/// A pass whose options have been read, and found good as far as they tell by themselves.
+struct ParsedPass {
+  std::function<void(Graph& graph, PassContext& context)> run;
+  /// Throws Error, as `run` would, on what is wrong with these options for a graph, as far as that can be
+  /// told when `earlier` passes have not run yet.
+  std::function<void(const Graph& graph, const EarlierPasses& earlier)> check;
+  std::vector<PassFile> files;
+};
+
+/// A step of a pipeline, registered by name in passes/registry.cc; made by make_pass (passes.h).
 struct PassInfo {
   std::string name;
   PassKind kind = PassKind::kAnalysis;
+  PassStage stage = PassStage::kAny;
   std::string help;
   std::vector<FieldDescription> options;
-  std::function<void(Graph& graph, const Table& options, PassContext& context)> run;
-  /// Throws what `run` throws for options that are wrong by themselves, beginning with `where`. May be empty.
-  std::function<void(const Table& options, const std::string& where)> check_options = {};
+  /// What passes before it did to the graph does not matter to those behind it.
+  bool replaces_graph = false;
+  /// The only way to run a pass, so that none runs on options that were not checked. Throws Error, beginning
+  /// with `where` (file and table).
+  std::function<ParsedPass(const Table& options, const std::string& where)> parse;
+
+  /// Parses and runs, without a pipeline around it.
+  void run(Graph& graph, const Table& table, PassContext& context) const {
+    parse(table, context.where).run(graph, context);
+  }
 };
+
+/// Runs the passes of `[passes]` in the order of the table, after all that can be known to be wrong with them
+/// was checked (pipeline.h). `file` is the configuration's name, for messages.
+void run_pipeline(Graph& graph, const Table& passes, const std::string& file, PassContext& context);
 
 /// In alphabetical order.
 std::span<const PassInfo> all_passes();
 std::vector<std::string> pass_names();
 /// Throws Error with the nearest known name.
 const PassInfo& find_pass(std::string_view name);
-
-/// Runs the passes of `[passes]` in the order of the table. All names and, as far as that is possible, options
-/// are checked before the first one runs.
-/// `file` is the configuration's name, for messages.
-void run_pipeline(Graph& graph, const Table& passes, const std::string& file, PassContext& context);
 
 }  // namespace detent

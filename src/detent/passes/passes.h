@@ -32,20 +32,55 @@ PassInfo load_node_meta_param_pass();
 PassInfo save_mase_graph_pass();
 PassInfo load_mase_graph_pass();
 
-/// A pass whose options are the fields of `Options`: they are read and checked before `body` runs.
+/// The options of a pass: a struct with `fields`, which are read by read_fields, or, where a table holds more
+/// than these, with `static Options parse(const Table&, const std::string& where)` and `static
+/// std::vector<FieldDescription> describe()`. Optional members:
+///
+///     // relations between fields, regular expressions, names that do not depend on a graph
+///     void check(const std::string& where) const;
+///     // files that the options name
+///     std::vector<PassFile> files() const;
+///     // see ParsedPass::check
+///     void check_graph(const Graph&, const EarlierPasses&, const std::string& where) const;
+template <class Options>
+Options parse_options(const Table& table, const std::string& where) {
+  Options options;
+  if constexpr (requires { Options::parse(table, where); }) {
+    options = Options::parse(table, where);
+  } else {
+    read_fields(options, table, where);
+  }
+  if constexpr (requires { options.check(where); }) options.check(where);
+  return options;
+}
+
 template <class Options>
 PassInfo make_pass(std::string name, PassKind kind, std::string help,
-                   void (*body)(Graph& graph, const Options& options, PassContext& context)) {
-  return {std::move(name), kind, std::move(help), describe_fields<Options>(),
-          [body](Graph& graph, const Table& table, PassContext& context) {
-            Options options;
-            read_fields(options, table, context.where);
-            body(graph, options, context);
-          },
-          [](const Table& table, const std::string& where) {
-            Options options;
-            read_fields(options, table, where);
-          }};
+                   void (*body)(Graph& graph, const Options& options, PassContext& context),
+                   PassStage stage = PassStage::kAny) {
+  PassInfo pass;
+  pass.name = std::move(name);
+  pass.kind = kind;
+  pass.stage = stage;
+  pass.help = std::move(help);
+  if constexpr (requires { Options::describe(); }) {
+    pass.options = Options::describe();
+  } else {
+    pass.options = describe_fields<Options>();
+  }
+  pass.parse = [body](const Table& table, const std::string& where) {
+    const auto options = std::make_shared<const Options>(parse_options<Options>(table, where));
+    ParsedPass parsed;
+    parsed.run = [body, options](Graph& graph, PassContext& context) { body(graph, *options, context); };
+    parsed.check = [options, where](const Graph& graph, const EarlierPasses& earlier) {
+      if constexpr (requires { options->check_graph(graph, earlier, where); }) {
+        options->check_graph(graph, earlier, where);
+      }
+    };
+    if constexpr (requires { options->files(); }) parsed.files = options->files();
+    return parsed;
+  };
+  return pass;
 }
 
 /// Options of a pass that has none.

@@ -57,7 +57,8 @@ class PassTest : public testing::Test, public Executor {
   }
   ~PassTest() override { fs::remove_all(directory_); }
 
-  Tensor run(const Graph& graph, std::span<const Tensor> inputs, const OperandObserver& observe) override {
+  Tensor run(const Graph& graph, std::span<const Tensor> inputs, const OperandObserver& observe,
+             ObservedValues /*values*/) override {
     ++runs_;
     if (runs_ == fail_in_run_) throw Error("killed");
     for (const Node& node : graph.nodes()) {
@@ -276,7 +277,9 @@ bias_width = 8
 TEST_F(PassTest, BlocksOfActivationsDoNotSpanTheBatch) {
   const auto with = [&](const std::string& keys) {
     return error_of(
-        "[passes.quantize]\nby = \"name\"\n[passes.quantize.seq_blocks_0.config]\nname = \"mx\"\n" + keys);
+        "[passes.quantize]\nby = \"name\"\nrequantize = true\n[passes.quantize.seq_blocks_0.config]\nname = "
+        "\"mx\"\n" +
+        keys);
   };
   EXPECT_THAT(
       with("data_in_block_size = [-1, 16]\n"),

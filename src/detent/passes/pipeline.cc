@@ -1,29 +1,135 @@
+#include "detent/passes/pipeline.h"
+
+#include <algorithm>
+
+#include <fmt/ranges.h>
+
 #include "detent/core/error.h"
-#include "detent/passes/pass.h"
+#include "detent/io/output_path.h"
 
 namespace detent {
+namespace {
 
-void run_pipeline(Graph& graph, const Table& passes, const std::string& file, PassContext& context) {
-  for (const auto& [name, options] : passes) {
-    try {
-      find_pass(name);
-    } catch (const Error& error) {
-      fail("{}: [passes.{}]: {}", file, name, error.what());
+namespace fs = std::filesystem;
+
+const PassInfo& pass_of(const std::string& file, const TableEntry& entry) {
+  const auto& [name, options] = entry;
+  try {
+    find_pass(name);
+  } catch (const Error& error) {
+    fail("{}: [passes.{}]: {}", file, name, error.what());
+  }
+  if (!options.is<Table>()) {
+    fail("{}: passes.{} is {} ({}), expected a table [passes.{}]", file, name, value_text(options),
+         options.kind_name(), name);
+  }
+  return find_pass(name);
+}
+
+std::string stage_name(const PassInfo& pass) {
+  return enum_names(pass.stage)[static_cast<size_t>(pass.stage)];
+}
+
+/// "fuse_batch_norm, quantize, gptq"
+std::string right_order(std::vector<const PassInfo*> passes) {
+  std::ranges::stable_sort(passes, {}, &PassInfo::stage);
+  std::vector<std::string> names;
+  for (const PassInfo* pass : passes) names.push_back(pass->name);
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// Whether one is the other or a folder that holds it.
+bool overlap(const fs::path& a, const fs::path& b) {
+  const fs::path x = fs::absolute(a).lexically_normal();
+  const fs::path y = fs::absolute(b).lexically_normal();
+  const auto [in_x, in_y] = std::mismatch(x.begin(), x.end(), y.begin(), y.end());
+  return in_x == x.end() || in_y == y.end();
+}
+
+}  // namespace
+
+Pipeline::Pipeline(const Table& passes, std::string file) : file_(std::move(file)) {
+  for (const TableEntry& entry : passes) {
+    const PassInfo& pass = pass_of(file_, entry);
+    std::string where = fmt::format("{}, [passes.{}]", file_, pass.name);
+    ParsedPass parsed = pass.parse(*entry.value.get_if<Table>(), where);
+    steps_.push_back({&pass, std::move(parsed), std::move(where)});
+  }
+  check_order();
+  check_files();
+}
+
+void Pipeline::check_order() const {
+  std::vector<const PassInfo*> staged;  // of the graph that is there
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const PassInfo& pass = *steps_[i].pass;
+    if (pass.replaces_graph) staged.clear();
+    if (pass.stage == PassStage::kAny) continue;
+    const PassInfo* previous = staged.empty() ? nullptr : staged.back();
+    staged.push_back(&pass);
+    if (previous == nullptr || pass.stage > previous->stage) continue;
+    if (pass.stage < previous->stage) {
+      for (size_t later = i + 1; later < steps_.size() && !steps_[later].pass->replaces_graph; ++later) {
+        if (steps_[later].pass->stage != PassStage::kAny) staged.push_back(steps_[later].pass);
+      }
+      fail("{}: the pass \"{}\" ({}) stands behind \"{}\" ({}); the right order is {}", file_, pass.name,
+           stage_name(pass), previous->name, stage_name(*previous), right_order(staged));
     }
-    if (!options.is<Table>()) {
-      fail("{}: passes.{} is {} ({}), expected a table [passes.{}]", file, name, value_text(options),
-           options.kind_name(), name);
-    }
-    const PassInfo& pass = find_pass(name);
-    if (pass.check_options) {
-      pass.check_options(*options.get_if<Table>(), fmt::format("{}, [passes.{}]", file, name));
+    if (pass.stage == PassStage::kRoundingWeights) {
+      fail(
+          "{}: the passes \"{}\" and \"{}\" both choose the weights of every quantized layer: expected one "
+          "of them",
+          file_, previous->name, pass.name);
     }
   }
-  for (const auto& [name, options] : passes) {
-    context.where = fmt::format("{}, [passes.{}]", file, name);
-    find_pass(name).run(graph, *options.get_if<Table>(), context);
+}
+
+void Pipeline::check_files() const {
+  std::vector<PassFile> written;
+  for (const Step& step : steps_) {
+    for (const PassFile& file : step.parsed.files) {
+      const std::string where = fmt::format("{}: key \"{}\"", step.where, file.key);
+      if (file.is_written) {
+        if (file.path) check_writable(*file.path, where);
+        written.push_back(file);
+        continue;
+      }
+      // A default place is not known here: it may be this one.
+      const bool comes = std::ranges::any_of(
+          written, [&](const PassFile& other) { return !other.path || overlap(*other.path, *file.path); });
+      if (!comes && !fs::exists(*file.path))
+        fail("{}: {}: no such file or folder", where, file.path->string());
+    }
+  }
+}
+
+void Pipeline::check(const Graph& graph) const {
+  EarlierPasses earlier;
+  for (const Step& step : steps_) {
+    if (step.pass->replaces_graph) return;
+    step.parsed.check(graph, earlier);
+    if (step.pass->kind == PassKind::kTransform) earlier.change_network = true;
+    if (step.pass->stage == PassStage::kQuantizing) earlier.quantize = true;
+  }
+}
+
+void Pipeline::run(Graph& graph, PassContext& context) const {
+  for (const Step& step : steps_) {
+    context.where = step.where;
+    step.parsed.run(graph, context);
     context.group->all_gather({});  // the next pass may read what the first worker has written
   }
+}
+
+bool Pipeline::changes_network() const {
+  return std::ranges::any_of(steps_,
+                             [](const Step& step) { return step.pass->kind == PassKind::kTransform; });
+}
+
+void run_pipeline(Graph& graph, const Table& passes, const std::string& file, PassContext& context) {
+  const Pipeline pipeline(passes, file);
+  pipeline.check(graph);
+  pipeline.run(graph, context);
 }
 
 }  // namespace detent

@@ -308,8 +308,10 @@ int64_t IntegerExecutor::sum_bound(std::string_view node) const {
 }
 
 Tensor IntegerExecutor::run(const Graph& graph, std::span<const Tensor> inputs,
-                            const OperandObserver& observe) {
+                            const OperandObserver& observe, ObservedValues values) {
   DETENT_CHECK(&graph == program_->graph, "an executor of another graph");
+  DETENT_CHECK(!observe || values == ObservedValues::kAfterQuantization,
+               "codes have no values before quantization");
   const size_t expected = graph.input_names().size();
   if (inputs.size() != expected) fail("got {} inputs, expected {}", inputs.size(), expected);
   check_inputs(graph, inputs);

@@ -23,8 +23,8 @@ class IntegerExecutor final : public Executor {
 
   /// `graph` is that of the constructor. Observers see the values of the codes, after quantization. Throws
   /// Error where an input is NaN.
-  Tensor run(const Graph& graph, std::span<const Tensor> inputs,
-             const OperandObserver& observe = {}) override;
+  Tensor run(const Graph& graph, std::span<const Tensor> inputs, const OperandObserver& observe = {},
+             ObservedValues values = ObservedValues::kAfterQuantization) override;
 
   /// Largest magnitude that a sum of the node can reach; 0 of nodes that have none.
   int64_t sum_bound(std::string_view node) const;

@@ -22,7 +22,7 @@ std::string describe_first_non_finite(Interpreter& interpreter, const at::Tensor
       return;
     }
   };
-  interpreter.run({inputs}, observe);
+  interpreter.run({inputs}, observe, ObservedValues::kBeforeQuantization);
   return description.empty() ? "the outputs of all nodes are finite when it is computed again" : description;
 }
 

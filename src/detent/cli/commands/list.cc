@@ -67,6 +67,7 @@ std::vector<Entry> pass_entries() {
   for (const PassInfo& pass : all_passes()) {
     entries.push_back({{"name", pass.name},
                        {"kind", enum_names(pass.kind)[static_cast<size_t>(pass.kind)]},
+                       {"stage", enum_names(pass.stage)[static_cast<size_t>(pass.stage)]},
                        {"options", options_value(pass.options)},
                        {"help", pass.help}});
   }

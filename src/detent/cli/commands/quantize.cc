@@ -10,7 +10,8 @@
 #include "detent/cli/commands/run_arguments.h"
 #include "detent/cli/field_help.h"
 #include "detent/core/error.h"
-#include "detent/passes/pass.h"
+#include "detent/passes/pipeline.h"
+#include "detent/passes/transform/static_quantize_options.h"
 
 // The short way to a quantized network: the passes that prepare it, static_quantize with its options as
 // flags, and those that improve the result, as `detent transform` would run them from a configuration file.
@@ -73,6 +74,19 @@ void append_passes(const std::string& flag, const std::string& names, PassKind k
   }
 }
 
+/// Ends the default project's name in "_w4a8": networks of other widths get folders of their own.
+void say_widths(const Table& given, RunConfig& config) {
+  if (config.options.project && !config.options.project->empty()) return;
+  StaticQuantizeOptions options;
+  read_fields(options, given, "detent quantize");
+  std::string name = config.software_dir.parent_path().filename().string();
+  name += fmt::format("_w{}a{}", options.weights.width, options.activations.width);
+  if (options.elementwise != StaticQuantizeOptions().elementwise) {
+    name += fmt::format("e{}", options.elementwise.width);
+  }
+  config.software_dir = std::filesystem::path(config.options.project_dir) / name / "software";
+}
+
 }  // namespace
 
 int run_quantize(const std::vector<std::string>& args) {
@@ -112,10 +126,12 @@ int run_quantize(const std::vector<std::string>& args) {
     if (is_left_out(fields[i]) || app.count(flag_of(fields[i].name)) == 0) continue;
     options[fields[i].name] = parse_option(fields[i], texts[i]);
   }
-  find_pass(kPass).check_options(options, "detent quantize");
+  find_pass(kPass).parse(options, "detent quantize");
   append_passes("--prepare", prepare, PassKind::kTransform, config.passes);
   config.passes[kPass] = std::move(options);
   append_passes("--improve", improve, PassKind::kTransform, config.passes);
+  Pipeline(config.passes, "the command line");  // refuses before anything is loaded
+  say_widths(*config.passes.find(kPass)->get_if<Table>(), config);
   start_run("quantize", config);
   return 0;
 }

@@ -6,6 +6,7 @@
 #include "detent/cli/commands/run_arguments.h"
 #include "detent/cli/run_config.h"
 #include "detent/core/error.h"
+#include "detent/passes/pipeline.h"
 
 namespace detent {
 namespace {
@@ -24,6 +25,8 @@ void check_needs(const std::string& command, const RunConfig& config) {
             ? "`detent transform` needs the passes to run: --config FILE.toml with [passes.NAME] tables"
             : fmt::format("{} has no [passes.NAME] table: nothing to transform", config.config_file));
   }
+  if (command == "transform")
+    Pipeline(config.passes, config.config_file);  // refuses before anything is loaded
 }
 
 int run(const std::string& command, const std::string& help, const std::vector<std::string>& args) {

@@ -12,6 +12,7 @@
 #include "detent/cli/torch_half.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
+#include "detent/io/output_path.h"
 
 namespace detent {
 
@@ -65,6 +66,7 @@ RunConfig merged_run_config(const CLI::App& app, const RunArguments& arguments) 
 }
 
 void start_run(const std::string& command, const RunConfig& config) {
+  if (command != "test") check_writable(config.software_dir / command / "settings.toml", "--project-dir");
   set_up_logging(config.options.log_level);
   const std::optional<WorkerEnvironment> workers =
       worker_environment([](const char* name) -> const char* { return std::getenv(name); });

@@ -8,6 +8,7 @@
 #include "detent/cli/print.h"
 #include "detent/cli/torch/calibration.h"
 #include "detent/cli/torch/commands.h"
+#include "detent/cli/torch/result_folder.h"
 #include "detent/cli/torch/session.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
@@ -18,8 +19,8 @@
 #include "detent/execution/torch_tensor.h"
 #include "detent/passes/analysis/quantization_account.h"
 #include "detent/passes/average_bits.h"
-#include "detent/passes/mase_graph.h"
 #include "detent/passes/pass.h"
+#include "detent/passes/pipeline.h"
 #include "detent/runtime/integer_executor.h"
 #include "detent/training/evaluate.h"
 
@@ -57,8 +58,8 @@ std::string check_integers(const Graph& graph, const Dataset& dataset, bool show
                  [&](const Node& node, std::string_view operand, const Tensor& value) {
                    seen.emplace(&executor, node.name);
                    progress.update(std::ssize(seen), node.name);
-                   const QuantSpec* spec = node.find_quantization(operand);
-                   if (spec != nullptr) values[{node.name, std::string(operand)}] = simulate(*spec, value);
+                   const bool quantized = node.find_quantization(operand) != nullptr;
+                   if (quantized) values[{node.name, std::string(operand)}] = value.clone();
                  });
     return values;
   };
@@ -137,6 +138,7 @@ std::string written_files(const fs::path& folder, fs::file_time_type start) {
 }  // namespace
 
 void run_quantize(const TorchCommand& command, ProcessGroup& group) {
+  const Pipeline pipeline(command.passes, "the command line");
   const auto training_set = load_split(command, Split::kTrain);
   const auto test_set = load_split(command, Split::kTest);
   const int64_t batch_size = command.options.training.batch_size;
@@ -144,7 +146,9 @@ void run_quantize(const TorchCommand& command, ProcessGroup& group) {
   Graph graph = load_network(command, training_set->has_labels() ? *training_set : *test_set);
   check_workers_agree_on_inputs(
       graph, {{"training samples", training_set.get()}, {"test samples", test_set.get()}}, group);
-  if (is_quantized(graph)) fail("{} is quantized already", *command.options.load);
+  pipeline.check(graph);
+  const fs::path output_dir = command.software_dir / "quantize";
+  const ResultFolder result(command, output_dir, graph, pipeline, training_set->size(), group);
   const fs::file_time_type start = fs::file_time_type::clock::now();
   const auto measure = [&]() -> std::optional<Metrics> {
     if (!test_set->has_labels()) return std::nullopt;
@@ -153,7 +157,6 @@ void run_quantize(const TorchCommand& command, ProcessGroup& group) {
   Outcome outcome{.bits_before = storage_bits(graph), .bits_after = {}, .before = measure(), .after = {}};
 
   TorchExecutor executor;
-  const std::filesystem::path output_dir = command.software_dir / "quantize";
   PassContext context = make_pass_context(*training_set, batch_size, output_dir, executor);
   context.group = &group;
   context.loader_threads = command.options.num_workers;
@@ -175,10 +178,10 @@ void run_quantize(const TorchCommand& command, ProcessGroup& group) {
     print(fmt::format("accuracy: not measured, {} has no labels\n", test_set->source()));
   }
   print(fmt::format("integer execution: {}\n", check_integers(graph, *test_set, group.is_first())));
+  result.save(graph);
   if (!group.is_first()) return;
-  save_mase_graph(graph, output_dir);
   print(summary_text(outcome) + written_files(output_dir, start));
-  print(fmt::format("quantized graph: {}\n", (output_dir / "graph_module.mz").string()));
+  print(fmt::format("quantized graph: {}\n", result.graph_path().string()));
 }
 
 }  // namespace detent

@@ -5,6 +5,7 @@
 
 #include "detent/cli/torch/go_on.h"
 #include "detent/cli/torch/session.h"
+#include "detent/cli/torch/settings.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/graph/fingerprint.h"
@@ -48,21 +49,9 @@ Table settings_of(const RunOptions& options, const Graph& untrained, const Datas
 /// Older files hold a fingerprint that only the build that wrote them can compute.
 constexpr const char* kOldFingerprint = "network_before_training";
 
-/// "batch_size = 128, got 64" for the first setting that differs; empty where none does.
 std::string difference(Table saved, Table now) {
   if (saved.erase(kOldFingerprint)) now.erase("untrained_network");
-  std::vector<std::string> keys = now.keys();
-  for (const std::string& key : saved.keys()) {
-    if (!now.contains(key)) keys.push_back(key);
-  }
-  for (const std::string& key : keys) {
-    const Value* before = saved.find(key);
-    const Value* given = now.find(key);
-    if (before != nullptr && given != nullptr && *before == *given) continue;
-    return fmt::format("{} = {}, got {}", key, before == nullptr ? "NA" : value_text(*before),
-                       given == nullptr ? "NA" : value_text(*given));
-  }
-  return "";
+  return settings_difference(saved, now);
 }
 
 constexpr const char* kOtherWays =

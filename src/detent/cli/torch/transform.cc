@@ -6,24 +6,16 @@
 #include "detent/cli/print.h"
 #include "detent/cli/torch/calibration.h"
 #include "detent/cli/torch/commands.h"
+#include "detent/cli/torch/result_folder.h"
 #include "detent/cli/torch/session.h"
 #include "detent/core/log.h"
 #include "detent/execution/interpreter.h"
-#include "detent/passes/mase_graph.h"
-#include "detent/passes/pass.h"
+#include "detent/passes/pipeline.h"
 #include "detent/training/evaluate.h"
 #include "detent/training/loader.h"
 
 namespace detent {
 namespace {
-
-bool changes_network(const Table& passes) {
-  return std::ranges::any_of(passes, [](const TableEntry& entry) {
-    const auto all = all_passes();
-    const auto pass = std::ranges::find(all, entry.key, &PassInfo::name);
-    return pass != all.end() && pass->kind == PassKind::kTransform;
-  });
-}
 
 /// Metadata that every pipeline begins with; a graph that was loaded keeps what it brought.
 void prepare_metadata(Graph& graph, PassContext& context) {
@@ -39,6 +31,7 @@ void prepare_metadata(Graph& graph, PassContext& context) {
 }  // namespace
 
 void run_transform(const TorchCommand& command, ProcessGroup& group) {
+  const Pipeline pipeline(command.passes, command.config_file);
   const auto [training_set, validation_set] = load_training_splits(command);
   const int64_t batch_size = command.options.training.batch_size;
   // Where calibration samples have no labels, those of the validation say how many classes there are.
@@ -47,34 +40,37 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
       graph, {{"training samples", training_set.get()}, {"validation samples", validation_set.get()}}, group);
   if (!command.options.load) spdlog::warn("no --load: the network has its initial, untrained weights");
 
+  pipeline.check(graph);
+  const std::filesystem::path output_dir = command.software_dir / "transform";
+  const ResultFolder result(command, output_dir / "transformed_ckpt", graph, pipeline, training_set->size(),
+                            group);
+
   // The original takes a first batch here to trace the network; shapes need none, but its two draws from the
   // generator decide which samples are profiled afterwards.
   shuffled_order(training_set->size());
 
   TorchExecutor executor;
-  const std::filesystem::path output_dir = command.software_dir / "transform";
   PassContext context = make_pass_context(*training_set, batch_size, output_dir, executor);
   context.group = &group;
   context.loader_threads = command.options.num_workers;
   context.checkpoint_every = command.options.checkpoint_every;
   prepare_metadata(graph, context);
 
-  const bool compare = changes_network(command.passes);
+  const bool compare = pipeline.changes_network();
   const auto measure = [&]() -> std::optional<Metrics> {
     if (!compare || !validation_set->has_labels()) return std::nullopt;
     return evaluate(graph, *validation_set, batch_size, group, command.options.num_workers);
   };
   const std::optional<Metrics> before = measure();
-  run_pipeline(graph, command.passes, command.config_file, context);
+  pipeline.run(graph, context);
   const std::optional<Metrics> after = measure();
   if (before && after) {
     print(fmt::format("validation before: {}\nvalidation after:  {}\n", before->text(), after->text()));
   } else if (compare) {
     print(fmt::format("accuracy: not measured, {} has no labels\n", validation_set->source()));
   }
-  if (group.is_first()) save_mase_graph(graph, output_dir / "transformed_ckpt");
-  print(
-      fmt::format("transformed graph: {}\n", (output_dir / "transformed_ckpt" / "graph_module.mz").string()));
+  result.save(graph);
+  print(fmt::format("transformed graph: {}\n", result.graph_path().string()));
 }
 
 }  // namespace detent

@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <cmath>
+#include <map>
 
 #include "detent/graph/operators.h"
+#include "detent/integer/node_form.h"
 #include "detent/passes/average_bits.h"
 #include "detent/passes/passes.h"
 
@@ -18,6 +21,72 @@ int64_t operand_bits(const Node& node, std::string_view operand, const Shape& sh
   return spec == nullptr ? element_count(shape) * kFloatBits : storage_bits(*spec, shape);
 }
 
+/// What the results of all nodes take, batch size 1.
+class ResultBits {
+ public:
+  explicit ResultBits(const Graph& graph) : results_(infer_shapes(graph)) {
+    for (const Node& node : graph.nodes()) bits_[node.name] = result_bits(node);
+  }
+
+  const Shape& shape(const std::string& node) const { return results_.at(node).shape; }
+
+  /// Of input i as the node reads it.
+  int64_t read_bits(const Node& node, size_t i) const {
+    const std::string& source = node.inputs[i].node;
+    return narrower(node, fmt::format("data_in_{}", i), shape(source), bits_.at(source));
+  }
+
+ private:
+  /// A format rounds what comes; where that is narrower already, it stays so.
+  static int64_t narrower(const Node& node, std::string_view operand, const Shape& shape, int64_t bits) {
+    return node.find_quantization(operand) == nullptr ? bits
+                                                      : std::min(bits, operand_bits(node, operand, shape));
+  }
+
+  int64_t result_bits(const Node& node) const {
+    const Operand& result = results_.at(node.name);
+    if (!result.is_tensor()) return 0;
+    const int64_t values = element_count(result.shape);
+    return narrower(node, "data_out_0", result.shape,
+                    moves_codes(node) ? moved_bits(node, values) : values * kFloatBits);
+  }
+
+  /// Of `values` values that are some of the inputs', so that each takes as much as there.
+  int64_t moved_bits(const Node& node, int64_t values) const {
+    int64_t read = 0;
+    int64_t bits = 0;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i].is_constant() || !results_.at(node.inputs[i].node).is_tensor()) continue;
+      read += element_count(shape(node.inputs[i].node));
+      bits += read_bits(node, i);
+    }
+    return read == 0 ? 0
+                     : std::llround(static_cast<double>(bits) / static_cast<double>(read) *
+                                    static_cast<double>(values));
+  }
+
+  std::map<std::string, Operand, std::less<>> results_;
+  std::map<std::string, int64_t, std::less<>> bits_;
+};
+
+/// Adds each value that quantizable nodes read, once, with what the widest of these readers needs.
+void add_activations(const Graph& graph, StorageBits& total) {
+  const ResultBits results(graph);
+  std::map<std::string, int64_t, std::less<>> read;
+  for (const Node& node : graph.nodes()) {
+    if (!find_operator(node.op).quantizable) continue;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i].is_constant()) continue;
+      int64_t& bits = read[node.inputs[i].node];
+      bits = std::max(bits, results.read_bits(node, i));
+    }
+  }
+  for (const auto& [value, bits] : read) {
+    total.activation_values += element_count(results.shape(value));
+    total.activation_bits += bits;
+  }
+}
+
 void calculate_avg_bits(Graph& graph, const NoOptions&, PassContext& context) {
   const StorageBits bits = storage_bits(graph);
   context.report(fmt::format("data_avg_bit {:.4g}\nw_avg_bit {:.4g}\nweights {} values, {} bytes\n",
@@ -32,7 +101,6 @@ double StorageBits::average_activation_bits() const { return average(activation_
 
 StorageBits storage_bits(const Graph& graph) {
   StorageBits total;
-  const auto results = infer_shapes(graph);
   for (const Node& node : graph.nodes()) {
     const std::vector<std::string> scales = node.scale_names();
     for (const auto& [name, parameter] : node.parameters) {
@@ -40,14 +108,8 @@ StorageBits storage_bits(const Graph& graph) {
       total.weight_values += is_scale ? 0 : parameter.tensor.numel();
       total.weight_bits += operand_bits(node, name, parameter.tensor.shape());
     }
-    if (!find_operator(node.op).quantizable) continue;
-    for (size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i].is_constant()) continue;
-      const Shape& shape = results.at(node.inputs[i].node).shape;
-      total.activation_values += element_count(shape);
-      total.activation_bits += operand_bits(node, fmt::format("data_in_{}", i), shape);
-    }
   }
+  add_activations(graph, total);
   return total;
 }
 

@@ -29,10 +29,15 @@ std::function<bool(const Node&)> selector(const std::string& target, ProfileBy b
   return [pattern = NamePattern(target, where)](const Node& node) { return pattern.matches(node.name); };
 }
 
-/// Indices of the nodes that `targets` select, ascending.
+std::string key_place(const std::string& where, const char* key) {
+  return fmt::format("{}: key \"{}\"", where, key);
+}
+
+/// Indices of the nodes that `targets` select, ascending. An operator that the network does not have is named
+/// by `warn`.
 std::vector<size_t> target_nodes(const Graph& graph, const std::vector<std::string>& targets, ProfileBy by,
-                                 const char* key, const PassContext& context) {
-  const std::string where = fmt::format("{}: key \"{}\"", context.where, key);
+                                 const std::string& where,
+                                 const std::function<void(const std::string&)>& warn) {
   std::vector<size_t> result;
   for (const std::string& target : targets) {
     const size_t before = result.size();
@@ -44,23 +49,35 @@ std::vector<size_t> target_nodes(const Graph& graph, const std::vector<std::stri
     if (by == ProfileBy::kName)
       fail("{}: {}", where, unknown_name_message("node", target, graph.node_names()));
     if (by == ProfileBy::kRegexName) fail("{}: no node's name matches \"{}\"", where, target);
-    find_operator(target);
-    context.warn(fmt::format("{}: no node is of type \"{}\"", where, target));
+    warn(fmt::format("{}: no node is of type \"{}\"", where, target));
   }
   std::ranges::sort(result);
   result.erase(std::ranges::unique(result).begin(), result.end());
   return result;
 }
 
+void check_targets(const std::vector<std::string>& targets, ProfileBy by, const std::string& where) {
+  const std::vector<std::string> operators = operator_names();
+  for (const std::string& target : targets) {
+    if (by == ProfileBy::kRegexName) name_pattern(target, where);
+    if (by != ProfileBy::kType || std::ranges::find(operators, target) != operators.end()) continue;
+    fail("{}: {}", where, unknown_name_message("operator", target, operators));
+  }
+}
+
+void check_any(const Table& statistics, const std::string& where) {
+  if (statistics.empty()) fail("{}: there are nodes to profile, but no statistic to collect of them", where);
+}
+
 void add_probe(size_t node, std::string operand, const Table& statistics, const std::string& where,
                std::vector<Probe>& probes) {
-  if (statistics.empty()) fail("{}: there are nodes to profile, but no statistic to collect of them", where);
+  check_any(statistics, where);
   probes.push_back({node, std::move(operand), Collector(statistics, where)});
 }
 
 }  // namespace
 
-ProfileRequest read_profile_request(const Table& table, const std::string& where) {
+ProfileRequest ProfileRequest::parse(const Table& table, const std::string& where) {
   ProfileRequest request;
   request.weight_statistics = statistics_table(table, "weight_statistics", where);
   request.activation_statistics = statistics_table(table, "activation_statistics", where);
@@ -72,13 +89,41 @@ ProfileRequest read_profile_request(const Table& table, const std::string& where
   return request;
 }
 
+std::vector<FieldDescription> ProfileRequest::describe() {
+  std::vector<FieldDescription> options = describe_fields<ProfileOptions>();
+  options.push_back({"weight_statistics", "table", "{}", "statistic -> its options, for parameters", {}});
+  options.push_back(
+      {"activation_statistics", "table", "{}", "statistic -> its options, for inputs and outputs", {}});
+  return options;
+}
+
+void ProfileRequest::check(const std::string& where) const {
+  check_targets(options.target_weight_nodes, options.by, key_place(where, "target_weight_nodes"));
+  check_targets(options.target_activation_nodes, options.by, key_place(where, "target_activation_nodes"));
+  if (!weight_statistics.empty()) Collector(weight_statistics, where + ".weight_statistics");
+  if (!activation_statistics.empty()) Collector(activation_statistics, where + ".activation_statistics");
+}
+
+void ProfileRequest::check_graph(const Graph& graph, const EarlierPasses& /*earlier*/,
+                                 const std::string& where) const {
+  const auto later = [](const std::string&) {};  // warnings come when it runs
+  const auto weights = target_nodes(graph, options.target_weight_nodes, options.by,
+                                    key_place(where, "target_weight_nodes"), later);
+  const auto activations = target_nodes(graph, options.target_activation_nodes, options.by,
+                                        key_place(where, "target_activation_nodes"), later);
+  const auto has_parameters = [&](size_t node) { return !graph.nodes()[node].parameters.empty(); };
+  if (std::ranges::any_of(weights, has_parameters))
+    check_any(weight_statistics, where + ".weight_statistics");
+  if (!activations.empty()) check_any(activation_statistics, where + ".activation_statistics");
+}
+
 std::vector<Probe> weight_probes(const Graph& graph, const ProfileRequest& request,
                                  const PassContext& context) {
   const std::string where = context.where + ".weight_statistics";
   const ProfileOptions& options = request.options;
   std::vector<Probe> probes;
-  for (const size_t i :
-       target_nodes(graph, options.target_weight_nodes, options.by, "target_weight_nodes", context)) {
+  for (const size_t i : target_nodes(graph, options.target_weight_nodes, options.by,
+                                     key_place(context.where, "target_weight_nodes"), context.warn)) {
     const Node& node = graph.nodes()[i];
     if (node.parameters.empty() && options.by != ProfileBy::kRegexName) {
       context.warn(fmt::format("{}: key \"target_weight_nodes\": node \"{}\" ({}) has no parameters",
@@ -96,8 +141,8 @@ std::vector<Probe> activation_probes(const Graph& graph, const ProfileRequest& r
   const std::string where = context.where + ".activation_statistics";
   const ProfileOptions& options = request.options;
   std::vector<Probe> probes;
-  for (const size_t i :
-       target_nodes(graph, options.target_activation_nodes, options.by, "target_activation_nodes", context)) {
+  for (const size_t i : target_nodes(graph, options.target_activation_nodes, options.by,
+                                     key_place(context.where, "target_activation_nodes"), context.warn)) {
     const Node& node = graph.nodes()[i];
     for (size_t input = 0; input < node.inputs.size(); ++input) {
       if (node.inputs[input].is_constant()) continue;

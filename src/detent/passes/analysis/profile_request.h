@@ -22,6 +22,7 @@ struct ProfileOptions {
   int64_t num_samples = 32;
   bool exact_num_samples = false;
   bool allow_uncovered = false;
+  ObservedValues observed_values = ObservedValues::kBeforeQuantization;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
@@ -33,6 +34,8 @@ struct ProfileOptions {
     visit("exact_num_samples", self.exact_num_samples, "run just that many samples");
     visit("allow_uncovered", self.allow_uncovered,
           "warn of operands that no value reached, instead of an error");
+    visit("observed_values", self.observed_values,
+          "of quantized operands: the values before they are rounded to their format, or after");
   }
 };
 
@@ -41,10 +44,13 @@ struct ProfileRequest {
   ProfileOptions options;
   Table weight_statistics;
   Table activation_statistics;
-};
 
-/// Throws Error, beginning with `where`.
-ProfileRequest read_profile_request(const Table& table, const std::string& where);
+  static ProfileRequest parse(const Table& table, const std::string& where);
+  static std::vector<FieldDescription> describe();
+  /// Statistics and regular expressions.
+  void check(const std::string& where) const;
+  void check_graph(const Graph& graph, const EarlierPasses& earlier, const std::string& where) const;
+};
 
 /// One operand and what is collected of it.
 struct Probe {

@@ -14,6 +14,7 @@
 #include "detent/passes/analysis/profile_request.h"
 #include "detent/passes/analysis/profile_sweeps.h"
 #include "detent/passes/passes.h"
+#include "detent/passes/reconstruction/staged_run.h"
 
 // Collects statistics of weights and of the inputs and outputs of nodes:
 //
@@ -23,6 +24,7 @@
 //     [passes.profile_statistics.activation_statistics.<statistic>]
 //
 // Activations come from the training set, shuffled. Results stand in the software metadata of each operand.
+// observed_values says whether quantized operands are seen before or after they are rounded to their format.
 //
 // The kernels of a network may round differently for batches of different sizes. Its inputs are therefore run
 // in micro-batches that depend on the order of the samples alone, each on one thread: how many workers and
@@ -91,14 +93,15 @@ ObservedOperands observed_operands(const Graph& graph, const SweepPlan& plan) {
 
 /// Runs adjacent micro-batches, from `first` on, a thread each.
 void run_at_once(const Graph& graph, const MicroBatches& batches, int64_t first,
-                 std::span<const Tensor> inputs, ObservedOperands& observed, PassContext& context) {
+                 std::span<const Tensor> inputs, ObservedValues values, ObservedOperands& observed,
+                 PassContext& context) {
   parallel_for(std::ssize(inputs), 1, [&](int64_t index, int64_t /*end*/) {
     const int64_t first_sample = batches.first_sample(first + index);
     const auto observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
       const auto it = observed.find({node.name, operand});
       if (it != observed.end()) it->second.update(value, first_sample);
     };
-    context.executor().run(graph, inputs.subspan(static_cast<size_t>(index), 1), observe);
+    context.executor().run(graph, inputs.subspan(static_cast<size_t>(index), 1), observe, values);
   });
 }
 
@@ -110,7 +113,7 @@ InputChecksum input_checksum(const MicroBatches& batches, int64_t count, const P
   return checksum;
 }
 
-void run_share(const Graph& graph, const MicroBatches& batches, const SweepPlan& plan,
+void run_share(const Graph& graph, const MicroBatches& batches, const SweepPlan& plan, ObservedValues values,
                std::vector<Probe>& probes, const ProfileProgress* progress, PassContext& context) {
   ObservedOperands observed = observed_operands(graph, plan);
   InputChecksum seen;
@@ -136,7 +139,7 @@ void run_share(const Graph& graph, const MicroBatches& batches, const SweepPlan&
       inputs.push_back(loaded.take());
       if (progress != nullptr) seen.add(inputs.back());
     }
-    run_at_once(graph, batches, done, inputs, observed, context);
+    run_at_once(graph, batches, done, inputs, values, observed, context);
     done = end;
     if (progress != nullptr && done % context.checkpoint_every == 0) progress->save(probes, done, seen);
     shown.update(done);
@@ -163,21 +166,22 @@ int64_t run_activations(const Graph& graph, const ProfileRequest& request, std::
   const std::unique_ptr<CalibrationSet> data = context.open_calibration();
   const int64_t samples = sample_count(request.options, *data, context);
   const MicroBatches batches(*data, samples, *context.group);
-  const SweepPlan plan = plan_sweeps(graph, probes);
+  const ObservedValues values = request.options.observed_values;
+  const SweepPlan plan = plan_sweeps(graph, values, probes);
   if (context.checkpoint_every > 0) {
     const ProcessGroup& group = *context.group;
     const std::filesystem::path path =
         context.output_dir / "profile_statistics" /
         fmt::format("progress_{}_of_{}.safetensors", group.rank() + 1, group.size());
     const ProfileProgress progress(
-        path,
-        fmt::format("network {:016x}, data {:016x}, {} samples, worker {} of {}", network_fingerprint(graph),
-                    data->fingerprint(), samples, group.rank(), group.size()));
-    run_share(graph, batches, plan, probes, &progress, context);
+        path, fmt::format("network {:016x}, data {:016x}, {} samples, {}, worker {} of {}",
+                          network_fingerprint(graph), data->fingerprint(), samples,
+                          enum_names(values)[static_cast<size_t>(values)], group.rank(), group.size()));
+    run_share(graph, batches, plan, values, probes, &progress, context);
     merge_over_workers(request, probes, context);
     progress.remove();
   } else {
-    run_share(graph, batches, plan, probes, nullptr, context);
+    run_share(graph, batches, plan, values, probes, nullptr, context);
     merge_over_workers(request, probes, context);
   }
   for (const auto& [copy, original] : plan.copies) {
@@ -240,11 +244,14 @@ void report_samples(int64_t samples, const ProfileOptions& options, const PassCo
   }
 }
 
-void run_profile(Graph& graph, const Table& table, PassContext& context) {
-  const ProfileRequest request = read_profile_request(table, context.where);
+void run_profile(Graph& graph, const ProfileRequest& request, PassContext& context) {
   std::vector<Probe> weights = weight_probes(graph, request, context);
   for (Probe& probe : weights) {
-    const Tensor& parameter = graph.nodes()[probe.node].find_parameter(probe.operand)->tensor;
+    const Node& node = graph.nodes()[probe.node];
+    Tensor parameter = node.find_parameter(probe.operand)->tensor;
+    if (request.options.observed_values == ObservedValues::kAfterQuantization) {
+      parameter = quantized_operand(node, probe.operand, parameter, context.where);
+    }
     Shape one_sample = parameter.shape();
     one_sample.insert(one_sample.begin(), 1);
     probe.collector.update(parameter.reshaped(one_sample));
@@ -263,12 +270,8 @@ void run_profile(Graph& graph, const Table& table, PassContext& context) {
 }  // namespace
 
 PassInfo profile_statistics_pass() {
-  std::vector<FieldDescription> options = describe_fields<ProfileOptions>();
-  options.push_back({"weight_statistics", "table", "{}", "statistic -> its options, for parameters", {}});
-  options.push_back(
-      {"activation_statistics", "table", "{}", "statistic -> its options, for inputs and outputs", {}});
-  return {"profile_statistics", PassKind::kAnalysis, "statistics of weights and activations",
-          std::move(options), run_profile};
+  return make_pass("profile_statistics", PassKind::kAnalysis, "statistics of weights and activations",
+                   run_profile);
 }
 
 }  // namespace detent

@@ -31,11 +31,11 @@ bool is_quantized(const Node& node) {
 
 }  // namespace
 
-SweepPlan plan_sweeps(const Graph& graph, std::vector<Probe>& probes) {
+SweepPlan plan_sweeps(const Graph& graph, ObservedValues values, std::vector<Probe>& probes) {
   SweepPlan plan;
   const bool records =
       std::ranges::any_of(probes, [](const Probe& probe) { return probe.collector.records(); });
-  if (records) {
+  if (records || values == ObservedValues::kAfterQuantization || graph.requantization()) {
     for (Probe& probe : probes) plan.sweeps.push_back({&probe});
     return plan;
   }
@@ -47,7 +47,7 @@ SweepPlan plan_sweeps(const Graph& graph, std::vector<Probe>& probes) {
   std::map<const Probe*, Probe*> rectified;
   std::set<const Probe*> shared;
   for (const Node& node : graph.nodes()) {
-    if (node.op != "relu" || is_quantized(node) || graph.requantization()) continue;
+    if (node.op != "relu" || is_quantized(node)) continue;
     const auto input = first_of.find({node.inputs.front().node, false});
     const auto output = first_of.find({node.name, false});
     // A sweep for two others at once there is not.

@@ -108,10 +108,8 @@ class Accountant {
                             [&](const Node& node, std::string_view operand, const Tensor& value) {
                               const auto found = index_.find(node.name);
                               if (found == index_.end() || operand != "data_out_0") return;
-                              const QuantSpec* spec = node.find_quantization(operand);
-                              const Tensor result = spec == nullptr ? value : simulate(*spec, value);
-                              accounts_[found->second].together.update(
-                                  results.at(node.name), read(result, readings_[found->second]));
+                              accounts_[found->second].together.update(results.at(node.name),
+                                                                       read(value, readings_[found->second]));
                             });
   }
 

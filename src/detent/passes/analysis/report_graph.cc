@@ -15,6 +15,10 @@ struct ReportGraphOptions {
   static void fields(Self& self, Visitor& visit) {
     visit("file_name", self.file_name, "file to write as well; NA: print only");
   }
+  std::vector<PassFile> files() const {
+    if (!file_name) return {};
+    return {{"file_name", *file_name, true}};
+  }
 };
 
 std::string inputs_text(const Node& node) {

@@ -10,6 +10,8 @@
 namespace detent {
 namespace {
 
+const std::vector<std::string> kParts = {"common", "hardware", "software"};
+
 struct ReportOptions {
   std::vector<std::string> which = {"all"};
   std::optional<std::string> save_path;
@@ -19,17 +21,18 @@ struct ReportOptions {
     visit("which", self.which, "parts to report: all, common, hardware, software");
     visit("save_path", self.save_path, "file to write as well; NA: <output>/report/node_meta_param.md");
   }
+  void check(const std::string& where) const {
+    std::vector<std::string> known = kParts;
+    known.insert(known.begin(), "all");
+    for (const std::string& part : which) {
+      if (std::ranges::find(known, part) != known.end()) continue;
+      fail("{}: key \"which\": {}", where, unknown_name_message("part", part, known));
+    }
+  }
+  std::vector<PassFile> files() const { return {{"save_path", save_path, true}}; }
 };
 
-const std::vector<std::string> kParts = {"common", "hardware", "software"};
-
-std::vector<std::string> selected_parts(const ReportOptions& options, const PassContext& context) {
-  std::vector<std::string> known = kParts;
-  known.insert(known.begin(), "all");
-  for (const std::string& part : options.which) {
-    if (std::ranges::find(known, part) != known.end()) continue;
-    fail("{}: key \"which\": {}", context.where, unknown_name_message("part", part, known));
-  }
+std::vector<std::string> selected_parts(const ReportOptions& options) {
   return std::ranges::find(options.which, "all") != options.which.end() ? kParts : options.which;
 }
 
@@ -49,7 +52,7 @@ void add_rows(const Node& node, const std::string& part, const std::string& path
 
 void report_node_meta_param(Graph& graph, const ReportOptions& options, PassContext& context) {
   TextTable rows({"Node name", "Fx Node op", "Mase op", "Part", "Entry", "Values"});
-  for (const std::string& part : selected_parts(options, context)) {
+  for (const std::string& part : selected_parts(options)) {
     for (const Node& node : graph.nodes()) {
       const Table table = metadata_table(node);
       const Value* entries = table.find(part);

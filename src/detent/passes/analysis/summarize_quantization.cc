@@ -15,6 +15,10 @@ struct SummaryOptions {
   static void fields(Self& self, Visitor& visit) {
     visit("save_dir", self.save_dir, "folder of the CSV files; NA: <output>/quantize");
   }
+  std::vector<PassFile> files() const {
+    if (!save_dir) return {};
+    return {{"save_dir", std::filesystem::path(*save_dir) / "quantize_table.csv", true}};
+  }
 };
 
 /// "data_in_0=fixed:width=4 weight=ternary", or "-".

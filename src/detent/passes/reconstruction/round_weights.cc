@@ -1,7 +1,10 @@
 #include "detent/passes/reconstruction/round_weights.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
+
+#include <fmt/ranges.h>
 
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
@@ -35,10 +38,6 @@ std::vector<Layer> layers_of(const Graph& graph, const PassContext& context, con
     const std::string where = fmt::format("{}: node \"{}\", operand \"weight\"", context.where, node.name);
     layers.push_back({i, make(*spec, node.find_parameter("weight")->tensor, where)});
   }
-  if (layers.empty()) {
-    fail("{}: no linear layer or convolution has a quantized weight: let the pass quantize go before",
-         context.where);
-  }
   return layers;
 }
 
@@ -47,6 +46,7 @@ struct Errors {
   double signal = 0;
   double nearest = 0;
   double chosen = 0;
+  bool was_exact = false;  // the spec held the weights before
 };
 
 double total(const std::vector<double>& rows) { return std::accumulate(rows.begin(), rows.end(), 0.0); }
@@ -60,6 +60,7 @@ Errors round_layer(Node& node, const WeightRounding& rounding, const GramMatrice
   const Tensor zero(DType::kFloat32, original.shape());
   Tensor chosen = original.clone();
   Errors errors;
+  errors.was_exact = nearest.equals(original);
   for (int64_t group = 0; group < patches.groups(); ++group) {
     const int64_t begin = group * patches.rows_per_group();
     const int64_t end = begin + patches.rows_per_group();
@@ -77,17 +78,27 @@ Errors round_layer(Node& node, const WeightRounding& rounding, const GramMatrice
 }
 
 std::string decibel(double signal, double noise) {
-  if (noise == 0) return "inf";
+  if (noise == 0) return "exact";
   return signal == 0 ? "-inf" : fmt::format("{:.2f}", 10 * std::log10(signal / noise));
 }
 
 }  // namespace
 
+void check_weights_to_round(const Graph& graph, const std::string& where) {
+  const auto has_weight = [](const Node& node) {
+    return node.find_quantization("weight") != nullptr && Patches::exist_for(node);
+  };
+  if (std::ranges::any_of(graph.nodes(), has_weight)) return;
+  fail("{}: no linear layer or convolution has a quantized weight: let the pass quantize go before", where);
+}
+
 void round_weights(Graph& graph, const CalibrationInputOptions& options, PassContext& context,
                    const MakeWeightRounding& make) {
+  check_weights_to_round(graph, context.where);
   const std::vector<Layer> layers = layers_of(graph, context, make);
   Graph rounded = graph;
   StagedRun run(rounded, options, context);
+  std::vector<std::string> exact;
   TextTable table({"node", "weights", "nearest, SQNR dB", "chosen, SQNR dB"});
   Progress progress("rounding weights, layers", std::ssize(layers), {.shown = context.group->is_first()});
   for (const Layer& layer : layers) {
@@ -101,6 +112,7 @@ void round_weights(Graph& graph, const CalibrationInputOptions& options, PassCon
     const Errors errors = round_layer(node, layer.rounding, grams, patches, where);
     table.add_row({node.name, fmt::format("{}", node.find_parameter("weight")->tensor.numel()),
                    decibel(errors.signal, errors.nearest), decibel(errors.signal, errors.chosen)});
+    if (errors.was_exact) exact.push_back(fmt::format("\"{}\"", node.name));
     progress.update(std::ssize(table.rows()), node.name);
   }
   progress.finish();
@@ -108,6 +120,9 @@ void round_weights(Graph& graph, const CalibrationInputOptions& options, PassCon
   graph = std::move(rounded);
   add_common_metadata_pass().run(graph, {}, context);
   context.report(table.to_text());
+  if (exact.empty()) return;
+  context.warn(fmt::format("{}: the weights of {} were values of their formats already: nothing is chosen",
+                           context.where, fmt::join(exact, ", ")));
 }
 
 }  // namespace detent

@@ -23,6 +23,9 @@ struct WeightRounding {
 using MakeWeightRounding =
     std::function<WeightRounding(const QuantSpec& spec, const Tensor& weight, const std::string& where)>;
 
+/// Throws Error, beginning with `where`, where no linear layer or convolution has a quantized weight.
+void check_weights_to_round(const Graph& graph, const std::string& where);
+
 /// Replaces the weights of each linear layer and convolution whose weight has a spec by values that this spec
 /// can hold, as `make` says. First all specs get the parameters that the weights give them now, so
 /// that the choice does not move them. Then layers are rounded in execution order, each with the inputs that

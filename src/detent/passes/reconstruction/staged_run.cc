@@ -136,7 +136,7 @@ void StagedRun::compute(const std::vector<std::string>& captured) {
         if (node.name == capture_name(i)) values_.put(captured[i], batch, value);
       }
     };
-    context_.executor().run(part, tensors, keep);
+    context_.executor().run(part, tensors, keep, ObservedValues::kBeforeQuantization);
   }
 }
 

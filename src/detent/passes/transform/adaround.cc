@@ -21,6 +21,9 @@ struct Options : CalibrationInputOptions {
     AdaRoundOptions::fields(self.adaround, visit);
     CalibrationInputOptions::fields(self, visit);
   }
+  void check_graph(const Graph& graph, const EarlierPasses& earlier, const std::string& where) const {
+    if (!earlier.quantize) check_weights_to_round(graph, where);
+  }
 };
 
 void run_adaround(Graph& graph, const Options& options, PassContext& context) {
@@ -45,7 +48,8 @@ void run_adaround(Graph& graph, const Options& options, PassContext& context) {
 
 PassInfo adaround_pass() {
   return make_pass("adaround", PassKind::kTransform,
-                   "learns for each quantized weight whether to round it up or down", run_adaround);
+                   "learns for each quantized weight whether to round it up or down", run_adaround,
+                   PassStage::kRoundingWeights);
 }
 
 }  // namespace detent

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <vector>
@@ -23,13 +24,6 @@
 
 namespace detent {
 namespace {
-
-struct Options : CalibrationInputOptions {
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& visit) {
-    CalibrationInputOptions::fields(self, visit);
-  }
-};
 
 /// Of each output channel, over all samples and positions.
 class ChannelMeans {
@@ -65,6 +59,21 @@ bool is_corrected(const Node& node) {
   return sums &&
          (node.find_quantization("weight") != nullptr || node.find_quantization("data_in_0") != nullptr);
 }
+
+void check_any_corrected(const Graph& graph, const std::string& where) {
+  if (std::ranges::any_of(graph.nodes(), is_corrected)) return;
+  fail("{}: no linear layer or convolution is quantized: let the pass quantize go before", where);
+}
+
+struct Options : CalibrationInputOptions {
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    CalibrationInputOptions::fields(self, visit);
+  }
+  void check_graph(const Graph& graph, const EarlierPasses& earlier, const std::string& where) const {
+    if (!earlier.quantize) check_any_corrected(graph, where);
+  }
+};
 
 Graph without_quantization(const Graph& graph) {
   Graph result = graph;
@@ -105,9 +114,6 @@ MeansByNode float_means(const Graph& network, const Graph& quantized, const Opti
           context.where, node.name);
     }
     means[node.name];
-  }
-  if (means.empty()) {
-    fail("{}: no linear layer or convolution is quantized: let the pass quantize go before", context.where);
   }
   const CalibrationBatches batches(options, context);
   Progress progress("bias_correction, batches in float", batches.count(),
@@ -173,6 +179,7 @@ double correct(Node& node, const ChannelMeans& wanted, const ChannelMeans& got) 
 }
 
 void run_bias_correction(Graph& graph, const Options& options, PassContext& context) {
+  check_any_corrected(graph, context.where);
   const Graph network =
       without_quantization(context.float_network == nullptr ? graph : *context.float_network);
   if (context.float_network == nullptr) warn_of_rounded_weights(graph, context);
@@ -201,7 +208,7 @@ void run_bias_correction(Graph& graph, const Options& options, PassContext& cont
 PassInfo bias_correction_pass() {
   return make_pass("bias_correction", PassKind::kTransform,
                    "adds to biases what quantization shifts the mean of each output channel by",
-                   run_bias_correction);
+                   run_bias_correction, PassStage::kAfterRounding);
 }
 
 }  // namespace detent

@@ -112,7 +112,7 @@ PassInfo equalize_pass() {
       "equalize", PassKind::kTransform,
       "scales channels between layers so that their weights have like ranges; the network computes "
       "the same",
-      run_equalize);
+      run_equalize, PassStage::kBeforeQuantizing);
 }
 
 }  // namespace detent

@@ -137,7 +137,8 @@ void run_fuse(Graph& graph, const FuseOptions& options, PassContext& context) {
 
 PassInfo fuse_batch_norm_pass() {
   return make_pass("fuse_batch_norm", PassKind::kTransform,
-                   "fold each batch_norm into the convolution or linear layer before it", run_fuse);
+                   "fold each batch_norm into the convolution or linear layer before it", run_fuse,
+                   PassStage::kBeforeQuantizing);
 }
 
 }  // namespace detent

@@ -20,6 +20,9 @@ struct Options : CalibrationInputOptions {
     GptqOptions::fields(self.gptq, visit);
     CalibrationInputOptions::fields(self, visit);
   }
+  void check_graph(const Graph& graph, const EarlierPasses& earlier, const std::string& where) const {
+    if (!earlier.quantize) check_weights_to_round(graph, where);
+  }
 };
 
 void run_gptq(Graph& graph, const Options& options, PassContext& context) {
@@ -45,7 +48,7 @@ PassInfo gptq_pass() {
   return make_pass("gptq", PassKind::kTransform,
                    "chooses the values of quantized weights column by column, later ones making up for the "
                    "errors of earlier ones",
-                   run_gptq);
+                   run_gptq, PassStage::kRoundingWeights);
 }
 
 }  // namespace detent

@@ -19,6 +19,10 @@ struct SaveOptions {
   static void fields(Self& self, Visitor& visit) {
     visit("save_dir", self.save_dir, "folder; NA: <output>/saved_mase_graph");
   }
+  std::vector<PassFile> files() const {
+    if (!save_dir) return {{"save_dir", std::nullopt, true}};
+    return {{"save_dir", fs::path(*save_dir) / "graph_module.mz", true}};
+  }
 };
 
 struct LoadOptions {
@@ -28,6 +32,10 @@ struct LoadOptions {
   static void fields(Self& self, Visitor& visit) {
     visit("load_dir", self.load_dir, "folder that save_mase_graph wrote, or a file in it");
   }
+  void check(const std::string& where) const {
+    if (load_dir.empty()) fail("{}: key \"load_dir\" is missing", where);
+  }
+  std::vector<PassFile> files() const { return {{"load_dir", load_dir}}; }
 };
 
 void save_pass(Graph& graph, const SaveOptions& options, PassContext& context) {
@@ -36,8 +44,7 @@ void save_pass(Graph& graph, const SaveOptions& options, PassContext& context) {
   context.report(fmt::format("graph: {}\n", (directory / "graph_module.mz").string()));
 }
 
-void load_pass(Graph& graph, const LoadOptions& options, PassContext& context) {
-  if (options.load_dir.empty()) fail("{}: key \"load_dir\" is missing", context.where);
+void load_pass(Graph& graph, const LoadOptions& options, PassContext& /*context*/) {
   graph = load_mase_graph(options.load_dir);
 }
 
@@ -61,8 +68,10 @@ PassInfo save_mase_graph_pass() {
 }
 
 PassInfo load_mase_graph_pass() {
-  return make_pass("load_mase_graph", PassKind::kTransform,
-                   "replaces the graph by one that save_mase_graph wrote", load_pass);
+  PassInfo pass = make_pass("load_mase_graph", PassKind::kTransform,
+                            "replaces the graph by one that save_mase_graph wrote", load_pass);
+  pass.replaces_graph = true;
+  return pass;
 }
 
 }  // namespace detent

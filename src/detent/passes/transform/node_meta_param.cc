@@ -13,6 +13,7 @@ struct SaveOptions {
   static void fields(Self& self, Visitor& visit) {
     visit("save_path", self.save_path, "file; NA: <output>/save_node_meta_param/node_meta_param.toml");
   }
+  std::vector<PassFile> files() const { return {{"save_path", save_path, true}}; }
 };
 
 struct LoadOptions {
@@ -22,6 +23,10 @@ struct LoadOptions {
   static void fields(Self& self, Visitor& visit) {
     visit("load_path", self.load_path, "file that save_node_meta_param wrote");
   }
+  void check(const std::string& where) const {
+    if (load_path.empty()) fail("{}: key \"load_path\" is missing", where);
+  }
+  std::vector<PassFile> files() const { return {{"load_path", load_path}}; }
 };
 
 void save_node_meta_param(Graph& graph, const SaveOptions& options, PassContext& context) {
@@ -31,8 +36,7 @@ void save_node_meta_param(Graph& graph, const SaveOptions& options, PassContext&
   context.report(fmt::format("node metadata: {}\n", path.string()));
 }
 
-void load_node_meta_param(Graph& graph, const LoadOptions& options, PassContext& context) {
-  if (options.load_path.empty()) fail("{}: key \"load_path\" is missing", context.where);
+void load_node_meta_param(Graph& graph, const LoadOptions& options, PassContext& /*context*/) {
   load_metadata_table(graph, read_toml(options.load_path), options.load_path);
 }
 

@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include <fmt/ranges.h>
+
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
 #include "detent/passes/analysis/quantization_summary.h"
@@ -14,7 +16,9 @@
 //     [passes.quantize.default.config]      for the nodes that no entry below selects
 //     [passes.quantize.<key>.config]        key: an operator, a node's name, or a regular expression
 //
-// A regular expression must match the whole name; the first entry in file order that does decides.
+// A regular expression must match the whole name; the first entry in file order that does decides. Operands
+// that the entry has no keys for stay as they are. One that has another format already is an error, unless
+// requantize = true.
 
 namespace detent {
 namespace {
@@ -24,11 +28,14 @@ constexpr std::array<const char*, 3> enum_names(SelectBy) { return {"type", "nam
 
 struct QuantizeOptions {
   SelectBy by = SelectBy::kType;
+  bool requantize = false;
   bool report = true;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
     visit("by", self.by, "what the entries are keyed by");
+    visit("requantize", self.requantize,
+          "replace the formats of operands that are quantized already, instead of refusing");
     visit("report", self.report, "print the table of nodes and the histogram");
   }
 };
@@ -36,14 +43,7 @@ struct QuantizeOptions {
 struct Entry {
   std::string key;
   QuantizeConfig config;
-  std::optional<NamePattern> pattern;  // for regex_name
-  bool matched = false;
-};
-
-struct Selection {
-  QuantizeOptions options;
-  std::vector<Entry> entries;
-  std::optional<QuantizeConfig> fallback;
+  std::optional<NamePattern> pattern = std::nullopt;  // for regex_name
 };
 
 QuantizeConfig read_config(const Table& entry, const std::string& where) {
@@ -56,7 +56,46 @@ QuantizeConfig read_config(const Table& entry, const std::string& where) {
   return QuantizeConfig(*table, where + ".config");
 }
 
-Selection read_selection(const Table& table, const std::string& where) {
+void check_operator(const std::string& name, const std::string& where) {
+  const std::vector<std::string> known = operator_names();
+  if (std::ranges::find(known, name) == known.end()) {
+    fail("{}: {}", where, unknown_name_message("operator", name, known));
+  }
+}
+
+std::string node_names(const Graph& graph) { return fmt::format("{}", fmt::join(graph.node_names(), ", ")); }
+
+/// The whole table of the pass.
+struct Selection {
+  QuantizeOptions options;
+  std::vector<Entry> entries;
+  std::optional<QuantizeConfig> fallback;
+
+  static std::vector<FieldDescription> describe() { return describe_fields<QuantizeOptions>(); }
+  static Selection parse(const Table& table, const std::string& where);
+
+  void check_graph(const Graph& graph, const EarlierPasses& earlier, const std::string& where) const;
+
+  bool selects(const Entry& entry, const Node& node) const {
+    switch (options.by) {
+      case SelectBy::kType:
+        return entry.key == node.op;
+      case SelectBy::kName:
+        return entry.key == node.name;
+      case SelectBy::kRegexName:
+        return entry.pattern->matches(node.name);
+    }
+    return false;
+  }
+  /// nullptr when the node is not to be touched.
+  const QuantizeConfig* config_for(const Node& node) const {
+    const auto entry = std::ranges::find_if(entries, [&](const Entry& e) { return selects(e, node); });
+    if (entry != entries.end()) return &entry->config;
+    return fallback && find_operator(node.op).quantizable ? &*fallback : nullptr;
+  }
+};
+
+Selection Selection::parse(const Table& table, const std::string& where) {
   Selection selection;
   Table plain;
   for (const auto& [key, value] : table) {
@@ -71,85 +110,110 @@ Selection read_selection(const Table& table, const std::string& where) {
     QuantizeConfig config = read_config(*entry, entry_where);
     if (key == "default") {
       selection.fallback = std::move(config);
-    } else {
-      std::optional<NamePattern> pattern;
-      if (selection.options.by == SelectBy::kRegexName) pattern.emplace(key, entry_where);
-      selection.entries.push_back({key, std::move(config), std::move(pattern)});
+      continue;
     }
+    if (selection.options.by == SelectBy::kType) check_operator(key, where);
+    Entry& added = selection.entries.emplace_back(Entry{key, std::move(config)});
+    if (selection.options.by == SelectBy::kRegexName) added.pattern.emplace(key, entry_where);
   }
   return selection;
 }
 
-bool selects(const Entry& entry, SelectBy by, const Node& node) {
-  switch (by) {
-    case SelectBy::kType:
-      return entry.key == node.op;
-    case SelectBy::kName:
-      return entry.key == node.name;
-    case SelectBy::kRegexName:
-      return entry.pattern->matches(node.name);
+/// Nodes that the entry is the first to select.
+std::vector<const Node*> nodes_of(const Entry& entry, const Selection& selection, const Graph& graph) {
+  std::vector<const Node*> nodes;
+  for (const Node& node : graph.nodes()) {
+    if (selection.config_for(node) == &entry.config) nodes.push_back(&node);
   }
-  return false;
+  return nodes;
 }
 
 /// A key that selects nothing is a mistake; an operator that this network happens not to have may be none.
-void check_all_matched(const Selection& selection, const Graph& graph, const PassContext& context) {
+void check_all_match(const Selection& selection, const Graph& graph, const std::string& where) {
+  if (selection.options.by == SelectBy::kType) return;
   for (const Entry& entry : selection.entries) {
-    if (entry.matched) {
-      entry.config.check_all_used();
-    } else if (selection.options.by == SelectBy::kType) {
-      find_operator(entry.key);
-      context.warn(fmt::format("{}: no node is of type \"{}\"", context.where, entry.key));
-    } else if (selection.options.by == SelectBy::kName) {
-      fail("{}: {}", context.where, unknown_name_message("node", entry.key, graph.node_names()));
-    } else {
-      fail("{}: the pattern \"{}\" matches no node (nodes: {})", context.where, entry.key,
-           value_text(Value([&] {
-             List names;
-             for (const std::string& name : graph.node_names()) names.emplace_back(name);
-             return names;
-           }())));
+    if (!nodes_of(entry, selection, graph).empty()) continue;
+    if (selection.options.by == SelectBy::kName) {
+      fail("{}: {}", where, unknown_name_message("node", entry.key, graph.node_names()));
     }
+    fail("{}: the pattern \"{}\" matches no node (nodes: {})", where, entry.key, node_names(graph));
   }
 }
 
-void run_quantize(Graph& graph, const Table& table, PassContext& context) {
-  Selection selection = read_selection(table, context.where);
-  std::vector<NodeQuantization> quantization;
-  for (const Node& node : graph.nodes()) {
-    const bool quantizable = find_operator(node.op).quantizable;
-    const auto entry = std::ranges::find_if(
-        selection.entries, [&](const Entry& e) { return selects(e, selection.options.by, node); });
-    if (entry != selection.entries.end()) {
-      entry->matched = true;
-      const NodeQuantization specs = entry->config.specs_for(node);
-      if (!quantizable && !specs.empty()) {
-        fail("{}: node \"{}\" ({}) cannot be quantized", context.where, node.name, node.op);
-      }
-      quantization.push_back(specs);
-    } else if (quantizable && selection.fallback) {
-      quantization.push_back(selection.fallback->specs_for(node));
-    } else {
-      quantization.push_back(node.quantization);
-    }
+/// "conv1 (weight, bias)" for what has another format already than `formats` say; "" where nothing has.
+std::string conflict(const Node& node, const OperandFormats& formats) {
+  std::vector<std::string> operands;
+  for (const auto& [operand, spec] : formats) {
+    const QuantSpec* present = node.find_quantization(operand);
+    if (present != nullptr && (!spec || *spec != *present)) operands.push_back(operand);
   }
-  check_all_matched(selection, graph, context);
+  return operands.empty() ? "" : fmt::format("\"{}\" ({})", node.name, fmt::join(operands, ", "));
+}
+
+/// The quantization of every node as the selection leaves it.
+std::vector<NodeQuantization> selected_formats(const Selection& selection, const Graph& graph,
+                                               const std::string& where) {
+  std::vector<NodeQuantization> result;
+  std::vector<std::string> conflicts;
+  for (const Node& node : graph.nodes()) {
+    result.push_back(node.quantization);
+    const QuantizeConfig* config = selection.config_for(node);
+    if (config == nullptr) continue;
+    const OperandFormats formats = config->formats_for(node);
+    for (const auto& [operand, spec] : formats) {
+      if (spec && !find_operator(node.op).quantizable) {
+        fail("{}: node \"{}\" ({}) cannot be quantized", where, node.name, node.op);
+      }
+      result.back().erase(operand);
+      if (spec) result.back()[operand] = *spec;
+    }
+    const std::string text = conflict(node, formats);
+    if (!text.empty()) conflicts.push_back(text);
+  }
+  if (!conflicts.empty() && !selection.options.requantize) {
+    fail(
+        "{}: quantized already with other formats: {}: begin with the float network, leave these nodes out, "
+        "or let their formats be replaced (requantize = true)",
+        where, fmt::join(conflicts, ", "));
+  }
+  return result;
+}
+
+/// Where the network will be another by then, all that can be told is that a name matches nothing: passes
+/// only remove nodes.
+void Selection::check_graph(const Graph& graph, const EarlierPasses& earlier,
+                            const std::string& where) const {
+  check_all_match(*this, graph, where);
+  if (earlier.change_network) return;
+  for (const Entry& entry : entries) {
+    const std::vector<const Node*> nodes = nodes_of(entry, *this, graph);
+    if (!nodes.empty()) entry.config.check_all_used(nodes);
+  }
+  selected_formats(*this, graph, where);
+}
+
+void run_quantize(Graph& graph, const Selection& selection, PassContext& context) {
+  selection.check_graph(graph, {}, context.where);
+  for (const Entry& entry : selection.entries) {
+    if (!nodes_of(entry, selection, graph).empty()) continue;
+    context.warn(fmt::format("{}: no node is of type \"{}\"", context.where, entry.key));
+  }
+  std::vector<NodeQuantization> formats = selected_formats(selection, graph, context.where);
   Graph quantized = graph;  // so that an error leaves `graph` as it was
-  for (size_t i = 0; i < quantization.size(); ++i)
-    quantized.nodes()[i].quantization = std::move(quantization[i]);
+  for (size_t i = 0; i < formats.size(); ++i) quantized.nodes()[i].quantization = std::move(formats[i]);
   place_learned_scales(quantized, context.where);
+  add_common_metadata_pass().run(quantized, {}, context);
+  check_activation_blocks(quantized, context.where);
   graph = std::move(quantized);
-  add_common_metadata_pass().run(graph, {}, context);
-  check_activation_blocks(graph, context.where);
   write_quantization_summary(graph, context.output_dir / "quantize", selection.options.report, context);
 }
 
 }  // namespace
 
 PassInfo quantize_pass() {
-  return {"quantize", PassKind::kTransform,
-          "attaches number formats to operands, by type, name or regex_name",
-          describe_fields<QuantizeOptions>(), run_quantize};
+  return make_pass("quantize", PassKind::kTransform,
+                   "attaches number formats to operands, by type, name or regex_name", run_quantize,
+                   PassStage::kQuantizing);
 }
 
 }  // namespace detent

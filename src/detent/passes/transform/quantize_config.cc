@@ -91,25 +91,27 @@ QuantizeConfig::QuantizeConfig(const Table& config, std::string where) : where_(
   for (const std::string& prefix : operand_prefixes()) operand_spec(config_, prefix, where_);
 }
 
-NodeQuantization QuantizeConfig::specs_for(const Node& node) {
-  NodeQuantization result;
+OperandFormats QuantizeConfig::formats_for(const Node& node) const {
+  OperandFormats result;
   if (!active_) return result;
   // General prefixes first, so that data_in_1 overrides data_in.
   for (const char* const prefix : {"data_in", "weight", "bias", "data_out", "data_in_0", "data_in_1"}) {
-    const bool mentioned = quantizes_operand(config_, prefix);
+    if (!quantizes_operand(config_, prefix)) continue;
     const std::optional<QuantSpec> spec = operand_spec(config_, prefix, where_);
     for (const std::string& operand : operands_of(node, prefix)) {
-      used_.insert(prefix);
-      if (spec) set_block_axis(node, operand, result.insert_or_assign(operand, *spec).first->second);
-      if (!spec && mentioned) result.erase(operand);
+      std::optional<QuantSpec>& format = result[operand];
+      format = spec;
+      if (format) set_block_axis(node, operand, *format);
     }
   }
   return result;
 }
 
-void QuantizeConfig::check_all_used() const {
+void QuantizeConfig::check_all_used(const std::vector<const Node*>& nodes) const {
+  if (!active_) return;
   for (const std::string& prefix : operand_prefixes()) {
-    if (!active_ || used_.contains(prefix) || keys_with_prefix(config_, prefix).empty()) continue;
+    const auto has_operand = [&](const Node* node) { return !operands_of(*node, prefix).empty(); };
+    if (keys_with_prefix(config_, prefix).empty() || std::ranges::any_of(nodes, has_operand)) continue;
     fail("{}: keys {}_*: no selected node has such an operand", where_, prefix);
   }
 }

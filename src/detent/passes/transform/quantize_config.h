@@ -2,7 +2,6 @@
 
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +13,10 @@ namespace detent {
 
 using NodeQuantization = std::map<std::string, QuantSpec, std::less<>>;
 
+/// Operand -> its format, or none: it is not to be quantized. Operands that are not listed are left as they
+/// are.
+using OperandFormats = std::map<std::string, std::optional<QuantSpec>, std::less<>>;
+
 /// Throws Error, beginning with `where`, on blocks of activations that would span the batch dimension.
 /// Needs common metadata.
 void check_activation_blocks(const Graph& graph, const std::string& where);
@@ -23,30 +26,28 @@ void check_activation_blocks(const Graph& graph, const std::string& where);
 ///     name = "fixed"            # the format of every operand; NA: leave the node alone
 ///     data_in_width = 8         # operand prefix + key of the format or of QuantSpec
 ///     weight_width = 4
-///     weight_name = "ternary"   # another format for one operand; NA: not that operand
+///     weight_name = "ternary"   # another format for one operand; NA: that operand in float
 ///     bypass = true             # leave the node alone, keeping the keys
 ///
 /// Prefixes are those of operand_keys.h. An operand is quantized when a key with its prefix is there. A bias
 /// without keys takes the weight's. A config with nothing but `name` means data_in, weight and bias with the
-/// format's defaults.
+/// format's defaults. Operands without keys are left as they are.
 class QuantizeConfig {
  public:
   /// Throws Error (beginning with `where`) on keys without a known prefix and on keys and values that the
   /// formats do not have.
   QuantizeConfig(const Table& config, std::string where);
 
-  /// Operand -> spec; empty when the node is to be left alone. Keys for operands that the node does not have
-  /// are passed over; those of prefixes that it has are remembered as used.
-  NodeQuantization specs_for(const Node& node);
+  /// Empty when the node is to be left alone. Keys for operands that the node does not have are passed over.
+  OperandFormats formats_for(const Node& node) const;
 
-  /// Throws Error naming a prefix whose keys no node of specs_for() had an operand for.
-  void check_all_used() const;
+  /// Throws Error naming a prefix with keys that none of the nodes has an operand for.
+  void check_all_used(const std::vector<const Node*>& nodes) const;
 
  private:
   std::string where_;
-  bool active_ = true;          // false: leave nodes alone
-  Table config_;                // without bypass
-  std::set<std::string> used_;  // prefixes
+  bool active_ = true;  // false: leave nodes alone
+  Table config_;        // without bypass
 };
 
 }  // namespace detent

@@ -66,7 +66,7 @@ void run_fold_constants(Graph& graph, const CheckOptions& options, PassContext& 
       graph.nodes(), [&](const Node& node) { return node.op != "get_attr" && constant.contains(node.name); });
   if (any) {
     const Tensor input = context.open_calibration()->samples(0, 1);
-    context.executor().run(graph, std::span(&input, 1), keep);
+    context.executor().run(graph, std::span(&input, 1), keep, ObservedValues::kBeforeQuantization);
   }
   for (Node& node : graph.nodes()) {
     if (const auto value = values.find(node.name); value != values.end()) {

@@ -39,6 +39,12 @@ struct Options : CalibrationInputOptions {
     visit("check", self.check, "run calibration samples before and after and compare the outputs");
     visit("tolerance", self.tolerance, "largest difference, relative to the largest output", Between{0, 1});
   }
+  void check_graph(const Graph& graph, const EarlierPasses& /*earlier*/, const std::string& where) const {
+    for (const std::string& name : nodes) {
+      if (graph.find(name) != nullptr) continue;
+      fail("{}: key \"nodes\": {}", where, unknown_name_message("node", name, graph.node_names()));
+    }
+  }
 };
 
 bool may_produce(const Node& node) {
@@ -155,7 +161,7 @@ PassInfo smooth_quant_pass() {
       "smooth_quant", PassKind::kTransform,
       "moves the ranges of activations, a channel each, into the weights that multiply them; the "
       "network computes the same",
-      run_smooth_quant);
+      run_smooth_quant, PassStage::kBeforeQuantizing);
 }
 
 }  // namespace detent

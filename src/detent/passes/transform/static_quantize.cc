@@ -30,7 +30,9 @@
 namespace detent {
 namespace {
 
-CodePlan make_plan(const Graph& graph, const StaticQuantizeOptions& options, const std::string& where) {
+/// Those that keep_float names.
+std::set<std::string, std::less<>> float_nodes(const Graph& graph, const StaticQuantizeOptions& options,
+                                               const std::string& where) {
   std::set<std::string, std::less<>> in_float;
   for (const std::string& text : options.keep_float) {
     const NamePattern pattern(text, where + ": key \"keep_float\"");
@@ -43,6 +45,11 @@ CodePlan make_plan(const Graph& graph, const StaticQuantizeOptions& options, con
            fmt::join(graph.node_names(), ", "));
     }
   }
+  return in_float;
+}
+
+CodePlan make_plan(const Graph& graph, const StaticQuantizeOptions& options, const std::string& where) {
+  std::set<std::string, std::less<>> in_float = float_nodes(graph, options, where);
   CodePlan plan = plan_codes(graph, in_float);
   if (plan.weighted.empty()) {
     fail("{}: no linear layer or convolution is left to quantize: in float are {}", where,
@@ -173,35 +180,18 @@ class Quantizer {
   bool shows_;  // its progress
 };
 
-void check_options(const StaticQuantizeOptions& options, const std::string& where) {
-  if (!options.weights.is_signed) {
-    fail("{}: key \"weights\": got {}, expected a signed type: weights are symmetric", where,
-         value_text(options.weights.to_value()));
-  }
-  if (options.weight_granularity == Granularity::kGroup) {
-    fail(
-        "{}: key \"weight_granularity\": got \"group\", expected \"tensor\" or \"channel\": a sum of "
-        "products in integers has one scale; the quantize pass takes groups",
-        where);
-  }
-  for (const IntegerType type : {options.activations, options.elementwise}) {
-    if (options.symmetric_activations && !type.is_signed) {
-      fail("{}: symmetric_activations = true with {}, expected signed types for activations and elementwise",
-           where, value_text(type.to_value()));
-    }
-  }
-}
-
 void check_unquantized(const Graph& graph, const std::string& where) {
+  std::vector<std::string> quantized;
   for (const Node& node : graph.nodes()) {
-    if (node.quantization.empty()) continue;
-    fail("{}: node \"{}\" is quantized already: its operand {} has the format {}", where, node.name,
-         node.quantization.begin()->first, quant_spec_text(node.quantization.begin()->second));
+    if (!node.quantization.empty()) quantized.push_back(fmt::format("\"{}\"", node.name));
   }
+  if (quantized.empty()) return;
+  const char* const advice = "ranges are those of the float network, so begin with that";
+  if (quantized.size() == 1) fail("{}: node {} is quantized already: {}", where, quantized[0], advice);
+  fail("{}: the network is quantized already (nodes {}): {}", where, fmt::join(quantized, ", "), advice);
 }
 
 void run_static_quantize(Graph& graph, const StaticQuantizeOptions& options, PassContext& context) {
-  check_options(options, context.where);
   check_unquantized(graph, context.where);
   const CodePlan plan = make_plan(graph, options, context.where);
   const Graph measured = measured_activations(graph, plan, options.activation_calibration.calibrator,
@@ -223,9 +213,41 @@ void run_static_quantize(Graph& graph, const StaticQuantizeOptions& options, Pas
 
 }  // namespace
 
+void StaticQuantizeOptions::check(const std::string& where) const {
+  if (!weights.is_signed) {
+    fail("{}: key \"weights\": got {}, expected a signed type: weights are symmetric", where,
+         value_text(weights.to_value()));
+  }
+  if (weight_granularity == Granularity::kGroup) {
+    fail(
+        "{}: key \"weight_granularity\": got \"group\", expected \"tensor\" or \"channel\": a sum of "
+        "products in integers has one scale; the quantize pass takes groups",
+        where);
+  }
+  for (const IntegerType type : {activations, elementwise}) {
+    if (symmetric_activations && !type.is_signed) {
+      fail("{}: symmetric_activations = true with {}, expected signed types for activations and elementwise",
+           where, value_text(type.to_value()));
+    }
+  }
+  for (const std::string& text : keep_float) NamePattern(text, where + ": key \"keep_float\"");
+}
+
+void StaticQuantizeOptions::check_graph(const Graph& graph, const EarlierPasses& earlier,
+                                        const std::string& where) const {
+  if (earlier.quantize) fail("{}: a pass before it quantizes: ranges are those of the float network", where);
+  check_unquantized(graph, where);
+  if (earlier.change_network) {
+    float_nodes(graph, *this, where);
+  } else {
+    make_plan(graph, *this, where);
+  }
+}
+
 PassInfo static_quantize_pass() {
   return make_pass("static_quantize", PassKind::kTransform,
-                   "quantizes weights and activations for execution in integers", run_static_quantize);
+                   "quantizes weights and activations for execution in integers", run_static_quantize,
+                   PassStage::kQuantizing);
 }
 
 }  // namespace detent

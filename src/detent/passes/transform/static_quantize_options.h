@@ -9,6 +9,7 @@
 #include "detent/core/fields.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/graph.h"
+#include "detent/passes/pass.h"
 #include "detent/statistics/calibration.h"
 
 namespace detent {
@@ -74,6 +75,8 @@ struct StaticQuantizeOptions {
           "of 32-bit sums: by a float32 multiplier, or by an integer one and a shift");
     visit("report", self.report, "print the table of nodes and the histogram");
   }
+  void check(const std::string& where) const;
+  void check_graph(const Graph& graph, const EarlierPasses& earlier, const std::string& where) const;
 };
 
 }  // namespace detent

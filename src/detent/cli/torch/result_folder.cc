@@ -1,0 +1,86 @@
+#include "detent/cli/torch/result_folder.h"
+
+#include <algorithm>
+#include <array>
+
+#include "detent/cli/torch/settings.h"
+#include "detent/core/error.h"
+#include "detent/core/log.h"
+#include "detent/graph/fingerprint.h"
+#include "detent/io/toml.h"
+#include "detent/passes/mase_graph.h"
+
+namespace detent {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Options that do not touch what is computed. Of model and load it is the network that counts.
+constexpr std::array kFree = {"model",          "load",        "load_type",        "project_dir", "project",
+                              "data_dir",       "accelerator", "engine",           "num_threads", "log_level",
+                              "worker_timeout", "num_workers", "checkpoint_every", "resume",      "overwrite",
+                              "report_to"};
+
+/// All that decides what the pipeline makes of the network.
+Table settings_of(const TorchCommand& command, const Graph& loaded, bool changes_network,
+                  int64_t sample_count) {
+  Table settings = write_fields(command.options);
+  for (const char* name : kFree) settings.erase(name);
+  for (const std::string& name : field_names<TrainingOptions>()) {
+    if (name != "batch_size") settings.erase(name);
+  }
+  settings["training_samples"] = sample_count;
+  settings["network_before"] = fmt::format("{:016x}", network_fingerprint(loaded));
+  settings["changes_network"] = changes_network;
+  const std::vector<std::string> order = command.passes.keys();
+  settings["order_of_passes"] = List(order.begin(), order.end());
+  settings["passes"] = command.passes;
+  return settings;
+}
+
+constexpr const char* kOtherWays =
+    "keep it and write to another folder (--project NAME), or replace it (--overwrite)";
+
+}  // namespace
+
+ResultFolder::ResultFolder(const TorchCommand& command, fs::path folder, const Graph& loaded,
+                           const Pipeline& pipeline, int64_t sample_count, ProcessGroup& group)
+    : folder_(std::move(folder)),
+      settings_(settings_of(command, loaded, pipeline.changes_network(), sample_count)),
+      writes_(group.is_first()) {
+  check_replaceable(command.options.overwrite);
+  group.all_gather({});  // the others read before the first one writes
+}
+
+void ResultFolder::check_replaceable(bool overwrite) const {
+  if (!fs::exists(graph_path())) return;
+  const std::string file = graph_path().string();
+  if (overwrite) {
+    spdlog::warn("{} will be replaced (--overwrite)", file);
+    return;
+  }
+  if (!fs::exists(settings_path())) {
+    fail("{} would be replaced, and {} does not say what it is: {}", file, settings_path().string(),
+         kOtherWays);
+  }
+  const Table saved = read_toml(settings_path());
+  const std::string difference = settings_difference(saved, settings_);
+  if (difference.empty()) {
+    spdlog::warn("{} holds the result of this command: it is repeated and replaced", file);
+    return;
+  }
+  const Value* changed = saved.find("changes_network");
+  if (changed == nullptr || *changed != Value(false)) {
+    fail("{} holds the result of other settings ({}): {}", file, difference, kOtherWays);
+  }
+  spdlog::warn("{} holds a network that no pass has changed: it is replaced", file);
+}
+
+void ResultFolder::save(const Graph& graph) const {
+  if (!writes_) return;
+  fs::remove(settings_path());  // so that none ever stands beside a network of other settings
+  save_mase_graph(graph, folder_);
+  write_toml(settings_path(), settings_);
+}
+
+}  // namespace detent

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "detent/core/value.h"
+#include "detent/graph/graph.h"
+#include "detent/passes/pass.h"
+
+namespace detent {
+
+/// The passes of `[passes]` in the order of the table. What can be wrong with them is found as early as it
+/// can be known: by the constructor without a graph, by `check` before anything runs.
+class Pipeline {
+ public:
+  /// Throws Error, beginning with `file` (the configuration's name), on unknown passes and options, on values
+  /// that are wrong by themselves, on an order in which a pass would undo or miss what another does, on files
+  /// to read that neither exist nor are written by an earlier pass, and on files that cannot be written.
+  Pipeline(const Table& passes, std::string file);
+
+  /// Throws Error on what the graph that the pipeline will run on tells: names that match no node, nodes that
+  /// are quantized already or not yet.
+  void check(const Graph& graph) const;
+
+  /// As checked; `check` may be called before, long computations between.
+  void run(Graph& graph, PassContext& context) const;
+
+  /// Whether a pass changes the network.
+  bool changes_network() const;
+
+ private:
+  struct Step {
+    const PassInfo* pass;
+    ParsedPass parsed;
+    std::string where;
+  };
+
+  void check_order() const;
+  void check_files() const;
+
+  std::string file_;
+  std::vector<Step> steps_;
+};
+
+}  // namespace detent
