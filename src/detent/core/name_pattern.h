@@ -1,20 +1,16 @@
 #pragma once
 
 #include <regex>
+#include <span>
 #include <string>
-
-#include "detent/core/error.h"
 
 namespace detent {
 
 /// A regular expression for names of nodes or parameters, which must match the whole name. Throws Error,
 /// beginning with `where`, on text that is none.
-inline std::regex name_pattern(const std::string& text, const std::string& where) {
-  try {
-    return std::regex(text);
-  } catch (const std::regex_error& error) {
-    fail("{}: \"{}\" is no regular expression: {}", where, text, error.what());
-  }
-}
+std::regex name_pattern(const std::string& text, const std::string& where);
+
+/// `"layr1.*" matches no node: did you mean "layer1_0_conv1"? (nodes: conv1, layer1_0_conv1, ...)`
+std::string unmatched_pattern_message(const std::string& pattern, std::span<const std::string> names);
 
 }  // namespace detent

@@ -91,6 +91,7 @@ int run_quantize(const std::vector<std::string>& args) {
            flag_of(fields[i].name), texts[i],
            fmt::format("{} ({}; default {})", fields[i].help, fields[i].type, fields[i].default_value))
         ->option_text("VALUE")
+        ->join(',')
         ->group("Quantization");
   }
   add_run_options(app, run_arguments);
