@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "detent/cli/dump_options.h"
 #include "detent/core/fields.h"
 #include "detent/datasets/image_transforms.h"
 #include "detent/training/options.h"
@@ -48,6 +49,7 @@ struct RunOptions {
   bool resume = false;
   bool overwrite = false;
   ReportTo report_to = ReportTo::kNone;
+  DumpOptions dump;
   ImageTransforms transforms;
   TrainingOptions training;
 
@@ -80,8 +82,10 @@ struct RunOptions {
           Between{0, 1e15});
     visit("resume", self.resume, "train: go on with the training that stopped in this project");
     visit("overwrite", self.overwrite,
-          "train: replace another training that this project holds; not where resume goes on with it");
+          "train: replace another training that this project holds; not where resume goes on with it; test: "
+          "replace another dump");
     visit("report_to", self.report_to, "train: where to report metrics besides metrics.jsonl");
+    DumpOptions::fields(self.dump, visit);
     ImageTransforms::fields(self.transforms, visit);
     TrainingOptions::fields(self.training, visit);
   }

@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 
 #include "detent/cli/torch/commands.h"
+#include "detent/cli/torch/dump.h"
 #include "detent/cli/torch/session.h"
 #include "detent/runtime/integer_executor.h"
 #include "detent/training/evaluate.h"
@@ -12,6 +13,7 @@ void run_test(const TorchCommand& command, ProcessGroup& group) {
   const Graph graph = load_network(command, *dataset);
   const int64_t batch_size = command.options.training.batch_size;
   const int64_t loaders = command.options.num_workers;
+  if (command.options.dump.folder && group.is_first()) write_dump(command.options, graph, *dataset);
   Metrics metrics;
   if (command.options.engine == Engine::kIntegers) {
     IntegerExecutor integers(graph);
