@@ -5,6 +5,7 @@
 #include <map>
 
 #include "detent/graph/builder.h"
+#include "detent/integer/node_form.h"
 #include "detent/io/graph_file.h"
 #include "detent/models/model.h"
 #include "detent/runtime/integer_executor.h"
@@ -88,7 +89,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values("", "requantization = \"fixed_point\"", "weights = \"int4\"\nactivations = \"uint4\"",
                     "activations = \"int8\"\nelementwise = \"int8\"\nsymmetric_activations = true",
                     "activations = \"int16\"\nelementwise = \"int16\"\nweights = \"int6\"",
-                    "weight_granularity = \"tensor\"\ncalibrator = \"percentile\""));
+                    "weight_granularity = \"tensor\"\ncalibrator = \"percentile\"",
+                    "weights = \"int4\"\n"
+                    "bits = \"(fc2|linear)=int8/int6,.*2.*=3/6,(block|conv|layer).*=7/uint5\""));
 
 TEST(IntegerExecution, SavedGraphsRunTheSame) {
   PassBench bench(build_model("toy_convnet", {3, 32, 32}, 10));
@@ -201,6 +204,21 @@ Graph random_network() {
   return builder.finish(builder.linear("last", flat, x.channels * x.height * x.width, 3));
 }
 
+/// Widths of their own for some of the nodes that have any.
+std::string random_bits(const Graph& graph) {
+  std::string bits;
+  for (const Node& node : graph.nodes()) {
+    const bool weighted = has_sum_form(node.op);
+    if (!weighted && !has_pair_form(node.op) && node.op != "cat") continue;
+    if (draw(0, 1) == 0) continue;
+    const std::string weights = weighted && draw(0, 2) > 0 ? std::to_string(draw(2, 8)) : "";
+    const bool activations = weights.empty() || draw(0, 1) == 1;
+    bits += fmt::format("{}{}={}", bits.empty() ? "" : ",", node.name, weights);
+    if (activations) bits += fmt::format("/{}", draw(2, 10));
+  }
+  return bits.empty() ? "" : fmt::format("bits = \"{}\"\n", bits);
+}
+
 std::string random_options() {
   constexpr const char* kRequantizations[] = {"float", "fixed_point"};
   constexpr const char* kGranularities[] = {"tensor", "channel"};
@@ -218,7 +236,7 @@ std::string random_options() {
 
 void expect_agreement_on_a_random_network() {
   PassBench bench(random_network(), static_cast<uint64_t>(draw(0, 1000)));
-  const std::string options = random_options();
+  const std::string options = random_options() + random_bits(bench.graph);
   RC_LOG() << options;
   for (const Node& node : bench.graph.nodes()) RC_LOG() << node.name << " (" << node.op << ")\n";
   bench.run_passes(options);

@@ -1,9 +1,12 @@
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "detent/graph/builder.h"
 #include "detent/io/file.h"
 #include "detent/models/model.h"
+#include "detent/passes/analysis/output_gain.h"
 #include "detent/passes/analysis/quantization_account.h"
 #include "pass_bench_test.h"
 
@@ -12,8 +15,8 @@ namespace {
 
 using testing::HasSubstr;
 
-const NodeAccount& entry(const std::vector<NodeAccount>& account, const std::string& node) {
-  return *std::ranges::find(account, node, &NodeAccount::node);
+const NodeAccount& entry(const QuantizationAccount& account, const std::string& node) {
+  return *std::ranges::find(account.nodes, node, &NodeAccount::node);
 }
 
 /// Two layers of 8 bits, of which one gets weights of 2 bits.
@@ -24,17 +27,112 @@ TEST(QuantizationAccount, TellsWhoIsToBlame) {
   Node& poor = bench.graph.node("seq_blocks_2");
   poor.quantization["weight"] = parse_quant_spec_text("affine:width=2,scale=0.1");
   const auto account = account_for_quantization(reference, bench.graph, 20, bench.context);
-  ASSERT_EQ(account.size(), 3U);
-  EXPECT_EQ(account[0].node, "seq_blocks_2") << "worst first";
-  EXPECT_LT(account[0].alone.sqnr_db(), 20);
-  EXPECT_LT(account[0].weight->sqnr_db(), 15);
+  ASSERT_EQ(account.nodes.size(), 3U);
+  EXPECT_EQ(account.nodes[0].node, "seq_blocks_2") << "worst first";
+  EXPECT_LT(account.nodes[0].alone.sqnr_db(), 20);
+  EXPECT_LT(account.nodes[0].weight->sqnr_db(), 15);
   const NodeAccount& first = entry(account, "seq_blocks_0");
   EXPECT_GT(first.alone.sqnr_db(), 30);
   EXPECT_NEAR(first.together.sqnr_db(), first.alone.sqnr_db(), 1e-9) << "nothing before it is quantized";
   const NodeAccount& last = entry(account, "seq_blocks_4");
   EXPECT_GT(last.alone.sqnr_db(), 30) << "by itself it is fine";
   EXPECT_LT(last.together.sqnr_db(), last.alone.sqnr_db() - 10) << "it inherits the error";
-  EXPECT_THAT(account_advice(account), HasSubstr("in seq_blocks_2 ("));
+  EXPECT_GT(account.nodes[0].output_gain, 10);
+  EXPECT_LT(account.nodes[1].output_gain, 1);
+}
+
+NodeAccount rated(const std::string& node, double gain, const std::string& more_bits) {
+  return {.node = node,
+          .op = "linear",
+          .output_gain = gain,
+          .more_bits = more_bits,
+          .alone = {},
+          .together = {},
+          .weight = {},
+          .saturated_share = {}};
+}
+
+TEST(QuantizationAccount, AdvisesWhatCanBeTyped) {
+  QuantizationAccount account{11.04,
+                              {rated("fc", 3.2, "fc=8"), rated("conv", 2, ""), rated("add", 1, "add=/12"),
+                               rated("last", 0.5, "last=8/8")}};
+  EXPECT_EQ(account_advice(account),
+            "the logits have an SQNR of 11.0 dB; most is won with more bits for fc (3.2 dB), conv (2.0 dB), "
+            "add (1.0 dB); try --bits 'fc=8,add=/12' --keep-float 'conv'\n");
+  const Table given = {{"bits", "conv=8,fc=3"}, {"keep_float", List{Value("stem.*")}}};
+  EXPECT_THAT(account_advice(account, given),
+              HasSubstr("--bits 'fc=8,add=/12,conv=8,fc=3' --keep-float 'conv,stem.*'\n"));
+  account.output_sqnr_db = 30;
+  EXPECT_EQ(account_advice(account), "the logits have an SQNR of 30.0 dB\n");
+}
+
+/// SQNR of a network's logits, over the samples of the account.
+double output_sqnr(PassBench& bench, const Graph& reference, const Graph& graph) {
+  const Tensor inputs = RandomSamples(bench.sample_shape()).samples(0, 16);
+  const auto a = centred_logits(reference, bench.executor.run(reference, std::span(&inputs, 1)));
+  const auto b = centred_logits(graph, bench.executor.run(graph, std::span(&inputs, 1)));
+  double signal = 0;
+  double noise = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    signal += a[i] * a[i];
+    noise += (a[i] - b[i]) * (a[i] - b[i]);
+  }
+  return 10 * std::log10(signal / noise);
+}
+
+TEST(QuantizationAccount, LogitsLogProbabilitiesAndProbabilitiesAreTheSame) {
+  const auto centred = [](const char* op, std::vector<float> output) {
+    GraphBuilder builder("g");
+    NodeInput x = builder.linear("fc", builder.input("x", {2}), 2, 3);
+    if (std::string(op) != "linear") x = builder.call(op, {x}, {{"dim", 1}});
+    return centred_logits(builder.finish(x), Tensor::from<float>({1, 3}, output));
+  };
+  const std::vector<double> expected = {-1, 0, 1};
+  const double sum = std::log(std::exp(4) + std::exp(5) + std::exp(6));
+  const auto shifted = [&](double x) { return static_cast<float>(x - sum); };
+  const auto logits = centred("linear", {4, 5, 6});
+  const auto logs = centred("log_softmax", {shifted(4), shifted(5), shifted(6)});
+  const auto shares = centred("softmax", {std::exp(shifted(4)), std::exp(shifted(5)), std::exp(shifted(6))});
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_DOUBLE_EQ(logits[i], expected[i]);
+    EXPECT_NEAR(logs[i], expected[i], 1e-6);
+    EXPECT_NEAR(shares[i], expected[i], 1e-6);
+  }
+}
+
+/// Runs from a node on are runs of the whole network, and leaving a node in float is giving it many bits.
+TEST(QuantizationAccount, OutputGainIsThatOfTheWholeNetwork) {
+  const struct {
+    const char* model;
+    Shape sample;
+    std::vector<std::string> nodes;
+  } cases[] = {{"toy_convnet", {3, 32, 32}, {"block_1_0", "block_3_0", "linear"}},
+               {"digits_cnn", {1, 8, 8}, {"stem_conv", "block_conv1", "block_conv2", "add", "fc"}},
+               {"resnet20", {3, 32, 32}, {"layer2_0_conv1", "layer3_0_conv2", "linear"}}};
+  for (const auto& test : cases) {
+    const std::string quantize =
+        "[passes.static_quantize]\nreport = false\nnum_samples = 16\nweights = \"int3\"\n"
+        "activations = \"uint4\"\nelementwise = \"uint4\"\n";
+    PassBench bench(build_model(test.model, test.sample, 10));
+    bench.run_passes("[passes.fuse_batch_norm]\n");
+    const Graph reference = bench.graph.deep_copy();
+    bench.run_passes(quantize);
+    const auto account = account_for_quantization(reference, bench.graph, 16, bench.context);
+    const double all = output_sqnr(bench, reference, bench.graph);
+    EXPECT_NEAR(account.output_sqnr_db, all, 1e-9) << test.model;
+    for (const std::string& name : test.nodes) {
+      const auto position = static_cast<size_t>(&bench.graph.node(name) - bench.graph.nodes().data());
+      const Variant variant = variant_with_float_node(reference, bench.graph, position);
+      const double gain = entry(account, name).output_gain;
+      const double expected = output_sqnr(bench, reference, variant.graph) - all;
+      EXPECT_NEAR(gain, expected, 1e-9) << test.model << " " << name;
+      PassBench wide(reference.deep_copy());
+      wide.graph = reference.deep_copy();
+      const bool weighted = name != "add";
+      wide.run_passes(quantize + "bits = \"" + name + (weighted ? "=10/12\"" : "=/14\""));
+      EXPECT_NEAR(gain, output_sqnr(bench, reference, wide.graph) - all, 0.1) << test.model << " " << name;
+    }
+  }
 }
 
 /// The result with only one node quantized, the slow way: a run of the network with the others in float.
@@ -75,7 +173,7 @@ TEST(QuantizationAccount, IsWrittenAsTableJsonAndCsv) {
       "[passes.static_quantize]\nnum_samples = 20\n[passes.account_quantization]\nnum_samples = 4");
   EXPECT_THAT(bench.reported, HasSubstr("| seq_blocks_4 | linear |"));
   const std::filesystem::path folder = bench.context.output_dir / "account_quantization";
-  EXPECT_THAT(read_file(folder / "quantization_account.csv"), HasSubstr("node,op,SQNR alone"));
+  EXPECT_THAT(read_file(folder / "quantization_account.csv"), HasSubstr("node,op,output gain,SQNR alone"));
   EXPECT_THAT(read_file(folder / "quantization_account.json"), HasSubstr("\"sqnr_db\""));
 }
 
@@ -84,9 +182,9 @@ TEST(QuantizationAccount, CountsWhatSaturates) {
   const Graph reference = bench.graph.deep_copy();
   bench.graph.node("seq_blocks_0").quantization["data_in_0"] = parse_quant_spec_text("affine:scale=0.001");
   const auto account = account_for_quantization(reference, bench.graph, 20, bench.context);
-  ASSERT_EQ(account.size(), 1U);
-  EXPECT_GT(account[0].saturated_share, 0.8);
-  EXPECT_LT(account[0].saturated_share, 1);
+  ASSERT_EQ(account.nodes.size(), 1U);
+  EXPECT_GT(account.nodes[0].saturated_share, 0.8);
+  EXPECT_LT(account.nodes[0].saturated_share, 1);
 }
 
 }  // namespace

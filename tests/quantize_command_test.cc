@@ -3,15 +3,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "detent/core/tensor.h"
+#include "detent/core/value.h"
 #include "detent/io/file.h"
+#include "detent/io/json.h"
+#include "detent/io/npy.h"
 
 namespace detent {
 namespace {
@@ -52,6 +59,7 @@ class QuantizeCommand : public testing::Test {
         "mase_output/trained/software/training_ckpts/best.ckpt --load-type pl " +
         options);
   }
+  static fs::path graph_folder() { return folder() / "mase_output/quantized/software/quantize"; }
   /// Correct answers behind "test before: " or "test after: ".
   static int correct(const std::string& line) {
     const std::string text = log();
@@ -198,6 +206,150 @@ TEST_F(QuantizeCommand, TransformRefusesLikewise) {
       run("detent transform digits_cnn digits --project twice --config w4.toml --load " + graph.string()), 1);
   EXPECT_THAT(log(), AllOf(HasSubstr("quantized already with other formats"), HasSubstr("weight)"),
                            Not(HasSubstr("validation before"))));
+TEST_F(QuantizeCommand, GivesNodesWidthsOfTheirOwn) {
+  ASSERT_EQ(quantize("--weights int3 --bits 'block.*=4,fc=8/6' --bits stem_conv=8"), 0) << log();
+  EXPECT_THAT(log(), HasSubstr("every code equal to the simulation's"));
+  EXPECT_NE(quantize("--bits 'blok.*=4'"), 0);
+  EXPECT_THAT(log(), HasSubstr("key \"bits\": \"blok.*\" matches no node: did you mean \"block_conv1\"?"));
+  ASSERT_EQ(run("detent quantize --help"), 0);
+  EXPECT_THAT(log(), AllOf(HasSubstr("--bits"), HasSubstr("'layer1.*=4'")));
+}
+
+/// What stands in quotes behind `option` in the log.
+std::string quoted(const std::string& text, const std::string& option) {
+  const size_t begin = text.find(option + " '") + option.size() + 2;
+  return text.substr(begin, text.find('\'', begin) - begin);
+}
+
+/// The advice is followed, and the ranking compared with what 8 bits for one layer alone win.
+TEST_F(QuantizeCommand, RanksLayersByWhatTheyWin) {
+  const std::string narrow = "--weights int2 --num-samples 256 ";
+  ASSERT_EQ(quantize(narrow), 0) << log();
+  const int base = correct("test after:");
+  const std::string advice = quoted(log(), "--bits");
+  std::vector<std::string> ranked;
+  const Value account = read_json(graph_folder() / "quantization_account.json");
+  for (const Value& node : *account.get_if<List>()) {
+    if (node.get_if<Table>()->contains("weight")) {
+      ranked.push_back(*node.get_if<Table>()->find("node")->get_if<std::string>());
+    }
+  }
+  ASSERT_EQ(ranked.size(), 5U);
+  std::vector<int> won;
+  for (const std::string& name : ranked) {
+    ASSERT_EQ(quantize(narrow + "--bits " + name + "=8"), 0) << log();
+    won.push_back(correct("test after:") - base);
+  }
+  int concordant = 0;
+  for (size_t i = 0; i < won.size(); ++i) {
+    for (size_t j = i + 1; j < won.size(); ++j) concordant += won[i] >= won[j] ? 1 : -1;
+  }
+  EXPECT_GE(concordant, 4) << "Kendall's rank correlation is at least 0.4: " << testing::PrintToString(won);
+  ASSERT_EQ(quantize(narrow + "--bits '" + advice + "'"), 0) << log();
+  const int followed = correct("test after:");
+  EXPECT_GT(followed, base + 20) << advice;
+  EXPECT_GE(followed, *std::ranges::max_element(won) + base) << advice;
+}
+
+/// An array of a dump, and what its index says of it.
+struct Dumped {
+  Tensor array;
+  Table entry;
+};
+
+std::map<std::string, Dumped> read_dump(const fs::path& folder) {
+  std::map<std::string, Dumped> arrays;
+  const Value index = read_json(folder / "index.json");
+  const auto add = [&](const std::string& name, const Value& entry) {
+    const Table& table = *entry.get_if<Table>();
+    const auto& file = *table.find("file")->get_if<std::string>();
+    arrays[name] = {read_npy(folder / file).clone(), table};
+  };
+  for (const char* name : {"labels", "predictions", "logits"}) add(name, *index.get_if<Table>()->find(name));
+  for (const Value& entry : *index.get_if<Table>()->find("nodes")->get_if<List>()) {
+    add(*entry.get_if<Table>()->find("node")->get_if<std::string>(), entry);
+  }
+  return arrays;
+}
+
+int32_t integer_at(const Tensor& array, size_t i) {
+  if (array.dtype() == DType::kUInt8) return array.values<uint8_t>()[i];
+  if (array.dtype() == DType::kInt8) return array.values<int8_t>()[i];
+  if (array.dtype() == DType::kInt16) return array.values<int16_t>()[i];
+  return array.values<int32_t>()[i];
+}
+
+/// Integers of one scale, or of one a position of the last dimension.
+std::vector<float> dequantized(const Dumped& dumped) {
+  const Value& scale = *dumped.entry.find("scale");
+  const auto zero_point = static_cast<int32_t>(*dumped.entry.find("zero_point")->get_if<int64_t>());
+  const List scales = scale.is<List>() ? *scale.get_if<List>() : List{scale};
+  std::vector<float> values;
+  for (size_t i = 0; i < static_cast<size_t>(dumped.array.numel()); ++i) {
+    const auto step = static_cast<float>(*scales[i % scales.size()].get_if<double>());
+    values.push_back(static_cast<float>(integer_at(dumped.array, i) - zero_point) * step);
+  }
+  return values;
+}
+
+TEST_F(QuantizeCommand, DumpsBothEngines) {
+  ASSERT_EQ(quantize("--activations uint6 --elementwise int10 --bits 'head_conv=4/int5'"), 0) << log();
+  const std::string test =
+      "detent test digits_cnn digits --load " + (graph_folder() / "graph_module.mz").string() +
+      " --batch-size 7 --dump-nodes '.*' --dump-samples 20 ";
+  ASSERT_EQ(run(test + "--dump values"), 0) << log();
+  EXPECT_THAT(log(), HasSubstr("dump: 20 samples, logits and"));
+  ASSERT_EQ(run(test + "--dump integers --engine integers --dump-as integers"), 0) << log();
+  ASSERT_EQ(run(test + "--dump simulated --dump-as integers"), 0) << log();
+  const auto values = read_dump(folder() / "values");
+  const auto integers = read_dump(folder() / "integers");
+  const auto simulated = read_dump(folder() / "simulated");
+  ASSERT_GE(values.size(), 15U);
+  EXPECT_EQ(values.at("x").array.shape(), (Shape{20, 1, 8, 8}));
+  for (const auto& [name, dumped] : integers) {
+    const Dumped& expected = values.at(name);
+    if (!dumped.entry.contains("scale")) {
+      EXPECT_TRUE(dumped.array.equals(expected.array)) << name;
+      continue;
+    }
+    const auto real = expected.array.values<float>();
+    EXPECT_TRUE(std::ranges::equal(dequantized(dumped), real)) << name;
+    if (name == "fc") continue;  // sums are integer execution's
+    EXPECT_TRUE(dumped.array.equals(simulated.at(name).array)) << name;
+  }
+  EXPECT_EQ(integers.at("add").array.dtype(), DType::kInt8) << "head_conv takes in five bits";
+  EXPECT_EQ(integers.at("head_conv").array.dtype(), DType::kInt16) << "a mean takes in ten";
+  EXPECT_EQ(integers.at("fc").array.dtype(), DType::kInt32) << "the sums that logits are computed of";
+  EXPECT_EQ(integers.at("fc").entry.find("scale")->get_if<List>()->size(), 10U);
+  EXPECT_FALSE(integers.at("logits").entry.contains("scale"));
+  EXPECT_TRUE(values.at("fc").array.equals(values.at("logits").array));
+}
+
+TEST_F(QuantizeCommand, DumpsLogitsOfFloatNetworksAndRefusesTheRest) {
+  const std::string test =
+      "detent test digits_cnn digits --load mase_output/trained/software/training_ckpts/best.ckpt "
+      "--load-type pl ";
+  ASSERT_EQ(run(test + "--dump logits"), 0) << log();
+  const auto dump = read_dump(folder() / "logits");
+  EXPECT_EQ(dump.size(), 3U);
+  EXPECT_EQ(dump.at("logits").array.shape(), (Shape{16, 10}));
+  EXPECT_EQ(dump.at("labels").array.shape(), (Shape{16}));
+  const auto refusal = [&](const std::string& options) {
+    EXPECT_NE(run(test + options), 0) << options;
+    return log();
+  };
+  EXPECT_THAT(refusal("--dump logits"), HasSubstr("holds a dump already: --overwrite replaces it"));
+  write_file(folder() / "mine/notes.txt", "mine");
+  EXPECT_THAT(refusal("--dump mine --overwrite"), HasSubstr("holds other files than a dump"));
+  EXPECT_THAT(refusal("--dump new --dump-nodes stem_cnov"), HasSubstr("did you mean \"stem_conv\"?"));
+  EXPECT_THAT(refusal("--dump new --dump-nodes fc --dump-as integers"), HasSubstr("none computes on codes"));
+  EXPECT_THAT(refusal("--dump-nodes fc"), HasSubstr("name a folder, --dump DIR"));
+  EXPECT_FALSE(fs::exists(folder() / "new")) << "what is refused leaves nothing";
+  ASSERT_EQ(run(test + "--dump logits --dump-nodes fc"), 1);
+  ASSERT_EQ(run(test + "--dump logits --dump-nodes fc --overwrite --dump-samples 3"), 0) << log();
+  EXPECT_EQ(read_dump(folder() / "logits").at("fc").array.shape(), (Shape{3, 10}));
+  ASSERT_EQ(run(test + "--dump logits --overwrite"), 0) << log();
+  EXPECT_FALSE(fs::exists(folder() / "logits/nodes/fc.npy")) << "of the dump before";
 }
 
 TEST_F(QuantizeCommand, RefusesWrongInput) {

@@ -101,6 +101,82 @@ TEST(StaticQuantize, EdgesMayDiffer) {
   EXPECT_THAT(in_float.reported, HasSubstr("in float stay conv1, fc"));
 }
 
+TEST(StaticQuantize, NodesMayHaveWidthsOfTheirOwn) {
+  PassBench bench(residual_network());
+  bench.run_passes(std::string(kQuantize) +
+                   "weights = \"int8\"\nelementwise = \"uint10\"\n"
+                   "[passes.static_quantize.bits]\n'conv2' = 5\n'conv.*' = \"4/6\"\n"
+                   "add = { activations = 12 }\nfc = { weights = \"int3\", activations = \"int7\" }\n");
+  const Graph& graph = bench.graph;
+  EXPECT_EQ(weight_of(graph, "conv2").width, 5) << "the first entry that matches counts";
+  EXPECT_EQ(type_of(graph, "conv2", "data_in_0").size(), 256) << "what it leaves open is as elsewhere";
+  EXPECT_EQ(weight_of(graph, "conv1").width, 4);
+  EXPECT_EQ(type_of(graph, "conv1", "data_in_0").size(), 64);
+  EXPECT_EQ(type_of(graph, "add", "data_in_0").size(), 4096);
+  EXPECT_EQ(type_of(graph, "conv1", "data_out_0").size(), 4096) << "the widest that is read";
+  EXPECT_EQ(weight_of(graph, "fc").width, 3);
+  EXPECT_EQ(type_of(graph, "fc", "data_in_0").low, -64) << "signed";
+}
+
+TEST(StaticQuantize, TextSaysTheSameAsTheTable) {
+  PassBench table(residual_network());
+  table.run_passes(std::string(kQuantize) +
+                   "[passes.static_quantize.bits]\n'conv[1,2]' = \"4/int6\"\nadd = \"/12\"");
+  PassBench text(residual_network());
+  text.run_passes(std::string(kQuantize) + "bits = 'conv[1,2]=4/int6,add=/12'");
+  for (const Node& node : text.graph.nodes()) {
+    EXPECT_EQ(node.quantization, table.graph.node(node.name).quantization) << node.name;
+  }
+  EXPECT_EQ(weight_of(text.graph, "conv1").width, 4);
+}
+
+/// keep_float comes before bits, bits before edge_layers.
+TEST(StaticQuantize, WidthsOfNodesComeBetweenKeepFloatAndEdges) {
+  PassBench eight(residual_network());
+  eight.run_passes(std::string(kQuantize) +
+                   "weights = \"int3\"\nedge_layers = \"eight_bits\"\nbits = \"conv1=5\"");
+  EXPECT_EQ(weight_of(eight.graph, "conv1").width, 5);
+  EXPECT_EQ(weight_of(eight.graph, "fc").width, 8);
+  PassBench edges(residual_network());
+  edges.run_passes(std::string(kQuantize) + "edge_layers = \"float\"\nbits = \"fc=5\"");
+  EXPECT_TRUE(edges.graph.node("conv1").quantization.empty());
+  EXPECT_EQ(weight_of(edges.graph, "fc").width, 5);
+  PassBench kept(residual_network());
+  kept.run_passes(std::string(kQuantize) + "keep_float = [\"conv1\"]\nbits = \"conv.*=5\"");
+  EXPECT_TRUE(kept.graph.node("conv1").quantization.empty());
+  EXPECT_EQ(weight_of(kept.graph, "conv2").width, 5);
+}
+
+TEST(StaticQuantize, RefusesWidthsThatNoNodeTakes) {
+  PassBench bench(residual_network());
+  const auto refusal = [&](const std::string& bits) {
+    return bench.error_of(std::string(kQuantize) + "keep_float = [\"conv1\"]\nbits = '" + bits + "'");
+  };
+  EXPECT_THAT(refusal("convo2=4"), AllOf(HasSubstr("key \"bits\": \"convo2\" matches no node"),
+                                         HasSubstr("did you mean \"conv2\"?")));
+  EXPECT_THAT(refusal("cnv.*=4"), HasSubstr("did you mean \"conv1\"?"));
+  EXPECT_THAT(refusal("relu=/4"), AllOf(HasSubstr("\"relu\" matches only relu, which move or compare codes"),
+                                        HasSubstr("(nodes with widths: add, conv2, fc, relu6)")));
+  EXPECT_THAT(refusal("add=4"), HasSubstr("\"add=/4\" is for the codes that it takes in"));
+  EXPECT_THAT(refusal("fc=1"), HasSubstr("\"fc\": got \"1\", expected 2 to 16 bits"));
+  EXPECT_THAT(refusal("fc=uint4"), HasSubstr("\"fc\": got uint4 for weights, expected a signed type"));
+  EXPECT_THAT(refusal("fc=float"), HasSubstr("(keep_float leaves nodes in float)"));
+  EXPECT_THAT(refusal("fc"), HasSubstr("got \"fc\", expected PATTERN=WEIGHTS"));
+  EXPECT_THAT(refusal("fc["), HasSubstr("got \"fc[\", expected PATTERN=WEIGHTS"));
+  EXPECT_THAT(refusal("(=4"), HasSubstr("\"(\" is no regular expression"));
+  EXPECT_THAT(bench.error_of(std::string(kQuantize) + "bits = 4"), HasSubstr("expected a table of patterns"));
+  EXPECT_THAT(bench.error_of(std::string(kQuantize) + "[passes.static_quantize.bits]\nfc = { weight = 4 }"),
+              HasSubstr("did you mean \"weights\"?"));
+  EXPECT_THAT(bench.error_of(std::string(kQuantize) +
+                             "activations = \"int8\"\nelementwise = \"int8\"\n"
+                             "symmetric_activations = true\nbits = \"fc=4/uint8\""),
+              HasSubstr("unsigned activations for \"fc\""));
+  EXPECT_EQ(refusal("conv.*=4,conv2=8,conv1=3"), "");
+  EXPECT_THAT(bench.reported,
+              AllOf(HasSubstr("\"conv2\" matches only nodes that earlier entries match, and the first counts"),
+                    HasSubstr("\"conv1\" matches only nodes that stay in float")));
+}
+
 TEST(StaticQuantize, EveryCalibratorWorks) {
   for (const char* calibrator : {"min_max", "percentile", "average_range", "n_sigma", "mse", "entropy"}) {
     PassBench bench(residual_network());

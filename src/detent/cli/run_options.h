@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "detent/cli/dump_options.h"
 #include "detent/core/fields.h"
 #include "detent/datasets/image_transforms.h"
 #include "detent/datasets/training_splits.h"
@@ -51,6 +52,7 @@ struct RunOptions {
   bool resume = false;
   bool overwrite = false;
   ReportTo report_to = ReportTo::kNone;
+  DumpOptions dump;
   ImageTransforms transforms;
   TrainingOptions training;
 
@@ -90,8 +92,9 @@ struct RunOptions {
     visit("resume", self.resume, "train: go on with the training that stopped in this project");
     visit("overwrite", self.overwrite,
           "train: replace another training that this project holds; not where resume goes on with it; "
-          "quantize, transform: replace the network that other settings left there");
+          "quantize, transform: replace the network that other settings left there; test: replace another dump");
     visit("report_to", self.report_to, "train: where to report metrics besides metrics.jsonl");
+    DumpOptions::fields(self.dump, visit);
     ImageTransforms::fields(self.transforms, visit);
     TrainingOptions::fields(self.training, visit);
   }

@@ -1,5 +1,9 @@
 #include "detent/core/name_pattern.h"
 
+#include <algorithm>
+#include <vector>
+
+#include <fmt/ranges.h>
 #include <re2/re2.h>
 
 #include "detent/core/error.h"
@@ -11,6 +15,22 @@ constexpr size_t kMostShown = 80;  // characters of an expression in a message
 
 std::string shortened(const std::string& text) {
   return text.size() <= kMostShown ? text : text.substr(0, kMostShown) + "...";
+}
+
+/// What the pattern asks for literally: "layr1" of "layr1.*" and of "layr1_[0-9]+".
+std::string literal_prefix(const std::string& pattern) {
+  return pattern.substr(0, pattern.find_first_of(".[(*+?\\{|^$"));
+}
+
+/// The name that the pattern is nearest to: as a whole, else where it begins; "" when none is near.
+std::string nearest_to_pattern(const std::string& pattern, std::span<const std::string> names) {
+  const std::string whole = nearest_name(pattern, names);
+  const std::string prefix = literal_prefix(pattern);
+  if (!whole.empty() || prefix.empty()) return whole;
+  std::vector<std::string> beginnings;
+  for (const std::string& name : names) beginnings.push_back(name.substr(0, prefix.size()));
+  const auto found = std::ranges::find(beginnings, nearest_name(prefix, beginnings));
+  return found == beginnings.end() ? "" : names[static_cast<size_t>(found - beginnings.begin())];
 }
 
 }  // namespace
@@ -32,6 +52,12 @@ bool NamePattern::matches(std::string_view name) const {
 
 bool NamePattern::occurs_in(std::string_view name) const {
   return re2::RE2::PartialMatch({name.data(), name.size()}, *expression_);
+}
+
+std::string unmatched_pattern_message(const std::string& pattern, std::span<const std::string> names) {
+  const std::string nearest = nearest_to_pattern(pattern, names);
+  const std::string suggestion = nearest.empty() ? "" : fmt::format(": did you mean \"{}\"?", nearest);
+  return fmt::format("\"{}\" matches no node{} (nodes: {})", pattern, suggestion, fmt::join(names, ", "));
 }
 
 }  // namespace detent

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -26,5 +27,8 @@ class NamePattern {
  private:
   std::shared_ptr<const re2::RE2> expression_;
 };
+
+/// `"layr1.*" matches no node: did you mean "layer1_0_conv1"? (nodes: conv1, layer1_0_conv1, ...)`
+std::string unmatched_pattern_message(const std::string& pattern, std::span<const std::string> names);
 
 }  // namespace detent

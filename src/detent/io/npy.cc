@@ -231,11 +231,11 @@ Header read_header(std::span<const std::byte> prefix, uint64_t file_size, const 
   return header;
 }
 
-std::string header_text(const Tensor& tensor) {
-  const auto found = std::ranges::find(kDTypes, tensor.dtype(), &std::pair<std::string_view, DType>::second);
-  DETENT_CHECK(found != kDTypes.end(), "dtype {}", dtype_name(tensor.dtype()));
+std::string header_text(DType dtype, const Shape& shape) {
+  const auto found = std::ranges::find(kDTypes, dtype, &std::pair<std::string_view, DType>::second);
+  DETENT_CHECK(found != kDTypes.end(), "dtype {}", dtype_name(dtype));
   return fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", found->first,
-                     fmt::join(tensor.shape(), ", "), tensor.rank() == 1 ? "," : "");
+                     fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
 }
 
 }  // namespace
@@ -269,24 +269,39 @@ Tensor parse_npy(std::span<std::byte> bytes, const std::shared_ptr<const void>& 
   return copy;
 }
 
-void write_npy(const std::filesystem::path& path, const Tensor& tensor) {
-  if (tensor.dtype() == DType::kBFloat16) {
+NpyWriter::NpyWriter(const std::filesystem::path& path, DType dtype, const Shape& shape)
+    : file_(path), left_(static_cast<uint64_t>(element_count(shape)) * dtype_size(dtype)) {
+  if (dtype == DType::kBFloat16) {
     fail("cannot write {}: NumPy has no bfloat16, expected another dtype or a .safetensors file",
          path.string());
   }
-  std::string header = header_text(tensor);
+  std::string header = header_text(dtype, shape);
   const bool is_long = header.size() + kAlignment > 0xFFFF;
   const size_t prefix = kMagic.size() + 2 + (is_long ? sizeof(uint32_t) : sizeof(uint16_t));
   header.resize((prefix + header.size() + 1 + kAlignment - 1) / kAlignment * kAlignment - prefix, ' ');
   header.back() = '\n';
   const std::array<uint32_t, 1> length = {static_cast<uint32_t>(header.size())};
-  AtomicFile file(path);
-  file.write(kMagic);
-  file.write(is_long ? std::string_view("\x02\x00", 2) : std::string_view("\x01\x00", 2));
-  file.write(std::as_bytes(std::span(length)).first(is_long ? sizeof(uint32_t) : sizeof(uint16_t)));
-  file.write(header);
-  file.write(tensor.bytes());
-  file.commit();
+  file_.write(kMagic);
+  file_.write(is_long ? std::string_view("\x02\x00", 2) : std::string_view("\x01\x00", 2));
+  file_.write(std::as_bytes(std::span(length)).first(is_long ? sizeof(uint32_t) : sizeof(uint16_t)));
+  file_.write(header);
+}
+
+void NpyWriter::append(const Tensor& elements) {
+  DETENT_CHECK(elements.byte_size() <= left_, "{} bytes, {} are left", elements.byte_size(), left_);
+  left_ -= elements.byte_size();
+  file_.write(elements.bytes());
+}
+
+void NpyWriter::commit() {
+  DETENT_CHECK(left_ == 0, "{} bytes are missing", left_);
+  file_.commit();
+}
+
+void write_npy(const std::filesystem::path& path, const Tensor& tensor) {
+  NpyWriter writer(path, tensor.dtype(), tensor.shape());
+  writer.append(tensor);
+  writer.commit();
 }
 
 }  // namespace detent

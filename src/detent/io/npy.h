@@ -8,6 +8,7 @@
 #include <string>
 
 #include "detent/core/tensor.h"
+#include "detent/io/file.h"
 #include "detent/io/tensor_summary.h"
 
 namespace detent {
@@ -30,7 +31,22 @@ inline constexpr size_t kNpyPrefixBytes = size_t{1} << 16;
 /// refuses and the header shows.
 TensorSummary summarize_npy(std::span<const std::byte> prefix, uint64_t file_size, const std::string& name);
 
-/// Version 1 or, for a header of more than 64 kB, 2. Throws Error on bfloat16, which NumPy does not have.
+/// Writes an array piece by piece, in C order: version 1 or, for a header of more than 64 kB, 2. Without
+/// `commit` there is no file. Throws Error on bfloat16, which NumPy does not have.
+class NpyWriter {
+ public:
+  NpyWriter(const std::filesystem::path& path, DType dtype, const Shape& shape);
+
+  /// The next elements, of the array's dtype; all together are as many as the shape says.
+  void append(const Tensor& elements);
+  void commit();
+
+ private:
+  AtomicFile file_;
+  uint64_t left_;  // bytes
+};
+
+/// NpyWriter in one call.
 void write_npy(const std::filesystem::path& path, const Tensor& tensor);
 
 }  // namespace detent

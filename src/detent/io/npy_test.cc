@@ -88,6 +88,20 @@ TEST_F(Npy, TransposesFortranOrder) {
   EXPECT_TRUE(read_npy(path_).equals(Tensor(DType::kFloat32, {3, 0})));
 }
 
+TEST_F(Npy, IsWrittenPieceByPiece) {
+  const auto whole = Tensor::from<int16_t>({3, 2}, std::vector<int16_t>{1, 2, 3, 4, 5, 6});
+  write_npy(path_, whole);
+  const std::string expected = read_file(path_);
+  NpyWriter writer(path_, DType::kInt16, {3, 2});
+  writer.append(whole.rows(0, 1));
+  EXPECT_EQ(read_file(path_), expected) << "what stood there stays until the array is complete";
+  EXPECT_THROW(writer.commit(), CheckFailure);
+  writer.append(whole.rows(1, 3));
+  EXPECT_THROW(writer.append(whole.rows(0, 1)), CheckFailure);
+  writer.commit();
+  EXPECT_EQ(read_file(path_), expected);
+}
+
 TEST_F(Npy, SaysWhatIsWrong) {
   const std::string data(8, '\0');
   const auto header = [](const char* descr, const char* order, const char* shape) {

@@ -23,6 +23,7 @@ struct Flow {
   Tensor tensor;
   std::optional<CodeType> type = {};
   Value number = {};
+  std::optional<Tensor> sums = {};  // what float values were computed of, for observers
 
   bool is_tensor() const { return number.is_na(); }
 };
@@ -162,7 +163,9 @@ Flow computed(const SumForm& form, const Node& node, const std::vector<Flow>& in
     return {mapped_sums<int32_t>(node, sums, [&](int32_t s, size_t c) { return form.requantized(s, c); }),
             form.output};
   }
-  return {mapped_sums<float>(node, sums, [&](int32_t s, size_t c) { return form.result(s, c); })};
+  Flow flow{mapped_sums<float>(node, sums, [&](int32_t s, size_t c) { return form.result(s, c); })};
+  flow.sums = sums;
+  return flow;
 }
 
 Flow computed(const TableForm& form, const Node& /*node*/, const std::vector<Flow>& inputs) {
@@ -212,6 +215,11 @@ Flow run_step(const Step& step, const std::vector<Flow>& inputs) {
   const Operand result = find_operator(node.op).infer(node, operands);
   if (!result.is_tensor()) return {{}, {}, result.value};
   return moved(node, inputs, result.shape);
+}
+
+void show_integers(const Step& step, const Flow& result, const IntegerObserver& observe) {
+  if (result.type) observe(*step.node, {result.tensor, result.type});
+  if (result.sums) observe(*step.node, {*result.sums, {}, &std::get<SumForm>(*step.form)});
 }
 
 std::vector<Flow> inputs_of(const Step& step, const Flows& flows, const OperandObserver& observe) {
@@ -312,6 +320,12 @@ Tensor IntegerExecutor::run(const Graph& graph, std::span<const Tensor> inputs,
   DETENT_CHECK(&graph == program_->graph, "an executor of another graph");
   DETENT_CHECK(!observe || values == ObservedValues::kAfterQuantization,
                "codes have no values before quantization");
+  return run_observed(inputs, observe, {});
+}
+
+Tensor IntegerExecutor::run_observed(std::span<const Tensor> inputs, const OperandObserver& observe,
+                                     const IntegerObserver& observe_integers) {
+  const Graph& graph = *program_->graph;
   const size_t expected = graph.input_names().size();
   if (inputs.size() != expected) fail("got {} inputs, expected {}", inputs.size(), expected);
   check_inputs(graph, inputs);
@@ -323,6 +337,7 @@ Tensor IntegerExecutor::run(const Graph& graph, std::span<const Tensor> inputs,
                                            : run_step(step, inputs_of(step, flows, observe));
     result = converted(node, std::move(result), step.output);
     if (observe && result.is_tensor() && node.op != "output") observe(node, "data_out_0", as_values(result));
+    if (observe_integers && node.op != "output") show_integers(step, result, observe_integers);
     flows[node.name] = std::move(result);
     for (const std::string& name : step.last_reads) flows.erase(name);
   }

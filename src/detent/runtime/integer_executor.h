@@ -1,12 +1,26 @@
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "detent/graph/executor.h"
 #include "detent/graph/graph.h"
+#include "detent/integer/code_type.h"
+#include "detent/integer/node_form.h"
 
 namespace detent {
+
+/// A node's result in integers: int32 codes of a type, or, without one, the 32-bit sums of a layer whose
+/// result is float, sum * sums->scale[channel]; `sums` lives as long as the executor. Only valid during the
+/// call.
+struct IntegerResult {
+  const Tensor& integers;
+  std::optional<CodeType> type;
+  const SumForm* sums = nullptr;
+};
+using IntegerObserver = std::function<void(const Node& node, const IntegerResult& result)>;
 
 /// Runs a quantized graph in integers: codes of at most 16 bits, 32-bit sums, requantized as the graph says
 /// (Graph::requantization). A slow and plain reference, without libtorch, that other ways of running the
@@ -25,6 +39,10 @@ class IntegerExecutor final : public Executor {
   /// Error where an input is NaN.
   Tensor run(const Graph& graph, std::span<const Tensor> inputs, const OperandObserver& observe = {},
              ObservedValues values = ObservedValues::kAfterQuantization) override;
+
+  /// The same with an observer of the results that are integers.
+  Tensor run_observed(std::span<const Tensor> inputs, const OperandObserver& observe,
+                      const IntegerObserver& observe_integers);
 
   /// Largest magnitude that a sum of the node can reach; 0 of nodes that have none.
   int64_t sum_bound(std::string_view node) const;

@@ -104,6 +104,7 @@ int run_quantize(const std::vector<std::string>& args) {
     if (is_left_out(fields[i])) continue;
     app.add_option(flag_of(fields[i].name), texts[i], flag_meaning(fields[i]))
         ->option_text("VALUE")
+        ->join(',')
         ->group(kGroup);
   }
   app.add_option("--prepare", prepare, "passes before, separated by commas, or NA (default " + prepare + ")")

@@ -19,6 +19,10 @@ void check_needs(const std::string& command, const RunConfig& config) {
   if (command == "test" && !config.options.load) {
     throw UsageError("`detent test` needs a network to test: --load FILE");
   }
+  const DumpOptions& dump = config.options.dump;
+  if (command == "test" && !dump.nodes.empty() && !dump.folder) {
+    throw UsageError("--dump-nodes says what --dump writes: name a folder, --dump DIR");
+  }
   if (command == "transform" && config.passes.empty()) {
     throw UsageError(
         config.config_file.empty()

@@ -168,7 +168,8 @@ void run_quantize(const TorchCommand& command, ProcessGroup& group) {
   run_pipeline(graph, prepare, "the command line", context);
   const Graph reference = graph.deep_copy();
   run_pipeline(graph, quantize, "the command line", context);
-  report_account(account_for_quantization(reference, graph, kAccountSamples, context), output_dir, context);
+  report_account(account_for_quantization(reference, graph, kAccountSamples, context), output_dir, context,
+                 *command.passes.find(kPass)->get_if<Table>());
 
   outcome.bits_after = storage_bits(graph);
   outcome.after = measure();

@@ -2,6 +2,7 @@
 
 #include "detent/cli/print.h"
 #include "detent/cli/torch/commands.h"
+#include "detent/cli/torch/dump.h"
 #include "detent/cli/torch/session.h"
 #include "detent/runtime/integer_executor.h"
 #include "detent/training/evaluate.h"
@@ -14,6 +15,7 @@ void run_test(const TorchCommand& command, ProcessGroup& group) {
   check_workers_agree_on_inputs(graph, {{"test samples", dataset.get()}}, group);
   const int64_t batch_size = command.options.training.batch_size;
   const int64_t loaders = command.options.num_workers;
+  if (command.options.dump.folder && group.is_first()) write_dump(command.options, graph, *dataset);
   Metrics metrics;
   if (command.options.engine == Engine::kIntegers) {
     IntegerExecutor integers(graph);

@@ -59,7 +59,7 @@ std::vector<size_t> target_nodes(const Graph& graph, const std::vector<std::stri
 void check_targets(const std::vector<std::string>& targets, ProfileBy by, const std::string& where) {
   const std::vector<std::string> operators = operator_names();
   for (const std::string& target : targets) {
-    if (by == ProfileBy::kRegexName) name_pattern(target, where);
+    if (by == ProfileBy::kRegexName) NamePattern(target, where);
     if (by != ProfileBy::kType || std::ranges::find(operators, target) != operators.end()) continue;
     fail("{}: {}", where, unknown_name_message("operator", target, operators));
   }

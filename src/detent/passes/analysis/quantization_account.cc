@@ -9,13 +9,16 @@
 
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
+#include "detent/formats/affine.h"
 #include "detent/io/file.h"
 #include "detent/io/json.h"
+#include "detent/passes/analysis/output_gain.h"
 #include "detent/passes/passes.h"
 
 // A node's result with only this node quantized needs no run of the network: the float network's inputs of
-// the node are at hand while it runs, so the node is run once more, by itself, on quantized operands. The
-// whole account therefore costs three runs of the network over the samples.
+// the node are at hand while it runs, so the node is run once more, by itself, on quantized operands. That
+// costs three runs of the network over the samples. What errors do to the network's output, by which nodes
+// are ranked, takes runs from each node on (output_gain.h).
 
 namespace detent {
 namespace {
@@ -43,6 +46,28 @@ Tensor read(const Tensor& value, Reading reading) {
     if (reading == Reading::kRelu6) x = std::min(x, 6.0F);
   }
   return result;
+}
+
+int width_of(const Node& node, const std::string& operand) {
+  const QuantSpec* spec = node.find_quantization(operand);
+  const auto* affine = spec == nullptr ? nullptr : std::get_if<Affine>(&spec->format);
+  return affine == nullptr ? 0 : affine->width;
+}
+
+/// `conv1=8`, `conv1=8/8`, `add=/12`: 8 bits for what has fewer; the codes of a node without weights may have
+/// more, for its sums are no products.
+std::string more_bits(const Node& node) {
+  constexpr int kEnough = 8;
+  constexpr int kEnoughWithoutWeights = 12;
+  const int weights = width_of(node, "weight");
+  int inputs = width_of(node, "data_in_0");
+  if (node.find_quantization("data_in_1") != nullptr) inputs = std::min(inputs, width_of(node, "data_in_1"));
+  std::string entry;
+  if (weights > 0 && weights < kEnough) entry += std::to_string(kEnough);
+  if (inputs > 0 && inputs < kEnough) entry += fmt::format("/{}", kEnough);
+  const bool wider = weights == 0 && inputs >= kEnough && inputs < kEnoughWithoutWeights;
+  if (wider) entry += fmt::format("/{}", kEnoughWithoutWeights);
+  return entry.empty() ? "" : fmt::format("{}={}", node.name, entry);
 }
 
 /// The node by itself: its inputs are tensors that the graph owns.
@@ -80,7 +105,13 @@ class Accountant {
       if (node.quantization.empty() || node.mase_type == MaseType::kPlaceholder) continue;
       if (node.op == "get_attr") continue;
       index_[node.name] = accounts_.size();
-      accounts_.push_back({node.name, node.op, {}, {}, weight_distortion(node), {}});
+      accounts_.push_back({.node = node.name,
+                           .op = node.op,
+                           .more_bits = quantized.requantization() ? more_bits(node) : "",
+                           .alone = {},
+                           .together = {},
+                           .weight = weight_distortion(node),
+                           .saturated_share = {}});
       saturation_.emplace_back();
       readings_.push_back(reading_of(quantized, node.name));
     }
@@ -113,12 +144,22 @@ class Accountant {
                             });
   }
 
-  std::vector<NodeAccount> finish() {
+  void add_output_gains(const CalibrationSet& data, int64_t samples) {
+    std::vector<std::string> nodes;
+    for (const NodeAccount& account : accounts_) nodes.push_back(account.node);
+    const OutputSqnr sqnr =
+        measure_output_sqnr(reference_, quantized_, nodes, data, samples, context_.executor());
+    output_sqnr_db_ = sqnr.quantized;
+    for (size_t i = 0; i < nodes.size(); ++i) accounts_[i].output_gain = sqnr.gain(i);
+  }
+
+  QuantizationAccount finish() {
     for (size_t i = 0; i < accounts_.size(); ++i)
       accounts_[i].saturated_share = saturation_[i].saturated_share();
-    std::ranges::stable_sort(accounts_, std::less<>(),
-                             [](const NodeAccount& account) { return account.alone.sqnr_db(); });
-    return std::move(accounts_);
+    std::ranges::stable_sort(accounts_, std::less<>(), [](const NodeAccount& account) {
+      return std::pair(-account.output_gain, account.alone.sqnr_db());
+    });
+    return {output_sqnr_db_, std::move(accounts_)};
   }
 
  private:
@@ -151,6 +192,7 @@ class Accountant {
   PassContext& context_;
   std::map<std::string, size_t, std::less<>> index_;
   std::vector<NodeAccount> accounts_;
+  double output_sqnr_db_ = 0;
   std::vector<Distortion> saturation_;
   std::vector<Reading> readings_;
   std::optional<Progress> progress_;
@@ -186,30 +228,32 @@ void run_account(Graph& graph, const AccountOptions& options, PassContext& conte
 
 }  // namespace
 
-std::vector<NodeAccount> account_for_quantization(const Graph& reference, const Graph& quantized,
-                                                  int64_t samples, PassContext& context) {
+QuantizationAccount account_for_quantization(const Graph& reference, const Graph& quantized,
+                                             int64_t samples, PassContext& context) {
   const std::unique_ptr<CalibrationSet> data = context.open_calibration();
   const int64_t count = std::min(samples, data->size());
   Accountant accountant(reference, quantized, (count + kMicroBatch - 1) / kMicroBatch, context);
   for (int64_t begin = 0; begin < count; begin += kMicroBatch) {
     accountant.add(data->samples(begin, std::min(begin + kMicroBatch, count)));
   }
+  accountant.add_output_gains(*data, count);
   return accountant.finish();
 }
 
-TextTable account_table(const std::vector<NodeAccount>& account) {
-  TextTable table({"node", "op", "SQNR alone", "cosine alone", "SQNR together", "cosine together",
-                   "SQNR weight", "saturated %"});
-  for (const NodeAccount& node : account) {
-    table.add_row({node.node, node.op, number(node.alone.sqnr_db(), 2), number(node.alone.cosine(), 5),
-                   number(node.together.sqnr_db(), 2), number(node.together.cosine(), 5),
+TextTable account_table(const QuantizationAccount& account) {
+  TextTable table({"node", "op", "output gain", "SQNR alone", "cosine alone", "SQNR together",
+                   "cosine together", "SQNR weight", "saturated %"});
+  for (const NodeAccount& node : account.nodes) {
+    table.add_row({node.node, node.op, number(node.output_gain, 2), number(node.alone.sqnr_db(), 2),
+                   number(node.alone.cosine(), 5), number(node.together.sqnr_db(), 2),
+                   number(node.together.cosine(), 5),
                    node.weight ? number(node.weight->sqnr_db(), 2) : "",
                    node.saturated_share ? number(100 * *node.saturated_share, 3) : ""});
   }
   return table;
 }
 
-Value account_value(const std::vector<NodeAccount>& account) {
+Value account_value(const QuantizationAccount& account) {
   const auto errors = [](const Distortion& distortion) {
     return Table{{"sqnr_db", distortion.sqnr_db()},
                  {"cosine", distortion.cosine()},
@@ -217,9 +261,10 @@ Value account_value(const std::vector<NodeAccount>& account) {
                  {"max_error", distortion.max_error()}};
   };
   List nodes;
-  for (const NodeAccount& node : account) {
+  for (const NodeAccount& node : account.nodes) {
     Table entry{{"node", node.node},
                 {"op", node.op},
+                {"output_gain_db", node.output_gain},
                 {"alone", errors(node.alone)},
                 {"together", errors(node.together)}};
     if (node.weight) entry["weight"] = errors(*node.weight);
@@ -229,24 +274,44 @@ Value account_value(const std::vector<NodeAccount>& account) {
   return nodes;
 }
 
-std::string account_advice(const std::vector<NodeAccount>& account) {
-  constexpr double kPoor = 20;  // dB: an error of a tenth of the signal
+std::string account_advice(const QuantizationAccount& account, const Table& given) {
+  constexpr double kFine = 25;  // dB
+  constexpr double kLittle = 0.1;
   constexpr size_t kMost = 3;
-  std::vector<std::string> worst;
-  for (const NodeAccount& node : account) {
-    if (worst.size() == kMost || !(node.alone.sqnr_db() < kPoor)) break;
-    worst.push_back(fmt::format("{} ({:.1f} dB)", node.node, node.alone.sqnr_db()));
+  const std::string output = fmt::format("the logits have an SQNR of {:.1f} dB", account.output_sqnr_db);
+  std::vector<std::string> names;
+  std::vector<std::string> wider;
+  std::vector<std::string> in_float;
+  for (const NodeAccount& node : account.nodes) {
+    if (names.size() == kMost || !(node.output_gain >= kLittle)) break;
+    names.push_back(fmt::format("{} ({:.1f} dB)", node.node, node.output_gain));
+    if (node.more_bits.empty()) {
+      in_float.push_back(node.node);
+    } else {
+      wider.push_back(node.more_bits);
+    }
   }
-  if (worst.empty()) return fmt::format("each node by itself keeps its error {} dB below its result\n", kPoor);
-  return fmt::format("most is lost, by themselves, in {}: give these more bits first\n",
-                     fmt::join(worst, ", "));
+  if (names.empty() || account.output_sqnr_db >= kFine) return output + "\n";
+  const Value* bits = given.find("bits");
+  if (!wider.empty() && bits != nullptr) wider.push_back(*bits->get_if<std::string>());
+  const Value* kept = given.find("keep_float");
+  if (!in_float.empty() && kept != nullptr) {
+    for (const Value& pattern : *kept->get_if<List>()) in_float.push_back(*pattern.get_if<std::string>());
+  }
+  std::string options;
+  if (!wider.empty()) options += fmt::format(" --bits '{}'", fmt::join(wider, ","));
+  if (!in_float.empty()) options += fmt::format(" --keep-float '{}'", fmt::join(in_float, ","));
+  return fmt::format("{}; most is won with more bits for {}; try{}\n", output, fmt::join(names, ", "),
+                     options);
 }
 
-void report_account(const std::vector<NodeAccount>& account, const std::filesystem::path& folder,
-                    const PassContext& context) {
+void report_account(const QuantizationAccount& account, const std::filesystem::path& folder,
+                    const PassContext& context, const Table& given) {
   const TextTable table = account_table(account);
-  context.report("quantization of each node, worst first; SQNR in dB\n" + table.to_text() +
-                 account_advice(account));
+  context.report(
+      "quantization of each node, worst first; SQNR in dB; output gain: what the SQNR of the logits would win "
+      "with this node in float\n" +
+      table.to_text() + account_advice(account, given));
   if (!context.group->is_first()) return;
   write_file(folder / "quantization_account.csv", table.to_csv());
   write_json(folder / "quantization_account.json", account_value(account));

@@ -17,25 +17,33 @@ namespace detent {
 struct NodeAccount {
   std::string node;
   std::string op;
+  double output_gain = 0;  // what the SQNR of the network's logits would win with the node in float, in dB
+  std::string more_bits;   // an entry of static_quantize's `bits` that widens it; "": it has 8 bits and more
   Distortion alone;     // of its result, when only this node is quantized
   Distortion together;  // of its result, when everything is
   std::optional<Distortion> weight;
   std::optional<double> saturated_share;  // of the inputs that it quantizes
 };
 
-/// Of every quantized node, over the first `samples` calibration samples; the one that alone loses most
-/// comes first. `reference` is the network before quantization, with the same nodes.
-std::vector<NodeAccount> account_for_quantization(const Graph& reference, const Graph& quantized,
-                                                  int64_t samples, PassContext& context);
+struct QuantizationAccount {
+  double output_sqnr_db = 0;  // of the network's logits
+  std::vector<NodeAccount> nodes;
+};
 
-/// SQNR in dB, cosines and shares, a row a node.
-TextTable account_table(const std::vector<NodeAccount>& account);
-Value account_value(const std::vector<NodeAccount>& account);
-/// Which nodes to leave at a higher precision first.
-std::string account_advice(const std::vector<NodeAccount>& account);
+/// Of every quantized node, over the first `samples` calibration samples; the one that the network's output
+/// suffers most from comes first. `reference` is the network before quantization, with the same nodes.
+QuantizationAccount account_for_quantization(const Graph& reference, const Graph& quantized,
+                                             int64_t samples, PassContext& context);
+
+/// Gains and SQNR in dB, cosines and shares, a row a node.
+TextTable account_table(const QuantizationAccount& account);
+Value account_value(const QuantizationAccount& account);
+/// Which nodes to give more bits first, and the options of `detent quantize` that do; `given` are those of
+/// the pass static_quantize that were given, which these take up.
+std::string account_advice(const QuantizationAccount& account, const Table& given = {});
 
 /// Reports table and advice and writes quantization_account.json and .csv into `folder`.
-void report_account(const std::vector<NodeAccount>& account, const std::filesystem::path& folder,
-                    const PassContext& context);
+void report_account(const QuantizationAccount& account, const std::filesystem::path& folder,
+                    const PassContext& context, const Table& given = {});
 
 }  // namespace detent

@@ -1,7 +1,6 @@
 #include "detent/passes/reconstruction/staged_run.h"
 
 #include <algorithm>
-#include <set>
 
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
@@ -11,8 +10,6 @@ namespace {
 
 constexpr int64_t kMicroBatch = 64;
 constexpr int64_t kMiB = int64_t{1} << 20;
-
-std::string capture_name(size_t index) { return fmt::format("captured_value_{}", index); }
 
 }  // namespace
 
@@ -46,7 +43,7 @@ Tensor quantized_operand(const Node& node, std::string_view operand, const Tenso
 StagedRun::StagedRun(const Graph& graph, const CalibrationInputOptions& options, PassContext& context)
     : graph_(graph),
       context_(context),
-      shapes_(infer_shapes(graph)),
+      cut_(graph),
       values_(options.memory_budget * kMiB, context.output_dir) {
   const std::vector<std::string> inputs = graph.input_names();
   if (inputs.size() != 1) fail("{}: the network has {} inputs, expected one", context.where, inputs.size());
@@ -60,72 +57,8 @@ StagedRun::StagedRun(const Graph& graph, const CalibrationInputOptions& options,
   }
 }
 
-/// What is no batch of values is computed again where it is read.
-bool StagedRun::is_recomputed(const Node& node) const {
-  return node.op != "placeholder" && (node.inputs.empty() || !shapes_.at(node.name).is_tensor());
-}
-
-/// Values from before node `index` that it or later nodes read.
-std::vector<std::string> StagedRun::read_from(size_t index) const {
-  std::set<std::string> names;
-  const auto add = [&](const auto& self, const Node& reader) -> void {
-    for (const NodeInput& input : reader.inputs) {
-      if (input.is_constant()) continue;
-      const Node& source = graph_.node(input.node);
-      const auto position = static_cast<size_t>(&source - graph_.nodes().data());
-      if (position >= index) continue;
-      if (is_recomputed(source)) {
-        self(self, source);
-      } else {
-        names.insert(source.name);
-      }
-    }
-  };
-  for (size_t i = index; i < graph_.nodes().size(); ++i) add(add, graph_.nodes()[i]);
-  return {names.begin(), names.end()};
-}
-
-/// The part of the network that computes `captured` from values that are there, with a node of capture_name
-/// that reads each. Its placeholders are named as those values.
-Graph StagedRun::stage(const std::vector<std::string>& captured) const {
-  std::set<std::string> needed;
-  std::set<std::string> taken;
-  const auto need = [&](const auto& self, const std::string& name) -> void {
-    if (values_.contains(name)) {
-      taken.insert(name);
-    } else if (needed.insert(name).second) {
-      for (const NodeInput& input : graph_.node(name).inputs) {
-        if (!input.is_constant()) self(self, input.node);
-      }
-    }
-  };
-  for (const std::string& name : captured) need(need, name);
-  Graph part(graph_.name());
-  part.set_requantization(graph_.requantization());
-  for (const std::string& name : taken) {
-    part.add_input(name, shapes_.at(name).shape);
-  }
-  for (const Node& node : graph_.nodes()) {
-    if (needed.contains(node.name)) part.add(node);
-  }
-  for (size_t i = 0; i < captured.size(); ++i) {
-    Node node;
-    node.name = capture_name(i);
-    node.op = "identity";
-    node.inputs = {NodeInput::of(captured[i])};
-    part.add(std::move(node));
-  }
-  Node output;
-  output.name = "output";
-  output.op = "output";
-  output.mase_type = MaseType::kOutput;
-  output.inputs = {NodeInput::of(part.nodes().back().name)};
-  part.add(std::move(output));
-  return part;
-}
-
 void StagedRun::compute(const std::vector<std::string>& captured) {
-  const Graph part = stage(captured);
+  const Graph part = cut_.part([&](const std::string& name) { return values_.contains(name); }, captured);
   const std::vector<std::string> inputs = part.input_names();
   for (int64_t batch = 0; batch < batches_; ++batch) {
     std::vector<Tensor> tensors;
@@ -133,7 +66,7 @@ void StagedRun::compute(const std::vector<std::string>& captured) {
     const auto keep = [&](const Node& node, std::string_view operand, const Tensor& value) {
       if (operand != "data_in_0") return;
       for (size_t i = 0; i < captured.size(); ++i) {
-        if (node.name == capture_name(i)) values_.put(captured[i], batch, value);
+        if (node.name == GraphCut::capture_name(i)) values_.put(captured[i], batch, value);
       }
     };
     context_.executor().run(part, tensors, keep, ObservedValues::kBeforeQuantization);
@@ -144,7 +77,7 @@ void StagedRun::inputs_of(size_t index, const std::function<void(const Tensor& i
   DETENT_CHECK(index >= position_ && !graph_.nodes()[index].inputs.empty(), "node {} after node {}", index,
                position_);
   position_ = index;
-  const std::vector<std::string> wanted = read_from(index);
+  const std::vector<std::string> wanted = cut_.read_from(index);
   std::vector<std::string> missing = wanted;
   std::erase_if(missing, [&](const std::string& name) { return values_.contains(name); });
   if (!missing.empty()) compute(missing);

@@ -2,15 +2,14 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "detent/core/fields.h"
 #include "detent/core/tensor.h"
-#include "detent/graph/operators.h"
 #include "detent/passes/pass.h"
+#include "detent/passes/reconstruction/graph_cut.h"
 #include "detent/passes/reconstruction/spilled_tensors.h"
 
 namespace detent {
@@ -63,14 +62,11 @@ class StagedRun {
   int64_t spilled_bytes() const { return values_.spilled_bytes(); }
 
  private:
-  bool is_recomputed(const Node& node) const;
-  std::vector<std::string> read_from(size_t index) const;
-  Graph stage(const std::vector<std::string>& captured) const;
   void compute(const std::vector<std::string>& captured);
 
   const Graph& graph_;
   PassContext& context_;
-  std::map<std::string, Operand, std::less<>> shapes_;
+  GraphCut cut_;
   int64_t batches_ = 0;
   size_t position_ = 0;
   SpilledTensors values_;

@@ -25,7 +25,8 @@
 // group of values with one scale, chosen for those of its values that a node computes with: a relu behind a
 // convolution is so part of the convolution's rounding. Layers with weights take `activations` bits in; what
 // adds, joins, averages or looks up takes `elementwise` bits, so that a sum of residuals need not be as
-// coarse as the inputs of the layers.
+// coarse as the inputs of the layers. `bits` names nodes that take other widths; keep_float wins over it, it
+// over the rest.
 
 namespace detent {
 namespace {
@@ -37,8 +38,14 @@ std::set<std::string, std::less<>> float_nodes(const Graph& graph, const StaticQ
   for (const std::string& text : options.keep_float) {
     const NamePattern pattern(text, where + ": key \"keep_float\"");
     const size_t before = in_float.size();
+    size_t matches = 0;
     for (const Node& node : graph.nodes()) {
-      if (pattern.matches(node.name)) in_float.insert(node.name);
+      if (!pattern.matches(node.name)) continue;
+      in_float.insert(node.name);
+      ++matches;
+    }
+    if (matches == 0) {
+      fail("{}: key \"keep_float\": {}", where, unmatched_pattern_message(text, graph.node_names()));
     }
     if (in_float.size() == before) {
       fail("{}: key \"keep_float\": \"{}\" matches no node that others do not (nodes: {})", where, text,
@@ -48,7 +55,8 @@ std::set<std::string, std::less<>> float_nodes(const Graph& graph, const StaticQ
   return in_float;
 }
 
-CodePlan make_plan(const Graph& graph, const StaticQuantizeOptions& options, const std::string& where) {
+CodePlan make_plan(const Graph& graph, const StaticQuantizeOptions& options, const NodeBitsMatcher& bits,
+                   const std::string& where) {
   std::set<std::string, std::less<>> in_float = float_nodes(graph, options, where);
   CodePlan plan = plan_codes(graph, in_float);
   if (plan.weighted.empty()) {
@@ -57,7 +65,8 @@ CodePlan make_plan(const Graph& graph, const StaticQuantizeOptions& options, con
   }
   if (options.edge_layers != EdgeLayers::kFloat) return plan;
   for (const size_t edge : {plan.weighted.front(), plan.weighted.back()}) {
-    in_float.insert(graph.nodes()[edge].name);
+    const std::string& name = graph.nodes()[edge].name;
+    if (bits.find(name) == nullptr) in_float.insert(name);
   }
   return plan_codes(graph, in_float);
 }
@@ -72,10 +81,11 @@ QuantSpec activation_spec(const StaticQuantizeOptions& options, IntegerType type
 class Quantizer {
  public:
   Quantizer(Graph& graph, const CodePlan& plan, const StaticQuantizeOptions& options,
-            const PassContext& context)
+            const NodeBitsMatcher& bits, const PassContext& context)
       : graph_(graph),
         plan_(plan),
         options_(options),
+        bits_(bits),
         where_(context.where),
         shows_(context.group->is_first()) {}
 
@@ -84,9 +94,9 @@ class Quantizer {
     int64_t done = 0;
     for (const CodeGroup& group : plan_.groups) {
       const Distribution distribution = measured_distribution(measured, group, where_);
-      std::map<int, QuantSpec> by_width;
+      std::map<std::pair<int, bool>, QuantSpec> by_width;
       const auto spec_of = [&](IntegerType type) {
-        const auto [entry, is_new] = by_width.try_emplace(type.width);
+        const auto [entry, is_new] = by_width.try_emplace({type.width, type.is_signed});
         if (is_new) {
           entry->second =
               calibrate(activation_spec(options_, type), {&distribution, 1}, options_.activation_calibration,
@@ -96,7 +106,7 @@ class Quantizer {
       };
       for (const CodeRead& read : group.reads) {
         Node& node = graph_.nodes()[read.node];
-        node.quantization[fmt::format("data_in_{}", read.input)] = spec_of(type_of(read.node));
+        node.quantization[fmt::format("data_in_{}", read.input)] = spec_of(activation_type(read.node));
       }
       if (group.reads.empty()) spec_of(wider(options_.activations, options_.elementwise));
       quantize_group(group, by_width.rbegin()->second);
@@ -111,7 +121,7 @@ class Quantizer {
       progress.update(done++, graph_.nodes()[position].name);
       Node& node = graph_.nodes()[position];
       if (!node.find_quantization("data_in_0")) continue;
-      node.quantization["weight"] = weight_spec(node, is_edge(position));
+      node.quantization["weight"] = weight_spec(node, weight_type(position).width);
     }
   }
 
@@ -122,11 +132,25 @@ class Quantizer {
     return position == plan_.weighted.front() || position == plan_.weighted.back();
   }
 
-  IntegerType type_of(size_t position) const {
-    const bool weighted = has_sum_form(graph_.nodes()[position].op);
-    if (!weighted) return wider(options_.activations, options_.elementwise);
+  /// What the layer takes when nothing names it.
+  IntegerType layer_type(size_t position, IntegerType type) const {
     const bool eight = options_.edge_layers == EdgeLayers::kEightBits && is_edge(position);
-    return eight ? wider(options_.activations, {options_.activations.is_signed, 8}) : options_.activations;
+    return eight ? wider(type, {type.is_signed, 8}) : type;
+  }
+
+  IntegerType weight_type(size_t position) const {
+    const NodeWidths* named = bits_.find(graph_.nodes()[position].name);
+    if (named != nullptr && named->weights) return named->weights->like(options_.weights);
+    return layer_type(position, options_.weights);
+  }
+
+  /// Of the codes that the node takes in.
+  IntegerType activation_type(size_t position) const {
+    const Node& node = graph_.nodes()[position];
+    const NodeWidths* named = bits_.find(node.name);
+    if (named != nullptr && named->activations) return named->activations->like(options_.activations);
+    return has_sum_form(node.op) ? layer_type(position, options_.activations)
+                                 : wider(options_.activations, options_.elementwise);
   }
 
   /// The root's result has the widest type that a node takes in.
@@ -141,12 +165,10 @@ class Quantizer {
     }
   }
 
-  QuantSpec weight_spec(const Node& node, bool edge) const {
+  QuantSpec weight_spec(const Node& node, int width) const {
     const Tensor& weight = node.find_parameter("weight")->tensor;
-    const bool eight = options_.edge_layers == EdgeLayers::kEightBits && edge;
     QuantSpec spec;
-    spec.format = Affine{.width = eight ? std::max(8, options_.weights.width) : options_.weights.width,
-                         .symmetric = true};
+    spec.format = Affine{.width = width, .symmetric = true};
     std::vector<Distribution> parts;
     if (options_.weight_granularity == Granularity::kChannel) {
       spec.granularity = Granularity::kChannel;
@@ -176,6 +198,7 @@ class Quantizer {
   Graph& graph_;
   const CodePlan& plan_;
   const StaticQuantizeOptions& options_;
+  const NodeBitsMatcher& bits_;
   std::string where_;
   bool shows_;  // its progress
 };
@@ -193,11 +216,13 @@ void check_unquantized(const Graph& graph, const std::string& where) {
 
 void run_static_quantize(Graph& graph, const StaticQuantizeOptions& options, PassContext& context) {
   check_unquantized(graph, context.where);
-  const CodePlan plan = make_plan(graph, options, context.where);
+  const NodeBitsMatcher bits(options.bits, context.where + ": key \"bits\"");
+  const CodePlan plan = make_plan(graph, options, bits, context.where);
+  bits.check_all_used(graph, plan, context.warn);
   const Graph measured = measured_activations(graph, plan, options.activation_calibration.calibrator,
                                               options.num_samples, context);
   Graph quantized = graph;
-  Quantizer quantizer(quantized, plan, options, context);
+  Quantizer quantizer(quantized, plan, options, bits, context);
   quantizer.quantize_activations(measured);
   quantizer.quantize_weights();
   quantized.set_requantization(options.requantization);
@@ -230,6 +255,13 @@ void StaticQuantizeOptions::check(const std::string& where) const {
            where, value_text(type.to_value()));
     }
   }
+  for (const NodeWidths& entry : bits.entries) {
+    if (!symmetric_activations || !entry.activations) continue;
+    if (entry.activations->like(activations).is_signed) continue;
+    fail("{}: key \"bits\": symmetric_activations = true with unsigned activations for \"{}\"", where,
+         entry.pattern);
+  }
+  const NodeBitsMatcher patterns(bits, where + ": key \"bits\"");
   for (const std::string& text : keep_float) NamePattern(text, where + ": key \"keep_float\"");
 }
 
@@ -239,9 +271,11 @@ void StaticQuantizeOptions::check_graph(const Graph& graph, const EarlierPasses&
   check_unquantized(graph, where);
   if (earlier.change_network) {
     float_nodes(graph, *this, where);
-  } else {
-    make_plan(graph, *this, where);
+    return;
   }
+  const NodeBitsMatcher widths(bits, where + ": key \"bits\"");
+  const CodePlan plan = make_plan(graph, *this, widths, where);
+  widths.check_all_used(graph, plan, [](const std::string&) {});  // warned of when it runs
 }
 
 PassInfo static_quantize_pass() {

@@ -1,44 +1,18 @@
 #pragma once
 
 #include <array>
-#include <charconv>
 #include <string>
 #include <vector>
 
-#include "detent/core/error.h"
 #include "detent/core/fields.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/graph.h"
 #include "detent/passes/pass.h"
+#include "detent/passes/transform/integer_type.h"
+#include "detent/passes/transform/node_bits.h"
 #include "detent/statistics/calibration.h"
 
 namespace detent {
-
-/// "int8", "uint4": an integer type of 2 to 16 bits.
-struct IntegerType {
-  bool is_signed = true;
-  int width = 8;
-
-  static std::string field_type() { return "int2 to int16 or uint2 to uint16"; }
-  Value to_value() const { return fmt::format("{}int{}", is_signed ? "" : "u", width); }
-  static IntegerType from_value(const Value& value, const std::string& where) {
-    const auto* text = value.get_if<std::string>();
-    IntegerType type;
-    std::string_view rest = text == nullptr ? std::string_view() : *text;
-    if (rest.starts_with('u')) {
-      type.is_signed = false;
-      rest.remove_prefix(1);
-    }
-    if (rest.starts_with("int")) {
-      rest.remove_prefix(3);
-      const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), type.width);
-      const bool complete = error == std::errc() && end == rest.data() + rest.size();
-      if (complete && type.width >= 2 && type.width <= 16) return type;
-    }
-    fail("{}: got {}, expected {}", where, value_text(value), field_type());
-  }
-  bool operator==(const IntegerType&) const = default;
-};
 
 /// How the first and the last layer with weights are quantized.
 enum class EdgeLayers { kAsOthers, kEightBits, kFloat };
@@ -48,6 +22,7 @@ struct StaticQuantizeOptions {
   IntegerType weights;
   IntegerType activations{false, 8};
   IntegerType elementwise{false, 8};
+  NodeBits bits;
   bool symmetric_activations = false;
   Granularity weight_granularity = Granularity::kChannel;
   Calibrator weight_calibrator = Calibrator::kMinMax;
@@ -64,12 +39,17 @@ struct StaticQuantizeOptions {
     visit("activations", self.activations, "codes that layers with weights take in");
     visit("elementwise", self.elementwise,
           "codes that additions, products, means, concatenations and functions take in, where wider");
+    visit("bits", self.bits,
+          "widths of single nodes by regular expressions for their names, the first that matches counts: "
+          "'layer1.*=4' of weights, 'fc=8/8' of weights and of the codes that the node takes in, 'add=/12' of "
+          "these alone; before edge_layers, weights, activations and elementwise");
     visit("symmetric_activations", self.symmetric_activations, "zero points of 0; for signed codes");
     visit("weight_granularity", self.weight_granularity, "weights that share a scale");
     visit("weight_calibrator", self.weight_calibrator, "how the range of weights is chosen");
     CalibrationOptions::fields(self.activation_calibration, visit);
     visit("num_samples", self.num_samples, "calibration samples", Between{1, 1e12});
-    visit("edge_layers", self.edge_layers, "the first and the last layer with weights");
+    visit("edge_layers", self.edge_layers,
+          "the first and the last layer with weights, where bits says nothing of them");
     visit("keep_float", self.keep_float, "regular expressions of names of nodes that stay in float");
     visit("requantization", self.requantization,
           "of 32-bit sums: by a float32 multiplier, or by an integer one and a shift");

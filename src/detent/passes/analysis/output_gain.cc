@@ -1,0 +1,104 @@
+#include "detent/passes/analysis/output_gain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <span>
+
+#include "detent/integer/node_form.h"
+
+namespace detent {
+namespace {
+
+constexpr int64_t kMicroBatch = 16;
+
+/// As many samples as cost no more than kMostRuns runs of the network, of which every node takes its share.
+int64_t affordable_samples(int64_t samples, double cost) {
+  constexpr double kMostRuns = 1024;
+  constexpr double kFewest = 8;  // or chance decides
+  return std::min(samples, static_cast<int64_t>(std::max(kFewest, kMostRuns / std::max(cost, 1.0))));
+}
+
+size_t position_of(const Graph& graph, const std::string& name) {
+  return static_cast<size_t>(&graph.node(name) - graph.nodes().data());
+}
+
+/// Takes the rounding off the value where it is computed, behind which codes may have been moved or clamped.
+/// Returns the position of the first node that this changes, or `position`.
+size_t release_value(Graph& graph, const std::string& value, size_t position) {
+  Node& giver = graph.node(value);
+  const bool clamps = giver.op == "relu6";
+  if (giver.quantization.erase("data_out_0") > 0) position = std::min(position, position_of(graph, value));
+  if (clamps) giver.quantization.clear();
+  const bool moves = moves_codes(giver) && giver.op != "cat" && !giver.inputs.empty();
+  return clamps || moves ? release_value(graph, giver.inputs[0].node, position) : position;
+}
+
+double squared_distance(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0, std::plus<>(),
+                            [](double x, double y) { return (x - y) * (x - y); });
+}
+
+}  // namespace
+
+Variant variant_with_float_node(const Graph& reference, const Graph& quantized, size_t position) {
+  Variant variant{quantized, position};
+  const Node& node = reference.nodes()[position];
+  for (const NodeInput& input : node.inputs) {
+    if (!input.is_constant()) variant.first = release_value(variant.graph, input.node, variant.first);
+  }
+  variant.graph.nodes()[position] = node;
+  return variant;
+}
+
+std::vector<double> centred_logits(const Graph& graph, const Tensor& output) {
+  const bool probabilities = graph.node(graph.nodes().back().inputs[0].node).op == "softmax";
+  // A probability that float32 rounds to 0 is smaller than this one.
+  constexpr auto kLeast = static_cast<double>(std::numeric_limits<float>::denorm_min());
+  std::vector<double> logits(output.values<float>().begin(), output.values<float>().end());
+  if (probabilities) {
+    for (double& value : logits) value = std::log(std::max(value, kLeast));
+  }
+  const auto classes = static_cast<size_t>(output.dim(-1));
+  for (size_t begin = 0; begin < logits.size(); begin += classes) {
+    const std::span row = std::span(logits).subspan(begin, classes);
+    const double mean = std::accumulate(row.begin(), row.end(), 0.0) / static_cast<double>(classes);
+    for (double& value : row) value -= mean;
+  }
+  return logits;
+}
+
+double OutputSqnr::gain(size_t i) const {
+  const double difference = with_float_node[i] - quantized;
+  return std::isnan(difference) ? 0 : difference;
+}
+
+OutputSqnr measure_output_sqnr(const Graph& reference, const Graph& quantized,
+                               const std::vector<std::string>& nodes, const CalibrationSet& data,
+                               int64_t samples, Executor& executor) {
+  std::vector<Variant> variants;
+  for (const std::string& name : nodes) {
+    variants.push_back(variant_with_float_node(reference, quantized, position_of(quantized, name)));
+  }
+  const VariantRuns runs(quantized, variants);
+  const int64_t count = affordable_samples(std::min(samples, data.size()), runs.cost());
+  double signal = 0;
+  double noise = 0;
+  std::vector<double> noise_with(nodes.size());
+  for (int64_t begin = 0; begin < count; begin += kMicroBatch) {
+    const Tensor inputs = data.samples(begin, std::min(begin + kMicroBatch, count));
+    const auto expected = centred_logits(reference, executor.run(reference, std::span(&inputs, 1)));
+    const Tensor output = runs.run(inputs, executor, [&](size_t variant, const Tensor& result) {
+      noise_with[variant] += squared_distance(expected, centred_logits(reference, result));
+    });
+    noise += squared_distance(expected, centred_logits(reference, output));
+    signal += squared_distance(expected, std::vector<double>(expected.size()));
+  }
+  OutputSqnr sqnr{10 * std::log10(signal / noise), {}};
+  for (const double rest : noise_with) sqnr.with_float_node.push_back(10 * std::log10(signal / rest));
+  return sqnr;
+}
+
+}  // namespace detent

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "detent/core/tensor.h"
+#include "detent/graph/executor.h"
+#include "detent/graph/graph.h"
+#include "detent/passes/analysis/variant_runs.h"
+#include "detent/passes/calibration_set.h"
+
+namespace detent {
+
+/// `quantized` with the node at `position` as `reference`, the same network in float, has it: float weights,
+/// and inputs that are not rounded where they are computed. Other readers of these round them for themselves.
+Variant variant_with_float_node(const Graph& reference, const Graph& quantized, size_t position);
+
+/// The network's output as logits less their mean over the classes (the last dimension), which is all that
+/// class probabilities depend on: logits, log-probabilities and (of a softmax) probabilities give the same.
+std::vector<double> centred_logits(const Graph& graph, const Tensor& output);
+
+/// SQNR in dB of the centred logits of a quantized network.
+struct OutputSqnr {
+  double quantized = 0;
+  std::vector<double> with_float_node;  // with one node in float
+
+  /// What node i in float would win, in dB; below 0 where its errors make up for others'.
+  double gain(size_t i) const;
+};
+
+/// Over the first `samples` calibration samples, fewer where the runs would cost more than 1,024 samples
+/// through the whole network do.
+OutputSqnr measure_output_sqnr(const Graph& reference, const Graph& quantized,
+                               const std::vector<std::string>& nodes, const CalibrationSet& data,
+                               int64_t samples, Executor& executor);
+
+}  // namespace detent

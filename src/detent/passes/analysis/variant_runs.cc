@@ -1,0 +1,60 @@
+#include "detent/passes/analysis/variant_runs.h"
+
+#include <algorithm>
+
+#include "detent/core/error.h"
+#include "detent/passes/reconstruction/graph_cut.h"
+
+namespace detent {
+
+VariantRuns::VariantRuns(const Graph& base, const std::vector<Variant>& variants)
+    : base_(base), parts_(base.nodes().size()) {
+  const GraphCut cut(base);
+  for (size_t i = 0; i < base.nodes().size(); ++i) {
+    read_from_.push_back(cut.read_from(i));
+    positions_[base.nodes()[i].name] = i;
+  }
+  const std::string& result = base.nodes().back().inputs[0].node;
+  const std::string input = base.input_names().at(0);
+  const auto count = static_cast<double>(base.nodes().size());
+  for (size_t i = 0; i < variants.size(); ++i) {
+    const size_t first = variants[i].first;
+    const auto is_there = [&](const std::string& name) {
+      return name == input || std::ranges::binary_search(read_from_.at(first), name);
+    };
+    const Graph& graph = variants[i].graph;
+    const QuantSpec* spec = graph.node(input).find_quantization("data_out_0");
+    parts_[first].push_back({i, GraphCut(graph).part(is_there, {result}),
+                             spec == nullptr ? std::nullopt : std::optional(*spec)});
+    cost_ += 1 - static_cast<double>(first) / count;
+  }
+}
+
+Tensor VariantRuns::run(const Tensor& inputs, Executor& executor,
+                        const std::function<void(size_t variant, const Tensor& output)>& visit) const {
+  std::map<std::string, Tensor, std::less<>> values;  // as later nodes read them
+  const auto run_parts = [&](size_t position) {
+    for (const Part& part : parts_[position]) {
+      std::vector<Tensor> taken;
+      for (const std::string& name : part.graph.input_names()) {
+        const bool is_input = base_.node(name).op == "placeholder";
+        taken.push_back(!is_input          ? values.at(name)
+                        : part.input_spec ? simulate(*part.input_spec, inputs)
+                                          : inputs);
+      }
+      visit(part.variant, executor.run(part.graph, taken));
+    }
+  };
+  const auto pass = [&](const Node& node, std::string_view operand, const Tensor& value) {
+    if (operand != "data_out_0") return;
+    const size_t position = positions_.at(node.name);
+    run_parts(position);
+    const QuantSpec* spec = node.find_quantization(operand);
+    values[node.name] = spec == nullptr ? value.clone() : simulate(*spec, value);
+    const std::vector<std::string>& later = read_from_.at(position + 1);
+    std::erase_if(values, [&](const auto& entry) { return !std::ranges::binary_search(later, entry.first); });
+  };
+  return executor.run(base_, std::span(&inputs, 1), pass).clone();
+}
+
+}  // namespace detent

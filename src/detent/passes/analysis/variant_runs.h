@@ -1,0 +1,50 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "detent/core/tensor.h"
+#include "detent/formats/quant_spec.h"
+#include "detent/graph/executor.h"
+#include "detent/graph/graph.h"
+
+namespace detent {
+
+/// A network with the nodes of another, which computes as that one before the node `first`.
+struct Variant {
+  Graph graph;
+  size_t first = 0;
+};
+
+/// Runs a network and variants of it, each only from the node on where it begins to differ: what lies before
+/// is computed once. n variants that begin evenly spread so cost n / 2 runs.
+class VariantRuns {
+ public:
+  /// `base`, a network with one input, must outlive this.
+  VariantRuns(const Graph& base, const std::vector<Variant>& variants);
+
+  /// The network's output, after `visit` has seen that of each variant, in the order in which they begin.
+  Tensor run(const Tensor& inputs, Executor& executor,
+             const std::function<void(size_t variant, const Tensor& output)>& visit) const;
+
+  /// Of all variants, in runs of the whole network.
+  double cost() const { return cost_; }
+
+ private:
+  struct Part {
+    size_t variant;
+    Graph graph;                          // from its first node on
+    std::optional<QuantSpec> input_spec;  // of the network's input
+  };
+
+  const Graph& base_;
+  std::map<std::string, size_t, std::less<>> positions_;
+  std::vector<std::vector<Part>> parts_;             // that begin at each position
+  std::vector<std::vector<std::string>> read_from_;  // values from before each position that it or later ones read
+  double cost_ = 0;
+};
+
+}  // namespace detent

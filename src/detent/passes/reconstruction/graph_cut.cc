@@ -1,0 +1,72 @@
+#include "detent/passes/reconstruction/graph_cut.h"
+
+#include <set>
+
+#include "detent/core/error.h"
+
+namespace detent {
+
+GraphCut::GraphCut(const Graph& graph) : graph_(graph), shapes_(infer_shapes(graph)) {}
+
+std::string GraphCut::capture_name(size_t index) { return fmt::format("captured_value_{}", index); }
+
+bool GraphCut::is_recomputed(const Node& node) const {
+  return node.op != "placeholder" && (node.inputs.empty() || !shapes_.at(node.name).is_tensor());
+}
+
+std::vector<std::string> GraphCut::read_from(size_t index) const {
+  std::set<std::string> names;
+  const auto add = [&](const auto& self, const Node& reader) -> void {
+    for (const NodeInput& input : reader.inputs) {
+      if (input.is_constant()) continue;
+      const Node& source = graph_.node(input.node);
+      const auto position = static_cast<size_t>(&source - graph_.nodes().data());
+      if (position >= index) continue;
+      if (is_recomputed(source)) {
+        self(self, source);
+      } else {
+        names.insert(source.name);
+      }
+    }
+  };
+  for (size_t i = index; i < graph_.nodes().size(); ++i) add(add, graph_.nodes()[i]);
+  return {names.begin(), names.end()};
+}
+
+Graph GraphCut::part(const std::function<bool(const std::string&)>& is_there,
+                     const std::vector<std::string>& captured) const {
+  std::set<std::string> needed;
+  std::set<std::string> taken;
+  const auto need = [&](const auto& self, const std::string& name) -> void {
+    if (is_there(name)) {
+      taken.insert(name);
+    } else if (needed.insert(name).second) {
+      for (const NodeInput& input : graph_.node(name).inputs) {
+        if (!input.is_constant()) self(self, input.node);
+      }
+    }
+  };
+  for (const std::string& name : captured) need(need, name);
+  Graph part(graph_.name());
+  part.set_requantization(graph_.requantization());
+  for (const std::string& name : taken) part.add_input(name, shapes_.at(name).shape);
+  for (const Node& node : graph_.nodes()) {
+    if (needed.contains(node.name)) part.add(node);
+  }
+  for (size_t i = 0; i < captured.size(); ++i) {
+    Node node;
+    node.name = capture_name(i);
+    node.op = "identity";
+    node.inputs = {NodeInput::of(captured[i])};
+    part.add(std::move(node));
+  }
+  Node output;
+  output.name = "output";
+  output.op = "output";
+  output.mase_type = MaseType::kOutput;
+  output.inputs = {NodeInput::of(part.nodes().back().name)};
+  part.add(std::move(output));
+  return part;
+}
+
+}  // namespace detent

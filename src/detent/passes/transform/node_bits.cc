@@ -1,0 +1,199 @@
+#include "detent/passes/transform/node_bits.h"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/ranges.h>
+
+#include "detent/core/name_pattern.h"
+
+namespace detent {
+namespace {
+
+[[noreturn]] void refuse(const std::string& where, std::string_view got, std::string_view expected) {
+  fail("{}: got \"{}\", expected {}", where, got, expected);
+}
+
+/// "4", "int4" or "uint4".
+NodeWidths::Codes parse_codes(std::string_view text, const std::string& where) {
+  if (text == "float") refuse(where, text, "a width (keep_float leaves nodes in float)");
+  if (const std::optional<int> width = parse_width(text)) return {*width, {}};
+  if (const auto type = IntegerType::parse(text)) return {type->width, type->is_signed};
+  refuse(where, text, "2 to 16 bits, or int2 to int16 or uint2 to uint16");
+}
+
+NodeWidths::Codes codes_of(const Value& value, const std::string& where) {
+  if (const auto* text = value.get_if<std::string>()) return parse_codes(*text, where);
+  return parse_codes(value_text(value), where);
+}
+
+/// "4", "4/8" or "/8".
+NodeWidths parse_widths(const std::string& pattern, std::string_view text, const std::string& where) {
+  NodeWidths widths{pattern, {}, {}};
+  const size_t slash = text.find('/');
+  if (slash != 0) widths.weights = parse_codes(text.substr(0, slash), where);
+  if (slash != std::string_view::npos) widths.activations = parse_codes(text.substr(slash + 1), where);
+  return widths;
+}
+
+NodeWidths parse_table(const std::string& pattern, const Table& table, const std::string& where) {
+  NodeWidths widths{pattern, {}, {}};
+  for (const auto& [key, value] : table) {
+    const std::string place = fmt::format("{}, \"{}\"", where, key);
+    if (key == "weights") {
+      widths.weights = codes_of(value, place);
+    } else if (key == "activations") {
+      widths.activations = codes_of(value, place);
+    } else {
+      const std::vector<std::string> known = {"weights", "activations"};
+      fail("{}: {}", where, unknown_name_message("key", key, known));
+    }
+  }
+  if (table.empty()) fail("{}: got an empty table, expected weights, activations or both", where);
+  return widths;
+}
+
+NodeWidths parse_entry(const std::string& pattern, const Value& value, const std::string& where) {
+  NamePattern(pattern, where);
+  const std::string place = fmt::format("{}: \"{}\"", where, pattern);
+  NodeWidths widths;
+  if (const auto* table = value.get_if<Table>()) {
+    widths = parse_table(pattern, *table, place);
+  } else if (const auto* text = value.get_if<std::string>()) {
+    widths = parse_widths(pattern, *text, place);
+  } else {
+    widths = {pattern, codes_of(value, place), {}};
+  }
+  if (widths.weights && widths.weights->is_signed == false) {
+    fail("{}: got uint{} for weights, expected a signed type: weights are symmetric", place,
+         widths.weights->width);
+  }
+  return widths;
+}
+
+/// Cut at commas, except at those in brackets.
+std::vector<std::string> entries_of(const std::string& text) {
+  std::vector<std::string> parts(1);
+  int depth = 0;
+  for (const char c : text) {
+    if (c == '(' || c == '[' || c == '{') ++depth;
+    if (c == ')' || c == ']' || c == '}') --depth;
+    if (c == ',' && depth <= 0) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+NodeBits parse_text(const std::string& text, const std::string& where) {
+  NodeBits bits;
+  for (const std::string& entry : entries_of(text)) {
+    const size_t equals = entry.rfind('=');
+    if (equals == std::string::npos || equals == 0) {
+      refuse(where, entry, "PATTERN=WEIGHTS, PATTERN=WEIGHTS/ACTIVATIONS or PATTERN=/ACTIVATIONS");
+    }
+    bits.entries.push_back(parse_entry(entry.substr(0, equals), Value(entry.substr(equals + 1)), where));
+  }
+  return bits;
+}
+
+std::string codes_text(const NodeWidths::Codes& codes) {
+  if (!codes.is_signed) return std::to_string(codes.width);
+  return fmt::format("{}int{}", *codes.is_signed ? "" : "u", codes.width);
+}
+
+/// Nodes that take in codes, and so have widths.
+std::set<std::string> nodes_with_widths(const Graph& graph, const CodePlan& plan) {
+  std::set<std::string> names;
+  for (const size_t position : plan.weighted) names.insert(graph.nodes()[position].name);
+  for (const CodeGroup& group : plan.groups) {
+    for (const CodeRead& read : group.reads) names.insert(graph.nodes()[read.node].name);
+  }
+  return names;
+}
+
+bool is_weighted(const Graph& graph, const CodePlan& plan, const std::string& name) {
+  return std::ranges::any_of(plan.weighted, [&](size_t i) { return graph.nodes()[i].name == name; });
+}
+
+}  // namespace
+
+Value NodeBits::to_value() const {
+  if (entries.empty()) return {};
+  std::string text;
+  for (const NodeWidths& entry : entries) {
+    if (!text.empty()) text += ",";
+    text += entry.pattern + "=";
+    if (entry.weights) text += codes_text(*entry.weights);
+    if (entry.activations) text += "/" + codes_text(*entry.activations);
+  }
+  return text;
+}
+
+NodeBits NodeBits::from_value(const Value& value, const std::string& where) {
+  if (value.is_na()) return {};
+  if (const auto* text = value.get_if<std::string>()) return parse_text(*text, where);
+  const auto* table = value.get_if<Table>();
+  if (table == nullptr) {
+    fail("{}: got {} ({}), expected a table of patterns, or text {}", where, value_text(value),
+         value.kind_name(), field_type());
+  }
+  NodeBits bits;
+  for (const auto& [pattern, widths] : *table) {
+    bits.entries.push_back(parse_entry(pattern, widths, where));
+  }
+  return bits;
+}
+
+NodeBitsMatcher::NodeBitsMatcher(const NodeBits& bits, std::string where)
+    : bits_(bits), where_(std::move(where)) {
+  for (const NodeWidths& entry : bits.entries) patterns_.emplace_back(entry.pattern, where_);
+}
+
+const NodeWidths* NodeBitsMatcher::find(const std::string& node) const {
+  const auto found =
+      std::ranges::find_if(patterns_, [&](const NamePattern& pattern) { return pattern.matches(node); });
+  return found == patterns_.end() ? nullptr
+                                  : &bits_.entries[static_cast<size_t>(found - patterns_.begin())];
+}
+
+void NodeBitsMatcher::check_all_used(const Graph& graph, const CodePlan& plan, const Warning& warn) const {
+  for (size_t i = 0; i < patterns_.size(); ++i) check_used(i, graph, plan, warn);
+}
+
+void NodeBitsMatcher::check_used(size_t index, const Graph& graph, const CodePlan& plan,
+                                 const Warning& warn) const {
+  const NodeWidths& entry = bits_.entries[index];
+  std::vector<std::string> left;
+  for (const std::string& name : graph.node_names()) {
+    if (patterns_[index].matches(name)) left.push_back(name);
+  }
+  if (left.empty()) fail("{}: {}", where_, unmatched_pattern_message(entry.pattern, graph.node_names()));
+  const auto in_float = [&](const std::string& name) {
+    return std::ranges::find(plan.in_float, name) != plan.in_float.end();
+  };
+  if (std::ranges::all_of(left, in_float)) {
+    return warn(fmt::format("{}: \"{}\" matches only nodes that stay in float", where_, entry.pattern));
+  }
+  const std::set<std::string> known = nodes_with_widths(graph, plan);
+  if (std::ranges::none_of(left, [&](const std::string& name) { return known.contains(name); })) {
+    fail("{}: \"{}\" matches only {}, which move or compare codes (nodes with widths: {})", where_,
+         entry.pattern, fmt::join(left, ", "), fmt::join(known, ", "));
+  }
+  std::erase_if(left, [&](const std::string& name) { return !known.contains(name) || find(name) != &entry; });
+  if (left.empty()) {
+    return warn(fmt::format("{}: \"{}\" matches only nodes that earlier entries match, and the first counts",
+                            where_, entry.pattern));
+  }
+  const bool weights_used = std::ranges::any_of(
+      left, [&](const std::string& name) { return is_weighted(graph, plan, name); });
+  if (entry.weights && !weights_used) {
+    fail("{}: \"{}\" gives weights {} bits, but {} has none: \"{}=/{}\" is for the codes that it takes in",
+         where_, entry.pattern, entry.weights->width, fmt::join(left, ", "), entry.pattern,
+         entry.weights->width);
+  }
+}
+
+}  // namespace detent
