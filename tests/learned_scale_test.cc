@@ -72,23 +72,22 @@ TEST(LearnedScale, OneAChannelIsOneATensorForEachChannel) {
 TEST(LearnedScale, OneAGroupIsOneATensorForEachGroup) {
   seed_everything(1);
   const QuantSpec spec = parse_quant_spec_text("affine:width=4,scale_rule=learned");
-  const at::Tensor x = at::randn({2, 5, 3});  // groups of 2 along the middle: 2, 2 and 1
-  const QuantSpec groups = parse_quant_spec_text("int4_g2:scale_rule=learned,block_axis=1");
-  ASSERT_EQ(scale_shape(groups, {2, 5, 3}), Shape{18});
-  const at::Tensor scales = at::rand({18}).add(0.1).set_requires_grad(true);
+  const at::Tensor x = at::randn({2, 5, 3});  // 5 channels of 6 elements in groups of 4 and 2
+  const QuantSpec groups = parse_quant_spec_text("int4_g4:scale_rule=learned,axis=1");
+  ASSERT_EQ(scale_shape(groups, {2, 5, 3}), Shape{10});
+  const at::Tensor scales = at::rand({10}).add(0.1).set_requires_grad(true);
   const at::Tensor all = fake_quantize(x, groups, scales, 1);
   all.pow(2).sum().backward();
-  for (int64_t g = 0; g < 18; ++g) {
-    const int64_t first = g / 3 % 3 * 2;
+  for (int64_t g = 0; g < 10; ++g) {
     const auto of_group = [&](const at::Tensor& tensor) {
-      return tensor.select(2, g % 3).select(0, g / 9).slice(0, first, std::min<int64_t>(first + 2, 5));
+      return tensor.select(1, g / 2).reshape({6}).slice(0, g % 2 * 4, g % 2 * 2 + 4);
     };
     const at::Tensor scale = scales.detach()[g].clone().set_requires_grad(true);
     const at::Tensor one = fake_quantize(of_group(x).contiguous(), spec, scale, 1);
     EXPECT_TRUE(of_group(all).equal(one)) << g;
     one.pow(2).sum().backward();
-    // Both are divided by the root of the elements a scale: on average 30 / 18, and here.
-    const double ratio = std::sqrt(static_cast<double>(one.numel()) / (30.0 / 18));
+    // Both are divided by the root of the elements a scale: on average 3, and here.
+    const double ratio = std::sqrt(static_cast<double>(one.numel()) / 3);
     EXPECT_TRUE(at::allclose(scales.grad()[g], scale.grad().mul(ratio), 1e-4, 1e-5)) << g;
   }
 }

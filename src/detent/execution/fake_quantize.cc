@@ -2,7 +2,6 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "detent/core/error.h"
@@ -59,10 +58,10 @@ struct LearnedScale : torch::autograd::Function<LearnedScale> {
 /// [groups] in the place of every element of its group, of a tensor of `shape`.
 at::Tensor spread_over_groups(const at::Tensor& scale, const QuantSpec& spec, const Shape& shape) {
   const Grouping grouping = make_grouping(spec, shape);
-  return scale.view({grouping.outer, -1, grouping.inner})
-      .repeat_interleave(std::max<int64_t>(grouping.run, 1), 1)
-      .narrow(1, 0, grouping.length)
-      .reshape(shape);
+  Tensor groups(DType::kInt64, {grouping.elements()});
+  for (int64_t i = 0; i < grouping.elements(); ++i)
+    groups.values<int64_t>()[static_cast<size_t>(i)] = grouping.group_of(i);
+  return scale.index_select(0, to_torch(groups)).view(shape);
 }
 
 /// [channels] as [1, ..., channels, ..., 1]; [groups] as the shape of the input.

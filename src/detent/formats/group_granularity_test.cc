@@ -27,20 +27,21 @@ Tensor uneven_tensor(const Shape& shape) {
   return tensor;
 }
 
-/// The row-major indices of the elements of every group, from the definition: coordinates that differ along
-/// `axis` only and have the same quotient there. In row-major order of these.
-std::vector<std::vector<size_t>> groups_by_definition(const Shape& shape, size_t axis, int64_t size) {
-  const int64_t along = shape[axis];
+/// The row-major indices of the elements of every group, from the definition: those of each place along
+/// `axis`, cut after each `size`.
+std::vector<std::vector<size_t>> groups_by_definition(const Shape& shape, int64_t axis, int64_t size) {
+  const auto rank = static_cast<int64_t>(shape.size());
+  const auto dimension = static_cast<size_t>(axis < 0 ? axis + rank : axis);
   int64_t inner = 1;
-  for (size_t i = axis + 1; i < shape.size(); ++i) inner *= shape[i];
-  const int64_t a_line = (along + size - 1) / size;
-  const int64_t count = element_count(shape);
-  std::vector<std::vector<size_t>> groups(static_cast<size_t>(count / along * a_line));
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t place = i / inner % along / size;
-    const int64_t outer = i / inner / along;
-    const int64_t group = (outer * a_line + place) * inner + i % inner;
-    groups[static_cast<size_t>(group)].push_back(static_cast<size_t>(i));
+  for (size_t i = dimension + 1; i < shape.size(); ++i) inner *= shape[i];
+  std::vector<std::vector<size_t>> groups;
+  for (int64_t channel = 0; channel < (rank == 1 ? 1 : shape[dimension]); ++channel) {
+    int64_t place = 0;
+    for (int64_t i = 0; i < element_count(shape); ++i) {
+      if (rank > 1 && i / inner % shape[dimension] != channel) continue;
+      if (place++ % size == 0) groups.emplace_back();
+      groups.back().push_back(static_cast<size_t>(i));
+    }
   }
   return groups;
 }
@@ -58,20 +59,20 @@ bool same(const Tensor& a, const Tensor& b) {
 
 struct Case {
   Shape shape;
-  int64_t axis;  // NA: -1
+  int64_t axis;
   int64_t size;
 };
 
 const std::vector<Case>& cases() {
   static const std::vector<Case> all = {
-      {{6, 40}, -1, 8}, {{6, 43}, -1, 8},  {{5, 3}, -1, 100},    {{4, 6, 3, 3}, 1, 4}, {{7, 5}, 0, 3},
-      {{300}, -1, 128}, {{9, 2, 4}, 1, 1}, {{33, 4099}, -1, 32}, {{2, 70, 5}, 1, 64},
+      {{6, 40}, 0, 8},  {{6, 43}, 0, 8},   {{5, 3}, 0, 100}, {{4, 6, 3, 3}, 0, 16}, {{4, 6, 3, 3}, 1, 7},
+      {{7, 5}, -1, 3},  {{300}, 0, 128},   {{9, 2, 4}, 1, 1}, {{33, 4099}, 0, 32},   {{2, 70, 5}, 1, 64},
   };
   return all;
 }
 
 std::string text_of(const char* format, const Case& c) {
-  return fmt::format("{}granularity=group,group_size={},block_axis={}", format, c.size, c.axis);
+  return fmt::format("{}granularity=group,group_size={},axis={}", format, c.size, c.axis);
 }
 
 constexpr const char* kFormats[] = {"affine:", "affine:width=4,symmetric=true,",
@@ -81,8 +82,7 @@ constexpr const char* kFormats[] = {"affine:", "affine:width=4,symmetric=true,",
 TEST(GroupGranularity, EachGroupIsATensorOfItsOwn) {
   for (const Case& c : cases()) {
     const Tensor input = uneven_tensor(c.shape);
-    const auto axis = static_cast<size_t>(c.axis < 0 ? c.axis + input.rank() : c.axis);
-    const auto groups = groups_by_definition(c.shape, axis, c.size);
+    const auto groups = groups_by_definition(c.shape, c.axis, c.size);
     for (const char* format : kFormats) {
       const std::string text = text_of(format, c);
       SCOPED_TRACE(fmt::format("{} of {}", text, shape_text(c.shape)));
@@ -113,9 +113,7 @@ TEST(GroupGranularity, EachGroupIsATensorOfItsOwn) {
 TEST(GroupGranularity, ElementsOfAGroupAreCounted) {
   for (const Case& c : cases()) {
     const Grouping grouping = make_grouping(parse_quant_spec_text(text_of("affine:", c)), c.shape);
-    const auto rank = static_cast<int64_t>(c.shape.size());
-    const auto groups =
-        groups_by_definition(c.shape, static_cast<size_t>(c.axis < 0 ? c.axis + rank : c.axis), c.size);
+    const auto groups = groups_by_definition(c.shape, c.axis, c.size);
     for (size_t g = 0; g < groups.size(); ++g) {
       ASSERT_EQ(grouping.size(static_cast<int64_t>(g)), static_cast<int64_t>(groups[g].size()));
       for (const size_t i : groups[g])
@@ -137,7 +135,9 @@ TEST(GroupGranularity, StorageIsCodesAndAScaleForEachGroup) {
   EXPECT_EQ(bits("int4_g128", {2, 256}), 4 * 512 + 4 * 32);
   EXPECT_EQ(bits("int4_g128", {2, 200}), 4 * 400 + 4 * 32);
   EXPECT_EQ(bits("uint4_g128", {2, 256}), 4 * 512 + 4 * (32 + 32));
-  EXPECT_EQ(bits("int4_g128:block_axis=0", {2, 256}), 4 * 512 + 256 * 32);
+  EXPECT_EQ(bits("int4_g128:axis=1", {2, 256}), 4 * 512 + 256 * 32);
+  EXPECT_EQ(bits("int4_g128", {64, 16, 3, 3}), 64 * (4 * 144 + 2 * 32));
+  EXPECT_EQ(bits("int4_g128", {200}), 4 * 200 + 2 * 32);
   EXPECT_EQ(bits("int4_g128", {}), 4 + 32);
   EXPECT_EQ(bits("int4_g128", {0, 4}), 0);
 }
@@ -182,13 +182,12 @@ TEST(GroupGranularity, WhatMakesNoSenseIsRefused) {
   EXPECT_THAT(error_of("affine:granularity=group"), HasSubstr("key \"group_size\" is missing"));
   EXPECT_THAT(error_of("affine:group_size=4"), HasSubstr("which only granularity = \"group\" reads"));
   EXPECT_THAT(error_of("affine:granularity=group,group_size=0"), HasSubstr("got 0, expected at least 1"));
-  EXPECT_THAT(error_of("affine:granularity=group,group_size=4,axis=1"), HasSubstr("key \"axis\""));
   EXPECT_THAT(error_of("affine:block_axis=1"), HasSubstr("key \"block_axis\""));
   EXPECT_THAT(error_of("fixed:granularity=group,group_size=4"), HasSubstr("derives nothing from the data"));
   EXPECT_THAT(error_of("mx:granularity=group,group_size=4"), HasSubstr("scales are those of its blocks"));
   EXPECT_THAT(error_of("binary:scaling=per_channel,granularity=group,group_size=4"), HasSubstr("\"group\""));
   EXPECT_EQ(error_of("affine:granularity=group,group_size=9223372036854775807"), "no error");
-  EXPECT_THROW(simulate(parse_quant_spec_text("int4_g4:block_axis=2"), uneven_tensor({3, 4})), Error);
+  EXPECT_THROW(simulate(parse_quant_spec_text("int4_g4:axis=2"), uneven_tensor({3, 4})), Error);
   const QuantSpec huge = parse_quant_spec_text("affine:granularity=group,group_size=9223372036854775807");
   EXPECT_EQ(storage_bits(huge, {2, 3}), 6 * 8 + 2 * 64);
 }

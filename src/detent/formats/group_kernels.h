@@ -9,39 +9,39 @@
 
 namespace detent {
 
-/// How a row-major tensor of `outer` x `length` x `inner` elements falls into groups that share parameters.
-///
-/// Channels (run = 0): group c holds all elements with place c along `length`; the whole tensor is one where
-/// length is 1. Else each group holds `run` adjacent places along `length`, for one place in `outer` and
-/// `inner`, the last group of a line maybe fewer; groups are numbered in row-major order of [outer, groups a
-/// line, inner].
+/// How a row-major tensor of `outer` x `length` x `inner` elements falls into groups that share parameters:
+/// channel c holds all elements with place c along `length`, and is one group, or groups of `run` elements
+/// that follow each other in it, its last group maybe of fewer. The groups of channel 0 come first.
 struct Grouping {
   int64_t outer = 1;
   int64_t length = 1;
   int64_t inner = 0;
-  int64_t run = 0;  // at most `length`
+  int64_t run = 0;  // 0: whole channels
 
   int64_t elements() const { return outer * length * inner; }
-  /// Groups of a line along `length`.
-  int64_t line_groups() const { return run == 0 ? length : (length + run - 1) / run; }
-  int64_t groups() const { return run == 0 ? length : outer * line_groups() * inner; }
+  int64_t channel_groups() const { return run == 0 ? 1 : (outer * inner + run - 1) / run; }
+  int64_t groups() const { return length * channel_groups(); }
   /// Elements of a group.
   int64_t size(int64_t group) const {
     if (run == 0) return outer * inner;
-    return std::min(run, length - group / inner % line_groups() * run);
+    return std::min(run, outer * inner - group % channel_groups() * run);
   }
   /// Of the element with this row-major index.
   int64_t group_of(int64_t element) const {
     const int64_t row = element / inner;
     if (run == 0) return row % length;
-    return (row / length * line_groups() + row % length / run) * inner + element % inner;
+    return row % length * channel_groups() + place_in_channel(element) / run;
   }
   /// One beyond the last of the adjacent elements that share the group of `element`.
   int64_t end_of_run(int64_t element) const {
-    const int64_t row = element / inner;
-    if (run == 0) return (row + 1) * inner;
-    if (inner > 1) return element + 1;
-    return row / length * length + std::min((row % length / run + 1) * run, length);
+    const int64_t end_of_row = (element / inner + 1) * inner;
+    if (run == 0) return end_of_row;
+    return std::min(end_of_row, element + run - place_in_channel(element) % run);
+  }
+
+ private:
+  int64_t place_in_channel(int64_t element) const {
+    return element / inner / length * inner + element % inner;
   }
 };
 
@@ -64,25 +64,15 @@ struct GroupPart {
   /// Calls visit(pointer, size) for each run of adjacent elements.
   template <class Visit>
   void for_each_run(const Visit& visit) const {
-    if (grouping.run > 0) return for_each_run_of_line(visit);
-    for (int64_t position = begin; position < end;) {
+    const int64_t channel = index / grouping.channel_groups();
+    const int64_t first = index % grouping.channel_groups() * grouping.run;
+    for (int64_t position = first + begin; position < first + end;) {
       const int64_t row = position / grouping.inner;
       const int64_t column = position % grouping.inner;
-      const int64_t size = std::min(grouping.inner - column, end - position);
-      visit(values + (row * grouping.length + index) * grouping.inner + column, size);
+      const int64_t size = std::min(grouping.inner - column, first + end - position);
+      visit(values + (row * grouping.length + channel) * grouping.inner + column, size);
       position += size;
     }
-  }
-
- private:
-  template <class Visit>
-  void for_each_run_of_line(const Visit& visit) const {
-    const int64_t line = index / grouping.inner;
-    const int64_t row = line / grouping.line_groups() * grouping.length +
-                        line % grouping.line_groups() * grouping.run;
-    const float* first = values + row * grouping.inner + index % grouping.inner;
-    if (grouping.inner == 1) return visit(first + begin, end - begin);
-    for (int64_t i = begin; i < end; ++i) visit(first + i * grouping.inner, 1);
   }
 };
 

@@ -17,14 +17,14 @@ bool groups_are_channels(const QuantSpec& spec) {
 }
 
 /// The shape as outer x length x inner, `axis` being the dimension in the middle.
-Grouping split_at(const Shape& shape, int64_t axis, const char* key) {
+Grouping split_at(const Shape& shape, int64_t axis) {
   const auto rank = static_cast<int64_t>(shape.size());
   const int64_t dimension = axis < 0 ? axis + rank : axis;
   if (dimension < 0 || dimension >= rank) {
     fail(
-        "quantization: key \"{}\": got {}, but the tensor has the shape {}: expected at least {} and below "
+        "quantization: key \"axis\": got {}, but the tensor has the shape {}: expected at least {} and below "
         "{}",
-        key, axis, shape_text(shape), -rank, rank);
+        axis, shape_text(shape), -rank, rank);
   }
   const auto middle = shape.begin() + dimension;
   return {.outer = element_count(Shape(shape.begin(), middle)),
@@ -35,14 +35,11 @@ Grouping split_at(const Shape& shape, int64_t axis, const char* key) {
 }  // namespace
 
 Grouping make_grouping(const QuantSpec& spec, const Shape& shape) {
-  const bool is_scalar = shape.empty() && !spec.block_axis;
-  if (spec.granularity == Granularity::kGroup && !is_scalar) {
-    Grouping grouping = split_at(shape, spec.block_axis.value_or(-1), "block_axis");
-    grouping.run = std::min(*spec.group_size, std::max<int64_t>(grouping.length, 1));
-    return grouping;
-  }
-  if (groups_are_channels(spec)) return split_at(shape, spec.axis, "axis");
-  return {.inner = element_count(shape)};
+  Grouping grouping{.inner = element_count(shape)};
+  const bool in_groups = spec.granularity == Granularity::kGroup;
+  if (groups_are_channels(spec) || (in_groups && shape.size() > 1)) grouping = split_at(shape, spec.axis);
+  if (in_groups) grouping.run = std::clamp<int64_t>(grouping.outer * grouping.inner, 1, *spec.group_size);
+  return grouping;
 }
 
 std::optional<BlockLayout> block_layout(const QuantSpec& spec, const Shape& shape) {

@@ -43,7 +43,6 @@ QuantSpec code_spec(const QuantSpec& spec) {
     codes.granularity = spec.granularity;
     codes.axis = spec.axis;
     codes.group_size = spec.group_size;
-    codes.block_axis = spec.block_axis;
   }
   return codes;
 }

@@ -73,7 +73,7 @@ const std::vector<NamedFormatHelp>& usual_named_formats() {
       {"uint8", "affine of 8 bits, unsigned, with a zero point; uint2 to uint16 likewise"},
       {"int4", "affine of 4 bits, symmetric"},
       {"uint4", "affine of 4 bits, unsigned, with a zero point"},
-      {"int4_g128", "int4 with a scale for each 128 elements; any width and size likewise"},
+      {"int4_g128", "int4 with a scale for each 128 elements of a channel; any width and size likewise"},
   };
   return usual;
 }

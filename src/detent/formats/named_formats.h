@@ -13,8 +13,8 @@ namespace detent {
 ///
 ///     int8       affine of 8 bits, symmetric unless said otherwise; int2 to int16
 ///     uint8      affine of 8 bits, unsigned; uint2 to uint16
-///     int4_g128  int4 with a scale for each 128 elements, along the last dimension or the one that an
-///                operator sums over; any of the names above with any size
+///     int4_g128  int4 with a scale for each 128 elements of a channel: of a row of weights [out, in]; any of
+///                the names above with any size
 struct NamedFormat {
   std::string name;
   std::string format;

@@ -41,8 +41,8 @@ TEST(NamedFormats, TakeKeys) {
   EXPECT_EQ(meaning("int4:granularity=channel,axis=1"),
             "affine:width=4,symmetric=true,granularity=channel,axis=1");
   EXPECT_EQ(meaning("int4:width=4,scale=0.5"), "affine:width=4,symmetric=true,scale=0.5x");
-  EXPECT_EQ(meaning("int4_g128:block_axis=0"),
-            "affine:width=4,symmetric=true,granularity=group,group_size=128,block_axis=0");
+  EXPECT_EQ(meaning("int4_g128:axis=1"),
+            "affine:width=4,symmetric=true,granularity=group,axis=1,group_size=128");
   EXPECT_EQ(parse_quant_spec("int8", {{"narrow_range", true}}, ""),
             parse_quant_spec_text("affine:symmetric=true,narrow_range=true"));
   EXPECT_EQ(parse_format("uint6:scale=2"), Format(Affine{.width = 6, .is_signed = false, .scale = {2}}));

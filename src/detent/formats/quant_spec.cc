@@ -100,8 +100,9 @@ void validate_granularity(const QuantSpec& spec, const std::string& where) {
   if (spec.granularity == Granularity::kGroup && channels) {
     fail("{}: key \"granularity\": got \"group\", but the format's own keys say channel", where);
   }
-  if (spec.axis != 0 && spec.granularity != Granularity::kChannel && !channels) {
-    fail("{}: key \"axis\": got {}, which only granularity = \"channel\" reads", where, spec.axis);
+  if (spec.axis != 0 && spec.granularity == Granularity::kTensor && !channels) {
+    fail("{}: key \"axis\": got {}, which only granularity = \"channel\" and \"group\" read", where,
+         spec.axis);
   }
 }
 
@@ -115,17 +116,12 @@ void validate(const QuantSpec& spec, const std::string& where) {
          format_name(spec.format));
   }
   validate_granularity(spec, where);
-  if (!spec.block_axis || has_block_axis(spec)) return;
-  fail(
-      "{}: key \"block_axis\": got {}, which only a block_size of one number and granularity = \"group\" "
-      "read",
-      where, *spec.block_axis);
-}
-
-bool has_block_axis(const QuantSpec& spec) {
-  if (spec.granularity == Granularity::kGroup) return true;
+  if (!spec.block_axis) return;
   const std::optional<BlockSize> blocks = block_size(spec.format);
-  return blocks && blocks->is_single();
+  if (!blocks || !blocks->is_single()) {
+    fail("{}: key \"block_axis\": got {}, which only a block_size of one number reads", where,
+         *spec.block_axis);
+  }
 }
 
 void validate_with_scale(const QuantSpec& spec, const std::string& where) {

@@ -13,7 +13,8 @@
 namespace detent {
 
 /// What shares one set of data-dependent parameters (scale, threshold): the tensor, all elements at one place
-/// of the channel dimension, or `group_size` adjacent ones along a dimension.
+/// of the channel dimension, or `group_size` of these that follow each other in row-major order. A tensor of
+/// one dimension is one channel to groups.
 enum class Granularity { kTensor, kChannel, kGroup };
 constexpr std::array<const char*, 3> enum_names(Granularity) { return {"tensor", "channel", "group"}; }
 
@@ -32,22 +33,21 @@ constexpr std::array<const char*, 2> enum_names(Gradient) { return {"identity", 
 struct QuantSpec {
   Format format;
   Granularity granularity = Granularity::kTensor;
-  int64_t axis = 0;  // the channel dimension; only for channel granularity; negative counts from the end
+  int64_t axis = 0;  // the channel dimension; not for granularity tensor; negative counts from the end
   Gradient gradient = Gradient::kIdentity;
   ScaleRule scale_rule = ScaleRule::kGiven;
-  std::optional<int64_t> block_axis = std::nullopt;  // of a single block_size and of groups; NA: the last
+  std::optional<int64_t> block_axis = std::nullopt;  // along which a single block_size runs; NA: the last
   std::optional<int64_t> group_size = std::nullopt;  // with granularity group, and only then
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
     visit("granularity", self.granularity, "what shares one scale or threshold");
-    visit("axis", self.axis, "channel dimension, for granularity = \"channel\"");
+    visit("axis", self.axis, "channel dimension, for granularity = \"channel\" and \"group\"");
     visit("group_size", self.group_size,
-          "for granularity = \"group\": so many adjacent elements along block_axis share a scale",
+          "for granularity = \"group\": so many elements of a channel, in row-major order, share a scale",
           Between{1});
     visit("block_axis", self.block_axis,
-          "dimension along which a single block_size, or groups, run; NA: the last, or what the operator "
-          "sums over");
+          "dimension along which a single block_size runs; NA: the last, or what the operator sums over");
     visit("gradient", self.gradient,
           "straight-through gradient: everywhere, or not where the input saturates");
     visit("scale_rule", self.scale_rule, "as the format says, or trained; the gradient then is clipped");
@@ -72,9 +72,6 @@ QuantSpec parse_quant_spec_text(std::string_view text);
 void validate(const QuantSpec& spec, const std::string& where);
 /// The same before values are computed: rejects a learned scale too, which only a network knows.
 void validate_with_scale(const QuantSpec& spec, const std::string& where);
-
-/// Whether `spec` reads block_axis.
-bool has_block_axis(const QuantSpec& spec);
 
 /// Rounds every element of `input` (float32, float16 or bfloat16, any rank) to the nearest value that the
 /// format holds, after computing what the format derives from the data per group (thresholds, scales).

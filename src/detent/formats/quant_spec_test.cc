@@ -57,7 +57,8 @@ TEST(Validate, RejectsCombinationsThatMakeNoSense) {
               HasSubstr("fixed point derives nothing from the data"));
   EXPECT_THAT(parse_error("binary:granularity=channel"), HasSubstr("without scaling"));
   EXPECT_THAT(parse_error("binary:scaling=per_tensor,granularity=channel"), HasSubstr("says otherwise"));
-  EXPECT_THAT(parse_error("ternary:axis=1"), HasSubstr("which only granularity = \"channel\" reads"));
+  EXPECT_THAT(parse_error("ternary:axis=1"),
+              HasSubstr("which only granularity = \"channel\" and \"group\" read"));
   EXPECT_THAT(error_of([] { validate(QuantSpec{.format = Fixed{.width = 40}}, "here"); }),
               HasSubstr("here: key \"width\": got 40"));
   EXPECT_THAT(error_of([] { validate(QuantSpec{.format = Ternary{.mean = 0.0F}}, "here"); }),

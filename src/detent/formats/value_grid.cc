@@ -126,7 +126,6 @@ ValueGrid::ValueGrid(const QuantSpec& spec, const Tensor& tensor, const std::str
     spec_.granularity = Granularity::kTensor;
     spec_.axis = 0;
     spec_.group_size.reset();
-    spec_.block_axis.reset();
   }
   lists_ = std::move(frozen.lists);
 }

@@ -264,7 +264,7 @@ bias_width = 8
   const auto& spec = graph_.node("seq_blocks_0").quantization;
   EXPECT_EQ(quant_spec_text(spec.at("data_in_0")), "affine:signed=false");
   EXPECT_EQ(quant_spec_text(spec.at("weight")),
-            "affine:width=4,symmetric=true,granularity=group,group_size=128,block_axis=1");
+            "affine:width=4,symmetric=true,granularity=group,group_size=128");
   EXPECT_EQ(quant_spec_text(spec.at("bias")), "affine:symmetric=true");
   const auto with = [&](const std::string& keys) {
     return error_of("[passes.quantize]\nby = \"name\"\n[passes.quantize.seq_blocks_0.config]\n" + keys);

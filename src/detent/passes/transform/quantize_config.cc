@@ -26,9 +26,13 @@ std::vector<std::string> operands_of(const Node& node, const std::string& prefix
   return result;
 }
 
-/// A single block size, and groups, run along the dimension that the operator sums over.
-void set_block_axis(const Node& node, const std::string& operand, QuantSpec& spec) {
-  if (!has_block_axis(spec) || spec.block_axis) return;
+/// A single block size runs along the dimension that the operator sums over; groups are parts of the weights
+/// that one output has.
+void set_axes(const Node& node, const std::string& operand, QuantSpec& spec) {
+  if (spec.granularity == Granularity::kGroup && operand == "weight" && spec.axis == 0)
+    spec.axis = find_operator(node.op).weight_channel_dim.value_or(0);
+  const std::optional<BlockSize> blocks = block_size(spec.format);
+  if (!blocks || !blocks->is_single() || spec.block_axis) return;
   for (const auto& [name, dimension] : find_operator(node.op).reduction_dims) {
     if (name == operand) spec.block_axis = dimension;
   }
@@ -101,7 +105,7 @@ OperandFormats QuantizeConfig::formats_for(const Node& node) const {
     for (const std::string& operand : operands_of(node, prefix)) {
       std::optional<QuantSpec>& format = result[operand];
       format = spec;
-      if (format) set_block_axis(node, operand, *format);
+      if (format) set_axes(node, operand, *format);
     }
   }
   return result;
