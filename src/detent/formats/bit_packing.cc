@@ -107,9 +107,9 @@ void WriteBytes(const uint64_t* words, int64_t count, int word_bytes, uint8_t* b
 #if HWY_TARGET != HWY_SCALAR
   const hn::Full128<uint8_t> du8;
   HWY_ALIGN uint8_t kept[2 * kWordBytes] = {};
-  for (int k = 0; k < word_bytes; ++k) {
-    kept[k] = static_cast<uint8_t>(k);
-    kept[word_bytes + k] = static_cast<uint8_t>(kWordBytes + k);
+  for (int k = 0; k < 2 * static_cast<int>(kWordBytes); ++k) {
+    const int of_second = static_cast<int>(kWordBytes) - word_bytes;
+    kept[k] = static_cast<uint8_t>(k < word_bytes ? k : (k + of_second) % 16);
   }
   const auto of_pair = hn::Load(du8, kept);
   for (; i + 2 <= count; i += 2, bytes += 2 * word_bytes) {
@@ -242,15 +242,17 @@ int64_t UnpackBase3(const uint8_t* bytes, int64_t count, uint32_t* codes) {
 }
 
 #if DETENT_UNPACKS_VECTORS
-/// kLanes codes at a time. Returns the codes done, a multiple of 8.
+/// kLanes codes at a time, or fewer. Returns the codes done, which are whole bytes.
 template <size_t kLanes>
 int64_t UnpackVectors(int width, const uint8_t* bytes, int64_t count, uint32_t* codes) {
   const hn::CappedTag<uint32_t, kLanes> du;
-  const VectorUnpacker<decltype(du)> unpacker(width);
+  using Unpacker = VectorUnpacker<decltype(du)>;
+  if (!Unpacker::Takes(width)) return 0;
+  const Unpacker unpacker(width);
   const auto lanes = static_cast<int64_t>(hn::Lanes(du));
-  const uint8_t* last = bytes + (count * width + 7) / 8 - unpacker.kBytes;
   int64_t i = 0;
-  for (; i + lanes <= count && bytes <= last; i += lanes, bytes += unpacker.step())
+  for (int64_t left = (count * width + 7) / 8; i + lanes <= count && left >= Unpacker::kBytes;
+       i += lanes, left -= unpacker.step(), bytes += unpacker.step())
     hn::StoreU(unpacker.Of(bytes), du, codes + i);
   return i;
 }

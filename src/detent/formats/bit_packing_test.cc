@@ -2,13 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <hwy/highway.h>
 
 #include <array>
 #include <numeric>
 #include <random>
 #include <string>
 #include <vector>
+
+#include "detent/formats/every_target_test.h"
 
 namespace detent {
 namespace {
@@ -22,12 +23,6 @@ std::vector<uint8_t> packed(Packing packing, int width, const std::vector<uint32
   EXPECT_EQ(bytes.back(), 0xA5) << "wrote past the end";
   bytes.pop_back();
   return bytes;
-}
-
-std::vector<int64_t> attainable_targets() {
-  std::vector<int64_t> targets;
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) targets.push_back(target);
-  return targets;
 }
 
 TEST(BitPacking, LittleEndianBitStream) {
@@ -74,11 +69,8 @@ std::vector<int64_t> lengths() {
   return result;
 }
 
-class EveryTargetPacks : public testing::TestWithParam<int64_t> {
+class EveryTargetPacks : public EveryTargetTest {
  protected:
-  void SetUp() override { hwy::SetSupportedTargetsForTest(GetParam()); }
-  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
-
   /// Packs to and unpacks from odd addresses.
   static void expect_packs(Packing packing, int width, const std::vector<uint32_t>& codes,
                            const std::vector<uint8_t>& expected) {
@@ -126,8 +118,7 @@ TEST_P(EveryTargetPacks, FindsTheFirstByteThatBase3NeverWrites) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Highway, EveryTargetPacks, testing::ValuesIn(attainable_targets()),
-                         [](const auto& instance) { return std::string(hwy::TargetName(instance.param)); });
+DETENT_ON_EVERY_TARGET(EveryTargetPacks);
 
 }  // namespace
 }  // namespace detent

@@ -32,10 +32,12 @@ class VectorUnpacker {
   /// Read at a time.
   static constexpr int64_t kBytes = 16;
 
-  /// Whether codes of this width can be unpacked: a vector's lie in what is read, and each, which may begin
-  /// with any bit of a byte, in four bytes.
+  /// Whether codes of this width can be unpacked: a vector's are whole bytes, which four codes of an odd
+  /// width are not, and lie in what is read; each, which may begin with any bit of a byte, lies in four
+  /// bytes.
   static bool Takes(int width) {
-    return static_cast<int64_t>(hn::Lanes(du)) * width <= 8 * kBytes && width <= 25;
+    const int64_t bits = static_cast<int64_t>(hn::Lanes(du)) * width;
+    return bits % 8 == 0 && bits <= 8 * kBytes && width <= 25;
   }
 
   explicit VectorUnpacker(int width)

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "detent/core/parallel.h"
+#include "detent/formats/address_behind.h"
 #include "detent/formats/bit_packing.h"
 #include "detent/formats/block_kernels.h"
 #include "detent/formats/block_decoding.h"
@@ -95,8 +96,8 @@ void pack_elements(int width, const uint32_t* wide, int64_t begin, int64_t end, 
 /// The inverse. What follows is fetched, so that memory does not idle.
 void unpack_elements(int width, const uint8_t* codes, int64_t begin, int64_t end, uint32_t* wide) {
   const uint8_t* first = codes + packed_size(Packing::kBits, width, begin);
-  const int64_t bytes = packed_size(Packing::kBits, width, end - begin);
-  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(first + bytes + i);
+  const auto bytes = static_cast<size_t>(packed_size(Packing::kBits, width, end - begin));
+  for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(address_behind(first, bytes + i));
   unpack_codes(Packing::kBits, width, first, end - begin, wide);
 }
 

@@ -93,33 +93,30 @@ class PackedSource {
   class Cursor {
    public:
     Cursor(const PackedSource& source, const uint8_t* from)
-        : unpacker_(source.unpacker_),
-          from_(from),
-          end_(source.codes_.bytes + source.codes_.size),
-          last_(end_ - Unpacker::kBytes) {}
+        : unpacker_(source.unpacker_), from_(from), left_(source.codes_.bytes + source.codes_.size - from) {}
     HWY_INLINE CodeVec Next() {
       const CodeVec codes =
-          HWY_LIKELY(from_ <= last_) ? hn::BitCast(di, unpacker_.Of(from_)) : Last(Unpacker::kBytes);
+          HWY_LIKELY(left_ >= Unpacker::kBytes) ? hn::BitCast(di, unpacker_.Of(from_)) : Last(left_);
       from_ += unpacker_.step();
+      left_ -= unpacker_.step();
       return codes;
     }
-    /// Where the stream may end before all that is read at a time.
+    /// Where the stream ends before all that is read at a time.
     HWY_NOINLINE CodeVec Last(int64_t /*count*/) const {
       HWY_ALIGN uint8_t last[Unpacker::kBytes] = {};
-      std::copy_n(from_, std::min(Unpacker::kBytes, end_ - from_), last);
+      std::copy_n(from_, std::min(Unpacker::kBytes, left_), last);
       return hn::BitCast(di, unpacker_.Of(last));
     }
 
    private:
     Unpacker unpacker_;
     const uint8_t* from_;
-    const uint8_t* end_;
-    const uint8_t* last_;
+    int64_t left_;  // bytes of the stream
   };
-  HWY_INLINE Cursor At(int64_t element) const { return Cursor(*this, codes_.bytes + element / 8 * width_); }
+  HWY_INLINE Cursor At(int64_t element) const { return Cursor(*this, codes_.bytes + element * width_ / 8); }
 
   const uint32_t* Unpacked(int64_t element, int64_t count, uint32_t* buffer) const {
-    unpack_codes(Packing::kBits, width_, codes_.bytes + element / 8 * width_, count, buffer);
+    unpack_codes(Packing::kBits, width_, codes_.bytes + element * width_ / 8, count, buffer);
     return buffer;
   }
 

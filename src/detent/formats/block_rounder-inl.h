@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <array>
 
+#include "detent/formats/address_behind.h"
 #include "detent/formats/block_kernels.h"
 #include "detent/formats/block_shares-inl.h"
 #include "detent/formats/code_kernels.h"
@@ -205,7 +206,7 @@ class BlockRounder {
   /// Of four adjacent blocks. Magnitudes are compared by their bits, among which infinities and NaN are the
   /// largest.
   static HWY_INLINE void FindLargest(const float* from, size_t width, int32_t* largest) {
-    for (size_t i = 0; i < 4 * width; i += kLine) hwy::Prefetch(from + kPrefetched + i);
+    for (size_t i = 0; i < 4 * width; i += kLine) hwy::Prefetch(address_behind(from, kPrefetched + i));
     StoreLargestOfFour(IntTag(), LargestBits(from, width), LargestBits(from + width, width),
                        LargestBits(from + 2 * width, width), LargestBits(from + 3 * width, width), largest);
   }
@@ -381,7 +382,7 @@ class BlockRounder {
   /// Returns false, with nothing written, unless all blocks are plain and finite.
   HWY_INLINE bool RoundPlainStrip(const int64_t* rows, int64_t count, int64_t column, int64_t block) const {
     constexpr IntTag di;
-    constexpr int64_t kPrefetchedColumns = 128;
+    constexpr size_t kPrefetchedColumns = 128;
     const auto width = static_cast<size_t>(layout_.block_columns());
     const PlainBlocks& plain = parameters_.plain_blocks();
     HWY_ALIGN float strip[kStripRows][kLine];
@@ -389,7 +390,7 @@ class BlockRounder {
     for (IntVec& of_vector : bits) of_vector = hn::Zero(di);
     for (int64_t r = 0; r < count; ++r) {
       const float* from = input_ + rows[r] + column;
-      hwy::Prefetch(from + kPrefetchedColumns);
+      hwy::Prefetch(address_behind(from, kPrefetchedColumns));
       for (size_t v = 0; v < kStripVectors; ++v) {
         const BlockVec x = hn::LoadU(d, from + v * hn::Lanes(d));
         hn::Store(x, d, strip[r] + v * hn::Lanes(d));
@@ -442,7 +443,7 @@ class BlockRounder {
     for_each_row(layout_, unit, [&](int64_t row) {
       const float* from = input_ + row + column;
       // The next tile, as rows are too short for the processor's own prefetching.
-      for (size_t i = 0; i < size; i += kLine) hwy::Prefetch(from + size + i);
+      for (size_t i = 0; i < size; i += kLine) hwy::Prefetch(address_behind(from, size + i));
       RoundTileRow(tile, block, from, Output(row + column), size);
     });
   }

@@ -9,10 +9,11 @@
 namespace detent {
 namespace {
 
-/// The bits of all targets that can run, asked for before one has been set.
+/// The bits of all targets that can run, asked for before one has been set. Highway's library knows the one
+/// without instructions of its own by the name that it has for the compiler which built the library.
 int64_t attainable_targets() {
   static const int64_t kTargets = hwy::SupportedTargets();
-  return kTargets & HWY_TARGETS;
+  return (kTargets | HWY_STATIC_TARGET) & HWY_TARGETS;
 }
 
 /// Lower bits are better targets.
