@@ -1,6 +1,7 @@
 #include "detent/formats/distortion.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cmath>
 #include <limits>
@@ -57,6 +58,41 @@ TEST(Distortion, LeavesOutWhatIsNotFinite) {
   EXPECT_EQ(d.distinct_values().size(), 1U);
 }
 
+TEST(Distortion, WhatIsNotFiniteHasNotSaturated) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor input = tensor_of({1.0F, 1e6F, -2.0F, kInfinity, -kInfinity, kNan});
+  const auto share = [&](const char* spec) {
+    return measure_distortion(parse_quant_spec_text(spec), input).saturated_share();
+  };
+  EXPECT_EQ(share("fixed:width=4,frac_width=0"), 1.0 / 3);
+  EXPECT_EQ(share("mx:element=e2m1,block_size=1"), 1.0 / 3);
+  EXPECT_EQ(share("fp8_e5m2"), 1.0 / 3);
+  EXPECT_EQ(share("fp8_e5m2:saturate=false"), 0.0) << "1e6 became an infinity";
+  const Distortion none = measure_distortion(parse_quant_spec_text("fixed"), tensor_of({kInfinity, kNan}));
+  EXPECT_EQ(none.saturated_share(), 0.0);
+}
+
+int64_t peak_kilobytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+/// Many chunks, each with nearly as many different values as are counted at all.
+TEST(Distortion, MemoryDoesNotGrowWithTheTensor) {
+  constexpr int64_t kDifferent = 60000;
+  Tensor tensor(DType::kFloat32, {int64_t{1} << 23});
+  const std::span<float> values = tensor.values<float>();
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(static_cast<int64_t>(i) * 7919 % kDifferent);
+  Distortion distortion;
+  const int64_t before = peak_kilobytes();
+  distortion.update(tensor, tensor);
+  EXPECT_EQ(distortion.distinct_values().size(), static_cast<size_t>(kDifferent));
+  EXPECT_LT(peak_kilobytes() - before, 16 * 1024);
+}
+
 TEST(Distortion, MergedPartsAreTheWhole) {
   const std::vector<float> values = wave(200);
   const QuantSpec spec = parse_quant_spec_text("fixed:width=4,frac_width=3");
@@ -85,6 +121,8 @@ TEST(Distortion, ThreadsChangeNothing) {
   set_thread_count(threads);
   EXPECT_EQ(alone.mean_squared_error(), shared.mean_squared_error());
   EXPECT_EQ(alone.cosine(), shared.cosine());
+  EXPECT_EQ(alone.saturated_share(), shared.saturated_share());
+  EXPECT_EQ(alone.distinct_values().size(), shared.distinct_values().size());
 }
 
 TEST(Distortion, RefusesTensorsThatDoNotMatch) {

@@ -137,7 +137,7 @@ class Accountant {
       const QuantSpec* spec = node.find_quantization(operand);
       if (spec != nullptr && spec->scale_rule == ScaleRule::kGiven) {
         saturation_[index].update(value, simulate(*spec, value));
-        saturation_[index].update_saturated(unsaturated_mask(*spec, value));
+        saturation_[index].update_saturated(value, unsaturated_mask(*spec, value));
       }
     }
     const Graph alone = single_node_graph(node, operands, quantized_.requantization());
