@@ -243,6 +243,29 @@ void decode_elements(const Encoded& encoded, const Grouping& grouping, const Gro
   }
 }
 
+/// The streams are there. Throws Error on numbers that the format does not take.
+void check_numbers(const Encoded& encoded) {
+  const std::vector<ParameterStream> layout = parameter_streams(encoded.spec);
+  for (size_t s = 0; s < layout.size(); ++s) {
+    const Tensor& data = encoded.streams[s + 1].data;
+    const Between& allowed = layout[s].allowed;
+    const auto text = [&](double number) {
+      return data.dtype() == DType::kFloat32 ? float_text(number) : fmt::format("{:.0f}", number);
+    };
+    for (size_t i = 0; i < static_cast<size_t>(data.numel()); ++i) {
+      const double number = number_at(data, i);
+      if (!std::isfinite(number)) {
+        fail("decode: stream \"{}\" has {} at index {}, expected finite numbers", layout[s].name,
+             float_text(number), i);
+      }
+      if (number < allowed.low || number > allowed.high) {
+        fail("decode: stream \"{}\" has {} at index {}, expected at least {} and at most {}", layout[s].name,
+             text(number), i, text(allowed.low), text(allowed.high));
+      }
+    }
+  }
+}
+
 void check_streams(const Encoded& encoded) {
   validate(encoded.spec, "decode");
   const std::vector<StreamLayout> layout = encoded_layout(encoded.spec, encoded.shape, encoded.packing);
@@ -257,14 +280,8 @@ void check_streams(const Encoded& encoded) {
            dtype_name(data.dtype()), shape_text(data.shape()), layout[i].name, dtype_name(layout[i].dtype),
            shape_text(layout[i].shape));
     }
-    if (data.dtype() != DType::kFloat32) continue;
-    const std::span<const float> values = data.values<float>();
-    const auto bad = std::ranges::find_if(values, [](float value) { return !std::isfinite(value); });
-    if (bad != values.end()) {
-      fail("decode: stream \"{}\" has {} at index {}, expected finite numbers", name,
-           float_text(static_cast<double>(*bad)), bad - values.begin());
-    }
   }
+  check_numbers(encoded);
 }
 
 }  // namespace
@@ -302,6 +319,7 @@ Encoded encode(const QuantSpec& spec, const Tensor& input, Packing packing, uint
 
 void encode(const QuantSpec& spec, const Tensor& input, Encoded& encoded, uint64_t seed) {
   const DefaultFloatEnvironment environment;
+  validate_with_scale(spec, "encode");
   if (input.dtype() != DType::kFloat32) {
     fail("encode: got a tensor of {}, expected float32", dtype_name(input.dtype()));
   }
@@ -326,6 +344,7 @@ void encode(const QuantSpec& spec, const Tensor& input, Encoded& encoded, uint64
 }
 
 Tensor decode(const Encoded& encoded) {
+  const DefaultFloatEnvironment environment;
   check_streams(encoded);
   Tensor output(DType::kFloat32, encoded.shape);
   decode(encoded, output);

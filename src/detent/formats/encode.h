@@ -41,15 +41,15 @@ std::vector<StreamLayout> encoded_layout(const QuantSpec& spec, const Shape& sha
 /// Bits that one code takes, parameters not counted: 1.6 for base3.
 double bits_per_value(const QuantSpec& spec, Packing packing);
 
-/// decode(encode(spec, x)) == simulate(spec, x), zeros by value. Throws Error, with the index of the first
-/// NaN, where the format has no code for it, and as simulate does.
+/// decode(encode(spec, x)) == simulate(spec, x), signs of zeros included. Throws Error, with the index of the
+/// first NaN, where the format has no code for it, and as simulate does.
 Encoded encode(const QuantSpec& spec, const Tensor& input, Packing packing = Packing::kBits,
                uint64_t seed = 0);
 /// The same into streams that are there already, those of a tensor of the same spec, shape and packing.
 void encode(const QuantSpec& spec, const Tensor& input, Encoded& encoded, uint64_t seed = 0);
 
 /// float32. Throws Error on streams that are not as encoded_layout says, on bytes that the packing never
-/// writes and on parameters that are not finite.
+/// writes and on parameters that are not finite or not what the format takes.
 Tensor decode(const Encoded& encoded);
 /// The same into a tensor of its shape.
 void decode(const Encoded& encoded, Tensor& output);

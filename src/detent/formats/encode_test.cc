@@ -1,8 +1,8 @@
 #include "detent/formats/encode.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <hwy/highway.h>
 
 #include <bit>
 #include <cmath>
@@ -10,6 +10,7 @@
 #include <random>
 
 #include "detent/formats/codes/all.h"
+#include "detent/formats/every_target_test.h"
 #include "detent/formats/group_parameters.h"
 
 namespace detent {
@@ -87,7 +88,9 @@ const char* const kSpecs[] = {
     "nvfp4",
 };
 
-bool same(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+bool same(float a, float b) {
+  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) || (std::isnan(a) && std::isnan(b));
+}
 
 Tensor random_tensor(const Shape& shape, uint32_t seed) {
   std::mt19937 random(seed);
@@ -115,11 +118,7 @@ void expect_round_trip(const char* text, const Tensor& input, Packing packing) {
   EXPECT_EQ(static_cast<double>(encoded.codes().numel()), std::ceil(std::ceil(bits) / 8)) << text;
 }
 
-class EveryTargetCodes : public testing::TestWithParam<int64_t> {
- protected:
-  void SetUp() override { hwy::SetSupportedTargetsForTest(GetParam()); }
-  void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
-};
+class EveryTargetCodes : public EveryTargetTest {};
 
 TEST_P(EveryTargetCodes, DecodeToWhatSimulateGives) {
   for (const char* text : kSpecs) {
@@ -130,14 +129,7 @@ TEST_P(EveryTargetCodes, DecodeToWhatSimulateGives) {
   expect_round_trip("ternary:scaling_factor=true", random_tensor({3, 30011}, 12), Packing::kBase3);
 }
 
-std::vector<int64_t> attainable_targets() {
-  std::vector<int64_t> targets;
-  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) targets.push_back(target);
-  return targets;
-}
-
-INSTANTIATE_TEST_SUITE_P(Highway, EveryTargetCodes, testing::ValuesIn(attainable_targets()),
-                         [](const auto& instance) { return std::string(hwy::TargetName(instance.param)); });
+DETENT_ON_EVERY_TARGET(EveryTargetCodes);
 
 TEST(Encode, HoldsExtremesAndInfinities) {
   using Limits = std::numeric_limits<float>;
@@ -256,6 +248,45 @@ TEST(Encode, SaysWhatIsWrong) {
               ThrowsMessage<Error>(HasSubstr("got a tensor of int8, expected float32")));
   EXPECT_THAT(encode_with(Tensor(DType::kFloat32, {2}), Packing::kBase3),
               ThrowsMessage<Error>(HasSubstr("fixed is not ternary")));
+}
+
+TEST(Encode, NeedsAKnownScaleAsSimulateDoes) {
+  const QuantSpec learned = parse_quant_spec_text("affine:scale_rule=learned");
+  for (const Shape& shape : {Shape{4}, Shape{0}}) {
+    const Tensor input(DType::kFloat32, shape);
+    EXPECT_THAT([&] { encode(learned, input); },
+                ThrowsMessage<Error>(HasSubstr("encode: scale_rule = \"learned\"")));
+    EXPECT_THAT([&] { simulate(learned, input); },
+                ThrowsMessage<Error>(HasSubstr("scale_rule = \"learned\"")));
+    EXPECT_THAT([&] { unsaturated_mask(learned, input); },
+                ThrowsMessage<Error>(HasSubstr("scale_rule = \"learned\"")));
+  }
+}
+
+TEST(Decode, RefusesScalesAndZeroPointsThatAreNone) {
+  const auto expect_error = [](const Encoded& encoded, const char* message) {
+    EXPECT_THAT([&] { decode(encoded); }, ThrowsMessage<Error>(HasSubstr(message)));
+  };
+  const Encoded good =
+      encode(parse_quant_spec_text("affine:narrow_range=true,granularity=channel"), random_tensor({3, 5}, 1));
+  for (const int32_t zero_point :
+       {-128, 128, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()}) {
+    Encoded bad = good;
+    bad.streams[2].data = Tensor::from({3}, std::vector<int32_t>{-127, 127, zero_point});
+    expect_error(
+        bad, fmt::format("stream \"zero_points\" has {} at index 2, expected at least -127 and at most 127",
+                         zero_point)
+                 .c_str());
+  }
+  for (const float scale : {0.0F, -0.5F}) {
+    Encoded bad = good;
+    bad.streams[1].data = Tensor::from({3}, std::vector<float>{1e-45F, scale, 1});
+    expect_error(bad, "expected at least 1e-45");
+  }
+  Encoded extreme = good;
+  extreme.streams[1].data = Tensor::from({3}, std::vector<float>{1e-45F, 3e38F, 1});
+  extreme.streams[2].data = Tensor::from({3}, std::vector<int32_t>{-127, 127, 0});
+  EXPECT_NO_THROW(decode(extreme));
 }
 
 TEST(Decode, RefusesStreamsThatDoNotFit) {

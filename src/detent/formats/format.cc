@@ -53,6 +53,7 @@ Format make_format(std::string_view name, const std::string& where) {
 }
 
 void validate(const Format& format, const std::string& where) {
+  const DefaultFloatEnvironment environment;
   std::visit(
       [&]<class F>(const F& alternative) {
         F checked;
@@ -73,6 +74,7 @@ Format parse_format(std::string_view text) {
 }
 
 std::string format_text(const Format& format) {
+  const DefaultFloatEnvironment environment;
   return std::visit(
       []<class F>(const F& alternative) { return text_form(F::kName, write_changed_fields(alternative)); },
       format);
@@ -130,6 +132,7 @@ Format covering(const Format& format, std::span<const Interval> ranges, ScaleFor
 }
 
 std::vector<float> representable_values(const Format& format) {
+  const DefaultFloatEnvironment environment;
   const std::string where = fmt::format("representable values of {}", format_text(format));
   if (bits_per_value(format) > kMaxEnumerableBits) {
     fail("{}: {} bits are too many, expected at most {}", where, bits_per_value(format), kMaxEnumerableBits);

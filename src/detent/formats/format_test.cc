@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
 
 #include "detent/formats/text_form.h"
 
@@ -109,6 +112,27 @@ TEST(RepresentableValues, AscendingWithoutDuplicates) {
   EXPECT_THROW(representable_values(Ternary{.scaling_factor = true}), Error);
   EXPECT_THROW(representable_values(Binary{.scaling = BinaryScaling::kPerTensor}), Error);
 }
+
+#if defined(__x86_64__)
+TEST(RepresentableValues, DoNotDependOnTheCallersFlushModes) {
+  constexpr unsigned kFlushSubnormals = 0x8040;  // FTZ and DAZ
+  const unsigned saved = _mm_getcsr();
+  for (const char* text :
+       {"log:width=9,exponent_bias=149", "minifloat_ieee:width=9,exponent_width=8,exponent_bias=150",
+        "minifloat_denorm:width=9,exponent_width=2,exponent_bias=140", "affine:scale=1.5e-45",
+        "codebook:values=-3e-45x-1.5e-45x0x1.5e-45x1", "binary_residual:gamma=1.5e-45x1"}) {
+    const std::vector<float> expected = representable_values(parse_format(text));
+    const std::string expected_text = format_text(parse_format(text));
+    _mm_setcsr(saved | kFlushSubnormals);
+    const Format format = parse_format(text);
+    const std::vector<float> values = representable_values(format);
+    const std::string got_text = format_text(format);
+    _mm_setcsr(saved);
+    EXPECT_EQ(values, expected) << text;
+    EXPECT_EQ(got_text, expected_text);
+  }
+}
+#endif
 
 TEST(BitsPerValue, OfEachFormat) {
   EXPECT_EQ(bits_per_value(Fixed{.width = 5}), 5);

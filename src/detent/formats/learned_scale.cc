@@ -65,6 +65,7 @@ Tensor initial_scale(const QuantSpec& spec, const Tensor& values, const std::str
 
 Tensor initial_scale(const QuantSpec& spec, const Shape& shape, std::span<const double> mean_magnitudes,
                      const std::string& where) {
+  const DefaultFloatEnvironment environment;
   const auto groups = static_cast<size_t>(make_grouping(spec, shape).groups);
   if (mean_magnitudes.size() != groups)
     fail("{}: got {} mean magnitudes, expected {}", where, mean_magnitudes.size(), groups);

@@ -46,6 +46,7 @@ QuantSpec parse_quant_spec(std::string_view format_name, const Table& keys, cons
 }
 
 Table quant_spec_keys(const QuantSpec& spec) {
+  const DefaultFloatEnvironment environment;
   Table keys = std::visit([](const auto& format) { return write_changed_fields(format); }, spec.format);
   append(keys, write_changed_fields(spec));
   return keys;
@@ -90,6 +91,13 @@ void validate(const QuantSpec& spec, const std::string& where) {
   if (!blocks || !blocks->is_single()) {
     fail("{}: key \"block_axis\": got {}, which only a block_size of one number reads", where,
          *spec.block_axis);
+  }
+}
+
+void validate_with_scale(const QuantSpec& spec, const std::string& where) {
+  validate(spec, where);
+  if (spec.scale_rule == ScaleRule::kLearned) {
+    fail("{}: scale_rule = \"learned\" needs a network, whose parameter the scale is", where);
   }
 }
 

@@ -63,6 +63,8 @@ QuantSpec parse_quant_spec_text(std::string_view text);
 /// The one place that rejects specs: fields out of range and combinations that make no sense, with the
 /// reason. Throws Error that begins with `where`.
 void validate(const QuantSpec& spec, const std::string& where);
+/// The same before values are computed: rejects a learned scale too, which only a network knows.
+void validate_with_scale(const QuantSpec& spec, const std::string& where);
 
 /// Rounds every element of `input` (float32, float16 or bfloat16, any rank) to the nearest value that the
 /// format holds, after computing what the format derives from the data per group (thresholds, scales).

@@ -25,12 +25,6 @@ Tensor float32_input(const Tensor& input) {
   return to_float32(input);
 }
 
-void check_scale(const QuantSpec& spec) {
-  if (spec.scale_rule == ScaleRule::kLearned) {
-    fail("quantization: scale_rule = \"learned\" needs a network, whose parameter the scale is");
-  }
-}
-
 void check_output(const Tensor& input, const Tensor& output) {
   DETENT_CHECK(output.dtype() == DType::kFloat32 && output.shape() == input.shape(),
                "input {}, output {} of {}", shape_text(input.shape()), shape_text(output.shape()),
@@ -77,10 +71,9 @@ void round_all_blocks(const GroupParameters& parameters, const BlockLayout& layo
 
 void simulate(const QuantSpec& spec, const Tensor& original, Tensor& output, uint64_t seed) {
   const DefaultFloatEnvironment environment;
-  check_scale(spec);
   const Tensor input = float32_input(original);
   check_output(original, output);
-  validate(spec, "quantization");
+  validate_with_scale(spec, "quantization");
   if (input.numel() == 0) return;
   const Grouping grouping = make_grouping(spec, input.shape());
   const GroupParameters parameters = derive_parameters(spec, input, grouping, seed);
@@ -105,10 +98,9 @@ Tensor simulate(const QuantSpec& spec, const Tensor& input, uint64_t seed) {
 
 void unsaturated_mask(const QuantSpec& spec, const Tensor& original, Tensor& mask) {
   const DefaultFloatEnvironment environment;
-  check_scale(spec);
   const Tensor input = float32_input(original);
   check_output(original, mask);
-  validate(spec, "quantization");
+  validate_with_scale(spec, "quantization");
   if (input.numel() == 0) return;
   const Grouping grouping = make_grouping(spec, input.shape());
   const GroupParameters parameters = derive_parameters(spec, input, grouping, 0);

@@ -97,6 +97,7 @@ Frozen freeze(const BinaryResidual& format, const std::vector<BinaryResidualPara
 
 ValueGrid::ValueGrid(const QuantSpec& spec, const Tensor& tensor, const std::string& where) : spec_(spec) {
   constexpr double kMostBits = 16;
+  const DefaultFloatEnvironment environment;
   DETENT_CHECK(tensor.numel() > 0, "an empty tensor");
   validate(spec, where);
   if (spec.scale_rule == ScaleRule::kLearned) {

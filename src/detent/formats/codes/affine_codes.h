@@ -12,8 +12,10 @@ namespace detent {
 template <>
 struct Coding<Affine> {
   static std::vector<ParameterStream> streams(const Affine& format) {
-    if (format.zero_points_are_zero()) return {{"scales", DType::kFloat32}};
-    return {{"scales", DType::kFloat32}, {"zero_points", DType::kInt32}};
+    const ParameterStream scales{"scales", DType::kFloat32, 1, kAboveZero};
+    if (format.zero_points_are_zero()) return {scales};
+    const Between codes{static_cast<double>(format.low_code()), static_cast<double>(format.high_code())};
+    return {scales, {"zero_points", DType::kInt32, 1, codes}};
   }
   static void store(const Affine& format, const AffineParameters& group, double* numbers) {
     numbers[0] = static_cast<double>(group.scale);

@@ -3,12 +3,17 @@
 #include <algorithm>
 #include <concepts>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
+#include "detent/core/fields.h"
 #include "detent/core/tensor.h"
 
 namespace detent {
+
+/// Of scales that the kernel divides by.
+inline constexpr Between kAboveZero = {1e-45, std::numeric_limits<float>::max()};
 
 /// Numbers that decoding needs beside the codes, `per_group` of them for each group, one after another. Each
 /// format says how its doubles map to them without loss.
@@ -16,6 +21,7 @@ struct ParameterStream {
   std::string name;  // "scales"
   DType dtype;       // float32, uint8 or int32
   int per_group = 1;
+  Between allowed = {};  // decoding refuses other numbers, and what is not finite
 };
 
 /// How the values of format F become integer codes and back. To be given for each format, in codes/:

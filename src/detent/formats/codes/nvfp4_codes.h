@@ -11,7 +11,9 @@ template <>
 struct BlockCoding<Nvfp4> {
   static constexpr const char* kScaleStream = "scales";
   static Format elements(const Nvfp4&) { return Fp4E2M1(); }
-  static std::vector<ParameterStream> streams(const Nvfp4&) { return {{"tensor_scale", DType::kFloat32}}; }
+  static std::vector<ParameterStream> streams(const Nvfp4&) {
+    return {{"tensor_scale", DType::kFloat32, 1, kAboveZero}};
+  }
   static void store(const Nvfp4&, const Nvfp4Parameters& tensor, double* numbers) {
     *numbers = static_cast<double>(tensor.tensor_scale);
   }
@@ -19,9 +21,6 @@ struct BlockCoding<Nvfp4> {
   static BlockScales scales(const Nvfp4&, const double* numbers) {
     const MinifloatIndex index(Fp8E4M3Fn::kGrid);
     const auto tensor_scale = static_cast<float>(*numbers);
-    if (!(tensor_scale > 0)) {
-      fail("decode: stream \"tensor_scale\" has {}, expected a number above 0", float_text(*numbers));
-    }
     BlockScales scales;
     for (uint32_t code = 0; code <= index.index_of(Fp8E4M3Fn::kGrid.largest); ++code) {
       const float scale = index.magnitude_of(code) * tensor_scale;
