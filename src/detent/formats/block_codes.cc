@@ -6,13 +6,13 @@
 #include <vector>
 
 #include "detent/core/parallel.h"
+#include "detent/formats/address_behind.h"
 #include "detent/formats/bit_packing.h"
 #include "detent/formats/block_kernels.h"
 #include "detent/formats/block_decoding.h"
 #include "detent/formats/code_kernels.h"
 #include "detent/formats/float_environment.h"
 #include "detent/formats/kernels.h"
-#include "detent/formats/prefetch.h"
 
 namespace detent {
 namespace {
@@ -97,7 +97,7 @@ void pack_elements(int width, const uint32_t* wide, int64_t begin, int64_t end, 
 void unpack_elements(int width, const uint8_t* codes, int64_t begin, int64_t end, uint32_t* wide) {
   const uint8_t* first = codes + packed_size(Packing::kBits, width, begin);
   const auto bytes = static_cast<size_t>(packed_size(Packing::kBits, width, end - begin));
-  for (size_t i = 0; i < bytes; i += 64) prefetch_behind(first, bytes + i);
+  for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(address_behind(first, bytes + i));
   unpack_codes(Packing::kBits, width, first, end - begin, wide);
 }
 

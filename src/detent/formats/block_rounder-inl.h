@@ -12,10 +12,10 @@
 #include <algorithm>
 #include <array>
 
+#include "detent/formats/address_behind.h"
 #include "detent/formats/block_kernels.h"
 #include "detent/formats/block_shares-inl.h"
 #include "detent/formats/code_kernels.h"
-#include "detent/formats/prefetch.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {
@@ -206,7 +206,7 @@ class BlockRounder {
   /// Of four adjacent blocks. Magnitudes are compared by their bits, among which infinities and NaN are the
   /// largest.
   static HWY_INLINE void FindLargest(const float* from, size_t width, int32_t* largest) {
-    for (size_t i = 0; i < 4 * width; i += kLine) prefetch_behind(from, (kPrefetched + i) * sizeof(float));
+    for (size_t i = 0; i < 4 * width; i += kLine) hwy::Prefetch(address_behind(from, kPrefetched + i));
     StoreLargestOfFour(IntTag(), LargestBits(from, width), LargestBits(from + width, width),
                        LargestBits(from + 2 * width, width), LargestBits(from + 3 * width, width), largest);
   }
@@ -390,7 +390,7 @@ class BlockRounder {
     for (IntVec& of_vector : bits) of_vector = hn::Zero(di);
     for (int64_t r = 0; r < count; ++r) {
       const float* from = input_ + rows[r] + column;
-      prefetch_behind(from, kPrefetchedColumns * sizeof(float));
+      hwy::Prefetch(address_behind(from, kPrefetchedColumns));
       for (size_t v = 0; v < kStripVectors; ++v) {
         const BlockVec x = hn::LoadU(d, from + v * hn::Lanes(d));
         hn::Store(x, d, strip[r] + v * hn::Lanes(d));
@@ -443,7 +443,7 @@ class BlockRounder {
     for_each_row(layout_, unit, [&](int64_t row) {
       const float* from = input_ + row + column;
       // The next tile, as rows are too short for the processor's own prefetching.
-      for (size_t i = 0; i < size; i += kLine) prefetch_behind(from, (size + i) * sizeof(float));
+      for (size_t i = 0; i < size; i += kLine) hwy::Prefetch(address_behind(from, size + i));
       RoundTileRow(tile, block, from, Output(row + column), size);
     });
   }
