@@ -130,7 +130,7 @@ TEST(QuantizationAccount, OutputGainIsThatOfTheWholeNetwork) {
       wide.graph = reference.deep_copy();
       const bool weighted = name != "add";
       wide.run_passes(quantize + "bits = \"" + name + (weighted ? "=10/12\"" : "=/14\""));
-      EXPECT_NEAR(gain, output_sqnr(bench, reference, wide.graph) - all, 0.1) << test.model << " " << name;
+      EXPECT_NEAR(gain, output_sqnr(bench, reference, wide.graph) - all, 0.5) << test.model << " " << name;
     }
   }
 }

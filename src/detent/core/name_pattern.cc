@@ -27,10 +27,13 @@ std::string nearest_to_pattern(const std::string& pattern, std::span<const std::
   const std::string whole = nearest_name(pattern, names);
   const std::string prefix = literal_prefix(pattern);
   if (!whole.empty() || prefix.empty()) return whole;
-  std::vector<std::string> beginnings;
-  for (const std::string& name : names) beginnings.push_back(name.substr(0, prefix.size()));
-  const auto found = std::ranges::find(beginnings, nearest_name(prefix, beginnings));
-  return found == beginnings.end() ? "" : names[static_cast<size_t>(found - beginnings.begin())];
+  for (const size_t length : {prefix.size(), prefix.size() + 1}) {  // a letter may be missing
+    std::vector<std::string> beginnings;
+    for (const std::string& name : names) beginnings.push_back(name.substr(0, length));
+    const auto found = std::ranges::find(beginnings, nearest_name(prefix, beginnings));
+    if (found != beginnings.end()) return names[static_cast<size_t>(found - beginnings.begin())];
+  }
+  return "";
 }
 
 }  // namespace
