@@ -267,6 +267,19 @@ TEST_F(SurvivalTest, RefusesToGoOnWithOtherSettings) {
   EXPECT_THAT(output(), HasSubstr("training_state.safetensors"));
 }
 
+TEST_F(SurvivalTest, TwoTrainingsDoNotShareAFolder) {
+  const fs::path first_log = folder_ / "first.txt";
+  Process first(training("shared", {"--max-epochs", "10000"}), folder_, first_log);
+  wait_until([&] { return lines("shared") > 0; }, first);
+  for (const Words& more : {Words{}, Words{"--overwrite"}, Words{"--resume"}}) {
+    EXPECT_EQ(train("shared", more), 1);
+    EXPECT_THAT(output(), HasSubstr("training_ckpts is being written by detent train (process "));
+  }
+  first.send(SIGKILL);
+  first.exit_status();
+  EXPECT_EQ(train("shared", {"--overwrite", "--max-epochs", "1"}), 0) << output();
+}
+
 TEST_F(SurvivalTest, ReplacesNoOtherTrainingUnlessToldTo) {
   const std::string command = "detent train toy toy_tiny --learning-rate-schedule constant --project kept ";
   ASSERT_EQ(run(command + "--max-epochs 3 --max-time 1000h"), 0) << output();

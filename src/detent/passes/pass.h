@@ -16,6 +16,7 @@
 #include "detent/core/value.h"
 #include "detent/graph/executor.h"
 #include "detent/graph/graph.h"
+#include "detent/io/output_folder.h"
 #include "detent/passes/calibration_set.h"
 
 namespace detent {
@@ -44,6 +45,17 @@ struct PassContext {
   ProcessGroup* group = &single_process();
   /// File and table that the running pass's options stand in, for messages: `x.toml, [passes.quantize]`.
   std::string where;
+  /// Of the first process: what is written into this folder appears there when the pipeline has ended. None:
+  /// each file at once.
+  std::shared_ptr<OutputFolder> outputs;
+
+  /// Where to write, and where to read, what belongs to `path` in the end.
+  std::filesystem::path to_write(const std::filesystem::path& path) const {
+    return outputs == nullptr ? path : outputs->staged(path);
+  }
+  std::filesystem::path to_read(const std::filesystem::path& path) const {
+    return outputs == nullptr ? path : outputs->readable(path);
+  }
 };
 
 /// Analysis passes only touch metadata, transform passes change the network, interface passes only write

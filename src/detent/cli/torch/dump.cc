@@ -6,15 +6,18 @@
 #include <memory>
 #include <optional>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
+#include "detent/cli/print.h"
 #include "detent/cli/torch/dump_folder.h"
 #include "detent/core/error.h"
+#include "detent/core/log.h"
 #include "detent/core/name_pattern.h"
 #include "detent/execution/interpreter.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
 #include "detent/integer/result_types.h"
+#include "detent/io/folder_lock.h"
 #include "detent/io/json.h"
 #include "detent/io/npy.h"
 #include "detent/runtime/integer_executor.h"
@@ -140,6 +143,8 @@ class Dump {
   }
 
   void write() {
+    const FolderLock lock(folder_, "detent test --dump",
+                          [](const std::string& text) { spdlog::warn("{}", text); });
     claim_dump_folder(folder_, options_.overwrite);
     for (Array* array : arrays()) array->open(folder_);
     std::optional<IntegerExecutor> integers;
@@ -154,7 +159,8 @@ class Dump {
     }
     for (Array* array : arrays()) array->writer->commit();
     write_json(folder_ / kDumpIndex, index());
-    fmt::print("dump: {} samples, logits and {} nodes in {}\n", samples_, nodes_.size(), folder_.string());
+    print(fmt::format("dump: {} samples, logits and {} nodes in {}\n", samples_, nodes_.size(),
+                      folder_.string()));
   }
 
  private:

@@ -126,7 +126,8 @@ std::string summary_text(const Outcome& outcome) {
 std::string written_files(const fs::path& folder, fs::file_time_type start) {
   std::vector<fs::path> files;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file() && entry.last_write_time() >= start) files.push_back(entry.path());
+    const bool is_hidden = entry.path().filename().string().starts_with('.');
+    if (!is_hidden && entry.is_regular_file() && entry.last_write_time() >= start) files.push_back(entry.path());
   }
   std::ranges::sort(files);
   std::ranges::stable_partition(files, [](const fs::path& path) { return path.extension() == ".mz"; });
@@ -148,7 +149,8 @@ void run_quantize(const TorchCommand& command, ProcessGroup& group) {
       graph, {{"training samples", training_set.get()}, {"test samples", test_set.get()}}, group);
   pipeline.check(graph);
   const fs::path output_dir = command.software_dir / "quantize";
-  const ResultFolder result(command, output_dir, graph, pipeline, training_set->size(), group);
+  ResultFolder result(command, {.results = output_dir, .network = output_dir}, graph, pipeline,
+                      training_set->size(), group);
   const fs::file_time_type start = fs::file_time_type::clock::now();
   const auto measure = [&]() -> std::optional<Metrics> {
     if (!test_set->has_labels()) return std::nullopt;
@@ -159,6 +161,7 @@ void run_quantize(const TorchCommand& command, ProcessGroup& group) {
   TorchExecutor executor;
   PassContext context = make_pass_context(*training_set, batch_size, output_dir, executor);
   context.group = &group;
+  context.outputs = result.outputs();
   context.loader_threads = command.options.num_workers;
   context.checkpoint_every = command.options.checkpoint_every;
   for (const char* pass : {"init_metadata", "add_common_metadata", "add_software_metadata"}) {

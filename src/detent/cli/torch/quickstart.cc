@@ -7,11 +7,13 @@
 #include "detent/cli/torch/commands.h"
 #include "detent/cli/torch/quickstart_schemes.h"
 #include "detent/cli/torch/session.h"
+#include "detent/core/log.h"
 #include "detent/core/progress.h"
 #include "detent/core/text_table.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
 #include "detent/graph/state_dict.h"
+#include "detent/io/folder_lock.h"
 #include "detent/io/toml.h"
 #include "detent/io/torch_checkpoint.h"
 #include "detent/passes/average_bits.h"
@@ -98,6 +100,8 @@ void run_quickstart(const TorchCommand& given) {
   TorchCommand command = given;
   command.options.model = "digits_cnn";
   command.options.dataset = "digits";
+  const FolderLock lock(command.software_dir, "detent quickstart",
+                        [](const std::string& text) { spdlog::warn("{}", text); });
   const auto training_set = load_split(command, Split::kTrain);
   const auto validation_set = load_split(command, Split::kValidation);
   const auto test_set = load_split(command, Split::kTest);

@@ -43,11 +43,15 @@ constexpr const char* kOtherWays =
 
 }  // namespace
 
-ResultFolder::ResultFolder(const TorchCommand& command, fs::path folder, const Graph& loaded,
+ResultFolder::ResultFolder(const TorchCommand& command, const Places& places, const Graph& loaded,
                            const Pipeline& pipeline, int64_t sample_count, ProcessGroup& group)
-    : folder_(std::move(folder)),
-      settings_(settings_of(command, loaded, pipeline.changes_network(), sample_count)),
-      writes_(group.is_first()) {
+    : folder_(places.network),
+      settings_(settings_of(command, loaded, pipeline.changes_network(), sample_count)) {
+  const auto warn = [](const std::string& text) { spdlog::warn("{}", text); };
+  if (group.is_first()) {
+    lock_.emplace(places.results, "detent " + command.name, warn);
+    outputs_ = std::make_shared<OutputFolder>(places.results, warn);
+  }
   check_replaceable(command.options.overwrite);
   group.all_gather({});  // the others read before the first one writes
 }
@@ -76,11 +80,11 @@ void ResultFolder::check_replaceable(bool overwrite) const {
   spdlog::warn("{} holds a network that no pass has changed: it is replaced", file);
 }
 
-void ResultFolder::save(const Graph& graph) const {
-  if (!writes_) return;
-  fs::remove(settings_path());  // so that none ever stands beside a network of other settings
-  save_mase_graph(graph, folder_);
-  write_toml(settings_path(), settings_);
+void ResultFolder::save(const Graph& graph) {
+  if (outputs_ == nullptr) return;
+  save_mase_graph(graph, outputs_->staged(folder_));
+  write_toml(outputs_->staged(settings_path()), settings_);
+  outputs_->commit();
 }
 
 }  // namespace detent

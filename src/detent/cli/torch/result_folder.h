@@ -1,28 +1,41 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
+#include <optional>
 
 #include "detent/cli/torch_command.h"
 #include "detent/core/process_group.h"
 #include "detent/core/value.h"
 #include "detent/graph/graph.h"
+#include "detent/io/folder_lock.h"
+#include "detent/io/output_folder.h"
 #include "detent/passes/pipeline.h"
 
 namespace detent {
 
-/// Where `quantize` and `transform` write a network, with the settings that decide what it is beside it
-/// (settings.toml). Every worker has such an object; only the first writes.
+/// The folder that `quantize` or `transform` writes, locked while it does: all that its passes write there, and a
+/// network with the settings that decide what it is beside it (settings.toml). It appears as a whole. Every
+/// worker has such an object; only the first writes.
 class ResultFolder {
  public:
-  /// `loaded`: the network before the pipeline. `sample_count`: of the training set. Throws Error where the
-  /// folder holds a network that other settings gave, unless --overwrite or that network was left unchanged
-  /// by its pipeline. Warns where it will replace one.
-  ResultFolder(const TorchCommand& command, std::filesystem::path folder, const Graph& loaded,
+  /// What is kept of the command's results, and where in it the network.
+  struct Places {
+    std::filesystem::path results;
+    std::filesystem::path network;
+  };
+
+  /// `loaded`: the network before the pipeline. `sample_count`: of the training set. Throws Error where another
+  /// process writes the folder, or it holds a network that other settings gave, unless --overwrite or that
+  /// network was left unchanged by its pipeline. Warns where it will replace one.
+  ResultFolder(const TorchCommand& command, const Places& places, const Graph& loaded,
                const Pipeline& pipeline, int64_t sample_count, ProcessGroup& group);
 
   std::filesystem::path graph_path() const { return folder_ / "graph_module.mz"; }
-  /// Replaces what was there.
-  void save(const Graph& graph) const;
+  /// For PassContext.
+  const std::shared_ptr<OutputFolder>& outputs() const { return outputs_; }
+  /// Replaces all that was there by what was written since, and this.
+  void save(const Graph& graph);
 
  private:
   void check_replaceable(bool overwrite) const;
@@ -30,7 +43,8 @@ class ResultFolder {
 
   std::filesystem::path folder_;
   Table settings_;
-  bool writes_;
+  std::optional<FolderLock> lock_;         // of the first worker
+  std::shared_ptr<OutputFolder> outputs_;  // likewise
 };
 
 }  // namespace detent

@@ -8,6 +8,7 @@
 #include "detent/datasets/dataset.h"
 #include "detent/graph/graph.h"
 #include "detent/graph/state_dict.h"
+#include "detent/io/folder_lock.h"
 #include "detent/training/metrics_log.h"
 #include "detent/training/trainer.h"
 
@@ -23,7 +24,7 @@ namespace detent {
 ///     metrics.jsonl                see MetricsLog; its TensorBoard twin is in <software>/tensorboard
 class TrainingFiles {
  public:
-  /// With --resume reads what was saved; else removes it. Removes what killed processes left half written.
+  /// Throws Error where another process writes the folder. With --resume reads what was saved; else removes it. Removes what killed processes left half written.
   /// Throws Error when --resume finds nothing, and naming the option when it was saved with other settings.
   /// Without --resume or --overwrite it throws Error where a training was saved that this one would not
   /// repeat from its beginning to its end.
@@ -45,6 +46,7 @@ class TrainingFiles {
   std::filesystem::path folder_;
   Table settings_;
   bool writes_;
+  std::optional<FolderLock> lock_;  // where it writes
   std::optional<SavedTraining> saved_;
   std::optional<MetricsLog> log_;
 };

@@ -42,8 +42,8 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
 
   pipeline.check(graph);
   const std::filesystem::path output_dir = command.software_dir / "transform";
-  const ResultFolder result(command, output_dir / "transformed_ckpt", graph, pipeline, training_set->size(),
-                            group);
+  ResultFolder result(command, {.results = output_dir, .network = output_dir / "transformed_ckpt"}, graph,
+                      pipeline, training_set->size(), group);
 
   // The original takes a first batch here to trace the network; shapes need none, but its two draws from the
   // generator decide which samples are profiled afterwards.
@@ -52,6 +52,7 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
   TorchExecutor executor;
   PassContext context = make_pass_context(*training_set, batch_size, output_dir, executor);
   context.group = &group;
+  context.outputs = result.outputs();
   context.loader_threads = command.options.num_workers;
   context.checkpoint_every = command.options.checkpoint_every;
   prepare_metadata(graph, context);

@@ -313,8 +313,8 @@ void report_account(const QuantizationAccount& account, const std::filesystem::p
       "with this node in float\n" +
       table.to_text() + account_advice(account, given));
   if (!context.group->is_first()) return;
-  write_file(folder / "quantization_account.csv", table.to_csv());
-  write_json(folder / "quantization_account.json", account_value(account));
+  write_file(context.to_write(folder / "quantization_account.csv"), table.to_csv());
+  write_json(context.to_write(folder / "quantization_account.json"), account_value(account));
 }
 
 PassInfo account_quantization_pass() {

@@ -53,7 +53,7 @@ void report_graph(Graph& graph, const ReportGraphOptions& options, PassContext& 
   for (const auto& [op, count] : operators) text += fmt::format(" {} {}", count, op);
   text += "\n";
   context.report(text);
-  if (options.file_name && context.group->is_first()) write_file(*options.file_name, text);
+  if (options.file_name && context.group->is_first()) write_file(context.to_write(*options.file_name), text);
 }
 
 void report_node_type(Graph& graph, const NoOptions&, PassContext& context) {

@@ -61,8 +61,9 @@ void report_node_meta_param(Graph& graph, const ReportOptions& options, PassCont
   }
   context.report(rows.to_text());
   if (!context.group->is_first()) return;
-  write_file(options.save_path.value_or(context.output_dir / "report" / "node_meta_param.md"),
-             rows.to_text(kUnlimitedColumns));
+  const std::filesystem::path path =
+      options.save_path.value_or(context.output_dir / "report" / "node_meta_param.md");
+  write_file(context.to_write(path), rows.to_text(kUnlimitedColumns));
 }
 
 }  // namespace

@@ -74,8 +74,8 @@ void write_quantization_summary(const Graph& graph, const std::filesystem::path&
   const TextTable histogram = quantization_histogram(graph);
   if (print) context.report(table.to_text() + "\n" + histogram.to_text());
   if (!context.group->is_first()) return;
-  write_file(directory / "quantize_table.csv", table.to_csv());
-  write_file(directory / "quantize_histogram.csv", histogram.to_csv());
+  write_file(context.to_write(directory / "quantize_table.csv"), table.to_csv());
+  write_file(context.to_write(directory / "quantize_histogram.csv"), histogram.to_csv());
 }
 
 PassInfo summarize_quantization_pass() {

@@ -40,12 +40,12 @@ struct LoadOptions {
 
 void save_pass(Graph& graph, const SaveOptions& options, PassContext& context) {
   const fs::path directory = options.save_dir.value_or(context.output_dir / "saved_mase_graph");
-  if (context.group->is_first()) save_mase_graph(graph, directory);
+  if (context.group->is_first()) save_mase_graph(graph, context.to_write(directory));
   context.report(fmt::format("graph: {}\n", (directory / "graph_module.mz").string()));
 }
 
-void load_pass(Graph& graph, const LoadOptions& options, PassContext& /*context*/) {
-  graph = load_mase_graph(options.load_dir);
+void load_pass(Graph& graph, const LoadOptions& options, PassContext& context) {
+  graph = load_mase_graph(context.to_read(options.load_dir));
 }
 
 }  // namespace

@@ -32,12 +32,14 @@ struct LoadOptions {
 void save_node_meta_param(Graph& graph, const SaveOptions& options, PassContext& context) {
   const std::filesystem::path path =
       options.save_path.value_or(context.output_dir / "save_node_meta_param" / "node_meta_param.toml");
-  if (context.group->is_first()) write_toml(path, metadata_table(graph), TomlLayout::kBreadthFirst);
+  if (context.group->is_first()) {
+    write_toml(context.to_write(path), metadata_table(graph), TomlLayout::kBreadthFirst);
+  }
   context.report(fmt::format("node metadata: {}\n", path.string()));
 }
 
-void load_node_meta_param(Graph& graph, const LoadOptions& options, PassContext& /*context*/) {
-  load_metadata_table(graph, read_toml(options.load_path), options.load_path);
+void load_node_meta_param(Graph& graph, const LoadOptions& options, PassContext& context) {
+  load_metadata_table(graph, read_toml(context.to_read(options.load_path)), options.load_path);
 }
 
 }  // namespace
