@@ -108,8 +108,8 @@ DatasetInfo published_info(const PublishedSet& set, const char* contents) {
   info.name = set.name;
   info.help = fmt::format(
       "{}: 28x28 grey images, normalised as (x / 255 - {}) / {}. train is the 60,000 training images, "
-      "of which a training holds a tenth out for its validation (see --validation-split); test and prediction "
-      "are the 10,000 test images. "
+      "of which a training holds a tenth out for its validation (see --validation-split); test and "
+      "prediction are the 10,000 test images. "
       "Needs the published idx files (.gz or not) in --data-dir, $DETENT_DATA or ~/.cache/detent, or in a "
       "folder {} "
       "there.",

@@ -165,9 +165,9 @@ DatasetInfo info_of(const FileKind& kind, const std::string& contents) {
   DatasetInfo info;
   info.name = kind.name;
   info.help = fmt::format(
-      "Your own samples: a folder (--data-dir) with {}; test likewise, and validation; where there is none, a "
-      "training holds a tenth of train out (see --validation-split). prediction is the test split. Numbers are taken as they are, labels are 0, 1, "
-      "...; "
+      "Your own samples: a folder (--data-dir) with {}; test likewise, and validation; where there is none, "
+      "a training holds a tenth of train out (see --validation-split). prediction is the test split. Numbers "
+      "are taken as they are, labels are 0, 1, ...; "
       "the largest in any split says how many classes there are.",
       contents);
   info.task = "classification";
@@ -203,7 +203,9 @@ DatasetInfo safetensors_info() {
   info.make = [](Split split, const DatasetOptions& options) {
     return make_from_files(safetensors_kind(), split, options);
   };
-  info.has_validation = [](const DatasetOptions& options) { return has_validation(safetensors_kind(), options); };
+  info.has_validation = [](const DatasetOptions& options) {
+    return has_validation(safetensors_kind(), options);
+  };
   return info;
 }
 
