@@ -13,6 +13,12 @@ namespace {
 constexpr int kBarWidth = 24;
 constexpr auto kRedrawInterval = std::chrono::milliseconds(100);
 
+/// Work goes on, and what it made is saved, where the terminal was closed and nobody sees it: no error.
+void show(const std::string& text) {
+  std::fputs(text.c_str(), stderr);
+  std::fflush(stderr);
+}
+
 }  // namespace
 
 std::string duration_text(double seconds) {
@@ -50,19 +56,15 @@ void Progress::draw(int64_t done, const std::string& note) {
       fmt::format("{}/{}  {:.1f}/s  {}  ETA {}", done, total_, rate, note, duration_text(remaining));
   if (terminal_) {
     const int64_t filled = total_ > 0 ? done * kBarWidth / total_ : 0;
-    fmt::print(stderr, "\r\033[K{} [{:#<{}}{: <{}}] {}", label_, "", filled, "", kBarWidth - filled, numbers);
-    std::fflush(stderr);
+    show(fmt::format("\r\033[K{} [{:#<{}}{: <{}}] {}", label_, "", filled, "", kBarWidth - filled, numbers));
   } else {
-    fmt::print(stderr, "{} {}\n", label_, numbers);
+    show(fmt::format("{} {}\n", label_, numbers));
   }
   drawn_ = true;
 }
 
 void Progress::finish() {
-  if (drawn_ && terminal_) {
-    fmt::print(stderr, "\r\033[K");
-    std::fflush(stderr);
-  }
+  if (drawn_ && terminal_) show("\r\033[K");
   drawn_ = false;
 }
 

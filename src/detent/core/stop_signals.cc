@@ -13,7 +13,7 @@
 namespace detent {
 namespace {
 
-constexpr std::array kSignals = {SIGINT, SIGTERM};
+constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
 
 std::atomic<int> received_signal = 0;
 std::atomic<bool> alive = false;
@@ -31,9 +31,11 @@ extern "C" void note_signal(int signal) {
     errno = errno_before;
     return;
   }
-  // Unblocked when the handler returns, and then it ends the process.
+  // The handler does not block its signal, so this ends the process, but for the first of a container, whose
+  // default is to ignore signals.
   std::signal(signal, SIG_DFL);
   std::raise(signal);
+  _exit(128 + signal);
 }
 
 }  // namespace
@@ -44,7 +46,8 @@ StopSignals::StopSignals(std::string notice) {
   received_signal = 0;
   struct sigaction action {};
   action.sa_handler = note_signal;
-  action.sa_flags = SA_RESTART;
+  // A second signal counts even while the notice of the first waits for a reader that does not read.
+  action.sa_flags = SA_RESTART | SA_NODEFER;
   sigemptyset(&action.sa_mask);
   for (size_t i = 0; i < kSignals.size(); ++i) {
     sigaction(kSignals[i], nullptr, &actions_before[i]);
@@ -60,6 +63,9 @@ StopSignals::~StopSignals() {
 
 int StopSignals::received() { return received_signal; }
 
-std::string signal_name(int signal) { return signal == SIGINT ? "SIGINT" : "SIGTERM"; }
+std::string signal_name(int signal) {
+  if (signal == SIGHUP) return "SIGHUP";
+  return signal == SIGINT ? "SIGINT" : "SIGTERM";
+}
 
 }  // namespace detent

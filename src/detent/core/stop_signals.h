@@ -5,9 +5,10 @@
 
 namespace detent {
 
-/// While it lives, a first SIGINT (Ctrl-C) or SIGTERM is only noted, so that the program can stop where it
-/// loses nothing; a second one, of either kind, ends the process at once. Signals that the process was told
-/// to ignore (`nohup`, a shell's background jobs) stay ignored. At most one such object at a time.
+/// While it lives, a first SIGINT (Ctrl-C), SIGTERM or SIGHUP (the terminal was closed) is only noted, so
+/// that the program can stop where it loses nothing; a second one, of any kind, ends the process at once.
+/// Signals that the process was told to ignore (`nohup`, a shell's background jobs) stay ignored. At most one
+/// such object at a time.
 class StopSignals {
  public:
   /// `notice` is written to standard error when the first signal comes.
@@ -20,7 +21,7 @@ class StopSignals {
   static int received();
 };
 
-/// "SIGINT" or "SIGTERM".
+/// "SIGINT", "SIGTERM" or "SIGHUP".
 std::string signal_name(int signal);
 
 /// Ends a command that a signal stopped, after it has saved what there was to save. The program prints the
