@@ -12,9 +12,12 @@ namespace detent {
 namespace {
 
 void print_epoch(const EpochReport& report, int64_t max_epochs) {
-  fmt::print("epoch {}/{}  train: {}  validation: {}{}  {:.0f} samples/s\n", report.epoch, max_epochs,
-             report.training.text(), report.validation.text(), report.is_best ? "  (best)" : "",
-             report.samples_per_second);
+  const std::string line = fmt::format(
+      "epoch {}/{}  train: {}  validation: {}{}  {:.0f} samples/s\n", report.epoch, max_epochs,
+      report.training.text(), report.validation.text(), report.is_best ? "  (best)" : "",
+      report.samples_per_second);
+  // A terminal that was closed, or a reader that went away, does not keep the epoch from being saved.
+  std::fputs(line.c_str(), stdout);
   std::fflush(stdout);
 }
 
