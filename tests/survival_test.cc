@@ -1,11 +1,15 @@
 // Trainings that are stopped, killed or run out of disk, as users run them: in processes of the program.
 
+#include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <random>
@@ -142,14 +146,14 @@ class SurvivalTest : public testing::Test {
 TEST_F(SurvivalTest, GoesOnAfterASignalAsItSaysToTheSameBytes) {
   ASSERT_EQ(train("whole"), 0) << output();
   int64_t at_line = 10;
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     const std::string project = fmt::format("it's {}", signal);  // a name that a shell must have quoted
     Process process(training(project), folder_, log());
     wait_until([&] { return lines(project) >= at_line; }, process);
     process.send(signal);
     EXPECT_EQ(process.exit_status(), 128 + signal) << output();
     EXPECT_THAT(output(),
-                AllOf(HasSubstr(signal == SIGINT ? "stopped by SIGINT" : "stopped by SIGTERM"),
+                AllOf(HasSubstr(fmt::format("stopped by SIG{}", sigabbrev_np(signal))),
                       HasSubstr("all is saved; go on with\n  "), Not(HasSubstr("test (best epoch)"))));
     const int64_t step = saved_step(project);
     EXPECT_GE(step, at_line / 2);
@@ -160,7 +164,7 @@ TEST_F(SurvivalTest, GoesOnAfterASignalAsItSaysToTheSameBytes) {
     EXPECT_THAT(output(), HasSubstr("test (best epoch)"));
     expect_same_networks("whole", project);
     EXPECT_EQ(lines(project), lines("whole"));
-    at_line = 200;
+    at_line = signal == SIGINT ? 200 : 100;
   }
 }
 
@@ -239,6 +243,51 @@ TEST_F(SurvivalTest, ALossThatIsNotFiniteIsReportedAndNothingIsSaved) {
                               HasSubstr("the first node whose output is not finite is \"")));
   EXPECT_FALSE(fs::exists(checkpoints("nan") / "last.ckpt"));
   EXPECT_FALSE(fs::exists(checkpoints("nan") / "training_state.safetensors"));
+}
+
+TEST_F(SurvivalTest, ANetworkWithoutFiniteOutputsFailsItsTest) {
+  ASSERT_EQ(train("trained", {"--max-epochs", "1"}), 0) << output();
+  StateDict network = without_model_prefix(read_state_dict(checkpoints("trained") / "best.ckpt"));
+  for (auto& [name, tensor] : network) {
+    if (name != "block.bn2.running_var") continue;
+    tensor = tensor.clone();  // the file is mapped
+    tensor.values<float>()[0] = std::nanf("");
+  }
+  write_state_dict(folder_ / "broken.pt", network);
+  EXPECT_EQ(run("detent test digits_cnn digits --load broken.pt --load-type pt"), 1);
+  EXPECT_THAT(output(), AllOf(HasSubstr("error: the loss of graph \"digits_cnn\" on samples 0 to 127"),
+                              HasSubstr("is nan: the first node whose output is not finite is \"block_bn2\""),
+                              HasSubstr("whose running_var is not finite either")));
+}
+
+/// A terminal that is closed takes standard output and error away and sends SIGHUP.
+TEST_F(SurvivalTest, SavesWhenItsTerminalIsClosed) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_TRUE(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);
+  const std::string name = ptsname(terminal);
+  const Words arguments = training("closed", {"--max-epochs", "1000"});
+  const pid_t child = fork();
+  if (child == 0) {
+    setsid();  // then the first terminal that is opened becomes the session's
+    const int inside = open(name.c_str(), O_RDWR);
+    for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(inside, descriptor);
+    std::vector<std::string> words = {std::string(DETENT_BIN) + "/detent"};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<char*> pointers;
+    for (std::string& word : words) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
+    close(terminal);
+    if (chdir(folder_.c_str()) == 0) execv(pointers[0], pointers.data());
+    _exit(99);
+  }
+  char text[4096];
+  while (lines("closed") < 100 && read(terminal, text, sizeof(text)) > 0) continue;
+  close(terminal);
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), 128 + SIGHUP);
+  EXPECT_GE(saved_step("closed"), 90);
 }
 
 TEST_F(SurvivalTest, RefusesToGoOnWithOtherSettings) {

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "detent/io/file.h"
+#include "detent/io/torch_checkpoint.h"
 
 namespace detent {
 namespace {
@@ -127,6 +129,27 @@ TEST_F(WorkersTest, TrainTheNetworkThatOneWouldTrain) {
   EXPECT_EQ(results(file("worker_0.txt")), results(file("alone.txt")));
   EXPECT_THAT(results(file("alone.txt")), HasSubstr("test (best epoch): loss"));
   EXPECT_TRUE(fs::exists(folder_ / "mase_output/shared/software/training_ckpts/best.ckpt"));
+}
+
+/// 130 samples in batches of 128: of the last each worker would get one, of which batch norm has no variance.
+TEST_F(WorkersTest, LeaveOutABatchThatBatchNormCannotTrainOn) {
+  std::string rows;
+  for (int i = 0; i < 130; ++i) rows += fmt::format("{},{},{}\n", i % 7, i % 11 - 5, i % 3);
+  for (const char* split : {"train.csv", "validation.csv", "test.csv"}) write_file(folder_ / split, rows);
+  const std::string command = "detent train jsc_tiny csv --data-dir . --max-epochs 2 --num-threads 1 ";
+  ASSERT_TRUE(run_workers(2, command + "--project jets")) << file("worker_0.txt");
+  EXPECT_THAT(file("worker_0.txt"),
+              AllOf(HasSubstr("the last batch of each epoch, of 2 of 128 samples, is left out"),
+                    HasSubstr("expected at least 4 samples for 2 workers")));
+  for (const char* name : {"best.ckpt", "last.ckpt"}) {
+    const fs::path checkpoints = folder_ / "mase_output/jets/software/training_ckpts";
+    for (const auto& [key, tensor] : read_state_dict(checkpoints / name)) {
+      if (tensor.dtype() != DType::kFloat32) continue;
+      for (const float value : tensor.values<float>()) EXPECT_TRUE(std::isfinite(value)) << key;
+    }
+  }
+  EXPECT_FALSE(run_workers(2, command + "--drop-last never --project never --worker-timeout 20"));
+  EXPECT_THAT(file("worker_0.txt"), HasSubstr("drop_last: got never, but the last batch of an epoch has 2"));
 }
 
 TEST_F(WorkersTest, AWorkerThatFailsStopsTheOthers) {

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "detent/cli/resource_limits.h"
 #include "detent/core/error.h"
+#include "detent/core/parallel.h"
 
 namespace detent {
 namespace {
@@ -61,6 +63,7 @@ void run_torch_command(const TorchCommand& command) {
         "DETENT_TORCH (configure with -DDETENT_TORCH=ON)",
         command.name, candidate_paths().back().string());
   }
+  check_resource_limits(command.options.num_threads.value_or(thread_count()), command.options.num_workers);
   set_thread_environment(command.options.num_threads);
   load_function<decltype(detent_torch_run)>(*library, "detent_torch_run")(command);
 }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -68,7 +69,13 @@ void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t
     work();
   } else {
     std::vector<std::jthread> threads;
-    for (int i = 1; i < workers; ++i) threads.emplace_back(work);
+    try {
+      for (int i = 1; i < workers; ++i) threads.emplace_back(work);
+    } catch (const std::system_error& error) {
+      next_chunk = chunks;  // those that run end soon
+      fail("cannot start {} threads: {}; raise the limit on processes (ulimit -u)", workers - 1,
+           error.code().message());
+    }
     work();
   }
   if (first_error) std::rethrow_exception(first_error);

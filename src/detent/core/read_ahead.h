@@ -7,6 +7,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -23,16 +24,14 @@ class ReadAhead {
  public:
   ReadAhead(int64_t count, int64_t threads, std::function<Item(int64_t)> make)
       : count_(count), most_waiting_(2 * threads), make_(std::move(make)) {
-    for (int64_t i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
-  }
-  ~ReadAhead() {
-    {
-      const std::lock_guard lock(mutex_);
-      given_out_ = count_;
+    try {
+      for (int64_t i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+    } catch (const std::system_error& error) {
+      stop();
+      fail("cannot start {} threads that load data (--num-workers): {}", threads, error.code().message());
     }
-    has_room_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
   }
+  ~ReadAhead() { stop(); }
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
 
@@ -59,6 +58,15 @@ class ReadAhead {
     std::optional<Item> item;
     std::exception_ptr error;
   };
+
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      given_out_ = count_;
+    }
+    has_room_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
 
   void work() {
     std::unique_lock lock(mutex_);

@@ -1,6 +1,7 @@
 #include "detent/datasets/digits.h"
 
 #include <charconv>
+#include <functional>
 #include <utility>
 
 #include "detent/core/error.h"
@@ -45,19 +46,21 @@ bool belongs(int64_t row, Split split) {
   return false;
 }
 
-std::unique_ptr<Dataset> make_digits(Split split, const DatasetOptions& options) {
+/// Those of which `wanted` says so, by their number.
+std::unique_ptr<Dataset> read_digits(const std::function<bool(int64_t)>& wanted,
+                                     const DatasetOptions& options) {
   const std::string csv = read_gzip(digits_csv_gz(), "digits.csv.gz", kMostCsvBytes);
   std::string_view rest = csv;
   std::vector<uint8_t> pixels;
   std::vector<int64_t> labels;
   for (int64_t row = 0; !rest.empty(); ++row) {
-    const bool wanted = belongs(row, split);
+    const bool is_wanted = wanted(row);
     for (int64_t i = 0; i < kSide * kSide; ++i) {
       const int pixel = take_number(rest, kBlack);
-      if (wanted) pixels.push_back(static_cast<uint8_t>(pixel));
+      if (is_wanted) pixels.push_back(static_cast<uint8_t>(pixel));
     }
     const int label = take_number(rest, kClasses - 1);
-    if (wanted) labels.push_back(label);
+    if (is_wanted) labels.push_back(label);
   }
   const auto count = static_cast<int64_t>(labels.size());
   Tensor images = Tensor::from<uint8_t>({count, 1, kSide, kSide}, pixels);
@@ -65,7 +68,15 @@ std::unique_ptr<Dataset> make_digits(Split split, const DatasetOptions& options)
                                         Normalisation{{0}, {1}, kBlack}, options, "built in");
 }
 
+std::unique_ptr<Dataset> make_digits(Split split, const DatasetOptions& options) {
+  return read_digits([split](int64_t row) { return belongs(row, split); }, options);
+}
+
 }  // namespace
+
+std::unique_ptr<Dataset> make_all_digits() {
+  return read_digits([](int64_t) { return true; }, {});
+}
 
 DatasetInfo digits_info() {
   DatasetInfo info;

@@ -53,12 +53,17 @@ TrainingSplits divide(std::shared_ptr<const Dataset> whole) {
     if (!std::ranges::binary_search(held_out, sample)) rest.push_back(sample);
   }
   TrainingSplits splits;
-  splits.training = std::make_unique<DatasetPart>(whole, std::move(rest));
-  splits.validation = std::make_unique<DatasetPart>(whole, std::move(held_out));
+  splits.training = make_dataset_part(whole, std::move(rest));
+  splits.validation = make_dataset_part(whole, std::move(held_out));
   return splits;
 }
 
 }  // namespace
+
+std::unique_ptr<Dataset> make_dataset_part(std::shared_ptr<const Dataset> whole,
+                                           std::vector<int64_t> samples) {
+  return std::make_unique<DatasetPart>(std::move(whole), std::move(samples));
+}
 
 std::vector<int64_t> held_out_samples(std::span<const int64_t> labels) {
   // By class, within a class at random: each tenth of this order is held out.

@@ -26,6 +26,10 @@ struct TrainingSplits {
 TrainingSplits make_training_splits(std::string_view name, ValidationSplit validation,
                                     const DatasetOptions& options = {});
 
+/// Only these samples of `whole`, in this order.
+std::unique_ptr<Dataset> make_dataset_part(std::shared_ptr<const Dataset> whole,
+                                           std::vector<int64_t> samples);
+
 /// Which of the training samples with these labels are held out, in their order: a tenth of them, rounded to
 /// nearest, and of each class a tenth of its samples, rounded up or down. They are drawn at random, the same
 /// whatever the seed of a training. None of fewer than 5.

@@ -1,5 +1,6 @@
 #include "detent/training/evaluate.h"
 
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <span>
@@ -14,6 +15,7 @@
 #include "detent/core/progress.h"
 #include "detent/execution/interpreter.h"
 #include "detent/execution/torch_tensor.h"
+#include "detent/training/finite_check.h"
 #include "detent/training/loader.h"
 
 namespace detent {
@@ -56,9 +58,14 @@ Metrics sum_over_workers(const std::vector<Metrics>& own, ProcessGroup& group) {
 
 namespace {
 
-using Prediction = std::function<at::Tensor(const Tensor& inputs)>;
+/// A network under evaluation.
+struct Network {
+  std::function<at::Tensor(const Tensor& inputs)> predict;
+  /// Where the output begins to be not finite.
+  std::function<std::string(const Tensor& inputs)> explain;
+};
 
-std::optional<Metrics> evaluate_with(const Prediction& predict, const std::function<bool()>& stop,
+std::optional<Metrics> evaluate_with(const Network& network, const std::function<bool()>& stop,
                                      const Graph& graph, const Dataset& dataset, int64_t batch_size,
                                      ProcessGroup& group, int64_t loader_threads) {
   if (!dataset.has_labels()) {
@@ -76,9 +83,14 @@ std::optional<Metrics> evaluate_with(const Prediction& predict, const std::funct
     if (round == batches.size()) break;  // the last round may not have a batch for each worker
     const Batch batch = loaded.take();
     const at::Tensor labels = to_torch(batch.labels);
-    const at::Tensor output = predict(batch.inputs);
+    const at::Tensor output = network.predict(batch.inputs);
     const int64_t count = labels.size(0);
     const auto loss = classification_loss(graph, output, labels).item<double>();
+    if (!std::isfinite(loss)) {
+      const BatchSamples samples = batches[round];
+      fail("the loss of graph \"{}\" on samples {} to {} of {} is {}: {}", graph.name(), samples.front(),
+           samples.back(), dataset.source(), loss, network.explain(batch.inputs));
+    }
     own.push_back({loss * static_cast<double>(count), count_correct(output, labels), count});
     progress.update(std::ssize(own));
   }
@@ -93,8 +105,10 @@ std::optional<Metrics> evaluate_until(const std::function<bool()>& stop, const G
                                       const Dataset& dataset, int64_t batch_size, ProcessGroup& group,
                                       int64_t loader_threads) {
   Interpreter interpreter(graph);
-  const auto predict = [&](const Tensor& inputs) { return interpreter.run(to_torch(inputs)); };
-  return evaluate_with(predict, stop, graph, dataset, batch_size, group, loader_threads);
+  const Network network = {
+      [&](const Tensor& inputs) { return interpreter.run(to_torch(inputs)); },
+      [&](const Tensor& inputs) { return describe_first_non_finite(interpreter, to_torch(inputs)); }};
+  return evaluate_with(network, stop, graph, dataset, batch_size, group, loader_threads);
 }
 
 Metrics evaluate(const Graph& graph, const Dataset& dataset, int64_t batch_size, ProcessGroup& group,
@@ -104,10 +118,10 @@ Metrics evaluate(const Graph& graph, const Dataset& dataset, int64_t batch_size,
 
 Metrics evaluate(Executor& executor, const Graph& graph, const Dataset& dataset, int64_t batch_size,
                  ProcessGroup& group, int64_t loader_threads) {
-  const auto predict = [&](const Tensor& inputs) {
-    return to_torch(executor.run(graph, std::span(&inputs, 1)));
-  };
-  return *evaluate_with(predict, never, graph, dataset, batch_size, group, loader_threads);
+  const Network network = {
+      [&](const Tensor& inputs) { return to_torch(executor.run(graph, std::span(&inputs, 1))); },
+      [&](const Tensor& inputs) { return describe_first_non_finite(executor, graph, inputs); }};
+  return *evaluate_with(network, never, graph, dataset, batch_size, group, loader_threads);
 }
 
 }  // namespace detent

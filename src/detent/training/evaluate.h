@@ -43,7 +43,8 @@ Metrics sum_over_workers(const std::vector<Metrics>& own, ProcessGroup& group);
 
 /// Runs the graph in inference mode over the whole split, in order. The workers of `group` take turns at the
 /// batches; each gets the whole result, the same bits as of one worker. `loader_threads` load batches ahead
-/// of the network; with 0 it waits for them.
+/// of the network; with 0 it waits for them. Throws Error on a loss that is not finite, naming the samples
+/// and the first node whose output is not.
 Metrics evaluate(const Graph& graph, const Dataset& dataset, int64_t batch_size,
                  ProcessGroup& group = single_process(), int64_t loader_threads = 0);
 

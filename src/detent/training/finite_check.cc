@@ -9,21 +9,46 @@ namespace {
 
 bool is_finite(const at::Tensor& tensor) { return at::isfinite(tensor).all().item<bool>(); }
 
+/// Of node after node, as they are run.
+class FirstNonFinite {
+ public:
+  void see(const Node& node, std::string_view operand, const at::Tensor& value) {
+    if (!description_.empty() || operand != "data_out_0" || is_finite(value)) return;
+    description_ =
+        fmt::format("the first node whose output is not finite is \"{}\" ({})", node.name, node.op);
+    for (const auto& [name, parameter] : node.parameters) {
+      if (parameter.tensor.dtype() != DType::kFloat32 || is_finite(to_torch(parameter.tensor))) continue;
+      description_ += fmt::format(", whose {} is not finite either", name);
+      return;
+    }
+  }
+  std::string description() const {
+    return description_.empty() ? "the outputs of all nodes are finite when it is computed again"
+                                : description_;
+  }
+
+ private:
+  std::string description_;
+};
+
 }  // namespace
 
 std::string describe_first_non_finite(Interpreter& interpreter, const at::Tensor& inputs) {
-  std::string description;
+  FirstNonFinite first;
   const TorchObserver observe = [&](const Node& node, std::string_view operand, const at::Tensor& value) {
-    if (!description.empty() || operand != "data_out_0" || is_finite(value)) return;
-    description = fmt::format("the first node whose output is not finite is \"{}\" ({})", node.name, node.op);
-    for (const auto& [name, parameter] : node.parameters) {
-      if (parameter.tensor.dtype() != DType::kFloat32 || is_finite(to_torch(parameter.tensor))) continue;
-      description += fmt::format(", whose {} is not finite either", name);
-      return;
-    }
+    first.see(node, operand, value);
   };
   interpreter.run({inputs}, observe, ObservedValues::kBeforeQuantization);
-  return description.empty() ? "the outputs of all nodes are finite when it is computed again" : description;
+  return first.description();
+}
+
+std::string describe_first_non_finite(Executor& executor, const Graph& graph, const Tensor& inputs) {
+  FirstNonFinite first;
+  executor.run(graph, std::span(&inputs, 1),
+               [&](const Node& node, std::string_view operand, const Tensor& value) {
+                 first.see(node, operand, to_torch(value));
+               });
+  return first.description();
 }
 
 }  // namespace detent

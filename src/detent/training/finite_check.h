@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "detent/execution/interpreter.h"
+#include "detent/graph/executor.h"
 
 namespace detent {
 
@@ -12,5 +13,8 @@ namespace detent {
 /// whose output is not finite, and which of its parameters is not: `the first node whose output is not finite
 /// is "fc" (linear), whose weight is not finite either`.
 std::string describe_first_non_finite(Interpreter& interpreter, const at::Tensor& inputs);
+
+/// The same of a network as `executor` runs it.
+std::string describe_first_non_finite(Executor& executor, const Graph& graph, const Tensor& inputs);
 
 }  // namespace detent

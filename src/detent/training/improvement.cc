@@ -1,5 +1,7 @@
 #include "detent/training/improvement.h"
 
+#include <cmath>
+
 namespace detent {
 
 bool note_validation(TrainingProgress& progress, const Metrics& validation, const TrainingOptions& options) {
@@ -8,9 +10,11 @@ bool note_validation(TrainingProgress& progress, const Metrics& validation, cons
     return options.monitor == Monitor::kLoss ? other - value : value - other;
   };
   const double value = options.monitor == Monitor::kLoss ? validation.loss() : validation.accuracy();
-  const bool is_best = !progress.best || gain(value, *progress.best) > 0;
+  // NaN is never the best: nothing could be better than it.
+  const bool is_best = progress.best ? gain(value, *progress.best) > 0 : !std::isnan(value);
   if (is_best) progress.best = value;
-  const bool improved = !progress.to_improve || gain(value, *progress.to_improve) > options.min_delta;
+  const bool improved =
+      progress.to_improve ? gain(value, *progress.to_improve) > options.min_delta : !std::isnan(value);
   if (improved) progress.to_improve = value;
   progress.epochs_without_improvement = improved ? 0 : progress.epochs_without_improvement + 1;
   return is_best;

@@ -15,6 +15,10 @@ constexpr std::array<const char*, 3> enum_names(OptimizerKind) { return {"adam",
 enum class ScheduleKind { kCosine, kConstant };
 constexpr std::array<const char*, 2> enum_names(ScheduleKind) { return {"cosine", "constant"}; }
 
+/// Whether the last, smaller batch of an epoch is left out.
+enum class DropLast { kAuto, kAlways, kNever };
+constexpr std::array<const char*, 3> enum_names(DropLast) { return {"auto", "always", "never"}; }
+
 enum class Monitor { kLoss, kAccuracy };
 constexpr std::array<const char*, 2> enum_names(Monitor) { return {"loss", "accuracy"}; }
 
@@ -43,6 +47,7 @@ struct TrainingOptions {
   std::optional<int64_t> patience;
   double min_delta = 0;
   int64_t batch_size = 128;
+  DropLast drop_last = DropLast::kAuto;
   int64_t accumulate_grad_batches = 1;
   int64_t log_every_n_steps = 50;
 
@@ -80,6 +85,9 @@ struct TrainingOptions {
     visit("min_delta", self.min_delta, "change of the monitored value that counts as improvement",
           kNotNegative);
     visit("batch_size", self.batch_size, "samples a batch", Between{1, 1 << 24});
+    visit("drop_last", self.drop_last,
+          "whether an epoch leaves out its last batch, where that is smaller; auto: where batch norm would "
+          "see one value a channel of it, which has no variance");
     visit("accumulate_grad_batches", self.accumulate_grad_batches, "batches an optimizer step", kPositive);
     visit("log_every_n_steps", self.log_every_n_steps,
           "batches between progress lines when not on a terminal, steps between lines of metrics", kPositive);

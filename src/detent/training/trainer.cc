@@ -12,6 +12,7 @@
 #include "detent/execution/interpreter.h"
 #include "detent/execution/tensor_memory.h"
 #include "detent/execution/torch_tensor.h"
+#include "detent/training/epoch_batches.h"
 #include "detent/training/finite_check.h"
 #include "detent/training/gradient_clipping.h"
 #include "detent/training/gradient_exchange.h"
@@ -33,6 +34,7 @@ double seconds_since(Clock::time_point start) {
 struct StopVotes {
   float interrupted = 0;
   float terminated = 0;
+  float hung_up = 0;
   float time_up = 0;
 };
 
@@ -62,7 +64,7 @@ class Trainer {
         interpreter_(graph, Interpreter::Mode::kTraining),
         parameters_(interpreter_.named_trainable_parameters()),
         optimizer_(options, parameters_),
-        batches_((training_set.size() + options.batch_size - 1) / options.batch_size) {
+        batches_(batches_of_epoch(graph, training_set.size(), options, group.size())) {
     if (parameters_.empty()) fail("graph \"{}\" has nothing to train", graph.name());
     if (hooks.resume != nullptr) restore(*hooks.resume);
   }
@@ -101,7 +103,8 @@ class Trainer {
                     .shown = group_.is_first()});
     if (progress_.batches == 0) progress_.order_seed = agreed_order_seed();
     const std::vector<int64_t> order = shuffled_order(training_set_.size(), progress_.order_seed);
-    const std::vector<BatchSamples> all = cut_into_batches(order, options_.batch_size);
+    std::vector<BatchSamples> all = cut_into_batches(order, options_.batch_size);
+    all.resize(static_cast<size_t>(batches_));
     std::vector<BatchSamples> own;
     for (auto i = static_cast<size_t>(progress_.batches); i < all.size(); ++i)
       own.push_back(worker_share(all[i], group_));
@@ -138,8 +141,13 @@ class Trainer {
       outcome = agreed_outcome();
       return outcome.end == TrainingEnd::kSignal;
     };
-    const std::optional<Metrics> metrics = evaluate_until(has_signal, graph_, validation_set,
-                                                          options_.batch_size, group_, hooks_.loader_threads);
+    std::optional<Metrics> metrics;
+    try {
+      metrics = evaluate_until(has_signal, graph_, validation_set, options_.batch_size, group_,
+                               hooks_.loader_threads);
+    } catch (const Error& error) {
+      fail("validation of epoch {}: {}", progress_.epoch, error.what());
+    }
     if (!metrics) {
       save(before_averaging);
       return outcome;
@@ -214,13 +222,15 @@ class Trainer {
   StopVotes own_votes() const {
     const int signal = StopSignals::received();
     const bool time_up = options_.max_time && seconds_since(start_) >= double(options_.max_time->seconds);
-    return {signal == SIGINT ? 1.0F : 0, signal == SIGTERM ? 1.0F : 0, time_up ? 1.0F : 0};
+    return {signal == SIGINT ? 1.0F : 0, signal == SIGTERM ? 1.0F : 0, signal == SIGHUP ? 1.0F : 0,
+            time_up ? 1.0F : 0};
   }
 
   /// kFinished where nobody voted to stop. At the end of training time does not matter, a signal does.
   TrainingOutcome outcome_of(const StopVotes& votes) const {
     if (votes.interrupted > 0) return {TrainingEnd::kSignal, SIGINT, progress_};
     if (votes.terminated > 0) return {TrainingEnd::kSignal, SIGTERM, progress_};
+    if (votes.hung_up > 0) return {TrainingEnd::kSignal, SIGHUP, progress_};
     if (votes.time_up > 0 && !has_ended(progress_, options_)) return {TrainingEnd::kTimeUp, 0, progress_};
     return {TrainingEnd::kFinished, 0, progress_};
   }

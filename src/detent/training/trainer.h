@@ -65,7 +65,8 @@ struct TrainingOutcome {
 
 /// Trains the parameters of `graph` in place, with the quantization of its operands in the loop. Throws Error
 /// when the loss or the norm of the gradient is no longer finite, naming epoch, batch, step and the first
-/// node whose output is not; nothing is saved then.
+/// node whose output is not, or the loss of a validation, naming epoch, samples and node; nothing is saved
+/// then. Throws Error on batches that batch norm cannot be trained on (see epoch_batches.h).
 ///
 /// The workers of `group` split each batch and add up their gradients, so that they all hold the network that
 /// one worker would train but for the rounding of sums and for batch norm, whose statistics are of a worker's

@@ -1,6 +1,7 @@
 // What ends or bounds a training: patience, time, clipped gradients, values that are not finite; groups of
 // parameters.
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <limits>
@@ -13,6 +14,7 @@
 
 #include "detent/core/error.h"
 #include "detent/execution/initialize.h"
+#include "detent/execution/interpreter.h"
 #include "detent/graph/state_dict.h"
 #include "detent/models/model.h"
 #include "detent/training/gradient_clipping.h"
@@ -63,6 +65,12 @@ TEST(Improvement, AccuracyRisesAndNaNNeverImproves) {
   EXPECT_EQ(progress.best, 0.6);
   options.monitor = Monitor::kLoss;
   EXPECT_FALSE(note_validation(progress, {std::nan(""), 6, 10}, options));
+  // Not even where there is nothing to compare it with.
+  TrainingProgress begun;
+  EXPECT_FALSE(note_validation(begun, {std::nan(""), 6, 10}, options));
+  EXPECT_FALSE(begun.best.has_value());
+  EXPECT_EQ(begun.epochs_without_improvement, 1);
+  EXPECT_TRUE(note_validation(begun, {1, 6, 10}, options));
 }
 
 TEST(TrainingLimits, PatienceEndsTraining) {
@@ -146,6 +154,48 @@ TEST(TrainingLimits, NamesTheNodeAndTheStepOfANaN) {
           HasSubstr("the first node whose output is not finite is \"seq_blocks_2\" (linear), whose weight is "
                     "not finite either"))));
   EXPECT_FALSE(saved);
+}
+
+/// Of toy_tiny's samples number 200 is not finite.
+class BrokenSamples final : public Dataset {
+ public:
+  explicit BrokenSamples(const Dataset& original)
+      : Dataset(original.sample_shape(), original.class_count(),
+                {original.labels().begin(), original.labels().end()}, "broken samples"),
+        original_(original) {}
+
+ private:
+  void copy_sample(int64_t index, std::span<float> target) const override {
+    const Batch batch = original_.batch(std::span(&index, 1));
+    std::ranges::copy(batch.inputs.values<float>(), target.begin());
+    if (index == 200) target[0] = std::nanf("");
+  }
+
+  const Dataset& original_;
+};
+
+TEST(TrainingLimits, AValidationThatIsNotFiniteIsAnError) {
+  const auto data = make_dataset("toy_tiny", Split::kTrain);
+  Graph graph = toy();
+  bool saved = false;
+  TrainingHooks hooks;
+  hooks.save = [&](const TrainingState&) { saved = true; };
+  EXPECT_THAT([&] { train(graph, *data, BrokenSamples(*data), {}, hooks); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("validation of epoch 1: the loss of graph \"toy\" on "
+                                                   "samples 128 to 255 of broken samples is nan"),
+                                         HasSubstr("first node whose output is not finite is \"x\""))));
+  EXPECT_FALSE(saved);
+}
+
+/// Stands for any other way to run a network.
+TEST(TrainingLimits, AnEvaluationNamesTheNodeOfANaN) {
+  const auto data = make_dataset("toy_tiny", Split::kTest);
+  Graph graph = toy();
+  graph.node("seq_blocks_2").find_parameter("bias")->tensor.values<float>()[3] = std::nanf("");
+  const auto message = AllOf(HasSubstr("is nan"), HasSubstr("\"seq_blocks_2\" (linear), whose bias is not"));
+  EXPECT_THAT([&] { evaluate(graph, *data, 128); }, ThrowsMessage<Error>(message));
+  TorchExecutor executor;
+  EXPECT_THAT([&] { evaluate(executor, graph, *data, 128); }, ThrowsMessage<Error>(message));
 }
 
 double weight_after_a_step(const std::vector<ParameterGroup>& groups, const char* name) {

@@ -21,6 +21,8 @@ int run_quickstart(const std::vector<std::string>& args) {
   if (!parse_arguments(app, args)) return 0;
   if (output_dir.empty()) throw UsageError("--output-dir: got \"\", expected a folder");
   TorchCommand command{"quickstart", {}, {}, "", output_dir};
+  // More threads would do no more with a network as small as this one, and take more time of the processors.
+  command.options.num_threads = 1;
   const auto& fields = option_fields();
   const auto field = std::ranges::find(fields, "seed", &OptionField::name);
   try {

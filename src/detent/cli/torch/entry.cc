@@ -2,6 +2,9 @@
 #include <memory>
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <sys/resource.h>
 
 #include "detent/cli/torch/commands.h"
 #include "detent/cli/torch/session.h"
@@ -15,11 +18,23 @@
 namespace detent {
 namespace {
 
+/// OpenBLAS waits for ever for memory that it cannot get. Where memory is limited, it so takes its buffers,
+/// one for each thread that multiplies at once, before networks and data take the rest.
+void take_blas_buffers() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  const at::Tensor square = at::ones({512, 512});
+  static_cast<void>(at::mm(square, square));
+  parallel_for(thread_count(), 1,
+               [&](int64_t, int64_t) { static_cast<void>(at::mm(square, square)); });
+}
+
 /// libtorch begins with one thread when it is loaded late.
 void set_up_process(const RunOptions& options) {
   set_up_logging(options.log_level);
   if (options.num_threads) set_thread_count(static_cast<int>(*options.num_threads));
   at::set_num_threads(thread_count());
+  take_blas_buffers();
   seed_everything(static_cast<uint64_t>(options.seed));
 }
 

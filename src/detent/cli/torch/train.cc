@@ -7,6 +7,7 @@
 #include "detent/cli/torch/training_files.h"
 #include "detent/core/error.h"
 #include "detent/core/stop_signals.h"
+#include "detent/core/terminal.h"
 #include "detent/graph/state_dict.h"
 #include "detent/training/trainer.h"
 
@@ -14,9 +15,13 @@ namespace detent {
 namespace {
 
 void print_epoch(const EpochReport& report, int64_t max_epochs) {
-  print(fmt::format("epoch {}/{}  train: {}  validation: {}{}  {:.0f} samples/s\n", report.epoch, max_epochs,
-                    report.training.text(), report.validation.text(), report.is_best ? "  (best)" : "",
-                    report.samples_per_second));
+  const std::string line = fmt::format(
+      "epoch {}/{}  train: {}  validation: {}{}  {:.0f} samples/s\n", report.epoch, max_epochs,
+      report.training.text(), report.validation.text(), report.is_best ? "  (best)" : "",
+      report.samples_per_second);
+  // A terminal that was closed, or a reader that went away, does not keep the epoch from being saved.
+  std::fputs(printable(line).c_str(), stdout);
+  std::fflush(stdout);
 }
 
 std::string how_to_go_on(const TorchCommand& command) {

@@ -7,6 +7,7 @@
 
 #include <limits>
 
+#include "detent/core/error.h"
 #include "detent/execution/evaluators/evaluator.h"
 #include "detent/graph/operators.h"
 
@@ -15,7 +16,16 @@ namespace {
 
 double eps(const Evaluation& e) { return number_attribute(e.node, "eps"); }
 
+/// What is kept of them is the unbiased variance: that of one value is 0 / 0.
+void check_values_to_normalise(const Evaluation& e, int64_t groups, const char* what) {
+  if (e.training && e.tensor(0).numel() == groups) {
+    fail("node \"{}\" ({}): got an input of shape {} while training, expected more than one value {}",
+         e.node.name, e.node.op, shape_text(e.tensor(0).sizes().vec()), what);
+  }
+}
+
 Flow evaluate_batch_norm(const Evaluation& e) {
+  check_values_to_normalise(e, e.tensor(0).size(1), "a channel");
   return at::batch_norm(e.tensor(0), e.parameter("weight"), e.parameter("bias"), e.parameter("running_mean"),
                         e.parameter("running_var"), e.training, number_attribute(e.node, "momentum"), eps(e),
                         /*cudnn_enabled=*/false);
@@ -23,6 +33,8 @@ Flow evaluate_batch_norm(const Evaluation& e) {
 
 Flow evaluate_instance_norm(const Evaluation& e) {
   const at::Tensor running_mean = e.parameter("running_mean");
+  if (running_mean.defined())
+    check_values_to_normalise(e, e.tensor(0).size(0) * e.tensor(0).size(1), "a channel of each sample");
   return at::instance_norm(e.tensor(0), e.parameter("weight"), e.parameter("bias"), running_mean,
                            e.parameter("running_var"),
                            /*use_input_stats=*/e.training || !running_mean.defined(),
