@@ -84,7 +84,7 @@ TEST(ProfileSharing, LooksOnceAtWhatSeveralNodesRead) {
   add("relu", "data_in_0");
   add("last", "data_in_0");   // what the ReLU gives
   add("last", "data_out_0");
-  const SweepPlan plan = plan_sweeps(graph, probes);
+  const SweepPlan plan = plan_sweeps(graph, ObservedValues::kBeforeQuantization, probes);
   EXPECT_EQ(plan.copies.size(), 2U);
   ASSERT_EQ(plan.sweeps.size(), 4U);  // of x, conv, add with relu, last
   const auto with_relu = std::ranges::find(plan.sweeps, &probes[4], &ProfileSweep::probe);

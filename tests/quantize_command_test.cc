@@ -206,6 +206,8 @@ TEST_F(QuantizeCommand, TransformRefusesLikewise) {
       run("detent transform digits_cnn digits --project twice --config w4.toml --load " + graph.string()), 1);
   EXPECT_THAT(log(), AllOf(HasSubstr("quantized already with other formats"), HasSubstr("weight)"),
                            Not(HasSubstr("validation before"))));
+}
+
 TEST_F(QuantizeCommand, GivesNodesWidthsOfTheirOwn) {
   ASSERT_EQ(quantize("--weights int3 --bits 'block.*=4,fc=8/6' --bits stem_conv=8"), 0) << log();
   EXPECT_THAT(log(), HasSubstr("every code equal to the simulation's"));
