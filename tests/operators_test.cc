@@ -254,7 +254,7 @@ TEST(Operators, SayWhatDoesNotFit) {
   EXPECT_THAT(error_of("pad", {{3, 4}}, {}, {{"pad", List{Value(1)}}}),
               HasSubstr("attribute \"pad\": got [1], expected two numbers a dimension"));
   EXPECT_THAT(error_of("pad", {{3, 4}}, {}, {{"pad", List{Value(1), Value(-1)}}}),
-              HasSubstr("attribute \"pad\": got -1, expected at least 0"));
+              HasSubstr("attribute \"pad\": got -1, expected 0 to 2147483648"));
   EXPECT_THAT(error_of("cat", {{3, 4}, {3, 5}}, {}, {{"dim", 1}}),
               HasSubstr("got shapes [1, 3, 4] and [1, 3, 5], expected equal ones but for dimension 1"));
   EXPECT_THAT(error_of("permute", {{3, 4}}, {}, {{"dims", List{Value(0), Value(1), Value(1)}}}),
@@ -270,7 +270,7 @@ TEST(Operators, SayWhatDoesNotFit) {
   EXPECT_THAT(error_of("pad", {{3, 4}}, {}, {{"pad", List{Value(1)}}}),
               HasSubstr("attribute \"pad\": got [1], expected two numbers a dimension"));
   EXPECT_THAT(error_of("pad", {{3, 4}}, {}, {{"pad", List{Value(1), Value(-1)}}}),
-              HasSubstr("attribute \"pad\": got -1, expected at least 0"));
+              HasSubstr("attribute \"pad\": got -1, expected 0 to 2147483648"));
   EXPECT_THAT(error_of("cat", {{3, 4}, {3, 5}}, {}, {{"dim", 1}}),
               HasSubstr("got shapes [1, 3, 4] and [1, 3, 5], expected equal ones but for dimension 1"));
   EXPECT_THAT(error_of("permute", {{3, 4}}, {}, {{"dims", List{Value(0), Value(1), Value(1)}}}),

@@ -34,14 +34,14 @@ TEST(TextTable, FitsTheColumnsThatThereAre) {
   table.add_row({"layer1_0_conv1", "data_in_0: affine, weight: affine", "12345"});
   table.add_row({"fc", "", "7"});
   EXPECT_EQ(table.to_text(kUnlimitedColumns), table.to_text(70));
-  const std::string narrow = table.to_text(41);
+  const std::string narrow = table.to_text(42);
   EXPECT_EQ(narrow,
-            "| node         | what it became |     n |\n"
-            "|--------------|----------------|------:|\n"
-            "| layer1_0_    | data_in_0:     | 12345 |\n"
-            "| conv1        | affine,        |       |\n"
-            "|              | weight: affine |       |\n"
-            "| fc           |                |     7 |\n");
+            "| node          | what it became |     n |\n"
+            "|---------------|----------------|------:|\n"
+            "| layer1_0_     | data_in_0:     | 12345 |\n"
+            "| conv1         | affine,        |       |\n"
+            "|               | weight: affine |       |\n"
+            "| fc            |                |     7 |\n");
   std::istringstream lines(table.to_text(20));  // less than numbers and words of six letters need
   for (std::string line; std::getline(lines, line);) EXPECT_EQ(line.size(), 27U) << line;
 }

@@ -2,6 +2,7 @@
 
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
+#include <torch/version.h>
 
 #include <new>
 
@@ -26,7 +27,14 @@ BlockCache& tensor_blocks() {
 
 class CachingAllocator final : public c10::Allocator {
  public:
+#if TORCH_VERSION_MAJOR < 2
   c10::DataPtr allocate(size_t bytes) const override {
+#else
+  void copy_data(void* target, const void* source, size_t bytes) const override {
+    default_copy_data(target, source, bytes);
+  }
+  c10::DataPtr allocate(size_t bytes) override {
+#endif
     void* data = bytes == 0 ? nullptr : take(bytes);
     return {data, data, &give_back, c10::Device(c10::DeviceType::CPU)};
   }
@@ -47,7 +55,7 @@ class CachingAllocator final : public c10::Allocator {
 
 void use_block_cache_for_tensors() {
 #ifndef __SANITIZE_ADDRESS__  // it watches the blocks of malloc
-  [[maybe_unused]] static const CachingAllocator* const allocator = [] {
+  [[maybe_unused]] static CachingAllocator* const allocator = [] {
     auto* created = new CachingAllocator;
     c10::SetCPUAllocator(created, 1);  // above libtorch's own
     return created;

@@ -1,6 +1,7 @@
 #include "detent/training/optimizer_state.h"
 
 #include <map>
+#include <sstream>
 #include <type_traits>
 #include <utility>
 
@@ -22,7 +23,9 @@ using StateKey =
 template <class Key = StateKey>
 Key key_of(const at::Tensor& parameter) {
   if constexpr (std::is_same_v<Key, std::string>) {
-    return c10::guts::to_string(parameter.unsafeGetTensorImpl());
+    std::ostringstream text;
+    text << parameter.unsafeGetTensorImpl();
+    return text.str();
   } else {
     return parameter.unsafeGetTensorImpl();
   }
