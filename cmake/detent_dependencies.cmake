@@ -26,6 +26,8 @@ if(DETENT_TORCH)
   set_target_properties(detent_libtorch PROPERTIES EXPORT_NAME torch)
   target_link_libraries(detent_libtorch INTERFACE torch torch_library c10 gomp)  # gomp: the OpenMP of libtorch
   target_compile_definitions(detent_libtorch INTERFACE AT_PER_OPERATOR_HEADERS)
+  # GCC 13 and 14 warn of the vector<bool> in libtorch's autograd::Function (GCC bug 110498).
+  target_compile_options(detent_libtorch INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>)
 endif()
 if(DETENT_DEVELOPER)
   find_package(GTest REQUIRED)

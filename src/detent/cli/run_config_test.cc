@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "detent/cli/option_use.h"
 #include "detent/core/error.h"
 #include "detent/io/file.h"
 #include "detent/io/graph_file.h"
@@ -61,7 +62,9 @@ TEST_F(RunConfiguration, FlagsWinOverTheFileAndItOverDefaults) {
   EXPECT_EQ(config.options.training.max_epochs, 20);
   EXPECT_THAT(row_of(config, "batch_size"), ElementsAre("batch_size", "128", "32", "128", "128"));
   EXPECT_THAT(row_of(config, "seed"), ElementsAre("seed", "0", "5", "", "5"));
-  EXPECT_EQ(config.table.rows().size(), field_names<RunOptions>().size() - 1) << "engine is of test";
+  std::vector<std::string> of_train = field_names<RunOptions>();
+  std::erase_if(of_train, [](const std::string& name) { return !reads_option("train", name); });
+  EXPECT_EQ(config.table.rows().size(), of_train.size());
 }
 
 TEST_F(RunConfiguration, LeavesTheFilesColumnOutWithoutAFile) {
