@@ -167,9 +167,10 @@ TEST_F(KillSlowTest, TransformLeavesOneResult) {
 }
 
 TEST_F(KillSlowTest, QuantizeLeavesOneResult) {
+  run({"train", "digits_cnn", "digits", "--max-epochs", "1", "--project", "t", "--num-threads", "1"});
   const auto command = [](const char* weights) {
-    return Words{"quantize",  "digits_cnn", "digits",      "--weights",       weights, "--num-samples", "64",
-                 "--project", "p",          "--overwrite", "--num-threads", "1"};
+    return Words{"quantize", "digits_cnn", "digits", "--load", "mase_output/t/software/training_ckpts/best.ckpt",
+                 "--weights", weights, "--num-samples", "64", "--project", "p", "--overwrite", "--num-threads", "1"};
   };
   expect_one_or_the_other(command("int4"), command("int8"), "mase_output/p/software/quantize");
 }

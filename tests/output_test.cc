@@ -77,12 +77,14 @@ TEST_F(Output, LinesArriveWhenTheyArePrinted) {
 
 TEST_F(Output, FitsATerminalOf80Columns) {
   ASSERT_EQ(run_on_terminal("detent quantize digits_cnn digits --num-samples 200 " + network_), 0) << log();
-  EXPECT_THAT(log(), AllOf(HasSubstr("quantization of each node"), HasSubstr("written:")));
+  EXPECT_THAT(log(), AllOf(HasSubstr("quantization of each node"), HasSubstr("written to ")));
   std::istringstream lines(log());
   for (std::string line; std::getline(lines, line);) {
     if (line.ends_with('\r')) line.pop_back();
     const size_t drawn = line.rfind("\033[K");  // what was there before is gone
     if (drawn != std::string::npos) line.erase(0, drawn + 3);
+    const bool is_path = line.find("mase_output/") != std::string::npos;  // to be copied, so in one line
+    if (is_path) continue;
     EXPECT_LE(display_width(line), 80U) << line;
   }
   for (const char* command : {"detent list", "detent list passes", "detent list formats", "detent formats"}) {

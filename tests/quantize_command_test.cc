@@ -83,7 +83,7 @@ TEST_F(QuantizeCommand, ComparesExecutesAndSaves) {
   EXPECT_THAT(log(), ContainsRegex("bits a weight, average +\\| +32\\.00 \\| +[89]\\.[0-9]+ \\| +-2"));
   EXPECT_THAT(log(), ContainsRegex("bits an activation, average +\\| +32\\.00 \\|"));
   EXPECT_THAT(log(), ContainsRegex("test accuracy +\\| +0\\.[0-9]+ \\| +0\\.[0-9]+ \\| +[+-]0\\.0"));
-  EXPECT_THAT(log(), HasSubstr("written:\n  mase_output/quantized/software/quantize/graph_module.mz\n"));
+  EXPECT_THAT(log(), HasSubstr("written to mase_output/quantized/software/quantize:\n  graph_module.mz\n"));
   for (const char* name : {"quantization_account.csv", "quantization_account.json",
                            "static_quantize/quantize_histogram.csv", "static_quantize/quantize_table.csv"}) {
     EXPECT_THAT(log(), HasSubstr(fmt::format("  mase_output/quantized/software/quantize/{}\n", name)));

@@ -122,7 +122,7 @@ std::string summary_text(const Outcome& outcome) {
   return "\n" + table.to_text() + "\n";
 }
 
-/// The files in `folder` and below that were written since `start`, the graph first, a line each.
+/// The files in `folder` and below that were written since `start`, the graph first, a line each: their names in it.
 std::string written_files(const fs::path& folder, fs::file_time_type start) {
   std::vector<fs::path> files;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
@@ -131,8 +131,8 @@ std::string written_files(const fs::path& folder, fs::file_time_type start) {
   }
   std::ranges::sort(files);
   std::ranges::stable_partition(files, [](const fs::path& path) { return path.extension() == ".mz"; });
-  std::string text = "written:\n";
-  for (const fs::path& file : files) text += fmt::format("  {}\n", file.string());
+  std::string text = fmt::format("written to {}:\n", folder.string());
+  for (const fs::path& file : files) text += fmt::format("  {}\n", file.lexically_relative(folder).string());
   return text;
 }
 

@@ -240,7 +240,18 @@ QuantizationAccount account_for_quantization(const Graph& reference, const Graph
   return accountant.finish();
 }
 
-TextTable account_table(const QuantizationAccount& account) {
+/// What fits the columns of a terminal; files hold the cosines too.
+TextTable printed_table(const QuantizationAccount& account) {
+  TextTable table({"node", "op", "output gain", "SQNR alone", "SQNR together", "SQNR weight", "saturated %"});
+  for (const NodeAccount& node : account.nodes) {
+    table.add_row({node.node, node.op, number(node.output_gain, 2), number(node.alone.sqnr_db(), 2),
+                   number(node.together.sqnr_db(), 2), node.weight ? number(node.weight->sqnr_db(), 2) : "",
+                   node.saturated_share ? number(100 * *node.saturated_share, 3) : ""});
+  }
+  return table;
+}
+
+TextTable complete_table(const QuantizationAccount& account) {
   TextTable table({"node", "op", "output gain", "SQNR alone", "cosine alone", "SQNR together",
                    "cosine together", "SQNR weight", "saturated %"});
   for (const NodeAccount& node : account.nodes) {
@@ -307,13 +318,12 @@ std::string account_advice(const QuantizationAccount& account, const Table& give
 
 void report_account(const QuantizationAccount& account, const std::filesystem::path& folder,
                     const PassContext& context, const Table& given) {
-  const TextTable table = account_table(account);
   context.report(
-      "quantization of each node, worst first; SQNR in dB; output gain: what the SQNR of the logits would win "
-      "with this node in float\n" +
-      table.to_text() + account_advice(account, given));
+      "quantization of each node, worst first; SQNR in dB; output gain: what the SQNR\n"
+      "of the logits would win with this node in float\n" +
+      printed_table(account).to_text() + account_advice(account, given));
   if (!context.group->is_first()) return;
-  write_file(context.to_write(folder / "quantization_account.csv"), table.to_csv());
+  write_file(context.to_write(folder / "quantization_account.csv"), complete_table(account).to_csv());
   write_json(context.to_write(folder / "quantization_account.json"), account_value(account));
 }
 

@@ -128,7 +128,7 @@ void run_fuse(Graph& graph, const FuseOptions& options, PassContext& context) {
   std::string checked;
   if (options.check && folded > 0) {
     const double difference = check_same_outputs(before, graph, options.tolerance, context);
-    checked = fmt::format("; outputs differ by at most {:.2g} of their largest", difference);
+    checked = fmt::format("; outputs differ by at most {:.2g} (relative)", difference);
   }
   context.report(fmt::format("fuse_batch_norm: {} of {} folded{}\n", folded, norms.size(), checked));
 }
