@@ -86,7 +86,7 @@ TEST_F(QuantizeCommand, ComparesExecutesAndSaves) {
   EXPECT_THAT(log(), HasSubstr("written to mase_output/quantized/software/quantize:\n  graph_module.mz\n"));
   for (const char* name : {"quantization_account.csv", "quantization_account.json",
                            "static_quantize/quantize_histogram.csv", "static_quantize/quantize_table.csv"}) {
-    EXPECT_THAT(log(), HasSubstr(fmt::format("  mase_output/quantized/software/quantize/{}\n", name)));
+    EXPECT_THAT(log(), HasSubstr(fmt::format("  {}\n", name)));
   }
   const fs::path graph = folder() / "mase_output/quantized/software/quantize/graph_module.mz";
   ASSERT_TRUE(fs::exists(graph));

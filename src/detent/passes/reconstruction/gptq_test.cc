@@ -53,7 +53,8 @@ const char* const kExampleFormat = "affine:width=3,symmetric=true,narrow_range=t
 std::vector<int> codes_of(const Tensor& rounded, int64_t row) {
   constexpr float kScales[] = {0.3F, 0.2333333F, 0.2833333F};
   std::vector<int> codes;
-  for (const float value : rounded.rows(row, row + 1).values<float>()) {
+  const Tensor values = rounded.rows(row, row + 1);
+  for (const float value : values.values<float>()) {
     codes.push_back(static_cast<int>(std::lround(value / kScales[row])));
   }
   return codes;
