@@ -174,8 +174,8 @@ void compare_times(Task task, const char* label) {
 }
 
 void compare_all_times() {
-  for (const auto& [what, label] : {std::pair("usual", "six usual statistics"),
-                                    std::pair("all", "all statistics but record")}) {
+  for (const auto& [what, label] :
+       {std::pair("usual", "six usual statistics"), std::pair("all", "all statistics but record")}) {
     compare_times({"mnist_cnn", {1, 28, 28}, 1000, what}, label);
     compare_times({"resnet20", {3, 32, 32}, 640, what}, label);
   }

@@ -27,7 +27,8 @@ if(DETENT_TORCH)
   target_link_libraries(detent_libtorch INTERFACE torch torch_library c10 gomp)  # gomp: the OpenMP of libtorch
   target_compile_definitions(detent_libtorch INTERFACE AT_PER_OPERATOR_HEADERS)
   # GCC 13 and 14 warn of the vector<bool> in libtorch's autograd::Function (GCC bug 110498).
-  target_compile_options(detent_libtorch INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds>)
+  target_compile_options(detent_libtorch INTERFACE 
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds> $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
 endif()
 if(DETENT_DEVELOPER)
   find_package(GTest REQUIRED)

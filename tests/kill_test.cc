@@ -1,5 +1,6 @@
-// Commands that are killed at a random system call while they write: what they leave behind is the old result or the new
-// one, and the next command removes what the dead have left. DETENT_KILLS sets how many are killed (default 40).
+// Commands that are killed at a random system call while they write: what they leave behind is the old result
+// or the new one, and the next command removes what the dead have left. DETENT_KILLS sets how many are killed
+// (default 40).
 
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -36,17 +37,17 @@ int kills() {
 /// Those that change what is in a folder or a file.
 bool writes(uint64_t call) {
   static const std::set<uint64_t> kCalls = {
-      SYS_write,     SYS_pwrite64, SYS_openat, SYS_renameat2, SYS_unlinkat, SYS_mkdirat, SYS_fsync, SYS_fchmod,
-      SYS_ftruncate, SYS_linkat,   SYS_flock,  SYS_fchmodat,
+      SYS_write,  SYS_pwrite64, SYS_openat,    SYS_renameat2, SYS_unlinkat, SYS_mkdirat,
+      SYS_fsync,  SYS_fchmod,   SYS_ftruncate, SYS_linkat,    SYS_flock,    SYS_fchmodat,
 #ifdef SYS_rename  // newer processors have none of the older calls
-      SYS_rename,    SYS_unlink,   SYS_mkdir,  SYS_link,      SYS_rmdir,    SYS_chmod,
+      SYS_rename, SYS_unlink,   SYS_mkdir,     SYS_link,      SYS_rmdir,    SYS_chmod,
 #endif
   };
   return kCalls.contains(call);
 }
 
-/// Runs the program in `folder` and kills it before the n-th of its writing system calls (n >= 1). Returns how many
-/// there were when it ended by itself, or -1 when it was killed.
+/// Runs the program in `folder` and kills it before the n-th of its writing system calls (n >= 1). Returns
+/// how many there were when it ended by itself, or -1 when it was killed.
 int64_t run_until_call(const Words& arguments, const fs::path& folder, int64_t n) {
   std::fflush(stdout);
   const pid_t child = fork();
@@ -99,7 +100,8 @@ using Snapshot = std::map<std::string, std::string>;
 Snapshot snapshot(const fs::path& folder) {
   Snapshot files;
   if (!fs::exists(folder)) return files;
-  for (auto entry = fs::recursive_directory_iterator(folder); entry != fs::recursive_directory_iterator(); ++entry) {
+  for (auto entry = fs::recursive_directory_iterator(folder); entry != fs::recursive_directory_iterator();
+       ++entry) {
     const std::string name = entry->path().filename().string();
     if (name.starts_with(".detent-tmp-")) {
       entry.disable_recursion_pending();
@@ -114,7 +116,8 @@ std::vector<std::string> leftovers(const fs::path& folder) {
   std::vector<std::string> names;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with(".detent-tmp-") || name.ends_with(".detent-lock")) names.push_back(entry.path().string());
+    if (name.starts_with(".detent-tmp-") || name.ends_with(".detent-lock"))
+      names.push_back(entry.path().string());
   }
   return names;
 }
@@ -138,8 +141,10 @@ class KillSlowTest : public testing::Test {
     int killed = 0;
     for (int i = 0; i < kills(); ++i) {
       // Most of the calls are those of starting; the last ones are those that count.
-      const int64_t from_end = static_cast<int64_t>(random() % static_cast<uint64_t>(i % 4 == 0 ? calls : calls / 4 + 1));
-      if (run_until_call(i % 2 == 0 ? first : second, folder_, std::max<int64_t>(calls - from_end, 1)) < 0) ++killed;
+      const int64_t from_end =
+          static_cast<int64_t>(random() % static_cast<uint64_t>(i % 4 == 0 ? calls : calls / 4 + 1));
+      if (run_until_call(i % 2 == 0 ? first : second, folder_, std::max<int64_t>(calls - from_end, 1)) < 0)
+        ++killed;
       const Snapshot left = snapshot(folder_ / result);
       ASSERT_TRUE(left == of_first || left == of_second) << "a mixture after kill " << i;
     }
@@ -154,14 +159,16 @@ class KillSlowTest : public testing::Test {
 
 TEST_F(KillSlowTest, TransformLeavesOneResult) {
   for (const int width : {4, 8}) {
-    write_file(folder_ / fmt::format("w{}.toml", width),
-               fmt::format("[passes.quantize]\nby = \"type\"\n[passes.quantize.linear.config]\nname = \"fixed\"\n"
-                           "data_in_width = {0}\nweight_width = {0}\n[passes.save_node_meta_param]\n"
-                           "[passes.save_mase_graph]\n",
-                           width));
+    write_file(
+        folder_ / fmt::format("w{}.toml", width),
+        fmt::format("[passes.quantize]\nby = \"type\"\n[passes.quantize.linear.config]\nname = \"fixed\"\n"
+                    "data_in_width = {0}\nweight_width = {0}\n[passes.save_node_meta_param]\n"
+                    "[passes.save_mase_graph]\n",
+                    width));
   }
   const auto command = [](const char* config) {
-    return Words{"transform", "toy", "toy_tiny", "--config", config, "--project", "p", "--overwrite", "--num-threads", "1"};
+    return Words{"transform", "toy", "toy_tiny",    "--config",      config,
+                 "--project", "p",   "--overwrite", "--num-threads", "1"};
   };
   expect_one_or_the_other(command("w4.toml"), command("w8.toml"), "mase_output/p/software/transform");
 }
@@ -169,8 +176,20 @@ TEST_F(KillSlowTest, TransformLeavesOneResult) {
 TEST_F(KillSlowTest, QuantizeLeavesOneResult) {
   run({"train", "digits_cnn", "digits", "--max-epochs", "1", "--project", "t", "--num-threads", "1"});
   const auto command = [](const char* weights) {
-    return Words{"quantize", "digits_cnn", "digits", "--load", "mase_output/t/software/training_ckpts/best.ckpt",
-                 "--weights", weights, "--num-samples", "64", "--project", "p", "--overwrite", "--num-threads", "1"};
+    return Words{"quantize",
+                 "digits_cnn",
+                 "digits",
+                 "--load",
+                 "mase_output/t/software/training_ckpts/best.ckpt",
+                 "--weights",
+                 weights,
+                 "--num-samples",
+                 "64",
+                 "--project",
+                 "p",
+                 "--overwrite",
+                 "--num-threads",
+                 "1"};
   };
   expect_one_or_the_other(command("int4"), command("int8"), "mase_output/p/software/quantize");
 }
@@ -181,7 +200,8 @@ TEST_F(KillSlowTest, TensorCommandsLeaveOneFile) {
   run({"tensor", "unpack", network, "-o", "toy.safetensors"});
   fs::create_directories(folder_ / "out");
   const auto command = [](const char* format) {
-    return Words{"tensor", "quantize", "toy.safetensors", "-o", "out/q.safetensors", "--format", format, "--packed"};
+    return Words{"tensor",   "quantize", "toy.safetensors", "-o", "out/q.safetensors",
+                 "--format", format,     "--packed"};
   };
   expect_one_or_the_other(command("fixed:width=8"), command("fixed:width=4"), "out");
 }

@@ -82,7 +82,7 @@ TEST(ProfileSharing, LooksOnceAtWhatSeveralNodesRead) {
   add("add", "data_in_0");  // conv
   add("add", "data_in_1");  // x
   add("relu", "data_in_0");
-  add("last", "data_in_0");   // what the ReLU gives
+  add("last", "data_in_0");  // what the ReLU gives
   add("last", "data_out_0");
   const SweepPlan plan = plan_sweeps(graph, ObservedValues::kBeforeQuantization, probes);
   EXPECT_EQ(plan.copies.size(), 2U);

@@ -296,9 +296,9 @@ std::vector<float> dequantized(const Dumped& dumped) {
 
 TEST_F(QuantizeCommand, DumpsBothEngines) {
   ASSERT_EQ(quantize("--activations uint6 --elementwise int10 --bits 'head_conv=4/int5'"), 0) << log();
-  const std::string test =
-      "detent test digits_cnn digits --load " + (graph_folder() / "graph_module.mz").string() +
-      " --batch-size 7 --dump-nodes '.*' --dump-samples 20 ";
+  const std::string test = "detent test digits_cnn digits --load " +
+                           (graph_folder() / "graph_module.mz").string() +
+                           " --batch-size 7 --dump-nodes '.*' --dump-samples 20 ";
   ASSERT_EQ(run(test + "--dump values"), 0) << log();
   EXPECT_THAT(log(), HasSubstr("dump: 20 samples, logits and"));
   ASSERT_EQ(run(test + "--dump integers --engine integers --dump-as integers"), 0) << log();

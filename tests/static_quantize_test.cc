@@ -167,14 +167,14 @@ TEST(StaticQuantize, RefusesWidthsThatNoNodeTakes) {
   EXPECT_THAT(bench.error_of(std::string(kQuantize) + "bits = 4"), HasSubstr("expected a table of patterns"));
   EXPECT_THAT(bench.error_of(std::string(kQuantize) + "[passes.static_quantize.bits]\nfc = { weight = 4 }"),
               HasSubstr("did you mean \"weights\"?"));
-  EXPECT_THAT(bench.error_of(std::string(kQuantize) +
-                             "activations = \"int8\"\nelementwise = \"int8\"\n"
-                             "symmetric_activations = true\nbits = \"fc=4/uint8\""),
+  EXPECT_THAT(bench.error_of(std::string(kQuantize) + "activations = \"int8\"\nelementwise = \"int8\"\n"
+                                                      "symmetric_activations = true\nbits = \"fc=4/uint8\""),
               HasSubstr("unsigned activations for \"fc\""));
   EXPECT_EQ(refusal("conv.*=4,conv2=8,conv1=3"), "");
-  EXPECT_THAT(bench.reported,
-              AllOf(HasSubstr("\"conv2\" matches only nodes that earlier entries match, and the first counts"),
-                    HasSubstr("\"conv1\" matches only nodes that stay in float")));
+  EXPECT_THAT(
+      bench.reported,
+      AllOf(HasSubstr("\"conv2\" matches only nodes that earlier entries match, and the first counts"),
+            HasSubstr("\"conv1\" matches only nodes that stay in float")));
 }
 
 TEST(StaticQuantize, EveryCalibratorWorks) {

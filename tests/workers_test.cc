@@ -171,7 +171,8 @@ std::string differing(const std::string& first, const std::string& second) {
 }
 
 TEST_F(WorkersTest, RefuseToWorkWithDifferentSettingsDataOrNetworks) {
-  const std::string train = "detent train toy toy_tiny --max-epochs 1 --num-threads 1 --project shared --worker-timeout 30";
+  const std::string train =
+      "detent train toy toy_tiny --max-epochs 1 --num-threads 1 --project shared --worker-timeout 30";
   const auto refused = [&](const std::string& second) {
     EXPECT_FALSE(run_workers(2, differing(train, second))) << second;
     EXPECT_EQ(file("worker_0.txt").substr(file("worker_0.txt").find("detent: ")),
@@ -180,7 +181,8 @@ TEST_F(WorkersTest, RefuseToWorkWithDifferentSettingsDataOrNetworks) {
   };
   EXPECT_THAT(refused(train + " --seed 1"), HasSubstr("seed is 0 at worker 0, 1 at worker 1"));
   EXPECT_THAT(refused(train + " --learning-rate 0.5"), HasSubstr("learning_rate is 0.001 at worker 0, 0.5"));
-  EXPECT_THAT(refused("detent train mnist_cnn digits"), HasSubstr("model is \"toy\" at worker 0, \"mnist_cnn\""));
+  EXPECT_THAT(refused("detent train mnist_cnn digits"),
+              HasSubstr("model is \"toy\" at worker 0, \"mnist_cnn\""));
   EXPECT_THAT(refused("detent transform --config profile.toml"), HasSubstr("at worker 1"));
   EXPECT_FALSE(fs::exists(folder_ / "mase_output"));
 
@@ -193,7 +195,8 @@ TEST_F(WorkersTest, RefuseToWorkWithDifferentSettingsDataOrNetworks) {
     if (split == std::string("train.csv")) rows[0] = '7';
     write_file(folder_ / "b" / split, rows);
   }
-  const std::string csv = "detent train toy_tiny csv --max-epochs 1 --num-threads 1 --worker-timeout 30 --data-dir ";
+  const std::string csv =
+      "detent train toy_tiny csv --max-epochs 1 --num-threads 1 --worker-timeout 30 --data-dir ";
   EXPECT_FALSE(run_workers(2, differing(csv + "a", csv + "b")));
   EXPECT_THAT(file("worker_0.txt"), HasSubstr("the fingerprint of the training samples is"));
 }

@@ -128,11 +128,15 @@ TEST_F(RunConfiguration, AGraphBringsItsModel) {
   const RunConfig config = make_run_config("", {{"dataset", "toy-tiny"}, {"load", file}}, kDate, "train");
   EXPECT_FALSE(config.options.model.has_value());
   EXPECT_EQ(config.software_dir, "mase_output/toy_classification_toy-tiny_2026-01-31/software");
-  EXPECT_THROW(make_run_config("", {{"dataset", "toy-tiny"}, {"load", file}, {"load_type", "pl"}}, kDate, "train"),
-               UsageError);
+  EXPECT_THROW(
+      make_run_config("", {{"dataset", "toy-tiny"}, {"load", file}, {"load_type", "pl"}}, kDate, "train"),
+      UsageError);
   write_safetensors(file, std::vector<std::pair<std::string, Tensor>>{{"w", Tensor()}});
-  EXPECT_THAT([&] { make_run_config("", {{"dataset", "toy-tiny"}, {"load", file}}, kDate, "train"); },
-              ThrowsMessage<UsageError>(HasSubstr(file + " holds parameters")));
+  EXPECT_THAT(
+      [&] {
+        make_run_config("", {{"dataset", "toy-tiny"}, {"load", file}}, kDate, "train");
+      },
+      ThrowsMessage<UsageError>(HasSubstr(file + " holds parameters")));
   std::filesystem::remove(file);
 }
 

@@ -92,7 +92,8 @@ struct RunOptions {
     visit("resume", self.resume, "train: go on with the training that stopped in this project");
     visit("overwrite", self.overwrite,
           "train: replace another training that this project holds; not where resume goes on with it; "
-          "quantize, transform: replace the network that other settings left there; test: replace another dump");
+          "quantize, transform: replace the network that other settings left there; test: replace another "
+          "dump");
     visit("report_to", self.report_to, "train: where to report metrics besides metrics.jsonl");
     DumpOptions::fields(self.dump, visit);
     ImageTransforms::fields(self.transforms, visit);

@@ -123,14 +123,13 @@ TEST_F(TensorCommands, ParametersThatAreNotGivenComeFromTheTensor) {
     for (float& value : values.values<float>()) value *= scale;
     return values;
   };
-  write_safetensors(
-      input_,
-      std::vector<std::pair<std::string, Tensor>>{{"large", scaled_wave(100)},
-                                                  {"small", scaled_wave(0.001F)},
-                                                  {"zeros", Tensor(DType::kFloat32, {3})}},
-      {});
-  const ProgramResult result = tensor({"quantize", input_, "-o", path("packed.safetensors"), "--packed",
-                                       "--format", "fixed:width=8"});
+  write_safetensors(input_,
+                    std::vector<std::pair<std::string, Tensor>>{{"large", scaled_wave(100)},
+                                                                {"small", scaled_wave(0.001F)},
+                                                                {"zeros", Tensor(DType::kFloat32, {3})}},
+                    {});
+  const ProgramResult result =
+      tensor({"quantize", input_, "-o", path("packed.safetensors"), "--packed", "--format", "fixed:width=8"});
   ASSERT_EQ(result.status, 0) << result.errors;
   EXPECT_THAT(result.output,
               AllOf(HasSubstr("| large  | fixed:frac_width=0 "), HasSubstr("| small  | fixed:frac_width=16 "),

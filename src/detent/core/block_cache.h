@@ -70,8 +70,8 @@ class BlockCache {
   std::map<size_t, Kept> kept_;  // by size
   Bytes bytes_ = {0, 0};
   uint64_t clock_ = 0;
-  int64_t taken_ = 0;           // large blocks, in this period
-  size_t peak_ = 0;             // of what was in use in this period
+  int64_t taken_ = 0;  // large blocks, in this period
+  size_t peak_ = 0;    // of what was in use in this period
   size_t peak_of_previous_ = 0;
 };
 

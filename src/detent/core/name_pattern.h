@@ -12,8 +12,8 @@ class RE2;
 namespace detent {
 
 /// A regular expression for names of nodes, parameters or tensors, in the syntax of RE2: Perl's without
-/// backreferences and lookaround. Time is linear in the name and memory is bounded, whatever the expression. Copies share
-/// what was compiled; one object may be used by several threads.
+/// backreferences and lookaround. Time is linear in the name and memory is bounded, whatever the expression.
+/// Copies share what was compiled; one object may be used by several threads.
 class NamePattern {
  public:
   /// Throws Error, beginning with `where`, on text that is no regular expression or needs too much memory.

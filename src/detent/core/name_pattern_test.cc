@@ -30,7 +30,9 @@ TEST(NamePattern, MatchesWholeNamesOrParts) {
 }
 
 TEST(NamePattern, TreatsNamesAsBytes) {
-  EXPECT_TRUE(NamePattern("a.b", "test").matches("a\xff" "b"));
+  EXPECT_TRUE(NamePattern("a.b", "test")
+                  .matches("a\xff"
+                           "b"));
   EXPECT_TRUE(NamePattern("a.b", "test").matches(std::string_view("a\0b", 3)));
 }
 

@@ -14,8 +14,8 @@ class Value;
 struct TableEntry;
 using List = std::vector<Value>;
 
-/// Keys and values in insertion order; keys are unique. Look-up takes constant time, removal linear time. Loops may change
-/// values, but not keys.
+/// Keys and values in insertion order; keys are unique. Look-up takes constant time, removal linear time.
+/// Loops may change values, but not keys.
 class Table {
  public:
   Table();

@@ -76,7 +76,8 @@ DatasetInfo published_info(const PublishedSet& set) {
       "and "
       "the std {} of ImageNet, as the published weights of resnet20 expect. train is the 50,000 training "
       "images, of which a training holds a tenth out for its validation (see --validation-split); test and "
-      "prediction are the 10,000 test images. Where some of the training files are missing, the others are used, with a "
+      "prediction are the 10,000 test images. Where some of the training files are missing, the others are "
+      "used, with a "
       "warning. Needs the published binary files ({} and {}) in --data-dir, $DETENT_DATA or "
       "~/.cache/detent, or in a folder {} there.",
       class_count(set), fmt::join(kMean, ", "), fmt::join(kStd, ", "), fmt::join(set.train_files, ", "),

@@ -105,8 +105,9 @@ std::span<const DatasetInfo> all_datasets();
 /// By name or alias. Throws Error on an unknown name, naming the nearest.
 const DatasetInfo& dataset_info(std::string_view name);
 
-/// Loads or computes one split as it was published: a training takes its two from make_training_splits. Throws Error on an unknown name, when files are missing or broken, and on
-/// transforms that do not fit the images or of samples that are no images.
+/// Loads or computes one split as it was published: a training takes its two from make_training_splits.
+/// Throws Error on an unknown name, when files are missing or broken, and on transforms that do not fit the
+/// images or of samples that are no images.
 std::unique_ptr<Dataset> make_dataset(std::string_view name, Split split, const DatasetOptions& options = {});
 
 }  // namespace detent

@@ -31,14 +31,17 @@ bool is_address(const std::string& from) { return from.find("://") != std::strin
 /// When everything must be there.
 class Deadline {
  public:
-  explicit Deadline(std::chrono::seconds limit) : limit_(limit), end_(std::chrono::steady_clock::now() + limit) {}
+  explicit Deadline(std::chrono::seconds limit)
+      : limit_(limit), end_(std::chrono::steady_clock::now() + limit) {}
 
   /// Throws Error when nothing is left.
   std::chrono::milliseconds left(const std::string& url) const {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end_ - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(end_ - std::chrono::steady_clock::now());
     if (left.count() > 0) return left;
-    throw TimeIsUp(fmt::format("{}: not fetched within {} s; the same command goes on from there, --max-time gives more",
-                               url, limit_.count()));
+    throw TimeIsUp(
+        fmt::format("{}: not fetched within {} s; the same command goes on from there, --max-time gives more",
+                    url, limit_.count()));
   }
 
   /// No mirror helps.

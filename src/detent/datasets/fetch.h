@@ -17,8 +17,8 @@ struct FetchOptions {
   int attempts = 5;  // a mirror, at least 1
   /// Before the second attempt; doubled each time.
   std::chrono::milliseconds delay{1000};
-  std::chrono::seconds patience{30};  // see Download
-  int64_t least_speed = 1000;         // bytes a second, over `patience`
+  std::chrono::seconds patience{30};        // see Download
+  int64_t least_speed = 1000;               // bytes a second, over `patience`
   std::chrono::seconds max_time{6 * 3600};  // of everything together
   std::function<void(const std::string& file, uint64_t done, uint64_t total)> progress = {};
 };
@@ -30,7 +30,8 @@ enum class Fetched { kNow, kBefore };
 /// of an archive the wanted files are unpacked likewise, and the archive is removed. A name therefore never
 /// stands for half a file. Attempts that fail for the moment are repeated, with a warning and growing delays,
 /// then the next mirror is tried. Files that are there are not fetched again (checked by digest, unpacked
-/// ones by size). Only one process fetches into a folder at a time. Throws Error with what went wrong at every mirror.
+/// ones by size). Only one process fetches into a folder at a time. Throws Error with what went wrong at
+/// every mirror.
 Fetched fetch_dataset(const PublishedDataset& published, const FetchOptions& options);
 
 /// Whether all files are there, judged by their sizes.

@@ -119,7 +119,8 @@ TEST_F(Fetch, OneProcessAtATime) {
   const HttpServer server(serving_both());
   {
     const FolderLock other(root_ / "two", "detent data fetch two", [](const std::string&) {});
-    EXPECT_THAT(failure(two_files(), options(server.url())), HasSubstr("is being written by detent data fetch two"));
+    EXPECT_THAT(failure(two_files(), options(server.url())),
+                HasSubstr("is being written by detent data fetch two"));
   }
   fetch_dataset(two_files(), options(server.url()));
   expect_complete();

@@ -29,9 +29,9 @@ class Counting final : public Dataset {
 
 TEST(DataFingerprint, DependsOnEverythingThatANetworkSees) {
   const std::set<uint32_t> fingerprints = {
-      data_fingerprint(Counting(129, {2, 3})),       data_fingerprint(Counting(128, {2, 3})),
-      data_fingerprint(Counting(129, {3, 2})),       data_fingerprint(Counting(129, {2, 3}, 1)),
-      data_fingerprint(Counting(129, {2, 3}, 0, 0)), data_fingerprint(Counting(129, {2, 3}, 0, 77)),
+      data_fingerprint(Counting(129, {2, 3})),        data_fingerprint(Counting(128, {2, 3})),
+      data_fingerprint(Counting(129, {3, 2})),        data_fingerprint(Counting(129, {2, 3}, 1)),
+      data_fingerprint(Counting(129, {2, 3}, 0, 0)),  data_fingerprint(Counting(129, {2, 3}, 0, 77)),
       data_fingerprint(Counting(129, {2, 3}, 0, 128))};
   EXPECT_EQ(fingerprints.size(), 7U);
   EXPECT_EQ(data_fingerprint(Counting(129, {2, 3})), data_fingerprint(Counting(129, {2, 3})));

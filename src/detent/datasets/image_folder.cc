@@ -179,8 +179,7 @@ class ImageFolderDataset final : public Dataset {
     with_image(index, [&](const ImageView& image) { sampler_.sample(image, target); });
   }
   void copy_training_sample(int64_t index, int64_t epoch, std::span<float> target) const override {
-    with_image(index,
-               [&](const ImageView& image) { sampler_.training_sample(image, index, epoch, target); });
+    with_image(index, [&](const ImageView& image) { sampler_.training_sample(image, index, epoch, target); });
   }
   void with_image(int64_t index, const std::function<void(const ImageView&)>& use) const {
     const fs::path& path = images_[static_cast<size_t>(index)];

@@ -111,8 +111,8 @@ TEST_F(ImageFolder, NamesTheImageThatMemoryIsTooSmallFor) {
   const rlimit limit = {used + (uint64_t{100} << 20), before.rlim_max};
   setrlimit(RLIMIT_AS, &limit);
   EXPECT_THAT([&] { train->batch(first); },
-              ThrowsMessage<Error>(AllOf(HasSubstr((root_ / "train/a/large.png").string()),
-                                         HasSubstr("not enough memory"))));
+              ThrowsMessage<Error>(
+                  AllOf(HasSubstr((root_ / "train/a/large.png").string()), HasSubstr("not enough memory"))));
   setrlimit(RLIMIT_AS, &before);
 }
 

@@ -15,8 +15,7 @@ constexpr int kWeightBits = 22;
 
 /// Which pixels of a line make one pixel of the result, and with which weights.
 struct Taps {
-  explicit Taps(int64_t first, std::vector<int32_t> all = {})
-      : begin(first), weights(std::move(all)) {}
+  explicit Taps(int64_t first, std::vector<int32_t> all = {}) : begin(first), weights(std::move(all)) {}
   int64_t begin;
   std::vector<int32_t> weights;  // units of 2^-kWeightBits
 };
@@ -127,10 +126,8 @@ RgbImage resize_bilinear(const RgbView& image, int64_t height, int64_t width, co
                "{} x {} at {}, {} of {} x {} resized to {} x {}", window.height, window.width, window.top,
                window.left, image.height, image.width, height, width);
   if (window.height == 0 || window.width == 0) return {window.height, window.width, {}};
-  const std::vector<Taps> down =
-      filter_for(image.height, height, {window.top, window.top + window.height});
-  const std::vector<Taps> across =
-      filter_for(image.width, width, {window.left, window.left + window.width});
+  const std::vector<Taps> down = filter_for(image.height, height, {window.top, window.top + window.height});
+  const std::vector<Taps> across = filter_for(image.width, width, {window.left, window.left + window.width});
   const Range rows = read_by(down);
   RgbImage scaled = resize_rows(image, rows, across);
   return height == image.height ? scaled : resize_columns(scaled, rows.begin, down);

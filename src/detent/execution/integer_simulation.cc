@@ -14,9 +14,7 @@ namespace {
 constexpr int64_t kGrain = 4096;
 
 /// Values that are multiples of the type's scale, counted in it.
-at::Tensor steps_of(const at::Tensor& values, const CodeType& type) {
-  return values.div(type.scale).round();
-}
+at::Tensor steps_of(const at::Tensor& values, const CodeType& type) { return values.div(type.scale).round(); }
 
 Tensor codes_of(const at::Tensor& values, const CodeType& type) {
   const Tensor from = from_torch(values);

@@ -28,30 +28,31 @@ BlockCache& tensor_blocks() {
 class CachingAllocator final : public c10::Allocator {
  public:
 #if TORCH_VERSION_MAJOR < 2
-  c10::DataPtr allocate(size_t bytes) const override {
+  c10::DataPtr allocate(size_t bytes) const override{
 #else
   void copy_data(void* target, const void* source, size_t bytes) const override {
     default_copy_data(target, source, bytes);
   }
   c10::DataPtr allocate(size_t bytes) override {
 #endif
-    void* data = bytes == 0 ? nullptr : take(bytes);
-    return {data, data, &give_back, c10::Device(c10::DeviceType::CPU)};
-  }
-  c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
+      void* data = bytes == 0 ? nullptr : take(bytes);
+  return {data, data, &give_back, c10::Device(c10::DeviceType::CPU)};
+} c10::DeleterFnPtr raw_deleter() const override {
+  return &give_back;
+}
 
- private:
-  static void* take(size_t bytes) {
-    try {
-      return tensor_blocks().take(bytes);
-    } catch (const std::bad_alloc&) {
-      TORCH_CHECK(false, "no memory for a tensor of ", bytes, " bytes");
-    }
+private:
+static void* take(size_t bytes) {
+  try {
+    return tensor_blocks().take(bytes);
+  } catch (const std::bad_alloc&) {
+    TORCH_CHECK(false, "no memory for a tensor of ", bytes, " bytes");
   }
-  static void give_back(void* data) { tensor_blocks().give_back(data); }
-};
+}
+static void give_back(void* data) { tensor_blocks().give_back(data); }
+};  // namespace
 
-}  // namespace
+}  // namespace detent
 
 void use_block_cache_for_tensors() {
 #ifndef __SANITIZE_ADDRESS__  // it watches the blocks of malloc

@@ -42,8 +42,8 @@ Tensor samples_of(const Interval& range) {
   std::vector<float> values = {0, kLeast, -kLeast, kMax, -kMax, kInfinity, -kInfinity};
   for (int i = 0; i <= 8; ++i) {
     const double at = i / 8.0;
-    values.push_back(static_cast<float>((1 - at) * static_cast<double>(range.low) +
-                                        at * static_cast<double>(range.high)));
+    values.push_back(
+        static_cast<float>((1 - at) * static_cast<double>(range.low) + at * static_cast<double>(range.high)));
   }
   return Tensor::from<float>({static_cast<int64_t>(values.size())}, values);
 }

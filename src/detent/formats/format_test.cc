@@ -25,12 +25,12 @@ std::string error_of(std::string_view text) {
 }
 
 TEST(FormatNames, CanonicalOnesThenAliasesThenThoseOfIntegers) {
-  EXPECT_THAT(format_names(),
-              ElementsAre("fixed", "ternary", "binary", "affine", "minifloat_ieee", "minifloat_denorm", "log",
-                          "binary_residual", "codebook", "fp8_e4m3fn", "fp8_e5m2", "fp8_e4m3fnuz",
-                          "fp8_e5m2fnuz", "fp6_e3m2", "fp6_e2m3", "fp4_e2m1", "fp16", "bf16", "tf32",
-                          "block_fp", "block_minifloat", "block_log", "mx", "nvfp4", "integer", "int8",
-                          "uint8", "int4", "uint4", "int4_g128"));
+  EXPECT_THAT(
+      format_names(),
+      ElementsAre("fixed", "ternary", "binary", "affine", "minifloat_ieee", "minifloat_denorm", "log",
+                  "binary_residual", "codebook", "fp8_e4m3fn", "fp8_e5m2", "fp8_e4m3fnuz", "fp8_e5m2fnuz",
+                  "fp6_e3m2", "fp6_e2m3", "fp4_e2m1", "fp16", "bf16", "tf32", "block_fp", "block_minifloat",
+                  "block_log", "mx", "nvfp4", "integer", "int8", "uint8", "int4", "uint4", "int4_g128"));
   EXPECT_THAT(format_aliases(), ElementsAre(testing::Pair("integer", "fixed")));
   for (const std::string& name : format_names()) EXPECT_NO_THROW(make_format(name, "test"));
   EXPECT_EQ(format_name(make_format("integer", "test")), "fixed");

@@ -54,9 +54,7 @@ class MinifloatKernel {
     });
   }
 
-  V operator()(D d, V x, uint64_t /*index*/) const {
-    return hn::IfThenElse(hn::IsNaN(x), x, OfNumber(d, x));
-  }
+  V operator()(D d, V x, uint64_t /*index*/) const { return hn::IfThenElse(hn::IsNaN(x), x, OfNumber(d, x)); }
 
  private:
   static constexpr int kShift = 32;

@@ -28,8 +28,8 @@ TEST(NamedFormats, StandForKeysOfAffine) {
   EXPECT_EQ(meaning("uint3_g32"), "affine:width=3,signed=false,granularity=group,group_size=32");
   for (int width = 2; width <= 16; ++width) {
     for (const bool is_signed : {true, false}) {
-      const QuantSpec expected{
-          .format = Affine{.width = width, .is_signed = is_signed, .symmetric = is_signed}};
+      const QuantSpec expected{.format =
+                                   Affine{.width = width, .is_signed = is_signed, .symmetric = is_signed}};
       EXPECT_EQ(parse_quant_spec_text(fmt::format("{}int{}", is_signed ? "" : "u", width)), expected);
       EXPECT_EQ(make_format(fmt::format("{}int{}", is_signed ? "" : "u", width), ""), expected.format);
     }

@@ -77,8 +77,7 @@ void validate_group_size(const QuantSpec& spec, const std::string& where) {
     fail("{}: key \"group_size\" is missing: granularity = \"group\" needs the elements of a group", where);
   }
   if (!in_groups && spec.group_size) {
-    fail("{}: key \"group_size\": got {}, which only granularity = \"group\" reads", where,
-         *spec.group_size);
+    fail("{}: key \"group_size\": got {}, which only granularity = \"group\" reads", where, *spec.group_size);
   }
   if (in_groups && *spec.group_size < 1) {
     fail("{}: key \"group_size\": got {}, expected at least 1", where, *spec.group_size);

@@ -87,8 +87,7 @@ TEST(TargetBytes, AreTheSameForEveryFormat) {
 /// Where a format has both zeros, a result of 0 has the sign of its input; where it has one, it is +0. Codes
 /// say the same.
 TEST(TargetBytes, SignsOfZerosAreThoseThatCodesHold) {
-  const Tensor input =
-      Tensor::from({8}, std::vector<float>{0.0F, 1, -0.0F, -1, 1e-30F, -1, -1e-30F, 1});
+  const Tensor input = Tensor::from({8}, std::vector<float>{0.0F, 1, -0.0F, -1, 1e-30F, -1, -1e-30F, 1});
   const auto signs = [&](const char* text) {
     const QuantSpec spec = parse_quant_spec_text(text);
     const Tensor values = simulate(spec, input);

@@ -76,9 +76,8 @@ Frozen freeze(const Binary& format, const std::vector<BinaryParameters>& groups,
 Frozen freeze(const BinaryResidual& format, const std::vector<BinaryResidualParameters>& groups,
               const std::string& where) {
   if (groups.size() > 1) {
-    fail(
-        "{}: binary_residual: the scales of {} groups follow the elements, expected granularity \"tensor\"",
-        where, groups.size());
+    fail("{}: binary_residual: the scales of {} groups follow the elements, expected granularity \"tensor\"",
+         where, groups.size());
   }
   BinaryResidual fixed = format;
   fixed.gamma = groups.front().gammas;

@@ -24,9 +24,9 @@ constexpr std::array<const char*, 2> enum_names(ObservedValues) {
   return {"before_quantization", "after_quantization"};
 }
 
-/// Anything that runs a graph in inference mode: the libtorch interpreter, the integer runtime. Several threads
-/// may run graphs at once. Inside parallel_for a run takes the calling thread alone: libraries cut sums of
-/// float32 by threads, so that the last bits of results otherwise depend on how many there are.
+/// Anything that runs a graph in inference mode: the libtorch interpreter, the integer runtime. Several
+/// threads may run graphs at once. Inside parallel_for a run takes the calling thread alone: libraries cut
+/// sums of float32 by threads, so that the last bits of results otherwise depend on how many there are.
 class Executor {
  public:
   virtual ~Executor() = default;

@@ -97,7 +97,8 @@ class Graph {
   std::vector<std::string> node_names() const;
 
   /// Given: nodes whose operands are affine with given scales compute on integer codes, in simulation as in
-  /// integer execution (integer/node_form.h). None: quantized operands are rounded, and nodes compute in float.
+  /// integer execution (integer/node_form.h). None: quantized operands are rounded, and nodes compute in
+  /// float.
   const std::optional<Requantization>& requantization() const { return requantization_; }
   void set_requantization(std::optional<Requantization> way) { requantization_ = way; }
 

@@ -75,8 +75,8 @@ TEST(NodeForm, OperandsWithoutCodesHaveNoForm) {
   EXPECT_FALSE(has_form({{"data_in_0", "affine:scale=1"}, {"weight", "fixed:width=8,frac_width=4"}}));
   EXPECT_FALSE(
       has_form({{"data_in_0", "affine:scale=1"}, {"weight", "affine:scale=1x1,granularity=channel,axis=3"}}));
-  EXPECT_FALSE(has_form({{"data_in_0", "affine:scale=1"},
-                         {"weight", "affine:scale=1x1,granularity=group,group_size=2"}}));
+  EXPECT_FALSE(has_form(
+      {{"data_in_0", "affine:scale=1"}, {"weight", "affine:scale=1x1,granularity=group,group_size=2"}}));
   EXPECT_FALSE(
       has_form({{"data_in_0", "affine:scale=1"}, {"weight", "affine:scale=1"}, {"data_out_0", "log"}}));
   EXPECT_TRUE(has_form({{"data_in_0", "affine:scale=1"}, {"weight", "affine:scale=1"}}));

@@ -11,8 +11,8 @@
 
 namespace detent {
 
-/// A download that another attempt may bring to an end: a connection that broke, stalled or took too long, a server that is
-/// busy (408, 425, 429 or 5xx).
+/// A download that another attempt may bring to an end: a connection that broke, stalled or took too long, a
+/// server that is busy (408, 425, 429 or 5xx).
 class TransientError : public Error {
  public:
   using Error::Error;
@@ -24,7 +24,8 @@ struct Download {
   /// one that sends all of it again replaces it. A regular file: no symbolic link is followed.
   std::filesystem::path target;
   uint64_t limit = 0;  // more bytes are an Error
-  /// The attempt ends when for so long there is no connection, or fewer than `least_speed` bytes a second come.
+  /// The attempt ends when for so long there is no connection, or fewer than `least_speed` bytes a second
+  /// come.
   std::chrono::seconds patience{30};
   int64_t least_speed = 1;
   /// Of the whole attempt; none: as long as it takes.

@@ -52,8 +52,8 @@ std::string description_in(int descriptor) {
 bool has_name(int descriptor, const fs::path& path) {
   struct stat opened {};
   struct stat named {};
-  return fstat(descriptor, &opened) == 0 && lstat(path.c_str(), &named) == 0 && opened.st_ino == named.st_ino &&
-         opened.st_dev == named.st_dev;
+  return fstat(descriptor, &opened) == 0 && lstat(path.c_str(), &named) == 0 &&
+         opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
 }
 
 }  // namespace
@@ -68,7 +68,8 @@ FolderLock::FolderLock(const fs::path& folder, const std::string& command,
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
     descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     if (descriptor_ < 0) fail("cannot create {}: {}", path_.string(), std::strerror(errno));
-    const int locked = locker ? locker(descriptor_, LOCK_EX | LOCK_NB) : flock(descriptor_, LOCK_EX | LOCK_NB);
+    const int locked =
+        locker ? locker(descriptor_, LOCK_EX | LOCK_NB) : flock(descriptor_, LOCK_EX | LOCK_NB);
     if (locked == 0 && !has_name(descriptor_, path_)) {
       close(std::exchange(descriptor_, -1));
       continue;
@@ -76,12 +77,13 @@ FolderLock::FolderLock(const fs::path& folder, const std::string& command,
     if (locked != 0 && errno == EWOULDBLOCK) {
       const std::string holder = description_in(descriptor_);
       close(std::exchange(descriptor_, -1));
-      fail("{} is being written by {}: wait until it has ended, or choose another folder",
-           folder.string(), holder);
+      fail("{} is being written by {}: wait until it has ended, or choose another folder", folder.string(),
+           holder);
     }
     if (locked != 0) {
-      warn(fmt::format("{} cannot be locked ({}): two commands that write it at the same time would not notice it",
-                       folder.string(), std::strerror(errno)));
+      warn(fmt::format(
+          "{} cannot be locked ({}): two commands that write it at the same time would not notice it",
+          folder.string(), std::strerror(errno)));
     }
     const std::string text = description_of_this(command) + "\n";
     if (ftruncate(descriptor_, 0) != 0 ||

@@ -44,9 +44,11 @@ TEST_F(FolderLockTest, OneHoldsItAndTheOthersHearOfHim) {
     const FolderLock lock(folder_, "detent quantize\n\x1b[31m", warn_);
     const FolderLock of_another_folder(base_ / "software" / "transform", "detent transform", warn_);
     const std::string message = error_of_locking(folder_);
-    EXPECT_THAT(message, AllOf(HasSubstr(folder_.string()), HasSubstr("is being written by detent quantize")));
+    EXPECT_THAT(message,
+                AllOf(HasSubstr(folder_.string()), HasSubstr("is being written by detent quantize")));
     EXPECT_THAT(error_of_locking(folder_ / ""), HasSubstr("is being written by"));
-    EXPECT_THAT(error_of_locking(base_ / "software" / "x" / ".." / "quantize"), HasSubstr("is being written by"));
+    EXPECT_THAT(error_of_locking(base_ / "software" / "x" / ".." / "quantize"),
+                HasSubstr("is being written by"));
   }
   EXPECT_THAT(error_of_locking(folder_), IsEmpty());
   EXPECT_TRUE(fs::is_empty(base_ / "software"));
@@ -55,9 +57,9 @@ TEST_F(FolderLockTest, OneHoldsItAndTheOthersHearOfHim) {
 
 TEST_F(FolderLockTest, SaysWhichProcessSinceWhen) {
   const FolderLock lock(folder_, "detent train", warn_);
-  EXPECT_THAT(error_of_locking(folder_), testing::ContainsRegex(fmt::format(
-                                             "detent train \\(process {} on host .* since 20[0-9-]+ [0-9:]+ UTC\\)",
-                                             getpid())));
+  EXPECT_THAT(error_of_locking(folder_),
+              testing::ContainsRegex(fmt::format(
+                  "detent train \\(process {} on host .* since 20[0-9-]+ [0-9:]+ UTC\\)", getpid())));
 }
 
 TEST_F(FolderLockTest, EndsWithAProcessThatIsKilled) {

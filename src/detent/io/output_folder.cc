@@ -29,7 +29,8 @@ constexpr const char* kList = ".detent-outputs";
 std::vector<std::string> files_in(const fs::path& folder) {
   std::vector<std::string> files;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_symlink() || !entry.is_directory()) files.push_back(entry.path().lexically_relative(folder).string());
+    if (entry.is_symlink() || !entry.is_directory())
+      files.push_back(entry.path().lexically_relative(folder).string());
   }
   std::ranges::sort(files);
   return files;
@@ -44,7 +45,8 @@ std::set<std::string> listed_in(const fs::path& folder) {
   return files;
 }
 
-/// Another name for the same file, so that it is there before and after; a copy where the file system has no links.
+/// Another name for the same file, so that it is there before and after; a copy where the file system has no
+/// links.
 void link_or_copy(const fs::path& from, const fs::path& to) {
   fs::create_directories(to.parent_path());
   if (fs::is_symlink(from)) return fs::copy_symlink(from, to);
@@ -114,9 +116,10 @@ void OutputFolder::carry_over() const {
 }
 
 void OutputFolder::replace_one_by_one() {
-  warn_(fmt::format("{} is on a file system that cannot exchange folders: its files are replaced one by one, so that "
-                    "a run that is killed now leaves some of both results",
-                    folder_.string()));
+  warn_(fmt::format(
+      "{} is on a file system that cannot exchange folders: its files are replaced one by one, so that "
+      "a run that is killed now leaves some of both results",
+      folder_.string()));
   std::set<std::string> old = listed_in(folder_);
   for (const std::string& file : files_in(staging_)) {
     fs::create_directories((folder_ / file).parent_path());
@@ -135,7 +138,8 @@ void OutputFolder::commit() {
     carry_over();
     flush_folders_in(staging_);
     const bool replaces = fs::exists(folder_);
-    if (renameat2(AT_FDCWD, staging_.c_str(), AT_FDCWD, folder_.c_str(), replaces ? RENAME_EXCHANGE : 0) == 0) {
+    if (renameat2(AT_FDCWD, staging_.c_str(), AT_FDCWD, folder_.c_str(), replaces ? RENAME_EXCHANGE : 0) ==
+        0) {
       flush_folder(folder_.parent_path());
     } else if (replaces && (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP)) {
       replace_one_by_one();

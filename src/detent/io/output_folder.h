@@ -6,14 +6,14 @@
 
 namespace detent {
 
-/// A folder whose files are one result: they replace those of an earlier result all together, or not at all. They are
-/// written into a folder with a temporary name beside it, which `commit` exchanges with the folder in one step
-/// (renameat2). What the user has put into the folder stays in it; a list of what an earlier result consists of is
-/// kept in the file ".detent-outputs".
+/// A folder whose files are one result: they replace those of an earlier result all together, or not at all.
+/// They are written into a folder with a temporary name beside it, which `commit` exchanges with the folder
+/// in one step (renameat2). What the user has put into the folder stays in it; a list of what an earlier
+/// result consists of is kept in the file ".detent-outputs".
 class OutputFolder {
  public:
-  /// Nothing is created before the first call of `staged`. `warn` hears when the file system cannot exchange folders,
-  /// and files are replaced one by one.
+  /// Nothing is created before the first call of `staged`. `warn` hears when the file system cannot exchange
+  /// folders, and files are replaced one by one.
   OutputFolder(std::filesystem::path folder, std::function<void(const std::string&)> warn);
   /// Removes what was not committed.
   ~OutputFolder();

@@ -60,7 +60,8 @@ TEST_F(OutputFolderTest, AppearsAsAWholeAndReplacesAsAWhole) {
   write_result("a", 5);
   EXPECT_EQ(result(), std::pair(std::set<std::string>{"a"}, 5));
   write_result("b", 3);
-  EXPECT_EQ(result(), std::pair(std::set<std::string>{"b"}, 3)) << "the other files of the result before are gone";
+  EXPECT_EQ(result(), std::pair(std::set<std::string>{"b"}, 3))
+      << "the other files of the result before are gone";
   EXPECT_EQ(names_in_base(), 1U);
   EXPECT_THAT(warned_, IsEmpty());
 }

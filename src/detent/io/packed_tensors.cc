@@ -118,7 +118,7 @@ Tensor stored_values(const StoredTensor& tensor, const Scratch& scratch) {
 
 std::vector<StoredTensor> unpack_tensors(const SafetensorsFile& file, const std::string& where) {
   const std::map<std::string, Tensor> tensors(file.tensors.begin(), file.tensors.end());
-  std::map<std::string, Encoded> packed;  // by the name of their codes
+  std::map<std::string, Encoded> packed;       // by the name of their codes
   std::map<std::string, std::string> streams;  // to the packed tensor that each belongs to
   std::map<std::string, std::string> names;
   for (const auto& [key, text] : file.metadata) {

@@ -54,8 +54,9 @@ struct Header {
   std::vector<std::string> names;
 };
 
-/// A first look at a header: the names of its tensors in order, no key twice in an object, no deep nesting. (A callback of
-/// nlohmann's parser could look while it builds the tree, but then takes time quadratic in the number of tensors.)
+/// A first look at a header: the names of its tensors in order, no key twice in an object, no deep nesting.
+/// (A callback of nlohmann's parser could look while it builds the tree, but then takes time quadratic in the
+/// number of tensors.)
 class HeaderKeys : public nlohmann::json_sax<json> {
  public:
   explicit HeaderKeys(const std::string& file) : file_(file) {}

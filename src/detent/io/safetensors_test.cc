@@ -111,7 +111,8 @@ TEST_F(Safetensors, RejectsBadHeaders) {
 
 TEST_F(Safetensors, ReadsManyTensorsInLinearTime) {
   std::vector<std::pair<std::string, Tensor>> tensors;
-  for (int i = 0; i < 100'000; ++i) tensors.emplace_back("tensor" + std::to_string(i), counting(DType::kInt8, {1}));
+  for (int i = 0; i < 100'000; ++i)
+    tensors.emplace_back("tensor" + std::to_string(i), counting(DType::kInt8, {1}));
   write_safetensors(path_, tensors);  // minutes, if it took quadratic time
   const SafetensorsFile file = read_safetensors(path_);
   ASSERT_EQ(file.tensors.size(), tensors.size());

@@ -43,12 +43,12 @@ class UnfinishedFile {
 /// no regular file (a folder, a device, a FIFO).
 std::filesystem::path output_file(const std::filesystem::path& path);
 
-/// A folder with a temporary name beside `target`, and a descriptor that holds the lock on it. Throws Error naming
-/// `target`.
+/// A folder with a temporary name beside `target`, and a descriptor that holds the lock on it. Throws Error
+/// naming `target`.
 std::pair<std::filesystem::path, int> create_unfinished_folder(const std::filesystem::path& target);
 
-/// Removes from `folder`, if there is one, the temporary files and folders of processes that have ended. Those of
-/// living ones stay, and so do all where the file system has no locks.
+/// Removes from `folder`, if there is one, the temporary files and folders of processes that have ended.
+/// Those of living ones stay, and so do all where the file system has no locks.
 void remove_unfinished_files(const std::filesystem::path& folder);
 
 /// A descriptor, for reading and writing, of a file without a name; -1 with the reason in errno.

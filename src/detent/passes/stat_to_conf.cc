@@ -223,10 +223,9 @@ class Generator {
     const std::string place = fmt::format("{}, operand \"{}\"", where, argument.operand);
     if (spec->granularity == Granularity::kGroup) {
       if (input_.calibration->calibrator != Calibrator::kMinMax) {
-        warn_(fmt::format("{}: groups take their scales from the range of the tensor itself, not from \"{}\"",
-                          place,
-                          enum_names(input_.calibration->calibrator)[static_cast<size_t>(
-                              input_.calibration->calibrator)]));
+        warn_(fmt::format(
+            "{}: groups take their scales from the range of the tensor itself, not from \"{}\"", place,
+            enum_names(input_.calibration->calibrator)[static_cast<size_t>(input_.calibration->calibrator)]));
       }
       return;
     }

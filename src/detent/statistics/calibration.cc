@@ -46,8 +46,7 @@ Interval percentile_range(const Distribution& distribution, double percentile) {
 Interval n_sigma_range(double mean, double variance, double num_sigma, const Interval& seen) {
   const double reach = num_sigma * std::sqrt(variance);
   const auto within_seen = [&](double end) {
-    return static_cast<float>(
-        std::clamp(end, static_cast<double>(seen.low), static_cast<double>(seen.high)));
+    return static_cast<float>(std::clamp(end, static_cast<double>(seen.low), static_cast<double>(seen.high)));
   };
   return {within_seen(mean - reach), within_seen(mean + reach)};
 }

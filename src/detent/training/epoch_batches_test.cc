@@ -96,7 +96,9 @@ TEST(EpochBatches, BatchNormRefusesASingleValue) {
   Graph graph = build_model("jsc_tiny", {16}, 5);
   initialize_parameters(graph);
   EXPECT_THAT(
-      [&] { Interpreter(graph, Interpreter::Mode::kTraining).run(at::randn({1, 16})); },
+      [&] {
+        Interpreter(graph, Interpreter::Mode::kTraining).run(at::randn({1, 16}));
+      },
       ThrowsMessage<Error>(AllOf(HasSubstr("\"seq_blocks_0\" (batch_norm1d)"), HasSubstr("[1, 16]"),
                                  HasSubstr("more than one value a channel"))));
   EXPECT_EQ(Interpreter(graph).run(at::randn({1, 16})).size(1), 5);

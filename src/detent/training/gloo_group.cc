@@ -60,8 +60,8 @@ class RendezvousStore final : public c10d::Store {
   Rendezvous rendezvous_;
 };
 
-/// The store of torchrun, which is a TCPStore. It holds the launcher's own keys too, and those of workers that it
-/// started before.
+/// The store of torchrun, which is a TCPStore. It holds the launcher's own keys too, and those of workers
+/// that it started before.
 c10::intrusive_ptr<c10d::Store> store_of_launcher(const WorkerEnvironment& workers,
                                                   std::chrono::milliseconds timeout) {
   c10d::TCPStoreOptions options;
@@ -77,8 +77,8 @@ c10::intrusive_ptr<c10d::Store> store_of_launcher(const WorkerEnvironment& worke
   fail("it took longer than {:.3g} s", std::chrono::duration<double>(timeout).count());
 }
 
-/// Calls `body` in a thread, and waits no longer than the timeout: Gloo waits for one worker after another, each so
-/// long. Where it comes later, it keeps what it holds, and the process is about to end.
+/// Calls `body` in a thread, and waits no longer than the timeout: Gloo waits for one worker after another,
+/// each so long. Where it comes later, it keeps what it holds, and the process is about to end.
 template <class Body>
 auto within(std::chrono::milliseconds timeout, Body body) {
   using Result = decltype(body());
@@ -162,8 +162,8 @@ class GlooGroup final : public ProcessGroup {
     if (!work->wait(timeout_)) fail_for_time(timeout_);
   }
 
-  /// c10d's exceptions carry a stack trace behind the first line. A group that failed is not destroyed: its threads
-  /// may wait for the others, and the process is about to end.
+  /// c10d's exceptions carry a stack trace behind the first line. A group that failed is not destroyed: its
+  /// threads may wait for the others, and the process is about to end.
   template <class Action>
   void attempt(const char* purpose, const Action& action) {
     try {
@@ -186,9 +186,11 @@ class GlooGroup final : public ProcessGroup {
 std::unique_ptr<ProcessGroup> join_workers(const WorkerEnvironment& workers,
                                            std::chrono::milliseconds timeout) {
   if (workers.secret.empty() && !workers.launcher_restarts && is_public_address(workers.address)) {
-    spdlog::warn("MASTER_ADDR {} is a public address: without a DETENT_WORKER_SECRET, the same for all workers, anybody "
-                 "can join them",
-                 workers.address);
+    spdlog::warn(
+        "MASTER_ADDR {} is a public address: without a DETENT_WORKER_SECRET, the same for all workers, "
+        "anybody "
+        "can join them",
+        workers.address);
   }
   return std::make_unique<GlooGroup>(workers, timeout);
 }

@@ -15,10 +15,9 @@
 namespace detent {
 namespace {
 
-/// libtorch keeps the state of a parameter under the address of its TensorImpl: as text before version 2.1, as a
-/// pointer since.
-using StateKey =
-    std::remove_cvref_t<decltype(std::declval<torch::optim::Optimizer&>().state())>::key_type;
+/// libtorch keeps the state of a parameter under the address of its TensorImpl: as text before version 2.1,
+/// as a pointer since.
+using StateKey = std::remove_cvref_t<decltype(std::declval<torch::optim::Optimizer&>().state())>::key_type;
 
 template <class Key = StateKey>
 Key key_of(const at::Tensor& parameter) {

@@ -23,8 +23,8 @@
 #include "detent/io/digest.h"
 #include "detent/training/socket.h"
 
-// The first worker sends a Greeting, the other one a Request to be let in, the first a Verdict. Then the other sends
-// messages: a Head, a key, a value; and gets a Reply and, for a key that was found, its value.
+// The first worker sends a Greeting, the other one a Request to be let in, the first a Verdict. Then the
+// other sends messages: a Head, a key, a value; and gets a Reply and, for a key that was found, its value.
 
 namespace detent {
 namespace {
@@ -33,7 +33,8 @@ static_assert(std::endian::native == std::endian::little);
 
 using Clock = Rendezvous::Clock;
 
-constexpr std::array kMagic = {'d', 'e', 't', 'e', 'n', 't', ' ', 'w', 'o', 'r', 'k', 'e', 'r', 's', ' ', '1'};
+constexpr std::array kMagic = {'d', 'e', 't', 'e', 'n', 't', ' ', 'w',
+                               'o', 'r', 'k', 'e', 'r', 's', ' ', '1'};
 constexpr uint32_t kMostKey = 256;
 constexpr uint32_t kMostValue = 64 * 1024;
 constexpr std::chrono::seconds kToBeLetIn{10};
@@ -97,7 +98,9 @@ Nonce random_nonce() {
 /// Of who speaks, the nonces of both and what is claimed. With both nonces nothing can be repeated later.
 Mac mac_of(const std::string& secret, std::string_view speaker, const Nonce& first, const Request& request) {
   std::vector<std::byte> message;
-  const auto add = [&](std::span<const std::byte> bytes) { message.insert(message.end(), bytes.begin(), bytes.end()); };
+  const auto add = [&](std::span<const std::byte> bytes) {
+    message.insert(message.end(), bytes.begin(), bytes.end());
+  };
   add(std::as_bytes(std::span(speaker)));
   add(first);
   add(request.nonce);
@@ -164,7 +167,8 @@ class Rendezvous::Server final : public Rendezvous::Peer {
   void serve() {
     while (true) {
       std::vector<pollfd> waited = {{wake_[0], POLLIN, 0}, {listener_.descriptor(), POLLIN, 0}};
-      for (const Connection& connection : connections_) waited.push_back({connection.socket.descriptor(), POLLIN, 0});
+      for (const Connection& connection : connections_)
+        waited.push_back({connection.socket.descriptor(), POLLIN, 0});
       poll(waited.data(), waited.size(), 1000);
       if (waited[0].revents != 0) return;
       size_t i = 2;
@@ -201,7 +205,8 @@ class Rendezvous::Server final : public Rendezvous::Peer {
       const size_t size = sizeof(Head) + head.key + head.value;
       if (connection.received.size() < size) return true;
       if (!carry_out(connection, head)) return false;
-      connection.received.erase(connection.received.begin(), connection.received.begin() + static_cast<std::ptrdiff_t>(size));
+      connection.received.erase(connection.received.begin(),
+                                connection.received.begin() + static_cast<std::ptrdiff_t>(size));
     }
     return true;
   }
@@ -210,8 +215,8 @@ class Rendezvous::Server final : public Rendezvous::Peer {
     const Request request = read_as<Request>(connection.received);
     connection.received.clear();
     Verdict verdict;
-    const bool knows_secret =
-        request.magic == kMagic && same(request.mac, mac_of(workers_.secret, "worker", connection.nonce, request));
+    const bool knows_secret = request.magic == kMagic &&
+                              same(request.mac, mac_of(workers_.secret, "worker", connection.nonce, request));
     if (knows_secret) {
       const bool fits = request.size == static_cast<uint32_t>(workers_.size) && request.rank > 0 &&
                         request.rank < request.size;
@@ -258,7 +263,8 @@ class Rendezvous::Server final : public Rendezvous::Peer {
 class Rendezvous::Client final : public Rendezvous::Peer {
  public:
   Client(const WorkerEnvironment& workers, std::chrono::milliseconds timeout)
-      : timeout_(timeout), socket_(Socket::connect_to(workers.address, workers.port, Clock::now() + timeout)) {
+      : timeout_(timeout),
+        socket_(Socket::connect_to(workers.address, workers.port, Clock::now() + timeout)) {
     const Clock::time_point deadline = Clock::now() + timeout;
     local_address = socket_.local_address();
     const auto greeting = receive<Greeting>(deadline);
@@ -270,7 +276,8 @@ class Rendezvous::Client final : public Rendezvous::Peer {
     request.mac = mac_of(workers.secret, "worker", greeting.nonce, request);
     socket_.send(bytes_of(request), deadline);
     const auto verdict = receive<Verdict>(deadline);
-    if (verdict.answer == Answer::kOtherSize) fail("the first worker was started for another number of workers");
+    if (verdict.answer == Answer::kOtherSize)
+      fail("the first worker was started for another number of workers");
     if (verdict.answer != Answer::kWelcome ||
         !same(verdict.mac, mac_of(workers.secret, "first worker", greeting.nonce, request))) {
       fail("the first worker has another secret (DETENT_WORKER_SECRET)");
@@ -278,7 +285,8 @@ class Rendezvous::Client final : public Rendezvous::Peer {
   }
 
   void set(const std::string& key, std::span<const std::byte> value) override {
-    call({Operation::kSet, static_cast<uint32_t>(key.size()), static_cast<uint32_t>(value.size())}, key, value);
+    call({Operation::kSet, static_cast<uint32_t>(key.size()), static_cast<uint32_t>(value.size())}, key,
+         value);
   }
   std::optional<std::vector<std::byte>> find(const std::string& key) override {
     return call({Operation::kFind, static_cast<uint32_t>(key.size()), 0}, key, {});
@@ -294,7 +302,8 @@ class Rendezvous::Client final : public Rendezvous::Peer {
 
   std::optional<std::vector<std::byte>> call(const Head& head, const std::string& key,
                                              std::span<const std::byte> value) {
-    DETENT_CHECK(head.key <= kMostKey && head.value <= kMostValue, "key {} bytes, value {}", head.key, head.value);
+    DETENT_CHECK(head.key <= kMostKey && head.value <= kMostValue, "key {} bytes, value {}", head.key,
+                 head.value);
     const std::lock_guard lock(mutex_);
     const Clock::time_point deadline = Clock::now() + timeout_;
     std::vector<std::byte> message(bytes_of(head).begin(), bytes_of(head).end());
@@ -352,12 +361,13 @@ bool is_public_address(const std::string& address) {
   for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
     if (each->ai_family == AF_INET) {
       const uint32_t ip = ntohl(reinterpret_cast<const sockaddr_in*>(each->ai_addr)->sin_addr.s_addr);
-      const bool is_private = ip >> 24 == 127 || ip >> 24 == 10 || ip >> 20 == 0xac1 || ip >> 16 == 0xc0a8 ||
-                              ip >> 16 == 0xa9fe;
+      const bool is_private =
+          ip >> 24 == 127 || ip >> 24 == 10 || ip >> 20 == 0xac1 || ip >> 16 == 0xc0a8 || ip >> 16 == 0xa9fe;
       if (!is_private) return true;
     } else if (each->ai_family == AF_INET6) {
       const in6_addr& ip = reinterpret_cast<const sockaddr_in6*>(each->ai_addr)->sin6_addr;
-      const bool is_private = IN6_IS_ADDR_LOOPBACK(&ip) || IN6_IS_ADDR_LINKLOCAL(&ip) || (ip.s6_addr[0] & 0xfe) == 0xfc;
+      const bool is_private =
+          IN6_IS_ADDR_LOOPBACK(&ip) || IN6_IS_ADDR_LINKLOCAL(&ip) || (ip.s6_addr[0] & 0xfe) == 0xfc;
       if (!is_private) return true;
     }
   }

@@ -12,16 +12,17 @@
 
 namespace detent {
 
-/// Where workers find each other: a small table of bytes at the first worker, which listens on the address that the
-/// launcher gave and no other. A worker is let in when it proves that it knows the secret (workers.secret; HMAC-SHA-256
-/// of random numbers of both sides) and gives the same number of workers; before that, nothing is kept of it but
-/// 120 bytes. What is said afterwards is neither encrypted nor authenticated.
+/// Where workers find each other: a small table of bytes at the first worker, which listens on the address
+/// that the launcher gave and no other. A worker is let in when it proves that it knows the secret
+/// (workers.secret; HMAC-SHA-256 of random numbers of both sides) and gives the same number of workers;
+/// before that, nothing is kept of it but 120 bytes. What is said afterwards is neither encrypted nor
+/// authenticated.
 class Rendezvous {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Returns when all workers are there. Throws Error when that takes longer than `timeout`, when the address is none of
-  /// this machine's (first worker), or the secret another one.
+  /// Returns when all workers are there. Throws Error when that takes longer than `timeout`, when the address
+  /// is none of this machine's (first worker), or the secret another one.
   Rendezvous(const WorkerEnvironment& workers, std::chrono::milliseconds timeout);
   ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;
@@ -43,8 +44,8 @@ class Rendezvous {
   std::unique_ptr<Peer> peer_;
 };
 
-/// Whether others than the machines of a private network can reach it (RFC 1918, RFC 4193, link-local, loopback); false
-/// for names that do not resolve.
+/// Whether others than the machines of a private network can reach it (RFC 1918, RFC 4193, link-local,
+/// loopback); false for names that do not resolve.
 bool is_public_address(const std::string& address);
 
 }  // namespace detent

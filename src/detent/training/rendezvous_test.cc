@@ -55,7 +55,8 @@ TEST(Rendezvous, KeepsATableForAll) {
     const auto deadline = Rendezvous::Clock::now() + 10s;
     EXPECT_EQ(rendezvous.local_address(), "127.0.0.1");
     EXPECT_EQ(rendezvous.find("nothing"), std::nullopt);
-    rendezvous.set(fmt::format("key {}", rank), bytes_of(std::string(static_cast<size_t>(rank) * 30'000, 'x')));
+    rendezvous.set(fmt::format("key {}", rank),
+                   bytes_of(std::string(static_cast<size_t>(rank) * 30'000, 'x')));
     for (int other = 0; other < 3; ++other) {
       EXPECT_THAT(rendezvous.get(fmt::format("key {}", other), deadline), SizeIs(other * 30'000));
     }
@@ -100,11 +101,21 @@ TEST(Rendezvous, WaitsNoLongerThanToldForWhoIsSilent) {
   const int port = next_port();
   const Socket silent = Socket::listen_on("127.0.0.1", port);  // takes connections and says nothing
   const auto begin = Rendezvous::Clock::now();
-  EXPECT_THAT([&] { Rendezvous({1, 2, "127.0.0.1", port}, 300ms); }, ThrowsMessage<Error>(HasSubstr("silent")));
-  EXPECT_THAT([&] { Rendezvous({1, 2, "127.0.0.1", next_port()}, 300ms); },
-              ThrowsMessage<Error>(HasSubstr("nobody answers")));
-  EXPECT_THAT([&] { Rendezvous({0, 2, "127.0.0.1", next_port()}, 300ms); },
-              ThrowsMessage<Error>(HasSubstr("\"worker 1\" has not come")));
+  EXPECT_THAT(
+      [&] {
+        Rendezvous({1, 2, "127.0.0.1", port}, 300ms);
+      },
+      ThrowsMessage<Error>(HasSubstr("silent")));
+  EXPECT_THAT(
+      [&] {
+        Rendezvous({1, 2, "127.0.0.1", next_port()}, 300ms);
+      },
+      ThrowsMessage<Error>(HasSubstr("nobody answers")));
+  EXPECT_THAT(
+      [&] {
+        Rendezvous({0, 2, "127.0.0.1", next_port()}, 300ms);
+      },
+      ThrowsMessage<Error>(HasSubstr("\"worker 1\" has not come")));
   EXPECT_LT(Rendezvous::Clock::now() - begin, 3s);
 }
 
@@ -113,13 +124,16 @@ TEST(Rendezvous, ListensOnTheGivenAddressOnly) {
   const Socket listener = Socket::listen_on("127.0.0.2", port);
   EXPECT_NO_THROW(Socket::connect_to("127.0.0.2", port, Rendezvous::Clock::now() + 1s));
   EXPECT_THROW(Socket::connect_to("127.0.0.1", port, Rendezvous::Clock::now() + 200ms), Error);
-  EXPECT_THAT([&] { Rendezvous({0, 2, "192.0.2.1", port}, 300ms); },
-              ThrowsMessage<Error>(HasSubstr("192.0.2.1 is no address of this machine")));
+  EXPECT_THAT(
+      [&] {
+        Rendezvous({0, 2, "192.0.2.1", port}, 300ms);
+      },
+      ThrowsMessage<Error>(HasSubstr("192.0.2.1 is no address of this machine")));
 }
 
 TEST(Rendezvous, KnowsPublicAddresses) {
-  for (const char* address : {"127.0.0.1", "10.1.2.3", "172.16.0.1", "172.31.255.1", "192.168.1.1", "169.254.1.1",
-                              "::1", "fe80::1", "fd00::1", "no such name"}) {
+  for (const char* address : {"127.0.0.1", "10.1.2.3", "172.16.0.1", "172.31.255.1", "192.168.1.1",
+                              "169.254.1.1", "::1", "fe80::1", "fd00::1", "no such name"}) {
     EXPECT_FALSE(is_public_address(address)) << address;
   }
   for (const char* address : {"8.8.8.8", "172.32.0.1", "192.169.1.1", "2001:4860:4860::8888"}) {

@@ -33,7 +33,8 @@ void check_same(const Table& first, const Table& other, size_t rank) {
     const std::string expected = text_of(first, key);
     const std::string got = text_of(other, key);
     if (expected != got) {
-      fail("the workers were started differently: {} is {} at worker 0, {} at worker {}", key, expected, got, rank);
+      fail("the workers were started differently: {} is {} at worker 0, {} at worker {}", key, expected, got,
+           rank);
     }
   }
 }

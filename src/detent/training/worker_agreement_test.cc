@@ -49,7 +49,8 @@ TEST(WorkersAgree, OrNameWhatDiffers) {
   EXPECT_THAT(difference({{"model", "toy"}, {"seed", 1}}, {{"model", "toy"}, {"seed", 2}}),
               HasSubstr("seed is 1 at worker 0, 2 at worker 1"));
   EXPECT_THAT(difference({{"seed", 1}}, {}), HasSubstr("seed is 1 at worker 0, nothing at worker 1"));
-  EXPECT_THAT(difference({}, {{"load", "a.pt"}}), HasSubstr("load is nothing at worker 0, \"a.pt\" at worker 1"));
+  EXPECT_THAT(difference({}, {{"load", "a.pt"}}),
+              HasSubstr("load is nothing at worker 0, \"a.pt\" at worker 1"));
   EXPECT_THAT(difference({{"passes", Table{{"quantize", Table{{"by", "type"}}}}}},
                          {{"passes", Table{{"quantize", Table{{"by", "name"}}}}}}),
               HasSubstr("passes.quantize.by is \"type\" at worker 0, \"name\" at worker 1"));

@@ -78,8 +78,10 @@ int run_data_fetch(const std::vector<std::string>& args) {
       ->check(CLI::Range(1, 100))
       ->option_text("N (5)");
   std::string max_time = "6h";
-  app.add_option("--max-time", max_time, "when to give up; what was received is kept")->option_text("TIME (6h)");
-  app.add_option("--min-speed", options.least_speed, "bytes a second: a mirror that sends less for 30 s is given up")
+  app.add_option("--max-time", max_time, "when to give up; what was received is kept")
+      ->option_text("TIME (6h)");
+  app.add_option("--min-speed", options.least_speed,
+                 "bytes a second: a mirror that sends less for 30 s is given up")
       ->check(CLI::Range(int64_t{1}, int64_t{1'000'000'000}))
       ->option_text("N (1000)");
   if (!parse_arguments(app, args)) return 0;

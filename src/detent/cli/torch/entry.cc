@@ -25,8 +25,7 @@ void take_blas_buffers() {
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
   const at::Tensor square = at::ones({512, 512});
   static_cast<void>(at::mm(square, square));
-  parallel_for(thread_count(), 1,
-               [&](int64_t, int64_t) { static_cast<void>(at::mm(square, square)); });
+  parallel_for(thread_count(), 1, [&](int64_t, int64_t) { static_cast<void>(at::mm(square, square)); });
 }
 
 /// libtorch begins with one thread when it is loaded late.

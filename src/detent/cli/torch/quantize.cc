@@ -122,12 +122,14 @@ std::string summary_text(const Outcome& outcome) {
   return "\n" + table.to_text() + "\n";
 }
 
-/// The files in `folder` and below that were written since `start`, the graph first, a line each: their names in it.
+/// The files in `folder` and below that were written since `start`, the graph first, a line each: their names
+/// in it.
 std::string written_files(const fs::path& folder, fs::file_time_type start) {
   std::vector<fs::path> files;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
     const bool is_hidden = entry.path().filename().string().starts_with('.');
-    if (!is_hidden && entry.is_regular_file() && entry.last_write_time() >= start) files.push_back(entry.path());
+    if (!is_hidden && entry.is_regular_file() && entry.last_write_time() >= start)
+      files.push_back(entry.path());
   }
   std::ranges::sort(files);
   std::ranges::stable_partition(files, [](const fs::path& path) { return path.extension() == ".mz"; });

@@ -100,8 +100,9 @@ Accuracy train_networks(std::vector<Network>& networks, const Dataset& digits, c
     network.graph = build_model("digits_cnn", digits.sample_shape(), digits.class_count());
     initialize_parameters(network.graph);
     if (network.number == 0) {
-      print(fmt::format("1. Training {} ({} parameters) {} times, each on four fifths of {} handwritten digits\n",
-                        network.graph.name(), network.graph.parameter_count(), kNetworks, digits.size()));
+      print(fmt::format(
+          "1. Training {} ({} parameters) {} times, each on four fifths of {} handwritten digits\n",
+          network.graph.name(), network.graph.parameter_count(), kNetworks, digits.size()));
     }
     const Metrics training = train_network(network.graph, network, 3e-3, kEpochs);
     const Metrics test = network.test(network.graph);
@@ -174,7 +175,8 @@ void add_scheme_row(std::vector<Network>& networks, const QuickstartScheme& sche
 
 void run_quickstart(const TorchCommand& command) {
   const fs::path& folder = command.software_dir;
-  const FolderLock lock(folder, "detent quickstart", [](const std::string& text) { spdlog::warn("{}", text); });
+  const FolderLock lock(folder, "detent quickstart",
+                        [](const std::string& text) { spdlog::warn("{}", text); });
   const std::shared_ptr<const Dataset> digits = make_all_digits();
   std::vector<Network> networks = networks_for(digits, static_cast<uint64_t>(command.options.seed));
   const Accuracy of_float = train_networks(networks, *digits, folder);
@@ -196,7 +198,8 @@ void run_quickstart(const TorchCommand& command) {
   }
   progress.finish();
   print(fmt::format(
-      "{}\nAccuracy on the fifth of the digits that a network was not trained on: mean and standard deviation\n"
+      "{}\nAccuracy on the fifth of the digits that a network was not trained on: mean and standard "
+      "deviation\n"
       "of {} networks. Weight bits count scales and what stays float32 (batch norm).\n"
       "Files in {}, of the first network: float.pt, statistics.toml, and for each format its configuration\n"
       "<format>.toml and its graphs <format>/graph_module.mz and <format>_tuned/graph_module.mz.\n",

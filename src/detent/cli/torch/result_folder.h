@@ -14,9 +14,9 @@
 
 namespace detent {
 
-/// The folder that `quantize` or `transform` writes, locked while it does: all that its passes write there, and a
-/// network with the settings that decide what it is beside it (settings.toml). It appears as a whole. Every
-/// worker has such an object; only the first writes.
+/// The folder that `quantize` or `transform` writes, locked while it does: all that its passes write there,
+/// and a network with the settings that decide what it is beside it (settings.toml). It appears as a whole.
+/// Every worker has such an object; only the first writes.
 class ResultFolder {
  public:
   /// What is kept of the command's results, and where in it the network.
@@ -25,9 +25,9 @@ class ResultFolder {
     std::filesystem::path network;
   };
 
-  /// `loaded`: the network before the pipeline. `sample_count`: of the training set. Throws Error where another
-  /// process writes the folder, or it holds a network that other settings gave, unless --overwrite or that
-  /// network was left unchanged by its pipeline. Warns where it will replace one.
+  /// `loaded`: the network before the pipeline. `sample_count`: of the training set. Throws Error where
+  /// another process writes the folder, or it holds a network that other settings gave, unless --overwrite or
+  /// that network was left unchanged by its pipeline. Warns where it will replace one.
   ResultFolder(const TorchCommand& command, const Places& places, const Graph& loaded,
                const Pipeline& pipeline, int64_t sample_count, ProcessGroup& group);
 

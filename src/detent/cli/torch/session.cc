@@ -142,9 +142,9 @@ void check_workers_agree_on_settings(const TorchCommand& command, ProcessGroup& 
   check_workers_agree(settings, group);
 }
 
-void check_workers_agree_on_inputs(
-    const Graph& graph, std::initializer_list<std::pair<const char*, const Dataset*>> splits,
-    ProcessGroup& group) {
+void check_workers_agree_on_inputs(const Graph& graph,
+                                   std::initializer_list<std::pair<const char*, const Dataset*>> splits,
+                                   ProcessGroup& group) {
   if (group.size() == 1) return;
   Table inputs;
   for (const auto& [name, split] : splits) {

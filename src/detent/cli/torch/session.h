@@ -22,14 +22,14 @@ TrainingSplits load_training_splits(const TorchCommand& command);
 /// data.
 Graph load_network(const TorchCommand& command, const Dataset& dataset);
 
-/// Throws Error, at every worker and naming what differs, when the workers were started with other commands, settings or
-/// passes. Paths, threads and the like are each worker's own.
+/// Throws Error, at every worker and naming what differs, when the workers were started with other commands,
+/// settings or passes. Paths, threads and the like are each worker's own.
 void check_workers_agree_on_settings(const TorchCommand& command, ProcessGroup& group);
 
 /// The same for what they have read: the network and the data, each split with a name for the message.
-void check_workers_agree_on_inputs(
-    const Graph& graph, std::initializer_list<std::pair<const char*, const Dataset*>> splits,
-    ProcessGroup& group);
+void check_workers_agree_on_inputs(const Graph& graph,
+                                   std::initializer_list<std::pair<const char*, const Dataset*>> splits,
+                                   ProcessGroup& group);
 
 /// Whether any operand of the graph is quantized.
 bool is_quantized(const Graph& graph);

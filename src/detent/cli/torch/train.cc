@@ -15,10 +15,10 @@ namespace detent {
 namespace {
 
 void print_epoch(const EpochReport& report, int64_t max_epochs) {
-  const std::string line = fmt::format(
-      "epoch {}/{}  train: {}  validation: {}{}  {:.0f} samples/s\n", report.epoch, max_epochs,
-      report.training.text(), report.validation.text(), report.is_best ? "  (best)" : "",
-      report.samples_per_second);
+  const std::string line =
+      fmt::format("epoch {}/{}  train: {}  validation: {}{}  {:.0f} samples/s\n", report.epoch, max_epochs,
+                  report.training.text(), report.validation.text(), report.is_best ? "  (best)" : "",
+                  report.samples_per_second);
   // A terminal that was closed, or a reader that went away, does not keep the epoch from being saved.
   std::fputs(printable(line).c_str(), stdout);
   std::fflush(stdout);
@@ -69,9 +69,10 @@ void run_train(const TorchCommand& command, ProcessGroup& group) {
       fail("{}: the samples have no labels: there is nothing to learn", dataset->source());
   }
   Graph graph = load_network(command, *training_set);
-  check_workers_agree_on_inputs(graph, {{"training samples", training_set.get()},
-                                        {"validation samples", validation_set.get()},
-                                        {"test samples", test_set.get()}},
+  check_workers_agree_on_inputs(graph,
+                                {{"training samples", training_set.get()},
+                                 {"validation samples", validation_set.get()},
+                                 {"test samples", test_set.get()}},
                                 group);
   print(fmt::format("{}: {} trainable parameters{}; {} training samples, {} for validation, from {}\n",
                     graph.name(), graph.parameter_count(), is_quantized(graph) ? ", quantized" : "",

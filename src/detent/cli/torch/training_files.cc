@@ -88,7 +88,8 @@ void check_replaceable(const fs::path& state, const Table& settings, const Train
 Table resumed_position(const std::optional<SavedTraining>& saved) {
   if (!saved) return {};
   std::vector<uint32_t> checksums;
-  for (const auto& [name, tensor] : saved->state.network) checksums.push_back(crc32(std::as_const(tensor).bytes()));
+  for (const auto& [name, tensor] : saved->state.network)
+    checksums.push_back(crc32(std::as_const(tensor).bytes()));
   return {{"the training that is resumed", write_fields(saved->state.progress)},
           {"the network that is resumed (its CRC-32)",
            fmt::format("{:08x}", crc32(std::as_bytes(std::span(checksums))))}};

@@ -24,10 +24,10 @@ namespace detent {
 ///     metrics.jsonl                see MetricsLog; its TensorBoard twin is in <software>/tensorboard
 class TrainingFiles {
  public:
-  /// Throws Error where another process writes the folder. With --resume reads what was saved; else removes it. Removes what killed processes left half written.
-  /// Throws Error when --resume finds nothing, and naming the option when it was saved with other settings.
-  /// Without --resume or --overwrite it throws Error where a training was saved that this one would not
-  /// repeat from its beginning to its end.
+  /// Throws Error where another process writes the folder. With --resume reads what was saved; else removes
+  /// it. Removes what killed processes left half written. Throws Error when --resume finds nothing, and
+  /// naming the option when it was saved with other settings. Without --resume or --overwrite it throws Error
+  /// where a training was saved that this one would not repeat from its beginning to its end.
   TrainingFiles(const TorchCommand& command, const Graph& untrained, const Dataset& training_set,
                 ProcessGroup& group);
 

@@ -71,10 +71,9 @@ void ProfileProgress::save(std::span<const Probe> probes, int64_t micro_batches,
     std::ranges::copy(state, bytes.bytes().begin());
     states.emplace_back(probe_name(i), std::move(bytes));
   }
-  write_safetensors(path_, states,
-                    {{"run", identity_},
-                     {"micro_batches", fmt::format("{}", micro_batches)},
-                     {"inputs", inputs.text()}});
+  write_safetensors(
+      path_, states,
+      {{"run", identity_}, {"micro_batches", fmt::format("{}", micro_batches)}, {"inputs", inputs.text()}});
 }
 
 void ProfileProgress::remove() const {

@@ -77,8 +77,7 @@ struct Observed {
   void update(const Tensor& value, int64_t first_sample) {
     const std::lock_guard lock(mutex);
     Collector& collector = sweep.probe->collector;
-    if (sweep.rectified != nullptr)
-      return collector.update_with_rectified(value, sweep.rectified->collector);
+    if (sweep.rectified != nullptr) return collector.update_with_rectified(value, sweep.rectified->collector);
     collector.update(value, first_sample);
   }
 };

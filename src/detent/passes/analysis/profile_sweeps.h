@@ -16,8 +16,8 @@ struct ProfileSweep {
 /// Which operands have to be looked at for all probes to know theirs. What several operands have in common
 /// is looked at once: a node's result and what other nodes read of it, where it is not quantized between. And
 /// the input of a ReLU and its output, where both are profiled and nothing is quantized between, share a
-/// sweep. Where samples are recorded, values are seen after they are quantized, or the graph computes on codes,
-/// each probe looks itself.
+/// sweep. Where samples are recorded, values are seen after they are quantized, or the graph computes on
+/// codes, each probe looks itself.
 struct SweepPlan {
   std::vector<ProfileSweep> sweeps;
   /// Probes that see what the second one of the pair sees.

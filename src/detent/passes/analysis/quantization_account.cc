@@ -228,8 +228,8 @@ void run_account(Graph& graph, const AccountOptions& options, PassContext& conte
 
 }  // namespace
 
-QuantizationAccount account_for_quantization(const Graph& reference, const Graph& quantized,
-                                             int64_t samples, PassContext& context) {
+QuantizationAccount account_for_quantization(const Graph& reference, const Graph& quantized, int64_t samples,
+                                             PassContext& context) {
   const std::unique_ptr<CalibrationSet> data = context.open_calibration();
   const int64_t count = std::min(samples, data->size());
   Accountant accountant(reference, quantized, (count + kMicroBatch - 1) / kMicroBatch, context);
@@ -257,8 +257,7 @@ TextTable complete_table(const QuantizationAccount& account) {
   for (const NodeAccount& node : account.nodes) {
     table.add_row({node.node, node.op, number(node.output_gain, 2), number(node.alone.sqnr_db(), 2),
                    number(node.alone.cosine(), 5), number(node.together.sqnr_db(), 2),
-                   number(node.together.cosine(), 5),
-                   node.weight ? number(node.weight->sqnr_db(), 2) : "",
+                   number(node.together.cosine(), 5), node.weight ? number(node.weight->sqnr_db(), 2) : "",
                    node.saturated_share ? number(100 * *node.saturated_share, 3) : ""});
   }
   return table;

@@ -19,8 +19,8 @@ struct NodeAccount {
   std::string op;
   double output_gain = 0;  // what the SQNR of the network's logits would win with the node in float, in dB
   std::string more_bits;   // an entry of static_quantize's `bits` that widens it; "": it has 8 bits and more
-  Distortion alone;     // of its result, when only this node is quantized
-  Distortion together;  // of its result, when everything is
+  Distortion alone;        // of its result, when only this node is quantized
+  Distortion together;     // of its result, when everything is
   std::optional<Distortion> weight;
   std::optional<double> saturated_share;  // of the inputs that it quantizes
 };
@@ -32,8 +32,8 @@ struct QuantizationAccount {
 
 /// Of every quantized node, over the first `samples` calibration samples; the one that the network's output
 /// suffers most from comes first. `reference` is the network before quantization, with the same nodes.
-QuantizationAccount account_for_quantization(const Graph& reference, const Graph& quantized,
-                                             int64_t samples, PassContext& context);
+QuantizationAccount account_for_quantization(const Graph& reference, const Graph& quantized, int64_t samples,
+                                             PassContext& context);
 
 /// Gains and SQNR in dB, cosines and shares, a row a node.
 TextTable account_table(const QuantizationAccount& account);

@@ -24,8 +24,8 @@ VariantRuns::VariantRuns(const Graph& base, const std::vector<Variant>& variants
     };
     const Graph& graph = variants[i].graph;
     const QuantSpec* spec = graph.node(input).find_quantization("data_out_0");
-    parts_[first].push_back({i, GraphCut(graph).part(is_there, {result}),
-                             spec == nullptr ? std::nullopt : std::optional(*spec)});
+    parts_[first].push_back(
+        {i, GraphCut(graph).part(is_there, {result}), spec == nullptr ? std::nullopt : std::optional(*spec)});
     cost_ += 1 - static_cast<double>(first) / count;
   }
 }
@@ -38,7 +38,7 @@ Tensor VariantRuns::run(const Tensor& inputs, Executor& executor,
       std::vector<Tensor> taken;
       for (const std::string& name : part.graph.input_names()) {
         const bool is_input = base_.node(name).op == "placeholder";
-        taken.push_back(!is_input          ? values.at(name)
+        taken.push_back(!is_input         ? values.at(name)
                         : part.input_spec ? simulate(*part.input_spec, inputs)
                                           : inputs);
       }

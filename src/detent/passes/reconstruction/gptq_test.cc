@@ -123,10 +123,9 @@ double sum(const std::vector<double>& values) { return std::accumulate(values.be
 TEST(Gptq, BeatsNearestOnRandomLayersForEveryFormat) {
   std::mt19937 generator(7);
   for (const char* format :
-       {"affine:width=3,symmetric=true,granularity=channel", "affine:width=4",
-        "fixed:width=4,frac_width=1", "minifloat_ieee:width=4,exponent_width=2,exponent_bias=1",
-        "ternary:scaling_factor=true", "codebook:values=-2x-1x-0.5x0x0.5x1x2", "binary:scaling=per_channel",
-        "int3_g8"}) {
+       {"affine:width=3,symmetric=true,granularity=channel", "affine:width=4", "fixed:width=4,frac_width=1",
+        "minifloat_ieee:width=4,exponent_width=2,exponent_bias=1", "ternary:scaling_factor=true",
+        "codebook:values=-2x-1x-0.5x0x0.5x1x2", "binary:scaling=per_channel", "int3_g8"}) {
     double nearest_error = 0;
     double error = 0;
     for (int layer = 0; layer < 10; ++layer) {

@@ -155,8 +155,7 @@ NodeBitsMatcher::NodeBitsMatcher(const NodeBits& bits, std::string where)
 const NodeWidths* NodeBitsMatcher::find(const std::string& node) const {
   const auto found =
       std::ranges::find_if(patterns_, [&](const NamePattern& pattern) { return pattern.matches(node); });
-  return found == patterns_.end() ? nullptr
-                                  : &bits_.entries[static_cast<size_t>(found - patterns_.begin())];
+  return found == patterns_.end() ? nullptr : &bits_.entries[static_cast<size_t>(found - patterns_.begin())];
 }
 
 void NodeBitsMatcher::check_all_used(const Graph& graph, const CodePlan& plan, const Warning& warn) const {
@@ -187,8 +186,8 @@ void NodeBitsMatcher::check_used(size_t index, const Graph& graph, const CodePla
     return warn(fmt::format("{}: \"{}\" matches only nodes that earlier entries match, and the first counts",
                             where_, entry.pattern));
   }
-  const bool weights_used = std::ranges::any_of(
-      left, [&](const std::string& name) { return is_weighted(graph, plan, name); });
+  const bool weights_used =
+      std::ranges::any_of(left, [&](const std::string& name) { return is_weighted(graph, plan, name); });
   if (entry.weights && !weights_used) {
     fail("{}: \"{}\" gives weights {} bits, but {} has none: \"{}=/{}\" is for the codes that it takes in",
          where_, entry.pattern, entry.weights->width, fmt::join(left, ", "), entry.pattern,

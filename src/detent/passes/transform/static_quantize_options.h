@@ -39,10 +39,11 @@ struct StaticQuantizeOptions {
     visit("activations", self.activations, "codes that layers with weights take in");
     visit("elementwise", self.elementwise,
           "codes that additions, products, means, concatenations and functions take in, where wider");
-    visit("bits", self.bits,
-          "widths of single nodes by regular expressions for their names, the first that matches counts: "
-          "'layer1.*=4' of weights, 'fc=8/8' of weights and of the codes that the node takes in, 'add=/12' of "
-          "these alone; before edge_layers, weights, activations and elementwise");
+    visit(
+        "bits", self.bits,
+        "widths of single nodes by regular expressions for their names, the first that matches counts: "
+        "'layer1.*=4' of weights, 'fc=8/8' of weights and of the codes that the node takes in, 'add=/12' of "
+        "these alone; before edge_layers, weights, activations and elementwise");
     visit("symmetric_activations", self.symmetric_activations, "zero points of 0; for signed codes");
     visit("weight_granularity", self.weight_granularity, "weights that share a scale");
     visit("weight_calibrator", self.weight_calibrator, "how the range of weights is chosen");
