@@ -110,14 +110,14 @@ TrainingFiles::TrainingFiles(const TorchCommand& command, const Graph& untrained
     : folder_(command.software_dir / "training_ckpts"),
       settings_(settings_of(command.options, untrained, training_set, group)),
       writes_(group.is_first()) {
+  if (command.options.resume && !fs::exists(state_path())) {
+    fail("--resume: {} does not exist: no training was saved in this project (see --project)",
+         state_path().string());
+  }
   if (writes_) {
     lock_.emplace(folder_, "detent train", [](const std::string& text) { spdlog::warn("{}", text); });
   }
   if (command.options.resume) {
-    if (!fs::exists(state_path())) {
-      fail("--resume: {} does not exist: no training was saved in this project (see --project)",
-           state_path().string());
-    }
     saved_ = read_training(state_path());
     const std::string other_setting = difference(saved_->settings, settings_);
     if (!other_setting.empty()) {
