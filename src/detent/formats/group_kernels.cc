@@ -86,7 +86,7 @@ void AddRun(const float* from, int64_t size, const Left left, Test& test_of_part
   constexpr auto kLanes = static_cast<int64_t>(hn::MaxLanes(d));
   constexpr int64_t kVectors = kRunningSums / kLanes;
   Test test = test_of_part;  // in registers, as the sums are
-  hn::Vec<Doubles> sum[kVectors];
+  hn::Vec<Doubles> sum[static_cast<size_t>(kVectors)];
   for (int64_t v = 0; v < kVectors; ++v) sum[v] = hn::LoadU(d, sums + v * kLanes);
   int64_t i = 0;
   for (; i + kRunningSums <= size; i += kRunningSums) {
