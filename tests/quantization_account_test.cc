@@ -15,7 +15,7 @@ namespace {
 
 using testing::HasSubstr;
 
-const NodeAccount& entry(const QuantizationAccount& account, const std::string& node) {
+NodeAccount entry(const QuantizationAccount& account, const std::string& node) {
   return *std::ranges::find(account.nodes, node, &NodeAccount::node);
 }
 
@@ -31,10 +31,10 @@ TEST(QuantizationAccount, TellsWhoIsToBlame) {
   EXPECT_EQ(account.nodes[0].node, "seq_blocks_2") << "worst first";
   EXPECT_LT(account.nodes[0].alone.sqnr_db(), 20);
   EXPECT_LT(account.nodes[0].weight->sqnr_db(), 15);
-  const NodeAccount& first = entry(account, "seq_blocks_0");
+  const NodeAccount first = entry(account, "seq_blocks_0");
   EXPECT_GT(first.alone.sqnr_db(), 30);
   EXPECT_NEAR(first.together.sqnr_db(), first.alone.sqnr_db(), 1e-9) << "nothing before it is quantized";
-  const NodeAccount& last = entry(account, "seq_blocks_4");
+  const NodeAccount last = entry(account, "seq_blocks_4");
   EXPECT_GT(last.alone.sqnr_db(), 30) << "by itself it is fine";
   EXPECT_LT(last.together.sqnr_db(), last.alone.sqnr_db() - 10) << "it inherits the error";
   EXPECT_GT(account.nodes[0].output_gain, 10);
