@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "detent/core/error.h"
+#include "detent/io/flush_folder.h"
 
 namespace detent {
 namespace {
@@ -43,16 +44,6 @@ uint64_t regular_file_size(int descriptor, const fs::path& path) {
     fail("cannot read {}: it is {}, not a regular file", path.string(), file_type_text(status.st_mode));
   }
   return static_cast<uint64_t>(status.st_size);
-}
-
-/// So that a rename survives a loss of power. Some file systems have nothing to flush (EINVAL), and a folder
-/// that may be written but not read cannot be opened.
-void flush_folder(const fs::path& path) {
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  const Descriptor descriptor{open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  if (descriptor.value < 0 && errno == EACCES) return;
-  if (descriptor.value < 0) fail_errno("open", folder);
-  if (fsync(descriptor.value) != 0 && errno != EINVAL) fail_errno("write", folder);
 }
 
 const fs::path& with_folder(const fs::path& path) {
@@ -100,7 +91,8 @@ void AtomicFile::write(std::string_view text) { write(std::as_bytes(std::span(te
 void AtomicFile::commit() {
   if (fsync(file_.descriptor()) != 0) fail_with_errno("write");
   if (!file_.take_name()) fail_with_errno("write");
-  flush_folder(file_.target());
+  const fs::path folder = file_.target().parent_path();
+  flush_folder(folder.empty() ? "." : folder);
 }
 
 void write_file(const fs::path& path, std::string_view text) {

@@ -16,6 +16,7 @@
 
 #include "detent/core/error.h"
 #include "detent/io/file.h"
+#include "detent/io/flush_folder.h"
 #include "detent/io/unfinished_file.h"
 
 namespace detent {
@@ -53,14 +54,6 @@ void link_or_copy(const fs::path& from, const fs::path& to) {
   std::error_code no_links;
   fs::create_hard_link(from, to, no_links);
   if (no_links) fs::copy_file(from, to);
-}
-
-/// Its names, to the disk.
-void flush_folder(const fs::path& folder) {
-  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  fsync(descriptor);
-  close(descriptor);
 }
 
 void flush_folders_in(const fs::path& folder) {
