@@ -238,7 +238,7 @@ void disturb_norms(Graph& graph) {
   for (Node& node : graph.nodes()) {
     if (node.op.find("norm") == std::string::npos) continue;
     for (auto& [name, parameter] : node.parameters) {
-      const at::Tensor values = to_torch(parameter.tensor);
+      const at::Tensor values = to_torch(parameter->tensor);
       if (name == "running_var" || name == "weight") {
         values.uniform_(0.5, 1.5);
       } else {

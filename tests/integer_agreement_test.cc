@@ -22,12 +22,12 @@ using testing::IsEmpty;
 using Values = std::map<std::pair<std::string, std::string>, Tensor>;
 
 /// The quantized operands of every node, and the result.
-Values values_of(Executor& executor, const Graph& graph, const Tensor& inputs) {
+Values values_of(const Program& program, const Tensor& inputs) {
   Values values;
   const auto keep = [&](const Node& node, std::string_view operand, const Tensor& value) {
     if (node.find_quantization(operand) != nullptr) values[{node.name, std::string(operand)}] = value.clone();
   };
-  values[{"result", ""}] = executor.run(graph, std::span(&inputs, 1), keep);
+  values[{"result", ""}] = program.run(std::span(&inputs, 1), keep).front();
   return values;
 }
 
@@ -48,10 +48,8 @@ struct Comparison {
 
 /// All values must be equal; the result's to a tolerance.
 Comparison compare_executions(const Graph& graph, const Tensor& inputs, float result_tolerance = 0) {
-  TorchExecutor simulation;
-  IntegerExecutor integers(graph);
-  const Values expected = values_of(simulation, graph, inputs);
-  const Values actual = values_of(integers, graph, inputs);
+  const Values expected = values_of(*TorchExecutor().compile(graph), inputs);
+  const Values actual = values_of(IntegerProgram(graph), inputs);
   Comparison comparison{{}, expected.size()};
   for (const auto& [operand, value] : expected) {
     const auto found = actual.find(operand);
@@ -101,10 +99,10 @@ TEST(IntegerExecution, SavedGraphsRunTheSame) {
   const Graph loaded = read_graph(path);
   EXPECT_EQ(loaded.requantization(), Requantization::kFixedPoint);
   const Tensor inputs = RandomSamples(bench.sample_shape()).samples(0, 3);
-  IntegerExecutor before(bench.graph);
-  IntegerExecutor after(loaded);
+  IntegerProgram before(bench.graph);
+  IntegerProgram after(loaded);
   EXPECT_TRUE(
-      before.run(bench.graph, std::span(&inputs, 1)).equals(after.run(loaded, std::span(&inputs, 1))));
+      before.run(std::span(&inputs, 1)).front().equals(after.run(std::span(&inputs, 1)).front()));
   std::remove(path.c_str());
 }
 
@@ -116,8 +114,8 @@ TEST(IntegerExecution, SixteenBitsAreCloseToFloat) {
   bench.run_passes(
       "[passes.static_quantize]\nnum_samples = 20\nweights = \"int12\"\nactivations = \"uint14\"\n"
       "elementwise = \"uint16\"");
-  IntegerExecutor integers(bench.graph);
-  const Tensor actual = integers.run(bench.graph, std::span(&inputs, 1));
+  IntegerProgram integers(bench.graph);
+  const Tensor actual = integers.run(std::span(&inputs, 1)).front();
   for (size_t i = 0; i < expected.values<float>().size(); ++i) {
     EXPECT_NEAR(actual.values<float>()[i], expected.values<float>()[i], 2e-3F) << i;
   }
@@ -261,7 +259,7 @@ TEST(IntegerExecution, NamesWhatStaysInFloat) {
   bench.run_passes("[passes.static_quantize]\nnum_samples = 4");
   EXPECT_THAT(bench.reported, HasSubstr("in float stay norm"));
   try {
-    const IntegerExecutor refused(bench.graph);
+    const IntegerProgram refused(bench.graph);
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("these nodes stay in float"));
@@ -271,7 +269,7 @@ TEST(IntegerExecution, NamesWhatStaysInFloat) {
 
 TEST(IntegerExecution, RefusesGraphsThatAreNotQuantizedForIt) {
   const Graph graph = build_model("toy_convnet", {3, 32, 32}, 10);
-  EXPECT_THROW(IntegerExecutor{graph}, Error);
+  EXPECT_THROW(IntegerProgram{graph}, Error);
 }
 
 TEST(IntegerExecution, RefusesNaN) {
@@ -279,9 +277,9 @@ TEST(IntegerExecution, RefusesNaN) {
   bench.run_passes("[passes.static_quantize]\nnum_samples = 4");
   Tensor inputs = RandomSamples(bench.sample_shape()).samples(0, 1);
   inputs.values<float>()[5] = NAN;
-  IntegerExecutor integers(bench.graph);
+  IntegerProgram integers(bench.graph);
   try {
-    integers.run(bench.graph, std::span(&inputs, 1));
+    integers.run(std::span(&inputs, 1));
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("element 5 of its input is NaN"));

@@ -196,11 +196,11 @@ TEST(Interpreter, QuantizesEveryOperandOfANode) {
   Node& node = graph.node("seq_blocks_2");
   const at::Tensor plain = Interpreter(graph).run(x);
   for (const char* operand : {"data_in_0", "weight", "bias", "data_out_0"}) {
-    node.quantization = {{operand, spec}};
+    node.quantization = {{operand, QuantizerRef(spec)}};
     EXPECT_FALSE(Interpreter(graph).run(x).equal(plain)) << operand;
   }
 
-  node.quantization = {{"data_in_0", spec}, {"weight", spec}, {"bias", spec}, {"data_out_0", spec}};
+  node.quantization = {{"data_in_0", {spec}}, {"weight", {spec}}, {"bias", {spec}}, {"data_out_0", {spec}}};
   at::Tensor input;
   at::Tensor next_input;
   Interpreter(graph).run({x}, [&](const Node& seen, std::string_view operand, const at::Tensor& value) {

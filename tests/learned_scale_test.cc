@@ -300,8 +300,7 @@ bias_name = "NA"
 
 /// As profile_statistics stores it.
 void store_mean_magnitude(Node& node, const char* operand, const Value& mean) {
-  if (!node.metadata.software) node.metadata.software.emplace();
-  node.metadata.software->args[operand]["abs_mean"] = Table{{"abs_mean", mean}, {"count", 64}};
+  node.statistics[operand]["abs_mean"] = Table{{"abs_mean", mean}, {"count", 64}};
 }
 
 TEST_F(LearnedScaleGraph, ActivationsBeginFromTheirStatistics) {

@@ -87,7 +87,7 @@ bool profiled_on_grid(PassBench& bench, const std::string& node, const std::stri
   const Node& profiled = bench.graph.node(node);
   const auto& affine = std::get<Affine>(profiled.find_quantization("data_out_0")->format);
   const Table& range =
-      *profiled.metadata.software->results.find("data_out_0")->find("range_min_max")->get_if<Table>();
+      *profiled.statistics.results.find("data_out_0")->find("range_min_max")->get_if<Table>();
   const auto is_multiple = [&](const char* key) {
     const double steps = *range.find(key)->get_if<double>() / static_cast<double>(affine.scale[0]);
     return std::fabs(steps - std::round(steps)) < 1e-4;

@@ -59,6 +59,11 @@ std::vector<OperatorCase> elementwise_cases() {
       {"add", pair, {}, {}, [](const Inputs& x, const Lookup&) { return x[0] + x[1]; }},
       {"sub", pair, {}, {}, [](const Inputs& x, const Lookup&) { return x[0] - x[1]; }},
       {"mul", pair, {}, {}, [](const Inputs& x, const Lookup&) { return x[0] * x[1]; }},
+      {"clamp",
+       {shape, shape, shape},
+       {},
+       {},
+       [](const Inputs& x, const Lookup&) { return at::clamp_max(at::clamp_min(x[0], x[1]), x[2]); }},
       {"relu", {shape}, {}, {}, unary<at::relu>},
       {"relu6",
        {shape},
@@ -306,7 +311,7 @@ Graph one_operator_graph(const OperatorCase& operator_case) {
       builder.layer(operator_case.op, "layer", inputs, operator_case.parameters, operator_case.attributes);
   Graph graph = builder.finish(result);
   for (auto& [name, parameter] : graph.node("layer").parameters) {
-    at::Tensor values = to_torch(parameter.tensor);
+    at::Tensor values = to_torch(parameter->tensor);
     if (name == "running_var") {
       values.uniform_(0.5, 2);
     } else {

@@ -50,7 +50,7 @@ TEST(Operators, ResultsAndGradientsAreThoseOfDirectCalls) {
       input.set_requires_grad(!reads_indices(c));
     }
     for (const auto& [name, parameter] : copy.node("layer").parameters) {
-      parameters.emplace_back(name, to_torch(parameter.tensor).set_requires_grad(parameter.trainable));
+      parameters.emplace_back(name, to_torch(parameter->tensor).set_requires_grad(parameter->trainable));
     }
     const at::Tensor expected = c.reference(copies, [&](const char* name) {
       for (const auto& [key, tensor] : parameters) {

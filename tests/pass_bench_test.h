@@ -48,7 +48,7 @@ class PassBench {
     for (Node& node : graph.nodes()) {
       if (!node.op.starts_with("batch_norm")) continue;
       for (auto& [name, parameter] : node.parameters) {
-        for (float& value : parameter.tensor.values<float>()) value = uniform(generator);
+        for (float& value : parameter->tensor.values<float>()) value = uniform(generator);
       }
     }
     context.open_calibration = [this] { return std::make_unique<RandomSamples>(sample_shape()); };

@@ -11,7 +11,7 @@
 #include "detent/execution/interpreter.h"
 #include "detent/formats/affine.h"
 #include "detent/graph/builder.h"
-#include "detent/graph/metadata_table.h"
+#include "detent/graph/mase_metadata.h"
 #include "detent/io/toml.h"
 #include "detent/models/model.h"
 #include "detent/passes/pass.h"
@@ -174,8 +174,8 @@ TEST_F(PostTraining, RoundedNetworksStillComputeInIntegers) {
   const double nearest = output_error(graph_, expected);
   run_passes("[passes.gptq]\nnum_samples = 100\n[passes.bias_correction]\nnum_samples = 100\n");
   EXPECT_LT(output_error(graph_, expected), nearest);
-  IntegerExecutor integers(graph_);
-  EXPECT_EQ(values_of(integers.run(graph_, std::span(&samples_, 1))), values_of(outputs(graph_)));
+  IntegerProgram integers(graph_);
+  EXPECT_EQ(values_of(integers.run(std::span(&samples_, 1)).front()), values_of(outputs(graph_)));
 
   std::map<std::string, Tensor> inputs;
   executor_.run(

@@ -23,7 +23,7 @@ Table profile(PassBench& bench, bool record) {
   find_pass("profile_statistics").run(bench.graph, options, bench.context);
   Table result;
   for (Node& node : bench.graph.nodes()) {
-    for (OperandMap<Table>* operands : {&node.metadata.software->args, &node.metadata.software->results}) {
+    for (OperandMap<Table>* operands : {&node.statistics.args, &node.statistics.results}) {
       for (auto& [operand, found] : *operands) {
         found.erase("record");
         result[node.name + "." + operand] = found;

@@ -193,14 +193,14 @@ bool is_small(const Graph& graph) {
 
 void execute(const Graph& graph) {
   if (!graph.requantization() || !is_small(graph)) return;
-  IntegerExecutor executor(graph);
+  const IntegerProgram program(graph);
   std::vector<Tensor> inputs;
   float next = 0;
   for (const std::string& name : graph.input_names()) {
     Tensor& input = inputs.emplace_back(DType::kFloat32, graph.input_shapes().at(name));
     for (float& value : input.values<float>()) value = next = 1 - 1.25F * next;
   }
-  executor.run(graph, inputs);
+  program.run(inputs);
 }
 
 }  // namespace

@@ -239,7 +239,7 @@ TEST_F(CommandLine, TellsItsVersion) {
 TEST_F(CommandLine, ShowsWhatAGraphHolds) {
   const std::string file = folder_ / "toy.mz";
   Graph graph = build_model("toy", {1, 2, 2}, 2);
-  graph.node("seq_blocks_2").quantization["weight"] = {Ternary(), {}, 0, {}};
+  graph.node("seq_blocks_2").quantization["weight"] = QuantSpec{Ternary(), {}, 0, {}};
   write_graph(file, graph);
   const ProgramResult text = run_program({"info", file});
   EXPECT_EQ(text.status, 0) << text.errors;

@@ -80,12 +80,12 @@ IntegerSimulation::IntegerSimulation(const Node& node, NodeForm form, Evaluator 
 at::Tensor IntegerSimulation::sums_of(const SumForm& form, const at::Tensor& input) const {
   Evaluation evaluation{*node_, {}, parameters_, false};
   evaluation.inputs.emplace_back(steps_of(input, form.input).to(parameters_[0].second.dtype()));
-  return std::get<at::Tensor>(evaluate_(evaluation));
+  return std::get<at::Tensor>(evaluate_(evaluation).flows().front());
 }
 
 at::Tensor IntegerSimulation::unrounded(const std::vector<Flow>& inputs) const {
   const auto* form = std::get_if<SumForm>(&form_);
-  if (form == nullptr) return std::get<at::Tensor>(evaluate_({*node_, inputs, parameters_, false}));
+  if (form == nullptr) return std::get<at::Tensor>(evaluate_({*node_, inputs, parameters_, false}).flows().front());
   const at::Tensor sums = sums_of(*form, std::get<at::Tensor>(inputs[0]));
   return sums.to(at::kFloat).mul(per_channel(*node_, sums, form->scale));
 }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <unordered_set>
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
@@ -18,10 +19,22 @@
 namespace detent {
 namespace {
 
-Flow constant_flow(const Node& node, const Value& value) {
-  if (const auto* integer = value.get_if<int64_t>()) return *integer;
-  if (const auto* real = value.get_if<double>()) return *real;
-  fail("node \"{}\": constant input {} is no number", node.name, value_text(value));
+Flow constant_flow(const Node& node, const NodeInput& input) {
+  if (input.is_absent()) return std::monostate();
+  if (const auto* integer = input.constant.get_if<int64_t>()) return *integer;
+  if (const auto* real = input.constant.get_if<double>()) return *real;
+  fail("node \"{}\": constant input {} is no number", node.name, value_text(input.constant));
+}
+
+const at::Tensor* float_tensor(const Flow& flow) {
+  const auto* tensor = std::get_if<at::Tensor>(&flow);
+  return tensor != nullptr && tensor->scalar_type() == at::kFloat ? tensor : nullptr;
+}
+
+/// A value that this quantizer has rounded stays as it is when it is rounded again.
+bool is_idempotent(const QuantSpec& spec) {
+  const auto* affine = std::get_if<Affine>(&spec.format);
+  return affine != nullptr && !affine->scale.empty() && spec.scale_rule == ScaleRule::kGiven;
 }
 
 }  // namespace
@@ -29,34 +42,52 @@ Flow constant_flow(const Node& node, const Value& value) {
 Interpreter::Interpreter(const Graph& graph, Mode mode) : graph_(graph), mode_(mode) {
   use_block_cache_for_tensors();
   verify(graph);
-  std::map<std::string_view, int> index;
   for (const Node& node : graph.nodes()) {
-    steps_.push_back(make_step(node, index));
-    index[node.name] = static_cast<int>(steps_.size()) - 1;
+    Step& step = steps_.emplace_back(make_step(node));
+    step.first_value = value_count_;
+    for (size_t i = 0; i < step.results.size(); ++i) places_.emplace(value_name(node.name, i), value_count_++);
   }
-  std::vector<size_t> last_reader(steps_.size());
+  std::vector<size_t> last_reader(value_count_);
   for (size_t i = 0; i < steps_.size(); ++i) {
-    for (const int source : steps_[i].sources) {
-      if (source >= 0) last_reader[static_cast<size_t>(source)] = i;
+    for (size_t r = 0; r < steps_[i].results.size(); ++r) last_reader[steps_[i].first_value + r] = i;
+    for (const Source& source : steps_[i].inputs) {
+      if (source.value) last_reader[*source.value] = i;
     }
   }
-  for (size_t i = 0; i + 1 < steps_.size(); ++i)
-    steps_[last_reader[i]].last_readers_of.push_back(static_cast<int>(i));
+  for (size_t value = 0; value < value_count_; ++value) {
+    if (last_reader[value] + 1 < steps_.size()) steps_[last_reader[value]].last_read.push_back(value);
+  }
 }
 
-Interpreter::Step Interpreter::make_step(const Node& node,
-                                         const std::map<std::string_view, int>& index) const {
+Interpreter::Source Interpreter::make_source(const Node& node, size_t input) const {
+  const NodeInput& given = node.inputs[input];
+  Source source{std::nullopt, {}, fmt::format("data_in_{}", input)};
+  if (given.is_constant()) {
+    source.constant = constant_flow(node, given);
+    return source;
+  }
+  source.value = places_.at(value_name(given));
+  const Node& giver = graph_.node(given.node);
+  const auto own = node.quantization.find(source.operand);
+  const auto theirs = giver.quantization.find(fmt::format("data_out_{}", given.result));
+  source.is_rounded = own != node.quantization.end() && theirs != giver.quantization.end() &&
+                      own->second.is(theirs->second) && is_idempotent(*own->second);
+  return source;
+}
+
+Interpreter::Step Interpreter::make_step(const Node& node) {
   Step step;
   step.node = &node;
   step.evaluate = node.op == "placeholder" ? nullptr : find_evaluator(node.op);
-  for (const NodeInput& input : node.inputs) {
-    step.sources.push_back(input.is_constant() ? -1 : index.at(input.node));
-    step.constants.push_back(input.is_constant() ? constant_flow(node, input.constant) : Flow());
-  }
+  for (size_t i = 0; i < node.inputs.size(); ++i) step.inputs.push_back(make_source(node, i));
+  for (size_t i = 0; i < result_count(node); ++i) step.results.push_back(fmt::format("data_out_{}", i));
   for (const auto& [name, parameter] : node.parameters) {
-    at::Tensor tensor = to_torch(parameter.tensor);
-    if (mode_ == Mode::kTraining) tensor.set_requires_grad(parameter.trainable);
-    step.parameters.emplace_back(name, std::move(tensor));
+    const auto [leaf, is_new] = leaves_.try_emplace(&*parameter);
+    if (is_new) {
+      leaf->second = to_torch(parameter->tensor);
+      if (mode_ == Mode::kTraining && parameter->trainable) leaf->second.set_requires_grad(true);
+    }
+    step.parameters.emplace_back(name, leaf->second);
   }
   if (mode_ == Mode::kInference && graph_.requantization()) {
     std::optional<NodeForm> form = node_form(node, *graph_.requantization());
@@ -87,81 +118,113 @@ at::Tensor Interpreter::quantized(const Step& step, std::string_view operand, co
   }
 }
 
-Flow Interpreter::run_step(const Step& step, const std::vector<Flow>& results,
+Flow Interpreter::input_of(const Step& step, const Source& source, const std::vector<Flow>& values,
                            const Observation& observation) const {
+  if (!source.value) return source.constant;
+  Flow flow = values[*source.value];
+  if (const at::Tensor* tensor = float_tensor(flow)) {
+    const at::Tensor given = *tensor;
+    observation.see(ObservedValues::kBeforeQuantization, *step.node, source.operand, given);
+    const at::Tensor rounded = source.is_rounded ? given : quantized(step, source.operand, given);
+    observation.see(ObservedValues::kAfterQuantization, *step.node, source.operand, rounded);
+    flow = rounded;
+  }
+  return flow;
+}
+
+std::vector<Flow> Interpreter::run_step(const Step& step, const std::vector<Flow>& values,
+                                        const Observation& observation) const {
   constexpr auto kBefore = ObservedValues::kBeforeQuantization;
-  constexpr auto kAfter = ObservedValues::kAfterQuantization;
   const Node& node = *step.node;
   Evaluation evaluation{node, {}, step.parameters, mode_ == Mode::kTraining};
-  for (size_t i = 0; i < step.sources.size(); ++i) {
-    if (step.sources[i] < 0) {
-      evaluation.inputs.push_back(step.constants[i]);
-      continue;
-    }
-    Flow flow = results[static_cast<size_t>(step.sources[i])];
-    if (auto* tensor = std::get_if<at::Tensor>(&flow)) {
-      const std::string operand = fmt::format("data_in_{}", i);
-      observation.see(kBefore, node, operand, *tensor);
-      *tensor = quantized(step, operand, *tensor);
-      observation.see(kAfter, node, operand, *tensor);
-    }
-    evaluation.inputs.push_back(std::move(flow));
-  }
+  for (const Source& source : step.inputs)
+    evaluation.inputs.push_back(input_of(step, source, values, observation));
   if (mode_ == Mode::kTraining) {
     for (auto& [name, tensor] : evaluation.parameters) tensor = quantized(step, name, tensor);
   }
-  const bool is_output = node.op == "output";
   if (step.integers) {
     const bool wanted = observation.observe && observation.values == kBefore;
     if (wanted) observation.see(kBefore, node, "data_out_0", step.integers->unrounded(evaluation.inputs));
-    return step.integers->run(evaluation.inputs);
+    return {step.integers->run(evaluation.inputs)};
   }
-  Flow result = step.evaluate(evaluation);
-  const auto* tensor = std::get_if<at::Tensor>(&result);
-  if (tensor != nullptr && !is_output) observation.see(kBefore, node, "data_out_0", *tensor);
-  return result;
+  if (node.op == "output") return evaluation.inputs;
+  std::vector<Flow> results = std::move(step.evaluate(evaluation).flows());
+  DETENT_CHECK(results.size() == step.results.size(), "node {}: {} results of {}", node.name, results.size(),
+               step.results.size());
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (const at::Tensor* tensor = float_tensor(results[i])) {
+      observation.see(kBefore, node, step.results[i], *tensor);
+    }
+  }
+  return results;
 }
 
-at::Tensor Interpreter::run(const std::vector<at::Tensor>& inputs, const TorchObserver& observe,
-                            ObservedValues values) {
-  const Observation observation{observe, values};
+Flow Interpreter::placeholder_value(const Node& node, const at::Tensor& input, NamedSizes& sizes) const {
+  const TensorType& type = graph_.input_types().find(node.name)->second;
+  const DType dtype = dtype_of(input);
+  if (dtype != type.dtype || !type.matches(input.sizes().vec(), sizes)) {
+    fail("input \"{}\": got {} of shape {}, expected {}", node.name, dtype_name(dtype),
+         shape_text(input.sizes().vec()), tensor_type_text(type));
+  }
+  return input;
+}
+
+std::vector<at::Tensor> Interpreter::outputs(const std::vector<at::Tensor>& inputs, const TorchObserver& observe,
+                                             ObservedValues observed) const {
+  const Observation observation{observe, observed};
   const at::AutoGradMode gradients(mode_ == Mode::kTraining);
-  if (mode_ == Mode::kTraining) ++run_count_;
-  std::vector<Flow> results(steps_.size());
+  if (inputs.size() != graph_.input_types().size())
+    fail("got {} inputs, expected {}", inputs.size(), graph_.input_types().size());
+  std::vector<Flow> values(value_count_);
+  NamedSizes sizes;
   size_t next_input = 0;
-  for (size_t i = 0; i < steps_.size(); ++i) {
-    const Step& step = steps_[i];
+  for (const Step& step : steps_) {
     const Node& node = *step.node;
+    std::vector<Flow> results;
     try {
       if (step.evaluate == nullptr) {
-        if (next_input >= inputs.size())
-          fail("got {} inputs, expected {}", inputs.size(), graph_.input_names().size());
-        results[i] = inputs[next_input++];
-        observation.see(ObservedValues::kBeforeQuantization, node, "data_out_0",
-                        std::get<at::Tensor>(results[i]));
+        results = {placeholder_value(node, inputs[next_input++], sizes)};
+        if (const at::Tensor* tensor = float_tensor(results[0]))
+          observation.see(ObservedValues::kBeforeQuantization, node, "data_out_0", *tensor);
       } else {
-        results[i] = run_step(step, results, observation);
+        results = run_step(step, values, observation);
       }
     } catch (const c10::Error& error) {
       fail("node \"{}\" ({}): {}", node.name, node.op, error.what_without_backtrace());
     }
-    if (auto* tensor = std::get_if<at::Tensor>(&results[i]); tensor != nullptr && node.op != "output") {
-      *tensor = quantized(step, "data_out_0", *tensor);
-      observation.see(ObservedValues::kAfterQuantization, node, "data_out_0", *tensor);
+    for (size_t i = 0; i < results.size(); ++i) {
+      Flow& value = values[step.first_value + i] = std::move(results[i]);
+      const at::Tensor* tensor = node.op == "output" ? nullptr : float_tensor(value);
+      if (tensor == nullptr) continue;
+      const at::Tensor rounded = quantized(step, step.results[i], *tensor);
+      observation.see(ObservedValues::kAfterQuantization, node, step.results[i], rounded);
+      value = rounded;
     }
-    for (const int source : step.last_readers_of) results[static_cast<size_t>(source)] = Flow();
+    for (const size_t value : step.last_read) values[value] = Flow();
   }
-  const auto* output = std::get_if<at::Tensor>(&results.back());
-  if (output == nullptr) fail("graph \"{}\": the output is no tensor", graph_.name());
-  return *output;
+  std::vector<at::Tensor> outputs;
+  for (size_t i = 0; i < steps_.back().results.size(); ++i) {
+    const auto* output = std::get_if<at::Tensor>(&values[steps_.back().first_value + i]);
+    if (output == nullptr) fail("graph \"{}\": the output is no tensor", graph_.name());
+    outputs.push_back(*output);
+  }
+  return outputs;
+}
+
+at::Tensor Interpreter::run(const std::vector<at::Tensor>& inputs, const TorchObserver& observe,
+                            ObservedValues values) {
+  if (mode_ == Mode::kTraining) ++run_count_;
+  return outputs(inputs, observe, values).front();
 }
 
 std::vector<std::pair<std::string, at::Tensor>> Interpreter::named_trainable_parameters() const {
   DETENT_CHECK(mode_ == Mode::kTraining, "an interpreter in inference mode");
   std::vector<std::pair<std::string, at::Tensor>> result;
+  std::unordered_set<const void*> seen;
   for (const Step& step : steps_) {
     for (const auto& [name, tensor] : step.parameters) {
-      if (tensor.requires_grad()) result.emplace_back(step.node->parameter_key(name), tensor);
+      if (!tensor.requires_grad() || !seen.insert(tensor.unsafeGetTensorImpl()).second) continue;
+      result.emplace_back(step.node->parameter_key(name), tensor);
     }
   }
   return result;
@@ -188,22 +251,37 @@ class OneThread {
   int before_;
 };
 
+class TorchProgram : public Program {
+ public:
+  explicit TorchProgram(const Graph& graph) : graph_(graph), interpreter_(graph_) {}
+
+  std::vector<Tensor> run(std::span<const Tensor> inputs, const OperandObserver& observe,
+                          ObservedValues values) const override {
+    std::optional<OneThread> one_thread;
+    if (in_parallel_for()) one_thread.emplace();
+    std::vector<at::Tensor> tensors;
+    for (const Tensor& input : inputs) tensors.push_back(to_torch(input));
+    TorchObserver forward;
+    if (observe) {
+      forward = [&](const Node& node, std::string_view operand, const at::Tensor& value) {
+        observe(node, operand, from_torch(value));
+      };
+    }
+    std::vector<Tensor> outputs;
+    for (const at::Tensor& output : interpreter_.outputs(tensors, forward, values))
+      outputs.push_back(from_torch(output));
+    return outputs;
+  }
+
+ private:
+  const Graph graph_;
+  const Interpreter interpreter_;
+};
+
 }  // namespace
 
-Tensor TorchExecutor::run(const Graph& graph, std::span<const Tensor> inputs, const OperandObserver& observe,
-                          ObservedValues values) {
-  std::optional<OneThread> one_thread;
-  if (in_parallel_for()) one_thread.emplace();
-  Interpreter interpreter(graph);
-  std::vector<at::Tensor> tensors;
-  for (const Tensor& input : inputs) tensors.push_back(to_torch(input));
-  TorchObserver forward;
-  if (observe) {
-    forward = [&](const Node& node, std::string_view operand, const at::Tensor& value) {
-      observe(node, operand, from_torch(value));
-    };
-  }
-  return from_torch(interpreter.run(tensors, forward, values));
+std::unique_ptr<const Program> TorchExecutor::compile(const Graph& graph) const {
+  return std::make_unique<TorchProgram>(graph);
 }
 
 }  // namespace detent

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -32,14 +33,20 @@ class Interpreter {
 
   /// Verifies the graph, which must outlive the interpreter and keep its nodes.
   explicit Interpreter(const Graph& graph, Mode mode = Mode::kInference);
+  Interpreter(const Interpreter&) = delete;
+  Interpreter& operator=(const Interpreter&) = delete;
 
-  /// Inputs in the order of the placeholders, batch first, float32. Throws Error naming the node where the
-  /// inputs or a format do not fit.
+  /// Inputs in the order of the placeholders, of their types. Returns the outputs. Throws Error naming the node
+  /// where the inputs or a format do not fit. In inference mode several threads may run at once.
+  std::vector<at::Tensor> outputs(const std::vector<at::Tensor>& inputs, const TorchObserver& observe = {},
+                                  ObservedValues values = ObservedValues::kAfterQuantization) const;
+  /// The first of them; in training mode with the next seed for stochastic formats.
   at::Tensor run(const std::vector<at::Tensor>& inputs, const TorchObserver& observe = {},
                  ObservedValues values = ObservedValues::kAfterQuantization);
   at::Tensor run(const at::Tensor& input) { return run(std::vector<at::Tensor>{input}); }
 
-  /// Leaves with gradients, by their key in the state_dict, in node order; only in training mode.
+  /// Leaves with gradients, by their key in the state_dict, in node order, tied weights once; only in training
+  /// mode.
   std::vector<std::pair<std::string, at::Tensor>> named_trainable_parameters() const;
   /// The same without names.
   std::vector<at::Tensor> trainable_parameters() const;
@@ -49,17 +56,27 @@ class Interpreter {
   void set_run_count(uint64_t count) { run_count_ = count; }
 
  private:
+  /// Where an input comes from.
+  struct Source {
+    std::optional<size_t> value;  // its place; none: the constant, or nothing
+    Flow constant;
+    std::string operand;
+    bool is_rounded = false;  // by the same quantizer, where it was computed
+  };
+
   struct Step {
     const Node* node = nullptr;
     Evaluator evaluate = nullptr;
     std::optional<IntegerSimulation> integers;  // evaluates instead
-    std::vector<int> sources;                   // index of the step that gives input i, or -1: a constant
-    std::vector<Flow> constants;                // used where the source is -1
+    std::vector<Source> inputs;
     std::vector<std::pair<std::string_view, at::Tensor>> parameters;
-    std::vector<int> last_readers_of;  // steps whose result nobody reads after this one
+    size_t first_value = 0;  // places of its results
+    std::vector<std::string> results;  // their operand names
+    std::vector<size_t> last_read;     // places of values that nobody reads after this step
   };
 
-  Step make_step(const Node& node, const std::map<std::string_view, int>& index) const;
+  Step make_step(const Node& node);
+  Source make_source(const Node& node, size_t input) const;
   /// What the observer of one run is to see.
   struct Observation {
     const TorchObserver& observe;
@@ -71,20 +88,26 @@ class Interpreter {
     }
   };
 
-  Flow run_step(const Step& step, const std::vector<Flow>& results, const Observation& observation) const;
+  Flow input_of(const Step& step, const Source& source, const std::vector<Flow>& values,
+                const Observation& observation) const;
+  std::vector<Flow> run_step(const Step& step, const std::vector<Flow>& values,
+                             const Observation& observation) const;
+  Flow placeholder_value(const Node& node, const at::Tensor& input, NamedSizes& sizes) const;
   at::Tensor quantized(const Step& step, std::string_view operand, const at::Tensor& value) const;
 
   const Graph& graph_;
   Mode mode_;
   std::vector<Step> steps_;
+  size_t value_count_ = 0;
+  std::unordered_map<std::string, size_t> places_;  // by value_name
+  std::unordered_map<const Parameter*, at::Tensor> leaves_;
   uint64_t run_count_ = 0;  // seeds stochastic formats in training; inference always draws the same
 };
 
-/// The Executor that passes use: an Interpreter in inference mode a run.
+/// The Executor that passes use: a program is an Interpreter in inference mode.
 class TorchExecutor : public Executor {
  public:
-  Tensor run(const Graph& graph, std::span<const Tensor> inputs, const OperandObserver& observe = {},
-             ObservedValues values = ObservedValues::kAfterQuantization) override;
+  std::unique_ptr<const Program> compile(const Graph& graph) const override;
 };
 
 }  // namespace detent

@@ -14,6 +14,8 @@ constexpr std::pair<DType, at::ScalarType> kTypes[] = {
     {DType::kFloat64, at::kDouble},
 };
 
+}  // namespace
+
 at::ScalarType scalar_type(DType dtype) {
   for (const auto& [ours, theirs] : kTypes) {
     if (ours == dtype) return theirs;
@@ -22,7 +24,12 @@ at::ScalarType scalar_type(DType dtype) {
   return at::kFloat;
 }
 
-}  // namespace
+DType dtype_of(const at::Tensor& tensor) {
+  for (const auto& [ours, theirs] : kTypes) {
+    if (theirs == tensor.scalar_type()) return ours;
+  }
+  fail("tensors of type {} are not supported", at::toString(tensor.scalar_type()));
+}
 
 at::Tensor to_torch(const Tensor& tensor) {
   // libtorch has no read-only tensors; callers do not write to what they passed as const.
@@ -34,12 +41,8 @@ at::Tensor to_torch(const Tensor& tensor) {
 
 Tensor from_torch(const at::Tensor& tensor) {
   const at::Tensor dense = tensor.detach().contiguous();
-  for (const auto& [ours, theirs] : kTypes) {
-    if (theirs != dense.scalar_type()) continue;
-    const auto owner = std::make_shared<const at::Tensor>(dense);
-    return Tensor::borrow(ours, dense.sizes().vec(), static_cast<std::byte*>(dense.data_ptr()), owner);
-  }
-  fail("tensors of type {} are not supported", at::toString(dense.scalar_type()));
+  const auto owner = std::make_shared<const at::Tensor>(dense);
+  return Tensor::borrow(dtype_of(dense), dense.sizes().vec(), static_cast<std::byte*>(dense.data_ptr()), owner);
 }
 
 }  // namespace detent

@@ -10,5 +10,8 @@ namespace detent {
 at::Tensor to_torch(const Tensor& tensor);
 /// The same memory (a copy when `tensor` is not contiguous). Throws Error on a dtype detent does not have.
 Tensor from_torch(const at::Tensor& tensor);
+/// Throws Error on a dtype detent does not have.
+DType dtype_of(const at::Tensor& tensor);
+at::ScalarType scalar_type(DType dtype);
 
 }  // namespace detent

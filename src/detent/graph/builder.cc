@@ -47,6 +47,11 @@ NodeInput GraphBuilder::input(const std::string& name, const Shape& shape) {
   return NodeInput::of(name);
 }
 
+NodeInput GraphBuilder::input(const std::string& name, TensorType type) {
+  graph_.add_input(name, std::move(type));
+  return NodeInput::of(name);
+}
+
 NodeInput GraphBuilder::call(const std::string& op, std::vector<NodeInput> inputs, Table attributes) {
   Node node;
   node.name = numbered(op);
@@ -102,6 +107,17 @@ NodeInput GraphBuilder::layer(const std::string& op, const std::string& target, 
   return add(std::move(node));
 }
 
+NodeInput GraphBuilder::tied_layer(const std::string& op, const std::string& target,
+                                   std::vector<NodeInput> inputs, const std::string& parameter,
+                                   const NodeInput& owner) {
+  Node node = module_node(op, target, std::move(inputs), {});
+  const auto& owned = graph_.node(owner.node).parameters;
+  const auto found = std::ranges::find(owned, parameter, &std::pair<std::string, ParameterRef>::first);
+  if (found == owned.end()) fail("node \"{}\" has no parameter \"{}\" to share", owner.node, parameter);
+  node.parameters.push_back(*found);
+  return add(std::move(node));
+}
+
 NodeInput GraphBuilder::batch_norm(const std::string& op, const std::string& target, NodeInput input,
                                    int64_t channels, Table attributes) {
   std::vector<std::pair<std::string, Shape>> parameters;
@@ -110,12 +126,12 @@ NodeInput GraphBuilder::batch_norm(const std::string& op, const std::string& tar
   return layer(op, target, {std::move(input)}, parameters, std::move(attributes));
 }
 
-Graph GraphBuilder::finish(NodeInput result) {
+Graph GraphBuilder::finish(std::vector<NodeInput> outputs) {
   Node node;
   node.name = "output";
   node.op = "output";
   node.mase_type = MaseType::kOutput;
-  node.inputs = {std::move(result)};
+  node.inputs = std::move(outputs);
   graph_.add(std::move(node));
   verify(graph_);
   return std::move(graph_);

@@ -18,6 +18,7 @@ class GraphBuilder {
 
   /// `shape` without the batch dimension.
   NodeInput input(const std::string& name, const Shape& shape);
+  NodeInput input(const std::string& name, TensorType type);
   /// A plain function or method; integers among the inputs are constants.
   NodeInput call(const std::string& op, std::vector<NodeInput> inputs, Table attributes = {});
   /// A module without parameters, such as nn.ReLU; a module may be used again.
@@ -34,8 +35,12 @@ class GraphBuilder {
   NodeInput batch_norm(const std::string& op, const std::string& target, NodeInput input, int64_t channels,
                        Table attributes = {});
 
+  /// As `layer`, with a parameter of an earlier module: weights are tied.
+  NodeInput tied_layer(const std::string& op, const std::string& target, std::vector<NodeInput> inputs,
+                       const std::string& parameter, const NodeInput& owner);
   /// Appends the output node, verifies the graph and returns it.
-  Graph finish(NodeInput result);
+  Graph finish(std::vector<NodeInput> outputs);
+  Graph finish(NodeInput output) { return finish(std::vector{std::move(output)}); }
 
  private:
   NodeInput add(Node node);

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -11,8 +12,8 @@
 
 namespace detent {
 
-/// Sees the tensors of every node while a graph runs: before the node its inputs ("data_in_0", ...), after it
-/// its result ("data_out_0"). The tensor is only valid during the call.
+/// Sees the float32 tensors of every node while a graph runs: before the node its inputs ("data_in_0", ...),
+/// after it its results ("data_out_0", ...). The tensor is only valid during the call.
 using OperandObserver = std::function<void(const Node& node, std::string_view operand, const Tensor& value)>;
 
 /// Which values an observer sees of an operand that has a format: those that come, or those that the format
@@ -24,15 +25,31 @@ constexpr std::array<const char*, 2> enum_names(ObservedValues) {
   return {"before_quantization", "after_quantization"};
 }
 
-/// Anything that runs a graph in inference mode: the libtorch interpreter, the integer runtime. Several
-/// threads may run graphs at once. Inside parallel_for a run takes the calling thread alone: libraries cut
-/// sums of float32 by threads, so that the last bits of results otherwise depend on how many there are.
+/// A graph that was checked and made ready to run: its parameters are quantized. Later changes of the graph do
+/// not show. Several threads may run it at once. Inside parallel_for a run takes the calling thread alone:
+/// libraries cut sums of float32 by threads, so that the last bits of results otherwise depend on how many
+/// there are.
+class Program {
+ public:
+  virtual ~Program() = default;
+  /// Inputs in the order of the placeholders. Returns the outputs in the order in which the output node reads
+  /// them. Throws Error naming the node where the inputs or a format do not fit.
+  virtual std::vector<Tensor> run(std::span<const Tensor> inputs, const OperandObserver& observe = {},
+                                  ObservedValues values = ObservedValues::kAfterQuantization) const = 0;
+};
+
+/// Anything that runs graphs in inference mode: libtorch, the integer runtime.
 class Executor {
  public:
   virtual ~Executor() = default;
-  /// Inputs in the order of the placeholders, batch first. Returns the output node's value.
-  virtual Tensor run(const Graph& graph, std::span<const Tensor> inputs, const OperandObserver& observe = {},
-                     ObservedValues values = ObservedValues::kAfterQuantization) = 0;
+  /// Throws Error as `verify` does, and where this executor cannot run the graph.
+  virtual std::unique_ptr<const Program> compile(const Graph& graph) const = 0;
+
+  /// Compiles and runs once: the first output. What runs a graph more than once should keep the program.
+  Tensor run(const Graph& graph, std::span<const Tensor> inputs, const OperandObserver& observe = {},
+             ObservedValues values = ObservedValues::kAfterQuantization) const {
+    return compile(graph)->run(inputs, observe, values).at(0);
+  }
 };
 
 }  // namespace detent

@@ -21,16 +21,16 @@ void add_node(const Node& node, Fingerprint& fingerprint) {
   fingerprint.add(node.op);
   fingerprint.add(value_text(node.attributes));
   for (const NodeInput& input : node.inputs) {
-    fingerprint.add(input.is_constant() ? value_text(input.constant) : input.node);
+    fingerprint.add(input.is_constant() ? value_text(input.constant) : value_name(input));
   }
   for (const auto& [name, parameter] : node.parameters) {
-    const Tensor& tensor = parameter.tensor;
+    const Tensor& tensor = parameter->tensor;
     fingerprint.add(fmt::format("{} {} {}", name, dtype_name(tensor.dtype()), shape_text(tensor.shape())));
     fingerprint.add(tensor.bytes());
   }
   for (const auto& [operand, spec] : node.quantization) {
     fingerprint.add(operand);
-    fingerprint.add(quant_spec_text(spec));
+    fingerprint.add(quant_spec_text(*spec));
   }
 }
 
@@ -41,6 +41,8 @@ uint64_t network_fingerprint(const Graph& graph) {
   for (const auto& [name, shape] : graph.input_shapes()) {
     fingerprint.add(name);
     fingerprint.add(shape_text(shape));
+    const DType dtype = graph.input_types().find(name)->second.dtype;
+    if (dtype != DType::kFloat32) fingerprint.add(dtype_name(dtype));
   }
   for (const Node& node : graph.nodes()) add_node(node, fingerprint);
   if (const std::optional<Requantization>& way = graph.requantization()) {

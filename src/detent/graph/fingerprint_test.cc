@@ -13,9 +13,9 @@ Graph small_network() {
   Graph graph = builder.finish(builder.call("relu", {x}));
   float next = 0;
   for (auto& [name, parameter] : graph.node("fc").parameters) {
-    for (float& value : parameter.tensor.values<float>()) value = next += 0.25F;
+    for (float& value : parameter->tensor.values<float>()) value = next += 0.25F;
   }
-  graph.node("fc").quantization["weight"].format = Affine{.width = 4, .symmetric = true};
+  graph.node("fc").quantization["weight"]->format = Affine{.width = 4, .symmetric = true};
   return graph;
 }
 
@@ -34,13 +34,13 @@ TEST(Fingerprint, SeesWhatANetworkComputes) {
   EXPECT_FALSE(changed([](Graph& g) { g.set_name("other"); }));
   EXPECT_TRUE(changed([](Graph& g) { g.node("relu").op = "tanh"; }));
   EXPECT_TRUE(changed([](Graph& g) { g.set_requantization(Requantization::kFloat); }));
-  EXPECT_TRUE(changed([](Graph& g) { g.node("fc").parameters[1].second.tensor.values<float>()[2] = -1; }));
+  EXPECT_TRUE(changed([](Graph& g) { g.node("fc").parameters[1].second->tensor.values<float>()[2] = -1; }));
   EXPECT_TRUE(changed([](Graph& g) {
-    Tensor& weight = g.node("fc").parameters[0].second.tensor;
+    Tensor& weight = g.node("fc").parameters[0].second->tensor;
     weight = weight.reshaped({2, 3});
   }));
   EXPECT_TRUE(
-      changed([](Graph& g) { std::get<Affine>(g.node("fc").quantization["weight"].format).width = 5; }));
+      changed([](Graph& g) { std::get<Affine>(g.node("fc").quantization["weight"]->format).width = 5; }));
 }
 
 }  // namespace

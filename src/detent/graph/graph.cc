@@ -1,17 +1,48 @@
 #include "detent/graph/graph.h"
 
 #include <algorithm>
+#include <unordered_set>
+#include <utility>
 
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
+namespace {
+
+/// Of all nodes, tied ones once, in order.
+template <class AnyGraph>
+auto distinct_parameters(AnyGraph& graph) {
+  std::vector<decltype(&*graph.nodes()[0].parameters[0].second)> distinct;
+  std::unordered_set<const Parameter*> seen;
+  for (auto& node : graph.nodes()) {
+    for (auto& [name, parameter] : node.parameters) {
+      if (seen.insert(&*parameter).second) distinct.push_back(&*parameter);
+    }
+  }
+  return distinct;
+}
+
+/// Replaces references by such to a copy, equal ones by equal ones.
+template <class T>
+class OwnCopies {
+ public:
+  void replace(SharedRef<T>& reference) {
+    const auto found = own_.find(&*reference);
+    reference = found != own_.end() ? found->second : own_.emplace(&*reference, *reference).first->second;
+  }
+
+ private:
+  std::unordered_map<const T*, SharedRef<T>> own_;
+};
+
+}  // namespace
 
 std::string_view mase_type_name(MaseType type) { return enum_names(type)[static_cast<size_t>(type)]; }
 
 const Parameter* Node::find_parameter(std::string_view parameter) const {
-  const auto it = std::ranges::find(parameters, parameter, &std::pair<std::string, Parameter>::first);
-  return it == parameters.end() ? nullptr : &it->second;
+  const auto it = std::ranges::find(parameters, parameter, &std::pair<std::string, ParameterRef>::first);
+  return it == parameters.end() ? nullptr : &*it->second;
 }
 
 Parameter* Node::find_parameter(std::string_view parameter) {
@@ -25,20 +56,56 @@ std::string Node::parameter_key(std::string_view parameter) const {
 
 const QuantSpec* Node::find_quantization(std::string_view operand) const {
   const auto it = quantization.find(operand);
-  return it == quantization.end() ? nullptr : &it->second;
+  return it == quantization.end() ? nullptr : &*it->second;
 }
 
 std::vector<std::string> Node::scale_names() const {
   std::vector<std::string> names;
   for (const auto& [operand, spec] : quantization) {
-    if (spec.scale_rule == ScaleRule::kLearned) names.push_back(scale_name(operand));
+    if (spec->scale_rule == ScaleRule::kLearned) names.push_back(scale_name(operand));
   }
   return names;
 }
 
+std::string value_name(std::string_view node, size_t result) {
+  return result == 0 ? std::string(node) : fmt::format("{}:{}", node, result);
+}
+
+Graph::Graph(const Graph& other)
+    : name_(other.name_),
+      nodes_(other.nodes_),
+      positions_(other.positions_),
+      input_types_(other.input_types_),
+      requantization_(other.requantization_) {
+  part_from_original();
+}
+
+Graph& Graph::operator=(const Graph& other) {
+  Graph copy(other);
+  return *this = std::move(copy);
+}
+
+/// Copied nodes refer to the parameters and quantizers of the original.
+void Graph::part_from_original() {
+  OwnCopies<Parameter> parameters;
+  OwnCopies<QuantSpec> quantizers;
+  for (Node& node : nodes_) {
+    for (auto& [name, parameter] : node.parameters) parameters.replace(parameter);
+    for (auto& [operand, quantizer] : node.quantization) quantizers.replace(quantizer);
+  }
+}
+
+void Graph::index_nodes() {
+  positions_.clear();
+  for (size_t i = 0; i < nodes_.size(); ++i) positions_.emplace(nodes_[i].name, i);
+}
+
 const Node* Graph::find(std::string_view name) const {
-  const auto it = std::ranges::find(nodes_, name, &Node::name);
-  return it == nodes_.end() ? nullptr : &*it;
+  const auto found = positions_.find(name);
+  if (found == positions_.end()) return nullptr;
+  const Node& node = nodes_[found->second];
+  DETENT_CHECK(node.name == name, "node {} was renamed to {} behind the graph's back", name, node.name);
+  return &node;
 }
 
 const Node& Graph::node(std::string_view name) const {
@@ -48,6 +115,10 @@ const Node& Graph::node(std::string_view name) const {
 }
 
 Node& Graph::node(std::string_view name) { return const_cast<Node&>(std::as_const(*this).node(name)); }
+
+size_t Graph::position(std::string_view name) const {
+  return static_cast<size_t>(&node(name) - nodes_.data());
+}
 
 std::vector<std::string> Graph::node_names() const {
   std::vector<std::string> names;
@@ -63,16 +134,28 @@ std::vector<std::string> Graph::input_names() const {
   return names;
 }
 
-void Graph::add_input(std::string name, Shape shape) {
-  if (shape.empty() || shape[0] != 1) {
-    fail("input \"{}\": got shape {}, expected a batch dimension of size 1 first", name, shape_text(shape));
-  }
+std::map<std::string, Shape, std::less<>> Graph::input_shapes(const NamedSizes& sizes) const {
+  std::map<std::string, Shape, std::less<>> shapes;
+  for (const auto& [name, type] : input_types_) shapes.emplace(name, type.concrete(sizes));
+  return shapes;
+}
+
+void Graph::add_input(std::string name, TensorType type) {
   Node node;
   node.name = name;
   node.op = "placeholder";
   node.mase_type = MaseType::kPlaceholder;
   add(std::move(node));
-  input_shapes_[std::move(name)] = std::move(shape);
+  input_types_[std::move(name)] = std::move(type);
+}
+
+void Graph::add_input(std::string name, const Shape& shape) {
+  if (shape.empty() || shape[0] != 1) {
+    fail("input \"{}\": got shape {}, expected a batch dimension of size 1 first", name, shape_text(shape));
+  }
+  TensorType type{DType::kFloat32, {kBatch}};
+  type.shape.insert(type.shape.end(), shape.begin() + 1, shape.end());
+  add_input(std::move(name), std::move(type));
 }
 
 Node& Graph::add(Node node) {
@@ -90,34 +173,66 @@ Node& Graph::add(Node node) {
   for (auto& [key, value] : node.attributes)
     attributes[key] = std::move(value);  // unknown ones: verify() names them
   node.attributes = std::move(attributes);
+  positions_.emplace(node.name, nodes_.size());
   return nodes_.emplace_back(std::move(node));
 }
 
 void Graph::erase(std::string_view name) {
   const Node& removed = node(name);
-  for (const Node& reader : nodes_) {
-    for (const NodeInput& input : reader.inputs) {
-      if (input.node == name) fail("node \"{}\" cannot be removed: \"{}\" reads it", name, reader.name);
+  erase_if([&](const Node& other) { return &other == &removed; });
+}
+
+size_t Graph::erase_if(const std::function<bool(const Node&)>& is_removed) {
+  std::vector<bool> removed(nodes_.size());
+  for (size_t i = 0; i < nodes_.size(); ++i) removed[i] = is_removed(nodes_[i]);
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    for (const NodeInput& input : nodes_[i].inputs) {
+      if (removed[i] || input.is_constant() || !removed[position(input.node)]) continue;
+      fail("node \"{}\" cannot be removed: \"{}\" reads it", input.node, nodes_[i].name);
     }
   }
-  if (const auto shape = input_shapes_.find(name); shape != input_shapes_.end()) input_shapes_.erase(shape);
-  nodes_.erase(nodes_.begin() + (&removed - nodes_.data()));
+  size_t kept = 0;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (removed[i]) {
+      input_types_.erase(nodes_[i].name);
+    } else if (const size_t to = kept++; to != i) {
+      nodes_[to] = std::move(nodes_[i]);
+    }
+  }
+  const size_t count = nodes_.size() - kept;
+  nodes_.erase(nodes_.end() - static_cast<int64_t>(count), nodes_.end());
+  if (count > 0) index_nodes();
+  return count;
+}
+
+void Graph::rename(std::string_view name, std::string new_name) {
+  const size_t at = position(name);
+  const std::string old_name(name);
+  if (find(new_name) != nullptr) fail("node \"{}\": the name is taken", new_name);
+  for (Node& reader : nodes_) {
+    for (NodeInput& input : reader.inputs) {
+      if (input.node == old_name) input.node = new_name;
+    }
+  }
+  if (auto type = input_types_.extract(old_name)) {
+    type.key() = new_name;
+    input_types_.insert(std::move(type));
+  }
+  positions_.erase(positions_.find(old_name));
+  positions_.emplace(new_name, at);
+  nodes_[at].name = std::move(new_name);
 }
 
 Graph Graph::deep_copy() const {
   Graph copy = *this;
-  for (Node& node : copy.nodes_) {
-    for (auto& [name, parameter] : node.parameters) parameter.tensor = parameter.tensor.clone();
-  }
+  for (Parameter* parameter : distinct_parameters(copy)) parameter->tensor = parameter->tensor.clone();
   return copy;
 }
 
 int64_t Graph::parameter_count() const {
   int64_t count = 0;
-  for (const Node& node : nodes_) {
-    for (const auto& [name, parameter] : node.parameters) {
-      if (parameter.trainable) count += parameter.tensor.numel();
-    }
+  for (const Parameter* parameter : distinct_parameters(*this)) {
+    if (parameter->trainable) count += parameter->tensor.numel();
   }
   return count;
 }

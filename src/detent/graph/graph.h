@@ -1,17 +1,22 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
 #include "detent/core/tensor.h"
 #include "detent/core/value.h"
 #include "detent/formats/quant_spec.h"
-#include "detent/graph/metadata.h"
+#include "detent/graph/node_statistics.h"
+#include "detent/graph/tensor_type.h"
 
 namespace detent {
 
@@ -36,25 +41,64 @@ std::string_view mase_type_name(MaseType type);
 enum class Requantization { kFloat, kFixedPoint };
 constexpr std::array<const char*, 2> enum_names(Requantization) { return {"float", "fixed_point"}; }
 
-/// One positional input of a node: the result of another node, or a constant (a number or a list of numbers).
+/// One operand of a node: a result of another node, a constant number, or, where the operator allows it,
+/// nothing.
 struct NodeInput {
-  std::string node;  // "" for a constant
-  Value constant;
+  std::string node;   // "" for a constant and for an absent operand
+  Value constant;     // NA for an absent operand
+  size_t result = 0;  // which of the node's results
 
-  static NodeInput of(std::string node_name) { return {std::move(node_name), Value()}; }
+  static NodeInput of(std::string node_name, size_t result = 0) {
+    return {std::move(node_name), Value(), result};
+  }
   static NodeInput of_constant(Value value) { return {"", std::move(value)}; }
+  static NodeInput absent() { return {}; }
+  /// No result of another node.
   bool is_constant() const { return node.empty(); }
+  bool is_absent() const { return node.empty() && constant.is_na(); }
   bool operator==(const NodeInput&) const = default;
 };
 
-/// A named tensor that a node owns. Trainable ones are what an optimizer updates; the others (running
-/// statistics) are state.
+/// What a value of a graph is called: "conv" is the first result of the node conv, "split:1" the second of
+/// split.
+std::string value_name(std::string_view node, size_t result = 0);
+inline std::string value_name(const NodeInput& input) { return value_name(input.node, input.result); }
+
+/// A tensor that the network owns. Trainable ones are what an optimizer updates; the others are constants or
+/// state (running statistics).
 struct Parameter {
   Tensor tensor;
   bool trainable = true;
 };
 
-/// One operation. Its single result bears its name.
+/// A reference to a T that nodes of a graph may share; copies refer to the same one.
+template <class T>
+class SharedRef {
+ public:
+  SharedRef() : shared_(std::make_shared<T>()) {}
+  SharedRef(T value) : shared_(std::make_shared<T>(std::move(value))) {}
+
+  T& operator*() { return *shared_; }
+  const T& operator*() const { return *shared_; }
+  T* operator->() { return shared_.get(); }
+  const T* operator->() const { return shared_.get(); }
+  /// Whether both refer to the same one.
+  bool is(const SharedRef& other) const { return shared_ == other.shared_; }
+  /// Whether what they refer to is equal.
+  bool operator==(const SharedRef& other) const { return *shared_ == *other.shared_; }
+
+ private:
+  std::shared_ptr<T> shared_;
+};
+
+/// Weights are tied where several nodes refer to one parameter.
+using ParameterRef = SharedRef<Parameter>;
+
+/// What an operand is rounded to. A value that is rounded where it is computed and where it is read has one
+/// quantizer, to which all these operands refer.
+using QuantizerRef = SharedRef<QuantSpec>;
+
+/// One operation. Its results are data_out_0, data_out_1, ... among its operands.
 struct Node {
   std::string name;    // unique; as PyTorch's FX tracer would call it: "seq_blocks_0", "view", "relu_1"
   std::string target;  // module path that prefixes its parameters in a state_dict ("seq_blocks.0"), or ""
@@ -62,10 +106,10 @@ struct Node {
   MaseType mase_type = MaseType::kBuiltinFunc;
   std::vector<NodeInput> inputs;
   Table attributes;  // complete: every attribute that the operator declares
-  std::vector<std::pair<std::string, Parameter>>
+  std::vector<std::pair<std::string, ParameterRef>>
       parameters;  // in the operator's order; absent ones are left out
-  Metadata metadata;
-  std::map<std::string, QuantSpec, std::less<>> quantization;  // operand ("data_in_0", "weight", ...) -> spec
+  NodeStatistics statistics;
+  std::map<std::string, QuantizerRef, std::less<>> quantization;  // by operand: "data_in_0", "weight", ...
 
   const Parameter* find_parameter(std::string_view parameter) const;
   Parameter* find_parameter(std::string_view parameter);
@@ -79,21 +123,31 @@ struct Node {
   std::vector<std::string> scale_names() const;
 };
 
-/// A network: nodes in execution order. Every input names an earlier node; the last node is the only output.
-/// Copies share parameter storage; `deep_copy` does not.
+/// A network: nodes in execution order. Every operand is a result of an earlier node; what the last node, the
+/// output, reads are the outputs. Copies have quantizers of their own, and parameters of their own whose
+/// tensors share storage; what is shared within the graph is shared within the copy. `deep_copy` shares
+/// nothing with the original. Look-up by name takes constant time.
 class Graph {
  public:
   Graph() = default;
   explicit Graph(std::string name) : name_(std::move(name)) {}
+  Graph(const Graph& other);
+  Graph(Graph&&) noexcept = default;
+  Graph& operator=(const Graph& other);
+  Graph& operator=(Graph&&) noexcept = default;
+  ~Graph() = default;
 
   const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }
-  std::vector<Node>& nodes() { return nodes_; }
-  const std::vector<Node>& nodes() const { return nodes_; }
+  /// In execution order. Nodes may be changed, their names by `rename` only.
+  std::span<Node> nodes() { return nodes_; }
+  std::span<const Node> nodes() const { return nodes_; }
   /// Throws Error naming the nearest node when absent.
   const Node& node(std::string_view name) const;
   Node& node(std::string_view name);
   const Node* find(std::string_view name) const;
+  /// Place among `nodes()`. Throws Error as `node` does.
+  size_t position(std::string_view name) const;
   std::vector<std::string> node_names() const;
 
   /// Given: nodes whose operands are affine with given scales compute on integer codes, in simulation as in
@@ -104,34 +158,51 @@ class Graph {
 
   /// Names of the placeholders, in order.
   std::vector<std::string> input_names() const;
-  /// Shape of each placeholder, batch size 1.
-  const std::map<std::string, Shape, std::less<>>& input_shapes() const { return input_shapes_; }
+  /// Type of each placeholder.
+  const std::map<std::string, TensorType, std::less<>>& input_types() const { return input_types_; }
+  /// Shape of each placeholder where the named sizes are these; those that are not listed are 1.
+  std::map<std::string, Shape, std::less<>> input_shapes(const NamedSizes& sizes = {}) const;
 
-  /// Appends a placeholder for a tensor of `shape` (batch dimension first, of size 1).
-  void add_input(std::string name, Shape shape);
+  /// Appends a placeholder.
+  void add_input(std::string name, TensorType type);
+  /// The same for float32 of `shape`, whose first dimension, of size 1, stands for the batch.
+  void add_input(std::string name, const Shape& shape);
   /// Appends a node; its name must be new and its inputs must exist. Missing attributes take the operator's
   /// defaults. Throws Error otherwise.
   Node& add(Node node);
   /// Removes a node that nothing reads. Throws Error naming a reader.
   void erase(std::string_view name);
+  /// Removes all nodes of which `is_removed` holds; none of the others may read them. Returns how many.
+  size_t erase_if(const std::function<bool(const Node&)>& is_removed);
+  /// Gives a node a new name, also where it is read. Throws Error when that is taken.
+  void rename(std::string_view name, std::string new_name);
 
   Graph deep_copy() const;
 
+  /// Elements of the trainable parameters; tied ones count once.
   int64_t parameter_count() const;
 
  private:
+  struct Hash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+
+  void part_from_original();
+  void index_nodes();
+
   std::string name_;
   std::vector<Node> nodes_;
-  std::map<std::string, Shape, std::less<>> input_shapes_;
+  std::unordered_map<std::string, size_t, Hash, std::equal_to<>> positions_;
+  std::map<std::string, TensorType, std::less<>> input_types_;
   std::optional<Requantization> requantization_;
 };
 
 /// Throws Error naming the first node that breaks a rule: names are unique and valid; operators are known,
 /// and placeholders, get_attr and outputs have the MASE type of that name; inputs exist, come earlier and
-/// have the right number; constants are numbers; attributes and parameters are those the operator declares,
-/// once each, with shapes that fit; parameters are float32; the input shapes are those of the placeholders;
-/// exactly one output, a tensor, at the end; quantized operands are tensors, and their learned scales are
-/// there. Executors rely on it.
+/// have the right number and dtypes, and only those are absent that may be; constants are numbers; attributes
+/// and parameters are those the operator declares, once each, with shapes and dtypes that fit; the input types
+/// are those of the placeholders; exactly one output node, of tensors, at the end; quantized operands are
+/// float32 tensors, and their learned scales are there. Executors rely on it.
 void verify(const Graph& graph);
 
 }  // namespace detent

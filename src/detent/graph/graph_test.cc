@@ -105,8 +105,8 @@ TEST(Verify, NamesTheFirstNodeThatBreaksARule) {
        "unknown parameter \"weight\""},
       {"shape", [](Graph& g) { g.nodes()[1].find_parameter("bias")->tensor = Tensor(DType::kFloat32, {4}); },
        "node \"layers_0\" (linear): parameter \"bias\": got shape [4], expected [3]"},
-      {"operand", [](Graph& g) { g.nodes()[2].quantization["weight"] = {}; }, "unknown operand \"weight\""},
-      {"output", [](Graph& g) { g.nodes().pop_back(); }, "must be the output"},
+      {"operand", [](Graph& g) { g.nodes()[2].quantization["weight"]; }, "unknown operand \"weight\""},
+      {"output", [](Graph& g) { g.erase("output"); }, "must be the output"},
       {"dtype", [](Graph& g) { g.nodes()[1].find_parameter("bias")->tensor = Tensor(DType::kUInt8, {3}); },
        "node \"layers_0\" (linear): parameter \"bias\": got uint8, expected float32"},
       {"twice", [](Graph& g) { g.nodes()[1].parameters.push_back(g.nodes()[1].parameters[0]); },
@@ -114,13 +114,17 @@ TEST(Verify, NamesTheFirstNodeThatBreaksARule) {
       {"type", [](Graph& g) { g.nodes()[2].mase_type = MaseType::kPlaceholder; },
        "\"relu\" (relu): got the MASE type \"placeholder\", which placeholder has and no other operator"},
       {"input", [](Graph& g) { g.nodes()[0].mase_type = MaseType::kModule; }, "got the MASE type \"module\""},
-      {"constant", [](Graph& g) { g.nodes()[2].inputs[0] = NodeInput::of_constant(Value()); },
-       "NA is no number"},
-      {"spec", [](Graph& g) { g.nodes()[2].quantization["data_in_0"].format = Affine{.width = 40}; },
+      {"constant", [](Graph& g) { g.nodes()[2].inputs[0] = NodeInput::of_constant("one"); },
+       "the constant input \"one\" is no number"},
+      {"absent", [](Graph& g) { g.nodes()[2].inputs[0] = NodeInput::absent(); },
+       "node \"relu\" (relu): input 0 is absent"},
+      {"result", [](Graph& g) { g.nodes()[2].inputs[0].result = 1; },
+       "node \"relu\" reads result 1 of \"layers_0\", which has 1"},
+      {"spec", [](Graph& g) { g.nodes()[2].quantization["data_in_0"]->format = Affine{.width = 40}; },
        "\"relu\" (relu): operand \"data_in_0\": key \"width\""},
       {"axis",
        [](Graph& g) {
-         g.nodes()[1].quantization["weight"] = {Affine{}, Granularity::kChannel, 2};
+         g.nodes()[1].quantization["weight"] = QuantSpec{Affine{}, Granularity::kChannel, 2};
        },
        "\"layers_0\" (linear): operand \"weight\": key \"axis\": got 2"},
   };
@@ -136,7 +140,7 @@ TEST(Verify, RefusesNumbersInPlaceOfTensors) {
   const NodeInput x = builder.input("x", {4});
   const NodeInput size = builder.call("size", {x, constant(0)});
   Graph graph = builder.finish(builder.call("mul", {x, size}));
-  graph.node("mul").quantization["data_in_1"].format = Affine{};
+  graph.node("mul").quantization["data_in_1"]->format = Affine{};
   EXPECT_THAT(error_of([&] { verify(graph); }),
               HasSubstr("operand \"data_in_1\" is quantized, and is a number"));
   graph.node("mul").quantization.clear();

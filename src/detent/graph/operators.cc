@@ -108,42 +108,107 @@ std::vector<int64_t> integers_attribute(const Node& node, std::string_view name,
   return result;
 }
 
-std::map<std::string, Operand, std::less<>> infer_shapes(const Graph& graph, int64_t batch) {
-  std::map<std::string, Operand, std::less<>> results;
+namespace {
+
+bool holds_indices(const OperatorSchema& schema, size_t input) {
+  return std::ranges::find(schema.index_operands, fmt::format("data_in_{}", input)) !=
+         schema.index_operands.end();
+}
+
+/// The element type of the results, as the operator's rule gives it.
+std::optional<DType> kept_dtype(const OperatorSchema& schema, std::span<const Operand> inputs) {
+  if (schema.dtypes == DTypeRule::kOwn) return std::nullopt;
+  std::optional<DType> kept;
+  if (schema.dtypes == DTypeRule::kFloat) kept = DType::kFloat32;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].is_tensor()) continue;
+    const DType dtype = inputs[i].dtype;
+    if (!schema.index_operands.empty() && holds_indices(schema, i)) {
+      if (dtype == DType::kInt64 || dtype == DType::kFloat32) continue;
+      fail("input {} is {}, expected indices: int64, or float32 with integer values", i, dtype_name(dtype));
+    }
+    if (!kept) kept = dtype;
+    if (dtype != *kept) fail("input {} is {}, expected {}", i, dtype_name(dtype), dtype_name(*kept));
+  }
+  return kept;
+}
+
+}  // namespace
+
+size_t result_count(const Node& node) {
+  const OperatorSchema& schema = find_operator(node.op);
+  return schema.result_count ? schema.result_count(node) : 1;
+}
+
+std::vector<Operand> infer_results(const Node& node, std::span<const Operand> inputs) {
+  const OperatorSchema& schema = find_operator(node.op);
+  try {
+    const std::optional<DType> dtype = kept_dtype(schema, inputs);
+    std::vector<Operand> results;
+    if (schema.infer_results) {
+      results = schema.infer_results(node, inputs);
+    } else {
+      results.push_back(schema.infer(node, inputs));
+    }
+    for (Operand& result : results) {
+      element_count(result.shape);  // there are tensors that large
+      if (dtype) result.dtype = *dtype;
+    }
+    return results;
+  } catch (const Error& error) {
+    fail("node \"{}\" ({}): {}", node.name, node.op, error.what());
+  }
+}
+
+ValueTypes infer_shapes(const Graph& graph, const NamedSizes& sizes) {
+  ValueTypes values;
   for (const Node& node : graph.nodes()) {
-    if (node.op == "placeholder") {
-      Shape shape = graph.input_shapes().at(node.name);
-      shape[0] = batch;
-      results[node.name] = {std::move(shape), Value()};
+    if (const auto type = graph.input_types().find(node.name); type != graph.input_types().end()) {
+      values[node.name] = {type->second.concrete(sizes), Value(), type->second.dtype};
       continue;
     }
     std::vector<Operand> inputs;
     for (const NodeInput& input : node.inputs) {
-      inputs.push_back(input.is_constant() ? Operand{{1}, input.constant} : results.at(input.node));
+      inputs.push_back(input.is_constant()
+                           ? Operand{{1}, input.constant, DType::kFloat32, input.is_absent()}
+                           : values.at(value_name(input)));
     }
-    try {
-      const Operand& result = results[node.name] = find_operator(node.op).infer(node, inputs);
-      element_count(result.shape);  // there are tensors that large
-    } catch (const Error& error) {
-      fail("node \"{}\" ({}): {}", node.name, node.op, error.what());
-    }
+    std::vector<Operand> results = infer_results(node, inputs);
+    for (size_t i = 0; i < results.size(); ++i) values[value_name(node.name, i)] = std::move(results[i]);
   }
-  return results;
+  return values;
+}
+
+ValueTypes infer_shapes(const Graph& graph, int64_t batch) {
+  return infer_shapes(graph, NamedSizes{{kBatch, batch}});
+}
+
+Operand operand_type(const Node& node, std::string_view operand, const ValueTypes& values) {
+  if (const Parameter* parameter = node.find_parameter(operand)) {
+    return {parameter->tensor.shape(), Value(), parameter->tensor.dtype()};
+  }
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (operand == fmt::format("data_in_{}", i)) return values.at(value_name(node.inputs[i]));
+  }
+  for (size_t i = 0; i < result_count(node); ++i) {
+    if (operand == fmt::format("data_out_{}", i)) return values.at(value_name(node.name, i));
+  }
+  DETENT_CHECK(false, "node {} has no operand {}", node.name, operand);
+  return {};
 }
 
 std::vector<std::string> quantizable_operands(const Node& node) {
   const OperatorSchema& schema = find_operator(node.op);
-  const std::vector<std::string>& indices = schema.index_operands;
   std::vector<std::string> operands;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    std::string operand = fmt::format("data_in_{}", i);
-    const bool is_index = std::ranges::find(indices, operand) != indices.end();
-    if (!node.inputs[i].is_constant() && !is_index) operands.push_back(std::move(operand));
+    if (node.inputs[i].is_constant() || holds_indices(schema, i)) continue;
+    operands.push_back(fmt::format("data_in_{}", i));
   }
   for (const auto& [name, parameter] : node.parameters) {
     if (schema.find_parameter(name) != nullptr) operands.push_back(name);
   }
-  if (node.op != "output") operands.emplace_back("data_out_0");
+  if (node.op == "output") return operands;
+  for (size_t i = 0; i < result_count(node); ++i) operands.push_back(fmt::format("data_out_{}", i));
   return operands;
 }
 

@@ -31,14 +31,25 @@ struct ParameterSchema {
   bool required = true;
   bool trainable = true;
   std::optional<float> initial = {};  // NA: drawn at random before training
+  bool any_dtype = false;             // or float32 only
 };
 
-/// What flows into or out of a node while shapes are inferred: a tensor of some shape, or an integer (the
-/// result of `size`, a constant).
+/// What flows into or out of a node while shapes are inferred: a tensor of some shape, an integer (the result
+/// of `size`, a constant), or nothing.
 struct Operand {
   Shape shape;
   Value value;  // NA for a tensor
-  bool is_tensor() const { return value.is_na(); }
+  DType dtype = DType::kFloat32;
+  bool is_absent = false;
+
+  bool is_tensor() const { return value.is_na() && !is_absent; }
+};
+
+/// Which element types the tensors among an operator's operands may have, and which its result has.
+enum class DTypeRule {
+  kFloat,  // float32, but for operands that hold indices; the result too
+  kKept,   // any, all the same; the result too
+  kOwn,    // any; shape inference gives the result's
 };
 
 struct OperatorSchema;
@@ -46,6 +57,9 @@ struct OperatorSchema;
 /// Result of a node from its inputs (constants included, in order). Throws Error when they do not fit; the
 /// caller adds the node's name.
 using ShapeInference = std::function<Operand(const Node& node, std::span<const Operand> inputs)>;
+
+using ResultsInference =
+    std::function<std::vector<Operand>(const Node& node, std::span<const Operand> inputs)>;
 
 /// One operator, declared once: everything about it that does not depend on who executes it.
 struct OperatorSchema {
@@ -57,7 +71,13 @@ struct OperatorSchema {
   size_t max_inputs = 1;
   std::vector<ParameterSchema> parameters = {};
   std::vector<AttributeSchema> attributes = {};
-  ShapeInference infer;
+  ShapeInference infer = {};
+  /// Instead of `infer`, for an operator with other than one result, whose number follows from the attributes.
+  ResultsInference infer_results = {};
+  std::function<size_t(const Node& node)> result_count = {};
+  DTypeRule dtypes = DTypeRule::kFloat;
+  /// Inputs that may be absent.
+  std::vector<std::string> optional_operands = {};
   /// Dimension of each operand that the operator sums over (blocks run along it), by operand name; operands
   /// that are not listed have none and blocks run along the last dimension.
   std::vector<std::pair<std::string, int64_t>> reduction_dims = {};
@@ -105,11 +125,24 @@ std::vector<SliceRange> slice_ranges(const Node& node, const Shape& shape);
 /// numpy's rule. Throws Error when the shapes do not broadcast.
 Shape broadcast_shapes(const Shape& a, const Shape& b);
 
-/// Result of every node for a batch of `batch` samples. Throws Error naming the node that does not fit.
-std::map<std::string, Operand, std::less<>> infer_shapes(const Graph& graph, int64_t batch = 1);
+/// What a graph computes, by value_name.
+using ValueTypes = std::map<std::string, Operand, std::less<>>;
+
+/// How many results a node has.
+size_t result_count(const Node& node);
+/// The results of one node. Throws Error naming it when the inputs, constants included, do not fit.
+std::vector<Operand> infer_results(const Node& node, std::span<const Operand> inputs);
+/// The results of every node where the named dimensions have these sizes; those that are not listed have 1.
+/// Throws Error naming the node that does not fit.
+ValueTypes infer_shapes(const Graph& graph, const NamedSizes& sizes);
+/// The same for a batch of `batch` samples.
+ValueTypes infer_shapes(const Graph& graph, int64_t batch = 1);
+
+/// What an operand of the node ("data_in_0", "weight", "data_out_0") is; `values` are infer_shapes of its graph.
+Operand operand_type(const Node& node, std::string_view operand, const ValueTypes& values);
 
 /// Operand names of a node that hold tensors which a format may round: data_in_<i> but indices, its
-/// parameters, data_out_0.
+/// parameters, its results.
 std::vector<std::string> quantizable_operands(const Node& node);
 
 }  // namespace detent

@@ -1,7 +1,8 @@
 #include "detent/graph/state_dict.h"
 
 #include <algorithm>
-#include <map>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
@@ -14,46 +15,89 @@ bool is_float(DType dtype) {
          dtype == DType::kFloat64;
 }
 
+/// The parameters of a graph, tied ones once, with the keys of all nodes that refer to them.
+template <class AnyGraph>
+auto keyed_parameters(AnyGraph& graph) {
+  using Pointer = decltype(&*graph.nodes()[0].parameters[0].second);
+  std::vector<std::pair<Pointer, std::vector<std::string>>> parameters;
+  std::unordered_map<const Parameter*, size_t> places;
+  for (auto& node : graph.nodes()) {
+    for (auto& [name, parameter] : node.parameters) {
+      const auto [place, is_new] = places.emplace(&*parameter, parameters.size());
+      if (is_new) parameters.emplace_back(&*parameter, std::vector<std::string>());
+      std::vector<std::string>& keys = parameters[place->second].second;
+      std::string key = node.parameter_key(name);
+      if (std::ranges::find(keys, key) == keys.end()) keys.push_back(std::move(key));
+    }
+  }
+  return parameters;
+}
+
+using Tensors = std::unordered_map<std::string, Tensor>;
+
+/// What is wrong with `given` as a value of `own`; "" when nothing is.
+std::string fault(const Tensor& own, const Tensor& given) {
+  const bool is_kind = is_float(own.dtype()) ? is_float(given.dtype()) : own.dtype() == given.dtype();
+  if (!is_kind) {
+    return fmt::format("got {}, expected {}", dtype_name(given.dtype()),
+                       is_float(own.dtype()) ? "a float type" : dtype_name(own.dtype()));
+  }
+  if (own.shape() == given.shape()) return "";
+  return fmt::format("got shape {}, expected {}", shape_text(given.shape()), shape_text(own.shape()));
+}
+
+/// The tensor in `given` of a parameter that goes by `keys`; faults are added to `faults`.
+const Tensor* find_given(const Tensor& own, const std::vector<std::string>& keys, const Tensors& given,
+                         const std::vector<std::string>& unused, std::string& faults) {
+  const Tensor* found = nullptr;
+  for (const std::string& key : keys) {
+    const auto it = given.find(key);
+    if (it == given.end()) continue;
+    const std::string why = fault(own, it->second);
+    if (!why.empty()) faults += fmt::format("\n  \"{}\": {}", key, why);
+    if (found != nullptr && !found->equals(it->second))
+      faults += fmt::format("\n  \"{}\" and \"{}\" differ, and are one weight of the network", keys[0], key);
+    found = &it->second;
+  }
+  if (found == nullptr) {
+    const std::string nearest = nearest_name(keys[0], unused);
+    faults += fmt::format("\n  missing: \"{}\" {}{}", keys[0], shape_text(own.shape()),
+                          nearest.empty() ? "" : fmt::format(" (the file has \"{}\")", nearest));
+  }
+  return found;
+}
+
 }  // namespace
 
 StateDict state_dict(const Graph& graph) {
   StateDict state;
-  for (const Node& node : graph.nodes()) {
-    for (const auto& [name, parameter] : node.parameters)
-      state.emplace_back(node.parameter_key(name), parameter.tensor);
+  for (const auto& [parameter, keys] : keyed_parameters(graph)) {
+    for (const std::string& key : keys) state.emplace_back(key, parameter->tensor);
   }
   return state;
 }
 
 void load_state_dict(Graph& graph, const StateDict& state, const std::string& source) {
-  const StateDict own = state_dict(graph);
-  std::map<std::string, Tensor> given(state.begin(), state.end());
+  const auto own = keyed_parameters(graph);
+  std::unordered_set<std::string> known;
+  for (const auto& [parameter, keys] : own) known.insert(keys.begin(), keys.end());
+  const Tensors given(state.begin(), state.end());
   std::vector<std::string> unused;
   for (const auto& [key, tensor] : state) {
-    const bool known = std::ranges::find(own, key, &StateDict::value_type::first) != own.end();
-    if (!known && !key.ends_with("num_batches_tracked")) unused.push_back(key);
+    if (!known.contains(key) && !key.ends_with("num_batches_tracked")) unused.push_back(key);
   }
 
   std::string faults;
-  for (const auto& [key, tensor] : own) {
-    const auto it = given.find(key);
-    if (it == given.end()) {
-      const std::string nearest = nearest_name(key, unused);
-      faults += fmt::format("\n  missing: \"{}\" {}{}", key, shape_text(tensor.shape()),
-                            nearest.empty() ? "" : fmt::format(" (the file has \"{}\")", nearest));
-    } else if (!is_float(it->second.dtype())) {
-      faults += fmt::format("\n  \"{}\": got {}, expected a float type", key, dtype_name(it->second.dtype()));
-    } else if (it->second.shape() != tensor.shape()) {
-      faults += fmt::format("\n  \"{}\": got shape {}, expected {}", key, shape_text(it->second.shape()),
-                            shape_text(tensor.shape()));
-    }
-  }
+  std::vector<const Tensor*> values;
+  for (const auto& [parameter, keys] : own)
+    values.push_back(find_given(parameter->tensor, keys, given, unused, faults));
   for (const std::string& key : unused) faults += fmt::format("\n  not in the network: \"{}\"", key);
   if (!faults.empty()) fail("{} does not fit the network \"{}\":{}", source, graph.name(), faults);
 
-  for (auto [key, tensor] : own) {
-    const Tensor value = to_float32(given.at(key));
-    std::ranges::copy(value.values<float>(), tensor.values<float>().begin());
+  for (size_t i = 0; i < own.size(); ++i) {
+    Tensor& tensor = own[i].first->tensor;
+    const Tensor value = is_float(tensor.dtype()) ? to_float32(*values[i]) : *values[i];
+    std::ranges::copy(value.bytes(), tensor.bytes().begin());
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
+#include <unordered_map>
 
 #include "detent/core/error.h"
 #include "detent/graph/graph.h"
@@ -11,15 +12,22 @@
 namespace detent {
 namespace {
 
-void verify_name(const std::string& name, std::set<std::string>& seen) {
+void verify_name(const std::string& name) {
   const bool valid = !name.empty() && std::ranges::all_of(name, [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '_';
   });
   if (!valid) fail("node \"{}\": a name consists of letters, digits and underscores", name);
-  if (!seen.insert(name).second) fail("node \"{}\": the name occurs twice", name);
 }
 
-void verify_inputs(const Node& node, const OperatorSchema& schema, const std::set<std::string>& earlier) {
+/// Number of results of the nodes before, by name.
+using Earlier = std::unordered_map<std::string, size_t>;
+
+bool may_be_absent(const OperatorSchema& schema, int64_t input) {
+  return std::ranges::find(schema.optional_operands, fmt::format("data_in_{}", input)) !=
+         schema.optional_operands.end();
+}
+
+void verify_inputs(const Node& node, const OperatorSchema& schema, const Earlier& earlier) {
   const size_t count = node.inputs.size();
   if (count < schema.min_inputs || count > schema.max_inputs) {
     fail("node \"{}\" ({}): got {} inputs, expected {}", node.name, node.op, count,
@@ -29,12 +37,20 @@ void verify_inputs(const Node& node, const OperatorSchema& schema, const std::se
   }
   for (const NodeInput& input : node.inputs) {
     double scratch = 0;
+    if (input.is_absent() && may_be_absent(schema, &input - node.inputs.data())) continue;
+    if (input.is_absent()) {
+      fail("node \"{}\" ({}): input {} is absent", node.name, node.op, &input - node.inputs.data());
+    }
     if (input.is_constant() && input.constant.number(scratch) == nullptr) {
       fail("node \"{}\" ({}): the constant input {} is no number", node.name, node.op,
            value_text(input.constant));
     }
-    if (input.is_constant() || earlier.contains(input.node)) continue;
-    fail("node \"{}\" reads \"{}\", which is no earlier node", node.name, input.node);
+    if (input.is_constant()) continue;
+    const auto giver = earlier.find(input.node);
+    if (giver == earlier.end()) fail("node \"{}\" reads \"{}\", which is no earlier node", node.name, input.node);
+    if (input.result < giver->second) continue;
+    fail("node \"{}\" reads result {} of \"{}\", which has {}", node.name, input.result, input.node,
+         giver->second);
   }
 }
 
@@ -126,9 +142,11 @@ void verify_parameters(const Node& node, const OperatorSchema& schema) {
     }
     if (!seen.insert(name).second)
       fail("node \"{}\" ({}): parameter \"{}\" occurs twice", node.name, node.op, name);
-    if (parameter.tensor.dtype() != DType::kFloat32) {
+    const ParameterSchema* declared = schema.find_parameter(name);
+    const bool any_dtype = declared != nullptr && declared->any_dtype && !parameter->trainable;
+    if (!any_dtype && parameter->tensor.dtype() != DType::kFloat32) {
       fail("node \"{}\" ({}): parameter \"{}\": got {}, expected float32", node.name, node.op, name,
-           dtype_name(parameter.tensor.dtype()));
+           dtype_name(parameter->tensor.dtype()));
     }
   }
 }
@@ -139,76 +157,74 @@ void verify_quantization(const Node& node) {
     if (std::ranges::find(operands, operand) == operands.end()) {
       fail("node \"{}\" ({}): {}", node.name, node.op, unknown_name_message("operand", operand, operands));
     }
-    validate(spec, fmt::format("node \"{}\" ({}): operand \"{}\"", node.name, node.op, operand));
+    validate(*spec, fmt::format("node \"{}\" ({}): operand \"{}\"", node.name, node.op, operand));
   }
 }
 
-using Results = std::map<std::string, Operand, std::less<>>;
-
-/// nullptr where the operand is a number instead of a tensor.
-const Shape* operand_shape(const Node& node, std::string_view operand, const Results& results) {
-  if (const Parameter* parameter = node.find_parameter(operand)) return &parameter->tensor.shape();
-  const Operand* found = &results.at(node.name);
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (operand == fmt::format("data_in_{}", i)) found = &results.at(node.inputs[i].node);
-  }
-  return found->is_tensor() ? &found->shape : nullptr;
-}
-
-void verify_quantized_shapes(const Node& node, const Results& results) {
+void verify_quantized_operands(const Node& node, const ValueTypes& values) {
   for (const auto& [operand, spec] : node.quantization) {
-    const Shape* shape = operand_shape(node, operand, results);
-    if (shape == nullptr) {
-      fail("node \"{}\" ({}): operand \"{}\" is quantized, and is a number", node.name, node.op, operand);
+    const Operand type = operand_type(node, operand, values);
+    if (!type.is_tensor() || type.dtype != DType::kFloat32) {
+      fail("node \"{}\" ({}): operand \"{}\" is quantized, and is {}, expected a float32 tensor", node.name,
+           node.op, operand, type.is_tensor() ? dtype_name(type.dtype) : "a number");
     }
-    if (spec.granularity != Granularity::kChannel && spec.axis == 0) continue;
-    const auto rank = static_cast<int64_t>(shape->size());
-    if (spec.axis < -rank || spec.axis >= rank) {
+    if (spec->granularity != Granularity::kChannel && spec->axis == 0) continue;
+    const auto rank = static_cast<int64_t>(type.shape.size());
+    if (spec->axis < -rank || spec->axis >= rank) {
       fail("node \"{}\" ({}): operand \"{}\": key \"axis\": got {}, expected a dimension of the shape {}",
-           node.name, node.op, operand, spec.axis, shape_text(*shape));
+           node.name, node.op, operand, spec->axis, shape_text(type.shape));
     }
   }
 }
 
-void verify_input_shapes(const Graph& graph) {
-  for (const auto& [name, shape] : graph.input_shapes()) {
+void verify_input_types(const Graph& graph) {
+  for (const auto& [name, type] : graph.input_types()) {
     const Node* node = graph.find(name);
     if (node == nullptr || node->op != "placeholder")
-      fail("node \"{}\": only placeholders have an input shape", name);
-    if (shape.empty() || shape[0] != 1 || std::ranges::any_of(shape, [](int64_t size) { return size < 0; })) {
-      fail("node \"{}\": got the input shape {}, expected sizes, the first 1, of the batch", name,
-           shape_text(shape));
+      fail("node \"{}\": only placeholders have an input type", name);
+    const auto is_wrong = [](const Dimension& d) { return d.size < 0 || (d.is_named() && d.size != 0); };
+    if (std::ranges::any_of(type.shape, is_wrong)) {
+      fail("node \"{}\": got the input type {}, expected names and sizes of at least 0", name,
+           tensor_type_text(type));
     }
+  }
+}
+
+void verify_node(const Node& node, const Graph& graph, const Earlier& earlier) {
+  const OperatorSchema& schema = find_operator(node.op);
+  verify_inputs(node, schema, earlier);
+  verify_name(node.name);
+  if (earlier.contains(node.name)) fail("node \"{}\": the name occurs twice", node.name);
+  verify_mase_type(node);
+  verify_attributes(node, schema);
+  verify_parameters(node, schema);
+  verify_quantization(node);
+  const bool last = &node == &graph.nodes().back();
+  if ((node.op == "output") != last) {
+    fail("graph \"{}\": the last node, and no other, must be the output; got \"{}\" ({})", graph.name(),
+         node.name, node.op);
+  }
+  if (node.op == "placeholder" && !graph.input_types().contains(node.name)) {
+    fail("node \"{}\": a placeholder without a type", node.name);
   }
 }
 
 }  // namespace
 
 void verify(const Graph& graph) {
-  std::set<std::string> seen;
+  Earlier earlier;
   for (const Node& node : graph.nodes()) {
-    const OperatorSchema& schema = find_operator(node.op);
-    verify_inputs(node, schema, seen);
-    verify_name(node.name, seen);
-    verify_mase_type(node);
-    verify_attributes(node, schema);
-    verify_parameters(node, schema);
-    verify_quantization(node);
-    const bool last = &node == &graph.nodes().back();
-    if ((node.op == "output") != last) {
-      fail("graph \"{}\": the last node, and no other, must be the output; got \"{}\" ({})", graph.name(),
-           node.name, node.op);
-    }
-    if (node.op == "placeholder" && !graph.input_shapes().contains(node.name)) {
-      fail("node \"{}\": a placeholder without a shape", node.name);
-    }
+    verify_node(node, graph, earlier);
+    earlier.emplace(node.name, result_count(node));
   }
   if (graph.nodes().empty()) fail("graph \"{}\" has no nodes", graph.name());
-  verify_input_shapes(graph);
-  const Results results = infer_shapes(graph);
-  for (const Node& node : graph.nodes()) verify_quantized_shapes(node, results);
-  if (!results.at(graph.nodes().back().name).is_tensor()) {
-    fail("graph \"{}\": the output is a number, expected a tensor", graph.name());
+  verify_input_types(graph);
+  const ValueTypes values = infer_shapes(graph);
+  for (const Node& node : graph.nodes()) verify_quantized_operands(node, values);
+  for (const NodeInput& output : graph.nodes().back().inputs) {
+    if (output.is_constant() || !values.at(value_name(output)).is_tensor()) {
+      fail("graph \"{}\": the output is a number, expected a tensor", graph.name());
+    }
   }
 }
 

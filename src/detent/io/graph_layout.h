@@ -4,13 +4,20 @@
 #include <utility>
 #include <vector>
 
+#include "detent/core/value.h"
+#include "detent/graph/tensor_type.h"
 #include "detent/io/safetensors.h"
 
 namespace detent::graph_layout {
 
 inline constexpr const char* kFormat = "detent.graph";
-/// Version 1 held all metadata as JSON and one checksum, `checksum`, under "crc32".
-inline constexpr int kVersion = 2;
+/// Version 1 held one checksum, `checksum`, under "crc32", and all statistics as JSON. Version 2 had a
+/// quantization spec at each operand, shapes without dtypes, and metadata that follow from the graph.
+inline constexpr int kVersion = 3;
+
+/// Brings the JSON of versions 1 and 2 into the form of version 3. What is damaged there is left for the
+/// reader to name.
+void upgrade_to_third(Value& graph);
 
 /// What "crc32" says in files of version 1, 8 hexadecimal digits: of `graph` and of every tensor's name,
 /// dtype, shape and bytes, in the order of the header.

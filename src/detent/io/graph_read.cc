@@ -71,32 +71,18 @@ class Members {
   std::set<std::string, std::less<>> asked_;
 };
 
-OperandInfo read_operand_info(Members info) {
-  OperandInfo result;
-  result.type = info.get<std::string>("type");
-  result.precision = info.list("precision");
-  result.size = info.get<Shape>("size");
-  if (info.find("from") != nullptr) result.from = info.get<std::string>("from");
-  result.value = info.value("value");
-  info.expect_no_others();
-  return result;
-}
-
-template <class Entry, class Function>
-OperandMap<Entry> read_operands(const Members& operands, Function read_entry) {
-  OperandMap<Entry> result;
-  for (const auto& [operand, value] : operands.table()) {
-    result[operand] = read_entry(Members(value, fmt::format("{}: \"{}\"", operands.where(), operand)));
+TensorType read_type(Members type) {
+  TensorType result{dtype_of_name(type.get<std::string>("dtype")), {}};
+  for (const Value& size : type.list("shape")) {
+    if (const auto* number = size.get_if<int64_t>()) {
+      result.shape.emplace_back(*number);
+    } else if (const auto* name = size.get_if<std::string>(); name != nullptr && !name->empty()) {
+      result.shape.emplace_back(*name);
+    } else {
+      fail("{}: \"shape\": got {}, expected a size or its name", type.where(), value_text(size));
+    }
   }
-  return result;
-}
-
-template <class Part, class Entry, class Function>
-Part read_part(Members part, Function read_entry) {
-  Part result;
-  result.args = read_operands<Entry>(part.members("args"), read_entry);
-  result.results = read_operands<Entry>(part.members("results"), read_entry);
-  part.expect_no_others();
+  type.expect_no_others();
   return result;
 }
 
@@ -105,27 +91,27 @@ std::vector<NodeInput> read_inputs(Members& node) {
   for (const Value& value : node.list("inputs")) {
     Members input(value, node.where() + ": an input");
     if (input.find("node") != nullptr) {
-      result.push_back(NodeInput::of(input.get<std::string>("node")));
+      const bool is_first = input.find("result") == nullptr;
+      const int64_t place = is_first ? 0 : input.get<int64_t>("result");
+      if (place < 0) fail("{}: \"result\": got {}, expected at least 0", input.where(), place);
+      result.push_back(NodeInput::of(input.get<std::string>("node"), static_cast<size_t>(place)));
       if (result.back().node.empty()) fail("{}: an empty node name", input.where());
     } else if (input.find("constant") != nullptr) {
       result.push_back(NodeInput::of_constant(input.value("constant")));
+      if (result.back().constant.is_na()) fail("{}: a constant without a value", input.where());
     } else {
-      fail("{}: neither \"node\" nor \"constant\"", input.where());
+      result.push_back(NodeInput::absent());
     }
     input.expect_no_others();
   }
   return result;
 }
 
-std::map<std::string, QuantSpec, std::less<>> read_quantization(Members specs) {
-  std::map<std::string, QuantSpec, std::less<>> result;
-  for (const auto& [operand, value] : specs.table()) {
-    Members spec(value, fmt::format("{}: \"{}\"", specs.where(), operand));
-    const auto format = spec.get<std::string>("format");
-    result[operand] = parse_quant_spec(format, spec.members("keys").table(), spec.where());
-    spec.expect_no_others();
-  }
-  return result;
+QuantSpec read_quantizer(Members quantizer) {
+  const auto format = quantizer.get<std::string>("format");
+  QuantSpec spec = parse_quant_spec(format, quantizer.members("keys").table(), quantizer.where());
+  quantizer.expect_no_others();
+  return spec;
 }
 
 class Reader {
@@ -136,11 +122,16 @@ class Reader {
     check_kind();
     const std::string& text = metadata("graph");
     for (const auto& [name, tensor] : file_.tensors) tensors_.emplace(name, tensor);
-    const Value structure = parse_json(text, name_);
+    Value structure = parse_json(text, name_);
+    if (metadata("version") != std::to_string(graph_layout::kVersion)) graph_layout::upgrade_to_third(structure);
     Members top(structure, name_);
     Graph graph(top.get<std::string>("name"));
     if (top.find("requantization") != nullptr) {
       graph.set_requantization(top.get<Requantization>("requantization"));
+    }
+    for (const Value& quantizer : top.list("quantizers")) {
+      const std::string where = fmt::format("{}: quantizer {}", name_, quantizers_.size());
+      quantizers_.emplace_back(read_quantizer(Members(quantizer, where)));
     }
     for (const Value& node : top.list("nodes")) add_node(graph, node);
     top.expect_no_others();
@@ -182,21 +173,16 @@ class Reader {
     if (found != expected) fail("{}: damaged: its CRC-32 is {}, the file says {}", name_, found, expected);
   }
 
-  Metadata read_metadata(Members metadata) {
-    Metadata result;
-    if (metadata.find("common") != nullptr) {
-      result.common = read_part<CommonMetadata, OperandInfo>(metadata.members("common"), read_operand_info);
+  NodeStatistics read_statistics_of(Members parts) {
+    NodeStatistics result;
+    for (const auto& [side, operands] : {std::pair("args", &result.args), std::pair("results", &result.results)}) {
+      const Members part = parts.members(side);
+      for (const auto& [operand, value] : part.table()) {
+        (*operands)[operand] =
+            read_statistics(Members(value, fmt::format("{}: \"{}\"", part.where(), operand)));
+      }
     }
-    if (metadata.find("hardware") != nullptr) {
-      metadata.members("hardware").expect_no_others();
-      result.hardware.emplace();
-    }
-    if (metadata.find("software") != nullptr) {
-      result.software = read_part<SoftwareMetadata, Table>(
-          metadata.members("software"),
-          [&](const Members& statistics) { return read_statistics(statistics); });
-    }
-    metadata.expect_no_others();
+    parts.expect_no_others();
     return result;
   }
 
@@ -236,16 +222,29 @@ class Reader {
     return found->second;
   }
 
-  std::vector<std::pair<std::string, Parameter>> read_parameters(Members& node) {
-    std::vector<std::pair<std::string, Parameter>> result;
+  std::vector<std::pair<std::string, ParameterRef>> read_parameters(Members& node) {
+    std::vector<std::pair<std::string, ParameterRef>> result;
     for (const Value& value : node.list("parameters")) {
       Members parameter(value, node.where() + ": a parameter");
-      const Tensor& tensor = find_tensor(parameter.get<std::string>("tensor"), node.where());
-      result.emplace_back(parameter.get<std::string>("name"),
-                          Parameter{tensor, parameter.get<bool>("trainable")});
+      const auto key = parameter.get<std::string>("tensor");
+      const Parameter read{find_tensor(key, node.where()), parameter.get<bool>("trainable")};
+      const ParameterRef& shared = parameters_.try_emplace(key, read).first->second;
+      if (shared->trainable != read.trainable) fail("{}: \"{}\" is trainable here only", node.where(), key);
+      result.emplace_back(parameter.get<std::string>("name"), shared);
       parameter.expect_no_others();
     }
     return result;
+  }
+
+  void read_quantization(const Members& operands, Node& node) {
+    for (const auto& [operand, place] : operands.table()) {
+      const auto* index = place.get_if<int64_t>();
+      if (index == nullptr || *index < 0 || *index >= std::ssize(quantizers_)) {
+        fail("{}: \"{}\": got {}, expected the place of one of {} quantizers", operands.where(), operand,
+             value_text(place), quantizers_.size());
+      }
+      node.quantization.emplace(operand, quantizers_[static_cast<size_t>(*index)]);
+    }
   }
 
   void add_node(Graph& graph, const Value& value) {
@@ -261,14 +260,16 @@ class Reader {
     node.inputs = read_inputs(members);
     node.attributes = members.members("attributes").table();
     node.parameters = read_parameters(members);
-    node.quantization = read_quantization(members.members("quantization"));
-    node.metadata = read_metadata(members.members("metadata"));
-    const bool is_input = members.find("input_shape") != nullptr;
-    const Shape shape = is_input ? members.get<Shape>("input_shape") : Shape();
+    if (members.find("quantization") != nullptr) read_quantization(members.members("quantization"), node);
+    if (members.find("statistics") != nullptr) {
+      node.statistics = read_statistics_of(members.members("statistics"));
+    }
+    const bool is_input = members.find("input_type") != nullptr;
+    const TensorType type = is_input ? read_type(members.members("input_type")) : TensorType();
     members.expect_no_others();
     naming(name_, [&] {
       if (is_input) {
-        graph.add_input(node.name, shape);
+        graph.add_input(node.name, type);
         graph.nodes().back() = std::move(node);
       } else {
         graph.add(std::move(node));
@@ -280,6 +281,8 @@ class Reader {
   SafetensorsFile file_;
   std::map<std::string, Tensor, std::less<>> tensors_;
   std::set<std::string, std::less<>> used_;
+  std::map<std::string, ParameterRef, std::less<>> parameters_;  // by tensor: several nodes may share one
+  std::vector<QuantizerRef> quantizers_;
 };
 
 }  // namespace

@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
-#include <algorithm>
+#include <functional>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "detent/core/error.h"
 #include "detent/graph/graph.h"
@@ -34,41 +36,28 @@ std::string checksum(const std::string& graph_json,
 
 namespace {
 
-Value operand_info_value(const OperandInfo& info) {
-  Table table{{"type", info.type}, {"precision", info.precision}, {"size", Value(info.size)}};
-  if (info.from) table["from"] = *info.from;
-  if (!info.value.is_na()) table["value"] = info.value;
-  return table;
-}
-
-template <class Entry, class Function>
-Value operands_value(const OperandMap<Entry>& operands, Function entry_value) {
+Table statistics_part(const OperandMap<Table>& operands, const std::function<Value(const Table&)>& entry_value) {
   Table table;
   for (const auto& [operand, entry] : operands) table[operand] = entry_value(entry);
   return table;
 }
 
-template <class Part, class Function>
-Value part_value(const Part& part, Function entry_value) {
-  return Table{{"args", operands_value(part.args, entry_value)},
-               {"results", operands_value(part.results, entry_value)}};
-}
-
 List inputs_value(const Node& node) {
   List inputs;
   for (const NodeInput& input : node.inputs) {
-    inputs.push_back(input.is_constant() ? Table{{"constant", input.constant}} : Table{{"node", input.node}});
+    Table table;
+    if (input.is_constant() && !input.is_absent()) table["constant"] = input.constant;
+    if (!input.is_constant()) table["node"] = input.node;
+    if (input.result > 0) table["result"] = static_cast<int64_t>(input.result);
+    inputs.push_back(std::move(table));
   }
   return inputs;
 }
 
-Table quantization_value(const Node& node) {
-  Table table;
-  for (const auto& [operand, spec] : node.quantization) {
-    table[operand] =
-        Table{{"format", std::string(format_name(spec.format))}, {"keys", quant_spec_keys(spec)}};
-  }
-  return table;
+Table type_value(const TensorType& type) {
+  List shape;
+  for (const Dimension& d : type.shape) shape.push_back(d.is_named() ? Value(d.symbol) : Value(d.size));
+  return {{"dtype", std::string(dtype_name(type.dtype))}, {"shape", std::move(shape)}};
 }
 
 class Writer {
@@ -76,10 +65,10 @@ class Writer {
   Value graph_value(const Graph& graph) {
     List nodes;
     for (const Node& node : graph.nodes()) {
-      const auto shape = graph.input_shapes().find(node.name);
-      nodes.push_back(node_value(node, shape == graph.input_shapes().end() ? nullptr : &shape->second));
+      const auto type = graph.input_types().find(node.name);
+      nodes.push_back(node_value(node, type == graph.input_types().end() ? nullptr : &type->second));
     }
-    Table table{{"name", graph.name()}, {"nodes", std::move(nodes)}};
+    Table table{{"name", graph.name()}, {"nodes", std::move(nodes)}, {"quantizers", std::move(quantizers_)}};
     if (const auto& way = graph.requantization()) {
       table["requantization"] = std::string(enum_names(*way)[static_cast<size_t>(*way)]);
     }
@@ -89,36 +78,31 @@ class Writer {
   const std::vector<std::pair<std::string, Tensor>>& tensors() const { return tensors_; }
 
  private:
-  Table node_value(const Node& node, const Shape* input_shape) {
+  Table node_value(const Node& node, const TensorType* input_type) {
     Table table{
         {"name", node.name}, {"op", node.op}, {"mase_type", std::string(mase_type_name(node.mase_type))}};
     if (!node.target.empty()) table["target"] = node.target;
-    if (input_shape != nullptr) table["input_shape"] = Value(*input_shape);
+    if (input_type != nullptr) table["input_type"] = type_value(*input_type);
     table["inputs"] = inputs_value(node);
     table["attributes"] = node.attributes;
     List parameters;
     for (const auto& [name, parameter] : node.parameters) {
       parameters.push_back(Table{{"name", name},
-                                 {"tensor", add_tensor(node, name, parameter.tensor)},
-                                 {"trainable", parameter.trainable}});
+                                 {"tensor", add_tensor(node, name, *parameter)},
+                                 {"trainable", parameter->trainable}});
     }
     table["parameters"] = std::move(parameters);
-    table["quantization"] = quantization_value(node);
-    table["metadata"] = metadata_value(node);
+    for (const auto& [operand, quantizer] : node.quantization)
+      table.table("quantization")[operand] = add_quantizer(*quantizer);
+    if (!node.statistics.empty()) table["statistics"] = statistics_value(node);
     return table;
   }
 
-  Value metadata_value(const Node& node) {
-    Table table;
-    const Metadata& metadata = node.metadata;
-    if (metadata.common) table["common"] = part_value(*metadata.common, operand_info_value);
-    if (metadata.hardware) table["hardware"] = Table();
-    if (metadata.software) {
-      const std::string name = "statistics." + node.name;
-      table["software"] = part_value(
-          *metadata.software, [&](const Table& statistics) { return statistics_value(statistics, name); });
-    }
-    return table;
+  Table statistics_value(const Node& node) {
+    const std::string name = "statistics." + node.name;
+    const auto entry = [&](const Table& statistics) { return statistics_value(statistics, name); };
+    return {{"args", statistics_part(node.statistics.args, entry)},
+            {"results", statistics_part(node.statistics.results, entry)}};
   }
 
   /// Long lists of numbers are tensors of their own.
@@ -131,33 +115,46 @@ class Writer {
     }
     std::optional<Tensor> tensor = tensor_of_list(value, graph_layout::kMostNumbersAsText + 1);
     if (!tensor) return value;
-    tensors_.emplace_back(free_name(name), std::move(*tensor));
+    add(free_name(name), std::move(*tensor));
     return Table{{graph_layout::kTensorKey, tensors_.back().first}};
   }
 
   std::string free_name(std::string name) const {
-    while (std::ranges::find(tensors_, name, &std::pair<std::string, Tensor>::first) != tensors_.end())
-      name += "+";
+    while (names_.contains(name)) name += "+";
     return name;
   }
 
-  /// The name of the parameter's tensor in the file: its state_dict key where that is free or its own.
-  std::string add_tensor(const Node& node, const std::string& parameter, const Tensor& tensor) {
-    const auto same_memory = [&](const Tensor& other) {
-      return other.dtype() == tensor.dtype() && other.shape() == tensor.shape() &&
-             other.bytes().data() == tensor.bytes().data();
-    };
-    for (std::string name = node.parameter_key(parameter);; name += "." + node.name) {
-      const auto taken = std::ranges::find(tensors_, name, &std::pair<std::string, Tensor>::first);
-      if (taken == tensors_.end()) {
-        tensors_.emplace_back(name, tensor);
-        return name;
-      }
-      if (same_memory(taken->second)) return name;
+  /// Place in the list of quantizers; operands that share one have the same.
+  int64_t add_quantizer(const QuantSpec& spec) {
+    const auto [place, is_new] = quantizer_places_.emplace(&spec, std::ssize(quantizers_));
+    if (is_new) {
+      quantizers_.push_back(
+          Table{{"format", std::string(format_name(spec.format))}, {"keys", quant_spec_keys(spec)}});
     }
+    return place->second;
+  }
+
+  /// The name of the parameter's tensor in the file: its state_dict key where that is free. A parameter that
+  /// several nodes share is stored once.
+  std::string add_tensor(const Node& node, const std::string& name, const Parameter& parameter) {
+    const auto stored = stored_.find(&parameter);
+    if (stored != stored_.end()) return stored->second;
+    std::string key = node.parameter_key(name);
+    while (names_.contains(key)) key += "." + node.name;
+    add(key, parameter.tensor);
+    return stored_[&parameter] = std::move(key);
+  }
+
+  void add(const std::string& name, Tensor tensor) {
+    names_.insert(name);
+    tensors_.emplace_back(name, std::move(tensor));
   }
 
   std::vector<std::pair<std::string, Tensor>> tensors_;
+  std::unordered_set<std::string> names_;  // of the tensors
+  std::unordered_map<const Parameter*, std::string> stored_;
+  List quantizers_;
+  std::unordered_map<const QuantSpec*, int64_t> quantizer_places_;
 };
 
 }  // namespace

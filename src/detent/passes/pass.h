@@ -21,6 +21,12 @@
 
 namespace detent {
 
+/// Of a classifier, over samples with labels.
+struct Score {
+  double accuracy = 0;
+  double loss = 0;
+};
+
 /// What passes need from outside: where to write, whom to tell, and how to run the network.
 struct PassContext {
   /// Default place of files that passes write; a pass's own path option wins.
@@ -39,6 +45,8 @@ struct PassContext {
   int64_t checkpoint_every = 0;
   /// Runs graphs; a function, so that pipelines without such a pass need not load what runs them.
   std::function<Executor&()> executor;
+  /// What a network makes of the validation samples; empty where those have no labels.
+  std::function<Score(const Graph& graph)> score;
   /// The network before the first pass that chose the values of its weights: what later passes compare with.
   std::shared_ptr<const Graph> float_network;
   /// The processes that run this pipeline together. Each has the same graph; only the first writes files.

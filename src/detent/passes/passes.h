@@ -10,6 +10,7 @@ PassInfo add_common_metadata_pass();
 PassInfo add_software_metadata_pass();
 PassInfo verify_common_metadata_pass();
 PassInfo profile_statistics_pass();
+PassInfo report_accuracy_pass();
 PassInfo report_graph_pass();
 PassInfo report_node_type_pass();
 PassInfo report_node_shape_pass();

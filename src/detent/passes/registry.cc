@@ -23,6 +23,7 @@ std::span<const PassInfo> all_passes() {
       profile_statistics_pass(),
       quantize_pass(),
       remove_dead_nodes_pass(),
+      report_accuracy_pass(),
       report_graph_pass(),
       report_node_meta_param_pass(),
       report_node_shape_pass(),

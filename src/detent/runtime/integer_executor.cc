@@ -201,7 +201,6 @@ Flow rectified(const Flow& input) {
 
 Flow run_step(const Step& step, const std::vector<Flow>& inputs) {
   const Node& node = *step.node;
-  if (node.op == "output") return inputs[0];
   if (node.op == "get_attr") return {node.find_parameter("value")->tensor};
   if (step.form)
     return std::visit([&](const auto& form) { return computed(form, node, inputs); }, *step.form);
@@ -212,7 +211,7 @@ Flow run_step(const Step& step, const std::vector<Flow>& inputs) {
   }
   std::vector<Operand> operands;
   for (const Flow& input : inputs) operands.push_back({input.tensor.shape(), input.number});
-  const Operand result = find_operator(node.op).infer(node, operands);
+  const Operand result = infer_results(node, operands).front();
   if (!result.is_tensor()) return {{}, {}, result.value};
   return moved(node, inputs, result.shape);
 }
@@ -269,79 +268,87 @@ std::vector<std::string> nodes_in_float(const std::vector<Step>& steps) {
 /// float32, and of the placeholders' shapes, with as many samples each.
 void check_inputs(const Graph& graph, std::span<const Tensor> inputs) {
   const std::vector<std::string> names = graph.input_names();
+  if (inputs.size() != names.size()) fail("got {} inputs, expected {}", inputs.size(), names.size());
+  NamedSizes sizes;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    Shape expected = graph.input_shapes().at(names[i]);
-    const Shape& shape = inputs[i].shape();
-    if (!inputs[0].shape().empty()) expected[0] = inputs[0].shape()[0];
-    if (shape == expected && inputs[i].dtype() == DType::kFloat32) continue;
-    fail("input \"{}\": got {} of shape {}, expected float32 of shape {}", names[i],
-         dtype_name(inputs[i].dtype()), shape_text(shape), shape_text(expected));
+    const TensorType& type = graph.input_types().find(names[i])->second;
+    if (inputs[i].dtype() == type.dtype && type.matches(inputs[i].shape(), sizes)) continue;
+    fail("input \"{}\": got {} of shape {}, expected {}", names[i], dtype_name(inputs[i].dtype()),
+         shape_text(inputs[i].shape()), tensor_type_text(type));
+  }
+}
+
+void check_values_are_float(const Graph& graph) {
+  for (const auto& [name, type] : infer_shapes(graph)) {
+    if (!type.is_tensor() || type.dtype == DType::kFloat32) continue;
+    fail("graph \"{}\": \"{}\" is {}, expected float32: integer execution makes codes of float32 values",
+         graph.name(), name, dtype_name(type.dtype));
   }
 }
 
 }  // namespace
 
-struct IntegerExecutor::Program {
-  const Graph* graph;
+struct IntegerProgram::Plan {
+  Graph graph;
   std::vector<Step> steps;
 };
 
-IntegerExecutor::IntegerExecutor(const Graph& graph) {
+IntegerProgram::IntegerProgram(const Graph& graph) {
   if (!graph.requantization()) {
     fail("graph \"{}\" is not quantized for integer execution: the pass static_quantize does that",
          graph.name());
   }
   verify(graph);
-  Program program{&graph, {}};
-  for (const Node& node : graph.nodes()) program.steps.push_back(make_step(node, *graph.requantization()));
-  note_last_reads(program.steps);
-  const std::vector<std::string> in_float = nodes_in_float(program.steps);
+  check_values_are_float(graph);
+  auto plan = std::make_unique<Plan>(Plan{graph, {}});
+  for (const Node& node : plan->graph.nodes()) plan->steps.push_back(make_step(node, *graph.requantization()));
+  note_last_reads(plan->steps);
+  const std::vector<std::string> in_float = nodes_in_float(plan->steps);
   if (!in_float.empty()) {
     fail(
         "graph \"{}\": these nodes stay in float, for want of an integer form or of affine operands with "
         "given scales: {}",
         graph.name(), fmt::join(in_float, ", "));
   }
-  program_ = std::make_unique<const Program>(std::move(program));
+  plan_ = std::move(plan);
 }
 
-IntegerExecutor::~IntegerExecutor() = default;
+IntegerProgram::~IntegerProgram() = default;
 
-int64_t IntegerExecutor::sum_bound(std::string_view node) const {
-  for (const Step& step : program_->steps) {
+int64_t IntegerProgram::sum_bound(std::string_view node) const {
+  for (const Step& step : plan_->steps) {
     const auto* sums = step.form ? std::get_if<SumForm>(&*step.form) : nullptr;
     if (sums != nullptr && step.node->name == node) return sums->bound;
   }
   return 0;
 }
 
-Tensor IntegerExecutor::run(const Graph& graph, std::span<const Tensor> inputs,
-                            const OperandObserver& observe, ObservedValues values) {
-  DETENT_CHECK(&graph == program_->graph, "an executor of another graph");
+std::vector<Tensor> IntegerProgram::run(std::span<const Tensor> inputs, const OperandObserver& observe,
+                                        ObservedValues values) const {
   DETENT_CHECK(!observe || values == ObservedValues::kAfterQuantization,
                "codes have no values before quantization");
   return run_observed(inputs, observe, {});
 }
 
-Tensor IntegerExecutor::run_observed(std::span<const Tensor> inputs, const OperandObserver& observe,
-                                     const IntegerObserver& observe_integers) {
-  const Graph& graph = *program_->graph;
-  const size_t expected = graph.input_names().size();
-  if (inputs.size() != expected) fail("got {} inputs, expected {}", inputs.size(), expected);
-  check_inputs(graph, inputs);
+std::vector<Tensor> IntegerProgram::run_observed(std::span<const Tensor> inputs, const OperandObserver& observe,
+                                                 const IntegerObserver& observe_integers) const {
+  check_inputs(plan_->graph, inputs);
   Flows flows;
   size_t next_input = 0;
-  for (const Step& step : program_->steps) {
+  for (const Step& step : plan_->steps) {
     const Node& node = *step.node;
+    if (&step == &plan_->steps.back()) break;
     Flow result = node.op == "placeholder" ? Flow{inputs[next_input++]}
                                            : run_step(step, inputs_of(step, flows, observe));
     result = converted(node, std::move(result), step.output);
-    if (observe && result.is_tensor() && node.op != "output") observe(node, "data_out_0", as_values(result));
-    if (observe_integers && node.op != "output") show_integers(step, result, observe_integers);
+    if (observe && result.is_tensor()) observe(node, "data_out_0", as_values(result));
+    if (observe_integers) show_integers(step, result, observe_integers);
     flows[node.name] = std::move(result);
     for (const std::string& name : step.last_reads) flows.erase(name);
   }
-  return as_values(flows.at(graph.nodes().back().name));
+  std::vector<Tensor> outputs;
+  for (const Flow& output : inputs_of(plan_->steps.back(), flows, observe)) outputs.push_back(as_values(output));
+  return outputs;
 }
 
 }  // namespace detent

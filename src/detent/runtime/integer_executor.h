@@ -13,7 +13,7 @@
 namespace detent {
 
 /// A node's result in integers: int32 codes of a type, or, without one, the 32-bit sums of a layer whose
-/// result is float, sum * sums->scale[channel]; `sums` lives as long as the executor. Only valid during the
+/// result is float, sum * sums->scale[channel]; `sums` lives as long as the program. Only valid during the
 /// call.
 struct IntegerResult {
   const Tensor& integers;
@@ -28,28 +28,34 @@ using IntegerObserver = std::function<void(const Node& node, const IntegerResult
 ///
 /// Inputs become codes where the first node takes them in; results are float only behind the last node that
 /// has an output type, and of softmax and log_softmax.
-class IntegerExecutor final : public Executor {
+class IntegerProgram final : public Program {
  public:
   /// Proves from the weights and the ranges of the codes that no sum can overflow. Throws Error naming the
-  /// node where one could, and the nodes that have no integer form. The graph must outlive the executor.
-  explicit IntegerExecutor(const Graph& graph);
-  ~IntegerExecutor() override;
+  /// node where one could, and the nodes that have no integer form.
+  explicit IntegerProgram(const Graph& graph);
+  ~IntegerProgram() override;
 
-  /// `graph` is that of the constructor. Observers see the values of the codes, after quantization. Throws
-  /// Error where an input is NaN.
-  Tensor run(const Graph& graph, std::span<const Tensor> inputs, const OperandObserver& observe = {},
-             ObservedValues values = ObservedValues::kAfterQuantization) override;
+  /// Observers see the values of the codes, after quantization. Throws Error where an input is NaN.
+  std::vector<Tensor> run(std::span<const Tensor> inputs, const OperandObserver& observe = {},
+                          ObservedValues values = ObservedValues::kAfterQuantization) const override;
 
   /// The same with an observer of the results that are integers.
-  Tensor run_observed(std::span<const Tensor> inputs, const OperandObserver& observe,
-                      const IntegerObserver& observe_integers);
+  std::vector<Tensor> run_observed(std::span<const Tensor> inputs, const OperandObserver& observe,
+                                   const IntegerObserver& observe_integers) const;
 
   /// Largest magnitude that a sum of the node can reach; 0 of nodes that have none.
   int64_t sum_bound(std::string_view node) const;
 
  private:
-  struct Program;
-  std::unique_ptr<const Program> program_;
+  struct Plan;
+  std::unique_ptr<const Plan> plan_;
+};
+
+class IntegerExecutor final : public Executor {
+ public:
+  std::unique_ptr<const Program> compile(const Graph& graph) const override {
+    return std::make_unique<IntegerProgram>(graph);
+  }
 };
 
 }  // namespace detent

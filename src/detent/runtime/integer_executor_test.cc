@@ -32,13 +32,13 @@ Graph small_network() {
 
 TEST(IntegerExecutor, ComputesOnCodes) {
   const Graph graph = small_network();
-  IntegerExecutor executor(graph);
+  IntegerProgram executor(graph);
   const Tensor x = Tensor::from<float>({1, 1, 2, 2}, std::vector<float>{0.2F, 1.3F, 9, -4});
   std::vector<std::string> seen;
-  const Tensor y = executor.run(
-      graph, std::span(&x, 1), [&](const Node& node, std::string_view operand, const Tensor& value) {
-        seen.push_back(fmt::format("{} {} {}", node.name, operand, value.values<float>()[1]));
-      });
+  const auto observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
+    seen.push_back(fmt::format("{} {} {}", node.name, operand, value.values<float>()[1]));
+  };
+  const Tensor y = executor.run(std::span(&x, 1), observe).front();
   // Inputs become 0, 1.5, 9, -4; 2 x - 1 saturates at (7 + 2) / 2 = 4.5.
   EXPECT_THAT(y.values<float>(), ElementsAre(0, 2, 4.5, 0));
   EXPECT_THAT(seen, ElementsAre("x data_out_0 1.3", "conv data_in_0 1.5", "conv data_out_0 2",
@@ -51,7 +51,7 @@ TEST(IntegerExecutor, RefusesOperandsOfOtherFormats) {
   Graph graph = small_network();
   graph.node("relu").quantization["data_out_0"] = parse_quant_spec_text("fixed:width=8,frac_width=4");
   try {
-    const IntegerExecutor executor(graph);
+    const IntegerProgram executor(graph);
     FAIL();
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("node \"relu\" (relu): operand \"data_out_0\" has the format fixed"));
@@ -60,11 +60,11 @@ TEST(IntegerExecutor, RefusesOperandsOfOtherFormats) {
 
 TEST(IntegerExecutor, WantsAsManyInputsAsTheGraph) {
   const Graph graph = small_network();
-  IntegerExecutor executor(graph);
-  EXPECT_THROW(executor.run(graph, {}), Error);
+  IntegerProgram executor(graph);
+  EXPECT_THROW(executor.run({}), Error);
   const auto error_of = [&](const Tensor& x) -> std::string {
     try {
-      executor.run(graph, std::span(&x, 1));
+      executor.run(std::span(&x, 1));
     } catch (const Error& error) {
       return error.what();
     }
@@ -73,7 +73,7 @@ TEST(IntegerExecutor, WantsAsManyInputsAsTheGraph) {
   EXPECT_EQ(error_of(Tensor(DType::kFloat32, {3, 1, 2, 2})), "");
   EXPECT_THAT(error_of(Tensor(DType::kUInt8, {1, 1, 2, 2})), HasSubstr("got uint8 of shape [1, 1, 2, 2]"));
   EXPECT_THAT(error_of(Tensor(DType::kFloat32, {1, 1, 2})),
-              HasSubstr("expected float32 of shape [1, 1, 2, 2]"));
+              HasSubstr("expected float32 [N, 1, 2, 2]"));
 }
 
 /// They used to be read as float32: four times the bytes that are there.
@@ -84,9 +84,9 @@ TEST(IntegerExecutor, RefusesParametersThatAreNotFloat32) {
       builder.call("transpose", {builder.parameter("table", {1, 10, 10})}, {{"dim0", 1}, {"dim1", 2}});
   Graph graph = builder.finish(builder.call("cat", {x, moved}));
   graph.set_requantization(Requantization::kFloat);
-  const IntegerExecutor executor(graph);
+  const IntegerProgram executor(graph);
   graph.node("table").find_parameter("value")->tensor = Tensor(DType::kUInt8, {1, 10, 10});
-  EXPECT_THROW(IntegerExecutor{graph}, Error);
+  EXPECT_THROW(IntegerProgram{graph}, Error);
 }
 
 }  // namespace

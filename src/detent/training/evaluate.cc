@@ -104,9 +104,9 @@ bool never() { return false; }
 std::optional<Metrics> evaluate_until(const std::function<bool()>& stop, const Graph& graph,
                                       const Dataset& dataset, int64_t batch_size, ProcessGroup& group,
                                       int64_t loader_threads) {
-  Interpreter interpreter(graph);
+  const Interpreter interpreter(graph);
   const Network network = {
-      [&](const Tensor& inputs) { return interpreter.run(to_torch(inputs)); },
+      [&](const Tensor& inputs) { return interpreter.outputs({to_torch(inputs)}).front(); },
       [&](const Tensor& inputs) { return describe_first_non_finite(interpreter, to_torch(inputs)); }};
   return evaluate_with(network, stop, graph, dataset, batch_size, group, loader_threads);
 }
@@ -116,11 +116,11 @@ Metrics evaluate(const Graph& graph, const Dataset& dataset, int64_t batch_size,
   return *evaluate_until(never, graph, dataset, batch_size, group, loader_threads);
 }
 
-Metrics evaluate(Executor& executor, const Graph& graph, const Dataset& dataset, int64_t batch_size,
+Metrics evaluate(const Program& program, const Graph& graph, const Dataset& dataset, int64_t batch_size,
                  ProcessGroup& group, int64_t loader_threads) {
   const Network network = {
-      [&](const Tensor& inputs) { return to_torch(executor.run(graph, std::span(&inputs, 1))); },
-      [&](const Tensor& inputs) { return describe_first_non_finite(executor, graph, inputs); }};
+      [&](const Tensor& inputs) { return to_torch(program.run(std::span(&inputs, 1)).front()); },
+      [&](const Tensor& inputs) { return describe_first_non_finite(program, inputs); }};
   return *evaluate_with(network, never, graph, dataset, batch_size, group, loader_threads);
 }
 

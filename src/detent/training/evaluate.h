@@ -55,7 +55,7 @@ std::optional<Metrics> evaluate_until(const std::function<bool()>& stop, const G
                                       int64_t loader_threads);
 
 /// Like evaluate, with the results of `executor`.
-Metrics evaluate(Executor& executor, const Graph& graph, const Dataset& dataset, int64_t batch_size,
+Metrics evaluate(const Program& program, const Graph& graph, const Dataset& dataset, int64_t batch_size,
                  ProcessGroup& group = single_process(), int64_t loader_threads = 0);
 
 }  // namespace detent

@@ -33,21 +33,20 @@ class FirstNonFinite {
 
 }  // namespace
 
-std::string describe_first_non_finite(Interpreter& interpreter, const at::Tensor& inputs) {
+std::string describe_first_non_finite(const Interpreter& interpreter, const at::Tensor& inputs) {
   FirstNonFinite first;
   const TorchObserver observe = [&](const Node& node, std::string_view operand, const at::Tensor& value) {
     first.see(node, operand, value);
   };
-  interpreter.run({inputs}, observe, ObservedValues::kBeforeQuantization);
+  interpreter.outputs({inputs}, observe, ObservedValues::kBeforeQuantization);
   return first.description();
 }
 
-std::string describe_first_non_finite(Executor& executor, const Graph& graph, const Tensor& inputs) {
+std::string describe_first_non_finite(const Program& program, const Tensor& inputs) {
   FirstNonFinite first;
-  executor.run(graph, std::span(&inputs, 1),
-               [&](const Node& node, std::string_view operand, const Tensor& value) {
-                 first.see(node, operand, to_torch(value));
-               });
+  program.run(std::span(&inputs, 1), [&](const Node& node, std::string_view operand, const Tensor& value) {
+    first.see(node, operand, to_torch(value));
+  });
   return first.description();
 }
 

@@ -12,9 +12,9 @@ namespace detent {
 /// Runs the network once more on inputs that gave a loss that is not finite. Returns which node is the first
 /// whose output is not finite, and which of its parameters is not: `the first node whose output is not finite
 /// is "fc" (linear), whose weight is not finite either`.
-std::string describe_first_non_finite(Interpreter& interpreter, const at::Tensor& inputs);
+std::string describe_first_non_finite(const Interpreter& interpreter, const at::Tensor& inputs);
 
 /// The same of a network as `executor` runs it.
-std::string describe_first_non_finite(Executor& executor, const Graph& graph, const Tensor& inputs);
+std::string describe_first_non_finite(const Program& program, const Tensor& inputs);
 
 }  // namespace detent

@@ -147,14 +147,19 @@ class Dump {
                           [](const std::string& text) { spdlog::warn("{}", text); });
     claim_dump_folder(folder_, options_.overwrite);
     for (Array* array : arrays()) array->open(folder_);
-    std::optional<IntegerExecutor> integers;
-    if (options_.engine == Engine::kIntegers) integers.emplace(graph_);
+    std::optional<IntegerProgram> integers;
+    std::unique_ptr<const Program> simulation;
+    if (options_.engine == Engine::kIntegers) {
+      integers.emplace(graph_);
+    } else {
+      simulation = TorchExecutor().compile(graph_);
+    }
     const int64_t batch_size = options_.training.batch_size;
     for (int64_t begin = 0; begin < samples_; begin += batch_size) {
       std::vector<int64_t> indices;
       for (int64_t i = begin; i < std::min(begin + batch_size, samples_); ++i) indices.push_back(i);
       const Batch batch = dataset_.batch(indices);
-      add_predictions(integers ? run_integers(*integers, batch.inputs) : run_simulation(batch.inputs));
+      add_predictions(integers ? run_integers(*integers, batch.inputs) : run_simulation(*simulation, batch.inputs));
       labels_.writer->append(batch.labels);
     }
     for (Array* array : arrays()) array->writer->commit();
@@ -175,20 +180,15 @@ class Dump {
     return found == nodes_.end() ? nullptr : &*found;
   }
 
-  Tensor run_simulation(const Tensor& inputs) {
-    TorchExecutor executor;
-    return executor.run(graph_, std::span(&inputs, 1),
-                        [&](const Node& node, std::string_view operand, const Tensor& value) {
-                          NodeArray* entry = operand == "data_out_0" ? find(node) : nullptr;
-                          if (entry == nullptr) return;
-                          // The interpreter shows results before they are quantized.
-                          const QuantSpec* spec = node.find_quantization(operand);
-                          const Tensor given = spec == nullptr ? value : simulate(*spec, value);
-                          add(*entry, entry->type ? codes_of(given, *entry->type) : given);
-                        });
+  Tensor run_simulation(const Program& program, const Tensor& inputs) {
+    const auto add_values = [&](const Node& node, std::string_view operand, const Tensor& value) {
+      NodeArray* entry = operand == "data_out_0" ? find(node) : nullptr;
+      if (entry != nullptr) add(*entry, entry->type ? codes_of(value, *entry->type) : value);
+    };
+    return program.run(std::span(&inputs, 1), add_values).front();
   }
 
-  Tensor run_integers(IntegerExecutor& executor, const Tensor& inputs) {
+  Tensor run_integers(const IntegerProgram& program, const Tensor& inputs) {
     const auto add_values = [&](const Node& node, std::string_view operand, const Tensor& value) {
       NodeArray* entry = operand == "data_out_0" ? find(node) : nullptr;
       if (entry != nullptr && !entry->type && !entry->sums) add(*entry, value);
@@ -200,7 +200,7 @@ class Dump {
       if (result.sums != nullptr) entry->scale = result.sums->scale;
       add(*entry, result.integers);
     };
-    return executor.run_observed(std::span(&inputs, 1), add_values, add_integers);
+    return program.run_observed(std::span(&inputs, 1), add_values, add_integers).front();
   }
 
   static Tensor codes_of(const Tensor& values, const CodeType& type) {

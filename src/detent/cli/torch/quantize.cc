@@ -42,7 +42,7 @@ Tensor test_inputs(const Dataset& dataset, int64_t count) {
 /// The promise that simulation is execution, kept on some samples of the user's own.
 std::string check_integers(const Graph& graph, const Dataset& dataset, bool shows_progress) {
   const Tensor inputs = test_inputs(dataset, kCheckedSamples);
-  std::optional<IntegerExecutor> integers;
+  std::optional<IntegerProgram> integers;
   try {
     integers.emplace(graph);
   } catch (const Error& error) {
@@ -51,20 +51,18 @@ std::string check_integers(const Graph& graph, const Dataset& dataset, bool show
   using Values = std::map<std::pair<std::string, std::string>, Tensor>;
   Progress progress("comparing with integer execution, nodes", 2 * std::ssize(graph.nodes()),
                     {.shown = shows_progress});
-  std::set<std::pair<const Executor*, std::string>> seen;
-  const auto values_of = [&](Executor& executor) {
+  std::set<std::pair<const Program*, std::string>> seen;
+  const auto values_of = [&](const Program& program) {
     Values values;
-    executor.run(graph, std::span(&inputs, 1),
-                 [&](const Node& node, std::string_view operand, const Tensor& value) {
-                   seen.emplace(&executor, node.name);
-                   progress.update(std::ssize(seen), node.name);
-                   const bool quantized = node.find_quantization(operand) != nullptr;
-                   if (quantized) values[{node.name, std::string(operand)}] = value.clone();
-                 });
+    program.run(std::span(&inputs, 1), [&](const Node& node, std::string_view operand, const Tensor& value) {
+      seen.emplace(&program, node.name);
+      progress.update(std::ssize(seen), node.name);
+      const bool quantized = node.find_quantization(operand) != nullptr;
+      if (quantized) values[{node.name, std::string(operand)}] = value.clone();
+    });
     return values;
   };
-  TorchExecutor simulation;
-  const Values expected = values_of(simulation);
+  const Values expected = values_of(*TorchExecutor().compile(graph));
   const Values actual = values_of(*integers);
   for (const auto& [operand, value] : expected) {
     const auto found = actual.find(operand);
@@ -166,9 +164,7 @@ void run_quantize(const TorchCommand& command, ProcessGroup& group) {
   context.outputs = result.outputs();
   context.loader_threads = command.options.num_workers;
   context.checkpoint_every = command.options.checkpoint_every;
-  for (const char* pass : {"init_metadata", "add_common_metadata", "add_software_metadata"}) {
-    find_pass(pass).run(graph, {}, context);
-  }
+  find_pass("init_metadata").run(graph, {}, context);
   const auto [prepare, quantize] = split_passes(command.passes);
   run_pipeline(graph, prepare, "the command line", context);
   const Graph reference = graph.deep_copy();

@@ -119,8 +119,6 @@ void profile_network(Network& network, const fs::path& folder, TorchExecutor& ex
   network.context = make_pass_context(*network.training_set, 128, folder, executor);
   if (!network.writes_files()) network.context.report = [](const std::string&) {};
   Table passes;
-  for (const char* name : {"init_metadata", "add_common_metadata", "add_software_metadata"})
-    passes.table(name);
   passes["profile_statistics"] = quickstart_profile_options();
   if (network.writes_files())
     passes["save_node_meta_param"] = Table{{"save_path", (folder / "statistics.toml").string()}};

@@ -29,7 +29,7 @@ struct Range {
 };
 
 Range profiled_range(const Node& node, const std::string& operand) {
-  const Table* statistics = node.metadata.software ? node.metadata.software->args.find(operand) : nullptr;
+  const Table* statistics = node.statistics.find(operand);
   const Value* range = statistics == nullptr ? nullptr : statistics->find("range_min_max");
   DETENT_CHECK(range != nullptr, "{} of {} is not profiled", operand, node.name);
   const Table& values = *range->get_if<Table>();

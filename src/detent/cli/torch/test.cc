@@ -18,7 +18,7 @@ void run_test(const TorchCommand& command, ProcessGroup& group) {
   if (command.options.dump.folder && group.is_first()) write_dump(command.options, graph, *dataset);
   Metrics metrics;
   if (command.options.engine == Engine::kIntegers) {
-    IntegerExecutor integers(graph);
+    const IntegerProgram integers(graph);
     metrics = evaluate(integers, graph, *dataset, batch_size, group, loaders);
   } else {
     metrics = evaluate(graph, *dataset, batch_size, group, loaders);

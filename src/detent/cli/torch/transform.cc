@@ -15,20 +15,6 @@
 #include "detent/training/loader.h"
 
 namespace detent {
-namespace {
-
-/// Metadata that every pipeline begins with; a graph that was loaded keeps what it brought.
-void prepare_metadata(Graph& graph, PassContext& context) {
-  const bool prepared = std::ranges::all_of(graph.nodes(), [](const Node& node) {
-    return node.metadata.common.has_value() && node.metadata.software.has_value();
-  });
-  if (prepared) return;
-  for (const char* pass : {"init_metadata", "add_common_metadata", "add_software_metadata"}) {
-    find_pass(pass).run(graph, {}, context);
-  }
-}
-
-}  // namespace
 
 void run_transform(const TorchCommand& command, ProcessGroup& group) {
   const Pipeline pipeline(command.passes, command.config_file);
@@ -55,7 +41,14 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
   context.outputs = result.outputs();
   context.loader_threads = command.options.num_workers;
   context.checkpoint_every = command.options.checkpoint_every;
-  prepare_metadata(graph, context);
+
+  if (validation_set->has_labels()) {
+    context.score = [&](const Graph& network) {
+      const Metrics metrics =
+          evaluate(network, *validation_set, batch_size, group, command.options.num_workers);
+      return Score{metrics.accuracy(), metrics.loss()};
+    };
+  }
 
   const bool compare = pipeline.changes_network();
   const auto measure = [&]() -> std::optional<Metrics> {

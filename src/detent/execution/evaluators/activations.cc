@@ -17,25 +17,25 @@ namespace detent {
 namespace {
 
 template <at::Tensor (*Function)(const at::Tensor&)>
-Flow evaluate_unary(const Evaluation& e) {
+Results evaluate_unary(const Evaluation& e) {
   return Function(e.tensor(0));
 }
 
-Flow evaluate_gelu(const Evaluation& e) {
+Results evaluate_gelu(const Evaluation& e) {
   return at::gelu(e.tensor(0), choice_attribute(e.node, "approximate"));
 }
 
-Flow evaluate_softplus(const Evaluation& e) {
+Results evaluate_softplus(const Evaluation& e) {
   return at::softplus(e.tensor(0), number_attribute(e.node, "beta"), number_attribute(e.node, "threshold"));
 }
 
-Flow evaluate_softsign(const Evaluation& e) { return e.tensor(0).div(e.tensor(0).abs().add(1)); }
+Results evaluate_softsign(const Evaluation& e) { return e.tensor(0).div(e.tensor(0).abs().add(1)); }
 
-Flow evaluate_softmax(const Evaluation& e) {
+Results evaluate_softmax(const Evaluation& e) {
   return at::softmax(e.tensor(0), integer_attribute(e.node, "dim"));
 }
 
-Flow evaluate_log_softmax(const Evaluation& e) {
+Results evaluate_log_softmax(const Evaluation& e) {
   return at::log_softmax(e.tensor(0), integer_attribute(e.node, "dim"));
 }
 
@@ -43,7 +43,7 @@ Flow evaluate_log_softmax(const Evaluation& e) {
 
 EvaluatorList activation_evaluators() {
   return {{"relu", evaluate_unary<at::relu>},
-          {"relu6", [](const Evaluation& e) -> Flow { return at::clamp(e.tensor(0), 0, 6); }},
+          {"relu6", [](const Evaluation& e) -> Results { return at::clamp(e.tensor(0), 0, 6); }},
           {"selu", evaluate_unary<at::selu>},
           {"tanh", evaluate_unary<at::tanh>},
           {"sigmoid", evaluate_unary<at::sigmoid>},

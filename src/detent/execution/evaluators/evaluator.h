@@ -11,8 +11,8 @@
 
 namespace detent {
 
-/// What flows between nodes: tensors, and the integers that `size` gives.
-using Flow = std::variant<at::Tensor, int64_t, double>;
+/// What flows between nodes: tensors, the integers that `size` gives, and nothing for an operand that is absent.
+using Flow = std::variant<std::monostate, at::Tensor, int64_t, double>;
 
 /// One node about to be evaluated: its operands are quantized already.
 struct Evaluation {
@@ -23,12 +23,26 @@ struct Evaluation {
 
   const at::Tensor& tensor(size_t index) const;
   int64_t integer(size_t index) const;
+  bool is_absent(size_t index) const { return std::holds_alternative<std::monostate>(inputs[index]); }
   /// An undefined tensor when absent.
   at::Tensor parameter(std::string_view name) const;
 };
 
-/// Computes a node's result in float32 on libtorch, differentiably.
-using Evaluator = Flow (*)(const Evaluation&);
+/// A node's results, of which most have one.
+class Results {
+ public:
+  Results(Flow single) : flows_{std::move(single)} {}
+  Results(at::Tensor single) : flows_{std::move(single)} {}
+  explicit Results(const std::vector<at::Tensor>& several) : flows_(several.begin(), several.end()) {}
+
+  std::vector<Flow>& flows() { return flows_; }
+
+ private:
+  std::vector<Flow> flows_;
+};
+
+/// Computes a node's results on libtorch, differentiably.
+using Evaluator = Results (*)(const Evaluation&);
 
 /// Throws CheckFailure when the operator has none: every operator of all_operators() but the placeholder has.
 Evaluator find_evaluator(std::string_view op);

@@ -10,23 +10,46 @@
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/max_pool1d.h>
 #include <ATen/ops/max_pool2d.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/minimum.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/sub.h>
 
 #include "detent/core/error.h"
 #include "detent/execution/evaluators/evaluator.h"
+#include "detent/execution/torch_tensor.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
 namespace {
 
-/// Numbers become float32 tensors of rank 0, so that they broadcast without changing the dtype.
-at::Tensor as_tensor(const Flow& flow) {
+/// Numbers become tensors of rank 0 and of the other operand's dtype, so that they broadcast without changing
+/// it.
+at::Tensor as_tensor(const Flow& flow, const Flow& other) {
   if (const auto* tensor = std::get_if<at::Tensor>(&flow)) return *tensor;
   const auto* integer = std::get_if<int64_t>(&flow);
   return at::scalar_tensor(integer != nullptr ? at::Scalar(*integer) : at::Scalar(std::get<double>(flow)),
-                           at::kFloat);
+                           std::get<at::Tensor>(other).scalar_type());
+}
+
+at::Tensor add(const at::Tensor& a, const at::Tensor& b) { return at::add(a, b); }
+at::Tensor sub(const at::Tensor& a, const at::Tensor& b) { return at::sub(a, b); }
+
+template <at::Tensor (*Function)(const at::Tensor&, const at::Tensor&)>
+Results evaluate_pair(const Evaluation& e) {
+  return Function(as_tensor(e.inputs[0], e.inputs[1]), as_tensor(e.inputs[1], e.inputs[0]));
+}
+
+Results evaluate_clamp(const Evaluation& e) {
+  at::Tensor result = e.tensor(0);
+  if (!e.is_absent(1)) result = at::maximum(result, as_tensor(e.inputs[1], e.inputs[0]));
+  if (!e.is_absent(2)) result = at::minimum(result, as_tensor(e.inputs[2], e.inputs[0]));
+  return result;
+}
+
+Results evaluate_cast(const Evaluation& e) {
+  return e.tensor(0).to(scalar_type(dtype_of_name(choice_attribute(e.node, "dtype"))));
 }
 
 template <size_t kDims>
@@ -41,7 +64,7 @@ struct Window {
 };
 
 template <size_t kDims>
-Flow evaluate_max_pool(const Evaluation& e) {
+Results evaluate_max_pool(const Evaluation& e) {
   const Window<kDims> w(e.node);
   const auto dilation = integers_attribute(e.node, "dilation", kDims);
   if constexpr (kDims == 1)
@@ -50,7 +73,7 @@ Flow evaluate_max_pool(const Evaluation& e) {
 }
 
 template <size_t kDims>
-Flow evaluate_avg_pool(const Evaluation& e) {
+Results evaluate_avg_pool(const Evaluation& e) {
   const Window<kDims> w(e.node);
   const bool count_pad = boolean_attribute(e.node, "count_include_pad");
   if constexpr (kDims == 1)
@@ -67,34 +90,33 @@ std::vector<int64_t> output_size(const Evaluation& e, size_t dims) {
 EvaluatorList function_evaluators() {
   return {
       {"dropout",
-       [](const Evaluation& e) -> Flow {
+       [](const Evaluation& e) -> Results {
          return at::dropout(e.tensor(0), number_attribute(e.node, "p"), e.training);
        }},
-      {"identity", [](const Evaluation& e) { return e.inputs[0]; }},
-      {"get_attr", [](const Evaluation& e) -> Flow { return e.parameter("value"); }},
-      {"output", [](const Evaluation& e) { return e.inputs[0]; }},
-      {"add",
-       [](const Evaluation& e) -> Flow { return at::add(as_tensor(e.inputs[0]), as_tensor(e.inputs[1])); }},
-      {"sub",
-       [](const Evaluation& e) -> Flow { return at::sub(as_tensor(e.inputs[0]), as_tensor(e.inputs[1])); }},
-      {"mul",
-       [](const Evaluation& e) -> Flow { return at::mul(as_tensor(e.inputs[0]), as_tensor(e.inputs[1])); }},
-      {"matmul", [](const Evaluation& e) -> Flow { return at::matmul(e.tensor(0), e.tensor(1)); }},
-      {"bmm", [](const Evaluation& e) -> Flow { return at::bmm(e.tensor(0), e.tensor(1)); }},
+      {"identity", [](const Evaluation& e) -> Results { return e.inputs[0]; }},
+      {"get_attr", [](const Evaluation& e) -> Results { return e.parameter("value"); }},
+      {"output", [](const Evaluation& e) -> Results { return e.inputs[0]; }},
+      {"cast", evaluate_cast},
+      {"clamp", evaluate_clamp},
+      {"add", evaluate_pair<add>},
+      {"sub", evaluate_pair<sub>},
+      {"mul", evaluate_pair<at::mul>},
+      {"matmul", [](const Evaluation& e) -> Results { return at::matmul(e.tensor(0), e.tensor(1)); }},
+      {"bmm", [](const Evaluation& e) -> Results { return at::bmm(e.tensor(0), e.tensor(1)); }},
       {"max_pool1d", evaluate_max_pool<1>},
       {"max_pool2d", evaluate_max_pool<2>},
       {"avg_pool1d", evaluate_avg_pool<1>},
       {"avg_pool2d", evaluate_avg_pool<2>},
       {"adaptive_avg_pool1d",
-       [](const Evaluation& e) -> Flow { return at::adaptive_avg_pool1d(e.tensor(0), output_size(e, 1)); }},
+       [](const Evaluation& e) -> Results { return at::adaptive_avg_pool1d(e.tensor(0), output_size(e, 1)); }},
       {"adaptive_avg_pool2d",
-       [](const Evaluation& e) -> Flow { return at::adaptive_avg_pool2d(e.tensor(0), output_size(e, 2)); }},
+       [](const Evaluation& e) -> Results { return at::adaptive_avg_pool2d(e.tensor(0), output_size(e, 2)); }},
       {"adaptive_max_pool1d",
-       [](const Evaluation& e) -> Flow {
+       [](const Evaluation& e) -> Results {
          return std::get<0>(at::adaptive_max_pool1d(e.tensor(0), output_size(e, 1)));
        }},
       {"adaptive_max_pool2d",
-       [](const Evaluation& e) -> Flow {
+       [](const Evaluation& e) -> Results {
          return std::get<0>(at::adaptive_max_pool2d(e.tensor(0), output_size(e, 2)));
        }},
   };

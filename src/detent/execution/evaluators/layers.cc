@@ -14,7 +14,7 @@ namespace detent {
 namespace {
 
 /// Inside parallel_for results must not depend on the number of threads: see Executor.
-Flow evaluate_linear(const Evaluation& e) {
+Results evaluate_linear(const Evaluation& e) {
   if (!e.training && in_parallel_for())
     return ordered_linear(e.tensor(0), e.parameter("weight"), e.parameter("bias"));
   return at::linear(e.tensor(0), e.parameter("weight"), e.parameter("bias"));
@@ -23,13 +23,13 @@ Flow evaluate_linear(const Evaluation& e) {
 template <at::Tensor (*Convolve)(const at::Tensor&, const at::Tensor&, const c10::optional<at::Tensor>&,
                                  at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, int64_t),
           size_t kDims>
-Flow evaluate_convolution(const Evaluation& e) {
+Results evaluate_convolution(const Evaluation& e) {
   return Convolve(e.tensor(0), e.parameter("weight"), e.parameter("bias"),
                   integers_attribute(e.node, "stride", kDims), integers_attribute(e.node, "padding", kDims),
                   integers_attribute(e.node, "dilation", kDims), integer_attribute(e.node, "groups"));
 }
 
-Flow evaluate_transposed_convolution(const Evaluation& e) {
+Results evaluate_transposed_convolution(const Evaluation& e) {
   const auto integers = [&](const char* name) { return integers_attribute(e.node, name, 2); };
   return at::conv_transpose2d(e.tensor(0), e.parameter("weight"), e.parameter("bias"), integers("stride"),
                               integers("padding"), integers("output_padding"),
@@ -47,7 +47,7 @@ at::Tensor as_indices(const Node& node, const at::Tensor& values, int64_t rows) 
   return indices;
 }
 
-Flow evaluate_embedding(const Evaluation& e) {
+Results evaluate_embedding(const Evaluation& e) {
   const at::Tensor weight = e.parameter("weight");
   const int64_t rows = weight.size(0);
   int64_t padding = -1;

@@ -24,14 +24,14 @@ void check_values_to_normalise(const Evaluation& e, int64_t groups, const char* 
   }
 }
 
-Flow evaluate_batch_norm(const Evaluation& e) {
+Results evaluate_batch_norm(const Evaluation& e) {
   check_values_to_normalise(e, e.tensor(0).size(1), "a channel");
   return at::batch_norm(e.tensor(0), e.parameter("weight"), e.parameter("bias"), e.parameter("running_mean"),
                         e.parameter("running_var"), e.training, number_attribute(e.node, "momentum"), eps(e),
                         /*cudnn_enabled=*/false);
 }
 
-Flow evaluate_instance_norm(const Evaluation& e) {
+Results evaluate_instance_norm(const Evaluation& e) {
   const at::Tensor running_mean = e.parameter("running_mean");
   if (running_mean.defined())
     check_values_to_normalise(e, e.tensor(0).size(0) * e.tensor(0).size(1), "a channel of each sample");
@@ -41,17 +41,17 @@ Flow evaluate_instance_norm(const Evaluation& e) {
                            number_attribute(e.node, "momentum"), eps(e), /*cudnn_enabled=*/false);
 }
 
-Flow evaluate_layer_norm(const Evaluation& e) {
+Results evaluate_layer_norm(const Evaluation& e) {
   return at::layer_norm(e.tensor(0), integers_attribute(e.node, "normalized_shape"), e.parameter("weight"),
                         e.parameter("bias"), eps(e), /*cudnn_enable=*/false);
 }
 
-Flow evaluate_group_norm(const Evaluation& e) {
+Results evaluate_group_norm(const Evaluation& e) {
   return at::group_norm(e.tensor(0), integer_attribute(e.node, "num_groups"), e.parameter("weight"),
                         e.parameter("bias"), eps(e), /*cudnn_enabled=*/false);
 }
 
-Flow evaluate_rms_norm(const Evaluation& e) {
+Results evaluate_rms_norm(const Evaluation& e) {
   const at::Tensor& x = e.tensor(0);
   const bool given = !e.node.attributes.find("eps")->is_na();
   std::vector<int64_t> dims;

@@ -5,6 +5,7 @@
 #include <ATen/ops/reshape.h>
 #include <ATen/ops/select.h>
 #include <ATen/ops/slice.h>
+#include <ATen/ops/split_with_sizes.h>
 #include <ATen/ops/transpose.h>
 
 #include "detent/execution/evaluators/evaluator.h"
@@ -19,9 +20,9 @@ std::vector<int64_t> sizes(const Evaluation& e) {
   return shape;
 }
 
-Flow evaluate_reshape(const Evaluation& e) { return at::reshape(e.tensor(0), sizes(e)); }
+Results evaluate_reshape(const Evaluation& e) { return at::reshape(e.tensor(0), sizes(e)); }
 
-Flow evaluate_slice(const Evaluation& e) {
+Results evaluate_slice(const Evaluation& e) {
   at::Tensor x = e.tensor(0);
   for (const SliceRange& range : slice_ranges(e.node, x.sizes().vec())) {
     x = at::slice(x, static_cast<int64_t>(range.dim), range.start, range.end, range.step);
@@ -29,7 +30,7 @@ Flow evaluate_slice(const Evaluation& e) {
   return x;
 }
 
-Flow evaluate_cat(const Evaluation& e) {
+Results evaluate_cat(const Evaluation& e) {
   std::vector<at::Tensor> joined;
   for (size_t i = 0; i < e.inputs.size(); ++i) joined.push_back(e.tensor(i));
   return at::cat(joined, integer_attribute(e.node, "dim"));
@@ -39,34 +40,39 @@ Flow evaluate_cat(const Evaluation& e) {
 
 EvaluatorList shape_evaluators() {
   return {
-      {"size", [](const Evaluation& e) -> Flow { return e.tensor(0).size(e.integer(1)); }},
+      {"size", [](const Evaluation& e) -> Results { return Flow(e.tensor(0).size(e.integer(1))); }},
       {"view", evaluate_reshape},
       {"reshape", evaluate_reshape},
       {"flatten",
-       [](const Evaluation& e) -> Flow {
+       [](const Evaluation& e) -> Results {
          return at::flatten(e.tensor(0), integer_attribute(e.node, "start_dim"),
                             integer_attribute(e.node, "end_dim"));
        }},
       {"transpose",
-       [](const Evaluation& e) -> Flow {
+       [](const Evaluation& e) -> Results {
          return at::transpose(e.tensor(0), integer_attribute(e.node, "dim0"),
                               integer_attribute(e.node, "dim1"));
        }},
       {"permute",
-       [](const Evaluation& e) -> Flow {
+       [](const Evaluation& e) -> Results {
          return at::permute(e.tensor(0), integers_attribute(e.node, "dims"));
        }},
-      {"expand", [](const Evaluation& e) -> Flow { return e.tensor(0).expand(sizes(e)); }},
+      {"expand", [](const Evaluation& e) -> Results { return e.tensor(0).expand(sizes(e)); }},
       {"slice", evaluate_slice},
       {"select",
-       [](const Evaluation& e) -> Flow {
+       [](const Evaluation& e) -> Results {
          return at::select(e.tensor(0), integer_attribute(e.node, "dim"), integer_attribute(e.node, "index"));
        }},
       {"pad",
-       [](const Evaluation& e) -> Flow {
+       [](const Evaluation& e) -> Results {
          return at::constant_pad_nd(e.tensor(0), integers_attribute(e.node, "pad"), 0);
        }},
       {"cat", evaluate_cat},
+      {"split",
+       [](const Evaluation& e) {
+         return Results(at::split_with_sizes(e.tensor(0), integers_attribute(e.node, "sizes"),
+                                             integer_attribute(e.node, "dim")));
+       }},
   };
 }
 

@@ -10,9 +10,31 @@ Operand infer_elementwise(const Node&, std::span<const Operand> inputs) {
   const Operand& a = inputs[0];
   const Operand& b = inputs[1];
   if (!a.is_tensor() && !b.is_tensor()) fail("got two numbers, expected a tensor among the inputs");
+  if ((a.is_tensor() ? a : b).dtype == DType::kBool) fail("got tensors of dtype bool, expected numbers");
   if (!a.is_tensor()) return b;
   if (!b.is_tensor()) return a;
   return {broadcast_shapes(a.shape, b.shape), Value()};
+}
+
+/// The bounds broadcast against the input, but not the other way.
+Operand infer_clamp(const Node&, std::span<const Operand> inputs) {
+  const Shape& shape = tensor_shape(inputs, 0);
+  for (const Operand& bound : inputs.subspan(1)) {
+    if (!bound.is_tensor() || broadcast_shapes(shape, bound.shape) == shape) continue;
+    fail("a bound has shape {}, which does not broadcast to {}", shape_text(bound.shape), shape_text(shape));
+  }
+  return {shape, Value()};
+}
+
+OperatorSchema clamp() {
+  return {.name = "clamp",
+          .help = "min(max(x, low), high); low and high, inputs 1 and 2, may be absent",
+          .min_inputs = 3,
+          .max_inputs = 3,
+          .infer = infer_clamp,
+          .optional_operands = {"data_in_1", "data_in_2"},
+          .onnx_name = "Clip",
+          .quantizable = true};
 }
 
 OperatorSchema elementwise(const char* name, const char* help, const char* onnx_name) {
@@ -21,6 +43,7 @@ OperatorSchema elementwise(const char* name, const char* help, const char* onnx_
           .min_inputs = 2,
           .max_inputs = 2,
           .infer = infer_elementwise,
+          .dtypes = DTypeRule::kKept,
           .onnx_name = onnx_name,
           .quantizable = true};
 }
@@ -42,7 +65,7 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
 
 std::vector<OperatorSchema> arithmetic_operators() {
   return {elementwise("add", "a + b", "Add"), elementwise("sub", "a - b", "Sub"),
-          elementwise("mul", "a * b", "Mul")};
+          elementwise("mul", "a * b", "Mul"), clamp()};
 }
 
 }  // namespace detent

@@ -28,6 +28,7 @@ OperatorSchema slice() {
                      {"ends", AttributeKind::kIntegers, Value(), "element behind the last; NA: all", true},
                      {"steps", AttributeKind::kIntegers, 1, "distance of elements, at least 1"}},
       .infer = infer_slice,
+      .dtypes = DTypeRule::kKept,
       .onnx_name = "Slice"};
 }
 
@@ -49,6 +50,7 @@ OperatorSchema select() {
           .attributes = {{"dim", AttributeKind::kInteger, Value(), "the dimension"},
                          {"index", AttributeKind::kInteger, Value(), "the position; -1 is the last"}},
           .infer = infer_select,
+          .dtypes = DTypeRule::kKept,
           .onnx_name = "Gather"};
 }
 
@@ -73,7 +75,38 @@ OperatorSchema pad() {
           .attributes = {{"pad", AttributeKind::kIntegers, Value(),
                           "zeros before and behind the last dimension, then the one before it, ..."}},
           .infer = infer_pad,
+          .dtypes = DTypeRule::kKept,
           .onnx_name = "Pad"};
+}
+
+std::vector<Operand> infer_split(const Node& node, std::span<const Operand> inputs) {
+  const Shape& shape = tensor_shape(inputs, 0);
+  const size_t dim = dimension_index(integer_attribute(node, "dim"), shape.size());
+  std::vector<Operand> results;
+  int64_t sum = 0;
+  for (const int64_t size : integers_attribute(node, "sizes")) {
+    expect_size("attribute \"sizes\"", size, 1);
+    sum += size;
+    results.push_back({shape, Value()});
+    results.back().shape[dim] = size;
+  }
+  if (results.empty() || sum != shape[dim]) {
+    fail("attribute \"sizes\": got {}, expected sizes that sum to {}, those of dimension {}",
+         value_text(*node.attributes.find("sizes")), shape[dim], dim);
+  }
+  return results;
+}
+
+OperatorSchema split() {
+  return {.name = "split",
+          .help = "parts of a dimension, one result each",
+          .mase_type = MaseType::kBuiltinFunc,
+          .attributes = {{"sizes", AttributeKind::kIntegers, Value(), "positions that each result takes"},
+                         {"dim", AttributeKind::kInteger, 0, "the dimension"}},
+          .infer_results = infer_split,
+          .result_count = [](const Node& node) { return integers_attribute(node, "sizes").size(); },
+          .dtypes = DTypeRule::kKept,
+          .onnx_name = "Split"};
 }
 
 constexpr size_t kMostJoined = 64;
@@ -100,6 +133,7 @@ OperatorSchema cat() {
           .max_inputs = kMostJoined,
           .attributes = {{"dim", AttributeKind::kInteger, 0, "the dimension"}},
           .infer = infer_cat,
+          .dtypes = DTypeRule::kKept,
           .onnx_name = "Concat"};
 }
 
@@ -126,6 +160,6 @@ std::vector<SliceRange> slice_ranges(const Node& node, const Shape& shape) {
   return ranges;
 }
 
-std::vector<OperatorSchema> indexing_operators() { return {slice(), select(), pad(), cat()}; }
+std::vector<OperatorSchema> indexing_operators() { return {slice(), select(), pad(), cat(), split()}; }
 
 }  // namespace detent

@@ -101,6 +101,7 @@ OperatorSchema reshape(const char* name) {
           .min_inputs = 2,
           .max_inputs = 1 + kMostDims,
           .infer = infer_reshape,
+          .dtypes = DTypeRule::kKept,
           .onnx_name = "Reshape"};
 }
 
@@ -113,7 +114,8 @@ std::vector<OperatorSchema> shape_operators() {
        .mase_type = MaseType::kImplicitFunc,
        .min_inputs = 2,
        .max_inputs = 2,
-       .infer = infer_size},
+       .infer = infer_size,
+       .dtypes = DTypeRule::kOwn},
       reshape("view"),
       reshape("reshape"),
       {.name = "flatten",
@@ -122,6 +124,7 @@ std::vector<OperatorSchema> shape_operators() {
        .attributes = {{"start_dim", AttributeKind::kInteger, 1, "first dimension to join"},
                       {"end_dim", AttributeKind::kInteger, -1, "last dimension to join"}},
        .infer = infer_flatten,
+       .dtypes = DTypeRule::kKept,
        .onnx_name = "Flatten"},
       {.name = "transpose",
        .help = "exchanges two dimensions",
@@ -129,12 +132,14 @@ std::vector<OperatorSchema> shape_operators() {
        .attributes = {{"dim0", AttributeKind::kInteger, Value(), "one of them"},
                       {"dim1", AttributeKind::kInteger, Value(), "the other"}},
        .infer = infer_transpose,
+       .dtypes = DTypeRule::kKept,
        .onnx_name = "Transpose"},
       {.name = "permute",
        .help = "puts the dimensions into another order",
        .mase_type = MaseType::kImplicitFunc,
        .attributes = {{"dims", AttributeKind::kIntegers, Value(), "the old dimension at each new place"}},
        .infer = infer_permute,
+       .dtypes = DTypeRule::kKept,
        .onnx_name = "Transpose"},
       {.name = "expand",
        .help = "repeats dimensions of size 1 to the sizes that inputs 1, 2, ... give; -1 keeps a dimension",
@@ -142,6 +147,7 @@ std::vector<OperatorSchema> shape_operators() {
        .min_inputs = 2,
        .max_inputs = 1 + kMostDims,
        .infer = infer_expand,
+       .dtypes = DTypeRule::kKept,
        .onnx_name = "Expand"},
   };
 }

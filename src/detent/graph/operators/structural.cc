@@ -52,6 +52,10 @@ int64_t window_count(int64_t size, int64_t kernel, int64_t stride, int64_t paddi
   return count;
 }
 
+namespace {
+constexpr size_t kMostOutputs = 64;
+}
+
 std::vector<OperatorSchema> structural_operators() {
   return {
       {.name = "placeholder",
@@ -63,21 +67,41 @@ std::vector<OperatorSchema> structural_operators() {
       {.name = "output",
        .help = "the result of the network",
        .mase_type = MaseType::kOutput,
-       .infer = [](const Node&, std::span<const Operand> inputs) { return inputs[0]; }},
+       .max_inputs = kMostOutputs,
+       .infer_results = [](const Node&, std::span<const Operand> inputs) -> std::vector<Operand> {
+         return {inputs.begin(), inputs.end()};
+       },
+       .result_count = [](const Node& node) { return node.inputs.size(); },
+       .dtypes = DTypeRule::kOwn},
       {.name = "get_attr",
        .help = "a tensor that the network owns and trains",
        .mase_type = MaseType::kGetAttr,
        .min_inputs = 0,
        .max_inputs = 0,
-       .parameters = {{.name = "value"}},
+       .parameters = {{.name = "value", .any_dtype = true}},
        .infer = [](const Node& node, std::span<const Operand>) -> Operand {
-         return {node.find_parameter("value")->tensor.shape(), Value()};
-       }},
+         const Tensor& value = node.find_parameter("value")->tensor;
+         return {value.shape(), Value(), value.dtype()};
+       },
+       .dtypes = DTypeRule::kOwn},
       {.name = "identity",
        .help = "passes its input on",
        .mase_type = MaseType::kModuleRelatedFunc,
        .infer = same_shape,
+       .dtypes = DTypeRule::kKept,
        .onnx_name = "Identity"},
+      {.name = "cast",
+       .help = "the same values in another element type, rounded towards zero where that has integers",
+       .attributes = {{.name = "dtype",
+                       .kind = AttributeKind::kChoice,
+                       .default_value = Value(),
+                       .help = "element type of the result",
+                       .choices = {"bool", "uint8", "int8", "int16", "int32", "int64", "float32"}}},
+       .infer = [](const Node& node, std::span<const Operand> inputs) -> Operand {
+         return {tensor_shape(inputs, 0), Value(), dtype_of_name(choice_attribute(node, "dtype"))};
+       },
+       .dtypes = DTypeRule::kOwn,
+       .onnx_name = "Cast"},
       {.name = "dropout",
        .help = "in training, zeroes elements with probability p and scales the others by 1 / (1 - p)",
        .mase_type = MaseType::kModuleRelatedFunc,

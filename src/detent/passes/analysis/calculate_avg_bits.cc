@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
@@ -101,12 +102,14 @@ double StorageBits::average_activation_bits() const { return average(activation_
 
 StorageBits storage_bits(const Graph& graph) {
   StorageBits total;
+  std::set<const Parameter*> counted;
   for (const Node& node : graph.nodes()) {
     const std::vector<std::string> scales = node.scale_names();
     for (const auto& [name, parameter] : node.parameters) {
+      if (!counted.insert(&*parameter).second) continue;  // tied weights are stored once
       const bool is_scale = std::ranges::count(scales, name) > 0;  // part of what its operand takes
-      total.weight_values += is_scale ? 0 : parameter.tensor.numel();
-      total.weight_bits += operand_bits(node, name, parameter.tensor.shape());
+      total.weight_values += is_scale ? 0 : parameter->tensor.numel();
+      total.weight_bits += operand_bits(node, name, parameter->tensor.shape());
     }
   }
   add_activations(graph, total);

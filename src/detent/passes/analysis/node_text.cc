@@ -51,16 +51,9 @@ std::string with_lists_counted(const QuantSpec& spec) {
 std::string operand_formats_text(const Node& node) {
   std::string text;
   for (const auto& [operand, spec] : node.quantization) {
-    text += fmt::format("{}{}={}", text.empty() ? "" : " ", operand, with_lists_counted(spec));
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", operand, with_lists_counted(*spec));
   }
   return text;
-}
-
-const CommonMetadata& common_metadata(const Node& node, const PassContext& context) {
-  if (!node.metadata.common) {
-    fail("{}: node \"{}\" has no common metadata; run add_common_metadata first", context.where, node.name);
-  }
-  return *node.metadata.common;
 }
 
 }  // namespace detent

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "detent/graph/graph.h"
-#include "detent/passes/pass.h"
 
 namespace detent {
 
@@ -14,8 +13,5 @@ std::string fx_opcode(const Node& node);
 /// "data_in_0=fixed:width=4 weight=affine:symmetric=true,scale=(64 numbers)": the formats of the operands,
 /// long lists counted only; "" of a node without.
 std::string operand_formats_text(const Node& node);
-
-/// Throws Error naming the pass that fills it when the node has none.
-const CommonMetadata& common_metadata(const Node& node, const PassContext& context);
 
 }  // namespace detent

@@ -41,6 +41,10 @@ std::vector<size_t> target_nodes(const Graph& graph, const std::vector<std::stri
   std::vector<size_t> result;
   for (const std::string& target : targets) {
     const size_t before = result.size();
+    if (by == ProfileBy::kName && graph.find(target) != nullptr) {
+      result.push_back(graph.position(target));
+      continue;
+    }
     const auto selects = selector(target, by, where);
     for (size_t i = 0; i < graph.nodes().size(); ++i) {
       if (selects(graph.nodes()[i])) result.push_back(i);
@@ -130,6 +134,7 @@ std::vector<Probe> weight_probes(const Graph& graph, const ProfileRequest& reque
                                context.where, node.name, node.op));
     }
     for (const auto& [name, parameter] : node.parameters) {
+      if (parameter->tensor.dtype() != DType::kFloat32) continue;
       add_probe(i, name, request.weight_statistics, where, probes);
     }
   }
@@ -140,16 +145,20 @@ std::vector<Probe> activation_probes(const Graph& graph, const ProfileRequest& r
                                      const PassContext& context) {
   const std::string where = context.where + ".activation_statistics";
   const ProfileOptions& options = request.options;
+  const ValueTypes values = infer_shapes(graph);
+  const auto is_float = [&](const std::string& value) { return values.at(value).dtype == DType::kFloat32; };
   std::vector<Probe> probes;
   for (const size_t i : target_nodes(graph, options.target_activation_nodes, options.by,
                                      key_place(context.where, "target_activation_nodes"), context.warn)) {
     const Node& node = graph.nodes()[i];
     for (size_t input = 0; input < node.inputs.size(); ++input) {
-      if (node.inputs[input].is_constant()) continue;
+      if (node.inputs[input].is_constant() || !is_float(value_name(node.inputs[input]))) continue;
       add_probe(i, fmt::format("data_in_{}", input), request.activation_statistics, where, probes);
     }
-    if (options.profile_output_activation) {
-      add_probe(i, "data_out_0", request.activation_statistics, where, probes);
+    if (!options.profile_output_activation) continue;
+    for (size_t result = 0; result < result_count(node); ++result) {
+      if (!is_float(value_name(node.name, result))) continue;
+      add_probe(i, fmt::format("data_out_{}", result), request.activation_statistics, where, probes);
     }
   }
   return probes;

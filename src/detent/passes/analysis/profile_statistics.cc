@@ -23,7 +23,7 @@
 //     [passes.profile_statistics.weight_statistics.<statistic>]        options of the statistic
 //     [passes.profile_statistics.activation_statistics.<statistic>]
 //
-// Activations come from the training set, shuffled. Results stand in the software metadata of each operand.
+// Activations come from the training set, shuffled. Results stand in the statistics of each operand.
 // observed_values says whether quantized operands are seen before or after they are rounded to their format.
 //
 // The kernels of a network may round differently for batches of different sizes. Its inputs are therefore run
@@ -91,16 +91,15 @@ ObservedOperands observed_operands(const Graph& graph, const SweepPlan& plan) {
 }
 
 /// Runs adjacent micro-batches, from `first` on, a thread each.
-void run_at_once(const Graph& graph, const MicroBatches& batches, int64_t first,
-                 std::span<const Tensor> inputs, ObservedValues values, ObservedOperands& observed,
-                 PassContext& context) {
+void run_at_once(const Program& program, const MicroBatches& batches, int64_t first,
+                 std::span<const Tensor> inputs, ObservedValues values, ObservedOperands& observed) {
   parallel_for(std::ssize(inputs), 1, [&](int64_t index, int64_t /*end*/) {
     const int64_t first_sample = batches.first_sample(first + index);
     const auto observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
       const auto it = observed.find({node.name, operand});
       if (it != observed.end()) it->second.update(value, first_sample);
     };
-    context.executor().run(graph, inputs.subspan(static_cast<size_t>(index), 1), observe, values);
+    program.run(inputs.subspan(static_cast<size_t>(index), 1), observe, values);
   });
 }
 
@@ -126,6 +125,7 @@ void run_share(const Graph& graph, const MicroBatches& batches, const SweepPlan&
                            [&, first = done](int64_t index) { return batches.load(first + index); });
   Progress shown("profiling, micro-batches", batches.count(),
                  {.begin = done, .shown = context.group->is_first()});
+  const std::unique_ptr<const Program> program = context.executor().compile(graph);
   const int64_t at_once = std::min<int64_t>(thread_count(), kMostAtOnce);
   while (done < batches.count()) {
     int64_t end = std::min(batches.count(), done + at_once);
@@ -138,7 +138,7 @@ void run_share(const Graph& graph, const MicroBatches& batches, const SweepPlan&
       inputs.push_back(loaded.take());
       if (progress != nullptr) seen.add(inputs.back());
     }
-    run_at_once(graph, batches, done, inputs, values, observed, context);
+    run_at_once(*program, batches, done, inputs, values, observed);
     done = end;
     if (progress != nullptr && done % context.checkpoint_every == 0) progress->save(probes, done, seen);
     shown.update(done);
@@ -217,10 +217,7 @@ void report_error_bound(const Table& result, const std::string& name) {
 void store_results(Graph& graph, const std::vector<Probe>& probes, const PassContext& context) {
   for (const Probe& probe : probes) {
     Node& node = graph.nodes()[probe.node];
-    if (!node.metadata.software) node.metadata.software.emplace();
-    SoftwareMetadata& software = *node.metadata.software;
-    Table& statistics =
-        (probe.operand.starts_with("data_out_") ? software.results : software.args)[probe.operand];
+    Table& statistics = node.statistics[probe.operand];
     for (const std::string& name : probe.collector.names()) {
       try {
         statistics[name] = probe.collector.result(name);

@@ -10,8 +10,8 @@
 namespace detent {
 namespace {
 
-/// The node that computes a value, and whether it is the value before it is quantized.
-using Source = std::pair<std::string_view, bool>;
+/// The name of a value, and whether it is the value before it is quantized.
+using Source = std::pair<std::string, bool>;
 
 Source source_of(const Graph& graph, const Probe& probe) {
   constexpr std::string_view kInput = "data_in_";
@@ -22,7 +22,7 @@ Source source_of(const Graph& graph, const Probe& probe) {
   const char* const end = probe.operand.data() + probe.operand.size();
   const auto parsed = std::from_chars(probe.operand.data() + kInput.size(), end, index);
   DETENT_CHECK(parsed.ptr == end && index < node.inputs.size(), "operand {}", probe.operand);
-  return {node.inputs[index].node, false};
+  return {value_name(node.inputs[index]), false};
 }
 
 bool is_quantized(const Node& node) {
@@ -48,7 +48,7 @@ SweepPlan plan_sweeps(const Graph& graph, ObservedValues values, std::vector<Pro
   std::set<const Probe*> shared;
   for (const Node& node : graph.nodes()) {
     if (node.op != "relu" || is_quantized(node)) continue;
-    const auto input = first_of.find({node.inputs.front().node, false});
+    const auto input = first_of.find({value_name(node.inputs.front()), false});
     const auto output = first_of.find({node.name, false});
     // A sweep for two others at once there is not.
     if (input == first_of.end() || output == first_of.end() || shared.contains(input->second) ||

@@ -1,6 +1,7 @@
 #include <map>
 
 #include "detent/core/text_table.h"
+#include "detent/graph/mase_metadata.h"
 #include "detent/io/file.h"
 #include "detent/passes/analysis/node_text.h"
 #include "detent/passes/passes.h"
@@ -24,7 +25,7 @@ struct ReportGraphOptions {
 std::string inputs_text(const Node& node) {
   std::string text;
   for (const NodeInput& input : node.inputs) {
-    text += (text.empty() ? "" : ", ") + (input.is_constant() ? value_text(input.constant) : input.node);
+    text += (text.empty() ? "" : ", ") + (input.is_constant() ? value_text(input.constant) : value_name(input));
   }
   return text;
 }
@@ -58,8 +59,10 @@ void report_graph(Graph& graph, const ReportGraphOptions& options, PassContext& 
 
 void report_node_type(Graph& graph, const NoOptions&, PassContext& context) {
   TextTable table({"Node name", "Fx Node op", "Mase type", "Mase op", "Value type"});
+  const ValueTypes values = infer_shapes(graph);
   for (const Node& node : graph.nodes()) {
-    const OperandInfo* info = node.metadata.common ? node.metadata.common->args.find("data_in_0") : nullptr;
+    const CommonMetadata common = common_metadata(node, values);
+    const OperandInfo* info = common.args.find("data_in_0");
     table.add_row({node.name, fx_opcode(node), std::string(mase_type_name(node.mase_type)), node.op,
                    info == nullptr ? "NA" : info->type});
   }
@@ -68,8 +71,9 @@ void report_node_type(Graph& graph, const NoOptions&, PassContext& context) {
 
 void report_node_shape(Graph& graph, const NoOptions&, PassContext& context) {
   TextTable table({"Node name", "Operand", "Size"});
+  const ValueTypes values = infer_shapes(graph);
   for (const Node& node : graph.nodes()) {
-    const CommonMetadata& common = common_metadata(node, context);
+    const CommonMetadata common = common_metadata(node, values);
     for (const auto* operands : {&common.args, &common.results}) {
       for (const auto& [operand, info] : *operands)
         table.add_row({node.name, operand, shape_text(info.size)});

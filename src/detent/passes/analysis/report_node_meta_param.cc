@@ -2,7 +2,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/text_table.h"
-#include "detent/graph/metadata_table.h"
+#include "detent/graph/mase_metadata.h"
 #include "detent/io/file.h"
 #include "detent/passes/analysis/node_text.h"
 #include "detent/passes/passes.h"
@@ -52,9 +52,10 @@ void add_rows(const Node& node, const std::string& part, const std::string& path
 
 void report_node_meta_param(Graph& graph, const ReportOptions& options, PassContext& context) {
   TextTable rows({"Node name", "Fx Node op", "Mase op", "Part", "Entry", "Values"});
+  const ValueTypes values = infer_shapes(graph);
   for (const std::string& part : selected_parts(options)) {
     for (const Node& node : graph.nodes()) {
-      const Table table = metadata_table(node);
+      const Table table = metadata_table(node, values);
       const Value* entries = table.find(part);
       if (entries != nullptr) add_rows(node, part, "", *entries->get_if<Table>(), rows);
     }

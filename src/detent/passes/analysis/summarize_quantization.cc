@@ -31,7 +31,7 @@ std::string quantized_type(const Node& node) {
   if (node.quantization.empty()) return node.op;
   std::string formats;
   for (const auto& [operand, spec] : node.quantization) {
-    const std::string name(format_name(spec.format));
+    const std::string name(format_name(spec->format));
     if (formats.find(name) == std::string::npos) formats += "_" + name;
   }
   return node.op + formats;

@@ -12,7 +12,6 @@ VariantRuns::VariantRuns(const Graph& base, const std::vector<Variant>& variants
   const GraphCut cut(base);
   for (size_t i = 0; i < base.nodes().size(); ++i) {
     read_from_.push_back(cut.read_from(i));
-    positions_[base.nodes()[i].name] = i;
   }
   const std::string& result = base.nodes().back().inputs[0].node;
   const std::string input = base.input_names().at(0);
@@ -47,7 +46,7 @@ Tensor VariantRuns::run(const Tensor& inputs, Executor& executor,
   };
   const auto pass = [&](const Node& node, std::string_view operand, const Tensor& value) {
     if (operand != "data_out_0") return;
-    const size_t position = positions_.at(node.name);
+    const size_t position = base_.position(node.name);
     run_parts(position);
     const QuantSpec* spec = node.find_quantization(operand);
     values[node.name] = spec == nullptr ? value.clone() : simulate(*spec, value);

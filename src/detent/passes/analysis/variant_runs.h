@@ -41,7 +41,6 @@ class VariantRuns {
   };
 
   const Graph& base_;
-  std::map<std::string, size_t, std::less<>> positions_;
   std::vector<std::vector<Part>> parts_;  // that begin at each position
   std::vector<std::vector<std::string>>
       read_from_;  // values from before each position that it or later ones read

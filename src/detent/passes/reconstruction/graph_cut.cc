@@ -6,12 +6,13 @@
 
 namespace detent {
 
-GraphCut::GraphCut(const Graph& graph) : graph_(graph), shapes_(infer_shapes(graph)) {}
+GraphCut::GraphCut(const Graph& graph) : graph_(graph), values_(infer_shapes(graph)) {}
 
 std::string GraphCut::capture_name(size_t index) { return fmt::format("captured_value_{}", index); }
 
 bool GraphCut::is_recomputed(const Node& node) const {
-  return node.op != "placeholder" && (node.inputs.empty() || !shapes_.at(node.name).is_tensor());
+  if (node.op == "placeholder") return false;
+  return node.inputs.empty() || result_count(node) > 1 || !values_.at(node.name).is_tensor();
 }
 
 std::vector<std::string> GraphCut::read_from(size_t index) const {
@@ -20,8 +21,7 @@ std::vector<std::string> GraphCut::read_from(size_t index) const {
     for (const NodeInput& input : reader.inputs) {
       if (input.is_constant()) continue;
       const Node& source = graph_.node(input.node);
-      const auto position = static_cast<size_t>(&source - graph_.nodes().data());
-      if (position >= index) continue;
+      if (graph_.position(input.node) >= index) continue;
       if (is_recomputed(source)) {
         self(self, source);
       } else {
@@ -49,7 +49,14 @@ Graph GraphCut::part(const std::function<bool(const std::string&)>& is_there,
   for (const std::string& name : captured) need(need, name);
   Graph part(graph_.name());
   part.set_requantization(graph_.requantization());
-  for (const std::string& name : taken) part.add_input(name, shapes_.at(name).shape);
+  for (const std::string& name : taken) {
+    const Operand& value = values_.at(name);
+    TensorType type{value.dtype, {value.shape.begin(), value.shape.end()}};
+    if (value.shape.empty() || value.shape[0] != 1)
+      fail("node \"{}\": got a value of shape {}, expected a batch", name, shape_text(value.shape));
+    type.shape[0] = kBatch;
+    part.add_input(name, std::move(type));
+  }
   for (const Node& node : graph_.nodes()) {
     if (needed.contains(node.name)) part.add(node);
   }

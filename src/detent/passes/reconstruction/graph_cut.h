@@ -12,7 +12,7 @@
 namespace detent {
 
 /// Cuts a network into parts that run by themselves. What is no batch of values (sizes, tensors that the
-/// graph owns) is computed again in each part that reads it.
+/// graph owns), and what has several results, is computed again in each part that reads it.
 class GraphCut {
  public:
   /// `graph` must outlive this; its parameters and specs may change, its nodes may not.
@@ -33,7 +33,7 @@ class GraphCut {
   bool is_recomputed(const Node& node) const;
 
   const Graph& graph_;
-  std::map<std::string, Operand, std::less<>> shapes_;
+  ValueTypes values_;
 };
 
 }  // namespace detent

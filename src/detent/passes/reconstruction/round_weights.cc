@@ -55,7 +55,7 @@ Errors round_layer(Node& node, const WeightRounding& rounding, const GramMatrice
                    const Patches& patches, const std::string& where) {
   Parameter& parameter = *node.find_parameter("weight");
   const Tensor original = parameter.tensor;
-  QuantSpec& spec = node.quantization.find("weight")->second;
+  QuantSpec& spec = *node.quantization.find("weight")->second;
   const Tensor nearest = simulate(spec, original);
   const Tensor zero(DType::kFloat32, original.shape());
   Tensor chosen = original.clone();
@@ -118,7 +118,6 @@ void round_weights(Graph& graph, const CalibrationInputOptions& options, PassCon
   progress.finish();
   if (context.float_network == nullptr) context.float_network = std::make_shared<Graph>(graph.deep_copy());
   graph = std::move(rounded);
-  add_common_metadata_pass().run(graph, {}, context);
   context.report(table.to_text());
   if (exact.empty()) return;
   context.warn(fmt::format("{}: the weights of {} were values of their formats already: nothing is chosen",

@@ -60,6 +60,7 @@ StagedRun::StagedRun(const Graph& graph, const CalibrationInputOptions& options,
 void StagedRun::compute(const std::vector<std::string>& captured) {
   const Graph part = cut_.part([&](const std::string& name) { return values_.contains(name); }, captured);
   const std::vector<std::string> inputs = part.input_names();
+  const std::unique_ptr<const Program> program = context_.executor().compile(part);
   for (int64_t batch = 0; batch < batches_; ++batch) {
     std::vector<Tensor> tensors;
     for (const std::string& name : inputs) tensors.push_back(values_.get(name, batch));
@@ -69,7 +70,7 @@ void StagedRun::compute(const std::vector<std::string>& captured) {
         if (node.name == GraphCut::capture_name(i)) values_.put(captured[i], batch, value);
       }
     };
-    context_.executor().run(part, tensors, keep, ObservedValues::kBeforeQuantization);
+    program->run(tensors, keep, ObservedValues::kBeforeQuantization);
   }
 }
 

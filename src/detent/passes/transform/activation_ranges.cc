@@ -33,8 +33,7 @@ Table statistics_for(Calibrator calibrator) {
 
 /// What was seen of one operand. Throws Error where that includes NaN or infinities.
 Distribution seen(const Node& node, const std::string& operand, const std::string& where) {
-  const SoftwareMetadata& software = *node.metadata.software;
-  const Table* results = (operand.starts_with("data_out_") ? software.results : software.args).find(operand);
+  const Table* results = node.statistics.find(operand);
   DETENT_CHECK(results != nullptr, "no statistics of {} of {}", operand, node.name);
   const std::string place = fmt::format("{}: node \"{}\", operand \"{}\"", where, node.name, operand);
   const Table& range = *results->find("range_min_max")->get_if<Table>();
@@ -68,7 +67,7 @@ Graph measured_activations(const Graph& graph, const CodePlan& plan, Calibrator 
       {"activation_statistics", statistics_for(calibrator)},
   };
   Graph copy = graph;
-  for (Node& node : copy.nodes()) node.metadata.software.reset();
+  for (Node& node : copy.nodes()) node.statistics = {};
   find_pass("profile_statistics").run(copy, profile, context);
   return copy;
 }

@@ -11,7 +11,7 @@
 namespace detent {
 
 /// Runs a float network over calibration samples and collects what `calibrator` needs of the values that the
-/// plan's nodes compute with: the results stand in the metadata of the graph returned.
+/// plan's nodes compute with: the results stand in the statistics of the graph returned.
 Graph measured_activations(const Graph& graph, const CodePlan& plan, Calibrator calibrator,
                            int64_t num_samples, PassContext& context);
 

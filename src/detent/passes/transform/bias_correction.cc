@@ -116,15 +116,15 @@ MeansByNode float_means(const Graph& network, const Graph& quantized, const Opti
     means[node.name];
   }
   const CalibrationBatches batches(options, context);
+  const std::unique_ptr<const Program> program = context.executor().compile(network);
   Progress progress("bias_correction, batches in float", batches.count(),
                     {.shown = context.group->is_first()});
   for (int64_t batch = 0; batch < batches.count(); ++batch) {
     const Tensor inputs = batches.inputs(batch);
-    context.executor().run(network, std::span(&inputs, 1),
-                           [&](const Node& node, std::string_view operand, const Tensor& value) {
-                             const auto it = means.find(node.name);
-                             if (it != means.end() && operand == "data_out_0") it->second.add(node, value);
-                           });
+    program->run(std::span(&inputs, 1), [&](const Node& node, std::string_view operand, const Tensor& value) {
+      const auto it = means.find(node.name);
+      if (it != means.end() && operand == "data_out_0") it->second.add(node, value);
+    });
     progress.update(batch + 1);
   }
   return means;
@@ -149,10 +149,12 @@ Graph only(const Node& node, const Shape& input) {
 
 ChannelMeans quantized_means(const Node& node, size_t index, StagedRun& run, PassContext& context) {
   ChannelMeans means;
+  std::unique_ptr<const Program> program;
   run.inputs_of(index, [&](const Tensor& input) {
     Shape one_sample = input.shape();
     one_sample[0] = 1;
-    means.add(node, context.executor().run(only(node, one_sample), std::span(&input, 1)));
+    if (program == nullptr) program = context.executor().compile(only(node, one_sample));
+    means.add(node, program->run(std::span(&input, 1)).front());
   });
   return means;
 }
@@ -175,6 +177,7 @@ double correct(Node& node, const ChannelMeans& wanted, const ChannelMeans& got) 
   } else {
     node.find_parameter("bias")->tensor = std::move(corrected);
   }
+  node.statistics = {};
   return largest;
 }
 
@@ -199,7 +202,6 @@ void run_bias_correction(Graph& graph, const Options& options, PassContext& cont
   }
   progress.finish();
   graph = std::move(corrected);
-  add_common_metadata_pass().run(graph, {}, context);
   context.report(table.to_text());
 }
 

@@ -34,13 +34,11 @@ bool is_reshape(const Node& node) {
 /// Elements of a weight that share the indices of its first two dimensions.
 int64_t taps(const Shape& weight) { return element_count({weight.begin() + 2, weight.end()}); }
 
-using Shapes = std::map<std::string, Operand, std::less<>>;
-
 /// Follows a value back to the node that may be its producer.
 class Search {
  public:
   Search(const Graph& graph, const std::function<bool(const Node&)>& may_produce)
-      : graph_(graph), may_produce_(may_produce), shapes_(infer_shapes(graph)) {}
+      : graph_(graph), may_produce_(may_produce), shapes_(infer_shapes(graph)), readers_(reader_counts(graph)) {}
 
   /// "" when there is a link, which then is `link`; else why there is none.
   std::string find(const std::string& value, ChannelLink& link) const {
@@ -63,7 +61,7 @@ class Search {
          node = &graph_.node(node->inputs[0].node)) {
       if (!node->quantization.empty()) return fmt::format("{} is quantized already", node->name);
       between.push_back(node);
-      if (reader_count(graph_, node->inputs[0].node) > 1) {
+      if (readers_.at(node->inputs[0].node) > 1) {
         return fmt::format("{} has other readers than {}", node->inputs[0].node, node->name);
       }
     }
@@ -108,7 +106,8 @@ class Search {
 
   const Graph& graph_;
   const std::function<bool(const Node&)>& may_produce_;
-  const Shapes shapes_;
+  const ValueTypes shapes_;
+  const std::map<std::string, size_t> readers_;
 };
 
 /// A clone of the parameter with every element multiplied by factor(index).
@@ -129,7 +128,7 @@ void scale_producer(Node& producer, const ChannelLink& link, const std::vector<d
     Tensor ones(DType::kFloat32, {link.channels});
     std::ranges::fill(ones.values<float>(), 1.0F);
     producer.parameters.insert(producer.parameters.begin(), {"weight", Parameter{std::move(ones), true}});
-    weight = &producer.parameters.front().second;
+    weight = &*producer.parameters.front().second;
   }
   const bool sums = is_weighted_sum(producer);
   weight->tensor = scaled(weight->tensor, [&](int64_t index) {
@@ -206,8 +205,10 @@ void move_scale(Graph& graph, const ChannelLink& link, const std::vector<double>
   DETENT_CHECK(factors.size() == static_cast<size_t>(link.channels), "{} factors for {} channels",
                factors.size(), link.channels);
   scale_producer(graph.node(link.producer), link, factors);
+  graph.node(link.producer).statistics = {};
   for (const std::string& name : link.sinks) {
     Node& sink = graph.node(name);
+    sink.statistics = {};
     Parameter& weight = *sink.find_parameter("weight");
     weight.tensor = scaled(weight.tensor, [&](int64_t index) {
       return 1 / factors[static_cast<size_t>(input_channel(sink, index) / link.features)];

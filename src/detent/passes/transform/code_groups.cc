@@ -58,8 +58,8 @@ CodePlan plan_codes(const Graph& graph, const std::set<std::string, std::less<>>
     if (!computes(role)) continue;
     for (size_t input = 0; input < node.inputs.size(); ++input) {
       if (node.inputs[input].is_constant()) continue;
-      const std::string& value = node.inputs[input].node;
-      groups[root_of.at(value)].reads.push_back({i, input, value});
+      const std::string& giver = node.inputs[input].node;
+      groups[root_of.at(giver)].reads.push_back({i, input, value_name(node.inputs[input])});
     }
   }
   for (const std::string& root : order) {

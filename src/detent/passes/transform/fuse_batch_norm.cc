@@ -33,15 +33,14 @@ struct FuseOptions {
 bool is_batch_norm(const Node& node) { return node.op == "batch_norm1d" || node.op == "batch_norm2d"; }
 
 /// Why the layer cannot take up the norm that follows it; "" when it can.
-std::string obstacle(const Graph& graph, const Node& norm, size_t layer_rank) {
-  const Node& layer = graph.node(norm.inputs[0].node);
+std::string obstacle(const Node& layer, const Node& norm, size_t layer_rank, size_t readers) {
   const bool convolves = layer.op == "conv1d" || layer.op == "conv2d" || layer.op == "convtranspose2d";
   if (!convolves && layer.op != "linear") {
     return fmt::format("{} is no convolution or linear layer", layer.name);
   }
   // Of a tensor [N, L, C] the norm scales L, the layer C.
   if (layer.op == "linear" && layer_rank != 2) return fmt::format("{} is not of rank 2", layer.name);
-  if (reader_count(graph, layer.name) > 1) return fmt::format("{} has other readers", layer.name);
+  if (readers > 1) return fmt::format("{} has other readers", layer.name);
   if (!layer.quantization.empty()) return fmt::format("{} is quantized", layer.name);
   for (const auto& [operand, spec] : norm.quantization) {
     if (operand != "data_out_0") return fmt::format("its operand {} is quantized", operand);
@@ -90,9 +89,7 @@ Tensor moved_bias(const Node& layer, const ChannelMap& map) {
   return bias;
 }
 
-void fold(Graph& graph, const std::string& norm_name) {
-  const Node norm = graph.node(norm_name);
-  Node& layer = graph.node(norm.inputs[0].node);
+void fold(Node& layer, const Node& norm) {
   const ChannelMap map = channel_map(norm);
   Tensor bias = moved_bias(layer, map);
   layer.find_parameter("weight")->tensor = scaled_weight(layer, map);
@@ -102,35 +99,39 @@ void fold(Graph& graph, const std::string& norm_name) {
     layer.parameters.emplace_back("bias", Parameter{std::move(bias), true});
   }
   layer.quantization = norm.quantization;
-  redirect_readers(graph, norm.name, layer.name);
-  graph.erase(norm.name);
+  layer.statistics.results = norm.statistics.results;
+  for (const char* changed : {"weight", "bias"}) layer.statistics.args.erase(changed);
 }
 
 void run_fuse(Graph& graph, const FuseOptions& options, PassContext& context) {
   const Graph before = graph.deep_copy();
-  const auto shapes = infer_shapes(graph);
-  std::vector<std::string> norms;
-  for (const Node& node : graph.nodes()) {
-    if (is_batch_norm(node)) norms.push_back(node.name);
-  }
-  size_t folded = 0;
-  for (const std::string& name : norms) {
-    const Node& norm = graph.node(name);
-    const std::string reason = obstacle(graph, norm, shapes.at(norm.inputs[0].node).shape.size());
+  const ValueTypes values = infer_shapes(graph);
+  const std::map<std::string, size_t> readers = reader_counts(graph);
+  std::map<std::string, std::string> replaced;  // norm -> layer
+  size_t count = 0;
+  for (const Node& norm : graph.nodes()) {
+    if (!is_batch_norm(norm)) continue;
+    ++count;
+    const std::string& source = norm.inputs[0].node;
+    const auto fused = replaced.find(source);  // a norm behind a norm
+    Node& layer = graph.node(fused == replaced.end() ? source : fused->second);
+    const std::string reason = obstacle(layer, norm, values.at(source).shape.size(), readers.at(source));
     if (reason.empty()) {
-      fold(graph, name);
-      ++folded;
+      fold(layer, norm);
+      replaced[norm.name] = layer.name;
     } else {
-      context.report(fmt::format("fuse_batch_norm: {} stays: {}\n", name, reason));
+      context.report(fmt::format("fuse_batch_norm: {} stays: {}\n", norm.name, reason));
     }
   }
+  redirect_readers(graph, replaced);
+  graph.erase_if([&](const Node& node) { return replaced.contains(node.name); });
   verify(graph);
   std::string checked;
-  if (options.check && folded > 0) {
+  if (options.check && !replaced.empty()) {
     const double difference = check_same_outputs(before, graph, options.tolerance, context);
     checked = fmt::format("; outputs differ by at most {:.2g} (relative)", difference);
   }
-  context.report(fmt::format("fuse_batch_norm: {} of {} folded{}\n", folded, norms.size(), checked));
+  context.report(fmt::format("fuse_batch_norm: {} of {} folded{}\n", replaced.size(), count, checked));
 }
 
 }  // namespace

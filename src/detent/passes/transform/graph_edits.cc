@@ -8,35 +8,38 @@
 
 namespace detent {
 
-size_t reader_count(const Graph& graph, std::string_view node) {
-  size_t count = 0;
-  for (const Node& reader : graph.nodes()) {
-    count += static_cast<size_t>(std::ranges::count(reader.inputs, node, &NodeInput::node));
+std::map<std::string, size_t> reader_counts(const Graph& graph) {
+  std::map<std::string, size_t> counts;
+  for (const Node& node : graph.nodes()) {
+    counts[node.name];
+    for (const NodeInput& input : node.inputs) {
+      if (!input.is_constant()) ++counts[input.node];
+    }
   }
-  return count;
+  return counts;
 }
 
-void redirect_readers(Graph& graph, std::string_view from, std::string_view to) {
+void redirect_readers(Graph& graph, const std::map<std::string, std::string>& replaced) {
   for (Node& reader : graph.nodes()) {
     for (NodeInput& input : reader.inputs) {
-      if (input.node == from) input.node = to;
+      for (auto other = replaced.find(input.node); other != replaced.end();
+           other = replaced.find(input.node)) {
+        input.node = other->second;
+      }
     }
   }
 }
 
 size_t remove_unreachable_nodes(Graph& graph) {
-  std::vector<Node>& nodes = graph.nodes();
+  const auto nodes = graph.nodes();
   std::set<std::string, std::less<>> needed{nodes.back().name};
-  std::vector<std::string> dead;
   for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
-    if (needed.contains(node->name)) {
-      for (const NodeInput& input : node->inputs) needed.insert(input.node);
-    } else if (node->mase_type != MaseType::kPlaceholder) {
-      dead.push_back(node->name);
-    }
+    if (!needed.contains(node->name)) continue;
+    for (const NodeInput& input : node->inputs) needed.insert(input.node);
   }
-  for (const std::string& name : dead) graph.erase(name);
-  return dead.size();
+  return graph.erase_if([&](const Node& node) {
+    return !needed.contains(node.name) && node.mase_type != MaseType::kPlaceholder;
+  });
 }
 
 double check_same_outputs(const Graph& before, const Graph& after, double tolerance,

@@ -1,18 +1,19 @@
 #pragma once
 
 #include <cstddef>
-#include <string_view>
+#include <map>
+#include <string>
 
 #include "detent/graph/graph.h"
 #include "detent/passes/pass.h"
 
 namespace detent {
 
-/// How many inputs of nodes name `node`.
-size_t reader_count(const Graph& graph, std::string_view node);
+/// How many inputs of nodes name a node, by the node's name; nodes that nothing reads have 0.
+std::map<std::string, size_t> reader_counts(const Graph& graph);
 
-/// Makes every node that reads `from` read `to` instead.
-void redirect_readers(Graph& graph, std::string_view from, std::string_view to);
+/// Makes every node that reads a key of `replaced` read its value instead, which may be a key itself.
+void redirect_readers(Graph& graph, const std::map<std::string, std::string>& replaced);
 
 /// Removes the nodes that the output does not depend on, placeholders excepted; returns how many.
 size_t remove_unreachable_nodes(Graph& graph);

@@ -9,17 +9,6 @@
 namespace detent {
 namespace {
 
-using Results = std::map<std::string, Operand, std::less<>>;
-
-/// Of an operand that is no parameter.
-const Shape& activation_shape(const Node& node, std::string_view operand, const Results& results) {
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (operand == fmt::format("data_in_{}", i)) return results.at(node.inputs[i].node).shape;
-  }
-  DETENT_CHECK(operand == "data_out_0", "node {}: operand {}", node.name, operand);
-  return results.at(node.name).shape;
-}
-
 void append_numbers(const Value& value, std::vector<double>& numbers) {
   if (const List* list = value.get_if<List>()) {
     for (const Value& element : *list) append_numbers(element, numbers);
@@ -33,20 +22,16 @@ void append_numbers(const Value& value, std::vector<double>& numbers) {
 /// when it was not collected.
 std::vector<double> profiled_means(const Node& node, const std::string& operand) {
   std::vector<double> means;
-  if (!node.metadata.software) return means;
-  const auto& [args, results] = *node.metadata.software;
-  for (const auto* operands : {&args, &results}) {
-    const Table* statistics = operands->find(operand);
-    const Value* statistic = statistics == nullptr ? nullptr : statistics->find("abs_mean");
-    const Table* result = statistic == nullptr ? nullptr : statistic->get_if<Table>();
-    const Value* mean = result == nullptr ? nullptr : result->find("abs_mean");
-    if (mean != nullptr) append_numbers(*mean, means);
-  }
+  const Table* statistics = node.statistics.find(operand);
+  const Value* statistic = statistics == nullptr ? nullptr : statistics->find("abs_mean");
+  const Table* result = statistic == nullptr ? nullptr : statistic->get_if<Table>();
+  const Value* mean = result == nullptr ? nullptr : result->find("abs_mean");
+  if (mean != nullptr) append_numbers(*mean, means);
   return means;
 }
 
 Tensor begin_scale(const Node& node, const std::string& operand, const QuantSpec& spec,
-                   const Results& results, const std::string& where) {
+                   const ValueTypes& results, const std::string& where) {
   if (const Parameter* parameter = node.find_parameter(operand)) {
     return initial_scale(spec, parameter->tensor, where);
   }
@@ -56,7 +41,7 @@ Tensor begin_scale(const Node& node, const std::string& operand, const QuantSpec
         "of an activation are those of one batch",
         where);
   }
-  const Shape& shape = activation_shape(node, operand, results);
+  const Shape shape = operand_type(node, operand, results).shape;
   const std::vector<double> means = profiled_means(node, operand);
   if (means.empty()) return initial_scale(spec, shape, where);
   return initial_scale(spec, shape, means, where + ", statistic abs_mean");
@@ -65,15 +50,15 @@ Tensor begin_scale(const Node& node, const std::string& operand, const QuantSpec
 }  // namespace
 
 void place_learned_scales(Graph& graph, const std::string& where) {
-  const Results results = infer_shapes(graph);
+  const ValueTypes results = infer_shapes(graph);
   for (Node& node : graph.nodes()) {
-    std::vector<std::pair<std::string, Parameter>> scales;
+    std::vector<std::pair<std::string, ParameterRef>> scales;
     for (const auto& [operand, spec] : node.quantization) {
-      if (spec.scale_rule != ScaleRule::kLearned) continue;
+      if (spec->scale_rule != ScaleRule::kLearned) continue;
       const std::string name = Node::scale_name(operand);
       const std::string operand_where =
           fmt::format("{}: node \"{}\", operand \"{}\"", where, node.name, operand);
-      Tensor scale = begin_scale(node, operand, spec, results, operand_where);
+      Tensor scale = begin_scale(node, operand, *spec, results, operand_where);
       const Parameter* present = node.find_parameter(name);
       const bool keep = present != nullptr && present->tensor.shape() == scale.shape();
       scales.emplace_back(name, keep ? *present : Parameter{std::move(scale), true});

@@ -1,5 +1,5 @@
 #include "detent/core/error.h"
-#include "detent/graph/metadata_table.h"
+#include "detent/graph/mase_metadata.h"
 #include "detent/graph/state_dict.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/toml.h"

@@ -1,5 +1,5 @@
 #include "detent/core/error.h"
-#include "detent/graph/metadata_table.h"
+#include "detent/graph/mase_metadata.h"
 #include "detent/io/toml.h"
 #include "detent/passes/passes.h"
 
@@ -39,7 +39,8 @@ void save_node_meta_param(Graph& graph, const SaveOptions& options, PassContext&
 }
 
 void load_node_meta_param(Graph& graph, const LoadOptions& options, PassContext& context) {
-  load_metadata_table(graph, read_toml(context.to_read(options.load_path)), options.load_path);
+  load_metadata_table(graph, read_toml(context.to_read(options.load_path)), options.load_path,
+                      context.warn);
 }
 
 }  // namespace

@@ -153,13 +153,19 @@ std::string conflict(const Node& node, const OperandFormats& formats) {
 /// The quantization of every node as the selection leaves it.
 std::vector<NodeQuantization> selected_formats(const Selection& selection, const Graph& graph,
                                                const std::string& where) {
+  const ValueTypes values = infer_shapes(graph);
+  const auto holds_floats = [&](const Node& node, const std::string& operand) {
+    const Operand type = operand_type(node, operand, values);
+    return type.is_tensor() && type.dtype == DType::kFloat32;
+  };
   std::vector<NodeQuantization> result;
   std::vector<std::string> conflicts;
   for (const Node& node : graph.nodes()) {
     result.push_back(node.quantization);
     const QuantizeConfig* config = selection.config_for(node);
     if (config == nullptr) continue;
-    const OperandFormats formats = config->formats_for(node);
+    OperandFormats formats = config->formats_for(node);
+    std::erase_if(formats, [&](const auto& entry) { return !holds_floats(node, entry.first); });
     for (const auto& [operand, spec] : formats) {
       if (spec && !find_operator(node.op).quantizable) {
         fail("{}: node \"{}\" ({}) cannot be quantized", where, node.name, node.op);
@@ -202,7 +208,6 @@ void run_quantize(Graph& graph, const Selection& selection, PassContext& context
   Graph quantized = graph;  // so that an error leaves `graph` as it was
   for (size_t i = 0; i < formats.size(); ++i) quantized.nodes()[i].quantization = std::move(formats[i]);
   place_learned_scales(quantized, context.where);
-  add_common_metadata_pass().run(quantized, {}, context);
   check_activation_blocks(quantized, context.where);
   graph = std::move(quantized);
   write_quantization_summary(graph, context.output_dir / "quantize", selection.options.report, context);

@@ -49,16 +49,12 @@ void check_operand_blocks(const BlockSize& blocks, const Shape& shape, const std
 }  // namespace
 
 void check_activation_blocks(const Graph& graph, const std::string& where) {
+  const ValueTypes values = infer_shapes(graph);
   for (const Node& node : graph.nodes()) {
-    if (!node.metadata.common) continue;
     for (const auto& [operand, spec] : node.quantization) {
-      const std::optional<BlockSize> blocks = block_size(spec.format);
-      const bool is_result = operand.starts_with("data_out_");
-      if (!blocks || (!is_result && !operand.starts_with("data_in_"))) continue;
-      const CommonMetadata& common = *node.metadata.common;
-      const OperandInfo* info = (is_result ? common.results : common.args).find(operand);
-      if (info == nullptr) continue;
-      check_operand_blocks(*blocks, info->size,
+      const std::optional<BlockSize> blocks = block_size(spec->format);
+      if (!blocks || node.find_parameter(operand) != nullptr) continue;
+      check_operand_blocks(*blocks, operand_type(node, operand, values).shape,
                            fmt::format("{}: node \"{}\": key \"{}_block_size\"", where, node.name, operand));
     }
   }

@@ -11,14 +11,13 @@
 
 namespace detent {
 
-using NodeQuantization = std::map<std::string, QuantSpec, std::less<>>;
+using NodeQuantization = std::map<std::string, QuantizerRef, std::less<>>;
 
 /// Operand -> its format, or none: it is not to be quantized. Operands that are not listed are left as they
 /// are.
 using OperandFormats = std::map<std::string, std::optional<QuantSpec>, std::less<>>;
 
 /// Throws Error, beginning with `where`, on blocks of activations that would span the batch dimension.
-/// Needs common metadata.
 void check_activation_blocks(const Graph& graph, const std::string& where);
 
 /// One `config` table of the quantize pass:

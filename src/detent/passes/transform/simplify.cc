@@ -49,7 +49,7 @@ Node owned_tensor(const Node& node, Tensor value) {
   result.op = "get_attr";
   result.mase_type = MaseType::kGetAttr;
   result.parameters.emplace_back("value", Parameter{std::move(value), false});
-  result.metadata = node.metadata;
+  result.statistics.results = node.statistics.results;
   if (const QuantSpec* spec = node.find_quantization("data_out_0")) result.quantization["data_out_0"] = *spec;
   return result;
 }

@@ -94,11 +94,11 @@ class Quantizer {
     int64_t done = 0;
     for (const CodeGroup& group : plan_.groups) {
       const Distribution distribution = measured_distribution(measured, group, where_);
-      std::map<std::pair<int, bool>, QuantSpec> by_width;
+      std::map<std::pair<int, bool>, QuantizerRef> by_width;
       const auto spec_of = [&](IntegerType type) {
         const auto [entry, is_new] = by_width.try_emplace({type.width, type.is_signed});
         if (is_new) {
-          entry->second =
+          *entry->second =
               calibrate(activation_spec(options_, type), {&distribution, 1}, options_.activation_calibration,
                         fmt::format("{}: values of \"{}\"", where_, group.root));
         }
@@ -154,7 +154,7 @@ class Quantizer {
   }
 
   /// The root's result has the widest type that a node takes in.
-  void quantize_group(const CodeGroup& group, const QuantSpec& spec) {
+  void quantize_group(const CodeGroup& group, const QuantizerRef& spec) {
     Node& root = graph_.node(group.root);
     const bool in_float = std::ranges::find(plan_.in_float, group.root) != plan_.in_float.end();
     if (in_float) return;
@@ -229,7 +229,6 @@ void run_static_quantize(Graph& graph, const StaticQuantizeOptions& options, Pas
   verify(quantized);
   for (const Node& node : quantized.nodes()) node_form(node, options.requantization);  // refuses overflows
   graph = std::move(quantized);
-  add_common_metadata_pass().run(graph, {}, context);
   if (!plan.in_float.empty()) {
     context.report(fmt::format("static_quantize: in float stay {}\n", fmt::join(plan.in_float, ", ")));
   }

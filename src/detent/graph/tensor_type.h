@@ -1,0 +1,49 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "detent/core/tensor.h"
+
+namespace detent {
+
+/// What dtype_name calls it. Throws Error naming the nearest known name.
+DType dtype_of_name(std::string_view name);
+
+/// The size of one dimension: a number, or the name of one that is known when the network runs ("N",
+/// "sequence").
+struct Dimension {
+  int64_t size = 0;    // of a named one: 0
+  std::string symbol;  // "" for a number
+
+  Dimension(int64_t number) : size(number) {}
+  Dimension(std::string name) : symbol(std::move(name)) {}
+  Dimension(const char* name) : symbol(name) {}
+  bool is_named() const { return !symbol.empty(); }
+  bool operator==(const Dimension&) const = default;
+};
+
+/// The dimension of the samples that run together.
+inline constexpr const char* kBatch = "N";
+
+/// What a run knows of the named dimensions.
+using NamedSizes = std::map<std::string, int64_t, std::less<>>;
+
+/// Of a tensor that a network takes.
+struct TensorType {
+  DType dtype = DType::kFloat32;
+  std::vector<Dimension> shape;
+
+  /// The shape where the named dimensions have these sizes; those that are not listed have 1.
+  Shape concrete(const NamedSizes& sizes = {}) const;
+  /// Whether the shape is this for some sizes, which agree with `sizes` and are added to it.
+  bool matches(const Shape& concrete_shape, NamedSizes& sizes) const;
+  bool operator==(const TensorType&) const = default;
+};
+
+/// "float32 [N, 3, 32, 32]"
+std::string tensor_type_text(const TensorType& type);
+
+}  // namespace detent
