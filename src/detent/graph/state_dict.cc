@@ -7,15 +7,6 @@
 #include "detent/core/error.h"
 
 namespace detent {
-namespace {
-
-bool is_float(DType dtype) {
-  return dtype == DType::kFloat16 || dtype == DType::kBFloat16 || dtype == DType::kFloat32 ||
-         dtype == DType::kFloat64;
-}
-
-}  // namespace
-
 StateDict state_dict(const Graph& graph) {
   StateDict state;
   for (const Node& node : graph.nodes()) {
@@ -41,7 +32,7 @@ void load_state_dict(Graph& graph, const StateDict& state, const std::string& so
       const std::string nearest = nearest_name(key, unused);
       faults += fmt::format("\n  missing: \"{}\" {}{}", key, shape_text(tensor.shape()),
                             nearest.empty() ? "" : fmt::format(" (the file has \"{}\")", nearest));
-    } else if (!is_float(it->second.dtype())) {
+    } else if (!is_floating_point(it->second.dtype())) {
       faults += fmt::format("\n  \"{}\": got {}, expected a float type", key, dtype_name(it->second.dtype()));
     } else if (it->second.shape() != tensor.shape()) {
       faults += fmt::format("\n  \"{}\": got shape {}, expected {}", key, shape_text(it->second.shape()),

@@ -11,6 +11,7 @@
 #include "detent/io/graph_layout.h"
 #include "detent/io/json.h"
 #include "detent/io/number_lists.h"
+#include "detent/io/packed_tensors.h"
 
 namespace detent {
 namespace {
@@ -117,25 +118,20 @@ std::vector<NodeInput> read_inputs(Members& node) {
   return result;
 }
 
-std::map<std::string, QuantSpec, std::less<>> read_quantization(Members specs) {
-  std::map<std::string, QuantSpec, std::less<>> result;
-  for (const auto& [operand, value] : specs.table()) {
-    Members spec(value, fmt::format("{}: \"{}\"", specs.where(), operand));
-    const auto format = spec.get<std::string>("format");
-    result[operand] = parse_quant_spec(format, spec.members("keys").table(), spec.where());
-    spec.expect_no_others();
-  }
-  return result;
-}
-
 class Reader {
  public:
-  Reader(std::string name, SafetensorsFile file) : name_(std::move(name)), file_(std::move(file)) {}
+  Reader(std::string name, SafetensorsFile file) : name_(std::move(name)), file_(std::move(file)) {
+    file_.checksums.clear();  // all have been compared
+  }
 
   Graph read() {
     check_kind();
     const std::string& text = metadata("graph");
     for (const auto& [name, tensor] : file_.tensors) tensors_.emplace(name, tensor);
+    for (StoredTensor& tensor : unpack_tensors(file_, name_)) {
+      std::string name = tensor.name;
+      parameters_.emplace(std::move(name), std::move(tensor));
+    }
     const Value structure = parse_json(text, name_);
     Members top(structure, name_);
     Graph graph(top.get<std::string>("name"));
@@ -144,7 +140,7 @@ class Reader {
     }
     for (const Value& node : top.list("nodes")) add_node(graph, node);
     top.expect_no_others();
-    for (const auto& [name, tensor] : file_.tensors) {
+    for (const auto& [name, tensor] : parameters_) {
       if (!used_.contains(name)) fail("{}: no node uses the tensor \"{}\"", name_, name);
     }
     naming(name_, [&] { verify(graph); });
@@ -170,7 +166,9 @@ class Reader {
     }
     const std::string& version = metadata("version");
     if (version == "1") return check_first_version();
-    if (version != std::to_string(graph_layout::kVersion)) {
+    const bool is_known = version == std::to_string(graph_layout::kVersion) ||
+                          version == std::to_string(graph_layout::kVersionOfFloats);
+    if (!is_known) {
       fail("{}: version {} of the graph format; this detent reads versions 1 to {}", name_, version,
            graph_layout::kVersion);
     }
@@ -223,6 +221,30 @@ class Reader {
     value = std::move(list);
   }
 
+  std::map<std::string, QuantSpec, std::less<>> read_quantization(Members specs) {
+    std::map<std::string, QuantSpec, std::less<>> result;
+    for (const auto& [operand, value] : specs.table()) {
+      Members spec(value, fmt::format("{}: \"{}\"", specs.where(), operand));
+      const auto format = spec.get<std::string>("format");
+      Table keys = spec.members("keys").table();
+      for (auto& [key, number] : keys) put_lists_back(number, fmt::format("{}: \"{}\"", spec.where(), key));
+      result[operand] = parse_quant_spec(format, keys, spec.where());
+      spec.expect_no_others();
+    }
+    return result;
+  }
+
+  /// As it is or decoded; tied ones share their storage.
+  Tensor find_parameter(const std::string& name, const std::string& where) {
+    const auto found = parameters_.find(name);
+    if (found == parameters_.end()) fail("{}: the file has no tensor \"{}\"", where, name);
+    used_.insert(name);
+    std::variant<Tensor, Encoded>& content = found->second.content;
+    if (const auto* codes = std::get_if<Encoded>(&content))
+      naming(fmt::format("{}: tensor \"{}\"", where, name), [&] { content = decode(*codes); });
+    return std::get<Tensor>(content);
+  }
+
   const Tensor& find_tensor(const std::string& name, const std::string& where) {
     const auto found = tensors_.find(name);
     if (found == tensors_.end()) fail("{}: the file has no tensor \"{}\"", where, name);
@@ -240,7 +262,7 @@ class Reader {
     std::vector<std::pair<std::string, Parameter>> result;
     for (const Value& value : node.list("parameters")) {
       Members parameter(value, node.where() + ": a parameter");
-      const Tensor& tensor = find_tensor(parameter.get<std::string>("tensor"), node.where());
+      const Tensor tensor = find_parameter(parameter.get<std::string>("tensor"), node.where());
       result.emplace_back(parameter.get<std::string>("name"),
                           Parameter{tensor, parameter.get<bool>("trainable")});
       parameter.expect_no_others();
@@ -278,11 +300,17 @@ class Reader {
 
   std::string name_;
   SafetensorsFile file_;
-  std::map<std::string, Tensor, std::less<>> tensors_;
+  std::map<std::string, Tensor, std::less<>> tensors_;           // of the file
+  std::map<std::string, StoredTensor, std::less<>> parameters_;  // and what they stand for
   std::set<std::string, std::less<>> used_;
 };
 
 }  // namespace
+
+int64_t packed_parameter_count(const std::filesystem::path& path) {
+  const SafetensorsFile header{{}, summarize_safetensors(path).metadata};
+  return std::ssize(header.metadata) - std::ssize(plain_metadata(header));
+}
 
 Graph read_graph(const std::filesystem::path& path) {
   Reader reader(path.string(), read_safetensors(path));

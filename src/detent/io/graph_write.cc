@@ -2,6 +2,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <map>
 
 #include "detent/core/error.h"
 #include "detent/graph/graph.h"
@@ -9,6 +10,8 @@
 #include "detent/io/graph_layout.h"
 #include "detent/io/json.h"
 #include "detent/io/number_lists.h"
+#include "detent/io/packed_tensors.h"
+#include "detent/io/weight_packing.h"
 
 namespace detent {
 namespace graph_layout {
@@ -62,17 +65,11 @@ List inputs_value(const Node& node) {
   return inputs;
 }
 
-Table quantization_value(const Node& node) {
-  Table table;
-  for (const auto& [operand, spec] : node.quantization) {
-    table[operand] =
-        Table{{"format", std::string(format_name(spec.format))}, {"keys", quant_spec_keys(spec)}};
-  }
-  return table;
-}
-
 class Writer {
  public:
+  /// `codes`: of the parameters that are to be packed, by their first byte.
+  explicit Writer(const std::map<const std::byte*, Encoded>& codes) : codes_(codes) {}
+
   Value graph_value(const Graph& graph) {
     List nodes;
     for (const Node& node : graph.nodes()) {
@@ -88,7 +85,55 @@ class Writer {
 
   const std::vector<std::pair<std::string, Tensor>>& tensors() const { return tensors_; }
 
+  /// With `graph`, what graph_value gave as JSON.
+  std::map<std::string, std::string> metadata(const std::string& graph) const {
+    const bool is_plain = packed_.empty() && !has_lists_in_formats_;
+    std::map<std::string, std::string> result = packed_;
+    result["format"] = graph_layout::kFormat;
+    result["version"] = std::to_string(is_plain ? graph_layout::kVersionOfFloats : graph_layout::kVersion);
+    result["graph"] = graph;
+    return result;
+  }
+
  private:
+  Table quantization_value(const Node& node) {
+    Table table;
+    for (const auto& [operand, spec] : node.quantization) {
+      Table keys = quant_spec_keys(spec);
+      for (auto& [key, value] : keys) value = key_value(node, operand, key, value);
+      table[operand] = Table{{"format", std::string(format_name(spec.format))}, {"keys", std::move(keys)}};
+    }
+    return table;
+  }
+
+  /// Lists that the streams of the packed parameter hold, and long ones, are the names of tensors.
+  Value key_value(const Node& node, const std::string& operand, const std::string& key, const Value& value) {
+    std::optional<Tensor> numbers = tensor_of_list(value, 2);
+    if (!numbers) return value;
+    std::string name = stream_with(node, operand, value);
+    if (name.empty() && static_cast<size_t>(numbers->numel()) <= graph_layout::kMostNumbersAsText)
+      return value;
+    if (name.empty()) {
+      name = free_name(fmt::format("formats.{}.{}.{}", node.name, operand, key));
+      tensors_.emplace_back(name, std::move(*numbers));
+    }
+    has_lists_in_formats_ = true;
+    return Table{{graph_layout::kTensorKey, name}};
+  }
+
+  /// The tensor behind the codes of this parameter that holds just that list; "" where none does.
+  std::string stream_with(const Node& node, const std::string& operand, const Value& list) const {
+    const Parameter* parameter = node.find_parameter(operand);
+    const auto codes = parameter == nullptr ? codes_.end() : codes_.find(parameter->tensor.bytes().data());
+    if (codes == codes_.end()) return "";
+    for (const EncodedStream& stream : codes->second.streams) {
+      const bool is_list = stream.data.rank() == 1 && stream.data.dtype() != DType::kUInt8;
+      if (is_list && list_of_tensor(stream.data) == list)
+        return names_of_codes_.at(codes->first) + "." + stream.name;
+    }
+    return "";
+  }
+
   Table node_value(const Node& node, const Shape* input_shape) {
     Table table{
         {"name", node.name}, {"op", node.op}, {"mase_type", std::string(mase_type_name(node.mase_type))}};
@@ -148,32 +193,48 @@ class Writer {
              other.bytes().data() == tensor.bytes().data();
     };
     for (std::string name = node.parameter_key(parameter);; name += "." + node.name) {
-      const auto taken = std::ranges::find(tensors_, name, &std::pair<std::string, Tensor>::first);
-      if (taken == tensors_.end()) {
+      const auto [taken, is_free] = parameters_.try_emplace(name, tensor);
+      if (!is_free && same_memory(taken->second)) return name;
+      if (!is_free) continue;
+      const auto codes = codes_.find(tensor.bytes().data());
+      if (codes == codes_.end()) {
         tensors_.emplace_back(name, tensor);
-        return name;
+      } else {
+        add_packed(name, codes->second, tensors_, packed_);
+        names_of_codes_[codes->first] = name;
       }
-      if (same_memory(taken->second)) return name;
+      return name;
     }
   }
 
+  const std::map<const std::byte*, Encoded>& codes_;
+  std::map<const std::byte*, std::string> names_of_codes_;
+  std::map<std::string, Tensor> parameters_;  // by their names in the file
   std::vector<std::pair<std::string, Tensor>> tensors_;
+  std::map<std::string, std::string> packed_;  // what the metadata say of them
+  bool has_lists_in_formats_ = false;
 };
 
-}  // namespace
-
-void write_graph(const std::filesystem::path& path, const Graph& graph) {
+void write(const std::filesystem::path& path, const Graph& graph,
+           const std::map<const std::byte*, Encoded>& codes) {
   try {
     verify(graph);
   } catch (const Error& error) {
     fail("cannot write {}: {}", path.string(), error.what());
   }
-  Writer writer;
+  Writer writer(codes);
   const std::string text = json_text(writer.graph_value(graph), JsonLayout::kOneLine);
-  write_safetensors(path, writer.tensors(),
-                    {{"format", graph_layout::kFormat},
-                     {"version", std::to_string(graph_layout::kVersion)},
-                     {"graph", text}});
+  write_safetensors(path, writer.tensors(), writer.metadata(text));
+}
+
+}  // namespace
+
+void write_graph(const std::filesystem::path& path, const Graph& graph) { write(path, graph, {}); }
+
+std::vector<std::string> write_packed_graph(const std::filesystem::path& path, const Graph& graph) {
+  PackedWeights packed = pack_weights(graph);
+  write(path, packed.graph, packed.codes);
+  return std::move(packed.left);
 }
 
 }  // namespace detent
