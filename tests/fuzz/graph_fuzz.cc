@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include "detent/core/error.h"
+#include "detent/formats/encode.h"
 #include "detent/graph/operators.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/json.h"
@@ -35,8 +37,11 @@ class GraphFileMaker {
 
  private:
   void write_file(const std::filesystem::path& path, const Table& graph) const {
-    write_safetensors(path, tensors_,
-                      {{"format", "detent.graph"}, {"version", "2"}, {"graph", json_text(graph)}});
+    std::map<std::string, std::string> metadata = packed_;
+    metadata["format"] = "detent.graph";
+    metadata["version"] = "3";
+    metadata["graph"] = json_text(graph);
+    write_safetensors(path, tensors_, metadata);
   }
 
   bool often() { return data_.ConsumeIntegralInRange(0, 15) != 0; }
@@ -89,6 +94,12 @@ class GraphFileMaker {
     List list;
     for (const ParameterSchema& parameter : schema.parameters) {
       if (!parameter.required && data_.ConsumeBool()) continue;
+      const std::string key = "t" + std::to_string(list.size()) + "_" + std::to_string(tensors_.size());
+      list.push_back(Table{{"name", parameter.name}, {"tensor", key}, {"trainable", true}});
+      if (data_.ConsumeBool()) {
+        add_codes(key);
+        continue;
+      }
       const DType dtype = often() ? DType::kFloat32 : static_cast<DType>(data_.ConsumeIntegralInRange(1, 9));
       Tensor tensor(dtype, shape(data_.ConsumeIntegralInRange<size_t>(0, 4)));
       if (dtype == DType::kFloat32) {
@@ -97,11 +108,32 @@ class GraphFileMaker {
               often() ? data_.ConsumeFloatingPointInRange(-2.0F, 2.0F) : data_.ConsumeFloatingPoint<float>();
         }
       }
-      const std::string key = "t" + std::to_string(tensors_.size());
       tensors_.emplace_back(key, std::move(tensor));
-      list.push_back(Table{{"name", parameter.name}, {"tensor", key}, {"trainable", true}});
     }
     return list;
+  }
+
+  /// A packed parameter: any bytes for codes and scales that nearly fit each other.
+  void add_codes(const std::string& name) {
+    const char* const text = data_.PickValueInArray(
+        {"affine:width=4,symmetric=true,granularity=channel", "affine:width=3,granularity=group,group_size=2",
+         "fixed:width=5", "fp8_e4m3fn", "bf16", "mx:element=e2m1,block_size=2", "nvfp4",
+         "ternary:scaling_factor=true", "binary_residual:levels=3"});
+    const Shape of_codes = shape(data_.ConsumeIntegralInRange<size_t>(0, 4));
+    Encoded encoded{parse_quant_spec_text(text), of_codes, often() ? Packing::kBits : Packing::kBase3, {}};
+    for (StreamLayout& stream : encoded_layout(encoded.spec, of_codes, Packing::kBits)) {
+      if (!often() && !stream.shape.empty())
+        stream.shape.back() = data_.ConsumeIntegralInRange<int64_t>(0, 9);
+      Tensor bytes(stream.dtype, stream.shape);
+      for (std::byte& byte : bytes.bytes()) byte = static_cast<std::byte>(data_.ConsumeIntegral<uint8_t>());
+      if (often() && stream.dtype == DType::kFloat32) std::ranges::fill(bytes.values<float>(), 0.25F);
+      tensors_.emplace_back(name + "." + stream.name, std::move(bytes));
+      streams_.push_back(tensors_.back().first);
+    }
+    packed_["detent.packed." + name] = json_text(
+        Table{{"format", quant_spec_text(encoded.spec)},
+              {"shape", Value(often() ? of_codes : shape(2))},
+              {"packing", std::string(enum_names(encoded.packing)[static_cast<size_t>(encoded.packing)])}});
   }
 
   Table spec() {
@@ -114,6 +146,9 @@ class GraphFileMaker {
     }
     if (data_.ConsumeBool()) keys["zero_point"] = List(scales.size(), number());
     keys["scale"] = std::move(scales);
+    if (!often() && !streams_.empty())
+      keys["scale"] =
+          Table{{"detent.tensor", streams_[data_.ConsumeIntegralInRange<size_t>(0, streams_.size() - 1)]}};
     if (!often()) {
       keys["granularity"] = "channel";
       keys["axis"] = number();
@@ -182,6 +217,8 @@ class GraphFileMaker {
 
   FuzzedDataProvider data_;
   List nodes_;
+  std::map<std::string, std::string> packed_;
+  std::vector<std::string> streams_;
   std::vector<std::pair<std::string, Tensor>> tensors_;
 };
 

@@ -17,12 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-FileInfo graph_info(const fs::path& path, SafetensorsSummary summary) {
-  const Graph graph = read_graph(path);
-  Table facts{{"name", graph.name()}, {"parameters", graph.parameter_count()}};
-  return {"graph", std::move(summary.tensors), std::move(facts), graph.nodes()};
-}
-
 /// Packed tensors by their own names, with their formats for dtypes.
 std::vector<TensorSummary> packed_tensors(const SafetensorsFile& file, const fs::path& path) {
   std::vector<TensorSummary> result;
@@ -38,6 +32,17 @@ std::vector<TensorSummary> packed_tensors(const SafetensorsFile& file, const fs:
     result.push_back({tensor.name, quant_spec_text(encoded.spec), encoded.shape, bytes});
   }
   return result;
+}
+
+FileInfo graph_info(const fs::path& path) {
+  const Graph graph = read_graph(path);
+  FileInfo info{
+      "graph", {}, {{"name", graph.name()}, {"parameters", graph.parameter_count()}}, graph.nodes()};
+  const SafetensorsFile file = read_safetensors(path, TensorCheck::kLater);
+  info.tensors = packed_tensors(file, path);
+  const int64_t packed = std::ssize(file.metadata) - std::ssize(plain_metadata(file));
+  if (packed > 0) info.facts["packed parameters"] = packed;
+  return info;
 }
 
 FileInfo safetensors_info(const fs::path& path) {
@@ -74,7 +79,7 @@ FileInfo checkpoint_info(const fs::path& path) {
 FileInfo read_file_info(const fs::path& path) {
   switch (file_kind(path)) {
     case FileKind::kGraph:
-      return graph_info(path, summarize_safetensors(path));
+      return graph_info(path);
     case FileKind::kSafetensors:
       return safetensors_info(path);
     case FileKind::kCheckpoint:

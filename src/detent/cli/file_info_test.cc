@@ -71,10 +71,10 @@ TEST(FileInfo, TellsOfPackedAndUnknownDtypes) {
               AllOf(HasSubstr("kind: safetensors with packed tensors\n"), HasSubstr("author: somebody\n"),
                     HasSubstr("affine:width=4"), HasSubstr("| w      | [4, 4] |")));
   const TemporaryPath unknown("float8.safetensors");
-  const std::string header = R"({"x":{"dtype":"F8_E4M3","shape":[2,2],"data_offsets":[0,4]}} )";
+  const std::string header = R"({"x":{"dtype":"F8_E8M0","shape":[2,2],"data_offsets":[0,4]}} )";
   const uint64_t length = header.size();
   unknown.overwrite(std::string(reinterpret_cast<const char*>(&length), 8) + header + "abcd");
-  EXPECT_THAT(info_of(unknown.get()), HasSubstr("| x      | [2, 2] | F8_E4M3 |     4 |"));
+  EXPECT_THAT(info_of(unknown.get()), HasSubstr("| x      | [2, 2] | F8_E8M0 |     4 |"));
 }
 
 TEST(FileInfo, MistakesAreNamed) {

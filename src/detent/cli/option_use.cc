@@ -39,6 +39,7 @@ constexpr std::array kUses = {
     OptionUse{"checkpoint_every", kOutput, "train transform quantize"},
     OptionUse{"resume", kOutput, "train"},
     OptionUse{"overwrite", kOutput, kAll},
+    OptionUse{"packed_weights", kOutput, "transform quantize"},
     OptionUse{"report_to", kOutput, "train"},
     OptionUse{"engine", kEvaluation, "test"},
     OptionUse{"dump", kEvaluation, "test"},

@@ -51,6 +51,7 @@ struct RunOptions {
   int64_t checkpoint_every = 0;
   bool resume = false;
   bool overwrite = false;
+  std::optional<bool> packed_weights;
   ReportTo report_to = ReportTo::kNone;
   DumpOptions dump;
   ImageTransforms transforms;
@@ -94,6 +95,9 @@ struct RunOptions {
           "train: replace another training that this project holds; not where resume goes on with it; "
           "quantize, transform: replace the network that other settings left there; test: replace another "
           "dump");
+    visit("packed_weights", self.packed_weights,
+          "store quantized weights as codes with their scales: a smaller file, from which training goes on "
+          "with rounded weights; NA: quantize does, transform does not");
     visit("report_to", self.report_to, "train: where to report metrics besides metrics.jsonl");
     DumpOptions::fields(self.dump, visit);
     ImageTransforms::fields(self.transforms, visit);

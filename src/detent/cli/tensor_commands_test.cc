@@ -107,6 +107,18 @@ TEST_F(TensorCommands, PackedFilesUnpackToTheSame) {
   }
 }
 
+/// Those of other programs say nothing but their dtype.
+TEST_F(TensorCommands, EightBitFloatsUnpackToFloat32) {
+  Tensor codes(DType::kFloat8E4M3, {3});
+  for (size_t i = 0; i < 3; ++i) codes.bytes()[i] = static_cast<std::byte>(0x38 + 8 * i);
+  write_safetensors(input_, std::vector<std::pair<std::string, Tensor>>{{"w", codes}});
+  ASSERT_EQ(tensor({"unpack", input_, "-o", path("back.safetensors")}).status, 0);
+  const Tensor back = find(read_safetensors(path("back.safetensors")), "w");
+  EXPECT_TRUE(back.equals(Tensor::from<float>({3}, std::vector<float>{1, 2, 4})));
+  const ProgramResult result = tensor({"quantize", input_, "--format", "fp8_e4m3fn"});
+  EXPECT_THAT(result.output, HasSubstr(" inf "));
+}
+
 TEST_F(TensorCommands, SeveralFormatsAreCompared) {
   const ProgramResult result =
       tensor({"quantize", input_, "--format", "fixed:width=8,frac_width=6", "--format", "ternary:mean=0.6"});

@@ -7,6 +7,9 @@
 
 #include "detent/core/error.h"
 #include "detent/core/name_pattern.h"
+#include "detent/graph/state_dict.h"
+#include "detent/io/graph_file.h"
+#include "detent/io/graph_layout.h"
 #include "detent/io/npy.h"
 #include "detent/io/npz.h"
 #include "detent/io/torch_checkpoint.h"
@@ -36,6 +39,9 @@ TensorFile read_tensor_file(const std::filesystem::path& path) {
   if (path.extension() == ".npz") return plain_tensors(read_npz(path));
   if (is_checkpoint(path)) return plain_tensors(read_state_dict(path));
   const SafetensorsFile file = read_safetensors(path, TensorCheck::kLater);
+  const auto format = file.metadata.find("format");
+  const bool is_graph = format != file.metadata.end() && format->second == graph_layout::kFormat;
+  if (is_graph) return plain_tensors(state_dict(read_graph(path)));
   return {unpack_tensors(file, path.string()), plain_metadata(file)};
 }
 
@@ -79,11 +85,6 @@ DType stored_dtype(const StoredTensor& tensor) {
 const Shape& stored_shape(const StoredTensor& tensor) {
   const auto* plain = std::get_if<Tensor>(&tensor.content);
   return plain != nullptr ? plain->shape() : std::get<Encoded>(tensor.content).shape;
-}
-
-bool is_floating_point(DType dtype) {
-  return dtype == DType::kFloat16 || dtype == DType::kBFloat16 || dtype == DType::kFloat32 ||
-         dtype == DType::kFloat64;
 }
 
 Tensor float_values(const StoredTensor& tensor, const Scratch& scratch) {

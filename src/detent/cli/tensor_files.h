@@ -12,9 +12,9 @@
 
 namespace detent {
 
-/// Tensors of a .safetensors file, packed ones included, of a checkpoint of PyTorch (.pt, .pth, .th, .ckpt),
-/// of a .npz file, or of a .npy file, there one with the file's name. The elements stay in the mapped file
-/// until they are used.
+/// Tensors of a .safetensors file, packed ones included, the parameters of a graph (packed ones decoded),
+/// those of a checkpoint of PyTorch (.pt, .pth, .th, .ckpt), of a .npz file, or of a .npy file, there one
+/// with the file's name. The elements stay in the mapped file until they are used.
 struct TensorFile {
   std::vector<StoredTensor> tensors;
   std::map<std::string, std::string> metadata;
@@ -35,7 +35,6 @@ void check_tensor_file_name(const std::filesystem::path& path, bool packed);
 
 DType stored_dtype(const StoredTensor& tensor);
 const Shape& stored_shape(const StoredTensor& tensor);
-bool is_floating_point(DType dtype);
 /// The elements as float32, in `scratch` unless that is what is stored.
 Tensor float_values(const StoredTensor& tensor, const Scratch& scratch);
 

@@ -23,6 +23,21 @@ float float16_to_float(uint16_t bits) {
   return sign * std::ldexp(static_cast<float>(mantissa + 1024), exponent - 25);
 }
 
+/// Sign, 4 exponent (bias 7), 3 mantissa bits; no infinities, and the last magnitude is NaN.
+float float8_e4m3_to_float(uint8_t bits) {
+  constexpr int kNan = 0x7F;
+  const int magnitude = bits & 0x7F;
+  const int exponent = magnitude >> 3;
+  const int mantissa = magnitude & 7;
+  if (magnitude == kNan) return std::bit_cast<float>(0x7FC00000U | static_cast<uint32_t>(bits & 0x80) << 24);
+  const float value = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
+                                    : std::ldexp(static_cast<float>(mantissa + 8), exponent - 10);
+  return (bits & 0x80) != 0 ? -value : value;
+}
+
+/// The upper half of a binary16.
+float float8_e5m2_to_float(uint8_t bits) { return float16_to_float(static_cast<uint16_t>(bits << 8)); }
+
 template <class Source, class Function>
 Tensor converted(const Tensor& tensor, Function function) {
   Tensor result(DType::kFloat32, tensor.shape());
@@ -43,6 +58,10 @@ Tensor to_float32(const Tensor& tensor) {
       return converted<double>(tensor, cast);
     case DType::kFloat16:
       return converted<uint16_t>(tensor, float16_to_float);
+    case DType::kFloat8E4M3:
+      return converted<uint8_t>(tensor, float8_e4m3_to_float);
+    case DType::kFloat8E5M2:
+      return converted<uint8_t>(tensor, float8_e5m2_to_float);
     case DType::kBFloat16:
       return converted<uint16_t>(tensor, bfloat16_to_float);
     case DType::kBool:

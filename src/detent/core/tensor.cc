@@ -26,6 +26,8 @@ size_t dtype_size(DType dtype) {
     case DType::kBool:
     case DType::kUInt8:
     case DType::kInt8:
+    case DType::kFloat8E4M3:
+    case DType::kFloat8E5M2:
       return 1;
     case DType::kInt16:
     case DType::kFloat16:
@@ -43,9 +45,15 @@ size_t dtype_size(DType dtype) {
 }
 
 std::string_view dtype_name(DType dtype) {
-  constexpr std::string_view kNames[] = {"bool",  "uint8",   "int8",     "int16",   "int32",
-                                         "int64", "float16", "bfloat16", "float32", "float64"};
+  constexpr std::string_view kNames[] = {"bool",    "uint8",   "int8",          "int16",
+                                         "int32",   "int64",   "float16",       "bfloat16",
+                                         "float32", "float64", "float8_e4m3fn", "float8_e5m2"};
   return kNames[static_cast<size_t>(dtype)];
+}
+
+bool is_floating_point(DType dtype) {
+  return dtype == DType::kFloat8E4M3 || dtype == DType::kFloat8E5M2 || dtype == DType::kFloat16 ||
+         dtype == DType::kBFloat16 || dtype == DType::kFloat32 || dtype == DType::kFloat64;
 }
 
 std::string shape_text(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }

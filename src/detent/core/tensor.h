@@ -24,12 +24,15 @@ enum class DType : uint8_t {
   kBFloat16,
   kFloat32,
   kFloat64,
+  kFloat8E4M3,  // OCP 8-bit floats: E4M3 without infinities, E5M2 with
+  kFloat8E5M2,
 };
 
 /// Bytes of one element.
 size_t dtype_size(DType dtype);
-/// "float32", "int8", ...: numpy's names, and "bfloat16".
+/// "float32", "int8", ...: numpy's names, and PyTorch's "bfloat16", "float8_e4m3fn" and "float8_e5m2".
 std::string_view dtype_name(DType dtype);
+bool is_floating_point(DType dtype);
 
 template <class T>
 struct DTypeOf;

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <limits>
+#include <optional>
+
 #include "detent/formats/block_format.h"
 
 namespace detent {
@@ -19,7 +22,8 @@ struct Nvfp4Parameters {
 
 /// e2m1 elements (0, 0.5, 1, 1.5, 2, 3, 4, 6 and negatives) in blocks of 16 with an fp8_e4m3fn scale each,
 /// and one float32 scale for the tensor. All in float32, each operation rounded to nearest even:
-///   tensor scale = max |x| of the tensor / 2688, where 2688 = 6 * 448; 1 where that is 0
+///   tensor scale = the one that is given, else max |x| of the tensor / 2688, where 2688 = 6 * 448; 1 where
+///                  that is 0
 ///   block scale  = e4m3fn(max |x| of the block / 6 / tensor scale), at most 448
 ///   scale        = block scale * tensor scale
 ///   element      = e2m1(x / scale), saturating at 6; a scale of 0 gives zeros
@@ -30,10 +34,16 @@ struct Nvfp4 : BlockFormatBase {
   static constexpr const char* kName = "nvfp4";
   static constexpr const char* kHelp = "4-bit floats in blocks of 16 with 8-bit scales and a tensor scale";
   static constexpr int64_t kBlockSize = 16;
+  static constexpr float kLargestInScales = 2688;  // magnitude over tensor scale: 6 * 448
   using Parameters = Nvfp4Parameters;
 
+  std::optional<float> tensor_scale = std::nullopt;
+
   template <class Self, class Visitor>
-  static void fields(Self&, Visitor&) {}
+  static void fields(Self& self, Visitor& visit) {
+    visit("tensor_scale", self.tensor_scale, "scale of the tensor; NA: its largest magnitude / 2688",
+          Between{1e-45, static_cast<double>(std::numeric_limits<float>::max() / kLargestInScales)});
+  }
 
   double bits() const { return 4; }
   int shared_bits() const { return 8; }
@@ -41,7 +51,8 @@ struct Nvfp4 : BlockFormatBase {
   void validate(const std::string&) const {}
 
   Parameters parameters(const Group& group, uint64_t /*seed*/) const {
-    const float scale = group.largest_magnitude() / 2688.0F;
+    if (tensor_scale) return {.tensor_scale = *tensor_scale};
+    const float scale = group.largest_magnitude() / kLargestInScales;
     return {.tensor_scale = scale > 0 ? scale : 1.0F};
   }
 

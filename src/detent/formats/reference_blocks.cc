@@ -104,8 +104,9 @@ float reference_element(const F& format, float, float x, float max) {
   return is_negative(format, x, held) ? -held : held;
 }
 
-float reference_element(const Nvfp4&, float tensor_max, float x, float max) {
-  const float tensor_scale = tensor_max / 2688.0F > 0 ? tensor_max / 2688.0F : 1.0F;
+float reference_element(const Nvfp4& format, float tensor_max, float x, float max) {
+  const float of_data = tensor_max / 2688.0F > 0 ? tensor_max / 2688.0F : 1.0F;
+  const float tensor_scale = format.tensor_scale.value_or(of_data);
   const float block_scale =
       max > 0 ? reference_minifloat(Fp8E4M3Fn::kGrid, max / 6.0F / tensor_scale) : 448.0F;
   const float scale = block_scale * tensor_scale;

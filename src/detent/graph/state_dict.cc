@@ -10,11 +10,6 @@
 namespace detent {
 namespace {
 
-bool is_float(DType dtype) {
-  return dtype == DType::kFloat16 || dtype == DType::kBFloat16 || dtype == DType::kFloat32 ||
-         dtype == DType::kFloat64;
-}
-
 /// The parameters of a graph, tied ones once, with the keys of all nodes that refer to them.
 template <class AnyGraph>
 auto keyed_parameters(AnyGraph& graph) {
@@ -37,10 +32,10 @@ using Tensors = std::unordered_map<std::string, Tensor>;
 
 /// What is wrong with `given` as a value of `own`; "" when nothing is.
 std::string fault(const Tensor& own, const Tensor& given) {
-  const bool is_kind = is_float(own.dtype()) ? is_float(given.dtype()) : own.dtype() == given.dtype();
+  const bool is_kind = is_floating_point(own.dtype()) ? is_floating_point(given.dtype()) : own.dtype() == given.dtype();
   if (!is_kind) {
     return fmt::format("got {}, expected {}", dtype_name(given.dtype()),
-                       is_float(own.dtype()) ? "a float type" : dtype_name(own.dtype()));
+                       is_floating_point(own.dtype()) ? "a float type" : dtype_name(own.dtype()));
   }
   if (own.shape() == given.shape()) return "";
   return fmt::format("got shape {}, expected {}", shape_text(given.shape()), shape_text(own.shape()));
@@ -96,7 +91,7 @@ void load_state_dict(Graph& graph, const StateDict& state, const std::string& so
 
   for (size_t i = 0; i < own.size(); ++i) {
     Tensor& tensor = own[i].first->tensor;
-    const Tensor value = is_float(tensor.dtype()) ? to_float32(*values[i]) : *values[i];
+    const Tensor value = is_floating_point(tensor.dtype()) ? to_float32(*values[i]) : *values[i];
     std::ranges::copy(value.bytes(), tensor.bytes().begin());
   }
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include "detent/core/error.h"
+
 namespace detent {
 
 DType dtype_of_name(std::string_view name) {

@@ -144,6 +144,7 @@ void verify_parameters(const Node& node, const OperatorSchema& schema) {
       fail("node \"{}\" ({}): parameter \"{}\" occurs twice", node.name, node.op, name);
     const ParameterSchema* declared = schema.find_parameter(name);
     const bool any_dtype = declared != nullptr && declared->any_dtype && !parameter->trainable;
+    if (any_dtype) dtype_of_name(dtype_name(parameter->tensor.dtype()));  // refuses those of no value
     if (!any_dtype && parameter->tensor.dtype() != DType::kFloat32) {
       fail("node \"{}\" ({}): parameter \"{}\": got {}, expected float32", node.name, node.op, name,
            dtype_name(parameter->tensor.dtype()));

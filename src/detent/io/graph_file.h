@@ -1,6 +1,8 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "detent/graph/graph.h"
 
@@ -12,18 +14,27 @@ namespace detent {
 ///   version  "3"
 ///   graph    {"name", "nodes": [{"name", "op", "inputs", "parameters", "quantization", ...}], "quantizers"}
 /// Operands refer to quantizers by their place, so that those which share one do so again when read.
-/// Long lists of numbers among the statistics are tensors too: recorded values may be as many as there is
-/// memory for, a header has 100 MB at most.
+/// Long lists of numbers among the statistics and in formats are tensors too: recorded values may be as many
+/// as there is memory for, a header has 100 MB at most.
 ///
 /// Parameters that several nodes share (tied weights) are stored once and shared again when read.
 ///
 /// Throws Error when the graph breaks a rule of `verify` or the file cannot be written.
 void write_graph(const std::filesystem::path& path, const Graph& graph);
 
-/// Parameters borrow from the mapped file, copy on write. The graph has passed `verify`. Throws Error naming
+/// The same with quantized parameters as codes (packed_tensors.h), where that is proved to change nothing
+/// (weight_packing.h). Read again they are the rounded values, and what was more exact is lost: for networks
+/// that are not to be trained any more. Returns a line for each quantized parameter that stays float32.
+std::vector<std::string> write_packed_graph(const std::filesystem::path& path, const Graph& graph);
+
+/// What the header says: how many parameters are packed.
+int64_t packed_parameter_count(const std::filesystem::path& path);
+
+/// Parameters borrow from the mapped file, copy on write; packed ones are decoded. The graph has passed
+/// `verify`. Throws Error naming
 /// the file, and the node where there is one, on anything else than a file that `write_graph` wrote: another
 /// kind or a newer version, damage (safetensors.h), wrong types, unknown keys, missing or unused tensors,
-/// duplicate nodes. Files of versions 1 and 2 are read too.
+/// duplicate nodes, codes that are not those of their format. Files of the versions 1 and 2 are read too.
 Graph read_graph(const std::filesystem::path& path);
 
 }  // namespace detent

@@ -146,8 +146,8 @@ TEST_F(GraphFile, RefusesOtherKindsOfFiles) {
   expect_error("format \"pt\", expected \"detent.graph\"");
   write_safetensors(path_, tensors);
   expect_error("not a graph");
-  write_safetensors(path_, tensors, {{"format", "detent.graph"}, {"version", "3"}});
-  expect_error("version 3 of the graph format; this detent reads versions 1 to 2");
+  write_safetensors(path_, tensors, {{"format", "detent.graph"}, {"version", "4"}});
+  expect_error("version 4 of the graph format; this detent reads versions 1 to 3");
   write_safetensors(path_, tensors, {{"format", "detent.graph"}, {"version", "2"}});
   expect_error("no \"graph\"");
   write_file(path_, "PK\x03\x04 something else");

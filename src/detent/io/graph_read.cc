@@ -11,6 +11,7 @@
 #include "detent/io/graph_layout.h"
 #include "detent/io/json.h"
 #include "detent/io/number_lists.h"
+#include "detent/io/packed_tensors.h"
 
 namespace detent {
 namespace {
@@ -107,23 +108,24 @@ std::vector<NodeInput> read_inputs(Members& node) {
   return result;
 }
 
-QuantSpec read_quantizer(Members quantizer) {
-  const auto format = quantizer.get<std::string>("format");
-  QuantSpec spec = parse_quant_spec(format, quantizer.members("keys").table(), quantizer.where());
-  quantizer.expect_no_others();
-  return spec;
-}
-
 class Reader {
  public:
-  Reader(std::string name, SafetensorsFile file) : name_(std::move(name)), file_(std::move(file)) {}
+  Reader(std::string name, SafetensorsFile file) : name_(std::move(name)), file_(std::move(file)) {
+    file_.checksums.clear();  // all have been compared
+  }
 
   Graph read() {
     check_kind();
     const std::string& text = metadata("graph");
     for (const auto& [name, tensor] : file_.tensors) tensors_.emplace(name, tensor);
+    for (StoredTensor& tensor : unpack_tensors(file_, name_)) {
+      std::string name = tensor.name;
+      parameters_.emplace(std::move(name), std::move(tensor));
+    }
     Value structure = parse_json(text, name_);
-    if (metadata("version") != std::to_string(graph_layout::kVersion)) graph_layout::upgrade_to_third(structure);
+    if (metadata("version") != std::to_string(graph_layout::kVersion)) {
+      graph_layout::upgrade_to_third(structure);
+    }
     Members top(structure, name_);
     Graph graph(top.get<std::string>("name"));
     if (top.find("requantization") != nullptr) {
@@ -135,7 +137,7 @@ class Reader {
     }
     for (const Value& node : top.list("nodes")) add_node(graph, node);
     top.expect_no_others();
-    for (const auto& [name, tensor] : file_.tensors) {
+    for (const auto& [name, tensor] : parameters_) {
       if (!used_.contains(name)) fail("{}: no node uses the tensor \"{}\"", name_, name);
     }
     naming(name_, [&] { verify(graph); });
@@ -161,7 +163,7 @@ class Reader {
     }
     const std::string& version = metadata("version");
     if (version == "1") return check_first_version();
-    if (version != std::to_string(graph_layout::kVersion)) {
+    if (version != "2" && version != std::to_string(graph_layout::kVersion)) {
       fail("{}: version {} of the graph format; this detent reads versions 1 to {}", name_, version,
            graph_layout::kVersion);
     }
@@ -209,6 +211,26 @@ class Reader {
     value = std::move(list);
   }
 
+  QuantSpec read_quantizer(Members quantizer) {
+    const auto format = quantizer.get<std::string>("format");
+    Table keys = quantizer.members("keys").table();
+    for (auto& [key, value] : keys) put_lists_back(value, fmt::format("{}: \"{}\"", quantizer.where(), key));
+    QuantSpec spec = parse_quant_spec(format, keys, quantizer.where());
+    quantizer.expect_no_others();
+    return spec;
+  }
+
+  /// As it is or decoded; tied ones share their storage.
+  Tensor find_parameter(const std::string& name, const std::string& where) {
+    const auto found = parameters_.find(name);
+    if (found == parameters_.end()) fail("{}: the file has no tensor \"{}\"", where, name);
+    used_.insert(name);
+    std::variant<Tensor, Encoded>& content = found->second.content;
+    if (const auto* codes = std::get_if<Encoded>(&content))
+      naming(fmt::format("{}: tensor \"{}\"", where, name), [&] { content = decode(*codes); });
+    return std::get<Tensor>(content);
+  }
+
   const Tensor& find_tensor(const std::string& name, const std::string& where) {
     const auto found = tensors_.find(name);
     if (found == tensors_.end()) fail("{}: the file has no tensor \"{}\"", where, name);
@@ -227,9 +249,11 @@ class Reader {
     for (const Value& value : node.list("parameters")) {
       Members parameter(value, node.where() + ": a parameter");
       const auto key = parameter.get<std::string>("tensor");
-      const Parameter read{find_tensor(key, node.where()), parameter.get<bool>("trainable")};
-      const ParameterRef& shared = parameters_.try_emplace(key, read).first->second;
-      if (shared->trainable != read.trainable) fail("{}: \"{}\" is trainable here only", node.where(), key);
+      const Parameter read{find_parameter(key, node.where()), parameter.get<bool>("trainable")};
+      const ParameterRef& shared = shared_.try_emplace(key, read).first->second;
+      if (shared->trainable != read.trainable) {
+        fail("{}: the parameter \"{}\", which nodes share, is trainable for some only", node.where(), key);
+      }
       result.emplace_back(parameter.get<std::string>("name"), shared);
       parameter.expect_no_others();
     }
@@ -279,13 +303,19 @@ class Reader {
 
   std::string name_;
   SafetensorsFile file_;
-  std::map<std::string, Tensor, std::less<>> tensors_;
+  std::map<std::string, Tensor, std::less<>> tensors_;           // of the file
+  std::map<std::string, StoredTensor, std::less<>> parameters_;  // and what they stand for
   std::set<std::string, std::less<>> used_;
-  std::map<std::string, ParameterRef, std::less<>> parameters_;  // by tensor: several nodes may share one
+  std::map<std::string, ParameterRef, std::less<>> shared_;      // the same, as nodes refer to them
   std::vector<QuantizerRef> quantizers_;
 };
 
 }  // namespace
+
+int64_t packed_parameter_count(const std::filesystem::path& path) {
+  const SafetensorsFile header{{}, summarize_safetensors(path).metadata};
+  return std::ssize(header.metadata) - std::ssize(plain_metadata(header));
+}
 
 Graph read_graph(const std::filesystem::path& path) {
   Reader reader(path.string(), read_safetensors(path));

@@ -2,6 +2,7 @@
 #include <zlib.h>
 
 #include <functional>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -11,6 +12,8 @@
 #include "detent/io/graph_layout.h"
 #include "detent/io/json.h"
 #include "detent/io/number_lists.h"
+#include "detent/io/packed_tensors.h"
+#include "detent/io/weight_packing.h"
 
 namespace detent {
 namespace graph_layout {
@@ -62,6 +65,9 @@ Table type_value(const TensorType& type) {
 
 class Writer {
  public:
+  /// `codes`: of the parameters that are to be packed, by their first byte.
+  explicit Writer(const std::map<const std::byte*, Encoded>& codes) : codes_(codes) {}
+
   Value graph_value(const Graph& graph) {
     List nodes;
     for (const Node& node : graph.nodes()) {
@@ -77,7 +83,42 @@ class Writer {
 
   const std::vector<std::pair<std::string, Tensor>>& tensors() const { return tensors_; }
 
+  /// With `graph`, what graph_value gave as JSON.
+  std::map<std::string, std::string> metadata(const std::string& graph) const {
+    std::map<std::string, std::string> result = packed_;
+    result["format"] = graph_layout::kFormat;
+    result["version"] = std::to_string(graph_layout::kVersion);
+    result["graph"] = graph;
+    return result;
+  }
+
  private:
+  /// Lists that the streams of the packed parameter hold, and long ones, are the names of tensors.
+  Value key_value(const Node& node, const std::string& operand, const std::string& key, const Value& value) {
+    std::optional<Tensor> numbers = tensor_of_list(value, 2);
+    if (!numbers) return value;
+    std::string name = stream_with(node, operand, value);
+    if (name.empty() && static_cast<size_t>(numbers->numel()) <= graph_layout::kMostNumbersAsText)
+      return value;
+    if (name.empty()) {
+      name = free_name(fmt::format("formats.{}.{}.{}", node.name, operand, key));
+      add(name, std::move(*numbers));
+    }
+    return Table{{graph_layout::kTensorKey, name}};
+  }
+
+  /// The tensor behind the codes of this parameter that holds just that list; "" where none does.
+  std::string stream_with(const Node& node, const std::string& operand, const Value& list) const {
+    const Parameter* parameter = node.find_parameter(operand);
+    const auto codes = parameter == nullptr ? codes_.end() : codes_.find(parameter->tensor.bytes().data());
+    if (codes == codes_.end()) return "";
+    for (const EncodedStream& stream : codes->second.streams) {
+      const bool is_list = stream.data.rank() == 1 && stream.data.dtype() != DType::kUInt8;
+      if (is_list && list_of_tensor(stream.data) == list) return stored_.at(parameter) + "." + stream.name;
+    }
+    return "";
+  }
+
   Table node_value(const Node& node, const TensorType* input_type) {
     Table table{
         {"name", node.name}, {"op", node.op}, {"mase_type", std::string(mase_type_name(node.mase_type))}};
@@ -93,7 +134,7 @@ class Writer {
     }
     table["parameters"] = std::move(parameters);
     for (const auto& [operand, quantizer] : node.quantization)
-      table.table("quantization")[operand] = add_quantizer(*quantizer);
+      table.table("quantization")[operand] = add_quantizer(node, operand, *quantizer);
     if (!node.statistics.empty()) table["statistics"] = statistics_value(node);
     return table;
   }
@@ -125,11 +166,13 @@ class Writer {
   }
 
   /// Place in the list of quantizers; operands that share one have the same.
-  int64_t add_quantizer(const QuantSpec& spec) {
+  int64_t add_quantizer(const Node& node, const std::string& operand, const QuantSpec& spec) {
     const auto [place, is_new] = quantizer_places_.emplace(&spec, std::ssize(quantizers_));
     if (is_new) {
+      Table keys = quant_spec_keys(spec);
+      for (auto& [key, value] : keys) value = key_value(node, operand, key, value);
       quantizers_.push_back(
-          Table{{"format", std::string(format_name(spec.format))}, {"keys", quant_spec_keys(spec)}});
+          Table{{"format", std::string(format_name(spec.format))}, {"keys", std::move(keys)}});
     }
     return place->second;
   }
@@ -141,7 +184,13 @@ class Writer {
     if (stored != stored_.end()) return stored->second;
     std::string key = node.parameter_key(name);
     while (names_.contains(key)) key += "." + node.name;
-    add(key, parameter.tensor);
+    const auto codes = codes_.find(parameter.tensor.bytes().data());
+    if (codes == codes_.end()) {
+      add(key, parameter.tensor);
+    } else {
+      names_.insert(key);
+      add_packed(key, codes->second, tensors_, packed_);
+    }
     return stored_[&parameter] = std::move(key);
   }
 
@@ -150,27 +199,35 @@ class Writer {
     tensors_.emplace_back(name, std::move(tensor));
   }
 
+  const std::map<const std::byte*, Encoded>& codes_;
   std::vector<std::pair<std::string, Tensor>> tensors_;
-  std::unordered_set<std::string> names_;  // of the tensors
+  std::unordered_set<std::string> names_;  // of the tensors, and of what packed ones stand for
   std::unordered_map<const Parameter*, std::string> stored_;
   List quantizers_;
   std::unordered_map<const QuantSpec*, int64_t> quantizer_places_;
+  std::map<std::string, std::string> packed_;  // what the metadata say of them
 };
 
-}  // namespace
-
-void write_graph(const std::filesystem::path& path, const Graph& graph) {
+void write(const std::filesystem::path& path, const Graph& graph,
+           const std::map<const std::byte*, Encoded>& codes) {
   try {
     verify(graph);
   } catch (const Error& error) {
     fail("cannot write {}: {}", path.string(), error.what());
   }
-  Writer writer;
+  Writer writer(codes);
   const std::string text = json_text(writer.graph_value(graph), JsonLayout::kOneLine);
-  write_safetensors(path, writer.tensors(),
-                    {{"format", graph_layout::kFormat},
-                     {"version", std::to_string(graph_layout::kVersion)},
-                     {"graph", text}});
+  write_safetensors(path, writer.tensors(), writer.metadata(text));
+}
+
+}  // namespace
+
+void write_graph(const std::filesystem::path& path, const Graph& graph) { write(path, graph, {}); }
+
+std::vector<std::string> write_packed_graph(const std::filesystem::path& path, const Graph& graph) {
+  PackedWeights packed = pack_weights(graph);
+  write(path, packed.graph, packed.codes);
+  return std::move(packed.left);
 }
 
 }  // namespace detent

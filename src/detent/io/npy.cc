@@ -271,9 +271,11 @@ Tensor parse_npy(std::span<std::byte> bytes, const std::shared_ptr<const void>& 
 
 NpyWriter::NpyWriter(const std::filesystem::path& path, DType dtype, const Shape& shape)
     : file_(path), left_(static_cast<uint64_t>(element_count(shape)) * dtype_size(dtype)) {
-  if (dtype == DType::kBFloat16) {
-    fail("cannot write {}: NumPy has no bfloat16, expected another dtype or a .safetensors file",
-         path.string());
+  const bool is_unknown =
+      dtype == DType::kBFloat16 || dtype == DType::kFloat8E4M3 || dtype == DType::kFloat8E5M2;
+  if (is_unknown) {
+    fail("cannot write {}: NumPy has no {}, expected another dtype or a .safetensors file", path.string(),
+         dtype_name(dtype));
   }
   std::string header = header_text(dtype, shape);
   const bool is_long = header.size() + kAlignment > 0xFFFF;

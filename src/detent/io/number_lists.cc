@@ -89,6 +89,8 @@ std::optional<Tensor> tensor_of_list(const Value& list, size_t least) {
 Value list_of_tensor(const Tensor& tensor) {
   if (tensor.rank() == 0) fail("a tensor without dimensions is no list");
   switch (tensor.dtype()) {
+    case DType::kInt32:
+      return nested<int32_t, int64_t>(tensor.values<int32_t>(), tensor.shape(), 0);
     case DType::kInt64:
       return nested<int64_t, int64_t>(tensor.values<int64_t>(), tensor.shape(), 0);
     case DType::kFloat32:

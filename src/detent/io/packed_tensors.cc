@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "detent/core/fields.h"
+#include "detent/formats/given_parameters.h"
 #include "detent/io/json.h"
 
 namespace detent {
@@ -34,6 +35,26 @@ std::string stream_name(const std::string& tensor, const std::string& stream) {
   return tensor + "." + stream;
 }
 
+/// The dtype of a file that has these codes for its elements.
+std::optional<DType> dtype_of_codes(const QuantSpec& spec, Packing packing) {
+  return packing == Packing::kBits ? element_dtype(spec.format) : std::nullopt;
+}
+
+/// The tensors of the file that hold its streams, in their order.
+std::vector<TensorEntry> stream_entries(const std::string& name, const QuantSpec& spec, const Shape& shape,
+                                        Packing packing) {
+  std::vector<TensorEntry> entries;
+  for (const StreamLayout& stream : encoded_layout(spec, shape, packing))
+    entries.push_back({stream_name(name, stream.name), stream.dtype, stream.shape});
+  if (const auto dtype = dtype_of_codes(spec, packing)) entries.front() = {name, *dtype, shape};
+  return entries;
+}
+
+/// The same bytes.
+Tensor viewed_as(Tensor tensor, DType dtype, const Shape& shape) {
+  return Tensor::borrow(dtype, shape, tensor.bytes().data(), tensor.owner());
+}
+
 Description read_description(const std::string& text, const std::string& where) {
   const Value value = parse_json(text, where);
   const Table* table = value.get_if<Table>();
@@ -49,8 +70,10 @@ Description read_description(const std::string& text, const std::string& where) 
   return description;
 }
 
+/// `names`: of the tensors that hold its streams.
 Encoded read_encoded(const std::string& name, const Description& description,
-                     const std::map<std::string, Tensor>& tensors, const std::string& where) {
+                     const std::map<std::string, Tensor>& tensors, const std::string& where,
+                     std::vector<std::string>& names) {
   Encoded encoded{QuantSpec(), description.shape, description.packing, {}};
   std::vector<StreamLayout> layout;
   try {
@@ -59,25 +82,29 @@ Encoded read_encoded(const std::string& name, const Description& description,
   } catch (const Error& error) {
     fail("{}: {}", where, error.what());
   }
-  for (const StreamLayout& stream : layout) {
-    const std::string full_name = stream_name(name, stream.name);
-    const auto found = tensors.find(full_name);
-    if (found == tensors.end()) fail("{}: the file has no tensor \"{}\"", where, full_name);
+  std::vector<TensorEntry> entries = stream_entries(name, encoded.spec, encoded.shape, encoded.packing);
+  const TensorEntry bytes = {stream_name(name, layout[0].name), layout[0].dtype, layout[0].shape};
+  if (tensors.contains(bytes.name)) entries[0] = bytes;  // as older files have them
+  for (size_t i = 0; i < layout.size(); ++i) {
+    const TensorEntry& entry = entries[i];
+    const auto found = tensors.find(entry.name);
+    if (found == tensors.end()) fail("{}: the file has no tensor \"{}\"", where, entry.name);
     const Tensor& data = found->second;
-    if (data.dtype() != stream.dtype || data.shape() != stream.shape) {
-      fail("{}: tensor \"{}\" is {} of shape {}, expected {} of shape {}", where, full_name,
-           dtype_name(data.dtype()), shape_text(data.shape()), dtype_name(stream.dtype),
-           shape_text(stream.shape));
+    if (data.dtype() != entry.dtype || data.shape() != entry.shape) {
+      fail("{}: tensor \"{}\" is {} of shape {}, expected {} of shape {}", where, entry.name,
+           dtype_name(data.dtype()), shape_text(data.shape()), dtype_name(entry.dtype),
+           shape_text(entry.shape));
     }
-    encoded.streams.push_back({stream.name, data});
+    names.push_back(entry.name);
+    encoded.streams.push_back({layout[i].name, viewed_as(data, layout[i].dtype, layout[i].shape)});
   }
   return encoded;
 }
 
-std::string description_text(const PackedEntry& entry) {
-  const Table table{{"format", quant_spec_text(*entry.spec)},
-                    {"shape", Value(entry.shape)},
-                    {"packing", enum_names(entry.packing)[static_cast<size_t>(entry.packing)]}};
+std::string description_text(const QuantSpec& spec, const Shape& shape, Packing packing) {
+  const Table table{{"format", quant_spec_text(spec)},
+                    {"shape", Value(shape)},
+                    {"packing", enum_names(packing)[static_cast<size_t>(packing)]}};
   return json_text(table, JsonLayout::kOneLine);
 }
 
@@ -125,16 +152,15 @@ std::vector<StoredTensor> unpack_tensors(const SafetensorsFile& file, const std:
     if (!key.starts_with(kKeyPrefix)) continue;
     const std::string name = key.substr(kKeyPrefix.size());
     const std::string of_tensor = fmt::format("{}: metadata of the packed tensor \"{}\"", where, name);
-    Encoded encoded = read_encoded(name, read_description(text, of_tensor), tensors, of_tensor);
-    for (const EncodedStream& stream : encoded.streams) {
-      const std::string part = stream_name(name, stream.name);
+    std::vector<std::string> parts;
+    Encoded encoded = read_encoded(name, read_description(text, of_tensor), tensors, of_tensor, parts);
+    for (const std::string& part : parts) {
       if (!streams.emplace(part, name).second) {
         fail("{}: tensor \"{}\" belongs to two packed tensors", of_tensor, part);
       }
     }
-    const std::string codes = stream_name(name, encoded.streams.front().name);
-    names[codes] = name;
-    packed.emplace(codes, std::move(encoded));
+    names[parts.front()] = name;
+    packed.emplace(parts.front(), std::move(encoded));
   }
   std::vector<StoredTensor> result;
   std::set<std::string> taken;
@@ -161,6 +187,17 @@ std::vector<StoredTensor> unpack_tensors(const SafetensorsFile& file, const std:
   return result;
 }
 
+void add_packed(const std::string& name, const Encoded& encoded,
+                std::vector<std::pair<std::string, Tensor>>& tensors,
+                std::map<std::string, std::string>& metadata) {
+  metadata[std::string(kKeyPrefix) + name] = description_text(encoded.spec, encoded.shape, encoded.packing);
+  const std::vector<TensorEntry> entries = stream_entries(name, encoded.spec, encoded.shape, encoded.packing);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    tensors.emplace_back(entries[i].name,
+                         viewed_as(encoded.streams[i].data, entries[i].dtype, entries[i].shape));
+  }
+}
+
 std::map<std::string, std::string> plain_metadata(const SafetensorsFile& file) {
   std::map<std::string, std::string> metadata = file.metadata;
   std::erase_if(metadata, [](const auto& entry) { return entry.first.starts_with(kKeyPrefix); });
@@ -180,14 +217,16 @@ void write_packed_tensors(const std::filesystem::path& path, const std::vector<P
       sources.push_back({i, 0});
       continue;
     }
-    all_metadata[std::string(kKeyPrefix) + entry.name] = description_text(entry);
-    const std::vector<StreamLayout> layout = encoded_layout(*entry.spec, entry.shape, entry.packing);
-    for (size_t s = 0; s < layout.size(); ++s) {
-      written.push_back({stream_name(entry.name, layout[s].name), layout[s].dtype, layout[s].shape});
+    all_metadata[std::string(kKeyPrefix) + entry.name] =
+        description_text(*entry.spec, entry.shape, entry.packing);
+    const std::vector<TensorEntry> streams =
+        stream_entries(entry.name, *entry.spec, entry.shape, entry.packing);
+    for (size_t s = 0; s < streams.size(); ++s) {
+      written.push_back(streams[s]);
       sources.push_back({i, s});
     }
   }
-  SafetensorsWriter writer(path, std::move(written), all_metadata);
+  SafetensorsWriter writer(path, written, all_metadata);
   Encoded encoded;
   size_t encoded_entry = std::numeric_limits<size_t>::max();
   for (const size_t position : writer.order()) {
@@ -201,7 +240,7 @@ void write_packed_tensors(const std::filesystem::path& path, const std::vector<P
       encoded = encode_entry(entries[i], load(i), scratch);
       encoded_entry = i;
     }
-    writer.write(encoded.streams[stream].data);
+    writer.write(viewed_as(encoded.streams[stream].data, written[position].dtype, written[position].shape));
   }
   writer.commit();
 }

@@ -36,10 +36,17 @@ Tensor stored_values(const StoredTensor& tensor, const Scratch& scratch);
 /// Packed tensors in a safetensors file: the streams of `w` are the tensors "w.codes" (U8) and, where the
 /// format needs parameters, "w.scales", ...; the metadata key "detent.packed.w" holds what they mean, as
 /// JSON:
-/// {"format": "ternary:scaling_factor=true", "shape": [2, 3], "packing": "bits"}. Tensors without such a key
-/// are ordinary. Throws Error, beginning with `where`, on metadata that are not so and on streams that are
-/// missing or do not fit. Nothing is decoded yet.
+/// {"format": "ternary:scaling_factor=true", "shape": [2, 3], "packing": "bits"}. Codes that safetensors has
+/// a dtype for (F8_E4M3, F8_E5M2, F16, BF16) are a tensor "w" of that dtype, which others can read; older
+/// files have them in "w.codes" too. Tensors without such a key are ordinary. Throws Error, beginning with
+/// `where`, on metadata that are not so and on streams that are missing or do not fit. Nothing is decoded
+/// yet.
 std::vector<StoredTensor> unpack_tensors(const SafetensorsFile& file, const std::string& where);
+
+/// What a file with `encoded` under this name holds: its tensors and its entry of the metadata are added.
+void add_packed(const std::string& name, const Encoded& encoded,
+                std::vector<std::pair<std::string, Tensor>>& tensors,
+                std::map<std::string, std::string>& metadata);
 
 /// The metadata of `file` that do not describe packed tensors.
 std::map<std::string, std::string> plain_metadata(const SafetensorsFile& file);

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "detent/io/temporary_file_test.h"
 
 namespace detent {
@@ -79,6 +82,51 @@ TEST_F(PackedTensors, BlocksHaveStreamsOfScales) {
       stored_values(stored[0], scratch_).equals(simulate(parse_quant_spec_text(block_fp), ramp({3, 5}))));
   EXPECT_TRUE(
       stored_values(stored[1], scratch_).equals(simulate(parse_quant_spec_text("nvfp4"), ramp({2, 33}))));
+}
+
+/// The bytes are those of PyTorch's torch.float8_e4m3fn, float8_e5m2, float16 and bfloat16.
+TEST_F(PackedTensors, HaveTheDtypesOfSafetensors) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor values =
+      Tensor::from<float>({2, 3}, std::vector<float>{1, -0.0F, 448, 0x1p-9F, kInfinity, kNan});
+  struct Case {
+    const char* format;
+    const char* dtype;
+    std::vector<uint8_t> bytes;
+  };
+  const Case cases[] = {
+      {"fp8_e4m3fn", "F8_E4M3", {0x38, 0x80, 0x7E, 0x01, 0x7E, 0x7F}},
+      {"fp8_e5m2:saturate=false", "F8_E5M2", {0x3C, 0x80, 0x5F, 0x18, 0x7C, 0x7F}},
+      {"fp16:saturate=false",
+       "F16",
+       {0x00, 0x3C, 0x00, 0x80, 0x00, 0x5F, 0x00, 0x18, 0x00, 0x7C, 0xFF, 0x7F}},
+      {"bf16:saturate=false",
+       "BF16",
+       {0x80, 0x3F, 0x00, 0x80, 0xE0, 0x43, 0x00, 0x3B, 0x80, 0x7F, 0xFF, 0x7F}},
+  };
+  for (const auto& [format, dtype, bytes] : cases) {
+    SCOPED_TRACE(format);
+    write({packed("a", {2, 3}, format)}, {values});
+    EXPECT_THAT(read_file(path_),
+                HasSubstr(fmt::format(R"("a":{{"dtype":"{}","shape":[2,3],"data_offsets":[0,{}]}})", dtype,
+                                      bytes.size())));
+    SafetensorsFile file = read_safetensors(path_);
+    const auto stored = file.tensors.at(0).second.bytes();
+    EXPECT_TRUE(std::ranges::equal(stored, std::as_bytes(std::span(bytes))));
+    const Tensor expected = simulate(parse_quant_spec_text(format), values);
+    const auto decoded = [&] { return stored_values(unpack_tensors(file, "file").at(0), scratch_); };
+    EXPECT_EQ(decoded().shape(), expected.shape());
+    EXPECT_TRUE(std::ranges::equal(decoded().values<float>().first(5), expected.values<float>().first(5)));
+    EXPECT_TRUE(std::isnan(decoded().values<float>()[5]));
+    // As older programs wrote it.
+    const auto size = static_cast<int64_t>(bytes.size());
+    file.tensors = {{"a.codes", Tensor::from<uint8_t>({size}, bytes)}};
+    file.checksums.clear();
+    EXPECT_TRUE(std::ranges::equal(decoded().values<float>().first(5), expected.values<float>().first(5)));
+    file.tensors = {{"a", Tensor::from<uint8_t>({size}, bytes)}};
+    expect_error(file, "tensor \"a\" is uint8 of shape");
+  }
 }
 
 TEST_F(PackedTensors, RefusesNamesThatClash) {

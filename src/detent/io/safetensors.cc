@@ -35,7 +35,7 @@ constexpr const char* kChecksumKey = "detent.crc32";
 constexpr std::string_view kBeforeDigits = R"("detent.crc32":")";
 constexpr size_t kDigits = 8;  // of a checksum
 
-constexpr std::array<std::pair<std::string_view, DType>, 10> kDTypes = {{
+constexpr std::array<std::pair<std::string_view, DType>, 12> kDTypes = {{
     {"BOOL", DType::kBool},
     {"U8", DType::kUInt8},
     {"I8", DType::kInt8},
@@ -46,6 +46,8 @@ constexpr std::array<std::pair<std::string_view, DType>, 10> kDTypes = {{
     {"BF16", DType::kBFloat16},
     {"F32", DType::kFloat32},
     {"F64", DType::kFloat64},
+    {"F8_E4M3", DType::kFloat8E4M3},
+    {"F8_E5M2", DType::kFloat8E5M2},
 }};
 
 /// The JSON header and the order of its names, which nlohmann::json sorts.
@@ -236,8 +238,10 @@ class Reader {
 
   Tensor tensor_of(const Entry& entry) const {
     if (!entry.dtype) {
-      fail("{}: tensor \"{}\" has dtype {}, supported are BOOL, U8, I8, I16, I32, I64, F16, BF16, F32, F64",
-           name_, entry.name, json(entry.dtype_text).dump());
+      fail(
+          "{}: tensor \"{}\" has dtype {}, supported are BOOL, U8, I8, I16, I32, I64, F8_E4M3, "
+          "F8_E5M2, F16, BF16, F32, F64",
+          name_, entry.name, json(entry.dtype_text).dump());
     }
     std::byte* data = data_.data() + entry.begin;
     const uint64_t bytes = entry.end - entry.begin;

@@ -35,10 +35,10 @@ enum class TensorCheck { kNow, kLater };
 void check_tensor(const Tensor& tensor, uint32_t checksum, const std::string& file, const std::string& name);
 
 /// Maps the file: tensors borrow from the mapping and keep it alive, except those that the file does not
-/// align to their element size, which are copied. Dtypes: BOOL U8 I8 I16 I32 I64 F16 BF16 F32 F64. Throws
-/// Error naming the file, and the tensor where there is one, on a header of more than 100 MB or that is not
-/// such JSON, a duplicate name, another dtype, a size that does not fit the shape, on data that overlap,
-/// leave a hole or end elsewhere than the file, and on what does not have its checksum.
+/// align to their element size, which are copied. Dtypes: BOOL U8 I8 I16 I32 I64 F8_E4M3 F8_E5M2 F16 BF16 F32
+/// F64. Throws Error naming the file, and the tensor where there is one, on a header of more than 100 MB or
+/// that is not such JSON, a duplicate name, another dtype, a size that does not fit the shape, on data that
+/// overlap, leave a hole or end elsewhere than the file, and on what does not have its checksum.
 SafetensorsFile read_safetensors(const std::filesystem::path& path, TensorCheck check = TensorCheck::kNow);
 
 /// What the header says, checked as `read_safetensors` does; dtypes that it refuses keep the header's name.

@@ -212,6 +212,15 @@ class Generator {
     return true;
   }
 
+  /// Whether the statistics are of groups, which then have to be those of the spec.
+  static bool has_groups(const Argument& argument, const QuantSpec& spec, const std::string& place) {
+    const Table* range = find_table(argument.statistics, "range_min_max", place);
+    const Value* size = range == nullptr ? nullptr : range->find("group_size");
+    if (size == nullptr) return false;
+    if (*size == Value(*spec.group_size)) return true;
+    fail("{}: {}, but its statistics are of groups of {}", place, quant_spec_text(spec), value_text(*size));
+  }
+
   /// Parameters that the base gives for the node itself stay.
   void calibrate_operand(Table& config, const Argument& argument, bool in_base,
                          const std::string& where) const {
@@ -221,7 +230,8 @@ class Generator {
     const std::optional<QuantSpec> spec = operand_spec(config, prefix, where);
     if (!spec || !is_calibratable(spec->format)) return;
     const std::string place = fmt::format("{}, operand \"{}\"", where, argument.operand);
-    if (spec->granularity == Granularity::kGroup) {
+    const bool in_groups = spec->granularity == Granularity::kGroup;
+    if (in_groups && !has_groups(argument, *spec, place)) {
       if (input_.calibration->calibrator != Calibrator::kMinMax) {
         warn_(fmt::format(
             "{}: groups take their scales from the range of the tensor itself, not from \"{}\"", place,
@@ -237,7 +247,7 @@ class Generator {
           "dims that leave the channels",
           place, quant_spec_text(*spec));
     }
-    if (!per_channel) parts = {Distribution::merged(parts)};
+    if (!per_channel && !in_groups) parts = {Distribution::merged(parts)};
     const QuantSpec result = calibrate(*spec, parts, *input_.calibration, place);
     const Table before = quant_spec_keys(*spec);
     for (const auto& [key, value] : quant_spec_keys(result)) {

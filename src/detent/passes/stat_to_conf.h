@@ -35,7 +35,8 @@ struct StatToConfInput {
 ///
 /// With `calibration`, every operand that is to be quantized gets instead the parameters that `calibrate`
 /// computes for its format, unless the base gives them for its node; formats without such parameters stay as
-/// they are, and so do operands with granularity "group", whose scales follow from the tensor itself.
+/// they are, and so do operands with granularity "group" where statistics are not of such groups: their
+/// scales follow from the tensor itself.
 ///
 /// `warn` hears of what is probably not meant. Throws Error naming file, node and operand when an operand
 /// that is to be quantized has none of these statistics, and on tables of the wrong kind.

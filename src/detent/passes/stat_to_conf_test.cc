@@ -263,6 +263,24 @@ TEST(StatToConfCalibrated, GroupsTakeTheirScalesFromTheTensor) {
   EXPECT_THAT(warnings, ElementsAre(HasSubstr("operand \"weight\": groups take their scales from the")));
 }
 
+TEST(StatToConfCalibrated, OneScaleAGroupFromStatisticsOfGroups) {
+  StatToConfInput input = calibrated_to("int8");
+  input.formats[1].second = parse_quant_spec_text("int8:granularity=group,group_size=64");
+  Table& range = at(input.statistics, {"fc", "software", "args", "weight", "stat", "range_min_max"});
+  range = Table{{"min", List{List{-1.27, 0.0}, List{-0.127, -2.54}}},
+                {"max", List{List{1.0, 2.54}, List{0.0, 0.0}}},
+                {"count", 64},
+                {"group_size", 64}};
+  Table result = run(input);
+  const std::string scales = value_text(*config_of(result, "fc").find("weight_scale"));
+  EXPECT_THAT(scales,
+              testing::MatchesRegex(
+                  "\\[0.0(1|0999)[0-9]*, 0.0(2|1999)[0-9]*, 0.00(1|0999)[0-9]*, 0.0(2|1999)[0-9]*\\]"));
+  range["group_size"] = 32;
+  EXPECT_THAT([&] { run(input); },
+              ThrowsMessage<Error>(HasSubstr("group_size=64, but its statistics are of groups of 32")));
+}
+
 TEST(StatToConfCalibrated, NamesTheStatisticThatACalibratorNeeds) {
   EXPECT_THAT([&] { run(calibrated_to("affine", {.calibrator = Calibrator::kMse})); },
               ThrowsMessage<Error>(HasSubstr("stats.toml: node \"fc\", operand \"data_in_0\": calibrator "

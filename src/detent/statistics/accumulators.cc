@@ -211,14 +211,15 @@ void Accumulators::expect(const Tensor& batch) {
   resize();
 }
 
-void Accumulators::update(const Tensor& batch, std::optional<int64_t> first_sample, Accumulators* rectified,
+void Accumulators::update(const Tensor& given, std::optional<int64_t> first_sample, Accumulators* rectified,
                           const AfterSamples& after) {
   DETENT_CHECK(rectified == nullptr || (rectified->elements_ == elements_ && !rectified->recording_),
                "a rectified twin that has seen other values, or records them");
+  reduction_.accept(sample_shape_of(given));
+  if (rectified != nullptr) rectified->reduction_.accept(sample_shape_of(given));
+  if (recording_) recording_->add(given, first_sample);
+  const Tensor batch = reduction_.arranged(given);
   const Shape sample_shape = sample_shape_of(batch);
-  reduction_.accept(sample_shape);
-  if (rectified != nullptr) rectified->reduction_.accept(sample_shape);
-  if (recording_) recording_->add(batch, first_sample);
   expect(batch);
   if (rectified != nullptr) rectified->expect(batch);
   const int64_t samples = batch.rank() == 0 ? 1 : batch.dim(0);

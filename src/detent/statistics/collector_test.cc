@@ -1,5 +1,6 @@
 #include "detent/statistics/collector.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +8,7 @@
 #include <limits>
 
 #include "detent/core/parallel.h"
+#include "detent/formats/group_parameters.h"
 
 namespace detent {
 namespace {
@@ -108,13 +110,60 @@ TEST(Dims, AListReducesWithinAndKeepsTheRest) {
   EXPECT_EQ(*nested.find("min"), Value(List{floats({1, 2}), floats({3, 4})}));
 }
 
+/// As a quantizer with granularity "group" cuts a sample.
+TEST(Dims, GroupsAreThoseOfTheFormats) {
+  const Tensor values = many_values({3, 4, 6, 2});
+  for (const auto& [axis, size] : {std::pair(1, 4), std::pair(1, 12), std::pair(2, 4), std::pair(-1, 8)}) {
+    const int64_t of_sample = axis < 0 ? axis : axis - 1;
+    const QuantSpec spec =
+        parse_quant_spec_text(fmt::format("int4:granularity=group,group_size={},axis={}", size, of_sample));
+    const Grouping grouping = make_grouping(spec, {4, 6, 2});
+    std::vector<float> least(static_cast<size_t>(grouping.groups()), kInfinity);
+    for (int64_t i = 0; i < values.numel(); ++i) {
+      float& of_group = least[static_cast<size_t>(grouping.group_of(i % 48))];
+      of_group = std::min(of_group, values.values<float>()[static_cast<size_t>(i)]);
+    }
+    const Table result =
+        result_of("range_min_max", {{"dims", Table{{"group_size", size}, {"axis", axis}}}}, {values});
+    EXPECT_EQ(*result.find("group_size"), Value(size));
+    EXPECT_EQ(*result.find("count"), Value(3 * size));
+    std::vector<float> found;
+    for (const Value& channel : *result.find("min")->get_if<List>()) {
+      for (const Value& group : *channel.get_if<List>()) {
+        found.push_back(static_cast<float>(*group.get_if<double>()));
+      }
+    }
+    EXPECT_EQ(found, least) << axis << " " << size;
+  }
+}
+
+TEST(Dims, GroupsNameWhatDoesNotFit) {
+  const auto with = [](int64_t size, int64_t axis) {
+    return error_of([&] {
+      result_of("range_min_max", {{"dims", Table{{"group_size", size}, {"axis", axis}}}},
+                {many_values({2, 3, 5})});
+    });
+  };
+  EXPECT_THAT(with(2, 1),
+              HasSubstr("got group_size = 2, but 5 elements of a sample of shape [3, 5] share a place of "
+                        "dimension 1: expected a divisor of that"));
+  EXPECT_THAT(with(5, 0),
+              HasSubstr("got axis = 0, but a batch has 3 dimensions, the first of samples: expected 1"));
+  EXPECT_THAT(with(5, 3), HasSubstr("got axis = 3"));
+  EXPECT_THAT(with(0, 1), HasSubstr("key \"dims\": got"));
+  EXPECT_THAT(error_of([] {
+                collector("range_min_max", {{"dims", Table{{"group_size", 4}}}});
+              }),
+              HasSubstr("axis = a dimension"));
+}
+
 TEST(Dims, ErrorsNameTheKeyAndTheShape) {
   const auto with = [](const Value& dims) {
     return error_of([&] { collector("range_min_max", {{"dims", dims}}); });
   };
   EXPECT_EQ(with("some"),
             "test: range_min_max: key \"dims\": got \"some\", expected \"all\", \"none\", a list of "
-            "dimensions, or {keep = a list of dimensions}");
+            "dimensions, {keep = a list of dimensions}, or {group_size = a number, axis = a dimension}");
   EXPECT_THAT(with(List{1.5}), HasSubstr("key \"dims\": got [1.5]"));
   EXPECT_THAT(error_of([] {
                 result_of("range_quantile", {{"dims", List{2}}}, two_samples());

@@ -26,15 +26,24 @@ Value range_value(float min, float max) {
 
 Value Dims::to_value() const {
   if (kind == Kind::kAll) return "all";
+  if (kind == Kind::kGroups) return Table{{"group_size", group_size}, {"axis", listed.front()}};
   if (kind == Kind::kKeep) return Table{{"keep", Value(listed)}};
   return listed.empty() ? Value("none") : Value(listed);
 }
 
 Dims Dims::from_value(const Value& value, const std::string& where) {
   const auto wrong = [&] { fail("{}: got {}, expected {}", where, value_text(value), field_type()); };
-  Dims dims{Kind::kReduce, {}};
+  Dims dims{Kind::kReduce, {}, 0};
   const Value* listed = &value;
-  if (const auto* table = value.get_if<Table>()) {
+  const auto* table = value.get_if<Table>();
+  if (table != nullptr && table->contains("group_size")) {
+    const auto* size = table->find("group_size")->get_if<int64_t>();
+    const Value* axis = table->find("axis");
+    if (size == nullptr || *size < 1 || axis == nullptr || table->size() != 2) wrong();
+    if (axis->get_if<int64_t>() == nullptr) wrong();
+    return groups(*size, *axis->get_if<int64_t>());
+  }
+  if (table != nullptr) {
     dims.kind = Kind::kKeep;
     listed = table->find("keep");
     if (listed == nullptr || table->size() != 1) wrong();
@@ -56,6 +65,11 @@ Dims Dims::from_value(const Value& value, const std::string& where) {
 
 void Reduction::accept(const Shape& sample_shape) {
   if (dims_.kind == Dims::Kind::kAll) return;
+  if (!sample_shape_ && dims_.kind == Dims::Kind::kGroups) {
+    const auto [before, places, behind] = around_axis(sample_shape);
+    kept_shape_ = {places, before * behind / dims_.group_size};
+    sample_shape_ = sample_shape;
+  }
   if (!sample_shape_) {
     const std::vector<bool> kept_dims = kept(sample_shape);
     for (size_t i = 0; i < sample_shape.size(); ++i) {
@@ -85,7 +99,50 @@ size_t Reduction::slots() const {
   return sample_shape_ ? static_cast<size_t>(element_count(kept_shape_)) : 0;
 }
 
+std::array<int64_t, 3> Reduction::around_axis(const Shape& sample_shape) const {
+  const auto rank = static_cast<int64_t>(sample_shape.size()) + 1;
+  const int64_t given = dims_.listed.front();
+  const int64_t axis = given < 0 ? given + rank : given;
+  if (axis < 1 || axis >= rank) {
+    fail(
+        "statistics: key \"dims\": got axis = {}, but a batch has {} dimensions, the first of samples: "
+        "expected "
+        "1 to {}, or counted from the end",
+        given, rank, rank - 1);
+  }
+  const auto at = sample_shape.begin() + (axis - 1);
+  const int64_t before = element_count(Shape(sample_shape.begin(), at));
+  const int64_t behind = element_count(Shape(at + 1, sample_shape.end()));
+  if (before * behind % dims_.group_size != 0) {
+    fail(
+        "statistics: key \"dims\": got group_size = {}, but {} elements of a sample of shape {} share a "
+        "place of "
+        "dimension {}: expected a divisor of that",
+        dims_.group_size, before * behind, shape_text(sample_shape), axis);
+  }
+  return {before, *at, behind};
+}
+
+Tensor Reduction::arranged(const Tensor& batch) const {
+  if (dims_.kind != Dims::Kind::kGroups || batch.rank() == 0) return batch;
+  const Shape sample_shape(batch.shape().begin() + 1, batch.shape().end());
+  const auto [before, places, behind] = around_axis(sample_shape);
+  const Shape shape = {batch.dim(0), places, before * behind / dims_.group_size, dims_.group_size};
+  if (before == 1) return batch.reshaped(shape);
+  Tensor result(DType::kFloat32, shape);
+  const float* from = batch.values<float>().data();
+  float* to = result.values<float>().data();
+  for (int64_t sample = 0; sample < batch.dim(0); ++sample, from += before * places * behind) {
+    for (int64_t place = 0; place < places; ++place) {
+      for (int64_t row = 0; row < before; ++row, to += behind)
+        std::copy_n(from + (row * places + place) * behind, behind, to);
+    }
+  }
+  return result;
+}
+
 std::vector<bool> Reduction::kept(const Shape& sample_shape) const {
+  if (dims_.kind == Dims::Kind::kGroups) return {true, true, false};
   const auto rank = static_cast<int64_t>(sample_shape.size()) + 1;
   const bool keep_listed = dims_.kind == Dims::Kind::kKeep;
   std::vector<bool> kept(sample_shape.size() + 1, dims_.kind == Dims::Kind::kReduce);
@@ -114,6 +171,7 @@ Table range_table(const Reduction& reduction, const std::vector<float>& min, con
   table["max"] = reduction.shaped([&](size_t slot) { return float_value(max[slot]); });
   table["range"] = reduction.shaped([&](size_t slot) { return range_value(min[slot], max[slot]); });
   table["count"] = count;
+  if (reduction.dims().kind == Dims::Kind::kGroups) table["group_size"] = reduction.dims().group_size;
   return table;
 }
 

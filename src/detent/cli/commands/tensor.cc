@@ -24,8 +24,9 @@ const std::vector<Command>& tensor_commands() {
 }
 
 std::string help_text() {
-  return wrapped_text("Quantize, unpack and compare files of tensors (.safetensors, .pt, .ckpt, .npy, .npz).",
-                      0, help_columns()) +
+  return wrapped_text(
+             "Quantize, unpack and compare files of tensors (.safetensors, .mz, .pt, .ckpt, .npy, .npz).", 0,
+             help_columns()) +
          "Usage: detent tensor <command> [arguments]\n"
          "\n" +
          commands_text("Commands:", tensor_commands()) + "\n`detent tensor <command> --help` tells more.\n";
@@ -60,6 +61,12 @@ std::vector<std::pair<const StoredTensor*, const StoredTensor*>> pairs_of(const 
   return pairs;
 }
 
+/// Those of others have no metadata that say they are packed.
+bool is_float8(const StoredTensor& tensor) {
+  const DType dtype = stored_dtype(tensor);
+  return dtype == DType::kFloat8E4M3 || dtype == DType::kFloat8E5M2;
+}
+
 }  // namespace
 
 int run_tensor(const std::vector<std::string>& args) {
@@ -77,12 +84,14 @@ int run_tensor(const std::vector<std::string>& args) {
 }
 
 int run_tensor_unpack(const std::vector<std::string>& args) {
-  CLI::App app("Turn the packed tensors of a file back into float32; others stay as they are.",
-               "detent tensor unpack");
+  CLI::App app(
+      "Turn the packed tensors of a file, and 8-bit floats, back into float32; others stay as they are.",
+      "detent tensor unpack");
   std::string input;
   std::string output;
   app.add_option("file", input,
-                 "what `detent tensor quantize --packed` wrote, or a checkpoint of PyTorch to convert")
+                 "what `detent tensor quantize --packed` wrote, a graph (.mz), or a checkpoint of PyTorch to "
+                 "convert")
       ->required()
       ->option_text(" ");
   app.add_option("-o,--output", output, "file to write: .safetensors or .npy")
@@ -93,13 +102,15 @@ int run_tensor_unpack(const std::vector<std::string>& args) {
   const TensorFile file = read_tensor_file(input);
   std::vector<PackedEntry> entries;
   for (const StoredTensor& tensor : file.tensors) {
-    entries.push_back({.name = tensor.name, .dtype = stored_dtype(tensor), .shape = stored_shape(tensor)});
+    const DType dtype = is_float8(tensor) ? DType::kFloat32 : stored_dtype(tensor);
+    entries.push_back({.name = tensor.name, .dtype = dtype, .shape = stored_shape(tensor)});
   }
   const Scratch scratch = scratch_beside(output);
   Progress progress("writing, tensors", std::ssize(file.tensors));
   const auto load = [&](size_t i) {
     progress.update(static_cast<int64_t>(i), file.tensors[i].name);
-    return stored_values(file.tensors[i], scratch);
+    const StoredTensor& tensor = file.tensors[i];
+    return is_float8(tensor) ? float_values(tensor, scratch) : stored_values(tensor, scratch);
   };
   write_tensor_file(output, entries, file.metadata, load, scratch);
   return 0;
@@ -112,7 +123,7 @@ int run_tensor_compare(const std::vector<std::string>& args) {
   std::string changed_path;
   std::string expression;
   app.add_option("original", original_path,
-                 "safetensors (packed or not), a checkpoint of PyTorch, .npy or .npz")
+                 "safetensors (packed or not), a graph (.mz), a checkpoint of PyTorch, .npy or .npz")
       ->required()
       ->option_text(" ");
   app.add_option("changed", changed_path, "the same tensors, quantized")->required()->option_text(" ");

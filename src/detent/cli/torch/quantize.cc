@@ -180,7 +180,8 @@ void run_quantize(const TorchCommand& command, ProcessGroup& group) {
     print(fmt::format("accuracy: not measured, {} has no labels\n", test_set->source()));
   }
   print(fmt::format("integer execution: {}\n", check_integers(graph, *test_set, group.is_first())));
-  result.save(graph);
+  result.save(graph,
+              command.options.packed_weights.value_or(true) ? StoredWeights::kPacked : StoredWeights::kFloat);
   if (!group.is_first()) return;
   print(summary_text(outcome) + written_files(output_dir, start));
   print(fmt::format("quantized graph: {}\n", result.graph_path().string()));

@@ -8,7 +8,6 @@
 #include "detent/core/log.h"
 #include "detent/graph/fingerprint.h"
 #include "detent/io/toml.h"
-#include "detent/passes/mase_graph.h"
 
 namespace detent {
 namespace {
@@ -16,10 +15,11 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Options that do not touch what is computed. Of model and load it is the network that counts.
-constexpr std::array kFree = {"model",          "load",        "load_type",        "project_dir", "project",
-                              "data_dir",       "accelerator", "engine",           "num_threads", "log_level",
-                              "worker_timeout", "num_workers", "checkpoint_every", "resume",      "overwrite",
-                              "report_to"};
+constexpr std::array kFree = {
+    "model",          "load",          "load_type",        "project_dir", "project",
+    "data_dir",       "accelerator",   "engine",           "num_threads", "log_level",
+    "worker_timeout", "num_workers",   "checkpoint_every", "resume",      "overwrite",
+    "report_to",      "packed_weights"};
 
 /// All that decides what the pipeline makes of the network.
 Table settings_of(const TorchCommand& command, const Graph& loaded, bool changes_network,
@@ -80,9 +80,10 @@ void ResultFolder::check_replaceable(bool overwrite) const {
   spdlog::warn("{} holds a network that no pass has changed: it is replaced", file);
 }
 
-void ResultFolder::save(const Graph& graph) {
+void ResultFolder::save(const Graph& graph, StoredWeights weights) {
   if (outputs_ == nullptr) return;
-  save_mase_graph(graph, outputs_->staged(folder_));
+  for (const std::string& line : save_mase_graph(graph, outputs_->staged(folder_), weights))
+    spdlog::warn("stays float32: {}", line);
   write_toml(outputs_->staged(settings_path()), settings_);
   outputs_->commit();
 }

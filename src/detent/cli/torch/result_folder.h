@@ -10,6 +10,7 @@
 #include "detent/graph/graph.h"
 #include "detent/io/folder_lock.h"
 #include "detent/io/output_folder.h"
+#include "detent/passes/mase_graph.h"
 #include "detent/passes/pipeline.h"
 
 namespace detent {
@@ -34,8 +35,9 @@ class ResultFolder {
   std::filesystem::path graph_path() const { return folder_ / "graph_module.mz"; }
   /// For PassContext.
   const std::shared_ptr<OutputFolder>& outputs() const { return outputs_; }
-  /// Replaces all that was there by what was written since, and this.
-  void save(const Graph& graph);
+  /// Replaces all that was there by what was written since, and this. Warns of quantized weights that cannot
+  /// be packed.
+  void save(const Graph& graph, StoredWeights weights);
 
  private:
   void check_replaceable(bool overwrite) const;

@@ -11,6 +11,8 @@
 #include "detent/graph/operators.h"
 #include "detent/graph/state_dict.h"
 #include "detent/io/file_kind.h"
+#include "detent/io/graph_file.h"
+#include "detent/io/packed_tensors.h"
 #include "detent/io/safetensors.h"
 #include "detent/io/torch_checkpoint.h"
 #include "detent/models/model.h"
@@ -92,6 +94,15 @@ LoadType load_type(const RunOptions& options) {
   return told;
 }
 
+/// The tensors of a safetensors file, packed ones decoded.
+StateDict unpacked_tensors(const std::string& file) {
+  const Scratch scratch(std::filesystem::temp_directory_path());
+  StateDict state;
+  for (const StoredTensor& tensor : unpack_tensors(read_safetensors(file, TensorCheck::kLater), file))
+    state.emplace_back(tensor.name, stored_values(tensor, scratch));
+  return state;
+}
+
 }  // namespace
 
 std::unique_ptr<Dataset> load_split(const TorchCommand& command, Split split) {
@@ -116,8 +127,8 @@ Graph load_network(const TorchCommand& command, const Dataset& dataset) {
     return graph;
   }
   Graph graph = build_network(command, dataset);
-  StateDict state = type == LoadType::kSafetensors ? read_safetensors(*options.load).tensors
-                                                   : read_state_dict(*options.load);
+  StateDict state =
+      type == LoadType::kSafetensors ? unpacked_tensors(*options.load) : read_state_dict(*options.load);
   if (type == LoadType::kPl) state = without_model_prefix(std::move(state));
   state = without_wrapper_prefixes(std::move(state));
   try {
@@ -128,6 +139,16 @@ Graph load_network(const TorchCommand& command, const Dataset& dataset) {
     fail("{} ({})", error.what(), classes_text(dataset));
   }
   return graph;
+}
+
+void say_weights_are_rounded(const RunOptions& options) {
+  if (!options.load || load_type(options) != LoadType::kMz) return;
+  const std::filesystem::path path = *options.load;
+  const std::filesystem::path file = std::filesystem::is_directory(path) ? path / "graph_module.mz" : path;
+  const int64_t packed = packed_parameter_count(file);
+  if (packed == 0) return;
+  spdlog::info("{}: {} parameters are stored as codes: training goes on from their rounded values",
+               file.string(), packed);
 }
 
 void check_workers_agree_on_settings(const TorchCommand& command, ProcessGroup& group) {

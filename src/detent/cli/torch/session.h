@@ -22,6 +22,9 @@ TrainingSplits load_training_splits(const TorchCommand& command);
 /// data.
 Graph load_network(const TorchCommand& command, const Dataset& dataset);
 
+/// Where `load` is a graph that has quantized weights as codes: what was more exact is not there.
+void say_weights_are_rounded(const RunOptions& options);
+
 /// Throws Error, at every worker and naming what differs, when the workers were started with other commands,
 /// settings or passes. Paths, threads and the like are each worker's own.
 void check_workers_agree_on_settings(const TorchCommand& command, ProcessGroup& group);

@@ -69,6 +69,7 @@ void run_train(const TorchCommand& command, ProcessGroup& group) {
       fail("{}: the samples have no labels: there is nothing to learn", dataset->source());
   }
   Graph graph = load_network(command, *training_set);
+  say_weights_are_rounded(command.options);
   check_workers_agree_on_inputs(graph,
                                 {{"training samples", training_set.get()},
                                  {"validation samples", validation_set.get()},

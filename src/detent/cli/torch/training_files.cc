@@ -23,11 +23,11 @@ namespace fs = std::filesystem;
 
 /// Options that may change when a training goes on: they do not touch what is computed, or only where it
 /// ends. Of `load` it is the network that counts, not the file's name.
-constexpr std::array kFree = {"load",           "load_type",        "project_dir",      "project",
-                              "data_dir",       "accelerator",      "num_threads",      "log_level",
-                              "worker_timeout", "num_workers",      "checkpoint_every", "resume",
-                              "overwrite",      "report_to",        "max_time",         "max_epochs",
-                              "t_max",          "log_every_n_steps"};
+constexpr std::array kFree = {"load",           "load_type",         "project_dir",      "project",
+                              "data_dir",       "accelerator",       "num_threads",      "log_level",
+                              "worker_timeout", "num_workers",       "checkpoint_every", "resume",
+                              "overwrite",      "report_to",         "max_time",         "max_epochs",
+                              "t_max",          "log_every_n_steps", "packed_weights"};
 
 /// What must be the same when the training goes on.
 Table settings_of(const RunOptions& options, const Graph& untrained, const Dataset& training_set,

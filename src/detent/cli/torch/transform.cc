@@ -63,7 +63,8 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
   } else if (compare) {
     print(fmt::format("accuracy: not measured, {} has no labels\n", validation_set->source()));
   }
-  result.save(graph);
+  result.save(
+      graph, command.options.packed_weights.value_or(false) ? StoredWeights::kPacked : StoredWeights::kFloat);
   print(fmt::format("transformed graph: {}\n", result.graph_path().string()));
 }
 

@@ -14,10 +14,14 @@ namespace fs = std::filesystem;
 
 struct SaveOptions {
   std::optional<std::string> save_dir;
+  bool packed_weights = false;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
     visit("save_dir", self.save_dir, "folder; NA: <output>/saved_mase_graph");
+    visit("packed_weights", self.packed_weights,
+          "store quantized weights as codes with their scales: a smaller file, from which training goes on "
+          "with rounded weights");
   }
   std::vector<PassFile> files() const {
     if (!save_dir) return {{"save_dir", std::nullopt, true}};
@@ -40,7 +44,11 @@ struct LoadOptions {
 
 void save_pass(Graph& graph, const SaveOptions& options, PassContext& context) {
   const fs::path directory = options.save_dir.value_or(context.output_dir / "saved_mase_graph");
-  if (context.group->is_first()) save_mase_graph(graph, context.to_write(directory));
+  const StoredWeights weights = options.packed_weights ? StoredWeights::kPacked : StoredWeights::kFloat;
+  if (context.group->is_first()) {
+    for (const std::string& line : save_mase_graph(graph, context.to_write(directory), weights))
+      context.warn(fmt::format("{}: stays float32: {}", context.where, line));
+  }
   context.report(fmt::format("graph: {}\n", (directory / "graph_module.mz").string()));
 }
 
@@ -50,10 +58,18 @@ void load_pass(Graph& graph, const LoadOptions& options, PassContext& context) {
 
 }  // namespace
 
-void save_mase_graph(const Graph& graph, const fs::path& directory) {
-  write_graph(directory / "graph_module.mz", graph);
+std::vector<std::string> save_mase_graph(const Graph& graph, const fs::path& directory,
+                                         StoredWeights weights) {
+  const fs::path file = directory / "graph_module.mz";
+  std::vector<std::string> left;
+  if (weights == StoredWeights::kPacked) {
+    left = write_packed_graph(file, graph);
+  } else {
+    write_graph(file, graph);
+  }
   write_toml(directory / "node_meta_param.toml", metadata_table(graph), TomlLayout::kBreadthFirst);
   write_state_dict(directory / "state_dict.pt", state_dict(graph));
+  return left;
 }
 
 Graph load_mase_graph(const fs::path& path) {

@@ -8,6 +8,7 @@
 #include "detent/core/name_pattern.h"
 #include "detent/core/progress.h"
 #include "detent/formats/affine.h"
+#include "detent/formats/group_parameters.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
 #include "detent/passes/analysis/quantization_summary.h"
@@ -170,28 +171,28 @@ class Quantizer {
     QuantSpec spec;
     spec.format = Affine{.width = width, .symmetric = true};
     std::vector<Distribution> parts;
-    if (options_.weight_granularity == Granularity::kChannel) {
-      spec.granularity = Granularity::kChannel;
-      spec.axis = *find_operator(node.op).weight_channel_dim;
-      parts = channel_distributions(weight, spec.axis);
-    } else {
+    if (options_.weight_granularity == Granularity::kTensor) {
       parts.push_back(Distribution::of(weight.values<float>()));
+    } else {
+      spec.granularity = options_.weight_granularity;
+      spec.group_size = options_.weight_group_size;
+      spec.axis = *find_operator(node.op).weight_channel_dim;
+      parts = group_distributions(weight, make_grouping(spec, weight.shape()));
     }
     CalibrationOptions calibration = options_.activation_calibration;
     calibration.calibrator = options_.weight_calibrator;
     return calibrate(spec, parts, calibration, fmt::format("{}: weight of \"{}\"", where_, node.name));
   }
 
-  static std::vector<Distribution> channel_distributions(const Tensor& weight, int64_t axis) {
-    const int64_t channels = weight.dim(axis);
-    const int64_t inner = element_count({weight.shape().begin() + axis + 1, weight.shape().end()});
-    std::vector<std::vector<float>> values(static_cast<size_t>(channels));
+  /// Of channels, or groups of them.
+  static std::vector<Distribution> group_distributions(const Tensor& weight, const Grouping& grouping) {
+    std::vector<std::vector<float>> values(static_cast<size_t>(grouping.groups()));
     for (int64_t i = 0; i < weight.numel(); ++i) {
-      values[static_cast<size_t>(i / inner % channels)].push_back(
+      values[static_cast<size_t>(grouping.group_of(i))].push_back(
           weight.values<float>()[static_cast<size_t>(i)]);
     }
     std::vector<Distribution> parts;
-    for (const std::vector<float>& channel : values) parts.push_back(Distribution::of(channel));
+    for (const std::vector<float>& group : values) parts.push_back(Distribution::of(group));
     return parts;
   }
 
@@ -242,11 +243,16 @@ void StaticQuantizeOptions::check(const std::string& where) const {
     fail("{}: key \"weights\": got {}, expected a signed type: weights are symmetric", where,
          value_text(weights.to_value()));
   }
-  if (weight_granularity == Granularity::kGroup) {
+  const bool in_groups = weight_granularity == Granularity::kGroup;
+  if (in_groups && !weight_group_size) {
     fail(
-        "{}: key \"weight_granularity\": got \"group\", expected \"tensor\" or \"channel\": a sum of "
-        "products in integers has one scale; the quantize pass takes groups",
+        "{}: key \"weight_group_size\" is missing: weight_granularity = \"group\" needs the weights of a "
+        "group",
         where);
+  }
+  if (!in_groups && weight_group_size) {
+    fail("{}: key \"weight_group_size\": got {}, which only weight_granularity = \"group\" reads", where,
+         *weight_group_size);
   }
   for (const IntegerType type : {activations, elementwise}) {
     if (symmetric_activations && !type.is_signed) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,7 @@ struct StaticQuantizeOptions {
   NodeBits bits;
   bool symmetric_activations = false;
   Granularity weight_granularity = Granularity::kChannel;
+  std::optional<int64_t> weight_group_size;
   Calibrator weight_calibrator = Calibrator::kMinMax;
   CalibrationOptions activation_calibration;
   int64_t num_samples = 1024;
@@ -45,7 +47,12 @@ struct StaticQuantizeOptions {
         "'layer1.*=4' of weights, 'fc=8/8' of weights and of the codes that the node takes in, 'add=/12' of "
         "these alone; before edge_layers, weights, activations and elementwise");
     visit("symmetric_activations", self.symmetric_activations, "zero points of 0; for signed codes");
-    visit("weight_granularity", self.weight_granularity, "weights that share a scale");
+    visit(
+        "weight_granularity", self.weight_granularity,
+        "weights that share a scale; in groups, sums have no single scale: such layers compute in float, on "
+        "codes");
+    visit("weight_group_size", self.weight_group_size,
+          "for weight_granularity = \"group\": so many weights of an output share a scale", Between{1});
     visit("weight_calibrator", self.weight_calibrator, "how the range of weights is chosen");
     CalibrationOptions::fields(self.activation_calibration, visit);
     visit("num_samples", self.num_samples, "calibration samples", Between{1, 1e12});

@@ -1,0 +1,142 @@
+#include "detent/io/weight_packing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <optional>
+#include <variant>
+
+#include "detent/core/error.h"
+#include "detent/formats/given_parameters.h"
+
+namespace detent {
+namespace {
+
+/// A parameter where it has a format.
+struct Use {
+  Node* node;
+  std::string name;
+};
+
+/// Parameters that share their storage.
+struct SharedParameter {
+  Tensor tensor;
+  std::vector<Use> uses;
+  bool is_read_as_float = false;  // by a node that does not quantize it
+};
+
+struct Packed {
+  Encoded codes;
+  Tensor values;
+  QuantSpec spec;
+};
+
+/// Codes, or why there are none.
+using Result = std::variant<Packed, std::string>;
+
+const QuantSpec& spec_of(const Use& use) { return *use.node->find_quantization(use.name); }
+
+const Tensor* learned_scale(const Use& use) {
+  if (spec_of(use).scale_rule != ScaleRule::kLearned) return nullptr;
+  return &use.node->find_parameter(Node::scale_name(use.name))->tensor;
+}
+
+int64_t differences(const Tensor& a, const Tensor& b) {
+  const auto x = a.values<float>();
+  const auto y = b.values<float>();
+  int64_t count = 0;
+  for (size_t i = 0; i < x.size(); ++i)
+    count += std::bit_cast<uint32_t>(x[i]) != std::bit_cast<uint32_t>(y[i]) ? 1 : 0;
+  return count;
+}
+
+/// With the first of the specs that leaves the rounded values as they are.
+Result pack(const Tensor& tensor, const QuantSpec& spec) {
+  const Tensor rounded = simulate(spec, tensor);
+  int64_t moved = 0;
+  for (const QuantSpec& held : std::array{with_given_parameters(spec, tensor), spec}) {
+    moved = differences(rounded, simulate(held, rounded));
+    if (moved > 0) continue;
+    Packed packed{encode_without_given(held, rounded), Tensor(), held};
+    packed.values = decode(packed.codes);
+    const int64_t lost = differences(rounded, packed.values);
+    if (lost == 0) return packed;
+    return fmt::format("its codes stand for others than {} of the {} values", lost, rounded.numel());
+  }
+  return fmt::format("rounding its {} rounded values again would change {} of them", rounded.numel(), moved);
+}
+
+Result pack(const Use& use, const Tensor& tensor) {
+  QuantSpec spec = spec_of(use);
+  if (is_stochastic(spec.format)) return "its rounding draws at random each time";
+  if (const Tensor* scale = learned_scale(use)) {
+    const std::optional<QuantSpec> given = with_learned_scale(spec, *scale);
+    if (!given) return fmt::format("{} with a learned scale has no codes", format_name(spec.format));
+    spec = *given;
+  }
+  try {
+    return pack(tensor, spec);
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+/// Whether all uses round it alike.
+bool is_alike(const SharedParameter& parameter) {
+  const Use& first = parameter.uses.front();
+  return !parameter.is_read_as_float && std::ranges::all_of(parameter.uses, [&](const Use& use) {
+    const Tensor* scale = learned_scale(use);
+    const Tensor* of_first = learned_scale(first);
+    return spec_of(use) == spec_of(first) && (scale == nullptr || scale->equals(*of_first));
+  });
+}
+
+std::vector<SharedParameter> quantized_parameters(Graph& graph) {
+  std::vector<SharedParameter> result;
+  std::map<const std::byte*, size_t> by_place;
+  for (Node& node : graph.nodes()) {
+    for (const auto& [name, parameter] : node.parameters) {
+      if (parameter->tensor.numel() == 0) continue;
+      const auto [entry, is_new] = by_place.try_emplace(parameter->tensor.bytes().data(), result.size());
+      if (is_new) result.push_back({parameter->tensor, {}});
+      SharedParameter& shared = result[entry->second];
+      if (node.find_quantization(name) == nullptr || shared.tensor.shape() != parameter->tensor.shape()) {
+        shared.is_read_as_float = true;
+      } else {
+        shared.uses.push_back({&node, name});
+      }
+    }
+  }
+  std::erase_if(result, [](const SharedParameter& parameter) { return parameter.uses.empty(); });
+  return result;
+}
+
+void apply(const SharedParameter& parameter, const Packed& packed) {
+  for (const Use& use : parameter.uses) {
+    use.node->find_parameter(use.name)->tensor = packed.values;
+    if (learned_scale(use) == nullptr) use.node->quantization.find(use.name)->second = packed.spec;
+  }
+}
+
+}  // namespace
+
+PackedWeights pack_weights(const Graph& graph) {
+  PackedWeights result{graph, {}, {}};
+  for (const SharedParameter& parameter : quantized_parameters(result.graph)) {
+    const Use& first = parameter.uses.front();
+    Result packed = is_alike(parameter) ? pack(first, parameter.tensor)
+                                        : Result("nodes that share it do not round it alike");
+    if (auto* codes = std::get_if<Packed>(&packed)) {
+      apply(parameter, *codes);
+      result.codes.emplace(codes->values.bytes().data(), std::move(codes->codes));
+      continue;
+    }
+    result.left.push_back(fmt::format("node \"{}\", {} ({}): {}", first.node->name, first.name,
+                                      quant_spec_text(spec_of(first)), std::get<std::string>(packed)));
+  }
+  return result;
+}
+
+}  // namespace detent
