@@ -1,112 +1,86 @@
-// Commands that are killed at a random system call while they write: what they leave behind is the old result
-// or the new one, and the next command removes what the dead have left. DETENT_KILLS sets how many are killed
-// (default 40).
+// Commands that are killed at random system calls while they write: what they leave behind is the old result
+// or the new one, or what the next command goes on from, and that removes all else that the dead have left.
+// DETENT_KILLS sets how many there are in all (default 40).
 
-#include <sys/ptrace.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <numeric>
 #include <random>
-#include <set>
+#include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "detent/datasets/fetch.h"
+#include "detent/io/digest.h"
 #include "detent/io/file.h"
+#include "detent/io/gzip_for_test.h"
+#include "detent/io/http_server_for_test.h"
+#include "detent/io/safetensors.h"
+#include "detent/io/tar_for_test.h"
+#include "kill_cases.h"
+#include "killed_command.h"
 
 namespace detent {
 namespace {
 
 namespace fs = std::filesystem;
 using testing::IsEmpty;
-using Words = std::vector<std::string>;
+
+constexpr int kOtherTests = 4;  // besides those of the table, with as many kills
 
 int kills() {
   const char* text = std::getenv("DETENT_KILLS");
   return text == nullptr ? 40 : std::atoi(text);
 }
 
-/// Those that change what is in a folder or a file.
-bool writes(uint64_t call) {
-  static const std::set<uint64_t> kCalls = {
-      SYS_write,  SYS_pwrite64, SYS_openat,    SYS_renameat2, SYS_unlinkat, SYS_mkdirat,
-      SYS_fsync,  SYS_fchmod,   SYS_ftruncate, SYS_linkat,    SYS_flock,    SYS_fchmodat,
-#ifdef SYS_rename  // newer processors have none of the older calls
-      SYS_rename, SYS_unlink,   SYS_mkdir,     SYS_link,      SYS_rmdir,    SYS_chmod,
-#endif
-  };
-  return kCalls.contains(call);
+int kills_each() { return std::max(1, kills() / (static_cast<int>(kill_cases().size()) + kOtherTests)); }
+
+Command program(const std::string& line) {
+  std::istringstream words(line);
+  return {.arguments = {std::istream_iterator<std::string>(words), {}}};
 }
 
-/// Runs the program in `folder` and kills it before the n-th of its writing system calls (n >= 1). Returns
-/// how many there were when it ended by itself, or -1 when it was killed.
-int64_t run_until_call(const Words& arguments, const fs::path& folder, int64_t n) {
-  std::fflush(stdout);
-  const pid_t child = fork();
-  if (child == 0) {
-    Words words = {std::string(DETENT_BIN) + "/detent"};
-    words.insert(words.end(), arguments.begin(), arguments.end());
-    std::vector<char*> pointers;
-    for (std::string& word : words) pointers.push_back(word.data());
-    pointers.push_back(nullptr);
-    const bool redirected = chdir(folder.c_str()) == 0 && freopen("log.txt", "w", stdout) != nullptr &&
-                            dup2(STDOUT_FILENO, STDERR_FILENO) >= 0;
-    if (!redirected || ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(98);
-    execv(pointers[0], pointers.data());
-    _exit(99);
+/// What must be equal where a result is: of logs, which hold times, and of the state of a training, which
+/// holds their sizes, only a part.
+std::string content_of(const fs::path& path) {
+  const std::string name = path.filename().string();
+  const std::string bytes = read_file(path);
+  if (name == "metrics.jsonl") return fmt::format("{} lines", std::ranges::count(bytes, '\n'));
+  if (name.starts_with("events.")) return fmt::format("{} bytes", bytes.size());
+  if (name != "training_state.safetensors") return bytes;
+  std::string tensors;
+  for (const auto& [tensor_name, tensor] : read_safetensors(path).tensors) {
+    const auto values = tensor.bytes();
+    tensors += tensor_name;
+    tensors.append(reinterpret_cast<const char*>(values.data()), values.size());
   }
-  int status = 0;
-  waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFSTOPPED(status));
-  const long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL;
-  ptrace(PTRACE_SETOPTIONS, child, nullptr, options);
-  ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
-  int64_t count = 0;
-  while (true) {
-    const pid_t thread = waitpid(-1, &status, __WALL);
-    if (thread == child && (WIFEXITED(status) || WIFSIGNALED(status))) {
-      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << read_file(folder / "log.txt");
-      return count;
-    }
-    if (!WIFSTOPPED(status)) continue;
-    long signal = 0;
-    if (WSTOPSIG(status) == (SIGTRAP | 0x80)) {
-      __ptrace_syscall_info info{};
-      if (ptrace(PTRACE_GET_SYSCALL_INFO, thread, sizeof(info), &info) > 0 &&
-          info.op == PTRACE_SYSCALL_INFO_ENTRY && writes(info.entry.nr) && ++count == n) {
-        kill(child, SIGKILL);
-        while (waitpid(-1, &status, __WALL) > 0) {
-        }
-        return -1;
-      }
-    } else if (WSTOPSIG(status) != SIGTRAP && WSTOPSIG(status) != SIGSTOP) {
-      signal = WSTOPSIG(status);
-    }
-    ptrace(PTRACE_SYSCALL, thread, nullptr, signal);
-  }
+  return tensors;
 }
 
 using Snapshot = std::map<std::string, std::string>;
 
-/// Names and bytes of what is in a folder, but for what temporary names stand for.
-Snapshot snapshot(const fs::path& folder) {
+/// Names and contents of what is in a folder, or of a file, but for what temporary names stand for.
+Snapshot snapshot(const fs::path& path) {
+  if (fs::is_regular_file(path)) return {{path.filename().string(), content_of(path)}};
   Snapshot files;
-  if (!fs::exists(folder)) return files;
-  for (auto entry = fs::recursive_directory_iterator(folder); entry != fs::recursive_directory_iterator();
+  if (!fs::exists(path)) return files;
+  for (auto entry = fs::recursive_directory_iterator(path); entry != fs::recursive_directory_iterator();
        ++entry) {
     const std::string name = entry->path().filename().string();
     if (name.starts_with(".detent-tmp-")) {
       entry.disable_recursion_pending();
-    } else if (entry->is_regular_file()) {
-      files[entry->path().lexically_relative(folder).string()] = read_file(entry->path());
+    } else if (entry->is_regular_file() && !name.ends_with(".part") && !name.ends_with(".detent-lock")) {
+      files[entry->path().lexically_relative(path).string()] = content_of(entry->path());
     }
   }
   return files;
@@ -116,94 +90,272 @@ std::vector<std::string> leftovers(const fs::path& folder) {
   std::vector<std::string> names;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with(".detent-tmp-") || name.ends_with(".detent-lock"))
+    if (name.starts_with(".detent-tmp-") || name.ends_with(".detent-lock") || name.ends_with(".part"))
       names.push_back(entry.path().string());
   }
   return names;
 }
 
+/// Each call once, in random order, before any comes again.
+class RandomCalls {
+ public:
+  int64_t next(int64_t count) {
+    std::vector<int64_t>& left = left_[count];
+    if (left.empty()) {
+      left.resize(static_cast<size_t>(count));
+      std::iota(left.begin(), left.end(), 1);
+      std::ranges::shuffle(left, random_);
+    }
+    const int64_t call = left.back();
+    left.pop_back();
+    return call;
+  }
+
+ private:
+  std::mt19937_64 random_{static_cast<uint64_t>(kills_each())};
+  std::map<int64_t, std::vector<int64_t>> left_;
+};
+
 class KillSlowTest : public testing::Test {
  protected:
-  KillSlowTest() { fs::create_directories(folder_); }
-  ~KillSlowTest() override { fs::remove_all(folder_); }
+  KillSlowTest() {
+    fs::create_directories(folder_);
+    write_inputs_of_cases(folder_);
+  }
+  ~KillSlowTest() override {
+    fmt::print("[  kills   ] {}: {} kills, of {} system calls that write\n", name_, killed_, calls_);
+    std::fflush(stdout);
+    fs::remove_all(folder_);
+  }
 
-  void run(const Words& arguments) const { ASSERT_GT(run_until_call(arguments, folder_, -1), 0); }
+  int64_t run(const Command& command) const { return run_to_end(command, folder_); }
 
-  /// Two commands that write the same `result`, in turn, each killed somewhere.
-  void expect_one_or_the_other(const Words& first, const Words& second, const fs::path& result) {
-    run(first);
-    const Snapshot of_first = snapshot(folder_ / result);
-    ASSERT_FALSE(of_first.empty());
-    const int64_t calls = run_until_call(second, folder_, -1);
-    const Snapshot of_second = snapshot(folder_ / result);
-    ASSERT_NE(of_first, of_second);
-    std::mt19937_64 random(1);
-    int killed = 0;
-    for (int i = 0; i < kills(); ++i) {
-      // Most of the calls are those of starting; the last ones are those that count.
-      const int64_t from_end =
-          static_cast<int64_t>(random() % static_cast<uint64_t>(i % 4 == 0 ? calls : calls / 4 + 1));
-      if (run_until_call(i % 2 == 0 ? first : second, folder_, std::max<int64_t>(calls - from_end, 1)) < 0)
-        ++killed;
-      const Snapshot left = snapshot(folder_ / result);
-      ASSERT_TRUE(left == of_first || left == of_second) << "a mixture after kill " << i;
+  /// Kills the command, whose calls are counted, at one of them.
+  void kill_once(const Command& command, int64_t calls) {
+    calls_ = std::max(calls_, calls);
+    if (run_until_call(command, folder_, random_.next(calls)) < 0) ++killed_;
+  }
+
+  Snapshot result(const std::string& name) const { return snapshot(folder_ / name); }
+
+  /// Two commands that write the same result, in turn.
+  void expect_one_or_the_other(const Command (&commands)[2], const std::string& name) {
+    Snapshot complete[2];
+    int64_t calls[2];
+    for (const int i : {1, 0}) {
+      calls[i] = run(commands[i]);
+      complete[i] = result(name);
+      ASSERT_FALSE(complete[i].empty());
     }
-    EXPECT_GT(killed, kills() / 2);
-    run(first);
-    EXPECT_EQ(snapshot(folder_ / result), of_first);
-    EXPECT_THAT(leftovers(folder_), IsEmpty());
+    ASSERT_NE(complete[0], complete[1]);
+    for (int i = 0; i < kills_each(); ++i) {
+      if (i % 5 == 4) fs::remove_all(folder_ / name);
+      const Snapshot before = result(name);
+      kill_once(commands[i % 2], calls[i % 2]);
+      const Snapshot left = result(name);
+      ASSERT_TRUE(left == before || left == complete[i % 2]) << "a mixture after kill " << i;
+      if (i % 4 != 3 && i + 1 < kills_each()) continue;
+      run(commands[i / 4 % 2]);
+      ASSERT_EQ(result(name), complete[i / 4 % 2]);
+      ASSERT_THAT(leftovers(folder_), IsEmpty());
+    }
+  }
+
+  /// Of the files that the first command wrote, the second leaves all or none as they are.
+  void expect_never_both(const Command (&commands)[2], const std::string& name) {
+    const int64_t calls = run(commands[1]);
+    const Snapshot after = result(name);
+    for (int i = 0; i < kills_each(); ++i) {
+      run(commands[0]);
+      const Snapshot before = result(name);
+      kill_once(commands[1], calls);
+      Snapshot left = result(name);
+      left.erase("metrics.jsonl");  // only its length counts, which may be the same
+      const auto kept = std::ranges::count_if(left, [&](const auto& file) {
+        const auto old = before.find(file.first);
+        return old != before.end() && old->second == file.second;
+      });
+      ASSERT_TRUE(kept == 0 || kept == std::ssize(left)) << "a mixture after kill " << i;
+      run(commands[1]);
+      ASSERT_EQ(result(name), after);
+      ASSERT_THAT(leftovers(folder_), IsEmpty());
+    }
+  }
+
+  struct Resumable {
+    std::function<Command()> start;
+    std::string result;                        // a folder
+    std::function<Command()> next = {};        // after a kill; empty: the same again
+    std::vector<std::string> units = {};       // files and folders that change as a whole
+    std::vector<Command> intermediate = {};    // end in what is seen of the units on the way
+    std::function<void()> end_others = [] {};  // processes that work together with it
+  };
+
+  /// It is killed once or twice, and then goes on to the same end.
+  void expect_goes_on(const Resumable& resumable) {
+    const std::string& name = resumable.result;
+    std::map<std::string, std::vector<Snapshot>> states;
+    const auto see_units = [&] {
+      for (const std::string& unit : resumable.units) states[unit].push_back(snapshot(folder_ / unit));
+    };
+    see_units();  // nothing
+    for (const Command& command : resumable.intermediate) {
+      run(command);
+      see_units();
+      fs::remove_all(folder_ / name);
+    }
+    const int64_t calls = run(resumable.start());
+    resumable.end_others();
+    see_units();
+    const Snapshot whole = result(name);
+    ASSERT_FALSE(whole.empty());
+    for (int i = 0; i < kills_each(); i += 2) {
+      fs::remove_all(folder_ / name);
+      const std::function<Command()>& next = resumable.next ? resumable.next : resumable.start;
+      for (int kill = i; kill < std::min(i + 2, kills_each()); ++kill) {
+        kill_once(kill == i ? resumable.start() : next(), calls);
+        resumable.end_others();
+        for (const std::string& unit : resumable.units) {
+          ASSERT_THAT(states[unit], testing::Contains(snapshot(folder_ / unit))) << unit << ", kill " << kill;
+        }
+      }
+      run(next());
+      resumable.end_others();
+      ASSERT_EQ(result(name), whole);
+      ASSERT_THAT(leftovers(folder_), IsEmpty());
+    }
+  }
+
+  /// `command`, with --resume where a training was saved.
+  std::string resuming(const std::string& command, const std::string& state) const {
+    return command + (fs::exists(folder_ / state) ? " --resume" : "");
   }
 
   fs::path folder_ = fs::temp_directory_path() / fmt::format("detent_kill_test_{}", getpid());
+  std::string name_ = testing::UnitTest::GetInstance()->current_test_info()->name();
+  RandomCalls random_;
+  int killed_ = 0;
+  int64_t calls_ = 0;
 };
 
-TEST_F(KillSlowTest, TransformLeavesOneResult) {
-  for (const int width : {4, 8}) {
-    write_file(
-        folder_ / fmt::format("w{}.toml", width),
-        fmt::format("[passes.quantize]\nby = \"type\"\n[passes.quantize.linear.config]\nname = \"fixed\"\n"
-                    "data_in_width = {0}\nweight_width = {0}\n[passes.save_node_meta_param]\n"
-                    "[passes.save_mase_graph]\n",
-                    width));
+class KillSlowCases : public KillSlowTest, public testing::WithParamInterface<KillCase> {};
+
+TEST_P(KillSlowCases, KeepTheirContract) {
+  const KillCase& tried = GetParam();
+  for (const std::string& line : tried.prepare) run(program(line));
+  std::vector<Command> commands;
+  for (const std::string& line : tried.commands) commands.push_back(program(line));
+  if (tried.contract == Contract::kOneOrTheOther) {
+    expect_one_or_the_other({commands[0], commands[1]}, tried.result);
+  } else if (tried.contract == Contract::kNeverBoth) {
+    expect_never_both({commands[0], commands[1]}, tried.result);
+  } else {
+    Resumable resumable{
+        .start = [&] { return commands.back(); }, .result = tried.result, .units = tried.units};
+    resumable.intermediate.assign(commands.begin(), commands.end() - 1);
+    if (!tried.state.empty()) {
+      resumable.next = [&] { return program(resuming(tried.commands.back(), tried.state)); };
+    }
+    expect_goes_on(resumable);
   }
-  const auto command = [](const char* config) {
-    return Words{"transform", "toy", "toy_tiny",    "--config",      config,
-                 "--project", "p",   "--overwrite", "--num-threads", "1"};
-  };
-  expect_one_or_the_other(command("w4.toml"), command("w8.toml"), "mase_output/p/software/transform");
 }
 
-TEST_F(KillSlowTest, QuantizeLeavesOneResult) {
-  run({"train", "digits_cnn", "digits", "--max-epochs", "1", "--project", "t", "--num-threads", "1"});
-  const auto command = [](const char* weights) {
-    return Words{"quantize",
-                 "digits_cnn",
-                 "digits",
-                 "--load",
-                 "mase_output/t/software/training_ckpts/best.ckpt",
-                 "--weights",
-                 weights,
-                 "--num-samples",
-                 "64",
-                 "--project",
-                 "p",
-                 "--overwrite",
-                 "--num-threads",
-                 "1"};
-  };
-  expect_one_or_the_other(command("int4"), command("int8"), "mase_output/p/software/quantize");
+INSTANTIATE_TEST_SUITE_P(All, KillSlowCases, testing::ValuesIn(kill_cases()),
+                         [](const auto& tried) { return tried.param.name; });
+
+/// Two files, as such or in an archive, from a server on this machine or a folder.
+class KillSlowFetch : public KillSlowTest {
+ protected:
+  KillSlowFetch() {
+    write_file(folder_ / "published/images", images_);
+    write_file(folder_ / "published/labels", labels_);
+    write_file(folder_ / "published/all.tar.gz", archive_);
+  }
+  static PublishedFile published(const std::string& name, const std::string& content) {
+    return {name, content.size(), digest(DigestKind::kMd5, std::as_bytes(std::span(content)))};
+  }
+  void expect_fetched(const PublishedDataset& dataset, const std::string& from) {
+    const FetchOptions options{.from = from, .root = "data"};
+    expect_goes_on({.start = [&] { return Command{.function = [&] { fetch_dataset(dataset, options); }}; },
+                    .result = "data",
+                    .units = {"data/two/images", "data/two/labels"}});
+  }
+
+  std::string images_ = std::string(50'000, 'i');
+  std::string labels_ = std::string(500, 'l');
+  std::string archive_ =
+      gzip_for_test(tar_member("images", images_) + tar_member("labels", labels_) + tar_end());
+  HttpServer server_{[this](const HttpRequest& request) {
+    return HttpReply{.body = read_file(folder_ / "published" / request.path.substr(1))};
+  }};
+  PublishedDataset files_{.name = "two",
+                          .folder = "two",
+                          .mirrors = {},
+                          .files = {published("images", images_), published("labels", labels_)},
+                          .archived = {}};
+  PublishedDataset packed_{.name = "two",
+                           .folder = "two",
+                           .mirrors = {},
+                           .files = {published("all.tar.gz", archive_)},
+                           .archived = {{"images", images_.size()}, {"labels", labels_.size()}}};
+};
+
+TEST_F(KillSlowFetch, FetchesFiles) { expect_fetched(files_, server_.url()); }
+TEST_F(KillSlowFetch, FetchesArchives) { expect_fetched(packed_, server_.url()); }
+TEST_F(KillSlowFetch, CopiesFilesOfAFolder) { expect_fetched(files_, folder_ / "published"); }
+
+/// The first of two workers is killed; the second ends by itself, and both go on.
+class KillSlowWorkers : public KillSlowTest {
+ protected:
+  /// Starts the second; the first remains to be run.
+  Command with_second(const std::string& line) {
+    const std::string common = fmt::format("WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT={}", ++port_);
+    fs::remove(folder_ / "second_ended");
+    const std::string second =
+        fmt::format("cd {} && (RANK=1 {} {}/detent {} > second.txt 2>&1; > second_ended) &", folder_.string(),
+                    common, DETENT_BIN, line);
+    EXPECT_EQ(std::system(second.c_str()), 0);
+    Command first = program(line);
+    first.environment = program("RANK=0 " + common).arguments;
+    return first;
+  }
+  void wait_for_second() {
+    for (int i = 0; i < 9000 && !fs::exists(folder_ / "second_ended"); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    ASSERT_TRUE(fs::exists(folder_ / "second_ended")) << "the second worker waits for the first";
+  }
+
+  int port_ = 23000 + getpid() % 17000;
+};
+
+TEST_F(KillSlowWorkers, GoOn) {
+  const std::string line =
+      "train toy toy_tiny --max-epochs 2 --checkpoint-every 3 --num-threads 1 --worker-timeout 30 --project "
+      "p";
+  const std::string files = "mase_output/p/software/training_ckpts";
+  expect_goes_on({.start = [&] { return with_second(line); },
+                  .result = files,
+                  .next = [&] { return with_second(resuming(line, files + "/training_state.safetensors")); },
+                  .end_others = [&] { wait_for_second(); }});
 }
 
-TEST_F(KillSlowTest, TensorCommandsLeaveOneFile) {
-  run({"train", "toy", "toy_tiny", "--max-epochs", "1", "--project", "t", "--num-threads", "1"});
-  const std::string network = "mase_output/t/software/training_ckpts/best.ckpt";
-  run({"tensor", "unpack", network, "-o", "toy.safetensors"});
-  fs::create_directories(folder_ / "out");
-  const auto command = [](const char* format) {
-    return Words{"tensor",   "quantize", "toy.safetensors", "-o", "out/q.safetensors",
-                 "--format", format,     "--packed"};
-  };
-  expect_one_or_the_other(command("fixed:width=8"), command("fixed:width=4"), "out");
+/// It takes long, and writes at the end: a kill in a hundred.
+TEST_F(KillSlowTest, QuickstartLeavesOneResult) {
+  const Command command = program("quickstart --output-dir q");
+  if (kills() < 100) GTEST_SKIP() << "with DETENT_KILLS of at least 100";
+  write_file(folder_ / "q/notes.txt", "mine");
+  const Snapshot before = result("q");
+  const int64_t calls = run(command);
+  const Snapshot after = result("q");
+  for (int i = 0; i < kills() / 100; ++i) {
+    kill_once(command, calls);
+    const Snapshot left = result("q");
+    ASSERT_TRUE(left == before || left == after) << "a mixture after kill " << i;
+  }
+  run(command);
+  EXPECT_EQ(result("q"), after);
+  EXPECT_THAT(leftovers(folder_), IsEmpty());
 }
 
 }  // namespace

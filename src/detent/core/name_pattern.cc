@@ -19,7 +19,7 @@ std::string shortened(const std::string& text) {
 
 /// What the pattern asks for literally: "layr1" of "layr1.*" and of "layr1_[0-9]+".
 std::string literal_prefix(const std::string& pattern) {
-  return pattern.substr(0, pattern.find_first_of(".[(*+?\\{|^$"));
+  return pattern.substr(0, pattern.find_first_of(".[(*+?\\{|^$)"));
 }
 
 /// The name that the pattern is nearest to: as a whole, else where it begins; "" when none is near.
@@ -54,13 +54,17 @@ bool NamePattern::matches(std::string_view name) const {
 }
 
 bool NamePattern::occurs_in(std::string_view name) const {
+  // RE2 takes a step for each pair of a letter of the name and one of the text that it searches for.
+  const std::string& text = expression_->pattern();
+  if (literal_prefix(text).size() == text.size()) return name.find(text) != std::string_view::npos;
   return re2::RE2::PartialMatch({name.data(), name.size()}, *expression_);
 }
 
 std::string unmatched_pattern_message(const std::string& pattern, std::span<const std::string> names) {
   const std::string nearest = nearest_to_pattern(pattern, names);
   const std::string suggestion = nearest.empty() ? "" : fmt::format(": did you mean \"{}\"?", nearest);
-  return fmt::format("\"{}\" matches no node{} (nodes: {})", pattern, suggestion, fmt::join(names, ", "));
+  return fmt::format("\"{}\" matches no node{} (nodes: {})", shortened(pattern), suggestion,
+                     fmt::join(names, ", "));
 }
 
 }  // namespace detent

@@ -186,6 +186,19 @@ bool is_intact(const PublishedFile& file, const fs::path& path) {
   }
 }
 
+fs::path part_of(const PublishedFile& file, const fs::path& folder) { return folder / (file.name + ".part"); }
+
+/// What a run that was killed after it had unpacked the last file did not come to remove.
+bool has_leftovers(const PublishedDataset& published, const fs::path& folder) {
+  return fs::exists(FolderLock::file_for(folder)) ||
+         std::ranges::any_of(published.files,
+                             [&](const PublishedFile& file) { return fs::exists(part_of(file, folder)); });
+}
+
+void remove_parts(const PublishedDataset& published, const fs::path& folder) {
+  for (const PublishedFile& file : published.files) fs::remove(part_of(file, folder));
+}
+
 }  // namespace
 
 bool is_fetched(const PublishedDataset& published, const fs::path& root) {
@@ -198,19 +211,25 @@ bool is_fetched(const PublishedDataset& published, const fs::path& root) {
 Fetched fetch_dataset(const PublishedDataset& published, const FetchOptions& options) {
   const fs::path folder = options.root / published.folder;
   const bool archive = !published.archived.empty();
-  if (archive && is_fetched(published, options.root)) return Fetched::kBefore;
+  // Nothing is written then, not even a lock: the folder may be one that others keep.
+  if (archive && is_fetched(published, options.root) && !has_leftovers(published, folder))
+    return Fetched::kBefore;
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) fail("cannot create directory {}: {}", folder.string(), error.message());
   const FolderLock lock(folder, "detent data fetch " + published.name,
                         [](const std::string& text) { spdlog::warn("{}", text); });
+  if (archive && is_fetched(published, options.root)) {
+    remove_parts(published, folder);
+    return Fetched::kBefore;
+  }
   const Deadline deadline(options.max_time);
   Fetched result = Fetched::kBefore;
   for (const PublishedFile& file : published.files) {
     const fs::path path = folder / file.name;
     if (!archive && is_intact(file, path)) continue;
     result = Fetched::kNow;
-    const fs::path part = path.string() + ".part";
+    const fs::path part = part_of(file, folder);
     fetch_part(published, file, part, options, deadline);
     if (archive) {
       unpack(published, part, folder);

@@ -239,6 +239,18 @@ TEST_F(Fetch, UnpacksArchives) {
   EXPECT_EQ(fetch_dataset(archive_of(archive), options(server.url())), Fetched::kBefore);
 }
 
+TEST_F(Fetch, RemovesWhatAKilledRunHasLeftOfAnArchive) {
+  const PublishedDataset published = archive_of("removed already");
+  fs::create_directories(root_ / "two");
+  std::ofstream(root_ / "two/images.gz") << kImages;
+  std::ofstream(root_ / "two/labels.gz") << kLabels;
+  std::ofstream(root_ / "two/all.tar.gz.part") << "removed al";
+  std::ofstream(FolderLock::file_for(root_ / "two")) << "detent data fetch two (process 1)\n";
+  EXPECT_EQ(fetch_dataset(published, options()), Fetched::kBefore);
+  expect_complete();
+  EXPECT_FALSE(fs::exists(FolderLock::file_for(root_ / "two")));
+}
+
 TEST_F(Fetch, RefusesArchivesThatAreNotWhatTheySay) {
   const std::string images = tar_member("images.gz", kImages);
   const std::string labels = tar_member("labels.gz", kLabels);

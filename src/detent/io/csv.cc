@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "detent/core/error.h"
+#include "detent/core/terminal.h"
 #include "detent/io/file.h"
 
 namespace detent {
@@ -36,6 +37,9 @@ std::optional<float> number(std::string_view field) {
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
+/// An error's text ends at a zero byte.
+std::string shown(std::string_view field) { return printable_line(field.substr(0, 40)); }
+
 /// Appends the numbers of a line and returns how many they are.
 int64_t append_line(std::string_view line, const std::string& where, std::vector<float>& values) {
   int64_t columns = 0;
@@ -45,11 +49,11 @@ int64_t append_line(std::string_view line, const std::string& where, std::vector
     const std::optional<float> value = number(field);
     ++columns;
     if (!value) {
-      fail("{}, column {}: got \"{}\", expected a finite number", where, columns, field.substr(0, 40));
+      fail("{}, column {}: got \"{}\", expected a finite number", where, columns, shown(field));
     }
     if (std::isinf(*value)) {
       fail("{}, column {}: got \"{}\", expected a finite number of float32, at most {} in magnitude", where,
-           columns, field.substr(0, 40), std::numeric_limits<float>::max());
+           columns, shown(field), std::numeric_limits<float>::max());
     }
     values.push_back(*value);
   }

@@ -50,6 +50,7 @@ TEST(Csv, WhatIsNoNumberIsNamedByLineAndColumn) {
   for (const char* value : {"nan", "inf", "1e99", "0x10", "1 2", "1;2"}) {
     EXPECT_THAT(error_of(std::string("1\n") + value), HasSubstr("expected a finite number")) << value;
   }
+  EXPECT_THAT(error_of(std::string("1\n1\0", 4)), HasSubstr("got \"1\\u0000\", expected a finite number"));
   EXPECT_THAT(error_of("1,-4e38"),
               HasSubstr("got \"-4e38\", expected a finite number of float32, at most 3.4028"));
   EXPECT_THAT(error_of("1,2\n3\n"), HasSubstr("line 2: got 1 fields, expected 2"));

@@ -60,8 +60,7 @@ bool has_name(int descriptor, const fs::path& path) {
 
 FolderLock::FolderLock(const fs::path& folder, const std::string& command,
                        const std::function<void(const std::string&)>& warn, const Locker& locker) {
-  const fs::path absolute = fs::weakly_canonical(fs::absolute(folder / "").parent_path());
-  path_ = absolute.parent_path() / ("." + absolute.filename().string() + ".detent-lock");
+  path_ = file_for(folder);
   std::error_code error;
   fs::create_directories(path_.parent_path(), error);
   if (error) fail("cannot create directory {}: {}", path_.parent_path().string(), error.message());
@@ -93,6 +92,11 @@ FolderLock::FolderLock(const fs::path& folder, const std::string& command,
     return;
   }
   fail("cannot lock {}: it comes and goes", path_.string());
+}
+
+fs::path FolderLock::file_for(const fs::path& folder) {
+  const fs::path absolute = fs::weakly_canonical(fs::absolute(folder / "").parent_path());
+  return absolute.parent_path() / ("." + absolute.filename().string() + ".detent-lock");
 }
 
 FolderLock::~FolderLock() {

@@ -22,6 +22,8 @@ class FolderLock {
   FolderLock(const std::filesystem::path& folder, const std::string& command,
              const std::function<void(const std::string&)>& warn, const Locker& locker = {});
   ~FolderLock();
+  /// Where the lock on a folder lies; one that was killed leaves it there.
+  static std::filesystem::path file_for(const std::filesystem::path& folder);
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <set>
 #include <sstream>
+#include <system_error>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -65,10 +66,37 @@ void flush_folders_in(const fs::path& folder) {
 
 bool is_beneath(const fs::path& relative) { return !relative.empty() && *relative.begin() != ".."; }
 
+/// Whichever links lead to it, and whatever of it is there.
+fs::path real_path(const fs::path& path) {
+  return fs::weakly_canonical(fs::absolute(path / "").parent_path());
+}
+
+/// A folder that something is mounted on is on another file system than what lies beside it.
+void move_file(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (error == std::errc::cross_device_link) return write_file(to, read_file(from));
+  if (error) fail("{}: {}", to.string(), error.message());
+}
+
+/// On some file systems, and where another one is mounted on the folder.
+bool is_unable_to_exchange(int error) {
+  return error == EINVAL || error == ENOSYS || error == ENOTSUP || error == EXDEV || error == EBUSY;
+}
+
+/// What the dead have left in the folder itself is no file of the user.
+void remove_unfinished_files_below(const fs::path& folder) {
+  std::vector<fs::path> folders = {folder};
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_directory() && !entry.is_symlink()) folders.push_back(entry.path());
+  }
+  std::ranges::for_each(folders, remove_unfinished_files);
+}
+
 }  // namespace
 
-OutputFolder::OutputFolder(fs::path folder, std::function<void(const std::string&)> warn)
-    : folder_(std::move(folder)), warn_(std::move(warn)) {}
+OutputFolder::OutputFolder(const fs::path& folder, std::function<void(const std::string&)> warn)
+    : folder_(real_path(folder)), warn_(std::move(warn)) {}
 
 OutputFolder::~OutputFolder() {
   std::error_code ignored;  // the next process that writes here removes what is left
@@ -77,8 +105,9 @@ OutputFolder::~OutputFolder() {
 }
 
 fs::path OutputFolder::staged(const fs::path& path) {
-  const fs::path relative = fs::absolute(path).lexically_normal().lexically_relative(
-      (fs::absolute(folder_) / "").lexically_normal());
+  const fs::path whole = fs::absolute(path / "").parent_path();
+  const fs::path named = real_path(whole.parent_path()) / whole.filename();
+  const fs::path relative = real_path(whole) == folder_ ? "." : named.lexically_relative(folder_);
   if (!is_beneath(relative)) return path;
   if (staging_.empty()) create_staging();
   return (staging_ / relative).lexically_normal();
@@ -91,8 +120,10 @@ fs::path OutputFolder::readable(const fs::path& path) const {
 }
 
 void OutputFolder::create_staging() {
-  // A link to a folder stays one.
-  folder_ = fs::weakly_canonical(fs::absolute(folder_ / "").parent_path());
+  const fs::file_status status = fs::status(folder_);
+  if (fs::exists(status) && !fs::is_directory(status)) {
+    fail("cannot write {}: it is a file, expected a folder", folder_.string());
+  }
   fs::create_directories(folder_.parent_path());
   remove_unfinished_files(folder_.parent_path());
   std::tie(staging_, lock_) = create_unfinished_folder(folder_);
@@ -100,6 +131,7 @@ void OutputFolder::create_staging() {
 
 void OutputFolder::carry_over() const {
   if (!fs::exists(folder_)) return;
+  remove_unfinished_files_below(folder_);
   const std::set<std::string> replaced = listed_in(folder_);
   for (const std::string& file : files_in(folder_)) {
     if (replaced.contains(file) || fs::exists(fs::symlink_status(staging_ / file))) continue;
@@ -110,13 +142,13 @@ void OutputFolder::carry_over() const {
 
 void OutputFolder::replace_one_by_one() {
   warn_(fmt::format(
-      "{} is on a file system that cannot exchange folders: its files are replaced one by one, so that "
+      "{} cannot be exchanged for another folder where it is: its files are replaced one by one, so that "
       "a run that is killed now leaves some of both results",
       folder_.string()));
   std::set<std::string> old = listed_in(folder_);
   for (const std::string& file : files_in(staging_)) {
     fs::create_directories((folder_ / file).parent_path());
-    fs::rename(staging_ / file, folder_ / file);
+    move_file(staging_ / file, folder_ / file);
     old.erase(file);
   }
   for (const std::string& file : old) fs::remove(folder_ / file);
@@ -134,7 +166,7 @@ void OutputFolder::commit() {
     if (renameat2(AT_FDCWD, staging_.c_str(), AT_FDCWD, folder_.c_str(), replaces ? RENAME_EXCHANGE : 0) ==
         0) {
       flush_folder(folder_.parent_path());
-    } else if (replaces && (errno == EINVAL || errno == ENOSYS || errno == ENOTSUP)) {
+    } else if (replaces && is_unable_to_exchange(errno)) {
       replace_one_by_one();
     } else {
       fail("{}", std::strerror(errno));

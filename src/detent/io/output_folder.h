@@ -14,14 +14,14 @@ class OutputFolder {
  public:
   /// Nothing is created before the first call of `staged`. `warn` hears when the file system cannot exchange
   /// folders, and files are replaced one by one.
-  OutputFolder(std::filesystem::path folder, std::function<void(const std::string&)> warn);
+  OutputFolder(const std::filesystem::path& folder, std::function<void(const std::string&)> warn);
   /// Removes what was not committed.
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
 
-  const std::filesystem::path& path() const { return folder_; }
-  /// Where to write, until `commit`, what shall become `path`; `path` itself where that is not in the folder.
+  /// Where to write, until `commit`, what shall become `path`; `path` itself where that is not in the folder,
+  /// whichever links lead there.
   std::filesystem::path staged(const std::filesystem::path& path);
   /// Where to read it: as `staged` if it was written there, else `path`.
   std::filesystem::path readable(const std::filesystem::path& path) const;
@@ -33,7 +33,7 @@ class OutputFolder {
   void carry_over() const;
   void replace_one_by_one();
 
-  std::filesystem::path folder_;
+  std::filesystem::path folder_;  // canonical: a link to a folder stays one
   std::function<void(const std::string&)> warn_;
   std::filesystem::path staging_;
   int lock_ = -1;  // on the staging folder: it belongs to the living

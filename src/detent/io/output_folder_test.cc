@@ -107,6 +107,30 @@ TEST_F(OutputFolderTest, LeavesOtherPathsAndLinksToFoldersAlone) {
   EXPECT_TRUE(fs::exists(base_ / "disk" / "0"));
 }
 
+TEST_F(OutputFolderTest, StagesAllFilesWhicheverLinksLeadToThem) {
+  fs::create_directories(base_ / "disk");
+  fs::create_directory_symlink("disk", base_ / "link");
+  const fs::path folder = base_ / "link" / "quantize";
+  OutputFolder outputs(folder, [](const std::string&) {});
+  write_file(outputs.staged(folder / "0"), "a");
+  write_file(outputs.staged(folder / "sub" / "1"), "a");
+  write_file(outputs.staged(base_ / "disk" / "." / "quantize" / "2"), "a");
+  EXPECT_EQ(outputs.staged(folder), outputs.staged(base_ / "disk" / "quantize" / ""));
+  EXPECT_FALSE(fs::exists(folder)) << "before the commit";
+  outputs.commit();
+  EXPECT_EQ(names_in_base(), 2U);
+  for (const char* name : {"0", "sub/1", "2"}) EXPECT_EQ(read_file(folder / name), "a") << name;
+}
+
+TEST_F(OutputFolderTest, RemovesWhatTheDeadHaveLeftInIt) {
+  write_result("a", 4);
+  const char* name = ".detent-tmp-0123456789abcdef";
+  for (const fs::path& folder : {folder_, folder_ / "sub"}) std::ofstream(folder / name) << "half";
+  write_result("b", 4);
+  EXPECT_FALSE(fs::exists(folder_ / name));
+  EXPECT_FALSE(fs::exists(folder_ / "sub" / name));
+}
+
 TEST_F(OutputFolderTest, AProcessThatIsKilledLeavesTheOldSetOrTheNewOne) {
   write_result("a", 6);
   std::mt19937 random(1);

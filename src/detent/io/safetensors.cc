@@ -72,7 +72,8 @@ class HeaderKeys : public nlohmann::json_sax<json> {
   bool string(string_t&) override { return true; }
   bool binary(binary_t&) override { return true; }  // not in text
   bool start_object(std::size_t) override {
-    if (depth_ == 1) seen_[1].clear();
+    // Not clear(), which takes as long as the largest object before has had keys.
+    if (depth_ == 1) seen_[1] = std::unordered_set<std::string>();
     return deeper();
   }
   bool key(string_t& key) override {

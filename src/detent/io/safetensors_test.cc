@@ -119,6 +119,17 @@ TEST_F(Safetensors, ReadsManyTensorsInLinearTime) {
   for (size_t i = 0; i < tensors.size(); ++i) ASSERT_EQ(file.tensors[i].first, tensors[i].first);
 }
 
+TEST_F(Safetensors, ReadsManyTensorsBehindMuchMetadataInLinearTime) {
+  std::vector<std::pair<std::string, Tensor>> tensors;
+  std::map<std::string, std::string> metadata;
+  for (int i = 0; i < 100'000; ++i) {
+    tensors.emplace_back("tensor" + std::to_string(i), counting(DType::kInt8, {1}));
+    metadata["key" + std::to_string(i)] = "value";
+  }
+  write_safetensors(path_, tensors, metadata);
+  EXPECT_EQ(read_safetensors(path_).metadata.size(), metadata.size());
+}
+
 TEST_F(Safetensors, RefusesNamesItCannotWrite) {
   const auto write = [&](const std::vector<std::string>& names) {
     std::vector<std::pair<std::string, Tensor>> tensors;

@@ -20,6 +20,7 @@
 #include "detent/io/folder_lock.h"
 #include "detent/io/json.h"
 #include "detent/io/npy.h"
+#include "detent/io/output_folder.h"
 #include "detent/runtime/integer_executor.h"
 
 namespace detent {
@@ -61,9 +62,7 @@ struct Array {
   Shape shape;  // of all samples
   std::unique_ptr<NpyWriter> writer = nullptr;
 
-  void open(const std::filesystem::path& folder) {
-    writer = std::make_unique<NpyWriter>(folder / file, dtype, shape);
-  }
+  void open(const std::filesystem::path& path) { writer = std::make_unique<NpyWriter>(path, dtype, shape); }
   Table entry() const {
     return {{"file", file}, {"dtype", std::string(dtype_name(dtype))}, {"shape", Value(shape)}};
   }
@@ -143,10 +142,11 @@ class Dump {
   }
 
   void write() {
-    const FolderLock lock(folder_, "detent test --dump",
-                          [](const std::string& text) { spdlog::warn("{}", text); });
-    claim_dump_folder(folder_, options_.overwrite);
-    for (Array* array : arrays()) array->open(folder_);
+    const auto warn = [](const std::string& text) { spdlog::warn("{}", text); };
+    const FolderLock lock(folder_, "detent test --dump", warn);
+    check_dump_folder(folder_, options_.overwrite);
+    OutputFolder outputs(folder_, warn);
+    for (Array* array : arrays()) array->open(outputs.staged(folder_ / array->file));
     std::optional<IntegerProgram> integers;
     std::unique_ptr<const Program> simulation;
     if (options_.engine == Engine::kIntegers) {
@@ -163,7 +163,8 @@ class Dump {
       labels_.writer->append(batch.labels);
     }
     for (Array* array : arrays()) array->writer->commit();
-    write_json(folder_ / kDumpIndex, index());
+    write_json(outputs.staged(folder_ / kDumpIndex), index());
+    outputs.commit();
     print(fmt::format("dump: {} samples, logits and {} nodes in {}\n", samples_, nodes_.size(),
                       folder_.string()));
   }

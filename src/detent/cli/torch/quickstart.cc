@@ -16,6 +16,7 @@
 #include "detent/execution/interpreter.h"
 #include "detent/graph/state_dict.h"
 #include "detent/io/folder_lock.h"
+#include "detent/io/output_folder.h"
 #include "detent/io/toml.h"
 #include "detent/io/torch_checkpoint.h"
 #include "detent/models/model.h"
@@ -93,7 +94,8 @@ struct Accuracy {
   }
 };
 
-Accuracy train_networks(std::vector<Network>& networks, const Dataset& digits, const fs::path& folder) {
+Accuracy train_networks(std::vector<Network>& networks, const Dataset& digits, const fs::path& folder,
+                        OutputFolder& outputs) {
   std::vector<double> accuracies;
   for (Network& network : networks) {
     seed_everything(network.seed);
@@ -109,14 +111,18 @@ Accuracy train_networks(std::vector<Network>& networks, const Dataset& digits, c
     accuracies.push_back(test.accuracy());
     print(fmt::format("  network {}/{}  train: {}  other fifth: {}\n", network.number + 1, kNetworks,
                       training.text(), test.text()));
-    if (network.writes_files()) write_state_dict(folder / "float.pt", state_dict(network.graph));
+    if (network.writes_files()) {
+      write_state_dict(outputs.staged(folder / "float.pt"), state_dict(network.graph));
+    }
   }
   return Accuracy(accuracies);
 }
 
 /// Prints about the first one.
-void profile_network(Network& network, const fs::path& folder, TorchExecutor& executor) {
+void profile_network(Network& network, const fs::path& folder, const std::shared_ptr<OutputFolder>& outputs,
+                     TorchExecutor& executor) {
   network.context = make_pass_context(*network.training_set, 128, folder, executor);
+  network.context.outputs = outputs;
   if (!network.writes_files()) network.context.report = [](const std::string&) {};
   Table passes;
   passes["profile_statistics"] = quickstart_profile_options();
@@ -141,13 +147,15 @@ SchemeResult try_scheme(Network& network, const QuickstartScheme& scheme, const 
   run_pipeline(quantized, passes, scheme.name + ".toml", network.context);
   SchemeResult result{network.test(quantized).accuracy(), 0, storage_bits(quantized)};
   if (network.writes_files()) {
-    write_toml(folder / (scheme.name + ".toml"),
+    write_toml(network.context.to_write(folder / (scheme.name + ".toml")),
                {{"model", "digits_cnn"}, {"dataset", "digits"}, {"passes", passes}});
-    save_mase_graph(quantized, folder / scheme.name);
+    save_mase_graph(quantized, network.context.to_write(folder / scheme.name));
   }
   train_network(quantized, network, 2e-3, kTuningEpochs);
   result.tuned_accuracy = network.test(quantized).accuracy();
-  if (network.writes_files()) save_mase_graph(quantized, folder / (scheme.name + "_tuned"));
+  if (network.writes_files()) {
+    save_mase_graph(quantized, network.context.to_write(folder / (scheme.name + "_tuned")));
+  }
   return result;
 }
 
@@ -173,15 +181,16 @@ void add_scheme_row(std::vector<Network>& networks, const QuickstartScheme& sche
 
 void run_quickstart(const TorchCommand& command) {
   const fs::path& folder = command.software_dir;
-  const FolderLock lock(folder, "detent quickstart",
-                        [](const std::string& text) { spdlog::warn("{}", text); });
+  const auto warn = [](const std::string& text) { spdlog::warn("{}", text); };
+  const FolderLock lock(folder, "detent quickstart", warn);
+  const auto outputs = std::make_shared<OutputFolder>(folder, warn);
   const std::shared_ptr<const Dataset> digits = make_all_digits();
   std::vector<Network> networks = networks_for(digits, static_cast<uint64_t>(command.options.seed));
-  const Accuracy of_float = train_networks(networks, *digits, folder);
+  const Accuracy of_float = train_networks(networks, *digits, folder, *outputs);
 
   print("2. Profiling weights and activations\n  ");
   TorchExecutor executor;
-  for (Network& network : networks) profile_network(network, folder, executor);
+  for (Network& network : networks) profile_network(network, folder, outputs, executor);
 
   print(fmt::format("3. Quantizing, and fine-tuning each result for {} epochs\n\n", kTuningEpochs));
   const StorageBits float_bits = storage_bits(networks.front().graph);
@@ -195,6 +204,7 @@ void run_quickstart(const TorchCommand& command) {
     progress.update(++done, scheme.title);
   }
   progress.finish();
+  outputs->commit();
   print(fmt::format(
       "{}\nAccuracy on the fifth of the digits that a network was not trained on: mean and standard "
       "deviation\n"

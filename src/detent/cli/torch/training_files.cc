@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "detent/cli/torch/go_on.h"
 #include "detent/cli/torch/session.h"
@@ -11,6 +12,7 @@
 #include "detent/graph/fingerprint.h"
 #include "detent/io/crc32.h"
 #include "detent/io/file.h"
+#include "detent/io/output_folder.h"
 #include "detent/io/torch_checkpoint.h"
 #include "detent/passes/mase_graph.h"
 #include "detent/training/improvement.h"
@@ -53,6 +55,8 @@ std::string difference(Table saved, Table now) {
   if (saved.erase(kOldFingerprint)) now.erase("untrained_network");
   return settings_difference(saved, now);
 }
+
+void warn(const std::string& text) { spdlog::warn("{}", text); }
 
 constexpr const char* kOtherWays =
     "keep it and train in another folder (--project NAME), or replace it (--overwrite)";
@@ -115,7 +119,7 @@ TrainingFiles::TrainingFiles(const TorchCommand& command, const Graph& untrained
          state_path().string());
   }
   if (writes_) {
-    lock_.emplace(folder_, "detent train", [](const std::string& text) { spdlog::warn("{}", text); });
+    lock_.emplace(folder_, "detent train", warn);
   }
   if (command.options.resume) {
     saved_ = read_training(state_path());
@@ -132,8 +136,8 @@ TrainingFiles::TrainingFiles(const TorchCommand& command, const Graph& untrained
   if (!writes_) return;
   const fs::path events = command.software_dir / "tensorboard" / "events.out.tfevents.0.detent";
   if (!saved_) fs::remove(state_path());
+  replaces_ = command.options.overwrite && !saved_;
   remove_unfinished_files(folder_);
-  remove_unfinished_files(folder_ / "transformed_ckpt");
   const bool reports = command.options.report_to == ReportTo::kTensorboard;
   log_.emplace(folder_ / "metrics.jsonl", reports ? std::optional(events) : std::nullopt,
                saved_ ? saved_->logs : Table());
@@ -149,13 +153,28 @@ StateDict TrainingFiles::resumed_best() const {
 void TrainingFiles::on_epoch(const Graph& graph, const EpochReport& report) {
   if (!writes_) return;
   const StateDict network = state_dict(graph);
-  write_network(folder_ / "last.ckpt", network, report.epoch - 1, report.global_step);
+  write_last(network, report.epoch - 1, report.global_step);
   if (report.is_best) {
     write_network(folder_ / "best.ckpt", network, report.epoch - 1, report.global_step);
     // A state_dict does not hold formats.
-    if (is_quantized(graph)) save_mase_graph(graph, folder_ / "transformed_ckpt");
+    if (is_quantized(graph)) write_graph(graph);
   }
   log_->write(report);
+}
+
+void TrainingFiles::write_last(const StateDict& network, int64_t epoch, int64_t global_step) {
+  if (std::exchange(replaces_, false)) {
+    fs::remove(output_file(folder_ / "best.ckpt"));
+    fs::remove_all(folder_ / "transformed_ckpt");
+  }
+  write_network(folder_ / "last.ckpt", network, epoch, global_step);
+}
+
+void TrainingFiles::write_graph(const Graph& graph) const {
+  const fs::path folder = folder_ / "transformed_ckpt";
+  OutputFolder outputs(folder, warn);
+  save_mase_graph(graph, outputs.staged(folder));
+  outputs.commit();
 }
 
 void TrainingFiles::on_step(const StepReport& report) {
@@ -168,7 +187,7 @@ void TrainingFiles::save(const TrainingState& state) {
   const bool is_between_epochs = progress.batches == 0;
   // Between epochs on_epoch has written it.
   if (!is_between_epochs) {
-    write_network(folder_ / "last.ckpt", state.network, progress.epoch - 1, progress.global_step);
+    write_last(state.network, progress.epoch - 1, progress.global_step);
   }
   write_training(state_path(), {state, settings_, log_->sizes()});
 }

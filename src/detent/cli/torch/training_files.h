@@ -43,9 +43,13 @@ class TrainingFiles {
   void save(const TrainingState& state);
 
  private:
+  void write_last(const StateDict& network, int64_t epoch, int64_t global_step);
+  void write_graph(const Graph& graph) const;
+
   std::filesystem::path folder_;
   Table settings_;
   bool writes_;
+  bool replaces_ = false;  // the networks of another training, which go before the first one of this appears
   std::optional<FolderLock> lock_;  // where it writes
   std::optional<SavedTraining> saved_;
   std::optional<MetricsLog> log_;

@@ -1,0 +1,149 @@
+#include "kill_cases.h"
+
+#include <fmt/format.h>
+
+#include "detent/io/file.h"
+#include "detent/io/safetensors.h"
+
+namespace detent {
+namespace {
+
+const std::string kTrain = "train toy toy_tiny --num-threads 1 --learning-rate-schedule constant ";
+const std::string kTrainBefore = kTrain + "--max-epochs 1 --project t";
+const std::string kTrained = "--load mase_output/t/software/training_ckpts/best.ckpt ";
+const std::string kTransform = "transform toy toy_tiny --num-threads 1 ";
+const std::string kTraining = "mase_output/p/software/training_ckpts";
+const std::string kState = kTraining + "/training_state.safetensors";
+
+constexpr const char* kProfile = R"([passes.profile_statistics]
+by = "regex_name"
+target_weight_nodes = ["seq_blocks_0"]
+target_activation_nodes = ["seq_.*"]
+num_samples = 512
+[passes.profile_statistics.weight_statistics.absmax]
+[passes.profile_statistics.activation_statistics]
+range_min_max = {dims = [0]}
+range_quantile = {}
+variance_precise = {}
+[passes.save_node_meta_param]
+)";
+
+constexpr const char* kStatistics = R"([fc.software.args.weight.stat.range_min_max]
+min = -2.0
+max = 6.0
+count = 8
+[fc.software.args.data_in_0.stat.range_min_max]
+min = -1.0
+max = 1.0
+count = 8
+)";
+
+std::string quantize_config(int width) {
+  return fmt::format(
+      "[passes.quantize]\nby = \"type\"\n[passes.quantize.linear.config]\nname = \"fixed\"\n"
+      "data_in_width = {0}\nweight_width = {0}\n[passes.save_node_meta_param]\n[passes.save_mase_graph]\n",
+      width);
+}
+
+std::vector<KillCase> tensor_cases() {
+  const std::string quantize = "tensor quantize a.safetensors -o out/q.safetensors --packed --format ";
+  return {
+      {.name = "TensorQuantize",
+       .result = "out",
+       .commands = {quantize + "fixed:width=8", quantize + "fixed:width=4"}},
+      {.name = "TensorUnpack",
+       .result = "out",
+       .commands = {"tensor unpack a.safetensors -o out/a.npy", "tensor unpack b.safetensors -o out/a.npy"}},
+      {.name = "StatToConf",
+       .result = "out",
+       .commands = {"stat-to-conf statistics.toml out/c.toml --format fixed:width=8",
+                    "stat-to-conf statistics.toml out/c.toml --format fixed:width=4"}},
+      {.name = "Example",
+       .result = "out",
+       .commands = {"example per-channel-activation -o out/p.svg",
+                    "example per-channel-activation --ramp -o out/p.svg"}},
+  };
+}
+
+std::vector<KillCase> network_cases() {
+  const std::string quantize = "quantize toy toy_tiny " + kTrained +
+                               "--num-samples 64 --num-threads 1 --project p --overwrite --weights ";
+  const std::string dump =
+      "test toy toy_tiny " + kTrained + "--num-threads 1 --dump d --overwrite --dump-samples 4";
+  return {
+      {.name = "Transform",
+       .result = "mase_output/p/software/transform",
+       .commands = {kTransform + "--config w4.toml --project p --overwrite",
+                    kTransform + "--config w8.toml --project p --overwrite"}},
+      {.name = "Profile",
+       .contract = Contract::kGoesOn,
+       .result = "mase_output/p/software/transform",
+       .commands = {kTransform + "--config profile.toml --project p --checkpoint-every 1"}},
+      {.name = "Quantize",
+       .result = "mase_output/p/software/quantize",
+       .prepare = {kTrainBefore},
+       .commands = {quantize + "int4", quantize + "int8"}},
+      {.name = "Dump",
+       .result = "d",
+       .prepare = {kTrainBefore},
+       .commands = {dump, dump + " --dump-nodes .*"}},
+  };
+}
+
+std::vector<KillCase> training_cases() {
+  const std::string train = kTrain + "--project p --report-to tensorboard --checkpoint-every 3 --max-epochs ";
+  const std::string tune =
+      kTrain + "--project p --load mase_output/q/software/transform/transformed_ckpt --max-epochs ";
+  const std::string replace = kTrain + "--project p --overwrite --max-epochs 2 --learning-rate ";
+  return {
+      {.name = "Train",
+       .contract = Contract::kGoesOn,
+       .result = "mase_output/p/software",
+       .commands = {train + "1", train + "2", train + "3"},
+       .state = kState,
+       .units = {kTraining + "/best.ckpt"}},
+      {.name = "TrainQuantized",
+       .contract = Contract::kGoesOn,
+       .result = kTraining,
+       .prepare = {kTransform + "--config w8.toml --project q"},
+       .commands = {tune + "1", tune + "2", tune + "3"},
+       .state = kState,
+       .units = {kTraining + "/best.ckpt", kTraining + "/transformed_ckpt"}},
+      {.name = "TrainAnother",
+       .contract = Contract::kNeverBoth,
+       .result = kTraining,
+       .commands = {replace + "0.1", replace + "0.01"}},
+  };
+}
+
+void write_tensor(const std::filesystem::path& path, float first) {
+  Tensor tensor(DType::kFloat32, {64, 32});
+  for (size_t i = 0; i < 64 * 32; ++i) tensor.values<float>()[i] = first + static_cast<float>(i % 97);
+  write_safetensors(path, std::vector<std::pair<std::string, Tensor>>{{"a", tensor}});
+}
+
+}  // namespace
+
+const std::vector<KillCase>& kill_cases() {
+  static const std::vector<KillCase> kCases = [] {
+    std::vector<KillCase> cases = tensor_cases();
+    for (const auto& more : {network_cases(), training_cases()}) {
+      cases.insert(cases.end(), more.begin(), more.end());
+    }
+    return cases;
+  }();
+  return kCases;
+}
+
+void write_inputs_of_cases(const std::filesystem::path& folder) {
+  for (const int width : {4, 8}) {
+    write_file(folder / fmt::format("w{}.toml", width), quantize_config(width));
+  }
+  write_file(folder / "profile.toml", kProfile);
+  write_file(folder / "statistics.toml", kStatistics);
+  write_tensor(folder / "a.safetensors", -40);
+  write_tensor(folder / "b.safetensors", -50);
+  std::filesystem::create_directories(folder / "out");
+}
+
+}  // namespace detent
