@@ -48,7 +48,7 @@ Interpreter::Step Interpreter::make_step(const Node& node,
                                          const std::map<std::string_view, int>& index) const {
   Step step;
   step.node = &node;
-  step.evaluate = node.op == "placeholder" ? nullptr : find_evaluator(node.op);
+  step.evaluate = role_of(node) == OperatorRole::kInput ? nullptr : find_evaluator(node.op);
   for (const NodeInput& input : node.inputs) {
     step.sources.push_back(input.is_constant() ? -1 : index.at(input.node));
     step.constants.push_back(input.is_constant() ? constant_flow(node, input.constant) : Flow());
@@ -110,7 +110,7 @@ Flow Interpreter::run_step(const Step& step, const std::vector<Flow>& results,
   if (mode_ == Mode::kTraining) {
     for (auto& [name, tensor] : evaluation.parameters) tensor = quantized(step, name, tensor);
   }
-  const bool is_output = node.op == "output";
+  const bool is_output = role_of(node) == OperatorRole::kOutput;
   if (step.integers) {
     const bool wanted = observation.observe && observation.values == kBefore;
     if (wanted) observation.see(kBefore, node, "data_out_0", step.integers->unrounded(evaluation.inputs));
@@ -145,7 +145,8 @@ at::Tensor Interpreter::run(const std::vector<at::Tensor>& inputs, const TorchOb
     } catch (const c10::Error& error) {
       fail("node \"{}\" ({}): {}", node.name, node.op, error.what_without_backtrace());
     }
-    if (auto* tensor = std::get_if<at::Tensor>(&results[i]); tensor != nullptr && node.op != "output") {
+    auto* tensor = std::get_if<at::Tensor>(&results[i]);
+    if (tensor != nullptr && role_of(node) != OperatorRole::kOutput) {
       *tensor = quantized(step, "data_out_0", *tensor);
       observation.see(ObservedValues::kAfterQuantization, node, "data_out_0", *tensor);
     }

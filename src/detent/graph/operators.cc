@@ -21,13 +21,17 @@ std::span<const OperatorSchema> all_operators() {
   return operators;
 }
 
-const OperatorSchema& find_operator(std::string_view name) {
+const OperatorSchema* known_operator(std::string_view name) {
   const auto operators = all_operators();
   const auto it = std::ranges::lower_bound(
       operators, name, {}, [](const OperatorSchema& schema) { return std::string_view(schema.name); });
-  if (it == operators.end() || it->name != name)
-    throw Error(unknown_name_message("operator", name, operator_names()));
-  return *it;
+  return it == operators.end() || it->name != name ? nullptr : &*it;
+}
+
+const OperatorSchema& find_operator(std::string_view name) {
+  const OperatorSchema* schema = known_operator(name);
+  if (schema == nullptr) throw Error(unknown_name_message("operator", name, operator_names()));
+  return *schema;
 }
 
 std::vector<std::string> operator_names() {
@@ -111,7 +115,7 @@ std::vector<int64_t> integers_attribute(const Node& node, std::string_view name,
 std::map<std::string, Operand, std::less<>> infer_shapes(const Graph& graph, int64_t batch) {
   std::map<std::string, Operand, std::less<>> results;
   for (const Node& node : graph.nodes()) {
-    if (node.op == "placeholder") {
+    if (role_of(node) == OperatorRole::kInput) {
       Shape shape = graph.input_shapes().at(node.name);
       shape[0] = batch;
       results[node.name] = {std::move(shape), Value()};
@@ -143,7 +147,7 @@ std::vector<std::string> quantizable_operands(const Node& node) {
   for (const auto& [name, parameter] : node.parameters) {
     if (schema.find_parameter(name) != nullptr) operands.push_back(name);
   }
-  if (node.op != "output") operands.emplace_back("data_out_0");
+  if (schema.role != OperatorRole::kOutput) operands.emplace_back("data_out_0");
   return operands;
 }
 

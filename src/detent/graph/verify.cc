@@ -40,12 +40,12 @@ void verify_inputs(const Node& node, const OperatorSchema& schema, const std::se
 
 /// Executors go by the operator, files of MASE by the type.
 void verify_mase_type(const Node& node) {
-  for (const auto& [op, type] :
-       {std::pair("placeholder", MaseType::kPlaceholder), std::pair("get_attr", MaseType::kGetAttr),
-        std::pair("output", MaseType::kOutput)}) {
-    if ((node.op == op) == (node.mase_type == type)) continue;
+  for (const auto& [role, type] : {std::pair(OperatorRole::kInput, MaseType::kPlaceholder),
+                                   std::pair(OperatorRole::kConstant, MaseType::kGetAttr),
+                                   std::pair(OperatorRole::kOutput, MaseType::kOutput)}) {
+    if ((role_of(node) == role) == (node.mase_type == type)) continue;
     fail("node \"{}\" ({}): got the MASE type \"{}\", which {} has and no other operator", node.name, node.op,
-         mase_type_name(node.mase_type), op);
+         mase_type_name(node.mase_type), mase_type_name(type));
   }
 }
 
@@ -173,7 +173,7 @@ void verify_quantized_shapes(const Node& node, const Results& results) {
 void verify_input_shapes(const Graph& graph) {
   for (const auto& [name, shape] : graph.input_shapes()) {
     const Node* node = graph.find(name);
-    if (node == nullptr || node->op != "placeholder")
+    if (node == nullptr || role_of(*node) != OperatorRole::kInput)
       fail("node \"{}\": only placeholders have an input shape", name);
     if (shape.empty() || shape[0] != 1 || std::ranges::any_of(shape, [](int64_t size) { return size < 0; })) {
       fail("node \"{}\": got the input shape {}, expected sizes, the first 1, of the batch", name,
@@ -195,11 +195,11 @@ void verify(const Graph& graph) {
     verify_parameters(node, schema);
     verify_quantization(node);
     const bool last = &node == &graph.nodes().back();
-    if ((node.op == "output") != last) {
+    if ((schema.role == OperatorRole::kOutput) != last) {
       fail("graph \"{}\": the last node, and no other, must be the output; got \"{}\" ({})", graph.name(),
            node.name, node.op);
     }
-    if (node.op == "placeholder" && !graph.input_shapes().contains(node.name)) {
+    if (schema.role == OperatorRole::kInput && !graph.input_shapes().contains(node.name)) {
       fail("node \"{}\": a placeholder without a shape", node.name);
     }
   }

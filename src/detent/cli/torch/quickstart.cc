@@ -121,7 +121,7 @@ void profile_network(Network& network, const fs::path& folder, TorchExecutor& ex
   Table passes;
   for (const char* name : {"init_metadata", "add_common_metadata", "add_software_metadata"})
     passes.table(name);
-  passes["profile_statistics"] = quickstart_profile_options();
+  passes["profile_statistics"] = quickstart_profile_options(network.graph);
   if (network.writes_files())
     passes["save_node_meta_param"] = Table{{"save_path", (folder / "statistics.toml").string()}};
   run_pipeline(network.graph, passes, "quickstart", network.context);

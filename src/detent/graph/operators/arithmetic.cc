@@ -15,13 +15,13 @@ Operand infer_elementwise(const Node&, std::span<const Operand> inputs) {
   return {broadcast_shapes(a.shape, b.shape), Value()};
 }
 
-OperatorSchema elementwise(const char* name, const char* help, const char* onnx_name) {
+OperatorSchema elementwise(const char* name, const char* help, PairOperation operation) {
   return {.name = name,
           .help = help,
           .min_inputs = 2,
           .max_inputs = 2,
           .infer = infer_elementwise,
-          .onnx_name = onnx_name,
+          .trait = operation,
           .quantizable = true};
 }
 
@@ -41,8 +41,8 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
 }
 
 std::vector<OperatorSchema> arithmetic_operators() {
-  return {elementwise("add", "a + b", "Add"), elementwise("sub", "a - b", "Sub"),
-          elementwise("mul", "a * b", "Mul")};
+  return {elementwise("add", "a + b", PairOperation::kAdd), elementwise("sub", "a - b", PairOperation::kSub),
+          elementwise("mul", "a * b", PairOperation::kMul)};
 }
 
 }  // namespace detent

@@ -53,31 +53,37 @@ int64_t window_count(int64_t size, int64_t kernel, int64_t stride, int64_t paddi
 }
 
 std::vector<OperatorSchema> structural_operators() {
+  // Of tokens and position embeddings, as vision transformers begin (Dosovitskiy et al. 2020,
+  // arXiv:2010.11929).
+  constexpr double kTokenDeviation = 0.02;
   return {
       {.name = "placeholder",
        .help = "an input of the network",
        .mase_type = MaseType::kPlaceholder,
        .min_inputs = 0,
        .max_inputs = 0,
-       .infer = [](const Node&, std::span<const Operand>) -> Operand { return {}; }},
+       .infer = [](const Node&, std::span<const Operand>) -> Operand { return {}; },
+       .role = OperatorRole::kInput},
       {.name = "output",
        .help = "the result of the network",
        .mase_type = MaseType::kOutput,
-       .infer = [](const Node&, std::span<const Operand> inputs) { return inputs[0]; }},
+       .infer = [](const Node&, std::span<const Operand> inputs) { return inputs[0]; },
+       .role = OperatorRole::kOutput},
       {.name = "get_attr",
        .help = "a tensor that the network owns and trains",
        .mase_type = MaseType::kGetAttr,
        .min_inputs = 0,
        .max_inputs = 0,
-       .parameters = {{.name = "value"}},
+       .parameters = {{.name = "value", .initial = NormalInitial{kTokenDeviation}}},
        .infer = [](const Node& node, std::span<const Operand>) -> Operand {
          return {node.find_parameter("value")->tensor.shape(), Value()};
-       }},
+       },
+       .role = OperatorRole::kConstant},
       {.name = "identity",
        .help = "passes its input on",
        .mase_type = MaseType::kModuleRelatedFunc,
        .infer = same_shape,
-       .onnx_name = "Identity"},
+       .trait = Movement{}},
       {.name = "dropout",
        .help = "in training, zeroes elements with probability p and scales the others by 1 / (1 - p)",
        .mase_type = MaseType::kModuleRelatedFunc,
@@ -89,7 +95,8 @@ std::vector<OperatorSchema> structural_operators() {
              if (!(p >= 0 && p <= 1)) fail("attribute \"p\": got {}, expected 0 to 1", p);
              return same_shape(node, inputs);
            },
-       .onnx_name = "Dropout"},
+       .trait = Movement{},
+       .random = true},
   };
 }
 

@@ -73,7 +73,7 @@ CommonMetadata describe_node(const Node& node, const std::map<std::string, Opera
     describe_type(node.find_quantization(name), info);
     common.args[name] = std::move(info);
   }
-  if (node.op != "output") {
+  if (role_of(node) != OperatorRole::kOutput) {
     OperandInfo info = describe_operand(results.at(node.name));
     describe_type(node.find_quantization("data_out_0"), info);
     common.results["data_out_0"] = std::move(info);
@@ -95,7 +95,9 @@ void add_software_metadata(Graph& graph, const NoOptions&, PassContext&) {
       if (!node.inputs[i].is_constant()) software.args[fmt::format("data_in_{}", i)] = Table();
     }
     for (const auto& [name, parameter] : node.parameters) software.args[name] = Table();
-    if (node.op != "output" && node.op != "size") software.results["data_out_0"] = Table();
+    const OperatorRole role = role_of(node);
+    if (role != OperatorRole::kOutput && role != OperatorRole::kNumber)
+      software.results["data_out_0"] = Table();
     node.metadata.software = std::move(software);
   }
 }

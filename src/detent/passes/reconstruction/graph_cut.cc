@@ -11,7 +11,7 @@ GraphCut::GraphCut(const Graph& graph) : graph_(graph), shapes_(infer_shapes(gra
 std::string GraphCut::capture_name(size_t index) { return fmt::format("captured_value_{}", index); }
 
 bool GraphCut::is_recomputed(const Node& node) const {
-  return node.op != "placeholder" && (node.inputs.empty() || !shapes_.at(node.name).is_tensor());
+  return role_of(node) != OperatorRole::kInput && (node.inputs.empty() || !shapes_.at(node.name).is_tensor());
 }
 
 std::vector<std::string> GraphCut::read_from(size_t index) const {
