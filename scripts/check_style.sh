@@ -23,11 +23,15 @@ done < <(find "${folders[@]}" -type d \( -iname 'util*' -o -iname 'misc*' -o -in
 format_names=$(cat src/detent/formats/*.h 2> /dev/null |
   sed -n 's/.*kName *= *"\([a-z0-9_]*\)".*/\1/p' | sort -u | paste -s -d '|')
 
+# The names that evaluators are listed under, which is those of all operators but `placeholder`.
+operator_names=$(cat src/detent/execution/evaluators/*.cc 2> /dev/null |
+  grep -oE '\{"[a-z0-9_]+", *[a-z[]' | sed 's/{"\([a-z0-9_]*\)".*/\1/' | sort -u | paste -s -d '|')
+
 files=()
 while IFS= read -r file; do files+=("$file"); done < <(
   find "${folders[@]}" -type f \( -name '*.cc' -o -name '*.h' -o -name '*.sh' -o -name '*.cmake' -o -name CMakeLists.txt \) | sort)
 
-awk -v format_names="$format_names" '
+awk -v format_names="$format_names" -v operator_names="$operator_names" '
   function report(message) {
     print FILENAME ":" FNR ": " message
     failed = 1
@@ -36,6 +40,7 @@ awk -v format_names="$format_names" '
     is_test = FILENAME ~ /_test\.(cc|h|sh)$/
     in_detent = FILENAME ~ /^src\/detent\//
     in_formats = FILENAME ~ /^src\/detent\/formats\//
+    declares_operators = FILENAME ~ /^src\/detent\/(graph\/operators|execution\/evaluators|models)\//
     is_header = FILENAME ~ /\.h$/ && FILENAME !~ /-inl\.h$/
     uses_torch = FILENAME ~ /^src\/detent\/(execution|passes|training|cli\/torch)\//
   }
@@ -54,6 +59,19 @@ awk -v format_names="$format_names" '
   in_detent && !in_formats && !is_test && format_names != "" &&
   ($0 ~ ("[=!]=[ \t]*\"(" format_names ")\"") || $0 ~ ("\"(" format_names ")\"[ \t]*[=!]=")) {
     report("no comparison with the name of a format outside formats/")
+  }
+
+  # What an operator does is declared with it; passes and executors ask for traits (graph/traits.h): no `op` is
+  # compared with, searched for or looked up among names, and no list of names is made to do so.
+  in_detent && !declares_operators && !is_test {
+    named = "\"(" operator_names "|placeholder)\""
+    compared = $0 ~ /(^|[^a-z_])op[ \t]*[=!]=[ \t]*"/ || $0 ~ /"[ \t]*[=!]=[ \t]*([a-z_]+(\([^)]*\))?(\.|->))*op([^a-z_(]|$)/
+    searched = $0 ~ /(\.|->)op\.(starts_with|ends_with|find|rfind|contains|compare|substr)\(/
+    looked_up = $0 ~ /(find|count|contains|binary_search)\(([a-zA-Z_]+, *)?[a-z_]+(\.|->)op\)/
+    listed = operator_names != "" && $0 ~ (named ", *" named) && $0 !~ /enum_names|return \{/
+    if (compared || searched || looked_up || listed) {
+      report("no comparison with the name of an operator: ask for a trait (graph/traits.h)")
+    }
   }
   END { exit failed }
 ' "${files[@]}" || failed=1

@@ -48,6 +48,18 @@ TEST(GraphRewriting, BatchNormsFoldIntoEveryKindOfLayer) {
   expect_close(before, bench.outputs(bench.graph));
 }
 
+TEST(GraphRewriting, BatchNormsFoldIntoConvolutionsOfVolumes) {
+  GraphBuilder builder("volumes");
+  NodeInput x = builder.input("x", {2, 4, 5, 6});
+  x = builder.convolution("conv", x, 2, 6, {2, 3, 1}, {{"groups", 2}}, false);
+  x = builder.batch_norm("batch_norm3d", "bn", x, 6);
+  PassBench bench(builder.finish(x));
+  const std::vector<float> before = bench.outputs(bench.graph);
+  bench.run_passes("[passes.fuse_batch_norm]");
+  EXPECT_THAT(bench.graph.node_names(), ElementsAre("x", "conv", "output"));
+  expect_close(before, bench.outputs(bench.graph));
+}
+
 TEST(GraphRewriting, BatchNormsThatCannotFoldStayAndSayWhy) {
   GraphBuilder builder("stubborn");
   const NodeInput x = builder.input("x", {2, 5, 5});

@@ -202,12 +202,78 @@ Graph random_network() {
   return builder.finish(builder.linear("last", flat, x.channels * x.height * x.width, 3));
 }
 
+struct Volume {
+  NodeInput node;
+  int64_t channels;
+  Shape size;  // of the three spatial dimensions
+};
+
+/// One more operation on a volume.
+Volume grown(GraphBuilder& builder, const Volume& x, int index) {
+  const std::string name = fmt::format("layer{}", index);
+  switch (draw(0, 4)) {
+    case 0:
+    case 1: {
+      Volume y{{}, 2 * draw(1, 3), {}};
+      Shape kernel;
+      List stride;
+      List padding;
+      List dilation;
+      for (const int64_t in : x.size) {
+        const int64_t border = draw(0, 1);
+        const int64_t taps = draw(1, static_cast<int>(std::min<int64_t>(3, in)));
+        const int64_t distance = in + 2 * border > 2 * (taps - 1) ? draw(1, 2) : 1;
+        const int64_t step = draw(1, 2);
+        kernel.push_back(taps);
+        stride.emplace_back(step);
+        padding.emplace_back(border);
+        dilation.emplace_back(distance);
+        y.size.push_back((in + 2 * border - distance * (taps - 1) - 1) / step + 1);
+      }
+      const Table attributes = {{"stride", stride},
+                                {"padding", padding},
+                                {"dilation", dilation},
+                                {"groups", x.channels % 2 == 0 ? draw(1, 2) : 1}};
+      y.node = builder.convolution(name, x.node, x.channels, y.channels, kernel, attributes, draw(0, 1) == 1);
+      return y;
+    }
+    case 2:
+      return {builder.call(draw(0, 1) == 0 ? "relu" : "silu", {x.node}), x.channels, x.size};
+    case 3: {
+      if (std::ranges::min(x.size) < 2) return x;
+      const char* op = draw(0, 1) == 0 ? "max_pool3d" : "avg_pool3d";
+      Shape halves;
+      for (const int64_t in : x.size) halves.push_back(in / 2 + 1);
+      return {builder.module(op, name, x.node, {{"kernel_size", 2}, {"padding", 1}}), x.channels, halves};
+    }
+    default: {
+      const char* op = draw(0, 1) == 0 ? "adaptive_max_pool3d" : "adaptive_avg_pool3d";
+      const List sizes = {Value(draw(1, 3)), Value(2), Value(draw(1, 3))};
+      return {builder.module(op, name, x.node, {{"output_size", sizes}}),
+              x.channels,
+              {*sizes[0].get_if<int64_t>(), 2, *sizes[2].get_if<int64_t>()}};
+    }
+  }
+}
+
+Graph random_network_of_volumes() {
+  GraphBuilder builder("volumes");
+  Volume x{{}, draw(1, 3), {draw(2, 5), draw(2, 5), draw(2, 5)}};
+  x.node = builder.input("x", {x.channels, x.size[0], x.size[1], x.size[2]});
+  x = {builder.convolution("first", x.node, x.channels, 4, {2, 1, 2}, {}),
+       4,
+       {x.size[0] - 1, x.size[1], x.size[2] - 1}};
+  const int count = draw(0, 4);
+  for (int i = 0; i < count; ++i) x = grown(builder, x, i);
+  return builder.finish(x.node);
+}
+
 /// Widths of their own for some of the nodes that have any.
 std::string random_bits(const Graph& graph) {
   std::string bits;
   for (const Node& node : graph.nodes()) {
-    const bool weighted = has_sum_form(node.op);
-    if (!weighted && !has_pair_form(node.op) && node.op != "cat") continue;
+    const bool weighted = is_weighted_sum(node);
+    if (!weighted && trait<PairOperation>(node) == nullptr && node.op != "cat") continue;
     if (draw(0, 1) == 0) continue;
     const std::string weights = weighted && draw(0, 2) > 0 ? std::to_string(draw(2, 8)) : "";
     const bool activations = weights.empty() || draw(0, 1) == 1;
@@ -232,8 +298,8 @@ std::string random_options() {
       kRequantizations[draw(0, 1)]);
 }
 
-void expect_agreement_on_a_random_network() {
-  PassBench bench(random_network(), static_cast<uint64_t>(draw(0, 1000)));
+void expect_agreement(Graph network) {
+  PassBench bench(std::move(network), static_cast<uint64_t>(draw(0, 1000)));
   const std::string options = random_options() + random_bits(bench.graph);
   RC_LOG() << options;
   for (const Node& node : bench.graph.nodes()) RC_LOG() << node.name << " (" << node.op << ")\n";
@@ -245,7 +311,11 @@ void expect_agreement_on_a_random_network() {
 }
 
 RC_GTEST_PROP(IntegerExecution, AgreesOnRandomNetworks, ()) {
-  for (int i = 0; i < 2; ++i) expect_agreement_on_a_random_network();  // of 200 networks
+  for (int i = 0; i < 2; ++i) expect_agreement(random_network());  // of 200 networks
+}
+
+RC_GTEST_PROP(IntegerExecution, AgreesOnRandomNetworksOfVolumes, ()) {
+  expect_agreement(random_network_of_volumes());
 }
 
 // ---- What is refused.

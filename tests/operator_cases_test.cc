@@ -4,13 +4,16 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/adaptive_avg_pool1d.h>
 #include <ATen/ops/adaptive_avg_pool2d.h>
+#include <ATen/ops/adaptive_avg_pool3d.h>
 #include <ATen/ops/avg_pool1d.h>
 #include <ATen/ops/avg_pool2d.h>
+#include <ATen/ops/avg_pool3d.h>
 #include <ATen/ops/batch_norm.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/conv1d.h>
 #include <ATen/ops/conv2d.h>
+#include <ATen/ops/conv3d.h>
 #include <ATen/ops/conv_transpose2d.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/group_norm.h>
@@ -129,6 +132,17 @@ std::vector<OperatorCase> layer_cases() {
        [](const Inputs& x, const Lookup& p) {
          return at::conv2d(x[0], p("weight"), {}, 1, at::IntArrayRef{2, 1}, 2);
        }},
+      {"conv3d",
+       {{4, 4, 5, 6}},
+       {{"weight", {6, 2, 2, 3, 1}}, {"bias", {6}}},
+       {{"stride", List{Value(1), Value(2), Value(3)}},
+        {"padding", List{Value(0), Value(1), Value(1)}},
+        {"dilation", List{Value(2), Value(1), Value(1)}},
+        {"groups", 2}},
+       [](const Inputs& x, const Lookup& p) {
+         return at::conv3d(x[0], p("weight"), p("bias"), at::IntArrayRef{1, 2, 3}, at::IntArrayRef{0, 1, 1},
+                           at::IntArrayRef{2, 1, 1}, 2);
+       }},
       {"convtranspose2d",
        {{4, 3, 5}},
        {{"weight", {4, 3, 3, 2}}, {"bias", {6}}},
@@ -161,6 +175,13 @@ std::vector<OperatorCase> layer_cases() {
        [](const Inputs& x, const Lookup&) {
          return at::avg_pool2d(x[0], at::IntArrayRef{2, 3}, at::IntArrayRef{2, 3}, 1, false, false);
        }},
+      {"avg_pool3d",
+       {{2, 4, 5, 6}},
+       {},
+       {{"kernel_size", 2}, {"stride", List{Value(1), Value(2), Value(3)}}, {"count_include_pad", false}},
+       [](const Inputs& x, const Lookup&) {
+         return at::avg_pool3d(x[0], 2, at::IntArrayRef{1, 2, 3}, 0, false, false);
+       }},
       {"adaptive_avg_pool1d",
        {{2, 7}},
        {},
@@ -172,6 +193,13 @@ std::vector<OperatorCase> layer_cases() {
        {{"output_size", list(3, 2)}},
        [](const Inputs& x, const Lookup&) {
          return at::adaptive_avg_pool2d(x[0], at::IntArrayRef{3, 2});
+       }},
+      {"adaptive_avg_pool3d",
+       {{2, 4, 5, 3}},
+       {},
+       {{"output_size", List{Value(2), Value(3), Value(3)}}},
+       [](const Inputs& x, const Lookup&) {
+         return at::adaptive_avg_pool3d(x[0], at::IntArrayRef{2, 3, 3});
        }},
   };
 }
@@ -246,6 +274,7 @@ std::vector<OperatorCase> normalization_cases() {
   return {
       {"batch_norm1d", {{4, 5}}, with_running, {{"eps", 0.25}}, batch_normalized},
       {"batch_norm2d", {{4, 3, 5}}, with_running, {{"eps", 0.25}}, batch_normalized},
+      {"batch_norm3d", {{4, 2, 3, 2}}, with_running, {{"eps", 0.25}}, batch_normalized},
       {"instance_norm2d",
        {{4, 3, 5}},
        {},

@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/allclose.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,6 +17,7 @@
 #include "detent/execution/interpreter.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/builder.h"
+#include "detent/runtime/code_movement.h"
 
 #include "operator_cases_test.h"
 
@@ -108,6 +110,77 @@ TEST(Operators, GradientsAreThoseOfFiniteDifferences) {
     const double below = moved_loss(-2 * kStep);
     EXPECT_NEAR((above - below) / (2 * kStep), slope, 0.02 * std::abs(slope) + 0.05);
   }
+}
+
+TEST(Operators, DefinitionsOfFunctionsAreWhatIsEvaluated) {
+  size_t functions = 0;
+  for (const OperatorCase& c : operator_cases()) {
+    const Graph graph = one_operator_graph(c);
+    const auto* unary = trait<Unary>(graph.node("layer"));
+    if (unary == nullptr) continue;
+    SCOPED_TRACE(c.op);
+    ++functions;
+    const Unary::Function function = unary->function(graph.node("layer"));
+    const at::Tensor x = random_inputs(c, 50)[0].mul(4);
+    const Tensor result = from_torch(Interpreter(graph).run(x));
+    const Tensor inputs = from_torch(x);
+    for (int64_t i = 0; i < inputs.numel(); ++i) {
+      const auto at = static_cast<size_t>(i);
+      const double expected = function(double{inputs.values<float>()[at]});
+      EXPECT_NEAR(result.values<float>()[at], expected, 1e-6 * (1 + std::abs(expected)));
+      if (unary->clamp) EXPECT_EQ(result.values<float>()[at], static_cast<float>(expected));
+    }
+  }
+  EXPECT_GE(functions, 12U);
+}
+
+/// One element of the weight at a time is 1, and one channel of the input: the result is 0 but in the channel
+/// that the element belongs to, and everywhere where the input's is another.
+TEST(Operators, WeightsConnectTheChannelsThatTheTraitSays) {
+  size_t layers = 0;
+  for (const OperatorCase& c : operator_cases()) {
+    const Graph graph = one_operator_graph(c).deep_copy();
+    const Node& node = graph.node("layer");
+    if (!is_weighted_sum(node)) continue;
+    SCOPED_TRACE(c.op);
+    ++layers;
+    if (const Parameter* bias = node.find_parameter("bias")) to_torch(bias->tensor).zero_();
+    const at::Tensor weight = to_torch(node.find_parameter("weight")->tensor);
+    const WeightChannels channels(node);
+    const at::Tensor x = at::ones(random_inputs(c, 1)[0].sizes());
+    const auto axis = static_cast<int64_t>(channel_axis(node, static_cast<size_t>(x.dim())));
+    for (int64_t i = 0; i < weight.numel(); ++i) {
+      weight.zero_();
+      weight.view(-1)[i] = 1;
+      const at::Tensor result = Interpreter(graph).run(x);
+      EXPECT_EQ(result.size(axis), channels.outputs());
+      const at::Tensor others = result.clone();
+      others.select(axis, channels.output(i)).zero_();
+      EXPECT_GT(result.abs().sum().item<float>(), 0) << i;
+      EXPECT_EQ(others.abs().sum().item<float>(), 0) << i;
+      at::Tensor without = x.clone();
+      without.select(axis, channels.input(i)).zero_();
+      EXPECT_EQ(Interpreter(graph).run(without).abs().sum().item<float>(), 0) << i;
+    }
+  }
+  EXPECT_GE(layers, 5U);
+}
+
+TEST(Operators, ElementsMoveAsTheyAreEvaluated) {
+  size_t movements = 0;
+  for (const OperatorCase& c : operator_cases()) {
+    const Graph graph = one_operator_graph(c);
+    const Node& node = graph.node("layer");
+    if (trait<Movement>(node) == nullptr) continue;
+    SCOPED_TRACE(c.op);
+    ++movements;
+    const std::vector<at::Tensor> inputs = random_inputs(c, 3);
+    const Tensor expected = from_torch(Interpreter(graph).run(inputs).contiguous());
+    std::vector<Tensor> tensors;
+    for (const at::Tensor& input : inputs) tensors.push_back(from_torch(input));
+    EXPECT_TRUE(moved_elements(node, tensors, expected.shape(), 0).equals(expected));
+  }
+  EXPECT_GE(movements, 7U);
 }
 
 TEST(Operators, InstanceNormUsesRunningStatisticsInInference) {

@@ -197,6 +197,33 @@ TEST_F(PostTraining, RoundedNetworksStillComputeInIntegers) {
   }
 }
 
+Graph network_of_volumes() {
+  GraphBuilder b("volumes");
+  NodeInput x = b.input("x", {2, 4, 6, 5});
+  x = b.module("relu", "relu", b.convolution("conv1", x, 2, 6, {2, 3, 3}, Table{{"padding", 1}}));
+  x = b.convolution("conv2", x, 6, 4, {3, 2, 3}, Table{{"stride", 2}, {"groups", 2}}, false);
+  x = b.module("max_pool3d", "pool", x, Table{{"kernel_size", List{Value(1), Value(2), Value(1)}}});
+  return b.finish(b.linear("fc", b.call("flatten", {x}), 16, 5));
+}
+
+TEST_F(PostTraining, LayersOfVolumesAreServedAsOthers) {
+  for (const char* pass : {"gptq", "adaround"}) {
+    use(network_of_volumes());
+    const Tensor expected = outputs(graph_);
+    run_passes("[passes.equalize]\n");
+    EXPECT_THAT(reported_, HasSubstr("conv2"));
+    EXPECT_LT(output_error(graph_, expected), 1e-10);
+    run_passes("[passes.static_quantize]\nweights = \"int3\"\nreport = false\nnum_samples = 100\n");
+    const double nearest = output_error(graph_, expected);
+    run_passes(
+        fmt::format("[passes.{}]\nnum_samples = 100\n[passes.bias_correction]\nnum_samples = 100\n", pass));
+    EXPECT_LT(output_error(graph_, expected), nearest) << pass;
+    EXPECT_NE(graph_.node("conv2").find_parameter("bias"), nullptr);
+    IntegerExecutor integers(graph_);
+    EXPECT_EQ(values_of(integers.run(graph_, std::span(&samples_, 1))), values_of(outputs(graph_)));
+  }
+}
+
 TEST_F(PostTraining, StagesSeeWhatBecameOfEarlierLayers) {
   use(small_residual_network());
   StagedRun run(graph_, {.num_samples = 10}, context_);

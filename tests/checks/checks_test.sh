@@ -8,7 +8,7 @@ failures=0
 
 good_tree() {
   rm -rf -- "$work/tree"
-  mkdir -p "$work/tree"/src/detent/{core,formats,graph,execution,cli/torch}
+  mkdir -p "$work/tree"/src/detent/{core,formats,graph/operators,execution/evaluators,cli/torch}
   cd "$work/tree/src/detent"
   echo '#pragma once' > core/core.h
   printf '#include "detent/core/core.h"\nstatic constexpr const char* kName = "ternary";\n' > formats/ternary.h
@@ -16,6 +16,10 @@ good_tree() {
   printf 'bool same(auto name) { return name == "ternary"; }\n' > formats/names.cc
   printf '// #include "detent/cli/main.h"\n#include "detent/formats/ternary.h"\n' > graph/graph.h
   printf 'TEST(Graph, Name) { ASSERT_TRUE(name == "ternary"); }\n' > graph/graph_test.cc
+  printf 'if (node.op == other.op && kept.contains(node.op_count)) node.op = "relu";\n' > graph/builder.cc
+  printf 'bool is_first(const Node& node) { return node.op == "conv2d"; }\n' > graph/operators/convolution.cc
+  printf '  return {{"relu", evaluate_relu},\n          {"conv2d", evaluate<at::conv2d, 2>}};\n' \
+    > execution/evaluators/layers.cc
   printf '#include <ATen/core/Tensor.h>\n#include "detent/graph/graph.h"\n' > execution/interpreter.h
   printf '#include <torch/torch.h>\n#include "detent/execution/interpreter.h"\n' > cli/torch/train.cc
 }
@@ -55,6 +59,12 @@ bad layers ../../docs/design.md '| `core` | errors | - |' 'no row for layer'
 
 bad style graph/graph.cc 'if (name == "ternary") {}' 'graph.cc:1: no comparison with the name of a format'
 bad style graph/graph.cc 'if ("ternary" != name) {}' 'no comparison with the name of a format'
+for line in 'if (node.op == "conv2d") {}' 'if ("conv2d" != graph.node(name).op) {}' 'return op == "anything";' \
+  'bool pools = node->op.starts_with("max_");' 'if (node.op.find("pool") != npos) {}' \
+  'std::ranges::find(kLayers, node.op) != kLayers.end()' 'if (kLayers.contains(layer->op)) {}' \
+  'constexpr std::array kLayers = {"conv2d", "relu"};'; do
+  bad style execution/interpreter.cc "$line" 'interpreter.cc:1: no comparison with the name of an operator'
+done
 bad style graph/graph.cc "$(seq 801)" 'more than 800 lines'
 bad style graph/utils/text.cc '' 'name the folder after what is in it'
 bad style formats/ternary.h '#include <hwy/highway.h>' 'no Highway in a header'

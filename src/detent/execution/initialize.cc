@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "detent/core/error.h"
 #include "detent/execution/torch_tensor.h"
@@ -19,36 +20,25 @@ double weight_bound(double fan_in) {
   return std::sqrt(3.0) * (gain / std::sqrt(fan_in));
 }
 
-void fill(Parameter& parameter, float value) { std::ranges::fill(parameter.tensor.values<float>(), value); }
-
 /// PyTorch's fan_in is weight.size(1) times the window, for transposed convolutions too, whose weight has the
 /// inputs first: so it is elements / weight.size(0) for every layer.
-void initialize_layer(Node& node) {
-  Tensor& weight = node.find_parameter("weight")->tensor;
+void draw(const FanInInitial& /*initial*/, const Node& node, Tensor& parameter) {
+  const Tensor& weight = node.find_parameter("weight")->tensor;
   const double fan_in = static_cast<double>(weight.numel()) / static_cast<double>(weight.dim(0));
-  const double bound = weight_bound(fan_in);
-  to_torch(weight).uniform_(-bound, bound);
-  if (Parameter* bias = node.find_parameter("bias")) {
-    const double bias_bound = 1 / std::sqrt(fan_in);
-    to_torch(bias->tensor).uniform_(-bias_bound, bias_bound);
-  }
+  const bool is_weight = parameter.bytes().data() == weight.bytes().data();
+  const double bound = is_weight ? weight_bound(fan_in) : 1 / std::sqrt(fan_in);
+  to_torch(parameter).uniform_(-bound, bound);
 }
 
-void initialize_embedding(Node& node) {
-  Tensor& weight = node.find_parameter("weight")->tensor;
-  to_torch(weight).normal_();
-  if (node.attributes.find("padding_idx")->is_na()) return;
-  to_torch(weight).select(0, integer_attribute(node, "padding_idx")).zero_();
+void draw(const ConstantInitial& initial, const Node& /*node*/, Tensor& parameter) {
+  std::ranges::fill(parameter.values<float>(), initial.value);
 }
 
-/// Of tokens and position embeddings, as vision transformers begin (Dosovitskiy et al. 2020,
-/// arXiv:2010.11929).
-constexpr double kTokenStd = 0.02;
-
-void initialize_constants(Node& node, const OperatorSchema& schema) {
-  for (const ParameterSchema& declared : schema.parameters) {
-    if (Parameter* parameter = node.find_parameter(declared.name)) fill(*parameter, declared.initial.value());
-  }
+void draw(const NormalInitial& initial, const Node& node, Tensor& parameter) {
+  to_torch(parameter).normal_(0, initial.deviation);
+  const Value* row = node.attributes.find(initial.zero_row);
+  if (row == nullptr || row->is_na()) return;
+  to_torch(parameter).select(0, integer_attribute(node, initial.zero_row)).zero_();
 }
 
 }  // namespace
@@ -56,17 +46,13 @@ void initialize_constants(Node& node, const OperatorSchema& schema) {
 void seed_everything(uint64_t seed) { at::manual_seed(seed); }
 
 void initialize_parameters(Graph& graph) {
+  std::set<const Parameter*> drawn;
   for (Node& node : graph.nodes()) {
-    const OperatorSchema& schema = find_operator(node.op);
-    if (schema.parameters.empty()) continue;
-    if (schema.parameters.front().initial) {
-      initialize_constants(node, schema);
-    } else if (node.op == "embedding") {
-      initialize_embedding(node);
-    } else if (node.op == "get_attr") {
-      to_torch(node.find_parameter("value")->tensor).normal_(0, kTokenStd);
-    } else {
-      initialize_layer(node);
+    for (const ParameterSchema& declared : find_operator(node.op).parameters) {
+      Parameter* parameter = node.find_parameter(declared.name);
+      if (parameter == nullptr || !drawn.insert(parameter).second) continue;  // tied: as its first node says
+      if (declared.any_dtype && !parameter->trainable) continue;  // a constant
+      std::visit([&](const auto& initial) { draw(initial, node, parameter->tensor); }, declared.initial);
     }
   }
 }

@@ -6,6 +6,7 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/execution/torch_tensor.h"
+#include "detent/graph/traits.h"
 #include "detent/integer/pooling.h"
 
 namespace detent {
@@ -41,16 +42,16 @@ at::Tensor values_of(const Shape& shape, const CodeType& type, Code code) {
 at::Tensor per_channel(const Node& node, const at::Tensor& sums, const std::vector<float>& factors) {
   const auto count = static_cast<int64_t>(factors.size());
   std::vector<int64_t> shape(static_cast<size_t>(sums.dim()), 1);
-  shape[node.op == "linear" ? shape.size() - 1 : 1] = count;
+  shape[channel_axis(node, shape.size())] = count;
   return at::tensor(factors).view(shape);
 }
 
 at::Tensor run_fixed(const Node& node, const SumForm& form, const at::Tensor& sums) {
   const Tensor from = from_torch(sums.to(at::kInt));
-  const bool last = node.op == "linear";
+  const auto axis = static_cast<int64_t>(channel_axis(node, from.shape().size()));
   const auto channels = static_cast<size_t>(form.bias.size());
   const auto inner =
-      last ? size_t{1} : static_cast<size_t>(element_count({from.shape().begin() + 2, from.shape().end()}));
+      static_cast<size_t>(element_count({from.shape().begin() + axis + 1, from.shape().end()}));
   return values_of(from.shape(), *form.output, [&](size_t i) {
     return form.requantized(from.values<int32_t>()[i], i / inner % channels);
   });
@@ -61,7 +62,7 @@ at::Tensor run_fixed(const Node& node, const SumForm& form, const at::Tensor& su
 bool IntegerSimulation::is_needed(const Node& node, const NodeForm& form) {
   if (const auto* pair = std::get_if<PairForm>(&form)) return pair->fixed_point;
   // Others round in float32 as the tables' double does not.
-  if (std::holds_alternative<TableForm>(form)) return node.op != "relu" && node.op != "relu6";
+  if (std::holds_alternative<TableForm>(form)) return clamp_of(node) == nullptr;
   return true;
 }
 

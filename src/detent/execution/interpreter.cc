@@ -78,7 +78,7 @@ Interpreter::Source Interpreter::make_source(const Node& node, size_t input) con
 Interpreter::Step Interpreter::make_step(const Node& node) {
   Step step;
   step.node = &node;
-  step.evaluate = node.op == "placeholder" ? nullptr : find_evaluator(node.op);
+  step.evaluate = role_of(node) == OperatorRole::kInput ? nullptr : find_evaluator(node.op);
   for (size_t i = 0; i < node.inputs.size(); ++i) step.inputs.push_back(make_source(node, i));
   for (size_t i = 0; i < result_count(node); ++i) step.results.push_back(fmt::format("data_out_{}", i));
   for (const auto& [name, parameter] : node.parameters) {
@@ -147,7 +147,7 @@ std::vector<Flow> Interpreter::run_step(const Step& step, const std::vector<Flow
     if (wanted) observation.see(kBefore, node, "data_out_0", step.integers->unrounded(evaluation.inputs));
     return {step.integers->run(evaluation.inputs)};
   }
-  if (node.op == "output") return evaluation.inputs;
+  if (role_of(node) == OperatorRole::kOutput) return evaluation.inputs;
   std::vector<Flow> results = std::move(step.evaluate(evaluation).flows());
   DETENT_CHECK(results.size() == step.results.size(), "node {}: {} results of {}", node.name, results.size(),
                step.results.size());
@@ -194,7 +194,7 @@ std::vector<at::Tensor> Interpreter::outputs(const std::vector<at::Tensor>& inpu
     }
     for (size_t i = 0; i < results.size(); ++i) {
       Flow& value = values[step.first_value + i] = std::move(results[i]);
-      const at::Tensor* tensor = node.op == "output" ? nullptr : float_tensor(value);
+      const at::Tensor* tensor = role_of(node) == OperatorRole::kOutput ? nullptr : float_tensor(value);
       if (tensor == nullptr) continue;
       const at::Tensor rounded = quantized(step, step.results[i], *tensor);
       observation.see(ObservedValues::kAfterQuantization, node, step.results[i], rounded);

@@ -101,8 +101,9 @@ NodeInput GraphBuilder::layer(const std::string& op, const std::string& target, 
   for (const auto& [name, shape] : parameters) {
     const ParameterSchema* schema = find_operator(op).find_parameter(name);
     if (schema == nullptr) fail("node \"{}\" ({}): unknown parameter \"{}\"", node.name, op, name);
-    node.parameters.emplace_back(name,
-                                 float_parameter(shape, schema->initial.value_or(0), schema->trainable));
+    const auto* initial = std::get_if<ConstantInitial>(&schema->initial);
+    node.parameters.emplace_back(
+        name, float_parameter(shape, initial == nullptr ? 0 : initial->value, schema->trainable));
   }
   return add(std::move(node));
 }

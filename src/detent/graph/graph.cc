@@ -50,7 +50,7 @@ Parameter* Node::find_parameter(std::string_view parameter) {
 }
 
 std::string Node::parameter_key(std::string_view parameter) const {
-  if (op == "get_attr" && parameter == "value") return target;
+  if (role_of(*this) == OperatorRole::kConstant && parameter == "value") return target;
   return target.empty() ? fmt::format("{}.{}", name, parameter) : fmt::format("{}.{}", target, parameter);
 }
 
@@ -129,7 +129,7 @@ std::vector<std::string> Graph::node_names() const {
 std::vector<std::string> Graph::input_names() const {
   std::vector<std::string> names;
   for (const Node& node : nodes_) {
-    if (node.op == "placeholder") names.push_back(node.name);
+    if (role_of(node) == OperatorRole::kInput) names.push_back(node.name);
   }
   return names;
 }

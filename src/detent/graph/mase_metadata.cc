@@ -77,7 +77,7 @@ Table software_table(const Node& node, const ValueTypes& values) {
     if (!node.inputs[i].is_constant()) add("args", fmt::format("data_in_{}", i));
   }
   for (const auto& [name, parameter] : node.parameters) add("args", name);
-  if (node.op == "output") return software;
+  if (role_of(node) == OperatorRole::kOutput) return software;
   for (size_t i = 0; i < result_count(node); ++i) {
     if (values.at(value_name(node.name, i)).is_tensor()) add("results", fmt::format("data_out_{}", i));
   }
@@ -234,7 +234,7 @@ CommonMetadata common_metadata(const Node& node, const ValueTypes& values) {
     describe_type(node.find_quantization(name), info);
     common.args[name] = std::move(info);
   }
-  if (node.op == "output") return common;
+  if (role_of(node) == OperatorRole::kOutput) return common;
   for (size_t i = 0; i < result_count(node); ++i) {
     OperandInfo info = describe_operand(values.at(value_name(node.name, i)));
     const std::string operand = fmt::format("data_out_{}", i);

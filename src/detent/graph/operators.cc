@@ -21,13 +21,17 @@ std::span<const OperatorSchema> all_operators() {
   return operators;
 }
 
-const OperatorSchema& find_operator(std::string_view name) {
+const OperatorSchema* known_operator(std::string_view name) {
   const auto operators = all_operators();
   const auto it = std::ranges::lower_bound(
       operators, name, {}, [](const OperatorSchema& schema) { return std::string_view(schema.name); });
-  if (it == operators.end() || it->name != name)
-    throw Error(unknown_name_message("operator", name, operator_names()));
-  return *it;
+  return it == operators.end() || it->name != name ? nullptr : &*it;
+}
+
+const OperatorSchema& find_operator(std::string_view name) {
+  const OperatorSchema* schema = known_operator(name);
+  if (schema == nullptr) throw Error(unknown_name_message("operator", name, operator_names()));
+  return *schema;
 }
 
 std::vector<std::string> operator_names() {
@@ -207,7 +211,7 @@ std::vector<std::string> quantizable_operands(const Node& node) {
   for (const auto& [name, parameter] : node.parameters) {
     if (schema.find_parameter(name) != nullptr) operands.push_back(name);
   }
-  if (node.op == "output") return operands;
+  if (schema.role == OperatorRole::kOutput) return operands;
   for (size_t i = 0; i < result_count(node); ++i) operands.push_back(fmt::format("data_out_{}", i));
   return operands;
 }

@@ -5,11 +5,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "detent/core/tensor.h"
 #include "detent/core/value.h"
 #include "detent/graph/graph.h"
+#include "detent/graph/traits.h"
 
 namespace detent {
 
@@ -25,13 +27,26 @@ struct AttributeSchema {
   std::vector<std::string> choices = {};  // of kChoice
 };
 
+/// How a parameter begins: every element at `value`, ...
+struct ConstantInitial {
+  float value = 0;
+};
+/// ... uniform in +-1 / sqrt(fan_in), the number of elements of `weight` that a sum has, ...
+struct FanInInitial {};
+/// ... or normal with mean 0; the row that the attribute `zero_row` gives, if any, is zero.
+struct NormalInitial {
+  double deviation = 1;
+  std::string zero_row = {};
+};
+using Initial = std::variant<FanInInitial, ConstantInitial, NormalInitial>;
+
 /// A parameter a node of this operator owns, e.g. weight [out, in].
 struct ParameterSchema {
   std::string name;
   bool required = true;
   bool trainable = true;
-  std::optional<float> initial = {};  // NA: drawn at random before training
-  bool any_dtype = false;             // or float32 only
+  Initial initial = {};
+  bool any_dtype = false;  // or float32 only
 };
 
 /// What flows into or out of a node while shapes are inferred: a tensor of some shape, an integer (the result
@@ -83,7 +98,10 @@ struct OperatorSchema {
   std::vector<std::pair<std::string, int64_t>> reduction_dims = {};
   /// Dimension of output channels of `weight`, where there is one.
   std::optional<int64_t> weight_channel_dim = {};
-  std::string onnx_name = {};
+  OperatorRole role = OperatorRole::kComputes;
+  Trait trait = {};
+  /// Whether it draws at random in training.
+  bool random = false;
   /// Whether the quantize pass may attach formats to its operands.
   bool quantizable = false;
   /// Inputs that hold indices: they are never quantized.
@@ -98,6 +116,8 @@ struct OperatorSchema {
 
 /// All operators, sorted by name.
 std::span<const OperatorSchema> all_operators();
+/// nullptr when there is no operator of that name.
+const OperatorSchema* known_operator(std::string_view name);
 /// Throws Error with the nearest known name.
 const OperatorSchema& find_operator(std::string_view name);
 std::vector<std::string> operator_names();

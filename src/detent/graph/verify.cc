@@ -56,12 +56,12 @@ void verify_inputs(const Node& node, const OperatorSchema& schema, const Earlier
 
 /// Executors go by the operator, files of MASE by the type.
 void verify_mase_type(const Node& node) {
-  for (const auto& [op, type] :
-       {std::pair("placeholder", MaseType::kPlaceholder), std::pair("get_attr", MaseType::kGetAttr),
-        std::pair("output", MaseType::kOutput)}) {
-    if ((node.op == op) == (node.mase_type == type)) continue;
+  for (const auto& [role, type] : {std::pair(OperatorRole::kInput, MaseType::kPlaceholder),
+                                   std::pair(OperatorRole::kConstant, MaseType::kGetAttr),
+                                   std::pair(OperatorRole::kOutput, MaseType::kOutput)}) {
+    if ((role_of(node) == role) == (node.mase_type == type)) continue;
     fail("node \"{}\" ({}): got the MASE type \"{}\", which {} has and no other operator", node.name, node.op,
-         mase_type_name(node.mase_type), op);
+         mase_type_name(node.mase_type), mase_type_name(type));
   }
 }
 
@@ -181,7 +181,7 @@ void verify_quantized_operands(const Node& node, const ValueTypes& values) {
 void verify_input_types(const Graph& graph) {
   for (const auto& [name, type] : graph.input_types()) {
     const Node* node = graph.find(name);
-    if (node == nullptr || node->op != "placeholder")
+    if (node == nullptr || role_of(*node) != OperatorRole::kInput)
       fail("node \"{}\": only placeholders have an input type", name);
     const auto is_wrong = [](const Dimension& d) { return d.size < 0 || (d.is_named() && d.size != 0); };
     if (std::ranges::any_of(type.shape, is_wrong)) {
@@ -201,11 +201,11 @@ void verify_node(const Node& node, const Graph& graph, const Earlier& earlier) {
   verify_parameters(node, schema);
   verify_quantization(node);
   const bool last = &node == &graph.nodes().back();
-  if ((node.op == "output") != last) {
+  if ((schema.role == OperatorRole::kOutput) != last) {
     fail("graph \"{}\": the last node, and no other, must be the output; got \"{}\" ({})", graph.name(),
          node.name, node.op);
   }
-  if (node.op == "placeholder" && !graph.input_types().contains(node.name)) {
+  if (schema.role == OperatorRole::kInput && !graph.input_types().contains(node.name)) {
     fail("node \"{}\": a placeholder without a type", node.name);
   }
 }

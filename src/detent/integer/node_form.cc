@@ -1,13 +1,10 @@
 #include "detent/integer/node_form.h"
 
-#include <array>
 #include <cmath>
 #include <limits>
 
 #include "detent/core/error.h"
 #include "detent/formats/affine.h"
-#include "detent/graph/operators.h"
-#include "detent/integer/unary_functions.h"
 
 namespace detent {
 namespace {
@@ -19,13 +16,8 @@ std::optional<CodeType> operand_type(const Node& node, std::string_view operand)
   return spec == nullptr ? std::nullopt : code_type(*spec);
 }
 
-/// The code type of each position of dimension `axis`, or of the whole weight.
-struct WeightTypes {
-  std::vector<CodeType> types;
-  int64_t axis = 0;
-};
-
-std::optional<WeightTypes> weight_types(const Node& node, int64_t channel_dim) {
+/// The code type of each position of dimension `channel_dim`, or of the whole weight.
+std::optional<std::vector<CodeType>> weight_types(const Node& node, int64_t channel_dim) {
   const QuantSpec* spec = node.find_quantization("weight");
   const auto* affine = spec == nullptr ? nullptr : std::get_if<Affine>(&spec->format);
   if (affine == nullptr || spec->granularity == Granularity::kGroup) return std::nullopt;
@@ -35,7 +27,7 @@ std::optional<WeightTypes> weight_types(const Node& node, int64_t channel_dim) {
   if (per_channel && axis != channel_dim) return std::nullopt;
   const size_t count = per_channel ? static_cast<size_t>(weight.dim(axis)) : 1;
   if (affine->scale.size() != 1 && affine->scale.size() != count) return std::nullopt;
-  WeightTypes result{{}, channel_dim};
+  std::vector<CodeType> result;
   for (size_t i = 0; i < affine->scale.size(); ++i) {
     QuantSpec one = *spec;
     auto& format = std::get<Affine>(one.format);
@@ -43,38 +35,23 @@ std::optional<WeightTypes> weight_types(const Node& node, int64_t channel_dim) {
     if (!affine->zero_point.empty()) format.zero_point = {affine->zero_point[i]};
     const std::optional<CodeType> type = code_type(one);
     if (!type) return std::nullopt;
-    result.types.push_back(*type);
+    result.push_back(*type);
   }
   return result;
 }
 
-/// Which output channel and which weight type each weight belongs to. A weight [O, I, ...] has output
-/// channels in dimension 0; one of a transposed convolution, [C, O / groups, ...], in dimension 1, the groups
-/// one after the other in dimension 0.
-class WeightLayout {
+/// The channels of a weight, and the type of the weights of each.
+class TypedChannels : public WeightChannels {
  public:
-  WeightLayout(const Node& node, const WeightTypes& types)
-      : shape_(node.find_parameter("weight")->tensor.shape()),
-        inner_(element_count({shape_.begin() + types.axis + 1, shape_.end()})),
-        per_group_(shape_[static_cast<size_t>(types.axis)]),
-        type_count_(static_cast<int64_t>(types.types.size())),
-        groups_(types.axis == 0 ? 1 : integer_attribute(node, "groups")) {}
+  TypedChannels(const Node& node, std::vector<CodeType> types)
+      : WeightChannels(node), types_(std::move(types)) {}
 
-  size_t channels() const { return static_cast<size_t>(per_group_ * groups_); }
-  size_t channel(int64_t index) const {
-    const int64_t group = groups_ == 1 ? 0 : index / (inner_ * per_group_) / (shape_[0] / groups_);
-    return static_cast<size_t>(group * per_group_ + index / inner_ % per_group_);
-  }
-  size_t type(size_t channel) const {
-    return type_count_ == 1 ? 0 : channel % static_cast<size_t>(type_count_);
+  const CodeType& type(int64_t output) const {
+    return types_.size() == 1 ? types_[0] : types_[static_cast<size_t>(row(output))];
   }
 
  private:
-  Shape shape_;
-  int64_t inner_;
-  int64_t per_group_;
-  int64_t type_count_;
-  int64_t groups_;
+  std::vector<CodeType> types_;
 };
 
 int32_t bias_code(const Node& node, float bias, float scale) {
@@ -90,7 +67,7 @@ int32_t bias_code(const Node& node, float bias, float scale) {
 }
 
 /// The sums of its positive and of its negative terms at their largest, in each channel.
-int64_t sum_bound(const Node& node, const SumForm& form, const WeightLayout& layout) {
+int64_t sum_bound(const Node& node, const SumForm& form, const WeightChannels& channels) {
   std::vector<int64_t> most(form.bias.size());
   std::vector<int64_t> least(form.bias.size());
   for (size_t c = 0; c < form.bias.size(); ++c) {
@@ -101,7 +78,7 @@ int64_t sum_bound(const Node& node, const SumForm& form, const WeightLayout& lay
   const int64_t high = form.input.high - form.input.zero_point;
   const auto weights = form.weight.values<int32_t>();
   for (size_t i = 0; i < weights.size(); ++i) {
-    const size_t c = layout.channel(static_cast<int64_t>(i));
+    const auto c = static_cast<size_t>(channels.output(static_cast<int64_t>(i)));
     most[c] += std::max(weights[i] * low, weights[i] * high);
     least[c] += std::min(weights[i] * low, weights[i] * high);
   }
@@ -132,14 +109,13 @@ void set_multipliers(const Node& node, SumForm& form, Requantization requantizat
   }
 }
 
-std::optional<SumForm> sum_form(const Node& node, Requantization requantization) {
-  const int64_t channel_dim = *find_operator(node.op).weight_channel_dim;
+std::optional<SumForm> form_of(const WeightedSum& sum, const Node& node, Requantization requantization) {
   const std::optional<CodeType> input = operand_type(node, "data_in_0");
-  const std::optional<WeightTypes> types = weight_types(node, channel_dim);
+  const std::optional<std::vector<CodeType>> types = weight_types(node, sum.output_axis());
   if (!input || !types) return std::nullopt;
   if (node.find_quantization("data_out_0") != nullptr && !operand_type(node, "data_out_0"))
     return std::nullopt;
-  const WeightLayout layout(node, *types);
+  const TypedChannels channels(node, *types);
   const Tensor& weight = node.find_parameter("weight")->tensor;
   SumForm form{.input = *input,
                .weight = Tensor(DType::kInt32, weight.shape()),
@@ -149,26 +125,27 @@ std::optional<SumForm> sum_form(const Node& node, Requantization requantization)
                .multiplier = {},
                .fixed = {}};
   for (int64_t i = 0; i < weight.numel(); ++i) {
-    const CodeType& type = types->types[layout.type(layout.channel(i))];
+    const CodeType& type = channels.type(channels.output(i));
     const auto at = static_cast<size_t>(i);
     form.weight.values<int32_t>()[at] = type.code(weight.values<float>()[at]) - type.zero_point;
   }
   const Parameter* bias = node.find_parameter("bias");
-  for (size_t c = 0; c < layout.channels(); ++c) {
-    form.scale.push_back(input->scale * types->types[layout.type(c)].scale);
-    form.bias.push_back(bias == nullptr ? 0
-                                        : bias_code(node, bias->tensor.values<float>()[c], form.scale[c]));
+  for (int64_t c = 0; c < channels.outputs(); ++c) {
+    form.scale.push_back(input->scale * channels.type(c).scale);
+    const float* value = bias == nullptr ? nullptr : &bias->tensor.values<float>()[static_cast<size_t>(c)];
+    form.bias.push_back(value == nullptr ? 0 : bias_code(node, *value, form.scale.back()));
   }
-  form.bound = sum_bound(node, form, layout);
+  form.bound = sum_bound(node, form, channels);
   if (form.output) set_multipliers(node, form, requantization);
   return form;
 }
 
-std::optional<TableForm> table_form(const Node& node, const std::function<double(double)>& function) {
+std::optional<TableForm> form_of(const Unary& unary, const Node& node, Requantization /*requantization*/) {
   const std::optional<CodeType> input = operand_type(node, "data_in_0");
   const std::optional<CodeType> output = operand_type(node, "data_out_0");
   if (!input || !output) return std::nullopt;
   TableForm form{*input, *output, {}};
+  const Unary::Function function = unary.function(node);
   for (int32_t code = input->low; code <= input->high; ++code) {
     const double exact = function(static_cast<double>(input->value(code)));
     form.codes.push_back(output->code(static_cast<float>(exact)));
@@ -201,7 +178,7 @@ void set_fixed_product(PairForm& form) {
                           static_cast<double>(form.output.scale));
 }
 
-std::optional<PairForm> pair_form(const Node& node, PairOperation operation, Requantization requantization) {
+std::optional<PairForm> form_of(PairOperation operation, const Node& node, Requantization requantization) {
   const std::optional<CodeType> a = operand_type(node, "data_in_0");
   const std::optional<CodeType> b = operand_type(node, "data_in_1");
   const std::optional<CodeType> output = operand_type(node, "data_out_0");
@@ -217,16 +194,17 @@ std::optional<PairForm> pair_form(const Node& node, PairOperation operation, Req
   return form;
 }
 
-std::optional<AverageForm> average_form(const Node& node, Requantization requantization) {
+std::optional<AverageForm> form_of(const Pooling& pooling, const Node& node, Requantization requantization) {
+  if (pooling.of != Pooling::Of::kMean) return std::nullopt;
   const std::optional<CodeType> input = operand_type(node, "data_in_0");
   const std::optional<CodeType> output = operand_type(node, "data_out_0");
   if (!input || !output) return std::nullopt;
   return AverageForm{*input, *output, requantization == Requantization::kFixedPoint};
 }
 
-template <class Form>
-std::optional<NodeForm> as_form(std::optional<Form> form) {
-  return form ? std::optional<NodeForm>(std::move(*form)) : std::nullopt;
+template <class Other>
+std::optional<NodeForm> form_of(const Other&, const Node&, Requantization) {
+  return std::nullopt;
 }
 
 }  // namespace
@@ -258,49 +236,17 @@ int32_t AverageForm::code(int32_t sum, int64_t count) const {
   return output.at(int64_t{fixed_product(sum, FixedMultiplier::of(ratio))});
 }
 
-bool has_sum_form(std::string_view op) {
-  return op == "linear" || op == "conv1d" || op == "conv2d" || op == "convtranspose2d";
-}
-
-bool has_pair_form(std::string_view op) { return op == "add" || op == "sub" || op == "mul"; }
-
-bool has_average_form(std::string_view op) {
-  return op == "avg_pool1d" || op == "avg_pool2d" || op == "adaptive_avg_pool1d" ||
-         op == "adaptive_avg_pool2d";
-}
-
 std::optional<NodeForm> node_form(const Node& node, Requantization requantization) {
-  if (has_sum_form(node.op)) return as_form(sum_form(node, requantization));
-  if (has_average_form(node.op)) return as_form(average_form(node, requantization));
-  if (has_pair_form(node.op)) {
-    const PairOperation operation = node.op == "add"   ? PairOperation::kAdd
-                                    : node.op == "sub" ? PairOperation::kSub
-                                                       : PairOperation::kMul;
-    return as_form(pair_form(node, operation, requantization));
-  }
-  if (const auto function = unary_function(node)) return as_form(table_form(node, function));
-  return std::nullopt;
+  return std::visit(
+      [&](const auto& kind) -> std::optional<NodeForm> {
+        auto form = form_of(kind, node, requantization);
+        return form ? std::optional<NodeForm>(std::move(*form)) : std::nullopt;
+      },
+      trait_of(node));
 }
 
 bool moves_codes(const Node& node) {
-  constexpr std::array kMovers = {"identity",
-                                  "dropout",
-                                  "view",
-                                  "reshape",
-                                  "flatten",
-                                  "transpose",
-                                  "permute",
-                                  "expand",
-                                  "slice",
-                                  "select",
-                                  "pad",
-                                  "cat",
-                                  "relu",
-                                  "max_pool1d",
-                                  "max_pool2d",
-                                  "adaptive_max_pool1d",
-                                  "adaptive_max_pool2d"};
-  return std::ranges::find(kMovers, node.op) != kMovers.end();
+  return trait<Movement>(node) != nullptr || is_pooling(node, Pooling::Of::kLargest) || is_rectifier(node);
 }
 
 }  // namespace detent

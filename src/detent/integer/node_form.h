@@ -2,18 +2,18 @@
 
 #include <cstdint>
 #include <optional>
-#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "detent/core/tensor.h"
 #include "detent/graph/graph.h"
+#include "detent/graph/traits.h"
 #include "detent/integer/code_type.h"
 #include "detent/integer/requantize.h"
 
 namespace detent {
 
-/// Sums of products: linear, conv1d, conv2d, convtranspose2d. With x and w counted from their zero points,
+/// Sums of products, of a weighted sum. With x and w counted from their zero points,
 ///
 ///     sum[c] = bias[c] + sum_i x_i w_ci          value = sum[c] * scale[c]
 ///
@@ -40,16 +40,14 @@ struct SumForm {
   }
 };
 
-/// A function of each element by itself: relu, tanh, ...; `codes[code - input.low]` is the result's code.
+/// A function of each element by itself; `codes[code - input.low]` is the result's code.
 struct TableForm {
   CodeType input;
   CodeType output;
   std::vector<int32_t> codes;
 };
 
-enum class PairOperation { kAdd, kSub, kMul };
-
-/// add, sub, mul of two tensors. In floats as dequantizing, computing and quantizing does; in fixed point as
+/// A function of two tensors. In floats as dequantizing, computing and quantizing does; in fixed point as
 /// TensorFlow Lite does: sums are formed of codes times 2^left_shift, each brought to twice the larger scale.
 struct PairForm {
   PairOperation operation = PairOperation::kAdd;
@@ -65,7 +63,7 @@ struct PairForm {
   int32_t code(int32_t code_a, int32_t code_b) const;
 };
 
-/// Means over windows: avg_pool, adaptive_avg_pool. A sum S over a window that counts n elements has the mean
+/// Means over windows. A sum S over a window that counts n elements has the mean
 /// S / n * input scale.
 struct AverageForm {
   CodeType input;
@@ -83,13 +81,8 @@ using NodeForm = std::variant<SumForm, TableForm, PairForm, AverageForm>;
 /// where its sums could exceed 32 bits or a multiplier does not fit.
 std::optional<NodeForm> node_form(const Node& node, Requantization requantization);
 
-/// Which form nodes of the operator have, when their operands have code types.
-bool has_sum_form(std::string_view op);
-bool has_pair_form(std::string_view op);
-bool has_average_form(std::string_view op);
-
-/// Whether the result's elements are elements of the inputs, or zeros: views, slices, padding, concatenation,
-/// max pooling, relu.
+/// Whether the result's elements are elements of the inputs, or zeros: what moves elements, the largest of
+/// windows, max(x, 0).
 bool moves_codes(const Node& node);
 
 }  // namespace detent

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
@@ -9,6 +10,8 @@
 
 namespace detent {
 namespace {
+
+using WindowsOfDims = std::vector<std::vector<PoolingWindow>>;
 
 std::vector<PoolingWindow> adaptive_windows(int64_t size, int64_t count) {
   std::vector<PoolingWindow> windows;
@@ -37,35 +40,66 @@ std::vector<PoolingWindow> regular_windows(const Window& w, int64_t size, int64_
   return windows;
 }
 
-/// [N, C, H, W] as planes of `rows` x `columns`; rows is 1 for [N, C, L].
-struct Planes {
-  int64_t count, rows, columns;
+/// The part of a plane that one element of the result is computed of: a window of each dimension.
+struct Region {
+  std::vector<PoolingWindow> windows;
+  std::vector<int64_t> strides;  // of the plane's dimensions
+
+  int64_t elements() const {
+    int64_t count = 1;
+    for (const PoolingWindow& window : windows) count *= (window.end - window.begin - 1) / window.step + 1;
+    return count;
+  }
+  int64_t counted() const {
+    int64_t count = 1;
+    for (const PoolingWindow& window : windows) count *= window.counted;
+    return count;
+  }
+  /// Calls `visit(element)` in row-major order.
+  template <class T, class Visit>
+  void for_each(const T* plane, Visit& visit, size_t dim = 0) const {
+    const PoolingWindow& window = windows[dim];
+    for (int64_t i = window.begin; i < window.end; i += window.step) {
+      if (dim + 1 == windows.size()) {
+        visit(plane[i]);
+      } else {
+        for_each(plane + i * strides[dim], visit, dim + 1);
+      }
+    }
+  }
 };
 
-Planes planes_of(const Shape& shape) {
-  return {shape[0] * shape[1], shape.size() == 4 ? shape[2] : 1, shape.back()};
+/// Calls `visit(region)` for each element of a plane of the result, in row-major order.
+template <class Visit>
+void for_each_region(const WindowsOfDims& windows, Region& region, Visit& visit, size_t dim = 0) {
+  if (dim == windows.size()) {
+    visit(std::as_const(region));
+    return;
+  }
+  for (const PoolingWindow& window : windows[dim]) {
+    region.windows[dim] = window;
+    for_each_region(windows, region, visit, dim + 1);
+  }
 }
 
-/// Calls `reduce(plane, row window, column window)` for each element of the result.
+/// Calls `reduce(plane, region)` for each element of the result of [N, C, ...].
 template <class T, class Reduce>
 Tensor pool(const Node& node, const Tensor& input, Reduce reduce) {
-  auto windows = pooling_windows(node, input.shape());
+  const WindowsOfDims windows = pooling_windows(node, input.shape());
+  const Shape spatial(input.shape().begin() + 2, input.shape().end());
   Shape shape = {input.dim(0), input.dim(1)};
   for (const auto& dimension : windows) shape.push_back(static_cast<int64_t>(dimension.size()));
-  if (windows.size() == 1) windows.insert(windows.begin(), {{0, 1, 1, 1}});
-  const Planes planes = planes_of(input.shape());
-  Tensor result(input.dtype(), std::move(shape));
+  const int64_t per_plane = element_count({shape.begin() + 2, shape.end()});
+  Tensor result(input.dtype(), shape);
   const T* from = input.values<T>().data();
   T* to = result.values<T>().data();
-  const auto per_plane = static_cast<int64_t>(windows[0].size() * windows[1].size());
-  parallel_for(planes.count, 16, [&](int64_t begin, int64_t end) {
+  parallel_for(shape[0] * shape[1], 16, [&](int64_t begin, int64_t end) {
+    Region region{std::vector<PoolingWindow>(windows.size()), StridedView::of(spatial).strides};
     for (int64_t p = begin; p < end; ++p) {
+      const T* plane = from + p * element_count(spatial);
       T* out = to + p * per_plane;
-      for (const PoolingWindow& rows : windows[0]) {
-        for (const PoolingWindow& columns : windows[1]) {
-          *out++ = reduce(from + p * planes.rows * planes.columns, rows, columns);
-        }
-      }
+      const auto visit = [&](const Region& part) { *out++ = reduce(plane, part); };
+      for_each_region(windows, region, visit);
     }
   });
   return result;
@@ -73,12 +107,14 @@ Tensor pool(const Node& node, const Tensor& input, Reduce reduce) {
 
 template <class T>
 Tensor largest_of_windows(const Node& node, const Tensor& input) {
-  const int64_t columns = input.shape().back();
-  return pool<T>(node, input, [&](const T* plane, const PoolingWindow& h, const PoolingWindow& w) {
-    T largest = plane[h.begin * columns + w.begin];
-    for (int64_t y = h.begin; y < h.end; y += h.step) {
-      for (int64_t x = w.begin; x < w.end; x += w.step) largest = std::max(largest, plane[y * columns + x]);
-    }
+  return pool<T>(node, input, [&](const T* plane, const Region& region) {
+    T largest = std::numeric_limits<T>::lowest();
+    bool first = true;
+    const auto take = [&](T element) {
+      largest = first ? element : std::max(largest, element);
+      first = false;
+    };
+    region.for_each(plane, take);
     return largest;
   });
 }
@@ -86,15 +122,16 @@ Tensor largest_of_windows(const Node& node, const Tensor& input) {
 }  // namespace
 
 std::vector<std::vector<PoolingWindow>> pooling_windows(const Node& node, const Shape& input) {
+  const auto* pooling = trait<Pooling>(node);
+  DETENT_CHECK(pooling != nullptr, "windows of {} ({})", node.name, node.op);
   const size_t dims = input.size() - 2;
-  DETENT_CHECK(dims == 1 || dims == 2, "pooling of a tensor of shape {}", shape_text(input));
   std::vector<std::vector<PoolingWindow>> result;
-  if (node.op.starts_with("adaptive_")) {
+  if (pooling->adaptive) {
     const auto sizes = integers_attribute(node, "output_size", dims);
     for (size_t i = 0; i < dims; ++i) result.push_back(adaptive_windows(input[i + 2], sizes[i]));
     return result;
   }
-  const bool averages = node.op.starts_with("avg_");
+  const bool averages = pooling->of == Pooling::Of::kMean;
   const auto kernel = integers_attribute(node, "kernel_size", dims);
   const auto stride = pool_stride(node, dims);
   const auto padding = integers_attribute(node, "padding", dims);
@@ -111,19 +148,16 @@ std::vector<std::vector<PoolingWindow>> pooling_windows(const Node& node, const 
 Tensor average_pool(const AverageForm& form, const Node& node, const Tensor& codes) {
   const int32_t zero = form.input.zero_point;
   const int64_t largest = std::max(int64_t{form.input.high} - zero, int64_t{zero} - form.input.low);
-  const int64_t columns = codes.shape().back();
-  return pool<int32_t>(
-      node, codes, [&, zero](const int32_t* plane, const PoolingWindow& h, const PoolingWindow& w) {
-        const int64_t elements = (h.end - h.begin) * (w.end - w.begin);
-        if (elements * largest > std::numeric_limits<int32_t>::max()) {
-          fail("node \"{}\" ({}): the sum of {} codes could exceed 32 bits", node.name, node.op, elements);
-        }
-        int32_t sum = 0;
-        for (int64_t y = h.begin; y < h.end; ++y) {
-          for (int64_t x = w.begin; x < w.end; ++x) sum += plane[y * columns + x] - zero;
-        }
-        return form.code(sum, h.counted * w.counted);
-      });
+  return pool<int32_t>(node, codes, [&, zero](const int32_t* plane, const Region& region) {
+    const int64_t elements = region.elements();
+    if (elements * largest > std::numeric_limits<int32_t>::max()) {
+      fail("node \"{}\" ({}): the sum of {} codes could exceed 32 bits", node.name, node.op, elements);
+    }
+    int32_t sum = 0;
+    const auto add = [&](int32_t code) { sum += code - zero; };
+    region.for_each(plane, add);
+    return form.code(sum, region.counted());
+  });
 }
 
 Tensor max_pool(const Node& node, const Tensor& input) {

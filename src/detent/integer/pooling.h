@@ -18,7 +18,7 @@ struct PoolingWindow {
 };
 
 /// For each spatial dimension of `input`, [N, C, ...], the window of each output position. `node` is a
-/// max_pool, avg_pool or adaptive pool of 1 or 2 dimensions.
+/// pooling.
 std::vector<std::vector<PoolingWindow>> pooling_windows(const Node& node, const Shape& input);
 
 /// int32 codes to int32 codes. Throws Error where a window's sum could exceed 32 bits.

@@ -36,7 +36,7 @@ std::map<std::string, CodeType> result_types(const Graph& graph) {
   const Shapes shapes = infer_shapes(graph);
   std::map<std::string, CodeType> types;
   for (const Node& node : graph.nodes()) {
-    if (node.op == "output") continue;
+    if (role_of(node) == OperatorRole::kOutput) continue;
     std::optional<CodeType> type = operand_type(node, "data_out_0");
     const bool quantizes = node.find_quantization("data_out_0") != nullptr;
     if (!quantizes && moves_codes(node)) type = moved_type(node, shapes, types);

@@ -4,12 +4,15 @@
 
 #include "detent/core/tensor.h"
 #include "detent/graph/graph.h"
+#include "detent/graph/strided_view.h"
 
 namespace detent {
 
-/// The result of a node that only moves elements of its inputs: view, reshape, flatten, transpose, permute,
-/// expand, slice, select, pad, cat, identity, dropout. Elements take 4 bytes (codes or float32); `fill`, as
-/// int32, is what padding consists of. `shape` is that of the result.
+/// The elements of `from` in the order of the view.
+Tensor gathered(const Tensor& from, const StridedView& view);
+
+/// The result of a node that only moves elements of its inputs, the tensors among them. Elements take 4 bytes
+/// (codes or float32); `fill`, as int32, is what padding consists of. `shape` is that of the result.
 Tensor moved_elements(const Node& node, std::span<const Tensor> inputs, const Shape& shape, int32_t fill);
 
 }  // namespace detent

@@ -3,6 +3,7 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/traits.h"
 
 namespace detent {
 namespace {
@@ -32,117 +33,136 @@ Tensor linear_sums(const SumForm& form, const Tensor& codes) {
   return result;
 }
 
-/// A convolution over [N, C, H, W]; one dimension is [N, C, 1, L].
-struct Convolution {
-  int64_t groups;
-  std::vector<int64_t> stride, padding, dilation;
-  Shape input, weight, output;
+/// One spatial dimension of a convolution: window positions lie at o * stride - padding + k * dilation.
+struct SpatialDim {
+  int64_t in, kernel, out;                 // sizes
+  int64_t in_step, kernel_step, out_step;  // elements from one index to the next
+  int64_t stride, padding, dilation;
+
+  /// Where tap `k` of window `o` lies among `size` positions; -1 outside.
+  int64_t at(int64_t o, int64_t k, int64_t size) const {
+    const int64_t position = o * stride - padding + k * dilation;
+    return position >= 0 && position < size ? position : -1;
+  }
 };
 
-Shape with_height(Shape shape) {
-  if (shape.size() == 3) shape.insert(shape.begin() + 2, 1);
-  return shape;
-}
+/// A convolution over [N, C, ...], of any number of spatial dimensions.
+struct Convolution {
+  int64_t groups;
+  Shape input, weight, output;
+  std::vector<SpatialDim> dims;
 
-std::vector<int64_t> two_dimensional(const Node& node, const char* attribute, size_t dims, int64_t first) {
-  std::vector<int64_t> values = integers_attribute(node, attribute, dims);
-  if (dims == 1) values.insert(values.begin(), first);
-  return values;
-}
+  int64_t taps() const { return element_count({weight.begin() + 2, weight.end()}); }
+  int64_t input_plane() const { return element_count({input.begin() + 2, input.end()}); }
+  int64_t output_plane() const { return element_count({output.begin() + 2, output.end()}); }
+};
 
+/// Of a transposed one, windows are positions of the input, and taps fall on the result.
 Convolution convolution_of(const SumForm& form, const Node& node, const Shape& input, const Shape& output) {
+  Convolution conv{integer_attribute(node, "groups"), input, form.weight.shape(), output, {}};
   const size_t dims = input.size() - 2;
-  return {.groups = integer_attribute(node, "groups"),
-          .stride = two_dimensional(node, "stride", dims, 1),
-          .padding = two_dimensional(node, "padding", dims, 0),
-          .dilation = two_dimensional(node, "dilation", dims, 1),
-          .input = with_height(input),
-          .weight = with_height(form.weight.shape()),
-          .output = with_height(output)};
+  const auto stride = integers_attribute(node, "stride", dims);
+  const auto padding = integers_attribute(node, "padding", dims);
+  const auto dilation = integers_attribute(node, "dilation", dims);
+  const auto in_steps = StridedView::of(conv.input).strides;
+  const auto kernel_steps = StridedView::of(conv.weight).strides;
+  const auto out_steps = StridedView::of(conv.output).strides;
+  for (size_t i = 0; i < dims; ++i) {
+    const size_t d = i + 2;
+    conv.dims.push_back({conv.input[d], conv.weight[d], conv.output[d], in_steps[d], kernel_steps[d],
+                         out_steps[d], stride[i], padding[i], dilation[i]});
+  }
+  return conv;
 }
 
-int64_t offset(const Shape& shape, int64_t a, int64_t b, int64_t c, int64_t d) {
-  return ((a * shape[1] + b) * shape[2] + c) * shape[3] + d;
-}
-
-/// sum over channels i of the group and window positions of x[n, i, y * stride - padding + ky * dilation,
-/// ...] times w[o, i, ky, kx]; positions outside count 0.
-int32_t convolution_sum(const SumForm& form, const Convolution& conv, std::span<const int32_t> x, int64_t n,
-                        int64_t o, int64_t y, int64_t column) {
-  const int64_t per_group = conv.weight[1];
-  const int64_t first = o / (conv.weight[0] / conv.groups) * per_group;
-  const auto w = form.weight.values<int32_t>();
-  int32_t sum = form.bias[static_cast<size_t>(o)];
-  for (int64_t i = 0; i < per_group; ++i) {
-    for (int64_t ky = 0; ky < conv.weight[2]; ++ky) {
-      const int64_t row = y * conv.stride[0] - conv.padding[0] + ky * conv.dilation[0];
-      if (row < 0 || row >= conv.input[2]) continue;
-      for (int64_t kx = 0; kx < conv.weight[3]; ++kx) {
-        const int64_t at = column * conv.stride[1] - conv.padding[1] + kx * conv.dilation[1];
-        if (at < 0 || at >= conv.input[3]) continue;
-        const int32_t code = x[static_cast<size_t>(offset(conv.input, n, first + i, row, at))];
-        sum += (code - form.input.zero_point) * w[static_cast<size_t>(offset(conv.weight, o, i, ky, kx))];
-      }
+/// Sum of x * w over the window at `position`, for one channel; positions outside count 0.
+int32_t window_sum(std::span<const SpatialDim> dims, const int64_t* position, const int32_t* x,
+                   const int32_t* w, int32_t zero_point) {
+  const SpatialDim& dim = dims[0];
+  int32_t sum = 0;
+  for (int64_t k = 0; k < dim.kernel; ++k) {
+    const int64_t at = dim.at(position[0], k, dim.in);
+    if (at < 0) continue;
+    if (dims.size() == 1) {
+      sum += (x[at] - zero_point) * w[k];
+    } else {
+      sum += window_sum(dims.subspan(1), position + 1, x + at * dim.in_step, w + k * dim.kernel_step,
+                        zero_point);
     }
   }
   return sum;
 }
 
-Tensor convolution_sums(const SumForm& form, const Node& node, const Tensor& codes, const Shape& shape) {
-  const Convolution conv = convolution_of(form, node, codes.shape(), shape);
-  Tensor result(DType::kInt32, shape);
+/// The sums of output channel `o` of sample `n`, one after the other.
+void sum_plane(const SumForm& form, const Convolution& conv, std::span<const int32_t> x, int64_t n, int64_t o,
+               int32_t* sums) {
+  const int64_t per_group = conv.weight[1];
+  const int64_t first = o / (conv.weight[0] / conv.groups) * per_group;
+  const int32_t* const image = x.data() + (n * conv.input[1] + first) * conv.input_plane();
+  const int32_t* const w = form.weight.values<int32_t>().data() + o * per_group * conv.taps();
+  std::vector<int64_t> position(conv.dims.size());
+  for (int64_t i = 0; i < conv.output_plane(); ++i) {
+    for (size_t d = 0; d < position.size(); ++d) {
+      position[d] = i / conv.dims[d].out_step % conv.dims[d].out;
+    }
+    int32_t sum = form.bias[static_cast<size_t>(o)];
+    for (int64_t c = 0; c < per_group; ++c) {
+      sum += window_sum(conv.dims, position.data(), image + c * conv.input_plane(), w + c * conv.taps(),
+                        form.input.zero_point);
+    }
+    sums[i] = sum;
+  }
+}
+
+Tensor convolution_sums(const SumForm& form, const Convolution& conv, const Tensor& codes) {
+  Tensor result(DType::kInt32, conv.output);
   const auto x = codes.values<int32_t>();
-  const auto sums = result.values<int32_t>();
+  int32_t* const sums = result.values<int32_t>().data();
   parallel_for(conv.output[0] * conv.output[1], 1, [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) {
-      const int64_t n = plane / conv.output[1];
-      const int64_t o = plane % conv.output[1];
-      for (int64_t y = 0; y < conv.output[2]; ++y) {
-        for (int64_t column = 0; column < conv.output[3]; ++column) {
-          sums[static_cast<size_t>(offset(conv.output, n, o, y, column))] =
-              convolution_sum(form, conv, x, n, o, y, column);
-        }
-      }
+      sum_plane(form, conv, x, plane / conv.output[1], plane % conv.output[1],
+                sums + plane * conv.output_plane());
     }
   });
   return result;
 }
 
-/// Adds x[n, c, row, column] * w[c, o, ky, kx] to the result at row * stride - padding + ky * dilation.
-void scatter(const SumForm& form, const Convolution& conv, std::span<const int32_t> x,
-             std::span<int32_t> sums, int64_t n, int64_t c, int64_t o) {
-  const auto w = form.weight.values<int32_t>();
-  const int64_t channel = c / (conv.weight[0] / conv.groups) * conv.weight[1] + o;
-  for (int64_t row = 0; row < conv.input[2]; ++row) {
-    for (int64_t column = 0; column < conv.input[3]; ++column) {
-      const int32_t steps =
-          x[static_cast<size_t>(offset(conv.input, n, c, row, column))] - form.input.zero_point;
-      for (int64_t ky = 0; ky < conv.weight[2]; ++ky) {
-        const int64_t to_row = row * conv.stride[0] - conv.padding[0] + ky * conv.dilation[0];
-        if (to_row < 0 || to_row >= conv.output[2]) continue;
-        for (int64_t kx = 0; kx < conv.weight[3]; ++kx) {
-          const int64_t to_column = column * conv.stride[1] - conv.padding[1] + kx * conv.dilation[1];
-          if (to_column < 0 || to_column >= conv.output[3]) continue;
-          sums[static_cast<size_t>(offset(conv.output, n, channel, to_row, to_column))] +=
-              steps * w[static_cast<size_t>(offset(conv.weight, c, o, ky, kx))];
-        }
+/// Adds x * w of one channel of the input to the sums of one channel of the result.
+void scatter(std::span<const SpatialDim> dims, const int32_t* x, const int32_t* w, int32_t* sums,
+             int32_t zero_point) {
+  const SpatialDim& dim = dims[0];
+  for (int64_t i = 0; i < dim.in; ++i) {
+    for (int64_t k = 0; k < dim.kernel; ++k) {
+      const int64_t to = dim.at(i, k, dim.out);
+      if (to < 0) continue;
+      if (dims.size() == 1) {
+        sums[to] += (x[i] - zero_point) * w[k];
+      } else {
+        scatter(dims.subspan(1), x + i * dim.in_step, w + k * dim.kernel_step, sums + to * dim.out_step,
+                zero_point);
       }
     }
   }
 }
 
-Tensor transposed_sums(const SumForm& form, const Node& node, const Tensor& codes, const Shape& shape) {
-  const Convolution conv = convolution_of(form, node, codes.shape(), shape);
-  Tensor result(DType::kInt32, shape);
+Tensor transposed_sums(const SumForm& form, const Convolution& conv, const Tensor& codes) {
+  Tensor result(DType::kInt32, conv.output);
+  const int32_t* const x = codes.values<int32_t>().data();
+  const int32_t* const w = form.weight.values<int32_t>().data();
   const auto sums = result.values<int32_t>();
-  const int64_t plane = shape[2] * shape[3];
+  const int64_t channels = conv.output[1];
   for (int64_t i = 0; i < result.numel(); ++i) {
-    sums[static_cast<size_t>(i)] = form.bias[static_cast<size_t>(i / plane % shape[1])];
+    sums[static_cast<size_t>(i)] = form.bias[static_cast<size_t>(i / conv.output_plane() % channels)];
   }
+  const int64_t per_group = conv.weight[1];
   for (int64_t n = 0; n < conv.input[0]; ++n) {
     for (int64_t c = 0; c < conv.input[1]; ++c) {
-      for (int64_t o = 0; o < conv.weight[1]; ++o)
-        scatter(form, conv, codes.values<int32_t>(), sums, n, c, o);
+      const int64_t first = c / (conv.weight[0] / conv.groups) * per_group;
+      for (int64_t o = 0; o < per_group; ++o) {
+        scatter(conv.dims, x + (n * conv.input[1] + c) * conv.input_plane(),
+                w + (c * per_group + o) * conv.taps(),
+                sums.data() + (n * channels + first + o) * conv.output_plane(), form.input.zero_point);
+      }
     }
   }
   return result;
@@ -151,12 +171,13 @@ Tensor transposed_sums(const SumForm& form, const Node& node, const Tensor& code
 }  // namespace
 
 Tensor code_sums(const SumForm& form, const Node& node, const Tensor& codes) {
-  if (node.op == "linear") return linear_sums(form, codes);
+  const auto* sum = trait<WeightedSum>(node);
+  DETENT_CHECK(sum != nullptr, "sums of {}", node.op);
+  if (sum->spatial_dims == 0) return linear_sums(form, codes);
   const Operand inputs[] = {Operand{codes.shape(), Value()}};
   const Shape shape = find_operator(node.op).infer(node, inputs).shape;
-  if (node.op == "convtranspose2d") return transposed_sums(form, node, codes, shape);
-  DETENT_CHECK(node.op == "conv1d" || node.op == "conv2d", "sums of {}", node.op);
-  return convolution_sums(form, node, codes, shape);
+  const Convolution conv = convolution_of(form, node, codes.shape(), shape);
+  return sum->transposed ? transposed_sums(form, conv, codes) : convolution_sums(form, conv, codes);
 }
 
 }  // namespace detent

@@ -30,6 +30,7 @@ struct Flow {
 
 struct Step {
   const Node* node;
+  OperatorRole role;
   std::optional<NodeForm> form;
   std::vector<std::optional<CodeType>> inputs;  // types that the node asks for
   std::optional<CodeType> output;
@@ -79,13 +80,13 @@ Tensor values_of(const Tensor& codes, const CodeType& type) {
   return mapped<int32_t, float>(codes, [&](int32_t code) { return type.value(code); });
 }
 
-/// Each sum in its output channel: the last dimension of a linear layer, else dimension 1.
+/// Each sum in its output channel.
 template <class To, class Map>
 Tensor mapped_sums(const Node& node, const Tensor& sums, Map map) {
   Tensor result(DTypeOf<To>::value, sums.shape());
-  const bool last = node.op == "linear";
-  const int64_t channels = last ? sums.shape().back() : sums.dim(1);
-  const int64_t inner = last ? 1 : element_count({sums.shape().begin() + 2, sums.shape().end()});
+  const auto axis = static_cast<int64_t>(channel_axis(node, sums.shape().size()));
+  const int64_t channels = sums.dim(axis);
+  const int64_t inner = element_count({sums.shape().begin() + axis + 1, sums.shape().end()});
   const auto from = sums.values<int32_t>();
   const auto to = result.values<To>();
   for (int64_t i = 0; i < sums.numel(); ++i) {
@@ -98,16 +99,8 @@ Tensor mapped_sums(const Node& node, const Tensor& sums, Map map) {
 /// Elementwise with numpy's broadcasting.
 Tensor paired(const PairForm& form, const Tensor& a, const Tensor& b) {
   const Shape shape = broadcast_shapes(a.shape(), b.shape());
-  const auto spread = [&](const Tensor& tensor) {
-    Node expand;
-    expand.op = "expand";
-    Shape aligned(shape.size() - tensor.shape().size(), 1);
-    aligned.insert(aligned.end(), tensor.shape().begin(), tensor.shape().end());
-    const Tensor input = tensor.reshaped(aligned);
-    return moved_elements(expand, {&input, 1}, shape, 0);
-  };
-  const Tensor left = spread(a);
-  const Tensor right = spread(b);
+  const Tensor left = gathered(a, StridedView::broadcast(a.shape(), shape));
+  const Tensor right = gathered(b, StridedView::broadcast(b.shape(), shape));
   Tensor result(DType::kInt32, shape);
   const auto x = left.values<int32_t>();
   const auto y = right.values<int32_t>();
@@ -116,8 +109,8 @@ Tensor paired(const PairForm& form, const Tensor& a, const Tensor& b) {
   return result;
 }
 
-/// softmax or log_softmax along a dimension, in double.
-Tensor softmax(const Node& node, const Tensor& values) {
+/// Along a dimension, in double.
+Tensor softmax(const Softmax& kind, const Node& node, const Tensor& values) {
   Tensor result(DType::kFloat32, values.shape());
   int64_t dim = integer_attribute(node, "dim");
   if (dim < 0) dim += values.rank();
@@ -135,18 +128,16 @@ Tensor softmax(const Node& node, const Tensor& values) {
     for (int64_t i = 0; i < count; ++i) sum += std::exp(static_cast<double>(x[at(i)]) - largest);
     for (int64_t i = 0; i < count; ++i) {
       const double shifted = static_cast<double>(x[at(i)]) - largest;
-      y[at(i)] = static_cast<float>(node.op == "softmax" ? std::exp(shifted) / sum : shifted - std::log(sum));
+      y[at(i)] = static_cast<float>(kind.log ? shifted - std::log(sum) : std::exp(shifted) / sum);
     }
   }
   return result;
 }
 
-bool is_softmax(const Node& node) { return node.op == "softmax" || node.op == "log_softmax"; }
 /// Whether the node runs on codes and on values: it moves or compares elements or looks at shapes. The
 /// softmax is computed of values.
 bool takes_anything(const Node& node) {
-  return node.op == "placeholder" || node.op == "output" || node.op == "size" || node.op == "get_attr" ||
-         is_softmax(node) || moves_codes(node);
+  return role_of(node) != OperatorRole::kComputes || trait<Softmax>(node) != nullptr || moves_codes(node);
 }
 
 Tensor as_values(const Flow& flow) { return flow.type ? values_of(flow.tensor, *flow.type) : flow.tensor; }
@@ -201,12 +192,12 @@ Flow rectified(const Flow& input) {
 
 Flow run_step(const Step& step, const std::vector<Flow>& inputs) {
   const Node& node = *step.node;
-  if (node.op == "get_attr") return {node.find_parameter("value")->tensor};
+  if (step.role == OperatorRole::kConstant) return {node.find_parameter("value")->tensor};
   if (step.form)
     return std::visit([&](const auto& form) { return computed(form, node, inputs); }, *step.form);
-  if (is_softmax(node)) return {softmax(node, as_values(inputs[0]))};
-  if (node.op == "relu") return rectified(inputs[0]);
-  if (node.op.find("max_pool") != std::string::npos) {
+  if (const auto* kind = trait<Softmax>(node)) return {softmax(*kind, node, as_values(inputs[0]))};
+  if (is_rectifier(node)) return rectified(inputs[0]);
+  if (is_pooling(node, Pooling::Of::kLargest)) {
     return {max_pool(node, inputs[0].tensor), inputs[0].type};
   }
   std::vector<Operand> operands;
@@ -238,11 +229,11 @@ std::vector<Flow> inputs_of(const Step& step, const Flows& flows, const OperandO
 }
 
 Step make_step(const Node& node, Requantization requantization) {
-  Step step{&node, node_form(node, requantization), {}, {}, {}};
+  Step step{&node, role_of(node), node_form(node, requantization), {}, {}, {}};
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     step.inputs.push_back(operand_type(node, fmt::format("data_in_{}", i)));
   }
-  if (node.op != "output") step.output = operand_type(node, "data_out_0");
+  if (step.role != OperatorRole::kOutput) step.output = operand_type(node, "data_out_0");
   return step;
 }
 
@@ -337,9 +328,9 @@ std::vector<Tensor> IntegerProgram::run_observed(std::span<const Tensor> inputs,
   size_t next_input = 0;
   for (const Step& step : plan_->steps) {
     const Node& node = *step.node;
-    if (&step == &plan_->steps.back()) break;
-    Flow result = node.op == "placeholder" ? Flow{inputs[next_input++]}
-                                           : run_step(step, inputs_of(step, flows, observe));
+    if (step.role == OperatorRole::kOutput) break;
+    Flow result = step.role == OperatorRole::kInput ? Flow{inputs[next_input++]}
+                                                    : run_step(step, inputs_of(step, flows, observe));
     result = converted(node, std::move(result), step.output);
     if (observe && result.is_tensor()) observe(node, "data_out_0", as_values(result));
     if (observe_integers) show_integers(step, result, observe_integers);

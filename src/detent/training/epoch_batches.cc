@@ -13,7 +13,7 @@ namespace {
 const Node* norm_of_single_values(const Graph& graph) {
   const auto shapes = infer_shapes(graph, /*batch=*/1);
   const auto norm = std::ranges::find_if(graph.nodes(), [&](const Node& node) {
-    if (node.op != "batch_norm1d" && node.op != "batch_norm2d") return false;
+    if (!is_batch_norm(node)) return false;
     const Shape& shape = shapes.find(node.name)->second.shape;  // [1, channels, ...]
     return element_count(shape) == shape[1];
   });

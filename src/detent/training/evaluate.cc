@@ -15,6 +15,7 @@
 #include "detent/core/progress.h"
 #include "detent/execution/interpreter.h"
 #include "detent/execution/torch_tensor.h"
+#include "detent/graph/traits.h"
 #include "detent/training/finite_check.h"
 #include "detent/training/loader.h"
 
@@ -36,7 +37,9 @@ at::Tensor classification_loss(const Graph& graph, const at::Tensor& output, con
          shape_text(output.sizes().vec()), labels.size(0));
   }
   const Node& last = graph.node(graph.nodes().back().inputs[0].node);
-  return last.op == "log_softmax" ? at::nll_loss(output, labels) : at::cross_entropy_loss(output, labels);
+  const auto* softmax = trait<Softmax>(last);
+  return softmax != nullptr && softmax->log ? at::nll_loss(output, labels)
+                                            : at::cross_entropy_loss(output, labels);
 }
 
 int64_t count_correct(const at::Tensor& output, const at::Tensor& labels) {

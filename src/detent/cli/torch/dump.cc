@@ -83,7 +83,8 @@ std::vector<const Node*> chosen_nodes(const Graph& graph, const std::vector<std:
   std::vector<std::string> names;
   for (const Node& node : graph.nodes()) {
     const Operand& result = shapes.at(node.name);
-    if (node.op == "output" || node.op == "get_attr" || !result.is_tensor()) continue;
+    const OperatorRole role = role_of(node);
+    if (role == OperatorRole::kOutput || role == OperatorRole::kConstant || !result.is_tensor()) continue;
     if (result.shape.empty() || result.shape[0] != 1) continue;  // no batch
     known.push_back(&node);
     names.push_back(node.name);
@@ -103,7 +104,7 @@ std::vector<const Node*> chosen_nodes(const Graph& graph, const std::vector<std:
 }
 
 bool gives_sums(const Node& node, const Graph& graph) {
-  if (!graph.requantization() || !has_sum_form(node.op)) return false;
+  if (!graph.requantization() || !is_weighted_sum(node)) return false;
   const std::optional<NodeForm> form = node_form(node, *graph.requantization());
   return form && !std::get<SumForm>(*form).output;
 }
@@ -241,7 +242,7 @@ class Dump {
       if (entry.sums) {
         item["scale"] = List(entry.scale.begin(), entry.scale.end());
         item["zero_point"] = 0;
-        item["axis"] = entry.node->op == "linear" ? static_cast<int>(entry.array.shape.size()) - 1 : 1;
+        item["axis"] = static_cast<int64_t>(channel_axis(*entry.node, entry.array.shape.size()));
       }
       nodes.emplace_back(std::move(item));
     }

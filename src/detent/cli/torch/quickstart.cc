@@ -125,7 +125,7 @@ void profile_network(Network& network, const fs::path& folder, const std::shared
   network.context.outputs = outputs;
   if (!network.writes_files()) network.context.report = [](const std::string&) {};
   Table passes;
-  passes["profile_statistics"] = quickstart_profile_options();
+  passes["profile_statistics"] = quickstart_profile_options(network.graph);
   if (network.writes_files())
     passes["save_node_meta_param"] = Table{{"save_path", (folder / "statistics.toml").string()}};
   run_pipeline(network.graph, passes, "quickstart", network.context);

@@ -1,18 +1,24 @@
 #include "detent/cli/torch/quickstart_schemes.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <set>
 
 #include "detent/core/error.h"
 #include "detent/formats/quant_spec.h"
+#include "detent/graph/traits.h"
 
 namespace detent {
 namespace {
 
-constexpr std::array<const char*, 2> kLayers = {"conv2d", "linear"};
-
-List layer_list() { return List(kLayers.begin(), kLayers.end()); }
+/// The operators of the network's layers.
+List layer_list(const Graph& graph) {
+  std::set<std::string> operators;
+  for (const Node& node : graph.nodes()) {
+    if (is_weighted_sum(node)) operators.insert(node.op);
+  }
+  return List(operators.begin(), operators.end());
+}
 
 double number(const Table& table, const char* key) {
   double scratch = 0;
@@ -93,9 +99,9 @@ std::span<const QuickstartScheme> quickstart_schemes() {
   return schemes;
 }
 
-Table quickstart_profile_options() {
-  Table options = {
-      {"by", "type"}, {"target_weight_nodes", layer_list()}, {"target_activation_nodes", layer_list()}};
+Table quickstart_profile_options(const Graph& graph) {
+  const List layers = layer_list(graph);
+  Table options = {{"by", "type"}, {"target_weight_nodes", layers}, {"target_activation_nodes", layers}};
   options["num_samples"] = 256;
   options.table("weight_statistics").table("range_min_max");
   options.table("activation_statistics").table("range_min_max");
@@ -105,7 +111,7 @@ Table quickstart_profile_options() {
 Table scheme_config(const Graph& profiled, const QuickstartScheme& scheme) {
   Table options = {{"by", "name"}, {"report", false}};
   for (const Node& node : profiled.nodes()) {
-    if (std::ranges::find(kLayers, node.op) == kLayers.end()) continue;
+    if (!is_weighted_sum(node)) continue;
     Table& config = options.table(node.name).table("config");
     config["name"] = "fixed";
     add_operand(node, "data_in_0", "data_in", scheme.data_in, config);

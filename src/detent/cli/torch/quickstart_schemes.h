@@ -21,7 +21,7 @@ struct QuickstartScheme {
 std::span<const QuickstartScheme> quickstart_schemes();
 
 /// The statistics that scheme_config() reads, as the options of profile_statistics.
-Table quickstart_profile_options();
+Table quickstart_profile_options(const Graph& graph);
 
 /// The options of the quantize pass for a graph whose layers have been profiled: a table a layer.
 Table scheme_config(const Graph& profiled, const QuickstartScheme& scheme);

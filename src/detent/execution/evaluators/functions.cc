@@ -1,15 +1,19 @@
 #include <ATen/ops/adaptive_avg_pool1d.h>
 #include <ATen/ops/adaptive_avg_pool2d.h>
+#include <ATen/ops/adaptive_avg_pool3d.h>
 #include <ATen/ops/adaptive_max_pool1d.h>
 #include <ATen/ops/adaptive_max_pool2d.h>
+#include <ATen/ops/adaptive_max_pool3d.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/avg_pool1d.h>
 #include <ATen/ops/avg_pool2d.h>
+#include <ATen/ops/avg_pool3d.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/max_pool1d.h>
 #include <ATen/ops/max_pool2d.h>
+#include <ATen/ops/max_pool3d.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/mul.h>
@@ -65,24 +69,32 @@ struct Window {
 
 template <size_t kDims>
 Results evaluate_max_pool(const Evaluation& e) {
+  constexpr auto kPool = kDims == 1 ? at::max_pool1d : kDims == 2 ? at::max_pool2d : at::max_pool3d;
   const Window<kDims> w(e.node);
-  const auto dilation = integers_attribute(e.node, "dilation", kDims);
-  if constexpr (kDims == 1)
-    return at::max_pool1d(e.tensor(0), w.kernel, w.stride, w.padding, dilation, w.ceil_mode);
-  return at::max_pool2d(e.tensor(0), w.kernel, w.stride, w.padding, dilation, w.ceil_mode);
+  return kPool(e.tensor(0), w.kernel, w.stride, w.padding, integers_attribute(e.node, "dilation", kDims),
+               w.ceil_mode);
 }
 
 template <size_t kDims>
 Results evaluate_avg_pool(const Evaluation& e) {
   const Window<kDims> w(e.node);
   const bool count_pad = boolean_attribute(e.node, "count_include_pad");
-  if constexpr (kDims == 1)
+  if constexpr (kDims == 1) {
     return at::avg_pool1d(e.tensor(0), w.kernel, w.stride, w.padding, w.ceil_mode, count_pad);
-  return at::avg_pool2d(e.tensor(0), w.kernel, w.stride, w.padding, w.ceil_mode, count_pad);
+  } else {
+    constexpr auto kPool = kDims == 2 ? at::avg_pool2d : at::avg_pool3d;
+    return kPool(e.tensor(0), w.kernel, w.stride, w.padding, w.ceil_mode, count_pad, {});
+  }
 }
 
-std::vector<int64_t> output_size(const Evaluation& e, size_t dims) {
-  return integers_attribute(e.node, "output_size", dims);
+template <at::Tensor (*Pool)(const at::Tensor&, at::IntArrayRef), size_t kDims>
+Results evaluate_adaptive_mean(const Evaluation& e) {
+  return Pool(e.tensor(0), integers_attribute(e.node, "output_size", kDims));
+}
+
+template <std::tuple<at::Tensor, at::Tensor> (*Pool)(const at::Tensor&, at::IntArrayRef), size_t kDims>
+Results evaluate_adaptive_max(const Evaluation& e) {
+  return std::get<0>(Pool(e.tensor(0), integers_attribute(e.node, "output_size", kDims)));
 }
 
 }  // namespace
@@ -105,20 +117,16 @@ EvaluatorList function_evaluators() {
       {"bmm", [](const Evaluation& e) -> Results { return at::bmm(e.tensor(0), e.tensor(1)); }},
       {"max_pool1d", evaluate_max_pool<1>},
       {"max_pool2d", evaluate_max_pool<2>},
+      {"max_pool3d", evaluate_max_pool<3>},
       {"avg_pool1d", evaluate_avg_pool<1>},
       {"avg_pool2d", evaluate_avg_pool<2>},
-      {"adaptive_avg_pool1d",
-       [](const Evaluation& e) -> Results { return at::adaptive_avg_pool1d(e.tensor(0), output_size(e, 1)); }},
-      {"adaptive_avg_pool2d",
-       [](const Evaluation& e) -> Results { return at::adaptive_avg_pool2d(e.tensor(0), output_size(e, 2)); }},
-      {"adaptive_max_pool1d",
-       [](const Evaluation& e) -> Results {
-         return std::get<0>(at::adaptive_max_pool1d(e.tensor(0), output_size(e, 1)));
-       }},
-      {"adaptive_max_pool2d",
-       [](const Evaluation& e) -> Results {
-         return std::get<0>(at::adaptive_max_pool2d(e.tensor(0), output_size(e, 2)));
-       }},
+      {"avg_pool3d", evaluate_avg_pool<3>},
+      {"adaptive_avg_pool1d", evaluate_adaptive_mean<at::adaptive_avg_pool1d, 1>},
+      {"adaptive_avg_pool2d", evaluate_adaptive_mean<at::adaptive_avg_pool2d, 2>},
+      {"adaptive_avg_pool3d", evaluate_adaptive_mean<at::adaptive_avg_pool3d, 3>},
+      {"adaptive_max_pool1d", evaluate_adaptive_max<at::adaptive_max_pool1d, 1>},
+      {"adaptive_max_pool2d", evaluate_adaptive_max<at::adaptive_max_pool2d, 2>},
+      {"adaptive_max_pool3d", evaluate_adaptive_max<at::adaptive_max_pool3d, 3>},
   };
 }
 

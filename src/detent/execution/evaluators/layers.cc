@@ -1,5 +1,6 @@
 #include <ATen/ops/conv1d.h>
 #include <ATen/ops/conv2d.h>
+#include <ATen/ops/conv3d.h>
 #include <ATen/ops/conv_transpose2d.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/linear.h>
@@ -63,6 +64,7 @@ EvaluatorList layer_evaluators() {
   return {{"linear", evaluate_linear},
           {"conv1d", evaluate_convolution<at::conv1d, 1>},
           {"conv2d", evaluate_convolution<at::conv2d, 2>},
+          {"conv3d", evaluate_convolution<at::conv3d, 3>},
           {"convtranspose2d", evaluate_transposed_convolution},
           {"embedding", evaluate_embedding}};
 }

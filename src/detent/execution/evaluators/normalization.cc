@@ -67,9 +67,10 @@ Results evaluate_rms_norm(const Evaluation& e) {
 }  // namespace
 
 EvaluatorList normalization_evaluators() {
-  return {{"batch_norm1d", evaluate_batch_norm},       {"batch_norm2d", evaluate_batch_norm},
-          {"instance_norm2d", evaluate_instance_norm}, {"layer_norm", evaluate_layer_norm},
-          {"group_norm", evaluate_group_norm},         {"rms_norm", evaluate_rms_norm}};
+  return {{"batch_norm1d", evaluate_batch_norm}, {"batch_norm2d", evaluate_batch_norm},
+          {"batch_norm3d", evaluate_batch_norm}, {"instance_norm2d", evaluate_instance_norm},
+          {"layer_norm", evaluate_layer_norm},   {"group_norm", evaluate_group_norm},
+          {"rms_norm", evaluate_rms_norm}};
 }
 
 }  // namespace detent

@@ -1,3 +1,8 @@
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <type_traits>
+
 #include "detent/graph/operators/families.h"
 
 namespace detent {
@@ -8,25 +13,62 @@ Operand infer_along_dim(const Node& node, std::span<const Operand> inputs) {
   return same_shape(node, inputs);
 }
 
-/// A function of each element by itself.
-OperatorSchema unary(const char* name, const char* help, const char* onnx_name) {
-  return {.name = name,
-          .help = help,
-          .mase_type = MaseType::kModuleRelatedFunc,
-          .infer = same_shape,
-          .onnx_name = onnx_name,
-          .quantizable = true};
+/// `function` is its definition: of a double, or of the node and gives such a function.
+template <class Function>
+OperatorSchema unary(const char* name, const char* help, Function function) {
+  OperatorSchema schema = {.name = name,
+                           .help = help,
+                           .mase_type = MaseType::kModuleRelatedFunc,
+                           .infer = same_shape,
+                           .quantizable = true};
+  if constexpr (std::is_invocable_v<Function, const Node&>) {
+    schema.trait = Unary{function};
+  } else {
+    schema.trait = Unary{[function](const Node&) { return function; }};
+  }
+  return schema;
+}
+
+OperatorSchema clamp(const char* name, const char* help, Clamp range) {
+  OperatorSchema schema =
+      unary(name, help, [range](double x) { return std::clamp(x, range.low, range.high); });
+  std::get<Unary>(schema.trait).clamp = range;
+  return schema;
+}
+
+double selu(double x) {
+  constexpr double kAlpha = 1.6732632423543772848170429916717;
+  constexpr double kScale = 1.0507009873554804934193349852946;
+  return kScale * (x > 0 ? x : kAlpha * std::expm1(x));
+}
+
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+Unary::Function gelu_function(const Node& node) {
+  if (choice_attribute(node, "approximate") == "none") {
+    return [](double x) { return x * 0.5 * std::erfc(-x / std::numbers::sqrt2); };
+  }
+  return [](double x) {
+    const double inner = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
+    return 0.5 * x * (1 + std::tanh(inner));
+  };
 }
 
 OperatorSchema gelu() {
   OperatorSchema schema =
-      unary("gelu", "x * P(N(0, 1) < x) (Hendrycks and Gimpel 2016, arXiv:1606.08415)", "");
+      unary("gelu", "x * P(N(0, 1) < x) (Hendrycks and Gimpel 2016, arXiv:1606.08415)", gelu_function);
   schema.attributes = {{.name = "approximate",
                         .kind = AttributeKind::kChoice,
                         .default_value = "none",
                         .help = "tanh: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))",
                         .choices = {"none", "tanh"}}};
   return schema;
+}
+
+Unary::Function softplus_function(const Node& node) {
+  const double beta = number_attribute(node, "beta");
+  const double threshold = number_attribute(node, "threshold");
+  return [=](double x) { return beta * x > threshold ? x : std::log1p(std::exp(beta * x)) / beta; };
 }
 
 Operand infer_softplus(const Node& node, std::span<const Operand> inputs) {
@@ -36,41 +78,40 @@ Operand infer_softplus(const Node& node, std::span<const Operand> inputs) {
 }
 
 OperatorSchema softplus() {
-  OperatorSchema schema = unary("softplus", "log(1 + exp(beta x)) / beta", "Softplus");
+  OperatorSchema schema = unary("softplus", "log(1 + exp(beta x)) / beta", softplus_function);
   schema.attributes = {{"beta", AttributeKind::kNumber, 1.0, "sharpness, above 0"},
                        {"threshold", AttributeKind::kNumber, 20.0, "x itself where beta x is above this"}};
   schema.infer = infer_softplus;
   return schema;
 }
 
+OperatorSchema softmax(const char* name, const char* help, bool log) {
+  return {.name = name,
+          .help = help,
+          .attributes = {{"dim", AttributeKind::kInteger, -1, "dimension whose elements sum to 1"}},
+          .infer = infer_along_dim,
+          .trait = Softmax{log},
+          .quantizable = true};
+}
+
 }  // namespace
 
 std::vector<OperatorSchema> activation_operators() {
-  const AttributeSchema dim = {"dim", AttributeKind::kInteger, -1, "dimension whose elements sum to 1"};
   return {
-      unary("relu", "max(x, 0)", "Relu"),
-      unary("relu6", "min(max(x, 0), 6)", "Clip"),
+      clamp("relu", "max(x, 0)", {.low = 0}),
+      clamp("relu6", "min(max(x, 0), 6)", {.low = 0, .high = 6}),
       unary("selu", "1.0507 x, or 1.7581 (exp(x) - 1) below 0 (Klambauer et al. 2017, arXiv:1706.02515)",
-            "Selu"),
-      unary("tanh", "hyperbolic tangent", "Tanh"),
-      unary("sigmoid", "1 / (1 + exp(-x))", "Sigmoid"),
-      unary("silu", "x * sigmoid(x)", ""),
-      unary("hardswish", "x * min(max(x + 3, 0), 6) / 6 (Howard et al. 2019, arXiv:1905.02244)", "HardSwish"),
-      unary("softsign", "x / (1 + |x|)", "Softsign"),
+            selu),
+      unary("tanh", "hyperbolic tangent", [](double x) { return std::tanh(x); }),
+      unary("sigmoid", "1 / (1 + exp(-x))", sigmoid),
+      unary("silu", "x * sigmoid(x)", [](double x) { return x * sigmoid(x); }),
+      unary("hardswish", "x * min(max(x + 3, 0), 6) / 6 (Howard et al. 2019, arXiv:1905.02244)",
+            [](double x) { return x * std::clamp(x + 3, 0.0, 6.0) / 6; }),
+      unary("softsign", "x / (1 + |x|)", [](double x) { return x / (1 + std::fabs(x)); }),
       softplus(),
       gelu(),
-      {.name = "softmax",
-       .help = "exp(x) / sum exp(x)",
-       .attributes = {dim},
-       .infer = infer_along_dim,
-       .onnx_name = "Softmax",
-       .quantizable = true},
-      {.name = "log_softmax",
-       .help = "x - log sum exp(x)",
-       .attributes = {dim},
-       .infer = infer_along_dim,
-       .onnx_name = "LogSoftmax",
-       .quantizable = true},
+      softmax("softmax", "exp(x) / sum exp(x)", false),
+      softmax("log_softmax", "x - log sum exp(x)", true),
   };
 }
 

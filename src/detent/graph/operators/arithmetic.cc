@@ -33,18 +33,17 @@ OperatorSchema clamp() {
           .max_inputs = 3,
           .infer = infer_clamp,
           .optional_operands = {"data_in_1", "data_in_2"},
-          .onnx_name = "Clip",
           .quantizable = true};
 }
 
-OperatorSchema elementwise(const char* name, const char* help, const char* onnx_name) {
+OperatorSchema elementwise(const char* name, const char* help, PairOperation operation) {
   return {.name = name,
           .help = help,
           .min_inputs = 2,
           .max_inputs = 2,
           .infer = infer_elementwise,
           .dtypes = DTypeRule::kKept,
-          .onnx_name = onnx_name,
+          .trait = operation,
           .quantizable = true};
 }
 
@@ -64,8 +63,8 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
 }
 
 std::vector<OperatorSchema> arithmetic_operators() {
-  return {elementwise("add", "a + b", "Add"), elementwise("sub", "a - b", "Sub"),
-          elementwise("mul", "a * b", "Mul"), clamp()};
+  return {elementwise("add", "a + b", PairOperation::kAdd), elementwise("sub", "a - b", PairOperation::kSub),
+          elementwise("mul", "a * b", PairOperation::kMul), clamp()};
 }
 
 }  // namespace detent

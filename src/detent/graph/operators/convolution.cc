@@ -28,20 +28,16 @@ Operand infer_convolution(const Node& node, std::span<const Operand> inputs, siz
 }
 
 OperatorSchema convolution(size_t dims) {
-  return {.name = fmt::format("conv{}d", dims),
-          .help = fmt::format("{}-dimensional convolution (cross-correlation) with zero padding", dims),
-          .mase_type = MaseType::kModuleRelatedFunc,
-          .parameters = {{.name = "weight"}, {.name = "bias", .required = false}},
-          .attributes = {{"stride", AttributeKind::kIntegers, 1, "step of the window"},
-                         {"padding", AttributeKind::kIntegers, 0, "zeros on both sides"},
-                         {"dilation", AttributeKind::kIntegers, 1, "distance of the window's elements"},
-                         {"groups", AttributeKind::kInteger, 1, "groups of channels that do not mix"}},
-          .infer = [dims](const Node& node,
-                          std::span<const Operand> inputs) { return infer_convolution(node, inputs, dims); },
-          .reduction_dims = {{"data_in_0", 1}, {"weight", 1}},
-          .weight_channel_dim = 0,
-          .onnx_name = "Conv",
-          .quantizable = true};
+  return weighted_sum(fmt::format("conv{}d", dims),
+                      fmt::format("{}-dimensional convolution (cross-correlation) with zero padding", dims),
+                      {.spatial_dims = dims, .channel_axis = 1},
+                      {{"stride", AttributeKind::kIntegers, 1, "step of the window"},
+                       {"padding", AttributeKind::kIntegers, 0, "zeros on both sides"},
+                       {"dilation", AttributeKind::kIntegers, 1, "distance of the window's elements"},
+                       {"groups", AttributeKind::kInteger, 1, "groups of channels that do not mix"}},
+                      [dims](const Node& node, std::span<const Operand> inputs) {
+                        return infer_convolution(node, inputs, dims);
+                      });
 }
 
 /// The gradient of a convolution with respect to its input: input [N, C, H, W], weight [C, O / groups, kh,
@@ -88,28 +84,21 @@ Operand infer_transposed(const Node& node, std::span<const Operand> inputs) {
 }
 
 OperatorSchema transposed_convolution() {
-  return {
-      .name = "convtranspose2d",
-      .help = "2-dimensional transposed convolution",
-      .mase_type = MaseType::kModuleRelatedFunc,
-      .parameters = {{.name = "weight"}, {.name = "bias", .required = false}},
-      .attributes = {{"stride", AttributeKind::kIntegers, 1, "distance of neighbouring inputs in the result"},
-                     {"padding", AttributeKind::kIntegers, 0, "border cut from both sides of the result"},
-                     {"output_padding", AttributeKind::kIntegers, 0,
-                      "border added to one side of the result"},
-                     {"dilation", AttributeKind::kIntegers, 1, "distance of the window's elements"},
-                     {"groups", AttributeKind::kInteger, 1, "groups of channels that do not mix"}},
-      .infer = infer_transposed,
-      .reduction_dims = {{"data_in_0", 1}, {"weight", 0}},
-      .weight_channel_dim = 1,
-      .onnx_name = "ConvTranspose",
-      .quantizable = true};
+  return weighted_sum(
+      "convtranspose2d", "2-dimensional transposed convolution",
+      {.spatial_dims = 2, .channel_axis = 1, .transposed = true},
+      {{"stride", AttributeKind::kIntegers, 1, "distance of neighbouring inputs in the result"},
+       {"padding", AttributeKind::kIntegers, 0, "border cut from both sides of the result"},
+       {"output_padding", AttributeKind::kIntegers, 0, "border added to one side of the result"},
+       {"dilation", AttributeKind::kIntegers, 1, "distance of the window's elements"},
+       {"groups", AttributeKind::kInteger, 1, "groups of channels that do not mix"}},
+      infer_transposed);
 }
 
 }  // namespace
 
 std::vector<OperatorSchema> convolution_operators() {
-  return {convolution(1), convolution(2), transposed_convolution()};
+  return {convolution(1), convolution(2), convolution(3), transposed_convolution()};
 }
 
 }  // namespace detent

@@ -25,12 +25,11 @@ std::vector<OperatorSchema> embedding_operators() {
   return {{.name = "embedding",
            .help = "rows of weight by index; the indices are int64, or float32 with integer values",
            .mase_type = MaseType::kModuleRelatedFunc,
-           .parameters = {{.name = "weight"}},
+           .parameters = {{.name = "weight", .initial = NormalInitial{.zero_row = "padding_idx"}}},
            .attributes = {{"padding_idx", AttributeKind::kInteger, Value(),
                            "row that begins as zeros and is not trained; NA: none", true}},
            .infer = infer_embedding,
            .weight_channel_dim = 0,
-           .onnx_name = "Gather",
            .quantizable = true,
            .index_operands = {"data_in_0"}}};
 }

@@ -20,6 +20,13 @@ std::vector<OperatorSchema> arithmetic_operators();
 std::vector<OperatorSchema> shape_operators();
 std::vector<OperatorSchema> indexing_operators();
 
+/// A layer with the parameters `weight` and, where it has one, `bias`.
+OperatorSchema weighted_sum(std::string name, std::string help, const WeightedSum& sum,
+                            std::vector<AttributeSchema> attributes, ShapeInference infer);
+
+/// The whole result, from `from` in input 0.
+std::vector<StridedCopy> whole_result(const StridedView& from);
+
 // What several families' shape inference needs.
 
 /// The operand's shape; Error when it is a number instead of a tensor.

@@ -5,6 +5,11 @@
 #include "detent/graph/operators/families.h"
 
 namespace detent {
+
+std::vector<StridedCopy> whole_result(const StridedView& from) {
+  return {{0, from, StridedView::of(from.shape)}};
+}
+
 namespace {
 
 // These move elements and make no new values but zeros, so there is nothing for a format to round.
@@ -18,6 +23,16 @@ Operand infer_slice(const Node& node, std::span<const Operand> inputs) {
   return {std::move(shape), Value()};
 }
 
+std::vector<StridedCopy> sliced(const Node& node, std::span<const Shape> inputs, const Shape& result) {
+  StridedView from = StridedView::of(inputs[0]);
+  for (const SliceRange& range : slice_ranges(node, inputs[0])) {
+    from.offset += range.start * from.strides[range.dim];
+    from.strides[range.dim] *= range.step;
+  }
+  from.shape = result;
+  return whole_result(from);
+}
+
 OperatorSchema slice() {
   return {
       .name = "slice",
@@ -29,7 +44,7 @@ OperatorSchema slice() {
                      {"steps", AttributeKind::kIntegers, 1, "distance of elements, at least 1"}},
       .infer = infer_slice,
       .dtypes = DTypeRule::kKept,
-      .onnx_name = "Slice"};
+      .trait = Movement{sliced}};
 }
 
 Operand infer_select(const Node& node, std::span<const Operand> inputs) {
@@ -43,6 +58,16 @@ Operand infer_select(const Node& node, std::span<const Operand> inputs) {
   return {std::move(shape), Value()};
 }
 
+std::vector<StridedCopy> selected(const Node& node, std::span<const Shape> inputs, const Shape& result) {
+  StridedView from = StridedView::of(inputs[0]);
+  const size_t dim = dimension_index(integer_attribute(node, "dim"), inputs[0].size());
+  const int64_t index = integer_attribute(node, "index");
+  from.offset = (index < 0 ? index + inputs[0][dim] : index) * from.strides[dim];
+  from.shape = result;
+  from.strides.erase(from.strides.begin() + static_cast<int64_t>(dim));
+  return whole_result(from);
+}
+
 OperatorSchema select() {
   return {.name = "select",
           .help = "one position of a dimension, which disappears",
@@ -51,7 +76,7 @@ OperatorSchema select() {
                          {"index", AttributeKind::kInteger, Value(), "the position; -1 is the last"}},
           .infer = infer_select,
           .dtypes = DTypeRule::kKept,
-          .onnx_name = "Gather"};
+          .trait = Movement{selected}};
 }
 
 Operand infer_pad(const Node& node, std::span<const Operand> inputs) {
@@ -68,6 +93,16 @@ Operand infer_pad(const Node& node, std::span<const Operand> inputs) {
   return {std::move(shape), Value()};
 }
 
+std::vector<StridedCopy> padded(const Node& node, std::span<const Shape> inputs, const Shape& result) {
+  StridedView to = StridedView::of(result);
+  const std::vector<int64_t> border = integers_attribute(node, "pad");
+  for (size_t i = 0; i < border.size(); i += 2) {
+    to.offset += border[i] * to.strides[result.size() - 1 - i / 2];
+  }
+  to.shape = inputs[0];
+  return {{0, StridedView::of(inputs[0]), std::move(to)}};
+}
+
 OperatorSchema pad() {
   return {.name = "pad",
           .help = "zeros around the last dimensions",
@@ -76,7 +111,7 @@ OperatorSchema pad() {
                           "zeros before and behind the last dimension, then the one before it, ..."}},
           .infer = infer_pad,
           .dtypes = DTypeRule::kKept,
-          .onnx_name = "Pad"};
+          .trait = Movement{padded}};
 }
 
 std::vector<Operand> infer_split(const Node& node, std::span<const Operand> inputs) {
@@ -105,8 +140,7 @@ OperatorSchema split() {
                          {"dim", AttributeKind::kInteger, 0, "the dimension"}},
           .infer_results = infer_split,
           .result_count = [](const Node& node) { return integers_attribute(node, "sizes").size(); },
-          .dtypes = DTypeRule::kKept,
-          .onnx_name = "Split"};
+          .dtypes = DTypeRule::kKept};
 }
 
 constexpr size_t kMostJoined = 64;
@@ -126,6 +160,18 @@ Operand infer_cat(const Node& node, std::span<const Operand> inputs) {
   return {std::move(shape), Value()};
 }
 
+std::vector<StridedCopy> joined(const Node& node, std::span<const Shape> inputs, const Shape& result) {
+  const size_t dim = dimension_index(integer_attribute(node, "dim"), result.size());
+  std::vector<StridedCopy> copies;
+  StridedView to = StridedView::of(result);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    to.shape = inputs[i];
+    copies.push_back({i, StridedView::of(inputs[i]), to});
+    to.offset += inputs[i][dim] * to.strides[dim];
+  }
+  return copies;
+}
+
 OperatorSchema cat() {
   return {.name = "cat",
           .help = "the inputs behind one another along a dimension",
@@ -134,7 +180,7 @@ OperatorSchema cat() {
           .attributes = {{"dim", AttributeKind::kInteger, 0, "the dimension"}},
           .infer = infer_cat,
           .dtypes = DTypeRule::kKept,
-          .onnx_name = "Concat"};
+          .trait = Movement{joined, /*joins=*/true}};
 }
 
 }  // namespace

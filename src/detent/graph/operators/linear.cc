@@ -1,6 +1,21 @@
 #include "detent/graph/operators/families.h"
 
 namespace detent {
+
+OperatorSchema weighted_sum(std::string name, std::string help, const WeightedSum& sum,
+                            std::vector<AttributeSchema> attributes, ShapeInference infer) {
+  return {.name = std::move(name),
+          .help = std::move(help),
+          .mase_type = MaseType::kModuleRelatedFunc,
+          .parameters = {{.name = "weight"}, {.name = "bias", .required = false}},
+          .attributes = std::move(attributes),
+          .infer = std::move(infer),
+          .reduction_dims = {{"data_in_0", sum.channel_axis}, {"weight", sum.reduction_axis()}},
+          .weight_channel_dim = sum.output_axis(),
+          .trait = sum,
+          .quantizable = true};
+}
+
 namespace {
 
 /// y[..., o] = sum_i x[..., i] * weight[o, i] + bias[o]
@@ -44,22 +59,14 @@ Operand infer_bmm(const Node&, std::span<const Operand> inputs) {
 
 std::vector<OperatorSchema> linear_operators() {
   return {
-      {.name = "linear",
-       .help = "y = x * weight^T + bias over the last dimension",
-       .mase_type = MaseType::kModuleRelatedFunc,
-       .parameters = {{.name = "weight"}, {.name = "bias", .required = false}},
-       .infer = infer_linear,
-       .reduction_dims = {{"data_in_0", -1}, {"weight", 1}},
-       .weight_channel_dim = 0,
-       .onnx_name = "Gemm",
-       .quantizable = true},
+      weighted_sum("linear", "y = x * weight^T + bias over the last dimension", {.channel_axis = -1}, {},
+                   infer_linear),
       {.name = "matmul",
        .help = "matrix product of two inputs, batch dimensions broadcast",
        .min_inputs = 2,
        .max_inputs = 2,
        .infer = infer_matmul,
        .reduction_dims = {{"data_in_0", -1}, {"data_in_1", -2}},
-       .onnx_name = "MatMul",
        .quantizable = true},
       {.name = "bmm",
        .help = "matrix products of two batches of matrices",
@@ -67,7 +74,6 @@ std::vector<OperatorSchema> linear_operators() {
        .max_inputs = 2,
        .infer = infer_bmm,
        .reduction_dims = {{"data_in_0", -1}, {"data_in_1", -2}},
-       .onnx_name = "MatMul",
        .quantizable = true},
   };
 }

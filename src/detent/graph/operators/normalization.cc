@@ -3,14 +3,14 @@
 namespace detent {
 namespace {
 
-ParameterSchema weight() { return {.name = "weight", .required = false, .initial = 1}; }
-ParameterSchema bias() { return {.name = "bias", .required = false, .initial = 0}; }
+ParameterSchema weight() { return {.name = "weight", .required = false, .initial = ConstantInitial{1}}; }
+ParameterSchema bias() { return {.name = "bias", .required = false, .initial = ConstantInitial{0}}; }
 
 std::vector<ParameterSchema> with_running_statistics(bool required) {
   return {weight(),
           bias(),
-          {.name = "running_mean", .required = required, .trainable = false, .initial = 0},
-          {.name = "running_var", .required = required, .trainable = false, .initial = 1}};
+          {.name = "running_mean", .required = required, .trainable = false, .initial = ConstantInitial{0}},
+          {.name = "running_var", .required = required, .trainable = false, .initial = ConstantInitial{1}}};
 }
 
 AttributeSchema eps() { return {"eps", AttributeKind::kNumber, 1e-5, "added to the variance"}; }
@@ -28,8 +28,8 @@ Operand infer_per_channel(const Node& node, std::span<const Operand> inputs) {
   return same_shape(node, inputs);
 }
 
-Operand infer_image(const Node& node, std::span<const Operand> inputs) {
-  expect_rank(tensor_shape(inputs, 0), 4);
+Operand infer_image(const Node& node, std::span<const Operand> inputs, size_t dims) {
+  expect_rank(tensor_shape(inputs, 0), dims + 2);
   return infer_per_channel(node, inputs);
 }
 
@@ -37,7 +37,7 @@ Operand infer_instance_norm(const Node& node, std::span<const Operand> inputs) {
   if ((node.find_parameter("running_mean") == nullptr) != (node.find_parameter("running_var") == nullptr)) {
     fail("only one of the parameters \"running_mean\" and \"running_var\" is there");
   }
-  return infer_image(node, inputs);
+  return infer_image(node, inputs, 2);
 }
 
 Operand infer_group_norm(const Node& node, std::span<const Operand> inputs) {
@@ -64,7 +64,7 @@ Operand infer_last_dims(const Node& node, std::span<const Operand> inputs) {
 
 /// (x - mean) / sqrt(var + eps) * weight + bias, with mean and variance of what `help` says.
 OperatorSchema normalization(std::string name, const char* help, std::vector<AttributeSchema> attributes,
-                             ShapeInference infer, const char* onnx_name) {
+                             ShapeInference infer, Normalization::Over over) {
   return {.name = std::move(name),
           .help = help,
           .mase_type = MaseType::kModule,
@@ -72,7 +72,7 @@ OperatorSchema normalization(std::string name, const char* help, std::vector<Att
           .attributes = std::move(attributes),
           .infer = std::move(infer),
           .weight_channel_dim = 0,
-          .onnx_name = onnx_name,
+          .trait = Normalization{over},
           .quantizable = true};
 }
 
@@ -80,7 +80,12 @@ OperatorSchema normalization(std::string name, const char* help, std::vector<Att
 OperatorSchema batch_norm(size_t dims) {
   OperatorSchema schema =
       normalization(fmt::format("batch_norm{}d", dims), "normalises each channel, then scales and shifts it",
-                    {eps(), momentum()}, dims == 2 ? infer_image : infer_per_channel, "BatchNormalization");
+                    {eps(), momentum()}, infer_per_channel, Normalization::Over::kBatch);
+  if (dims > 1) {
+    schema.infer = [dims](const Node& node, std::span<const Operand> inputs) {
+      return infer_image(node, inputs, dims);
+    };
+  }
   schema.parameters = with_running_statistics(true);
   return schema;
 }
@@ -90,7 +95,7 @@ OperatorSchema batch_norm(size_t dims) {
 OperatorSchema instance_norm() {
   OperatorSchema schema =
       normalization("instance_norm2d", "normalises each channel of each sample, then scales and shifts it",
-                    {eps(), momentum()}, infer_instance_norm, "InstanceNormalization");
+                    {eps(), momentum()}, infer_instance_norm, Normalization::Over::kChannel);
   schema.parameters = with_running_statistics(false);
   return schema;
 }
@@ -102,7 +107,7 @@ OperatorSchema rms_norm() {
                     {normalized_shape(),
                      {"eps", AttributeKind::kNumber, Value(),
                       "added to the mean square; NA: float32's epsilon, 2^-23", true}},
-                    infer_last_dims, "");
+                    infer_last_dims, Normalization::Over::kLastDims);
   schema.parameters = {weight()};
   return schema;
 }
@@ -114,14 +119,15 @@ std::vector<OperatorSchema> normalization_operators() {
   return {
       batch_norm(1),
       batch_norm(2),
+      batch_norm(3),
       instance_norm(),
       normalization("layer_norm",
                     "normalises the last dimensions together, then scales and shifts each element",
-                    {normalized_shape(), eps()}, infer_last_dims, "LayerNormalization"),
+                    {normalized_shape(), eps()}, infer_last_dims, Normalization::Over::kLastDims),
       normalization(
           "group_norm", "normalises groups of channels of each sample, then scales and shifts each channel",
           {{"num_groups", AttributeKind::kInteger, Value(), "groups that the channels fall into"}, eps()},
-          infer_group_norm, ""),
+          infer_group_norm, Normalization::Over::kChannelGroup),
       rms_norm()};
 }
 

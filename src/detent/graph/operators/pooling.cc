@@ -58,7 +58,7 @@ OperatorSchema max_pool(size_t dims) {
       .attributes = window_attributes(),
       .infer = [dims](const Node& node,
                       std::span<const Operand> inputs) { return infer_pool(node, inputs, dims, true); },
-      .onnx_name = "MaxPool"};
+      .trait = Pooling{Pooling::Of::kLargest}};
   schema.attributes.push_back({"dilation", AttributeKind::kIntegers, 1, "distance of the window's elements"});
   return schema;
 }
@@ -71,21 +71,23 @@ OperatorSchema avg_pool(size_t dims) {
       .attributes = window_attributes(),
       .infer = [dims](const Node& node,
                       std::span<const Operand> inputs) { return infer_pool(node, inputs, dims, false); },
-      .onnx_name = "AveragePool",
+      .trait = Pooling{Pooling::Of::kMean},
       .quantizable = true};
   schema.attributes.push_back(
       {"count_include_pad", AttributeKind::kBoolean, true, "count the border's zeros"});
   return schema;
 }
 
-OperatorSchema adaptive_pool(const char* kind, size_t dims, const char* help, bool quantizable) {
-  return {.name = fmt::format("adaptive_{}_pool{}d", kind, dims),
+OperatorSchema adaptive_pool(Pooling::Of of, size_t dims, const char* help) {
+  const bool means = of == Pooling::Of::kMean;
+  return {.name = fmt::format("adaptive_{}_pool{}d", means ? "avg" : "max", dims),
           .help = help,
           .mase_type = MaseType::kModuleRelatedFunc,
           .attributes = {{"output_size", AttributeKind::kIntegers, Value(), "size of the result"}},
           .infer = [dims](const Node& node,
                           std::span<const Operand> inputs) { return infer_adaptive(node, inputs, dims); },
-          .quantizable = quantizable};
+          .trait = Pooling{of, true},
+          .quantizable = means};
 }
 
 }  // namespace
@@ -97,11 +99,12 @@ std::vector<int64_t> pool_stride(const Node& node, size_t dims) {
 
 std::vector<OperatorSchema> pooling_operators() {
   std::vector<OperatorSchema> list;
-  for (const size_t dims : {size_t{1}, size_t{2}}) {
+  for (const size_t dims : {size_t{1}, size_t{2}, size_t{3}}) {
     list.push_back(max_pool(dims));
     list.push_back(avg_pool(dims));
-    list.push_back(adaptive_pool("max", dims, "largest element of windows that give the wanted size", false));
-    list.push_back(adaptive_pool("avg", dims, "mean of windows that give the wanted size", true));
+    list.push_back(
+        adaptive_pool(Pooling::Of::kLargest, dims, "largest element of windows that give the wanted size"));
+    list.push_back(adaptive_pool(Pooling::Of::kMean, dims, "mean of windows that give the wanted size"));
   }
   return list;
 }

@@ -59,6 +59,14 @@ Operand infer_transpose(const Node& node, std::span<const Operand> inputs) {
   return {std::move(shape), Value()};
 }
 
+std::vector<StridedCopy> transposed(const Node& node, std::span<const Shape> inputs, const Shape& result) {
+  StridedView from = StridedView::of(inputs[0]);
+  from.shape = result;
+  std::swap(from.strides[dimension_index(integer_attribute(node, "dim0"), result.size())],
+            from.strides[dimension_index(integer_attribute(node, "dim1"), result.size())]);
+  return whole_result(from);
+}
+
 Operand infer_permute(const Node& node, std::span<const Operand> inputs) {
   const Shape& shape = tensor_shape(inputs, 0);
   const std::vector<int64_t> dims = integers_attribute(node, "dims");
@@ -73,6 +81,15 @@ Operand infer_permute(const Node& node, std::span<const Operand> inputs) {
     fail("attribute \"dims\": got {}, expected each of {} dimensions once", shape_text(dims), shape.size());
   }
   return {std::move(result), Value()};
+}
+
+std::vector<StridedCopy> permuted(const Node& node, std::span<const Shape> inputs, const Shape& result) {
+  const StridedView input = StridedView::of(inputs[0]);
+  StridedView from{result, {}};
+  for (const int64_t dim : integers_attribute(node, "dims")) {
+    from.strides.push_back(input.strides[dimension_index(dim, result.size())]);
+  }
+  return whole_result(from);
 }
 
 /// Sizes come as inputs 1, 2, ..., one a dimension; -1 keeps it.
@@ -94,6 +111,10 @@ Operand infer_expand(const Node&, std::span<const Operand> inputs) {
   return {std::move(shape), Value()};
 }
 
+std::vector<StridedCopy> expanded(const Node& /*node*/, std::span<const Shape> inputs, const Shape& result) {
+  return whole_result(StridedView::broadcast(inputs[0], result));
+}
+
 OperatorSchema reshape(const char* name) {
   return {.name = name,
           .help = "the same elements in another shape; dimensions are inputs 1, 2, ...; one may be -1",
@@ -102,7 +123,7 @@ OperatorSchema reshape(const char* name) {
           .max_inputs = 1 + kMostDims,
           .infer = infer_reshape,
           .dtypes = DTypeRule::kKept,
-          .onnx_name = "Reshape"};
+          .trait = Movement{}};
 }
 
 }  // namespace
@@ -115,7 +136,8 @@ std::vector<OperatorSchema> shape_operators() {
        .min_inputs = 2,
        .max_inputs = 2,
        .infer = infer_size,
-       .dtypes = DTypeRule::kOwn},
+       .dtypes = DTypeRule::kOwn,
+       .role = OperatorRole::kNumber},
       reshape("view"),
       reshape("reshape"),
       {.name = "flatten",
@@ -125,7 +147,7 @@ std::vector<OperatorSchema> shape_operators() {
                       {"end_dim", AttributeKind::kInteger, -1, "last dimension to join"}},
        .infer = infer_flatten,
        .dtypes = DTypeRule::kKept,
-       .onnx_name = "Flatten"},
+       .trait = Movement{}},
       {.name = "transpose",
        .help = "exchanges two dimensions",
        .mase_type = MaseType::kImplicitFunc,
@@ -133,14 +155,14 @@ std::vector<OperatorSchema> shape_operators() {
                       {"dim1", AttributeKind::kInteger, Value(), "the other"}},
        .infer = infer_transpose,
        .dtypes = DTypeRule::kKept,
-       .onnx_name = "Transpose"},
+       .trait = Movement{transposed}},
       {.name = "permute",
        .help = "puts the dimensions into another order",
        .mase_type = MaseType::kImplicitFunc,
        .attributes = {{"dims", AttributeKind::kIntegers, Value(), "the old dimension at each new place"}},
        .infer = infer_permute,
        .dtypes = DTypeRule::kKept,
-       .onnx_name = "Transpose"},
+       .trait = Movement{permuted}},
       {.name = "expand",
        .help = "repeats dimensions of size 1 to the sizes that inputs 1, 2, ... give; -1 keeps a dimension",
        .mase_type = MaseType::kImplicitFunc,
@@ -148,7 +170,7 @@ std::vector<OperatorSchema> shape_operators() {
        .max_inputs = 1 + kMostDims,
        .infer = infer_expand,
        .dtypes = DTypeRule::kKept,
-       .onnx_name = "Expand"},
+       .trait = Movement{expanded}},
   };
 }
 

@@ -57,13 +57,17 @@ constexpr size_t kMostOutputs = 64;
 }
 
 std::vector<OperatorSchema> structural_operators() {
+  // Of tokens and position embeddings, as vision transformers begin (Dosovitskiy et al. 2020,
+  // arXiv:2010.11929).
+  constexpr double kTokenDeviation = 0.02;
   return {
       {.name = "placeholder",
        .help = "an input of the network",
        .mase_type = MaseType::kPlaceholder,
        .min_inputs = 0,
        .max_inputs = 0,
-       .infer = [](const Node&, std::span<const Operand>) -> Operand { return {}; }},
+       .infer = [](const Node&, std::span<const Operand>) -> Operand { return {}; },
+       .role = OperatorRole::kInput},
       {.name = "output",
        .help = "the result of the network",
        .mase_type = MaseType::kOutput,
@@ -72,24 +76,26 @@ std::vector<OperatorSchema> structural_operators() {
          return {inputs.begin(), inputs.end()};
        },
        .result_count = [](const Node& node) { return node.inputs.size(); },
-       .dtypes = DTypeRule::kOwn},
+       .dtypes = DTypeRule::kOwn,
+       .role = OperatorRole::kOutput},
       {.name = "get_attr",
        .help = "a tensor that the network owns and trains",
        .mase_type = MaseType::kGetAttr,
        .min_inputs = 0,
        .max_inputs = 0,
-       .parameters = {{.name = "value", .any_dtype = true}},
+       .parameters = {{.name = "value", .initial = NormalInitial{kTokenDeviation}, .any_dtype = true}},
        .infer = [](const Node& node, std::span<const Operand>) -> Operand {
          const Tensor& value = node.find_parameter("value")->tensor;
          return {value.shape(), Value(), value.dtype()};
        },
-       .dtypes = DTypeRule::kOwn},
+       .dtypes = DTypeRule::kOwn,
+       .role = OperatorRole::kConstant},
       {.name = "identity",
        .help = "passes its input on",
        .mase_type = MaseType::kModuleRelatedFunc,
        .infer = same_shape,
        .dtypes = DTypeRule::kKept,
-       .onnx_name = "Identity"},
+       .trait = Movement{}},
       {.name = "cast",
        .help = "the same values in another element type, rounded towards zero where that has integers",
        .attributes = {{.name = "dtype",
@@ -100,8 +106,7 @@ std::vector<OperatorSchema> structural_operators() {
        .infer = [](const Node& node, std::span<const Operand> inputs) -> Operand {
          return {tensor_shape(inputs, 0), Value(), dtype_of_name(choice_attribute(node, "dtype"))};
        },
-       .dtypes = DTypeRule::kOwn,
-       .onnx_name = "Cast"},
+       .dtypes = DTypeRule::kOwn},
       {.name = "dropout",
        .help = "in training, zeroes elements with probability p and scales the others by 1 / (1 - p)",
        .mase_type = MaseType::kModuleRelatedFunc,
@@ -113,7 +118,8 @@ std::vector<OperatorSchema> structural_operators() {
              if (!(p >= 0 && p <= 1)) fail("attribute \"p\": got {}, expected 0 to 1", p);
              return same_shape(node, inputs);
            },
-       .onnx_name = "Dropout"},
+       .trait = Movement{},
+       .random = true},
   };
 }
 

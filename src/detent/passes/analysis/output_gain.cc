@@ -7,6 +7,7 @@
 #include <numeric>
 #include <span>
 
+#include "detent/graph/traits.h"
 #include "detent/integer/node_form.h"
 
 namespace detent {
@@ -29,10 +30,12 @@ size_t position_of(const Graph& graph, const std::string& name) {
 /// Returns the position of the first node that this changes, or `position`.
 size_t release_value(Graph& graph, const std::string& value, size_t position) {
   Node& giver = graph.node(value);
-  const bool clamps = giver.op == "relu6";
+  const bool clamps = clamp_of(giver) != nullptr && !is_rectifier(giver);
   if (giver.quantization.erase("data_out_0") > 0) position = std::min(position, position_of(graph, value));
   if (clamps) giver.quantization.clear();
-  const bool moves = moves_codes(giver) && giver.op != "cat" && !giver.inputs.empty();
+  const auto* movement = trait<Movement>(giver);
+  const bool joins = movement != nullptr && movement->joins;
+  const bool moves = moves_codes(giver) && !joins && !giver.inputs.empty();
   return clamps || moves ? release_value(graph, giver.inputs[0].node, position) : position;
 }
 
@@ -54,7 +57,8 @@ Variant variant_with_float_node(const Graph& reference, const Graph& quantized, 
 }
 
 std::vector<double> centred_logits(const Graph& graph, const Tensor& output) {
-  const bool probabilities = graph.node(graph.nodes().back().inputs[0].node).op == "softmax";
+  const auto* softmax = trait<Softmax>(graph.node(graph.nodes().back().inputs[0].node));
+  const bool probabilities = softmax != nullptr && !softmax->log;
   // A probability that float32 rounds to 0 is smaller than this one.
   constexpr auto kLeast = static_cast<double>(std::numeric_limits<float>::denorm_min());
   std::vector<double> logits(output.values<float>().begin(), output.values<float>().end());

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "detent/core/error.h"
+#include "detent/graph/traits.h"
 
 namespace detent {
 namespace {
@@ -47,7 +48,7 @@ SweepPlan plan_sweeps(const Graph& graph, ObservedValues values, std::vector<Pro
   std::map<const Probe*, Probe*> rectified;
   std::set<const Probe*> shared;
   for (const Node& node : graph.nodes()) {
-    if (node.op != "relu" || is_quantized(node)) continue;
+    if (!is_rectifier(node) || is_quantized(node)) continue;
     const auto input = first_of.find({value_name(node.inputs.front()), false});
     const auto output = first_of.find({node.name, false});
     // A sweep for two others at once there is not.

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
 #include "detent/formats/affine.h"
+#include "detent/graph/traits.h"
 #include "detent/io/file.h"
 #include "detent/io/json.h"
 #include "detent/passes/analysis/output_gain.h"
@@ -26,24 +26,23 @@ namespace {
 /// Results of the float network are kept until the quantized one has run, so few samples at a time.
 constexpr int64_t kMicroBatch = 8;
 
-/// What all readers of a result make of it first. Where they clamp it, its quantization clamps likewise.
-enum class Reading { kAsIs, kRelu, kRelu6 };
-
-Reading reading_of(const Graph& graph, const std::string& name) {
-  std::set<std::string> readers;
+/// How all readers of a result clamp it first, if they do: its quantization then clamps likewise.
+std::optional<Clamp> clamp_of_readers(const Graph& graph, const std::string& name) {
+  std::optional<Clamp> common;
   for (const Node& reader : graph.nodes()) {
-    if (std::ranges::count(reader.inputs, name, &NodeInput::node) > 0) readers.insert(reader.op);
+    if (std::ranges::count(reader.inputs, name, &NodeInput::node) == 0) continue;
+    const Clamp* clamp = clamp_of(reader);
+    if (clamp == nullptr || (common && *common != *clamp)) return std::nullopt;
+    common = *clamp;
   }
-  if (readers == std::set<std::string>{"relu"}) return Reading::kRelu;
-  return readers == std::set<std::string>{"relu6"} ? Reading::kRelu6 : Reading::kAsIs;
+  return common;
 }
 
-Tensor read(const Tensor& value, Reading reading) {
-  if (reading == Reading::kAsIs) return value;
+Tensor clamped(const Tensor& value, const std::optional<Clamp>& clamp) {
+  if (!clamp) return value;
   Tensor result = value.clone();
   for (float& x : result.values<float>()) {
-    x = std::max(x, 0.0F);
-    if (reading == Reading::kRelu6) x = std::min(x, 6.0F);
+    x = std::clamp(x, static_cast<float>(clamp->low), static_cast<float>(clamp->high));
   }
   return result;
 }
@@ -103,7 +102,7 @@ class Accountant {
       : reference_(reference), quantized_(quantized), context_(context) {
     for (const Node& node : quantized.nodes()) {
       if (node.quantization.empty() || node.mase_type == MaseType::kPlaceholder) continue;
-      if (node.op == "get_attr") continue;
+      if (role_of(node) == OperatorRole::kConstant) continue;
       index_[node.name] = accounts_.size();
       accounts_.push_back({.node = node.name,
                            .op = node.op,
@@ -113,7 +112,7 @@ class Accountant {
                            .weight = weight_distortion(node),
                            .saturated_share = {}});
       saturation_.emplace_back();
-      readings_.push_back(reading_of(quantized, node.name));
+      clamps_.push_back(clamp_of_readers(quantized, node.name));
     }
     progress_.emplace("account of each node", batches * std::ssize(accounts_),
                       Progress::Options{.shown = context.group->is_first()});
@@ -130,7 +129,7 @@ class Accountant {
                                 operands[std::string(operand)] = value.clone();
                                 return;
                               }
-                              const Tensor result = read(value, readings_[found->second]);
+                              const Tensor result = clamped(value, clamps_[found->second]);
                               results[node.name] = result.clone();
                               add_alone(found->second, operands, result);
                               operands.clear();
@@ -139,8 +138,8 @@ class Accountant {
                             [&](const Node& node, std::string_view operand, const Tensor& value) {
                               const auto found = index_.find(node.name);
                               if (found == index_.end() || operand != "data_out_0") return;
-                              accounts_[found->second].together.update(results.at(node.name),
-                                                                       read(value, readings_[found->second]));
+                              accounts_[found->second].together.update(
+                                  results.at(node.name), clamped(value, clamps_[found->second]));
                             });
   }
 
@@ -183,7 +182,7 @@ class Accountant {
       }
     }
     const Graph alone = single_node_graph(node, operands, quantized_.requantization());
-    accounts_[index].alone.update(expected, read(context_.executor().run(alone, {}), readings_[index]));
+    accounts_[index].alone.update(expected, clamped(context_.executor().run(alone, {}), clamps_[index]));
     progress_->update(++nodes_done_, node.name);
   }
 
@@ -194,7 +193,7 @@ class Accountant {
   std::vector<NodeAccount> accounts_;
   double output_sqnr_db_ = 0;
   std::vector<Distortion> saturation_;
-  std::vector<Reading> readings_;
+  std::vector<std::optional<Clamp>> clamps_;
   std::optional<Progress> progress_;
   int64_t nodes_done_ = 0;
 };

@@ -36,7 +36,7 @@ Tensor VariantRuns::run(const Tensor& inputs, Executor& executor,
     for (const Part& part : parts_[position]) {
       std::vector<Tensor> taken;
       for (const std::string& name : part.graph.input_names()) {
-        const bool is_input = base_.node(name).op == "placeholder";
+        const bool is_input = role_of(base_.node(name)) == OperatorRole::kInput;
         taken.push_back(!is_input         ? values.at(name)
                         : part.input_spec ? simulate(*part.input_spec, inputs)
                                           : inputs);

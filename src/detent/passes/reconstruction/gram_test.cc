@@ -3,6 +3,7 @@
 #include <cmath>
 #include <random>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "detent/core/error.h"
@@ -53,56 +54,83 @@ TEST(Product, AgreesWithItsDefinition) {
   }
 }
 
-/// y of the convolution at output (y, x) of sample n, from its definition.
-float output_at(const Tensor& input, const Tensor& weight, int64_t groups, int64_t stride, int64_t padding,
-                int64_t dilation, int64_t n, int64_t o, int64_t y, int64_t x) {
-  const Shape& in = input.shape();
+/// Position `index` of a row-major tensor of `shape`.
+std::vector<int64_t> position_of(int64_t index, const Shape& shape) {
+  std::vector<int64_t> position(shape.size());
+  for (size_t d = shape.size(); d-- > 0; index /= shape[d]) position[d] = index % shape[d];
+  return position;
+}
+
+int64_t index_of(const std::vector<int64_t>& position, const Shape& shape) {
+  int64_t index = 0;
+  for (size_t d = 0; d < shape.size(); ++d) index = index * shape[d] + position[d];
+  return index;
+}
+
+struct Steps {
+  int64_t groups, stride, padding, dilation;
+};
+
+/// y of the convolution at output `at` of sample n, from its definition.
+float output_at(const Tensor& input, const Tensor& weight, const Steps& steps, int64_t n, int64_t o,
+                const std::vector<int64_t>& at) {
   const Shape& w = weight.shape();
-  const int64_t group = o / (w[0] / groups);
+  const Shape taps(w.begin() + 1, w.end());
   float sum = 0;
-  for (int64_t c = 0; c < w[1]; ++c) {
-    for (int64_t i = 0; i < w[2]; ++i) {
-      for (int64_t j = 0; j < w[3]; ++j) {
-        const int64_t row = y * stride - padding + i * dilation;
-        const int64_t column = x * stride - padding + j * dilation;
-        if (row < 0 || row >= in[2] || column < 0 || column >= in[3]) continue;
-        const int64_t channel = group * w[1] + c;
-        sum +=
-            weight.values<float>()[static_cast<size_t>(((o * w[1] + c) * w[2] + i) * w[3] + j)] *
-            input
-                .values<float>()[static_cast<size_t>(((n * in[1] + channel) * in[2] + row) * in[3] + column)];
-      }
+  for (int64_t i = 0; i < element_count(taps); ++i) {
+    const std::vector<int64_t> tap = position_of(i, taps);
+    std::vector<int64_t> position = {n, o / (w[0] / steps.groups) * w[1] + tap[0]};
+    bool inside = true;
+    for (size_t d = 0; d < at.size(); ++d) {
+      position.push_back(at[d] * steps.stride - steps.padding + tap[d + 1] * steps.dilation);
+      inside = inside && position.back() >= 0 && position.back() < input.shape()[d + 2];
     }
+    if (!inside) continue;
+    sum += weight.values<float>()[static_cast<size_t>(o * element_count(taps) + i)] *
+           input.values<float>()[static_cast<size_t>(index_of(position, input.shape()))];
   }
   return sum;
 }
 
-TEST(Patches, TimesTheWeightAreTheConvolution) {
-  constexpr int64_t kGroups = 2;
-  const Tensor weight = random_tensor({6, 2, 3, 2}, 1);
-  const Tensor input = random_tensor({3, 4, 7, 6}, 2);
-  Node node =
-      convolution(weight.shape(), Table{{"stride", 2}, {"padding", 1}, {"dilation", 2}, {"groups", kGroups}});
+void expect_patches_of(const Shape& weight_shape, const Shape& input_shape) {
+  constexpr Steps kSteps = {.groups = 2, .stride = 2, .padding = 1, .dilation = 2};
+  const Tensor weight = random_tensor(weight_shape, 1);
+  const Tensor input = random_tensor(input_shape, 2);
+  Node node = convolution(weight.shape(), Table{{"stride", kSteps.stride},
+                                                {"padding", kSteps.padding},
+                                                {"dilation", kSteps.dilation},
+                                                {"groups", kSteps.groups}});
+  node.op = fmt::format("conv{}d", weight_shape.size() - 2);
+  SCOPED_TRACE(node.op);
   const Patches patches(node, "");
-  EXPECT_EQ(patches.length(), 12);
-  const int64_t height = (7 + 2 - 4 - 1) / 2 + 1;
-  const int64_t width = (6 + 2 - 2 - 1) / 2 + 1;
-  ASSERT_EQ(patches.count(input.shape()), 3 * height * width);
-  for (int64_t o = 0; o < 6; ++o) {
-    const int64_t group = o / patches.rows_per_group();
-    Matrix<float> copied(5, 12);
-    for (int64_t p = 0; p + 5 <= 3 * height * width; ++p) {
-      patches.copy(input, group, p, p + 5, copied);
+  const int64_t length = weight.numel() / weight_shape[0];
+  EXPECT_EQ(patches.length(), length);
+  Shape positions;
+  for (size_t d = 2; d < input_shape.size(); ++d) {
+    positions.push_back((input_shape[d] + 2 - 2 * (weight_shape[d] - 1) - 1) / 2 + 1);
+  }
+  const int64_t count = input_shape[0] * element_count(positions);
+  ASSERT_EQ(patches.count(input_shape), count);
+  for (int64_t o = 0; o < weight_shape[0]; ++o) {
+    Matrix<float> copied(5, length);
+    for (int64_t p = 0; p + 5 <= count; ++p) {
+      patches.copy(input, o / patches.rows_per_group(), p, p + 5, copied);
       float product = 0;
-      for (int64_t i = 0; i < 12; ++i)
-        product += copied(4, i) * weight.values<float>()[static_cast<size_t>(o * 12 + i)];
+      for (int64_t i = 0; i < length; ++i)
+        product += copied(4, i) * weight.values<float>()[static_cast<size_t>(o * length + i)];
       const int64_t at = p + 4;
       EXPECT_NEAR(product,
-                  output_at(input, weight, kGroups, 2, 1, 2, at / (height * width), o, at / width % height,
-                            at % width),
+                  output_at(input, weight, kSteps, at / element_count(positions), o,
+                            position_of(at % element_count(positions), positions)),
                   1e-4);
     }
   }
+}
+
+TEST(Patches, TimesTheWeightAreTheConvolution) {
+  expect_patches_of({6, 2, 3}, {3, 4, 9});
+  expect_patches_of({6, 2, 3, 2}, {3, 4, 7, 6});
+  expect_patches_of({4, 2, 2, 3, 2}, {2, 4, 4, 5, 6});
 }
 
 TEST(Patches, KnowTheirOperators) {

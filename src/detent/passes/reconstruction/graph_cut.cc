@@ -11,7 +11,7 @@ GraphCut::GraphCut(const Graph& graph) : graph_(graph), values_(infer_shapes(gra
 std::string GraphCut::capture_name(size_t index) { return fmt::format("captured_value_{}", index); }
 
 bool GraphCut::is_recomputed(const Node& node) const {
-  if (node.op == "placeholder") return false;
+  if (role_of(node) == OperatorRole::kInput) return false;
   return node.inputs.empty() || result_count(node) > 1 || !values_.at(node.name).is_tensor();
 }
 

@@ -9,56 +9,56 @@
 namespace detent {
 
 bool Patches::exist_for(const Node& node) {
-  return node.op == "linear" || node.op == "conv1d" || node.op == "conv2d";
+  const auto* sum = trait<WeightedSum>(node);
+  return sum != nullptr && !sum->transposed;
 }
 
 Patches::Patches(const Node& node, const std::string& where) {
   if (!exist_for(node)) {
-    fail("{}: node \"{}\": got the operator {}, expected linear, conv1d or conv2d", where, node.name,
-         node.op);
+    fail("{}: node \"{}\": got the operator {}, expected a linear layer or a convolution, not transposed",
+         where, node.name, node.op);
   }
   const Shape& weight = node.find_parameter("weight")->tensor.shape();
   rows_ = weight[0];
   channels_ = weight[1];
-  convolves_ = node.op != "linear";
+  const size_t dims = trait<WeightedSum>(node)->spatial_dims;
+  convolves_ = dims > 0;
   if (!convolves_) return;
   groups_ = integer_attribute(node, "groups");
-  const size_t dims = weight.size() - 2;  // one dimension is the second of two
-  const auto read = [&](const char* name, int64_t* values) {
-    std::ranges::copy(integers_attribute(node, name, dims), values + 2 - dims);
-  };
-  std::copy(weight.begin() + 2, weight.end(), kernel_ + 2 - dims);
-  read("stride", stride_);
-  read("padding", padding_);
-  read("dilation", dilation_);
+  kernel_ = StridedView::of({weight.begin() + 2, weight.end()});
+  stride_ = integers_attribute(node, "stride", dims);
+  padding_ = integers_attribute(node, "padding", dims);
+  dilation_ = integers_attribute(node, "dilation", dims);
 }
 
-Patches::Window Patches::window(const Shape& input) const {
-  const int64_t height = input.size() == 4 ? input[2] : 1;
-  const int64_t width = input.back();
-  const auto positions = [&](int64_t size, int dim) {
-    return (size + 2 * padding_[dim] - dilation_[dim] * (kernel_[dim] - 1) - 1) / stride_[dim] + 1;
-  };
-  return {height, width, positions(height, 0), positions(width, 1)};
+/// Of the window, in each spatial dimension.
+Shape Patches::positions(const Shape& input) const {
+  Shape counts;
+  for (size_t d = 0; d < kernel_.shape.size(); ++d) {
+    const int64_t span = input[d + 2] + 2 * padding_[d] - dilation_[d] * (kernel_.shape[d] - 1) - 1;
+    counts.push_back(span / stride_[d] + 1);
+  }
+  return counts;
 }
 
 int64_t Patches::count(const Shape& input) const {
-  if (!convolves_) return element_count(input) / channels_;
-  const Window w = window(input);
-  return input[0] * w.out_height * w.out_width;
+  return convolves_ ? input[0] * element_count(positions(input)) : element_count(input) / channels_;
 }
 
-void Patches::copy_patch(const float* image, const Window& window, int64_t y, int64_t x,
-                         float* target) const {
-  for (int64_t c = 0; c < channels_; ++c, image += window.height * window.width) {
-    for (int64_t i = 0; i < kernel_[0]; ++i, target += kernel_[1]) {
-      const int64_t row = y * stride_[0] - padding_[0] + i * dilation_[0];
-      const bool inside = row >= 0 && row < window.height;
-      for (int64_t j = 0; j < kernel_[1]; ++j) {
-        const int64_t column = x * stride_[1] - padding_[1] + j * dilation_[1];
-        target[j] =
-            inside && column >= 0 && column < window.width ? image[row * window.width + column] : 0.0F;
-      }
+/// What the window at `position` sees of dimensions `dim`, dim + 1, ... of one channel.
+void Patches::copy_window(const float* plane, const StridedView& input, const int64_t* position, size_t dim,
+                          float* target) const {
+  const bool is_last = dim + 1 == kernel_.shape.size();
+  const int64_t begin = position[dim] * stride_[dim] - padding_[dim];
+  const int64_t taps = kernel_.strides[dim];
+  for (int64_t k = 0; k < kernel_.shape[dim]; ++k, target += taps) {
+    const int64_t at = begin + k * dilation_[dim];
+    if (at < 0 || at >= input.shape[dim]) {
+      std::fill_n(target, taps, 0.0F);
+    } else if (is_last) {
+      *target = plane[at];
+    } else {
+      copy_window(plane + at * input.strides[dim], input, position, dim + 1, target);
     }
   }
 }
@@ -73,15 +73,21 @@ void Patches::copy(const Tensor& input, int64_t group, int64_t begin, int64_t en
       std::copy_n(values + p * channels_, channels_, target.row(p - begin));
     return;
   }
-  const Window w = window(input.shape());
-  const int64_t positions = w.out_height * w.out_width;
-  const int64_t image = channels_ * w.height * w.width;
+  const Shape counts = positions(input.shape());
+  const int64_t per_sample = element_count(counts);
+  const StridedView plane = StridedView::of({input.shape().begin() + 2, input.shape().end()});
+  const int64_t plane_size = element_count(plane.shape);
   parallel_for(end - begin, kGrain, [&](int64_t first, int64_t last) {
+    std::vector<int64_t> position(counts.size());
     for (int64_t p = first; p < last; ++p) {
-      const int64_t sample = (begin + p) / positions;
-      const int64_t position = (begin + p) % positions;
-      copy_patch(values + (sample * groups_ + group) * image, w, position / w.out_width,
-                 position % w.out_width, target.row(p));
+      const int64_t sample = (begin + p) / per_sample;
+      int64_t rest = (begin + p) % per_sample;
+      for (size_t d = counts.size(); d-- > 0; rest /= counts[d]) position[d] = rest % counts[d];
+      const float* image = values + (sample * groups_ + group) * channels_ * plane_size;
+      float* row = target.row(p);
+      for (int64_t c = 0; c < channels_; ++c, image += plane_size, row += element_count(kernel_.shape)) {
+        copy_window(image, plane, position.data(), 0, row);
+      }
     }
   });
 }

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "detent/core/tensor.h"
 #include "detent/graph/graph.h"
+#include "detent/graph/strided_view.h"
 #include "detent/passes/reconstruction/matrix.h"
 
 namespace detent {
@@ -14,12 +16,13 @@ namespace detent {
 /// groups, each group of rows sees patches of its own channels.
 class Patches {
  public:
-  /// Of a node of linear, conv1d or conv2d. Throws Error, beginning with `where`, on another operator.
+  /// Of a linear layer, or a convolution of any number of dimensions that is not transposed. Throws Error,
+  /// beginning with `where`, on another operator.
   Patches(const Node& node, const std::string& where);
   static bool exist_for(const Node& node);
 
   int64_t groups() const { return groups_; }
-  int64_t length() const { return channels_ * kernel_[0] * kernel_[1]; }
+  int64_t length() const { return channels_ * element_count(kernel_.shape); }
   /// Rows of the weight that a group has.
   int64_t rows_per_group() const { return rows_ / groups_; }
   /// Of one group, in an input of that shape with its batch dimension.
@@ -28,21 +31,18 @@ class Patches {
   void copy(const Tensor& input, int64_t group, int64_t begin, int64_t end, Matrix<float>& target) const;
 
  private:
-  struct Window {
-    int64_t height, width;          // of the input
-    int64_t out_height, out_width;  // of the result
-  };
-  Window window(const Shape& input) const;
-  void copy_patch(const float* image, const Window& window, int64_t y, int64_t x, float* target) const;
+  Shape positions(const Shape& input) const;
+  void copy_window(const float* plane, const StridedView& input, const int64_t* position, size_t dim,
+                   float* target) const;
 
   bool convolves_ = false;
   int64_t rows_ = 0;
   int64_t groups_ = 1;
   int64_t channels_ = 0;  // of a group
-  int64_t kernel_[2] = {1, 1};
-  int64_t stride_[2] = {1, 1};
-  int64_t padding_[2] = {0, 0};
-  int64_t dilation_[2] = {1, 1};
+  StridedView kernel_;    // one entry a spatial dimension, as in what follows
+  std::vector<int64_t> stride_;
+  std::vector<int64_t> padding_;
+  std::vector<int64_t> dilation_;
 };
 
 }  // namespace detent

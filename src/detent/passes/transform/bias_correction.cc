@@ -28,9 +28,8 @@ namespace {
 /// Of each output channel, over all samples and positions.
 class ChannelMeans {
  public:
-  /// Dimension 1 is the channels of a convolution, the last those of a linear layer.
   void add(const Node& node, const Tensor& output) {
-    const int64_t axis = node.op == "linear" ? output.rank() - 1 : 1;
+    const auto axis = static_cast<int64_t>(channel_axis(node, output.shape().size()));
     const int64_t channels = output.dim(axis);
     const int64_t inner = element_count({output.shape().begin() + axis + 1, output.shape().end()});
     sums_.resize(static_cast<size_t>(channels));
@@ -54,9 +53,7 @@ class ChannelMeans {
 using MeansByNode = std::map<std::string, ChannelMeans, std::less<>>;
 
 bool is_corrected(const Node& node) {
-  const bool sums =
-      node.op == "linear" || node.op == "conv1d" || node.op == "conv2d" || node.op == "convtranspose2d";
-  return sums &&
+  return is_weighted_sum(node) &&
          (node.find_quantization("weight") != nullptr || node.find_quantization("data_in_0") != nullptr);
 }
 

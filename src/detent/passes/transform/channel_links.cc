@@ -1,9 +1,7 @@
 #include "detent/passes/transform/channel_links.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <string_view>
 
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
@@ -12,27 +10,6 @@
 namespace detent {
 namespace {
 
-template <size_t N>
-bool is_one_of(const Node& node, const std::array<std::string_view, N>& ops) {
-  return std::ranges::find(ops, node.op) != ops.end();
-}
-
-bool is_elementwise(const Node& node) {
-  return is_one_of(node, std::array<std::string_view, 3>{"relu", "identity", "dropout"});
-}
-
-bool is_pooling(const Node& node) {
-  return is_one_of(node, std::array<std::string_view, 8>{
-                             "max_pool1d", "max_pool2d", "avg_pool1d", "avg_pool2d", "adaptive_max_pool1d",
-                             "adaptive_max_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d"});
-}
-
-bool is_reshape(const Node& node) {
-  return is_one_of(node, std::array<std::string_view, 3>{"flatten", "view", "reshape"});
-}
-
-/// Elements of a weight that share the indices of its first two dimensions.
-int64_t taps(const Shape& weight) { return element_count({weight.begin() + 2, weight.end()}); }
 
 /// Follows a value back to the node that may be its producer.
 class Search {
@@ -57,7 +34,7 @@ class Search {
   std::string follow(const Node& last, ChannelLink& link) const {
     std::vector<const Node*> between;
     const Node* node = &last;
-    for (; is_elementwise(*node) || is_pooling(*node) || is_reshape(*node);
+    for (; is_rectifier(*node) || is_view(*node) || trait<Pooling>(*node) != nullptr;
          node = &graph_.node(node->inputs[0].node)) {
       if (!node->quantization.empty()) return fmt::format("{} is quantized already", node->name);
       between.push_back(node);
@@ -77,18 +54,16 @@ class Search {
 
   std::string follow_channels(const Node& producer, const std::vector<const Node*>& between,
                               ChannelLink& link) const {
-    const bool last_is_channels =
-        is_one_of(producer, std::array<std::string_view, 3>{"linear", "layer_norm", "rms_norm"});
-    size_t axis = last_is_channels ? shape(producer).size() - 1 : 1;
+    const size_t axis = channel_axis(producer, shape(producer).size());
     link.channels = shape(producer)[axis];
     const Node* before = &producer;
     for (const Node* node : between) {
       const Shape& in = shape(*before);
       const Shape& out = shape(*node);
-      if (is_pooling(*node) && !(axis == 1 && in.size() > 2)) {
+      if (trait<Pooling>(*node) != nullptr && !(axis == 1 && in.size() > 2)) {
         return fmt::format("{} mixes channels", node->name);
       }
-      if (is_reshape(*node) && in != out) {
+      if (is_view(*node) && in != out) {
         if (axis != 1 || out.size() != 2 || out[0] != in[0])
           return fmt::format("{} mixes channels", node->name);
         link.features = out[1] / link.channels;
@@ -96,8 +71,7 @@ class Search {
       before = node;
     }
     for (const std::string& sink : link.sinks) {
-      const bool reads_last = graph_.node(sink).op == "linear";
-      if (axis != (reads_last ? shape(*before).size() - 1 : 1)) {
+      if (axis != channel_axis(graph_.node(sink), shape(*before).size())) {
         return fmt::format("{} sums over another dimension than the channels of {}", sink, producer.name);
       }
     }
@@ -130,37 +104,17 @@ void scale_producer(Node& producer, const ChannelLink& link, const std::vector<d
     producer.parameters.insert(producer.parameters.begin(), {"weight", Parameter{std::move(ones), true}});
     weight = &*producer.parameters.front().second;
   }
-  const bool sums = is_weighted_sum(producer);
-  weight->tensor = scaled(weight->tensor, [&](int64_t index) {
-    return of_channel(sums ? output_channel(producer, index) : index);
-  });
+  if (is_weighted_sum(producer)) {
+    const WeightChannels channels(producer);
+    weight->tensor =
+        scaled(weight->tensor, [&](int64_t index) { return of_channel(channels.output(index)); });
+  } else {
+    weight->tensor = scaled(weight->tensor, of_channel);
+  }
   if (Parameter* bias = producer.find_parameter("bias")) bias->tensor = scaled(bias->tensor, of_channel);
 }
 
 }  // namespace
-
-bool is_weighted_sum(const Node& node) {
-  return is_one_of(node, std::array<std::string_view, 4>{"linear", "conv1d", "conv2d", "convtranspose2d"});
-}
-
-// A weight is [out, in / groups, ...], that of a transposed convolution [in, out / groups, ...].
-int64_t output_channel(const Node& layer, int64_t index) {
-  const Shape& weight = layer.find_parameter("weight")->tensor.shape();
-  const int64_t first = index / (taps(weight) * weight[1]);
-  if (layer.op != "convtranspose2d") return first;
-  const int64_t group = first / (weight[0] / integer_attribute(layer, "groups"));
-  return group * weight[1] + index / taps(weight) % weight[1];
-}
-
-int64_t input_channel(const Node& layer, int64_t index) {
-  const Shape& weight = layer.find_parameter("weight")->tensor.shape();
-  const int64_t first = index / (taps(weight) * weight[1]);
-  const int64_t second = index / taps(weight) % weight[1];
-  if (layer.op == "convtranspose2d") return first;
-  if (layer.op == "linear") return second;
-  const int64_t group = first / (weight[0] / integer_attribute(layer, "groups"));
-  return group * weight[1] + second;
-}
 
 ChannelLinks find_channel_links(const Graph& graph, const std::function<bool(const Node&)>& may_produce) {
   const Search search(graph, may_produce);
@@ -186,9 +140,9 @@ std::vector<double> sink_ranges(const Graph& graph, const ChannelLink& link) {
   for (const std::string& name : link.sinks) {
     const Node& sink = graph.node(name);
     const std::span<const float> weight = sink.find_parameter("weight")->tensor.values<float>();
+    const WeightChannels channels(sink);
     for (size_t i = 0; i < weight.size(); ++i) {
-      double& range =
-          ranges[static_cast<size_t>(input_channel(sink, static_cast<int64_t>(i)) / link.features)];
+      double& range = ranges[static_cast<size_t>(channels.input(static_cast<int64_t>(i)) / link.features)];
       range = std::max(range, std::fabs(static_cast<double>(weight[i])));
     }
   }
@@ -210,8 +164,9 @@ void move_scale(Graph& graph, const ChannelLink& link, const std::vector<double>
     Node& sink = graph.node(name);
     sink.statistics = {};
     Parameter& weight = *sink.find_parameter("weight");
+    const WeightChannels channels(sink);
     weight.tensor = scaled(weight.tensor, [&](int64_t index) {
-      return 1 / factors[static_cast<size_t>(input_channel(sink, index) / link.features)];
+      return 1 / factors[static_cast<size_t>(channels.input(index) / link.features)];
     });
   }
 }

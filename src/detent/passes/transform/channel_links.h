@@ -11,14 +11,6 @@
 
 namespace detent {
 
-/// linear, conv1d, conv2d, convtranspose2d: what sums weighted inputs.
-bool is_weighted_sum(const Node& node);
-
-/// Of the element at a row-major index of such a layer's weight: the channel of the result that it adds to,
-/// and the channel of the input that it is multiplied with.
-int64_t output_channel(const Node& layer, int64_t index);
-int64_t input_channel(const Node& layer, int64_t index);
-
 /// A value that only weighted sums read, and the node whose channels it has: between the two, nothing but
 /// operators f with f(s x) = s f(x) for s > 0. Channels that the producer multiplies by s, the sinks may
 /// divide by s.

@@ -5,31 +5,33 @@
 
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
-#include "detent/integer/unary_functions.h"
 
 namespace detent {
 namespace {
 
-enum class Role { kSums, kComputes, kJoins, kPasses, kClamps, kStructure, kFloat };
+enum class CodeRole { kSums, kComputes, kJoins, kPasses, kClamps, kStructure, kFloat };
 
 bool reads_two_tensors(const Node& node) {
   return std::ranges::none_of(node.inputs, &NodeInput::is_constant);
 }
 
-Role role_of(const Node& node) {
-  const bool structural = node.mase_type == MaseType::kPlaceholder || node.op == "output" ||
-                          node.op == "size" || node.op == "get_attr";
-  if (structural) return Role::kStructure;
-  if (has_sum_form(node.op)) return Role::kSums;
-  if (node.op == "cat") return Role::kJoins;
-  if (node.op == "relu6") return Role::kClamps;
-  if (moves_codes(node)) return Role::kPasses;
-  if (has_pair_form(node.op)) return reads_two_tensors(node) ? Role::kComputes : Role::kFloat;
-  if (has_average_form(node.op) || unary_function(node)) return Role::kComputes;
-  return Role::kFloat;
+CodeRole code_role(const Node& node) {
+  if (role_of(node) != OperatorRole::kComputes) return CodeRole::kStructure;
+  if (is_weighted_sum(node)) return CodeRole::kSums;
+  const auto* movement = trait<Movement>(node);
+  if (movement != nullptr && movement->joins) return CodeRole::kJoins;
+  if (moves_codes(node)) return CodeRole::kPasses;
+  if (clamp_of(node) != nullptr) return CodeRole::kClamps;
+  if (trait<PairOperation>(node) != nullptr) {
+    return reads_two_tensors(node) ? CodeRole::kComputes : CodeRole::kFloat;
+  }
+  const bool has_form = trait<Unary>(node) != nullptr || is_pooling(node, Pooling::Of::kMean);
+  return has_form ? CodeRole::kComputes : CodeRole::kFloat;
 }
 
-bool computes(Role role) { return role == Role::kSums || role == Role::kComputes || role == Role::kJoins; }
+bool computes(CodeRole role) {
+  return role == CodeRole::kSums || role == CodeRole::kComputes || role == CodeRole::kJoins;
+}
 
 }  // namespace
 
@@ -40,20 +42,20 @@ CodePlan plan_codes(const Graph& graph, const std::set<std::string, std::less<>>
   std::vector<std::string> order;
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
-    const Role role = kept_in_float.contains(node.name) ? Role::kFloat : role_of(node);
-    const bool passes = role == Role::kPasses || role == Role::kClamps;
+    const CodeRole role = kept_in_float.contains(node.name) ? CodeRole::kFloat : code_role(node);
+    const bool passes = role == CodeRole::kPasses || role == CodeRole::kClamps;
     root_of[node.name] = passes ? root_of.at(node.inputs[0].node) : node.name;
-    if (role == Role::kClamps) {
+    if (role == CodeRole::kClamps) {
       CodeGroup& clamped = groups[root_of[node.name]];
       clamped.clamps.push_back(i);
       clamped.root_needs_type = true;
     }
-    if (role == Role::kSums) plan.weighted.push_back(i);
-    if (role == Role::kFloat) plan.in_float.push_back(node.name);
+    if (role == CodeRole::kSums) plan.weighted.push_back(i);
+    if (role == CodeRole::kFloat) plan.in_float.push_back(node.name);
     if (passes) continue;
     CodeGroup& own = groups[node.name];
     own.root = node.name;
-    own.root_needs_type = role == Role::kComputes || role == Role::kJoins;
+    own.root_needs_type = role == CodeRole::kComputes || role == CodeRole::kJoins;
     order.push_back(node.name);
     if (!computes(role)) continue;
     for (size_t input = 0; input < node.inputs.size(); ++input) {

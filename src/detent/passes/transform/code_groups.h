@@ -19,7 +19,7 @@ struct CodeRead {
 /// Results that hold the same codes: what one node computes, and all that only moves or compares it.
 struct CodeGroup {
   std::string root;              // the node that computes it, or an input of the network
-  std::vector<size_t> clamps;    // positions of relu6 nodes, which must know the scale
+  std::vector<size_t> clamps;    // positions of nodes that clamp, which must know the scale
   std::vector<CodeRead> reads;   // in the order of the graph
   bool root_needs_type = false;  // its result is codes, though no node may read it
 };

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
+#include "detent/graph/traits.h"
 #include "detent/core/text_table.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/transform/channel_links.h"
@@ -44,8 +45,9 @@ std::vector<double> source_ranges(const Graph& graph, const ChannelLink& link) {
   std::vector<double> ranges(static_cast<size_t>(link.channels));
   const Node& source = graph.node(link.producer);
   const std::span<const float> weight = source.find_parameter("weight")->tensor.values<float>();
+  const WeightChannels channels(source);
   for (size_t i = 0; i < weight.size(); ++i) {
-    double& range = ranges[static_cast<size_t>(output_channel(source, static_cast<int64_t>(i)))];
+    double& range = ranges[static_cast<size_t>(channels.output(static_cast<int64_t>(i)))];
     range = std::max(range, std::fabs(static_cast<double>(weight[i])));
   }
   return ranges;

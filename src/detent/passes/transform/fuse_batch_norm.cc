@@ -30,16 +30,15 @@ struct FuseOptions {
   }
 };
 
-bool is_batch_norm(const Node& node) { return node.op == "batch_norm1d" || node.op == "batch_norm2d"; }
-
 /// Why the layer cannot take up the norm that follows it; "" when it can.
 std::string obstacle(const Node& layer, const Node& norm, size_t layer_rank, size_t readers) {
-  const bool convolves = layer.op == "conv1d" || layer.op == "conv2d" || layer.op == "convtranspose2d";
-  if (!convolves && layer.op != "linear") {
+  if (!is_weighted_sum(layer)) {
     return fmt::format("{} is no convolution or linear layer", layer.name);
   }
-  // Of a tensor [N, L, C] the norm scales L, the layer C.
-  if (layer.op == "linear" && layer_rank != 2) return fmt::format("{} is not of rank 2", layer.name);
+  // Of a tensor [N, L, C] the norm scales L, a linear layer C.
+  if (channel_axis(layer, layer_rank) != channel_axis(norm, layer_rank)) {
+    return fmt::format("{} is not of rank 2", layer.name);
+  }
   if (readers > 1) return fmt::format("{} has other readers", layer.name);
   if (!layer.quantization.empty()) return fmt::format("{} is quantized", layer.name);
   for (const auto& [operand, spec] : norm.quantization) {
@@ -71,10 +70,10 @@ ChannelMap channel_map(const Node& norm) {
 Tensor scaled_weight(const Node& layer, const ChannelMap& map) {
   Tensor weight = layer.find_parameter("weight")->tensor.clone();
   const std::span<float> values = weight.values<float>();
+  const WeightChannels channels(layer);
   for (size_t i = 0; i < values.size(); ++i) {
-    values[i] =
-        static_cast<float>(static_cast<double>(values[i]) *
-                           map.scale[static_cast<size_t>(output_channel(layer, static_cast<int64_t>(i)))]);
+    values[i] = static_cast<float>(static_cast<double>(values[i]) *
+                                   map.scale[static_cast<size_t>(channels.output(static_cast<int64_t>(i)))]);
   }
   return weight;
 }

@@ -2,6 +2,7 @@
 #include <set>
 
 #include "detent/core/error.h"
+#include "detent/graph/operators.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/transform/graph_edits.h"
 
@@ -35,7 +36,9 @@ std::set<std::string, std::less<>> constant_nodes(const Graph& graph) {
     const auto is_constant = [&](const NodeInput& input) {
       return input.is_constant() || constant.contains(input.node);
     };
-    const bool computes = node.op != "output" && node.op != "placeholder" && node.op != "dropout";
+    const OperatorSchema& schema = find_operator(node.op);
+    const bool computes =
+        schema.role != OperatorRole::kOutput && schema.role != OperatorRole::kInput && !schema.random;
     if (computes && std::ranges::all_of(node.inputs, is_constant)) constant.insert(node.name);
   }
   return constant;
@@ -58,13 +61,14 @@ void run_fold_constants(Graph& graph, const CheckOptions& options, PassContext& 
   const Graph before = graph;
   const std::set<std::string, std::less<>> constant = constant_nodes(graph);
   std::map<std::string, Tensor, std::less<>> values;
+  const auto is_computed = [&](const Node& node) {
+    return role_of(node) != OperatorRole::kConstant && constant.contains(node.name);
+  };
   const OperandObserver keep = [&](const Node& node, std::string_view operand, const Tensor& value) {
-    const bool wanted = operand == "data_out_0" && node.op != "get_attr" && constant.contains(node.name);
+    const bool wanted = operand == "data_out_0" && is_computed(node);
     if (wanted) values[node.name] = value.clone();
   };
-  const bool any = std::ranges::any_of(
-      graph.nodes(), [&](const Node& node) { return node.op != "get_attr" && constant.contains(node.name); });
-  if (any) {
+  if (std::ranges::any_of(graph.nodes(), is_computed)) {
     const Tensor input = context.open_calibration()->samples(0, 1);
     context.executor().run(graph, std::span(&input, 1), keep, ObservedValues::kBeforeQuantization);
   }

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 
@@ -48,11 +47,10 @@ struct Options : CalibrationInputOptions {
 };
 
 bool may_produce(const Node& node) {
-  constexpr std::array<std::string_view, 4> kChannelNorms = {"batch_norm1d", "batch_norm2d", "group_norm",
-                                                             "instance_norm2d"};
-  if (is_weighted_sum(node) || std::ranges::find(kChannelNorms, node.op) != kChannelNorms.end()) return true;
-  const bool of_last_dims = node.op == "layer_norm" || node.op == "rms_norm";
-  return of_last_dims && integers_attribute(node, "normalized_shape").size() == 1;
+  if (is_weighted_sum(node)) return true;
+  const auto* norm = trait<Normalization>(node);
+  if (norm == nullptr || norm->over != Normalization::Over::kLastDims) return norm != nullptr;
+  return integers_attribute(node, "normalized_shape").size() == 1;
 }
 
 /// The links that the options ask for. A node that is named but has none is an error.
@@ -88,7 +86,7 @@ std::vector<ChannelLink> chosen_links(const Graph& graph, const Options& options
 
 /// Largest magnitudes of a layer's input, for each of `channels` channels.
 void take_ranges(const Node& layer, const Tensor& input, int64_t features, std::vector<double>& ranges) {
-  const int64_t axis = layer.op == "linear" ? input.rank() - 1 : 1;
+  const auto axis = static_cast<int64_t>(channel_axis(layer, input.shape().size()));
   const int64_t inner = element_count({input.shape().begin() + axis + 1, input.shape().end()});
   const int64_t size = input.dim(axis);
   const std::span<const float> values = input.values<float>();

@@ -150,7 +150,7 @@ class Quantizer {
     const Node& node = graph_.nodes()[position];
     const NodeWidths* named = bits_.find(node.name);
     if (named != nullptr && named->activations) return named->activations->like(options_.activations);
-    return has_sum_form(node.op) ? layer_type(position, options_.activations)
+    return is_weighted_sum(node) ? layer_type(position, options_.activations)
                                  : wider(options_.activations, options_.elementwise);
   }
 
