@@ -25,6 +25,7 @@
 #include "detent/core/parallel.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
+#include "detent/execution/tensor_memory.h"
 #include "detent/models/model.h"
 #include "detent/passes/pass.h"
 #include "detent/statistics/collector.h"
@@ -199,6 +200,7 @@ void compare_memory() {
 
 int main(int count, char** arguments) {
   const std::string only = count > 1 ? arguments[1] : "";
+  detent::use_block_cache_for_tensors();
   try {
     if (only != "memory") detent::compare_all_times();
     if (only != "times") detent::compare_memory();

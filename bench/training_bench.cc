@@ -16,6 +16,7 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/execution/initialize.h"
+#include "detent/execution/tensor_memory.h"
 #include "detent/models/model.h"
 #include "detent/training/trainer.h"
 
@@ -104,6 +105,7 @@ double median(std::vector<double> values) {
 int main() {
   using namespace detent;
   at::set_num_threads(thread_count());
+  use_block_cache_for_tensors();
   const RandomImages images(kSteps * kBatchSize);
   std::vector<double> wall;
   std::vector<double> cpu;

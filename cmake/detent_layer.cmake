@@ -1,18 +1,26 @@
 include(detent_warnings)
 
-# detent_layer(NAME SOURCES a.cc ... [DEPENDS layer-or-library ...] [PRIVATE library ...] [TESTS a_test.cc ...]
+# detent_layer(NAME [SOURCES made.cc ...] [EXCLUDE regex] [DEPENDS layer-or-library ...] [PRIVATE library ...]
 #              [TEST_DEPENDS library ...] [TORCH])
 #
-# A static library detent_NAME, alias detent::NAME, from the files of src/detent/NAME. Tests of all layers are
-# gathered in two programs, because libtorch costs a second a process: detent_tests and, with TORCH, detent_torch_tests.
+# A static library detent_NAME, alias detent::NAME, from the .cc files under src/detent/NAME, found anew at each build,
+# but for those that match EXCLUDE; SOURCES are further ones. The *_test.cc files of all layers are gathered in two
+# programs, because libtorch costs a second a process: detent_tests and, with TORCH, detent_torch_tests.
 # Layers are recorded in the global property DETENT_LAYERS, those with TORCH in DETENT_TORCH_LAYERS, to be installed.
 # Without libtorch (DETENT_TORCH=OFF) a layer with TORCH is not built.
 function(detent_layer name)
-  cmake_parse_arguments(layer "TORCH" "" "SOURCES;DEPENDS;PRIVATE;TESTS;TEST_DEPENDS" ${ARGN})
+  cmake_parse_arguments(layer "TORCH" "EXCLUDE" "SOURCES;DEPENDS;PRIVATE;TEST_DEPENDS" ${ARGN})
   if(layer_TORCH AND NOT DETENT_TORCH)
     return()
   endif()
-  add_library(detent_${name} STATIC ${layer_SOURCES})
+  file(GLOB_RECURSE files RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} CONFIGURE_DEPENDS *.cc)
+  if(layer_EXCLUDE)
+    list(FILTER files EXCLUDE REGEX "${layer_EXCLUDE}")
+  endif()
+  set(tests ${files})
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(FILTER files EXCLUDE REGEX "_test\\.cc$")
+  add_library(detent_${name} STATIC ${files} ${layer_SOURCES})
   add_library(detent::${name} ALIAS detent_${name})
   set_target_properties(detent_${name} PROPERTIES EXPORT_NAME ${name})
   target_include_directories(detent_${name} PUBLIC
@@ -26,7 +34,7 @@ function(detent_layer name)
     set(program DETENT_TESTS)
     set_property(GLOBAL APPEND PROPERTY DETENT_LAYERS ${name})
   endif()
-  list(TRANSFORM layer_TESTS PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
-  set_property(GLOBAL APPEND PROPERTY ${program}_SOURCES ${layer_TESTS})
+  list(TRANSFORM tests PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  set_property(GLOBAL APPEND PROPERTY ${program}_SOURCES ${tests})
   set_property(GLOBAL APPEND PROPERTY ${program}_LIBRARIES detent::${name} ${layer_TEST_DEPENDS})
 endfunction()

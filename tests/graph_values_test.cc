@@ -18,6 +18,7 @@
 #include "detent/graph/state_dict.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/npy.h"
+#include "detent/models/model.h"
 #include "detent/runtime/integer_executor.h"
 #include "pass_bench_test.h"
 
@@ -102,7 +103,7 @@ TEST(GraphValues, PassesFollowEveryResult) {
 /// tokens int64 [N, sequence] -> embedding -> linear -> logits against the embedding's own rows.
 Graph tied_network() {
   GraphBuilder builder("tied");
-  const NodeInput tokens = builder.input("tokens", TensorType{DType::kInt64, {kBatch, "sequence"}});
+  const NodeInput tokens = builder.input("tokens", TensorType{DType::kInt64, {kBatchName, "sequence"}});
   const NodeInput rows = builder.layer("embedding", "embed", {tokens}, {{"weight", {11, 4}}});
   const NodeInput mixed = builder.linear("mix", rows, 4, 4);
   Graph graph = builder.finish(builder.tied_layer("linear", "head", {mixed}, "weight", rows));
@@ -117,7 +118,7 @@ TEST(GraphValues, InputsMayBeIntegersOfNamedSizes) {
     const at::Tensor tokens = at::arange(2 * sequence).remainder(11).view({2, sequence});
     EXPECT_EQ(interpreter.run({tokens}).sizes(), at::IntArrayRef({2, sequence, 11}));
   }
-  EXPECT_EQ(infer_shapes(graph, {{kBatch, 3}, {"sequence", 5}}).at("head").shape, (Shape{3, 5, 11}));
+  EXPECT_EQ(infer_shapes(graph, {{kBatchName, 3}, {"sequence", 5}}).at("head").shape, (Shape{3, 5, 11}));
   EXPECT_THAT(error_of([&] { interpreter.run({at::randn({2, 3})}); }),
               HasSubstr("input \"tokens\": got float32 of shape [2, 3], expected int64 [N, sequence]"));
   EXPECT_THAT(error_of([&] { interpreter.run({at::arange(3)}); }), HasSubstr("expected int64 [N, sequence]"));

@@ -66,7 +66,7 @@ std::vector<OperatorCase> elementwise_cases() {
        {shape, shape, shape},
        {},
        {},
-       [](const Inputs& x, const Lookup&) { return at::clamp_max(at::clamp_min(x[0], x[1]), x[2]); }},
+       [](const Inputs& x, const Lookup&) { return x[0].maximum(x[1]).minimum(x[2]); }},
       {"relu", {shape}, {}, {}, unary<at::relu>},
       {"relu6",
        {shape},

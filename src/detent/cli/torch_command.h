@@ -24,4 +24,6 @@ struct TorchCommand {
 }  // namespace detent
 
 /// The only symbol of the shared library that the program looks up. Throws what the command throws.
+/// build_identity of the libtorch half.
+extern "C" const char* detent_torch_build();
 extern "C" void detent_torch_run(const detent::TorchCommand& command);

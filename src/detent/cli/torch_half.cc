@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "detent/cli/build_identity.h"
 #include "detent/cli/resource_limits.h"
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
@@ -42,15 +43,29 @@ void set_thread_environment(const std::optional<int64_t>& num_threads) {
   setenv("OPENBLAS_NUM_THREADS", count.c_str(), 1);
 }
 
-/// The library stays loaded until the program ends.
-template <class Function>
-Function* load_function(const std::filesystem::path& library, const char* symbol) {
-  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) fail("cannot load the libtorch half of detent: {}", dlerror());
-  void* address = dlsym(handle, symbol);
-  if (address == nullptr) fail("{} is of another version of detent: {}", library.string(), dlerror());
-  return reinterpret_cast<Function*>(address);
-}
+/// The half that is loaded; it stays so until the program ends.
+class TorchHalf {
+ public:
+  explicit TorchHalf(std::filesystem::path path) : path_(std::move(path)) {
+    handle_ = dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle_ == nullptr) fail("cannot load the libtorch half of detent: {}", dlerror());
+    const std::string identity = function<decltype(detent_torch_build)>("detent_torch_build")();
+    if (identity == build_identity()) return;
+    fail("{} is of another build of detent ({:.12}, the program is of {:.12}): install both from one build",
+         path_.string(), identity, build_identity());
+  }
+
+  template <class Function>
+  Function* function(const char* symbol) const {
+    void* address = dlsym(handle_, symbol);
+    if (address == nullptr) fail("{} is of another version of detent: {}", path_.string(), dlerror());
+    return reinterpret_cast<Function*>(address);
+  }
+
+ private:
+  std::filesystem::path path_;
+  void* handle_ = nullptr;
+};
 
 }  // namespace
 
@@ -65,7 +80,7 @@ void run_torch_command(const TorchCommand& command) {
   }
   check_resource_limits(command.options.num_threads.value_or(thread_count()), command.options.num_workers);
   set_thread_environment(command.options.num_threads);
-  load_function<decltype(detent_torch_run)>(*library, "detent_torch_run")(command);
+  TorchHalf(*library).function<decltype(detent_torch_run)>("detent_torch_run")(command);
 }
 
 }  // namespace detent

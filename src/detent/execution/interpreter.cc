@@ -12,7 +12,6 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/execution/fake_quantize.h"
-#include "detent/execution/tensor_memory.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/operators.h"
 
@@ -40,7 +39,6 @@ bool is_idempotent(const QuantSpec& spec) {
 }  // namespace
 
 Interpreter::Interpreter(const Graph& graph, Mode mode) : graph_(graph), mode_(mode) {
-  use_block_cache_for_tensors();
   verify(graph);
   for (const Node& node : graph.nodes()) {
     Step& step = steps_.emplace_back(make_step(node));

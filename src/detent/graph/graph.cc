@@ -153,7 +153,7 @@ void Graph::add_input(std::string name, const Shape& shape) {
   if (shape.empty() || shape[0] != 1) {
     fail("input \"{}\": got shape {}, expected a batch dimension of size 1 first", name, shape_text(shape));
   }
-  TensorType type{DType::kFloat32, {kBatch}};
+  TensorType type{DType::kFloat32, {kBatchName}};
   type.shape.insert(type.shape.end(), shape.begin() + 1, shape.end());
   add_input(std::move(name), std::move(type));
 }

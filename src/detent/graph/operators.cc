@@ -184,7 +184,7 @@ ValueTypes infer_shapes(const Graph& graph, const NamedSizes& sizes) {
 }
 
 ValueTypes infer_shapes(const Graph& graph, int64_t batch) {
-  return infer_shapes(graph, NamedSizes{{kBatch, batch}});
+  return infer_shapes(graph, NamedSizes{{kBatchName, batch}});
 }
 
 Operand operand_type(const Node& node, std::string_view operand, const ValueTypes& values) {

@@ -27,7 +27,7 @@ struct Dimension {
 };
 
 /// The dimension of the samples that run together.
-inline constexpr const char* kBatch = "N";
+inline constexpr const char* kBatchName = "N";
 
 /// What a run knows of the named dimensions.
 using NamedSizes = std::map<std::string, int64_t, std::less<>>;

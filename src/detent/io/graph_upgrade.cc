@@ -14,7 +14,7 @@ void upgrade_input(Table& node) {
   const List* sizes = found == nullptr ? nullptr : found->get_if<List>();
   if (sizes == nullptr) return;
   List shape = *sizes;
-  if (!shape.empty()) shape[0] = kBatch;
+  if (!shape.empty()) shape[0] = kBatchName;
   node.erase("input_shape");
   node["input_type"] = Table{{"dtype", "float32"}, {"shape", std::move(shape)}};
 }

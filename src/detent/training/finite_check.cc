@@ -17,7 +17,7 @@ class FirstNonFinite {
     description_ =
         fmt::format("the first node whose output is not finite is \"{}\" ({})", node.name, node.op);
     for (const auto& [name, parameter] : node.parameters) {
-      if (parameter.tensor.dtype() != DType::kFloat32 || is_finite(to_torch(parameter.tensor))) continue;
+      if (parameter->tensor.dtype() != DType::kFloat32 || is_finite(to_torch(parameter->tensor))) continue;
       description_ += fmt::format(", whose {} is not finite either", name);
       return;
     }

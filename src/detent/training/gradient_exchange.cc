@@ -50,8 +50,8 @@ void average_running_statistics(Graph& graph, ProcessGroup& group) {
   if (group.size() == 1) return;
   for (Node& node : graph.nodes()) {
     for (auto& [name, parameter] : node.parameters) {
-      if (parameter.trainable || parameter.tensor.dtype() != DType::kFloat32) continue;
-      const std::span<float> values = parameter.tensor.values<float>();
+      if (parameter->trainable || parameter->tensor.dtype() != DType::kFloat32) continue;
+      const std::span<float> values = parameter->tensor.values<float>();
       group.all_reduce_sum(values);
       for (float& value : values) value /= static_cast<float>(group.size());
     }

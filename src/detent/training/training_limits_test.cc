@@ -194,7 +194,7 @@ TEST(TrainingLimits, AnEvaluationNamesTheNodeOfANaN) {
   graph.node("seq_blocks_2").find_parameter("bias")->tensor.values<float>()[3] = std::nanf("");
   const auto message = AllOf(HasSubstr("is nan"), HasSubstr("\"seq_blocks_2\" (linear), whose bias is not"));
   EXPECT_THAT([&] { evaluate(graph, *data, 128); }, ThrowsMessage<Error>(message));
-  TorchExecutor executor;
+  const std::unique_ptr<const Program> program = TorchExecutor().compile(graph);
   EXPECT_THAT([&] { evaluate(executor, graph, *data, 128); }, ThrowsMessage<Error>(message));
 }
 

@@ -28,7 +28,7 @@ void visit_parts(const WorkerState& state, uint64_t& run_count, at::Tensor& gene
       std::span(generator.data_ptr<uint8_t>(), static_cast<size_t>(generator.numel()))));
   for (Node& node : state.graph.nodes()) {
     for (auto& [name, parameter] : node.parameters) {
-      if (!parameter.trainable) visit(parameter.tensor.bytes());
+      if (!parameter->trainable) visit(parameter->tensor.bytes());
     }
   }
 }

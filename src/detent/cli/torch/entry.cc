@@ -6,12 +6,14 @@
 #include <ATen/ops/ones.h>
 #include <sys/resource.h>
 
+#include "detent/cli/build_identity.h"
 #include "detent/cli/torch/commands.h"
 #include "detent/cli/torch/session.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/parallel.h"
 #include "detent/execution/initialize.h"
+#include "detent/execution/tensor_memory.h"
 #include "detent/io/open_files.h"
 #include "detent/training/gloo_group.h"
 
@@ -33,6 +35,7 @@ void set_up_process(const RunOptions& options) {
   set_up_logging(options.log_level);
   if (options.num_threads) set_thread_count(static_cast<int>(*options.num_threads));
   at::set_num_threads(thread_count());
+  use_block_cache_for_tensors();
   take_blas_buffers();
   seed_everything(static_cast<uint64_t>(options.seed));
 }
@@ -46,6 +49,8 @@ void silence() {
 
 }  // namespace
 }  // namespace detent
+
+extern "C" const char* detent_torch_build() { return detent::build_identity(); }
 
 extern "C" void detent_torch_run(const detent::TorchCommand& command) {
   using namespace detent;

@@ -27,7 +27,7 @@ Node convolution(Shape weight, Table attributes) {
   node.name = "conv";
   node.op = "conv2d";
   node.attributes = std::move(attributes);
-  node.parameters = {{"weight", {Tensor(DType::kFloat32, std::move(weight))}}};
+  node.parameters.emplace_back("weight", Parameter{Tensor(DType::kFloat32, std::move(weight))});
   return node;
 }
 
@@ -144,7 +144,7 @@ Node linear(Shape weight) {
   Node node;
   node.name = "fc";
   node.op = "linear";
-  node.parameters = {{"weight", {Tensor(DType::kFloat32, std::move(weight))}}};
+  node.parameters.emplace_back("weight", Parameter{Tensor(DType::kFloat32, std::move(weight))});
   return node;
 }
 

@@ -54,7 +54,7 @@ Graph GraphCut::part(const std::function<bool(const std::string&)>& is_there,
     TensorType type{value.dtype, {value.shape.begin(), value.shape.end()}};
     if (value.shape.empty() || value.shape[0] != 1)
       fail("node \"{}\": got a value of shape {}, expected a batch", name, shape_text(value.shape));
-    type.shape[0] = kBatch;
+    type.shape[0] = kBatchName;
     part.add_input(name, std::move(type));
   }
   for (const Node& node : graph_.nodes()) {
