@@ -11,7 +11,8 @@ namespace detent {
 /// A graph with its quantization in one safetensors file, suffix `.mz`: parameters are tensors under the keys
 /// that PyTorch would give them, everything else is JSON in the header's metadata:
 ///   format   "detent.graph"
-///   version  "2", or "3" where parameters are packed or formats have long lists of numbers
+///   version  "2", or "3" where parameters are packed or formats have long lists of numbers: then "graph" is
+///            a tensor, compressed (graph_layout.h)
 ///   graph    {"name", "nodes": [{"name", "op", "inputs", "parameters", "quantization", ...}]}
 /// Long lists of numbers among the statistics and in formats are tensors too: recorded values may be as many
 /// as there is memory for, a header has 100 MB at most.
