@@ -128,7 +128,9 @@ TEST(Operators, DefinitionsOfFunctionsAreWhatIsEvaluated) {
       const auto at = static_cast<size_t>(i);
       const double expected = function(double{inputs.values<float>()[at]});
       EXPECT_NEAR(result.values<float>()[at], expected, 1e-6 * (1 + std::abs(expected)));
-      if (unary->clamp) EXPECT_EQ(result.values<float>()[at], static_cast<float>(expected));
+      if (unary->clamp) {
+        EXPECT_EQ(result.values<float>()[at], static_cast<float>(expected));
+      }
     }
   }
   EXPECT_GE(functions, 12U);

@@ -219,8 +219,8 @@ TEST_F(PostTraining, LayersOfVolumesAreServedAsOthers) {
         fmt::format("[passes.{}]\nnum_samples = 100\n[passes.bias_correction]\nnum_samples = 100\n", pass));
     EXPECT_LT(output_error(graph_, expected), nearest) << pass;
     EXPECT_NE(graph_.node("conv2").find_parameter("bias"), nullptr);
-    IntegerExecutor integers(graph_);
-    EXPECT_EQ(values_of(integers.run(graph_, std::span(&samples_, 1))), values_of(outputs(graph_)));
+    IntegerProgram integers(graph_);
+    EXPECT_EQ(values_of(integers.run(std::span(&samples_, 1)).front()), values_of(outputs(graph_)));
   }
 }
 

@@ -12,7 +12,8 @@ namespace detent {
 /// that PyTorch would give them, everything else is JSON in the header's metadata:
 ///   format   "detent.graph"
 ///   version  "3"
-///   graph    {"name", "nodes": [{"name", "op", "inputs", "parameters", "quantization", ...}], "quantizers"}
+///   graph    {"name", "nodes": [{"name", "op", "inputs", "parameters", "quantization", ...}], "quantizers"};
+///            where parameters are packed a tensor instead, compressed (graph_layout.h)
 /// Operands refer to quantizers by their place, so that those which share one do so again when read.
 /// Long lists of numbers among the statistics and in formats are tensors too: recorded values may be as many
 /// as there is memory for, a header has 100 MB at most.

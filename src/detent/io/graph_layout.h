@@ -13,12 +13,18 @@ namespace detent::graph_layout {
 inline constexpr const char* kFormat = "detent.graph";
 /// Version 1 held one checksum, `checksum`, under "crc32", and all statistics as JSON. Version 2 had a
 /// quantization spec at each operand, shapes without dtypes, and metadata that follow from the graph. Version 3
-/// has quantizers that operands share, packed parameters, and tensors in place of long lists in formats.
+/// has quantizers that operands share, packed parameters, and tensors in place of long lists in formats; so that
+/// it is small, "graph" of a file with packed parameters is not in the header but, compressed by gzip, the tensor
+/// kGraphTensor.
 inline constexpr int kVersion = 3;
 
 /// Brings the JSON of versions 1 and 2 into the form of version 3. What is damaged there is left for the
 /// reader to name.
 void upgrade_to_third(Value& graph);
+
+inline constexpr const char* kGraphTensor = "graph.json.gz";
+/// As a header may have.
+inline constexpr uint64_t kMostGraphBytes = 100'000'000;
 
 /// What "crc32" says in files of version 1, 8 hexadecimal digits: of `graph` and of every tensor's name,
 /// dtype, shape and bytes, in the order of the header.

@@ -9,6 +9,7 @@
 #include "detent/graph/operators.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/graph_layout.h"
+#include "detent/io/gzip.h"
 #include "detent/io/json.h"
 #include "detent/io/number_lists.h"
 #include "detent/io/packed_tensors.h"
@@ -116,13 +117,12 @@ class Reader {
 
   Graph read() {
     check_kind();
-    const std::string& text = metadata("graph");
     for (const auto& [name, tensor] : file_.tensors) tensors_.emplace(name, tensor);
     for (StoredTensor& tensor : unpack_tensors(file_, name_)) {
       std::string name = tensor.name;
       parameters_.emplace(std::move(name), std::move(tensor));
     }
-    Value structure = parse_json(text, name_);
+    Value structure = parse_json(graph_text(), name_);
     if (metadata("version") != std::to_string(graph_layout::kVersion)) {
       graph_layout::upgrade_to_third(structure);
     }
@@ -167,6 +167,14 @@ class Reader {
       fail("{}: version {} of the graph format; this detent reads versions 1 to {}", name_, version,
            graph_layout::kVersion);
     }
+  }
+
+  std::string graph_text() {
+    const auto compressed = tensors_.find(graph_layout::kGraphTensor);
+    if (file_.metadata.contains("graph") || compressed == tensors_.end()) return metadata("graph");
+    used_.insert(compressed->first);
+    return read_gzip(compressed->second.bytes(), fmt::format("{}: tensor \"{}\"", name_, compressed->first),
+                     graph_layout::kMostGraphBytes);
   }
 
   void check_first_version() const {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <unordered_map>
@@ -10,6 +11,7 @@
 #include "detent/graph/graph.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/graph_layout.h"
+#include "detent/io/gzip.h"
 #include "detent/io/json.h"
 #include "detent/io/number_lists.h"
 #include "detent/io/packed_tensors.h"
@@ -83,13 +85,20 @@ class Writer {
 
   const std::vector<std::pair<std::string, Tensor>>& tensors() const { return tensors_; }
 
-  /// With `graph`, what graph_value gave as JSON.
-  std::map<std::string, std::string> metadata(const std::string& graph) const {
-    std::map<std::string, std::string> result = packed_;
-    result["format"] = graph_layout::kFormat;
-    result["version"] = std::to_string(graph_layout::kVersion);
-    result["graph"] = graph;
-    return result;
+  /// Completes the tensors and gives the metadata for `graph`, what graph_value gave as JSON.
+  std::map<std::string, std::string> finish(const std::string& graph) {
+    std::map<std::string, std::string> metadata = packed_;
+    metadata["format"] = graph_layout::kFormat;
+    metadata["version"] = std::to_string(graph_layout::kVersion);
+    if (packed_.empty()) {
+      metadata["graph"] = graph;
+      return metadata;
+    }
+    const std::string compressed = gzip_text(graph);
+    Tensor bytes(DType::kUInt8, {std::ssize(compressed)});
+    std::ranges::copy(std::as_bytes(std::span(compressed)), bytes.bytes().begin());
+    tensors_.emplace_back(graph_layout::kGraphTensor, std::move(bytes));
+    return metadata;
   }
 
  private:
@@ -217,7 +226,8 @@ void write(const std::filesystem::path& path, const Graph& graph,
   }
   Writer writer(codes);
   const std::string text = json_text(writer.graph_value(graph), JsonLayout::kOneLine);
-  write_safetensors(path, writer.tensors(), writer.metadata(text));
+  const std::map<std::string, std::string> metadata = writer.finish(text);
+  write_safetensors(path, writer.tensors(), metadata);
 }
 
 }  // namespace

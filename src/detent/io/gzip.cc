@@ -147,4 +147,32 @@ std::string read_gzip(std::span<const std::byte> bytes, const std::string& name,
   return read_all(reader, limit);
 }
 
+std::string gzip_text(std::string_view text) {
+  constexpr int kWindowBits = 15;
+  constexpr int kGzip = 16;
+  constexpr int kMemory = 8;
+  constexpr size_t kPart = size_t{1} << 16;
+  z_stream stream{};
+  const int begun =
+      deflateInit2(&stream, Z_BEST_COMPRESSION, Z_DEFLATED, kWindowBits + kGzip, kMemory, Z_DEFAULT_STRATEGY);
+  DETENT_CHECK(begun == Z_OK, "deflateInit2 gives {}", begun);
+  std::string result;
+  const auto compress = [&](std::string_view part, int flush) {
+    // zlib does not write to its input.
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(part.data()));
+    stream.avail_in = static_cast<uInt>(part.size());
+    do {
+      Bytef room[kPart];
+      stream.next_out = room;
+      stream.avail_out = kPart;
+      deflate(&stream, flush);
+      result.append(reinterpret_cast<const char*>(room), kPart - stream.avail_out);
+    } while (stream.avail_out == 0);
+  };
+  for (; text.size() > kPart; text.remove_prefix(kPart)) compress(text.substr(0, kPart), Z_NO_FLUSH);
+  compress(text, Z_FINISH);
+  deflateEnd(&stream);
+  return result;
+}
+
 }  // namespace detent

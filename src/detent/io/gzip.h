@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace detent {
 
@@ -50,5 +51,8 @@ class GzipReader {
 std::string read_gzip_file(const std::filesystem::path& path, uint64_t limit);
 /// The same for bytes in memory; `name` begins the messages.
 std::string read_gzip(std::span<const std::byte> bytes, const std::string& name, uint64_t limit);
+
+/// One member that holds `text`.
+std::string gzip_text(std::string_view text);
 
 }  // namespace detent

@@ -14,6 +14,8 @@
 #include "detent/graph/builder.h"
 #include "detent/io/file.h"
 #include "detent/io/graph_file.h"
+#include "detent/io/graph_layout.h"
+#include "detent/io/gzip.h"
 #include "detent/io/safetensors.h"
 #include "detent/io/temporary_file_test.h"
 
@@ -45,6 +47,12 @@ const Tensor& weight_of(const Graph& graph, const char* node = "fc") {
 }
 const QuantSpec& format_of(const Graph& graph, const char* node = "fc") {
   return *graph.node(node).find_quantization("weight");
+}
+
+std::string graph_text(const SafetensorsFile& file) {
+  const auto tensor =
+      std::ranges::find(file.tensors, graph_layout::kGraphTensor, &std::pair<std::string, Tensor>::first);
+  return read_gzip(tensor->second.bytes(), "graph", graph_layout::kMostGraphBytes);
 }
 
 class WeightPacking : public testing::Test {
@@ -119,7 +127,7 @@ TEST_F(WeightPacking, ScalesAreStoredOnce) {
   written_and_read(layer("int4_g32"));
   EXPECT_EQ(stored_bytes("fc.weight"), kOut * kIn / 2 + 4 * kOut * kIn / 32);
   const SafetensorsFile file = read_safetensors(path_);
-  EXPECT_THAT(file.metadata.at("graph"), HasSubstr(R"("scale": {"detent.tensor": "fc.weight.scales"})"));
+  EXPECT_THAT(graph_text(file), HasSubstr(R"("scale": {"detent.tensor": "fc.weight.scales"})"));
   EXPECT_EQ(file.metadata.at("detent.packed.fc.weight"),
             R"({"format": "affine:width=4,symmetric=true,granularity=group,group_size=32", )"
             R"("shape": [8, 256], "packing": "bits"})");
@@ -183,7 +191,7 @@ TEST_F(WeightPacking, TiedWeightsAreStoredOnce) {
     graph.node(name).quantization["weight"] = parse_quant_spec_text("int4:granularity=channel");
   }
   const Graph read = written_and_read(graph);
-  EXPECT_EQ(read_safetensors(path_).tensors.size(), 2U);
+  EXPECT_EQ(read_safetensors(path_).tensors.size(), 3U);  // codes, scales and the graph
   EXPECT_EQ(weight_of(read, "a").bytes().data(), weight_of(read, "b").bytes().data());
   EXPECT_EQ(format_of(read, "a"), format_of(read, "b"));
   graph.node("b").quantization["weight"] = parse_quant_spec_text("int8");
@@ -255,10 +263,19 @@ TEST_F(WeightPacking, RefusesDamagedCodes) {
       R"({"format": "affine:width=4,symmetric=true,granularity=channel", "shape": [8, 1152921504606846976], )"
       R"("packing": "bits"})");
   expect_error("fc.weight");
+  write([&](SafetensorsFile& file) {
+    const Tensor bomb = [] {
+      const std::string bytes = gzip_text(std::string(graph_layout::kMostGraphBytes + 1, ' '));
+      return Tensor::from<uint8_t>({std::ssize(bytes)}, std::vector<uint8_t>(bytes.begin(), bytes.end()));
+    }();
+    tensor_of(file, graph_layout::kGraphTensor) = bomb;
+  });
+  expect_error("tensor \"graph.json.gz\"");
   described("{}");
   expect_error("metadata of the packed tensor \"fc.weight\"");
   write([&](SafetensorsFile& file) {
-    std::string& graph = file.metadata["graph"];
+    std::string& graph = file.metadata["graph"] = graph_text(file);
+    std::erase_if(file.tensors, [](const auto& entry) { return entry.first == graph_layout::kGraphTensor; });
     const std::string from = R"({"detent.tensor": "fc.weight.scales"})";
     graph.replace(graph.find(from), from.size(), R"({"detent.tensor": "fc.weight.codes"})");
   });

@@ -195,7 +195,7 @@ TEST(TrainingLimits, AnEvaluationNamesTheNodeOfANaN) {
   const auto message = AllOf(HasSubstr("is nan"), HasSubstr("\"seq_blocks_2\" (linear), whose bias is not"));
   EXPECT_THAT([&] { evaluate(graph, *data, 128); }, ThrowsMessage<Error>(message));
   const std::unique_ptr<const Program> program = TorchExecutor().compile(graph);
-  EXPECT_THAT([&] { evaluate(executor, graph, *data, 128); }, ThrowsMessage<Error>(message));
+  EXPECT_THAT([&] { evaluate(*program, graph, *data, 128); }, ThrowsMessage<Error>(message));
 }
 
 double weight_after_a_step(const std::vector<ParameterGroup>& groups, const char* name) {

@@ -47,8 +47,9 @@ Value number_or_text(const std::string& text) {
 
 /// The pass refuses, with its own words, what stays text though it should be something else.
 Value parse_option(const FieldDescription& field, const std::string& text) {
-  if (field.type == "integer") return number_or_text<int64_t>(text);
-  if (field.type == "number") return number_or_text<double>(text);
+  if (field.type.ends_with("or NA") && text == "NA") return {};
+  if (field.type.starts_with("integer")) return number_or_text<int64_t>(text);
+  if (field.type.starts_with("number")) return number_or_text<double>(text);
   if (field.type == "boolean" && (text == "true" || text == "false")) return Value(text == "true");
   if (!field.type.starts_with("list of")) return Value(text);
   List list;
