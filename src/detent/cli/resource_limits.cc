@@ -62,9 +62,10 @@ int64_t threads_of_pool() { return std::max<int64_t>(std::thread::hardware_concu
 }  // namespace
 
 uint64_t address_space_for_torch(int64_t threads) {
-  // Measured with libtorch 1.13 and OpenBLAS 0.3.21 on two processors: 853 MiB of one thread, 1,117 of two,
-  // 1,470 of four. Each further processor is a stack in libtorch's pool.
-  const int64_t mebibytes = 880 + 260 * (threads - 1) + 8 * threads_of_pool();
+  // The most that libtorch 1.13 and OpenBLAS 0.3.21 took on two processors, all threads multiplying at once:
+  // 941 MiB of one thread, 1,393 of two, 2,225 of four, 3,945 of eight. Each further processor is a stack in
+  // libtorch's pool. With a tenth less OpenBLAS waits for ever, or the process ends in a segmentation fault.
+  const int64_t mebibytes = 930 + 440 * (threads - 1) + 8 * threads_of_pool();
   return static_cast<uint64_t>(mebibytes) * kMiB;
 }
 

@@ -58,6 +58,8 @@ TEST(ResourceLimits, TooLittleAddressSpaceIsSaidBeforeLibtorchIsLoaded) {
   EXPECT_THAT(error_with_limit(RLIMIT_AS, gigabyte, [] { check_resource_limits(2, 0); }),
               AllOf(HasSubstr("limited to 1024 MiB (ulimit -v)"), HasSubstr("on 2 threads needs at least 1"),
                     HasSubstr("--num-threads")));
+  EXPECT_THAT(error_with_limit(RLIMIT_AS, gigabyte / 4 * 5, [] { check_resource_limits(2, 0); }),
+              HasSubstr("limited to 1280 MiB (ulimit -v)"));
   EXPECT_THAT(error_with_limit(RLIMIT_AS, gigabyte / 2, [] { check_resource_limits(1, 0); }),
               HasSubstr("limited to 512 MiB (ulimit -v)"));
   EXPECT_EQ(error_with_limit(RLIMIT_AS, 4 * gigabyte, [] { check_resource_limits(2, 1); }), "");

@@ -1,6 +1,7 @@
 #include "detent/core/name_pattern.h"
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include <fmt/ranges.h>
@@ -54,9 +55,12 @@ bool NamePattern::matches(std::string_view name) const {
 }
 
 bool NamePattern::occurs_in(std::string_view name) const {
-  // RE2 takes a step for each pair of a letter of the name and one of the text that it searches for.
+  // RE2 may take a step for each pair of a letter of the name and one of the text that it searches for;
+  // memmem is linear.
   const std::string& text = expression_->pattern();
-  if (literal_prefix(text).size() == text.size()) return name.find(text) != std::string_view::npos;
+  if (literal_prefix(text).size() == text.size()) {
+    return memmem(name.data(), name.size(), text.data(), text.size()) != nullptr;
+  }
   return re2::RE2::PartialMatch({name.data(), name.size()}, *expression_);
 }
 
