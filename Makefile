@@ -20,7 +20,7 @@ build = cmake --build $(BUILD_DIR) --parallel $(JOBS)
 # Lets ccache work with precompiled headers.
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
-FUZZ_TARGETS = idx safetensors checkpoint zip npy tar image packed graph decode format_text collector
+FUZZ_TARGETS = idx safetensors checkpoint zip npy tar image packed graph graph_torch decode format_text collector
 FUZZ_SECONDS ?= 60
 
 .PHONY: help quickstart build test bench fuzz install clean packages test-packages
@@ -50,7 +50,7 @@ fuzz: test-packages ## run every libFuzzer target for FUZZ_SECONDS (60), built w
 	@command -v clang++ > /dev/null || { echo "make fuzz needs clang: apt-get install clang libclang-rt-14-dev"; exit 1; }
 	cmake -S . -B $(BUILD_DIR)/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=clang++ \
 	  -DCMAKE_CXX_FLAGS=-fno-sanitize-recover=all \
-	  -DDETENT_FUZZ=ON -DDETENT_TORCH=OFF -DDETENT_SANITIZE=address,undefined,fuzzer-no-link $(CMAKE_FLAGS)
+	  -DDETENT_FUZZ=ON -DDETENT_TORCH=$(TORCH) -DDETENT_SANITIZE=address,undefined,fuzzer-no-link $(CMAKE_FLAGS)
 	cmake --build $(BUILD_DIR)/fuzz --parallel $(JOBS) --target $(FUZZ_TARGETS:%=%_fuzz)
 	set -e; for target in $(FUZZ_TARGETS); do \
 	  $$(find $(BUILD_DIR)/fuzz -type f -name $${target}_fuzz -executable | head -n 1) \

@@ -14,8 +14,13 @@
 
 #include "memory_file.h"
 
-// Bytes become the file of a graph: operators, attributes and shapes that nearly fit each other. What
-// `read_graph` accepts is executed in integers, if it is small; nothing but detent::Error may come of it.
+#ifdef DETENT_FUZZ_TORCH
+#include "detent/execution/interpreter.h"
+#endif
+
+// Bytes become the file of a graph: operators, attributes, types and shapes that nearly fit each other. What
+// `read_graph` accepts is executed, if it is small: in integers, and, in graph_torch_fuzz, by libtorch. Nothing but
+// detent::Error may come of it.
 
 namespace detent {
 namespace {
@@ -29,7 +34,7 @@ class GraphFileMaker {
   void write(const std::filesystem::path& path) {
     const auto nodes = data_.ConsumeIntegralInRange<size_t>(1, 8);
     for (size_t i = 0; i < nodes; ++i) add_node(i, i == 0, i + 1 == nodes);
-    Table graph{{"name", "fuzz"}, {"nodes", std::move(nodes_)}};
+    Table graph{{"name", "fuzz"}, {"nodes", std::move(nodes_)}, {"quantizers", std::move(quantizers_)}};
     if (!often()) return write_file(path, graph);
     graph["requantization"] = data_.ConsumeBool() ? "float" : "fixed_point";
     write_file(path, graph);
@@ -95,7 +100,12 @@ class GraphFileMaker {
     for (const ParameterSchema& parameter : schema.parameters) {
       if (!parameter.required && data_.ConsumeBool()) continue;
       const std::string key = "t" + std::to_string(list.size()) + "_" + std::to_string(tensors_.size());
-      list.push_back(Table{{"name", parameter.name}, {"tensor", key}, {"trainable", true}});
+      if (!often() && !tensors_.empty()) {  // another's, if it fits
+        const size_t other = data_.ConsumeIntegralInRange<size_t>(0, tensors_.size() - 1);
+        list.push_back(Table{{"name", parameter.name}, {"tensor", tensors_[other].first}, {"trainable", true}});
+        continue;
+      }
+      list.push_back(Table{{"name", parameter.name}, {"tensor", key}, {"trainable", often()}});
       if (data_.ConsumeBool()) {
         add_codes(key);
         continue;
@@ -136,6 +146,13 @@ class GraphFileMaker {
               {"packing", std::string(enum_names(encoded.packing)[static_cast<size_t>(encoded.packing)])}});
   }
 
+  /// The place of a quantizer: a new one, or one that another operand has.
+  Value quantizer() {
+    if (quantizers_.empty() || data_.ConsumeBool()) quantizers_.push_back(spec());
+    return data_.ConsumeIntegralInRange<int64_t>(often() ? 0 : -1,
+                                                 std::ssize(quantizers_) - (often() ? 1 : 0));
+  }
+
   Table spec() {
     const int64_t width = data_.ConsumeIntegralInRange<int64_t>(2, often() ? 8 : 24);
     Table keys{{"width", width}};
@@ -159,13 +176,13 @@ class GraphFileMaker {
   Table quantization(const List& inputs, const List& parameters, bool last) {
     Table table;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (often()) table["data_in_" + std::to_string(i)] = spec();
+      if (often()) table["data_in_" + std::to_string(i)] = quantizer();
     }
     for (const Value& parameter : parameters) {
       const auto& key = *parameter.get_if<Table>()->find("name")->get_if<std::string>();
-      if (key == "weight") table[key] = spec();
+      if (key == "weight") table[key] = quantizer();
     }
-    if (!last && often()) table["data_out_0"] = spec();
+    if (!last && often()) table["data_out_0"] = quantizer();
     return table;
   }
 
@@ -174,9 +191,12 @@ class GraphFileMaker {
     const size_t most = std::min<size_t>(schema.max_inputs, schema.min_inputs + 3);
     for (auto i = data_.ConsumeIntegralInRange(schema.min_inputs, most); i > 0; --i) {
       if (list.empty() || data_.ConsumeBool()) {
-        list.push_back(
-            Table{{"node", name(data_.ConsumeIntegralInRange<size_t>(index < 2 || !often() ? 0 : index - 2,
-                                                                     index == 0 ? 0 : index - 1))}});
+        Table value{{"node", name(data_.ConsumeIntegralInRange<size_t>(index < 2 || !often() ? 0 : index - 2,
+                                                                       index == 0 ? 0 : index - 1))}};
+        if (!often()) value["result"] = data_.ConsumeIntegralInRange<int64_t>(-1, 2);
+        list.push_back(std::move(value));
+      } else if (!often()) {
+        list.push_back(Table());
       } else {
         list.push_back(Table{{"constant", number()}});
       }
@@ -205,18 +225,23 @@ class GraphFileMaker {
                {"inputs", std::move(of_node)},
                {"attributes", attributes(schema)},
                {"parameters", std::move(owned)},
-               {"quantization", std::move(quantized)},
-               {"metadata", Table()}};
-    if (schema.name == "placeholder" || !often()) {
-      Shape input = shape(data_.ConsumeIntegralInRange<size_t>(1, 4));
-      if (often()) input[0] = 1;
-      node["input_shape"] = Value(input);
-    }
+               {"quantization", std::move(quantized)}};
+    if (schema.name == "placeholder" || !often()) node["input_type"] = input_type();
     nodes_.push_back(std::move(node));
+  }
+
+  Table input_type() {
+    List sizes;
+    for (const int64_t size : shape(data_.ConsumeIntegralInRange<size_t>(1, 4))) sizes.emplace_back(size);
+    if (often()) sizes[0] = "N";
+    if (!often()) sizes.back() = "M";
+    const auto dtype = often() ? DType::kFloat32 : static_cast<DType>(data_.ConsumeIntegralInRange(0, 11));
+    return {{"dtype", std::string(dtype_name(dtype))}, {"shape", std::move(sizes)}};
   }
 
   FuzzedDataProvider data_;
   List nodes_;
+  List quantizers_;
   std::map<std::string, std::string> packed_;
   std::vector<std::string> streams_;
   std::vector<std::pair<std::string, Tensor>> tensors_;
@@ -228,16 +253,25 @@ bool is_small(const Graph& graph) {
   });
 }
 
-void execute(const Graph& graph) {
-  if (!graph.requantization() || !is_small(graph)) return;
-  const IntegerProgram program(graph);
+std::vector<Tensor> some_inputs(const Graph& graph) {
   std::vector<Tensor> inputs;
   float next = 0;
   for (const std::string& name : graph.input_names()) {
-    Tensor& input = inputs.emplace_back(DType::kFloat32, graph.input_shapes().at(name));
+    const TensorType& type = graph.input_types().find(name)->second;
+    Tensor& input = inputs.emplace_back(type.dtype, type.concrete());
+    if (type.dtype != DType::kFloat32) continue;
     for (float& value : input.values<float>()) value = next = 1 - 1.25F * next;
   }
-  program.run(inputs);
+  return inputs;
+}
+
+void execute(const Graph& graph) {
+  if (!is_small(graph)) return;
+  const std::vector<Tensor> inputs = some_inputs(graph);
+#ifdef DETENT_FUZZ_TORCH
+  TorchExecutor().compile(graph)->run(inputs);
+#endif
+  if (graph.requantization()) IntegerProgram(graph).run(inputs);
 }
 
 }  // namespace

@@ -36,8 +36,10 @@ std::vector<TensorSummary> packed_tensors(const SafetensorsFile& file, const fs:
 
 FileInfo graph_info(const fs::path& path) {
   const Graph graph = read_graph(path);
-  FileInfo info{
-      "graph", {}, {{"name", graph.name()}, {"parameters", graph.parameter_count()}}, graph.nodes()};
+  FileInfo info{"graph",
+                {},
+                {{"name", graph.name()}, {"parameters", graph.parameter_count()}},
+                {graph.nodes().begin(), graph.nodes().end()}};
   const SafetensorsFile file = read_safetensors(path, TensorCheck::kLater);
   info.tensors = packed_tensors(file, path);
   const int64_t packed = std::ssize(file.metadata) - std::ssize(plain_metadata(file));

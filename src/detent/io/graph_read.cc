@@ -74,7 +74,13 @@ class Members {
 };
 
 TensorType read_type(Members type) {
-  TensorType result{dtype_of_name(type.get<std::string>("dtype")), {}};
+  const auto dtype = type.get<std::string>("dtype");
+  TensorType result;
+  try {
+    result.dtype = dtype_of_name(dtype);
+  } catch (const Error& error) {
+    fail("{}: \"dtype\": {}", type.where(), error.what());
+  }
   for (const Value& size : type.list("shape")) {
     if (const auto* number = size.get_if<int64_t>()) {
       result.shape.emplace_back(*number);
