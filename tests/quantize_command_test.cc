@@ -96,8 +96,57 @@ TEST_F(QuantizeCommand, ComparesExecutesAndSaves) {
   EXPECT_EQ(correct("test:"), after) << "what was saved is what was measured";
   ASSERT_EQ(run("detent test digits_cnn digits --engine integers --load " + graph.string()), 0) << log();
   EXPECT_EQ(correct("test:"), after) << "integers classify as the simulation does";
+  ASSERT_EQ(run("detent info " + graph.string()), 0) << log();
+  EXPECT_THAT(log(), AllOf(HasSubstr("packed parameters: 5\n"), HasSubstr("affine:symmetric=true")));
   EXPECT_NE(run("detent quantize digits_cnn digits --load " + graph.string()), 0);
   EXPECT_THAT(log(), HasSubstr("is quantized already"));
+}
+
+/// Of the same network: loss and accuracy to the last digit, and the values.
+TEST_F(QuantizeCommand, PacksWeightsWithoutChangingAnything) {
+  const auto tested = [](const std::string& options) {
+    EXPECT_EQ(quantize("--num-samples 100 --weights int4 " + options), 0) << log();
+    EXPECT_EQ(run("detent test digits_cnn digits --load " + graph_folder().string()), 0) << log();
+    return log().substr(log().find("test: "));
+  };
+  const std::string of_floats = tested("--packed-weights false");
+  const auto float_size = fs::file_size(graph_folder() / "graph_module.mz");
+  fs::copy(graph_folder() / "graph_module.mz", folder() / "floats.mz", fs::copy_options::overwrite_existing);
+  EXPECT_EQ(tested(""), of_floats);
+  // 9,770 weights and biases, of 32 bits and of 4 for all but the biases.
+  EXPECT_LT(fs::file_size(graph_folder() / "graph_module.mz") + 30000, float_size);
+  const std::string graph = (graph_folder() / "graph_module.mz").string();
+  ASSERT_EQ(run("detent tensor unpack " + graph + " -o values.safetensors"), 0) << log();
+  ASSERT_EQ(run("detent tensor compare " + graph + " values.safetensors"), 0) << log();
+  EXPECT_THAT(log(), Not(HasSubstr("0.99")));
+  ASSERT_EQ(run("detent train digits_cnn digits --max-epochs 1 --project tuned --overwrite --load " + graph),
+            0)
+      << log();
+  EXPECT_THAT(log(),
+              HasSubstr("5 parameters are stored as codes: training goes on from their rounded values"));
+  ASSERT_EQ(run("detent train digits_cnn digits --max-epochs 1 --project tuned --overwrite --load floats.mz"),
+            0)
+      << log();
+  EXPECT_THAT(log(), Not(HasSubstr("stored as codes")));
+}
+
+/// Sums of groups have no single scale.
+TEST_F(QuantizeCommand, TakesGroupsOfWeights) {
+  ASSERT_EQ(quantize("--num-samples 100 --weights int4 --weight-granularity group --weight-group-size 32 "
+                     "--weight-calibrator mse --improve gptq"),
+            0)
+      << log();
+  EXPECT_THAT(log(), HasSubstr("integer execution: not possible"));
+  const int after = correct("test after:");
+  EXPECT_GT(after, 180);
+  ASSERT_EQ(run("detent test digits_cnn digits --load " + graph_folder().string()), 0) << log();
+  EXPECT_EQ(correct("test:"), after);
+  ASSERT_EQ(run("detent info " + (graph_folder() / "graph_module.mz").string()), 0) << log();
+  EXPECT_THAT(log(), HasSubstr("granularity=group,group_size=32"));
+  EXPECT_NE(quantize("--weight-granularity group"), 0);
+  EXPECT_THAT(log(), HasSubstr("key \"weight_group_size\" is missing"));
+  EXPECT_NE(quantize("--weight-group-size 32"), 0);
+  EXPECT_THAT(log(), HasSubstr("which only weight_granularity = \"group\" reads"));
 }
 
 TEST_F(QuantizeCommand, TakesTheOptionsOfThePass) {

@@ -209,6 +209,29 @@ TEST_F(GraphFile, ReadsTheFirstVersion) {
   expect_error("damaged: its CRC-32 is");
 }
 
+/// As `detent quantize toy_tiny toy-tiny --weights int4` wrote it before weights were packed.
+TEST_F(GraphFile, ReadsTheSecondVersionAndPacksIt) {
+  const std::filesystem::path old = DETENT_SOURCE_DIR "/tests/data/quantized_version_2.mz";
+  const Graph graph = read_graph(old);
+  EXPECT_EQ(read_safetensors(old).metadata.at("version"), "2");
+  EXPECT_EQ(packed_parameter_count(old), 0);
+  write_graph(path_, graph);
+  EXPECT_EQ(read_file(path_), read_file(old));
+  EXPECT_THAT(write_packed_graph(path_, graph), testing::IsEmpty());
+  EXPECT_EQ(packed_parameter_count(path_), 1);
+  EXPECT_LT(std::filesystem::file_size(path_), std::filesystem::file_size(old));
+  const Graph packed = read_graph(path_);
+  ASSERT_EQ(packed.node_names(), graph.node_names());
+  for (const Node& node : graph.nodes()) {
+    const Parameter* weight = node.find_parameter("weight");
+    const QuantSpec* spec = node.find_quantization("weight");
+    if (weight == nullptr || spec == nullptr) continue;
+    const Tensor& stored = packed.node(node.name).find_parameter("weight")->tensor;
+    EXPECT_TRUE(stored.equals(simulate(*spec, weight->tensor)));
+    EXPECT_EQ(*packed.node(node.name).find_quantization("weight"), *spec);
+  }
+}
+
 /// A header has 100 MB at most, and recorded values may be more.
 TEST_F(GraphFile, LongListsAreTensors) {
   Graph graph = full_graph();

@@ -21,7 +21,7 @@ const Value kDims[] = {"all",
                        Table{{"keep", List{1}}},
                        List{0, 1, 2},
                        Table{{"group_size", 2}, {"axis", 1}},
-                       Table{{"group_size", 2}, {"axis", -1}}};
+                       Table{{"group_size", 1}, {"axis", -1}}};
 
 /// The statistic with options that make it take each of its ways with few values.
 Table options_of(const StatisticInfo& statistic, const Value& dims, int64_t exact_values) {
