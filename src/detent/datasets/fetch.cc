@@ -1,5 +1,7 @@
 #include "detent/datasets/fetch.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -188,11 +190,12 @@ bool is_intact(const PublishedFile& file, const fs::path& path) {
 
 fs::path part_of(const PublishedFile& file, const fs::path& folder) { return folder / (file.name + ".part"); }
 
-/// What a run that was killed after it had unpacked the last file did not come to remove.
+/// What a run that was killed after it had unpacked the last file did not come to remove, if we may.
 bool has_leftovers(const PublishedDataset& published, const fs::path& folder) {
-  return fs::exists(FolderLock::file_for(folder)) ||
-         std::ranges::any_of(published.files,
-                             [&](const PublishedFile& file) { return fs::exists(part_of(file, folder)); });
+  const fs::path lock = FolderLock::file_for(folder);
+  if (access(lock.parent_path().c_str(), W_OK) != 0) return false;
+  const auto is_left = [&](const PublishedFile& file) { return fs::exists(part_of(file, folder)); };
+  return fs::exists(lock) || std::ranges::any_of(published.files, is_left);
 }
 
 void remove_parts(const PublishedDataset& published, const fs::path& folder) {
