@@ -13,7 +13,12 @@ file(WRITE ${output} "// Made by detent_build_identity.
 
 namespace detent {
 
-const char* build_identity() { return \"${identity}\"; }
+namespace {
+constexpr char kText[] = \"detent build ${identity}\";
+constexpr int kPrefix = sizeof(\"detent build \") - 1;
+}  // namespace
+
+const char* build_identity() { return kText + kPrefix; }
 
 }  // namespace detent
 ")

@@ -238,9 +238,9 @@ TEST(GraphValues, GraphsOfTheVersionBeforeGiveEqualOutputs) {
     expect_equal(TorchExecutor().run(graph, {&inputs, 1}), tolerance);
     expect_equal(TorchExecutor().run(saved_and_read(graph), {&inputs, 1}), tolerance);
     if (graph.requantization()) expect_equal(IntegerProgram(graph).run({&inputs, 1}).front(), 0);
-    const auto measured = [](const Node& node) { return !node.statistics.empty(); };
-    EXPECT_TRUE(std::ranges::any_of(graph.nodes(), measured)) << name;
   }
+  const Graph measured = read_graph(folder + "toy_learned_scale.mz");
+  EXPECT_TRUE(std::ranges::any_of(measured.nodes(), [](const Node& node) { return !node.statistics.empty(); }));
 }
 
 TEST(GraphValues, ProgramsDoNotSeeLaterChanges) {

@@ -214,7 +214,12 @@ TEST(Operators, EmbeddingTakesIntegersAsFloatOrInt64AndNothingElse) {
   Interpreter interpreter(graph);
   const at::Tensor rows = interpreter.run(indices);
   EXPECT_TRUE(rows[0][0].equal(to_torch(graph.node("words").find_parameter("weight")->tensor)[3]));
-  EXPECT_TRUE(rows.equal(interpreter.run(indices.to(at::kLong))));
+  GraphBuilder builder("whole");
+  const NodeInput words = builder.input("words", TensorType{DType::kInt64, {kBatchName, 3}});
+  Graph whole = builder.finish(builder.layer("embedding", "table", {words}, {{"weight", {4, 2}}}));
+  const Tensor& table = graph.node("words").find_parameter("weight")->tensor;
+  whole.node("table").find_parameter("weight")->tensor = table;
+  EXPECT_TRUE(rows.equal(Interpreter(whole).run(indices.to(at::kLong))));
   const auto error_of = [&](const at::Tensor& wrong) -> std::string {
     try {
       interpreter.run(wrong);

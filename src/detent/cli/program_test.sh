@@ -23,12 +23,12 @@ LD_DEBUG=files "$folder/detent" list > /dev/null 2> "$work/loaded"
 if grep -qE 'libtorch|libc10|libdetent_torch' "$work/loaded"; then fail "\`detent list\` loads libtorch"; fi
 
 if [ -f "$folder/../lib/detent/libdetent_torch.so" ]; then
-  identity=$(grep -aoE '[0-9a-f]{64}' "$folder/detent" | head -n 1)
-  other=$(printf '%064d' 0)
+  identity=$(grep -aoE 'detent build [0-9a-f]{64}' "$folder/detent" | head -n 1)
+  other=$(printf 'detent build %064d' 0)
   mkdir "$work/mixed"
   cp "$folder/detent" "$work/mixed"
   LC_ALL=C sed "s/$identity/$other/" "$folder/../lib/detent/libdetent_torch.so" > "$work/mixed/libdetent_torch.so"
-  if "$work/mixed/detent" train toy_tiny toy_tiny > "$work/out" 2> "$work/err"; then fail "halves of two builds run together"; fi
+  if (cd "$work" && mixed/detent train toy_tiny toy_tiny > out 2> err); then fail "halves of two builds run together"; fi
   grep -q 'is of another build of detent (000000000000, the program is of ' "$work/err" || fail "$(cat "$work/err")"
 fi
 

@@ -184,10 +184,9 @@ TEST_F(WeightPacking, TiedWeightsAreStoredOnce) {
   GraphBuilder builder("tied");
   NodeInput x = builder.linear("a", builder.input("x", {8}), 8, 8, false);
   Graph graph = builder.finish(builder.linear("b", x, 8, 8, false));
-  graph.node("b").target = "a";
-  const Tensor weight = normal_tensor({8, 8}, 1);
+  graph.node("b").parameters[0].second = graph.node("a").parameters[0].second;
+  graph.node("a").find_parameter("weight")->tensor = normal_tensor({8, 8}, 1);
   for (const char* name : {"a", "b"}) {
-    graph.node(name).find_parameter("weight")->tensor = weight;
     graph.node(name).quantization["weight"] = parse_quant_spec_text("int4:granularity=channel");
   }
   const Graph read = written_and_read(graph);
@@ -199,7 +198,7 @@ TEST_F(WeightPacking, TiedWeightsAreStoredOnce) {
       graph,
       {"node \"a\", weight (affine:width=4,symmetric=true,granularity=channel): nodes that share it do not "
        "round it alike"});
-  EXPECT_TRUE(weight_of(other, "a").equals(weight));
+  EXPECT_TRUE(weight_of(other, "a").equals(weight_of(graph, "a")));
 }
 
 TEST_F(WeightPacking, LearnedScalesStayParameters) {
@@ -224,7 +223,7 @@ TEST_F(WeightPacking, SaysWhatStaysFloat) {
   const Graph read = written_and_read(
       graph, {"node \"fc\", weight (binary:stochastic=true): its rounding draws at random each time"});
   EXPECT_TRUE(weight_of(read).equals(weight_of(graph)));
-  EXPECT_EQ(read_safetensors(path_).metadata.at("version"), "2");
+  EXPECT_TRUE(read_safetensors(path_).metadata.contains("graph"));
   Tensor with_nan = normal_tensor({kOut, kIn}, 4);
   with_nan.values<float>()[3] = std::numeric_limits<float>::quiet_NaN();
   EXPECT_THAT(write_packed_graph(path_, layer("int4", with_nan)),
@@ -244,7 +243,7 @@ TEST_F(WeightPacking, RefusesDamagedCodes) {
     return std::ranges::find(file.tensors, name, &std::pair<std::string, Tensor>::first)->second;
   };
   write([&](SafetensorsFile& file) { tensor_of(file, "fc.weight.scales").values<float>()[2] = -1; });
-  expect_error("node \"fc\": tensor \"fc.weight\": decode: stream \"scales\" has -1.0 at index 2");
+  expect_error("quantizer 0: key \"scale\": got -1");
   write([&](SafetensorsFile& file) {
     tensor_of(file, "fc.weight.codes") = Tensor(DType::kUInt8, {kOut * kIn / 2 - 1});
   });

@@ -1,11 +1,11 @@
 #include "detent/passes/analysis/profile_sweeps.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <set>
 
 #include "detent/core/error.h"
+#include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 
 namespace detent {
@@ -15,15 +15,16 @@ namespace {
 using Source = std::pair<std::string, bool>;
 
 Source source_of(const Graph& graph, const Probe& probe) {
-  constexpr std::string_view kInput = "data_in_";
   const Node& node = graph.nodes()[probe.node];
-  if (!probe.operand.starts_with(kInput))
-    return {node.name, node.find_quantization(probe.operand) != nullptr};
-  size_t index = 0;
-  const char* const end = probe.operand.data() + probe.operand.size();
-  const auto parsed = std::from_chars(probe.operand.data() + kInput.size(), end, index);
-  DETENT_CHECK(parsed.ptr == end && index < node.inputs.size(), "operand {}", probe.operand);
-  return {value_name(node.inputs[index]), false};
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (probe.operand == fmt::format("data_in_{}", i)) return {value_name(node.inputs[i]), false};
+  }
+  for (size_t i = 0; i < result_count(node); ++i) {
+    if (probe.operand != fmt::format("data_out_{}", i)) continue;
+    return {value_name(node.name, i), node.find_quantization(probe.operand) != nullptr};
+  }
+  DETENT_CHECK(false, "operand {} of {}", probe.operand, node.name);
+  return {};
 }
 
 bool is_quantized(const Node& node) {
