@@ -55,17 +55,20 @@ struct Region {
     for (const PoolingWindow& window : windows) count *= window.counted;
     return count;
   }
+  int64_t first() const {
+    int64_t offset = 0;
+    for (size_t d = 0; d < windows.size(); ++d) offset += windows[d].begin * strides[d];
+    return offset;
+  }
   /// Calls `visit(element)` in row-major order.
   template <class T, class Visit>
   void for_each(const T* plane, Visit& visit, size_t dim = 0) const {
-    const PoolingWindow& window = windows[dim];
-    for (int64_t i = window.begin; i < window.end; i += window.step) {
-      if (dim + 1 == windows.size()) {
-        visit(plane[i]);
-      } else {
-        for_each(plane + i * strides[dim], visit, dim + 1);
-      }
+    const auto [begin, end, step, counted] = windows[dim];
+    if (dim + 1 == windows.size()) {
+      for (int64_t i = begin; i < end; i += step) visit(plane[i]);
+      return;
     }
+    for (int64_t i = begin; i < end; i += step) for_each(plane + i * strides[dim], visit, dim + 1);
   }
 };
 
@@ -108,12 +111,8 @@ Tensor pool(const Node& node, const Tensor& input, Reduce reduce) {
 template <class T>
 Tensor largest_of_windows(const Node& node, const Tensor& input) {
   return pool<T>(node, input, [&](const T* plane, const Region& region) {
-    T largest = std::numeric_limits<T>::lowest();
-    bool first = true;
-    const auto take = [&](T element) {
-      largest = first ? element : std::max(largest, element);
-      first = false;
-    };
+    T largest = plane[region.first()];
+    const auto take = [&](T element) { largest = std::max(largest, element); };
     region.for_each(plane, take);
     return largest;
   });

@@ -1,5 +1,7 @@
 #include "detent/runtime/code_sums.h"
 
+#include <algorithm>
+
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/graph/operators.h"
@@ -33,21 +35,17 @@ Tensor linear_sums(const SumForm& form, const Tensor& codes) {
   return result;
 }
 
-/// One spatial dimension of a convolution: window positions lie at o * stride - padding + k * dilation.
+/// One spatial dimension of a convolution. Tap k of window o lies at o * stride - padding + k * dilation, of
+/// the input; of a transposed convolution, whose windows are the elements of the input, of the result.
 struct SpatialDim {
-  int64_t in, kernel, out;                 // sizes
+  int64_t windows, kernel, positions;
   int64_t in_step, kernel_step, out_step;  // elements from one index to the next
   int64_t stride, padding, dilation;
-
-  /// Where tap `k` of window `o` lies among `size` positions; -1 outside.
-  int64_t at(int64_t o, int64_t k, int64_t size) const {
-    const int64_t position = o * stride - padding + k * dilation;
-    return position >= 0 && position < size ? position : -1;
-  }
 };
 
 /// A convolution over [N, C, ...], of any number of spatial dimensions.
 struct Convolution {
+  bool transposed;
   int64_t groups;
   Shape input, weight, output;
   std::vector<SpatialDim> dims;
@@ -57,9 +55,9 @@ struct Convolution {
   int64_t output_plane() const { return element_count({output.begin() + 2, output.end()}); }
 };
 
-/// Of a transposed one, windows are positions of the input, and taps fall on the result.
 Convolution convolution_of(const SumForm& form, const Node& node, const Shape& input, const Shape& output) {
-  Convolution conv{integer_attribute(node, "groups"), input, form.weight.shape(), output, {}};
+  const bool transposed = trait<WeightedSum>(node)->transposed;
+  Convolution conv{transposed, integer_attribute(node, "groups"), input, form.weight.shape(), output, {}};
   const size_t dims = input.size() - 2;
   const auto stride = integers_attribute(node, "stride", dims);
   const auto padding = integers_attribute(node, "padding", dims);
@@ -69,54 +67,56 @@ Convolution convolution_of(const SumForm& form, const Node& node, const Shape& i
   const auto out_steps = StridedView::of(conv.output).strides;
   for (size_t i = 0; i < dims; ++i) {
     const size_t d = i + 2;
-    conv.dims.push_back({conv.input[d], conv.weight[d], conv.output[d], in_steps[d], kernel_steps[d],
-                         out_steps[d], stride[i], padding[i], dilation[i]});
+    const int64_t windows = transposed ? input[d] : output[d];
+    const int64_t positions = transposed ? output[d] : input[d];
+    conv.dims.push_back({windows, conv.weight[d], positions, in_steps[d], kernel_steps[d], out_steps[d],
+                         stride[i], padding[i], dilation[i]});
   }
   return conv;
 }
 
-/// Sum of x * w over the window at `position`, for one channel; positions outside count 0.
-int32_t window_sum(std::span<const SpatialDim> dims, const int64_t* position, const int32_t* x,
-                   const int32_t* w, int32_t zero_point) {
+/// Adds x * w of one channel of the input to the sums of one channel of the result; positions outside count
+/// 0.
+template <bool kTransposed>
+void add_channel(std::span<const SpatialDim> dims, const int32_t* x, const int32_t* w, int32_t* sums,
+                 int32_t zero_point) {
   const SpatialDim& dim = dims[0];
-  int32_t sum = 0;
   for (int64_t k = 0; k < dim.kernel; ++k) {
-    const int64_t at = dim.at(position[0], k, dim.in);
-    if (at < 0) continue;
-    if (dims.size() == 1) {
-      sum += (x[at] - zero_point) * w[k];
-    } else {
-      sum += window_sum(dims.subspan(1), position + 1, x + at * dim.in_step, w + k * dim.kernel_step,
-                        zero_point);
+    for (int64_t o = 0; o < dim.windows; ++o) {
+      const int64_t at = o * dim.stride - dim.padding + k * dim.dilation;
+      if (at < 0 || at >= dim.positions) continue;
+      const int64_t read = kTransposed ? o : at;
+      const int64_t written = kTransposed ? at : o;
+      if (dims.size() == 1) {
+        sums[written] += (x[read] - zero_point) * w[k];
+      } else {
+        add_channel<kTransposed>(dims.subspan(1), x + read * dim.in_step, w + k * dim.kernel_step,
+                                 sums + written * dim.out_step, zero_point);
+      }
     }
   }
-  return sum;
 }
 
-/// The sums of output channel `o` of sample `n`, one after the other.
-void sum_plane(const SumForm& form, const Convolution& conv, std::span<const int32_t> x, int64_t n, int64_t o,
+/// The sums of output channel `o` of sample `n`.
+void sum_plane(const SumForm& form, const Convolution& conv, const int32_t* x, int64_t n, int64_t o,
                int32_t* sums) {
-  const int64_t per_group = conv.weight[1];
-  const int64_t first = o / (conv.weight[0] / conv.groups) * per_group;
-  const int32_t* const image = x.data() + (n * conv.input[1] + first) * conv.input_plane();
-  const int32_t* const w = form.weight.values<int32_t>().data() + o * per_group * conv.taps();
-  std::vector<int64_t> position(conv.dims.size());
-  for (int64_t i = 0; i < conv.output_plane(); ++i) {
-    for (size_t d = 0; d < position.size(); ++d) {
-      position[d] = i / conv.dims[d].out_step % conv.dims[d].out;
-    }
-    int32_t sum = form.bias[static_cast<size_t>(o)];
-    for (int64_t c = 0; c < per_group; ++c) {
-      sum += window_sum(conv.dims, position.data(), image + c * conv.input_plane(), w + c * conv.taps(),
-                        form.input.zero_point);
-    }
-    sums[i] = sum;
+  const int64_t outputs = conv.output[1] / conv.groups;  // of a group
+  const int64_t inputs = conv.input[1] / conv.groups;
+  const int64_t group = o / outputs;
+  const int32_t* const weights = form.weight.values<int32_t>().data();
+  std::fill_n(sums, conv.output_plane(), form.bias[static_cast<size_t>(o)]);
+  for (int64_t i = 0; i < inputs; ++i) {
+    const int64_t channel = group * inputs + i;
+    const int64_t kernel = conv.transposed ? channel * outputs + o % outputs : o * inputs + i;
+    const auto add = conv.transposed ? add_channel<true> : add_channel<false>;
+    add(conv.dims, x + (n * conv.input[1] + channel) * conv.input_plane(), weights + kernel * conv.taps(),
+        sums, form.input.zero_point);
   }
 }
 
 Tensor convolution_sums(const SumForm& form, const Convolution& conv, const Tensor& codes) {
   Tensor result(DType::kInt32, conv.output);
-  const auto x = codes.values<int32_t>();
+  const int32_t* const x = codes.values<int32_t>().data();
   int32_t* const sums = result.values<int32_t>().data();
   parallel_for(conv.output[0] * conv.output[1], 1, [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) {
@@ -124,47 +124,6 @@ Tensor convolution_sums(const SumForm& form, const Convolution& conv, const Tens
                 sums + plane * conv.output_plane());
     }
   });
-  return result;
-}
-
-/// Adds x * w of one channel of the input to the sums of one channel of the result.
-void scatter(std::span<const SpatialDim> dims, const int32_t* x, const int32_t* w, int32_t* sums,
-             int32_t zero_point) {
-  const SpatialDim& dim = dims[0];
-  for (int64_t i = 0; i < dim.in; ++i) {
-    for (int64_t k = 0; k < dim.kernel; ++k) {
-      const int64_t to = dim.at(i, k, dim.out);
-      if (to < 0) continue;
-      if (dims.size() == 1) {
-        sums[to] += (x[i] - zero_point) * w[k];
-      } else {
-        scatter(dims.subspan(1), x + i * dim.in_step, w + k * dim.kernel_step, sums + to * dim.out_step,
-                zero_point);
-      }
-    }
-  }
-}
-
-Tensor transposed_sums(const SumForm& form, const Convolution& conv, const Tensor& codes) {
-  Tensor result(DType::kInt32, conv.output);
-  const int32_t* const x = codes.values<int32_t>().data();
-  const int32_t* const w = form.weight.values<int32_t>().data();
-  const auto sums = result.values<int32_t>();
-  const int64_t channels = conv.output[1];
-  for (int64_t i = 0; i < result.numel(); ++i) {
-    sums[static_cast<size_t>(i)] = form.bias[static_cast<size_t>(i / conv.output_plane() % channels)];
-  }
-  const int64_t per_group = conv.weight[1];
-  for (int64_t n = 0; n < conv.input[0]; ++n) {
-    for (int64_t c = 0; c < conv.input[1]; ++c) {
-      const int64_t first = c / (conv.weight[0] / conv.groups) * per_group;
-      for (int64_t o = 0; o < per_group; ++o) {
-        scatter(conv.dims, x + (n * conv.input[1] + c) * conv.input_plane(),
-                w + (c * per_group + o) * conv.taps(),
-                sums.data() + (n * channels + first + o) * conv.output_plane(), form.input.zero_point);
-      }
-    }
-  }
   return result;
 }
 
@@ -176,8 +135,7 @@ Tensor code_sums(const SumForm& form, const Node& node, const Tensor& codes) {
   if (sum->spatial_dims == 0) return linear_sums(form, codes);
   const Operand inputs[] = {Operand{codes.shape(), Value()}};
   const Shape shape = find_operator(node.op).infer(node, inputs).shape;
-  const Convolution conv = convolution_of(form, node, codes.shape(), shape);
-  return sum->transposed ? transposed_sums(form, conv, codes) : convolution_sums(form, conv, codes);
+  return convolution_sums(form, convolution_of(form, node, codes.shape(), shape), codes);
 }
 
 }  // namespace detent
