@@ -1,5 +1,5 @@
-// What graphs of many layers cost: each step on 1,000 and on 10,000 layers, and the ratio of the times, which is
-// 10 where a step is linear.
+// What graphs of many layers cost: each step on 1,000 and on 10,000 layers, and the ratio of the times, which
+// is 10 where a step is linear.
 
 #include <chrono>
 #include <cstdio>
@@ -74,11 +74,11 @@ std::vector<std::pair<const char*, double>> measure(int64_t count) {
   times.emplace_back("save", seconds([&] { write_graph(path, graph); }));
   times.emplace_back("load", seconds([&] { read_graph(path); }));
   times.emplace_back("compile", seconds([&] { executor.compile(graph); }));
-  times.emplace_back("static_quantize", seconds([&] {
-                       Graph quantized = graph;
-                       find_pass("static_quantize")
-                           .run(quantized, {{"num_samples", 64}, {"report", false}}, context);
-                     }));
+  times.emplace_back(
+      "static_quantize", seconds([&] {
+        Graph quantized = graph;
+        find_pass("static_quantize").run(quantized, {{"num_samples", 64}, {"report", false}}, context);
+      }));
   std::filesystem::remove(path);
   return times;
 }

@@ -28,7 +28,9 @@ if(DETENT_TORCH)
   target_compile_definitions(detent_libtorch INTERFACE AT_PER_OPERATOR_HEADERS)
   # GCC 13 and 14 warn of the vector<bool> in libtorch's autograd::Function (GCC bug 110498).
   target_compile_options(detent_libtorch INTERFACE 
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds> $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds> $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>
+    # Headers of single operators need it to be complete, and clang says so.
+    $<$<CXX_COMPILER_ID:Clang>:SHELL:-include ATen/core/ivalue.h>)
 endif()
 if(DETENT_DEVELOPER)
   find_package(GTest REQUIRED)

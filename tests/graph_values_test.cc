@@ -96,7 +96,8 @@ TEST(GraphValues, PassesFollowEveryResult) {
   ASSERT_NE(split.find("data_out_1"), nullptr);
   EXPECT_NE(*split.find("data_out_0"), *split.find("data_out_1"));
   EXPECT_EQ(*split.find("data_out_1"), *bench.graph.node("cat").statistics.find("data_in_0"));
-  bench.run_passes("[passes.static_quantize]\nnum_samples = 20\n[passes.bias_correction]\nnum_samples = 20\n");
+  bench.run_passes(
+      "[passes.static_quantize]\nnum_samples = 20\n[passes.bias_correction]\nnum_samples = 20\n");
   EXPECT_THAT(bench.reported, HasSubstr("in float stay split"));
 }
 
@@ -119,7 +120,9 @@ TEST(GraphValues, InputsMayBeIntegersOfNamedSizes) {
     EXPECT_EQ(interpreter.run({tokens}).sizes(), at::IntArrayRef({2, sequence, 11}));
   }
   EXPECT_EQ(infer_shapes(graph, {{kBatchName, 3}, {"sequence", 5}}).at("head").shape, (Shape{3, 5, 11}));
-  EXPECT_THAT(error_of([&] { interpreter.run({at::randn({2, 3})}); }),
+  EXPECT_THAT(error_of([&] {
+                interpreter.run({at::randn({2, 3})});
+              }),
               HasSubstr("input \"tokens\": got float32 of shape [2, 3], expected int64 [N, sequence]"));
   EXPECT_THAT(error_of([&] { interpreter.run({at::arange(3)}); }), HasSubstr("expected int64 [N, sequence]"));
 }
@@ -163,7 +166,8 @@ TEST(GraphValues, OperandsMayBeAbsent) {
   const NodeInput x = builder.input("x", {4});
   const NodeInput above = builder.call("clamp", {x, constant(0), NodeInput::absent()});
   const NodeInput below = builder.call("clamp", {x, NodeInput::absent(), constant(1)});
-  const Graph graph = saved_and_read(builder.finish({above, below, builder.call("clamp", {x, NodeInput::absent(), NodeInput::absent()})}));
+  const Graph graph = saved_and_read(
+      builder.finish({above, below, builder.call("clamp", {x, NodeInput::absent(), NodeInput::absent()})}));
   const at::Tensor values = at::randn({8, 4}).mul(3);
   const std::vector<at::Tensor> outputs = Interpreter(graph).outputs({values});
   EXPECT_TRUE(outputs[0].equal(values.clamp_min(0)));
@@ -186,7 +190,8 @@ TEST(GraphValues, ElementTypesArePropagatedAndChecked) {
 
   Graph mixed = graph;
   mixed.node("add").inputs[1] = NodeInput::of("x");
-  EXPECT_THAT(error_of([&] { verify(mixed); }), HasSubstr("node \"add\" (add): input 1 is float32, expected int32"));
+  EXPECT_THAT(error_of([&] { verify(mixed); }),
+              HasSubstr("node \"add\" (add): input 1 is float32, expected int32"));
   graph.node("add").quantization["data_in_0"] = parse_quant_spec_text("fixed");
   EXPECT_THAT(error_of([&] { verify(graph); }),
               HasSubstr("operand \"data_in_0\" is quantized, and is int32, expected a float32 tensor"));
@@ -217,14 +222,16 @@ TEST(GraphValues, QuantizersAreSharedByAllWhoReadAValue) {
   EXPECT_EQ(shared(copy), count);
   for (const Node& node : copy.nodes()) {
     for (const auto& [operand, quantizer] : node.quantization)
-      EXPECT_FALSE(quantizer.is(bench.graph.node(node.name).quantization.at(operand))) << "a copy has its own";
+      EXPECT_FALSE(quantizer.is(bench.graph.node(node.name).quantization.at(operand)))
+          << "a copy has its own";
   }
 }
 
 /// As the README beside the files says.
 TEST(GraphValues, GraphsOfTheVersionBeforeGiveEqualOutputs) {
   const std::string folder = DETENT_SOURCE_DIR "/tests/data/graphs_of_version_2/";
-  for (const auto& [name, dataset] : {std::pair("digits_int8", "digits"), std::pair("toy_learned_scale", "toy_tiny")}) {
+  for (const auto& [name, dataset] :
+       {std::pair("digits_int8", "digits"), std::pair("toy_learned_scale", "toy_tiny")}) {
     const Graph graph = read_graph(folder + name + ".mz");
     const Tensor expected = read_npy(folder + name + "_logits.npy");
     const Tensor inputs = first_samples(*make_dataset(dataset, Split::kTest, {}), expected.dim(0));
@@ -240,7 +247,8 @@ TEST(GraphValues, GraphsOfTheVersionBeforeGiveEqualOutputs) {
     if (graph.requantization()) expect_equal(IntegerProgram(graph).run({&inputs, 1}).front(), 0);
   }
   const Graph measured = read_graph(folder + "toy_learned_scale.mz");
-  EXPECT_TRUE(std::ranges::any_of(measured.nodes(), [](const Node& node) { return !node.statistics.empty(); }));
+  EXPECT_TRUE(
+      std::ranges::any_of(measured.nodes(), [](const Node& node) { return !node.statistics.empty(); }));
 }
 
 TEST(GraphValues, ProgramsDoNotSeeLaterChanges) {

@@ -101,8 +101,7 @@ TEST(IntegerExecution, SavedGraphsRunTheSame) {
   const Tensor inputs = RandomSamples(bench.sample_shape()).samples(0, 3);
   IntegerProgram before(bench.graph);
   IntegerProgram after(loaded);
-  EXPECT_TRUE(
-      before.run(std::span(&inputs, 1)).front().equals(after.run(std::span(&inputs, 1)).front()));
+  EXPECT_TRUE(before.run(std::span(&inputs, 1)).front().equals(after.run(std::span(&inputs, 1)).front()));
   std::remove(path.c_str());
 }
 

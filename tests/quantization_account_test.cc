@@ -54,6 +54,8 @@ NodeAccount rated(const std::string& node, double gain, const std::string& more_
 
 TEST(QuantizationAccount, AdvisesWhatCanBeTyped) {
   QuantizationAccount account{11.04,
+                              64,
+                              64,
                               {rated("fc", 3.2, "fc=8"), rated("conv", 2, ""), rated("add", 1, "add=/12"),
                                rated("last", 0.5, "last=8/8")}};
   EXPECT_EQ(account_advice(account),
@@ -123,7 +125,7 @@ TEST(QuantizationAccount, OutputGainIsThatOfTheWholeNetwork) {
     for (const std::string& name : test.nodes) {
       const auto position = static_cast<size_t>(&bench.graph.node(name) - bench.graph.nodes().data());
       const Variant variant = variant_with_float_node(reference, bench.graph, position);
-      const double gain = entry(account, name).output_gain;
+      const double gain = entry(account, name).output_gain.value();
       const double expected = output_sqnr(bench, reference, variant.graph) - all;
       EXPECT_NEAR(gain, expected, 1e-9) << test.model << " " << name;
       PassBench wide(reference.deep_copy());

@@ -19,8 +19,8 @@
 #endif
 
 // Bytes become the file of a graph: operators, attributes, types and shapes that nearly fit each other. What
-// `read_graph` accepts is executed, if it is small: in integers, and, in graph_torch_fuzz, by libtorch. Nothing but
-// detent::Error may come of it.
+// `read_graph` accepts is executed, if it is small: in integers, and, in graph_torch_fuzz, by libtorch.
+// Nothing but detent::Error may come of it.
 
 namespace detent {
 namespace {
@@ -102,7 +102,8 @@ class GraphFileMaker {
       const std::string key = "t" + std::to_string(list.size()) + "_" + std::to_string(tensors_.size());
       if (!often() && !tensors_.empty()) {  // another's, if it fits
         const size_t other = data_.ConsumeIntegralInRange<size_t>(0, tensors_.size() - 1);
-        list.push_back(Table{{"name", parameter.name}, {"tensor", tensors_[other].first}, {"trainable", true}});
+        list.push_back(
+            Table{{"name", parameter.name}, {"tensor", tensors_[other].first}, {"trainable", true}});
         continue;
       }
       list.push_back(Table{{"name", parameter.name}, {"tensor", key}, {"trainable", often()}});

@@ -51,7 +51,7 @@ void initialize_parameters(Graph& graph) {
     for (const ParameterSchema& declared : find_operator(node.op).parameters) {
       Parameter* parameter = node.find_parameter(declared.name);
       if (parameter == nullptr || !drawn.insert(parameter).second) continue;  // tied: as its first node says
-      if (declared.any_dtype && !parameter->trainable) continue;  // a constant
+      if (declared.any_dtype && !parameter->trainable) continue;              // a constant
       std::visit([&](const auto& initial) { draw(initial, node, parameter->tensor); }, declared.initial);
     }
   }

@@ -86,7 +86,8 @@ at::Tensor IntegerSimulation::sums_of(const SumForm& form, const at::Tensor& inp
 
 at::Tensor IntegerSimulation::unrounded(const std::vector<Flow>& inputs) const {
   const auto* form = std::get_if<SumForm>(&form_);
-  if (form == nullptr) return std::get<at::Tensor>(evaluate_({*node_, inputs, parameters_, false}).flows().front());
+  if (form == nullptr)
+    return std::get<at::Tensor>(evaluate_({*node_, inputs, parameters_, false}).flows().front());
   const at::Tensor sums = sums_of(*form, std::get<at::Tensor>(inputs[0]));
   return sums.to(at::kFloat).mul(per_channel(*node_, sums, form->scale));
 }

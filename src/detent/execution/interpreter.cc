@@ -43,7 +43,8 @@ Interpreter::Interpreter(const Graph& graph, Mode mode) : graph_(graph), mode_(m
   for (const Node& node : graph.nodes()) {
     Step& step = steps_.emplace_back(make_step(node));
     step.first_value = value_count_;
-    for (size_t i = 0; i < step.results.size(); ++i) places_.emplace(value_name(node.name, i), value_count_++);
+    for (size_t i = 0; i < step.results.size(); ++i)
+      places_.emplace(value_name(node.name, i), value_count_++);
   }
   std::vector<size_t> last_reader(value_count_);
   for (size_t i = 0; i < steps_.size(); ++i) {
@@ -167,8 +168,8 @@ Flow Interpreter::placeholder_value(const Node& node, const at::Tensor& input, N
   return input;
 }
 
-std::vector<at::Tensor> Interpreter::outputs(const std::vector<at::Tensor>& inputs, const TorchObserver& observe,
-                                             ObservedValues observed) const {
+std::vector<at::Tensor> Interpreter::outputs(const std::vector<at::Tensor>& inputs,
+                                             const TorchObserver& observe, ObservedValues observed) const {
   const Observation observation{observe, observed};
   const at::AutoGradMode gradients(mode_ == Mode::kTraining);
   if (inputs.size() != graph_.input_types().size())

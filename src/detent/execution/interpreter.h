@@ -36,8 +36,8 @@ class Interpreter {
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
-  /// Inputs in the order of the placeholders, of their types. Returns the outputs. Throws Error naming the node
-  /// where the inputs or a format do not fit. In inference mode several threads may run at once.
+  /// Inputs in the order of the placeholders, of their types. Returns the outputs. Throws Error naming the
+  /// node where the inputs or a format do not fit. In inference mode several threads may run at once.
   std::vector<at::Tensor> outputs(const std::vector<at::Tensor>& inputs, const TorchObserver& observe = {},
                                   ObservedValues values = ObservedValues::kAfterQuantization) const;
   /// The first of them; in training mode with the next seed for stochastic formats.
@@ -45,8 +45,8 @@ class Interpreter {
                  ObservedValues values = ObservedValues::kAfterQuantization);
   at::Tensor run(const at::Tensor& input) { return run(std::vector<at::Tensor>{input}); }
 
-  /// Leaves with gradients, by their key in the state_dict, in node order, tied weights once; only in training
-  /// mode.
+  /// Leaves with gradients, by their key in the state_dict, in node order, tied weights once; only in
+  /// training mode.
   std::vector<std::pair<std::string, at::Tensor>> named_trainable_parameters() const;
   /// The same without names.
   std::vector<at::Tensor> trainable_parameters() const;
@@ -70,7 +70,7 @@ class Interpreter {
     std::optional<IntegerSimulation> integers;  // evaluates instead
     std::vector<Source> inputs;
     std::vector<std::pair<std::string_view, at::Tensor>> parameters;
-    size_t first_value = 0;  // places of its results
+    size_t first_value = 0;            // places of its results
     std::vector<std::string> results;  // their operand names
     std::vector<size_t> last_read;     // places of values that nobody reads after this step
   };

@@ -42,7 +42,8 @@ at::Tensor to_torch(const Tensor& tensor) {
 Tensor from_torch(const at::Tensor& tensor) {
   const at::Tensor dense = tensor.detach().contiguous();
   const auto owner = std::make_shared<const at::Tensor>(dense);
-  return Tensor::borrow(dtype_of(dense), dense.sizes().vec(), static_cast<std::byte*>(dense.data_ptr()), owner);
+  return Tensor::borrow(dtype_of(dense), dense.sizes().vec(), static_cast<std::byte*>(dense.data_ptr()),
+                        owner);
 }
 
 }  // namespace detent

@@ -25,8 +25,8 @@ constexpr std::array<const char*, 2> enum_names(ObservedValues) {
   return {"before_quantization", "after_quantization"};
 }
 
-/// A graph that was checked and made ready to run: its parameters are quantized. Later changes of the graph do
-/// not show. Several threads may run it at once. Inside parallel_for a run takes the calling thread alone:
+/// A graph that was checked and made ready to run: its parameters are quantized. Later changes of the graph
+/// do not show. Several threads may run it at once. Inside parallel_for a run takes the calling thread alone:
 /// libraries cut sums of float32 by threads, so that the last bits of results otherwise depend on how many
 /// there are.
 class Program {

@@ -200,9 +200,9 @@ class Graph {
 /// Throws Error naming the first node that breaks a rule: names are unique and valid; operators are known,
 /// and placeholders, get_attr and outputs have the MASE type of that name; inputs exist, come earlier and
 /// have the right number and dtypes, and only those are absent that may be; constants are numbers; attributes
-/// and parameters are those the operator declares, once each, with shapes and dtypes that fit; the input types
-/// are those of the placeholders; exactly one output node, of tensors, at the end; quantized operands are
-/// float32 tensors, and their learned scales are there. Executors rely on it.
+/// and parameters are those the operator declares, once each, with shapes and dtypes that fit; the input
+/// types are those of the placeholders; exactly one output node, of tensors, at the end; quantized operands
+/// are float32 tensors, and their learned scales are there. Executors rely on it.
 void verify(const Graph& graph);
 
 }  // namespace detent

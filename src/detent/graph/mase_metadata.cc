@@ -65,8 +65,8 @@ Table operand_table(const OperandInfo& info) {
   return table;
 }
 
-/// An entry for every operand that can have statistics: inputs from other nodes, parameters, results. The numbers
-/// that `size` gives have none.
+/// An entry for every operand that can have statistics: inputs from other nodes, parameters, results. The
+/// numbers that `size` gives have none.
 Table software_table(const Node& node, const ValueTypes& values) {
   Table software;
   const auto add = [&](const char* side, const std::string& operand) {
@@ -91,7 +91,7 @@ class NodeReader {
 
   /// The statistics; `common` is compared with what the graph says.
   NodeStatistics read(const Table& table, const Node& node, const CommonMetadata& common,
-                         const std::function<void(const std::string&)>& differs) const {
+                      const std::function<void(const std::string&)>& differs) const {
     NodeStatistics statistics;
     for (const auto& [part, value] : table) {
       const Table& entries = as_table(value, part);
@@ -190,7 +190,8 @@ class NodeReader {
 
   void compare(const CommonMetadata& found, const CommonMetadata& own,
                const std::function<void(const std::string&)>& differs) const {
-    for (const auto& [theirs, ours] : {std::pair(&found.args, &own.args), std::pair(&found.results, &own.results)}) {
+    for (const auto& [theirs, ours] :
+         {std::pair(&found.args, &own.args), std::pair(&found.results, &own.results)}) {
       for (const auto& [operand, info] : *theirs) {
         const OperandInfo* expected = ours->find(operand);
         if (expected == nullptr) {
@@ -198,8 +199,8 @@ class NodeReader {
           fail("{}: {}", where_, unknown_name_message("operand", operand, known));
         }
         if (*expected == info) continue;
-        differs(fmt::format("{}: \"{}\" is {}, the graph has {}", where_, operand, value_text(operand_table(info)),
-                            value_text(operand_table(*expected))));
+        differs(fmt::format("{}: \"{}\" is {}, the graph has {}", where_, operand,
+                            value_text(operand_table(info)), value_text(operand_table(*expected))));
       }
     }
   }

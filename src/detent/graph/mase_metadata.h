@@ -34,8 +34,8 @@ struct CommonMetadata {
 /// `values` are infer_shapes of the node's graph.
 CommonMetadata common_metadata(const Node& node, const ValueTypes& values);
 
-/// A node's metadata as MASE's files lay it out: common (mase_type, mase_op, args, results), hardware (nothing),
-/// software (args and results, each operand with a `stat` table).
+/// A node's metadata as MASE's files lay it out: common (mase_type, mase_op, args, results), hardware
+/// (nothing), software (args and results, each operand with a `stat` table).
 Table metadata_table(const Node& node, const ValueTypes& values);
 /// All nodes, by name, in order.
 Table metadata_table(const Graph& graph);

@@ -173,9 +173,8 @@ ValueTypes infer_shapes(const Graph& graph, const NamedSizes& sizes) {
     }
     std::vector<Operand> inputs;
     for (const NodeInput& input : node.inputs) {
-      inputs.push_back(input.is_constant()
-                           ? Operand{{1}, input.constant, DType::kFloat32, input.is_absent()}
-                           : values.at(value_name(input)));
+      inputs.push_back(input.is_constant() ? Operand{{1}, input.constant, DType::kFloat32, input.is_absent()}
+                                           : values.at(value_name(input)));
     }
     std::vector<Operand> results = infer_results(node, inputs);
     for (size_t i = 0; i < results.size(); ++i) values[value_name(node.name, i)] = std::move(results[i]);

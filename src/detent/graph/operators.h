@@ -87,7 +87,8 @@ struct OperatorSchema {
   std::vector<ParameterSchema> parameters = {};
   std::vector<AttributeSchema> attributes = {};
   ShapeInference infer = {};
-  /// Instead of `infer`, for an operator with other than one result, whose number follows from the attributes.
+  /// Instead of `infer`, for an operator with other than one result, whose number follows from the
+  /// attributes.
   ResultsInference infer_results = {};
   std::function<size_t(const Node& node)> result_count = {};
   DTypeRule dtypes = DTypeRule::kFloat;
@@ -158,7 +159,8 @@ ValueTypes infer_shapes(const Graph& graph, const NamedSizes& sizes);
 /// The same for a batch of `batch` samples.
 ValueTypes infer_shapes(const Graph& graph, int64_t batch = 1);
 
-/// What an operand of the node ("data_in_0", "weight", "data_out_0") is; `values` are infer_shapes of its graph.
+/// What an operand of the node ("data_in_0", "weight", "data_out_0") is; `values` are infer_shapes of its
+/// graph.
 Operand operand_type(const Node& node, std::string_view operand, const ValueTypes& values);
 
 /// Operand names of a node that hold tensors which a format may round: data_in_<i> but indices, its

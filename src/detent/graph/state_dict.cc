@@ -32,7 +32,8 @@ using Tensors = std::unordered_map<std::string, Tensor>;
 
 /// What is wrong with `given` as a value of `own`; "" when nothing is.
 std::string fault(const Tensor& own, const Tensor& given) {
-  const bool is_kind = is_floating_point(own.dtype()) ? is_floating_point(given.dtype()) : own.dtype() == given.dtype();
+  const bool is_kind =
+      is_floating_point(own.dtype()) ? is_floating_point(given.dtype()) : own.dtype() == given.dtype();
   if (!is_kind) {
     return fmt::format("got {}, expected {}", dtype_name(given.dtype()),
                        is_floating_point(own.dtype()) ? "a float type" : dtype_name(own.dtype()));

@@ -9,8 +9,8 @@
 
 namespace detent {
 
-/// The dtype of a value of a graph that dtype_name calls so: all but the 8-bit floats, in which tensors are only
-/// stored. Throws Error naming the nearest known name.
+/// The dtype of a value of a graph that dtype_name calls so: all but the 8-bit floats, in which tensors are
+/// only stored. Throws Error naming the nearest known name.
 DType dtype_of_name(std::string_view name);
 
 /// The size of one dimension: a number, or the name of one that is known when the network runs ("N",

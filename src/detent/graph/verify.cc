@@ -47,7 +47,8 @@ void verify_inputs(const Node& node, const OperatorSchema& schema, const Earlier
     }
     if (input.is_constant()) continue;
     const auto giver = earlier.find(input.node);
-    if (giver == earlier.end()) fail("node \"{}\" reads \"{}\", which is no earlier node", node.name, input.node);
+    if (giver == earlier.end())
+      fail("node \"{}\" reads \"{}\", which is no earlier node", node.name, input.node);
     if (input.result < giver->second) continue;
     fail("node \"{}\" reads result {} of \"{}\", which has {}", node.name, input.result, input.node,
          giver->second);

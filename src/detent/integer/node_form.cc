@@ -124,10 +124,11 @@ std::optional<SumForm> form_of(const WeightedSum& sum, const Node& node, Requant
                .output = operand_type(node, "data_out_0"),
                .multiplier = {},
                .fixed = {}};
-  for (int64_t i = 0; i < weight.numel(); ++i) {
-    const CodeType& type = channels.type(channels.output(i));
-    const auto at = static_cast<size_t>(i);
-    form.weight.values<int32_t>()[at] = type.code(weight.values<float>()[at]) - type.zero_point;
+  const auto values = weight.values<float>();
+  const auto codes = form.weight.values<int32_t>();
+  for (size_t i = 0; i < values.size(); ++i) {
+    const CodeType& type = channels.type(channels.output(static_cast<int64_t>(i)));
+    codes[i] = type.code(values[i]) - type.zero_point;
   }
   const Parameter* bias = node.find_parameter("bias");
   for (int64_t c = 0; c < channels.outputs(); ++c) {

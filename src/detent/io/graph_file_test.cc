@@ -166,8 +166,9 @@ TEST_F(GraphFile, NamesTheNodeThatIsWrong) {
                           "node \"layers_0\": the file has no tensor \"layers.1.bias\"");
   expect_error_after_edit(R"("trainable": false)", R"("trainable": "no")", "node \"layers_0\": a parameter");
   expect_error_after_edit(R"("format": "ternary")", R"("format": "terna")", "quantizer ");
-  expect_error_after_edit(R"("weight": 1)", R"("weight": 2)",
-                          "node \"layers_0\": \"quantization\": \"weight\": got 2, expected the place of one of 2");
+  expect_error_after_edit(
+      R"("weight": 1)", R"("weight": 2)",
+      "node \"layers_0\": \"quantization\": \"weight\": got 2, expected the place of one of 2");
   expect_error_after_edit(R"("weight": 1)", R"("weight": "x")", "expected the place of one of 2 quantizers");
   expect_error_after_edit(R"("quantization": {)", R"("quantisation": {)", "unknown key \"quantisation\"");
   expect_error_after_edit(R"("shape": ["N", 2, 2])", R"("shape": ["N", 2, true])",

@@ -12,10 +12,10 @@ namespace detent::graph_layout {
 
 inline constexpr const char* kFormat = "detent.graph";
 /// Version 1 held one checksum, `checksum`, under "crc32", and all statistics as JSON. Version 2 had a
-/// quantization spec at each operand, shapes without dtypes, and metadata that follow from the graph. Version 3
-/// has quantizers that operands share, packed parameters, and tensors in place of long lists in formats; so that
-/// it is small, "graph" of a file with packed parameters is not in the header but, compressed by gzip, the tensor
-/// kGraphTensor.
+/// quantization spec at each operand, shapes without dtypes, and metadata that follow from the graph. Version
+/// 3 has quantizers that operands share, packed parameters, and tensors in place of long lists in formats; so
+/// that it is small, "graph" of a file with packed parameters is not in the header but, compressed by gzip,
+/// the tensor kGraphTensor.
 inline constexpr int kVersion = 3;
 
 /// Brings the JSON of versions 1 and 2 into the form of version 3. What is damaged there is left for the

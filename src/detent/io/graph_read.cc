@@ -191,7 +191,8 @@ class Reader {
 
   NodeStatistics read_statistics_of(Members parts) {
     NodeStatistics result;
-    for (const auto& [side, operands] : {std::pair("args", &result.args), std::pair("results", &result.results)}) {
+    for (const auto& [side, operands] :
+         {std::pair("args", &result.args), std::pair("results", &result.results)}) {
       const Members part = parts.members(side);
       for (const auto& [operand, value] : part.table()) {
         (*operands)[operand] =
@@ -320,7 +321,7 @@ class Reader {
   std::map<std::string, Tensor, std::less<>> tensors_;           // of the file
   std::map<std::string, StoredTensor, std::less<>> parameters_;  // and what they stand for
   std::set<std::string, std::less<>> used_;
-  std::map<std::string, ParameterRef, std::less<>> shared_;      // the same, as nodes refer to them
+  std::map<std::string, ParameterRef, std::less<>> shared_;  // the same, as nodes refer to them
   std::vector<QuantizerRef> quantizers_;
 };
 

@@ -41,7 +41,8 @@ std::string checksum(const std::string& graph_json,
 
 namespace {
 
-Table statistics_part(const OperandMap<Table>& operands, const std::function<Value(const Table&)>& entry_value) {
+Table statistics_part(const OperandMap<Table>& operands,
+                      const std::function<Value(const Table&)>& entry_value) {
   Table table;
   for (const auto& [operand, entry] : operands) table[operand] = entry_value(entry);
   return table;

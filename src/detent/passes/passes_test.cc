@@ -185,8 +185,7 @@ TEST_F(PassTest, LoadingMetadataNamesWhatTheGraphHasOtherwise) {
   Table table = metadata_table(graph_);
   table.table("view").table("common").table("args").table("data_in_0")["size"] = List{1, 9};
   std::vector<std::string> differences;
-  load_metadata_table(graph_, table, "m.toml",
-                      [&](const std::string& text) { differences.push_back(text); });
+  load_metadata_table(graph_, table, "m.toml", [&](const std::string& text) { differences.push_back(text); });
   EXPECT_THAT(differences, ElementsAre(AllOf(HasSubstr("m.toml: node \"view\": \"data_in_0\" is"),
                                              HasSubstr("size = [1, 9]"), HasSubstr("size = [1, 1, 2, 2]"))));
 }
@@ -252,7 +251,8 @@ weight_width = 4
   const auto& spec = graph_.node("seq_blocks_4").quantization;
   EXPECT_EQ(quant_spec_text(*spec.at("data_in_0")), "fixed:frac_width=5");
   EXPECT_EQ(spec.at("bias"), spec.at("weight"));  // falls back to the weight's keys
-  EXPECT_EQ(common_metadata(graph_.node("seq_blocks_4"), infer_shapes(graph_)).args.find("weight")->type, "fixed");
+  EXPECT_EQ(common_metadata(graph_.node("seq_blocks_4"), infer_shapes(graph_)).args.find("weight")->type,
+            "fixed");
   EXPECT_THAT(reported_, HasSubstr("| linear        |     3 |       3 |         0 |"));
   EXPECT_THAT(read_file(directory_ / "quantize" / "quantize_histogram.csv"), HasSubstr("linear,3,3,0"));
   EXPECT_THAT(read_file(directory_ / "quantize" / "quantize_table.csv"), HasSubstr("seq_blocks_0"));

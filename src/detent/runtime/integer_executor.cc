@@ -292,7 +292,8 @@ IntegerProgram::IntegerProgram(const Graph& graph) {
   verify(graph);
   check_values_are_float(graph);
   auto plan = std::make_unique<Plan>(Plan{graph, {}});
-  for (const Node& node : plan->graph.nodes()) plan->steps.push_back(make_step(node, *graph.requantization()));
+  for (const Node& node : plan->graph.nodes())
+    plan->steps.push_back(make_step(node, *graph.requantization()));
   note_last_reads(plan->steps);
   const std::vector<std::string> in_float = nodes_in_float(plan->steps);
   if (!in_float.empty()) {
@@ -321,7 +322,8 @@ std::vector<Tensor> IntegerProgram::run(std::span<const Tensor> inputs, const Op
   return run_observed(inputs, observe, {});
 }
 
-std::vector<Tensor> IntegerProgram::run_observed(std::span<const Tensor> inputs, const OperandObserver& observe,
+std::vector<Tensor> IntegerProgram::run_observed(std::span<const Tensor> inputs,
+                                                 const OperandObserver& observe,
                                                  const IntegerObserver& observe_integers) const {
   check_inputs(plan_->graph, inputs);
   Flows flows;
@@ -338,7 +340,8 @@ std::vector<Tensor> IntegerProgram::run_observed(std::span<const Tensor> inputs,
     for (const std::string& name : step.last_reads) flows.erase(name);
   }
   std::vector<Tensor> outputs;
-  for (const Flow& output : inputs_of(plan_->steps.back(), flows, observe)) outputs.push_back(as_values(output));
+  for (const Flow& output : inputs_of(plan_->steps.back(), flows, observe))
+    outputs.push_back(as_values(output));
   return outputs;
 }
 

@@ -72,8 +72,7 @@ TEST(IntegerExecutor, WantsAsManyInputsAsTheGraph) {
   };
   EXPECT_EQ(error_of(Tensor(DType::kFloat32, {3, 1, 2, 2})), "");
   EXPECT_THAT(error_of(Tensor(DType::kUInt8, {1, 1, 2, 2})), HasSubstr("got uint8 of shape [1, 1, 2, 2]"));
-  EXPECT_THAT(error_of(Tensor(DType::kFloat32, {1, 1, 2})),
-              HasSubstr("expected float32 [N, 1, 2, 2]"));
+  EXPECT_THAT(error_of(Tensor(DType::kFloat32, {1, 1, 2})), HasSubstr("expected float32 [N, 1, 2, 2]"));
 }
 
 /// They used to be read as float32: four times the bytes that are there.

@@ -160,7 +160,8 @@ class Dump {
       std::vector<int64_t> indices;
       for (int64_t i = begin; i < std::min(begin + batch_size, samples_); ++i) indices.push_back(i);
       const Batch batch = dataset_.batch(indices);
-      add_predictions(integers ? run_integers(*integers, batch.inputs) : run_simulation(*simulation, batch.inputs));
+      add_predictions(integers ? run_integers(*integers, batch.inputs)
+                               : run_simulation(*simulation, batch.inputs));
       labels_.writer->append(batch.labels);
     }
     for (Array* array : arrays()) array->writer->commit();

@@ -17,6 +17,7 @@
 #include "detent/datasets/dataset.h"
 #include "detent/execution/interpreter.h"
 #include "detent/execution/torch_tensor.h"
+#include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/analysis/quantization_account.h"
 #include "detent/passes/average_bits.h"
 #include "detent/passes/pass.h"
@@ -41,7 +42,9 @@ Tensor test_inputs(const Dataset& dataset, int64_t count) {
 
 /// The promise that simulation is execution, kept on some samples of the user's own.
 std::string check_integers(const Graph& graph, const Dataset& dataset, bool shows_progress) {
-  const Tensor inputs = test_inputs(dataset, kCheckedSamples);
+  constexpr double kMostProducts = 2e9;  // the plain reference takes some seconds for that
+  const Tensor inputs =
+      test_inputs(dataset, affordable_samples(kCheckedSamples, multiply_adds(graph), kMostProducts));
   std::optional<IntegerProgram> integers;
   try {
     integers.emplace(graph);

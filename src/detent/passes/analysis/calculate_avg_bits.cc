@@ -106,7 +106,7 @@ StorageBits storage_bits(const Graph& graph) {
   for (const Node& node : graph.nodes()) {
     const std::vector<std::string> scales = node.scale_names();
     for (const auto& [name, parameter] : node.parameters) {
-      if (!counted.insert(&*parameter).second) continue;  // tied weights are stored once
+      if (!counted.insert(&*parameter).second) continue;           // tied weights are stored once
       const bool is_scale = std::ranges::count(scales, name) > 0;  // part of what its operand takes
       total.weight_values += is_scale ? 0 : parameter->tensor.numel();
       total.weight_bits += operand_bits(node, name, parameter->tensor.shape());

@@ -9,21 +9,28 @@
 
 #include "detent/graph/traits.h"
 #include "detent/integer/node_form.h"
+#include "detent/passes/analysis/network_cost.h"
 
 namespace detent {
 namespace {
 
 constexpr int64_t kMicroBatch = 16;
 
-/// As many samples as cost no more than kMostRuns runs of the network, of which every node takes its share.
-int64_t affordable_samples(int64_t samples, double cost) {
+constexpr double kFewestSamples = 8;  // or chance decides
+/// Some 2 seconds of two cores.
+constexpr double kMostProducts = 6e10;
+
+/// As many samples as cost no more than kMostRuns runs of the network, of which every node takes its share,
+/// and no more than kMostProducts.
+int64_t samples_for(int64_t samples, double runs, double products) {
   constexpr double kMostRuns = 1024;
-  constexpr double kFewest = 8;  // or chance decides
-  return std::min(samples, static_cast<int64_t>(std::max(kFewest, kMostRuns / std::max(cost, 1.0))));
+  const double most = std::min(kMostRuns / std::max(runs, 1.0), kMostProducts / (products * (runs + 2)));
+  return std::min(samples, static_cast<int64_t>(std::max(kFewestSamples, most)));
 }
 
-size_t position_of(const Graph& graph, const std::string& name) {
-  return static_cast<size_t>(&graph.node(name) - graph.nodes().data());
+/// The share of the network from a node on is run.
+double cost_of(const Graph& graph, size_t first) {
+  return 1 - static_cast<double>(first) / static_cast<double>(graph.nodes().size());
 }
 
 /// Takes the rounding off the value where it is computed, behind which codes may have been moved or clamped.
@@ -31,7 +38,7 @@ size_t position_of(const Graph& graph, const std::string& name) {
 size_t release_value(Graph& graph, const std::string& value, size_t position) {
   Node& giver = graph.node(value);
   const bool clamps = clamp_of(giver) != nullptr && !is_rectifier(giver);
-  if (giver.quantization.erase("data_out_0") > 0) position = std::min(position, position_of(graph, value));
+  if (giver.quantization.erase("data_out_0") > 0) position = std::min(position, graph.position(value));
   if (clamps) giver.quantization.clear();
   const auto* movement = trait<Movement>(giver);
   const bool joins = movement != nullptr && movement->joins;
@@ -82,25 +89,31 @@ double OutputSqnr::gain(size_t i) const {
 OutputSqnr measure_output_sqnr(const Graph& reference, const Graph& quantized,
                                const std::vector<std::string>& nodes, const CalibrationSet& data,
                                int64_t samples, Executor& executor) {
+  const double products = multiply_adds(reference);
   std::vector<Variant> variants;
+  double cost = 2;  // the network in float and quantized
   for (const std::string& name : nodes) {
-    variants.push_back(variant_with_float_node(reference, quantized, position_of(quantized, name)));
+    const size_t position = quantized.position(name);
+    cost += cost_of(quantized, position);
+    if (!variants.empty() && kFewestSamples * cost * products > kMostProducts) break;
+    variants.push_back(variant_with_float_node(reference, quantized, position));
   }
   const VariantRuns runs(quantized, variants);
-  const int64_t count = affordable_samples(std::min(samples, data.size()), runs.cost());
+  const int64_t count = samples_for(std::min(samples, data.size()), runs.cost(), products);
+  const std::unique_ptr<const Program> in_float = executor.compile(reference);
   double signal = 0;
   double noise = 0;
-  std::vector<double> noise_with(nodes.size());
+  std::vector<double> noise_with(variants.size());
   for (int64_t begin = 0; begin < count; begin += kMicroBatch) {
     const Tensor inputs = data.samples(begin, std::min(begin + kMicroBatch, count));
-    const auto expected = centred_logits(reference, executor.run(reference, std::span(&inputs, 1)));
+    const auto expected = centred_logits(reference, in_float->run(std::span(&inputs, 1)).front());
     const Tensor output = runs.run(inputs, executor, [&](size_t variant, const Tensor& result) {
       noise_with[variant] += squared_distance(expected, centred_logits(reference, result));
     });
     noise += squared_distance(expected, centred_logits(reference, output));
     signal += squared_distance(expected, std::vector<double>(expected.size()));
   }
-  OutputSqnr sqnr{10 * std::log10(signal / noise), {}};
+  OutputSqnr sqnr{count, 10 * std::log10(signal / noise), {}};
   for (const double rest : noise_with) sqnr.with_float_node.push_back(10 * std::log10(signal / rest));
   return sqnr;
 }

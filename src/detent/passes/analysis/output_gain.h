@@ -22,15 +22,17 @@ std::vector<double> centred_logits(const Graph& graph, const Tensor& output);
 
 /// SQNR in dB of the centred logits of a quantized network.
 struct OutputSqnr {
+  int64_t samples = 0;
   double quantized = 0;
-  std::vector<double> with_float_node;  // with one node in float
+  std::vector<double> with_float_node;  // with one node in float, as many as were tried
 
   /// What node i in float would win, in dB; below 0 where its errors make up for others'.
   double gain(size_t i) const;
 };
 
 /// Over the first `samples` calibration samples, fewer where the runs would cost more than 1,024 samples
-/// through the whole network do.
+/// through the whole network do, or than some ten seconds of one core. Where even 8 samples cost more than
+/// that, only the first of `nodes` are tried.
 OutputSqnr measure_output_sqnr(const Graph& reference, const Graph& quantized,
                                const std::vector<std::string>& nodes, const CalibrationSet& data,
                                int64_t samples, Executor& executor);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include <fmt/ranges.h>
 
@@ -12,6 +13,7 @@
 #include "detent/graph/traits.h"
 #include "detent/io/file.h"
 #include "detent/io/json.h"
+#include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/analysis/output_gain.h"
 #include "detent/passes/passes.h"
 
@@ -99,7 +101,11 @@ Graph single_node_graph(const Node& node, const std::map<std::string, Tensor, st
 class Accountant {
  public:
   Accountant(const Graph& reference, const Graph& quantized, int64_t batches, PassContext& context)
-      : reference_(reference), quantized_(quantized), context_(context) {
+      : reference_(reference),
+        quantized_(quantized),
+        context_(context),
+        in_float_(context.executor().compile(reference)),
+        together_(context.executor().compile(quantized)) {
     for (const Node& node : quantized.nodes()) {
       if (node.quantization.empty() || node.mase_type == MaseType::kPlaceholder) continue;
       if (role_of(node) == OperatorRole::kConstant) continue;
@@ -119,46 +125,50 @@ class Accountant {
   }
 
   void add(const Tensor& inputs) {
+    samples_ += inputs.dim(0);
     std::map<std::string, Tensor, std::less<>> operands;
     std::map<std::string, Tensor, std::less<>> results;
-    context_.executor().run(reference_, std::span(&inputs, 1),
-                            [&](const Node& node, std::string_view operand, const Tensor& value) {
-                              const auto found = index_.find(node.name);
-                              if (found == index_.end()) return;
-                              if (operand != "data_out_0") {
-                                operands[std::string(operand)] = value.clone();
-                                return;
-                              }
-                              const Tensor result = clamped(value, clamps_[found->second]);
-                              results[node.name] = result.clone();
-                              add_alone(found->second, operands, result);
-                              operands.clear();
-                            });
-    context_.executor().run(quantized_, std::span(&inputs, 1),
-                            [&](const Node& node, std::string_view operand, const Tensor& value) {
-                              const auto found = index_.find(node.name);
-                              if (found == index_.end() || operand != "data_out_0") return;
-                              accounts_[found->second].together.update(
-                                  results.at(node.name), clamped(value, clamps_[found->second]));
-                            });
+    in_float_->run(std::span(&inputs, 1),
+                   [&](const Node& node, std::string_view operand, const Tensor& value) {
+                     const auto found = index_.find(node.name);
+                     if (found == index_.end()) return;
+                     if (operand != "data_out_0") {
+                       operands[std::string(operand)] = value.clone();
+                       return;
+                     }
+                     const Tensor result = clamped(value, clamps_[found->second]);
+                     results[node.name] = result.clone();
+                     add_alone(found->second, operands, result);
+                     operands.clear();
+                   });
+    together_->run(std::span(&inputs, 1), [&](const Node& node, std::string_view operand,
+                                              const Tensor& value) {
+      const auto found = index_.find(node.name);
+      if (found == index_.end() || operand != "data_out_0") return;
+      accounts_[found->second].together.update(results.at(node.name), clamped(value, clamps_[found->second]));
+    });
   }
 
   void add_output_gains(const CalibrationSet& data, int64_t samples) {
+    std::vector<size_t> order(accounts_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::ranges::stable_sort(order, {}, [&](size_t i) { return accounts_[i].alone.sqnr_db(); });
     std::vector<std::string> nodes;
-    for (const NodeAccount& account : accounts_) nodes.push_back(account.node);
+    for (const size_t i : order) nodes.push_back(accounts_[i].node);
     const OutputSqnr sqnr =
         measure_output_sqnr(reference_, quantized_, nodes, data, samples, context_.executor());
     output_sqnr_db_ = sqnr.quantized;
-    for (size_t i = 0; i < nodes.size(); ++i) accounts_[i].output_gain = sqnr.gain(i);
+    gain_samples_ = sqnr.samples;
+    for (size_t i = 0; i < sqnr.with_float_node.size(); ++i) accounts_[order[i]].output_gain = sqnr.gain(i);
   }
 
   QuantizationAccount finish() {
     for (size_t i = 0; i < accounts_.size(); ++i)
       accounts_[i].saturated_share = saturation_[i].saturated_share();
     std::ranges::stable_sort(accounts_, std::less<>(), [](const NodeAccount& account) {
-      return std::pair(-account.output_gain, account.alone.sqnr_db());
+      return std::pair(-account.output_gain.value_or(-HUGE_VAL), account.alone.sqnr_db());
     });
-    return {output_sqnr_db_, std::move(accounts_)};
+    return {output_sqnr_db_, samples_, gain_samples_, std::move(accounts_)};
   }
 
  private:
@@ -189,9 +199,13 @@ class Accountant {
   const Graph& reference_;
   const Graph& quantized_;
   PassContext& context_;
+  std::unique_ptr<const Program> in_float_;
+  std::unique_ptr<const Program> together_;
   std::map<std::string, size_t, std::less<>> index_;
   std::vector<NodeAccount> accounts_;
   double output_sqnr_db_ = 0;
+  int64_t samples_ = 0;
+  int64_t gain_samples_ = 0;
   std::vector<Distortion> saturation_;
   std::vector<std::optional<Clamp>> clamps_;
   std::optional<Progress> progress_;
@@ -230,12 +244,15 @@ void run_account(Graph& graph, const AccountOptions& options, PassContext& conte
 QuantizationAccount account_for_quantization(const Graph& reference, const Graph& quantized, int64_t samples,
                                              PassContext& context) {
   const std::unique_ptr<CalibrationSet> data = context.open_calibration();
-  const int64_t count = std::min(samples, data->size());
+  constexpr double kPasses = 4;           // in float, quantized, each node alone
+  constexpr double kMostProducts = 3e10;  // some seconds of a core
+  const int64_t count =
+      affordable_samples(std::min(samples, data->size()), kPasses * multiply_adds(reference), kMostProducts);
   Accountant accountant(reference, quantized, (count + kMicroBatch - 1) / kMicroBatch, context);
   for (int64_t begin = 0; begin < count; begin += kMicroBatch) {
     accountant.add(data->samples(begin, std::min(begin + kMicroBatch, count)));
   }
-  accountant.add_output_gains(*data, count);
+  accountant.add_output_gains(*data, samples);
   return accountant.finish();
 }
 
@@ -243,8 +260,9 @@ QuantizationAccount account_for_quantization(const Graph& reference, const Graph
 TextTable printed_table(const QuantizationAccount& account) {
   TextTable table({"node", "op", "output gain", "SQNR alone", "SQNR together", "SQNR weight", "saturated %"});
   for (const NodeAccount& node : account.nodes) {
-    table.add_row({node.node, node.op, number(node.output_gain, 2), number(node.alone.sqnr_db(), 2),
-                   number(node.together.sqnr_db(), 2), node.weight ? number(node.weight->sqnr_db(), 2) : "",
+    table.add_row({node.node, node.op, node.output_gain ? number(*node.output_gain, 2) : "",
+                   number(node.alone.sqnr_db(), 2), number(node.together.sqnr_db(), 2),
+                   node.weight ? number(node.weight->sqnr_db(), 2) : "",
                    node.saturated_share ? number(100 * *node.saturated_share, 3) : ""});
   }
   return table;
@@ -254,9 +272,10 @@ TextTable complete_table(const QuantizationAccount& account) {
   TextTable table({"node", "op", "output gain", "SQNR alone", "cosine alone", "SQNR together",
                    "cosine together", "SQNR weight", "saturated %"});
   for (const NodeAccount& node : account.nodes) {
-    table.add_row({node.node, node.op, number(node.output_gain, 2), number(node.alone.sqnr_db(), 2),
-                   number(node.alone.cosine(), 5), number(node.together.sqnr_db(), 2),
-                   number(node.together.cosine(), 5), node.weight ? number(node.weight->sqnr_db(), 2) : "",
+    table.add_row({node.node, node.op, node.output_gain ? number(*node.output_gain, 2) : "",
+                   number(node.alone.sqnr_db(), 2), number(node.alone.cosine(), 5),
+                   number(node.together.sqnr_db(), 2), number(node.together.cosine(), 5),
+                   node.weight ? number(node.weight->sqnr_db(), 2) : "",
                    node.saturated_share ? number(100 * *node.saturated_share, 3) : ""});
   }
   return table;
@@ -273,9 +292,9 @@ Value account_value(const QuantizationAccount& account) {
   for (const NodeAccount& node : account.nodes) {
     Table entry{{"node", node.node},
                 {"op", node.op},
-                {"output_gain_db", node.output_gain},
                 {"alone", errors(node.alone)},
                 {"together", errors(node.together)}};
+    if (node.output_gain) entry["output_gain_db"] = *node.output_gain;
     if (node.weight) entry["weight"] = errors(*node.weight);
     if (node.saturated_share) entry["saturated_share"] = *node.saturated_share;
     nodes.push_back(std::move(entry));
@@ -292,8 +311,8 @@ std::string account_advice(const QuantizationAccount& account, const Table& give
   std::vector<std::string> wider;
   std::vector<std::string> in_float;
   for (const NodeAccount& node : account.nodes) {
-    if (names.size() == kMost || !(node.output_gain >= kLittle)) break;
-    names.push_back(fmt::format("{} ({:.1f} dB)", node.node, node.output_gain));
+    if (names.size() == kMost || !(node.output_gain.value_or(0) >= kLittle)) break;
+    names.push_back(fmt::format("{} ({:.1f} dB)", node.node, *node.output_gain));
     if (node.more_bits.empty()) {
       in_float.push_back(node.node);
     } else {
@@ -316,9 +335,13 @@ std::string account_advice(const QuantizationAccount& account, const Table& give
 
 void report_account(const QuantizationAccount& account, const std::filesystem::path& folder,
                     const PassContext& context, const Table& given) {
+  const auto tried =
+      std::ranges::count_if(account.nodes, [](const NodeAccount& n) { return n.output_gain.has_value(); });
   context.report(
-      "quantization of each node, worst first; SQNR in dB; output gain: what the SQNR\n"
-      "of the logits would win with this node in float\n" +
+      fmt::format("quantization of each node on {} samples, worst first; SQNR in dB; output gain:\n"
+                  "what the SQNR of the logits would win with this node in float, tried for\n"
+                  "{} of {} nodes on {} samples\n",
+                  account.samples, tried, account.nodes.size(), account.gain_samples) +
       printed_table(account).to_text() + account_advice(account, given));
   if (!context.group->is_first()) return;
   write_file(context.to_write(folder / "quantization_account.csv"), complete_table(account).to_csv());

@@ -17,21 +17,27 @@ namespace detent {
 struct NodeAccount {
   std::string node;
   std::string op;
-  double output_gain = 0;  // what the SQNR of the network's logits would win with the node in float, in dB
-  std::string more_bits;   // an entry of static_quantize's `bits` that widens it; "": it has 8 bits and more
-  Distortion alone;        // of its result, when only this node is quantized
-  Distortion together;     // of its result, when everything is
+  /// What the SQNR of the network's logits would win with the node in float, in dB; none where that was not
+  /// tried.
+  std::optional<double> output_gain = {};
+  std::string more_bits;  // an entry of static_quantize's `bits` that widens it; "": it has 8 bits and more
+  Distortion alone;       // of its result, when only this node is quantized
+  Distortion together;    // of its result, when everything is
   std::optional<Distortion> weight;
   std::optional<double> saturated_share;  // of the inputs that it quantizes
 };
 
 struct QuantizationAccount {
   double output_sqnr_db = 0;  // of the network's logits
+  int64_t samples = 0;
+  int64_t gain_samples = 0;  // for the gains and the SQNR of the logits
   std::vector<NodeAccount> nodes;
 };
 
-/// Of every quantized node, over the first `samples` calibration samples; the one that the network's output
-/// suffers most from comes first. `reference` is the network before quantization, with the same nodes.
+/// Of every quantized node, over the first `samples` calibration samples, or fewer where these would cost
+/// more than some seconds; the one that the network's output suffers most from comes first. Gains are tried
+/// for the nodes with the largest errors of their own, as many as are affordable (output_gain.h). `reference`
+/// is the network before quantization, with the same nodes.
 QuantizationAccount account_for_quantization(const Graph& reference, const Graph& quantized, int64_t samples,
                                              PassContext& context);
 

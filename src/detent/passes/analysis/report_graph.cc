@@ -25,7 +25,8 @@ struct ReportGraphOptions {
 std::string inputs_text(const Node& node) {
   std::string text;
   for (const NodeInput& input : node.inputs) {
-    text += (text.empty() ? "" : ", ") + (input.is_constant() ? value_text(input.constant) : value_name(input));
+    text +=
+        (text.empty() ? "" : ", ") + (input.is_constant() ? value_text(input.constant) : value_name(input));
   }
   return text;
 }

@@ -10,12 +10,14 @@
 namespace detent {
 namespace {
 
-
 /// Follows a value back to the node that may be its producer.
 class Search {
  public:
   Search(const Graph& graph, const std::function<bool(const Node&)>& may_produce)
-      : graph_(graph), may_produce_(may_produce), shapes_(infer_shapes(graph)), readers_(reader_counts(graph)) {}
+      : graph_(graph),
+        may_produce_(may_produce),
+        shapes_(infer_shapes(graph)),
+        readers_(reader_counts(graph)) {}
 
   /// "" when there is a link, which then is `link`; else why there is none.
   std::string find(const std::string& value, ChannelLink& link) const {

@@ -39,8 +39,7 @@ void save_node_meta_param(Graph& graph, const SaveOptions& options, PassContext&
 }
 
 void load_node_meta_param(Graph& graph, const LoadOptions& options, PassContext& context) {
-  load_metadata_table(graph, read_toml(context.to_read(options.load_path)), options.load_path,
-                      context.warn);
+  load_metadata_table(graph, read_toml(context.to_read(options.load_path)), options.load_path, context.warn);
 }
 
 }  // namespace

@@ -1,0 +1,40 @@
+#include "detent/passes/analysis/network_cost.h"
+
+#include <algorithm>
+
+#include "detent/graph/operators.h"
+#include "detent/graph/traits.h"
+
+namespace detent {
+namespace {
+
+/// Products that each element of a node's result takes.
+double products_per_element(const Node& node, const ValueTypes& values) {
+  if (is_weighted_sum(node)) {
+    const auto outputs = static_cast<double>(WeightChannels(node).outputs());
+    return static_cast<double>(node.find_parameter("weight")->tensor.numel()) / outputs;
+  }
+  const std::optional<int64_t> summed = find_operator(node.op).reduction_dim("data_in_1");
+  if (!summed || node.inputs.size() < 2) return 1;
+  const Shape& matrix = values.at(value_name(node.inputs[1])).shape;
+  return static_cast<double>(matrix[static_cast<size_t>(*summed + static_cast<int64_t>(matrix.size()))]);
+}
+
+}  // namespace
+
+double multiply_adds(const Graph& graph) {
+  const ValueTypes values = infer_shapes(graph);
+  double sum = 0;
+  for (const Node& node : graph.nodes()) {
+    const Operand& result = values.at(value_name(node.name));
+    if (result.is_tensor())
+      sum += static_cast<double>(element_count(result.shape)) * products_per_element(node, values);
+  }
+  return sum;
+}
+
+int64_t affordable_samples(int64_t samples, double per_sample, double budget) {
+  return std::clamp(static_cast<int64_t>(budget / per_sample), int64_t{1}, std::max(samples, int64_t{1}));
+}
+
+}  // namespace detent

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "detent/graph/graph.h"
+
+namespace detent {
+
+/// Products that a run takes for one sample: of weighted sums and of products of matrices, and one for each
+/// element of the other results.
+double multiply_adds(const Graph& graph);
+
+/// As many samples, but at least one, as cost no more than `budget` products when each costs `per_sample`.
+int64_t affordable_samples(int64_t samples, double per_sample, double budget);
+
+}  // namespace detent
