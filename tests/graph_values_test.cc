@@ -232,13 +232,14 @@ TEST(GraphValues, GraphsOfTheVersionBeforeGiveEqualOutputs) {
   const std::string folder = DETENT_SOURCE_DIR "/tests/data/graphs_of_version_2/";
   for (const auto& [name, dataset] :
        {std::pair("digits_int8", "digits"), std::pair("toy_learned_scale", "toy_tiny")}) {
+    SCOPED_TRACE(name);
     const Graph graph = read_graph(folder + name + ".mz");
     const Tensor expected = read_npy(folder + name + "_logits.npy");
     const Tensor inputs = first_samples(*make_dataset(dataset, Split::kTest, {}), expected.dim(0));
     const auto expect_equal = [&](const Tensor& actual, float tolerance) {
       ASSERT_EQ(actual.shape(), expected.shape());
       for (size_t i = 0; i < expected.values<float>().size(); ++i)
-        EXPECT_NEAR(actual.values<float>()[i], expected.values<float>()[i], tolerance) << name << " " << i;
+        EXPECT_NEAR(actual.values<float>()[i], expected.values<float>()[i], tolerance) << i;
     };
     // In float, the last bits depend on the processor.
     const float tolerance = graph.requantization() ? 0 : 1e-6F;

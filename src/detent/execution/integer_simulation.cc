@@ -68,11 +68,12 @@ bool IntegerSimulation::is_needed(const Node& node, const NodeForm& form) {
 
 IntegerSimulation::IntegerSimulation(const Node& node, NodeForm form, Evaluator evaluate)
     : node_(&node), form_(std::move(form)), evaluate_(evaluate) {
-  const auto* sums = std::get_if<SumForm>(&form_);
+  auto* sums = std::get_if<SumForm>(&form_);
   if (sums == nullptr) return;
   constexpr int64_t kExactInFloat = int64_t{1} << 24;
   const auto dtype = sums->bound <= kExactInFloat ? at::kFloat : at::kDouble;
   parameters_.emplace_back("weight", to_torch(sums->weight).to(dtype));
+  sums->weight = Tensor();  // as large as what is kept of it
   if (node.find_parameter("bias") != nullptr) {
     parameters_.emplace_back("bias", at::tensor(sums->bias).to(dtype));
   }

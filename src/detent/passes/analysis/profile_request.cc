@@ -56,7 +56,7 @@ std::vector<size_t> target_nodes(const Graph& graph, const std::vector<std::stri
     warn(fmt::format("{}: no node is of type \"{}\"", where, target));
   }
   std::ranges::sort(result);
-  result.erase(std::ranges::unique(result).begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
   return result;
 }
 
