@@ -54,6 +54,20 @@ TEST(Operators, AreSortedUniqueAndDocumented) {
   EXPECT_THAT(error_of([] { find_operator("con2d"); }), HasSubstr("did you mean \"conv2d\"?"));
 }
 
+TEST(Graph, RenamesNodesWhereTheyAreRead) {
+  Graph graph = small_graph();
+  graph.rename("layers_0", "first");
+  graph.rename("x", "samples");
+  verify(graph);
+  EXPECT_THAT(graph.node_names(), ElementsAre("samples", "first", "relu", "output"));
+  EXPECT_EQ(graph.node("relu").inputs[0].node, "first");
+  EXPECT_EQ(graph.position("first"), 1U);
+  EXPECT_EQ(graph.find("layers_0"), nullptr);
+  EXPECT_TRUE(graph.input_types().contains("samples"));
+  EXPECT_THAT(error_of([&] { graph.rename("first", "relu"); }),
+              HasSubstr("node \"relu\": the name is taken"));
+}
+
 TEST(Graph, NamesNodesAndParametersAsPyTorchDoes) {
   const Graph graph = small_graph();
   EXPECT_THAT(graph.node_names(), ElementsAre("x", "layers_0", "relu", "output"));

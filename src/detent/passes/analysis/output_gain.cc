@@ -28,8 +28,8 @@ int64_t samples_for(int64_t samples, double runs, double products) {
   return std::min(samples, static_cast<int64_t>(std::max(kFewestSamples, most)));
 }
 
-/// The share of the network from a node on is run.
-double cost_of(const Graph& graph, size_t first) {
+/// Of the network, what is run from a node on.
+double share_from(const Graph& graph, size_t first) {
   return 1 - static_cast<double>(first) / static_cast<double>(graph.nodes().size());
 }
 
@@ -91,15 +91,16 @@ OutputSqnr measure_output_sqnr(const Graph& reference, const Graph& quantized,
                                int64_t samples, Executor& executor) {
   const double products = multiply_adds(reference);
   std::vector<Variant> variants;
-  double cost = 2;  // the network in float and quantized
+  double runs = 0;  // of the whole network, for all variants
   for (const std::string& name : nodes) {
     const size_t position = quantized.position(name);
-    cost += cost_of(quantized, position);
-    if (!variants.empty() && kFewestSamples * cost * products > kMostProducts) break;
+    const double with_this = runs + share_from(quantized, position);
+    if (!variants.empty() && kFewestSamples * (with_this + 2) * products > kMostProducts) break;
     variants.push_back(variant_with_float_node(reference, quantized, position));
+    runs += share_from(quantized, variants.back().first);
   }
-  const VariantRuns runs(quantized, variants);
-  const int64_t count = samples_for(std::min(samples, data.size()), runs.cost(), products);
+  const VariantRuns variant_runs(quantized, variants);
+  const int64_t count = samples_for(std::min(samples, data.size()), runs, products);
   const std::unique_ptr<const Program> in_float = executor.compile(reference);
   double signal = 0;
   double noise = 0;
@@ -107,7 +108,7 @@ OutputSqnr measure_output_sqnr(const Graph& reference, const Graph& quantized,
   for (int64_t begin = 0; begin < count; begin += kMicroBatch) {
     const Tensor inputs = data.samples(begin, std::min(begin + kMicroBatch, count));
     const auto expected = centred_logits(reference, in_float->run(std::span(&inputs, 1)).front());
-    const Tensor output = runs.run(inputs, executor, [&](size_t variant, const Tensor& result) {
+    const Tensor output = variant_runs.run(inputs, executor, [&](size_t variant, const Tensor& result) {
       noise_with[variant] += squared_distance(expected, centred_logits(reference, result));
     });
     noise += squared_distance(expected, centred_logits(reference, output));

@@ -15,7 +15,6 @@ VariantRuns::VariantRuns(const Graph& base, const std::vector<Variant>& variants
   }
   const std::string& result = base.nodes().back().inputs[0].node;
   const std::string input = base.input_names().at(0);
-  const auto count = static_cast<double>(base.nodes().size());
   for (size_t i = 0; i < variants.size(); ++i) {
     const size_t first = variants[i].first;
     const auto is_there = [&](const std::string& name) {
@@ -25,7 +24,6 @@ VariantRuns::VariantRuns(const Graph& base, const std::vector<Variant>& variants
     const QuantSpec* spec = graph.node(input).find_quantization("data_out_0");
     parts_[first].push_back(
         {i, GraphCut(graph).part(is_there, {result}), spec == nullptr ? std::nullopt : std::optional(*spec)});
-    cost_ += 1 - static_cast<double>(first) / count;
   }
 }
 

@@ -30,9 +30,6 @@ class VariantRuns {
   Tensor run(const Tensor& inputs, Executor& executor,
              const std::function<void(size_t variant, const Tensor& output)>& visit) const;
 
-  /// Of all variants, in runs of the whole network.
-  double cost() const { return cost_; }
-
  private:
   struct Part {
     size_t variant;
@@ -44,7 +41,6 @@ class VariantRuns {
   std::vector<std::vector<Part>> parts_;  // that begin at each position
   std::vector<std::vector<std::string>>
       read_from_;  // values from before each position that it or later ones read
-  double cost_ = 0;
 };
 
 }  // namespace detent
