@@ -6,7 +6,8 @@ if(NOT PROJECT_IS_TOP_LEVEL)
 endif()
 
 # What the torch-free libraries link, so that detentConfig.cmake looks for the same.
-set(detent_packages Threads fmt spdlog hwy nlohmann_json tomlplusplus JPEG PNG ZLIB)
+# ONNX's package uses Protobuf's targets without looking for them.
+set(detent_packages Threads fmt spdlog hwy nlohmann_json tomlplusplus JPEG PNG ZLIB Protobuf ONNX)
 foreach(package IN LISTS detent_packages)
   find_package(${package} REQUIRED)
 endforeach()

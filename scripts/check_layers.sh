@@ -14,13 +14,14 @@ statistics: core formats
 graph:      core formats
 integer:    core formats graph
 io:         core formats statistics graph
+onnx:       core formats graph io
 models:     core formats graph io
 datasets:   core graph io
 execution:  core formats graph integer
 passes:     core formats statistics graph integer io models
 training:   core formats graph io models datasets execution
 runtime:    core formats graph integer io
-cli:        core formats statistics graph integer io models datasets execution passes training runtime
+cli:        core formats statistics graph integer io onnx models datasets execution passes training runtime
 '
 # Folders that may include libtorch.
 torch_folders='execution/ training/ cli/torch/'

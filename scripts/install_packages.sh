@@ -8,7 +8,7 @@ set -euo pipefail
 build_packages=(
   g++ cmake ninja-build ccache git make
   libfmt-dev libspdlog-dev libhwy-dev libtomlplusplus-dev nlohmann-json3-dev libcli11-dev zlib1g-dev libre2-dev
-  libjpeg-dev libpng-dev libcurl4-openssl-dev
+  libjpeg-dev libpng-dev libcurl4-openssl-dev libonnx-dev libprotobuf-dev
   libtorch-dev
   # libtorch depends on no more than the reference BLAS, with which training is 4 to 22 times slower. The OpenMP
   # build shares libtorch's threads; the pthread build would start as many again.

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/tensor.h>
 #include <c10/util/Exception.h>
 #include <omp.h>
 
@@ -22,7 +23,10 @@ Flow constant_flow(const Node& node, const NodeInput& input) {
   if (input.is_absent()) return std::monostate();
   if (const auto* integer = input.constant.get_if<int64_t>()) return *integer;
   if (const auto* real = input.constant.get_if<double>()) return *real;
-  fail("node \"{}\": constant input {} is no number", node.name, value_text(input.constant));
+  const Operand list = constant_operand(input.constant);
+  DETENT_CHECK(list.elements.has_value(), "node {}: constant input {} is no number", node.name,
+               value_text(input.constant));
+  return at::tensor(*list.elements, at::TensorOptions(at::kDouble)).to(scalar_type(list.dtype));
 }
 
 const at::Tensor* float_tensor(const Flow& flow) {

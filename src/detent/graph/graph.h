@@ -41,8 +41,8 @@ std::string_view mase_type_name(MaseType type);
 enum class Requantization { kFloat, kFixedPoint };
 constexpr std::array<const char*, 2> enum_names(Requantization) { return {"float", "fixed_point"}; }
 
-/// One operand of a node: a result of another node, a constant number, or, where the operator allows it,
-/// nothing.
+/// One operand of a node: a result of another node, a constant number or list of numbers, or, where the
+/// operator allows it, nothing.
 struct NodeInput {
   std::string node;   // "" for a constant and for an absent operand
   Value constant;     // NA for an absent operand
@@ -109,6 +109,9 @@ struct Node {
   std::vector<std::pair<std::string, ParameterRef>>
       parameters;  // in the operator's order; absent ones are left out
   NodeStatistics statistics;
+  /// What its results are called in the file that the network was imported from, and of the output node what
+  /// the network's outputs are called there; "" or missing where they had no name.
+  std::vector<std::string> source_names = {};
   std::map<std::string, QuantizerRef, std::less<>> quantization;  // by operand: "data_in_0", "weight", ...
 
   const Parameter* find_parameter(std::string_view parameter) const;
@@ -199,10 +202,10 @@ class Graph {
 
 /// Throws Error naming the first node that breaks a rule: names are unique and valid; operators are known,
 /// and placeholders, get_attr and outputs have the MASE type of that name; inputs exist, come earlier and
-/// have the right number and dtypes, and only those are absent that may be; constants are numbers; attributes
-/// and parameters are those the operator declares, once each, with shapes and dtypes that fit; the input
-/// types are those of the placeholders; exactly one output node, of tensors, at the end; quantized operands
-/// are float32 tensors, and their learned scales are there. Executors rely on it.
+/// have the right number and dtypes, and only those are absent that may be; constants are numbers or lists of
+/// them; attributes and parameters are those the operator declares, once each, with shapes and dtypes that
+/// fit; the input types are those of the placeholders; exactly one output node, of tensors, at the end;
+/// quantized operands are float32 tensors, and their learned scales are there. Executors rely on it.
 void verify(const Graph& graph);
 
 }  // namespace detent

@@ -33,7 +33,8 @@ OperandInfo describe_constant(const Value& value) {
   OperandInfo info;
   info.type = "fixed";
   info.precision = {Value(1), Value(0)};
-  info.size = {1};
+  const List* list = value.get_if<List>();
+  info.size = {list == nullptr ? 1 : std::ssize(*list)};
   info.from = "NA";
   info.value = value;
   return info;

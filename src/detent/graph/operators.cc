@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
+#include "detent/graph/known_elements.h"
 #include "detent/graph/operators/families.h"
 
 namespace detent {
@@ -12,7 +13,8 @@ std::span<const OperatorSchema> all_operators() {
     std::vector<OperatorSchema> list;
     for (auto family : {structural_operators, linear_operators, convolution_operators, activation_operators,
                         pooling_operators, normalization_operators, embedding_operators, arithmetic_operators,
-                        shape_operators, indexing_operators}) {
+                        shape_operators, indexing_operators, math_operators, elementwise_operators,
+                        reduction_operators, gather_operators, dynamic_shape_operators}) {
       for (OperatorSchema& schema : family()) list.push_back(std::move(schema));
     }
     std::ranges::sort(list, {}, &OperatorSchema::name);
@@ -94,6 +96,10 @@ const std::string& choice_attribute(const Node& node, std::string_view name) {
   return *value;
 }
 
+const std::string& text_attribute(const Node& node, std::string_view name) {
+  return choice_attribute(node, name);
+}
+
 std::vector<int64_t> integers_attribute(const Node& node, std::string_view name, size_t count) {
   const Value& value = attribute(node, name);
   if (const auto* integer = value.get_if<int64_t>())
@@ -144,24 +150,67 @@ size_t result_count(const Node& node) {
   return schema.result_count ? schema.result_count(node) : 1;
 }
 
+namespace {
+
+std::vector<Operand> infer_by_schema(const OperatorSchema& schema, const Node& node,
+                                     std::span<const Operand> inputs) {
+  if (schema.infer_results) return schema.infer_results(node, inputs);
+  return {schema.infer(node, inputs)};
+}
+
+/// Tries two sizes for what is open: where the results' sizes differ, they are open too.
+std::vector<Operand> infer_by_trial(const OperatorSchema& schema, const Node& node,
+                                    std::span<const Operand> inputs) {
+  constexpr int64_t kTrials[] = {2 * 3 * 4 * 5 * 7, 2 * 3 * 4 * 5 * 11};
+  std::vector<Operand> results;
+  for (const int64_t size : kTrials) {
+    std::vector<Operand> tried(inputs.begin(), inputs.end());
+    for (Operand& input : tried) std::ranges::replace(input.shape, kOpenSize, size);
+    const std::vector<Operand> found = infer_by_schema(schema, node, tried);
+    if (results.empty()) results = found;
+    for (size_t i = 0; i < results.size(); ++i) {
+      for (size_t d = 0; d < results[i].shape.size(); ++d) {
+        if (results[i].shape[d] != found[i].shape[d]) results[i].shape[d] = kOpenSize;
+      }
+    }
+  }
+  return results;
+}
+
+}  // namespace
+
 std::vector<Operand> infer_results(const Node& node, std::span<const Operand> inputs) {
   const OperatorSchema& schema = find_operator(node.op);
   try {
     const std::optional<DType> dtype = kept_dtype(schema, inputs);
-    std::vector<Operand> results;
-    if (schema.infer_results) {
-      results = schema.infer_results(node, inputs);
-    } else {
-      results.push_back(schema.infer(node, inputs));
-    }
+    const bool by_trial = !schema.takes_open_sizes && std::ranges::any_of(inputs, &Operand::is_open);
+    std::vector<Operand> results =
+        by_trial ? infer_by_trial(schema, node, inputs) : infer_by_schema(schema, node, inputs);
     for (Operand& result : results) {
-      element_count(result.shape);  // there are tensors that large
+      if (!result.is_open()) element_count(result.shape);  // there are tensors that large
       if (dtype) result.dtype = *dtype;
     }
+    if (!by_trial && results.size() == 1 && !results[0].elements)
+      results[0].elements = known_elements(schema, node, inputs, results[0]);
     return results;
   } catch (const Error& error) {
     fail("node \"{}\" ({}): {}", node.name, node.op, error.what());
   }
+}
+
+Operand constant_operand(const Value& constant) {
+  const List* list = constant.get_if<List>();
+  if (list == nullptr) return {{1}, constant, DType::kFloat32, constant.is_na()};
+  const bool integers = std::ranges::all_of(*list, [](const Value& v) { return v.is<int64_t>(); });
+  Operand operand{{static_cast<int64_t>(list->size())}, Value(), integers ? DType::kInt64 : DType::kFloat32};
+  operand.elements.emplace();
+  for (const Value& value : *list) {
+    double scratch = 0;
+    const double* number = value.number(scratch);
+    DETENT_CHECK(number != nullptr, "{} is no number", value_text(value));
+    operand.elements->push_back(*number);
+  }
+  return operand;
 }
 
 ValueTypes infer_shapes(const Graph& graph, const NamedSizes& sizes) {
@@ -173,8 +222,7 @@ ValueTypes infer_shapes(const Graph& graph, const NamedSizes& sizes) {
     }
     std::vector<Operand> inputs;
     for (const NodeInput& input : node.inputs) {
-      inputs.push_back(input.is_constant() ? Operand{{1}, input.constant, DType::kFloat32, input.is_absent()}
-                                           : values.at(value_name(input)));
+      inputs.push_back(input.is_constant() ? constant_operand(input.constant) : values.at(value_name(input)));
     }
     std::vector<Operand> results = infer_results(node, inputs);
     for (size_t i = 0; i < results.size(); ++i) values[value_name(node.name, i)] = std::move(results[i]);

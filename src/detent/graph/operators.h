@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <optional>
 #include <span>
@@ -15,7 +16,7 @@
 
 namespace detent {
 
-enum class AttributeKind { kInteger, kNumber, kBoolean, kIntegers, kChoice };
+enum class AttributeKind { kInteger, kNumber, kBoolean, kIntegers, kChoice, kText };
 
 /// An attribute with its default. Where that is NA the attribute must be given, unless it is optional.
 struct AttributeSchema {
@@ -49,15 +50,23 @@ struct ParameterSchema {
   bool any_dtype = false;  // or float32 only
 };
 
-/// What flows into or out of a node while shapes are inferred: a tensor of some shape, an integer (the result
+/// The size of a dimension that follows from the values of a tensor, so that only a run knows it: how many
+/// elements are not zero, the shape that an input of the network asks for.
+inline constexpr int64_t kOpenSize = -1;
+
+/// What flows into or out of a node while shapes are inferred: a tensor of some shape, a number (the result
 /// of `size`, a constant), or nothing.
 struct Operand {
-  Shape shape;
+  Shape shape;  // some sizes may be kOpenSize
   Value value;  // NA for a tensor
   DType dtype = DType::kFloat32;
   bool is_absent = false;
+  /// Of a tensor of few elements that follow from shapes and constants: those, in row-major order. Networks
+  /// compute with shapes, and what they compute decides further shapes.
+  std::optional<std::vector<double>> elements = {};
 
   bool is_tensor() const { return value.is_na() && !is_absent; }
+  bool is_open() const { return std::ranges::find(shape, kOpenSize) != shape.end(); }
 };
 
 /// Which element types the tensors among an operator's operands may have, and which its result has.
@@ -72,6 +81,10 @@ struct OperatorSchema;
 /// Result of a node from its inputs (constants included, in order). Throws Error when they do not fit; the
 /// caller adds the node's name.
 using ShapeInference = std::function<Operand(const Node& node, std::span<const Operand> inputs)>;
+
+/// The elements of a result whose inputs' elements are known (graph/known_elements.h).
+using ElementsInference = std::function<std::optional<std::vector<double>>(
+    const Node& node, std::span<const Operand> inputs, const Operand& result)>;
 
 using ResultsInference =
     std::function<std::vector<Operand>(const Node& node, std::span<const Operand> inputs)>;
@@ -92,6 +105,11 @@ struct OperatorSchema {
   ResultsInference infer_results = {};
   std::function<size_t(const Node& node)> result_count = {};
   DTypeRule dtypes = DTypeRule::kFloat;
+  /// Where it knows the result's elements from the inputs', of those whose trait does not say.
+  ElementsInference elements = {};
+  /// Whether shape inference takes inputs with open sizes. Of the others, the sizes that do not depend on an
+  /// open one are found by trial.
+  bool takes_open_sizes = false;
   /// Inputs that may be absent.
   std::vector<std::string> optional_operands = {};
   /// Dimension of each operand that the operator sums over (blocks run along it), by operand name; operands
@@ -129,6 +147,7 @@ double number_attribute(const Node& node, std::string_view name);
 bool boolean_attribute(const Node& node, std::string_view name);
 /// One of the attribute's choices.
 const std::string& choice_attribute(const Node& node, std::string_view name);
+const std::string& text_attribute(const Node& node, std::string_view name);
 /// A list, or one integer repeated `count` times when count > 0.
 std::vector<int64_t> integers_attribute(const Node& node, std::string_view name, size_t count = 0);
 
@@ -143,11 +162,25 @@ struct SliceRange {
 };
 /// Of a node of `slice` on a tensor of `shape`, with Python's rules for negative and too large positions.
 std::vector<SliceRange> slice_ranges(const Node& node, const Shape& shape);
-/// numpy's rule. Throws Error when the shapes do not broadcast.
+/// The positions start, start + step, ... before end of a dimension, as in Python: negative ones count from
+/// its end, those beyond it are cut; a step may be negative.
+struct PositionRange {
+  int64_t start;
+  int64_t end;
+  int64_t step;
+};
+/// How many there are in a dimension of `size`. Throws Error on a step of 0.
+int64_t slice_count(const PositionRange& range, int64_t size);
+int64_t first_position(const PositionRange& range, int64_t size);
+/// numpy's rule; an open size beside one above 1 is that one. Throws Error when the shapes do not broadcast.
 Shape broadcast_shapes(const Shape& a, const Shape& b);
 
 /// What a graph computes, by value_name.
 using ValueTypes = std::map<std::string, Operand, std::less<>>;
+
+/// What a constant input is: a number, nothing, or of a list of numbers a tensor of one dimension, int64
+/// where all of them are integers, else float32.
+Operand constant_operand(const Value& constant);
 
 /// How many results a node has.
 size_t result_count(const Node& node);

@@ -19,6 +19,16 @@ void verify_name(const std::string& name) {
   if (!valid) fail("node \"{}\": a name consists of letters, digits and underscores", name);
 }
 
+bool is_number(const Value& value) {
+  double scratch = 0;
+  return value.number(scratch) != nullptr;
+}
+
+bool is_number_or_list(const Value& value) {
+  const List* list = value.get_if<List>();
+  return is_number(value) || (list != nullptr && std::ranges::all_of(*list, is_number));
+}
+
 /// Number of results of the nodes before, by name.
 using Earlier = std::unordered_map<std::string, size_t>;
 
@@ -36,14 +46,13 @@ void verify_inputs(const Node& node, const OperatorSchema& schema, const Earlier
              : fmt::format("{} to {}", schema.min_inputs, schema.max_inputs));
   }
   for (const NodeInput& input : node.inputs) {
-    double scratch = 0;
     if (input.is_absent() && may_be_absent(schema, &input - node.inputs.data())) continue;
     if (input.is_absent()) {
       fail("node \"{}\" ({}): input {} is absent", node.name, node.op, &input - node.inputs.data());
     }
-    if (input.is_constant() && input.constant.number(scratch) == nullptr) {
-      fail("node \"{}\" ({}): the constant input {} is no number", node.name, node.op,
-           value_text(input.constant));
+    if (input.is_constant() && !is_number_or_list(input.constant)) {
+      fail("node \"{}\" ({}): the constant input {} is neither a number nor a list of numbers", node.name,
+           node.op, value_text(input.constant));
     }
     if (input.is_constant()) continue;
     const auto giver = earlier.find(input.node);
@@ -86,6 +95,8 @@ bool has_kind(const Value& value, const AttributeSchema& attribute) {
              (value.is<List>() && std::ranges::all_of(*value.get_if<List>(), is_integer));
     case AttributeKind::kChoice:
       return is_choice(value, attribute);
+    case AttributeKind::kText:
+      return value.is<std::string>();
   }
   return false;
 }
@@ -93,8 +104,8 @@ bool has_kind(const Value& value, const AttributeSchema& attribute) {
 std::string expected_text(const AttributeSchema& attribute) {
   if (attribute.kind == AttributeKind::kChoice)
     return fmt::format("one of {}", fmt::join(attribute.choices, ", "));
-  constexpr const char* kKinds[] = {"an integer", "a number", "a boolean",
-                                    "an integer or a list of integers"};
+  constexpr const char* kKinds[] = {"an integer", "a number", "a boolean", "an integer or a list of integers",
+                                    "",           "text"};
   return kKinds[static_cast<size_t>(attribute.kind)];
 }
 

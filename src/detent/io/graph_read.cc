@@ -94,6 +94,16 @@ TensorType read_type(Members type) {
   return result;
 }
 
+std::vector<std::string> read_texts(Members& members, const char* key) {
+  std::vector<std::string> texts;
+  for (const Value& value : members.list(key)) {
+    const auto* text = value.get_if<std::string>();
+    if (text == nullptr) fail("{}: \"{}\": got {}, expected text", members.where(), key, value_text(value));
+    texts.push_back(*text);
+  }
+  return texts;
+}
+
 std::vector<NodeInput> read_inputs(Members& node) {
   std::vector<NodeInput> result;
   for (const Value& value : node.list("inputs")) {
@@ -303,6 +313,7 @@ class Reader {
     if (members.find("statistics") != nullptr) {
       node.statistics = read_statistics_of(members.members("statistics"));
     }
+    if (members.find("source_names") != nullptr) node.source_names = read_texts(members, "source_names");
     const bool is_input = members.find("input_type") != nullptr;
     const TensorType type = is_input ? read_type(members.members("input_type")) : TensorType();
     members.expect_no_others();

@@ -146,6 +146,8 @@ class Writer {
     for (const auto& [operand, quantizer] : node.quantization)
       table.table("quantization")[operand] = add_quantizer(node, operand, *quantizer);
     if (!node.statistics.empty()) table["statistics"] = statistics_value(node);
+    if (!node.source_names.empty())
+      table["source_names"] = List(node.source_names.begin(), node.source_names.end());
     return table;
   }
 

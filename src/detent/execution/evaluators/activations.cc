@@ -1,7 +1,12 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/celu.h>
 #include <ATen/ops/clamp.h>
+#include <ATen/ops/elu.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/hardswish.h>
+#include <ATen/ops/leaky_relu.h>
 #include <ATen/ops/log_softmax.h>
+#include <ATen/ops/mish.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/selu.h>
 #include <ATen/ops/sigmoid.h>
@@ -9,6 +14,7 @@
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/softplus.h>
 #include <ATen/ops/tanh.h>
+#include <ATen/ops/threshold.h>
 
 #include "detent/execution/evaluators/evaluator.h"
 #include "detent/graph/operators.h"
@@ -39,6 +45,15 @@ Results evaluate_log_softmax(const Evaluation& e) {
   return at::log_softmax(e.tensor(0), integer_attribute(e.node, "dim"));
 }
 
+Results evaluate_leaky_relu(const Evaluation& e) {
+  return at::leaky_relu(e.tensor(0), number_attribute(e.node, "negative_slope"));
+}
+
+Results evaluate_hardsigmoid(const Evaluation& e) {
+  const at::Tensor line = e.tensor(0) * number_attribute(e.node, "alpha") + number_attribute(e.node, "beta");
+  return at::clamp(line, 0, 1);
+}
+
 }  // namespace
 
 EvaluatorList activation_evaluators() {
@@ -50,6 +65,21 @@ EvaluatorList activation_evaluators() {
           {"silu", evaluate_unary<at::silu>},
           {"hardswish", evaluate_unary<at::hardswish>},
           {"gelu", evaluate_gelu},
+          {"leaky_relu", evaluate_leaky_relu},
+          {"elu",
+           [](const Evaluation& e) -> Results {
+             return at::elu(e.tensor(0), number_attribute(e.node, "alpha"));
+           }},
+          {"celu",
+           [](const Evaluation& e) -> Results {
+             return at::celu(e.tensor(0), number_attribute(e.node, "alpha"));
+           }},
+          {"hardsigmoid", evaluate_hardsigmoid},
+          {"thresholded_relu",
+           [](const Evaluation& e) -> Results {
+             return at::threshold(e.tensor(0), number_attribute(e.node, "alpha"), 0);
+           }},
+          {"mish", evaluate_unary<at::mish>},
           {"softplus", evaluate_softplus},
           {"softsign", evaluate_softsign},
           {"softmax", evaluate_softmax},

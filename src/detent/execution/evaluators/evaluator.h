@@ -24,7 +24,15 @@ struct Evaluation {
 
   const at::Tensor& tensor(size_t index) const;
   int64_t integer(size_t index) const;
-  bool is_absent(size_t index) const { return std::holds_alternative<std::monostate>(inputs[index]); }
+  /// Absent, or behind the last input.
+  bool is_absent(size_t index) const {
+    return index >= inputs.size() || std::holds_alternative<std::monostate>(inputs[index]);
+  }
+  /// An input that lists sizes, dimensions or positions, or is one.
+  std::vector<int64_t> integers(size_t index) const;
+  /// The input as a tensor; a number becomes one of rank 0, of the dtype of the first tensor among the
+  /// inputs, so that it broadcasts without changing that.
+  at::Tensor as_tensor(size_t index) const;
   /// An undefined tensor when absent.
   at::Tensor parameter(std::string_view name) const;
 };
@@ -55,5 +63,10 @@ EvaluatorList layer_evaluators();
 EvaluatorList normalization_evaluators();
 EvaluatorList function_evaluators();
 EvaluatorList shape_evaluators();
+EvaluatorList math_evaluators();
+EvaluatorList elementwise_evaluators();
+EvaluatorList reduction_evaluators();
+EvaluatorList gather_evaluators();
+EvaluatorList dynamic_shape_evaluators();
 
 }  // namespace detent

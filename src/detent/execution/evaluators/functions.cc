@@ -17,7 +17,6 @@
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
 #include <ATen/ops/mul.h>
-#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/sub.h>
 
 #include "detent/core/error.h"
@@ -28,27 +27,18 @@
 namespace detent {
 namespace {
 
-/// Numbers become tensors of rank 0 and of the other operand's dtype, so that they broadcast without changing
-/// it.
-at::Tensor as_tensor(const Flow& flow, const Flow& other) {
-  if (const auto* tensor = std::get_if<at::Tensor>(&flow)) return *tensor;
-  const auto* integer = std::get_if<int64_t>(&flow);
-  return at::scalar_tensor(integer != nullptr ? at::Scalar(*integer) : at::Scalar(std::get<double>(flow)),
-                           std::get<at::Tensor>(other).scalar_type());
-}
-
 at::Tensor add(const at::Tensor& a, const at::Tensor& b) { return at::add(a, b); }
 at::Tensor sub(const at::Tensor& a, const at::Tensor& b) { return at::sub(a, b); }
 
 template <at::Tensor (*Function)(const at::Tensor&, const at::Tensor&)>
 Results evaluate_pair(const Evaluation& e) {
-  return Function(as_tensor(e.inputs[0], e.inputs[1]), as_tensor(e.inputs[1], e.inputs[0]));
+  return Function(e.as_tensor(0), e.as_tensor(1));
 }
 
 Results evaluate_clamp(const Evaluation& e) {
   at::Tensor result = e.tensor(0);
-  if (!e.is_absent(1)) result = at::maximum(result, as_tensor(e.inputs[1], e.inputs[0]));
-  if (!e.is_absent(2)) result = at::minimum(result, as_tensor(e.inputs[2], e.inputs[0]));
+  if (!e.is_absent(1)) result = at::maximum(result, e.as_tensor(1));
+  if (!e.is_absent(2)) result = at::minimum(result, e.as_tensor(2));
   return result;
 }
 

@@ -2,6 +2,7 @@
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/conv3d.h>
 #include <ATen/ops/conv_transpose2d.h>
+#include <ATen/ops/convolution.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/linear.h>
 
@@ -37,6 +38,16 @@ Results evaluate_transposed_convolution(const Evaluation& e) {
                               integer_attribute(e.node, "groups"), integers("dilation"));
 }
 
+Results evaluate_convolution_with_inputs(const Evaluation& e) {
+  const auto dims = static_cast<size_t>(e.tensor(0).dim()) - 2;
+  const auto integers = [&](const char* name) { return integers_attribute(e.node, name, dims); };
+  const bool transposed = boolean_attribute(e.node, "transposed");
+  const auto bias = e.is_absent(2) ? c10::optional<at::Tensor>() : e.tensor(2);
+  return at::convolution(e.tensor(0), e.tensor(1), bias, integers("stride"), integers("padding"),
+                         integers("dilation"), transposed, integers("output_padding"),
+                         integer_attribute(e.node, "groups"));
+}
+
 /// Tensors between nodes are float32, which holds integers up to 2^24 exactly.
 at::Tensor as_indices(const Node& node, const at::Tensor& values, int64_t rows) {
   at::Tensor indices = values.to(at::kLong);
@@ -66,6 +77,7 @@ EvaluatorList layer_evaluators() {
           {"conv2d", evaluate_convolution<at::conv2d, 2>},
           {"conv3d", evaluate_convolution<at::conv3d, 3>},
           {"convtranspose2d", evaluate_transposed_convolution},
+          {"convolution", evaluate_convolution_with_inputs},
           {"embedding", evaluate_embedding}};
 }
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <type_traits>
 
 #include "detent/graph/operators/families.h"
 
@@ -11,22 +10,6 @@ namespace {
 Operand infer_along_dim(const Node& node, std::span<const Operand> inputs) {
   dimension_index(integer_attribute(node, "dim"), tensor_shape(inputs, 0).size());
   return same_shape(node, inputs);
-}
-
-/// `function` is its definition: of a double, or of the node and gives such a function.
-template <class Function>
-OperatorSchema unary(const char* name, const char* help, Function function) {
-  OperatorSchema schema = {.name = name,
-                           .help = help,
-                           .mase_type = MaseType::kModuleRelatedFunc,
-                           .infer = same_shape,
-                           .quantizable = true};
-  if constexpr (std::is_invocable_v<Function, const Node&>) {
-    schema.trait = Unary{function};
-  } else {
-    schema.trait = Unary{[function](const Node&) { return function; }};
-  }
-  return schema;
 }
 
 OperatorSchema clamp(const char* name, const char* help, Clamp range) {
@@ -55,14 +38,12 @@ Unary::Function gelu_function(const Node& node) {
 }
 
 OperatorSchema gelu() {
-  OperatorSchema schema =
-      unary("gelu", "x * P(N(0, 1) < x) (Hendrycks and Gimpel 2016, arXiv:1606.08415)", gelu_function);
-  schema.attributes = {{.name = "approximate",
-                        .kind = AttributeKind::kChoice,
-                        .default_value = "none",
-                        .help = "tanh: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))",
-                        .choices = {"none", "tanh"}}};
-  return schema;
+  return unary("gelu", "x * P(N(0, 1) < x) (Hendrycks and Gimpel 2016, arXiv:1606.08415)", gelu_function,
+               {{.name = "approximate",
+                 .kind = AttributeKind::kChoice,
+                 .default_value = "none",
+                 .help = "tanh: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))",
+                 .choices = {"none", "tanh"}}});
 }
 
 Unary::Function softplus_function(const Node& node) {
@@ -78,12 +59,76 @@ Operand infer_softplus(const Node& node, std::span<const Operand> inputs) {
 }
 
 OperatorSchema softplus() {
-  OperatorSchema schema = unary("softplus", "log(1 + exp(beta x)) / beta", softplus_function);
-  schema.attributes = {{"beta", AttributeKind::kNumber, 1.0, "sharpness, above 0"},
-                       {"threshold", AttributeKind::kNumber, 20.0, "x itself where beta x is above this"}};
+  OperatorSchema schema =
+      unary("softplus", "log(1 + exp(beta x)) / beta", softplus_function,
+            {{"beta", AttributeKind::kNumber, 1.0, "sharpness, above 0"},
+             {"threshold", AttributeKind::kNumber, 20.0, "x itself where beta x is above this"}});
   schema.infer = infer_softplus;
   return schema;
 }
+
+AttributeSchema number(const char* name, double value, const char* help) {
+  return {name, AttributeKind::kNumber, value, help};
+}
+
+/// max(x, 0) + min(slope x, 0)
+OperatorSchema leaky_relu() {
+  return unary("leaky_relu", "x, or negative_slope x below 0",
+               [](const Node& node) -> Unary::Function {
+                 return [slope = number_attribute(node, "negative_slope")](double x) {
+                   return x < 0 ? slope * x : x;
+                 };
+               },
+               {number("negative_slope", 0.01, "slope below 0")});
+}
+
+OperatorSchema elu() {
+  return unary("elu", "x, or alpha (exp(x) - 1) below 0 (Clevert et al. 2015, arXiv:1511.07289)",
+               [](const Node& node) -> Unary::Function {
+                 return [alpha = number_attribute(node, "alpha")](double x) {
+                   return x > 0 ? x : alpha * std::expm1(x);
+                 };
+               },
+               {number("alpha", 1.0, "minus the limit at minus infinity")});
+}
+
+Operand infer_celu(const Node& node, std::span<const Operand> inputs) {
+  if (number_attribute(node, "alpha") == 0) fail("attribute \"alpha\": got 0, expected another number");
+  return same_shape(node, inputs);
+}
+
+OperatorSchema celu() {
+  OperatorSchema schema =
+      unary("celu", "x, or alpha (exp(x / alpha) - 1) below 0 (Barron 2017, arXiv:1704.07483)",
+            [](const Node& node) -> Unary::Function {
+              return [alpha = number_attribute(node, "alpha")](double x) {
+                return x > 0 ? x : alpha * std::expm1(x / alpha);
+              };
+            },
+            {number("alpha", 1.0, "minus the limit at minus infinity")});
+  schema.infer = infer_celu;
+  return schema;
+}
+
+OperatorSchema hardsigmoid() {
+  constexpr double kSlope = 1.0 / 6;
+  return unary("hardsigmoid", "min(max(alpha x + beta, 0), 1)",
+               [](const Node& node) -> Unary::Function {
+                 return [alpha = number_attribute(node, "alpha"), beta = number_attribute(node, "beta")](
+                            double x) { return std::clamp(alpha * x + beta, 0.0, 1.0); };
+               },
+               {number("alpha", kSlope, "slope in the middle"), number("beta", 0.5, "value at 0")});
+}
+
+OperatorSchema thresholded_relu() {
+  return unary("thresholded_relu", "x, or 0 where x <= alpha (Konda et al. 2014, arXiv:1402.3337)",
+               [](const Node& node) -> Unary::Function {
+                 return [alpha = number_attribute(node, "alpha")](double x) { return x > alpha ? x : 0; };
+               },
+               {number("alpha", 1.0, "the threshold")});
+}
+
+double mish(double x) { return x * std::tanh(x > 30 ? x : std::log1p(std::exp(x))); }
 
 OperatorSchema softmax(const char* name, const char* help, bool log) {
   return {.name = name,
@@ -95,6 +140,22 @@ OperatorSchema softmax(const char* name, const char* help, bool log) {
 }
 
 }  // namespace
+
+OperatorSchema unary(const char* name, const char* help, std::function<Unary::Function(const Node&)> function,
+                     std::vector<AttributeSchema> attributes) {
+  return {.name = name,
+          .help = help,
+          .mase_type = MaseType::kModuleRelatedFunc,
+          .attributes = std::move(attributes),
+          .infer = same_shape,
+          .takes_open_sizes = true,
+          .trait = Unary{std::move(function)},
+          .quantizable = true};
+}
+
+OperatorSchema unary(const char* name, const char* help, Unary::Function function) {
+  return unary(name, help, [function = std::move(function)](const Node&) { return function; });
+}
 
 std::vector<OperatorSchema> activation_operators() {
   return {
@@ -110,6 +171,12 @@ std::vector<OperatorSchema> activation_operators() {
       unary("softsign", "x / (1 + |x|)", [](double x) { return x / (1 + std::fabs(x)); }),
       softplus(),
       gelu(),
+      leaky_relu(),
+      elu(),
+      celu(),
+      hardsigmoid(),
+      thresholded_relu(),
+      unary("mish", "x tanh(log(1 + exp(x))) (Misra 2019, arXiv:1908.08681)", mish),
       softmax("softmax", "exp(x) / sum exp(x)", false),
       softmax("log_softmax", "x - log sum exp(x)", true),
   };

@@ -95,10 +95,68 @@ OperatorSchema transposed_convolution() {
       infer_transposed);
 }
 
+/// With the weight, and perhaps a bias, as inputs: [O, C / groups, ...], transposed [C, O / groups, ...].
+Operand infer_weight_input(const Node& node, std::span<const Operand> inputs) {
+  const Shape& input = tensor_shape(inputs, 0);
+  const Shape& weight = tensor_shape(inputs, 1);
+  if (input.size() < 3) fail("got an input of shape {}, expected [N, C, ...]", shape_text(input));
+  const size_t dims = input.size() - 2;
+  const bool transposed = boolean_attribute(node, "transposed");
+  const int64_t groups = integer_attribute(node, "groups");
+  const bool fits = weight.size() == input.size() && groups >= 1 && groups <= kLargestSize &&
+                    weight[0] % groups == 0 && input[1] == (transposed ? weight[0] : weight[1] * groups);
+  if (!fits) {
+    fail("got an input of shape {}, weight {} and {} groups, expected channels that fit", shape_text(input),
+         shape_text(weight), groups);
+  }
+  const int64_t channels = transposed ? weight[1] * groups : weight[0];
+  if (inputs.size() > 2 && tensor_shape(inputs, 2) != Shape{channels})
+    fail("got a bias of shape {}, expected [{}]", shape_text(inputs[2].shape), channels);
+  const auto stride = integers_attribute(node, "stride", dims);
+  const auto padding = integers_attribute(node, "padding", dims);
+  const auto dilation = integers_attribute(node, "dilation", dims);
+  const auto extra = integers_attribute(node, "output_padding", dims);
+  Shape shape = {input[0], channels};
+  for (size_t i = 0; i < dims; ++i) {
+    if (!transposed) {
+      shape.push_back(window_count(input[i + 2], weight[i + 2], stride[i], padding[i], dilation[i]));
+      continue;
+    }
+    for (const int64_t value : {stride[i], dilation[i], input[i + 2], weight[i + 2]})
+      expect_size("size of a window", value, 1);
+    expect_size("attribute \"padding\"", padding[i], 0);
+    if (extra[i] < 0 || extra[i] >= std::max(stride[i], dilation[i]))
+      fail("attribute \"output_padding\": got {}, expected less than stride or dilation", extra[i]);
+    shape.push_back((input[i + 2] - 1) * stride[i] - 2 * padding[i] + dilation[i] * (weight[i + 2] - 1) +
+                    extra[i] + 1);
+    if (shape.back() < 1)
+      fail("padding {} leaves nothing of an input of shape {}", padding[i], shape_text(input));
+  }
+  return {std::move(shape), Value()};
+}
+
+OperatorSchema convolution_with_inputs() {
+  return {.name = "convolution",
+          .help = "convolution or transposed convolution of any rank; inputs 1 and 2 are weight and bias",
+          .min_inputs = 2,
+          .max_inputs = 3,
+          .attributes = {{"stride", AttributeKind::kIntegers, 1, "step of the window"},
+                         {"padding", AttributeKind::kIntegers, 0, "zeros on both sides"},
+                         {"dilation", AttributeKind::kIntegers, 1, "distance of the window's elements"},
+                         {"groups", AttributeKind::kInteger, 1, "groups of channels that do not mix"},
+                         {"transposed", AttributeKind::kBoolean, false, "the transposed convolution"},
+                         {"output_padding", AttributeKind::kIntegers, 0,
+                          "transposed: border added to one side of the result"}},
+          .infer = infer_weight_input,
+          .reduction_dims = {{"data_in_0", 1}, {"data_in_1", 1}},
+          .quantizable = true};
+}
+
 }  // namespace
 
 std::vector<OperatorSchema> convolution_operators() {
-  return {convolution(1), convolution(2), convolution(3), transposed_convolution()};
+  return {convolution(1), convolution(2), convolution(3), transposed_convolution(),
+          convolution_with_inputs()};
 }
 
 }  // namespace detent

@@ -19,6 +19,16 @@ std::vector<OperatorSchema> embedding_operators();
 std::vector<OperatorSchema> arithmetic_operators();
 std::vector<OperatorSchema> shape_operators();
 std::vector<OperatorSchema> indexing_operators();
+std::vector<OperatorSchema> math_operators();
+std::vector<OperatorSchema> elementwise_operators();
+std::vector<OperatorSchema> reduction_operators();
+std::vector<OperatorSchema> gather_operators();
+std::vector<OperatorSchema> dynamic_shape_operators();
+
+/// A function of each element, in double; or of the node, which gives such a function.
+OperatorSchema unary(const char* name, const char* help, Unary::Function function);
+OperatorSchema unary(const char* name, const char* help, std::function<Unary::Function(const Node&)> function,
+                     std::vector<AttributeSchema> attributes = {});
 
 /// A layer with the parameters `weight` and, where it has one, `bias`.
 OperatorSchema weighted_sum(std::string name, std::string help, const WeightedSum& sum,

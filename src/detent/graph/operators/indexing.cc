@@ -143,7 +143,7 @@ OperatorSchema split() {
           .dtypes = DTypeRule::kKept};
 }
 
-constexpr size_t kMostJoined = 64;
+constexpr size_t kMostJoined = 4096;
 
 Operand infer_cat(const Node& node, std::span<const Operand> inputs) {
   Shape shape = tensor_shape(inputs, 0);

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "detent/graph/operators/families.h"
 
 namespace detent {
@@ -53,8 +55,32 @@ int64_t window_count(int64_t size, int64_t kernel, int64_t stride, int64_t paddi
 }
 
 namespace {
-constexpr size_t kMostOutputs = 64;
+
+constexpr size_t kMostOutputs = 4096;
+
+/// Of a few integers, as lists of sizes and axes are.
+std::optional<std::vector<double>> integers_of(const Tensor& tensor) {
+  constexpr int64_t kMost = 1024;
+  if (tensor.numel() > kMost) return std::nullopt;
+  if (tensor.dtype() == DType::kInt64) {
+    const auto values = tensor.values<int64_t>();
+    return std::vector<double>(values.begin(), values.end());
+  }
+  if (tensor.dtype() != DType::kInt32) return std::nullopt;
+  const auto values = tensor.values<int32_t>();
+  return std::vector<double>(values.begin(), values.end());
 }
+
+std::optional<std::vector<double>> cast_elements(const Node& /*node*/, std::span<const Operand> inputs,
+                                                 const Operand& result) {
+  std::optional<std::vector<double>> elements = inputs[0].elements;
+  if (elements && !is_floating_point(result.dtype)) {
+    for (double& element : *elements) element = std::trunc(element);
+  }
+  return elements;
+}
+
+}  // namespace
 
 std::vector<OperatorSchema> structural_operators() {
   // Of tokens and position embeddings, as vision transformers begin (Dosovitskiy et al. 2020,
@@ -86,7 +112,7 @@ std::vector<OperatorSchema> structural_operators() {
        .parameters = {{.name = "value", .initial = NormalInitial{kTokenDeviation}, .any_dtype = true}},
        .infer = [](const Node& node, std::span<const Operand>) -> Operand {
          const Tensor& value = node.find_parameter("value")->tensor;
-         return {value.shape(), Value(), value.dtype()};
+         return {value.shape(), Value(), value.dtype(), false, integers_of(value)};
        },
        .dtypes = DTypeRule::kOwn,
        .role = OperatorRole::kConstant},
@@ -102,11 +128,14 @@ std::vector<OperatorSchema> structural_operators() {
                        .kind = AttributeKind::kChoice,
                        .default_value = Value(),
                        .help = "element type of the result",
-                       .choices = {"bool", "uint8", "int8", "int16", "int32", "int64", "float32"}}},
+                       .choices = {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16",
+                                   "float32", "float64"}}},
        .infer = [](const Node& node, std::span<const Operand> inputs) -> Operand {
          return {tensor_shape(inputs, 0), Value(), dtype_of_name(choice_attribute(node, "dtype"))};
        },
-       .dtypes = DTypeRule::kOwn},
+       .dtypes = DTypeRule::kOwn,
+       .elements = cast_elements,
+       .takes_open_sizes = true},
       {.name = "dropout",
        .help = "in training, zeroes elements with probability p and scales the others by 1 / (1 - p)",
        .mase_type = MaseType::kModuleRelatedFunc,

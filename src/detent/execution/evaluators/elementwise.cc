@@ -1,0 +1,84 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/div.h>
+#include <ATen/ops/eq.h>
+#include <ATen/ops/fmod.h>
+#include <ATen/ops/ge.h>
+#include <ATen/ops/gt.h>
+#include <ATen/ops/isinf.h>
+#include <ATen/ops/isnan.h>
+#include <ATen/ops/le.h>
+#include <ATen/ops/logical_and.h>
+#include <ATen/ops/logical_not.h>
+#include <ATen/ops/logical_or.h>
+#include <ATen/ops/logical_xor.h>
+#include <ATen/ops/lt.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/minimum.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/remainder.h>
+#include <ATen/ops/where.h>
+
+#include "detent/execution/evaluators/evaluator.h"
+#include "detent/graph/operators.h"
+
+namespace detent {
+namespace {
+
+template <at::Tensor (*Function)(const at::Tensor&, const at::Tensor&)>
+Results evaluate_pair(const Evaluation& e) {
+  return Function(e.as_tensor(0), e.as_tensor(1));
+}
+
+at::Tensor divide(const at::Tensor& a, const at::Tensor& b) {
+  return a.is_floating_point() ? at::div(a, b) : at::div(a, b, "trunc");
+}
+
+/// Of integers with powers of floats in double, which rounds as the operands would.
+at::Tensor power(const at::Tensor& base, const at::Tensor& exponent) {
+  if (base.scalar_type() == exponent.scalar_type()) return at::pow(base, exponent);
+  const bool floats = base.is_floating_point() && !exponent.is_floating_point();
+  if (floats) return at::pow(base, exponent.to(base.scalar_type()));
+  return at::pow(base.to(at::kDouble), exponent.to(at::kDouble)).to(base.scalar_type());
+}
+
+Results evaluate_isinf(const Evaluation& e) {
+  const at::Tensor& x = e.tensor(0);
+  at::Tensor result = at::isinf(x);
+  if (!boolean_attribute(e.node, "negative")) result = at::logical_and(result, at::gt(x, 0));
+  if (!boolean_attribute(e.node, "positive")) result = at::logical_and(result, at::lt(x, 0));
+  return result;
+}
+
+Results evaluate_prelu(const Evaluation& e) {
+  const at::Tensor& x = e.tensor(0);
+  return at::where(at::lt(x, 0), x * e.tensor(1), x);
+}
+
+}  // namespace
+
+EvaluatorList elementwise_evaluators() {
+  return {
+      {"div", evaluate_pair<divide>},
+      {"remainder", evaluate_pair<at::remainder>},
+      {"fmod", evaluate_pair<at::fmod>},
+      {"minimum", evaluate_pair<at::minimum>},
+      {"maximum", evaluate_pair<at::maximum>},
+      {"pow", evaluate_pair<power>},
+      {"eq", evaluate_pair<at::eq>},
+      {"lt", evaluate_pair<at::lt>},
+      {"le", evaluate_pair<at::le>},
+      {"gt", evaluate_pair<at::gt>},
+      {"ge", evaluate_pair<at::ge>},
+      {"logical_and", evaluate_pair<at::logical_and>},
+      {"logical_or", evaluate_pair<at::logical_or>},
+      {"logical_xor", evaluate_pair<at::logical_xor>},
+      {"logical_not", [](const Evaluation& e) -> Results { return at::logical_not(e.tensor(0)); }},
+      {"isnan", [](const Evaluation& e) -> Results { return at::isnan(e.tensor(0)); }},
+      {"isinf", evaluate_isinf},
+      {"where",
+       [](const Evaluation& e) -> Results { return at::where(e.tensor(0), e.as_tensor(1), e.as_tensor(2)); }},
+      {"prelu", evaluate_prelu},
+  };
+}
+
+}  // namespace detent

@@ -1,0 +1,53 @@
+#include <cmath>
+
+#include "detent/graph/operators/families.h"
+
+namespace detent {
+namespace {
+
+/// Of integers too, whose results are integers.
+OperatorSchema of_any_number(OperatorSchema schema) {
+  schema.dtypes = DTypeRule::kKept;
+  schema.infer = [](const Node& node, std::span<const Operand> inputs) {
+    if (inputs[0].dtype == DType::kBool) fail("got a tensor of dtype bool, expected numbers");
+    return same_shape(node, inputs);
+  };
+  return schema;
+}
+
+}  // namespace
+
+std::vector<OperatorSchema> math_operators() {
+  using Function = double (*)(double);
+  const auto function = [](const char* name, const char* help, Function of) {
+    return unary(name, help, Unary::Function(of));
+  };
+  return {
+      of_any_number(function("abs", "|x|", std::fabs)),
+      of_any_number(function("neg", "-x", [](double x) { return -x; })),
+      of_any_number(function("sign", "-1, 0 or 1", [](double x) { return x > 0   ? 1.0
+                                                                         : x < 0 ? -1.0
+                                                                                 : x; })),
+      function("exp", "e^x", std::exp),
+      function("log", "natural logarithm", std::log),
+      function("sqrt", "square root", std::sqrt),
+      function("reciprocal", "1 / x", [](double x) { return 1 / x; }),
+      function("floor", "largest integer that is not above x", std::floor),
+      function("ceil", "smallest integer that is not below x", std::ceil),
+      function("round", "nearest integer, of two the even one", std::nearbyint),
+      function("erf", "error function: 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x", std::erf),
+      function("sin", "sine", std::sin),
+      function("cos", "cosine", std::cos),
+      function("tan", "tangent", std::tan),
+      function("asin", "arc sine", std::asin),
+      function("acos", "arc cosine", std::acos),
+      function("atan", "arc tangent", std::atan),
+      function("sinh", "hyperbolic sine", std::sinh),
+      function("cosh", "hyperbolic cosine", std::cosh),
+      function("asinh", "inverse of sinh", std::asinh),
+      function("acosh", "inverse of cosh", std::acosh),
+      function("atanh", "inverse of tanh", std::atanh),
+  };
+}
+
+}  // namespace detent

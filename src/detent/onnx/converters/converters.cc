@@ -1,0 +1,46 @@
+#include "detent/onnx/converters/converters.h"
+
+#include <map>
+
+#include "detent/core/error.h"
+
+namespace detent {
+namespace {
+
+using Converters = std::map<std::string_view, OnnxConverter>;
+
+Converters joined(std::initializer_list<OnnxConverterList> lists) {
+  Converters converters;
+  for (const OnnxConverterList& list : lists) {
+    for (const auto& [name, converter] : list)
+      DETENT_CHECK(converters.emplace(name, converter).second, "two converters for {}", name);
+  }
+  return converters;
+}
+
+/// By domain.
+const Converters& converters_of(std::string_view domain) {
+  static const std::map<std::string_view, Converters> domains = {
+      {"",
+       joined({layer_converters(), normalization_converters(), pooling_converters(), elementwise_converters(),
+               reduction_converters(), shape_converters(), gather_converters()})}};
+  static const Converters none;
+  const auto found = domains.find(domain == "ai.onnx" ? "" : domain);
+  return found == domains.end() ? none : found->second;
+}
+
+}  // namespace
+
+OnnxConverter find_onnx_converter(std::string_view domain, std::string_view op) {
+  const Converters& converters = converters_of(domain);
+  const auto found = converters.find(op);
+  return found == converters.end() ? nullptr : found->second;
+}
+
+std::vector<std::string_view> onnx_operators(std::string_view domain) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, converter] : converters_of(domain)) names.push_back(name);
+  return names;
+}
+
+}  // namespace detent

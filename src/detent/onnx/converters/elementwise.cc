@@ -1,0 +1,350 @@
+#include <algorithm>
+#include <limits>
+#include <string_view>
+
+#include "detent/core/error.h"
+#include "detent/graph/traits.h"
+#include "detent/onnx/converters/converters.h"
+#include "detent/onnx/tensor_data.h"
+
+namespace detent {
+namespace {
+
+bool is_float(const NodeImport& node, size_t index) { return node.type(index).dtype == DType::kFloat32; }
+
+/// A constant of one element as a number, where another input has at least its dimensions.
+NodeInput operand(NodeImport& node, size_t index) {
+  const Tensor* constant = node.constant(index);
+  if (constant == nullptr || constant->numel() != 1) return node.input(index);
+  for (size_t i = 0; i < node.input_count(); ++i) {
+    if (i == index || node.constant(i) != nullptr || node.rank(i) < node.rank(index)) continue;
+    const std::optional<double> number = node.number(index);
+    if (!number || constant->dtype() == DType::kBool) break;
+    if (is_floating_point(constant->dtype())) return NodeImport::number_of(*number);
+    return NodeInput::of_constant(Value(static_cast<int64_t>(*number)));
+  }
+  return node.input(index);
+}
+
+/// ONNX's name and ours.
+constexpr std::pair<std::string_view, const char*> kUnary[] = {
+    {"Abs", "abs"},
+    {"Neg", "neg"},
+    {"Sign", "sign"},
+    {"Exp", "exp"},
+    {"Log", "log"},
+    {"Sqrt", "sqrt"},
+    {"Reciprocal", "reciprocal"},
+    {"Floor", "floor"},
+    {"Ceil", "ceil"},
+    {"Round", "round"},
+    {"Erf", "erf"},
+    {"Sin", "sin"},
+    {"Cos", "cos"},
+    {"Tan", "tan"},
+    {"Asin", "asin"},
+    {"Acos", "acos"},
+    {"Atan", "atan"},
+    {"Sinh", "sinh"},
+    {"Cosh", "cosh"},
+    {"Asinh", "asinh"},
+    {"Acosh", "acosh"},
+    {"Atanh", "atanh"},
+    {"Relu", "relu"},
+    {"Sigmoid", "sigmoid"},
+    {"Tanh", "tanh"},
+    {"HardSwish", "hardswish"},
+    {"Softsign", "softsign"},
+    {"Mish", "mish"},
+    {"Not", "logical_not"},
+    {"IsNaN", "isnan"},
+};
+
+void convert_unary(NodeImport& node) {
+  const auto* found = std::ranges::find(kUnary, std::string_view(node.op()),
+                                        &std::pair<std::string_view, const char*>::first);
+  node.set_output(0, node.add(found->second, {node.input(0)}));
+}
+
+template <const char* kName>
+void convert_pair(NodeImport& node) {
+  node.set_output(0, node.add(kName, {operand(node, 0), operand(node, 1)}));
+}
+
+/// Joins any number of inputs one after the other.
+template <const char* kName>
+NodeInput folded(NodeImport& node) {
+  NodeInput result = node.input(0);
+  for (size_t i = 1; i < node.input_count(); ++i) result = node.add(kName, {result, node.input(i)});
+  return result;
+}
+
+template <const char* kName>
+void convert_folded(NodeImport& node) {
+  node.set_output(0, folded<kName>(node));
+}
+
+constexpr char kAdd[] = "add";
+constexpr char kSub[] = "sub";
+constexpr char kMul[] = "mul";
+constexpr char kDiv[] = "div";
+constexpr char kPow[] = "pow";
+constexpr char kMinimum[] = "minimum";
+constexpr char kMaximum[] = "maximum";
+
+void convert_mean(NodeImport& node) {
+  const auto count = static_cast<double>(node.input_count());
+  node.set_output(0, node.add("div", {folded<kAdd>(node), NodeImport::number_of(count)}));
+}
+
+/// A vector that is added to a product with a constant matrix, and nothing else reads, is the layer's bias.
+bool became_bias(NodeImport& node, size_t product, size_t addend) {
+  const Tensor* bias = node.constant(addend);
+  Node* layer = bias == nullptr ? nullptr : node.producer(product);
+  if (layer == nullptr || node.reader_count(product) != 1 || bias->dtype() != DType::kFloat32) return false;
+  const WeightedSum* sum = trait<WeightedSum>(*layer);
+  if (sum == nullptr || sum->channel_axis != -1 || layer->find_parameter("bias") != nullptr) return false;
+  const int64_t channels = layer->find_parameter("weight")->tensor.dim(sum->output_axis());
+  if (bias->numel() != channels || bias->rank() < 1 || bias->dim(-1) != channels) return false;
+  if (bias->rank() > static_cast<int64_t>(node.rank(product))) return false;
+  constexpr std::string_view kBias = ".bias";
+  const std::string& name = node.input_name(addend);
+  if (name.ends_with(kBias)) layer->target = name.substr(0, name.size() - kBias.size());
+  layer->parameters.emplace_back(
+      "bias", bias->rank() == 1 ? node.parameter(addend) : NodeImport::parameter(bias->reshaped({channels})));
+  layer->source_names.clear();
+  node.set_output(0, NodeInput::of(layer->name));
+  return true;
+}
+
+void convert_add(NodeImport& node) {
+  if (!became_bias(node, 0, 1) && !became_bias(node, 1, 0)) convert_pair<kAdd>(node);
+}
+
+void convert_mod(NodeImport& node) {
+  const char* const op = node.integer("fmod", 0) != 0 ? "fmod" : "remainder";
+  node.set_output(0, node.add(op, {operand(node, 0), operand(node, 1)}));
+}
+
+constexpr char kEq[] = "eq";
+constexpr char kLt[] = "lt";
+constexpr char kLe[] = "le";
+constexpr char kGt[] = "gt";
+constexpr char kGe[] = "ge";
+constexpr char kAnd[] = "logical_and";
+constexpr char kOr[] = "logical_or";
+constexpr char kXor[] = "logical_xor";
+
+/// A float attribute of the node as an attribute of the same meaning.
+Table with_number(const NodeImport& node, const char* name, double otherwise, const char* attribute) {
+  return {{attribute, node.number(name, otherwise)}};
+}
+
+void convert_leaky_relu(NodeImport& node) {
+  node.set_output(
+      0, node.add("leaky_relu", {node.input(0)}, with_number(node, "alpha", 0.01F, "negative_slope")));
+}
+
+void convert_elu(NodeImport& node) {
+  node.set_output(0, node.add("elu", {node.input(0)}, with_number(node, "alpha", 1.0, "alpha")));
+}
+
+void convert_celu(NodeImport& node) {
+  node.set_output(0, node.add("celu", {node.input(0)}, with_number(node, "alpha", 1.0, "alpha")));
+}
+
+void convert_thresholded_relu(NodeImport& node) {
+  node.set_output(0, node.add("thresholded_relu", {node.input(0)}, with_number(node, "alpha", 1.0, "alpha")));
+}
+
+/// The usual constants in float32; with others gamma times elu.
+void convert_selu(NodeImport& node) {
+  constexpr float kAlpha = 1.67326319217681884765625F;
+  constexpr float kGamma = 1.05070102214813232421875F;
+  const double alpha = node.number("alpha", static_cast<double>(kAlpha));
+  const double gamma = node.number("gamma", static_cast<double>(kGamma));
+  if (alpha == static_cast<double>(kAlpha) && gamma == static_cast<double>(kGamma))
+    return node.set_output(0, node.add("selu", {node.input(0)}));
+  const NodeInput x = node.add("elu", {node.input(0)}, {{"alpha", alpha}});
+  node.set_output(0, node.add("mul", {x, NodeImport::number_of(gamma)}));
+}
+
+void convert_hard_sigmoid(NodeImport& node) {
+  node.set_output(0, node.add("hardsigmoid", {node.input(0)},
+                              {{"alpha", node.number("alpha", 0.2F)}, {"beta", node.number("beta", 0.5)}}));
+}
+
+void convert_gelu(NodeImport& node) {
+  node.set_output(0, node.add("gelu", {node.input(0)}, {{"approximate", node.text("approximate", "none")}}));
+}
+
+/// log(1 + exp(x)) for all x, where PyTorch's default takes x itself from 20 on.
+void convert_softplus(NodeImport& node) { node.set_output(0, node.add("softplus", {node.input(0)})); }
+
+void convert_prelu(NodeImport& node) {
+  node.set_output(0, node.add("prelu", {node.input(0), node.input(1)}));
+}
+
+/// Bounds: attributes before opset 11, then inputs, of which each may be absent.
+struct Bounds {
+  NodeInput low = NodeInput::absent();
+  NodeInput high = NodeInput::absent();
+};
+
+Bounds bounds_of(NodeImport& node) {
+  constexpr int64_t kBoundsAreInputs = 11;
+  Bounds bounds;
+  if (node.opset() < kBoundsAreInputs) {
+    if (node.has_attribute("min")) bounds.low = NodeImport::number_of(node.number("min", 0));
+    if (node.has_attribute("max")) bounds.high = NodeImport::number_of(node.number("max", 0));
+    return bounds;
+  }
+  if (node.has_input(1)) bounds.low = operand(node, 1);
+  if (node.has_input(2)) bounds.high = operand(node, 2);
+  return bounds;
+}
+
+bool is_number(const NodeInput& input, double value) {
+  double scratch = 0;
+  const double* number = input.is_constant() ? input.constant.number(scratch) : nullptr;
+  return number != nullptr && *number == value;
+}
+
+void convert_clip(NodeImport& node) {
+  const Bounds bounds = bounds_of(node);
+  const NodeInput x = node.input(0);
+  const bool none_above =
+      bounds.high.is_absent() || is_number(bounds.high, std::numeric_limits<float>::max());
+  if (is_float(node, 0) && is_number(bounds.low, 0) && none_above)
+    return node.set_output(0, node.add("relu", {x}));
+  constexpr double kSix = 6;
+  if (is_float(node, 0) && is_number(bounds.low, 0) && is_number(bounds.high, kSix))
+    return node.set_output(0, node.add("relu6", {x}));
+  if (is_float(node, 0)) return node.set_output(0, node.add("clamp", {x, bounds.low, bounds.high}));
+  NodeInput result = x;
+  if (!bounds.low.is_absent()) result = node.add("maximum", {result, bounds.low});
+  if (!bounds.high.is_absent()) result = node.add("minimum", {result, bounds.high});
+  if (result == x) return node.pass_on(0);
+  node.set_output(0, result);
+}
+
+constexpr int64_t kSoftmaxOfOneAxis = 13;
+
+/// Before opset 13 over all dimensions from the axis on.
+template <const char* kName>
+void convert_softmax(NodeImport& node) {
+  const auto rank = static_cast<int64_t>(node.rank(0));
+  int64_t axis = node.integer("axis", node.opset() < kSoftmaxOfOneAxis ? 1 : -1);
+  if (axis < 0) axis += rank;
+  if (node.opset() >= kSoftmaxOfOneAxis || axis == rank - 1)
+    return node.set_output(0, node.add(kName, {node.input(0)}, {{"dim", axis}}));
+  const NodeInput shape = node.add("shape_of", {node.input(0)});
+  const NodeInput flat = node.add("flatten", {node.input(0)}, {{"start_dim", axis}});
+  const NodeInput result = node.add(kName, {flat}, {{"dim", -1}});
+  node.set_output(0, node.add("dynamic_reshape", {result, shape}));
+}
+
+constexpr char kSoftmax[] = "softmax";
+constexpr char kLogSoftmax[] = "log_softmax";
+
+/// 1 at the largest element, 0 elsewhere.
+void convert_hardmax(NodeImport& node) {
+  if (node.opset() < kSoftmaxOfOneAxis && node.integer("axis", 1) != static_cast<int64_t>(node.rank(0)) - 1)
+    node.refuse("an axis before the last one in this opset");
+  const int64_t axis = node.integer("axis", -1);
+  const auto size = node.size(0, axis);
+  if (!size) node.refuse("an axis of open size");
+  const NodeInput place = node.add("argmax", {node.input(0)}, {{"dim", axis}, {"keepdim", false}});
+  const NodeInput values = node.constant_of(Tensor::from({2}, std::vector<float>{0, 1}));
+  const NodeInput depth = NodeInput::of_constant(Value(*size));
+  node.set_output(0, node.add("one_hot", {place, depth, values}, {{"dim", axis}}));
+}
+
+/// What detent computes of an element type of ONNX: 16-bit and 64-bit floats are float32 inside of a graph,
+/// but a cast rounds to them.
+void cast(NodeImport& node, NodeInput input, int64_t element_type, size_t output = 0) {
+  const DType dtype = dtype_of_onnx(element_type);
+  const auto to = [&](NodeInput x, DType target) {
+    return node.add("cast", {std::move(x)}, {{"dtype", std::string(dtype_name(target))}});
+  };
+  const bool rounds = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
+  const bool floats = is_floating_point(dtype);
+  const DType from = node.type_of(input).dtype;
+  NodeInput result = input;
+  if (rounds) result = to(result, dtype);
+  if (rounds || from != (floats ? DType::kFloat32 : dtype))
+    result = to(result, floats ? DType::kFloat32 : dtype);
+  node.set_output(output, result);
+}
+
+void convert_cast(NodeImport& node) { cast(node, node.input(0), node.integer("to", 0)); }
+
+void convert_cast_like(NodeImport& node) { cast(node, node.input(0), onnx_element_type(node.type(1).dtype)); }
+
+void convert_where(NodeImport& node) {
+  node.set_output(0, node.add("where", {node.input(0), operand(node, 1), operand(node, 2)}));
+}
+
+void convert_is_inf(NodeImport& node) {
+  node.set_output(0, node.add("isinf", {node.input(0)},
+                              {{"negative", node.integer("detect_negative", 1) != 0},
+                               {"positive", node.integer("detect_positive", 1) != 0}}));
+}
+
+/// (x < -lambd) (x + bias) + (x > lambd) (x - bias)
+void convert_shrink(NodeImport& node) {
+  const double bias = node.number("bias", 0);
+  const double lambda = node.number("lambd", 0.5);
+  const NodeInput x = node.input(0);
+  const NodeInput low = node.add("lt", {x, NodeImport::number_of(-lambda)});
+  const NodeInput high = node.add("gt", {x, NodeImport::number_of(lambda)});
+  const NodeInput raised = node.add("add", {x, NodeImport::number_of(bias)});
+  const NodeInput lowered = node.add("sub", {x, NodeImport::number_of(bias)});
+  const NodeInput upper = node.add("where", {high, lowered, NodeImport::number_of(0)});
+  node.set_output(0, node.add("where", {low, raised, upper}));
+}
+
+}  // namespace
+
+OnnxConverterList elementwise_converters() {
+  OnnxConverterList list = {{"LeakyRelu", convert_leaky_relu},
+                            {"Elu", convert_elu},
+                            {"Celu", convert_celu},
+                            {"Selu", convert_selu},
+                            {"ThresholdedRelu", convert_thresholded_relu},
+                            {"HardSigmoid", convert_hard_sigmoid},
+                            {"Gelu", convert_gelu},
+                            {"Softplus", convert_softplus},
+                            {"PRelu", convert_prelu},
+                            {"Clip", convert_clip},
+                            {"Softmax", convert_softmax<kSoftmax>},
+                            {"LogSoftmax", convert_softmax<kLogSoftmax>},
+                            {"Hardmax", convert_hardmax},
+                            {"Shrink", convert_shrink},
+                            {"Add", convert_add},
+                            {"Sub", convert_pair<kSub>},
+                            {"Mul", convert_pair<kMul>},
+                            {"Div", convert_pair<kDiv>},
+                            {"Pow", convert_pair<kPow>},
+                            {"Mod", convert_mod},
+                            {"Min", convert_folded<kMinimum>},
+                            {"Max", convert_folded<kMaximum>},
+                            {"Sum", convert_folded<kAdd>},
+                            {"Mean", convert_mean},
+                            {"Equal", convert_pair<kEq>},
+                            {"Less", convert_pair<kLt>},
+                            {"LessOrEqual", convert_pair<kLe>},
+                            {"Greater", convert_pair<kGt>},
+                            {"GreaterOrEqual", convert_pair<kGe>},
+                            {"And", convert_pair<kAnd>},
+                            {"Or", convert_pair<kOr>},
+                            {"Xor", convert_pair<kXor>},
+                            {"IsInf", convert_is_inf},
+                            {"Where", convert_where},
+                            {"Cast", convert_cast},
+                            {"CastLike", convert_cast_like}};
+  for (const auto& [name, op] : kUnary) list.emplace_back(name, convert_unary);
+  return list;
+}
+
+}  // namespace detent

@@ -1,0 +1,84 @@
+#include "detent/core/error.h"
+#include "detent/onnx/converters/converters.h"
+
+namespace detent {
+namespace {
+
+/// One position of a dimension is a slice; rows of a constant matrix are an embedding.
+void convert_gather(NodeImport& node) {
+  const int64_t axis = node.integer("axis", 0);
+  const std::optional<double> index = node.number(size_t{1});
+  const bool is_one = index && node.rank(1) == 0;
+  if (is_one && node.size(0, axis) && node.constant(0) == nullptr) {
+    node.set_output(
+        0, node.add("select", {node.input(0)}, {{"dim", axis}, {"index", static_cast<int64_t>(*index)}}));
+    return;
+  }
+  const Tensor* rows = node.constant(0);
+  const bool is_embedding = rows != nullptr && rows->dtype() == DType::kFloat32 && rows->rank() == 2 &&
+                            axis == 0 && node.constant(1) == nullptr;
+  if (is_embedding) {
+    NodeInput indices = node.input(1);
+    if (node.type(1).dtype != DType::kInt64) indices = node.add("cast", {indices}, {{"dtype", "int64"}});
+    NodeInput result = node.add("embedding", {indices}, {}, {{"weight", node.parameter(0)}});
+    return node.set_output(0, result);
+  }
+  const NodeInput indices =
+      is_one ? NodeInput::of_constant(Value(static_cast<int64_t>(*index))) : node.list(1);
+  node.set_output(0, node.add("gather", {node.input(0), indices}, {{"dim", axis}}));
+}
+
+void convert_gather_elements(NodeImport& node) {
+  node.set_output(
+      0, node.add("gather_elements", {node.input(0), node.input(1)}, {{"dim", node.integer("axis", 0)}}));
+}
+
+void convert_gather_nd(NodeImport& node) {
+  node.set_output(0, node.add("gather_nd", {node.input(0), node.input(1)},
+                              {{"batch_dims", node.integer("batch_dims", 0)}}));
+}
+
+void convert_scatter_elements(NodeImport& node) {
+  node.set_output(
+      0, node.add("scatter_elements", {node.input(0), node.input(1), node.input(2)},
+                  {{"dim", node.integer("axis", 0)}, {"reduction", node.text("reduction", "none")}}));
+}
+
+void convert_scatter_nd(NodeImport& node) {
+  node.set_output(0, node.add("scatter_nd", {node.input(0), node.input(1), node.input(2)},
+                              {{"reduction", node.text("reduction", "none")}}));
+}
+
+void convert_one_hot(NodeImport& node) {
+  const std::optional<double> depth = node.number(size_t{1});
+  const NodeInput size = depth ? NodeInput::of_constant(Value(static_cast<int64_t>(*depth))) : node.input(1);
+  node.set_output(
+      0, node.add("one_hot", {node.input(0), size, node.input(2)}, {{"dim", node.integer("axis", -1)}}));
+}
+
+void convert_non_zero(NodeImport& node) { node.set_output(0, node.add("nonzero", {node.input(0)})); }
+
+void convert_trilu(NodeImport& node) {
+  std::vector<NodeInput> inputs = {node.input(0)};
+  if (node.has_input(1)) {
+    const std::optional<double> k = node.number(size_t{1});
+    inputs.push_back(k ? NodeInput::of_constant(Value(static_cast<int64_t>(*k))) : node.input(1));
+  }
+  node.set_output(0, node.add("trilu", std::move(inputs), {{"upper", node.integer("upper", 1) != 0}}));
+}
+
+}  // namespace
+
+OnnxConverterList gather_converters() {
+  return {{"Gather", convert_gather},
+          {"GatherElements", convert_gather_elements},
+          {"GatherND", convert_gather_nd},
+          {"Scatter", convert_scatter_elements},
+          {"ScatterElements", convert_scatter_elements},
+          {"ScatterND", convert_scatter_nd},
+          {"OneHot", convert_one_hot},
+          {"NonZero", convert_non_zero},
+          {"Trilu", convert_trilu}};
+}
+
+}  // namespace detent

@@ -1,0 +1,154 @@
+#include <numeric>
+
+#include "detent/core/error.h"
+#include "detent/onnx/converters/converters.h"
+
+namespace detent {
+namespace {
+
+bool are_constant(const NodeImport& node, size_t first, size_t last) {
+  for (size_t i = first; i <= last; ++i) {
+    if (node.has_input(i) && (node.constant(i) == nullptr || node.constant(i)->dtype() != DType::kFloat32))
+      return false;
+  }
+  return true;
+}
+
+/// A vector of channels as [C, 1, ...], to broadcast with [N, C, ...].
+NodeInput along_channels(NodeImport& node, size_t input) {
+  std::vector<int64_t> dims(node.rank(0) - 2);
+  std::iota(dims.begin(), dims.end(), 1);
+  return dims.empty() ? node.input(input)
+                      : node.add("unsqueeze", {node.input(input), NodeImport::list_of(dims)});
+}
+
+NodeInput reduced_mean(NodeImport& node, NodeInput x, const std::vector<int64_t>& dims) {
+  return node.add("mean", {std::move(x), NodeImport::list_of(dims)}, {{"keepdim", true}});
+}
+
+/// (x - mean) / sqrt(variance + epsilon), and what it took.
+struct Standardized {
+  NodeInput value;
+  NodeInput mean;
+  NodeInput deviation;
+};
+
+Standardized standardized(NodeImport& node, const NodeInput& x, NodeInput mean, NodeInput variance,
+                          double epsilon) {
+  const NodeInput centred = node.add("sub", {x, mean});
+  const NodeInput shifted = node.add("add", {std::move(variance), NodeImport::number_of(epsilon)});
+  const NodeInput deviation = node.add("sqrt", {shifted});
+  return {node.add("div", {centred, deviation}), std::move(mean), deviation};
+}
+
+Standardized standardized_over(NodeImport& node, const NodeInput& x, const std::vector<int64_t>& dims,
+                               double epsilon) {
+  const NodeInput mean = reduced_mean(node, x, dims);
+  const NodeInput centred = node.add("sub", {x, mean});
+  const NodeInput variance = reduced_mean(node, node.add("mul", {centred, centred}), dims);
+  return standardized(node, x, mean, variance, epsilon);
+}
+
+void convert_batch_norm(NodeImport& node) {
+  if (node.integer("training_mode", 0) != 0 || node.wants(1)) node.refuse("training mode");
+  const double epsilon = node.number("epsilon", 1e-5F);
+  const size_t rank = node.rank(0);
+  if (rank >= 2 && rank <= 5 && are_constant(node, 1, 4)) {
+    const NodeImport::Parameters parameters = {{"weight", node.parameter(1)},
+                                               {"bias", node.parameter(2)},
+                                               {"running_mean", node.parameter(3, false)},
+                                               {"running_var", node.parameter(4, false)}};
+    const size_t dims = rank <= 3 ? 1 : rank - 2;
+    // The share that the statistics so far keep; PyTorch's is that of the batch.
+    const double momentum = 1 - node.number("momentum", 0.9F);
+    node.set_output(0, node.add(fmt::format("batch_norm{}d", dims), {node.input(0)},
+                                {{"eps", epsilon}, {"momentum", momentum}}, parameters));
+    return;
+  }
+  if (rank < 2) node.refuse(fmt::format("an input of {} dimensions", rank));
+  const Standardized x =
+      standardized(node, node.input(0), along_channels(node, 3), along_channels(node, 4), epsilon);
+  const NodeInput scaled = node.add("mul", {x.value, along_channels(node, 1)});
+  node.set_output(0, node.add("add", {scaled, along_channels(node, 2)}));
+}
+
+void convert_instance_norm(NodeImport& node) {
+  const double epsilon = node.number("epsilon", 1e-5F);
+  if (node.rank(0) == 4 && are_constant(node, 1, 2)) {
+    const NodeImport::Parameters parameters = {{"weight", node.parameter(1)}, {"bias", node.parameter(2)}};
+    node.set_output(0, node.add("instance_norm2d", {node.input(0)}, {{"eps", epsilon}}, parameters));
+    return;
+  }
+  if (node.rank(0) < 3) node.refuse(fmt::format("an input of {} dimensions", node.rank(0)));
+  std::vector<int64_t> dims(node.rank(0) - 2);
+  std::iota(dims.begin(), dims.end(), 2);
+  const Standardized x = standardized_over(node, node.input(0), dims, epsilon);
+  const NodeInput scaled = node.add("mul", {x.value, along_channels(node, 1)});
+  node.set_output(0, node.add("add", {scaled, along_channels(node, 2)}));
+}
+
+/// The sizes of the dimensions from the axis on, where they are known.
+std::optional<Shape> normalized_shape(const NodeImport& node, int64_t axis) {
+  Shape shape;
+  for (int64_t d = axis; d < static_cast<int64_t>(node.rank(0)); ++d) {
+    const auto size = node.size(0, d);
+    if (!size) return std::nullopt;
+    shape.push_back(*size);
+  }
+  return shape;
+}
+
+void convert_layer_norm(NodeImport& node) {
+  const double epsilon = node.number("epsilon", 1e-5F);
+  const auto rank = static_cast<int64_t>(node.rank(0));
+  int64_t axis = node.integer("axis", -1);
+  if (axis < 0) axis += rank;
+  if (axis < 0 || axis >= rank) fail("axis {} of {} dimensions", axis, rank);
+  const std::optional<Shape> shape = normalized_shape(node, axis);
+  const auto has_shape = [&](size_t input) {
+    return !node.has_input(input) ||
+           (node.constant(input) != nullptr && node.constant(input)->shape() == *shape);
+  };
+  const bool is_layer = shape && are_constant(node, 1, 2) && has_shape(1) && has_shape(2);
+  if (is_layer && !node.wants(1) && !node.wants(2)) {
+    NodeImport::Parameters parameters = {{"weight", node.parameter(1)}};
+    if (node.has_input(2)) parameters.emplace_back("bias", node.parameter(2));
+    node.set_output(
+        0, node.add("layer_norm", {node.input(0)}, {{"normalized_shape", Value(*shape)}, {"eps", epsilon}},
+                    std::move(parameters)));
+    return;
+  }
+  std::vector<int64_t> dims(static_cast<size_t>(rank - axis));
+  std::iota(dims.begin(), dims.end(), axis);
+  const Standardized x = standardized_over(node, node.input(0), dims, epsilon);
+  NodeInput result = node.add("mul", {x.value, node.input(1)});
+  if (node.has_input(2)) result = node.add("add", {result, node.input(2)});
+  node.set_output(0, result);
+  if (node.wants(1)) node.set_output(1, x.mean);
+  if (node.wants(2)) node.set_output(2, node.add("reciprocal", {x.deviation}));
+}
+
+/// (x - mean) / sqrt(variance) over the axes. As the operator's definition has it, with 1e-9 added to the
+/// deviation.
+void convert_mean_variance(NodeImport& node) {
+  constexpr double kEpsilon = 1e-9;
+  const std::vector<int64_t> dims = node.integers("axes", {0, 2, 3});
+  const NodeInput x = node.input(0);
+  const NodeInput mean = reduced_mean(node, x, dims);
+  const NodeInput centred = node.add("sub", {x, mean});
+  const NodeInput variance = reduced_mean(node, node.add("mul", {centred, centred}), dims);
+  const NodeInput deviation =
+      node.add("add", {node.add("sqrt", {variance}), NodeImport::number_of(kEpsilon)});
+  node.set_output(0, node.add("div", {centred, deviation}));
+}
+
+}  // namespace
+
+OnnxConverterList normalization_converters() {
+  return {{"BatchNormalization", convert_batch_norm},
+          {"InstanceNormalization", convert_instance_norm},
+          {"LayerNormalization", convert_layer_norm},
+          {"MeanVarianceNormalization", convert_mean_variance}};
+}
+
+}  // namespace detent

@@ -1,0 +1,126 @@
+#include "detent/core/error.h"
+#include "detent/onnx/converters/converters.h"
+
+namespace detent {
+namespace {
+
+constexpr int64_t kSumAxesAreInput = 13;
+constexpr int64_t kAxesAreInput = 18;
+
+/// The axes as an operand, or nothing; they were an attribute first.
+struct Axes {
+  bool none_at_all = false;  // nothing is reduced
+  NodeInput operand = NodeInput::absent();
+};
+
+Axes axes_of(NodeImport& node) {
+  const bool is_input = node.opset() >= (node.op() == "ReduceSum" ? kSumAxesAreInput : kAxesAreInput);
+  if (!is_input) {
+    if (!node.has_attribute("axes")) return {};
+    return {false, NodeImport::list_of(node.integers("axes", {}))};
+  }
+  const bool noop = node.integer("noop_with_empty_axes", 0) != 0;
+  if (!node.has_input(1)) return {noop};
+  const Shape& shape = node.type(1).shape;
+  if (shape == Shape{0}) return {noop};
+  return {false, node.list(1)};
+}
+
+NodeInput reduced(NodeImport& node, const char* op, NodeInput input) {
+  const Axes axes = axes_of(node);
+  if (axes.none_at_all) return input;
+  std::vector<NodeInput> inputs = {std::move(input)};
+  if (!axes.operand.is_absent()) inputs.push_back(axes.operand);
+  return node.add(op, std::move(inputs), {{"keepdim", node.integer("keepdims", 1) != 0}});
+}
+
+template <const char* kName>
+void convert_reduction(NodeImport& node) {
+  if (axes_of(node).none_at_all) return node.pass_on(0);
+  node.set_output(0, reduced(node, kName, node.input(0)));
+}
+
+constexpr char kSum[] = "sum";
+constexpr char kMean[] = "mean";
+constexpr char kProd[] = "prod";
+constexpr char kMax[] = "amax";
+constexpr char kMin[] = "amin";
+constexpr char kLogSumExp[] = "logsumexp";
+
+NodeInput square(NodeImport& node) { return node.add("mul", {node.input(0), node.input(0)}); }
+
+void convert_l1(NodeImport& node) {
+  node.set_output(0, reduced(node, kSum, node.add("abs", {node.input(0)})));
+}
+
+void convert_l2(NodeImport& node) {
+  node.set_output(0, node.add("sqrt", {reduced(node, kSum, square(node))}));
+}
+
+void convert_sum_square(NodeImport& node) { node.set_output(0, reduced(node, kSum, square(node))); }
+
+void convert_log_sum(NodeImport& node) {
+  node.set_output(0, node.add("log", {reduced(node, kSum, node.input(0))}));
+}
+
+template <const char* kName>
+void convert_position(NodeImport& node) {
+  node.set_output(0, node.add(kName, {node.input(0)},
+                              {{"dim", node.integer("axis", 0)},
+                               {"keepdim", node.integer("keepdims", 1) != 0},
+                               {"select_last_index", node.integer("select_last_index", 0) != 0}}));
+}
+
+constexpr char kArgMax[] = "argmax";
+constexpr char kArgMin[] = "argmin";
+
+void convert_cumsum(NodeImport& node) {
+  node.set_output(0, node.add("cumsum", {node.input(0), node.list(1)},
+                              {{"exclusive", node.integer("exclusive", 0) != 0},
+                               {"reverse", node.integer("reverse", 0) != 0}}));
+}
+
+/// k was an attribute before opset 10.
+void convert_top_k(NodeImport& node) {
+  constexpr int64_t kIsInput = 10;
+  const NodeInput k = node.opset() < kIsInput ? NodeImport::list_of({node.integer("k", 0)}) : node.list(1);
+  const NodeInput both = node.add("topk", {node.input(0), k},
+                                  {{"dim", node.integer("axis", -1)},
+                                   {"largest", node.integer("largest", 1) != 0},
+                                   {"sorted", node.integer("sorted", 1) != 0}});
+  node.set_output(0, both);
+  if (node.wants(1)) node.set_output(1, NodeInput::of(both.node, 1));
+}
+
+/// x / its norm along an axis.
+void convert_lp_normalization(NodeImport& node) {
+  const int64_t p = node.integer("p", 2);
+  if (p != 1 && p != 2) fail("p is {}, expected 1 or 2", p);
+  const NodeInput axis = NodeImport::list_of({node.integer("axis", -1)});
+  const NodeInput magnitudes = p == 1 ? node.add("abs", {node.input(0)}) : square(node);
+  NodeInput norm = node.add(kSum, {magnitudes, axis}, {{"keepdim", true}});
+  if (p == 2) norm = node.add("sqrt", {norm});
+  node.set_output(0, node.add("div", {node.input(0), norm}));
+}
+
+}  // namespace
+
+OnnxConverterList reduction_converters() {
+  return {{"ReduceSum", convert_reduction<kSum>},
+          {"ReduceMean", convert_reduction<kMean>},
+          {"ReduceProd", convert_reduction<kProd>},
+          {"ReduceMax", convert_reduction<kMax>},
+          {"ReduceMin", convert_reduction<kMin>},
+          {"ReduceLogSumExp", convert_reduction<kLogSumExp>},
+          {"ReduceL1", convert_l1},
+          {"ReduceL2", convert_l2},
+          {"ReduceSumSquare", convert_sum_square},
+          {"ReduceLogSum", convert_log_sum},
+          {"ArgMax", convert_position<kArgMax>},
+          {"ArgMin", convert_position<kArgMin>},
+          {"CumSum", convert_cumsum},
+          {"TopK", convert_top_k},
+          {"LpNormalization", convert_lp_normalization}};
+}
+
+}  // namespace detent

@@ -1,0 +1,384 @@
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "detent/core/error.h"
+#include "detent/onnx/converters/converters.h"
+#include "detent/onnx/tensor_data.h"
+
+namespace detent {
+namespace {
+
+/// The sizes that a list computes, with -1 where one is open, if that is all that is; the rest of the shape
+/// arithmetic then is not needed.
+void convert_reshape(NodeImport& node) {
+  const bool allow_zero = node.integer("allowzero", 0) != 0;
+  if (const auto wanted = node.integers(1)) {
+    Shape sizes = *wanted;
+    bool is_plain = true;
+    for (size_t d = 0; d < sizes.size(); ++d) {
+      if (sizes[d] != 0 || allow_zero) continue;
+      const auto kept = node.size(0, static_cast<int64_t>(d));
+      const bool may_be_open = std::ranges::count(sizes, -1) == 0 && !kept;
+      if (kept) sizes[d] = *kept;
+      if (may_be_open) sizes[d] = -1;
+      is_plain = is_plain && (kept || may_be_open) && sizes[d] != 0;
+    }
+    constexpr size_t kMostDims = 8;
+    if (is_plain && !sizes.empty() && sizes.size() <= kMostDims &&
+        std::ranges::find(sizes, 0) == sizes.end()) {
+      std::vector<NodeInput> inputs = {node.input(0)};
+      for (const int64_t size : sizes) inputs.push_back(NodeInput::of_constant(Value(size)));
+      return node.set_output(0, node.add("view", std::move(inputs)));
+    }
+  } else if (const auto sizes = node.sizes_with_one_open(1)) {
+    std::vector<NodeInput> inputs = {node.input(0)};
+    for (const int64_t size : *sizes) inputs.push_back(NodeInput::of_constant(Value(size)));
+    return node.set_output(0, node.add("view", std::move(inputs)));
+  }
+  node.set_output(0,
+                  node.add("dynamic_reshape", {node.input(0), node.list(1)}, {{"allow_zero", allow_zero}}));
+}
+
+/// [product of the dimensions before the axis, product of the others]
+void convert_flatten(NodeImport& node) {
+  const auto rank = static_cast<int64_t>(node.rank(0));
+  int64_t axis = node.integer("axis", 1);
+  if (axis < 0) axis += rank;
+  if (axis < 0 || axis > rank) fail("axis {} of {} dimensions", axis, rank);
+  if (axis == 1 && rank > 1)
+    return node.set_output(0, node.add("flatten", {node.input(0)}, {{"start_dim", 1}}));
+  const auto product = [&](int64_t begin, int64_t end) -> std::optional<int64_t> {
+    int64_t result = 1;
+    for (int64_t d = begin; d < end; ++d) {
+      const auto size = node.size(0, d);
+      if (!size || *size == 0) return std::nullopt;
+      result *= *size;
+    }
+    return result;
+  };
+  const auto before = product(0, axis);
+  const auto behind = product(axis, rank);
+  if (!before && !behind) node.refuse("open sizes on both sides of the axis");
+  std::vector<NodeInput> inputs = {node.input(0), NodeInput::of_constant(Value(before.value_or(-1))),
+                                   NodeInput::of_constant(Value(behind.value_or(-1)))};
+  node.set_output(0, node.add("view", std::move(inputs)));
+}
+
+void convert_transpose(NodeImport& node) {
+  std::vector<int64_t> reversed(node.rank(0));
+  std::iota(reversed.rbegin(), reversed.rend(), 0);
+  const std::vector<int64_t> dims = node.integers("perm", reversed);
+  if (dims.empty()) return node.pass_on(0);
+  node.set_output(0, node.add("permute", {node.input(0)}, {{"dims", Value(dims)}}));
+}
+
+void convert_concat(NodeImport& node) {
+  std::vector<NodeInput> inputs;
+  for (size_t i = 0; i < node.input_count(); ++i) inputs.push_back(node.input(i));
+  node.set_output(0, node.add("cat", std::move(inputs), {{"dim", node.integer("axis", 1)}}));
+}
+
+/// Sizes: an attribute before opset 13, then an input; else equal parts.
+std::optional<std::vector<int64_t>> split_sizes(const NodeImport& node, int64_t axis) {
+  if (node.has_attribute("split")) return node.integers("split", {});
+  if (node.has_input(1)) return node.integers(1);
+  const auto size = node.size(0, axis);
+  if (!size) node.refuse("an axis of open size");
+  const auto parts = static_cast<int64_t>(node.output_count());
+  const int64_t each = (*size + parts - 1) / parts;
+  std::vector<int64_t> sizes(static_cast<size_t>(parts), each);
+  sizes.back() = *size - each * (parts - 1);
+  return sizes;
+}
+
+void convert_split(NodeImport& node) {
+  const int64_t axis = node.integer("axis", 0);
+  const auto sizes = split_sizes(node, axis);
+  NodeInput parts;
+  if (sizes && std::ranges::find_if(*sizes, [](int64_t s) { return s < 1; }) == sizes->end()) {
+    parts = node.add("split", {node.input(0)}, {{"sizes", Value(*sizes)}, {"dim", axis}});
+  } else {
+    const NodeInput list = sizes ? NodeImport::list_of(*sizes) : node.input(1);
+    parts = node.add("dynamic_split", {node.input(0), list},
+                     {{"count", static_cast<int64_t>(node.output_count())}, {"dim", axis}});
+  }
+  for (size_t i = 0; i < node.output_count(); ++i) {
+    if (node.wants(i)) node.set_output(i, NodeInput::of(parts.node, i));
+  }
+}
+
+/// Positions beyond any size, as exporters write for "all", fit Python's rule.
+bool is_plain_slice(const NodeImport& node, const std::vector<int64_t>& starts,
+                    const std::vector<int64_t>& ends, const std::vector<int64_t>& dims,
+                    const std::vector<int64_t>& steps) {
+  if (starts.empty() || ends.size() != starts.size() || dims.size() != starts.size() ||
+      steps.size() != starts.size())
+    return false;
+  for (size_t i = 0; i < starts.size(); ++i) {
+    const auto size = node.size(0, dims[i]);
+    // Of an open size something is left, whatever it is, where all is taken.
+    const bool takes_all = starts[i] == 0 && ends[i] >= std::numeric_limits<int32_t>::max();
+    if (steps[i] < 1 || (!size && !takes_all)) return false;
+    if (size && slice_count({starts[i], ends[i], steps[i]}, *size) < 1) return false;
+  }
+  return true;
+}
+
+/// Bounds are attributes before opset 10, then inputs.
+void convert_slice(NodeImport& node) {
+  constexpr int64_t kBoundsAreInputs = 10;
+  const bool attributes = node.opset() < kBoundsAreInputs;
+  const auto given = [&](const char* name, size_t index) -> std::optional<std::vector<int64_t>> {
+    return attributes ? std::optional(node.integers(name, {})) : node.integers(index);
+  };
+  const auto starts = given("starts", 1);
+  const auto ends = given("ends", 2);
+  std::optional<std::vector<int64_t>> dims;
+  std::optional<std::vector<int64_t>> steps;
+  if (attributes ? node.has_attribute("axes") : node.has_input(3)) {
+    dims = given("axes", 3);
+  } else if (starts) {
+    dims.emplace(starts->size());
+    std::iota(dims->begin(), dims->end(), 0);
+  }
+  if (!attributes && node.has_input(4)) {
+    steps = node.integers(4);
+  } else if (starts) {
+    steps.emplace(starts->size(), 1);
+  }
+  if (starts && ends && dims && steps && is_plain_slice(node, *starts, *ends, *dims, *steps)) {
+    node.set_output(0, node.add("slice", {node.input(0)},
+                                {{"dims", Value(*dims)},
+                                 {"starts", Value(*starts)},
+                                 {"ends", Value(*ends)},
+                                 {"steps", Value(*steps)}}));
+    return;
+  }
+  const auto operand = [&](const auto& known, size_t index) {
+    if (known) return NodeImport::list_of(*known);
+    return node.has_input(index) ? node.input(index) : NodeInput::absent();
+  };
+  node.set_output(0, node.add("dynamic_slice", {node.input(0), operand(starts, 1), operand(ends, 2),
+                                                operand(dims, 3), operand(steps, 4)}));
+}
+
+constexpr int64_t kAxesAreInput = 13;
+
+/// The axes of Squeeze and Unsqueeze: an attribute before opset 13, then an input.
+NodeInput axes_operand(NodeImport& node) {
+  if (node.opset() < kAxesAreInput)
+    return node.has_attribute("axes") ? NodeImport::list_of(node.integers("axes", {})) : NodeInput::absent();
+  return node.has_input(1) ? node.list(1) : NodeInput::absent();
+}
+
+void convert_squeeze(NodeImport& node) {
+  const NodeInput axes = axes_operand(node);
+  std::vector<NodeInput> inputs = {node.input(0)};
+  if (!axes.is_absent()) inputs.push_back(axes);
+  node.set_output(0, node.add("squeeze", std::move(inputs)));
+}
+
+void convert_unsqueeze(NodeImport& node) {
+  node.set_output(0, node.add("unsqueeze", {node.input(0), axes_operand(node)}));
+}
+
+/// Zeros at the ends of dimensions are a layer of their own; anything else is general.
+void convert_pad(NodeImport& node) {
+  constexpr int64_t kBordersAreInput = 11;
+  const bool attributes = node.opset() < kBordersAreInput;
+  const std::string mode = node.text("mode", "constant");
+  const char* const name = node.has_attribute("paddings") ? "paddings" : "pads";
+  const auto borders = attributes ? std::optional(node.integers(name, {})) : node.integers(1);
+  NodeInput value = NodeInput::absent();
+  if (attributes && node.number("value", 0) != 0) value = NodeImport::number_of(node.number("value", 0));
+  if (!attributes && node.has_input(2)) {
+    const auto number = node.number(size_t{2});
+    const bool is_number = number && is_floating_point(node.type(2).dtype);
+    value = is_number ? NodeImport::number_of(*number) : node.input(2);
+    if (number && *number == 0) value = NodeInput::absent();
+  }
+  const size_t rank = node.rank(0);
+  const bool is_plain = borders && borders->size() == 2 * rank && mode == "constant" && value.is_absent() &&
+                        !node.has_input(3) && std::ranges::all_of(*borders, [](int64_t b) { return b >= 0; });
+  if (is_plain) {
+    std::vector<int64_t> pad;
+    for (size_t d = rank; d-- > 0;) {
+      pad.push_back((*borders)[d]);
+      pad.push_back((*borders)[d + rank]);
+    }
+    return node.set_output(0, node.add("pad", {node.input(0)}, {{"pad", Value(pad)}}));
+  }
+  std::vector<NodeInput> inputs = {node.input(0), borders ? NodeImport::list_of(*borders) : node.input(1),
+                                   value};
+  if (node.has_input(3)) inputs.push_back(node.list(3));
+  node.set_output(0, node.add("dynamic_pad", std::move(inputs), {{"mode", mode}}));
+}
+
+void convert_expand(NodeImport& node) {
+  node.set_output(0, node.add("dynamic_expand", {node.input(0), node.list(1)}));
+}
+
+void convert_tile(NodeImport& node) { node.set_output(0, node.add("tile", {node.input(0), node.list(1)})); }
+
+void convert_shape(NodeImport& node) {
+  Table attributes = {{"start", node.integer("start", 0)}};
+  if (node.has_attribute("end")) attributes["end"] = node.integer("end", 0);
+  node.set_output(0, node.add("shape_of", {node.input(0)}, std::move(attributes)));
+}
+
+void convert_size(NodeImport& node) { node.set_output(0, node.add("numel", {node.input(0)})); }
+
+/// The one element of a tensor, as a number.
+double only_element(const Tensor& tensor) {
+  if (tensor.numel() != 1) fail("the value has {} elements, expected one", tensor.numel());
+  switch (tensor.dtype()) {
+    case DType::kFloat32:
+      return static_cast<double>(tensor.values<float>()[0]);
+    case DType::kInt64:
+      return static_cast<double>(tensor.values<int64_t>()[0]);
+    case DType::kInt32:
+      return tensor.values<int32_t>()[0];
+    case DType::kInt16:
+      return tensor.values<int16_t>()[0];
+    case DType::kInt8:
+      return tensor.values<int8_t>()[0];
+    case DType::kUInt8:
+      return tensor.values<uint8_t>()[0];
+    case DType::kBool:
+      return tensor.values<bool>()[0] ? 1 : 0;
+    default:
+      fail("the value is {}, which is not supported", dtype_name(tensor.dtype()));
+  }
+}
+
+void convert_constant_of_shape(NodeImport& node) {
+  const bool given = node.has_attribute("value");
+  const Tensor value = given ? node.tensor("value") : Tensor(DType::kFloat32, {1});
+  node.set_output(
+      0, node.add("full", {node.list(0)},
+                  {{"value", only_element(value)}, {"dtype", std::string(dtype_name(value.dtype()))}}));
+}
+
+void convert_range(NodeImport& node) {
+  std::vector<NodeInput> inputs;
+  for (size_t i = 0; i < 3; ++i) {
+    const auto number = node.number(i);
+    if (!number) {
+      inputs.push_back(node.input(i));
+    } else if (is_floating_point(node.type(i).dtype)) {
+      inputs.push_back(NodeImport::number_of(*number));
+    } else {
+      inputs.push_back(NodeInput::of_constant(Value(static_cast<int64_t>(*number))));
+    }
+  }
+  node.set_output(0, node.add("range", std::move(inputs)));
+}
+
+void convert_identity(NodeImport& node) { node.pass_on(0); }
+
+/// In inference the input itself, and a mask that keeps all.
+void convert_dropout(NodeImport& node) {
+  const std::optional<double> ratio = node.has_input(1) ? node.number(size_t{1}) : std::nullopt;
+  const std::optional<double> training = node.has_input(2) ? node.number(size_t{2}) : std::optional(0.0);
+  const bool drops = training != 0.0 && ratio != 0.0;
+  if (drops) node.refuse("training mode");
+  node.pass_on(0);
+  if (!node.wants(1)) return;
+  const NodeInput shape = node.add("shape_of", {node.input(0)});
+  node.set_output(1, node.add("full", {shape}, {{"value", 1.0}, {"dtype", "bool"}}));
+}
+
+void convert_constant(NodeImport& node) {
+  if (node.has_attribute("value")) return node.set_output(0, node.tensor("value"));
+  if (node.has_attribute("value_float"))
+    return node.set_output(
+        0, Tensor::from({}, std::vector<float>{static_cast<float>(node.number("value_float", 0))}));
+  if (node.has_attribute("value_int"))
+    return node.set_output(0, Tensor::from({}, std::vector<int64_t>{node.integer("value_int", 0)}));
+  if (node.has_attribute("value_ints")) {
+    const std::vector<int64_t> values = node.integers("value_ints", {});
+    return node.set_output(0, Tensor::from({std::ssize(values)}, values));
+  }
+  if (node.has_attribute("value_floats")) {
+    const std::vector<double> numbers = node.numbers("value_floats");
+    const std::vector<float> values(numbers.begin(), numbers.end());
+    return node.set_output(0, Tensor::from({std::ssize(values)}, values));
+  }
+  node.refuse("a constant of this kind");
+}
+
+/// Blocks of a dimension of channels become blocks of the image, by a view, a permutation and a view.
+NodeInput regrouped(NodeImport& node, const Shape& split, const std::vector<int64_t>& order,
+                    const Shape& joined) {
+  const auto view = [&](NodeInput x, const Shape& shape) {
+    std::vector<NodeInput> inputs = {std::move(x)};
+    for (const int64_t size : shape) inputs.push_back(NodeInput::of_constant(Value(size)));
+    return node.add("view", std::move(inputs));
+  };
+  const NodeInput parts = view(node.input(0), split);
+  return view(node.add("permute", {parts}, {{"dims", Value(order)}}), joined);
+}
+
+/// [C, H, W], which must be known.
+Shape image_shape(const NodeImport& node) {
+  if (node.rank(0) != 4) fail("an input of {} dimensions, expected 4", node.rank(0));
+  Shape shape;
+  for (const int64_t d : {1, 2, 3}) {
+    const auto size = node.size(0, d);
+    if (!size) node.refuse(fmt::format("an open size of dimension {}", d));
+    shape.push_back(*size);
+  }
+  return shape;
+}
+
+void convert_depth_to_space(NodeImport& node) {
+  const Shape image = image_shape(node);
+  const int64_t block = node.integer("blocksize", 1);
+  if (block < 1 || image[0] % (block * block) != 0) fail("blocksize {} and {} channels", block, image[0]);
+  const int64_t channels = image[0] / (block * block);
+  const Shape joined = {-1, channels, image[1] * block, image[2] * block};
+  const bool columns_first = node.text("mode", "DCR") == "CRD";
+  node.set_output(
+      0, columns_first
+             ? regrouped(node, {-1, channels, block, block, image[1], image[2]}, {0, 1, 4, 2, 5, 3}, joined)
+             : regrouped(node, {-1, block, block, channels, image[1], image[2]}, {0, 3, 4, 1, 5, 2}, joined));
+}
+
+void convert_space_to_depth(NodeImport& node) {
+  const Shape image = image_shape(node);
+  const int64_t block = node.integer("blocksize", 1);
+  if (block < 1 || image[1] % block != 0 || image[2] % block != 0)
+    fail("blocksize {} and an image of {} x {}", block, image[1], image[2]);
+  const int64_t rows = image[1] / block;
+  const int64_t columns = image[2] / block;
+  node.set_output(0, regrouped(node, {-1, image[0], rows, block, columns, block}, {0, 3, 5, 1, 2, 4},
+                               {-1, image[0] * block * block, rows, columns}));
+}
+
+}  // namespace
+
+OnnxConverterList shape_converters() {
+  return {{"Reshape", convert_reshape},
+          {"Flatten", convert_flatten},
+          {"Transpose", convert_transpose},
+          {"Concat", convert_concat},
+          {"Split", convert_split},
+          {"Slice", convert_slice},
+          {"Squeeze", convert_squeeze},
+          {"Unsqueeze", convert_unsqueeze},
+          {"Pad", convert_pad},
+          {"Expand", convert_expand},
+          {"Tile", convert_tile},
+          {"Shape", convert_shape},
+          {"Size", convert_size},
+          {"ConstantOfShape", convert_constant_of_shape},
+          {"Range", convert_range},
+          {"Identity", convert_identity},
+          {"Dropout", convert_dropout},
+          {"Constant", convert_constant},
+          {"DepthToSpace", convert_depth_to_space},
+          {"SpaceToDepth", convert_space_to_depth}};
+}
+
+}  // namespace detent

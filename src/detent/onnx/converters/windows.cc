@@ -1,0 +1,75 @@
+#include "detent/onnx/converters/windows.h"
+
+#include <algorithm>
+
+#include "detent/core/error.h"
+
+namespace detent {
+namespace {
+
+/// Borders that give ceil(size / stride) windows; an odd one more behind (SAME_UPPER) or before (SAME_LOWER).
+void set_same_border(const NodeImport& node, bool upper, ImportedWindow& window) {
+  for (size_t i = 0; i < window.kernel.size(); ++i) {
+    const auto size = node.size(0, static_cast<int64_t>(i) + 2);
+    if (!size) node.refuse(fmt::format("auto_pad where the size of dimension {} is open", i + 2));
+    const int64_t count = (*size + window.stride[i] - 1) / window.stride[i];
+    const int64_t span = (count - 1) * window.stride[i] + (window.kernel[i] - 1) * window.dilation[i] + 1;
+    const int64_t border = std::max<int64_t>(span - *size, 0);
+    window.before[i] = upper ? border / 2 : border - border / 2;
+    window.behind[i] = border - window.before[i];
+  }
+}
+
+}  // namespace
+
+bool ImportedWindow::has_border() const {
+  const auto is_some = [](int64_t size) { return size != 0; };
+  return std::ranges::any_of(before, is_some) || std::ranges::any_of(behind, is_some);
+}
+
+ImportedWindow imported_window(const NodeImport& node, const std::optional<std::vector<int64_t>>& kernel) {
+  if (node.rank(0) < 3) node.refuse(fmt::format("an input of {} dimensions", node.rank(0)));
+  const size_t dims = node.rank(0) - 2;
+  ImportedWindow window;
+  window.kernel = node.integers("kernel_shape", kernel.value_or(std::vector<int64_t>()));
+  window.stride = node.integers("strides", std::vector<int64_t>(dims, 1));
+  window.dilation = node.integers("dilations", std::vector<int64_t>(dims, 1));
+  const std::vector<int64_t> pads = node.integers("pads", std::vector<int64_t>(2 * dims, 0));
+  if (window.kernel.size() != dims || window.stride.size() != dims || window.dilation.size() != dims ||
+      pads.size() != 2 * dims) {
+    fail("kernel_shape, strides, dilations and pads have other numbers than {} dimensions ask for", dims);
+  }
+  for (size_t i = 0; i < dims; ++i) {
+    if (window.kernel[i] < 1 || window.stride[i] < 1 || window.dilation[i] < 1 || pads[i] < 0 ||
+        pads[i + dims] < 0)
+      fail("kernel {}, stride {}, dilation {}, pads {} and {}: expected at least 1, pads at least 0",
+           window.kernel[i], window.stride[i], window.dilation[i], pads[i], pads[i + dims]);
+  }
+  const auto half = pads.begin() + static_cast<int64_t>(dims);
+  window.before.assign(pads.begin(), half);
+  window.behind.assign(half, pads.end());
+  const std::string automatic = node.text("auto_pad", "NOTSET");
+  if (automatic == "VALID") window.before = window.behind = std::vector<int64_t>(dims, 0);
+  if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER")
+    set_same_border(node, automatic == "SAME_UPPER", window);
+  return window;
+}
+
+NodeInput with_border(NodeImport& node, const ImportedWindow& window, double value) {
+  if (!window.has_border()) return node.input(0);
+  if (value == 0) {
+    std::vector<int64_t> pad;
+    for (size_t i = window.before.size(); i-- > 0;) {
+      pad.push_back(window.before[i]);
+      pad.push_back(window.behind[i]);
+    }
+    return node.add("pad", {node.input(0)}, {{"pad", Value(pad)}});
+  }
+  std::vector<int64_t> borders = {0, 0};
+  borders.insert(borders.end(), window.before.begin(), window.before.end());
+  borders.insert(borders.end(), {0, 0});
+  borders.insert(borders.end(), window.behind.begin(), window.behind.end());
+  return node.add("dynamic_pad", {node.input(0), NodeImport::list_of(borders), NodeImport::number_of(value)});
+}
+
+}  // namespace detent

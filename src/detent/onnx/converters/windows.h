@@ -1,0 +1,30 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "detent/onnx/node_import.h"
+
+namespace detent {
+
+/// Sizes, steps and borders of windows that a convolution or pooling node moves over the last dimensions.
+struct ImportedWindow {
+  std::vector<int64_t> kernel;
+  std::vector<int64_t> stride;
+  std::vector<int64_t> dilation;
+  std::vector<int64_t> before;  // border before each dimension
+  std::vector<int64_t> behind;
+
+  bool is_symmetric() const { return before == behind; }
+  bool has_border() const;
+};
+
+/// As the node's attributes say, auto_pad resolved; `kernel` where they do not give it. Throws Error where a
+/// list has another length than the input has spatial dimensions.
+ImportedWindow imported_window(const NodeImport& node,
+                               const std::optional<std::vector<int64_t>>& kernel = {});
+
+/// Input 0 with the window's border of this value around it.
+NodeInput with_border(NodeImport& node, const ImportedWindow& window, double value);
+
+}  // namespace detent

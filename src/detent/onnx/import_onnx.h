@@ -1,0 +1,26 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "detent/core/tensor.h"
+#include "detent/graph/graph.h"
+
+namespace detent {
+
+/// What is said of a model beside its file.
+struct OnnxImportOptions {
+  /// Shapes of inputs, by name, where the model leaves sizes open. An open first size that is not given here
+  /// is the batch's.
+  std::map<std::string, Shape, std::less<>> shapes = {};
+};
+
+/// Reads a model in ONNX's format (opsets 7 to 23) as a graph that computes the same in float32; 16-bit and
+/// 64-bit floats are widened and narrowed at its inputs, outputs and casts. Constants of layers become their
+/// parameters; what depends on constants and known shapes alone is computed once. Nodes keep their names as
+/// far as letters, digits and underscores allow, values theirs in Node::source_names. Throws Error naming the
+/// file and the node, once with all nodes whose operators are not supported.
+Graph import_onnx(const std::filesystem::path& path, const OnnxImportOptions& options = {});
+
+}  // namespace detent

@@ -1,0 +1,429 @@
+#include "detent/onnx/importer.h"
+
+#include <fmt/ranges.h>
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
+
+#include "detent/core/error.h"
+#include "detent/onnx/converters/converters.h"
+#include "detent/onnx/tensor_data.h"
+
+namespace detent {
+namespace {
+
+constexpr size_t kDeepest = 64;  // calls of functions and branches within one another
+
+/// Letters, digits and underscores, as nodes have; not empty.
+std::string identifier(const std::string& name) {
+  std::string result;
+  for (const char c : name) result += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return result.empty() ? "value" : result;
+}
+
+bool is_branch(const onnx::NodeProto& node) { return node.op_type() == "If" && node.domain().empty(); }
+
+std::string node_text(const onnx::NodeProto& node) {
+  const std::string name = node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name();
+  const std::string op = node.domain().empty() ? node.op_type() : node.domain() + "." + node.op_type();
+  return fmt::format("node \"{}\" ({})", name, op);
+}
+
+TriedTypes constant_types(const Tensor& tensor) {
+  constexpr int64_t kMost = 1024;
+  Operand operand{tensor.shape(), Value(), tensor.dtype()};
+  const auto take = [&](const auto& values) { operand.elements.emplace(values.begin(), values.end()); };
+  if (tensor.numel() <= kMost) {
+    if (tensor.dtype() == DType::kInt64) take(tensor.values<int64_t>());
+    if (tensor.dtype() == DType::kInt32) take(tensor.values<int32_t>());
+    if (tensor.dtype() == DType::kFloat32) take(tensor.values<float>());
+    if (tensor.dtype() == DType::kBool) take(tensor.values<bool>());
+  }
+  return {operand, operand};
+}
+
+template <class T>
+Tensor tensor_of_elements(const Shape& shape, const std::vector<double>& elements) {
+  Tensor tensor(DTypeOf<T>::value, shape);
+  const std::span<T> values = tensor.values<T>();
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<T>(elements[i]);
+  return tensor;
+}
+
+std::optional<Tensor> tensor_of_elements(const Operand& operand) {
+  const Shape& shape = operand.shape;
+  const std::vector<double>& elements = *operand.elements;
+  switch (operand.dtype) {
+    case DType::kInt64:
+      return tensor_of_elements<int64_t>(shape, elements);
+    case DType::kInt32:
+      return tensor_of_elements<int32_t>(shape, elements);
+    case DType::kFloat32:
+      return tensor_of_elements<float>(shape, elements);
+    case DType::kBool:
+      return tensor_of_elements<bool>(shape, elements);
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
+OnnxImporter::OnnxImporter(OnnxModelFile& file, const OnnxImportOptions& options)
+    : file_(file), options_(options), graph_(identifier(file.path().stem().string())) {
+  names_.insert("output");
+}
+
+Graph OnnxImporter::run() {
+  const onnx::GraphProto& graph = file_.model().graph();
+  check_operators();
+  count_readers(graph);
+  add_initializers(graph, outermost_);
+  add_inputs(graph, outermost_);
+  for (const onnx::NodeProto& node : graph.node()) convert(node, outermost_);
+  add_outputs(graph);
+  return finish();
+}
+
+int64_t OnnxImporter::opset(const std::string& domain) const {
+  if (scope_ != nullptr) {
+    for (const ImportScope* scope = scope_; scope != nullptr; scope = scope->outer) {
+      const auto found = scope->opsets.find(domain == "ai.onnx" ? "" : domain);
+      if (found != scope->opsets.end()) return found->second;
+    }
+  }
+  return file_.opset(domain);
+}
+
+const onnx::FunctionProto* OnnxImporter::function(const onnx::NodeProto& node) const {
+  for (const onnx::FunctionProto& function : file_.model().functions()) {
+    if (function.name() == node.op_type() && function.domain() == node.domain()) return &function;
+  }
+  return nullptr;
+}
+
+void OnnxImporter::list_unsupported(const onnx::NodeProto& node, size_t depth,
+                                    std::vector<std::string>& problems) const {
+  if (const onnx::FunctionProto* called = function(node)) {
+    if (depth > kDeepest) fail("{}: functions call each other {} deep", file_.path().string(), kDeepest);
+    return;  // its own nodes are looked at once, with all functions
+  }
+  if (is_branch(node) || find_onnx_converter(node.domain(), node.op_type()) != nullptr) return;
+  problems.push_back(fmt::format("{}, opset {}", node_text(node), opset(node.domain())));
+}
+
+void OnnxImporter::check_operators() const {
+  std::vector<std::string> problems;
+  for (const onnx::NodeProto& node : file_.model().graph().node()) list_unsupported(node, 0, problems);
+  for (const onnx::FunctionProto& function : file_.model().functions()) {
+    for (const onnx::NodeProto& node : function.node()) list_unsupported(node, 0, problems);
+  }
+  if (problems.empty()) return;
+  constexpr size_t kMostListed = 50;
+  const size_t count = problems.size();
+  problems.resize(std::min(count, kMostListed));
+  fail("{}: operators of {} node{} are not supported:\n  {}{}", file_.path().string(), count,
+       count == 1 ? "" : "s", fmt::join(problems, "\n  "), count > kMostListed ? "\n  ..." : "");
+}
+
+ImportedValue& OnnxImporter::own(ImportedValue value) {
+  if (value.constant) value.types = constant_types(*value.constant);
+  return *values_.emplace_back(std::make_unique<ImportedValue>(std::move(value)));
+}
+
+void OnnxImporter::add_initializers(const onnx::GraphProto& graph, ImportScope& scope) {
+  if (graph.sparse_initializer_size() > 0)
+    fail("{}: sparse initializers are not supported", file_.path().string());
+  for (const onnx::TensorProto& tensor : graph.initializer()) {
+    scope.values[tensor.name()] =
+        &own({.source = std::nullopt, .constant = as_float32(file_.tensor(tensor)), .is_initializer = true});
+  }
+}
+
+Dimension OnnxImporter::named_dimension(const onnx::ValueInfoProto& input, int index) {
+  const auto& dim = input.type().tensor_type().shape().dim(index);
+  if (dim.has_dim_value() && dim.dim_value() > 0) return dim.dim_value();
+  // Older exporters write 0 or -1 for an open size.
+  std::string symbol = dim.dim_param();
+  if (symbol.empty()) symbol = index == 0 ? kBatchName : fmt::format("{}_{}", input.name(), index);
+  const auto [known, is_new] = symbols_.try_emplace(symbol, identifier(symbol));
+  if (is_new && index == 0 && !first_sizes_.contains(kBatchName)) known->second = kBatchName;
+  const bool is_batch = known->second == kBatchName;
+  first_sizes_.try_emplace(known->second, is_batch ? 2 : 64);
+  second_sizes_.try_emplace(known->second, is_batch ? 3 : 96);
+  return known->second;
+}
+
+TensorType OnnxImporter::input_type(const onnx::ValueInfoProto& input) {
+  const std::string& name = input.name();
+  if (!input.type().has_tensor_type())
+    fail("{}: input \"{}\" is no tensor, which is not supported", file_.path().string(), name);
+  const auto& proto = input.type().tensor_type();
+  TensorType type;
+  type.dtype = dtype_of_onnx(proto.elem_type());
+  const auto given = options_.shapes.find(name);
+  if (!proto.has_shape() && given == options_.shapes.end()) {
+    fail("{}: input \"{}\" has no shape: give it with --shape {}=...", file_.path().string(), name, name);
+  }
+  for (int i = 0; i < proto.shape().dim_size(); ++i) type.shape.push_back(named_dimension(input, i));
+  if (given == options_.shapes.end()) return type;
+  if (!proto.has_shape()) return {type.dtype, {given->second.begin(), given->second.end()}};
+  bool fits = given->second.size() == type.shape.size();
+  for (size_t i = 0; fits && i < type.shape.size(); ++i) {
+    Dimension& dim = type.shape[i];
+    fits = given->second[i] > 0 && (dim.is_named() || dim.size == given->second[i]);
+    if (dim.is_named() && dim.symbol != kBatchName) dim = given->second[i];
+  }
+  if (!fits) {
+    fail("{}: input \"{}\": got the shape {}, expected one that fits {}", file_.path().string(), name,
+         shape_text(given->second), tensor_type_text(type));
+  }
+  return type;
+}
+
+void OnnxImporter::add_input(const onnx::ValueInfoProto& input, ImportScope& scope) {
+  const TensorType type = input_type(input);
+  const std::string name = unique_name(identifier(input.name()));
+  graph_.add_input(name, type);
+  graph_.nodes().back().source_names = {input.name()};
+  types_[name] = {{type.concrete(first_sizes_), Value(), type.dtype},
+                  {type.concrete(second_sizes_), Value(), type.dtype}};
+  NodeInput value = NodeInput::of(name);
+  if (is_floating_point(type.dtype) && type.dtype != DType::kFloat32) {
+    value = add({.name = unique_name(name + "_float32"),
+                 .op = "cast",
+                 .inputs = {value},
+                 .attributes = {{"dtype", "float32"}}});
+  }
+  scope.values[input.name()] = &own({.source = value, .constant = std::nullopt});
+}
+
+void OnnxImporter::add_inputs(const onnx::GraphProto& graph, ImportScope& scope) {
+  for (const onnx::ValueInfoProto& input : graph.input()) {
+    if (!scope.values.contains(input.name())) add_input(input, scope);
+  }
+  for (const auto& [name, shape] : options_.shapes) {
+    const auto is_it = [&name = name](const auto& input) { return input.name() == name; };
+    if (std::ranges::any_of(graph.input(), is_it)) continue;
+    std::vector<std::string> known;
+    for (const onnx::ValueInfoProto& input : graph.input()) known.push_back(input.name());
+    fail("{}: {}", file_.path().string(), unknown_name_message("input", name, known));
+  }
+}
+
+void OnnxImporter::count_readers(const onnx::GraphProto& graph) {
+  for (const onnx::NodeProto& node : graph.node()) {
+    for (const std::string& input : node.input()) ++readers_[input];
+    for (const onnx::AttributeProto& attribute : node.attribute()) {
+      if (attribute.has_g()) count_readers(attribute.g());
+    }
+  }
+  for (const onnx::ValueInfoProto& output : graph.output()) ++readers_[output.name()];
+}
+
+ImportedValue& OnnxImporter::find(const std::string& name, const ImportScope& scope) const {
+  for (const ImportScope* at = &scope; at != nullptr; at = at->outer) {
+    if (const auto found = at->values.find(name); found != at->values.end()) return *found->second;
+  }
+  fail("reads \"{}\", which is neither an input nor an initializer, and no earlier node gives it", name);
+}
+
+void OnnxImporter::convert(const onnx::NodeProto& node, ImportScope& scope) {
+  ImportScope* const scope_before = std::exchange(scope_, &scope);
+  const onnx::NodeProto* const node_before = std::exchange(node_, &node);
+  try {
+    if (++depth_ > kDeepest) fail("functions or branches lie {} deep within one another", kDeepest);
+    convert_in_scope(node, scope);
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    const std::string file = file_.path().string() + ": ";
+    if (text.starts_with(file)) throw;  // of a node within this one
+    fail("{}{}: {}", file, node_text(node), text);
+  }
+  --depth_;
+  scope_ = scope_before;
+  node_ = node_before;
+}
+
+void OnnxImporter::convert_in_scope(const onnx::NodeProto& node, ImportScope& scope) {
+  if (const onnx::FunctionProto* called = function(node)) return call(*called, node, scope);
+  if (is_branch(node)) return choose_branch(node, scope);
+  const OnnxConverter converter = find_onnx_converter(node.domain(), node.op_type());
+  if (converter == nullptr) fail("the operator is not supported");
+  NodeImport import(*this, node, opset(node.domain()));
+  converter(import);
+  for (const std::string& output : node.output()) {
+    if (!output.empty() && !scope.values.contains(output) &&
+        import.wants(static_cast<size_t>(&output - &node.output(0))))
+      fail("output \"{}\" is not supported", output);
+  }
+}
+
+void OnnxImporter::call(const onnx::FunctionProto& function, const onnx::NodeProto& node,
+                        ImportScope& scope) {
+  ImportScope inner{.outer = nullptr};
+  inner.prefix = scope.prefix + identifier(node.name().empty() ? node.op_type() : node.name()) + "_";
+  for (const auto& import : function.opset_import())
+    inner.opsets[import.domain() == "ai.onnx" ? "" : import.domain()] = import.version();
+  for (const onnx::AttributeProto& attribute : node.attribute()) {
+    const void* value = &attribute;
+    if (!attribute.ref_attr_name().empty()) {
+      const auto found = scope.attributes.find(attribute.ref_attr_name());
+      if (found == scope.attributes.end()) continue;
+      value = found->second;
+    }
+    inner.attributes[attribute.name()] = value;
+  }
+  if (node.input_size() > function.input_size())
+    fail("{} inputs for a function of {}", node.input_size(), function.input_size());
+  for (int i = 0; i < node.input_size(); ++i) {
+    if (!node.input(i).empty()) inner.values[function.input(i)] = &find(node.input(i), scope);
+  }
+  for (const onnx::NodeProto& step : function.node()) convert(step, inner);
+  for (int i = 0; i < std::min(node.output_size(), function.output_size()); ++i) {
+    if (!node.output(i).empty()) scope.values[node.output(i)] = &find(function.output(i), inner);
+  }
+}
+
+void OnnxImporter::choose_branch(const onnx::NodeProto& node, ImportScope& scope) {
+  NodeImport import(*this, node, opset(node.domain()));
+  const std::optional<double> condition = import.number(size_t{0});
+  if (!condition) fail("the condition is not known before the network runs, which is not supported");
+  const char* const wanted = *condition != 0 ? "then_branch" : "else_branch";
+  for (const onnx::AttributeProto& attribute : node.attribute()) {
+    if (attribute.name() != wanted || !attribute.has_g()) continue;
+    const onnx::GraphProto& branch = attribute.g();
+    ImportScope inner{.outer = &scope};
+    inner.prefix = scope.prefix + identifier(node.name()) + "_";
+    add_initializers(branch, inner);
+    for (const onnx::NodeProto& step : branch.node()) convert(step, inner);
+    for (int i = 0; i < std::min(node.output_size(), branch.output_size()); ++i)
+      scope.values[node.output(i)] = &find(branch.output(i).name(), inner);
+    return;
+  }
+  fail("attribute \"{}\" is missing", wanted);
+}
+
+std::string OnnxImporter::unique_name(const std::string& wanted) {
+  std::string name = wanted;
+  while (!names_.insert(name).second) name = fmt::format("{}_{}", wanted, ++suffixes_[wanted]);
+  return name;
+}
+
+const TriedTypes& OnnxImporter::types(const NodeInput& input) const { return types_.at(value_name(input)); }
+
+NodeInput OnnxImporter::add(Node node) {
+  const OperatorSchema& schema = find_operator(node.op);
+  node.mase_type = schema.mase_type;
+  const std::string name = node.name;
+  const Node& added = graph_.add(std::move(node));
+  std::vector<Operand> first;
+  std::vector<Operand> second;
+  for (const NodeInput& input : added.inputs) {
+    first.push_back(input.is_constant() ? constant_operand(input.constant) : types(input).first);
+    second.push_back(input.is_constant() ? constant_operand(input.constant) : types(input).second);
+  }
+  std::vector<Operand> first_results = infer_results(added, first);
+  std::vector<Operand> second_results = infer_results(added, second);
+  for (size_t i = 0; i < first_results.size(); ++i)
+    types_[value_name(name, i)] = {std::move(first_results[i]), std::move(second_results[i])};
+  return NodeInput::of(name);
+}
+
+NodeInput OnnxImporter::operand(ImportedValue& value, const std::string& name) {
+  if (value.source) return *value.source;
+  const Tensor& constant = *value.constant;
+  const bool is_weight = value.is_initializer && constant.dtype() == DType::kFloat32 && constant.numel() > 1;
+  if (!value.parameter) value.parameter = ParameterRef(Parameter{constant, is_weight});
+  Node node{.name = unique_name(identifier(name)), .target = name, .op = "get_attr"};
+  node.parameters = {{"value", *value.parameter}};
+  node.source_names = {name};
+  value.source = add(std::move(node));
+  return *value.source;
+}
+
+/// A result that is the same for all sizes of open dimensions is a constant.
+std::optional<Tensor> OnnxImporter::folded(const NodeInput& value) const {
+  if (value.is_constant()) return std::nullopt;
+  const auto& [first, second] = types(value);
+  const bool is_known = first.elements && first.elements == second.elements && first.shape == second.shape &&
+                        first.dtype == second.dtype;
+  if (is_known) return tensor_of_elements(first);
+  return value.result == 0 ? moved_constants(graph_, graph_.node(value.node), first) : std::nullopt;
+}
+
+void OnnxImporter::set_output(const std::string& name, ImportedValue value) {
+  if (name.empty()) return;
+  if (scope_->values.contains(name)) fail("gives \"{}\", which is given already", name);
+  if (value.source) {
+    if (value.source->is_constant()) {
+      const Operand list = constant_operand(value.source->constant);
+      DETENT_CHECK(list.elements.has_value(), "output {} is {}", name, value_text(value.source->constant));
+      value = {.source = std::nullopt, .constant = tensor_of_elements(list)};
+    } else if (std::optional<Tensor> constant = folded(*value.source)) {
+      value = {.source = std::nullopt, .constant = std::move(constant)};
+    } else {
+      Node& node = graph_.node(value.source->node);
+      if (node.source_names.size() <= value.source->result)
+        node.source_names.resize(value.source->result + 1);
+      std::string& source_name = node.source_names[value.source->result];
+      if (source_name.empty()) source_name = name;
+    }
+  }
+  scope_->values[name] = &own(std::move(value));
+}
+
+void OnnxImporter::add_outputs(const onnx::GraphProto& graph) {
+  Node output{.name = "output", .op = "output", .mase_type = MaseType::kOutput};
+  for (const onnx::ValueInfoProto& info : graph.output()) {
+    NodeInput value;
+    try {
+      value = operand(find(info.name(), outermost_), info.name());
+    } catch (const Error& error) {
+      fail("{}: output \"{}\": {}", file_.path().string(), info.name(), error.what());
+    }
+    const int64_t type = info.type().tensor_type().elem_type();
+    const bool is_typed = info.type().has_tensor_type() && type != 0;
+    const DType dtype = is_typed ? dtype_of_onnx(type) : types(value).first.dtype;
+    if (dtype != types(value).first.dtype) {
+      value = add({.name = unique_name(value.node + "_as_output"),
+                   .op = "cast",
+                   .inputs = {value},
+                   .attributes = {{"dtype", std::string(dtype_name(dtype))}}});
+    }
+    output.inputs.push_back(value);
+    output.source_names.push_back(info.name());
+  }
+  if (output.inputs.empty()) fail("{}: the graph has no outputs", file_.path().string());
+  graph_.add(std::move(output));
+}
+
+Graph OnnxImporter::finish() {
+  std::set<std::string, std::less<>> live = {"output"};
+  const auto nodes = graph_.nodes();
+  for (size_t i = nodes.size(); i-- > 0;) {
+    if (!live.contains(nodes[i].name)) continue;
+    for (const NodeInput& input : nodes[i].inputs) live.insert(input.node);
+  }
+  graph_.erase_if(
+      [&](const Node& node) { return role_of(node) != OperatorRole::kInput && !live.contains(node.name); });
+  try {
+    verify(graph_);
+  } catch (const Error& error) {
+    std::vector<std::string> open;
+    for (const auto& [symbol, size] : first_sizes_) {
+      if (symbol != kBatchName) open.push_back(symbol);
+    }
+    if (open.empty()) fail("{}: {}", file_.path().string(), error.what());
+    fail("{}: {} (sizes of its inputs are open, {}: they are given with --shape)", file_.path().string(),
+         error.what(), fmt::join(open, ", "));
+  }
+  return std::move(graph_);
+}
+
+Graph import_onnx(const std::filesystem::path& path, const OnnxImportOptions& options) {
+  OnnxModelFile file(path);
+  return OnnxImporter(file, options).run();
+}
+
+}  // namespace detent

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "detent/graph/graph.h"
+#include "detent/graph/operators.h"
+#include "detent/onnx/import_onnx.h"
+#include "detent/onnx/model_file.h"
+
+namespace onnx {
+class FunctionProto;
+class GraphProto;
+class NodeProto;
+class ValueInfoProto;
+}  // namespace onnx
+
+namespace detent {
+
+/// What an operand is for each of two choices of the sizes of open dimensions: what is equal in both is
+/// known.
+struct TriedTypes {
+  Operand first;
+  Operand second;
+};
+
+/// A value of the model: a result in the graph, or a constant, which enters the graph when something reads
+/// it.
+struct ImportedValue {
+  std::optional<NodeInput> source;
+  std::optional<Tensor> constant;
+  TriedTypes types = {};                       // of the constant
+  std::optional<ParameterRef> parameter = {};  // of the constant, once something refers to it
+  bool is_initializer = false;
+};
+
+/// The names that a graph, a subgraph or a function body can see.
+struct ImportScope {
+  const ImportScope* outer = nullptr;
+  std::unordered_map<std::string, ImportedValue*> values = {};
+  std::string prefix = {};                             // of the names of nodes
+  std::map<std::string, const void*> attributes = {};  // of the call of a function: AttributeProto
+  std::map<std::string, int64_t> opsets = {};          // of a function, by domain
+};
+
+/// The result of a node that moves elements of the graph's own tensors, and of nothing else; nothing for
+/// other nodes.
+std::optional<Tensor> moved_constants(const Graph& graph, const Node& node, const Operand& result);
+
+/// Brings a model into a graph, node by node.
+class OnnxImporter {
+ public:
+  OnnxImporter(OnnxModelFile& file, const OnnxImportOptions& options);
+
+  Graph run();
+
+ private:
+  friend class NodeImport;
+
+  void check_operators() const;
+  void list_unsupported(const onnx::NodeProto& node, size_t depth, std::vector<std::string>& problems) const;
+  const onnx::FunctionProto* function(const onnx::NodeProto& node) const;
+  int64_t opset(const std::string& domain) const;
+
+  void add_initializers(const onnx::GraphProto& graph, ImportScope& scope);
+  void add_inputs(const onnx::GraphProto& graph, ImportScope& scope);
+  void add_input(const onnx::ValueInfoProto& input, ImportScope& scope);
+  TensorType input_type(const onnx::ValueInfoProto& input);
+  Dimension named_dimension(const onnx::ValueInfoProto& input, int index);
+  void count_readers(const onnx::GraphProto& graph);
+  void convert(const onnx::NodeProto& node, ImportScope& scope);
+  void convert_in_scope(const onnx::NodeProto& node, ImportScope& scope);
+  void call(const onnx::FunctionProto& function, const onnx::NodeProto& node, ImportScope& scope);
+  void choose_branch(const onnx::NodeProto& node, ImportScope& scope);
+  void add_outputs(const onnx::GraphProto& graph);
+  Graph finish();
+
+  ImportedValue& find(const std::string& name, const ImportScope& scope) const;
+  ImportedValue& own(ImportedValue value);
+  NodeInput add(Node node);
+  NodeInput operand(ImportedValue& value, const std::string& name);
+  std::string unique_name(const std::string& wanted);
+  void set_output(const std::string& name, ImportedValue value);
+  const TriedTypes& types(const NodeInput& input) const;
+  std::optional<Tensor> folded(const NodeInput& value) const;
+
+  OnnxModelFile& file_;
+  const OnnxImportOptions& options_;
+  Graph graph_;
+  std::vector<std::unique_ptr<ImportedValue>> values_;
+  std::unordered_map<std::string, TriedTypes> types_;  // by value_name
+  std::unordered_map<std::string, size_t> readers_;    // of the outermost graph's values
+  std::set<std::string, std::less<>> names_;
+  std::unordered_map<std::string, size_t> suffixes_;  // the last one, of names that are taken
+  std::map<std::string, std::string> symbols_;        // of the model's open dimensions
+  NamedSizes first_sizes_;
+  NamedSizes second_sizes_;
+  ImportScope outermost_;
+  // Of the node that is being converted.
+  ImportScope* scope_ = nullptr;
+  const onnx::NodeProto* node_ = nullptr;
+  size_t depth_ = 0;
+};
+
+}  // namespace detent

@@ -1,0 +1,129 @@
+#include "detent/onnx/model_file.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <onnx/onnx_pb.h>
+
+#include <charconv>
+#include <limits>
+
+#include "detent/core/error.h"
+#include "detent/onnx/tensor_data.h"
+
+namespace detent {
+namespace {
+
+constexpr int64_t kOldestIr = 3;
+constexpr int64_t kNewestIr = 13;
+constexpr int64_t kOldestOpset = 7;
+constexpr int64_t kNewestOpset = 23;
+
+template <class Message>
+void parse(const MappedFile& file, Message& message, const std::filesystem::path& path, const char* what) {
+  if (file.bytes().size() > static_cast<size_t>(std::numeric_limits<int>::max())) {
+    fail(
+        "{}: {} bytes; a message of protobuf has at most {}: larger models keep their tensors in files "
+        "beside them",
+        path.string(), file.bytes().size(), std::numeric_limits<int>::max());
+  }
+  google::protobuf::io::ArrayInputStream stream(file.bytes().data(), static_cast<int>(file.bytes().size()));
+  google::protobuf::io::CodedInputStream coded(&stream);
+  constexpr int kDeepest = 100;  // graphs within graphs
+  coded.SetRecursionLimit(kDeepest);
+  if (!message.ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage())
+    fail("{}: no {} in ONNX's format, or a damaged one", path.string(), what);
+}
+
+std::optional<uint64_t> number_of(const std::string& text) {
+  uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+OnnxModelFile::OnnxModelFile(const std::filesystem::path& path)
+    : path_(path), model_(std::make_unique<onnx::ModelProto>()) {
+  parse(*map_file(path), *model_, path, "model");
+  if (!model_->has_graph()) fail("{}: no model in ONNX's format: it has no graph", path.string());
+  if (model_->ir_version() < kOldestIr || model_->ir_version() > kNewestIr) {
+    fail("{}: IR version {}, expected {} to {}", path.string(), model_->ir_version(), kOldestIr, kNewestIr);
+  }
+  for (const auto& import : model_->opset_import())
+    opsets_[import.domain() == "ai.onnx" ? "" : import.domain()] = import.version();
+  const int64_t version = opset("");
+  if (version == 0) fail("{}: no opset import: the version of the operators is not given", path.string());
+  if (version < kOldestOpset || version > kNewestOpset)
+    fail("{}: opset {}, expected {} to {}", path.string(), version, kOldestOpset, kNewestOpset);
+}
+
+OnnxModelFile::~OnnxModelFile() = default;
+
+int64_t OnnxModelFile::opset(const std::string& domain) const {
+  const auto found = opsets_.find(domain == "ai.onnx" ? "" : domain);
+  return found == opsets_.end() ? 0 : found->second;
+}
+
+/// The file must lie in the model's folder or below it, links resolved: a model from elsewhere must not read
+/// other files.
+std::shared_ptr<const MappedFile> OnnxModelFile::beside(const std::string& location,
+                                                        const std::string& tensor) {
+  if (const auto found = mapped_.find(location); found != mapped_.end()) return found->second;
+  const std::filesystem::path relative = location;
+  std::error_code error;
+  const auto folder = std::filesystem::canonical(std::filesystem::absolute(path_).parent_path(), error);
+  const auto file = std::filesystem::weakly_canonical(folder / relative, error);
+  const auto [end, unused] = std::mismatch(folder.begin(), folder.end(), file.begin(), file.end());
+  if (location.empty() || relative.is_absolute() || error || end != folder.end()) {
+    fail("{}: tensor \"{}\" lies in \"{}\", which is not in the model's folder", path_.string(), tensor,
+         location);
+  }
+  return mapped_[location] = map_file(file);
+}
+
+Tensor OnnxModelFile::tensor(const onnx::TensorProto& proto) {
+  const auto naming = [&](const std::string& reason) { fail("{}: {}", path_.string(), reason); };
+  try {
+    if (proto.data_location() != onnx::TensorProto::EXTERNAL) return tensor_of(proto);
+  } catch (const Error& error) {
+    naming(error.what());
+  }
+  const Shape shape = shape_of(proto);
+  std::string location;
+  uint64_t offset = 0;
+  std::optional<uint64_t> length;
+  for (const auto& entry : proto.external_data()) {
+    if (entry.key() == "location") location = entry.value();
+    if (entry.key() == "offset") offset = number_of(entry.value()).value_or(UINT64_MAX);
+    if (entry.key() == "length") length = number_of(entry.value()).value_or(UINT64_MAX);
+  }
+  const auto file = beside(location, proto.name());
+  const DType dtype = dtype_of_onnx(proto.data_type());
+  const uint64_t bytes = static_cast<uint64_t>(element_count(shape)) * dtype_size(dtype);
+  const uint64_t size = file->bytes().size();
+  if (offset > size || bytes > size - offset || (length && *length != bytes)) {
+    naming(fmt::format("tensor \"{}\" of {} bytes does not fit into {} at {}, which has {} bytes",
+                       proto.name(), bytes, location, offset, size));
+  }
+  if (offset % dtype_size(dtype) == 0)
+    return Tensor::borrow(dtype, shape, file->bytes().data() + offset, file);
+  Tensor copy(dtype, shape);
+  std::ranges::copy(file->bytes().subspan(offset, bytes), copy.bytes().begin());
+  return copy;
+}
+
+bool looks_like_onnx(std::span<const std::byte> bytes) {
+  // ModelProto: ir_version is field 1, a number, and every writer puts it first; its value is small.
+  constexpr auto kIrVersion = std::byte{0x08};
+  return bytes.size() > 2 && bytes[0] == kIrVersion && bytes[1] >= std::byte{kOldestIr} &&
+         bytes[1] <= std::byte{kNewestIr};
+}
+
+Tensor read_onnx_tensor(const std::filesystem::path& path) {
+  onnx::TensorProto proto;
+  parse(*map_file(path), proto, path, "tensor");
+  return tensor_of(proto);
+}
+
+}  // namespace detent

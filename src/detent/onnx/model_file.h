@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "detent/core/tensor.h"
+#include "detent/io/file.h"
+
+namespace onnx {
+class ModelProto;
+class TensorProto;
+}  // namespace onnx
+
+namespace detent {
+
+/// A model in ONNX's format (onnx.ai, IR version 3 to 12), as its file says, and what its tensors refer to
+/// beside it.
+class OnnxModelFile {
+ public:
+  /// Throws Error, naming the file, when that is no model, is damaged, or needs a version that is not known.
+  explicit OnnxModelFile(const std::filesystem::path& path);
+  ~OnnxModelFile();
+  OnnxModelFile(const OnnxModelFile&) = delete;
+  OnnxModelFile& operator=(const OnnxModelFile&) = delete;
+
+  const onnx::ModelProto& model() const { return *model_; }
+  const std::filesystem::path& path() const { return path_; }
+  /// Version of the operator set of a domain; 0 when the model does not import it. "ai.onnx" is "".
+  int64_t opset(const std::string& domain) const;
+
+  /// The elements: copied, or those of a file beside the model, mapped. Throws Error naming the tensor when
+  /// the data do not fit its shape, or lie in no file of the model's folder.
+  Tensor tensor(const onnx::TensorProto& proto);
+
+ private:
+  std::shared_ptr<const MappedFile> beside(const std::string& location, const std::string& tensor);
+
+  std::filesystem::path path_;
+  std::unique_ptr<onnx::ModelProto> model_;
+  std::map<std::string, int64_t> opsets_;
+  std::map<std::string, std::shared_ptr<const MappedFile>> mapped_;
+};
+
+/// Whether the first bytes are those of a model: a field of ModelProto, and then more.
+bool looks_like_onnx(std::span<const std::byte> bytes);
+
+/// A tensor on its own, as ONNX's test data are (.pb).
+Tensor read_onnx_tensor(const std::filesystem::path& path);
+
+}  // namespace detent

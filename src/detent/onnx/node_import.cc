@@ -1,0 +1,236 @@
+#include "detent/onnx/node_import.h"
+
+#include <onnx/onnx_pb.h>
+
+#include "detent/core/error.h"
+#include "detent/onnx/importer.h"
+#include "detent/onnx/tensor_data.h"
+
+namespace detent {
+namespace {
+
+std::string identifier_of(const onnx::NodeProto& node) {
+  std::string name = node.name();
+  if (name.empty() && node.output_size() > 0) name = node.output(0);
+  for (char& c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  }
+  return name.empty() ? node.op_type() : name;
+}
+
+}  // namespace
+
+const std::string& NodeImport::op() const { return proto_.op_type(); }
+
+size_t NodeImport::input_count() const { return static_cast<size_t>(proto_.input_size()); }
+
+bool NodeImport::has_input(size_t index) const {
+  return index < input_count() && !proto_.input(static_cast<int>(index)).empty();
+}
+
+const std::string& NodeImport::input_name(size_t index) const {
+  if (!has_input(index)) fail("input {} is missing", index);
+  return proto_.input(static_cast<int>(index));
+}
+
+NodeInput NodeImport::input(size_t index) {
+  const std::string& name = input_name(index);
+  return importer_.operand(importer_.find(name, *importer_.scope_), name);
+}
+
+NodeInput NodeImport::list(size_t index) {
+  const auto known = integers(index);
+  return known && rank(index) == 1 ? list_of(*known) : input(index);
+}
+
+const Tensor* NodeImport::constant(size_t index) const {
+  if (!has_input(index)) return nullptr;
+  const ImportedValue& value = importer_.find(input_name(index), *importer_.scope_);
+  return value.constant ? &*value.constant : nullptr;
+}
+
+std::optional<double> NodeImport::number(size_t index) const {
+  const Tensor* tensor = constant(index);
+  if (tensor == nullptr || tensor->numel() != 1) return std::nullopt;
+  const Operand& operand = type(index);
+  return operand.elements ? std::optional(operand.elements->front()) : std::nullopt;
+}
+
+std::optional<std::vector<int64_t>> NodeImport::integers(size_t index) const {
+  if (constant(index) == nullptr || !type(index).elements) return std::nullopt;
+  if (const Tensor& tensor = *constant(index); tensor.dtype() == DType::kInt64) {
+    const auto values = tensor.values<int64_t>();
+    return std::vector<int64_t>(values.begin(), values.end());
+  }
+  const std::vector<double>& elements = *type(index).elements;
+  return std::vector<int64_t>(elements.begin(), elements.end());
+}
+
+std::optional<std::vector<int64_t>> NodeImport::sizes_with_one_open(size_t index) const {
+  const ImportedValue& value = importer_.find(input_name(index), *importer_.scope_);
+  if (value.constant) return std::nullopt;
+  const auto& [first, second] = importer_.types(*value.source);
+  if (!first.elements || !second.elements || first.elements->size() != second.elements->size())
+    return std::nullopt;
+  std::vector<int64_t> sizes;
+  for (size_t i = 0; i < first.elements->size(); ++i) {
+    const double size = (*first.elements)[i];
+    if (size == 0) return std::nullopt;
+    sizes.push_back(size == (*second.elements)[i] ? static_cast<int64_t>(size) : -1);
+  }
+  return std::ranges::count(sizes, -1) == 1 ? std::optional(sizes) : std::nullopt;
+}
+
+const Operand& NodeImport::type(size_t index) const {
+  const ImportedValue& value = importer_.find(input_name(index), *importer_.scope_);
+  return value.constant ? value.types.first : importer_.types(*value.source).first;
+}
+
+std::optional<int64_t> NodeImport::size(size_t index, int64_t dim) const {
+  const ImportedValue& value = importer_.find(input_name(index), *importer_.scope_);
+  const TriedTypes& types = value.constant ? value.types : importer_.types(*value.source);
+  const auto at = static_cast<size_t>(dim < 0 ? dim + std::ssize(types.first.shape) : dim);
+  if (at >= types.first.shape.size()) fail("input {} has no dimension {}", index, dim);
+  const int64_t found = types.first.shape[at];
+  return found == types.second.shape[at] && found != kOpenSize ? std::optional(found) : std::nullopt;
+}
+
+Shape NodeImport::shape(size_t index) const {
+  Shape result;
+  for (size_t d = 0; d < rank(index); ++d) {
+    const auto known = size(index, static_cast<int64_t>(d));
+    if (!known) refuse(fmt::format("the size of dimension {} of input {} is open", d, index));
+    result.push_back(*known);
+  }
+  return result;
+}
+
+size_t NodeImport::reader_count(size_t index) const {
+  if (importer_.scope_ != &importer_.outermost_) return 2;  // not counted
+  const auto found = importer_.readers_.find(input_name(index));
+  return found == importer_.readers_.end() ? 0 : found->second;
+}
+
+const onnx::AttributeProto* NodeImport::find(const char* name) const {
+  for (const onnx::AttributeProto& attribute : proto_.attribute()) {
+    if (attribute.name() != name) continue;
+    if (attribute.ref_attr_name().empty()) return &attribute;
+    const auto& given = importer_.scope_->attributes;
+    const auto found = given.find(attribute.ref_attr_name());
+    return found == given.end() ? nullptr : static_cast<const onnx::AttributeProto*>(found->second);
+  }
+  return nullptr;
+}
+
+bool NodeImport::has_attribute(const char* name) const { return find(name) != nullptr; }
+
+int64_t NodeImport::integer(const char* name, int64_t otherwise) const {
+  const auto* attribute = find(name);
+  return attribute == nullptr ? otherwise : attribute->i();
+}
+
+double NodeImport::number(const char* name, double otherwise) const {
+  const auto* attribute = find(name);
+  return attribute == nullptr ? otherwise : static_cast<double>(attribute->f());
+}
+
+std::string NodeImport::text(const char* name, const std::string& otherwise) const {
+  const auto* attribute = find(name);
+  return attribute == nullptr ? otherwise : attribute->s();
+}
+
+std::vector<int64_t> NodeImport::integers(const char* name, std::vector<int64_t> otherwise) const {
+  const auto* attribute = find(name);
+  if (attribute == nullptr) return otherwise;
+  return {attribute->ints().begin(), attribute->ints().end()};
+}
+
+std::vector<double> NodeImport::numbers(const char* name) const {
+  const auto* attribute = find(name);
+  if (attribute == nullptr) return {};
+  return {attribute->floats().begin(), attribute->floats().end()};
+}
+
+std::vector<std::string> NodeImport::texts(const char* name) const {
+  const auto* attribute = find(name);
+  if (attribute == nullptr) return {};
+  return {attribute->strings().begin(), attribute->strings().end()};
+}
+
+Tensor NodeImport::tensor(const char* name) const {
+  const auto* attribute = find(name);
+  if (attribute == nullptr || !attribute->has_t()) fail("attribute \"{}\" is missing", name);
+  return as_float32(importer_.file_.tensor(attribute->t()));
+}
+
+NodeInput NodeImport::add(const std::string& op, std::vector<NodeInput> inputs, Table attributes,
+                          Parameters parameters) {
+  const std::string base = importer_.scope_->prefix + identifier_of(proto_);
+  Node node{.name = importer_.unique_name(base), .op = op, .inputs = std::move(inputs)};
+  node.attributes = std::move(attributes);
+  node.parameters = std::move(parameters);
+  if (!node.parameters.empty()) {
+    constexpr std::string_view kWeight = ".weight";
+    const std::string weight = has_input(1) ? input_name(1) : "";
+    node.target = weight.ends_with(kWeight) ? weight.substr(0, weight.size() - kWeight.size()) : base;
+  }
+  return importer_.add(std::move(node));
+}
+
+ParameterRef NodeImport::parameter(size_t index, bool trainable) {
+  ImportedValue& value = importer_.find(input_name(index), *importer_.scope_);
+  if (!value.constant) refuse(fmt::format("input {} is not constant", index));
+  if (!value.parameter) value.parameter = ParameterRef(Parameter{*value.constant, trainable});
+  return *value.parameter;
+}
+
+NodeInput NodeImport::constant_of(Tensor tensor) {
+  Node node{.name = importer_.unique_name(importer_.scope_->prefix + identifier_of(proto_) + "_constant"),
+            .op = "get_attr"};
+  node.target = node.name;
+  node.parameters = {{"value", parameter(std::move(tensor), false)}};
+  return importer_.add(std::move(node));
+}
+
+const Operand& NodeImport::type_of(const NodeInput& input) const { return importer_.types(input).first; }
+
+Node* NodeImport::producer(size_t index) {
+  const ImportedValue& value = importer_.find(input_name(index), *importer_.scope_);
+  return value.constant ? nullptr : &importer_.graph_.node(value.source->node);
+}
+
+size_t NodeImport::output_count() const { return static_cast<size_t>(proto_.output_size()); }
+
+bool NodeImport::wants(size_t index) const {
+  if (index >= output_count()) return false;
+  const std::string& name = proto_.output(static_cast<int>(index));
+  if (name.empty()) return false;
+  return importer_.scope_ != &importer_.outermost_ || importer_.readers_.contains(name);
+}
+
+void NodeImport::set_output(size_t index, NodeInput value) {
+  if (index >= output_count()) return;
+  importer_.set_output(proto_.output(static_cast<int>(index)),
+                       {.source = std::move(value), .constant = std::nullopt});
+}
+
+void NodeImport::set_output(size_t index, Tensor constant) {
+  if (index >= output_count()) return;
+  importer_.set_output(proto_.output(static_cast<int>(index)),
+                       {.source = std::nullopt, .constant = std::move(constant)});
+}
+
+void NodeImport::pass_on(size_t input, size_t output) {
+  ImportedValue& value = importer_.find(input_name(input), *importer_.scope_);
+  importer_.scope_->values[proto_.output(static_cast<int>(output))] = &value;
+}
+
+void NodeImport::refuse(const std::string& reason) const { fail("{}, which is not supported", reason); }
+
+const Tensor& NodeImport::expect_constant(size_t index, const char* what) const {
+  const Tensor* found = constant(index);
+  if (found == nullptr) refuse(fmt::format("input {}, {}, is not constant", index, what));
+  return *found;
+}
+
+}  // namespace detent

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "detent/core/tensor.h"
+#include "detent/core/value.h"
+#include "detent/graph/graph.h"
+#include "detent/graph/operators.h"
+
+namespace onnx {
+class AttributeProto;
+class NodeProto;
+}  // namespace onnx
+
+namespace detent {
+
+class OnnxImporter;
+
+/// One node of an ONNX model on its way into a graph: what a converter (converters/converters.h) sees and
+/// writes. Inputs and outputs are counted as ONNX does; absent optional ones count.
+class NodeImport {
+ public:
+  NodeImport(OnnxImporter& importer, const onnx::NodeProto& proto, int64_t opset)
+      : importer_(importer), proto_(proto), opset_(opset) {}
+
+  const std::string& op() const;
+  /// Version of the operator set of the node's domain.
+  int64_t opset() const { return opset_; }
+
+  size_t input_count() const;
+  bool has_input(size_t index) const;
+  /// An input as an operand; a constant becomes a node of the graph.
+  NodeInput input(size_t index);
+  /// An input that lists sizes, axes or positions: a constant list where its elements are known.
+  NodeInput list(size_t index);
+  /// An input whose value is known now: an initializer, or computed from such. nullptr for others.
+  const Tensor* constant(size_t index) const;
+  /// Its only element as a number; nothing where it is not known.
+  std::optional<double> number(size_t index) const;
+  /// Elements of a list of integers that are known, whatever the sizes of open dimensions.
+  std::optional<std::vector<int64_t>> integers(size_t index) const;
+  /// The same where it is a list of which only one element follows from open sizes and is not -1 either: that
+  /// is -1. Nothing for others.
+  std::optional<std::vector<int64_t>> sizes_with_one_open(size_t index) const;
+  /// What an input is for one choice of the sizes of open dimensions.
+  const Operand& type(size_t index) const;
+  size_t rank(size_t index) const { return type(index).shape.size(); }
+  /// The size of one dimension; nothing where it is open.
+  std::optional<int64_t> size(size_t index, int64_t dim) const;
+  /// The whole shape. Throws Error where a size is open.
+  Shape shape(size_t index) const;
+  /// What the input is called in the model.
+  const std::string& input_name(size_t index) const;
+  /// How often the model reads the input.
+  size_t reader_count(size_t index) const;
+
+  bool has_attribute(const char* name) const;
+  int64_t integer(const char* name, int64_t otherwise) const;
+  double number(const char* name, double otherwise) const;
+  std::string text(const char* name, const std::string& otherwise) const;
+  std::vector<int64_t> integers(const char* name, std::vector<int64_t> otherwise) const;
+  std::vector<double> numbers(const char* name) const;
+  std::vector<std::string> texts(const char* name) const;
+  Tensor tensor(const char* name) const;
+
+  using Parameters = std::vector<std::pair<std::string, ParameterRef>>;
+  /// Appends a node to the graph and gives its first result. Numbers may be operands: see constant_of.
+  NodeInput add(const std::string& op, std::vector<NodeInput> inputs, Table attributes = {},
+                Parameters parameters = {});
+  /// A parameter of this tensor; initializers that are used as they are stay shared.
+  ParameterRef parameter(size_t index, bool trainable = true);
+  static ParameterRef parameter(Tensor tensor, bool trainable = true) {
+    return ParameterRef(Parameter{std::move(tensor), trainable});
+  }
+  /// A tensor of the network's own as an operand.
+  NodeInput constant_of(Tensor tensor);
+  static NodeInput number_of(double value) { return NodeInput::of_constant(Value(value)); }
+  static NodeInput list_of(const std::vector<int64_t>& values) {
+    return NodeInput::of_constant(Value(values));
+  }
+  /// What a value that was added is, for one choice of open sizes.
+  const Operand& type_of(const NodeInput& input) const;
+  /// The node that gives an input, where that is no constant.
+  Node* producer(size_t index);
+
+  size_t output_count() const;
+  /// Whether anything asks for the output.
+  bool wants(size_t index) const;
+  void set_output(size_t index, NodeInput value);
+  void set_output(size_t index, Tensor constant);
+  /// Outputs an input as it is.
+  void pass_on(size_t input, size_t output = 0);
+
+  /// Throws Error that the node is beyond what is supported, and why.
+  [[noreturn]] void refuse(const std::string& reason) const;
+  /// Refuses the node unless what an input holds is known.
+  const Tensor& expect_constant(size_t index, const char* what) const;
+
+ private:
+  const onnx::AttributeProto* find(const char* name) const;
+
+  OnnxImporter& importer_;
+  const onnx::NodeProto& proto_;
+  int64_t opset_;
+};
+
+}  // namespace detent

@@ -1,0 +1,163 @@
+#include "detent/onnx/tensor_data.h"
+
+#include <onnx/onnx_pb.h>
+
+#include <cstring>
+
+#include "detent/core/convert.h"
+#include "detent/core/error.h"
+
+namespace detent {
+namespace {
+
+struct ElementType {
+  int64_t onnx;
+  const char* name;
+  std::optional<DType> dtype;
+};
+
+constexpr ElementType kElementTypes[] = {
+    {1, "FLOAT", DType::kFloat32},
+    {2, "UINT8", DType::kUInt8},
+    {3, "INT8", DType::kInt8},
+    {4, "UINT16", std::nullopt},
+    {5, "INT16", DType::kInt16},
+    {6, "INT32", DType::kInt32},
+    {7, "INT64", DType::kInt64},
+    {8, "STRING", std::nullopt},
+    {9, "BOOL", DType::kBool},
+    {10, "FLOAT16", DType::kFloat16},
+    {11, "DOUBLE", DType::kFloat64},
+    {12, "UINT32", std::nullopt},
+    {13, "UINT64", std::nullopt},
+    {14, "COMPLEX64", std::nullopt},
+    {15, "COMPLEX128", std::nullopt},
+    {16, "BFLOAT16", DType::kBFloat16},
+    {17, "FLOAT8E4M3FN", DType::kFloat8E4M3},
+    {18, "FLOAT8E4M3FNUZ", std::nullopt},
+    {19, "FLOAT8E5M2", DType::kFloat8E5M2},
+    {20, "FLOAT8E5M2FNUZ", std::nullopt},
+    {21, "UINT4", std::nullopt},
+    {22, "INT4", std::nullopt},
+};
+
+const ElementType* known_type(int64_t element_type) {
+  const auto* found = std::ranges::find(kElementTypes, element_type, &ElementType::onnx);
+  return found == std::end(kElementTypes) ? nullptr : found;
+}
+
+/// The values that a message holds one by one, as its element type's field has them.
+template <class Target, class Values>
+void copy_values(const Values& values, Tensor& tensor, const std::string& name) {
+  if (values.size() != tensor.numel())
+    fail("tensor \"{}\": {} values for shape {}", name, values.size(), shape_text(tensor.shape()));
+  const std::span<Target> target = tensor.values<Target>();
+  for (int i = 0; i < values.size(); ++i) target[static_cast<size_t>(i)] = static_cast<Target>(values.Get(i));
+}
+
+/// 16-bit floats, whose bits int32_data has.
+void copy_bits(const onnx::TensorProto& proto, Tensor& tensor) {
+  if (proto.int32_data_size() != tensor.numel())
+    fail("tensor \"{}\": {} values for shape {}", proto.name(), proto.int32_data_size(),
+         shape_text(tensor.shape()));
+  for (int i = 0; i < proto.int32_data_size(); ++i) {
+    const auto bits = static_cast<uint16_t>(proto.int32_data(i));
+    std::memcpy(tensor.bytes().data() + sizeof(bits) * static_cast<size_t>(i), &bits, sizeof(bits));
+  }
+}
+
+void copy_typed(const onnx::TensorProto& proto, Tensor& tensor) {
+  const std::string& name = proto.name();
+  switch (tensor.dtype()) {
+    case DType::kFloat32:
+      return copy_values<float>(proto.float_data(), tensor, name);
+    case DType::kFloat64:
+      return copy_values<double>(proto.double_data(), tensor, name);
+    case DType::kInt64:
+      return copy_values<int64_t>(proto.int64_data(), tensor, name);
+    case DType::kInt32:
+      return copy_values<int32_t>(proto.int32_data(), tensor, name);
+    case DType::kInt16:
+      return copy_values<int16_t>(proto.int32_data(), tensor, name);
+    case DType::kInt8:
+      return copy_values<int8_t>(proto.int32_data(), tensor, name);
+    case DType::kUInt8:
+      return copy_values<uint8_t>(proto.int32_data(), tensor, name);
+    case DType::kBool:
+      return copy_values<bool>(proto.int32_data(), tensor, name);
+    case DType::kFloat16:
+    case DType::kBFloat16:
+      return copy_bits(proto, tensor);
+    default:
+      fail("tensor \"{}\": {} values without raw_data", name, dtype_name(tensor.dtype()));
+  }
+}
+
+}  // namespace
+
+std::string onnx_element_type_name(int64_t element_type) {
+  const ElementType* type = known_type(element_type);
+  return type == nullptr ? fmt::format("element type {}", element_type) : type->name;
+}
+
+DType dtype_of_onnx(int64_t element_type) {
+  const ElementType* type = known_type(element_type);
+  if (type == nullptr || !type->dtype) {
+    fail("tensors of {} are not supported", onnx_element_type_name(element_type));
+  }
+  return *type->dtype;
+}
+
+int64_t onnx_element_type(DType dtype) {
+  for (const ElementType& type : kElementTypes) {
+    if (type.dtype == dtype) return type.onnx;
+  }
+  DETENT_CHECK(false, "dtype {}", dtype_name(dtype));
+  return 0;
+}
+
+Shape shape_of(const onnx::TensorProto& proto) {
+  const Shape shape(proto.dims().begin(), proto.dims().end());
+  try {
+    const int64_t count = element_count(shape);
+    constexpr int64_t kMost = int64_t{1} << 40;
+    if (count > kMost) fail("{} elements", count);
+  } catch (const Error& error) {
+    fail("tensor \"{}\": shape {}: {}", proto.name(), shape_text(shape), error.what());
+  }
+  return shape;
+}
+
+Tensor tensor_of(const onnx::TensorProto& proto) {
+  const Shape shape = shape_of(proto);
+  if (proto.has_segment())
+    fail("tensor \"{}\" is a segment of another, which is not supported", proto.name());
+  DType dtype = DType::kFloat32;
+  try {
+    dtype = dtype_of_onnx(proto.data_type());
+  } catch (const Error& error) {
+    fail("tensor \"{}\": {}", proto.name(), error.what());
+  }
+  const auto bytes = static_cast<uint64_t>(element_count(shape)) * dtype_size(dtype);
+  // A shape that is larger than the message must not have its memory allocated first.
+  if (bytes > 16 * proto.ByteSizeLong() + 64)
+    fail("tensor \"{}\": {} bytes of data for shape {}", proto.name(), proto.ByteSizeLong(),
+         shape_text(shape));
+  Tensor tensor(dtype, shape);
+  if (!proto.has_raw_data()) {
+    copy_typed(proto, tensor);
+    return tensor;
+  }
+  if (proto.raw_data().size() != tensor.byte_size()) {
+    fail("tensor \"{}\": {} bytes of data for {} of shape {}, expected {}", proto.name(),
+         proto.raw_data().size(), dtype_name(dtype), shape_text(shape), tensor.byte_size());
+  }
+  std::memcpy(tensor.bytes().data(), proto.raw_data().data(), tensor.byte_size());
+  return tensor;
+}
+
+Tensor as_float32(const Tensor& tensor) {
+  return is_floating_point(tensor.dtype()) ? to_float32(tensor) : tensor;
+}
+
+}  // namespace detent
