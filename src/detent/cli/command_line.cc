@@ -28,6 +28,7 @@ const std::vector<Command>& all_commands() {
       {"test", "evaluate a loaded network on the test split", run_test},
       {"transform", "run passes (profile, quantize, report, ...) on a network", run_transform},
       {"quantize", "quantize a network for execution in integers, and compare", run_quantize},
+      {"run", "run a network on arrays, and write or compare what it gives", run_run},
       {"stat-to-conf", "turn saved statistics into a quantization configuration", run_stat_to_conf},
       {"stats", "show saved statistics, or how two files of them differ", run_stats},
       {"quickstart", "train, quantize and compare on built-in data, in one go", run_quickstart},

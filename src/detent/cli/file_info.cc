@@ -1,8 +1,12 @@
 #include "detent/cli/file_info.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <map>
 
 #include "detent/core/error.h"
+#include "detent/graph/operators.h"
 #include "detent/io/file.h"
 #include "detent/io/file_kind.h"
 #include "detent/io/graph_file.h"
@@ -11,6 +15,8 @@
 #include "detent/io/packed_tensors.h"
 #include "detent/io/safetensors.h"
 #include "detent/io/torch_checkpoint.h"
+#include "detent/onnx/import_onnx.h"
+#include "detent/passes/analysis/network_cost.h"
 
 namespace detent {
 namespace {
@@ -44,6 +50,48 @@ FileInfo graph_info(const fs::path& path) {
   info.tensors = packed_tensors(file, path);
   const int64_t packed = std::ssize(file.metadata) - std::ssize(plain_metadata(file));
   if (packed > 0) info.facts["packed parameters"] = packed;
+  return info;
+}
+
+std::string listed(const std::map<std::string, int64_t>& counts) {
+  std::vector<std::string> parts;
+  for (const auto& [name, count] : counts) parts.push_back(fmt::format("{} x {}", count, name));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+/// As the graph that the model becomes.
+FileInfo onnx_info(const fs::path& path) {
+  const Graph graph = import_onnx(path);
+  FileInfo info{"ONNX model", {}, {{"name", graph.name()}}, {graph.nodes().begin(), graph.nodes().end()}};
+  const ValueTypes values = infer_shapes(graph);
+  std::vector<std::string> inputs;
+  std::vector<std::string> outputs;
+  std::map<std::string, int64_t> operators;
+  for (const Node& node : graph.nodes()) {
+    const OperatorRole role = role_of(node);
+    if (role == OperatorRole::kInput) {
+      const TensorType& type = graph.input_types().find(node.name)->second;
+      inputs.push_back(fmt::format("{} {}", node.source_names.at(0), tensor_type_text(type)));
+    } else if (role == OperatorRole::kOutput) {
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        const Operand& output = values.at(value_name(node.inputs[i]));
+        outputs.push_back(fmt::format("{} {} {}", node.source_names.at(i), dtype_name(output.dtype),
+                                      shape_text(output.shape)));
+      }
+    } else {
+      ++operators[node.op];
+    }
+    for (const auto& [name, parameter] : node.parameters) {
+      const Tensor& tensor = parameter->tensor;
+      info.tensors.push_back({node.parameter_key(name), std::string(dtype_name(tensor.dtype())),
+                              tensor.shape(), tensor.byte_size()});
+    }
+  }
+  info.facts["inputs"] = fmt::format("{}", fmt::join(inputs, ", "));
+  info.facts["outputs"] = fmt::format("{}", fmt::join(outputs, ", "));
+  info.facts["operators"] = listed(operators);
+  info.facts["parameters"] = graph.parameter_count();
+  info.facts["multiply-accumulates"] = static_cast<int64_t>(multiply_adds(graph));
   return info;
 }
 
@@ -90,6 +138,8 @@ FileInfo read_file_info(const fs::path& path) {
       return npy_info(path);
     case FileKind::kNpz:
       return {"NumPy archive", summarize_npz(path), {}, {}};
+    case FileKind::kOnnx:
+      return onnx_info(path);
   }
   DETENT_CHECK(false, "kind of {}", path.string());
   return {};

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "detent/cli/model_run.h"
 #include "detent/cli/run_options.h"
 #include "detent/core/value.h"
 #include "detent/core/worker_environment.h"
@@ -12,13 +13,14 @@ namespace detent {
 
 /// A command for the half of the program that needs libtorch, completely checked and merged.
 struct TorchCommand {
-  std::string name;  // train, test, transform, quantize or quickstart
+  std::string name;  // train, test, transform, quantize, run or quickstart
   RunOptions options;
   Table passes;                        // [passes] of the configuration, in file order
   std::string config_file;             // "" without one
   std::filesystem::path software_dir;  // <project_dir>/<project>/software; quickstart: its output folder
   /// When a launcher started several.
   std::optional<WorkerEnvironment> workers = std::nullopt;
+  ModelRun model_run = {};  // of run
 };
 
 }  // namespace detent

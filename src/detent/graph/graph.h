@@ -100,19 +100,21 @@ using QuantizerRef = SharedRef<QuantSpec>;
 
 /// One operation. Its results are data_out_0, data_out_1, ... among its operands.
 struct Node {
-  std::string name;    // unique; as PyTorch's FX tracer would call it: "seq_blocks_0", "view", "relu_1"
-  std::string target;  // module path that prefixes its parameters in a state_dict ("seq_blocks.0"), or ""
-  std::string op;      // an operator of graph/operators.h
+  std::string name = {};  // unique; as PyTorch's FX tracer would call it: "seq_blocks_0", "view", "relu_1"
+  std::string target =
+      {};               // module path that prefixes its parameters in a state_dict ("seq_blocks.0"), or ""
+  std::string op = {};  // an operator of graph/operators.h
   MaseType mase_type = MaseType::kBuiltinFunc;
-  std::vector<NodeInput> inputs;
-  Table attributes;  // complete: every attribute that the operator declares
-  std::vector<std::pair<std::string, ParameterRef>>
-      parameters;  // in the operator's order; absent ones are left out
-  NodeStatistics statistics;
+  std::vector<NodeInput> inputs = {};
+  Table attributes = {};  // complete: every attribute that the operator declares
+  std::vector<std::pair<std::string, ParameterRef>> parameters =
+      {};  // in the operator's order; absent ones are left out
+  NodeStatistics statistics = {};
   /// What its results are called in the file that the network was imported from, and of the output node what
   /// the network's outputs are called there; "" or missing where they had no name.
   std::vector<std::string> source_names = {};
-  std::map<std::string, QuantizerRef, std::less<>> quantization;  // by operand: "data_in_0", "weight", ...
+  std::map<std::string, QuantizerRef, std::less<>> quantization =
+      {};  // by operand: "data_in_0", "weight", ...
 
   const Parameter* find_parameter(std::string_view parameter) const;
   Parameter* find_parameter(std::string_view parameter);

@@ -40,6 +40,16 @@ bool is_npz(std::span<const std::byte> bytes) {
   return length >= kEnding.size() && has_at(bytes, kName + length - kEnding.size(), kEnding);
 }
 
+/// ModelProto's first field, which every writer puts first: the IR version, a small number; then a field that
+/// it has.
+bool is_onnx(std::span<const std::byte> bytes) {
+  constexpr auto kIrVersion = std::byte{0x08};
+  constexpr auto kNewestVersion = std::byte{0x20};
+  constexpr auto kLastField = std::byte{0xff};
+  return bytes.size() > 2 && bytes[0] == kIrVersion && bytes[1] > std::byte{0} && bytes[1] < kNewestVersion &&
+         bytes[2] > std::byte{8} && bytes[2] < kLastField;
+}
+
 bool is_graph(const std::filesystem::path& path) {
   const auto metadata = summarize_safetensors(path).metadata;
   const auto format = metadata.find("format");
@@ -58,14 +68,16 @@ FileKind file_kind(const std::filesystem::path& path) {
   // PyTorch writes zip archives, in older times pickles, long ago tar archives.
   if (has_at(bytes, 0, "PK") || has_at(bytes, 0, "\x80") || has_at(bytes, kTarMagic, "ustar"))
     return FileKind::kCheckpoint;
+  if (is_onnx(bytes)) return FileKind::kOnnx;
   fail(
-      "{}: {}, expected a graph (.mz), a checkpoint of PyTorch (.pt, .th, .ckpt), .safetensors, .npy or .npz",
+      "{}: {}, expected a graph (.mz), an ONNX model, a checkpoint of PyTorch (.pt, .th, .ckpt), "
+      ".safetensors, .npy or .npz",
       path.string(), bytes.empty() ? "is empty" : "holds nothing that is known by its first bytes");
 }
 
 const char* file_kind_text(FileKind kind) {
-  constexpr const char* kTexts[] = {"a graph", "safetensors", "a checkpoint of PyTorch", "a NumPy array",
-                                    "a NumPy archive"};
+  constexpr const char* kTexts[] = {"a graph",       "safetensors",     "a checkpoint of PyTorch",
+                                    "a NumPy array", "a NumPy archive", "an ONNX model"};
   return kTexts[static_cast<size_t>(kind)];
 }
 

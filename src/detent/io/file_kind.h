@@ -5,7 +5,7 @@
 namespace detent {
 
 /// What a file of tensors holds.
-enum class FileKind { kGraph, kSafetensors, kCheckpoint, kNpy, kNpz };
+enum class FileKind { kGraph, kSafetensors, kCheckpoint, kNpy, kNpz, kOnnx };
 
 /// By the file's content, whatever its name is. A checkpoint is PyTorch's, in any of its three layouts. Reads
 /// the first bytes and, of safetensors, the header. Throws Error on a file that is none of these, and as

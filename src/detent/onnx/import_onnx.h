@@ -16,7 +16,7 @@ struct OnnxImportOptions {
   std::map<std::string, Shape, std::less<>> shapes = {};
 };
 
-/// Reads a model in ONNX's format (opsets 7 to 23) as a graph that computes the same in float32; 16-bit and
+/// Reads a model in ONNX's format (opsets up to 23; before 7, but for arithmetic that broadcasts) as a graph that computes the same in float32; 16-bit and
 /// 64-bit floats are widened and narrowed at its inputs, outputs and casts. Constants of layers become their
 /// parameters; what depends on constants and known shapes alone is computed once. Nodes keep their names as
 /// far as letters, digits and underscores allow, values theirs in Node::source_names. Throws Error naming the

@@ -104,11 +104,15 @@ const onnx::FunctionProto* OnnxImporter::function(const onnx::NodeProto& node) c
 
 void OnnxImporter::list_unsupported(const onnx::NodeProto& node, size_t depth,
                                     std::vector<std::string>& problems) const {
-  if (const onnx::FunctionProto* called = function(node)) {
-    if (depth > kDeepest) fail("{}: functions call each other {} deep", file_.path().string(), kDeepest);
-    return;  // its own nodes are looked at once, with all functions
+  if (function(node) != nullptr) return;  // its own nodes are looked at once, with all functions
+  if (is_branch(node)) {
+    for (const onnx::AttributeProto& branch : node.attribute()) {
+      if (depth > kDeepest) fail("{}: branches lie {} deep within one another", file_.path().string(), depth);
+      for (const onnx::NodeProto& inner : branch.g().node()) list_unsupported(inner, depth + 1, problems);
+    }
+    return;
   }
-  if (is_branch(node) || find_onnx_converter(node.domain(), node.op_type()) != nullptr) return;
+  if (find_onnx_converter(node.domain(), node.op_type()) != nullptr) return;
   problems.push_back(fmt::format("{}, opset {}", node_text(node), opset(node.domain())));
 }
 
@@ -142,8 +146,9 @@ void OnnxImporter::add_initializers(const onnx::GraphProto& graph, ImportScope& 
 
 Dimension OnnxImporter::named_dimension(const onnx::ValueInfoProto& input, int index) {
   const auto& dim = input.type().tensor_type().shape().dim(index);
-  if (dim.has_dim_value() && dim.dim_value() > 0) return dim.dim_value();
-  // Older exporters write 0 or -1 for an open size.
+  // Older exporters write 0 or -1 for an open size; a list of no axes has size 0.
+  const bool may_be_empty = input.type().tensor_type().shape().dim_size() == 1;
+  if (dim.has_dim_value() && dim.dim_value() >= (may_be_empty ? 0 : 1)) return dim.dim_value();
   std::string symbol = dim.dim_param();
   if (symbol.empty()) symbol = index == 0 ? kBatchName : fmt::format("{}_{}", input.name(), index);
   const auto [known, is_new] = symbols_.try_emplace(symbol, identifier(symbol));

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kOldestIr = 3;
 constexpr int64_t kNewestIr = 13;
-constexpr int64_t kOldestOpset = 7;
+constexpr int64_t kOldestOpset = 1;
 constexpr int64_t kNewestOpset = 23;
 
 template <class Message>
@@ -111,13 +111,6 @@ Tensor OnnxModelFile::tensor(const onnx::TensorProto& proto) {
   Tensor copy(dtype, shape);
   std::ranges::copy(file->bytes().subspan(offset, bytes), copy.bytes().begin());
   return copy;
-}
-
-bool looks_like_onnx(std::span<const std::byte> bytes) {
-  // ModelProto: ir_version is field 1, a number, and every writer puts it first; its value is small.
-  constexpr auto kIrVersion = std::byte{0x08};
-  return bytes.size() > 2 && bytes[0] == kIrVersion && bytes[1] >= std::byte{kOldestIr} &&
-         bytes[1] <= std::byte{kNewestIr};
 }
 
 Tensor read_onnx_tensor(const std::filesystem::path& path) {

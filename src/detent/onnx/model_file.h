@@ -45,9 +45,6 @@ class OnnxModelFile {
   std::map<std::string, std::shared_ptr<const MappedFile>> mapped_;
 };
 
-/// Whether the first bytes are those of a model: a field of ModelProto, and then more.
-bool looks_like_onnx(std::span<const std::byte> bytes);
-
 /// A tensor on its own, as ONNX's test data are (.pb).
 Tensor read_onnx_tensor(const std::filesystem::path& path);
 

@@ -2,7 +2,9 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"

@@ -67,9 +67,10 @@ int run_info(const std::vector<std::string>& args) {
       "detent info");
   std::string path;
   bool as_json = false;
-  app.add_option(
-         "file", path,
-         "a graph (.mz), a checkpoint of PyTorch or Lightning (.pt, .th, .ckpt), .safetensors, .npy or .npz")
+  app.add_option("file", path,
+                 "a graph (.mz), an ONNX model, a checkpoint of PyTorch or Lightning (.pt, .th, .ckpt), "
+                 ".safetensors, .npy "
+                 "or .npz")
       ->required()
       ->option_text(" ");
   app.add_flag("--json", as_json, "print JSON");

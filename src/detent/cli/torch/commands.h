@@ -11,5 +11,6 @@ void run_test(const TorchCommand& command, ProcessGroup& group);
 void run_transform(const TorchCommand& command, ProcessGroup& group);
 void run_quantize(const TorchCommand& command, ProcessGroup& group);
 void run_quickstart(const TorchCommand& command);
+void run_model(const TorchCommand& command);
 
 }  // namespace detent

@@ -57,6 +57,7 @@ extern "C" void detent_torch_run(const detent::TorchCommand& command) {
   handle_signals_for_open_files();  // the library has a list of its own
   set_up_process(command.options);
   if (command.name == "quickstart") return run_quickstart(command);
+  if (command.name == "run") return run_model(command);
   std::unique_ptr<ProcessGroup> launched;
   if (command.workers) {
     if (command.workers->rank != 0) silence();

@@ -16,6 +16,7 @@
 #include "detent/io/safetensors.h"
 #include "detent/io/torch_checkpoint.h"
 #include "detent/models/model.h"
+#include "detent/onnx/import_onnx.h"
 #include "detent/passes/mase_graph.h"
 #include "detent/training/worker_agreement.h"
 
@@ -139,6 +140,12 @@ Graph load_network(const TorchCommand& command, const Dataset& dataset) {
     fail("{} ({})", error.what(), classes_text(dataset));
   }
   return graph;
+}
+
+Graph read_network(const std::filesystem::path& path,
+                   const std::map<std::string, Shape, std::less<>>& shapes) {
+  if (std::filesystem::is_directory(path) || file_kind(path) != FileKind::kOnnx) return load_mase_graph(path);
+  return import_onnx(path, {.shapes = shapes});
 }
 
 void say_weights_are_rounded(const RunOptions& options) {

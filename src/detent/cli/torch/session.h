@@ -1,7 +1,10 @@
 #pragma once
 
+#include <filesystem>
 #include <initializer_list>
+#include <map>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "detent/cli/torch_command.h"
@@ -21,6 +24,11 @@ TrainingSplits load_training_splits(const TorchCommand& command);
 /// with load_type mz, read whole. Throws Error when the file and the network do not fit each other or the
 /// data.
 Graph load_network(const TorchCommand& command, const Dataset& dataset);
+
+/// The network in a file, which is a graph or an ONNX model; `shapes` are those of inputs whose sizes the
+/// model leaves open.
+Graph read_network(const std::filesystem::path& path,
+                   const std::map<std::string, Shape, std::less<>>& shapes = {});
 
 /// Where `load` is a graph that has quantized weights as codes: what was more exact is not there.
 void say_weights_are_rounded(const RunOptions& options);

@@ -68,6 +68,9 @@ void convert_unary(NodeImport& node) {
 
 template <const char* kName>
 void convert_pair(NodeImport& node) {
+  constexpr int64_t kBroadcastsAsNumPy = 7;
+  if (node.opset() < kBroadcastsAsNumPy && node.integer("broadcast", 0) != 0)
+    node.refuse("broadcasting as before opset 7");
   node.set_output(0, node.add(kName, {operand(node, 0), operand(node, 1)}));
 }
 

@@ -75,7 +75,8 @@ TransposedBorder transposed_border(const NodeImport& node, const ImportedWindow&
     const int64_t target = wanted.empty() ? *size * window.stride[i] : wanted.at(i);
     const int64_t total = window.stride[i] * (*size - 1) + border.extra[i] +
                           (window.kernel[i] - 1) * window.dilation[i] + 1 - target;
-    border.before[i] = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
+    const int64_t half = (total - (total < 0 ? 1 : 0)) / 2;  // rounded down
+    border.before[i] = automatic == "SAME_UPPER" ? half : total - half;
     border.behind[i] = total - border.before[i];
   }
   return border;

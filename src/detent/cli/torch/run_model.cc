@@ -1,0 +1,243 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <optional>
+
+#include "detent/cli/print.h"
+#include "detent/cli/torch/code_tensors.h"
+#include "detent/cli/torch/commands.h"
+#include "detent/cli/torch/session.h"
+#include "detent/core/convert.h"
+#include "detent/core/error.h"
+#include "detent/core/text_table.h"
+#include "detent/execution/interpreter.h"
+#include "detent/graph/operators.h"
+#include "detent/integer/result_types.h"
+#include "detent/io/npy.h"
+#include "detent/runtime/integer_executor.h"
+
+namespace detent {
+namespace {
+
+/// An output or a value inside, as the run gives it.
+struct NamedValue {
+  std::string name;  // as the user, or the model, calls it
+  NodeInput source;
+  Tensor tensor = {};
+};
+
+std::string source_name(const Graph& graph, const NodeInput& value) {
+  const Node& node = graph.node(value.node);
+  const bool has_name = value.result < node.source_names.size() && !node.source_names[value.result].empty();
+  return has_name ? node.source_names[value.result] : value_name(value);
+}
+
+std::vector<NamedValue> outputs_of(const Graph& graph) {
+  const Node& output = graph.nodes().back();
+  std::vector<NamedValue> outputs;
+  for (size_t i = 0; i < output.inputs.size(); ++i) {
+    const bool has_name = i < output.source_names.size();
+    outputs.push_back(
+        {has_name ? output.source_names[i] : source_name(graph, output.inputs[i]), output.inputs[i]});
+  }
+  return outputs;
+}
+
+NodeInput find_value(const Graph& graph, const std::string& name) {
+  std::vector<std::string> known;
+  for (const Node& node : graph.nodes()) {
+    if (role_of(node) == OperatorRole::kOutput) continue;
+    for (size_t i = 0; i < result_count(node); ++i) {
+      const NodeInput value = NodeInput::of(node.name, i);
+      known.push_back(value_name(value));
+      if (known.back() == name || source_name(graph, value) == name) return value;
+      known.push_back(source_name(graph, value));
+    }
+  }
+  fail("--value: {}", unknown_name_message("value", name, known));
+}
+
+Tensor given_or_zeros(const ModelRun& run, const Graph& graph, const std::string& node, const Shape& zeros) {
+  const std::string name = source_name(graph, NodeInput::of(node));
+  const TensorType& type = graph.input_types().find(node)->second;
+  for (const auto& [given, file] : run.inputs) {
+    if (given != name && given != node) continue;
+    Tensor tensor = read_npy(file);
+    if (tensor.dtype() != type.dtype) {
+      fail("{}: got {}, expected {} for the input \"{}\"", file, dtype_name(tensor.dtype()),
+           dtype_name(type.dtype), name);
+    }
+    return tensor;
+  }
+  return Tensor(type.dtype, zeros);
+}
+
+/// The sizes that a given input has for the open dimensions hold for zeros too.
+std::vector<Tensor> input_tensors(const ModelRun& run, const Graph& graph) {
+  std::vector<std::string> known;
+  NamedSizes sizes;
+  for (const std::string& node : graph.input_names()) {
+    const std::string name = source_name(graph, NodeInput::of(node));
+    known.push_back(name);
+    const TensorType& type = graph.input_types().find(node)->second;
+    const auto shape = run.shapes.find(name);
+    if (shape != run.shapes.end() && !type.matches(shape->second, sizes)) {
+      fail("--shape {}: got {}, expected one that fits {}", name, shape_text(shape->second),
+           tensor_type_text(type));
+    }
+    for (const auto& [given, file] : run.inputs) {
+      if (given == name || given == node) static_cast<void>(type.matches(read_npy(file).shape(), sizes));
+    }
+  }
+  for (const auto& [given, file] : run.inputs) {
+    const bool is_node = graph.input_types().contains(given);
+    if (!is_node && std::ranges::find(known, given) == known.end())
+      fail("--input: {}", unknown_name_message("input", given, known));
+  }
+  std::vector<Tensor> inputs;
+  for (const std::string& node : graph.input_names()) {
+    const TensorType& type = graph.input_types().find(node)->second;
+    inputs.push_back(given_or_zeros(run, graph, node, type.concrete(sizes)));
+  }
+  return inputs;
+}
+
+struct Difference {
+  double largest = 0;
+  double relative = 0;
+  size_t beyond = 0;
+  double signal = 0;
+  double noise = 0;
+};
+
+Difference difference(const ModelRun& run, const Tensor& got, const Tensor& wanted) {
+  Difference result;
+  const Tensor ours = to_float32(got);
+  const Tensor theirs = to_float32(wanted);
+  for (size_t i = 0; i < ours.values<float>().size(); ++i) {
+    const auto a = static_cast<double>(ours.values<float>()[i]);
+    const auto b = static_cast<double>(theirs.values<float>()[i]);
+    if (a == b || (std::isnan(a) && std::isnan(b))) {
+      if (std::isfinite(b)) result.signal += b * b;
+      continue;
+    }
+    const double error = std::fabs(a - b);
+    result.largest =
+        std::max(result.largest, std::isnan(error) ? std::numeric_limits<double>::infinity() : error);
+    if (b != 0) result.relative = std::max(result.relative, error / std::fabs(b));
+    if (!(error <= run.atol + run.rtol * std::fabs(b))) ++result.beyond;
+    result.signal += b * b;
+    result.noise += error * error;
+  }
+  return result;
+}
+
+std::string statistics_text(const Tensor& tensor) {
+  if (tensor.numel() == 0) return "";
+  const Tensor floats = to_float32(tensor);
+  const auto values = floats.values<float>();
+  const auto [low, high] = std::ranges::minmax(values);
+  return fmt::format("{:.6g} to {:.6g}", low, high);
+}
+
+/// Of a node's value, its integers where it has some.
+Tensor as_integers(const Graph& graph, const NodeInput& value, const Tensor& tensor) {
+  const auto types = result_types(graph);
+  const auto type = types.find(value.node);
+  if (value.result != 0 || type == types.end() || tensor.dtype() != DType::kFloat32) return tensor;
+  return as_dtype(codes_of(tensor, type->second), code_dtype(type->second));
+}
+
+std::string file_name(std::string name) {
+  for (char& c : name) {
+    const bool fits = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-';
+    if (!fits) c = '_';
+  }
+  return name + ".npy";
+}
+
+/// The outputs, and the values that the user named: these as further outputs, or, before they are quantized,
+/// as an observer sees them.
+std::vector<NamedValue> run_graph(const ModelRun& run, Graph graph, const std::vector<Tensor>& inputs) {
+  std::vector<NamedValue> wanted = outputs_of(graph);
+  const size_t output_count = wanted.size();
+  for (const std::string& name : run.values) wanted.push_back({name, find_value(graph, name)});
+  Node& output = graph.node(graph.nodes().back().name);
+  if (!run.before_quantization) {
+    for (size_t i = output_count; i < wanted.size(); ++i) output.inputs.push_back(wanted[i].source);
+  }
+  const auto observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
+    for (size_t i = output_count; i < wanted.size(); ++i) {
+      const NodeInput& source = wanted[i].source;
+      if (source.node == node.name && operand == fmt::format("data_out_{}", source.result))
+        wanted[i].tensor = value.clone();
+    }
+  };
+  std::unique_ptr<const Program> program;
+  if (run.integer_execution) {
+    program = IntegerExecutor().compile(graph);
+  } else {
+    program = TorchExecutor().compile(graph);
+  }
+  const std::vector<Tensor> outputs =
+      program->run(inputs, run.before_quantization ? OperandObserver(observe) : OperandObserver(),
+                   ObservedValues::kBeforeQuantization);
+  for (size_t i = 0; i < outputs.size(); ++i) wanted[i].tensor = outputs[i];
+  for (NamedValue& value : wanted) {
+    if (run.as_integers) value.tensor = as_integers(graph, value.source, value.tensor);
+  }
+  return wanted;
+}
+
+void compare(const ModelRun& run, const std::vector<NamedValue>& values) {
+  if (run.compare.empty()) return;
+  TextTable table({"compared", "largest difference", "relative", "beyond", "SQNR"});
+  size_t beyond = 0;
+  for (const auto& [name, file] : run.compare) {
+    const auto value = std::ranges::find(values, name, &NamedValue::name);
+    if (value == values.end()) {
+      std::vector<std::string> known;
+      for (const NamedValue& known_value : values) known.push_back(known_value.name);
+      fail("--compare: {}", unknown_name_message("output or value", name, known));
+    }
+    const Tensor wanted = read_npy(file);
+    if (wanted.shape() != value->tensor.shape()) {
+      fail("--compare {}: got shape {}, {} has {}", name, shape_text(value->tensor.shape()), file,
+           shape_text(wanted.shape()));
+    }
+    const Difference found = difference(run, value->tensor, wanted);
+    beyond += found.beyond;
+    const double sqnr = 10 * std::log10(found.signal / found.noise);
+    table.add_row({name, fmt::format("{:.3g}", found.largest), fmt::format("{:.3g}", found.relative),
+                   std::to_string(found.beyond),
+                   found.noise == 0 ? "equal" : fmt::format("{:.1f} dB", sqnr)});
+  }
+  print("\n" + table.to_text());
+  if (beyond > 0)
+    fail("{} elements differ by more than {} + {} of the expected value", beyond, run.atol, run.rtol);
+}
+
+}  // namespace
+
+void run_model(const TorchCommand& command) {
+  const ModelRun& run = command.model_run;
+  const Graph graph = read_network(run.model, run.shapes);
+  const std::vector<NamedValue> values = run_graph(run, graph, input_tensors(run, graph));
+  TextTable table({"value", "dtype", "shape", "range"});
+  for (const NamedValue& value : values) {
+    table.add_row({value.name, std::string(dtype_name(value.tensor.dtype())),
+                   shape_text(value.tensor.shape()), statistics_text(value.tensor)});
+  }
+  print(table.to_text());
+  if (run.output_dir) {
+    for (const NamedValue& value : values)
+      write_npy(std::filesystem::path(*run.output_dir) / file_name(value.name), value.tensor);
+    print(fmt::format("\n{} arrays in {}\n", values.size(), *run.output_dir));
+  }
+  compare(run, values);
+}
+
+}  // namespace detent
