@@ -184,7 +184,14 @@ TEST_F(SurvivalTest, AKillAtAnyMomentLeavesWholeCheckpoints) {
     // Every fifth time wherever it is, loading perhaps; else when it is training and saves at every step.
     if (kills % 5 != 0) {
       const auto trains = [&] { return lines("killed") > 0 && lines("killed") != lines_before; };
-      while (!trains() && process.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      const auto wait_for = [&](const auto& condition) {
+        while (!condition() && process.is_running())
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      };
+      wait_for(trains);
+      // In steps, not in time: a busy machine makes none in 40 ms.
+      const int64_t wanted = lines("killed") + static_cast<int64_t>(random() % 4);
+      wait_for([&] { return lines("killed") >= wanted; });
     }
     const unsigned most = kills % 5 == 0 ? 1'500'000U : 40'000U;
     std::this_thread::sleep_for(std::chrono::microseconds(random() % most));
