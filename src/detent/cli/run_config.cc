@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <utility>
 
 #include "detent/cli/option_fields.h"
 #include "detent/cli/option_use.h"
@@ -162,9 +163,32 @@ auto at_place(const Origins& origins, const std::string& name, Function look_up)
 /// What a network that is loaded without a model's name may be: a graph, or a folder that holds one.
 bool loads_graph(const RunOptions& options) {
   if (!options.load) return false;
-  if (options.load_type) return *options.load_type == LoadType::kMz;
+  if (options.load_type) return *options.load_type == LoadType::kMz || *options.load_type == LoadType::kOnnx;
   // A file that is not there is named later.
-  return !std::filesystem::is_regular_file(*options.load) || file_kind(*options.load) == FileKind::kGraph;
+  if (!std::filesystem::is_regular_file(*options.load)) return true;
+  const FileKind kind = file_kind(*options.load);
+  return kind == FileKind::kGraph || kind == FileKind::kOnnx;
+}
+
+/// A network and samples may be named by their files.
+void take_files(RunOptions& options) {
+  namespace fs = std::filesystem;
+  const bool is_file =
+      options.model && (options.model->find('/') != std::string::npos || options.model->ends_with(".onnx") ||
+                        options.model->ends_with(".mz"));
+  if (is_file) {
+    if (options.load)
+      throw UsageError(fmt::format("got two networks: {} and --load {}", *options.model, *options.load));
+    if (!fs::exists(*options.model)) throw UsageError(fmt::format("{}: no such file", *options.model));
+    options.load = std::exchange(options.model, std::nullopt);
+  }
+  if (!options.calibration) return;
+  if (options.dataset || options.data_dir)
+    throw UsageError("--calibration stands for a data set: got it beside --dataset or --data-dir");
+  if (!fs::exists(*options.calibration))
+    throw UsageError(fmt::format("--calibration: {}: no such file or folder", *options.calibration));
+  options.dataset = fs::is_directory(*options.calibration) ? "image_folder" : "unlabelled";
+  options.data_dir = options.calibration;
 }
 
 void check_present(const RunOptions& options) {
@@ -205,10 +229,15 @@ void canonicalise(RunOptions& options, const Origins& origins) {
   });
 }
 
+std::string network_name(const std::filesystem::path& file) {
+  const bool is_onnx = std::filesystem::is_regular_file(file) && file_kind(file) == FileKind::kOnnx;
+  return is_onnx ? file.stem().string() : read_graph(file).name();
+}
+
 /// The name of the run's folder: the model's and the data set's names as the user spelt them.
 std::string project_name(const RunOptions& options, const std::string& date) {
   if (options.project && !options.project->empty()) return *options.project;
-  const std::string model = options.model ? *options.model : read_graph(*options.load).name();
+  const std::string model = options.model ? *options.model : network_name(*options.load);
   std::string name = fmt::format(
       "{}_{}_{}_{}", model, options.task == "cls" ? "classification" : options.task, *options.dataset, date);
   std::ranges::replace(name, '/', '-');
@@ -222,7 +251,8 @@ RunConfig make_run_config(const std::string& config_file, const GivenOptions& gi
   const bool has_file = !config_file.empty();
   const FileContent content = has_file ? read_config(config_file) : FileContent();
   const Origins origins(config_file, content, given);
-  const RunOptions spelt = merge(config_file, content, given);
+  RunOptions spelt = merge(config_file, content, given);
+  take_files(spelt);
   check_present(spelt);
   RunOptions options = spelt;
   canonicalise(options, origins);

@@ -13,9 +13,11 @@
 namespace detent {
 
 /// How `load` is to be read: a state_dict of PyTorch, a Lightning checkpoint, a graph with its quantization,
-/// or a state_dict as safetensors.
-enum class LoadType { kPt, kPl, kMz, kSafetensors };
-constexpr std::array<const char*, 4> enum_names(LoadType) { return {"pt", "pl", "mz", "safetensors"}; }
+/// a state_dict as safetensors, or an ONNX model.
+enum class LoadType { kPt, kPl, kMz, kSafetensors, kOnnx };
+constexpr std::array<const char*, 5> enum_names(LoadType) {
+  return {"pt", "pl", "mz", "safetensors", "onnx"};
+}
 
 enum class Accelerator { kAuto, kCpu };
 constexpr std::array<const char*, 2> enum_names(Accelerator) { return {"auto", "cpu"}; }
@@ -38,8 +40,10 @@ struct RunOptions {
   std::string project_dir = "mase_output";
   std::optional<std::string> project;
   std::optional<std::string> data_dir;
+  std::optional<std::string> calibration;
+  std::optional<std::string> labels;
   ValidationSplit validation_split = ValidationSplit::kHeldOut;
-  int64_t image_size = 224;
+  std::optional<int64_t> image_size;
   std::optional<std::string> classes;
   int64_t seed = 0;
   Accelerator accelerator = Accelerator::kAuto;
@@ -59,20 +63,29 @@ struct RunOptions {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
-    visit("model", self.model, "network: see `detent list models`");
+    visit("model", self.model, "network: an ONNX model or graph (a file), or one of `detent list models`");
     visit("dataset", self.dataset, "data set: see `detent list datasets`");
     visit("task", self.task, "what is learned; classification (or cls)");
     visit("load", self.load, "file to load before the command runs");
     visit("load_type", self.load_type,
           "what that file is: a state_dict of PyTorch, a Lightning checkpoint, a graph, a state_dict as "
-          "safetensors; NA: what its content says");
+          "safetensors, an ONNX model; NA: what its content says");
     visit("project_dir", self.project_dir, "folder that holds the projects");
     visit("project", self.project, "folder of this run; NA: <model>_<task>_<dataset>_<date>");
     visit("data_dir", self.data_dir, "folder of data files; NA: $DETENT_DATA, then ~/.cache/detent");
+    visit("calibration", self.calibration,
+          "instead of a data set: a folder of images, flat or with a folder a class, or a file of inputs "
+          "(.npy, "
+          ".npz, .safetensors)");
+    visit("labels", self.labels,
+          "images: file of their labels, .tsv or .csv with columns file and class (a number), instead of "
+          "folders");
     visit("validation_split", self.validation_split,
           "what the best epoch is chosen on: the data set's own validation samples, or, where it has none, a "
           "tenth of its training samples, which is held out; or the test samples");
-    visit("image_size", self.image_size, "height and width of the samples of image_folder", Between{1, 8192});
+    visit("image_size", self.image_size,
+          "height and width of the samples of image_folder; NA: what the network takes, or 224",
+          Between{1, 8192});
     visit("classes", self.classes,
           "image_folder: file with the names of all classes, a line each in the order of the network's "
           "outputs; NA: classes.txt in the folder, else the folders of train");

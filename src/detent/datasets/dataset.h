@@ -78,6 +78,8 @@ struct DatasetOptions {
   int64_t image_size = 224;
   /// File with the names of image_folder's classes, a line each; empty: not given.
   std::filesystem::path classes = {};
+  /// File with the labels of image_folder's images; empty: their folders say.
+  std::filesystem::path labels = {};
   /// Of data sets of images.
   ImageTransforms transforms = {};
   /// Of their random transformations.

@@ -15,6 +15,7 @@
 #include "detent/core/log.h"
 #include "detent/datasets/data_files.h"
 #include "detent/datasets/image_sampler.h"
+#include "detent/datasets/label_file.h"
 #include "detent/io/file.h"
 #include "detent/io/image.h"
 
@@ -213,6 +214,18 @@ std::unique_ptr<Dataset> make_image_folder(Split split, const DatasetOptions& op
   if (!folder) {
     fail("image_folder: {} holds no folder {}", root.string(),
          split == Split::kTrain ? "train" : "test, validation or val");
+  }
+  if (!options.labels.empty()) {
+    std::vector<LabelledFile> files = read_label_file(options.labels, *folder);
+    Listing listing;
+    int64_t class_count = 0;
+    for (LabelledFile& file : files) {
+      listing.images.push_back(std::move(file.path));
+      listing.labels.push_back(file.label);
+      class_count = std::max(class_count, file.label + 1);
+    }
+    return std::make_unique<ImageFolderDataset>(std::move(listing), class_count, make_sampler(options),
+                                                folder->string());
   }
   const Classes classes = class_names(root, *folder, options);
   return std::make_unique<ImageFolderDataset>(list_images(*folder, classes),

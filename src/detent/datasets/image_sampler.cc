@@ -150,25 +150,46 @@ void ImageSampler::cut(const ImageView& image, ImageSize size, const Window& win
   copy_window(view_of(scaled), {window.top - top, window.left - left, window.mirrored}, target);
 }
 
+Shape ImageSampler::sample_shape() const {
+  const auto channels = static_cast<int64_t>(levels_.size());
+  if (transforms_.layout == ImageLayout::kNhwc) return {height_, width_, channels};
+  return {channels, height_, width_};
+}
+
 void ImageSampler::copy_window(const ImageView& image, const Window& window, std::span<float> target) const {
+  const size_t channels = levels_.size();
+  const auto plane = static_cast<size_t>(height_ * width_);
+  const bool reversed = transforms_.channel_order == ChannelOrder::kBgr;
+  const auto channel_at = [&](size_t place) { return reversed ? channels - 1 - place : place; };
+  if (transforms_.layout == ImageLayout::kNchw) {
+    for (size_t place = 0; place < channels; ++place)
+      copy_plane(image, window, channel_at(place), target.data() + place * plane);
+    return;
+  }
+  std::vector<float> values(plane);
+  for (size_t place = 0; place < channels; ++place) {
+    copy_plane(image, window, channel_at(place), values.data());
+    for (size_t i = 0; i < plane; ++i) target[i * channels + place] = values[i];
+  }
+}
+
+void ImageSampler::copy_plane(const ImageView& image, const Window& window, size_t channel,
+                              float* row) const {
   // Columns of the sample that lie in the image, before it is mirrored.
   const int64_t first = std::clamp<int64_t>(-window.left, 0, width_);
   const int64_t last = std::clamp<int64_t>(image.width - window.left, first, width_);
-  float* row = target.data();
-  for (size_t channel = 0; channel < levels_.size(); ++channel) {
-    const ChannelLevels& levels = levels_[channel];
-    const uint8_t* plane = image.pixels.data() + static_cast<int64_t>(channel) * image.channel_stride;
-    for (int64_t y = window.top; y < window.top + height_; ++y, row += width_) {
-      const bool is_inside = y >= 0 && y < image.height;
-      const int64_t end = is_inside ? last : first;
-      std::fill(row, row + first, levels[0]);
-      if (is_inside) {
-        const uint8_t* source = plane + y * image.row_stride + (window.left + first) * image.column_stride;
-        for (int64_t x = first; x < last; ++x, source += image.column_stride) row[x] = levels[*source];
-      }
-      std::fill(row + end, row + width_, levels[0]);
-      if (window.mirrored) std::reverse(row, row + width_);
+  const ChannelLevels& levels = levels_[channel];
+  const uint8_t* plane = image.pixels.data() + static_cast<int64_t>(channel) * image.channel_stride;
+  for (int64_t y = window.top; y < window.top + height_; ++y, row += width_) {
+    const bool is_inside = y >= 0 && y < image.height;
+    const int64_t end = is_inside ? last : first;
+    std::fill(row, row + first, levels[0]);
+    if (is_inside) {
+      const uint8_t* source = plane + y * image.row_stride + (window.left + first) * image.column_stride;
+      for (int64_t x = first; x < last; ++x, source += image.column_stride) row[x] = levels[*source];
     }
+    std::fill(row + end, row + width_, levels[0]);
+    if (window.mirrored) std::reverse(row, row + width_);
   }
 }
 

@@ -45,16 +45,16 @@ struct ImageView {
 /// All three channels of an image that was read.
 ImageView view_of(const RgbImage& image);
 
-/// Turns images into samples [channels, height, width] as DatasetOptions::transforms say. What is random
-/// depends on seed, epoch and the index of the sample alone, in a way that does not change: neither order nor
-/// threads matter, and each transformation draws the same whether or not the others are on.
+/// Turns images into samples [channels, height, width], or channels last, as DatasetOptions::transforms say.
+/// What is random depends on seed, epoch and the index of the sample alone, in a way that does not change:
+/// neither order nor threads matter, and each transformation draws the same whether or not the others are on.
 class ImageSampler {
  public:
   /// For images of `size`, or of any size where it is none, which needs a center_crop; with the normalisation
   /// that the transforms may replace. Throws Error naming the key on transforms that do not fit the images.
   ImageSampler(std::optional<ImageSize> size, const Normalisation& own, const DatasetOptions& options);
 
-  Shape sample_shape() const { return {static_cast<int64_t>(levels_.size()), height_, width_}; }
+  Shape sample_shape() const;
 
   /// As evaluated. Throws Error on an image that is too small to be cut.
   void sample(const ImageView& image, std::span<float> target) const;
@@ -74,6 +74,7 @@ class ImageSampler {
   /// Scales no more of the image than `window` needs; `size` is that of the whole then.
   void cut(const ImageView& image, ImageSize size, const Window& window, std::span<float> target) const;
   void copy_window(const ImageView& image, const Window& window, std::span<float> target) const;
+  void copy_plane(const ImageView& image, const Window& window, size_t channel, float* row) const;
 
   ImageTransforms transforms_;
   uint64_t seed_;

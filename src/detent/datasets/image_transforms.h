@@ -1,11 +1,18 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <vector>
 
 #include "detent/core/fields.h"
 
 namespace detent {
+
+/// Order of the channels in a sample, and of its dimensions: [C, H, W] or [H, W, C].
+enum class ChannelOrder { kRgb, kBgr };
+constexpr std::array<const char*, 2> enum_names(ChannelOrder) { return {"rgb", "bgr"}; }
+enum class ImageLayout { kNchw, kNhwc };
+constexpr std::array<const char*, 2> enum_names(ImageLayout) { return {"nchw", "nhwc"}; }
 
 /// What happens to the images of a data set before a network sees them, in this order.
 struct ImageTransforms {
@@ -16,6 +23,8 @@ struct ImageTransforms {
   double horizontal_flip = 0;
   std::optional<std::vector<double>> image_mean = {};
   std::optional<std::vector<double>> image_std = {};
+  ChannelOrder channel_order = ChannelOrder::kRgb;
+  ImageLayout layout = ImageLayout::kNchw;
 
   bool operator==(const ImageTransforms&) const = default;
 
@@ -37,6 +46,8 @@ struct ImageTransforms {
           "images: mean of each channel, of levels from 0 to 1; NA: the data set's own", Between{-1e6, 1e6});
     visit("image_std", self.image_std, "images: standard deviation likewise, that levels are divided by",
           Between{1e-6, 1e6});
+    visit("channel_order", self.channel_order, "images: order of the channels that the network takes");
+    visit("layout", self.layout, "images: order of the dimensions that the network takes");
   }
 };
 

@@ -9,6 +9,7 @@
 #include "detent/core/error.h"
 #include "detent/datasets/data_files.h"
 #include "detent/io/csv.h"
+#include "detent/io/file_kind.h"
 #include "detent/io/npy.h"
 #include "detent/io/npz.h"
 #include "detent/io/safetensors.h"
@@ -194,7 +195,51 @@ const FileKind& csv_kind() {
   return kind;
 }
 
+Tensor only_inputs(const std::vector<std::pair<std::string, Tensor>>& tensors, const std::string& where) {
+  for (const auto& [name, tensor] : tensors) {
+    if (name == "inputs" || tensors.size() == 1) return tensor;
+  }
+  fail("{}: holds {} tensors, expected one, or one called \"inputs\"", where, tensors.size());
+}
+
+std::unique_ptr<Dataset> make_unlabelled(Split /*split*/, const DatasetOptions& options) {
+  const fs::path& path = options.data_dir;
+  if (path.empty() || fs::is_directory(path))
+    fail("unlabelled: got \"{}\", expected a file of inputs: .npy, .npz or .safetensors", path.string());
+  Tensor inputs;
+  switch (file_kind(path)) {
+    case detent::FileKind::kNpy:
+      inputs = read_npy(path);
+      break;
+    case detent::FileKind::kNpz:
+      inputs = only_inputs(read_npz(path), path.string());
+      break;
+    case detent::FileKind::kSafetensors:
+      inputs = only_inputs(read_safetensors(path).tensors, path.string());
+      break;
+    default:
+      fail("{}: it is {}, expected inputs: .npy, .npz or .safetensors", path.string(),
+           file_kind_text(file_kind(path)));
+  }
+  if (inputs.rank() < 2 || inputs.numel() == 0)
+    fail("{}: got inputs {}, expected [n, ...]", path.string(), shape_text(inputs.shape()));
+  const auto count = static_cast<size_t>(inputs.dim(0));
+  return std::make_unique<TensorDataset>(Samples{to_float32(inputs), std::vector<int64_t>(count, -1)}, 0,
+                                         path.string());
+}
+
 }  // namespace
+
+DatasetInfo unlabelled_info() {
+  DatasetInfo info;
+  info.name = "unlabelled";
+  info.help =
+      "Your own inputs without labels, to calibrate with: one file (--data-dir, or --calibration) that holds "
+      "them as [n, ...]: .npy, or .npz or .safetensors with one tensor, or one called inputs.";
+  info.task = "classification";
+  info.make = make_unlabelled;
+  return info;
+}
 
 DatasetInfo safetensors_info() {
   DatasetInfo info =

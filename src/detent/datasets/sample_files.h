@@ -16,6 +16,10 @@ DatasetInfo npy_info();
 /// train.npz, ...: arrays "inputs" and "labels".
 DatasetInfo npz_info();
 
+/// One file of inputs without labels, which data_dir names: .npy, or the only tensor, or the one called
+/// "inputs", of .npz or .safetensors. Enough to calibrate with.
+DatasetInfo unlabelled_info();
+
 /// train.csv, ...: a sample a line, its label in the last column.
 DatasetInfo csv_info();
 

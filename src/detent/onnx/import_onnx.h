@@ -14,13 +14,17 @@ struct OnnxImportOptions {
   /// Shapes of inputs, by name, where the model leaves sizes open. An open first size that is not given here
   /// is the batch's.
   std::map<std::string, Shape, std::less<>> shapes = {};
+  /// Where all inputs begin with a size of 1, as of a network exported for one sample, take it for a batch of
+  /// any size, if all outputs then begin with that too.
+  bool frees_batch = true;
 };
 
-/// Reads a model in ONNX's format (opsets up to 23; before 7, but for arithmetic that broadcasts) as a graph that computes the same in float32; 16-bit and
-/// 64-bit floats are widened and narrowed at its inputs, outputs and casts. Constants of layers become their
-/// parameters; what depends on constants and known shapes alone is computed once. Nodes keep their names as
-/// far as letters, digits and underscores allow, values theirs in Node::source_names. Throws Error naming the
-/// file and the node, once with all nodes whose operators are not supported.
+/// Reads a model in ONNX's format (opsets up to 23; before 7, but for arithmetic that broadcasts) as a graph
+/// that computes the same in float32; 16-bit and 64-bit floats are widened and narrowed at its inputs,
+/// outputs and casts. Constants of layers become their parameters; what depends on constants and known shapes
+/// alone is computed once. Nodes keep their names as far as letters, digits and underscores allow, values
+/// theirs in Node::source_names. Throws Error naming the file and the node, once with all nodes whose
+/// operators are not supported.
 Graph import_onnx(const std::filesystem::path& path, const OnnxImportOptions& options = {});
 
 }  // namespace detent

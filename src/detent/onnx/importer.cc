@@ -69,8 +69,11 @@ std::optional<Tensor> tensor_of_elements(const Operand& operand) {
 
 }  // namespace
 
-OnnxImporter::OnnxImporter(OnnxModelFile& file, const OnnxImportOptions& options)
-    : file_(file), options_(options), graph_(identifier(file.path().stem().string())) {
+OnnxImporter::OnnxImporter(OnnxModelFile& file, const OnnxImportOptions& options, bool frees_batch)
+    : file_(file),
+      options_(options),
+      frees_batch_(frees_batch),
+      graph_(identifier(file.path().stem().string())) {
   names_.insert("output");
 }
 
@@ -147,6 +150,11 @@ void OnnxImporter::add_initializers(const onnx::GraphProto& graph, ImportScope& 
 Dimension OnnxImporter::named_dimension(const onnx::ValueInfoProto& input, int index) {
   const auto& dim = input.type().tensor_type().shape().dim(index);
   // Older exporters write 0 or -1 for an open size; a list of no axes has size 0.
+  if (index == 0 && frees_batch_ && dim.dim_value() == 1) {
+    first_sizes_[kBatchName] = 2;
+    second_sizes_[kBatchName] = 3;
+    return kBatchName;
+  }
   const bool may_be_empty = input.type().tensor_type().shape().dim_size() == 1;
   if (dim.has_dim_value() && dim.dim_value() >= (may_be_empty ? 0 : 1)) return dim.dim_value();
   std::string symbol = dim.dim_param();
@@ -396,6 +404,10 @@ void OnnxImporter::add_outputs(const onnx::GraphProto& graph) {
                    .inputs = {value},
                    .attributes = {{"dtype", std::string(dtype_name(dtype))}}});
     }
+    const auto& [first, second] = types(value);
+    const bool has_batch = !first.shape.empty() && first.shape[0] == first_sizes_[kBatchName] &&
+                           second.shape[0] == second_sizes_[kBatchName];
+    outputs_have_batch_ = outputs_have_batch_ && has_batch;
     output.inputs.push_back(value);
     output.source_names.push_back(info.name());
   }
@@ -426,9 +438,38 @@ Graph OnnxImporter::finish() {
   return std::move(graph_);
 }
 
+bool OnnxImporter::outputs_have_batch() const { return outputs_have_batch_; }
+
+namespace {
+
+/// Every input is a tensor of floats of which the first size is 1.
+bool is_for_one_sample(const onnx::GraphProto& graph) {
+  std::set<std::string> initializers;
+  for (const onnx::TensorProto& tensor : graph.initializer()) initializers.insert(tensor.name());
+  bool any = false;
+  for (const onnx::ValueInfoProto& input : graph.input()) {
+    if (initializers.contains(input.name())) continue;
+    const auto& type = input.type().tensor_type();
+    if (type.shape().dim_size() < 2 || type.shape().dim(0).dim_value() != 1) return false;
+    any = true;
+  }
+  return any;
+}
+
+}  // namespace
+
 Graph import_onnx(const std::filesystem::path& path, const OnnxImportOptions& options) {
   OnnxModelFile file(path);
-  return OnnxImporter(file, options).run();
+  if (options.frees_batch && is_for_one_sample(file.model().graph())) {
+    try {
+      OnnxImporter importer(file, options, true);
+      Graph graph = importer.run();
+      if (importer.outputs_have_batch()) return graph;
+    } catch (const Error&) {
+      // The network needs the size of 1: it is kept below, where an error of its own is thrown too.
+    }
+  }
+  return OnnxImporter(file, options, false).run();
 }
 
 }  // namespace detent

@@ -54,9 +54,12 @@ std::optional<Tensor> moved_constants(const Graph& graph, const Node& node, cons
 /// Brings a model into a graph, node by node.
 class OnnxImporter {
  public:
-  OnnxImporter(OnnxModelFile& file, const OnnxImportOptions& options);
+  /// With `frees_batch` a first size of 1 of every input is open.
+  OnnxImporter(OnnxModelFile& file, const OnnxImportOptions& options, bool frees_batch);
 
   Graph run();
+  /// Whether the batch of every output is that of the inputs.
+  bool outputs_have_batch() const;
 
  private:
   friend class NodeImport;
@@ -90,6 +93,8 @@ class OnnxImporter {
 
   OnnxModelFile& file_;
   const OnnxImportOptions& options_;
+  const bool frees_batch_;
+  bool outputs_have_batch_ = true;
   Graph graph_;
   std::vector<std::unique_ptr<ImportedValue>> values_;
   std::unordered_map<std::string, TriedTypes> types_;  // by value_name

@@ -95,6 +95,11 @@ std::optional<int64_t> NodeImport::size(size_t index, int64_t dim) const {
   return found == types.second.shape[at] && found != kOpenSize ? std::optional(found) : std::nullopt;
 }
 
+bool NodeImport::has_freed_batch(size_t index) const {
+  return importer_.frees_batch_ && rank(index) > 0 && !size(index, 0) &&
+         type(index).shape[0] == importer_.first_sizes_.at(kBatchName);
+}
+
 Shape NodeImport::shape(size_t index) const {
   Shape result;
   for (size_t d = 0; d < rank(index); ++d) {

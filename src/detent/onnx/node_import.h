@@ -49,6 +49,8 @@ class NodeImport {
   /// What an input is for one choice of the sizes of open dimensions.
   const Operand& type(size_t index) const;
   size_t rank(size_t index) const { return type(index).shape.size(); }
+  /// Whether the input begins with a batch of open size where the model has one of 1.
+  bool has_freed_batch(size_t index) const;
   /// The size of one dimension; nothing where it is open.
   std::optional<int64_t> size(size_t index, int64_t dim) const;
   /// The whole shape. Throws Error where a size is open.

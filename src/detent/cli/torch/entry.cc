@@ -52,9 +52,10 @@ void silence() {
 
 extern "C" const char* detent_torch_build() { return detent::build_identity(); }
 
-extern "C" void detent_torch_run(const detent::TorchCommand& command) {
+extern "C" void detent_torch_run(const detent::TorchCommand& given) {
   using namespace detent;
   handle_signals_for_open_files();  // the library has a list of its own
+  TorchCommand command = given;
   set_up_process(command.options);
   if (command.name == "quickstart") return run_quickstart(command);
   if (command.name == "run") return run_model(command);
@@ -65,6 +66,7 @@ extern "C" void detent_torch_run(const detent::TorchCommand& command) {
   }
   ProcessGroup& group = launched ? *launched : single_process();
   check_workers_agree_on_settings(command, group);
+  fit_images_to_network(command.options);
   if (command.name == "train") return run_train(command, group);
   if (command.name == "test") return run_test(command, group);
   if (command.name == "transform") return run_transform(command, group);

@@ -26,8 +26,9 @@ namespace {
 DatasetOptions dataset_options(const RunOptions& options) {
   DETENT_CHECK(options.dataset.has_value(), "no data set");
   return {.data_dir = options.data_dir.value_or(""),
-          .image_size = options.image_size,
+          .image_size = options.image_size.value_or(DatasetOptions().image_size),
           .classes = options.classes.value_or(""),
+          .labels = options.labels.value_or(""),
           .transforms = options.transforms,
           .seed = options.seed};
 }
@@ -48,25 +49,33 @@ std::string classes_text(const Dataset& dataset) {
       dataset.source(), dataset.class_count());
 }
 
-/// A saved graph brings its own input shape and classes: they must be the data set's.
-void check_fits(const Graph& graph, const Dataset& dataset, const std::string& file) {
+/// A whole network brings its own input shape and classes: they must be the data set's. A file of labels may
+/// leave out classes.
+void check_fits(const Graph& graph, const Dataset& dataset, const RunOptions& options) {
+  const std::string& file = *options.load;
   Shape wanted = dataset.sample_shape();
   wanted.insert(wanted.begin(), 1);
   const auto& inputs = graph.input_shapes();
   if (inputs.size() != 1 || inputs.begin()->second != wanted) {
-    fail("{}: graph \"{}\" takes inputs of shape {}, the data set has {}", file, graph.name(),
-         inputs.empty() ? "[]" : shape_text(inputs.begin()->second), shape_text(wanted));
+    fail("{}: network \"{}\" takes {}, the data set has samples of shape {}", file, graph.name(),
+         inputs.size() == 1 ? fmt::format("an input of shape {}", shape_text(inputs.begin()->second))
+                            : fmt::format("{} inputs", inputs.size()),
+         shape_text(wanted));
   }
-  const Shape output = infer_shapes(graph).at("output").shape;
-  const bool unknown = dataset.class_count() == 0;
-  if (output.size() != 2 || !(unknown || output == Shape{1, dataset.class_count()})) {
-    fail("{}: graph \"{}\" gives outputs of shape {}, {}", file, graph.name(), shape_text(output),
+  if (dataset.class_count() == 0) return;
+  const ValueTypes values = infer_shapes(graph);
+  const Shape output = values.at(value_name(graph.nodes().back().inputs[0])).shape;
+  const int64_t classes = output.size() == 2 && output[0] == 1 ? output[1] : 0;
+  const bool fits = options.labels ? classes >= dataset.class_count() : classes == dataset.class_count();
+  if (!fits) {
+    fail("{}: network \"{}\" gives outputs of shape {}, {}", file, graph.name(), shape_text(output),
          classes_text(dataset));
   }
 }
 
 std::optional<LoadType> type_of(FileKind kind, const std::string& file) {
   if (kind == FileKind::kGraph) return LoadType::kMz;
+  if (kind == FileKind::kOnnx) return LoadType::kOnnx;
   if (kind == FileKind::kSafetensors) return LoadType::kSafetensors;
   if (kind != FileKind::kCheckpoint) return std::nullopt;
   return summarize_checkpoint(file).lightning ? LoadType::kPl : LoadType::kPt;
@@ -106,6 +115,24 @@ StateDict unpacked_tensors(const std::string& file) {
 
 }  // namespace
 
+void fit_images_to_network(RunOptions& options) {
+  if (!options.load || options.image_size || options.transforms.center_crop) return;
+  if (!options.dataset || dataset_info(*options.dataset).name != "image_folder") return;
+  const LoadType type = load_type(options);
+  if (type != LoadType::kMz && type != LoadType::kOnnx) return;
+  const auto shapes = read_network(*options.load).input_shapes();
+  if (shapes.size() != 1 || shapes.begin()->second.size() != 4) return;
+  const Shape& shape = shapes.begin()->second;
+  const bool last = options.transforms.layout == ImageLayout::kNhwc;
+  const int64_t height = shape[last ? 1 : 2];
+  if (height != shape[last ? 2 : 3]) {
+    fail("{}: the network takes images of {}x{}: give --resize and --center-crop, which are of squares",
+         *options.load, height, shape[last ? 2 : 3]);
+  }
+  options.image_size = height;
+  spdlog::info("image_size = {}, as the network takes", height);
+}
+
 std::unique_ptr<Dataset> load_split(const TorchCommand& command, Split split) {
   return make_dataset(*command.options.dataset, split, dataset_options(command.options));
 }
@@ -119,9 +146,9 @@ Graph load_network(const TorchCommand& command, const Dataset& dataset) {
   const RunOptions& options = command.options;
   if (!options.load) return build_network(command, dataset);
   const LoadType type = load_type(options);
-  if (type == LoadType::kMz) {
-    Graph graph = load_mase_graph(*options.load);
-    check_fits(graph, dataset, *options.load);
+  if (type == LoadType::kMz || type == LoadType::kOnnx) {
+    Graph graph = type == LoadType::kOnnx ? import_onnx(*options.load) : load_mase_graph(*options.load);
+    check_fits(graph, dataset, options);
     if (options.model && find_model(*options.model).name != graph.name()) {
       spdlog::warn("{} holds \"{}\", not the model \"{}\"", *options.load, graph.name(), *options.model);
     }

@@ -25,6 +25,9 @@ TrainingSplits load_training_splits(const TorchCommand& command);
 /// data.
 Graph load_network(const TorchCommand& command, const Dataset& dataset);
 
+/// Gives `image_size` the size of the images that a whole network takes, where nothing else says it.
+void fit_images_to_network(RunOptions& options);
+
 /// The network in a file, which is a graph or an ONNX model; `shapes` are those of inputs whose sizes the
 /// model leaves open.
 Graph read_network(const std::filesystem::path& path,

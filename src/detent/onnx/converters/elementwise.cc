@@ -100,21 +100,38 @@ void convert_mean(NodeImport& node) {
   node.set_output(0, node.add("div", {folded<kAdd>(node), NodeImport::number_of(count)}));
 }
 
-/// A vector that is added to a product with a constant matrix, and nothing else reads, is the layer's bias.
+/// The constant as a vector, where it holds one number for each channel of the layer's result: [C] where the
+/// channels come last, [C, 1, ...] or [1, C, 1, ...] where positions follow them.
+std::optional<Tensor> channel_vector(const Tensor& constant, int64_t channels, size_t rank,
+                                     int64_t channel_axis) {
+  Shape shape = constant.shape();
+  if (shape.size() > rank) return std::nullopt;
+  shape.insert(shape.begin(), rank - shape.size(), 1);
+  const auto axis =
+      static_cast<size_t>(channel_axis < 0 ? channel_axis + static_cast<int64_t>(rank) : channel_axis);
+  if (constant.numel() != channels || shape[axis] != channels) return std::nullopt;
+  return constant.reshaped({channels});
+}
+
+/// What is added to each channel of a layer's result, and nothing else reads that, is the layer's bias.
 bool became_bias(NodeImport& node, size_t product, size_t addend) {
-  const Tensor* bias = node.constant(addend);
-  Node* layer = bias == nullptr ? nullptr : node.producer(product);
-  if (layer == nullptr || node.reader_count(product) != 1 || bias->dtype() != DType::kFloat32) return false;
+  const Tensor* constant = node.constant(addend);
+  Node* layer = constant == nullptr ? nullptr : node.producer(product);
+  if (layer == nullptr || node.reader_count(product) != 1 || constant->dtype() != DType::kFloat32)
+    return false;
   const WeightedSum* sum = trait<WeightedSum>(*layer);
-  if (sum == nullptr || sum->channel_axis != -1 || layer->find_parameter("bias") != nullptr) return false;
-  const int64_t channels = layer->find_parameter("weight")->tensor.dim(sum->output_axis());
-  if (bias->numel() != channels || bias->rank() < 1 || bias->dim(-1) != channels) return false;
-  if (bias->rank() > static_cast<int64_t>(node.rank(product))) return false;
+  if (sum == nullptr || layer->find_parameter("bias") != nullptr) return false;
+  const Node& giver = *layer;
+  const Shape& weight = giver.find_parameter("weight")->tensor.shape();
+  const int64_t groups = sum->transposed ? integer_attribute(giver, "groups") : 1;
+  const int64_t channels = weight[static_cast<size_t>(sum->output_axis())] * groups;
+  const auto bias = channel_vector(*constant, channels, node.rank(product), sum->channel_axis);
+  if (!bias) return false;
   constexpr std::string_view kBias = ".bias";
   const std::string& name = node.input_name(addend);
   if (name.ends_with(kBias)) layer->target = name.substr(0, name.size() - kBias.size());
   layer->parameters.emplace_back(
-      "bias", bias->rank() == 1 ? node.parameter(addend) : NodeImport::parameter(bias->reshaped({channels})));
+      "bias", constant->rank() == 1 ? node.parameter(addend) : NodeImport::parameter(*bias));
   layer->source_names.clear();
   node.set_output(0, NodeInput::of(layer->name));
   return true;

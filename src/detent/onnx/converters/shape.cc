@@ -9,12 +9,31 @@
 namespace detent {
 namespace {
 
+/// The shape that a network for one sample asks for, as one of a batch: a size of 1 in front is open, and the
+/// others follow from a sample. Nothing where they do not.
+std::optional<Shape> shape_of_batch(const NodeImport& node, Shape wanted) {
+  if (wanted.empty() || wanted[0] != 1 || !node.has_freed_batch(0)) return std::nullopt;
+  const Shape& shape = node.type(0).shape;
+  const int64_t sample = element_count({shape.begin() + 1, shape.end()});
+  const auto open = std::ranges::find(wanted, -1);
+  if (std::ranges::find(wanted, 0) != wanted.end()) return std::nullopt;
+  if (open != wanted.end()) {
+    *open = 1;
+    const int64_t others = element_count(wanted);
+    if (sample % others != 0) return std::nullopt;
+    *open = sample / others;
+  }
+  if (element_count(wanted) != sample) return std::nullopt;
+  wanted[0] = -1;
+  return wanted;
+}
+
 /// The sizes that a list computes, with -1 where one is open, if that is all that is; the rest of the shape
 /// arithmetic then is not needed.
 void convert_reshape(NodeImport& node) {
   const bool allow_zero = node.integer("allowzero", 0) != 0;
   if (const auto wanted = node.integers(1)) {
-    Shape sizes = *wanted;
+    Shape sizes = allow_zero ? *wanted : shape_of_batch(node, *wanted).value_or(*wanted);
     bool is_plain = true;
     for (size_t d = 0; d < sizes.size(); ++d) {
       if (sizes[d] != 0 || allow_zero) continue;
