@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "detent/core/error.h"
+#include "detent/core/log.h"
 #include "detent/io/file.h"
 
 namespace detent {
@@ -53,12 +54,11 @@ std::optional<Columns> columns_of(const std::vector<std::string>& cells) {
   return std::nullopt;
 }
 
-fs::path found(const std::string& name, const fs::path& folder, const fs::path& table,
-               const std::string& where) {
+std::optional<fs::path> found(const std::string& name, const fs::path& folder, const fs::path& table) {
   for (const fs::path& place : {folder / name, folder / "images" / name, table.parent_path() / name}) {
     if (fs::is_regular_file(place)) return place;
   }
-  fail("{}: there is no file {} in {}", where, name, folder.string());
+  return std::nullopt;
 }
 
 }  // namespace
@@ -70,6 +70,7 @@ std::vector<LabelledFile> read_label_file(const fs::path& path, const fs::path& 
   std::vector<LabelledFile> files;
   std::optional<Columns> columns;
   size_t number = 0;
+  size_t missing = 0;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
     std::string_view line(text.data() + begin, end - begin);
@@ -89,9 +90,16 @@ std::vector<LabelledFile> read_label_file(const fs::path& path, const fs::path& 
       fail("{}: {} columns are too few", where, cells.size());
     const auto label = class_number(cells[columns->label]);
     if (!label) fail("{}: got the class \"{}\", expected a number from 0 on", where, cells[columns->label]);
-    files.push_back({found(cells[columns->file], folder, path, where), *label});
+    if (auto file = found(cells[columns->file], folder, path)) {
+      files.push_back({std::move(*file), *label});
+    } else {
+      ++missing;
+    }
   }
-  if (files.empty()) fail("{}: names no file", path.string());
+  if (files.empty()) fail("{}: names no file that is in {}", path.string(), folder.string());
+  if (missing > 0)
+    spdlog::warn("{}: {} files of {} are not in {}", path.string(), missing, missing + files.size(),
+                 folder.string());
   return files;
 }
 
