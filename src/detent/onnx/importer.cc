@@ -325,21 +325,25 @@ std::string OnnxImporter::unique_name(const std::string& wanted) {
 
 const TriedTypes& OnnxImporter::types(const NodeInput& input) const { return types_.at(value_name(input)); }
 
-NodeInput OnnxImporter::add(Node node) {
-  const OperatorSchema& schema = find_operator(node.op);
-  node.mase_type = schema.mase_type;
-  const std::string name = node.name;
-  const Node& added = graph_.add(std::move(node));
+std::vector<TriedTypes> OnnxImporter::inferred(const Node& node) const {
   std::vector<Operand> first;
   std::vector<Operand> second;
-  for (const NodeInput& input : added.inputs) {
+  for (const NodeInput& input : node.inputs) {
     first.push_back(input.is_constant() ? constant_operand(input.constant) : types(input).first);
     second.push_back(input.is_constant() ? constant_operand(input.constant) : types(input).second);
   }
-  std::vector<Operand> first_results = infer_results(added, first);
-  std::vector<Operand> second_results = infer_results(added, second);
-  for (size_t i = 0; i < first_results.size(); ++i)
-    types_[value_name(name, i)] = {std::move(first_results[i]), std::move(second_results[i])};
+  std::vector<TriedTypes> results;
+  for (Operand& result : infer_results(node, first)) results.push_back({std::move(result), {}});
+  std::vector<Operand> second_results = infer_results(node, second);
+  for (size_t i = 0; i < results.size(); ++i) results[i].second = std::move(second_results[i]);
+  return results;
+}
+
+NodeInput OnnxImporter::add(Node node) {
+  node.mase_type = find_operator(node.op).mase_type;
+  const std::string name = node.name;
+  std::vector<TriedTypes> results = inferred(graph_.add(std::move(node)));
+  for (size_t i = 0; i < results.size(); ++i) types_[value_name(name, i)] = std::move(results[i]);
   return NodeInput::of(name);
 }
 

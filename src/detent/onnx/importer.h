@@ -84,6 +84,7 @@ class OnnxImporter {
 
   ImportedValue& find(const std::string& name, const ImportScope& scope) const;
   ImportedValue& own(ImportedValue value);
+  std::vector<TriedTypes> inferred(const Node& node) const;
   NodeInput add(Node node);
   NodeInput operand(ImportedValue& value, const std::string& name);
   std::string unique_name(const std::string& wanted);

@@ -66,19 +66,15 @@ std::optional<std::vector<int64_t>> NodeImport::integers(size_t index) const {
   return std::vector<int64_t>(elements.begin(), elements.end());
 }
 
-std::optional<std::vector<int64_t>> NodeImport::sizes_with_one_open(size_t index) const {
-  const ImportedValue& value = importer_.find(input_name(index), *importer_.scope_);
-  if (value.constant) return std::nullopt;
-  const auto& [first, second] = importer_.types(*value.source);
-  if (!first.elements || !second.elements || first.elements->size() != second.elements->size())
-    return std::nullopt;
-  std::vector<int64_t> sizes;
-  for (size_t i = 0; i < first.elements->size(); ++i) {
-    const double size = (*first.elements)[i];
-    if (size == 0) return std::nullopt;
-    sizes.push_back(size == (*second.elements)[i] ? static_cast<int64_t>(size) : -1);
+Shape NodeImport::result_shape(const std::string& op, std::vector<NodeInput> inputs, Table attributes) const {
+  const Node node{
+      .name = "result", .op = op, .inputs = std::move(inputs), .attributes = std::move(attributes)};
+  const TriedTypes types = importer_.inferred(node).at(0);
+  Shape shape = types.first.shape;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (types.second.shape[d] != shape[d]) shape[d] = kOpenSize;
   }
-  return std::ranges::count(sizes, -1) == 1 ? std::optional(sizes) : std::nullopt;
+  return shape;
 }
 
 const Operand& NodeImport::type(size_t index) const {

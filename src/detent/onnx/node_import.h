@@ -43,9 +43,6 @@ class NodeImport {
   std::optional<double> number(size_t index) const;
   /// Elements of a list of integers that are known, whatever the sizes of open dimensions.
   std::optional<std::vector<int64_t>> integers(size_t index) const;
-  /// The same where it is a list of which only one element follows from open sizes and is not -1 either: that
-  /// is -1. Nothing for others.
-  std::optional<std::vector<int64_t>> sizes_with_one_open(size_t index) const;
   /// What an input is for one choice of the sizes of open dimensions.
   const Operand& type(size_t index) const;
   size_t rank(size_t index) const { return type(index).shape.size(); }
@@ -84,6 +81,9 @@ class NodeImport {
   static NodeInput list_of(const std::vector<int64_t>& values) {
     return NodeInput::of_constant(Value(values));
   }
+  /// The shape that such a node's result would have, with kOpenSize where that follows from open sizes or is
+  /// not known.
+  Shape result_shape(const std::string& op, std::vector<NodeInput> inputs, Table attributes = {}) const;
   /// What a value that was added is, for one choice of open sizes.
   const Operand& type_of(const NodeInput& input) const;
   /// The node that gives an input, where that is no constant.

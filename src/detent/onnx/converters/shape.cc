@@ -28,35 +28,22 @@ std::optional<Shape> shape_of_batch(const NodeImport& node, Shape wanted) {
   return wanted;
 }
 
-/// The sizes that a list computes, with -1 where one is open, if that is all that is; the rest of the shape
-/// arithmetic then is not needed.
+/// A view where the result's sizes are known but for one: how they were computed then is not needed.
 void convert_reshape(NodeImport& node) {
   const bool allow_zero = node.integer("allowzero", 0) != 0;
-  if (const auto wanted = node.integers(1)) {
-    Shape sizes = allow_zero ? *wanted : shape_of_batch(node, *wanted).value_or(*wanted);
-    bool is_plain = true;
-    for (size_t d = 0; d < sizes.size(); ++d) {
-      if (sizes[d] != 0 || allow_zero) continue;
-      const auto kept = node.size(0, static_cast<int64_t>(d));
-      const bool may_be_open = std::ranges::count(sizes, -1) == 0 && !kept;
-      if (kept) sizes[d] = *kept;
-      if (may_be_open) sizes[d] = -1;
-      is_plain = is_plain && (kept || may_be_open) && sizes[d] != 0;
-    }
-    constexpr size_t kMostDims = 8;
-    if (is_plain && !sizes.empty() && sizes.size() <= kMostDims &&
-        std::ranges::find(sizes, 0) == sizes.end()) {
-      std::vector<NodeInput> inputs = {node.input(0)};
-      for (const int64_t size : sizes) inputs.push_back(NodeInput::of_constant(Value(size)));
-      return node.set_output(0, node.add("view", std::move(inputs)));
-    }
-  } else if (const auto sizes = node.sizes_with_one_open(1)) {
-    std::vector<NodeInput> inputs = {node.input(0)};
-    for (const int64_t size : *sizes) inputs.push_back(NodeInput::of_constant(Value(size)));
-    return node.set_output(0, node.add("view", std::move(inputs)));
-  }
-  node.set_output(0,
-                  node.add("dynamic_reshape", {node.input(0), node.list(1)}, {{"allow_zero", allow_zero}}));
+  const auto wanted = node.integers(1);
+  const auto of_batch = wanted && !allow_zero ? shape_of_batch(node, *wanted) : std::nullopt;
+  const NodeInput list = of_batch ? NodeImport::list_of(*of_batch) : node.list(1);
+  const Table attributes = {{"allow_zero", allow_zero}};
+  const Shape shape = node.result_shape("dynamic_reshape", {node.input(0), list}, attributes);
+  constexpr size_t kMostDims = 8;
+  const bool is_view = !shape.empty() && shape.size() <= kMostDims &&
+                       std::ranges::find(shape, 0) == shape.end() &&
+                       std::ranges::count(shape, kOpenSize) <= 1;
+  if (!is_view) return node.set_output(0, node.add("dynamic_reshape", {node.input(0), list}, attributes));
+  std::vector<NodeInput> inputs = {node.input(0)};
+  for (const int64_t size : shape) inputs.push_back(NodeInput::of_constant(Value(size)));
+  node.set_output(0, node.add("view", std::move(inputs)));
 }
 
 /// [product of the dimensions before the axis, product of the others]

@@ -40,9 +40,13 @@ CodePlan plan_codes(const Graph& graph, const std::set<std::string, std::less<>>
   std::map<std::string, std::string, std::less<>> root_of;
   std::map<std::string, CodeGroup, std::less<>> groups;
   std::vector<std::string> order;
+  const ValueTypes types = infer_shapes(graph);
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
-    const CodeRole role = kept_in_float.contains(node.name) ? CodeRole::kFloat : code_role(node);
+    CodeRole role = kept_in_float.contains(node.name) ? CodeRole::kFloat : code_role(node);
+    // What computes shapes and positions has nothing to quantize.
+    const bool is_of_integers = role != CodeRole::kStructure && types.at(node.name).dtype != DType::kFloat32;
+    if (is_of_integers) role = CodeRole::kStructure;
     const bool passes = role == CodeRole::kPasses || role == CodeRole::kClamps;
     root_of[node.name] = passes ? root_of.at(node.inputs[0].node) : node.name;
     if (role == CodeRole::kClamps) {
