@@ -12,18 +12,21 @@ std::string GraphCut::capture_name(size_t index) { return fmt::format("captured_
 
 bool GraphCut::is_recomputed(const Node& node) const {
   if (role_of(node) == OperatorRole::kInput) return false;
-  return node.inputs.empty() || result_count(node) > 1 || !values_.at(node.name).is_tensor();
+  if (node.inputs.empty() || result_count(node) > 1) return true;
+  const Operand& value = values_.at(node.name);
+  return !value.is_tensor() || value.is_open() || value.shape.empty() || value.shape[0] != 1;
 }
 
 std::vector<std::string> GraphCut::read_from(size_t index) const {
   std::set<std::string> names;
+  std::set<std::string> recomputed;
   const auto add = [&](const auto& self, const Node& reader) -> void {
     for (const NodeInput& input : reader.inputs) {
       if (input.is_constant()) continue;
       const Node& source = graph_.node(input.node);
       if (graph_.position(input.node) >= index) continue;
       if (is_recomputed(source)) {
-        self(self, source);
+        if (recomputed.insert(source.name).second) self(self, source);
       } else {
         names.insert(source.name);
       }
@@ -52,8 +55,8 @@ Graph GraphCut::part(const std::function<bool(const std::string&)>& is_there,
   for (const std::string& name : taken) {
     const Operand& value = values_.at(name);
     TensorType type{value.dtype, {value.shape.begin(), value.shape.end()}};
-    if (value.shape.empty() || value.shape[0] != 1)
-      fail("node \"{}\": got a value of shape {}, expected a batch", name, shape_text(value.shape));
+    DETENT_CHECK(!value.shape.empty() && value.shape[0] == 1, "node {}: a value of shape {} is no batch",
+                 name, shape_text(value.shape));
     type.shape[0] = kBatchName;
     part.add_input(name, std::move(type));
   }

@@ -11,8 +11,9 @@
 
 namespace detent {
 
-/// Cuts a network into parts that run by themselves. What is no batch of values (sizes, tensors that the
-/// graph owns), and what has several results, is computed again in each part that reads it.
+/// Cuts a network into parts that run by themselves. What does not begin with the batch (sizes, tensors that
+/// the graph owns, windows of all samples), and what has several results, is computed again in each part that
+/// reads it.
 class GraphCut {
  public:
   /// `graph` must outlive this; its parameters and specs may change, its nodes may not.

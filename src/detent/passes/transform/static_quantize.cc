@@ -171,7 +171,10 @@ class Quantizer {
     QuantSpec spec;
     spec.format = Affine{.width = width, .symmetric = true};
     std::vector<Distribution> parts;
-    if (options_.weight_granularity == Granularity::kTensor) {
+    // Of a single channel, one scale is that of the tensor.
+    const bool one_channel = options_.weight_granularity == Granularity::kChannel &&
+                             weight.dim(*find_operator(node.op).weight_channel_dim) == 1;
+    if (options_.weight_granularity == Granularity::kTensor || one_channel) {
       parts.push_back(Distribution::of(weight.values<float>()));
     } else {
       spec.granularity = options_.weight_granularity;
