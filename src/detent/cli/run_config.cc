@@ -162,9 +162,9 @@ auto at_place(const Origins& origins, const std::string& name, Function look_up)
 /// What a network that is loaded without a model's name may be: a graph, or a folder that holds one.
 bool loads_graph(const RunOptions& options) {
   if (!options.load) return false;
-  if (options.load_type) return *options.load_type == LoadType::kMz;
+  if (options.load_type) return options.load_type->kind().holds_graph();
   // A file that is not there is named later.
-  return !std::filesystem::is_regular_file(*options.load) || file_kind(*options.load) == FileKind::kGraph;
+  return !std::filesystem::is_regular_file(*options.load) || file_kind(*options.load).holds_graph();
 }
 
 void check_present(const RunOptions& options) {

@@ -8,14 +8,10 @@
 #include "detent/core/fields.h"
 #include "detent/datasets/image_transforms.h"
 #include "detent/datasets/training_splits.h"
+#include "detent/io/file_kind.h"
 #include "detent/training/options.h"
 
 namespace detent {
-
-/// How `load` is to be read: a state_dict of PyTorch, a Lightning checkpoint, a graph with its quantization,
-/// or a state_dict as safetensors.
-enum class LoadType { kPt, kPl, kMz, kSafetensors };
-constexpr std::array<const char*, 4> enum_names(LoadType) { return {"pt", "pl", "mz", "safetensors"}; }
 
 enum class Accelerator { kAuto, kCpu };
 constexpr std::array<const char*, 2> enum_names(Accelerator) { return {"auto", "cpu"}; }
@@ -63,9 +59,10 @@ struct RunOptions {
     visit("dataset", self.dataset, "data set: see `detent list datasets`");
     visit("task", self.task, "what is learned; classification (or cls)");
     visit("load", self.load, "file to load before the command runs");
-    visit("load_type", self.load_type,
-          "what that file is: a state_dict of PyTorch, a Lightning checkpoint, a graph, a state_dict as "
-          "safetensors; NA: what its content says");
+    visit(
+        "load_type", self.load_type,
+        "what that file is: a state_dict of PyTorch (pt), of Lightning (pl) or as safetensors, a graph (mz); "
+        "NA: what its content says");
     visit("project_dir", self.project_dir, "folder that holds the projects");
     visit("project", self.project, "folder of this run; NA: <model>_<task>_<dataset>_<date>");
     visit("data_dir", self.data_dir, "folder of data files; NA: $DETENT_DATA, then ~/.cache/detent");

@@ -74,7 +74,8 @@ int32_t bias_code(const Node& node, float bias, float scale) {
   return static_cast<int32_t>(code);
 }
 
-/// The sums of its positive and of its negative terms at their largest, in each channel.
+/// The sums of its positive and of its negative terms at their largest, in each channel. Inputs, counted from
+/// their zero point, reach from `low` <= 0 to `high` >= 0.
 int64_t sum_bound(const Node& node, const SumForm& form, const TypedChannels& channels) {
   std::vector<int64_t> most(form.bias.size());
   std::vector<int64_t> least(form.bias.size());
@@ -90,11 +91,11 @@ int64_t sum_bound(const Node& node, const SumForm& form, const TypedChannels& ch
     int64_t above = 0;
     int64_t below = 0;
     for (size_t i = begin; i < end; ++i) {
-      above += std::max(weights[i] * low, weights[i] * high);
-      below += std::min(weights[i] * low, weights[i] * high);
+      above += std::max(weights[i], 0);
+      below += std::min(weights[i], 0);
     }
-    most[static_cast<size_t>(output)] += above;
-    least[static_cast<size_t>(output)] += below;
+    most[static_cast<size_t>(output)] += above * high + below * low;
+    least[static_cast<size_t>(output)] += above * low + below * high;
   });
   int64_t bound = 0;
   for (size_t c = 0; c < most.size(); ++c) {

@@ -1,10 +1,9 @@
-#include "detent/cli/file_info.h"
+#include "detent/io/file_info.h"
 
 #include <algorithm>
 
 #include "detent/core/error.h"
 #include "detent/io/file.h"
-#include "detent/io/file_kind.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/npy.h"
 #include "detent/io/npz.h"
@@ -33,6 +32,8 @@ std::vector<TensorSummary> packed_tensors(const SafetensorsFile& file, const fs:
   }
   return result;
 }
+
+}  // namespace
 
 FileInfo graph_info(const fs::path& path) {
   const Graph graph = read_graph(path);
@@ -76,23 +77,6 @@ FileInfo checkpoint_info(const fs::path& path) {
           {}};
 }
 
-}  // namespace
-
-FileInfo read_file_info(const fs::path& path) {
-  switch (file_kind(path)) {
-    case FileKind::kGraph:
-      return graph_info(path);
-    case FileKind::kSafetensors:
-      return safetensors_info(path);
-    case FileKind::kCheckpoint:
-      return checkpoint_info(path);
-    case FileKind::kNpy:
-      return npy_info(path);
-    case FileKind::kNpz:
-      return {"NumPy archive", summarize_npz(path), {}, {}};
-  }
-  DETENT_CHECK(false, "kind of {}", path.string());
-  return {};
-}
+FileInfo npz_info(const fs::path& path) { return {"NumPy archive", summarize_npz(path), {}, {}}; }
 
 }  // namespace detent

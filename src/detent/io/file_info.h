@@ -1,0 +1,31 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "detent/core/value.h"
+#include "detent/graph/graph.h"
+#include "detent/io/tensor_summary.h"
+
+namespace detent {
+
+/// What a file holds.
+struct FileInfo {
+  std::string kind;  // "graph", "safetensors", "PyTorch checkpoint", ...
+  std::vector<TensorSummary> tensors;
+  Table facts;              // further lines, by name
+  std::vector<Node> nodes;  // of a graph
+};
+
+// Of files of one kind each. Headers, directories and pickles are read only: the elements of tensors stay on
+// the disk, except boolean ones of graphs and of files with packed tensors. Throw Error naming the file when
+// it is damaged.
+
+FileInfo graph_info(const std::filesystem::path& path);
+FileInfo safetensors_info(const std::filesystem::path& path);
+FileInfo npy_info(const std::filesystem::path& path);
+FileInfo npz_info(const std::filesystem::path& path);
+FileInfo checkpoint_info(const std::filesystem::path& path);
+
+}  // namespace detent
