@@ -8,7 +8,6 @@
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
 #include "detent/io/file.h"
-#include "detent/io/file_kind.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/npy.h"
 #include "detent/io/npz.h"
@@ -40,6 +39,14 @@ std::vector<TensorSummary> packed_tensors(const SafetensorsFile& file, const fs:
   return result;
 }
 
+std::string listed(const std::map<std::string, int64_t>& counts) {
+  std::vector<std::string> parts;
+  for (const auto& [name, count] : counts) parts.push_back(fmt::format("{} x {}", count, name));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+}  // namespace
+
 FileInfo graph_info(const fs::path& path) {
   const Graph graph = read_graph(path);
   FileInfo info{"graph",
@@ -53,13 +60,6 @@ FileInfo graph_info(const fs::path& path) {
   return info;
 }
 
-std::string listed(const std::map<std::string, int64_t>& counts) {
-  std::vector<std::string> parts;
-  for (const auto& [name, count] : counts) parts.push_back(fmt::format("{} x {}", count, name));
-  return fmt::format("{}", fmt::join(parts, ", "));
-}
-
-/// As the graph that the model becomes.
 FileInfo onnx_info(const fs::path& path) {
   const Graph graph = import_onnx(path);
   FileInfo info{"ONNX model", {}, {{"name", graph.name()}}, {graph.nodes().begin(), graph.nodes().end()}};
@@ -124,25 +124,6 @@ FileInfo checkpoint_info(const fs::path& path) {
           {}};
 }
 
-}  // namespace
-
-FileInfo read_file_info(const fs::path& path) {
-  switch (file_kind(path)) {
-    case FileKind::kGraph:
-      return graph_info(path);
-    case FileKind::kSafetensors:
-      return safetensors_info(path);
-    case FileKind::kCheckpoint:
-      return checkpoint_info(path);
-    case FileKind::kNpy:
-      return npy_info(path);
-    case FileKind::kNpz:
-      return {"NumPy archive", summarize_npz(path), {}, {}};
-    case FileKind::kOnnx:
-      return onnx_info(path);
-  }
-  DETENT_CHECK(false, "kind of {}", path.string());
-  return {};
-}
+FileInfo npz_info(const fs::path& path) { return {"NumPy archive", summarize_npz(path), {}, {}}; }
 
 }  // namespace detent

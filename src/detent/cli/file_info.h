@@ -18,9 +18,16 @@ struct FileInfo {
   std::vector<Node> nodes;  // of a graph
 };
 
-/// Recognises the kind by the content, whatever the name, and reads headers, directories and pickles only:
-/// the elements of tensors stay on the disk, except boolean ones of graphs and of files with packed tensors.
-/// Throws Error naming the file when it is damaged or of no known kind.
-FileInfo read_file_info(const std::filesystem::path& path);
+// Of files of one kind each. Headers, directories and pickles are read only: the elements of tensors stay on
+// the disk, except boolean ones of graphs and of files with packed tensors. Throw Error naming the file when
+// it is damaged.
+
+FileInfo graph_info(const std::filesystem::path& path);
+FileInfo safetensors_info(const std::filesystem::path& path);
+FileInfo npy_info(const std::filesystem::path& path);
+FileInfo npz_info(const std::filesystem::path& path);
+FileInfo checkpoint_info(const std::filesystem::path& path);
+/// As the graph that the model becomes.
+FileInfo onnx_info(const std::filesystem::path& path);
 
 }  // namespace detent

@@ -13,6 +13,7 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/core/read_ahead.h"
+#include "detent/core/sanitizers_for_test.h"
 
 namespace detent {
 namespace {
@@ -54,6 +55,7 @@ std::string error_with_limit(int resource, rlim_t limit, const std::function<voi
 }
 
 TEST(ResourceLimits, TooLittleAddressSpaceIsSaidBeforeLibtorchIsLoaded) {
+  DETENT_SKIP_UNDER_SANITIZERS();
   const rlim_t gigabyte = rlim_t{1} << 30;
   EXPECT_THAT(error_with_limit(RLIMIT_AS, gigabyte, [] { check_resource_limits(2, 0); }),
               AllOf(HasSubstr("limited to 1024 MiB (ulimit -v)"), HasSubstr("on 2 threads needs at least 1"),
@@ -66,6 +68,7 @@ TEST(ResourceLimits, TooLittleAddressSpaceIsSaidBeforeLibtorchIsLoaded) {
 }
 
 TEST(ResourceLimits, ThreadsThatCannotBeStartedAreErrors) {
+  DETENT_SKIP_UNDER_SANITIZERS();
   EXPECT_THAT(error_with_limit(RLIMIT_NPROC, 1, [] { check_resource_limits(2, 4); }),
               AllOf(HasSubstr(" threads only 0 can be started"), HasSubstr("ulimit -u"),
                     HasSubstr("--num-threads 1 --num-workers 0")));

@@ -11,7 +11,7 @@
 #include "detent/cli/option_use.h"
 #include "detent/core/error.h"
 #include "detent/datasets/dataset.h"
-#include "detent/io/file_kind.h"
+#include "detent/cli/file_kind.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/toml.h"
 #include "detent/models/model.h"
@@ -163,11 +163,9 @@ auto at_place(const Origins& origins, const std::string& name, Function look_up)
 /// What a network that is loaded without a model's name may be: a graph, or a folder that holds one.
 bool loads_graph(const RunOptions& options) {
   if (!options.load) return false;
-  if (options.load_type) return *options.load_type == LoadType::kMz || *options.load_type == LoadType::kOnnx;
+  if (options.load_type) return options.load_type->kind().holds_graph();
   // A file that is not there is named later.
-  if (!std::filesystem::is_regular_file(*options.load)) return true;
-  const FileKind kind = file_kind(*options.load);
-  return kind == FileKind::kGraph || kind == FileKind::kOnnx;
+  return !std::filesystem::is_regular_file(*options.load) || file_kind(*options.load).holds_graph();
 }
 
 /// A network and samples may be named by their files.
@@ -230,7 +228,7 @@ void canonicalise(RunOptions& options, const Origins& origins) {
 }
 
 std::string network_name(const std::filesystem::path& file) {
-  const bool is_onnx = std::filesystem::is_regular_file(file) && file_kind(file) == FileKind::kOnnx;
+  const bool is_onnx = std::filesystem::is_regular_file(file) && file_kind(file) == onnx_kind();
   return is_onnx ? file.stem().string() : read_graph(file).name();
 }
 

@@ -6,18 +6,12 @@
 
 #include "detent/cli/dump_options.h"
 #include "detent/core/fields.h"
+#include "detent/cli/file_kind.h"
 #include "detent/datasets/image_transforms.h"
 #include "detent/datasets/training_splits.h"
 #include "detent/training/options.h"
 
 namespace detent {
-
-/// How `load` is to be read: a state_dict of PyTorch, a Lightning checkpoint, a graph with its quantization,
-/// a state_dict as safetensors, or an ONNX model.
-enum class LoadType { kPt, kPl, kMz, kSafetensors, kOnnx };
-constexpr std::array<const char*, 5> enum_names(LoadType) {
-  return {"pt", "pl", "mz", "safetensors", "onnx"};
-}
 
 enum class Accelerator { kAuto, kCpu };
 constexpr std::array<const char*, 2> enum_names(Accelerator) { return {"auto", "cpu"}; }
@@ -67,9 +61,10 @@ struct RunOptions {
     visit("dataset", self.dataset, "data set: see `detent list datasets`");
     visit("task", self.task, "what is learned; classification (or cls)");
     visit("load", self.load, "file to load before the command runs");
-    visit("load_type", self.load_type,
-          "what that file is: a state_dict of PyTorch, a Lightning checkpoint, a graph, a state_dict as "
-          "safetensors, an ONNX model; NA: what its content says");
+    visit(
+        "load_type", self.load_type,
+        "what that file is: a state_dict of PyTorch (pt), of Lightning (pl) or as safetensors, a graph (mz), "
+        "an ONNX model; NA: what its content says");
     visit("project_dir", self.project_dir, "folder that holds the projects");
     visit("project", self.project, "folder of this run; NA: <model>_<task>_<dataset>_<date>");
     visit("data_dir", self.data_dir, "folder of data files; NA: $DETENT_DATA, then ~/.cache/detent");

@@ -36,6 +36,8 @@ void* BlockCache::take_small(size_t bytes) {
 BlockCache::Header* BlockCache::map(size_t size) {
   void* block = mmap(nullptr, size + kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (block == MAP_FAILED) return nullptr;
+  constexpr size_t kHugePage = size_t{1} << 21;
+  if (size >= kHugePage) madvise(block, size + kPage, MADV_HUGEPAGE);  // 512 pages with one fault
   auto* header = static_cast<Header*>(block);
   header->size = size;
   return header;

@@ -10,29 +10,39 @@ HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using Lanes = hn::CappedTag<float, Product::kPadding>;
+template <class T>
+using Lanes = hn::CappedTag<T, MatrixProduct<T>::kPadding>;
 
 /// Four rows and three vectors fill the sixteen registers of AVX2.
 constexpr int64_t kRows = 4;
 
+template <class V>
+HWY_INLINE V Sum(V factor, V value, V sum) {
+  if constexpr (hwy::IsFloat<hn::TFromV<V>>()) {
+    return hn::MulAdd(factor, value, sum);
+  } else {
+    return hn::Add(hn::Mul(factor, value), sum);
+  }
+}
+
 /// `Rows` rows at `row` and `Vectors` vectors at `column` of C.
-template <size_t Rows, size_t Vectors>
-HWY_INLINE void AddTile(const Product& p, int64_t row, int64_t column) {
-  const Lanes d;
+template <size_t Rows, size_t Vectors, class T>
+HWY_INLINE void AddTile(const MatrixProduct<T>& p, int64_t row, int64_t column) {
+  const Lanes<T> d;
   const size_t lanes = hn::Lanes(d);
-  hn::Vec<Lanes> sums[Rows][Vectors];
-  float* c = p.c + row * p.c_stride + column;
+  hn::Vec<Lanes<T>> sums[Rows][Vectors];
+  T* c = p.c + row * p.c_stride + column;
   const auto of_row = [](size_t r, int64_t stride) { return static_cast<int64_t>(r) * stride; };
   for (size_t r = 0; r < Rows; ++r) {
     for (size_t v = 0; v < Vectors; ++v) sums[r][v] = hn::LoadU(d, c + of_row(r, p.c_stride) + v * lanes);
   }
-  const float* a = p.a + row * p.a_row;
-  const float* b = p.b + column;
+  const T* a = p.a + row * p.a_row;
+  const T* b = p.b + column;
   for (int64_t k = 0; k < p.depth; ++k) {
     for (size_t r = 0; r < Rows; ++r) {
       const auto factor = hn::Set(d, a[of_row(r, p.a_row)]);
       for (size_t v = 0; v < Vectors; ++v) {
-        sums[r][v] = hn::MulAdd(factor, hn::LoadU(d, b + v * lanes), sums[r][v]);
+        sums[r][v] = Sum(factor, hn::LoadU(d, b + v * lanes), sums[r][v]);
       }
     }
     a += p.a_column;
@@ -43,21 +53,25 @@ HWY_INLINE void AddTile(const Product& p, int64_t row, int64_t column) {
   }
 }
 
-template <size_t Vectors>
-HWY_INLINE void AddColumns(const Product& p, int64_t column) {
+template <size_t Vectors, class T>
+HWY_INLINE void AddColumns(const MatrixProduct<T>& p, int64_t column) {
   int64_t row = 0;
   for (; row + kRows <= p.rows; row += kRows) AddTile<kRows, Vectors>(p, row, column);
   for (; row < p.rows; ++row) AddTile<1, Vectors>(p, row, column);
 }
 
-void AddProduct(const Product& p) {
-  const auto lanes = static_cast<int64_t>(hn::Lanes(Lanes()));
+template <class T>
+HWY_INLINE void AddMatrixProduct(const MatrixProduct<T>& p) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(Lanes<T>()));
   int64_t column = p.column_begin;
   const auto left = [&] { return (p.column_end - column) / lanes; };
   for (; left() == 3 || left() > 4; column += 3 * lanes) AddColumns<3>(p, column);
   for (; left() >= 2; column += 2 * lanes) AddColumns<2>(p, column);
   if (left() == 1) AddColumns<1>(p, column);
 }
+
+void AddProduct(const Product& p) { AddMatrixProduct(p); }
+void AddIntegerProduct(const IntegerProduct& p) { AddMatrixProduct(p); }
 
 }  // namespace detent::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -66,8 +80,10 @@ HWY_AFTER_NAMESPACE();
 namespace detent {
 
 HWY_EXPORT(AddProduct);
+HWY_EXPORT(AddIntegerProduct);
 
 void add_product(const Product& product) { HWY_DYNAMIC_DISPATCH(AddProduct)(product); }
+void add_product(const IntegerProduct& product) { HWY_DYNAMIC_DISPATCH(AddIntegerProduct)(product); }
 
 }  // namespace detent
 #endif  // HWY_ONCE

@@ -67,6 +67,36 @@ TEST_P(ProductOnEveryTarget, AddsInTheOrderOfK) {
   }
 }
 
+TEST_P(ProductOnEveryTarget, AddsIntegers) {
+  constexpr int64_t kRows = 7;
+  constexpr int64_t kDepth = 9;
+  constexpr int64_t kColumns = 112;
+  std::vector<int32_t> a;
+  std::vector<int32_t> b;
+  for (int32_t i = 0; i < kRows * kDepth; ++i) a.push_back(i * 7919 % 65521 - 32768);
+  for (int32_t i = 0; i < kDepth * kColumns; ++i) b.push_back(i * 104 % 511 - 255);
+  std::vector<int32_t> c(kRows * kColumns, 1000);
+  add_product(IntegerProduct{.a = a.data(),
+                             .a_row = kDepth,
+                             .a_column = 1,
+                             .b = b.data(),
+                             .b_stride = kColumns,
+                             .c = c.data(),
+                             .c_stride = kColumns,
+                             .rows = kRows,
+                             .depth = kDepth,
+                             .column_begin = 0,
+                             .column_end = kColumns});
+  for (int64_t i = 0; i < kRows * kColumns; ++i) {
+    int32_t wanted = 1000;
+    for (int64_t k = 0; k < kDepth; ++k) {
+      wanted += a[static_cast<size_t>(i / kColumns * kDepth + k)] *
+                b[static_cast<size_t>(k * kColumns + i % kColumns)];
+    }
+    ASSERT_EQ(c[static_cast<size_t>(i)], wanted) << i;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, ProductOnEveryTarget,
                          testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
                          [](const auto& instance) { return std::string(hwy::TargetName(instance.param)); });

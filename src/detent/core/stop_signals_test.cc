@@ -9,10 +9,17 @@
 #include <csignal>
 #include <string>
 
+#include "detent/core/default_signals_for_test.h"
+
 namespace detent {
 namespace {
 
-TEST(StopSignals, NotesTheFirstSignal) {
+class StopSignalsTest : public testing::Test {
+  const DefaultSignals default_signals_;
+};
+using StopSignalsDeathTest = StopSignalsTest;
+
+TEST_F(StopSignalsTest, NotesTheFirstSignal) {
   EXPECT_EQ(StopSignals::received(), 0);
   {
     const StopSignals signals;
@@ -29,7 +36,7 @@ TEST(StopSignals, NotesTheFirstSignal) {
   EXPECT_EQ(signal_name(SIGHUP), "SIGHUP");
 }
 
-TEST(StopSignalsDeathTest, ASecondSignalEndsTheProcess) {
+TEST_F(StopSignalsDeathTest, ASecondSignalEndsTheProcess) {
   const auto raise_two = [](int first, int second) {
     const StopSignals signals;
     std::raise(first);
@@ -53,7 +60,7 @@ int status_of(pid_t child) {
   return -1;
 }
 
-TEST(StopSignals, ASecondSignalEndsAProcessThatWaitsToTellOfTheFirst) {
+TEST_F(StopSignalsTest, ASecondSignalEndsAProcessThatWaitsToTellOfTheFirst) {
   int full[2];
   int ready[2];
   ASSERT_EQ(pipe2(full, O_NONBLOCK) | pipe(ready), 0);
@@ -78,7 +85,7 @@ TEST(StopSignals, ASecondSignalEndsAProcessThatWaitsToTellOfTheFirst) {
 }
 
 /// The kernel ignores signals to the first process of a container that has not asked for them.
-TEST(StopSignals, ASecondSignalEndsTheFirstProcessOfAContainer) {
+TEST_F(StopSignalsTest, ASecondSignalEndsTheFirstProcessOfAContainer) {
   const pid_t parent = fork();
   if (parent == 0) {
     if (unshare(CLONE_NEWPID) != 0) _exit(77);
@@ -98,7 +105,7 @@ TEST(StopSignals, ASecondSignalEndsTheFirstProcessOfAContainer) {
   EXPECT_EQ(WEXITSTATUS(status), 128 + SIGTERM);
 }
 
-TEST(StopSignalsDeathTest, ActsAsBeforeAfterwards) {
+TEST_F(StopSignalsDeathTest, ActsAsBeforeAfterwards) {
   const auto raise_afterwards = [] {
     { const StopSignals signals; }
     std::raise(SIGTERM);
@@ -106,7 +113,7 @@ TEST(StopSignalsDeathTest, ActsAsBeforeAfterwards) {
   EXPECT_EXIT(raise_afterwards(), testing::KilledBySignal(SIGTERM), "");
 }
 
-TEST(StopSignals, TellsOnceThatASignalCame) {
+TEST_F(StopSignalsTest, TellsOnceThatASignalCame) {
   testing::internal::CaptureStderr();
   {
     const StopSignals signals("stopping\n");
@@ -116,7 +123,7 @@ TEST(StopSignals, TellsOnceThatASignalCame) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "stopping\n");
 }
 
-TEST(StopSignals, LeavesIgnoredSignalsIgnored) {
+TEST_F(StopSignalsTest, LeavesIgnoredSignalsIgnored) {
   const auto before = std::signal(SIGINT, SIG_IGN);
   {
     const StopSignals signals;

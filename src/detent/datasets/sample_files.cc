@@ -9,7 +9,6 @@
 #include "detent/core/error.h"
 #include "detent/datasets/data_files.h"
 #include "detent/io/csv.h"
-#include "detent/io/file_kind.h"
 #include "detent/io/npy.h"
 #include "detent/io/npz.h"
 #include "detent/io/safetensors.h"
@@ -207,19 +206,14 @@ std::unique_ptr<Dataset> make_unlabelled(Split /*split*/, const DatasetOptions& 
   if (path.empty() || fs::is_directory(path))
     fail("unlabelled: got \"{}\", expected a file of inputs: .npy, .npz or .safetensors", path.string());
   Tensor inputs;
-  switch (file_kind(path)) {
-    case detent::FileKind::kNpy:
-      inputs = read_npy(path);
-      break;
-    case detent::FileKind::kNpz:
-      inputs = only_inputs(read_npz(path), path.string());
-      break;
-    case detent::FileKind::kSafetensors:
-      inputs = only_inputs(read_safetensors(path).tensors, path.string());
-      break;
-    default:
-      fail("{}: it is {}, expected inputs: .npy, .npz or .safetensors", path.string(),
-           file_kind_text(file_kind(path)));
+  if (path.extension() == ".npy") {
+    inputs = read_npy(path);
+  } else if (path.extension() == ".npz") {
+    inputs = only_inputs(read_npz(path), path.string());
+  } else if (path.extension() == ".safetensors") {
+    inputs = only_inputs(read_safetensors(path).tensors, path.string());
+  } else {
+    fail("{}: expected a file of inputs: .npy, .npz or .safetensors", path.string());
   }
   if (inputs.rank() < 2 || inputs.numel() == 0)
     fail("{}: got inputs {}, expected [n, ...]", path.string(), shape_text(inputs.shape()));

@@ -1,5 +1,6 @@
 #include "detent/execution/fake_quantize.h"
 
+#include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cmath>
@@ -22,9 +23,10 @@ struct FakeQuantize : torch::autograd::Function<FakeQuantize> {
     if (spec.gradient == Gradient::kClipped) {
       context->save_for_backward({to_torch(unsaturated_mask(spec, values)).view(input.sizes())});
     }
-    Tensor output(DType::kFloat32, values.shape());
+    const at::Tensor result = at::empty(values.shape(), input.options());
+    Tensor output = from_torch(result);
     simulate(spec, values, output, seed);
-    return to_torch(output);
+    return result;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {

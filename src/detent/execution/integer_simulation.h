@@ -11,7 +11,9 @@
 namespace detent {
 
 /// Computes the values of what a node computes on codes, bit for bit, with libtorch's kernels: integers in
-/// floating point, in float32 as long as the bound of the sums shows that none can round, else in float64.
+/// floating point, in float32 as long as the bound of the sums shows that none can round. Where it does not,
+/// the input channels fall into parts for each of which it does, and integers add these up; where that takes
+/// too many parts, float64 holds the sums.
 class IntegerSimulation {
  public:
   IntegerSimulation(const Node& node, NodeForm form, Evaluator evaluate);
@@ -27,13 +29,22 @@ class IntegerSimulation {
   at::Tensor unrounded(const std::vector<Flow>& inputs) const;
 
  private:
+  /// Adjacent input channels, and the codes of their weights as floats.
+  struct Part {
+    int64_t first;
+    int64_t channels;
+    std::vector<std::pair<std::string_view, at::Tensor>> parameters;
+  };
+
+  void set_parts(const SumForm& form, const at::Tensor& weight, int64_t count);
+  at::Tensor part_of_sums(const Part& part, const at::Tensor& steps) const;
   at::Tensor sums_of(const SumForm& form, const at::Tensor& input) const;
   at::Tensor run_sums(const SumForm& form, const at::Tensor& input) const;
 
   const Node* node_;
   NodeForm form_;
   Evaluator evaluate_;
-  std::vector<std::pair<std::string_view, at::Tensor>> parameters_;  // of sums: codes as floats
+  std::vector<Part> parts_;  // of sums; a single one adds the bias itself
 };
 
 }  // namespace detent

@@ -15,6 +15,7 @@
 #include "detent/execution/fake_quantize.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/operators.h"
+#include "detent/integer/node_form.h"
 
 namespace detent {
 namespace {
@@ -78,12 +79,24 @@ Interpreter::Source Interpreter::make_source(const Node& node, size_t input) con
   return source;
 }
 
+bool Interpreter::keeps_rounding(const Node& node) {
+  const auto result = node.quantization.find("data_out_0");
+  if (result == node.quantization.end() || !moves_codes(node) || result_count(node) != 1) return false;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const auto input = node.quantization.find(fmt::format("data_in_{}", i));
+    const bool is_same = input != node.quantization.end() && input->second.is(result->second);
+    if (!node.inputs[i].is_constant() && !is_same) return false;
+  }
+  return is_idempotent(*result->second);  // affine, so that 0 has a code
+}
+
 Interpreter::Step Interpreter::make_step(const Node& node) {
   Step step;
   step.node = &node;
   step.evaluate = role_of(node) == OperatorRole::kInput ? nullptr : find_evaluator(node.op);
   for (size_t i = 0; i < node.inputs.size(); ++i) step.inputs.push_back(make_source(node, i));
   for (size_t i = 0; i < result_count(node); ++i) step.results.push_back(fmt::format("data_out_{}", i));
+  step.keeps_rounding = keeps_rounding(node);
   for (const auto& [name, parameter] : node.parameters) {
     const auto [leaf, is_new] = leaves_.try_emplace(&*parameter);
     if (is_new) {
@@ -96,6 +109,7 @@ Interpreter::Step Interpreter::make_step(const Node& node) {
     std::optional<NodeForm> form = node_form(node, *graph_.requantization());
     if (form && IntegerSimulation::is_needed(node, *form)) {
       step.integers.emplace(node, std::move(*form), step.evaluate);
+      step.keeps_rounding = true;
       return step;
     }
   }
@@ -199,7 +213,7 @@ std::vector<at::Tensor> Interpreter::outputs(const std::vector<at::Tensor>& inpu
       Flow& value = values[step.first_value + i] = std::move(results[i]);
       const at::Tensor* tensor = role_of(node) == OperatorRole::kOutput ? nullptr : float_tensor(value);
       if (tensor == nullptr) continue;
-      const at::Tensor rounded = quantized(step, step.results[i], *tensor);
+      const at::Tensor rounded = step.keeps_rounding ? *tensor : quantized(step, step.results[i], *tensor);
       observation.see(ObservedValues::kAfterQuantization, node, step.results[i], rounded);
       value = rounded;
     }

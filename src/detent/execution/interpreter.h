@@ -72,9 +72,12 @@ class Interpreter {
     std::vector<std::pair<std::string_view, at::Tensor>> parameters;
     size_t first_value = 0;            // places of its results
     std::vector<std::string> results;  // their operand names
+    bool keeps_rounding = false;       // results are values of their quantizer already
     std::vector<size_t> last_read;     // places of values that nobody reads after this step
   };
 
+  /// Of a node whose results are its inputs' elements, or zeros: whether one quantizer rounds both.
+  static bool keeps_rounding(const Node& node);
   Step make_step(const Node& node);
   Source make_source(const Node& node, size_t input) const;
   /// What the observer of one run is to see.

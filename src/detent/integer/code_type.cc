@@ -1,5 +1,7 @@
 #include "detent/integer/code_type.h"
 
+#include <cmath>
+
 #include "detent/core/error.h"
 #include "detent/formats/affine.h"
 #include "detent/integer/requantize.h"

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <optional>
 
@@ -25,11 +24,12 @@ struct CodeType {
   /// The code `steps` scales from the zero point: ties to even, clamped. NaN has none and gives the zero
   /// point.
   int32_t at(float steps) const {
-    const float rounded = std::nearbyint(steps);
     const auto least = static_cast<float>(low - zero_point);
     const auto most = static_cast<float>(high - zero_point);
-    const float held = rounded > least ? (rounded < most ? rounded : most) : (rounded <= least ? least : 0);
-    return static_cast<int32_t>(held) + zero_point;
+    const float held = steps > least ? (steps < most ? steps : most) : (steps <= least ? least : 0);
+    // Behind these 24 bits there is no place for a fraction.
+    constexpr float kWhole = 0x1.8p23F;
+    return static_cast<int32_t>((held + kWhole) - kWhole) + zero_point;
   }
   /// The nearest code, the one that encode() of the format finds.
   int32_t code(float x) const { return at(x / scale); }

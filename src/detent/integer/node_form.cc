@@ -49,6 +49,14 @@ class TypedChannels : public WeightChannels {
   const CodeType& type(int64_t output) const {
     return types_.size() == 1 ? types_[0] : types_[static_cast<size_t>(row(output))];
   }
+  /// Calls `visit(output, begin, end)` for each run of adjacent elements that belong to one output channel.
+  template <class Visit>
+  void for_each_run(const Tensor& weight, bool transposed, const Visit& visit) const {
+    const auto first_of_run = weight.shape().begin() + (transposed ? 2 : 1);
+    const int64_t run = element_count({first_of_run, weight.shape().end()});
+    for (int64_t i = 0; i < weight.numel(); i += run)
+      visit(output(i), static_cast<size_t>(i), static_cast<size_t>(i + run));
+  }
 
  private:
   std::vector<CodeType> types_;
@@ -66,8 +74,9 @@ int32_t bias_code(const Node& node, float bias, float scale) {
   return static_cast<int32_t>(code);
 }
 
-/// The sums of its positive and of its negative terms at their largest, in each channel.
-int64_t sum_bound(const Node& node, const SumForm& form, const WeightChannels& channels) {
+/// The sums of its positive and of its negative terms at their largest, in each channel. Inputs, counted from
+/// their zero point, reach from `low` <= 0 to `high` >= 0.
+int64_t sum_bound(const Node& node, const SumForm& form, const TypedChannels& channels) {
   std::vector<int64_t> most(form.bias.size());
   std::vector<int64_t> least(form.bias.size());
   for (size_t c = 0; c < form.bias.size(); ++c) {
@@ -77,11 +86,17 @@ int64_t sum_bound(const Node& node, const SumForm& form, const WeightChannels& c
   const int64_t low = form.input.low - form.input.zero_point;
   const int64_t high = form.input.high - form.input.zero_point;
   const auto weights = form.weight.values<int32_t>();
-  for (size_t i = 0; i < weights.size(); ++i) {
-    const auto c = static_cast<size_t>(channels.output(static_cast<int64_t>(i)));
-    most[c] += std::max(weights[i] * low, weights[i] * high);
-    least[c] += std::min(weights[i] * low, weights[i] * high);
-  }
+  const bool transposed = trait<WeightedSum>(node)->transposed;
+  channels.for_each_run(form.weight, transposed, [&](int64_t output, size_t begin, size_t end) {
+    int64_t above = 0;
+    int64_t below = 0;
+    for (size_t i = begin; i < end; ++i) {
+      above += std::max(weights[i], 0);
+      below += std::min(weights[i], 0);
+    }
+    most[static_cast<size_t>(output)] += above * high + below * low;
+    least[static_cast<size_t>(output)] += above * low + below * high;
+  });
   int64_t bound = 0;
   for (size_t c = 0; c < most.size(); ++c) {
     bound = std::max({bound, most[c], -least[c]});
@@ -126,10 +141,10 @@ std::optional<SumForm> form_of(const WeightedSum& sum, const Node& node, Requant
                .fixed = {}};
   const auto values = weight.values<float>();
   const auto codes = form.weight.values<int32_t>();
-  for (size_t i = 0; i < values.size(); ++i) {
-    const CodeType& type = channels.type(channels.output(static_cast<int64_t>(i)));
-    codes[i] = type.code(values[i]) - type.zero_point;
-  }
+  channels.for_each_run(weight, sum.transposed, [&](int64_t output, size_t begin, size_t end) {
+    const CodeType type = channels.type(output);
+    for (size_t i = begin; i < end; ++i) codes[i] = type.code(values[i]) - type.zero_point;
+  });
   const Parameter* bias = node.find_parameter("bias");
   for (int64_t c = 0; c < channels.outputs(); ++c) {
     form.scale.push_back(input->scale * channels.type(c).scale);

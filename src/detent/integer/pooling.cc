@@ -40,56 +40,56 @@ std::vector<PoolingWindow> regular_windows(const Window& w, int64_t size, int64_
   return windows;
 }
 
-/// The part of a plane that one element of the result is computed of: a window of each dimension.
-struct Region {
-  std::vector<PoolingWindow> windows;
-  std::vector<int64_t> strides;  // of the plane's dimensions
-
-  int64_t elements() const {
-    int64_t count = 1;
-    for (const PoolingWindow& window : windows) count *= (window.end - window.begin - 1) / window.step + 1;
-    return count;
-  }
-  int64_t counted() const {
-    int64_t count = 1;
-    for (const PoolingWindow& window : windows) count *= window.counted;
-    return count;
-  }
-  int64_t first() const {
-    int64_t offset = 0;
-    for (size_t d = 0; d < windows.size(); ++d) offset += windows[d].begin * strides[d];
-    return offset;
-  }
-  /// Calls `visit(element)` in row-major order.
-  template <class T, class Visit>
-  void for_each(const T* plane, Visit& visit, size_t dim = 0) const {
-    const auto [begin, end, step, counted] = windows[dim];
-    if (dim + 1 == windows.size()) {
-      for (int64_t i = begin; i < end; i += step) visit(plane[i]);
-      return;
-    }
-    for (int64_t i = begin; i < end; i += step) for_each(plane + i * strides[dim], visit, dim + 1);
-  }
+/// Where rows of the input's plane begin, of which one row of the result is computed.
+struct Rows {
+  std::vector<int64_t> places;
+  int64_t counted;  // rows that a mean divides by
 };
 
-/// Calls `visit(region)` for each element of a plane of the result, in row-major order.
-template <class Visit>
-void for_each_region(const WindowsOfDims& windows, Region& region, Visit& visit, size_t dim = 0) {
-  if (dim == windows.size()) {
-    visit(std::as_const(region));
-    return;
+/// Of each row of the result, in row-major order: a window of each dimension but the last.
+std::vector<Rows> rows_of(const WindowsOfDims& windows, const std::vector<int64_t>& strides) {
+  std::vector<Rows> all = {{{0}, 1}};
+  for (size_t d = 0; d + 1 < windows.size(); ++d) {
+    std::vector<Rows> extended;
+    for (const Rows& rows : all) {
+      for (const PoolingWindow& window : windows[d]) {
+        Rows& next = extended.emplace_back(Rows{{}, rows.counted * window.counted});
+        for (const int64_t place : rows.places) {
+          for (int64_t i = window.begin; i < window.end; i += window.step)
+            next.places.push_back(place + i * strides[d]);
+        }
+      }
+    }
+    all = std::move(extended);
   }
-  for (const PoolingWindow& window : windows[dim]) {
-    region.windows[dim] = window;
-    for_each_region(windows, region, visit, dim + 1);
-  }
+  return all;
 }
+
+/// The part of a plane that one element of the result is computed of.
+struct Region {
+  const Rows& rows;
+  const PoolingWindow& window;  // of each row
+
+  int64_t elements() const {
+    return std::ssize(rows.places) * ((window.end - window.begin - 1) / window.step + 1);
+  }
+  int64_t counted() const { return rows.counted * window.counted; }
+  int64_t first() const { return rows.places.front() + window.begin; }
+  /// Calls `visit(element)` in row-major order.
+  template <class T, class Visit>
+  void for_each(const T* plane, Visit visit) const {
+    for (const int64_t place : rows.places) {
+      for (int64_t i = window.begin; i < window.end; i += window.step) visit(plane[place + i]);
+    }
+  }
+};
 
 /// Calls `reduce(plane, region)` for each element of the result of [N, C, ...].
 template <class T, class Reduce>
 Tensor pool(const Node& node, const Tensor& input, Reduce reduce) {
   const WindowsOfDims windows = pooling_windows(node, input.shape());
   const Shape spatial(input.shape().begin() + 2, input.shape().end());
+  const std::vector<Rows> all_rows = rows_of(windows, StridedView::of(spatial).strides);
   Shape shape = {input.dim(0), input.dim(1)};
   for (const auto& dimension : windows) shape.push_back(static_cast<int64_t>(dimension.size()));
   const int64_t per_plane = element_count({shape.begin() + 2, shape.end()});
@@ -97,12 +97,12 @@ Tensor pool(const Node& node, const Tensor& input, Reduce reduce) {
   const T* from = input.values<T>().data();
   T* to = result.values<T>().data();
   parallel_for(shape[0] * shape[1], 16, [&](int64_t begin, int64_t end) {
-    Region region{std::vector<PoolingWindow>(windows.size()), StridedView::of(spatial).strides};
+    T* out = to + begin * per_plane;
     for (int64_t p = begin; p < end; ++p) {
       const T* plane = from + p * element_count(spatial);
-      T* out = to + p * per_plane;
-      const auto visit = [&](const Region& part) { *out++ = reduce(plane, part); };
-      for_each_region(windows, region, visit);
+      for (const Rows& rows : all_rows) {
+        for (const PoolingWindow& window : windows.back()) *out++ = reduce(plane, Region{rows, window});
+      }
     }
   });
   return result;
@@ -110,10 +110,9 @@ Tensor pool(const Node& node, const Tensor& input, Reduce reduce) {
 
 template <class T>
 Tensor largest_of_windows(const Node& node, const Tensor& input) {
-  return pool<T>(node, input, [&](const T* plane, const Region& region) {
+  return pool<T>(node, input, [](const T* plane, const Region& region) {
     T largest = plane[region.first()];
-    const auto take = [&](T element) { largest = std::max(largest, element); };
-    region.for_each(plane, take);
+    region.for_each(plane, [&](T element) { largest = std::max(largest, element); });
     return largest;
   });
 }
@@ -153,8 +152,7 @@ Tensor average_pool(const AverageForm& form, const Node& node, const Tensor& cod
       fail("node \"{}\" ({}): the sum of {} codes could exceed 32 bits", node.name, node.op, elements);
     }
     int32_t sum = 0;
-    const auto add = [&](int32_t code) { sum += code - zero; };
-    region.for_each(plane, add);
+    region.for_each(plane, [&](int32_t code) { sum += code - zero; });
     return form.code(sum, region.counted());
   });
 }

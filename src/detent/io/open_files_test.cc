@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/error.h"
+#include "detent/core/sanitizers_for_test.h"
 #include "detent/io/file.h"
 
 namespace detent {
@@ -50,6 +51,7 @@ TEST_F(OpenFilesTest, NamesItWhereTheSystemReadsItToo) {
 }
 
 TEST_F(OpenFilesTest, OtherBusErrorsStayWhatTheyAre) {
+  DETENT_SKIP_UNDER_SANITIZERS();
   const auto fault = [] {
     handle_signals_for_open_files();
     raise(SIGBUS);

@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "detent/core/default_signals_for_test.h"
 #include "detent/core/error.h"
 #include "detent/io/append_file.h"
 #include "detent/io/file.h"
@@ -48,6 +49,7 @@ class UnfinishedFileTest : public testing::Test {
   }
   void user_file(const std::string& name) const { std::ofstream(folder_ / name) << name; }
 
+  const DefaultSignals default_signals_;
   // Another one in each test: a process looks through a folder once.
   fs::path folder_ =
       fs::temp_directory_path() /

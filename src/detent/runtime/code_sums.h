@@ -7,7 +7,8 @@
 namespace detent {
 
 /// The sums of a linear layer or convolution, int32: from `codes` (int32, of the form's input type) to the
-/// shape of the node's result, before requantization. Plain loops in the order of the definition.
+/// shape of the node's result, before requantization. Convolutions are products of matrices of integers,
+/// which add up to the same in every order.
 Tensor code_sums(const SumForm& form, const Node& node, const Tensor& codes);
 
 }  // namespace detent

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 
 namespace detent {
@@ -58,6 +59,17 @@ Distribution Distribution::of(std::span<const float> values) {
   result.range = {finite.front(), finite.back()};
   result.mean = sum / count;
   result.variance = squares / count;
+  return result;
+}
+
+Distribution Distribution::range_of(std::span<const float> values) {
+  Distribution result;
+  Interval seen{std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()};
+  for (const float value : values) {
+    if (!std::isfinite(value)) continue;
+    seen = {std::min(seen.low, value), std::max(seen.high, value)};
+  }
+  if (seen.low <= seen.high) result.range = seen;
   return result;
 }
 

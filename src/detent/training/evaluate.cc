@@ -1,11 +1,13 @@
 #include "detent/training/evaluate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <span>
 
 #include <ATen/ops/argmax.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/eq.h>
 #include <ATen/ops/nll_loss.h>
@@ -15,6 +17,7 @@
 #include "detent/core/progress.h"
 #include "detent/execution/interpreter.h"
 #include "detent/execution/torch_tensor.h"
+#include "detent/graph/activation_memory.h"
 #include "detent/graph/traits.h"
 #include "detent/training/finite_check.h"
 #include "detent/training/loader.h"
@@ -102,6 +105,21 @@ std::optional<Metrics> evaluate_with(const Network& network, const std::function
 
 bool never() { return false; }
 
+using Predict = std::function<at::Tensor(const Tensor& inputs)>;
+
+/// The same of parts of the inputs, whose activations take some 64 MiB.
+Predict in_parts(const Graph& graph, const Predict& predict) {
+  constexpr int64_t kBytes = int64_t{64} << 20;
+  return [predict, most = samples_within(graph, kBytes)](const Tensor& inputs) {
+    const int64_t samples = inputs.dim(0);
+    if (samples <= most) return predict(inputs);
+    std::vector<at::Tensor> outputs;
+    for (int64_t begin = 0; begin < samples; begin += most)
+      outputs.push_back(predict(inputs.rows(begin, std::min(begin + most, samples))));
+    return at::cat(outputs);
+  };
+}
+
 }  // namespace
 
 std::optional<Metrics> evaluate_until(const std::function<bool()>& stop, const Graph& graph,
@@ -109,7 +127,7 @@ std::optional<Metrics> evaluate_until(const std::function<bool()>& stop, const G
                                       int64_t loader_threads) {
   const Interpreter interpreter(graph);
   const Network network = {
-      [&](const Tensor& inputs) { return interpreter.outputs({to_torch(inputs)}).front(); },
+      in_parts(graph, [&](const Tensor& inputs) { return interpreter.outputs({to_torch(inputs)}).front(); }),
       [&](const Tensor& inputs) { return describe_first_non_finite(interpreter, to_torch(inputs)); }};
   return evaluate_with(network, stop, graph, dataset, batch_size, group, loader_threads);
 }
@@ -122,7 +140,8 @@ Metrics evaluate(const Graph& graph, const Dataset& dataset, int64_t batch_size,
 Metrics evaluate(const Program& program, const Graph& graph, const Dataset& dataset, int64_t batch_size,
                  ProcessGroup& group, int64_t loader_threads) {
   const Network network = {
-      [&](const Tensor& inputs) { return to_torch(program.run(std::span(&inputs, 1)).front()); },
+      in_parts(graph,
+               [&](const Tensor& inputs) { return to_torch(program.run(std::span(&inputs, 1)).front()); }),
       [&](const Tensor& inputs) { return describe_first_non_finite(program, inputs); }};
   return *evaluate_with(network, never, graph, dataset, batch_size, group, loader_threads);
 }

@@ -42,7 +42,8 @@ int64_t count_correct(const at::Tensor& output, const at::Tensor& labels);
 Metrics sum_over_workers(const std::vector<Metrics>& own, ProcessGroup& group);
 
 /// Runs the graph in inference mode over the whole split, in order. The workers of `group` take turns at the
-/// batches; each gets the whole result, the same bits as of one worker. `loader_threads` load batches ahead
+/// batches; each gets the whole result, the same bits as of one worker. Of a network with large activations
+/// a batch runs in parts, which bounds the memory. `loader_threads` load batches ahead
 /// of the network; with 0 it waits for them. Throws Error on a loss that is not finite, naming the samples
 /// and the first node whose output is not.
 Metrics evaluate(const Graph& graph, const Dataset& dataset, int64_t batch_size,

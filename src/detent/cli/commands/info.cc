@@ -4,8 +4,8 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
-#include "detent/cli/file_info.h"
 #include "detent/core/text_table.h"
+#include "detent/cli/file_kind.h"
 #include "detent/io/json.h"
 #include "detent/passes/analysis/node_text.h"
 
@@ -67,15 +67,10 @@ int run_info(const std::vector<std::string>& args) {
       "detent info");
   std::string path;
   bool as_json = false;
-  app.add_option("file", path,
-                 "a graph (.mz), an ONNX model, a checkpoint of PyTorch or Lightning (.pt, .th, .ckpt), "
-                 ".safetensors, .npy "
-                 "or .npz")
-      ->required()
-      ->option_text(" ");
+  app.add_option("file", path, file_kinds_text())->required()->option_text(" ");
   app.add_flag("--json", as_json, "print JSON");
   if (!parse_arguments(app, args)) return 0;
-  const FileInfo info = read_file_info(path);
+  const FileInfo info = file_kind(path).info(path);
   print(as_json ? json_text(info_json(info)) + "\n" : info_text(info));
   return 0;
 }

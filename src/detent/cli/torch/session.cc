@@ -10,14 +10,11 @@
 #include "detent/graph/fingerprint.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/state_dict.h"
-#include "detent/io/file_kind.h"
+#include "detent/cli/file_kind.h"
 #include "detent/io/graph_file.h"
-#include "detent/io/packed_tensors.h"
-#include "detent/io/safetensors.h"
 #include "detent/io/torch_checkpoint.h"
 #include "detent/models/model.h"
 #include "detent/onnx/import_onnx.h"
-#include "detent/passes/mase_graph.h"
 #include "detent/training/worker_agreement.h"
 
 namespace detent {
@@ -73,44 +70,28 @@ void check_fits(const Graph& graph, const Dataset& dataset, const RunOptions& op
   }
 }
 
-std::optional<LoadType> type_of(FileKind kind, const std::string& file) {
-  if (kind == FileKind::kGraph) return LoadType::kMz;
-  if (kind == FileKind::kOnnx) return LoadType::kOnnx;
-  if (kind == FileKind::kSafetensors) return LoadType::kSafetensors;
-  if (kind != FileKind::kCheckpoint) return std::nullopt;
-  return summarize_checkpoint(file).lightning ? LoadType::kPl : LoadType::kPt;
+/// Of a folder, the graph in it.
+std::filesystem::path graph_file(const std::filesystem::path& path) {
+  return std::filesystem::is_directory(path) ? path / "graph_module.mz" : path;
 }
 
-/// What was told, unless the file is something else, or what the file says.
-LoadType load_type(const RunOptions& options) {
-  constexpr LoadType kOfFolder = LoadType::kMz;
+/// What was told, unless the file is something else, or what the file says. Folders hold graphs.
+const FileKind& kind_to_load(const RunOptions& options) {
   const std::string& file = *options.load;
-  if (std::filesystem::is_directory(file)) return options.load_type.value_or(kOfFolder);
-  const FileKind kind = file_kind(file);
-  const std::optional<LoadType> found = type_of(kind, file);
-  if (!found)
-    fail("{}: it is {}, expected a graph or the parameters of a network", file, file_kind_text(kind));
-  const auto name = [](LoadType type) { return enum_names(type)[static_cast<size_t>(type)]; };
-  if (!options.load_type) {
-    spdlog::info("{} is {}: load_type = {}", file, file_kind_text(kind), name(*found));
-    return *found;
+  const FileKind* told = options.load_type ? &options.load_type->kind() : nullptr;
+  if (std::filesystem::is_directory(file)) return told != nullptr ? *told : file_kind(graph_file(file));
+  const FileKind& found = file_kind(file);
+  if (found.load_type == nullptr)
+    fail("{}: it is {}, expected a graph or the parameters of a network", file, found.text);
+  if (told == nullptr) {
+    spdlog::info("{} is {}: load_type = {}", file, found.text, found.load_type);
+    return found;
   }
-  const auto is_checkpoint = [](LoadType type) { return type == LoadType::kPt || type == LoadType::kPl; };
-  const LoadType told = *options.load_type;
-  if (told != *found && !(is_checkpoint(told) && is_checkpoint(*found))) {
-    fail("{}: it is {} (load_type = {}), got load_type = {}", file, file_kind_text(kind), name(*found),
-         name(told));
+  if (std::string_view(told->text) != found.text) {
+    fail("{}: it is {} (load_type = {}), got load_type = {}", file, found.text, found.load_type,
+         told->load_type);
   }
-  return told;
-}
-
-/// The tensors of a safetensors file, packed ones decoded.
-StateDict unpacked_tensors(const std::string& file) {
-  const Scratch scratch(std::filesystem::temp_directory_path());
-  StateDict state;
-  for (const StoredTensor& tensor : unpack_tensors(read_safetensors(file, TensorCheck::kLater), file))
-    state.emplace_back(tensor.name, stored_values(tensor, scratch));
-  return state;
+  return *told;
 }
 
 }  // namespace
@@ -118,8 +99,7 @@ StateDict unpacked_tensors(const std::string& file) {
 void fit_images_to_network(RunOptions& options) {
   if (!options.load || options.image_size || options.transforms.center_crop) return;
   if (!options.dataset || dataset_info(*options.dataset).name != "image_folder") return;
-  const LoadType type = load_type(options);
-  if (type != LoadType::kMz && type != LoadType::kOnnx) return;
+  if (!kind_to_load(options).holds_graph()) return;
   const auto shapes = read_network(*options.load).input_shapes();
   if (shapes.size() != 1 || shapes.begin()->second.size() != 4) return;
   const Shape& shape = shapes.begin()->second;
@@ -145,9 +125,9 @@ TrainingSplits load_training_splits(const TorchCommand& command) {
 Graph load_network(const TorchCommand& command, const Dataset& dataset) {
   const RunOptions& options = command.options;
   if (!options.load) return build_network(command, dataset);
-  const LoadType type = load_type(options);
-  if (type == LoadType::kMz || type == LoadType::kOnnx) {
-    Graph graph = type == LoadType::kOnnx ? import_onnx(*options.load) : load_mase_graph(*options.load);
+  const FileKind& kind = kind_to_load(options);
+  if (const auto* read_whole = std::get_if<GraphReader>(&kind.read)) {
+    Graph graph = (*read_whole)(graph_file(*options.load));
     check_fits(graph, dataset, options);
     if (options.model && find_model(*options.model).name != graph.name()) {
       spdlog::warn("{} holds \"{}\", not the model \"{}\"", *options.load, graph.name(), *options.model);
@@ -155,10 +135,7 @@ Graph load_network(const TorchCommand& command, const Dataset& dataset) {
     return graph;
   }
   Graph graph = build_network(command, dataset);
-  StateDict state =
-      type == LoadType::kSafetensors ? unpacked_tensors(*options.load) : read_state_dict(*options.load);
-  if (type == LoadType::kPl) state = without_model_prefix(std::move(state));
-  state = without_wrapper_prefixes(std::move(state));
+  const StateDict state = without_wrapper_prefixes(std::get<StateReader>(kind.read)(*options.load));
   try {
     load_state_dict(graph, state, *options.load);
   } catch (const Error& error) {
@@ -171,14 +148,16 @@ Graph load_network(const TorchCommand& command, const Dataset& dataset) {
 
 Graph read_network(const std::filesystem::path& path,
                    const std::map<std::string, Shape, std::less<>>& shapes) {
-  if (std::filesystem::is_directory(path) || file_kind(path) != FileKind::kOnnx) return load_mase_graph(path);
-  return import_onnx(path, {.shapes = shapes});
+  const FileKind& kind = file_kind(graph_file(path));
+  if (!kind.holds_graph()) fail("{}: it is {}, expected a network", path.string(), kind.text);
+  if (!shapes.empty() && kind == onnx_kind()) return import_onnx(path, {.shapes = shapes});
+  return std::get<GraphReader>(kind.read)(graph_file(path));
 }
 
 void say_weights_are_rounded(const RunOptions& options) {
-  if (!options.load || load_type(options) != LoadType::kMz) return;
-  const std::filesystem::path path = *options.load;
-  const std::filesystem::path file = std::filesystem::is_directory(path) ? path / "graph_module.mz" : path;
+  if (!options.load || !kind_to_load(options).holds_graph()) return;
+  if (kind_to_load(options) == onnx_kind()) return;
+  const std::filesystem::path file = graph_file(*options.load);
   const int64_t packed = packed_parameter_count(file);
   if (packed == 0) return;
   spdlog::info("{}: {} parameters are stored as codes: training goes on from their rounded values",

@@ -17,7 +17,8 @@ namespace {
 
 /// Inside parallel_for results must not depend on the number of threads: see Executor.
 Results evaluate_linear(const Evaluation& e) {
-  if (!e.training && in_parallel_for())
+  const bool rounds = e.tensor(0).scalar_type() == at::kFloat;  // float64 holds integers
+  if (!e.training && rounds && in_parallel_for())
     return ordered_linear(e.tensor(0), e.parameter("weight"), e.parameter("bias"));
   return at::linear(e.tensor(0), e.parameter("weight"), e.parameter("bias"));
 }

@@ -17,8 +17,8 @@ namespace {
 constexpr int64_t kMicroBatch = 16;
 
 constexpr double kFewestSamples = 8;  // or chance decides
-/// Some 2 seconds of two cores.
-constexpr double kMostProducts = 6e10;
+/// Some 2 seconds of a core: of resnet18 at 224 x 224, 3.5 runs over 8 samples.
+constexpr double kMostProducts = 5e10;
 
 /// As many samples as cost no more than kMostRuns runs of the network, of which every node takes its share,
 /// and no more than kMostProducts.
@@ -86,9 +86,9 @@ double OutputSqnr::gain(size_t i) const {
   return std::isnan(difference) ? 0 : difference;
 }
 
-OutputSqnr measure_output_sqnr(const Graph& reference, const Graph& quantized,
-                               const std::vector<std::string>& nodes, const CalibrationSet& data,
-                               int64_t samples, Executor& executor) {
+OutputSqnr measure_output_sqnr(const ComparedNetworks& networks, const std::vector<std::string>& nodes,
+                               const CalibrationSet& data, int64_t samples) {
+  const auto& [reference, quantized, in_float, in_codes, executor] = networks;
   const double products = multiply_adds(reference);
   std::vector<Variant> variants;
   double runs = 0;  // of the whole network, for all variants
@@ -101,16 +101,16 @@ OutputSqnr measure_output_sqnr(const Graph& reference, const Graph& quantized,
   }
   const VariantRuns variant_runs(quantized, variants);
   const int64_t count = samples_for(std::min(samples, data.size()), runs, products);
-  const std::unique_ptr<const Program> in_float = executor.compile(reference);
   double signal = 0;
   double noise = 0;
   std::vector<double> noise_with(variants.size());
   for (int64_t begin = 0; begin < count; begin += kMicroBatch) {
     const Tensor inputs = data.samples(begin, std::min(begin + kMicroBatch, count));
-    const auto expected = centred_logits(reference, in_float->run(std::span(&inputs, 1)).front());
-    const Tensor output = variant_runs.run(inputs, executor, [&](size_t variant, const Tensor& result) {
-      noise_with[variant] += squared_distance(expected, centred_logits(reference, result));
-    });
+    const auto expected = centred_logits(reference, in_float.run(std::span(&inputs, 1)).front());
+    const auto add_variant = [&](size_t variant, const Tensor& result) {
+      noise_with[variant] += squared_distance(expected, centred_logits(networks.reference, result));
+    };
+    const Tensor output = variant_runs.run(inputs, in_codes, executor, add_variant);
     noise += squared_distance(expected, centred_logits(reference, output));
     signal += squared_distance(expected, std::vector<double>(expected.size()));
   }

@@ -30,11 +30,19 @@ struct OutputSqnr {
   double gain(size_t i) const;
 };
 
+/// A network in float and quantized, and what `executor` has made of them.
+struct ComparedNetworks {
+  const Graph& reference;
+  const Graph& quantized;
+  const Program& in_float;
+  const Program& in_codes;
+  const Executor& executor;
+};
+
 /// Over the first `samples` calibration samples, fewer where the runs would cost more than 1,024 samples
-/// through the whole network do, or than some ten seconds of one core. Where even 8 samples cost more than
+/// through the whole network do, or than some seconds of one core. Where even 8 samples cost more than
 /// that, only the first of `nodes` are tried.
-OutputSqnr measure_output_sqnr(const Graph& reference, const Graph& quantized,
-                               const std::vector<std::string>& nodes, const CalibrationSet& data,
-                               int64_t samples, Executor& executor);
+OutputSqnr measure_output_sqnr(const ComparedNetworks& networks, const std::vector<std::string>& nodes,
+                               const CalibrationSet& data, int64_t samples);
 
 }  // namespace detent

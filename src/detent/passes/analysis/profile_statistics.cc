@@ -9,6 +9,7 @@
 #include "detent/core/parallel.h"
 #include "detent/core/progress.h"
 #include "detent/core/read_ahead.h"
+#include "detent/graph/activation_memory.h"
 #include "detent/graph/fingerprint.h"
 #include "detent/passes/analysis/profile_progress.h"
 #include "detent/passes/analysis/profile_request.h"
@@ -27,13 +28,18 @@
 // observed_values says whether quantized operands are seen before or after they are rounded to their format.
 //
 // The kernels of a network may round differently for batches of different sizes. Its inputs are therefore run
-// in micro-batches that depend on the order of the samples alone, each on one thread: how many workers and
-// threads share them, and the batch size, do not change a bit of what is collected.
+// in micro-batches that depend on the network and the order of the samples alone, each on one thread: how
+// many workers and threads share them, and the batch size, do not change a bit of what is collected.
 
 namespace detent {
 namespace {
 
-constexpr int64_t kMicroBatch = 64;
+/// Samples of a micro-batch: 64, fewer of networks that take more memory for that.
+int64_t micro_batch(const Graph& graph) {
+  constexpr int64_t kMost = 64;
+  constexpr int64_t kBytes = int64_t{64} << 20;
+  return std::min(kMost, samples_within(graph, kBytes));
+}
 /// Micro-batches that run at once, at most, a thread each: each needs the memory of a forward pass.
 constexpr int64_t kMostAtOnce = 16;
 
@@ -47,23 +53,24 @@ int64_t sample_count(const ProfileOptions& options, const CalibrationSet& data, 
 /// The worker's share of the micro-batches.
 class MicroBatches {
  public:
-  MicroBatches(const CalibrationSet& data, int64_t samples, const ProcessGroup& group)
-      : data_(data), samples_(samples), rank_(group.rank()), workers_(group.size()) {}
+  MicroBatches(const CalibrationSet& data, int64_t samples, int64_t size, const ProcessGroup& group)
+      : data_(data), samples_(samples), size_(size), rank_(group.rank()), workers_(group.size()) {}
 
   /// Of this worker.
   int64_t count() const {
-    const int64_t all = (samples_ + kMicroBatch - 1) / kMicroBatch;
+    const int64_t all = (samples_ + size_ - 1) / size_;
     return (all - rank_ + workers_ - 1) / workers_;
   }
-  int64_t first_sample(int64_t index) const { return (index * workers_ + rank_) * kMicroBatch; }
+  int64_t first_sample(int64_t index) const { return (index * workers_ + rank_) * size_; }
   Tensor load(int64_t index) const {
     const int64_t begin = first_sample(index);
-    return data_.samples(begin, std::min(begin + kMicroBatch, samples_));
+    return data_.samples(begin, std::min(begin + size_, samples_));
   }
 
  private:
   const CalibrationSet& data_;
   int64_t samples_;
+  int64_t size_;
   int64_t rank_;
   int64_t workers_;
 };
@@ -164,7 +171,7 @@ int64_t run_activations(const Graph& graph, const ProfileRequest& request, std::
                         PassContext& context) {
   const std::unique_ptr<CalibrationSet> data = context.open_calibration();
   const int64_t samples = sample_count(request.options, *data, context);
-  const MicroBatches batches(*data, samples, *context.group);
+  const MicroBatches batches(*data, samples, micro_batch(graph), *context.group);
   const ObservedValues values = request.options.observed_values;
   const SweepPlan plan = plan_sweeps(graph, values, probes);
   if (context.checkpoint_every > 0) {

@@ -155,8 +155,8 @@ class Accountant {
     std::ranges::stable_sort(order, {}, [&](size_t i) { return accounts_[i].alone.sqnr_db(); });
     std::vector<std::string> nodes;
     for (const size_t i : order) nodes.push_back(accounts_[i].node);
-    const OutputSqnr sqnr =
-        measure_output_sqnr(reference_, quantized_, nodes, data, samples, context_.executor());
+    const OutputSqnr sqnr = measure_output_sqnr(
+        {reference_, quantized_, *in_float_, *together_, context_.executor()}, nodes, data, samples);
     output_sqnr_db_ = sqnr.quantized;
     gain_samples_ = sqnr.samples;
     for (size_t i = 0; i < sqnr.with_float_node.size(); ++i) accounts_[order[i]].output_gain = sqnr.gain(i);

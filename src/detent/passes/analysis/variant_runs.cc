@@ -27,7 +27,7 @@ VariantRuns::VariantRuns(const Graph& base, const std::vector<Variant>& variants
   }
 }
 
-Tensor VariantRuns::run(const Tensor& inputs, Executor& executor,
+Tensor VariantRuns::run(const Tensor& inputs, const Program& program, const Executor& executor,
                         const std::function<void(size_t variant, const Tensor& output)>& visit) const {
   std::map<std::string, Tensor, std::less<>> values;  // as later nodes read them
   const auto run_parts = [&](size_t position) {
@@ -51,7 +51,7 @@ Tensor VariantRuns::run(const Tensor& inputs, Executor& executor,
     const std::vector<std::string>& later = read_from_.at(position + 1);
     std::erase_if(values, [&](const auto& entry) { return !std::ranges::binary_search(later, entry.first); });
   };
-  return executor.run(base_, std::span(&inputs, 1), pass).clone();
+  return program.run(std::span(&inputs, 1), pass).at(0).clone();
 }
 
 }  // namespace detent

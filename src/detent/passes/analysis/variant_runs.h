@@ -27,7 +27,8 @@ class VariantRuns {
   VariantRuns(const Graph& base, const std::vector<Variant>& variants);
 
   /// The network's output, after `visit` has seen that of each variant, in the order in which they begin.
-  Tensor run(const Tensor& inputs, Executor& executor,
+  /// `program` is what `executor` makes of the network.
+  Tensor run(const Tensor& inputs, const Program& program, const Executor& executor,
              const std::function<void(size_t variant, const Tensor& output)>& visit) const;
 
  private:

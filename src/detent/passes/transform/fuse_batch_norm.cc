@@ -103,7 +103,7 @@ void fold(Node& layer, const Node& norm) {
 }
 
 void run_fuse(Graph& graph, const FuseOptions& options, PassContext& context) {
-  const Graph before = graph.deep_copy();
+  const Graph before = graph;
   const ValueTypes values = infer_shapes(graph);
   const std::map<std::string, size_t> readers = reader_counts(graph);
   std::map<std::string, std::string> replaced;  // norm -> layer
@@ -127,8 +127,9 @@ void run_fuse(Graph& graph, const FuseOptions& options, PassContext& context) {
   verify(graph);
   std::string checked;
   if (options.check && !replaced.empty()) {
-    const double difference = check_same_outputs(before, graph, options.tolerance, context);
-    checked = fmt::format("; outputs differ by at most {:.2g} (relative)", difference);
+    const auto [difference, samples] = check_same_outputs(before, graph, options.tolerance, context);
+    checked =
+        fmt::format("; outputs differ by at most {:.2g} (relative, of {} samples)", difference, samples);
   }
   context.report(fmt::format("fuse_batch_norm: {} of {} folded{}\n", replaced.size(), count, checked));
 }

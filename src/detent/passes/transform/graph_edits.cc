@@ -5,6 +5,7 @@
 #include <set>
 
 #include "detent/core/error.h"
+#include "detent/passes/analysis/network_cost.h"
 
 namespace detent {
 
@@ -42,12 +43,15 @@ size_t remove_unreachable_nodes(Graph& graph) {
   });
 }
 
-double check_same_outputs(const Graph& before, const Graph& after, double tolerance,
-                          const PassContext& context) {
+OutputDifference check_same_outputs(const Graph& before, const Graph& after, double tolerance,
+                                    const PassContext& context) {
   constexpr int64_t kSamples = 16;
+  constexpr double kMostProducts = 1.5e10;  // half a second of a core
   verify(after);
   const std::unique_ptr<CalibrationSet> data = context.open_calibration();
-  const Tensor inputs = data->samples(0, std::min(kSamples, data->size()));
+  const int64_t samples =
+      affordable_samples(std::min(kSamples, data->size()), 2 * multiply_adds(before), kMostProducts);
+  const Tensor inputs = data->samples(0, samples);
   const Tensor expected = context.executor().run(before, std::span(&inputs, 1));
   const Tensor actual = context.executor().run(after, std::span(&inputs, 1));
   DETENT_CHECK(expected.shape() == actual.shape(), "outputs of shapes {} and {}",
@@ -68,7 +72,7 @@ double check_same_outputs(const Graph& before, const Graph& after, double tolera
     fail("{}: the outputs of {} samples differ by {:.3g} of their largest magnitude, expected at most {:.3g}",
          context.where, inputs.dim(0), relative, tolerance);
   }
-  return relative;
+  return {relative, inputs.dim(0)};
 }
 
 }  // namespace detent

@@ -18,10 +18,16 @@ void redirect_readers(Graph& graph, const std::map<std::string, std::string>& re
 /// Removes the nodes that the output does not depend on, placeholders excepted; returns how many.
 size_t remove_unreachable_nodes(Graph& graph);
 
-/// Runs both graphs on a few calibration samples. Throws Error when `after` is no valid graph or an output
-/// differs by more than `tolerance` times the largest magnitude of `before`'s; returns the largest difference
-/// in that unit.
-double check_same_outputs(const Graph& before, const Graph& after, double tolerance,
-                          const PassContext& context);
+/// How far the outputs of two graphs differed, in units of the largest magnitude, and on how many samples.
+struct OutputDifference {
+  double relative = 0;
+  int64_t samples = 0;
+};
+
+/// Runs both graphs on up to 16 calibration samples, fewer where these cost more than a second. Throws Error
+/// when `after` is no valid graph or an output differs by more than `tolerance` times the largest magnitude
+/// of `before`'s.
+OutputDifference check_same_outputs(const Graph& before, const Graph& after, double tolerance,
+                                    const PassContext& context);
 
 }  // namespace detent

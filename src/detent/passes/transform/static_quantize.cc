@@ -175,7 +175,7 @@ class Quantizer {
     const bool one_channel = options_.weight_granularity == Granularity::kChannel &&
                              weight.dim(*find_operator(node.op).weight_channel_dim) == 1;
     if (options_.weight_granularity == Granularity::kTensor || one_channel) {
-      parts.push_back(Distribution::of(weight.values<float>()));
+      parts.push_back(weight_distribution(weight.values<float>()));
     } else {
       spec.granularity = options_.weight_granularity;
       spec.group_size = options_.weight_group_size;
@@ -187,15 +187,21 @@ class Quantizer {
     return calibrate(spec, parts, calibration, fmt::format("{}: weight of \"{}\"", where_, node.name));
   }
 
+  /// As much of it as the calibrator asks for.
+  Distribution weight_distribution(std::span<const float> values) const {
+    return options_.weight_calibrator == Calibrator::kMinMax ? Distribution::range_of(values)
+                                                             : Distribution::of(values);
+  }
+
   /// Of channels, or groups of them.
-  static std::vector<Distribution> group_distributions(const Tensor& weight, const Grouping& grouping) {
+  std::vector<Distribution> group_distributions(const Tensor& weight, const Grouping& grouping) const {
     std::vector<std::vector<float>> values(static_cast<size_t>(grouping.groups()));
     for (int64_t i = 0; i < weight.numel(); ++i) {
       values[static_cast<size_t>(grouping.group_of(i))].push_back(
           weight.values<float>()[static_cast<size_t>(i)]);
     }
     std::vector<Distribution> parts;
-    for (const std::vector<float>& group : values) parts.push_back(Distribution::of(group));
+    for (const std::vector<float>& group : values) parts.push_back(weight_distribution(group));
     return parts;
   }
 

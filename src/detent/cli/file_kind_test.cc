@@ -1,4 +1,4 @@
-#include "detent/io/file_kind.h"
+#include "detent/cli/file_kind.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,18 +24,32 @@ TEST(FileKinds, AreToldByContent) {
   const TemporaryPath file("file.bin");
   const std::vector<std::pair<std::string, Tensor>> tensors = {{"w", Tensor(DType::kFloat32, {2})}};
   write_safetensors(file.get(), tensors);
-  EXPECT_EQ(file_kind(file.get()), FileKind::kSafetensors);
+  EXPECT_STREQ(file_kind(file.get()).load_type, "safetensors");
   write_state_dict(file.get(), tensors);
-  EXPECT_EQ(file_kind(file.get()), FileKind::kCheckpoint);
+  EXPECT_STREQ(file_kind(file.get()).load_type, "pt");
+  write_lightning_checkpoint(file.get(), {.state = tensors, .optimizer = {}});
+  EXPECT_STREQ(file_kind(file.get()).load_type, "pl");
   write_npy(file.get(), tensors[0].second);
-  EXPECT_EQ(file_kind(file.get()), FileKind::kNpy);
+  EXPECT_STREQ(file_kind(file.get()).text, "a NumPy array");
   GraphBuilder builder("g");
   write_graph(file.get(), builder.finish(builder.call("relu", {builder.input("x", {2})})));
-  EXPECT_EQ(file_kind(file.get()), FileKind::kGraph);
+  EXPECT_STREQ(file_kind(file.get()).load_type, "mz");
   file.overwrite("\x80\x02}q\x01.");
-  EXPECT_EQ(file_kind(file.get()), FileKind::kCheckpoint);
+  EXPECT_THAT([&] { file_kind(file.get()); }, ThrowsMessage<Error>(HasSubstr("file.bin")))
+      << "a damaged pickle";
   file.overwrite("text");
   EXPECT_THAT([&] { file_kind(file.get()); }, ThrowsMessage<Error>(HasSubstr("nothing that is known")));
+}
+
+/// What the option load_type says follows from the table of kinds.
+TEST(FileKinds, NameTheLoadTypes) {
+  EXPECT_EQ(LoadType::field_type(), "one of mz, pt, pl, safetensors");
+  EXPECT_TRUE(LoadType::from_value(Value("mz"), "here").kind().holds_graph());
+  EXPECT_EQ(LoadType::from_value(Value("pl"), "here").to_value(), Value("pl"));
+  EXPECT_THAT([] { LoadType::from_value(Value("onnx"), "here"); },
+              ThrowsMessage<Error>(HasSubstr("here: unknown value \"onnx\"")));
+  EXPECT_EQ(file_kinds_text(),
+            "a graph (.mz), a checkpoint of PyTorch (.pt, .th, .ckpt), .safetensors, .npy or .npz");
 }
 
 /// Whatever byte the length of its header begins with: 0x80 begins pickles, "PK" zip archives.
@@ -46,7 +60,7 @@ TEST(FileKinds, SafetensorsHaveHeadersOfAnyLength) {
     std::string text(sizeof(length), '\0');
     std::memcpy(text.data(), &length, sizeof(length));
     file.overwrite(text + "{}" + std::string(length - 2, ' '));
-    EXPECT_EQ(file_kind(file.get()), FileKind::kSafetensors) << length;
+    EXPECT_STREQ(file_kind(file.get()).load_type, "safetensors") << length;
   }
 }
 

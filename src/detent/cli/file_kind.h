@@ -1,0 +1,59 @@
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <variant>
+
+#include "detent/core/value.h"
+#include "detent/graph/graph.h"
+#include "detent/graph/state_dict.h"
+#include "detent/cli/file_info.h"
+
+namespace detent {
+
+using GraphReader = Graph (*)(const std::filesystem::path&);
+using StateReader = StateDict (*)(const std::filesystem::path&);
+
+/// A kind of files that hold tensors: a line of the table in file_kind.cc, which the option load_type, the
+/// loading of networks and `detent info` derive from.
+struct FileKind {
+  const char* load_type;  // what the option calls it; nullptr: networks are not loaded from it
+  const char* text;       // "a graph"; kinds of one text are so alike that a user may insist on either
+  const char* expected;   // "a graph (.mz)", where another kind was found
+  /// `bytes` are the file's.
+  bool (*recognises)(const std::filesystem::path& path, std::span<const std::byte> bytes);
+  FileInfo (*info)(const std::filesystem::path& path);
+  std::variant<std::monostate, GraphReader, StateReader> read = {};
+
+  bool holds_graph() const { return std::holds_alternative<GraphReader>(read); }
+  bool operator==(const FileKind& other) const { return this == &other; }
+};
+
+/// By the file's content, whatever its name is: by its first bytes and, of safetensors and of checkpoints, by
+/// the header or the pickle. Throws Error on a file of none of the kinds, and where these are damaged.
+const FileKind& file_kind(const std::filesystem::path& path);
+
+/// That of ONNX models.
+const FileKind& onnx_kind();
+
+/// "a graph (.mz), an ONNX model, a checkpoint of PyTorch (.pt, .th, .ckpt), .safetensors, .npy or .npz"
+std::string file_kinds_text();
+
+/// The option load_type: a kind that networks are loaded from.
+class LoadType {
+ public:
+  LoadType();
+  explicit LoadType(const FileKind& kind) : kind_(&kind) {}
+
+  const FileKind& kind() const { return *kind_; }
+
+  static std::string field_type();
+  Value to_value() const { return Value(std::string(kind_->load_type)); }
+  static LoadType from_value(const Value& value, const std::string& where);
+
+ private:
+  const FileKind* kind_;
+};
+
+}  // namespace detent

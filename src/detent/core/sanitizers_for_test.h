@@ -1,0 +1,26 @@
+#pragma once
+
+#if defined(__has_feature)  // clang; GCC defines the macros
+#if __has_feature(address_sanitizer)
+#define __SANITIZE_ADDRESS__ 1
+#endif
+#if __has_feature(thread_sanitizer)
+#define __SANITIZE_THREAD__ 1
+#endif
+#endif
+
+namespace detent {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+/// AddressSanitizer and ThreadSanitizer reserve terabytes of address space and handle signals of faults.
+inline constexpr bool kSanitizersTakeMemory = true;
+#else
+inline constexpr bool kSanitizersTakeMemory = false;
+#endif
+
+}  // namespace detent
+
+/// First in a test that limits memory or faults.
+#define DETENT_SKIP_UNDER_SANITIZERS() \
+  if constexpr (kSanitizersTakeMemory) \
+  GTEST_SKIP() << "the sanitizer needs terabytes of address space, and handles faults itself"
