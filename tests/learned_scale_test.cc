@@ -38,6 +38,10 @@ at::Tensor vector_of(std::vector<float> values) {
   return to_torch(Tensor::from<float>({count}, values));
 }
 
+Tensor& scale_of(Node& node, const char* operand) {
+  return node.quantization.at(operand)->find_parameter("scale")->tensor;
+}
+
 TEST(LearnedScale, ValuesAndGradientsAreThoseWorkedByHand) {
   // Codes -4 ... 3, scale 1/2: x / scale = -6, -1.2, 0.6, 1.6, 4.
   const QuantSpec spec = parse_quant_spec_text("fixed:width=3,scale_rule=learned");
@@ -265,21 +269,21 @@ TEST_F(LearnedScaleGraph, PassPlacesParametersAndRemovesThem) {
   EXPECT_EQ(graph_.parameter_count(), count + 4);
   EXPECT_EQ(storage_bits(graph_).weight_values, values);
   EXPECT_EQ(storage_bits(graph_).weight_bits, (8 * 16 + 16 * 2) * 3 + 18 * 32 + 4 * 32);
-  const Node& node = graph_.node("hidden");
+  Node& node = graph_.node("hidden");
   EXPECT_THAT(quantizable_operands(node), ElementsAre("data_in_0", "weight", "bias", "data_out_0"));
-  EXPECT_EQ(node.find_parameter("data_in_0_scale")->tensor.values<float>()[0], 1);
+  EXPECT_EQ(scale_of(node, "data_in_0").values<float>()[0], 1);
   const at::Tensor weight = to_torch(node.find_parameter("weight")->tensor);
-  EXPECT_THAT(node.find_parameter("weight_scale")->tensor.values<float>(),
+  EXPECT_THAT(scale_of(node, "weight").values<float>(),
               ElementsAre(FloatNear(2 * weight.abs().mean().item<float>() / std::sqrt(3.0F), 1e-6F)));
 
-  graph_.node("hidden").find_parameter("weight_scale")->tensor.values<float>()[0] = 0.75F;
+  scale_of(graph_.node("hidden"), "weight").values<float>()[0] = 0.75F;
   quantize(kLearned);  // a trained scale stays
-  EXPECT_EQ(graph_.node("hidden").find_parameter("weight_scale")->tensor.values<float>()[0], 0.75F);
+  EXPECT_EQ(scale_of(graph_.node("hidden"), "weight").values<float>()[0], 0.75F);
   quantize(
       "requantize = true\n[passes.quantize.linear.config]\nname = \"fixed\"\nweight_width = 3\n"
       "weight_scale_rule = \"learned\"\nweight_granularity = \"channel\"\n");
-  EXPECT_EQ(graph_.node("hidden").find_parameter("weight_scale")->tensor.shape(), Shape{16});
-  EXPECT_EQ(graph_.node("hidden").find_parameter("bias_scale")->tensor.shape(), Shape{16});
+  EXPECT_EQ(scale_of(graph_.node("hidden"), "weight").shape(), Shape{16});
+  EXPECT_EQ(scale_of(graph_.node("hidden"), "bias").shape(), Shape{16});
   Interpreter(graph_).run(inputs_);
   quantize(
       "requantize = true\n[passes.quantize.linear.config]\nname = \"fixed\"\ndata_in_name = \"NA\"\n"
@@ -314,7 +318,7 @@ TEST_F(LearnedScaleGraph, ActivationsBeginFromTheirStatistics) {
   for (const char* name : {"hidden", "out"}) store_mean_magnitude(graph_.node(name), "data_in_0", 0.5);
   quantize(kLearnedAffine);
   for (const char* name : {"hidden", "out"}) {
-    EXPECT_THAT(graph_.node(name).find_parameter("data_in_0_scale")->tensor.values<float>(),
+    EXPECT_THAT(scale_of(graph_.node(name), "data_in_0").values<float>(),
                 ElementsAre(FloatNear(2 * 0.5F / std::sqrt(7.0F), 1e-6F)));
   }
 }
@@ -337,7 +341,7 @@ TEST_F(LearnedScaleGraph, ActivationsPerChannelNeedStatisticsPerChannel) {
   for (int i = 1; i <= 16; ++i) more.emplace_back(i / 16.0);
   store_mean_magnitude(graph_.node("out"), "data_in_0", more);
   quantize(per_channel);
-  const Tensor& scale = graph_.node("hidden").find_parameter("data_in_0_scale")->tensor;
+  const Tensor& scale = scale_of(graph_.node("hidden"), "data_in_0");
   ASSERT_EQ(scale.shape(), Shape{8});
   for (size_t i = 0; i < 8; ++i)
     EXPECT_FLOAT_EQ(scale.values<float>()[i], 2 * (static_cast<float>(i) + 1) / 8 / std::sqrt(7.0F));
@@ -347,7 +351,7 @@ TEST_F(LearnedScaleGraph, GroupsAreForParameters) {
   quantize(
       "[passes.quantize.linear.config]\nname = \"int4_g4\"\nweight_scale_rule = \"learned\"\n"
       "bias_name = \"NA\"\n");
-  EXPECT_EQ(graph_.node("hidden").find_parameter("weight_scale")->tensor.shape(), Shape{16 * 2});
+  EXPECT_EQ(scale_of(graph_.node("hidden"), "weight").shape(), Shape{16 * 2});
   verify(graph_);
   Interpreter interpreter(graph_, Interpreter::Mode::kTraining);
   interpreter.run(inputs_).sum().backward();
@@ -361,13 +365,13 @@ TEST_F(LearnedScaleGraph, GroupsAreForParameters) {
 
 TEST_F(LearnedScaleGraph, IsSavedAndInTheStateDict) {
   quantize(kLearned);
-  graph_.node("out").find_parameter("weight_scale")->tensor.values<float>()[0] = 0.25F;
+  scale_of(graph_.node("out"), "weight").values<float>()[0] = 0.25F;
   const at::Tensor output = Interpreter(graph_).run(inputs_);
   std::filesystem::create_directories(directory_);
   write_graph(directory_ / "g.mz", graph_);
   EXPECT_TRUE(Interpreter(read_graph(directory_ / "g.mz")).run(inputs_).equal(output));
   Graph other = graph_.deep_copy();
-  other.node("out").find_parameter("weight_scale")->tensor.values<float>()[0] = 1;
+  scale_of(other.node("out"), "weight").values<float>()[0] = 1;
   EXPECT_FALSE(Interpreter(other).run(inputs_).equal(output));
   load_state_dict(other, state_dict(graph_), "test");
   EXPECT_TRUE(Interpreter(other).run(inputs_).equal(output));

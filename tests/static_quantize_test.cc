@@ -18,9 +18,7 @@ using testing::HasSubstr;
 constexpr const char* kQuantize = "[passes.static_quantize]\nreport = false\nnum_samples = 20\n";
 
 CodeType type_of(const Graph& graph, const std::string& node, const std::string& operand) {
-  const QuantSpec* spec = graph.node(node).find_quantization(operand);
-  if (spec == nullptr) fail("{} {} is not quantized", node, operand);
-  return code_type(*spec).value();
+  return operand_code_type(graph.node(node), operand).value();
 }
 
 const Affine& weight_of(const Graph& graph, const std::string& node) {

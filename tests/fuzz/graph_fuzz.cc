@@ -44,7 +44,7 @@ class GraphFileMaker {
   void write_file(const std::filesystem::path& path, const Table& graph) const {
     std::map<std::string, std::string> metadata = packed_;
     metadata["format"] = "detent.graph";
-    metadata["version"] = "3";
+    metadata["version"] = "4";
     metadata["graph"] = json_text(graph);
     write_safetensors(path, tensors_, metadata);
   }
@@ -171,7 +171,21 @@ class GraphFileMaker {
       keys["granularity"] = "channel";
       keys["axis"] = number();
     }
-    return Table{{"format", "affine"}, {"keys", std::move(keys)}};
+    Table result{{"format", "affine"}, {"keys", std::move(keys)}};
+    if (data_.ConsumeBool()) own_scale(result);
+    return result;
+  }
+
+  /// A scale that is a tensor of the network.
+  void own_scale(Table& quantizer) {
+    if (often()) quantizer.table("keys")["scale_rule"] = "learned";
+    const std::string key = "s" + std::to_string(tensors_.size());
+    Tensor scale(often() ? DType::kFloat32 : DType::kInt32, often() ? Shape() : shape(1));
+    if (scale.dtype() == DType::kFloat32)
+      std::ranges::fill(scale.values<float>(), often() ? 0.25F : data_.ConsumeFloatingPoint<float>());
+    tensors_.emplace_back(key, std::move(scale));
+    quantizer["parameters"] = List{Table{
+        {"name", often() ? "scale" : "zero_point"}, {"tensor", key}, {"trainable", data_.ConsumeBool()}}};
   }
 
   Table quantization(const List& inputs, const List& parameters, bool last) {

@@ -35,10 +35,10 @@ const at::Tensor* float_tensor(const Flow& flow) {
   return tensor != nullptr && tensor->scalar_type() == at::kFloat ? tensor : nullptr;
 }
 
-/// A value that this quantizer has rounded stays as it is when it is rounded again.
-bool is_idempotent(const QuantSpec& spec) {
-  const auto* affine = std::get_if<Affine>(&spec.format);
-  return affine != nullptr && !affine->scale.empty() && spec.scale_rule == ScaleRule::kGiven;
+/// A value that was rounded with this stays as it is when it is rounded again.
+bool is_idempotent(const std::optional<QuantSpec>& rounding) {
+  const auto* affine = rounding ? std::get_if<Affine>(&rounding->format) : nullptr;
+  return affine != nullptr && !affine->scale.empty();
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ Interpreter::Source Interpreter::make_source(const Node& node, size_t input) con
   const auto own = node.quantization.find(source.operand);
   const auto theirs = giver.quantization.find(fmt::format("data_out_{}", given.result));
   source.is_rounded = own != node.quantization.end() && theirs != giver.quantization.end() &&
-                      own->second.is(theirs->second) && is_idempotent(*own->second);
+                      own->second.is(theirs->second) && is_idempotent(node.rounding(source.operand));
   return source;
 }
 
@@ -97,13 +97,12 @@ Interpreter::Step Interpreter::make_step(const Node& node) {
   for (size_t i = 0; i < node.inputs.size(); ++i) step.inputs.push_back(make_source(node, i));
   for (size_t i = 0; i < result_count(node); ++i) step.results.push_back(fmt::format("data_out_{}", i));
   step.keeps_rounding = keeps_rounding(node);
-  for (const auto& [name, parameter] : node.parameters) {
-    const auto [leaf, is_new] = leaves_.try_emplace(&*parameter);
-    if (is_new) {
-      leaf->second = to_torch(parameter->tensor);
-      if (mode_ == Mode::kTraining && parameter->trainable) leaf->second.set_requires_grad(true);
-    }
-    step.parameters.emplace_back(name, leaf->second);
+  for (const auto& [name, parameter] : node.parameters)
+    step.parameters.emplace_back(name, leaf_of(*parameter));
+  for (const auto& [operand, quantizer] : node.quantization) {
+    for (const auto& [name, parameter] : quantizer->parameters)
+      step.owned_by_quantizers.emplace_back(owned_parameter_name(operand, name), leaf_of(*parameter));
+    step.roundings.emplace(operand, make_rounding(node, operand));
   }
   if (mode_ == Mode::kInference && graph_.requantization()) {
     std::optional<NodeForm> form = node_form(node, *graph_.requantization());
@@ -119,17 +118,34 @@ Interpreter::Step Interpreter::make_step(const Node& node) {
   return step;
 }
 
+at::Tensor Interpreter::leaf_of(const Parameter& parameter) {
+  const auto [leaf, is_new] = leaves_.try_emplace(&parameter);
+  if (is_new) {
+    leaf->second = to_torch(parameter.tensor);
+    if (mode_ == Mode::kTraining && parameter.trainable) leaf->second.set_requires_grad(true);
+  }
+  return leaf->second;
+}
+
+/// In training the optimizer moves what a quantizer owns, and the gradient reaches it.
+Interpreter::Rounding Interpreter::make_rounding(const Node& node, const std::string& operand) {
+  const Quantizer& quantizer = *node.find_quantizer(operand);
+  std::optional<QuantSpec> rounding = node.rounding(operand);
+  if (rounding && (mode_ == Mode::kInference || quantizer.parameters.empty()))
+    return {std::move(*rounding), std::nullopt};
+  return {quantizer.spec, leaf_of(*quantizer.find_parameter("scale"))};
+}
+
 at::Tensor Interpreter::quantized(const Step& step, std::string_view operand, const at::Tensor& value) const {
   const Node& node = *step.node;
-  const QuantSpec* spec = node.find_quantization(operand);
-  if (spec == nullptr) return value;
+  const auto rounding = step.roundings.find(operand);
+  if (rounding == step.roundings.end()) return value;
+  const auto& [spec, scale] = rounding->second;
   try {
     const uint64_t seed = std::hash<std::string_view>{}(node.name) ^ std::hash<std::string_view>{}(operand);
-    if (spec->scale_rule == ScaleRule::kGiven) return fake_quantize(value, *spec, seed + run_count_);
-    const auto scale = std::ranges::find(step.parameters, Node::scale_name(operand),
-                                         &std::pair<std::string_view, at::Tensor>::first);
+    if (!scale) return fake_quantize(value, spec, seed + run_count_);
     const int64_t samples = node.find_parameter(operand) == nullptr ? value.size(0) : 1;
-    return fake_quantize(value, *spec, scale->second, samples, seed + run_count_);
+    return fake_quantize(value, spec, *scale, samples, seed + run_count_);
   } catch (const Error& error) {
     fail("node \"{}\", operand \"{}\": {}", node.name, operand, error.what());
   }
@@ -239,10 +255,12 @@ std::vector<std::pair<std::string, at::Tensor>> Interpreter::named_trainable_par
   std::vector<std::pair<std::string, at::Tensor>> result;
   std::unordered_set<const void*> seen;
   for (const Step& step : steps_) {
-    for (const auto& [name, tensor] : step.parameters) {
-      if (!tensor.requires_grad() || !seen.insert(tensor.unsafeGetTensorImpl()).second) continue;
+    const auto add = [&](std::string_view name, const at::Tensor& tensor) {
+      if (!tensor.requires_grad() || !seen.insert(tensor.unsafeGetTensorImpl()).second) return;
       result.emplace_back(step.node->parameter_key(name), tensor);
-    }
+    };
+    for (const auto& [name, tensor] : step.parameters) add(name, tensor);
+    for (const auto& [name, tensor] : step.owned_by_quantizers) add(name, tensor);
   }
   return result;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -64,21 +65,31 @@ class Interpreter {
     bool is_rounded = false;  // by the same quantizer, where it was computed
   };
 
+  /// How an operand is rounded.
+  struct Rounding {
+    QuantSpec spec;
+    std::optional<at::Tensor> scale;  // where the quantizer owns it and `spec` does not give it
+  };
+
   struct Step {
     const Node* node = nullptr;
     Evaluator evaluate = nullptr;
     std::optional<IntegerSimulation> integers;  // evaluates instead
     std::vector<Source> inputs;
     std::vector<std::pair<std::string_view, at::Tensor>> parameters;
-    size_t first_value = 0;            // places of its results
-    std::vector<std::string> results;  // their operand names
-    bool keeps_rounding = false;       // results are values of their quantizer already
-    std::vector<size_t> last_read;     // places of values that nobody reads after this step
+    std::vector<std::pair<std::string, at::Tensor>> owned_by_quantizers;  // as "weight_scale"
+    std::map<std::string, Rounding, std::less<>> roundings;               // by operand
+    size_t first_value = 0;                                               // places of its results
+    std::vector<std::string> results;                                     // their operand names
+    bool keeps_rounding = false;    // results are values of their quantizer already
+    std::vector<size_t> last_read;  // places of values that nobody reads after this step
   };
 
   /// Of a node whose results are its inputs' elements, or zeros: whether one quantizer rounds both.
   static bool keeps_rounding(const Node& node);
   Step make_step(const Node& node);
+  at::Tensor leaf_of(const Parameter& parameter);
+  Rounding make_rounding(const Node& node, const std::string& operand);
   Source make_source(const Node& node, size_t input) const;
   /// What the observer of one run is to see.
   struct Observation {

@@ -6,6 +6,7 @@
 
 #include "detent/formats/float_environment.h"
 #include "detent/formats/group_parameters.h"
+#include "detent/formats/learned_scale.h"
 
 namespace detent {
 namespace {
@@ -85,6 +86,7 @@ std::optional<Format> scaled(const Fixed& format, std::vector<float> scale) {
   constexpr int kLeastWidth = 2;
   constexpr int kMostWidth = 24;
   if (format.width < kLeastWidth || format.width > kMostWidth) return std::nullopt;
+  if (format.rounding != Rounding::kNearest) return std::nullopt;
   return Affine{.width = format.width, .is_signed = format.is_signed, .scale = std::move(scale)};
 }
 
@@ -114,6 +116,7 @@ QuantSpec with_given_parameters(const QuantSpec& spec, const Tensor& tensor) {
 
 std::optional<QuantSpec> with_learned_scale(const QuantSpec& spec, const Tensor& scale) {
   const auto values = scale.values<float>();
+  check_learned_scale(values);
   QuantSpec result = spec;
   result.scale_rule = ScaleRule::kGiven;
   std::optional<Format> format = std::visit(

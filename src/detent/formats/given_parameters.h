@@ -20,7 +20,7 @@ QuantSpec with_given_parameters(const QuantSpec& spec, const Grouping& grouping,
 QuantSpec with_given_parameters(const QuantSpec& spec, const Tensor& tensor);
 
 /// Of a spec with a learned scale, the one that gives this scale: the same values. nullopt where no format
-/// has them.
+/// has them. Throws Error on a scale that is not above 0.
 std::optional<QuantSpec> with_learned_scale(const QuantSpec& spec, const Tensor& scale);
 
 /// As `encode`, but what the streams hold is left out of the spec that comes with them: a scale is stored

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "detent/core/convert.h"
 #include "detent/formats/float_environment.h"
 #include "detent/formats/group_parameters.h"
 
@@ -53,6 +54,33 @@ double largest_code(const QuantSpec& spec) {
 
 Shape scale_shape(const QuantSpec& spec, const Shape& shape) {
   return spec.granularity == Granularity::kTensor ? Shape() : Shape{make_grouping(spec, shape).groups()};
+}
+
+void check_learned_scale(std::span<const float> scale) {
+  for (const float value : scale) {
+    if (value > 0 && std::isfinite(value)) continue;
+    fail("the learned scale is {}, expected above 0: try a smaller learning rate", value);
+  }
+}
+
+Tensor simulate_with_scale(const QuantSpec& spec, const Tensor& scale, const Tensor& input, uint64_t seed) {
+  const DefaultFloatEnvironment environment;
+  const auto scales = scale.values<float>();
+  check_learned_scale(scales);
+  const Shape expected = scale_shape(spec, input.shape());
+  if (scale.shape() != expected) {
+    fail("the learned scale has shape {}, expected {}", shape_text(scale.shape()), shape_text(expected));
+  }
+  const Grouping grouping = make_grouping(spec, input.shape());
+  const auto of = [&](size_t i) {
+    return scales[scales.size() == 1 ? 0 : static_cast<size_t>(grouping.group_of(static_cast<int64_t>(i)))];
+  };
+  Tensor result = to_float32(input).clone();
+  const auto values = result.values<float>();
+  for (size_t i = 0; i < values.size(); ++i) values[i] /= of(i);
+  simulate(code_spec(spec), result, result, seed);
+  for (size_t i = 0; i < values.size(); ++i) values[i] *= of(i);
+  return result;
 }
 
 Tensor initial_scale(const QuantSpec& spec, const Tensor& values, const std::string& where) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -19,6 +20,12 @@ QuantSpec code_spec(const QuantSpec& spec);
 double largest_code(const QuantSpec& spec);
 /// [], [channels] or [groups]. Throws Error on an axis that `shape` does not have.
 Shape scale_shape(const QuantSpec& spec, const Shape& shape);
+
+/// Throws Error on a scale that is not above 0, or not finite.
+void check_learned_scale(std::span<const float> scale);
+/// s * q(x / s) of `input`, for formats whose values with this scale no other format has
+/// (formats/given_parameters.h).
+Tensor simulate_with_scale(const QuantSpec& spec, const Tensor& scale, const Tensor& input, uint64_t seed);
 
 /// Where training begins for a tensor that is known: 2 * mean |x| / sqrt(Q_P) per group; where all elements
 /// are 0, the format's own scale, or 1 when that depends on the data. Throws Error, beginning with `where`,

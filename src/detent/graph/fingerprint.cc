@@ -23,14 +23,14 @@ void add_node(const Node& node, Fingerprint& fingerprint) {
   for (const NodeInput& input : node.inputs) {
     fingerprint.add(input.is_constant() ? value_text(input.constant) : value_name(input));
   }
-  for (const auto& [name, parameter] : node.parameters) {
+  for (const auto& [name, parameter] : node.all_parameters()) {
     const Tensor& tensor = parameter->tensor;
     fingerprint.add(fmt::format("{} {} {}", name, dtype_name(tensor.dtype()), shape_text(tensor.shape())));
     fingerprint.add(tensor.bytes());
   }
-  for (const auto& [operand, spec] : node.quantization) {
+  for (const auto& [operand, quantizer] : node.quantization) {
     fingerprint.add(operand);
-    fingerprint.add(quant_spec_text(*spec));
+    fingerprint.add(quant_spec_text(quantizer->spec));
   }
 }
 

@@ -10,14 +10,13 @@
 namespace detent {
 namespace {
 
-/// Of all nodes, tied ones once, in order.
-template <class AnyGraph>
-auto distinct_parameters(AnyGraph& graph) {
-  std::vector<decltype(&*graph.nodes()[0].parameters[0].second)> distinct;
+/// Of all nodes and quantizers, shared ones once, in order.
+std::vector<ParameterRef> distinct_parameters(const Graph& graph) {
+  std::vector<ParameterRef> distinct;
   std::unordered_set<const Parameter*> seen;
-  for (auto& node : graph.nodes()) {
-    for (auto& [name, parameter] : node.parameters) {
-      if (seen.insert(&*parameter).second) distinct.push_back(&*parameter);
+  for (const Node& node : graph.nodes()) {
+    for (auto& [name, parameter] : node.all_parameters()) {
+      if (seen.insert(&*parameter).second) distinct.push_back(parameter);
     }
   }
   return distinct;
@@ -27,9 +26,12 @@ auto distinct_parameters(AnyGraph& graph) {
 template <class T>
 class OwnCopies {
  public:
-  void replace(SharedRef<T>& reference) {
+  /// Whether it is the first to that copy.
+  bool replace(SharedRef<T>& reference) {
     const auto found = own_.find(&*reference);
-    reference = found != own_.end() ? found->second : own_.emplace(&*reference, *reference).first->second;
+    const bool is_new = found == own_.end();
+    reference = is_new ? own_.emplace(&*reference, *reference).first->second : found->second;
+    return is_new;
   }
 
  private:
@@ -54,17 +56,33 @@ std::string Node::parameter_key(std::string_view parameter) const {
   return target.empty() ? fmt::format("{}.{}", name, parameter) : fmt::format("{}.{}", target, parameter);
 }
 
-const QuantSpec* Node::find_quantization(std::string_view operand) const {
+const Quantizer* Node::find_quantizer(std::string_view operand) const {
   const auto it = quantization.find(operand);
   return it == quantization.end() ? nullptr : &*it->second;
 }
 
-std::vector<std::string> Node::scale_names() const {
-  std::vector<std::string> names;
-  for (const auto& [operand, spec] : quantization) {
-    if (spec->scale_rule == ScaleRule::kLearned) names.push_back(scale_name(operand));
+const QuantSpec* Node::find_quantization(std::string_view operand) const {
+  const Quantizer* quantizer = find_quantizer(operand);
+  return quantizer == nullptr ? nullptr : &quantizer->spec;
+}
+
+std::optional<QuantSpec> Node::rounding(std::string_view operand) const {
+  const Quantizer* quantizer = find_quantizer(operand);
+  if (quantizer == nullptr) return std::nullopt;
+  try {
+    return quantizer->rounding();
+  } catch (const Error& error) {
+    fail("node \"{}\", operand \"{}\": {}", name, operand, error.what());
   }
-  return names;
+}
+
+std::vector<std::pair<std::string, ParameterRef>> Node::all_parameters() const {
+  std::vector<std::pair<std::string, ParameterRef>> all = parameters;
+  for (const auto& [operand, quantizer] : quantization) {
+    for (const auto& [of_quantizer, parameter] : quantizer->parameters)
+      all.emplace_back(owned_parameter_name(operand, of_quantizer), parameter);
+  }
+  return all;
 }
 
 std::string value_name(std::string_view node, size_t result) {
@@ -88,10 +106,13 @@ Graph& Graph::operator=(const Graph& other) {
 /// Copied nodes refer to the parameters and quantizers of the original.
 void Graph::part_from_original() {
   OwnCopies<Parameter> parameters;
-  OwnCopies<QuantSpec> quantizers;
+  OwnCopies<Quantizer> quantizers;
   for (Node& node : nodes_) {
     for (auto& [name, parameter] : node.parameters) parameters.replace(parameter);
-    for (auto& [operand, quantizer] : node.quantization) quantizers.replace(quantizer);
+    for (auto& [operand, quantizer] : node.quantization) {
+      if (!quantizers.replace(quantizer)) continue;
+      for (auto& [name, parameter] : quantizer->parameters) parameters.replace(parameter);
+    }
   }
 }
 
@@ -225,13 +246,13 @@ void Graph::rename(std::string_view name, std::string new_name) {
 
 Graph Graph::deep_copy() const {
   Graph copy = *this;
-  for (Parameter* parameter : distinct_parameters(copy)) parameter->tensor = parameter->tensor.clone();
+  for (ParameterRef& parameter : distinct_parameters(copy)) parameter->tensor = parameter->tensor.clone();
   return copy;
 }
 
 int64_t Graph::parameter_count() const {
   int64_t count = 0;
-  for (const Parameter* parameter : distinct_parameters(*this)) {
+  for (const ParameterRef& parameter : distinct_parameters(*this)) {
     if (parameter->trainable) count += parameter->tensor.numel();
   }
   return count;

@@ -3,7 +3,6 @@
 #include <array>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +15,8 @@
 #include "detent/core/value.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/node_statistics.h"
+#include "detent/graph/parameter.h"
+#include "detent/graph/quantizer.h"
 #include "detent/graph/tensor_type.h"
 
 namespace detent {
@@ -64,40 +65,6 @@ struct NodeInput {
 std::string value_name(std::string_view node, size_t result = 0);
 inline std::string value_name(const NodeInput& input) { return value_name(input.node, input.result); }
 
-/// A tensor that the network owns. Trainable ones are what an optimizer updates; the others are constants or
-/// state (running statistics).
-struct Parameter {
-  Tensor tensor;
-  bool trainable = true;
-};
-
-/// A reference to a T that nodes of a graph may share; copies refer to the same one.
-template <class T>
-class SharedRef {
- public:
-  SharedRef() : shared_(std::make_shared<T>()) {}
-  SharedRef(T value) : shared_(std::make_shared<T>(std::move(value))) {}
-
-  T& operator*() { return *shared_; }
-  const T& operator*() const { return *shared_; }
-  T* operator->() { return shared_.get(); }
-  const T* operator->() const { return shared_.get(); }
-  /// Whether both refer to the same one.
-  bool is(const SharedRef& other) const { return shared_ == other.shared_; }
-  /// Whether what they refer to is equal.
-  bool operator==(const SharedRef& other) const { return *shared_ == *other.shared_; }
-
- private:
-  std::shared_ptr<T> shared_;
-};
-
-/// Weights are tied where several nodes refer to one parameter.
-using ParameterRef = SharedRef<Parameter>;
-
-/// What an operand is rounded to. A value that is rounded where it is computed and where it is read has one
-/// quantizer, to which all these operands refer.
-using QuantizerRef = SharedRef<QuantSpec>;
-
 /// One operation. Its results are data_out_0, data_out_1, ... among its operands.
 struct Node {
   std::string name = {};  // unique; as PyTorch's FX tracer would call it: "seq_blocks_0", "view", "relu_1"
@@ -118,14 +85,17 @@ struct Node {
 
   const Parameter* find_parameter(std::string_view parameter) const;
   Parameter* find_parameter(std::string_view parameter);
-  /// "seq_blocks.0.weight"; of a get_attr node's value the target itself.
+  /// "seq_blocks.0.weight", "seq_blocks.0.weight_scale"; of a get_attr node's value the target itself.
   std::string parameter_key(std::string_view parameter) const;
   /// nullptr when the operand is not quantized.
+  const Quantizer* find_quantizer(std::string_view operand) const;
+  /// How the operand is quantized, without the parameters that the network owns; nullptr when it is not.
   const QuantSpec* find_quantization(std::string_view operand) const;
-  /// "weight_scale" for "weight": the parameter that holds the learned scale of an operand.
-  static std::string scale_name(std::string_view operand) { return std::string(operand) + "_scale"; }
-  /// Names of those parameters, as the quantization asks for them.
-  std::vector<std::string> scale_names() const;
+  /// With what the operand is rounded (`Quantizer::rounding`); nullopt too when it is not quantized. Throws
+  /// Error naming node and operand.
+  std::optional<QuantSpec> rounding(std::string_view operand) const;
+  /// Its own parameters and then those that its quantizers own, as "weight_scale".
+  std::vector<std::pair<std::string, ParameterRef>> all_parameters() const;
 };
 
 /// A network: nodes in execution order. Every operand is a result of an earlier node; what the last node, the
@@ -207,7 +177,7 @@ class Graph {
 /// have the right number and dtypes, and only those are absent that may be; constants are numbers or lists of
 /// them; attributes and parameters are those the operator declares, once each, with shapes and dtypes that
 /// fit; the input types are those of the placeholders; exactly one output node, of tensors, at the end;
-/// quantized operands are float32 tensors, and their learned scales are there. Executors rely on it.
+/// quantized operands are float32 tensors, and what their quantizers own is there. Executors rely on it.
 void verify(const Graph& graph);
 
 }  // namespace detent

@@ -134,7 +134,7 @@ TEST(Verify, NamesTheFirstNodeThatBreaksARule) {
        "node \"relu\" (relu): input 0 is absent"},
       {"result", [](Graph& g) { g.nodes()[2].inputs[0].result = 1; },
        "node \"relu\" reads result 1 of \"layers_0\", which has 1"},
-      {"spec", [](Graph& g) { g.nodes()[2].quantization["data_in_0"]->format = Affine{.width = 40}; },
+      {"spec", [](Graph& g) { g.nodes()[2].quantization["data_in_0"]->spec.format = Affine{.width = 40}; },
        "\"relu\" (relu): operand \"data_in_0\": key \"width\""},
       {"axis",
        [](Graph& g) {
@@ -154,7 +154,7 @@ TEST(Verify, RefusesNumbersInPlaceOfTensors) {
   const NodeInput x = builder.input("x", {4});
   const NodeInput size = builder.call("size", {x, constant(0)});
   Graph graph = builder.finish(builder.call("mul", {x, size}));
-  graph.node("mul").quantization["data_in_1"]->format = Affine{};
+  graph.node("mul").quantization["data_in_1"]->spec.format = Affine{};
   EXPECT_THAT(error_of([&] { verify(graph); }),
               HasSubstr("operand \"data_in_1\" is quantized, and is a number"));
   graph.node("mul").quantization.clear();

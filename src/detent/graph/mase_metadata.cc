@@ -77,7 +77,7 @@ Table software_table(const Node& node, const ValueTypes& values) {
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (!node.inputs[i].is_constant()) add("args", fmt::format("data_in_{}", i));
   }
-  for (const auto& [name, parameter] : node.parameters) add("args", name);
+  for (const auto& [name, parameter] : node.all_parameters()) add("args", name);
   if (role_of(node) == OperatorRole::kOutput) return software;
   for (size_t i = 0; i < result_count(node); ++i) {
     if (values.at(value_name(node.name, i)).is_tensor()) add("results", fmt::format("data_out_{}", i));
@@ -229,7 +229,7 @@ CommonMetadata common_metadata(const Node& node, const ValueTypes& values) {
     describe_type(node.find_quantization(operand), info);
     common.args[operand] = std::move(info);
   }
-  for (const auto& [name, parameter] : node.parameters) {
+  for (const auto& [name, parameter] : node.all_parameters()) {
     if (!parameter->trainable) continue;
     OperandInfo info;
     info.size = parameter->tensor.shape();

@@ -10,17 +10,25 @@
 namespace detent {
 namespace {
 
-/// The parameters of a graph, tied ones once, with the keys of all nodes that refer to them.
-template <class AnyGraph>
-auto keyed_parameters(AnyGraph& graph) {
-  using Pointer = decltype(&*graph.nodes()[0].parameters[0].second);
-  std::vector<std::pair<Pointer, std::vector<std::string>>> parameters;
+struct KeyedParameter {
+  ParameterRef parameter;
+  std::vector<std::string> keys;
+};
+
+/// The parameters of a graph, shared ones once: tied weights with the keys of all nodes that refer to them,
+/// what a quantizer owns with that of its first operand.
+std::vector<KeyedParameter> keyed_parameters(const Graph& graph) {
+  std::vector<KeyedParameter> parameters;
   std::unordered_map<const Parameter*, size_t> places;
-  for (auto& node : graph.nodes()) {
-    for (auto& [name, parameter] : node.parameters) {
+  for (const Node& node : graph.nodes()) {
+    const auto all = node.all_parameters();
+    for (size_t i = 0; i < all.size(); ++i) {
+      const auto& [name, parameter] = all[i];
       const auto [place, is_new] = places.emplace(&*parameter, parameters.size());
-      if (is_new) parameters.emplace_back(&*parameter, std::vector<std::string>());
-      std::vector<std::string>& keys = parameters[place->second].second;
+      if (is_new) parameters.push_back({parameter, {}});
+      const bool is_owned_by_node = i < node.parameters.size();
+      if (!is_new && !is_owned_by_node) continue;
+      std::vector<std::string>& keys = parameters[place->second].keys;
       std::string key = node.parameter_key(name);
       if (std::ranges::find(keys, key) == keys.end()) keys.push_back(std::move(key));
     }
@@ -74,7 +82,7 @@ StateDict state_dict(const Graph& graph) {
 }
 
 void load_state_dict(Graph& graph, const StateDict& state, const std::string& source) {
-  const auto own = keyed_parameters(graph);
+  std::vector<KeyedParameter> own = keyed_parameters(graph);
   std::unordered_set<std::string> known;
   for (const auto& [parameter, keys] : own) known.insert(keys.begin(), keys.end());
   const Tensors given(state.begin(), state.end());
@@ -91,7 +99,7 @@ void load_state_dict(Graph& graph, const StateDict& state, const std::string& so
   if (!faults.empty()) fail("{} does not fit the network \"{}\":{}", source, graph.name(), faults);
 
   for (size_t i = 0; i < own.size(); ++i) {
-    Tensor& tensor = own[i].first->tensor;
+    Tensor& tensor = own[i].parameter->tensor;
     const Tensor value = is_floating_point(tensor.dtype()) ? to_float32(*values[i]) : *values[i];
     std::ranges::copy(value.bytes(), tensor.bytes().begin());
   }

@@ -13,7 +13,8 @@ namespace detent {
 using StateDict = std::vector<std::pair<std::string, Tensor>>;
 
 /// All parameters and running statistics of the graph; the tensors share its storage. Tied weights stand
-/// there under the key of each node, one after the other.
+/// there under the key of each node, one after the other; what a quantizer owns once, under that of its first
+/// operand ("seq_blocks.0.weight_scale").
 StateDict state_dict(const Graph& graph);
 
 /// Copies `state` into the graph's parameters. Throws Error that lists every missing, extra and misshapen

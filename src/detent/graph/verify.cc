@@ -136,17 +136,6 @@ void verify_parameters(const Node& node, const OperatorSchema& schema) {
       fail("node \"{}\" ({}): parameter \"{}\" is missing", node.name, node.op, parameter.name);
     }
   }
-  for (const std::string& scale : node.scale_names()) {
-    known.push_back(scale);
-    const Parameter* parameter = node.find_parameter(scale);
-    if (parameter == nullptr || parameter->tensor.rank() > 1) {
-      fail(
-          "node \"{}\" ({}): parameter \"{}\": got {}, expected the learned scale of shape [], [channels] or "
-          "[groups]",
-          node.name, node.op, scale,
-          parameter == nullptr ? "nothing" : shape_text(parameter->tensor.shape()));
-    }
-  }
   std::set<std::string_view> seen;
   for (const auto& [name, parameter] : node.parameters) {
     if (std::ranges::find(known, name) == known.end()) {
@@ -164,28 +153,59 @@ void verify_parameters(const Node& node, const OperatorSchema& schema) {
   }
 }
 
+/// What a quantizer owns: one number, or one for each channel or group.
+void verify_owned_parameter(const Node& node, const std::string& name, const Parameter* parameter) {
+  if (parameter == nullptr || parameter->tensor.rank() > 1 || parameter->tensor.numel() == 0) {
+    fail(
+        "node \"{}\" ({}): parameter \"{}\": got {}, expected the learned scale of shape [], [channels] or "
+        "[groups]",
+        node.name, node.op, name, parameter == nullptr ? "nothing" : shape_text(parameter->tensor.shape()));
+  }
+  if (parameter->tensor.dtype() != DType::kFloat32) {
+    fail("node \"{}\" ({}): parameter \"{}\": got {}, expected float32", node.name, node.op, name,
+         dtype_name(parameter->tensor.dtype()));
+  }
+}
+
+void verify_quantizer(const Node& node, const std::string& operand, const Quantizer& quantizer) {
+  validate(quantizer.spec, fmt::format("node \"{}\" ({}): operand \"{}\"", node.name, node.op, operand));
+  const std::vector<std::string> owned = owned_parameters(quantizer.spec);
+  for (const std::string& name : owned)
+    verify_owned_parameter(node, owned_parameter_name(operand, name), quantizer.find_parameter(name));
+  for (const auto& [name, parameter] : quantizer.parameters) {
+    if (std::ranges::find(owned, name) != owned.end()) continue;
+    fail("node \"{}\" ({}): operand \"{}\": its quantizer has a parameter \"{}\", which {} does not read",
+         node.name, node.op, operand, name, quant_spec_text(quantizer.spec));
+  }
+  if (quantizer.parameters.size() > owned.size()) {
+    fail("node \"{}\" ({}): operand \"{}\": a parameter of its quantizer occurs twice", node.name, node.op,
+         operand);
+  }
+}
+
 void verify_quantization(const Node& node) {
   const std::vector<std::string> operands = quantizable_operands(node);
-  for (const auto& [operand, spec] : node.quantization) {
+  for (const auto& [operand, quantizer] : node.quantization) {
     if (std::ranges::find(operands, operand) == operands.end()) {
       fail("node \"{}\" ({}): {}", node.name, node.op, unknown_name_message("operand", operand, operands));
     }
-    validate(*spec, fmt::format("node \"{}\" ({}): operand \"{}\"", node.name, node.op, operand));
+    verify_quantizer(node, operand, *quantizer);
   }
 }
 
 void verify_quantized_operands(const Node& node, const ValueTypes& values) {
-  for (const auto& [operand, spec] : node.quantization) {
+  for (const auto& [operand, quantizer] : node.quantization) {
+    const QuantSpec& spec = quantizer->spec;
     const Operand type = operand_type(node, operand, values);
     if (!type.is_tensor() || type.dtype != DType::kFloat32) {
       fail("node \"{}\" ({}): operand \"{}\" is quantized, and is {}, expected a float32 tensor", node.name,
            node.op, operand, type.is_tensor() ? dtype_name(type.dtype) : "a number");
     }
-    if (spec->granularity != Granularity::kChannel && spec->axis == 0) continue;
+    if (spec.granularity != Granularity::kChannel && spec.axis == 0) continue;
     const auto rank = static_cast<int64_t>(type.shape.size());
-    if (spec->axis < -rank || spec->axis >= rank) {
+    if (spec.axis < -rank || spec.axis >= rank) {
       fail("node \"{}\" ({}): operand \"{}\": key \"axis\": got {}, expected a dimension of the shape {}",
-           node.name, node.op, operand, spec->axis, shape_text(type.shape));
+           node.name, node.op, operand, spec.axis, shape_text(type.shape));
     }
   }
 }

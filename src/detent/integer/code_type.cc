@@ -8,17 +8,26 @@
 
 namespace detent {
 
-std::optional<CodeType> code_type(const QuantSpec& spec) {
+std::vector<CodeType> code_types(const QuantSpec& rounding) {
   constexpr int kMostBits = 16;
-  const auto* affine = std::get_if<Affine>(&spec.format);
-  if (affine == nullptr || affine->width > kMostBits || affine->scale.size() != 1) return std::nullopt;
-  if (spec.scale_rule != ScaleRule::kGiven) return std::nullopt;
-  CodeType type{.scale = affine->scale.front(),
-                .zero_point = affine->zero_point.empty() ? 0 : affine->zero_point.front(),
-                .low = affine->low_code(),
-                .high = affine->high_code()};
-  if (!std::isfinite(type.value(type.low)) || !std::isfinite(type.value(type.high))) return std::nullopt;
-  return type;
+  const auto* affine = std::get_if<Affine>(&rounding.format);
+  if (affine == nullptr || affine->width > kMostBits) return {};
+  std::vector<CodeType> types;
+  for (size_t i = 0; i < affine->scale.size(); ++i) {
+    const CodeType type{.scale = affine->scale[i],
+                        .zero_point = affine->zero_point.empty() ? 0 : affine->zero_point[i],
+                        .low = affine->low_code(),
+                        .high = affine->high_code()};
+    if (!std::isfinite(type.value(type.low)) || !std::isfinite(type.value(type.high))) return {};
+    types.push_back(type);
+  }
+  return types;
+}
+
+std::optional<CodeType> operand_code_type(const Node& node, std::string_view operand) {
+  const std::optional<QuantSpec> rounding = node.rounding(operand);
+  const std::vector<CodeType> types = rounding ? code_types(*rounding) : std::vector<CodeType>();
+  return types.size() == 1 ? std::optional(types.front()) : std::nullopt;
 }
 
 FixedMultiplier FixedMultiplier::of(double real) {

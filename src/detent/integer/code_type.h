@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <string_view>
+#include <vector>
 
-#include "detent/formats/quant_spec.h"
+#include "detent/graph/graph.h"
 
 namespace detent {
 
 /// What the codes of a tensor mean: value = (code - zero_point) * scale, low <= code <= high. An affine
-/// format (formats/affine.h) of at most 16 bits with one given scale.
+/// format (formats/affine.h) of at most 16 bits with one scale.
 struct CodeType {
   float scale = 1;
   int32_t zero_point = 0;
@@ -39,8 +41,11 @@ struct CodeType {
   }
 };
 
-/// nullopt unless the spec is an affine format of at most 16 bits with one given scale, all of whose values
-/// are finite.
-std::optional<CodeType> code_type(const QuantSpec& spec);
+/// For each scale of what a quantizer rounds with (`Node::rounding`) what its codes mean; empty unless that
+/// is an affine format of at most 16 bits whose scales do not depend on the data, with finite values.
+std::vector<CodeType> code_types(const QuantSpec& rounding);
+
+/// That of an operand; nullopt where it is not quantized, has no such codes, or more than one scale.
+std::optional<CodeType> operand_code_type(const Node& node, std::string_view operand);
 
 }  // namespace detent

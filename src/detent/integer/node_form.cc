@@ -4,40 +4,24 @@
 #include <limits>
 
 #include "detent/core/error.h"
-#include "detent/formats/affine.h"
 
 namespace detent {
 namespace {
 
 constexpr auto kLargest = int64_t{std::numeric_limits<int32_t>::max()};
 
-std::optional<CodeType> operand_type(const Node& node, std::string_view operand) {
-  const QuantSpec* spec = node.find_quantization(operand);
-  return spec == nullptr ? std::nullopt : code_type(*spec);
-}
-
 /// The code type of each position of dimension `channel_dim`, or of the whole weight.
 std::optional<std::vector<CodeType>> weight_types(const Node& node, int64_t channel_dim) {
-  const QuantSpec* spec = node.find_quantization("weight");
-  const auto* affine = spec == nullptr ? nullptr : std::get_if<Affine>(&spec->format);
-  if (affine == nullptr || spec->granularity == Granularity::kGroup) return std::nullopt;
-  const bool per_channel = spec->granularity == Granularity::kChannel;
+  const std::optional<QuantSpec> rounding = node.rounding("weight");
+  if (!rounding || rounding->granularity == Granularity::kGroup) return std::nullopt;
+  const bool per_channel = rounding->granularity == Granularity::kChannel;
   const Tensor& weight = node.find_parameter("weight")->tensor;
-  const int64_t axis = spec->axis < 0 ? spec->axis + weight.rank() : spec->axis;
+  const int64_t axis = rounding->axis < 0 ? rounding->axis + weight.rank() : rounding->axis;
   if (per_channel && axis != channel_dim) return std::nullopt;
   const size_t count = per_channel ? static_cast<size_t>(weight.dim(axis)) : 1;
-  if (affine->scale.size() != 1 && affine->scale.size() != count) return std::nullopt;
-  std::vector<CodeType> result;
-  for (size_t i = 0; i < affine->scale.size(); ++i) {
-    QuantSpec one = *spec;
-    auto& format = std::get<Affine>(one.format);
-    format.scale = {affine->scale[i]};
-    if (!affine->zero_point.empty()) format.zero_point = {affine->zero_point[i]};
-    const std::optional<CodeType> type = code_type(one);
-    if (!type) return std::nullopt;
-    result.push_back(*type);
-  }
-  return result;
+  std::vector<CodeType> types = code_types(*rounding);
+  if (types.empty() || (types.size() != 1 && types.size() != count)) return std::nullopt;
+  return types;
 }
 
 /// The channels of a weight, and the type of the weights of each.
@@ -125,10 +109,10 @@ void set_multipliers(const Node& node, SumForm& form, Requantization requantizat
 }
 
 std::optional<SumForm> form_of(const WeightedSum& sum, const Node& node, Requantization requantization) {
-  const std::optional<CodeType> input = operand_type(node, "data_in_0");
+  const std::optional<CodeType> input = operand_code_type(node, "data_in_0");
   const std::optional<std::vector<CodeType>> types = weight_types(node, sum.output_axis());
   if (!input || !types) return std::nullopt;
-  if (node.find_quantization("data_out_0") != nullptr && !operand_type(node, "data_out_0"))
+  if (node.find_quantization("data_out_0") != nullptr && !operand_code_type(node, "data_out_0"))
     return std::nullopt;
   const TypedChannels channels(node, *types);
   const Tensor& weight = node.find_parameter("weight")->tensor;
@@ -136,7 +120,7 @@ std::optional<SumForm> form_of(const WeightedSum& sum, const Node& node, Requant
                .weight = Tensor(DType::kInt32, weight.shape()),
                .bias = {},
                .scale = {},
-               .output = operand_type(node, "data_out_0"),
+               .output = operand_code_type(node, "data_out_0"),
                .multiplier = {},
                .fixed = {}};
   const auto values = weight.values<float>();
@@ -157,8 +141,8 @@ std::optional<SumForm> form_of(const WeightedSum& sum, const Node& node, Requant
 }
 
 std::optional<TableForm> form_of(const Unary& unary, const Node& node, Requantization /*requantization*/) {
-  const std::optional<CodeType> input = operand_type(node, "data_in_0");
-  const std::optional<CodeType> output = operand_type(node, "data_out_0");
+  const std::optional<CodeType> input = operand_code_type(node, "data_in_0");
+  const std::optional<CodeType> output = operand_code_type(node, "data_out_0");
   if (!input || !output) return std::nullopt;
   TableForm form{*input, *output, {}};
   const Unary::Function function = unary.function(node);
@@ -195,9 +179,9 @@ void set_fixed_product(PairForm& form) {
 }
 
 std::optional<PairForm> form_of(PairOperation operation, const Node& node, Requantization requantization) {
-  const std::optional<CodeType> a = operand_type(node, "data_in_0");
-  const std::optional<CodeType> b = operand_type(node, "data_in_1");
-  const std::optional<CodeType> output = operand_type(node, "data_out_0");
+  const std::optional<CodeType> a = operand_code_type(node, "data_in_0");
+  const std::optional<CodeType> b = operand_code_type(node, "data_in_1");
+  const std::optional<CodeType> output = operand_code_type(node, "data_out_0");
   if (!a || !b || !output) return std::nullopt;
   PairForm form{.operation = operation, .a = *a, .b = *b, .output = *output};
   form.fixed_point = requantization == Requantization::kFixedPoint;
@@ -212,8 +196,8 @@ std::optional<PairForm> form_of(PairOperation operation, const Node& node, Requa
 
 std::optional<AverageForm> form_of(const Pooling& pooling, const Node& node, Requantization requantization) {
   if (pooling.of != Pooling::Of::kMean) return std::nullopt;
-  const std::optional<CodeType> input = operand_type(node, "data_in_0");
-  const std::optional<CodeType> output = operand_type(node, "data_out_0");
+  const std::optional<CodeType> input = operand_code_type(node, "data_in_0");
+  const std::optional<CodeType> output = operand_code_type(node, "data_out_0");
   if (!input || !output) return std::nullopt;
   return AverageForm{*input, *output, requantization == Requantization::kFixedPoint};
 }

@@ -145,8 +145,8 @@ TEST_F(GraphFile, RefusesOtherKindsOfFiles) {
   expect_error("format \"pt\", expected \"detent.graph\"");
   write_safetensors(path_, tensors);
   expect_error("not a graph");
-  write_safetensors(path_, tensors, {{"format", "detent.graph"}, {"version", "4"}});
-  expect_error("version 4 of the graph format; this detent reads versions 1 to 3");
+  write_safetensors(path_, tensors, {{"format", "detent.graph"}, {"version", "5"}});
+  expect_error("version 5 of the graph format; this detent reads versions 1 to 4");
   write_safetensors(path_, tensors, {{"format", "detent.graph"}, {"version", "2"}});
   expect_error("no \"graph\"");
   write_file(path_, "PK\x03\x04 something else");
@@ -208,6 +208,39 @@ TEST_F(GraphFile, ReadsTheFirstVersion) {
   file.metadata["crc32"] = "00000000";
   write_safetensors(path_, file.tensors, file.metadata);
   expect_error("damaged: its CRC-32 is");
+}
+
+/// In which learned scales were parameters of the nodes: operands that shared a quantizer could have one
+/// each.
+TEST_F(GraphFile, ReadsTheThirdVersion) {
+  const std::string third = DETENT_SOURCE_DIR "/tests/data/graphs_of_version_3/toy_learned_scale.mz";
+  SafetensorsFile file = read_safetensors(third);
+  EXPECT_EQ(file.metadata.at("version"), "3");
+  const Graph graph = read_graph(third);
+  write_graph(path_, graph);
+  expect_same(graph, read_graph(path_));
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    std::string& text = file.metadata["graph"];
+    ASSERT_NE(text.find(from), std::string::npos) << from;
+    text.replace(text.find(from), from.size(), to);
+  };
+  replace(R"({"data_in_0": 0, "weight": 1})", R"({"data_in_0": 1, "weight": 1})");
+  replace(R"("granularity": "channel", )", "");
+  for (auto& [name, tensor] : file.tensors) {
+    if (name == "l1.weight_scale") tensor = counting({});
+  }
+  write_safetensors(path_, file.tensors, file.metadata);
+  const Graph shared = read_graph(path_);
+  const auto scale_of = [&](const char* operand) {
+    return shared.node("l1").find_quantizer(operand)->find_parameter("scale");
+  };
+  EXPECT_FALSE(scale_of("weight")->tensor.equals(scale_of("data_in_0")->tensor));
+  EXPECT_TRUE(scale_of("weight")->tensor.equals(counting({})));
+  replace("l1.weight_scale", "l1.data_in_0_scale");
+  std::erase_if(file.tensors, [](const auto& entry) { return entry.first == "l1.weight_scale"; });
+  write_safetensors(path_, file.tensors, file.metadata);
+  const Graph tied = read_graph(path_);
+  EXPECT_TRUE(tied.node("l1").quantization.at("weight").is(tied.node("l1").quantization.at("data_in_0")));
 }
 
 /// As `detent quantize toy_tiny toy-tiny --weights int4` wrote it before weights were packed.

@@ -15,12 +15,14 @@ inline constexpr const char* kFormat = "detent.graph";
 /// quantization spec at each operand, shapes without dtypes, and metadata that follow from the graph. Version
 /// 3 has quantizers that operands share, packed parameters, and tensors in place of long lists in formats; so
 /// that it is small, "graph" of a file with packed parameters is not in the header but, compressed by gzip,
-/// the tensor kGraphTensor.
-inline constexpr int kVersion = 3;
+/// the tensor kGraphTensor. There, learned scales were parameters of nodes; in version 4 of their quantizers.
+inline constexpr int kVersion = 4;
 
 /// Brings the JSON of versions 1 and 2 into the form of version 3. What is damaged there is left for the
 /// reader to name.
 void upgrade_to_third(Value& graph);
+/// The JSON of version 3 into the form of version 4, likewise.
+void upgrade_to_fourth(Value& graph);
 
 inline constexpr const char* kGraphTensor = "graph.json.gz";
 /// As a header may have.

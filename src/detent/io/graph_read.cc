@@ -139,9 +139,9 @@ class Reader {
       parameters_.emplace(std::move(name), std::move(tensor));
     }
     Value structure = parse_json(graph_text(), name_);
-    if (metadata("version") != std::to_string(graph_layout::kVersion)) {
-      graph_layout::upgrade_to_third(structure);
-    }
+    const std::string& version = metadata("version");
+    if (version == "1" || version == "2") graph_layout::upgrade_to_third(structure);
+    if (version != std::to_string(graph_layout::kVersion)) graph_layout::upgrade_to_fourth(structure);
     Members top(structure, name_);
     Graph graph(top.get<std::string>("name"));
     if (top.find("requantization") != nullptr) {
@@ -179,7 +179,7 @@ class Reader {
     }
     const std::string& version = metadata("version");
     if (version == "1") return check_first_version();
-    if (version != "2" && version != std::to_string(graph_layout::kVersion)) {
+    if (version != "2" && version != "3" && version != std::to_string(graph_layout::kVersion)) {
       fail("{}: version {} of the graph format; this detent reads versions 1 to {}", name_, version,
            graph_layout::kVersion);
     }
@@ -236,13 +236,14 @@ class Reader {
     value = std::move(list);
   }
 
-  QuantSpec read_quantizer(Members quantizer) {
+  Quantizer read_quantizer(Members quantizer) {
     const auto format = quantizer.get<std::string>("format");
     Table keys = quantizer.members("keys").table();
     for (auto& [key, value] : keys) put_lists_back(value, fmt::format("{}: \"{}\"", quantizer.where(), key));
-    QuantSpec spec = parse_quant_spec(format, keys, quantizer.where());
+    Quantizer result = parse_quant_spec(format, keys, quantizer.where());
+    if (quantizer.find("parameters") != nullptr) result.parameters = read_parameters(quantizer);
     quantizer.expect_no_others();
-    return spec;
+    return result;
   }
 
   /// As it is or decoded; tied ones share their storage.
@@ -269,15 +270,16 @@ class Reader {
     return found->second;
   }
 
-  std::vector<std::pair<std::string, ParameterRef>> read_parameters(Members& node) {
+  /// Of a node or a quantizer.
+  std::vector<std::pair<std::string, ParameterRef>> read_parameters(Members& owner) {
     std::vector<std::pair<std::string, ParameterRef>> result;
-    for (const Value& value : node.list("parameters")) {
-      Members parameter(value, node.where() + ": a parameter");
+    for (const Value& value : owner.list("parameters")) {
+      Members parameter(value, owner.where() + ": a parameter");
       const auto key = parameter.get<std::string>("tensor");
-      const Parameter read{find_parameter(key, node.where()), parameter.get<bool>("trainable")};
+      const Parameter read{find_parameter(key, owner.where()), parameter.get<bool>("trainable")};
       const ParameterRef& shared = shared_.try_emplace(key, read).first->second;
       if (shared->trainable != read.trainable) {
-        fail("{}: the parameter \"{}\", which nodes share, is trainable for some only", node.where(), key);
+        fail("{}: the parameter \"{}\", which nodes share, is trainable for some only", owner.where(), key);
       }
       result.emplace_back(parameter.get<std::string>("name"), shared);
       parameter.expect_no_others();

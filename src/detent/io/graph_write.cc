@@ -137,11 +137,8 @@ class Writer {
     table["inputs"] = inputs_value(node);
     table["attributes"] = node.attributes;
     List parameters;
-    for (const auto& [name, parameter] : node.parameters) {
-      parameters.push_back(Table{{"name", name},
-                                 {"tensor", add_tensor(node, name, *parameter)},
-                                 {"trainable", parameter->trainable}});
-    }
+    for (const auto& [name, parameter] : node.parameters)
+      parameters.push_back(parameter_value(node, name, name, *parameter));
     table["parameters"] = std::move(parameters);
     for (const auto& [operand, quantizer] : node.quantization)
       table.table("quantization")[operand] = add_quantizer(node, operand, *quantizer);
@@ -149,6 +146,14 @@ class Writer {
     if (!node.source_names.empty())
       table["source_names"] = List(node.source_names.begin(), node.source_names.end());
     return table;
+  }
+
+  /// `name_at_node`: what it is called among the parameters of the node.
+  Value parameter_value(const Node& node, const std::string& name, const std::string& name_at_node,
+                        const Parameter& parameter) {
+    return Table{{"name", name},
+                 {"tensor", add_tensor(node, name_at_node, parameter)},
+                 {"trainable", parameter.trainable}};
   }
 
   Table statistics_value(const Node& node) {
@@ -178,14 +183,17 @@ class Writer {
   }
 
   /// Place in the list of quantizers; operands that share one have the same.
-  int64_t add_quantizer(const Node& node, const std::string& operand, const QuantSpec& spec) {
-    const auto [place, is_new] = quantizer_places_.emplace(&spec, std::ssize(quantizers_));
-    if (is_new) {
-      Table keys = quant_spec_keys(spec);
-      for (auto& [key, value] : keys) value = key_value(node, operand, key, value);
-      quantizers_.push_back(
-          Table{{"format", std::string(format_name(spec.format))}, {"keys", std::move(keys)}});
-    }
+  int64_t add_quantizer(const Node& node, const std::string& operand, const Quantizer& quantizer) {
+    const auto [place, is_new] = quantizer_places_.emplace(&quantizer, std::ssize(quantizers_));
+    if (!is_new) return place->second;
+    Table keys = quant_spec_keys(quantizer.spec);
+    for (auto& [key, value] : keys) value = key_value(node, operand, key, value);
+    Table table{{"format", std::string(format_name(quantizer.spec.format))}, {"keys", std::move(keys)}};
+    List parameters;
+    for (const auto& [name, parameter] : quantizer.parameters)
+      parameters.push_back(parameter_value(node, name, owned_parameter_name(operand, name), *parameter));
+    if (!parameters.empty()) table["parameters"] = std::move(parameters);
+    quantizers_.push_back(std::move(table));
     return place->second;
   }
 
@@ -216,7 +224,7 @@ class Writer {
   std::unordered_set<std::string> names_;  // of the tensors, and of what packed ones stand for
   std::unordered_map<const Parameter*, std::string> stored_;
   List quantizers_;
-  std::unordered_map<const QuantSpec*, int64_t> quantizer_places_;
+  std::unordered_map<const Quantizer*, int64_t> quantizer_places_;
   std::map<std::string, std::string> packed_;  // what the metadata say of them
 };
 

@@ -36,12 +36,7 @@ struct Packed {
 /// Codes, or why there are none.
 using Result = std::variant<Packed, std::string>;
 
-const QuantSpec& spec_of(const Use& use) { return *use.node->find_quantization(use.name); }
-
-const Tensor* learned_scale(const Use& use) {
-  if (spec_of(use).scale_rule != ScaleRule::kLearned) return nullptr;
-  return &use.node->find_parameter(Node::scale_name(use.name))->tensor;
-}
+const Quantizer& quantizer_of(const Use& use) { return *use.node->find_quantizer(use.name); }
 
 int64_t differences(const Tensor& a, const Tensor& b) {
   const auto x = a.values<float>();
@@ -68,16 +63,13 @@ Result pack(const Tensor& tensor, const QuantSpec& spec) {
   return fmt::format("rounding its {} rounded values again would change {} of them", rounded.numel(), moved);
 }
 
-Result pack(const Use& use, const Tensor& tensor) {
-  QuantSpec spec = spec_of(use);
-  if (is_stochastic(spec.format)) return "its rounding draws at random each time";
-  if (const Tensor* scale = learned_scale(use)) {
-    const std::optional<QuantSpec> given = with_learned_scale(spec, *scale);
-    if (!given) return fmt::format("{} with a learned scale has no codes", format_name(spec.format));
-    spec = *given;
-  }
+Result pack(const Quantizer& quantizer, const Tensor& tensor) {
+  const Format& format = quantizer.spec.format;
+  if (is_stochastic(format)) return "its rounding draws at random each time";
   try {
-    return pack(tensor, spec);
+    const std::optional<QuantSpec> rounding = quantizer.rounding();
+    if (!rounding) return fmt::format("{} with a learned scale has no codes", format_name(format));
+    return pack(tensor, *rounding);
   } catch (const Error& error) {
     return error.what();
   }
@@ -85,12 +77,9 @@ Result pack(const Use& use, const Tensor& tensor) {
 
 /// Whether all uses round it alike.
 bool is_alike(const SharedParameter& parameter) {
-  const Use& first = parameter.uses.front();
-  return !parameter.is_read_as_float && std::ranges::all_of(parameter.uses, [&](const Use& use) {
-    const Tensor* scale = learned_scale(use);
-    const Tensor* of_first = learned_scale(first);
-    return spec_of(use) == spec_of(first) && (scale == nullptr || scale->equals(*of_first));
-  });
+  const Quantizer& first = quantizer_of(parameter.uses.front());
+  return !parameter.is_read_as_float &&
+         std::ranges::all_of(parameter.uses, [&](const Use& use) { return quantizer_of(use) == first; });
 }
 
 std::vector<SharedParameter> quantized_parameters(Graph& graph) {
@@ -113,10 +102,12 @@ std::vector<SharedParameter> quantized_parameters(Graph& graph) {
   return result;
 }
 
+/// What the network owns stays as it is: it is stored by itself.
 void apply(const SharedParameter& parameter, const Packed& packed) {
+  const QuantizerRef quantizer(packed.spec);
   for (const Use& use : parameter.uses) {
     use.node->find_parameter(use.name)->tensor = packed.values;
-    if (learned_scale(use) == nullptr) use.node->quantization.find(use.name)->second = packed.spec;
+    if (quantizer_of(use).parameters.empty()) use.node->quantization.find(use.name)->second = quantizer;
   }
 }
 
@@ -126,7 +117,7 @@ PackedWeights pack_weights(const Graph& graph) {
   PackedWeights result{graph, {}, {}};
   for (const SharedParameter& parameter : quantized_parameters(result.graph)) {
     const Use& first = parameter.uses.front();
-    Result packed = is_alike(parameter) ? pack(first, parameter.tensor)
+    Result packed = is_alike(parameter) ? pack(quantizer_of(first), parameter.tensor)
                                         : Result("nodes that share it do not round it alike");
     if (auto* codes = std::get_if<Packed>(&packed)) {
       apply(parameter, *codes);
@@ -134,7 +125,8 @@ PackedWeights pack_weights(const Graph& graph) {
       continue;
     }
     result.left.push_back(fmt::format("node \"{}\", {} ({}): {}", first.node->name, first.name,
-                                      quant_spec_text(spec_of(first)), std::get<std::string>(packed)));
+                                      quant_spec_text(quantizer_of(first).spec),
+                                      std::get<std::string>(packed)));
   }
   return result;
 }

@@ -131,7 +131,7 @@ TEST_F(WeightPacking, ScalesAreStoredOnce) {
   EXPECT_EQ(file.metadata.at("detent.packed.fc.weight"),
             R"({"format": "affine:width=4,symmetric=true,granularity=group,group_size=32", )"
             R"("shape": [8, 256], "packing": "bits"})");
-  EXPECT_EQ(file.metadata.at("version"), "3");
+  EXPECT_EQ(file.metadata.at("version"), "4");
   EXPECT_EQ(packed_parameter_count(path_), 1);
 }
 
@@ -209,13 +209,27 @@ TEST_F(WeightPacking, LearnedScalesStayParameters) {
     Graph graph = layer(format);
     Node& node = graph.node("fc");
     const Tensor scale = initial_scale(format_of(graph), weight_of(graph), "test");
-    node.parameters.emplace_back("weight_scale", Parameter{scale});
+    node.quantization.at("weight")->parameters.emplace_back("scale", Parameter{scale});
     const Graph read = written_and_read(graph);
     EXPECT_EQ(format_of(read), format_of(graph));
-    EXPECT_TRUE(read.node("fc").find_parameter("weight_scale")->tensor.equals(scale));
+    EXPECT_TRUE(read.node("fc").find_quantizer("weight")->find_parameter("scale")->tensor.equals(scale));
+    EXPECT_TRUE(
+        simulate(*graph.node("fc").find_quantizer("weight"), weight_of(graph)).equals(weight_of(read)));
     EXPECT_LT(stored_bytes("fc.weight"), kOut * kIn);
     EXPECT_FALSE(weight_of(read).equals(weight_of(graph)));
   }
+}
+
+/// There are no codes for what rounds down to a multiple of any scale.
+TEST_F(WeightPacking, LearnedScalesThatNoFormatGivesLeaveTheWeightsAsTheyAre) {
+  Graph graph = layer("fixed:width=4,rounding=floor,scale_rule=learned");
+  const Tensor scale = initial_scale(format_of(graph), weight_of(graph), "test");
+  graph.node("fc").quantization.at("weight")->parameters.emplace_back("scale", Parameter{scale});
+  const Graph read =
+      written_and_read(graph, {"node \"fc\", weight (fixed:width=4,rounding=floor,scale_rule=learned): fixed "
+                               "with a learned scale has no "
+                               "codes"});
+  EXPECT_TRUE(weight_of(read).equals(weight_of(graph)));
 }
 
 TEST_F(WeightPacking, SaysWhatStaysFloat) {

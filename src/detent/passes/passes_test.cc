@@ -249,7 +249,7 @@ weight_width = 4
   EXPECT_THAT(quantized_operands(graph_.node("seq_blocks_0")), ElementsAre("bias", "data_in_0", "weight"));
   EXPECT_THAT(quantized_operands(graph_.node("seq_blocks_1")), IsEmpty());
   const auto& spec = graph_.node("seq_blocks_4").quantization;
-  EXPECT_EQ(quant_spec_text(*spec.at("data_in_0")), "fixed:frac_width=5");
+  EXPECT_EQ(quant_spec_text(spec.at("data_in_0")->spec), "fixed:frac_width=5");
   EXPECT_EQ(spec.at("bias"), spec.at("weight"));  // falls back to the weight's keys
   EXPECT_EQ(common_metadata(graph_.node("seq_blocks_4"), infer_shapes(graph_)).args.find("weight")->type,
             "fixed");
@@ -268,10 +268,10 @@ data_out_block_size = 8
 weight_block_size = [4, 2]
 )");
   const auto& spec = graph_.node("seq_blocks_0").quantization;
-  EXPECT_EQ(quant_spec_text(*spec.at("data_in_0")), "block_fp:block_axis=-1");
-  EXPECT_EQ(quant_spec_text(*spec.at("data_out_0")), "block_fp:block_size=8");
-  EXPECT_EQ(quant_spec_text(*spec.at("weight")), "block_fp:block_size=4x2");
-  EXPECT_EQ(quant_spec_text(*spec.at("bias")), "block_fp:block_size=4x2");
+  EXPECT_EQ(quant_spec_text(spec.at("data_in_0")->spec), "block_fp:block_axis=-1");
+  EXPECT_EQ(quant_spec_text(spec.at("data_out_0")->spec), "block_fp:block_size=8");
+  EXPECT_EQ(quant_spec_text(spec.at("weight")->spec), "block_fp:block_size=4x2");
+  EXPECT_EQ(quant_spec_text(spec.at("bias")->spec), "block_fp:block_size=4x2");
 }
 
 TEST_F(PassTest, NamesOfIntegerFormats) {
@@ -284,10 +284,10 @@ weight_name = "int4_g128"
 bias_width = 8
 )");
   const auto& spec = graph_.node("seq_blocks_0").quantization;
-  EXPECT_EQ(quant_spec_text(*spec.at("data_in_0")), "affine:signed=false");
-  EXPECT_EQ(quant_spec_text(*spec.at("weight")),
+  EXPECT_EQ(quant_spec_text(spec.at("data_in_0")->spec), "affine:signed=false");
+  EXPECT_EQ(quant_spec_text(spec.at("weight")->spec),
             "affine:width=4,symmetric=true,granularity=group,group_size=128");
-  EXPECT_EQ(quant_spec_text(*spec.at("bias")), "affine:symmetric=true");
+  EXPECT_EQ(quant_spec_text(spec.at("bias")->spec), "affine:symmetric=true");
   const auto with = [&](const std::string& keys) {
     return error_of("[passes.quantize]\nby = \"name\"\n[passes.quantize.seq_blocks_0.config]\n" + keys);
   };
@@ -351,8 +351,8 @@ bias_name = "NA"
   const auto& specs = graph_.node("seq_blocks_2").quantization;
   EXPECT_THAT(quantized_operands(graph_.node("seq_blocks_2")),
               ElementsAre("data_in_0", "data_out_0", "weight"));
-  EXPECT_EQ(quant_spec_text(*specs.at("weight")), "binary");
-  EXPECT_EQ(quant_spec_text(*specs.at("data_out_0")), "fixed:width=6");
+  EXPECT_EQ(quant_spec_text(specs.at("weight")->spec), "binary");
+  EXPECT_EQ(quant_spec_text(specs.at("data_out_0")->spec), "fixed:width=6");
 }
 
 TEST_F(PassTest, QuantizeByRegularExpressionTakesTheFirstMatch) {

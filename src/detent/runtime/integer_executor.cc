@@ -41,11 +41,10 @@ using Flows = std::map<std::string, Flow, std::less<>>;
 
 constexpr int64_t kGrain = 4096;
 
-std::optional<CodeType> operand_type(const Node& node, const std::string& operand) {
+std::optional<CodeType> expected_type(const Node& node, const std::string& operand) {
+  std::optional<CodeType> type = operand_code_type(node, operand);
   const QuantSpec* spec = node.find_quantization(operand);
-  if (spec == nullptr) return std::nullopt;
-  std::optional<CodeType> type = code_type(*spec);
-  if (!type) {
+  if (spec != nullptr && !type) {
     fail(
         "node \"{}\" ({}): operand \"{}\" has the format {}, expected affine of at most 16 bits with one "
         "given "
@@ -231,9 +230,9 @@ std::vector<Flow> inputs_of(const Step& step, const Flows& flows, const OperandO
 Step make_step(const Node& node, Requantization requantization) {
   Step step{&node, role_of(node), node_form(node, requantization), {}, {}, {}};
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    step.inputs.push_back(operand_type(node, fmt::format("data_in_{}", i)));
+    step.inputs.push_back(expected_type(node, fmt::format("data_in_{}", i)));
   }
-  if (step.role != OperatorRole::kOutput) step.output = operand_type(node, "data_out_0");
+  if (step.role != OperatorRole::kOutput) step.output = expected_type(node, "data_out_0");
   return step;
 }
 

@@ -16,7 +16,7 @@ class FirstNonFinite {
     if (!description_.empty() || operand != "data_out_0" || is_finite(value)) return;
     description_ =
         fmt::format("the first node whose output is not finite is \"{}\" ({})", node.name, node.op);
-    for (const auto& [name, parameter] : node.parameters) {
+    for (const auto& [name, parameter] : node.all_parameters()) {
       if (parameter->tensor.dtype() != DType::kFloat32 || is_finite(to_torch(parameter->tensor))) continue;
       description_ += fmt::format(", whose {} is not finite either", name);
       return;

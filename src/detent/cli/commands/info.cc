@@ -49,7 +49,8 @@ Table info_json(const FileInfo& info) {
   List nodes;
   for (const Node& node : info.nodes) {
     Table formats;
-    for (const auto& [operand, spec] : node.quantization) formats[operand] = quant_spec_text(*spec);
+    for (const auto& [operand, quantizer] : node.quantization)
+      formats[operand] = quant_spec_text(quantizer->spec);
     nodes.push_back(Table{{"name", node.name}, {"op", node.op}, {"formats", std::move(formats)}});
   }
   if (!nodes.empty()) json["nodes"] = std::move(nodes);

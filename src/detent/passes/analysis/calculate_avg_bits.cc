@@ -104,11 +104,12 @@ StorageBits storage_bits(const Graph& graph) {
   StorageBits total;
   std::set<const Parameter*> counted;
   for (const Node& node : graph.nodes()) {
-    const std::vector<std::string> scales = node.scale_names();
-    for (const auto& [name, parameter] : node.parameters) {
-      if (!counted.insert(&*parameter).second) continue;           // tied weights are stored once
-      const bool is_scale = std::ranges::count(scales, name) > 0;  // part of what its operand takes
-      total.weight_values += is_scale ? 0 : parameter->tensor.numel();
+    const auto all = node.all_parameters();
+    for (size_t i = 0; i < all.size(); ++i) {
+      const auto& [name, parameter] = all[i];
+      if (!counted.insert(&*parameter).second) continue;   // tied weights are stored once
+      const bool is_of_node = i < node.parameters.size();  // what a quantizer owns is no weight
+      total.weight_values += is_of_node ? parameter->tensor.numel() : 0;
       total.weight_bits += operand_bits(node, name, parameter->tensor.shape());
     }
   }

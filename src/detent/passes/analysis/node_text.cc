@@ -50,8 +50,8 @@ std::string with_lists_counted(const QuantSpec& spec) {
 
 std::string operand_formats_text(const Node& node) {
   std::string text;
-  for (const auto& [operand, spec] : node.quantization) {
-    text += fmt::format("{}{}={}", text.empty() ? "" : " ", operand, with_lists_counted(*spec));
+  for (const auto& [operand, quantizer] : node.quantization) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", operand, with_lists_counted(quantizer->spec));
   }
   return text;
 }

@@ -115,7 +115,7 @@ void ProfileRequest::check_graph(const Graph& graph, const EarlierPasses& /*earl
                                     key_place(where, "target_weight_nodes"), later);
   const auto activations = target_nodes(graph, options.target_activation_nodes, options.by,
                                         key_place(where, "target_activation_nodes"), later);
-  const auto has_parameters = [&](size_t node) { return !graph.nodes()[node].parameters.empty(); };
+  const auto has_parameters = [&](size_t node) { return !graph.nodes()[node].all_parameters().empty(); };
   if (std::ranges::any_of(weights, has_parameters))
     check_any(weight_statistics, where + ".weight_statistics");
   if (!activations.empty()) check_any(activation_statistics, where + ".activation_statistics");
@@ -129,11 +129,12 @@ std::vector<Probe> weight_probes(const Graph& graph, const ProfileRequest& reque
   for (const size_t i : target_nodes(graph, options.target_weight_nodes, options.by,
                                      key_place(context.where, "target_weight_nodes"), context.warn)) {
     const Node& node = graph.nodes()[i];
-    if (node.parameters.empty() && options.by != ProfileBy::kRegexName) {
+    const auto parameters = node.all_parameters();
+    if (parameters.empty() && options.by != ProfileBy::kRegexName) {
       context.warn(fmt::format("{}: key \"target_weight_nodes\": node \"{}\" ({}) has no parameters",
                                context.where, node.name, node.op));
     }
-    for (const auto& [name, parameter] : node.parameters) {
+    for (const auto& [name, parameter] : parameters) {
       if (parameter->tensor.dtype() != DType::kFloat32) continue;
       add_probe(i, name, request.weight_statistics, where, probes);
     }

@@ -247,11 +247,17 @@ void report_samples(int64_t samples, const ProfileOptions& options, const PassCo
   }
 }
 
+/// Also of its quantizers, as weight_probes names them.
+const Tensor& parameter_of(const Node& node, const std::string& name) {
+  const auto all = node.all_parameters();
+  return std::ranges::find(all, name, &std::pair<std::string, ParameterRef>::first)->second->tensor;
+}
+
 void run_profile(Graph& graph, const ProfileRequest& request, PassContext& context) {
   std::vector<Probe> weights = weight_probes(graph, request, context);
   for (Probe& probe : weights) {
     const Node& node = graph.nodes()[probe.node];
-    Tensor parameter = node.find_parameter(probe.operand)->tensor;
+    Tensor parameter = parameter_of(node, probe.operand);
     if (request.options.observed_values == ObservedValues::kAfterQuantization) {
       parameter = quantized_operand(node, probe.operand, parameter, context.where);
     }

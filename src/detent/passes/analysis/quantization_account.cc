@@ -173,11 +173,11 @@ class Accountant {
 
  private:
   std::optional<Distortion> weight_distortion(const Node& node) const {
-    const QuantSpec* spec = node.find_quantization("weight");
-    if (spec == nullptr || spec->scale_rule == ScaleRule::kLearned) return std::nullopt;
+    const Quantizer* quantizer = node.find_quantizer("weight");
+    if (quantizer == nullptr) return std::nullopt;
     Distortion distortion;
     distortion.update(reference_.node(node.name).find_parameter("weight")->tensor,
-                      simulate(*spec, node.find_parameter("weight")->tensor));
+                      simulate(*quantizer, node.find_parameter("weight")->tensor));
     return distortion;
   }
 
@@ -185,10 +185,9 @@ class Accountant {
                  const Tensor& expected) {
     const Node& node = quantized_.node(accounts_[index].node);
     for (const auto& [operand, value] : operands) {
-      const QuantSpec* spec = node.find_quantization(operand);
-      if (spec != nullptr && spec->scale_rule == ScaleRule::kGiven) {
-        saturation_[index].update(value, simulate(*spec, value));
-        saturation_[index].update_saturated(value, unsaturated_mask(*spec, value));
+      if (const std::optional<QuantSpec> rounding = node.rounding(operand)) {
+        saturation_[index].update(value, simulate(*rounding, value));
+        saturation_[index].update_saturated(value, unsaturated_mask(*rounding, value));
       }
     }
     const Graph alone = single_node_graph(node, operands, quantized_.requantization());
@@ -231,10 +230,6 @@ Graph unquantized(Graph graph) {
 }
 
 void run_account(Graph& graph, const AccountOptions& options, PassContext& context) {
-  for (const Node& node : graph.nodes()) {
-    if (node.scale_names().empty()) continue;
-    fail("{}: node \"{}\" has learned scales, which belong to its quantization", context.where, node.name);
-  }
   const auto account = account_for_quantization(unquantized(graph), graph, options.num_samples, context);
   report_account(account, context.output_dir / "account_quantization", context);
 }

@@ -30,8 +30,8 @@ std::string operands_text(const Node& node) {
 std::string quantized_type(const Node& node) {
   if (node.quantization.empty()) return node.op;
   std::string formats;
-  for (const auto& [operand, spec] : node.quantization) {
-    const std::string name(format_name(spec->format));
+  for (const auto& [operand, quantizer] : node.quantization) {
+    const std::string name(format_name(quantizer->spec.format));
     if (formats.find(name) == std::string::npos) formats += "_" + name;
   }
   return node.op + formats;

@@ -21,9 +21,9 @@ VariantRuns::VariantRuns(const Graph& base, const std::vector<Variant>& variants
       return name == input || std::ranges::binary_search(read_from_.at(first), name);
     };
     const Graph& graph = variants[i].graph;
-    const QuantSpec* spec = graph.node(input).find_quantization("data_out_0");
-    parts_[first].push_back(
-        {i, GraphCut(graph).part(is_there, {result}), spec == nullptr ? std::nullopt : std::optional(*spec)});
+    const Quantizer* quantizer = graph.node(input).find_quantizer("data_out_0");
+    parts_[first].push_back({i, GraphCut(graph).part(is_there, {result}),
+                             quantizer == nullptr ? std::nullopt : std::optional(*quantizer)});
   }
 }
 
@@ -35,9 +35,9 @@ Tensor VariantRuns::run(const Tensor& inputs, const Program& program, const Exec
       std::vector<Tensor> taken;
       for (const std::string& name : part.graph.input_names()) {
         const bool is_input = role_of(base_.node(name)) == OperatorRole::kInput;
-        taken.push_back(!is_input         ? values.at(name)
-                        : part.input_spec ? simulate(*part.input_spec, inputs)
-                                          : inputs);
+        taken.push_back(!is_input              ? values.at(name)
+                        : part.input_quantizer ? simulate(*part.input_quantizer, inputs)
+                                               : inputs);
       }
       visit(part.variant, executor.run(part.graph, taken));
     }
@@ -46,8 +46,8 @@ Tensor VariantRuns::run(const Tensor& inputs, const Program& program, const Exec
     if (operand != "data_out_0") return;
     const size_t position = base_.position(node.name);
     run_parts(position);
-    const QuantSpec* spec = node.find_quantization(operand);
-    values[node.name] = spec == nullptr ? value.clone() : simulate(*spec, value);
+    const Quantizer* quantizer = node.find_quantizer(operand);
+    values[node.name] = quantizer == nullptr ? value.clone() : simulate(*quantizer, value);
     const std::vector<std::string>& later = read_from_.at(position + 1);
     std::erase_if(values, [&](const auto& entry) { return !std::ranges::binary_search(later, entry.first); });
   };

@@ -34,8 +34,8 @@ class VariantRuns {
  private:
   struct Part {
     size_t variant;
-    Graph graph;                          // from its first node on
-    std::optional<QuantSpec> input_spec;  // of the network's input
+    Graph graph;                               // from its first node on
+    std::optional<Quantizer> input_quantizer;  // of the network's input
   };
 
   const Graph& base_;

@@ -36,7 +36,9 @@ std::vector<Layer> layers_of(const Graph& graph, const PassContext& context, con
       continue;
     }
     const std::string where = fmt::format("{}: node \"{}\", operand \"weight\"", context.where, node.name);
-    layers.push_back({i, make(*spec, node.find_parameter("weight")->tensor, where)});
+    // Where the network owns the scale, it is fixed as it is now.
+    layers.push_back(
+        {i, make(node.rounding("weight").value_or(*spec), node.find_parameter("weight")->tensor, where)});
   }
   return layers;
 }
@@ -55,8 +57,8 @@ Errors round_layer(Node& node, const WeightRounding& rounding, const GramMatrice
                    const Patches& patches, const std::string& where) {
   Parameter& parameter = *node.find_parameter("weight");
   const Tensor original = parameter.tensor;
-  QuantSpec& spec = *node.quantization.find("weight")->second;
-  const Tensor nearest = simulate(spec, original);
+  Quantizer& quantizer = *node.quantization.find("weight")->second;
+  const Tensor nearest = simulate(quantizer, original);
   const Tensor zero(DType::kFloat32, original.shape());
   Tensor chosen = original.clone();
   Errors errors;
@@ -70,9 +72,9 @@ Errors round_layer(Node& node, const WeightRounding& rounding, const GramMatrice
     errors.nearest += total(output_errors(gram, original, nearest, begin, end));
     errors.chosen += total(output_errors(gram, original, chosen, begin, end));
   }
-  spec = rounding.spec;
-  DETENT_CHECK(simulate(spec, chosen).equals(chosen), "{}: {} does not hold the chosen values", where,
-               quant_spec_text(spec));
+  quantizer = rounding.spec;
+  DETENT_CHECK(simulate(quantizer, chosen).equals(chosen), "{}: {} does not hold the chosen values", where,
+               quant_spec_text(quantizer.spec));
   parameter.tensor = std::move(chosen);
   return errors;
 }

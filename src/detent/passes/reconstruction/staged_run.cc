@@ -31,13 +31,13 @@ Tensor CalibrationBatches::inputs(int64_t index) const {
 
 Tensor quantized_operand(const Node& node, std::string_view operand, const Tensor& value,
                          const std::string& where) {
-  const QuantSpec* spec = node.find_quantization(operand);
-  if (spec == nullptr) return value;
-  if (spec->scale_rule == ScaleRule::kLearned) {
-    fail("{}: node \"{}\", operand \"{}\": got scale_rule = \"learned\", expected \"given\"", where,
-         node.name, operand);
+  const Quantizer* quantizer = node.find_quantizer(operand);
+  if (quantizer == nullptr) return value;
+  try {
+    return simulate(*quantizer, value);
+  } catch (const Error& error) {
+    fail("{}: node \"{}\", operand \"{}\": {}", where, node.name, operand, error.what());
   }
-  return simulate(*spec, value);
 }
 
 StagedRun::StagedRun(const Graph& graph, const CalibrationInputOptions& options, PassContext& context)

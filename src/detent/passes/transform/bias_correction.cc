@@ -85,10 +85,10 @@ Graph without_quantization(const Graph& graph) {
 void warn_of_rounded_weights(const Graph& graph, const PassContext& context) {
   std::vector<std::string> names;
   for (const Node& node : graph.nodes()) {
-    const QuantSpec* spec = is_corrected(node) ? node.find_quantization("weight") : nullptr;
-    if (spec == nullptr || spec->scale_rule == ScaleRule::kLearned) continue;
+    const Quantizer* quantizer = is_corrected(node) ? node.find_quantizer("weight") : nullptr;
+    if (quantizer == nullptr) continue;
     const Tensor& weight = node.find_parameter("weight")->tensor;
-    if (simulate(*spec, weight).equals(weight)) names.push_back(fmt::format("\"{}\"", node.name));
+    if (simulate(*quantizer, weight).equals(weight)) names.push_back(fmt::format("\"{}\"", node.name));
   }
   if (names.empty()) return;
   context.warn(fmt::format(
@@ -169,8 +169,7 @@ double correct(Node& node, const ChannelMeans& wanted, const ChannelMeans& got) 
     largest = std::max(largest, std::fabs(shift));
   }
   if (bias == nullptr) {
-    // Behind the weight, as operators declare them; learned scales come last.
-    node.parameters.insert(node.parameters.begin() + 1, {"bias", Parameter{std::move(corrected), true}});
+    node.parameters.emplace_back("bias", Parameter{std::move(corrected), true});  // behind the weight
   } else {
     node.find_parameter("bias")->tensor = std::move(corrected);
   }

@@ -1,6 +1,6 @@
 #include "detent/passes/transform/learned_scales.h"
 
-#include <algorithm>
+#include <unordered_set>
 
 #include "detent/core/error.h"
 #include "detent/formats/learned_scale.h"
@@ -47,26 +47,30 @@ Tensor begin_scale(const Node& node, const std::string& operand, const QuantSpec
   return initial_scale(spec, shape, means, where + ", statistic abs_mean");
 }
 
+/// A scale that is there already and has the right shape stays.
+void place_scale(Quantizer& quantizer, Tensor begin) {
+  const Parameter* present = quantizer.find_parameter("scale");
+  if (present != nullptr && present->tensor.shape() == begin.shape()) return;
+  quantizer.parameters.clear();
+  quantizer.parameters.emplace_back("scale", Parameter{std::move(begin), true});
+}
+
 }  // namespace
 
 void place_learned_scales(Graph& graph, const std::string& where) {
   const ValueTypes results = infer_shapes(graph);
+  std::unordered_set<const Quantizer*> placed;
   for (Node& node : graph.nodes()) {
-    std::vector<std::pair<std::string, ParameterRef>> scales;
-    for (const auto& [operand, spec] : node.quantization) {
-      if (spec->scale_rule != ScaleRule::kLearned) continue;
-      const std::string name = Node::scale_name(operand);
-      const std::string operand_where =
-          fmt::format("{}: node \"{}\", operand \"{}\"", where, node.name, operand);
-      Tensor scale = begin_scale(node, operand, *spec, results, operand_where);
-      const Parameter* present = node.find_parameter(name);
-      const bool keep = present != nullptr && present->tensor.shape() == scale.shape();
-      scales.emplace_back(name, keep ? *present : Parameter{std::move(scale), true});
+    for (auto& [operand, quantizer] : node.quantization) {
+      if (!placed.insert(&*quantizer).second) continue;
+      if (owned_parameters(quantizer->spec).empty()) {
+        quantizer->parameters.clear();
+        continue;
+      }
+      place_scale(*quantizer,
+                  begin_scale(node, operand, quantizer->spec, results,
+                              fmt::format("{}: node \"{}\", operand \"{}\"", where, node.name, operand)));
     }
-    const OperatorSchema& schema = find_operator(node.op);
-    std::erase_if(node.parameters,
-                  [&](const auto& entry) { return schema.find_parameter(entry.first) == nullptr; });
-    std::ranges::move(scales, std::back_inserter(node.parameters));
   }
 }
 

@@ -150,6 +150,15 @@ std::string conflict(const Node& node, const OperandFormats& formats) {
   return operands.empty() ? "" : fmt::format("\"{}\" ({})", node.name, fmt::join(operands, ", "));
 }
 
+/// A quantizer with another spec. What the present one owns goes with it as a copy, for others may share it.
+Quantizer with_spec(const Quantizer* present, const QuantSpec& spec) {
+  Quantizer result = spec;
+  if (present == nullptr) return result;
+  for (const auto& [name, parameter] : present->parameters)
+    result.parameters.emplace_back(name, Parameter{parameter->tensor.clone(), parameter->trainable});
+  return result;
+}
+
 /// The quantization of every node as the selection leaves it.
 std::vector<NodeQuantization> selected_formats(const Selection& selection, const Graph& graph,
                                                const std::string& where) {
@@ -170,8 +179,10 @@ std::vector<NodeQuantization> selected_formats(const Selection& selection, const
       if (spec && !find_operator(node.op).quantizable) {
         fail("{}: node \"{}\" ({}) cannot be quantized", where, node.name, node.op);
       }
+      const Quantizer* present = node.find_quantizer(operand);
+      if (spec && present != nullptr && present->spec == *spec) continue;  // shared or not
       result.back().erase(operand);
-      if (spec) result.back()[operand] = *spec;
+      if (spec) result.back()[operand] = with_spec(present, *spec);
     }
     const std::string text = conflict(node, formats);
     if (!text.empty()) conflicts.push_back(text);
@@ -204,8 +215,8 @@ void run_quantize(Graph& graph, const Selection& selection, PassContext& context
     if (!nodes_of(entry, selection, graph).empty()) continue;
     context.warn(fmt::format("{}: no node is of type \"{}\"", context.where, entry.key));
   }
-  std::vector<NodeQuantization> formats = selected_formats(selection, graph, context.where);
   Graph quantized = graph;  // so that an error leaves `graph` as it was
+  std::vector<NodeQuantization> formats = selected_formats(selection, quantized, context.where);
   for (size_t i = 0; i < formats.size(); ++i) quantized.nodes()[i].quantization = std::move(formats[i]);
   place_learned_scales(quantized, context.where);
   check_activation_blocks(quantized, context.where);

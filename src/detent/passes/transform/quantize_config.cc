@@ -51,8 +51,8 @@ void check_operand_blocks(const BlockSize& blocks, const Shape& shape, const std
 void check_activation_blocks(const Graph& graph, const std::string& where) {
   const ValueTypes values = infer_shapes(graph);
   for (const Node& node : graph.nodes()) {
-    for (const auto& [operand, spec] : node.quantization) {
-      const std::optional<BlockSize> blocks = block_size(spec->format);
+    for (const auto& [operand, quantizer] : node.quantization) {
+      const std::optional<BlockSize> blocks = block_size(quantizer->spec.format);
       if (!blocks || node.find_parameter(operand) != nullptr) continue;
       check_operand_blocks(*blocks, operand_type(node, operand, values).shape,
                            fmt::format("{}: node \"{}\": key \"{}_block_size\"", where, node.name, operand));

@@ -51,8 +51,8 @@ class Requantizing : public testing::Test {
 
   std::vector<std::string> formats(const std::string& node) {
     std::vector<std::string> texts;
-    for (const auto& [operand, spec] : graph_.node(node).quantization) {
-      texts.push_back(operand + " " + quant_spec_text(*spec));
+    for (const auto& [operand, quantizer] : graph_.node(node).quantization) {
+      texts.push_back(operand + " " + quant_spec_text(quantizer->spec));
     }
     return texts;
   }

@@ -53,7 +53,8 @@ Node owned_tensor(const Node& node, Tensor value) {
   result.mase_type = MaseType::kGetAttr;
   result.parameters.emplace_back("value", Parameter{std::move(value), false});
   result.statistics.results = node.statistics.results;
-  if (const QuantSpec* spec = node.find_quantization("data_out_0")) result.quantization["data_out_0"] = *spec;
+  const auto quantizer = node.quantization.find("data_out_0");
+  if (quantizer != node.quantization.end()) result.quantization.insert(*quantizer);
   return result;
 }
 

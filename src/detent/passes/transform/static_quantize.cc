@@ -79,10 +79,10 @@ QuantSpec activation_spec(const StaticQuantizeOptions& options, IntegerType type
   return spec;
 }
 
-class Quantizer {
+class NetworkQuantizer {
  public:
-  Quantizer(Graph& graph, const CodePlan& plan, const StaticQuantizeOptions& options,
-            const NodeBitsMatcher& bits, const PassContext& context)
+  NetworkQuantizer(Graph& graph, const CodePlan& plan, const StaticQuantizeOptions& options,
+                   const NodeBitsMatcher& bits, const PassContext& context)
       : graph_(graph),
         plan_(plan),
         options_(options),
@@ -96,7 +96,7 @@ class Quantizer {
     for (const CodeGroup& group : plan_.groups) {
       const Distribution distribution = measured_distribution(measured, group, where_);
       std::map<std::pair<int, bool>, QuantizerRef> by_width;
-      const auto spec_of = [&](IntegerType type) {
+      const auto quantizer_of = [&](IntegerType type) {
         const auto [entry, is_new] = by_width.try_emplace({type.width, type.is_signed});
         if (is_new) {
           *entry->second =
@@ -107,9 +107,9 @@ class Quantizer {
       };
       for (const CodeRead& read : group.reads) {
         Node& node = graph_.nodes()[read.node];
-        node.quantization[fmt::format("data_in_{}", read.input)] = spec_of(activation_type(read.node));
+        node.quantization[fmt::format("data_in_{}", read.input)] = quantizer_of(activation_type(read.node));
       }
-      if (group.reads.empty()) spec_of(wider(options_.activations, options_.elementwise));
+      if (group.reads.empty()) quantizer_of(wider(options_.activations, options_.elementwise));
       quantize_group(group, by_width.rbegin()->second);
       progress.update(++done, group.root);
     }
@@ -155,14 +155,14 @@ class Quantizer {
   }
 
   /// The root's result has the widest type that a node takes in.
-  void quantize_group(const CodeGroup& group, const QuantizerRef& spec) {
+  void quantize_group(const CodeGroup& group, const QuantizerRef& quantizer) {
     Node& root = graph_.node(group.root);
     const bool in_float = std::ranges::find(plan_.in_float, group.root) != plan_.in_float.end();
     if (in_float) return;
-    root.quantization["data_out_0"] = spec;
+    root.quantization["data_out_0"] = quantizer;
     for (const size_t position : group.clamps) {
-      graph_.nodes()[position].quantization["data_in_0"] = spec;
-      graph_.nodes()[position].quantization["data_out_0"] = spec;
+      graph_.nodes()[position].quantization["data_in_0"] = quantizer;
+      graph_.nodes()[position].quantization["data_out_0"] = quantizer;
     }
   }
 
@@ -232,7 +232,7 @@ void run_static_quantize(Graph& graph, const StaticQuantizeOptions& options, Pas
   const Graph measured = measured_activations(graph, plan, options.activation_calibration.calibrator,
                                               options.num_samples, context);
   Graph quantized = graph;
-  Quantizer quantizer(quantized, plan, options, bits, context);
+  NetworkQuantizer quantizer(quantized, plan, options, bits, context);
   quantizer.quantize_activations(measured);
   quantizer.quantize_weights();
   quantized.set_requantization(options.requantization);

@@ -1,0 +1,54 @@
+#include "detent/graph/quantizer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "detent/formats/given_parameters.h"
+#include "detent/formats/learned_scale.h"
+
+namespace detent {
+namespace {
+
+constexpr const char* kScale = "scale";
+
+}  // namespace
+
+const Parameter* Quantizer::find_parameter(std::string_view name) const {
+  const auto found = std::ranges::find(parameters, name, &std::pair<std::string, ParameterRef>::first);
+  return found == parameters.end() ? nullptr : &*found->second;
+}
+
+Parameter* Quantizer::find_parameter(std::string_view name) {
+  return const_cast<Parameter*>(std::as_const(*this).find_parameter(name));
+}
+
+std::optional<QuantSpec> Quantizer::rounding() const {
+  const Parameter* scale = find_parameter(kScale);
+  return scale == nullptr ? spec : with_learned_scale(spec, scale->tensor);
+}
+
+bool Quantizer::operator==(const Quantizer& other) const {
+  const auto equal = [](const auto& a, const auto& b) {
+    return a.first == b.first && a.second->trainable == b.second->trainable &&
+           a.second->tensor.equals(b.second->tensor);
+  };
+  return spec == other.spec && std::ranges::equal(parameters, other.parameters, equal);
+}
+
+std::vector<std::string> owned_parameters(const QuantSpec& spec) {
+  std::vector<std::string> names;
+  if (spec.scale_rule == ScaleRule::kLearned) names.emplace_back(kScale);
+  return names;
+}
+
+std::string owned_parameter_name(std::string_view operand, std::string_view parameter) {
+  return fmt::format("{}_{}", operand, parameter);
+}
+
+Tensor simulate(const Quantizer& quantizer, const Tensor& input, uint64_t seed) {
+  if (const std::optional<QuantSpec> rounding = quantizer.rounding()) return simulate(*rounding, input, seed);
+  return simulate_with_scale(quantizer.spec, quantizer.find_parameter(kScale)->tensor, input, seed);
+}
+
+}  // namespace detent
