@@ -37,19 +37,22 @@ TEST(FileKinds, AreToldByContent) {
   file.overwrite("\x80\x02}q\x01.");
   EXPECT_THAT([&] { file_kind(file.get()); }, ThrowsMessage<Error>(HasSubstr("file.bin")))
       << "a damaged pickle";
+  file.overwrite(std::string("\x08\x08\x12\x00", 4));
+  EXPECT_EQ(file_kind(file.get()), onnx_kind());
   file.overwrite("text");
   EXPECT_THAT([&] { file_kind(file.get()); }, ThrowsMessage<Error>(HasSubstr("nothing that is known")));
 }
 
 /// What the option load_type says follows from the table of kinds.
 TEST(FileKinds, NameTheLoadTypes) {
-  EXPECT_EQ(LoadType::field_type(), "one of mz, pt, pl, safetensors");
+  EXPECT_EQ(LoadType::field_type(), "one of mz, onnx, pt, pl, safetensors");
   EXPECT_TRUE(LoadType::from_value(Value("mz"), "here").kind().holds_graph());
   EXPECT_EQ(LoadType::from_value(Value("pl"), "here").to_value(), Value("pl"));
-  EXPECT_THAT([] { LoadType::from_value(Value("onnx"), "here"); },
-              ThrowsMessage<Error>(HasSubstr("here: unknown value \"onnx\"")));
-  EXPECT_EQ(file_kinds_text(),
-            "a graph (.mz), a checkpoint of PyTorch (.pt, .th, .ckpt), .safetensors, .npy or .npz");
+  EXPECT_THAT([] { LoadType::from_value(Value("tflite"), "here"); },
+              ThrowsMessage<Error>(HasSubstr("here: unknown value \"tflite\"")));
+  EXPECT_EQ(
+      file_kinds_text(),
+      "a graph (.mz), an ONNX model, a checkpoint of PyTorch (.pt, .th, .ckpt), .safetensors, .npy or .npz");
 }
 
 /// Whatever byte the length of its header begins with: 0x80 begins pickles, "PK" zip archives.

@@ -8,6 +8,7 @@
 #include "detent/core/error.h"
 #include "detent/io/file.h"
 #include "detent/io/graph_file.h"
+#include "detent/io/npy.h"
 #include "detent/io/safetensors.h"
 #include "detent/models/model.h"
 
@@ -120,6 +121,40 @@ TEST_F(RunConfiguration, MissingNamesAreWrongUsage) {
   EXPECT_THROW(read("model = \"toy\""), UsageError);
   EXPECT_THROW(make_run_config("x.txt", {}, kDate, "train"), UsageError);
   EXPECT_THROW(make_run_config("", {{"model", "toy"}, {"dataset", "nothing"}}, kDate, "train"), UsageError);
+}
+
+/// `detent quantize model.mz --calibration inputs.npy`
+TEST_F(RunConfiguration, FilesNameTheNetworkAndTheSamples) {
+  const std::string file = path_ + ".mz";
+  const std::string inputs = path_ + ".npy";
+  write_graph(file, build_model("toy", {1, 2, 2}, 2));
+  write_npy(inputs, Tensor(DType::kFloat32, {3, 1, 2, 2}));
+  const RunConfig config = make_run_config("", {{"model", file}, {"calibration", inputs}}, kDate, "quantize");
+  EXPECT_FALSE(config.options.model.has_value());
+  EXPECT_EQ(config.options.load, file);
+  EXPECT_EQ(config.options.dataset, "unlabelled");
+  EXPECT_EQ(config.options.data_dir, inputs);
+  EXPECT_EQ(config.software_dir, "mase_output/toy_classification_unlabelled_2026-01-31/software");
+  const RunConfig folder =
+      make_run_config("", {{"model", file}, {"calibration", testing::TempDir()}}, kDate, "quantize");
+  EXPECT_EQ(folder.options.dataset, "image_folder");
+  const auto message_of = [&](const GivenOptions& given) -> std::string {
+    try {
+      make_run_config("", given, kDate, "quantize");
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message_of({{"model", "none.onnx"}, {"calibration", inputs}}), HasSubstr("none.onnx: no such"));
+  EXPECT_THAT(message_of({{"model", file}, {"calibration", "none"}}),
+              HasSubstr("none: no such file or folder"));
+  EXPECT_THAT(message_of({{"model", file}, {"load", file}, {"calibration", inputs}}),
+              HasSubstr("two networks"));
+  EXPECT_THAT(message_of({{"model", file}, {"dataset", "toy-tiny"}, {"calibration", inputs}}),
+              HasSubstr("stands for a data set"));
+  std::filesystem::remove(file);
+  std::filesystem::remove(inputs);
 }
 
 TEST_F(RunConfiguration, AGraphBringsItsModel) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <fstream>
 
 #include <sys/resource.h>
@@ -194,6 +196,55 @@ TEST_F(ImageFolder, OnlyTheTrainingImagesMayHaveNoLabels) {
   const auto test = make(Split::kTest);
   EXPECT_TRUE(test->has_labels());
   EXPECT_THAT(test->labels(), ElementsAre(0, 1));
+}
+
+TEST_F(ImageFolder, LabelsMayComeFromATable) {
+  put_grey("a.png", 10);
+  put_grey("b.png", 20);
+  const auto labels_of = [&](const std::string& table) {
+    put("../labels.tsv", table);
+    const auto data = make_dataset("image_folder", Split::kTest,
+                                   {.data_dir = root_, .image_size = 16, .labels = root_ / "../labels.tsv"});
+    EXPECT_EQ(data->class_count(), *std::ranges::max_element(data->labels()) + 1);
+    return std::vector<int64_t>(data->labels().begin(), data->labels().end());
+  };
+  EXPECT_THAT(labels_of("index\tname\tfile\n7\tdog\tb.png\n2\tcat\ta.png\n"), ElementsAre(7, 2));
+  EXPECT_THAT(labels_of("file,class\r\n\"a.png\", 3\r\nmissing.png,9\r\n"), ElementsAre(3));
+  EXPECT_THAT(labels_of("a.png,1\nb.png,0\n"), ElementsAre(1, 0));
+  EXPECT_THAT([&] { labels_of("file,class\na.png,dog\n"); },
+              ThrowsMessage<Error>(HasSubstr("labels.tsv:2: got the class \"dog\"")));
+  EXPECT_THAT([&] { labels_of("file,class\nc.png,1\n"); }, ThrowsMessage<Error>(HasSubstr("names no file")));
+  EXPECT_THAT([&] { labels_of("a,b,c\n"); }, ThrowsMessage<Error>(HasSubstr("expected a headline")));
+  fs::remove(root_ / "../labels.tsv");
+}
+
+/// Red 10, green 20, blue 30 in every pixel.
+TEST_F(ImageFolder, ChannelsMayBeInAnotherOrderOrLast) {
+  put("a.png",
+      png_bytes({.width = 4, .height = 4, .color_type = PNG_COLOR_TYPE_RGB},
+                std::vector(4, std::vector<uint8_t>{10, 20, 30, 10, 20, 30, 10, 20, 30, 10, 20, 30})));
+  const auto sample = [&](ChannelOrder order, ImageLayout layout) {
+    ImageTransforms transforms{.resize = 4,
+                               .center_crop = 2,
+                               .image_mean = std::vector<double>{0},
+                               .image_std = std::vector<double>{1.0 / 255}};
+    transforms.channel_order = order;
+    transforms.layout = layout;
+    const auto data =
+        make_dataset("image_folder", Split::kTest, {.data_dir = root_, .transforms = transforms});
+    const Batch batch = data->batch(std::vector<int64_t>{0});
+    std::vector<int> levels;
+    for (const float value : std::as_const(batch.inputs).values<float>())
+      levels.push_back(static_cast<int>(std::lround(value)));
+    return std::pair(data->sample_shape(), levels);
+  };
+  using Levels = std::vector<int>;
+  EXPECT_EQ(sample(ChannelOrder::kRgb, ImageLayout::kNchw),
+            std::pair(Shape{3, 2, 2}, Levels{10, 10, 10, 10, 20, 20, 20, 20, 30, 30, 30, 30}));
+  EXPECT_EQ(sample(ChannelOrder::kBgr, ImageLayout::kNchw),
+            std::pair(Shape{3, 2, 2}, Levels{30, 30, 30, 30, 20, 20, 20, 20, 10, 10, 10, 10}));
+  EXPECT_EQ(sample(ChannelOrder::kBgr, ImageLayout::kNhwc),
+            std::pair(Shape{2, 2, 3}, Levels{30, 20, 10, 30, 20, 10, 30, 20, 10, 30, 20, 10}));
 }
 
 TEST_F(ImageFolder, MistakesAreNamed) {

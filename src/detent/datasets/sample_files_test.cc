@@ -108,6 +108,31 @@ TEST_F(SampleFiles, CsvHasTheLabelLast) {
   EXPECT_THAT(make("csv", Split::kTest)->labels(), ElementsAre(1));
 }
 
+TEST_F(SampleFiles, InputsWithoutLabelsAreOneFile) {
+  const Tensor two = Tensor::from<float>({2, 1}, std::vector<float>{1, 2});
+  write_npy(directory_ / "x.npy", two);
+  write_safetensors(directory_ / "x.safetensors", StateDict{{"other", two}, {"inputs", two}});
+  for (const char* name : {"x.npy", "x.safetensors"}) {
+    const auto data = make_dataset("unlabelled", Split::kTrain, {.data_dir = directory_ / name});
+    EXPECT_FALSE(data->has_labels());
+    EXPECT_EQ(data->class_count(), 0);
+    EXPECT_THAT(data->batch(kBoth).inputs.values<float>(), ElementsAre(2, 1));
+  }
+  write_safetensors(directory_ / "x.safetensors", StateDict{{"a", two}, {"b", two}});
+  const auto error_of = [&](const std::string& name) -> std::string {
+    try {
+      make_dataset("unlabelled", Split::kTrain, {.data_dir = directory_ / name});
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(error_of("x.safetensors"), HasSubstr("holds 2 tensors, expected one, or one called"));
+  EXPECT_THAT(error_of(""), HasSubstr("expected a file of inputs"));
+  write_npy(directory_ / "x.npy", Tensor(DType::kFloat32, {2}));
+  EXPECT_THAT(error_of("x.npy"), HasSubstr("expected [n, ...]"));
+}
+
 TEST_F(SampleFiles, WhatDoesNotFitIsNamed) {
   const Tensor two = Tensor::from<float>({2, 1}, std::vector<float>{1, 2});
   const auto labels = [](std::vector<float> values) {
