@@ -134,7 +134,9 @@ const FileKind& file_kind(const fs::path& path) {
        file_kinds_text());
 }
 
-const FileKind& onnx_kind() { return *std::ranges::find(kKinds, is_onnx, &FileKind::recognises); }
+const FileKind& onnx_kind() {
+  return *std::ranges::find_if(kKinds, [](const FileKind& kind) { return kind.recognises == is_onnx; });
+}
 
 std::string file_kinds_text() {
   std::vector<std::string> texts;

@@ -87,7 +87,7 @@ bool Interpreter::keeps_rounding(const Node& node) {
     const bool is_same = input != node.quantization.end() && input->second.is(result->second);
     if (!node.inputs[i].is_constant() && !is_same) return false;
   }
-  return is_idempotent(*result->second);  // affine, so that 0 has a code
+  return is_idempotent(result->second->rounding());  // affine, so that 0 has a code
 }
 
 Interpreter::Step Interpreter::make_step(const Node& node) {
