@@ -15,7 +15,7 @@ Graph small_network() {
   for (auto& [name, parameter] : graph.node("fc").parameters) {
     for (float& value : parameter->tensor.values<float>()) value = next += 0.25F;
   }
-  graph.node("fc").quantization["weight"]->format = Affine{.width = 4, .symmetric = true};
+  graph.node("fc").quantization["weight"]->spec.format = Affine{.width = 4, .symmetric = true};
   return graph;
 }
 
@@ -39,8 +39,8 @@ TEST(Fingerprint, SeesWhatANetworkComputes) {
     Tensor& weight = g.node("fc").parameters[0].second->tensor;
     weight = weight.reshaped({2, 3});
   }));
-  EXPECT_TRUE(
-      changed([](Graph& g) { std::get<Affine>(g.node("fc").quantization["weight"]->format).width = 5; }));
+  EXPECT_TRUE(changed(
+      [](Graph& g) { std::get<Affine>(g.node("fc").quantization["weight"]->spec.format).width = 5; }));
 }
 
 }  // namespace

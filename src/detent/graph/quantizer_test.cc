@@ -34,13 +34,13 @@ TEST(Quantizer, RoundsWithWhatIsGivenDerivedOrOwned) {
   for (const char* format : {"affine:scale=0.5,zero_point=3", "affine:granularity=channel", "ternary", "mx"})
     EXPECT_EQ(rounding_text(parse_quant_spec_text(format)), quant_spec_text(parse_quant_spec_text(format)));
   EXPECT_EQ(rounding_text(owning("affine:scale=0.5,zero_point=3,scale_rule=learned", {}, {0.25F})),
-            "affine:scale=0.25,zero_point=3");
+            "affine:scale=0.25x,zero_point=3x");
   EXPECT_EQ(rounding_text(owning("int4:granularity=channel,axis=1,scale_rule=learned", {2}, {0.25F, 0.5F})),
             "affine:width=4,symmetric=true,scale=0.25x0.5,granularity=channel,axis=1");
   EXPECT_EQ(rounding_text(owning("int4_g32:scale_rule=learned", {1}, {2})),
-            "affine:width=4,symmetric=true,scale=2.0");
+            "affine:width=4,symmetric=true,scale=2.0x");
   EXPECT_EQ(rounding_text(owning("fixed:width=6,signed=false,scale_rule=learned", {}, {0.75F})),
-            "affine:width=6,signed=false,scale=0.75");
+            "affine:width=6,signed=false,scale=0.75x");
 }
 
 /// Of the codes.

@@ -5,22 +5,45 @@
 #include <cmath>
 #include <limits>
 
+#include "detent/core/error.h"
 #include "detent/formats/encode.h"
 
 namespace detent {
 namespace {
 
+/// Of an operand with this format.
+std::optional<CodeType> code_type(const Quantizer& quantizer) {
+  Node node;
+  node.quantization["weight"] = quantizer;
+  return operand_code_type(node, "weight");
+}
+std::optional<CodeType> code_type(const char* format) { return code_type(parse_quant_spec_text(format)); }
+
 TEST(CodeType, IsOfAffineFormatsWithOneGivenScale) {
-  EXPECT_FALSE(code_type(parse_quant_spec_text("affine")));
-  EXPECT_FALSE(code_type(parse_quant_spec_text("fixed:width=8")));
-  EXPECT_FALSE(code_type(parse_quant_spec_text("affine:width=20,scale=0.5")));
-  EXPECT_FALSE(code_type(parse_quant_spec_text("affine:scale=0.5x0.25,granularity=channel")));
-  EXPECT_FALSE(code_type(parse_quant_spec_text("affine:scale=3e38")));
-  const auto type = code_type(parse_quant_spec_text("affine:signed=false,width=4,scale=0.5,zero_point=3"));
+  EXPECT_FALSE(code_type("affine"));
+  EXPECT_FALSE(code_type("fixed:width=8"));
+  EXPECT_FALSE(code_type("affine:width=20,scale=0.5"));
+  EXPECT_FALSE(code_type("affine:scale=0.5x0.25,granularity=channel"));
+  EXPECT_FALSE(code_type("affine:scale=3e38"));
+  const auto type = code_type("affine:signed=false,width=4,scale=0.5,zero_point=3");
   ASSERT_TRUE(type);
   EXPECT_EQ(*type, (CodeType{0.5F, 3, 0, 15}));
   EXPECT_EQ(type->size(), 16);
   EXPECT_EQ(type->value(0), -1.5F);
+}
+
+TEST(CodeType, IsOfTheScaleThatTheNetworkOwns) {
+  const auto owning = [](const char* format, float scale) {
+    Quantizer quantizer = parse_quant_spec_text(format);
+    quantizer.parameters.emplace_back("scale", Parameter{Tensor::from<float>({}, std::vector<float>{scale})});
+    return quantizer;
+  };
+  EXPECT_EQ(*code_type(owning("affine:width=4,scale=0.5,zero_point=3,scale_rule=learned", 0.25F)),
+            (CodeType{0.25F, 3, -8, 7}));
+  EXPECT_EQ(*code_type(owning("fixed:width=8,signed=false,scale_rule=learned", 0.75F)),
+            (CodeType{0.75F, 0, 0, 255}));
+  EXPECT_FALSE(code_type(owning("fixed:width=8,rounding=floor,scale_rule=learned", 0.75F)));
+  EXPECT_THROW(code_type(owning("affine:scale_rule=learned", -1)), Error);
 }
 
 /// What decode(encode(x)) of the format gives, at and beside every tie and beyond the ends.
@@ -50,8 +73,7 @@ TEST(CodeType, FindsTheCodesOfTheFormat) {
 }
 
 TEST(CodeType, EveryCodeIsTheCodeOfItsValue) {
-  const CodeType type =
-      code_type(parse_quant_spec_text("affine:width=16,scale=0.0123,zero_point=-100")).value();
+  const CodeType type = code_type("affine:width=16,scale=0.0123,zero_point=-100").value();
   for (int32_t code = type.low; code <= type.high; ++code) ASSERT_EQ(type.code(type.value(code)), code);
 }
 

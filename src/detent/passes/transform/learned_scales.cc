@@ -35,12 +35,6 @@ Tensor begin_scale(const Node& node, const std::string& operand, const QuantSpec
   if (const Parameter* parameter = node.find_parameter(operand)) {
     return initial_scale(spec, parameter->tensor, where);
   }
-  if (spec.granularity == Granularity::kGroup) {
-    fail(
-        "{}: got scale_rule = \"learned\" with granularity = \"group\", which is for parameters: the groups "
-        "of an activation are those of one batch",
-        where);
-  }
   const Shape shape = operand_type(node, operand, results).shape;
   const std::vector<double> means = profiled_means(node, operand);
   if (means.empty()) return initial_scale(spec, shape, where);
@@ -48,11 +42,21 @@ Tensor begin_scale(const Node& node, const std::string& operand, const QuantSpec
 }
 
 /// A scale that is there already and has the right shape stays.
-void place_scale(Quantizer& quantizer, Tensor begin) {
+void place_scale(const Node& node, const std::string& operand, Quantizer& quantizer,
+                 const ValueTypes& results, const std::string& where) {
+  const QuantSpec& spec = quantizer.spec;
+  if (spec.granularity == Granularity::kGroup && node.find_parameter(operand) == nullptr) {
+    fail(
+        "{}: got scale_rule = \"learned\" with granularity = \"group\", which is for parameters: the groups "
+        "of an activation are those of one batch",
+        where);
+  }
   const Parameter* present = quantizer.find_parameter("scale");
-  if (present != nullptr && present->tensor.shape() == begin.shape()) return;
+  const Shape shape = scale_shape(spec, operand_type(node, operand, results).shape);
+  if (present != nullptr && present->tensor.shape() == shape) return;
+  Tensor scale = begin_scale(node, operand, spec, results, where);
   quantizer.parameters.clear();
-  quantizer.parameters.emplace_back("scale", Parameter{std::move(begin), true});
+  quantizer.parameters.emplace_back("scale", Parameter{std::move(scale), true});
 }
 
 }  // namespace
@@ -67,9 +71,8 @@ void place_learned_scales(Graph& graph, const std::string& where) {
         quantizer->parameters.clear();
         continue;
       }
-      place_scale(*quantizer,
-                  begin_scale(node, operand, quantizer->spec, results,
-                              fmt::format("{}: node \"{}\", operand \"{}\"", where, node.name, operand)));
+      place_scale(node, operand, *quantizer, results,
+                  fmt::format("{}: node \"{}\", operand \"{}\"", where, node.name, operand));
     }
   }
 }
