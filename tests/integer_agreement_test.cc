@@ -120,6 +120,32 @@ TEST(IntegerExecution, SixteenBitsAreCloseToFloat) {
   }
 }
 
+/// Sums beyond 2^24, which float32 does not hold: the simulation cuts them into parts.
+TEST(IntegerExecution, AgreesOnLargeSums) {
+  GraphBuilder images("images");
+  NodeInput x =
+      images.convolution("conv", images.input("x", {256, 6, 6}), 256, 256, {3, 3}, {{"padding", 1}});
+  x = images.layer("convtranspose2d", "transposed", {x}, {{"weight", {256, 8, 2, 2}}, {"bias", {8}}});
+  GraphBuilder rows("rows");
+  const NodeInput row = rows.linear("fc", rows.input("x", {2048}), 2048, 4);
+  for (const Graph& network : {images.finish(x), rows.finish(row)}) {
+    PassBench bench(network);
+    for (Node& node : bench.graph.nodes()) {
+      Parameter* weight = node.find_parameter("weight");
+      if (weight == nullptr) continue;
+      for (float& value : weight->tensor.values<float>()) value = 1 + value;
+    }
+    bench.run_passes("[passes.static_quantize]\nnum_samples = 16\n");
+    const IntegerProgram integers(bench.graph);
+    for (const Node& node : bench.graph.nodes()) {
+      if (node.find_parameter("weight") != nullptr) EXPECT_GT(integers.sum_bound(node.name), 1 << 24);
+    }
+    const Comparison comparison =
+        compare_executions(bench.graph, RandomSamples(bench.sample_shape()).samples(3, 8));
+    EXPECT_THAT(comparison.disagreements, IsEmpty()) << network.name();
+  }
+}
+
 // ---- Random networks.
 
 int draw(int low, int high) { return *rc::gen::inRange(low, high + 1); }

@@ -68,12 +68,8 @@ int64_t bound_of_parts(const SumForm& form, const Node& node, int64_t parts) {
   for (int64_t i = 0; i < form.weight.numel(); i += taps) {
     const int64_t part = channels.input(i) * parts / inputs;
     const auto sum = static_cast<size_t>(part * channels.outputs() + channels.output(i));
-    int64_t above = 0;
-    int64_t below = 0;
-    for (const int32_t weight : weights.subspan(static_cast<size_t>(i), static_cast<size_t>(taps))) {
-      above += std::max(weight, 0);
-      below += std::min(weight, 0);
-    }
+    const auto [above, below] =
+        signed_sums(weights.subspan(static_cast<size_t>(i), static_cast<size_t>(taps)));
     most[sum] += above * high + below * low;
     least[sum] += above * low + below * high;
   }

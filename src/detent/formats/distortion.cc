@@ -54,7 +54,7 @@ class SetsOfThreads {
 }  // namespace
 
 void Distortion::Sums::add_chunk(const float* original, const float* quantized, int64_t size,
-                                 DistinctValues& distinct) {
+                                 DistinctValues* distinct) {
   count += size;
   for (int64_t i = 0; i < size; ++i) {
     if (!std::isfinite(original[i]) || !std::isfinite(quantized[i])) {
@@ -71,7 +71,7 @@ void Distortion::Sums::add_chunk(const float* original, const float* quantized, 
     power += y * y;
     max_error = std::max(max_error, std::fabs(error));
     zeros += y == 0 ? 1 : 0;
-    distinct.insert(quantized[i]);
+    if (distinct != nullptr) distinct->insert(quantized[i]);
   }
 }
 
@@ -104,8 +104,9 @@ void Distortion::update(const Tensor& original, const Tensor& quantized) {
     parallel_for(size, kChunk, [&](int64_t begin, int64_t end) {
       const DefaultFloatEnvironment environment;
       DistinctValues distinct = sets.take();
-      chunks[static_cast<size_t>(begin / kChunk)].add_chunk(x + first + begin, y + first + begin, end - begin,
-                                                            distinct);
+      chunks[static_cast<size_t>(begin / kChunk)].add_chunk(
+          x + first + begin, y + first + begin, end - begin,
+          values_ == Values::kCounted ? &distinct : nullptr);
       sets.put_back(std::move(distinct));
     });
     for (const Sums& chunk : chunks) sums_.merge(chunk);

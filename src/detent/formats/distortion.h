@@ -15,6 +15,12 @@ namespace detent {
 /// (distinct_values.h), which each thread may hold once, there are the sums of a fixed number of chunks.
 class Distortion {
  public:
+  /// Whether different values are counted, which takes half of the time.
+  enum class Values { kIgnored, kCounted };
+
+  Distortion() = default;
+  explicit Distortion(Values values) : values_(values) {}
+
   /// Both float32, of the same shape. Throws Error otherwise.
   void update(const Tensor& original, const Tensor& quantized);
   /// What `unsaturated_mask` gave for the same originals; those with a 0 have saturated.
@@ -36,7 +42,8 @@ class Distortion {
   double zero_share() const;
   /// Share of the elements that saturated, when update_saturated told. Those that became infinite did not.
   std::optional<double> saturated_share() const;
-  /// Different values among the quantized: the codes used, where all groups share one scale.
+  /// Different values among the quantized, where they are counted: the codes used, where all groups share one
+  /// scale.
   const DistinctValues& distinct_values() const { return distinct_; }
 
  private:
@@ -51,12 +58,13 @@ class Distortion {
     double power = 0;    // sum of quantized^2
     double max_error = 0;
 
-    void add_chunk(const float* original, const float* quantized, int64_t size, DistinctValues& distinct);
+    void add_chunk(const float* original, const float* quantized, int64_t size, DistinctValues* distinct);
     void merge(const Sums& other);
   };
 
   int64_t finite_count() const { return sums_.count - sums_.nonfinite; }
 
+  Values values_ = Values::kCounted;
   Sums sums_;
   int64_t saturated_ = 0;         // of the finite originals
   int64_t saturation_known_ = 0;  // elements

@@ -28,7 +28,9 @@ struct CodeType {
   int32_t at(float steps) const {
     const auto least = static_cast<float>(low - zero_point);
     const auto most = static_cast<float>(high - zero_point);
-    const float held = steps > least ? (steps < most ? steps : most) : (steps <= least ? least : 0);
+    const float number = steps == steps ? steps : 0;
+    const float below = number < most ? number : most;
+    const float held = below > least ? below : least;
     // Behind these 24 bits there is no place for a fraction.
     constexpr float kWhole = 0x1.8p23F;
     return static_cast<int32_t>((held + kWhole) - kWhole) + zero_point;

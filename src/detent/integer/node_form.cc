@@ -1,6 +1,7 @@
 #include "detent/integer/node_form.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 
 #include "detent/core/error.h"
@@ -72,14 +73,9 @@ int64_t sum_bound(const Node& node, const SumForm& form, const TypedChannels& ch
   const auto weights = form.weight.values<int32_t>();
   const bool transposed = trait<WeightedSum>(node)->transposed;
   channels.for_each_run(form.weight, transposed, [&](int64_t output, size_t begin, size_t end) {
-    int64_t above = 0;
-    int64_t below = 0;
-    for (size_t i = begin; i < end; ++i) {
-      above += std::max(weights[i], 0);
-      below += std::min(weights[i], 0);
-    }
-    most[static_cast<size_t>(output)] += above * high + below * low;
-    least[static_cast<size_t>(output)] += above * low + below * high;
+    const SignedSums sums = signed_sums(weights.subspan(begin, end - begin));
+    most[static_cast<size_t>(output)] += sums.above * high + sums.below * low;
+    least[static_cast<size_t>(output)] += sums.above * low + sums.below * high;
   });
   int64_t bound = 0;
   for (size_t c = 0; c < most.size(); ++c) {
@@ -234,6 +230,16 @@ int32_t AverageForm::code(int32_t sum, int64_t count) const {
   const double ratio =
       static_cast<double>(input.scale) / (static_cast<double>(output.scale) * static_cast<double>(count));
   return output.at(int64_t{fixed_product(sum, FixedMultiplier::of(ratio))});
+}
+
+SignedSums signed_sums(std::span<const int32_t> weights) {
+  int64_t sum = 0;
+  int64_t magnitude = 0;  // signs change at random: no branches
+  for (const int64_t weight : weights) {
+    sum += weight;
+    magnitude += std::abs(weight);
+  }
+  return {(magnitude + sum) / 2, (sum - magnitude) / 2};
 }
 
 std::optional<NodeForm> node_form(const Node& node, Requantization requantization) {

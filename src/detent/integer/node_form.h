@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -39,6 +40,13 @@ struct SumForm {
     return output ? output->value(requantized(sum, c)) : static_cast<float>(sum) * scale[c];
   }
 };
+
+/// Of the weights above and of those below 0.
+struct SignedSums {
+  int64_t above;
+  int64_t below;
+};
+SignedSums signed_sums(std::span<const int32_t> weights);
 
 /// A function of each element by itself; `codes[code - input.low]` is the result's code.
 struct TableForm {

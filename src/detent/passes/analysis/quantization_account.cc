@@ -113,11 +113,11 @@ class Accountant {
       accounts_.push_back({.node = node.name,
                            .op = node.op,
                            .more_bits = quantized.requantization() ? more_bits(node) : "",
-                           .alone = {},
-                           .together = {},
+                           .alone = kMeasures,
+                           .together = kMeasures,
                            .weight = weight_distortion(node),
                            .saturated_share = {}});
-      saturation_.emplace_back();
+      saturation_.push_back(kMeasures);
       clamps_.push_back(clamp_of_readers(quantized, node.name));
     }
     progress_.emplace("account of each node", batches * std::ssize(accounts_),
@@ -175,7 +175,7 @@ class Accountant {
   std::optional<Distortion> weight_distortion(const Node& node) const {
     const Quantizer* quantizer = node.find_quantizer("weight");
     if (quantizer == nullptr) return std::nullopt;
-    Distortion distortion;
+    Distortion distortion = kMeasures;
     distortion.update(reference_.node(node.name).find_parameter("weight")->tensor,
                       simulate(*quantizer, node.find_parameter("weight")->tensor));
     return distortion;
@@ -194,6 +194,8 @@ class Accountant {
     accounts_[index].alone.update(expected, clamped(context_.executor().run(alone, {}), clamps_[index]));
     progress_->update(++nodes_done_, node.name);
   }
+
+  inline static const Distortion kMeasures{Distortion::Values::kIgnored};
 
   const Graph& reference_;
   const Graph& quantized_;
