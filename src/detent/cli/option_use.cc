@@ -31,7 +31,7 @@ constexpr std::string_view kAll = "train test transform quantize";
 // and stand under kInput.
 constexpr std::array kUses = {
     OptionUse{"batch_size", kInput, kAll},
-    OptionUse{"calibration", kInput, "test transform quantize"},
+    OptionUse{"calibration", kInput, "transform quantize"},
     OptionUse{"random_crop", kInput, "train"},
     OptionUse{"crop_padding", kInput, "train"},
     OptionUse{"horizontal_flip", kInput, "train"},

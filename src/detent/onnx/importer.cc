@@ -7,6 +7,7 @@
 
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
+#include "detent/onnx/fuse_patterns.h"
 #include "detent/onnx/tensor_data.h"
 
 namespace detent {
@@ -419,7 +420,7 @@ void OnnxImporter::add_outputs(const onnx::GraphProto& graph) {
   graph_.add(std::move(output));
 }
 
-Graph OnnxImporter::finish() {
+void OnnxImporter::remove_dead_nodes() {
   std::set<std::string, std::less<>> live = {"output"};
   const auto nodes = graph_.nodes();
   for (size_t i = nodes.size(); i-- > 0;) {

@@ -80,6 +80,7 @@ class OnnxImporter {
   void call(const onnx::FunctionProto& function, const onnx::NodeProto& node, ImportScope& scope);
   void choose_branch(const onnx::NodeProto& node, ImportScope& scope);
   void add_outputs(const onnx::GraphProto& graph);
+  void remove_dead_nodes();
   Graph finish();
 
   ImportedValue& find(const std::string& name, const ImportScope& scope) const;

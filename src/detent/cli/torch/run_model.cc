@@ -54,7 +54,7 @@ NodeInput find_value(const Graph& graph, const std::string& name) {
       const NodeInput value = NodeInput::of(node.name, i);
       known.push_back(value_name(value));
       if (known.back() == name || source_name(graph, value) == name) return value;
-      known.push_back(source_name(graph, value));
+      if (source_name(graph, value) != known.back()) known.push_back(source_name(graph, value));
     }
   }
   fail("--value: {}", unknown_name_message("value", name, known));
