@@ -84,7 +84,7 @@ TEST(FileInfo, MistakesAreNamed) {
     EXPECT_EQ(result.status, 1);
     EXPECT_THAT(result.errors, AllOf(HasSubstr(path.get().string()), HasSubstr(text)));
   };
-  message("", "is empty, expected a graph (.mz), a checkpoint of PyTorch");
+  message("", "is empty, expected a graph (.mz), an ONNX model, a checkpoint of PyTorch");
   message("some text that is no file of tensors", "holds nothing that is known by its first bytes");
   message("PK\x03\x04", "cut off");
   message("\x80\x02}.", "not a zip archive");

@@ -91,7 +91,7 @@ TEST_F(RunConfiguration, NamesThePlaceOfEveryFault) {
   expect_error("horizontal_flip = 2", "key \"horizontal_flip\": got 2, expected at least 0 and at most 1");
   expect_error("[parameter_groups.fc]\nmomentum = 1",
                "key \"parameter_groups\", \"fc\": unknown key \"momentum\"");
-  expect_error("load_type = \"onnx\"", "key \"load_type\": unknown value \"onnx\"");
+  expect_error("load_type = \"tflite\"", "key \"load_type\": unknown value \"tflite\"");
   expect_error("task = \"translation\"", "key \"task\": unknown task \"translation\"");
   expect_error("load = \"/no/such/file\"", "key \"load\": /no/such/file: no such file");
   expect_error("[passes.quantise]\nby = \"type\"", "unknown pass \"quantise\": did you mean \"quantize\"?");

@@ -429,7 +429,14 @@ void OnnxImporter::remove_dead_nodes() {
   }
   graph_.erase_if(
       [&](const Node& node) { return role_of(node) != OperatorRole::kInput && !live.contains(node.name); });
+}
+
+Graph OnnxImporter::finish() {
+  remove_dead_nodes();
   try {
+    verify(graph_);
+    fuse_patterns(graph_);
+    remove_dead_nodes();
     verify(graph_);
   } catch (const Error& error) {
     std::vector<std::string> open;
