@@ -1,0 +1,121 @@
+#include "detent/onnx/fuse_patterns.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "detent/execution/interpreter.h"
+#include "detent/graph/builder.h"
+
+namespace detent {
+namespace {
+
+NodeInput number(double value) { return NodeInput::of_constant(Value(value)); }
+NodeInput last() { return NodeInput::of_constant(Value(std::vector<int64_t>{-1})); }
+
+/// As PyTorch's exporters before opset 17 wrote it; `square` by pow or by mul.
+NodeInput layer_norm(GraphBuilder& builder, const NodeInput& x, bool by_pow) {
+  const NodeInput mean = builder.call("mean", {x, last()}, {{"keepdim", true}});
+  const NodeInput centred = builder.call("sub", {x, mean});
+  const NodeInput square =
+      by_pow ? builder.call("pow", {centred, number(2)}) : builder.call("mul", {centred, centred});
+  const NodeInput variance = builder.call("mean", {square, last()}, {{"keepdim", true}});
+  const NodeInput deviation = builder.call("sqrt", {builder.call("add", {variance, number(1e-5)})});
+  const NodeInput quotient = builder.call("div", {centred, deviation});
+  const NodeInput scaled = builder.call("mul", {quotient, builder.parameter("norm.weight", {8})});
+  return builder.call("add", {scaled, builder.parameter("norm.bias", {8})});
+}
+
+NodeInput gelu(GraphBuilder& builder, const NodeInput& x, bool half_first) {
+  const NodeInput erf = builder.call("erf", {builder.call("div", {x, number(1.4142135381698608)})});
+  const NodeInput shifted = builder.call("add", {erf, number(1)});
+  if (half_first) return builder.call("mul", {builder.call("mul", {x, number(0.5)}), shifted});
+  return builder.call("mul", {builder.call("mul", {x, shifted}), number(0.5)});
+}
+
+void fill(Graph& graph) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> uniform(0.5F, 1.5F);
+  for (Node& node : graph.nodes()) {
+    for (auto& [name, parameter] : node.parameters) {
+      for (float& value : parameter->tensor.values<float>()) value = uniform(random);
+    }
+  }
+}
+
+std::vector<std::string> computing_operators(const Graph& graph) {
+  std::vector<std::string> names;
+  for (const Node& node : graph.nodes()) {
+    if (role_of(node) == OperatorRole::kComputes) names.push_back(node.op);
+  }
+  return names;
+}
+
+/// What remains when nodes that nothing reads are gone.
+Graph live_part(Graph graph) {
+  for (size_t i = graph.nodes().size(); i-- > 0;) {
+    const Node& node = graph.nodes()[i];
+    if (role_of(node) == OperatorRole::kOutput || role_of(node) == OperatorRole::kInput) continue;
+    bool is_read = false;
+    for (const Node& reader : graph.nodes()) {
+      for (const NodeInput& input : reader.inputs) is_read = is_read || input.node == node.name;
+    }
+    if (!is_read) graph.erase(std::string(node.name));
+  }
+  return graph;
+}
+
+void expect_fused(Graph graph, const std::string& op) {
+  fill(graph);
+  Graph fused = graph.deep_copy();
+  fuse_patterns(fused);
+  fused = live_part(fused);
+  verify(fused);
+  EXPECT_THAT(computing_operators(fused), testing::ElementsAre(op));
+  Tensor x(DType::kFloat32, {3, 8});
+  for (size_t i = 0; i < 24; ++i) x.values<float>()[i] = static_cast<float>(i * i % 11) - 5;
+  const TorchExecutor executor;
+  const Tensor expected = executor.run(graph, std::span(&x, 1));
+  const Tensor actual = executor.run(fused, std::span(&x, 1));
+  EXPECT_THAT(actual.values<float>(),
+              testing::Pointwise(testing::FloatNear(1e-5F), expected.values<float>()));
+}
+
+TEST(FusePatterns, LayerNormalizationBecomesOneNode) {
+  for (const bool by_pow : {true, false}) {
+    GraphBuilder builder("g");
+    expect_fused(builder.finish(layer_norm(builder, builder.input("x", {8}), by_pow)), "layer_norm");
+  }
+}
+
+TEST(FusePatterns, GeluBecomesOneNode) {
+  for (const bool half_first : {true, false}) {
+    GraphBuilder builder("g");
+    expect_fused(builder.finish(gelu(builder, builder.input("x", {8}), half_first)), "gelu");
+  }
+}
+
+/// A value inside that something else reads keeps the pattern apart.
+TEST(FusePatterns, LeaveValuesThatOthersRead) {
+  GraphBuilder builder("g");
+  const NodeInput x = builder.input("x", {8});
+  const NodeInput erf = builder.call("erf", {builder.call("div", {x, number(1.4142135381698608)})});
+  const NodeInput shifted = builder.call("add", {erf, number(1)});
+  const NodeInput result = builder.call("mul", {builder.call("mul", {x, shifted}), number(0.5)});
+  Graph graph = builder.finish({result, shifted});
+  const std::vector<std::string> before = computing_operators(graph);
+  fuse_patterns(graph);
+  EXPECT_EQ(computing_operators(graph), before);
+  GraphBuilder other("h");
+  const NodeInput y = other.input("x", {8});
+  const NodeInput wrong = other.call("erf", {other.call("div", {y, number(1.5)})});
+  Graph near = other.finish(
+      other.call("mul", {other.call("mul", {y, other.call("add", {wrong, number(1)})}), number(0.5)}));
+  const std::vector<std::string> near_before = computing_operators(near);
+  fuse_patterns(near);
+  EXPECT_EQ(computing_operators(near), near_before);
+}
+
+}  // namespace
+}  // namespace detent
