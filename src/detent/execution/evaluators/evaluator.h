@@ -68,5 +68,9 @@ EvaluatorList elementwise_evaluators();
 EvaluatorList reduction_evaluators();
 EvaluatorList gather_evaluators();
 EvaluatorList dynamic_shape_evaluators();
+EvaluatorList resize_evaluators();
+EvaluatorList recurrent_evaluators();
+EvaluatorList detection_evaluators();
+EvaluatorList quantized_evaluators();
 
 }  // namespace detent

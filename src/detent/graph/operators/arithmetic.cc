@@ -11,8 +11,8 @@ Operand infer_elementwise(const Node&, std::span<const Operand> inputs) {
   const Operand& b = inputs[1];
   if (!a.is_tensor() && !b.is_tensor()) fail("got two numbers, expected a tensor among the inputs");
   if ((a.is_tensor() ? a : b).dtype == DType::kBool) fail("got tensors of dtype bool, expected numbers");
-  if (!a.is_tensor()) return b;
-  if (!b.is_tensor()) return a;
+  if (!a.is_tensor()) return {b.shape, Value()};
+  if (!b.is_tensor()) return {a.shape, Value()};
   return {broadcast_shapes(a.shape, b.shape), Value()};
 }
 

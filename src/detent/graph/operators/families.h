@@ -24,6 +24,11 @@ std::vector<OperatorSchema> elementwise_operators();
 std::vector<OperatorSchema> reduction_operators();
 std::vector<OperatorSchema> gather_operators();
 std::vector<OperatorSchema> dynamic_shape_operators();
+std::vector<OperatorSchema> resize_operators();
+std::vector<OperatorSchema> recurrent_operators();
+std::vector<OperatorSchema> einsum_operators();
+std::vector<OperatorSchema> detection_operators();
+std::vector<OperatorSchema> quantized_operators();
 
 /// A function of each element, in double; or of the node, which gives such a function.
 OperatorSchema unary(const char* name, const char* help, Unary::Function function);

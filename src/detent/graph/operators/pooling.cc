@@ -78,6 +78,55 @@ OperatorSchema avg_pool(size_t dims) {
   return schema;
 }
 
+/// [N, C, ...] padded by `padding`: before each dimension, then behind each.
+std::vector<Operand> infer_pool_with_places(const Node& node, std::span<const Operand> inputs) {
+  const Shape& input = tensor_shape(inputs, 0);
+  if (input.size() < 3 || input.size() > 5)
+    fail("got an input of shape {}, expected [N, C, ...] of 3 to 5 dimensions", shape_text(input));
+  const size_t dims = input.size() - 2;
+  const auto kernel = integers_attribute(node, "kernel_size", dims);
+  const auto stride = pool_stride(node, dims);
+  const auto padding = integers_attribute(node, "padding", 2 * dims);
+  const auto dilation = integers_attribute(node, "dilation", dims);
+  Shape shape = {input[0], input[1]};
+  for (size_t i = 0; i < dims; ++i) {
+    const int64_t before = padding[i];
+    const int64_t behind = padding[i + dims];
+    expect_size("size of the input", input[i + 2], 1);
+    expect_size("attribute \"padding\"", before, 0);
+    expect_size("attribute \"padding\"", behind, 0);
+    const int64_t padded = input[i + 2] + before + behind;
+    shape.push_back(
+        window_count(padded, kernel[i], stride[i], 0, dilation[i], boolean_attribute(node, "ceil_mode")));
+    const int64_t last = (shape.back() - 1) * stride[i];
+    if (before >= dilation[i] * (kernel[i] - 1) + 1 || last >= before + input[i + 2])
+      fail("padding {} and {} leaves a window without elements", before, behind);
+    expect_elements_in_windows(input[i + 2], stride[i], before, dilation[i]);
+  }
+  return {{shape, Value()}, {shape, Value(), DType::kInt64}};
+}
+
+OperatorSchema max_pool_with_places() {
+  return {.name = "max_pool_with_places",
+          .help = "largest element of each window of 1 to 3 dimensions, and its place among all elements",
+          .attributes =
+              {{"kernel_size", AttributeKind::kIntegers, Value(), "size of the window"},
+               {"stride", AttributeKind::kIntegers, Value(), "step of the window; NA: its size", true},
+               {"padding", AttributeKind::kIntegers, 0, "border before each dimension, then behind each"},
+               {"ceil_mode", AttributeKind::kBoolean, false, "count a last window that only begins inside"},
+               {"dilation", AttributeKind::kIntegers, 1, "distance of the window's elements"},
+               {"column_major", AttributeKind::kBoolean, false,
+                "count places with the first spatial dimension fastest"}},
+          .infer_results =
+              [](const Node& node, std::span<const Operand> inputs) {
+                if (inputs[0].dtype != DType::kFloat32)
+                  fail("got {}, expected float32", dtype_name(inputs[0].dtype));
+                return infer_pool_with_places(node, inputs);
+              },
+          .result_count = [](const Node&) { return size_t{2}; },
+          .dtypes = DTypeRule::kOwn};
+}
+
 OperatorSchema adaptive_pool(Pooling::Of of, size_t dims, const char* help) {
   const bool means = of == Pooling::Of::kMean;
   return {.name = fmt::format("adaptive_{}_pool{}d", means ? "avg" : "max", dims),
@@ -98,7 +147,7 @@ std::vector<int64_t> pool_stride(const Node& node, size_t dims) {
 }
 
 std::vector<OperatorSchema> pooling_operators() {
-  std::vector<OperatorSchema> list;
+  std::vector<OperatorSchema> list = {max_pool_with_places()};
   for (const size_t dims : {size_t{1}, size_t{2}, size_t{3}}) {
     list.push_back(max_pool(dims));
     list.push_back(avg_pool(dims));

@@ -80,6 +80,15 @@ std::optional<std::vector<double>> cast_elements(const Node& /*node*/, std::span
   return elements;
 }
 
+std::vector<Operand> infer_inference_dropout(const Node&, std::span<const Operand> inputs) {
+  for (const size_t i : {size_t{1}, size_t{2}}) {
+    const bool is_one = !inputs[i].is_tensor() || inputs[i].is_open() || element_count(inputs[i].shape) == 1;
+    if (!is_one) fail("input {} has shape {}, expected one number", i, shape_text(inputs[i].shape));
+  }
+  const Shape& shape = tensor_shape(inputs, 0);
+  return {{shape, Value(), inputs[0].dtype}, {shape, Value(), DType::kBool}};
+}
+
 }  // namespace
 
 std::vector<OperatorSchema> structural_operators() {
@@ -149,6 +158,17 @@ std::vector<OperatorSchema> structural_operators() {
            },
        .trait = Movement{},
        .random = true},
+      {.name = "inference_dropout",
+       .help = "passes its input on, with a mask that says so; input 2 is whether the network trains, input "
+               "1 the "
+               "share of elements that training drops: where both are not 0 a run ends with an error",
+       .min_inputs = 3,
+       .max_inputs = 3,
+       .infer_results = infer_inference_dropout,
+       .result_count = [](const Node&) { return size_t{2}; },
+       .dtypes = DTypeRule::kOwn,
+       .takes_open_sizes = true,
+       .index_operands = {"data_in_1", "data_in_2"}},
   };
 }
 

@@ -26,5 +26,10 @@ OnnxConverterList elementwise_converters();
 OnnxConverterList reduction_converters();
 OnnxConverterList shape_converters();
 OnnxConverterList gather_converters();
+OnnxConverterList resize_converters();
+OnnxConverterList recurrent_converters();
+OnnxConverterList linear_code_converters();  // of several domains
+OnnxConverterList quantized_converters();
+OnnxConverterList microsoft_converters();
 
 }  // namespace detent

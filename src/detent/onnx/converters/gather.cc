@@ -67,6 +67,24 @@ void convert_trilu(NodeImport& node) {
   node.set_output(0, node.add("trilu", std::move(inputs), {{"upper", node.integer("upper", 1) != 0}}));
 }
 
+/// A limit as a number where it is known.
+NodeInput limit(NodeImport& node, size_t index) {
+  if (!node.has_input(index)) return NodeInput::absent();
+  const std::optional<double> number = node.number(index);
+  if (!number) return node.input(index);
+  constexpr size_t kMostBoxes = 2;
+  return index == kMostBoxes ? NodeInput::of_constant(Value(static_cast<int64_t>(*number)))
+                             : NodeImport::number_of(*number);
+}
+
+void convert_non_max_suppression(NodeImport& node) {
+  std::vector<NodeInput> inputs = {node.input(0), node.input(1), limit(node, 2), limit(node, 3),
+                                   limit(node, 4)};
+  while (inputs.back().is_absent()) inputs.pop_back();
+  node.set_output(0, node.add("non_max_suppression", std::move(inputs),
+                              {{"center_point_box", node.integer("center_point_box", 0) != 0}}));
+}
+
 }  // namespace
 
 OnnxConverterList gather_converters() {
@@ -78,7 +96,8 @@ OnnxConverterList gather_converters() {
           {"ScatterND", convert_scatter_nd},
           {"OneHot", convert_one_hot},
           {"NonZero", convert_non_zero},
-          {"Trilu", convert_trilu}};
+          {"Trilu", convert_trilu},
+          {"NonMaxSuppression", convert_non_max_suppression}};
 }
 
 }  // namespace detent

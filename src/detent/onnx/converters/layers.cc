@@ -33,7 +33,7 @@ void convert_conv(NodeImport& node) {
   ImportedWindow window = imported_window(node, spatial(weight));
   if (window.kernel != spatial(weight))
     fail("kernel_shape {} and a weight of shape {}", shape_text(window.kernel), shape_text(weight));
-  const NodeInput input = window.is_symmetric() ? node.input(0) : with_border(node, window, 0);
+  const NodeInput input = window.is_symmetric() ? node.input(0) : with_border(node, window, node.input(0), 0);
   if (!window.is_symmetric()) std::ranges::fill(window.before, 0);
   Table attributes = {{"stride", Value(window.stride)},
                       {"padding", Value(window.before)},
@@ -208,13 +208,20 @@ void convert_matmul(NodeImport& node) {
   node.set_output(0, result);
 }
 
+void convert_einsum(NodeImport& node) {
+  std::vector<NodeInput> inputs;
+  for (size_t i = 0; i < node.input_count(); ++i) inputs.push_back(node.input(i));
+  node.set_output(0, node.add("einsum", std::move(inputs), {{"equation", node.text("equation", "")}}));
+}
+
 }  // namespace
 
 OnnxConverterList layer_converters() {
   return {{"Conv", convert_conv},
           {"ConvTranspose", convert_transposed},
           {"Gemm", convert_gemm},
-          {"MatMul", convert_matmul}};
+          {"MatMul", convert_matmul},
+          {"Einsum", convert_einsum}};
 }
 
 }  // namespace detent

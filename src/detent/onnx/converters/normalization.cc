@@ -49,8 +49,40 @@ Standardized standardized_over(NodeImport& node, const NodeInput& x, const std::
   return standardized(node, x, mean, variance, epsilon);
 }
 
+/// With the statistics of the batch itself, and what becomes of those that are kept.
+void convert_training_batch_norm(NodeImport& node) {
+  std::vector<int64_t> dims(node.rank(0));
+  std::iota(dims.begin(), dims.end(), 0);
+  std::erase(dims, 1);
+  const NodeInput x = node.input(0);
+  const NodeInput mean = node.add("mean", {x, NodeImport::list_of(dims)});
+  const auto spread = [&](NodeInput channels) {
+    std::vector<int64_t> others(dims.size() - 1);
+    std::iota(others.begin(), others.end(), 1);
+    return others.empty() ? channels
+                          : node.add("unsqueeze", {std::move(channels), NodeImport::list_of(others)});
+  };
+  const NodeInput centred = node.add("sub", {x, spread(mean)});
+  const NodeInput squares = node.add("mul", {centred, centred});
+  const NodeInput variance = node.add("mean", {squares, NodeImport::list_of(dims)});
+  const Standardized y = standardized(node, x, spread(mean), spread(variance), node.number("epsilon", 1e-5F));
+  const NodeInput scaled = node.add("mul", {y.value, along_channels(node, 1)});
+  node.set_output(0, node.add("add", {scaled, along_channels(node, 2)}));
+  const double momentum = node.number("momentum", 0.9F);
+  const auto kept = [&](size_t input, const NodeInput& of_batch) {
+    const NodeInput before = node.add("mul", {node.input(input), NodeImport::number_of(momentum)});
+    const NodeInput now = node.add("mul", {of_batch, NodeImport::number_of(1 - momentum)});
+    return node.add("add", {before, now});
+  };
+  if (node.wants(1)) node.set_output(1, kept(3, mean));
+  if (node.wants(2)) node.set_output(2, kept(4, variance));
+}
+
 void convert_batch_norm(NodeImport& node) {
-  if (node.integer("training_mode", 0) != 0 || node.wants(1)) node.refuse("training mode");
+  constexpr int64_t kHasMode = 14;
+  const bool trains = node.integer("training_mode", 0) != 0;
+  if (trains && node.opset() >= kHasMode && node.rank(0) >= 2) return convert_training_batch_norm(node);
+  if (trains || node.wants(1)) node.refuse("training mode before opset 14");
   const double epsilon = node.number("epsilon", 1e-5F);
   const size_t rank = node.rank(0);
   if (rank >= 2 && rank <= 5 && are_constant(node, 1, 4)) {
@@ -128,6 +160,54 @@ void convert_layer_norm(NodeImport& node) {
   if (node.wants(2)) node.set_output(2, node.add("reciprocal", {x.deviation}));
 }
 
+/// Numbers of groups of channels, or, from opset 21 on, of channels.
+Tensor of_channels(const Tensor& numbers, int64_t channels) {
+  if (numbers.numel() == channels) return numbers;
+  if (numbers.numel() == 0 || channels % numbers.numel() != 0)
+    fail("{} numbers for {} channels", numbers.numel(), channels);
+  const auto each = static_cast<size_t>(channels / numbers.numel());
+  Tensor result(DType::kFloat32, {channels});
+  const auto from = numbers.values<float>();
+  const auto to = result.values<float>();
+  for (size_t i = 0; i < to.size(); ++i) to[i] = from[i / each];
+  return result;
+}
+
+void convert_group_norm(NodeImport& node) {
+  const auto channels = node.size(0, 1);
+  if (!channels) node.refuse("an open number of channels");
+  if (!are_constant(node, 1, 2)) node.refuse("a scale or bias that is not constant");
+  const NodeImport::Parameters parameters = {
+      {"weight", NodeImport::parameter(of_channels(*node.constant(1), *channels))},
+      {"bias", NodeImport::parameter(of_channels(*node.constant(2), *channels))}};
+  node.set_output(
+      0, node.add("group_norm", {node.input(0)},
+                  {{"num_groups", node.integer("num_groups", 0)}, {"eps", node.number("epsilon", 1e-5F)}},
+                  parameters));
+}
+
+/// x / sqrt(mean of x^2 + epsilon) over the dimensions from the axis on, times a scale.
+void convert_rms_norm(NodeImport& node) {
+  const auto rank = static_cast<int64_t>(node.rank(0));
+  int64_t axis = node.integer("axis", -1);
+  if (axis < 0) axis += rank;
+  if (axis < 0 || axis >= rank) fail("axis {} of {} dimensions", axis, rank);
+  const double epsilon = node.number("epsilon", 1e-5F);
+  const std::optional<Shape> shape = normalized_shape(node, axis);
+  if (shape && are_constant(node, 1, 1) && node.constant(1)->shape() == *shape) {
+    node.set_output(
+        0, node.add("rms_norm", {node.input(0)}, {{"normalized_shape", Value(*shape)}, {"eps", epsilon}},
+                    {{"weight", node.parameter(1)}}));
+    return;
+  }
+  std::vector<int64_t> dims(static_cast<size_t>(rank - axis));
+  std::iota(dims.begin(), dims.end(), axis);
+  const NodeInput x = node.input(0);
+  const NodeInput squares = reduced_mean(node, node.add("mul", {x, x}), dims);
+  const NodeInput root = node.add("sqrt", {node.add("add", {squares, NodeImport::number_of(epsilon)})});
+  node.set_output(0, node.add("mul", {node.add("div", {x, root}), node.input(1)}));
+}
+
 /// (x - mean) / sqrt(variance) over the axes. As the operator's definition has it, with 1e-9 added to the
 /// deviation.
 void convert_mean_variance(NodeImport& node) {
@@ -145,10 +225,9 @@ void convert_mean_variance(NodeImport& node) {
 }  // namespace
 
 OnnxConverterList normalization_converters() {
-  return {{"BatchNormalization", convert_batch_norm},
-          {"InstanceNormalization", convert_instance_norm},
-          {"LayerNormalization", convert_layer_norm},
-          {"MeanVarianceNormalization", convert_mean_variance}};
+  return {{"BatchNormalization", convert_batch_norm}, {"InstanceNormalization", convert_instance_norm},
+          {"LayerNormalization", convert_layer_norm}, {"GroupNormalization", convert_group_norm},
+          {"RMSNormalization", convert_rms_norm},     {"MeanVarianceNormalization", convert_mean_variance}};
 }
 
 }  // namespace detent

@@ -39,20 +39,39 @@ NodeInput pooled(NodeImport& node, const ImportedWindow& window, NodeInput input
   return node.add("cast", {result}, {{"dtype", std::string(dtype_name(dtype))}});
 }
 
+/// The result, and the place of each element among all.
+void convert_max_pool_with_places(NodeImport& node, const ImportedWindow& window) {
+  std::vector<int64_t> padding = window.before;
+  padding.insert(padding.end(), window.behind.begin(), window.behind.end());
+  const DType dtype = node.type(0).dtype;
+  NodeInput x = node.input(0);
+  if (dtype != DType::kFloat32) x = node.add("cast", {x}, {{"dtype", "float32"}});
+  x = node.add("max_pool_with_places", {x},
+               {{"kernel_size", Value(window.kernel)},
+                {"stride", Value(window.stride)},
+                {"padding", Value(padding)},
+                {"dilation", Value(window.dilation)},
+                {"ceil_mode", node.integer("ceil_mode", 0) != 0},
+                {"column_major", node.integer("storage_order", 0) != 0}});
+  node.set_output(1, NodeInput::of(x.node, 1));
+  if (dtype != DType::kFloat32) x = node.add("cast", {x}, {{"dtype", std::string(dtype_name(dtype))}});
+  node.set_output(0, x);
+}
+
 void convert_max_pool(NodeImport& node) {
-  if (node.wants(1)) node.refuse("the output of indices");
   const ImportedWindow window = imported_window(node);
+  if (node.wants(1)) return convert_max_pool_with_places(node, window);
   const bool as_it_is = layer_takes(window);
   const NodeInput input =
-      as_it_is ? node.input(0) : with_border(node, window, -std::numeric_limits<float>::max());
+      as_it_is ? node.input(0) : with_border(node, window, node.input(0), -std::numeric_limits<float>::max());
   node.set_output(0, pooled(node, window, input, as_it_is));
 }
 
 /// Where a border does not count and the layer cannot leave it out: the mean with it, over the share of each
 /// window that lies inside.
-NodeInput mean_inside(NodeImport& node, const ImportedWindow& window) {
-  const auto mean = [&](NodeInput input) {
-    return node.add(of_dims("avg_pool", window), {std::move(input)}, attributes_of(node, window, false));
+NodeInput mean_inside(NodeImport& node, const ImportedWindow& window, NodeInput input) {
+  const auto mean = [&](NodeInput x) {
+    return node.add(of_dims("avg_pool", window), {std::move(x)}, attributes_of(node, window, false));
   };
   Shape inside = {1, 1};
   Shape whole = {1, 1};
@@ -69,24 +88,9 @@ NodeInput mean_inside(NodeImport& node, const ImportedWindow& window) {
     pad.push_back(window.before[i]);
     pad.push_back(window.behind[i]);
   }
-  const NodeInput padded = node.add("pad", {node.input(0)}, {{"pad", Value(pad)}});
+  const NodeInput padded = node.add("pad", {std::move(input)}, {{"pad", Value(pad)}});
   const NodeInput share = node.add("pad", {node.constant_of(ones)}, {{"pad", Value(pad)}});
   return node.add("div", {mean(padded), mean(share)});
-}
-
-void convert_average_pool(NodeImport& node) {
-  const ImportedWindow window = imported_window(node);
-  if (std::ranges::any_of(window.dilation, [](int64_t d) { return d != 1; })) node.refuse("a dilation");
-  const bool counts = node.integer("count_include_pad", 0) != 0;
-  if (layer_takes(window)) {
-    Table attributes = attributes_of(node, window, true);
-    attributes["count_include_pad"] = counts;
-    node.set_output(0, node.add(of_dims("avg_pool", window), {node.input(0)}, std::move(attributes)));
-    return;
-  }
-  if (!counts) return node.set_output(0, mean_inside(node, window));
-  node.set_output(0, node.add(of_dims("avg_pool", window), {with_border(node, window, 0)},
-                              attributes_of(node, window, false)));
 }
 
 /// (sum |x|^p)^(1/p) over each window.
@@ -95,7 +99,7 @@ void convert_lp_pool(NodeImport& node) {
   const auto p = static_cast<double>(node.integer("p", 2));
   double count = 1;
   for (const int64_t size : window.kernel) count *= static_cast<double>(size);
-  NodeInput x = node.add("abs", {with_border(node, window, 0)});
+  NodeInput x = node.add("abs", {with_border(node, window, node.input(0), 0)});
   x = node.add("pow", {x, NodeImport::number_of(p)});
   x = node.add(of_dims("avg_pool", window), {x}, attributes_of(node, window, false));
   x = node.add("mul", {x, NodeImport::number_of(count)});
@@ -111,7 +115,23 @@ void convert_global_pool(NodeImport& node) {
       0, node.add(fmt::format("{}{}d", name, node.rank(0) - 2), {node.input(0)}, {{"output_size", 1}}));
 }
 
+void convert_average_pool(NodeImport& node) { node.set_output(0, average_pooled(node, node.input(0))); }
+
 }  // namespace
+
+NodeInput average_pooled(NodeImport& node, NodeInput input) {
+  const ImportedWindow window = imported_window(node);
+  if (std::ranges::any_of(window.dilation, [](int64_t d) { return d != 1; })) node.refuse("a dilation");
+  const bool counts = node.integer("count_include_pad", 0) != 0;
+  if (layer_takes(window)) {
+    Table attributes = attributes_of(node, window, true);
+    attributes["count_include_pad"] = counts;
+    return node.add(of_dims("avg_pool", window), {std::move(input)}, std::move(attributes));
+  }
+  if (!counts) return mean_inside(node, window, std::move(input));
+  return node.add(of_dims("avg_pool", window), {with_border(node, window, std::move(input), 0)},
+                  attributes_of(node, window, false));
+}
 
 OnnxConverterList pooling_converters() {
   return {{"MaxPool", convert_max_pool},

@@ -283,12 +283,23 @@ void convert_range(NodeImport& node) {
 
 void convert_identity(NodeImport& node) { node.pass_on(0); }
 
+/// Where only a run knows whether anything is dropped.
+void convert_dropout_by_inputs(NodeImport& node, std::optional<double> ratio) {
+  const NodeInput share = ratio ? NodeImport::number_of(*ratio) : node.input(1);
+  const NodeInput result = node.add("inference_dropout", {node.input(0), share, node.input(2)});
+  for (size_t i = 0; i < node.output_count(); ++i) {
+    if (node.wants(i)) node.set_output(i, NodeInput::of(result.node, i));
+  }
+}
+
 /// In inference the input itself, and a mask that keeps all.
 void convert_dropout(NodeImport& node) {
-  const std::optional<double> ratio = node.has_input(1) ? node.number(size_t{1}) : std::nullopt;
-  const std::optional<double> training = node.has_input(2) ? node.number(size_t{2}) : std::optional(0.0);
+  constexpr double kDefault = 0.5;
+  const auto ratio = node.has_input(1) ? node.number(size_t{1}) : std::optional(kDefault);
+  const auto training = node.has_input(2) ? node.number(size_t{2}) : std::optional(0.0);
   const bool drops = training != 0.0 && ratio != 0.0;
-  if (drops) node.refuse("training mode");
+  if (drops && ratio && training) node.refuse("training mode");
+  if (drops) return convert_dropout_by_inputs(node, ratio);
   node.pass_on(0);
   if (!node.wants(1)) return;
   const NodeInput shape = node.add("shape_of", {node.input(0)});

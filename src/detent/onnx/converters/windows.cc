@@ -55,21 +55,22 @@ ImportedWindow imported_window(const NodeImport& node, const std::optional<std::
   return window;
 }
 
-NodeInput with_border(NodeImport& node, const ImportedWindow& window, double value) {
-  if (!window.has_border()) return node.input(0);
+NodeInput with_border(NodeImport& node, const ImportedWindow& window, NodeInput input, double value) {
+  if (!window.has_border()) return input;
   if (value == 0) {
     std::vector<int64_t> pad;
     for (size_t i = window.before.size(); i-- > 0;) {
       pad.push_back(window.before[i]);
       pad.push_back(window.behind[i]);
     }
-    return node.add("pad", {node.input(0)}, {{"pad", Value(pad)}});
+    return node.add("pad", {std::move(input)}, {{"pad", Value(pad)}});
   }
   std::vector<int64_t> borders = {0, 0};
   borders.insert(borders.end(), window.before.begin(), window.before.end());
   borders.insert(borders.end(), {0, 0});
   borders.insert(borders.end(), window.behind.begin(), window.behind.end());
-  return node.add("dynamic_pad", {node.input(0), NodeImport::list_of(borders), NodeImport::number_of(value)});
+  return node.add("dynamic_pad",
+                  {std::move(input), NodeImport::list_of(borders), NodeImport::number_of(value)});
 }
 
 }  // namespace detent

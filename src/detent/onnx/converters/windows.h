@@ -24,7 +24,10 @@ struct ImportedWindow {
 ImportedWindow imported_window(const NodeImport& node,
                                const std::optional<std::vector<int64_t>>& kernel = {});
 
-/// Input 0 with the window's border of this value around it.
-NodeInput with_border(NodeImport& node, const ImportedWindow& window, double value);
+/// A value with the window's border of this number around it.
+NodeInput with_border(NodeImport& node, const ImportedWindow& window, NodeInput input, double value);
+
+/// A value as the node's window averages it (pooling.cc).
+NodeInput average_pooled(NodeImport& node, NodeInput input);
 
 }  // namespace detent

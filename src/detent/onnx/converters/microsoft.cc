@@ -1,0 +1,161 @@
+#include <algorithm>
+
+#include "detent/core/error.h"
+#include "detent/onnx/converters/converters.h"
+#include "detent/onnx/converters/quantized.h"
+#include "detent/onnx/converters/windows.h"
+
+namespace detent {
+namespace {
+
+// Operators of ONNX Runtime's domain, com.microsoft, as its quantizer and its optimizer write them:
+// https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+
+void expect_channels_first(const NodeImport& node) {
+  if (node.integer("channels_last", 0) != 0) node.refuse("channels_last");
+}
+
+/// Codes, their scale and zero point, then the same of the other operand; the result's are inputs 6 and 7.
+template <const char* kName>
+void convert_pair(NodeImport& node) {
+  const NodeInput a = dequantized(node, {0, 1, 2});
+  const NodeInput b = dequantized(node, {3, 4, 5});
+  node.set_output(0, quantized(node, node.add(kName, {a, b}), 6));
+}
+
+constexpr char kAdd[] = "add";
+constexpr char kMul[] = "mul";
+
+/// A function of one operand, whose result's scale is input 3.
+void convert_function(NodeImport& node, const char* op, Table attributes) {
+  const NodeInput x = dequantized(node, {0, 1, 2});
+  node.set_output(0, quantized(node, node.add(op, {x}, std::move(attributes)), 3));
+}
+
+void convert_sigmoid(NodeImport& node) { convert_function(node, "sigmoid", {}); }
+
+void convert_leaky_relu(NodeImport& node) {
+  convert_function(node, "leaky_relu", {{"negative_slope", node.number("alpha", 0.01F)}});
+}
+
+/// Of one axis, as the operator of opset 13; before it was over all from the axis on.
+void convert_softmax(NodeImport& node) {
+  constexpr int64_t kOfOneAxis = 13;
+  const auto rank = static_cast<int64_t>(node.rank(0));
+  int64_t axis = node.integer("axis", -1);
+  if (axis < 0) axis += rank;
+  if (node.integer("opset", kOfOneAxis) < kOfOneAxis && axis != rank - 1)
+    node.refuse("an axis before the last one in this opset");
+  convert_function(node, "softmax", {{"dim", axis}});
+}
+
+void convert_global_average(NodeImport& node) {
+  expect_channels_first(node);
+  if (node.rank(0) < 3 || node.rank(0) > 5)
+    node.refuse(fmt::format("an input of {} dimensions", node.rank(0)));
+  convert_function(node, fmt::format("adaptive_avg_pool{}d", node.rank(0) - 2).c_str(), {{"output_size", 1}});
+}
+
+void convert_average(NodeImport& node) {
+  expect_channels_first(node);
+  node.set_output(0, quantized(node, average_pooled(node, dequantized(node, {0, 1, 2})), 3));
+}
+
+/// Scale and zero point of the result, then those of each part behind its codes.
+void convert_concat(NodeImport& node) {
+  std::vector<NodeInput> parts;
+  for (size_t i = 2; i + 1 < node.input_count(); i += 3)
+    parts.push_back(dequantized(node, {i, i + 1, i + 2}));
+  if (parts.empty())
+    fail("got {} inputs, expected a scale, a zero point and three for each part", node.input_count());
+  const NodeInput joined = node.add("cat", std::move(parts), {{"dim", node.integer("axis", 1)}});
+  node.set_output(0, quantized(node, joined, 0));
+}
+
+void convert_where(NodeImport& node) {
+  const NodeInput a = dequantized(node, {1, 2, 3});
+  const NodeInput b = dequantized(node, {4, 5, 6});
+  node.set_output(0, quantized(node, node.add("where", {node.input(0), a, b}), 7));
+}
+
+NodeInput transposed(NodeImport& node, NodeInput x) {
+  return node.add("transpose", {std::move(x)}, {{"dim0", -2}, {"dim1", -1}});
+}
+
+/// alpha op(A) op(B) + C of codes, where op transposes and C has int32 sums; in float without a scale of the
+/// result.
+void convert_gemm(NodeImport& node) {
+  std::vector<NodeInput> factors = code_factors(node, {0, 1, 2}, {3, 4, 5});
+  if (node.integer("transA", 0) != 0) factors[0] = transposed(node, factors[0]);
+  if (node.integer("transB", 0) != 0) factors[1] = transposed(node, factors[1]);
+  NodeInput sums = node.add("integer_matmul", std::move(factors));
+  if (node.has_input(6)) sums = node.add("add", {sums, node.input(6)});
+  NodeInput unit = scale_product(node, quantization_operand(node, 1), quantization_operand(node, 4));
+  if (const double alpha = node.number("alpha", 1); alpha != 1)
+    unit = scale_product(node, unit, NodeImport::number_of(alpha));
+  node.set_output(0, node.has_input(7) ? requantized(node, sums, unit, 7) : in_units(node, sums, unit));
+}
+
+/// Codes of both, their scales, their zero points, and a bias in float.
+void convert_matmul_to_float(NodeImport& node) {
+  const NodeInput sums = node.add("integer_matmul", code_factors(node, {0, 2, 4}, {1, 3, 5}));
+  const NodeInput unit = scale_product(node, quantization_operand(node, 2), quantization_operand(node, 3));
+  NodeInput result = in_units(node, sums, unit);
+  if (node.has_input(6)) result = node.add("add", {result, node.input(6)});
+  node.set_output(0, result);
+}
+
+/// x sigmoid(alpha x)
+void convert_quick_gelu(NodeImport& node) {
+  const NodeInput x = node.input(0);
+  const NodeInput scaled = node.add("mul", {x, NodeImport::number_of(node.number("alpha", 1.702F))});
+  node.set_output(0, node.add("mul", {x, node.add("sigmoid", {scaled})}));
+}
+
+/// With a bias that is added first, if there is one.
+template <bool kTanh>
+void convert_gelu(NodeImport& node) {
+  NodeInput x = node.input(0);
+  if (node.has_input(1)) x = node.add("add", {x, node.input(1)});
+  node.set_output(0, node.add("gelu", {x}, {{"approximate", kTanh ? "tanh" : "none"}}));
+}
+
+/// alpha op(A) op(B), where op transposes the last two dimensions.
+void convert_fused_matmul(NodeImport& node) {
+  if (node.integer("transBatchA", 0) != 0 || node.integer("transBatchB", 0) != 0)
+    node.refuse("a transposed batch dimension");
+  std::vector<NodeInput> factors;
+  for (const size_t i : {size_t{0}, size_t{1}}) {
+    if (node.rank(i) < 2) node.refuse(fmt::format("an input of {} dimensions", node.rank(i)));
+    NodeInput factor = node.input(i);
+    if (node.integer(i == 0 ? "transA" : "transB", 0) != 0) factor = transposed(node, factor);
+    factors.push_back(factor);
+  }
+  NodeInput result = node.add("matmul", std::move(factors));
+  if (const double alpha = node.number("alpha", 1); alpha != 1)
+    result = node.add("mul", {result, NodeImport::number_of(alpha)});
+  node.set_output(0, result);
+}
+
+}  // namespace
+
+OnnxConverterList microsoft_converters() {
+  return {{"QLinearAdd", convert_pair<kAdd>},
+          {"QLinearMul", convert_pair<kMul>},
+          {"QLinearSigmoid", convert_sigmoid},
+          {"QLinearLeakyRelu", convert_leaky_relu},
+          {"QLinearSoftmax", convert_softmax},
+          {"QLinearGlobalAveragePool", convert_global_average},
+          {"QLinearAveragePool", convert_average},
+          {"QLinearConcat", convert_concat},
+          {"QLinearWhere", convert_where},
+          {"QGemm", convert_gemm},
+          {"MatMulIntegerToFloat", convert_matmul_to_float},
+          {"Gelu", convert_gelu<false>},
+          {"BiasGelu", convert_gelu<false>},
+          {"FastGelu", convert_gelu<true>},
+          {"QuickGelu", convert_quick_gelu},
+          {"FusedMatMul", convert_fused_matmul}};
+}
+
+}  // namespace detent

@@ -1,0 +1,205 @@
+#include "detent/onnx/converters/quantized.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "detent/core/error.h"
+#include "detent/onnx/converters/converters.h"
+#include "detent/onnx/converters/windows.h"
+#include "detent/onnx/tensor_data.h"
+
+namespace detent {
+namespace {
+
+std::optional<int64_t> only_code(const Tensor& tensor) {
+  if (tensor.numel() != 1) return std::nullopt;
+  switch (tensor.dtype()) {
+    case DType::kInt8:
+      return tensor.values<int8_t>()[0];
+    case DType::kUInt8:
+      return tensor.values<uint8_t>()[0];
+    case DType::kInt16:
+      return tensor.values<int16_t>()[0];
+    case DType::kInt32:
+      return tensor.values<int32_t>()[0];
+    default:
+      return std::nullopt;
+  }
+}
+
+/// Codes have a block of scales each in opset 21 and later.
+Table axis_attribute(const NodeImport& node) {
+  if (node.integer("block_size", 0) != 0) node.refuse("a scale for each block");
+  return {{"axis", node.integer("axis", 1)}};
+}
+
+/// scale and zero point, inputs 1 and 2.
+std::vector<NodeInput> with_parameters(NodeImport& node) {
+  std::vector<NodeInput> inputs = {node.input(0), quantization_operand(node, 1)};
+  if (node.has_input(2)) inputs.push_back(quantization_operand(node, 2));
+  return inputs;
+}
+
+NodeInput codes_of(NodeImport& node, NodeInput value, NodeInput scale, size_t zero_point) {
+  std::vector<NodeInput> inputs = {std::move(value), std::move(scale)};
+  DType dtype = DType::kUInt8;
+  if (node.has_input(zero_point)) {
+    dtype = node.type(zero_point).dtype;
+    inputs.push_back(quantization_operand(node, zero_point));
+  }
+  return node.add("quantize_linear", std::move(inputs), {{"dtype", std::string(dtype_name(dtype))}});
+}
+
+void convert_quantize(NodeImport& node) {
+  Table attributes = axis_attribute(node);
+  DType dtype = DType::kUInt8;
+  if (const int64_t wanted = node.integer("output_dtype", 0); wanted != 0) dtype = dtype_of_onnx(wanted);
+  if (node.has_input(2)) dtype = node.type(2).dtype;
+  if (dtype != DType::kUInt8 && dtype != DType::kInt8 && dtype != DType::kInt16)
+    node.refuse(fmt::format("codes of {}", dtype_name(dtype)));
+  attributes["dtype"] = std::string(dtype_name(dtype));
+  node.set_output(0, node.add("quantize_linear", with_parameters(node), std::move(attributes)));
+}
+
+void convert_dequantize(NodeImport& node) {
+  if (is_floating_point(node.type(0).dtype)) node.refuse("codes of floats");
+  node.set_output(0, node.add("dequantize_linear", with_parameters(node), axis_attribute(node)));
+}
+
+void convert_dynamic_quantize(NodeImport& node) {
+  const NodeInput codes = node.add("dynamic_quantize_linear", {node.input(0)});
+  for (size_t i = 0; i < node.output_count(); ++i) node.set_output(i, NodeInput::of(codes.node, i));
+}
+
+void convert_matmul_integer(NodeImport& node) {
+  node.set_output(0, node.add("integer_matmul", code_factors(node, {0, 0, 2}, {1, 0, 3})));
+}
+
+/// Codes of a border are the zero point. `bias` is an input, or none.
+NodeInput integer_convolution(NodeImport& node, const QuantizedInput& x, const QuantizedInput& weight,
+                              std::optional<size_t> bias) {
+  const Shape kernel = node.shape(weight.value);
+  if (kernel.size() < 3) fail("a weight of shape {}, expected [out, in, ...]", shape_text(kernel));
+  const ImportedWindow window = imported_window(node, std::vector<int64_t>(kernel.begin() + 2, kernel.end()));
+  std::vector<NodeInput> inputs = code_factors(node, x, weight);
+  if (!window.is_symmetric()) {
+    const size_t dims = window.before.size();
+    std::vector<int64_t> borders(2 * (dims + 2), 0);
+    std::ranges::copy(window.before, borders.begin() + 2);
+    std::ranges::copy(window.behind, borders.begin() + static_cast<int64_t>(dims) + 4);
+    const NodeInput value = inputs.size() > 2 ? inputs[2] : NodeInput::absent();
+    inputs[0] = node.add("dynamic_pad", {inputs[0], NodeImport::list_of(borders), value});
+  }
+  if (bias) {
+    inputs.resize(4);
+    inputs.push_back(node.input(*bias));
+  }
+  const std::vector<int64_t> none(window.before.size(), 0);
+  return node.add("integer_convolution", std::move(inputs),
+                  {{"stride", Value(window.stride)},
+                   {"padding", Value(window.is_symmetric() ? window.before : none)},
+                   {"dilation", Value(window.dilation)},
+                   {"groups", node.integer("group", 1)}});
+}
+
+void convert_conv_integer(NodeImport& node) {
+  node.set_output(0, integer_convolution(node, {0, 0, 2}, {1, 0, 3}, std::nullopt));
+}
+
+/// A list of scales as [O, 1, ...], to broadcast with [N, O, ...].
+NodeInput along_channels(NodeImport& node, NodeInput scales, size_t rank) {
+  if (scales.is_constant() || node.type_of(scales).shape.size() != 1) return scales;
+  std::vector<int64_t> dims(rank - 2);
+  std::iota(dims.begin(), dims.end(), 1);
+  return node.add("unsqueeze", {std::move(scales), NodeImport::list_of(dims)});
+}
+
+void convert_qlinear_conv(NodeImport& node) {
+  const NodeInput sums = integer_convolution(node, {0, 1, 2}, {3, 4, 5},
+                                             node.has_input(8) ? std::optional<size_t>(8) : std::nullopt);
+  const NodeInput scales = along_channels(node, quantization_operand(node, 4), node.rank(0));
+  node.set_output(0, requantized(node, sums, scale_product(node, quantization_operand(node, 1), scales), 6));
+}
+
+/// Scales of rows become a column.
+void convert_qlinear_matmul(NodeImport& node) {
+  const NodeInput sums = node.add("integer_matmul", code_factors(node, {0, 1, 2}, {3, 4, 5}));
+  NodeInput rows = quantization_operand(node, 1);
+  if (!rows.is_constant() && node.type_of(rows).shape.size() == 1)
+    rows = node.add("unsqueeze", {rows, NodeImport::list_of({-1})});
+  node.set_output(0, requantized(node, sums, scale_product(node, rows, quantization_operand(node, 4)), 6));
+}
+
+}  // namespace
+
+std::vector<NodeInput> code_factors(NodeImport& node, const QuantizedInput& a, const QuantizedInput& b) {
+  std::vector<NodeInput> inputs = {node.input(a.value), node.input(b.value),
+                                   quantization_operand(node, a.zero_point),
+                                   quantization_operand(node, b.zero_point)};
+  while (inputs.back().is_absent()) inputs.pop_back();
+  return inputs;
+}
+
+NodeInput scale_product(NodeImport& node, const NodeInput& a, const NodeInput& b) {
+  double x = 0;
+  double y = 0;
+  const double* first = a.is_constant() ? a.constant.number(x) : nullptr;
+  const double* second = b.is_constant() ? b.constant.number(y) : nullptr;
+  if (first != nullptr && second != nullptr)
+    return NodeImport::number_of(
+        static_cast<double>(static_cast<float>(*first) * static_cast<float>(*second)));
+  return first != nullptr ? node.add("mul", {b, a}) : node.add("mul", {a, b});
+}
+
+NodeInput quantization_operand(NodeImport& node, size_t index) {
+  if (!node.has_input(index)) return NodeInput::absent();
+  const Tensor* constant = node.constant(index);
+  if (constant == nullptr) return node.input(index);
+  if (const auto code = only_code(*constant)) return NodeInput::of_constant(Value(*code));
+  const auto number = node.number(index);
+  return number ? NodeImport::number_of(*number) : node.input(index);
+}
+
+NodeInput dequantized(NodeImport& node, const QuantizedInput& codes) {
+  std::vector<NodeInput> inputs = {node.input(codes.value), quantization_operand(node, codes.scale)};
+  if (node.has_input(codes.zero_point)) inputs.push_back(quantization_operand(node, codes.zero_point));
+  return node.add("dequantize_linear", std::move(inputs));
+}
+
+NodeInput quantized(NodeImport& node, NodeInput value, size_t scale) {
+  return codes_of(node, std::move(value), quantization_operand(node, scale), scale + 1);
+}
+
+NodeInput in_units(NodeImport& node, const NodeInput& sums, const NodeInput& unit) {
+  return node.add("mul", {node.add("cast", {sums}, {{"dtype", "float32"}}), unit});
+}
+
+NodeInput requantized(NodeImport& node, const NodeInput& sums, const NodeInput& unit, size_t scale) {
+  const NodeInput of_result = quantization_operand(node, scale);
+  NodeInput factor;
+  double numerator = 0;
+  double denominator = 0;
+  const double* above = unit.is_constant() ? unit.constant.number(numerator) : nullptr;
+  const double* below = of_result.is_constant() ? of_result.constant.number(denominator) : nullptr;
+  if (above != nullptr && below != nullptr) {
+    factor =
+        NodeImport::number_of(static_cast<double>(static_cast<float>(*above) / static_cast<float>(*below)));
+  } else {
+    factor = node.add("div", {unit, of_result});
+  }
+  return codes_of(node, in_units(node, sums, factor), NodeImport::number_of(1), scale + 1);
+}
+
+OnnxConverterList linear_code_converters() {
+  return {{"QuantizeLinear", convert_quantize}, {"DequantizeLinear", convert_dequantize}};
+}
+
+OnnxConverterList quantized_converters() {
+  return {{"DynamicQuantizeLinear", convert_dynamic_quantize},
+          {"MatMulInteger", convert_matmul_integer},
+          {"ConvInteger", convert_conv_integer},
+          {"QLinearConv", convert_qlinear_conv},
+          {"QLinearMatMul", convert_qlinear_matmul}};
+}
+
+}  // namespace detent
