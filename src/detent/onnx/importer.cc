@@ -7,6 +7,7 @@
 
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
+#include "detent/onnx/gelu_pattern.h"
 #include "detent/onnx/tensor_data.h"
 
 namespace detent {
@@ -416,6 +417,7 @@ void OnnxImporter::add_outputs(const onnx::GraphProto& graph) {
 }
 
 Graph OnnxImporter::finish() {
+  recognize_gelu(graph_);
   std::set<std::string, std::less<>> live = {"output"};
   const auto nodes = graph_.nodes();
   for (size_t i = nodes.size(); i-- > 0;) {
