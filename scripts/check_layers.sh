@@ -14,7 +14,7 @@ statistics: core formats
 graph:      core formats
 integer:    core formats graph
 io:         core formats statistics graph
-onnx:       core formats graph io
+onnx:       core formats graph integer io
 models:     core formats graph io
 datasets:   core graph io
 execution:  core formats graph integer

@@ -40,7 +40,7 @@ awk -v format_names="$format_names" -v operator_names="$operator_names" '
     is_test = FILENAME ~ /_test\.(cc|h|sh)$/
     in_detent = FILENAME ~ /^src\/detent\//
     in_formats = FILENAME ~ /^src\/detent\/formats\//
-    declares_operators = FILENAME ~ /^src\/detent\/(graph\/operators|execution\/evaluators|models)\//
+    declares_operators = FILENAME ~ /^src\/detent\/(graph\/operators|execution\/evaluators|models|onnx)\//
     is_header = FILENAME ~ /\.h$/ && FILENAME !~ /-inl\.h$/
     uses_torch = FILENAME ~ /^src\/detent\/(execution|passes|training|cli\/torch)\//
   }

@@ -7,7 +7,8 @@
 
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
-#include "detent/onnx/fuse_patterns.h"
+#include "detent/onnx/gelu_pattern.h"
+#include "detent/onnx/layer_norm_pattern.h"
 #include "detent/onnx/tensor_data.h"
 
 namespace detent {
@@ -435,7 +436,8 @@ Graph OnnxImporter::finish() {
   remove_dead_nodes();
   try {
     verify(graph_);
-    fuse_patterns(graph_);
+    recognize_layer_norm(graph_);
+    recognize_gelu(graph_);
     remove_dead_nodes();
     verify(graph_);
   } catch (const Error& error) {

@@ -1,7 +1,6 @@
-#include "detent/onnx/fuse_patterns.h"
+#include "detent/onnx/layer_norm_pattern.h"
 
 #include <cmath>
-#include <numbers>
 #include <optional>
 #include <unordered_map>
 
@@ -139,66 +138,14 @@ void fuse_layer_norm(const Pattern& pattern, const ValueTypes& types, Node& sum)
   sum.mase_type = find_operator(sum.op).mase_type;
 }
 
-/// x where the input is 1 + erf(x / sqrt(2)).
-std::optional<NodeInput> argument_of_erf(const Pattern& pattern, const NodeInput& input) {
-  const Node* shifted = pattern.giver(input, "add");
-  const auto is_one = [&](const NodeInput& operand) { return pattern.is_number(operand, 1); };
-  const NodeInput* erf_value = shifted != nullptr ? beside(*shifted, is_one) : nullptr;
-  const Node* erf = erf_value != nullptr ? pattern.giver(*erf_value, "erf") : nullptr;
-  if (erf == nullptr) return std::nullopt;
-  if (const Node* quotient = pattern.giver(erf->inputs[0], "div")) {
-    if (pattern.is_number(quotient->inputs[1], std::numbers::sqrt2)) return quotient->inputs[0];
-  }
-  if (const Node* product = pattern.giver(erf->inputs[0], "mul")) {
-    const auto is_root = [&](const NodeInput& operand) {
-      return pattern.is_number(operand, 1 / std::numbers::sqrt2);
-    };
-    if (const NodeInput* argument = beside(*product, is_root)) return *argument;
-  }
-  return std::nullopt;
-}
-
-/// Of the factors of a product, which are themselves products that nothing else reads.
-void collect_factors(const Pattern& pattern, const Node& product, std::vector<NodeInput>& factors) {
-  for (const NodeInput& input : product.inputs) {
-    const Node* inner = pattern.giver(input, "mul");
-    if (inner != nullptr && factors.size() < 8) {
-      collect_factors(pattern, *inner, factors);
-    } else {
-      factors.push_back(input);
-    }
-  }
-}
-
-/// The product of a half, x and 1 + erf(x / sqrt(2)).
-void fuse_gelu(const Pattern& pattern, Node& product) {
-  std::vector<NodeInput> factors;
-  collect_factors(pattern, product, factors);
-  if (factors.size() != 3) return;
-  for (const NodeInput& factor : factors) {
-    const std::optional<NodeInput> x = argument_of_erf(pattern, factor);
-    if (!x || std::ranges::find(factors, *x) == factors.end()) continue;
-    constexpr double kHalf = 0.5;
-    const auto is_half = [&](const NodeInput& other) { return pattern.is_number(other, kHalf); };
-    if (std::ranges::none_of(factors, is_half)) continue;
-    product.op = "gelu";
-    product.inputs = {*x};
-    product.attributes = {{"approximate", "none"}};
-    product.mase_type = find_operator(product.op).mase_type;
-    return;
-  }
-}
-
 }  // namespace
 
-void fuse_patterns(Graph& graph) {
+void recognize_layer_norm(Graph& graph) {
   const Pattern pattern(graph);
   const ValueTypes types = infer_shapes(graph);
   for (Node& node : graph.nodes()) {
     const auto* pair = trait<PairOperation>(node);
-    if (pair == nullptr) continue;
-    if (*pair == PairOperation::kAdd) fuse_layer_norm(pattern, types, node);
-    if (*pair == PairOperation::kMul) fuse_gelu(pattern, node);
+    if (pair != nullptr && *pair == PairOperation::kAdd) fuse_layer_norm(pattern, types, node);
   }
 }
 

@@ -1,0 +1,79 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include <CLI/CLI.hpp>
+
+#include "detent/cli/commands/command.h"
+#include "detent/core/error.h"
+#include "detent/io/file_kind.h"
+#include "detent/io/graph_file.h"
+#include "detent/io/output_path.h"
+#include "detent/onnx/export_onnx.h"
+#include "detent/onnx/import_onnx.h"
+
+namespace detent {
+namespace {
+
+OnnxStyle style_of(const std::string& name) {
+  const auto names = enum_names(OnnxStyle());
+  const auto found = std::ranges::find(names, name);
+  if (found != names.end()) return static_cast<OnnxStyle>(found - names.begin());
+  const std::vector<std::string> known(names.begin(), names.end());
+  throw UsageError("--style: " + unknown_name_message("value", name, known));
+}
+
+Graph read_model(const std::string& path) {
+  const FileKind kind = file_kind(path);
+  if (kind == FileKind::kOnnx) return import_onnx(path);
+  if (kind != FileKind::kGraph)
+    fail("{}: {}, expected a graph (.mz) or an ONNX model", path, file_kind_text(kind));
+  return read_graph(path);
+}
+
+size_t quantizer_count(const Graph& graph) {
+  size_t count = 0;
+  for (const Node& node : graph.nodes()) count += node.quantization.size();
+  return count;
+}
+
+}  // namespace
+
+int run_export(const std::vector<std::string>& args) {
+  CLI::App app(
+      "Write a network as an ONNX model, which other programs run with the same numbers. An existing file is "
+      "replaced once the new one is complete.",
+      "detent export");
+  std::string model;
+  std::string output;
+  std::string style;
+  OnnxExportOptions options;
+  app.add_option("model", model, "a graph (.mz) or an ONNX model")->required()->option_text(" ");
+  app.add_option("output", output, "file to write: .onnx")->required()->option_text(" ");
+  app.add_option("--style", style,
+                 "how formats are written: float (none), qdq (QuantizeLinear and DequantizeLinear) or qonnx "
+                 "(Quant, BipolarQuant); default: qdq where there are formats, else float")
+      ->option_text("NAME");
+  app.add_option("--opset", options.opset,
+                 "version of the operators, 13 to 21; default: 17, or 21 for integers of more than 8 bits")
+      ->option_text("N");
+  if (!parse_arguments(app, args)) return 0;
+  if (!style.empty()) options.style = style_of(style);
+  if (!output.ends_with(".onnx"))
+    throw UsageError(fmt::format("{}: expected a name that ends in .onnx", output));
+  check_writable(output, "detent export");
+  const Graph graph = read_model(model);
+  if (style.empty() && quantizer_count(graph) > 0) options.style = OnnxStyle::kQdq;
+  export_onnx(graph, output, options);
+  const bool approximates =
+      options.style == OnnxStyle::kQdq && graph.requantization() == Requantization::kFixedPoint;
+  print(fmt::format("{}: {} nodes and {} quantized operands, style {}\n{}", output, graph.nodes().size(),
+                    quantizer_count(graph), enum_names(options.style)[static_cast<size_t>(options.style)],
+                    approximates
+                        ? "sums are requantized in fixed point here, in float there: codes may differ "
+                          "by 1\n"
+                        : ""));
+  return 0;
+}
+
+}  // namespace detent

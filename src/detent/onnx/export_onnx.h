@@ -1,0 +1,29 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include "detent/graph/graph.h"
+
+namespace detent {
+
+/// How a file in ONNX's format says what operands are rounded to: not at all, by pairs of QuantizeLinear and
+/// DequantizeLinear, or by the nodes Quant and BipolarQuant of the domain qonnx.custom_op.general.
+enum class OnnxStyle { kFloat, kQdq, kQonnx };
+constexpr std::array<const char*, 3> enum_names(OnnxStyle) { return {"float", "qdq", "qonnx"}; }
+
+struct OnnxExportOptions {
+  OnnxStyle style = OnnxStyle::kFloat;
+  /// Version of the operator set, 13 to 21; nothing: 17, or 21 where integers of 16 bits need it.
+  std::optional<int64_t> opset = std::nullopt;
+};
+
+/// Writes the graph as a model in ONNX's format. Inputs and outputs are called as in the model that the graph
+/// was imported from; named dimensions keep their names. Throws Error listing all nodes that cannot be
+/// expressed, or whose formats the style cannot carry.
+void export_onnx(const Graph& graph, const std::filesystem::path& path,
+                 const OnnxExportOptions& options = {});
+
+}  // namespace detent

@@ -1,0 +1,240 @@
+#include "detent/onnx/exporter.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "detent/core/error.h"
+#include "detent/onnx/exporters/exporters.h"
+#include "detent/onnx/node_export.h"
+
+namespace detent {
+namespace {
+
+constexpr int64_t kUsualOpset = 17;
+constexpr int64_t kOldestOpset = 13;
+constexpr int64_t kNewestOpset = 21;
+
+/// Sizes of the named dimensions: of the batch, and of the others.
+NamedSizes tried_sizes(const Graph& graph, int64_t batch, int64_t others) {
+  NamedSizes sizes;
+  for (const auto& [name, type] : graph.input_types()) {
+    for (const Dimension& dimension : type.shape) {
+      if (dimension.is_named()) sizes[dimension.symbol] = dimension.symbol == kBatchName ? batch : others++;
+    }
+  }
+  return sizes;
+}
+
+int64_t chosen_opset(const Graph& graph, const OnnxExportOptions& options) {
+  if (options.opset) {
+    if (*options.opset < kOldestOpset || *options.opset > kNewestOpset)
+      fail("opset {}, expected {} to {}", *options.opset, kOldestOpset, kNewestOpset);
+    return *options.opset;
+  }
+  if (options.style != OnnxStyle::kQdq) return kUsualOpset;
+  for (const Node& node : graph.nodes()) {
+    for (const auto& [operand, quantizer] : node.quantization) {
+      const auto spec = rounding_of(node, operand);
+      if (spec && QuantizerExport::needs_wide_integers(*spec)) return kNewestOpset;
+    }
+  }
+  return kUsualOpset;
+}
+
+std::string source_name(const Graph& graph, const NodeInput& value) {
+  const Node& node = graph.node(value.node);
+  const bool is_named = value.result < node.source_names.size() && !node.source_names[value.result].empty();
+  return is_named ? node.source_names[value.result] : value_name(value);
+}
+
+/// What the outputs are called: as in the model that the graph comes from, else as the values that they are.
+std::vector<std::string> output_names(const Graph& graph) {
+  const Node& output = graph.nodes().back();
+  std::vector<std::string> names;
+  for (size_t i = 0; i < output.inputs.size(); ++i) {
+    const bool is_named = i < output.source_names.size() && !output.source_names[i].empty();
+    std::string name = is_named ? output.source_names[i] : source_name(graph, output.inputs[i]);
+    while (std::ranges::find(names, name) != names.end()) name += "_again";
+    names.push_back(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+OnnxExporter::OnnxExporter(const Graph& graph, const OnnxExportOptions& options)
+    : graph_(graph),
+      options_(options),
+      writer_(graph.name()),
+      quantizers_(writer_, options.style),
+      opset_(chosen_opset(graph, options)) {
+  first_.sizes = tried_sizes(graph, 2, 64);
+  second_.sizes = tried_sizes(graph, 3, 96);
+  first_.types = infer_shapes(graph, first_.sizes);
+  second_.types = infer_shapes(graph, second_.sizes);
+}
+
+void OnnxExporter::write(const std::filesystem::path& path) {
+  // Inputs and outputs have their names first.
+  for (const std::string& input : graph_.input_names()) {
+    const Node& node = graph_.node(input);
+    names_[input] = writer_.new_value(source_name(graph_, NodeInput::of(input)));
+    writer_.add_input(names_[input], graph_.input_types().find(node.name)->second);
+  }
+  for (const std::string& name : output_names(graph_)) writer_.new_value(name);
+  for (const Node& node : graph_.nodes()) {
+    try {
+      export_node(node);
+    } catch (const Error& error) {
+      refuse(node, error.what());
+    }
+  }
+  if (!problems_.empty()) {
+    fail("{}: {} node{} cannot be written in the style {}, opset {}:\n  {}", path.string(), problems_.size(),
+         problems_.size() == 1 ? "" : "s", enum_names(options_.style)[static_cast<size_t>(options_.style)],
+         opset_, fmt::join(problems_, "\n  "));
+  }
+  writer_.write(path, opset_);
+}
+
+void OnnxExporter::refuse(const Node& node, const std::string& reason) {
+  problems_.push_back(fmt::format("node \"{}\" ({}): {}", node.name, node.op, reason));
+  for (size_t i = 0; i < result_count(node); ++i) names_.try_emplace(value_name(node.name, i), "");
+}
+
+void OnnxExporter::export_node(const Node& node) {
+  bool is_carried = true;
+  for (const auto& [operand, quantizer] : node.quantization) {
+    const std::string obstacle = quantizers_.obstacle(*rounding_of(node, operand), opset_);
+    if (obstacle.empty()) continue;
+    refuse(node, fmt::format("{}: {}", operand, obstacle));
+    is_carried = false;
+  }
+  if (!is_carried) return;
+  switch (role_of(node)) {
+    case OperatorRole::kInput:
+      return round_results(node);
+    case OperatorRole::kOutput:
+      return export_outputs(node);
+    case OperatorRole::kConstant:
+      names_[node.name] = parameter(node, "value", false);
+      return round_results(node);
+    default:
+      break;
+  }
+  const OnnxNodeExporter exporter = find_onnx_exporter(node.op);
+  if (exporter == nullptr) fail("ONNX has no such operator");
+  NodeExport step(*this, node);
+  exporter(step);
+  DETENT_CHECK(step.results().size() == result_count(node), "{} gave {} results", node.op,
+               step.results().size());
+  for (size_t i = 0; i < step.results().size(); ++i) names_[value_name(node.name, i)] = step.results()[i];
+  round_results(node);
+}
+
+void OnnxExporter::round_results(const Node& node) {
+  for (size_t i = 0; i < result_count(node); ++i) {
+    const auto spec = rounding_of(node, fmt::format("data_out_{}", i));
+    const std::string value = value_name(node.name, i);
+    if (!spec) continue;
+    names_[value] = quantizers_.rounded(names_[value], *spec, first_.types.find(value)->second.shape.size());
+  }
+}
+
+std::string OnnxExporter::value_of(const Node& node, size_t input) {
+  const std::string value = value_name(node.inputs[input]);
+  const auto spec = rounding_of(node, fmt::format("data_in_{}", input));
+  const std::string& name = names_.at(value);
+  return spec ? quantizers_.rounded(name, *spec, first_.types.find(value)->second.shape.size()) : name;
+}
+
+std::string OnnxExporter::parameter(const Node& node, const std::string& name, bool transposed) {
+  const auto reference =
+      std::ranges::find(node.parameters, name, &decltype(node.parameters)::value_type::first);
+  const Tensor& tensor = reference->second->tensor;
+  const auto spec = rounding_of(node, name);
+  if (name == "bias" && options_.style == OnnxStyle::kQdq && graph_.requantization() && !spec) {
+    const auto form = node_form(node, *graph_.requantization());
+    const auto* sums = form ? std::get_if<SumForm>(&*form) : nullptr;
+    if (sums != nullptr) return integer_bias(node, *sums);
+  }
+  const std::string how = (transposed ? "transposed " : "") + (spec ? quant_spec_text(*spec) : "");
+  std::string& known = initializers_[{&*reference->second, how}];
+  if (!known.empty()) return known;
+  const std::string key = node.parameter_key(name);
+  if (spec) return known = quantizers_.rounded(key, tensor, *spec, transposed);
+  return known = writer_.add_initializer(key, transposed ? transposed_matrix(tensor) : tensor);
+}
+
+/// In units of the sums.
+std::string OnnxExporter::integer_bias(const Node& node, const SumForm& form) {
+  const std::string key = node.parameter_key("bias");
+  const bool several = std::ranges::any_of(form.scale, [&](float s) { return s != form.scale.front(); });
+  const std::vector<float> scale = several ? form.scale : std::vector{form.scale.front()};
+  OnnxValues inputs = {
+      writer_.add_initializer(key + "_quantized", Tensor::from({std::ssize(form.bias)}, form.bias)),
+      writer_.add_initializer(key + "_scale",
+                              Tensor::from(several ? Shape{std::ssize(scale)} : Shape{}, scale))};
+  const std::string result = writer_.new_value(key);
+  writer_.add_node({.op = "DequantizeLinear",
+                    .inputs = std::move(inputs),
+                    .outputs = {result},
+                    .attributes = several ? Table{{"axis", 0}} : Table{},
+                    .name = writer_.new_node_name(key + "_DequantizeLinear")});
+  return result;
+}
+
+TensorType OnnxExporter::type_of(const NodeInput& value) const {
+  const Operand& first = first_.types.find(value_name(value))->second;
+  const Operand& second = second_.types.find(value_name(value))->second;
+  TensorType type{.dtype = first.dtype, .shape = {}};
+  for (size_t d = 0; d < first.shape.size(); ++d) {
+    if (first.shape[d] == second.shape[d] && first.shape[d] != kOpenSize) {
+      type.shape.emplace_back(first.shape[d]);
+      continue;
+    }
+    std::string symbol = fmt::format("{}_{}", source_name(graph_, value), d);
+    for (const auto& [name, size] : first_.sizes) {
+      if (first.shape[d] == size && second.shape[d] == second_.sizes.at(name)) symbol = name;
+    }
+    type.shape.emplace_back(symbol);
+  }
+  return type;
+}
+
+/// A value that a node computes takes the name of the output; others, and those that are several outputs, are
+/// passed on.
+void OnnxExporter::export_outputs(const Node& node) {
+  const std::vector<std::string> wanted = output_names(graph_);
+  std::map<std::string, std::string> names;
+  OnnxValues values;
+  for (size_t i = 0; i < wanted.size(); ++i) values.push_back(value_of(node, i));
+  if (!problems_.empty()) return;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (values[i] != wanted[i]) {
+      const bool takes_name =
+          writer_.is_computed(values[i]) && names.try_emplace(values[i], wanted[i]).second;
+      if (!takes_name)
+        writer_.add_node({.op = "Identity",
+                          .inputs = {values[i]},
+                          .outputs = {wanted[i]},
+                          .name = writer_.new_node_name(wanted[i] + "_Identity")});
+    }
+    writer_.add_output(wanted[i], type_of(node.inputs[i]));
+  }
+  writer_.rename_values(names);
+}
+
+void export_onnx(const Graph& graph, const std::filesystem::path& path, const OnnxExportOptions& options) {
+  verify(graph);
+  try {
+    OnnxExporter(graph, options).write(path);
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    if (text.starts_with(path.string())) throw;
+    fail("{}: {}", path.string(), text);
+  }
+}
+
+}  // namespace detent

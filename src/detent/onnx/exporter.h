@@ -1,0 +1,59 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "detent/graph/graph.h"
+#include "detent/graph/operators.h"
+#include "detent/integer/node_form.h"
+#include "detent/onnx/export_onnx.h"
+#include "detent/onnx/model_writer.h"
+#include "detent/onnx/quantizer_export.h"
+
+namespace detent {
+
+/// Writes a graph as a model, node by node.
+class OnnxExporter {
+ public:
+  OnnxExporter(const Graph& graph, const OnnxExportOptions& options);
+
+  /// Throws Error, beginning with `path`, listing all nodes that cannot be written.
+  void write(const std::filesystem::path& path);
+
+ private:
+  friend class NodeExport;
+
+  /// What values are for one of two choices of the sizes of named dimensions: what is equal in
+  /// both is known.
+  struct TriedSizes {
+    NamedSizes sizes;
+    ValueTypes types;
+  };
+
+  void export_node(const Node& node);
+  void export_input(const Node& node);
+  void export_outputs(const Node& node);
+  void round_results(const Node& node);
+  std::string parameter(const Node& node, const std::string& name, bool transposed);
+  std::string integer_bias(const Node& node, const SumForm& form);
+  /// The value that an operand is, as its node reads it.
+  std::string value_of(const Node& node, size_t input);
+  TensorType type_of(const NodeInput& value) const;
+  void refuse(const Node& node, const std::string& reason);
+
+  const Graph& graph_;
+  const OnnxExportOptions& options_;
+  OnnxModelWriter writer_;
+  QuantizerExport quantizers_;
+  int64_t opset_;
+  TriedSizes first_;
+  TriedSizes second_;
+  std::unordered_map<std::string, std::string> names_;  // of values, by value_name
+  std::map<std::pair<const Parameter*, std::string>, std::string> initializers_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace detent

@@ -1,0 +1,124 @@
+#include <cmath>
+#include <numbers>
+
+#include "detent/core/error.h"
+#include "detent/onnx/exporters/exporters.h"
+
+namespace detent {
+namespace {
+
+constexpr int64_t kHardSwishSince = 14;
+constexpr int64_t kMishSince = 18;
+constexpr int64_t kGeluSince = 20;
+
+template <const char* kName>
+void export_plain(NodeExport& node) {
+  node.emit(kName, {node.input(0)});
+}
+
+constexpr char kRelu[] = "Relu";
+constexpr char kTanh[] = "Tanh";
+constexpr char kSigmoid[] = "Sigmoid";
+constexpr char kSelu[] = "Selu";
+constexpr char kSoftsign[] = "Softsign";
+
+/// ONNX's name and its attribute, of which ours has the value.
+template <const char* kName, const char* kOurs>
+void export_with_alpha(NodeExport& node) {
+  node.emit(kName, {node.input(0)}, {{"alpha", node.number(kOurs)}});
+}
+
+constexpr char kLeakyRelu[] = "LeakyRelu";
+constexpr char kElu[] = "Elu";
+constexpr char kCelu[] = "Celu";
+constexpr char kThresholdedRelu[] = "ThresholdedRelu";
+constexpr char kAlpha[] = "alpha";
+constexpr char kSlope[] = "negative_slope";
+
+void export_relu6(NodeExport& node) {
+  constexpr double kSix = 6;
+  node.emit("Clip", {node.input(0), node.number_of(0), node.number_of(kSix)});
+}
+
+void export_silu(NodeExport& node) {
+  const std::string input = node.input(0);
+  node.emit("Mul", {input, node.add("Sigmoid", {input})});
+}
+
+void export_hardswish(NodeExport& node) {
+  const std::string input = node.input(0);
+  if (node.opset() >= kHardSwishSince) return node.emit("HardSwish", {input});
+  const std::string gate = node.add("HardSigmoid", {input}, {{"alpha", 1.0 / 6}, {"beta", 0.5}});
+  node.emit("Mul", {input, gate});
+}
+
+void export_hardsigmoid(NodeExport& node) {
+  node.emit("HardSigmoid", {node.input(0)}, {{"alpha", node.number("alpha")}, {"beta", node.number("beta")}});
+}
+
+/// log(1 + exp(beta x)) / beta
+void export_softplus(NodeExport& node) {
+  const double beta = node.number("beta");
+  if (beta == 1) return node.emit("Softplus", {node.input(0)});
+  const std::string steep = node.add("Mul", {node.input(0), node.number_of(beta)});
+  node.emit("Div", {node.add("Softplus", {steep}), node.number_of(beta)});
+}
+
+void export_mish(NodeExport& node) {
+  const std::string input = node.input(0);
+  if (node.opset() >= kMishSince) return node.emit("Mish", {input});
+  node.emit("Mul", {input, node.add("Tanh", {node.add("Softplus", {input})})});
+}
+
+/// As PyTorch's exporter writes it: x (1 + erf(x / sqrt 2)) / 2, or 0.5 x (1 + tanh(sqrt(2 / pi) (x +
+/// 0.044715 x^3))).
+void export_gelu(NodeExport& node) {
+  const std::string input = node.input(0);
+  const bool is_exact = node.choice("approximate") == "none";
+  if (node.opset() >= kGeluSince)
+    return node.emit("Gelu", {input}, {{"approximate", node.choice("approximate")}});
+  std::string inner;
+  if (is_exact) {
+    inner = node.add("Erf", {node.add("Div", {input, node.number_of(std::numbers::sqrt2)})});
+  } else {
+    constexpr double kCubic = 0.044715;
+    const std::string cube = node.add("Mul", {node.add("Mul", {input, input}), input});
+    const std::string bent = node.add("Add", {input, node.add("Mul", {cube, node.number_of(kCubic)})});
+    inner = node.add("Tanh", {node.add("Mul", {bent, node.number_of(std::sqrt(2 / std::numbers::pi))})});
+  }
+  const std::string gate = node.add("Add", {inner, node.number_of(1)});
+  node.emit("Mul", {node.add("Mul", {input, gate}), node.number_of(0.5)});
+}
+
+template <const char* kName>
+void export_softmax(NodeExport& node) {
+  node.emit(kName, {node.input(0)}, {{"axis", node.integer("dim")}});
+}
+
+constexpr char kSoftmax[] = "Softmax";
+constexpr char kLogSoftmax[] = "LogSoftmax";
+
+}  // namespace
+
+OnnxExporterList activation_exporters() {
+  return {{"relu", export_plain<kRelu>},
+          {"tanh", export_plain<kTanh>},
+          {"sigmoid", export_plain<kSigmoid>},
+          {"selu", export_plain<kSelu>},
+          {"softsign", export_plain<kSoftsign>},
+          {"leaky_relu", export_with_alpha<kLeakyRelu, kSlope>},
+          {"elu", export_with_alpha<kElu, kAlpha>},
+          {"celu", export_with_alpha<kCelu, kAlpha>},
+          {"thresholded_relu", export_with_alpha<kThresholdedRelu, kAlpha>},
+          {"relu6", export_relu6},
+          {"silu", export_silu},
+          {"hardswish", export_hardswish},
+          {"hardsigmoid", export_hardsigmoid},
+          {"softplus", export_softplus},
+          {"mish", export_mish},
+          {"gelu", export_gelu},
+          {"softmax", export_softmax<kSoftmax>},
+          {"log_softmax", export_softmax<kLogSoftmax>}};
+}
+
+}  // namespace detent

@@ -1,0 +1,85 @@
+#include <algorithm>
+
+#include "detent/core/error.h"
+#include "detent/onnx/exporters/exporters.h"
+#include "detent/onnx/tensor_data.h"
+
+namespace detent {
+namespace {
+
+/// Our name and ONNX's, of operators that take the same inputs and no attributes.
+constexpr std::pair<std::string_view, const char*> kSame[] = {
+    {"add", "Add"},          {"sub", "Sub"},
+    {"mul", "Mul"},          {"div", "Div"},
+    {"pow", "Pow"},          {"eq", "Equal"},
+    {"lt", "Less"},          {"le", "LessOrEqual"},
+    {"gt", "Greater"},       {"ge", "GreaterOrEqual"},
+    {"minimum", "Min"},      {"maximum", "Max"},
+    {"logical_and", "And"},  {"logical_or", "Or"},
+    {"logical_xor", "Xor"},  {"logical_not", "Not"},
+    {"isnan", "IsNaN"},      {"where", "Where"},
+    {"prelu", "PRelu"},      {"abs", "Abs"},
+    {"neg", "Neg"},          {"sign", "Sign"},
+    {"exp", "Exp"},          {"log", "Log"},
+    {"sqrt", "Sqrt"},        {"reciprocal", "Reciprocal"},
+    {"floor", "Floor"},      {"ceil", "Ceil"},
+    {"round", "Round"},      {"erf", "Erf"},
+    {"sin", "Sin"},          {"cos", "Cos"},
+    {"tan", "Tan"},          {"asin", "Asin"},
+    {"acos", "Acos"},        {"atan", "Atan"},
+    {"sinh", "Sinh"},        {"cosh", "Cosh"},
+    {"asinh", "Asinh"},      {"acosh", "Acosh"},
+    {"atanh", "Atanh"},      {"identity", "Identity"},
+    {"dropout", "Identity"},
+};
+
+void export_same(NodeExport& node) {
+  const auto* found = std::ranges::find(kSame, std::string_view(node.node().op),
+                                        &std::pair<std::string_view, const char*>::first);
+  node.emit(found->second, node.inputs());
+}
+
+/// Mod rounds the quotient down for integers only.
+void export_remainder(NodeExport& node) {
+  if (!is_floating_point(node.result_type().dtype)) return node.emit("Mod", node.inputs());
+  const OnnxValues values = node.inputs();
+  const std::string quotient = node.add("Floor", {node.add("Div", values)});
+  node.emit("Sub", {values[0], node.add("Mul", {quotient, values[1]})});
+}
+
+void export_fmod(NodeExport& node) { node.emit("Mod", node.inputs(), {{"fmod", 1}}); }
+
+void export_is_inf(NodeExport& node) {
+  node.emit("IsInf", node.inputs(),
+            {{"detect_negative", node.flag("negative")}, {"detect_positive", node.flag("positive")}});
+}
+
+/// Clip takes numbers as bounds; tensors are compared one by one.
+void export_clamp(NodeExport& node) {
+  const auto is_number = [&](size_t index) {
+    return !node.has_input(index) || node.node().inputs[index].is_constant() || node.rank(index) == 0;
+  };
+  const OnnxValues values = node.inputs();
+  if (is_number(1) && is_number(2)) return node.emit("Clip", values);
+  if (values[1].empty()) return node.emit("Min", {values[0], values[2]});
+  if (values[2].empty()) return node.emit("Max", {values[0], values[1]});
+  node.emit("Min", {node.add("Max", {values[0], values[1]}), values[2]});
+}
+
+void export_cast(NodeExport& node) {
+  node.emit("Cast", {node.input(0)}, {{"to", onnx_element_type(node.result_type().dtype)}});
+}
+
+}  // namespace
+
+OnnxExporterList elementwise_exporters() {
+  OnnxExporterList list = {{"remainder", export_remainder},
+                           {"fmod", export_fmod},
+                           {"isinf", export_is_inf},
+                           {"clamp", export_clamp},
+                           {"cast", export_cast}};
+  for (const auto& [name, op] : kSame) list.emplace_back(name, export_same);
+  return list;
+}
+
+}  // namespace detent

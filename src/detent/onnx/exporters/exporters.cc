@@ -1,0 +1,39 @@
+#include "detent/onnx/exporters/exporters.h"
+
+#include <map>
+
+#include "detent/core/error.h"
+
+namespace detent {
+namespace {
+
+using Exporters = std::map<std::string_view, OnnxNodeExporter>;
+
+const Exporters& all_exporters() {
+  static const Exporters exporters = [] {
+    Exporters joined;
+    for (const OnnxExporterList& list :
+         {layer_exporters(), normalization_exporters(), pooling_exporters(), elementwise_exporters(),
+          activation_exporters(), reduction_exporters(), shape_exporters(), indexing_exporters()}) {
+      for (const auto& [name, exporter] : list)
+        DETENT_CHECK(joined.emplace(name, exporter).second, "two exporters for {}", name);
+    }
+    return joined;
+  }();
+  return exporters;
+}
+
+}  // namespace
+
+OnnxNodeExporter find_onnx_exporter(std::string_view op) {
+  const auto found = all_exporters().find(op);
+  return found == all_exporters().end() ? nullptr : found->second;
+}
+
+std::vector<std::string_view> exported_operators() {
+  std::vector<std::string_view> names;
+  for (const auto& [name, exporter] : all_exporters()) names.push_back(name);
+  return names;
+}
+
+}  // namespace detent

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "detent/onnx/node_export.h"
+
+namespace detent {
+
+/// Writes a node of a graph into an ONNX model.
+using OnnxNodeExporter = void (*)(NodeExport&);
+
+/// nullptr when the operator cannot be written.
+OnnxNodeExporter find_onnx_exporter(std::string_view op);
+/// Names of all operators that can be written, sorted.
+std::vector<std::string_view> exported_operators();
+
+// One list a file; find_onnx_exporter() joins them.
+using OnnxExporterList = std::vector<std::pair<std::string_view, OnnxNodeExporter>>;
+OnnxExporterList layer_exporters();
+OnnxExporterList normalization_exporters();
+OnnxExporterList pooling_exporters();
+OnnxExporterList elementwise_exporters();
+OnnxExporterList activation_exporters();
+OnnxExporterList reduction_exporters();
+OnnxExporterList shape_exporters();
+OnnxExporterList indexing_exporters();
+
+}  // namespace detent

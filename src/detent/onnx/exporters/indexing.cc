@@ -1,0 +1,77 @@
+#include "detent/core/error.h"
+#include "detent/onnx/exporters/exporters.h"
+
+namespace detent {
+namespace {
+
+void export_select(NodeExport& node) {
+  const std::string index = node.number_of(static_cast<double>(node.integer("index")), DType::kInt64);
+  node.emit("Gather", {node.input(0), index}, {{"axis", node.integer("dim")}});
+}
+
+/// A tensor of indices, or a number or list of them.
+std::string indices(NodeExport& node, size_t index) {
+  const NodeInput& input = node.node().inputs[index];
+  if (!input.is_constant()) return node.input(index);
+  return input.constant.is<int64_t>() ? node.scalar(index) : node.list(index);
+}
+
+template <const char* kName>
+void export_along_dim(NodeExport& node) {
+  node.emit(kName, {node.input(0), indices(node, 1)}, {{"axis", node.integer("dim")}});
+}
+
+constexpr char kGather[] = "Gather";
+constexpr char kGatherElements[] = "GatherElements";
+
+void export_gather_nd(NodeExport& node) {
+  node.emit("GatherND", {node.input(0), node.input(1)}, {{"batch_dims", node.integer("batch_dims")}});
+}
+
+Table reduction_attribute(const NodeExport& node) {
+  constexpr int64_t kSumsSince = 16;
+  constexpr int64_t kExtremesSince = 18;
+  const std::string& reduction = node.choice("reduction");
+  if (reduction == "none") return {};
+  const bool is_extreme = reduction == "max" || reduction == "min";
+  node.need_opset(is_extreme ? kExtremesSince : kSumsSince, "a reduction");
+  return {{"reduction", reduction}};
+}
+
+void export_scatter_elements(NodeExport& node) {
+  Table attributes = reduction_attribute(node);
+  attributes["axis"] = node.integer("dim");
+  node.emit("ScatterElements", node.inputs(), std::move(attributes));
+}
+
+void export_scatter_nd(NodeExport& node) { node.emit("ScatterND", node.inputs(), reduction_attribute(node)); }
+
+void export_one_hot(NodeExport& node) {
+  node.emit("OneHot", {node.input(0), node.list(1), node.input(2)}, {{"axis", node.integer("dim")}});
+}
+
+void export_nonzero(NodeExport& node) { node.emit("NonZero", {node.input(0)}); }
+
+void export_trilu(NodeExport& node) {
+  constexpr int64_t kSince = 14;
+  node.need_opset(kSince, "Trilu");
+  OnnxValues inputs = {node.input(0)};
+  if (node.has_input(1)) inputs.push_back(node.scalar(1));
+  node.emit("Trilu", std::move(inputs), {{"upper", node.flag("upper")}});
+}
+
+}  // namespace
+
+OnnxExporterList indexing_exporters() {
+  return {{"select", export_select},
+          {"gather", export_along_dim<kGather>},
+          {"gather_elements", export_along_dim<kGatherElements>},
+          {"gather_nd", export_gather_nd},
+          {"scatter_elements", export_scatter_elements},
+          {"scatter_nd", export_scatter_nd},
+          {"one_hot", export_one_hot},
+          {"nonzero", export_nonzero},
+          {"trilu", export_trilu}};
+}
+
+}  // namespace detent

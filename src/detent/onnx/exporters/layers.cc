@@ -1,0 +1,82 @@
+#include "detent/core/error.h"
+#include "detent/onnx/exporters/exporters.h"
+
+namespace detent {
+namespace {
+
+/// A matrix times a matrix is Gemm, which takes the weight as it is.
+void export_linear(NodeExport& node) {
+  if (node.rank(0) == 2) {
+    return node.emit("Gemm", {node.input(0), node.parameter("weight"), node.parameter("bias")},
+                     {{"transB", 1}});
+  }
+  const OnnxValues factors = {node.input(0), node.transposed_parameter("weight")};
+  if (node.find_parameter("bias") == nullptr) return node.emit("MatMul", factors);
+  const std::string product = node.add("MatMul", factors);
+  node.emit("Add", {product, node.parameter("bias")});
+}
+
+Table window_attributes(const NodeExport& node, const Shape& weight) {
+  const std::vector<int64_t> kernel(weight.begin() + 2, weight.end());
+  const size_t dims = kernel.size();
+  std::vector<int64_t> pads = node.integers("padding", dims);
+  pads.insert(pads.end(), pads.begin(), pads.begin() + static_cast<int64_t>(dims));
+  return {{"kernel_shape", Value(kernel)},
+          {"strides", Value(node.integers("stride", dims))},
+          {"pads", Value(pads)},
+          {"dilations", Value(node.integers("dilation", dims))},
+          {"group", node.integer("groups")}};
+}
+
+void add_extra(const NodeExport& node, Table& attributes, size_t dims) {
+  attributes["output_padding"] = Value(node.integers("output_padding", dims));
+}
+
+void export_convolution(NodeExport& node) {
+  node.emit("Conv", {node.input(0), node.parameter("weight"), node.parameter("bias")},
+            window_attributes(node, node.find_parameter("weight")->shape()));
+}
+
+void export_transposed(NodeExport& node) {
+  Table attributes = window_attributes(node, node.find_parameter("weight")->shape());
+  add_extra(node, attributes, 2);
+  node.emit("ConvTranspose", {node.input(0), node.parameter("weight"), node.parameter("bias")},
+            std::move(attributes));
+}
+
+void export_convolution_of_inputs(NodeExport& node) {
+  const Shape weight = node.type(1).shape;
+  for (size_t d = 2; d < weight.size(); ++d) {
+    if (!node.size(1, d)) node.refuse(fmt::format("a weight of open size in dimension {}", d));
+  }
+  Table attributes = window_attributes(node, weight);
+  const bool transposed = node.flag("transposed");
+  if (transposed) add_extra(node, attributes, weight.size() - 2);
+  node.emit(transposed ? "ConvTranspose" : "Conv", node.inputs(), std::move(attributes));
+}
+
+void export_product(NodeExport& node) { node.emit("MatMul", node.inputs()); }
+
+/// Indices may be whole numbers in float32.
+void export_embedding(NodeExport& node) {
+  constexpr int64_t kInt64 = 7;  // TensorProto.DataType
+  std::string indices = node.input(0);
+  if (node.type(0).dtype != DType::kInt64) indices = node.add("Cast", {indices}, {{"to", kInt64}});
+  node.emit("Gather", {node.parameter("weight"), indices}, {{"axis", 0}});
+}
+
+}  // namespace
+
+OnnxExporterList layer_exporters() {
+  return {{"linear", export_linear},
+          {"conv1d", export_convolution},
+          {"conv2d", export_convolution},
+          {"conv3d", export_convolution},
+          {"convtranspose2d", export_transposed},
+          {"convolution", export_convolution_of_inputs},
+          {"matmul", export_product},
+          {"bmm", export_product},
+          {"embedding", export_embedding}};
+}
+
+}  // namespace detent

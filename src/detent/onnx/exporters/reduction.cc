@@ -1,0 +1,74 @@
+#include "detent/core/error.h"
+#include "detent/onnx/exporters/exporters.h"
+
+namespace detent {
+namespace {
+
+constexpr int64_t kSumAxesAreInputSince = 13;
+constexpr int64_t kAxesAreInputSince = 18;
+
+/// The axes are an attribute first, then an input.
+template <const char* kName>
+void export_reduction(NodeExport& node) {
+  const bool is_sum = std::string_view(kName) == "ReduceSum";
+  const bool is_input = node.opset() >= (is_sum ? kSumAxesAreInputSince : kAxesAreInputSince);
+  Table attributes = {{"keepdims", node.flag("keepdim")}};
+  OnnxValues inputs = {node.input(0)};
+  const auto axes = node.has_input(1) ? node.integers(1) : std::nullopt;
+  const bool is_over_all = axes && axes->empty();
+  if (node.has_input(1) && !is_over_all) {
+    if (is_input) {
+      inputs.push_back(node.list(1));
+    } else {
+      if (!axes) node.refuse(fmt::format("axes that are computed need opset {}", kAxesAreInputSince));
+      attributes["axes"] = Value(*axes);
+    }
+  }
+  node.emit(kName, std::move(inputs), std::move(attributes));
+}
+
+constexpr char kSum[] = "ReduceSum";
+constexpr char kMean[] = "ReduceMean";
+constexpr char kProd[] = "ReduceProd";
+constexpr char kMax[] = "ReduceMax";
+constexpr char kMin[] = "ReduceMin";
+constexpr char kLogSumExp[] = "ReduceLogSumExp";
+
+template <const char* kName>
+void export_position(NodeExport& node) {
+  node.emit(kName, {node.input(0)},
+            {{"axis", node.integer("dim")},
+             {"keepdims", node.flag("keepdim")},
+             {"select_last_index", node.flag("select_last_index")}});
+}
+
+constexpr char kArgMax[] = "ArgMax";
+constexpr char kArgMin[] = "ArgMin";
+
+void export_cumsum(NodeExport& node) {
+  node.emit("CumSum", {node.input(0), node.scalar(1)},
+            {{"exclusive", node.flag("exclusive")}, {"reverse", node.flag("reverse")}});
+}
+
+void export_top_k(NodeExport& node) {
+  node.emit(
+      "TopK", {node.input(0), node.list(1)},
+      {{"axis", node.integer("dim")}, {"largest", node.flag("largest")}, {"sorted", node.flag("sorted")}});
+}
+
+}  // namespace
+
+OnnxExporterList reduction_exporters() {
+  return {{"sum", export_reduction<kSum>},
+          {"mean", export_reduction<kMean>},
+          {"prod", export_reduction<kProd>},
+          {"amax", export_reduction<kMax>},
+          {"amin", export_reduction<kMin>},
+          {"logsumexp", export_reduction<kLogSumExp>},
+          {"argmax", export_position<kArgMax>},
+          {"argmin", export_position<kArgMin>},
+          {"cumsum", export_cumsum},
+          {"topk", export_top_k}};
+}
+
+}  // namespace detent

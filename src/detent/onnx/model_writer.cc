@@ -1,0 +1,183 @@
+#include "detent/onnx/model_writer.h"
+
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <onnx/onnx_pb.h>
+
+#include <limits>
+
+#include "detent/core/error.h"
+#include "detent/io/file.h"
+#include "detent/onnx/tensor_data.h"
+
+namespace detent {
+namespace {
+
+/// The oldest version of the file format that has the operator set.
+int64_t ir_version(int64_t opset) {
+  constexpr std::pair<int64_t, int64_t> kNewerThan[] = {{20, 10}, {18, 9}, {14, 8}};
+  for (const auto& [older, version] : kNewerThan) {
+    if (opset > older) return version;
+  }
+  return 7;
+}
+
+class FileStream : public google::protobuf::io::CopyingOutputStream {
+ public:
+  explicit FileStream(AtomicFile& file) : file_(file) {}
+  bool Write(const void* buffer, int size) override {
+    file_.write({static_cast<const std::byte*>(buffer), static_cast<size_t>(size)});
+    return true;
+  }
+
+ private:
+  AtomicFile& file_;
+};
+
+void set_attribute(const TableEntry& entry, onnx::AttributeProto& attribute) {
+  attribute.set_name(entry.key);
+  if (const auto* integer = entry.value.get_if<int64_t>()) {
+    attribute.set_type(onnx::AttributeProto::INT);
+    attribute.set_i(*integer);
+  } else if (const auto* flag = entry.value.get_if<bool>()) {
+    attribute.set_type(onnx::AttributeProto::INT);
+    attribute.set_i(*flag ? 1 : 0);
+  } else if (const auto* number = entry.value.get_if<double>()) {
+    attribute.set_type(onnx::AttributeProto::FLOAT);
+    attribute.set_f(static_cast<float>(*number));
+  } else if (const auto* text = entry.value.get_if<std::string>()) {
+    attribute.set_type(onnx::AttributeProto::STRING);
+    attribute.set_s(*text);
+  } else {
+    const auto* list = entry.value.get_if<List>();
+    DETENT_CHECK(list != nullptr, "attribute {}: {}", entry.key, value_text(entry.value));
+    attribute.set_type(onnx::AttributeProto::INTS);
+    for (const Value& element : *list) attribute.add_ints(*element.get_if<int64_t>());
+  }
+}
+
+void set_tensor(const Tensor& tensor, onnx::TensorProto& proto) {
+  for (const int64_t size : tensor.shape()) proto.add_dims(size);
+  proto.set_data_type(static_cast<int32_t>(onnx_element_type(tensor.dtype())));
+  proto.set_raw_data(tensor.bytes().data(), tensor.byte_size());
+}
+
+void set_type(const std::string& name, const TensorType& type, onnx::ValueInfoProto& info) {
+  info.set_name(name);
+  auto& tensor = *info.mutable_type()->mutable_tensor_type();
+  tensor.set_elem_type(static_cast<int32_t>(onnx_element_type(type.dtype)));
+  auto& shape = *tensor.mutable_shape();
+  for (const Dimension& dimension : type.shape) {
+    auto& size = *shape.add_dim();
+    if (dimension.is_named()) {
+      size.set_dim_param(dimension.symbol);
+    } else {
+      size.set_dim_value(dimension.size);
+    }
+  }
+}
+
+}  // namespace
+
+OnnxModelWriter::OnnxModelWriter(const std::string& graph_name)
+    : model_(std::make_unique<onnx::ModelProto>()) {
+  model_->set_producer_name("detent");
+  model_->mutable_graph()->set_name(graph_name.empty() ? "graph" : graph_name);
+}
+
+OnnxModelWriter::~OnnxModelWriter() = default;
+
+std::string OnnxModelWriter::new_value(const std::string& wanted) {
+  std::string name = wanted;
+  while (!values_.insert(name).second) name = fmt::format("{}_{}", wanted, ++suffixes_[wanted]);
+  return name;
+}
+
+std::string OnnxModelWriter::new_node_name(const std::string& wanted) {
+  std::string name = wanted;
+  for (size_t i = 1; !nodes_.insert(name).second; ++i) name = fmt::format("{}_{}", wanted, i);
+  return name;
+}
+
+std::string OnnxModelWriter::add_initializer(const std::string& wanted, const Tensor& tensor) {
+  onnx::TensorProto& proto = *model_->mutable_graph()->add_initializer();
+  set_tensor(tensor, proto);
+  proto.set_name(new_value(wanted));
+  return proto.name();
+}
+
+std::string OnnxModelWriter::add_initializer(const std::string& wanted, int64_t element_type,
+                                             const Shape& shape, const std::string& bytes) {
+  onnx::TensorProto& proto = *model_->mutable_graph()->add_initializer();
+  proto.set_name(new_value(wanted));
+  for (const int64_t size : shape) proto.add_dims(size);
+  proto.set_data_type(static_cast<int32_t>(element_type));
+  proto.set_raw_data(bytes);
+  return proto.name();
+}
+
+void OnnxModelWriter::add_input(const std::string& name, const TensorType& type) {
+  set_type(name, type, *model_->mutable_graph()->add_input());
+}
+
+void OnnxModelWriter::add_output(const std::string& name, const TensorType& type) {
+  set_type(name, type, *model_->mutable_graph()->add_output());
+}
+
+void OnnxModelWriter::add_node(const OnnxNode& node) {
+  onnx::NodeProto& proto = *model_->mutable_graph()->add_node();
+  proto.set_op_type(node.op);
+  if (!node.domain.empty()) proto.set_domain(node.domain);
+  if (!node.domain.empty()) domains_.insert(node.domain);
+  proto.set_name(node.name);
+  OnnxValues inputs = node.inputs;
+  while (!inputs.empty() && inputs.back().empty()) inputs.pop_back();
+  for (const std::string& input : inputs) proto.add_input(input);
+  for (const std::string& output : node.outputs) {
+    proto.add_output(output);
+    computed_.insert(output);
+  }
+  for (const TableEntry& entry : node.attributes) set_attribute(entry, *proto.add_attribute());
+  if (!node.value) return;
+  onnx::AttributeProto& attribute = *proto.add_attribute();
+  attribute.set_name("value");
+  attribute.set_type(onnx::AttributeProto::TENSOR);
+  set_tensor(*node.value, *attribute.mutable_t());
+}
+
+bool OnnxModelWriter::is_computed(const std::string& value) const { return computed_.contains(value); }
+
+void OnnxModelWriter::rename_values(const std::map<std::string, std::string>& names) {
+  const auto rename = [&](std::string* name) {
+    if (const auto found = names.find(*name); found != names.end()) *name = found->second;
+  };
+  for (onnx::NodeProto& node : *model_->mutable_graph()->mutable_node()) {
+    for (std::string& input : *node.mutable_input()) rename(&input);
+    for (std::string& output : *node.mutable_output()) rename(&output);
+  }
+}
+
+void OnnxModelWriter::write(const std::filesystem::path& path, int64_t opset) {
+  model_->set_ir_version(ir_version(opset));
+  model_->clear_opset_import();
+  auto& standard = *model_->add_opset_import();
+  standard.set_domain("");
+  standard.set_version(opset);
+  for (const std::string& domain : domains_) {
+    auto& import = *model_->add_opset_import();
+    import.set_domain(domain);
+    import.set_version(1);
+  }
+  if (model_->ByteSizeLong() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
+    fail("{}: {} bytes; a model in one file has at most {}", path.string(), model_->ByteSizeLong(),
+         std::numeric_limits<int32_t>::max());
+  }
+  AtomicFile file(path);
+  FileStream stream(file);
+  {
+    google::protobuf::io::CopyingOutputStreamAdaptor adaptor(&stream);
+    DETENT_CHECK(model_->SerializeToZeroCopyStream(&adaptor), "model {}", path.string());
+  }
+  file.commit();
+}
+
+}  // namespace detent

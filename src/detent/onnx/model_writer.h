@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "detent/core/tensor.h"
+#include "detent/core/value.h"
+#include "detent/graph/tensor_type.h"
+
+namespace onnx {
+class ModelProto;
+}
+
+namespace detent {
+
+/// Names of values; "" is an optional one that is absent.
+using OnnxValues = std::vector<std::string>;
+
+/// A node of a model that is being written. Attributes are integers, floats, texts and lists of integers;
+/// `value` is the attribute of that name, a tensor.
+struct OnnxNode {
+  std::string op;
+  OnnxValues inputs;
+  OnnxValues outputs;
+  Table attributes = {};
+  std::string name = {};
+  std::string domain = {};
+  std::optional<Tensor> value = {};
+};
+
+/// Puts a model in ONNX's format together.
+class OnnxModelWriter {
+ public:
+  explicit OnnxModelWriter(const std::string& graph_name);
+  ~OnnxModelWriter();
+  OnnxModelWriter(const OnnxModelWriter&) = delete;
+  OnnxModelWriter& operator=(const OnnxModelWriter&) = delete;
+
+  /// `wanted` as the name of a new value, with a number where it is taken.
+  std::string new_value(const std::string& wanted);
+  /// The same for a node.
+  std::string new_node_name(const std::string& wanted);
+  std::string add_initializer(const std::string& wanted, const Tensor& tensor);
+  /// Elements of a type that detent has no tensors of.
+  std::string add_initializer(const std::string& wanted, int64_t element_type, const Shape& shape,
+                              const std::string& bytes);
+  void add_input(const std::string& name, const TensorType& type);
+  void add_output(const std::string& name, const TensorType& type);
+  void add_node(const OnnxNode& node);
+  /// Gives values that nodes compute other names, all at once.
+  void rename_values(const std::map<std::string, std::string>& names);
+  /// Whether a node computes the value.
+  bool is_computed(const std::string& value) const;
+
+  void write(const std::filesystem::path& path, int64_t opset);
+
+ private:
+  std::unique_ptr<onnx::ModelProto> model_;
+  std::set<std::string> values_;
+  std::set<std::string> nodes_;
+  std::unordered_map<std::string, size_t> suffixes_;
+  std::set<std::string> computed_;
+  std::set<std::string> domains_;
+};
+
+}  // namespace detent

@@ -1,0 +1,321 @@
+#include "detent/onnx/quantizer_export.h"
+
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "detent/core/error.h"
+#include "detent/formats/affine.h"
+#include "detent/formats/binary.h"
+#include "detent/formats/fixed.h"
+#include "detent/formats/format.h"
+#include "detent/formats/given_parameters.h"
+
+namespace detent {
+namespace {
+
+constexpr const char* kQonnxDomain = "qonnx.custom_op.general";
+constexpr int64_t kWideIntegersSince = 21;
+
+/// clamp(round(x / scale) + zero point, low, high), less the zero point, times the scale; one scale, or one a
+/// position of the dimension `axis`.
+struct IntegerForm {
+  int width = 8;
+  bool is_signed = true;
+  int64_t low = 0;
+  int64_t high = 0;
+  std::vector<float> scale;
+  std::vector<int64_t> zero_point;  // as many
+  std::optional<int64_t> axis;
+  bool floor = false;
+
+  bool is_narrow() const { return low == (is_signed ? -(int64_t{1} << (width - 1)) : 0) + 1; }
+};
+
+/// Nothing where the format does not round to integers; of what it derives from data there is no scale.
+std::optional<IntegerForm> integer_form(const QuantSpec& spec) {
+  IntegerForm form;
+  if (spec.granularity == Granularity::kGroup) return std::nullopt;
+  if (spec.granularity == Granularity::kChannel) form.axis = spec.axis;
+  if (const auto* affine = std::get_if<Affine>(&spec.format)) {
+    form.width = affine->width;
+    form.is_signed = affine->is_signed;
+    form.low = affine->low_code();
+    form.high = affine->high_code();
+    form.scale = affine->scale;
+    form.zero_point.assign(affine->zero_point.begin(), affine->zero_point.end());
+    form.zero_point.resize(form.scale.size(), 0);
+    return form;
+  }
+  const auto* fixed = std::get_if<Fixed>(&spec.format);
+  if (fixed == nullptr) return std::nullopt;
+  form.width = fixed->width;
+  form.is_signed = fixed->is_signed;
+  form.low = static_cast<int64_t>(fixed->low_code());
+  form.high = static_cast<int64_t>(fixed->high_code());
+  form.scale = fixed->given_scale();
+  form.zero_point = {0};
+  form.floor = fixed->rounding == Rounding::kFloor;
+  return form;
+}
+
+/// The integers of a file that hold the codes.
+struct CodeElements {
+  int64_t type;
+  int64_t low;
+  int64_t high;
+  size_t bytes;
+};
+
+CodeElements code_elements(const IntegerForm& form) {
+  constexpr int kByte = 8;
+  if (form.width <= kByte) {
+    return form.is_signed ? CodeElements{onnx::TensorProto::INT8, INT8_MIN, INT8_MAX, 1}
+                          : CodeElements{onnx::TensorProto::UINT8, 0, UINT8_MAX, 1};
+  }
+  return form.is_signed ? CodeElements{onnx::TensorProto::INT16, INT16_MIN, INT16_MAX, 2}
+                        : CodeElements{onnx::TensorProto::UINT16, 0, UINT16_MAX, 2};
+}
+
+/// Little-endian.
+std::string bytes_of(std::span<const int64_t> codes, size_t bytes) {
+  std::string result;
+  result.reserve(codes.size() * bytes);
+  for (const int64_t code : codes) {
+    for (size_t i = 0; i < bytes; ++i)
+      result += static_cast<char>(static_cast<uint64_t>(code) >> (8 * i) & 0xff);
+  }
+  return result;
+}
+
+/// Where each element of a tensor lies along one dimension.
+class AlongAxis {
+ public:
+  AlongAxis(const Shape& shape, std::optional<int64_t> axis) {
+    if (!axis) return;
+    const auto at = static_cast<size_t>(*axis < 0 ? *axis + std::ssize(shape) : *axis);
+    count_ = shape[at];
+    stride_ = element_count({shape.begin() + static_cast<int64_t>(at) + 1, shape.end()});
+  }
+  size_t operator()(size_t index) const {
+    return static_cast<size_t>(static_cast<int64_t>(index) / stride_ % count_);
+  }
+
+ private:
+  int64_t count_ = 1;
+  int64_t stride_ = 1;
+};
+
+std::vector<int64_t> codes_of(const IntegerForm& form, const Tensor& tensor) {
+  const AlongAxis place(tensor.shape(), form.scale.size() == 1 ? std::nullopt : form.axis);
+  const auto values = tensor.values<float>();
+  std::vector<int64_t> codes(values.size());
+  for (size_t i = 0; i < codes.size(); ++i) {
+    const size_t at = place(i);
+    const float steps = values[i] / form.scale[at];
+    const double rounded = static_cast<double>(form.floor ? std::floor(steps) : std::nearbyint(steps));
+    const auto low = static_cast<double>(form.low - form.zero_point[at]);
+    const auto high = static_cast<double>(form.high - form.zero_point[at]);
+    codes[i] = static_cast<int64_t>(std::clamp(rounded, low, high)) + form.zero_point[at];
+  }
+  return codes;
+}
+
+std::vector<int64_t> transposed_codes(const std::vector<int64_t>& codes, int64_t rows, int64_t columns) {
+  std::vector<int64_t> result(codes.size());
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c)
+      result[static_cast<size_t>(c * rows + r)] = codes[static_cast<size_t>(r * columns + c)];
+  }
+  return result;
+}
+
+/// [1, ..., channels, ..., 1], or [] of one number.
+Tensor broadcastable(const std::vector<float>& numbers, std::optional<int64_t> axis, size_t rank) {
+  Shape shape;
+  if (axis && numbers.size() > 1) {
+    shape.assign(rank, 1);
+    shape[static_cast<size_t>(*axis < 0 ? *axis + static_cast<int64_t>(rank) : *axis)] = std::ssize(numbers);
+  }
+  return Tensor::from(shape, numbers);
+}
+
+/// The factor of each channel or of the tensor, from values of a binary format.
+Tensor magnitudes(const QuantSpec& spec, const Tensor& rounded) {
+  const auto& binary = std::get<Binary>(spec.format);
+  const bool per_channel =
+      binary.scaling == BinaryScaling::kPerChannel ||
+      (binary.scaling != BinaryScaling::kNone && spec.granularity == Granularity::kChannel);
+  const auto axis =
+      per_channel ? std::optional(spec.axis < 0 ? spec.axis + rounded.rank() : spec.axis) : std::nullopt;
+  const AlongAxis place(rounded.shape(), axis);
+  std::vector<float> scale(axis ? static_cast<size_t>(rounded.dim(*axis)) : 1, 1.0F);
+  for (size_t i = 0; i < rounded.values<float>().size(); ++i)
+    scale[place(i)] = std::fabs(rounded.values<float>()[i]);
+  return broadcastable(scale, axis, static_cast<size_t>(rounded.rank()));
+}
+
+}  // namespace
+
+Tensor transposed_matrix(const Tensor& matrix) {
+  Tensor result(DType::kFloat32, {matrix.dim(1), matrix.dim(0)});
+  const auto from = matrix.values<float>();
+  const auto to = result.values<float>();
+  const auto rows = static_cast<size_t>(matrix.dim(0));
+  const auto columns = static_cast<size_t>(matrix.dim(1));
+  for (size_t r = 0; r < rows; ++r) {
+    for (size_t c = 0; c < columns; ++c) to[c * rows + r] = from[r * columns + c];
+  }
+  return result;
+}
+
+std::optional<QuantSpec> rounding_of(const Node& node, std::string_view operand) {
+  const QuantSpec* spec = node.find_quantization(operand);
+  if (spec == nullptr) return std::nullopt;
+  if (spec->scale_rule == ScaleRule::kGiven) return *spec;
+  const Parameter* scale = node.find_parameter(Node::scale_name(operand));
+  const auto given = scale == nullptr ? std::nullopt : with_learned_scale(*spec, scale->tensor);
+  return given ? given : std::optional(*spec);
+}
+
+bool QuantizerExport::needs_wide_integers(const QuantSpec& spec) {
+  constexpr int kByte = 8;
+  const std::optional<IntegerForm> form = integer_form(spec);
+  return form && form->width > kByte;
+}
+
+std::string QuantizerExport::obstacle(const QuantSpec& spec, int64_t opset) const {
+  constexpr int kWidest = 16;
+  const std::string text = quant_spec_text(spec);
+  if (style_ == OnnxStyle::kFloat) return fmt::format("{}: a float model has no formats", text);
+  if (spec.scale_rule == ScaleRule::kLearned) return fmt::format("{}: the learned scale is none", text);
+  const auto* binary = std::get_if<Binary>(&spec.format);
+  if (style_ == OnnxStyle::kQonnx && binary != nullptr)
+    return binary->bipolar && !binary->stochastic
+               ? ""
+               : fmt::format("{}: BipolarQuant has -1 and 1, and does not draw at random", text);
+  if (spec.granularity == Granularity::kGroup) return fmt::format("{}: scales of groups", text);
+  const std::optional<IntegerForm> form = integer_form(spec);
+  if (!form) return fmt::format("{}: not integers times a scale", text);
+  if (style_ == OnnxStyle::kQonnx) return "";
+  if (form->floor) return fmt::format("{}: QuantizeLinear rounds to nearest", text);
+  if (form->width > kWidest)
+    return fmt::format("{}: QuantizeLinear gives integers of at most {} bits", text, kWidest);
+  if (needs_wide_integers(spec) && opset < kWideIntegersSince)
+    return fmt::format("{}: integers of 16 bits need opset {}", text, kWideIntegersSince);
+  return "";
+}
+
+std::string QuantizerExport::rounded(const std::string& value, const QuantSpec& spec, size_t rank) {
+  if (const auto found = rounded_.find(value); found != rounded_.end() && found->second == spec) return value;
+  auto& done = done_[value];
+  for (const auto& [known, result] : done) {
+    if (known == spec) return result;
+  }
+  std::string result;
+  if (const auto* binary = std::get_if<Binary>(&spec.format)) {
+    if (binary->scaling != BinaryScaling::kNone)
+      fail("{}: a scale that follows from the data at every run", quant_spec_text(spec));
+    result = bipolar(value, Tensor::from({}, std::vector<float>{1}));
+  } else {
+    if (integer_form(spec)->scale.empty())
+      fail("{}: a scale that follows from the data at every run", quant_spec_text(spec));
+    result = style_ == OnnxStyle::kQdq ? quantize_dequantize(value, spec, rank) : quant(value, spec, rank);
+  }
+  rounded_[result] = spec;
+  done_[value].emplace_back(spec, result);
+  return result;
+}
+
+std::string QuantizerExport::add(const std::string& op, OnnxValues inputs, Table attributes,
+                                 const std::string& name, const std::string& output,
+                                 const std::string& domain) {
+  const std::string result = writer_.new_value(output);
+  writer_.add_node({.op = op,
+                    .inputs = std::move(inputs),
+                    .outputs = {result},
+                    .attributes = std::move(attributes),
+                    .name = writer_.new_node_name(name + "_" + op),
+                    .domain = domain});
+  return result;
+}
+
+std::string QuantizerExport::quantize_dequantize(const std::string& value, const QuantSpec& spec,
+                                                 size_t rank) {
+  const IntegerForm form = *integer_form(spec);
+  const CodeElements elements = code_elements(form);
+  const bool several = form.scale.size() > 1;
+  const Shape shape = several ? Shape{std::ssize(form.scale)} : Shape{};
+  Table attributes;
+  if (several) attributes["axis"] = *form.axis < 0 ? *form.axis + static_cast<int64_t>(rank) : *form.axis;
+  const std::string scale = writer_.add_initializer(value + "_scale", Tensor::from(shape, form.scale));
+  const std::string zero = writer_.add_initializer(value + "_zero_point", elements.type, shape,
+                                                   bytes_of(form.zero_point, elements.bytes));
+  std::string codes = add("QuantizeLinear", {value, scale, zero}, attributes, value, value + "_quantized");
+  if (form.low != elements.low || form.high != elements.high) {
+    const auto bound = [&](const char* name, int64_t code) {
+      return writer_.add_initializer(value + name, elements.type, {},
+                                     bytes_of(std::vector{code}, elements.bytes));
+    };
+    codes = add("Clip", {codes, bound("_lowest", form.low), bound("_highest", form.high)}, {}, value,
+                value + "_clipped");
+  }
+  return add("DequantizeLinear", {codes, scale, zero}, attributes, value, value + "_dequantized");
+}
+
+std::string QuantizerExport::quant(const std::string& value, const QuantSpec& spec, size_t rank) {
+  const IntegerForm form = *integer_form(spec);
+  const std::vector<float> zeros(form.zero_point.begin(), form.zero_point.end());
+  const std::string scale =
+      writer_.add_initializer(value + "_scale", broadcastable(form.scale, form.axis, rank));
+  const std::string zero =
+      writer_.add_initializer(value + "_zero_point", broadcastable(zeros, form.axis, rank));
+  const std::string bits = writer_.add_initializer(
+      value + "_bitwidth", Tensor::from({}, std::vector{static_cast<float>(form.width)}));
+  return add("Quant", {value, scale, zero, bits},
+             {{"signed", form.is_signed},
+              {"narrow", form.is_narrow()},
+              {"rounding_mode", form.floor ? "FLOOR" : "ROUND"}},
+             value, value + "_quantized", kQonnxDomain);
+}
+
+std::string QuantizerExport::bipolar(const std::string& value, const Tensor& scale) {
+  return add("BipolarQuant", {value, writer_.add_initializer(value + "_scale", scale)}, {}, value,
+             value + "_quantized", kQonnxDomain);
+}
+
+std::string QuantizerExport::rounded(const std::string& name, const Tensor& tensor, const QuantSpec& derived,
+                                     bool transposed) {
+  const QuantSpec spec = with_given_parameters(derived, tensor);
+  if (style_ == OnnxStyle::kQonnx) {
+    const Tensor values = simulate(spec, tensor);
+    QuantSpec turned = spec;
+    if (transposed) turned.axis = 1 - (spec.axis < 0 ? spec.axis + 2 : spec.axis);
+    const Tensor written = transposed ? transposed_matrix(values) : values;
+    const std::string value = writer_.add_initializer(name, written);
+    if (std::holds_alternative<Binary>(spec.format)) return bipolar(value, magnitudes(turned, written));
+    return quant(value, turned, static_cast<size_t>(tensor.rank()));
+  }
+  const IntegerForm form = *integer_form(spec);
+  const CodeElements elements = code_elements(form);
+  std::vector<int64_t> codes = codes_of(form, tensor);
+  Shape shape = tensor.shape();
+  const bool several = form.scale.size() > 1;
+  Table attributes;
+  if (several) attributes["axis"] = *form.axis < 0 ? *form.axis + tensor.rank() : *form.axis;
+  if (transposed) {
+    codes = transposed_codes(codes, shape[0], shape[1]);
+    std::swap(shape[0], shape[1]);
+    if (several) attributes["axis"] = 1 - *attributes["axis"].get_if<int64_t>();
+  }
+  const Shape groups = several ? Shape{std::ssize(form.scale)} : Shape{};
+  const std::string value =
+      writer_.add_initializer(name + "_quantized", elements.type, shape, bytes_of(codes, elements.bytes));
+  const std::string scale = writer_.add_initializer(name + "_scale", Tensor::from(groups, form.scale));
+  const std::string zero = writer_.add_initializer(name + "_zero_point", elements.type, groups,
+                                                   bytes_of(form.zero_point, elements.bytes));
+  return add("DequantizeLinear", {value, scale, zero}, attributes, name, name);
+}
+
+}  // namespace detent

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "detent/core/tensor.h"
+#include "detent/formats/quant_spec.h"
+#include "detent/graph/graph.h"
+#include "detent/onnx/export_onnx.h"
+#include "detent/onnx/model_writer.h"
+
+namespace detent {
+
+/// With what an operand rounds, its parameters given as far as they are known; nothing where it does not.
+std::optional<QuantSpec> rounding_of(const Node& node, std::string_view operand);
+
+/// Writes what operands are rounded to, in the words of a style.
+class QuantizerExport {
+ public:
+  QuantizerExport(OnnxModelWriter& writer, OnnxStyle style) : writer_(writer), style_(style) {}
+
+  /// Why the style cannot carry the spec; "" where it can.
+  std::string obstacle(const QuantSpec& spec, int64_t opset) const;
+  /// Whether the spec asks for more than operator sets before 21 have: integers of 16 bits.
+  static bool needs_wide_integers(const QuantSpec& spec);
+
+  /// The value rounded; one that is rounded so already as it is. `rank` is that of the value.
+  std::string rounded(const std::string& value, const QuantSpec& spec, size_t rank);
+  /// A tensor of the network, as the spec leaves it; a matrix may be wanted transposed.
+  std::string rounded(const std::string& name, const Tensor& tensor, const QuantSpec& spec, bool transposed);
+
+ private:
+  std::string quantize_dequantize(const std::string& value, const QuantSpec& spec, size_t rank);
+  std::string quant(const std::string& value, const QuantSpec& spec, size_t rank);
+  std::string bipolar(const std::string& value, const Tensor& scale);
+  std::string add(const std::string& op, OnnxValues inputs, Table attributes, const std::string& name,
+                  const std::string& output, const std::string& domain = "");
+
+  OnnxModelWriter& writer_;
+  OnnxStyle style_;
+  std::map<std::string, std::vector<std::pair<QuantSpec, std::string>>> done_;
+  std::map<std::string, QuantSpec> rounded_;  // by value
+};
+
+/// Rows and columns of a matrix exchanged.
+Tensor transposed_matrix(const Tensor& matrix);
+
+}  // namespace detent

@@ -1,0 +1,152 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+
+#include "detent/integer/result_types.h"
+#include "detent/io/npy.h"
+#include "detent/io/temporary_file_test.h"
+#include "detent/models/model.h"
+#include "detent/onnx/export_onnx.h"
+#include "pass_bench_test.h"
+
+// What other programs make of the models that are written: ONNX Runtime, where node and the package
+// onnxruntime-node are at hand, in the folder that the environment's ORT_DIR names
+// (scripts/compare_with_onnxruntime.sh).
+
+namespace detent {
+namespace {
+
+constexpr int64_t kSamples = 8;
+
+class OnnxRuntime : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::getenv("ORT_DIR") == nullptr) GTEST_SKIP() << "ORT_DIR is not set";
+    if (std::system("node --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "there is no node";
+  }
+
+  /// The only output, of a graph with one input.
+  Tensor run(const Graph& graph, const OnnxExportOptions& options, const Tensor& input,
+             bool optimized) const {
+    const std::filesystem::path model = folder_.get().parent_path() / "model.onnx";
+    const std::filesystem::path array = folder_.get().parent_path() / "input.npy";
+    export_onnx(graph, model, options);
+    write_npy(array, input);
+    std::filesystem::remove_all(folder_.get());
+    const std::string command =
+        fmt::format("node {}/scripts/run_onnxruntime.mjs {} {} {} {}={} > /dev/null", DETENT_SOURCE_DIR,
+                    model.string(), folder_.get().string(), optimized ? "" : "--no-optimization",
+                    graph.input_names().front(), array.string());
+    EXPECT_EQ(std::system(command.c_str()), 0) << graph.name();
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.get()))
+      return read_npy(entry.path());
+    return {};
+  }
+
+ private:
+  TemporaryPath folder_{"outputs"};
+};
+
+Tensor result(const Graph& graph, const Tensor& input) {
+  return TorchExecutor().compile(graph)->run(std::span(&input, 1)).front();
+}
+
+/// The largest difference, over the largest magnitude.
+float relative_difference(const Tensor& expected, const Tensor& actual) {
+  EXPECT_EQ(expected.shape(), actual.shape());
+  float largest = 0;
+  float difference = 0;
+  for (size_t i = 0; i < expected.values<float>().size(); ++i) {
+    largest = std::max(largest, std::fabs(expected.values<float>()[i]));
+    difference = std::max(difference, std::fabs(expected.values<float>()[i] - actual.values<float>()[i]));
+  }
+  return difference / largest;
+}
+
+TEST_F(OnnxRuntime, RunsEveryBuiltInModel) {
+  for (const std::string& name : model_names()) {
+    const ModelInfo& model = find_model(name);
+    const PassBench bench(model.build(model.sample_shape, model.class_count));
+    const Tensor input = RandomSamples(bench.sample_shape()).samples(0, 2);
+    const Tensor expected = result(bench.graph, input);
+    for (const bool optimized : {false, true})
+      EXPECT_LT(relative_difference(expected, run(bench.graph, {}, input, optimized)), 1e-4F) << name;
+  }
+}
+
+/// How many of the outputs are other codes.
+size_t different_codes(const Tensor& expected, const Tensor& actual, float scale) {
+  EXPECT_EQ(expected.shape(), actual.shape());
+  size_t count = 0;
+  for (size_t i = 0; i < expected.values<float>().size(); ++i) {
+    const auto code = [&](const Tensor& tensor) { return std::lround(tensor.values<float>()[i] / scale); };
+    if (code(expected) != code(actual)) ++count;
+  }
+  return count;
+}
+
+struct Quantization {
+  const char* name;
+  const char* keys;
+};
+
+class OnnxRuntimeCodes : public OnnxRuntime, public testing::WithParamInterface<Quantization> {};
+
+/// The last node whose results are codes, in front of the first mean over windows: sums are divided in
+/// integers here, in float there, where a mean that lies in the middle of two codes goes to either.
+std::string last_of_codes(const Graph& graph) {
+  const auto types = result_types(graph);
+  std::string last;
+  for (const Node& node : graph.nodes()) {
+    if (is_pooling(node, Pooling::Of::kMean)) break;
+    if (types.contains(node.name)) last = node.name;
+  }
+  return last;
+}
+
+Graph with_output(Graph graph, const std::string& node) {
+  Node& output = graph.node(graph.nodes().back().name);
+  output.inputs = {NodeInput::of(node)};
+  output.source_names.clear();
+  return graph;
+}
+
+TEST_P(OnnxRuntimeCodes, AreThose) {
+  for (const char* name : {"toy_convnet", "digits_cnn", "resnet20"}) {
+    const ModelInfo& model = find_model(name);
+    PassBench bench(model.build(model.sample_shape, model.class_count));
+    bench.run_passes(fmt::format(
+        "[passes.fuse_batch_norm]\n[passes.static_quantize]\nnum_samples = 16\nreport = false\n{}\n",
+        GetParam().keys));
+    const Tensor input = RandomSamples(bench.sample_shape()).samples(3, 3 + kSamples);
+    const std::string last = last_of_codes(bench.graph);
+    const Graph codes = with_output(bench.graph, last);
+    const float scale = result_types(bench.graph).at(last).scale;
+    for (const bool optimized : {false, true}) {
+      const Tensor expected = result(codes, input);
+      const Tensor actual = run(codes, {.style = OnnxStyle::kQdq}, input, optimized);
+      EXPECT_EQ(different_codes(expected, actual, scale), 0)
+          << name << ": of " << expected.numel() << " codes of " << last << ", optimizations " << optimized;
+      const Tensor outputs = run(bench.graph, {.style = OnnxStyle::kQdq}, input, optimized);
+      EXPECT_LT(relative_difference(result(bench.graph, input), outputs), 1e-4F)
+          << name << ", optimizations " << optimized;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Types, OnnxRuntimeCodes,
+    testing::Values(Quantization{"Default", ""}, Quantization{"PerTensor", "weight_granularity = \"tensor\""},
+                    Quantization{"FourBits", "weights = \"int4\"\nactivations = \"uint4\""},
+                    Quantization{"Symmetric",
+                                 "activations = \"int8\"\nelementwise = \"int8\"\n"
+                                 "symmetric_activations = true"},
+                    Quantization{"SixteenBits",
+                                 "activations = \"int16\"\nelementwise = \"int16\"\n"
+                                 "weights = \"int6\""}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+}  // namespace
+}  // namespace detent
