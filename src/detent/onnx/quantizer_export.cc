@@ -171,12 +171,8 @@ Tensor transposed_matrix(const Tensor& matrix) {
 }
 
 std::optional<QuantSpec> rounding_of(const Node& node, std::string_view operand) {
-  const QuantSpec* spec = node.find_quantization(operand);
-  if (spec == nullptr) return std::nullopt;
-  if (spec->scale_rule == ScaleRule::kGiven) return *spec;
-  const Parameter* scale = node.find_parameter(Node::scale_name(operand));
-  const auto given = scale == nullptr ? std::nullopt : with_learned_scale(*spec, scale->tensor);
-  return given ? given : std::optional(*spec);
+  const Quantizer* quantizer = node.find_quantizer(operand);
+  return quantizer == nullptr ? std::nullopt : quantizer->rounding();
 }
 
 bool QuantizerExport::needs_wide_integers(const QuantSpec& spec) {
@@ -189,7 +185,6 @@ std::string QuantizerExport::obstacle(const QuantSpec& spec, int64_t opset) cons
   constexpr int kWidest = 16;
   const std::string text = quant_spec_text(spec);
   if (style_ == OnnxStyle::kFloat) return fmt::format("{}: a float model has no formats", text);
-  if (spec.scale_rule == ScaleRule::kLearned) return fmt::format("{}: the learned scale is none", text);
   const auto* binary = std::get_if<Binary>(&spec.format);
   if (style_ == OnnxStyle::kQonnx && binary != nullptr)
     return binary->bipolar && !binary->stochastic
