@@ -416,7 +416,7 @@ TEST_F(QuantizeCommand, RefusesWrongInput) {
   EXPECT_THAT(refusal("--improve gptqq"), HasSubstr("--improve: unknown pass \"gptqq\""));
   EXPECT_THAT(refusal("--symmetric-activations true"), HasSubstr("expected signed types"));
   EXPECT_NE(run("detent quantize digits_cnn digits"), 0);
-  EXPECT_THAT(log(), HasSubstr("needs a trained network: --load FILE"));
+  EXPECT_THAT(log(), HasSubstr("needs a trained network: `detent quantize model.onnx`, or --load FILE"));
   EXPECT_NE(run("detent test digits_cnn digits --engine integers --load "
                 "mase_output/trained/software/training_ckpts/best.ckpt --load-type pl"),
             0);

@@ -35,6 +35,7 @@ constexpr std::array kUses = {
     OptionUse{"random_crop", kInput, "train"},
     OptionUse{"crop_padding", kInput, "train"},
     OptionUse{"horizontal_flip", kInput, "train"},
+    OptionUse{"output", kOutput, "quantize"},
     OptionUse{"project_dir", kOutput, "train transform quantize"},
     OptionUse{"project", kOutput, "train transform quantize"},
     OptionUse{"checkpoint_every", kOutput, "train transform quantize"},

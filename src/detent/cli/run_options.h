@@ -36,6 +36,7 @@ struct RunOptions {
   std::optional<std::string> data_dir;
   std::optional<std::string> calibration;
   std::optional<std::string> labels;
+  std::optional<std::string> output;
   ValidationSplit validation_split = ValidationSplit::kHeldOut;
   std::optional<int64_t> image_size;
   std::optional<std::string> classes;
@@ -75,6 +76,9 @@ struct RunOptions {
     visit("labels", self.labels,
           "images: file of their labels, .tsv or .csv with columns file and class (a number), instead of "
           "folders");
+    visit("output", self.output,
+          "file for the quantized network as an ONNX model (-o model-int8.onnx), with QuantizeLinear and "
+          "DequantizeLinear; replaced once the new one is complete");
     visit("validation_split", self.validation_split,
           "what the best epoch is chosen on: the data set's own validation samples, or, where it has none, a "
           "tenth of its training samples, which is held out; or the test samples");

@@ -10,6 +10,7 @@
 #include "detent/cli/commands/run_arguments.h"
 #include "detent/cli/field_help.h"
 #include "detent/core/error.h"
+#include "detent/io/output_path.h"
 #include "detent/passes/pipeline.h"
 #include "detent/passes/transform/static_quantize_options.h"
 
@@ -121,7 +122,14 @@ int run_quantize(const std::vector<std::string>& args) {
     throw UsageError(
         fmt::format("{} has [passes.NAME] tables, which `detent transform` runs", config.config_file));
   }
-  if (!config.options.load) throw UsageError("`detent quantize` needs a trained network: --load FILE");
+  if (const auto& output = config.options.output) {
+    if (!output->ends_with(".onnx"))
+      throw UsageError(fmt::format("-o {}: expected a name that ends in .onnx", *output));
+    check_writable(*output, "-o");
+  }
+  if (!config.options.load)
+    throw UsageError(
+        "`detent quantize` needs a trained network: `detent quantize model.onnx`, or --load FILE");
 
   Table options{{"report", false}};
   for (size_t i = 0; i < fields.size(); ++i) {

@@ -24,10 +24,10 @@ void add_run_option(CLI::App& app, const OptionField& field, const std::string& 
     app.add_flag(field.flag, text, field.help)->group(group);
     return;
   }
-  const bool positional = field.name == "model" || field.name == "dataset";
-  app.add_option(positional ? field.flag + "," + field.name : field.flag, text, field.help)
-      ->option_text("VALUE")
-      ->group(group);
+  std::string names = field.flag;
+  if (field.name == "model" || field.name == "dataset") names += "," + field.name;
+  if (field.name == "output" && !group.empty()) names = "-o," + names;
+  app.add_option(names, text, field.help)->option_text("VALUE")->group(group);
 }
 
 }  // namespace

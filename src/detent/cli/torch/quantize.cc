@@ -17,6 +17,7 @@
 #include "detent/datasets/dataset.h"
 #include "detent/execution/interpreter.h"
 #include "detent/execution/torch_tensor.h"
+#include "detent/onnx/export_onnx.h"
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/analysis/quantization_account.h"
 #include "detent/passes/average_bits.h"
@@ -189,6 +190,10 @@ void run_quantize(const TorchCommand& command, ProcessGroup& group) {
   if (!group.is_first()) return;
   print(summary_text(outcome) + written_files(output_dir, start));
   print(fmt::format("quantized graph: {}\n", result.graph_path().string()));
+  if (command.options.output) {
+    export_onnx(graph, *command.options.output, {.style = OnnxStyle::kQdq});
+    print(fmt::format("ONNX model: {}\n", *command.options.output));
+  }
 }
 
 }  // namespace detent
