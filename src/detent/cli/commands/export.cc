@@ -5,12 +5,10 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
+#include "detent/cli/file_kind.h"
 #include "detent/core/error.h"
-#include "detent/io/file_kind.h"
-#include "detent/io/graph_file.h"
 #include "detent/io/output_path.h"
 #include "detent/onnx/export_onnx.h"
-#include "detent/onnx/import_onnx.h"
 
 namespace detent {
 namespace {
@@ -24,11 +22,9 @@ OnnxStyle style_of(const std::string& name) {
 }
 
 Graph read_model(const std::string& path) {
-  const FileKind kind = file_kind(path);
-  if (kind == FileKind::kOnnx) return import_onnx(path);
-  if (kind != FileKind::kGraph)
-    fail("{}: {}, expected a graph (.mz) or an ONNX model", path, file_kind_text(kind));
-  return read_graph(path);
+  const FileKind& kind = file_kind(path);
+  if (const auto* read = std::get_if<GraphReader>(&kind.read)) return (*read)(path);
+  fail("{}: it is {}, expected a graph (.mz) or an ONNX model", path, kind.text);
 }
 
 size_t quantizer_count(const Graph& graph) {
