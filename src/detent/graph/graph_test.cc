@@ -129,7 +129,7 @@ TEST(Verify, NamesTheFirstNodeThatBreaksARule) {
        "\"relu\" (relu): got the MASE type \"placeholder\", which placeholder has and no other operator"},
       {"input", [](Graph& g) { g.nodes()[0].mase_type = MaseType::kModule; }, "got the MASE type \"module\""},
       {"constant", [](Graph& g) { g.nodes()[2].inputs[0] = NodeInput::of_constant("one"); },
-       "the constant input \"one\" is no number"},
+       "the constant input \"one\" is neither a number nor a list of numbers"},
       {"absent", [](Graph& g) { g.nodes()[2].inputs[0] = NodeInput::absent(); },
        "node \"relu\" (relu): input 0 is absent"},
       {"result", [](Graph& g) { g.nodes()[2].inputs[0].result = 1; },
