@@ -15,26 +15,15 @@
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/conv3d.h>
 #include <ATen/ops/conv_transpose2d.h>
-#include <ATen/ops/gelu.h>
 #include <ATen/ops/group_norm.h>
-#include <ATen/ops/hardswish.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/instance_norm.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linear.h>
-#include <ATen/ops/log_softmax.h>
 #include <ATen/ops/matmul.h>
-#include <ATen/ops/randint.h>
+#include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
-#include <ATen/ops/relu.h>
-#include <ATen/ops/selu.h>
-#include <ATen/ops/sigmoid.h>
-#include <ATen/ops/scalar_tensor.h>
-#include <ATen/ops/silu.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/softplus.h>
 #include <ATen/ops/stack.h>
-#include <ATen/ops/tanh.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
@@ -49,60 +38,6 @@ using Inputs = std::vector<at::Tensor>;
 using Lookup = OperatorCase::Lookup;
 
 constexpr int64_t kEmbeddingRows = 7;
-
-template <at::Tensor (*Function)(const at::Tensor&)>
-at::Tensor unary(const Inputs& x, const Lookup&) {
-  return Function(x[0]);
-}
-
-std::vector<OperatorCase> elementwise_cases() {
-  const std::vector<Shape> pair = {{3, 4}, {1, 4}};
-  const Shape shape = {3, 4};
-  return {
-      {"add", pair, {}, {}, [](const Inputs& x, const Lookup&) { return x[0] + x[1]; }},
-      {"sub", pair, {}, {}, [](const Inputs& x, const Lookup&) { return x[0] - x[1]; }},
-      {"mul", pair, {}, {}, [](const Inputs& x, const Lookup&) { return x[0] * x[1]; }},
-      {"clamp",
-       {shape, shape, shape},
-       {},
-       {},
-       [](const Inputs& x, const Lookup&) { return x[0].maximum(x[1]).minimum(x[2]); }},
-      {"relu", {shape}, {}, {}, unary<at::relu>},
-      {"relu6",
-       {shape},
-       {},
-       {},
-       [](const Inputs& x, const Lookup&) { return x[0].relu().minimum(at::scalar_tensor(6)); }},
-      {"selu", {shape}, {}, {}, unary<at::selu>},
-      {"tanh", {shape}, {}, {}, unary<at::tanh>},
-      {"sigmoid", {shape}, {}, {}, unary<at::sigmoid>},
-      {"silu", {shape}, {}, {}, unary<at::silu>},
-      {"hardswish", {shape}, {}, {}, unary<at::hardswish>},
-      {"softsign", {shape}, {}, {}, [](const Inputs& x, const Lookup&) { return x[0] / (1 + x[0].abs()); }},
-      {"gelu", {shape}, {}, {}, [](const Inputs& x, const Lookup&) { return at::gelu(x[0]); }},
-      {"gelu",
-       {shape},
-       {},
-       {{"approximate", "tanh"}},
-       [](const Inputs& x, const Lookup&) { return at::gelu(x[0], "tanh"); }},
-      {"softplus", {shape}, {}, {}, [](const Inputs& x, const Lookup&) { return at::softplus(x[0]); }},
-      {"softplus",
-       {shape},
-       {},
-       {{"beta", 2.5}, {"threshold", 1}},
-       [](const Inputs& x, const Lookup&) { return at::softplus(x[0], 2.5, 1); }},
-      {"softmax",
-       {shape},
-       {},
-       {{"dim", 1}},
-       [](const Inputs& x, const Lookup&) { return at::softmax(x[0], 1); }},
-      {"log_softmax",
-       {shape},
-       {},
-       {{"dim", 1}},
-       [](const Inputs& x, const Lookup&) { return at::log_softmax(x[0], 1); }},
-  };
-}
 
 std::vector<OperatorCase> layer_cases() {
   const auto list = [](int64_t a, int64_t b) { return List{Value(a), Value(b)}; };
@@ -156,7 +91,7 @@ std::vector<OperatorCase> layer_cases() {
                                      at::IntArrayRef{1, 2}, 2, at::IntArrayRef{1, 2});
        }},
       {"embedding",
-       {{5}},
+       {CaseInput({5}).of(DType::kFloat32, 0, kEmbeddingRows - 1)},
        {{"weight", {kEmbeddingRows, 4}}},
        {},
        [](const Inputs& x, const Lookup& p) {
@@ -320,10 +255,39 @@ std::vector<OperatorCase> normalization_cases() {
 
 }  // namespace
 
+CaseInput CaseInput::between(double least, double most) const {
+  CaseInput input = *this;
+  input.is_bounded = true;
+  input.low = least;
+  input.high = most;
+  return input;
+}
+
+CaseInput CaseInput::of(DType element_type, double least, double most) const {
+  CaseInput input = between(least, most);
+  input.dtype = element_type;
+  input.is_whole = true;
+  return input;
+}
+
+CaseInput CaseInput::without_batch() const {
+  CaseInput input = *this;
+  input.has_batch = false;
+  return input;
+}
+
+std::vector<OperatorCase> layer_and_shape_cases() {
+  std::vector<OperatorCase> all = layer_cases();
+  for (const auto& more : {shape_cases(), normalization_cases()})
+    all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
 const std::vector<OperatorCase>& operator_cases() {
   static const std::vector<OperatorCase> cases = [] {
-    std::vector<OperatorCase> all = elementwise_cases();
-    for (const auto& more : {layer_cases(), shape_cases(), normalization_cases()})
+    std::vector<OperatorCase> all;
+    for (const auto& more : {layer_and_shape_cases(), function_cases(), reduction_cases(), gather_cases(),
+                             dynamic_shape_cases(), resize_cases(), recurrent_cases(), quantized_cases()})
       all.insert(all.end(), more.begin(), more.end());
     return all;
   }();
@@ -332,12 +296,16 @@ const std::vector<OperatorCase>& operator_cases() {
 
 Graph one_operator_graph(const OperatorCase& operator_case) {
   GraphBuilder builder(operator_case.op);
-  std::vector<NodeInput> inputs;
-  for (size_t i = 0; i < operator_case.inputs.size(); ++i) {
-    inputs.push_back(builder.input(fmt::format("x{}", i), operator_case.inputs[i]));
+  std::vector<NodeInput> operands;
+  for (const CaseInput& input : operator_case.inputs) {
+    TensorType type{input.dtype, {input.shape.begin(), input.shape.end()}};
+    if (input.has_batch) type.shape.insert(type.shape.begin(), kBatchName);
+    operands.push_back(builder.input(fmt::format("x{}", operands.size()), std::move(type)));
   }
-  const NodeInput result =
-      builder.layer(operator_case.op, "layer", inputs, operator_case.parameters, operator_case.attributes);
+  operands.insert(operands.end(), operator_case.constants.begin(), operator_case.constants.end());
+  NodeInput result =
+      builder.layer(operator_case.op, "layer", operands, operator_case.parameters, operator_case.attributes);
+  result.result = operator_case.result;
   Graph graph = builder.finish(result);
   for (auto& [name, parameter] : graph.node("layer").parameters) {
     at::Tensor values = to_torch(parameter->tensor);
@@ -352,10 +320,16 @@ Graph one_operator_graph(const OperatorCase& operator_case) {
 
 std::vector<at::Tensor> random_inputs(const OperatorCase& operator_case, int64_t batch) {
   std::vector<at::Tensor> inputs;
-  for (Shape shape : operator_case.inputs) {
-    shape.insert(shape.begin(), batch);
-    const bool indices = !find_operator(operator_case.op).index_operands.empty();
-    inputs.push_back(indices ? at::randint(kEmbeddingRows, shape, at::kFloat) : at::randn(shape));
+  for (const CaseInput& input : operator_case.inputs) {
+    Shape shape = input.shape;
+    if (input.has_batch) shape.insert(shape.begin(), batch);
+    at::Tensor values = input.is_bounded ? at::rand(shape) : at::randn(shape);
+    if (input.is_whole) {
+      values = (values * (input.high - input.low + 1) + input.low).floor().clamp_max(input.high);
+    } else if (input.is_bounded) {
+      values = values * (input.high - input.low) + input.low;
+    }
+    inputs.push_back(values.to(scalar_type(input.dtype)));
   }
   return inputs;
 }

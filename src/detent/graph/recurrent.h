@@ -14,22 +14,23 @@ struct RecurrentActivation {
     kSigmoid,
     kTanh,
     kRelu,
-    kAffine,
-    kLeakyRelu,
-    kThresholdedRelu,
-    kScaledTanh,
-    kHardSigmoid,
     kElu,
     kSoftsign,
     kSoftplus,
+    kAffine,
+    kLeakyRelu,
+    kScaledTanh,
+    kThresholdedRelu,
+    kHardSigmoid,
   };
   Function function = Function::kTanh;
   double alpha = 0;
   double beta = 0;
 };
 constexpr std::array<const char*, 11> enum_names(RecurrentActivation::Function) {
-  return {"sigmoid",     "tanh",         "relu", "affine",   "leaky_relu", "thresholded_relu",
-          "scaled_tanh", "hard_sigmoid", "elu",  "softsign", "softplus"};
+  return {"sigmoid",     "tanh",   "relu",       "elu",         "softsign",
+          "softplus",    "affine", "leaky_relu", "scaled_tanh", "thresholded_relu",
+          "hard_sigmoid"};
 }
 /// How many of alpha and beta the function has, and what they are unless given (ONNX's defaults).
 struct RecurrentActivationDefaults {

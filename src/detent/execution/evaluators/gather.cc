@@ -5,6 +5,7 @@
 #include <ATen/ops/nonzero.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/scatter.h>
+#include <ATen/ops/scatter_add.h>
 #include <ATen/ops/scatter_reduce.h>
 #include <ATen/ops/tril.h>
 #include <ATen/ops/triu.h>
@@ -87,8 +88,9 @@ at::Tensor scattered(const Evaluation& e, const at::Tensor& into, int64_t dim, c
                      const at::Tensor& updates) {
   const std::string& reduction = choice_attribute(e.node, "reduction");
   if (reduction == "none") return at::scatter(into, dim, indices, updates);
+  if (reduction == "add") return at::scatter_add(into, dim, indices, updates);
   constexpr std::pair<const char*, const char*> kNames[] = {
-      {"add", "sum"}, {"mul", "prod"}, {"max", "amax"}, {"min", "amin"}};
+      {"mul", "prod"}, {"max", "amax"}, {"min", "amin"}};
   for (const auto& [ours, theirs] : kNames) {
     if (reduction == ours) return at::scatter_reduce(into, dim, indices, updates, theirs);
   }

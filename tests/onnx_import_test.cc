@@ -1,0 +1,534 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "detent/core/convert.h"
+#include "detent/execution/interpreter.h"
+#include "detent/graph/operators.h"
+#include "detent/onnx/import_onnx.h"
+
+#include "onnx_model_for_test.h"
+
+namespace detent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+using Ints = std::vector<int64_t>;
+using Floats = std::vector<float>;
+
+Tensor counting(const Shape& shape, float first = 0) {
+  Tensor tensor(DType::kFloat32, shape);
+  std::ranges::generate(tensor.values<float>(), [&] { return first++; });
+  return tensor;
+}
+
+std::vector<Tensor> run(const OnnxModelForTest& model, const std::vector<Tensor>& inputs,
+                        const OnnxImportOptions& options = {}) {
+  const Graph graph = import_onnx(model.write(), options);
+  return TorchExecutor().compile(graph)->run(inputs);
+}
+
+Floats floats(const Tensor& tensor) {
+  const auto values = tensor.values<float>();
+  return {values.begin(), values.end()};
+}
+
+/// The only output of a model of one input, counted from `first`.
+Tensor output_of(const OnnxModelForTest& model, const Shape& shape, float first = 0) {
+  return run(model, {counting(shape, first)}).at(0);
+}
+
+std::string error_of(const OnnxModelForTest& model, const OnnxImportOptions& options = {}) {
+  try {
+    import_onnx(model.write(), options);
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("model.onnx: "));
+    return error.what();
+  }
+  return "";
+}
+
+/// A node that has a list as an attribute before that opset, and as its second input from then on.
+struct ListOfNode {
+  const char* op;
+  const char* attribute;
+  Ints list;
+  int64_t input_since;
+  Shape shape;
+};
+
+void PrintTo(const ListOfNode& list, std::ostream* out) { *out << list.op; }
+
+class ListsThatBecameInputs : public testing::TestWithParam<ListOfNode> {};
+
+TEST_P(ListsThatBecameInputs, AreReadAsBoth) {
+  const ListOfNode& given = GetParam();
+  std::vector<Tensor> results;
+  for (const int64_t opset : {given.input_since - 1, given.input_since}) {
+    OnnxModelForTest model(opset);
+    model.input("x", {2, 3, 1});
+    model.output("y");
+    if (opset < given.input_since) {
+      model.node(given.op, {"x"}, {"y"}, {{given.attribute, given.list}});
+    } else {
+      model.constant("list", {std::ssize(given.list)}, given.list);
+      model.node(given.op, {"x", "list"}, {"y"});
+    }
+    results.push_back(output_of(model, {2, 3, 1}, 1));
+    EXPECT_EQ(results.back().shape(), given.shape);
+  }
+  EXPECT_TRUE(results[0].equals(results[1]));
+}
+
+INSTANTIATE_TEST_SUITE_P(Onnx, ListsThatBecameInputs,
+                         testing::Values(ListOfNode{"ReduceSum", "axes", {0}, 13, {1, 3, 1}},
+                                         ListOfNode{"ReduceMean", "axes", {-2}, 18, {2, 1, 1}},
+                                         ListOfNode{"ReduceMax", "axes", {0, 1}, 18, {1, 1, 1}},
+                                         ListOfNode{"ReduceMin", "axes", {1}, 18, {2, 1, 1}},
+                                         ListOfNode{"ReduceProd", "axes", {1}, 18, {2, 1, 1}},
+                                         ListOfNode{"ReduceL1", "axes", {1}, 18, {2, 1, 1}},
+                                         ListOfNode{"ReduceL2", "axes", {1}, 18, {2, 1, 1}},
+                                         ListOfNode{"ReduceLogSum", "axes", {1}, 18, {2, 1, 1}},
+                                         ListOfNode{"ReduceLogSumExp", "axes", {1}, 18, {2, 1, 1}},
+                                         ListOfNode{"ReduceSumSquare", "axes", {1}, 18, {2, 1, 1}},
+                                         ListOfNode{"Squeeze", "axes", {2}, 13, {2, 3}},
+                                         ListOfNode{"Unsqueeze", "axes", {0, 4}, 13, {1, 2, 3, 1, 1}},
+                                         ListOfNode{"Pad", "pads", {0, 1, 0, 0, 0, 2}, 11, {2, 4, 3}}),
+                         [](const auto& list) { return std::string(list.param.op); });
+
+TEST(OnnxImport, SplitTakesSizesAsAttributeAsInputOrFromItsOutputs) {
+  const auto parts = [](int64_t opset, bool sizes) {
+    OnnxModelForTest model(opset);
+    model.input("x", {2, 5});
+    for (const char* name : {"a", "b"}) model.output(name);
+    std::vector<OnnxAttribute> attributes = {{"axis", 1}};
+    std::vector<std::string> inputs = {"x"};
+    constexpr int64_t kIsInput = 13;
+    if (sizes && opset < kIsInput) attributes.emplace_back("split", Ints{1, 4});
+    if (sizes && opset >= kIsInput) {
+      model.constant<int64_t>("sizes", {2}, {1, 4});
+      inputs.emplace_back("sizes");
+    }
+    if (!sizes) attributes.emplace_back("num_outputs", 2);
+    model.node("Split", inputs, {"a", "b"}, attributes);
+    return run(model, {counting({2, 5})});
+  };
+  EXPECT_THAT(floats(parts(11, true)[1]), ElementsAre(1, 2, 3, 4, 6, 7, 8, 9));
+  EXPECT_THAT(floats(parts(13, true)[1]), ElementsAre(1, 2, 3, 4, 6, 7, 8, 9));
+  EXPECT_THAT(floats(parts(18, false)[1]), ElementsAre(3, 4, 8, 9));
+}
+
+TEST(OnnxImport, BoundsOfClipAreAttributesAndThenInputsThatMayBeMissing) {
+  OnnxModelForTest old(10);
+  old.input("x", {4});
+  old.output("y");
+  old.node("Clip", {"x"}, {"y"}, {{"max", 2.5F}});
+  EXPECT_THAT(floats(output_of(old, {4})), ElementsAre(0, 1, 2, 2.5));
+  OnnxModelForTest model(11);
+  model.input("x", {4});
+  model.output("y");
+  model.constant<float>("low", {}, {1.5});
+  model.node("Clip", {"x", "low"}, {"z"});
+  model.constant<float>("high", {}, {2.5});
+  model.node("Clip", {"z", "", "high"}, {"y"});
+  EXPECT_THAT(floats(output_of(model, {4})), ElementsAre(1.5, 1.5, 2, 2.5));
+}
+
+TEST(OnnxImport, BoundsOfSliceAreAttributesAndThenInputs) {
+  OnnxModelForTest old(9);
+  old.input("x", {2, 4});
+  old.output("y");
+  old.node("Slice", {"x"}, {"y"}, {{"axes", Ints{1}}, {"starts", Ints{-3}}, {"ends", Ints{1000}}});
+  EXPECT_THAT(floats(output_of(old, {2, 4})), ElementsAre(1, 2, 3, 5, 6, 7));
+  OnnxModelForTest model(10);
+  model.input("x", {2, 4});
+  model.output("y");
+  model.constant<int64_t>("starts", {1}, {-1});
+  model.constant<int64_t>("ends", {1}, {-1000});
+  model.constant<int64_t>("axes", {1}, {1});
+  model.constant<int64_t>("steps", {1}, {-2});
+  model.node("Slice", {"x", "starts", "ends", "axes", "steps"}, {"y"});
+  EXPECT_THAT(floats(output_of(model, {2, 4})), ElementsAre(3, 1, 7, 5));
+}
+
+TEST(OnnxImport, DropoutPassesItsInputOn) {
+  for (const int64_t opset : {7, 10, 13}) {
+    OnnxModelForTest model(opset);
+    model.input("x", {3});
+    model.output("y");
+    constexpr int64_t kRatioIsInput = 12;
+    if (opset < kRatioIsInput) {
+      model.node("Dropout", {"x"}, {"y"}, {{"ratio", 0.5F}});
+    } else {
+      model.constant<float>("ratio", {}, {0.5});
+      model.node("Dropout", {"x", "ratio"}, {"y"});
+    }
+    EXPECT_THAT(floats(output_of(model, {3})), ElementsAre(0, 1, 2));
+  }
+}
+
+TEST(OnnxImport, DropoutThatARunAsksForIsAnError) {
+  OnnxModelForTest model(13);
+  model.input("x", {3});
+  model.input("ratio", {});
+  model.input("training", {}, onnx::TensorProto::BOOL);
+  model.output("y");
+  model.node("Dropout", {"x", "ratio", "training"}, {"y"});
+  const auto with = [&](float ratio) {
+    Tensor training(DType::kBool, {});
+    training.values<bool>()[0] = true;
+    return floats(run(model, {counting({3}), Tensor::from({}, Floats{ratio}), training}).at(0));
+  };
+  EXPECT_THAT(with(0), ElementsAre(0, 1, 2));
+  EXPECT_THROW(with(0.5), Error);
+}
+
+TEST(OnnxImport, SoftmaxBeforeOpset13IsOverAllDimensionsFromItsAxisOn) {
+  const auto sum = [](int64_t opset) {
+    OnnxModelForTest model(opset);
+    model.input("x", {2, 3, 4});
+    model.output("y");
+    model.node("Softmax", {"x"}, {"y"}, {{"axis", 1}});
+    const Floats result = floats(output_of(model, {2, 3, 4}));
+    return std::accumulate(result.begin(), result.end(), 0.0F);
+  };
+  EXPECT_NEAR(sum(12), 2, 1e-5);
+  EXPECT_NEAR(sum(13), 8, 1e-5);
+}
+
+TEST(OnnxImport, UpsampleAndTheFirstResizeTakeScales) {
+  const auto result = [](int64_t opset, const char* op) {
+    OnnxModelForTest model(opset);
+    model.input("x", {1, 1, 1, 2});
+    model.output("y");
+    const Floats scales = {1, 1, 1, 2};
+    if (opset < 9) {
+      model.node(op, {"x"}, {"y"}, {{"scales", scales}});
+    } else {
+      model.constant("scales", {4}, scales);
+      model.node(op, {"x", "scales"}, {"y"});
+    }
+    return floats(output_of(model, {1, 1, 1, 2}));
+  };
+  EXPECT_THAT(result(7, "Upsample"), ElementsAre(0, 0, 1, 1));
+  EXPECT_THAT(result(9, "Upsample"), ElementsAre(0, 0, 1, 1));
+  EXPECT_THAT(result(10, "Resize"), ElementsAre(0, 0, 1, 1));
+}
+
+TEST(OnnxImport, ResizeOfOpset18ListsItsAxesAndKeepsTheAspectRatio) {
+  OnnxModelForTest model(18);
+  model.input("x", {1, 1, 2, 4});
+  model.output("y");
+  model.constant<int64_t>("sizes", {2}, {8, 6});
+  model.node("Resize", {"x", "", "", "sizes"}, {"y"},
+             {{"axes", Ints{3, 2}}, {"keep_aspect_ratio_policy", "not_larger"}, {"mode", "linear"}});
+  EXPECT_EQ(output_of(model, {1, 1, 2, 4}).shape(), (Shape{1, 1, 4, 8}));
+}
+
+TEST(OnnxImport, FunctionsAreWrittenOutWithTheAttributesOfTheirCall) {
+  OnnxModelForTest model(17);
+  auto& own = *model.proto.add_opset_import();
+  own.set_domain("own");
+  own.set_version(1);
+  onnx::FunctionProto& function = *model.proto.add_functions();
+  function.set_domain("own");
+  function.set_name("LeakyTwice");
+  function.add_input("a");
+  function.add_output("b");
+  function.add_attribute("slope");
+  auto& import = *function.add_opset_import();
+  import.set_version(17);
+  *function.add_node() = onnx_node("LeakyRelu", {"a"}, {"inner"});
+  auto& reference = *function.mutable_node(0)->add_attribute();
+  reference.set_name("alpha");
+  reference.set_ref_attr_name("slope");
+  reference.set_type(onnx::AttributeProto::FLOAT);
+  *function.add_node() = onnx_node("Add", {"inner", "inner"}, {"b"});
+  model.input("x", {2});
+  model.output("y");
+  for (const auto& [from, to, slope] : {std::tuple("x", "z", 0.5F), std::tuple("z", "y", 0.25F)})
+    model.node("LeakyTwice", {from}, {to}, {{"slope", slope}}).set_domain("own");
+  EXPECT_THAT(floats(output_of(model, {2}, -1)), ElementsAre(-0.5, 0));
+  function.mutable_node(1)->set_op_type("LeakyTwice");
+  function.mutable_node(1)->set_domain("own");
+  function.mutable_node(1)->mutable_input()->RemoveLast();
+  EXPECT_THAT(error_of(model), HasSubstr("deep within one another"));
+}
+
+TEST(OnnxImport, OnlyTheBranchThatAConstantChoosesIsRead) {
+  const auto branch = [](const char* op) {
+    onnx::GraphProto graph;
+    graph.set_name(op);
+    *graph.add_node() = onnx_node(op, {"x"}, {std::string("of_") + op});
+    graph.add_output()->set_name(std::string("of_") + op);
+    return graph;
+  };
+  for (const bool condition : {false, true}) {
+    OnnxModelForTest model(17);
+    model.input("x", {2});
+    model.output("y");
+    onnx::TensorProto chosen = onnx_tensor<uint8_t>("condition", {}, {condition ? uint8_t{1} : uint8_t{0}});
+    chosen.set_data_type(onnx::TensorProto::BOOL);
+    *model.graph().add_initializer() = chosen;
+    model.node("If", {"condition"}, {"y"}, {{"then_branch", branch("Neg")}, {"else_branch", branch("Abs")}});
+    EXPECT_EQ(floats(output_of(model, {2}, 1)), condition ? (Floats{-1, -2}) : (Floats{1, 2}));
+    model.graph().clear_initializer();
+    model.input("condition", {}, onnx::TensorProto::BOOL);
+    EXPECT_THAT(error_of(model), HasSubstr("the condition is not known before the network runs"));
+  }
+}
+
+/// x times weights that lie in a file.
+void place_weights(OnnxModelForTest& model, const std::vector<std::pair<std::string, std::string>>& entries) {
+  model.input("x", {2});
+  model.output("y");
+  auto& weights = *model.graph().add_initializer();
+  weights.set_name("weights");
+  weights.add_dims(2);
+  weights.set_data_type(onnx::TensorProto::FLOAT);
+  weights.set_data_location(onnx::TensorProto::EXTERNAL);
+  for (const auto& [key, value] : entries) {
+    auto& entry = *weights.add_external_data();
+    entry.set_key(key);
+    entry.set_value(value);
+  }
+  model.node("Mul", {"x", "weights"}, {"y"});
+  model.write();
+  std::filesystem::create_directories(model.folder / "below");
+  const float numbers[] = {9, 2, 3};
+  const std::filesystem::path outside = model.folder.string() + "_outside.bin";
+  for (const auto& file : {model.folder / "weights.bin", model.folder / "below" / "weights.bin", outside})
+    std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char*>(numbers), sizeof(numbers));
+}
+
+TEST(OnnxImport, WeightsMayLieInFilesOfTheModelsFolder) {
+  for (const char* location : {"weights.bin", "below/weights.bin", "below/../weights.bin"}) {
+    OnnxModelForTest model(17);
+    place_weights(model, {{"location", location}, {"offset", "4"}, {"length", "8"}});
+    EXPECT_THAT(floats(output_of(model, {2}, 1)), ElementsAre(2, 6));
+  }
+}
+
+TEST(OnnxImport, WeightsElsewhereOrBeyondAFileAreErrors) {
+  const auto error = [](std::string location, const char* offset, const char* length) {
+    OnnxModelForTest model(17);
+    if (location == "outside") location = "../" + model.folder.filename().string() + "_outside.bin";
+    place_weights(model, {{"location", location}, {"offset", offset}, {"length", length}});
+    std::filesystem::create_symlink(model.folder.string() + "_outside.bin", model.folder / "link.bin");
+    const std::string text = error_of(model);
+    std::filesystem::remove(model.folder.string() + "_outside.bin");
+    return text;
+  };
+  for (const char* location : {"outside", "link.bin", "/etc/passwd", "", "below/../../model.onnx"})
+    EXPECT_THAT(error(location, "0", "8"), HasSubstr("not in the model's folder")) << location;
+  for (const auto& [offset, length] : {std::pair("8", "8"), std::pair("0", "12"), std::pair("-4", "8"),
+                                       std::pair("18446744073709551615", "8"), std::pair("x", "8")})
+    EXPECT_THAT(error("weights.bin", offset, length), HasSubstr("does not fit")) << offset;
+}
+
+TEST(OnnxImport, SixteenBitFloatsAreWidenedAndNarrowed) {
+  OnnxModelForTest model(17);
+  model.input("x", {2}, onnx::TensorProto::FLOAT16);
+  model.output("y", {2}, onnx::TensorProto::FLOAT16);
+  onnx::TensorProto weights = onnx_tensor<uint8_t>("weights", {2}, {});
+  weights.set_data_type(onnx::TensorProto::FLOAT16);
+  for (const int bits : {0x3e00, 0xc000}) weights.add_int32_data(bits);  // 1.5 and -2
+  *model.graph().add_initializer() = weights;
+  model.node("Mul", {"x", "weights"}, {"y"});
+  Tensor x(DType::kFloat16, {2});
+  const uint16_t bits[] = {0x4000, 0x4200};  // 2 and 3
+  std::memcpy(x.bytes().data(), bits, sizeof(bits));
+  const Tensor y = run(model, {x}).at(0);
+  EXPECT_EQ(y.dtype(), DType::kFloat16);
+  EXPECT_THAT(floats(to_float32(y)), ElementsAre(3, -6));
+}
+
+TEST(OnnxImport, SaysWhatIsMissingOrDoesNotFit) {
+  OnnxModelForTest missing(17);
+  missing.input("x", {2});
+  missing.output("y");
+  missing.node("Mul", {"x", "weights"}, {"y"});
+  EXPECT_THAT(error_of(missing), HasSubstr("node \"y_node\" (Mul): reads \"weights\", which is neither"));
+
+  OnnxModelForTest cyclic(17);
+  cyclic.input("x", {2});
+  cyclic.output("y");
+  cyclic.node("Add", {"x", "y"}, {"z"});
+  cyclic.node("Neg", {"z"}, {"y"});
+  EXPECT_THAT(error_of(cyclic), HasSubstr("reads \"y\", which is neither"));
+
+  OnnxModelForTest shapes(17);
+  shapes.input("x", {2});
+  shapes.output("y");
+  shapes.constant<float>("weights", {3}, {1, 2, 3});
+  shapes.node("Mul", {"x", "weights"}, {"y"});
+  EXPECT_THAT(error_of(shapes), HasSubstr("do not broadcast"));
+
+  OnnxModelForTest twice(17);
+  twice.input("x", {2});
+  twice.output("y");
+  twice.node("Neg", {"x"}, {"y"});
+  twice.node("Abs", {"x"}, {"y"});
+  EXPECT_THAT(error_of(twice), HasSubstr("gives \"y\", which is given already"));
+
+  OnnxModelForTest nothing(17);
+  nothing.input("x", {2});
+  EXPECT_THAT(error_of(nothing), HasSubstr("the graph has no outputs"));
+}
+
+TEST(OnnxImport, RefusesVersionsThatItDoesNotKnow) {
+  const auto error = [](auto change) {
+    OnnxModelForTest model(17);
+    model.input("x", {2});
+    model.output("y");
+    model.node("Neg", {"x"}, {"y"});
+    change(model.proto);
+    return error_of(model);
+  };
+  EXPECT_EQ(error([](onnx::ModelProto&) {}), "");
+  EXPECT_THAT(error([](onnx::ModelProto& m) { m.clear_opset_import(); }), HasSubstr("no opset import"));
+  EXPECT_THAT(error([](onnx::ModelProto& m) { m.mutable_opset_import(0)->set_version(99); }),
+              HasSubstr("opset 99, expected 1 to 23"));
+  EXPECT_THAT(error([](onnx::ModelProto& m) { m.set_ir_version(99); }), HasSubstr("IR version 99"));
+  EXPECT_THAT(error([](onnx::ModelProto& m) { m.clear_graph(); }), HasSubstr("it has no graph"));
+}
+
+TEST(OnnxImport, ListsAllOperatorsThatAreNotSupported) {
+  OnnxModelForTest model(17);
+  model.input("x", {2});
+  model.output("y");
+  model.node("StringNormalizer", {"x"}, {"z"});
+  model.node("Fancy", {"z"}, {"y"}).set_domain("own");
+  EXPECT_THAT(error_of(model), testing::AllOf(HasSubstr("operators of 2 nodes"),
+                                              HasSubstr("\"z_node\" (StringNormalizer), opset 17"),
+                                              HasSubstr("\"y_node\" (own.Fancy), opset 0")));
+}
+
+TEST(OnnxImport, NamesBecomeIdentifiersAndStayUnique) {
+  OnnxModelForTest model(17);
+  model.input("in/put:0", {2});
+  model.output("out put");
+  model.node("Neg", {"in/put:0"}, {"a.b"}).set_name("/layer.1/Neg");
+  model.node("Neg", {"a.b"}, {"a/b"}).set_name("/layer/1/Neg");
+  model.node("Neg", {"a/b"}, {"c"}).set_name("output");
+  model.node("Neg", {"c"}, {"out put"}).clear_name();
+  const Graph graph = import_onnx(model.write());
+  EXPECT_THAT(graph.node_names(),
+              ElementsAre("in_put_0", "_layer_1_Neg", "_layer_1_Neg_1", "output_1", "out_put", "output"));
+  EXPECT_THAT(graph.node("in_put_0").source_names, ElementsAre("in/put:0"));
+  EXPECT_THAT(graph.node("_layer_1_Neg_1").source_names, ElementsAre("a/b"));
+  EXPECT_THAT(graph.node("output").source_names, ElementsAre("out put"));
+}
+
+TEST(OnnxImport, ShapesOfOpenInputsCanBeGiven) {
+  OnnxModelForTest model(17);
+  model.input("x", {-1, -2});
+  model.output("y");
+  model.node("Shape", {"x"}, {"shape"});
+  model.node("ConstantOfShape", {"shape"}, {"zeros"});
+  model.node("Add", {"x", "zeros"}, {"y"});
+  EXPECT_THAT(floats(run(model, {counting({1, 3})}).at(0)), ElementsAre(0, 1, 2));
+  EXPECT_THAT(floats(run(model, {counting({2, 1})}, {.shapes = {{"x", {2, 1}}}}).at(0)), ElementsAre(0, 1));
+  EXPECT_THAT(error_of(model, {.shapes = {{"x", {2}}}}), HasSubstr("expected one that fits"));
+  EXPECT_THAT(error_of(model, {.shapes = {{"z", {2}}}}), HasSubstr("\"z\""));
+}
+
+/// 2 times the sizes of an image, as exporters write it.
+TEST(OnnxImport, ArithmeticWithShapesIsDoneOnce) {
+  OnnxModelForTest model(17);
+  model.input("x", {-1, 1, 2, 3});
+  model.output("y");
+  model.constant<int64_t>("two", {}, {2});
+  model.constant<int64_t>("from", {1}, {2});
+  model.constant<int64_t>("to", {1}, {4});
+  model.constant<int64_t>("zero", {1}, {0});
+  model.node("Shape", {"x"}, {"shape"});
+  model.node("Slice", {"shape", "from", "to"}, {"image"});
+  model.node("Slice", {"shape", "zero", "from"}, {"rest"});
+  model.node("Mul", {"image", "two"}, {"larger"});
+  model.node("Concat", {"rest", "larger"}, {"sizes"}, {{"axis", 0}});
+  model.node("Resize", {"x", "", "", "sizes"}, {"y"},
+             {{"coordinate_transformation_mode", "asymmetric"}, {"nearest_mode", "floor"}});
+  EXPECT_EQ(output_of(model, {5, 1, 2, 3}).shape(), (Shape{5, 1, 4, 6}));
+}
+
+TEST(OnnxImport, ArithmeticWithOpenSizesIsKnownForEachBatch) {
+  OnnxModelForTest model(17);
+  model.input("x", {-1, 2});
+  model.output("y");
+  model.constant<int64_t>("two", {}, {2});
+  model.node("Shape", {"x"}, {"shape"});
+  model.node("Mul", {"shape", "two"}, {"larger"});
+  model.node("Sub", {"two", "larger"}, {"smaller"});
+  model.node("Sub", {"two", "smaller"}, {"again"});
+  model.node("ConstantOfShape", {"again"}, {"y"});
+  const Graph graph = import_onnx(model.write());
+  const NodeInput& output = graph.node("output").inputs.at(0);
+  EXPECT_EQ(infer_shapes(graph, 3).at(value_name(output)).shape, (Shape{6, 4}));
+  EXPECT_EQ(output_of(model, {3, 2}).shape(), (Shape{6, 4}));
+}
+
+TEST(OnnxImport, HugeDimensionsAreErrors) {
+  OnnxModelForTest input(17);
+  input.input("x", {int64_t{1} << 40, int64_t{1} << 40});
+  input.output("y");
+  input.node("Neg", {"x"}, {"y"});
+  EXPECT_NE(error_of(input), "");
+
+  OnnxModelForTest constant(17);
+  constant.input("x", {2});
+  constant.output("y");
+  constant.constant<float>("weights", {int64_t{1} << 36}, {1});
+  constant.node("Mul", {"x", "weights"}, {"y"});
+  EXPECT_THAT(error_of(constant), HasSubstr("\"weights\""));
+
+  OnnxModelForTest filled(17);
+  filled.input("x", {1});
+  filled.output("y");
+  filled.constant<int64_t>("shape", {3}, {int64_t{1} << 30, int64_t{1} << 30, int64_t{1} << 30});
+  filled.node("ConstantOfShape", {"shape"}, {"zeros"});
+  filled.node("Add", {"x", "zeros"}, {"y"});
+  EXPECT_NE(error_of(filled), "");
+}
+
+TEST(OnnxImport, NoBeginningOfAModelIsOne) {
+  OnnxModelForTest model(17);
+  model.input("x", {1, 2, 4, 4});
+  model.output("y");
+  model.constant<float>("weights", {1, 2, 1, 1}, {1, 2});
+  model.constant<int64_t>("sizes", {4}, {1, 1, 8, 8});
+  model.node("Conv", {"x", "weights"}, {"z"}, {{"kernel_shape", Ints{1, 1}}});
+  model.node("Resize", {"z", "", "", "sizes"}, {"y"}, {{"mode", "linear"}});
+  const std::string bytes = model.proto.SerializeAsString();
+  for (size_t size = 0; size < bytes.size(); ++size)
+    EXPECT_THROW(import_onnx(model.write(bytes.substr(0, size))), Error) << size;
+  EXPECT_EQ(output_of(model, {1, 2, 4, 4}).shape(), (Shape{1, 1, 8, 8}));
+}
+
+TEST(OnnxImport, ChangedBytesAreReadOrRefused) {
+  OnnxModelForTest model(17);
+  model.input("x", {1, 2, 4, 4});
+  model.output("y");
+  model.constant<float>("weights", {1, 2, 1, 1}, {1, 2});
+  model.node("Conv", {"x", "weights"}, {"z"}, {{"strides", Ints{1, 1}}});
+  model.node("MaxPool", {"z"}, {"y"}, {{"kernel_shape", Ints{2, 2}}});
+  const std::string bytes = model.proto.SerializeAsString();
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    for (const int change : {1, 0x40, 0x80, 0xff}) {
+      std::string changed = bytes;
+      changed[i] = static_cast<char>(changed[i] ^ change);
+      try {
+        import_onnx(model.write(changed));
+      } catch (const Error&) {
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace detent
