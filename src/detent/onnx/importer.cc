@@ -6,8 +6,10 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
+#include "detent/integer/node_form.h"
 #include "detent/onnx/converters/converters.h"
 #include "detent/onnx/gelu_pattern.h"
+#include "detent/onnx/operand_roundings.h"
 #include "detent/onnx/tensor_data.h"
 
 namespace detent {
@@ -66,6 +68,16 @@ std::optional<Tensor> tensor_of_elements(const Operand& operand) {
     default:
       return std::nullopt;
   }
+}
+
+/// Whether all nodes that could compute on codes can: their sums fit into 32 bits.
+bool sums_fit(const Graph& graph) {
+  try {
+    for (const Node& node : graph.nodes()) node_form(node, Requantization::kFloat);
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -418,6 +430,7 @@ void OnnxImporter::add_outputs(const onnx::GraphProto& graph) {
 
 Graph OnnxImporter::finish() {
   recognize_gelu(graph_);
+  move_roundings_to_operands(graph_, roundings_);
   std::set<std::string, std::less<>> live = {"output"};
   const auto nodes = graph_.nodes();
   for (size_t i = nodes.size(); i-- > 0;) {
@@ -426,6 +439,11 @@ Graph OnnxImporter::finish() {
   }
   graph_.erase_if(
       [&](const Node& node) { return role_of(node) != OperatorRole::kInput && !live.contains(node.name); });
+  if (!roundings_.empty()) {
+    round_where_computed(graph_);
+    const bool has_codes = file_.opset("qonnx.custom_op.general") == 0 && sums_fit(graph_);
+    if (has_codes) graph_.set_requantization(Requantization::kFloat);
+  }
   try {
     verify(graph_);
   } catch (const Error& error) {

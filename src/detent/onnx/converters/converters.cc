@@ -23,7 +23,9 @@ const Converters& converters_of(std::string_view domain) {
   static const std::map<std::string_view, Converters> domains = {
       {"",
        joined({layer_converters(), normalization_converters(), pooling_converters(), elementwise_converters(),
-               reduction_converters(), shape_converters(), gather_converters()})}};
+               reduction_converters(), shape_converters(), gather_converters()})},
+      {"qonnx.custom_op.general", joined({rounding_converters()})},
+      {"finn.custom_op.general", joined({rounding_converters()})}};
   static const Converters none;
   const auto found = domains.find(domain == "ai.onnx" ? "" : domain);
   return found == domains.end() ? none : found->second;

@@ -26,5 +26,6 @@ OnnxConverterList elementwise_converters();
 OnnxConverterList reduction_converters();
 OnnxConverterList shape_converters();
 OnnxConverterList gather_converters();
+OnnxConverterList rounding_converters();  // of qonnx.custom_op.general
 
 }  // namespace detent
