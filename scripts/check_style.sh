@@ -63,6 +63,7 @@ awk -v format_names="$format_names" -v operator_names="$operator_names" '
 
   # What an operator does is declared with it; passes and executors ask for traits (graph/traits.h): no `op` is
   # compared with, searched for or looked up among names, and no list of names is made to do so.
+  # Models in other formats consist of such names: onnx/ translates them.
   /enum_names\(/ { in_names = 1 }
   in_detent && !declares_operators && !is_test {
     named = "\"(" operator_names "|placeholder)\""

@@ -53,5 +53,83 @@ TEST_P(BuiltInModel, GivesTheSameBytesWhenImportedAgain) {
 
 INSTANTIATE_TEST_SUITE_P(All, BuiltInModel, testing::ValuesIn(model_names()));
 
+std::string error_of(const Graph& graph, const OnnxExportOptions& options) {
+  const TemporaryPath file("model.onnx");
+  try {
+    export_onnx(graph, file.get(), options);
+  } catch (const Error& error) {
+    EXPECT_FALSE(std::filesystem::exists(file.get()));
+    return error.what();
+  }
+  return "";
+}
+
+/// Weights and inputs of every layer.
+void quantize_layers(Graph& graph, const QuantSpec& weights, const QuantSpec& inputs) {
+  for (Node& node : graph.nodes()) {
+    if (!is_weighted_sum(node)) continue;
+    node.quantization["weight"] = QuantizerRef(weights);
+    node.quantization["data_in_0"] = QuantizerRef(inputs);
+  }
+}
+
+TEST(OnnxExport, QonnxBecomesTheSameQuantizersAgain) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"affine:width=4,symmetric=true,granularity=channel,axis=0", "affine:width=6,scale=0.125,zero_point=3"},
+      {"affine:width=3,symmetric=true,narrow_range=true",
+       "affine:width=8,signed=false,scale=0.03,zero_point=100"},
+      {"fixed:width=5,frac_width=4", "fixed:width=7,frac_width=3,rounding=floor"},
+      {"binary:scaling=per_channel,axis=0", "binary"},
+      {"binary", "fixed:width=12,frac_width=8"}};
+  for (const auto& [weights, inputs] : cases) {
+    PassBench bench(build_model("digits_cnn", {1, 8, 8}, 10));
+    quantize_layers(bench.graph, parse_quant_spec_text(weights), parse_quant_spec_text(inputs));
+    const Graph imported = exported_and_imported(bench.graph, {.style = OnnxStyle::kQonnx});
+    const Tensor input = RandomSamples(bench.sample_shape()).samples(0, 4);
+    expect_equal(results(bench.graph, input), results(imported, input), weights);
+    size_t quantized = 0;
+    for (const Node& node : imported.nodes()) {
+      if (!is_weighted_sum(node)) continue;
+      EXPECT_NE(node.find_quantization("weight"), nullptr) << weights << " " << node.name;
+      EXPECT_NE(node.find_quantization("data_in_0"), nullptr) << weights << " " << node.name;
+      ++quantized;
+    }
+    EXPECT_GT(quantized, 2);
+    EXPECT_EQ(imported.nodes().size(), bench.graph.nodes().size()) << weights;
+  }
+}
+
+TEST(OnnxExport, ListsAllNodesWhoseFormatsTheStyleCannotCarry) {
+  PassBench bench(build_model("digits_cnn", {1, 8, 8}, 10));
+  quantize_layers(bench.graph, parse_quant_spec_text("minifloat_ieee:width=8,exponent_width=4"),
+                  parse_quant_spec_text("affine:width=8"));
+  const std::string text = error_of(bench.graph, {.style = OnnxStyle::kQdq});
+  EXPECT_THAT(text, HasSubstr("style qdq, opset 17"));
+  for (const Node& node : bench.graph.nodes()) {
+    if (!is_weighted_sum(node)) continue;
+    EXPECT_THAT(text, HasSubstr("node \"" + node.name + "\""));
+  }
+  EXPECT_THAT(text, HasSubstr("weight: minifloat_ieee"));
+  EXPECT_THAT(error_of(bench.graph, {}), HasSubstr("a float model has no formats"));
+}
+
+TEST(OnnxExport, RefusesScalesThatFollowFromTheData) {
+  PassBench bench(build_model("digits_cnn", {1, 8, 8}, 10));
+  quantize_layers(bench.graph, parse_quant_spec_text("affine:width=8"),
+                  parse_quant_spec_text("affine:width=8"));
+  EXPECT_THAT(error_of(bench.graph, {.style = OnnxStyle::kQdq}),
+              HasSubstr("follows from the data at every run"));
+}
+
+TEST(OnnxExport, SixteenBitsTakeANewerOpset) {
+  PassBench bench(build_model("digits_cnn", {1, 8, 8}, 10));
+  quantize_layers(bench.graph, parse_quant_spec_text("affine:width=8,symmetric=true"),
+                  parse_quant_spec_text("affine:width=16,scale=0.001,zero_point=0"));
+  EXPECT_EQ(error_of(bench.graph, {.style = OnnxStyle::kQdq}), "");
+  EXPECT_THAT(error_of(bench.graph, {.style = OnnxStyle::kQdq, .opset = 17}),
+              HasSubstr("integers of 16 bits need opset 21"));
+  EXPECT_THAT(error_of(bench.graph, {.style = OnnxStyle::kQdq, .opset = 12}), HasSubstr("expected 13 to 21"));
+}
+
 }  // namespace
 }  // namespace detent

@@ -6,9 +6,11 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
+#include "detent/integer/node_form.h"
 #include "detent/onnx/converters/converters.h"
 #include "detent/onnx/gelu_pattern.h"
 #include "detent/onnx/layer_norm_pattern.h"
+#include "detent/onnx/operand_roundings.h"
 #include "detent/onnx/tensor_data.h"
 
 namespace detent {
@@ -67,6 +69,16 @@ std::optional<Tensor> tensor_of_elements(const Operand& operand) {
     default:
       return std::nullopt;
   }
+}
+
+/// Whether all nodes that could compute on codes can: their sums fit into 32 bits.
+bool sums_fit(const Graph& graph) {
+  try {
+    for (const Node& node : graph.nodes()) node_form(node, Requantization::kFloat);
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -433,12 +445,18 @@ void OnnxImporter::remove_dead_nodes() {
 }
 
 Graph OnnxImporter::finish() {
-  remove_dead_nodes();
   try {
+    remove_dead_nodes();
     verify(graph_);
     recognize_layer_norm(graph_);
     recognize_gelu(graph_);
+    move_roundings_to_operands(graph_, roundings_);
     remove_dead_nodes();
+    if (!roundings_.empty()) {
+      round_where_computed(graph_);
+      const bool has_codes = file_.opset("qonnx.custom_op.general") == 0 && sums_fit(graph_);
+      if (has_codes) graph_.set_requantization(Requantization::kFloat);
+    }
     verify(graph_);
   } catch (const Error& error) {
     std::vector<std::string> open;

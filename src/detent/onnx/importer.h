@@ -35,6 +35,7 @@ struct ImportedValue {
   std::optional<Tensor> constant;
   TriedTypes types = {};                       // of the constant
   std::optional<ParameterRef> parameter = {};  // of the constant, once something refers to it
+  std::optional<QuantSpec> rounding = {};      // that leaves the constant as it is
   bool is_initializer = false;
 };
 
@@ -104,6 +105,8 @@ class OnnxImporter {
   std::set<std::string, std::less<>> names_;
   std::unordered_map<std::string, size_t> suffixes_;  // the last one, of names that are taken
   std::map<std::string, std::string> symbols_;        // of the model's open dimensions
+  std::set<std::string> roundings_;                   // nodes that only round
+  std::map<const Parameter*, std::pair<ParameterRef, QuantSpec>> rounded_parameters_;
   NamedSizes first_sizes_;
   NamedSizes second_sizes_;
   ImportScope outermost_;

@@ -4,6 +4,7 @@
 
 #include "detent/core/error.h"
 #include "detent/onnx/importer.h"
+#include "detent/onnx/quantizer_export.h"
 #include "detent/onnx/tensor_data.h"
 
 namespace detent {
@@ -175,6 +176,11 @@ NodeInput NodeImport::add(const std::string& op, std::vector<NodeInput> inputs, 
     const std::string weight = has_input(1) ? input_name(1) : "";
     node.target = weight.ends_with(kWeight) ? weight.substr(0, weight.size() - kWeight.size()) : base;
   }
+  for (const auto& [name, parameter] : node.parameters) {
+    const auto rounded = importer_.rounded_parameters_.find(&*parameter);
+    if (rounded != importer_.rounded_parameters_.end())
+      node.quantization[name] = QuantizerRef(rounded->second.second);
+  }
   return importer_.add(std::move(node));
 }
 
@@ -182,7 +188,28 @@ ParameterRef NodeImport::parameter(size_t index, bool trainable) {
   ImportedValue& value = importer_.find(input_name(index), *importer_.scope_);
   if (!value.constant) refuse(fmt::format("input {} is not constant", index));
   if (!value.parameter) value.parameter = ParameterRef(Parameter{*value.constant, trainable});
+  if (value.rounding)
+    importer_.rounded_parameters_.try_emplace(&**value.parameter, *value.parameter, *value.rounding);
   return *value.parameter;
+}
+
+ParameterRef NodeImport::transposed_parameter(size_t index) {
+  const ImportedValue& value = importer_.find(input_name(index), *importer_.scope_);
+  ParameterRef result(Parameter{transposed_matrix(*value.constant), true});
+  if (value.rounding) {
+    QuantSpec spec = *value.rounding;
+    if (spec.axis < 0) spec.axis += 2;
+    if (spec.granularity == Granularity::kChannel) spec.axis = 1 - spec.axis;
+    importer_.rounded_parameters_.try_emplace(&*result, result, spec);
+  }
+  return result;
+}
+
+NodeInput NodeImport::add_rounding(NodeInput value, const QuantSpec& spec) {
+  const NodeInput result = add("identity", {std::move(value)});
+  importer_.graph_.node(result.node).quantization["data_out_0"] = QuantizerRef(spec);
+  importer_.roundings_.insert(result.node);
+  return result;
 }
 
 NodeInput NodeImport::constant_of(Tensor tensor) {
@@ -199,6 +226,12 @@ Node* NodeImport::producer(size_t index) {
   const ImportedValue& value = importer_.find(input_name(index), *importer_.scope_);
   return value.constant ? nullptr : &importer_.graph_.node(value.source->node);
 }
+
+const Node* NodeImport::producer(size_t index) const {
+  return const_cast<NodeImport*>(this)->producer(index);
+}
+
+const Node& NodeImport::node(const NodeInput& value) const { return importer_.graph_.node(value.node); }
 
 size_t NodeImport::output_count() const { return static_cast<size_t>(proto_.output_size()); }
 
@@ -219,6 +252,14 @@ void NodeImport::set_output(size_t index, Tensor constant) {
   if (index >= output_count()) return;
   importer_.set_output(proto_.output(static_cast<int>(index)),
                        {.source = std::nullopt, .constant = std::move(constant)});
+}
+
+void NodeImport::set_output(size_t index, Tensor constant, const QuantSpec& rounding) {
+  if (index >= output_count()) return;
+  ImportedValue value;
+  value.constant = std::move(constant);
+  value.rounding = rounding;
+  importer_.set_output(proto_.output(static_cast<int>(index)), std::move(value));
 }
 
 void NodeImport::pass_on(size_t input, size_t output) {

@@ -84,16 +84,25 @@ class NodeImport {
   /// The shape that such a node's result would have, with kOpenSize where that follows from open sizes or is
   /// not known.
   Shape result_shape(const std::string& op, std::vector<NodeInput> inputs, Table attributes = {}) const;
+  /// A node that rounds, which becomes a quantizer of what reads it.
+  NodeInput add_rounding(NodeInput value, const QuantSpec& spec);
+  /// The parameter of an input that is a constant matrix, rows and columns exchanged.
+  ParameterRef transposed_parameter(size_t index);
   /// What a value that was added is, for one choice of open sizes.
   const Operand& type_of(const NodeInput& input) const;
   /// The node that gives an input, where that is no constant.
   Node* producer(size_t index);
+  const Node* producer(size_t index) const;
+  /// The node that gives a value of the graph.
+  const Node& node(const NodeInput& value) const;
 
   size_t output_count() const;
   /// Whether anything asks for the output.
   bool wants(size_t index) const;
   void set_output(size_t index, NodeInput value);
   void set_output(size_t index, Tensor constant);
+  /// A constant that `rounding` leaves as it is; it becomes the quantizer of a parameter.
+  void set_output(size_t index, Tensor constant, const QuantSpec& rounding);
   /// Outputs an input as it is.
   void pass_on(size_t input, size_t output = 0);
 

@@ -25,7 +25,9 @@ const Converters& converters_of(std::string_view domain) {
        joined({layer_converters(), normalization_converters(), pooling_converters(), elementwise_converters(),
                reduction_converters(), shape_converters(), gather_converters(), resize_converters(),
                recurrent_converters(), linear_code_converters(), quantized_converters()})},
-      {"com.microsoft", joined({microsoft_converters(), linear_code_converters()})}};
+      {"com.microsoft", joined({microsoft_converters(), linear_code_converters()})},
+      {"qonnx.custom_op.general", joined({rounding_converters()})},
+      {"finn.custom_op.general", joined({rounding_converters()})}};
   static const Converters none;
   const auto found = domains.find(domain == "ai.onnx" ? "" : domain);
   return found == domains.end() ? none : found->second;

@@ -31,5 +31,6 @@ OnnxConverterList recurrent_converters();
 OnnxConverterList linear_code_converters();  // of several domains
 OnnxConverterList quantized_converters();
 OnnxConverterList microsoft_converters();
+OnnxConverterList rounding_converters();  // of qonnx.custom_op.general
 
 }  // namespace detent

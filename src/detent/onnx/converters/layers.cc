@@ -168,7 +168,9 @@ void convert_gemm(NodeImport& node) {
       const bool as_given = transpose_b && alpha == 1;
       parameters.emplace_back(
           "weight", as_given ? node.parameter(1)
-                             : NodeImport::parameter(transpose_b ? scaled(b, alpha) : transposed(b, alpha)));
+                    : alpha == 1
+                        ? node.transposed_parameter(1)
+                        : NodeImport::parameter(transpose_b ? scaled(b, alpha) : transposed(b, alpha)));
       if (bias) parameters.emplace_back("bias", NodeImport::parameter(*bias));
       node.set_output(0, node.add("linear", {a}, {}, std::move(parameters)));
       return;
@@ -192,7 +194,7 @@ void convert_matmul(NodeImport& node) {
   const Tensor* weight = node.constant(1);
   if (weight != nullptr && is_float(*weight) && weight->rank() == 2 && node.rank(0) >= 1 &&
       node.constant(0) == nullptr) {
-    NodeImport::Parameters parameters = {{"weight", NodeImport::parameter(transposed(*weight, 1))}};
+    NodeImport::Parameters parameters = {{"weight", node.transposed_parameter(1)}};
     node.set_output(0, node.add("linear", {node.input(0)}, {}, std::move(parameters)));
     return;
   }

@@ -1,0 +1,80 @@
+#include "detent/onnx/operand_roundings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
+#include "detent/graph/operators.h"
+
+namespace detent {
+namespace {
+
+struct Read {
+  std::string node;
+  size_t input;
+};
+using Readers = std::unordered_map<std::string, std::vector<Read>>;
+
+Readers readers_of(const Graph& graph) {
+  Readers readers;
+  for (const Node& node : graph.nodes()) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (!node.inputs[i].is_constant()) readers[value_name(node.inputs[i])].push_back({node.name, i});
+    }
+  }
+  return readers;
+}
+
+std::string operand_name(size_t input) { return fmt::format("data_in_{}", input); }
+
+}  // namespace
+
+void move_roundings_to_operands(Graph& graph, const std::set<std::string>& roundings) {
+  // By value: where one is rounded in the same way several times, it has one quantizer.
+  std::unordered_map<std::string, std::vector<QuantizerRef>> quantizers;
+  Readers readers = readers_of(graph);
+  for (Node& rounding : graph.nodes()) {
+    if (!roundings.contains(rounding.name)) continue;
+    const auto given = rounding.quantization.find("data_out_0");
+    const auto rounded = rounding.quantization.find("data_in_0");
+    const bool is_again = rounded != rounding.quantization.end();
+    if (is_again && !(rounded->second == given->second)) continue;
+    const NodeInput source = rounding.inputs[0];
+    auto& known = quantizers[value_name(source)];
+    const auto same = std::ranges::find(known, given->second);
+    const QuantizerRef quantizer = same == known.end() ? known.emplace_back(given->second) : *same;
+    std::vector<Read> moved = std::move(readers[rounding.name]);
+    for (const Read& read : moved) {
+      Node& reader = graph.node(read.node);
+      reader.inputs[read.input] = source;
+      reader.quantization[operand_name(read.input)] = quantizer;
+    }
+    std::ranges::move(moved, std::back_inserter(readers[value_name(source)]));
+    rounding.quantization.clear();
+  }
+}
+
+void round_where_computed(Graph& graph) {
+  const Readers readers = readers_of(graph);
+  for (Node& node : graph.nodes()) {
+    if (role_of(node) == OperatorRole::kConstant || role_of(node) == OperatorRole::kOutput) continue;
+    for (size_t i = 0; i < result_count(node); ++i) {
+      const auto found = readers.find(value_name(node.name, i));
+      if (found == readers.end()) continue;
+      const Read& first = found->second.front();
+      const auto& quantization = graph.node(first.node).quantization;
+      const auto quantizer = quantization.find(operand_name(first.input));
+      if (quantizer == quantization.end()) continue;
+      const bool is_always = std::ranges::all_of(found->second, [&](const Read& read) {
+        const auto& others = graph.node(read.node).quantization;
+        const auto other = others.find(operand_name(read.input));
+        return other != others.end() && other->second.is(quantizer->second);
+      });
+      if (is_always) node.quantization.try_emplace(fmt::format("data_out_{}", i), quantizer->second);
+    }
+  }
+}
+
+}  // namespace detent
