@@ -8,6 +8,7 @@
 #include "detent/models/model.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
+#include "detent/runtime/integer_executor.h"
 #include "pass_bench_test.h"
 
 // What is written in ONNX's format and read again is the same network.
@@ -96,6 +97,24 @@ TEST(OnnxExport, QonnxBecomesTheSameQuantizersAgain) {
     }
     EXPECT_GT(quantized, 2);
     EXPECT_EQ(imported.nodes().size(), bench.graph.nodes().size()) << weights;
+  }
+}
+
+TEST(OnnxExport, QdqComputesTheSameCodesAgain) {
+  for (const char* name : {"toy_convnet", "digits_cnn", "resnet20"}) {
+    for (const char* keys : {"", "weights = \"int4\"\nactivations = \"uint4\"\nelementwise = \"uint6\""}) {
+      const ModelInfo& model = find_model(name);
+      PassBench bench(model.build(model.sample_shape, model.class_count));
+      bench.run_passes(fmt::format(
+          "[passes.fuse_batch_norm]\n[passes.static_quantize]\nnum_samples = 16\nreport = false\n{}\n",
+          keys));
+      const Graph imported = exported_and_imported(bench.graph, {.style = OnnxStyle::kQdq});
+      EXPECT_EQ(imported.requantization(), Requantization::kFloat) << name;
+      EXPECT_EQ(imported.nodes().size(), bench.graph.nodes().size()) << name;
+      const Tensor input = RandomSamples(bench.sample_shape()).samples(0, 4);
+      expect_equal(results(bench.graph, input), results(imported, input), name);
+      expect_equal(results(bench.graph, input), IntegerProgram(imported).run(std::span(&input, 1)), name);
+    }
   }
 }
 

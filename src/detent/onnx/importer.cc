@@ -4,6 +4,8 @@
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
+#include <set>
+#include <unordered_map>
 
 #include "detent/core/error.h"
 #include "detent/integer/node_form.h"
@@ -31,6 +33,50 @@ std::string node_text(const onnx::NodeProto& node) {
   const std::string name = node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name();
   const std::string op = node.domain().empty() ? node.op_type() : node.domain() + "." + node.op_type();
   return fmt::format("node \"{}\" ({})", name, op);
+}
+
+void collect_reads(const onnx::NodeProto& node, std::set<std::string>& names) {
+  names.insert(node.input().begin(), node.input().end());
+  for (const onnx::AttributeProto& attribute : node.attribute()) {
+    for (const onnx::NodeProto& inner : attribute.g().node()) collect_reads(inner, names);
+  }
+}
+
+/// The nodes so that each comes behind those that it reads, otherwise in their order. Exporters write them
+/// so, tools that change models do not always. What lies on a cycle comes last, and is refused as it reads
+/// what is not there.
+std::vector<const onnx::NodeProto*> in_execution_order(const onnx::GraphProto& graph) {
+  std::unordered_map<std::string, int> giver;
+  for (int i = 0; i < graph.node_size(); ++i) {
+    for (const std::string& output : graph.node(i).output()) giver.emplace(output, i);
+  }
+  std::vector<std::vector<int>> readers(static_cast<size_t>(graph.node_size()));
+  std::vector<int> missing(readers.size(), 0);
+  std::set<int> ready;
+  for (int i = 0; i < graph.node_size(); ++i) {
+    std::set<std::string> names;
+    collect_reads(graph.node(i), names);
+    for (const std::string& name : names) {
+      const auto found = name.empty() ? giver.end() : giver.find(name);
+      if (found == giver.end()) continue;
+      readers[static_cast<size_t>(found->second)].push_back(i);
+      ++missing[static_cast<size_t>(i)];
+    }
+    if (missing[static_cast<size_t>(i)] == 0) ready.insert(i);
+  }
+  std::vector<const onnx::NodeProto*> order;
+  while (!ready.empty()) {
+    const int next = *ready.begin();
+    ready.erase(ready.begin());
+    order.push_back(&graph.node(next));
+    for (const int reader : readers[static_cast<size_t>(next)]) {
+      if (--missing[static_cast<size_t>(reader)] == 0) ready.insert(reader);
+    }
+  }
+  for (int i = 0; i < graph.node_size(); ++i) {
+    if (missing[static_cast<size_t>(i)] > 0) order.push_back(&graph.node(i));
+  }
+  return order;
 }
 
 TriedTypes constant_types(const Tensor& tensor) {
@@ -97,7 +143,7 @@ Graph OnnxImporter::run() {
   count_readers(graph);
   add_initializers(graph, outermost_);
   add_inputs(graph, outermost_);
-  for (const onnx::NodeProto& node : graph.node()) convert(node, outermost_);
+  for (const onnx::NodeProto* node : in_execution_order(graph)) convert(*node, outermost_);
   add_outputs(graph);
   return finish();
 }
@@ -323,7 +369,7 @@ void OnnxImporter::choose_branch(const onnx::NodeProto& node, ImportScope& scope
     ImportScope inner{.outer = &scope};
     inner.prefix = scope.prefix + identifier(node.name()) + "_";
     add_initializers(branch, inner);
-    for (const onnx::NodeProto& step : branch.node()) convert(step, inner);
+    for (const onnx::NodeProto* step : in_execution_order(branch)) convert(*step, inner);
     for (int i = 0; i < std::min(node.output_size(), branch.output_size()); ++i)
       scope.values[node.output(i)] = &find(branch.output(i).name(), inner);
     return;

@@ -154,11 +154,13 @@ void convert_gemm(NodeImport& node) {
   const auto beta = static_cast<float>(node.number("beta", 1.0));
   const bool transpose_a = node.integer("transA", 0) != 0;
   const bool transpose_b = node.integer("transB", 0) != 0;
-  if (node.rank(0) != 2 || node.rank(1) != 2)
+  if (node.rank(0) < 2 || node.rank(1) < 2)
     fail("inputs of {} and {} dimensions, expected matrices", node.rank(0), node.rank(1));
+  // Beyond the standard, some tools write batches of matrices.
+  const bool is_matrix = node.rank(0) == 2 && node.rank(1) == 2;
   NodeInput a = node.input(0);
-  if (transpose_a) a = node.add("transpose", {a}, {{"dim0", 0}, {"dim1", 1}});
-  if (has_constant_weights(node)) {
+  if (transpose_a) a = node.add("transpose", {a}, {{"dim0", -2}, {"dim1", -1}});
+  if (is_matrix && has_constant_weights(node)) {
     const Tensor& b = *node.constant(1);
     const int64_t out = b.dim(transpose_b ? 0 : 1);
     const bool has_bias = node.has_input(2);
@@ -177,7 +179,7 @@ void convert_gemm(NodeImport& node) {
     }
   }
   NodeInput b = node.input(1);
-  if (transpose_b) b = node.add("transpose", {b}, {{"dim0", 0}, {"dim1", 1}});
+  if (transpose_b) b = node.add("transpose", {b}, {{"dim0", -2}, {"dim1", -1}});
   NodeInput result = node.add("matmul", {a, b});
   const auto times = [&](NodeInput x, float factor) {
     return factor == 1 ? x

@@ -5,6 +5,7 @@
 
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
+#include "detent/onnx/converters/rounding.h"
 #include "detent/onnx/converters/windows.h"
 #include "detent/onnx/tensor_data.h"
 
@@ -62,6 +63,7 @@ void convert_quantize(NodeImport& node) {
 }
 
 void convert_dequantize(NodeImport& node) {
+  if (became_rounding(node)) return;
   if (is_floating_point(node.type(0).dtype)) node.refuse("codes of floats");
   node.set_output(0, node.add("dequantize_linear", with_parameters(node), axis_attribute(node)));
 }

@@ -27,7 +27,7 @@ double multiply_adds(const Graph& graph) {
   double sum = 0;
   for (const Node& node : graph.nodes()) {
     const Operand& result = values.at(value_name(node.name));
-    if (result.is_tensor())
+    if (result.is_tensor() && !result.is_open())
       sum += static_cast<double>(element_count(result.shape)) * products_per_element(node, values);
   }
   return sum;

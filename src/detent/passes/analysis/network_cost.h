@@ -5,7 +5,7 @@
 namespace detent {
 
 /// Products that a run takes for one sample: of weighted sums and of products of matrices, and one for each
-/// element of the other results.
+/// element of the other results; nodes whose results have open sizes do not count.
 double multiply_adds(const Graph& graph);
 
 /// As many samples, but at least one, as cost no more than `budget` products when each costs `per_sample`.
