@@ -139,7 +139,7 @@ TEST(IntegerExecution, AgreesOnLargeSums) {
     const IntegerProgram integers(bench.graph);
     for (const Node& node : bench.graph.nodes()) {
       if (node.find_parameter("weight") == nullptr) continue;
-      EXPECT_GT(integers.sum_bound(node.name), 1 << 24);
+      EXPECT_GT(integers.sum_bound(node.name), 1 << 24) << node.name;
     }
     const Comparison comparison =
         compare_executions(bench.graph, RandomSamples(bench.sample_shape()).samples(3, 8));

@@ -1,27 +1,32 @@
 #pragma once
 
-#include <array>
 #include <csignal>
-#include <cstddef>
+#include <vector>
 
 namespace detent {
 
-/// Signals that stop a program act as the system has it, whatever the shell that started the tests ignores
+/// Signals that stop a program act as the system has it though the shell that started the tests ignores them
 /// (nohup: SIGHUP; a script's `&`: SIGINT).
 class DefaultSignals {
  public:
   DefaultSignals() {
-    for (size_t i = 0; i < kSignals.size(); ++i) before_[i] = std::signal(kSignals[i], SIG_DFL);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+      const auto before = std::signal(signal, SIG_DFL);
+      if (before == SIG_IGN) {
+        ignored_.push_back(signal);
+      } else {
+        std::signal(signal, before);
+      }
+    }
   }
   ~DefaultSignals() {
-    for (size_t i = 0; i < kSignals.size(); ++i) std::signal(kSignals[i], before_[i]);
+    for (const int signal : ignored_) std::signal(signal, SIG_IGN);
   }
   DefaultSignals(const DefaultSignals&) = delete;
   DefaultSignals& operator=(const DefaultSignals&) = delete;
 
  private:
-  static constexpr std::array kSignals = {SIGINT, SIGTERM, SIGHUP};
-  std::array<void (*)(int), kSignals.size()> before_ = {};
+  std::vector<int> ignored_;
 };
 
 }  // namespace detent
