@@ -110,7 +110,7 @@ TEST(OnnxExport, QdqComputesTheSameCodesAgain) {
           keys));
       const Graph imported = exported_and_imported(bench.graph, {.style = OnnxStyle::kQdq});
       EXPECT_EQ(imported.requantization(), Requantization::kFloat) << name;
-      EXPECT_EQ(imported.nodes().size(), bench.graph.nodes().size()) << name;
+      EXPECT_LE(imported.nodes().size(), bench.graph.nodes().size()) << name << ": pairs become quantizers";
       const Tensor input = RandomSamples(bench.sample_shape()).samples(0, 4);
       expect_equal(results(bench.graph, input), results(imported, input), name);
       expect_equal(results(bench.graph, input), IntegerProgram(imported).run(std::span(&input, 1)), name);

@@ -17,7 +17,7 @@ std::vector<std::string> operands_of(const Node& node, const std::string& prefix
   for (const std::string& operand : quantizable_operands(node)) {
     const bool second_matrix =
         operand == "data_in_1" && find_operator(node.op).reduction_dim(operand).has_value();
-    const bool matches = prefix == "data_out"  ? operand == "data_out_0"
+    const bool matches = prefix == "data_out"  ? operand.starts_with("data_out_")
                          : prefix == "data_in" ? operand.starts_with("data_in_") && !second_matrix
                          : prefix == "weight"  ? operand == "weight" || second_matrix
                                                : operand == prefix;
