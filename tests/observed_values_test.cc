@@ -57,6 +57,7 @@ TEST(ObservedValues, OfEveryOperatorAreBeforeOrAfterRounding) {
       const ValueTypes types = infer_shapes(graph);
       const Node& plain = graph.node("layer");
       if (operand_type(plain, "data_in_0", types).dtype != DType::kFloat32) continue;  // has no format
+      if (result_count(plain) > 1) continue;  // the graph's output is made of several
       quantize_layer(graph);
       graph.set_requantization(way);
       const Node& node = graph.node("layer");

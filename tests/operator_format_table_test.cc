@@ -63,9 +63,10 @@ class OperatorFormatTable : public testing::TestWithParam<std::string> {
       config[prefix + "_name"] = GetParam();
       for (const auto& [key, value] : needed_keys(GetParam())) config[prefix + "_" + key] = value;
     }
-    // Of ternary operands the remainder is 0 everywhere, of which no threshold follows.
-    const bool vanishes = GetParam() == "ternary" && (node.op == "remainder" || node.op == "fmod");
-    if (vanishes) config["data_out_threshold"] = 0.05;
+    // What these make of ternary operands is 0 everywhere, of which no threshold follows.
+    const std::vector<std::string> vanishing = {"fmod", "remainder", "round", "thresholded_relu"};
+    const bool vanishes = std::ranges::find(vanishing, node.op) != vanishing.end();
+    if (GetParam() == "ternary" && vanishes) config["data_out_threshold"] = 0.05;
     const Table entry = {{"config", config}};
     const Table options = {{"by", "type"}, {"report", false}, {node.op, entry}};
     run_pipeline(graph, {{"quantize", options}}, "table", context_);
