@@ -201,6 +201,15 @@ TEST(OnnxImport, SoftmaxBeforeOpset13IsOverAllDimensionsFromItsAxisOn) {
   EXPECT_NEAR(sum(13), 8, 1e-5);
 }
 
+TEST(OnnxImport, WindowsOfIntegersMayHaveABorderOnOneSide) {
+  OnnxModelForTest model(17);
+  model.input("x", {1, 1, 3}, onnx::TensorProto::INT8);
+  model.output("y");
+  model.node("MaxPool", {"x"}, {"y"}, {{"kernel_shape", Ints{2}}, {"auto_pad", "SAME_UPPER"}});
+  const Tensor y = run(model, {Tensor::from({1, 1, 3}, std::vector<int8_t>{-3, -7, -9})}).at(0);
+  EXPECT_TRUE(y.equals(Tensor::from({1, 1, 3}, std::vector<int8_t>{-3, -7, -9})));
+}
+
 TEST(OnnxImport, UpsampleAndTheFirstResizeTakeScales) {
   const auto result = [](int64_t opset, const char* op) {
     OnnxModelForTest model(opset);
@@ -379,6 +388,21 @@ TEST(OnnxImport, SaysWhatIsMissingOrDoesNotFit) {
   OnnxModelForTest nothing(17);
   nothing.input("x", {2});
   EXPECT_THAT(error_of(nothing), HasSubstr("the graph has no outputs"));
+}
+
+TEST(OnnxImport, RefusesFloatsOfEightBits) {
+  constexpr int kFloat8 = 17;
+  OnnxModelForTest input(19);
+  input.input("x", {2});
+  input.graph().mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(kFloat8);
+  input.output("y");
+  input.node("Neg", {"x"}, {"y"});
+  EXPECT_THAT(error_of(input), HasSubstr("input \"x\" is FLOAT8E4M3FN"));
+  OnnxModelForTest cast(19);
+  cast.input("x", {2});
+  cast.output("y");
+  cast.node("Cast", {"x"}, {"y"}, {{"to", kFloat8}});
+  EXPECT_THAT(error_of(cast), HasSubstr("a cast to FLOAT8E4M3FN"));
 }
 
 TEST(OnnxImport, RefusesVersionsThatItDoesNotKnow) {

@@ -234,6 +234,10 @@ TensorType OnnxImporter::input_type(const onnx::ValueInfoProto& input) {
   const auto& proto = input.type().tensor_type();
   TensorType type;
   type.dtype = dtype_of_onnx(proto.elem_type());
+  if (type.dtype == DType::kFloat8E4M3 || type.dtype == DType::kFloat8E5M2) {
+    fail("{}: input \"{}\" is {}, which is not supported", file_.path().string(), name,
+         onnx_element_type_name(proto.elem_type()));
+  }
   const auto given = options_.shapes.find(name);
   if (!proto.has_shape() && given == options_.shapes.end()) {
     fail("{}: input \"{}\" has no shape: give it with --shape {}=...", file_.path().string(), name, name);

@@ -3,6 +3,7 @@
 #include <ATen/ops/scalar_tensor.h>
 
 #include <map>
+#include <stdexcept>
 
 #include "detent/core/error.h"
 
@@ -38,8 +39,14 @@ at::Tensor Evaluation::as_tensor(size_t index) const {
   const auto* whole = std::get_if<int64_t>(&inputs[index]);
   DETENT_CHECK(whole != nullptr || std::holds_alternative<double>(inputs[index]),
                "node {}: input {} is absent", node.name, index);
-  return at::scalar_tensor(
-      whole != nullptr ? at::Scalar(*whole) : at::Scalar(std::get<double>(inputs[index])), dtype);
+  const at::Scalar number =
+      whole != nullptr ? at::Scalar(*whole) : at::Scalar(std::get<double>(inputs[index]));
+  try {
+    return at::scalar_tensor(number, dtype);
+  } catch (const std::runtime_error&) {  // c10's, of what overflows
+    fail("node \"{}\": input {} is {}, which a tensor of {} does not hold", node.name, index,
+         number.toDouble(), c10::toString(dtype));
+  }
 }
 
 at::Tensor Evaluation::parameter(std::string_view name) const {

@@ -284,6 +284,8 @@ void convert_hardmax(NodeImport& node) {
 /// but a cast rounds to them.
 void cast(NodeImport& node, NodeInput input, int64_t element_type, size_t output = 0) {
   const DType dtype = dtype_of_onnx(element_type);
+  if (dtype == DType::kFloat8E4M3 || dtype == DType::kFloat8E5M2)
+    node.refuse("a cast to " + onnx_element_type_name(element_type));
   const auto to = [&](NodeInput x, DType target) {
     return node.add("cast", {std::move(x)}, {{"dtype", std::string(dtype_name(target))}});
   };

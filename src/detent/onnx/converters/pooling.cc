@@ -28,24 +28,23 @@ std::string of_dims(const char* name, const ImportedWindow& window) {
   return fmt::format("{}{}d", name, window.kernel.size());
 }
 
-NodeInput pooled(NodeImport& node, const ImportedWindow& window, NodeInput input, bool bordered) {
-  Table attributes = attributes_of(node, window, bordered);
-  attributes["dilation"] = Value(window.dilation);
-  if (node.type_of(input).dtype == DType::kFloat32)
-    return node.add(of_dims("max_pool", window), {std::move(input)}, std::move(attributes));
-  const DType dtype = node.type_of(input).dtype;
-  input = node.add("cast", {std::move(input)}, {{"dtype", "float32"}});
-  const NodeInput result = node.add(of_dims("max_pool", window), {input}, std::move(attributes));
-  return node.add("cast", {result}, {{"dtype", std::string(dtype_name(dtype))}});
+/// Layers pool floats, which hold integers of few bits.
+NodeInput as_float(NodeImport& node, NodeInput input) {
+  if (node.type_of(input).dtype == DType::kFloat32) return input;
+  return node.add("cast", {std::move(input)}, {{"dtype", "float32"}});
+}
+
+NodeInput as_dtype_of(NodeImport& node, NodeInput value, size_t input) {
+  const DType dtype = node.type(input).dtype;
+  if (dtype == DType::kFloat32) return value;
+  return node.add("cast", {std::move(value)}, {{"dtype", std::string(dtype_name(dtype))}});
 }
 
 /// The result, and the place of each element among all.
 void convert_max_pool_with_places(NodeImport& node, const ImportedWindow& window) {
   std::vector<int64_t> padding = window.before;
   padding.insert(padding.end(), window.behind.begin(), window.behind.end());
-  const DType dtype = node.type(0).dtype;
-  NodeInput x = node.input(0);
-  if (dtype != DType::kFloat32) x = node.add("cast", {x}, {{"dtype", "float32"}});
+  NodeInput x = as_float(node, node.input(0));
   x = node.add("max_pool_with_places", {x},
                {{"kernel_size", Value(window.kernel)},
                 {"stride", Value(window.stride)},
@@ -54,17 +53,19 @@ void convert_max_pool_with_places(NodeImport& node, const ImportedWindow& window
                 {"ceil_mode", node.integer("ceil_mode", 0) != 0},
                 {"column_major", node.integer("storage_order", 0) != 0}});
   node.set_output(1, NodeInput::of(x.node, 1));
-  if (dtype != DType::kFloat32) x = node.add("cast", {x}, {{"dtype", std::string(dtype_name(dtype))}});
-  node.set_output(0, x);
+  node.set_output(0, as_dtype_of(node, x, 0));
 }
 
 void convert_max_pool(NodeImport& node) {
   const ImportedWindow window = imported_window(node);
   if (node.wants(1)) return convert_max_pool_with_places(node, window);
   const bool as_it_is = layer_takes(window);
-  const NodeInput input =
-      as_it_is ? node.input(0) : with_border(node, window, node.input(0), -std::numeric_limits<float>::max());
-  node.set_output(0, pooled(node, window, input, as_it_is));
+  NodeInput x = as_float(node, node.input(0));
+  if (!as_it_is) x = with_border(node, window, x, -std::numeric_limits<float>::max());
+  Table attributes = attributes_of(node, window, as_it_is);
+  attributes["dilation"] = Value(window.dilation);
+  x = node.add(of_dims("max_pool", window), {x}, std::move(attributes));
+  node.set_output(0, as_dtype_of(node, x, 0));
 }
 
 /// Where a border does not count and the layer cannot leave it out: the mean with it, over the share of each
