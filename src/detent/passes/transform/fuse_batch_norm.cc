@@ -128,8 +128,7 @@ void run_fuse(Graph& graph, const FuseOptions& options, PassContext& context) {
   std::string checked;
   if (options.check && !replaced.empty()) {
     const auto [difference, samples] = check_same_outputs(before, graph, options.tolerance, context);
-    checked =
-        fmt::format("; outputs differ by at most {:.2g} (relative, of {} samples)", difference, samples);
+    checked = fmt::format("; outputs differ by at most {:.2g} ({} samples)", difference, samples);
   }
   context.report(fmt::format("fuse_batch_norm: {} of {} folded{}\n", replaced.size(), count, checked));
 }
