@@ -54,8 +54,8 @@ void check_fits(const Graph& graph, const Dataset& dataset, const RunOptions& op
   wanted.insert(wanted.begin(), 1);
   const auto& inputs = graph.input_shapes();
   if (inputs.size() != 1 || inputs.begin()->second != wanted) {
-    fail("{}: network \"{}\" takes {}, the data set has samples of shape {}", file, graph.name(),
-         inputs.size() == 1 ? fmt::format("an input of shape {}", shape_text(inputs.begin()->second))
+    fail("{}: graph \"{}\" takes {}, the data set has {}", file, graph.name(),
+         inputs.size() == 1 ? fmt::format("inputs of shape {}", shape_text(inputs.begin()->second))
                             : fmt::format("{} inputs", inputs.size()),
          shape_text(wanted));
   }
@@ -65,7 +65,7 @@ void check_fits(const Graph& graph, const Dataset& dataset, const RunOptions& op
   const int64_t classes = output.size() == 2 && output[0] == 1 ? output[1] : 0;
   const bool fits = options.labels ? classes >= dataset.class_count() : classes == dataset.class_count();
   if (!fits) {
-    fail("{}: network \"{}\" gives outputs of shape {}, {}", file, graph.name(), shape_text(output),
+    fail("{}: graph \"{}\" gives outputs of shape {}, {}", file, graph.name(), shape_text(output),
          classes_text(dataset));
   }
 }
