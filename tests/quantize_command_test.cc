@@ -102,6 +102,26 @@ TEST_F(QuantizeCommand, ComparesExecutesAndSaves) {
   EXPECT_THAT(log(), HasSubstr("is quantized already"));
 }
 
+TEST_F(QuantizeCommand, TrainsWithQuantizersAndATeacher) {
+  const std::string network = "--load mase_output/trained/software/training_ckpts/best.ckpt";
+  const std::string train = "detent train digits_cnn digits --max-epochs 4 --batch-size 32 " + network;
+  ASSERT_EQ(run("detent test digits_cnn digits " + network), 0) << log();
+  const int in_float = correct("test:");
+  ASSERT_EQ(run(train + " --quantize ternary_a8_lsq --project qat --teacher mase_output/trained/software/"
+                        "training_ckpts/best.ckpt --distillation-weight 0.7 --warmup-steps 20"),
+            0)
+      << log();
+  EXPECT_THAT(log(), AllOf(HasSubstr("prepare_qat: 5 of 5 layers"), HasSubstr(", quantized;")));
+  EXPECT_GE(correct("epoch): "), in_float - 7) << "2 %";
+  const std::string graph = "mase_output/qat/software/training_ckpts/transformed_ckpt/graph_module.mz";
+  EXPECT_NE(run("detent train digits_cnn digits --load " + graph + " --quantize int4_lsq"), 0);
+  EXPECT_THAT(log(), HasSubstr("is quantized already"));
+  EXPECT_NE(run(train + " --quantize int4_lqs"), 0);
+  EXPECT_THAT(log(), HasSubstr("did you mean \"int4_lsq\""));
+  EXPECT_NE(run(train + " --teacher nothing.pt"), 0);
+  EXPECT_THAT(log(), HasSubstr("nothing.pt"));
+}
+
 /// Of the same network: loss and accuracy to the last digit, and the values.
 TEST_F(QuantizeCommand, PacksWeightsWithoutChangingAnything) {
   const auto tested = [](const std::string& options) {

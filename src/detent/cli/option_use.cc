@@ -35,6 +35,8 @@ constexpr std::array kUses = {
     OptionUse{"random_crop", kInput, "train"},
     OptionUse{"crop_padding", kInput, "train"},
     OptionUse{"horizontal_flip", kInput, "train"},
+    OptionUse{"quantize", kTraining, "train"},
+    OptionUse{"teacher", kTraining, "train"},
     OptionUse{"output", kOutput, "quantize"},
     OptionUse{"project_dir", kOutput, "train transform quantize"},
     OptionUse{"project", kOutput, "train transform quantize"},

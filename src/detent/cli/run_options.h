@@ -31,6 +31,8 @@ struct RunOptions {
   std::string task = "classification";
   std::optional<std::string> load;
   std::optional<LoadType> load_type;
+  std::optional<std::string> quantize;
+  std::optional<std::string> teacher;
   std::string project_dir = "mase_output";
   std::optional<std::string> project;
   std::optional<std::string> data_dir;
@@ -66,6 +68,14 @@ struct RunOptions {
         "load_type", self.load_type,
         "what that file is: a state_dict of PyTorch (pt), of Lightning (pl) or as safetensors, a graph (mz), "
         "an ONNX model; NA: what its content says");
+    visit("quantize", self.quantize,
+          "train: quantizers whose scales are trained with the network, of all layers with weights: see "
+          "`detent "
+          "list quantizers`; NA: as the loaded network has them");
+    visit("teacher", self.teacher,
+          "train: network whose outputs are learned from as well as the labels (distillation): a graph, an "
+          "ONNX "
+          "model, or parameters of the same model");
     visit("project_dir", self.project_dir, "folder that holds the projects");
     visit("project", self.project, "folder of this run; NA: <model>_<task>_<dataset>_<date>");
     visit("data_dir", self.data_dir, "folder of data files; NA: $DETENT_DATA, then ~/.cache/detent");

@@ -19,6 +19,7 @@ PassInfo summarize_quantization_pass();
 PassInfo account_quantization_pass();  // analysis/quantization_account.cc
 PassInfo calculate_avg_bits_pass();
 PassInfo quantize_pass();
+PassInfo prepare_qat_pass();
 PassInfo gptq_pass();
 PassInfo adaround_pass();
 PassInfo bias_correction_pass();

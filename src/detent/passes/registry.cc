@@ -20,6 +20,7 @@ std::span<const PassInfo> all_passes() {
       init_metadata_pass(),
       load_mase_graph_pass(),
       load_node_meta_param_pass(),
+      prepare_qat_pass(),
       profile_statistics_pass(),
       quantize_pass(),
       remove_dead_nodes_pass(),

@@ -108,10 +108,11 @@ ParameterOptimizer::ParameterOptimizer(const TrainingOptions& options, std::vect
   optimizer_ = make_optimizer(options.training_optimizer, std::move(groups));
 }
 
-void ParameterOptimizer::begin_epoch(int64_t epoch) {
+void ParameterOptimizer::set_learning_rates(int64_t epoch, int64_t step) {
+  const double factor = warmup_factor(options_, step);
   for (size_t i = 0; i < learning_rates_.size(); ++i) {
     optimizer_->param_groups()[i].options().set_lr(
-        scheduled_learning_rate(options_, learning_rates_[i], epoch));
+        factor * scheduled_learning_rate(options_, learning_rates_[i], epoch));
   }
 }
 
@@ -128,6 +129,11 @@ StateDict ParameterOptimizer::state() const {
 
 void ParameterOptimizer::load_state(const StateDict& state, const std::string& source) {
   load_optimizer_state(*optimizer_, options_.training_optimizer, parameters_, state, source);
+}
+
+double warmup_factor(const TrainingOptions& options, int64_t step) {
+  if (step >= options.warmup_steps) return 1;
+  return static_cast<double>(step + 1) / static_cast<double>(options.warmup_steps);
 }
 
 double scheduled_learning_rate(const TrainingOptions& options, double learning_rate, int64_t epoch) {

@@ -23,8 +23,8 @@ class ParameterOptimizer {
  public:
   ParameterOptimizer(const TrainingOptions& options, std::vector<NamedParameter> parameters);
 
-  /// Sets the learning rate of each group in epoch `epoch` (from 0).
-  void begin_epoch(int64_t epoch);
+  /// Sets the learning rate of each group for optimizer step `step` (from 0) in epoch `epoch` (from 0).
+  void set_learning_rates(int64_t epoch, int64_t step);
   /// Moves the parameters that have a gradient, and takes their gradients away.
   void step();
 
@@ -46,5 +46,8 @@ class ParameterOptimizer {
 /// eta_min) * (1 + cos(pi * epoch / t_max)) / 2 (Loshchilov and Hutter 2016, arXiv:1608.03983, without
 /// restarts); eta_min from epoch t_max on.
 double scheduled_learning_rate(const TrainingOptions& options, double learning_rate, int64_t epoch);
+
+/// What the scheduled rate is multiplied by in step `step` (from 0): (step + 1) / warmup_steps, at most 1.
+double warmup_factor(const TrainingOptions& options, int64_t step);
 
 }  // namespace detent

@@ -37,6 +37,10 @@ struct TrainingOptions {
   ScheduleKind learning_rate_schedule = ScheduleKind::kCosine;
   std::optional<int64_t> t_max;
   double eta_min = 1e-6;
+  int64_t warmup_steps = 0;
+  double label_smoothing = 0;
+  double distillation_weight = 0.5;
+  double distillation_temperature = 4;
   ParameterGroups parameter_groups;
   std::optional<double> gradient_clip_norm;
   std::optional<double> gradient_clip_value;
@@ -70,6 +74,14 @@ struct TrainingOptions {
     visit("learning_rate_schedule", self.learning_rate_schedule, "learning rate over the epochs");
     visit("t_max", self.t_max, "cosine: epochs to reach eta_min; NA: max_epochs", kPositive);
     visit("eta_min", self.eta_min, "cosine: learning rate at the end", kNotNegative);
+    visit("warmup_steps", self.warmup_steps, "optimizer steps in which the learning rate rises to its value",
+          kNotNegative);
+    visit("label_smoothing", self.label_smoothing, "share of uniform labels in the labels",
+          Between{0, 0.999});
+    visit("distillation_weight", self.distillation_weight,
+          "with a teacher: its share in the loss, the labels have the rest", Between{0, 1});
+    visit("distillation_temperature", self.distillation_temperature,
+          "with a teacher: what the logits of both are divided by", Between{1e-3, 1e6});
     visit("parameter_groups", self.parameter_groups, "learning rates and weight decays by parameter");
     visit("gradient_clip_norm", self.gradient_clip_norm,
           "gradients are scaled down where the norm of all of them is above; NA: never", kAboveZero);

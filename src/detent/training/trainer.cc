@@ -18,6 +18,7 @@
 #include "detent/training/gradient_exchange.h"
 #include "detent/training/improvement.h"
 #include "detent/training/loader.h"
+#include "detent/training/objective.h"
 #include "detent/training/optimizer.h"
 #include "detent/training/worker_state.h"
 
@@ -62,6 +63,7 @@ class Trainer {
         hooks_(hooks),
         group_(group),
         interpreter_(graph, Interpreter::Mode::kTraining),
+        objective_(graph, options, hooks.teacher),
         parameters_(interpreter_.named_trainable_parameters()),
         optimizer_(options, parameters_),
         batches_(batches_of_epoch(graph, training_set.size(), options, group.size())) {
@@ -90,7 +92,8 @@ class Trainer {
  private:
   bool has_all_steps() const { return options_.max_steps && progress_.global_step >= *options_.max_steps; }
   double learning_rate() const {
-    return scheduled_learning_rate(options_, options_.learning_rate, progress_.epoch - 1);
+    return warmup_factor(options_, progress_.global_step) *
+           scheduled_learning_rate(options_, options_.learning_rate, progress_.epoch - 1);
   }
 
   /// The batches that are left of the epoch; fills what the report says of training.
@@ -109,7 +112,6 @@ class Trainer {
     for (auto i = static_cast<size_t>(progress_.batches); i < all.size(); ++i)
       own.push_back(worker_share(all[i], group_));
     ReadAhead<Batch> loaded = load_batches(training_set_, own, progress_.epoch, hooks_.loader_threads);
-    optimizer_.begin_epoch(progress_.epoch - 1);
     while (progress_.batches < batches_ && !has_all_steps()) {
       const auto samples = static_cast<double>(all[static_cast<size_t>(progress_.batches)].size());
       const Batch batch = loaded.take();
@@ -170,8 +172,9 @@ class Trainer {
     const at::Tensor labels = to_torch(batch.labels);
     const int64_t count = labels.size(0);
     if (count == 0) return;
-    const at::Tensor output = interpreter_.run(to_torch(batch.inputs));
-    const at::Tensor loss = classification_loss(graph_, output, labels);
+    const std::vector<at::Tensor> inputs = to_torch(batch.inputs);
+    const at::Tensor output = interpreter_.run(inputs);
+    const at::Tensor loss = objective_.loss(output, inputs, labels);
     const auto loss_value = loss.item<double>();
     if (!std::isfinite(loss_value)) {
       fail_at_step(fmt::format("the loss is {}", loss_value),
@@ -198,6 +201,7 @@ class Trainer {
     } catch (const Error& error) {
       fail_at_step("the gradient is not finite", error.what());
     }
+    optimizer_.set_learning_rates(progress_.epoch - 1, progress_.global_step);
     optimizer_.step();
     ++progress_.global_step;
     of_step_ = {};
@@ -267,6 +271,7 @@ class Trainer {
   const TrainingHooks& hooks_;
   ProcessGroup& group_;
   Interpreter interpreter_;
+  Objective objective_;
   std::vector<NamedParameter> parameters_;
   ParameterOptimizer optimizer_;
   int64_t batches_;  // of an epoch

@@ -43,6 +43,9 @@ struct TrainingHooks {
   /// worker has this hook or none.
   std::function<void(const TrainingState&)> save = {};
   int64_t save_every = 0;
+  /// What the network learns from beside the labels, with the same inputs and outputs; none: the labels
+  /// alone.
+  const Graph* teacher = nullptr;
   /// Threads that load batches ahead of the network.
   int64_t loader_threads = 0;
   /// Where to go on, and how messages call it.

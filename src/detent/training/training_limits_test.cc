@@ -208,7 +208,7 @@ double weight_after_a_step(const std::vector<ParameterGroup>& groups, const char
   const std::vector<NamedParameter> parameters = {
       {"conv1.weight", at::ones({1})}, {"conv1.bias", at::ones({1})}, {"fc.weight", at::ones({1})}};
   ParameterOptimizer optimizer(options, parameters);
-  optimizer.begin_epoch(0);
+  optimizer.set_learning_rates(0, 0);
   for (const auto& [key, parameter] : parameters) parameter.mutable_grad() = at::ones({1});
   optimizer.step();
   for (const auto& [key, parameter] : parameters) {

@@ -18,6 +18,7 @@
 #include "detent/io/json.h"
 #include "detent/models/model.h"
 #include "detent/passes/pass.h"
+#include "detent/passes/transform/qat_presets.h"
 #include "detent/statistics/collector.h"
 
 namespace detent {
@@ -107,6 +108,17 @@ std::vector<Entry> statistic_entries() {
   return entries;
 }
 
+std::vector<Entry> quantizer_entries() {
+  std::vector<Entry> entries;
+  for (const QatPreset& preset : all_qat_presets()) {
+    entries.push_back({{"name", preset.name},
+                       {"weights", preset.weights},
+                       {"activations", preset.activations_not_below_0},
+                       {"help", preset.help}});
+  }
+  return entries;
+}
+
 struct Kind {
   std::string name;
   const char* one;  // of them
@@ -121,6 +133,7 @@ const std::vector<Kind>& all_kinds() {
       {"operators", "operator", operator_entries},
       {"formats", "number format", format_entries},
       {"statistics", "statistic", statistic_entries},
+      {"quantizers", "quantizer for training", quantizer_entries},
   };
   return kKinds;
 }

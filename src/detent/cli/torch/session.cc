@@ -226,6 +226,19 @@ Graph load_network(const TorchCommand& command, const Dataset& dataset) {
   return graph;
 }
 
+Graph load_teacher(const TorchCommand& command, const Dataset& dataset) {
+  TorchCommand loading = command;
+  loading.options.load = *command.options.teacher;
+  loading.options.load_type.reset();
+  loading.network.reset();
+  read_whole_network(loading);
+  if (!loading.network && !loading.options.model) {
+    fail("--teacher: {} holds parameters, of which no model is named: give a graph or an ONNX model",
+         *command.options.teacher);
+  }
+  return load_network(loading, dataset);
+}
+
 Graph read_network(const std::filesystem::path& path,
                    const std::map<std::string, Shape, std::less<>>& shapes) {
   const FileKind& kind = file_kind(graph_file(path));
@@ -245,9 +258,9 @@ void say_weights_are_rounded(const RunOptions& options) {
 }
 
 void check_workers_agree_on_settings(const TorchCommand& command, ProcessGroup& group) {
-  constexpr std::array kOfEachWorker = {"load",        "load_type",   "project_dir", "project",
-                                        "data_dir",    "accelerator", "num_threads", "log_level",
-                                        "num_workers", "report_to",   "overwrite",   "worker_timeout"};
+  constexpr std::array kOfEachWorker = {
+      "load",        "teacher",   "load_type",   "project_dir", "project",   "data_dir",      "accelerator",
+      "num_threads", "log_level", "num_workers", "report_to",   "overwrite", "worker_timeout"};
   Table settings = write_fields(command.options);
   for (const char* name : kOfEachWorker) settings.erase(name);
   settings["command"] = command.name;

@@ -25,6 +25,9 @@ TrainingSplits load_training_splits(const TorchCommand& command);
 /// data.
 Graph load_network(const TorchCommand& command, const Dataset& dataset);
 
+/// The network that `teacher` names, as load_network would load it.
+Graph load_teacher(const TorchCommand& command, const Dataset& dataset);
+
 /// Reads the network that `load` holds, where that is a whole one, and gives `image_size` the size of the
 /// images that it takes, where nothing else says it.
 void read_whole_network(TorchCommand& command);

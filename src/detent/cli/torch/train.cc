@@ -1,6 +1,9 @@
+#include <optional>
+
 #include <fmt/core.h>
 
 #include "detent/cli/print.h"
+#include "detent/cli/torch/calibration.h"
 #include "detent/cli/torch/commands.h"
 #include "detent/cli/torch/go_on.h"
 #include "detent/cli/torch/session.h"
@@ -8,7 +11,9 @@
 #include "detent/core/error.h"
 #include "detent/core/stop_signals.h"
 #include "detent/core/terminal.h"
+#include "detent/execution/interpreter.h"
 #include "detent/graph/state_dict.h"
+#include "detent/passes/pass.h"
 #include "detent/training/trainer.h"
 
 namespace detent {
@@ -29,10 +34,23 @@ std::string how_to_go_on(const TorchCommand& command) {
                      command_to_go_on(process_arguments(), command));
 }
 
+/// Gives the network the quantizers that --quantize names.
+void quantize_for_training(Graph& graph, const Dataset& training_set, const TorchCommand& command,
+                           ProcessGroup& group) {
+  if (is_quantized(graph)) fail("--quantize: graph \"{}\" is quantized already", graph.name());
+  TorchExecutor executor;
+  PassContext context = make_pass_context(training_set, command.options.training.batch_size,
+                                          command.software_dir / "training_ckpts", executor);
+  context.group = &group;
+  context.loader_threads = command.options.num_workers;
+  context.where = "--quantize";
+  find_pass("prepare_qat").run(graph, {{"quantizers", *command.options.quantize}}, context);
+}
+
 /// Throws Interrupted after a signal.
-TrainingOutcome train_with_files(Graph& graph, const Dataset& training_set, const Dataset& validation_set,
-                                 const TorchCommand& command, TrainingFiles& files, StateDict& best,
-                                 ProcessGroup& group) {
+TrainingOutcome train_with_files(Graph& graph, const Graph* teacher, const Dataset& training_set,
+                                 const Dataset& validation_set, const TorchCommand& command,
+                                 TrainingFiles& files, StateDict& best, ProcessGroup& group) {
   TrainingHooks hooks;
   hooks.on_epoch = [&](const EpochReport& report) {
     print_epoch(report, command.options.training.max_epochs);
@@ -42,6 +60,7 @@ TrainingOutcome train_with_files(Graph& graph, const Dataset& training_set, cons
   hooks.on_step = [&](const StepReport& report) { files.on_step(report); };
   hooks.save = [&](const TrainingState& state) { files.save(state); };
   hooks.save_every = command.options.checkpoint_every;
+  hooks.teacher = teacher;
   hooks.loader_threads = command.options.num_workers;
   hooks.resume = files.resumed();
   hooks.resume_source = files.state_path().string();
@@ -70,22 +89,26 @@ void run_train(const TorchCommand& command, ProcessGroup& group) {
   }
   Graph graph = load_network(command, *training_set);
   say_weights_are_rounded(command.options);
+  std::optional<Graph> teacher;
+  if (command.options.teacher) teacher = load_teacher(command, *training_set);
+  const Graph* teacher_graph = teacher ? &*teacher : nullptr;
   check_workers_agree_on_inputs(graph,
                                 {{"training samples", training_set.get()},
                                  {"validation samples", validation_set.get()},
                                  {"test samples", test_set.get()}},
                                 group);
+  if (command.options.quantize) quantize_for_training(graph, *training_set, command, group);
   print(fmt::format("{}: {} trainable parameters{}; {} training samples, {} for validation, from {}\n",
                     graph.name(), graph.parameter_count(), is_quantized(graph) ? ", quantized" : "",
                     training_set->size(), validation_set->size(), training_set->source()));
 
-  TrainingFiles files(command, graph, *training_set, group);
+  TrainingFiles files(command, graph, teacher_graph, *training_set, group);
   if (files.resumed() != nullptr) {
     print(fmt::format("resumed {}\n", where_it_stopped(files.resumed()->progress)));
   }
   StateDict best = files.resumed_best();
   const TrainingOutcome outcome =
-      train_with_files(graph, *training_set, *validation_set, command, files, best, group);
+      train_with_files(graph, teacher_graph, *training_set, *validation_set, command, files, best, group);
   const TrainingOptions& options = command.options.training;
   if (outcome.end == TrainingEnd::kTimeUp) {
     print(fmt::format("max_time is up {}, all is saved; {}\n", where_it_stopped(outcome.progress),

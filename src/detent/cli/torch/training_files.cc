@@ -25,15 +25,15 @@ namespace fs = std::filesystem;
 
 /// Options that may change when a training goes on: they do not touch what is computed, or only where it
 /// ends. Of `load` it is the network that counts, not the file's name.
-constexpr std::array kFree = {"load",           "load_type",         "project_dir",      "project",
-                              "data_dir",       "accelerator",       "num_threads",      "log_level",
-                              "worker_timeout", "num_workers",       "checkpoint_every", "resume",
-                              "overwrite",      "report_to",         "max_time",         "max_epochs",
-                              "t_max",          "log_every_n_steps", "packed_weights"};
+constexpr std::array kFree = {"load",       "load_type",      "teacher",           "project_dir",
+                              "project",    "data_dir",       "accelerator",       "num_threads",
+                              "log_level",  "worker_timeout", "num_workers",       "checkpoint_every",
+                              "resume",     "overwrite",      "report_to",         "max_time",
+                              "max_epochs", "t_max",          "log_every_n_steps", "packed_weights"};
 
 /// What must be the same when the training goes on.
-Table settings_of(const RunOptions& options, const Graph& untrained, const Dataset& training_set,
-                  const ProcessGroup& group) {
+Table settings_of(const RunOptions& options, const Graph& untrained, const Graph* teacher,
+                  const Dataset& training_set, const ProcessGroup& group) {
   Table settings = write_fields(options);
   for (const char* name : kFree) settings.erase(name);
   // The epochs count where the learning rate depends on them.
@@ -44,6 +44,7 @@ Table settings_of(const RunOptions& options, const Graph& untrained, const Datas
   }
   settings["workers"] = group.size();
   settings["training_samples"] = training_set.size();
+  if (teacher != nullptr) settings["teacher_network"] = fmt::format("{:016x}", network_fingerprint(*teacher));
   settings["untrained_network"] = fmt::format("{:016x}", network_fingerprint(untrained));
   return settings;
 }
@@ -53,6 +54,10 @@ constexpr const char* kOldFingerprint = "network_before_training";
 
 std::string difference(Table saved, Table now) {
   if (saved.erase(kOldFingerprint)) now.erase("untrained_network");
+  // Options that the version which saved it did not have.
+  for (const auto& [name, value] : write_fields(RunOptions())) {
+    if (now.contains(name) && !saved.contains(name)) saved[name] = value;
+  }
   return settings_difference(saved, now);
 }
 
@@ -109,10 +114,10 @@ void write_network(const fs::path& path, const StateDict& network, int64_t epoch
 
 }  // namespace
 
-TrainingFiles::TrainingFiles(const TorchCommand& command, const Graph& untrained, const Dataset& training_set,
-                             ProcessGroup& group)
+TrainingFiles::TrainingFiles(const TorchCommand& command, const Graph& untrained, const Graph* teacher,
+                             const Dataset& training_set, ProcessGroup& group)
     : folder_(command.software_dir / "training_ckpts"),
-      settings_(settings_of(command.options, untrained, training_set, group)),
+      settings_(settings_of(command.options, untrained, teacher, training_set, group)),
       writes_(group.is_first()) {
   if (command.options.resume && !fs::exists(state_path())) {
     fail("--resume: {} does not exist: no training was saved in this project (see --project)",

@@ -28,8 +28,8 @@ class TrainingFiles {
   /// it. Removes what killed processes left half written. Throws Error when --resume finds nothing, and
   /// naming the option when it was saved with other settings. Without --resume or --overwrite it throws Error
   /// where a training was saved that this one would not repeat from its beginning to its end.
-  TrainingFiles(const TorchCommand& command, const Graph& untrained, const Dataset& training_set,
-                ProcessGroup& group);
+  TrainingFiles(const TorchCommand& command, const Graph& untrained, const Graph* teacher,
+                const Dataset& training_set, ProcessGroup& group);
 
   const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path state_path() const { return folder_ / "training_state.safetensors"; }

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace detent {
+
+/// Quantizers of layers for quantization-aware training, by a name that people use. The texts are those of
+/// parse_quant_spec_text, without the axis of channels.
+struct QatPreset {
+  std::string name;
+  std::string help;
+  std::string weights;
+  std::string activations;              // "": these stay in float
+  std::string activations_not_below_0;  // of inputs that were never negative, as behind a relu
+};
+
+std::span<const QatPreset> all_qat_presets();
+
+/// Throws Error, beginning with `where`, naming the nearest.
+const QatPreset& find_qat_preset(std::string_view name, const std::string& where);
+
+}  // namespace detent
