@@ -47,13 +47,13 @@ class RandomImages final : public CalibrationSet {
     std::ranges::generate(*pixels_, [&] { return static_cast<uint8_t>(generator()); });
   }
   int64_t size() const override { return count_; }
-  Tensor samples(int64_t begin, int64_t end) const override {
+  std::vector<Tensor> inputs(int64_t begin, int64_t end) const override {
     Shape shape = sample_;
     shape.insert(shape.begin(), end - begin);
     Tensor batch(DType::kFloat32, shape);
     const uint8_t* pixel = pixels_->data() + begin * element_count(sample_);
     for (float& value : batch.values<float>()) value = static_cast<float>(*pixel++) / 64.0F - 2.0F;
-    return batch;
+    return {batch};
   }
   uint64_t fingerprint() const override { return 1; }
 
@@ -105,15 +105,15 @@ double run_task(const Task& task) {
   context.warn = [](const std::string& text) { fail("{}", text); };
   context.executor = [&]() -> Executor& { return executor; };
   context.open_calibration = [&] { return std::make_unique<RandomImages>(images); };
-  const Tensor first = images.samples(0, kMicroBatch);
+  const std::vector<Tensor> first = images.inputs(0, kMicroBatch);
   const std::unique_ptr<const Program> program = executor.compile(graph);
-  program->run(std::span(&first, 1));
+  program->run(first);
 
   const double start = cpu_seconds();
   if (task.what == "forward") {
     for (int64_t begin = 0; begin < task.images; begin += kMicroBatch) {
-      const Tensor inputs = images.samples(begin, std::min(begin + kMicroBatch, task.images));
-      program->run(std::span(&inputs, 1));
+      const std::vector<Tensor> inputs = images.inputs(begin, std::min(begin + kMicroBatch, task.images));
+      program->run(inputs);
     }
   } else {
     Table options = {

@@ -22,11 +22,11 @@ namespace {
 class Constant final : public CalibrationSet {
  public:
   int64_t size() const override { return 64; }
-  Tensor samples(int64_t begin, int64_t end) const override {
+  std::vector<Tensor> inputs(int64_t begin, int64_t end) const override {
     Tensor tensor(DType::kFloat32, {end - begin, 4});
     float next = 0;
     for (float& value : tensor.values<float>()) value = next = 1 - 1.25F * next;
-    return tensor;
+    return {tensor};
   }
   uint64_t fingerprint() const override { return 1; }
 };

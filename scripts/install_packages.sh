@@ -17,7 +17,7 @@ build_packages=(
   libgloo-dev
 )
 test_packages=(
-  libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev
+  graphviz libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev
   # The tests compare numbers and files with those of the same PyTorch in Python.
   python3-torch
 )

@@ -49,7 +49,7 @@ Graph saved_and_read(const Graph& graph) {
 Tensor first_samples(const Dataset& dataset, int64_t count) {
   std::vector<int64_t> indices;
   for (int64_t i = 0; i < count; ++i) indices.push_back(i);
-  return dataset.batch(indices).inputs;
+  return dataset.batch(indices).inputs.front();
 }
 
 /// x [N, 6] -> linear -> split into 2 and 4 -> both, and their joined reverse, are outputs.

@@ -22,7 +22,8 @@ class RandomSamples final : public CalibrationSet {
  public:
   explicit RandomSamples(Shape sample) : sample_(std::move(sample)) {}
   int64_t size() const override { return 20; }
-  Tensor samples(int64_t begin, int64_t end) const override {
+  std::vector<Tensor> inputs(int64_t begin, int64_t end) const override { return {samples(begin, end)}; }
+  Tensor samples(int64_t begin, int64_t end) const {
     Shape shape = sample_;
     shape[0] = end - begin;
     Tensor batch(DType::kFloat32, shape);

@@ -36,7 +36,9 @@ class FixedSamples final : public CalibrationSet {
  public:
   explicit FixedSamples(Tensor samples) : samples_(std::move(samples)) {}
   int64_t size() const override { return samples_.dim(0); }
-  Tensor samples(int64_t begin, int64_t end) const override { return samples_.rows(begin, end).clone(); }
+  std::vector<Tensor> inputs(int64_t begin, int64_t end) const override {
+    return {samples_.rows(begin, end).clone()};
+  }
   uint64_t fingerprint() const override { return 1; }
 
  private:

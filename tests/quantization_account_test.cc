@@ -54,8 +54,10 @@ NodeAccount rated(const std::string& node, double gain, const std::string& more_
 
 TEST(QuantizationAccount, AdvisesWhatCanBeTyped) {
   QuantizationAccount account{11.04,
+                              "logits",
                               64,
                               64,
+                              {},
                               {rated("fc", 3.2, "fc=8"), rated("conv", 2, ""), rated("add", 1, "add=/12"),
                                rated("last", 0.5, "last=8/8")}};
   EXPECT_EQ(account_advice(account),
@@ -71,8 +73,8 @@ TEST(QuantizationAccount, AdvisesWhatCanBeTyped) {
 /// SQNR of a network's logits, over the samples of the account.
 double output_sqnr(PassBench& bench, const Graph& reference, const Graph& graph) {
   const Tensor inputs = RandomSamples(bench.sample_shape()).samples(0, 16);
-  const auto a = centred_logits(reference, bench.executor.run(reference, std::span(&inputs, 1)));
-  const auto b = centred_logits(graph, bench.executor.run(graph, std::span(&inputs, 1)));
+  const auto a = compared_values(reference, bench.executor.run(reference, std::span(&inputs, 1)));
+  const auto b = compared_values(graph, bench.executor.run(graph, std::span(&inputs, 1)));
   double signal = 0;
   double noise = 0;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -87,7 +89,7 @@ TEST(QuantizationAccount, LogitsLogProbabilitiesAndProbabilitiesAreTheSame) {
     GraphBuilder builder("g");
     NodeInput x = builder.linear("fc", builder.input("x", {2}), 2, 3);
     if (std::string(op) != "linear") x = builder.call(op, {x}, {{"dim", 1}});
-    return centred_logits(builder.finish(x), Tensor::from<float>({1, 3}, output));
+    return compared_values(builder.finish(x), Tensor::from<float>({1, 3}, output));
   };
   const std::vector<double> expected = {-1, 0, 1};
   const double sum = std::log(std::exp(4) + std::exp(5) + std::exp(6));

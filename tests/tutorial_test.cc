@@ -183,7 +183,7 @@ TEST_F(TutorialTest, WrongUseIsExplained) {
   EXPECT_THAT(result.output, HasSubstr("not in the network: \"seq_blocks.0.weight\""));
   result = run("./ch test digits_cnn digits --load " + graph());
   EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.output, HasSubstr("takes inputs of shape [1, 1, 2, 2], the data set has [1, 1, 8, 8]"));
+  EXPECT_THAT(result.output, HasSubstr("takes float32 [N, 1, 2, 2], the data set has float32 [1, 1, 8, 8]"));
   result = run(fmt::format("head -c 3000 {} > cut.mz; ./ch test toy toy-tiny --load cut.mz", graph()));
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.output, HasSubstr("cut.mz"));

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,8 @@ namespace detent {
 struct FileInfo {
   std::string kind;  // "graph", "safetensors", "PyTorch checkpoint", ...
   std::vector<TensorSummary> tensors;
-  Table facts;              // further lines, by name
-  std::vector<Node> nodes;  // of a graph
+  Table facts;  // further lines, by name
+  std::optional<Graph> graph = {};
 };
 
 // Of files of one kind each. Headers, directories and pickles are read only: the elements of tensors stay on

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -8,6 +9,7 @@
 #include "detent/cli/run_options.h"
 #include "detent/core/value.h"
 #include "detent/core/worker_environment.h"
+#include "detent/graph/graph.h"
 
 namespace detent {
 
@@ -21,6 +23,8 @@ struct TorchCommand {
   /// When a launcher started several.
   std::optional<WorkerEnvironment> workers = std::nullopt;
   ModelRun model_run = {};  // of run
+  /// What `load` holds, where that is a whole network: read once, before the data that must fit it.
+  std::shared_ptr<const Graph> network = nullptr;
 };
 
 }  // namespace detent

@@ -62,7 +62,7 @@ TEST_F(CifarFiles, ChannelsAreNormalisedInFloat32) {
   const std::vector<int64_t> indices = {0, 9999};
   const Batch batch = dataset->batch(indices);
   EXPECT_THAT(batch.labels.values<int64_t>(), ElementsAre(0, 9));
-  const auto inputs = batch.inputs.values<float>();
+  const auto inputs = batch.inputs[0].values<float>();
   EXPECT_THAT(inputs.first(1024), Each((0.0F - 0.485F) / 0.229F));
   EXPECT_THAT(inputs.subspan(1024, 1024), Each((0.0F - 0.456F) / 0.224F));
   EXPECT_THAT(inputs.subspan(2048, 1024), Each((0.0F - 0.406F) / 0.225F));

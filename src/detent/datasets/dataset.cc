@@ -1,5 +1,6 @@
 #include "detent/datasets/dataset.h"
 
+#include <array>
 #include <utility>
 
 #include "detent/core/error.h"
@@ -8,34 +9,48 @@ namespace detent {
 
 std::string_view split_name(Split split) { return enum_names(split)[static_cast<size_t>(split)]; }
 
-Dataset::Dataset(Shape sample_shape, int64_t class_count, std::vector<int64_t> labels, std::string source)
-    : sample_shape_(std::move(sample_shape)),
-      sample_elements_(element_count(sample_shape_)),
+Dataset::Dataset(std::span<const SampleInput> inputs, int64_t class_count, std::vector<int64_t> labels,
+                 std::string source)
+    : inputs_(inputs.begin(), inputs.end()),
       class_count_(class_count),
       has_labels_(labels.empty() || labels.front() >= 0),
       labels_(std::move(labels)),
-      source_(std::move(source)) {}
+      source_(std::move(source)) {
+  DETENT_CHECK(!inputs_.empty(), "{}: samples without inputs", source_);
+}
+
+Dataset::Dataset(Shape sample_shape, int64_t class_count, std::vector<int64_t> labels, std::string source)
+    : Dataset(std::array{SampleInput{.name = "", .shape = std::move(sample_shape)}}, class_count,
+              std::move(labels), std::move(source)) {}
 
 Batch Dataset::batch(std::span<const int64_t> indices, int64_t epoch) const {
-  const auto count = static_cast<int64_t>(indices.size());
-  Shape shape = {count};
-  shape.insert(shape.end(), sample_shape_.begin(), sample_shape_.end());
-  Batch batch{Tensor(DType::kFloat32, std::move(shape)), Tensor(DType::kInt64, {count})};
-  std::span<float> inputs = batch.inputs.values<float>();
-  const std::span<int64_t> labels = batch.labels.values<int64_t>();
-  const auto stride = static_cast<size_t>(sample_elements_);
-  for (size_t i = 0; i < indices.size(); ++i) {
-    const int64_t index = indices[i];
+  for (const int64_t index : indices)
     DETENT_CHECK(index >= 0 && index < size(), "sample {} of {}", index, size());
-    const std::span<float> target = inputs.subspan(i * stride, stride);
-    try {
-      epoch == 0 ? copy_sample(index, target) : copy_training_sample(index, epoch, target);
-    } catch (const Error& error) {
-      fail("{}: sample {}: {}", source_, index, error.what());
-    }
-    labels[i] = labels_[static_cast<size_t>(index)];
-  }
+  Batch batch{gather(indices, epoch), Tensor(DType::kInt64, {std::ssize(indices)})};
+  const std::span<int64_t> labels = batch.labels.values<int64_t>();
+  for (size_t i = 0; i < indices.size(); ++i) labels[i] = labels_[static_cast<size_t>(indices[i])];
   return batch;
+}
+
+std::vector<Tensor> Dataset::gather(std::span<const int64_t> indices, int64_t epoch) const {
+  Shape shape = {std::ssize(indices)};
+  shape.insert(shape.end(), sample_shape().begin(), sample_shape().end());
+  Tensor inputs(DType::kFloat32, std::move(shape));
+  const std::span<float> values = inputs.values<float>();
+  const auto stride = static_cast<size_t>(element_count(sample_shape()));
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const std::span<float> target = values.subspan(i * stride, stride);
+    try {
+      epoch == 0 ? copy_sample(indices[i], target) : copy_training_sample(indices[i], epoch, target);
+    } catch (const Error& error) {
+      fail("{}: sample {}: {}", source_, indices[i], error.what());
+    }
+  }
+  return {std::move(inputs)};
+}
+
+void Dataset::copy_sample(int64_t index, std::span<float> /*target*/) const {
+  DETENT_CHECK(false, "{}: sample {} cannot be copied by itself", source_, index);
 }
 
 void Dataset::copy_training_sample(int64_t index, int64_t /*epoch*/, std::span<float> target) const {

@@ -22,10 +22,17 @@ constexpr std::array<const char*, 4> enum_names(Split) {
 /// "train", ...
 std::string_view split_name(Split split);
 
+/// One of the tensors that make a sample, without the batch dimension.
+struct SampleInput {
+  std::string name;  // "" where nothing but its place says which one it is
+  DType dtype = DType::kFloat32;
+  Shape shape = {};
+};
+
 /// Samples of a batch of n, in the order they were asked for.
 struct Batch {
-  Tensor inputs;  // float32 [n, sample_shape...]
-  Tensor labels;  // int64 [n], each in [0, class_count); -1 where the data set has none
+  std::vector<Tensor> inputs;  // [n, shape...] of each of Dataset::inputs()
+  Tensor labels;               // int64 [n], each in [0, class_count); -1 where the data set has none
 };
 
 /// The samples of one split with their labels, if they have any. Const use from several threads is safe.
@@ -36,8 +43,10 @@ class Dataset {
   Dataset& operator=(const Dataset&) = delete;
 
   int64_t size() const { return static_cast<int64_t>(labels_.size()); }
-  /// Without the batch dimension.
-  const Shape& sample_shape() const { return sample_shape_; }
+  /// What a network is given of each sample, in this order.
+  std::span<const SampleInput> inputs() const { return inputs_; }
+  /// Of the first input.
+  const Shape& sample_shape() const { return inputs_.front().shape; }
   /// 0 where nothing says: only a data set without labels need not know.
   int64_t class_count() const { return class_count_; }
   /// Without labels there is no accuracy, but all that needs inputs only: calibration.
@@ -54,17 +63,22 @@ class Dataset {
 
  protected:
   /// Labels are already known to be in [0, class_count), or all -1: there are none.
+  Dataset(std::span<const SampleInput> inputs, int64_t class_count, std::vector<int64_t> labels,
+          std::string source);
+  /// Of one float32 input.
   Dataset(Shape sample_shape, int64_t class_count, std::vector<int64_t> labels, std::string source);
 
  private:
   friend class DatasetPart;
-  /// Writes sample `index` to `target`, which has the elements of sample_shape().
-  virtual void copy_sample(int64_t index, std::span<float> target) const = 0;
+  /// The inputs of a batch: by default one of float32, put together from samples.
+  virtual std::vector<Tensor> gather(std::span<const int64_t> indices, int64_t epoch) const;
+  /// Writes sample `index` to `target`, which has the elements of sample_shape(). Not called where `gather`
+  /// is another.
+  virtual void copy_sample(int64_t index, std::span<float> target) const;
   /// The same as seen in an epoch (from 1) of training.
   virtual void copy_training_sample(int64_t index, int64_t epoch, std::span<float> target) const;
 
-  Shape sample_shape_;
-  int64_t sample_elements_;
+  std::vector<SampleInput> inputs_;
   int64_t class_count_;
   bool has_labels_;
   std::vector<int64_t> labels_;
@@ -80,6 +94,8 @@ struct DatasetOptions {
   std::filesystem::path classes = {};
   /// File with the labels of image_folder's images; empty: their folders say.
   std::filesystem::path labels = {};
+  /// What the network takes, by name, where that is known: files of tensors are read so. Shapes do not count.
+  std::vector<SampleInput> inputs = {};
   /// Of data sets of images.
   ImageTransforms transforms = {};
   /// Of their random transformations.

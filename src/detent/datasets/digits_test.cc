@@ -15,7 +15,7 @@ std::vector<std::vector<float>> images_of(Split split) {
   const auto dataset = make_dataset("digits", split);
   std::vector<std::vector<float>> images;
   for (int64_t i = 0; i < dataset->size(); ++i) {
-    const Tensor input = dataset->batch(std::span(&i, 1)).inputs;
+    const Tensor input = dataset->batch(std::span(&i, 1)).inputs[0];
     images.emplace_back(input.values<float>().begin(), input.values<float>().end());
   }
   return images;

@@ -27,7 +27,8 @@ class Checksum {
 
 /// Ascending; all where they are few enough.
 std::vector<int64_t> looked_at(const Dataset& dataset) {
-  const int64_t values = std::max<int64_t>(element_count(dataset.sample_shape()), 1);
+  int64_t values = 1;
+  for (const SampleInput& input : dataset.inputs()) values = std::max(values, element_count(input.shape));
   const int64_t count = std::min(dataset.size(), std::max<int64_t>(kMostValues / values, 2));
   std::vector<int64_t> indices;
   for (int64_t i = 0; i < count; ++i) {
@@ -42,13 +43,13 @@ uint32_t data_fingerprint(const Dataset& dataset) {
   Checksum checksum;
   const std::array<int64_t, 2> sizes = {dataset.size(), dataset.class_count()};
   checksum.add(std::span<const int64_t>(sizes));
-  checksum.add(std::span<const int64_t>(dataset.sample_shape()));
+  for (const SampleInput& input : dataset.inputs()) checksum.add(std::span<const int64_t>(input.shape));
   checksum.add(dataset.labels());
   const std::vector<int64_t> indices = looked_at(dataset);
   for (size_t begin = 0; begin < indices.size(); begin += kBatch) {
     const size_t count = std::min<size_t>(kBatch, indices.size() - begin);
     const Batch batch = dataset.batch(std::span(indices).subspan(begin, count));
-    checksum.add(std::span<const std::byte>(batch.inputs.bytes()));
+    for (const Tensor& input : batch.inputs) checksum.add(std::span<const std::byte>(input.bytes()));
   }
   return checksum.value();
 }

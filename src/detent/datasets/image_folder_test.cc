@@ -62,7 +62,7 @@ TEST_F(ImageFolder, ReadsImagesOfAnySizeByClass) {
   const std::vector<uint8_t> levels = {30, 200, 10};
   const ChannelLevels green = normalised_levels(0.456F, 0.224F);
   for (size_t i = 0; i < levels.size(); ++i) {
-    const auto sample = std::as_const(batch.inputs).values<float>().subspan(i * 3 * 256, 3 * 256);
+    const auto sample = std::as_const(batch.inputs[0]).values<float>().subspan(i * 3 * 256, 3 * 256);
     EXPECT_THAT(sample.subspan(256, 256), Each(green[levels[i]]));
   }
   for (const Split split : {Split::kValidation, Split::kTest, Split::kPrediction}) {
@@ -80,7 +80,7 @@ TEST_F(ImageFolder, KeepsTheMiddle) {
       png_bytes({.width = 210, .height = 64, .color_type = PNG_COLOR_TYPE_GRAY}, std::vector(64, row)));
   const std::vector<int64_t> first = {0};
   const Batch batch = make(Split::kTest, 56)->batch(first);
-  EXPECT_THAT(std::as_const(batch.inputs).values<float>().first(56 * 56),
+  EXPECT_THAT(std::as_const(batch.inputs[0]).values<float>().first(56 * 56),
               Each(normalised_levels(0.485F, 0.229F)[255]));
 }
 
@@ -94,8 +94,8 @@ TEST_F(ImageFolder, ScalesOnlyWhatIsCut) {
   getrusage(RUSAGE_SELF, &before);
   for (const int64_t epoch : {0, 1}) {
     const Batch batch = train->batch(both, epoch);
-    EXPECT_EQ(std::as_const(batch.inputs).values<float>()[0], normalised_levels(0.485F, 0.229F)[9]);
-    EXPECT_EQ(std::as_const(batch.inputs).values<float>().back(), normalised_levels(0.406F, 0.225F)[7]);
+    EXPECT_EQ(std::as_const(batch.inputs[0]).values<float>()[0], normalised_levels(0.485F, 0.229F)[9]);
+    EXPECT_EQ(std::as_const(batch.inputs[0]).values<float>().back(), normalised_levels(0.406F, 0.225F)[7]);
   }
   rusage after{};
   getrusage(RUSAGE_SELF, &after);
@@ -132,9 +132,9 @@ TEST_F(ImageFolder, TransformsAsAsked) {
   EXPECT_EQ(train->sample_shape(), (Shape{3, 4, 4}));
   const std::vector<int64_t> first = {0};
   const Batch evaluated = train->batch(first);
-  EXPECT_THAT(std::as_const(evaluated.inputs).values<float>().first(4), ElementsAre(0, 0, 1, 1));
+  EXPECT_THAT(std::as_const(evaluated.inputs[0]).values<float>().first(4), ElementsAre(0, 0, 1, 1));
   const Batch mirrored = train->batch(first, 1);
-  EXPECT_THAT(std::as_const(mirrored.inputs).values<float>().first(4), ElementsAre(1, 1, 0, 0));
+  EXPECT_THAT(std::as_const(mirrored.inputs[0]).values<float>().first(4), ElementsAre(1, 1, 0, 0));
 }
 
 TEST_F(ImageFolder, ClassesMayBeListed) {
@@ -180,7 +180,7 @@ TEST_F(ImageFolder, ImagesWithoutLabels) {
     const std::vector<int64_t> both = {0, 1};
     const Batch batch = flat->batch(both);
     EXPECT_THAT(std::as_const(batch.labels).values<int64_t>(), Each(-1));
-    EXPECT_EQ(batch.inputs.shape(), (Shape{2, 3, 16, 16}));
+    EXPECT_EQ(batch.inputs[0].shape(), (Shape{2, 3, 16, 16}));
   }
   put("classes.txt", "cat\ndog\n");
   EXPECT_EQ(make(Split::kTrain)->class_count(), 2);
@@ -234,7 +234,7 @@ TEST_F(ImageFolder, ChannelsMayBeInAnotherOrderOrLast) {
         make_dataset("image_folder", Split::kTest, {.data_dir = root_, .transforms = transforms});
     const Batch batch = data->batch(std::vector<int64_t>{0});
     std::vector<int> levels;
-    for (const float value : std::as_const(batch.inputs).values<float>())
+    for (const float value : std::as_const(batch.inputs[0]).values<float>())
       levels.push_back(static_cast<int>(std::lround(value)));
     return std::pair(data->sample_shape(), levels);
   };

@@ -197,13 +197,13 @@ TEST(ImageDatasets, TransformTheirSamplesByEpoch) {
   EXPECT_EQ(dataset.sample_shape(), (Shape{1, 1, 1}));
   const std::vector<int64_t> both = {0, 1};
   const Batch middle = dataset.batch(both);
-  EXPECT_THAT(middle.inputs.values<float>(),
+  EXPECT_THAT(middle.inputs[0].values<float>(),
               ElementsAre(testing::FloatNear(5, 1e-4F), testing::FloatNear(14, 1e-4F)));
   std::map<int64_t, int> seen;
   for (int64_t epoch = 1; epoch <= 100; ++epoch) {
     const Batch batch = dataset.batch(both, epoch);
-    ++seen[std::lround(batch.inputs.values<float>()[1])];
-    EXPECT_TRUE(batch.inputs.equals(dataset.batch(both, epoch).inputs));
+    ++seen[std::lround(batch.inputs[0].values<float>()[1])];
+    EXPECT_TRUE(batch.inputs[0].equals(dataset.batch(both, epoch).inputs[0]));
   }
   EXPECT_EQ(seen.size(), 9U);
   EXPECT_THAT(

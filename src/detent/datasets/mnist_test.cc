@@ -87,8 +87,8 @@ TEST_F(MnistFiles, LevelsAreNormalisedInFloat32) {
   EXPECT_EQ(dataset->source(), (directory_ / "mnist").string());
   const std::vector<int64_t> indices = {0, 137};
   const Batch batch = dataset->batch(indices);
-  EXPECT_EQ(batch.inputs.shape(), (Shape{2, 1, 28, 28}));
-  const auto inputs = batch.inputs.values<float>();
+  EXPECT_EQ(batch.inputs[0].shape(), (Shape{2, 1, 28, 28}));
+  const auto inputs = batch.inputs[0].values<float>();
   EXPECT_EQ(inputs[0], (0.0F - 0.1307F) / 0.3081F);
   const float scaled = 137.0F / 255.0F;
   const float centred = scaled - 0.1307F;
@@ -171,7 +171,7 @@ TEST(Mnist, PublishedFiles) {
   constexpr size_t kBatch = 64;
   for (size_t i = 0; i < indices.size(); i += kBatch) {
     const Batch batch = train->batch(std::span(indices).subspan(i, std::min(kBatch, indices.size() - i)));
-    for (const float value : batch.inputs.values<float>()) sum += static_cast<double>(value);
+    for (const float value : batch.inputs[0].values<float>()) sum += static_cast<double>(value);
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   EXPECT_NEAR(sum / (60000.0 * 28 * 28), 0, 1e-3);  // 0.1307 is the mean of the training images

@@ -54,15 +54,15 @@ TEST(Datasets, BatchesKeepTheOrderAskedFor) {
   const auto dataset = make_dataset("digits", Split::kTrain);
   const std::vector<int64_t> indices = {7, 3, 7};
   const Batch batch = dataset->batch(indices);
-  EXPECT_EQ(batch.inputs.shape(), (Shape{3, 1, 8, 8}));
+  EXPECT_EQ(batch.inputs[0].shape(), (Shape{3, 1, 8, 8}));
   EXPECT_EQ(batch.labels.shape(), Shape{3});
   for (size_t i = 0; i < indices.size(); ++i) {
     const auto row = static_cast<int64_t>(i);
     const Batch single = dataset->batch(std::span(indices).subspan(i, 1));
-    EXPECT_TRUE(batch.inputs.rows(row, row + 1).equals(single.inputs));
+    EXPECT_TRUE(batch.inputs[0].rows(row, row + 1).equals(single.inputs[0]));
     EXPECT_EQ(batch.labels.values<int64_t>()[i], dataset->labels()[static_cast<size_t>(indices[i])]);
   }
-  EXPECT_EQ(dataset->batch({}).inputs.shape(), (Shape{0, 1, 8, 8}));
+  EXPECT_EQ(dataset->batch({}).inputs[0].shape(), (Shape{0, 1, 8, 8}));
 }
 
 TEST(Datasets, IndicesOutsideAreBugs) {

@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/datasets/data_files.h"
@@ -19,31 +21,43 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Samples {
-  Tensor inputs;  // float32 [n, ...]
+  std::vector<SampleInput> types;
+  std::vector<Tensor> inputs;  // [n, ...] each
   std::vector<int64_t> labels;
 };
+
+using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 
 /// A kind of file, `endings` behind the name of the split.
 struct FileKind {
   const char* name;
   std::vector<std::string> endings;
-  Samples (*read)(const std::vector<fs::path>& files);
+  Samples (*read)(const std::vector<fs::path>& files, std::span<const SampleInput> wanted);
 };
 
 class TensorDataset final : public Dataset {
  public:
   TensorDataset(Samples samples, int64_t class_count, std::string source)
-      : Dataset({samples.inputs.shape().begin() + 1, samples.inputs.shape().end()}, class_count,
-                std::move(samples.labels), std::move(source)),
+      : Dataset(samples.types, class_count, std::move(samples.labels), std::move(source)),
         inputs_(std::move(samples.inputs)) {}
 
  private:
-  void copy_sample(int64_t index, std::span<float> target) const override {
-    const auto begin = static_cast<size_t>(index) * target.size();
-    std::ranges::copy(inputs_.values<float>().subspan(begin, target.size()), target.begin());
+  std::vector<Tensor> gather(std::span<const int64_t> indices, int64_t /*epoch*/) const override {
+    std::vector<Tensor> batch;
+    for (const Tensor& input : inputs_) {
+      Shape shape = input.shape();
+      shape[0] = std::ssize(indices);
+      Tensor& part = batch.emplace_back(input.dtype(), std::move(shape));
+      auto target = part.bytes().begin();
+      for (const int64_t index : indices) {
+        const Tensor sample = input.rows(index, index + 1);
+        target = std::ranges::copy(std::as_const(sample).bytes(), target).out;
+      }
+    }
+    return batch;
   }
 
-  Tensor inputs_;
+  std::vector<Tensor> inputs_;
 };
 
 /// Any tensor of real numbers; float32 holds integers up to 2^24 exactly, and more classes are none.
@@ -60,39 +74,123 @@ std::vector<int64_t> labels_of(const Tensor& tensor, const std::string& where) {
   return labels;
 }
 
-Samples samples_of(const Tensor& inputs, const Tensor& labels, const std::string& where) {
-  const bool fits =
-      inputs.rank() >= 2 && labels.rank() == 1 && labels.dim(0) == inputs.dim(0) && inputs.numel() > 0;
-  if (!fits) {
+template <class Integer>
+void widen(const Tensor& from, std::span<int64_t> to) {
+  std::ranges::copy(from.values<Integer>(), to.begin());
+}
+
+/// float32 of any numbers, int64 of all integers; others only of their own dtype.
+Tensor as_input(const Tensor& tensor, DType wanted, const std::string& where) {
+  if (wanted == DType::kFloat32) return to_float32(tensor);
+  if (wanted == tensor.dtype()) return tensor;
+  Tensor wide(DType::kInt64, tensor.shape());
+  const std::span<int64_t> values = wide.values<int64_t>();
+  switch (wanted == DType::kInt64 ? tensor.dtype() : DType::kFloat32) {
+    case DType::kUInt8:
+      widen<uint8_t>(tensor, values);
+      break;
+    case DType::kInt8:
+      widen<int8_t>(tensor, values);
+      break;
+    case DType::kInt16:
+      widen<int16_t>(tensor, values);
+      break;
+    case DType::kInt32:
+      widen<int32_t>(tensor, values);
+      break;
+    default:
+      fail("{}: got {}, the network takes {}", where, dtype_name(tensor.dtype()), dtype_name(wanted));
+  }
+  return wide;
+}
+
+/// Without labels: all -1.
+Samples samples_of(const NamedTensors& inputs, std::span<const SampleInput> wanted,
+                   const std::string& where) {
+  Samples samples;
+  const int64_t count = inputs.front().second.rank() > 0 ? inputs.front().second.dim(0) : 0;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto& [name, tensor] = inputs[i];
+    const size_t least_rank = inputs.size() == 1 ? 2 : 1;
+    const bool fits = tensor.shape().size() >= least_rank && tensor.dim(0) == count && tensor.numel() > 0;
+    if (!fits) {
+      fail("{}: got {} {}, expected [{}]", where, name, shape_text(tensor.shape()),
+           i == 0 ? "n, ..." : fmt::format("{}, ...", count));
+    }
+    const DType dtype = i < wanted.size() ? wanted[i].dtype : DType::kFloat32;
+    samples.types.push_back({i < wanted.size() ? wanted[i].name : "", dtype,
+                             Shape(tensor.shape().begin() + 1, tensor.shape().end())});
+    samples.inputs.push_back(as_input(tensor, dtype, fmt::format("{}: {}", where, name)));
+  }
+  samples.labels.assign(static_cast<size_t>(count), -1);
+  return samples;
+}
+
+Samples with_labels(Samples samples, const Tensor& labels, const std::string& where) {
+  const Tensor& inputs = samples.inputs.front();
+  if (labels.rank() != 1 || labels.dim(0) != inputs.dim(0)) {
     fail("{}: got inputs {} and labels {}, expected [n, ...] and [n]", where, shape_text(inputs.shape()),
          shape_text(labels.shape()));
   }
-  return {to_float32(inputs), labels_of(labels, where)};
+  samples.labels = labels_of(labels, where);
+  return samples;
 }
 
-Samples samples_among(const std::vector<std::pair<std::string, Tensor>>& tensors, const std::string& where) {
-  const auto tensor = [&](const char* name) {
-    for (const auto& [key, value] : tensors) {
-      if (key == name) return value;
+const Tensor* find_tensor(const NamedTensors& tensors, const std::string& name) {
+  const auto found = std::ranges::find(tensors, name, &NamedTensors::value_type::first);
+  return found == tensors.end() ? nullptr : &found->second;
+}
+
+/// The tensors that the network takes by their names; of a single one, also the one called "inputs".
+NamedTensors inputs_among(const NamedTensors& tensors, std::span<const SampleInput> wanted,
+                          const std::string& where) {
+  if (wanted.size() < 2) {
+    if (const Tensor* inputs = find_tensor(tensors, "inputs")) return {{"inputs", *inputs}};
+    if (wanted.empty()) fail("{}: holds no tensor \"inputs\"", where);
+  }
+  NamedTensors inputs;
+  for (const SampleInput& input : wanted) {
+    if (const Tensor* tensor = find_tensor(tensors, input.name)) {
+      inputs.emplace_back(input.name, *tensor);
+      continue;
     }
-    fail("{}: holds no tensor \"{}\", expected \"inputs\" and \"labels\"", where, name);
-  };
-  return samples_of(tensor("inputs"), tensor("labels"), where);
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : tensors) names.push_back(name);
+    fail("{}: holds {}, but no \"{}\", an input of the network", where, fmt::join(names, ", "), input.name);
+  }
+  return inputs;
 }
 
-Samples read_from_safetensors(const std::vector<fs::path>& files) {
-  return samples_among(read_safetensors(files[0]).tensors, files[0].string());
+Samples samples_among(const NamedTensors& tensors, std::span<const SampleInput> wanted,
+                      const std::string& where) {
+  const Tensor* labels = find_tensor(tensors, "labels");
+  if (labels == nullptr) fail("{}: holds no tensor \"labels\", expected inputs and labels", where);
+  return with_labels(samples_of(inputs_among(tensors, wanted, where), wanted, where), *labels, where);
 }
 
-Samples read_from_npz(const std::vector<fs::path>& files) {
-  return samples_among(read_npz(files[0]), files[0].string());
+Samples read_from_safetensors(const std::vector<fs::path>& files, std::span<const SampleInput> wanted) {
+  return samples_among(read_safetensors(files[0]).tensors, wanted, files[0].string());
 }
 
-Samples read_from_npy(const std::vector<fs::path>& files) {
-  return samples_of(read_npy(files[0]), read_npy(files[1]), files[0].string());
+Samples read_from_npz(const std::vector<fs::path>& files, std::span<const SampleInput> wanted) {
+  return samples_among(read_npz(files[0]), wanted, files[0].string());
 }
 
-Samples read_from_csv(const std::vector<fs::path>& files) {
+void check_takes_one(std::span<const SampleInput> wanted, const std::string& where) {
+  if (wanted.size() > 1) {
+    fail("{}: it holds one input, the network takes {}: give them by name in a .npz or .safetensors", where,
+         wanted.size());
+  }
+}
+
+Samples read_from_npy(const std::vector<fs::path>& files, std::span<const SampleInput> wanted) {
+  const std::string where = files[0].string();
+  check_takes_one(wanted, where);
+  return with_labels(samples_of({{"inputs", read_npy(files[0])}}, wanted, where), read_npy(files[1]), where);
+}
+
+Samples read_from_csv(const std::vector<fs::path>& files, std::span<const SampleInput> wanted) {
+  check_takes_one(wanted, files[0].string());
   const Tensor table = read_csv(files[0]);
   const int64_t features = table.dim(1) - 1;
   if (features < 1) fail("{}: got one column, expected features and a label", files[0].string());
@@ -105,7 +203,8 @@ Samples read_from_csv(const std::vector<fs::path>& files) {
     target = std::ranges::copy(values.first(static_cast<size_t>(features)), target).out;
     labels.values<float>()[static_cast<size_t>(row)] = values.back();
   }
-  return {std::move(inputs), labels_of(labels, files[0].string())};
+  return with_labels(samples_of({{"inputs", std::move(inputs)}}, wanted, files[0].string()), labels,
+                     files[0].string());
 }
 
 std::vector<std::string> file_names(const FileKind& kind, Split split) {
@@ -120,18 +219,19 @@ bool exists(const FileKind& kind, const fs::path& folder, Split split) {
 }
 
 /// Every split that the folder holds: labels of all of them decide on the number of classes.
-std::map<Split, Samples> read_folder(const FileKind& kind, const fs::path& folder) {
+std::map<Split, Samples> read_folder(const FileKind& kind, const fs::path& folder,
+                                     std::span<const SampleInput> wanted) {
   std::map<Split, Samples> splits;
   for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest}) {
     if (!exists(kind, folder, split)) continue;
     std::vector<fs::path> files;
     for (const std::string& name : file_names(kind, split)) files.push_back(folder / name);
-    const Samples& samples = splits.emplace(split, kind.read(files)).first->second;
-    const Tensor& first = splits.begin()->second.inputs;
-    if (!std::ranges::equal(samples.inputs.shape().begin() + 1, samples.inputs.shape().end(),
-                            first.shape().begin() + 1, first.shape().end())) {
+    const Samples& samples = splits.emplace(split, kind.read(files, wanted)).first->second;
+    const Samples& first = splits.begin()->second;
+    for (size_t i = 0; i < samples.inputs.size(); ++i) {
+      if (samples.types[i].shape == first.types[i].shape) continue;
       fail("{}: got inputs {}, but those of the other splits are {}", files[0].string(),
-           shape_text(samples.inputs.shape()), shape_text(first.shape()));
+           shape_text(samples.inputs[i].shape()), shape_text(first.inputs[i].shape()));
     }
   }
   return splits;
@@ -151,7 +251,7 @@ bool has_validation(const FileKind& kind, const DatasetOptions& options) {
 std::unique_ptr<Dataset> make_from_files(const FileKind& kind, Split split, const DatasetOptions& options) {
   const Split needed = split == Split::kTrain ? Split::kTrain : Split::kTest;
   const fs::path folder = folder_with(kind, needed, options);
-  std::map<Split, Samples> splits = read_folder(kind, folder);
+  std::map<Split, Samples> splits = read_folder(kind, folder, options.inputs);
   int64_t class_count = 0;
   for (const auto& [name, samples] : splits) {
     class_count = std::max(class_count, 1 + *std::ranges::max_element(samples.labels));
@@ -194,32 +294,32 @@ const FileKind& csv_kind() {
   return kind;
 }
 
-Tensor only_inputs(const std::vector<std::pair<std::string, Tensor>>& tensors, const std::string& where) {
-  for (const auto& [name, tensor] : tensors) {
-    if (name == "inputs" || tensors.size() == 1) return tensor;
-  }
-  fail("{}: holds {} tensors, expected one, or one called \"inputs\"", where, tensors.size());
+/// A single tensor needs no name.
+NamedTensors unlabelled_inputs(const NamedTensors& tensors, std::span<const SampleInput> wanted,
+                               const std::string& where) {
+  if (wanted.size() < 2 && tensors.size() == 1) return tensors;
+  if (wanted.empty() && find_tensor(tensors, "inputs") == nullptr)
+    fail("{}: holds {} tensors, expected one, or one called \"inputs\"", where, tensors.size());
+  return inputs_among(tensors, wanted, where);
 }
 
 std::unique_ptr<Dataset> make_unlabelled(Split /*split*/, const DatasetOptions& options) {
   const fs::path& path = options.data_dir;
   if (path.empty() || fs::is_directory(path))
     fail("unlabelled: got \"{}\", expected a file of inputs: .npy, .npz or .safetensors", path.string());
-  Tensor inputs;
+  NamedTensors tensors;
   if (path.extension() == ".npy") {
-    inputs = read_npy(path);
+    check_takes_one(options.inputs, path.string());
+    tensors.emplace_back("inputs", read_npy(path));
   } else if (path.extension() == ".npz") {
-    inputs = only_inputs(read_npz(path), path.string());
+    tensors = read_npz(path);
   } else if (path.extension() == ".safetensors") {
-    inputs = only_inputs(read_safetensors(path).tensors, path.string());
+    tensors = read_safetensors(path).tensors;
   } else {
     fail("{}: expected a file of inputs: .npy, .npz or .safetensors", path.string());
   }
-  if (inputs.rank() < 2 || inputs.numel() == 0)
-    fail("{}: got inputs {}, expected [n, ...]", path.string(), shape_text(inputs.shape()));
-  const auto count = static_cast<size_t>(inputs.dim(0));
-  return std::make_unique<TensorDataset>(Samples{to_float32(inputs), std::vector<int64_t>(count, -1)}, 0,
-                                         path.string());
+  const NamedTensors inputs = unlabelled_inputs(tensors, options.inputs, path.string());
+  return std::make_unique<TensorDataset>(samples_of(inputs, options.inputs, path.string()), 0, path.string());
 }
 
 }  // namespace
@@ -229,7 +329,8 @@ DatasetInfo unlabelled_info() {
   info.name = "unlabelled";
   info.help =
       "Your own inputs without labels, to calibrate with: one file (--data-dir, or --calibration) that holds "
-      "them as [n, ...]: .npy, or .npz or .safetensors with one tensor, or one called inputs.";
+      "them as [n, ...]: .npy, or .npz or .safetensors with one tensor, or one called inputs, or those that "
+      "the network takes by their names.";
   info.task = "classification";
   info.make = make_unlabelled;
   return info;

@@ -57,7 +57,7 @@ TEST_F(SampleFiles, ArraysOfNpz) {
   writer.commit();
   const auto test = make("npz", Split::kTest);
   EXPECT_EQ(test->class_count(), 3);
-  EXPECT_THAT(test->batch(kBoth).inputs.values<float>(), ElementsAre(4, 5, 6, 1, 2, 3));
+  EXPECT_THAT(test->batch(kBoth).inputs[0].values<float>(), ElementsAre(4, 5, 6, 1, 2, 3));
   ZipWriter other(directory_ / "test.npz");
   other.add("x.npy", npy_bytes(Tensor(DType::kFloat32, {2, 3})));
   other.commit();
@@ -74,8 +74,8 @@ TEST_F(SampleFiles, SafetensorsOfAnyShapeAndDtype) {
   EXPECT_EQ(train->class_count(), 7);  // of all splits
   EXPECT_EQ(train->source(), directory_.string());
   const Batch batch = train->batch(kBoth);
-  EXPECT_EQ(batch.inputs.shape(), (Shape{2, 1, 2}));
-  EXPECT_THAT(batch.inputs.values<float>(), ElementsAre(3, 255, 1, 2));
+  EXPECT_EQ(batch.inputs[0].shape(), (Shape{2, 1, 2}));
+  EXPECT_THAT(batch.inputs[0].values<float>(), ElementsAre(3, 255, 1, 2));
   EXPECT_THAT(batch.labels.values<int64_t>(), ElementsAre(4, 0));
   for (const Split split : {Split::kTest, Split::kValidation, Split::kPrediction}) {
     EXPECT_THAT(make("safetensors", split)->labels(), ElementsAre(6));
@@ -92,7 +92,7 @@ TEST_F(SampleFiles, NpyPairs) {
   write_npy(directory_ / "test_labels.npy", Tensor::from<int32_t>({2}, std::vector<int32_t>{1, 0}));
   const auto test = make("npy", Split::kTest);
   EXPECT_EQ(test->class_count(), 2);
-  EXPECT_THAT(test->batch(kBoth).inputs.values<float>(), ElementsAre(4, 5, 6, 1, 2, 3));
+  EXPECT_THAT(test->batch(kBoth).inputs[0].values<float>(), ElementsAre(4, 5, 6, 1, 2, 3));
   EXPECT_THAT(message_of("npy", Split::kTrain),
               HasSubstr("no directory holds train_inputs.npy and train_labels.npy; tried:"));
 }
@@ -104,7 +104,7 @@ TEST_F(SampleFiles, CsvHasTheLabelLast) {
   EXPECT_EQ(train->sample_shape(), Shape{2});
   EXPECT_EQ(train->class_count(), 3);
   EXPECT_THAT(train->labels(), ElementsAre(0, 2));
-  EXPECT_THAT(train->batch(kBoth).inputs.values<float>(), ElementsAre(-2, 3, 0.5F, 1));
+  EXPECT_THAT(train->batch(kBoth).inputs[0].values<float>(), ElementsAre(-2, 3, 0.5F, 1));
   EXPECT_THAT(make("csv", Split::kTest)->labels(), ElementsAre(1));
 }
 
@@ -116,7 +116,7 @@ TEST_F(SampleFiles, InputsWithoutLabelsAreOneFile) {
     const auto data = make_dataset("unlabelled", Split::kTrain, {.data_dir = directory_ / name});
     EXPECT_FALSE(data->has_labels());
     EXPECT_EQ(data->class_count(), 0);
-    EXPECT_THAT(data->batch(kBoth).inputs.values<float>(), ElementsAre(2, 1));
+    EXPECT_THAT(data->batch(kBoth).inputs[0].values<float>(), ElementsAre(2, 1));
   }
   write_safetensors(directory_ / "x.safetensors", StateDict{{"a", two}, {"b", two}});
   const auto error_of = [&](const std::string& name) -> std::string {

@@ -13,7 +13,7 @@ namespace detent {
 class DatasetPart final : public Dataset {
  public:
   DatasetPart(std::shared_ptr<const Dataset> whole, std::vector<int64_t> samples)
-      : Dataset(whole->sample_shape(), whole->class_count(), labels_of(*whole, samples), whole->source()),
+      : Dataset(whole->inputs(), whole->class_count(), labels_of(*whole, samples), whole->source()),
         whole_(std::move(whole)),
         samples_(std::move(samples)) {}
 
@@ -24,12 +24,10 @@ class DatasetPart final : public Dataset {
     return labels;
   }
 
-  int64_t in_whole(int64_t index) const { return samples_[static_cast<size_t>(index)]; }
-  void copy_sample(int64_t index, std::span<float> target) const override {
-    whole_->copy_sample(in_whole(index), target);
-  }
-  void copy_training_sample(int64_t index, int64_t epoch, std::span<float> target) const override {
-    whole_->copy_training_sample(in_whole(index), epoch, target);
+  std::vector<Tensor> gather(std::span<const int64_t> indices, int64_t epoch) const override {
+    std::vector<int64_t> in_whole;
+    for (const int64_t index : indices) in_whole.push_back(samples_[static_cast<size_t>(index)]);
+    return whole_->gather(in_whole, epoch);
   }
 
   std::shared_ptr<const Dataset> whole_;

@@ -66,7 +66,7 @@ class TrainingSplitsOfFiles : public testing::Test {
   static std::vector<float> features(const Dataset& dataset, int64_t epoch = 0) {
     std::vector<int64_t> all(static_cast<size_t>(dataset.size()));
     for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int64_t>(i);
-    const Tensor inputs = dataset.batch(all, epoch).inputs;
+    const Tensor inputs = dataset.batch(all, epoch).inputs[0];
     const auto values = inputs.values<float>();
     return {values.begin(), values.end()};
   }

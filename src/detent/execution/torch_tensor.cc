@@ -39,6 +39,12 @@ at::Tensor to_torch(const Tensor& tensor) {
       at::TensorOptions(scalar_type(tensor.dtype())));
 }
 
+std::vector<at::Tensor> to_torch(std::span<const Tensor> tensors) {
+  std::vector<at::Tensor> result;
+  for (const Tensor& tensor : tensors) result.push_back(to_torch(tensor));
+  return result;
+}
+
 Tensor from_torch(const at::Tensor& tensor) {
   const at::Tensor dense = tensor.detach().contiguous();
   const auto owner = std::make_shared<const at::Tensor>(dense);

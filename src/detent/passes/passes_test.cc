@@ -29,13 +29,13 @@ class NumberedSamples final : public CalibrationSet {
  public:
   explicit NumberedSamples(int64_t corrected = -1) : corrected_(corrected) {}
   int64_t size() const override { return 300; }
-  Tensor samples(int64_t begin, int64_t end) const override {
+  std::vector<Tensor> inputs(int64_t begin, int64_t end) const override {
     Tensor batch(DType::kFloat32, {end - begin, 1, 2, 2});
     std::iota(batch.values<float>().begin(), batch.values<float>().end(), static_cast<float>(4 * begin));
     if (begin <= corrected_ && corrected_ < end) {
       batch.values<float>()[static_cast<size_t>(4 * (corrected_ - begin))] = 0;
     }
-    return batch;
+    return {batch};
   }
   uint64_t fingerprint() const override { return 1; }
 

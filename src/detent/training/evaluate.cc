@@ -66,9 +66,9 @@ namespace {
 
 /// A network under evaluation.
 struct Network {
-  std::function<at::Tensor(const Tensor& inputs)> predict;
+  std::function<at::Tensor(std::span<const Tensor> inputs)> predict;
   /// Where the output begins to be not finite.
-  std::function<std::string(const Tensor& inputs)> explain;
+  std::function<std::string(std::span<const Tensor> inputs)> explain;
 };
 
 std::optional<Metrics> evaluate_with(const Network& network, const std::function<bool()>& stop,
@@ -105,16 +105,19 @@ std::optional<Metrics> evaluate_with(const Network& network, const std::function
 
 bool never() { return false; }
 
-using Predict = std::function<at::Tensor(const Tensor& inputs)>;
+using Predict = std::function<at::Tensor(std::span<const Tensor> inputs)>;
 
 /// The same of parts of the inputs, whose activations take no more than kActivationBytes.
 Predict in_parts(const Graph& graph, const Predict& predict) {
-  return [predict, most = samples_within(graph, kActivationBytes)](const Tensor& inputs) {
-    const int64_t samples = inputs.dim(0);
+  return [predict, most = samples_within(graph, kActivationBytes)](std::span<const Tensor> inputs) {
+    const int64_t samples = inputs.front().dim(0);
     if (samples <= most) return predict(inputs);
     std::vector<at::Tensor> outputs;
-    for (int64_t begin = 0; begin < samples; begin += most)
-      outputs.push_back(predict(inputs.rows(begin, std::min(begin + most, samples))));
+    for (int64_t begin = 0; begin < samples; begin += most) {
+      std::vector<Tensor> part;
+      for (const Tensor& input : inputs) part.push_back(input.rows(begin, std::min(begin + most, samples)));
+      outputs.push_back(predict(part));
+    }
     return at::cat(outputs);
   };
 }
@@ -126,8 +129,9 @@ std::optional<Metrics> evaluate_until(const std::function<bool()>& stop, const G
                                       int64_t loader_threads) {
   const Interpreter interpreter(graph);
   const Network network = {
-      in_parts(graph, [&](const Tensor& inputs) { return interpreter.outputs({to_torch(inputs)}).front(); }),
-      [&](const Tensor& inputs) { return describe_first_non_finite(interpreter, to_torch(inputs)); }};
+      in_parts(graph,
+               [&](std::span<const Tensor> inputs) { return interpreter.outputs(to_torch(inputs)).front(); }),
+      [&](std::span<const Tensor> inputs) { return describe_first_non_finite(interpreter, inputs); }};
   return evaluate_with(network, stop, graph, dataset, batch_size, group, loader_threads);
 }
 
@@ -139,9 +143,8 @@ Metrics evaluate(const Graph& graph, const Dataset& dataset, int64_t batch_size,
 Metrics evaluate(const Program& program, const Graph& graph, const Dataset& dataset, int64_t batch_size,
                  ProcessGroup& group, int64_t loader_threads) {
   const Network network = {
-      in_parts(graph,
-               [&](const Tensor& inputs) { return to_torch(program.run(std::span(&inputs, 1)).front()); }),
-      [&](const Tensor& inputs) { return describe_first_non_finite(program, inputs); }};
+      in_parts(graph, [&](std::span<const Tensor> inputs) { return to_torch(program.run(inputs).front()); }),
+      [&](std::span<const Tensor> inputs) { return describe_first_non_finite(program, inputs); }};
   return *evaluate_with(network, never, graph, dataset, batch_size, group, loader_threads);
 }
 

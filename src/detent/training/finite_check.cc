@@ -33,18 +33,18 @@ class FirstNonFinite {
 
 }  // namespace
 
-std::string describe_first_non_finite(const Interpreter& interpreter, const at::Tensor& inputs) {
+std::string describe_first_non_finite(const Interpreter& interpreter, std::span<const Tensor> inputs) {
   FirstNonFinite first;
   const TorchObserver observe = [&](const Node& node, std::string_view operand, const at::Tensor& value) {
     first.see(node, operand, value);
   };
-  interpreter.outputs({inputs}, observe, ObservedValues::kBeforeQuantization);
+  interpreter.outputs(to_torch(inputs), observe, ObservedValues::kBeforeQuantization);
   return first.description();
 }
 
-std::string describe_first_non_finite(const Program& program, const Tensor& inputs) {
+std::string describe_first_non_finite(const Program& program, std::span<const Tensor> inputs) {
   FirstNonFinite first;
-  program.run(std::span(&inputs, 1), [&](const Node& node, std::string_view operand, const Tensor& value) {
+  program.run(inputs, [&](const Node& node, std::string_view operand, const Tensor& value) {
     first.see(node, operand, to_torch(value));
   });
   return first.description();

@@ -1,8 +1,7 @@
 #pragma once
 
+#include <span>
 #include <string>
-
-#include <ATen/core/Tensor.h>
 
 #include "detent/execution/interpreter.h"
 #include "detent/graph/executor.h"
@@ -12,9 +11,9 @@ namespace detent {
 /// Runs the network once more on inputs that gave a loss that is not finite. Returns which node is the first
 /// whose output is not finite, and which of its parameters is not: `the first node whose output is not finite
 /// is "fc" (linear), whose weight is not finite either`.
-std::string describe_first_non_finite(const Interpreter& interpreter, const at::Tensor& inputs);
+std::string describe_first_non_finite(const Interpreter& interpreter, std::span<const Tensor> inputs);
 
 /// The same of a network as `executor` runs it.
-std::string describe_first_non_finite(const Program& program, const Tensor& inputs);
+std::string describe_first_non_finite(const Program& program, std::span<const Tensor> inputs);
 
 }  // namespace detent

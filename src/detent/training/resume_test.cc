@@ -59,7 +59,7 @@ class SignallingDataset final : public Dataset {
   void copy_sample(int64_t index, std::span<float> target) const override {
     if (--until_signal_ == 0) std::raise(SIGTERM);
     const Batch batch = original_.batch(std::span(&index, 1));
-    std::ranges::copy(batch.inputs.values<float>(), target.begin());
+    std::ranges::copy(batch.inputs[0].values<float>(), target.begin());
   }
 
   const Dataset& original_;

@@ -170,13 +170,12 @@ class Trainer {
     const at::Tensor labels = to_torch(batch.labels);
     const int64_t count = labels.size(0);
     if (count == 0) return;
-    const at::Tensor inputs = to_torch(batch.inputs);
-    const at::Tensor output = interpreter_.run(inputs);
+    const at::Tensor output = interpreter_.run(to_torch(batch.inputs));
     const at::Tensor loss = classification_loss(graph_, output, labels);
     const auto loss_value = loss.item<double>();
     if (!std::isfinite(loss_value)) {
       fail_at_step(fmt::format("the loss is {}", loss_value),
-                   describe_first_non_finite(interpreter_, inputs));
+                   describe_first_non_finite(interpreter_, batch.inputs));
     }
     const at::Tensor scaled = group_.size() == 1 ? loss : loss.mul(static_cast<double>(count) / samples);
     scaled.div(options_.accumulate_grad_batches).backward();

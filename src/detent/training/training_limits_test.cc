@@ -167,7 +167,7 @@ class BrokenSamples final : public Dataset {
  private:
   void copy_sample(int64_t index, std::span<float> target) const override {
     const Batch batch = original_.batch(std::span(&index, 1));
-    std::ranges::copy(batch.inputs.values<float>(), target.begin());
+    std::ranges::copy(batch.inputs[0].values<float>(), target.begin());
     if (index == 200) target[0] = std::nanf("");
   }
 

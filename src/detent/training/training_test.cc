@@ -56,7 +56,7 @@ TEST(Loader, BatchesCoverTheOrderHoweverManyThreadsLoadThem) {
     ReadAhead<Batch> loaded = load_batches(*dataset, batches, 0, threads);
     ASSERT_EQ(batches.size(), 3U);
     for (const BatchSamples batch : batches) {
-      EXPECT_TRUE(loaded.take().inputs.equals(dataset->batch(batch).inputs));
+      EXPECT_TRUE(loaded.take().inputs[0].equals(dataset->batch(batch).inputs[0]));
     }
     EXPECT_THAT(batches.back(), ElementsAre(5, 4));
   }

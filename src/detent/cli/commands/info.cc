@@ -1,11 +1,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <optional>
+
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
-#include "detent/core/text_table.h"
 #include "detent/cli/file_kind.h"
+#include "detent/cli/graph_drawing.h"
+#include "detent/cli/network_info.h"
+#include "detent/core/error.h"
+#include "detent/core/text_table.h"
 #include "detent/io/json.h"
 #include "detent/passes/analysis/node_text.h"
 
@@ -18,6 +23,22 @@ int64_t byte_count(const FileInfo& info) {
   return bytes;
 }
 
+/// The formats of the weights of layers against the bytes that all parameters take.
+std::string sizes_text(const Graph& graph) {
+  TextTable table({"weights in", "bytes", "bits a weight"});
+  for (const FormatSize& size : sizes_by_format(graph)) {
+    table.add_row({size.format.empty() ? "as it is" : size.format, std::to_string(size.bytes),
+                   fmt::format("{:.2f}", size.bits_per_weight)});
+  }
+  return table.to_text();
+}
+
+std::string nodes_text(const Graph& graph) {
+  TextTable nodes({"node", "op", "formats"});
+  for (const Node& node : graph.nodes()) nodes.add_row({node.name, node.op, operand_formats_text(node)});
+  return nodes.to_text();
+}
+
 std::string info_text(const FileInfo& info) {
   std::string text = fmt::format("kind: {}\n", info.kind);
   for (const auto& [key, value] : info.facts) {
@@ -25,16 +46,32 @@ std::string info_text(const FileInfo& info) {
     text += fmt::format("{}: {}\n", key, line != nullptr ? *line : value_text(value));
   }
   text += fmt::format("tensors: {}, {} bytes\n", info.tensors.size(), byte_count(info));
-  if (!info.nodes.empty()) {
-    TextTable nodes({"node", "op", "formats"});
-    for (const Node& node : info.nodes) nodes.add_row({node.name, node.op, operand_formats_text(node)});
-    text += "\n" + nodes.to_text();
-  }
+  if (info.graph) text += "\n" + sizes_text(*info.graph) + "\n" + nodes_text(*info.graph);
   TextTable tensors({"tensor", "shape", "dtype", "bytes"});
   for (const TensorSummary& tensor : info.tensors) {
     tensors.add_row({tensor.name, shape_text(tensor.shape), tensor.dtype, std::to_string(tensor.byte_size)});
   }
   return text + "\n" + tensors.to_text();
+}
+
+List nodes_json(const Graph& graph) {
+  List nodes;
+  for (const Node& node : graph.nodes()) {
+    Table formats;
+    for (const auto& [operand, quantizer] : node.quantization)
+      formats[operand] = quant_spec_text(quantizer->spec);
+    nodes.push_back(Table{{"name", node.name}, {"op", node.op}, {"formats", std::move(formats)}});
+  }
+  return nodes;
+}
+
+List sizes_json(const Graph& graph) {
+  List sizes;
+  for (const FormatSize& size : sizes_by_format(graph)) {
+    sizes.push_back(
+        Table{{"format", size.format}, {"bytes", size.bytes}, {"bits_per_weight", size.bits_per_weight}});
+  }
+  return sizes;
 }
 
 Table info_json(const FileInfo& info) {
@@ -46,14 +83,10 @@ Table info_json(const FileInfo& info) {
                             {"bytes", static_cast<int64_t>(tensor.byte_size)}});
   }
   Table json{{"kind", info.kind}, {"bytes", byte_count(info)}, {"facts", info.facts}};
-  List nodes;
-  for (const Node& node : info.nodes) {
-    Table formats;
-    for (const auto& [operand, quantizer] : node.quantization)
-      formats[operand] = quant_spec_text(quantizer->spec);
-    nodes.push_back(Table{{"name", node.name}, {"op", node.op}, {"formats", std::move(formats)}});
+  if (info.graph) {
+    json["sizes"] = sizes_json(*info.graph);
+    json["nodes"] = nodes_json(*info.graph);
   }
-  if (!nodes.empty()) json["nodes"] = std::move(nodes);
   json["tensors"] = std::move(tensors);
   return json;
 }
@@ -62,16 +95,25 @@ Table info_json(const FileInfo& info) {
 
 int run_info(const std::vector<std::string>& args) {
   CLI::App app(
-      "Show what a file holds: names, shapes, types and sizes of its tensors, nodes of a graph. The elements "
+      "Show what a file holds: names, shapes, types and sizes of its tensors; of a network its inputs, "
+      "outputs, "
+      "operators and nodes, its cost, and its size in other formats. Tensors that are no part of a network "
       "are "
       "not read, so a file of any size takes milliseconds.",
       "detent info");
   std::string path;
   bool as_json = false;
+  std::optional<std::string> drawing;
   app.add_option("file", path, file_kinds_text())->required()->option_text(" ");
   app.add_flag("--json", as_json, "print JSON");
+  app.add_option("--graph", drawing,
+                 "draw the network into this file: .svg, .png or .pdf (Graphviz), or .dot");
   if (!parse_arguments(app, args)) return 0;
   const FileInfo info = file_kind(path).info(path);
+  if (drawing) {
+    if (!info.graph) fail("--graph: {} is {}, expected a network", path, info.kind);
+    draw_graph(*info.graph, *drawing);
+  }
   print(as_json ? json_text(info_json(info)) + "\n" : info_text(info));
   return 0;
 }

@@ -20,7 +20,7 @@ class ShuffledInputs final : public CalibrationSet {
       : dataset_(dataset), order_(shuffled_order(dataset.size())) {}
 
   int64_t size() const override { return dataset_.size(); }
-  Tensor samples(int64_t begin, int64_t end) const override {
+  std::vector<Tensor> inputs(int64_t begin, int64_t end) const override {
     const auto first = static_cast<size_t>(begin);
     return dataset_.batch(std::span(order_).subspan(first, static_cast<size_t>(end) - first)).inputs;
   }

@@ -155,15 +155,15 @@ class Dump {
     return found == nodes_.end() ? nullptr : &*found;
   }
 
-  Tensor run_simulation(const Program& program, const Tensor& inputs) {
+  Tensor run_simulation(const Program& program, std::span<const Tensor> inputs) {
     const auto add_values = [&](const Node& node, std::string_view operand, const Tensor& value) {
       NodeArray* entry = operand == "data_out_0" ? find(node) : nullptr;
       if (entry != nullptr) add(*entry, entry->type ? codes_of(value, *entry->type) : value);
     };
-    return program.run(std::span(&inputs, 1), add_values).front();
+    return program.run(inputs, add_values).front();
   }
 
-  Tensor run_integers(const IntegerProgram& program, const Tensor& inputs) {
+  Tensor run_integers(const IntegerProgram& program, std::span<const Tensor> inputs) {
     const auto add_values = [&](const Node& node, std::string_view operand, const Tensor& value) {
       NodeArray* entry = operand == "data_out_0" ? find(node) : nullptr;
       if (entry != nullptr && !entry->type && !entry->sums) add(*entry, value);
@@ -175,7 +175,7 @@ class Dump {
       if (result.sums != nullptr) entry->scale = result.sums->scale;
       add(*entry, result.integers);
     };
-    return program.run_observed(std::span(&inputs, 1), add_values, add_integers).front();
+    return program.run_observed(inputs, add_values, add_integers).front();
   }
 
   static void add(NodeArray& entry, const Tensor& elements) {

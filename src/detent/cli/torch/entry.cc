@@ -66,7 +66,7 @@ extern "C" void detent_torch_run(const detent::TorchCommand& given) {
   }
   ProcessGroup& group = launched ? *launched : single_process();
   check_workers_agree_on_settings(command, group);
-  fit_images_to_network(command.options);
+  read_whole_network(command);
   if (command.name == "train") return run_train(command, group);
   if (command.name == "test") return run_test(command, group);
   if (command.name == "transform") return run_transform(command, group);

@@ -35,7 +35,7 @@ constexpr const char* kPass = "static_quantize";
 constexpr int64_t kAccountSamples = 64;
 constexpr int64_t kCheckedSamples = 16;
 
-Tensor test_inputs(const Dataset& dataset, int64_t count) {
+std::vector<Tensor> test_inputs(const Dataset& dataset, int64_t count) {
   std::vector<int64_t> indices;
   for (int64_t i = 0; i < std::min(count, dataset.size()); ++i) indices.push_back(i);
   return dataset.batch(indices).inputs;
@@ -44,7 +44,7 @@ Tensor test_inputs(const Dataset& dataset, int64_t count) {
 /// The promise that simulation is execution, kept on some samples of the user's own.
 std::string check_integers(const Graph& graph, const Dataset& dataset, bool shows_progress) {
   constexpr double kMostProducts = 2e9;  // the plain reference takes some seconds for that
-  const Tensor inputs =
+  const std::vector<Tensor> inputs =
       test_inputs(dataset, affordable_samples(kCheckedSamples, multiply_adds(graph), kMostProducts));
   std::optional<IntegerProgram> integers;
   try {
@@ -58,7 +58,7 @@ std::string check_integers(const Graph& graph, const Dataset& dataset, bool show
   std::set<std::pair<const Program*, std::string>> seen;
   const auto values_of = [&](const Program& program) {
     Values values;
-    program.run(std::span(&inputs, 1), [&](const Node& node, std::string_view operand, const Tensor& value) {
+    program.run(inputs, [&](const Node& node, std::string_view operand, const Tensor& value) {
       seen.emplace(&program, node.name);
       progress.update(std::ssize(seen), node.name);
       const bool quantized = node.find_quantization(operand) != nullptr;
@@ -76,7 +76,7 @@ std::string check_integers(const Graph& graph, const Dataset& dataset, bool show
     DETENT_CHECK(false, "node {}, operand {}: simulation and integer execution differ", operand.first,
                  operand.second);
   }
-  return fmt::format("{} samples, {} tensors, every code equal to the simulation's", inputs.dim(0),
+  return fmt::format("{} samples, {} tensors, every code equal to the simulation's", inputs.front().dim(0),
                      expected.size());
 }
 

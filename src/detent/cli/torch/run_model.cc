@@ -29,12 +29,6 @@ struct NamedValue {
   Tensor tensor = {};
 };
 
-std::string source_name(const Graph& graph, const NodeInput& value) {
-  const Node& node = graph.node(value.node);
-  const bool has_name = value.result < node.source_names.size() && !node.source_names[value.result].empty();
-  return has_name ? node.source_names[value.result] : value_name(value);
-}
-
 std::vector<NamedValue> outputs_of(const Graph& graph) {
   const Node& output = graph.nodes().back();
   std::vector<NamedValue> outputs;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include <fmt/ranges.h>
+
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/datasets/fingerprint.h"
@@ -20,12 +22,23 @@
 namespace detent {
 namespace {
 
-DatasetOptions dataset_options(const RunOptions& options) {
+/// In the order in which the network takes them.
+std::vector<SampleInput> inputs_of(const Graph& graph) {
+  std::vector<SampleInput> inputs;
+  for (const std::string& node : graph.input_names()) {
+    inputs.push_back({source_name(graph, NodeInput::of(node)), graph.input_types().find(node)->second.dtype});
+  }
+  return inputs;
+}
+
+DatasetOptions dataset_options(const TorchCommand& command) {
+  const RunOptions& options = command.options;
   DETENT_CHECK(options.dataset.has_value(), "no data set");
   return {.data_dir = options.data_dir.value_or(""),
           .image_size = options.image_size.value_or(DatasetOptions().image_size),
           .classes = options.classes.value_or(""),
           .labels = options.labels.value_or(""),
+          .inputs = command.network ? inputs_of(*command.network) : std::vector<SampleInput>(),
           .transforms = options.transforms,
           .seed = options.seed};
 }
@@ -46,21 +59,75 @@ std::string classes_text(const Dataset& dataset) {
       dataset.source(), dataset.class_count());
 }
 
-/// A whole network brings its own input shape and classes: they must be the data set's. A file of labels may
-/// leave out classes.
-void check_fits(const Graph& graph, const Dataset& dataset, const RunOptions& options) {
-  const std::string& file = *options.load;
-  Shape wanted = dataset.sample_shape();
-  wanted.insert(wanted.begin(), 1);
-  const auto& inputs = graph.input_shapes();
-  if (inputs.size() != 1 || inputs.begin()->second != wanted) {
-    fail("{}: graph \"{}\" takes {}, the data set has {}", file, graph.name(),
-         inputs.size() == 1 ? fmt::format("inputs of shape {}", shape_text(inputs.begin()->second))
-                            : fmt::format("{} inputs", inputs.size()),
-         shape_text(wanted));
+/// "float32 [1, 3, 224, 224], int64 [1, 16]": of a batch of one sample.
+std::string inputs_text(std::span<const SampleInput> inputs) {
+  std::vector<std::string> parts;
+  for (const SampleInput& input : inputs) {
+    Shape shape = input.shape;
+    shape.insert(shape.begin(), 1);
+    parts.push_back(fmt::format("{} {}", dtype_name(input.dtype), shape_text(shape)));
   }
-  if (dataset.class_count() == 0) return;
-  const ValueTypes values = infer_shapes(graph);
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+/// The sizes that the network leaves open, the batch apart, as the samples have them; none where these do not
+/// fit.
+std::optional<NamedSizes> sizes_of_samples(const Graph& graph, const Dataset& dataset) {
+  const std::vector<std::string> names = graph.input_names();
+  if (names.size() != dataset.inputs().size()) return std::nullopt;
+  NamedSizes sizes;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const TensorType& type = graph.input_types().find(names[i])->second;
+    const SampleInput& input = dataset.inputs()[i];
+    Shape shape = input.shape;
+    shape.insert(shape.begin(), 1);
+    if (type.dtype != input.dtype || !type.matches(shape, sizes)) return std::nullopt;
+  }
+  sizes.erase(kBatchName);
+  return sizes;
+}
+
+TensorType with_sizes(TensorType type, const NamedSizes& sizes) {
+  for (Dimension& dimension : type.shape) {
+    const auto size = sizes.find(dimension.symbol);
+    if (size != sizes.end()) dimension = size->second;
+  }
+  return type;
+}
+
+/// What computes on parts of the network needs to know all shapes but for the batch.
+Graph with_sizes(const Graph& graph, const NamedSizes& sizes) {
+  if (sizes.empty()) return graph;
+  for (const auto& [name, size] : sizes) spdlog::info("{} = {}, as the samples have it", name, size);
+  Graph result(graph.name());
+  result.set_requantization(graph.requantization());
+  for (const Node& node : graph.nodes()) {
+    const auto type = graph.input_types().find(node.name);
+    if (type == graph.input_types().end()) {
+      result.add(node);
+      continue;
+    }
+    result.add_input(node.name, with_sizes(type->second, sizes));
+    result.node(node.name) = node;
+  }
+  return result;
+}
+
+/// A whole network brings its own input shapes and classes: they must be the data set's. A file of labels may
+/// leave out classes.
+Graph fitted_to_data(const Graph& graph, const Dataset& dataset, const RunOptions& options) {
+  const std::string& file = *options.load;
+  const std::optional<NamedSizes> sizes = sizes_of_samples(graph, dataset);
+  if (!sizes) {
+    std::vector<std::string> wanted;
+    for (const std::string& name : graph.input_names())
+      wanted.push_back(tensor_type_text(graph.input_types().find(name)->second));
+    fail("{}: graph \"{}\" takes {}, the data set has {}", file, graph.name(), fmt::join(wanted, ", "),
+         inputs_text(dataset.inputs()));
+  }
+  Graph fitted = with_sizes(graph, *sizes);
+  if (dataset.class_count() == 0) return fitted;
+  const ValueTypes values = infer_shapes(fitted);
   const Shape output = values.at(value_name(graph.nodes().back().inputs[0])).shape;
   const int64_t classes = output.size() == 2 && output[0] == 1 ? output[1] : 0;
   const bool fits = options.labels ? classes >= dataset.class_count() : classes == dataset.class_count();
@@ -68,6 +135,7 @@ void check_fits(const Graph& graph, const Dataset& dataset, const RunOptions& op
     fail("{}: graph \"{}\" gives outputs of shape {}, {}", file, graph.name(), shape_text(output),
          classes_text(dataset));
   }
+  return fitted;
 }
 
 /// Of a folder, the graph in it.
@@ -83,10 +151,7 @@ const FileKind& kind_to_load(const RunOptions& options) {
   const FileKind& found = file_kind(file);
   if (found.load_type == nullptr)
     fail("{}: it is {}, expected a graph or the parameters of a network", file, found.text);
-  if (told == nullptr) {
-    spdlog::info("{} is {}: load_type = {}", file, found.text, found.load_type);
-    return found;
-  }
+  if (told == nullptr) return found;
   if (std::string_view(told->text) != found.text) {
     fail("{}: it is {} (load_type = {}), got load_type = {}", file, found.text, found.load_type,
          told->load_type);
@@ -94,13 +159,10 @@ const FileKind& kind_to_load(const RunOptions& options) {
   return *told;
 }
 
-}  // namespace
-
-void fit_images_to_network(RunOptions& options) {
-  if (!options.load || options.image_size || options.transforms.center_crop) return;
+void fit_images_to_network(RunOptions& options, const Graph& network) {
+  if (options.image_size || options.transforms.center_crop) return;
   if (!options.dataset || dataset_info(*options.dataset).name != "image_folder") return;
-  if (!kind_to_load(options).holds_graph()) return;
-  const auto shapes = read_network(*options.load).input_shapes();
+  const auto shapes = network.input_shapes();
   if (shapes.size() != 1 || shapes.begin()->second.size() != 4) return;
   const Shape& shape = shapes.begin()->second;
   const bool last = options.transforms.layout == ImageLayout::kNhwc;
@@ -113,29 +175,47 @@ void fit_images_to_network(RunOptions& options) {
   spdlog::info("image_size = {}, as the network takes", height);
 }
 
+}  // namespace
+
+void read_whole_network(TorchCommand& command) {
+  if (!command.options.load) return;
+  const FileKind& kind = kind_to_load(command.options);
+  if (!command.options.load_type && !std::filesystem::is_directory(*command.options.load))
+    spdlog::info("{} is {}: load_type = {}", *command.options.load, kind.text, kind.load_type);
+  if (!kind.holds_graph()) return;
+  const auto read = std::get<GraphReader>(kind.read);
+  command.network = std::make_shared<const Graph>(read(graph_file(*command.options.load)));
+  fit_images_to_network(command.options, *command.network);
+}
+
+std::string source_name(const Graph& graph, const NodeInput& value) {
+  const Node& node = graph.node(value.node);
+  const bool has_name = value.result < node.source_names.size() && !node.source_names[value.result].empty();
+  return has_name ? node.source_names[value.result] : value_name(value);
+}
+
 std::unique_ptr<Dataset> load_split(const TorchCommand& command, Split split) {
-  return make_dataset(*command.options.dataset, split, dataset_options(command.options));
+  return make_dataset(*command.options.dataset, split, dataset_options(command));
 }
 
 TrainingSplits load_training_splits(const TorchCommand& command) {
   const RunOptions& options = command.options;
-  return make_training_splits(*options.dataset, options.validation_split, dataset_options(options));
+  return make_training_splits(*options.dataset, options.validation_split, dataset_options(command));
 }
 
 Graph load_network(const TorchCommand& command, const Dataset& dataset) {
   const RunOptions& options = command.options;
   if (!options.load) return build_network(command, dataset);
-  const FileKind& kind = kind_to_load(options);
-  if (const auto* read_whole = std::get_if<GraphReader>(&kind.read)) {
-    Graph graph = (*read_whole)(graph_file(*options.load));
-    check_fits(graph, dataset, options);
+  if (command.network) {
+    Graph graph = fitted_to_data(*command.network, dataset, options);
     if (options.model && find_model(*options.model).name != graph.name()) {
       spdlog::warn("{} holds \"{}\", not the model \"{}\"", *options.load, graph.name(), *options.model);
     }
     return graph;
   }
   Graph graph = build_network(command, dataset);
-  const StateDict state = without_wrapper_prefixes(std::get<StateReader>(kind.read)(*options.load));
+  const auto read = std::get<StateReader>(kind_to_load(options).read);
+  const StateDict state = without_wrapper_prefixes(read(*options.load));
   try {
     load_state_dict(graph, state, *options.load);
   } catch (const Error& error) {

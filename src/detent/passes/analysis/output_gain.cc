@@ -5,8 +5,10 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <span>
 
+#include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/integer/node_form.h"
 #include "detent/passes/analysis/network_cost.h"
@@ -51,6 +53,16 @@ double squared_distance(const std::vector<double>& a, const std::vector<double>&
                             [](double x, double y) { return (x - y) * (x - y); });
 }
 
+/// The first output that is float32 and the first result of a node.
+std::optional<size_t> measured_output(const Graph& graph) {
+  const ValueTypes values = infer_shapes(graph);
+  const std::vector<NodeInput>& outputs = graph.nodes().back().inputs;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].result == 0 && values.at(value_name(outputs[i])).dtype == DType::kFloat32) return i;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Variant variant_with_float_node(const Graph& reference, const Graph& quantized, size_t position) {
@@ -63,22 +75,25 @@ Variant variant_with_float_node(const Graph& reference, const Graph& quantized, 
   return variant;
 }
 
-std::vector<double> centred_logits(const Graph& graph, const Tensor& output) {
+bool is_classifier(const Tensor& output) { return output.rank() == 2; }
+
+std::vector<double> compared_values(const Graph& graph, const Tensor& output) {
   const auto* softmax = trait<Softmax>(graph.node(graph.nodes().back().inputs[0].node));
   const bool probabilities = softmax != nullptr && !softmax->log;
   // A probability that float32 rounds to 0 is smaller than this one.
   constexpr auto kLeast = static_cast<double>(std::numeric_limits<float>::denorm_min());
-  std::vector<double> logits(output.values<float>().begin(), output.values<float>().end());
+  std::vector<double> values(output.values<float>().begin(), output.values<float>().end());
+  if (!is_classifier(output)) return values;
   if (probabilities) {
-    for (double& value : logits) value = std::log(std::max(value, kLeast));
+    for (double& value : values) value = std::log(std::max(value, kLeast));
   }
-  const auto classes = static_cast<size_t>(output.dim(-1));
-  for (size_t begin = 0; begin < logits.size(); begin += classes) {
-    const std::span row = std::span(logits).subspan(begin, classes);
+  const auto classes = static_cast<size_t>(output.dim(1));
+  for (size_t begin = 0; begin < values.size(); begin += classes) {
+    const std::span row = std::span(values).subspan(begin, classes);
     const double mean = std::accumulate(row.begin(), row.end(), 0.0) / static_cast<double>(classes);
     for (double& value : row) value -= mean;
   }
-  return logits;
+  return values;
 }
 
 double OutputSqnr::gain(size_t i) const {
@@ -89,6 +104,8 @@ double OutputSqnr::gain(size_t i) const {
 OutputSqnr measure_output_sqnr(const ComparedNetworks& networks, const std::vector<std::string>& nodes,
                                const CalibrationSet& data, int64_t samples) {
   const auto& [reference, quantized, in_float, in_codes, executor] = networks;
+  const std::optional<size_t> output = measured_output(reference);
+  if (!output) return {};
   const double products = multiply_adds(reference);
   std::vector<Variant> variants;
   double runs = 0;  // of the whole network, for all variants
@@ -99,22 +116,26 @@ OutputSqnr measure_output_sqnr(const ComparedNetworks& networks, const std::vect
     variants.push_back(variant_with_float_node(reference, quantized, position));
     runs += share_from(quantized, variants.back().first);
   }
-  const VariantRuns variant_runs(quantized, variants);
+  const VariantRuns variant_runs(quantized, variants, *output);
   const int64_t count = samples_for(std::min(samples, data.size()), runs, products);
+  OutputSqnr sqnr;
+  sqnr.samples = count;
   double signal = 0;
   double noise = 0;
   std::vector<double> noise_with(variants.size());
   for (int64_t begin = 0; begin < count; begin += kMicroBatch) {
-    const Tensor inputs = data.samples(begin, std::min(begin + kMicroBatch, count));
-    const auto expected = centred_logits(reference, in_float.run(std::span(&inputs, 1)).front());
+    const std::vector<Tensor> inputs = data.inputs(begin, std::min(begin + kMicroBatch, count));
+    const Tensor in_reference = in_float.run(inputs).at(*output);
+    sqnr.output = is_classifier(in_reference) ? "logits" : "outputs";
+    const auto expected = compared_values(reference, in_reference);
     const auto add_variant = [&](size_t variant, const Tensor& result) {
-      noise_with[variant] += squared_distance(expected, centred_logits(networks.reference, result));
+      noise_with[variant] += squared_distance(expected, compared_values(networks.reference, result));
     };
-    const Tensor output = variant_runs.run(inputs, in_codes, executor, add_variant);
-    noise += squared_distance(expected, centred_logits(reference, output));
+    const Tensor result = variant_runs.run(inputs, in_codes, executor, add_variant);
+    noise += squared_distance(expected, compared_values(reference, result));
     signal += squared_distance(expected, std::vector<double>(expected.size()));
   }
-  OutputSqnr sqnr{count, 10 * std::log10(signal / noise), {}};
+  sqnr.quantized = 10 * std::log10(signal / noise);
   for (const double rest : noise_with) sqnr.with_float_node.push_back(10 * std::log10(signal / rest));
   return sqnr;
 }

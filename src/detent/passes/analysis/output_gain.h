@@ -16,13 +16,18 @@ namespace detent {
 /// and inputs that are not rounded where they are computed. Other readers of these round them for themselves.
 Variant variant_with_float_node(const Graph& reference, const Graph& quantized, size_t position);
 
-/// The network's output as logits less their mean over the classes (the last dimension), which is all that
-/// class probabilities depend on: logits, log-probabilities and (of a softmax) probabilities give the same.
-std::vector<double> centred_logits(const Graph& graph, const Tensor& output);
+/// Whether the output gives a row of numbers a sample, as of classes.
+bool is_classifier(const Tensor& output);
 
-/// SQNR in dB of the centred logits of a quantized network.
+/// The output of a classifier as logits less their mean over the classes, which is all that class
+/// probabilities depend on: logits, log-probabilities and (of a softmax) probabilities give the same. Of
+/// other networks the values as they are.
+std::vector<double> compared_values(const Graph& graph, const Tensor& output);
+
+/// SQNR in dB of the compared values of the first output that is float32; of none, where none is.
 struct OutputSqnr {
   int64_t samples = 0;
+  std::string output;  // what it is: "logits" of a classifier, or "outputs"
   double quantized = 0;
   std::vector<double> with_float_node;  // with one node in float, as many as were tried
 

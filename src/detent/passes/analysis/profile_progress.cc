@@ -19,9 +19,11 @@ std::string probe_name(size_t index) { return fmt::format("probe.{}", index); }
 ProfileProgress::ProfileProgress(std::filesystem::path path, std::string identity)
     : path_(std::move(path)), identity_(std::move(identity)) {}
 
-void InputChecksum::add(const Tensor& inputs) {
-  const std::array<uint32_t, 2> both = {value_, crc32(inputs.bytes())};
-  value_ = crc32(std::as_bytes(std::span(both)));
+void InputChecksum::add(std::span<const Tensor> inputs) {
+  for (const Tensor& input : inputs) {
+    const std::array<uint32_t, 2> both = {value_, crc32(input.bytes())};
+    value_ = crc32(std::as_bytes(std::span(both)));
+  }
 }
 
 std::string InputChecksum::text() const { return fmt::format("{:08x}", value_); }

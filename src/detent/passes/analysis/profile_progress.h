@@ -14,7 +14,7 @@ namespace detent {
 /// Of inputs in their order: a CRC-32 of what was added before and of what is added.
 class InputChecksum {
  public:
-  void add(const Tensor& inputs);
+  void add(std::span<const Tensor> inputs);
   std::string text() const;
 
  private:

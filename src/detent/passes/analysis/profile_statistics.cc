@@ -61,9 +61,9 @@ class MicroBatches {
     return (all - rank_ + workers_ - 1) / workers_;
   }
   int64_t first_sample(int64_t index) const { return (index * workers_ + rank_) * size_; }
-  Tensor load(int64_t index) const {
+  std::vector<Tensor> load(int64_t index) const {
     const int64_t begin = first_sample(index);
-    return data_.samples(begin, std::min(begin + size_, samples_));
+    return data_.inputs(begin, std::min(begin + size_, samples_));
   }
 
  private:
@@ -98,21 +98,23 @@ ObservedOperands observed_operands(const Graph& graph, const SweepPlan& plan) {
 
 /// Runs adjacent micro-batches, from `first` on, a thread each.
 void run_at_once(const Program& program, const MicroBatches& batches, int64_t first,
-                 std::span<const Tensor> inputs, ObservedValues values, ObservedOperands& observed) {
+                 std::span<const std::vector<Tensor>> inputs, ObservedValues values,
+                 ObservedOperands& observed) {
   parallel_for(std::ssize(inputs), 1, [&](int64_t index, int64_t /*end*/) {
     const int64_t first_sample = batches.first_sample(first + index);
     const auto observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
       const auto it = observed.find({node.name, operand});
       if (it != observed.end()) it->second.update(value, first_sample);
     };
-    program.run(inputs.subspan(static_cast<size_t>(index), 1), observe, values);
+    program.run(inputs[static_cast<size_t>(index)], observe, values);
   });
 }
 
 /// Of the first `count` micro-batches.
 InputChecksum input_checksum(const MicroBatches& batches, int64_t count, const PassContext& context) {
   InputChecksum checksum;
-  ReadAhead<Tensor> loaded(count, context.loader_threads, [&](int64_t index) { return batches.load(index); });
+  ReadAhead<std::vector<Tensor>> loaded(count, context.loader_threads,
+                                        [&](int64_t index) { return batches.load(index); });
   for (int64_t i = 0; i < count; ++i) checksum.add(loaded.take());
   return checksum;
 }
@@ -127,8 +129,9 @@ void run_share(const Graph& graph, const MicroBatches& batches, const SweepPlan&
     done = progress->restore(probes, checksum_of, context.warn);
     if (done == 0) seen = {};
   }
-  ReadAhead<Tensor> loaded(batches.count() - done, context.loader_threads,
-                           [&, first = done](int64_t index) { return batches.load(first + index); });
+  ReadAhead<std::vector<Tensor>> loaded(
+      batches.count() - done, context.loader_threads,
+      [&, first = done](int64_t index) { return batches.load(first + index); });
   Progress shown("profiling, micro-batches", batches.count(),
                  {.begin = done, .shown = context.group->is_first()});
   const std::unique_ptr<const Program> program = context.executor().compile(graph);
@@ -139,7 +142,7 @@ void run_share(const Graph& graph, const MicroBatches& batches, const SweepPlan&
       const int64_t next_save = (done / context.checkpoint_every + 1) * context.checkpoint_every;
       end = std::min(end, next_save);
     }
-    std::vector<Tensor> inputs;
+    std::vector<std::vector<Tensor>> inputs;
     for (int64_t i = done; i < end; ++i) {
       inputs.push_back(loaded.take());
       if (progress != nullptr) seen.add(inputs.back());

@@ -98,6 +98,27 @@ Graph single_node_graph(const Node& node, const std::map<std::string, Tensor, st
   return graph;
 }
 
+/// Of as many elements as there are of the size.
+int64_t equal_elements(const Tensor& expected, const Tensor& actual) {
+  const size_t size = dtype_size(expected.dtype());
+  int64_t equal = 0;
+  for (size_t at = 0; at < expected.byte_size(); at += size) {
+    equal += std::ranges::equal(expected.bytes().subspan(at, size), actual.bytes().subspan(at, size)) ? 1 : 0;
+  }
+  return equal;
+}
+
+void add_output(OutputAccount& account, const Tensor& expected, const Tensor& actual) {
+  if (expected.shape() != actual.shape()) {  // of detections, say
+    account.elements += expected.numel();
+  } else if (expected.dtype() == DType::kFloat32) {
+    account.error.update(expected, actual);
+  } else {
+    account.elements += expected.numel();
+    account.equal += equal_elements(expected, actual);
+  }
+}
+
 class Accountant {
  public:
   Accountant(const Graph& reference, const Graph& quantized, int64_t batches, PassContext& context)
@@ -120,33 +141,39 @@ class Accountant {
       saturation_.push_back(kMeasures);
       clamps_.push_back(clamp_of_readers(quantized, node.name));
     }
+    const Node& output = quantized.nodes().back();
+    for (size_t i = 0; i < output.inputs.size(); ++i) {
+      const bool has_name = i < output.source_names.size() && !output.source_names[i].empty();
+      outputs_.push_back({.name = has_name ? output.source_names[i] : value_name(output.inputs[i])});
+    }
     progress_.emplace("account of each node", batches * std::ssize(accounts_),
                       Progress::Options{.shown = context.group->is_first()});
   }
 
-  void add(const Tensor& inputs) {
-    samples_ += inputs.dim(0);
+  void add(std::span<const Tensor> inputs) {
+    samples_ += inputs.front().dim(0);
     std::map<std::string, Tensor, std::less<>> operands;
     std::map<std::string, Tensor, std::less<>> results;
-    in_float_->run(std::span(&inputs, 1),
-                   [&](const Node& node, std::string_view operand, const Tensor& value) {
-                     const auto found = index_.find(node.name);
-                     if (found == index_.end()) return;
-                     if (operand != "data_out_0") {
-                       operands[std::string(operand)] = value.clone();
-                       return;
-                     }
-                     const Tensor result = clamped(value, clamps_[found->second]);
-                     results[node.name] = result.clone();
-                     add_alone(found->second, operands, result);
-                     operands.clear();
-                   });
-    together_->run(std::span(&inputs, 1), [&](const Node& node, std::string_view operand,
-                                              const Tensor& value) {
+    const std::vector<Tensor> expected =
+        in_float_->run(inputs, [&](const Node& node, std::string_view operand, const Tensor& value) {
+          const auto found = index_.find(node.name);
+          if (found == index_.end()) return;
+          if (operand != "data_out_0") {
+            operands[std::string(operand)] = value.clone();
+            return;
+          }
+          const Tensor result = clamped(value, clamps_[found->second]);
+          results[node.name] = result.clone();
+          add_alone(found->second, operands, result);
+          operands.clear();
+        });
+    const std::vector<Tensor> actual = together_->run(inputs, [&](const Node& node, std::string_view operand,
+                                                                  const Tensor& value) {
       const auto found = index_.find(node.name);
       if (found == index_.end() || operand != "data_out_0") return;
       accounts_[found->second].together.update(results.at(node.name), clamped(value, clamps_[found->second]));
     });
+    for (size_t i = 0; i < outputs_.size(); ++i) add_output(outputs_[i], expected[i], actual[i]);
   }
 
   void add_output_gains(const CalibrationSet& data, int64_t samples) {
@@ -158,6 +185,7 @@ class Accountant {
     const OutputSqnr sqnr = measure_output_sqnr(
         {reference_, quantized_, *in_float_, *together_, context_.executor()}, nodes, data, samples);
     output_sqnr_db_ = sqnr.quantized;
+    measured_output_ = sqnr.output;
     gain_samples_ = sqnr.samples;
     for (size_t i = 0; i < sqnr.with_float_node.size(); ++i) accounts_[order[i]].output_gain = sqnr.gain(i);
   }
@@ -168,7 +196,8 @@ class Accountant {
     std::ranges::stable_sort(accounts_, std::less<>(), [](const NodeAccount& account) {
       return std::pair(-account.output_gain.value_or(-HUGE_VAL), account.alone.sqnr_db());
     });
-    return {output_sqnr_db_, samples_, gain_samples_, std::move(accounts_)};
+    return {output_sqnr_db_, measured_output_,    samples_,
+            gain_samples_,   std::move(outputs_), std::move(accounts_)};
   }
 
  private:
@@ -204,7 +233,9 @@ class Accountant {
   std::unique_ptr<const Program> together_;
   std::map<std::string, size_t, std::less<>> index_;
   std::vector<NodeAccount> accounts_;
+  std::vector<OutputAccount> outputs_;
   double output_sqnr_db_ = 0;
+  std::string measured_output_;
   int64_t samples_ = 0;
   int64_t gain_samples_ = 0;
   std::vector<Distortion> saturation_;
@@ -247,7 +278,7 @@ QuantizationAccount account_for_quantization(const Graph& reference, const Graph
       affordable_samples(std::min(samples, data->size()), kPasses * multiply_adds(reference), kMostProducts);
   Accountant accountant(reference, quantized, (count + kMicroBatch - 1) / kMicroBatch, context);
   for (int64_t begin = 0; begin < count; begin += kMicroBatch) {
-    accountant.add(data->samples(begin, std::min(begin + kMicroBatch, count)));
+    accountant.add(data->inputs(begin, std::min(begin + kMicroBatch, count)));
   }
   accountant.add_output_gains(*data, samples);
   return accountant.finish();
@@ -278,6 +309,20 @@ TextTable complete_table(const QuantizationAccount& account) {
   return table;
 }
 
+TextTable outputs_table(const QuantizationAccount& account) {
+  TextTable table({"output", "SQNR", "cosine", "largest error", "equal %"});
+  for (const OutputAccount& output : account.outputs) {
+    const bool is_float = output.error.count() > 0;
+    const double share =
+        100 * static_cast<double>(output.equal) / static_cast<double>(std::max<int64_t>(output.elements, 1));
+    table.add_row({output.name, is_float ? number(output.error.sqnr_db(), 2) : "",
+                   is_float ? number(output.error.cosine(), 5) : "",
+                   is_float ? fmt::format("{:.4g}", output.error.max_error()) : "",
+                   output.elements > 0 ? number(share, 2) : ""});
+  }
+  return table;
+}
+
 Value account_value(const QuantizationAccount& account) {
   const auto errors = [](const Distortion& distortion) {
     return Table{{"sqnr_db", distortion.sqnr_db()},
@@ -303,7 +348,9 @@ std::string account_advice(const QuantizationAccount& account, const Table& give
   constexpr double kFine = 25;  // dB
   constexpr double kLittle = 0.1;
   constexpr size_t kMost = 3;
-  const std::string output = fmt::format("the logits have an SQNR of {:.1f} dB", account.output_sqnr_db);
+  if (account.measured_output.empty()) return "";
+  const std::string output =
+      fmt::format("the {} have an SQNR of {:.1f} dB", account.measured_output, account.output_sqnr_db);
   std::vector<std::string> names;
   std::vector<std::string> wider;
   std::vector<std::string> in_float;
@@ -336,12 +383,16 @@ void report_account(const QuantizationAccount& account, const std::filesystem::p
       std::ranges::count_if(account.nodes, [](const NodeAccount& n) { return n.output_gain.has_value(); });
   context.report(
       fmt::format("quantization of each node on {} samples, worst first; SQNR in dB; output gain:\n"
-                  "what the SQNR of the logits would win with this node in float, tried for\n"
+                  "what the SQNR of the {} would win with this node in float, tried for\n"
                   "{} of {} nodes on {} samples\n",
-                  account.samples, tried, account.nodes.size(), account.gain_samples) +
-      printed_table(account).to_text() + account_advice(account, given));
+                  account.samples, account.measured_output, tried, account.nodes.size(),
+                  account.gain_samples) +
+      printed_table(account).to_text() + account_advice(account, given) +
+      fmt::format("\noutputs of the quantized network against float:\n{}\n",
+                  outputs_table(account).to_text()));
   if (!context.group->is_first()) return;
   write_file(context.to_write(folder / "quantization_account.csv"), complete_table(account).to_csv());
+  write_file(context.to_write(folder / "quantization_outputs.csv"), outputs_table(account).to_csv());
   write_json(context.to_write(folder / "quantization_account.json"), account_value(account));
 }
 

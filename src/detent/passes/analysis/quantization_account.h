@@ -27,10 +27,22 @@ struct NodeAccount {
   std::optional<double> saturated_share;  // of the inputs that it quantizes
 };
 
+/// An output of the quantized network against that in float.
+struct OutputAccount {
+  std::string name;  // as the model that the network was read from calls it
+  Distortion error = Distortion(Distortion::Values::kIgnored);  // of float32
+  /// Of other dtypes: elements that are equal, and all; none of the latter are where shapes differ.
+  int64_t equal = 0;
+  int64_t elements = 0;
+};
+
 struct QuantizationAccount {
-  double output_sqnr_db = 0;  // of the network's logits
+  /// Of the first output that is float32: of a classifier's, the logits; none of a network without.
+  double output_sqnr_db = 0;
+  std::string measured_output = "logits";  // "": none
   int64_t samples = 0;
-  int64_t gain_samples = 0;  // for the gains and the SQNR of the logits
+  int64_t gain_samples = 0;  // for the gains and that SQNR
+  std::vector<OutputAccount> outputs;
   std::vector<NodeAccount> nodes;
 };
 
@@ -41,14 +53,15 @@ struct QuantizationAccount {
 QuantizationAccount account_for_quantization(const Graph& reference, const Graph& quantized, int64_t samples,
                                              PassContext& context);
 
-/// Gains and SQNR in dB, cosines and shares, a row a node.
-TextTable account_table(const QuantizationAccount& account);
+/// SQNR and cosine of each output, a row an output.
+TextTable outputs_table(const QuantizationAccount& account);
 Value account_value(const QuantizationAccount& account);
 /// Which nodes to give more bits first, and the options of `detent quantize` that do; `given` are those of
 /// the pass static_quantize that were given, which these take up.
 std::string account_advice(const QuantizationAccount& account, const Table& given = {});
 
-/// Reports table and advice and writes quantization_account.json and .csv into `folder`.
+/// Reports tables and advice and writes quantization_account.json and .csv, and quantization_outputs.csv,
+/// into `folder`.
 void report_account(const QuantizationAccount& account, const std::filesystem::path& folder,
                     const PassContext& context, const Table& given = {});
 

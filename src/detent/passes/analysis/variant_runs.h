@@ -2,7 +2,7 @@
 
 #include <functional>
 #include <map>
-#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,22 +23,25 @@ struct Variant {
 /// is computed once. n variants that begin evenly spread so cost n / 2 runs.
 class VariantRuns {
  public:
-  /// `base`, a network with one input, must outlive this.
-  VariantRuns(const Graph& base, const std::vector<Variant>& variants);
+  /// `base` must outlive this.
+  /// Of the network's outputs the one at `output` is looked at, the first result of a node.
+  VariantRuns(const Graph& base, const std::vector<Variant>& variants, size_t output = 0);
 
-  /// The network's output, after `visit` has seen that of each variant, in the order in which they begin.
+  /// That output, after `visit` has seen that of each variant, in the order in which they begin.
   /// `program` is what `executor` makes of the network.
-  Tensor run(const Tensor& inputs, const Program& program, const Executor& executor,
+  Tensor run(std::span<const Tensor> inputs, const Program& program, const Executor& executor,
              const std::function<void(size_t variant, const Tensor& output)>& visit) const;
 
  private:
   struct Part {
     size_t variant;
-    Graph graph;                               // from its first node on
-    std::optional<Quantizer> input_quantizer;  // of the network's input
+    Graph graph;  // from its first node on
+    /// Of the network's inputs that have any.
+    std::map<std::string, Quantizer, std::less<>> input_quantizers;
   };
 
   const Graph& base_;
+  size_t output_;
   std::vector<std::vector<Part>> parts_;  // that begin at each position
   std::vector<std::vector<std::string>>
       read_from_;  // values from before each position that it or later ones read

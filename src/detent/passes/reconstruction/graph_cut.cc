@@ -14,6 +14,7 @@ bool GraphCut::is_recomputed(const Node& node) const {
   if (role_of(node) == OperatorRole::kInput) return false;
   if (node.inputs.empty() || result_count(node) > 1) return true;
   const Operand& value = values_.at(node.name);
+  if (value.dtype != DType::kFloat32) return true;  // which observers do not see
   return !value.is_tensor() || value.is_open() || value.shape.empty() || value.shape[0] != 1;
 }
 

@@ -12,8 +12,8 @@
 namespace detent {
 
 /// Cuts a network into parts that run by themselves. What does not begin with the batch (sizes, tensors that
-/// the graph owns, windows of all samples), and what has several results, is computed again in each part that
-/// reads it.
+/// the graph owns, windows of all samples), what is not float32, and what has several results, is computed
+/// again in each part that reads it.
 class GraphCut {
  public:
   /// `graph` must outlive this; its parameters and specs may change, its nodes may not.

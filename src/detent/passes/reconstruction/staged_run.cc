@@ -24,9 +24,9 @@ CalibrationBatches::CalibrationBatches(const CalibrationInputOptions& options, c
 
 int64_t CalibrationBatches::count() const { return (samples_ + kMicroBatch - 1) / kMicroBatch; }
 
-Tensor CalibrationBatches::inputs(int64_t index) const {
+std::vector<Tensor> CalibrationBatches::inputs(int64_t index) const {
   const int64_t begin = index * kMicroBatch;
-  return data_->samples(begin, std::min(begin + kMicroBatch, samples_));
+  return data_->inputs(begin, std::min(begin + kMicroBatch, samples_));
 }
 
 Tensor quantized_operand(const Node& node, std::string_view operand, const Tensor& value,
@@ -45,14 +45,15 @@ StagedRun::StagedRun(const Graph& graph, const CalibrationInputOptions& options,
       context_(context),
       cut_(graph),
       values_(options.memory_budget * kMiB, context.output_dir) {
-  const std::vector<std::string> inputs = graph.input_names();
-  if (inputs.size() != 1) fail("{}: the network has {} inputs, expected one", context.where, inputs.size());
+  const std::vector<std::string> names = graph.input_names();
   const CalibrationBatches batches(options, context);
   Progress progress("loading samples, micro-batches", batches.count(), {.shown = context.group->is_first()});
   for (; batches_ < batches.count(); ++batches_) {
-    values_.put(
-        inputs[0], batches_,
-        quantized_operand(graph.node(inputs[0]), "data_out_0", batches.inputs(batches_), context.where));
+    const std::vector<Tensor> inputs = batches.inputs(batches_);
+    for (size_t i = 0; i < names.size(); ++i) {
+      values_.put(names[i], batches_,
+                  quantized_operand(graph.node(names[i]), "data_out_0", inputs[i], context.where));
+    }
     progress.update(batches_ + 1);
   }
 }

@@ -35,7 +35,8 @@ class CalibrationBatches {
   CalibrationBatches(const CalibrationInputOptions& options, const PassContext& context);
 
   int64_t count() const;
-  Tensor inputs(int64_t index) const;
+  /// A tensor an input of the network.
+  std::vector<Tensor> inputs(int64_t index) const;
 
  private:
   std::unique_ptr<CalibrationSet> data_;

@@ -117,8 +117,7 @@ MeansByNode float_means(const Graph& network, const Graph& quantized, const Opti
   Progress progress("bias_correction, batches in float", batches.count(),
                     {.shown = context.group->is_first()});
   for (int64_t batch = 0; batch < batches.count(); ++batch) {
-    const Tensor inputs = batches.inputs(batch);
-    program->run(std::span(&inputs, 1), [&](const Node& node, std::string_view operand, const Tensor& value) {
+    program->run(batches.inputs(batch), [&](const Node& node, std::string_view operand, const Tensor& value) {
       const auto it = means.find(node.name);
       if (it != means.end() && operand == "data_out_0") it->second.add(node, value);
     });

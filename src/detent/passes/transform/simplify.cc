@@ -70,8 +70,8 @@ void run_fold_constants(Graph& graph, const CheckOptions& options, PassContext& 
     if (wanted) values[node.name] = value.clone();
   };
   if (std::ranges::any_of(graph.nodes(), is_computed)) {
-    const Tensor input = context.open_calibration()->samples(0, 1);
-    context.executor().run(graph, std::span(&input, 1), keep, ObservedValues::kBeforeQuantization);
+    context.executor().run(graph, context.open_calibration()->inputs(0, 1), keep,
+                           ObservedValues::kBeforeQuantization);
   }
   for (Node& node : graph.nodes()) {
     if (const auto value = values.find(node.name); value != values.end()) {

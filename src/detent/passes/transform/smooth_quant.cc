@@ -110,8 +110,7 @@ std::map<std::string, std::vector<double>, std::less<>> input_ranges(const Graph
   const CalibrationBatches batches(options, context);
   const std::unique_ptr<const Program> program = context.executor().compile(graph);
   for (int64_t batch = 0; batch < batches.count(); ++batch) {
-    const Tensor inputs = batches.inputs(batch);
-    program->run(std::span(&inputs, 1), [&](const Node& node, std::string_view operand, const Tensor& value) {
+    program->run(batches.inputs(batch), [&](const Node& node, std::string_view operand, const Tensor& value) {
       const auto it = ranges.find(node.name);
       if (it == ranges.end() || operand != "data_in_0") return;
       take_ranges(node, value, features.at(node.name), it->second);

@@ -1,0 +1,133 @@
+#include "detent/cli/network_info.h"
+
+#include <array>
+#include <map>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "detent/formats/quant_spec.h"
+#include "detent/graph/operators.h"
+#include "detent/graph/traits.h"
+#include "detent/passes/analysis/network_cost.h"
+
+namespace detent {
+namespace {
+
+constexpr std::array kOftenChosen = {"fp16",
+                                     "int8:granularity=channel",
+                                     "int4:granularity=channel",
+                                     "int4_g32",
+                                     "mx:element=e4m3",
+                                     "mx:element=e2m1",
+                                     "nvfp4",
+                                     "ternary:scaling_factor=true,granularity=channel",
+                                     "binary:scaling=per_channel"};
+
+std::string counts_text(const std::map<std::string, int64_t>& counts) {
+  std::vector<std::string> parts;
+  for (const auto& [name, count] : counts) parts.push_back(fmt::format("{} x {}", count, name));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+/// What the model calls result `i` of a node, or else the value's own name.
+std::string name_of(const Node& node, size_t i, const std::string& value) {
+  return i < node.source_names.size() && !node.source_names[i].empty() ? node.source_names[i] : value;
+}
+
+/// A layer's weight, and whether its channels or groups lie along an axis that a format must be told.
+struct Weight {
+  const Tensor* tensor;
+  int64_t channel_axis;
+};
+
+std::vector<Weight> weights_of_layers(const Graph& graph) {
+  std::vector<Weight> weights;
+  for (const Node& node : graph.nodes()) {
+    const Parameter* weight = is_weighted_sum(node) ? node.find_parameter("weight") : nullptr;
+    if (weight == nullptr) continue;
+    weights.push_back({&weight->tensor, find_operator(node.op).weight_channel_dim.value_or(0)});
+  }
+  return weights;
+}
+
+int64_t stored_bits(const Graph& graph) {
+  int64_t bits = 0;
+  for (const Node& node : graph.nodes()) {
+    for (const auto& [name, parameter] : node.all_parameters()) {
+      const QuantSpec* spec = node.find_quantization(name);
+      bits += spec != nullptr ? storage_bits(*spec, parameter->tensor.shape())
+                              : static_cast<int64_t>(8 * parameter->tensor.byte_size());
+    }
+  }
+  return bits;
+}
+
+int64_t float_bits(const Graph& graph) {
+  int64_t bits = 0;
+  for (const Node& node : graph.nodes()) {
+    for (const auto& [name, parameter] : node.all_parameters())
+      bits += static_cast<int64_t>(8 * parameter->tensor.byte_size());
+  }
+  return bits;
+}
+
+int64_t bytes_of(int64_t bits) { return (bits + 7) / 8; }
+
+double share(int64_t bits, int64_t values) { return static_cast<double>(bits) / static_cast<double>(values); }
+
+}  // namespace
+
+Table network_facts(const Graph& graph) {
+  const ValueTypes values = infer_shapes(graph);
+  std::vector<std::string> inputs;
+  std::vector<std::string> outputs;
+  std::map<std::string, int64_t> operators;
+  for (const Node& node : graph.nodes()) {
+    const OperatorRole role = role_of(node);
+    if (role == OperatorRole::kInput) {
+      const TensorType& type = graph.input_types().find(node.name)->second;
+      inputs.push_back(fmt::format("{} {}", name_of(node, 0, node.name), tensor_type_text(type)));
+    } else if (role == OperatorRole::kOutput) {
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        const std::string value = value_name(node.inputs[i]);
+        const Operand& output = values.at(value);
+        outputs.push_back(fmt::format("{} {} {}", name_of(node, i, value), dtype_name(output.dtype),
+                                      shape_text(output.shape)));
+      }
+    } else {
+      ++operators[node.op];
+    }
+  }
+  return {{"inputs", fmt::format("{}", fmt::join(inputs, ", "))},
+          {"outputs", fmt::format("{}", fmt::join(outputs, ", "))},
+          {"operators", counts_text(operators)},
+          {"parameters", graph.parameter_count()},
+          {"multiply-accumulates", static_cast<int64_t>(multiply_adds(graph))}};
+}
+
+std::vector<FormatSize> sizes_by_format(const Graph& graph) {
+  const std::vector<Weight> weights = weights_of_layers(graph);
+  int64_t values = 0;
+  int64_t bits_of_floats = 0;
+  for (const Weight& weight : weights) {
+    values += weight.tensor->numel();
+    bits_of_floats += static_cast<int64_t>(8 * weight.tensor->byte_size());
+  }
+  if (values == 0) return {};
+  const int64_t others = float_bits(graph) - bits_of_floats;
+  const int64_t now = stored_bits(graph);
+  std::vector<FormatSize> sizes = {{"", bytes_of(now), share(now - others, values)}};
+  for (const char* format : kOftenChosen) {
+    int64_t bits = 0;
+    for (const Weight& weight : weights) {
+      QuantSpec spec = parse_quant_spec_text(format);
+      if (spec.granularity != Granularity::kTensor) spec.axis = weight.channel_axis;
+      bits += storage_bits(spec, weight.tensor->shape());
+    }
+    sizes.push_back({format, bytes_of(others + bits), share(bits, values)});
+  }
+  return sizes;
+}
+
+}  // namespace detent
