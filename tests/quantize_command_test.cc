@@ -104,7 +104,7 @@ TEST_F(QuantizeCommand, ComparesExecutesAndSaves) {
 
 TEST_F(QuantizeCommand, TrainsWithQuantizersAndATeacher) {
   const std::string network = "--load mase_output/trained/software/training_ckpts/best.ckpt";
-  const std::string train = "detent train digits_cnn digits --max-epochs 4 --batch-size 32 " + network;
+  const std::string train = "detent train digits_cnn digits --max-epochs 12 --batch-size 32 " + network;
   ASSERT_EQ(run("detent test digits_cnn digits " + network), 0) << log();
   const int in_float = correct("test:");
   ASSERT_EQ(run(train + " --quantize ternary_a8_lsq --project qat --teacher mase_output/trained/software/"

@@ -1,6 +1,7 @@
 #include "detent/execution/interpreter.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/tensor.h>
 #include <c10/util/Exception.h>
@@ -51,6 +52,10 @@ Interpreter::Interpreter(const Graph& graph, Mode mode) : graph_(graph), mode_(m
     for (size_t i = 0; i < step.results.size(); ++i)
       places_.emplace(value_name(node.name, i), value_count_++);
   }
+  find_last_reads();
+}
+
+void Interpreter::find_last_reads() {
   std::vector<size_t> last_reader(value_count_);
   for (size_t i = 0; i < steps_.size(); ++i) {
     for (size_t r = 0; r < steps_[i].results.size(); ++r) last_reader[steps_[i].first_value + r] = i;
@@ -59,7 +64,11 @@ Interpreter::Interpreter(const Graph& graph, Mode mode) : graph_(graph), mode_(m
     }
   }
   for (size_t value = 0; value < value_count_; ++value) {
-    if (last_reader[value] + 1 < steps_.size()) steps_[last_reader[value]].last_read.push_back(value);
+    if (last_reader[value] + 1 == steps_.size()) continue;
+    Step& step = steps_[last_reader[value]];
+    step.last_read.push_back(value);
+    const auto source = std::ranges::find(step.inputs.rbegin(), step.inputs.rend(), value, &Source::value);
+    if (source != step.inputs.rend()) source->is_last_read = mode_ == Mode::kInference;
   }
 }
 
@@ -151,10 +160,11 @@ at::Tensor Interpreter::quantized(const Step& step, std::string_view operand, co
   }
 }
 
-Flow Interpreter::input_of(const Step& step, const Source& source, const std::vector<Flow>& values,
+Flow Interpreter::input_of(const Step& step, const Source& source, std::vector<Flow>& values,
                            const Observation& observation) const {
   if (!source.value) return source.constant;
-  Flow flow = values[*source.value];
+  Flow& value = values[*source.value];
+  Flow flow = source.is_last_read ? std::exchange(value, Flow()) : value;
   if (const at::Tensor* tensor = float_tensor(flow)) {
     const at::Tensor given = *tensor;
     observation.see(ObservedValues::kBeforeQuantization, *step.node, source.operand, given);
@@ -165,7 +175,7 @@ Flow Interpreter::input_of(const Step& step, const Source& source, const std::ve
   return flow;
 }
 
-std::vector<Flow> Interpreter::run_step(const Step& step, const std::vector<Flow>& values,
+std::vector<Flow> Interpreter::run_step(const Step& step, std::vector<Flow>& values,
                                         const Observation& observation) const {
   constexpr auto kBefore = ObservedValues::kBeforeQuantization;
   const Node& node = *step.node;
@@ -206,6 +216,8 @@ std::vector<at::Tensor> Interpreter::outputs(const std::vector<at::Tensor>& inpu
                                              const TorchObserver& observe, ObservedValues observed) const {
   const Observation observation{observe, observed};
   const at::AutoGradMode gradients(mode_ == Mode::kTraining);
+  std::optional<at::AutoDispatchBelowADInplaceOrView> without_autograd;  // a detour for each operator
+  if (mode_ == Mode::kInference) without_autograd.emplace();
   if (inputs.size() != graph_.input_types().size())
     fail("got {} inputs, expected {}", inputs.size(), graph_.input_types().size());
   std::vector<Flow> values(value_count_);

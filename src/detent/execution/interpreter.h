@@ -62,7 +62,8 @@ class Interpreter {
     std::optional<size_t> value;  // its place; none: the constant, or nothing
     Flow constant;
     std::string operand;
-    bool is_rounded = false;  // by the same quantizer, where it was computed
+    bool is_rounded = false;    // by the same quantizer, where it was computed
+    bool is_last_read = false;  // of the value, in inference
   };
 
   /// How an operand is rounded.
@@ -102,9 +103,11 @@ class Interpreter {
     }
   };
 
-  Flow input_of(const Step& step, const Source& source, const std::vector<Flow>& values,
+  void find_last_reads();
+  /// Takes the value away where it is read for the last time.
+  Flow input_of(const Step& step, const Source& source, std::vector<Flow>& values,
                 const Observation& observation) const;
-  std::vector<Flow> run_step(const Step& step, const std::vector<Flow>& values,
+  std::vector<Flow> run_step(const Step& step, std::vector<Flow>& values,
                              const Observation& observation) const;
   Flow placeholder_value(const Node& node, const at::Tensor& input, NamedSizes& sizes) const;
   at::Tensor quantized(const Step& step, std::string_view operand, const at::Tensor& value) const;

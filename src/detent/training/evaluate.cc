@@ -107,10 +107,9 @@ bool never() { return false; }
 
 using Predict = std::function<at::Tensor(std::span<const Tensor> inputs)>;
 
-/// The same of parts of the inputs, whose activations take some 64 MiB.
+/// The same of parts of the inputs, whose activations take no more than kActivationBytes.
 Predict in_parts(const Graph& graph, const Predict& predict) {
-  constexpr int64_t kBytes = int64_t{64} << 20;
-  return [predict, most = samples_within(graph, kBytes)](std::span<const Tensor> inputs) {
+  return [predict, most = samples_within(graph, kActivationBytes)](std::span<const Tensor> inputs) {
     const int64_t samples = inputs.front().dim(0);
     if (samples <= most) return predict(inputs);
     std::vector<at::Tensor> outputs;

@@ -27,6 +27,16 @@ Results evaluate_unary(const Evaluation& e) {
   return Function(e.tensor(0));
 }
 
+template <at::Tensor (*Function)(const at::Tensor&), at::Tensor& (*InPlace)(at::Tensor&)>
+Results evaluate_unary_in_place(const Evaluation& e) {
+  if (!e.may_overwrite(0)) return Function(e.tensor(0));
+  at::Tensor x = e.tensor(0);
+  return InPlace(x);
+}
+
+at::Tensor relu6(const at::Tensor& x) { return at::clamp(x, 0, 6); }
+at::Tensor& relu6_in_place(at::Tensor& x) { return at::clamp_(x, 0, 6); }
+
 Results evaluate_gelu(const Evaluation& e) {
   return at::gelu(e.tensor(0), choice_attribute(e.node, "approximate"));
 }
@@ -57,8 +67,8 @@ Results evaluate_hardsigmoid(const Evaluation& e) {
 }  // namespace
 
 EvaluatorList activation_evaluators() {
-  return {{"relu", evaluate_unary<at::relu>},
-          {"relu6", [](const Evaluation& e) -> Results { return at::clamp(e.tensor(0), 0, 6); }},
+  return {{"relu", evaluate_unary_in_place<at::relu, at::relu_>},
+          {"relu6", evaluate_unary_in_place<relu6, relu6_in_place>},
           {"selu", evaluate_unary<at::selu>},
           {"tanh", evaluate_unary<at::tanh>},
           {"sigmoid", evaluate_unary<at::sigmoid>},

@@ -33,6 +33,8 @@ struct Evaluation {
   /// The input as a tensor; a number becomes one of rank 0, of the dtype of the first tensor among the
   /// inputs, so that it broadcasts without changing that.
   at::Tensor as_tensor(size_t index) const;
+  /// Whether nobody else holds the input's memory, so that the result may take its place.
+  bool may_overwrite(size_t index) const;
   /// An undefined tensor when absent.
   at::Tensor parameter(std::string_view name) const;
 };

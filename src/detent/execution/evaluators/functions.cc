@@ -34,18 +34,29 @@
 
 #include "detent/core/error.h"
 #include "detent/execution/evaluators/evaluator.h"
+#include "detent/execution/max_pooling.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
 namespace {
 
-at::Tensor add(const at::Tensor& a, const at::Tensor& b) { return at::add(a, b); }
 at::Tensor sub(const at::Tensor& a, const at::Tensor& b) { return at::sub(a, b); }
 
 template <at::Tensor (*Function)(const at::Tensor&, const at::Tensor&)>
 Results evaluate_pair(const Evaluation& e) {
   return Function(e.as_tensor(0), e.as_tensor(1));
+}
+
+Results evaluate_add(const Evaluation& e) {
+  const auto takes = [&](size_t to, size_t from) {
+    if (!e.may_overwrite(to) || !std::holds_alternative<at::Tensor>(e.inputs[from])) return false;
+    return e.tensor(to).sizes() == e.tensor(from).sizes() &&
+           e.tensor(to).scalar_type() == e.tensor(from).scalar_type();
+  };
+  if (takes(0, 1)) return e.tensor(0).add_(e.tensor(1));
+  if (takes(1, 0)) return e.tensor(1).add_(e.tensor(0));
+  return at::add(e.as_tensor(0), e.as_tensor(1));
 }
 
 Results evaluate_clamp(const Evaluation& e) {
@@ -79,6 +90,9 @@ struct Window {
 
 template <size_t kDims>
 Results evaluate_max_pool(const Evaluation& e) {
+  if constexpr (kDims == 2) {
+    if (!e.training && is_plain_image(e.tensor(0))) return max_pool2d(e.node, e.tensor(0));
+  }
   constexpr auto kPool = kDims == 1 ? at::max_pool1d : kDims == 2 ? at::max_pool2d : at::max_pool3d;
   const Window<kDims> w(e.node);
   return kPool(e.tensor(0), w.kernel, w.stride, w.padding, integers_attribute(e.node, "dilation", kDims),
@@ -164,7 +178,7 @@ EvaluatorList function_evaluators() {
       {"output", [](const Evaluation& e) -> Results { return e.inputs[0]; }},
       {"cast", evaluate_cast},
       {"clamp", evaluate_clamp},
-      {"add", evaluate_pair<add>},
+      {"add", evaluate_add},
       {"sub", evaluate_pair<sub>},
       {"mul", evaluate_pair<at::mul>},
       {"matmul", [](const Evaluation& e) -> Results { return at::matmul(e.tensor(0), e.tensor(1)); }},

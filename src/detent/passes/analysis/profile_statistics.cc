@@ -37,8 +37,7 @@ namespace {
 /// Samples of a micro-batch: 64, fewer of networks that take more memory for that.
 int64_t micro_batch(const Graph& graph) {
   constexpr int64_t kMost = 64;
-  constexpr int64_t kBytes = int64_t{64} << 20;
-  return std::min(kMost, samples_within(graph, kBytes));
+  return std::min(kMost, samples_within(graph, kActivationBytes));
 }
 /// Micro-batches that run at once, at most, a thread each: each needs the memory of a forward pass.
 constexpr int64_t kMostAtOnce = 16;

@@ -196,9 +196,11 @@ class NetworkQuantizer {
   /// Of channels, or groups of them.
   std::vector<Distribution> group_distributions(const Tensor& weight, const Grouping& grouping) const {
     std::vector<std::vector<float>> values(static_cast<size_t>(grouping.groups()));
-    for (int64_t i = 0; i < weight.numel(); ++i) {
-      values[static_cast<size_t>(grouping.group_of(i))].push_back(
-          weight.values<float>()[static_cast<size_t>(i)]);
+    const auto first = weight.values<float>().begin();
+    for (int64_t i = 0, end = 0; i < weight.numel(); i = end) {
+      end = grouping.end_of_run(i);
+      std::vector<float>& group = values[static_cast<size_t>(grouping.group_of(i))];
+      group.insert(group.end(), first + i, first + end);
     }
     std::vector<Distribution> parts;
     for (const std::vector<float>& group : values) parts.push_back(weight_distribution(group));
