@@ -150,12 +150,17 @@ struct Image {
   int64_t channels, height, width;
 };
 
+/// Numbers about 1 that the network owns.
+NodeInput table(GraphBuilder& builder, const std::string& name, const Shape& shape) {
+  return builder.call("exp", {builder.parameter(name, shape)});
+}
+
 /// Functions and products, some of which have no integer form.
 Image grown_by_function(GraphBuilder& builder, const Image& x, const std::string& name) {
   Image y = x;
   switch (draw(0, 7)) {
     case 0:
-      y.node = builder.call("prelu", {x.node, builder.parameter(name + "_slope", {x.channels, 1, 1})});
+      y.node = builder.call("prelu", {x.node, table(builder, name + "_slope", {x.channels, 1, 1})});
       return y;
     case 1: {
       constexpr const char* kPairs[] = {"add", "sub", "mul", "div"};
@@ -183,13 +188,12 @@ Image grown_by_function(GraphBuilder& builder, const Image& x, const std::string
       return y;
     }
     case 6: {
-      const NodeInput divisor = builder.call("exp", {builder.parameter(name + "_log", {1, 1, x.width})});
+      const NodeInput divisor = table(builder, name + "_divisor", {1, 1, x.width});
       y.node = builder.call("div", {x.node, divisor});
       return y;
     }
     default: {
-      const NodeInput table = builder.parameter(name + "_table", {x.channels, x.width, 3});
-      y.node = builder.call("matmul", {x.node, table});
+      y.node = builder.call("matmul", {x.node, table(builder, name + "_table", {x.channels, x.width, 3})});
       y.width = 3;
       return y;
     }
@@ -476,6 +480,18 @@ TEST(IntegerExecution, PlansWhatIsComputedWhere) {
   EXPECT_EQ(plan.at("x").quantized, std::vector<std::string>{"data_out_0"});
   EXPECT_EQ(plan.at("matmul_1").quantized, std::vector<std::string>{"data_in_0"});
   EXPECT_EQ(plan.at("last").quantized, std::vector<std::string>{"data_in_0"});
+}
+
+/// As exported with a batch of one that its shapes are made for.
+TEST(IntegerExecution, TakesNetworksOfOneSample) {
+  GraphBuilder b("one");
+  const NodeInput x = b.linear("first", b.input("x", TensorType{DType::kFloat32, {1, 4, 6}}), 6, 8);
+  const NodeInput windows = b.call("view", {x, constant(2), constant(2), constant(8)});
+  const NodeInput mixed = b.call("softmax", {b.linear("mix", windows, 8, 8)}, {{"dim", 2}});
+  PassBench bench(b.finish(b.linear("last", b.call("view", {mixed, constant(1), constant(32)}), 32, 3)));
+  bench.run_passes("[passes.static_quantize]\nnum_samples = 20\n[passes.account_quantization]\n");
+  const Tensor inputs = RandomSamples(bench.sample_shape()).samples(3, 4);
+  EXPECT_THAT(compare_executions(bench.graph, inputs).disagreements, IsEmpty());
 }
 
 /// Sizes that follow from integers of the network are computed where these are, beside the codes.

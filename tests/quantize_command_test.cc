@@ -137,8 +137,7 @@ TEST_F(QuantizeCommand, TakesGroupsOfWeights) {
                      "--weight-calibrator mse --improve gptq"),
             0)
       << log();
-  EXPECT_THAT(log(), HasSubstr("in float: 5 x"));
-  EXPECT_THAT(log(), HasSubstr("(a scale a group of weights)"));
+  EXPECT_THAT(log(), HasSubstr("x conv2d (a scale a group of weights)"));
   EXPECT_THAT(log(), HasSubstr("every code equal to the simulation's"));
   const int after = correct("test after:");
   EXPECT_GT(after, 180);

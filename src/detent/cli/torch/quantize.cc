@@ -18,6 +18,7 @@
 #include "detent/execution/float_nodes.h"
 #include "detent/execution/interpreter.h"
 #include "detent/execution/torch_tensor.h"
+#include "detent/graph/activation_memory.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/analysis/quantization_account.h"
@@ -51,7 +52,8 @@ bool have_equal_elements(const Tensor& a, const Tensor& b) {
 std::string check_integers(const Graph& graph, const Dataset& dataset, bool shows_progress) {
   constexpr double kMostProducts = 2e9;  // the plain reference takes some seconds for that
   const Tensor inputs =
-      test_inputs(dataset, affordable_samples(kCheckedSamples, multiply_adds(graph), kMostProducts));
+      test_inputs(dataset, affordable_samples(fixed_samples(graph).value_or(kCheckedSamples),
+                                              multiply_adds(graph), kMostProducts));
   std::optional<IntegerProgram> integers;
   try {
     integers.emplace(graph, torch_float_nodes);

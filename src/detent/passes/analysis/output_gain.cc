@@ -7,6 +7,7 @@
 #include <numeric>
 #include <span>
 
+#include "detent/graph/activation_memory.h"
 #include "detent/graph/traits.h"
 #include "detent/integer/node_form.h"
 #include "detent/passes/analysis/network_cost.h"
@@ -104,8 +105,9 @@ OutputSqnr measure_output_sqnr(const ComparedNetworks& networks, const std::vect
   double signal = 0;
   double noise = 0;
   std::vector<double> noise_with(variants.size());
-  for (int64_t begin = 0; begin < count; begin += kMicroBatch) {
-    const Tensor inputs = data.samples(begin, std::min(begin + kMicroBatch, count));
+  const int64_t batch = fixed_samples(reference).value_or(kMicroBatch);
+  for (int64_t begin = 0; begin < count; begin += batch) {
+    const Tensor inputs = data.samples(begin, std::min(begin + batch, count));
     const auto expected = centred_logits(reference, in_float.run(std::span(&inputs, 1)).front());
     const auto add_variant = [&](size_t variant, const Tensor& result) {
       noise_with[variant] += squared_distance(expected, centred_logits(networks.reference, result));
