@@ -201,7 +201,7 @@ TEST(Operators, ElementsMoveAsTheyAreEvaluated) {
     const Tensor expected = from_torch(Interpreter(graph).run(inputs).contiguous());
     std::vector<Tensor> tensors;
     for (const at::Tensor& input : inputs) tensors.push_back(from_torch(input));
-    EXPECT_TRUE(moved_elements(node, tensors, expected.shape(), 0).equals(expected));
+    EXPECT_TRUE(moved_elements(node, tensors, expected.shape(), 0, c.result).equals(expected));
   }
   EXPECT_GE(movements, 7U);
 }

@@ -96,7 +96,7 @@ TEST(StaticQuantize, EdgesMayDiffer) {
   EXPECT_TRUE(in_float.graph.node("conv1").quantization.empty());
   EXPECT_TRUE(in_float.graph.node("fc").quantization.empty());
   EXPECT_NE(in_float.graph.node("conv2").find_quantization("weight"), nullptr);
-  EXPECT_THAT(in_float.reported, HasSubstr("in float stay conv1, fc"));
+  EXPECT_THAT(in_float.reported, HasSubstr("in float: 1 x conv2d (not quantized): conv1\n"));
 }
 
 TEST(StaticQuantize, NodesMayHaveWidthsOfTheirOwn) {

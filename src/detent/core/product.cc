@@ -11,7 +11,7 @@ namespace detent::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T>
-using Lanes = hn::CappedTag<T, MatrixProduct<T>::kPadding>;
+using Lanes = hn::CappedTag<T, AddedProduct<T>::kPadding>;
 
 /// Four rows and three vectors fill the sixteen registers of AVX2.
 constexpr int64_t kRows = 4;
@@ -27,7 +27,7 @@ HWY_INLINE V Sum(V factor, V value, V sum) {
 
 /// `Rows` rows at `row` and `Vectors` vectors at `column` of C.
 template <size_t Rows, size_t Vectors, class T>
-HWY_INLINE void AddTile(const MatrixProduct<T>& p, int64_t row, int64_t column) {
+HWY_INLINE void AddTile(const AddedProduct<T>& p, int64_t row, int64_t column) {
   const Lanes<T> d;
   const size_t lanes = hn::Lanes(d);
   hn::Vec<Lanes<T>> sums[Rows][Vectors];
@@ -54,14 +54,14 @@ HWY_INLINE void AddTile(const MatrixProduct<T>& p, int64_t row, int64_t column) 
 }
 
 template <size_t Vectors, class T>
-HWY_INLINE void AddColumns(const MatrixProduct<T>& p, int64_t column) {
+HWY_INLINE void AddColumns(const AddedProduct<T>& p, int64_t column) {
   int64_t row = 0;
   for (; row + kRows <= p.rows; row += kRows) AddTile<kRows, Vectors>(p, row, column);
   for (; row < p.rows; ++row) AddTile<1, Vectors>(p, row, column);
 }
 
 template <class T>
-HWY_INLINE void AddMatrixProduct(const MatrixProduct<T>& p) {
+HWY_INLINE void AddMatrixProduct(const AddedProduct<T>& p) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(Lanes<T>()));
   int64_t column = p.column_begin;
   const auto left = [&] { return (p.column_end - column) / lanes; };

@@ -8,7 +8,7 @@ namespace detent {
 /// is a[i * a_row + k * a_column]. Each element of C adds its products in the order of k, whatever the vector
 /// width; in float32 with one rounding where the processor can, in int32 modulo 2^32.
 template <class T>
-struct MatrixProduct {
+struct AddedProduct {
   static constexpr int64_t kPadding = 16;
 
   const T* a;
@@ -23,8 +23,8 @@ struct MatrixProduct {
   int64_t column_begin;
   int64_t column_end;
 };
-using Product = MatrixProduct<float>;
-using IntegerProduct = MatrixProduct<int32_t>;
+using Product = AddedProduct<float>;
+using IntegerProduct = AddedProduct<int32_t>;
 
 void add_product(const Product& product);
 void add_product(const IntegerProduct& product);

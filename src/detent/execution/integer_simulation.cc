@@ -36,15 +36,21 @@ Tensor codes_of(const at::Tensor& values, const CodeType& type) {
   return codes;
 }
 
-/// value[i] = type.value(code(i)) in the shape of the result.
-template <class Code>
-at::Tensor values_of(const Shape& shape, const CodeType& type, Code code) {
+/// result[i] = value(i)
+template <class Value>
+at::Tensor mapped(const Shape& shape, Value value) {
   Tensor values(DType::kFloat32, shape);
   const auto to = values.values<float>();
   parallel_for(values.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) to[i] = type.value(code(i));
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) to[i] = value(i);
   });
   return to_torch(values);
+}
+
+/// value[i] = type.value(code(i)) in the shape of the result.
+template <class Code>
+at::Tensor values_of(const Shape& shape, const CodeType& type, Code code) {
+  return mapped(shape, [&](size_t i) { return type.value(code(i)); });
 }
 
 template <class T>
@@ -161,7 +167,20 @@ at::Tensor IntegerSimulation::sums_of(const SumForm& form, const at::Tensor& inp
   return sums.add_(per_channel(*node_, sums, form.bias));
 }
 
+/// int32
+at::Tensor IntegerSimulation::product_sums(const ProductForm& form, const std::vector<Flow>& inputs) const {
+  const at::Tensor a = steps_of(std::get<at::Tensor>(inputs[0]), form.a);
+  const at::Tensor b = steps_of(std::get<at::Tensor>(inputs[1]), form.b);
+  const int64_t depth = a.size(-1);
+  form.check_depth(*node_, depth);
+  const at::ScalarType exact = depth * form.largest_product <= kExactInFloat ? at::kFloat : at::kDouble;
+  Results results = evaluate_({*node_, {a.to(exact), b.to(exact)}, {}, false});
+  return std::get<at::Tensor>(results.flows().front()).to(at::kInt);
+}
+
 at::Tensor IntegerSimulation::unrounded(const std::vector<Flow>& inputs) const {
+  if (const auto* product = std::get_if<ProductForm>(&form_))
+    return product_sums(*product, inputs).to(at::kFloat).mul_(product->scale);
   const auto* form = std::get_if<SumForm>(&form_);
   if (form == nullptr) return std::get<at::Tensor>(evaluate_({*node_, inputs, {}, false}).flows().front());
   const at::Tensor sums = sums_of(*form, std::get<at::Tensor>(inputs[0]));
@@ -184,8 +203,13 @@ at::Tensor IntegerSimulation::run_sums(const SumForm& form, const at::Tensor& in
 at::Tensor IntegerSimulation::run(const std::vector<Flow>& inputs) const {
   const auto tensor = [&](size_t i) { return std::get<at::Tensor>(inputs[i]); };
   if (const auto* sums = std::get_if<SumForm>(&form_)) return run_sums(*sums, tensor(0));
+  if (const auto* product = std::get_if<ProductForm>(&form_)) {
+    const Tensor sums = from_torch(product_sums(*product, inputs));
+    return mapped(sums.shape(), [&](size_t i) { return product->result(sums.values<int32_t>()[i]); });
+  }
   if (const auto* table = std::get_if<TableForm>(&form_)) {
-    const Tensor codes = codes_of(tensor(0), table->input);
+    const bool is_second = !std::holds_alternative<at::Tensor>(inputs[0]);  // behind a number
+    const Tensor codes = codes_of(tensor(is_second ? 1 : 0), table->input);
     return values_of(codes.shape(), table->output, [&](size_t i) {
       return table->codes[static_cast<size_t>(codes.values<int32_t>()[i] - table->input.low)];
     });

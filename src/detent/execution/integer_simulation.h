@@ -40,6 +40,7 @@ class IntegerSimulation {
   at::Tensor part_of_sums(const Part& part, const at::Tensor& steps) const;
   at::Tensor sums_of(const SumForm& form, const at::Tensor& input) const;
   at::Tensor run_sums(const SumForm& form, const at::Tensor& input) const;
+  at::Tensor product_sums(const ProductForm& form, const std::vector<Flow>& inputs) const;
 
   const Node* node_;
   NodeForm form_;

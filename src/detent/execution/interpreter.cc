@@ -5,7 +5,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/tensor.h>
 #include <c10/util/Exception.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <functional>
@@ -14,6 +13,7 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/execution/fake_quantize.h"
+#include "detent/execution/one_thread.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
@@ -34,6 +34,15 @@ Flow constant_flow(const Node& node, const NodeInput& input) {
 const at::Tensor* float_tensor(const Flow& flow) {
   const auto* tensor = std::get_if<at::Tensor>(&flow);
   return tensor != nullptr && tensor->scalar_type() == at::kFloat ? tensor : nullptr;
+}
+
+/// In memory as libtorch lays out a tensor of its own: kernels add up in an order that may depend on strides
+/// and alignment.
+at::Tensor laid_out(const at::Tensor& tensor) {
+  constexpr uintptr_t kAlignment = 64;
+  const at::Tensor dense = tensor.contiguous();
+  const bool aligned = reinterpret_cast<uintptr_t>(dense.data_ptr()) % kAlignment == 0;
+  return aligned ? dense : dense.clone();
 }
 
 /// A value that was rounded with this stays as it is when it is rounded again.
@@ -122,7 +131,10 @@ Interpreter::Step Interpreter::make_step(const Node& node) {
     }
   }
   if (mode_ == Mode::kInference) {
-    for (auto& [name, tensor] : step.parameters) tensor = quantized(step, name, tensor);
+    for (auto& [name, tensor] : step.parameters) {
+      tensor = quantized(step, name, tensor);
+      if (graph_.requantization()) tensor = laid_out(tensor);
+    }
   }
   return step;
 }
@@ -175,6 +187,31 @@ Flow Interpreter::input_of(const Step& step, const Source& source, std::vector<F
   return flow;
 }
 
+/// Where a graph computes on codes, what its nodes compute in float depends on the values alone, so that
+/// integer execution can ask for the same.
+std::vector<Flow> Interpreter::evaluated(const Step& step, Evaluation evaluation) const {
+  const bool repeats = mode_ == Mode::kInference && graph_.requantization() && !moves_codes(*step.node);
+  for (Flow& input : evaluation.inputs) {
+    auto* tensor = repeats ? std::get_if<at::Tensor>(&input) : nullptr;
+    if (tensor != nullptr) *tensor = laid_out(*tensor);
+  }
+  return std::move(step.evaluate(evaluation).flows());
+}
+
+std::vector<Flow> Interpreter::results_of(std::string_view name, std::vector<Flow> inputs) const {
+  DETENT_CHECK(mode_ == Mode::kInference, "node {}: an interpreter in training", name);
+  const Step& step = steps_[graph_.position(name)];
+  const at::AutoGradMode gradients(false);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!step.inputs[i].value) inputs[i] = step.inputs[i].constant;
+  }
+  try {
+    return evaluated(step, {*step.node, std::move(inputs), step.parameters, false});
+  } catch (const c10::Error& error) {
+    fail("node \"{}\" ({}): {}", step.node->name, step.node->op, error.what_without_backtrace());
+  }
+}
+
 std::vector<Flow> Interpreter::run_step(const Step& step, std::vector<Flow>& values,
                                         const Observation& observation) const {
   constexpr auto kBefore = ObservedValues::kBeforeQuantization;
@@ -191,7 +228,7 @@ std::vector<Flow> Interpreter::run_step(const Step& step, std::vector<Flow>& val
     return {step.integers->run(evaluation.inputs)};
   }
   if (role_of(node) == OperatorRole::kOutput) return evaluation.inputs;
-  std::vector<Flow> results = std::move(step.evaluate(evaluation).flows());
+  std::vector<Flow> results = evaluated(step, std::move(evaluation));
   DETENT_CHECK(results.size() == step.results.size(), "node {}: {} results of {}", node.name, results.size(),
                step.results.size());
   for (size_t i = 0; i < results.size(); ++i) {
@@ -284,19 +321,6 @@ std::vector<at::Tensor> Interpreter::trainable_parameters() const {
 }
 
 namespace {
-
-/// Makes libtorch, and the libraries beneath it, use the calling thread alone as long as it lives.
-class OneThread {
- public:
-  // libtorch sets the number for a thread that first asks for it, and must have done so before.
-  OneThread() : before_(at::get_num_threads()) { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(before_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int before_;
-};
 
 class TorchProgram : public Program {
  public:

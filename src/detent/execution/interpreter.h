@@ -46,6 +46,10 @@ class Interpreter {
                  ObservedValues values = ObservedValues::kAfterQuantization);
   at::Tensor run(const at::Tensor& input) { return run(std::vector<at::Tensor>{input}); }
 
+  /// What the node of that name computes from `inputs`, which are values as its quantizers leave them, before
+  /// its results are rounded; its constant inputs need not be given. Only in inference mode.
+  std::vector<Flow> results_of(std::string_view name, std::vector<Flow> inputs) const;
+
   /// Leaves with gradients, by their key in the state_dict, in node order, tied weights once; only in
   /// training mode.
   std::vector<std::pair<std::string, at::Tensor>> named_trainable_parameters() const;
@@ -109,6 +113,7 @@ class Interpreter {
                 const Observation& observation) const;
   std::vector<Flow> run_step(const Step& step, std::vector<Flow>& values,
                              const Observation& observation) const;
+  std::vector<Flow> evaluated(const Step& step, Evaluation evaluation) const;
   Flow placeholder_value(const Node& node, const at::Tensor& input, NamedSizes& sizes) const;
   at::Tensor quantized(const Step& step, std::string_view operand, const at::Tensor& value) const;
 

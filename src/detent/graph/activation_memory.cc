@@ -2,17 +2,20 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <limits>
 
 #include "detent/graph/operators.h"
 
 namespace detent {
 
-int64_t samples_within(const Graph& graph, int64_t bytes) {
+std::optional<int64_t> fixed_samples(const Graph& graph) {
   for (const auto& [name, type] : graph.input_types()) {
-    const bool is_batched = !type.shape.empty() && type.shape.front().is_named();
-    if (!is_batched) return std::numeric_limits<int64_t>::max();
+    if (!type.shape.empty() && !type.shape.front().is_named()) return type.shape.front().size;
   }
+  return std::nullopt;
+}
+
+int64_t samples_within(const Graph& graph, int64_t bytes) {
+  if (const auto fixed = fixed_samples(graph)) return std::max<int64_t>(1, *fixed);
   const ValueTypes values = infer_shapes(graph);
   const auto bytes_of = [&](const std::string& value) {
     const Operand& operand = values.at(value);

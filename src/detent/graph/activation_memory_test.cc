@@ -18,5 +18,14 @@ TEST(ActivationMemory, IsThatOfTheLargestNode) {
   EXPECT_EQ(samples_within(graph, 1), 1) << "a sample cannot be cut";
 }
 
+TEST(ActivationMemory, InputsMayFixTheNumberOfSamples) {
+  GraphBuilder builder("fixed");
+  const NodeInput x = builder.input("x", TensorType{DType::kFloat32, {3, 8}});
+  const Graph graph = builder.finish(builder.call("relu", {x}));
+  EXPECT_EQ(fixed_samples(graph), 3);
+  EXPECT_EQ(samples_within(graph, 1), 3);
+  EXPECT_EQ(fixed_samples(Graph("none")), std::nullopt);
+}
+
 }  // namespace
 }  // namespace detent

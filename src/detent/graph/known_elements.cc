@@ -58,6 +58,10 @@ double combined(PairOperation operation, double a, double b) {
       return a - b;
     case PairOperation::kMul:
       return a * b;
+    case PairOperation::kDiv:
+      return a / b;
+    case PairOperation::kPrelu:
+      return a < 0 ? a * b : a;
   }
   return 0;
 }
@@ -87,7 +91,7 @@ Elements computed_elements(const OperatorSchema& schema, const Node& node, std::
   if (schema.elements) return schema.elements(node, inputs, result);
   if (inputs.empty()) return std::nullopt;
   if (const auto* movement = std::get_if<Movement>(&schema.trait))
-    return inputs[0].elements ? moved(*movement, node, inputs, result) : std::nullopt;
+    return inputs[0].elements && !movement->parts ? moved(*movement, node, inputs, result) : std::nullopt;
   if (const auto* operation = std::get_if<PairOperation>(&schema.trait)) {
     return broadcast_elements(inputs[0], inputs[1], result,
                               [&](double a, double b) { return combined(*operation, a, b); });

@@ -34,7 +34,7 @@ bool is_batch_norm(const Node& node) {
 
 bool is_view(const Node& node) {
   const auto* movement = trait<Movement>(node);
-  return movement != nullptr && !movement->copies;
+  return movement != nullptr && movement->is_view();
 }
 
 bool is_pooling(const Node& node, Pooling::Of of) {

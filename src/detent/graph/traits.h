@@ -55,8 +55,11 @@ struct Unary {
   std::optional<Clamp> clamp = {};
 };
 
-/// A function of two elements, which broadcast.
-enum class PairOperation { kAdd, kSub, kMul };
+/// A function of two elements, which broadcast. Of a slope b, kPrelu is a, or a b below 0.
+enum class PairOperation { kAdd, kSub, kMul, kDiv, kPrelu };
+
+/// [..., m, k] x [..., k, n] of two inputs, whose leading dimensions broadcast.
+struct MatrixProduct {};
 
 /// Every element of the result is an element of an input, or zero.
 struct Movement {
@@ -66,6 +69,11 @@ struct Movement {
                                                         const Shape& result)>;
   Copies copies = {};
   bool joins = false;  // takes elements of several inputs
+  /// Instead, of an operator with several results: those of result `index`.
+  using Parts = std::function<std::vector<StridedCopy>(const Node&, const Shape& input, size_t index)>;
+  Parts parts = {};
+
+  bool is_view() const { return !copies && !parts; }
 };
 
 /// Reduces windows of the positions of an input [N, C, ...].
@@ -92,8 +100,8 @@ struct Softmax {
 };
 
 /// What an operator computes, as far as anybody asks.
-using Trait = std::variant<std::monostate, WeightedSum, Unary, PairOperation, Movement, Pooling,
-                           Normalization, Softmax>;
+using Trait = std::variant<std::monostate, WeightedSum, MatrixProduct, Unary, PairOperation, Movement,
+                           Pooling, Normalization, Softmax>;
 
 // Of nodes whose operator is unknown, which verify refuses, these say that there is nothing to say.
 

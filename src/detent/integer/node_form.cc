@@ -136,6 +136,30 @@ std::optional<SumForm> form_of(const WeightedSum& sum, const Node& node, Requant
   return form;
 }
 
+int64_t largest_steps(const CodeType& type) {
+  return std::max(int64_t{type.high} - type.zero_point, int64_t{type.zero_point} - type.low);
+}
+
+std::optional<ProductForm> form_of(const MatrixProduct&, const Node& node, Requantization requantization) {
+  constexpr int64_t kDeepest = int64_t{1} << 15;
+  const std::optional<CodeType> a = operand_code_type(node, "data_in_0");
+  const std::optional<CodeType> b = operand_code_type(node, "data_in_1");
+  const std::optional<CodeType> output = operand_code_type(node, "data_out_0");
+  if (!a || !b || (!output && node.find_quantization("data_out_0") != nullptr)) return std::nullopt;
+  ProductForm form{.a = *a, .b = *b, .output = output, .scale = a->scale * b->scale, .fixed = {}};
+  form.largest_product = largest_steps(*a) * largest_steps(*b);
+  if (form.largest_product * kDeepest > kLargest) return std::nullopt;
+  if (!output) return form;
+  form.multiplier = form.scale / output->scale;
+  if (requantization == Requantization::kFloat) return form;
+  try {
+    form.fixed = FixedMultiplier::of(static_cast<double>(form.scale) / static_cast<double>(output->scale));
+  } catch (const Error& error) {
+    fail("node \"{}\" ({}): {}", node.name, node.op, error.what());
+  }
+  return form;
+}
+
 std::optional<TableForm> form_of(const Unary& unary, const Node& node, Requantization /*requantization*/) {
   const std::optional<CodeType> input = operand_code_type(node, "data_in_0");
   const std::optional<CodeType> output = operand_code_type(node, "data_out_0");
@@ -147,10 +171,6 @@ std::optional<TableForm> form_of(const Unary& unary, const Node& node, Requantiz
     form.codes.push_back(output->code(static_cast<float>(exact)));
   }
   return form;
-}
-
-int64_t largest_steps(const CodeType& type) {
-  return std::max(int64_t{type.high} - type.zero_point, int64_t{type.zero_point} - type.low);
 }
 
 void set_fixed_sum(PairForm& form) {
@@ -174,7 +194,28 @@ void set_fixed_product(PairForm& form) {
                           static_cast<double>(form.output.scale));
 }
 
-std::optional<PairForm> form_of(PairOperation operation, const Node& node, Requantization requantization) {
+/// Of a tensor and a number, in either order.
+std::optional<TableForm> form_with_number(PairOperation operation, const Node& node) {
+  const size_t number_at = node.inputs[0].is_constant() ? 0 : 1;
+  double scratch = 0;
+  const double* number = node.inputs[number_at].constant.number(scratch);
+  const std::optional<CodeType> input = operand_code_type(node, number_at == 0 ? "data_in_1" : "data_in_0");
+  const std::optional<CodeType> output = operand_code_type(node, "data_out_0");
+  if (number == nullptr || !input || !output) return std::nullopt;
+  TableForm form{*input, *output, {}};
+  const auto constant = static_cast<float>(*number);
+  for (int32_t code = input->low; code <= input->high; ++code) {
+    const float x = input->value(code);
+    form.codes.push_back(output->code(number_at == 0 ? pair_result(operation, constant, x)
+                                                     : pair_result(operation, x, constant)));
+  }
+  return form;
+}
+
+std::optional<PairForm> form_of_tensors(PairOperation operation, const Node& node,
+                                        Requantization requantization) {
+  // A divisor whose codes include 0 would divide 0 by 0.
+  if (operation == PairOperation::kDiv) return std::nullopt;
   const std::optional<CodeType> a = operand_code_type(node, "data_in_0");
   const std::optional<CodeType> b = operand_code_type(node, "data_in_1");
   const std::optional<CodeType> output = operand_code_type(node, "data_out_0");
@@ -183,11 +224,21 @@ std::optional<PairForm> form_of(PairOperation operation, const Node& node, Requa
   form.fixed_point = requantization == Requantization::kFixedPoint;
   if (!form.fixed_point) return form;
   try {
-    operation == PairOperation::kMul ? set_fixed_product(form) : set_fixed_sum(form);
+    const bool multiplies = operation == PairOperation::kMul || operation == PairOperation::kPrelu;
+    multiplies ? set_fixed_product(form) : set_fixed_sum(form);
+    if (operation == PairOperation::kPrelu) {
+      form.fixed_a =
+          FixedMultiplier::of(static_cast<double>(form.a.scale) / static_cast<double>(form.output.scale));
+    }
   } catch (const Error& error) {
     fail("node \"{}\" ({}): {}", node.name, node.op, error.what());
   }
   return form;
+}
+
+std::optional<NodeForm> form_of(PairOperation operation, const Node& node, Requantization requantization) {
+  if (std::ranges::any_of(node.inputs, &NodeInput::is_constant)) return form_with_number(operation, node);
+  return form_of_tensors(operation, node, requantization);
 }
 
 std::optional<AverageForm> form_of(const Pooling& pooling, const Node& node, Requantization requantization) {
@@ -205,16 +256,41 @@ std::optional<NodeForm> form_of(const Other&, const Node&, Requantization) {
 
 }  // namespace
 
+float pair_result(PairOperation operation, float a, float b) {
+  switch (operation) {
+    case PairOperation::kAdd:
+      return a + b;
+    case PairOperation::kSub:
+      return a - b;
+    case PairOperation::kMul:
+      return a * b;
+    case PairOperation::kDiv:
+      return a / b;
+    case PairOperation::kPrelu:
+      return a < 0 ? a * b : a;
+  }
+  return 0;
+}
+
+void ProductForm::check_depth(const Node& node, int64_t depth) const {
+  if (depth <= kLargest / std::max<int64_t>(largest_product, 1)) return;
+  fail(
+      "node \"{}\" ({}): sums of {} products of up to {} could exceed the 32 bits of an accumulator: keep it "
+      "in "
+      "float or give its inputs fewer bits",
+      node.name, node.op, depth, largest_product);
+}
+
 int32_t PairForm::code(int32_t code_a, int32_t code_b) const {
   const int32_t steps_a = code_a - a.zero_point;
   const int32_t steps_b = code_b - b.zero_point;
   if (!fixed_point) {
-    const float x = a.value(code_a);
-    const float y = b.value(code_b);
-    if (operation == PairOperation::kMul) return output.code(x * y);
-    return output.code(operation == PairOperation::kAdd ? x + y : x - y);
+    return output.code(pair_result(operation, a.value(code_a), b.value(code_b)));
   }
-  if (operation == PairOperation::kMul) {
+  if (operation == PairOperation::kPrelu && steps_a >= 0) {
+    return output.at(int64_t{fixed_product(steps_a, fixed_a)});
+  }
+  if (operation == PairOperation::kMul || operation == PairOperation::kPrelu) {
     return output.at(int64_t{fixed_product(steps_a * steps_b, fixed_output)});
   }
   const int32_t x = fixed_product(steps_a * (1 << left_shift), fixed_a);

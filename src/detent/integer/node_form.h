@@ -55,6 +55,9 @@ struct TableForm {
   std::vector<int32_t> codes;
 };
 
+/// In float32, as IEEE 754 defines it.
+float pair_result(PairOperation operation, float a, float b);
+
 /// A function of two tensors. In floats as dequantizing, computing and quantizing does; in fixed point as
 /// TensorFlow Lite does: sums are formed of codes times 2^left_shift, each brought to twice the larger scale.
 struct PairForm {
@@ -71,6 +74,29 @@ struct PairForm {
   int32_t code(int32_t code_a, int32_t code_b) const;
 };
 
+/// Matrix products of two inputs, in 32-bit integers: sums of products of codes counted from their zero
+/// points. There is one where 2^15 products, the longest sums to be expected, fit.
+struct ProductForm {
+  CodeType a;
+  CodeType b;
+  std::optional<CodeType> output;        // none: the result is the sums' values, in float
+  float scale = 1;                       // of a sum: a.scale * b.scale
+  float multiplier = 1;                  // scale / output scale
+  std::optional<FixedMultiplier> fixed;  // the same; with Requantization::kFixedPoint
+  int64_t largest_product = 0;           // in magnitude
+
+  /// Throws Error naming the node where sums of `depth` products could exceed 32 bits.
+  void check_depth(const Node& node, int64_t depth) const;
+  int32_t requantized(int32_t sum) const {
+    if (fixed) return output->at(int64_t{fixed_product(sum, *fixed)});
+    return output->at(static_cast<float>(sum) * multiplier);
+  }
+  /// Value of the result.
+  float result(int32_t sum) const {
+    return output ? output->value(requantized(sum)) : static_cast<float>(sum) * scale;
+  }
+};
+
 /// Means over windows. A sum S over a window that counts n elements has the mean
 /// S / n * input scale.
 struct AverageForm {
@@ -82,7 +108,7 @@ struct AverageForm {
   int32_t code(int32_t sum, int64_t count) const;
 };
 
-using NodeForm = std::variant<SumForm, TableForm, PairForm, AverageForm>;
+using NodeForm = std::variant<SumForm, ProductForm, TableForm, PairForm, AverageForm>;
 
 /// What the node computes on codes; nullopt when one of the operands that it needs has no code type, or when
 /// it has no form of its own because it only moves codes or compares them. Throws Error naming the operand

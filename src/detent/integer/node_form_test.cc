@@ -215,5 +215,67 @@ TEST(Pooling, AveragesAreTheRoundedMeans) {
   }
 }
 
+Graph product(const Shape& a, const Shape& b) {
+  GraphBuilder builder("g");
+  const NodeInput left = builder.input("a", a);
+  return builder.finish(builder.call("matmul", {left, builder.parameter("b", b)}));
+}
+
+TEST(NodeForm, ProductsOfTwoInputsCountFromBothZeroPoints) {
+  const Node node = quantized(product({2, 3}, {3, 2}), "matmul",
+                              {{"data_in_0", "affine:signed=false,scale=0.5,zero_point=10"},
+                               {"data_in_1", "affine:scale=0.25,zero_point=-8"},
+                               {"data_out_0", "affine:scale=4,zero_point=-3"}});
+  const auto form = std::get<ProductForm>(node_form(node, Requantization::kFloat).value());
+  EXPECT_EQ(form.scale, 0.125F);
+  EXPECT_EQ(form.largest_product, 245 * 135);
+  EXPECT_EQ(form.requantized(48), -1);  // 1.5 steps of 4 tie to 2
+  EXPECT_EQ(form.result(1 << 20), 4.0F * (127 + 3));
+  const auto fixed = std::get<ProductForm>(node_form(node, Requantization::kFixedPoint).value());
+  EXPECT_EQ(fixed.requantized(48), -1);
+  EXPECT_NO_THROW(form.check_depth(node, 1 << 15));
+  EXPECT_THROW(form.check_depth(node, 1 << 16), Error);
+}
+
+TEST(NodeForm, ProductsWhoseSumsNeedMoreThan32BitsHaveNone) {
+  const Node node =
+      quantized(product({2, 3}, {3, 2}), "matmul",
+                {{"data_in_0", "affine:width=16,scale=0.5"}, {"data_in_1", "affine:scale=0.25"}});
+  EXPECT_FALSE(node_form(node, Requantization::kFloat));
+}
+
+TEST(NodeForm, PairsWithANumberAreTables) {
+  GraphBuilder builder("g");
+  const NodeInput number = NodeInput::of_constant(Value(3));
+  const NodeInput x = builder.input("x", {4});
+  const Graph graph = builder.finish(builder.call("sub", {number, builder.call("div", {x, number})}));
+  const std::vector<std::pair<std::string, std::string>> of_quotient = {
+      {"data_in_0", "affine:width=3,scale=1"}, {"data_out_0", "affine:width=3,scale=0.5"}};
+  const auto quotient =
+      std::get<TableForm>(node_form(quantized(graph, "div", of_quotient), Requantization::kFloat).value());
+  EXPECT_THAT(quotient.codes, ElementsAre(-3, -2, -1, -1, 0, 1, 1, 2));
+  const std::vector<std::pair<std::string, std::string>> of_difference = {
+      {"data_in_1", "affine:width=3,scale=1"}, {"data_out_0", "affine:width=4,scale=1"}};
+  const auto difference = std::get<TableForm>(
+      node_form(quantized(graph, "sub", of_difference), Requantization::kFixedPoint).value());
+  EXPECT_THAT(difference.codes, ElementsAre(7, 6, 5, 4, 3, 2, 1, 0));
+}
+
+TEST(NodeForm, SlopesApplyBelowZero) {
+  GraphBuilder builder("g");
+  const NodeInput x = builder.input("x", {4});
+  const Graph graph = builder.finish(builder.call("prelu", {x, builder.parameter("slope", {1})}));
+  const Node node = quantized(graph, "prelu",
+                              {{"data_in_0", "affine:scale=1,zero_point=5"},
+                               {"data_in_1", "affine:scale=0.25"},
+                               {"data_out_0", "affine:scale=0.5,zero_point=-2"}});
+  for (const Requantization way : {Requantization::kFloat, Requantization::kFixedPoint}) {
+    const auto form = std::get<PairForm>(node_form(node, way).value());
+    EXPECT_EQ(form.code(8, 2), -2 + 6);  // 3
+    EXPECT_EQ(form.code(1, 2), -2 - 4);  // -4 times 0.5
+    EXPECT_EQ(form.code(5, 100), -2);
+  }
+}
+
 }  // namespace
 }  // namespace detent

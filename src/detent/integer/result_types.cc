@@ -15,9 +15,11 @@ std::optional<CodeType> moved_type(const Node& node, const Shapes& shapes,
                                    const std::map<std::string, CodeType>& types) {
   std::optional<CodeType> common;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (node.inputs[i].is_constant() || !shapes.at(node.inputs[i].node).is_tensor()) continue;
+    if (node.inputs[i].is_constant()) continue;
+    const Operand& value = shapes.at(value_name(node.inputs[i]));
+    if (!value.is_tensor() || value.dtype != DType::kFloat32) continue;  // sizes, positions
     std::optional<CodeType> type = operand_code_type(node, fmt::format("data_in_{}", i));
-    const auto given = types.find(node.inputs[i].node);
+    const auto given = types.find(value_name(node.inputs[i]));
     if (!type && given != types.end()) type = given->second;
     if (!type || (common && common != type)) return std::nullopt;
     common = type;
@@ -32,10 +34,14 @@ std::map<std::string, CodeType> result_types(const Graph& graph) {
   std::map<std::string, CodeType> types;
   for (const Node& node : graph.nodes()) {
     if (role_of(node) == OperatorRole::kOutput) continue;
-    std::optional<CodeType> type = operand_code_type(node, "data_out_0");
-    const bool quantizes = node.find_quantization("data_out_0") != nullptr;
-    if (!quantizes && moves_codes(node)) type = moved_type(node, shapes, types);
-    if (type) types[node.name] = *type;
+    std::optional<CodeType> moved;
+    if (moves_codes(node)) moved = moved_type(node, shapes, types);
+    for (size_t i = 0; i < result_count(node); ++i) {
+      const std::string operand = fmt::format("data_out_{}", i);
+      const bool quantizes = node.find_quantization(operand) != nullptr;
+      const std::optional<CodeType> type = quantizes ? operand_code_type(node, operand) : moved;
+      if (type) types[value_name(node.name, i)] = *type;
+    }
   }
   return types;
 }

@@ -30,7 +30,7 @@ void copy(const StridedCopy& copy, const Tensor& from, Tensor& to) {
 
 std::optional<Tensor> moved_constants(const Graph& graph, const Node& node, const Operand& result) {
   const Movement* movement = trait<Movement>(node);
-  if (movement == nullptr || node.inputs.empty() || result.is_open()) return std::nullopt;
+  if (movement == nullptr || movement->parts || node.inputs.empty() || result.is_open()) return std::nullopt;
   std::vector<Tensor> inputs;
   std::vector<Shape> shapes;
   for (const NodeInput& input : node.inputs) {

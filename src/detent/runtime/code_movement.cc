@@ -46,13 +46,15 @@ Tensor gathered(const Tensor& from, const StridedView& view) {
   return result;
 }
 
-Tensor moved_elements(const Node& node, std::span<const Tensor> inputs, const Shape& shape, int32_t fill) {
+Tensor moved_elements(const Node& node, std::span<const Tensor> inputs, const Shape& shape, int32_t fill,
+                      size_t index) {
   const auto* movement = trait<Movement>(node);
   DETENT_CHECK(movement != nullptr, "node {} ({}) does not move elements", node.name, node.op);
-  if (!movement->copies) return inputs[0].reshaped(shape);
+  if (movement->is_view()) return inputs[0].reshaped(shape);
   std::vector<Shape> shapes;
   for (const Tensor& input : inputs) shapes.push_back(input.shape());
-  const std::vector<StridedCopy> copies = movement->copies(node, shapes, shape);
+  const std::vector<StridedCopy> copies =
+      movement->parts ? movement->parts(node, shapes[0], index) : movement->copies(node, shapes, shape);
   int64_t copied = 0;
   for (const StridedCopy& copy : copies) copied += element_count(copy.to.shape);
   Tensor result(inputs[0].dtype(), shape);

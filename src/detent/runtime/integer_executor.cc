@@ -8,38 +8,29 @@
 #include <set>
 
 #include "detent/core/error.h"
-#include "detent/core/parallel.h"
 #include "detent/graph/operators.h"
+#include "detent/integer/plan.h"
 #include "detent/integer/pooling.h"
 #include "detent/runtime/code_movement.h"
+#include "detent/runtime/code_product.h"
 #include "detent/runtime/code_sums.h"
+#include "detent/runtime/flow.h"
 
 namespace detent {
 
 namespace {
 
-/// What flows between nodes: int32 codes of a type, float32 values, or the integer that `size` gives.
-struct Flow {
-  Tensor tensor;
-  std::optional<CodeType> type = {};
-  Value number = {};
-  std::optional<Tensor> sums = {};  // what float values were computed of, for observers
-
-  bool is_tensor() const { return number.is_na(); }
-};
-
 struct Step {
   const Node* node;
   OperatorRole role;
   std::optional<NodeForm> form;
+  NodeEngine engine;
   std::vector<std::optional<CodeType>> inputs;  // types that the node asks for
-  std::optional<CodeType> output;
-  std::vector<std::string> last_reads;  // results that nobody reads after this step
+  std::vector<std::optional<CodeType>> outputs;
+  std::vector<std::string> last_reads;  // values that nobody reads after this step
 };
 
 using Flows = std::map<std::string, Flow, std::less<>>;
-
-constexpr int64_t kGrain = 4096;
 
 std::optional<CodeType> expected_type(const Node& node, const std::string& operand) {
   std::optional<CodeType> type = operand_code_type(node, operand);
@@ -52,31 +43,6 @@ std::optional<CodeType> expected_type(const Node& node, const std::string& opera
         node.name, node.op, operand, quant_spec_text(*spec));
   }
   return type;
-}
-
-/// result[i] = map(input[i])
-template <class From, class To, class Map>
-Tensor mapped(const Tensor& input, Map map) {
-  Tensor result(DTypeOf<To>::value, input.shape());
-  const auto from = input.values<From>();
-  const auto to = result.values<To>();
-  parallel_for(input.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) to[i] = map(from[i]);
-  });
-  return result;
-}
-
-Tensor codes_of(const Node& node, const Tensor& values, const CodeType& type) {
-  const auto nan = std::ranges::find_if(values.values<float>(), [](float x) { return std::isnan(x); });
-  if (nan != values.values<float>().end()) {
-    fail("node \"{}\" ({}): element {} of its input is NaN, which has no code", node.name, node.op,
-         nan - values.values<float>().begin());
-  }
-  return mapped<float, int32_t>(values, [&](float x) { return type.code(x); });
-}
-
-Tensor values_of(const Tensor& codes, const CodeType& type) {
-  return mapped<int32_t, float>(codes, [&](int32_t code) { return type.value(code); });
 }
 
 /// Each sum in its output channel.
@@ -133,20 +99,6 @@ Tensor softmax(const Softmax& kind, const Node& node, const Tensor& values) {
   return result;
 }
 
-/// Whether the node runs on codes and on values: it moves or compares elements or looks at shapes. The
-/// softmax is computed of values.
-bool takes_anything(const Node& node) {
-  return role_of(node) != OperatorRole::kComputes || trait<Softmax>(node) != nullptr || moves_codes(node);
-}
-
-Tensor as_values(const Flow& flow) { return flow.type ? values_of(flow.tensor, *flow.type) : flow.tensor; }
-
-/// The flow in another type.
-Flow converted(const Node& node, Flow flow, const std::optional<CodeType>& type) {
-  if (!flow.is_tensor() || !type || flow.type == type) return flow;
-  return {codes_of(node, as_values(flow), *type), type};
-}
-
 Flow computed(const SumForm& form, const Node& node, const std::vector<Flow>& inputs) {
   const Tensor sums = code_sums(form, node, inputs[0].tensor);
   if (form.output) {
@@ -158,9 +110,16 @@ Flow computed(const SumForm& form, const Node& node, const std::vector<Flow>& in
   return flow;
 }
 
+Flow computed(const ProductForm& form, const Node& node, const std::vector<Flow>& inputs) {
+  const Tensor sums = code_product(form, node, inputs[0].tensor, inputs[1].tensor);
+  if (!form.output) return {mapped<int32_t, float>(sums, [&](int32_t s) { return form.result(s); })};
+  return {mapped<int32_t, int32_t>(sums, [&](int32_t s) { return form.requantized(s); }), form.output};
+}
+
 Flow computed(const TableForm& form, const Node& /*node*/, const std::vector<Flow>& inputs) {
+  const Flow& input = inputs[0].is_tensor() ? inputs[0] : inputs[1];
   const auto entry = [&](int32_t code) { return form.codes[static_cast<size_t>(code - form.input.low)]; };
-  return {mapped<int32_t, int32_t>(inputs[0].tensor, entry), form.output};
+  return {mapped<int32_t, int32_t>(input.tensor, entry), form.output};
 }
 
 Flow computed(const PairForm& form, const Node& /*node*/, const std::vector<Flow>& inputs) {
@@ -172,14 +131,21 @@ Flow computed(const AverageForm& form, const Node& node, const std::vector<Flow>
 }
 
 /// Of inputs of different types, the values are moved.
-Flow moved(const Node& node, const std::vector<Flow>& inputs, const Shape& shape) {
+std::vector<Flow> moved(const Node& node, const std::vector<Flow>& inputs) {
+  std::vector<Operand> operands;
+  for (const Flow& input : inputs) operands.push_back(operand_of(input));
   std::vector<Flow> tensors;
-  std::ranges::copy_if(inputs, std::back_inserter(tensors), &Flow::is_tensor);
+  std::ranges::copy_if(inputs, std::back_inserter(tensors), &Flow::is_float);
   const bool alike = std::ranges::all_of(tensors, [&](const Flow& f) { return f.type == tensors[0].type; });
   const std::optional<CodeType> type = alike ? tensors[0].type : std::nullopt;
   std::vector<Tensor> elements;
   for (const Flow& flow : tensors) elements.push_back(alike ? flow.tensor : as_values(flow));
-  return {moved_elements(node, elements, shape, type ? type->zero_point : 0), type};
+  std::vector<Flow> results;
+  for (const Operand& result : infer_results(node, operands)) {
+    const int32_t fill = type ? type->zero_point : 0;
+    results.push_back({moved_elements(node, elements, result.shape, fill, results.size()), type});
+  }
+  return results;
 }
 
 Flow rectified(const Flow& input) {
@@ -189,26 +155,42 @@ Flow rectified(const Flow& input) {
           input.type};
 }
 
-Flow run_step(const Step& step, const std::vector<Flow>& inputs) {
-  const Node& node = *step.node;
-  if (step.role == OperatorRole::kConstant) return {node.find_parameter("value")->tensor};
-  if (step.form)
-    return std::visit([&](const auto& form) { return computed(form, node, inputs); }, *step.form);
-  if (const auto* kind = trait<Softmax>(node)) return {softmax(*kind, node, as_values(inputs[0]))};
-  if (is_rectifier(node)) return rectified(inputs[0]);
-  if (is_pooling(node, Pooling::Of::kLargest)) {
-    return {max_pool(node, inputs[0].tensor), inputs[0].type};
-  }
+/// The size that a node of shapes gives.
+Flow counted(const Node& node, const std::vector<Flow>& inputs) {
   std::vector<Operand> operands;
-  for (const Flow& input : inputs) operands.push_back({input.tensor.shape(), input.number});
-  const Operand result = infer_results(node, operands).front();
-  if (!result.is_tensor()) return {{}, {}, result.value};
-  return moved(node, inputs, result.shape);
+  for (const Flow& input : inputs) operands.push_back(operand_of(input));
+  return {.tensor = {}, .number = infer_results(node, operands).front().value};
+}
+
+std::vector<Flow> computed_in_float(const FloatNodes& nodes, const Node& node,
+                                    const std::vector<Flow>& inputs) {
+  std::vector<FloatFlow> values;
+  for (const Flow& input : inputs) values.push_back(float_flow(input));
+  std::vector<Flow> results;
+  for (FloatFlow& result : nodes.results(node, values)) results.push_back(flow_of(std::move(result)));
+  return results;
+}
+
+std::vector<Flow> run_step(const Step& step, const std::vector<Flow>& inputs, const FloatNodes* in_float) {
+  const Node& node = *step.node;
+  if (step.role == OperatorRole::kConstant) return {{node.find_parameter("value")->tensor}};
+  if (step.role == OperatorRole::kNumber) return {counted(node, inputs)};
+  if (step.form)
+    return {std::visit([&](const auto& form) { return computed(form, node, inputs); }, *step.form)};
+  if (step.engine == NodeEngine::kFloat && in_float != nullptr)
+    return computed_in_float(*in_float, node, inputs);
+  if (const auto* kind = trait<Softmax>(node)) return {{softmax(*kind, node, as_values(inputs[0]))}};
+  if (is_rectifier(node)) return {rectified(inputs[0])};
+  if (is_pooling(node, Pooling::Of::kLargest)) {
+    return {{max_pool(node, inputs[0].tensor), inputs[0].type}};
+  }
+  return moved(node, inputs);
 }
 
 void show_integers(const Step& step, const Flow& result, const IntegerObserver& observe) {
   if (result.type) observe(*step.node, {result.tensor, result.type});
-  if (result.sums) observe(*step.node, {*result.sums, {}, &std::get<SumForm>(*step.form)});
+  const auto* sums = step.form ? std::get_if<SumForm>(&*step.form) : nullptr;
+  if (result.sums) observe(*step.node, {*result.sums, {}, sums});
 }
 
 std::vector<Flow> inputs_of(const Step& step, const Flows& flows, const OperandObserver& observe) {
@@ -217,22 +199,25 @@ std::vector<Flow> inputs_of(const Step& step, const Flows& flows, const OperandO
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     const NodeInput& input = node.inputs[i];
     if (input.is_constant()) {
-      inputs.push_back({{}, {}, input.constant});
+      inputs.push_back(constant_flow(input));
       continue;
     }
-    inputs.push_back(converted(node, flows.at(input.node), step.inputs[i]));
+    inputs.push_back(converted(node, flows.at(value_name(input)), step.inputs[i]));
     const Flow& flow = inputs.back();
-    if (observe && flow.is_tensor()) observe(node, fmt::format("data_in_{}", i), as_values(flow));
+    if (observe && flow.is_float()) observe(node, fmt::format("data_in_{}", i), as_values(flow));
   }
   return inputs;
 }
 
-Step make_step(const Node& node, Requantization requantization) {
-  Step step{&node, role_of(node), node_form(node, requantization), {}, {}, {}};
+Step make_step(const Node& node, Requantization requantization, const ValueTypes& values) {
+  Step step{&node, role_of(node), node_form(node, requantization), NodeEngine::kGiven, {}, {}, {}};
+  step.engine = node_engine(node, step.form, values);
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     step.inputs.push_back(expected_type(node, fmt::format("data_in_{}", i)));
   }
-  if (step.role != OperatorRole::kOutput) step.output = expected_type(node, "data_out_0");
+  if (step.role == OperatorRole::kOutput) return step;
+  for (size_t i = 0; i < result_count(node); ++i)
+    step.outputs.push_back(expected_type(node, fmt::format("data_out_{}", i)));
   return step;
 }
 
@@ -240,17 +225,19 @@ void note_last_reads(std::vector<Step>& steps) {
   std::set<std::string, std::less<>> read;
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     for (const NodeInput& input : step->node->inputs) {
-      if (!input.is_constant() && read.insert(input.node).second) step->last_reads.push_back(input.node);
+      std::string value = value_name(input);
+      if (!input.is_constant() && read.insert(value).second) step->last_reads.push_back(std::move(value));
     }
   }
 }
 
-/// Names of the nodes that have no integer form, with their operators.
+/// Names of the nodes that need somebody who computes in float, with their operators. The softmax of values
+/// does not.
 std::vector<std::string> nodes_in_float(const std::vector<Step>& steps) {
   std::vector<std::string> names;
   for (const Step& step : steps) {
-    const bool runs = step.form || takes_anything(*step.node);
-    if (!runs) names.push_back(fmt::format("{} ({})", step.node->name, step.node->op));
+    if (step.engine == NodeEngine::kFloat && trait<Softmax>(*step.node) == nullptr)
+      names.push_back(fmt::format("{} ({})", step.node->name, step.node->op));
   }
   return names;
 }
@@ -268,8 +255,8 @@ void check_inputs(const Graph& graph, std::span<const Tensor> inputs) {
   }
 }
 
-void check_values_are_float(const Graph& graph) {
-  for (const auto& [name, type] : infer_shapes(graph)) {
+void check_values_are_float(const Graph& graph, const ValueTypes& values) {
+  for (const auto& [name, type] : values) {
     if (!type.is_tensor() || type.dtype == DType::kFloat32) continue;
     fail("graph \"{}\": \"{}\" is {}, expected float32: integer execution makes codes of float32 values",
          graph.name(), name, dtype_name(type.dtype));
@@ -281,26 +268,31 @@ void check_values_are_float(const Graph& graph) {
 struct IntegerProgram::Plan {
   Graph graph;
   std::vector<Step> steps;
+  std::unique_ptr<const FloatNodes> in_float;
 };
 
-IntegerProgram::IntegerProgram(const Graph& graph) {
+IntegerProgram::IntegerProgram(const Graph& graph, const MakeFloatNodes& make_float_nodes) {
   if (!graph.requantization()) {
     fail("graph \"{}\" is not quantized for integer execution: the pass static_quantize does that",
          graph.name());
   }
   verify(graph);
-  check_values_are_float(graph);
-  auto plan = std::make_unique<Plan>(Plan{graph, {}});
+  const ValueTypes values = infer_shapes(graph);
+  if (!make_float_nodes) check_values_are_float(graph, values);
+  auto plan = std::make_unique<Plan>(Plan{graph, {}, nullptr});
   for (const Node& node : plan->graph.nodes())
-    plan->steps.push_back(make_step(node, *graph.requantization()));
+    plan->steps.push_back(make_step(node, *graph.requantization(), values));
   note_last_reads(plan->steps);
   const std::vector<std::string> in_float = nodes_in_float(plan->steps);
-  if (!in_float.empty()) {
+  if (!in_float.empty() && !make_float_nodes) {
     fail(
         "graph \"{}\": these nodes stay in float, for want of an integer form or of affine operands with "
         "given scales: {}",
         graph.name(), fmt::join(in_float, ", "));
   }
+  const auto is_float = [](const Step& step) { return step.engine == NodeEngine::kFloat; };
+  if (make_float_nodes && std::ranges::any_of(plan->steps, is_float))
+    plan->in_float = make_float_nodes(plan->graph);
   plan_ = std::move(plan);
 }
 
@@ -330,12 +322,15 @@ std::vector<Tensor> IntegerProgram::run_observed(std::span<const Tensor> inputs,
   for (const Step& step : plan_->steps) {
     const Node& node = *step.node;
     if (step.role == OperatorRole::kOutput) break;
-    Flow result = step.role == OperatorRole::kInput ? Flow{inputs[next_input++]}
-                                                    : run_step(step, inputs_of(step, flows, observe));
-    result = converted(node, std::move(result), step.output);
-    if (observe && result.is_tensor()) observe(node, "data_out_0", as_values(result));
-    if (observe_integers) show_integers(step, result, observe_integers);
-    flows[node.name] = std::move(result);
+    std::vector<Flow> results = step.role == OperatorRole::kInput
+                                    ? std::vector<Flow>{{inputs[next_input++]}}
+                                    : run_step(step, inputs_of(step, flows, observe), plan_->in_float.get());
+    for (size_t i = 0; i < results.size(); ++i) {
+      Flow result = converted(node, std::move(results[i]), step.outputs[i]);
+      if (observe && result.is_float()) observe(node, fmt::format("data_out_{}", i), as_values(result));
+      if (observe_integers && i == 0) show_integers(step, result, observe_integers);
+      flows[value_name(node.name, i)] = std::move(result);
+    }
     for (const std::string& name : step.last_reads) flows.erase(name);
   }
   std::vector<Tensor> outputs;

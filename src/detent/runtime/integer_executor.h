@@ -8,6 +8,7 @@
 #include "detent/graph/executor.h"
 #include "detent/graph/graph.h"
 #include "detent/integer/code_type.h"
+#include "detent/integer/float_nodes.h"
 #include "detent/integer/node_form.h"
 
 namespace detent {
@@ -26,13 +27,15 @@ using IntegerObserver = std::function<void(const Node& node, const IntegerResult
 /// (Graph::requantization). A slow and plain reference, without libtorch, that other ways of running the
 /// graph are held to. Its results are the same for any number of threads.
 ///
-/// Inputs become codes where the first node takes them in; results are float only behind the last node that
-/// has an output type, and of softmax and log_softmax.
+/// Inputs become codes where the first node takes them in. Nodes without an integer form compute in float on
+/// the values of codes, by what `make_float_nodes` gives, and their results become codes again where a
+/// quantizer says so (integer/plan.h).
 class IntegerProgram final : public Program {
  public:
   /// Proves from the weights and the ranges of the codes that no sum can overflow. Throws Error naming the
-  /// node where one could, and the nodes that have no integer form.
-  explicit IntegerProgram(const Graph& graph);
+  /// node where one could, and, without `make_float_nodes`, the nodes that have no integer form, of which a
+  /// softmax alone is computed in double then.
+  explicit IntegerProgram(const Graph& graph, const MakeFloatNodes& make_float_nodes = {});
   ~IntegerProgram() override;
 
   /// Observers see the values of the codes, after quantization. Throws Error where an input is NaN.
@@ -53,9 +56,14 @@ class IntegerProgram final : public Program {
 
 class IntegerExecutor final : public Executor {
  public:
+  explicit IntegerExecutor(MakeFloatNodes make_float_nodes = {}) : make_(std::move(make_float_nodes)) {}
+
   std::unique_ptr<const Program> compile(const Graph& graph) const override {
-    return std::make_unique<IntegerProgram>(graph);
+    return std::make_unique<IntegerProgram>(graph, make_);
   }
+
+ private:
+  MakeFloatNodes make_;
 };
 
 }  // namespace detent

@@ -88,5 +88,60 @@ TEST(IntegerExecutor, RefusesParametersThatAreNotFloat32) {
   EXPECT_THROW(IntegerProgram{graph}, Error);
 }
 
+TEST(IntegerExecutor, MultipliesPartsOfATensor) {
+  GraphBuilder builder("parts");
+  const NodeInput parts =
+      builder.call("split", {builder.input("x", {2, 4})}, {{"dim", 2}, {"sizes", List{Value(2), Value(2)}}});
+  Graph graph = builder.finish(builder.call("matmul", {parts, NodeInput::of(parts.node, 1)}));
+  Node& product = graph.node("matmul");
+  product.quantization["data_in_0"] = parse_quant_spec_text("affine:scale=0.5");
+  product.quantization["data_in_1"] = parse_quant_spec_text("affine:scale=0.25,zero_point=1");
+  product.quantization["data_out_0"] = parse_quant_spec_text("affine:scale=1,zero_point=-2");
+  graph.set_requantization(Requantization::kFloat);
+  const Tensor x = Tensor::from<float>({1, 2, 4}, std::vector<float>{1, -2, 0.5F, 3, 0.25F, 4, -1, 2});
+  // 0.25 becomes 0, and 1 * 0.5 + -2 * -1 = 2.5 becomes 2.
+  EXPECT_THAT(IntegerProgram(graph).run(std::span(&x, 1)).front().values<float>(), ElementsAre(2, -1, -4, 8));
+}
+
+/// Doubles what it is asked for, and notes it.
+class Doubling final : public FloatNodes {
+ public:
+  explicit Doubling(std::vector<float>& seen) : seen_(seen) {}
+  std::vector<FloatFlow> results(const Node& /*node*/, std::span<const FloatFlow> inputs) const override {
+    Tensor doubled = inputs[0].tensor.clone();
+    for (float& value : doubled.values<float>()) {
+      seen_.push_back(value);
+      value *= 2;
+    }
+    return {{doubled}};
+  }
+
+ private:
+  std::vector<float>& seen_;
+};
+
+TEST(IntegerExecutor, AsksForWhatHasNoIntegerForm) {
+  GraphBuilder builder("norm");
+  NodeInput x = builder.linear("fc1", builder.input("x", {2}), 2, 2, false);
+  x = builder.layer("layer_norm", "norm", {x}, {{"weight", {2}}, {"bias", {2}}},
+                    {{"normalized_shape", List{Value(2)}}});
+  Graph graph = builder.finish(builder.linear("fc2", x, 2, 1, false));
+  for (const char* name : {"fc1", "fc2"}) {
+    Node& node = graph.node(name);
+    std::ranges::fill(node.find_parameter("weight")->tensor.values<float>(), 1.0F);
+    node.quantization["data_in_0"] = parse_quant_spec_text("affine:scale=0.5");
+    node.quantization["weight"] = parse_quant_spec_text("affine:scale=0.25");
+  }
+  graph.node("fc1").quantization["data_out_0"] = parse_quant_spec_text("affine:scale=0.25");
+  graph.set_requantization(Requantization::kFloat);
+  std::vector<float> seen;
+  const IntegerProgram program(graph, [&](const Graph&) { return std::make_unique<Doubling>(seen); });
+  const Tensor input = Tensor::from<float>({1, 2}, std::vector<float>{1.1F, 0.6F});
+  // 1 + 0.5 twice; doubled, they are codes of a half again.
+  EXPECT_THAT(program.run(std::span(&input, 1)).front().values<float>(), ElementsAre(6));
+  EXPECT_THAT(seen, ElementsAre(1.5F, 1.5F));
+  EXPECT_THROW(IntegerProgram{graph}, Error);
+}
+
 }  // namespace
 }  // namespace detent

@@ -14,6 +14,7 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/name_pattern.h"
+#include "detent/execution/float_nodes.h"
 #include "detent/execution/interpreter.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
@@ -123,7 +124,7 @@ class Dump {
     std::optional<IntegerProgram> integers;
     std::unique_ptr<const Program> simulation;
     if (options_.engine == Engine::kIntegers) {
-      integers.emplace(graph_);
+      integers.emplace(graph_, torch_float_nodes);
     } else {
       simulation = TorchExecutor().compile(graph_);
     }

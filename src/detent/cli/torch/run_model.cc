@@ -13,8 +13,10 @@
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/core/text_table.h"
+#include "detent/execution/float_nodes.h"
 #include "detent/execution/interpreter.h"
 #include "detent/graph/operators.h"
+#include "detent/integer/plan.h"
 #include "detent/integer/result_types.h"
 #include "detent/io/npy.h"
 #include "detent/runtime/integer_executor.h"
@@ -140,8 +142,8 @@ std::string statistics_text(const Tensor& tensor) {
 /// Of a node's value, its integers where it has some.
 Tensor as_integers(const Graph& graph, const NodeInput& value, const Tensor& tensor) {
   const auto types = result_types(graph);
-  const auto type = types.find(value.node);
-  if (value.result != 0 || type == types.end() || tensor.dtype() != DType::kFloat32) return tensor;
+  const auto type = types.find(value_name(value));
+  if (type == types.end() || tensor.dtype() != DType::kFloat32) return tensor;
   return as_dtype(codes_of(tensor, type->second), code_dtype(type->second));
 }
 
@@ -172,7 +174,8 @@ std::vector<NamedValue> run_graph(const ModelRun& run, Graph graph, const std::v
   };
   std::unique_ptr<const Program> program;
   if (run.integer_execution) {
-    program = IntegerExecutor().compile(graph);
+    program = IntegerExecutor(torch_float_nodes).compile(graph);
+    print(plan_summary(integer_plan(graph)) + "\n");
   } else {
     program = TorchExecutor().compile(graph);
   }

@@ -4,6 +4,8 @@
 #include "detent/cli/torch/commands.h"
 #include "detent/cli/torch/dump.h"
 #include "detent/cli/torch/session.h"
+#include "detent/execution/float_nodes.h"
+#include "detent/integer/plan.h"
 #include "detent/runtime/integer_executor.h"
 #include "detent/training/evaluate.h"
 
@@ -18,7 +20,8 @@ void run_test(const TorchCommand& command, ProcessGroup& group) {
   if (command.options.dump.folder && group.is_first()) write_dump(command.options, graph, *dataset);
   Metrics metrics;
   if (command.options.engine == Engine::kIntegers) {
-    const IntegerProgram integers(graph);
+    const IntegerProgram integers(graph, torch_float_nodes);
+    if (group.is_first()) print(plan_summary(integer_plan(graph)));
     metrics = evaluate(integers, graph, *dataset, batch_size, group, loaders);
   } else {
     metrics = evaluate(graph, *dataset, batch_size, group, loaders);

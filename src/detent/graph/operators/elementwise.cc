@@ -176,7 +176,15 @@ OperatorSchema prelu() {
         }
         return {shape, Value()};
       },
+      .trait = PairOperation::kPrelu,
       .quantizable = true};
+}
+
+OperatorSchema division() {
+  OperatorSchema schema =
+      arithmetic("div", "a / b; of integers the quotient without fraction", divide, divide_integers);
+  schema.trait = PairOperation::kDiv;
+  return schema;
 }
 
 }  // namespace
@@ -185,7 +193,7 @@ std::vector<OperatorSchema> elementwise_operators() {
   const AttributeSchema negative{"negative", AttributeKind::kBoolean, true, "count minus infinity"};
   const AttributeSchema positive{"positive", AttributeKind::kBoolean, true, "count plus infinity"};
   return {
-      arithmetic("div", "a / b; of integers the quotient without fraction", divide, divide_integers),
+      division(),
       arithmetic("remainder", "a - floor(a / b) b, which has the sign of b", remainder_of_floor,
                  remainder_of_floor),
       arithmetic("fmod", "a - trunc(a / b) b, which has the sign of a", remainder_of_trunc,

@@ -132,6 +132,15 @@ std::vector<Operand> infer_split(const Node& node, std::span<const Operand> inpu
   return results;
 }
 
+std::vector<StridedCopy> part(const Node& node, const Shape& input, size_t index) {
+  const std::vector<int64_t> sizes = integers_attribute(node, "sizes");
+  const size_t dim = dimension_index(integer_attribute(node, "dim"), input.size());
+  StridedView from = StridedView::of(input);
+  for (size_t i = 0; i < index; ++i) from.offset += sizes[i] * from.strides[dim];
+  from.shape[dim] = sizes[index];
+  return whole_result(from);
+}
+
 OperatorSchema split() {
   return {.name = "split",
           .help = "parts of a dimension, one result each",
@@ -140,7 +149,8 @@ OperatorSchema split() {
                          {"dim", AttributeKind::kInteger, 0, "the dimension"}},
           .infer_results = infer_split,
           .result_count = [](const Node& node) { return integers_attribute(node, "sizes").size(); },
-          .dtypes = DTypeRule::kKept};
+          .dtypes = DTypeRule::kKept,
+          .trait = Movement{.parts = part}};
 }
 
 constexpr size_t kMostJoined = 4096;

@@ -67,6 +67,7 @@ std::vector<OperatorSchema> linear_operators() {
        .max_inputs = 2,
        .infer = infer_matmul,
        .reduction_dims = {{"data_in_0", -1}, {"data_in_1", -2}},
+       .trait = MatrixProduct{},
        .quantizable = true},
       {.name = "bmm",
        .help = "matrix products of two batches of matrices",
@@ -74,6 +75,7 @@ std::vector<OperatorSchema> linear_operators() {
        .max_inputs = 2,
        .infer = infer_bmm,
        .reduction_dims = {{"data_in_0", -1}, {"data_in_1", -2}},
+       .trait = MatrixProduct{},
        .quantizable = true},
   };
 }

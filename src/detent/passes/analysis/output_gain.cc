@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "detent/graph/activation_memory.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/integer/node_form.h"
@@ -123,8 +124,9 @@ OutputSqnr measure_output_sqnr(const ComparedNetworks& networks, const std::vect
   double signal = 0;
   double noise = 0;
   std::vector<double> noise_with(variants.size());
-  for (int64_t begin = 0; begin < count; begin += kMicroBatch) {
-    const std::vector<Tensor> inputs = data.inputs(begin, std::min(begin + kMicroBatch, count));
+  const int64_t batch = fixed_samples(reference).value_or(kMicroBatch);
+  for (int64_t begin = 0; begin < count; begin += batch) {
+    const std::vector<Tensor> inputs = data.inputs(begin, std::min(begin + batch, count));
     const Tensor in_reference = in_float.run(inputs).at(*output);
     sqnr.output = is_classifier(in_reference) ? "logits" : "outputs";
     const auto expected = compared_values(reference, in_reference);

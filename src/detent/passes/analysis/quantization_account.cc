@@ -10,6 +10,7 @@
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
 #include "detent/formats/affine.h"
+#include "detent/graph/activation_memory.h"
 #include "detent/graph/traits.h"
 #include "detent/io/file.h"
 #include "detent/io/json.h"
@@ -276,9 +277,10 @@ QuantizationAccount account_for_quantization(const Graph& reference, const Graph
   constexpr double kMostProducts = 3e10;  // some seconds of a core
   const int64_t count =
       affordable_samples(std::min(samples, data->size()), kPasses * multiply_adds(reference), kMostProducts);
-  Accountant accountant(reference, quantized, (count + kMicroBatch - 1) / kMicroBatch, context);
-  for (int64_t begin = 0; begin < count; begin += kMicroBatch) {
-    accountant.add(data->inputs(begin, std::min(begin + kMicroBatch, count)));
+  const int64_t batch = fixed_samples(reference).value_or(kMicroBatch);
+  Accountant accountant(reference, quantized, (count + batch - 1) / batch, context);
+  for (int64_t begin = 0; begin < count; begin += batch) {
+    accountant.add(data->inputs(begin, std::min(begin + batch, count)));
   }
   accountant.add_output_gains(*data, samples);
   return accountant.finish();

@@ -11,21 +11,33 @@ namespace {
 
 enum class CodeRole { kSums, kComputes, kJoins, kPasses, kClamps, kStructure, kFloat };
 
-bool reads_two_tensors(const Node& node) {
-  return std::ranges::none_of(node.inputs, &NodeInput::is_constant);
+/// Of two tensors, but for divisions, or of one and a constant number.
+bool pair_has_form(PairOperation operation, const Node& node, const ValueTypes& types) {
+  size_t tensors = 0;
+  size_t numbers = 0;
+  for (const NodeInput& input : node.inputs) {
+    double scratch = 0;
+    if (input.is_constant()) {
+      numbers += static_cast<size_t>(input.constant.number(scratch) != nullptr);
+    } else {
+      tensors += static_cast<size_t>(types.at(value_name(input)).is_tensor());
+    }
+  }
+  return (tensors == 2 && operation != PairOperation::kDiv) || (tensors == 1 && numbers == 1);
 }
 
-CodeRole code_role(const Node& node) {
+CodeRole code_role(const Node& node, const ValueTypes& types) {
   if (role_of(node) != OperatorRole::kComputes) return CodeRole::kStructure;
   if (is_weighted_sum(node)) return CodeRole::kSums;
   const auto* movement = trait<Movement>(node);
   if (movement != nullptr && movement->joins) return CodeRole::kJoins;
   if (moves_codes(node)) return CodeRole::kPasses;
   if (clamp_of(node) != nullptr) return CodeRole::kClamps;
-  if (trait<PairOperation>(node) != nullptr) {
-    return reads_two_tensors(node) ? CodeRole::kComputes : CodeRole::kFloat;
+  if (const auto* operation = trait<PairOperation>(node)) {
+    return pair_has_form(*operation, node, types) ? CodeRole::kComputes : CodeRole::kFloat;
   }
-  const bool has_form = trait<Unary>(node) != nullptr || is_pooling(node, Pooling::Of::kMean);
+  const bool has_form = trait<Unary>(node) != nullptr || trait<MatrixProduct>(node) != nullptr ||
+                        is_pooling(node, Pooling::Of::kMean);
   return has_form ? CodeRole::kComputes : CodeRole::kFloat;
 }
 
@@ -43,7 +55,7 @@ CodePlan plan_codes(const Graph& graph, const std::set<std::string, std::less<>>
   const ValueTypes types = infer_shapes(graph);
   for (size_t i = 0; i < graph.nodes().size(); ++i) {
     const Node& node = graph.nodes()[i];
-    CodeRole role = kept_in_float.contains(node.name) ? CodeRole::kFloat : code_role(node);
+    CodeRole role = kept_in_float.contains(node.name) ? CodeRole::kFloat : code_role(node, types);
     // What computes shapes and positions has nothing to quantize.
     const bool is_of_integers = role != CodeRole::kStructure && types.at(node.name).dtype != DType::kFloat32;
     if (is_of_integers) role = CodeRole::kStructure;

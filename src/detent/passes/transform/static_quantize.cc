@@ -10,7 +10,8 @@
 #include "detent/formats/affine.h"
 #include "detent/formats/group_parameters.h"
 #include "detent/graph/operators.h"
-#include "detent/integer/node_form.h"
+#include "detent/integer/plan.h"
+#include "detent/io/file.h"
 #include "detent/passes/analysis/quantization_summary.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/transform/activation_ranges.h"
@@ -239,12 +240,13 @@ void run_static_quantize(Graph& graph, const StaticQuantizeOptions& options, Pas
   quantizer.quantize_weights();
   quantized.set_requantization(options.requantization);
   verify(quantized);
-  for (const Node& node : quantized.nodes()) node_form(node, options.requantization);  // refuses overflows
+  const std::vector<PlannedNode> integers = integer_plan(quantized);  // refuses overflows
   graph = std::move(quantized);
-  if (!plan.in_float.empty()) {
-    context.report(fmt::format("static_quantize: in float stay {}\n", fmt::join(plan.in_float, ", ")));
-  }
-  write_quantization_summary(graph, context.output_dir / "static_quantize", options.report, context);
+  context.report("static_quantize: integer plan\n" + plan_summary(integers));
+  const std::filesystem::path folder = context.output_dir / "static_quantize";
+  if (context.group->is_first())
+    write_file(context.to_write(folder / "integer_plan.csv"), plan_table(integers).to_csv());
+  write_quantization_summary(graph, folder, options.report, context);
 }
 
 }  // namespace

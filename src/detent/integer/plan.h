@@ -1,0 +1,45 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "detent/core/text_table.h"
+#include "detent/graph/graph.h"
+#include "detent/graph/operators.h"
+#include "detent/integer/node_form.h"
+
+namespace detent {
+
+/// How integer execution computes a node.
+enum class NodeEngine {
+  kGiven,  // not at all: inputs, outputs, constants, numbers that follow from shapes
+  kCodes,  // on codes, by its form
+  kMoves,  // moves or compares elements, be they codes or values
+  kFloat,  // in float, from dequantized values
+};
+
+/// `form` is the node's; `values` are infer_shapes of its graph.
+NodeEngine node_engine(const Node& node, const std::optional<NodeForm>& form, const ValueTypes& values);
+
+struct PlannedNode {
+  std::string node;
+  std::string op;
+  NodeEngine engine = NodeEngine::kGiven;
+  std::string why = {};  // of kFloat
+  /// Operands that come as codes, and that it takes as values.
+  std::vector<std::string> dequantized = {};
+  /// Operands that come as values, and that it takes or gives as codes.
+  std::vector<std::string> quantized = {};
+};
+
+/// In execution order. Throws Error as node_form does.
+std::vector<PlannedNode> integer_plan(const Graph& graph);
+
+/// How many nodes compute in which way, and which of them in float and why, in lines of 80 columns.
+std::string plan_summary(std::span<const PlannedNode> plan);
+/// A row a node.
+TextTable plan_table(std::span<const PlannedNode> plan);
+
+}  // namespace detent
