@@ -20,7 +20,7 @@ build = cmake --build $(BUILD_DIR) --parallel $(JOBS)
 # Lets ccache work with precompiled headers.
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
-FUZZ_TARGETS = idx safetensors checkpoint zip npy tar image packed graph graph_torch decode format_text collector
+FUZZ_TARGETS = idx safetensors checkpoint zip npy tar image packed graph graph_torch onnx decode format_text collector
 FUZZ_SECONDS ?= 60
 
 .PHONY: help quickstart build test bench fuzz install clean packages test-packages
@@ -51,10 +51,12 @@ fuzz: test-packages ## run every libFuzzer target for FUZZ_SECONDS (60), built w
 	cmake -S . -B $(BUILD_DIR)/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=clang++ \
 	  -DCMAKE_CXX_FLAGS=-fno-sanitize-recover=all \
 	  -DDETENT_FUZZ=ON -DDETENT_TORCH=$(TORCH) -DDETENT_SANITIZE=address,undefined,fuzzer-no-link $(CMAKE_FLAGS)
-	cmake --build $(BUILD_DIR)/fuzz --parallel $(JOBS) --target $(FUZZ_TARGETS:%=%_fuzz)
+	cmake --build $(BUILD_DIR)/fuzz --parallel $(JOBS) --target $(FUZZ_TARGETS:%=%_fuzz) onnx_seeds
+	$$(find $(BUILD_DIR)/fuzz -type f -name onnx_seeds -executable | head -n 1) $(BUILD_DIR)/fuzz/corpus/onnx
 	set -e; for target in $(FUZZ_TARGETS); do \
+	  mkdir -p $(BUILD_DIR)/fuzz/corpus/$$target; \
 	  $$(find $(BUILD_DIR)/fuzz -type f -name $${target}_fuzz -executable | head -n 1) \
-	    -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1; done
+	    -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 $(BUILD_DIR)/fuzz/corpus/$$target; done
 
 install: build ## install into PREFIX; as a user without the right to write there: make install PREFIX=~/.local
 	cmake --install $(BUILD_DIR)

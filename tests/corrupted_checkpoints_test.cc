@@ -2,15 +2,9 @@
 // twice the file. A program of its own, because it counts what is allocated.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <malloc.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <cstdlib>
-#include <random>
 
 #include "detent/core/error.h"
 #include "detent/io/file.h"
@@ -18,158 +12,13 @@
 #include "detent/io/torch_python_for_test.h"
 #include "detent/io/zip.h"
 
-#if defined(__has_feature)  // clang; GCC defines the macro
-#if __has_feature(address_sanitizer)
-#define __SANITIZE_ADDRESS__ 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-// As in sanitizer/allocator_interface.h, which GCC does not come with.
-extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void*, size_t),
-                                                         void (*free_hook)(const volatile void*));
-#endif
-
-namespace {
-
-/// Bytes of live allocations, as the allocator rounds them.
-class Memory {
- public:
-  static void add(const void* data) {
-    if (data == nullptr) return;
-    const auto now = live_ += static_cast<int64_t>(malloc_usable_size(const_cast<void*>(data)));
-    if (now > peak_) peak_ = now;
-  }
-  static void remove(const void* data) {
-    if (data != nullptr) live_ -= static_cast<int64_t>(malloc_usable_size(const_cast<void*>(data)));
-  }
-  static int64_t live() { return live_; }
-  /// Of the live bytes since the last `restart`.
-  static int64_t peak() { return peak_; }
-  static void restart() { peak_ = live_.load(); }
-
- private:
-  static inline std::atomic<int64_t> live_ = 0;
-  static inline std::atomic<int64_t> peak_ = 0;
-};
-
-}  // namespace
-
-#if defined(__SANITIZE_ADDRESS__)
-namespace {
-[[maybe_unused]] const int hooks = __sanitizer_install_malloc_and_free_hooks(
-    [](const volatile void* data, size_t) { Memory::add(const_cast<const void*>(data)); },
-    [](const volatile void* data) { Memory::remove(const_cast<const void*>(data)); });
-}  // namespace
-#else
-extern "C" {
-void* __libc_malloc(size_t);
-void* __libc_calloc(size_t, size_t);
-void* __libc_realloc(void*, size_t);
-void* __libc_memalign(size_t, size_t);
-void __libc_free(void*);
-
-void* malloc(size_t size) {
-  void* data = __libc_malloc(size);
-  Memory::add(data);
-  return data;
-}
-void* calloc(size_t count, size_t size) {
-  void* data = __libc_calloc(count, size);
-  Memory::add(data);
-  return data;
-}
-void* realloc(void* old, size_t size) {
-  Memory::remove(old);
-  void* data = __libc_realloc(old, size);
-  Memory::add(data);
-  return data;
-}
-void* aligned_alloc(size_t alignment, size_t size) {
-  void* data = __libc_memalign(alignment, size);
-  Memory::add(data);
-  return data;
-}
-void free(void* data) {
-  Memory::remove(data);
-  __libc_free(data);
-}
-}
-#endif
+#include "corrupted_files_for_test.h"
+#include "counted_memory_for_test.h"
 
 namespace detent {
 namespace {
 
 constexpr int kCorruptions = 10'000;
-
-/// A file that lives in memory and is rewritten for every corruption.
-class MemoryFile {
- public:
-  MemoryFile() : descriptor_(memfd_create("corrupted", MFD_CLOEXEC)) {}
-  ~MemoryFile() { close(descriptor_); }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-
-  std::filesystem::path path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
-  void write(std::string_view bytes) const {
-    const auto size = static_cast<ssize_t>(bytes.size());
-    ASSERT_EQ(ftruncate(descriptor_, size), 0);
-    ASSERT_EQ(pwrite(descriptor_, bytes.data(), bytes.size(), 0), size);
-  }
-
- private:
-  int descriptor_;
-};
-
-/// Flips bits, overwrites bytes, cuts off, moves and repeats parts; half of the time near the end or the
-/// beginning, where the directory and the pickles are.
-class Corruption {
- public:
-  explicit Corruption(unsigned seed) : random_(seed) {}
-
-  std::string apply(std::string text) {
-    for (size_t i = 1 + below(4); i > 0 && !text.empty(); --i) change(text);
-    return text;
-  }
-
- private:
-  size_t below(size_t limit) { return std::uniform_int_distribution<size_t>(0, limit - 1)(random_); }
-  size_t position(const std::string& text) {
-    constexpr size_t kNear = 8192;
-    const size_t near = std::min(text.size(), kNear);
-    const size_t choice = below(4);
-    if (choice == 0) return below(near);
-    return choice == 1 ? text.size() - 1 - below(near) : below(text.size());
-  }
-  void change(std::string& text) {
-    const size_t at = position(text);
-    const size_t length = std::min<size_t>(1 + below(300), text.size() - at);
-    switch (below(6)) {
-      case 0:
-        text.resize(at);
-        break;
-      case 1:
-        text[at] = static_cast<char>(random_());
-        break;
-      case 2:  // the largest numbers
-        text.replace(at, std::min<size_t>(length, 8), std::min<size_t>(length, 8),
-                     below(2) == 0 ? '\xff' : '\x7f');
-        break;
-      case 3:
-        text.insert(position(text), text.substr(at, length));
-        break;
-      case 4: {
-        const std::string part = text.substr(at, length);
-        const size_t target = position(text);
-        text.replace(target, std::min(part.size(), text.size() - target), part);
-        break;
-      }
-      default:
-        text[at] = static_cast<char>(text[at] ^ (1 << below(8)));
-    }
-  }
-
-  std::mt19937 random_;
-};
 
 struct Outcome {
   int read = 0;

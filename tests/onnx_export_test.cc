@@ -150,5 +150,34 @@ TEST(OnnxExport, SixteenBitsTakeANewerOpset) {
   EXPECT_THAT(error_of(bench.graph, {.style = OnnxStyle::kQdq, .opset = 12}), HasSubstr("expected 13 to 21"));
 }
 
+TEST(OnnxExport, WeightsMayLieBesideTheModel) {
+  PassBench bench(build_model("digits_cnn", {1, 8, 8}, 10));
+  const TemporaryPath file("model.onnx");
+  const std::filesystem::path data = file.get().string() + ".data";
+  const Tensor input = RandomSamples(bench.sample_shape()).samples(0, 4);
+  const std::vector<Tensor> expected = results(bench.graph, input);
+  export_onnx(bench.graph, file.get());
+  const auto whole = std::filesystem::file_size(file.get());
+  EXPECT_FALSE(std::filesystem::exists(data));
+  expect_equal(expected, results(import_onnx(file.get()), input), "within");
+
+  export_onnx(bench.graph, file.get(), {.most_bytes_within = 1000});
+  EXPECT_LT(std::filesystem::file_size(file.get()), whole / 2);
+  EXPECT_GT(std::filesystem::file_size(data), whole / 2);
+  const Graph imported = import_onnx(file.get());
+  expect_equal(expected, results(imported, input), "beside");
+  export_onnx(imported, file.get(),
+              {.most_bytes_within = 0});  // over the files that its tensors are mapped from
+  expect_equal(expected, results(imported, input), "what was mapped");
+  expect_equal(expected, results(import_onnx(file.get()), input), "again");
+
+  quantize_layers(bench.graph,
+                  parse_quant_spec_text("affine:width=8,symmetric=true,granularity=channel,axis=0"),
+                  parse_quant_spec_text("affine:width=8,scale=0.05,zero_point=3"));
+  export_onnx(bench.graph, file.get(), {.style = OnnxStyle::kQdq, .most_bytes_within = 0});
+  EXPECT_LT(std::filesystem::file_size(data), whole / 2) << "codes";
+  expect_equal(results(bench.graph, input), results(import_onnx(file.get()), input), "codes beside");
+}
+
 }  // namespace
 }  // namespace detent

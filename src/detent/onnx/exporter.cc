@@ -95,7 +95,7 @@ void OnnxExporter::write(const std::filesystem::path& path) {
          problems_.size() == 1 ? "" : "s", enum_names(options_.style)[static_cast<size_t>(options_.style)],
          opset_, fmt::join(problems_, "\n  "));
   }
-  writer_.write(path, opset_);
+  writer_.write(path, opset_, options_.most_bytes_within);
 }
 
 void OnnxExporter::refuse(const Node& node, const std::string& reason) {

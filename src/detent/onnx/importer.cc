@@ -19,6 +19,8 @@ namespace detent {
 namespace {
 
 constexpr size_t kDeepest = 64;  // calls of functions and branches within one another
+constexpr size_t kMostWrittenOut =
+    200'000;  // nodes of functions that are called: a call can hold many others
 
 /// Letters, digits and underscores, as nodes have; not empty.
 std::string identifier(const std::string& name) {
@@ -135,6 +137,8 @@ OnnxImporter::OnnxImporter(OnnxModelFile& file, const OnnxImportOptions& options
       frees_batch_(frees_batch),
       graph_(identifier(file.path().stem().string())) {
   names_.insert("output");
+  for (const onnx::FunctionProto& function : file.model().functions())
+    functions_.try_emplace({function.domain(), function.name()}, &function);
 }
 
 Graph OnnxImporter::run() {
@@ -159,10 +163,8 @@ int64_t OnnxImporter::opset(const std::string& domain) const {
 }
 
 const onnx::FunctionProto* OnnxImporter::function(const onnx::NodeProto& node) const {
-  for (const onnx::FunctionProto& function : file_.model().functions()) {
-    if (function.name() == node.op_type() && function.domain() == node.domain()) return &function;
-  }
-  return nullptr;
+  const auto found = functions_.find({node.domain(), node.op_type()});
+  return found == functions_.end() ? nullptr : found->second;
 }
 
 void OnnxImporter::list_unsupported(const onnx::NodeProto& node, size_t depth,
@@ -327,6 +329,7 @@ void OnnxImporter::convert_in_scope(const onnx::NodeProto& node, ImportScope& sc
   if (is_branch(node)) return choose_branch(node, scope);
   const OnnxConverter converter = find_onnx_converter(node.domain(), node.op_type());
   if (converter == nullptr) fail("the operator is not supported");
+  if (convert_as_values(node, scope)) return;
   NodeImport import(*this, node, opset(node.domain()));
   converter(import);
   for (const std::string& output : node.output()) {
@@ -356,6 +359,9 @@ void OnnxImporter::call(const onnx::FunctionProto& function, const onnx::NodePro
   for (int i = 0; i < node.input_size(); ++i) {
     if (!node.input(i).empty()) inner.values[function.input(i)] = &find(node.input(i), scope);
   }
+  written_out_ += static_cast<size_t>(function.node_size());
+  if (written_out_ > kMostWrittenOut)
+    fail("calls of functions stand for more than {} nodes", kMostWrittenOut);
   for (const onnx::NodeProto& step : function.node()) convert(step, inner);
   for (int i = 0; i < std::min(node.output_size(), function.output_size()); ++i) {
     if (!node.output(i).empty()) scope.values[node.output(i)] = &find(function.output(i), inner);
@@ -424,13 +430,13 @@ NodeInput OnnxImporter::operand(ImportedValue& value, const std::string& name) {
 }
 
 /// A result that is the same for all sizes of open dimensions is a constant.
-std::optional<Tensor> OnnxImporter::folded(const NodeInput& value) const {
+std::optional<Tensor> OnnxImporter::folded(const NodeInput& value) {
   if (value.is_constant()) return std::nullopt;
   const auto& [first, second] = types(value);
   const bool is_known = first.elements && first.elements == second.elements && first.shape == second.shape &&
                         first.dtype == second.dtype;
   if (is_known) return tensor_of_elements(first);
-  return value.result == 0 ? moved_constants(graph_, graph_.node(value.node), first) : std::nullopt;
+  return value.result == 0 ? moved_constants(graph_, graph_.node(value.node), first, growth_) : std::nullopt;
 }
 
 void OnnxImporter::set_output(const std::string& name, ImportedValue value) {

@@ -49,8 +49,13 @@ struct ImportScope {
 };
 
 /// The result of a node that moves elements of the graph's own tensors, and of nothing else; nothing for
-/// other nodes.
-std::optional<Tensor> moved_constants(const Graph& graph, const Node& node, const Operand& result);
+/// other nodes, and for those whose result has more bytes than its inputs and `growth`, which it takes off.
+std::optional<Tensor> moved_constants(const Graph& graph, const Node& node, const Operand& result,
+                                      int64_t& growth);
+
+/// Whether the operator moves elements of its first input, or takes the largest of some, so that it does the
+/// same to codes and to what they stand for.
+bool moves_first_input(const onnx::NodeProto& node);
 
 /// Brings a model into a graph, node by node.
 class OnnxImporter {
@@ -78,6 +83,9 @@ class OnnxImporter {
   void count_readers(const onnx::GraphProto& graph);
   void convert(const onnx::NodeProto& node, ImportScope& scope);
   void convert_in_scope(const onnx::NodeProto& node, ImportScope& scope);
+  /// The same with what codes stand for in place of a first input of codes, whose results are codes again.
+  /// False where the node's first input is something else, or it does more than move it.
+  bool convert_as_values(const onnx::NodeProto& node, ImportScope& scope);
   void call(const onnx::FunctionProto& function, const onnx::NodeProto& node, ImportScope& scope);
   void choose_branch(const onnx::NodeProto& node, ImportScope& scope);
   void add_outputs(const onnx::GraphProto& graph);
@@ -92,7 +100,7 @@ class OnnxImporter {
   std::string unique_name(const std::string& wanted);
   void set_output(const std::string& name, ImportedValue value);
   const TriedTypes& types(const NodeInput& input) const;
-  std::optional<Tensor> folded(const NodeInput& value) const;
+  std::optional<Tensor> folded(const NodeInput& value);
 
   OnnxModelFile& file_;
   const OnnxImportOptions& options_;
@@ -100,6 +108,9 @@ class OnnxImporter {
   bool outputs_have_batch_ = true;
   Graph graph_;
   std::vector<std::unique_ptr<ImportedValue>> values_;
+  std::map<std::pair<std::string_view, std::string_view>, const onnx::FunctionProto*> functions_;
+  size_t written_out_ = 0;              // nodes of functions, in all calls
+  int64_t growth_ = int64_t{16} << 20;  // bytes by which constants may still grow when they are moved
   std::unordered_map<std::string, TriedTypes> types_;  // by value_name
   std::unordered_map<std::string, size_t> readers_;    // of the outermost graph's values
   std::set<std::string, std::less<>> names_;

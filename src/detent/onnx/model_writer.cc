@@ -33,6 +33,20 @@ class FileStream : public google::protobuf::io::CopyingOutputStream {
   AtomicFile& file_;
 };
 
+/// Texts, numbers or integers, as the first of them is.
+void set_list(const List& list, onnx::AttributeProto& attribute) {
+  if (!list.empty() && list.front().is<std::string>()) {
+    attribute.set_type(onnx::AttributeProto::STRINGS);
+    for (const Value& element : list) attribute.add_strings(*element.get_if<std::string>());
+  } else if (!list.empty() && list.front().is<double>()) {
+    attribute.set_type(onnx::AttributeProto::FLOATS);
+    for (const Value& element : list) attribute.add_floats(static_cast<float>(*element.get_if<double>()));
+  } else {
+    attribute.set_type(onnx::AttributeProto::INTS);
+    for (const Value& element : list) attribute.add_ints(*element.get_if<int64_t>());
+  }
+}
+
 void set_attribute(const TableEntry& entry, onnx::AttributeProto& attribute) {
   attribute.set_name(entry.key);
   if (const auto* integer = entry.value.get_if<int64_t>()) {
@@ -50,15 +64,24 @@ void set_attribute(const TableEntry& entry, onnx::AttributeProto& attribute) {
   } else {
     const auto* list = entry.value.get_if<List>();
     DETENT_CHECK(list != nullptr, "attribute {}: {}", entry.key, value_text(entry.value));
-    attribute.set_type(onnx::AttributeProto::INTS);
-    for (const Value& element : *list) attribute.add_ints(*element.get_if<int64_t>());
+    set_list(*list, attribute);
   }
 }
 
-void set_tensor(const Tensor& tensor, onnx::TensorProto& proto) {
-  for (const int64_t size : tensor.shape()) proto.add_dims(size);
-  proto.set_data_type(static_cast<int32_t>(onnx_element_type(tensor.dtype())));
-  proto.set_raw_data(tensor.bytes().data(), tensor.byte_size());
+void set_tensor_type(int64_t element_type, const Shape& shape, onnx::TensorProto& proto) {
+  for (const int64_t size : shape) proto.add_dims(size);
+  proto.set_data_type(static_cast<int32_t>(element_type));
+}
+
+void set_external(const std::string& location, uint64_t offset, uint64_t length, onnx::TensorProto& proto) {
+  proto.set_data_location(onnx::TensorProto::EXTERNAL);
+  const std::pair<const char*, std::string> entries[] = {
+      {"location", location}, {"offset", std::to_string(offset)}, {"length", std::to_string(length)}};
+  for (const auto& [key, value] : entries) {
+    auto& entry = *proto.add_external_data();
+    entry.set_key(key);
+    entry.set_value(value);
+  }
 }
 
 void set_type(const std::string& name, const TensorType& type, onnx::ValueInfoProto& info) {
@@ -100,18 +123,18 @@ std::string OnnxModelWriter::new_node_name(const std::string& wanted) {
 
 std::string OnnxModelWriter::add_initializer(const std::string& wanted, const Tensor& tensor) {
   onnx::TensorProto& proto = *model_->mutable_graph()->add_initializer();
-  set_tensor(tensor, proto);
+  set_tensor_type(onnx_element_type(tensor.dtype()), tensor.shape(), proto);
   proto.set_name(new_value(wanted));
+  initializers_.push_back({&proto, tensor, ""});
   return proto.name();
 }
 
 std::string OnnxModelWriter::add_initializer(const std::string& wanted, int64_t element_type,
                                              const Shape& shape, const std::string& bytes) {
   onnx::TensorProto& proto = *model_->mutable_graph()->add_initializer();
+  set_tensor_type(element_type, shape, proto);
   proto.set_name(new_value(wanted));
-  for (const int64_t size : shape) proto.add_dims(size);
-  proto.set_data_type(static_cast<int32_t>(element_type));
-  proto.set_raw_data(bytes);
+  initializers_.push_back({&proto, Tensor(), bytes});
   return proto.name();
 }
 
@@ -141,7 +164,9 @@ void OnnxModelWriter::add_node(const OnnxNode& node) {
   onnx::AttributeProto& attribute = *proto.add_attribute();
   attribute.set_name("value");
   attribute.set_type(onnx::AttributeProto::TENSOR);
-  set_tensor(*node.value, *attribute.mutable_t());
+  onnx::TensorProto& value = *attribute.mutable_t();
+  set_tensor_type(onnx_element_type(node.value->dtype()), node.value->shape(), value);
+  value.set_raw_data(node.value->bytes().data(), node.value->byte_size());
 }
 
 bool OnnxModelWriter::is_computed(const std::string& value) const { return computed_.contains(value); }
@@ -156,7 +181,37 @@ void OnnxModelWriter::rename_values(const std::map<std::string, std::string>& na
   }
 }
 
-void OnnxModelWriter::write(const std::filesystem::path& path, int64_t opset) {
+std::span<const std::byte> OnnxModelWriter::Initializer::data() const {
+  return bytes.empty() ? std::span<const std::byte>(tensor.bytes()) : std::as_bytes(std::span(bytes));
+}
+
+void OnnxModelWriter::put_data_into_model() {
+  for (const Initializer& initializer : initializers_) {
+    const auto data = initializer.data();
+    initializer.proto->set_raw_data(data.data(), data.size());
+  }
+}
+
+/// Each begins at a page, so that it can be mapped; small ones stay in the model, where tools that look at
+/// shapes find them.
+void OnnxModelWriter::put_data_into(const std::filesystem::path& path) {
+  constexpr size_t kLeast = 1024;
+  constexpr uint64_t kPage = 4096;
+  AtomicFile file(path);
+  for (const Initializer& initializer : initializers_) {
+    const auto data = initializer.data();
+    if (data.size() < kLeast) {
+      initializer.proto->set_raw_data(data.data(), data.size());
+      continue;
+    }
+    file.write(std::string((kPage - file.position() % kPage) % kPage, '\0'));
+    set_external(path.filename().string(), file.position(), data.size(), *initializer.proto);
+    file.write(data);
+  }
+  file.commit();
+}
+
+void OnnxModelWriter::write(const std::filesystem::path& path, int64_t opset, uint64_t most_bytes_within) {
   model_->set_ir_version(ir_version(opset));
   model_->clear_opset_import();
   auto& standard = *model_->add_opset_import();
@@ -166,6 +221,13 @@ void OnnxModelWriter::write(const std::filesystem::path& path, int64_t opset) {
     auto& import = *model_->add_opset_import();
     import.set_domain(domain);
     import.set_version(1);
+  }
+  uint64_t bytes = 0;
+  for (const Initializer& initializer : initializers_) bytes += initializer.data().size();
+  if (bytes > most_bytes_within) {
+    put_data_into(path.string() + ".data");
+  } else {
+    put_data_into_model();
   }
   if (model_->ByteSizeLong() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
     fail("{}: {} bytes; a model in one file has at most {}", path.string(), model_->ByteSizeLong(),

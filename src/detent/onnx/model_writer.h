@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -16,14 +17,15 @@
 
 namespace onnx {
 class ModelProto;
-}
+class TensorProto;
+}  // namespace onnx
 
 namespace detent {
 
 /// Names of values; "" is an optional one that is absent.
 using OnnxValues = std::vector<std::string>;
 
-/// A node of a model that is being written. Attributes are integers, floats, texts and lists of integers;
+/// A node of a model that is being written. Attributes are integers, floats, texts and lists of one of these;
 /// `value` is the attribute of that name, a tensor.
 struct OnnxNode {
   std::string op;
@@ -59,10 +61,23 @@ class OnnxModelWriter {
   /// Whether a node computes the value.
   bool is_computed(const std::string& value) const;
 
-  void write(const std::filesystem::path& path, int64_t opset);
+  /// Initializers lie in a file beside the model where they have more than `most_bytes_within` bytes.
+  void write(const std::filesystem::path& path, int64_t opset, uint64_t most_bytes_within);
 
  private:
+  struct Initializer {
+    onnx::TensorProto* proto;
+    Tensor tensor;  // of these two, one has the elements
+    std::string bytes;
+
+    std::span<const std::byte> data() const;
+  };
+
+  void put_data_into_model();
+  void put_data_into(const std::filesystem::path& path);
+
   std::unique_ptr<onnx::ModelProto> model_;
+  std::vector<Initializer> initializers_;
   std::set<std::string> values_;
   std::set<std::string> nodes_;
   std::unordered_map<std::string, size_t> suffixes_;

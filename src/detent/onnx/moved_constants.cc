@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include "detent/graph/traits.h"
@@ -28,7 +29,8 @@ void copy(const StridedCopy& copy, const Tensor& from, Tensor& to) {
 
 }  // namespace
 
-std::optional<Tensor> moved_constants(const Graph& graph, const Node& node, const Operand& result) {
+std::optional<Tensor> moved_constants(const Graph& graph, const Node& node, const Operand& result,
+                                      int64_t& growth) {
   const Movement* movement = trait<Movement>(node);
   if (movement == nullptr || movement->parts || node.inputs.empty() || result.is_open()) return std::nullopt;
   std::vector<Tensor> inputs;
@@ -41,6 +43,10 @@ std::optional<Tensor> moved_constants(const Graph& graph, const Node& node, cons
     shapes.push_back(inputs.back().shape());
   }
   if (inputs.empty()) return std::nullopt;
+  int64_t more = element_count(result.shape) * static_cast<int64_t>(dtype_size(inputs[0].dtype()));
+  for (const Tensor& input : inputs) more -= static_cast<int64_t>(input.byte_size());
+  if (more > growth) return std::nullopt;
+  growth -= std::max<int64_t>(more, 0);
   if (!movement->copies) return inputs[0].reshaped(result.shape);
   Tensor moved(inputs[0].dtype(), result.shape);
   for (const StridedCopy& part : movement->copies(node, shapes, result.shape))

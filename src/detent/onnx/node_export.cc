@@ -112,6 +112,17 @@ OnnxValues NodeExport::inputs() {
   return values;
 }
 
+std::string NodeExport::input_as(size_t index, DType dtype) {
+  if (!has_input(index)) return "";
+  const NodeInput& input = node_.inputs[index];
+  double scratch = 0;
+  if (const double* number = input.is_constant() ? input.constant.number(scratch) : nullptr)
+    return number_of(*number, dtype);
+  const std::string value = this->input(index);
+  if (type(index).is_tensor() && type(index).dtype == dtype) return value;
+  return add("Cast", {value}, {{"to", onnx_element_type(dtype)}});
+}
+
 std::optional<std::vector<int64_t>> NodeExport::integers(size_t index) const {
   const NodeInput& input = node_.inputs.at(index);
   if (input.is_constant()) return integers_of(input.constant);

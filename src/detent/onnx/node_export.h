@@ -31,6 +31,8 @@ class NodeExport {
   /// operands have.
   std::string input(size_t index);
   OnnxValues inputs();
+  /// A value of this dtype, a number as a tensor without dimensions; "" where there is none.
+  std::string input_as(size_t index, DType dtype);
   /// A number, or a list of them, as a list of int64.
   std::string list(size_t index);
   /// The same as a tensor without dimensions.

@@ -193,16 +193,20 @@ ParameterRef NodeImport::parameter(size_t index, bool trainable) {
   return *value.parameter;
 }
 
+ParameterRef NodeImport::parameter(Tensor tensor, const QuantSpec& rounding) {
+  ParameterRef result(Parameter{std::move(tensor), true});
+  importer_.rounded_parameters_.try_emplace(&*result, result, rounding);
+  return result;
+}
+
 ParameterRef NodeImport::transposed_parameter(size_t index) {
   const ImportedValue& value = importer_.find(input_name(index), *importer_.scope_);
-  ParameterRef result(Parameter{transposed_matrix(*value.constant), true});
-  if (value.rounding) {
-    QuantSpec spec = *value.rounding;
-    if (spec.axis < 0) spec.axis += 2;
-    if (spec.granularity == Granularity::kChannel) spec.axis = 1 - spec.axis;
-    importer_.rounded_parameters_.try_emplace(&*result, result, spec);
-  }
-  return result;
+  Tensor transposed = transposed_matrix(*value.constant);
+  if (!value.rounding) return parameter(std::move(transposed));
+  QuantSpec spec = *value.rounding;
+  if (spec.axis < 0) spec.axis += 2;
+  if (spec.granularity == Granularity::kChannel) spec.axis = 1 - spec.axis;
+  return parameter(std::move(transposed), spec);
 }
 
 NodeInput NodeImport::add_rounding(NodeInput value, const QuantSpec& spec) {

@@ -75,6 +75,8 @@ class NodeImport {
   static ParameterRef parameter(Tensor tensor, bool trainable = true) {
     return ParameterRef(Parameter{std::move(tensor), trainable});
   }
+  /// The same of a tensor that `rounding` leaves as it is: the node that has it gets a quantizer.
+  ParameterRef parameter(Tensor tensor, const QuantSpec& rounding);
   /// A tensor of the network's own as an operand.
   NodeInput constant_of(Tensor tensor);
   static NodeInput number_of(double value) { return NodeInput::of_constant(Value(value)); }

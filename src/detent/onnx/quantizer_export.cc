@@ -261,7 +261,10 @@ std::string QuantizerExport::quantize_dequantize(const std::string& value, const
 
 std::string QuantizerExport::quant(const std::string& value, const QuantSpec& spec, size_t rank) {
   const IntegerForm form = *integer_form(spec);
-  const std::vector<float> zeros(form.zero_point.begin(), form.zero_point.end());
+  std::vector<float> zeros(form.zero_point.begin(), form.zero_point.end());
+  if (!form.is_signed && form.is_narrow()) {  // here the lowest code is left out, there the highest one
+    for (float& zero : zeros) --zero;
+  }
   const std::string scale =
       writer_.add_initializer(value + "_scale", broadcastable(form.scale, form.axis, rank));
   const std::string zero =

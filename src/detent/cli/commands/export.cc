@@ -53,7 +53,13 @@ int run_export(const std::vector<std::string>& args) {
   app.add_option("--opset", options.opset,
                  "version of the operators, 13 to 21; default: 17, or 21 for integers of more than 8 bits")
       ->option_text("N");
+  bool external_data = false;
+  app.add_flag(
+      "--external-data", external_data,
+      "put the weights into a file beside the model, OUTPUT.data; so it is anyway where they have more "
+      "than 1.9 GB");
   if (!parse_arguments(app, args)) return 0;
+  if (external_data) options.most_bytes_within = 0;
   if (!style.empty()) options.style = style_of(style);
   if (!output.ends_with(".onnx"))
     throw UsageError(fmt::format("{}: expected a name that ends in .onnx", output));

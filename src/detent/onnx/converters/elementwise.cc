@@ -5,6 +5,7 @@
 #include "detent/core/error.h"
 #include "detent/graph/traits.h"
 #include "detent/onnx/converters/converters.h"
+#include "detent/onnx/converters/quantized_layers.h"
 #include "detent/onnx/tensor_data.h"
 
 namespace detent {
@@ -139,6 +140,11 @@ bool became_bias(NodeImport& node, size_t product, size_t addend) {
 
 void convert_add(NodeImport& node) {
   if (!became_bias(node, 0, 1) && !became_bias(node, 1, 0)) convert_pair<kAdd>(node);
+}
+
+void convert_mul(NodeImport& node) {
+  if (const auto layer = dynamic_layer(node)) return node.set_output(0, *layer);
+  convert_pair<kMul>(node);
 }
 
 void convert_mod(NodeImport& node) {
@@ -345,7 +351,7 @@ OnnxConverterList elementwise_converters() {
                             {"Shrink", convert_shrink},
                             {"Add", convert_add},
                             {"Sub", convert_pair<kSub>},
-                            {"Mul", convert_pair<kMul>},
+                            {"Mul", convert_mul},
                             {"Div", convert_pair<kDiv>},
                             {"Pow", convert_pair<kPow>},
                             {"Mod", convert_mod},

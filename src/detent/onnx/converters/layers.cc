@@ -30,15 +30,11 @@ NodeImport::Parameters weight_and_bias(NodeImport& node) {
 
 void convert_conv(NodeImport& node) {
   const Shape weight = node.shape(1);
-  ImportedWindow window = imported_window(node, spatial(weight));
+  const ImportedWindow window = imported_window(node, spatial(weight));
   if (window.kernel != spatial(weight))
     fail("kernel_shape {} and a weight of shape {}", shape_text(window.kernel), shape_text(weight));
   const NodeInput input = window.is_symmetric() ? node.input(0) : with_border(node, window, node.input(0), 0);
-  if (!window.is_symmetric()) std::ranges::fill(window.before, 0);
-  Table attributes = {{"stride", Value(window.stride)},
-                      {"padding", Value(window.before)},
-                      {"dilation", Value(window.dilation)},
-                      {"groups", node.integer("group", 1)}};
+  Table attributes = convolution_attributes(node, window);
   const size_t dims = window.kernel.size();
   if (dims <= 3 && has_constant_weights(node)) {
     node.set_output(

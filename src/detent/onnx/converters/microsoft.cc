@@ -3,6 +3,7 @@
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
 #include "detent/onnx/converters/quantized.h"
+#include "detent/onnx/converters/quantized_layers.h"
 #include "detent/onnx/converters/windows.h"
 
 namespace detent {
@@ -85,6 +86,13 @@ NodeInput transposed(NodeImport& node, NodeInput x) {
 /// alpha op(A) op(B) + C of codes, where op transposes and C has int32 sums; in float without a scale of the
 /// result.
 void convert_gemm(NodeImport& node) {
+  const bool is_plain = node.integer("transA", 0) == 0 && node.number("alpha", 1) == 1;
+  const auto value = is_plain
+                         ? rounded_linear(node, {.transposed = node.integer("transB", 0) != 0,
+                                                 .bias = node.has_input(6) ? std::optional(6) : std::nullopt,
+                                                 .result_scale = 7})
+                         : std::nullopt;
+  if (value) return node.set_output(0, node.has_input(7) ? quantized(node, *value, 7) : *value);
   std::vector<NodeInput> factors = code_factors(node, {0, 1, 2}, {3, 4, 5});
   if (node.integer("transA", 0) != 0) factors[0] = transposed(node, factors[0]);
   if (node.integer("transB", 0) != 0) factors[1] = transposed(node, factors[1]);

@@ -82,6 +82,9 @@ NodeInput mean_inside(NodeImport& node, const ImportedWindow& window, NodeInput 
     inside.push_back(*size);
     whole.push_back(*size + window.before[i] + window.behind[i]);
   }
+  constexpr int64_t kMostPositions = int64_t{1} << 22;  // each has a number, of a share
+  if (element_count(inside) > kMostPositions)
+    node.refuse(fmt::format("such a border around {} positions", element_count(inside)));
   Tensor ones(DType::kFloat32, inside);
   std::ranges::fill(ones.values<float>(), 1.0F);
   std::vector<int64_t> pad;

@@ -5,6 +5,7 @@
 
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
+#include "detent/onnx/converters/quantized_layers.h"
 #include "detent/onnx/converters/rounding.h"
 #include "detent/onnx/converters/windows.h"
 #include "detent/onnx/tensor_data.h"
@@ -41,13 +42,14 @@ std::vector<NodeInput> with_parameters(NodeImport& node) {
   return inputs;
 }
 
+DType dtype_of_codes(const NodeImport& node, size_t zero_point) {
+  return node.has_input(zero_point) ? node.type(zero_point).dtype : DType::kUInt8;
+}
+
 NodeInput codes_of(NodeImport& node, NodeInput value, NodeInput scale, size_t zero_point) {
   std::vector<NodeInput> inputs = {std::move(value), std::move(scale)};
-  DType dtype = DType::kUInt8;
-  if (node.has_input(zero_point)) {
-    dtype = node.type(zero_point).dtype;
-    inputs.push_back(quantization_operand(node, zero_point));
-  }
+  const DType dtype = dtype_of_codes(node, zero_point);
+  if (node.has_input(zero_point)) inputs.push_back(quantization_operand(node, zero_point));
   return node.add("quantize_linear", std::move(inputs), {{"dtype", std::string(dtype_name(dtype))}});
 }
 
@@ -96,12 +98,7 @@ NodeInput integer_convolution(NodeImport& node, const QuantizedInput& x, const Q
     inputs.resize(4);
     inputs.push_back(node.input(*bias));
   }
-  const std::vector<int64_t> none(window.before.size(), 0);
-  return node.add("integer_convolution", std::move(inputs),
-                  {{"stride", Value(window.stride)},
-                   {"padding", Value(window.is_symmetric() ? window.before : none)},
-                   {"dilation", Value(window.dilation)},
-                   {"groups", node.integer("group", 1)}});
+  return node.add("integer_convolution", std::move(inputs), convolution_attributes(node, window));
 }
 
 void convert_conv_integer(NodeImport& node) {
@@ -117,6 +114,7 @@ NodeInput along_channels(NodeImport& node, NodeInput scales, size_t rank) {
 }
 
 void convert_qlinear_conv(NodeImport& node) {
+  if (const auto value = rounded_convolution(node)) return node.set_output(0, quantized(node, *value, 6));
   const NodeInput sums = integer_convolution(node, {0, 1, 2}, {3, 4, 5},
                                              node.has_input(8) ? std::optional<size_t>(8) : std::nullopt);
   const NodeInput scales = along_channels(node, quantization_operand(node, 4), node.rank(0));
@@ -125,6 +123,7 @@ void convert_qlinear_conv(NodeImport& node) {
 
 /// Scales of rows become a column.
 void convert_qlinear_matmul(NodeImport& node) {
+  if (const auto value = rounded_linear(node, {})) return node.set_output(0, quantized(node, *value, 6));
   const NodeInput sums = node.add("integer_matmul", code_factors(node, {0, 1, 2}, {3, 4, 5}));
   NodeInput rows = quantization_operand(node, 1);
   if (!rows.is_constant() && node.type_of(rows).shape.size() == 1)
@@ -163,12 +162,21 @@ NodeInput quantization_operand(NodeImport& node, size_t index) {
 }
 
 NodeInput dequantized(NodeImport& node, const QuantizedInput& codes) {
+  const auto spec = rounding_to_codes(node, codes, node.type(codes.value).dtype);
+  if (spec) {
+    if (const auto constant = rounded_constant(node, codes, 0))
+      return node.add_rounding(node.constant_of(constant->values), *spec);
+    if (const auto value = rounded_value(node, codes, 0)) return *value;
+  }
   std::vector<NodeInput> inputs = {node.input(codes.value), quantization_operand(node, codes.scale)};
   if (node.has_input(codes.zero_point)) inputs.push_back(quantization_operand(node, codes.zero_point));
-  return node.add("dequantize_linear", std::move(inputs));
+  const NodeInput value = node.add("dequantize_linear", std::move(inputs));
+  return spec ? node.add_rounding(value, *spec) : value;
 }
 
 NodeInput quantized(NodeImport& node, NodeInput value, size_t scale) {
+  if (const auto spec = rounding_to_codes(node, {0, scale, scale + 1}, dtype_of_codes(node, scale + 1)))
+    value = node.add_rounding(std::move(value), *spec);
   return codes_of(node, std::move(value), quantization_operand(node, scale), scale + 1);
 }
 

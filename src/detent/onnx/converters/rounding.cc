@@ -42,7 +42,10 @@ std::optional<Width> width_of(double low, double high) {
 
 std::optional<QuantSpec> spec_of(const Codes& codes, int64_t axis) {
   const std::optional<Width> width = width_of(codes.low, codes.high);
-  const bool fits = width && std::ranges::all_of(codes.scale, [](double s) { return s > 0; }) &&
+  const auto is_step = [](double s) { return s > 0 && std::isfinite(s); };
+  const auto is_code = [](double z) { return std::floor(z) == z && std::fabs(z) < 0x1p30; };
+  const bool fits = width && !codes.scale.empty() && std::ranges::all_of(codes.scale, is_step) &&
+                    std::ranges::all_of(codes.zero_point, is_code) &&
                     (codes.zero_point.size() == 1 || codes.zero_point.size() == codes.scale.size());
   if (!fits) return std::nullopt;
   Affine affine{.width = width->bits, .is_signed = width->is_signed, .narrow_range = width->is_narrow};
@@ -91,40 +94,72 @@ std::pair<double, double> range_of(DType dtype) {
   }
 }
 
+/// Nothing where a parameter is computed.
+std::optional<Codes> known_codes(const NodeImport& node, size_t scale_input, size_t zero_input, DType dtype) {
+  const Tensor* scale = node.constant(scale_input);
+  const Tensor* zero = node.constant(zero_input);
+  if (scale == nullptr || (node.has_input(zero_input) && zero == nullptr)) return std::nullopt;
+  Codes codes{.scale = numbers_of(*scale),
+              .zero_point = zero == nullptr ? std::vector<double>{0} : numbers_of(*zero)};
+  std::tie(codes.low, codes.high) = range_of(dtype);
+  return codes;
+}
+
+std::optional<Codes> known_codes(const NodeImport& node, const QuantizedInput& codes) {
+  return known_codes(node, codes.scale, codes.zero_point, node.type(codes.value).dtype);
+}
+
+template <class T>
+void set_values(const Tensor& codes, const Codes& parameters, int64_t stride, int64_t count, Tensor& values) {
+  const auto from = codes.values<T>();
+  const auto to = values.values<float>();
+  for (size_t i = 0; i < to.size(); ++i) {
+    const auto at = static_cast<size_t>(static_cast<int64_t>(i) / stride % count);
+    const double zero = parameters.zero_point[parameters.zero_point.size() == 1 ? 0 : at];
+    to[i] =
+        static_cast<float>(static_cast<double>(from[i]) - zero) * static_cast<float>(parameters.scale[at]);
+  }
+}
+
 /// (codes - zero point) scale, in float32.
 Tensor values_of(const Tensor& codes, const Codes& parameters, int64_t axis) {
-  const std::vector<double> numbers = numbers_of(codes);
-  Tensor values(DType::kFloat32, codes.shape());
+  const size_t scales = parameters.scale.size();
+  if (scales == 0 || (parameters.zero_point.size() != 1 && parameters.zero_point.size() != scales))
+    fail("{} scales and {} zero points", scales, parameters.zero_point.size());
   int64_t stride = 1;
   int64_t count = 1;
-  if (parameters.scale.size() > 1) {
-    if (axis >= codes.rank() || codes.dim(axis) != std::ssize(parameters.scale))
-      fail("{} scales for dimension {} of {}", parameters.scale.size(), axis, shape_text(codes.shape()));
+  if (scales > 1) {
+    if (axis < 0 || axis >= codes.rank() || codes.dim(axis) != static_cast<int64_t>(scales))
+      fail("{} scales for dimension {} of {}", scales, axis, shape_text(codes.shape()));
     count = codes.dim(axis);
     stride = element_count({codes.shape().begin() + axis + 1, codes.shape().end()});
   }
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    const auto at = static_cast<size_t>(static_cast<int64_t>(i) / stride % count);
-    const double zero = parameters.zero_point[parameters.zero_point.size() == 1 ? 0 : at];
-    values.values<float>()[i] =
-        static_cast<float>(numbers[i] - zero) * static_cast<float>(parameters.scale[at]);
+  Tensor values(DType::kFloat32, codes.shape());
+  switch (codes.dtype()) {
+    case DType::kInt8:
+      set_values<int8_t>(codes, parameters, stride, count, values);
+      break;
+    case DType::kUInt8:
+      set_values<uint8_t>(codes, parameters, stride, count, values);
+      break;
+    case DType::kInt16:
+      set_values<int16_t>(codes, parameters, stride, count, values);
+      break;
+    case DType::kInt32:
+      set_values<int32_t>(codes, parameters, stride, count, values);
+      break;
+    case DType::kFloat32:  // signs, of BipolarQuant
+      set_values<float>(codes, parameters, stride, count, values);
+      break;
+    default:
+      fail("codes of {}, expected int8, uint8, int16 or int32", dtype_name(codes.dtype()));
   }
   return values;
 }
 
-/// Numbers that an operand holds, where they are known.
-std::optional<std::vector<double>> known_numbers(const NodeImport& node, const NodeInput& operand) {
-  double scratch = 0;
-  if (const double* number = operand.is_constant() ? operand.constant.number(scratch) : nullptr)
-    return std::vector{*number};
-  if (operand.is_constant()) return std::nullopt;
-  const Parameter* value = node.node(operand).find_parameter("value");
-  return value == nullptr ? std::nullopt : std::optional(numbers_of(value->tensor));
-}
-
 /// Goes from codes back to the operator that makes them, and narrows their range on the way.
-const Node* quantizing_node(const NodeImport& node, Codes& codes) {
-  const Node* at = node.producer(0);
+const Node* quantizing_node(const NodeImport& node, size_t input, Codes& codes) {
+  const Node* at = node.producer(input);
   while (at != nullptr && (at->op == "minimum" || at->op == "maximum")) {
     const auto bound = known_numbers(node, at->inputs[1]);
     if (!bound || bound->size() != 1 || at->inputs[0].is_constant()) return nullptr;
@@ -151,35 +186,101 @@ bool is_power_of_two(double number) {
   return std::frexp(number, &exponent) == 0.5;
 }
 
-/// Of Quant: any width, and rounding down where the scale is a power of two.
-QuantSpec spec_of_quant(const NodeImport& node) {
-  const std::string mode = node.text("rounding_mode", "ROUND");
-  const Tensor& scale = node.expect_constant(1, "the scale");
-  const Tensor& zero = node.expect_constant(2, "the zero point");
-  const auto axis =
-      broadcast_axis(scale.numel() >= zero.numel() ? scale.shape() : zero.shape(), node.rank(0));
-  const std::vector<double> bits = numbers_of(node.expect_constant(3, "the width"));
-  if (bits.size() != 1 || bits[0] != std::floor(bits[0]) || !axis)
-    node.refuse("several widths, or scales along several dimensions");
-  const auto width = static_cast<int>(bits[0]);
-  const bool is_signed = node.integer("signed", 1) != 0;
-  const bool is_narrow = node.integer("narrow", 0) != 0;
-  Codes codes{.scale = numbers_of(scale), .zero_point = numbers_of(zero)};
-  codes.low = (is_signed ? -std::ldexp(1, width - 1) : 0) + (is_narrow ? 1 : 0);
-  codes.high = std::ldexp(1, is_signed ? width - 1 : width) - 1;
-  if (mode == "ROUND") {
-    if (const auto spec = spec_of(codes, *axis)) return *spec;
+/// What the attributes and the width, input `bits`, of a node of QONNX say.
+struct CodeRange {
+  int width;
+  bool is_signed;
+  bool is_narrow;
+
+  double low() const { return is_signed ? -std::ldexp(1, width - 1) + (is_narrow ? 1 : 0) : 0; }
+  double high() const {
+    return std::ldexp(1, is_signed ? width - 1 : width) - (!is_signed && is_narrow ? 2 : 1);
   }
-  const bool is_fixed = codes.scale.size() == 1 && is_power_of_two(codes.scale[0]) && !is_narrow &&
-                        codes.zero_point == std::vector<double>{0} && width <= 32;
-  if (!is_fixed || (mode != "ROUND" && mode != "FLOOR"))
-    node.refuse(fmt::format("rounding_mode {}, {} bits", mode, width));
+};
+
+CodeRange code_range(const NodeImport& node, size_t bits_input, bool narrow) {
+  constexpr double kWidest = 64;
+  const std::vector<double> bits = numbers_of(node.expect_constant(bits_input, "the width"));
+  if (bits.size() != 1) node.refuse("several widths");
+  if (!(bits[0] >= 1 && bits[0] <= kWidest) || bits[0] != std::floor(bits[0]))
+    node.refuse(fmt::format("{} bits", bits[0]));
+  return {static_cast<int>(bits[0]), node.integer("signed", 1) != 0,
+          node.integer("narrow", narrow ? 1 : 0) != 0};
+}
+
+std::string rounding_mode(const NodeImport& node, const char* otherwise) {
+  std::string mode = node.text("rounding_mode", otherwise);
+  for (char& c : mode) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return mode == "HALF_EVEN" ? "ROUND" : mode;
+}
+
+/// Of Quant: any width, and rounding down where the scale is a power of two. Nothing where no format does so.
+std::optional<QuantSpec> spec_of_quant(const NodeImport& node, const CodeRange& range,
+                                       const std::string& mode) {
+  const Tensor* scale = node.constant(1);
+  const Tensor* zero = node.constant(2);
+  if (scale == nullptr || zero == nullptr) return std::nullopt;
+  const auto axis =
+      broadcast_axis(scale->numel() >= zero->numel() ? scale->shape() : zero->shape(), node.rank(0));
+  if (!axis) return std::nullopt;
+  Codes codes{numbers_of(*scale), numbers_of(*zero), range.low(), range.high()};
+  if (!range.is_signed && range.is_narrow) {  // formats leave out the lowest code, QONNX the highest one
+    for (double* code : {&codes.low, &codes.high}) ++*code;
+    for (double& code : codes.zero_point) ++code;
+  }
+  if (mode == "ROUND") {
+    if (const auto spec = spec_of(codes, *axis)) return spec;
+  }
+  constexpr int kWidest = 32;
+  const bool is_fixed = codes.scale.size() == 1 && is_power_of_two(codes.scale[0]) && !range.is_narrow &&
+                        codes.zero_point == std::vector<double>{0} && range.width <= kWidest;
+  if (!is_fixed || (mode != "ROUND" && mode != "FLOOR")) return std::nullopt;
   QuantSpec spec;
-  spec.format = Fixed{.width = width,
+  spec.format = Fixed{.width = range.width,
                       .frac_width = -std::ilogb(codes.scale[0]),
-                      .is_signed = is_signed,
+                      .is_signed = range.is_signed,
                       .rounding = mode == "FLOOR" ? Rounding::kFloor : Rounding::kNearest};
   return spec;
+}
+
+/// An input that is a number where it is constant and one for all.
+NodeInput number_or_input(NodeImport& node, size_t index) {
+  const auto number = node.number(index);
+  return number ? NodeImport::number_of(*number) : node.input(index);
+}
+
+/// Whole numbers, in operators of the network.
+NodeInput whole(NodeImport& node, const NodeInput& x, const std::string& mode) {
+  constexpr std::pair<std::string_view, const char*> kPlain[] = {
+      {"ROUND", "round"}, {"FLOOR", "floor"}, {"CEIL", "ceil"}};
+  for (const auto& [name, op] : kPlain) {
+    if (mode == name) return node.add(op, {x});
+  }
+  const NodeInput size = node.add("abs", {x});
+  const NodeInput half = NodeImport::number_of(0.5);
+  NodeInput rounded;
+  if (mode == "DOWN" || mode == "ROUND_TO_ZERO") {
+    rounded = node.add("floor", {size});
+  } else if (mode == "UP") {
+    rounded = node.add("ceil", {size});
+  } else if (mode == "HALF_UP") {
+    rounded = node.add("floor", {node.add("add", {size, half})});
+  } else if (mode == "HALF_DOWN") {
+    rounded = node.add("ceil", {node.add("sub", {size, half})});
+  } else {
+    node.refuse("rounding_mode " + mode);
+  }
+  return node.add("mul", {node.add("sign", {x}), rounded});
+}
+
+/// x / scale + zero point
+NodeInput in_steps(NodeImport& node) {
+  return node.add("add",
+                  {node.add("div", {node.input(0), number_or_input(node, 1)}), number_or_input(node, 2)});
+}
+
+NodeInput clamped(NodeImport& node, const NodeInput& x, const CodeRange& range) {
+  return node.add("clamp", {x, NodeImport::number_of(range.low()), NodeImport::number_of(range.high())});
 }
 
 /// The input rounded: a constant at once.
@@ -188,8 +289,6 @@ void set_rounded(NodeImport& node, const QuantSpec& spec) {
   if (constant == nullptr) return node.set_output(0, node.add_rounding(node.input(0), spec));
   node.set_output(0, simulate(spec, *constant), spec);
 }
-
-void convert_quant(NodeImport& node) { set_rounded(node, spec_of_quant(node)); }
 
 /// The scale of a constant is in its values; that of others comes behind the sign.
 void convert_bipolar_quant(NodeImport& node) {
@@ -213,41 +312,125 @@ void convert_bipolar_quant(NodeImport& node) {
   node.set_output(0, values, spec);
 }
 
+/// A quantizer where a format rounds so; else the operators that it stands for.
+void convert_quant(NodeImport& node) {
+  const CodeRange range = code_range(node, 3, false);
+  const std::string mode = rounding_mode(node, "ROUND");
+  if (range.width == 1 && range.is_signed) {
+    if (node.number(size_t{2}) != 0.0) node.refuse("a zero point of 1 bit");
+    return convert_bipolar_quant(node);
+  }
+  if (const auto spec = spec_of_quant(node, range, mode)) return set_rounded(node, *spec);
+  NodeInput codes = whole(node, clamped(node, in_steps(node), range), mode);
+  codes = node.add("sub", {codes, number_or_input(node, 2)});
+  node.set_output(0, node.add("mul", {codes, number_or_input(node, 1)}));
+}
+
+/// By what the steps of the result are larger, a power of two: in version 1 from widths, then from scales.
+double truncated_steps(const NodeImport& node, size_t out_bits) {
+  if (!node.has_input(5)) {
+    const std::vector<double> from = numbers_of(node.expect_constant(3, "the width"));
+    const std::vector<double> to = numbers_of(node.expect_constant(out_bits, "the width of the result"));
+    if (from.size() != 1 || to.size() != 1) node.refuse("several widths");
+    return std::exp2(from[0] - to[0]);
+  }
+  const std::vector<double> from = numbers_of(node.expect_constant(1, "the scale"));
+  const std::vector<double> to = numbers_of(node.expect_constant(4, "the scale of the result"));
+  if (from.size() != 1 || to.size() != 1) node.refuse("several scales");
+  return std::exp2(std::nearbyint(std::log2(to[0] / from[0])));
+}
+
+/// A zero point in units of so many steps.
+NodeInput scaled_zero(NodeImport& node, const NodeInput& zero, double steps) {
+  double scratch = 0;
+  const double* number = zero.is_constant() ? zero.constant.number(scratch) : nullptr;
+  if (number != nullptr) return NodeImport::number_of(*number / steps);
+  return node.add("div", {zero, NodeImport::number_of(steps)});
+}
+
+/// Integers with their lowest bits cut off. Version 1 keeps the scale of the input; version 2 gives one of
+/// the result (input 4), and clamps to the result's width.
+void convert_trunc(NodeImport& node) {
+  const size_t out_bits = node.input_count() - 1;
+  if (out_bits < 4) fail("{} inputs, expected 5 to 7", node.input_count());
+  const bool has_scale = out_bits > 4;
+  const double steps = truncated_steps(node, out_bits);
+  NodeInput codes = node.add("round", {in_steps(node)});
+  codes = node.add("div", {codes, NodeImport::number_of(steps)});
+  if (has_scale) codes = clamped(node, codes, code_range(node, out_bits, false));
+  codes = whole(node, codes, rounding_mode(node, "FLOOR"));
+  NodeInput zero = number_or_input(node, 2);
+  if (has_scale) zero = scaled_zero(node, zero, steps);
+  codes = node.add("sub", {codes, zero});
+  node.set_output(0, node.add("mul", {codes, number_or_input(node, has_scale ? 4 : 1)}));
+}
+
 }  // namespace
 
+std::optional<std::vector<double>> known_numbers(const NodeImport& node, const NodeInput& operand) {
+  double scratch = 0;
+  if (const double* number = operand.is_constant() ? operand.constant.number(scratch) : nullptr)
+    return std::vector{*number};
+  if (operand.is_constant()) return std::nullopt;
+  const Parameter* value = node.node(operand).find_parameter("value");
+  return value == nullptr ? std::nullopt : std::optional(numbers_of(value->tensor));
+}
+
+RoundedConstant rounded_constant(const Tensor& codes, std::vector<double> scale,
+                                 std::vector<double> zero_point, int64_t axis) {
+  Codes parameters{.scale = std::move(scale), .zero_point = std::move(zero_point)};
+  std::tie(parameters.low, parameters.high) = range_of(codes.dtype());
+  RoundedConstant result{.values = values_of(codes, parameters, axis), .spec = std::nullopt};
+  if (codes.dtype() != DType::kInt32) result.spec = spec_of(parameters, axis);
+  return result;
+}
+
+std::optional<RoundedConstant> rounded_constant(const NodeImport& node, const QuantizedInput& codes,
+                                                int64_t axis) {
+  const Tensor* constant = node.constant(codes.value);
+  const std::optional<Codes> known = constant == nullptr ? std::nullopt : known_codes(node, codes);
+  if (!known) return std::nullopt;
+  return rounded_constant(*constant, known->scale, known->zero_point, axis);
+}
+
+std::optional<NodeInput> rounded_value(NodeImport& node, const QuantizedInput& input, int64_t axis) {
+  std::optional<Codes> codes = known_codes(node, input);
+  const Node* quantize = codes ? quantizing_node(node, input.value, *codes) : nullptr;
+  if (quantize == nullptr) return std::nullopt;
+  const auto same = [&](size_t index, const std::vector<double>& expected) {
+    if (index >= quantize->inputs.size() || quantize->inputs[index].is_absent())
+      return expected == std::vector<double>{0};
+    return known_numbers(node, quantize->inputs[index]) == expected;
+  };
+  if (!same(1, codes->scale) || !same(2, codes->zero_point)) return std::nullopt;
+  const auto spec = spec_of(*codes, axis);
+  return spec ? std::optional(node.add_rounding(quantize->inputs[0], *spec)) : std::nullopt;
+}
+
+std::optional<QuantSpec> rounding_to_codes(const NodeImport& node, const QuantizedInput& codes, DType dtype) {
+  if (dtype == DType::kInt32) return std::nullopt;
+  const std::optional<Codes> known = known_codes(node, codes.scale, codes.zero_point, dtype);
+  return known && known->scale.size() == 1 ? spec_of(*known, 0) : std::nullopt;
+}
+
 bool became_rounding(NodeImport& node) {
-  const Tensor* scale = node.constant(1);
-  const Tensor* zero = node.constant(2);
-  if (scale == nullptr || (node.has_input(2) && zero == nullptr) || node.integer("block_size", 0) != 0)
-    return false;
-  const DType dtype = node.type(0).dtype;
-  Codes codes{.scale = numbers_of(*scale),
-              .zero_point = zero == nullptr ? std::vector<double>{0} : numbers_of(*zero)};
-  std::tie(codes.low, codes.high) = range_of(dtype);
+  if (node.integer("block_size", 0) != 0) return false;
+  constexpr QuantizedInput kCodes = {0, 1, 2};
   int64_t axis = node.integer("axis", 1);
   if (axis < 0) axis += static_cast<int64_t>(node.rank(0));
-  if (const Tensor* constant = node.constant(0)) {
-    const Tensor values = values_of(*constant, codes, axis);
-    const auto spec = dtype == DType::kInt32 ? std::nullopt : spec_of(codes, axis);
-    spec ? node.set_output(0, values, *spec) : node.set_output(0, values);
+  if (node.constant(0) != nullptr) {
+    const auto rounded = rounded_constant(node, kCodes, axis);
+    if (!rounded) return false;
+    rounded->spec ? node.set_output(0, rounded->values, *rounded->spec) : node.set_output(0, rounded->values);
     return true;
   }
-  const Node* quantize = quantizing_node(node, codes);
-  if (quantize == nullptr) return false;
-  const auto same = [&](size_t input, const std::vector<double>& expected) {
-    if (input >= quantize->inputs.size() || quantize->inputs[input].is_absent())
-      return expected == std::vector<double>{0};
-    return known_numbers(node, quantize->inputs[input]) == expected;
-  };
-  if (!same(1, codes.scale) || !same(2, codes.zero_point)) return false;
-  const auto spec = spec_of(codes, axis);
-  if (!spec) return false;
-  node.set_output(0, node.add_rounding(quantize->inputs[0], *spec));
-  return true;
+  const auto value = rounded_value(node, kCodes, axis);
+  if (value) node.set_output(0, *value);
+  return value.has_value();
 }
 
 OnnxConverterList rounding_converters() {
-  return {{"Quant", convert_quant}, {"BipolarQuant", convert_bipolar_quant}};
+  return {{"Quant", convert_quant}, {"BipolarQuant", convert_bipolar_quant}, {"Trunc", convert_trunc}};
 }
 
 }  // namespace detent

@@ -1,12 +1,42 @@
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "detent/onnx/node_import.h"
 
 namespace detent {
 
-/// Of a DequantizeLinear: where its codes are constants, or come from a QuantizeLinear with the same
-/// parameters (and perhaps a Clip, for fewer bits), its result is what was quantized, with a quantizer. False
-/// where it is more than that.
+/// Where a node has the scale and zero point of a value among its inputs.
+struct QuantizedInput {
+  size_t value;
+  size_t scale;
+  size_t zero_point;
+};
+
+/// What constant codes stand for, and the format that has just these values; none of 32-bit codes.
+struct RoundedConstant {
+  Tensor values;
+  std::optional<QuantSpec> spec;
+};
+
+// Scales and zero points that are constants make a quantizer of codes: nothing where they are computed, or
+// where no format has such codes. Where there are several they lie along dimension `axis`.
+
+std::optional<RoundedConstant> rounded_constant(const NodeImport& node, const QuantizedInput& codes,
+                                                int64_t axis);
+RoundedConstant rounded_constant(const Tensor& codes, std::vector<double> scale,
+                                 std::vector<double> zero_point, int64_t axis);
+/// Of codes that come from a QuantizeLinear with the same parameters (and perhaps a Clip, for fewer bits):
+/// what was quantized, rounded.
+std::optional<NodeInput> rounded_value(NodeImport& node, const QuantizedInput& codes, int64_t axis);
+/// The format of 8-bit and 16-bit codes of one scale; `codes.value` is not asked for.
+std::optional<QuantSpec> rounding_to_codes(const NodeImport& node, const QuantizedInput& codes, DType dtype);
+
+/// Numbers that an operand holds, where they are known.
+std::optional<std::vector<double>> known_numbers(const NodeImport& node, const NodeInput& operand);
+
+/// Of a DequantizeLinear: whether its result is rounded_constant or rounded_value.
 bool became_rounding(NodeImport& node);
 
 }  // namespace detent

@@ -55,6 +55,14 @@ ImportedWindow imported_window(const NodeImport& node, const std::optional<std::
   return window;
 }
 
+Table convolution_attributes(const NodeImport& node, const ImportedWindow& window) {
+  const std::vector<int64_t> none(window.before.size(), 0);
+  return {{"stride", Value(window.stride)},
+          {"padding", Value(window.is_symmetric() ? window.before : none)},
+          {"dilation", Value(window.dilation)},
+          {"groups", node.integer("group", 1)}};
+}
+
 NodeInput with_border(NodeImport& node, const ImportedWindow& window, NodeInput input, double value) {
   if (!window.has_border()) return input;
   if (value == 0) {

@@ -24,6 +24,9 @@ struct ImportedWindow {
 ImportedWindow imported_window(const NodeImport& node,
                                const std::optional<std::vector<int64_t>>& kernel = {});
 
+/// Of a convolution's node. A border that is not the same on both sides is not among them: with_border.
+Table convolution_attributes(const NodeImport& node, const ImportedWindow& window);
+
 /// A value with the window's border of this number around it.
 NodeInput with_border(NodeImport& node, const ImportedWindow& window, NodeInput input, double value);
 

@@ -26,5 +26,11 @@ OnnxExporterList activation_exporters();
 OnnxExporterList reduction_exporters();
 OnnxExporterList shape_exporters();
 OnnxExporterList indexing_exporters();
+OnnxExporterList quantized_exporters();
+OnnxExporterList recurrent_exporters();
+OnnxExporterList resize_exporters();
+
+/// Of a node that moves windows as `weight` has them.
+Table convolution_attributes(const NodeExport& node, const Shape& weight);
 
 }  // namespace detent

@@ -60,6 +60,17 @@ void export_trilu(NodeExport& node) {
   node.emit("Trilu", std::move(inputs), {{"upper", node.flag("upper")}});
 }
 
+void export_suppression(NodeExport& node) {
+  OnnxValues inputs = {node.input(0), node.input(1), node.input_as(2, DType::kInt64)};
+  for (const size_t i : {size_t{3}, size_t{4}}) inputs.push_back(node.input_as(i, DType::kFloat32));
+  node.emit("NonMaxSuppression", std::move(inputs), {{"center_point_box", node.flag("center_point_box")}});
+}
+
+/// Whether the network trains is an input.
+void export_inference_dropout(NodeExport& node) {
+  node.emit("Dropout", {node.input(0), node.input_as(1, DType::kFloat32), node.input_as(2, DType::kBool)});
+}
+
 }  // namespace
 
 OnnxExporterList indexing_exporters() {
@@ -71,6 +82,8 @@ OnnxExporterList indexing_exporters() {
           {"scatter_nd", export_scatter_nd},
           {"one_hot", export_one_hot},
           {"nonzero", export_nonzero},
+          {"non_max_suppression", export_suppression},
+          {"inference_dropout", export_inference_dropout},
           {"trilu", export_trilu}};
 }
 

@@ -16,29 +16,17 @@ void export_linear(NodeExport& node) {
   node.emit("Add", {product, node.parameter("bias")});
 }
 
-Table window_attributes(const NodeExport& node, const Shape& weight) {
-  const std::vector<int64_t> kernel(weight.begin() + 2, weight.end());
-  const size_t dims = kernel.size();
-  std::vector<int64_t> pads = node.integers("padding", dims);
-  pads.insert(pads.end(), pads.begin(), pads.begin() + static_cast<int64_t>(dims));
-  return {{"kernel_shape", Value(kernel)},
-          {"strides", Value(node.integers("stride", dims))},
-          {"pads", Value(pads)},
-          {"dilations", Value(node.integers("dilation", dims))},
-          {"group", node.integer("groups")}};
-}
-
 void add_extra(const NodeExport& node, Table& attributes, size_t dims) {
   attributes["output_padding"] = Value(node.integers("output_padding", dims));
 }
 
 void export_convolution(NodeExport& node) {
   node.emit("Conv", {node.input(0), node.parameter("weight"), node.parameter("bias")},
-            window_attributes(node, node.find_parameter("weight")->shape()));
+            convolution_attributes(node, node.find_parameter("weight")->shape()));
 }
 
 void export_transposed(NodeExport& node) {
-  Table attributes = window_attributes(node, node.find_parameter("weight")->shape());
+  Table attributes = convolution_attributes(node, node.find_parameter("weight")->shape());
   add_extra(node, attributes, 2);
   node.emit("ConvTranspose", {node.input(0), node.parameter("weight"), node.parameter("bias")},
             std::move(attributes));
@@ -49,7 +37,7 @@ void export_convolution_of_inputs(NodeExport& node) {
   for (size_t d = 2; d < weight.size(); ++d) {
     if (!node.size(1, d)) node.refuse(fmt::format("a weight of open size in dimension {}", d));
   }
-  Table attributes = window_attributes(node, weight);
+  Table attributes = convolution_attributes(node, weight);
   const bool transposed = node.flag("transposed");
   if (transposed) add_extra(node, attributes, weight.size() - 2);
   node.emit(transposed ? "ConvTranspose" : "Conv", node.inputs(), std::move(attributes));
@@ -65,7 +53,23 @@ void export_embedding(NodeExport& node) {
   node.emit("Gather", {node.parameter("weight"), indices}, {{"axis", 0}});
 }
 
+void export_einsum(NodeExport& node) {
+  node.emit("Einsum", node.inputs(), {{"equation", text_attribute(node.node(), "equation")}});
+}
+
 }  // namespace
+
+Table convolution_attributes(const NodeExport& node, const Shape& weight) {
+  const std::vector<int64_t> kernel(weight.begin() + 2, weight.end());
+  const size_t dims = kernel.size();
+  std::vector<int64_t> pads = node.integers("padding", dims);
+  pads.insert(pads.end(), pads.begin(), pads.begin() + static_cast<int64_t>(dims));
+  return {{"kernel_shape", Value(kernel)},
+          {"strides", Value(node.integers("stride", dims))},
+          {"pads", Value(pads)},
+          {"dilations", Value(node.integers("dilation", dims))},
+          {"group", node.integer("groups")}};
+}
 
 OnnxExporterList layer_exporters() {
   return {{"linear", export_linear},
@@ -76,6 +80,7 @@ OnnxExporterList layer_exporters() {
           {"convolution", export_convolution_of_inputs},
           {"matmul", export_product},
           {"bmm", export_product},
+          {"einsum", export_einsum},
           {"embedding", export_embedding}};
 }
 

@@ -38,6 +38,18 @@ void export_max_pool(NodeExport& node) {
   node.emit("MaxPool", {node.input(0)}, std::move(attributes));
 }
 
+/// The border lies before each dimension, then behind each.
+void export_max_pool_with_places(NodeExport& node) {
+  const size_t dims = node.rank(0) - 2;
+  node.emit("MaxPool", {node.input(0)},
+            {{"kernel_shape", Value(node.integers("kernel_size", dims))},
+             {"strides", Value(pool_stride(node.node(), dims))},
+             {"pads", Value(node.integers("padding", 2 * dims))},
+             {"ceil_mode", node.flag("ceil_mode")},
+             {"dilations", Value(node.integers("dilation", dims))},
+             {"storage_order", node.flag("column_major")}});
+}
+
 void export_average_pool(NodeExport& node) {
   Table attributes = window_attributes(node);
   attributes["count_include_pad"] = node.flag("count_include_pad");
@@ -70,6 +82,7 @@ OnnxExporterList pooling_exporters() {
   return {{"max_pool1d", export_max_pool},
           {"max_pool2d", export_max_pool},
           {"max_pool3d", export_max_pool},
+          {"max_pool_with_places", export_max_pool_with_places},
           {"avg_pool1d", export_average_pool},
           {"avg_pool2d", export_average_pool},
           {"avg_pool3d", export_average_pool},

@@ -1,0 +1,62 @@
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
+
+#include "detent/onnx/converters/converters.h"
+#include "detent/onnx/importer.h"
+
+namespace detent {
+namespace {
+
+constexpr std::string_view kMoving[] = {"DepthToSpace", "Expand",  "Flatten",   "Gather",       "Identity",
+                                        "MaxPool",      "Reshape", "Slice",     "SpaceToDepth", "Split",
+                                        "Squeeze",      "Tile",    "Transpose", "Unsqueeze"};
+
+bool is_nearest_resize(const onnx::NodeProto& node) {
+  if (node.op_type() != "Resize") return false;
+  const auto is_other = [](const onnx::AttributeProto& attribute) {
+    return (attribute.name() == "mode" && attribute.s() != "nearest") ||
+           (attribute.name() == "coordinate_transformation_mode" && attribute.s() == "tf_crop_and_resize");
+  };
+  return std::ranges::none_of(node.attribute(), is_other);
+}
+
+/// Whether a node gives codes of one scale, which is known, from floats.
+bool gives_codes(const Node& node) {
+  return node.op == "quantize_linear" && node.inputs[1].is_constant() &&
+         (node.inputs.size() < 3 || node.inputs[2].is_constant()) && !node.inputs[0].is_constant();
+}
+
+}  // namespace
+
+bool moves_first_input(const onnx::NodeProto& node) {
+  if (!node.domain().empty() && node.domain() != "ai.onnx") return false;
+  if (node.op_type() == "MaxPool" && node.output_size() > 1) return false;  // places too
+  return is_nearest_resize(node) || std::ranges::find(kMoving, node.op_type()) != std::end(kMoving);
+}
+
+bool OnnxImporter::convert_as_values(const onnx::NodeProto& node, ImportScope& scope) {
+  if (node.input_size() == 0 || node.input(0).empty() || !moves_first_input(node)) return false;
+  const ImportedValue& input = find(node.input(0), scope);
+  if (!input.source || input.source->is_constant() || !gives_codes(graph_.node(input.source->node)))
+    return false;
+  const Node quantize = graph_.node(input.source->node);
+  if (types(quantize.inputs[0]).first.dtype != DType::kFloat32) return false;
+  ImportScope inner{.outer = &scope, .prefix = scope.prefix, .attributes = scope.attributes};
+  inner.values[node.input(0)] = &own({.source = quantize.inputs[0], .constant = std::nullopt});
+  scope_ = &inner;
+  NodeImport import(*this, node, opset(node.domain()));
+  find_onnx_converter(node.domain(), node.op_type())(import);
+  scope_ = &scope;
+  for (const std::string& output : node.output()) {
+    const auto moved = inner.values.find(output);
+    if (output.empty() || moved == inner.values.end()) continue;
+    Node codes{.name = unique_name(quantize.name), .op = quantize.op, .inputs = quantize.inputs};
+    codes.inputs[0] = operand(*moved->second, output);
+    codes.attributes = quantize.attributes;
+    set_output(output, {.source = add(std::move(codes)), .constant = std::nullopt});
+  }
+  return true;
+}
+
+}  // namespace detent

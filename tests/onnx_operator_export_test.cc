@@ -1,0 +1,92 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "detent/core/error.h"
+#include "detent/execution/initialize.h"
+#include "detent/execution/interpreter.h"
+#include "detent/execution/torch_tensor.h"
+#include "detent/io/temporary_file_test.h"
+#include "detent/onnx/export_onnx.h"
+#include "detent/onnx/exporters/exporters.h"
+#include "detent/onnx/import_onnx.h"
+
+#include "operator_cases_test.h"
+
+// Every operator is written in ONNX's format, and read again as nodes that compute the same.
+
+namespace detent {
+namespace {
+
+TEST(OnnxOperatorExport, EveryOperatorCanBeWritten) {
+  for (const OperatorSchema& schema : all_operators()) {
+    const bool computes = schema.role == OperatorRole::kComputes || schema.role == OperatorRole::kNumber;
+    EXPECT_EQ(find_onnx_exporter(schema.name) != nullptr, computes) << schema.name;
+  }
+}
+
+/// Operators that ONNX has in steps, each of which rounds, or computes in another order.
+const std::set<std::string>& operators_in_steps() {
+  static const std::set<std::string> names = {};
+  return names;
+}
+
+/// In the oldest of some operator sets that has the operator; its error where none has.
+std::string write(const Graph& graph, const std::filesystem::path& path) {
+  std::string problem;
+  for (const int64_t opset : {13, 17, 21}) {
+    try {
+      export_onnx(graph, path, {.opset = opset});
+      return "";
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+  }
+  return problem;
+}
+
+std::string difference(const Tensor& expected, const Tensor& actual, bool in_steps) {
+  if (expected.dtype() != actual.dtype() || expected.shape() != actual.shape())
+    return fmt::format("{} of {} became {} of {}", dtype_name(expected.dtype()), shape_text(expected.shape()),
+                       dtype_name(actual.dtype()), shape_text(actual.shape()));
+  if (expected.equals(actual)) return "";
+  if (expected.dtype() != DType::kFloat32) return "elements differ";
+  float largest = 0;
+  for (size_t i = 0; i < expected.values<float>().size(); ++i) {
+    const float a = expected.values<float>()[i];
+    const float b = actual.values<float>()[i];
+    if (std::isnan(a) && std::isnan(b)) continue;
+    largest = std::max(largest, std::fabs(a - b) / std::max(1.0F, std::fabs(a)));
+  }
+  constexpr float kRounding = 1e-5F;
+  return largest <= (in_steps ? kRounding : 0) ? "" : fmt::format("differs by {}", largest);
+}
+
+TEST(OnnxOperatorExport, GivesTheSameWhenReadAgain) {
+  const TemporaryPath path("model.onnx");
+  size_t index = 0;
+  for (const OperatorCase& c : operator_cases()) {
+    SCOPED_TRACE(fmt::format("{}, case {}", c.op, index++));
+    seed_everything(1);
+    const Graph graph = one_operator_graph(c);
+    ASSERT_EQ(write(graph, path.get()), "");
+    std::vector<Tensor> inputs;
+    for (const at::Tensor& input : random_inputs(c, 2)) inputs.push_back(from_torch(input));
+    try {
+      const Graph imported = import_onnx(path.get(), {.shapes = {}, .frees_batch = false});
+      const std::vector<Tensor> expected = TorchExecutor().compile(graph)->run(inputs);
+      const std::vector<Tensor> actual = TorchExecutor().compile(imported)->run(inputs);
+      ASSERT_EQ(expected.size(), actual.size());
+      for (size_t i = 0; i < expected.size(); ++i)
+        EXPECT_EQ(difference(expected[i], actual[i], operators_in_steps().contains(c.op)), "");
+    } catch (const Error& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace detent

@@ -1,0 +1,164 @@
+#include "onnx_seed_models.h"
+
+#include "onnx_model_for_test.h"
+
+namespace detent {
+namespace {
+
+using Ints = std::vector<int64_t>;
+using Floats = std::vector<float>;
+
+/// A model of one node, whose constants follow its input.
+void add_node(std::vector<onnx::ModelProto>& models, int64_t opset, const std::string& op, const Ints& shape,
+              const std::vector<onnx::TensorProto>& constants,
+              const std::vector<OnnxAttribute>& attributes = {}, const std::string& domain = "") {
+  OnnxModelForTest model(opset);
+  model.input("x", shape);
+  std::vector<std::string> inputs = {"x"};
+  for (const onnx::TensorProto& constant : constants) {
+    inputs.push_back(constant.name());
+    if (!constant.name().empty()) *model.graph().add_initializer() = constant;
+  }
+  model.output("y");
+  model.node(op, inputs, {"y"}, attributes).set_domain(domain);
+  models.push_back(model.proto);
+}
+
+onnx::TensorProto none() { return onnx_tensor<float>("", {}, {}); }
+
+void add_nodes(std::vector<onnx::ModelProto>& models) {
+  const auto floats = [](const char* name, const Ints& dims, const Floats& values) {
+    return onnx_tensor(name, dims, values);
+  };
+  const auto ints = [](const char* name, const Ints& values) {
+    return onnx_tensor(name, {std::ssize(values)}, values);
+  };
+  add_node(models, 17, "Conv", {1, 2, 4, 4}, {floats("w", {1, 2, 1, 1}, {1, 2})}, {{"strides", Ints{1, 1}}});
+  add_node(models, 17, "MaxPool", {1, 1, 4, 4}, {},
+           {{"kernel_shape", Ints{2, 2}}, {"auto_pad", "SAME_UPPER"}});
+  add_node(models, 17, "Gemm", {2, 2}, {floats("w", {2, 2}, {1, 2, 3, 4})}, {{"transB", 1}});
+  add_node(models, 13, "ReduceSum", {2, 3}, {ints("axes", {1})}, {{"keepdims", 0}});
+  add_node(models, 11, "ReduceMean", {2, 3}, {}, {{"axes", Ints{0}}});
+  add_node(models, 13, "Reshape", {2, 3}, {ints("shape", {0, -1, 1})});
+  add_node(models, 13, "Slice", {2, 3},
+           {ints("starts", {0}), ints("ends", {9}), ints("axes", {1}), ints("steps", {2})});
+  add_node(models, 13, "Pad", {2, 3}, {ints("pads", {0, 1, 0, 1})}, {{"mode", "reflect"}});
+  add_node(models, 13, "Gather", {2, 3}, {ints("indices", {1, -1})}, {{"axis", 1}});
+  add_node(models, 18, "Resize", {1, 1, 2, 2}, {none(), floats("scales", {4}, {1, 1, 2, 2})},
+           {{"mode", "cubic"}});
+  add_node(models, 13, "Resize", {1, 1, 2, 2}, {none(), none(), ints("sizes", {1, 1, 3, 3})},
+           {{"coordinate_transformation_mode", "align_corners"}});
+  add_node(models, 14, "LSTM", {2, 1, 2},
+           {floats("w", {1, 4, 2}, Floats(8, 0.5F)), floats("r", {1, 4, 1}, Floats(4, 0.5F))},
+           {{"hidden_size", 1}});
+  add_node(models, 14, "GRU", {2, 1, 2},
+           {floats("w", {1, 3, 2}, Floats(6, 0.5F)), floats("r", {1, 3, 1}, Floats(3, 0.5F))},
+           {{"hidden_size", 1}, {"linear_before_reset", 1}});
+  add_node(models, 17, "QuantizeLinear", {2, 3},
+           {floats("s", {}, {0.5}), onnx_tensor<uint8_t>("z", {}, {128})});
+  add_node(models, 17, "Einsum", {2, 2}, {floats("w", {2, 2}, {1, 2, 3, 4})}, {{"equation", "ij,jk->ik"}});
+  add_node(models, 17, "TopK", {2, 3}, {ints("k", {2})}, {{"axis", 1}});
+  add_node(models, 17, "Gelu", {2, 3}, {}, {}, "com.microsoft");
+}
+
+/// Codes from one layer to the next, as quantizers for integers write them.
+void add_codes(std::vector<onnx::ModelProto>& models) {
+  OnnxModelForTest model(17);
+  model.input("x", {1, 2, 4, 4});
+  model.output("y");
+  model.constant<float>("s", {}, {0.25});
+  model.constant<uint8_t>("z", {}, {128});
+  model.constant<int8_t>("w", {2, 2, 1, 1}, {1, -2, 3, 4});
+  model.constant<float>("ws", {2}, {0.5, 0.125});
+  model.constant<int8_t>("wz", {2}, {0, 0});
+  onnx::TensorProto bias = onnx_tensor<int8_t>("b", {2}, {5, -6});
+  bias.set_data_type(onnx::TensorProto::INT32);
+  *model.graph().add_initializer() = bias;
+  model.node("QuantizeLinear", {"x", "s", "z"}, {"codes"});
+  model.node("QLinearConv", {"codes", "s", "z", "w", "ws", "wz", "s", "z", "b"}, {"sums"});
+  model.node("MaxPool", {"sums"}, {"pooled"}, {{"kernel_shape", Ints{2, 2}}});
+  model.node("QLinearAdd", {"pooled", "s", "z", "pooled", "s", "z", "s", "z"}, {"added"})
+      .set_domain("com.microsoft");
+  model.node("DequantizeLinear", {"added", "s", "z"}, {"y"});
+  auto& import = *model.proto.add_opset_import();
+  import.set_domain("com.microsoft");
+  import.set_version(1);
+  models.push_back(model.proto);
+}
+
+void add_rounding(std::vector<onnx::ModelProto>& models) {
+  OnnxModelForTest model(17);
+  auto& import = *model.proto.add_opset_import();
+  import.set_domain("qonnx.custom_op.general");
+  import.set_version(1);
+  model.input("x", {2, 3});
+  model.output("y");
+  model.constant<float>("s", {}, {0.25});
+  model.constant<float>("z", {}, {0});
+  model.constant<float>("bits", {}, {4});
+  model.constant<float>("fewer", {}, {2});
+  model.node("Quant", {"x", "s", "z", "bits"}, {"a"}, {{"signed", 1}, {"narrow", 0}})
+      .set_domain("qonnx.custom_op.general");
+  model.node("Quant", {"a", "s", "z", "bits"}, {"b"}, {{"rounding_mode", "CEIL"}})
+      .set_domain("qonnx.custom_op.general");
+  model.node("BipolarQuant", {"b", "s"}, {"c"}).set_domain("qonnx.custom_op.general");
+  model.node("Trunc", {"c", "s", "z", "bits", "fewer"}, {"y"}).set_domain("qonnx.custom_op.general");
+  models.push_back(model.proto);
+}
+
+void add_function(std::vector<onnx::ModelProto>& models) {
+  OnnxModelForTest model(17);
+  auto& own = *model.proto.add_opset_import();
+  own.set_domain("own");
+  own.set_version(1);
+  onnx::FunctionProto& function = *model.proto.add_functions();
+  function.set_domain("own");
+  function.set_name("Twice");
+  function.add_input("a");
+  function.add_output("b");
+  function.add_opset_import()->set_version(17);
+  *function.add_node() = onnx_node("Add", {"a", "a"}, {"b"});
+  model.input("x", {2});
+  model.output("y");
+  model.node("Twice", {"x"}, {"y"}).set_domain("own");
+  models.push_back(model.proto);
+}
+
+void add_branches(std::vector<onnx::ModelProto>& models) {
+  onnx::GraphProto branch;
+  *branch.add_node() = onnx_node("Neg", {"x"}, {"inner"});
+  branch.add_output()->set_name("inner");
+  OnnxModelForTest model(17);
+  model.input("x", {2});
+  model.output("y");
+  onnx::TensorProto condition = onnx_tensor<uint8_t>("condition", {}, {1});
+  condition.set_data_type(onnx::TensorProto::BOOL);
+  *model.graph().add_initializer() = condition;
+  model.node("If", {"condition"}, {"y"}, {{"then_branch", branch}, {"else_branch", branch}});
+  models.push_back(model.proto);
+}
+
+void add_open_shapes(std::vector<onnx::ModelProto>& models) {
+  OnnxModelForTest model(17);
+  model.input("x", {-1, -2});
+  model.output("y");
+  model.node("Shape", {"x"}, {"shape"});
+  model.node("ConstantOfShape", {"shape"}, {"zeros"});
+  model.node("Add", {"x", "zeros"}, {"y"});
+  models.push_back(model.proto);
+}
+
+}  // namespace
+
+std::vector<onnx::ModelProto> onnx_seed_models() {
+  std::vector<onnx::ModelProto> models;
+  add_nodes(models);
+  add_codes(models);
+  add_rounding(models);
+  add_function(models);
+  add_branches(models);
+  add_open_shapes(models);
+  return models;
+}
+
+}  // namespace detent
