@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <set>
 
 #include "detent/core/convert.h"
 #include "detent/execution/interpreter.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/state_dict.h"
 #include "detent/onnx/import_onnx.h"
 
 #include "onnx_model_for_test.h"
@@ -447,6 +449,24 @@ TEST(OnnxImport, NamesBecomeIdentifiersAndStayUnique) {
   EXPECT_THAT(graph.node("in_put_0").source_names, ElementsAre("in/put:0"));
   EXPECT_THAT(graph.node("_layer_1_Neg_1").source_names, ElementsAre("a/b"));
   EXPECT_THAT(graph.node("output").source_names, ElementsAre("out put"));
+}
+
+/// Exporters store equal tensors once: here the bias of both layers, whose name then stood for both weights.
+TEST(OnnxImport, LayersThatShareABiasHaveParametersOfTheirOwnNames) {
+  OnnxModelForTest model(17);
+  model.input("x", {1, 2});
+  model.output("y");
+  model.constant<float>("first_weight", {2, 2}, {1, 2, 3, 4});
+  model.constant<float>("second_weight", {2, 2}, {5, 6, 7, 8});
+  model.constant<float>("block.bias", {2}, {0.5F, -0.5F});
+  model.node("MatMul", {"x", "first_weight"}, {"a"});
+  model.node("Add", {"a", "block.bias"}, {"b"});
+  model.node("MatMul", {"b", "second_weight"}, {"c"});
+  model.node("Add", {"c", "block.bias"}, {"y"});
+  const Graph graph = import_onnx(model.write());
+  std::set<std::string> keys;
+  for (const auto& [key, tensor] : state_dict(graph)) EXPECT_TRUE(keys.insert(key).second) << key;
+  EXPECT_TRUE(keys.contains("block.weight"));
 }
 
 TEST(OnnxImport, ShapesOfOpenInputsCanBeGiven) {

@@ -12,6 +12,7 @@
 #include "detent/onnx/converters/converters.h"
 #include "detent/onnx/gelu_pattern.h"
 #include "detent/onnx/layer_norm_pattern.h"
+#include "detent/onnx/parameter_keys.h"
 #include "detent/onnx/operand_roundings.h"
 #include "detent/onnx/tensor_data.h"
 
@@ -506,6 +507,7 @@ Graph OnnxImporter::finish() {
     verify(graph_);
     recognize_layer_norm(graph_);
     recognize_gelu(graph_);
+    make_parameter_keys_unique(graph_);
     move_roundings_to_operands(graph_, roundings_);
     remove_dead_nodes();
     if (!roundings_.empty()) {
