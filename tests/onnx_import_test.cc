@@ -359,6 +359,19 @@ TEST(OnnxImport, SixteenBitFloatsAreWidenedAndNarrowed) {
   EXPECT_THAT(floats(to_float32(y)), ElementsAre(3, -6));
 }
 
+TEST(OnnxImport, BytesOfTruthThatAreNotZeroAreOne) {
+  OnnxModelForTest model(17);
+  model.input("x", {3});
+  model.output("y");
+  onnx::TensorProto mask = onnx_tensor<uint8_t>("mask", {3}, {});
+  mask.set_data_type(onnx::TensorProto::BOOL);
+  mask.set_raw_data(std::string("\0\2\xff", 3));
+  *model.graph().add_initializer() = mask;
+  model.node("Cast", {"mask"}, {"factors"}, {{"to", 1}});
+  model.node("Mul", {"x", "factors"}, {"y"});
+  EXPECT_THAT(floats(output_of(model, {3}, 5)), ElementsAre(0, 6, 7));
+}
+
 TEST(OnnxImport, SaysWhatIsMissingOrDoesNotFit) {
   OnnxModelForTest missing(17);
   missing.input("x", {2});

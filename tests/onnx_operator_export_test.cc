@@ -30,8 +30,18 @@ TEST(OnnxOperatorExport, EveryOperatorCanBeWritten) {
 
 /// Operators that ONNX has in steps, each of which rounds, or computes in another order.
 const std::set<std::string>& operators_in_steps() {
-  static const std::set<std::string> names = {};
+  static const std::set<std::string> names = {"layer_norm", "group_norm", "rms_norm", "silu",
+                                              "hardswish",  "softplus",   "mish"};
   return names;
+}
+
+/// What some attributes ask for and ONNX has not, by operator.
+const std::map<std::string, std::string>& refused_cases() {
+  static const std::map<std::string, std::string> reasons = {
+      {"adaptive_avg_pool1d", "are not equal ones"}, {"adaptive_avg_pool2d", "are not equal ones"},
+      {"adaptive_avg_pool3d", "are not equal ones"}, {"adaptive_max_pool1d", "are not equal ones"},
+      {"adaptive_max_pool2d", "are not equal ones"}, {"adaptive_max_pool3d", "are not equal ones"}};
+  return reasons;
 }
 
 /// In the oldest of some operator sets that has the operator; its error where none has.
@@ -68,11 +78,19 @@ std::string difference(const Tensor& expected, const Tensor& actual, bool in_ste
 TEST(OnnxOperatorExport, GivesTheSameWhenReadAgain) {
   const TemporaryPath path("model.onnx");
   size_t index = 0;
+  std::set<std::string> written;
   for (const OperatorCase& c : operator_cases()) {
     SCOPED_TRACE(fmt::format("{}, case {}", c.op, index++));
     seed_everything(1);
     const Graph graph = one_operator_graph(c);
-    ASSERT_EQ(write(graph, path.get()), "");
+    const std::string problem = write(graph, path.get());
+    if (!problem.empty()) {
+      const auto reason = refused_cases().find(c.op);
+      EXPECT_TRUE(reason != refused_cases().end() && problem.find(reason->second) != std::string::npos)
+          << problem;
+      continue;
+    }
+    written.insert(c.op);
     std::vector<Tensor> inputs;
     for (const at::Tensor& input : random_inputs(c, 2)) inputs.push_back(from_torch(input));
     try {
@@ -86,6 +104,10 @@ TEST(OnnxOperatorExport, GivesTheSameWhenReadAgain) {
       ADD_FAILURE() << error.what();
     }
   }
+  for (const OperatorSchema& schema : all_operators())
+    EXPECT_TRUE(schema.role != OperatorRole::kComputes || written.contains(schema.name) ||
+                refused_cases().contains(schema.name))
+        << schema.name;
 }
 
 }  // namespace

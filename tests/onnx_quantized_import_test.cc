@@ -167,6 +167,27 @@ TEST(OnnxQuantizedImport, GivesTheCodesOfTheOperators) {
   EXPECT_GT(std::set<float>(values.begin(), values.end()).size(), 4) << "the test data do not saturate";
 }
 
+TEST(OnnxQuantizedImport, BordersOnOneSideAreCodesToo) {
+  CodeModel model(true);
+  model.input("x", {1, 2, 5, 5});
+  model.output("y");
+  model.scale("s", {0.05F});
+  model.zero("z", 7);
+  model.scale("ws", {0.01F});
+  model.zeros("wz", 1);
+  model.weight("w", {3, 2, 2, 2});
+  model.node("QuantizeLinear", {"x", "s", "z"}, {"c"});
+  model.node("DequantizeLinear", {"c", "s", "z"}, {"v"});
+  model.node("DequantizeLinear", {"w", "ws", "wz"}, {"weight"});
+  model.node("Conv", {"v", "weight"}, {"sums"}, {{"pads", Ints{1, 0, 0, 1}}});
+  model.node("QuantizeLinear", {"sums", "s", "z"}, {"d"});
+  model.node("DequantizeLinear", {"d", "s", "z"}, {"y"});
+  const Graph graph = model.import();
+  const Tensor x = random_input({1, 2, 5, 5});
+  const Tensor codes = IntegerProgram(graph).run(std::span(&x, 1)).at(0);
+  EXPECT_TRUE(codes.equals(model.result(x)));
+}
+
 TEST(OnnxQuantizedImport, CodesThatLeaveTheNetworkAreThose) {
   std::vector<Tensor> results;
   for (const bool constant : {true, false}) {

@@ -106,10 +106,11 @@ Tensor OnnxModelFile::tensor(const onnx::TensorProto& proto) {
     naming(fmt::format("tensor \"{}\" of {} bytes does not fit into {} at {}, which has {} bytes",
                        proto.name(), bytes, location, offset, size));
   }
-  if (offset % dtype_size(dtype) == 0)
+  if (offset % dtype_size(dtype) == 0 && dtype != DType::kBool)
     return Tensor::borrow(dtype, shape, file->bytes().data() + offset, file);
   Tensor copy(dtype, shape);
   std::ranges::copy(file->bytes().subspan(offset, bytes), copy.bytes().begin());
+  set_truth(copy);
   return copy;
 }
 

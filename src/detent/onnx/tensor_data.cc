@@ -155,7 +155,13 @@ Tensor tensor_of(const onnx::TensorProto& proto) {
          proto.raw_data().size(), dtype_name(dtype), shape_text(shape), tensor.byte_size());
   }
   std::memcpy(tensor.bytes().data(), proto.raw_data().data(), tensor.byte_size());
+  set_truth(tensor);
   return tensor;
+}
+
+void set_truth(Tensor& tensor) {
+  if (tensor.dtype() != DType::kBool) return;
+  for (std::byte& byte : tensor.bytes()) byte = byte == std::byte{0} ? std::byte{0} : std::byte{1};
 }
 
 Tensor as_float32(const Tensor& tensor) {

@@ -108,7 +108,11 @@ std::optional<NodeInput> as_layer(NodeImport& node, const Node& sums, const Dyna
   }
   QuantSpec of_input;
   of_input.format = Affine{.width = 8, .is_signed = false};
-  const Table attributes = is_matrix ? Table{} : sums.attributes;
+  Table attributes;
+  if (!is_matrix) {
+    for (const char* name : {"stride", "padding", "dilation", "groups"})
+      attributes[name] = *sums.attributes.find(name);
+  }
   const std::string op = is_matrix ? "linear" : fmt::format("conv{}d", codes.rank() - 2);
   const NodeInput input = node.node(NodeInput::of(scale.quantize)).inputs[0];
   return node.add(op, {node.add_rounding(input, of_input)}, attributes,
@@ -142,10 +146,7 @@ std::optional<NodeInput> rounded_convolution(NodeImport& node) {
   auto parameters = parameters_of(node, *weight, node.has_input(kBias) ? std::optional(kBias) : std::nullopt);
   if (dims > kMostDims || dims + 2 != shape.size() || !parameters) return std::nullopt;
   NodeInput input = dequantized(node, kInput);
-  if (!window.is_symmetric()) {
-    input = with_border(node, window, std::move(input), 0);
-    input = node.add_rounding(input, *rounding_to_codes(node, kInput, node.type(kInput.value).dtype));
-  }
+  if (!window.is_symmetric()) input = with_border(node, window, std::move(input), 0);
   return node.add(fmt::format("conv{}d", dims), {input}, convolution_attributes(node, window),
                   std::move(*parameters));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
+#include "detent/formats/affine.h"
 
 namespace detent {
 namespace {
@@ -71,7 +72,14 @@ NodeInput with_border(NodeImport& node, const ImportedWindow& window, NodeInput 
       pad.push_back(window.before[i]);
       pad.push_back(window.behind[i]);
     }
-    return node.add("pad", {std::move(input)}, {{"pad", Value(pad)}});
+    // 0 is the value of a code: what was rounded still is.
+    const Node* giver = input.is_constant() ? nullptr : &node.node(input);
+    const bool is_rounding = giver != nullptr && giver->op == "identity";
+    const Quantizer* quantizer = is_rounding ? giver->find_quantizer("data_out_0") : nullptr;
+    const bool has_zero = quantizer != nullptr && std::holds_alternative<Affine>(quantizer->spec.format);
+    const auto spec = has_zero ? std::optional(quantizer->spec) : std::nullopt;
+    const NodeInput padded = node.add("pad", {std::move(input)}, {{"pad", Value(pad)}});
+    return spec ? node.add_rounding(padded, *spec) : padded;
   }
   std::vector<int64_t> borders = {0, 0};
   borders.insert(borders.end(), window.before.begin(), window.before.end());

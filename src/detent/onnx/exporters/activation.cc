@@ -56,12 +56,18 @@ void export_hardsigmoid(NodeExport& node) {
   node.emit("HardSigmoid", {node.input(0)}, {{"alpha", node.number("alpha")}, {"beta", node.number("beta")}});
 }
 
-/// log(1 + exp(beta x)) / beta
+/// log(1 + exp(beta x)) / beta, or x where beta x is above the threshold.
 void export_softplus(NodeExport& node) {
   const double beta = node.number("beta");
-  if (beta == 1) return node.emit("Softplus", {node.input(0)});
-  const std::string steep = node.add("Mul", {node.input(0), node.number_of(beta)});
-  node.emit("Div", {node.add("Softplus", {steep}), node.number_of(beta)});
+  const double threshold = node.number("threshold");
+  constexpr double kFromWhereItIsX = 17;  // in float32
+  const std::string input = node.input(0);
+  if (beta == 1 && threshold >= kFromWhereItIsX) return node.emit("Softplus", {input});
+  const std::string steep = node.add("Mul", {input, node.number_of(beta)});
+  const std::string smooth = node.add("Div", {node.add("Softplus", {steep}), node.number_of(beta)});
+  if (threshold >= kFromWhereItIsX) return node.emit("Identity", {smooth});
+  const std::string is_beyond = node.add("Greater", {steep, node.number_of(threshold)});
+  node.emit("Where", {is_beyond, input, smooth});
 }
 
 void export_mish(NodeExport& node) {

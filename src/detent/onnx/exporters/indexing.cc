@@ -46,8 +46,20 @@ void export_scatter_elements(NodeExport& node) {
 
 void export_scatter_nd(NodeExport& node) { node.emit("ScatterND", node.inputs(), reduction_attribute(node)); }
 
+/// The values elsewhere and at the place: a tensor, or a list of two numbers.
 void export_one_hot(NodeExport& node) {
-  node.emit("OneHot", {node.input(0), node.list(1), node.input(2)}, {{"axis", node.integer("dim")}});
+  const NodeInput& given = node.node().inputs[2];
+  const auto* list = given.is_constant() ? given.constant.get_if<List>() : nullptr;
+  std::string values;
+  if (list != nullptr && node.result_type().dtype == DType::kFloat32) {
+    std::vector<float> numbers;
+    double scratch = 0;
+    for (const Value& element : *list) numbers.push_back(static_cast<float>(*element.number(scratch)));
+    values = node.constant(Tensor::from({std::ssize(numbers)}, numbers), "values");
+  } else {
+    values = node.input(2);
+  }
+  node.emit("OneHot", {node.input(0), node.list(1), values}, {{"axis", node.integer("dim")}});
 }
 
 void export_nonzero(NodeExport& node) { node.emit("NonZero", {node.input(0)}); }
