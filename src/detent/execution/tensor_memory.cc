@@ -17,11 +17,9 @@
 namespace detent {
 namespace {
 
-/// Never destroyed: tensors may outlive what is.
-BlockCache& tensor_blocks() {
-  // A step of training mnist_cnn has 14 MiB in use at once, but blocks of more than 30 in all sizes.
-  constexpr size_t kSpare = size_t{32} << 20;
-  static auto* const cache = new BlockCache(kSpare);
+/// Never destroyed: tensors may outlive what is. The first call decides on `spare`.
+BlockCache& tensor_blocks(size_t spare = kSpareForTraining) {
+  static auto* const cache = new BlockCache(spare);
   return *cache;
 }
 
@@ -54,8 +52,9 @@ static void give_back(void* data) { tensor_blocks().give_back(data); }
 
 }  // namespace detent
 
-void use_block_cache_for_tensors() {
+void use_block_cache_for_tensors([[maybe_unused]] size_t spare) {
 #ifndef __SANITIZE_ADDRESS__  // it watches the blocks of malloc
+  tensor_blocks(spare);
   [[maybe_unused]] static CachingAllocator* const allocator = [] {
     auto* created = new CachingAllocator;
     c10::SetCPUAllocator(created, 1);  // above libtorch's own

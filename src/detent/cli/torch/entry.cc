@@ -31,11 +31,11 @@ void take_blas_buffers() {
 }
 
 /// libtorch begins with one thread when it is loaded late.
-void set_up_process(const RunOptions& options) {
+void set_up_process(const RunOptions& options, bool trains) {
   set_up_logging(options.log_level);
   if (options.num_threads) set_thread_count(static_cast<int>(*options.num_threads));
   at::set_num_threads(thread_count());
-  use_block_cache_for_tensors();
+  use_block_cache_for_tensors(trains ? kSpareForTraining : kSpareForInference);
   take_blas_buffers();
   seed_everything(static_cast<uint64_t>(options.seed));
 }
@@ -56,7 +56,7 @@ extern "C" void detent_torch_run(const detent::TorchCommand& given) {
   using namespace detent;
   handle_signals_for_open_files();  // the library has a list of its own
   TorchCommand command = given;
-  set_up_process(command.options);
+  set_up_process(command.options, command.name == "train" || command.name == "quickstart");
   if (command.name == "quickstart") return run_quickstart(command);
   if (command.name == "run") return run_model(command);
   std::unique_ptr<ProcessGroup> launched;
