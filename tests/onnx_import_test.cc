@@ -420,6 +420,19 @@ TEST(OnnxImport, RefusesFloatsOfEightBits) {
   EXPECT_THAT(error_of(cast), HasSubstr("a cast to FLOAT8E4M3FN"));
 }
 
+TEST(OnnxImport, NamesInputsAndOutputsOfOtherTypes) {
+  OnnxModelForTest input(17);
+  input.input("x", {2}, onnx::TensorProto::STRING);
+  input.output("y");
+  input.node("Identity", {"x"}, {"y"});
+  EXPECT_THAT(error_of(input), HasSubstr("model.onnx: input \"x\": tensors of STRING are not supported"));
+  OnnxModelForTest output(17);
+  output.input("x", {2});
+  output.output("y", {2}, onnx::TensorProto::UINT64);
+  output.node("Neg", {"x"}, {"y"});
+  EXPECT_THAT(error_of(output), HasSubstr("model.onnx: output \"y\": tensors of UINT64 are not supported"));
+}
+
 TEST(OnnxImport, RefusesVersionsThatItDoesNotKnow) {
   const auto error = [](auto change) {
     OnnxModelForTest model(17);

@@ -236,7 +236,11 @@ TensorType OnnxImporter::input_type(const onnx::ValueInfoProto& input) {
     fail("{}: input \"{}\" is no tensor, which is not supported", file_.path().string(), name);
   const auto& proto = input.type().tensor_type();
   TensorType type;
-  type.dtype = dtype_of_onnx(proto.elem_type());
+  try {
+    type.dtype = dtype_of_onnx(proto.elem_type());
+  } catch (const Error& error) {
+    fail("{}: input \"{}\": {}", file_.path().string(), name, error.what());
+  }
   if (type.dtype == DType::kFloat8E4M3 || type.dtype == DType::kFloat8E5M2) {
     fail("{}: input \"{}\" is {}, which is not supported", file_.path().string(), name,
          onnx_element_type_name(proto.elem_type()));
@@ -464,15 +468,16 @@ void OnnxImporter::set_output(const std::string& name, ImportedValue value) {
 void OnnxImporter::add_outputs(const onnx::GraphProto& graph) {
   Node output{.name = "output", .op = "output", .mase_type = MaseType::kOutput};
   for (const onnx::ValueInfoProto& info : graph.output()) {
+    const int64_t type = info.type().tensor_type().elem_type();
+    const bool is_typed = info.type().has_tensor_type() && type != 0;
     NodeInput value;
+    DType dtype = DType::kFloat32;
     try {
       value = operand(find(info.name(), outermost_), info.name());
+      dtype = is_typed ? dtype_of_onnx(type) : types(value).first.dtype;
     } catch (const Error& error) {
       fail("{}: output \"{}\": {}", file_.path().string(), info.name(), error.what());
     }
-    const int64_t type = info.type().tensor_type().elem_type();
-    const bool is_typed = info.type().has_tensor_type() && type != 0;
-    const DType dtype = is_typed ? dtype_of_onnx(type) : types(value).first.dtype;
     if (dtype != types(value).first.dtype) {
       value = add({.name = unique_name(value.node + "_as_output"),
                    .op = "cast",
