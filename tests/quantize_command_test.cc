@@ -109,7 +109,7 @@ TEST_F(QuantizeCommand, TrainsWithQuantizersAndATeacher) {
   ASSERT_EQ(run("detent test digits_cnn digits " + network), 0) << log();
   const int in_float = correct("test:");
   ASSERT_EQ(run(train + " --quantize ternary_a8_lsq --project qat --teacher mase_output/trained/software/"
-                        "training_ckpts/best.ckpt --distillation-weight 0.7 --warmup-steps 20"),
+                        "training_ckpts/best.ckpt --distill-weight 0.7 --warmup-steps 20"),
             0)
       << log();
   EXPECT_THAT(log(), AllOf(HasSubstr("prepare_qat: 5 of 5 layers"), HasSubstr(", quantized;")));

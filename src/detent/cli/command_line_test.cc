@@ -224,7 +224,7 @@ TEST_F(CommandLine, ListsWhatThereIs) {
   EXPECT_THAT(all, AllOf(HasSubstr("quantize"), HasSubstr("conv2d"), HasSubstr("integer"),
                          HasSubstr("range_min_max")));
   const Value json = parse_json(run_program({"list", "--json"}).output, "list");
-  EXPECT_EQ(json.get_if<Table>()->size(), 6U);
+  EXPECT_EQ(json.get_if<Table>()->size(), 7U);
   const ProgramResult formats = run_program({"list", "formats", "--json"});
   EXPECT_TRUE(parse_json(formats.output, "list").get_if<Table>()->contains("formats"));
 }

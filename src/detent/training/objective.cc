@@ -12,17 +12,15 @@ namespace detent {
 Objective::Objective(const Graph& graph, const TrainingOptions& options, const Graph* teacher)
     : graph_(graph),
       label_smoothing_(options.label_smoothing),
-      distillation_weight_(options.distillation_weight),
-      temperature_(options.distillation_temperature) {
+      distill_weight_(options.distill_weight),
+      temperature_(options.distill_temperature) {
   if (teacher != nullptr) teacher_.emplace(*teacher);
 }
 
 at::Tensor Objective::loss(const at::Tensor& output, const std::vector<at::Tensor>& inputs,
                            const at::Tensor& labels) const {
   if (!teacher_) return of_labels(output, labels);
-  return of_labels(output, labels)
-      .mul(1 - distillation_weight_)
-      .add(of_teacher(output, inputs), distillation_weight_);
+  return of_labels(output, labels).mul(1 - distill_weight_).add(of_teacher(output, inputs), distill_weight_);
 }
 
 at::Tensor Objective::of_labels(const at::Tensor& output, const at::Tensor& labels) const {

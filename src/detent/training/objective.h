@@ -16,7 +16,7 @@ namespace detent {
 ///
 ///     (1 - w) cross_entropy + w T^2 KL(softmax(teacher / T) || softmax(output / T))
 ///
-/// with w distillation_weight and T distillation_temperature; means over the batch.
+/// with w distill_weight and T distill_temperature; means over the batch.
 class Objective {
  public:
   /// `graph` and `teacher` must outlive this. The teacher takes the same inputs and gives as many classes; it
@@ -33,7 +33,7 @@ class Objective {
 
   const Graph& graph_;
   double label_smoothing_;
-  double distillation_weight_;
+  double distill_weight_;
   double temperature_;
   std::optional<Interpreter> teacher_;
 };

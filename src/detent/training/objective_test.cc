@@ -77,8 +77,8 @@ TEST_F(ObjectiveTest, DistillationIsTheDivergenceOfSoftenedOutputs) {
   const Graph graph = classifier(3);
   const double labels = loss(graph, {}, logits_);
   TrainingOptions options;
-  options.distillation_weight = 0.3;
-  options.distillation_temperature = kTemperature;
+  options.distill_weight = 0.3;
+  options.distill_temperature = kTemperature;
   EXPECT_NEAR(loss(graph, options, logits_, &teacher),
               0.7 * labels + 0.3 * kTemperature * kTemperature * divergence, 1e-6);
 }
@@ -87,7 +87,7 @@ TEST_F(ObjectiveTest, DistillationLeadsTheOutputToTheTeachers) {
   const Graph teacher = classifier(3);
   const at::Tensor wanted = Interpreter(teacher).outputs({inputs_}).front().clone();
   TrainingOptions options;
-  options.distillation_weight = 1;
+  options.distill_weight = 1;
   const Objective objective(teacher, options, &teacher);
   const at::Tensor there = wanted.clone().set_requires_grad(true);
   objective.loss(there, {inputs_}, labels_).backward();

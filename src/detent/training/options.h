@@ -39,8 +39,8 @@ struct TrainingOptions {
   double eta_min = 1e-6;
   int64_t warmup_steps = 0;
   double label_smoothing = 0;
-  double distillation_weight = 0.5;
-  double distillation_temperature = 4;
+  double distill_weight = 0.5;
+  double distill_temperature = 4;
   ParameterGroups parameter_groups;
   std::optional<double> gradient_clip_norm;
   std::optional<double> gradient_clip_value;
@@ -78,9 +78,9 @@ struct TrainingOptions {
           kNotNegative);
     visit("label_smoothing", self.label_smoothing, "share of uniform labels in the labels",
           Between{0, 0.999});
-    visit("distillation_weight", self.distillation_weight,
+    visit("distill_weight", self.distill_weight,
           "with a teacher: its share in the loss, the labels have the rest", Between{0, 1});
-    visit("distillation_temperature", self.distillation_temperature,
+    visit("distill_temperature", self.distill_temperature,
           "with a teacher: what the logits of both are divided by", Between{1e-3, 1e6});
     visit("parameter_groups", self.parameter_groups, "learning rates and weight decays by parameter");
     visit("gradient_clip_norm", self.gradient_clip_norm,
