@@ -137,7 +137,7 @@ std::string plan_summary(std::span<const PlannedNode> plan) {
     found->second.push_back(node.node);
   }
   std::string text = wrapped_text(
-      fmt::format("{} nodes compute on codes, {} move codes, {} compute in float; {} operands are quantized, "
+      fmt::format("{} nodes compute on codes, {} move codes, {} compute in float; operands: {} quantized, "
                   "{} dequantized",
                   counts[NodeEngine::kCodes], counts[NodeEngine::kMoves], counts[NodeEngine::kFloat],
                   quantized, dequantized),
