@@ -379,6 +379,20 @@ TEST(OnnxImport, SaysWhatIsMissingOrDoesNotFit) {
   missing.node("Mul", {"x", "weights"}, {"y"});
   EXPECT_THAT(error_of(missing), HasSubstr("node \"y_node\" (Mul): reads \"weights\", which is neither"));
 
+  OnnxModelForTest silent(17);
+  silent.input("x", {2});
+  silent.output("y");
+  silent.node("Neg", {"x"}, {"y"});
+  silent.node("Dropout", {"x"}, {"drop"}).clear_output();
+  EXPECT_THAT(error_of(silent), HasSubstr("node \"drop_node\" (Dropout): it has no output"));
+
+  OnnxModelForTest shapeless(17);
+  shapeless.input("x", {1, 1, 4, 4});
+  shapeless.output("y");
+  shapeless.constant<float>("w", {1, 1, 2, 2}, {1, 2, 3, 4});
+  shapeless.node("ConvTranspose", {"x", "w"}, {"y"}, {{"output_shape", std::vector<int64_t>{5}}});
+  EXPECT_THAT(error_of(shapeless), HasSubstr("output_shape has 1 numbers, expected 2"));
+
   OnnxModelForTest cyclic(17);
   cyclic.input("x", {2});
   cyclic.output("y");

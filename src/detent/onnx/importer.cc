@@ -330,6 +330,7 @@ void OnnxImporter::convert(const onnx::NodeProto& node, ImportScope& scope) {
 }
 
 void OnnxImporter::convert_in_scope(const onnx::NodeProto& node, ImportScope& scope) {
+  if (node.output_size() == 0) fail("it has no output");
   if (const onnx::FunctionProto* called = function(node)) return call(*called, node, scope);
   if (is_branch(node)) return choose_branch(node, scope);
   const OnnxConverter converter = find_onnx_converter(node.domain(), node.op_type());

@@ -65,10 +65,12 @@ TransposedBorder transposed_border(const NodeImport& node, const ImportedWindow&
   const bool same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
   if (wanted.empty() && !same) return border;
   if (wanted.size() == dims + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
+  if (!wanted.empty() && wanted.size() != dims)
+    fail("output_shape has {} numbers, expected {}", wanted.size(), dims);
   for (size_t i = 0; i < dims; ++i) {
     const auto size = node.size(0, static_cast<int64_t>(i) + 2);
     if (!size) node.refuse(fmt::format("output_shape where the size of dimension {} is open", i + 2));
-    const int64_t target = wanted.empty() ? *size * window.stride[i] : wanted.at(i);
+    const int64_t target = wanted.empty() ? *size * window.stride[i] : wanted[i];
     const int64_t total = window.stride[i] * (*size - 1) + border.extra[i] +
                           (window.kernel[i] - 1) * window.dilation[i] + 1 - target;
     const int64_t half = (total - (total < 0 ? 1 : 0)) / 2;  // rounded down
