@@ -79,6 +79,7 @@ TEST_F(CommandLine, WrongUsageIsStatus2) {
   expect_failure({"train", "toy", "toy-tiny", "--engine", "integers"}, 2, "it is one of: test");
   expect_failure({"test", "toy", "toy-tiny", "--projct", "x"}, 2, "unknown option \"--projct\"");
   expect_failure({"train", "toy"}, 2, "no data set");
+  expect_failure({"quantize", "toy"}, 2, "--calibration PATH");
   expect_failure({"train"}, 2, "no model");
   expect_failure({"train", "toyy", "toy-tiny"}, 2, "did you mean \"toy\"?");
   expect_failure({"train", "toy", "toy-tini"}, 2, "did you mean \"toy_tiny\"?");

@@ -205,7 +205,7 @@ void check_present(const RunOptions& options) {
   if (!options.dataset) {
     throw UsageError(
         "no data set: name one on the command line (`detent train toy toy-tiny`) or as `dataset` in the "
-        "configuration file");
+        "configuration file; quantize and transform take your own images or inputs too (--calibration PATH)");
   }
 }
 
