@@ -8,6 +8,7 @@
 
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/source_names.h"
 #include "detent/graph/traits.h"
 #include "detent/passes/analysis/network_cost.h"
 
@@ -28,11 +29,6 @@ std::string counts_text(const std::map<std::string, int64_t>& counts) {
   std::vector<std::string> parts;
   for (const auto& [name, count] : counts) parts.push_back(fmt::format("{} x {}", count, name));
   return fmt::format("{}", fmt::join(parts, ", "));
-}
-
-/// What the model calls result `i` of a node, or else the value's own name.
-std::string name_of(const Node& node, size_t i, const std::string& value) {
-  return i < node.source_names.size() && !node.source_names[i].empty() ? node.source_names[i] : value;
 }
 
 /// A layer's weight, and whether its channels or groups lie along an axis that a format must be told.
@@ -87,12 +83,12 @@ Table network_facts(const Graph& graph) {
     const OperatorRole role = role_of(node);
     if (role == OperatorRole::kInput) {
       const TensorType& type = graph.input_types().find(node.name)->second;
-      inputs.push_back(fmt::format("{} {}", name_of(node, 0, node.name), tensor_type_text(type)));
+      inputs.push_back(fmt::format("{} {}", source_name_or(node, 0, node.name), tensor_type_text(type)));
     } else if (role == OperatorRole::kOutput) {
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         const std::string value = value_name(node.inputs[i]);
         const Operand& output = values.at(value);
-        outputs.push_back(fmt::format("{} {} {}", name_of(node, i, value), dtype_name(output.dtype),
+        outputs.push_back(fmt::format("{} {} {}", source_name_or(node, i, value), dtype_name(output.dtype),
                                       shape_text(output.shape)));
       }
     } else {

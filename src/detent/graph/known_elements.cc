@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "detent/core/error.h"
+#include "detent/graph/pair_operation.h"
 #include "detent/graph/strided_view.h"
 
 namespace detent {
@@ -48,22 +49,6 @@ Elements moved(const Movement& movement, const Node& node, std::span<const Opera
     }
   }
   return elements;
-}
-
-double combined(PairOperation operation, double a, double b) {
-  switch (operation) {
-    case PairOperation::kAdd:
-      return a + b;
-    case PairOperation::kSub:
-      return a - b;
-    case PairOperation::kMul:
-      return a * b;
-    case PairOperation::kDiv:
-      return a / b;
-    case PairOperation::kPrelu:
-      return a < 0 ? a * b : a;
-  }
-  return 0;
 }
 
 }  // namespace

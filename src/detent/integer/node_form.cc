@@ -1,3 +1,4 @@
+#include "detent/graph/pair_operation.h"
 #include "detent/integer/node_form.h"
 
 #include <cmath>
@@ -256,21 +257,7 @@ std::optional<NodeForm> form_of(const Other&, const Node&, Requantization) {
 
 }  // namespace
 
-float pair_result(PairOperation operation, float a, float b) {
-  switch (operation) {
-    case PairOperation::kAdd:
-      return a + b;
-    case PairOperation::kSub:
-      return a - b;
-    case PairOperation::kMul:
-      return a * b;
-    case PairOperation::kDiv:
-      return a / b;
-    case PairOperation::kPrelu:
-      return a < 0 ? a * b : a;
-  }
-  return 0;
-}
+float pair_result(PairOperation operation, float a, float b) { return combined(operation, a, b); }
 
 void ProductForm::check_depth(const Node& node, int64_t depth) const {
   if (depth <= kLargest / std::max<int64_t>(largest_product, 1)) return;

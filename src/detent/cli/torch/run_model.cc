@@ -16,6 +16,7 @@
 #include "detent/execution/float_nodes.h"
 #include "detent/execution/interpreter.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/source_names.h"
 #include "detent/integer/plan.h"
 #include "detent/integer/result_types.h"
 #include "detent/io/npy.h"
@@ -35,9 +36,7 @@ std::vector<NamedValue> outputs_of(const Graph& graph) {
   const Node& output = graph.nodes().back();
   std::vector<NamedValue> outputs;
   for (size_t i = 0; i < output.inputs.size(); ++i) {
-    const bool has_name = i < output.source_names.size();
-    outputs.push_back(
-        {has_name ? output.source_names[i] : source_name(graph, output.inputs[i]), output.inputs[i]});
+    outputs.push_back({source_name_or(output, i, source_name(graph, output.inputs[i])), output.inputs[i]});
   }
   return outputs;
 }

@@ -11,6 +11,7 @@
 #include "detent/execution/initialize.h"
 #include "detent/graph/fingerprint.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/source_names.h"
 #include "detent/graph/state_dict.h"
 #include "detent/cli/file_kind.h"
 #include "detent/io/graph_file.h"
@@ -189,9 +190,7 @@ void read_whole_network(TorchCommand& command) {
 }
 
 std::string source_name(const Graph& graph, const NodeInput& value) {
-  const Node& node = graph.node(value.node);
-  const bool has_name = value.result < node.source_names.size() && !node.source_names[value.result].empty();
-  return has_name ? node.source_names[value.result] : value_name(value);
+  return source_name_or(graph.node(value.node), value.result, value_name(value));
 }
 
 std::unique_ptr<Dataset> load_split(const TorchCommand& command, Split split) {

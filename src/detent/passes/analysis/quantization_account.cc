@@ -11,6 +11,7 @@
 #include "detent/core/progress.h"
 #include "detent/formats/affine.h"
 #include "detent/graph/activation_memory.h"
+#include "detent/graph/source_names.h"
 #include "detent/graph/traits.h"
 #include "detent/io/file.h"
 #include "detent/io/json.h"
@@ -144,8 +145,7 @@ class Accountant {
     }
     const Node& output = quantized.nodes().back();
     for (size_t i = 0; i < output.inputs.size(); ++i) {
-      const bool has_name = i < output.source_names.size() && !output.source_names[i].empty();
-      outputs_.push_back({.name = has_name ? output.source_names[i] : value_name(output.inputs[i])});
+      outputs_.push_back({.name = source_name_or(output, i, value_name(output.inputs[i]))});
     }
     progress_.emplace("account of each node", batches * std::ssize(accounts_),
                       Progress::Options{.shown = context.group->is_first()});
