@@ -37,10 +37,11 @@ void check_transform_section(const Table& section, const std::string& file) {
 
 void check_passes(const Table& passes, const std::string& file) {
   for (const auto& [name, options] : passes) {
-    const std::vector<std::string> known = pass_names();
-    if (std::ranges::find(known, name) == known.end()) {
+    try {
+      find_pass(name);
+    } catch (const Error& error) {
       const std::string line = options.line() > 0 ? fmt::format(":{}", options.line()) : "";
-      fail("{}{}: [passes.{}]: {}", file, line, name, unknown_name_message("pass", name, known));
+      fail("{}{}: [passes.{}]: {}", file, line, name, error.what());
     }
     if (!options.is<Table>()) {
       fail("{}: got {}, expected a table", key_place(file, "passes." + name, options), value_text(options));

@@ -42,7 +42,7 @@ struct Columns {
   size_t label = 1;
 };
 
-/// Of a headline; nothing where the line is none.
+/// The columns that a headline names; nothing where the line is none.
 std::optional<Columns> columns_of(const std::vector<std::string>& cells) {
   const auto file = std::ranges::find(cells, "file");
   if (file == cells.end()) return std::nullopt;

@@ -90,7 +90,7 @@ class Interpreter {
     std::vector<size_t> last_read;  // places of values that nobody reads after this step
   };
 
-  /// Of a node whose results are its inputs' elements, or zeros: whether one quantizer rounds both.
+  /// Whether the node's results are its inputs' elements, or zeros, and one quantizer rounds both.
   static bool keeps_rounding(const Node& node);
   Step make_step(const Node& node);
   at::Tensor leaf_of(const Parameter& parameter);

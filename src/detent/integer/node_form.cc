@@ -195,7 +195,7 @@ void set_fixed_product(PairForm& form) {
                           static_cast<double>(form.output.scale));
 }
 
-/// Of a tensor and a number, in either order.
+/// The table for a tensor and a number, in either order.
 std::optional<TableForm> form_with_number(PairOperation operation, const Node& node) {
   const size_t number_at = node.inputs[0].is_constant() ? 0 : 1;
   double scratch = 0;

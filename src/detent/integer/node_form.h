@@ -41,7 +41,7 @@ struct SumForm {
   }
 };
 
-/// Of the weights above and of those below 0.
+/// Sums of the weights above and of those below 0.
 struct SignedSums {
   int64_t above;
   int64_t below;

@@ -130,7 +130,7 @@ Flow computed(const AverageForm& form, const Node& node, const std::vector<Flow>
   return {average_pool(form, node, inputs[0].tensor), form.output};
 }
 
-/// Of inputs of different types, the values are moved.
+/// Inputs of different types are requantized to the result's.
 std::vector<Flow> moved(const Node& node, const std::vector<Flow>& inputs) {
   std::vector<Operand> operands;
   for (const Flow& input : inputs) operands.push_back(operand_of(input));
@@ -258,7 +258,7 @@ void check_inputs(const Graph& graph, std::span<const Tensor> inputs) {
 void check_values_are_float(const Graph& graph, const ValueTypes& values) {
   for (const auto& [name, type] : values) {
     if (!type.is_tensor() || type.dtype == DType::kFloat32) continue;
-    fail("graph \"{}\": \"{}\" is {}, expected float32: integer execution makes codes of float32 values",
+    fail("graph \"{}\": \"{}\" is {}, expected float32: integer execution quantizes float32 values",
          graph.name(), name, dtype_name(type.dtype));
   }
 }
@@ -309,7 +309,7 @@ int64_t IntegerProgram::sum_bound(std::string_view node) const {
 std::vector<Tensor> IntegerProgram::run(std::span<const Tensor> inputs, const OperandObserver& observe,
                                         ObservedValues values) const {
   DETENT_CHECK(!observe || values == ObservedValues::kAfterQuantization,
-               "codes have no values before quantization");
+               "integers have no values before quantization");
   return run_observed(inputs, observe, {});
 }
 

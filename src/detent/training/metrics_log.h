@@ -20,7 +20,7 @@ namespace detent {
 /// 1970; and, where asked for, the same for TensorBoard.
 class MetricsLog {
  public:
-  /// `keep`: what `sizes` gave when the training that goes on was saved; empty for a new one.
+  /// `keep`: what `sizes` gave when the training that is resumed was saved; empty for a new one.
   MetricsLog(const std::filesystem::path& lines, const std::optional<std::filesystem::path>& events,
              const Table& keep);
 

@@ -23,7 +23,7 @@ class Objective {
   /// is not trained.
   Objective(const Graph& graph, const TrainingOptions& options, const Graph* teacher);
 
-  /// Of what the network made of the inputs, [n, classes]; `labels` int64 [n].
+  /// Loss of the network's outputs, [n, classes]; `labels` int64 [n].
   at::Tensor loss(const at::Tensor& output, const std::vector<at::Tensor>& inputs,
                   const at::Tensor& labels) const;
 

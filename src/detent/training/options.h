@@ -90,7 +90,7 @@ struct TrainingOptions {
     visit("max_epochs", self.max_epochs, "passes over the training set", kPositive);
     visit("max_steps", self.max_steps, "optimizer steps after which training ends; NA: max_epochs decides",
           kPositive);
-    visit("max_time", self.max_time, "time after which training stops, for --resume to go on; NA: none");
+    visit("max_time", self.max_time, "time after which training stops, for --resume to continue; NA: none");
     visit("monitor", self.monitor, "what of the validation makes an epoch the best");
     visit("patience", self.patience,
           "epochs without improvement of the monitored value that end training; NA: any number", kPositive);

@@ -1,4 +1,4 @@
-// A training that is interrupted and goes on gives the same bytes as one that is not.
+// A training that is interrupted and resumed gives the same bytes as one that is not.
 
 #include <csignal>
 #include <filesystem>

@@ -132,7 +132,7 @@ class Trainer {
     return {};
   }
 
-  /// A signal ends the validation at its next batch; a training that goes on repeats it. Time that is up does
+  /// A signal ends the validation at its next batch; a resumed training repeats it. Time that is up does
   /// not: where validations take longer than max_time, none would ever be completed.
   TrainingOutcome validate(const Dataset& validation_set, EpochReport& report) {
     // Averaging what is averaged already could round once more.
@@ -167,7 +167,7 @@ class Trainer {
     return first;
   }
 
-  /// Of this worker's share of a batch of `samples` samples.
+  /// Adds the gradients of this worker's share of a batch of `samples` samples.
   void accumulate_gradients(const Batch& batch, double samples) {
     const at::Tensor labels = to_torch(batch.labels);
     const int64_t count = labels.size(0);
@@ -237,7 +237,7 @@ class Trainer {
     if (votes.time_up > 0 && !has_ended(progress_, options_)) return {TrainingEnd::kTimeUp, 0, progress_};
     return {TrainingEnd::kFinished, 0, progress_};
   }
-  /// Of the votes of all workers now.
+  /// The outcome of the votes of all workers now.
   TrainingOutcome agreed_outcome() {
     StopVotes votes = own_votes();
     group_.all_reduce_sum(floats_of(votes));

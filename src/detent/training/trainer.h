@@ -48,7 +48,7 @@ struct TrainingHooks {
   const Graph* teacher = nullptr;
   /// Threads that load batches ahead of the network.
   int64_t loader_threads = 0;
-  /// Where to go on, and how messages call it.
+  /// Where to resume, and how messages call it.
   const TrainingState* resume = nullptr;
   std::string resume_source = {};
 };

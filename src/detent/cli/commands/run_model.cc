@@ -16,7 +16,7 @@ std::pair<std::string, std::string> named(const std::string& option, const std::
   const size_t at = text.rfind('=');
   if (at == std::string::npos || at == 0 || at + 1 == text.size())
     throw UsageError(fmt::format("{}: got \"{}\", expected NAME={}", option, text,
-                                 option == "--shape" ? "1,3,224,224" : "FILE.npy"));
+                                 option == "--shape" ? "1,3,224,224" : "FILE"));
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
@@ -47,10 +47,10 @@ int run_run(const std::vector<std::string>& args) {
   std::vector<std::string> shapes;
   std::vector<std::string> compare;
   app.add_option("model", run.model, "an ONNX model or a graph (.mz)")->required()->option_text(" ");
-  app.add_option("--input", inputs, "NAME=FILE.npy: what an input holds");
+  app.add_option("--input", inputs, "NAME=FILE: what an input holds, .npy or a tensor of ONNX (.pb)");
   app.add_option("--shape", shapes, "NAME=1,3,224,224: shape of an input whose sizes the model leaves open");
   app.add_option("--output-dir", run.output_dir, "folder for NAME.npy of each output and value");
-  app.add_option("--compare", compare, "NAME=FILE.npy: what an output or value should be");
+  app.add_option("--compare", compare, "NAME=FILE: what an output or value should be, likewise");
   app.add_option("--rtol", run.rtol, "comparison: relative tolerance")->capture_default_str();
   app.add_option("--atol", run.atol, "comparison: absolute tolerance")->capture_default_str();
   app.add_option("--value", run.values, "NAME of a value inside: a node, or what the ONNX model calls it");

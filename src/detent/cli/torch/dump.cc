@@ -108,7 +108,7 @@ class Dump {
     if (integers && !any) {
       fail("--dump-as integers: {}", nodes_.empty()
                                          ? "no node is chosen: --dump-nodes does"
-                                         : "the chosen nodes give float values: none computes on codes");
+                                         : "the chosen nodes give float values: none computes in integers");
     }
     labels_.shape = {samples_};
     predictions_.shape = {samples_};

@@ -5,7 +5,7 @@
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
 #include "detent/passes/passes.h"
-#include "detent/passes/transform/channel_links.h"
+#include "detent/passes/transform/equalization_pairs.h"
 #include "detent/passes/transform/graph_edits.h"
 
 // Folds a batch_norm into the convolution or linear layer before it, as inference computes it:
@@ -35,7 +35,7 @@ std::string obstacle(const Node& layer, const Node& norm, size_t layer_rank, siz
   if (!is_weighted_sum(layer)) {
     return fmt::format("{} is no convolution or linear layer", layer.name);
   }
-  // Of a tensor [N, L, C] the norm scales L, a linear layer C.
+  // In a tensor [N, L, C] the norm scales L, a linear layer C.
   if (channel_axis(layer, layer_rank) != channel_axis(norm, layer_rank)) {
     return fmt::format("{} is not of rank 2", layer.name);
   }

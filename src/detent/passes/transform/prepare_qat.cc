@@ -16,15 +16,16 @@ namespace {
 
 struct PrepareQatOptions {
   std::string quantizers = "int8_lsq";
-  EdgeLayers edge_layers = EdgeLayers::kEightBits;
+  FirstLastLayers first_last_layers = FirstLastLayers::kEightBits;
   std::vector<std::string> keep_float;
   int64_t num_samples = 1024;
 
+  static constexpr std::array kFormerNames = {FormerName{"edge_layers", "first_last_layers"}};
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
     visit("quantizers", self.quantizers,
           "of weights and inputs of all layers with weights; see `detent list quantizers`");
-    visit("edge_layers", self.edge_layers, "the first and the last layer with weights");
+    visit("first_last_layers", self.first_last_layers, "the first and the last layer with weights");
     visit("keep_float", self.keep_float, "regular expressions of names of layers that stay in float");
     visit("num_samples", self.num_samples, "training samples from which scales of activations begin",
           Between{1, 1e12});
@@ -65,9 +66,9 @@ std::vector<std::pair<std::string, const QatPreset*>> chosen_layers(const Graph&
   for (const std::string& layer : layers) {
     const auto stays = [&](const std::string& text) { return NamePattern(text, where).matches(layer); };
     if (std::ranges::any_of(options.keep_float, stays)) continue;
-    const bool is_edge = layer == layers.front() || layer == layers.back();
-    if (is_edge && options.edge_layers == EdgeLayers::kFloat) continue;
-    const bool eight_bits = is_edge && options.edge_layers == EdgeLayers::kEightBits;
+    const bool is_first_or_last = layer == layers.front() || layer == layers.back();
+    if (is_first_or_last && options.first_last_layers == FirstLastLayers::kFloat) continue;
+    const bool eight_bits = is_first_or_last && options.first_last_layers == FirstLastLayers::kEightBits;
     chosen.emplace_back(layer, eight_bits ? &find_qat_preset("int8_lsq", where) : &preset);
   }
   if (chosen.empty()) fail("{}: no layer with weights is left to quantize", where);
