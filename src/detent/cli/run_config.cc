@@ -138,9 +138,12 @@ TextTable options_table(const RunOptions& options, const Origins& origins, bool 
   if (!has_file) header.erase(header.begin() + 2);
   TextTable table(header);
   const Table defaults = write_fields(RunOptions());
+  const bool all = options.log_level == "debug";
   const auto text = [](const Value* value) { return value == nullptr ? "" : option_text(*value); };
   for (const auto& [name, effective] : write_fields(options)) {
-    if (!reads_option(command, name)) continue;
+    const bool is_default = origins.from_file(name) == nullptr && origins.given(name) == nullptr &&
+                            effective == *defaults.find(name);
+    if ((is_default && !all) || !reads_option(command, name)) continue;
     std::vector<std::string> row = {name, text(defaults.find(name)), text(origins.from_file(name)),
                                     text(origins.given(name)), text(&effective)};
     if (!has_file) row.erase(row.begin() + 2);

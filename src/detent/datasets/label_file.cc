@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "detent/core/error.h"
 #include "detent/core/log.h"
@@ -61,6 +64,16 @@ std::optional<fs::path> found(const std::string& name, const fs::path& folder, c
   return std::nullopt;
 }
 
+/// Once in a process: each split reads the same file.
+void warn_of_missing(const std::filesystem::path& path, const std::filesystem::path& folder, size_t missing,
+                     size_t all) {
+  static std::mutex mutex;
+  static std::set<std::pair<std::filesystem::path, std::filesystem::path>> warned;
+  const std::scoped_lock lock(mutex);
+  if (warned.emplace(path, folder).second)
+    spdlog::warn("{}: {} files of {} are not in {}", path.string(), missing, all, folder.string());
+}
+
 }  // namespace
 
 std::vector<LabelledFile> read_label_file(const fs::path& path, const fs::path& folder) {
@@ -97,9 +110,7 @@ std::vector<LabelledFile> read_label_file(const fs::path& path, const fs::path& 
     }
   }
   if (files.empty()) fail("{}: names no file that is in {}", path.string(), folder.string());
-  if (missing > 0)
-    spdlog::warn("{}: {} files of {} are not in {}", path.string(), missing, missing + files.size(),
-                 folder.string());
+  if (missing > 0) warn_of_missing(path, folder, missing, missing + files.size());
   return files;
 }
 
