@@ -106,6 +106,8 @@ struct AverageForm {
 
   /// `sum` of `count` elements, counted from the zero point.
   int32_t code(int32_t sum, int64_t count) const;
+  /// What sums of `count` elements are multiplied by in fixed point. Throws Error where that does not fit.
+  FixedMultiplier multiplier(int64_t count) const;
 };
 
 using NodeForm = std::variant<SumForm, ProductForm, TableForm, PairForm, AverageForm>;

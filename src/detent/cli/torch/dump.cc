@@ -88,7 +88,7 @@ class Dump {
       : options_(options), graph_(graph), dataset_(dataset), folder_(*options.dump.folder) {
     samples_ = std::min(options.dump.samples, dataset.size());
     const bool integers = options.dump.as == DumpAs::kIntegers;
-    const bool executed = options.engine == Engine::kIntegers;
+    const bool executed = options.engine != Engine::kSimulation;
     const auto shapes = infer_shapes(graph, samples_);
     const auto types = result_types(graph);
     for (const Node* node : chosen_nodes(graph, options.dump.nodes)) {
@@ -123,7 +123,7 @@ class Dump {
     for (Array* array : arrays()) array->open(outputs.staged(folder_ / array->file));
     std::optional<IntegerProgram> integers;
     std::unique_ptr<const Program> simulation;
-    if (options_.engine == Engine::kIntegers) {
+    if (options_.engine != Engine::kSimulation) {
       integers.emplace(graph_, torch_float_nodes);
     } else {
       simulation = TorchExecutor().compile(graph_);

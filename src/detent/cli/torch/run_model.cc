@@ -9,11 +9,11 @@
 #include "detent/cli/print.h"
 #include "detent/cli/torch/code_tensors.h"
 #include "detent/cli/torch/commands.h"
+#include "detent/cli/torch/integer_program.h"
 #include "detent/cli/torch/session.h"
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/core/text_table.h"
-#include "detent/execution/float_nodes.h"
 #include "detent/execution/interpreter.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/source_names.h"
@@ -21,7 +21,6 @@
 #include "detent/integer/result_types.h"
 #include "detent/io/npy.h"
 #include "detent/onnx/model_file.h"
-#include "detent/runtime/integer_executor.h"
 
 namespace detent {
 namespace {
@@ -177,11 +176,13 @@ std::vector<NamedValue> run_graph(const ModelRun& run, Graph graph, const std::v
     }
   };
   std::unique_ptr<const Program> program;
-  if (run.integer_execution) {
-    program = IntegerExecutor(torch_float_nodes).compile(graph);
-    print(plan_summary(integer_plan(graph)) + "\n");
-  } else {
+  const bool in_integers = graph.requantization().has_value() && !run.before_quantization;
+  const Engine engine = run.engine.value_or(in_integers ? Engine::kFast : Engine::kSimulation);
+  if (engine == Engine::kSimulation) {
     program = TorchExecutor().compile(graph);
+  } else {
+    program = integer_program(graph, engine);
+    if (run.engine) print(plan_summary(integer_plan(graph)) + "\n");
   }
   const std::vector<Tensor> outputs =
       program->run(inputs, run.before_quantization ? OperandObserver(observe) : OperandObserver(),
