@@ -17,7 +17,7 @@ io:         core formats statistics graph
 onnx:       core formats graph integer io
 models:     core formats graph io
 datasets:   core graph io
-execution:  core formats graph integer
+execution:  core formats statistics graph integer
 passes:     core formats statistics graph integer io models
 training:   core formats graph io models datasets execution
 runtime:    core formats graph integer io

@@ -194,8 +194,8 @@ TEST(LearnedScale, IsCheckedWhereItIsUsed) {
   EXPECT_THAT(error_of([&] { fake_quantize(x, spec, x[0] - 1, 1); }), HasSubstr("is 0, expected above 0"));
   EXPECT_THAT(error_of([&] { simulate(spec, from_torch(x)); }), HasSubstr("needs a network"));
   EXPECT_THAT(
-      error_of([] { parse_quant_spec_text("ternary:scale_rule=learned"); }),
-      HasSubstr("key \"scale_rule\": got \"learned\", expected \"given\": ternary has no scale to train"));
+      error_of([] { parse_quant_spec_text("log:scale_rule=learned"); }),
+      HasSubstr("key \"scale_rule\": got \"learned\", expected \"given\": log has no scale to train"));
 }
 
 /// Two linear layers behind the quantize pass.

@@ -104,7 +104,8 @@ struct RunOptions {
     visit("seed", self.seed, "seed of every random number", Between{0, 9e18});
     visit("accelerator", self.accelerator, "where to compute");
     visit("engine", self.engine,
-          "test: the simulation on libtorch, or execution in integers, fast or by the slow and plain reference; "
+          "test: the simulation on libtorch, or execution in integers, fast or by the slow and plain "
+          "reference; "
           "integers: fast");
     visit("num_threads", self.num_threads, "threads; NA: one a processor", Between{1, 4096});
     visit("log_level", self.log_level, "debug, info, warning, error or critical");

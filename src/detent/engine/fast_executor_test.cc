@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "detent/core/error.h"
+#include "detent/core/error_of_for_test.h"
 #include "detent/core/parallel.h"
 #include "detent/engine/kernels/kernel_set.h"
 #include "detent/graph/builder.h"
@@ -317,12 +318,7 @@ TEST_F(FastEngine, RefusesWhatTheReferenceRefuses) {
   Draw draw(4);
   const FastProgram program(small_network(draw));
   const auto error_of = [&](const Tensor& x) -> std::string {
-    try {
-      program.run(std::span(&x, 1));
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return detent::error_of([&] { program.run(std::span(&x, 1)); });
   };
   EXPECT_THROW(program.run({}), Error);
   EXPECT_THAT(error_of(Tensor(DType::kUInt8, {1, 3, 9, 9})), HasSubstr("got uint8 of shape"));

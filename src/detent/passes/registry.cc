@@ -3,6 +3,7 @@
 #include "detent/core/error.h"
 #include "detent/core/former_name.h"
 #include "detent/passes/passes.h"
+#include "detent/passes/transform/finish_qat.h"
 
 namespace detent {
 
@@ -14,6 +15,7 @@ std::span<const PassInfo> all_passes() {
       bias_correction_pass(),
       calculate_avg_bits_pass(),
       equalize_pass(),
+      finish_qat_pass(),
       fold_constants_pass(),
       fuse_batch_norm_pass(),
       gptq_pass(),

@@ -2,6 +2,8 @@
 
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "detent/core/process_group.h"
 #include "detent/datasets/dataset.h"
@@ -30,6 +32,8 @@ struct EpochReport {
   Metrics validation = {};        // afterwards
   double samples_per_second = 0;  // of training
   bool is_best = false;           // the best of the monitored value so far
+  /// Of quantizers that own parameters: "scale/fc.weight", its mean, and "width/fc.weight".
+  std::vector<std::pair<std::string, double>> quantizers = {};
 };
 
 /// What to do while training, at each worker; reports are the same at each but for samples_per_second.

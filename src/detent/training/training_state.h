@@ -38,6 +38,7 @@ struct TrainingState {
   TrainingProgress progress;
   StateDict network;
   StateDict optimizer;  // see ParameterOptimizer::state
+  StateDict averages;   // see WeightAverage::state
   /// uint8 [workers, bytes]: what each worker has for itself.
   Tensor workers;
 };
@@ -51,8 +52,8 @@ struct SavedTraining {
   Table logs;
 };
 
-/// A safetensors file: the tensors "network.<name>", "optimizer.<name>" and "workers"; as metadata "format",
-/// and "progress", "settings" and "logs" as JSON. It appears when it is complete.
+/// A safetensors file: the tensors "network.<name>", "optimizer.<name>", "average.<name>" and "workers"; as
+/// metadata "format", and "progress", "settings" and "logs" as JSON. It appears when it is complete.
 void write_training(const std::filesystem::path& path, const SavedTraining& saved);
 
 /// Throws Error naming the file on one that is damaged or none of these. Tensors borrow from the mapped file.

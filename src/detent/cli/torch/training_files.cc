@@ -38,7 +38,7 @@ Table settings_of(const RunOptions& options, const Graph& untrained, const Graph
   for (const char* name : kFree) settings.erase(name);
   // The epochs count where the learning rate depends on them.
   const TrainingOptions& training = options.training;
-  if (training.learning_rate_schedule == ScheduleKind::kCosine) {
+  if (training.learning_rate_schedule != ScheduleKind::kConstant) {
     if (!training.t_max) settings["max_epochs"] = training.max_epochs;
     settings["t_max"] = training.t_max.value_or(training.max_epochs);
   }

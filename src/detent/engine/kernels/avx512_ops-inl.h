@@ -90,8 +90,8 @@ struct Common {
     for (int64_t i = 0; i < count; ++i) to[i] = rest[i];
   }
   static void StoreInterleaved(const V* steps, uint8_t* to, int64_t count) {
-    const V bytes = _mm512_packus_epi16(_mm512_packs_epi32(steps[0], steps[1]),
-                                        _mm512_packs_epi32(steps[2], steps[3]));
+    const V bytes =
+        _mm512_packus_epi16(_mm512_packs_epi32(steps[0], steps[1]), _mm512_packs_epi32(steps[2], steps[3]));
     StoreBytes(bytes, to, count);
   }
 };

@@ -40,8 +40,7 @@ void LookUp(const uint8_t* table, const uint8_t* bytes, uint8_t* result, int64_t
 void Largest(const uint8_t* const* rows, int64_t row_count, uint8_t* result, int64_t count) {
   for (int64_t i = 0; i < count; i += Ops::kBytes) {
     Ops::V largest = Ops::LoadBytes(rows[0] + i);
-    for (int64_t r = 1; r < row_count; ++r)
-      largest = Ops::LargerBytes(largest, Ops::LoadBytes(rows[r] + i));
+    for (int64_t r = 1; r < row_count; ++r) largest = Ops::LargerBytes(largest, Ops::LoadBytes(rows[r] + i));
     Ops::StoreBytes(largest, result + i, count - i);
   }
 }

@@ -62,7 +62,8 @@ inline void FinishWindow(const WindowSums& w, const typename O::V* sums, std::by
 
 /// Four vectors of sums, whose bytes follow each other within 16.
 template <class O = Ops>
-inline void FinishInterleaved(const SumFinish& f, int64_t at, typename O::V* sums, uint8_t* result, int64_t count) {
+inline void FinishInterleaved(const SumFinish& f, int64_t at, typename O::V* sums, uint8_t* result,
+                              int64_t count) {
   if constexpr (kPacksBytes) {
     if (f.cuts_bytes) {
       O::StoreBytes(O::Packed(sums, f.multiplier + at, f), result, count);
@@ -156,7 +157,8 @@ void AddDepthwise(const DepthwiseSums& d) {
       const Ops::V mixed[4] = {Ops::LowPairs(low_ab, low_ce), Ops::HighPairs(low_ab, low_ce),
                                Ops::LowPairs(high_ab, high_ce), Ops::HighPairs(high_ab, high_ce)};
       for (int q = 0; q < 4; ++q) {
-        sums[q] = Ops::AddProducts(sums[q], Ops::Inputs(mixed[q]), Ops::LoadWeights(weights + q * Ops::kBytes));
+        sums[q] =
+            Ops::AddProducts(sums[q], Ops::Inputs(mixed[q]), Ops::LoadWeights(weights + q * Ops::kBytes));
       }
       weights += 4 * Ops::kBytes;
     }
