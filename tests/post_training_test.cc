@@ -9,7 +9,7 @@
 
 #include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
-#include "detent/formats/affine.h"
+#include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/mase_metadata.h"
 #include "detent/io/toml.h"

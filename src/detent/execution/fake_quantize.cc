@@ -7,8 +7,8 @@
 
 #include "detent/core/error.h"
 #include "detent/execution/torch_tensor.h"
-#include "detent/formats/group_parameters.h"
-#include "detent/formats/learned_scale.h"
+#include "detent/formats/groups/group_parameters.h"
+#include "detent/formats/groups/learned_scale.h"
 
 namespace detent {
 namespace {
@@ -21,7 +21,7 @@ struct FakeQuantize : torch::autograd::Function<FakeQuantize> {
                             uint64_t seed) {
     const Tensor values = from_torch(input);
     if (spec.gradient == Gradient::kClipped) {
-      context->save_for_backward({to_torch(unsaturated_mask(spec, values)).view(input.sizes())});
+      context->save_for_backward({to_torch(clipped_ste_mask(spec, values)).view(input.sizes())});
     }
     const at::Tensor result = at::empty(values.shape(), input.options());
     Tensor output = from_torch(result);
@@ -43,7 +43,7 @@ struct LearnedScale : torch::autograd::Function<LearnedScale> {
     const at::Tensor scaled = input.div(scale);
     const Tensor values = from_torch(scaled);
     const at::Tensor codes = to_torch(simulate(codes_of, values, seed));
-    const at::Tensor mask = to_torch(unsaturated_mask(codes_of, values));
+    const at::Tensor mask = to_torch(clipped_ste_mask(codes_of, values));
     context->save_for_backward({mask, codes.sub(scaled.mul(mask)).mul(gradient_factor)});
     context->saved_data["scale_shape"] = scale.sizes().vec();
     return codes.mul(scale);

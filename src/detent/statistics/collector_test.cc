@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "detent/core/parallel.h"
-#include "detent/formats/group_parameters.h"
+#include "detent/formats/groups/group_parameters.h"
 
 namespace detent {
 namespace {
