@@ -10,7 +10,7 @@
 #include <string>
 
 #include "detent/core/parallel.h"
-#include "detent/formats/encode.h"
+#include "detent/formats/packing/encode.h"
 
 namespace {
 

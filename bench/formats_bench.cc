@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "detent/core/parallel.h"
-#include "detent/formats/group.h"
+#include "detent/formats/groups/group.h"
 #include "detent/formats/quant_spec.h"
 
 namespace {
@@ -108,6 +108,13 @@ void add(const std::string& format, const std::string& name, int64_t columns = 0
   add_sizes(name, &simulate_beside_memcpy, format, columns);
 }
 
+/// Channels on the last axis, with scales that are given.
+std::string affine_of_columns(int columns) {
+  std::string scales;
+  for (int i = 0; i < columns; ++i) scales += (i > 0 ? "x" : "") + std::to_string(0.05 + 0.01 * i / columns);
+  return "affine:granularity=channel,axis=-1,symmetric=true,scale=" + scales;
+}
+
 /// 2^bits values, evenly spaced from -8 to 8.
 std::string codebook(int bits) {
   std::string text = "codebook:values=";
@@ -153,6 +160,8 @@ int main(int argc, char** argv) {
   }
   add("block_fp:block_axis=0", "block_fp along the rows of a matrix", 1024);
   add("mx:block_size=4x16", "mx in boxes of 4x16", 1024);
+  add(affine_of_columns(1024), "affine with a scale for each column", 1024);
+  add("affine:granularity=channel,axis=-1", "affine with channels on the last axis", 1024);
   for (const int bits : {3, 4, 5, 8}) add(codebook(bits), "codebook of " + std::to_string(1 << bits));
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();

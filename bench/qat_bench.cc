@@ -22,7 +22,7 @@
 #include "detent/core/parallel.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/tensor_memory.h"
-#include "detent/formats/learned_scale.h"
+#include "detent/formats/groups/learned_scale.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/models/model.h"

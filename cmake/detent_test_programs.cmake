@@ -26,14 +26,14 @@ gtest_discover_tests(detent_tests TEST_FILTER *Slow* DISCOVERY_TIMEOUT 60 PROPER
 # processors have such, x86 processors do not: Highway emulates them. It would not with GCC before 12.3, which compiles
 # products of 16-bit lanes wrongly there (bug 106322); no kernel has any. What is compiled here takes the place of the
 # same files in detent::formats.
-file(GLOB kernels ${PROJECT_SOURCE_DIR}/src/detent/formats/*.cc)
+file(GLOB_RECURSE kernels ${PROJECT_SOURCE_DIR}/src/detent/formats/*.cc)
 foreach(file IN LISTS kernels)
   file(STRINGS ${file} highway REGEX "#include <hwy/")
   if(NOT highway)
     list(REMOVE_ITEM kernels ${file})
   endif()
 endforeach()
-set(kernel_tests "/formats/(bit_packing|block_codes|block_kernels|encode|group|kernels|target_bytes)_test")
+set(kernel_tests "/formats/[a-z]+/(bit_packing|block_codes|block_kernels|element_kernels|encode|group|target_bytes)_test")
 add_executable(detent_emulated_tests ${kernels} "$<FILTER:$<TARGET_OBJECTS:detent_tests>,INCLUDE,${kernel_tests}>")
 target_compile_definitions(detent_emulated_tests PRIVATE HWY_COMPILE_ONLY_EMU128 HWY_BROKEN_EMU128=0)
 target_compile_options(detent_emulated_tests PRIVATE $<TARGET_PROPERTY:detent_formats,COMPILE_OPTIONS>)

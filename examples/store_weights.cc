@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "detent/core/tensor.h"
-#include "detent/formats/distortion.h"
-#include "detent/formats/encode.h"
+#include "detent/formats/measure/distortion.h"
+#include "detent/formats/packing/encode.h"
 
 int main() {
   try {

@@ -19,9 +19,10 @@ while IFS= read -r folder; do
   failed=1
 done < <(find "${folders[@]}" -type d \( -iname 'util*' -o -iname 'misc*' -o -iname 'common*' -o -iname 'helper*' \))
 
-# The names that format structs give themselves, as a|b|c.
-format_names=$(cat src/detent/formats/*.h 2> /dev/null |
-  sed -n 's/.*kName *= *"\([a-z0-9_]*\)".*/\1/p' | sort -u | paste -s -d '|')
+# The names that format structs give themselves, and those of the table of minifloats, as a|b|c.
+format_names=$(find src/detent/formats -name '*.h' -exec cat {} + 2> /dev/null |
+  sed -n -e 's/.*kName *= *"\([a-z0-9_]*\)".*/\1/p' -e 's/^ *{"\([a-z0-9_]*\)", *[0-9].*ReservedCodes.*/\1/p' |
+  sort -u | paste -s -d '|')
 
 # The names that evaluators are listed under, which is those of all operators but `placeholder`.
 operator_names=$(cat src/detent/execution/evaluators/*.cc 2> /dev/null |

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "detent/execution/torch_tensor.h"
-#include "detent/formats/given_parameters.h"
+#include "detent/formats/groups/given_parameters.h"
 #include "detent/graph/traits.h"
 #include "detent/io/graph_file.h"
 #include "detent/models/model.h"

@@ -1,4 +1,4 @@
-#include "detent/formats/learned_scale.h"
+#include "detent/formats/groups/learned_scale.h"
 
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>

@@ -8,7 +8,7 @@
 
 #include "detent/execution/initialize.h"
 #include "detent/execution/torch_tensor.h"
-#include "detent/formats/affine.h"
+#include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"

@@ -10,7 +10,7 @@
 #include "detent/core/error_of_for_test.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
-#include "detent/formats/affine.h"
+#include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/mase_metadata.h"
 #include "detent/io/toml.h"

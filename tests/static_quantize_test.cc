@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "detent/formats/affine.h"
+#include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
 #include "detent/integer/code_type.h"
 #include "detent/models/model.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "detent/core/error.h"
-#include "detent/formats/encode.h"
+#include "detent/formats/packing/encode.h"
 
 namespace {
 

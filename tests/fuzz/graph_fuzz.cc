@@ -5,7 +5,7 @@
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include "detent/core/error.h"
-#include "detent/formats/encode.h"
+#include "detent/formats/packing/encode.h"
 #include "detent/graph/operators.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/json.h"

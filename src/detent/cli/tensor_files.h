@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "detent/core/text_table.h"
-#include "detent/formats/distortion.h"
+#include "detent/formats/measure/distortion.h"
 #include "detent/io/packed_tensors.h"
 
 namespace detent {

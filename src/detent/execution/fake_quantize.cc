@@ -18,7 +18,7 @@ struct FakeQuantize : torch::autograd::Function<FakeQuantize> {
                             uint64_t seed) {
     const Tensor values = from_torch(input);
     if (spec.gradient == Gradient::kClipped) {
-      context->save_for_backward({to_torch(unsaturated_mask(spec, values)).view(input.sizes())});
+      context->save_for_backward({to_torch(clipped_ste_mask(spec, values)).view(input.sizes())});
     }
     const at::Tensor result = at::empty(values.shape(), input.options());
     Tensor output = from_torch(result);

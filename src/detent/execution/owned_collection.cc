@@ -7,8 +7,8 @@
 
 #include "detent/core/error.h"
 #include "detent/execution/torch_tensor.h"
-#include "detent/formats/group_parameters.h"
-#include "detent/formats/learned_scale.h"
+#include "detent/formats/groups/group_parameters.h"
+#include "detent/formats/groups/learned_scale.h"
 #include "detent/graph/owned_parameters.h"
 #include "detent/statistics/threshold.h"
 

@@ -16,8 +16,8 @@
 #include "detent/execution/affine_rounding.h"
 #include "detent/execution/owned_collection.h"
 #include "detent/execution/torch_tensor.h"
-#include "detent/formats/group_parameters.h"
-#include "detent/formats/learned_scale.h"
+#include "detent/formats/groups/group_parameters.h"
+#include "detent/formats/groups/learned_scale.h"
 
 namespace detent {
 namespace {
@@ -32,7 +32,7 @@ struct RoundCodes : torch::autograd::Function<RoundCodes> {
     const at::Tensor scaled = input.div(scale);
     const Tensor values = from_torch(scaled);
     const at::Tensor codes = to_torch(simulate(codes_of, values, seed));
-    const at::Tensor mask = to_torch(unsaturated_mask(codes_of, values));
+    const at::Tensor mask = to_torch(clipped_ste_mask(codes_of, values));
     const bool has_signs = largest_code(codes_of) == 1 && codes_of.scale_rule == ScaleRule::kGiven &&
                            !std::holds_alternative<Affine>(codes_of.format) &&
                            !std::holds_alternative<Fixed>(codes_of.format);

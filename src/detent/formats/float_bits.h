@@ -12,6 +12,11 @@ constexpr float power_of_two(int exponent) {
   return std::bit_cast<float>(static_cast<uint32_t>(exponent + 127) << 23);
 }
 
+/// The same for -1022 <= exponent <= 1023: tables are made for each tensor, and std::ldexp is slow.
+constexpr double double_power_of_two(int exponent) {
+  return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
+}
+
 /// The largest float32 that is not above a finite `value`, whatever the rounding mode. By its bits: tables
 /// for each tensor need hundreds, and std::nextafter is slow.
 inline float round_down(double value) {

@@ -75,12 +75,49 @@ Format make_format(std::string_view name, const std::string& where) {
   return format;
 }
 
+namespace {
+
+template <class T>
+bool is_within(const T& field, const Between& allowed) {
+  const auto all = [&](const auto& elements) {
+    return std::ranges::all_of(elements, [&](const auto& element) { return is_within(element, allowed); });
+  };
+  if constexpr (std::is_same_v<T, BlockSize>) {
+    return !field.sizes.empty() &&
+           std::ranges::all_of(field.sizes, [](int64_t size) { return size >= 1 || size == -1; });
+  } else if constexpr (std::is_enum_v<T>) {
+    return static_cast<size_t>(field) < enum_names(field).size();
+  } else if constexpr (requires { field.has_value(); }) {
+    return !field || is_within(*field, allowed);
+  } else if constexpr (requires { field.begin(); }) {
+    return all(field);
+  } else {
+    const auto number = static_cast<double>(field);
+    return number >= allowed.low && number <= allowed.high;
+  }
+}
+
+/// Whether all fields are in their ranges: what is asked at every call, and therefore makes no tables.
+template <class F>
+bool has_valid_fields(const F& format) {
+  bool valid = true;
+  auto visit = [&](const char* /*name*/, const auto& field, const char* /*help*/, Between allowed = {}) {
+    valid = valid && is_within(field, allowed);
+  };
+  F::fields(format, visit);
+  return valid;
+}
+
+}  // namespace
+
 void validate(const Format& format, const std::string& where) {
   const DefaultFloatEnvironment environment;
   std::visit(
       [&]<class F>(const F& alternative) {
-        F checked;
-        read_fields(checked, write_fields(alternative), where);
+        if (!has_valid_fields(alternative)) {
+          F checked;
+          read_fields(checked, write_fields(alternative), where);  // says which
+        }
         alternative.validate(where);
       },
       format);
@@ -141,13 +178,13 @@ bool has_range_per_channel(const Format& format) {
       format);
 }
 
-Format covering(const Format& format, std::span<const Interval> ranges, ScaleForm form,
-                const std::string& where) {
+Format qparams_from_range(const Format& format, std::span<const Interval> ranges, ScaleForm form,
+                          const std::string& where) {
   const DefaultFloatEnvironment environment;
   return std::visit(
       [&]<class F>(const F& alternative) -> Format {
         if constexpr (RangedFormat<F>) {
-          return alternative.covering(ranges, form);
+          return alternative.qparams_from_range(ranges, form);
         } else {
           fail("{}: {} has no parameters that depend on a range, expected one of {}", where, F::kName,
                fmt::join(ranged_format_names(), ", "));

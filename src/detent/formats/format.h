@@ -1,21 +1,115 @@
 #pragma once
 
+#include <concepts>
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "detent/core/fields.h"
 #include "detent/core/value.h"
-#include "detent/formats/all.h"
+#include "detent/formats/blocks/block_fp.h"
+#include "detent/formats/blocks/block_log.h"
+#include "detent/formats/blocks/block_minifloat.h"
+#include "detent/formats/blocks/mx.h"
+#include "detent/formats/blocks/nvfp4.h"
+#include "detent/formats/elements/affine.h"
+#include "detent/formats/elements/binary.h"
+#include "detent/formats/elements/binary_residual.h"
+#include "detent/formats/elements/codebook.h"
+#include "detent/formats/elements/fixed.h"
+#include "detent/formats/elements/log.h"
+#include "detent/formats/elements/minifloat.h"
+#include "detent/formats/elements/ternary.h"
 
 namespace detent {
 
+namespace format_detail {
+
+template <class... Variants>
+struct Concatenated;
+template <class... First, class... Second, class... Third>
+struct Concatenated<std::variant<First...>, std::variant<Second...>, std::variant<Third...>> {
+  using type = std::variant<First..., Second..., Third...>;
+};
+
+template <class Rows>
+struct Presets;
+template <size_t... kRow>
+struct Presets<std::index_sequence<kRow...>> {
+  using type = std::variant<MinifloatPreset<kRow>...>;
+};
+
+}  // namespace format_detail
+
+/// Formats whose elements are rounded one by one, and formats whose blocks share a scale. To add one: its
+/// include, and its name here. Presets of minifloats stand in elements/minifloat.h.
+using ElementFormats = std::variant<Fixed, Ternary, Binary, Affine, MinifloatIeee, MinifloatDenorm, Log,
+                                    BinaryResidual, Codebook>;
+using MinifloatPresets =
+    format_detail::Presets<std::make_index_sequence<std::size(kMinifloatStandards)>>::type;
+using BlockFormats = std::variant<BlockFp, BlockMinifloat, BlockLog, Mx, Nvfp4>;
+
+/// Every number format.
+using Format = format_detail::Concatenated<ElementFormats, MinifloatPresets, BlockFormats>::type;
+
+/// A format whose values are integer codes times one scale, so that the scale can be learned.
+template <class F>
+concept ScaledFormat = NumberFormat<F> && requires(const F format) {
+  /// One, or one a channel; empty where it depends on the data.
+  { format.given_scale() } -> std::same_as<std::vector<float>>;
+  { format.with_unit_scale() } -> std::same_as<F>;
+  /// The largest value with scale 1.
+  { format.largest_code() } -> std::same_as<double>;
+};
+
+/// A format with parameters that make it hold given ranges, the clipping ranges of calibration: one, or one a
+/// channel where the format has parameters for each; else it holds them all.
+template <class F>
+concept RangedFormat = NumberFormat<F> && requires(const F format, std::span<const Interval> ranges) {
+  { F::kRangePerChannel } -> std::convertible_to<bool>;
+  { format.qparams_from_range(ranges, ScaleForm::kFloat) } -> std::same_as<F>;
+};
+
+namespace format_detail {
+
+/// Appends a vector of each P to the variant Result, unless it is there.
+template <class Result, class... P>
+struct Vectors;
+template <class... Known>
+struct Vectors<std::variant<Known...>> {
+  using type = std::variant<Known...>;
+};
+template <class... Known, class P, class... Rest>
+struct Vectors<std::variant<Known...>, P, Rest...>
+    : std::conditional_t<(std::is_same_v<Known, std::vector<P>> || ...),
+                         Vectors<std::variant<Known...>, Rest...>,
+                         Vectors<std::variant<Known..., std::vector<P>>, Rest...>> {};
+
+template <class F>
+concept EitherFormat = ElementFormat<F> || BlockFormat<F>;
+
+template <class Variant>
+struct PerGroup;
+template <EitherFormat... F>
+struct PerGroup<std::variant<F...>> {
+  using type = typename Vectors<std::variant<>, typename F::Parameters...>::type;
+};
+
+}  // namespace format_detail
+
+/// The parameters of all groups of a tensor, all of the same format. Formats may share a type, hence a
+/// kernel.
+using GroupParameters = format_detail::PerGroup<Format>::type;
+
 /// Name (as configuration files spell it) of the alternative that `format` holds.
 std::string_view format_name(const Format& format);
-/// Canonical names in the order of formats/all.h, aliases ("integer" for "fixed"), and the usual ones of
+/// Canonical names in the order of Format, aliases ("integer" for "fixed"), and the usual ones of
 /// formats/named_formats.h ("int8").
 std::vector<std::string> format_names();
 std::vector<std::pair<std::string, std::string>> format_aliases();
@@ -42,10 +136,10 @@ std::optional<BlockSize> block_size(const Format& format);
 /// The format with parameters under which it holds `ranges` without saturating: one range for the tensor, or
 /// one a channel; a format that has no parameters per channel holds them all. Throws Error, beginning with
 /// `where`, on a format without such parameters.
-Format covering(const Format& format, std::span<const Interval> ranges, ScaleForm form,
-                const std::string& where);
+Format qparams_from_range(const Format& format, std::span<const Interval> ranges, ScaleForm form,
+                          const std::string& where);
 bool has_range_per_channel(const Format& format);
-/// Names of the formats that `covering` takes.
+/// Names of the formats that `qparams_from_range` takes.
 std::vector<std::string> ranged_format_names();
 
 /// Every value the format can hold, ascending, without duplicates, for formats of at most 16 bits whose

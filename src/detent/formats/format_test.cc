@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
+
+#include <set>
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 #endif
 
+#include "detent/formats/format_cases_test.h"
 #include "detent/formats/text_form.h"
 
 namespace detent {
@@ -34,6 +37,15 @@ TEST(FormatNames, CanonicalOnesThenAliasesThenThoseOfIntegers) {
   EXPECT_THAT(format_aliases(), ElementsAre(testing::Pair("integer", "fixed")));
   for (const std::string& name : format_names()) EXPECT_NO_THROW(make_format(name, "test"));
   EXPECT_EQ(format_name(make_format("integer", "test")), "fixed");
+}
+
+// The kernels are tested with these: a format that is missing among them is tested nowhere.
+TEST(FormatCases, NoFormatIsMissing) {
+  std::set<std::string_view> tested;
+  for (const char* text : kElementFormats) tested.insert(format_name(parse_format(text)));
+  for (const char* text : kBlockFormats) tested.insert(format_name(parse_format(text)));
+  for (const std::string& name : format_names())
+    EXPECT_TRUE(tested.contains(format_name(make_format(name, "test")))) << name;
 }
 
 TEST(ParseFormat, ReadsKeysOfEveryType) {

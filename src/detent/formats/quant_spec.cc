@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "detent/formats/codes/all.h"
 #include "detent/formats/float_environment.h"
-#include "detent/formats/group_parameters.h"
+#include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/named_formats.h"
 #include "detent/formats/text_form.h"
 
@@ -147,7 +146,7 @@ int64_t storage_bits(const QuantSpec& spec, const Shape& shape) {
   return std::visit(
       [&]<class F>(const F& format) {
         int64_t bits = static_cast<int64_t>(codes);
-        for (const ParameterStream& stream : StreamsOf<F>::streams(format)) {
+        for (const ParameterStream& stream : parameter_streams(spec.format)) {
           bits += make_grouping(spec, shape).groups() * stream.per_group * kByteBits *
                   static_cast<int64_t>(dtype_size(stream.dtype));
         }

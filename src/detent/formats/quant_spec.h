@@ -19,7 +19,7 @@ enum class Granularity { kTensor, kChannel, kGroup };
 constexpr std::array<const char*, 3> enum_names(Granularity) { return {"tensor", "channel", "group"}; }
 
 /// Where the scale comes from: the format's fields or the data, or it is a parameter of the network
-/// (formats/learned_scale.h).
+/// (formats/groups/learned_scale.h).
 enum class ScaleRule { kGiven, kLearned };
 constexpr std::array<const char*, 2> enum_names(ScaleRule) { return {"given", "learned"}; }
 
@@ -86,11 +86,13 @@ Tensor simulate(const QuantSpec& spec, const Tensor& input, uint64_t seed = 0);
 /// with. An element saturates when a larger code would have been nearer (fixed), or when it lies beyond the
 /// outermost values (binary, ternary). NaN does not saturate. In block formats, a code larger than the
 /// block's scale allows for.
-Tensor unsaturated_mask(const QuantSpec& spec, const Tensor& input);
+Tensor clipped_ste_mask(const QuantSpec& spec, const Tensor& input);
+/// The same into `mask`, float32 of the input's shape, which is not the input.
+void clipped_ste_mask(const QuantSpec& spec, const Tensor& input, Tensor& mask);
 
 /// Bits that storing a tensor of `shape` takes: of its codes, of what the format stores for each group, and
-/// of what its blocks share. The streams of encode (formats/encode.h) are that, each rounded up to whole
-/// bytes.
+/// of what its blocks share. The streams of encode (formats/packing/encode.h) are that, each rounded up to
+/// whole bytes.
 int64_t storage_bits(const QuantSpec& spec, const Shape& shape);
 
 }  // namespace detent

@@ -4,7 +4,7 @@
 #include <strings.h>
 
 #include "detent/core/error.h"
-#include "detent/formats/kernels.h"
+#include "detent/formats/elements/element_kernels.h"
 
 namespace detent {
 namespace {

@@ -1,14 +1,15 @@
 #include <algorithm>
 #include <functional>
+#include <utility>
+#include <vector>
 
 #include "detent/core/convert.h"
 #include "detent/core/parallel.h"
-#include "detent/formats/block_kernels.h"
+#include "detent/formats/blocks/block_kernels.h"
 #include "detent/formats/float_environment.h"
-#include "detent/formats/group_parameters.h"
-#include "detent/formats/kernels.h"
+#include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/quant_spec.h"
-#include "detent/formats/unsaturated_mask.h"
+#include "detent/formats/elements/element_kernels.h"
 
 namespace detent {
 namespace {
@@ -37,26 +38,62 @@ void check_output(const Tensor& input, const Tensor& output) {
 }
 
 /// The interval of inputs that do not saturate, for each group.
-std::vector<Interval> unsaturated_intervals(const GroupParameters& parameters) {
+std::vector<Interval> unsaturated_intervals(const Format& format, const GroupParameters& parameters) {
   return std::visit(
-      []<class P>(const std::vector<P>& groups) {
+      [&]<class F>(const F& alternative) {
         std::vector<Interval> intervals;
-        if constexpr (requires(const P& group) { group.unsaturated; }) {
-          for (const P& group : groups) intervals.push_back(group.unsaturated);
+        if constexpr (ElementFormat<F>) {
+          for (const auto& group : std::get<std::vector<typename F::Parameters>>(parameters))
+            intervals.push_back(alternative.unsaturated(group));
         }
         return intervals;
       },
-      parameters);
+      format);
 }
 
-void mask_range(const std::vector<Interval>& intervals, const Grouping& grouping, const float* input,
-                float* mask, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end;) {
-    const int64_t run_end = std::min(end, grouping.end_of_run(i));
-    const Interval& held = intervals[static_cast<size_t>(grouping.group_of(i))];
-    for (; i < run_end; ++i) mask[i] = input[i] < held.low || input[i] > held.high ? 0.0F : 1.0F;
+/// Which elements do not saturate.
+class SteMask {
+ public:
+  SteMask(std::vector<Interval> intervals, const Grouping& grouping)
+      : intervals_(std::move(intervals)), grouping_(grouping) {
+    if (!grouping.takes_turns() || intervals_.size() < 2) return;
+    for (size_t i = 0; i < static_cast<size_t>(grouping.length * grouping.inner); ++i) {
+      const Interval& held = intervals_[i / static_cast<size_t>(grouping.inner)];
+      low_.push_back(held.low);
+      high_.push_back(held.high);
+    }
   }
-}
+
+  /// Of the elements [begin, end); pointers are to element 0.
+  void write(const float* input, float* mask, int64_t begin, int64_t end) const {
+    if (!low_.empty()) return write_rows(input, mask, begin, end);
+    for_each_run(grouping_, begin, end, [&](int64_t group, int64_t first, int64_t last) {
+      const Interval held = intervals_[static_cast<size_t>(group)];
+      for (int64_t i = first; i < last; ++i)
+        mask[i] = input[i] < held.low || input[i] > held.high ? 0.0F : 1.0F;
+    });
+  }
+
+ private:
+  /// Where groups take turns along a row.
+  void write_rows(const float* input, float* mask, int64_t begin, int64_t end) const {
+    const auto row = static_cast<int64_t>(low_.size());
+    while (begin < end) {
+      const int64_t column = begin % row;
+      const int64_t count = std::min(row - column, end - begin);
+      const float* low = low_.data() + column;
+      const float* high = high_.data() + column;
+      const float* x = input + begin;
+      float* to = mask + begin;
+      for (int64_t i = 0; i < count; ++i) to[i] = x[i] < low[i] || x[i] > high[i] ? 0.0F : 1.0F;
+      begin += count;
+    }
+  }
+
+  std::vector<Interval> intervals_;
+  Grouping grouping_;
+  std::vector<float> low_, high_;  // by place in a row
+};
 
 void round_all_blocks(const GroupParameters& parameters, const BlockLayout& layout, BlockOutput kind,
                       const float* input, float* output, bool stream) {
@@ -83,9 +120,11 @@ void simulate(const QuantSpec& spec, const Tensor& original, Tensor& output, uin
     round_all_blocks(parameters, *layout, BlockOutput::kValue, in, out, stream);
     return;
   }
-  parallel_for(input.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    const DefaultFloatEnvironment of_thread;
-    simulate_range(parameters, grouping, in + begin, out + begin, begin, end, stream);
+  with_element_kernels(parameters, grouping, [&](const auto& groups, const auto& kernels) {
+    parallel_for(input.numel(), kGrain, [&](int64_t begin, int64_t end) {
+      const DefaultFloatEnvironment of_thread;
+      kernels.round(groups, in + begin, out + begin, begin, end, stream);
+    });
   });
 }
 
@@ -95,7 +134,7 @@ Tensor simulate(const QuantSpec& spec, const Tensor& input, uint64_t seed) {
   return output;
 }
 
-void unsaturated_mask(const QuantSpec& spec, const Tensor& original, Tensor& mask) {
+void clipped_ste_mask(const QuantSpec& spec, const Tensor& original, Tensor& mask) {
   const DefaultFloatEnvironment environment;
   const Tensor input = float32_input(original);
   check_output(original, mask);
@@ -109,16 +148,16 @@ void unsaturated_mask(const QuantSpec& spec, const Tensor& original, Tensor& mas
     round_all_blocks(parameters, *layout, BlockOutput::kUnsaturated, in, out, false);
     return;
   }
-  const std::vector<Interval> intervals = unsaturated_intervals(parameters);
+  const SteMask ste_mask(unsaturated_intervals(spec.format, parameters), grouping);
   parallel_for(input.numel(), kGrain, [&](int64_t begin, int64_t end) {
     const DefaultFloatEnvironment of_thread;
-    mask_range(intervals, grouping, in, out, begin, end);
+    ste_mask.write(in, out, begin, end);
   });
 }
 
-Tensor unsaturated_mask(const QuantSpec& spec, const Tensor& input) {
+Tensor clipped_ste_mask(const QuantSpec& spec, const Tensor& input) {
   Tensor mask(DType::kFloat32, input.shape());
-  unsaturated_mask(spec, input, mask);
+  clipped_ste_mask(spec, input, mask);
   return mask;
 }
 

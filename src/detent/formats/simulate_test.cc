@@ -35,7 +35,7 @@ std::vector<float> rounded(std::string_view spec, const std::vector<float>& valu
 
 std::vector<float> mask(std::string_view spec, const std::vector<float>& values) {
   const Tensor output =
-      unsaturated_mask(parse_quant_spec_text(spec), tensor({static_cast<int64_t>(values.size())}, values));
+      clipped_ste_mask(parse_quant_spec_text(spec), tensor({static_cast<int64_t>(values.size())}, values));
   return {output.values<float>().begin(), output.values<float>().end()};
 }
 

@@ -6,7 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
-#include "detent/formats/learned_scale.h"
+#include "detent/formats/groups/learned_scale.h"
 
 namespace detent {
 namespace {

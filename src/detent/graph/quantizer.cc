@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "detent/formats/given_parameters.h"
-#include "detent/formats/learned_scale.h"
+#include "detent/formats/groups/given_parameters.h"
+#include "detent/formats/groups/learned_scale.h"
 #include "detent/graph/owned_parameters.h"
 
 namespace detent {

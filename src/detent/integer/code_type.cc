@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "detent/core/error.h"
-#include "detent/formats/affine.h"
+#include "detent/formats/elements/affine.h"
 #include "detent/integer/requantize.h"
 
 namespace detent {

@@ -11,7 +11,7 @@
 namespace detent {
 
 /// What the codes of a tensor mean: value = (code - zero_point) * scale, low <= code <= high. An affine
-/// format (formats/affine.h) of at most 16 bits with one scale.
+/// format (formats/elements/affine.h) of at most 16 bits with one scale.
 struct CodeType {
   float scale = 1;
   int32_t zero_point = 0;

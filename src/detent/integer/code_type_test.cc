@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "detent/core/error.h"
-#include "detent/formats/encode.h"
+#include "detent/formats/packing/encode.h"
 
 namespace detent {
 namespace {

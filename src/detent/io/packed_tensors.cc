@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "detent/core/fields.h"
-#include "detent/formats/given_parameters.h"
+#include "detent/formats/groups/given_parameters.h"
 #include "detent/io/json.h"
 
 namespace detent {

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "detent/formats/encode.h"
+#include "detent/formats/packing/encode.h"
 #include "detent/io/safetensors.h"
 #include "detent/io/scratch.h"
 

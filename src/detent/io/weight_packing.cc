@@ -9,7 +9,7 @@
 #include <variant>
 
 #include "detent/core/error.h"
-#include "detent/formats/given_parameters.h"
+#include "detent/formats/groups/given_parameters.h"
 
 namespace detent {
 namespace {

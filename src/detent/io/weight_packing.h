@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "detent/formats/encode.h"
+#include "detent/formats/packing/encode.h"
 #include "detent/graph/graph.h"
 
 namespace detent {

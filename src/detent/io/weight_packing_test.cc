@@ -6,10 +6,9 @@
 #include <random>
 
 #include "detent/core/error.h"
-#include "detent/formats/affine.h"
-#include "detent/formats/block_cases_test.h"
-#include "detent/formats/element_cases_test.h"
-#include "detent/formats/learned_scale.h"
+#include "detent/formats/elements/affine.h"
+#include "detent/formats/format_cases_test.h"
+#include "detent/formats/groups/learned_scale.h"
 #include "detent/formats/normal_tensor_for_test.h"
 #include "detent/graph/builder.h"
 #include "detent/io/file.h"

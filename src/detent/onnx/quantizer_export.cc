@@ -6,11 +6,11 @@
 #include <cmath>
 
 #include "detent/core/error.h"
-#include "detent/formats/affine.h"
-#include "detent/formats/binary.h"
-#include "detent/formats/fixed.h"
+#include "detent/formats/elements/affine.h"
+#include "detent/formats/elements/binary.h"
+#include "detent/formats/elements/fixed.h"
 #include "detent/formats/format.h"
-#include "detent/formats/given_parameters.h"
+#include "detent/formats/groups/given_parameters.h"
 
 namespace detent {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/fields.h"
-#include "detent/formats/calibrating.h"
+#include "detent/formats/groups/calibrating.h"
 #include "detent/graph/operators.h"
 #include "detent/passes/operand_keys.h"
 #include "detent/passes/saved_statistics.h"

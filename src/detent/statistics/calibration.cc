@@ -7,7 +7,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/value.h"
-#include "detent/formats/calibrating.h"
+#include "detent/formats/groups/calibrating.h"
 #include "detent/formats/float_environment.h"
 #include "detent/statistics/entropy_search.h"
 #include "detent/statistics/error_search.h"
@@ -129,7 +129,7 @@ Format calibrated(const Format& format, std::span<const Distribution> parts,
   } else {
     ranges.push_back(clipping_range(format, Distribution::merged(parts), options, where));
   }
-  return covering(format, ranges, options.scale_form, where);
+  return qparams_from_range(format, ranges, options.scale_form, where);
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include <random>
 
 #include "detent/core/error.h"
-#include "detent/formats/calibrating.h"
-#include "detent/formats/encode.h"
+#include "detent/formats/groups/calibrating.h"
+#include "detent/formats/packing/encode.h"
 #include "detent/statistics/calibration.h"
 #include "detent/statistics/error_search.h"
 

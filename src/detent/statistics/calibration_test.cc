@@ -46,7 +46,7 @@ std::string error_of(const char* spec, std::vector<Distribution> parts, const Ca
 bool saturates(const Format& format, float value) {
   Tensor one(DType::kFloat32, {1});
   one.values<float>()[0] = value;
-  return unsaturated_mask({.format = format}, one).values<float>()[0] == 0;
+  return clipped_ste_mask({.format = format}, one).values<float>()[0] == 0;
 }
 
 TEST(Distribution, CountsEqualValuesAndLeavesOutWhatIsNotFinite) {
@@ -83,7 +83,7 @@ TEST(Covering, HoldsTheRangeWithTheFinestStep) {
     const Interval range{i % 3 == 0 ? -2 * high : -0.1F * high, high};
     for (const char* text : {"fixed:width=8", "fixed:width=3", "minifloat_ieee:width=6,exponent_width=3",
                              "minifloat_denorm:width=6,exponent_width=3", "log:width=5"}) {
-      const Format held = covering(parse_format(text), {&range, 1}, ScaleForm::kFloat, "test");
+      const Format held = qparams_from_range(parse_format(text), {&range, 1}, ScaleForm::kFloat, "test");
       EXPECT_FALSE(saturates(held, range.low)) << text << " " << range.low;
       EXPECT_FALSE(saturates(held, range.high)) << text << " " << range.high;
       const float magnitude = std::max(-range.low, range.high);
@@ -93,7 +93,7 @@ TEST(Covering, HoldsTheRangeWithTheFinestStep) {
     for (const char* text :
          {"affine:width=8", "affine:width=4,symmetric=true", "affine:width=8,signed=false"}) {
       for (const ScaleForm form : {ScaleForm::kFloat, ScaleForm::kPowerOfTwo}) {
-        const auto held = std::get<Affine>(covering(parse_format(text), {&range, 1}, form, "test"));
+        const auto held = std::get<Affine>(qparams_from_range(parse_format(text), {&range, 1}, form, "test"));
         EXPECT_FALSE(saturates(held, range.high)) << text;
         EXPECT_FALSE(saturates(held, range.low)) << text;
         int exponent_bits = 0;
@@ -107,17 +107,17 @@ TEST(Covering, HoldsTheRangeWithTheFinestStep) {
 TEST(Covering, UnsignedFormatsHoldWhatTheyCan) {
   const Interval range{-100, 3};
   const Format held =
-      covering(parse_format("fixed:width=4,signed=false"), {&range, 1}, ScaleForm::kFloat, "");
+      qparams_from_range(parse_format("fixed:width=4,signed=false"), {&range, 1}, ScaleForm::kFloat, "");
   EXPECT_EQ(format_text(held), format_text(parse_format("fixed:width=4,signed=false,frac_width=2")));
 }
 
 TEST(Covering, NothingButZeroChangesNothing) {
   const Interval nothing{0, 0};
   for (const char* text : {"fixed:width=8", "minifloat_ieee:width=8", "minifloat_denorm", "log"}) {
-    EXPECT_EQ(covering(parse_format(text), {&nothing, 1}, ScaleForm::kFloat, ""), parse_format(text));
+    EXPECT_EQ(qparams_from_range(parse_format(text), {&nothing, 1}, ScaleForm::kFloat, ""), parse_format(text));
   }
   const auto affine =
-      std::get<Affine>(covering(parse_format("affine"), {&nothing, 1}, ScaleForm::kPowerOfTwo, ""));
+      std::get<Affine>(qparams_from_range(parse_format("affine"), {&nothing, 1}, ScaleForm::kPowerOfTwo, ""));
   EXPECT_EQ(affine.scale, std::vector<float>{1});
 }
 
@@ -215,7 +215,7 @@ TEST(CalibrateMse, MovesTheEndsApart) {
   const auto joint = [&](double factor) {
     const Interval range{static_cast<float>(-3 * factor),
                          static_cast<float>(static_cast<double>(distribution.range->high) * factor)};
-    return covering(Affine{.width = 4}, {&range, 1}, ScaleForm::kFloat, "");
+    return qparams_from_range(Affine{.width = 4}, {&range, 1}, ScaleForm::kFloat, "");
   };
   for (int i = 1; i <= 100; ++i) EXPECT_LT(error.squared(found), 0.9 * error.squared(joint(i / 100.0)));
 }

@@ -9,7 +9,7 @@
 
 #include "detent/core/error_of_for_test.h"
 #include "detent/core/parallel.h"
-#include "detent/formats/group_parameters.h"
+#include "detent/formats/groups/group_parameters.h"
 
 namespace detent {
 namespace {

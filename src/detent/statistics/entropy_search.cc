@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "detent/formats/calibrating.h"
+#include "detent/formats/groups/calibrating.h"
 #include "detent/statistics/error_search.h"
 
 namespace detent {
@@ -110,7 +110,7 @@ Interval least_divergence_range(const Format& format, const Distribution& distri
     if (!(range.low < range.high)) break;  // vanished, and so will the narrower ones
     const Kept kept = kept_bins(histogram.centres.bins, range);
     if (kept.first > kept.last) continue;
-    const Format candidate = covering(format, {&range, 1}, form, where);
+    const Format candidate = qparams_from_range(format, {&range, 1}, form, where);
     const double lost = divergence(histogram.counts, quantizer.quantized(candidate), kept);
     if (lost >= least) continue;
     least = lost;

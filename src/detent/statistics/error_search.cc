@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "detent/formats/calibrating.h"
+#include "detent/formats/groups/calibrating.h"
 #include "detent/formats/quant_spec.h"
 
 namespace detent {
@@ -71,7 +71,7 @@ class Search {
   /// Whether it is the best so far.
   bool consider(const Interval& range) {
     if (!(range.low < 0 || range.high > 0)) return false;  // vanished
-    Format candidate = covering(format_, {&range, 1}, form_, where_);
+    Format candidate = qparams_from_range(format_, {&range, 1}, form_, where_);
     if (last_ && *last_ == candidate) return false;  // neighbours often give the same power of two
     const double error = error_.squared(candidate);
     last_ = std::move(candidate);

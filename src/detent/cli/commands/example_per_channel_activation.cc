@@ -8,8 +8,8 @@
 #include "detent/cli/commands/example_commands.h"
 #include "detent/core/error.h"
 #include "detent/core/text_table.h"
-#include "detent/formats/distortion.h"
-#include "detent/formats/encode.h"
+#include "detent/formats/measure/distortion.h"
+#include "detent/formats/packing/encode.h"
 #include "detent/io/svg.h"
 
 // The output of a ReLU with three channels, the first three times as wide as the others, quantized to 8 bits

@@ -11,7 +11,7 @@
 #include "detent/cli/tensor_files.h"
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
-#include "detent/formats/calibrating.h"
+#include "detent/formats/groups/calibrating.h"
 
 namespace detent {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "detent/core/error.h"
-#include "detent/formats/affine.h"
+#include "detent/formats/elements/affine.h"
 #include "detent/onnx/converters/quantized.h"
 #include "detent/onnx/converters/rounding.h"
 #include "detent/onnx/converters/windows.h"

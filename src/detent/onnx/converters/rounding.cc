@@ -5,9 +5,9 @@
 #include <limits>
 
 #include "detent/core/error.h"
-#include "detent/formats/affine.h"
-#include "detent/formats/binary.h"
-#include "detent/formats/fixed.h"
+#include "detent/formats/elements/affine.h"
+#include "detent/formats/elements/binary.h"
+#include "detent/formats/elements/fixed.h"
 #include "detent/onnx/converters/converters.h"
 
 namespace detent {

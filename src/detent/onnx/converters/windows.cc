@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
-#include "detent/formats/affine.h"
+#include "detent/formats/elements/affine.h"
 
 namespace detent {
 namespace {

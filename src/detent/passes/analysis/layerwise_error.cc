@@ -9,7 +9,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
-#include "detent/formats/affine.h"
+#include "detent/formats/elements/affine.h"
 #include "detent/graph/activation_memory.h"
 #include "detent/graph/source_names.h"
 #include "detent/graph/traits.h"
@@ -220,7 +220,7 @@ class LayerwiseErrorAnalysis {
     for (const auto& [operand, value] : operands) {
       if (const std::optional<QuantSpec> rounding = node.rounding(operand)) {
         saturation_[index].update(value, simulate(*rounding, value));
-        saturation_[index].update_saturated(value, unsaturated_mask(*rounding, value));
+        saturation_[index].update_saturated(value, clipped_ste_mask(*rounding, value));
       }
     }
     const Graph alone = single_node_graph(node, operands, quantized_.requantization());

@@ -7,7 +7,7 @@
 
 #include "detent/core/text_table.h"
 #include "detent/core/value.h"
-#include "detent/formats/distortion.h"
+#include "detent/formats/measure/distortion.h"
 #include "detent/graph/graph.h"
 #include "detent/passes/pass.h"
 

@@ -5,7 +5,7 @@
 
 #include "detent/core/fields.h"
 #include "detent/core/tensor.h"
-#include "detent/formats/value_grid.h"
+#include "detent/formats/groups/value_grid.h"
 #include "detent/passes/reconstruction/matrix.h"
 
 namespace detent {

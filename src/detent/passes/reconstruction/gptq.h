@@ -4,8 +4,8 @@
 
 #include "detent/core/fields.h"
 #include "detent/core/tensor.h"
-#include "detent/formats/block_rounding.h"
-#include "detent/formats/value_grid.h"
+#include "detent/formats/blocks/fixed_scale_rounding.h"
+#include "detent/formats/groups/value_grid.h"
 #include "detent/passes/reconstruction/matrix.h"
 
 namespace detent {

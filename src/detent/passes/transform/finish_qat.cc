@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "detent/core/error.h"
-#include "detent/formats/given_parameters.h"
+#include "detent/formats/groups/given_parameters.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/integer/code_type.h"

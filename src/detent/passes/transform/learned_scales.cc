@@ -3,7 +3,7 @@
 #include <unordered_set>
 
 #include "detent/core/error.h"
-#include "detent/formats/learned_scale.h"
+#include "detent/formats/groups/learned_scale.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/owned_parameters.h"
 

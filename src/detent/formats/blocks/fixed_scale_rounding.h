@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "detent/formats/format.h"
+#include "detent/formats/blocks/block_layout.h"
+#include "detent/formats/quant_spec.h"
+
+namespace detent {
+
+/// Rounds elements of a block format one at a time, with scales that are fixed before all of a block's
+/// elements are known: for who chooses later elements by what became of earlier ones. One element of a block,
+/// the one that was largest when the scale was fixed, is rounded by `kept`; then simulate() with the spec
+/// gives the block that scale again and leaves its elements as they are.
+class BlockRounding {
+ public:
+  /// Of tensors of `shape`, not empty. Throws Error, beginning with `where`, on what is no block format, on
+  /// blocks that reach over several rows (indices of dimension 0), where no value keeps a scale (block_fp of
+  /// 2 bits), and on nvfp4, whose scales follow the largest element of the whole tensor as well.
+  BlockRounding(const QuantSpec& spec, const Shape& shape, const std::string& where);
+
+  /// For each element of a row, the number of its block in the row.
+  std::span<const int64_t> blocks() const { return blocks_; }
+  int64_t block_count() const { return block_count_; }
+
+  /// The largest value of a block whose largest finite magnitude is `max`, which stands for its scale; 0 for
+  /// max = 0.
+  float largest(float max) const;
+  /// The value nearest to `x` in a block with that largest value; saturates. 0 has no sign.
+  float rounded(float x, float largest) const;
+  /// The same, but not nearer to 0 than a block with this scale must have one value. Throws Error, beginning
+  /// with `where`, where no value of the format keeps the scale.
+  float kept(float x, float largest, const std::string& where) const;
+
+ private:
+  /// `x` in a block with another element `other`.
+  float beside(float x, float other) const;
+  bool keeps(float value, float largest) const;
+  void check_keeps(float largest, const std::string& where) const;
+
+  GroupParameters parameters_;
+  BlockLayout pair_;
+  /// Whether a value stays what it is in a block whose largest it is: powers of two do, but not the upper
+  /// values of binades that are cut at the format's largest.
+  bool holds_its_values_;
+  std::vector<int64_t> blocks_;
+  int64_t block_count_ = 0;
+};
+
+}  // namespace detent

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "detent/core/fields.h"
+#include "detent/formats/float_bits.h"
+#include "detent/formats/elements/element.h"
+
+namespace detent {
+
+/// What the kernel needs: both tables have a power of two of entries, at least 32. Entry i is chosen where
+/// bounds[i - 1] < x <= bounds[i]; behind the last value, bounds are infinite.
+struct CodebookParameters {
+  std::vector<float> bounds;
+  std::vector<float> values;
+  int levels;  // of the binary search: 2^levels entries matter
+
+  static ElementKernels<CodebookParameters> kernels();
+};
+
+/// Any set of up to 65,536 finite float32, ascending; the code is the index. Nearest value, ties to the lower
+/// index; infinities give the ends, NaN stays. A zero only where it is listed.
+struct Codebook {
+  static constexpr const char* kName = "codebook";
+  static constexpr std::array<const char*, 0> kAliases = {};
+  static constexpr const char* kHelp = "the nearest of listed values";
+  using Parameters = CodebookParameters;
+  static constexpr bool kHasNan = false;
+
+  // A field cannot be called `values`, as its key is.
+  std::vector<float> entries = {};
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    constexpr double kMax = std::numeric_limits<float>::max();
+    visit("values", self.entries, "the values, ascending, at most 65536", Between{-kMax, kMax});
+  }
+
+  double bits() const { return levels(); }
+  /// Of the binary search, and bits of an index.
+  int levels() const;
+  bool groups_are_channels() const { return false; }
+  const char* channel_conflict() const { return "a codebook derives nothing from the data"; }
+  void validate(const std::string& where) const;
+  std::vector<float> values(const std::string&) const { return entries; }
+  Parameters parameters() const;
+  Interval unsaturated(const Parameters& parameters) const;
+
+  bool operator==(const Codebook&) const = default;
+};
+
+}  // namespace detent

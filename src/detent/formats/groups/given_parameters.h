@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+
+#include "detent/formats/format.h"
+#include "detent/formats/packing/encode.h"
+#include "detent/formats/groups/grouping.h"
+#include "detent/formats/quant_spec.h"
+
+namespace detent {
+
+// A format that derives parameters from data derives others from values that it has rounded already. So who
+// keeps rounded values gives the parameters that they were rounded with.
+
+/// `spec` with the keys that give `parameters`, those of the groups of a tensor, as far as its format has
+/// such keys; else as it is.
+QuantSpec with_given_parameters(const QuantSpec& spec, const Grouping& grouping,
+                                const GroupParameters& parameters);
+/// The same with the parameters that `spec` derives from `tensor` (float32, not empty).
+QuantSpec with_given_parameters(const QuantSpec& spec, const Tensor& tensor);
+
+/// Of a spec with a learned scale, the one that gives this scale: the same values. nullopt where no format
+/// has them. Throws Error on a scale that is not above 0.
+std::optional<QuantSpec> with_learned_scale(const QuantSpec& spec, const Tensor& scale);
+
+/// As `encode`, but what the streams hold is left out of the spec that comes with them: a scale is stored
+/// once.
+Encoded encode_without_given(const QuantSpec& spec, const Tensor& input);
+
+/// Whether rounding draws at random.
+bool is_stochastic(const Format& format);
+
+/// The dtype whose elements are the codes of the format, bit for bit.
+std::optional<DType> element_dtype(const Format& format);
+
+}  // namespace detent

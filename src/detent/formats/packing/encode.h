@@ -1,0 +1,57 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "detent/core/tensor.h"
+#include "detent/formats/packing/bit_packing.h"
+#include "detent/formats/quant_spec.h"
+
+namespace detent {
+
+/// A part of an encoded tensor.
+struct EncodedStream {
+  std::string name;
+  Tensor data;
+};
+
+/// Name, type and shape of such a part.
+struct StreamLayout {
+  std::string name;
+  DType dtype;
+  Shape shape;
+};
+
+/// A tensor as bits, with everything that decoding needs.
+struct Encoded {
+  QuantSpec spec;
+  Shape shape;
+  Packing packing = Packing::kBits;
+  /// As encoded_layout says.
+  std::vector<EncodedStream> streams;
+
+  const Tensor& codes() const { return streams.front().data; }
+};
+
+/// The streams of a tensor of `shape`: first "codes" (uint8, packed bytes of all elements in row-major
+/// order), then those that the format needs to decode ("scales" of the groups, in order). Throws Error on
+/// packing = base3 for another format than ternary.
+std::vector<StreamLayout> encoded_layout(const QuantSpec& spec, const Shape& shape, Packing packing);
+
+/// Bits that one code takes, parameters not counted: 1.6 for base3.
+double bits_per_value(const QuantSpec& spec, Packing packing);
+
+/// decode(encode(spec, x)) == simulate(spec, x), signs of zeros included. Throws Error, with the index of the
+/// first NaN, where the format has no code for it, and as simulate does.
+Encoded encode(const QuantSpec& spec, const Tensor& input, Packing packing = Packing::kBits,
+               uint64_t seed = 0);
+/// The same into streams that are there already, those of a tensor of the same spec, shape and packing.
+void encode(const QuantSpec& spec, const Tensor& input, Encoded& encoded, uint64_t seed = 0);
+
+/// float32. Throws Error on streams that are not as encoded_layout says, on bytes that the packing never
+/// writes and on parameters that are not finite or not what the format takes.
+Tensor decode(const Encoded& encoded);
+/// The same into a tensor of its shape.
+void decode(const Encoded& encoded, Tensor& output);
+
+}  // namespace detent
