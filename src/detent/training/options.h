@@ -81,7 +81,7 @@ struct TrainingOptions {
   static void fields(Self& self, Visitor& visit) {
     constexpr Between kPositive{1, 1e15};
     constexpr Between kNotNegative{0, 1e15};
-    constexpr Between kAboveZero{1e-300, 1e15};
+    constexpr Between kGreaterThanZero{1e-300, 1e15};
     constexpr Between kDecay{0, 0.999999999};
     visit("training_optimizer", self.training_optimizer, "optimizer");
     visit("learning_rate", self.learning_rate, "step size of the optimizer", kNotNegative);
@@ -113,7 +113,7 @@ struct TrainingOptions {
         "least widths of learned quantizers in the first stages, such as 8,6,4, before they have their own");
     visit("narrowing_steps", self.narrowing_steps, "steps of each of these stages", kPositive);
     visit("width_budget", self.width_budget,
-          "what weights with learned widths may cost, in width_unit; NA: as much as they like", kAboveZero);
+          "what weights with learned widths may cost, in width_unit; NA: as much as they like", kGreaterThanZero);
     visit(
         "width_unit", self.width_unit,
         "average_bits a weight; bits or bytes of all of them; mac_bits: bits a weight times its products, a "
@@ -135,9 +135,9 @@ struct TrainingOptions {
           kNotNegative);
     visit("parameter_groups", self.parameter_groups, "learning rates and weight decays by parameter");
     visit("gradient_clip_norm", self.gradient_clip_norm,
-          "gradients are scaled down where the norm of all of them is above; NA: never", kAboveZero);
+          "gradients are scaled down where the norm of all of them is above; NA: never", kGreaterThanZero);
     visit("gradient_clip_value", self.gradient_clip_value, "limit of each gradient's magnitude; NA: none",
-          kAboveZero);
+          kGreaterThanZero);
     visit("max_epochs", self.max_epochs, "passes over the training set", kPositive);
     visit("max_steps", self.max_steps, "optimizer steps after which training ends; NA: max_epochs decides",
           kPositive);
