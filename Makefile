@@ -20,10 +20,10 @@ build = cmake --build $(BUILD_DIR) --parallel $(JOBS)
 # Lets ccache work with precompiled headers.
 export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 
-FUZZ_TARGETS = idx safetensors checkpoint zip npy tar image packed graph graph_torch onnx decode format_text collector
 FUZZ_SECONDS ?= 60
+BASE ?= HEAD~1
 
-.PHONY: help quickstart build test bench fuzz install clean packages test-packages
+.PHONY: help quickstart build test bench sanitize fuzz thread-sanitize tidy install clean packages test-packages check-packages
 
 help: ## list the targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -46,17 +46,42 @@ bench: test-packages ## build and run the benchmarks; results as JSON in BUILD_D
 	$(configure) -DDETENT_DEVELOPER=ON -DDETENT_INSTALL=ON
 	$(build) --target run_benchmarks
 
-fuzz: test-packages ## run every libFuzzer target for FUZZ_SECONDS (60), built with clang in BUILD_DIR/fuzz
-	@command -v clang++ > /dev/null || { echo "make fuzz needs clang: apt-get install clang libclang-rt-14-dev"; exit 1; }
-	cmake -S . -B $(BUILD_DIR)/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=clang++ \
-	  -DCMAKE_CXX_FLAGS=-fno-sanitize-recover=all \
-	  -DDETENT_FUZZ=ON -DDETENT_TORCH=$(TORCH) -DDETENT_SANITIZE=address,undefined,fuzzer-no-link $(CMAKE_FLAGS)
-	cmake --build $(BUILD_DIR)/fuzz --parallel $(JOBS) --target $(FUZZ_TARGETS:%=%_fuzz) onnx_seeds
-	$$(find $(BUILD_DIR)/fuzz -type f -name onnx_seeds -executable | head -n 1) $(BUILD_DIR)/fuzz/corpus/onnx
+# One build serves both: clang, ASan + UBSan, fuzz targets, and of tests and libraries what needs no libtorch (with
+# SANITIZE_TORCH=ON all). What a check finds ends it.
+sanitized = $(BUILD_DIR)/sanitize
+SANITIZE_TORCH ?= OFF
+FUZZ_TARGETS = idx safetensors checkpoint zip npy tar image packed graph $(if $(filter ON,$(SANITIZE_TORCH)),graph_torch) \
+  onnx mz decode format_text collector toml json csv gzip statistics
+configure_sanitized = cmake -S . -B $(sanitized) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=clang++ \
+  "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1" -DCMAKE_CXX_FLAGS=-fno-sanitize-recover=all -DDETENT_DEVELOPER=ON \
+  -DDETENT_FUZZ=ON -DDETENT_TORCH=$(SANITIZE_TORCH) -DDETENT_SANITIZE=address,undefined,fuzzer-no-link \
+  $$(command -v ccache > /dev/null && echo -DCMAKE_CXX_COMPILER_LAUNCHER=ccache) $(CMAKE_FLAGS)
+
+sanitize: check-packages ## tests under AddressSanitizer and UBSan, built with clang in BUILD_DIR/sanitize
+	$(configure_sanitized)
+	cmake --build $(sanitized) --parallel $(JOBS)
+	ctest --test-dir $(sanitized) --output-on-failure --no-tests=error --no-label-summary --parallel $(JOBS) -LE slow $(CTEST_FLAGS)
+
+fuzz: check-packages ## run every libFuzzer target for FUZZ_SECONDS (60), built with clang in BUILD_DIR/sanitize
+	$(configure_sanitized)
+	cmake --build $(sanitized) --parallel $(JOBS) --target $(FUZZ_TARGETS:%=%_fuzz) onnx_seeds fuzz_seeds
+	$(sanitized)/bin/fuzz_seeds $(sanitized)/corpus
+	$(sanitized)/bin/onnx_seeds $(sanitized)/corpus/onnx
 	set -e; for target in $(FUZZ_TARGETS); do \
-	  mkdir -p $(BUILD_DIR)/fuzz/corpus/$$target; \
-	  $$(find $(BUILD_DIR)/fuzz -type f -name $${target}_fuzz -executable | head -n 1) \
-	    -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 $(BUILD_DIR)/fuzz/corpus/$$target; done
+	  mkdir -p $(sanitized)/corpus/$$target; \
+	  $(sanitized)/bin/$${target}_fuzz -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 \
+	    -artifact_prefix=$(sanitized)/$$target- $(sanitized)/corpus/$$target; done
+
+thread-sanitize: check-packages ## tests that need no libtorch under ThreadSanitizer, built with clang in BUILD_DIR/thread
+	cmake -S . -B $(BUILD_DIR)/thread -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=clang++ \
+	  "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1" -DDETENT_DEVELOPER=ON -DDETENT_TORCH=OFF -DDETENT_SANITIZE=thread \
+	  $$(command -v ccache > /dev/null && echo -DCMAKE_CXX_COMPILER_LAUNCHER=ccache) $(CMAKE_FLAGS)
+	cmake --build $(BUILD_DIR)/thread --parallel $(JOBS)
+	TSAN_OPTIONS=halt_on_error=1 ctest --test-dir $(BUILD_DIR)/thread --output-on-failure --no-tests=error \
+	  --no-label-summary --parallel $(JOBS) -LE slow $(CTEST_FLAGS)
+
+tidy: check-packages ## clang-tidy over the files that changed since BASE (HEAD~1); BASE= for all
+	scripts/run_clang_tidy.sh $(BUILD_DIR)/sanitize $(BASE)
 
 install: build ## install into PREFIX; as a user without the right to write there: make install PREFIX=~/.local
 	cmake --install $(BUILD_DIR)
@@ -69,3 +94,6 @@ packages:
 
 test-packages:
 	@$(if $(SKIP_PACKAGES),,scripts/install_packages.sh)
+
+check-packages:
+	@$(if $(SKIP_PACKAGES),,scripts/install_packages.sh --checks)

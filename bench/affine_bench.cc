@@ -41,7 +41,7 @@ at::Tensor view(const Tensor& tensor) {
   return at::from_blob(const_cast<std::byte*>(tensor.bytes().data()), {tensor.numel()}, at::kFloat);
 }
 
-/// Of this thread, on which all is done: what else the machine runs meanwhile does not count.
+/// Time of this thread, which does all the work: what else the machine runs meanwhile does not count.
 double seconds_of(auto&& action) {
   const auto now = [] {
     timespec time{};

@@ -88,7 +88,7 @@ struct Task {
   std::string what;  // "forward", "usual" or "all"
 };
 
-/// Of this process: all is done on one thread, which may have to wait for its turn on a busy machine.
+/// CPU time of this process, whose one thread may have to wait for its turn on a busy machine.
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 /// CPU seconds of the passes over the images.

@@ -36,7 +36,7 @@ Buffers& buffers() {
   return instance;
 }
 
-/// Of this thread, on which all is done: what else the machine runs meanwhile does not count.
+/// Time of this thread, which does all the work: what else the machine runs meanwhile does not count.
 double seconds_now() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

@@ -129,7 +129,7 @@ void write_python(const Graph& graph, const std::filesystem::path& folder) {
   write_file(folder / "network.py", code);
 }
 
-/// Of a seed's numbers, the same for both.
+/// Images of random numbers from one seed, the same for both rivals.
 Tensor random_images(int64_t batch) {
   seed_everything(1);
   return from_torch(at::randn({batch, 3, 224, 224}));

@@ -45,7 +45,7 @@ void write(onnx::ModelProto& model, int64_t nodes, const fs::path& path) {
   std::ofstream(path, std::ios::binary) << model.SerializeAsString();
 }
 
-/// Of the processor.
+/// CPU time of one import.
 double import_seconds(const fs::path& path) {
   const std::clock_t start = std::clock();
   import_onnx(path);
@@ -68,7 +68,7 @@ void measure_nodes(const fs::path& folder) {
   }
 }
 
-/// Of memory that no file backs, in MB.
+/// Resident memory that no file backs, in MB.
 double own_memory() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

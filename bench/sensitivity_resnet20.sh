@@ -1,7 +1,7 @@
 #!/bin/sh
 # Whether the ranking of `detent quantize` tells which layers to give more bits: quantizes resnet20 with the published
 # weights, then again once for each layer with 8 bits for that layer alone, and prints what each wins on the 10,000 test
-# images beside what the account says of it, with Spearman's rank correlation of the two:
+# images beside the output gain of the layer-wise error analysis, with Spearman's rank correlation of the two:
 #   bench/sensitivity_resnet20.sh build/bin/detent resnet20-12fca82f.th DATA_FOLDER [WEIGHTS/ACTIVATIONS [OPTION...]]
 # Default 3/8. Takes a run of `detent quantize` for each of the 20 layers.
 set -eu
@@ -25,7 +25,7 @@ base=$(quantize base "$@")
 # of the nodes with weights
 awk -F, 'NR == 1 { for (i = 1; i <= NF; ++i) column[$i] = i }
   NR > 1 && $column["SQNR weight"] != "" { print $1, $column["output gain"], $column["SQNR alone"] }' \
-  mase_output/base/software/quantize/quantization_account.csv > predicted
+  mase_output/base/software/quantize/layerwise_error.csv > predicted
 echo "correct of 10,000 with $way bits: $base"
 while read -r node gain sqnr; do
   correct=$(quantize "$node" --bits "$node=8/8" "$@")

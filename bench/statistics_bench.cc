@@ -24,7 +24,7 @@ namespace {
 constexpr int64_t kValues = 16'000'000;  // torch.quantile takes no more than 2^24
 constexpr int kRounds = 15;
 
-/// Of this thread: all is done on one, which may have to wait for its turn on a busy machine.
+/// CPU time of this thread, which does all the work and may have to wait on a busy machine.
 double cpu_seconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

@@ -17,11 +17,12 @@ io:         core formats statistics graph
 onnx:       core formats graph integer io
 models:     core formats graph io
 datasets:   core graph io
-execution:  core formats graph integer
+execution:  core formats statistics graph integer
 passes:     core formats statistics graph integer io models
 training:   core formats graph io models datasets execution
 runtime:    core formats graph integer io
-cli:        core formats statistics graph integer io onnx models datasets execution passes training runtime
+engine:     core formats graph integer io runtime
+cli:        core formats statistics graph integer io onnx models datasets execution passes training runtime engine
 '
 # Folders that may include libtorch.
 torch_folders='execution/ training/ cli/torch/'

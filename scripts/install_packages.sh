@@ -3,6 +3,7 @@
 #
 #   scripts/install_packages.sh             everything: building, testing, benchmarking
 #   scripts/install_packages.sh --minimal   only what building and running the program needs
+#   scripts/install_packages.sh --checks    everything, and clang for sanitizers, fuzzing and clang-tidy
 set -euo pipefail
 
 build_packages=(
@@ -22,6 +23,8 @@ test_packages=(
   python3-torch
 )
 
+check_packages=(clang clang-tidy libclang-rt-dev)
+
 fail() {
   echo "install_packages.sh: $*" >&2
   exit 1
@@ -30,11 +33,12 @@ fail() {
 case "${1-}" in
   "") packages=("${build_packages[@]}" "${test_packages[@]}") ;;
   --minimal) packages=("${build_packages[@]}") ;;
+  --checks) packages=("${build_packages[@]}" "${test_packages[@]}" "${check_packages[@]}") ;;
   -h | --help)
-    sed -n '2,5s/^# \{0,1\}//p' "$0"
+    sed -n '2,6s/^# \{0,1\}//p' "$0"
     exit 0
     ;;
-  *) fail "unknown argument \"$1\" (known: --minimal, --help)" ;;
+  *) fail "unknown argument \"$1\" (known: --minimal, --checks, --help)" ;;
 esac
 [[ $# -le 1 ]] || fail "got $# arguments, expected at most one"
 

@@ -33,7 +33,7 @@ class Memory {
     if (data != nullptr) live_ -= static_cast<int64_t>(malloc_usable_size(const_cast<void*>(data)));
   }
   static int64_t live() { return live_; }
-  /// Of the live bytes since the last `restart`.
+  /// Most live bytes since the last `restart`.
   static int64_t peak() { return peak_; }
   static void restart() { peak_ = live_.load(); }
 

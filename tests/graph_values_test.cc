@@ -9,6 +9,7 @@
 
 #include <cstdio>
 
+#include "detent/core/error_of_for_test.h"
 #include "detent/datasets/dataset.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
@@ -30,15 +31,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-
-std::string error_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 Graph saved_and_read(const Graph& graph) {
   const std::string path = testing::TempDir() + "detent_values_" + std::to_string(getpid()) + ".mz";

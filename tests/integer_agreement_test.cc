@@ -489,7 +489,7 @@ TEST(IntegerExecution, TakesNetworksOfOneSample) {
   const NodeInput windows = b.call("view", {x, constant(2), constant(2), constant(8)});
   const NodeInput mixed = b.call("softmax", {b.linear("mix", windows, 8, 8)}, {{"dim", 2}});
   PassBench bench(b.finish(b.linear("last", b.call("view", {mixed, constant(1), constant(32)}), 32, 3)));
-  bench.run_passes("[passes.static_quantize]\nnum_samples = 20\n[passes.account_quantization]\n");
+  bench.run_passes("[passes.static_quantize]\nnum_samples = 20\n[passes.layerwise_error_analysis]\n");
   const Tensor inputs = RandomSamples(bench.sample_shape()).samples(3, 4);
   EXPECT_THAT(compare_executions(bench.graph, inputs).disagreements, IsEmpty());
 }

@@ -18,6 +18,7 @@
 #include <cmath>
 #include <set>
 
+#include "detent/core/error_of_for_test.h"
 #include "detent/core/parallel.h"
 #include "detent/execution/fake_quantize.h"
 #include "detent/execution/initialize.h"
@@ -216,12 +217,7 @@ TEST(Interpreter, QuantizesEveryOperandOfANode) {
 
 TEST(Interpreter, NamesTheNodeThatFails) {
   const auto error_of = [](Graph& graph, const at::Tensor& input) -> std::string {
-    try {
-      Interpreter(graph).run(input);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return detent::error_of([&] { Interpreter(graph).run(input); });
   };
   Graph graph = build_model("toy", {1, 2, 2}, 2);
   EXPECT_THAT(error_of(graph, at::randn({6, 1, 3, 2})),

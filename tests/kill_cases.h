@@ -11,7 +11,7 @@ namespace detent {
 enum class Contract {
   kOneOrTheOther,  // the files of one of two commands, in turn
   kNeverBoth,      // some files of the first or of the second of two commands, not of both
-  kGoesOn,         // what the next command goes on from, to the same end as if nothing had happened
+  kResumes,        // what the next command resumes from, to the same end as if nothing had happened
 };
 
 /// Commands are words separated by spaces, run in a folder that holds the inputs.
@@ -20,9 +20,9 @@ struct KillCase {
   Contract contract = Contract::kOneOrTheOther;
   std::string result;                      // the folder whose files count
   std::vector<std::string> prepare = {};   // run once
-  std::vector<std::string> commands = {};  // kGoesOn: the last, after those that stop where units may stand
-  std::string state = {};                  // kGoesOn: where there is this file, --resume is what goes on
-  std::vector<std::string> units = {};     // kGoesOn: files and folders that change as a whole
+  std::vector<std::string> commands = {};  // kResumes: the last, after those that stop where units may stand
+  std::string state = {};                  // kResumes: where there is this file, --resume continues
+  std::vector<std::string> units = {};     // kResumes: files and folders that change as a whole
 };
 
 inline void PrintTo(const KillCase& tried, std::ostream* out) { *out << tried.name; }

@@ -1,5 +1,5 @@
 // Commands that are killed at random system calls while they write: what they leave behind is the old result
-// or the new one, or what the next command goes on from, and that removes all else that the dead have left.
+// or the new one, or what the next command resumes from, and that removes all else that the dead have left.
 // DETENT_KILLS sets how many there are in all (default 40).
 
 #include <unistd.h>
@@ -161,7 +161,7 @@ class KillSlowTest : public testing::Test {
     }
   }
 
-  /// Of the files that the first command wrote, the second leaves all or none as they are.
+  /// The second command leaves all or none of the files that the first one wrote as they are.
   void expect_never_both(const Command (&commands)[2], const std::string& name) {
     const int64_t calls = run(commands[1]);
     const Snapshot after = result(name);
@@ -191,7 +191,7 @@ class KillSlowTest : public testing::Test {
     std::function<void()> end_others = [] {};  // processes that work together with it
   };
 
-  /// It is killed once or twice, and then goes on to the same end.
+  /// It is killed once or twice, and then resumed to the same end.
   void expect_goes_on(const Resumable& resumable) {
     const std::string& name = resumable.result;
     std::map<std::string, std::vector<Snapshot>> states;
@@ -304,7 +304,7 @@ TEST_F(KillSlowFetch, FetchesFiles) { expect_fetched(files_, server_.url()); }
 TEST_F(KillSlowFetch, FetchesArchives) { expect_fetched(packed_, server_.url()); }
 TEST_F(KillSlowFetch, CopiesFilesOfAFolder) { expect_fetched(files_, folder_ / "published"); }
 
-/// The first of two workers is killed; the second ends by itself, and both go on.
+/// The first of two workers is killed; the second ends by itself, and both are resumed.
 class KillSlowWorkers : public KillSlowTest {
  protected:
   /// Starts the second; the first remains to be run.

@@ -14,6 +14,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "detent/core/error_of_for_test.h"
 #include "detent/execution/fake_quantize.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
@@ -52,7 +53,8 @@ TEST(LearnedScale, ValuesAndGradientsAreThoseWorkedByHand) {
   EXPECT_TRUE(result.equal(vector_of({-2, -0.5F, 0.5F, 1, 1.5F})));
   result.backward(vector_of({1, 2, 3, 4, 5}));
   EXPECT_TRUE(x.grad().equal(vector_of({0, 2, 3, 4, 0})));
-  // Of the scale: -4, -1 + 1.2, 1 - 0.6, 2 - 1.6, 3, weighted, over sqrt(5 elements * largest code 3).
+  // The scale's gradient: -4, -1 + 1.2, 1 - 0.6, 2 - 1.6, 3, weighted, over sqrt(5 elements * largest code
+  // 3).
   EXPECT_NEAR(scale.grad().item<double>(), (-4 + 2 * 0.2 + 3 * 0.4 + 4 * 0.4 + 5 * 3) / std::sqrt(15), 1e-5);
 }
 
@@ -185,22 +187,15 @@ TEST(LearnedScale, OfAffineAgreesWithTheDifferenceQuotientWhereItSaturates) {
 }
 
 TEST(LearnedScale, IsCheckedWhereItIsUsed) {
-  const auto error_of = [](const auto& action) -> std::string {
-    try {
-      action();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
-  };
+  const auto error_of = [](const auto& action) -> std::string { return detent::error_of([&] { action(); }); };
   const at::Tensor x = vector_of({1, 2});
   const QuantSpec spec = parse_quant_spec_text("fixed:scale_rule=learned");
   EXPECT_THAT(error_of([&] { fake_quantize(x, spec, x, 1); }), HasSubstr("has shape [2], expected []"));
   EXPECT_THAT(error_of([&] { fake_quantize(x, spec, x[0] - 1, 1); }), HasSubstr("is 0, expected above 0"));
   EXPECT_THAT(error_of([&] { simulate(spec, from_torch(x)); }), HasSubstr("needs a network"));
   EXPECT_THAT(
-      error_of([] { parse_quant_spec_text("ternary:scale_rule=learned"); }),
-      HasSubstr("key \"scale_rule\": got \"learned\", expected \"given\": ternary has no scale to train"));
+      error_of([] { parse_quant_spec_text("log:scale_rule=learned"); }),
+      HasSubstr("key \"scale_rule\": got \"learned\", expected \"given\": log has no scale to train"));
 }
 
 /// Two linear layers behind the quantize pass.

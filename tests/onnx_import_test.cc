@@ -7,10 +7,14 @@
 #include <set>
 
 #include "detent/core/convert.h"
+#include "detent/core/error_of_for_test.h"
 #include "detent/execution/interpreter.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/state_dict.h"
+#include "detent/io/file.h"
+#include "detent/io/temporary_file_test.h"
 #include "detent/onnx/import_onnx.h"
+#include "detent/onnx/model_file.h"
 
 #include "onnx_model_for_test.h"
 
@@ -612,6 +616,22 @@ TEST(OnnxImport, ChangedBytesAreReadOrRefused) {
       }
     }
   }
+}
+
+TEST(OnnxTensorFile, IsReadAsPublishedWithModels) {
+  const TemporaryPath file("input_0.pb");
+  onnx::TensorProto proto;
+  proto.set_data_type(onnx::TensorProto::FLOAT);
+  proto.add_dims(2);
+  for (const float value : {1.5F, -2.0F}) proto.add_float_data(value);
+  write_file(file.get(), proto.SerializeAsString());
+  EXPECT_THAT(read_onnx_tensor(file.get()).values<float>(), testing::ElementsAre(1.5F, -2));
+  write_file(file.get(), proto.SerializeAsString().substr(0, 5));
+  EXPECT_THAT(detent::error_of([&] { read_onnx_tensor(file.get()); }),
+              HasSubstr("input_0.pb: no tensor in ONNX"));
+  proto.set_data_location(onnx::TensorProto::EXTERNAL);
+  write_file(file.get(), proto.SerializeAsString());
+  EXPECT_THAT(detent::error_of([&] { read_onnx_tensor(file.get()); }), HasSubstr("in another file"));
 }
 
 }  // namespace

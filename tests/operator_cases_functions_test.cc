@@ -85,7 +85,7 @@ OperatorCase in_steps(const char* op, OperatorCase::Reference reference) {
           .gradient = CaseGradient::kSteps};
 }
 
-/// Of a function that is not defined, or not finite, everywhere.
+/// A case for a function that is not defined, or not finite, everywhere.
 OperatorCase between(double low, double high, const char* op, OperatorCase::Reference reference) {
   return {.op = op,
           .inputs = {CaseInput({3, 4}).between(low, high)},

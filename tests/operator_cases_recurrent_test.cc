@@ -64,7 +64,7 @@ at::Tensor by_direction(const at::Tensor& all, int64_t directions) {
   return all.view({all.size(0), all.size(1), directions, kHidden}).transpose(1, 2);
 }
 
-/// Of six steps, the number of which is no batch, and two samples of four numbers.
+/// Six steps, the number of which is no batch size, and two samples of four numbers.
 std::vector<CaseInput> recurrent_inputs(int64_t directions, int64_t gates, size_t states) {
   std::vector<CaseInput> inputs = {CaseInput({6, 2, 4}),
                                    {directions, gates * kHidden, 4},
@@ -142,7 +142,7 @@ std::vector<OperatorCase> resize_cases() {
        .inputs = {{2, 6}},
        .attributes =
            {{"mode", "linear"}, {"dims", List{Value(2)}}, {"antialias", true}, {"exclude_outside", true}},
-       // Of each three the kernel has 5 elements, 1/9 2/9 3/9 2/9 1/9, of which the border cuts off one.
+       // The kernel has 5 elements for each three, 1/9 2/9 3/9 2/9 1/9, of which the border cuts off one.
        .reference =
            [](const Inputs& x, const Lookup&) {
              const at::Tensor first = x[0].narrow(2, 0, 4).matmul(at::tensor({2.0F, 3.0F, 2.0F, 1.0F})) / 8;

@@ -100,7 +100,7 @@ void give_threshold_of_zeros(Graph& graph, const std::vector<at::Tensor>& inputs
   }
 }
 
-/// Of floats, but for running statistics.
+/// Counts float operands, but for running statistics.
 size_t quantized_operand_count(const Graph& graph) {
   const Node& node = graph.node("layer");
   const ValueTypes values = infer_shapes(graph);

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <set>
 
+#include "detent/core/error_of_for_test.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
 #include "detent/execution/torch_tensor.h"
@@ -242,12 +243,7 @@ TEST(Operators, EmbeddingTakesIntegersAsFloatOrInt64AndNothingElse) {
   whole.node("table").find_parameter("weight")->tensor = table;
   EXPECT_TRUE(rows.equal(Interpreter(whole).run(indices.to(at::kLong))));
   const auto error_of = [&](const at::Tensor& wrong) -> std::string {
-    try {
-      interpreter.run(wrong);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return detent::error_of([&] { interpreter.run(wrong); });
   };
   EXPECT_THAT(error_of(indices + 0.5), HasSubstr("node \"words\": input 0: an index is no integer"));
   EXPECT_THAT(error_of(indices + 1),
@@ -322,12 +318,9 @@ TEST(Operators, InitialValuesAreThoseOfPyTorch) {
 /// The error of a network of one node.
 std::string error_of(const char* op, std::vector<Shape> inputs,
                      std::vector<std::pair<std::string, Shape>> parameters, Table attributes) {
-  try {
+  return detent::error_of([&] {
     one_operator_graph({op, {inputs.begin(), inputs.end()}, std::move(parameters), std::move(attributes)});
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  });
 }
 
 TEST(Operators, SayWhatDoesNotFit) {

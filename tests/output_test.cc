@@ -77,7 +77,7 @@ TEST_F(Output, LinesArriveWhenTheyArePrinted) {
 
 TEST_F(Output, FitsATerminalOf80Columns) {
   ASSERT_EQ(run_on_terminal("detent quantize digits_cnn digits --num-samples 200 " + network_), 0) << log();
-  EXPECT_THAT(log(), AllOf(HasSubstr("quantization of each node"), HasSubstr("written to ")));
+  EXPECT_THAT(log(), AllOf(HasSubstr("layer-wise error analysis"), HasSubstr("written to ")));
   std::istringstream lines(log());
   for (std::string line; std::getline(lines, line);) {
     if (line.ends_with('\r')) line.pop_back();

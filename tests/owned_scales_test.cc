@@ -15,7 +15,7 @@
 #include "detent/graph/state_dict.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/safetensors.h"
-#include "detent/passes/analysis/quantization_account.h"
+#include "detent/passes/analysis/layerwise_error.h"
 #include "detent/runtime/integer_executor.h"
 #include "pass_bench_test.h"
 
@@ -207,13 +207,13 @@ TEST_F(OwnedScales, AreSeenByPassesAsGivenOnes) {
   Graph reference = bench_.graph;
   for (Node& node : reference.nodes()) node.quantization.clear();
   reference.set_requantization(std::nullopt);
-  const auto owned_account = account_for_quantization(reference, bench_.graph, 8, bench_.context);
-  const auto given_account = account_for_quantization(reference, given, 8, bench_.context);
-  ASSERT_EQ(owned_account.nodes.size(), given_account.nodes.size());
-  for (size_t i = 0; i < owned_account.nodes.size(); ++i) {
-    EXPECT_EQ(owned_account.nodes[i].alone.sqnr_db(), given_account.nodes[i].alone.sqnr_db());
-    EXPECT_EQ(owned_account.nodes[i].saturated_share, given_account.nodes[i].saturated_share);
-    ASSERT_EQ(owned_account.nodes[i].weight.has_value(), given_account.nodes[i].weight.has_value());
+  const auto owned_errors = analyze_layerwise_error(reference, bench_.graph, 8, bench_.context);
+  const auto given_errors = analyze_layerwise_error(reference, given, 8, bench_.context);
+  ASSERT_EQ(owned_errors.nodes.size(), given_errors.nodes.size());
+  for (size_t i = 0; i < owned_errors.nodes.size(); ++i) {
+    EXPECT_EQ(owned_errors.nodes[i].alone.sqnr_db(), given_errors.nodes[i].alone.sqnr_db());
+    EXPECT_EQ(owned_errors.nodes[i].saturated_share, given_errors.nodes[i].saturated_share);
+    ASSERT_EQ(owned_errors.nodes[i].weight.has_value(), given_errors.nodes[i].weight.has_value());
   }
   Graph rounded = given;
   for (Graph* graph : {&rounded, &bench_.graph}) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "detent/core/error_of_for_test.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
 #include "detent/io/toml.h"
@@ -70,12 +71,7 @@ class PassBench {
 
   /// "" when they succeed.
   std::string error_of(const std::string& toml) {
-    try {
-      run_passes(toml);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return detent::error_of([&] { run_passes(toml); });
   }
 
   std::vector<float> outputs(const Graph& network) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 
+#include "detent/core/error_of_for_test.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
 #include "detent/formats/elements/affine.h"
@@ -85,12 +86,7 @@ class PostTraining : public testing::Test {
   }
 
   std::string error_of(const std::string& toml) {
-    try {
-      run_passes(toml);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return detent::error_of([&] { run_passes(toml); });
   }
 
   Tensor& parameter(const std::string& node, const std::string& name) {

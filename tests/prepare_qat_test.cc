@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "detent/core/error_of_for_test.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/traits.h"
 #include "detent/models/model.h"
@@ -32,9 +33,9 @@ TEST(PrepareQat, QuantizesLayersAndKeepsEightBitsAtTheEnds) {
   const auto layers = layers_of(bench.graph);
   ASSERT_GE(layers.size(), 3U);
   for (const Node* layer : layers) {
-    const bool is_edge = layer == layers.front() || layer == layers.back();
-    EXPECT_EQ(width(*layer, "weight"), is_edge ? 8 : 2) << layer->name;
-    EXPECT_EQ(width(*layer, "data_in_0"), is_edge ? 8 : 2) << layer->name;
+    const bool is_first_or_last = layer == layers.front() || layer == layers.back();
+    EXPECT_EQ(width(*layer, "weight"), is_first_or_last ? 8 : 2) << layer->name;
+    EXPECT_EQ(width(*layer, "data_in_0"), is_first_or_last ? 8 : 2) << layer->name;
     const Quantizer& weight = *layer->find_quantizer("weight");
     ASSERT_NE(weight.find_parameter("scale"), nullptr) << "learned";
     EXPECT_EQ(weight.find_parameter("scale")->tensor.shape().size(), 1U) << "a channel";
@@ -78,12 +79,7 @@ TEST(PrepareQat, EveryPresetRunsAndTrains) {
 TEST(PrepareQat, MistakesAreNamed) {
   const auto error_of = [](const std::string& options) -> std::string {
     PassBench bench = digits_bench();
-    try {
-      bench.run_passes("[passes.prepare_qat]\n" + options);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return detent::error_of([&] { bench.run_passes("[passes.prepare_qat]\n" + options); });
   };
   EXPECT_THAT(error_of("quantizers = \"int4_lqs\"\n"), HasSubstr("int4_lsq"));
   EXPECT_THAT(error_of("keep_float = [\"nothing.*\"]\n"), HasSubstr("nothing.*"));

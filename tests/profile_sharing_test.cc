@@ -89,7 +89,7 @@ TEST(ProfileSharing, LooksOnceAtWhatSeveralNodesRead) {
   ASSERT_EQ(plan.sweeps.size(), 4U);  // of x, conv, add with relu, last
   const auto with_relu = std::ranges::find(plan.sweeps, &probes[4], &ProfileSweep::probe);
   ASSERT_NE(with_relu, plan.sweeps.end());
-  EXPECT_EQ(with_relu->rectified, &probes[5]);
+  EXPECT_EQ(with_relu->post_relu, &probes[5]);
 }
 
 }  // namespace

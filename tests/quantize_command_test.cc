@@ -72,7 +72,7 @@ TEST_F(QuantizeCommand, ComparesExecutesAndSaves) {
   ASSERT_EQ(quantize("--num-samples 200"), 0) << log();
   EXPECT_THAT(log(), AllOf(HasSubstr("200 samples profiled"), HasSubstr("| SQNR alone |"),
                            HasSubstr("integer execution: 16 samples"),
-                           HasSubstr("every code equal to the simulation's")));
+                           HasSubstr("all integers equal fake quantization")));
   const int before = correct("test before:");
   const int after = correct("test after:");
   EXPECT_GT(before, 200);
@@ -84,14 +84,13 @@ TEST_F(QuantizeCommand, ComparesExecutesAndSaves) {
   EXPECT_THAT(log(), ContainsRegex("bits an activation, average +\\| +32\\.00 \\|"));
   EXPECT_THAT(log(), ContainsRegex("test accuracy +\\| +0\\.[0-9]+ \\| +0\\.[0-9]+ \\| +[+-]0\\.0"));
   EXPECT_THAT(log(), HasSubstr("written to mase_output/quantized/software/quantize:\n  graph_module.mz\n"));
-  for (const char* name :
-       {"quantization_account.csv", "quantization_account.json", "static_quantize/integer_plan.csv",
-        "static_quantize/quantize_histogram.csv", "static_quantize/quantize_table.csv"}) {
+  for (const char* name : {"layerwise_error.csv", "layerwise_error.json", "static_quantize/integer_plan.csv",
+                           "static_quantize/quantize_histogram.csv", "static_quantize/quantize_table.csv"}) {
     EXPECT_THAT(log(), HasSubstr(fmt::format("  {}\n", name)));
   }
   const fs::path graph = folder() / "mase_output/quantized/software/quantize/graph_module.mz";
   ASSERT_TRUE(fs::exists(graph));
-  EXPECT_TRUE(fs::exists(graph.parent_path() / "quantization_account.csv"));
+  EXPECT_TRUE(fs::exists(graph.parent_path() / "layerwise_error.csv"));
   ASSERT_EQ(run("detent test digits_cnn digits --load " + graph.string()), 0) << log();
   EXPECT_THAT(log(), HasSubstr("(quantized)"));
   EXPECT_EQ(correct("test:"), after) << "what was saved is what was measured";
@@ -123,7 +122,7 @@ TEST_F(QuantizeCommand, TrainsWithQuantizersAndATeacher) {
   EXPECT_THAT(log(), HasSubstr("nothing.pt"));
 }
 
-/// Of the same network: loss and accuracy to the last digit, and the values.
+/// The same loss and accuracy to the last digit, and the same values.
 TEST_F(QuantizeCommand, PacksWeightsWithoutChangingAnything) {
   const auto tested = [](const std::string& options) {
     EXPECT_EQ(quantize("--num-samples 100 --weights int4 " + options), 0) << log();
@@ -143,8 +142,9 @@ TEST_F(QuantizeCommand, PacksWeightsWithoutChangingAnything) {
   ASSERT_EQ(run("detent train digits_cnn digits --max-epochs 1 --project tuned --overwrite --load " + graph),
             0)
       << log();
-  EXPECT_THAT(log(),
-              HasSubstr("5 parameters are stored as codes: training goes on from their rounded values"));
+  EXPECT_THAT(
+      log(),
+      HasSubstr("5 parameters are stored as packed integers: training resumes from their rounded values"));
   ASSERT_EQ(run("detent train digits_cnn digits --max-epochs 1 --project tuned --overwrite --load floats.mz"),
             0)
       << log();
@@ -158,7 +158,7 @@ TEST_F(QuantizeCommand, TakesGroupsOfWeights) {
             0)
       << log();
   EXPECT_THAT(log(), HasSubstr("x conv2d (a scale a group of weights)"));
-  EXPECT_THAT(log(), HasSubstr("every code equal to the simulation's"));
+  EXPECT_THAT(log(), HasSubstr("all integers equal fake quantization"));
   const int after = correct("test after:");
   EXPECT_GT(after, 180);
   ASSERT_EQ(run("detent test digits_cnn digits --load " + graph_folder().string()), 0) << log();
@@ -178,10 +178,10 @@ TEST_F(QuantizeCommand, TakesTheOptionsOfThePass) {
           "true --weight-granularity tensor --requantization fixed_point --edge-layers eight_bits"),
       0)
       << log();
-  EXPECT_THAT(log(), HasSubstr("every code equal to the simulation's"));
+  EXPECT_THAT(log(), HasSubstr("all integers equal fake quantization"));
   ASSERT_EQ(quantize("--keep-float fc.*,stem_conv"), 0) << log();
   EXPECT_THAT(log(), HasSubstr("(not quantized): stem_conv"));
-  EXPECT_THAT(log(), HasSubstr("every code equal to the simulation's"));
+  EXPECT_THAT(log(), HasSubstr("all integers equal fake quantization"));
 }
 
 TEST_F(QuantizeCommand, ReplacesNoResultOfOtherSettings) {
@@ -281,7 +281,7 @@ TEST_F(QuantizeCommand, TransformRefusesLikewise) {
 
 TEST_F(QuantizeCommand, GivesNodesWidthsOfTheirOwn) {
   ASSERT_EQ(quantize("--weights int3 --bits 'block.*=4,fc=8/6' --bits stem_conv=8"), 0) << log();
-  EXPECT_THAT(log(), HasSubstr("every code equal to the simulation's"));
+  EXPECT_THAT(log(), HasSubstr("all integers equal fake quantization"));
   EXPECT_NE(quantize("--bits 'blok.*=4'"), 0);
   EXPECT_THAT(log(), HasSubstr("key \"bits\": \"blok.*\" matches no node: did you mean \"block_conv1\"?"));
   ASSERT_EQ(run("detent quantize --help"), 0);
@@ -301,8 +301,8 @@ TEST_F(QuantizeCommand, RanksLayersByWhatTheyWin) {
   const int base = correct("test after:");
   const std::string advice = quoted(log(), "--bits");
   std::vector<std::string> ranked;
-  const Value account = read_json(graph_folder() / "quantization_account.json");
-  for (const Value& node : *account.get_if<List>()) {
+  const Value errors = read_json(graph_folder() / "layerwise_error.json");
+  for (const Value& node : *errors.get_if<List>()) {
     if (node.get_if<Table>()->contains("weight")) {
       ranked.push_back(*node.get_if<Table>()->find("node")->get_if<std::string>());
     }
@@ -415,7 +415,8 @@ TEST_F(QuantizeCommand, DumpsLogitsOfFloatNetworksAndRefusesTheRest) {
   write_file(folder() / "mine/notes.txt", "mine");
   EXPECT_THAT(refusal("--dump mine --overwrite"), HasSubstr("holds other files than a dump"));
   EXPECT_THAT(refusal("--dump new --dump-nodes stem_cnov"), HasSubstr("did you mean \"stem_conv\"?"));
-  EXPECT_THAT(refusal("--dump new --dump-nodes fc --dump-as integers"), HasSubstr("none computes on codes"));
+  EXPECT_THAT(refusal("--dump new --dump-nodes fc --dump-as integers"),
+              HasSubstr("none computes in integers"));
   EXPECT_THAT(refusal("--dump-nodes fc"), HasSubstr("name a folder, --dump DIR"));
   EXPECT_FALSE(fs::exists(folder() / "new")) << "what is refused leaves nothing";
   ASSERT_EQ(run(test + "--dump logits --dump-nodes fc"), 1);

@@ -92,7 +92,7 @@ TEST(StaticQuantize, EdgesMayDiffer) {
   EXPECT_EQ(weight_of(eight.graph, "fc").width, 8);
   EXPECT_EQ(type_of(eight.graph, "fc", "data_in_0").size(), 256);
   PassBench in_float(residual_network());
-  in_float.run_passes(std::string(kQuantize) + "edge_layers = \"float\"");
+  in_float.run_passes(std::string(kQuantize) + "first_last_layers = \"float\"");
   EXPECT_TRUE(in_float.graph.node("conv1").quantization.empty());
   EXPECT_TRUE(in_float.graph.node("fc").quantization.empty());
   EXPECT_NE(in_float.graph.node("conv2").find_quantization("weight"), nullptr);
@@ -128,7 +128,7 @@ TEST(StaticQuantize, TextSaysTheSameAsTheTable) {
   EXPECT_EQ(weight_of(text.graph, "conv1").width, 4);
 }
 
-/// keep_float comes before bits, bits before edge_layers.
+/// keep_float comes before bits, bits before first_last_layers.
 TEST(StaticQuantize, WidthsOfNodesComeBetweenKeepFloatAndEdges) {
   PassBench eight(residual_network());
   eight.run_passes(std::string(kQuantize) +
@@ -136,7 +136,7 @@ TEST(StaticQuantize, WidthsOfNodesComeBetweenKeepFloatAndEdges) {
   EXPECT_EQ(weight_of(eight.graph, "conv1").width, 5);
   EXPECT_EQ(weight_of(eight.graph, "fc").width, 8);
   PassBench edges(residual_network());
-  edges.run_passes(std::string(kQuantize) + "edge_layers = \"float\"\nbits = \"fc=5\"");
+  edges.run_passes(std::string(kQuantize) + "first_last_layers = \"float\"\nbits = \"fc=5\"");
   EXPECT_TRUE(edges.graph.node("conv1").quantization.empty());
   EXPECT_EQ(weight_of(edges.graph, "fc").width, 5);
   PassBench kept(residual_network());
@@ -153,9 +153,10 @@ TEST(StaticQuantize, RefusesWidthsThatNoNodeTakes) {
   EXPECT_THAT(refusal("convo2=4"), AllOf(HasSubstr("key \"bits\": \"convo2\" matches no node"),
                                          HasSubstr("did you mean \"conv2\"?")));
   EXPECT_THAT(refusal("cnv.*=4"), HasSubstr("did you mean \"conv1\"?"));
-  EXPECT_THAT(refusal("relu=/4"), AllOf(HasSubstr("\"relu\" matches only relu, which move or compare codes"),
-                                        HasSubstr("(nodes with widths: add, conv2, fc)")));
-  EXPECT_THAT(refusal("add=4"), HasSubstr("\"add=/4\" is for the codes that it takes in"));
+  EXPECT_THAT(refusal("relu=/4"),
+              AllOf(HasSubstr("\"relu\" matches only relu, which move or compare integers"),
+                    HasSubstr("(nodes with widths: add, conv2, fc)")));
+  EXPECT_THAT(refusal("add=4"), HasSubstr("\"add=/4\" is for its quantized inputs"));
   EXPECT_THAT(refusal("fc=1"), HasSubstr("\"fc\": got \"1\", expected 2 to 16 bits"));
   EXPECT_THAT(refusal("fc=uint4"), HasSubstr("\"fc\": got uint4 for weights, expected a signed type"));
   EXPECT_THAT(refusal("fc=float"), HasSubstr("(keep_float leaves nodes in float)"));

@@ -112,7 +112,7 @@ class SurvivalTest : public testing::Test {
     ASSERT_TRUE(process.is_running());
   }
 
-  /// Of training_state.safetensors.
+  /// The step in training_state.safetensors.
   int64_t saved_step(const std::string& project) const {
     const SafetensorsFile state = read_safetensors(checkpoints(project) / "training_state.safetensors");
     const Value progress = parse_json(state.metadata.at("progress"), "progress");
@@ -154,11 +154,11 @@ TEST_F(SurvivalTest, GoesOnAfterASignalAsItSaysToTheSameBytes) {
     EXPECT_EQ(process.exit_status(), 128 + signal) << output();
     EXPECT_THAT(output(),
                 AllOf(HasSubstr(fmt::format("stopped by SIG{}", sigabbrev_np(signal))),
-                      HasSubstr("all is saved; go on with\n  "), Not(HasSubstr("test (best epoch)"))));
+                      HasSubstr("all is saved; resume with\n  "), Not(HasSubstr("test (best epoch)"))));
     const int64_t step = saved_step(project);
     EXPECT_GE(step, at_line / 2);
     const std::string text = output();
-    const size_t begin = text.find("go on with\n  ") + 13;
+    const size_t begin = text.find("resume with\n  ") + 14;
     ASSERT_EQ(run(text.substr(begin, text.find('\n', begin) - begin)), 0) << output();
     EXPECT_THAT(output(), HasSubstr(fmt::format("step {}\n", step)));
     EXPECT_THAT(output(), HasSubstr("test (best epoch)"));
@@ -238,7 +238,7 @@ TEST_F(SurvivalTest, AFullDiskIsReportedAndTheLastStateStays) {
   const std::string command =
       "detent train digits_cnn digits --max-epochs 100000 --learning-rate-schedule constant --project later ";
   ASSERT_EQ(run(command + "--max-time 1s"), 0) << output();
-  EXPECT_THAT(output(), AllOf(HasSubstr("max_time is up "), HasSubstr("all is saved; go on with")));
+  EXPECT_THAT(output(), AllOf(HasSubstr("max_time is up "), HasSubstr("all is saved; resume with")));
   const std::string saved = file("later", "training_state.safetensors");
   EXPECT_EQ(run("ulimit -f 100; " + command + "--resume"), 1);
   EXPECT_EQ(file("later", "training_state.safetensors"), saved);
@@ -348,12 +348,10 @@ TEST_F(SurvivalTest, ReplacesNoOtherTrainingUnlessToldTo) {
     EXPECT_EQ(file("kept", "best.ckpt"), network);
     EXPECT_EQ(file("kept", "training_state.safetensors"), state);
   };
-  expect_refused(
-      "--max-epochs 3 --batch-size 64",
-      "holds a training, saved after epoch 3, step 12, with batch_size = 128, got 64: go on with it "
-      "as it was begun (--resume)");
-  expect_refused("--max-epochs 4",
-                 "holds this training, saved after epoch 3, step 12: go on with it (--resume)");
+  expect_refused("--max-epochs 3 --batch-size 64",
+                 "holds a training, saved after epoch 3, step 12, with batch_size = 128, got 64: resume it "
+                 "as it was begun (--resume)");
+  expect_refused("--max-epochs 4", "holds this training, saved after epoch 3, step 12: resume it (--resume)");
   expect_refused("--max-epochs 2", "saved after epoch 3, step 12, and max_epochs is 2 now");
   // What gives the same again is repeated, as the commands of a tutorial are.
   EXPECT_EQ(run(command + "--max-epochs 3 --num-workers 2"), 0) << output();
@@ -458,7 +456,7 @@ TEST_F(SurvivalTest, ASignalAtOneWorkerStopsAllAtTheSameStep) {
   EXPECT_EQ(first.exit_status(), 130);
   EXPECT_EQ(second.exit_status(), 130);
   ++port;
-  EXPECT_THAT(read_file(folder_ / "worker_0.txt"), HasSubstr("in each process, go on with"));
+  EXPECT_THAT(read_file(folder_ / "worker_0.txt"), HasSubstr("in each process, resume with"));
   finish("part", {"--resume"});
   expect_same_networks("whole", "part");
 }

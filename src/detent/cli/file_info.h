@@ -19,9 +19,9 @@ struct FileInfo {
   std::optional<Graph> graph = {};
 };
 
-// Of files of one kind each. Headers, directories and pickles are read only: the elements of tensors stay on
-// the disk, except boolean ones of graphs and of files with packed tensors. Throw Error naming the file when
-// it is damaged.
+// Each describes files of one kind. Headers, directories and pickles are read only: the elements of tensors
+// stay on the disk, except boolean ones of graphs and of files with packed tensors. Throw Error naming the
+// file when it is damaged.
 
 FileInfo graph_info(const std::filesystem::path& path);
 FileInfo safetensors_info(const std::filesystem::path& path);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "detent/cli/run_options.h"
 #include "detent/core/tensor.h"
 
 namespace detent {
@@ -19,7 +20,7 @@ struct ModelRun {
   std::vector<std::string> values = {};  // inner ones, beside the outputs
   bool before_quantization = false;      // those values
   bool as_integers = false;              // those that have integers
-  bool integer_execution = false;        // instead of the simulation
+  std::optional<Engine> engine = {};     // none: fast where the network is quantized for integers
   std::optional<std::string> output_dir = {};
   double rtol = 1e-3;  // |got - expected| <= atol + rtol |expected|
   double atol = 1e-5;

@@ -37,10 +37,11 @@ void check_transform_section(const Table& section, const std::string& file) {
 
 void check_passes(const Table& passes, const std::string& file) {
   for (const auto& [name, options] : passes) {
-    const std::vector<std::string> known = pass_names();
-    if (std::ranges::find(known, name) == known.end()) {
+    try {
+      find_pass(name);
+    } catch (const Error& error) {
       const std::string line = options.line() > 0 ? fmt::format(":{}", options.line()) : "";
-      fail("{}{}: [passes.{}]: {}", file, line, name, unknown_name_message("pass", name, known));
+      fail("{}{}: [passes.{}]: {}", file, line, name, error.what());
     }
     if (!options.is<Table>()) {
       fail("{}: got {}, expected a table", key_place(file, "passes." + name, options), value_text(options));
@@ -137,9 +138,12 @@ TextTable options_table(const RunOptions& options, const Origins& origins, bool 
   if (!has_file) header.erase(header.begin() + 2);
   TextTable table(header);
   const Table defaults = write_fields(RunOptions());
+  const bool all = options.log_level == "debug";
   const auto text = [](const Value* value) { return value == nullptr ? "" : option_text(*value); };
   for (const auto& [name, effective] : write_fields(options)) {
-    if (!reads_option(command, name)) continue;
+    const bool is_default = origins.from_file(name) == nullptr && origins.given(name) == nullptr &&
+                            effective == *defaults.find(name);
+    if ((is_default && !all) || !reads_option(command, name)) continue;
     std::vector<std::string> row = {name, text(defaults.find(name)), text(origins.from_file(name)),
                                     text(origins.given(name)), text(&effective)};
     if (!has_file) row.erase(row.begin() + 2);

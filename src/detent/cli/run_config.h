@@ -21,8 +21,9 @@ struct RunConfig {
   std::string config_file;
   /// As the user spelt them, in the name of the folder.
   std::filesystem::path software_dir;
-  /// Name | Default | Config. File | Manual Override | Effective, a row an option that the command reads; the
-  /// third column only where there is a file.
+  /// Name | Default | Config. File | Manual Override | Effective, a row for each option that the command reads
+  /// and that does not just have its default (with log_level = "debug" for all); the third column only where
+  /// there is a file.
   TextTable table;
 };
 

@@ -19,9 +19,12 @@ constexpr std::array<const char*, 2> enum_names(Accelerator) { return {"auto", "
 enum class ReportTo { kNone, kTensorboard };
 constexpr std::array<const char*, 2> enum_names(ReportTo) { return {"none", "tensorboard"}; }
 
-/// What computes in `test`: the simulation, or integer execution of a network that is quantized for it.
-enum class Engine { kSimulation, kIntegers };
-constexpr std::array<const char*, 2> enum_names(Engine) { return {"simulation", "integers"}; }
+/// What computes in `test` and `run`: the simulation, or integer execution of a network that is quantized for
+/// it, by the plain reference or the fast engine. "integers" is what the fast one was first called.
+enum class Engine { kSimulation, kReference, kFast, kIntegers };
+constexpr std::array<const char*, 4> enum_names(Engine) {
+  return {"simulation", "reference", "fast", "integers"};
+}
 
 /// The options that train, test and transform share. Each is a flag (`--batch-size`) and a key of the
 /// configuration file (`batch_size`); a flag wins over the file, the file over the default.
@@ -101,7 +104,9 @@ struct RunOptions {
     visit("seed", self.seed, "seed of every random number", Between{0, 9e18});
     visit("accelerator", self.accelerator, "where to compute");
     visit("engine", self.engine,
-          "test: the simulation on libtorch, or the slow reference that executes in integers");
+          "test: the simulation on libtorch, or execution in integers, fast or by the slow and plain "
+          "reference; "
+          "integers: fast");
     visit("num_threads", self.num_threads, "threads; NA: one a processor", Between{1, 4096});
     visit("log_level", self.log_level, "debug, info, warning, error or critical");
     visit("worker_timeout", self.worker_timeout,
@@ -112,13 +117,14 @@ struct RunOptions {
           "train: save every so many steps as well as after each epoch; transform: save the progress of "
           "calibration every so many micro-batches; 0: never",
           Between{0, 1e15});
-    visit("resume", self.resume, "train: go on with the training that stopped in this project");
+    visit("resume", self.resume, "train: resume the training that stopped in this project");
     visit("overwrite", self.overwrite,
-          "train: replace another training that this project holds; not where resume goes on with it; "
+          "train: replace another training that this project holds; not with resume; "
           "quantize, transform: replace the network that other settings left there; test: replace another "
           "dump");
     visit("packed_weights", self.packed_weights,
-          "store quantized weights as codes with their scales: a smaller file, from which training goes on "
+          "store quantized weights as packed integers with their scales: a smaller file, from which training "
+          "resumes "
           "with rounded weights; NA: quantize does, transform does not");
     visit("report_to", self.report_to, "train: where to report metrics besides metrics.jsonl");
     DumpOptions::fields(self.dump, visit);

@@ -37,7 +37,7 @@ class BlockCache {
     size_t in_use;
     size_t kept;
   };
-  /// Of large blocks.
+  /// How many bytes large blocks take.
   Bytes bytes() const;
   /// What a large block holds: `bytes`, rounded up by an eighth at most.
   static size_t rounded(size_t bytes);

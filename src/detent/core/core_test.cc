@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <spdlog/spdlog.h>
 
+#include "detent/core/error_of_for_test.h"
 #include "detent/core/fields.h"
 #include "detent/core/parallel.h"
 #include "detent/core/progress.h"
@@ -125,6 +127,7 @@ struct Sample {
   Colour colour = Colour::kRed;
   std::vector<int64_t> sizes = {1};
 
+  static constexpr std::array kFormerNames = {FormerName{"bits", "width"}};
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
     visit("width", self.width, "bits", Between{1, 32});
@@ -136,12 +139,7 @@ struct Sample {
 
 std::string error_of(const Table& table) {
   Sample sample;
-  try {
-    read_fields(sample, table, "file.toml, [a]");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return detent::error_of([&] { read_fields(sample, table, "file.toml, [a]"); });
 }
 
 TEST(Fields, RoundTrip) {
@@ -168,6 +166,22 @@ TEST(Fields, SayWhatIsWrong) {
   EXPECT_THAT(error_of({{"colour", "gren"}}), HasSubstr("did you mean \"green\"?"));
   EXPECT_EQ(error_of({{"ratio", Value()}}), "");
   EXPECT_THAT(error_of({{"width", Value()}}), HasSubstr("got NA"));
+}
+
+TEST(Fields, FormerNamesAreReadWithAWarning) {
+  Sample sample;
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  read_fields(sample, {{"bits", 4}}, "file.toml, [a]");
+  spdlog::default_logger()->flush();
+  const std::string log = testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
+  EXPECT_EQ(sample.width, 4);
+  EXPECT_THAT(log, HasSubstr("the key \"bits\" is now called \"width\""));
+  EXPECT_EQ(error_of({{"bits", 33}}),
+            "file.toml, [a]: key \"bits\": got 33, expected at least 1 and at most 32");
+  EXPECT_EQ(error_of({{"bits", 4}, {"width", 4}}),
+            "file.toml, [a]: got \"bits\" and \"width\", which are the same");
+  EXPECT_EQ(describe_fields<Sample>().front().former_names, std::vector<std::string>{"bits"});
 }
 
 TEST(TextTable, AlignsNumbersAndQuotesCsv) {

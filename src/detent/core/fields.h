@@ -6,10 +6,12 @@
 #include <concepts>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "detent/core/error.h"
+#include "detent/core/former_name.h"
 #include "detent/core/value.h"
 
 namespace detent {
@@ -31,6 +33,9 @@ namespace detent {
 /// std::vector of these, and any T with `static std::string field_type()` (for help), `Value to_value()
 /// const` and `static T from_value(const Value&, const std::string& where)`. An enum E declares `constexpr
 /// auto enum_names(E)` that returns an array of names, the i-th for the value i.
+///
+/// Names of earlier versions are still read, with a warning, when the struct lists them:
+/// `static constexpr std::array kFormerNames = {FormerName{"frac_bits", "frac_width"}};`
 
 /// Allowed interval of a numeric field, both ends included.
 struct Between {
@@ -44,6 +49,7 @@ struct FieldDescription {
   std::string default_value;  // as value_text prints it
   std::string help;
   Between allowed;
+  std::vector<std::string> former_names = {};
 };
 
 namespace field_detail {
@@ -176,6 +182,21 @@ void from_value(const Value& value, T& field, const Between& allowed, const std:
 
 }  // namespace field_detail
 
+template <class T>
+std::span<const FormerName> former_names() {
+  if constexpr (requires { T::kFormerNames; }) return T::kFormerNames;
+  return {};
+}
+
+/// What the field that some version called `name` is called now; `name` itself where it is no former name.
+template <class T>
+std::string present_name(const std::string& name) {
+  for (const FormerName& field : former_names<T>()) {
+    if (name == field.former) return field.present;
+  }
+  return name;
+}
+
 /// The names of T's fields, in order.
 template <class T>
 std::vector<std::string> field_names() {
@@ -194,6 +215,10 @@ std::vector<FieldDescription> describe_fields() {
   auto visit = [&]<class F>(const char* name, F& field, const char* help, Between allowed = {}) {
     result.push_back(
         {name, field_detail::type_text<F>(), value_text(field_detail::to_value(field)), help, allowed});
+    for (const FormerName& field_name : former_names<T>()) {
+      if (result.back().name == field_name.present)
+        result.back().former_names.emplace_back(field_name.former);
+    }
   };
   T::fields(object, visit);
   return result;
@@ -206,14 +231,19 @@ template <class T>
 void read_fields(T& object, const Table& table, const std::string& where) {
   const std::vector<std::string> known = field_names<T>();
   for (const auto& [key, value] : table) {
-    if (std::find(known.begin(), known.end(), key) == known.end()) {
+    const std::string name = present_name<T>(key);
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
       fail("{}: {}", where, unknown_name_message("key", key, known));
     }
+    if (name == key) continue;
+    if (table.contains(name)) fail("{}: got \"{}\" and \"{}\", which are the same", where, key, name);
+    warn_of_former_name("key", key, name);
   }
   auto visit = [&](const char* name, auto& field, const char*, Between allowed = {}) {
-    const Value* value = table.find(name);
-    if (value != nullptr)
-      field_detail::from_value(*value, field, allowed, fmt::format("{}: key \"{}\"", where, name));
+    for (const auto& [key, value] : table) {
+      if (present_name<T>(key) != name) continue;
+      field_detail::from_value(value, field, allowed, fmt::format("{}: key \"{}\"", where, key));
+    }
   };
   T::fields(object, visit);
 }

@@ -50,7 +50,7 @@ class Table {
  private:
   struct Index;
 
-  /// Of the key among the entries; their number when absent.
+  /// The key's index among the entries; their number when absent.
   size_t position(std::string_view key) const;
   void index_entries();
 

@@ -38,7 +38,7 @@ std::string secret_in(const Getter& get) {
   return secret == nullptr ? "" : secret;
 }
 
-/// Of one job on this machine, so that two jobs seldom meet (FNV-1a of its name, into 20000..39999).
+/// A port for this job, so that two jobs on one machine seldom meet (FNV-1a of its name, into 20000..39999).
 int port_of_job(const Getter& get) {
   const char* job = get("PMIX_NAMESPACE");
   if (job == nullptr) job = get("OMPI_MCA_ess_base_jobid");

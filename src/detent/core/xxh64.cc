@@ -26,7 +26,7 @@ uint64_t round(uint64_t state, uint64_t input) { return std::rotl(state + input 
 
 uint64_t merged(uint64_t hash, uint64_t state) { return (hash ^ round(0, state)) * kPrime1 + kPrime4; }
 
-/// Of whole stripes of 32 bytes, four words side by side.
+/// Hashes whole stripes of 32 bytes, four words side by side.
 uint64_t hash_stripes(std::span<const std::byte> bytes, uint64_t seed) {
   std::array<uint64_t, 4> states = {seed + kPrime1 + kPrime2, seed + kPrime2, seed, seed - kPrime1};
   for (size_t i = 0; i < bytes.size(); i += 8 * states.size()) {

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "detent/core/error.h"
+#include "detent/core/error_of_for_test.h"
 #include "detent/core/log.h"
 #include "detent/datasets/published_data_for_test.h"
 
@@ -40,12 +41,7 @@ class CifarFiles : public testing::Test {
   }
 
   std::string message_of(const char* name, Split split) {
-    try {
-      make_dataset(name, split, {directory_});
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
+    return detent::error_of([&] { make_dataset(name, split, {directory_}); });
   }
 
   fs::path directory_ = fs::temp_directory_path() / ("detent_cifar_" + std::to_string(getpid()));

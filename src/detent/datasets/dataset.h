@@ -45,13 +45,13 @@ class Dataset {
   int64_t size() const { return static_cast<int64_t>(labels_.size()); }
   /// What a network is given of each sample, in this order.
   std::span<const SampleInput> inputs() const { return inputs_; }
-  /// Of the first input.
+  /// Shape of the first input.
   const Shape& sample_shape() const { return inputs_.front().shape; }
   /// 0 where nothing says: only a data set without labels need not know.
   int64_t class_count() const { return class_count_; }
   /// Without labels there is no accuracy, but all that needs inputs only: calibration.
   bool has_labels() const { return has_labels_; }
-  /// Of all samples, in order; all -1 where there are none.
+  /// Labels of all samples, in order; all -1 where there are none.
   std::span<const int64_t> labels() const { return labels_; }
   /// Where the samples are from, for people: a directory, "computed", "built in".
   const std::string& source() const { return source_; }
@@ -65,7 +65,7 @@ class Dataset {
   /// Labels are already known to be in [0, class_count), or all -1: there are none.
   Dataset(std::span<const SampleInput> inputs, int64_t class_count, std::vector<int64_t> labels,
           std::string source);
-  /// Of one float32 input.
+  /// A data set whose samples have one float32 input.
   Dataset(Shape sample_shape, int64_t class_count, std::vector<int64_t> labels, std::string source);
 
  private:
@@ -96,9 +96,9 @@ struct DatasetOptions {
   std::filesystem::path labels = {};
   /// What the network takes, by name, where that is known: files of tensors are read so. Shapes do not count.
   std::vector<SampleInput> inputs = {};
-  /// Of data sets of images.
+  /// For data sets of images.
   ImageTransforms transforms = {};
-  /// Of their random transformations.
+  /// For their random transformations.
   int64_t seed = 0;
 };
 

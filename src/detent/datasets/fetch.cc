@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of an archive what is not kept: texts, names of classes.
+/// What an archive may hold beside the files that are kept: texts, names of classes.
 constexpr uint64_t kMostOtherBytes = uint64_t{1} << 20;
 
 bool has_size(const fs::path& path, uint64_t size) {
@@ -42,8 +42,8 @@ class Deadline {
         std::chrono::duration_cast<std::chrono::milliseconds>(end_ - std::chrono::steady_clock::now());
     if (left.count() > 0) return left;
     throw TimeIsUp(
-        fmt::format("{}: not fetched within {} s; the same command goes on from there, --max-time gives more",
-                    url, limit_.count()));
+        fmt::format("{}: not fetched within {} s; the same command resumes there, --max-time gives more", url,
+                    limit_.count()));
   }
 
   /// No mirror helps.
@@ -93,7 +93,7 @@ class DamagedError : public Error {
   using Error::Error;
 };
 
-/// A part that is damaged must not be what the next attempt goes on from.
+/// A part that is damaged must not be what the next attempt resumes from.
 void check_part(const PublishedFile& file, const fs::path& part, const std::string& source) {
   try {
     const uint64_t size = fs::file_size(part);

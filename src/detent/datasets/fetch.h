@@ -26,7 +26,7 @@ struct FetchOptions {
 enum class Fetched { kNow, kBefore };
 
 /// Brings the files of a data set to options.root / published.folder: downloads (or copies) each to
-/// "<name>.part", going on where an earlier run stopped, checks size and digest, and then gives it its name;
+/// "<name>.part", resuming where an earlier run stopped, checks size and digest, and then gives it its name;
 /// of an archive the wanted files are unpacked likewise, and the archive is removed. A name therefore never
 /// stands for half a file. Attempts that fail for the moment are repeated, with a warning and growing delays,
 /// then the next mirror is tried. Files that are there are not fetched again (checked by digest, unpacked

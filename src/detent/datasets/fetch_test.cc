@@ -8,6 +8,7 @@
 #include <map>
 
 #include "detent/core/error.h"
+#include "detent/core/error_of_for_test.h"
 #include "detent/datasets/dataset.h"
 #include "detent/io/digest.h"
 #include "detent/io/file.h"
@@ -90,12 +91,7 @@ class Fetch : public testing::Test {
     return result;
   }
   std::string failure(const PublishedDataset& published, const FetchOptions& with) {
-    try {
-      fetch_dataset(published, with);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
+    return detent::error_of([&] { fetch_dataset(published, with); });
   }
 
   fs::path root_ = fs::temp_directory_path() / ("detent_fetch_" + std::to_string(getpid()));

@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kMostValues = int64_t{1} << 24;
 constexpr int64_t kBatch = 64;
 
-/// Of parts in their order, whose lengths follow from what the first ones say.
+/// Checksum of parts in their order, whose lengths follow from what the first ones say.
 class Checksum {
  public:
   template <class T>

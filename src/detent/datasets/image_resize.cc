@@ -52,7 +52,7 @@ std::vector<Taps> triangle_filter(int64_t size, int64_t result_size, const Range
   return filter;
 }
 
-/// Of a line that keeps its size: each pixel is one of the line.
+/// Taps of a line that keeps its size: each pixel is one of the line.
 std::vector<Taps> no_filter(const Range& wanted) {
   std::vector<Taps> filter;
   for (int64_t i = wanted.begin; i < wanted.end; ++i)

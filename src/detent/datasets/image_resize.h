@@ -28,7 +28,7 @@ struct ImageWindow {
 /// each rounded to 8 bits, in fixed-point weights with 22 fraction bits.
 RgbImage resize_bilinear(const RgbImage& image, int64_t height, int64_t width);
 
-/// Of the same result only the pixels in `window`, in memory and time for these: an image of 1 x 100,000
+/// The pixels of the same result that lie in `window`, in memory and time for these: an image of 1 x 100,000
 /// pixels, scaled to a shorter side of 256, would have 6.5e9.
 RgbImage resize_bilinear(const RgbView& image, int64_t height, int64_t width, const ImageWindow& window);
 

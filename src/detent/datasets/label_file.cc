@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "detent/core/error.h"
 #include "detent/core/log.h"
@@ -42,7 +45,7 @@ struct Columns {
   size_t label = 1;
 };
 
-/// Of a headline; nothing where the line is none.
+/// The columns that a headline names; nothing where the line is none.
 std::optional<Columns> columns_of(const std::vector<std::string>& cells) {
   const auto file = std::ranges::find(cells, "file");
   if (file == cells.end()) return std::nullopt;
@@ -59,6 +62,16 @@ std::optional<fs::path> found(const std::string& name, const fs::path& folder, c
     if (fs::is_regular_file(place)) return place;
   }
   return std::nullopt;
+}
+
+/// Once in a process: each split reads the same file.
+void warn_of_missing(const std::filesystem::path& path, const std::filesystem::path& folder, size_t missing,
+                     size_t all) {
+  static std::mutex mutex;
+  static std::set<std::pair<std::filesystem::path, std::filesystem::path>> warned;
+  const std::scoped_lock lock(mutex);
+  if (warned.emplace(path, folder).second)
+    spdlog::warn("{}: {} files of {} are not in {}", path.string(), missing, all, folder.string());
 }
 
 }  // namespace
@@ -97,9 +110,7 @@ std::vector<LabelledFile> read_label_file(const fs::path& path, const fs::path& 
     }
   }
   if (files.empty()) fail("{}: names no file that is in {}", path.string(), folder.string());
-  if (missing > 0)
-    spdlog::warn("{}: {} files of {} are not in {}", path.string(), missing, missing + files.size(),
-                 folder.string());
+  if (missing > 0) warn_of_missing(path, folder, missing, missing + files.size());
   return files;
 }
 

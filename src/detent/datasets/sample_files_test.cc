@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "detent/core/error.h"
+#include "detent/core/error_of_for_test.h"
 #include "detent/graph/state_dict.h"
 #include "detent/io/file.h"
 #include "detent/io/npy.h"
@@ -33,12 +34,7 @@ class SampleFiles : public testing::Test {
   }
 
   std::string message_of(const char* name, Split split) {
-    try {
-      make(name, split);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
+    return detent::error_of([&] { make(name, split); });
   }
 
   fs::path directory_ = fs::temp_directory_path() / ("detent_samples_" + std::to_string(getpid()));
@@ -120,12 +116,8 @@ TEST_F(SampleFiles, InputsWithoutLabelsAreOneFile) {
   }
   write_safetensors(directory_ / "x.safetensors", StateDict{{"a", two}, {"b", two}});
   const auto error_of = [&](const std::string& name) -> std::string {
-    try {
-      make_dataset("unlabelled", Split::kTrain, {.data_dir = directory_ / name});
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return detent::error_of(
+        [&] { make_dataset("unlabelled", Split::kTrain, {.data_dir = directory_ / name}); });
   };
   EXPECT_THAT(error_of("x.safetensors"), HasSubstr("holds 2 tensors, expected one, or one called"));
   EXPECT_THAT(error_of(""), HasSubstr("expected a file of inputs"));

@@ -15,6 +15,7 @@
 #include "detent/execution/fake_quantize.h"
 #include "detent/execution/one_thread.h"
 #include "detent/execution/torch_tensor.h"
+#include "detent/graph/owned_parameters.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
 
@@ -151,22 +152,38 @@ at::Tensor Interpreter::leaf_of(const Parameter& parameter) {
 /// In training the optimizer moves what a quantizer owns, and the gradient reaches it.
 Interpreter::Rounding Interpreter::make_rounding(const Node& node, const std::string& operand) {
   const Quantizer& quantizer = *node.find_quantizer(operand);
-  std::optional<QuantSpec> rounding = node.rounding(operand);
-  if (rounding && (mode_ == Mode::kInference || quantizer.parameters.empty()))
-    return {std::move(*rounding), std::nullopt};
-  return {quantizer.spec, leaf_of(*quantizer.find_parameter("scale"))};
+  if (mode_ == Mode::kTraining || quantizer.parameters.empty()) {
+    OwnedTensors owned;
+    for (const auto& [name, parameter] : quantizer.parameters) owned.emplace_back(name, leaf_of(*parameter));
+    return {quantizer.spec, std::move(owned), nullptr};
+  }
+  if (std::optional<QuantSpec> rounding = node.rounding(operand)) return {std::move(*rounding), {}, nullptr};
+  owned_scale(quantizer);  // refuses one that cannot be used
+  return {quantizer.spec, {}, &quantizer};
+}
+
+void Interpreter::update_quantizers() {
+  DETENT_CHECK(mode_ == Mode::kTraining, "an interpreter in inference mode");
+  for (Step& step : steps_) {
+    for (auto& [operand, rounding] : step.roundings) rounding = make_rounding(*step.node, operand);
+  }
 }
 
 at::Tensor Interpreter::quantized(const Step& step, std::string_view operand, const at::Tensor& value) const {
   const Node& node = *step.node;
   const auto rounding = step.roundings.find(operand);
   if (rounding == step.roundings.end()) return value;
-  const auto& [spec, scale] = rounding->second;
+  const auto& [spec, owned, by_values] = rounding->second;
   try {
     const uint64_t seed = std::hash<std::string_view>{}(node.name) ^ std::hash<std::string_view>{}(operand);
-    if (!scale) return fake_quantize(value, spec, seed + run_count_);
+    if (!rounds_) {
+      if (!owned.empty()) collect_owned(value, spec, owned);
+      return value;
+    }
+    if (by_values != nullptr) return to_torch(simulate(*by_values, from_torch(value.contiguous()), seed));
+    if (owned.empty()) return fake_quantize(value, spec, seed + run_count_);
     const int64_t samples = node.find_parameter(operand) == nullptr ? value.size(0) : 1;
-    return fake_quantize(value, spec, *scale, samples, seed + run_count_);
+    return round_with_owned(value, spec, owned, samples, seed + run_count_);
   } catch (const Error& error) {
     fail("node \"{}\", operand \"{}\": {}", node.name, operand, error.what());
   }
@@ -216,7 +233,8 @@ std::vector<Flow> Interpreter::run_step(const Step& step, std::vector<Flow>& val
                                         const Observation& observation) const {
   constexpr auto kBefore = ObservedValues::kBeforeQuantization;
   const Node& node = *step.node;
-  Evaluation evaluation{node, {}, step.parameters, mode_ == Mode::kTraining};
+  const bool uses_statistics = statistics_are_frozen_ && node.find_parameter("running_mean") != nullptr;
+  Evaluation evaluation{node, {}, step.parameters, mode_ == Mode::kTraining && !uses_statistics};
   for (const Source& source : step.inputs)
     evaluation.inputs.push_back(input_of(step, source, values, observation));
   if (mode_ == Mode::kTraining) {
@@ -310,6 +328,15 @@ std::vector<std::pair<std::string, at::Tensor>> Interpreter::named_trainable_par
     };
     for (const auto& [name, tensor] : step.parameters) add(name, tensor);
     for (const auto& [name, tensor] : step.owned_by_quantizers) add(name, tensor);
+  }
+  return result;
+}
+
+std::vector<std::string> Interpreter::quantizer_parameter_names() const {
+  std::vector<std::string> result;
+  for (const Step& step : steps_) {
+    for (const auto& [name, tensor] : step.owned_by_quantizers)
+      if (tensor.requires_grad()) result.push_back(step.node->parameter_key(name));
   }
   return result;
 }

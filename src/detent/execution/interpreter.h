@@ -13,6 +13,7 @@
 
 #include "detent/execution/evaluators/evaluator.h"
 #include "detent/execution/integer_simulation.h"
+#include "detent/execution/owned_rounding.h"
 #include "detent/graph/executor.h"
 #include "detent/graph/graph.h"
 
@@ -56,6 +57,16 @@ class Interpreter {
   /// The same without names.
   std::vector<at::Tensor> trainable_parameters() const;
 
+  /// Which of named_trainable_parameters belong to quantizers ("fc.weight_scale").
+  std::vector<std::string> quantizer_parameter_names() const;
+
+  /// In training, after the graph's quantizers got other specs: uses these. What they own stays.
+  void update_quantizers();
+  /// In training: whether running statistics are used as they are, as in inference, instead of the batch's.
+  void freeze_running_statistics(bool frozen) { statistics_are_frozen_ = frozen; }
+  /// In training: whether values are rounded; not, for a beginning in float.
+  void set_rounding(bool rounds) { rounds_ = rounds; }
+
   /// Runs in training mode so far, which seed stochastic formats: a training that is resumed sets it.
   uint64_t run_count() const { return run_count_; }
   void set_run_count(uint64_t count) { run_count_ = count; }
@@ -73,7 +84,8 @@ class Interpreter {
   /// How an operand is rounded.
   struct Rounding {
     QuantSpec spec;
-    std::optional<at::Tensor> scale;  // where the quantizer owns it and `spec` does not give it
+    OwnedTensors owned;                    // in training
+    const Quantizer* by_values = nullptr;  // in inference, where no spec has its values
   };
 
   struct Step {
@@ -90,7 +102,7 @@ class Interpreter {
     std::vector<size_t> last_read;  // places of values that nobody reads after this step
   };
 
-  /// Of a node whose results are its inputs' elements, or zeros: whether one quantizer rounds both.
+  /// Whether the node's results are its inputs' elements, or zeros, and one quantizer rounds both.
   static bool keeps_rounding(const Node& node);
   Step make_step(const Node& node);
   at::Tensor leaf_of(const Parameter& parameter);
@@ -123,6 +135,8 @@ class Interpreter {
   size_t value_count_ = 0;
   std::unordered_map<std::string, size_t> places_;  // by value_name
   std::unordered_map<const Parameter*, at::Tensor> leaves_;
+  bool statistics_are_frozen_ = false;
+  bool rounds_ = true;
   uint64_t run_count_ = 0;  // seeds stochastic formats in training; inference always draws the same
 };
 

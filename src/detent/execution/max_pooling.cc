@@ -13,7 +13,7 @@
 namespace detent {
 namespace {
 
-/// Of two that are equal the first, which tells 0 from -0; the last NaN, where there is one.
+/// The first of two that are equal, which tells 0 from -0; the last NaN, where there is one.
 float larger(float largest, float value) {
   const bool replaces = value > largest || value != value;  // NOLINT(misc-redundant-expression)
   return replaces ? value : largest;

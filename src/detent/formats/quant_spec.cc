@@ -67,7 +67,9 @@ QuantSpec parse_quant_spec_text(std::string_view text) {
 namespace {
 
 bool has_learnable_scale(const Format& format) {
-  return std::visit([]<class F>(const F&) { return ScaledFormat<F>; }, format);
+  const bool has_signs = std::holds_alternative<Ternary>(format) || std::holds_alternative<Binary>(format) ||
+                         std::holds_alternative<BinaryResidual>(format);
+  return has_signs || std::visit([]<class F>(const F&) { return ScaledFormat<F>; }, format);
 }
 
 void validate_group_size(const QuantSpec& spec, const std::string& where) {
@@ -94,6 +96,11 @@ void validate_granularity(const QuantSpec& spec, const std::string& where) {
       fail("{}: key \"granularity\": got \"{}\", expected \"tensor\": {}", where,
            enum_names(spec.granularity)[static_cast<size_t>(spec.granularity)], conflict);
     }
+  }
+  if (spec.granularity != Granularity::kTensor && learned &&
+      std::holds_alternative<BinaryResidual>(spec.format)) {
+    fail("{}: key \"granularity\": got \"{}\", expected \"tensor\" where binary_residual learns its gammas",
+         where, enum_names(spec.granularity)[static_cast<size_t>(spec.granularity)]);
   }
   if (spec.granularity == Granularity::kGroup && channels) {
     fail("{}: key \"granularity\": got \"group\", but the format's own keys say channel", where);

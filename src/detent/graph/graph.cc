@@ -10,7 +10,7 @@
 namespace detent {
 namespace {
 
-/// Of all nodes and quantizers, shared ones once, in order.
+/// Parameters of all nodes and quantizers in order, shared ones once.
 std::vector<ParameterRef> distinct_parameters(const Graph& graph) {
   std::vector<ParameterRef> distinct;
   std::unordered_set<const Parameter*> seen;

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "detent/core/error_of_for_test.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/operators.h"
 
@@ -13,16 +14,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-template <class Function>
-std::string error_of(Function function) {
-  try {
-    function();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 /// x [1, 4] -> linear 4 -> 3 -> relu -> output
 Graph small_graph() {

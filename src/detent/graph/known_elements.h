@@ -13,7 +13,7 @@ namespace detent {
 std::optional<std::vector<double>> known_elements(const OperatorSchema& schema, const Node& node,
                                                   std::span<const Operand> inputs, const Operand& result);
 
-/// Of an element-wise function of two inputs, which broadcast; nothing where one of them has neither one
+/// Elements of an element-wise function of two inputs, which broadcast; nothing where one has neither one
 /// element nor as many as the result.
 std::optional<std::vector<double>> broadcast_elements(const Operand& a, const Operand& b,
                                                       const Operand& result,

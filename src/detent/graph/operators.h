@@ -61,7 +61,7 @@ struct Operand {
   Value value;  // NA for a tensor
   DType dtype = DType::kFloat32;
   bool is_absent = false;
-  /// Of a tensor of few elements that follow from shapes and constants: those, in row-major order. Networks
+  /// Elements, in row-major order, of a small tensor that follow from shapes and constants. Networks
   /// compute with shapes, and what they compute decides further shapes.
   std::optional<std::vector<double>> elements = {};
 
@@ -160,7 +160,8 @@ struct SliceRange {
   int64_t end;
   int64_t step;
 };
-/// Of a node of `slice` on a tensor of `shape`, with Python's rules for negative and too large positions.
+/// Ranges that a `slice` node takes of a tensor of `shape`, with Python's rules for negative and too large
+/// positions.
 std::vector<SliceRange> slice_ranges(const Node& node, const Shape& shape);
 /// The positions start, start + step, ... before end of a dimension, as in Python: negative ones count from
 /// its end, those beyond it are cut; a step may be negative.

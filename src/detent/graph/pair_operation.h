@@ -4,7 +4,7 @@
 
 namespace detent {
 
-/// Of two numbers, in the arithmetic of their type.
+/// The result for two numbers, in the arithmetic of their type.
 template <class Number>
 Number combined(PairOperation operation, Number a, Number b) {
   switch (operation) {

@@ -6,13 +6,9 @@
 
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/formats/groups/learned_scale.h"
+#include "detent/graph/owned_parameters.h"
 
 namespace detent {
-namespace {
-
-constexpr const char* kScale = "scale";
-
-}  // namespace
 
 const Parameter* Quantizer::find_parameter(std::string_view name) const {
   const auto found = std::ranges::find(parameters, name, &std::pair<std::string, ParameterRef>::first);
@@ -24,8 +20,8 @@ Parameter* Quantizer::find_parameter(std::string_view name) {
 }
 
 std::optional<QuantSpec> Quantizer::rounding() const {
-  const Parameter* scale = find_parameter(kScale);
-  return scale == nullptr ? spec : with_learned_scale(spec, scale->tensor);
+  if (parameters.empty()) return spec;
+  return with_learned_scale(with_owned_fields(*this), owned_scale(*this));
 }
 
 bool Quantizer::operator==(const Quantizer& other) const {
@@ -37,9 +33,8 @@ bool Quantizer::operator==(const Quantizer& other) const {
 }
 
 std::vector<std::string> owned_parameters(const QuantSpec& spec) {
-  std::vector<std::string> names;
-  if (spec.scale_rule == ScaleRule::kLearned) names.emplace_back(kScale);
-  return names;
+  if (spec.scale_rule != ScaleRule::kLearned) return {};
+  return {std::holds_alternative<BinaryResidual>(spec.format) ? "gamma" : "scale"};
 }
 
 std::string owned_parameter_name(std::string_view operand, std::string_view parameter) {
@@ -48,7 +43,7 @@ std::string owned_parameter_name(std::string_view operand, std::string_view para
 
 Tensor simulate(const Quantizer& quantizer, const Tensor& input, uint64_t seed) {
   if (const std::optional<QuantSpec> rounding = quantizer.rounding()) return simulate(*rounding, input, seed);
-  return simulate_with_scale(quantizer.spec, quantizer.find_parameter(kScale)->tensor, input, seed);
+  return simulate_with_scale(with_owned_fields(quantizer), owned_scale(quantizer), input, seed);
 }
 
 }  // namespace detent

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "detent/core/error.h"
+#include "detent/core/error_of_for_test.h"
 #include "detent/formats/normal_tensor_for_test.h"
 #include "detent/graph/builder.h"
 
@@ -43,7 +44,7 @@ TEST(Quantizer, RoundsWithWhatIsGivenDerivedOrOwned) {
             "affine:width=6,signed=false,scale=0.75x");
 }
 
-/// Of the codes.
+/// Ends of the interval of codes.
 std::pair<double, double> ends(const QuantSpec& spec) {
   const auto of = [](const auto& format) -> std::pair<double, double> {
     if constexpr (requires { format.low_code(); }) return {format.low_code(), format.high_code()};
@@ -145,12 +146,7 @@ TEST(Quantizer, IsVerified) {
   const auto error_of = [](const auto& break_it) -> std::string {
     Graph graph = shared_edge();
     break_it(*graph.node("relu_1").quantization.at("data_in_0"));
-    try {
-      verify(graph);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return detent::error_of([&] { verify(graph); });
   };
   EXPECT_THAT(
       error_of([](Quantizer& q) { q.parameters.clear(); }),

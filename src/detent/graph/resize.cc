@@ -21,7 +21,7 @@ int64_t rounded_size(double size) {
   return static_cast<int64_t>(size);
 }
 
-/// Of a part of the input, where coordinates are those of a part.
+/// Takes the scales of a part of the input, where coordinates are those of a part.
 void take_scales(std::vector<ResizedAxis>& axes, const std::vector<double>& scales) {
   expect_count("scales", scales.size(), axes.size());
   for (size_t i = 0; i < axes.size(); ++i) {

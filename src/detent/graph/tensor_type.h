@@ -32,7 +32,7 @@ inline constexpr const char* kBatchName = "N";
 /// What a run knows of the named dimensions.
 using NamedSizes = std::map<std::string, int64_t, std::less<>>;
 
-/// Of a tensor that a network takes.
+/// What a network says of a tensor that it takes.
 struct TensorType {
   DType dtype = DType::kFloat32;
   std::vector<Dimension> shape;

@@ -103,7 +103,7 @@ struct Softmax {
 using Trait = std::variant<std::monostate, WeightedSum, MatrixProduct, Unary, PairOperation, Movement,
                            Pooling, Normalization, Softmax>;
 
-// Of nodes whose operator is unknown, which verify refuses, these say that there is nothing to say.
+// For nodes whose operator is unknown, which verify refuses, these return what means "nothing".
 
 OperatorRole role_of(const Node& node);
 const Trait& trait_of(const Node& node);

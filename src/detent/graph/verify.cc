@@ -8,6 +8,7 @@
 #include "detent/core/error.h"
 #include "detent/graph/graph.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/owned_parameters.h"
 
 namespace detent {
 namespace {
@@ -153,34 +154,10 @@ void verify_parameters(const Node& node, const OperatorSchema& schema) {
   }
 }
 
-/// What a quantizer owns: one number, or one for each channel or group.
-void verify_owned_parameter(const Node& node, const std::string& name, const Parameter* parameter) {
-  if (parameter == nullptr || parameter->tensor.rank() > 1 || parameter->tensor.numel() == 0) {
-    fail(
-        "node \"{}\" ({}): parameter \"{}\": got {}, expected the learned scale of shape [], [channels] or "
-        "[groups]",
-        node.name, node.op, name, parameter == nullptr ? "nothing" : shape_text(parameter->tensor.shape()));
-  }
-  if (parameter->tensor.dtype() != DType::kFloat32) {
-    fail("node \"{}\" ({}): parameter \"{}\": got {}, expected float32", node.name, node.op, name,
-         dtype_name(parameter->tensor.dtype()));
-  }
-}
-
 void verify_quantizer(const Node& node, const std::string& operand, const Quantizer& quantizer) {
-  validate(quantizer.spec, fmt::format("node \"{}\" ({}): operand \"{}\"", node.name, node.op, operand));
-  const std::vector<std::string> owned = owned_parameters(quantizer.spec);
-  for (const std::string& name : owned)
-    verify_owned_parameter(node, owned_parameter_name(operand, name), quantizer.find_parameter(name));
-  for (const auto& [name, parameter] : quantizer.parameters) {
-    if (std::ranges::find(owned, name) != owned.end()) continue;
-    fail("node \"{}\" ({}): operand \"{}\": its quantizer has a parameter \"{}\", which {} does not read",
-         node.name, node.op, operand, name, quant_spec_text(quantizer.spec));
-  }
-  if (quantizer.parameters.size() > owned.size()) {
-    fail("node \"{}\" ({}): operand \"{}\": a parameter of its quantizer occurs twice", node.name, node.op,
-         operand);
-  }
+  const std::string where = fmt::format("node \"{}\" ({})", node.name, node.op);
+  validate(quantizer.spec, fmt::format("{}: operand \"{}\"", where, operand));
+  verify_owned_parameters(quantizer, operand, where);
 }
 
 void verify_quantization(const Node& node) {

@@ -11,7 +11,7 @@
 namespace detent {
 namespace {
 
-/// Of an operand with this format.
+/// The code type of an operand with this quantizer.
 std::optional<CodeType> code_type(const Quantizer& quantizer) {
   Node node;
   node.quantization["weight"] = quantizer;

@@ -195,7 +195,7 @@ void set_fixed_product(PairForm& form) {
                           static_cast<double>(form.output.scale));
 }
 
-/// Of a tensor and a number, in either order.
+/// The table for a tensor and a number, in either order.
 std::optional<TableForm> form_with_number(PairOperation operation, const Node& node) {
   const size_t number_at = node.inputs[0].is_constant() ? 0 : 1;
   double scratch = 0;
@@ -290,9 +290,12 @@ int32_t AverageForm::code(int32_t sum, int64_t count) const {
   if (!fixed_point) {
     return output.at(static_cast<float>(sum) * (input.scale / (output.scale * static_cast<float>(count))));
   }
-  const double ratio =
-      static_cast<double>(input.scale) / (static_cast<double>(output.scale) * static_cast<double>(count));
-  return output.at(int64_t{fixed_product(sum, FixedMultiplier::of(ratio))});
+  return output.at(int64_t{fixed_product(sum, multiplier(count))});
+}
+
+FixedMultiplier AverageForm::multiplier(int64_t count) const {
+  return FixedMultiplier::of(static_cast<double>(input.scale) /
+                             (static_cast<double>(output.scale) * static_cast<double>(count)));
 }
 
 SignedSums signed_sums(std::span<const int32_t> weights) {

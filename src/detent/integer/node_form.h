@@ -41,7 +41,7 @@ struct SumForm {
   }
 };
 
-/// Of the weights above and of those below 0.
+/// Sums of the weights above and of those below 0.
 struct SignedSums {
   int64_t above;
   int64_t below;
@@ -106,6 +106,8 @@ struct AverageForm {
 
   /// `sum` of `count` elements, counted from the zero point.
   int32_t code(int32_t sum, int64_t count) const;
+  /// What sums of `count` elements are multiplied by in fixed point. Throws Error where that does not fit.
+  FixedMultiplier multiplier(int64_t count) const;
 };
 
 using NodeForm = std::variant<SumForm, ProductForm, TableForm, PairForm, AverageForm>;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "detent/core/error.h"
+#include "detent/core/error_of_for_test.h"
 #include "detent/graph/builder.h"
 #include "detent/integer/pooling.h"
 
@@ -30,12 +31,7 @@ Graph convolution(const Shape& input, int64_t in, int64_t out, const Shape& kern
 }
 
 std::string error_of(const Node& node, Requantization way) {
-  try {
-    node_form(node, way);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return detent::error_of([&] { node_form(node, way); });
 }
 
 TEST(NodeForm, SumsHoldCodesBiasesAndMultipliers) {
@@ -127,7 +123,7 @@ TEST(NodeForm, TablesHoldTheFunctionOfEachCode) {
 /// Half a step; in fixed point half as much again, because the high product rounds before the shift does.
 double tolerance(Requantization way) { return way == Requantization::kFloat ? 0.5001 : 0.7501; }
 
-/// Of every pair of codes, against exact arithmetic.
+/// Every pair of codes, against exact arithmetic.
 TEST(NodeForm, PairsAreTheRoundedResults) {
   GraphBuilder builder("g");
   const NodeInput x = builder.input("x", {4});

@@ -137,10 +137,11 @@ std::string plan_summary(std::span<const PlannedNode> plan) {
     found->second.push_back(node.node);
   }
   std::string text = wrapped_text(
-      fmt::format("{} nodes compute on codes, {} move codes, {} compute in float; operands: {} quantized, "
-                  "{} dequantized",
-                  counts[NodeEngine::kCodes], counts[NodeEngine::kMoves], counts[NodeEngine::kFloat],
-                  quantized, dequantized),
+      fmt::format(
+          "{} nodes compute in integers, {} move integers, {} compute in float; operands: {} quantized, "
+          "{} dequantized",
+          counts[NodeEngine::kCodes], counts[NodeEngine::kMoves], counts[NodeEngine::kFloat], quantized,
+          dequantized),
       0, kColumns);
   for (const auto& [group, names] : in_float)
     text += wrapped_text(fmt::format("in float: {} x {}: {}", names.size(), group, names_text(names)), 2,

@@ -48,7 +48,7 @@ TEST(IntegerPlan, SaysWhereCodesBeginAndEnd) {
 
 TEST(IntegerPlan, SummaryNamesGroupsInLinesOf80Columns) {
   const std::string text = plan_summary(integer_plan(network()));
-  EXPECT_THAT(text, HasSubstr("2 nodes compute on codes, 1 move codes, 6 compute in float"));
+  EXPECT_THAT(text, HasSubstr("2 nodes compute in integers, 1 move integers, 6 compute in float"));
   EXPECT_THAT(text, HasSubstr("in float: 6 x softmax (no integer form): softmax"));
   EXPECT_THAT(text, HasSubstr("and 2 more"));
   std::istringstream lines(text);

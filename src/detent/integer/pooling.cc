@@ -46,7 +46,7 @@ struct Rows {
   int64_t counted;  // rows that a mean divides by
 };
 
-/// Of each row of the result, in row-major order: a window of each dimension but the last.
+/// The input rows of each row of the result, in row-major order: a window of each dimension but the last.
 std::vector<Rows> rows_of(const WindowsOfDims& windows, const std::vector<int64_t>& strides) {
   std::vector<Rows> all = {{{0}, 1}};
   for (size_t d = 0; d + 1 < windows.size(); ++d) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/error.h"
+#include "detent/core/error_of_for_test.h"
 #include "detent/io/file.h"
 
 #include "detent/io/temporary_file_test.h"
@@ -23,12 +24,7 @@ std::string record(const std::string& labels, char red, char green, char blue) {
 }
 
 std::string error_of(const std::filesystem::path& path, const CifarLayout& layout) {
-  try {
-    read_cifar(std::vector{path}, layout);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return detent::error_of([&] { read_cifar(std::vector{path}, layout); });
 }
 
 TEST(Cifar, JoinsTheRecordsOfAllFiles) {

@@ -30,7 +30,7 @@ __attribute__((target("pclmul,sse4.1"))) inline __m128i fold(__m128i value, __m1
 
 inline __m128i load(const std::byte* data) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(data)); }
 
-/// Of at least kBlock bytes, a multiple of kLane. `crc` is the inverted state.
+/// Takes at least kBlock bytes, a multiple of kLane. `crc` is the inverted state.
 __attribute__((target("pclmul,sse4.1"))) uint32_t crc32_folded(uint32_t crc,
                                                                std::span<const std::byte> bytes) {
   const __m128i by_block = _mm_set_epi64x(0x1c6e41596, 0x154442bd4);  // x^(512-32), x^(512+32)

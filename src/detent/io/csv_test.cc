@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/error.h"
+#include "detent/core/error_of_for_test.h"
 
 #include "detent/io/temporary_file_test.h"
 
@@ -19,13 +20,8 @@ Tensor read(const std::string& text) {
   return read_csv(path.get());
 }
 
-std::string error_of(const std::string& text) {
-  try {
-    read(text);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+std::string csv_error(const std::string& text) {
+  return detent::error_of([&] { read(text); });
 }
 
 TEST(Csv, ReadsNumbersWithOrWithoutHeader) {
@@ -44,17 +40,19 @@ TEST(Csv, WhatIsBelowFloat32IsItsNearestNumber) {
 }
 
 TEST(Csv, WhatIsNoNumberIsNamedByLineAndColumn) {
-  EXPECT_THAT(error_of("1,2\n3,x\n"), HasSubstr("table.csv, line 2, column 2: got \"x\", expected a finite"));
-  EXPECT_THAT(error_of("h,h\n1,2\n3,\n"), HasSubstr("line 3, column 2: got \"\""));
-  EXPECT_THAT(error_of("1,2\n,3\n"), HasSubstr("line 2, column 1: got \"\""));
+  EXPECT_THAT(csv_error("1,2\n3,x\n"),
+              HasSubstr("table.csv, line 2, column 2: got \"x\", expected a finite"));
+  EXPECT_THAT(csv_error("h,h\n1,2\n3,\n"), HasSubstr("line 3, column 2: got \"\""));
+  EXPECT_THAT(csv_error("1,2\n,3\n"), HasSubstr("line 2, column 1: got \"\""));
   for (const char* value : {"nan", "inf", "1e99", "0x10", "1 2", "1;2"}) {
-    EXPECT_THAT(error_of(std::string("1\n") + value), HasSubstr("expected a finite number")) << value;
+    EXPECT_THAT(csv_error(std::string("1\n") + value), HasSubstr("expected a finite number")) << value;
   }
-  EXPECT_THAT(error_of(std::string("1\n1\0", 4)), HasSubstr("got \"1\\u0000\", expected a finite number"));
-  EXPECT_THAT(error_of("1,-4e38"),
+  EXPECT_THAT(csv_error(std::string("1\n1\0", 4)), HasSubstr("got \"1\\u0000\", expected a finite number"));
+  EXPECT_THAT(csv_error("1,-4e38"),
               HasSubstr("got \"-4e38\", expected a finite number of float32, at most 3.4028"));
-  EXPECT_THAT(error_of("1,2\n3\n"), HasSubstr("line 2: got 1 fields, expected 2"));
-  for (const char* text : {"", "\n\n", "a,b\n"}) EXPECT_THAT(error_of(text), HasSubstr("no line of numbers"));
+  EXPECT_THAT(csv_error("1,2\n3\n"), HasSubstr("line 2: got 1 fields, expected 2"));
+  for (const char* text : {"", "\n\n", "a,b\n"})
+    EXPECT_THAT(csv_error(text), HasSubstr("no line of numbers"));
 }
 
 }  // namespace

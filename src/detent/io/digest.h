@@ -19,8 +19,8 @@ std::string digest(DigestKind kind, std::span<const std::byte> bytes);
 /// HMAC-SHA-256 (RFC 2104) as 64 digits: nobody without the key can make that of a message.
 std::string hmac_sha256(std::span<const std::byte> key, std::span<const std::byte> message);
 
-/// Of a file, by the kind that `expected` has the length of. Throws Error naming the file when they differ or
-/// it cannot be read.
+/// Compares a file's digest, of the kind that `expected` has the length of. Throws Error naming the file when
+/// they differ or it cannot be read.
 void check_digest(const std::filesystem::path& path, const std::string& expected);
 
 }  // namespace detent

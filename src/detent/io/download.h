@@ -28,7 +28,7 @@ struct Download {
   /// come.
   std::chrono::seconds patience{30};
   int64_t least_speed = 1;
-  /// Of the whole attempt; none: as long as it takes.
+  /// For the whole attempt; none: as long as it takes.
   std::optional<std::chrono::milliseconds> time_limit = std::nullopt;
   /// Bytes in the file, and how many there will be (0: the server did not say).
   std::function<void(uint64_t done, uint64_t total)> progress = {};

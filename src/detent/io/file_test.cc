@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/error.h"
+#include "detent/core/error_of_for_test.h"
 
 namespace detent {
 namespace {
@@ -21,16 +22,6 @@ using testing::HasSubstr;
 class FileTest : public testing::Test {
  protected:
   ~FileTest() override { fs::remove_all(folder_); }
-
-  template <class Function>
-  static std::string error_of(Function function) {
-    try {
-      function();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
-  }
 
   size_t files() const {
     return static_cast<size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/error.h"
+#include "detent/core/error_of_for_test.h"
 #include "detent/io/file.h"
 
 namespace detent {
@@ -25,12 +26,7 @@ class FolderLockTest : public testing::Test {
   ~FolderLockTest() override { fs::remove_all(base_); }
 
   std::string error_of_locking(const fs::path& folder) {
-    try {
-      const FolderLock lock(folder, "detent test", warn_);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return detent::error_of([&] { const FolderLock lock(folder, "detent test", warn_); });
   }
 
   fs::path base_ = fs::temp_directory_path() / fmt::format("detent_folder_lock_test_{}", getpid());

@@ -270,7 +270,7 @@ class Reader {
     return found->second;
   }
 
-  /// Of a node or a quantizer.
+  /// Reads the parameters of a node or a quantizer.
   std::vector<std::pair<std::string, ParameterRef>> read_parameters(Members& owner) {
     std::vector<std::pair<std::string, ParameterRef>> result;
     for (const Value& value : owner.list("parameters")) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "detent/core/error_of_for_test.h"
 #include "detent/io/file.h"
 #include "detent/io/gzip_for_test.h"
 
@@ -19,12 +20,7 @@ std::string read(const std::string& bytes, uint64_t limit = kLimit) {
 }
 
 std::string message_of(const std::string& bytes, uint64_t limit = kLimit) {
-  try {
-    read(bytes, limit);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return detent::error_of([&] { read(bytes, limit); });
 }
 
 std::string numbers_text() {

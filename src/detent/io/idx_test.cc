@@ -7,6 +7,7 @@
 
 #include <random>
 
+#include "detent/core/error_of_for_test.h"
 #include "detent/io/file.h"
 #include "detent/io/gzip_for_test.h"
 
@@ -26,12 +27,7 @@ std::string header(uint8_t type, std::initializer_list<uint32_t> dimensions) {
 Tensor parse(const std::string& bytes) { return parse_idx(std::as_bytes(std::span(bytes)), "source"); }
 
 std::string message_of(const std::string& bytes) {
-  try {
-    parse(bytes);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return detent::error_of([&] { parse(bytes); });
 }
 
 TEST(Idx, ReadsBytesPlainAndCompressed) {

@@ -51,8 +51,8 @@ inline std::string png_bytes(const PngLayout& layout, std::vector<std::vector<ui
   return bytes;
 }
 
-/// Of one colour; `color` has a value a channel of `space` (JCS_RGB, JCS_GRAYSCALE, JCS_CMYK). Adobe's
-/// marker, which CMYK files get, says that the values are inverted.
+/// An image of one colour; `color` has a value a channel of `space` (JCS_RGB, JCS_GRAYSCALE, JCS_CMYK).
+/// Adobe's marker, which CMYK files get, says that the values are inverted.
 inline std::string jpeg_bytes(uint32_t width, uint32_t height, J_COLOR_SPACE space,
                               const std::vector<uint8_t>& color) {
   jpeg_compress_struct state{};

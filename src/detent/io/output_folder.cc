@@ -38,7 +38,7 @@ std::vector<std::string> files_in(const fs::path& folder) {
   return files;
 }
 
-/// Of the result that a folder holds: relative paths, a line each. None where no result was written.
+/// Relative paths of the result that a folder holds. None where no result was written.
 std::set<std::string> listed_in(const fs::path& folder) {
   if (!fs::is_regular_file(fs::symlink_status(folder / kList))) return {};
   std::istringstream lines(read_file(folder / kList));

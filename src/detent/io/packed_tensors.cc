@@ -27,7 +27,7 @@ struct Description {
   static void fields(Self& self, Visitor& visit) {
     visit("format", self.format, "the quantization, as text");
     visit("shape", self.shape, "of the tensor");
-    visit("packing", self.packing, "how codes become bytes");
+    visit("packing", self.packing, "how integers become bytes");
   }
 };
 

@@ -12,7 +12,7 @@
 namespace detent {
 namespace {
 
-/// Of this process: kilobytes that no file holds.
+/// Kilobytes of this process that no file backs.
 int64_t anonymous_kilobytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

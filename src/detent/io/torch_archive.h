@@ -38,7 +38,7 @@ class TorchArchive {
   /// "zip" or "legacy".
   virtual std::string_view layout() const = 0;
   virtual const std::string& name() const = 0;
-  /// Of the file.
+  /// Size of the file.
   virtual uint64_t byte_size() const = 0;
   /// What the values of its pickles may take in memory, and what a state_dict may beside the elements: each
   /// half the file's size. Files of many small tensors need more.

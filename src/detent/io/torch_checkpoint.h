@@ -35,7 +35,7 @@ struct CheckpointSummary {
   /// "layout", and for people: "keys" of the dictionary around the state_dict, "epoch", "global_step",
   /// "pytorch-lightning_version" where it has them.
   Table facts;
-  /// Of the state_dict that `read_state_dict` finds, those that it refuses included.
+  /// All of the state_dict that `read_state_dict` finds, those that it refuses included.
   std::vector<TensorSummary> tensors;
 };
 
@@ -43,7 +43,7 @@ struct CheckpointSummary {
 CheckpointSummary summarize_checkpoint(const std::filesystem::path& path);
 
 struct OptimizerState {
-  /// Of the i-th parameter: "step", "exp_avg", ... One scalar tensor or one of the parameter's shape each.
+  /// State of the i-th parameter: "step", "exp_avg", ..., each a scalar or of the parameter's shape.
   std::vector<StateDict> parameters;
   /// The one param_group without its "params": "lr", "betas", ...
   Table settings;

@@ -50,7 +50,7 @@ class NestedSearch {
   }
 
  private:
-  // Of what is only listed in a message.
+  // Limits of what is only listed in a message.
   static constexpr size_t kMostFound = 10;
   static constexpr size_t kLongestName = 100;
 

@@ -58,7 +58,7 @@ Result pack(const Tensor& tensor, const QuantSpec& spec) {
     packed.values = decode(packed.codes);
     const int64_t lost = differences(rounded, packed.values);
     if (lost == 0) return packed;
-    return fmt::format("its codes stand for others than {} of the {} values", lost, rounded.numel());
+    return fmt::format("its integers stand for others than {} of the {} values", lost, rounded.numel());
   }
   return fmt::format("rounding its {} rounded values again would change {} of them", rounded.numel(), moved);
 }
@@ -68,7 +68,7 @@ Result pack(const Quantizer& quantizer, const Tensor& tensor) {
   if (is_stochastic(format)) return "its rounding draws at random each time";
   try {
     const std::optional<QuantSpec> rounding = quantizer.rounding();
-    if (!rounding) return fmt::format("{} with a learned scale has no codes", format_name(format));
+    if (!rounding) return fmt::format("{} with a learned scale has no integers", format_name(format));
     return pack(tensor, *rounding);
   } catch (const Error& error) {
     return error.what();

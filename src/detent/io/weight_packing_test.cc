@@ -227,7 +227,7 @@ TEST_F(WeightPacking, LearnedScalesThatNoFormatGivesLeaveTheWeightsAsTheyAre) {
   const Graph read =
       written_and_read(graph, {"node \"fc\", weight (fixed:width=4,rounding=floor,scale_rule=learned): fixed "
                                "with a learned scale has no "
-                               "codes"});
+                               "integers"});
   EXPECT_TRUE(weight_of(read).equals(weight_of(graph)));
 }
 

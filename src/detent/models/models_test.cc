@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "detent/core/error_of_for_test.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/state_dict.h"
 #include "detent/models/model.h"
@@ -112,12 +113,7 @@ TEST(Models, SayWhatDoesNotFit) {
     EXPECT_THAT(error.what(), HasSubstr("conv1"));
   }
   const auto error_of = [](const char* model, const Shape& sample_shape) -> std::string {
-    try {
-      build_model(model, sample_shape, 10);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
+    return detent::error_of([&] { build_model(model, sample_shape, 10); });
   };
   EXPECT_THAT(error_of("resnet20", {3072}), HasSubstr("got samples of shape [3072], expected images"));
   EXPECT_THAT(error_of("jsc_s", {1, 4, 4}), HasSubstr("shape [1, 4, 4], expected a list of features"));

@@ -121,7 +121,7 @@ class OnnxImporter {
   NamedSizes first_sizes_;
   NamedSizes second_sizes_;
   ImportScope outermost_;
-  // Of the node that is being converted.
+  // What belongs to the node that is being converted.
   ImportScope* scope_ = nullptr;
   const onnx::NodeProto* node_ = nullptr;
   size_t depth_ = 0;

@@ -106,7 +106,7 @@ std::optional<Normalized> normalized(const Pattern& pattern, const Node& quotien
   return Normalized{centred->inputs[0], *pattern.number(epsilon)};
 }
 
-/// Of a node `sum`, the last of the pattern.
+/// Fuses the pattern that ends in the node `sum`.
 void fuse_layer_norm(const Pattern& pattern, const ValueTypes& types, Node& sum) {
   const auto is_vector = [&](const NodeInput& input) { return pattern.tensor(input) != nullptr; };
   const NodeInput* scaled_value = beside(sum, is_vector);

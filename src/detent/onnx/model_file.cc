@@ -117,7 +117,13 @@ Tensor OnnxModelFile::tensor(const onnx::TensorProto& proto) {
 Tensor read_onnx_tensor(const std::filesystem::path& path) {
   onnx::TensorProto proto;
   parse(*map_file(path), proto, path, "tensor");
-  return tensor_of(proto);
+  if (proto.data_location() == onnx::TensorProto::EXTERNAL)
+    fail("{}: its elements are in another file, which is not read", path.string());
+  try {
+    return tensor_of(proto);
+  } catch (const Error& error) {
+    fail("{}: {}", path.string(), error.what());
+  }
 }
 
 }  // namespace detent

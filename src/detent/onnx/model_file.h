@@ -45,7 +45,8 @@ class OnnxModelFile {
   std::map<std::string, std::shared_ptr<const MappedFile>> mapped_;
 };
 
-/// A tensor on its own, as ONNX's test data are (.pb).
+/// A tensor in a file of its own (TensorProto, .pb), as samples beside published models are. Throws Error
+/// naming the file on one that is damaged or has its elements in another file.
 Tensor read_onnx_tensor(const std::filesystem::path& path);
 
 }  // namespace detent

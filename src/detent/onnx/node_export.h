@@ -61,7 +61,7 @@ class NodeExport {
   std::string parameter(const char* name);
   /// The same of a matrix, rows and columns exchanged.
   std::string transposed_parameter(const char* name);
-  /// Of a normalization's weight or bias that is not there: `value` in each of `shape`.
+  /// A normalization's weight or bias; where there is none, `value` in each element of `shape`.
   std::string parameter_or(const char* name, float value, const Shape& shape);
 
   std::string list_of(const std::vector<int64_t>& values);

@@ -26,7 +26,7 @@ Tensor tensor_of(const onnx::TensorProto& proto);
 /// Its dimensions. Throws Error naming it when one is negative or there are too many elements.
 Shape shape_of(const onnx::TensorProto& proto);
 
-/// Of a tensor of bool: bytes that are not 0 become 1, the only ones that a bool may have.
+/// Makes bytes of a bool tensor that are not 0 a 1, as a bool must be.
 void set_truth(Tensor& tensor);
 
 /// float16, bfloat16 and float64 as float32; others as they are. A float64 beyond float32 becomes infinite.

@@ -21,7 +21,7 @@
 
 namespace detent {
 
-/// Of a classifier, over samples with labels.
+/// Accuracy and loss of a classifier over samples with labels.
 struct Score {
   double accuracy = 0;
   double loss = 0;
@@ -53,7 +53,7 @@ struct PassContext {
   ProcessGroup* group = &single_process();
   /// File and table that the running pass's options stand in, for messages: `x.toml, [passes.quantize]`.
   std::string where;
-  /// Of the first process: what is written into this folder appears there when the pipeline has ended. None:
+  /// In the first process: what is written into this folder appears there when the pipeline has ended. None:
   /// each file at once.
   std::shared_ptr<OutputFolder> outputs;
 
@@ -106,6 +106,7 @@ struct PassInfo {
   PassStage stage = PassStage::kAny;
   std::string help;
   std::vector<FieldDescription> options;
+  std::string former_name = {};  // of an earlier version: still understood, with a warning
   /// What passes before it did to the graph does not matter to those behind it.
   bool replaces_graph = false;
   /// The only way to run a pass, so that none runs on options that were not checked. Throws Error, beginning
@@ -125,7 +126,7 @@ void run_pipeline(Graph& graph, const Table& passes, const std::string& file, Pa
 /// In alphabetical order.
 std::span<const PassInfo> all_passes();
 std::vector<std::string> pass_names();
-/// Throws Error with the nearest known name.
+/// By name or former name. Throws Error with the nearest known name.
 const PassInfo& find_pass(std::string_view name);
 
 }  // namespace detent

@@ -16,7 +16,7 @@ PassInfo report_node_type_pass();
 PassInfo report_node_shape_pass();
 PassInfo report_node_meta_param_pass();
 PassInfo summarize_quantization_pass();
-PassInfo account_quantization_pass();  // analysis/quantization_account.cc
+PassInfo layerwise_error_analysis_pass();  // analysis/layerwise_error.cc
 PassInfo calculate_avg_bits_pass();
 PassInfo quantize_pass();
 PassInfo prepare_qat_pass();

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "detent/core/error_of_for_test.h"
 #include "detent/graph/mase_metadata.h"
 #include "detent/io/file.h"
 #include "detent/io/toml.h"
@@ -85,12 +86,7 @@ class PassTest : public testing::Test, public Executor {
   }
 
   std::string error_of(const std::string& toml) {
-    try {
-      run_passes(toml);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return detent::error_of([&] { run_passes(toml); });
   }
 
   fs::path directory_;

@@ -1,23 +1,26 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
+#include "detent/core/former_name.h"
 #include "detent/passes/passes.h"
+#include "detent/passes/transform/finish_qat.h"
 
 namespace detent {
 
 std::span<const PassInfo> all_passes() {
   static const std::vector<PassInfo> passes = {
-      account_quantization_pass(),
       adaround_pass(),
       add_common_metadata_pass(),
       add_software_metadata_pass(),
       bias_correction_pass(),
       calculate_avg_bits_pass(),
       equalize_pass(),
+      finish_qat_pass(),
       fold_constants_pass(),
       fuse_batch_norm_pass(),
       gptq_pass(),
       init_metadata_pass(),
+      layerwise_error_analysis_pass(),
       load_mase_graph_pass(),
       load_node_meta_param_pass(),
       prepare_qat_pass(),
@@ -47,8 +50,11 @@ std::vector<std::string> pass_names() {
 
 const PassInfo& find_pass(std::string_view name) {
   const auto passes = all_passes();
-  const auto it = std::ranges::find(passes, name, &PassInfo::name);
+  auto it = std::ranges::find(passes, name, &PassInfo::name);
+  if (it != passes.end()) return *it;
+  if (!name.empty()) it = std::ranges::find(passes, name, &PassInfo::former_name);
   if (it == passes.end()) throw Error(unknown_name_message("pass", name, pass_names()));
+  warn_of_former_name("pass", name, it->name);
   return *it;
 }
 

@@ -40,7 +40,7 @@ Tensor mapped(const Tensor& input, Map map) {
   return result;
 }
 
-/// Of the constant input or absent one of a node.
+/// The flow of a node's constant or absent input.
 Flow constant_flow(const NodeInput& input);
 
 /// Codes become their values.

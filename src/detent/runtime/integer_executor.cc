@@ -15,21 +15,13 @@
 #include "detent/runtime/code_product.h"
 #include "detent/runtime/code_sums.h"
 #include "detent/runtime/flow.h"
+#include "detent/runtime/reference_step.h"
 
 namespace detent {
 
 namespace {
 
-struct Step {
-  const Node* node;
-  OperatorRole role;
-  std::optional<NodeForm> form;
-  NodeEngine engine;
-  std::vector<std::optional<CodeType>> inputs;  // types that the node asks for
-  std::vector<std::optional<CodeType>> outputs;
-  std::vector<std::string> last_reads;  // values that nobody reads after this step
-};
-
+using Step = ReferenceStep;
 using Flows = std::map<std::string, Flow, std::less<>>;
 
 std::optional<CodeType> expected_type(const Node& node, const std::string& operand) {
@@ -130,7 +122,7 @@ Flow computed(const AverageForm& form, const Node& node, const std::vector<Flow>
   return {average_pool(form, node, inputs[0].tensor), form.output};
 }
 
-/// Of inputs of different types, the values are moved.
+/// Inputs of different types are requantized to the result's.
 std::vector<Flow> moved(const Node& node, const std::vector<Flow>& inputs) {
   std::vector<Operand> operands;
   for (const Flow& input : inputs) operands.push_back(operand_of(input));
@@ -242,7 +234,24 @@ std::vector<std::string> nodes_in_float(const std::vector<Step>& steps) {
   return names;
 }
 
-/// float32, and of the placeholders' shapes, with as many samples each.
+void check_values_are_float(const Graph& graph, const ValueTypes& values) {
+  for (const auto& [name, type] : values) {
+    if (!type.is_tensor() || type.dtype == DType::kFloat32) continue;
+    fail("graph \"{}\": \"{}\" is {}, expected float32: integer execution quantizes float32 values",
+         graph.name(), name, dtype_name(type.dtype));
+  }
+}
+
+}  // namespace
+
+std::vector<Flow> reference_results(const ReferenceStep& step, const std::vector<Flow>& inputs,
+                                    const FloatNodes* in_float) {
+  std::vector<Flow> results = run_step(step, inputs, in_float);
+  for (size_t i = 0; i < results.size(); ++i)
+    results[i] = converted(*step.node, std::move(results[i]), step.outputs[i]);
+  return results;
+}
+
 void check_inputs(const Graph& graph, std::span<const Tensor> inputs) {
   const std::vector<std::string> names = graph.input_names();
   if (inputs.size() != names.size()) fail("got {} inputs, expected {}", inputs.size(), names.size());
@@ -254,16 +263,6 @@ void check_inputs(const Graph& graph, std::span<const Tensor> inputs) {
          shape_text(inputs[i].shape()), tensor_type_text(type));
   }
 }
-
-void check_values_are_float(const Graph& graph, const ValueTypes& values) {
-  for (const auto& [name, type] : values) {
-    if (!type.is_tensor() || type.dtype == DType::kFloat32) continue;
-    fail("graph \"{}\": \"{}\" is {}, expected float32: integer execution makes codes of float32 values",
-         graph.name(), name, dtype_name(type.dtype));
-  }
-}
-
-}  // namespace
 
 struct IntegerProgram::Plan {
   Graph graph;
@@ -298,6 +297,12 @@ IntegerProgram::IntegerProgram(const Graph& graph, const MakeFloatNodes& make_fl
 
 IntegerProgram::~IntegerProgram() = default;
 
+const Graph& IntegerProgram::graph() const { return plan_->graph; }
+
+std::span<const ReferenceStep> IntegerProgram::steps() const { return plan_->steps; }
+
+const FloatNodes* IntegerProgram::float_nodes() const { return plan_->in_float.get(); }
+
 int64_t IntegerProgram::sum_bound(std::string_view node) const {
   for (const Step& step : plan_->steps) {
     const auto* sums = step.form ? std::get_if<SumForm>(&*step.form) : nullptr;
@@ -309,7 +314,7 @@ int64_t IntegerProgram::sum_bound(std::string_view node) const {
 std::vector<Tensor> IntegerProgram::run(std::span<const Tensor> inputs, const OperandObserver& observe,
                                         ObservedValues values) const {
   DETENT_CHECK(!observe || values == ObservedValues::kAfterQuantization,
-               "codes have no values before quantization");
+               "integers have no values before quantization");
   return run_observed(inputs, observe, {});
 }
 
@@ -322,11 +327,12 @@ std::vector<Tensor> IntegerProgram::run_observed(std::span<const Tensor> inputs,
   for (const Step& step : plan_->steps) {
     const Node& node = *step.node;
     if (step.role == OperatorRole::kOutput) break;
-    std::vector<Flow> results = step.role == OperatorRole::kInput
-                                    ? std::vector<Flow>{{inputs[next_input++]}}
-                                    : run_step(step, inputs_of(step, flows, observe), plan_->in_float.get());
+    std::vector<Flow> results =
+        step.role == OperatorRole::kInput
+            ? std::vector<Flow>{converted(node, {inputs[next_input++]}, step.outputs[0])}
+            : reference_results(step, inputs_of(step, flows, observe), plan_->in_float.get());
     for (size_t i = 0; i < results.size(); ++i) {
-      Flow result = converted(node, std::move(results[i]), step.outputs[i]);
+      Flow result = std::move(results[i]);
       if (observe && result.is_float()) observe(node, fmt::format("data_out_{}", i), as_values(result));
       if (observe_integers && i == 0) show_integers(step, result, observe_integers);
       flows[value_name(node.name, i)] = std::move(result);

@@ -13,6 +13,8 @@
 
 namespace detent {
 
+struct ReferenceStep;
+
 /// A node's result in integers: int32 codes of a type, or, without one, the 32-bit sums of a layer whose
 /// result is float, sum * sums->scale[channel]; `sums` lives as long as the program. Only valid during the
 /// call.
@@ -48,6 +50,11 @@ class IntegerProgram final : public Program {
 
   /// Largest magnitude that a sum of the node can reach; 0 of nodes that have none.
   int64_t sum_bound(std::string_view node) const;
+
+  /// What another way of running the graph computes, node by node (runtime/reference_step.h).
+  const Graph& graph() const;
+  std::span<const ReferenceStep> steps() const;
+  const FloatNodes* float_nodes() const;  // nullptr where nothing needs them
 
  private:
   struct Plan;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "detent/core/error_of_for_test.h"
 #include "detent/graph/builder.h"
 
 namespace detent {
@@ -63,12 +64,7 @@ TEST(IntegerExecutor, WantsAsManyInputsAsTheGraph) {
   IntegerProgram executor(graph);
   EXPECT_THROW(executor.run({}), Error);
   const auto error_of = [&](const Tensor& x) -> std::string {
-    try {
-      executor.run(std::span(&x, 1));
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    return detent::error_of([&] { executor.run(std::span(&x, 1)); });
   };
   EXPECT_EQ(error_of(Tensor(DType::kFloat32, {3, 1, 2, 2})), "");
   EXPECT_THAT(error_of(Tensor(DType::kUInt8, {1, 1, 2, 2})), HasSubstr("got uint8 of shape [1, 1, 2, 2]"));

@@ -48,11 +48,11 @@ void Accumulators::resize() {
   if (values_) values_->resize(slots);
 }
 
-/// Of one thread over some slots.
+/// One thread's sweep over some slots.
 class Accumulators::Sweep {
  public:
-  Sweep(Accumulators& data, Accumulators* rectified, int64_t values_of_slot)
-      : data_(data), rectified_(rectified) {
+  Sweep(Accumulators& data, Accumulators* post_relu, int64_t values_of_slot)
+      : data_(data), post_relu_(post_relu) {
     if (!data.values_ || data.values_->is_exact()) return;
     const int key_bits = data.needs_.values->key_bits;
     if (values_of_slot >= KeyCounter::worthwhile_values(key_bits))
@@ -75,7 +75,7 @@ class Accumulators::Sweep {
   /// After all chunks of a sample, to take its range.
   void end_sample() {
     data_.sample_ranges_[slot_].add(extremes_);
-    if (rectified_ != nullptr) rectified_->sample_ranges_[slot_].add(extremes_.rectified(negatives_));
+    if (post_relu_ != nullptr) post_relu_->sample_ranges_[slot_].add(extremes_.post_relu(negatives_));
     end_extremes();
   }
   /// After all chunks.
@@ -88,15 +88,15 @@ class Accumulators::Sweep {
  private:
   void end_extremes() {
     data_.extremes_[slot_].merge(extremes_);
-    if (rectified_ != nullptr) rectified_->extremes_[slot_].merge(extremes_.rectified(negatives_));
+    if (post_relu_ != nullptr) post_relu_->extremes_[slot_].merge(extremes_.post_relu(negatives_));
     extremes_ = {};
     negatives_ = 0;
   }
   void empty_buffers(std::span<const float> next = {}) {
-    std::array<Accumulators*, 2> targets = {&data_, rectified_};
+    std::array<Accumulators*, 2> targets = {&data_, post_relu_};
     const size_t negatives = std::min(buffers_.negative.chunk().values.size(), next.size());
     use(buffers_.negative, std::span(targets).first(1), next);
-    use(buffers_.positive, std::span(targets).first(rectified_ == nullptr ? 1 : 2), next.subspan(negatives));
+    use(buffers_.positive, std::span(targets).first(post_relu_ == nullptr ? 1 : 2), next.subspan(negatives));
   }
   void use(SignBuffer& buffer, std::span<Accumulators* const> targets, std::span<const float> next) {
     const FiniteChunk chunk = buffer.chunk();
@@ -116,11 +116,11 @@ class Accumulators::Sweep {
     buffer.clear();
   }
   void empty_counter() {
-    data_.values_->add(slot_, *counter_, rectified_ == nullptr ? nullptr : &*rectified_->values_);
+    data_.values_->add(slot_, *counter_, post_relu_ == nullptr ? nullptr : &*post_relu_->values_);
   }
 
   Accumulators& data_;
-  Accumulators* rectified_;
+  Accumulators* post_relu_;
   size_t slot_ = 0;
   Extremes extremes_;
   int64_t negatives_ = 0;  // finite, of those that the extremes have seen
@@ -136,14 +136,14 @@ PowerTarget Accumulators::powers(size_t slot) {
 }
 
 /// Different tiles hold different slots.
-void Accumulators::sweep(const float* data, const SlotLayout& layout, Accumulators* rectified) {
+void Accumulators::sweep(const float* data, const SlotLayout& layout, Accumulators* post_relu) {
   const int64_t tile_size =
       layout.slot_size() * std::min<int64_t>(SlotLayout::kMaxTileSlots, static_cast<int64_t>(layout.slots()));
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, tile_size));
   const int64_t shortest_run = only_extremes() ? 100 : kChunkValues / 2;
   parallel_for(static_cast<int64_t>(layout.tiles()), grain, [&](int64_t begin, int64_t end) {
     const DefaultFloatEnvironment environment;
-    Sweep sweep(*this, rectified, layout.is_interleaved() ? 0 : layout.slot_size());
+    Sweep sweep(*this, post_relu, layout.is_interleaved() ? 0 : layout.slot_size());
     for (auto tile = static_cast<size_t>(begin); tile < static_cast<size_t>(end); ++tile)
       layout.read_tile(data, tile, shortest_run,
                        [&](size_t slot, std::span<const float> values) { sweep.add(slot, values); });
@@ -152,9 +152,9 @@ void Accumulators::sweep(const float* data, const SlotLayout& layout, Accumulato
 }
 
 /// One slot. Its sample ranges are taken on the way where `sample_size` is not 0.
-void Accumulators::sweep_slot(std::span<const float> values, size_t sample_size, Accumulators* rectified,
+void Accumulators::sweep_slot(std::span<const float> values, size_t sample_size, Accumulators* post_relu,
                               const AfterSamples& after) {
-  Sweep sweep(*this, rectified, static_cast<int64_t>(values.size()));
+  Sweep sweep(*this, post_relu, static_cast<int64_t>(values.size()));
   const size_t step = sample_size == 0 ? values.size() : sample_size;
   for (size_t first = 0; first < values.size(); first += step) {
     for (size_t begin = 0; begin < step; begin += kChunkValues) {
@@ -185,7 +185,7 @@ void Accumulators::merge_part(const Accumulators& part) {
 
 /// The same: whole samples, or any values, for each thread, then all together.
 void Accumulators::sweep_slot_in_parts(std::span<const float> values, size_t sample_size,
-                                       Accumulators* rectified) {
+                                       Accumulators* post_relu) {
   const auto count = static_cast<int64_t>(values.size());
   const auto unit = static_cast<int64_t>(std::max<size_t>(sample_size, 1));
   const int64_t wanted = std::max(kGrain, (count - 1) / thread_count() + 1);
@@ -194,12 +194,12 @@ void Accumulators::sweep_slot_in_parts(std::span<const float> values, size_t sam
   parallel_for(count, part_size, [&](int64_t begin, int64_t end) {
     const DefaultFloatEnvironment environment;
     Accumulators part = empty_part();
-    Accumulators rectified_part = empty_part();
+    Accumulators post_relu_part = empty_part();
     part.sweep_slot(values.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)), sample_size,
-                    rectified == nullptr ? nullptr : &rectified_part);
+                    post_relu == nullptr ? nullptr : &post_relu_part);
     const std::lock_guard lock(mutex);
     merge_part(part);
-    if (rectified != nullptr) rectified->merge_part(rectified_part);
+    if (post_relu != nullptr) post_relu->merge_part(post_relu_part);
   });
 }
 
@@ -211,17 +211,17 @@ void Accumulators::expect(const Tensor& batch) {
   resize();
 }
 
-void Accumulators::update(const Tensor& given, std::optional<int64_t> first_sample, Accumulators* rectified,
+void Accumulators::update(const Tensor& given, std::optional<int64_t> first_sample, Accumulators* post_relu,
                           const AfterSamples& after) {
-  DETENT_CHECK(rectified == nullptr || (rectified->elements_ == elements_ && !rectified->recording_),
-               "a rectified twin that has seen other values, or records them");
+  DETENT_CHECK(post_relu == nullptr || (post_relu->elements_ == elements_ && !post_relu->recording_),
+               "post-ReLU statistics that have seen other values, or records them");
   reduction_.accept(sample_shape_of(given));
-  if (rectified != nullptr) rectified->reduction_.accept(sample_shape_of(given));
+  if (post_relu != nullptr) post_relu->reduction_.accept(sample_shape_of(given));
   if (recording_) recording_->add(given, first_sample);
   const Tensor batch = reduction_.arranged(given);
   const Shape sample_shape = sample_shape_of(batch);
   expect(batch);
-  if (rectified != nullptr) rectified->expect(batch);
+  if (post_relu != nullptr) post_relu->expect(batch);
   const int64_t samples = batch.rank() == 0 ? 1 : batch.dim(0);
   if (batch.numel() == 0) {
     if (after) after(samples);
@@ -238,16 +238,16 @@ void Accumulators::update(const Tensor& given, std::optional<int64_t> first_samp
   const auto sample_size = static_cast<size_t>(batch.numel() / samples);
   const bool by_sample = needs_.sample_ranges && layout.slots() == 1 && sample_size >= kChunkValues / 4;
   if (layout.slots() > 1) {
-    sweep(values.data(), layout, rectified);
+    sweep(values.data(), layout, post_relu);
   } else if (batch.numel() >= 2 * kGrain && thread_count() > 1 && !in_parallel_for()) {
-    sweep_slot_in_parts(values, by_sample ? sample_size : 0, rectified);
+    sweep_slot_in_parts(values, by_sample ? sample_size : 0, post_relu);
   } else {
     const DefaultFloatEnvironment environment;
-    sweep_slot(values, by_sample ? sample_size : 0, rectified, after);
+    sweep_slot(values, by_sample ? sample_size : 0, post_relu, after);
   }
   if (needs_.sample_ranges && !by_sample)
     add_sample_ranges(values.data(), samples, SlotLayout(sample_shape, kept), sample_ranges_,
-                      rectified == nullptr ? nullptr : &rectified->sample_ranges_);
+                      post_relu == nullptr ? nullptr : &post_relu->sample_ranges_);
   if (after) after(samples);
 }
 

@@ -30,14 +30,14 @@ class Accumulators {
  public:
   Accumulators(Dims dims, Needs needs);
 
-  /// One sweep over float32 values of shape [samples, ...]; rank 0 is one sample. `rectified`, unless null,
+  /// One sweep over float32 values of shape [samples, ...]; rank 0 is one sample. `post_relu`, unless null,
   /// sees max(x, 0) for each value x (NaN where x is NaN) in the same sweep. It needs the same, but no
   /// recording, and has seen as many values.
   ///
   /// `after`, unless null, is called on the way, or in the end, with the number of samples that have been
   /// seen, in ascending order up to all: who needs the same values finds the last ones in the caches.
   using AfterSamples = std::function<void(int64_t seen)>;
-  void update(const Tensor& batch, std::optional<int64_t> first_sample, Accumulators* rectified = nullptr,
+  void update(const Tensor& batch, std::optional<int64_t> first_sample, Accumulators* post_relu = nullptr,
               const AfterSamples& after = {});
   void merge(const Accumulators& other);
 
@@ -57,7 +57,7 @@ class Accumulators {
   const PowerSums& sums(size_t slot) const { return sums_[slot]; }
   const HigherPowerSums& higher_sums(size_t slot) const { return higher_sums_[slot]; }
   const SampleRangeSums& sample_ranges(size_t slot) const { return sample_ranges_[slot]; }
-  /// Of the finite values (there must be one) or their magnitudes, rounded once; the variance is the
+  /// Moments of the finite values (there must be one) or their magnitudes, rounded once; the variance is the
   /// population's, the mean of (x - mean)^2. When sums are needed.
   double mean(size_t slot, bool abs) const;
   double variance(size_t slot, bool abs) const;
@@ -76,10 +76,10 @@ class Accumulators {
   void resize();
   void expect(const Tensor& batch);
   class Sweep;
-  void sweep(const float* data, const SlotLayout& layout, Accumulators* rectified);
-  void sweep_slot(std::span<const float> values, size_t sample_size, Accumulators* rectified,
+  void sweep(const float* data, const SlotLayout& layout, Accumulators* post_relu);
+  void sweep_slot(std::span<const float> values, size_t sample_size, Accumulators* post_relu,
                   const AfterSamples& after = {});
-  void sweep_slot_in_parts(std::span<const float> values, size_t sample_size, Accumulators* rectified);
+  void sweep_slot_in_parts(std::span<const float> values, size_t sample_size, Accumulators* post_relu);
   Accumulators empty_part() const;
   void merge_part(const Accumulators& part);
   PowerTarget powers(size_t slot);

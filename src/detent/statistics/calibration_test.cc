@@ -8,6 +8,7 @@
 #include <random>
 
 #include "detent/core/error.h"
+#include "detent/core/error_of_for_test.h"
 #include "detent/statistics/error_search.h"
 
 namespace detent {
@@ -39,12 +40,7 @@ F calibrated_format(const char* spec, const Distribution& distribution, Calibrat
 }
 
 std::string error_of(const char* spec, std::vector<Distribution> parts, const CalibrationOptions& options) {
-  try {
-    calibrate(parse_quant_spec_text(spec), parts, options, "stats.toml");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return detent::error_of([&] { calibrate(parse_quant_spec_text(spec), parts, options, "stats.toml"); });
 }
 
 bool saturates(const Format& format, float value) {
@@ -292,8 +288,8 @@ TEST(Calibrate, RefusesToSearchInAHistogramThatIsTooCoarse) {
       error_of("affine", {distribution}, with(Calibrator::kMse)),
       HasSubstr("calibrator \"mse\": the histogram has 64 bins, expected at least 2048 for affine: collect "
                 "it with bins = 2048"));
-  EXPECT_EQ(error_of("affine:width=3", {distribution}, with(Calibrator::kEntropy)), "no error");
-  EXPECT_EQ(error_of("affine", {distribution}, with(Calibrator::kPercentile)), "no error");
+  EXPECT_EQ(error_of("affine:width=3", {distribution}, with(Calibrator::kEntropy)), "");
+  EXPECT_EQ(error_of("affine", {distribution}, with(Calibrator::kPercentile)), "");
 }
 
 TEST(Calibrate, SaysWhatIsMissing) {

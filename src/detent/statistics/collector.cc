@@ -50,25 +50,27 @@ void Collector::update(const Tensor& sample_batch, std::optional<int64_t> first_
   sweep(sample_batch, first_sample, nullptr);
 }
 
-void Collector::update_with_rectified(const Tensor& sample_batch, Collector& rectified) {
-  DETENT_CHECK(this != &rectified && signature_ == rectified.signature_, "{} with rectified {}", signature_,
-               rectified.signature_);
-  sweep(sample_batch, {}, &rectified);
+void Collector::update_with_post_relu(const Tensor& sample_batch, Collector& post_relu) {
+  DETENT_CHECK(this != &post_relu && signature_ == post_relu.signature_, "{} with post-ReLU {}", signature_,
+               post_relu.signature_);
+  sweep(sample_batch, {}, &post_relu);
 }
 
 /// Groups that look at the extremes alone, which takes no longer than to fetch the values from memory, follow
 /// the first one of the others piece by piece.
-void Collector::sweep(const Tensor& sample_batch, std::optional<int64_t> first_sample, Collector* rectified) {
+void Collector::sweep(const Tensor& sample_batch, std::optional<int64_t> first_sample, Collector* post_relu) {
   constexpr int64_t kPiece = int64_t{1} << 16;  // values
   check_dtype(sample_batch);
   const DefaultFloatEnvironment environment;
-  const auto twin = [&](size_t i) { return rectified == nullptr ? nullptr : &rectified->accumulators_[i]; };
+  const auto post_relu_of = [&](size_t i) {
+    return post_relu == nullptr ? nullptr : &post_relu->accumulators_[i];
+  };
   const auto led = std::ranges::find_if_not(accumulators_, &Accumulators::only_extremes);
   const auto leader = static_cast<size_t>(led - accumulators_.begin());
   const bool leads = leader < accumulators_.size() && sample_batch.rank() > 0;
   for (size_t i = 0; i < accumulators_.size(); ++i) {
     if (i != leader && !(leads && accumulators_[i].only_extremes()))
-      accumulators_[i].update(sample_batch, first_sample, twin(i));
+      accumulators_[i].update(sample_batch, first_sample, post_relu_of(i));
   }
   if (leader == accumulators_.size()) return;
   int64_t followed = 0;
@@ -80,11 +82,11 @@ void Collector::sweep(const Tensor& sample_batch, std::optional<int64_t> first_s
     for (size_t i = 0; i < accumulators_.size(); ++i) {
       if (!accumulators_[i].only_extremes()) continue;
       const auto first = first_sample ? std::optional(*first_sample + followed) : std::nullopt;
-      accumulators_[i].update(piece, first, twin(i));
+      accumulators_[i].update(piece, first, post_relu_of(i));
     }
     followed = seen;
   };
-  accumulators_[leader].update(sample_batch, first_sample, twin(leader),
+  accumulators_[leader].update(sample_batch, first_sample, post_relu_of(leader),
                                leads ? Accumulators::AfterSamples(follow) : Accumulators::AfterSamples());
 }
 

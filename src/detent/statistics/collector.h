@@ -32,10 +32,10 @@ class Collector {
   /// statistic reduces all dimensions, on samples that differ in shape; some statistics may have taken the
   /// batch then.
   void update(const Tensor& sample_batch, std::optional<int64_t> first_sample = {});
-  /// The same, and `rectified` sees max(x, 0) for each value x (NaN where x is NaN) in the same sweep, which
+  /// The same, and `post_relu` sees max(x, 0) for each value x (NaN where x is NaN) in the same sweep, which
   /// costs little more than one. It is another collector of the same statistics and options, of which none
   /// records, and has seen as many values.
-  void update_with_rectified(const Tensor& sample_batch, Collector& rectified);
+  void update_with_post_relu(const Tensor& sample_batch, Collector& post_relu);
   /// Whether a statistic keeps the samples themselves.
   bool records() const;
   /// As if everything that `other` saw had been passed to this one. `other` is another collector of the same
@@ -69,7 +69,7 @@ class Collector {
     Needs needs;
   };
 
-  void sweep(const Tensor& sample_batch, std::optional<int64_t> first_sample, Collector* rectified);
+  void sweep(const Tensor& sample_batch, std::optional<int64_t> first_sample, Collector* post_relu);
   const Entry& entry(std::string_view statistic) const;
   std::vector<Accumulators> empty_accumulators() const;
 

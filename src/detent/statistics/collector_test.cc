@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "detent/core/error_of_for_test.h"
 #include "detent/core/parallel.h"
 #include "detent/formats/groups/group_parameters.h"
 
@@ -48,15 +49,6 @@ Table result_of(std::string_view name, const Table& options, const std::vector<T
   const auto statistic = collector(name, options);
   for (const Tensor& each : batches) statistic->update(each);
   return statistic->result();
-}
-
-std::string error_of(const auto& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 std::vector<Tensor> two_samples() { return {batch({1, 4}, {1, 2, 3, -4}), batch({1, 4}, {0.5F, -1, 2, 8})}; }
@@ -323,14 +315,14 @@ TEST(Collector, StatisticsOfChannelsAreTheSameWithOthers) {
     for (float& value : values.values<float>()) value = next = next > 1 ? -next : next * 1.001F + 0.001F;
     Collector all(statistics, "test");
     all.update(values);
-    Collector rectified(statistics, "test");
+    Collector post_relu(statistics, "test");
     Collector twice(statistics, "test");
-    twice.update_with_rectified(values, rectified);
+    twice.update_with_post_relu(values, post_relu);
     for (float& value : values.values<float>()) value = std::max(value, 0.0F);
     Collector of_positive(statistics, "test");
     of_positive.update(values);
     EXPECT_EQ(twice.serialize(), all.serialize());
-    EXPECT_EQ(rectified.serialize(), of_positive.serialize());
+    EXPECT_EQ(post_relu.serialize(), of_positive.serialize());
     for (const auto& [name, options] : statistics) {
       Table alone;
       alone[name] = options;

@@ -13,7 +13,7 @@ struct Moments {
   double variance;
 };
 
-/// Of groups with known counts and moments, taken together.
+/// Moments of the union of groups with known counts and moments.
 Moments moments_of(std::span<const Distribution> parts) {
   double count = 0;
   double sum = 0;

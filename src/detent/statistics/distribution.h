@@ -29,12 +29,13 @@ struct Distribution {
 
   int64_t count() const;
 
-  /// Of values that are all there; those that are not finite are left out.
+  /// Distribution of values that are all there; those that are not finite are left out.
   static Distribution of(std::span<const float> values);
   /// The same without bins and moments, which take sorting: the range alone.
   static Distribution range_of(std::span<const float> values);
-  /// Of all their values together; parts that one of them lacks are absent. The mean of several average
-  /// ranges is not known: it is absent unless there is just one distribution. `intervals` is the smallest.
+  /// Distribution of all their values together; parts that one of them lacks are absent. The mean of several
+  /// average ranges is not known: it is absent unless there is just one distribution. `intervals` is the
+  /// smallest.
   static Distribution merged(std::span<const Distribution> parts);
 };
 

@@ -52,7 +52,7 @@ Kept kept_bins(const std::vector<Distribution::Bin>& centres, const Interval& ra
   return {static_cast<size_t>(first - centres.begin()), static_cast<size_t>(last - centres.begin())};
 }
 
-/// Of each bin in [kept.first, kept.last]: the share of its level, spread over the level's bins that are not
+/// For each bin in [kept.first, kept.last]: the share of its level, spread over the level's bins that are not
 /// empty. `levels` ascends.
 std::vector<double> spread_levels(const std::vector<double>& counts, std::span<const float> levels,
                                   const Kept& kept) {

@@ -58,7 +58,7 @@ int64_t Extremes::add_alone(std::span<const float> chunk, SignBuffers& buffers) 
   return static_cast<int64_t>(chunk.size() - scan.zeros - scan.positive_count);
 }
 
-Extremes Extremes::rectified(int64_t negatives) const {
+Extremes Extremes::post_relu(int64_t negatives) const {
   Extremes result = *this;
   result.negative_infinities_ = 0;
   result.zeros_ += negatives + negative_infinities_;

@@ -58,8 +58,8 @@ class Extremes {
   int64_t add(std::span<const float> chunk, SignBuffers& buffers);
   /// The same where nothing else is needed: `buffers`, which are empty, stay so.
   int64_t add_alone(std::span<const float> chunk, SignBuffers& buffers);
-  /// Of max(x, 0) for each x; `negatives` of the finite values are negative.
-  Extremes rectified(int64_t negatives) const;
+  /// Extremes of max(x, 0) for each x; `negatives` of the finite values are negative.
+  Extremes post_relu(int64_t negatives) const;
   void merge(const Extremes& other);
 
   /// All values, and those of a kind.
@@ -72,14 +72,15 @@ class Extremes {
   /// Zeros included.
   int64_t finite() const { return count_ - nan_ - infinities(); }
 
-  /// Of the values that are not NaN (there must be one), or of their magnitudes. Zero is 0, never -0.
+  /// Extremes of the values that are not NaN (there must be one), or of their magnitudes. Zero is 0, never
+  /// -0.
   float min() const;
   float max() const;
   float min_magnitude() const;
   float max_magnitude() const;
   float min(bool abs) const { return abs ? min_magnitude() : min(); }
   float max(bool abs) const { return abs ? max_magnitude() : max(); }
-  /// Of the finite values (there must be one).
+  /// Extremes of the finite values (there must be one).
   float finite_min() const { return least_; }
   float finite_max() const { return greatest_; }
   float finite_min_magnitude() const { return least_magnitude_; }
@@ -103,7 +104,7 @@ class Extremes {
   int64_t zeros_ = 0;
   int64_t positive_infinities_ = 0;
   int64_t negative_infinities_ = 0;
-  // Of the finite values.
+  // Extremes of the finite values.
   float least_ = kInfinity;
   float greatest_ = -kInfinity;
   float least_magnitude_ = kInfinity;

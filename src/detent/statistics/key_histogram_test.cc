@@ -162,12 +162,12 @@ TEST(KeyCounter, GivesWhatIsPositiveToAnotherToo) {
   std::vector<float> positive;
   std::ranges::copy_if(values, std::back_inserter(positive), [](float value) { return value > 0; });
   KeyHistogram all(16);
-  KeyHistogram rectified(16);
+  KeyHistogram post_relu(16);
   KeyCounter& counter = KeyCounter::of_thread(16);
   counter.add(chunk_of(values));
-  counter.empty_into(all, &rectified);
+  counter.empty_into(all, &post_relu);
   EXPECT_EQ(bytes_of(all), bytes_of(histogram_of(values, 16)));
-  EXPECT_EQ(bytes_of(rectified), bytes_of(histogram_of(positive, 16)));
+  EXPECT_EQ(bytes_of(post_relu), bytes_of(histogram_of(positive, 16)));
 }
 
 TEST(KeyCounter, ForgetsWhatWasNotEmptied) {

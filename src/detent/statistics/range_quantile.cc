@@ -19,8 +19,8 @@ struct Rank {
   float beyond;  // of the way to the next value
 };
 
-/// Of the quantile q of `count` values: q * (count - 1), in float32 as torch.quantile computes it, for more
-/// than 2^24 values in double.
+/// Rank of the quantile q of `count` values: q * (count - 1), in float32 as torch.quantile computes it, for
+/// more than 2^24 values in double.
 Rank rank_of(int64_t count, double q) {
   constexpr int64_t kFloatIntegers = int64_t{1} << 24;
   if (count <= kFloatIntegers) {

@@ -19,7 +19,7 @@ class Recording {
   void add(const Tensor& batch, std::optional<int64_t> first_sample);
   void merge(const Recording& other);
 
-  /// Of one sample; empty where there is none.
+  /// Shape of one sample; empty where there is none.
   const Shape& sample_shape() const { return sample_shape_; }
   int64_t bytes() const { return bytes_; }
   /// In order.

@@ -53,7 +53,7 @@ class Reduction {
   const Dims& dims() const { return dims_; }
   /// 1 when all dimensions are reduced; 0 before the shape is known.
   size_t slots() const;
-  /// Of a sample, where it matters and is known.
+  /// Shape of a sample, where it matters and is known.
   const std::optional<Shape>& sample_shape() const { return sample_shape_; }
   /// For each dimension of a sample of this shape, which was accepted and arranged, whether it is kept.
   std::vector<bool> kept(const Shape& sample_shape) const;
@@ -65,7 +65,7 @@ class Reduction {
 
  private:
   Dims dims_;
-  /// Of groups: [before the axis, its places, behind it] of a sample.
+  /// For groups: how many elements of a sample lie [before the axis, along it, behind it].
   std::array<int64_t, 3> around_axis(const Shape& sample_shape) const;
 
   std::optional<Shape> sample_shape_;

@@ -39,7 +39,7 @@ void SampleRangeSums::read(StateReader& reader) {
 }
 
 void add_sample_ranges(const float* data, int64_t samples, const SlotLayout& sample_layout,
-                       std::vector<SampleRangeSums>& sums, std::vector<SampleRangeSums>* rectified) {
+                       std::vector<SampleRangeSums>& sums, std::vector<SampleRangeSums>* post_relu) {
   const auto sample_size = static_cast<int64_t>(sample_layout.slots()) * sample_layout.slot_size();
   constexpr int64_t kValuesOfThread = int64_t{1} << 16;
   constexpr int64_t kShortestRun = 64;
@@ -60,7 +60,7 @@ void add_sample_ranges(const float* data, int64_t samples, const SlotLayout& sam
                                 });
         for (size_t i = 0; i < extremes.size() && first + i < sums.size(); ++i) {
           sums[first + i].add(extremes[i]);
-          if (rectified != nullptr) (*rectified)[first + i].add(extremes[i].rectified(negatives[i]));
+          if (post_relu != nullptr) (*post_relu)[first + i].add(extremes[i].post_relu(negatives[i]));
         }
       }
     }

@@ -31,8 +31,8 @@ struct SampleRangeSums {
 };
 
 /// Adds `samples` samples of the given layout, one after another at `data`, to the sums of each slot; and
-/// max(x, 0) for each x to `rectified`, unless null.
+/// max(x, 0) for each x to `post_relu`, unless null.
 void add_sample_ranges(const float* data, int64_t samples, const SlotLayout& sample_layout,
-                       std::vector<SampleRangeSums>& sums, std::vector<SampleRangeSums>* rectified);
+                       std::vector<SampleRangeSums>& sums, std::vector<SampleRangeSums>* post_relu);
 
 }  // namespace detent

@@ -10,6 +10,7 @@
 
 #include "detent/core/parallel.h"
 #include "detent/core/error.h"
+#include "detent/core/error_of_for_test.h"
 #include "detent/statistics/collector.h"
 
 namespace detent {
@@ -34,21 +35,12 @@ Table result_of(std::string_view name, const Table& options, const Tensor& value
   return collector.result(name);
 }
 
-std::string error_of(const auto& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 double number(const Table& table, std::string_view key) {
   double scratch = 0;
   return *table.find(key)->number(scratch);
 }
 
-/// Of very different sizes and both signs.
+/// Values of very different sizes and both signs.
 Tensor log_normal(int64_t count) {
   std::mt19937 generator(4);
   std::normal_distribution<float> normal;

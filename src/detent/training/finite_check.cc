@@ -9,7 +9,7 @@ namespace {
 
 bool is_finite(const at::Tensor& tensor) { return at::isfinite(tensor).all().item<bool>(); }
 
-/// Of node after node, as they are run.
+/// Looks at node after node as they are run.
 class FirstNonFinite {
  public:
   void see(const Node& node, std::string_view operand, const at::Tensor& value) {

@@ -30,7 +30,7 @@ using BatchSamples = std::span<const int64_t>;
 /// `order` cut into batches, of which only the last may be smaller.
 std::vector<BatchSamples> cut_into_batches(BatchSamples order, int64_t batch_size);
 
-/// Of the batches those whose number is the worker's rank modulo the group's size.
+/// The batches whose number is the worker's rank modulo the group's size.
 std::vector<BatchSamples> worker_batches(const std::vector<BatchSamples>& batches, const ProcessGroup& group);
 
 /// The worker's contiguous part of the samples of one batch; may be empty.

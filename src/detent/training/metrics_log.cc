@@ -39,6 +39,10 @@ void MetricsLog::write(const EpochReport& report) {
         {{"samples_per_second", report.samples_per_second}});
   write("validation", report.epoch, report.global_step, report.validation,
         {{"learning_rate", report.learning_rate}});
+  if (!events_ || report.quantizers.empty()) return;
+  std::vector<ScalarEvent> scalars;
+  for (const auto& [name, value] : report.quantizers) scalars.push_back({name, static_cast<float>(value)});
+  events_->write(now(), report.global_step, scalars);
 }
 
 void MetricsLog::write(const char* split, int64_t epoch, int64_t step, const Metrics& metrics,

@@ -17,10 +17,11 @@ namespace detent {
 ///
 /// with the split "train" (means over the steps since the line before), "train_epoch" (over the epoch,
 /// without learning_rate) or "validation" (after it, without samples_per_second), and `time` in seconds since
-/// 1970; and, where asked for, the same for TensorBoard.
+/// 1970; and, where asked for, the same for TensorBoard, with the scales and widths of quantizers after each
+/// epoch.
 class MetricsLog {
  public:
-  /// `keep`: what `sizes` gave when the training that goes on was saved; empty for a new one.
+  /// `keep`: what `sizes` gave when the training that is resumed was saved; empty for a new one.
   MetricsLog(const std::filesystem::path& lines, const std::optional<std::filesystem::path>& events,
              const Table& keep);
 

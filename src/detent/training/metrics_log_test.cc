@@ -50,7 +50,7 @@ TEST_F(MetricsLogTest, WritesALineAReport) {
   EXPECT_EQ(*lines()[2].find("accuracy"), Value(0.9));
   EXPECT_EQ(*lines()[2].find("step"), Value(60));
 
-  // A training that goes on forgets what was written after it was saved.
+  // A training that is resumed forgets what was written after it was saved.
   MetricsLog log(folder_ / "metrics.jsonl", folder_ / "events.tfevents", sizes);
   EXPECT_EQ(lines().size(), 1U);
   EXPECT_EQ(log.sizes(), sizes);

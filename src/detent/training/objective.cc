@@ -1,5 +1,7 @@
 #include "detent/training/objective.h"
 
+#include <algorithm>
+
 #include <ATen/ops/exp.h>
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/nll_loss.h>
@@ -13,14 +15,39 @@ Objective::Objective(const Graph& graph, const TrainingOptions& options, const G
     : graph_(graph),
       label_smoothing_(options.label_smoothing),
       distill_weight_(options.distill_weight),
-      temperature_(options.distill_temperature) {
+      temperature_(options.distill_temperature),
+      nodes_(options.distill_nodes),
+      nodes_weight_(options.distill_nodes_weight) {
   if (teacher != nullptr) teacher_.emplace(*teacher);
+  if (nodes_.empty()) return;
+  if (!teacher_)
+    fail("distill_nodes: got {} nodes, but no teacher to learn their values from", nodes_.size());
+  for (const std::string& name : nodes_) {
+    graph.node(name);
+    teacher->node(name);
+  }
+}
+
+TorchObserver Objective::observer(NodeValues& values) const {
+  if (nodes_.empty()) return {};
+  return [this, &values](const Node& node, std::string_view operand, const at::Tensor& value) {
+    const bool is_wanted = operand == "data_out_0" && std::ranges::find(nodes_, node.name) != nodes_.end();
+    if (is_wanted) values[node.name] = value;
+  };
 }
 
 at::Tensor Objective::loss(const at::Tensor& output, const std::vector<at::Tensor>& inputs,
-                           const at::Tensor& labels) const {
+                           const Labels& labels, const NodeValues& values) const {
   if (!teacher_) return of_labels(output, labels);
-  return of_labels(output, labels).mul(1 - distill_weight_).add(of_teacher(output, inputs), distill_weight_);
+  return of_labels(output, labels)
+      .mul(1 - distill_weight_)
+      .add(of_teacher(output, inputs, values), distill_weight_);
+}
+
+at::Tensor Objective::of_labels(const at::Tensor& output, const Labels& labels) const {
+  const at::Tensor first = of_labels(output, labels.first);
+  if (!labels.second.defined()) return first;
+  return first.mul(labels.share).add(of_labels(output, labels.second), 1 - labels.share);
 }
 
 at::Tensor Objective::of_labels(const at::Tensor& output, const at::Tensor& labels) const {
@@ -31,9 +58,11 @@ at::Tensor Objective::of_labels(const at::Tensor& output, const at::Tensor& labe
   return cross_entropy.mul(1 - label_smoothing_).add(uniform, label_smoothing_);
 }
 
-at::Tensor Objective::of_teacher(const at::Tensor& output, const std::vector<at::Tensor>& inputs) const {
-  // A copy, since autograd takes no tensors of inference mode.
-  const at::Tensor wanted = teacher_->outputs(inputs).front().clone();
+at::Tensor Objective::of_teacher(const at::Tensor& output, const std::vector<at::Tensor>& inputs,
+                                 const NodeValues& values) const {
+  NodeValues wanted_values;
+  // Copies, since autograd takes no tensors of inference mode.
+  const at::Tensor wanted = teacher_->outputs(inputs, observer(wanted_values)).front().clone();
   if (wanted.sizes() != output.sizes()) {
     fail("teacher: it gives outputs of shape {}, the network of {}", shape_text(wanted.sizes().vec()),
          shape_text(output.sizes().vec()));
@@ -41,7 +70,15 @@ at::Tensor Objective::of_teacher(const at::Tensor& output, const std::vector<at:
   const at::Tensor log_wanted = at::log_softmax(wanted.div(temperature_), 1);
   const at::Tensor log_given = at::log_softmax(output.div(temperature_), 1);
   const at::Tensor divergence = log_wanted.exp().mul(log_wanted.sub(log_given)).sum(1).mean();
-  return divergence.mul(temperature_ * temperature_);
+  at::Tensor loss = divergence.mul(temperature_ * temperature_);
+  for (const auto& [name, value] : wanted_values) {
+    const at::Tensor teacher = value.clone();
+    const auto given = values.find(name);
+    DETENT_CHECK(given != values.end(), "no value of node {}", name);
+    const at::Tensor distance = given->second.sub(teacher).pow(2).mean();
+    loss = loss.add(distance.div(teacher.pow(2).mean().add(1e-12)), nodes_weight_);
+  }
+  return loss;
 }
 
 }  // namespace detent

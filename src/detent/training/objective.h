@@ -1,6 +1,9 @@
 #pragma once
 
+#include <map>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -16,25 +19,48 @@ namespace detent {
 ///
 ///     (1 - w) cross_entropy + w T^2 KL(softmax(teacher / T) || softmax(output / T))
 ///
-/// with w distill_weight and T distill_temperature; means over the batch.
+/// with w distill_weight and T distill_temperature; means over the batch. For each of distill_nodes comes
+/// distill_nodes_weight * mean((x - t)^2) / mean(t^2), with x what the network computes there and t the
+/// teacher (Romero et al. 2015, arXiv:1412.6550).
 class Objective {
  public:
   /// `graph` and `teacher` must outlive this. The teacher takes the same inputs and gives as many classes; it
   /// is not trained.
   Objective(const Graph& graph, const TrainingOptions& options, const Graph* teacher);
 
-  /// Of what the network made of the inputs, [n, classes]; `labels` int64 [n].
-  at::Tensor loss(const at::Tensor& output, const std::vector<at::Tensor>& inputs,
-                  const at::Tensor& labels) const;
+  /// What samples are labelled with: `first`, or where they are mixed, `share` of it and the rest of
+  /// `second`; int64 [n].
+  struct Labels {
+    at::Tensor first;
+    at::Tensor second = {};
+    double share = 1;
+
+    Labels(at::Tensor labels) : first(std::move(labels)) {}
+    Labels(at::Tensor labels, at::Tensor others, double share_of_first)
+        : first(std::move(labels)), second(std::move(others)), share(share_of_first) {}
+  };
+
+  /// The network's values at distill_nodes, by node.
+  using NodeValues = std::map<std::string, at::Tensor, std::less<>>;
+  /// Puts them into `values`, which must outlive it; empty where there are none to learn from.
+  TorchObserver observer(NodeValues& values) const;
+
+  /// Of what the network made of the inputs, [n, classes].
+  at::Tensor loss(const at::Tensor& output, const std::vector<at::Tensor>& inputs, const Labels& labels,
+                  const NodeValues& values = {}) const;
 
  private:
+  at::Tensor of_labels(const at::Tensor& output, const Labels& labels) const;
   at::Tensor of_labels(const at::Tensor& output, const at::Tensor& labels) const;
-  at::Tensor of_teacher(const at::Tensor& output, const std::vector<at::Tensor>& inputs) const;
+  at::Tensor of_teacher(const at::Tensor& output, const std::vector<at::Tensor>& inputs,
+                        const NodeValues& values) const;
 
   const Graph& graph_;
   double label_smoothing_;
   double distill_weight_;
   double temperature_;
+  std::vector<std::string> nodes_;
+  double nodes_weight_;
   std::optional<Interpreter> teacher_;
 };
 

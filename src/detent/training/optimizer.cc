@@ -86,10 +86,16 @@ std::vector<size_t> group_indices(const std::vector<ParameterGroup>& groups,
 
 }  // namespace
 
-ParameterOptimizer::ParameterOptimizer(const TrainingOptions& options, std::vector<NamedParameter> parameters)
+ParameterOptimizer::ParameterOptimizer(const TrainingOptions& options, std::vector<NamedParameter> parameters,
+                                       const std::vector<std::string>& of_quantizers)
     : options_(options), parameters_(std::move(parameters)) {
-  const std::vector<ParameterGroup>& special = options.parameter_groups.groups;
-  const std::vector<size_t> indices = group_indices(special, parameters_);
+  std::vector<ParameterGroup> special = options.parameter_groups.groups;
+  std::vector<size_t> indices = group_indices(special, parameters_);
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const bool is_owned = std::ranges::find(of_quantizers, parameters_[i].first) != of_quantizers.end();
+    if (indices[i] == special.size() && !is_owned) ++indices[i];
+  }
+  special.push_back({"", options.scale_learning_rate, 0});
   std::vector<OptimizerParamGroup> groups;
   for (size_t group = 0; group <= special.size(); ++group) {
     std::vector<at::Tensor> members;
@@ -108,11 +114,11 @@ ParameterOptimizer::ParameterOptimizer(const TrainingOptions& options, std::vect
   optimizer_ = make_optimizer(options.training_optimizer, std::move(groups));
 }
 
-void ParameterOptimizer::set_learning_rates(int64_t epoch, int64_t step) {
+void ParameterOptimizer::set_learning_rates(double epochs, int64_t step) {
   const double factor = warmup_factor(options_, step);
   for (size_t i = 0; i < learning_rates_.size(); ++i) {
     optimizer_->param_groups()[i].options().set_lr(
-        factor * scheduled_learning_rate(options_, learning_rates_[i], epoch));
+        factor * scheduled_learning_rate(options_, learning_rates_[i], epochs));
   }
 }
 
@@ -136,10 +142,11 @@ double warmup_factor(const TrainingOptions& options, int64_t step) {
   return static_cast<double>(step + 1) / static_cast<double>(options.warmup_steps);
 }
 
-double scheduled_learning_rate(const TrainingOptions& options, double learning_rate, int64_t epoch) {
+double scheduled_learning_rate(const TrainingOptions& options, double learning_rate, double epochs) {
   if (options.learning_rate_schedule == ScheduleKind::kConstant) return learning_rate;
-  const int64_t t_max = options.t_max.value_or(options.max_epochs);
-  const double progress = static_cast<double>(std::min(epoch, t_max)) / static_cast<double>(t_max);
+  const bool counts_parts = options.learning_rate_schedule == ScheduleKind::kCosineSteps;
+  const auto t_max = static_cast<double>(options.t_max.value_or(options.max_epochs));
+  const double progress = std::min(counts_parts ? epochs : std::floor(epochs), t_max) / t_max;
   return options.eta_min +
          (learning_rate - options.eta_min) * (1 + std::cos(std::numbers::pi * progress)) / 2;
 }

@@ -17,14 +17,16 @@ namespace detent {
 using NamedParameter = std::pair<std::string, at::Tensor>;
 
 /// libtorch's optimizer of the kind that the options ask for, with every option that it has, and a group of
-/// its own for the parameters of each of options.parameter_groups. Throws Error on a pattern that is the
-/// first to match no parameter.
+/// its own for the parameters of each of options.parameter_groups, and for those of quantizers that are in
+/// none: these have scale_learning_rate and no weight decay. Throws Error on a pattern that is the first to
+/// match no parameter.
 class ParameterOptimizer {
  public:
-  ParameterOptimizer(const TrainingOptions& options, std::vector<NamedParameter> parameters);
+  ParameterOptimizer(const TrainingOptions& options, std::vector<NamedParameter> parameters,
+                     const std::vector<std::string>& of_quantizers = {});
 
-  /// Sets the learning rate of each group for optimizer step `step` (from 0) in epoch `epoch` (from 0).
-  void set_learning_rates(int64_t epoch, int64_t step);
+  /// Sets the learning rate of each group for optimizer step `step` (from 0) after `epochs` epochs.
+  void set_learning_rates(double epochs, int64_t step);
   /// Moves the parameters that have a gradient, and takes their gradients away.
   void step();
 
@@ -42,10 +44,10 @@ class ParameterOptimizer {
   std::vector<double> learning_rates_;  // of each group, at the beginning
 };
 
-/// Learning rate in epoch `epoch` (from 0) where it begins with `learning_rate`: constant, or eta_min + (lr -
-/// eta_min) * (1 + cos(pi * epoch / t_max)) / 2 (Loshchilov and Hutter 2016, arXiv:1608.03983, without
-/// restarts); eta_min from epoch t_max on.
-double scheduled_learning_rate(const TrainingOptions& options, double learning_rate, int64_t epoch);
+/// Learning rate after `epochs` epochs where it begins with `learning_rate`: constant, or eta_min + (lr -
+/// eta_min) * (1 + cos(pi * epochs / t_max)) / 2 (Loshchilov and Hutter 2016, arXiv:1608.03983, without
+/// restarts); eta_min from epoch t_max on. Only cosine_steps counts parts of epochs.
+double scheduled_learning_rate(const TrainingOptions& options, double learning_rate, double epochs);
 
 /// What the scheduled rate is multiplied by in step `step` (from 0): (step + 1) / warmup_steps, at most 1.
 double warmup_factor(const TrainingOptions& options, int64_t step);

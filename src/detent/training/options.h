@@ -2,6 +2,8 @@
 
 #include <array>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "detent/core/fields.h"
 #include "detent/training/duration.h"
@@ -12,8 +14,10 @@ namespace detent {
 enum class OptimizerKind { kAdam, kAdamW, kSgd };
 constexpr std::array<const char*, 3> enum_names(OptimizerKind) { return {"adam", "adamw", "sgd"}; }
 
-enum class ScheduleKind { kCosine, kConstant };
-constexpr std::array<const char*, 2> enum_names(ScheduleKind) { return {"cosine", "constant"}; }
+enum class ScheduleKind { kCosine, kConstant, kCosineSteps };
+constexpr std::array<const char*, 3> enum_names(ScheduleKind) {
+  return {"cosine", "constant", "cosine_steps"};
+}
 
 /// Whether the last, smaller batch of an epoch is left out.
 enum class DropLast { kAuto, kAlways, kNever };
@@ -21,6 +25,12 @@ constexpr std::array<const char*, 3> enum_names(DropLast) { return {"auto", "alw
 
 enum class Monitor { kLoss, kAccuracy };
 constexpr std::array<const char*, 2> enum_names(Monitor) { return {"loss", "accuracy"}; }
+
+/// What learned widths cost.
+enum class WidthUnit { kAverageBits, kBits, kBytes, kMacBits };
+constexpr std::array<const char*, 4> enum_names(WidthUnit) {
+  return {"average_bits", "bits", "bytes", "mac_bits"};
+}
 
 /// How to train. The names are those of MASE's `ch` where it has the option.
 struct TrainingOptions {
@@ -38,9 +48,21 @@ struct TrainingOptions {
   std::optional<int64_t> t_max;
   double eta_min = 1e-6;
   int64_t warmup_steps = 0;
+  std::optional<double> scale_learning_rate;
+  double ema_decay = 0;
+  std::optional<int64_t> freeze_batch_norm_after;
+  int64_t quantize_after = 0;
+  std::vector<int64_t> narrowing;
+  int64_t narrowing_steps = 100;
+  std::optional<double> width_budget;
+  WidthUnit width_unit = WidthUnit::kAverageBits;
+  double width_penalty = 1;
+  double mixup = 0;
   double label_smoothing = 0;
   double distill_weight = 0.5;
   double distill_temperature = 4;
+  std::vector<std::string> distill_nodes;
+  double distill_nodes_weight = 1;
   ParameterGroups parameter_groups;
   std::optional<double> gradient_clip_norm;
   std::optional<double> gradient_clip_value;
@@ -71,17 +93,46 @@ struct TrainingOptions {
     visit("beta2", self.beta2, "adam, adamw: decay of the mean of squared gradients", kDecay);
     visit("epsilon", self.epsilon, "adam, adamw: added to the denominator", kNotNegative);
     visit("amsgrad", self.amsgrad, "adam, adamw: keep the largest mean of squares");
-    visit("learning_rate_schedule", self.learning_rate_schedule, "learning rate over the epochs");
+    visit("learning_rate_schedule", self.learning_rate_schedule,
+          "learning rate over the epochs; cosine_steps: cosine, anew at each step");
     visit("t_max", self.t_max, "cosine: epochs to reach eta_min; NA: max_epochs", kPositive);
     visit("eta_min", self.eta_min, "cosine: learning rate at the end", kNotNegative);
     visit("warmup_steps", self.warmup_steps, "optimizer steps in which the learning rate rises to its value",
           kNotNegative);
+    visit("scale_learning_rate", self.scale_learning_rate,
+          "step size for what quantizers own, which no weight_decay pulls; NA: learning_rate", kNotNegative);
+    visit("ema_decay", self.ema_decay,
+          "share of the past in the moving average of all parameters that is validated and saved instead of "
+          "them; 0: none",
+          kDecay);
+    visit("freeze_batch_norm_after", self.freeze_batch_norm_after,
+          "steps after which batch norm uses its running statistics as they are; NA: never", kNotNegative);
+    visit("quantize_after", self.quantize_after, "steps in float before values are rounded", kNotNegative);
+    visit(
+        "narrowing", self.narrowing,
+        "least widths of learned quantizers in the first stages, such as 8,6,4, before they have their own");
+    visit("narrowing_steps", self.narrowing_steps, "steps of each of these stages", kPositive);
+    visit("width_budget", self.width_budget,
+          "what weights with learned widths may cost, in width_unit; NA: as much as they like", kAboveZero);
+    visit(
+        "width_unit", self.width_unit,
+        "average_bits a weight; bits or bytes of all of them; mac_bits: bits a weight times its products, a "
+        "sample");
+    visit("width_penalty", self.width_penalty, "what the loss grows by where they cost twice the budget",
+          kNotNegative);
+    visit("mixup", self.mixup, "alpha of the Beta distribution that samples are mixed by; 0: never",
+          Between{0, 1000});
     visit("label_smoothing", self.label_smoothing, "share of uniform labels in the labels",
           Between{0, 0.999});
     visit("distill_weight", self.distill_weight,
           "with a teacher: its share in the loss, the labels have the rest", Between{0, 1});
     visit("distill_temperature", self.distill_temperature,
           "with a teacher: what the logits of both are divided by", Between{1e-3, 1e6});
+    visit("distill_nodes", self.distill_nodes,
+          "with a teacher: nodes of the same name in both whose values are learned from too");
+    visit("distill_nodes_weight", self.distill_nodes_weight,
+          "with distill_nodes: weight of their mean squared differences, relative to the teacher's squares",
+          kNotNegative);
     visit("parameter_groups", self.parameter_groups, "learning rates and weight decays by parameter");
     visit("gradient_clip_norm", self.gradient_clip_norm,
           "gradients are scaled down where the norm of all of them is above; NA: never", kAboveZero);
@@ -90,7 +141,7 @@ struct TrainingOptions {
     visit("max_epochs", self.max_epochs, "passes over the training set", kPositive);
     visit("max_steps", self.max_steps, "optimizer steps after which training ends; NA: max_epochs decides",
           kPositive);
-    visit("max_time", self.max_time, "time after which training stops, for --resume to go on; NA: none");
+    visit("max_time", self.max_time, "time after which training stops, for --resume to continue; NA: none");
     visit("monitor", self.monitor, "what of the validation makes an epoch the best");
     visit("patience", self.patience,
           "epochs without improvement of the monitored value that end training; NA: any number", kPositive);

@@ -95,7 +95,8 @@ Nonce random_nonce() {
   return nonce;
 }
 
-/// Of who speaks, the nonces of both and what is claimed. With both nonces nothing can be repeated later.
+/// Authenticates who speaks, the nonces of both and what is claimed. With both nonces no message can be
+/// replayed.
 Mac mac_of(const std::string& secret, std::string_view speaker, const Nonce& first, const Request& request) {
   std::vector<std::byte> message;
   const auto add = [&](std::span<const std::byte> bytes) {

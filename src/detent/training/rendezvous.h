@@ -34,7 +34,7 @@ class Rendezvous {
   /// Waits for it until the deadline; Error then.
   std::vector<std::byte> get(const std::string& key, Clock::time_point deadline);
 
-  /// Of this machine, as a number: the one that reaches the first worker.
+  /// This machine's numeric address, the one that reaches the first worker.
   const std::string& local_address() const;
 
  private:

@@ -1,7 +1,8 @@
-// A training that is interrupted and goes on gives the same bytes as one that is not.
+// A training that is interrupted and resumed gives the same bytes as one that is not.
 
 #include <csignal>
 #include <filesystem>
+#include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,6 +13,7 @@
 #include "detent/execution/initialize.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/builder.h"
+#include "detent/graph/owned_parameters.h"
 #include "detent/io/safetensors.h"
 #include "detent/training/trainer.h"
 
@@ -36,6 +38,22 @@ Graph stateful_network() {
   seed_everything(3);
   initialize_parameters(graph);
   graph.node("last").quantization["weight"] = parse_quant_spec_text("binary:stochastic=true");
+  return graph;
+}
+
+/// The same with scales that are collected in the first ten steps and trained from there on.
+Graph quantized_network() {
+  Graph graph = stateful_network();
+  for (const char* layer : {"first", "last"}) {
+    Quantizer inputs(parse_quant_spec_text("int4:scale_rule=learned"));
+    inputs.parameters.emplace_back(
+        "scale", Parameter{Tensor::from<float>({}, std::vector{std::numeric_limits<float>::quiet_NaN()})});
+    inputs.parameters.emplace_back(kCollected, Parameter{collection_tensor({.wanted = 10}), false});
+    graph.node(layer).quantization["data_in_0"] = std::move(inputs);
+  }
+  Quantizer weights(parse_quant_spec_text("int2:scale_rule=learned"));
+  weights.parameters.emplace_back("log2_scale", Parameter{Tensor::from<float>({}, std::vector{-2.0F})});
+  graph.node("first").quantization["weight"] = std::move(weights);
   return graph;
 }
 
@@ -100,7 +118,7 @@ class ResumeTest : public testing::Test {
   SafetensorsFile final_state() const { return read_safetensors(path_); }
 
   void expect_equal_bytes(const TrainingOptions& options) {
-    Graph whole = stateful_network();
+    Graph whole = make_network_();
     ASSERT_EQ(train_some(whole, options, {}, false).end, TrainingEnd::kFinished);
     const SafetensorsFile expected = final_state();
     const int64_t batches = (512 + options.batch_size - 1) / options.batch_size;
@@ -122,7 +140,7 @@ class ResumeTest : public testing::Test {
     for (const Stop& stop : stops) {
       SCOPED_TRACE(fmt::format("step {}, sample {}, epoch {}", stop.signal.step,
                                stop.signal.validation_sample, stop.signal.epoch));
-      Graph begun = stateful_network();
+      Graph begun = make_network_();
       const TrainingOutcome stopped = train_some(begun, options, stop.signal, false);
       ASSERT_EQ(stopped.end, TrainingEnd::kSignal);
       EXPECT_EQ(stopped.signal, SIGTERM);
@@ -135,7 +153,7 @@ class ResumeTest : public testing::Test {
   }
 
   void expect_goes_on_to(const SafetensorsFile& expected, const TrainingOptions& options) {
-    Graph resumed = stateful_network();
+    Graph resumed = make_network_();
     ASSERT_EQ(train_some(resumed, options, {}, true).end, TrainingEnd::kFinished);
     const SafetensorsFile state = final_state();
     EXPECT_EQ(state.metadata, expected.metadata);
@@ -156,6 +174,7 @@ class ResumeTest : public testing::Test {
   }
 
   int64_t epochs_reported_ = 0;
+  Graph (*make_network_)() = stateful_network;
   fs::path path_ = fs::temp_directory_path() / fmt::format("detent_resume_{}.safetensors", getpid());
 };
 
@@ -178,6 +197,22 @@ TEST_F(ResumeTest, SgdWithAccumulatedBatchesGivesTheSameBytes) {
   options.batch_size = 24;  // 22 batches, of which the last is small: 8 steps, the last of one batch
   options.accumulate_grad_batches = 3;
   options.learning_rate = 0.05;
+  expect_equal_bytes(options);
+}
+
+/// Stopped while scales are collected (steps 2 to 8), while widths fall (8 bits until step 6, 4 until 12),
+/// and while scales are learned.
+TEST_F(ResumeTest, QuantizersGiveTheSameBytesInEveryPhase) {
+  make_network_ = quantized_network;
+  TrainingOptions options = short_training(OptimizerKind::kAdam);
+  options.narrowing = {8, 4};
+  options.narrowing_steps = 6;
+  options.scale_learning_rate = 0.002;
+  options.ema_decay = 0.9;
+  options.mixup = 0.2;
+  options.quantize_after = 4;
+  options.freeze_batch_norm_after = 16;
+  options.learning_rate_schedule = ScheduleKind::kCosineSteps;
   expect_equal_bytes(options);
 }
 

@@ -1,5 +1,6 @@
 #include "detent/training/trainer.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -18,8 +19,13 @@
 #include "detent/training/gradient_exchange.h"
 #include "detent/training/improvement.h"
 #include "detent/training/loader.h"
+#include "detent/training/mixup.h"
+#include "detent/training/narrowing.h"
 #include "detent/training/objective.h"
 #include "detent/training/optimizer.h"
+#include "detent/training/quantizer_figures.h"
+#include "detent/training/weight_average.h"
+#include "detent/training/width_budget.h"
 #include "detent/training/worker_state.h"
 
 namespace detent {
@@ -65,10 +71,17 @@ class Trainer {
         interpreter_(graph, Interpreter::Mode::kTraining),
         objective_(graph, options, hooks.teacher),
         parameters_(interpreter_.named_trainable_parameters()),
-        optimizer_(options, parameters_),
-        batches_(batches_of_epoch(graph, training_set.size(), options, group.size())) {
+        optimizer_(options, parameters_, interpreter_.quantizer_parameter_names()),
+        average_(parameters_, options.ema_decay),
+        widths_(graph, interpreter_, options),
+        batches_(batches_of_epoch(graph, training_set.size(), options, group.size())),
+        narrowing_(graph, options, total_steps()) {
     if (parameters_.empty()) fail("graph \"{}\" has nothing to train", graph.name());
-    if (hooks.resume != nullptr) restore(*hooks.resume);
+    if (hooks.resume != nullptr) {
+      restore(*hooks.resume);
+      narrowing_.resume(progress_.global_step);
+      interpreter_.update_quantizers();
+    }
   }
 
   TrainingOutcome run(const Dataset& validation_set) {
@@ -77,11 +90,17 @@ class Trainer {
       if (const TrainingOutcome stopped = run_epoch(report); was_stopped(stopped)) return stopped;
       if (const TrainingOutcome stopped = validate(validation_set, report); was_stopped(stopped))
         return stopped;
-      report.is_best = note_validation(progress_, report.validation, options_);
+      // Networks that are wider than the one that is trained for do not count.
+      report.is_best = narrowing_.is_done(progress_.global_step - 1) &&
+                       note_validation(progress_, report.validation, options_);
+      report.quantizers = describe_quantizers(graph_);
       ++progress_.epoch;
       progress_.batches = 0;
       metrics_ = {};
-      if (hooks_.on_epoch) hooks_.on_epoch(report);
+      if (hooks_.on_epoch) {
+        const WeightAverage::InPlace averaged(average_);
+        hooks_.on_epoch(report);
+      }
       save();
       if (const TrainingOutcome stopped = agreed_outcome(); was_stopped(stopped)) return stopped;
     }
@@ -90,10 +109,21 @@ class Trainer {
   }
 
  private:
+  int64_t total_steps() const {
+    const int64_t of_epoch =
+        (batches_ + options_.accumulate_grad_batches - 1) / options_.accumulate_grad_batches;
+    return std::min(options_.max_steps.value_or(of_epoch * options_.max_epochs),
+                    of_epoch * options_.max_epochs);
+  }
   bool has_all_steps() const { return options_.max_steps && progress_.global_step >= *options_.max_steps; }
   double learning_rate() const {
     return warmup_factor(options_, progress_.global_step) *
-           scheduled_learning_rate(options_, options_.learning_rate, progress_.epoch - 1);
+           scheduled_learning_rate(options_, options_.learning_rate, epochs_done());
+  }
+  /// Before the batch that was taken last.
+  double epochs_done() const {
+    const auto batches = static_cast<double>(std::max<int64_t>(progress_.batches - 1, 0));
+    return static_cast<double>(progress_.epoch - 1) + batches / static_cast<double>(batches_);
   }
 
   /// The batches that are left of the epoch; fills what the report says of training.
@@ -132,7 +162,7 @@ class Trainer {
     return {};
   }
 
-  /// A signal ends the validation at its next batch; a training that goes on repeats it. Time that is up does
+  /// A signal ends the validation at its next batch; a resumed training repeats it. Time that is up does
   /// not: where validations take longer than max_time, none would ever be completed.
   TrainingOutcome validate(const Dataset& validation_set, EpochReport& report) {
     // Averaging what is averaged already could round once more.
@@ -145,6 +175,7 @@ class Trainer {
     };
     std::optional<Metrics> metrics;
     try {
+      const WeightAverage::InPlace averaged(average_);
       metrics = evaluate_until(has_signal, graph_, validation_set, options_.batch_size, group_,
                                hooks_.loader_threads);
     } catch (const Error& error) {
@@ -167,24 +198,39 @@ class Trainer {
     return first;
   }
 
-  /// Of this worker's share of a batch of `samples` samples.
+  /// Adds the gradients of this worker's share of a batch of `samples` samples.
   void accumulate_gradients(const Batch& batch, double samples) {
     const at::Tensor labels = to_torch(batch.labels);
     const int64_t count = labels.size(0);
     if (count == 0) return;
-    const std::vector<at::Tensor> inputs = to_torch(batch.inputs);
-    const at::Tensor output = interpreter_.run(inputs);
-    const at::Tensor loss = objective_.loss(output, inputs, labels);
+    std::vector<at::Tensor> inputs = to_torch(batch.inputs);
+    const Objective::Labels learned = mix_samples(inputs, labels, options_.mixup);
+    set_phase();
+    Objective::NodeValues values;
+    const at::Tensor output = interpreter_.run(inputs, objective_.observer(values));
+    const at::Tensor loss = objective_.loss(output, inputs, learned, values);
     const auto loss_value = loss.item<double>();
     if (!std::isfinite(loss_value)) {
       fail_at_step(fmt::format("the loss is {}", loss_value),
                    describe_first_non_finite(interpreter_, batch.inputs));
     }
-    const at::Tensor scaled = group_.size() == 1 ? loss : loss.mul(static_cast<double>(count) / samples);
+    const at::Tensor penalty = widths_.penalty();
+    const at::Tensor minimized = penalty.defined() ? loss.add(penalty) : loss;
+    const at::Tensor scaled =
+        group_.size() == 1 ? minimized : minimized.mul(static_cast<double>(count) / samples);
     scaled.div(options_.accumulate_grad_batches).backward();
     const Metrics metrics{loss_value * static_cast<double>(count), count_correct(output, labels), count};
     metrics_.add(metrics);
     of_step_.add(metrics);
+  }
+
+  /// What changes in the course of a training, after as many steps.
+  void set_phase() {
+    const int64_t step = progress_.global_step;
+    if (narrowing_.advance(step)) interpreter_.update_quantizers();
+    interpreter_.set_rounding(step >= options_.quantize_after);
+    const std::optional<int64_t>& frozen_after = options_.freeze_batch_norm_after;
+    interpreter_.freeze_running_statistics(frozen_after && step >= *frozen_after);
   }
 
   [[noreturn]] void fail_at_step(const std::string& fault, const std::string& place) const {
@@ -201,8 +247,9 @@ class Trainer {
     } catch (const Error& error) {
       fail_at_step("the gradient is not finite", error.what());
     }
-    optimizer_.set_learning_rates(progress_.epoch - 1, progress_.global_step);
+    optimizer_.set_learning_rates(epochs_done(), progress_.global_step);
     optimizer_.step();
+    average_.update(progress_.global_step);
     ++progress_.global_step;
     of_step_ = {};
     reported_.add({sums.loss_sum, static_cast<int64_t>(sums.correct), static_cast<int64_t>(sums.count)});
@@ -237,7 +284,7 @@ class Trainer {
     if (votes.time_up > 0 && !has_ended(progress_, options_)) return {TrainingEnd::kTimeUp, 0, progress_};
     return {TrainingEnd::kFinished, 0, progress_};
   }
-  /// Of the votes of all workers now.
+  /// The outcome of the votes of all workers now.
   TrainingOutcome agreed_outcome() {
     StopVotes votes = own_votes();
     group_.all_reduce_sum(floats_of(votes));
@@ -251,13 +298,15 @@ class Trainer {
     if (hooks_.save) save(gather_worker_states(worker_state(), group_));
   }
   void save(const Tensor& worker_states) {
-    if (hooks_.save) hooks_.save({progress_, state_dict(graph_), optimizer_.state(), worker_states});
+    if (!hooks_.save) return;
+    hooks_.save({progress_, state_dict(graph_), optimizer_.state(), average_.state(), worker_states});
   }
 
   void restore(const TrainingState& state) {
     const std::string& source = hooks_.resume_source;
     load_state_dict(graph_, state.network, source);
     optimizer_.load_state(state.optimizer, source);
+    average_.load_state(state.averages, source);
     restore_worker_state(worker_state(), state.workers, group_, source);
     progress_ = state.progress;
     if (progress_.batches > batches_) {
@@ -274,7 +323,10 @@ class Trainer {
   Objective objective_;
   std::vector<NamedParameter> parameters_;
   ParameterOptimizer optimizer_;
+  WeightAverage average_;
+  WidthBudget widths_;
   int64_t batches_;  // of an epoch
+  Narrowing narrowing_;
 
   TrainingProgress progress_;
   std::array<Metrics, 2> measured_;

@@ -2,6 +2,8 @@
 
 #include <functional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "detent/core/process_group.h"
 #include "detent/datasets/dataset.h"
@@ -30,6 +32,8 @@ struct EpochReport {
   Metrics validation = {};        // afterwards
   double samples_per_second = 0;  // of training
   bool is_best = false;           // the best of the monitored value so far
+  /// Of quantizers that own parameters: "scale/fc.weight", its mean, and "width/fc.weight".
+  std::vector<std::pair<std::string, double>> quantizers = {};
 };
 
 /// What to do while training, at each worker; reports are the same at each but for samples_per_second.
@@ -48,7 +52,7 @@ struct TrainingHooks {
   const Graph* teacher = nullptr;
   /// Threads that load batches ahead of the network.
   int64_t loader_threads = 0;
-  /// Where to go on, and how messages call it.
+  /// Where to resume, and how messages call it.
   const TrainingState* resume = nullptr;
   std::string resume_source = {};
 };

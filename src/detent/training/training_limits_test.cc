@@ -156,7 +156,7 @@ TEST(TrainingLimits, NamesTheNodeAndTheStepOfANaN) {
   EXPECT_FALSE(saved);
 }
 
-/// Of toy_tiny's samples number 200 is not finite.
+/// toy_tiny with a sample, number 200, that is not finite.
 class BrokenSamples final : public Dataset {
  public:
   explicit BrokenSamples(const Dataset& original)

@@ -10,6 +10,7 @@ namespace {
 constexpr const char* kFormat = "detent training 1";
 constexpr std::string_view kNetwork = "network.";
 constexpr std::string_view kOptimizer = "optimizer.";
+constexpr std::string_view kAverage = "average.";
 constexpr std::string_view kWorkers = "workers";
 
 std::string one_line(const Table& table) { return json_text(table, JsonLayout::kOneLine); }
@@ -31,6 +32,8 @@ void write_training(const std::filesystem::path& path, const SavedTraining& save
     tensors.emplace_back(std::string(kNetwork) + name, tensor);
   for (const auto& [name, tensor] : saved.state.optimizer)
     tensors.emplace_back(std::string(kOptimizer) + name, tensor);
+  for (const auto& [name, tensor] : saved.state.averages)
+    tensors.emplace_back(std::string(kAverage) + name, tensor);
   tensors.emplace_back(kWorkers, saved.state.workers);
   write_safetensors(path, tensors,
                     {{"format", kFormat},
@@ -57,6 +60,8 @@ SavedTraining read_training(const std::filesystem::path& path) {
       saved.state.network.emplace_back(name.substr(kNetwork.size()), std::move(tensor));
     } else if (name.starts_with(kOptimizer)) {
       saved.state.optimizer.emplace_back(name.substr(kOptimizer.size()), std::move(tensor));
+    } else if (name.starts_with(kAverage)) {
+      saved.state.averages.emplace_back(name.substr(kAverage.size()), std::move(tensor));
     } else if (name == kWorkers && tensor.dtype() == DType::kUInt8 && tensor.rank() == 2) {
       saved.state.workers = std::move(tensor);
       has_workers = true;

@@ -23,7 +23,7 @@ struct TrainingProgress {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
     constexpr Between kCount{0, 1e15};
-    visit("epoch", self.epoch, "to go on with, from 1", Between{1, 1e15});
+    visit("epoch", self.epoch, "to resume with, from 1", Between{1, 1e15});
     visit("batches", self.batches, "of that epoch that are done", kCount);
     visit("order_seed", self.order_seed, "of the order of its samples, where some batches are done");
     visit("global_step", self.global_step, "steps of the optimizer that are done", kCount);
@@ -33,11 +33,12 @@ struct TrainingProgress {
   }
 };
 
-/// All that a training needs to go on as if it had not been interrupted.
+/// All that a training needs to be resumed as if it had not been interrupted.
 struct TrainingState {
   TrainingProgress progress;
   StateDict network;
   StateDict optimizer;  // see ParameterOptimizer::state
+  StateDict averages;   // see WeightAverage::state
   /// uint8 [workers, bytes]: what each worker has for itself.
   Tensor workers;
 };
@@ -45,14 +46,14 @@ struct TrainingState {
 /// A TrainingState with what the program adds to it.
 struct SavedTraining {
   TrainingState state;
-  /// Settings that must be the same when it goes on.
+  /// Settings that must be the same when it is resumed.
   Table settings;
   /// Lengths of the logs that were written so far, by name.
   Table logs;
 };
 
-/// A safetensors file: the tensors "network.<name>", "optimizer.<name>" and "workers"; as metadata "format",
-/// and "progress", "settings" and "logs" as JSON. It appears when it is complete.
+/// A safetensors file: the tensors "network.<name>", "optimizer.<name>", "average.<name>" and "workers"; as
+/// metadata "format", and "progress", "settings" and "logs" as JSON. It appears when it is complete.
 void write_training(const std::filesystem::path& path, const SavedTraining& saved);
 
 /// Throws Error naming the file on one that is damaged or none of these. Tensors borrow from the mapped file.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/error.h"
+#include "detent/core/error_of_for_test.h"
 
 namespace detent {
 namespace {
@@ -30,12 +31,7 @@ class Recorded final : public ProcessGroup {
 std::string difference(const Table& first, const Table& second) {
   Recorded group;
   check_workers_agree(first, group);
-  try {
-    check_workers_agree(second, group);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return detent::error_of([&] { check_workers_agree(second, group); });
 }
 
 TEST(WorkersAgree, OnEqualTables) {

@@ -128,13 +128,13 @@ std::string error_table(const Quantization& quantization) {
     cells.push_back(text(quantization.all));
     table.add_row(std::move(cells));
   };
-  row("highest code", [](const Measures& m) { return fmt::format("{}", m.highest_code); });
-  row("distinct codes", [](const Measures& m) { return fmt::format("{}", m.distinct_codes); });
+  row("highest integer", [](const Measures& m) { return fmt::format("{}", m.highest_code); });
+  row("distinct integers", [](const Measures& m) { return fmt::format("{}", m.distinct_codes); });
   row("mean squared error",
       [](const Measures& m) { return fmt::format("{:.6e}", m.distortion.mean_squared_error()); });
   row("largest error", [](const Measures& m) { return fmt::format("{:.9f}", m.distortion.max_error()); });
   row("SQNR, dB", [](const Measures& m) { return fmt::format("{:.3f}", m.distortion.sqnr_db()); });
-  row("sum of codes", [](const Measures& m) { return fmt::format("{}", m.code_sum); });
+  row("sum of integers", [](const Measures& m) { return fmt::format("{}", m.code_sum); });
   return table.to_text();
 }
 

@@ -72,7 +72,7 @@ int run_export(const std::vector<std::string>& args) {
   print(fmt::format("{}: {} nodes and {} quantized operands, style {}\n{}", output, graph.nodes().size(),
                     quantizer_count(graph), enum_names(options.style)[static_cast<size_t>(options.style)],
                     approximates
-                        ? "sums are requantized in fixed point here, in float there: codes may differ "
+                        ? "sums are requantized in fixed point here, in float there: integers may differ "
                           "by 1\n"
                         : ""));
   return 0;

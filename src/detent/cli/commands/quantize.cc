@@ -10,6 +10,7 @@
 #include "detent/cli/commands/run_arguments.h"
 #include "detent/cli/field_help.h"
 #include "detent/core/error.h"
+#include "detent/core/former_name.h"
 #include "detent/io/output_path.h"
 #include "detent/passes/pipeline.h"
 #include "detent/passes/transform/static_quantize_options.h"
@@ -58,15 +59,29 @@ Value parse_option(const FieldDescription& field, const std::string& text) {
   return list;
 }
 
-/// Options of the pass that the command does not have: it prints an account instead.
+/// Options of the pass that the command does not have: it prints the layer-wise errors instead.
 bool is_left_out(const FieldDescription& field) { return field.name == "report"; }
+
+/// By its name or a former one.
+bool is_given(const CLI::App& app, const FieldDescription& field) {
+  for (const std::string& former : field.former_names) {
+    if (app.count(flag_of(former)) == 0) continue;
+    if (app.count(flag_of(field.name)) > 0)
+      throw UsageError(
+          fmt::format("got {} and {}, which are the same", flag_of(field.name), flag_of(former)));
+    warn_of_former_name("option", flag_of(former), flag_of(field.name));
+    return true;
+  }
+  return app.count(flag_of(field.name)) > 0;
+}
 
 void append_passes(const std::string& flag, const std::string& names, PassKind kind, Table& passes) {
   if (names == "NA") return;
   for (const std::string& name : parts_of(names)) {
-    const std::vector<std::string> known = pass_names();
-    if (std::ranges::find(known, name) == known.end()) {
-      throw UsageError(fmt::format("{}: {}", flag, unknown_name_message("pass", name, known)));
+    try {
+      find_pass(name);
+    } catch (const Error& error) {
+      throw UsageError(fmt::format("{}: {}", flag, error.what()));
     }
     if (find_pass(name).kind != kind || passes.contains(name) || name == kPass) {
       throw UsageError(
@@ -93,9 +108,10 @@ void say_widths(const Table& given, RunConfig& config) {
 
 int run_quantize(const std::vector<std::string>& args) {
   CLI::App app(
-      "Quantize a network for execution in integers (post-training static quantization): fold it, calibrate "
-      "on "
-      "training samples, quantize, and compare. Writes the quantized graph and an account of each node.",
+      "Quantize a network for execution in integers (post-training static quantization): fold batch norms, "
+      "calibrate on training samples, quantize, and compare. Writes the quantized graph and a layer-wise "
+      "error "
+      "analysis.",
       "detent quantize");
   RunArguments run_arguments{"quantize", {}, {}};
   std::string prepare = "remove_dead_nodes,fold_constants,fuse_batch_norm";
@@ -108,6 +124,9 @@ int run_quantize(const std::vector<std::string>& args) {
         ->option_text("VALUE")
         ->join(',')
         ->group(kGroup);
+    for (const std::string& former : fields[i].former_names) {
+      app.add_option(flag_of(former), texts[i])->join(',')->group("");  // not in the help
+    }
   }
   app.add_option("--prepare", prepare, "passes before, separated by commas, or NA (default " + prepare + ")")
       ->option_text("PASSES")
@@ -133,7 +152,7 @@ int run_quantize(const std::vector<std::string>& args) {
 
   Table options{{"report", false}};
   for (size_t i = 0; i < fields.size(); ++i) {
-    if (is_left_out(fields[i]) || app.count(flag_of(fields[i].name)) == 0) continue;
+    if (is_left_out(fields[i]) || !is_given(app, fields[i])) continue;
     options[fields[i].name] = parse_option(fields[i], texts[i]);
   }
   find_pass(kPass).parse(options, "detent quantize");

@@ -14,7 +14,7 @@ namespace {
 void check_needs(const std::string& command, const RunConfig& config) {
   if (command != "train" && config.options.resume) {
     throw UsageError(
-        fmt::format("--resume goes on with a training: `detent {}` has nothing to go on with", command));
+        fmt::format("--resume continues a training: `detent {}` has nothing to resume", command));
   }
   if (command == "test" && !config.options.load) {
     throw UsageError("`detent test` needs a network to test: --load FILE");

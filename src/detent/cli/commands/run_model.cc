@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include <CLI/CLI.hpp>
@@ -16,8 +17,16 @@ std::pair<std::string, std::string> named(const std::string& option, const std::
   const size_t at = text.rfind('=');
   if (at == std::string::npos || at == 0 || at + 1 == text.size())
     throw UsageError(fmt::format("{}: got \"{}\", expected NAME={}", option, text,
-                                 option == "--shape" ? "1,3,224,224" : "FILE.npy"));
+                                 option == "--shape" ? "1,3,224,224" : "FILE"));
   return {text.substr(0, at), text.substr(at + 1)};
+}
+
+Engine parse_engine(const std::string& text) {
+  const auto known = enum_names(Engine());
+  const std::vector<std::string> names(known.begin(), known.end());
+  const auto found = std::ranges::find(names, text);
+  if (found == names.end()) throw UsageError("--engine: " + unknown_name_message("engine", text, names));
+  return static_cast<Engine>(found - names.begin());
 }
 
 Shape parse_shape(const std::string& text) {
@@ -46,21 +55,28 @@ int run_run(const std::vector<std::string>& args) {
   std::vector<std::string> inputs;
   std::vector<std::string> shapes;
   std::vector<std::string> compare;
+  std::string engine;
+  bool in_integers = false;
   app.add_option("model", run.model, "an ONNX model or a graph (.mz)")->required()->option_text(" ");
-  app.add_option("--input", inputs, "NAME=FILE.npy: what an input holds");
+  app.add_option("--input", inputs, "NAME=FILE: what an input holds, .npy or a tensor of ONNX (.pb)");
   app.add_option("--shape", shapes, "NAME=1,3,224,224: shape of an input whose sizes the model leaves open");
   app.add_option("--output-dir", run.output_dir, "folder for NAME.npy of each output and value");
-  app.add_option("--compare", compare, "NAME=FILE.npy: what an output or value should be");
+  app.add_option("--compare", compare, "NAME=FILE: what an output or value should be, likewise");
   app.add_option("--rtol", run.rtol, "comparison: relative tolerance")->capture_default_str();
   app.add_option("--atol", run.atol, "comparison: absolute tolerance")->capture_default_str();
   app.add_option("--value", run.values, "NAME of a value inside: a node, or what the ONNX model calls it");
   app.add_flag("--before-quantization", run.before_quantization,
                "these values as nodes compute them, before they are quantized");
   app.add_flag("--as-integers", run.as_integers, "values that have quantized integers as those");
-  app.add_flag("--integers", run.integer_execution, "execute in integers instead of the simulation");
+  app.add_option("--engine", engine,
+                 "simulation, reference or fast; default: fast where the network is quantized for integers")
+      ->option_text(" ");
+  app.add_flag("--integers", in_integers, "the same as --engine fast, and how the nodes are computed");
   app.add_option("--num-threads", command.options.num_threads, "threads; NA: one a processor");
   app.add_option("--log-level", command.options.log_level, "debug, info, warning, error or critical");
   if (!parse_arguments(app, args)) return 0;
+  if (!engine.empty()) run.engine = parse_engine(engine);
+  if (in_integers) run.engine = Engine::kIntegers;
   for (const std::string& text : inputs) run.inputs.push_back(named("--input", text));
   for (const std::string& text : compare) run.compare.push_back(named("--compare", text));
   for (const std::string& text : shapes) {

@@ -40,9 +40,9 @@ void add_options(CLI::App& app, QuantizeArguments& arguments) {
   app.add_option("--tensors", arguments.expression,
                  "only tensors whose name matches; the others stay as they are")
       ->option_text("REGEX");
-  app.add_flag("--packed", arguments.packed, "write codes instead of float32");
+  app.add_flag("--packed", arguments.packed, "write packed integers instead of float32");
   app.add_option("--packing", arguments.packing,
-                 "how codes become bytes: bits (default) or base3, five ternary codes in a byte")
+                 "how integers become bytes: bits (default) or base3, five ternary ones in a byte")
       ->option_text("NAME");
 }
 

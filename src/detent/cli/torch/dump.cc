@@ -88,7 +88,7 @@ class Dump {
       : options_(options), graph_(graph), dataset_(dataset), folder_(*options.dump.folder) {
     samples_ = std::min(options.dump.samples, dataset.size());
     const bool integers = options.dump.as == DumpAs::kIntegers;
-    const bool executed = options.engine == Engine::kIntegers;
+    const bool executed = options.engine != Engine::kSimulation;
     const auto shapes = infer_shapes(graph, samples_);
     const auto types = result_types(graph);
     for (const Node* node : chosen_nodes(graph, options.dump.nodes)) {
@@ -108,7 +108,7 @@ class Dump {
     if (integers && !any) {
       fail("--dump-as integers: {}", nodes_.empty()
                                          ? "no node is chosen: --dump-nodes does"
-                                         : "the chosen nodes give float values: none computes on codes");
+                                         : "the chosen nodes give float values: none computes in integers");
     }
     labels_.shape = {samples_};
     predictions_.shape = {samples_};
@@ -123,7 +123,7 @@ class Dump {
     for (Array* array : arrays()) array->open(outputs.staged(folder_ / array->file));
     std::optional<IntegerProgram> integers;
     std::unique_ptr<const Program> simulation;
-    if (options_.engine == Engine::kIntegers) {
+    if (options_.engine != Engine::kSimulation) {
       integers.emplace(graph_, torch_float_nodes);
     } else {
       simulation = TorchExecutor().compile(graph_);

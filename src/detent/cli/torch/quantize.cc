@@ -21,7 +21,7 @@
 #include "detent/graph/activation_memory.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/passes/analysis/network_cost.h"
-#include "detent/passes/analysis/quantization_account.h"
+#include "detent/passes/analysis/layerwise_error.h"
 #include "detent/passes/average_bits.h"
 #include "detent/passes/pass.h"
 #include "detent/passes/pipeline.h"
@@ -34,7 +34,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kPass = "static_quantize";
-constexpr int64_t kAccountSamples = 64;
+constexpr int64_t kErrorAnalysisSamples = 64;
 constexpr int64_t kCheckedSamples = 16;
 
 std::vector<Tensor> test_inputs(const Dataset& dataset, int64_t count) {
@@ -86,7 +86,7 @@ std::string check_integers(const Graph& graph, const Dataset& dataset, bool show
     DETENT_CHECK(false, "node {}, operand {}: simulation and integer execution differ", operand.first,
                  operand.second);
   }
-  return fmt::format("{} samples, {} tensors, every code equal to the simulation's", inputs.front().dim(0),
+  return fmt::format("{} samples, {} tensors, all integers equal fake quantization", inputs.front().dim(0),
                      expected.size());
 }
 
@@ -184,8 +184,8 @@ void run_quantize(const TorchCommand& command, ProcessGroup& group) {
   run_pipeline(graph, prepare, "the command line", context);
   const Graph reference = graph;
   run_pipeline(graph, quantize, "the command line", context);
-  report_account(account_for_quantization(reference, graph, kAccountSamples, context), output_dir, context,
-                 *command.passes.find(kPass)->get_if<Table>());
+  report_layerwise_errors(analyze_layerwise_error(reference, graph, kErrorAnalysisSamples, context),
+                          output_dir, context, *command.passes.find(kPass)->get_if<Table>());
 
   outcome.bits_after = storage_bits(graph);
   outcome.after = measure();

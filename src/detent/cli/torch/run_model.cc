@@ -9,18 +9,18 @@
 #include "detent/cli/print.h"
 #include "detent/cli/torch/code_tensors.h"
 #include "detent/cli/torch/commands.h"
+#include "detent/cli/torch/integer_program.h"
 #include "detent/cli/torch/session.h"
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/core/text_table.h"
-#include "detent/execution/float_nodes.h"
 #include "detent/execution/interpreter.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/source_names.h"
 #include "detent/integer/plan.h"
 #include "detent/integer/result_types.h"
 #include "detent/io/npy.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/onnx/model_file.h"
 
 namespace detent {
 namespace {
@@ -55,12 +55,16 @@ NodeInput find_value(const Graph& graph, const std::string& name) {
   fail("--value: {}", unknown_name_message("value", name, known));
 }
 
+Tensor read_array(const std::filesystem::path& file) {
+  return file.extension() == ".pb" ? read_onnx_tensor(file) : read_npy(file);
+}
+
 Tensor given_or_zeros(const ModelRun& run, const Graph& graph, const std::string& node, const Shape& zeros) {
   const std::string name = source_name(graph, NodeInput::of(node));
   const TensorType& type = graph.input_types().find(node)->second;
   for (const auto& [given, file] : run.inputs) {
     if (given != name && given != node) continue;
-    Tensor tensor = read_npy(file);
+    Tensor tensor = read_array(file);
     if (tensor.dtype() != type.dtype) {
       fail("{}: got {}, expected {} for the input \"{}\"", file, dtype_name(tensor.dtype()),
            dtype_name(type.dtype), name);
@@ -84,7 +88,7 @@ std::vector<Tensor> input_tensors(const ModelRun& run, const Graph& graph) {
            tensor_type_text(type));
     }
     for (const auto& [given, file] : run.inputs) {
-      if (given == name || given == node) static_cast<void>(type.matches(read_npy(file).shape(), sizes));
+      if (given == name || given == node) static_cast<void>(type.matches(read_array(file).shape(), sizes));
     }
   }
   for (const auto& [given, file] : run.inputs) {
@@ -138,7 +142,7 @@ std::string statistics_text(const Tensor& tensor) {
   return fmt::format("{:.6g} to {:.6g}", low, high);
 }
 
-/// Of a node's value, its integers where it has some.
+/// The quantized integers of a node's value where it has a type for them; else the value as it is.
 Tensor as_integers(const Graph& graph, const NodeInput& value, const Tensor& tensor) {
   const auto types = result_types(graph);
   const auto type = types.find(value_name(value));
@@ -172,11 +176,13 @@ std::vector<NamedValue> run_graph(const ModelRun& run, Graph graph, const std::v
     }
   };
   std::unique_ptr<const Program> program;
-  if (run.integer_execution) {
-    program = IntegerExecutor(torch_float_nodes).compile(graph);
-    print(plan_summary(integer_plan(graph)) + "\n");
-  } else {
+  const bool in_integers = graph.requantization().has_value() && !run.before_quantization;
+  const Engine engine = run.engine.value_or(in_integers ? Engine::kFast : Engine::kSimulation);
+  if (engine == Engine::kSimulation) {
     program = TorchExecutor().compile(graph);
+  } else {
+    program = integer_program(graph, engine);
+    if (run.engine) print(plan_summary(integer_plan(graph)) + "\n");
   }
   const std::vector<Tensor> outputs =
       program->run(inputs, run.before_quantization ? OperandObserver(observe) : OperandObserver(),
@@ -199,7 +205,7 @@ void compare(const ModelRun& run, const std::vector<NamedValue>& values) {
       for (const NamedValue& known_value : values) known.push_back(known_value.name);
       fail("--compare: {}", unknown_name_message("output or value", name, known));
     }
-    const Tensor wanted = read_npy(file);
+    const Tensor wanted = read_array(file);
     if (wanted.shape() != value->tensor.shape()) {
       fail("--compare {}: got shape {}, {} has {}", name, shape_text(value->tensor.shape()), file,
            shape_text(wanted.shape()));

@@ -139,7 +139,7 @@ Graph fitted_to_data(const Graph& graph, const Dataset& dataset, const RunOption
   return fitted;
 }
 
-/// Of a folder, the graph in it.
+/// The graph in `path` where that is a folder.
 std::filesystem::path graph_file(const std::filesystem::path& path) {
   return std::filesystem::is_directory(path) ? path / "graph_module.mz" : path;
 }
@@ -252,7 +252,7 @@ void say_weights_are_rounded(const RunOptions& options) {
   const std::filesystem::path file = graph_file(*options.load);
   const int64_t packed = packed_parameter_count(file);
   if (packed == 0) return;
-  spdlog::info("{}: {} parameters are stored as codes: training goes on from their rounded values",
+  spdlog::info("{}: {} parameters are stored as packed integers: training resumes from their rounded values",
                file.string(), packed);
 }
 

@@ -3,10 +3,9 @@
 #include "detent/cli/print.h"
 #include "detent/cli/torch/commands.h"
 #include "detent/cli/torch/dump.h"
+#include "detent/cli/torch/integer_program.h"
 #include "detent/cli/torch/session.h"
-#include "detent/execution/float_nodes.h"
 #include "detent/integer/plan.h"
-#include "detent/runtime/integer_executor.h"
 #include "detent/training/evaluate.h"
 
 namespace detent {
@@ -19,10 +18,10 @@ void run_test(const TorchCommand& command, ProcessGroup& group) {
   const int64_t loaders = command.options.num_workers;
   if (command.options.dump.folder && group.is_first()) write_dump(command.options, graph, *dataset);
   Metrics metrics;
-  if (command.options.engine == Engine::kIntegers) {
-    const IntegerProgram integers(graph, torch_float_nodes);
+  if (command.options.engine != Engine::kSimulation) {
+    const std::unique_ptr<const Program> integers = integer_program(graph, command.options.engine);
     if (group.is_first()) print(plan_summary(integer_plan(graph)));
-    metrics = evaluate(integers, graph, *dataset, batch_size, group, loaders);
+    metrics = evaluate(*integers, graph, *dataset, batch_size, group, loaders);
   } else {
     metrics = evaluate(graph, *dataset, batch_size, group, loaders);
   }

@@ -5,7 +5,7 @@
 #include "detent/cli/print.h"
 #include "detent/cli/torch/calibration.h"
 #include "detent/cli/torch/commands.h"
-#include "detent/cli/torch/go_on.h"
+#include "detent/cli/torch/resume_command.h"
 #include "detent/cli/torch/session.h"
 #include "detent/cli/torch/training_files.h"
 #include "detent/core/error.h"
@@ -29,9 +29,9 @@ void print_epoch(const EpochReport& report, int64_t max_epochs) {
   std::fflush(stdout);
 }
 
-std::string how_to_go_on(const TorchCommand& command) {
-  return fmt::format("{}go on with\n  {}", command.workers ? "in each process, " : "",
-                     command_to_go_on(process_arguments(), command));
+std::string how_to_resume(const TorchCommand& command) {
+  return fmt::format("{}resume with\n  {}", command.workers ? "in each process, " : "",
+                     resume_command(process_arguments(), command));
 }
 
 /// Gives the network the quantizers that --quantize names.
@@ -73,7 +73,7 @@ TrainingOutcome train_with_files(Graph& graph, const Graph* teacher, const Datas
   if (outcome.end == TrainingEnd::kSignal) {
     throw Interrupted(outcome.signal,
                       fmt::format("stopped by {} {}, all is saved; {}", signal_name(outcome.signal),
-                                  where_it_stopped(outcome.progress), how_to_go_on(command)));
+                                  where_it_stopped(outcome.progress), how_to_resume(command)));
   }
   return outcome;
 }
@@ -112,7 +112,7 @@ void run_train(const TorchCommand& command, ProcessGroup& group) {
   const TrainingOptions& options = command.options.training;
   if (outcome.end == TrainingEnd::kTimeUp) {
     print(fmt::format("max_time is up {}, all is saved; {}\n", where_it_stopped(outcome.progress),
-                      how_to_go_on(command)));
+                      how_to_resume(command)));
     return;
   }
   if (outcome.end == TrainingEnd::kNoImprovement) {

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "detent/cli/torch/go_on.h"
+#include "detent/cli/torch/resume_command.h"
 #include "detent/cli/torch/session.h"
 #include "detent/cli/torch/settings.h"
 #include "detent/core/error.h"
@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Options that may change when a training goes on: they do not touch what is computed, or only where it
+/// Options that may change when a training is resumed: they do not touch what is computed, or only where it
 /// ends. Of `load` it is the network that counts, not the file's name.
 constexpr std::array kFree = {"load",       "load_type",      "teacher",           "project_dir",
                               "project",    "data_dir",       "accelerator",       "num_threads",
@@ -31,14 +31,14 @@ constexpr std::array kFree = {"load",       "load_type",      "teacher",        
                               "resume",     "overwrite",      "report_to",         "max_time",
                               "max_epochs", "t_max",          "log_every_n_steps", "packed_weights"};
 
-/// What must be the same when the training goes on.
+/// What must be the same when the training is resumed.
 Table settings_of(const RunOptions& options, const Graph& untrained, const Graph* teacher,
                   const Dataset& training_set, const ProcessGroup& group) {
   Table settings = write_fields(options);
   for (const char* name : kFree) settings.erase(name);
   // The epochs count where the learning rate depends on them.
   const TrainingOptions& training = options.training;
-  if (training.learning_rate_schedule == ScheduleKind::kCosine) {
+  if (training.learning_rate_schedule != ScheduleKind::kConstant) {
     if (!training.t_max) settings["max_epochs"] = training.max_epochs;
     settings["t_max"] = training.t_max.value_or(training.max_epochs);
   }
@@ -78,11 +78,11 @@ void check_replaceable(const fs::path& state, const Table& settings, const Train
   const TrainingProgress& progress = saved.state.progress;
   const std::string other_setting = difference(saved.settings, settings);
   if (!other_setting.empty()) {
-    fail("{} holds a training, saved {}, with {}: go on with it as it was begun (--resume), {}", folder,
+    fail("{} holds a training, saved {}, with {}: resume it as it was begun (--resume), {}", folder,
          where_it_stopped(progress), other_setting, kOtherWays);
   }
   if (!has_ended(progress, options)) {
-    fail("{} holds this training, saved {}: go on with it (--resume), {}", folder, where_it_stopped(progress),
+    fail("{} holds this training, saved {}: resume it (--resume), {}", folder, where_it_stopped(progress),
          kOtherWays);
   }
   if (progress.epoch - 1 > options.max_epochs) {
@@ -93,7 +93,7 @@ void check_replaceable(const fs::path& state, const Table& settings, const Train
                where_it_stopped(progress));
 }
 
-/// What workers that go on together must have read.
+/// What workers that resume together must have read.
 Table resumed_position(const std::optional<SavedTraining>& saved) {
   if (!saved) return {};
   std::vector<uint32_t> checksums;
@@ -130,7 +130,7 @@ TrainingFiles::TrainingFiles(const TorchCommand& command, const Graph& untrained
     saved_ = read_training(state_path());
     const std::string other_setting = difference(saved_->settings, settings_);
     if (!other_setting.empty()) {
-      fail("--resume: {} was saved with {}: go on with the same settings, or begin another training: {}",
+      fail("--resume: {} was saved with {}: resume with the same settings, or begin another training: {}",
            state_path().string(), other_setting, kOtherWays);
     }
   } else if (!command.options.overwrite && fs::exists(state_path())) {

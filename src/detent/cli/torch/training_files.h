@@ -33,7 +33,7 @@ class TrainingFiles {
 
   const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path state_path() const { return folder_ / "training_state.safetensors"; }
-  /// Where to go on; nullptr when training begins.
+  /// Where to resume; nullptr when training begins.
   const TrainingState* resumed() const { return saved_ ? &saved_->state : nullptr; }
   /// The network of best.ckpt; empty when no epoch was completed before.
   StateDict resumed_best() const;

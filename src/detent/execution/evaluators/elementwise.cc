@@ -33,7 +33,7 @@ at::Tensor divide(const at::Tensor& a, const at::Tensor& b) {
   return a.is_floating_point() ? at::div(a, b) : at::div(a, b, "trunc");
 }
 
-/// Of integers with powers of floats in double, which rounds as the operands would.
+/// Integers with float exponents are computed in double, which rounds as the operands would.
 at::Tensor power(const at::Tensor& base, const at::Tensor& exponent) {
   if (base.scalar_type() == exponent.scalar_type()) return at::pow(base, exponent);
   const bool floats = base.is_floating_point() && !exponent.is_floating_point();

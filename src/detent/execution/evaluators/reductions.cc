@@ -47,7 +47,7 @@ Results evaluate_sum(const Evaluation& e) {
                 [](const at::Tensor& x, at::IntArrayRef dims, bool keep) { return at::sum(x, dims, keep); });
 }
 
-/// Of integers the quotient without fraction.
+/// The mean of integers is the quotient without fraction.
 Results evaluate_mean(const Evaluation& e) {
   return reduce(e, [](const at::Tensor& x, at::IntArrayRef dims, bool keep) {
     if (x.is_floating_point()) return at::mean(x, dims, keep);
@@ -102,7 +102,7 @@ Results evaluate_topk(const Evaluation& e) {
   const int64_t dim = integer_attribute(e.node, "dim");
   const int64_t k = e.integers(1).at(0);
   if (k < 0 || k > x.size(dim)) fail("input 1 is {}, expected 0 to {}", k, x.size(dim));
-  // Of equal elements the first ones, as a stable sort gives them.
+  // Where elements are equal the first ones win, as in a stable sort.
   const auto [values, places] =
       at::sort(x, /*stable=*/true, dim, /*descending=*/boolean_attribute(e.node, "largest"));
   return Results({values.narrow(dim, 0, k), places.narrow(dim, 0, k)});

@@ -86,7 +86,8 @@ class AxisWeights {
     return static_cast<int64_t>(std::clamp(place, -kMost, kMost));
   }
 
-  /// Of two neighbours, or four, or more where the kernel is stretched over what one element stands for.
+  /// Weights of two neighbours, or four, or more where the kernel is stretched over what one element stands
+  /// for.
   Taps around(double place) const {
     const bool is_cubic = mode_ == "cubic";
     const double stretch = antialias_ ? std::min(axis_.scale, 1.0) : 1;

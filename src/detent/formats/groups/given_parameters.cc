@@ -90,6 +90,12 @@ std::optional<Format> scaled(const Fixed& format, std::vector<float> scale) {
   return Affine{.width = format.width, .is_signed = format.is_signed, .scale = std::move(scale)};
 }
 
+std::optional<Format> scaled(const BinaryResidual& format, std::vector<float> scale) {
+  BinaryResidual result = format;
+  result.gamma = std::move(scale);
+  return result;
+}
+
 }  // namespace
 
 QuantSpec with_given_parameters(const QuantSpec& spec, const Grouping& grouping,

@@ -22,8 +22,15 @@ auto ask_scaled(const QuantSpec& spec, Function ask) {
       spec.format);
 }
 
+/// Whether the codes are sums of signs, 1 the largest.
+bool has_signs(const Format& format) {
+  return std::holds_alternative<Ternary>(format) || std::holds_alternative<Binary>(format) ||
+         std::holds_alternative<BinaryResidual>(format);
+}
+
 /// The format's own scale for each of `groups`; empty when it has none.
 std::vector<float> own_scales(const QuantSpec& spec, int64_t groups, const std::string& where) {
+  if (has_signs(spec.format)) return {};
   std::vector<float> scales = ask_scaled(spec, [](const auto& format) { return format.given_scale(); });
   if (scales.size() == 1) scales.resize(static_cast<size_t>(groups), scales.front());
   if (!scales.empty() && static_cast<int64_t>(scales.size()) != groups) {
@@ -32,11 +39,49 @@ std::vector<float> own_scales(const QuantSpec& spec, int64_t groups, const std::
   return scales;
 }
 
+Format with_unit_scale(const QuantSpec& spec) {
+  constexpr float kHalf = 0.5F;
+  if (const auto* ternary = std::get_if<Ternary>(&spec.format))
+    return Ternary{.threshold = ternary->threshold.value_or(kHalf)};
+  if (const auto* binary = std::get_if<Binary>(&spec.format))
+    return Binary{.bipolar = binary->bipolar, .stochastic = binary->stochastic};
+  return ask_scaled(spec, [](const auto& format) -> Format { return format.with_unit_scale(); });
+}
+
+/// Where only the mean magnitude is known, each level begins with half of what the one before has.
+Tensor halving_gammas(const QuantSpec& spec, double mean_magnitude) {
+  std::vector<float> gammas;
+  float next = mean_magnitude > 0 ? static_cast<float>(mean_magnitude) : 1.0F;
+  while (gammas.size() < static_cast<size_t>(std::get<BinaryResidual>(spec.format).levels)) {
+    gammas.push_back(next);
+    next /= 2;
+  }
+  return Tensor::from<float>({static_cast<int64_t>(gammas.size())}, gammas);
+}
+
+/// Scales that keep most of what such a format loses: of binary_residual the mean magnitude that each level
+/// finds, of ternary that of the elements above 3/4 of the mean (Li et al. 2016), of binary of all.
+std::vector<float> scales_of_signs(const QuantSpec& spec, const Tensor& values, const Grouping& grouping) {
+  constexpr float kTernaryShare = 0.75F;
+  std::vector<float> scales;
+  for (int64_t g = 0; g < grouping.groups(); ++g) {
+    const Group group(values.values<float>(), grouping, g);
+    if (const auto* residual = std::get_if<BinaryResidual>(&spec.format))
+      return residual->parameters(group, 0).gammas;
+    const auto mean = static_cast<float>(group.magnitudes().mean());
+    const bool is_ternary = std::holds_alternative<Ternary>(spec.format);
+    const float above =
+        is_ternary ? static_cast<float>(group.magnitudes_above(kTernaryShare * mean).mean()) : mean;
+    scales.push_back(above > 0 ? above : 1.0F);
+  }
+  return scales;
+}
+
 }  // namespace
 
 QuantSpec code_spec(const QuantSpec& spec) {
   QuantSpec codes;
-  codes.format = ask_scaled(spec, [](const auto& format) -> Format { return format.with_unit_scale(); });
+  codes.format = with_unit_scale(spec);
   codes.gradient = Gradient::kClipped;
   const bool same_for_channels =
       std::visit([](const auto& format) { return format.channel_conflict() != nullptr; }, codes.format);
@@ -49,10 +94,12 @@ QuantSpec code_spec(const QuantSpec& spec) {
 }
 
 double largest_code(const QuantSpec& spec) {
+  if (has_signs(spec.format)) return 1;
   return ask_scaled(spec, [](const auto& format) { return format.largest_code(); });
 }
 
 Shape scale_shape(const QuantSpec& spec, const Shape& shape) {
+  if (const auto* residual = std::get_if<BinaryResidual>(&spec.format)) return {residual->levels};
   return spec.granularity == Granularity::kTensor ? Shape() : Shape{make_grouping(spec, shape).groups()};
 }
 
@@ -86,6 +133,8 @@ Tensor simulate_with_scale(const QuantSpec& spec, const Tensor& scale, const Ten
 Tensor initial_scale(const QuantSpec& spec, const Tensor& values, const std::string& where) {
   const DefaultFloatEnvironment environment;
   const Grouping grouping = make_grouping(spec, values.shape());
+  if (has_signs(spec.format))
+    return Tensor::from<float>(scale_shape(spec, values.shape()), scales_of_signs(spec, values, grouping));
   std::vector<double> means;
   for (int64_t g = 0; g < grouping.groups(); ++g)
     means.push_back(Group(values.values<float>(), grouping, g).magnitudes().mean());
@@ -98,9 +147,10 @@ Tensor initial_scale(const QuantSpec& spec, const Shape& shape, std::span<const 
   const auto groups = static_cast<size_t>(make_grouping(spec, shape).groups());
   if (mean_magnitudes.size() != groups)
     fail("{}: got {} mean magnitudes, expected {}", where, mean_magnitudes.size(), groups);
+  if (std::holds_alternative<BinaryResidual>(spec.format)) return halving_gammas(spec, mean_magnitudes[0]);
   std::vector<float> scales = own_scales(spec, static_cast<int64_t>(groups), where);
   if (scales.empty()) scales.resize(groups, 1.0F);
-  const double factor = 2 / std::sqrt(largest_code(spec));
+  const double factor = has_signs(spec.format) ? 1 : 2 / std::sqrt(largest_code(spec));
   for (size_t g = 0; g < groups; ++g) {
     if (mean_magnitudes[g] > 0) scales[g] = static_cast<float>(factor * mean_magnitudes[g]);
   }

@@ -64,7 +64,7 @@ double divide_integers(double a, double b) { return b == 0 ? 0 : std::trunc(a / 
 double remainder_of_floor(double a, double b) { return b == 0 ? 0 : a - std::floor(a / b) * b; }
 double remainder_of_trunc(double a, double b) { return b == 0 ? 0 : std::fmod(a, b); }
 
-/// Of the base's dtype, whatever the exponent's.
+/// The result has the base's dtype, whatever the exponent's.
 OperatorSchema power() {
   OperatorSchema schema = arithmetic("pow", "a^b", std::pow, std::pow);
   schema.dtypes = DTypeRule::kOwn;

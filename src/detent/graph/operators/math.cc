@@ -5,7 +5,7 @@
 namespace detent {
 namespace {
 
-/// Of integers too, whose results are integers.
+/// Takes integers too, whose results are integers.
 OperatorSchema of_any_number(OperatorSchema schema) {
   schema.dtypes = DTypeRule::kKept;
   schema.infer = [](const Node& node, std::span<const Operand> inputs) {

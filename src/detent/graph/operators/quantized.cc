@@ -76,15 +76,15 @@ OperatorSchema with_scales(const char* name, const char* help, ShapeInference in
 }
 
 OperatorSchema quantize_linear() {
-  OperatorSchema schema =
-      with_scales("quantize_linear",
-                  "codes: x / scale, rounded to even, plus zero point, within the dtype; inputs 1 and 2 "
-                  "are scale and zero point",
-                  infer_quantize);
+  OperatorSchema schema = with_scales(
+      "quantize_linear",
+      "quantized integers: x / scale, rounded to even, plus zero point, within the dtype; inputs 1 and 2 "
+      "are scale and zero point",
+      infer_quantize);
   schema.attributes.push_back({.name = "dtype",
                                .kind = AttributeKind::kChoice,
                                .default_value = "uint8",
-                               .help = "element type of the codes",
+                               .help = "element type of the integers",
                                .choices = {"uint8", "int8", "int16"}});
   return schema;
 }
@@ -147,7 +147,8 @@ Operand infer_integer_convolution(const Node& node, std::span<const Operand> inp
 OperatorSchema integer_matmul() {
   return {.name = "integer_matmul",
           .help =
-              "int32 matrix product of codes less their zero points, inputs 2 and 3: one for all, or one "
+              "int32 matrix product of quantized integers less their zero points, inputs 2 and 3: one for "
+              "all, or one "
               "for each row of input 0 or column of input 1",
           .min_inputs = 2,
           .max_inputs = 4,
@@ -164,7 +165,8 @@ std::vector<AttributeSchema> attributes_of_convolution() {
 OperatorSchema integer_convolution() {
   return {.name = "integer_convolution",
           .help =
-              "int32 convolution of codes less their zero points, inputs 2 and 3 (of the weight perhaps one "
+              "int32 convolution of quantized integers less their zero points, inputs 2 and 3 (of the weight "
+              "perhaps one "
               "for each channel); input 4 is an int32 bias",
           .min_inputs = 2,
           .max_inputs = 5,
@@ -175,27 +177,28 @@ OperatorSchema integer_convolution() {
 }
 
 OperatorSchema dynamic_quantize_linear() {
-  return {.name = "dynamic_quantize_linear",
-          .help = "uint8 codes with the scale and zero point that cover the input's range and 0, and these",
-          .infer_results = [](const Node&, std::span<const Operand> inputs) -> std::vector<Operand> {
-            expect_float(inputs, 0);
-            return {{tensor_shape(inputs, 0), Value(), DType::kUInt8},
-                    {{}, Value(), DType::kFloat32},
-                    {{}, Value(), DType::kUInt8}};
-          },
-          .result_count = [](const Node&) { return size_t{3}; },
-          .dtypes = DTypeRule::kOwn,
-          .takes_open_sizes = true};
+  return {
+      .name = "dynamic_quantize_linear",
+      .help = "uint8 integers with the scale and zero point that cover the input's range and 0, and these",
+      .infer_results = [](const Node&, std::span<const Operand> inputs) -> std::vector<Operand> {
+        expect_float(inputs, 0);
+        return {{tensor_shape(inputs, 0), Value(), DType::kUInt8},
+                {{}, Value(), DType::kFloat32},
+                {{}, Value(), DType::kUInt8}};
+      },
+      .result_count = [](const Node&) { return size_t{3}; },
+      .dtypes = DTypeRule::kOwn,
+      .takes_open_sizes = true};
 }
 
 }  // namespace
 
 std::vector<OperatorSchema> quantized_operators() {
-  return {
-      quantize_linear(),
-      with_scales("dequantize_linear",
-                  "(codes - zero point) * scale; inputs 1 and 2 are scale and zero point", infer_dequantize),
-      dynamic_quantize_linear(), integer_matmul(), integer_convolution()};
+  return {quantize_linear(),
+          with_scales("dequantize_linear",
+                      "(integers - zero point) * scale; inputs 1 and 2 are scale and zero point",
+                      infer_dequantize),
+          dynamic_quantize_linear(), integer_matmul(), integer_convolution()};
 }
 
 }  // namespace detent

@@ -35,7 +35,7 @@ Operand infer_reduction(const Node& node, std::span<const Operand> inputs) {
 
 using Fold = double (*)(std::span<const double>);
 
-/// Of a list, as networks compute the number of elements of a shape.
+/// Folds a list, as networks compute the number of elements of a shape.
 ElementsInference fold_of_list(Fold fold) {
   return [fold](const Node&, std::span<const Operand> inputs,
                 const Operand&) -> std::optional<std::vector<double>> {

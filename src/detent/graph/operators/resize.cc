@@ -8,7 +8,7 @@ namespace {
 
 // Interpolation between the elements of an input, as ONNX defines Resize.
 
-/// Of an input that is given; false where only a run knows it.
+/// Takes an input that is given; false where only a run knows it.
 template <class T, class Known>
 bool take(std::span<const Operand> inputs, size_t index, std::optional<std::vector<T>>& target, Known known) {
   if (!is_given(inputs, index)) return true;

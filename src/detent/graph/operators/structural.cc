@@ -58,7 +58,7 @@ namespace {
 
 constexpr size_t kMostOutputs = 4096;
 
-/// Of a few integers, as lists of sizes and axes are.
+/// The elements of a tensor of a few integers, as lists of sizes and axes are.
 std::optional<std::vector<double>> integers_of(const Tensor& tensor) {
   constexpr int64_t kMost = 1024;
   if (tensor.numel() > kMost) return std::nullopt;
@@ -92,8 +92,8 @@ std::vector<Operand> infer_inference_dropout(const Node&, std::span<const Operan
 }  // namespace
 
 std::vector<OperatorSchema> structural_operators() {
-  // Of tokens and position embeddings, as vision transformers begin (Dosovitskiy et al. 2020,
-  // arXiv:2010.11929).
+  // Standard deviation of initial tokens and position embeddings in vision transformers (Dosovitskiy et al.
+  // 2020, arXiv:2010.11929).
   constexpr double kTokenDeviation = 0.02;
   return {
       {.name = "placeholder",

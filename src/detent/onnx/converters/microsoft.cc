@@ -39,7 +39,7 @@ void convert_leaky_relu(NodeImport& node) {
   convert_function(node, "leaky_relu", {{"negative_slope", node.number("alpha", 0.01F)}});
 }
 
-/// Of one axis, as the operator of opset 13; before it was over all from the axis on.
+/// Normalizes over one axis, as the operator of opset 13; before, over all axes from that one on.
 void convert_softmax(NodeImport& node) {
   constexpr int64_t kOfOneAxis = 13;
   const auto rank = static_cast<int64_t>(node.rank(0));

@@ -22,7 +22,7 @@ struct RoundedLinear {
 };
 std::optional<NodeInput> rounded_linear(NodeImport& node, const RoundedLinear& inputs);
 
-/// Of a Mul that brings integer sums to their unit, where the codes and the scale of the input come from one
+/// Recognizes a Mul that rescales integer sums, where the codes and the scale of the input come from one
 /// DynamicQuantizeLinear: the layer, whose input has a quantizer that derives its scale at every run.
 std::optional<NodeInput> dynamic_layer(NodeImport& node);
 

@@ -27,7 +27,7 @@ std::optional<RoundedConstant> rounded_constant(const NodeImport& node, const Qu
                                                 int64_t axis);
 RoundedConstant rounded_constant(const Tensor& codes, std::vector<double> scale,
                                  std::vector<double> zero_point, int64_t axis);
-/// Of codes that come from a QuantizeLinear with the same parameters (and perhaps a Clip, for fewer bits):
+/// For codes that come from a QuantizeLinear with the same parameters (and perhaps a Clip, for fewer bits):
 /// what was quantized, rounded.
 std::optional<NodeInput> rounded_value(NodeImport& node, const QuantizedInput& codes, int64_t axis);
 /// The format of 8-bit and 16-bit codes of one scale; `codes.value` is not asked for.
@@ -36,7 +36,7 @@ std::optional<QuantSpec> rounding_to_codes(const NodeImport& node, const Quantiz
 /// Numbers that an operand holds, where they are known.
 std::optional<std::vector<double>> known_numbers(const NodeImport& node, const NodeInput& operand);
 
-/// Of a DequantizeLinear: whether its result is rounded_constant or rounded_value.
+/// Whether a DequantizeLinear's result is rounded_constant or rounded_value.
 bool became_rounding(NodeImport& node);
 
 }  // namespace detent

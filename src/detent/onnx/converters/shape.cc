@@ -123,7 +123,7 @@ bool is_plain_slice(const NodeImport& node, const std::vector<int64_t>& starts,
     return false;
   for (size_t i = 0; i < starts.size(); ++i) {
     const auto size = node.size(0, dims[i]);
-    // Of an open size something is left, whatever it is, where all is taken.
+    // A slice that takes all of an open size leaves something, whatever the size.
     const bool takes_all = starts[i] == 0 && ends[i] >= std::numeric_limits<int32_t>::max();
     if (steps[i] < 1 || (!size && !takes_all)) return false;
     if (size && slice_count({starts[i], ends[i], steps[i]}, *size) < 1) return false;

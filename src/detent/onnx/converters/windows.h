@@ -24,7 +24,8 @@ struct ImportedWindow {
 ImportedWindow imported_window(const NodeImport& node,
                                const std::optional<std::vector<int64_t>>& kernel = {});
 
-/// Of a convolution's node. A border that is not the same on both sides is not among them: with_border.
+/// Attributes of a convolution's node. A border that differs between the sides is not among them:
+/// with_border.
 Table convolution_attributes(const NodeImport& node, const ImportedWindow& window);
 
 /// A value with the window's border of this number around it.

@@ -30,7 +30,7 @@ OnnxExporterList quantized_exporters();
 OnnxExporterList recurrent_exporters();
 OnnxExporterList resize_exporters();
 
-/// Of a node that moves windows as `weight` has them.
+/// Attributes of a node whose window is that of `weight`.
 Table convolution_attributes(const NodeExport& node, const Shape& weight);
 
 }  // namespace detent

@@ -31,7 +31,7 @@ class ResultBits {
 
   const Shape& shape(const std::string& node) const { return results_.at(node).shape; }
 
-  /// Of input i as the node reads it.
+  /// Bits of input i as the node reads it.
   int64_t read_bits(const Node& node, size_t i) const {
     const std::string& source = node.inputs[i].node;
     return narrower(node, fmt::format("data_in_{}", i), shape(source), bits_.at(source));

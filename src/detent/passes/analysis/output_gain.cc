@@ -31,7 +31,7 @@ int64_t samples_for(int64_t samples, double runs, double products) {
   return std::min(samples, static_cast<int64_t>(std::max(kFewestSamples, most)));
 }
 
-/// Of the network, what is run from a node on.
+/// The share of the network that is run from a node on.
 double share_from(const Graph& graph, size_t first) {
   return 1 - static_cast<double>(first) / static_cast<double>(graph.nodes().size());
 }

@@ -11,7 +11,7 @@
 
 namespace detent {
 
-/// Of inputs in their order: a CRC-32 of what was added before and of what is added.
+/// CRC-32 of inputs in their order, each over the checksum before it and the input.
 class InputChecksum {
  public:
   void add(std::span<const Tensor> inputs);
@@ -21,7 +21,7 @@ class InputChecksum {
   uint32_t value_ = 0;
 };
 
-/// How far a worker has come in profiling, in a file, so that a run that was killed can go on.
+/// How far a worker has come in profiling, in a file, so that a run that was killed can be resumed.
 class ProfileProgress {
  public:
   /// `identity` says which run it is: networks, data and shares that differ must not be mixed.

@@ -59,7 +59,7 @@ struct Probe {
   Collector collector;
 };
 
-/// Of the parameters and of the inputs and outputs that the request selects. A target that selects no node is
+/// Probes of the parameters, inputs and outputs that the request selects. A target that selects no node is
 /// an error, or, where it is an operator that this network does not have, a warning. Throws Error, too, when
 /// there is something to profile but no statistic.
 std::vector<Probe> weight_probes(const Graph& graph, const ProfileRequest& request,

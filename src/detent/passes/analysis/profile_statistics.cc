@@ -55,7 +55,7 @@ class MicroBatches {
   MicroBatches(const CalibrationSet& data, int64_t samples, int64_t size, const ProcessGroup& group)
       : data_(data), samples_(samples), size_(size), rank_(group.rank()), workers_(group.size()) {}
 
-  /// Of this worker.
+  /// Micro-batches of this worker.
   int64_t count() const {
     const int64_t all = (samples_ + size_ - 1) / size_;
     return (all - rank_ + workers_ - 1) / workers_;
@@ -83,7 +83,7 @@ struct Observed {
   void update(const Tensor& value, int64_t first_sample) {
     const std::lock_guard lock(mutex);
     Collector& collector = sweep.probe->collector;
-    if (sweep.rectified != nullptr) return collector.update_with_rectified(value, sweep.rectified->collector);
+    if (sweep.post_relu != nullptr) return collector.update_with_post_relu(value, sweep.post_relu->collector);
     collector.update(value, first_sample);
   }
 };
@@ -110,7 +110,7 @@ void run_at_once(const Program& program, const MicroBatches& batches, int64_t fi
   });
 }
 
-/// Of the first `count` micro-batches.
+/// Checksum of the first `count` micro-batches.
 InputChecksum input_checksum(const MicroBatches& batches, int64_t count, const PassContext& context) {
   InputChecksum checksum;
   ReadAhead<std::vector<Tensor>> loaded(count, context.loader_threads,

@@ -46,7 +46,7 @@ SweepPlan plan_sweeps(const Graph& graph, ObservedValues values, std::vector<Pro
     const auto [first, is_new] = first_of.try_emplace(source_of(graph, probe), &probe);
     if (!is_new) plan.copies.emplace_back(&probe, first->second);
   }
-  std::map<const Probe*, Probe*> rectified;
+  std::map<const Probe*, Probe*> post_relu;
   std::set<const Probe*> shared;
   for (const Node& node : graph.nodes()) {
     if (!is_rectifier(node) || is_quantized(node)) continue;
@@ -54,15 +54,15 @@ SweepPlan plan_sweeps(const Graph& graph, ObservedValues values, std::vector<Pro
     const auto output = first_of.find({node.name, false});
     // A sweep for two others at once there is not.
     if (input == first_of.end() || output == first_of.end() || shared.contains(input->second) ||
-        rectified.contains(input->second))
+        post_relu.contains(input->second))
       continue;
-    rectified[input->second] = output->second;
+    post_relu[input->second] = output->second;
     shared.insert(output->second);
   }
   for (const auto& [source, probe] : first_of) {
     if (shared.contains(probe)) continue;
-    const auto twin = rectified.find(probe);
-    plan.sweeps.push_back({probe, twin == rectified.end() ? nullptr : twin->second});
+    const auto found = post_relu.find(probe);
+    plan.sweeps.push_back({probe, found == post_relu.end() ? nullptr : found->second});
   }
   return plan;
 }

@@ -10,7 +10,7 @@ namespace detent {
 /// One look at the values of a probe's operand.
 struct ProfileSweep {
   Probe* probe = nullptr;
-  Probe* rectified = nullptr;  // if any: sees what a ReLU makes of them
+  Probe* post_relu = nullptr;  // if any: sees what a ReLU makes of them
 };
 
 /// Which operands have to be looked at for all probes to know theirs. What several operands have in common

@@ -24,7 +24,7 @@ struct Variant {
 class VariantRuns {
  public:
   /// `base` must outlive this.
-  /// Of the network's outputs the one at `output` is looked at, the first result of a node.
+  /// Looks at the network's output number `output`, which is the first result of a node.
   VariantRuns(const Graph& base, const std::vector<Variant>& variants, size_t output = 0);
 
   /// That output, after `visit` has seen that of each variant, in the order in which they begin.
@@ -36,7 +36,7 @@ class VariantRuns {
   struct Part {
     size_t variant;
     Graph graph;  // from its first node on
-    /// Of the network's inputs that have any.
+    /// Quantizers of the network's inputs that have one.
     std::map<std::string, Quantizer, std::less<>> input_quantizers;
   };
 

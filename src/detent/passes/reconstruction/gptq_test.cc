@@ -97,7 +97,7 @@ TEST(Gptq, WorkedExampleInOrderOfTheInputs) {
   EXPECT_NEAR(mean_error(rounded), 0.0231232, 5e-8);
 }
 
-/// Of inputs that depend on each other, as those of a layer do.
+/// The Gram matrix of correlated inputs, as those of a layer are.
 Matrix<double> random_gram(int64_t n, std::mt19937& generator) {
   std::normal_distribution<double> normal;
   Matrix<double> mix(n, n);

@@ -9,31 +9,31 @@
 
 namespace detent {
 
-GramMatrices::GramMatrices(const Patches& patches) : patches_(patches) {
-  for (int64_t g = 0; g < patches.groups(); ++g) sums_.emplace_back(patches.length(), patches.length());
+GramMatrices::GramMatrices(const Im2Col& im2col) : im2col_(im2col) {
+  for (int64_t g = 0; g < im2col.groups(); ++g) sums_.emplace_back(im2col.length(), im2col.length());
 }
 
 void GramMatrices::add(const Tensor& input) {
   // A single group leaves its parallelism to what is inside, many do not.
-  if (patches_.groups() == 1) {
+  if (im2col_.groups() == 1) {
     add_group(input, 0);
   } else {
-    parallel_for(patches_.groups(), 1, [&](int64_t begin, int64_t end) {
+    parallel_for(im2col_.groups(), 1, [&](int64_t begin, int64_t end) {
       for (int64_t g = begin; g < end; ++g) add_group(input, g);
     });
   }
-  count_ += patches_.count(input.shape());
+  count_ += im2col_.count(input.shape());
 }
 
 void GramMatrices::add_group(const Tensor& input, int64_t group) {
   constexpr int64_t kPanel = 32;  // rows of the result that a thread takes
-  const int64_t n = patches_.length();
-  const int64_t count = patches_.count(input.shape());
+  const int64_t n = im2col_.length();
+  const int64_t count = im2col_.count(input.shape());
   Matrix<double>& sum = sums_[static_cast<size_t>(group)];
   Matrix<float> run(std::min(kRun, count), n);
   for (int64_t begin = 0; begin < count; begin += kRun) {
     const int64_t end = std::min(begin + kRun, count);
-    patches_.copy(input, group, begin, end, run);
+    im2col_.copy(input, group, begin, end, run);
     parallel_for(n, kPanel, [&](int64_t row_begin, int64_t row_end) {
       constexpr int64_t kPadding = Matrix<float>::kPadding;
       const int64_t columns = (row_end + kPadding - 1) / kPadding * kPadding;

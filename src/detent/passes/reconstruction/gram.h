@@ -6,25 +6,25 @@
 #include "detent/core/tensor.h"
 #include "detent/graph/graph.h"
 #include "detent/passes/reconstruction/matrix.h"
-#include "detent/passes/reconstruction/patches.h"
+#include "detent/passes/reconstruction/im2col.h"
 
 namespace detent {
 
-/// The mean of x x^T over the patches x that a layer's weight multiplies, one matrix for each group of rows.
-/// With the rows d of (chosen - original weight), the mean squared error of the layer's output is the sum
-/// over rows of d H d^T: all that rounding needs to know of the data, in n^2 numbers.
+/// The mean of x x^T over the rows x of im2col that a layer's weight multiplies, one matrix for each group of
+/// rows. With the rows d of (chosen - original weight), the mean squared error of the layer's output is the
+/// sum over rows of d H d^T: all that rounding needs to know of the data, in n^2 numbers.
 ///
-/// Products are added up in float32 over runs of at most kRun patches, runs in double: the relative error of
+/// Products are added up in float32 over runs of at most kRun rows, runs in double: the relative error of
 /// an element is at most (kRun + 1) * 2^-24 of what the magnitudes would add up to. Runs are cut by the
 /// inputs alone, so threads do not change a bit.
 class GramMatrices {
  public:
-  explicit GramMatrices(const Patches& patches);
+  explicit GramMatrices(const Im2Col& im2col);
 
   /// A batch of the layer's inputs (float32, batch first), quantized as the layer will see them.
   void add(const Tensor& input);
 
-  int64_t patch_count() const { return count_; }
+  int64_t row_count() const { return count_; }
   /// Both triangles. Throws Error, beginning with `where`, when there was no patch and when
   /// an input was NaN or infinite.
   Matrix<double> mean(int64_t group, const std::string& where) const;
@@ -34,7 +34,7 @@ class GramMatrices {
  private:
   void add_group(const Tensor& input, int64_t group);
 
-  Patches patches_;
+  Im2Col im2col_;
   int64_t count_ = 0;
   std::vector<Matrix<double>> sums_;  // lower triangles
 };

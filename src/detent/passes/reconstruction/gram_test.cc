@@ -102,19 +102,19 @@ void expect_patches_of(const Shape& weight_shape, const Shape& input_shape) {
                                                 {"groups", kSteps.groups}});
   node.op = fmt::format("conv{}d", weight_shape.size() - 2);
   SCOPED_TRACE(node.op);
-  const Patches patches(node, "");
+  const Im2Col im2col(node, "");
   const int64_t length = weight.numel() / weight_shape[0];
-  EXPECT_EQ(patches.length(), length);
+  EXPECT_EQ(im2col.length(), length);
   Shape positions;
   for (size_t d = 2; d < input_shape.size(); ++d) {
     positions.push_back((input_shape[d] + 2 - 2 * (weight_shape[d] - 1) - 1) / 2 + 1);
   }
   const int64_t count = input_shape[0] * element_count(positions);
-  ASSERT_EQ(patches.count(input_shape), count);
+  ASSERT_EQ(im2col.count(input_shape), count);
   for (int64_t o = 0; o < weight_shape[0]; ++o) {
     Matrix<float> copied(5, length);
     for (int64_t p = 0; p + 5 <= count; ++p) {
-      patches.copy(input, o / patches.rows_per_group(), p, p + 5, copied);
+      im2col.copy(input, o / im2col.rows_per_group(), p, p + 5, copied);
       float product = 0;
       for (int64_t i = 0; i < length; ++i)
         product += copied(4, i) * weight.values<float>()[static_cast<size_t>(o * length + i)];
@@ -127,17 +127,17 @@ void expect_patches_of(const Shape& weight_shape, const Shape& input_shape) {
   }
 }
 
-TEST(Patches, TimesTheWeightAreTheConvolution) {
+TEST(Im2Col, TimesTheWeightAreTheConvolution) {
   expect_patches_of({6, 2, 3}, {3, 4, 9});
   expect_patches_of({6, 2, 3, 2}, {3, 4, 7, 6});
   expect_patches_of({4, 2, 2, 3, 2}, {2, 4, 4, 5, 6});
 }
 
-TEST(Patches, KnowTheirOperators) {
+TEST(Im2Col, KnowTheirOperators) {
   Node node = convolution({2, 2, 1, 1}, {});
   node.op = "convtranspose2d";
-  EXPECT_FALSE(Patches::exist_for(node));
-  EXPECT_THROW(Patches(node, "here"), Error);
+  EXPECT_FALSE(Im2Col::exist_for(node));
+  EXPECT_THROW(Im2Col(node, "here"), Error);
 }
 
 Node linear(Shape weight) {
@@ -151,10 +151,10 @@ Node linear(Shape weight) {
 TEST(GramMatrices, AreMeansOfProducts) {
   const Node node = linear({4, 70});
   const Tensor input = random_tensor({20, 60, 70}, 3);  // more than one run
-  GramMatrices grams(Patches(node, ""));
+  GramMatrices grams(Im2Col(node, ""));
   grams.add(input.rows(0, 13));
   grams.add(input.rows(13, 20));
-  EXPECT_EQ(grams.patch_count(), 1200);
+  EXPECT_EQ(grams.row_count(), 1200);
   const Matrix<double> mean = grams.mean(0, "");
   const float* values = input.values<float>().data();
   for (int64_t a = 0; a < 70; ++a) {
@@ -177,11 +177,11 @@ TEST(GramMatrices, DoNotDependOnThreads) {
   for (const int64_t groups : {1, 3}) {
     const Node node = convolution({6, 6 / groups, 3, 3},
                                   Table{{"stride", 1}, {"padding", 1}, {"dilation", 1}, {"groups", groups}});
-    GramMatrices several(Patches(node, ""));
+    GramMatrices several(Im2Col(node, ""));
     several.add(input);
     const int threads = thread_count();
     set_thread_count(1);
-    GramMatrices one(Patches(node, ""));
+    GramMatrices one(Im2Col(node, ""));
     one.add(input);
     set_thread_count(threads);
     for (int64_t g = 0; g < groups; ++g) {
@@ -191,14 +191,14 @@ TEST(GramMatrices, DoNotDependOnThreads) {
 }
 
 TEST(GramMatrices, OfNothingAreAnError) {
-  EXPECT_THROW(GramMatrices(Patches(linear({2, 2}), "")).mean(0, "node \"fc\""), Error);
+  EXPECT_THROW(GramMatrices(Im2Col(linear({2, 2}), "")).mean(0, "node \"fc\""), Error);
 }
 
 TEST(OutputErrors, AreThoseOfTheOutputs) {
   const Tensor input = random_tensor({50, 9}, 5);
   const Tensor a = random_tensor({3, 9}, 6);
   const Tensor b = random_tensor({3, 9}, 7);
-  GramMatrices grams(Patches(linear({3, 9}), ""));
+  GramMatrices grams(Im2Col(linear({3, 9}), ""));
   grams.add(input);
   const std::vector<double> errors = output_errors(grams.mean(0, ""), a, b, 1, 3);
   for (size_t r = 1; r < 3; ++r) {

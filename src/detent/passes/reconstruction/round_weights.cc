@@ -11,7 +11,7 @@
 #include "detent/core/text_table.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/reconstruction/gram.h"
-#include "detent/passes/reconstruction/patches.h"
+#include "detent/passes/reconstruction/im2col.h"
 
 namespace detent {
 namespace {
@@ -28,7 +28,7 @@ std::vector<Layer> layers_of(const Graph& graph, const PassContext& context, con
     const Node& node = graph.nodes()[i];
     const QuantSpec* spec = node.find_quantization("weight");
     if (spec == nullptr) continue;
-    if (!Patches::exist_for(node)) {
+    if (!Im2Col::exist_for(node)) {
       context.warn(
           fmt::format("{}: node \"{}\" ({}) has a quantized weight, but is no linear layer or "
                       "convolution: its weight is rounded to nearest",
@@ -54,7 +54,7 @@ struct Errors {
 double total(const std::vector<double>& rows) { return std::accumulate(rows.begin(), rows.end(), 0.0); }
 
 Errors round_layer(Node& node, const WeightRounding& rounding, const GramMatrices& grams,
-                   const Patches& patches, const std::string& where) {
+                   const Im2Col& im2col, const std::string& where) {
   Parameter& parameter = *node.find_parameter("weight");
   const Tensor original = parameter.tensor;
   Quantizer& quantizer = *node.quantization.find("weight")->second;
@@ -63,9 +63,9 @@ Errors round_layer(Node& node, const WeightRounding& rounding, const GramMatrice
   Tensor chosen = original.clone();
   Errors errors;
   errors.was_exact = nearest.equals(original);
-  for (int64_t group = 0; group < patches.groups(); ++group) {
-    const int64_t begin = group * patches.rows_per_group();
-    const int64_t end = begin + patches.rows_per_group();
+  for (int64_t group = 0; group < im2col.groups(); ++group) {
+    const int64_t begin = group * im2col.rows_per_group();
+    const int64_t end = begin + im2col.rows_per_group();
     const Matrix<double> gram = grams.mean(group, where);
     rounding.round(gram, where, chosen, begin, end);
     errors.signal += total(output_errors(gram, original, zero, begin, end));
@@ -88,7 +88,7 @@ std::string decibel(double signal, double noise) {
 
 void check_weights_to_round(const Graph& graph, const std::string& where) {
   const auto has_weight = [](const Node& node) {
-    return node.find_quantization("weight") != nullptr && Patches::exist_for(node);
+    return node.find_quantization("weight") != nullptr && Im2Col::exist_for(node);
   };
   if (std::ranges::any_of(graph.nodes(), has_weight)) return;
   fail("{}: no linear layer or convolution has a quantized weight: let the pass quantize go before", where);
@@ -106,12 +106,12 @@ void round_weights(Graph& graph, const CalibrationInputOptions& options, PassCon
   for (const Layer& layer : layers) {
     Node& node = rounded.nodes()[layer.index];
     const std::string where = fmt::format("{}: node \"{}\"", context.where, node.name);
-    const Patches patches(node, context.where);
-    GramMatrices grams(patches);
+    const Im2Col im2col(node, context.where);
+    GramMatrices grams(im2col);
     run.inputs_of(layer.index, [&](const Tensor& input) {
       grams.add(quantized_operand(node, "data_in_0", input, context.where));
     });
-    const Errors errors = round_layer(node, layer.rounding, grams, patches, where);
+    const Errors errors = round_layer(node, layer.rounding, grams, im2col, where);
     table.add_row({node.name, fmt::format("{}", node.find_parameter("weight")->tensor.numel()),
                    decibel(errors.signal, errors.nearest), decibel(errors.signal, errors.chosen)});
     if (errors.was_exact) exact.push_back(fmt::format("\"{}\"", node.name));

@@ -15,8 +15,8 @@ namespace detent {
 Graph measured_activations(const Graph& graph, const CodePlan& plan, Calibrator calibrator,
                            int64_t num_samples, PassContext& context);
 
-/// Of the values of the group that nodes compute with, each counted once. Throws Error, beginning with
-/// `where`, where they include NaN or infinities.
+/// Distribution of the group's values that nodes compute with, each counted once. Throws Error, beginning
+/// with `where`, where they include NaN or infinities.
 Distribution measured_distribution(const Graph& measured, const CodeGroup& group, const std::string& where);
 
 }  // namespace detent

@@ -25,7 +25,7 @@
 namespace detent {
 namespace {
 
-/// Of each output channel, over all samples and positions.
+/// Means of each output channel over all samples and positions.
 class ChannelMeans {
  public:
   void add(const Node& node, const Tensor& output) {

@@ -11,7 +11,7 @@ namespace {
 
 enum class CodeRole { kSums, kComputes, kJoins, kPasses, kClamps, kStructure, kFloat };
 
-/// Of two tensors, but for divisions, or of one and a constant number.
+/// True for two tensors, but for divisions, and for a tensor and a constant number.
 bool pair_has_form(PairOperation operation, const Node& node, const ValueTypes& types) {
   size_t tensors = 0;
   size_t numbers = 0;

@@ -7,7 +7,7 @@
 #include "detent/graph/traits.h"
 #include "detent/core/text_table.h"
 #include "detent/passes/passes.h"
-#include "detent/passes/transform/channel_links.h"
+#include "detent/passes/transform/equalization_pairs.h"
 #include "detent/passes/transform/graph_edits.h"
 
 // Cross-layer equalization (Nagel et al. 2019, arXiv:1906.04721, section 4.1):
@@ -41,9 +41,9 @@ struct Options {
   }
 };
 
-std::vector<double> source_ranges(const Graph& graph, const ChannelLink& link) {
-  std::vector<double> ranges(static_cast<size_t>(link.channels));
-  const Node& source = graph.node(link.producer);
+std::vector<double> source_ranges(const Graph& graph, const EqualizationPair& pair) {
+  std::vector<double> ranges(static_cast<size_t>(pair.channels));
+  const Node& source = graph.node(pair.producer);
   const std::span<const float> weight = source.find_parameter("weight")->tensor.values<float>();
   const WeightChannels channels(source);
   for (size_t i = 0; i < weight.size(); ++i) {
@@ -54,22 +54,22 @@ std::vector<double> source_ranges(const Graph& graph, const ChannelLink& link) {
 }
 
 /// Returns the largest |1 - f|.
-double equalize_link(Graph& graph, const ChannelLink& link, double alpha) {
-  const std::vector<double> sources = source_ranges(graph, link);
-  const std::vector<double> sinks = sink_ranges(graph, link);
+double equalize_pair(Graph& graph, const EqualizationPair& pair, double alpha) {
+  const std::vector<double> sources = source_ranges(graph, pair);
+  const std::vector<double> sinks = sink_ranges(graph, pair);
   std::vector<double> factors;
   double largest = 0;
   for (size_t c = 0; c < sources.size(); ++c) {
     factors.push_back(equalizing_factor(sources[c], sinks[c], alpha));
     largest = std::max(largest, std::fabs(1 - factors.back()));
   }
-  move_scale(graph, link, factors);
+  move_scale(graph, pair, factors);
   return largest;
 }
 
 /// The largest range of a channel over the smallest that is not 0.
-std::string spread(const Graph& graph, const ChannelLink& link) {
-  std::vector<double> ranges = source_ranges(graph, link);
+std::string spread(const Graph& graph, const EqualizationPair& pair) {
+  std::vector<double> ranges = source_ranges(graph, pair);
   std::erase(ranges, 0.0);
   if (ranges.empty()) return "1";
   const auto [low, high] = std::ranges::minmax(ranges);
@@ -77,31 +77,31 @@ std::string spread(const Graph& graph, const ChannelLink& link) {
 }
 
 void run_equalize(Graph& graph, const Options& options, PassContext& context) {
-  const ChannelLinks found = find_channel_links(graph, is_weighted_sum);
+  const EqualizationPairs found = find_equalization_pairs(graph, is_weighted_sum);
   for (const std::string& obstacle : found.obstacles) context.report(fmt::format("equalize: {}\n", obstacle));
-  if (found.links.empty()) {
+  if (found.pairs.empty()) {
     fail("{}: no two layers can be equalized (reasons above); is fuse_batch_norm missing before?",
          context.where);
   }
   Graph equalized = graph;
   std::vector<std::string> before;
-  for (const ChannelLink& link : found.links) before.push_back(spread(graph, link));
+  for (const EqualizationPair& pair : found.pairs) before.push_back(spread(graph, pair));
   double largest = 0;
   int64_t rounds = 0;
   do {
     largest = 0;
-    for (const ChannelLink& link : found.links) {
-      largest = std::max(largest, equalize_link(equalized, link, options.alpha));
+    for (const EqualizationPair& pair : found.pairs) {
+      largest = std::max(largest, equalize_pair(equalized, pair, options.alpha));
     }
     ++rounds;
   } while (largest > options.threshold && rounds < options.iterations);
   if (options.check) check_same_outputs(graph, equalized, options.tolerance, context);
   graph = std::move(equalized);
   TextTable table({"layer", "equalized with", "spread of its channels before", "after"});
-  for (size_t i = 0; i < found.links.size(); ++i) {
-    const ChannelLink& link = found.links[i];
+  for (size_t i = 0; i < found.pairs.size(); ++i) {
+    const EqualizationPair& pair = found.pairs[i];
     table.add_row(
-        {link.producer, fmt::format("{}", fmt::join(link.sinks, ", ")), before[i], spread(graph, link)});
+        {pair.producer, fmt::format("{}", fmt::join(pair.sinks, ", ")), before[i], spread(graph, pair)});
   }
   context.report(table.to_text());
   context.report(fmt::format("equalize: {} rounds, last factors within {:.2g} of 1\n", rounds, largest));

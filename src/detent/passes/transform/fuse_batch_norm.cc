@@ -5,7 +5,8 @@
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
 #include "detent/passes/passes.h"
-#include "detent/passes/transform/channel_links.h"
+#include "detent/passes/transform/batch_norm_map.h"
+#include "detent/passes/transform/equalization_pairs.h"
 #include "detent/passes/transform/graph_edits.h"
 
 // Folds a batch_norm into the convolution or linear layer before it, as inference computes it:
@@ -30,43 +31,6 @@ struct FuseOptions {
   }
 };
 
-/// Why the layer cannot take up the norm that follows it; "" when it can.
-std::string obstacle(const Node& layer, const Node& norm, size_t layer_rank, size_t readers) {
-  if (!is_weighted_sum(layer)) {
-    return fmt::format("{} is no convolution or linear layer", layer.name);
-  }
-  // Of a tensor [N, L, C] the norm scales L, a linear layer C.
-  if (channel_axis(layer, layer_rank) != channel_axis(norm, layer_rank)) {
-    return fmt::format("{} is not of rank 2", layer.name);
-  }
-  if (readers > 1) return fmt::format("{} has other readers", layer.name);
-  if (!layer.quantization.empty()) return fmt::format("{} is quantized", layer.name);
-  for (const auto& [operand, spec] : norm.quantization) {
-    if (operand != "data_out_0") return fmt::format("its operand {} is quantized", operand);
-  }
-  return "";
-}
-
-/// The norm as y = x * scale + shift, per channel.
-struct ChannelMap {
-  std::vector<double> scale;
-  std::vector<double> shift;
-};
-
-ChannelMap channel_map(const Node& norm) {
-  const auto value = [&](const char* name, size_t channel, double absent) {
-    const Parameter* parameter = norm.find_parameter(name);
-    return parameter == nullptr ? absent : static_cast<double>(parameter->tensor.values<float>()[channel]);
-  };
-  const double eps = number_attribute(norm, "eps");
-  ChannelMap map;
-  for (size_t c = 0; c < norm.find_parameter("running_var")->tensor.values<float>().size(); ++c) {
-    map.scale.push_back(value("weight", c, 1) / std::sqrt(value("running_var", c, 0) + eps));
-    map.shift.push_back(value("bias", c, 0) - value("running_mean", c, 0) * map.scale.back());
-  }
-  return map;
-}
-
 Tensor scaled_weight(const Node& layer, const ChannelMap& map) {
   Tensor weight = layer.find_parameter("weight")->tensor.clone();
   const std::span<float> values = weight.values<float>();
@@ -78,25 +42,11 @@ Tensor scaled_weight(const Node& layer, const ChannelMap& map) {
   return weight;
 }
 
-Tensor moved_bias(const Node& layer, const ChannelMap& map) {
-  Tensor bias(DType::kFloat32, {static_cast<int64_t>(map.scale.size())});
-  const Parameter* old = layer.find_parameter("bias");
-  for (size_t c = 0; c < map.scale.size(); ++c) {
-    const double before = old == nullptr ? 0 : static_cast<double>(old->tensor.values<float>()[c]);
-    bias.values<float>()[c] = static_cast<float>(before * map.scale[c] + map.shift[c]);
-  }
-  return bias;
-}
-
 void fold(Node& layer, const Node& norm) {
   const ChannelMap map = channel_map(norm);
   Tensor bias = moved_bias(layer, map);
   layer.find_parameter("weight")->tensor = scaled_weight(layer, map);
-  if (Parameter* old = layer.find_parameter("bias")) {
-    old->tensor = std::move(bias);
-  } else {
-    layer.parameters.emplace_back("bias", Parameter{std::move(bias), true});
-  }
+  set_bias(layer, std::move(bias));
   layer.quantization = norm.quantization;
   layer.statistics.results = norm.statistics.results;
   for (const char* changed : {"weight", "bias"}) layer.statistics.args.erase(changed);
@@ -114,7 +64,8 @@ void run_fuse(Graph& graph, const FuseOptions& options, PassContext& context) {
     const std::string& source = norm.inputs[0].node;
     const auto fused = replaced.find(source);  // a norm behind a norm
     Node& layer = graph.node(fused == replaced.end() ? source : fused->second);
-    const std::string reason = obstacle(layer, norm, values.at(source).shape.size(), readers.at(source));
+    std::string reason = folding_obstacle(layer, norm, values.at(source).shape.size(), readers.at(source));
+    if (reason.empty() && !layer.quantization.empty()) reason = fmt::format("{} is quantized", layer.name);
     if (reason.empty()) {
       fold(layer, norm);
       replaced[norm.name] = layer.name;

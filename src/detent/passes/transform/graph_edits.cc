@@ -45,7 +45,7 @@ size_t remove_unreachable_nodes(Graph& graph) {
 
 namespace {
 
-/// Of their largest magnitude; infinite where one is finite and the other is not.
+/// Relative to the largest magnitude; infinite where one is finite and the other is not.
 double relative_difference(const Tensor& expected, const Tensor& actual) {
   double largest = 0;
   double difference = 0;

@@ -5,6 +5,7 @@
 #include "detent/core/error.h"
 #include "detent/formats/groups/learned_scale.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/owned_parameters.h"
 
 namespace detent {
 namespace {
@@ -51,12 +52,12 @@ void place_scale(const Node& node, const std::string& operand, Quantizer& quanti
         "of an activation are those of one batch",
         where);
   }
-  const Parameter* present = quantizer.find_parameter("scale");
+  const std::optional<ScaleParameter> kind = scale_parameter(quantizer);
   const Shape shape = scale_shape(spec, operand_type(node, operand, results).shape);
-  if (present != nullptr && present->tensor.shape() == shape) return;
+  if (kind && quantizer.find_parameter(scale_parameter_name(*kind))->tensor.shape() == shape) return;
   Tensor scale = begin_scale(node, operand, spec, results, where);
   quantizer.parameters.clear();
-  quantizer.parameters.emplace_back("scale", Parameter{std::move(scale), true});
+  quantizer.parameters.emplace_back(owned_parameters(spec).front(), Parameter{std::move(scale), true});
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ struct SaveOptions {
   static void fields(Self& self, Visitor& visit) {
     visit("save_dir", self.save_dir, "folder; NA: <output>/saved_mase_graph");
     visit("packed_weights", self.packed_weights,
-          "store quantized weights as codes with their scales: a smaller file, from which training goes on "
+          "store quantized weights as packed integers with their scales: a smaller file, from which training "
+          "resumes "
           "with rounded weights");
   }
   std::vector<PassFile> files() const {

@@ -178,7 +178,7 @@ void NodeBitsMatcher::check_used(size_t index, const Graph& graph, const CodePla
   }
   const std::set<std::string> known = nodes_with_widths(graph, plan);
   if (std::ranges::none_of(left, [&](const std::string& name) { return known.contains(name); })) {
-    fail("{}: \"{}\" matches only {}, which move or compare codes (nodes with widths: {})", where_,
+    fail("{}: \"{}\" matches only {}, which move or compare integers (nodes with widths: {})", where_,
          entry.pattern, fmt::join(left, ", "), fmt::join(known, ", "));
   }
   std::erase_if(left, [&](const std::string& name) { return !known.contains(name) || find(name) != &entry; });
@@ -189,9 +189,8 @@ void NodeBitsMatcher::check_used(size_t index, const Graph& graph, const CodePla
   const bool weights_used =
       std::ranges::any_of(left, [&](const std::string& name) { return is_weighted(graph, plan, name); });
   if (entry.weights && !weights_used) {
-    fail("{}: \"{}\" gives weights {} bits, but {} has none: \"{}=/{}\" is for the codes that it takes in",
-         where_, entry.pattern, entry.weights->width, fmt::join(left, ", "), entry.pattern,
-         entry.weights->width);
+    fail("{}: \"{}\" gives weights {} bits, but {} has none: \"{}=/{}\" is for its quantized inputs", where_,
+         entry.pattern, entry.weights->width, fmt::join(left, ", "), entry.pattern, entry.weights->width);
   }
 }
 

@@ -1,33 +1,52 @@
-#include <set>
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 #include "detent/core/error.h"
 #include "detent/core/name_pattern.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/owned_parameters.h"
 #include "detent/graph/traits.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/transform/learned_scales.h"
 #include "detent/passes/transform/qat_presets.h"
 #include "detent/passes/transform/static_quantize_options.h"
+#include "detent/statistics/threshold.h"
 
 namespace detent {
 namespace {
 
 struct PrepareQatOptions {
   std::string quantizers = "int8_lsq";
-  EdgeLayers edge_layers = EdgeLayers::kEightBits;
+  FirstLastLayers first_last_layers = FirstLastLayers::kEightBits;
   std::vector<std::string> keep_float;
   int64_t num_samples = 1024;
+  int64_t collect_steps = 0;
+  Threshold statistic = Threshold::kLearnedStep;
+  double statistic_argument = 99.999;
+  double statistic_momentum = 0;
+  bool learn_scales = true;
 
+  static constexpr std::array kFormerNames = {FormerName{"edge_layers", "first_last_layers"}};
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
     visit("quantizers", self.quantizers,
           "of weights and inputs of all layers with weights; see `detent list quantizers`");
-    visit("edge_layers", self.edge_layers, "the first and the last layer with weights");
+    visit("first_last_layers", self.first_last_layers, "the first and the last layer with weights");
     visit("keep_float", self.keep_float, "regular expressions of names of layers that stay in float");
     visit("num_samples", self.num_samples, "training samples from which scales of activations begin",
           Between{1, 1e12});
+    visit("collect_steps", self.collect_steps,
+          "steps of training that collect the scales of activations; 0: num_samples gives them before",
+          Between{0, 1e7});
+    visit("statistic", self.statistic, "what a step collects: what the largest code stands for");
+    visit("statistic_argument", self.statistic_argument,
+          "percentile, or how many standard deviations mean_sigma adds", Between{0, 100});
+    visit("statistic_momentum", self.statistic_momentum,
+          "share of a step in the running average of what is collected; 0: all steps alike", Between{0, 1});
+    visit("learn_scales", self.learn_scales, "whether scales of activations are trained once they are found");
   }
   void check(const std::string& where) const {
     find_qat_preset(quantizers, where + ": key \"quantizers\"");
@@ -55,6 +74,14 @@ void PrepareQatOptions::check_graph(const Graph& graph, const EarlierPasses& ear
   }
 }
 
+bool has_few_bits(const QatPreset& preset) {
+  constexpr double kEdgeBits = 8;
+  for (const std::string& text : {preset.weights, preset.activations_not_below_0}) {
+    if (!text.empty() && bits_per_value(parse_quant_spec_text(text).format) < kEdgeBits) return true;
+  }
+  return false;
+}
+
 /// Which layers are quantized, and with what.
 std::vector<std::pair<std::string, const QatPreset*>> chosen_layers(const Graph& graph,
                                                                     const PrepareQatOptions& options,
@@ -65,9 +92,10 @@ std::vector<std::pair<std::string, const QatPreset*>> chosen_layers(const Graph&
   for (const std::string& layer : layers) {
     const auto stays = [&](const std::string& text) { return NamePattern(text, where).matches(layer); };
     if (std::ranges::any_of(options.keep_float, stays)) continue;
-    const bool is_edge = layer == layers.front() || layer == layers.back();
-    if (is_edge && options.edge_layers == EdgeLayers::kFloat) continue;
-    const bool eight_bits = is_edge && options.edge_layers == EdgeLayers::kEightBits;
+    const bool is_first_or_last = layer == layers.front() || layer == layers.back();
+    if (is_first_or_last && options.first_last_layers == FirstLastLayers::kFloat) continue;
+    const bool eight_bits =
+        is_first_or_last && options.first_last_layers == FirstLastLayers::kEightBits && has_few_bits(preset);
     chosen.emplace_back(layer, eight_bits ? &find_qat_preset("int8_lsq", where) : &preset);
   }
   if (chosen.empty()) fail("{}: no layer with weights is left to quantize", where);
@@ -89,7 +117,7 @@ void profile_inputs(Graph& graph, const std::vector<std::pair<std::string, const
            context);
 }
 
-bool is_ever_negative(const Node& layer, const std::string& where) {
+double least_input(const Node& layer, const std::string& where) {
   const Table* statistics = layer.statistics.find("data_in_0");
   const Value* range = statistics == nullptr ? nullptr : statistics->find("range_min_max");
   const Table* result = range == nullptr ? nullptr : range->get_if<Table>();
@@ -97,7 +125,7 @@ bool is_ever_negative(const Node& layer, const std::string& where) {
   double scratch = 0;
   const double* number = least == nullptr ? nullptr : least->number(scratch);
   if (number == nullptr) fail("{}: node \"{}\": the range of its input was not profiled", where, layer.name);
-  return *number < 0;
+  return *number;
 }
 
 QuantSpec weight_spec(const Node& layer, const QatPreset& preset) {
@@ -107,17 +135,78 @@ QuantSpec weight_spec(const Node& layer, const QatPreset& preset) {
   return spec;
 }
 
+/// Puts another parameter in the place of the scale, which stands for the same.
+void represent_scale(Quantizer& quantizer, ScaleParameter kind) {
+  Parameter& scale = *quantizer.find_parameter("scale");
+  const double largest = largest_code_of(quantizer.spec);
+  for (float& value : scale.tensor.values<float>()) value = parameter_of_scale(kind, value, largest);
+  for (auto& [name, parameter] : quantizer.parameters) {
+    if (name == "scale") name = scale_parameter_name(kind);
+  }
+}
+
+void add_number(Quantizer& quantizer, const char* name, float value) {
+  quantizer.parameters.emplace_back(name,
+                                    Parameter{Tensor::from<float>({}, std::vector<float>{value}), true});
+}
+
+void complete_weights(Quantizer& quantizer, const QatPreset& preset) {
+  constexpr float kHalf = 0.5F;
+  if (quantizer.find_parameter("scale") == nullptr) return;
+  represent_scale(quantizer, preset.weight_scale);
+  const auto* affine = std::get_if<Affine>(&quantizer.spec.format);
+  if (preset.learns_widths && affine != nullptr)
+    add_number(quantizer, "width", static_cast<float>(affine->width));
+  if (preset.learns_threshold && std::holds_alternative<Ternary>(quantizer.spec.format))
+    add_number(quantizer, "threshold", kHalf);
+}
+
+/// What the profile found to be the least input, as a code.
+float begin_zero_point(const Node& layer, const Quantizer& quantizer, const std::string& where) {
+  const float scale = quantizer.find_parameter("scale")->tensor.values<float>()[0];
+  return static_cast<float>(std::nearbyint(std::max(-least_input(layer, where), 0.0) / double{scale}));
+}
+
+void complete_inputs(Node& layer, const QatPreset& preset, const PrepareQatOptions& options,
+                     const std::string& where) {
+  Quantizer& quantizer = *layer.quantization.at("data_in_0");
+  Parameter* scale = quantizer.find_parameter("scale");
+  if (scale == nullptr) return;
+  const auto* affine = std::get_if<Affine>(&quantizer.spec.format);
+  const bool has_zero_point = preset.learns_zero_points && affine != nullptr && !affine->is_signed;
+  if (has_zero_point) {
+    const auto most = static_cast<float>(affine->high_code());
+    add_number(quantizer, "zero_point", std::min(begin_zero_point(layer, quantizer, where), most));
+  }
+  represent_scale(quantizer, preset.activation_scale);
+  for (auto& [name, parameter] : quantizer.parameters) parameter->trainable = options.learn_scales;
+  if (options.collect_steps == 0) return;
+  for (auto& [name, parameter] : quantizer.parameters)
+    std::ranges::fill(parameter->tensor.values<float>(), std::numeric_limits<float>::quiet_NaN());
+  const CollectionState state{.wanted = static_cast<float>(options.collect_steps),
+                              .statistic = static_cast<float>(options.statistic),
+                              .argument = static_cast<float>(options.statistic_argument),
+                              .momentum = static_cast<float>(options.statistic_momentum)};
+  quantizer.parameters.emplace_back(kCollected, Parameter{collection_tensor(state), false});
+}
+
 void run_prepare_qat(Graph& graph, const PrepareQatOptions& options, PassContext& context) {
   const auto layers = chosen_layers(graph, options, context.where);
   profile_inputs(graph, layers, options.num_samples, context);
   for (const auto& [name, preset] : layers) {
     Node& layer = graph.node(name);
     layer.quantization["weight"] = Quantizer(weight_spec(layer, *preset));
-    const bool is_signed = is_ever_negative(layer, context.where);
+    const bool is_signed = least_input(layer, context.where) < 0;
     const std::string& activations = is_signed ? preset->activations : preset->activations_not_below_0;
     if (!activations.empty()) layer.quantization["data_in_0"] = Quantizer(parse_quant_spec_text(activations));
   }
   place_learned_scales(graph, context.where);
+  for (const auto& [name, preset] : layers) {
+    Node& layer = graph.node(name);
+    complete_weights(*layer.quantization.at("weight"), *preset);
+    if (layer.quantization.contains("data_in_0")) complete_inputs(layer, *preset, options, context.where);
+  }
+  verify(graph);
   context.report(fmt::format("prepare_qat: {} of {} layers with weights quantized ({})\n", layers.size(),
                              layers_with_weights(graph).size(), options.quantizers));
 }

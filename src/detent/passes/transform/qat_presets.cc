@@ -9,19 +9,110 @@
 namespace detent {
 namespace {
 
-std::string learned_weights(int width) {
-  return fmt::format("int{}:narrow_range=true,granularity=channel,scale_rule=learned", width);
+std::string learned_weights(int width, const char* granularity = "channel") {
+  return fmt::format("int{}:narrow_range=true,granularity={},scale_rule=learned", width, granularity);
+}
+
+std::string learned_signed(int width) { return fmt::format("int{}:scale_rule=learned", width); }
+std::string learned_unsigned(int width) {
+  return fmt::format("affine:width={},signed=false,scale_rule=learned", width);
+}
+
+/// Scales of weights and activations that are learned, the weights' one a channel.
+QatPreset learned(std::string name, int weights, int activations, std::string help) {
+  return {.name = std::move(name),
+          .help = std::move(help),
+          .weights = learned_weights(weights),
+          .activations = learned_signed(activations),
+          .activations_not_below_0 = learned_unsigned(activations)};
 }
 
 /// LSQ: Esser et al. 2019, arXiv:1902.08153.
 QatPreset lsq(std::string name, int weights, int activations, const std::string& help) {
-  return {std::move(name), help + "; scales learned (LSQ): of weights a channel, of activations a tensor",
-          learned_weights(weights), fmt::format("int{}:scale_rule=learned", activations),
-          fmt::format("affine:width={},signed=false,scale_rule=learned", activations)};
+  return learned(std::move(name), weights, activations,
+                 help + "; scales learned (LSQ): of weights a channel, of activations a tensor");
+}
+
+/// Weights of a format of their own, with activations of 8 bits.
+QatPreset few_signs(std::string name, std::string weights, std::string help) {
+  QatPreset preset = learned(std::move(name), 8, 8, std::move(help));
+  preset.weights = std::move(weights);
+  return preset;
 }
 
 QatPreset of_one_format(std::string name, const std::string& format, std::string help) {
-  return {std::move(name), std::move(help), format, format, format};
+  return {.name = std::move(name),
+          .help = std::move(help),
+          .weights = format,
+          .activations = format,
+          .activations_not_below_0 = format};
+}
+
+/// Weights from their largest magnitude at each step, as Int8WeightPerTensorFloat of Brevitas and the like.
+QatPreset ranged(std::string name, const char* granularity, std::string help) {
+  QatPreset preset = learned(std::move(name), 8, 8, std::move(help));
+  preset.weights = fmt::format("int8:narrow_range=true,granularity={}", granularity);
+  return preset;
+}
+
+QatPreset powers_of_two(int width) {
+  QatPreset preset = learned(fmt::format("int{}_pot", width), width, width,
+                             fmt::format("{} bits, all scales powers of two, learned by their logarithms: "
+                                         "integer hardware applies them by shifting (TQT)",
+                                         width));
+  preset.weight_scale = preset.activation_scale = ScaleParameter::kExponent;
+  return preset;
+}
+
+QatPreset lsq_plus(int width) {
+  QatPreset preset =
+      learned(fmt::format("int{}_lsq_plus", width), width, width,
+              fmt::format("{} bits; scales and the zero points of activations learned (LSQ+)", width));
+  preset.activations = learned_unsigned(width);
+  preset.learns_zero_points = true;
+  return preset;
+}
+
+/// PACT: Choi et al. 2018, arXiv:1805.06085.
+QatPreset pact(int width) {
+  QatPreset preset = learned(fmt::format("int{}_pact", width), width, width,
+                             fmt::format("{} bits; ranges of activations learned by what they clip (PACT), "
+                                         "weights by their largest magnitude",
+                                         width));
+  preset.weights = fmt::format("int{}:narrow_range=true,granularity=channel", width);
+  preset.activation_scale = ScaleParameter::kClip;
+  return preset;
+}
+
+QatPreset learned_widths() {
+  QatPreset preset =
+      learned("mixed_lsq", 4, 8,
+              "weights of 4 bits in the beginning, widths and ranges learned, 8-bit activations; "
+              "see --width-budget");
+  preset.weight_scale = ScaleParameter::kRange;
+  preset.learns_widths = true;
+  return preset;
+}
+
+QatPreset learned_ternary() {
+  QatPreset preset = few_signs("ternary_a8", "ternary:granularity=channel,scale_rule=learned",
+                               "weights of -1, 0 and 1, scales and thresholds learned, 8-bit activations");
+  preset.learns_threshold = true;
+  return preset;
+}
+
+QatPreset log_scales() {
+  QatPreset preset = learned("int8_log", 8, 8, "8 bits, scales learned by their logarithms");
+  preset.weight_scale = preset.activation_scale = ScaleParameter::kLog2;
+  return preset;
+}
+
+QatPreset shifted() {
+  QatPreset preset = lsq_plus(8);
+  preset.name = "uint8_shifted";
+  preset.help = "8 bits with zero points: of weights from their range a channel, of activations learned";
+  preset.weights = "affine:width=8,signed=false,granularity=channel";
+  return preset;
 }
 
 }  // namespace
@@ -35,6 +126,23 @@ std::span<const QatPreset> all_qat_presets() {
       lsq("w4a8_lsq", 4, 8, "4-bit weights, 8-bit activations"),
       lsq("w3a8_lsq", 3, 8, "3-bit weights, 8-bit activations"),
       lsq("ternary_a8_lsq", 2, 8, "weights of -1, 0 and 1, 8-bit activations"),
+      learned_ternary(),
+      few_signs("binary_a8", "binary:granularity=channel,scale_rule=learned",
+                "weights of -1 and 1 times a learned scale a channel, 8-bit activations"),
+      few_signs("binary_residual_a8", "binary_residual:levels=2,scale_rule=learned",
+                "weights of two signs with learned gammas, 8-bit activations"),
+      learned_widths(),
+      ranged("int8_tensor", "tensor", "8 bits; weights by their largest magnitude, a tensor"),
+      ranged("int8_channel", "channel", "8 bits; weights by their largest magnitude, a channel"),
+      shifted(),
+      log_scales(),
+      powers_of_two(8),
+      powers_of_two(4),
+      lsq_plus(4),
+      lsq_plus(2),
+      pact(8),
+      pact(4),
+      pact(2),
       of_one_format("fp8_e4m3", "fp8_e4m3fn", "8-bit floats, 3 mantissa bits"),
       of_one_format("fp8_e5m2", "fp8_e5m2", "8-bit floats, 2 mantissa bits"),
       of_one_format("mxfp8", "mx:element=e4m3", "OCP microscaling: 8-bit floats in blocks of 32"),

@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "detent/graph/owned_parameters.h"
+
 namespace detent {
 
 /// Quantizers of layers for quantization-aware training, by a name that people use. The texts are those of
@@ -14,6 +16,12 @@ struct QatPreset {
   std::string weights;
   std::string activations;              // "": these stay in float
   std::string activations_not_below_0;  // of inputs that were never negative, as behind a relu
+  /// What stands for the scales that are learned.
+  ScaleParameter weight_scale = ScaleParameter::kScale;
+  ScaleParameter activation_scale = ScaleParameter::kScale;
+  bool learns_zero_points = false;  // of activations, which are unsigned then
+  bool learns_widths = false;       // of weights
+  bool learns_threshold = false;    // of ternary weights
 };
 
 std::span<const QatPreset> all_qat_presets();

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/error.h"
+#include "detent/core/error_of_for_test.h"
 #include "detent/io/toml.h"
 #include "detent/models/model.h"
 #include "detent/passes/pass.h"
@@ -41,12 +42,9 @@ class Requantizing : public testing::Test {
         "[passes.quantize]\nby = \"{}\"\n{}[passes.quantize.default.config]\n{}"
         "[passes.quantize.{}.config]\n{}",
         by, options, fallback, key, config);
-    try {
+    return detent::error_of([&] {
       run_pipeline(graph_, *parse_toml(toml, "t.toml").find("passes")->get_if<Table>(), "t.toml", context_);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
+    });
   }
 
   std::vector<std::string> formats(const std::string& node) {

@@ -9,7 +9,7 @@
 #include "detent/graph/operators.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/reconstruction/staged_run.h"
-#include "detent/passes/transform/channel_links.h"
+#include "detent/passes/transform/equalization_pairs.h"
 #include "detent/passes/transform/graph_edits.h"
 
 // Moves the range of activations into weights (SmoothQuant; Xiao et al. 2022, arXiv:2211.10438):
@@ -53,22 +53,22 @@ bool may_produce(const Node& node) {
   return integers_attribute(node, "normalized_shape").size() == 1;
 }
 
-/// The links that the options ask for. A node that is named but has none is an error.
-std::vector<ChannelLink> chosen_links(const Graph& graph, const Options& options,
-                                      const PassContext& context) {
-  ChannelLinks found = find_channel_links(graph, may_produce);
+/// The pairs that the options ask for. A node that is named but has none is an error.
+std::vector<EqualizationPair> chosen_links(const Graph& graph, const Options& options,
+                                           const PassContext& context) {
+  EqualizationPairs found = find_equalization_pairs(graph, may_produce);
   if (options.nodes.empty()) {
     for (const std::string& obstacle : found.obstacles)
       context.report(fmt::format("smooth_quant: {}\n", obstacle));
-    if (found.links.empty()) fail("{}: no layer's input can be smoothed (reasons above)", context.where);
-    return std::move(found.links);
+    if (found.pairs.empty()) fail("{}: no layer's input can be smoothed (reasons above)", context.where);
+    return std::move(found.pairs);
   }
   for (const std::string& name : options.nodes) {
     const Node& node = graph.node(name);
-    const auto has = [&](const ChannelLink& link) {
-      return std::ranges::find(link.sinks, name) != link.sinks.end();
+    const auto has = [&](const EqualizationPair& pair) {
+      return std::ranges::find(pair.sinks, name) != pair.sinks.end();
     };
-    if (std::ranges::any_of(found.links, has)) continue;
+    if (std::ranges::any_of(found.pairs, has)) continue;
     const std::string value = node.inputs.empty() ? "" : node.inputs[0].node;
     const auto obstacle = std::ranges::find_if(
         found.obstacles, [&](const std::string& text) { return text.starts_with(value + ":"); });
@@ -76,12 +76,12 @@ std::vector<ChannelLink> chosen_links(const Graph& graph, const Options& options
          obstacle == found.obstacles.end() ? fmt::format("{} is no convolution or linear layer", node.op)
                                            : *obstacle);
   }
-  std::erase_if(found.links, [&](const ChannelLink& link) {
-    return std::ranges::none_of(link.sinks, [&](const std::string& sink) {
+  std::erase_if(found.pairs, [&](const EqualizationPair& pair) {
+    return std::ranges::none_of(pair.sinks, [&](const std::string& sink) {
       return std::ranges::find(options.nodes, sink) != options.nodes.end();
     });
   });
-  return std::move(found.links);
+  return std::move(found.pairs);
 }
 
 /// Largest magnitudes of a layer's input, for each of `channels` channels.
@@ -96,16 +96,15 @@ void take_ranges(const Node& layer, const Tensor& input, int64_t features, std::
   }
 }
 
-/// By the name of a link's first sink.
-std::map<std::string, std::vector<double>, std::less<>> input_ranges(const Graph& graph,
-                                                                     const std::vector<ChannelLink>& links,
-                                                                     const Options& options,
-                                                                     PassContext& context) {
+/// By the name of a pair's first sink.
+std::map<std::string, std::vector<double>, std::less<>> input_ranges(
+    const Graph& graph, const std::vector<EqualizationPair>& pairs, const Options& options,
+    PassContext& context) {
   std::map<std::string, std::vector<double>, std::less<>> ranges;
   std::map<std::string, int64_t, std::less<>> features;
-  for (const ChannelLink& link : links) {
-    ranges[link.sinks[0]].resize(static_cast<size_t>(link.channels));
-    features[link.sinks[0]] = link.features;
+  for (const EqualizationPair& pair : pairs) {
+    ranges[pair.sinks[0]].resize(static_cast<size_t>(pair.channels));
+    features[pair.sinks[0]] = pair.features;
   }
   const CalibrationBatches batches(options, context);
   const std::unique_ptr<const Program> program = context.executor().compile(graph);
@@ -131,19 +130,19 @@ std::string spread(const std::vector<double>& ranges, const std::vector<double>*
 }
 
 void run_smooth_quant(Graph& graph, const Options& options, PassContext& context) {
-  const std::vector<ChannelLink> links = chosen_links(graph, options, context);
-  const auto ranges = input_ranges(graph, links, options, context);
+  const std::vector<EqualizationPair> pairs = chosen_links(graph, options, context);
+  const auto ranges = input_ranges(graph, pairs, options, context);
   Graph smoothed = graph;
   TextTable table({"input of", "taken up by", "spread of its channels before", "after"});
-  for (const ChannelLink& link : links) {
-    const std::vector<double>& sources = ranges.at(link.sinks[0]);
-    const std::vector<double> sinks = sink_ranges(smoothed, link);
+  for (const EqualizationPair& pair : pairs) {
+    const std::vector<double>& sources = ranges.at(pair.sinks[0]);
+    const std::vector<double> sinks = sink_ranges(smoothed, pair);
     std::vector<double> factors;
     for (size_t c = 0; c < sources.size(); ++c) {
       factors.push_back(equalizing_factor(sources[c], sinks[c], options.alpha));
     }
-    move_scale(smoothed, link, factors);
-    table.add_row({fmt::format("{}", fmt::join(link.sinks, ", ")), link.producer, spread(sources, nullptr),
+    move_scale(smoothed, pair, factors);
+    table.add_row({fmt::format("{}", fmt::join(pair.sinks, ", ")), pair.producer, spread(sources, nullptr),
                    spread(sources, &factors)});
   }
   if (options.check) check_same_outputs(graph, smoothed, options.tolerance, context);

@@ -65,7 +65,7 @@ CodePlan make_plan(const Graph& graph, const StaticQuantizeOptions& options, con
     fail("{}: no linear layer or convolution is left to quantize: in float are {}", where,
          fmt::join(plan.in_float, ", "));
   }
-  if (options.edge_layers != EdgeLayers::kFloat) return plan;
+  if (options.first_last_layers != FirstLastLayers::kFloat) return plan;
   for (const size_t edge : {plan.weighted.front(), plan.weighted.back()}) {
     const std::string& name = graph.nodes()[edge].name;
     if (bits.find(name) == nullptr) in_float.insert(name);
@@ -130,13 +130,14 @@ class NetworkQuantizer {
  private:
   static IntegerType wider(IntegerType a, IntegerType b) { return a.width >= b.width ? a : b; }
 
-  bool is_edge(size_t position) const {
+  bool is_first_or_last(size_t position) const {
     return position == plan_.weighted.front() || position == plan_.weighted.back();
   }
 
   /// What the layer takes when nothing names it.
   IntegerType layer_type(size_t position, IntegerType type) const {
-    const bool eight = options_.edge_layers == EdgeLayers::kEightBits && is_edge(position);
+    const bool eight =
+        options_.first_last_layers == FirstLastLayers::kEightBits && is_first_or_last(position);
     return eight ? wider(type, {type.is_signed, 8}) : type;
   }
 
@@ -146,7 +147,7 @@ class NetworkQuantizer {
     return layer_type(position, options_.weights);
   }
 
-  /// Of the codes that the node takes in.
+  /// Type of the quantized integers that the node takes in.
   IntegerType activation_type(size_t position) const {
     const Node& node = graph_.nodes()[position];
     const NodeWidths* named = bits_.find(node.name);
@@ -172,7 +173,7 @@ class NetworkQuantizer {
     QuantSpec spec;
     spec.format = Affine{.width = width, .symmetric = true};
     std::vector<Distribution> parts;
-    // Of a single channel, one scale is that of the tensor.
+    // With a single channel, its scale is that of the tensor.
     const bool one_channel = options_.weight_granularity == Granularity::kChannel &&
                              weight.dim(*find_operator(node.op).weight_channel_dim) == 1;
     if (options_.weight_granularity == Granularity::kTensor || one_channel) {
@@ -194,7 +195,7 @@ class NetworkQuantizer {
                                                              : Distribution::of(values);
   }
 
-  /// Of channels, or groups of them.
+  /// One distribution for each channel, or group of channels.
   std::vector<Distribution> group_distributions(const Tensor& weight, const Grouping& grouping) const {
     std::vector<std::vector<float>> values(static_cast<size_t>(grouping.groups()));
     const auto first = weight.values<float>().begin();

@@ -16,8 +16,10 @@
 namespace detent {
 
 /// How the first and the last layer with weights are quantized.
-enum class EdgeLayers { kAsOthers, kEightBits, kFloat };
-constexpr std::array<const char*, 3> enum_names(EdgeLayers) { return {"as_others", "eight_bits", "float"}; }
+enum class FirstLastLayers { kAsOthers, kEightBits, kFloat };
+constexpr std::array<const char*, 3> enum_names(FirstLastLayers) {
+  return {"as_others", "eight_bits", "float"};
+}
 
 struct StaticQuantizeOptions {
   IntegerType weights;
@@ -30,33 +32,33 @@ struct StaticQuantizeOptions {
   Calibrator weight_calibrator = Calibrator::kMinMax;
   CalibrationOptions activation_calibration;
   int64_t num_samples = 1024;
-  EdgeLayers edge_layers = EdgeLayers::kAsOthers;
+  FirstLastLayers first_last_layers = FirstLastLayers::kAsOthers;
   std::vector<std::string> keep_float;
   Requantization requantization = Requantization::kFloat;
   bool report = true;
 
+  static constexpr std::array kFormerNames = {FormerName{"edge_layers", "first_last_layers"}};
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
-    visit("weights", self.weights, "codes of weights; symmetric, so signed");
-    visit("activations", self.activations, "codes that layers with weights take in");
+    visit("weights", self.weights, "quantized weights; symmetric, so signed");
+    visit("activations", self.activations, "quantized inputs of layers with weights");
     visit("elementwise", self.elementwise,
-          "codes that additions, products, means, concatenations and functions take in, where wider");
-    visit(
-        "bits", self.bits,
-        "widths of single nodes by regular expressions for their names, the first that matches counts: "
-        "'layer1.*=4' of weights, 'fc=8/8' of weights and of the codes that the node takes in, 'add=/12' of "
-        "these alone; before edge_layers, weights, activations and elementwise");
-    visit("symmetric_activations", self.symmetric_activations, "zero points of 0; for signed codes");
+          "quantized inputs of additions, products, means, concatenations and functions, where wider");
+    visit("bits", self.bits,
+          "widths of single nodes by regular expressions for their names, the first that matches counts: "
+          "'layer1.*=4' of weights, 'fc=8/8' of weights and of the node's quantized inputs, 'add=/12' of "
+          "these alone; before first_last_layers, weights, activations and elementwise");
+    visit("symmetric_activations", self.symmetric_activations, "zero points of 0; for signed integers");
     visit(
         "weight_granularity", self.weight_granularity,
         "weights that share a scale; in groups, sums have no single scale: such layers compute in float, on "
-        "codes");
+        "quantized values");
     visit("weight_group_size", self.weight_group_size,
           "for weight_granularity = \"group\": so many weights of an output share a scale", Between{1});
     visit("weight_calibrator", self.weight_calibrator, "how the range of weights is chosen");
     CalibrationOptions::fields(self.activation_calibration, visit);
     visit("num_samples", self.num_samples, "calibration samples", Between{1, 1e12});
-    visit("edge_layers", self.edge_layers,
+    visit("first_last_layers", self.first_last_layers,
           "the first and the last layer with weights, where bits says nothing of them");
     visit("keep_float", self.keep_float, "regular expressions of names of nodes that stay in float");
     visit("requantization", self.requantization,

@@ -1,4 +1,4 @@
-#include "detent/passes/transform/channel_links.h"
+#include "detent/passes/transform/equalization_pairs.h"
 
 #include <algorithm>
 #include <cmath>
@@ -19,21 +19,21 @@ class Search {
         shapes_(infer_shapes(graph)),
         readers_(reader_counts(graph)) {}
 
-  /// "" when there is a link, which then is `link`; else why there is none.
-  std::string find(const std::string& value, ChannelLink& link) const {
+  /// "" when there is a pair, which then is `pair`; else why there is none.
+  std::string find(const std::string& value, EqualizationPair& pair) const {
     for (const Node& node : graph_.nodes()) {
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         if (node.inputs[i].node != value) continue;
         if (i > 0 || !is_weighted_sum(node)) return fmt::format("{} ({}) reads it, too", node.name, node.op);
         if (!node.quantization.empty()) return fmt::format("{} is quantized already", node.name);
-        link.sinks.push_back(node.name);
+        pair.sinks.push_back(node.name);
       }
     }
-    return follow(graph_.node(value), link);
+    return follow(graph_.node(value), pair);
   }
 
  private:
-  std::string follow(const Node& last, ChannelLink& link) const {
+  std::string follow(const Node& last, EqualizationPair& pair) const {
     std::vector<const Node*> between;
     const Node* node = &last;
     for (; is_rectifier(*node) || is_view(*node) || trait<Pooling>(*node) != nullptr;
@@ -47,17 +47,17 @@ class Search {
     if (!may_produce_(*node))
       return fmt::format("{} ({}) cannot take up a factor a channel", node->name, node->op);
     if (!node->quantization.empty()) return fmt::format("{} is quantized already", node->name);
-    link.producer = node->name;
+    pair.producer = node->name;
     std::ranges::reverse(between);
-    return follow_channels(*node, between, link);
+    return follow_channels(*node, between, pair);
   }
 
   const Shape& shape(const Node& node) const { return shapes_.at(node.name).shape; }
 
   std::string follow_channels(const Node& producer, const std::vector<const Node*>& between,
-                              ChannelLink& link) const {
+                              EqualizationPair& pair) const {
     const size_t axis = channel_axis(producer, shape(producer).size());
-    link.channels = shape(producer)[axis];
+    pair.channels = shape(producer)[axis];
     const Node* before = &producer;
     for (const Node* node : between) {
       const Shape& in = shape(*before);
@@ -68,11 +68,11 @@ class Search {
       if (is_view(*node) && in != out) {
         if (axis != 1 || out.size() != 2 || out[0] != in[0])
           return fmt::format("{} mixes channels", node->name);
-        link.features = out[1] / link.channels;
+        pair.features = out[1] / pair.channels;
       }
       before = node;
     }
-    for (const std::string& sink : link.sinks) {
+    for (const std::string& sink : pair.sinks) {
       if (axis != channel_axis(graph_.node(sink), shape(*before).size())) {
         return fmt::format("{} sums over another dimension than the channels of {}", sink, producer.name);
       }
@@ -97,11 +97,11 @@ Tensor scaled(const Tensor& tensor, const Factor& factor) {
   return result;
 }
 
-void scale_producer(Node& producer, const ChannelLink& link, const std::vector<double>& factors) {
+void scale_producer(Node& producer, const EqualizationPair& pair, const std::vector<double>& factors) {
   const auto of_channel = [&](int64_t channel) { return factors[static_cast<size_t>(channel)]; };
   Parameter* weight = producer.find_parameter("weight");
   if (weight == nullptr) {
-    Tensor ones(DType::kFloat32, {link.channels});
+    Tensor ones(DType::kFloat32, {pair.channels});
     std::ranges::fill(ones.values<float>(), 1.0F);
     producer.parameters.insert(producer.parameters.begin(), {"weight", Parameter{std::move(ones), true}});
     weight = &*producer.parameters.front().second;
@@ -118,18 +118,19 @@ void scale_producer(Node& producer, const ChannelLink& link, const std::vector<d
 
 }  // namespace
 
-ChannelLinks find_channel_links(const Graph& graph, const std::function<bool(const Node&)>& may_produce) {
+EqualizationPairs find_equalization_pairs(const Graph& graph,
+                                          const std::function<bool(const Node&)>& may_produce) {
   const Search search(graph, may_produce);
-  ChannelLinks result;
+  EqualizationPairs result;
   for (const Node& value : graph.nodes()) {
     const bool feeds_a_layer = std::ranges::any_of(graph.nodes(), [&](const Node& node) {
       return is_weighted_sum(node) && node.inputs[0].node == value.name;
     });
     if (!feeds_a_layer) continue;
-    ChannelLink link;
-    const std::string reason = search.find(value.name, link);
+    EqualizationPair pair;
+    const std::string reason = search.find(value.name, pair);
     if (reason.empty()) {
-      result.links.push_back(std::move(link));
+      result.pairs.push_back(std::move(pair));
     } else {
       result.obstacles.push_back(fmt::format("{}: {}", value.name, reason));
     }
@@ -137,14 +138,14 @@ ChannelLinks find_channel_links(const Graph& graph, const std::function<bool(con
   return result;
 }
 
-std::vector<double> sink_ranges(const Graph& graph, const ChannelLink& link) {
-  std::vector<double> ranges(static_cast<size_t>(link.channels));
-  for (const std::string& name : link.sinks) {
+std::vector<double> sink_ranges(const Graph& graph, const EqualizationPair& pair) {
+  std::vector<double> ranges(static_cast<size_t>(pair.channels));
+  for (const std::string& name : pair.sinks) {
     const Node& sink = graph.node(name);
     const std::span<const float> weight = sink.find_parameter("weight")->tensor.values<float>();
     const WeightChannels channels(sink);
     for (size_t i = 0; i < weight.size(); ++i) {
-      double& range = ranges[static_cast<size_t>(channels.input(static_cast<int64_t>(i)) / link.features)];
+      double& range = ranges[static_cast<size_t>(channels.input(static_cast<int64_t>(i)) / pair.features)];
       range = std::max(range, std::fabs(static_cast<double>(weight[i])));
     }
   }
@@ -157,18 +158,18 @@ double equalizing_factor(double source_range, double sink_range, double alpha) {
   return std::pow(sink_range, 1 - alpha) / std::pow(source_range, alpha);
 }
 
-void move_scale(Graph& graph, const ChannelLink& link, const std::vector<double>& factors) {
-  DETENT_CHECK(factors.size() == static_cast<size_t>(link.channels), "{} factors for {} channels",
-               factors.size(), link.channels);
-  scale_producer(graph.node(link.producer), link, factors);
-  graph.node(link.producer).statistics = {};
-  for (const std::string& name : link.sinks) {
+void move_scale(Graph& graph, const EqualizationPair& pair, const std::vector<double>& factors) {
+  DETENT_CHECK(factors.size() == static_cast<size_t>(pair.channels), "{} factors for {} channels",
+               factors.size(), pair.channels);
+  scale_producer(graph.node(pair.producer), pair, factors);
+  graph.node(pair.producer).statistics = {};
+  for (const std::string& name : pair.sinks) {
     Node& sink = graph.node(name);
     sink.statistics = {};
     Parameter& weight = *sink.find_parameter("weight");
     const WeightChannels channels(sink);
     weight.tensor = scaled(weight.tensor, [&](int64_t index) {
-      return 1 / factors[static_cast<size_t>(channels.input(index) / link.features)];
+      return 1 / factors[static_cast<size_t>(channels.input(index) / pair.features)];
     });
   }
 }

@@ -7,7 +7,7 @@
 #include "detent/io/file.h"
 #include "detent/models/model.h"
 #include "detent/passes/analysis/output_gain.h"
-#include "detent/passes/analysis/quantization_account.h"
+#include "detent/passes/analysis/layerwise_error.h"
 #include "pass_bench_test.h"
 
 namespace detent {
@@ -15,33 +15,33 @@ namespace {
 
 using testing::HasSubstr;
 
-NodeAccount entry(const QuantizationAccount& account, const std::string& node) {
-  return *std::ranges::find(account.nodes, node, &NodeAccount::node);
+NodeError entry(const LayerwiseErrors& errors, const std::string& node) {
+  return *std::ranges::find(errors.nodes, node, &NodeError::node);
 }
 
 /// Two layers of 8 bits, of which one gets weights of 2 bits.
-TEST(QuantizationAccount, TellsWhoIsToBlame) {
+TEST(LayerwiseErrors, TellsWhoIsToBlame) {
   PassBench bench(build_model("toy", {1, 2, 2}, 2));
   const Graph reference = bench.graph.deep_copy();
   bench.run_passes("[passes.static_quantize]\nnum_samples = 20");
   Node& poor = bench.graph.node("seq_blocks_2");
   poor.quantization["weight"] = parse_quant_spec_text("affine:width=2,scale=0.1");
-  const auto account = account_for_quantization(reference, bench.graph, 20, bench.context);
-  ASSERT_EQ(account.nodes.size(), 3U);
-  EXPECT_EQ(account.nodes[0].node, "seq_blocks_2") << "worst first";
-  EXPECT_LT(account.nodes[0].alone.sqnr_db(), 20);
-  EXPECT_LT(account.nodes[0].weight->sqnr_db(), 15);
-  const NodeAccount first = entry(account, "seq_blocks_0");
+  const auto errors = analyze_layerwise_error(reference, bench.graph, 20, bench.context);
+  ASSERT_EQ(errors.nodes.size(), 3U);
+  EXPECT_EQ(errors.nodes[0].node, "seq_blocks_2") << "worst first";
+  EXPECT_LT(errors.nodes[0].alone.sqnr_db(), 20);
+  EXPECT_LT(errors.nodes[0].weight->sqnr_db(), 15);
+  const NodeError first = entry(errors, "seq_blocks_0");
   EXPECT_GT(first.alone.sqnr_db(), 30);
   EXPECT_NEAR(first.together.sqnr_db(), first.alone.sqnr_db(), 1e-9) << "nothing before it is quantized";
-  const NodeAccount last = entry(account, "seq_blocks_4");
+  const NodeError last = entry(errors, "seq_blocks_4");
   EXPECT_GT(last.alone.sqnr_db(), 30) << "by itself it is fine";
   EXPECT_LT(last.together.sqnr_db(), last.alone.sqnr_db() - 10) << "it inherits the error";
-  EXPECT_GT(account.nodes[0].output_gain, 10);
-  EXPECT_LT(account.nodes[1].output_gain, 1);
+  EXPECT_GT(errors.nodes[0].output_gain, 10);
+  EXPECT_LT(errors.nodes[1].output_gain, 1);
 }
 
-NodeAccount rated(const std::string& node, double gain, const std::string& more_bits) {
+NodeError rated(const std::string& node, double gain, const std::string& more_bits) {
   return {.node = node,
           .op = "linear",
           .output_gain = gain,
@@ -52,25 +52,25 @@ NodeAccount rated(const std::string& node, double gain, const std::string& more_
           .saturated_share = {}};
 }
 
-TEST(QuantizationAccount, AdvisesWhatCanBeTyped) {
-  QuantizationAccount account{11.04,
-                              "logits",
-                              64,
-                              64,
-                              {},
-                              {rated("fc", 3.2, "fc=8"), rated("conv", 2, ""), rated("add", 1, "add=/12"),
-                               rated("last", 0.5, "last=8/8")}};
-  EXPECT_EQ(account_advice(account),
+TEST(LayerwiseErrors, AdvisesWhatCanBeTyped) {
+  LayerwiseErrors errors{11.04,
+                         "logits",
+                         64,
+                         64,
+                         {},
+                         {rated("fc", 3.2, "fc=8"), rated("conv", 2, ""), rated("add", 1, "add=/12"),
+                          rated("last", 0.5, "last=8/8")}};
+  EXPECT_EQ(layerwise_error_advice(errors),
             "the logits have an SQNR of 11.0 dB; most is won with more bits for fc (3.2 dB), conv (2.0 dB), "
             "add (1.0 dB); try --bits 'fc=8,add=/12' --keep-float 'conv'\n");
   const Table given = {{"bits", "conv=8,fc=3"}, {"keep_float", List{Value("stem.*")}}};
-  EXPECT_THAT(account_advice(account, given),
+  EXPECT_THAT(layerwise_error_advice(errors, given),
               HasSubstr("--bits 'fc=8,add=/12,conv=8,fc=3' --keep-float 'conv,stem.*'\n"));
-  account.output_sqnr_db = 30;
-  EXPECT_EQ(account_advice(account), "the logits have an SQNR of 30.0 dB\n");
+  errors.output_sqnr_db = 30;
+  EXPECT_EQ(layerwise_error_advice(errors), "the logits have an SQNR of 30.0 dB\n");
 }
 
-/// SQNR of a network's logits, over the samples of the account.
+/// SQNR of a network's logits, over the samples of the analysis.
 double output_sqnr(PassBench& bench, const Graph& reference, const Graph& graph) {
   const Tensor inputs = RandomSamples(bench.sample_shape()).samples(0, 16);
   const auto a = compared_values(reference, bench.executor.run(reference, std::span(&inputs, 1)));
@@ -84,7 +84,7 @@ double output_sqnr(PassBench& bench, const Graph& reference, const Graph& graph)
   return 10 * std::log10(signal / noise);
 }
 
-TEST(QuantizationAccount, LogitsLogProbabilitiesAndProbabilitiesAreTheSame) {
+TEST(LayerwiseErrors, LogitsLogProbabilitiesAndProbabilitiesAreTheSame) {
   const auto centred = [](const char* op, std::vector<float> output) {
     GraphBuilder builder("g");
     NodeInput x = builder.linear("fc", builder.input("x", {2}), 2, 3);
@@ -105,7 +105,7 @@ TEST(QuantizationAccount, LogitsLogProbabilitiesAndProbabilitiesAreTheSame) {
 }
 
 /// Runs from a node on are runs of the whole network, and leaving a node in float is giving it many bits.
-TEST(QuantizationAccount, OutputGainIsThatOfTheWholeNetwork) {
+TEST(LayerwiseErrors, OutputGainIsThatOfTheWholeNetwork) {
   const struct {
     const char* model;
     Shape sample;
@@ -121,13 +121,13 @@ TEST(QuantizationAccount, OutputGainIsThatOfTheWholeNetwork) {
     bench.run_passes("[passes.fuse_batch_norm]\n");
     const Graph reference = bench.graph.deep_copy();
     bench.run_passes(quantize);
-    const auto account = account_for_quantization(reference, bench.graph, 16, bench.context);
+    const auto errors = analyze_layerwise_error(reference, bench.graph, 16, bench.context);
     const double all = output_sqnr(bench, reference, bench.graph);
-    EXPECT_NEAR(account.output_sqnr_db, all, 1e-9) << test.model;
+    EXPECT_NEAR(errors.output_sqnr_db, all, 1e-9) << test.model;
     for (const std::string& name : test.nodes) {
       const auto position = static_cast<size_t>(&bench.graph.node(name) - bench.graph.nodes().data());
       const Variant variant = variant_with_float_node(reference, bench.graph, position);
-      const double gain = entry(account, name).output_gain.value();
+      const double gain = entry(errors, name).output_gain.value();
       const double expected = output_sqnr(bench, reference, variant.graph) - all;
       EXPECT_NEAR(gain, expected, 1e-9) << test.model << " " << name;
       PassBench wide(reference.deep_copy());
@@ -140,11 +140,11 @@ TEST(QuantizationAccount, OutputGainIsThatOfTheWholeNetwork) {
 }
 
 /// The result with only one node quantized, the slow way: a run of the network with the others in float.
-TEST(QuantizationAccount, AloneIsARunWithTheOthersInFloat) {
+TEST(LayerwiseErrors, AloneIsARunWithTheOthersInFloat) {
   PassBench bench(build_model("toy_convnet", {3, 32, 32}, 10));
   const Graph reference = bench.graph.deep_copy();
   bench.run_passes("[passes.static_quantize]\nnum_samples = 16\nweights = \"int4\"\nactivations = \"uint4\"");
-  const auto account = account_for_quantization(reference, bench.graph, 16, bench.context);
+  const auto errors = analyze_layerwise_error(reference, bench.graph, 16, bench.context);
   const Tensor inputs = RandomSamples(bench.sample_shape()).samples(0, 8);
   const Tensor more = RandomSamples(bench.sample_shape()).samples(8, 16);
   for (const std::string name : {"block_3_0", "linear"}) {
@@ -166,29 +166,38 @@ TEST(QuantizationAccount, AloneIsARunWithTheOthersInFloat) {
       };
       expected.update(result_of(reference), result_of(alone));
     }
-    EXPECT_DOUBLE_EQ(entry(account, name).alone.sqnr_db(), expected.sqnr_db()) << name;
+    EXPECT_DOUBLE_EQ(entry(errors, name).alone.sqnr_db(), expected.sqnr_db()) << name;
     EXPECT_LT(expected.sqnr_db(), 40) << name;
   }
 }
 
-TEST(QuantizationAccount, IsWrittenAsTableJsonAndCsv) {
+TEST(LayerwiseErrors, IsWrittenAsTableJsonAndCsv) {
   PassBench bench(build_model("toy", {1, 2, 2}, 2));
   bench.run_passes(
-      "[passes.static_quantize]\nnum_samples = 20\n[passes.account_quantization]\nnum_samples = 4");
+      "[passes.static_quantize]\nnum_samples = 20\n[passes.layerwise_error_analysis]\nnum_samples = 4");
   EXPECT_THAT(bench.reported, HasSubstr("| seq_blocks_4 | linear |"));
-  const std::filesystem::path folder = bench.context.output_dir / "account_quantization";
-  EXPECT_THAT(read_file(folder / "quantization_account.csv"), HasSubstr("node,op,output gain,SQNR alone"));
-  EXPECT_THAT(read_file(folder / "quantization_account.json"), HasSubstr("\"sqnr_db\""));
+  const std::filesystem::path folder = bench.context.output_dir / "layerwise_error_analysis";
+  EXPECT_THAT(read_file(folder / "layerwise_error.csv"), HasSubstr("node,op,output gain,SQNR alone"));
+  EXPECT_THAT(read_file(folder / "layerwise_error.json"), HasSubstr("\"sqnr_db\""));
 }
 
-TEST(QuantizationAccount, CountsWhatSaturates) {
+TEST(LayerwiseErrors, ThePassIsFoundByItsFormerName) {
+  PassBench bench(build_model("toy", {1, 2, 2}, 2));
+  bench.run_passes(
+      "[passes.static_quantize]\nedge_layers = \"eight_bits\"\nnum_samples = "
+      "20\n[passes.account_quantization]\n");
+  EXPECT_TRUE(std::filesystem::exists(bench.context.output_dir / "layerwise_error_analysis"));
+  EXPECT_THAT(pass_names(), testing::Not(testing::Contains("layerwise_error_analysis")));
+}
+
+TEST(LayerwiseErrors, CountsWhatSaturates) {
   PassBench bench(build_model("toy", {1, 2, 2}, 2));
   const Graph reference = bench.graph.deep_copy();
   bench.graph.node("seq_blocks_0").quantization["data_in_0"] = parse_quant_spec_text("affine:scale=0.001");
-  const auto account = account_for_quantization(reference, bench.graph, 20, bench.context);
-  ASSERT_EQ(account.nodes.size(), 1U);
-  EXPECT_GT(account.nodes[0].saturated_share, 0.8);
-  EXPECT_LT(account.nodes[0].saturated_share, 1);
+  const auto errors = analyze_layerwise_error(reference, bench.graph, 20, bench.context);
+  ASSERT_EQ(errors.nodes.size(), 1U);
+  EXPECT_GT(errors.nodes[0].saturated_share, 0.8);
+  EXPECT_LT(errors.nodes[0].saturated_share, 1);
 }
 
 }  // namespace

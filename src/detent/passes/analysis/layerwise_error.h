@@ -14,7 +14,7 @@
 namespace detent {
 
 /// What quantization does to one node. Where only relu or relu6 reads its result, that of the clamp.
-struct NodeAccount {
+struct NodeError {
   std::string node;
   std::string op;
   /// What the SQNR of the network's logits would win with the node in float, in dB; none where that was not
@@ -28,41 +28,41 @@ struct NodeAccount {
 };
 
 /// An output of the quantized network against that in float.
-struct OutputAccount {
+struct OutputError {
   std::string name;  // as the model that the network was read from calls it
   Distortion error = Distortion(Distortion::Values::kIgnored);  // of float32
-  /// Of other dtypes: elements that are equal, and all; none of the latter are where shapes differ.
+  /// For other dtypes: elements that are equal, and all; none of the former where shapes differ.
   int64_t equal = 0;
   int64_t elements = 0;
 };
 
-struct QuantizationAccount {
-  /// Of the first output that is float32: of a classifier's, the logits; none of a network without.
+struct LayerwiseErrors {
+  /// SQNR of the first output that is float32 (a classifier's logits); none in a network without such.
   double output_sqnr_db = 0;
   std::string measured_output = "logits";  // "": none
   int64_t samples = 0;
   int64_t gain_samples = 0;  // for the gains and that SQNR
-  std::vector<OutputAccount> outputs;
-  std::vector<NodeAccount> nodes;
+  std::vector<OutputError> outputs;
+  std::vector<NodeError> nodes;
 };
 
-/// Of every quantized node, over the first `samples` calibration samples, or fewer where these would cost
-/// more than some seconds; the one that the network's output suffers most from comes first. Gains are tried
-/// for the nodes with the largest errors of their own, as many as are affordable (output_gain.h). `reference`
-/// is the network before quantization, with the same nodes.
-QuantizationAccount account_for_quantization(const Graph& reference, const Graph& quantized, int64_t samples,
-                                             PassContext& context);
+/// The errors of every quantized node over the first `samples` calibration samples, or fewer where these
+/// would cost more than some seconds; the one that the network's output suffers most from comes first. Gains
+/// are tried for the nodes with the largest errors of their own, as many as are affordable (output_gain.h).
+/// `reference` is the network before quantization, with the same nodes.
+LayerwiseErrors analyze_layerwise_error(const Graph& reference, const Graph& quantized, int64_t samples,
+                                        PassContext& context);
 
 /// SQNR and cosine of each output, a row an output.
-TextTable outputs_table(const QuantizationAccount& account);
-Value account_value(const QuantizationAccount& account);
+TextTable outputs_table(const LayerwiseErrors& errors);
+Value layerwise_errors_value(const LayerwiseErrors& errors);
 /// Which nodes to give more bits first, and the options of `detent quantize` that do; `given` are those of
 /// the pass static_quantize that were given, which these take up.
-std::string account_advice(const QuantizationAccount& account, const Table& given = {});
+std::string layerwise_error_advice(const LayerwiseErrors& errors, const Table& given = {});
 
-/// Reports tables and advice and writes quantization_account.json and .csv, and quantization_outputs.csv,
+/// Reports tables and advice and writes layerwise_error.json and .csv, and quantization_outputs.csv,
 /// into `folder`.
-void report_account(const QuantizationAccount& account, const std::filesystem::path& folder,
-                    const PassContext& context, const Table& given = {});
+void report_layerwise_errors(const LayerwiseErrors& errors, const std::filesystem::path& folder,
+                             const PassContext& context, const Table& given = {});
 
 }  // namespace detent

@@ -11,23 +11,24 @@
 
 namespace detent {
 
-/// How a linear layer or convolution is a product of matrices: each output element is a row of the weight
-/// times a patch of the input, that many elements long and in the weight's order. Of a convolution with
-/// groups, each group of rows sees patches of its own channels.
-class Patches {
+/// A linear layer or convolution as a product of matrices (im2col): each output element is a row of the
+/// weight times a row of im2col, which holds the elements of the input that the window sees in the weight's
+/// order. In a convolution with groups each group of the weight's rows has rows of im2col of its own
+/// channels.
+class Im2Col {
  public:
-  /// Of a linear layer, or a convolution of any number of dimensions that is not transposed. Throws Error,
+  /// Takes a linear layer, or a convolution of any number of dimensions that is not transposed. Throws Error,
   /// beginning with `where`, on another operator.
-  Patches(const Node& node, const std::string& where);
+  Im2Col(const Node& node, const std::string& where);
   static bool exist_for(const Node& node);
 
   int64_t groups() const { return groups_; }
   int64_t length() const { return channels_ * element_count(kernel_.shape); }
   /// Rows of the weight that a group has.
   int64_t rows_per_group() const { return rows_ / groups_; }
-  /// Of one group, in an input of that shape with its batch dimension.
+  /// Rows of im2col that one group has for an input of that shape, batch dimension included.
   int64_t count(const Shape& input) const;
-  /// Copies the patches [begin, end) of a group into the rows of `target` from 0 on.
+  /// Copies the rows of im2col [begin, end) of a group into the rows of `target` from 0 on.
   void copy(const Tensor& input, int64_t group, int64_t begin, int64_t end, Matrix<float>& target) const;
 
  private:

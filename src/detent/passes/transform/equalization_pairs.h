@@ -14,25 +14,26 @@ namespace detent {
 /// A value that only weighted sums read, and the node whose channels it has: between the two, nothing but
 /// operators f with f(s x) = s f(x) for s > 0. Channels that the producer multiplies by s, the sinks may
 /// divide by s.
-struct ChannelLink {
+struct EqualizationPair {
   std::string producer;
   std::vector<std::string> sinks;
   int64_t channels = 0;
   int64_t features = 1;  // adjacent inputs of each sink that a channel becomes: more than 1 behind a flatten
 };
 
-struct ChannelLinks {
-  std::vector<ChannelLink> links;  // in execution order of the producers
+struct EqualizationPairs {
+  std::vector<EqualizationPair> pairs;  // in execution order of the producers
   std::vector<std::string>
-      obstacles;  // "<value>: <reason>" for each value that weighted sums read without a link
+      obstacles;  // "<value>: <reason>" for each value that weighted sums read and that is in no pair
 };
 
-/// All links of the graph whose producer `may_produce`. Nodes that are quantized already have no part in
+/// All pairs of the graph whose producer `may_produce`. Nodes that are quantized already have no part in
 /// them.
-ChannelLinks find_channel_links(const Graph& graph, const std::function<bool(const Node&)>& may_produce);
+EqualizationPairs find_equalization_pairs(const Graph& graph,
+                                          const std::function<bool(const Node&)>& may_produce);
 
-/// For each channel of the link, the largest magnitude of the sinks' weights that it is multiplied with.
-std::vector<double> sink_ranges(const Graph& graph, const ChannelLink& link);
+/// For each channel of the pair, the largest magnitude of the sinks' weights that it is multiplied with.
+std::vector<double> sink_ranges(const Graph& graph, const EqualizationPair& pair);
 
 /// The factor for a channel: sink^(1 - alpha) / source^alpha for the ranges (largest magnitudes) of the
 /// sinks' weights and of the source; 1 where one of them is next to nothing.
@@ -40,6 +41,6 @@ double equalizing_factor(double source_range, double sink_range, double alpha);
 
 /// Multiplies the producer's channels (weight and bias) and divides the sinks' weights by `factors`, in
 /// double, rounded once. A norm without weight gets one.
-void move_scale(Graph& graph, const ChannelLink& link, const std::vector<double>& factors);
+void move_scale(Graph& graph, const EqualizationPair& pair, const std::vector<double>& factors);
 
 }  // namespace detent

@@ -17,8 +17,8 @@ std::vector<std::string> process_arguments();
 /// `text` as one word of a POSIX shell, quoted where it must be.
 std::string shell_word(const std::string& text);
 
-/// What to type to go on with the training that `arguments` began: they, with the project's name, which
-/// depends on the date where it was not given, and --resume.
-std::string command_to_go_on(std::vector<std::string> arguments, const TorchCommand& command);
+/// What to type to resume the training that `arguments` began: they, with the project's name, which depends
+/// on the date where it was not given, and --resume.
+std::string resume_command(std::vector<std::string> arguments, const TorchCommand& command);
 
 }  // namespace detent

@@ -1,4 +1,4 @@
-#include "detent/passes/reconstruction/patches.h"
+#include "detent/passes/reconstruction/im2col.h"
 
 #include <algorithm>
 
@@ -8,12 +8,12 @@
 
 namespace detent {
 
-bool Patches::exist_for(const Node& node) {
+bool Im2Col::exist_for(const Node& node) {
   const auto* sum = trait<WeightedSum>(node);
   return sum != nullptr && !sum->transposed;
 }
 
-Patches::Patches(const Node& node, const std::string& where) {
+Im2Col::Im2Col(const Node& node, const std::string& where) {
   if (!exist_for(node)) {
     fail("{}: node \"{}\": got the operator {}, expected a linear layer or a convolution, not transposed",
          where, node.name, node.op);
@@ -31,8 +31,8 @@ Patches::Patches(const Node& node, const std::string& where) {
   dilation_ = integers_attribute(node, "dilation", dims);
 }
 
-/// Of the window, in each spatial dimension.
-Shape Patches::positions(const Shape& input) const {
+/// How many places the window takes, in each spatial dimension.
+Shape Im2Col::positions(const Shape& input) const {
   Shape counts;
   for (size_t d = 0; d < kernel_.shape.size(); ++d) {
     const int64_t span = input[d + 2] + 2 * padding_[d] - dilation_[d] * (kernel_.shape[d] - 1) - 1;
@@ -41,13 +41,13 @@ Shape Patches::positions(const Shape& input) const {
   return counts;
 }
 
-int64_t Patches::count(const Shape& input) const {
+int64_t Im2Col::count(const Shape& input) const {
   return convolves_ ? input[0] * element_count(positions(input)) : element_count(input) / channels_;
 }
 
 /// What the window at `position` sees of dimensions `dim`, dim + 1, ... of one channel.
-void Patches::copy_window(const float* plane, const StridedView& input, const int64_t* position, size_t dim,
-                          float* target) const {
+void Im2Col::copy_window(const float* plane, const StridedView& input, const int64_t* position, size_t dim,
+                         float* target) const {
   const bool is_last = dim + 1 == kernel_.shape.size();
   const int64_t begin = position[dim] * stride_[dim] - padding_[dim];
   const int64_t taps = kernel_.strides[dim];
@@ -63,9 +63,9 @@ void Patches::copy_window(const float* plane, const StridedView& input, const in
   }
 }
 
-void Patches::copy(const Tensor& input, int64_t group, int64_t begin, int64_t end,
-                   Matrix<float>& target) const {
-  DETENT_CHECK(end - begin <= target.rows() && target.columns() == length(), "{} patches", end - begin);
+void Im2Col::copy(const Tensor& input, int64_t group, int64_t begin, int64_t end,
+                  Matrix<float>& target) const {
+  DETENT_CHECK(end - begin <= target.rows() && target.columns() == length(), "{} rows", end - begin);
   const float* values = input.values<float>().data();
   constexpr int64_t kGrain = 64;
   if (!convolves_) {

@@ -25,7 +25,7 @@ Table all_with(const Value& dims, int64_t exact_values) {
   return statistics;
 }
 
-Tensor rectified(const Tensor& values) {
+Tensor relu_of(const Tensor& values) {
   Tensor result = values.clone();
   for (float& value : result.values<float>()) value = value < 0 ? 0 : value;
   return result;
@@ -44,18 +44,18 @@ Tensor some_values(Shape shape, bool wild, uint32_t seed) {
   return tensor;
 }
 
-void expect_twins(const Table& statistics, const std::vector<Tensor>& batches) {
+void expect_post_relu(const Table& statistics, const std::vector<Tensor>& batches) {
   Collector plain(statistics, "test");
-  Collector twin(statistics, "test");
+  Collector post_relu(statistics, "test");
   Collector expected_plain(statistics, "test");
-  Collector expected_twin(statistics, "test");
+  Collector expected_post_relu(statistics, "test");
   for (const Tensor& batch : batches) {
-    plain.update_with_rectified(batch, twin);
+    plain.update_with_post_relu(batch, post_relu);
     expected_plain.update(batch);
-    expected_twin.update(rectified(batch));
+    expected_post_relu.update(relu_of(batch));
   }
   EXPECT_TRUE(plain.serialize() == expected_plain.serialize());
-  EXPECT_TRUE(twin.serialize() == expected_twin.serialize());
+  EXPECT_TRUE(post_relu.serialize() == expected_post_relu.serialize());
 }
 
 class Rectified : public testing::TestWithParam<int> {
@@ -76,7 +76,7 @@ TEST_P(Rectified, EqualsACollectorOfRectifiedValues) {
       for (const Value& dims : {Value("all"), Value("none"), channels, Value(List{1})}) {
         for (const int64_t exact_values : {0, 1000, 1 << 20}) {
           SCOPED_TRACE(shape_text(shape) + " " + value_text(dims) + (wild ? " wild" : ""));
-          expect_twins(all_with(dims, exact_values), batches);
+          expect_post_relu(all_with(dims, exact_values), batches);
         }
       }
     }
@@ -84,8 +84,8 @@ TEST_P(Rectified, EqualsACollectorOfRectifiedValues) {
 }
 
 TEST_P(Rectified, OfMoreValuesThanAThreadTakes) {
-  expect_twins(all_with("all", 1 << 16),
-               {some_values({7, 3, 200, 100}, true, 3), some_values({1, 9}, true, 4)});
+  expect_post_relu(all_with("all", 1 << 16),
+                   {some_values({7, 3, 200, 100}, true, 3), some_values({1, 9}, true, 4)});
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, Rectified, testing::Values(1, 4));
@@ -101,24 +101,24 @@ TEST(Rectified, OfOneSignAndOfNothingFinite) {
                                            {0},
                                            {-1e-45F, 1e-45F}}) {
     const Tensor batch = Tensor::from({static_cast<int64_t>(values.size())}, values);
-    expect_twins(all_with("all", 0), {batch});
-    expect_twins(all_with("all", 100), {batch, batch});
+    expect_post_relu(all_with("all", 0), {batch});
+    expect_post_relu(all_with("all", 100), {batch, batch});
   }
 }
 
 TEST(Rectified, NeedsATwinThatHasSeenAsMuchAndRecordsNothing) {
   const Tensor values = some_values({3, 4}, false, 5);
   Collector plain({{"mean", Table{}}}, "test");
-  Collector twin({{"mean", Table{}}}, "test");
-  twin.update(values);
-  EXPECT_THROW(plain.update_with_rectified(values, twin), CheckFailure);
+  Collector post_relu({{"mean", Table{}}}, "test");
+  post_relu.update(values);
+  EXPECT_THROW(plain.update_with_post_relu(values, post_relu), CheckFailure);
   Collector other({{"absmax", Table{}}}, "test");
-  EXPECT_THROW(plain.update_with_rectified(values, other), CheckFailure);
+  EXPECT_THROW(plain.update_with_post_relu(values, other), CheckFailure);
   Collector recording({{"record", Table{}}}, "test");
-  Collector recording_twin({{"record", Table{}}}, "test");
+  Collector recording_post_relu({{"record", Table{}}}, "test");
   EXPECT_TRUE(recording.records());
   EXPECT_FALSE(plain.records());
-  EXPECT_THROW(recording.update_with_rectified(values, recording_twin), CheckFailure);
+  EXPECT_THROW(recording.update_with_post_relu(values, recording_post_relu), CheckFailure);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "detent/passes/analysis/quantization_account.h"
+#include "detent/passes/analysis/layerwise_error.h"
 
 #include <algorithm>
 #include <cmath>
@@ -100,7 +100,7 @@ Graph single_node_graph(const Node& node, const std::map<std::string, Tensor, st
   return graph;
 }
 
-/// Of as many elements as there are of the size.
+/// Counts elements that have the same bytes.
 int64_t equal_elements(const Tensor& expected, const Tensor& actual) {
   const size_t size = dtype_size(expected.dtype());
   int64_t equal = 0;
@@ -110,20 +110,21 @@ int64_t equal_elements(const Tensor& expected, const Tensor& actual) {
   return equal;
 }
 
-void add_output(OutputAccount& account, const Tensor& expected, const Tensor& actual) {
+void add_output(OutputError& errors, const Tensor& expected, const Tensor& actual) {
   if (expected.shape() != actual.shape()) {  // of detections, say
-    account.elements += expected.numel();
+    errors.elements += expected.numel();
   } else if (expected.dtype() == DType::kFloat32) {
-    account.error.update(expected, actual);
+    errors.error.update(expected, actual);
   } else {
-    account.elements += expected.numel();
-    account.equal += equal_elements(expected, actual);
+    errors.elements += expected.numel();
+    errors.equal += equal_elements(expected, actual);
   }
 }
 
-class Accountant {
+class LayerwiseErrorAnalysis {
  public:
-  Accountant(const Graph& reference, const Graph& quantized, int64_t batches, PassContext& context)
+  LayerwiseErrorAnalysis(const Graph& reference, const Graph& quantized, int64_t batches,
+                         PassContext& context)
       : reference_(reference),
         quantized_(quantized),
         context_(context),
@@ -132,14 +133,14 @@ class Accountant {
     for (const Node& node : quantized.nodes()) {
       if (node.quantization.empty() || node.mase_type == MaseType::kPlaceholder) continue;
       if (role_of(node) == OperatorRole::kConstant) continue;
-      index_[node.name] = accounts_.size();
-      accounts_.push_back({.node = node.name,
-                           .op = node.op,
-                           .more_bits = quantized.requantization() ? more_bits(node) : "",
-                           .alone = kMeasures,
-                           .together = kMeasures,
-                           .weight = weight_distortion(node),
-                           .saturated_share = {}});
+      index_[node.name] = node_errors_.size();
+      node_errors_.push_back({.node = node.name,
+                              .op = node.op,
+                              .more_bits = quantized.requantization() ? more_bits(node) : "",
+                              .alone = kMeasures,
+                              .together = kMeasures,
+                              .weight = weight_distortion(node),
+                              .saturated_share = {}});
       saturation_.push_back(kMeasures);
       clamps_.push_back(clamp_of_readers(quantized, node.name));
     }
@@ -147,7 +148,7 @@ class Accountant {
     for (size_t i = 0; i < output.inputs.size(); ++i) {
       outputs_.push_back({.name = source_name_or(output, i, value_name(output.inputs[i]))});
     }
-    progress_.emplace("account of each node", batches * std::ssize(accounts_),
+    progress_.emplace("layer-wise errors", batches * std::ssize(node_errors_),
                       Progress::Options{.shown = context.group->is_first()});
   }
 
@@ -168,37 +169,39 @@ class Accountant {
           add_alone(found->second, operands, result);
           operands.clear();
         });
-    const std::vector<Tensor> actual = together_->run(inputs, [&](const Node& node, std::string_view operand,
-                                                                  const Tensor& value) {
-      const auto found = index_.find(node.name);
-      if (found == index_.end() || operand != "data_out_0") return;
-      accounts_[found->second].together.update(results.at(node.name), clamped(value, clamps_[found->second]));
-    });
+    const std::vector<Tensor> actual =
+        together_->run(inputs, [&](const Node& node, std::string_view operand, const Tensor& value) {
+          const auto found = index_.find(node.name);
+          if (found == index_.end() || operand != "data_out_0") return;
+          node_errors_[found->second].together.update(results.at(node.name),
+                                                      clamped(value, clamps_[found->second]));
+        });
     for (size_t i = 0; i < outputs_.size(); ++i) add_output(outputs_[i], expected[i], actual[i]);
   }
 
   void add_output_gains(const CalibrationSet& data, int64_t samples) {
-    std::vector<size_t> order(accounts_.size());
+    std::vector<size_t> order(node_errors_.size());
     std::iota(order.begin(), order.end(), size_t{0});
-    std::ranges::stable_sort(order, {}, [&](size_t i) { return accounts_[i].alone.sqnr_db(); });
+    std::ranges::stable_sort(order, {}, [&](size_t i) { return node_errors_[i].alone.sqnr_db(); });
     std::vector<std::string> nodes;
-    for (const size_t i : order) nodes.push_back(accounts_[i].node);
+    for (const size_t i : order) nodes.push_back(node_errors_[i].node);
     const OutputSqnr sqnr = measure_output_sqnr(
         {reference_, quantized_, *in_float_, *together_, context_.executor()}, nodes, data, samples);
     output_sqnr_db_ = sqnr.quantized;
     measured_output_ = sqnr.output;
     gain_samples_ = sqnr.samples;
-    for (size_t i = 0; i < sqnr.with_float_node.size(); ++i) accounts_[order[i]].output_gain = sqnr.gain(i);
+    for (size_t i = 0; i < sqnr.with_float_node.size(); ++i)
+      node_errors_[order[i]].output_gain = sqnr.gain(i);
   }
 
-  QuantizationAccount finish() {
-    for (size_t i = 0; i < accounts_.size(); ++i)
-      accounts_[i].saturated_share = saturation_[i].saturated_share();
-    std::ranges::stable_sort(accounts_, std::less<>(), [](const NodeAccount& account) {
-      return std::pair(-account.output_gain.value_or(-HUGE_VAL), account.alone.sqnr_db());
+  LayerwiseErrors finish() {
+    for (size_t i = 0; i < node_errors_.size(); ++i)
+      node_errors_[i].saturated_share = saturation_[i].saturated_share();
+    std::ranges::stable_sort(node_errors_, std::less<>(), [](const NodeError& errors) {
+      return std::pair(-errors.output_gain.value_or(-HUGE_VAL), errors.alone.sqnr_db());
     });
     return {output_sqnr_db_, measured_output_,    samples_,
-            gain_samples_,   std::move(outputs_), std::move(accounts_)};
+            gain_samples_,   std::move(outputs_), std::move(node_errors_)};
   }
 
  private:
@@ -213,7 +216,7 @@ class Accountant {
 
   void add_alone(size_t index, const std::map<std::string, Tensor, std::less<>>& operands,
                  const Tensor& expected) {
-    const Node& node = quantized_.node(accounts_[index].node);
+    const Node& node = quantized_.node(node_errors_[index].node);
     for (const auto& [operand, value] : operands) {
       if (const std::optional<QuantSpec> rounding = node.rounding(operand)) {
         saturation_[index].update(value, simulate(*rounding, value));
@@ -221,7 +224,7 @@ class Accountant {
       }
     }
     const Graph alone = single_node_graph(node, operands, quantized_.requantization());
-    accounts_[index].alone.update(expected, clamped(context_.executor().run(alone, {}), clamps_[index]));
+    node_errors_[index].alone.update(expected, clamped(context_.executor().run(alone, {}), clamps_[index]));
     progress_->update(++nodes_done_, node.name);
   }
 
@@ -233,8 +236,8 @@ class Accountant {
   std::unique_ptr<const Program> in_float_;
   std::unique_ptr<const Program> together_;
   std::map<std::string, size_t, std::less<>> index_;
-  std::vector<NodeAccount> accounts_;
-  std::vector<OutputAccount> outputs_;
+  std::vector<NodeError> node_errors_;
+  std::vector<OutputError> outputs_;
   double output_sqnr_db_ = 0;
   std::string measured_output_;
   int64_t samples_ = 0;
@@ -247,7 +250,7 @@ class Accountant {
 
 std::string number(double value, int digits) { return fmt::format("{:.{}f}", value, digits); }
 
-struct AccountOptions {
+struct LayerwiseErrorOptions {
   int64_t num_samples = 64;
 
   template <class Self, class Visitor>
@@ -263,33 +266,33 @@ Graph unquantized(Graph graph) {
   return graph;
 }
 
-void run_account(Graph& graph, const AccountOptions& options, PassContext& context) {
-  const auto account = account_for_quantization(unquantized(graph), graph, options.num_samples, context);
-  report_account(account, context.output_dir / "account_quantization", context);
+void run_layerwise_error_analysis(Graph& graph, const LayerwiseErrorOptions& options, PassContext& context) {
+  const auto errors = analyze_layerwise_error(unquantized(graph), graph, options.num_samples, context);
+  report_layerwise_errors(errors, context.output_dir / "layerwise_error_analysis", context);
 }
 
 }  // namespace
 
-QuantizationAccount account_for_quantization(const Graph& reference, const Graph& quantized, int64_t samples,
-                                             PassContext& context) {
+LayerwiseErrors analyze_layerwise_error(const Graph& reference, const Graph& quantized, int64_t samples,
+                                        PassContext& context) {
   const std::unique_ptr<CalibrationSet> data = context.open_calibration();
   constexpr double kPasses = 4;           // in float, quantized, each node alone
   constexpr double kMostProducts = 3e10;  // some seconds of a core
   const int64_t count =
       affordable_samples(std::min(samples, data->size()), kPasses * multiply_adds(reference), kMostProducts);
   const int64_t batch = fixed_samples(reference).value_or(kMicroBatch);
-  Accountant accountant(reference, quantized, (count + batch - 1) / batch, context);
+  LayerwiseErrorAnalysis analysis(reference, quantized, (count + batch - 1) / batch, context);
   for (int64_t begin = 0; begin < count; begin += batch) {
-    accountant.add(data->inputs(begin, std::min(begin + batch, count)));
+    analysis.add(data->inputs(begin, std::min(begin + batch, count)));
   }
-  accountant.add_output_gains(*data, samples);
-  return accountant.finish();
+  analysis.add_output_gains(*data, samples);
+  return analysis.finish();
 }
 
 /// What fits the columns of a terminal; files hold the cosines too.
-TextTable printed_table(const QuantizationAccount& account) {
+TextTable printed_table(const LayerwiseErrors& errors) {
   TextTable table({"node", "op", "output gain", "SQNR alone", "SQNR together", "SQNR weight", "saturated %"});
-  for (const NodeAccount& node : account.nodes) {
+  for (const NodeError& node : errors.nodes) {
     table.add_row({node.node, node.op, node.output_gain ? number(*node.output_gain, 2) : "",
                    number(node.alone.sqnr_db(), 2), number(node.together.sqnr_db(), 2),
                    node.weight ? number(node.weight->sqnr_db(), 2) : "",
@@ -298,10 +301,10 @@ TextTable printed_table(const QuantizationAccount& account) {
   return table;
 }
 
-TextTable complete_table(const QuantizationAccount& account) {
+TextTable complete_table(const LayerwiseErrors& errors) {
   TextTable table({"node", "op", "output gain", "SQNR alone", "cosine alone", "SQNR together",
                    "cosine together", "SQNR weight", "saturated %"});
-  for (const NodeAccount& node : account.nodes) {
+  for (const NodeError& node : errors.nodes) {
     table.add_row({node.node, node.op, node.output_gain ? number(*node.output_gain, 2) : "",
                    number(node.alone.sqnr_db(), 2), number(node.alone.cosine(), 5),
                    number(node.together.sqnr_db(), 2), number(node.together.cosine(), 5),
@@ -311,9 +314,9 @@ TextTable complete_table(const QuantizationAccount& account) {
   return table;
 }
 
-TextTable outputs_table(const QuantizationAccount& account) {
+TextTable outputs_table(const LayerwiseErrors& errors) {
   TextTable table({"output", "SQNR", "cosine", "largest error", "equal %"});
-  for (const OutputAccount& output : account.outputs) {
+  for (const OutputError& output : errors.outputs) {
     const bool is_float = output.error.count() > 0;
     const double share =
         100 * static_cast<double>(output.equal) / static_cast<double>(std::max<int64_t>(output.elements, 1));
@@ -325,38 +328,38 @@ TextTable outputs_table(const QuantizationAccount& account) {
   return table;
 }
 
-Value account_value(const QuantizationAccount& account) {
-  const auto errors = [](const Distortion& distortion) {
+Value layerwise_errors_value(const LayerwiseErrors& errors) {
+  const auto table_of = [](const Distortion& distortion) {
     return Table{{"sqnr_db", distortion.sqnr_db()},
                  {"cosine", distortion.cosine()},
                  {"mse", distortion.mean_squared_error()},
                  {"max_error", distortion.max_error()}};
   };
   List nodes;
-  for (const NodeAccount& node : account.nodes) {
+  for (const NodeError& node : errors.nodes) {
     Table entry{{"node", node.node},
                 {"op", node.op},
-                {"alone", errors(node.alone)},
-                {"together", errors(node.together)}};
+                {"alone", table_of(node.alone)},
+                {"together", table_of(node.together)}};
     if (node.output_gain) entry["output_gain_db"] = *node.output_gain;
-    if (node.weight) entry["weight"] = errors(*node.weight);
+    if (node.weight) entry["weight"] = table_of(*node.weight);
     if (node.saturated_share) entry["saturated_share"] = *node.saturated_share;
     nodes.push_back(std::move(entry));
   }
   return nodes;
 }
 
-std::string account_advice(const QuantizationAccount& account, const Table& given) {
+std::string layerwise_error_advice(const LayerwiseErrors& errors, const Table& given) {
   constexpr double kFine = 25;  // dB
   constexpr double kLittle = 0.1;
   constexpr size_t kMost = 3;
-  if (account.measured_output.empty()) return "";
+  if (errors.measured_output.empty()) return "";
   const std::string output =
-      fmt::format("the {} have an SQNR of {:.1f} dB", account.measured_output, account.output_sqnr_db);
+      fmt::format("the {} have an SQNR of {:.1f} dB", errors.measured_output, errors.output_sqnr_db);
   std::vector<std::string> names;
   std::vector<std::string> wider;
   std::vector<std::string> in_float;
-  for (const NodeAccount& node : account.nodes) {
+  for (const NodeError& node : errors.nodes) {
     if (names.size() == kMost || !(node.output_gain.value_or(0) >= kLittle)) break;
     names.push_back(fmt::format("{} ({:.1f} dB)", node.node, *node.output_gain));
     if (node.more_bits.empty()) {
@@ -365,7 +368,7 @@ std::string account_advice(const QuantizationAccount& account, const Table& give
       wider.push_back(node.more_bits);
     }
   }
-  if (names.empty() || account.output_sqnr_db >= kFine) return output + "\n";
+  if (names.empty() || errors.output_sqnr_db >= kFine) return output + "\n";
   const Value* bits = given.find("bits");
   if (!wider.empty() && bits != nullptr) wider.push_back(*bits->get_if<std::string>());
   const Value* kept = given.find("keep_float");
@@ -379,28 +382,30 @@ std::string account_advice(const QuantizationAccount& account, const Table& give
                      options);
 }
 
-void report_account(const QuantizationAccount& account, const std::filesystem::path& folder,
-                    const PassContext& context, const Table& given) {
+void report_layerwise_errors(const LayerwiseErrors& errors, const std::filesystem::path& folder,
+                             const PassContext& context, const Table& given) {
   const auto tried =
-      std::ranges::count_if(account.nodes, [](const NodeAccount& n) { return n.output_gain.has_value(); });
+      std::ranges::count_if(errors.nodes, [](const NodeError& n) { return n.output_gain.has_value(); });
   context.report(
-      fmt::format("quantization of each node on {} samples, worst first; SQNR in dB; output gain:\n"
+      fmt::format("layer-wise error analysis on {} samples, worst first; SQNR in dB; output gain:\n"
                   "what the SQNR of the {} would win with this node in float, tried for\n"
                   "{} of {} nodes on {} samples\n",
-                  account.samples, account.measured_output, tried, account.nodes.size(),
-                  account.gain_samples) +
-      printed_table(account).to_text() + account_advice(account, given) +
+                  errors.samples, errors.measured_output, tried, errors.nodes.size(), errors.gain_samples) +
+      printed_table(errors).to_text() + layerwise_error_advice(errors, given) +
       fmt::format("\noutputs of the quantized network against float:\n{}\n",
-                  outputs_table(account).to_text()));
+                  outputs_table(errors).to_text()));
   if (!context.group->is_first()) return;
-  write_file(context.to_write(folder / "quantization_account.csv"), complete_table(account).to_csv());
-  write_file(context.to_write(folder / "quantization_outputs.csv"), outputs_table(account).to_csv());
-  write_json(context.to_write(folder / "quantization_account.json"), account_value(account));
+  write_file(context.to_write(folder / "layerwise_error.csv"), complete_table(errors).to_csv());
+  write_file(context.to_write(folder / "quantization_outputs.csv"), outputs_table(errors).to_csv());
+  write_json(context.to_write(folder / "layerwise_error.json"), layerwise_errors_value(errors));
 }
 
-PassInfo account_quantization_pass() {
-  return make_pass("account_quantization", PassKind::kAnalysis,
-                   "what quantization does to the result of each node, alone and together", run_account);
+PassInfo layerwise_error_analysis_pass() {
+  PassInfo pass = make_pass("layerwise_error_analysis", PassKind::kAnalysis,
+                            "SQNR of each node's result, quantized alone and with all others",
+                            run_layerwise_error_analysis);
+  pass.former_name = "account_quantization";
+  return pass;
 }
 
 }  // namespace detent

@@ -1,4 +1,4 @@
-#include "detent/cli/torch/go_on.h"
+#include "detent/cli/torch/resume_command.h"
 
 #include <algorithm>
 #include <fstream>
@@ -29,7 +29,7 @@ std::string shell_word(const std::string& text) {
   return word + "'";
 }
 
-std::string command_to_go_on(std::vector<std::string> arguments, const TorchCommand& command) {
+std::string resume_command(std::vector<std::string> arguments, const TorchCommand& command) {
   std::vector<std::string> added;
   if (!command.options.project || command.options.project->empty()) {
     added = {"--project", command.software_dir.parent_path().filename().string()};

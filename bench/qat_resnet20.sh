@@ -1,0 +1,30 @@
+#!/bin/sh
+# What quantization-aware training leaves of resnet20 on CIFAR-10, from the published weights, with one batch of
+# 10,000 training images and the float network as teacher:
+#   bench/qat_resnet20.sh build/bin/detent resnet20-12fca82f.th DATA_FOLDER [QUANTIZER:EPOCHS...]
+# 1,000 of the images are held out to choose the epoch; the test images are only looked at in the end. A training that
+# was interrupted goes on when the same command is given again.
+set -eu
+detent=$(realpath "$1")
+weights=$(realpath "$2")
+data=$(realpath "$3")
+shift 3
+[ $# -gt 0 ] || set -- int4_lsq:4 int3_lsq:6 int2_lsq:12
+
+echo "| quantizer | epochs | correct of 10,000 |"
+echo "|---|---:|---:|"
+for run in "$@"; do
+  quantizer=${run%:*}
+  epochs=${run#*:}
+  project=qat_resnet20_$quantizer
+  again=
+  [ ! -f "mase_output/$project/software/training_ckpts/training_state.safetensors" ] || again=--resume
+  # shellcheck disable=SC2086  # $again is one word or none
+  "$detent" train resnet20 cifar10 --load "$weights" --load-type pt --data-dir "$data" --project "$project" \
+    --quantize "$quantizer" --teacher "$weights" --distill-weight 1 --max-epochs "$epochs" \
+    --training-optimizer sgd --nesterov --learning-rate 0.02 --learning-rate-schedule cosine_steps --batch-size 64 \
+    --ema-decay 0.99 --random-crop --center-crop 32 --crop-padding 4 --horizontal-flip 0.5 \
+    --monitor accuracy $again > "$project.log" 2>&1 || { cat "$project.log"; exit 1; }
+  correct=$(sed -n 's/^test (best epoch):.*(\([0-9]*\).*/\1/p' "$project.log")
+  echo "| $quantizer | $epochs | $correct |"
+done

@@ -1,0 +1,100 @@
+// Writes built-in networks with random weights, quantized for integer execution, as FOLDER/MODEL.mz and, with
+// QuantizeLinear and DequantizeLinear, as FOLDER/MODEL.onnx: what engine_ratios.sh times.
+//
+//   quantized_models FOLDER [MODEL...]
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+
+#include "detent/core/error.h"
+#include "detent/execution/initialize.h"
+#include "detent/execution/interpreter.h"
+#include "detent/io/graph_file.h"
+#include "detent/io/toml.h"
+#include "detent/models/model.h"
+#include "detent/onnx/export_onnx.h"
+#include "detent/passes/pass.h"
+
+namespace detent {
+namespace {
+
+constexpr int64_t kSamples = 4;
+
+class NormalSamples final : public CalibrationSet {
+ public:
+  explicit NormalSamples(Shape sample) : sample_(std::move(sample)) {}
+  int64_t size() const override { return kSamples; }
+  std::vector<Tensor> inputs(int64_t begin, int64_t end) const override {
+    Shape shape = sample_;
+    shape[0] = end - begin;
+    Tensor batch(DType::kFloat32, shape);
+    std::mt19937 generator(static_cast<uint32_t>(begin));
+    std::normal_distribution<float> normal;
+    for (float& value : batch.values<float>()) value = normal(generator);
+    return {batch};
+  }
+  uint64_t fingerprint() const override { return 1; }
+
+ private:
+  Shape sample_;
+};
+
+/// So that values neither vanish nor grow over many layers with rectifiers: from uniform in +-1 /
+/// sqrt(fan_in) to the deviation sqrt(2 / fan_in) of He et al. 2015, arXiv:1502.01852.
+void widen_weights(Graph& graph) {
+  for (Node& node : graph.nodes()) {
+    Parameter* weight = node.find_parameter("weight");
+    if (weight == nullptr || weight->tensor.rank() < 2) continue;
+    for (float& value : weight->tensor.values<float>()) value *= 2.4494897F;
+  }
+}
+
+void write_model(const std::filesystem::path& folder, const std::string& name) {
+  const ModelInfo& model = find_model(name);
+  Graph graph = model.build(model.sample_shape, model.class_count);
+  seed_everything(0);
+  initialize_parameters(graph);
+  widen_weights(graph);
+  TorchExecutor executor;
+  PassContext context;
+  const Shape sample = graph.input_shapes().begin()->second;
+  context.open_calibration = [&] { return std::make_unique<NormalSamples>(sample); };
+  context.executor = [&]() -> Executor& { return executor; };
+  context.report = [](const std::string&) {};
+  context.warn = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
+  context.output_dir = folder;
+  const std::string passes = fmt::format(
+      "[passes.fold_constants]\n[passes.fuse_batch_norm]\n[passes.static_quantize]\nnum_samples = {}\n",
+      kSamples);
+  run_pipeline(graph, *parse_toml(passes, "passes").find("passes")->get_if<Table>(), "passes", context);
+  write_graph(folder / (model.name + ".mz"), graph);
+  export_onnx(graph, folder / (model.name + ".onnx"), {.style = OnnxStyle::kQdq});
+  fmt::print("{}\n", (folder / (model.name + ".mz")).string());
+}
+
+}  // namespace
+}  // namespace detent
+
+int main(int argc, char** argv) {
+  std::vector<std::string> names(argv + std::min(argc, 2), argv + argc);
+  if (argc < 2) {
+    fmt::print(stderr, "usage: quantized_models FOLDER [MODEL...]\n");
+    return 2;
+  }
+  if (names.empty()) names = {"resnet18", "resnet50", "mobilenet_v2", "mnist_cnn", "digits_cnn", "resnet20"};
+  try {
+    std::filesystem::create_directories(argv[1]);
+    for (const std::string& name : names) detent::write_model(argv[1], name);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "quantized_models: {}\n", error.what());
+    return 1;
+  }
+  return 0;
+}

@@ -1,0 +1,14 @@
+#include "detent/cli/torch/integer_program.h"
+
+#include "detent/engine/fast_executor.h"
+#include "detent/execution/float_nodes.h"
+#include "detent/runtime/integer_executor.h"
+
+namespace detent {
+
+std::unique_ptr<const Program> integer_program(const Graph& graph, Engine engine) {
+  if (engine == Engine::kReference) return IntegerExecutor(torch_float_nodes).compile(graph);
+  return FastExecutor(torch_float_nodes).compile(graph);
+}
+
+}  // namespace detent

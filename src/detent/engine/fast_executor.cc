@@ -1,0 +1,154 @@
+#include "detent/engine/fast_executor.h"
+
+#include <chrono>
+#include <cmath>
+#include <list>
+#include <mutex>
+
+#include "detent/core/block_cache.h"
+#include "detent/core/error.h"
+#include "detent/core/parallel.h"
+#include "detent/engine/program_plan.h"
+#include "detent/runtime/integer_executor.h"
+
+namespace detent {
+namespace {
+
+/// A plan for inputs of some shapes, with the memory of runs that are over.
+struct ShapedPlan {
+  std::vector<Shape> shapes;
+  ProgramPlan plan;
+  mutable std::mutex mutex = {};
+  mutable std::vector<Tensor> arenas = {};
+
+  Tensor take_arena() const {
+    const std::lock_guard lock(mutex);
+    if (arenas.empty()) return Tensor(DType::kUInt8, {std::max<int64_t>(plan.arena_bytes, 1)});
+    Tensor arena = std::move(arenas.back());
+    arenas.pop_back();
+    return arena;
+  }
+  void give_back(Tensor arena) const {
+    const std::lock_guard lock(mutex);
+    arenas.push_back(std::move(arena));
+  }
+};
+
+NamedSizes sizes_of(const Graph& graph, std::span<const Tensor> inputs) {
+  NamedSizes sizes;
+  const std::vector<std::string> names = graph.input_names();
+  for (size_t i = 0; i < inputs.size(); ++i)
+    static_cast<void>(graph.input_types().find(names[i])->second.matches(inputs[i].shape(), sizes));
+  return sizes;
+}
+
+PackedLayers packed_layers(const IntegerProgram& reference, const KernelSet& kernels) {
+  PackedLayers layers;
+  for (const ReferenceStep& step : reference.steps()) {
+    const auto* form = step.form ? std::get_if<SumForm>(&*step.form) : nullptr;
+    if (form == nullptr || !why_not_packed(*form, *step.node).empty()) continue;
+    layers.emplace(step.node->name,
+                   std::make_shared<const PackedSums>(packed_sums(*form, *step.node, kernels)));
+  }
+  return layers;
+}
+
+}  // namespace
+
+struct FastProgram::Compiled {
+  IntegerProgram reference;
+  const KernelSet& kernels;
+  PackedLayers layers;
+  mutable std::mutex mutex = {};
+  mutable std::list<std::shared_ptr<const ShapedPlan>> plans = {};  // the last that was asked for first
+
+  Compiled(const Graph& graph, const MakeFloatNodes& make)
+      : reference(graph, make), kernels(kernel_set()), layers(packed_layers(reference, kernels)) {}
+
+  std::shared_ptr<const ShapedPlan> plan_for(std::span<const Tensor> inputs) const {
+    constexpr size_t kMostPlans = 8;
+    check_inputs(reference.graph(), inputs);
+    std::vector<Shape> shapes;
+    for (const Tensor& input : inputs) shapes.push_back(input.shape());
+    const std::lock_guard lock(mutex);
+    const auto found = std::ranges::find(plans, shapes, &ShapedPlan::shapes);
+    if (found != plans.end()) {
+      plans.splice(plans.begin(), plans, found);
+      return plans.front();
+    }
+    const ValueTypes values = infer_shapes(reference.graph(), sizes_of(reference.graph(), inputs));
+    plans.push_front(std::make_shared<const ShapedPlan>(
+        shapes, plan_program(reference.steps(), values, layers, kernels, reference.float_nodes())));
+    if (plans.size() > kMostPlans) plans.pop_back();
+    return plans.front();
+  }
+};
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Runs all steps; notes the least time of each in `seconds`, where there are any.
+std::vector<Tensor> run_plan(const ShapedPlan& shaped, const ReferenceStep& output,
+                             std::span<const Tensor> inputs, std::span<double> seconds) {
+  const ProgramPlan& plan = shaped.plan;
+  Tensor arena = shaped.take_arena();
+  RunState state{.places = plan.places,
+                 .arena = arena.bytes().data(),
+                 .flows = std::vector<Flow>(plan.flow_count),
+                 .threads = in_parallel_for() ? 1 : thread_count()};
+  for (size_t i = 0; i < inputs.size(); ++i) state.flows[plan.inputs[i]] = {inputs[i]};
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const EngineStep& step = *plan.steps[i];
+    const Clock::time_point start = seconds.empty() ? Clock::time_point() : Clock::now();
+    step.run(state);
+    for (const size_t flow : step.dropped_flows) state.flows[flow] = {};
+    if (!seconds.empty())
+      seconds[i] = std::min(seconds[i], std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  std::vector<Tensor> outputs;
+  for (size_t i = 0; i < plan.outputs.size(); ++i)
+    outputs.push_back(as_values(converted(*output.node, state.flows[plan.outputs[i]], output.inputs[i])));
+  shaped.give_back(std::move(arena));
+  return outputs;
+}
+
+}  // namespace
+
+FastProgram::FastProgram(const Graph& graph, const MakeFloatNodes& make_float_nodes)
+    : compiled_(std::make_unique<const Compiled>(graph, make_float_nodes)) {}
+
+FastProgram::~FastProgram() = default;
+
+std::vector<Tensor> FastProgram::run(std::span<const Tensor> inputs, const OperandObserver& observe,
+                                     ObservedValues values) const {
+  if (observe) return compiled_->reference.run(inputs, observe, values);
+  return run_plan(*compiled_->plan_for(inputs), compiled_->reference.steps().back(), inputs, {});
+}
+
+std::vector<StepProfile> FastProgram::profile(std::span<const Tensor> inputs, int runs) const {
+  const auto shaped = compiled_->plan_for(inputs);
+  std::vector<double> seconds(shaped->plan.steps.size(), HUGE_VAL);
+  for (int i = 0; i < runs; ++i) run_plan(*shaped, compiled_->reference.steps().back(), inputs, seconds);
+  std::vector<StepProfile> profile;
+  for (size_t i = 0; i < seconds.size(); ++i) {
+    const EngineStep& step = *shaped->plan.steps[i];
+    profile.push_back({step.nodes, step.kernel, step.why, step.products, step.bytes, seconds[i]});
+  }
+  return profile;
+}
+
+int64_t FastProgram::weight_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [name, layer] : compiled_->layers)
+    bytes += static_cast<int64_t>(layer->weights.byte_size());
+  return bytes;
+}
+
+int64_t FastProgram::arena_bytes(std::span<const Tensor> inputs) const {
+  return compiled_->plan_for(inputs)->plan.arena_bytes;
+}
+
+std::string FastProgram::target() const { return compiled_->kernels.name; }
+
+}  // namespace detent

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "detent/graph/executor.h"
+#include "detent/integer/float_nodes.h"
+
+namespace detent {
+
+/// What one step of a program took.
+struct StepProfile {
+  std::string nodes;
+  std::string kernel;
+  std::string why;  // no faster kernel
+  double products = 0;
+  int64_t bytes = 0;   // read and written, weights included
+  double seconds = 0;  // the least of the runs
+};
+
+/// Runs a quantized graph in integers as fast as the processor can: codes of 8 bits as bytes, channels last,
+/// and a layer with what follows on it in one kernel. The results are those of the plain reference
+/// (runtime/integer_executor.h), byte for byte, whatever the instruction set and the number of threads. What
+/// has no kernel is computed as the reference does, within the same program.
+///
+/// Several threads may run it at once; each run takes memory of its own, which later runs use again. Programs
+/// share their threads: who comes while they are busy computes on its own.
+class FastProgram final : public Program {
+ public:
+  /// Throws Error as IntegerProgram does.
+  explicit FastProgram(const Graph& graph, const MakeFloatNodes& make_float_nodes = {});
+  ~FastProgram() override;
+
+  /// With an observer the reference runs.
+  std::vector<Tensor> run(std::span<const Tensor> inputs, const OperandObserver& observe = {},
+                          ObservedValues values = ObservedValues::kAfterQuantization) const override;
+
+  /// What each step takes in the fastest of `runs` runs.
+  std::vector<StepProfile> profile(std::span<const Tensor> inputs, int runs) const;
+
+  /// Of the packed weights, and of what the values of one run take for inputs of these shapes.
+  int64_t weight_bytes() const;
+  int64_t arena_bytes(std::span<const Tensor> inputs) const;
+
+  /// The instruction set of the kernels.
+  std::string target() const;
+
+ private:
+  struct Compiled;
+  std::unique_ptr<const Compiled> compiled_;
+};
+
+class FastExecutor final : public Executor {
+ public:
+  explicit FastExecutor(MakeFloatNodes make_float_nodes = {}) : make_(std::move(make_float_nodes)) {}
+
+  std::unique_ptr<const Program> compile(const Graph& graph) const override {
+    return std::make_unique<FastProgram>(graph, make_);
+  }
+
+ private:
+  MakeFloatNodes make_;
+};
+
+}  // namespace detent

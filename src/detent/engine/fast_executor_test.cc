@@ -1,0 +1,355 @@
+#include "detent/engine/fast_executor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <latch>
+#include <random>
+#include <thread>
+
+#include "detent/core/error.h"
+#include "detent/core/error_of_for_test.h"
+#include "detent/core/parallel.h"
+#include "detent/engine/kernels/kernel_set.h"
+#include "detent/graph/builder.h"
+#include "detent/graph/operators.h"
+#include "detent/runtime/integer_executor.h"
+
+// The fast engine and the plain reference are the same numbers.
+
+namespace detent {
+namespace {
+
+using testing::HasSubstr;
+
+/// Draws networks and their numbers.
+class Draw {
+ public:
+  explicit Draw(uint32_t seed) : generator_(seed) {}
+  int64_t of(int64_t low, int64_t high) {
+    return std::uniform_int_distribution<int64_t>(low, high)(generator_);
+  }
+  int64_t among(std::initializer_list<int64_t> values) {
+    return *(values.begin() + of(0, std::ssize(values) - 1));
+  }
+  bool coin() { return of(0, 1) == 1; }
+  double real(double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(generator_);
+  }
+  Tensor tensor(const Shape& shape, float deviation = 1) {
+    Tensor result(DType::kFloat32, shape);
+    std::normal_distribution<float> normal(0, deviation);
+    for (float& value : result.values<float>()) value = normal(generator_);
+    return result;
+  }
+
+ private:
+  std::mt19937 generator_;
+};
+
+/// Codes for values of about +-`range`.
+std::string codes(Draw& draw, double range) {
+  const int64_t width = draw.among({8, 8, 8, 8, 7, 4, 2, 10});
+  const bool is_signed = draw.coin();
+  const int64_t count = int64_t{1} << width;
+  const int64_t low = is_signed ? -count / 2 : 0;
+  const int64_t zero = low + (draw.coin() ? count / 2 : draw.of(0, count - 1));
+  return fmt::format("affine:width={},signed={},scale={},zero_point={}", width, is_signed,
+                     range * draw.real(0.7, 2) * 2 / static_cast<double>(count), zero);
+}
+
+void quantize_layer(Draw& draw, Node& node) {
+  Tensor& weight = node.find_parameter("weight")->tensor;
+  const Tensor drawn = draw.tensor(weight.shape());
+  std::ranges::copy(drawn.values<float>(), weight.values<float>().begin());
+  if (Parameter* bias = node.find_parameter("bias")) {
+    const Tensor values = draw.tensor(bias->tensor.shape());
+    std::ranges::copy(values.values<float>(), bias->tensor.values<float>().begin());
+  }
+  const int64_t width = draw.among({8, 8, 8, 6, 4, 2});
+  const double scale = 6.0 / static_cast<double>(int64_t{1} << width);
+  if (draw.coin()) {
+    std::string scales;
+    for (int64_t c = 0; c < weight.dim(0); ++c)
+      scales += fmt::format("{}{}", c == 0 ? "" : " ", scale * draw.real(0.5, 1.5));
+    node.quantization["weight"] = parse_quant_spec_text(
+        fmt::format("affine:symmetric=true,width={},scale=({}),granularity=channel", width, scales));
+  } else {
+    node.quantization["weight"] =
+        parse_quant_spec_text(fmt::format("affine:symmetric=true,width={},scale={}", width, scale));
+  }
+}
+
+double fan_in(const Node& node) {
+  const Tensor& weight = node.find_parameter("weight")->tensor;
+  return static_cast<double>(weight.numel() / weight.dim(0));
+}
+
+/// The codes that every node takes and gives: those of the value, so that neighbours agree, but for some.
+void quantize_graph(Draw& draw, Graph& graph) {
+  std::map<std::string, std::string> types;
+  const double input_range = 2;
+  for (Node& node : graph.nodes()) {
+    const OperatorRole role = role_of(node);
+    if (role == OperatorRole::kOutput) break;
+    if (role == OperatorRole::kInput) {
+      types[node.name] = codes(draw, input_range);
+      if (draw.coin()) node.quantization["data_out_0"] = parse_quant_spec_text(types[node.name]);
+      continue;
+    }
+    const bool keeps = moves_codes(node);
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i].is_constant() || (keeps && draw.coin())) continue;
+      const std::string& type = types.at(node.inputs[i].node);
+      const bool differs = draw.of(0, 9) == 0;
+      node.quantization[fmt::format("data_in_{}", i)] =
+          parse_quant_spec_text(differs && !keeps ? codes(draw, 4) : type);
+    }
+    if (keeps) {
+      types[node.name] = types.at(node.inputs[0].node);
+      continue;
+    }
+    double range = 4;
+    if (is_weighted_sum(node)) {
+      quantize_layer(draw, node);
+      range = 3 * std::sqrt(fan_in(node));
+    }
+    types[node.name] = codes(draw, range);
+    node.quantization["data_out_0"] = parse_quant_spec_text(types[node.name]);
+  }
+  graph.set_requantization(draw.of(0, 3) == 0 ? Requantization::kFixedPoint : Requantization::kFloat);
+}
+
+struct Image {
+  NodeInput node;
+  int64_t channels, height, width;
+};
+
+Image grown_by_convolution(Draw& draw, GraphBuilder& builder, const Image& x, const std::string& name) {
+  Image y = x;
+  const int64_t kernel_y = draw.of(1, std::min<int64_t>(x.height, 3));
+  const int64_t kernel_x = draw.of(1, std::min<int64_t>(x.width, 5));
+  const int64_t stride = draw.of(1, 3);
+  const int64_t padding = draw.of(0, 2);
+  const int64_t dilation = kernel_y * 2 <= x.height && kernel_x * 2 <= x.width ? draw.of(1, 2) : 1;
+  const int64_t way = draw.of(0, 3);
+  int64_t groups = 1;
+  y.channels = draw.among({1, 3, 5, 8, 16, 20, 33, 64, 70});
+  if (way == 0) {
+    groups = y.channels = x.channels;
+  } else if (way == 1) {
+    groups = x.channels % 2 == 0 ? 2 : 1;
+    y.channels = groups * draw.of(1, 20);
+  }
+  y.node = builder.convolution(
+      name, x.node, x.channels, y.channels, {kernel_y, kernel_x},
+      {{"stride", stride}, {"padding", padding}, {"dilation", dilation}, {"groups", groups}}, draw.coin());
+  y.height = (x.height + 2 * padding - dilation * (kernel_y - 1) - 1) / stride + 1;
+  y.width = (x.width + 2 * padding - dilation * (kernel_x - 1) - 1) / stride + 1;
+  return y;
+}
+
+Image pooled(Draw& draw, GraphBuilder& builder, const Image& x) {
+  const int64_t kernel = draw.of(2, 3);
+  if (x.height < kernel || x.width < kernel) return x;
+  const int64_t stride = draw.of(1, 2);
+  const int64_t padding = draw.of(0, 1);
+  Table attributes{{"kernel_size", kernel}, {"stride", stride}, {"padding", padding}};
+  Image y = x;
+  if (draw.coin()) {
+    y.node = builder.call("max_pool2d", {x.node}, attributes);
+  } else {
+    attributes["count_include_pad"] = draw.coin();
+    y.node = builder.call("avg_pool2d", {x.node}, attributes);
+  }
+  y.height = (x.height + 2 * padding - kernel) / stride + 1;
+  y.width = (x.width + 2 * padding - kernel) / stride + 1;
+  return y;
+}
+
+Image grown(Draw& draw, GraphBuilder& builder, const Image& x, const std::string& name) {
+  Image y = x;
+  switch (draw.of(0, 9)) {
+    case 0:
+      y.node = builder.call(draw.coin() ? "relu6" : "tanh", {x.node});
+      return y;
+    case 1:
+      y.node = builder.call("relu", {x.node});
+      return y;
+    case 2: {
+      const NodeInput other = builder.convolution(name, x.node, x.channels, x.channels, {1, 1}, {});
+      y.node = builder.call("add", draw.coin() ? std::vector{other, x.node} : std::vector{x.node, other});
+      if (draw.coin()) y.node = builder.call("relu", {y.node});
+      return y;
+    }
+    case 3:
+      y.node = builder.call("mul", {x.node, NodeInput::of_constant(Value(0.37))});
+      return y;
+    case 4:
+      return pooled(draw, builder, x);
+    case 5:
+      y.node = builder.call("cat", {x.node, x.node}, {{"dim", 1}});
+      y.channels *= 2;
+      return y;
+    default:
+      return grown_by_convolution(draw, builder, x, name);
+  }
+}
+
+Graph random_network(Draw& draw, Shape& sample) {
+  GraphBuilder builder("random");
+  const int64_t channels = draw.among({1, 2, 3, 4, 8, 16, 24, 32, 48, 64, 80});
+  Image x{{}, channels, draw.of(1, 12), draw.of(1, 12)};
+  sample = {x.channels, x.height, x.width};
+  x.node = builder.input("x", sample);
+  const int64_t nodes = draw.of(1, 6);
+  for (int64_t i = 0; i < nodes; ++i) x = grown(draw, builder, x, fmt::format("conv{}", i));
+  if (draw.coin()) {
+    const int64_t features = x.channels * x.height * x.width;
+    const NodeInput flat = builder.call("flatten", {x.node}, {{"start_dim", 1}});
+    x.node = builder.linear("fc", flat, features, draw.of(1, 40), draw.coin());
+  }
+  Graph graph = builder.finish(x.node);
+  quantize_graph(draw, graph);
+  if (draw.coin() && graph.find("fc") != nullptr) graph.node("fc").quantization.erase("data_out_0");
+  return graph;
+}
+
+/// Compiles for each instruction set and runs with 1, 2 and 3 threads.
+void expect_equal_to_reference(const Graph& graph, const Tensor& inputs) {
+  std::vector<Tensor> wanted;
+  try {
+    wanted = IntegerProgram(graph).run(std::span(&inputs, 1));
+  } catch (const Error&) {
+    EXPECT_THROW(FastProgram(graph).run(std::span(&inputs, 1)), Error);
+    return;
+  }
+  for (const std::string& target : engine_targets()) {
+    set_engine_target(target);
+    const FastProgram program(graph);
+    for (const int threads : {1, 2, 3}) {
+      set_thread_count(threads);
+      const std::vector<Tensor> got = program.run(std::span(&inputs, 1));
+      ASSERT_EQ(got.size(), wanted.size());
+      for (size_t i = 0; i < got.size(); ++i)
+        ASSERT_TRUE(got[i].equals(wanted[i])) << target << ", " << threads << " threads";
+    }
+  }
+}
+
+class FastEngine : public testing::Test {
+ protected:
+  void TearDown() override {
+    set_engine_target("");
+    set_thread_count(threads_);
+  }
+
+ private:
+  int threads_ = thread_count();
+};
+
+TEST_F(FastEngine, IsEqualToTheReferenceOnRandomNetworks) {
+  constexpr uint32_t kNetworks = 500;
+  for (uint32_t seed = 0; seed < kNetworks; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(seed);
+    Shape sample;
+    const Graph graph = random_network(draw, sample);
+    sample.insert(sample.begin(), draw.of(1, 3));
+    expect_equal_to_reference(graph, draw.tensor(sample));
+    if (HasFatalFailure()) break;
+  }
+}
+
+/// Weights of -128 and inputs of 255: sums of two products beyond 16 bits.
+TEST_F(FastEngine, DoesNotSaturateInSixteenBits) {
+  GraphBuilder builder("extremes");
+  const NodeInput x = builder.input("x", {64, 5, 5});
+  const NodeInput y = builder.convolution("conv", x, 64, 16, {3, 3}, {{"padding", 1}});
+  Graph graph = builder.finish(builder.convolution("deep", y, 16, 16, {3, 3}, {{"groups", 16}}));
+  for (const char* name : {"conv", "deep"}) {
+    Node& node = graph.node(name);
+    std::ranges::fill(node.find_parameter("weight")->tensor.values<float>(), -128.0F);
+    node.quantization["data_in_0"] = parse_quant_spec_text("affine:signed=false,scale=1,zero_point=0");
+    node.quantization["weight"] = parse_quant_spec_text("affine:scale=1");
+    node.quantization["data_out_0"] = parse_quant_spec_text("affine:signed=false,scale=90000,zero_point=255");
+  }
+  graph.set_requantization(Requantization::kFloat);
+  Tensor inputs(DType::kFloat32, {1, 64, 5, 5});
+  std::ranges::fill(inputs.values<float>(), 255.0F);
+  expect_equal_to_reference(graph, inputs);
+  EXPECT_EQ(FastProgram(graph).run(std::span(&inputs, 1)).front().values<float>()[0],
+            IntegerProgram(graph).run(std::span(&inputs, 1)).front().values<float>()[0]);
+}
+
+Graph small_network(Draw& draw) {
+  GraphBuilder builder("small");
+  NodeInput x = builder.convolution("conv", builder.input("x", {3, 9, 9}), 3, 20, {3, 3}, {{"padding", 1}});
+  x = builder.call("add", {builder.convolution("again", x, 20, 20, {3, 3}, {{"padding", 1}}), x});
+  Graph graph = builder.finish(builder.call("relu", {x}));
+  quantize_graph(draw, graph);
+  return graph;
+}
+
+TEST_F(FastEngine, GivesTheSameFromManyThreadsAtOnce) {
+  Draw draw(3);
+  const Graph graph = small_network(draw);
+  const FastProgram program(graph);
+  const IntegerProgram reference(graph);
+  std::vector<Tensor> inputs;
+  for (int64_t i = 0; i < 8; ++i) inputs.push_back(draw.tensor({1 + i % 3, 3, 9, 9}));
+  std::vector<Tensor> results(inputs.size());
+  std::latch ready(8);
+  {
+    std::vector<std::jthread> threads;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      threads.emplace_back([&, i] {
+        ready.arrive_and_wait();
+        for (int again = 0; again < 20; ++again) results[i] = program.run(std::span(&inputs[i], 1)).front();
+      });
+    }
+  }
+  for (size_t i = 0; i < inputs.size(); ++i)
+    EXPECT_TRUE(results[i].equals(reference.run(std::span(&inputs[i], 1)).front())) << i;
+}
+
+TEST_F(FastEngine, RefusesWhatTheReferenceRefuses) {
+  Draw draw(4);
+  const FastProgram program(small_network(draw));
+  const auto error_of = [&](const Tensor& x) -> std::string {
+    return detent::error_of([&] { program.run(std::span(&x, 1)); });
+  };
+  EXPECT_THROW(program.run({}), Error);
+  EXPECT_THAT(error_of(Tensor(DType::kUInt8, {1, 3, 9, 9})), HasSubstr("got uint8 of shape"));
+  EXPECT_THAT(error_of(Tensor(DType::kFloat32, {1, 3, 9})), HasSubstr("expected float32 [N, 3, 9, 9]"));
+  Tensor x = draw.tensor({2, 3, 9, 9});
+  x.values<float>()[300] = NAN;
+  EXPECT_THAT(error_of(x), HasSubstr("element 300 of its input is NaN"));
+}
+
+TEST_F(FastEngine, ShowsWhatEachStepComputes) {
+  Draw draw(5);
+  const Graph graph = small_network(draw);
+  const FastProgram program(graph);
+  const Tensor x = draw.tensor({1, 3, 9, 9});
+  std::vector<std::string> nodes;
+  for (const StepProfile& step : program.profile(std::span(&x, 1), 2)) {
+    nodes.push_back(step.nodes);
+    EXPECT_GT(step.seconds, 0) << step.nodes;
+    EXPECT_NE(step.kernel, "");
+  }
+  EXPECT_THAT(nodes, testing::Contains("again, add, relu"));
+}
+
+TEST_F(FastEngine, ObservedRunsAreThoseOfTheReference) {
+  Draw draw(6);
+  const FastProgram program(small_network(draw));
+  const Tensor x = draw.tensor({1, 3, 9, 9});
+  size_t seen = 0;
+  program.run(std::span(&x, 1), [&](const Node&, std::string_view, const Tensor&) { ++seen; });
+  EXPECT_GT(seen, 6U);
+}
+
+}  // namespace
+}  // namespace detent

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "detent/engine/packed_sums.h"
+#include "detent/graph/operators.h"
+#include "detent/runtime/reference_step.h"
+
+namespace detent {
+
+/// A layer and the nodes that its kernel computes on its sums: rectifiers, tables, additions. `steps` are in
+/// order; the kernel runs where the last of them stands.
+struct FusedLayer {
+  std::vector<size_t> steps;
+  CodeType type;  // of the result
+};
+
+/// Of each layer among `layers` (whose kernels can do so), by its last step.
+std::map<size_t, FusedLayer> fused_layers(std::span<const ReferenceStep> steps,
+                                          std::span<const size_t> layers, const ValueTypes& values);
+
+/// Bytes to bytes of a node that has a table of codes of at most 8 bits; of its input type.
+std::optional<std::vector<uint8_t>> byte_table(const ReferenceStep& step);
+/// The bytes between which a table of one type leaves all as they are, where it does nothing else than to cut
+/// those outside.
+std::optional<std::pair<uint8_t, uint8_t>> cut_of(const ReferenceStep& step);
+/// From codes of one type to those of another, by value.
+std::vector<uint8_t> conversion_table(const CodeType& from, const CodeType& to);
+/// Whether the node adds codes of 8 bits in float.
+bool adds_bytes(const ReferenceStep& step);
+ByteAddition byte_addition(const PairForm& form);
+/// Whether the node is a rectifier that leaves codes of `type` in that type.
+bool rectifies_bytes(const ReferenceStep& step, const CodeType& type);
+
+}  // namespace detent

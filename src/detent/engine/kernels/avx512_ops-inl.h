@@ -1,0 +1,100 @@
+// Included by target_avx512*.cc: what AVX-512 has with and without VNNI.
+
+struct Common {
+  static constexpr int64_t kBytes = 64;
+  static constexpr int64_t kLanes = 16;
+  using V = __m512i;
+
+  static V LoadSums(const int32_t* p) { return _mm512_loadu_si512(p); }
+  static void StoreSums(V v, int32_t* p) { _mm512_storeu_si512(p, v); }
+  static V LoadBytes(const uint8_t* p) { return _mm512_loadu_si512(p); }
+  static V Four(const uint8_t* p) {
+    int32_t four;
+    std::memcpy(&four, p, sizeof(four));
+    return _mm512_set1_epi32(four);
+  }
+  static V LowBytes(V a, V b) { return _mm512_unpacklo_epi8(a, b); }
+  static V HighBytes(V a, V b) { return _mm512_unpackhi_epi8(a, b); }
+  static V LowPairs(V a, V b) { return _mm512_unpacklo_epi16(a, b); }
+  static V HighPairs(V a, V b) { return _mm512_unpackhi_epi16(a, b); }
+  static V Rounded(V sums, const float* multiplier, float least, float most, int32_t zero) {
+    const __m512 steps = _mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_loadu_ps(multiplier));
+    const __m512 held = _mm512_max_ps(_mm512_min_ps(steps, _mm512_set1_ps(most)), _mm512_set1_ps(least));
+    return _mm512_add_epi32(_mm512_cvtps_epi32(held), _mm512_set1_epi32(zero));
+  }
+  static void StoreValues(V sums, const float* scale, float* to) {
+    _mm512_storeu_ps(to, _mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_loadu_ps(scale)));
+  }
+  static void StoreBlock(const V* steps, uint8_t* to) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(steps[0]));
+  }
+  /// Four vectors of sums as bytes: those of 16 bytes of each follow each other.
+  static V Packed(const V* sums, const float* multiplier, const SumFinish& f) {
+    V steps[4];
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; ++q) {
+      steps[q] = _mm512_cvtps_epi32(
+          _mm512_mul_ps(_mm512_cvtepi32_ps(sums[q]), _mm512_loadu_ps(multiplier + q * kLanes)));
+    }
+    const V zero = _mm512_set1_epi16(static_cast<int16_t>(f.zero));
+    const V low = _mm512_adds_epi16(_mm512_packs_epi32(steps[0], steps[1]), zero);
+    const V high = _mm512_adds_epi16(_mm512_packs_epi32(steps[2], steps[3]), zero);
+    const V least = _mm512_set1_epi8(static_cast<int8_t>(static_cast<int32_t>(f.least) + f.zero));
+    const V most = _mm512_set1_epi8(static_cast<int8_t>(static_cast<int32_t>(f.most) + f.zero));
+    return _mm512_max_epu8(_mm512_min_epu8(_mm512_packus_epi16(low, high), most), least);
+  }
+  /// Of up to four blocks, the bytes of each in order.
+  template <int kBlocks>
+  static V PackedBlocks(const V* sums, const float* multiplier, const SumFinish& f) {
+    V four[4];
+#pragma GCC unroll 4
+    for (int b = 0; b < 4; ++b) four[b] = sums[b < kBlocks ? b : 0];
+    if constexpr (kBlocks == 4) return InOrder(Packed(four, multiplier, f));
+    alignas(64) float multipliers[4 * kLanes];
+    std::memcpy(multipliers, multiplier, kBlocks * kLanes * sizeof(float));
+    std::memset(multipliers + kBlocks * kLanes, 0, (4 - kBlocks) * kLanes * sizeof(float));
+    return InOrder(Packed(four, multipliers, f));
+  }
+  static V InOrder(V packed) {
+    const V order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    return _mm512_permutexvar_epi32(order, packed);
+  }
+  static V LargerBytes(V a, V b) { return _mm512_max_epu8(a, b); }
+  static void StoreBytes(V bytes, uint8_t* to, int64_t count) {
+    if (count >= kBytes) {
+      _mm512_storeu_si512(to, bytes);
+      return;
+    }
+    __m256i half = _mm512_castsi512_si256(bytes);
+    if (count >= 32) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), half);
+      half = _mm512_extracti64x4_epi64(bytes, 1);
+      to += 32;
+      count -= 32;
+    }
+    __m128i quarter = _mm256_castsi256_si128(half);
+    if (count >= 16) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to), quarter);
+      quarter = _mm256_extracti128_si256(half, 1);
+      to += 16;
+      count -= 16;
+    }
+    if (count >= 8) {
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(to), quarter);
+      quarter = _mm_unpackhi_epi64(quarter, quarter);
+      to += 8;
+      count -= 8;
+    }
+    alignas(16) uint8_t rest[16];
+    _mm_store_si128(reinterpret_cast<__m128i*>(rest), quarter);
+    for (int64_t i = 0; i < count; ++i) to[i] = rest[i];
+  }
+  static void StoreInterleaved(const V* steps, uint8_t* to, int64_t count) {
+    const V bytes =
+        _mm512_packus_epi16(_mm512_packs_epi32(steps[0], steps[1]), _mm512_packs_epi32(steps[2], steps[3]));
+    StoreBytes(bytes, to, count);
+  }
+};
+
+constexpr int kMostBlocks = 4;
+constexpr int64_t kMostWindows[5] = {0, 14, 12, 8, 6};

@@ -1,0 +1,71 @@
+// Included by target_*.cc: loops that the compiler turns into vectors of the instruction set.
+
+/// Ties to even, as CodeType::at.
+inline uint8_t StepsToByte(float steps, float least, float most, int32_t zero) {
+  const float below = steps < most ? steps : most;
+  const float held = below > least ? below : least;
+  constexpr float kWhole = 0x1.8p23F;
+  return static_cast<uint8_t>(static_cast<int32_t>((held + kWhole) - kWhole) + zero);
+}
+
+void Add(const ByteAddition& p, const uint8_t* a, const uint8_t* b, uint8_t* result, int64_t count) {
+  const ByteAddition s = p;
+  for (int64_t i = 0; i < count; ++i) {
+    const float x = static_cast<float>(int32_t{a[i]} - s.zero_a) * s.scale_a;
+    const float y = static_cast<float>(int32_t{b[i]} - s.zero_b) * s.scale_b;
+    result[i] = StepsToByte((x + y) / s.scale, s.least, s.most, s.zero);
+  }
+}
+
+bool Quantize(const ByteQuantization& q, const float* values, uint8_t* __restrict result, int64_t count) {
+  const ByteQuantization s = q;
+  int32_t unordered = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const float x = values[i];
+    unordered |= x != x ? 1 : 0;
+    result[i] = StepsToByte(x / s.scale, s.least, s.most, s.zero);
+  }
+  return unordered != 0;
+}
+
+void Dequantize(float scale, int32_t zero, const uint8_t* __restrict bytes, float* __restrict result,
+                int64_t count) {
+  for (int64_t i = 0; i < count; ++i) result[i] = static_cast<float>(int32_t{bytes[i]} - zero) * scale;
+}
+
+void LookUp(const uint8_t* table, const uint8_t* bytes, uint8_t* result, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) result[i] = table[bytes[i]];
+}
+
+void Largest(const uint8_t* const* rows, int64_t row_count, uint8_t* result, int64_t count) {
+  for (int64_t i = 0; i < count; i += Ops::kBytes) {
+    Ops::V largest = Ops::LoadBytes(rows[0] + i);
+    for (int64_t r = 1; r < row_count; ++r) largest = Ops::LargerBytes(largest, Ops::LoadBytes(rows[r] + i));
+    Ops::StoreBytes(largest, result + i, count - i);
+  }
+}
+
+void Mean(const ByteMean& m, const uint8_t* const* rows, int64_t row_count, uint8_t* result, int64_t count) {
+  constexpr int64_t kChunk = 256;
+  int32_t sums[kChunk];
+  for (int64_t first = 0; first < count; first += kChunk) {
+    const int64_t chunk = std::min(kChunk, count - first);
+    for (int64_t i = 0; i < chunk; ++i) sums[i] = -m.zero_sum;
+    for (int64_t r = 0; r < row_count; ++r) {
+      const uint8_t* row = rows[r] + first;
+      for (int64_t i = 0; i < chunk; ++i) sums[i] += row[i];
+    }
+    const SumFinish& f = m.finish;
+    if (f.fixed == nullptr) {
+      const float multiplier = *f.multiplier;
+      for (int64_t i = 0; i < chunk; ++i) {
+        result[first + i] = StepsToByte(static_cast<float>(sums[i]) * multiplier, f.least, f.most, f.zero);
+      }
+      continue;
+    }
+    for (int64_t i = 0; i < chunk; ++i) {
+      const auto steps = static_cast<float>(fixed_product(sums[i], *f.fixed));
+      result[first + i] = StepsToByte(steps, f.least, f.most, f.zero);
+    }
+  }
+}

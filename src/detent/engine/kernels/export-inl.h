@@ -1,0 +1,18 @@
+// Included last by target_*.cc.
+
+const KernelSet& kernels() {
+  static constexpr KernelSet kSet = {
+      .name = kName,
+      .vector_bytes = Ops::kBytes,
+      .most_blocks = kMostBlocks,
+      .most_windows = {kMostWindows[0], kMostWindows[1], kMostWindows[2], kMostWindows[3], kMostWindows[4]},
+      .add_windows = AddWindows,
+      .add_depthwise = AddDepthwise,
+      .add = Add,
+      .quantize = Quantize,
+      .dequantize = Dequantize,
+      .look_up = LookUp,
+      .largest = Largest,
+      .mean = Mean};
+  return kSet;
+}

@@ -1,0 +1,15 @@
+#pragma once
+
+// What the kernels need, included before a target's instructions are switched on, so that what these headers
+// define inline is compiled for any processor.
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include <hwy/base.h>
+
+#include "detent/engine/kernels/kernel_set.h"

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "detent/integer/requantize.h"
+
+// The inner loops of the engine, compiled once for each instruction set (kernels/target_*.cc). Codes are
+// bytes here: the code less the lowest of its type, so from 0 to 255, with the zero point less the lowest
+// too. All sets give the same bytes.
+
+namespace detent {
+
+/// Outputs whose weights lie side by side: 4 of the first, 4 of the second, ...
+inline constexpr int64_t kBlockOutputs = 16;
+/// Inputs that are multiplied and added at once.
+inline constexpr int64_t kStepInputs = 4;
+inline constexpr int64_t kBlockBytes = kBlockOutputs * kStepInputs;
+
+/// How sums become what is stored.
+struct SumFinish {
+  /// Of each sum; `multiplier` is that to the scale of the result, or to its value.
+  const float* multiplier = nullptr;
+  const FixedMultiplier* fixed = nullptr;  // instead
+  bool gives_values = false;               // float32 instead of codes
+  float least = 0;                         // steps from the zero point, as floats ...
+  float most = 0;
+  int32_t zero = 0;  // ... and where these begin in bytes
+  /// No sum is so large that a 32-bit integer does not hold its steps: they may be cut where they are bytes.
+  bool cuts_bytes = false;
+};
+
+/// Sums of products over windows: `windows` times the outputs of a group of blocks.
+struct WindowSums {
+  const uint8_t* const* windows;  // first byte of each
+  std::byte* const* results;      // of each the place of output 0 of the first block
+  int64_t count;
+  const int64_t* runs;  // where in a window its runs of bytes begin
+  int64_t run_count;
+  int64_t run_steps;      // in each run
+  const int8_t* weights;  // [run][step][block][16][4]
+  int64_t blocks;
+  int64_t outputs;       // of the blocks; the last may be filled up
+  const int32_t* start;  // of each output: bias and what the zero point takes off
+  SumFinish finish;
+};
+
+/// A channel by itself: sums over the taps of windows that lie side by side.
+struct DepthwiseSums {
+  const uint8_t* input;   // of the first window
+  const int64_t* taps;    // 4 * quads, bytes from there
+  int64_t quads;          // of taps
+  const int8_t* weights;  // [chunk][quad][vector], in the order that interleaving bytes gives
+  const int32_t* start;   // [chunk][vector], likewise
+  int64_t chunks;         // after which weights repeat
+  SumFinish finish;       // multipliers likewise
+  uint8_t* result;
+  int64_t bytes;
+};
+
+/// code = at(((a - zero_a) scale_a + (b - zero_b) scale_b) / scale)
+struct ByteAddition {
+  float scale_a, scale_b, scale;
+  int32_t zero_a, zero_b;
+  float least, most;
+  int32_t zero;
+};
+
+/// Of values: code = at(x / scale).
+struct ByteQuantization {
+  float scale, least, most;
+  int32_t zero;
+};
+
+/// Means over `count` bytes, of which `divisor` are counted.
+struct ByteMean {
+  int32_t zero_sum;  // sum of the zero points
+  SumFinish finish;  // one multiplier
+};
+
+struct KernelSet {
+  const char* name;
+  int64_t vector_bytes;
+  int64_t most_blocks;                     // of a group
+  int64_t most_windows[5];                 // at once, by blocks
+  void (*add_windows)(const WindowSums&);  // blocks <= most_blocks
+  void (*add_depthwise)(const DepthwiseSums&);
+  void (*add)(const ByteAddition&, const uint8_t* a, const uint8_t* b, uint8_t* result, int64_t count);
+  /// Whether a value is NaN.
+  bool (*quantize)(const ByteQuantization&, const float* values, uint8_t* result, int64_t count);
+  void (*dequantize)(float scale, int32_t zero, const uint8_t* bytes, float* result, int64_t count);
+  void (*look_up)(const uint8_t* table, const uint8_t* bytes, uint8_t* result, int64_t count);
+  void (*largest)(const uint8_t* const* rows, int64_t row_count, uint8_t* result, int64_t count);
+  void (*mean)(const ByteMean&, const uint8_t* const* rows, int64_t row_count, uint8_t* result,
+               int64_t count);
+};
+
+/// Instruction sets that this processor has, best first.
+std::vector<std::string> engine_targets();
+/// Makes programs that are compiled from now on use one of them; "" the best that --simd-target leaves.
+/// Throws Error naming those there are.
+void set_engine_target(std::string_view name);
+/// The one in use.
+const KernelSet& kernel_set();
+
+}  // namespace detent

@@ -1,0 +1,40 @@
+#include "detent/engine/kernels/includes-inl.h"
+#include "detent/engine/kernels/targets.h"
+
+#if HWY_ARCH_X86
+#include <immintrin.h>
+
+HWY_PUSH_ATTRIBUTES("avx,avx2,fma,bmi,bmi2,f16c,avx512f,avx512vl,avx512dq,avx512bw")
+namespace detent::avx512 {
+
+#include "detent/engine/kernels/avx512_ops-inl.h"
+
+/// Bytes times bytes would saturate in 16 bits, so both are widened to 16: exact products, in pairs.
+struct Ops : Common {
+  struct Halves {
+    V even, odd;
+  };
+  using X = Halves;
+  using W = Halves;
+
+  static W LoadWeights(const int8_t* p) {
+    const V w = _mm512_loadu_si512(p);
+    return {_mm512_srai_epi16(_mm512_slli_epi16(w, 8), 8), _mm512_srai_epi16(w, 8)};
+  }
+  static X Inputs(V v) { return {_mm512_and_si512(v, _mm512_set1_epi16(0xFF)), _mm512_srli_epi16(v, 8)}; }
+  static X Broadcast(const uint8_t* p) { return Inputs(Four(p)); }
+  static V AddProducts(V sums, X x, W w) {
+    return _mm512_add_epi32(
+        sums, _mm512_add_epi32(_mm512_madd_epi16(x.even, w.even), _mm512_madd_epi16(x.odd, w.odd)));
+  }
+};
+
+constexpr const char* kName = "AVX3";
+
+#include "detent/engine/kernels/sums-inl.h"
+#include "detent/engine/kernels/elementwise-inl.h"
+#include "detent/engine/kernels/export-inl.h"
+
+}  // namespace detent::avx512
+HWY_POP_ATTRIBUTES
+#endif

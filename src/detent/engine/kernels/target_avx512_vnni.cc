@@ -1,0 +1,30 @@
+#include "detent/engine/kernels/includes-inl.h"
+#include "detent/engine/kernels/targets.h"
+
+#if HWY_ARCH_X86
+#include <immintrin.h>
+
+HWY_PUSH_ATTRIBUTES("avx,avx2,fma,bmi,bmi2,f16c,avx512f,avx512vl,avx512dq,avx512bw,avx512vnni")
+namespace detent::avx512_vnni {
+
+#include "detent/engine/kernels/avx512_ops-inl.h"
+
+struct Ops : Common {
+  using X = V;
+  using W = V;
+
+  static W LoadWeights(const int8_t* p) { return _mm512_loadu_si512(p); }
+  static X Inputs(V v) { return v; }
+  static X Broadcast(const uint8_t* p) { return Four(p); }
+  static V AddProducts(V sums, X x, W w) { return _mm512_dpbusd_epi32(sums, x, w); }
+};
+
+constexpr const char* kName = "AVX3_VNNI";
+
+#include "detent/engine/kernels/sums-inl.h"
+#include "detent/engine/kernels/elementwise-inl.h"
+#include "detent/engine/kernels/export-inl.h"
+
+}  // namespace detent::avx512_vnni
+HWY_POP_ATTRIBUTES
+#endif

@@ -1,0 +1,111 @@
+#include "detent/engine/kernels/includes-inl.h"
+#include "detent/engine/kernels/targets.h"
+
+namespace detent::portable {
+
+/// Without instructions of its own: sixteen bytes at once in plain C++.
+struct Ops {
+  static constexpr int64_t kBytes = 16;
+  static constexpr int64_t kLanes = 4;
+  struct V {
+    alignas(16) std::array<uint8_t, 16> bytes;
+  };
+  using X = V;
+  using W = V;
+  using Lanes = std::array<int32_t, 4>;
+
+  static Lanes LanesOf(V v) {
+    Lanes lanes;
+    std::memcpy(lanes.data(), v.bytes.data(), 16);
+    return lanes;
+  }
+  static V FromLanes(Lanes lanes) { return LoadSums(lanes.data()); }
+  static V LoadSums(const int32_t* p) {
+    V v;
+    std::memcpy(v.bytes.data(), p, 16);
+    return v;
+  }
+  static void StoreSums(V v, int32_t* p) { std::memcpy(p, v.bytes.data(), 16); }
+  static W LoadWeights(const int8_t* p) {
+    V v;
+    std::memcpy(v.bytes.data(), p, 16);
+    return v;
+  }
+  static V LoadBytes(const uint8_t* p) {
+    V v;
+    std::memcpy(v.bytes.data(), p, 16);
+    return v;
+  }
+  static X Inputs(V v) { return v; }
+  static X Broadcast(const uint8_t* p) {
+    V v;
+    for (size_t i = 0; i < 16; ++i) v.bytes[i] = p[i % 4];
+    return v;
+  }
+  static V AddProducts(V sums, X x, W w) {
+    Lanes lanes = LanesOf(sums);
+    for (size_t i = 0; i < 4; ++i) {
+      int32_t sum = 0;
+      for (size_t k = 4 * i; k < 4 * i + 4; ++k) sum += int32_t{x.bytes[k]} * static_cast<int8_t>(w.bytes[k]);
+      lanes[i] = static_cast<int32_t>(static_cast<uint32_t>(lanes[i]) + static_cast<uint32_t>(sum));
+    }
+    return FromLanes(lanes);
+  }
+  template <size_t kUnit, size_t kHalf>
+  static V Interleaved(V a, V b) {
+    V v;
+    for (size_t i = 0; i < 8; i += kUnit) {
+      for (size_t k = 0; k < kUnit; ++k) {
+        v.bytes[2 * i + k] = a.bytes[kHalf + i + k];
+        v.bytes[2 * i + kUnit + k] = b.bytes[kHalf + i + k];
+      }
+    }
+    return v;
+  }
+  static V LowBytes(V a, V b) { return Interleaved<1, 0>(a, b); }
+  static V HighBytes(V a, V b) { return Interleaved<1, 8>(a, b); }
+  static V LowPairs(V a, V b) { return Interleaved<2, 0>(a, b); }
+  static V HighPairs(V a, V b) { return Interleaved<2, 8>(a, b); }
+  static V Rounded(V sums, const float* multiplier, float least, float most, int32_t zero) {
+    Lanes lanes = LanesOf(sums);
+    for (size_t i = 0; i < 4; ++i) {
+      const float steps = static_cast<float>(lanes[i]) * multiplier[i];
+      const float below = steps < most ? steps : most;
+      const float held = below > least ? below : least;
+      lanes[i] = static_cast<int32_t>((held + 0x1.8p23F) - 0x1.8p23F) + zero;
+    }
+    return FromLanes(lanes);
+  }
+  static void StoreValues(V sums, const float* scale, float* to) {
+    const Lanes lanes = LanesOf(sums);
+    for (size_t i = 0; i < 4; ++i) to[i] = static_cast<float>(lanes[i]) * scale[i];
+  }
+  static void StoreBlock(const V* steps, uint8_t* to) {
+    for (size_t v = 0; v < 4; ++v) {
+      const Lanes lanes = LanesOf(steps[v]);
+      for (size_t i = 0; i < 4; ++i) to[4 * v + i] = static_cast<uint8_t>(lanes[i]);
+    }
+  }
+  static V LargerBytes(V a, V b) {
+    for (size_t i = 0; i < 16; ++i) a.bytes[i] = std::max(a.bytes[i], b.bytes[i]);
+    return a;
+  }
+  static void StoreBytes(V v, uint8_t* to, int64_t count) {
+    std::copy_n(v.bytes.begin(), std::min(count, kBytes), to);
+  }
+  static void StoreInterleaved(const V* steps, uint8_t* to, int64_t count) {
+    uint8_t bytes[16];
+    StoreBlock(steps, bytes);
+    std::copy_n(bytes, count, to);
+  }
+};
+
+constexpr const char* kName = "portable";
+constexpr int kMostBlocks = 1;
+constexpr int64_t kMostWindows[5] = {0, 2, 0, 0, 0};
+
+#include "detent/engine/kernels/sums-inl.h"
+#include "detent/engine/kernels/elementwise-inl.h"
+#include "detent/engine/kernels/export-inl.h"
+
+}  // namespace detent::portable

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "detent/engine/kernels/kernel_set.h"
+
+namespace detent {
+
+namespace portable {
+const KernelSet& kernels();
+}
+namespace avx2 {
+const KernelSet& kernels();
+}
+namespace avx512 {
+const KernelSet& kernels();
+}
+namespace avx512_vnni {
+const KernelSet& kernels();
+}
+
+}  // namespace detent

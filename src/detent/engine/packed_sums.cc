@@ -1,0 +1,226 @@
+#include "detent/engine/packed_sums.h"
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "detent/core/error.h"
+#include "detent/graph/operators.h"
+#include "detent/graph/traits.h"
+
+namespace detent {
+namespace {
+
+/// Whether no sum has steps beyond 2^30.
+bool steps_fit(const SumForm& form) {
+  const auto most = static_cast<float>(0x1p30 / static_cast<double>(std::max<int64_t>(form.bound, 1)));
+  return std::ranges::all_of(form.multiplier, [&](float m) { return m < most; });
+}
+
+int64_t rounded_up(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }
+
+/// Weights of a layer as [output][input channel of its group][position].
+struct Weights {
+  std::span<const int32_t> codes;
+  int64_t inputs;
+  int64_t positions;
+
+  int32_t at(int64_t output, int64_t input, int64_t position) const {
+    return codes[static_cast<size_t>((output * inputs + input) * positions + position)];
+  }
+};
+
+/// bias - zero point * sum of the weights, modulo 2^32 as the kernels add.
+int32_t start_of(const SumForm& form, const Weights& weights, int64_t output) {
+  uint32_t sum = 0;
+  for (int64_t i = 0; i < weights.inputs; ++i) {
+    for (int64_t p = 0; p < weights.positions; ++p) sum += static_cast<uint32_t>(weights.at(output, i, p));
+  }
+  const auto zero = static_cast<uint32_t>(form.input.zero_point - form.input.low);
+  return static_cast<int32_t>(static_cast<uint32_t>(form.bias[static_cast<size_t>(output)]) - zero * sum);
+}
+
+void append_output(const SumForm& form, const Weights& weights, int64_t output, PackedSums& packed) {
+  const auto c = static_cast<size_t>(output);
+  const bool is_filler = output < 0;
+  packed.start.push_back(is_filler ? 0 : start_of(form, weights, output));
+  if (!form.fixed.empty()) {
+    packed.fixed.push_back(is_filler ? FixedMultiplier() : form.fixed[c]);
+  } else {
+    packed.multiplier.push_back(is_filler ? 0 : form.output ? form.multiplier[c] : form.scale[c]);
+  }
+}
+
+/// The runs of bytes that windows consist of: rows where the channels of neighbouring positions follow each
+/// other, else positions.
+void set_runs(PackedSums& packed, int64_t groups, int64_t inputs) {
+  const WindowShape& w = packed.window;
+  const bool rows = groups == 1 && w.dilation_x == 1;
+  packed.run_count = rows ? w.height : w.height * w.width;
+  packed.run_steps = rounded_up(rows ? w.width * inputs : inputs, kStepInputs) / kStepInputs;
+  for (int64_t g = 0; g < groups; ++g) {
+    for (int64_t r = 0; r < packed.run_count; ++r) {
+      const int64_t y = rows ? r : r / w.width;
+      const int64_t x = rows ? 0 : r % w.width;
+      packed.runs.push_back({y * w.dilation_y, x * w.dilation_x, g * inputs});
+    }
+  }
+}
+
+/// Fills a packed group: [run][step][block][16][4].
+void pack_group(const Weights& weights, const PackedGroup& group, PackedSums& packed) {
+  int8_t* to = packed.weights.data() + group.weights;
+  const int64_t run_positions = weights.positions / packed.run_count;
+  for (int64_t run = 0; run < packed.run_count; ++run) {
+    for (int64_t step = 0; step < packed.run_steps; ++step) {
+      for (int64_t o = 0; o < group.blocks * kBlockOutputs; ++o) {
+        for (int64_t k = step * kStepInputs; k < (step + 1) * kStepInputs; ++k) {
+          const bool is_filler = o >= group.outputs || k >= run_positions * weights.inputs;
+          *to++ = is_filler ? int8_t{0}
+                            : static_cast<int8_t>(weights.at(group.first_output + o, k % weights.inputs,
+                                                             run * run_positions + k / weights.inputs));
+        }
+      }
+    }
+  }
+}
+
+void pack_groups(const SumForm& form, const Weights& weights, int64_t groups, PackedSums& packed) {
+  set_runs(packed, groups, weights.inputs);
+  const int64_t outputs = packed.outputs / groups;
+  const int64_t blocks = rounded_up(outputs, kBlockOutputs) / kBlockOutputs;
+  const int64_t parts = (blocks + packed.kernels->most_blocks - 1) / packed.kernels->most_blocks;
+  const int64_t block_bytes = packed.run_count * packed.run_steps * kBlockBytes;
+  packed.weights = AlignedArray<int8_t>(static_cast<size_t>(groups * blocks * block_bytes));
+  size_t offset = 0;
+  for (int64_t g = 0; g < groups; ++g) {
+    for (int64_t part = 0, block = 0; part < parts; ++part) {
+      const int64_t count = (blocks - block + parts - part - 1) / (parts - part);
+      const int64_t first = block * kBlockOutputs;
+      const int64_t filled = std::min(count * kBlockOutputs, outputs - first);
+      packed.groups.push_back({count, g * outputs + first, filled, offset, packed.start.size(),
+                               static_cast<size_t>(g * packed.run_count)});
+      for (int64_t o = 0; o < count * kBlockOutputs; ++o)
+        append_output(form, weights, o < filled ? g * outputs + first + o : -1, packed);
+      pack_group(weights, packed.groups.back(), packed);
+      offset += static_cast<size_t>(count * block_bytes);
+      block += count;
+    }
+  }
+}
+
+/// Which of a vector's channels the lane of one of four vectors of sums holds, after their bytes have been
+/// interleaved within 16.
+int64_t interleaved(int64_t quarter, int64_t lane) { return lane / 4 * 16 + quarter * 4 + lane % 4; }
+
+void pack_depthwise(const SumForm& form, const Weights& weights, PackedSums& packed) {
+  const WindowShape& w = packed.window;
+  const int64_t vector = packed.kernels->vector_bytes;
+  const int64_t quads = rounded_up(weights.positions, 4) / 4;
+  packed.depthwise = true;
+  packed.whole_rows = w.stride_x == 1;
+  packed.chunks = packed.whole_rows ? packed.outputs / std::gcd(packed.outputs, vector)
+                                    : rounded_up(packed.outputs, vector) / vector;
+  for (int64_t tap = 0; tap < 4 * quads; ++tap) {
+    const int64_t position = tap < weights.positions ? tap : 0;
+    packed.runs.push_back({position / w.width * w.dilation_y, position % w.width * w.dilation_x, 0});
+  }
+  packed.weights = AlignedArray<int8_t>(static_cast<size_t>(packed.chunks * quads * 4 * vector));
+  int8_t* to = packed.weights.data();
+  for (int64_t chunk = 0; chunk < packed.chunks; ++chunk) {
+    const auto channel = [&](int64_t i) {
+      return (chunk * vector + interleaved(i / (vector / 4), i % (vector / 4))) % packed.outputs;
+    };
+    for (int64_t quad = 0; quad < quads; ++quad) {
+      for (int64_t i = 0; i < vector; ++i) {
+        for (int64_t tap = 4 * quad; tap < 4 * quad + 4; ++tap)
+          *to++ = tap < weights.positions ? static_cast<int8_t>(weights.at(channel(i), 0, tap)) : int8_t{0};
+      }
+    }
+    for (int64_t i = 0; i < vector; ++i) append_output(form, weights, channel(i), packed);
+  }
+}
+
+}  // namespace
+
+Halo WindowShape::halo(int64_t input_height, int64_t input_width, int64_t rows, int64_t columns) const {
+  const int64_t bottom = (rows - 1) * stride_y - padding_y + (height - 1) * dilation_y + 1 - input_height;
+  const int64_t right = (columns - 1) * stride_x - padding_x + (width - 1) * dilation_x + 1 - input_width;
+  return {padding_y, padding_x, std::max<int64_t>(bottom, 0), std::max<int64_t>(right, 0)};
+}
+
+WindowShape window_shape(const Node& node) {
+  const auto* sum = trait<WeightedSum>(node);
+  DETENT_CHECK(sum != nullptr && sum->spatial_dims <= 2, "window of {}", node.op);
+  WindowShape window;
+  if (sum->spatial_dims == 0) return window;
+  const size_t dims = sum->spatial_dims;
+  const Shape& weight = node.find_parameter("weight")->tensor.shape();
+  const auto stride = integers_attribute(node, "stride", dims);
+  const auto padding = integers_attribute(node, "padding", dims);
+  const auto dilation = integers_attribute(node, "dilation", dims);
+  window.width = weight.back();
+  window.stride_x = stride.back();
+  window.padding_x = padding.back();
+  window.dilation_x = dilation.back();
+  if (dims == 1) return window;
+  window.height = weight[2];
+  window.stride_y = stride[0];
+  window.padding_y = padding[0];
+  window.dilation_y = dilation[0];
+  return window;
+}
+
+SumFinish finish_for(const CodeType& type) {
+  return {.multiplier = nullptr,
+          .fixed = nullptr,
+          .gives_values = false,
+          .least = static_cast<float>(type.low - type.zero_point),
+          .most = static_cast<float>(type.high - type.zero_point),
+          .zero = type.zero_point - type.low};
+}
+
+SumFinish PackedSums::finish_at(size_t sum) const {
+  SumFinish result = finish;
+  if (fixed.empty()) {
+    result.multiplier = multiplier.data() + sum;
+  } else {
+    result.fixed = fixed.data() + sum;
+  }
+  return result;
+}
+
+std::string why_not_packed(const SumForm& form, const Node& node) {
+  const auto* sum = trait<WeightedSum>(node);
+  if (sum == nullptr || sum->transposed) return "transposed";
+  if (sum->spatial_dims > 2) return "windows over three dimensions";
+  if (!fits_bytes(form.input)) return "inputs of more than 8 bits";
+  if (form.output && !fits_bytes(*form.output)) return "results of more than 8 bits";
+  const auto fits = [](int32_t w) { return w >= -128 && w <= 127; };
+  if (!std::ranges::all_of(form.weight.values<int32_t>(), fits)) return "weights of more than 8 bits";
+  const auto is_finite = [](float m) { return std::isfinite(m); };
+  if (!std::ranges::all_of(form.output ? form.multiplier : form.scale, is_finite)) return "infinite scales";
+  return "";
+}
+
+PackedSums packed_sums(const SumForm& form, const Node& node, const KernelSet& kernels) {
+  const bool is_linear = trait<WeightedSum>(node)->spatial_dims == 0;
+  const int64_t groups = is_linear ? 1 : integer_attribute(node, "groups");
+  const Shape& shape = form.weight.shape();
+  PackedSums packed;
+  packed.kernels = &kernels;
+  packed.window = window_shape(node);
+  packed.outputs = shape[0];
+  const Weights weights{form.weight.values<int32_t>(), shape[1], packed.window.height * packed.window.width};
+  if (form.output) packed.finish = finish_for(*form.output);
+  packed.finish.gives_values = !form.output;
+  packed.finish.cuts_bytes = form.output && form.fixed.empty() && steps_fit(form);
+  if (groups > 1 && groups == packed.outputs && shape[1] == 1 && form.output) {
+    pack_depthwise(form, weights, packed);
+  } else {
+    pack_groups(form, weights, groups, packed);
+  }
+  return packed;
+}
+
+}  // namespace detent

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "detent/engine/kernels/kernel_set.h"
+#include "detent/engine/place.h"
+#include "detent/graph/graph.h"
+#include "detent/integer/node_form.h"
+
+namespace detent {
+
+/// Bytes on the boundary of a cache line.
+template <class T>
+class AlignedArray {
+ public:
+  AlignedArray() = default;
+  explicit AlignedArray(size_t size) : tensor_(DType::kUInt8, {static_cast<int64_t>(size * sizeof(T))}) {}
+  T* data() { return reinterpret_cast<T*>(tensor_.bytes().data()); }
+  const T* data() const { return reinterpret_cast<const T*>(tensor_.bytes().data()); }
+  size_t byte_size() const { return tensor_.byte_size(); }
+
+ private:
+  Tensor tensor_;
+};
+
+/// A position of a window, and the channel in it where a run begins.
+struct RunStart {
+  int64_t y = 0;
+  int64_t x = 0;
+  int64_t channel = 0;
+};
+
+/// The window of a layer over two dimensions; a linear layer has a window of one position.
+struct WindowShape {
+  int64_t height = 1, width = 1;
+  int64_t stride_y = 1, stride_x = 1;
+  int64_t padding_y = 0, padding_x = 0;
+  int64_t dilation_y = 1, dilation_x = 1;
+
+  /// What has to lie around an input of height x width for results of rows x columns.
+  Halo halo(int64_t input_height, int64_t input_width, int64_t rows, int64_t columns) const;
+};
+WindowShape window_shape(const Node& node);
+
+/// Outputs whose weights are packed together.
+struct PackedGroup {
+  int64_t blocks;
+  int64_t first_output;
+  int64_t outputs;
+  size_t weights;  // offset
+  size_t sums;     // of `start` and the multipliers
+  size_t runs;     // index of the first of run_count
+};
+
+/// The weights and biases of a layer in the order in which kernels read them.
+struct PackedSums {
+  const KernelSet* kernels;
+  WindowShape window;
+  bool depthwise = false;
+  bool whole_rows = false;  // depthwise: windows side by side take one call
+  int64_t outputs = 0;
+  std::vector<RunStart> runs;  // of each group run_count; depthwise: of each tap
+  int64_t run_count = 0;
+  int64_t run_steps = 0;
+  std::vector<PackedGroup> groups;
+  int64_t chunks = 0;  // depthwise
+  AlignedArray<int8_t> weights;
+  std::vector<int32_t> start;
+  std::vector<float> multiplier;
+  std::vector<FixedMultiplier> fixed;
+  SumFinish finish;  // without pointers
+
+  SumFinish finish_at(size_t sum) const;
+};
+
+/// Why the kernels cannot compute a layer; "" when they can.
+std::string why_not_packed(const SumForm& form, const Node& node);
+PackedSums packed_sums(const SumForm& form, const Node& node, const KernelSet& kernels);
+
+/// The steps that codes of a type may be from its zero point, and where they begin as bytes.
+SumFinish finish_for(const CodeType& type);
+
+}  // namespace detent

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "detent/engine/step.h"
+#include "detent/graph/operators.h"
+
+namespace detent {
+
+/// The weights of layers in the order of the kernels, by node; shared by the plans of a program.
+using PackedLayers = std::map<std::string, std::shared_ptr<const PackedSums>, std::less<>>;
+
+/// What a program does for inputs of certain shapes: steps in order, and where their values lie.
+struct ProgramPlan {
+  std::vector<std::unique_ptr<EngineStep>> steps;
+  std::vector<Place> places;
+  int64_t arena_bytes = 0;
+  size_t flow_count = 0;
+  std::vector<size_t> inputs;   // flows
+  std::vector<size_t> outputs;  // flows
+};
+
+/// `values` are infer_shapes of the graph for the sizes at hand.
+ProgramPlan plan_program(std::span<const ReferenceStep> steps, const ValueTypes& values,
+                         const PackedLayers& layers, const KernelSet& kernels, const FloatNodes* in_float);
+
+}  // namespace detent

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "detent/engine/kernels/kernel_set.h"
+#include "detent/engine/packed_sums.h"
+#include "detent/engine/place.h"
+#include "detent/engine/thread_pool.h"
+#include "detent/integer/float_nodes.h"
+#include "detent/integer/pooling.h"
+#include "detent/runtime/flow.h"
+#include "detent/runtime/reference_step.h"
+
+namespace detent {
+
+/// One run of a program: its memory, and what flows between steps that the plain reference computes.
+struct RunState {
+  std::span<const Place> places;
+  std::byte* arena = nullptr;
+  std::vector<Flow> flows = {};
+  int threads = 1;
+
+  uint8_t* bytes(size_t place) { return reinterpret_cast<uint8_t*>(arena + places[place].offset); }
+  float* values(size_t place) { return reinterpret_cast<float*>(arena + places[place].offset); }
+};
+
+/// What a program does at once: one node, or several that one kernel computes.
+class EngineStep {
+ public:
+  EngineStep() = default;
+  EngineStep(const EngineStep&) = delete;
+  EngineStep& operator=(const EngineStep&) = delete;
+  virtual ~EngineStep() = default;
+
+  /// Called once the places are known.
+  virtual void prepare(std::span<const Place> /*places*/) {}
+  virtual void run(RunState& state) const = 0;
+
+  std::string nodes;   // "conv1, relu"
+  std::string kernel;  // "convolution AVX3_VNNI"
+  std::string why;     // not a faster one
+  double products = 0;
+  int64_t bytes = 0;  // read and written, weights included
+  std::vector<size_t> dropped_flows;
+};
+
+/// What follows on the sums of a layer while they are in the cache: an addition, or a table.
+struct FollowUp {
+  std::vector<uint8_t> table;  // of 256; none: the addition
+  ByteAddition addition = {};
+  size_t other = 0;  // place of its second operand
+};
+
+struct SumsLayer {
+  std::shared_ptr<const PackedSums> packed;
+  SumFinish finish;  // without pointers: with what a rectifier cuts
+  size_t input;
+  size_t output;
+  std::vector<FollowUp> follow_ups;
+};
+std::unique_ptr<EngineStep> sums_step(SumsLayer layer);
+
+/// Quantizes the values of a flow, or takes its codes, as bytes. Throws Error naming `node` on NaN.
+std::unique_ptr<EngineStep> bytes_of_flow(const KernelSet& kernels, const Node& node, size_t flow,
+                                          size_t place);
+/// The codes of a flow's values.
+std::unique_ptr<EngineStep> convert_flow(const Node& node, const CodeType& type, size_t from, size_t to);
+/// int32 codes or float32 values.
+std::unique_ptr<EngineStep> flow_of_place(size_t place, size_t flow);
+/// The same elements in row-major order of the values' shapes, in another layout or shape.
+std::unique_ptr<EngineStep> copy_step(size_t from, size_t to);
+std::unique_ptr<EngineStep> table_step(const KernelSet& kernels, std::vector<uint8_t> table, size_t from,
+                                       size_t to);
+std::unique_ptr<EngineStep> addition_step(const KernelSet& kernels, const ByteAddition& addition, size_t a,
+                                          size_t b, size_t to);
+
+using PoolingWindows = std::vector<std::vector<PoolingWindow>>;
+std::unique_ptr<EngineStep> largest_step(const KernelSet& kernels, PoolingWindows windows, size_t from,
+                                         size_t to);
+std::unique_ptr<EngineStep> mean_step(const KernelSet& kernels, const AverageForm& form,
+                                      PoolingWindows windows, size_t from, size_t to);
+
+/// A node as the plain reference computes it. `inputs` are flows, and of constant operands kNoFlow; results
+/// go to `results`.
+inline constexpr size_t kNoFlow = static_cast<size_t>(-1);
+std::unique_ptr<EngineStep> reference_step(const ReferenceStep& step, const FloatNodes* in_float,
+                                           std::vector<size_t> inputs, std::vector<size_t> results);
+
+/// Fills the border of a place.
+void fill_halo(const Place& place, uint8_t* bytes);
+
+}  // namespace detent

@@ -1,0 +1,266 @@
+#include <cmath>
+
+#include "detent/engine/step.h"
+
+namespace detent {
+namespace {
+
+/// Calls `body(n, y)` for each row of a place.
+void for_each_row(const Place& place, RunState& state, const std::function<void(int64_t, int64_t)>& body) {
+  constexpr int64_t kTaskBytes = 16 << 10;
+  const int64_t rows = place.images() * place.height();
+  const int64_t at_once = std::max<int64_t>(kTaskBytes / std::max<int64_t>(place.row(), 1), 1);
+  ThreadPool::shared().run((rows + at_once - 1) / at_once, state.threads, [&](int64_t task) {
+    const int64_t end = std::min(rows, (task + 1) * at_once);
+    for (int64_t row = task * at_once; row < end; ++row) body(row / place.height(), row % place.height());
+  });
+}
+
+class TableStep final : public EngineStep {
+ public:
+  TableStep(const KernelSet& kernels, std::vector<uint8_t> table, size_t from, size_t to)
+      : kernels_(kernels), table_(std::move(table)), from_(from), to_(to) {}
+
+  void run(RunState& state) const override {
+    const Place& in = state.places[from_];
+    const Place& out = state.places[to_];
+    fill_halo(out, state.bytes(to_));
+    for_each_row(out, state, [&](int64_t n, int64_t y) {
+      kernels_.look_up(table_.data(), state.bytes(from_) + in.at(n, y, 0), state.bytes(to_) + out.at(n, y, 0),
+                       out.width() * out.channels());
+    });
+  }
+
+ private:
+  const KernelSet& kernels_;
+  std::vector<uint8_t> table_;
+  size_t from_;
+  size_t to_;
+};
+
+class AdditionStep final : public EngineStep {
+ public:
+  AdditionStep(const KernelSet& kernels, const ByteAddition& addition, size_t a, size_t b, size_t to)
+      : kernels_(kernels), addition_(addition), a_(a), b_(b), to_(to) {}
+
+  void run(RunState& state) const override {
+    const Place& a = state.places[a_];
+    const Place& b = state.places[b_];
+    const Place& out = state.places[to_];
+    fill_halo(out, state.bytes(to_));
+    for_each_row(out, state, [&](int64_t n, int64_t y) {
+      kernels_.add(addition_, state.bytes(a_) + a.at(n, y, 0), state.bytes(b_) + b.at(n, y, 0),
+                   state.bytes(to_) + out.at(n, y, 0), out.width() * out.channels());
+    });
+  }
+
+ private:
+  const KernelSet& kernels_;
+  ByteAddition addition_;
+  size_t a_;
+  size_t b_;
+  size_t to_;
+};
+
+/// Calls `visit(element, place element)` for each element of the value in row-major order of its shape.
+template <class Visit>
+void for_each_element(const Place& place, int64_t n, const Visit& visit) {
+  const int64_t channels = place.channels();
+  const int64_t plane = place.height() * place.width();
+  for (int64_t y = 0; y < place.height(); ++y) {
+    for (int64_t x = 0; x < place.width(); ++x) {
+      const int64_t at = place.at(n, y, x);
+      if (place.has_positions()) {
+        const int64_t first = n * channels * plane + y * place.width() + x;
+        for (int64_t c = 0; c < channels; ++c) visit(first + c * plane, at + c);
+      } else {
+        for (int64_t c = 0; c < channels; ++c) visit(x * channels + c, at + c);
+      }
+    }
+  }
+}
+
+class CopyStep final : public EngineStep {
+ public:
+  CopyStep(size_t from, size_t to) : from_(from), to_(to) {}
+
+  void run(RunState& state) const override {
+    const Place& in = state.places[from_];
+    const Place& out = state.places[to_];
+    fill_halo(out, state.bytes(to_));
+    std::vector<uint8_t> elements(static_cast<size_t>(element_count(in.shape)));
+    const uint8_t* from = state.bytes(from_);
+    uint8_t* to = state.bytes(to_);
+    for (int64_t n = 0; n < in.images(); ++n)
+      for_each_element(in, n, [&](int64_t i, int64_t at) { elements[static_cast<size_t>(i)] = from[at]; });
+    for (int64_t n = 0; n < out.images(); ++n)
+      for_each_element(out, n, [&](int64_t i, int64_t at) { to[at] = elements[static_cast<size_t>(i)]; });
+  }
+
+ private:
+  size_t from_;
+  size_t to_;
+};
+
+class BytesOfFlow final : public EngineStep {
+ public:
+  BytesOfFlow(const KernelSet& kernels, const Node& node, size_t flow, size_t place)
+      : kernels_(kernels), node_(node), flow_(flow), place_(place) {}
+
+  void run(RunState& state) const override {
+    const Place& place = state.places[place_];
+    fill_halo(place, state.bytes(place_));
+    const Flow& flow = state.flows[flow_];
+    flow.type ? copy_codes(converted(node_, flow, place.type), state) : quantize(flow.tensor, state);
+  }
+
+ private:
+  void copy_codes(const Flow& flow, RunState& state) const {
+    const Place& place = state.places[place_];
+    const auto codes = flow.tensor.values<int32_t>();
+    uint8_t* to = state.bytes(place_);
+    for (int64_t n = 0; n < place.images(); ++n) {
+      for_each_element(place, n, [&](int64_t i, int64_t at) {
+        to[at] = static_cast<uint8_t>(codes[static_cast<size_t>(i)] - place.type.low);
+      });
+    }
+  }
+
+  void quantize(const Tensor& values, RunState& state) const {
+    const Place& place = state.places[place_];
+    const SumFinish finish = finish_for(place.type);
+    const ByteQuantization way{place.type.scale, finish.least, finish.most, finish.zero};
+    const float* from = values.values<float>().data();
+    uint8_t* to = state.bytes(place_);
+    std::atomic<bool> found_nan = false;
+    const bool has_positions = place.has_positions();
+    for_each_row(place, state, [&](int64_t n, int64_t y) {
+      const int64_t plane = place.height() * place.width();
+      const int64_t width = has_positions ? place.width() : place.width() * place.channels();
+      const int64_t channels = has_positions ? place.channels() : 1;
+      uint8_t* row = to + place.at(n, y, 0);
+      const float* first = from + n * channels * plane + y * width;
+      if (channels == 1) {
+        if (kernels_.quantize(way, first, row, width)) found_nan = true;
+        return;
+      }
+      constexpr int64_t kChunk = 256;
+      uint8_t codes[kChunk];
+      for (int64_t x = 0; x < width; x += kChunk) {
+        const int64_t count = std::min(kChunk, width - x);
+        for (int64_t c = 0; c < channels; ++c) {
+          if (kernels_.quantize(way, first + c * plane + x, codes, count)) found_nan = true;
+          for (int64_t i = 0; i < count; ++i) row[(x + i) * channels + c] = codes[i];
+        }
+      }
+    });
+    if (found_nan) static_cast<void>(converted(node_, {values}, place.type));  // says where
+  }
+
+  const KernelSet& kernels_;
+  const Node& node_;
+  size_t flow_;
+  size_t place_;
+};
+
+class ConvertFlow final : public EngineStep {
+ public:
+  ConvertFlow(const Node& node, const CodeType& type, size_t from, size_t to)
+      : node_(node), type_(type), from_(from), to_(to) {}
+
+  void run(RunState& state) const override { state.flows[to_] = converted(node_, state.flows[from_], type_); }
+
+ private:
+  const Node& node_;
+  CodeType type_;
+  size_t from_;
+  size_t to_;
+};
+
+class FlowOfPlace final : public EngineStep {
+ public:
+  FlowOfPlace(size_t place, size_t flow) : place_(place), flow_(flow) {}
+
+  void run(RunState& state) const override {
+    const Place& place = state.places[place_];
+    Flow& flow = state.flows[flow_];
+    if (place.is_values) {
+      flow = {Tensor(DType::kFloat32, place.shape)};
+      const auto to = flow.tensor.values<float>();
+      const float* from = state.values(place_);
+      for (int64_t n = 0; n < place.images(); ++n)
+        for_each_element(place, n, [&](int64_t i, int64_t at) { to[static_cast<size_t>(i)] = from[at]; });
+      return;
+    }
+    flow = {Tensor(DType::kInt32, place.shape), place.type};
+    const auto to = flow.tensor.values<int32_t>();
+    const uint8_t* from = state.bytes(place_);
+    for (int64_t n = 0; n < place.images(); ++n) {
+      for_each_element(place, n, [&](int64_t i, int64_t at) {
+        to[static_cast<size_t>(i)] = int32_t{from[at]} + place.type.low;
+      });
+    }
+  }
+
+ private:
+  size_t place_;
+  size_t flow_;
+};
+
+class ReferenceNode final : public EngineStep {
+ public:
+  ReferenceNode(const ReferenceStep& step, const FloatNodes* in_float, std::vector<size_t> inputs,
+                std::vector<size_t> results)
+      : step_(step), in_float_(in_float), inputs_(std::move(inputs)), results_(std::move(results)) {}
+
+  void run(RunState& state) const override {
+    const Node& node = *step_.node;
+    std::vector<Flow> inputs;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      inputs.push_back(inputs_[i] == kNoFlow ? constant_flow(node.inputs[i])
+                                             : converted(node, state.flows[inputs_[i]], step_.inputs[i]));
+    }
+    std::vector<Flow> results = reference_results(step_, inputs, in_float_);
+    for (size_t i = 0; i < results.size(); ++i) state.flows[results_[i]] = std::move(results[i]);
+  }
+
+ private:
+  const ReferenceStep& step_;
+  const FloatNodes* in_float_;
+  std::vector<size_t> inputs_;
+  std::vector<size_t> results_;
+};
+
+}  // namespace
+
+std::unique_ptr<EngineStep> bytes_of_flow(const KernelSet& kernels, const Node& node, size_t flow,
+                                          size_t place) {
+  return std::make_unique<BytesOfFlow>(kernels, node, flow, place);
+}
+
+std::unique_ptr<EngineStep> convert_flow(const Node& node, const CodeType& type, size_t from, size_t to) {
+  return std::make_unique<ConvertFlow>(node, type, from, to);
+}
+
+std::unique_ptr<EngineStep> flow_of_place(size_t place, size_t flow) {
+  return std::make_unique<FlowOfPlace>(place, flow);
+}
+
+std::unique_ptr<EngineStep> copy_step(size_t from, size_t to) { return std::make_unique<CopyStep>(from, to); }
+
+std::unique_ptr<EngineStep> table_step(const KernelSet& kernels, std::vector<uint8_t> table, size_t from,
+                                       size_t to) {
+  return std::make_unique<TableStep>(kernels, std::move(table), from, to);
+}
+
+std::unique_ptr<EngineStep> addition_step(const KernelSet& kernels, const ByteAddition& addition, size_t a,
+                                          size_t b, size_t to) {
+  return std::make_unique<AdditionStep>(kernels, addition, a, b, to);
+}
+
+std::unique_ptr<EngineStep> reference_step(const ReferenceStep& step, const FloatNodes* in_float,
+                                           std::vector<size_t> inputs, std::vector<size_t> results) {
+  return std::make_unique<ReferenceNode>(step, in_float, std::move(inputs), std::move(results));
+}
+
+}  // namespace detent

@@ -1,0 +1,102 @@
+#include "detent/engine/step.h"
+
+namespace detent {
+namespace {
+
+/// A reduction of the positions of windows, channel by channel.
+class PoolingStep : public EngineStep {
+ public:
+  PoolingStep(PoolingWindows windows, size_t from, size_t to)
+      : windows_(std::move(windows)), from_(from), to_(to) {
+    if (windows_.size() == 1) windows_.insert(windows_.begin(), {PoolingWindow{0, 1, 1, 1}});
+  }
+
+  void run(RunState& state) const override {
+    const Place& out = state.places[to_];
+    fill_halo(out, state.bytes(to_));
+    ThreadPool::shared().run(out.images() * out.height(), state.threads,
+                             [&](int64_t row) { run_row(state, row / out.height(), row % out.height()); });
+  }
+
+ protected:
+  virtual void reduce(std::span<const uint8_t* const> rows, int64_t counted, uint8_t* result,
+                      int64_t channels) const = 0;
+
+ private:
+  void run_row(RunState& state, int64_t n, int64_t y) const {
+    const Place& in = state.places[from_];
+    const Place& out = state.places[to_];
+    const uint8_t* from = state.bytes(from_);
+    const PoolingWindow& down = windows_[0][static_cast<size_t>(y)];
+    std::vector<const uint8_t*> lines;
+    for (int64_t i = down.begin; i < down.end; i += down.step) lines.push_back(from + in.at(n, i, 0));
+    std::vector<const uint8_t*> rows;
+    for (int64_t x = 0; x < out.width(); ++x) {
+      const PoolingWindow& across = windows_[1][static_cast<size_t>(x)];
+      rows.clear();
+      for (const uint8_t* line : lines) {
+        for (int64_t k = across.begin; k < across.end; k += across.step)
+          rows.push_back(line + k * in.channels());
+      }
+      reduce(rows, down.counted * across.counted, state.bytes(to_) + out.at(n, y, x), out.channels());
+    }
+  }
+
+  PoolingWindows windows_;
+  size_t from_;
+  size_t to_;
+};
+
+class LargestStep final : public PoolingStep {
+ public:
+  LargestStep(const KernelSet& kernels, PoolingWindows windows, size_t from, size_t to)
+      : PoolingStep(std::move(windows), from, to), kernels_(kernels) {}
+
+ private:
+  void reduce(std::span<const uint8_t* const> rows, int64_t /*counted*/, uint8_t* result,
+              int64_t channels) const override {
+    kernels_.largest(rows.data(), std::ssize(rows), result, channels);
+  }
+
+  const KernelSet& kernels_;
+};
+
+class MeanStep final : public PoolingStep {
+ public:
+  MeanStep(const KernelSet& kernels, const AverageForm& form, PoolingWindows windows, size_t from, size_t to)
+      : PoolingStep(std::move(windows), from, to), kernels_(kernels), form_(form) {}
+
+ private:
+  void reduce(std::span<const uint8_t* const> rows, int64_t counted, uint8_t* result,
+              int64_t channels) const override {
+    const float multiplier = form_.input.scale / (form_.output.scale * static_cast<float>(counted));
+    FixedMultiplier fixed;
+    ByteMean mean{
+        .zero_sum = static_cast<int32_t>(std::ssize(rows)) * (form_.input.zero_point - form_.input.low),
+        .finish = finish_for(form_.output)};
+    if (form_.fixed_point) {
+      fixed = form_.multiplier(counted);
+      mean.finish.fixed = &fixed;
+    } else {
+      mean.finish.multiplier = &multiplier;
+    }
+    kernels_.mean(mean, rows.data(), std::ssize(rows), result, channels);
+  }
+
+  const KernelSet& kernels_;
+  AverageForm form_;
+};
+
+}  // namespace
+
+std::unique_ptr<EngineStep> largest_step(const KernelSet& kernels, PoolingWindows windows, size_t from,
+                                         size_t to) {
+  return std::make_unique<LargestStep>(kernels, std::move(windows), from, to);
+}
+
+std::unique_ptr<EngineStep> mean_step(const KernelSet& kernels, const AverageForm& form,
+                                      PoolingWindows windows, size_t from, size_t to) {
+  return std::make_unique<MeanStep>(kernels, form, std::move(windows), from, to);
+}
+
+}  // namespace detent

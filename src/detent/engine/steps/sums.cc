@@ -1,0 +1,228 @@
+#include <cstring>
+
+#include "detent/engine/step.h"
+
+namespace detent {
+namespace {
+
+/// Applies what follows to `count` adjacent bytes, in place.
+void follow(const KernelSet& kernels, std::span<const FollowUp> follow_ups, RunState& state, uint8_t* bytes,
+            std::span<const uint8_t* const> others, int64_t count) {
+  size_t next_other = 0;
+  for (const FollowUp& step : follow_ups) {
+    if (step.table.empty()) {
+      kernels.add(step.addition, bytes, others[next_other++], bytes, count);
+    } else {
+      kernels.look_up(step.table.data(), bytes, bytes, count);
+    }
+  }
+  static_cast<void>(state);
+}
+
+class SumsStep final : public EngineStep {
+ public:
+  explicit SumsStep(SumsLayer layer) : layer_(std::move(layer)) {}
+
+  void prepare(std::span<const Place> places) override {
+    const PackedSums& packed = *layer_.packed;
+    const Place& in = places[layer_.input];
+    for (const RunStart& run : packed.runs)
+      offsets_.push_back(run.y * in.row() + run.x * in.channels() + run.channel);
+  }
+
+  void run(RunState& state) const override {
+    const Place& out = state.places[layer_.output];
+    if (!out.is_values) fill_halo(out, state.bytes(layer_.output));
+    layer_.packed->depthwise ? run_depthwise(state) : run_windows(state);
+  }
+
+ private:
+  static constexpr int64_t kMostWindows = 96;  // of a task
+  static constexpr size_t kMostFollowUps = 2;
+  static constexpr int64_t kWeightBytes = 384 << 10;  // that stay in the second-level cache
+
+  /// Tasks: parts of the groups times parts of the windows.
+  struct Cut {
+    int64_t windows;  // of a task
+    int64_t window_tasks;
+    int64_t groups;
+    int64_t group_tasks;
+  };
+
+  Cut cut(const Place& out, int threads) const {
+    const PackedSums& packed = *layer_.packed;
+    const int64_t all = out.images() * out.height() * out.width();
+    const auto group_count = std::ssize(packed.groups);
+    const auto weight_bytes = static_cast<int64_t>(packed.weights.byte_size());
+    Cut cut{};
+    cut.window_tasks = std::max<int64_t>((all + kMostWindows - 1) / kMostWindows, 1);
+    cut.groups = std::clamp<int64_t>(group_count * kWeightBytes / std::max<int64_t>(weight_bytes, 1), 1,
+                                     std::max<int64_t>(group_count, 1));
+    const int64_t wanted = threads > 1 ? 4 * int64_t{threads} : 1;
+    while (cut.window_tasks * ((group_count + cut.groups - 1) / cut.groups) < wanted && cut.groups > 1)
+      cut.groups = (cut.groups + 1) / 2;
+    while (cut.window_tasks * ((group_count + cut.groups - 1) / cut.groups) < wanted &&
+           all / cut.window_tasks > 24)
+      ++cut.window_tasks;
+    cut.windows = (all + cut.window_tasks - 1) / cut.window_tasks;
+    cut.window_tasks = (all + cut.windows - 1) / std::max<int64_t>(cut.windows, 1);
+    cut.group_tasks = (group_count + cut.groups - 1) / cut.groups;
+    return cut;
+  }
+
+  void run_windows(RunState& state) const {
+    const Cut tasks = cut(state.places[layer_.output], state.threads);
+    ThreadPool::shared().run(tasks.window_tasks * tasks.group_tasks, state.threads, [&](int64_t task) {
+      run_task(state, task % tasks.window_tasks * tasks.windows, tasks.windows,
+               task / tasks.window_tasks * tasks.groups, tasks.groups);
+    });
+  }
+
+  void run_task(RunState& state, int64_t first_window, int64_t windows, int64_t first_group,
+                int64_t groups) const {
+    const PackedSums& packed = *layer_.packed;
+    const Place& in = state.places[layer_.input];
+    const Place& out = state.places[layer_.output];
+    const int64_t all = out.images() * out.height() * out.width();
+    const int64_t count = std::min(windows, all - first_window);
+    const int64_t element = out.is_values ? 4 : 1;
+    const uint8_t* from = state.bytes(layer_.input);
+    auto* to = reinterpret_cast<std::byte*>(state.bytes(layer_.output));
+    const uint8_t* inputs[kMostWindows];
+    std::byte* results[kMostWindows];
+    std::byte* shifted[kMostWindows];
+    const WindowShape& w = packed.window;
+    int64_t x = first_window % out.width();
+    int64_t y = first_window / out.width() % out.height();
+    int64_t n = first_window / out.width() / out.height();
+    for (int64_t i = 0; i < count; ++i) {
+      inputs[i] = from + in.at(n, y * w.stride_y - w.padding_y, x * w.stride_x - w.padding_x);
+      results[i] = to + out.at(n, y, x) * element;
+      if (++x < out.width()) continue;
+      x = 0;
+      if (++y < out.height()) continue;
+      y = 0;
+      ++n;
+    }
+    const int64_t last_group = std::min(first_group + groups, std::ssize(packed.groups));
+    for (int64_t g = first_group; g < last_group; ++g) {
+      const PackedGroup& group = packed.groups[static_cast<size_t>(g)];
+      for (int64_t i = 0; i < count; ++i) shifted[i] = results[i] + group.first_output * element;
+      SumFinish finish = packed.finish_at(group.sums);
+      finish.least = layer_.finish.least;
+      finish.most = layer_.finish.most;
+      packed.kernels->add_windows({.windows = inputs,
+                                   .results = shifted,
+                                   .count = count,
+                                   .runs = offsets_.data() + group.runs,
+                                   .run_count = packed.run_count,
+                                   .run_steps = packed.run_steps,
+                                   .weights = packed.weights.data() + group.weights,
+                                   .blocks = group.blocks,
+                                   .outputs = group.outputs,
+                                   .start = packed.start.data() + group.sums,
+                                   .finish = finish});
+    }
+    if (layer_.follow_ups.empty() || last_group <= first_group) return;
+    const PackedGroup& last = packed.groups[static_cast<size_t>(last_group - 1)];
+    const int64_t first_output = packed.groups[static_cast<size_t>(first_group)].first_output;
+    follow_windows(state, first_window, count, first_output, last.first_output + last.outputs - first_output);
+  }
+
+  /// Windows that follow each other in memory at once, where all of their channels are computed.
+  void follow_windows(RunState& state, int64_t first, int64_t count, int64_t channel,
+                      int64_t channels) const {
+    const Place& out = state.places[layer_.output];
+    const int64_t plane = out.height() * out.width();
+    for (int64_t i = 0; i < count;) {
+      const int64_t n = (first + i) / plane;
+      const int64_t y = (first + i) % plane / out.width();
+      const int64_t x = (first + i) % out.width();
+      const int64_t adjacent = channels == out.channels() ? std::min(count - i, out.width() - x) : 1;
+      follow_row(state, n, y, x, channel, adjacent * channels);
+      i += adjacent;
+    }
+  }
+
+  void follow_row(RunState& state, int64_t n, int64_t y, int64_t x, int64_t channel, int64_t count) const {
+    const uint8_t* others[kMostFollowUps];
+    size_t other_count = 0;
+    for (const FollowUp& step : layer_.follow_ups) {
+      if (!step.table.empty()) continue;
+      const Place& other = state.places[step.other];
+      others[other_count++] = state.bytes(step.other) + other.at(n, y, x) + channel;
+    }
+    const Place& out = state.places[layer_.output];
+    follow(*layer_.packed->kernels, layer_.follow_ups, state,
+           state.bytes(layer_.output) + out.at(n, y, x) + channel, {others, other_count}, count);
+  }
+
+  void run_depthwise(RunState& state) const {
+    const Place& out = state.places[layer_.output];
+    constexpr int64_t kTaskBytes = 16 << 10;
+    const int64_t rows = out.images() * out.height();
+    const int64_t at_once = std::max<int64_t>(kTaskBytes / std::max<int64_t>(out.row(), 1), 1);
+    ThreadPool::shared().run((rows + at_once - 1) / at_once, state.threads, [&](int64_t task) {
+      const int64_t end = std::min(rows, (task + 1) * at_once);
+      for (int64_t row = task * at_once; row < end; ++row)
+        depthwise_row(state, row / out.height(), row % out.height());
+    });
+  }
+
+  void depthwise_row(RunState& state, int64_t n, int64_t y) const {
+    const PackedSums& packed = *layer_.packed;
+    const Place& in = state.places[layer_.input];
+    const Place& out = state.places[layer_.output];
+    const WindowShape& w = packed.window;
+    SumFinish finish = packed.finish_at(0);
+    finish.least = layer_.finish.least;
+    finish.most = layer_.finish.most;
+    DepthwiseSums sums{.input = nullptr,
+                       .taps = offsets_.data(),
+                       .quads = std::ssize(offsets_) / 4,
+                       .weights = packed.weights.data(),
+                       .start = packed.start.data(),
+                       .chunks = packed.chunks,
+                       .finish = finish,
+                       .result = nullptr,
+                       .bytes = packed.whole_rows ? out.width() * out.channels() : out.channels()};
+    const int64_t calls = packed.whole_rows ? 1 : out.width();
+    for (int64_t x = 0; x < calls; ++x) {
+      sums.input =
+          state.bytes(layer_.input) + in.at(n, y * w.stride_y - w.padding_y, x * w.stride_x - w.padding_x);
+      sums.result = state.bytes(layer_.output) + out.at(n, y, x);
+      packed.kernels->add_depthwise(sums);
+    }
+    if (!layer_.follow_ups.empty()) follow_row(state, n, y, 0, 0, out.width() * out.channels());
+  }
+
+  SumsLayer layer_;
+  std::vector<int64_t> offsets_;  // of the runs or taps
+};
+
+}  // namespace
+
+void fill_halo(const Place& place, uint8_t* bytes) {
+  if (place.halo.empty()) return;
+  const int zero = place.zero_byte();
+  const Halo& halo = place.halo;
+  const int64_t right = halo.right * place.channels();
+  for (int64_t n = 0; n < place.images(); ++n) {
+    uint8_t* image = bytes + n * place.image();
+    std::memset(image, zero, static_cast<size_t>(halo.top * place.row() + halo.left * place.channels()));
+    for (int64_t y = 0; y < place.height(); ++y) {
+      // The end of this row and the beginning of the next.
+      uint8_t* end = image + (halo.top + y + 1) * place.row() - right;
+      const bool is_last = y + 1 == place.height();
+      std::memset(end, zero, static_cast<size_t>(right + (is_last ? 0 : halo.left * place.channels())));
+    }
+    std::memset(image + (halo.top + place.height()) * place.row(), zero,
+                static_cast<size_t>(halo.bottom * place.row()));
+  }
+}
+
+std::unique_ptr<EngineStep> sums_step(SumsLayer layer) {
+  return std::make_unique<SumsStep>(std::move(layer));
+}
+
+}  // namespace detent

@@ -1,0 +1,91 @@
+#include "detent/engine/thread_pool.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "detent/core/parallel.h"
+
+namespace detent {
+namespace {
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+constexpr int kSpins = 1500;  // some tens of microseconds
+
+}  // namespace
+
+ThreadPool& ThreadPool::shared() {
+  static ThreadPool pool;
+  return pool;
+}
+
+ThreadPool::~ThreadPool() {
+  stops_ = true;
+  ++wake_;
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ThreadPool::do_tasks() {
+  for (int64_t task = next_++; task < tasks_; task = next_++) (*body_)(task);
+}
+
+/// Whether the job of `state` could still be joined.
+bool ThreadPool::join_job(uint64_t state, size_t index) {
+  while ((state & kOpen) != 0) {
+    if (index >= helpers_) return false;
+    if (state_.compare_exchange_weak(state, state + kMember)) return true;
+  }
+  return false;
+}
+
+void ThreadPool::work(size_t index) {
+  uint64_t seen = 0;
+  while (!stops_) {
+    uint64_t now = wake_;
+    for (int spin = 0; now == seen && spin < kSpins; ++spin) {
+      pause();
+      now = wake_;
+    }
+    if (now == seen) {
+      wake_.wait(seen);
+      continue;
+    }
+    seen = now;
+    if (!join_job(state_, index)) continue;
+    do_tasks();
+    state_ -= kMember;
+  }
+}
+
+void ThreadPool::run(int64_t tasks, int threads, const std::function<void(int64_t)>& body) {
+  const auto wanted = static_cast<size_t>(std::max<int64_t>(std::min<int64_t>(threads, tasks), 1));
+  std::unique_lock lock(busy_, std::defer_lock);
+  if (wanted == 1 || in_parallel_for() || !lock.try_lock()) {
+    for (int64_t task = 0; task < tasks; ++task) body(task);
+    return;
+  }
+  while (threads_.size() + 1 < wanted) {
+    try {
+      threads_.emplace_back([this, index = threads_.size()] { work(index); });
+    } catch (const std::system_error&) {
+      break;  // those there are do it
+    }
+  }
+  next_ = 0;
+  tasks_ = tasks;
+  body_ = &body;
+  helpers_ = wanted - 1;
+  state_ += kNumber + kOpen;
+  ++wake_;
+  wake_.notify_all();
+  do_tasks();
+  state_ -= kOpen;
+  while ((state_ & kMembers) != 0) pause();
+}
+
+}  // namespace detent

@@ -1,0 +1,106 @@
+#include "detent/execution/owned_collection.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <ATen/core/grad_mode.h>
+
+#include "detent/core/error.h"
+#include "detent/execution/torch_tensor.h"
+#include "detent/formats/groups/group_parameters.h"
+#include "detent/formats/groups/learned_scale.h"
+#include "detent/graph/owned_parameters.h"
+#include "detent/statistics/threshold.h"
+
+namespace detent {
+namespace {
+
+/// No scale is smaller.
+constexpr double kLeastThreshold = 1e-10;
+
+std::vector<std::vector<float>> values_by_group(const Tensor& input, const QuantSpec& spec) {
+  const Grouping grouping = make_grouping(spec, input.shape());
+  const std::span<const float> values = input.values<float>();
+  std::vector<std::vector<float>> groups(static_cast<size_t>(grouping.groups()));
+  for (int64_t i = 0; i < std::ssize(values);) {
+    const int64_t end = std::min(std::ssize(values), grouping.end_of_run(i));
+    auto& group = groups[static_cast<size_t>(grouping.group_of(i))];
+    group.insert(group.end(), values.begin() + i, values.begin() + end);
+    i = end;
+  }
+  return groups;
+}
+
+float zero_point_of(const std::vector<float>& values, const CollectionState& state, double scale) {
+  const bool of_percentiles =
+      static_cast<Threshold>(std::lround(state.statistic)) == Threshold::kPercentileRange;
+  const double low = of_percentiles ? low_percentile(static_cast<double>(state.argument), values)
+                                    : std::min(static_cast<double>(*std::ranges::min_element(values)), 0.0);
+  return static_cast<float>(std::nearbyint(-low / scale));
+}
+
+/// average <- the average of `count` steps and `step`.
+float averaged(float average, float step, const CollectionState& state) {
+  if (state.done == 0) return step;
+  if (state.momentum > 0) return (1 - state.momentum) * average + state.momentum * step;
+  return average * (state.done / (state.done + 1)) + step / (state.done + 1);
+}
+
+/// Of powers of two the average is not one.
+float unrounded_scale(ScaleParameter kind, float parameter, double largest_code) {
+  return kind == ScaleParameter::kExponent ? std::exp2(parameter)
+                                           : scale_of_parameter(kind, parameter, largest_code);
+}
+
+}  // namespace
+
+ScaleParameter scale_kind(const OwnedTensors& owned) {
+  for (const ScaleParameter kind : {ScaleParameter::kScale, ScaleParameter::kLog2, ScaleParameter::kExponent,
+                                    ScaleParameter::kRange, ScaleParameter::kClip, ScaleParameter::kGamma}) {
+    if (find_owned(owned, scale_parameter_name(kind)).defined()) return kind;
+  }
+  DETENT_CHECK(false, "nothing stands for the scale");
+  return ScaleParameter::kScale;
+}
+
+at::Tensor find_owned(const OwnedTensors& owned, std::string_view name) {
+  const auto found = std::ranges::find(owned, name, &OwnedTensors::value_type::first);
+  return found == owned.end() ? at::Tensor() : found->second;
+}
+
+std::optional<CollectedStep> collect_step(const at::Tensor& input, const QuantSpec& spec,
+                                          const OwnedTensors& owned) {
+  const at::Tensor collected = find_owned(owned, kCollected);
+  if (!collected.defined()) return std::nullopt;
+  CollectionState state = read_collection(from_torch(collected.detach()));
+  if (!state.is_collecting()) return std::nullopt;
+  const at::NoGradGuard no_gradients;
+  const auto* affine = std::get_if<Affine>(&spec.format);
+  const double largest = largest_code_of(spec);
+  const CodeRange codes{.low = affine == nullptr ? -largest : affine->low_code(), .high = largest};
+  const auto groups = values_by_group(from_torch(input.detach().contiguous()), spec);
+  const ScaleParameter kind = scale_kind(owned);
+  const at::Tensor parameter = find_owned(owned, scale_parameter_name(kind));
+  const at::Tensor zero_point = find_owned(owned, "zero_point");
+  CollectedStep step{parameter.detach().clone(),
+                     zero_point.defined() ? zero_point.detach().clone() : at::Tensor()};
+  for (size_t g = 0; g < groups.size(); ++g) {
+    const double threshold = find_threshold(static_cast<Threshold>(std::lround(state.statistic)),
+                                            static_cast<double>(state.argument), groups[g], codes);
+    const auto scale = static_cast<float>(std::max(threshold, kLeastThreshold) / codes.high);
+    step.scale.data_ptr<float>()[g] =
+        scale_of_parameter(kind, parameter_of_scale(kind, scale, codes.high), codes.high);
+    float& kept = parameter.data_ptr<float>()[g];
+    kept =
+        parameter_of_scale(kind, averaged(unrounded_scale(kind, kept, codes.high), scale, state), codes.high);
+    if (!zero_point.defined()) continue;
+    const float zero = zero_point_of(groups[g], state, static_cast<double>(scale));
+    step.zero_point.data_ptr<float>()[g] = zero;
+    float& kept_zero = zero_point.data_ptr<float>()[g];
+    kept_zero = averaged(kept_zero, zero, state);
+  }
+  collected.data_ptr<float>()[0] += 1;
+  return step;
+}
+
+}  // namespace detent

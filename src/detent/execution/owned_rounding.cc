@@ -1,0 +1,235 @@
+#include "detent/execution/owned_rounding.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include <ATen/ops/exp2.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "detent/core/error.h"
+#include "detent/execution/affine_rounding.h"
+#include "detent/execution/owned_collection.h"
+#include "detent/execution/torch_tensor.h"
+#include "detent/formats/groups/group_parameters.h"
+#include "detent/formats/groups/learned_scale.h"
+
+namespace detent {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// Any format whose values are codes times a scale, which broadcasts against the input.
+struct RoundCodes : torch::autograd::Function<RoundCodes> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& input, const at::Tensor& scale,
+                            const QuantSpec& codes_of, uint64_t seed) {
+    const at::Tensor scaled = input.div(scale);
+    const Tensor values = from_torch(scaled);
+    const at::Tensor codes = to_torch(simulate(codes_of, values, seed));
+    const at::Tensor mask = to_torch(clipped_ste_mask(codes_of, values));
+    const bool has_signs = largest_code(codes_of) == 1 && codes_of.scale_rule == ScaleRule::kGiven &&
+                           !std::holds_alternative<Affine>(codes_of.format) &&
+                           !std::holds_alternative<Fixed>(codes_of.format);
+    // A sum of signs has no rounding error that the scale could move: its slope is the code.
+    context->save_for_backward({mask, has_signs ? codes : codes.sub(scaled.mul(mask))});
+    context->saved_data["scale_shape"] = scale.sizes().vec();
+    return codes.mul(scale);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor of_scale =
+        gradients[0].mul(saved[1]).sum_to_size(context->saved_data["scale_shape"].toIntVector());
+    return {gradients[0].mul(saved[0]), of_scale, at::Tensor(), at::Tensor()};
+  }
+};
+
+/// [groups] in the place of every element of its group, of a tensor of `shape`.
+at::Tensor spread_over_groups(const at::Tensor& scale, const QuantSpec& spec, const Shape& shape) {
+  const Grouping grouping = make_grouping(spec, shape);
+  Tensor groups(DType::kInt64, {grouping.elements()});
+  for (int64_t i = 0; i < grouping.elements(); ++i)
+    groups.values<int64_t>()[static_cast<size_t>(i)] = grouping.group_of(i);
+  return scale.index_select(0, to_torch(groups)).view(shape);
+}
+
+size_t channel_dim(const QuantSpec& spec, const at::Tensor& input) {
+  return static_cast<size_t>(spec.axis < 0 ? spec.axis + input.dim() : spec.axis);
+}
+
+/// [channels] as [1, ..., channels, ..., 1]; [groups] as the shape of the input.
+at::Tensor broadcastable(const at::Tensor& scale, const QuantSpec& spec, const at::Tensor& input) {
+  if (spec.granularity == Granularity::kTensor) return scale;
+  if (spec.granularity == Granularity::kGroup) return spread_over_groups(scale, spec, input.sizes().vec());
+  std::vector<int64_t> shape(static_cast<size_t>(input.dim()), 1);
+  shape[channel_dim(spec, input)] = scale.numel();
+  return scale.view(shape);
+}
+
+AffineRows rows_of(const QuantSpec& spec, const at::Tensor& input, int64_t groups) {
+  constexpr int64_t kLength = int64_t{1} << 15;
+  if (spec.granularity == Granularity::kTensor) return {input.numel(), kLength, 1};
+  int64_t length = 1;
+  for (size_t dim = channel_dim(spec, input) + 1; dim < static_cast<size_t>(input.dim()); ++dim)
+    length *= input.size(static_cast<int64_t>(dim));
+  return {input.numel(), length, groups};
+}
+
+void check_scale(const at::Tensor& scale, const Shape& expected) {
+  if (scale.sizes().vec() != expected) {
+    fail("the learned scale has shape {}, expected {}", shape_text(scale.sizes().vec()),
+         shape_text(expected));
+  }
+  const at::Tensor dense = scale.detach().contiguous();
+  check_learned_scale({dense.data_ptr<float>(), static_cast<size_t>(dense.numel())});
+}
+
+/// The largest and the smallest code of affine and fixed formats that round to the nearest, as tensors that
+/// know how they depend on a learned width.
+struct CodeEnds {
+  at::Tensor low;
+  at::Tensor high;
+};
+
+CodeEnds code_ends_of(const Affine& affine, const at::Tensor& width, double factor) {
+  if (!width.defined()) {
+    return {at::tensor(static_cast<float>(affine.low_code())),
+            at::tensor(static_cast<float>(affine.high_code()))};
+  }
+  const at::Tensor bits = with_gradient_factor(width, factor);
+  // 2^bits has its exact value, whatever exp2 says.
+  const int bits_of_magnitude = affine.is_signed ? affine.width - 1 : affine.width;
+  const at::Tensor power = straight_through(at::exp2(bits.sub(affine.is_signed ? 1 : 0)),
+                                            at::tensor(std::ldexp(1.0F, bits_of_magnitude)));
+  const at::Tensor low = affine.is_signed ? power.neg() : power.mul(0);
+  return {low.add(affine.narrow_range ? 1 : 0), power.sub(1)};
+}
+
+/// nullopt where the format does not round to the nearest of a range of integers.
+std::optional<CodeEnds> code_ends(const Format& format, const at::Tensor& width, double factor) {
+  constexpr int kMostWidth = 24;
+  if (const auto* affine = std::get_if<Affine>(&format)) return code_ends_of(*affine, width, factor);
+  const auto* fixed = std::get_if<Fixed>(&format);
+  if (fixed == nullptr || fixed->rounding != Rounding::kNearest || fixed->width > kMostWidth)
+    return std::nullopt;
+  return CodeEnds{at::tensor(static_cast<float>(fixed->low_code())),
+                  at::tensor(static_cast<float>(fixed->high_code()))};
+}
+
+/// The scale that the parameter stands for, to the bit what inference computes.
+at::Tensor scale_from(ScaleParameter kind, const at::Tensor& parameter, const at::Tensor& high,
+                      double largest) {
+  if (kind == ScaleParameter::kScale) return parameter;
+  Tensor exact = from_torch(parameter.detach()).clone();
+  for (float& value : exact.values<float>()) value = scale_of_parameter(kind, value, largest);
+  const bool is_logarithm = kind == ScaleParameter::kLog2 || kind == ScaleParameter::kExponent;
+  // The derivative of the power of two that is used, not of the one before it was rounded.
+  if (!is_logarithm) return straight_through(parameter.div(high), to_torch(exact));
+  const at::Tensor slope = to_torch(exact.clone()).mul(std::log(2.0));
+  return straight_through(parameter.mul(slope), to_torch(exact));
+}
+
+at::Tensor round_codes(const at::Tensor& input, const QuantSpec& spec, const at::Tensor& scale,
+                       const at::Tensor& threshold, double factor, uint64_t seed) {
+  const at::Tensor spread = broadcastable(scale, spec, input);
+  const at::Tensor rounded = RoundCodes::apply(input, spread, code_spec(spec), seed);
+  if (!threshold.defined()) return rounded;
+  const at::Tensor v = input.detach().div(spread.detach());
+  const at::Tensor moves = v.abs().sub(threshold.detach()).abs().lt(0.5);
+  const at::Tensor slope = at::where(moves, v.sign().mul(spread.detach()).neg(), at::zeros_like(v));
+  const at::Tensor learned = with_gradient_factor(threshold, factor);
+  return rounded.add(slope.mul(learned.sub(learned.detach())));
+}
+
+/// Of binary_residual: the sum of gamma_l sign(r_l).
+at::Tensor round_residual(const at::Tensor& input, const at::Tensor& gamma) {
+  check_scale(gamma, {gamma.numel()});
+  at::Tensor left = input.detach();
+  at::Tensor sum;
+  for (int64_t level = 0; level < gamma.numel(); ++level) {
+    const at::Tensor sign = at::where(left.ge(0), at::ones_like(left), at::full_like(left, -1));
+    const at::Tensor term = sign.mul(gamma[level]);
+    sum = sum.defined() ? sum.add(term) : term;
+    left = left.sub(term.detach());
+  }
+  const at::Tensor inside = input.detach().abs().le(gamma.detach().sum());
+  return sum.add(input.sub(input.detach()).mul(inside));
+}
+
+/// Codes minus zero points, of a zero point that is learned.
+void move_by(CodeEnds& ends, const at::Tensor& zero_point, double factor) {
+  const float low = ends.low.item<float>();
+  const float high = ends.high.item<float>();
+  const at::Tensor learned = with_gradient_factor(zero_point, factor);
+  const at::Tensor zero = straight_through(learned, zero_point.detach().round().clamp(low, high));
+  ends.low = ends.low.sub(zero);
+  ends.high = ends.high.sub(zero);
+}
+
+/// Those that the format gives, one or one a group.
+void move_by(CodeEnds& ends, const std::vector<int>& zero_points) {
+  if (zero_points.empty()) return;
+  const at::Tensor zero = at::tensor(std::vector<float>(zero_points.begin(), zero_points.end()));
+  ends.low = ends.low.sub(zero);
+  ends.high = ends.high.sub(zero);
+}
+
+QuantSpec with_width(const QuantSpec& spec, const at::Tensor& width) {
+  QuantSpec result = spec;
+  if (width.defined()) {
+    std::get<Affine>(result.format).width =
+        std::clamp(static_cast<int>(std::nearbyint(width.item<float>())), kLeastWidth, kMostWidth);
+  }
+  return result;
+}
+
+QuantSpec with_threshold(const QuantSpec& spec, const at::Tensor& threshold) {
+  QuantSpec result = spec;
+  if (threshold.defined()) std::get<Ternary>(result.format).threshold = threshold.item<float>();
+  return result;
+}
+
+}  // namespace
+
+at::Tensor round_with_owned(const at::Tensor& input, const QuantSpec& given, const OwnedTensors& owned,
+                            int64_t samples, uint64_t seed) {
+  DETENT_CHECK(input.scalar_type() == at::kFloat, "{} tensor", at::toString(input.scalar_type()));
+  const ScaleParameter kind = scale_kind(owned);
+  const at::Tensor parameter = find_owned(owned, scale_parameter_name(kind));
+  const double elements =
+      static_cast<double>(input.numel()) / static_cast<double>(samples * parameter.numel());
+  if (kind == ScaleParameter::kGamma)
+    return round_residual(input, with_gradient_factor(parameter, 1 / std::sqrt(elements)));
+
+  const at::Tensor width = find_owned(owned, "width");
+  const at::Tensor threshold = find_owned(owned, "threshold");
+  const at::Tensor zero_point = find_owned(owned, "zero_point");
+  const QuantSpec spec = with_threshold(with_width(given, width), threshold);
+  const double largest = largest_code_of(spec);
+  const double factor = 1 / std::sqrt(elements * largest_code(spec));
+  const std::optional<CollectedStep> step = collect_step(input, spec, owned);
+  std::optional<CodeEnds> ends = code_ends(spec.format, width, factor);
+  const bool is_clipping = kind == ScaleParameter::kClip;
+  const at::Tensor trained = is_clipping ? parameter : with_gradient_factor(parameter, factor);
+  const at::Tensor scale =
+      step ? step->scale : scale_from(kind, trained, ends ? ends->high : at::Tensor(), largest);
+  check_scale(scale, scale_shape(spec, input.sizes().vec()));
+  if (!ends || spec.granularity == Granularity::kGroup)
+    return round_codes(input, spec, scale, threshold, factor, seed);
+  if (const auto* affine = std::get_if<Affine>(&spec.format)) move_by(*ends, affine->zero_point);
+  if (zero_point.defined()) move_by(*ends, step ? step->zero_point : zero_point, factor);
+  return round_affine(input, scale, ends->low, ends->high, rows_of(spec, input, scale.numel()),
+                      is_clipping ? AffineGradient::kClipping : AffineGradient::kLearnedStep);
+}
+
+void collect_owned(const at::Tensor& input, const QuantSpec& spec, const OwnedTensors& owned) {
+  collect_step(input, with_width(spec, find_owned(owned, "width")), owned);
+}
+
+}  // namespace detent

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "detent/formats/quant_spec.h"
+
+namespace detent {
+
+/// What a quantizer owns (graph/owned_parameters.h), as leaves of autograd, by name.
+using OwnedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+/// Rounds a float32 tensor of a training with what a quantizer owns, for `samples` samples in a batch (1 for
+/// parameters), differentiably; `seed` as in fake_quantize. With v = x / scale and N elements a scale and
+/// sample, the gradients are
+///   x           1 where v does not saturate, else 0
+///   scale       code - v where v does not saturate, else the outermost code (LSQ, Esser et al. 2019,
+///               arXiv:1902.08153); of clip only the outermost code (PACT, Choi et al. 2018,
+///               arXiv:1805.06085)
+///   zero_point  -scale where v saturates (LSQ+, Bhalgat et al. 2020, arXiv:2004.09576)
+///   width       what the codes' ends, 2^width, and range / largest code make of the two before
+///   gamma       the sign of its level
+///   threshold   -scale sign(x) where ||v| - threshold| < 1/2
+/// and logarithms have the derivative of 2^x; ceil and roundings pass gradients on. All but clip's are
+/// divided by sqrt(N * largest code). While the quantizer collects, its parameters are what it collects.
+at::Tensor round_with_owned(const at::Tensor& input, const QuantSpec& spec, const OwnedTensors& owned,
+                            int64_t samples, uint64_t seed);
+
+/// One step of collection where the quantizer still collects, without rounding.
+void collect_owned(const at::Tensor& input, const QuantSpec& spec, const OwnedTensors& owned);
+
+}  // namespace detent

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "detent/graph/quantizer.h"
+
+namespace detent {
+
+// What quantizers with a learned scale own, and how it says what they round with. One of the parameters
+// stands for the scale: [], [channels] or [groups], of binary_residual [levels].
+//   scale       the scale
+//   log2_scale  its logarithm
+//   exponent    the scale is 2^ceil(exponent), a power of two
+//   range       what the largest code stands for: the scale is range / largest code
+//   clip        the same, trained with the gradient of PACT
+//   gamma       the scales of binary_residual's levels
+// Beside it there may be
+//   zero_point  real, rounded to the nearest code; of affine with signed = false
+//   width       [], bits, rounded to the nearest whole number of at least 2; beside range or clip, of affine
+//   threshold   [], ternary: x / scale is 0 up to here (1/2 where there is none)
+//   collected   how the first steps of training collect the scale: see CollectionState
+
+/// What the parameter is that stands for the scale.
+enum class ScaleParameter { kScale, kLog2, kExponent, kRange, kClip, kGamma };
+constexpr std::array<const char*, 6> enum_names(ScaleParameter) {
+  return {"scale", "log2_scale", "exponent", "range", "clip", "gamma"};
+}
+
+constexpr int kLeastWidth = 2;
+constexpr int kMostWidth = 16;
+
+/// nullopt where nothing stands for the scale.
+std::optional<ScaleParameter> scale_parameter(const Quantizer& quantizer);
+const char* scale_parameter_name(ScaleParameter parameter);
+
+/// `spec` as `width`, `zero_point` and `threshold` say, without the scale.
+QuantSpec with_owned_fields(const Quantizer& quantizer);
+/// The largest code minus the smallest zero point of this spec.
+double largest_code_of(const QuantSpec& spec);
+
+/// The scale that the parameters stand for, above 0. Throws Error where it is not, or was never calibrated.
+Tensor owned_scale(const Quantizer& quantizer);
+/// The value of the parameter that stands for this scale (of `spec` with its owned fields).
+float parameter_of_scale(ScaleParameter kind, float scale, double largest_code);
+/// The inverse.
+float scale_of_parameter(ScaleParameter kind, float parameter, double largest_code);
+
+/// Of the quantizer of an operand of what `where` names. Throws Error, beginning with `where`, on parameters
+/// that the spec does not read, that are missing, that occur twice, or of another shape or dtype.
+void verify_owned_parameters(const Quantizer& quantizer, const std::string& operand,
+                             const std::string& where);
+
+/// The parameter `collected`, float32 [5]: in its first `wanted` steps training rounds with a statistic of
+/// the step's own values, and averages these statistics.
+struct CollectionState {
+  float done = 0;
+  float wanted = 0;
+  float statistic = 0;  // of statistics/threshold.h
+  float argument = 0;
+  float momentum = 0;  // share of a new step in the average; 0: all steps alike
+
+  bool is_collecting() const { return done < wanted; }
+};
+constexpr const char* kCollected = "collected";
+CollectionState read_collection(const Tensor& collected);
+Tensor collection_tensor(const CollectionState& state);
+
+}  // namespace detent

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace detent {
+
+/// What training takes for the magnitude that a tensor's largest code should stand for.
+enum class Threshold {
+  kMax,              // the largest |x|
+  kMean,             // the mean |x|
+  kMeanSigma,        // mean |x| + argument * its standard deviation (unbiased; 1e-8 added to the variance)
+  kPercentile,       // the k-th smallest |x|, k = floor(argument / 100 * n + 1/2), counted from 1
+  kRange,            // max(x, 0) - min(x, 0)
+  kPercentileRange,  // the same between the percentiles `argument` and 100 - argument of x
+  kLearnedStep,      // 2 mean |x| sqrt(largest code): the scale is that of LSQ's beginning
+  kSquaredError,     // of max * i / 20, i = 2 ... 20, what loses least, the larger where two lose alike
+};
+constexpr std::array<const char*, 8> enum_names(Threshold) {
+  return {"max",          "mean",         "mean_sigma", "percentile", "range", "percentile_range",
+          "learned_step", "squared_error"};
+}
+
+/// Ends of the codes that the threshold is for.
+struct CodeRange {
+  double low = -127;
+  double high = 127;
+};
+
+/// Of elements that share a scale; 0 where all are 0. `argument`: percentile or sigma.
+double find_threshold(Threshold kind, double argument, std::span<const float> values, const CodeRange& codes);
+
+/// The k-th smallest value, k = ceil(percentile / 100 * n) counted from 1, but at most 0.
+double low_percentile(double percentile, std::span<const float> values);
+
+}  // namespace detent

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "detent/execution/interpreter.h"
+#include "detent/graph/graph.h"
+#include "detent/training/options.h"
+
+namespace detent {
+
+/// The penalty on weights whose widths are learned (owned parameter "width"):
+///
+///     width_penalty * max(cost / width_budget - 1, 0),   cost = the sum of width * its elements
+///
+/// and with mac_bits of width * its products, with average_bits divided by the elements; the widths are real
+/// numbers here.
+class WidthBudget {
+ public:
+  /// Throws Error where there is a budget and no width to learn.
+  WidthBudget(const Graph& graph, const Interpreter& interpreter, const TrainingOptions& options);
+
+  /// Undefined without a budget.
+  at::Tensor penalty() const;
+  /// Of the widths as they are used, rounded.
+  double cost() const;
+
+ private:
+  struct Width {
+    at::Tensor bits;
+    double price = 0;  // of a bit
+  };
+
+  std::optional<double> budget_;
+  double penalty_;
+  std::vector<Width> widths_;
+};
+
+}  // namespace detent

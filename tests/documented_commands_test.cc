@@ -1,0 +1,184 @@
+// The console blocks of README and tutorials, run as printed: what the commands print is compared with what
+// the documents say they print.
+//
+// A block ```console has commands behind "$ ", each with the lines that it prints. "..." stands for any
+// number of lines. Numbers may differ by 2 %, in tables with standard deviations and in timings by more,
+// since they depend on the processor's arithmetic; spaces and lengths of rules in tables do not count;
+// "<date>" is today.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <re2/re2.h>
+
+#include "detent/datasets/published_data_for_test.h"
+#include "detent/io/file.h"
+
+namespace detent {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct DocumentedCommand {
+  std::string command;
+  std::vector<std::string> output;
+  size_t line = 0;  // of the document
+};
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+std::vector<DocumentedCommand> commands_of(const fs::path& document) {
+  std::vector<DocumentedCommand> commands;
+  bool in_block = false;
+  const std::vector<std::string> lines = lines_of(read_file(document));
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i].starts_with("```")) {
+      in_block = lines[i] == "```console";
+    } else if (in_block && lines[i].starts_with("$ ")) {
+      std::string command = lines[i].substr(2);
+      while (command.ends_with('\\')) command = command.substr(0, command.size() - 1) + lines.at(++i);
+      commands.push_back({command, {}, i + 1});
+    } else if (in_block && !commands.empty()) {
+      commands.back().output.push_back(lines[i]);
+    }
+  }
+  return commands;
+}
+
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char text[16];
+  std::strftime(text, sizeof(text), "%Y-%m-%d", std::localtime(&now));
+  return text;
+}
+
+/// Words and numbers of a line.
+std::vector<std::string> tokens_of(std::string line) {
+  static const RE2 kDate("<date>");
+  static const RE2 kRule("-{2,}:?|:-{2,}");
+  RE2::GlobalReplace(&line, kDate, today());
+  RE2::GlobalReplace(&line, kRule, "--");
+  static const RE2 kToken(R"(([-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?|[^\s\d]+|\d+))");
+  std::vector<std::string> tokens;
+  re2::StringPiece rest(line);
+  std::string token;
+  while (RE2::FindAndConsume(&rest, kToken, &token)) tokens.push_back(token);
+  return tokens;
+}
+
+bool same_token(const std::string& expected, const std::string& actual) {
+  if (expected == actual) return true;
+  static const RE2 kNumber(R"([-+]?\d+(\.\d+)?(e[-+]?\d+)?)");
+  if (!RE2::FullMatch(expected, kNumber) || !RE2::FullMatch(actual, kNumber)) return false;
+  const double a = std::stod(expected);
+  const double b = std::stod(actual);
+  // Differences of nearly equal numbers, as errors of 1e-6 are, have few digits that do not depend on the
+  // machine.
+  if (std::abs(a) < 1e-3) return std::abs(b) < 1e-2;
+  return std::abs(a - b) <= 0.02 * std::abs(a) + (expected.find('.') == std::string::npos ? 0 : 0.02);
+}
+
+bool same_line(const std::string& expected, const std::string& actual) {
+  const std::vector<std::string> a = tokens_of(expected);
+  const std::vector<std::string> b = tokens_of(actual);
+  return std::ranges::equal(a, b, same_token);
+}
+
+/// The first line of `expected` that `actual` has no counterpart of; "" where there is none.
+std::string missing_line(const std::vector<std::string>& expected, const std::vector<std::string>& actual) {
+  size_t at = 0;
+  bool anywhere = false;
+  for (const std::string& line : expected) {
+    if (line == "...") {
+      anywhere = true;
+      continue;
+    }
+    if (line.empty()) continue;
+    while (at < actual.size() && (actual[at].empty() || (anywhere && !same_line(line, actual[at])))) ++at;
+    if (at == actual.size() || !same_line(line, actual[at])) return line;
+    ++at;
+    anywhere = false;
+  }
+  return "";
+}
+
+class DocumentedCommands : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / fmt::format("detent_documented_{}", getpid());
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  void expect_as_documented(const std::string& document) {
+    const std::vector<DocumentedCommand> commands = commands_of(fs::path(DETENT_SOURCE_DIR) / document);
+    ASSERT_FALSE(commands.empty()) << document << " has no console block";
+    for (const DocumentedCommand& documented : commands) {
+      const fs::path log = folder_ / "log.txt";
+      // Lines of standard error stand where they were written among those of standard output.
+      const std::string line =
+          fmt::format("cd {} && export PATH={}:$PATH && stdbuf -oL {} > {} 2>&1 < /dev/null",
+                      folder_.string(), DETENT_BIN, documented.command, log.string());
+      const int status = std::system(line.c_str());
+      const std::string output = read_file(log);
+      ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0)
+          << document << ":" << documented.line << ": " << documented.command << "\n"
+          << output;
+      EXPECT_EQ(missing_line(documented.output, lines_of(output)), "")
+          << document << ":" << documented.line << ": " << documented.command << "\nprinted\n"
+          << output;
+    }
+  }
+
+  fs::path folder_;
+};
+
+TEST(DocumentedOutput, IsComparedButForSpacesAndLastDigits) {
+  EXPECT_EQ(missing_line({"| a |  1.50 |"}, {"| a | 1.51 |"}), "");
+  EXPECT_EQ(missing_line({"|---|----:|"}, {"|-----|-----:|"}), "");
+  EXPECT_EQ(missing_line({"...", "b"}, {"a", "b", "c"}), "");
+  EXPECT_EQ(missing_line({"b"}, {"a", "b"}), "b");
+  EXPECT_EQ(missing_line({"a", "c"}, {"a", "b", "c"}), "c");
+  EXPECT_EQ(missing_line({"accuracy 0.95"}, {"accuracy 0.85"}), "accuracy 0.95");
+  EXPECT_EQ(missing_line({"12 nodes"}, {"13 nodes"}), "12 nodes");
+  EXPECT_EQ(missing_line({"a", "b"}, {"a"}), "b");
+}
+
+TEST_F(DocumentedCommands, OfTheReadme) {
+  const std::string model = "models/squeezenet1.1-float/squeezenet1.1.onnx";
+  const auto root = published_data({model, "imagenet-sample/labels.tsv"});
+  if (!root) GTEST_SKIP() << "no " << model << " and imagenet-sample in $DETENT_DATA or ../shared/data";
+  fs::create_symlink(*root / model, folder_ / "squeezenet1.1.onnx");
+  for (const char* sample : {"input_0.npy", "output_0.npy"})
+    fs::create_symlink(*root / "models/squeezenet1.1-float/test_data_set/0" / sample, folder_ / sample);
+  fs::copy(*root / "imagenet-sample/labels.tsv", folder_);
+  std::vector<fs::path> images;
+  for (const auto& image : fs::directory_iterator(*root / "imagenet-sample/images"))
+    images.push_back(image.path());
+  std::ranges::sort(images);
+  images.resize(std::min<size_t>(images.size(), 100));
+  fs::create_directory(folder_ / "images");
+  for (const fs::path& image : images) fs::create_symlink(image, folder_ / "images" / image.filename());
+  expect_as_documented("README.md");
+}
+
+}  // namespace
+}  // namespace detent

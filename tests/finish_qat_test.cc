@@ -1,0 +1,110 @@
+// From quantization-aware training to integer execution: the integers that were trained are those that are
+// executed.
+
+#include <algorithm>
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "detent/execution/torch_tensor.h"
+#include "detent/formats/groups/given_parameters.h"
+#include "detent/graph/traits.h"
+#include "detent/io/graph_file.h"
+#include "detent/models/model.h"
+#include "detent/runtime/integer_executor.h"
+#include "pass_bench_test.h"
+
+namespace detent {
+namespace {
+
+using testing::HasSubstr;
+
+/// digits_cnn behind some steps of training with the preset.
+class FinishQat : public testing::TestWithParam<const char*> {
+ protected:
+  FinishQat() : bench_(build_model("digits_cnn", {1, 8, 8}, 10)) {
+    for (Node& node : bench_.graph.nodes()) {  // some channels change their sign in the norm
+      if (Parameter* gamma = node.op == "batch_norm2d" ? node.find_parameter("weight") : nullptr)
+        gamma->tensor.values<float>()[0] *= -1;
+    }
+    bench_.run_passes(
+        fmt::format("[passes.prepare_qat]\nquantizers = \"{}\"\nnum_samples = 20\n", GetParam()));
+    train();
+  }
+
+  void train() {
+    Interpreter interpreter(bench_.graph, Interpreter::Mode::kTraining);
+    const Tensor inputs = RandomSamples(bench_.sample_shape()).samples(0, 8);
+    for (int step = 0; step < 3; ++step) {
+      interpreter.run(to_torch(inputs)).pow(2).mean().backward();
+      for (const at::Tensor& leaf : interpreter.trainable_parameters()) {
+        if (!leaf.grad().defined()) continue;
+        leaf.detach().sub_(leaf.grad(), 0.01);
+        leaf.mutable_grad() = at::Tensor();
+      }
+    }
+  }
+
+  /// Magnitudes of the weights' codes, layer by layer.
+  std::vector<long> code_magnitudes() const {
+    std::vector<long> codes;
+    for (const Node& node : bench_.graph.nodes()) {
+      if (!is_weighted_sum(node)) continue;
+      const Tensor& weight = node.find_parameter("weight")->tensor;
+      QuantSpec rounding = *node.rounding("weight");
+      if (std::get<Affine>(rounding.format).scale.empty()) rounding = with_given_parameters(rounding, weight);
+      const std::vector<float>& scales = std::get<Affine>(rounding.format).scale;
+      const Tensor values = simulate(rounding, weight);
+      const WeightChannels channels(node);
+      int64_t index = 0;
+      for (const float value : values.values<float>()) {
+        const auto channel = static_cast<size_t>(channels.output(index++));
+        codes.push_back(std::labs(std::lround(value / scales[scales.size() == 1 ? 0 : channel])));
+      }
+    }
+    return codes;
+  }
+
+  PassBench bench_;
+};
+
+TEST_P(FinishQat, KeepsIntegersAndResults) {
+  const std::vector<long> codes = code_magnitudes();
+  const std::vector<float> expected = bench_.outputs(bench_.graph);
+  bench_.run_passes("[passes.finish_qat]\n");
+  EXPECT_THAT(bench_.reported, HasSubstr("3 batch norms folded"));
+  EXPECT_EQ(code_magnitudes(), codes);
+  const std::vector<float> actual = bench_.outputs(bench_.graph);
+  ASSERT_EQ(actual.size(), expected.size());
+  float largest = 0;
+  for (const float value : expected) largest = std::max(largest, std::fabs(value));
+  // An input that lies between two codes may take the other one: sums are rounded elsewhere.
+  size_t close = 0;
+  for (size_t i = 0; i < expected.size(); ++i)
+    if (std::fabs(actual[i] - expected[i]) < 1e-4F * largest) ++close;
+  EXPECT_GE(close, expected.size() * 8 / 10);
+}
+
+TEST_P(FinishQat, IntegersGiveTheBitsOfTheSimulation) {
+  bench_.run_passes("[passes.finish_qat]\n");
+  const Tensor inputs = RandomSamples(bench_.sample_shape()).samples(0, 8);
+  const Tensor simulated = TorchExecutor().run(bench_.graph, {&inputs, 1});
+  EXPECT_TRUE(IntegerProgram(bench_.graph).run({&inputs, 1}).front().equals(simulated));
+}
+
+TEST_P(FinishQat, PackedWeightsGiveEqualResults) {
+  bench_.run_passes("[passes.finish_qat]\n");
+  const std::string path = testing::TempDir() + fmt::format("detent_finish_qat_{}.mz", getpid());
+  write_packed_graph(path, bench_.graph);
+  EXPECT_EQ(bench_.outputs(read_graph(path)), bench_.outputs(bench_.graph));
+  std::remove(path.c_str());
+}
+
+INSTANTIATE_TEST_SUITE_P(Presets, FinishQat,
+                         testing::Values("int8_lsq", "int4_lsq", "int8_pot", "int4_pact", "mixed_lsq",
+                                         "int4_lsq_plus"));
+
+}  // namespace
+}  // namespace detent

@@ -1,0 +1,111 @@
+// Small good files for the fuzz targets to begin with, a folder a target:
+//   fuzz_seeds FOLDER
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <fmt/format.h>
+
+#include "detent/formats/quant_spec.h"
+#include "detent/io/file.h"
+#include "detent/io/graph_file.h"
+#include "detent/io/gzip_for_test.h"
+#include "detent/io/image_for_test.h"
+#include "detent/io/npy.h"
+#include "detent/io/packed_tensors.h"
+#include "detent/io/safetensors.h"
+#include "detent/io/scratch.h"
+#include "detent/io/tar_for_test.h"
+#include "detent/io/torch_checkpoint.h"
+#include "detent/models/model.h"
+
+namespace detent {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Seeds {
+ public:
+  explicit Seeds(fs::path folder) : folder_(std::move(folder)) {}
+
+  fs::path path(const std::string& target) {
+    fs::create_directories(folder_ / target);
+    return folder_ / target / fmt::format("seed_{}", number_++);
+  }
+  void add(const std::string& target, const std::string& bytes) {
+    std::ofstream(path(target), std::ios::binary) << bytes;
+  }
+
+ private:
+  fs::path folder_;
+  int number_ = 0;
+};
+
+Tensor small_tensor() { return Tensor::from<float>({2, 3}, std::vector<float>{-2, -0.5F, 0, 0.25F, 1, 3}); }
+
+void add_tensors(Seeds& seeds, const fs::path& folder) {
+  const Tensor tensor = small_tensor();
+  write_npy(seeds.path("npy"), tensor);
+  write_safetensors(seeds.path("safetensors"), std::vector{std::pair(std::string("w"), tensor)},
+                    {{"key", "value"}});
+  for (const char* target : {"checkpoint", "zip"})
+    write_state_dict(seeds.path(target), StateDict{{"w", tensor}});
+  for (const char* spec :
+       {"fixed:width=5", "affine:width=4,granularity=channel", "mx:element=e4m3", "ternary"}) {
+    const auto packed = parse_quant_spec_text(spec);
+    write_packed_tensors(
+        seeds.path("packed"), {{"w", DType::kFloat32, tensor.shape(), packed}}, {},
+        [&](size_t) { return tensor; }, Scratch(folder));
+  }
+}
+
+void add_graphs(Seeds& seeds) {
+  Graph graph = build_model("toy", {1, 2, 2}, 2);
+  write_graph(seeds.path("mz"), graph);
+  graph.node("seq_blocks_0").quantization["weight"] = parse_quant_spec_text("affine:width=4,symmetric=true");
+  graph.node("seq_blocks_2").quantization["data_in_0"] = parse_quant_spec_text("fixed:width=8,frac_width=4");
+  write_graph(seeds.path("mz"), graph);
+}
+
+void add_texts(Seeds& seeds) {
+  const fs::path data = fs::path(DETENT_SOURCE_DIR) / "tests/data";
+  const std::string statistics = read_file(data / "stats_for_quantisation.toml");
+  const std::string configuration = read_file(data / "published_toy_ternary_scaled.toml");
+  seeds.add("toml", statistics);
+  seeds.add("toml", configuration);
+  seeds.add("statistics", std::string(1, '\0') + statistics);
+  seeds.add("statistics", std::string(1, '\1') + statistics);
+  seeds.add("json", R"({"a": [1, -2.5e3, null, true, "x\u00e9\n"], "b": {"c": "inf", "d": []}})");
+  seeds.add("csv", "height,width\n1,2.5\n-3e2,0\n");
+  seeds.add("gzip", gzip_for_test("some text"));
+  seeds.add("gzip", gzip_for_test("one member") + gzip_for_test(" and another"));
+  seeds.add("tar", tar_member("a.txt", "content") + tar_end());
+  seeds.add("idx", std::string("\0\0\x08\x02\0\0\0\x02\0\0\0\x03", 12) + "abcdef");
+  for (const char* text :
+       {"affine:width=4,granularity=group,group_size=32", "int8", "fp8_e4m3fn", "mx:element=e2m1"})
+    seeds.add("format_text", text);
+}
+
+void add_images(Seeds& seeds) {
+  seeds.add("image", jpeg_bytes(9, 7, JCS_RGB, {10, 200, 30}));
+  seeds.add("image", jpeg_bytes(3, 3, JCS_GRAYSCALE, {90}));
+  seeds.add("image", png_bytes({.width = 2, .height = 1}, {{1, 2, 3, 4, 5, 6}}));
+}
+
+}  // namespace
+}  // namespace detent
+
+int main(int count, char** arguments) {
+  if (count != 2) {
+    std::fputs("usage: fuzz_seeds FOLDER\n", stderr);
+    return 2;
+  }
+  std::filesystem::create_directories(arguments[1]);
+  detent::Seeds seeds(arguments[1]);
+  detent::add_tensors(seeds, arguments[1]);
+  detent::add_graphs(seeds);
+  detent::add_texts(seeds);
+  detent::add_images(seeds);
+  return 0;
+}

@@ -1,0 +1,187 @@
+// Gradients of what quantizers own, against the formulas of the papers and against finite differences.
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+
+#include "detent/execution/initialize.h"
+#include "detent/execution/owned_rounding.h"
+#include "detent/execution/torch_tensor.h"
+#include "detent/graph/owned_parameters.h"
+
+namespace detent {
+namespace {
+
+at::Tensor leaf(std::vector<float> values) {
+  const at::Tensor tensor = values.size() == 1 ? at::tensor(values[0]) : at::tensor(values);
+  return tensor.clone().set_requires_grad(true);
+}
+
+/// Weighted sum of the rounded values, so that every element counts differently.
+class QatGradients : public testing::Test {
+ protected:
+  QatGradients() { seed_everything(5); }
+
+  at::Tensor loss(const std::string& spec, const OwnedTensors& owned) const {
+    return round_with_owned(x_, parse_quant_spec_text(spec), owned, 1, 0).mul(weights_).sum();
+  }
+
+  /// Gradient of `moved` among them times sqrt(N * largest code): what the formulas say.
+  double gradient(const std::string& spec, const OwnedTensors& owned, const at::Tensor& moved,
+                  double largest_code) const {
+    loss(spec, owned).backward();
+    return moved.grad().item<double>() * std::sqrt(static_cast<double>(x_.numel()) * largest_code);
+  }
+
+  /// d loss / d parameter where no element changes its code.
+  double finite_difference(const std::string& spec, const OwnedTensors& owned, const at::Tensor& moved,
+                           double step) const {
+    const at::NoGradGuard no_gradients;
+    const at::Tensor parameter = moved.detach();
+    const double value = parameter.item<double>();
+    parameter.fill_(value + step);
+    const double above = loss(spec, owned).item<double>();
+    parameter.fill_(value - step);
+    const double below = loss(spec, owned).item<double>();
+    parameter.fill_(value);
+    return (above - below) / (2 * step);
+  }
+
+  /// Sums over elements that v = x / scale takes below low, inside, above high.
+  struct Sums {
+    double inside = 0;  // of weight * (code - v)
+    double codes = 0;   // of weight * code
+    double below = 0;
+    double above = 0;
+  };
+  Sums sums(double scale, double low, double high) const {
+    Sums sums;
+    for (int64_t i = 0; i < x_.numel(); ++i) {
+      const double w = weights_[i].item<double>();
+      const double v = x_[i].item<double>() / scale;
+      const double code = std::clamp(std::nearbyint(v), low, high);
+      sums.codes += w * code;
+      if (std::nearbyint(v) < low) sums.below += w;
+      if (std::nearbyint(v) > high) sums.above += w;
+      if (std::nearbyint(v) == code) sums.inside += w * (code - v);
+    }
+    return sums;
+  }
+
+  const at::Tensor x_ = at::randn({64});
+  const at::Tensor weights_ = at::randn({64}).add(0.5);
+};
+
+TEST_F(QatGradients, ScaleAsInLsq) {
+  const at::Tensor scale = leaf({0.3F});
+  const Sums s = sums(double{0.3F}, -4, 3);
+  ASSERT_NE(s.above, 0);
+  EXPECT_NEAR(gradient("int3:scale_rule=learned", {{"scale", scale}}, scale, 3),
+              s.inside - 4 * s.below + 3 * s.above, 1e-4);
+}
+
+TEST_F(QatGradients, LogarithmsHaveTheDerivativeOfTheirPowers) {
+  const Sums s = sums(0.5, -4, 3);
+  const double of_scale = s.inside - 4 * s.below + 3 * s.above;
+  const at::Tensor log2 = leaf({-1});
+  EXPECT_NEAR(gradient("int3:scale_rule=learned", {{"log2_scale", log2}}, log2, 3),
+              of_scale * 0.5 * std::log(2), 1e-4);
+  const at::Tensor exponent = leaf({-1.7F});  // ceil: the same scale
+  EXPECT_NEAR(gradient("int3:scale_rule=learned", {{"exponent", exponent}}, exponent, 3),
+              of_scale * 0.5 * std::log(2), 1e-4);
+}
+
+TEST_F(QatGradients, ClipIsThatOfPact) {
+  // Of clip: 1 where x is clipped from above, 0 elsewhere; unsigned, so that below is 0.
+  const at::Tensor clip = leaf({1.5F});
+  loss("affine:width=3,signed=false,scale_rule=learned", {{"clip", clip}}).backward();
+  EXPECT_NEAR(clip.grad().item<double>(), sums(1.5 / 7, 0, 7).above, 1e-4);
+}
+
+TEST_F(QatGradients, RangeIsScaleTimesLargestCode) {
+  const at::Tensor range = leaf({1.5F});
+  const Sums s = sums(1.5 / 7, -7, 7);
+  EXPECT_NEAR(gradient("int4:narrow_range=true,scale_rule=learned", {{"range", range}}, range, 7),
+              (s.inside - 7 * s.below + 7 * s.above) / 7, 1e-4);
+}
+
+TEST_F(QatGradients, ZeroPointAsInLsqPlus) {
+  const at::Tensor scale = leaf({0.3F});
+  const at::Tensor zero = leaf({2.2F});
+  const Sums s = sums(double{0.3F}, -2, 5);
+  EXPECT_NEAR(gradient("affine:width=3,signed=false,scale_rule=learned",
+                       {{"scale", scale}, {"zero_point", zero}}, zero, 7),
+              -0.3 * (s.below + s.above), 1e-4);
+}
+
+TEST_F(QatGradients, WidthMovesTheScaleOfItsRange) {
+  const at::Tensor range = leaf({1.5F});
+  const at::Tensor width = leaf({4.3F});  // 4 bits, codes -7 ... 7
+  const double scale = 1.5 / 7;
+  const Sums s = sums(1.5 / 7, -7, 7);
+  const double of_scale = s.inside - 7 * s.below + 7 * s.above;
+  const double ends = 8 * std::log(2);  // d 2^3 / d width
+  EXPECT_NEAR(
+      gradient("int4:narrow_range=true,scale_rule=learned", {{"range", range}, {"width", width}}, width, 7),
+      ends * (scale * (s.above - s.below) - of_scale * scale / 7), 1e-3);
+}
+
+TEST_F(QatGradients, GammasAreFiniteDifferences) {
+  const at::Tensor gamma = leaf({0.8F, 0.37F});
+  const OwnedTensors owned = {{"gamma", gamma}};
+  const std::string spec = "binary_residual:scale_rule=learned";
+  loss(spec, owned).backward();
+  for (const int64_t level : {0, 1}) {
+    const at::Tensor own = gamma.detach()[level];
+    const double expected = finite_difference(spec, owned, own, 1e-4);
+    EXPECT_NEAR(gamma.grad()[level].item<double>() * std::sqrt(32.0), expected, 0.02 * std::fabs(expected))
+        << level;
+  }
+}
+
+TEST_F(QatGradients, ScalesOfSignsAreFiniteDifferences) {
+  const at::Tensor scale = leaf({0.8F});
+  const OwnedTensors owned = {{"scale", scale}};
+  EXPECT_NEAR(gradient("binary:scale_rule=learned", owned, scale, 1),
+              finite_difference("binary:scale_rule=learned", owned, scale, 1e-3), 0.02);
+}
+
+TEST_F(QatGradients, ThresholdsMoveWhatIsWithinHalfAStep) {
+  const at::Tensor scale = leaf({0.8F});
+  const at::Tensor threshold = leaf({0.6F});
+  double expected = 0;
+  for (int64_t i = 0; i < x_.numel(); ++i) {
+    const double v = x_[i].item<double>() / double{0.8F};
+    const bool moves = std::fabs(std::fabs(v) - 0.6) < 0.5;
+    if (moves) expected -= double{0.8F} * weights_[i].item<double>() * (v < 0 ? -1 : 1);
+  }
+  EXPECT_NEAR(
+      gradient("ternary:scale_rule=learned", {{"scale", scale}, {"threshold", threshold}}, threshold, 1),
+      expected, 1e-3);
+}
+
+/// Over a straight line through all codes the squared error has no steps, and LSQ's gradient is its own.
+TEST_F(QatGradients, LsqIsRightOnAverage) {
+  constexpr int64_t kCount = 20000;
+  const at::Tensor ramp = at::arange(kCount, at::kFloat).mul(8.0 / kCount).sub(4);
+  const at::Tensor scale = leaf({0.5F});
+  const QuantSpec spec = parse_quant_spec_text("int3:scale_rule=learned");
+  const auto error = [&](const at::Tensor& s) {
+    return round_with_owned(ramp, spec, {{"scale", s}}, 1, 0).sub(ramp).pow(2).mean();
+  };
+  error(scale).backward();
+  const at::NoGradGuard no_gradients;
+  const double difference =
+      (error(at::tensor(0.501F)).item<double>() - error(at::tensor(0.499F)).item<double>()) / 0.002;
+  EXPECT_NEAR(scale.grad().item<double>() * std::sqrt(3.0 * kCount), difference,
+              0.02 * std::fabs(difference));
+}
+
+}  // namespace
+}  // namespace detent
