@@ -180,5 +180,24 @@ TEST_F(DocumentedCommands, OfTheReadme) {
   expect_as_documented("README.md");
 }
 
+TEST_F(DocumentedCommands, OfTheMnistTutorial) {
+  const auto root = published_data({"mnist/train-images-idx3-ubyte.gz"});
+  if (!root) GTEST_SKIP() << "no mnist in $DETENT_DATA or ../shared/data";
+  fs::create_symlink(fs::path(DETENT_SOURCE_DIR) / "configs", folder_ / "configs");
+  fs::create_directory(folder_ / "data");
+  fs::create_symlink(*root / "mnist", folder_ / "data/mnist");
+  expect_as_documented("docs/tutorial_mnist.md");
+}
+
+TEST_F(DocumentedCommands, OfTheResnet20Tutorial) {
+  const std::string weights = "models/resnet20-cifar10-pth/resnet20-12fca82f.th";
+  const auto root = published_data({weights, "cifar-10/test_batch.bin"});
+  if (!root) GTEST_SKIP() << "no " << weights << " and cifar-10 in $DETENT_DATA or ../shared/data";
+  fs::create_symlink(*root / weights, folder_ / "resnet20-12fca82f.th");
+  fs::create_directory(folder_ / "data");
+  fs::create_symlink(*root / "cifar-10", folder_ / "data/cifar-10");
+  expect_as_documented("docs/tutorial_resnet20.md");
+}
+
 }  // namespace
 }  // namespace detent

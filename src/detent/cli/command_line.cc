@@ -29,6 +29,7 @@ const std::vector<Command>& all_commands() {
       {"transform", "run passes (profile, quantize, report, ...) on a network", run_transform},
       {"quantize", "quantize a network for execution in integers, and compare", run_quantize},
       {"run", "run a network on arrays, and write or compare what it gives", run_run},
+      {"bench", "measure how fast a quantized network runs", run_bench},
       {"export", "write a network as an ONNX model", run_export},
       {"stat-to-conf", "turn saved statistics into a quantization configuration", run_stat_to_conf},
       {"stats", "show saved statistics, or how two files of them differ", run_stats},

@@ -52,7 +52,8 @@ bool rectifies_bytes(const ReferenceStep& step, const CodeType& type) {
 bool adds_bytes(const ReferenceStep& step) {
   const auto* form = step.form ? std::get_if<PairForm>(&*step.form) : nullptr;
   return form != nullptr && form->operation == PairOperation::kAdd && !form->fixed_point &&
-         fits_bytes(form->a) && fits_bytes(form->b) && fits_bytes(form->output);
+         fits_bytes(form->a) && fits_bytes(form->b) && fits_bytes(form->output) &&
+         form->output.scale > 1e-30F;
 }
 
 ByteAddition byte_addition(const PairForm& form) {

@@ -219,6 +219,8 @@ PackedSums packed_sums(const SumForm& form, const Node& node, const KernelSet& k
     pack_depthwise(form, weights, packed);
   } else {
     pack_groups(form, weights, groups, packed);
+    // Kernels read the multipliers of four blocks, of which they may use one.
+    if (form.fixed.empty()) packed.multiplier.insert(packed.multiplier.end(), 4 * kBlockOutputs, 0.0F);
   }
   return packed;
 }

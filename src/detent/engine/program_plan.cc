@@ -53,7 +53,9 @@ class Planner {
       }
     }
     drop_flows();
+    note_bytes();
     for (const auto& step : plan_.steps) step->prepare(plan_.places);
+    set_next_weights();
     plan_.arena_bytes = arrange(plan_.places);
     return std::move(plan_);
   }
@@ -191,6 +193,24 @@ class Planner {
     for (const auto& [flow, step] : flow_uses_) {
       if (!kept_flows_.contains(flow) && step < plan_.steps.size())
         plan_.steps[step]->dropped_flows.push_back(flow);
+    }
+  }
+
+  void note_bytes() {
+    for (const Place& place : plan_.places) {
+      const int64_t bytes = place.bytes() - Place::kSlack;
+      plan_.steps[place.first_step]->bytes += bytes;
+      if (place.last_step != place.first_step && place.last_step < plan_.steps.size())
+        plan_.steps[place.last_step]->bytes += bytes;
+    }
+    for (const auto& step : plan_.steps) step->bytes += std::ssize(step->weights());
+  }
+
+  void set_next_weights() {
+    std::span<const int8_t> next;
+    for (size_t i = plan_.steps.size(); i-- > 0;) {
+      plan_.steps[i]->set_next_weights(next);
+      if (!plan_.steps[i]->weights().empty()) next = plan_.steps[i]->weights();
     }
   }
 
@@ -426,10 +446,41 @@ class Planner {
       set_place(result, to);
       return true;
     }
-    if (!is_view(*step.node)) return false;
+    if (!is_view(*step.node)) return plan_movement(step, result, *type);
     const size_t from = place_of(input, *type, std::nullopt, *step.node);
     const size_t to = to_place(Layout::kRows);
     add(copy_step(read(from), to), step.node->name, "copy");
+    set_place(result, to);
+    return true;
+  }
+
+  /// Slices, permutations, concatenations: of inputs of one type.
+  bool plan_movement(const ReferenceStep& step, const std::string& result, const CodeType& type) {
+    const Node& node = *step.node;
+    const auto* movement = trait<Movement>(node);
+    if (movement == nullptr || !movement->copies) return false;
+    constexpr int64_t kMostElements = int64_t{1} << 22;  // whose places are noted one by one
+    if (element_count(types_.at(result).shape) > kMostElements) return false;
+    std::vector<std::string> inputs;
+    std::vector<Shape> shapes;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (node.inputs[i].is_constant()) continue;
+      inputs.push_back(value_name(node.inputs[i]));
+      shapes.push_back(types_.at(inputs.back()).shape);
+      const std::optional<CodeType> own = step.inputs[i] ? step.inputs[i] : values_.at(inputs.back()).type;
+      if (own != type) return false;
+    }
+    MovedInputs moved{.places = {}, .copies = movement->copies(node, shapes, types_.at(result).shape)};
+    // As its inputs lie, where the result can.
+    std::optional<Layout> layout;
+    for (const std::string& input : inputs) {
+      moved.places.push_back(place_of(input, type, std::nullopt, node));
+      if (!layout) layout = plan_.places[moved.places.back()].layout;
+    }
+    if (!has_positions(result)) layout = Layout::kRows;
+    for (const size_t place : moved.places) read(place);
+    const size_t to = add_place({.shape = types_.at(result).shape, .layout = *layout, .type = type});
+    add(movement_step(std::move(moved), to), node.name, "moved bytes");
     set_place(result, to);
     return true;
   }

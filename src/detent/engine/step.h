@@ -12,6 +12,7 @@
 #include "detent/engine/packed_sums.h"
 #include "detent/engine/place.h"
 #include "detent/engine/thread_pool.h"
+#include "detent/graph/strided_view.h"
 #include "detent/integer/float_nodes.h"
 #include "detent/integer/pooling.h"
 #include "detent/runtime/flow.h"
@@ -41,6 +42,10 @@ class EngineStep {
   /// Called once the places are known.
   virtual void prepare(std::span<const Place> /*places*/) {}
   virtual void run(RunState& state) const = 0;
+  /// What it reads of its weights first.
+  virtual std::span<const int8_t> weights() const { return {}; }
+  /// Those of the step behind, which it may bring nearer.
+  virtual void set_next_weights(std::span<const int8_t> /*weights*/) {}
 
   std::string nodes;   // "conv1, relu"
   std::string kernel;  // "convolution AVX3_VNNI"
@@ -75,6 +80,12 @@ std::unique_ptr<EngineStep> convert_flow(const Node& node, const CodeType& type,
 std::unique_ptr<EngineStep> flow_of_place(size_t place, size_t flow);
 /// The same elements in row-major order of the values' shapes, in another layout or shape.
 std::unique_ptr<EngineStep> copy_step(size_t from, size_t to);
+/// Elements of several places, as a movement's copies say; what none of them gives is zero.
+struct MovedInputs {
+  std::vector<size_t> places;
+  std::vector<StridedCopy> copies;  // in elements of the values
+};
+std::unique_ptr<EngineStep> movement_step(MovedInputs inputs, size_t to);
 std::unique_ptr<EngineStep> table_step(const KernelSet& kernels, std::vector<uint8_t> table, size_t from,
                                        size_t to);
 std::unique_ptr<EngineStep> addition_step(const KernelSet& kernels, const ByteAddition& addition, size_t a,

@@ -36,6 +36,7 @@ int run_formats(const std::vector<std::string>& args);
 int run_tensor(const std::vector<std::string>& args);
 int run_data(const std::vector<std::string>& args);
 int run_export(const std::vector<std::string>& args);
+int run_bench(const std::vector<std::string>& args);
 int run_run(const std::vector<std::string>& args);
 int run_info(const std::vector<std::string>& args);
 int run_version(const std::vector<std::string>& args);

@@ -43,23 +43,34 @@ struct Common {
     const V most = _mm512_set1_epi8(static_cast<int8_t>(static_cast<int32_t>(f.most) + f.zero));
     return _mm512_max_epu8(_mm512_min_epu8(_mm512_packus_epi16(low, high), most), least);
   }
-  /// Of up to four blocks, the bytes of each in order.
+  /// Of up to four blocks, the bytes of each in order. Reads as many multipliers as four have.
   template <int kBlocks>
   static V PackedBlocks(const V* sums, const float* multiplier, const SumFinish& f) {
     V four[4];
 #pragma GCC unroll 4
     for (int b = 0; b < 4; ++b) four[b] = sums[b < kBlocks ? b : 0];
-    if constexpr (kBlocks == 4) return InOrder(Packed(four, multiplier, f));
-    alignas(64) float multipliers[4 * kLanes];
-    std::memcpy(multipliers, multiplier, kBlocks * kLanes * sizeof(float));
-    std::memset(multipliers + kBlocks * kLanes, 0, (4 - kBlocks) * kLanes * sizeof(float));
-    return InOrder(Packed(four, multipliers, f));
+    return InOrder(Packed(four, multiplier, f));
   }
   static V InOrder(V packed) {
     const V order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     return _mm512_permutexvar_epi32(order, packed);
   }
   static V LargerBytes(V a, V b) { return _mm512_max_epu8(a, b); }
+  template <int kBlocks>
+  static void StoreBlocks(V bytes, uint8_t* to) {
+    if constexpr (kBlocks == 4) {
+      _mm512_storeu_si512(to, bytes);
+    } else {
+      const __m256i half = _mm512_castsi512_si256(bytes);
+      if constexpr (kBlocks == 1) {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(half));
+      } else {
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), half);
+      }
+      if constexpr (kBlocks == 3)
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 32), _mm512_extracti32x4_epi32(bytes, 2));
+    }
+  }
   static void StoreBytes(V bytes, uint8_t* to, int64_t count) {
     if (count >= kBytes) {
       _mm512_storeu_si512(to, bytes);
@@ -85,6 +96,7 @@ struct Common {
       to += 8;
       count -= 8;
     }
+    if (count == 0) return;
     alignas(16) uint8_t rest[16];
     _mm_store_si128(reinterpret_cast<__m128i*>(rest), quarter);
     for (int64_t i = 0; i < count; ++i) to[i] = rest[i];

@@ -45,6 +45,9 @@ struct WindowSums {
   int64_t outputs;       // of the blocks; the last may be filled up
   const int32_t* start;  // of each output: bias and what the zero point takes off
   SumFinish finish;
+  /// What is computed with next: brought nearer meanwhile.
+  const int8_t* next = nullptr;
+  int64_t next_bytes = 0;
 };
 
 /// A channel by itself: sums over the taps of windows that lie side by side.

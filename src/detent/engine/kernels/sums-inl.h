@@ -53,7 +53,12 @@ inline void FinishWindow(const WindowSums& w, const typename O::V* sums, std::by
   if constexpr (kPacksBytes) {
     if (w.finish.cuts_bytes) {
       const auto bytes = O::template PackedBlocks<kBlocks>(sums, w.finish.multiplier, w.finish);
-      O::StoreBytes(bytes, reinterpret_cast<uint8_t*>(result), w.outputs);
+      auto* to = reinterpret_cast<uint8_t*>(result);
+      if (w.outputs == kBlocks * kBlockOutputs) {
+        O::template StoreBlocks<kBlocks>(bytes, to);
+      } else {
+        O::StoreBytes(bytes, to, w.outputs);
+      }
       return;
     }
   }
@@ -75,7 +80,7 @@ inline void FinishInterleaved(const SumFinish& f, int64_t at, typename O::V* sum
 }
 
 template <int kWindows, int kBlocks>
-void AddTile(const WindowSums& w, int64_t first) {
+void AddTile(const WindowSums& w, int64_t first, const int8_t* next, int64_t next_step) {
   constexpr int kAcross = kBlocks * static_cast<int>(kVectors);
   Ops::V sums[size_t{kWindows}][size_t{kAcross}];
 #pragma GCC unroll 32
@@ -95,6 +100,8 @@ void AddTile(const WindowSums& w, int64_t first) {
 #pragma GCC unroll 32
       for (int v = 0; v < kAcross; ++v) factors[v] = Ops::LoadWeights(weights + v * Ops::kBytes);
       weights += kAcross * Ops::kBytes;
+      __builtin_prefetch(next, 0, 2);
+      next += next_step;
 #pragma GCC unroll 32
       for (int i = 0; i < kWindows; ++i) {
         const Ops::X x = Ops::Broadcast(inputs[i] + step * kStepInputs);
@@ -107,7 +114,7 @@ void AddTile(const WindowSums& w, int64_t first) {
   for (int i = 0; i < kWindows; ++i) FinishWindow<kBlocks>(w, sums[i], w.results[first + i]);
 }
 
-using TileFunction = void (*)(const WindowSums&, int64_t);
+using TileFunction = void (*)(const WindowSums&, int64_t, const int8_t*, int64_t);
 
 template <int kBlocks, int... kWindows>
 constexpr auto TilesOf(std::integer_sequence<int, kWindows...>) {
@@ -120,9 +127,14 @@ void AddTiles(const WindowSums& w) {
   constexpr int64_t kMost = kMostWindows[kBlocks];
   static constexpr auto kTiles = TilesOf<kBlocks>(std::make_integer_sequence<int, kMost>());
   int64_t tiles = (w.count + kMost - 1) / kMost;
+  constexpr int64_t kLine = 64;
+  const int64_t lines = w.run_count * w.run_steps;  // that a tile has time for
+  int64_t next = 0;
   for (int64_t first = 0; tiles > 0; --tiles) {
     const int64_t count = (w.count - first + tiles - 1) / tiles;
-    kTiles[static_cast<size_t>(count - 1)](w, first);
+    const bool fetches = next + lines * kLine <= w.next_bytes;
+    kTiles[static_cast<size_t>(count - 1)](w, first, fetches ? w.next + next : w.weights, fetches ? kLine : 0);
+    if (fetches) next += lines * kLine;
     first += count;
   }
 }

@@ -30,6 +30,11 @@ class SumsStep final : public EngineStep {
       offsets_.push_back(run.y * in.row() + run.x * in.channels() + run.channel);
   }
 
+  std::span<const int8_t> weights() const override {
+    return {layer_.packed->weights.data(), layer_.packed->weights.byte_size()};
+  }
+  void set_next_weights(std::span<const int8_t> weights) override { next_ = weights; }
+
   void run(RunState& state) const override {
     const Place& out = state.places[layer_.output];
     if (!out.is_values) fill_halo(out, state.bytes(layer_.output));
@@ -111,6 +116,7 @@ class SumsStep final : public EngineStep {
       SumFinish finish = packed.finish_at(group.sums);
       finish.least = layer_.finish.least;
       finish.most = layer_.finish.most;
+      const std::span<const int8_t> next = weights_behind(g);
       packed.kernels->add_windows({.windows = inputs,
                                    .results = shifted,
                                    .count = count,
@@ -121,7 +127,9 @@ class SumsStep final : public EngineStep {
                                    .blocks = group.blocks,
                                    .outputs = group.outputs,
                                    .start = packed.start.data() + group.sums,
-                                   .finish = finish});
+                                   .finish = finish,
+                                   .next = next.data(),
+                                   .next_bytes = std::ssize(next)});
     }
     if (layer_.follow_ups.empty() || last_group <= first_group) return;
     const PackedGroup& last = packed.groups[static_cast<size_t>(last_group - 1)];
@@ -196,8 +204,15 @@ class SumsStep final : public EngineStep {
     if (!layer_.follow_ups.empty()) follow_row(state, n, y, 0, 0, out.width() * out.channels());
   }
 
+  /// Groups of this layer behind `group`, or what comes behind the layer.
+  std::span<const int8_t> weights_behind(int64_t group) const {
+    if (group + 1 >= std::ssize(layer_.packed->groups)) return next_;
+    return weights().subspan(layer_.packed->groups[static_cast<size_t>(group + 1)].weights);
+  }
+
   SumsLayer layer_;
   std::vector<int64_t> offsets_;  // of the runs or taps
+  std::span<const int8_t> next_;
 };
 
 }  // namespace

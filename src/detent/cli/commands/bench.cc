@@ -1,0 +1,159 @@
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "detent/cli/commands/command.h"
+#include "detent/cli/file_kind.h"
+#include "detent/core/error.h"
+#include "detent/core/parallel.h"
+#include "detent/core/text_table.h"
+#include "detent/engine/fast_executor.h"
+#include "detent/engine/machine_limits.h"
+#include "detent/runtime/integer_executor.h"
+
+namespace detent {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct BenchOptions {
+  std::string model;
+  std::string engine = "fast";
+  int64_t batch = 1;
+  int64_t threads = 0;
+  double seconds = 3;
+  bool profile = false;
+};
+
+Graph read_quantized(const std::string& path) {
+  const FileKind& kind = file_kind(path);
+  if (!kind.holds_graph()) fail("{}: it is {}, expected a network", path, kind.text);
+  Graph graph = std::get<GraphReader>(kind.read)(path);
+  if (!graph.requantization()) {
+    fail("{}: it is not quantized for execution in integers, which `detent quantize` does", path);
+  }
+  return graph;
+}
+
+/// Numbers between -1 and 1, the same each time.
+std::vector<Tensor> bench_inputs(const Graph& graph, int64_t batch) {
+  std::vector<Tensor> inputs;
+  for (const std::string& name : graph.input_names()) {
+    const TensorType& type = graph.input_types().find(name)->second;
+    inputs.emplace_back(type.dtype, type.concrete({{kBatchName, batch}}));
+    if (type.dtype != DType::kFloat32) continue;
+    float next = 0.3F;
+    for (float& value : inputs.back().values<float>()) {
+      next = 1 - 1.9F * next * next;
+      value = next;
+    }
+  }
+  return inputs;
+}
+
+std::vector<double> run_times(const Program& program, std::span<const Tensor> inputs, double seconds) {
+  constexpr size_t kFewest = 5;
+  std::vector<double> times;
+  program.run(inputs);  // plans, and takes memory
+  for (double spent = 0; spent < seconds || times.size() < kFewest;) {
+    const Clock::time_point start = Clock::now();
+    program.run(inputs);
+    times.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+    spent += times.back();
+  }
+  std::ranges::sort(times);
+  return times;
+}
+
+double peak_mebibytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) / 1024;
+}
+
+std::string mebibytes(int64_t bytes) {
+  return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / (1 << 20));
+}
+
+void print_latency(const BenchOptions& options, const std::vector<double>& times) {
+  const auto milliseconds = [&](double share) {
+    const auto at = static_cast<size_t>(share * static_cast<double>(times.size() - 1));
+    return fmt::format("{:.3f}", times[at] * 1e3);
+  };
+  TextTable table({"threads", "batch", "runs", "min ms", "median ms", "p99 ms", "samples/s"});
+  table.add_row({std::to_string(thread_count()), std::to_string(options.batch), std::to_string(times.size()),
+                 milliseconds(0), milliseconds(0.5), milliseconds(0.99),
+                 fmt::format("{:.1f}", static_cast<double>(options.batch) / times[times.size() / 2])});
+  print(table.to_text());
+}
+
+void print_profile(const FastProgram& program, std::span<const Tensor> inputs, size_t runs) {
+  const MachineLimits limits = measured_limits();
+  constexpr size_t kMostRuns = 50;
+  const std::vector<StepProfile> steps =
+      program.profile(inputs, static_cast<int>(std::clamp<size_t>(runs, 1, kMostRuns)));
+  double all = 0;
+  for (const StepProfile& step : steps) all += step.seconds;
+  TextTable table({"nodes", "kernel", "us", "share", "GOP/s", "GB/s", "of the limit", "not faster because"});
+  for (const StepProfile& step : steps) {
+    const double products = step.products / step.seconds;
+    const double bytes = static_cast<double>(step.bytes) / step.seconds;
+    const double threads = thread_count();
+    const double limit =
+        std::max(products / (limits.products_per_second * threads), bytes / limits.bytes_per_second);
+    table.add_row({step.nodes, step.kernel, fmt::format("{:.1f}", step.seconds * 1e6),
+                   fmt::format("{:.1f} %", 100 * step.seconds / all),
+                   step.products > 0 ? fmt::format("{:.1f}", 2e-9 * products) : "",
+                   fmt::format("{:.1f}", 1e-9 * bytes), fmt::format("{:.0f} %", 100 * limit), step.why});
+  }
+  print(fmt::format("\n{}\none thread does at most {:.0f} GOP/s of 8 bits, and reads {:.1f} GB/s of memory\n",
+                    table.to_text(), 2e-9 * limits.products_per_second, 1e-9 * limits.bytes_per_second));
+}
+
+}  // namespace
+
+int run_bench(const std::vector<std::string>& args) {
+  CLI::App app(
+      "Measure how fast a network that is quantized for integers runs: latency, throughput, memory, and what "
+      "each "
+      "of its steps takes.",
+      "detent bench");
+  BenchOptions options;
+  app.add_option("model", options.model, "a quantized network (.mz or .onnx)")->required()->option_text(" ");
+  app.add_option("--engine", options.engine, "fast or reference")->capture_default_str();
+  app.add_option("--batch", options.batch, "samples at once")->capture_default_str();
+  app.add_option("--threads", options.threads, "0: one a processor")->capture_default_str();
+  app.add_option("--seconds", options.seconds, "how long to measure")->capture_default_str();
+  app.add_flag("--profile", options.profile,
+               "what each step takes, by which kernel, and why not a faster one");
+  if (!parse_arguments(app, args)) return 0;
+  if (options.engine != "fast" && options.engine != "reference") {
+    throw UsageError("--engine: " + unknown_name_message("engine", options.engine,
+                                                         std::vector<std::string>{"fast", "reference"}));
+  }
+  if (options.batch < 1) throw UsageError(fmt::format("--batch: got {}, expected at least 1", options.batch));
+  if (options.threads < 0)
+    throw UsageError(fmt::format("--threads: got {}, expected 0 or more", options.threads));
+  if (options.threads > 0) set_thread_count(static_cast<int>(options.threads));
+  const Graph graph = read_quantized(options.model);
+  const std::vector<Tensor> inputs = bench_inputs(graph, options.batch);
+  if (options.engine == "reference") {
+    print_latency(options, run_times(IntegerProgram(graph), inputs, options.seconds));
+    return 0;
+  }
+  const FastProgram program(graph);
+  const std::vector<double> times = run_times(program, inputs, options.seconds);
+  print_latency(options, times);
+  print(fmt::format("\nkernels: {}; weights {}, values {}, whole process {:.0f} MiB\n", program.target(),
+                    mebibytes(program.weight_bytes()), mebibytes(program.arena_bytes(inputs)),
+                    peak_mebibytes()));
+  if (options.profile) print_profile(program, inputs, times.size());
+  return 0;
+}
+
+}  // namespace detent

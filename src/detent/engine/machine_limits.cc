@@ -1,0 +1,72 @@
+#include "detent/engine/machine_limits.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "detent/engine/kernels/kernel_set.h"
+#include "detent/engine/packed_sums.h"
+
+namespace detent {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+template <class Work>
+double least_seconds(int runs, const Work& work) {
+  double least = 1e9;
+  for (int i = 0; i < runs; ++i) {
+    const Clock::time_point start = Clock::now();
+    work();
+    least = std::min(least, std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return least;
+}
+
+double products_per_second() {
+  constexpr int64_t kSteps = 64;
+  constexpr int kCalls = 500;
+  const KernelSet& kernels = kernel_set();
+  const int64_t blocks = kernels.most_blocks;
+  const int64_t windows = kernels.most_windows[blocks];
+  AlignedArray<int8_t> weights(static_cast<size_t>(kSteps * blocks * kBlockBytes));
+  const std::vector<uint8_t> input(kSteps * kStepInputs);
+  const std::vector<int32_t> start(static_cast<size_t>(blocks * kBlockOutputs));
+  const std::vector<float> multiplier(static_cast<size_t>(4 * kBlockOutputs));
+  std::vector<std::byte> result(static_cast<size_t>(blocks * kBlockOutputs));
+  const std::vector<const uint8_t*> inputs(static_cast<size_t>(windows), input.data());
+  const std::vector<std::byte*> results(static_cast<size_t>(windows), result.data());
+  const int64_t run = 0;
+  const WindowSums sums{.windows = inputs.data(),
+                        .results = results.data(),
+                        .count = windows,
+                        .runs = &run,
+                        .run_count = 1,
+                        .run_steps = kSteps,
+                        .weights = weights.data(),
+                        .blocks = blocks,
+                        .outputs = blocks * kBlockOutputs,
+                        .start = start.data(),
+                        .finish = {.multiplier = multiplier.data(), .most = 1}};
+  const double seconds = least_seconds(20, [&] {
+    for (int i = 0; i < kCalls; ++i) kernels.add_windows(sums);
+  });
+  return static_cast<double>(kCalls * windows * blocks * kBlockOutputs * kSteps * kStepInputs) / seconds;
+}
+
+double bytes_per_second() {
+  constexpr size_t kWords = size_t{8} << 20;
+  const std::vector<uint64_t> memory(kWords, 1);
+  uint64_t sum = 0;
+  const double seconds =
+      least_seconds(5, [&] { sum += std::accumulate(memory.begin(), memory.end(), uint64_t{0}); });
+  return sum == 0 ? 0 : static_cast<double>(kWords * sizeof(uint64_t)) / seconds;
+}
+
+}  // namespace
+
+MachineLimits measured_limits() { return {products_per_second(), bytes_per_second()}; }
+
+}  // namespace detent
