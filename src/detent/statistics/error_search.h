@@ -27,7 +27,7 @@ class FormatError {
   Tensor quantized_;
 };
 
-/// The range within `full`, widened to hold 0, for which the format of `covering` has the least squared
+/// The range within `full`, widened to hold 0, for which the format of `qparams_from_range` has the least squared
 /// error: magnitudes held to limits from the largest one down by 20 octaves in steps of 2^(-1/8), then finer
 /// ones around the best, then each end moved alone. Of equal errors, the one found first: the wider range.
 Interval least_error_range(const Format& format, const Distribution& distribution, const Interval& full,

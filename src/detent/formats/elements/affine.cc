@@ -26,8 +26,8 @@ class AffineKernel {
         low_(at(1)),
         high_(at(2)),
         zero_point_(at(3)),
-        unused_bits_(32 - p.width),
-        is_signed_(p.is_signed) {}
+        mask_(hn::Set(DI(), (int32_t{1} << p.width) - 1)),
+        sign_(hn::Set(DI(), p.is_signed ? int32_t{1} << (p.width - 1) : 0)) {}
 
   HWY_INLINE V Round(D d, V x, uint64_t /*index*/) const {
     return hn::IfThenElse(hn::IsNaN(x), x, hn::MulAdd(Code(x), scale_, hn::Zero(d)));
@@ -36,25 +36,20 @@ class AffineKernel {
   /// The integer, zero point included: two's complement when signed, else plain binary. The sums are exact.
   HWY_INLINE VI Encode(D /*d*/, V x, uint64_t /*index*/) const {
     const DI di;
-    const VI unused = hn::ShiftLeftSame(hn::ConvertTo(di, hn::Add(Code(x), zero_point_)), unused_bits_);
-    return hn::BitCast(di, hn::ShiftRightSame(hn::BitCast(DU(), unused), unused_bits_));
+    return hn::And(hn::ConvertTo(di, hn::Add(Code(x), zero_point_)), mask_);
   }
 
   HWY_INLINE V Decode(D d, VI code) const {
-    const VI integer =
-        is_signed_ ? hn::ShiftRightSame(hn::ShiftLeftSame(code, unused_bits_), unused_bits_) : code;
+    const VI integer = hn::Sub(hn::Xor(code, sign_), sign_);  // with its sign extended
     return hn::Mul(hn::Sub(hn::ConvertTo(d, integer), zero_point_), scale_);
   }
 
  private:
-  using DU = hn::RebindToUnsigned<D>;
-
   /// Less the zero point.
   HWY_INLINE V Code(V x) const { return hn::Round(hn::Min(hn::Max(hn::Div(x, scale_), low_), high_)); }
 
   V scale_, low_, high_, zero_point_;
-  int unused_bits_;
-  bool is_signed_;
+  VI mask_, sign_;
 };
 
 ElementKernels<AffineParameters> AffineKernels() { return KernelsOf<AffineParameters, AffineKernel>(); }

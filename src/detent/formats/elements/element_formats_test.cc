@@ -151,7 +151,8 @@ TEST(Minifloat, LargestAndSmallestOfThePresets) {
   EXPECT_EQ(ends("fp4_e2m1"), std::pair(6.0F, 0.5F));
   EXPECT_EQ(ends("fp16"), std::pair(65504.0F, 0x1p-24F));
   EXPECT_EQ(ends("bf16"), std::pair(0x1.FEp127F, 0x1p-133F));
-  EXPECT_THAT(error_of([] { representable_values(parse_format("tf32")); }), HasSubstr("19 bits are too many"));
+  EXPECT_THAT(error_of([] { representable_values(parse_format("tf32")); }),
+              HasSubstr("19 bits are too many"));
 }
 
 TEST(Minifloat, WhatIsTooLargeSaturatesUnlessItMayBecomeAnInfinity) {

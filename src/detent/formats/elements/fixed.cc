@@ -29,10 +29,11 @@ class FixedKernel {
         step_(hn::Set(d, p.step)),
         low_(hn::Set(d, p.low)),
         high_(hn::Set(d, p.high)),
-        unused_bits_(32 - p.width),
+        mask_(hn::Set(DI(), static_cast<int32_t>((uint64_t{1} << p.width) - 1))),
+        sign_(hn::Set(DI(), p.is_signed ? static_cast<int32_t>(uint32_t{1} << (p.width - 1)) : 0)),
         floor_(p.floor),
         may_underflow_(p.scale < 1),
-        is_signed_(p.is_signed) {}
+        is_unsigned_32_(!p.is_signed && p.width == 32) {}
 
   HWY_INLINE V Round(D d, V x, uint64_t /*index*/) const {
     return hn::IfThenElse(hn::IsNaN(x), x, hn::MulAdd(Code(d, x), step_, hn::Zero(d)));
@@ -43,10 +44,7 @@ class FixedKernel {
   HWY_INLINE VI Encode(D d, V x, uint64_t /*index*/) const {
     const DI di;
     const V code = Code(d, x);
-    if (is_signed_ || unused_bits_ > 0) {
-      const VI unused = hn::ShiftLeftSame(hn::ConvertTo(di, code), unused_bits_);
-      return hn::BitCast(di, hn::ShiftRightSame(hn::BitCast(DU(), unused), unused_bits_));
-    }
+    if (!is_unsigned_32_) return hn::And(hn::ConvertTo(di, code), mask_);
     const V middle = hn::Set(d, 0x1p31F);
     const auto upper = hn::Ge(code, middle);
     const VI lower = hn::ConvertTo(di, hn::Sub(code, hn::IfThenElseZero(upper, middle)));
@@ -56,11 +54,8 @@ class FixedKernel {
   /// The nearest float32 to codes of more than 24 bits; Encode gives only those that float32 holds.
   HWY_INLINE V Decode(D d, VI code) const {
     const DI di;
-    if (is_signed_) {
-      const VI integer = hn::ShiftRightSame(hn::ShiftLeftSame(code, unused_bits_), unused_bits_);
-      return hn::Mul(hn::ConvertTo(d, integer), step_);
-    }
-    if (unused_bits_ > 0) return hn::Mul(hn::ConvertTo(d, code), step_);
+    // (c ^ sign) - sign extends the sign.
+    if (!is_unsigned_32_) return hn::Mul(hn::ConvertTo(d, hn::Sub(hn::Xor(code, sign_), sign_)), step_);
     // Of two halves the upper is exact, the lower too, and their sum is rounded once.
     const VI upper = hn::BitCast(di, hn::ShiftRight<16>(hn::BitCast(DU(), code)));
     const V lower = hn::ConvertTo(d, hn::And(code, hn::Set(di, 0xFFFF)));
@@ -88,10 +83,10 @@ class FixedKernel {
   }
 
   V scale_, step_, low_, high_;
-  int unused_bits_;
+  VI mask_, sign_;
   bool floor_;
   bool may_underflow_;
-  bool is_signed_;
+  bool is_unsigned_32_;
 };
 
 ElementKernels<FixedParameters> FixedKernels() { return KernelsOf<FixedParameters, FixedKernel>(); }
