@@ -10,6 +10,7 @@ weights=$(realpath "$2")
 data=$(realpath "$3")
 shift 3
 [ $# -gt 0 ] || set -- int4_lsq:4 int3_lsq:6 int2_lsq:12
+rate() { case $1 in int2*) echo 1e-3 ;; *) echo 3e-4 ;; esac; }  # less for what is nearly right already
 
 echo "| quantizer | epochs | correct of 10,000 |"
 echo "|---|---:|---:|"
@@ -22,8 +23,8 @@ for run in "$@"; do
   # shellcheck disable=SC2086  # $again is one word or none
   "$detent" train resnet20 cifar10 --load "$weights" --load-type pt --data-dir "$data" --project "$project" \
     --quantize "$quantizer" --teacher "$weights" --distill-weight 1 --max-epochs "$epochs" \
-    --training-optimizer sgd --nesterov --learning-rate 0.02 --learning-rate-schedule cosine_steps --batch-size 64 \
-    --ema-decay 0.99 --random-crop --center-crop 32 --crop-padding 4 --horizontal-flip 0.5 \
+    --learning-rate "$(rate "$quantizer")" --scale-learning-rate 3e-4 --learning-rate-schedule cosine_steps \
+    --batch-size 64 --ema-decay 0.99 --random-crop --center-crop 32 --crop-padding 4 --horizontal-flip 0.5 \
     --monitor accuracy $again > "$project.log" 2>&1 || { cat "$project.log"; exit 1; }
   correct=$(sed -n 's/^test (best epoch):.*(\([0-9]*\).*/\1/p' "$project.log")
   echo "| $quantizer | $epochs | $correct |"

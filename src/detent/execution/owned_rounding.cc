@@ -5,6 +5,7 @@
 #include <optional>
 
 #include <ATen/ops/exp2.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/tensor.h>
@@ -97,16 +98,17 @@ struct CodeEnds {
   at::Tensor high;
 };
 
+at::Tensor number(double value) { return at::full({}, value, at::kFloat); }
+
 CodeEnds code_ends_of(const Affine& affine, const at::Tensor& width, double factor) {
   if (!width.defined()) {
-    return {at::tensor(static_cast<float>(affine.low_code())),
-            at::tensor(static_cast<float>(affine.high_code()))};
+    return {number(affine.low_code()), number(affine.high_code())};
   }
-  const at::Tensor bits = with_gradient_factor(width, factor);
+  const at::Tensor bits = straight_through(with_gradient_factor(width, factor), number(affine.width));
   // 2^bits has its exact value, whatever exp2 says.
   const int bits_of_magnitude = affine.is_signed ? affine.width - 1 : affine.width;
   const at::Tensor power = straight_through(at::exp2(bits.sub(affine.is_signed ? 1 : 0)),
-                                            at::tensor(std::ldexp(1.0F, bits_of_magnitude)));
+                                            number(std::ldexp(1.0, bits_of_magnitude)));
   const at::Tensor low = affine.is_signed ? power.neg() : power.mul(0);
   return {low.add(affine.narrow_range ? 1 : 0), power.sub(1)};
 }
@@ -118,8 +120,7 @@ std::optional<CodeEnds> code_ends(const Format& format, const at::Tensor& width,
   const auto* fixed = std::get_if<Fixed>(&format);
   if (fixed == nullptr || fixed->rounding != Rounding::kNearest || fixed->width > kMostWidth)
     return std::nullopt;
-  return CodeEnds{at::tensor(static_cast<float>(fixed->low_code())),
-                  at::tensor(static_cast<float>(fixed->high_code()))};
+  return CodeEnds{number(fixed->low_code()), number(fixed->high_code())};
 }
 
 /// The scale that the parameter stands for, to the bit what inference computes.

@@ -84,11 +84,13 @@ TEST(Quantizer, WithoutAFormatForItsValuesIsNoSpec) {
 }
 
 TEST(Quantizer, RefusesScalesThatAreNotAboveZero) {
-  for (const float scale :
-       {0.0F, -1.0F, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+  const float not_a_number = std::numeric_limits<float>::quiet_NaN();
+  for (const float scale : {0.0F, -1.0F, not_a_number, std::numeric_limits<float>::infinity()}) {
+    const char* fault =
+        std::isnan(scale) ? "was never calibrated" : "expected above 0: try a smaller learning rate";
     for (const char* format : {"affine:scale_rule=learned", "fixed:width=1,scale_rule=learned"}) {
       EXPECT_THAT([&] { simulate(owning(format, {}, {scale}), normal_tensor({4}, 1)); },
-                  ThrowsMessage<Error>(HasSubstr("expected above 0: try a smaller learning rate")))
+                  ThrowsMessage<Error>(HasSubstr(fault)))
           << format << " " << scale;
     }
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/isnan.h>
+#include <ATen/ops/where.h>
 
 #include "detent/core/error.h"
 #include "detent/execution/torch_tensor.h"
@@ -18,8 +20,12 @@ WeightAverage::WeightAverage(std::vector<NamedParameter> parameters, double deca
 void WeightAverage::update(int64_t step) {
   const at::NoGradGuard no_gradients;
   const double decay = std::min(decay_, static_cast<double>(1 + step) / static_cast<double>(10 + step));
-  for (size_t i = 0; i < averages_.size(); ++i)
-    averages_[i].mul_(decay).add_(parameters_[i].second, 1 - decay);
+  for (size_t i = 0; i < averages_.size(); ++i) {
+    const at::Tensor& now = parameters_[i].second;
+    averages_[i].mul_(decay).add_(now, 1 - decay);
+    // Scales that are still to be collected are NaN: their average begins with what is collected.
+    averages_[i].copy_(at::where(averages_[i].isnan(), now, averages_[i]));
+  }
 }
 
 void WeightAverage::exchange() {

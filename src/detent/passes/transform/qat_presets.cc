@@ -101,8 +101,10 @@ QatPreset learned_ternary() {
   return preset;
 }
 
-QatPreset log_scales() {
-  QatPreset preset = learned("int8_log", 8, 8, "8 bits, scales learned by their logarithms");
+/// Whatever the step of the optimizer, such scales stay above 0, and each moves relative to its size.
+QatPreset log_scales(int width) {
+  QatPreset preset = learned(fmt::format("int{}_log", width), width, width,
+                             fmt::format("{} bits, scales learned by their logarithms", width));
   preset.weight_scale = preset.activation_scale = ScaleParameter::kLog2;
   return preset;
 }
@@ -135,7 +137,10 @@ std::span<const QatPreset> all_qat_presets() {
       ranged("int8_tensor", "tensor", "8 bits; weights by their largest magnitude, a tensor"),
       ranged("int8_channel", "channel", "8 bits; weights by their largest magnitude, a channel"),
       shifted(),
-      log_scales(),
+      log_scales(8),
+      log_scales(4),
+      log_scales(3),
+      log_scales(2),
       powers_of_two(8),
       powers_of_two(4),
       lsq_plus(4),
