@@ -69,7 +69,8 @@ void quantize_layer(Draw& draw, Node& node) {
   }
   const int64_t width = draw.among({8, 8, 8, 6, 4, 2});
   const double scale = 6.0 / static_cast<double>(int64_t{1} << width);
-  QuantSpec spec = parse_quant_spec_text(fmt::format("affine:symmetric=true,width={},scale={}", width, scale));
+  QuantSpec spec =
+      parse_quant_spec_text(fmt::format("affine:symmetric=true,width={},scale={}", width, scale));
   if (draw.coin()) {
     spec.granularity = Granularity::kChannel;
     auto& scales = std::get<Affine>(spec.format).scale;
@@ -215,8 +216,8 @@ Graph random_network(Draw& draw, Shape& sample) {
   return graph;
 }
 
-/// Compiles for each instruction set and runs with 1, 2 and 3 threads. Counts what the kernels computed, where
-/// the reference takes the network.
+/// Compiles for each instruction set and runs with 1, 2 and 3 threads. Counts what the kernels computed,
+/// where the reference takes the network.
 void expect_equal_to_reference(const Graph& graph, const Tensor& inputs,
                                std::map<std::string, int>* kernels = nullptr) {
   std::vector<Tensor> wanted;
@@ -230,8 +231,10 @@ void expect_equal_to_reference(const Graph& graph, const Tensor& inputs,
     set_engine_target(target);
     const FastProgram program(graph);
     if (kernels != nullptr) {
-      for (const StepProfile& step : program.profile(std::span(&inputs, 1), 1))
+      for (const StepProfile& step : program.profile(std::span(&inputs, 1), 1)) {
         ++(*kernels)[step.kernel.substr(0, step.kernel.find(' '))];
+        for (const char* bits : {"2 bits", "4 bits"}) (*kernels)[bits] += step.kernel.ends_with(bits) ? 1 : 0;
+      }
     }
     for (const int threads : {1, 2, 3}) {
       set_thread_count(threads);
@@ -267,7 +270,7 @@ TEST_F(FastEngine, IsEqualToTheReferenceOnRandomNetworks) {
     if (HasFatalFailure()) break;
   }
   for (const char* kernel : {"convolution", "depthwise", "linear", "table", "addition", "mean", "largest",
-                             "quantize", "moved", "copy", "reference", "bytes"})
+                             "quantize", "moved", "copy", "reference", "bytes", "2 bits", "4 bits"})
     EXPECT_GT(kernels[kernel], 20) << kernel;
 }
 

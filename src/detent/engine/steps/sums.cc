@@ -128,6 +128,7 @@ class SumsStep final : public EngineStep {
                                    .outputs = group.outputs,
                                    .start = packed.start.data() + group.sums,
                                    .finish = finish,
+                                   .bits = packed.bits,
                                    .next = next.data(),
                                    .next_bytes = std::ssize(next)});
     }
