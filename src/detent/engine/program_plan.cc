@@ -85,6 +85,7 @@ class Planner {
   // ---- Places.
 
   size_t add_place(Place place) {
+    place.measure();
     place.first_step = place.last_step = plan_.steps.size();
     plan_.places.push_back(std::move(place));
     return plan_.places.size() - 1;
