@@ -13,6 +13,8 @@ function(detent_install_layers export)
   install(EXPORT ${export} NAMESPACE detent:: DESTINATION ${package_folder})
 endfunction()
 
+install(TARGETS detent_engine_c EXPORT detentTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/include/detent/engine.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/detent)
 get_property(layers GLOBAL PROPERTY DETENT_LAYERS)
 detent_install_layers(detentTargets ${layers})
 get_property(torch_layers GLOBAL PROPERTY DETENT_TORCH_LAYERS)

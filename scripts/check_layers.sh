@@ -83,6 +83,7 @@ awk -v table="$table" -v torch_folders="$torch_folders" '
     if (target ~ /^detent\//) {
       other = substr(target, length("detent/") + 1)
       sub(/\/.*/, "", other)
+      sub(/\.h$/, "", other)  # include/detent/engine.h, the C interface of the layer
       if (!((layer, other) in allowed))
         report("layer " layer " may not include " other " (it may: " (uses[layer] == "" ? "nothing" : uses[layer]) ")")
     } else if ($0 ~ /include[ \t]*"/ && target !~ /^hwy\//) {

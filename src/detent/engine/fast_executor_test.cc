@@ -12,6 +12,7 @@
 #include "detent/core/error_of_for_test.h"
 #include "detent/core/parallel.h"
 #include "detent/engine/kernels/kernel_set.h"
+#include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/operators.h"
 #include "detent/runtime/integer_executor.h"
@@ -69,16 +70,16 @@ void quantize_layer(Draw& draw, Node& node) {
   }
   const int64_t width = draw.among({8, 8, 8, 6, 4, 2});
   const double scale = 6.0 / static_cast<double>(int64_t{1} << width);
+  QuantSpec spec =
+      parse_quant_spec_text(fmt::format("affine:symmetric=true,width={},scale={}", width, scale));
   if (draw.coin()) {
-    std::string scales;
+    spec.granularity = Granularity::kChannel;
+    auto& scales = std::get<Affine>(spec.format).scale;
+    scales = std::vector<float>();
     for (int64_t c = 0; c < weight.dim(0); ++c)
-      scales += fmt::format("{}{}", c == 0 ? "" : " ", scale * draw.real(0.5, 1.5));
-    node.quantization["weight"] = parse_quant_spec_text(
-        fmt::format("affine:symmetric=true,width={},scale=({}),granularity=channel", width, scales));
-  } else {
-    node.quantization["weight"] =
-        parse_quant_spec_text(fmt::format("affine:symmetric=true,width={},scale={}", width, scale));
+      scales.push_back(static_cast<float>(scale * draw.real(0.5, 1.5)));
   }
+  node.quantization["weight"] = spec;
 }
 
 double fan_in(const Node& node) {
@@ -216,8 +217,10 @@ Graph random_network(Draw& draw, Shape& sample) {
   return graph;
 }
 
-/// Compiles for each instruction set and runs with 1, 2 and 3 threads.
-void expect_equal_to_reference(const Graph& graph, const Tensor& inputs) {
+/// Compiles for each instruction set and runs with 1, 2 and 3 threads. Counts what the kernels computed,
+/// where the reference takes the network.
+void expect_equal_to_reference(const Graph& graph, const Tensor& inputs,
+                               std::map<std::string, int>* kernels = nullptr) {
   std::vector<Tensor> wanted;
   try {
     wanted = IntegerProgram(graph).run(std::span(&inputs, 1));
@@ -228,6 +231,12 @@ void expect_equal_to_reference(const Graph& graph, const Tensor& inputs) {
   for (const std::string& target : engine_targets()) {
     set_engine_target(target);
     const FastProgram program(graph);
+    if (kernels != nullptr) {
+      for (const StepProfile& step : program.profile(std::span(&inputs, 1), 1)) {
+        ++(*kernels)[step.kernel.substr(0, step.kernel.find(' '))];
+        for (const char* bits : {"2 bits", "4 bits"}) (*kernels)[bits] += step.kernel.ends_with(bits) ? 1 : 0;
+      }
+    }
     for (const int threads : {1, 2, 3}) {
       set_thread_count(threads);
       const std::vector<Tensor> got = program.run(std::span(&inputs, 1));
@@ -251,15 +260,19 @@ class FastEngine : public testing::Test {
 
 TEST_F(FastEngine, IsEqualToTheReferenceOnRandomNetworks) {
   constexpr uint32_t kNetworks = 500;
+  std::map<std::string, int> kernels;
   for (uint32_t seed = 0; seed < kNetworks; ++seed) {
     SCOPED_TRACE(seed);
     Draw draw(seed);
     Shape sample;
     const Graph graph = random_network(draw, sample);
     sample.insert(sample.begin(), draw.of(1, 3));
-    expect_equal_to_reference(graph, draw.tensor(sample));
+    expect_equal_to_reference(graph, draw.tensor(sample), &kernels);
     if (HasFatalFailure()) break;
   }
+  for (const char* kernel : {"convolution", "depthwise", "linear", "table", "addition", "mean", "largest",
+                             "quantize", "moved", "copy", "reference", "bytes", "2 bits", "4 bits"})
+    EXPECT_GT(kernels[kernel], 20) << kernel;
 }
 
 /// Weights of -128 and inputs of 255: sums of two products beyond 16 bits.

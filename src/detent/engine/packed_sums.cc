@@ -85,8 +85,40 @@ void pack_group(const Weights& weights, const PackedGroup& group, PackedSums& pa
   }
 }
 
+/// Linear layers wait for their weights to come from memory: fewer bits are sooner there. Elsewhere weights
+/// are used often, and unpacking would take longer than it saves.
+int packed_bits(const SumForm& form, bool is_linear) {
+  if (!is_linear) return 8;
+  const auto [least, most] = std::ranges::minmax(form.weight.values<int32_t>());
+  if (least >= -2 && most <= 1) return 2;
+  return least >= -8 && most <= 7 ? 4 : 8;
+}
+
+/// The weights of `8 / bits` steps into one byte each.
+AlignedArray<int8_t> with_bits(const PackedSums& packed) {
+  const int steps = 8 / packed.bits;
+  const auto half = int{1} << (packed.bits - 1);
+  AlignedArray<int8_t> result(packed.weights.byte_size() / static_cast<size_t>(steps));
+  int8_t* to = result.data();
+  const int8_t* from = packed.weights.data();
+  for (const PackedGroup& group : packed.groups) {
+    const int64_t vector = group.blocks * kBlockBytes;
+    for (int64_t step = 0; step < packed.run_count * packed.run_steps; step += steps) {
+      for (int64_t i = 0; i < vector; ++i) {
+        unsigned byte = 0;
+        for (int s = 0; s < steps; ++s)
+          byte |= static_cast<unsigned>(from[s * vector + i] + half) << (packed.bits * s);
+        *to++ = static_cast<int8_t>(byte);
+      }
+      from += steps * vector;
+    }
+  }
+  return result;
+}
+
 void pack_groups(const SumForm& form, const Weights& weights, int64_t groups, PackedSums& packed) {
   set_runs(packed, groups, weights.inputs);
+  packed.run_steps = rounded_up(packed.run_steps, 8 / packed.bits);
   const int64_t outputs = packed.outputs / groups;
   const int64_t blocks = rounded_up(outputs, kBlockOutputs) / kBlockOutputs;
   const int64_t parts = (blocks + packed.kernels->most_blocks - 1) / packed.kernels->most_blocks;
@@ -218,7 +250,12 @@ PackedSums packed_sums(const SumForm& form, const Node& node, const KernelSet& k
   if (groups > 1 && groups == packed.outputs && shape[1] == 1 && form.output) {
     pack_depthwise(form, weights, packed);
   } else {
+    packed.bits = packed_bits(form, is_linear);
     pack_groups(form, weights, groups, packed);
+    if (packed.bits < 8) {
+      packed.weights = with_bits(packed);
+      for (PackedGroup& group : packed.groups) group.weights /= static_cast<size_t>(8 / packed.bits);
+    }
     // Kernels read the multipliers of four blocks, of which they may use one.
     if (form.fixed.empty()) packed.multiplier.insert(packed.multiplier.end(), 4 * kBlockOutputs, 0.0F);
   }

@@ -44,17 +44,33 @@ struct Place {
   /// Bytes that a kernel may read behind the last.
   static constexpr int64_t kSlack = 128;
 
-  bool has_positions() const { return layout == Layout::kChannelsLast && shape.size() > 2; }
-  int64_t images() const { return has_positions() ? shape[0] : 1; }
-  int64_t height() const { return has_positions() && shape.size() == 4 ? shape[2] : 1; }
-  int64_t width() const {
-    if (has_positions()) return shape.back();
-    return channels() == 0 ? 0 : element_count(shape) / channels();
+  /// What follows from shape and layout, noted once by measure().
+  struct Sizes {
+    bool has_positions = false;
+    int64_t images = 1;
+    int64_t height = 1;
+    int64_t width = 0;
+    int64_t channels = 1;
+  };
+  Sizes sizes = {};
+
+  void measure() {
+    sizes.has_positions = layout == Layout::kChannelsLast && shape.size() > 2;
+    if (sizes.has_positions) {
+      sizes.images = shape[0];
+      sizes.channels = shape[1];
+      sizes.height = shape.size() == 4 ? shape[2] : 1;
+      sizes.width = shape.back();
+    } else {
+      sizes.channels = shape.empty() ? 1 : shape.back();
+      sizes.width = sizes.channels == 0 ? 0 : element_count(shape) / sizes.channels;
+    }
   }
-  int64_t channels() const {
-    if (has_positions()) return shape[1];
-    return shape.empty() ? 1 : shape.back();
-  }
+  bool has_positions() const { return sizes.has_positions; }
+  int64_t images() const { return sizes.images; }
+  int64_t height() const { return sizes.height; }
+  int64_t width() const { return sizes.width; }
+  int64_t channels() const { return sizes.channels; }
   int64_t row() const { return (halo.left + width() + halo.right) * channels(); }
   int64_t image() const { return (halo.top + height() + halo.bottom) * row(); }
   /// Of the first channel, in elements.

@@ -64,8 +64,7 @@ void ThreadPool::work(size_t index) {
 
 void ThreadPool::run(int64_t tasks, int threads, const std::function<void(int64_t)>& body) {
   const auto wanted = static_cast<size_t>(std::max<int64_t>(std::min<int64_t>(threads, tasks), 1));
-  std::unique_lock lock(busy_, std::defer_lock);
-  if (wanted == 1 || in_parallel_for() || !lock.try_lock()) {
+  if (wanted == 1 || in_parallel_for() || busy_.exchange(true)) {
     for (int64_t task = 0; task < tasks; ++task) body(task);
     return;
   }
@@ -86,6 +85,7 @@ void ThreadPool::run(int64_t tasks, int threads, const std::function<void(int64_
   do_tasks();
   state_ -= kOpen;
   while ((state_ & kMembers) != 0) pause();
+  busy_ = false;
 }
 
 }  // namespace detent

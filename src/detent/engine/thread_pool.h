@@ -3,7 +3,6 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -35,7 +34,7 @@ class ThreadPool {
   static constexpr uint64_t kOpen = 0x10000;
   static constexpr uint64_t kNumber = 0x20000;
 
-  std::mutex busy_;
+  std::atomic<bool> busy_ = false;
   std::atomic<uint64_t> state_ = 0;
   std::atomic<uint64_t> wake_ = 0;  // changes with each job, and at the end
   std::atomic<bool> stops_ = false;

@@ -15,6 +15,7 @@
 #include "detent/core/progress.h"
 #include "detent/core/text_table.h"
 #include "detent/datasets/dataset.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/execution/float_nodes.h"
 #include "detent/execution/interpreter.h"
 #include "detent/execution/torch_tensor.h"
@@ -85,6 +86,11 @@ std::string check_integers(const Graph& graph, const Dataset& dataset, bool show
     if (found != actual.end() && have_equal_elements(value, found->second)) continue;
     DETENT_CHECK(false, "node {}, operand {}: simulation and integer execution differ", operand.first,
                  operand.second);
+  }
+  const std::vector<Tensor> fast = FastProgram(graph, torch_float_nodes).run(inputs);
+  for (size_t i = 0; i < fast.size(); ++i) {
+    const Tensor& value = expected.at({graph.nodes().back().name, fmt::format("data_in_{}", i)});
+    DETENT_CHECK(have_equal_elements(value, fast[i]), "output {}: simulation and the fast engine differ", i);
   }
   return fmt::format("{} samples, {} tensors, all integers equal fake quantization", inputs.front().dim(0),
                      expected.size());

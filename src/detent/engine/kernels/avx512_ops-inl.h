@@ -13,6 +13,13 @@ struct Common {
     std::memcpy(&four, p, sizeof(four));
     return _mm512_set1_epi32(four);
   }
+  static V LoadPacked(const int8_t* p) { return _mm512_loadu_si512(p); }
+  template <int kBits>
+  static V UnpackedBytes(V packed, int step) {
+    const V shifted = _mm512_srli_epi16(packed, static_cast<unsigned>(kBits * step));
+    const V codes = _mm512_and_si512(shifted, _mm512_set1_epi8((1 << kBits) - 1));
+    return _mm512_sub_epi8(codes, _mm512_set1_epi8(1 << (kBits - 1)));
+  }
   static V LowBytes(V a, V b) { return _mm512_unpacklo_epi8(a, b); }
   static V HighBytes(V a, V b) { return _mm512_unpackhi_epi8(a, b); }
   static V LowPairs(V a, V b) { return _mm512_unpacklo_epi16(a, b); }

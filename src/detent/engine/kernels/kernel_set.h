@@ -40,11 +40,14 @@ struct WindowSums {
   const int64_t* runs;  // where in a window its runs of bytes begin
   int64_t run_count;
   int64_t run_steps;      // in each run
-  const int8_t* weights;  // [run][step][block][16][4]
+  const int8_t* weights;  // [run][step][block][16][4]; of fewer than 8 bits see `bits`
   int64_t blocks;
   int64_t outputs;       // of the blocks; the last may be filled up
   const int32_t* start;  // of each output: bias and what the zero point takes off
   SumFinish finish;
+  /// 8, or 4 or 2: the weights of so many steps as fit into a byte share it, those of the first in its lowest
+  /// bits, each plus the half of their number.
+  int bits = 8;
   /// What is computed with next: brought nearer meanwhile.
   const int8_t* next = nullptr;
   int64_t next_bytes = 0;

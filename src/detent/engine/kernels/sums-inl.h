@@ -139,9 +139,60 @@ void AddTiles(const WindowSums& w) {
   }
 }
 
+/// Weights of fewer than 8 bits are unpacked where they are multiplied.
+template <int kWindows, int kBlocks, int kBits>
+void AddPackedTile(const WindowSums& w, int64_t first) {
+  constexpr int kAcross = kBlocks * static_cast<int>(kVectors);
+  constexpr int kSteps = 8 / kBits;
+  Ops::V sums[size_t{kWindows}][size_t{kAcross}];
+#pragma GCC unroll 32
+  for (int v = 0; v < kAcross; ++v) {
+    const Ops::V start = Ops::LoadSums(w.start + v * Ops::kLanes);
+#pragma GCC unroll 32
+    for (int i = 0; i < kWindows; ++i) sums[i][v] = start;
+  }
+  const int8_t* weights = w.weights;
+  for (int64_t run = 0; run < w.run_count; ++run) {
+    for (int64_t step = 0; step < w.run_steps; step += kSteps) {
+      const int64_t at = w.runs[run] + step * kStepInputs;
+      Ops::V packed[size_t{kAcross}];
+#pragma GCC unroll 32
+      for (int v = 0; v < kAcross; ++v) packed[v] = Ops::LoadPacked(weights + v * Ops::kBytes);
+      weights += kAcross * Ops::kBytes;
+#pragma GCC unroll 4
+      for (int s = 0; s < kSteps; ++s) {
+        Ops::W factors[size_t{kAcross}];
+#pragma GCC unroll 32
+        for (int v = 0; v < kAcross; ++v) factors[v] = Ops::template Unpacked<kBits>(packed[v], s);
+#pragma GCC unroll 32
+        for (int i = 0; i < kWindows; ++i) {
+          const Ops::X x = Ops::Broadcast(w.windows[first + i] + at + s * kStepInputs);
+#pragma GCC unroll 32
+          for (int v = 0; v < kAcross; ++v) sums[i][v] = Ops::AddProducts(sums[i][v], x, factors[v]);
+        }
+      }
+    }
+  }
+#pragma GCC unroll 32
+  for (int i = 0; i < kWindows; ++i) FinishWindow<kBlocks>(w, sums[i], w.results[first + i]);
+}
+
+template <int kBlocks, int kBits>
+void AddPackedTiles(const WindowSums& w) {
+  constexpr int64_t kMost = 3;
+  int64_t first = 0;
+  for (; first + kMost <= w.count; first += kMost) AddPackedTile<kMost, kBlocks, kBits>(w, first);
+  for (; first < w.count; ++first) AddPackedTile<1, kBlocks, kBits>(w, first);
+}
+
 template <int... kBlocks>
 void AddGroup(const WindowSums& w, std::integer_sequence<int, kBlocks...>) {
-  static_cast<void>(((w.blocks == kBlocks + 1 ? (AddTiles<kBlocks + 1>(w), true) : false) || ...));
+  const auto add = [&]<int kCount>() {
+    if (w.bits == 8) return AddTiles<kCount>(w);
+    return w.bits == 4 ? AddPackedTiles<kCount, 4>(w) : AddPackedTiles<kCount, 2>(w);
+  };
+  static_cast<void>(
+      ((w.blocks == kBlocks + 1 ? (add.template operator()<kBlocks + 1>(), true) : false) || ...));
 }
 
 void AddWindows(const WindowSums& w) { AddGroup(w, std::make_integer_sequence<int, kMostBlocks>()); }

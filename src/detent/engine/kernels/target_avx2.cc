@@ -25,6 +25,14 @@ struct Ops {
     const V w = _mm256_loadu_si256(reinterpret_cast<const V*>(p));
     return {_mm256_srai_epi16(_mm256_slli_epi16(w, 8), 8), _mm256_srai_epi16(w, 8)};
   }
+  static V LoadPacked(const int8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const V*>(p)); }
+  template <int kBits>
+  static W Unpacked(V packed, int step) {
+    const V codes =
+        _mm256_and_si256(_mm256_srli_epi16(packed, kBits * step), _mm256_set1_epi8((1 << kBits) - 1));
+    const V w = _mm256_sub_epi8(codes, _mm256_set1_epi8(1 << (kBits - 1)));
+    return {_mm256_srai_epi16(_mm256_slli_epi16(w, 8), 8), _mm256_srai_epi16(w, 8)};
+  }
   static X Inputs(V v) { return {_mm256_and_si256(v, _mm256_set1_epi16(0xFF)), _mm256_srli_epi16(v, 8)}; }
   static X Broadcast(const uint8_t* p) {
     int32_t four;

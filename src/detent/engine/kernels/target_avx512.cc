@@ -22,6 +22,11 @@ struct Ops : Common {
     return {_mm512_srai_epi16(_mm512_slli_epi16(w, 8), 8), _mm512_srai_epi16(w, 8)};
   }
   static X Inputs(V v) { return {_mm512_and_si512(v, _mm512_set1_epi16(0xFF)), _mm512_srli_epi16(v, 8)}; }
+  template <int kBits>
+  static W Unpacked(V packed, int step) {
+    const V w = UnpackedBytes<kBits>(packed, step);
+    return {_mm512_srai_epi16(_mm512_slli_epi16(w, 8), 8), _mm512_srai_epi16(w, 8)};
+  }
   static X Broadcast(const uint8_t* p) { return Inputs(Four(p)); }
   static V AddProducts(V sums, X x, W w) {
     return _mm512_add_epi32(

@@ -36,6 +36,15 @@ struct Ops {
     std::memcpy(v.bytes.data(), p, 16);
     return v;
   }
+  static V LoadPacked(const int8_t* p) { return LoadWeights(p); }
+  template <int kBits>
+  static W Unpacked(V packed, int step) {
+    for (uint8_t& byte : packed.bytes) {
+      const int code = (byte >> (kBits * step)) & ((1 << kBits) - 1);
+      byte = static_cast<uint8_t>(code - (1 << (kBits - 1)));
+    }
+    return packed;
+  }
   static X Inputs(V v) { return v; }
   static X Broadcast(const uint8_t* p) {
     V v;

@@ -100,10 +100,14 @@ class SumsStep final : public EngineStep {
     int64_t x = first_window % out.width();
     int64_t y = first_window / out.width() % out.height();
     int64_t n = first_window / out.width() / out.height();
-    for (int64_t i = 0; i < count; ++i) {
-      inputs[i] = from + in.at(n, y * w.stride_y - w.padding_y, x * w.stride_x - w.padding_x);
-      results[i] = to + out.at(n, y, x) * element;
-      if (++x < out.width()) continue;
+    for (int64_t i = 0; i < count;) {
+      const int64_t end = std::min(count, i + out.width() - x);
+      const uint8_t* input = from + in.at(n, y * w.stride_y - w.padding_y, x * w.stride_x - w.padding_x);
+      std::byte* result = to + out.at(n, y, x) * element;
+      for (; i < end; ++i, input += w.stride_x * in.channels(), result += out.channels() * element) {
+        inputs[i] = input;
+        results[i] = result;
+      }
       x = 0;
       if (++y < out.height()) continue;
       y = 0;
@@ -128,6 +132,7 @@ class SumsStep final : public EngineStep {
                                    .outputs = group.outputs,
                                    .start = packed.start.data() + group.sums,
                                    .finish = finish,
+                                   .bits = packed.bits,
                                    .next = next.data(),
                                    .next_bytes = std::ssize(next)});
     }
@@ -194,12 +199,13 @@ class SumsStep final : public EngineStep {
                        .finish = finish,
                        .result = nullptr,
                        .bytes = packed.whole_rows ? out.width() * out.channels() : out.channels()};
+    sums.input = state.bytes(layer_.input) + in.at(n, y * w.stride_y - w.padding_y, -w.padding_x);
+    sums.result = state.bytes(layer_.output) + out.at(n, y, 0);
     const int64_t calls = packed.whole_rows ? 1 : out.width();
     for (int64_t x = 0; x < calls; ++x) {
-      sums.input =
-          state.bytes(layer_.input) + in.at(n, y * w.stride_y - w.padding_y, x * w.stride_x - w.padding_x);
-      sums.result = state.bytes(layer_.output) + out.at(n, y, x);
       packed.kernels->add_depthwise(sums);
+      sums.input += w.stride_x * in.channels();
+      sums.result += out.channels();
     }
     if (!layer_.follow_ups.empty()) follow_row(state, n, y, 0, 0, out.width() * out.channels());
   }

@@ -1,0 +1,72 @@
+#ifndef DETENT_ENGINE_H_
+#define DETENT_ENGINE_H_
+
+/* Runs networks that `detent quantize` wrote, in integers, from C. One shared library (libdetent_engine), nothing of
+ * C++ in its interface. All functions may be called from several threads, also with one program; a program is freed by
+ * one of them, when no other uses it. Programs that are loaded from one file share its weights.
+ *
+ * What fails returns a status other than DETENT_OK, and detent_error_text() says why. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(_WIN32)
+#define DETENT_EXPORT
+#else
+#define DETENT_EXPORT __attribute__((visibility("default")))
+#endif
+
+/* Larger whenever functions were added; none is ever changed or removed. */
+#define DETENT_ENGINE_VERSION 1
+DETENT_EXPORT int32_t detent_engine_version(void);
+
+typedef enum detent_status {
+  DETENT_OK = 0,
+  DETENT_BAD_ARGUMENT = 1,  /* a null pointer, an index or a size that does not fit */
+  DETENT_BAD_FILE = 2,      /* missing, damaged, or no quantized network */
+  DETENT_BAD_INPUT = 3,     /* shapes that do not fit the network, NaN */
+  DETENT_OUT_OF_MEMORY = 4,
+  DETENT_INTERNAL = 5
+} detent_status;
+
+/* What the calling thread's last failed call found and expected; "" before there was one. Valid until its next. */
+DETENT_EXPORT const char* detent_error_text(void);
+
+typedef struct detent_program detent_program;
+
+/* Of a graph (.mz) file. */
+DETENT_EXPORT detent_status detent_program_load(const char* path, detent_program** program);
+DETENT_EXPORT void detent_program_free(detent_program* program);
+
+DETENT_EXPORT size_t detent_program_input_count(const detent_program* program);
+/* NULL where there is no such input. */
+DETENT_EXPORT const char* detent_program_input_name(const detent_program* program, size_t input);
+DETENT_EXPORT size_t detent_program_output_count(const detent_program* program);
+
+#define DETENT_MOST_DIMENSIONS 8
+
+/* float32, row-major. */
+typedef struct detent_tensor {
+  float* data;
+  size_t size; /* elements that data has room for */
+  int64_t shape[DETENT_MOST_DIMENSIONS];
+  size_t rank;
+} detent_tensor;
+
+/* Inputs in the order of the network; the caller gives outputs memory, and gets their shapes. Where that is too small
+ * (DETENT_BAD_ARGUMENT), the shapes say what is needed. */
+DETENT_EXPORT detent_status detent_program_run(const detent_program* program, const detent_tensor* inputs,
+                                               size_t input_count, detent_tensor* outputs, size_t output_count);
+
+/* Threads that runs of this process use, at least 1; the default is one a processor. */
+DETENT_EXPORT detent_status detent_set_threads(int32_t count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* DETENT_ENGINE_H_ */

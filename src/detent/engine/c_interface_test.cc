@@ -1,0 +1,122 @@
+#include "detent/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "detent/graph/builder.h"
+#include "detent/io/graph_file.h"
+#include "detent/runtime/integer_executor.h"
+
+namespace detent {
+namespace {
+
+using testing::HasSubstr;
+
+Graph sums_network() {
+  GraphBuilder builder("sums");
+  Graph graph = builder.finish(builder.linear("fc", builder.input("x", {3}), 3, 2));
+  Node& node = graph.node("fc");
+  const auto weight = node.find_parameter("weight")->tensor.values<float>();
+  for (size_t i = 0; i < weight.size(); ++i) weight[i] = static_cast<float>(i) - 2;
+  node.quantization["data_in_0"] = parse_quant_spec_text("affine:scale=0.5");
+  node.quantization["weight"] = parse_quant_spec_text("affine:scale=1");
+  graph.set_requantization(Requantization::kFloat);
+  return graph;
+}
+
+class EngineInC : public testing::Test {
+ protected:
+  EngineInC() { write_graph(path_, sums_network()); }
+  ~EngineInC() override { std::filesystem::remove(path_); }
+
+  detent_program* load() const {
+    detent_program* program = nullptr;
+    EXPECT_EQ(detent_program_load(path_.c_str(), &program), DETENT_OK) << detent_error_text();
+    return program;
+  }
+
+  std::string path_ = testing::TempDir() + "engine_in_c_" + std::to_string(getpid()) + ".mz";
+  std::vector<float> x_ = {1, 2, -1, 0, 0.5F, 4};
+  std::vector<float> y_ = std::vector<float>(4);
+  detent_tensor input_ = {x_.data(), x_.size(), {2, 3}, 2};
+  detent_tensor output_ = {y_.data(), y_.size(), {}, 0};
+};
+
+TEST_F(EngineInC, GivesWhatTheReferenceGives) {
+  detent_program* program = load();
+  EXPECT_EQ(detent_engine_version(), DETENT_ENGINE_VERSION);
+  EXPECT_EQ(detent_program_input_count(program), 1U);
+  EXPECT_STREQ(detent_program_input_name(program, 0), "x");
+  EXPECT_EQ(detent_program_input_name(program, 1), nullptr);
+  EXPECT_EQ(detent_program_output_count(program), 1U);
+  ASSERT_EQ(detent_program_run(program, &input_, 1, &output_, 1), DETENT_OK) << detent_error_text();
+  const Tensor x = Tensor::from<float>({2, 3}, x_);
+  const Tensor wanted = IntegerProgram(sums_network()).run(std::span(&x, 1)).front();
+  EXPECT_EQ(Shape(output_.shape, output_.shape + output_.rank), wanted.shape());
+  EXPECT_THAT(y_, testing::ElementsAreArray(wanted.values<float>()));
+  detent_program_free(program);
+}
+
+TEST_F(EngineInC, SaysWhatDoesNotFit) {
+  detent_program* program = load();
+  EXPECT_EQ(detent_program_run(program, &input_, 0, &output_, 1), DETENT_BAD_INPUT);
+  EXPECT_THAT(detent_error_text(), HasSubstr("got 0 inputs, expected 1"));
+  EXPECT_EQ(detent_program_run(program, &input_, 1, &output_, 2), DETENT_BAD_ARGUMENT);
+  detent_tensor wrong = input_;
+  wrong.shape[1] = 2;
+  EXPECT_EQ(detent_program_run(program, &wrong, 1, &output_, 1), DETENT_BAD_INPUT);
+  EXPECT_THAT(detent_error_text(), HasSubstr("got 6 elements for the shape [2, 2]"));
+  wrong = {x_.data(), 6, {3, 2}, 2};
+  EXPECT_EQ(detent_program_run(program, &wrong, 1, &output_, 1), DETENT_BAD_INPUT);
+  EXPECT_THAT(detent_error_text(), HasSubstr("expected float32 [N, 3]"));
+  output_.size = 3;
+  EXPECT_EQ(detent_program_run(program, &input_, 1, &output_, 1), DETENT_BAD_ARGUMENT);
+  EXPECT_THAT(detent_error_text(), HasSubstr("got room for 3 elements, expected 4"));
+  EXPECT_EQ(output_.shape[1], 2);
+  x_[4] = NAN;
+  EXPECT_EQ(detent_program_run(program, &input_, 1, &output_, 1), DETENT_BAD_INPUT);
+  EXPECT_THAT(detent_error_text(), HasSubstr("element 4 of its input is NaN"));
+  EXPECT_EQ(detent_set_threads(0), DETENT_BAD_ARGUMENT);
+  detent_program_free(program);
+  detent_program_free(nullptr);
+}
+
+TEST_F(EngineInC, RefusesDamagedFiles) {
+  std::ifstream file(path_, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  detent_program* program = nullptr;
+  for (size_t size = 0; size < bytes.size(); size += 61) {
+    std::ofstream(path_, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(size));
+    EXPECT_EQ(detent_program_load(path_.c_str(), &program), DETENT_BAD_FILE) << size;
+    EXPECT_EQ(program, nullptr);
+    EXPECT_STRNE(detent_error_text(), "");
+  }
+  EXPECT_EQ(detent_program_load("no-such-file.mz", &program), DETENT_BAD_FILE);
+  EXPECT_EQ(detent_program_load(nullptr, &program), DETENT_BAD_ARGUMENT);
+}
+
+TEST_F(EngineInC, ManySessionsOfOneFileRunAtOnce) {
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 125; ++i) {
+        detent_program* program = load();
+        std::vector<float> y(4);
+        detent_tensor output = {y.data(), y.size(), {}, 0};
+        EXPECT_EQ(detent_program_run(program, &input_, 1, &output, 1), DETENT_OK);
+        detent_program_free(program);
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace detent
