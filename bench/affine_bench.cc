@@ -74,7 +74,7 @@ void into_a_new_tensor(benchmark::State& state) {
   at::Tensor torch_output;
   Tensor output(detent::DType::kFloat32, {1});
   beside_libtorch(
-      state, [&] { output = detent::simulate(spec(), input()); },
+      state, [&] { output = detent::fake_quantize(spec(), input()); },
       [&] {
         torch_output = at::fake_quantize_per_tensor_affine(torch_input, kScale, kZeroPoint, -128, 127);
       });
@@ -93,7 +93,7 @@ void into_one_that_is_there(benchmark::State& state) {
   at::Tensor torch_mask = at::empty_like(torch_input, at::kBool);
   Tensor output = input().clone();
   beside_libtorch(
-      state, [&] { detent::simulate(spec(), input(), output); },
+      state, [&] { detent::fake_quantize(spec(), input(), output); },
       [&] {
         at::fake_quantize_per_tensor_affine_cachemask_out(torch_output, torch_mask, torch_input, kScale,
                                                           kZeroPoint, -128, 127);

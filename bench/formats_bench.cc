@@ -80,14 +80,14 @@ void read_beside_memcpy(benchmark::State& state, int64_t elements) {
   beside_memcpy(state, data, [&] { benchmark::DoNotOptimize(all.largest_magnitude()); });
 }
 
-void simulate_beside_memcpy(benchmark::State& state, int64_t elements, const std::string& format,
-                            int64_t columns) {
+void fake_quantize_beside_memcpy(benchmark::State& state, int64_t elements, const std::string& format,
+                                 int64_t columns) {
   const detent::QuantSpec spec = detent::parse_quant_spec_text(format);
   const Buffers& flat = buffers(elements);
   const detent::Shape shape =
       columns == 0 ? detent::Shape{elements} : detent::Shape{elements / columns, columns};
   Buffers data = {flat.input.reshaped(shape), flat.output.reshaped(shape)};
-  beside_memcpy(state, data, [&] { detent::simulate(spec, data.input, data.output); });
+  beside_memcpy(state, data, [&] { detent::fake_quantize(spec, data.input, data.output); });
 }
 
 template <class... Arguments>
@@ -105,7 +105,7 @@ void add_sizes(const std::string& name, auto* function, const Arguments&... argu
 
 /// With `columns`, the elements are a matrix of so many.
 void add(const std::string& format, const std::string& name, int64_t columns = 0) {
-  add_sizes(name, &simulate_beside_memcpy, format, columns);
+  add_sizes(name, &fake_quantize_beside_memcpy, format, columns);
 }
 
 /// Channels on the last axis, with scales that are given.

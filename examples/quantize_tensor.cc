@@ -10,7 +10,7 @@
 namespace {
 
 void print_quantized(const std::string& text, const detent::Tensor& input) {
-  const detent::Tensor output = detent::simulate(detent::parse_quant_spec_text(text), input);
+  const detent::Tensor output = detent::fake_quantize(detent::parse_quant_spec_text(text), input);
   std::printf("%-30s", text.c_str());
   for (const float value : output.values<float>()) std::printf(" %9g", static_cast<double>(value));
   std::printf("\n");

@@ -21,7 +21,7 @@ int main() {
       std::printf("%-8s %zu bytes\n", stream.name.c_str(), stream.data.byte_size());
     }
     const detent::Tensor stored = detent::decode(encoded);
-    if (!stored.equals(detent::simulate(spec, weights))) return 1;
+    if (!stored.equals(detent::fake_quantize(spec, weights))) return 1;
     detent::Distortion distortion;
     distortion.update(weights, stored);
     std::printf("%zu bytes of float32, signal to noise %.2f dB\n", weights.byte_size(), distortion.sqnr_db());

@@ -57,7 +57,7 @@ class FinishQat : public testing::TestWithParam<const char*> {
       QuantSpec rounding = *node.rounding("weight");
       if (std::get<Affine>(rounding.format).scale.empty()) rounding = with_given_parameters(rounding, weight);
       const std::vector<float>& scales = std::get<Affine>(rounding.format).scale;
-      const Tensor values = simulate(rounding, weight);
+      const Tensor values = fake_quantize(rounding, weight);
       const WeightChannels channels(node);
       int64_t index = 0;
       for (const float value : values.values<float>()) {

@@ -49,7 +49,7 @@ bool within(float got, float expected, double relative_tolerance) {
 
 /// Empty when equal, else the first difference.
 std::string difference(const GoldenCase& golden, const Tensor& input, const Tensor& expected) {
-  const Tensor got = simulate(parse_quant_spec_text(golden.format), input);
+  const Tensor got = fake_quantize(parse_quant_spec_text(golden.format), input);
   for (size_t i = 0; i < static_cast<size_t>(input.numel()); ++i) {
     const float y = got.values<float>()[i];
     const float z = expected.values<float>()[i];

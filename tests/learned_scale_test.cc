@@ -192,7 +192,7 @@ TEST(LearnedScale, IsCheckedWhereItIsUsed) {
   const QuantSpec spec = parse_quant_spec_text("fixed:scale_rule=learned");
   EXPECT_THAT(error_of([&] { fake_quantize(x, spec, x, 1); }), HasSubstr("has shape [2], expected []"));
   EXPECT_THAT(error_of([&] { fake_quantize(x, spec, x[0] - 1, 1); }), HasSubstr("is 0, expected above 0"));
-  EXPECT_THAT(error_of([&] { simulate(spec, from_torch(x)); }), HasSubstr("needs a network"));
+  EXPECT_THAT(error_of([&] { fake_quantize(spec, from_torch(x)); }), HasSubstr("needs a network"));
   EXPECT_THAT(
       error_of([] { parse_quant_spec_text("log:scale_rule=learned"); }),
       HasSubstr("key \"scale_rule\": got \"learned\", expected \"given\": log has no scale to train"));

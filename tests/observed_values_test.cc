@@ -73,7 +73,7 @@ TEST(ObservedValues, OfEveryOperatorAreBeforeOrAfterRounding) {
       if (const QuantSpec* spec = node.find_quantization("data_in_0")) {
         EXPECT_TRUE(observed(graph, inputs, "data_in_0", kBefore).equal(inputs[0]));
         const at::Tensor taken = observed(graph, inputs, "data_in_0", kAfter);
-        EXPECT_TRUE(to_torch(simulate(*spec, from_torch(inputs[0].contiguous()))).equal(taken));
+        EXPECT_TRUE(to_torch(fake_quantize(*spec, from_torch(inputs[0].contiguous()))).equal(taken));
       }
     }
   }

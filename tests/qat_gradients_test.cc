@@ -100,7 +100,7 @@ TEST_F(QatGradients, LogarithmsHaveTheDerivativeOfTheirPowers) {
 }
 
 TEST_F(QatGradients, ClipIsThatOfPact) {
-  // Of clip: 1 where x is clipped from above, 0 elsewhere; unsigned, so that below is 0.
+  // Gradient of clip: 1 where x is clipped from above, 0 elsewhere; unsigned, so that below is 0.
   const at::Tensor clip = leaf({1.5F});
   loss("affine:width=3,signed=false,scale_rule=learned", {{"clip", clip}}).backward();
   EXPECT_NEAR(clip.grad().item<double>(), sums(1.5 / 7, 0, 7).above, 1e-4);

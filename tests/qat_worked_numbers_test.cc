@@ -30,7 +30,7 @@ const float kNotCalibrated = std::numeric_limits<float>::quiet_NaN();
 
 std::vector<float> simulated(const std::string& spec, const std::vector<float>& values, Shape shape = {}) {
   if (shape.empty()) shape = {static_cast<int64_t>(values.size())};
-  const Tensor result = simulate(parse_quant_spec_text(spec), Tensor::from<float>(shape, values));
+  const Tensor result = fake_quantize(parse_quant_spec_text(spec), Tensor::from<float>(shape, values));
   return {result.values<float>().begin(), result.values<float>().end()};
 }
 
@@ -70,7 +70,7 @@ Quantizer owning(const std::string& spec, const std::vector<std::pair<std::strin
 
 std::vector<float> simulated(const Quantizer& quantizer, const std::vector<float>& values) {
   const Tensor result =
-      simulate(quantizer, Tensor::from<float>({static_cast<int64_t>(values.size())}, values));
+      fake_quantize(quantizer, Tensor::from<float>({static_cast<int64_t>(values.size())}, values));
   return {result.values<float>().begin(), result.values<float>().end()};
 }
 
@@ -109,7 +109,7 @@ TEST(WorkedNumbers, FixedPointWeights) {
   for (const float largest : {1.27F, 0.1F, 3.0F})
     exponents.push_back(parameter_of_scale(ScaleParameter::kExponent, largest / 127, 127));
   quantizer.parameters.emplace_back("exponent", Parameter{Tensor::from<float>({3}, exponents)});
-  const Tensor result = simulate(quantizer, Tensor::from<float>({3, 4}, kWeights));
+  const Tensor result = fake_quantize(quantizer, Tensor::from<float>({3, 4}, kWeights));
   EXPECT_EQ(codes({result.values<float>().begin(), result.values<float>().end()}, {0x1p-6, 0x1p-10, 0x1p-5}),
             (std::vector{32, -81, 2, 58, 20, 102, -61, 31, 64, -13, 22, -96}));
 }

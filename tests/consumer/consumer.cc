@@ -10,7 +10,7 @@
 int main() {
   detent::Tensor tensor = detent::Tensor::from({1}, std::vector<float>{0.3F});
 #ifdef CONSUMER_HAS_FORMATS
-  tensor = detent::simulate(detent::parse_quant_spec_text("fixed:width=8,frac_width=4"), tensor);
+  tensor = detent::fake_quantize(detent::parse_quant_spec_text("fixed:width=8,frac_width=4"), tensor);
   const float expected = 0.3125F;  // 5 / 16
 #else
   const float expected = 0.3F;

@@ -71,7 +71,7 @@ TEST_F(TensorCommands, QuantizeWritesWhatSimulateGives) {
   const SafetensorsFile file = read_safetensors(output);
   EXPECT_EQ(file.metadata.at("origin"), "test");
   const QuantSpec spec = parse_quant_spec_text("fixed:width=4,frac_width=2");
-  EXPECT_TRUE(find(file, "layer.weight").equals(simulate(spec, wave({6, 11}))));
+  EXPECT_TRUE(find(file, "layer.weight").equals(fake_quantize(spec, wave({6, 11}))));
   EXPECT_TRUE(find(file, "layer.bias").equals(wave({6})));
   EXPECT_EQ(find(file, "steps").values<int64_t>()[0], 7);
 }
@@ -156,7 +156,7 @@ TEST_F(TensorCommands, ParametersThatAreNotGivenComeFromTheTensor) {
     EXPECT_TRUE(std::ranges::equal(back.values<float>(), tensor.values<float>())) << name;
   }
   EXPECT_TRUE(find(read_safetensors(path("plain.safetensors")), "small")
-                  .equals(simulate(parse_quant_spec_text("fixed:frac_width=16"), scaled_wave(0.001F))));
+                  .equals(fake_quantize(parse_quant_spec_text("fixed:frac_width=16"), scaled_wave(0.001F))));
 
   for (const char* text : {"minifloat_ieee:width=8", "minifloat_denorm:width=8", "log:width=6"}) {
     EXPECT_THAT(tensor({"quantize", input_, "--format", text}).output,
@@ -182,7 +182,7 @@ TEST_F(TensorCommands, NamesOfIntegerFormats) {
   EXPECT_EQ(find(packed, "layer.weight.codes").shape(), (Shape{6 * 11 / 2}));
   ASSERT_EQ(tensor({"unpack", path("p.safetensors"), "-o", path("back.safetensors")}).status, 0);
   EXPECT_TRUE(find(read_safetensors(path("back.safetensors")), "layer.weight")
-                  .equals(simulate(parse_quant_spec_text("int4_g4"), wave({6, 11}))));
+                  .equals(fake_quantize(parse_quant_spec_text("int4_g4"), wave({6, 11}))));
   expect_failure({"quantize", input_, "--format", "imt8"}, 2, "did you mean \"int8\"?");
   expect_failure({"quantize", input_, "--format", "int8:width=4"}, 2, "but \"int8\" says 8");
 }
@@ -199,7 +199,7 @@ TEST_F(TensorCommands, BitsCountWhatBlocksAndTensorsStore) {
 TEST_F(TensorCommands, NumpyFilesToo) {
   write_npy(path("a.npy"), wave({4, 5}));
   ASSERT_EQ(tensor({"quantize", path("a.npy"), "-o", path("b.npy"), "--format", "binary"}).status, 0);
-  EXPECT_TRUE(read_npy(path("b.npy")).equals(simulate(parse_quant_spec_text("binary"), wave({4, 5}))));
+  EXPECT_TRUE(read_npy(path("b.npy")).equals(fake_quantize(parse_quant_spec_text("binary"), wave({4, 5}))));
   EXPECT_THAT(tensor({"compare", path("a.npy"), path("b.npy")}).output, HasSubstr("| a "));
   ASSERT_EQ(tensor({"quantize", path("a.npy"), "-o", path("c.safetensors"), "--packed", "--format", "binary"})
                 .status,

@@ -40,7 +40,7 @@ class FastProgram final : public Program {
   /// What each step takes in the fastest of `runs` runs.
   std::vector<StepProfile> profile(std::span<const Tensor> inputs, int runs) const;
 
-  /// Of the packed weights, and of what the values of one run take for inputs of these shapes.
+  /// Bytes of the packed weights, and of what the values of one run take for inputs of these shapes.
   int64_t weight_bytes() const;
   int64_t arena_bytes(std::span<const Tensor> inputs) const;
 

@@ -19,7 +19,7 @@ struct FusedLayer {
   CodeType type;  // of the result
 };
 
-/// Of each layer among `layers` (whose kernels can do so), by its last step.
+/// What each layer among `layers` (whose kernels can do so) is fused with, by its last step.
 std::map<size_t, FusedLayer> fused_layers(std::span<const ReferenceStep> steps,
                                           std::span<const size_t> layers, const ValueTypes& values);
 

@@ -73,7 +73,7 @@ struct Place {
   int64_t channels() const { return sizes.channels; }
   int64_t row() const { return (halo.left + width() + halo.right) * channels(); }
   int64_t image() const { return (halo.top + height() + halo.bottom) * row(); }
-  /// Of the first channel, in elements.
+  /// Offset of the first channel, in elements.
   int64_t at(int64_t n, int64_t y, int64_t x) const {
     return n * image() + (halo.top + y) * row() + (halo.left + x) * channels();
   }

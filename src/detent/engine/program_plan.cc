@@ -510,7 +510,7 @@ class Planner {
         why_reference(step));
   }
 
-  /// Of a result of the reference.
+  /// Type of a result of the reference.
   std::optional<CodeType> result_type(const ReferenceStep& step, size_t index) const {
     if (step.outputs[index]) return step.outputs[index];
     if (step.form || step.engine != NodeEngine::kMoves) return std::nullopt;

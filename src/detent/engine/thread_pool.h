@@ -38,7 +38,7 @@ class ThreadPool {
   std::atomic<uint64_t> state_ = 0;
   std::atomic<uint64_t> wake_ = 0;  // changes with each job, and at the end
   std::atomic<bool> stops_ = false;
-  // Of the job.
+  // Belongs to the job.
   std::atomic<int64_t> next_ = 0;
   int64_t tasks_ = 0;
   std::atomic<size_t> helpers_ = 0;

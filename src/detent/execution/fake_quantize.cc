@@ -22,7 +22,7 @@ struct FakeQuantize : torch::autograd::Function<FakeQuantize> {
     }
     const at::Tensor result = at::empty(values.shape(), input.options());
     Tensor output = from_torch(result);
-    simulate(spec, values, output, seed);
+    fake_quantize(spec, values, output, seed);
     return result;
   }
 

@@ -180,7 +180,8 @@ at::Tensor Interpreter::quantized(const Step& step, std::string_view operand, co
       if (!owned.empty()) collect_owned(value, spec, owned);
       return value;
     }
-    if (by_values != nullptr) return to_torch(simulate(*by_values, from_torch(value.contiguous()), seed));
+    if (by_values != nullptr)
+      return to_torch(fake_quantize(*by_values, from_torch(value.contiguous()), seed));
     if (owned.empty()) return fake_quantize(value, spec, seed + run_count_);
     const int64_t samples = node.find_parameter(operand) == nullptr ? value.size(0) : 1;
     return round_with_owned(value, spec, owned, samples, seed + run_count_);

@@ -46,7 +46,7 @@ float averaged(float average, float step, const CollectionState& state) {
   return average * (state.done / (state.done + 1)) + step / (state.done + 1);
 }
 
-/// Of powers of two the average is not one.
+/// The average of powers of two is none.
 float unrounded_scale(ScaleParameter kind, float parameter, double largest_code) {
   return kind == ScaleParameter::kExponent ? std::exp2(parameter)
                                            : scale_of_parameter(kind, parameter, largest_code);

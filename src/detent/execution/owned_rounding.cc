@@ -32,7 +32,7 @@ struct RoundCodes : torch::autograd::Function<RoundCodes> {
                             const QuantSpec& codes_of, uint64_t seed) {
     const at::Tensor scaled = input.div(scale);
     const Tensor values = from_torch(scaled);
-    const at::Tensor codes = to_torch(simulate(codes_of, values, seed));
+    const at::Tensor codes = to_torch(fake_quantize(codes_of, values, seed));
     const at::Tensor mask = to_torch(clipped_ste_mask(codes_of, values));
     const bool has_signs = largest_code(codes_of) == 1 && codes_of.scale_rule == ScaleRule::kGiven &&
                            !std::holds_alternative<Affine>(codes_of.format) &&
@@ -148,7 +148,7 @@ at::Tensor round_codes(const at::Tensor& input, const QuantSpec& spec, const at:
   return rounded.add(slope.mul(learned.sub(learned.detach())));
 }
 
-/// Of binary_residual: the sum of gamma_l sign(r_l).
+/// binary_residual: the sum of gamma_l sign(r_l).
 at::Tensor round_residual(const at::Tensor& input, const at::Tensor& gamma) {
   check_scale(gamma, {gamma.numel()});
   at::Tensor left = input.detach();

@@ -9,6 +9,7 @@
 #include <xmmintrin.h>
 #endif
 
+#include "detent/core/error_of_for_test.h"
 #include "detent/formats/format_cases_test.h"
 #include "detent/formats/text_form.h"
 
@@ -19,12 +20,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 std::string error_of(std::string_view text) {
-  try {
-    parse_format(text);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+  return detent::error_of([&] { parse_format(text); });
 }
 
 TEST(FormatNames, CanonicalOnesThenAliasesThenThoseOfIntegers) {

@@ -79,8 +79,8 @@ void validate_with_scale(const QuantSpec& spec, const std::string& where);
 /// for element i depends on (seed, i). The result depends neither on threads nor on the caller's rounding
 /// mode or flushing of subnormals. Throws Error on another dtype, on a spec with a learned scale, and where
 /// the format cannot hold the data (a ternary threshold not above 0).
-void simulate(const QuantSpec& spec, const Tensor& input, Tensor& output, uint64_t seed = 0);
-Tensor simulate(const QuantSpec& spec, const Tensor& input, uint64_t seed = 0);
+void fake_quantize(const QuantSpec& spec, const Tensor& input, Tensor& output, uint64_t seed = 0);
+Tensor fake_quantize(const QuantSpec& spec, const Tensor& input, uint64_t seed = 0);
 
 /// float32: 1 where the element was held without saturating, else 0: what the clipped gradient multiplies
 /// with. An element saturates when a larger code would have been nearer (fixed), or when it lies beyond the

@@ -3,19 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "detent/core/error_of_for_test.h"
+
 namespace detent {
 namespace {
 
 using testing::HasSubstr;
-
-std::string error_of(const auto& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 std::string parse_error(std::string_view text) {
   return error_of([&] { parse_quant_spec_text(text); });

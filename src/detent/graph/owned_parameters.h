@@ -48,8 +48,8 @@ float parameter_of_scale(ScaleParameter kind, float scale, double largest_code);
 /// The inverse.
 float scale_of_parameter(ScaleParameter kind, float parameter, double largest_code);
 
-/// Of the quantizer of an operand of what `where` names. Throws Error, beginning with `where`, on parameters
-/// that the spec does not read, that are missing, that occur twice, or of another shape or dtype.
+/// Checks the quantizer of an operand of what `where` names. Throws Error, beginning with `where`, on
+/// parameters that the spec does not read, that are missing, that occur twice, or of another shape or dtype.
 void verify_owned_parameters(const Quantizer& quantizer, const std::string& operand,
                              const std::string& where);
 

@@ -41,8 +41,9 @@ std::string owned_parameter_name(std::string_view operand, std::string_view para
   return fmt::format("{}_{}", operand, parameter);
 }
 
-Tensor simulate(const Quantizer& quantizer, const Tensor& input, uint64_t seed) {
-  if (const std::optional<QuantSpec> rounding = quantizer.rounding()) return simulate(*rounding, input, seed);
+Tensor fake_quantize(const Quantizer& quantizer, const Tensor& input, uint64_t seed) {
+  if (const std::optional<QuantSpec> rounding = quantizer.rounding())
+    return fake_quantize(*rounding, input, seed);
   return simulate_with_scale(with_owned_fields(quantizer), owned_scale(quantizer), input, seed);
 }
 

@@ -51,6 +51,6 @@ std::vector<std::string> owned_parameters(const QuantSpec& spec);
 std::string owned_parameter_name(std::string_view operand, std::string_view parameter);
 
 /// The values that the quantizer makes of `input`, as formats/quant_spec.h says.
-Tensor simulate(const Quantizer& quantizer, const Tensor& input, uint64_t seed = 0);
+Tensor fake_quantize(const Quantizer& quantizer, const Tensor& input, uint64_t seed = 0);
 
 }  // namespace detent

@@ -65,7 +65,7 @@ TEST(Quantizer, ValuesAreCodesTimesTheOwnedScaleWhateverTheFormat) {
     std::vector<float> scales = {0.3F};
     if (per_channel) scales = {0.1F, 0.2F, 0.3F, 0.4F, 0.5F, 0.6F, 0.7F, 0.8F};
     const Quantizer quantizer = owning(format, per_channel ? Shape{8} : Shape{}, scales);
-    const Tensor values = simulate(quantizer, input);
+    const Tensor values = fake_quantize(quantizer, input);
     for (size_t i = 0; i < values.values<float>().size(); ++i) {
       const float scale = per_channel ? scales[i % 8] : scales[0];
       const float steps = input.values<float>()[i] / scale;
@@ -89,14 +89,14 @@ TEST(Quantizer, RefusesScalesThatAreNotAboveZero) {
     const char* fault =
         std::isnan(scale) ? "was never calibrated" : "expected above 0: try a smaller learning rate";
     for (const char* format : {"affine:scale_rule=learned", "fixed:width=1,scale_rule=learned"}) {
-      EXPECT_THAT([&] { simulate(owning(format, {}, {scale}), normal_tensor({4}, 1)); },
+      EXPECT_THAT([&] { fake_quantize(owning(format, {}, {scale}), normal_tensor({4}, 1)); },
                   ThrowsMessage<Error>(HasSubstr(fault)))
           << format << " " << scale;
     }
   }
   EXPECT_THAT(
       [] {
-        simulate(owning("fixed:width=1,scale_rule=learned", {2}, {1, 2}), normal_tensor({4}, 1));
+        fake_quantize(owning("fixed:width=1,scale_rule=learned", {2}, {1, 2}), normal_tensor({4}, 1));
       },
       ThrowsMessage<Error>(HasSubstr("has shape [2], expected []")));
 }

@@ -61,9 +61,10 @@ TEST_F(PackedTensors, UnpackToWhatWasSimulated) {
   EXPECT_EQ(stored[0].name, "a");
   EXPECT_EQ(std::get<Encoded>(stored[0].content).codes().numel(), 3);
   EXPECT_TRUE(
-      stored_values(stored[0], scratch_).equals(simulate(parse_quant_spec_text(ternary), tensors[0])));
+      stored_values(stored[0], scratch_).equals(fake_quantize(parse_quant_spec_text(ternary), tensors[0])));
   EXPECT_TRUE(stored_values(stored[1], scratch_).equals(tensors[1]));
-  EXPECT_TRUE(stored_values(stored[2], scratch_).equals(simulate(parse_quant_spec_text(fixed), tensors[2])));
+  EXPECT_TRUE(
+      stored_values(stored[2], scratch_).equals(fake_quantize(parse_quant_spec_text(fixed), tensors[2])));
   EXPECT_EQ(stored_values(stored[3], scratch_).shape(), Shape({0, 3}));
 }
 
@@ -78,10 +79,10 @@ TEST_F(PackedTensors, BlocksHaveStreamsOfScales) {
                                   Pair("b.tensor_scale", Shape({1}))));
   const std::vector<StoredTensor> stored = unpack_tensors(file, "file");
   ASSERT_EQ(stored.size(), 2U);
-  EXPECT_TRUE(
-      stored_values(stored[0], scratch_).equals(simulate(parse_quant_spec_text(block_fp), ramp({3, 5}))));
-  EXPECT_TRUE(
-      stored_values(stored[1], scratch_).equals(simulate(parse_quant_spec_text("nvfp4"), ramp({2, 33}))));
+  EXPECT_TRUE(stored_values(stored[0], scratch_)
+                  .equals(fake_quantize(parse_quant_spec_text(block_fp), ramp({3, 5}))));
+  EXPECT_TRUE(stored_values(stored[1], scratch_)
+                  .equals(fake_quantize(parse_quant_spec_text("nvfp4"), ramp({2, 33}))));
 }
 
 /// The bytes are those of PyTorch's torch.float8_e4m3fn, float8_e5m2, float16 and bfloat16.
@@ -114,7 +115,7 @@ TEST_F(PackedTensors, HaveTheDtypesOfSafetensors) {
     SafetensorsFile file = read_safetensors(path_);
     const auto stored = file.tensors.at(0).second.bytes();
     EXPECT_TRUE(std::ranges::equal(stored, std::as_bytes(std::span(bytes))));
-    const Tensor expected = simulate(parse_quant_spec_text(format), values);
+    const Tensor expected = fake_quantize(parse_quant_spec_text(format), values);
     const auto decoded = [&] { return stored_values(unpack_tensors(file, "file").at(0), scratch_); };
     EXPECT_EQ(decoded().shape(), expected.shape());
     EXPECT_TRUE(std::ranges::equal(decoded().values<float>().first(5), expected.values<float>().first(5)));

@@ -49,10 +49,10 @@ int64_t differences(const Tensor& a, const Tensor& b) {
 
 /// With the first of the specs that leaves the rounded values as they are.
 Result pack(const Tensor& tensor, const QuantSpec& spec) {
-  const Tensor rounded = simulate(spec, tensor);
+  const Tensor rounded = fake_quantize(spec, tensor);
   int64_t moved = 0;
   for (const QuantSpec& held : std::array{with_given_parameters(spec, tensor), spec}) {
-    moved = differences(rounded, simulate(held, rounded));
+    moved = differences(rounded, fake_quantize(held, rounded));
     if (moved > 0) continue;
     Packed packed{encode_without_given(held, rounded), Tensor(), held};
     packed.values = decode(packed.codes);

@@ -102,10 +102,10 @@ TEST_F(WeightPacking, GivesTheValuesOfTheSimulationInEveryFormat) {
       }
       SCOPED_TRACE(format);
       const QuantSpec spec = format_of(graph);
-      const Tensor expected = simulate(spec, weight_of(graph));
+      const Tensor expected = fake_quantize(spec, weight_of(graph));
       const std::vector<std::string> left = write_packed_graph(path_, graph);
       const Graph read = read_graph(path_);
-      EXPECT_TRUE(simulate(format_of(read), weight_of(read)).equals(expected));
+      EXPECT_TRUE(fake_quantize(format_of(read), weight_of(read)).equals(expected));
       if (!left.empty()) {
         EXPECT_TRUE(may_stay_float(text)) << left.front();
         EXPECT_THAT(left, ElementsAre(HasSubstr("node \"fc\", weight")));
@@ -213,7 +213,7 @@ TEST_F(WeightPacking, LearnedScalesStayParameters) {
     EXPECT_EQ(format_of(read), format_of(graph));
     EXPECT_TRUE(read.node("fc").find_quantizer("weight")->find_parameter("scale")->tensor.equals(scale));
     EXPECT_TRUE(
-        simulate(*graph.node("fc").find_quantizer("weight"), weight_of(graph)).equals(weight_of(read)));
+        fake_quantize(*graph.node("fc").find_quantizer("weight"), weight_of(graph)).equals(weight_of(read)));
     EXPECT_LT(stored_bytes("fc.weight"), kOut * kIn);
     EXPECT_FALSE(weight_of(read).equals(weight_of(graph)));
   }

@@ -287,7 +287,7 @@ std::string QuantizerExport::rounded(const std::string& name, const Tensor& tens
                                      bool transposed) {
   const QuantSpec spec = with_given_parameters(derived, tensor);
   if (style_ == OnnxStyle::kQonnx) {
-    const Tensor values = simulate(spec, tensor);
+    const Tensor values = fake_quantize(spec, tensor);
     QuantSpec turned = spec;
     if (transposed) turned.axis = 1 - (spec.axis < 0 ? spec.axis + 2 : spec.axis);
     const Tensor written = transposed ? transposed_matrix(values) : values;

@@ -114,7 +114,8 @@ TEST(Covering, UnsignedFormatsHoldWhatTheyCan) {
 TEST(Covering, NothingButZeroChangesNothing) {
   const Interval nothing{0, 0};
   for (const char* text : {"fixed:width=8", "minifloat_ieee:width=8", "minifloat_denorm", "log"}) {
-    EXPECT_EQ(qparams_from_range(parse_format(text), {&nothing, 1}, ScaleForm::kFloat, ""), parse_format(text));
+    EXPECT_EQ(qparams_from_range(parse_format(text), {&nothing, 1}, ScaleForm::kFloat, ""),
+              parse_format(text));
   }
   const auto affine =
       std::get<Affine>(qparams_from_range(parse_format("affine"), {&nothing, 1}, ScaleForm::kPowerOfTwo, ""));
@@ -128,8 +129,8 @@ TEST(Calibrate, MinMaxGivesWhatAffineDerivesFromTheData) {
   for (const char* text : {"affine:width=8", "affine:width=5,symmetric=true", "affine:signed=false"}) {
     const QuantSpec given = calibrated(text, Distribution::of(values), {});
     EXPECT_EQ(given.format == parse_format(text), false);
-    const Tensor expected = simulate(parse_quant_spec_text(text), tensor);
-    const Tensor actual = simulate(given, tensor);
+    const Tensor expected = fake_quantize(parse_quant_spec_text(text), tensor);
+    const Tensor actual = fake_quantize(given, tensor);
     EXPECT_TRUE(std::ranges::equal(expected.values<float>(), actual.values<float>())) << text;
   }
 }

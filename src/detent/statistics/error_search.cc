@@ -104,7 +104,7 @@ FormatError::FormatError(const Distribution& distribution)
 std::span<const float> FormatError::quantized(const Format& format) {
   // A scale derived from the bins would not know their counts.
   const QuantSpec spec{.format = without_data_scale(format)};
-  simulate(spec, values_, quantized_);
+  fake_quantize(spec, values_, quantized_);
   return std::as_const(quantized_).values<float>();
 }
 

@@ -28,7 +28,7 @@ struct CodeRange {
   double high = 127;
 };
 
-/// Of elements that share a scale; 0 where all are 0. `argument`: percentile or sigma.
+/// Threshold of elements that share a scale; 0 where all are 0. `argument`: percentile or sigma.
 double find_threshold(Threshold kind, double argument, std::span<const float> values, const CodeRange& codes);
 
 /// The k-th smallest value, k = ceil(percentile / 100 * n) counted from 1, but at most 0.

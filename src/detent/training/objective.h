@@ -45,7 +45,7 @@ class Objective {
   /// Puts them into `values`, which must outlive it; empty where there are none to learn from.
   TorchObserver observer(NodeValues& values) const;
 
-  /// Of what the network made of the inputs, [n, classes].
+  /// Loss of the network's outputs, [n, classes].
   at::Tensor loss(const at::Tensor& output, const std::vector<at::Tensor>& inputs, const Labels& labels,
                   const NodeValues& values = {}) const;
 

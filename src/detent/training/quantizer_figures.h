@@ -8,7 +8,7 @@
 
 namespace detent {
 
-/// Of each operand whose quantizer owns parameters "scale/<node>.<operand>", the mean of its scales, and of
+/// For each operand whose quantizer owns parameters "scale/<node>.<operand>", the mean of its scales, and for
 /// an integer format "width/<node>.<operand>", its bits. Scales that cannot be used yet are left out.
 std::vector<std::pair<std::string, double>> describe_quantizers(const Graph& graph);
 

@@ -32,7 +32,7 @@ struct EpochReport {
   Metrics validation = {};        // afterwards
   double samples_per_second = 0;  // of training
   bool is_best = false;           // the best of the monitored value so far
-  /// Of quantizers that own parameters: "scale/fc.weight", its mean, and "width/fc.weight".
+  /// Figures of quantizers that own parameters: "scale/fc.weight", its mean, and "width/fc.weight".
   std::vector<std::pair<std::string, double>> quantizers = {};
 };
 

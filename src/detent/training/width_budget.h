@@ -22,7 +22,7 @@ class WidthBudget {
 
   /// Undefined without a budget.
   at::Tensor penalty() const;
-  /// Of the widths as they are used, rounded.
+  /// Cost of the widths as they are used, rounded.
   double cost() const;
 
  private:

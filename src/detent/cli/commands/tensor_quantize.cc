@@ -194,7 +194,7 @@ void write_output(const std::string& path, const TensorFile& file, const std::ve
     Tensor input = float_values(tensor, scratch);
     if (packing) return input;
     Tensor output = scratch.tensor(DType::kFloat32, input.shape());
-    naming_tensor(tensor, [&] { simulate(own_specs[i], input, output); });
+    naming_tensor(tensor, [&] { fake_quantize(own_specs[i], input, output); });
     page_out(input);
     return output;
   };

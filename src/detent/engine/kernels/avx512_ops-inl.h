@@ -50,7 +50,7 @@ struct Common {
     const V most = _mm512_set1_epi8(static_cast<int8_t>(static_cast<int32_t>(f.most) + f.zero));
     return _mm512_max_epu8(_mm512_min_epu8(_mm512_packus_epi16(low, high), most), least);
   }
-  /// Of up to four blocks, the bytes of each in order. Reads as many multipliers as four have.
+  /// Requantizes up to four blocks, the bytes of each in order. Reads as many multipliers as four have.
   template <int kBlocks>
   static V PackedBlocks(const V* sums, const float* multiplier, const SumFinish& f) {
     V four[4];

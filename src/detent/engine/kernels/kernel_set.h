@@ -21,7 +21,7 @@ inline constexpr int64_t kBlockBytes = kBlockOutputs * kStepInputs;
 
 /// How sums become what is stored.
 struct SumFinish {
-  /// Of each sum; `multiplier` is that to the scale of the result, or to its value.
+  /// For each sum; `multiplier` takes it to the scale of the result, or to its value.
   const float* multiplier = nullptr;
   const FixedMultiplier* fixed = nullptr;  // instead
   bool gives_values = false;               // float32 instead of codes
@@ -74,7 +74,7 @@ struct ByteAddition {
   int32_t zero;
 };
 
-/// Of values: code = at(x / scale).
+/// Quantizes values: code = at(x / scale).
 struct ByteQuantization {
   float scale, least, most;
   int32_t zero;

@@ -20,7 +20,7 @@ inline Ops::V Steps(const SumFinish& f, int64_t at, Ops::V sums) {
 
 constexpr int64_t kVectors = kBlockBytes / Ops::kBytes;  // of a block
 
-/// Of one block and window.
+/// Finishes one block of one window.
 inline void FinishBlock(const WindowSums& w, const Ops::V* sums, int64_t block, std::byte* result) {
   const int64_t first = block * kBlockOutputs;
   const int64_t count = std::min(kBlockOutputs, w.outputs - first);
@@ -47,7 +47,7 @@ inline void FinishBlock(const WindowSums& w, const Ops::V* sums, int64_t block, 
   }
 }
 
-/// Of all blocks of one window.
+/// Sums of all blocks of one window.
 template <int kBlocks, class O = Ops>
 inline void FinishWindow(const WindowSums& w, const typename O::V* sums, std::byte* result) {
   if constexpr (kPacksBytes) {
@@ -133,7 +133,8 @@ void AddTiles(const WindowSums& w) {
   for (int64_t first = 0; tiles > 0; --tiles) {
     const int64_t count = (w.count - first + tiles - 1) / tiles;
     const bool fetches = next + lines * kLine <= w.next_bytes;
-    kTiles[static_cast<size_t>(count - 1)](w, first, fetches ? w.next + next : w.weights, fetches ? kLine : 0);
+    kTiles[static_cast<size_t>(count - 1)](w, first, fetches ? w.next + next : w.weights,
+                                           fetches ? kLine : 0);
     if (fetches) next += lines * kLine;
     first += count;
   }

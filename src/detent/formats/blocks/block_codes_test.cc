@@ -1,4 +1,4 @@
-// Codes of block formats: every target gives back what simulate gives; the streams are as documented.
+// Codes of block formats: every target gives back what fake_quantize gives; the streams are as documented.
 #include "detent/formats/blocks/block_codes.h"
 
 #include <gmock/gmock.h>
@@ -38,7 +38,7 @@ Tensor encodable(const QuantSpec& spec, const Shape& shape, uint32_t seed, int c
 }
 
 std::string round_trip_difference(const QuantSpec& spec, const Tensor& input) {
-  return difference(input, decode(encode(spec, input)), simulate(spec, input));
+  return difference(input, decode(encode(spec, input)), fake_quantize(spec, input));
 }
 
 class EveryTargetBlockCodes : public EveryTargetTest {};
@@ -99,7 +99,7 @@ TEST_P(EveryTargetBlockCodes, FiniteElements) {
       const QuantSpec spec = spec_of(format, std::string("block_size=") + size);
       for (const int centre : {-60, 0, 40}) {
         const Tensor input = finite_tensor({12, 160}, 17, centre, 12);
-        ASSERT_EQ(difference(input, simulate(spec, input), reference_simulate(spec, input)), "")
+        ASSERT_EQ(difference(input, fake_quantize(spec, input), reference_fake_quantize(spec, input)), "")
             << format << " " << size << " " << centre;
         ASSERT_EQ(round_trip_difference(spec, input), "") << format << " " << size << " " << centre;
       }
@@ -185,7 +185,7 @@ TEST(BlockCodes, DoNotDependOnThreads) {
       QuantSpec spec = spec_of(format, std::string("block_size=") + c.size);
       spec.block_axis = c.axis;
       const Tensor input = encodable(spec, c.shape, 3, 0, 20);
-      const Tensor expected = simulate(spec, input);
+      const Tensor expected = fake_quantize(spec, input);
       set_thread_count(1);
       const Encoded one = encode(spec, input);
       EXPECT_EQ(difference(input, decode(one), expected), "") << format << shape_text(c.shape);
@@ -226,7 +226,7 @@ TEST(BlockCodesProperty, RandomShapes) {
   }));
 }
 
-/// One block of all codes, but for those whose values simulate never gives.
+/// One block of all codes, but for those whose values fake_quantize never gives.
 Encoded all_codes(const QuantSpec& spec, uint32_t scale_code, const std::vector<uint32_t>& without) {
   const int width = static_cast<int>(bits_per_value(spec.format));
   std::vector<uint32_t> codes;

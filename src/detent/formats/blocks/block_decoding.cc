@@ -140,7 +140,7 @@ class WideSource {
       from_ += hn::Lanes(di);
       return codes;
     }
-    /// Of fewer than a vector.
+    /// Fewer than a vector holds.
     CodeVec Last(int64_t count) const {
       HWY_ALIGN int32_t last[hn::MaxLanes(di)] = {};
       std::copy_n(from_, count, last);
@@ -286,7 +286,7 @@ class BlockDecoder {
     DecodeBlocksOf<0>(factors, blocks, at);
   }
 
-  /// Of kVectors a block, or of any number for 0.
+  /// For kVectors vectors a block, or any number for 0.
   template <size_t kVectors>
   HWY_INLINE void DecodeBlocksOf(const float* factors, int64_t blocks, int64_t at) const {
     const Elements elements = elements_;  // in registers

@@ -59,7 +59,7 @@ template <class F>
 concept BlockFormat = NumberFormat<F> && BlockScaleRule<typename F::Parameters> &&
     requires(const F format, const typename F::Parameters& rule, const Group& group, double* numbers) {
   { format.blocks() } -> std::same_as<BlockSize>;
-  /// Of the whole tensor, as one group.
+  /// Parameters of the whole tensor, as one group.
   { format.parameters(group, uint64_t{}) } -> std::same_as<typename F::Parameters>;
   /// The format of the elements, with scale 1.
   { format.elements() } -> std::same_as<BlockElement>;

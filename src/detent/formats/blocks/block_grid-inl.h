@@ -42,7 +42,7 @@ class BlockGridKernel {
 
   const Parameters& parameters() const { return parameters_; }
 
-  /// Of a plain block whose elements are all finite.
+  /// Rounds a plain block whose elements are all finite.
   HWY_INLINE V RoundFinite(D d, V x, const Shared& shared) const {
     const V magnitude = hn::Min(hn::Abs(x), shared.largest);
     return WithSign(d, arithmetic_.Round(d, magnitude, shared.least), x);

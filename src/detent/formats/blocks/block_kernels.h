@@ -84,8 +84,8 @@ bool takes_packed_codes(const BlockLayout& layout, int width, const float* value
 void value_blocks(const BlockLayout& layout, const BlockCodeInput& input, const ElementCodes& codes,
                   float* values, int64_t begin, int64_t end, bool stream);
 
-/// Of the element `count` behind `from`, to be fetched ahead: it may lie behind the array, where arithmetic
-/// on pointers may not go.
+/// Address of the element `count` behind `from`, to be fetched ahead: it may lie behind the array, where
+/// arithmetic on pointers may not go.
 template <class T>
 const T* address_behind(const T* from, size_t count) {
   return reinterpret_cast<const T*>(reinterpret_cast<uintptr_t>(from) + count * sizeof(T));

@@ -26,7 +26,7 @@ TEST_P(EveryTargetBlocks, AllMagnitudes) {
     for (int centre = -145; centre <= 125; centre += 9) {
       for (const int spread : {3, 40, 280}) {
         const Tensor input = random_tensor({7, 50}, static_cast<uint32_t>(centre + spread), centre, spread);
-        ASSERT_EQ(difference(input, simulate(spec, input), reference_simulate(spec, input)), "")
+        ASSERT_EQ(difference(input, fake_quantize(spec, input), reference_fake_quantize(spec, input)), "")
             << format << " " << centre << " " << spread;
       }
     }
@@ -44,7 +44,7 @@ TEST_P(EveryTargetBlocks, ShapesAndBlockSizes) {
       const Tensor input = random_tensor(shape, 11, 0, 24);
       for (const std::string size : sizes) {
         const QuantSpec spec = spec_of(format, "block_size=" + size);
-        ASSERT_EQ(difference(input, simulate(spec, input), reference_simulate(spec, input)), "")
+        ASSERT_EQ(difference(input, fake_quantize(spec, input), reference_fake_quantize(spec, input)), "")
             << format << " " << size << " " << shape_text(shape);
       }
     }
@@ -56,7 +56,8 @@ TEST_P(EveryTargetBlocks, BoxesOfAnyWidth) {
   for (const char* size : {"2x17", "4x24", "3x40", "2x100", "4x300", "2x600", "3x15", "2x5"}) {
     const QuantSpec spec = spec_of("mx:element=e2m1", std::string("block_size=") + size);
     const Tensor input = random_tensor({6, 1300}, 13, 0, 250);
-    ASSERT_EQ(difference(input, simulate(spec, input), reference_simulate(spec, input)), "") << size;
+    ASSERT_EQ(difference(input, fake_quantize(spec, input), reference_fake_quantize(spec, input)), "")
+        << size;
   }
 }
 
@@ -67,7 +68,7 @@ TEST_P(EveryTargetBlocks, AnyAxis) {
         QuantSpec spec = spec_of(format, std::string("block_size=") + size);
         spec.block_axis = axis;
         const Tensor input = random_tensor({3, 20, 5, 7}, 5, -3, 20);
-        ASSERT_EQ(difference(input, simulate(spec, input), reference_simulate(spec, input)), "")
+        ASSERT_EQ(difference(input, fake_quantize(spec, input), reference_fake_quantize(spec, input)), "")
             << format << " " << size << " " << axis;
       }
     }
@@ -85,7 +86,7 @@ TEST_P(EveryTargetBlocks, StreamsWhereItCan) {
       Tensor output(DType::kFloat32, shape);
       round_blocks(parameters, layout, BlockOutput::kValue, input.values<float>().data(),
                    output.values<float>().data(), 0, layout.unit_count(), true);
-      EXPECT_EQ(difference(input, output, reference_simulate(spec, input)), "") << size;
+      EXPECT_EQ(difference(input, output, reference_fake_quantize(spec, input)), "") << size;
     }
   }
 }
@@ -108,8 +109,8 @@ TEST_P(EveryTargetBlocks, QuotientsAtTies) {
     values[i] = std::bit_cast<float>(std::bit_cast<int32_t>(tie) + nudge) * (i % 2 == 0 ? 1.0F : -1.0F);
   }
   const QuantSpec spec = spec_of("nvfp4");
-  EXPECT_EQ(difference(input, simulate(spec, input), reference_simulate(spec, input)), "");
-  EXPECT_EQ(difference(input, decode(encode(spec, input)), reference_simulate(spec, input)), "");
+  EXPECT_EQ(difference(input, fake_quantize(spec, input), reference_fake_quantize(spec, input)), "");
+  EXPECT_EQ(difference(input, decode(encode(spec, input)), reference_fake_quantize(spec, input)), "");
 }
 
 /// Zeros behind the elements of a block change nothing, but make it wide.
@@ -142,8 +143,8 @@ TEST_P(EveryTargetBlocks, InPlaceAndUnaligned) {
       std::byte* data = copy.bytes().data() + offset * 4;
       Tensor view = Tensor::borrow(DType::kFloat32, {6, 31}, data, copy.owner());
       const Tensor input = view.clone();
-      simulate(spec, view, view);
-      ASSERT_EQ(difference(input, view, reference_simulate(spec, input)), "") << size << " " << offset;
+      fake_quantize(spec, view, view);
+      ASSERT_EQ(difference(input, view, reference_fake_quantize(spec, input)), "") << size << " " << offset;
       for (size_t i = static_cast<size_t>(offset) + 6 * 31; i < 200; ++i) {
         ASSERT_EQ(std::bit_cast<uint32_t>(copy.values<float>()[i]),
                   std::bit_cast<uint32_t>(pool.values<float>()[i]));
@@ -182,11 +183,11 @@ TEST_P(EveryTargetBlocks, DoesNotDependOnTheCallersFloatingPointMode) {
     const QuantSpec spec = spec_of(format);
     for (const int centre : {-135, 0, 120}) {
       const Tensor input = random_tensor({100}, 4, centre, 60);
-      const Tensor expected = simulate(spec, input);
+      const Tensor expected = fake_quantize(spec, input);
       const Tensor mask = clipped_ste_mask(spec, input);
       for (const unsigned mode : {0x2000U, 0x4000U, 0x6000U, 0x0000U}) {
         _mm_setcsr(0x1F80U | mode | kFlushSubnormals);
-        const Tensor got = simulate(spec, input);
+        const Tensor got = fake_quantize(spec, input);
         const Tensor got_mask = clipped_ste_mask(spec, input);
         _mm_setcsr(saved);
         EXPECT_EQ(difference(input, got, expected), "") << format << " mode " << mode;
@@ -209,7 +210,7 @@ Shape random_shape() {
   return shape;
 }
 
-/// Of the last dimensions; often larger than the dimension, and no multiple of anything.
+/// Block sizes of the last dimensions; often larger than the dimension, and no multiple of anything.
 std::string random_block_size(int rank) {
   std::string text;
   const int sizes = *rc::gen::inRange(1, rank + 1);
@@ -234,10 +235,10 @@ void check_any_shape(const char* format) {
   Tensor input = random_tensor(shape, *rc::gen::arbitrary<uint32_t>(), centre, *rc::gen::inRange(1, 60));
   const std::string what = fmt::format("{} of {}", quant_spec_text(spec), shape_text(shape));
   RC_LOG() << what;
-  const Tensor rounded = simulate(spec, input);
-  RC_ASSERT(difference(input, rounded, reference_simulate(spec, input)) == "");
+  const Tensor rounded = fake_quantize(spec, input);
+  RC_ASSERT(difference(input, rounded, reference_fake_quantize(spec, input)) == "");
   for (float& value : input.values<float>()) value = std::isfinite(value) ? value : 1.0F;
-  RC_ASSERT(difference(input, decode(encode(spec, input)), simulate(spec, input)) == "");
+  RC_ASSERT(difference(input, decode(encode(spec, input)), fake_quantize(spec, input)) == "");
 }
 
 class BlocksProperty : public testing::TestWithParam<const char*> {};

@@ -54,7 +54,7 @@ class BlockLayout {
   class Slabs {
    public:
     int64_t count() const { return count_; }
-    /// Of any but the last in its period.
+    /// Elements of any but the last in its period.
     int64_t elements() const { return elements_; }
     int64_t begin(int64_t slab) const {
       return std::min(total_, slab / per_period_ * period_ + slab % per_period_ * elements_);

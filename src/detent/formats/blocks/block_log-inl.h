@@ -44,7 +44,7 @@ class BlockLogKernel {
     return hn::IfThenElse(hn::IsNaN(x), x, WithSign(d, held, x));
   }
 
-  /// Of a plain block whose elements are all finite.
+  /// Rounds a plain block whose elements are all finite.
   HWY_INLINE V RoundFinite(D d, V x, const Shared& shared) const {
     return WithSign(d, hn::Mul(PlainPower(d, x, shared), hn::Set(d, 0x1p-24F)), x);
   }

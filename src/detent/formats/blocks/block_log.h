@@ -36,7 +36,7 @@ struct BlockLog : BlockFormatBase {
   BlockElement elements() const;
   BlockScales scales(const double* numbers) const;
 
-  /// Of a block with ceil(log2 max) = max_exponent.
+  /// Exponent bias of a block with ceil(log2 max) = max_exponent.
   int bias(int max_exponent) const;
   int top_code() const { return (1 << (width - 1)) - 1; }
 

@@ -129,7 +129,7 @@ class BlockRounder {
     }
   }
 
-  /// Of a plain block of finite elements.
+  /// Writes a plain block of finite elements.
   static HWY_INLINE void WriteFinite(const Kernel& kernel, const ElementSign& sign, BlockVec x,
                                      const Shared& shared, Out* to) {
     if constexpr (kCodes) {
@@ -165,8 +165,8 @@ class BlockRounder {
     }
   }
 
-  /// Of kVectors a block, or of any number for 0. While a batch is rounded, the maxima of the next are found,
-  /// so that memory never idles.
+  /// Rounds blocks of kVectors vectors, or of any number for 0. While a batch is rounded, the maxima of the
+  /// next are found, so that memory never idles.
   template <size_t kVectors>
   void RoundBatchesOf(const float* input, Out* output, int64_t block, int64_t blocks) const {
     const size_t width =
@@ -208,8 +208,8 @@ class BlockRounder {
     }
   }
 
-  /// Of four adjacent blocks. Magnitudes are compared by their bits, among which infinities and NaN are the
-  /// largest.
+  /// Maxima of four adjacent blocks. Magnitudes are compared by their bits, among which infinities and NaN
+  /// are the largest.
   static HWY_INLINE void FindLargest(const float* from, size_t width, int32_t* largest) {
     for (size_t i = 0; i < 4 * width; i += kLine) hwy::Prefetch(address_behind(from, kPrefetched + i));
     StoreLargestOfFour(IntTag(), LargestBits(from, width), LargestBits(from + width, width),

@@ -107,8 +107,8 @@ class BlockGridParameters {
   static constexpr bool kByBlocks = true;
 
   explicit BlockGridParameters(const BlockGrid& grid);
-  /// Of a block whose largest finite magnitude is `max`; where that is 0, of one with the largest float32:
-  /// its infinities, if any, become the largest value of the format.
+  /// Scale of a block whose largest finite magnitude is `max`; where that is 0, of one with the largest
+  /// float32: its infinities, if any, become the largest value of the format.
   SharedScale shared_scale(float max) const;
   int mantissa_bits() const { return grid_.mantissa_bits; }
   bool one_zero() const { return grid_.one_zero; }
@@ -124,8 +124,8 @@ class BlockGridParameters {
 /// What a code of a block's scale stands for: the elements of the block are its values over `factor`.
 struct BlockScale {
   double factor = 0;
-  /// Where the kernels may multiply with these in float32: from the values that simulate gives to elements,
-  /// from elements to values.
+  /// Where the kernels may multiply with these in float32: from the values that fake_quantize gives to
+  /// elements, from elements to values.
   bool plain_element = false;
   bool plain_value = false;
   float to_element = 0;
@@ -133,8 +133,8 @@ struct BlockScale {
   /// Values that float32 cannot hold become the next toward zero, else the nearest; at most the largest.
   bool toward_zero = true;
 
-  /// Of a value that simulate gives, for a power of two. The largest float32 stands for the power above it:
-  /// no grid of fewer than 24 bits has it as a value of its own.
+  /// Exponent of a value that fake quantization gives, a power of two. The largest float32 stands for the
+  /// power above it: no grid of fewer than 24 bits has it as a value of its own.
   float element_of(float value) const;
 
   /// Infinities and NaN stay what they are.
@@ -146,7 +146,7 @@ using BlockScales = std::vector<BlockScale>;
 
 /// 2^exponent, for elements that are multiples of `step`, up to `largest`.
 BlockScale power_of_two_scale(int exponent, double step, double largest);
-/// Of elements on the grid times 2^shift.
+/// Scales for elements on the grid times 2^shift.
 BlockScales grid_scales(const BlockGrid& grid, int shift = 0);
 
 }  // namespace detent

@@ -13,13 +13,13 @@ namespace detent {
 
 /// Rounds elements of a block format one at a time, with scales that are fixed before all of a block's
 /// elements are known: for who chooses later elements by what became of earlier ones. One element of a block,
-/// the one that was largest when the scale was fixed, is rounded by `kept`; then simulate() with the spec
-/// gives the block that scale again and leaves its elements as they are.
+/// the one that was largest when the scale was fixed, is rounded by `kept`; then fake_quantize() with the
+/// spec gives the block that scale again and leaves its elements as they are.
 class BlockRounding {
  public:
-  /// Of tensors of `shape`, not empty. Throws Error, beginning with `where`, on what is no block format, on
-  /// blocks that reach over several rows (indices of dimension 0), where no value keeps a scale (block_fp of
-  /// 2 bits), and on nvfp4, whose scales follow the largest element of the whole tensor as well.
+  /// Rounds tensors of `shape`, not empty. Throws Error, beginning with `where`, on what is no block format,
+  /// on blocks that reach over several rows (indices of dimension 0), where no value keeps a scale (block_fp
+  /// of 2 bits), and on nvfp4, whose scales follow the largest element of the whole tensor as well.
   BlockRounding(const QuantSpec& spec, const Shape& shape, const std::string& where);
 
   /// For each element of a row, the number of its block in the row.

@@ -21,7 +21,7 @@ bool keeps_its_scales(const char* format) {
   return text != "nvfp4" && text.find("block_fp:width=2,") == std::string::npos;
 }
 
-/// Of the elements of each block of a row the one with the largest magnitude.
+/// The element with the largest magnitude of each block of a row.
 std::vector<size_t> keepers(const BlockRounding& rounding, std::span<const float> row) {
   std::vector<size_t> result(static_cast<size_t>(rounding.block_count()), row.size());
   for (size_t i = 0; i < row.size(); ++i) {
@@ -55,7 +55,7 @@ TEST_P(EveryBlockFormat, QuantizationLeavesWhatWasRounded) {
             i == keeper ? rounding.kept(x, largest, "here") : rounding.rounded(x, largest);
       }
     }
-    const Tensor again = simulate(spec, chosen);
+    const Tensor again = fake_quantize(spec, chosen);
     EXPECT_EQ(difference(chosen, again, chosen), "") << blocks;
   }
 }
@@ -64,7 +64,7 @@ TEST_P(EveryBlockFormat, RoundsAsQuantizationDoes) {
   if (!keeps_its_scales(GetParam())) return;
   const QuantSpec spec = spec_of(GetParam(), "block_size=8");
   const Tensor tensor = normal_tensor({20, 24}, 3);
-  const Tensor expected = simulate(spec, tensor);
+  const Tensor expected = fake_quantize(spec, tensor);
   const BlockRounding rounding(spec, tensor.shape(), "here");
   for (int64_t r = 0; r < tensor.dim(0); ++r) {
     const std::span<const float> row = tensor.rows(r, r + 1).values<float>();

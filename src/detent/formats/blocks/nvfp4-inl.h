@@ -43,7 +43,7 @@ class Nvfp4Kernel {
     return hn::IfThenElse(hn::IsNaN(x), x, hn::CopySignToAbs(held, x));
   }
 
-  /// Of a plain block whose elements are all finite.
+  /// Rounds a plain block whose elements are all finite.
   HWY_INLINE V RoundFinite(D d, V x, const Shared& shared) const {
     const V value = hn::Mul(Magnitude(d, PlainQuotient(d, x, shared)), shared.scale);
     return hn::CopySignToAbs(value, x);
@@ -143,7 +143,7 @@ class Nvfp4Kernel {
     return hn::Mul(block_scale, hn::Set(d, parameters_.tensor_scale));
   }
 
-  /// Of the element.
+  /// Magnitude of the element.
   HWY_INLINE V Magnitude(D d, V quotient) const {
     return elements_.Round(d, quotient, LeastElementAddend(d));
   }

@@ -101,7 +101,7 @@ class CodebookSearch {
     }
   }
 
-  /// Of a table whose index is the outcomes of kLevels levels.
+  /// Looks up a table whose index is the outcomes of kLevels levels.
   template <int kLevels>
   static HWY_INLINE V LookUp(D d, const float* table, VI row_index, const M* above) {
     if constexpr (kLevels > kRowLevels) {

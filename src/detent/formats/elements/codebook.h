@@ -43,7 +43,7 @@ struct Codebook {
   }
 
   double bits() const { return levels(); }
-  /// Of the binary search, and bits of an index.
+  /// Levels of the binary search, and bits of an index.
   int levels() const;
   bool groups_are_channels() const { return false; }
   const char* channel_conflict() const { return "a codebook derives nothing from the data"; }

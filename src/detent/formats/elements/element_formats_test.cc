@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "detent/core/error_of_for_test.h"
 #include "detent/formats/quant_spec.h"
 
 namespace detent {
@@ -29,20 +30,11 @@ std::vector<float> list(const Tensor& tensor) {
 }
 
 std::vector<float> rounded(std::string_view spec, const std::vector<float>& values) {
-  return list(simulate(parse_quant_spec_text(spec), tensor(values)));
+  return list(fake_quantize(parse_quant_spec_text(spec), tensor(values)));
 }
 
 std::vector<float> mask(std::string_view spec, const std::vector<float>& values) {
   return list(clipped_ste_mask(parse_quant_spec_text(spec), tensor(values)));
-}
-
-std::string error_of(const auto& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 std::string parse_error(std::string_view text) {
@@ -232,7 +224,9 @@ TEST(Affine, DerivedFromTheRange) {
 
 TEST(Affine, OneScaleAChannel) {
   const Tensor input = Tensor::from<float>({2, 2}, std::vector<float>{1.2F, 2.6F, 1.2F, 2.6F});
-  const auto by = [&](std::string_view text) { return list(simulate(parse_quant_spec_text(text), input)); };
+  const auto by = [&](std::string_view text) {
+    return list(fake_quantize(parse_quant_spec_text(text), input));
+  };
   EXPECT_THAT(by("affine:scale=1x2,granularity=channel"), ElementsAre(1, 3, 2, 2));
   EXPECT_THAT(by("affine:scale=1x2,zero_point=0x127,granularity=channel,axis=1"), ElementsAre(1, 0, 1, 0));
   EXPECT_THAT(error_of([&] { by("affine:scale=1x2"); }), HasSubstr("key \"scale\": got 2 values"));
@@ -292,8 +286,8 @@ TEST(Simulate, TakesHalfPrecisionInputs) {
   const uint16_t brain_bits[] = {0xBF80, 0x0001};  // -1, 2^-133
   std::copy_n(reinterpret_cast<const std::byte*>(half_bits), 4, half.bytes().data());
   std::copy_n(reinterpret_cast<const std::byte*>(brain_bits), 4, brain.bytes().data());
-  EXPECT_THAT(list(simulate(parse_quant_spec_text("fp16"), half)), ElementsAre(1, 0x1p-24F));
-  EXPECT_THAT(list(simulate(parse_quant_spec_text("bf16"), brain)), ElementsAre(-1, 0x1p-133F));
+  EXPECT_THAT(list(fake_quantize(parse_quant_spec_text("fp16"), half)), ElementsAre(1, 0x1p-24F));
+  EXPECT_THAT(list(fake_quantize(parse_quant_spec_text("bf16"), brain)), ElementsAre(-1, 0x1p-133F));
   EXPECT_THAT(list(clipped_ste_mask(parse_quant_spec_text("log"), half)), ElementsAre(1, 1));
 }
 

@@ -31,7 +31,8 @@ TEST_P(EveryTarget, HardValues) {
   const Tensor input = Tensor::from({static_cast<int64_t>(values.size())}, values);
   for (const char* text : kElementFormats) {
     const QuantSpec spec = parse_quant_spec_text(text);
-    EXPECT_EQ(bit_difference(input, simulate(spec, input, 7), reference_simulate(spec, input, 7)), "")
+    EXPECT_EQ(bit_difference(input, fake_quantize(spec, input, 7), reference_fake_quantize(spec, input, 7)),
+              "")
         << text;
   }
 }
@@ -46,7 +47,8 @@ TEST_P(EveryTarget, RandomBits) {
   input = Tensor::borrow(DType::kFloat32, input.shape(), input.bytes().data(), input.owner());
   for (const char* text : kElementFormats) {
     const QuantSpec spec = parse_quant_spec_text(text);
-    EXPECT_EQ(bit_difference(input, simulate(spec, input, 9), reference_simulate(spec, input, 9)), "")
+    EXPECT_EQ(bit_difference(input, fake_quantize(spec, input, 9), reference_fake_quantize(spec, input, 9)),
+              "")
         << text;
   }
 }
@@ -65,7 +67,8 @@ TEST_P(EveryTarget, CodebooksOfAnySize) {
       format.entries.push_back(value);
     }
     const QuantSpec spec{.format = format};
-    ASSERT_EQ(bit_difference(input, simulate(spec, input), reference_simulate(spec, input)), "") << size;
+    ASSERT_EQ(bit_difference(input, fake_quantize(spec, input), reference_fake_quantize(spec, input)), "")
+        << size;
   }
 }
 
@@ -80,12 +83,12 @@ TEST_P(EveryTarget, LengthsAndUnalignedStarts) {
     for (int64_t count = 0; count <= 4 * kMaxLanes + 3; ++count) {
       for (int64_t offset = 0; offset < 5; ++offset) {
         const Tensor input = unaligned(pool, offset, count);
-        const Tensor expected = reference_simulate(spec, input, 3);
+        const Tensor expected = reference_fake_quantize(spec, input, 3);
         Tensor output = unaligned(Tensor(DType::kFloat32, {count + 8}), 3, count);
-        simulate(spec, input, output, 3);
+        fake_quantize(spec, input, output, 3);
         ASSERT_EQ(bit_difference(input, output, expected), "") << text << " " << count << " " << offset;
         Tensor in_place = unaligned(pool.clone(), offset, count);
-        simulate(spec, in_place, in_place, 3);
+        fake_quantize(spec, in_place, in_place, 3);
         ASSERT_EQ(bit_difference(input, in_place, expected), "") << text << " in place";
       }
     }
@@ -105,7 +108,7 @@ TEST_P(EveryTarget, StreamedStoresTouchNothingElse) {
         derive_parameters(spec, input, grouping, 0), grouping, [&](const auto& groups, const auto& kernels) {
           kernels.round(groups, input.values<float>().data(), output.values<float>().data(), 0, count, true);
         });
-    ASSERT_EQ(bit_difference(input, output, reference_simulate(spec, input)), "") << count;
+    ASSERT_EQ(bit_difference(input, output, reference_fake_quantize(spec, input)), "") << count;
     const auto all = storage.values<float>();
     for (size_t i = 0; i < 3; ++i) ASSERT_EQ(all[i], 0.0F);
     for (size_t i = static_cast<size_t>(count) + 3; i < all.size(); ++i) ASSERT_EQ(all[i], 0.0F);
@@ -120,7 +123,7 @@ TEST_P(EveryTarget, ChannelsOfAnyAxis) {
     for (const char* format : {"ternary:scaling_factor=true", "binary:scaling=per_channel"}) {
       const QuantSpec spec =
           parse_quant_spec_text(fmt::format("{},granularity=channel,axis={}", format, axis));
-      EXPECT_EQ(bit_difference(input, simulate(spec, input), reference_simulate(spec, input)), "")
+      EXPECT_EQ(bit_difference(input, fake_quantize(spec, input), reference_fake_quantize(spec, input)), "")
           << axis << format;
     }
   }
@@ -147,8 +150,8 @@ TEST_P(EveryTarget, ChannelsOnTheLastAxis) {
         spec.granularity = Granularity::kTensor;
         spec.axis = binary->scaling == BinaryScaling::kPerChannel ? 1 : 0;
       }
-      const Tensor got = simulate(spec, input, 3);
-      EXPECT_EQ(bit_difference(input, got, reference_simulate(spec, input, 3)), "")
+      const Tensor got = fake_quantize(spec, input, 3);
+      EXPECT_EQ(bit_difference(input, got, reference_fake_quantize(spec, input, 3)), "")
           << quant_spec_text(spec) << " of " << channels << " channels";
     }
   }
@@ -162,11 +165,11 @@ TEST_P(EveryTarget, DoesNotDependOnTheCallersFloatingPointMode) {
   const unsigned saved = _mm_getcsr();
   for (const char* text : kElementFormats) {
     const QuantSpec spec = parse_quant_spec_text(text);
-    const Tensor expected = simulate(spec, input, 5);
+    const Tensor expected = fake_quantize(spec, input, 5);
     const Tensor mask = clipped_ste_mask(spec, input);
     for (const unsigned mode : {0x2000U, 0x4000U, 0x6000U, 0x0000U}) {  // down, up, toward zero, nearest
       _mm_setcsr(0x1F80U | mode | kFlushSubnormals);
-      const Tensor got = simulate(spec, input, 5);
+      const Tensor got = fake_quantize(spec, input, 5);
       const Tensor got_mask = clipped_ste_mask(spec, input);
       const unsigned left = _mm_getcsr() & ~0x3FU;  // without the exception flags
       _mm_setcsr(saved);

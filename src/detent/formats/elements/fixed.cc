@@ -56,7 +56,7 @@ class FixedKernel {
     const DI di;
     // (c ^ sign) - sign extends the sign.
     if (!is_unsigned_32_) return hn::Mul(hn::ConvertTo(d, hn::Sub(hn::Xor(code, sign_), sign_)), step_);
-    // Of two halves the upper is exact, the lower too, and their sum is rounded once.
+    // Both halves are exact, and their sum is rounded once.
     const VI upper = hn::BitCast(di, hn::ShiftRight<16>(hn::BitCast(DU(), code)));
     const V lower = hn::ConvertTo(d, hn::And(code, hn::Set(di, 0xFFFF)));
     const V whole = hn::Add(hn::Mul(hn::ConvertTo(d, upper), hn::Set(d, 0x1p16F)), lower);

@@ -101,7 +101,7 @@ class MinifloatRounding {
  private:
   static constexpr int kShift = 32;
 
-  /// Of the addend of the lowest binade, 2^shift above.
+  /// Exponent of the addend of the lowest binade, 2^shift above.
   static int AddendExponent(const MinifloatParameters& p, int shift) {
     return p.grid.min_exponent + shift - p.grid.mantissa_bits + 23;
   }

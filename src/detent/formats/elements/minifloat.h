@@ -93,7 +93,7 @@ struct MinifloatIeee {
 
   int mantissa_bits() const { return width - 1 - exponent_width; }
   int bias() const { return exponent_bias.value_or((1 << (exponent_width - 1)) - 1); }
-  /// Of a valid format.
+  /// The grid of a valid format.
   MinifloatGrid grid() const;
   /// With the largest exponent bias, that is the finest step, whose largest value holds all of `ranges`;
   /// unchanged when there is nothing but 0 to hold.
@@ -137,7 +137,8 @@ struct MinifloatDenorm {
 
   int mantissa_bits() const { return width - 1 - exponent_width; }
   int bias() const { return exponent_bias.value_or((1 << (exponent_width - 1)) - 1); }
-  /// Of a valid format: 1/2 <= m / 2^M < 1 makes the first mantissa bit the leading one, an exponent lower.
+  /// The grid of a valid format: 1/2 <= m / 2^M < 1 makes the first mantissa bit the leading one, an exponent
+  /// lower.
   MinifloatGrid grid() const;
   /// As of minifloat_ieee.
   MinifloatDenorm qparams_from_range(std::span<const Interval> ranges, ScaleForm form) const;

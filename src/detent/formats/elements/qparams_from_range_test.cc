@@ -54,7 +54,7 @@ void expect_usable(const Affine& format, const Interval& range) {
   ASSERT_NO_THROW(validate(Format(format), "test"));
   const QuantSpec spec{.format = format};
   const Tensor input = samples_of(range);
-  const Tensor simulated = simulate(spec, input);
+  const Tensor simulated = fake_quantize(spec, input);
   for (const float value : simulated.values<float>()) ASSERT_TRUE(std::isfinite(value)) << value;
   ASSERT_TRUE(std::ranges::equal(decode(encode(spec, input)).values<float>(), simulated.values<float>()));
 }
@@ -63,7 +63,7 @@ void expect_usable(const Affine& format, const Interval& range) {
 void expect_holds(const Affine& format, const Interval& range) {
   const auto scale = static_cast<double>(format.scale.at(0));
   const Tensor input = samples_of(range);
-  const Tensor simulated = simulate({.format = format}, input);
+  const Tensor simulated = fake_quantize({.format = format}, input);
   for (int64_t i = input.numel() - 9; i < input.numel(); ++i) {
     const auto x = static_cast<double>(input.values<float>()[static_cast<size_t>(i)]);
     ASSERT_LE(std::fabs(x - static_cast<double>(simulated.values<float>()[static_cast<size_t>(i)])), scale)

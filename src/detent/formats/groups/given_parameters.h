@@ -19,7 +19,7 @@ QuantSpec with_given_parameters(const QuantSpec& spec, const Grouping& grouping,
 /// The same with the parameters that `spec` derives from `tensor` (float32, not empty).
 QuantSpec with_given_parameters(const QuantSpec& spec, const Tensor& tensor);
 
-/// Of a spec with a learned scale, the one that gives this scale: the same values. nullopt where no format
+/// The spec that gives the scale that `spec` learns: the same values. nullopt where no format
 /// has them. Throws Error on a scale that is not above 0.
 std::optional<QuantSpec> with_learned_scale(const QuantSpec& spec, const Tensor& scale);
 

@@ -31,7 +31,7 @@ struct Grouping {
     if (run == 0) return outer * inner;
     return std::min(run, outer * inner - group % channel_groups() * run);
   }
-  /// Of the element with this row-major index.
+  /// The group of the element with this row-major index.
   int64_t group_of(int64_t element) const {
     const int64_t row = element / inner;
     if (run == 0) return row % length;

@@ -125,7 +125,7 @@ Tensor simulate_with_scale(const QuantSpec& spec, const Tensor& scale, const Ten
   Tensor result = to_float32(input).clone();
   const auto values = result.values<float>();
   for (size_t i = 0; i < values.size(); ++i) values[i] /= of(i);
-  simulate(code_spec(spec), result, result, seed);
+  fake_quantize(code_spec(spec), result, result, seed);
   for (size_t i = 0; i < values.size(); ++i) values[i] *= of(i);
   return result;
 }

@@ -71,7 +71,7 @@ ValueLists value_lists(const BinaryResidual& given, const std::vector<BinaryResi
   // Signs are chosen one after another, which does not reach every sum.
   const std::vector<float> sums = given.values(where);
   const Tensor all = Tensor::from({static_cast<int64_t>(sums.size())}, sums);
-  const Tensor reached = simulate(QuantSpec{given}, all);
+  const Tensor reached = fake_quantize(QuantSpec{given}, all);
   std::vector<float> list;
   for (size_t i = 0; i < sums.size(); ++i) {
     if (reached.values<float>()[i] == sums[i]) list.push_back(sums[i]);

@@ -22,10 +22,10 @@ class ValueGrid {
   /// 16 bits and on a learned scale.
   ValueGrid(const QuantSpec& spec, const Tensor& tensor, const std::string& where);
 
-  /// The spec that goes with the chosen values: simulate() with it leaves every tensor as it is whose
+  /// The spec that goes with the chosen values: fake_quantize() with it leaves every tensor as it is whose
   /// elements are values of their group.
   const QuantSpec& spec() const { return spec_; }
-  /// Of the group that the element with this row-major index belongs to; not empty.
+  /// Values of the group that the element with this row-major index belongs to; not empty.
   std::span<const float> values(int64_t element) const {
     return lists_[lists_.size() == 1 ? 0 : static_cast<size_t>(grouping_.group_of(element))];
   }

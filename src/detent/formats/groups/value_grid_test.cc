@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/error.h"
+#include "detent/core/error_of_for_test.h"
 #include "detent/formats/normal_tensor_for_test.h"
 
 namespace detent {
@@ -21,7 +22,7 @@ TEST_P(EveryElementFormat, HoldsWhatIsChosen) {
   const QuantSpec spec = parse_quant_spec_text(GetParam());
   const Tensor tensor = normal_tensor({3, 50}, 1);
   const ValueGrid grid(spec, tensor, "here");
-  const Tensor simulated = simulate(spec, tensor);
+  const Tensor simulated = fake_quantize(spec, tensor);
 
   std::mt19937 generator(2);
   Tensor chosen(DType::kFloat32, tensor.shape());
@@ -33,7 +34,7 @@ TEST_P(EveryElementFormat, HoldsWhatIsChosen) {
     EXPECT_TRUE(std::ranges::binary_search(values, simulated.values<float>()[static_cast<size_t>(i)]));
     chosen.values<float>()[static_cast<size_t>(i)] = values[generator() % values.size()];
   }
-  EXPECT_TRUE(simulate(grid.spec(), chosen).equals(chosen));
+  EXPECT_TRUE(fake_quantize(grid.spec(), chosen).equals(chosen));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -48,12 +49,9 @@ INSTANTIATE_TEST_SUITE_P(
                     "binary_residual:levels=3"));
 
 std::string refusal(const char* spec) {
-  try {
+  return detent::error_of([&] {
     const ValueGrid grid(parse_quant_spec_text(spec), normal_tensor({3, 50}, 1), "node \"a\"");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  });
 }
 
 TEST(ValueGrid, RefusesWhatMovesWithTheElements) {

@@ -166,7 +166,7 @@ Distortion measure_distortion(const QuantSpec& spec, const Tensor& input, uint64
 
 Distortion measure_distortion(const QuantSpec& spec, const Tensor& input, Tensor& room, uint64_t seed) {
   Distortion distortion;
-  simulate(spec, input, room, seed);
+  fake_quantize(spec, input, room, seed);
   distortion.update(input, room);
   clipped_ste_mask(spec, input, room);
   distortion.update_saturated(input, room);

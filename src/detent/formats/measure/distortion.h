@@ -71,7 +71,7 @@ class Distortion {
   DistinctValues distinct_;
 };
 
-/// All measures of `input` (float32) against simulate(spec, input).
+/// All measures of `input` (float32) against fake_quantize(spec, input).
 Distortion measure_distortion(const QuantSpec& spec, const Tensor& input, uint64_t seed = 0);
 /// The same with room for the quantized elements, float32 of the input's shape; what is left there says
 /// nothing.

@@ -42,7 +42,7 @@ class Prefetch {
 
 int code_width(const QuantSpec& spec) { return static_cast<int>(bits_per_value(spec.format)); }
 
-/// Of the codes of all blocks' scales; nothing for other formats.
+/// Layout of the codes of all blocks' scales; nothing for other formats.
 std::optional<StreamLayout> scale_stream(const QuantSpec& spec, const Shape& shape) {
   return std::visit(
       [&]<class F>(const F& format) -> std::optional<StreamLayout> {
@@ -130,7 +130,7 @@ void for_each_group(const Encoded& encoded, const Grouping& grouping, const Visi
   }
 }
 
-/// Of an element format, as far as decoding needs them.
+/// Parameters of an element format, as far as decoding needs them.
 GroupParameters stored_parameters(const Encoded& encoded, const Grouping& grouping) {
   return std::visit(
       [&]<class F>(const F& format) -> GroupParameters {
@@ -147,7 +147,7 @@ GroupParameters stored_parameters(const Encoded& encoded, const Grouping& groupi
       encoded.spec.format);
 }
 
-/// Of a block format.
+/// Codec of a block format.
 BlockCodec block_codec(const Encoded& encoded, const Grouping& grouping, const BlockLayout& layout) {
   std::optional<BlockCodec> codec;
   for_each_group(encoded, grouping,

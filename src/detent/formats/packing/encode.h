@@ -41,8 +41,8 @@ std::vector<StreamLayout> encoded_layout(const QuantSpec& spec, const Shape& sha
 /// Bits that one code takes, parameters not counted: 1.6 for base3.
 double bits_per_value(const QuantSpec& spec, Packing packing);
 
-/// decode(encode(spec, x)) == simulate(spec, x), signs of zeros included. Throws Error, with the index of the
-/// first NaN, where the format has no code for it, and as simulate does.
+/// decode(encode(spec, x)) == fake_quantize(spec, x), signs of zeros included. Throws Error, with the index
+/// of the first NaN, where the format has no code for it, and as fake_quantize does.
 Encoded encode(const QuantSpec& spec, const Tensor& input, Packing packing = Packing::kBits,
                uint64_t seed = 0);
 /// The same into streams that are there already, those of a tensor of the same spec, shape and packing.

@@ -113,7 +113,7 @@ std::string difference(const Tensor& input, const Tensor& got, const Tensor& exp
 void expect_round_trip(const char* text, const Tensor& input, Packing packing) {
   const QuantSpec spec = parse_quant_spec_text(text);
   const Encoded encoded = encode(spec, input, packing, 5);
-  EXPECT_EQ(difference(input, decode(encoded), simulate(spec, input, 5)), "") << text;
+  EXPECT_EQ(difference(input, decode(encoded), fake_quantize(spec, input, 5)), "") << text;
   const double bits = bits_per_value(spec, packing) * static_cast<double>(input.numel());
   EXPECT_EQ(static_cast<double>(encoded.codes().numel()), std::ceil(std::ceil(bits) / 8)) << text;
 }
@@ -307,7 +307,7 @@ TEST(Encode, NeedsAKnownScaleAsSimulateDoes) {
     const Tensor input(DType::kFloat32, shape);
     EXPECT_THAT([&] { encode(learned, input); },
                 ThrowsMessage<Error>(HasSubstr("encode: scale_rule = \"learned\"")));
-    EXPECT_THAT([&] { simulate(learned, input); },
+    EXPECT_THAT([&] { fake_quantize(learned, input); },
                 ThrowsMessage<Error>(HasSubstr("scale_rule = \"learned\"")));
     EXPECT_THAT([&] { clipped_ste_mask(learned, input); },
                 ThrowsMessage<Error>(HasSubstr("scale_rule = \"learned\"")));

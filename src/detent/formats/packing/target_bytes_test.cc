@@ -56,7 +56,7 @@ std::vector<QuantSpec> all_specs() {
 
 /// All that a format makes of a tensor.
 std::vector<Tensor> results(const QuantSpec& spec, const Tensor& hard, const Tensor& moderate) {
-  std::vector<Tensor> tensors = {simulate(spec, hard, 3), simulate(spec, moderate, 3),
+  std::vector<Tensor> tensors = {fake_quantize(spec, hard, 3), fake_quantize(spec, moderate, 3),
                                  clipped_ste_mask(spec, hard), clipped_ste_mask(spec, moderate)};
   const Encoded encoded = encode(spec, moderate, Packing::kBits, 3);
   for (const EncodedStream& stream : encoded.streams) tensors.push_back(stream.data);
@@ -89,7 +89,7 @@ TEST(TargetBytes, SignsOfZerosAreThoseThatCodesHold) {
   const Tensor input = Tensor::from({8}, std::vector<float>{0.0F, 1, -0.0F, -1, 1e-30F, -1, -1e-30F, 1});
   const auto signs = [&](const char* text) {
     const QuantSpec spec = parse_quant_spec_text(text);
-    const Tensor values = simulate(spec, input);
+    const Tensor values = fake_quantize(spec, input);
     EXPECT_EQ(bit_difference(input, decode(encode(spec, input)), values), "") << text;
     std::string result;
     for (size_t i = 0; i < 8; i += 2) {
@@ -125,7 +125,7 @@ TEST(TargetBytes, ScalesOfZeroGivePositiveZeros) {
     for (const char* text : {"ternary:scaling_factor=true,threshold=2", "binary:scaling=per_tensor"}) {
       const QuantSpec spec = parse_quant_spec_text(text);
       const Tensor zeros(DType::kFloat32, {4});
-      EXPECT_TRUE(simulate(spec, input).equals(zeros)) << target << ": " << text;
+      EXPECT_TRUE(fake_quantize(spec, input).equals(zeros)) << target << ": " << text;
       EXPECT_TRUE(decode(encode(spec, input)).equals(zeros)) << target << ": " << text;
     }
   }

@@ -114,7 +114,7 @@ float reference_minifloat(const MinifloatGrid& grid, float x) {
   return std::copysign(grid.to_infinity ? std::numeric_limits<float>::infinity() : grid.largest, x);
 }
 
-Tensor reference_simulate(const QuantSpec& spec, const Tensor& input, uint64_t seed) {
+Tensor reference_fake_quantize(const QuantSpec& spec, const Tensor& input, uint64_t seed) {
   Tensor output = input.clone();
   if (input.numel() == 0) return output;
   if (block_size(spec.format)) return reference_blocks(spec, input);

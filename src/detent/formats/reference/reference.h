@@ -7,10 +7,10 @@
 
 namespace detent {
 
-/// What `simulate` must give, element by element from the definitions, in double arithmetic and without
+/// What `fake_quantize` must give, element by element from the definitions, in double arithmetic and without
 /// vectors. For tests; slow. Parameters that the data give come from derive_parameters, as they do for the
 /// kernels. Needs the default floating-point environment.
-Tensor reference_simulate(const QuantSpec& spec, const Tensor& input, uint64_t seed = 0);
+Tensor reference_fake_quantize(const QuantSpec& spec, const Tensor& input, uint64_t seed = 0);
 
 /// The same for block formats, where the maximum of each block comes from its definition too.
 Tensor reference_blocks(const QuantSpec& spec, const Tensor& input);

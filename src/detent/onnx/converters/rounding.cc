@@ -287,7 +287,7 @@ NodeInput clamped(NodeImport& node, const NodeInput& x, const CodeRange& range) 
 void set_rounded(NodeImport& node, const QuantSpec& spec) {
   const Tensor* constant = node.constant(0);
   if (constant == nullptr) return node.set_output(0, node.add_rounding(node.input(0), spec));
-  node.set_output(0, simulate(spec, *constant), spec);
+  node.set_output(0, fake_quantize(spec, *constant), spec);
 }
 
 /// The scale of a constant is in its values; that of others comes behind the sign.
@@ -305,7 +305,7 @@ void convert_bipolar_quant(NodeImport& node) {
     return node.set_output(0, node.add("mul", {signs, node.input(1)}));
   }
   const Codes factors{.scale = numbers_of(scale), .zero_point = {0}};
-  const Tensor values = values_of(simulate(spec, *constant), factors, *axis);
+  const Tensor values = values_of(fake_quantize(spec, *constant), factors, *axis);
   const bool several = factors.scale.size() > 1;
   spec.format = Binary{.scaling = several ? BinaryScaling::kPerChannel : BinaryScaling::kPerTensor};
   spec.axis = several ? *axis : 0;

@@ -210,7 +210,7 @@ class LayerwiseErrorAnalysis {
     if (quantizer == nullptr) return std::nullopt;
     Distortion distortion = kMeasures;
     distortion.update(reference_.node(node.name).find_parameter("weight")->tensor,
-                      simulate(*quantizer, node.find_parameter("weight")->tensor));
+                      fake_quantize(*quantizer, node.find_parameter("weight")->tensor));
     return distortion;
   }
 
@@ -219,7 +219,7 @@ class LayerwiseErrorAnalysis {
     const Node& node = quantized_.node(node_errors_[index].node);
     for (const auto& [operand, value] : operands) {
       if (const std::optional<QuantSpec> rounding = node.rounding(operand)) {
-        saturation_[index].update(value, simulate(*rounding, value));
+        saturation_[index].update(value, fake_quantize(*rounding, value));
         saturation_[index].update_saturated(value, clipped_ste_mask(*rounding, value));
       }
     }

@@ -46,7 +46,7 @@ Tensor VariantRuns::run(std::span<const Tensor> inputs, const Program& program, 
         const Tensor& given = inputs[static_cast<size_t>(input - input_names.begin())];
         const auto quantizer = part.input_quantizers.find(name);
         taken.push_back(quantizer == part.input_quantizers.end() ? given
-                                                                 : simulate(quantizer->second, given));
+                                                                 : fake_quantize(quantizer->second, given));
       }
       visit(part.variant, executor.run(part.graph, taken));
     }
@@ -56,7 +56,7 @@ Tensor VariantRuns::run(std::span<const Tensor> inputs, const Program& program, 
     const size_t position = base_.position(node.name);
     run_parts(position);
     const Quantizer* quantizer = node.find_quantizer(operand);
-    values[node.name] = quantizer == nullptr ? value.clone() : simulate(*quantizer, value);
+    values[node.name] = quantizer == nullptr ? value.clone() : fake_quantize(*quantizer, value);
     const std::vector<std::string>& later = read_from_.at(position + 1);
     std::erase_if(values, [&](const auto& entry) { return !std::ranges::binary_search(later, entry.first); });
   };

@@ -66,9 +66,9 @@ TEST(AdaRound, HalvesTheErrorOfNearestForEveryFormatAndIsNeverWorse) {
       const ValueGrid grid(spec, layer.weight, "");
       Tensor learned = layer.weight.clone();
       adaround(layer.gram, grid, {}, learned, 0, 5);
-      EXPECT_TRUE(simulate(grid.spec(), learned).equals(learned)) << format;
+      EXPECT_TRUE(fake_quantize(grid.spec(), learned).equals(learned)) << format;
       const std::vector<double> nearest =
-          output_errors(layer.gram, simulate(spec, layer.weight), layer.weight, 0, 5);
+          output_errors(layer.gram, fake_quantize(spec, layer.weight), layer.weight, 0, 5);
       const std::vector<double> errors = output_errors(layer.gram, learned, layer.weight, 0, 5);
       for (size_t r = 0; r < 5; ++r) EXPECT_LE(errors[r], nearest[r] * (1 + 1e-9)) << format << " row " << r;
       nearest_total += std::accumulate(nearest.begin(), nearest.end(), 0.0);
@@ -92,7 +92,7 @@ TEST(AdaRound, ChoosesTheValueBelowOrAbove) {
 TEST(AdaRound, KeepsWhatIsOnTheGrid) {
   const RandomLayer layer = random_layer(4, 30, 9);
   const QuantSpec spec = parse_quant_spec_text("affine:width=4,symmetric=true,scale=0.2");
-  Tensor once = simulate(spec, layer.weight);
+  Tensor once = fake_quantize(spec, layer.weight);
   const Tensor before = once.clone();
   adaround(layer.gram, ValueGrid(spec, once, ""), {}, once, 0, 4);
   EXPECT_TRUE(std::ranges::equal(once.values<float>(), before.values<float>()));
@@ -105,7 +105,7 @@ TEST(AdaRound, IndependentInputsRoundToNearest) {
   const QuantSpec spec = parse_quant_spec_text("affine:width=4,symmetric=true,granularity=channel");
   Tensor learned = layer.weight.clone();
   adaround(identity, ValueGrid(spec, learned, ""), {}, learned, 0, 3);
-  EXPECT_TRUE(std::ranges::equal(learned.values<float>(), simulate(spec, layer.weight).values<float>()));
+  EXPECT_TRUE(std::ranges::equal(learned.values<float>(), fake_quantize(spec, layer.weight).values<float>()));
 }
 
 }  // namespace

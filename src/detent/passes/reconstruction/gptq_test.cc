@@ -74,7 +74,7 @@ Tensor rounded_example(const GptqOptions& options) {
 }
 
 TEST(Gptq, NearestOfTheWorkedExample) {
-  const Tensor nearest = simulate(parse_quant_spec_text(kExampleFormat), example_weight());
+  const Tensor nearest = fake_quantize(parse_quant_spec_text(kExampleFormat), example_weight());
   EXPECT_THAT(codes_of(nearest, 0), ElementsAre(-3, -2, 3, -3, 2, 2, -1, -1));
   EXPECT_THAT(codes_of(nearest, 1), ElementsAre(0, 2, -1, 0, -3, -2, 2, 2));
   EXPECT_THAT(codes_of(nearest, 2), ElementsAre(2, -3, 2, 3, 0, 1, -2, -2));
@@ -135,8 +135,8 @@ TEST(Gptq, BeatsNearestOnRandomLayersForEveryFormat) {
       const ValueGrid grid(spec, weight, "layer");
       Tensor rounded = weight.clone();
       gptq_round(gram, grid, {}, "layer", rounded, 0, 6);
-      EXPECT_TRUE(simulate(grid.spec(), rounded).equals(rounded)) << format;
-      nearest_error += sum(output_errors(gram, simulate(spec, weight), weight, 0, 6));
+      EXPECT_TRUE(fake_quantize(grid.spec(), rounded).equals(rounded)) << format;
+      nearest_error += sum(output_errors(gram, fake_quantize(spec, weight), weight, 0, 6));
       error += sum(output_errors(gram, rounded, weight, 0, 6));
     }
     EXPECT_LT(error, 0.7 * nearest_error) << format;
@@ -159,8 +159,8 @@ TEST(Gptq, BeatsNearestOnRandomLayersForBlockFormats) {
         Tensor rounded = weight.clone();
         gptq_round(gram, BlockRounding(spec, weight.shape(), "layer"), {.act_order = act_order}, "layer",
                    rounded, 0, 6);
-        EXPECT_TRUE(simulate(spec, rounded).equals(rounded)) << format;
-        nearest_error += sum(output_errors(gram, simulate(spec, weight), weight, 0, 6));
+        EXPECT_TRUE(fake_quantize(spec, rounded).equals(rounded)) << format;
+        nearest_error += sum(output_errors(gram, fake_quantize(spec, weight), weight, 0, 6));
         error += sum(output_errors(gram, rounded, weight, 0, 6));
       }
       EXPECT_LT(error, 0.8 * nearest_error) << format << " " << act_order;
@@ -177,7 +177,7 @@ TEST(Gptq, IndependentInputsRoundToNearestInBlocks) {
   const QuantSpec spec = parse_quant_spec_text("mx:element=e2m1,block_size=8");
   Tensor rounded = weight.clone();
   gptq_round(gram, BlockRounding(spec, weight.shape(), ""), {.act_order = true}, "", rounded, 0, 5);
-  EXPECT_TRUE(std::ranges::equal(rounded.values<float>(), simulate(spec, weight).values<float>()));
+  EXPECT_TRUE(std::ranges::equal(rounded.values<float>(), fake_quantize(spec, weight).values<float>()));
 }
 
 // [1.9, 0.9 | 1.0, 0.3] in blocks of two: the inputs of columns 1 and 2 are the same, so that column 2 makes
@@ -201,7 +201,7 @@ TEST(Gptq, IndependentInputsRoundToNearest) {
   const QuantSpec spec = parse_quant_spec_text("affine:width=4,symmetric=true");
   Tensor rounded = weight.clone();
   gptq_round(gram, ValueGrid(spec, weight, ""), {}, "", rounded, 0, 5);
-  EXPECT_TRUE(std::ranges::equal(rounded.values<float>(), simulate(spec, weight).values<float>()));
+  EXPECT_TRUE(std::ranges::equal(rounded.values<float>(), fake_quantize(spec, weight).values<float>()));
 }
 
 TEST(Gptq, LeavesOtherRowsAlone) {

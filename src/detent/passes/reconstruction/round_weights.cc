@@ -58,7 +58,7 @@ Errors round_layer(Node& node, const WeightRounding& rounding, const GramMatrice
   Parameter& parameter = *node.find_parameter("weight");
   const Tensor original = parameter.tensor;
   Quantizer& quantizer = *node.quantization.find("weight")->second;
-  const Tensor nearest = simulate(quantizer, original);
+  const Tensor nearest = fake_quantize(quantizer, original);
   const Tensor zero(DType::kFloat32, original.shape());
   Tensor chosen = original.clone();
   Errors errors;
@@ -73,8 +73,8 @@ Errors round_layer(Node& node, const WeightRounding& rounding, const GramMatrice
     errors.chosen += total(output_errors(gram, original, chosen, begin, end));
   }
   quantizer = rounding.spec;
-  DETENT_CHECK(simulate(quantizer, chosen).equals(chosen), "{}: {} does not hold the chosen values", where,
-               quant_spec_text(quantizer.spec));
+  DETENT_CHECK(fake_quantize(quantizer, chosen).equals(chosen), "{}: {} does not hold the chosen values",
+               where, quant_spec_text(quantizer.spec));
   parameter.tensor = std::move(chosen);
   return errors;
 }

@@ -34,7 +34,7 @@ Tensor quantized_operand(const Node& node, std::string_view operand, const Tenso
   const Quantizer* quantizer = node.find_quantizer(operand);
   if (quantizer == nullptr) return value;
   try {
-    return simulate(*quantizer, value);
+    return fake_quantize(*quantizer, value);
   } catch (const Error& error) {
     fail("{}: node \"{}\", operand \"{}\": {}", where, node.name, operand, error.what());
   }

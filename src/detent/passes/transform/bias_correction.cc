@@ -88,7 +88,7 @@ void warn_of_rounded_weights(const Graph& graph, const PassContext& context) {
     const Quantizer* quantizer = is_corrected(node) ? node.find_quantizer("weight") : nullptr;
     if (quantizer == nullptr) continue;
     const Tensor& weight = node.find_parameter("weight")->tensor;
-    if (simulate(*quantizer, weight).equals(weight)) names.push_back(fmt::format("\"{}\"", node.name));
+    if (fake_quantize(*quantizer, weight).equals(weight)) names.push_back(fmt::format("\"{}\"", node.name));
   }
   if (names.empty()) return;
   context.warn(fmt::format(

@@ -66,7 +66,7 @@ std::optional<IntegerWeights> integer_weights(const Node& layer) {
   IntegerWeights result{{}, {}, types.front()};
   for (int64_t c = 0; c < channels.outputs(); ++c)
     result.scales.push_back(types[types.size() == 1 ? 0 : static_cast<size_t>(c)].scale);
-  const Tensor values = simulate(*rounding, layer.find_parameter("weight")->tensor);
+  const Tensor values = fake_quantize(*rounding, layer.find_parameter("weight")->tensor);
   int64_t index = 0;
   for (const float value : values.values<float>()) {
     const float scale = result.scales[static_cast<size_t>(channels.output(index++))];

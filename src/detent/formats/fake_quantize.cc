@@ -64,7 +64,7 @@ class SteMask {
     }
   }
 
-  /// Of the elements [begin, end); pointers are to element 0.
+  /// Masks the elements [begin, end); pointers are to element 0.
   void write(const float* input, float* mask, int64_t begin, int64_t end) const {
     if (!low_.empty()) return write_rows(input, mask, begin, end);
     for_each_run(grouping_, begin, end, [&](int64_t group, int64_t first, int64_t last) {
@@ -105,7 +105,7 @@ void round_all_blocks(const GroupParameters& parameters, const BlockLayout& layo
 
 }  // namespace
 
-void simulate(const QuantSpec& spec, const Tensor& original, Tensor& output, uint64_t seed) {
+void fake_quantize(const QuantSpec& spec, const Tensor& original, Tensor& output, uint64_t seed) {
   const DefaultFloatEnvironment environment;
   const Tensor input = float32_input(original);
   check_output(original, output);
@@ -128,9 +128,9 @@ void simulate(const QuantSpec& spec, const Tensor& original, Tensor& output, uin
   });
 }
 
-Tensor simulate(const QuantSpec& spec, const Tensor& input, uint64_t seed) {
+Tensor fake_quantize(const QuantSpec& spec, const Tensor& input, uint64_t seed) {
   Tensor output(DType::kFloat32, input.shape());
-  simulate(spec, input, output, seed);
+  fake_quantize(spec, input, output, seed);
   return output;
 }
 

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "detent/core/error_of_for_test.h"
 #include "detent/core/parallel.h"
 #include "detent/formats/quant_spec.h"
 
@@ -25,7 +26,7 @@ Tensor tensor(Shape shape, const std::vector<float>& values) {
 }
 
 std::vector<float> rounded(std::string_view spec, Shape shape, const std::vector<float>& values) {
-  const Tensor output = simulate(parse_quant_spec_text(spec), tensor(std::move(shape), values));
+  const Tensor output = fake_quantize(parse_quant_spec_text(spec), tensor(std::move(shape), values));
   return {output.values<float>().begin(), output.values<float>().end()};
 }
 
@@ -37,15 +38,6 @@ std::vector<float> mask(std::string_view spec, const std::vector<float>& values)
   const Tensor output =
       clipped_ste_mask(parse_quant_spec_text(spec), tensor({static_cast<int64_t>(values.size())}, values));
   return {output.values<float>().begin(), output.values<float>().end()};
-}
-
-std::string error_of(const auto& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 /// One value for each choice of the upper 16 bits of float32, without NaN, and all ties of `values` with
@@ -79,7 +71,8 @@ float expected_value(const Fixed& format, const std::vector<float>& values, floa
 void check_nearest(const Fixed& format) {
   const std::vector<float> values = representable_values(format);
   const std::vector<float> inputs = nearly_all_values(values);
-  const Tensor output = simulate({.format = format}, tensor({static_cast<int64_t>(inputs.size())}, inputs));
+  const Tensor output =
+      fake_quantize({.format = format}, tensor({static_cast<int64_t>(inputs.size())}, inputs));
   for (size_t i = 0; i < inputs.size(); ++i) {
     ASSERT_EQ(output.values<float>()[i], expected_value(format, values, inputs[i]))
         << format_text(format) << " of " << inputs[i];
@@ -193,7 +186,7 @@ TEST(Binary, StochasticSignsHaveTheirProbability) {
   constexpr int64_t kCount = 1 << 20;
   const QuantSpec spec = parse_quant_spec_text("binary:stochastic=true");
   for (const float x : {-1.0F, -0.5F, 0.0F, 0.25F, 1.0F}) {
-    const Tensor output = simulate(spec, tensor({kCount}, std::vector<float>(kCount, x)), 42);
+    const Tensor output = fake_quantize(spec, tensor({kCount}, std::vector<float>(kCount, x)), 42);
     double sum = 0;
     for (const float y : output.values<float>()) sum += static_cast<double>(y);
     const double tolerance = std::abs(x) == 1.0F ? 0.0 : 5.0 / std::sqrt(static_cast<double>(kCount));
@@ -206,10 +199,10 @@ TEST(Binary, StochasticSignsDependOnSeedAndIndexOnly) {
   const Tensor input(DType::kFloat32, {1 << 18});
   const int threads = thread_count();
   set_thread_count(1);
-  const Tensor one = simulate(spec, input, 1);
+  const Tensor one = fake_quantize(spec, input, 1);
   set_thread_count(4);
-  EXPECT_TRUE(simulate(spec, input, 1).equals(one));
-  EXPECT_FALSE(simulate(spec, input, 2).equals(one));
+  EXPECT_TRUE(fake_quantize(spec, input, 1).equals(one));
+  EXPECT_FALSE(fake_quantize(spec, input, 2).equals(one));
   set_thread_count(threads);
 }
 
@@ -256,7 +249,7 @@ TEST(UnsaturatedMask, OfSignsIsWhatLiesBetweenTheOutermostValues) {
 
 TEST(Simulate, RejectsWhatItCannotTake) {
   const QuantSpec spec;
-  EXPECT_THAT(error_of([&] { simulate(spec, Tensor(DType::kInt8, {2})); }),
+  EXPECT_THAT(error_of([&] { fake_quantize(spec, Tensor(DType::kInt8, {2})); }),
               HasSubstr("int8, expected float32, float16 or bfloat16"));
   EXPECT_THAT(error_of([] {
                 rounded("ternary:granularity=channel,axis=2", {1, 2}, {1, 2});
@@ -264,10 +257,10 @@ TEST(Simulate, RejectsWhatItCannotTake) {
               HasSubstr("key \"axis\": got 2, but the tensor has the shape [1, 2]"));
   EXPECT_THAT(error_of([] { rounded("ternary:granularity=channel", {}, {1}); }), HasSubstr("shape []"));
   Tensor wrong(DType::kFloat32, {3});
-  EXPECT_THROW(simulate(spec, Tensor(DType::kFloat32, {2}), wrong), CheckFailure);
+  EXPECT_THROW(fake_quantize(spec, Tensor(DType::kFloat32, {2}), wrong), CheckFailure);
   Tensor storage(DType::kFloat32, {8});
   Tensor shifted = storage.rows(1, 8);
-  EXPECT_THROW(simulate(spec, storage.rows(0, 7), shifted), CheckFailure);
+  EXPECT_THROW(fake_quantize(spec, storage.rows(0, 7), shifted), CheckFailure);
 }
 
 }  // namespace

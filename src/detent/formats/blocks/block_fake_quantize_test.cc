@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "detent/core/error_of_for_test.h"
 #include "detent/formats/quant_spec.h"
 
 namespace detent {
@@ -18,7 +19,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
 std::vector<float> rounded(std::string_view spec, const Shape& shape, const std::vector<float>& values) {
-  const Tensor output = simulate(parse_quant_spec_text(spec), Tensor::from(shape, values));
+  const Tensor output = fake_quantize(parse_quant_spec_text(spec), Tensor::from(shape, values));
   return {output.values<float>().begin(), output.values<float>().end()};
 }
 
@@ -30,15 +31,6 @@ std::vector<float> mask(std::string_view spec, const std::vector<float>& values)
   const Tensor input = Tensor::from({static_cast<int64_t>(values.size())}, values);
   const Tensor output = clipped_ste_mask(parse_quant_spec_text(spec), input);
   return {output.values<float>().begin(), output.values<float>().end()};
-}
-
-std::string error_of(const auto& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(BlockFormats, Examples) {
