@@ -47,6 +47,9 @@ awk -v format_names="$format_names" -v operator_names="$operator_names" '
   }
   FNR == 801 { report("more than 800 lines") }
 
+  # A fragment that only its declaration completes.
+  /^[ \t]*\/\/\/? Of [a-z]/ { report("begin the comment with what is described, not with \"Of\"") }
+
   # Vector code and libtorch stay behind the headers: they cost every includer seconds and a dependency.
   in_detent && is_header && /^[ \t]*#[ \t]*include[ \t]*[<"]hwy\// { report("no Highway in a header other than -inl.h") }
   in_detent && is_header && !uses_torch && /^[ \t]*#[ \t]*include[ \t]*[<"](torch|ATen|c10|caffe2)\// {

@@ -51,12 +51,13 @@ bad layers graph/graph_test.cc '  #  include "detent/execution/interpreter.h"' '
 bad layers graph/graph.h '#include "../execution/interpreter.h"' 'by its path from src'
 bad layers graph/graph.h '#include <c10/util/Half.h>' 'may include libtorch'
 bad layers cli/main.cc '#include <torch/torch.h>' 'may include libtorch'
-bad layers engine/engine.h '#pragma once' 'layer engine is not in the table'
+bad layers engines/engine.h '#pragma once' 'layer engines is not in the table'
 # shellcheck disable=SC2016  # Markdown, not command substitution
 bad layers ../../docs/design.md '| `graph` | networks | core |' 'graph may include "core, formats"'
 # shellcheck disable=SC2016
 bad layers ../../docs/design.md '| `core` | errors | - |' 'no row for layer'
 
+bad style core/core.h '/// Of the last one.' 'core.h:2: begin the comment with what is described'
 bad style graph/graph.cc 'if (name == "ternary") {}' 'graph.cc:1: no comparison with the name of a format'
 bad style graph/graph.cc 'if ("ternary" != name) {}' 'no comparison with the name of a format'
 for line in 'if (node.op == "conv2d") {}' 'if ("conv2d" != graph.node(name).op) {}' 'return op == "anything";' \
