@@ -158,6 +158,24 @@ std::string file_name(std::string name) {
   return name + ".npy";
 }
 
+/// By the engine that was asked for. Otherwise by the fast one where the network is quantized for integers,
+/// and they can be had: the simulation gives the same values, also of formats that have no integers.
+std::unique_ptr<const Program> compiled(const ModelRun& run, const Graph& graph) {
+  if (run.engine && *run.engine != Engine::kSimulation) {
+    auto program = integer_program(graph, *run.engine);
+    print(plan_summary(integer_plan(graph)) + "\n");
+    return program;
+  }
+  if (!run.engine && graph.requantization() && !run.before_quantization) {
+    try {
+      return integer_program(graph, Engine::kFast);
+    } catch (const Error&) {
+      return TorchExecutor().compile(graph);
+    }
+  }
+  return TorchExecutor().compile(graph);
+}
+
 /// The outputs, and the values that the user named: these as further outputs, or, before they are quantized,
 /// as an observer sees them.
 std::vector<NamedValue> run_graph(const ModelRun& run, Graph graph, const std::vector<Tensor>& inputs) {
@@ -175,15 +193,7 @@ std::vector<NamedValue> run_graph(const ModelRun& run, Graph graph, const std::v
         wanted[i].tensor = value.clone();
     }
   };
-  std::unique_ptr<const Program> program;
-  const bool in_integers = graph.requantization().has_value() && !run.before_quantization;
-  const Engine engine = run.engine.value_or(in_integers ? Engine::kFast : Engine::kSimulation);
-  if (engine == Engine::kSimulation) {
-    program = TorchExecutor().compile(graph);
-  } else {
-    program = integer_program(graph, engine);
-    if (run.engine) print(plan_summary(integer_plan(graph)) + "\n");
-  }
+  const std::unique_ptr<const Program> program = compiled(run, graph);
   const std::vector<Tensor> outputs =
       program->run(inputs, run.before_quantization ? OperandObserver(observe) : OperandObserver(),
                    ObservedValues::kBeforeQuantization);

@@ -62,6 +62,34 @@ struct Common {
     const V order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     return _mm512_permutexvar_epi32(order, packed);
   }
+  static __m512 Steps(const uint8_t* bytes, int32_t zero, float scale) {
+    const V codes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(codes, _mm512_set1_epi32(zero))),
+                         _mm512_set1_ps(scale));
+  }
+  /// AddRun of kBytes.
+  static bool AddVector(const ByteAddition& s, const uint8_t* a, const uint8_t* b, uint8_t* result) {
+    const __m512 reciprocal = _mm512_set1_ps(1 / s.scale);
+    const __m512 most_near = _mm512_set1_ps(0.5F - 0x1p-12F);
+    V whole[4];
+    __mmask16 near = 0;
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; ++q) {
+      const __m512 sum = _mm512_add_ps(Steps(a + q * kLanes, s.zero_a, s.scale_a),
+                                       Steps(b + q * kLanes, s.zero_b, s.scale_b));
+      const __m512 held = _mm512_max_ps(_mm512_min_ps(_mm512_mul_ps(sum, reciprocal), _mm512_set1_ps(s.most)),
+                                        _mm512_set1_ps(s.least));
+      whole[q] = _mm512_cvtps_epi32(held);
+      const __m512 away = _mm512_abs_ps(_mm512_sub_ps(held, _mm512_cvtepi32_ps(whole[q])));
+      near = static_cast<__mmask16>(near | _mm512_cmp_ps_mask(away, most_near, _CMP_GT_OQ));
+    }
+    if (near != 0) return false;
+    const V zero = _mm512_set1_epi16(static_cast<int16_t>(s.zero));
+    const V low = _mm512_add_epi16(_mm512_packs_epi32(whole[0], whole[1]), zero);
+    const V high = _mm512_add_epi16(_mm512_packs_epi32(whole[2], whole[3]), zero);
+    _mm512_storeu_si512(result, InOrder(_mm512_packus_epi16(low, high)));
+    return true;
+  }
   static V LargerBytes(V a, V b) { return _mm512_max_epu8(a, b); }
   template <int kBlocks>
   static void StoreBlocks(V bytes, uint8_t* to) {

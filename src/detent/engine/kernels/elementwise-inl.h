@@ -31,12 +31,23 @@ inline bool AddRun(const ByteAddition& s, const uint8_t* a, const uint8_t* b, ui
   return near == 0;
 }
 
+/// False where it is not sure, or the instruction set has no vectors of that length.
+template <class O = Ops>
+inline bool AddsWhole(const ByteAddition& s, const uint8_t* a, const uint8_t* b, uint8_t* result, int64_t run) {
+  if constexpr (kPacksBytes) {
+    return run == O::kBytes && O::AddVector(s, a, b, result);
+  } else {
+    return false;
+  }
+}
+
 void Add(const ByteAddition& p, const uint8_t* a, const uint8_t* b, uint8_t* result, int64_t count) {
   constexpr int64_t kRun = 64;
   const ByteAddition s = p;
   uint8_t tried[kRun];
   for (int64_t first = 0; first < count; first += kRun) {
     const int64_t run = std::min(kRun, count - first);
+    if (AddsWhole(s, a + first, b + first, result + first, run)) continue;
     const bool sure = run == kRun ? AddRun(s, a + first, b + first, tried, kRun)
                                   : AddRun(s, a + first, b + first, tried, run);
     if (sure) {

@@ -48,6 +48,10 @@ struct WindowSums {
   /// 8, or 4 or 2: the weights of so many steps as fit into a byte share it, those of the first in its lowest
   /// bits, each plus the half of their number.
   int bits = 8;
+  /// Where some runs at a time are added: [window][output of the blocks], what others gave, and instead of
+  /// results what these give.
+  const int32_t* sums_before = nullptr;
+  int32_t* sums_behind = nullptr;
   /// What is computed with next: brought nearer meanwhile.
   const int8_t* next = nullptr;
   int64_t next_bytes = 0;

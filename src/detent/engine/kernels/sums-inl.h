@@ -89,6 +89,15 @@ void AddTile(const WindowSums& w, int64_t first, const int8_t* next, int64_t nex
 #pragma GCC unroll 32
     for (int i = 0; i < kWindows; ++i) sums[i][v] = start;
   }
+  const int64_t place = first * kAcross * Ops::kLanes;
+  if (w.sums_before != nullptr) {
+#pragma GCC unroll 32
+    for (int i = 0; i < kWindows; ++i) {
+#pragma GCC unroll 32
+      for (int v = 0; v < kAcross; ++v)
+        sums[i][v] = Ops::LoadSums(w.sums_before + place + (i * kAcross + v) * Ops::kLanes);
+    }
+  }
   const int8_t* weights = w.weights;
   for (int64_t run = 0; run < w.run_count; ++run) {
     const int64_t offset = w.runs[run];
@@ -109,6 +118,15 @@ void AddTile(const WindowSums& w, int64_t first, const int8_t* next, int64_t nex
         for (int v = 0; v < kAcross; ++v) sums[i][v] = Ops::AddProducts(sums[i][v], x, factors[v]);
       }
     }
+  }
+  if (w.sums_behind != nullptr) {
+#pragma GCC unroll 32
+    for (int i = 0; i < kWindows; ++i) {
+#pragma GCC unroll 32
+      for (int v = 0; v < kAcross; ++v)
+        Ops::StoreSums(sums[i][v], w.sums_behind + place + (i * kAcross + v) * Ops::kLanes);
+    }
+    return;
   }
 #pragma GCC unroll 32
   for (int i = 0; i < kWindows; ++i) FinishWindow<kBlocks>(w, sums[i], w.results[first + i]);

@@ -121,25 +121,51 @@ class SumsStep final : public EngineStep {
       finish.least = layer_.finish.least;
       finish.most = layer_.finish.most;
       const std::span<const int8_t> next = weights_behind(g);
-      packed.kernels->add_windows({.windows = inputs,
-                                   .results = shifted,
-                                   .count = count,
-                                   .runs = offsets_.data() + group.runs,
-                                   .run_count = packed.run_count,
-                                   .run_steps = packed.run_steps,
-                                   .weights = packed.weights.data() + group.weights,
-                                   .blocks = group.blocks,
-                                   .outputs = group.outputs,
-                                   .start = packed.start.data() + group.sums,
-                                   .finish = finish,
-                                   .bits = packed.bits,
-                                   .next = next.data(),
-                                   .next_bytes = std::ssize(next)});
+      add_group({.windows = inputs,
+                 .results = shifted,
+                 .count = count,
+                 .runs = offsets_.data() + group.runs,
+                 .run_count = packed.run_count,
+                 .run_steps = packed.run_steps,
+                 .weights = packed.weights.data() + group.weights,
+                 .blocks = group.blocks,
+                 .outputs = group.outputs,
+                 .start = packed.start.data() + group.sums,
+                 .finish = finish,
+                 .bits = packed.bits,
+                 .next = next.data(),
+                 .next_bytes = std::ssize(next)});
     }
     if (layer_.follow_ups.empty() || last_group <= first_group) return;
     const PackedGroup& last = packed.groups[static_cast<size_t>(last_group - 1)];
     const int64_t first_output = packed.groups[static_cast<size_t>(first_group)].first_output;
     follow_windows(state, first_window, count, first_output, last.first_output + last.outputs - first_output);
+  }
+
+  /// Some runs at a time, where the weights of all would not stay near while the windows take their turns.
+  void add_group(WindowSums sums) const {
+    const PackedSums& packed = *layer_.packed;
+    constexpr int64_t kNear = 128 << 10;
+    const int64_t run_bytes = packed.run_steps * sums.blocks * kBlockBytes;
+    const int64_t most = std::max<int64_t>(kNear / run_bytes, 1);
+    const bool repeats = sums.count > packed.kernels->most_windows[sums.blocks];
+    if (packed.bits < 8 || packed.run_count <= most || !repeats) {
+      packed.kernels->add_windows(sums);
+      return;
+    }
+    std::vector<int32_t> partial(static_cast<size_t>(sums.count * sums.blocks * kBlockOutputs));
+    for (int64_t left = packed.run_count; left > 0;) {
+      sums.run_count = std::min(most, left);
+      left -= sums.run_count;
+      sums.sums_behind = left > 0 ? partial.data() : nullptr;
+      packed.kernels->add_windows(sums);
+      sums.sums_before = partial.data();
+      sums.runs += sums.run_count;
+      sums.weights += sums.run_count * run_bytes;
+      const int64_t fetched = std::min(sums.next_bytes, sums.run_count * run_bytes);
+      sums.next += fetched;
+      sums.next_bytes -= fetched;
+    }
   }
 
   /// Windows that follow each other in memory at once, where all of their channels are computed.
