@@ -8,10 +8,11 @@ inline uint8_t StepsToByte(float steps, float least, float most, int32_t zero) {
   return static_cast<uint8_t>(static_cast<int32_t>((held + kWhole) - kWhole) + zero);
 }
 
-/// Division by the scale is slow, so its reciprocal is tried: where no product is so near to the middle of two
-/// codes that rounding of the product and of the reciprocal (2^-22 of it) could matter, the codes are those of
-/// the quotient.
-inline bool AddRun(const ByteAddition& s, const uint8_t* a, const uint8_t* b, uint8_t* result, int64_t count) {
+/// Division by the scale is slow, so its reciprocal is tried: where no product is so near to the middle of
+/// two codes that rounding of the product and of the reciprocal (2^-22 of it) could matter, the codes are
+/// those of the quotient.
+inline bool AddRun(const ByteAddition& s, const uint8_t* a, const uint8_t* b, uint8_t* result,
+                   int64_t count) {
   const float reciprocal = 1 / s.scale;
   constexpr float kWhole = 0x1.8p23F;
   constexpr float kNear = 0.5F - 0x1p-12F;
@@ -33,7 +34,8 @@ inline bool AddRun(const ByteAddition& s, const uint8_t* a, const uint8_t* b, ui
 
 /// False where it is not sure, or the instruction set has no vectors of that length.
 template <class O = Ops>
-inline bool AddsWhole(const ByteAddition& s, const uint8_t* a, const uint8_t* b, uint8_t* result, int64_t run) {
+inline bool AddsWhole(const ByteAddition& s, const uint8_t* a, const uint8_t* b, uint8_t* result,
+                      int64_t run) {
   if constexpr (kPacksBytes) {
     return run == O::kBytes && O::AddVector(s, a, b, result);
   } else {
