@@ -16,7 +16,7 @@ struct Common {
   static V LoadPacked(const int8_t* p) { return _mm512_loadu_si512(p); }
   template <int kBits>
   static V UnpackedBytes(V packed, int step) {
-    const V shifted = _mm512_srli_epi16(packed, static_cast<unsigned>(kBits * step));
+    const V shifted = _mm512_srl_epi16(packed, _mm_cvtsi32_si128(kBits * step));
     const V codes = _mm512_and_si512(shifted, _mm512_set1_epi8((1 << kBits) - 1));
     return _mm512_sub_epi8(codes, _mm512_set1_epi8(1 << (kBits - 1)));
   }
