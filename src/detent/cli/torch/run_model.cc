@@ -169,8 +169,8 @@ std::unique_ptr<const Program> compiled(const ModelRun& run, const Graph& graph)
   if (!run.engine && graph.requantization() && !run.before_quantization) {
     try {
       return integer_program(graph, Engine::kFast);
-    } catch (const Error&) {
-      return TorchExecutor().compile(graph);
+    } catch (const Error& error) {
+      print(fmt::format("fake quantization, not integers: {}\n", error.what()));
     }
   }
   return TorchExecutor().compile(graph);
