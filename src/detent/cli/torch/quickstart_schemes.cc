@@ -79,9 +79,9 @@ std::span<const QuickstartScheme> quickstart_schemes() {
   static const std::vector<QuickstartScheme> schemes = {
       {"fixed8", "fixed point, W8 A8", "fixed:width=8", "fixed:width=8"},
       {"fixed4", "fixed point, W4 A8", "fixed:width=4", "fixed:width=8"},
-      {"affine8", "affine, W8 a channel, A8", "affine:width=8,symmetric=true,granularity=channel",
+      {"affine8", "affine, W8 per channel, A8", "affine:width=8,symmetric=true,granularity=channel",
        "affine:width=8,signed=false"},
-      {"affine4", "affine, W4 a channel, A8", "affine:width=4,symmetric=true,granularity=channel",
+      {"affine4", "affine, W4 per channel, A8", "affine:width=4,symmetric=true,granularity=channel",
        "affine:width=8,signed=false"},
       {"fp8", "fp8_e4m3fn, W and A", "fp8_e4m3fn", "fp8_e4m3fn"},
       {"minifloat6", "minifloat_ieee W6 (3 exponent bits), A8",
@@ -92,9 +92,9 @@ std::span<const QuickstartScheme> quickstart_schemes() {
       {"mxfp8", "mx e4m3, W and A", "mx:element=e4m3", "mx:element=e4m3"},
       {"mxfp4", "mx e2m1 W, e4m3 A", "mx:element=e2m1", "mx:element=e4m3"},
       {"nvfp4", "nvfp4 W, mx e4m3 A", "nvfp4", "mx:element=e4m3"},
-      {"ternary", "ternary W a channel, fixed A8", "ternary:scaling_factor=true,granularity=channel",
+      {"ternary", "ternary W per channel, fixed A8", "ternary:scaling_factor=true,granularity=channel",
        "fixed:width=8"},
-      {"binary", "binary W a channel, fixed A8", "binary:scaling=per_channel", "fixed:width=8"},
+      {"binary", "binary W per channel, fixed A8", "binary:scaling=per_channel", "fixed:width=8"},
   };
   return schemes;
 }

@@ -114,7 +114,7 @@ void set_weights(Node& layer, const IntegerWeights& weights) {
 /// "" where the layer took up the norm.
 std::string fold_into_codes(Node& layer, const Node& norm) {
   std::optional<IntegerWeights> weights = integer_weights(layer);
-  if (!weights) return fmt::format("the weights of {} are no integers with a scale a channel", layer.name);
+  if (!weights) return fmt::format("the weights of {} are no integers with a scale per channel", layer.name);
   if (layer.quantization.contains("data_out_0"))
     return fmt::format("the result of {} is quantized", layer.name);
   if (layer.quantization.contains("bias")) return fmt::format("the bias of {} is quantized", layer.name);

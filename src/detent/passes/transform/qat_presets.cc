@@ -130,7 +130,7 @@ std::span<const QatPreset> all_qat_presets() {
       lsq("ternary_a8_lsq", 2, 8, "weights of -1, 0 and 1, 8-bit activations"),
       learned_ternary(),
       few_signs("binary_a8", "binary:granularity=channel,scale_rule=learned",
-                "weights of -1 and 1 times a learned scale a channel, 8-bit activations"),
+                "weights of -1 and 1 times a learned scale per channel, 8-bit activations"),
       few_signs("binary_residual_a8", "binary_residual:levels=2,scale_rule=learned",
                 "weights of two signs with learned gammas, 8-bit activations"),
       learned_widths(),
