@@ -12,7 +12,6 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -24,6 +23,7 @@
 
 #include "detent/datasets/published_data_for_test.h"
 #include "detent/io/file.h"
+#include "date_for_test.h"
 
 namespace detent {
 namespace {
@@ -62,13 +62,6 @@ std::vector<DocumentedCommand> commands_of(const fs::path& document) {
     }
   }
   return commands;
-}
-
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  char text[16];
-  std::strftime(text, sizeof(text), "%Y-%m-%d", std::localtime(&now));
-  return text;
 }
 
 /// Words and numbers of a line.

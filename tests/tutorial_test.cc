@@ -5,7 +5,6 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 
 #include <gmock/gmock.h>
@@ -14,6 +13,7 @@
 #include "detent/io/file.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/toml.h"
+#include "date_for_test.h"
 
 namespace detent {
 namespace {
@@ -26,13 +26,6 @@ struct CommandResult {
   int status = 0;
   std::string output;  // standard output and standard error
 };
-
-std::string today() {
-  const std::time_t now = std::time(nullptr);
-  char text[16];
-  std::strftime(text, sizeof(text), "%Y-%m-%d", std::localtime(&now));
-  return text;
-}
 
 /// A working folder as the tutorial has it: ./ch, ./stat-to-conf.py, configs/quantized_ops.
 class TutorialTest : public testing::Test {
