@@ -2,7 +2,7 @@
 # Puts the table that `detent formats` prints between the markers of docs/formats.md.
 #   scripts/update_formats_doc.sh PROGRAM
 set -euo pipefail
-program=$1
+program=${1:?the program, as build/bin/detent}
 document=$(dirname "${BASH_SOURCE[0]}")/../docs/formats.md
 table=$("$program" formats)
 text=$(TABLE=$table awk '

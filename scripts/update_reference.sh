@@ -2,7 +2,7 @@
 # Writes docs/commands.md and docs/passes.md from what the program says of itself, or with --check compares them.
 #   scripts/update_reference.sh PROGRAM [--check]
 set -euo pipefail
-program=$1
+program=${1:?the program, as build/bin/detent}
 check=${2:-}
 documents=$(cd "$(dirname "${BASH_SOURCE[0]}")/../docs" && pwd)
 unset COLUMNS
