@@ -2,7 +2,9 @@
 add_library(detent_warnings INTERFACE)
 target_compile_options(detent_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wnon-virtual-dtor -Wold-style-cast
-  -Wcast-align -Woverloaded-virtual -Wdouble-promotion -Wformat=2
+  -Wcast-align -Woverloaded-virtual
+  $<$<CXX_COMPILER_ID:GNU>:-Wdouble-promotion>  # clang warns of constants too, which are promoted exactly
+  -Wformat=2
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>  # GCC 12 warns of "x" + std::string (GCC bug 105651)
   $<$<BOOL:${DETENT_WERROR}>:-Werror>)
 if(DETENT_SANITIZE)

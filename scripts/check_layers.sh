@@ -22,7 +22,8 @@ passes:     core formats statistics graph integer io models
 training:   core formats graph io models datasets execution
 runtime:    core formats graph integer io
 engine:     core formats graph integer io runtime
-cli:        core formats statistics graph integer io onnx models datasets execution passes training runtime engine
+report:     core formats graph integer io
+cli:        core formats statistics graph integer io onnx models datasets execution passes training runtime engine report
 '
 # Folders that may include libtorch.
 torch_folders='execution/ training/ cli/torch/'

@@ -45,6 +45,8 @@ constexpr std::array kUses = {
     OptionUse{"overwrite", kOutput, kAll},
     OptionUse{"packed_weights", kOutput, "transform quantize"},
     OptionUse{"report_to", kOutput, "train"},
+    OptionUse{"json", kOutput, "test transform quantize"},
+    OptionUse{"report", kOutput, "test transform quantize"},
     OptionUse{"engine", kEvaluation, "test"},
     OptionUse{"dump", kEvaluation, "test"},
     OptionUse{"dump_nodes", kEvaluation, "test"},

@@ -57,6 +57,8 @@ struct RunOptions {
   bool overwrite = false;
   std::optional<bool> packed_weights;
   ReportTo report_to = ReportTo::kNone;
+  bool json = false;
+  std::optional<std::string> report;
   DumpOptions dump;
   ImageTransforms transforms;
   TrainingOptions training;
@@ -127,6 +129,9 @@ struct RunOptions {
           "resumes "
           "with rounded weights; NA: quantize does, transform does not");
     visit("report_to", self.report_to, "train: where to report metrics besides metrics.jsonl");
+    visit("json", self.json, "print the results as JSON instead of text (docs/results.md)");
+    visit("report", self.report,
+          "write a page (NAME.html) with the network as a graph, histograms, errors and sizes by layer");
     DumpOptions::fields(self.dump, visit);
     ImageTransforms::fields(self.transforms, visit);
     TrainingOptions::fields(self.training, visit);

@@ -15,6 +15,7 @@ class TextTable {
   /// As many cells as the header has.
   void add_row(std::vector<std::string> cells);
   size_t row_count() const { return rows_.size(); }
+  const std::vector<std::string>& header() const { return header_; }
   const std::vector<std::vector<std::string>>& rows() const { return rows_; }
 
   /// `| a | b |` rows with a rule below the header; ends with a newline. Valid Markdown, except where the

@@ -21,6 +21,8 @@ struct ShapedPlan {
   mutable std::mutex mutex = {};
   mutable std::vector<Tensor> arenas = {};
 
+  ShapedPlan(std::vector<Shape> of, ProgramPlan planned) : shapes(std::move(of)), plan(std::move(planned)) {}
+
   Tensor take_arena() const {
     const std::lock_guard lock(mutex);
     if (arenas.empty()) return Tensor(DType::kUInt8, {std::max<int64_t>(plan.arena_bytes, 1)});

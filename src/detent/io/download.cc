@@ -24,7 +24,7 @@ constexpr long kMostRedirects = 10;
 /// The growing file. Locked, so that two downloads do not write it together.
 class Target {
  public:
-  explicit Target(const std::filesystem::path& path) : path_(path) {
+  explicit Target(const std::filesystem::path& path) {
     descriptor_ = open(path.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     if (descriptor_ < 0 && errno == ELOOP) fail("cannot write {}: it is a symbolic link", path.string());
     if (descriptor_ < 0) fail("cannot create {}: {}", path.string(), std::strerror(errno));
@@ -62,7 +62,6 @@ class Target {
   }
 
  private:
-  const std::filesystem::path& path_;
   int descriptor_ = -1;
   uint64_t size_ = 0;
 };

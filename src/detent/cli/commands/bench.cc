@@ -14,6 +14,7 @@
 #include "detent/core/text_table.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/engine/machine_limits.h"
+#include "detent/report/network.h"
 #include "detent/runtime/integer_executor.h"
 
 namespace detent {
@@ -80,7 +81,7 @@ std::string mebibytes(int64_t bytes) {
   return fmt::format("{:.2f} MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
-void print_latency(const BenchOptions& options, const std::vector<double>& times) {
+void add_latency(CommandResults& results, const BenchOptions& options, const std::vector<double>& times) {
   const auto milliseconds = [&](double share) {
     const auto at = static_cast<size_t>(share * static_cast<double>(times.size() - 1));
     return fmt::format("{:.3f}", times[at] * 1e3);
@@ -89,10 +90,11 @@ void print_latency(const BenchOptions& options, const std::vector<double>& times
   table.add_row({std::to_string(thread_count()), std::to_string(options.batch), std::to_string(times.size()),
                  milliseconds(0), milliseconds(0.5), milliseconds(0.99),
                  fmt::format("{:.1f}", static_cast<double>(options.batch) / times[times.size() / 2])});
-  print(table.to_text());
+  results.add_table("latency", table);
 }
 
-void print_profile(const FastProgram& program, std::span<const Tensor> inputs, size_t runs) {
+void add_profile(CommandResults& results, const FastProgram& program, std::span<const Tensor> inputs,
+                 size_t runs) {
   const MachineLimits limits = measured_limits();
   constexpr size_t kMostRuns = 50;
   const std::vector<StepProfile> steps =
@@ -100,6 +102,7 @@ void print_profile(const FastProgram& program, std::span<const Tensor> inputs, s
   double all = 0;
   for (const StepProfile& step : steps) all += step.seconds;
   TextTable table({"nodes", "kernel", "us", "share", "GOP/s", "GB/s", "of the limit", "not faster because"});
+  List rows;
   for (const StepProfile& step : steps) {
     const double products = step.products / step.seconds;
     const double bytes = static_cast<double>(step.bytes) / step.seconds;
@@ -110,9 +113,19 @@ void print_profile(const FastProgram& program, std::span<const Tensor> inputs, s
                    fmt::format("{:.1f} %", 100 * step.seconds / all),
                    step.products > 0 ? fmt::format("{:.1f}", 2e-9 * products) : "",
                    fmt::format("{:.1f}", 1e-9 * bytes), fmt::format("{:.0f} %", 100 * limit), step.why});
+    rows.push_back(Table{{"nodes", step.nodes},
+                         {"kernel", step.kernel},
+                         {"microseconds", step.seconds * 1e6},
+                         {"share", step.seconds / all},
+                         {"gop_per_second", 2e-9 * products},
+                         {"gb_per_second", 1e-9 * bytes},
+                         {"share_of_limit", limit},
+                         {"not_faster_because", step.why}});
   }
-  print(fmt::format("\n{}\none thread does at most {:.0f} GOP/s of 8 bits, and reads {:.1f} GB/s of memory\n",
-                    table.to_text(), 2e-9 * limits.products_per_second, 1e-9 * limits.bytes_per_second));
+  results.add("profile", std::move(rows));
+  results.say(
+      fmt::format("\n{}\none thread does at most {:.0f} GOP/s of 8 bits, and reads {:.1f} GB/s of memory\n",
+                  table.to_text(), 2e-9 * limits.products_per_second, 1e-9 * limits.bytes_per_second));
 }
 
 }  // namespace
@@ -124,6 +137,7 @@ int run_bench(const std::vector<std::string>& args) {
       "of its steps takes.",
       "detent bench");
   BenchOptions options;
+  ResultOptions result_options;
   app.add_option("model", options.model, "a quantized network (.mz or .onnx)")->required()->option_text(" ");
   app.add_option("--engine", options.engine, "fast or reference")->capture_default_str();
   app.add_option("--batch", options.batch, "samples at once")->capture_default_str();
@@ -131,7 +145,9 @@ int run_bench(const std::vector<std::string>& args) {
   app.add_option("--seconds", options.seconds, "how long to measure")->capture_default_str();
   app.add_flag("--profile", options.profile,
                "what each step takes, by which kernel, and why not a faster one");
+  add_result_options(app, result_options, true);
   if (!parse_arguments(app, args)) return 0;
+  check_report(result_options.report);
   if (options.engine != "fast" && options.engine != "reference") {
     throw UsageError("--engine: " + unknown_name_message("engine", options.engine,
                                                          std::vector<std::string>{"fast", "reference"}));
@@ -140,19 +156,26 @@ int run_bench(const std::vector<std::string>& args) {
   if (options.threads < 0)
     throw UsageError(fmt::format("--threads: got {}, expected 0 or more", options.threads));
   if (options.threads > 0) set_thread_count(static_cast<int>(options.threads));
+  CommandResults results("bench", result_options);
   const Graph graph = read_quantized(options.model);
   const std::vector<Tensor> inputs = bench_inputs(graph, options.batch);
   if (options.engine == "reference") {
-    print_latency(options, run_times(IntegerProgram(graph), inputs, options.seconds));
+    add_latency(results, options, run_times(IntegerProgram(graph), inputs, options.seconds));
+    results.finish();
     return 0;
   }
   const FastProgram program(graph);
   const std::vector<double> times = run_times(program, inputs, options.seconds);
-  print_latency(options, times);
-  print(fmt::format("\nkernels: {}; weights {}, values {}, whole process {:.0f} MiB\n", program.target(),
-                    mebibytes(program.weight_bytes()), mebibytes(program.arena_bytes(inputs)),
-                    peak_mebibytes()));
-  if (options.profile) print_profile(program, inputs, times.size());
+  add_latency(results, options, times);
+  results.say(fmt::format("\nkernels: {}; weights {}, values {}, whole process {:.0f} MiB\n",
+                          program.target(), mebibytes(program.weight_bytes()),
+                          mebibytes(program.arena_bytes(inputs)), peak_mebibytes()));
+  results.add("memory", Table{{"weight_bytes", program.weight_bytes()},
+                              {"arena_bytes", program.arena_bytes(inputs)},
+                              {"process_bytes", static_cast<int64_t>(peak_mebibytes() * (1 << 20))}});
+  if (options.profile) add_profile(results, program, inputs, times.size());
+  if (results.are_kept()) results.add("network", network_value(graph, {}));
+  results.finish();
   return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "detent/cli/print.h"
+#include "detent/cli/results.h"
 
 namespace CLI {
 class App;
@@ -44,6 +45,10 @@ int run_version(const std::vector<std::string>& args);
 /// Parses into the variables that `app` has bound. False when help was asked for and printed. Throws
 /// UsageError, for an unknown option with the nearest known one.
 bool parse_arguments(CLI::App& app, const std::vector<std::string>& args);
+
+/// --json and, for commands with something to draw, --report; bound to `options`. parse_arguments checks
+/// them.
+void add_result_options(CLI::App& app, ResultOptions& options, bool draws = false);
 
 /// What `detent list` knows by this name (a pass, statistic, format, model, data set or operator); nothing
 /// where there is none. Passes and statistics come with their options.

@@ -102,14 +102,24 @@ int run_data_list(const std::vector<std::string>& args) {
   CLI::App app("List the data sets that can be fetched, and which of them are there.", "detent data list");
   std::string given;
   app.add_option("--data-dir", given, kRootHelp)->option_text("FOLDER");
+  ResultOptions result_options;
+  add_result_options(app, result_options);
   if (!parse_arguments(app, args)) return 0;
   const fs::path root = data_root(given);
   TextTable table({"data set", "download", "in " + root.string()});
+  List rows;
   for (const PublishedDataset& published : published_datasets()) {
     table.add_row({published.name, fmt::format("{:.1f} MB", megabytes(download_size(published))),
                    is_fetched(published, root) ? "complete" : "-"});
+    rows.push_back(Table{{"data_set", published.name},
+                         {"download_bytes", static_cast<int64_t>(download_size(published))},
+                         {"folder", (root / published.folder).string()},
+                         {"is_complete", is_fetched(published, root)}});
   }
-  print(table.to_text());
+  CommandResults results("data list", result_options);
+  results.say(table.to_text());
+  results.add("data_sets", std::move(rows));
+  results.finish();
   return 0;
 }
 

@@ -111,15 +111,21 @@ int run_formats(const std::vector<std::string>& args) {
   app.add_option("action", action, "\"show\", or nothing for the list")->option_text(" ");
   app.add_option("format", text, "for show: NAME or NAME:KEY=VALUE,...")->option_text(" ");
   app.add_flag("--values", list_all, "for show: list all values, however many");
+  ResultOptions result_options;
+  add_result_options(app, result_options);
   if (!parse_arguments(app, args)) return 0;
   if (action.empty() && !list_all) {
-    print(formats_table().to_text());
+    CommandResults results("formats", result_options);
+    results.add_table("formats", formats_table());
+    results.finish();
     return 0;
   }
   if (action != "show") {
     throw UsageError(unknown_name_message("action", action, std::vector<std::string>{"show"}));
   }
   if (text.empty()) throw UsageError("`detent formats show` needs a format: NAME or NAME:KEY=VALUE,...");
+  if (result_options.json)
+    throw UsageError("--json: `detent formats show` has none; the list of formats has");
   return show_format(text, list_all);
 }
 

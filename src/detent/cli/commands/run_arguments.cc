@@ -9,6 +9,7 @@
 #include "detent/cli/commands/command.h"
 #include "detent/cli/option_fields.h"
 #include "detent/cli/option_use.h"
+#include "detent/cli/results.h"
 #include "detent/cli/torch_half.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
@@ -67,10 +68,11 @@ RunConfig merged_run_config(const CLI::App& app, const RunArguments& arguments) 
 
 void start_run(const std::string& command, const RunConfig& config) {
   if (command != "test") check_writable(config.software_dir / command / "settings.toml", "--project-dir");
+  check_report(config.options.report);
   set_up_logging(config.options.log_level);
   const std::optional<WorkerEnvironment> workers =
       worker_environment([](const char* name) -> const char* { return std::getenv(name); });
-  if (!workers || workers->rank == 0) print(config.table.to_text());
+  if (!config.options.json && (!workers || workers->rank == 0)) print(config.table.to_text());
   run_torch_command(
       {command, config.options, config.passes, config.config_file, config.software_dir, workers});
 }

@@ -74,6 +74,7 @@ int run_run(const std::vector<std::string>& args) {
   app.add_flag("--integers", in_integers, "the same as --engine fast, and how the nodes are computed");
   app.add_option("--num-threads", command.options.num_threads, "threads; NA: one a processor");
   app.add_option("--log-level", command.options.log_level, "debug, info, warning, error or critical");
+  app.add_flag("--json", command.options.json, "print the results as JSON instead of text (docs/results.md)");
   if (!parse_arguments(app, args)) return 0;
   if (!engine.empty()) run.engine = parse_engine(engine);
   if (in_integers) run.engine = Engine::kIntegers;

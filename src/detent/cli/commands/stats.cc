@@ -93,15 +93,14 @@ std::vector<std::string> summary_row(const SavedOperand& saved, const std::strin
   return row;
 }
 
-int show(const std::string& file) {
+void show(const std::string& file, CommandResults& printed) {
   TextTable table({"node", "operand", "channels", "min", "max", "mean", "deviation", "zeros", "not finite",
                    "histogram from least to greatest"});
   for (const SavedOperand& saved : read_saved(file)) {
     table.add_row(
         summary_row(saved, fmt::format("{}: node \"{}\", operand \"{}\"", file, saved.node, saved.operand)));
   }
-  print(table.to_text());
-  return 0;
+  printed.add_table("statistics", table);
 }
 
 /// Results by "statistic.key".
@@ -129,7 +128,7 @@ std::string cell_text(const Value* value) {
   return list == nullptr ? value_text(*value) : fmt::format("list of {}", list->size());
 }
 
-int show_differences(const std::string& file_a, const std::string& file_b) {
+void show_differences(const std::string& file_a, const std::string& file_b, CommandResults& printed) {
   using Key = std::pair<std::string, std::string>;
   std::map<Key, std::map<std::string, Value>> a;
   std::map<Key, std::map<std::string, Value>> b;
@@ -158,9 +157,8 @@ int show_differences(const std::string& file_a, const std::string& file_b) {
                      first == nullptr || second == nullptr ? "" : difference(*first, *second)});
     }
   }
-  if (table.row_count() > 0) print(table.to_text());
-  print(fmt::format("{} results differ, {} are equal\n", table.row_count(), equal));
-  return 0;
+  if (table.row_count() > 0) printed.add_table("differences", table);
+  printed.say(fmt::format("{} results differ, {} are equal\n", table.row_count(), equal));
 }
 
 }  // namespace
@@ -175,16 +173,24 @@ int run_stats(const std::vector<std::string>& args) {
   app.add_option("action", action, "show or diff")->required()->option_text(" ");
   app.add_option("file", first, "saved statistics, TOML")->required()->option_text(" ");
   app.add_option("other", second, "for diff: the second file")->option_text(" ");
+  ResultOptions result_options;
+  add_result_options(app, result_options, true);
   if (!parse_arguments(app, args)) return 0;
+  check_report(result_options.report);
+  CommandResults results("stats", result_options);
   if (action == "show") {
     if (!second.empty()) throw UsageError(fmt::format("unexpected argument \"{}\"", second));
-    return show(first);
+    show(first, results);
+    results.finish();
+    return 0;
   }
   if (action != "diff") {
     throw UsageError(unknown_name_message("action", action, std::vector<std::string>{"show", "diff"}));
   }
   if (second.empty()) throw UsageError("`detent stats diff` needs two files");
-  return show_differences(first, second);
+  show_differences(first, second, results);
+  results.finish();
+  return 0;
 }
 
 }  // namespace detent

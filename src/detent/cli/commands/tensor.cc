@@ -128,6 +128,8 @@ int run_tensor_compare(const std::vector<std::string>& args) {
       ->option_text(" ");
   app.add_option("changed", changed_path, "the same tensors, quantized")->required()->option_text(" ");
   app.add_option("--tensors", expression, "only those whose name matches")->option_text("REGEX");
+  ResultOptions result_options;
+  add_result_options(app, result_options);
   if (!parse_arguments(app, args)) return 0;
   const NameFilter filter(expression);
   const TensorFile original = read_tensor_file(original_path);
@@ -156,7 +158,9 @@ int run_tensor_compare(const std::vector<std::string>& args) {
     table.add_row(std::move(cells));
   }
   progress.finish();
-  print(table.to_text());
+  CommandResults results("tensor compare", result_options);
+  results.add_table("tensors", table);
+  results.finish();
   return 0;
 }
 

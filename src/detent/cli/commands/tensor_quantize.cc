@@ -211,6 +211,8 @@ int run_tensor_quantize(const std::vector<std::string>& args) {
       "detent tensor quantize");
   QuantizeArguments arguments;
   add_options(app, arguments);
+  ResultOptions result_options;
+  add_result_options(app, result_options);
   if (!parse_arguments(app, args)) return 0;
   check_arguments(arguments);
   const Packing packing = packing_of(arguments);
@@ -230,7 +232,10 @@ int run_tensor_quantize(const std::vector<std::string>& args) {
     const auto written = arguments.packed ? std::optional(packing) : std::nullopt;
     write_output(arguments.output, file, chosen, specs.front(), written, scratch);
   }
-  print(measures_table(file, chosen, specs, packing, scratch).to_text() + assumed_text(specs));
+  CommandResults results("tensor quantize", result_options);
+  results.add_table("tensors", measures_table(file, chosen, specs, packing, scratch));
+  results.say(assumed_text(specs));
+  results.finish();
   return 0;
 }
 

@@ -5,9 +5,10 @@
 
 #include <fmt/core.h>
 
-#include "detent/cli/print.h"
+#include "detent/cli/results.h"
 #include "detent/cli/torch/calibration.h"
 #include "detent/cli/torch/commands.h"
+#include "detent/cli/torch/network_results.h"
 #include "detent/cli/torch/result_folder.h"
 #include "detent/cli/torch/session.h"
 #include "detent/core/error.h"
@@ -26,6 +27,7 @@
 #include "detent/passes/average_bits.h"
 #include "detent/passes/pass.h"
 #include "detent/passes/pipeline.h"
+#include "detent/report/table_value.h"
 #include "detent/runtime/integer_executor.h"
 #include "detent/training/evaluate.h"
 
@@ -38,12 +40,6 @@ constexpr const char* kPass = "static_quantize";
 constexpr int64_t kErrorAnalysisSamples = 64;
 constexpr int64_t kCheckedSamples = 16;
 
-std::vector<Tensor> test_inputs(const Dataset& dataset, int64_t count) {
-  std::vector<int64_t> indices;
-  for (int64_t i = 0; i < std::min(count, dataset.size()); ++i) indices.push_back(i);
-  return dataset.batch(indices).inputs;
-}
-
 bool have_equal_elements(const Tensor& a, const Tensor& b) {
   if (a.dtype() != DType::kFloat32) return a.equals(b);
   return a.shape() == b.shape() && std::ranges::equal(a.values<float>(), b.values<float>());
@@ -53,8 +49,8 @@ bool have_equal_elements(const Tensor& a, const Tensor& b) {
 std::string check_integers(const Graph& graph, const Dataset& dataset, bool shows_progress) {
   constexpr double kMostProducts = 2e9;  // the plain reference takes some seconds for that
   const std::vector<Tensor> inputs =
-      test_inputs(dataset, affordable_samples(fixed_samples(graph).value_or(kCheckedSamples),
-                                              multiply_adds(graph), kMostProducts));
+      first_inputs(dataset, affordable_samples(fixed_samples(graph).value_or(kCheckedSamples),
+                                               multiply_adds(graph), kMostProducts));
   std::optional<IntegerProgram> integers;
   try {
     integers.emplace(graph, torch_float_nodes);
@@ -115,6 +111,15 @@ struct Outcome {
   std::optional<Metrics> after;
 };
 
+void add_outcome(CommandResults& results, const Outcome& outcome) {
+  if (outcome.before && outcome.after) {
+    results.add("accuracy",
+                List{accuracy_row("float", *outcome.before), accuracy_row("quantized", *outcome.after)});
+  }
+  results.add("sizes", Table{{"float", size_table(outcome.bits_before)},
+                             {"quantized", size_table(outcome.bits_after)}});
+}
+
 std::string summary_text(const Outcome& outcome) {
   TextTable table({"", "float", "quantized", "change"});
   const auto add_bits = [&](const char* name, double before, double after) {
@@ -160,6 +165,7 @@ std::string written_files(const fs::path& folder, fs::file_time_type start) {
 }  // namespace
 
 void run_quantize(const TorchCommand& command, ProcessGroup& group) {
+  CommandResults results(command.name, result_options(command, group));
   const Pipeline pipeline(command.passes, "the command line");
   const auto training_set = load_split(command, Split::kTrain);
   const auto test_set = load_split(command, Split::kTest);
@@ -181,6 +187,7 @@ void run_quantize(const TorchCommand& command, ProcessGroup& group) {
 
   TorchExecutor executor;
   PassContext context = make_pass_context(*training_set, batch_size, output_dir, executor);
+  context.report = [&](const std::string& text) { results.say(text); };
   context.group = &group;
   context.outputs = result.outputs();
   context.loader_threads = command.options.num_workers;
@@ -190,26 +197,38 @@ void run_quantize(const TorchCommand& command, ProcessGroup& group) {
   run_pipeline(graph, prepare, "the command line", context);
   const Graph reference = graph;
   run_pipeline(graph, quantize, "the command line", context);
-  report_layerwise_errors(analyze_layerwise_error(reference, graph, kErrorAnalysisSamples, context),
-                          output_dir, context, *command.passes.find(kPass)->get_if<Table>());
+  const LayerwiseErrors errors = analyze_layerwise_error(reference, graph, kErrorAnalysisSamples, context);
+  const Table& given = *command.passes.find(kPass)->get_if<Table>();
+  report_layerwise_errors(errors, output_dir, context, given);
+  results.add("outputs", table_value(outputs_table(errors)));
+  results.add("layerwise_error", layerwise_errors_value(errors));
+  results.add("advice", layerwise_error_advice(errors, given));
 
   outcome.bits_after = storage_bits(graph);
   outcome.after = measure();
   if (outcome.before && outcome.after) {
-    print(fmt::format("test before: {}\ntest after:  {}\n", outcome.before->text(), outcome.after->text()));
+    results.say(
+        fmt::format("test before: {}\ntest after:  {}\n", outcome.before->text(), outcome.after->text()));
   } else {
-    print(fmt::format("accuracy: not measured, {} has no labels\n", test_set->source()));
+    results.say(fmt::format("accuracy: not measured, {} has no labels\n", test_set->source()));
   }
-  print(fmt::format("integer execution: {}\n", check_integers(graph, *test_set, group.is_first())));
+  const std::string checked = check_integers(graph, *test_set, group.is_first());
+  results.say(fmt::format("integer execution: {}\n", checked));
   result.save(graph,
               command.options.packed_weights.value_or(true) ? StoredWeights::kPacked : StoredWeights::kFloat);
   if (!group.is_first()) return;
-  print(summary_text(outcome) + written_files(output_dir, start));
-  print(fmt::format("quantized graph: {}\n", result.graph_path().string()));
+  results.say(summary_text(outcome) + written_files(output_dir, start));
+  results.say(fmt::format("quantized graph: {}\n", result.graph_path().string()));
   if (command.options.output) {
     export_onnx(graph, *command.options.output, {.style = OnnxStyle::kQdq});
-    print(fmt::format("ONNX model: {}\n", *command.options.output));
+    results.say(fmt::format("ONNX model: {}\n", *command.options.output));
   }
+  add_outcome(results, outcome);
+  results.add("integer_execution", checked);
+  results.add("graph", result.graph_path().string());
+  add_configuration(results, command);
+  add_network(results, graph, &reference, *test_set);
+  results.finish();
 }
 
 }  // namespace detent

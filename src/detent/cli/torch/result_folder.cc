@@ -15,11 +15,25 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Options that do not touch what is computed. Of model and load it is the network that counts.
-constexpr std::array kFree = {
-    "model",          "load",          "load_type",        "project_dir", "project",
-    "data_dir",       "accelerator",   "engine",           "num_threads", "log_level",
-    "worker_timeout", "num_workers",   "checkpoint_every", "resume",      "overwrite",
-    "report_to",      "packed_weights"};
+constexpr std::array kFree = {"model",
+                              "load",
+                              "load_type",
+                              "project_dir",
+                              "project",
+                              "data_dir",
+                              "accelerator",
+                              "engine",
+                              "num_threads",
+                              "log_level",
+                              "worker_timeout",
+                              "num_workers",
+                              "checkpoint_every",
+                              "resume",
+                              "overwrite",
+                              "report_to",
+                              "packed_weights",
+                              "json",
+                              "report"};
 
 /// All that decides what the pipeline makes of the network.
 Table settings_of(const TorchCommand& command, const Graph& loaded, bool changes_network,

@@ -6,7 +6,7 @@
 #include <limits>
 #include <optional>
 
-#include "detent/cli/print.h"
+#include "detent/cli/results.h"
 #include "detent/cli/torch/code_tensors.h"
 #include "detent/cli/torch/commands.h"
 #include "detent/cli/torch/integer_program.h"
@@ -160,17 +160,17 @@ std::string file_name(std::string name) {
 
 /// By the engine that was asked for. Otherwise by the fast one where the network is quantized for integers,
 /// and they can be had: the simulation gives the same values, also of formats that have no integers.
-std::unique_ptr<const Program> compiled(const ModelRun& run, const Graph& graph) {
+std::unique_ptr<const Program> compiled(const ModelRun& run, const Graph& graph, CommandResults& results) {
   if (run.engine && *run.engine != Engine::kSimulation) {
     auto program = integer_program(graph, *run.engine);
-    print(plan_summary(integer_plan(graph)) + "\n");
+    results.say(plan_summary(integer_plan(graph)) + "\n");
     return program;
   }
   if (!run.engine && graph.requantization() && !run.before_quantization) {
     try {
       return integer_program(graph, Engine::kFast);
     } catch (const Error& error) {
-      print(fmt::format("fake quantization, not integers: {}\n", error.what()));
+      results.say(fmt::format("fake quantization, not integers: {}\n", error.what()));
     }
   }
   return TorchExecutor().compile(graph);
@@ -178,7 +178,8 @@ std::unique_ptr<const Program> compiled(const ModelRun& run, const Graph& graph)
 
 /// The outputs, and the values that the user named: these as further outputs, or, before they are quantized,
 /// as an observer sees them.
-std::vector<NamedValue> run_graph(const ModelRun& run, Graph graph, const std::vector<Tensor>& inputs) {
+std::vector<NamedValue> run_graph(const ModelRun& run, Graph graph, const std::vector<Tensor>& inputs,
+                                  CommandResults& results) {
   std::vector<NamedValue> wanted = outputs_of(graph);
   const size_t output_count = wanted.size();
   for (const std::string& name : run.values) wanted.push_back({name, find_value(graph, name)});
@@ -193,7 +194,7 @@ std::vector<NamedValue> run_graph(const ModelRun& run, Graph graph, const std::v
         wanted[i].tensor = value.clone();
     }
   };
-  const std::unique_ptr<const Program> program = compiled(run, graph);
+  const std::unique_ptr<const Program> program = compiled(run, graph, results);
   const std::vector<Tensor> outputs =
       program->run(inputs, run.before_quantization ? OperandObserver(observe) : OperandObserver(),
                    ObservedValues::kBeforeQuantization);
@@ -204,8 +205,9 @@ std::vector<NamedValue> run_graph(const ModelRun& run, Graph graph, const std::v
   return wanted;
 }
 
-void compare(const ModelRun& run, const std::vector<NamedValue>& values) {
-  if (run.compare.empty()) return;
+/// How many elements differ by too much.
+size_t compare(const ModelRun& run, const std::vector<NamedValue>& values, CommandResults& results) {
+  if (run.compare.empty()) return 0;
   TextTable table({"compared", "largest difference", "relative", "beyond", "SQNR"});
   size_t beyond = 0;
   for (const auto& [name, file] : run.compare) {
@@ -227,29 +229,33 @@ void compare(const ModelRun& run, const std::vector<NamedValue>& values) {
                    std::to_string(found.beyond),
                    found.noise == 0 ? "equal" : fmt::format("{:.1f} dB", sqnr)});
   }
-  print("\n" + table.to_text());
-  if (beyond > 0)
-    fail("{} elements differ by more than {} + {} of the expected value", beyond, run.atol, run.rtol);
+  results.say("\n");
+  results.add_table("compared", table);
+  return beyond;
 }
 
 }  // namespace
 
 void run_model(const TorchCommand& command) {
   const ModelRun& run = command.model_run;
+  CommandResults results(command.name, {.json = command.options.json});
   const Graph graph = read_network(run.model, run.shapes);
-  const std::vector<NamedValue> values = run_graph(run, graph, input_tensors(run, graph));
+  const std::vector<NamedValue> values = run_graph(run, graph, input_tensors(run, graph), results);
   TextTable table({"value", "dtype", "shape", "range"});
   for (const NamedValue& value : values) {
     table.add_row({value.name, std::string(dtype_name(value.tensor.dtype())),
                    shape_text(value.tensor.shape()), statistics_text(value.tensor)});
   }
-  print(table.to_text());
+  results.add_table("values", table);
   if (run.output_dir) {
     for (const NamedValue& value : values)
       write_npy(std::filesystem::path(*run.output_dir) / file_name(value.name), value.tensor);
-    print(fmt::format("\n{} arrays in {}\n", values.size(), *run.output_dir));
+    results.say(fmt::format("\n{} arrays in {}\n", values.size(), *run.output_dir));
   }
-  compare(run, values);
+  const size_t beyond = compare(run, values, results);
+  results.finish();
+  if (beyond > 0)
+    fail("{} elements differ by more than {} + {} of the expected value", beyond, run.atol, run.rtol);
 }
 
 }  // namespace detent

@@ -257,9 +257,10 @@ void say_weights_are_rounded(const RunOptions& options) {
 }
 
 void check_workers_agree_on_settings(const TorchCommand& command, ProcessGroup& group) {
-  constexpr std::array kOfEachWorker = {
-      "load",        "teacher",   "load_type",   "project_dir", "project",   "data_dir",      "accelerator",
-      "num_threads", "log_level", "num_workers", "report_to",   "overwrite", "worker_timeout"};
+  constexpr std::array kOfEachWorker = {"load",           "teacher",     "load_type",   "project_dir",
+                                        "project",        "data_dir",    "accelerator", "num_threads",
+                                        "log_level",      "num_workers", "report_to",   "overwrite",
+                                        "worker_timeout", "json",        "report"};
   Table settings = write_fields(command.options);
   for (const char* name : kOfEachWorker) settings.erase(name);
   settings["command"] = command.name;

@@ -1,9 +1,10 @@
 #include <fmt/core.h>
 
-#include "detent/cli/print.h"
+#include "detent/cli/results.h"
 #include "detent/cli/torch/commands.h"
 #include "detent/cli/torch/dump.h"
 #include "detent/cli/torch/integer_program.h"
+#include "detent/cli/torch/network_results.h"
 #include "detent/cli/torch/session.h"
 #include "detent/integer/plan.h"
 #include "detent/training/evaluate.h"
@@ -11,6 +12,7 @@
 namespace detent {
 
 void run_test(const TorchCommand& command, ProcessGroup& group) {
+  CommandResults results(command.name, result_options(command, group));
   const auto dataset = load_split(command, Split::kTest);
   const Graph graph = load_network(command, *dataset);
   check_workers_agree_on_inputs(graph, {{"test samples", dataset.get()}}, group);
@@ -20,14 +22,20 @@ void run_test(const TorchCommand& command, ProcessGroup& group) {
   Metrics metrics;
   if (command.options.engine != Engine::kSimulation) {
     const std::unique_ptr<const Program> integers = integer_program(graph, command.options.engine);
-    if (group.is_first()) print(plan_summary(integer_plan(graph)));
+    if (group.is_first()) results.say(plan_summary(integer_plan(graph)));
     metrics = evaluate(*integers, graph, *dataset, batch_size, group, loaders);
   } else {
     metrics = evaluate(graph, *dataset, batch_size, group, loaders);
   }
-  print(fmt::format("{}{}: {} test samples from {}\ntest: {}\n", graph.name(),
-                    is_quantized(graph) ? " (quantized)" : "", dataset->size(), dataset->source(),
-                    metrics.text()));
+  results.say(fmt::format("{}{}: {} test samples from {}\ntest: {}\n", graph.name(),
+                          is_quantized(graph) ? " (quantized)" : "", dataset->size(), dataset->source(),
+                          metrics.text()));
+  if (!group.is_first()) return;
+  results.add("accuracy", List{accuracy_row(is_quantized(graph) ? "quantized" : "float", metrics)});
+  results.add("sizes", Table{{is_quantized(graph) ? "quantized" : "float", size_table(storage_bits(graph))}});
+  add_configuration(results, command);
+  add_network(results, graph, nullptr, *dataset);
+  results.finish();
 }
 
 }  // namespace detent

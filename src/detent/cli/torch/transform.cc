@@ -3,9 +3,10 @@
 
 #include <fmt/core.h>
 
-#include "detent/cli/print.h"
+#include "detent/cli/results.h"
 #include "detent/cli/torch/calibration.h"
 #include "detent/cli/torch/commands.h"
+#include "detent/cli/torch/network_results.h"
 #include "detent/cli/torch/result_folder.h"
 #include "detent/cli/torch/session.h"
 #include "detent/core/log.h"
@@ -17,6 +18,7 @@
 namespace detent {
 
 void run_transform(const TorchCommand& command, ProcessGroup& group) {
+  CommandResults results(command.name, result_options(command, group));
   const Pipeline pipeline(command.passes, command.config_file);
   const auto [training_set, validation_set] = load_training_splits(command);
   const int64_t batch_size = command.options.training.batch_size;
@@ -37,6 +39,11 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
 
   TorchExecutor executor;
   PassContext context = make_pass_context(*training_set, batch_size, output_dir, executor);
+  List reported;
+  context.report = [&](const std::string& text) {
+    results.say(text);
+    reported.emplace_back(text);
+  };
   context.group = &group;
   context.outputs = result.outputs();
   context.loader_threads = command.options.num_workers;
@@ -56,16 +63,27 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
     return evaluate(graph, *validation_set, batch_size, group, command.options.num_workers);
   };
   const std::optional<Metrics> before = measure();
+  const StorageBits bits_before = storage_bits(graph);
   pipeline.run(graph, context);
   const std::optional<Metrics> after = measure();
   if (before && after) {
-    print(fmt::format("validation before: {}\nvalidation after:  {}\n", before->text(), after->text()));
+    results.say(fmt::format("validation before: {}\nvalidation after:  {}\n", before->text(), after->text()));
   } else if (compare) {
-    print(fmt::format("accuracy: not measured, {} has no labels\n", validation_set->source()));
+    results.say(fmt::format("accuracy: not measured, {} has no labels\n", validation_set->source()));
   }
   result.save(
       graph, command.options.packed_weights.value_or(false) ? StoredWeights::kPacked : StoredWeights::kFloat);
-  print(fmt::format("transformed graph: {}\n", result.graph_path().string()));
+  results.say(fmt::format("transformed graph: {}\n", result.graph_path().string()));
+  if (!group.is_first()) return;
+  if (before && after)
+    results.add("accuracy", List{accuracy_row("before", *before), accuracy_row("after", *after)});
+  results.add("sizes",
+              Table{{"before", size_table(bits_before)}, {"after", size_table(storage_bits(graph))}});
+  results.add("reported", std::move(reported));
+  results.add("graph", result.graph_path().string());
+  add_configuration(results, command);
+  add_network(results, graph, nullptr, *validation_set);
+  results.finish();
 }
 
 }  // namespace detent

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "detent/core/text_table.h"
+#include "detent/core/value.h"
+
+namespace detent {
+
+/// Where results go besides, or instead of, text on standard output.
+struct ResultOptions {
+  bool json = false;
+  std::optional<std::string> report = std::nullopt;  // a file, NAME.html
+};
+
+/// Throws UsageError on a report that is not called NAME.html, and Error where it cannot be written or would
+/// replace a file that is something else.
+void check_report(const std::optional<std::string>& report);
+
+/// What a command found: text for people as it goes, and, where --json or --report asks for it, a table under
+/// the keys of docs/results.md, printed or made a page when the command ends. Warnings that are logged
+/// meanwhile belong to it.
+class CommandResults {
+ public:
+  CommandResults(const std::string& command, ResultOptions options);
+  ~CommandResults();
+  CommandResults(const CommandResults&) = delete;
+  CommandResults& operator=(const CommandResults&) = delete;
+
+  /// Whether anything reads what `add` takes: else what is costly to find need not be found.
+  bool are_kept() const { return options_.json || options_.report; }
+
+  /// To standard output, unless that is to be JSON.
+  void say(std::string_view text) const;
+  void add(std::string_view key, Value value);
+  /// Both, with the headings as keys.
+  void add_table(std::string_view key, const TextTable& table);
+
+  /// Prints the JSON and writes the page.
+  void finish();
+
+ private:
+  struct Warnings;
+
+  ResultOptions options_;
+  Table table_;
+  std::shared_ptr<Warnings> warnings_;
+};
+
+}  // namespace detent

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "detent/cli/results.h"
+#include "detent/cli/torch_command.h"
+#include "detent/core/process_group.h"
+#include "detent/datasets/dataset.h"
+#include "detent/graph/graph.h"
+#include "detent/passes/average_bits.h"
+#include "detent/training/evaluate.h"
+
+namespace detent {
+
+/// Those that the command was given; only the first worker of `group` has results.
+ResultOptions result_options(const TorchCommand& command, ProcessGroup& group);
+
+/// Adds the options that differ from their defaults, and the passes.
+void add_configuration(CommandResults& results, const TorchCommand& command);
+
+/// The inputs of the first samples, at most `count`.
+std::vector<Tensor> first_inputs(const Dataset& dataset, int64_t count);
+
+/// Adds the network, with histograms of what its quantized operands hold while it computes some of the
+/// samples: in float, where `floats`, the network before it was quantized, is given. Nothing where the
+/// results are not kept.
+void add_network(CommandResults& results, const Graph& graph, const Graph* floats, const Dataset& dataset);
+
+/// A row of the key "accuracy".
+Table accuracy_row(const char* network, const Metrics& metrics);
+
+/// An entry of the key "sizes".
+Table size_table(const StorageBits& bits);
+
+}  // namespace detent

@@ -1,0 +1,15 @@
+# Writes OUTPUT, which defines what report/page_parts.h declares: PARTS are the page, its style and its scripts.
+set(names)
+set(text "#include \"detent/report/page_parts.h\"\n\nnamespace detent::page_parts {\n\n")
+foreach(part IN LISTS PARTS)
+  file(READ ${part} content)
+  get_filename_component(name ${part} NAME)
+  string(MAKE_C_IDENTIFIER ${name} name)
+  list(APPEND names ${name})
+  string(APPEND text "static constexpr char ${name}[] = R\"page(${content})page\";\n")
+endforeach()
+list(POP_FRONT names page style)
+list(JOIN names ", " scripts)
+string(APPEND text "\nconst std::string_view kPage = ${page};\nconst std::string_view kStyle = ${style};\n"
+  "const std::array<std::string_view, 3> kScripts = {${scripts}};\n\n}  // namespace detent::page_parts\n")
+file(WRITE ${OUTPUT} "${text}")
