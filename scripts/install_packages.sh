@@ -18,7 +18,7 @@ build_packages=(
   libgloo-dev
 )
 test_packages=(
-  graphviz libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev
+  graphviz chromium libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev
   # The tests compare numbers and files with those of the same PyTorch in Python.
   python3-torch
 )

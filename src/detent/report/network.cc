@@ -52,7 +52,7 @@ Value grid_value(const QuantSpec& spec, const Tensor* weights) {
   }
 }
 
-/// Of the values, how many lie beyond the grid by more than half a cell of the histogram.
+/// How many of the values lie beyond the grid, those in a cell of the histogram taken as its middle.
 Value clipped_share(const ValueHistogram& histogram, const Value& grid) {
   const Table* table = grid.get_if<Table>();
   if (table == nullptr || histogram.counts.empty()) return {};

@@ -12,7 +12,7 @@
 
 namespace detent {
 
-/// Of the values of operands, by node and operand ("data_in_0", "data_out_0").
+/// By node and operand ("data_in_0", "data_out_0").
 using OperandHistograms = std::map<std::pair<std::string, std::string>, ValueHistogram>;
 
 /// What the quantized operands of `graph` hold while `program` runs `inputs`, before they are rounded.

@@ -1,7 +1,8 @@
 #include "detent/report/page.h"
 
-#include <algorithm>
+#include <array>
 #include <fstream>
+#include <utility>
 
 #include "detent/core/error.h"
 #include "detent/io/json.h"
@@ -50,23 +51,26 @@ std::string title_of(const Table& results) {
   return title;
 }
 
-void replace(std::string& text, std::string_view place, const std::string& by) {
-  const size_t at = text.find(place);
-  DETENT_CHECK(at != std::string::npos, "the page has no {}", place);
-  text.replace(at, place.size(), by);
-}
-
 }  // namespace
 
 std::string report_page(const Table& results) {
-  std::string page(page_parts::kPage);
-  DETENT_CHECK(page.starts_with(kMark), "the page begins with {}", page.substr(0, kMark.size()));
   std::string script;
   for (const std::string_view part : page_parts::kScripts) script.append(part);
-  replace(page, "{{title}}", in_html(title_of(results)));
-  replace(page, "{{style}}", std::string(page_parts::kStyle));
-  replace(page, "{{results}}", in_script(json_text(results, JsonLayout::kOneLine)));
-  replace(page, "{{script}}", script);
+  const std::array<std::pair<std::string_view, std::string>, 4> texts = {
+      {{"{{title}}", in_html(title_of(results))},
+       {"{{style}}", std::string(page_parts::kStyle)},
+       {"{{results}}", in_script(json_text(results, JsonLayout::kOneLine))},
+       {"{{script}}", script}}};
+  DETENT_CHECK(page_parts::kPage.starts_with(kMark), "the page does not begin with {}", kMark);
+  std::string page;
+  size_t from = 0;
+  for (const auto& [place, text] : texts) {
+    const size_t at = page_parts::kPage.find(place, from);
+    DETENT_CHECK(at != std::string_view::npos, "the page has no {}", place);
+    page.append(page_parts::kPage.substr(from, at - from)).append(text);
+    from = at + place.size();
+  }
+  page.append(page_parts::kPage.substr(from));
   return page;
 }
 
