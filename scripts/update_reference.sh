@@ -11,11 +11,11 @@ export NO_COLOR=1
 commands() {
   echo "# Commands"
   echo
-  echo "What \`detent COMMAND --help\` prints. This page is written by \`scripts/update_reference.sh build/bin/detent\`."
+  echo "What \`detent COMMAND --help-all\` prints. This page is written by \`scripts/update_reference.sh build/bin/detent\`."
   "$program" --help | awk '/^Commands:/ { inside = 1; next } inside && /^  [a-z]/ { print $1 } /^$/ { inside = 0 }' |
     while read -r command; do
       printf '\n## detent %s\n\n```text\n' "$command"
-      "$program" "$command" --help
+      "$program" "$command" --help-all
       echo '```'
     done
 }

@@ -20,9 +20,9 @@
 #include "detent/io/open_files.h"
 
 namespace detent {
-namespace {
+namespace {}  // namespace
 
-const std::vector<Command>& all_commands() {
+std::span<const Command> all_commands() {
   static const std::vector<Command> kCommands = {
       {"train", "train a network", run_train},
       {"test", "evaluate a loaded network on the test split", run_test},
@@ -41,9 +41,13 @@ const std::vector<Command>& all_commands() {
       {"data", "fetch published data sets", run_data},
       {"info", "show what a graph or tensor file holds", run_info},
       {"version", "print the version and how this program was built", run_version},
+      {"completion", "print what makes a shell complete command lines", run_completion},
+      {"man", "print the manual page", run_man},
   };
   return kCommands;
 }
+
+namespace {
 
 std::string help_text() {
   return "Detent quantizes neural networks.\n"
@@ -93,6 +97,7 @@ int dispatch(const std::vector<std::string>& args) {
     print(help_text());
     return 0;
   }
+  if (name == "complete") return run_complete(rest);
   std::vector<std::string> known;
   for (const Command& command : all_commands()) {
     if (command.name == name) return command.run(rest);

@@ -61,6 +61,24 @@ constexpr std::array kUses = {
     OptionUse{"num_workers", kProgram, kAll},
 };
 
+struct UsualOptions {
+  std::string_view command;
+  std::string_view options;
+};
+
+constexpr std::array kUsual = {
+    UsualOptions{
+        "train",
+        "model dataset load data_dir labels quantize teacher max_epochs learning_rate training_optimizer "
+        "batch_size monitor patience project resume overwrite seed"},
+    UsualOptions{"test", "model dataset load data_dir labels batch_size engine json report"},
+    UsualOptions{"transform", "model dataset load data_dir calibration labels project overwrite json report"},
+    UsualOptions{
+        "quantize",
+        "model dataset load data_dir calibration labels output project overwrite json report weights "
+        "activations bits weight_granularity calibrator num_samples keep_float"},
+};
+
 OptionUse use_of(std::string_view option) {
   const auto listed = std::ranges::find(kUses, option, &OptionUse::option);
   if (listed != kUses.end()) return *listed;
@@ -79,6 +97,11 @@ bool has_word(std::string_view words, std::string_view word) {
 }
 
 }  // namespace
+
+bool is_usual(std::string_view command, std::string_view option) {
+  const auto listed = std::ranges::find(kUsual, command, &UsualOptions::command);
+  return listed != kUsual.end() && has_word(listed->options, option);
+}
 
 std::span<const char* const> option_groups() { return kGroups; }
 

@@ -5,10 +5,10 @@
 #include <limits>
 #include <random>
 
+#include "detent/graph/builder.h"
 #include "detent/io/file.h"
 #include "detent/io/json.h"
 #include "detent/io/temporary_file_test.h"
-#include "detent/models/model.h"
 #include "detent/report/histogram.h"
 #include "detent/report/network.h"
 #include "detent/report/page.h"
@@ -20,6 +20,13 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
+
+Graph small_network() {
+  GraphBuilder builder("small");
+  const NodeInput x = builder.input("x", {4, 8, 8});
+  const NodeInput y = builder.convolution("head_conv", x, 4, 16, {3, 3});
+  return builder.finish(builder.linear("fc", builder.call("relu", {y}), 6, 10));
+}
 
 const Table& node_of(const Table& network, std::string_view name) {
   for (const Value& value : *network.find("nodes")->get_if<List>()) {
@@ -72,10 +79,10 @@ TEST(TableValue, NumbersBecomeNumbersAndHeadingsKeys) {
 }
 
 TEST(NetworkValue, HoldsFormatsGridsAndSizes) {
-  Graph graph = build_model("digits_cnn", {1, 8, 8}, 10);
+  Graph graph = small_network();
   Node& layer = graph.node("head_conv");
   layer.quantization["weight"] = parse_quant_spec_text("fixed:width=4,frac_width=2");
-  layer.quantization["data_in_0"] = parse_quant_spec_text("mxfp4");
+  layer.quantization["data_in_0"] = parse_quant_spec_text("block_fp");
   Parameter& weight = *layer.find_parameter("weight");
   for (float& value : weight.tensor.values<float>()) value = 1;
   weight.tensor.values<float>()[0] = 10;
@@ -107,7 +114,7 @@ TEST(NetworkValue, HoldsFormatsGridsAndSizes) {
 }
 
 TEST(NetworkValue, WeightsAreThoseOfTheNetworkInFloat) {
-  Graph floats = build_model("digits_cnn", {1, 8, 8}, 10);
+  Graph floats = small_network();
   for (float& value : floats.node("fc").find_parameter("weight")->tensor.values<float>()) value = 0.25F;
   Graph graph = floats.deep_copy();
   graph.node("fc").quantization["weight"] = parse_quant_spec_text("int8:granularity=channel");

@@ -1,8 +1,9 @@
 #include <fmt/format.h>
-#include <unistd.h>
+#include <algorithm>
 
 #include <CLI/CLI.hpp>
 
+#include "detent/cli/command_description.h"
 #include "detent/cli/commands/command.h"
 #include "detent/core/error.h"
 #include "detent/core/text_wrap.h"
@@ -13,6 +14,9 @@ namespace {
 /// Help in two columns that fit the terminal.
 class HelpFormat final : public CLI::Formatter {
  public:
+  /// Without the groups of options that few need, unless `all` are asked for.
+  explicit HelpFormat(bool all) : all_(all) {}
+
   std::string make_description(const CLI::App* app) const override {
     return wrapped_text(app->get_description(), 0, help_columns());
   }
@@ -21,6 +25,7 @@ class HelpFormat final : public CLI::Formatter {
   }
   std::string make_group(std::string group, bool is_positional,
                          std::vector<const CLI::Option*> options) const override {
+    if (!all_ && group.starts_with(kRareOptions)) return "";
     std::string text = group + ":\n";
     for (const CLI::Option* option : options) text += make_option(option, is_positional);
     return text + (is_positional ? "\n" : "");  // CLI11 puts one between the groups of options
@@ -33,7 +38,24 @@ class HelpFormat final : public CLI::Formatter {
     while (name.ends_with(' ')) name.pop_back();
     return described(name, option->get_description(), help_columns());
   }
+
+ private:
+  bool all_;
 };
+
+bool is_rare(const CLI::Option* option) { return option->get_group().starts_with(kRareOptions); }
+
+void print_help(CLI::App& app, bool all) {
+  app.formatter(std::make_shared<HelpFormat>(all));
+  std::string text = app.help();
+  // CLI11 puts a blank line behind a group that was left out, too.
+  for (size_t at = text.find("\n\n\n"); at != std::string::npos; at = text.find("\n\n\n")) text.erase(at, 1);
+  while (text.ends_with("\n\n")) text.pop_back();
+  const auto left_out = std::ranges::count_if(app.get_options(), is_rare);
+  if (!all && left_out > 0)
+    text += fmt::format("\n{} more options: `{} --help-all`\n", left_out, app.get_name());
+  print(text);
+}
 
 [[noreturn]] void refuse(const CLI::App& app, const std::string& fault) {
   throw UsageError(fmt::format("{} (see `{} --help`)", fault, app.get_name()));
@@ -66,14 +88,22 @@ void refuse_empty_texts(const CLI::App& app) {
 }  // namespace
 
 bool parse_arguments(CLI::App& app, const std::vector<std::string>& args) {
-  app.allow_extras();
-  app.formatter(std::make_shared<HelpFormat>());
   app.set_help_flag();
   app.set_help_flag("-h,--help", "print this help");  // behind the options of its own
+  app.set_help_all_flag("--help-all", "print help on all options")
+      ->group(std::ranges::any_of(app.get_options(), is_rare) ? "Options" : "");
+  if (is_describing()) {
+    add_description(app);
+    return false;
+  }
+  app.allow_extras();
   try {
     app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
   } catch (const CLI::CallForHelp&) {
-    print(app.help());
+    print_help(app, false);
+    return false;
+  } catch (const CLI::CallForAllHelp&) {
+    print_help(app, true);
     return false;
   } catch (const CLI::ParseError& error) {
     refuse(app, error.what());

@@ -24,6 +24,9 @@ struct Command {
   std::function<int(const std::vector<std::string>& args)> run;
 };
 
+/// In the order of the help.
+std::span<const Command> all_commands();
+
 int run_train(const std::vector<std::string>& args);
 int run_test(const std::vector<std::string>& args);
 int run_transform(const std::vector<std::string>& args);
@@ -41,6 +44,13 @@ int run_bench(const std::vector<std::string>& args);
 int run_run(const std::vector<std::string>& args);
 int run_info(const std::vector<std::string>& args);
 int run_version(const std::vector<std::string>& args);
+int run_completion(const std::vector<std::string>& args);
+int run_man(const std::vector<std::string>& args);
+/// What may stand behind `args`, a line each: for completion. `args` may begin with "--".
+int run_complete(const std::vector<std::string>& args);
+
+/// Begins the names of groups of options that `--help` leaves out and `--help-all` shows.
+inline constexpr std::string_view kRareOptions = "More: ";
 
 /// Parses into the variables that `app` has bound. False when help was asked for and printed. Throws
 /// UsageError, for an unknown option with the nearest known one.

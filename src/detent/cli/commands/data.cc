@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
+#include "detent/cli/commands/command_group.h"
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
 #include "detent/core/text_table.h"
@@ -131,27 +132,10 @@ const std::vector<Command>& data_commands() {
   return kCommands;
 }
 
-std::string help_text() {
-  return "Fetch published data sets.\n"
-         "Usage: detent data <command> [arguments]\n"
-         "\n" +
-         commands_text("Commands:", data_commands()) + "\n`detent data <command> --help` tells more.\n";
-}
-
 }  // namespace
 
 int run_data(const std::vector<std::string>& args) {
-  if (args.empty()) throw UsageError("a command is missing (see `detent data --help`)");
-  if (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
-    print(help_text());
-    return 0;
-  }
-  std::vector<std::string> known;
-  for (const Command& command : data_commands()) {
-    if (command.name == args[0]) return command.run({args.begin() + 1, args.end()});
-    known.push_back(command.name);
-  }
-  throw UsageError(unknown_name_message(args[0].starts_with('-') ? "option" : "command", args[0], known));
+  return run_group({.name = "data", .help = "Fetch published data sets.", .commands = data_commands()}, args);
 }
 
 }  // namespace detent

@@ -9,6 +9,7 @@
 #include "detent/cli/commands/command.h"
 #include "detent/cli/commands/run_arguments.h"
 #include "detent/cli/field_help.h"
+#include "detent/cli/option_use.h"
 #include "detent/core/error.h"
 #include "detent/core/former_name.h"
 #include "detent/io/output_path.h"
@@ -123,7 +124,7 @@ int run_quantize(const std::vector<std::string>& args) {
     app.add_option(flag_of(fields[i].name), texts[i], flag_meaning(fields[i]))
         ->option_text("VALUE")
         ->join(',')
-        ->group(kGroup);
+        ->group(is_usual("quantize", fields[i].name) ? kGroup : std::string(kRareOptions) + kGroup);
     for (const std::string& former : fields[i].former_names) {
       app.add_option(flag_of(former), texts[i])->join(',')->group("");  // not in the help
     }

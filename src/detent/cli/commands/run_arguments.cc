@@ -36,6 +36,15 @@ void add_run_option(CLI::App& app, const OptionField& field, const std::string& 
 void add_run_options(CLI::App& app, RunArguments& arguments) {
   const auto& fields = option_fields();
   arguments.texts.resize(fields.size());
+  const auto add_options = [&](const std::string& group, bool usual) {
+    for (size_t i = 0; i < fields.size(); ++i) {
+      const std::string& name = fields[i].name;
+      if (option_group(name) != group || is_usual(arguments.command, name) != usual) continue;
+      const std::string shown = usual ? group : std::string(kRareOptions) + group;
+      const bool read = reads_option(arguments.command, name);
+      add_run_option(app, fields[i], read ? shown : "", arguments.texts[i]);
+    }
+  };
   for (const std::string group : option_groups()) {
     if (group == option_group("model")) {
       app.add_option("--config", arguments.config,
@@ -44,12 +53,9 @@ void add_run_options(CLI::App& app, RunArguments& arguments) {
           ->option_text("FILE")
           ->group(group);
     }
-    for (size_t i = 0; i < fields.size(); ++i) {
-      if (option_group(fields[i].name) != group) continue;
-      const bool read = reads_option(arguments.command, fields[i].name);
-      add_run_option(app, fields[i], read ? group : "", arguments.texts[i]);
-    }
+    add_options(group, true);
   }
+  for (const std::string group : option_groups()) add_options(group, false);
 }
 
 RunConfig merged_run_config(const CLI::App& app, const RunArguments& arguments) {

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
+#include "detent/cli/commands/command_group.h"
 #include "detent/cli/commands/tensor_commands.h"
 #include "detent/cli/tensor_files.h"
 #include "detent/core/error.h"
@@ -21,15 +22,6 @@ const std::vector<Command>& tensor_commands() {
       {"compare", "error measures between the tensors of two files", run_tensor_compare},
   };
   return kCommands;
-}
-
-std::string help_text() {
-  return wrapped_text(
-             "Quantize, unpack and compare files of tensors (.safetensors, .mz, .pt, .ckpt, .npy, .npz).", 0,
-             help_columns()) +
-         "Usage: detent tensor <command> [arguments]\n"
-         "\n" +
-         commands_text("Commands:", tensor_commands()) + "\n`detent tensor <command> --help` tells more.\n";
 }
 
 /// The tensors of both files, by name, or the only one of each.
@@ -70,17 +62,11 @@ bool is_float8(const StoredTensor& tensor) {
 }  // namespace
 
 int run_tensor(const std::vector<std::string>& args) {
-  if (args.empty()) throw UsageError("a command is missing (see `detent tensor --help`)");
-  if (args[0] == "--help" || args[0] == "-h" || args[0] == "help") {
-    print(help_text());
-    return 0;
-  }
-  std::vector<std::string> known;
-  for (const Command& command : tensor_commands()) {
-    if (command.name == args[0]) return command.run({args.begin() + 1, args.end()});
-    known.push_back(command.name);
-  }
-  throw UsageError(unknown_name_message(args[0].starts_with('-') ? "option" : "command", args[0], known));
+  return run_group(
+      {.name = "tensor",
+       .help = "Quantize, unpack and compare files of tensors (.safetensors, .mz, .pt, .ckpt, .npy, .npz).",
+       .commands = tensor_commands()},
+      args);
 }
 
 int run_tensor_unpack(const std::vector<std::string>& args) {

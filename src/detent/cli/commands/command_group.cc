@@ -1,0 +1,42 @@
+#include "detent/cli/commands/command_group.h"
+
+#include <fmt/format.h>
+
+#include "detent/cli/command_description.h"
+#include "detent/core/error.h"
+#include "detent/core/text_wrap.h"
+
+namespace detent {
+namespace {
+
+std::string help_text(const CommandGroup& group) {
+  return wrapped_text(group.help, 0, help_columns()) +
+         fmt::format("Usage: detent {} <{}> [arguments]\n\n", group.name, group.one) +
+         commands_text(
+             fmt::format("{}{}s:", static_cast<char>(std::toupper(group.one[0])), group.one.substr(1)),
+             group.commands) +
+         fmt::format("\n`detent {} <{}> --help` tells more.\n", group.name, group.one);
+}
+
+}  // namespace
+
+int run_group(const CommandGroup& group, const std::vector<std::string>& args) {
+  if (is_describing()) {
+    for (const Command& command : group.commands) command.run({});
+    return 0;
+  }
+  if (args.empty())
+    throw UsageError(fmt::format("a {} is missing (see `detent {} --help`)", group.one, group.name));
+  if (args[0] == "--help" || args[0] == "--help-all" || args[0] == "-h" || args[0] == "help") {
+    print(help_text(group));
+    return 0;
+  }
+  std::vector<std::string> known;
+  for (const Command& command : group.commands) {
+    if (command.name == args[0]) return command.run({args.begin() + 1, args.end()});
+    known.push_back(command.name);
+  }
+  throw UsageError(unknown_name_message(args[0].starts_with('-') ? "option" : group.one, args[0], known));
+}
+
+}  // namespace detent
