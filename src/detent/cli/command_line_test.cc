@@ -166,18 +166,29 @@ TEST_F(CommandLine, HelpFitsIn80Columns) {
 }
 
 TEST_F(CommandLine, HelpShowsWhatTheCommandReads) {
-  const std::string quantize = run_program({"quantize", "--help"}).output;
+  const std::string quantize = run_program({"quantize", "--help-all"}).output;
   EXPECT_LT(quantize.find("\nQuantization:"), quantize.find("\nNetwork and data:"));
   EXPECT_LT(quantize.find("--weights"), quantize.find("--load"));
-  EXPECT_LT(quantize.find("--log-level"), quantize.find("--help"));
-  EXPECT_THAT(quantize,
-              AllOf(Not(HasSubstr("--max-epochs")), Not(HasSubstr("--engine")), HasSubstr("--batch-size")));
-  const std::string test = run_program({"test", "--help"}).output;
+  EXPECT_LT(quantize.find("--load"), quantize.find("\nMore: Network and data:"));
+  EXPECT_THAT(quantize, AllOf(Not(HasSubstr("--max-epochs")), Not(HasSubstr("--engine")),
+                              HasSubstr("--batch-size"), HasSubstr("--log-level")));
+  const std::string test = run_program({"test", "--help-all"}).output;
   EXPECT_THAT(test,
               AllOf(HasSubstr("--engine"), Not(HasSubstr("--project")), Not(HasSubstr("--learning-rate"))));
-  const std::string train = run_program({"train", "--help"}).output;
+  const std::string train = run_program({"train", "--help-all"}).output;
   EXPECT_THAT(train,
               AllOf(HasSubstr("--learning-rate"), HasSubstr("--random-crop"), Not(HasSubstr("--engine"))));
+}
+
+TEST_F(CommandLine, HelpBeginsWithUsualOptions) {
+  const std::string usual = run_program({"train", "--help"}).output;
+  const std::string all = run_program({"train", "--help-all"}).output;
+  EXPECT_LT(2 * usual.size(), all.size());
+  EXPECT_THAT(usual,
+              AllOf(HasSubstr("--learning-rate"), Not(HasSubstr("--random-crop")), Not(HasSubstr("\n\n\n")),
+                    HasSubstr(" more options: `detent train --help-all`\n")));
+  EXPECT_THAT(all, Not(HasSubstr("more options:")));
+  EXPECT_EQ(run_program({"version", "--help-all"}).output, run_program({"version", "--help"}).output);
 }
 
 /// Words with one blank between, as no line broke.
