@@ -148,25 +148,24 @@ int64_t interleaved(int64_t quarter, int64_t lane) { return lane / 4 * 16 + quar
 void pack_depthwise(const SumForm& form, const Weights& weights, PackedSums& packed) {
   const WindowShape& w = packed.window;
   const int64_t vector = packed.kernels->vector_bytes;
-  const int64_t quads = rounded_up(weights.positions, 4) / 4;
+  const int64_t quads = rounded_up(w.width, 4) / 4;
   packed.depthwise = true;
   packed.whole_rows = w.stride_x == 1;
   packed.chunks = packed.whole_rows ? packed.outputs / std::gcd(packed.outputs, vector)
                                     : rounded_up(packed.outputs, vector) / vector;
-  for (int64_t tap = 0; tap < 4 * quads; ++tap) {
-    const int64_t position = tap < weights.positions ? tap : 0;
-    packed.runs.push_back({position / w.width * w.dilation_y, position % w.width * w.dilation_x, 0});
-  }
-  packed.weights = AlignedArray<int8_t>(static_cast<size_t>(packed.chunks * quads * 4 * vector));
+  for (int64_t x = 0; x < 4 * quads; ++x) packed.runs.push_back({0, x < w.width ? x * w.dilation_x : 0, 0});
+  packed.weights = AlignedArray<int8_t>(static_cast<size_t>(packed.chunks * w.height * quads * 4 * vector));
   int8_t* to = packed.weights.data();
   for (int64_t chunk = 0; chunk < packed.chunks; ++chunk) {
     const auto channel = [&](int64_t i) {
       return (chunk * vector + interleaved(i / (vector / 4), i % (vector / 4))) % packed.outputs;
     };
-    for (int64_t quad = 0; quad < quads; ++quad) {
+    for (int64_t quad = 0; quad < w.height * quads; ++quad) {
+      const int64_t y = quad / quads;
       for (int64_t i = 0; i < vector; ++i) {
-        for (int64_t tap = 4 * quad; tap < 4 * quad + 4; ++tap)
-          *to++ = tap < weights.positions ? static_cast<int8_t>(weights.at(channel(i), 0, tap)) : int8_t{0};
+        for (int64_t x = quad % quads * 4; x < quad % quads * 4 + 4; ++x) {
+          *to++ = x < w.width ? static_cast<int8_t>(weights.at(channel(i), 0, y * w.width + x)) : int8_t{0};
+        }
       }
     }
     for (int64_t i = 0; i < vector; ++i) append_output(form, weights, channel(i), packed);

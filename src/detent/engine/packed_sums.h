@@ -63,7 +63,7 @@ struct PackedSums {
   bool depthwise = false;
   bool whole_rows = false;  // depthwise: windows side by side take one call
   int64_t outputs = 0;
-  std::vector<RunStart> runs;  // of each group run_count; depthwise: of each tap
+  std::vector<RunStart> runs;  // of each group run_count; depthwise: of the taps of a window's row
   int64_t run_count = 0;
   int64_t run_steps = 0;
   int bits = 8;  // of a packed weight

@@ -148,6 +148,15 @@ class BytesOfFlow final : public EngineStep {
       uint8_t codes[kChunk];
       for (int64_t x = 0; x < width; x += kChunk) {
         const int64_t count = std::min(kChunk, width - x);
+        if (channels == 3) {
+          uint8_t three[3][kChunk];
+          for (int64_t c = 0; c < channels; ++c) {
+            if (kernels_.quantize(way, first + c * plane + x, three[c], count)) found_nan = true;
+          }
+          const uint8_t* planes[] = {three[0], three[1], three[2]};
+          kernels_.interleave_three(planes, row + x * channels, count);
+          continue;
+        }
         for (int64_t c = 0; c < channels; ++c) {
           if (kernels_.quantize(way, first + c * plane + x, codes, count)) found_nan = true;
           for (int64_t i = 0; i < count; ++i) row[(x + i) * channels + c] = codes[i];
