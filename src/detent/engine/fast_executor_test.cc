@@ -392,5 +392,28 @@ TEST_F(FastEngine, ObservedRunsAreThoseOfTheReference) {
   EXPECT_GT(seen, 6U);
 }
 
+/// The packed weights are all that is left; the reference gets them back from there.
+TEST_F(FastEngine, PackedWeightsAreThoseOfTheReference) {
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(seed);
+    Shape sample;
+    const Graph graph = random_network(draw, sample);
+    sample.insert(sample.begin(), 1);
+    const Tensor x = draw.tensor(sample);
+    std::optional<Tensor> wanted;
+    try {
+      wanted = IntegerProgram(graph).run(std::span(&x, 1)).front();
+    } catch (const Error&) {
+      continue;
+    }
+    for (const std::string& target : engine_targets()) {
+      set_engine_target(target);
+      const auto ignore = [](const Node&, std::string_view, const Tensor&) {};
+      EXPECT_TRUE(FastProgram(graph).run(std::span(&x, 1), ignore).front().equals(*wanted)) << target;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace detent

@@ -81,6 +81,8 @@ struct PackedSums {
 /// Why the kernels cannot compute a layer; "" when they can.
 std::string why_not_packed(const SumForm& form, const Node& node);
 PackedSums packed_sums(const SumForm& form, const Node& node, const KernelSet& kernels);
+/// What was packed, as SumForm has it.
+Tensor unpacked_weights(const PackedSums& packed, const Shape& shape);
 
 /// The steps that codes of a type may be from its zero point, and where they begin as bytes.
 SumFinish finish_for(const CodeType& type);

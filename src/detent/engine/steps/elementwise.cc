@@ -218,23 +218,26 @@ class FlowOfPlace final : public EngineStep {
 
 class ReferenceNode final : public EngineStep {
  public:
-  ReferenceNode(const ReferenceStep& step, const FloatNodes* in_float, std::vector<size_t> inputs,
-                std::vector<size_t> results)
-      : step_(step), in_float_(in_float), inputs_(std::move(inputs)), results_(std::move(results)) {}
+  ReferenceNode(std::shared_ptr<const ReferenceStep> step, const FloatNodes* in_float,
+                std::vector<size_t> inputs, std::vector<size_t> results)
+      : step_(std::move(step)),
+        in_float_(in_float),
+        inputs_(std::move(inputs)),
+        results_(std::move(results)) {}
 
   void run(RunState& state) const override {
-    const Node& node = *step_.node;
+    const Node& node = *step_->node;
     std::vector<Flow> inputs;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       inputs.push_back(inputs_[i] == kNoFlow ? constant_flow(node.inputs[i])
-                                             : converted(node, state.flows[inputs_[i]], step_.inputs[i]));
+                                             : converted(node, state.flows[inputs_[i]], step_->inputs[i]));
     }
-    std::vector<Flow> results = reference_results(step_, inputs, in_float_);
+    std::vector<Flow> results = reference_results(*step_, inputs, in_float_);
     for (size_t i = 0; i < results.size(); ++i) state.flows[results_[i]] = std::move(results[i]);
   }
 
  private:
-  const ReferenceStep& step_;
+  std::shared_ptr<const ReferenceStep> step_;
   const FloatNodes* in_float_;
   std::vector<size_t> inputs_;
   std::vector<size_t> results_;
@@ -267,9 +270,10 @@ std::unique_ptr<EngineStep> addition_step(const KernelSet& kernels, const ByteAd
   return std::make_unique<AdditionStep>(kernels, addition, a, b, to);
 }
 
-std::unique_ptr<EngineStep> reference_step(const ReferenceStep& step, const FloatNodes* in_float,
-                                           std::vector<size_t> inputs, std::vector<size_t> results) {
-  return std::make_unique<ReferenceNode>(step, in_float, std::move(inputs), std::move(results));
+std::unique_ptr<EngineStep> reference_step(std::shared_ptr<const ReferenceStep> step,
+                                           const FloatNodes* in_float, std::vector<size_t> inputs,
+                                           std::vector<size_t> results) {
+  return std::make_unique<ReferenceNode>(std::move(step), in_float, std::move(inputs), std::move(results));
 }
 
 }  // namespace detent
