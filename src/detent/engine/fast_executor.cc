@@ -4,6 +4,7 @@
 #include <cmath>
 #include <list>
 #include <mutex>
+#include <set>
 
 #include "detent/core/block_cache.h"
 #include "detent/core/error.h"
@@ -44,32 +45,66 @@ NamedSizes sizes_of(const Graph& graph, std::span<const Tensor> inputs) {
   return sizes;
 }
 
-PackedLayers packed_layers(const IntegerProgram& reference, const KernelSet& kernels) {
-  PackedLayers layers;
-  for (const ReferenceStep& step : reference.steps()) {
-    const auto* form = step.form ? std::get_if<SumForm>(&*step.form) : nullptr;
-    if (form == nullptr || !why_not_packed(*form, *step.node).empty()) continue;
-    layers.emplace(step.node->name,
-                   std::make_shared<const PackedSums>(packed_sums(*form, *step.node, kernels)));
+/// Its shape, and no elements.
+Tensor without_elements(const Tensor& tensor) {
+  return Tensor::borrow(tensor.dtype(), tensor.shape(), nullptr, nullptr);
+}
+
+/// Packs the weights of a layer where kernels can compute it, and leaves the form without them.
+void take_weights(ReferenceStep& step, const KernelSet& kernels, PackedLayers& layers) {
+  auto* form = step.form ? std::get_if<SumForm>(&*step.form) : nullptr;
+  if (form == nullptr || !why_not_packed(*form, *step.node).empty()) return;
+  layers.emplace(step.node->name,
+                 std::make_shared<const PackedSums>(packed_sums(*form, *step.node, kernels)));
+  form->weight = without_elements(form->weight);
+}
+
+/// The graph's weights that only packed layers have; with them goes the file in memory that all parameters
+/// are parts of.
+void drop_weights(Graph& graph, const PackedLayers& layers) {
+  std::set<const Parameter*> needed;
+  for (const Node& node : graph.nodes()) {
+    for (const auto& [name, parameter] : node.all_parameters()) {
+      if (name != "weight" || !layers.contains(node.name)) needed.insert(&*parameter);
+    }
   }
-  return layers;
+  for (Node& node : graph.nodes()) {
+    for (auto& [name, parameter] : node.parameters) {
+      Tensor& tensor = parameter->tensor;
+      tensor = needed.contains(&*parameter) ? tensor.clone() : without_elements(tensor);
+    }
+  }
 }
 
 }  // namespace
 
 struct FastProgram::Compiled {
-  IntegerProgram reference;
   const KernelSet& kernels;
-  PackedLayers layers;
+  PackedLayers layers = {};
+  std::unique_ptr<ReferencePlan> reference;  // without the weights that are packed
   mutable std::mutex mutex = {};
   mutable std::list<std::shared_ptr<const ShapedPlan>> plans = {};  // the last that was asked for first
 
   Compiled(const Graph& graph, const MakeFloatNodes& make)
-      : reference(graph, make), kernels(kernel_set()), layers(packed_layers(reference, kernels)) {}
+      : kernels(kernel_set()),
+        reference(
+            reference_plan(graph, make, [&](ReferenceStep& step) { take_weights(step, kernels, layers); })) {
+    // Nodes in float may still read their graph.
+    if (reference->in_float == nullptr) drop_weights(reference->graph, layers);
+  }
+
+  std::vector<Tensor> run_observed(std::span<const Tensor> inputs, const OperandObserver& observe) const {
+    std::vector<ReferenceStep> steps;
+    for (const ReferenceStep& step : reference->steps) {
+      const auto layer = layers.find(step.node->name);
+      steps.push_back(layer == layers.end() ? step : with_weights(step, *layer->second));
+    }
+    return run_reference(*reference, steps, inputs, observe);
+  }
 
   std::shared_ptr<const ShapedPlan> plan_for(std::span<const Tensor> inputs) const {
     constexpr size_t kMostPlans = 8;
-    check_inputs(reference.graph(), inputs);
+    check_inputs(reference->graph, inputs);
     std::vector<Shape> shapes;
     for (const Tensor& input : inputs) shapes.push_back(input.shape());
     const std::lock_guard lock(mutex);
@@ -78,9 +113,9 @@ struct FastProgram::Compiled {
       plans.splice(plans.begin(), plans, found);
       return plans.front();
     }
-    const ValueTypes values = infer_shapes(reference.graph(), sizes_of(reference.graph(), inputs));
+    const ValueTypes values = infer_shapes(reference->graph, sizes_of(reference->graph, inputs));
     plans.push_front(std::make_shared<const ShapedPlan>(
-        shapes, plan_program(reference.steps(), values, layers, kernels, reference.float_nodes())));
+        shapes, plan_program(reference->steps, values, layers, kernels, reference->in_float.get())));
     if (plans.size() > kMostPlans) plans.pop_back();
     return plans.front();
   }
@@ -124,14 +159,16 @@ FastProgram::~FastProgram() = default;
 
 std::vector<Tensor> FastProgram::run(std::span<const Tensor> inputs, const OperandObserver& observe,
                                      ObservedValues values) const {
-  if (observe) return compiled_->reference.run(inputs, observe, values);
-  return run_plan(*compiled_->plan_for(inputs), compiled_->reference.steps().back(), inputs, {});
+  DETENT_CHECK(!observe || values == ObservedValues::kAfterQuantization,
+               "integers have no values before quantization");
+  if (observe) return compiled_->run_observed(inputs, observe);
+  return run_plan(*compiled_->plan_for(inputs), compiled_->reference->steps.back(), inputs, {});
 }
 
 std::vector<StepProfile> FastProgram::profile(std::span<const Tensor> inputs, int runs) const {
   const auto shaped = compiled_->plan_for(inputs);
   std::vector<double> seconds(shaped->plan.steps.size(), HUGE_VAL);
-  for (int i = 0; i < runs; ++i) run_plan(*shaped, compiled_->reference.steps().back(), inputs, seconds);
+  for (int i = 0; i < runs; ++i) run_plan(*shaped, compiled_->reference->steps.back(), inputs, seconds);
   std::vector<StepProfile> profile;
   for (size_t i = 0; i < seconds.size(); ++i) {
     const EngineStep& step = *shaped->plan.steps[i];

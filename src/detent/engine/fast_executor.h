@@ -33,7 +33,7 @@ class FastProgram final : public Program {
   explicit FastProgram(const Graph& graph, const MakeFloatNodes& make_float_nodes = {});
   ~FastProgram() override;
 
-  /// With an observer the reference runs.
+  /// With an observer the reference runs; the nodes that it is shown have no weights where they are packed.
   std::vector<Tensor> run(std::span<const Tensor> inputs, const OperandObserver& observe = {},
                           ObservedValues values = ObservedValues::kAfterQuantization) const override;
 

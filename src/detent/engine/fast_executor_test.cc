@@ -275,6 +275,34 @@ TEST_F(FastEngine, IsEqualToTheReferenceOnRandomNetworks) {
     EXPECT_GT(kernels[kernel], 20) << kernel;
 }
 
+/// Windows of 3 x 3 over rows that are longer than vectors and tiles, and additions on them.
+TEST_F(FastEngine, IsEqualToTheReferenceWhereVectorsAreFull) {
+  constexpr uint32_t kNetworks = 24;
+  for (uint32_t seed = 0; seed < kNetworks; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(1000 + seed);
+    GraphBuilder builder("full");
+    const int64_t side = draw.of(17, 37);
+    const int64_t first = draw.among({3, 4, 16});
+    const int64_t channels = draw.among({8, 16, 24, 32, 96, 144});
+    const auto convolution = [&](const char* name, const NodeInput& x, int64_t in, int64_t out,
+                                 int64_t stride, int64_t groups) {
+      return builder.convolution(name, x, in, out, {3, 3},
+                                 {{"stride", stride}, {"padding", int64_t{1}}, {"groups", groups}}, true);
+    };
+    NodeInput x = builder.input("x", {first, side, side});
+    x = convolution("wide", x, first, channels, 1, 1);
+    x = convolution("deep", x, channels, channels, draw.of(1, 2), channels);
+    const NodeInput y = convolution("sixteen", x, channels, channels, 1, draw.coin() ? 1 : channels);
+    x = builder.call("add", {y, x});
+    x = builder.convolution("narrow", x, channels, draw.among({16, 20, 40, 64}), {1, 1}, {}, true);
+    Graph graph = builder.finish(x);
+    quantize_graph(draw, graph);
+    expect_equal_to_reference(graph, draw.tensor({1, first, side, side}));
+    if (HasFatalFailure()) break;
+  }
+}
+
 /// Weights of -128 and inputs of 255: sums of two products beyond 16 bits.
 TEST_F(FastEngine, DoesNotSaturateInSixteenBits) {
   GraphBuilder builder("extremes");
@@ -362,6 +390,29 @@ TEST_F(FastEngine, ObservedRunsAreThoseOfTheReference) {
   size_t seen = 0;
   program.run(std::span(&x, 1), [&](const Node&, std::string_view, const Tensor&) { ++seen; });
   EXPECT_GT(seen, 6U);
+}
+
+/// The packed weights are all that is left; the reference gets them back from there.
+TEST_F(FastEngine, PackedWeightsAreThoseOfTheReference) {
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(seed);
+    Shape sample;
+    const Graph graph = random_network(draw, sample);
+    sample.insert(sample.begin(), 1);
+    const Tensor x = draw.tensor(sample);
+    std::optional<Tensor> wanted;
+    try {
+      wanted = IntegerProgram(graph).run(std::span(&x, 1)).front();
+    } catch (const Error&) {
+      continue;
+    }
+    for (const std::string& target : engine_targets()) {
+      set_engine_target(target);
+      const auto ignore = [](const Node&, std::string_view, const Tensor&) {};
+      EXPECT_TRUE(FastProgram(graph).run(std::span(&x, 1), ignore).front().equals(*wanted)) << target;
+    }
+  }
 }
 
 }  // namespace

@@ -41,6 +41,7 @@ double products_per_second() {
   const int64_t run = 0;
   const WindowSums sums{.windows = inputs.data(),
                         .results = results.data(),
+                        .result_offset = 0,
                         .count = windows,
                         .runs = &run,
                         .run_count = 1,

@@ -32,12 +32,25 @@ struct Weights {
 
 /// bias - zero point * sum of the weights, modulo 2^32 as the kernels add.
 int32_t start_of(const SumForm& form, const Weights& weights, int64_t output) {
+  const auto count = static_cast<size_t>(weights.inputs * weights.positions);
   uint32_t sum = 0;
-  for (int64_t i = 0; i < weights.inputs; ++i) {
-    for (int64_t p = 0; p < weights.positions; ++p) sum += static_cast<uint32_t>(weights.at(output, i, p));
-  }
+  for (const int32_t w : weights.codes.subspan(static_cast<size_t>(output) * count, count))
+    sum += static_cast<uint32_t>(w);
   const auto zero = static_cast<uint32_t>(form.input.zero_point - form.input.low);
   return static_cast<int32_t>(static_cast<uint32_t>(form.bias[static_cast<size_t>(output)]) - zero * sum);
+}
+
+struct Range {
+  int32_t least = 0;
+  int32_t most = 0;
+};
+Range range_of(std::span<const int32_t> values) {
+  Range range;
+  for (const int32_t value : values) {
+    range.least = std::min(range.least, value);
+    range.most = std::max(range.most, value);
+  }
+  return range;
 }
 
 void append_output(const SumForm& form, const Weights& weights, int64_t output, PackedSums& packed) {
@@ -67,21 +80,23 @@ void set_runs(PackedSums& packed, int64_t groups, int64_t inputs) {
   }
 }
 
-/// Fills a packed group: [run][step][block][16][4].
+/// Fills a packed group: [run][step][block][16][4]. What has no weight stays zero.
 void pack_group(const Weights& weights, const PackedGroup& group, PackedSums& packed) {
-  int8_t* to = packed.weights.data() + group.weights;
   const int64_t run_positions = weights.positions / packed.run_count;
-  for (int64_t run = 0; run < packed.run_count; ++run) {
-    for (int64_t step = 0; step < packed.run_steps; ++step) {
-      for (int64_t o = 0; o < group.blocks * kBlockOutputs; ++o) {
-        for (int64_t k = step * kStepInputs; k < (step + 1) * kStepInputs; ++k) {
-          const bool is_filler = o >= group.outputs || k >= run_positions * weights.inputs;
-          *to++ = is_filler ? int8_t{0}
-                            : static_cast<int8_t>(weights.at(group.first_output + o, k % weights.inputs,
-                                                             run * run_positions + k / weights.inputs));
-        }
-      }
+  const int64_t run_bytes = packed.run_steps * kStepInputs;
+  std::vector<int8_t> windows(static_cast<size_t>(packed.run_count * run_bytes));  // of one output
+  for (int64_t o = 0; o < group.outputs; ++o) {
+    const int32_t* output =
+        &weights.codes[static_cast<size_t>((group.first_output + o) * weights.inputs * weights.positions)];
+    for (int64_t position = 0; position < weights.positions; ++position) {
+      int8_t* to =
+          windows.data() + position / run_positions * run_bytes + position % run_positions * weights.inputs;
+      for (int64_t i = 0; i < weights.inputs; ++i)
+        to[i] = static_cast<int8_t>(output[i * weights.positions + position]);
     }
+    int8_t* to = packed.weights.data() + group.weights + o * kStepInputs;
+    for (size_t k = 0; k < windows.size(); k += kStepInputs, to += group.blocks * kBlockBytes)
+      std::memcpy(to, windows.data() + k, kStepInputs);
   }
 }
 
@@ -89,7 +104,7 @@ void pack_group(const Weights& weights, const PackedGroup& group, PackedSums& pa
 /// are used often, and unpacking would take longer than it saves.
 int packed_bits(const SumForm& form, bool is_linear) {
   if (!is_linear) return 8;
-  const auto [least, most] = std::ranges::minmax(form.weight.values<int32_t>());
+  const auto [least, most] = range_of(form.weight.values<int32_t>());
   if (least >= -2 && most <= 1) return 2;
   return least >= -8 && most <= 7 ? 4 : 8;
 }
@@ -148,32 +163,88 @@ int64_t interleaved(int64_t quarter, int64_t lane) { return lane / 4 * 16 + quar
 void pack_depthwise(const SumForm& form, const Weights& weights, PackedSums& packed) {
   const WindowShape& w = packed.window;
   const int64_t vector = packed.kernels->vector_bytes;
-  const int64_t quads = rounded_up(weights.positions, 4) / 4;
+  const int64_t quads = rounded_up(w.width, 4) / 4;
   packed.depthwise = true;
   packed.whole_rows = w.stride_x == 1;
   packed.chunks = packed.whole_rows ? packed.outputs / std::gcd(packed.outputs, vector)
                                     : rounded_up(packed.outputs, vector) / vector;
-  for (int64_t tap = 0; tap < 4 * quads; ++tap) {
-    const int64_t position = tap < weights.positions ? tap : 0;
-    packed.runs.push_back({position / w.width * w.dilation_y, position % w.width * w.dilation_x, 0});
-  }
-  packed.weights = AlignedArray<int8_t>(static_cast<size_t>(packed.chunks * quads * 4 * vector));
+  for (int64_t x = 0; x < 4 * quads; ++x) packed.runs.push_back({0, x < w.width ? x * w.dilation_x : 0, 0});
+  packed.weights = AlignedArray<int8_t>(static_cast<size_t>(packed.chunks * w.height * quads * 4 * vector));
   int8_t* to = packed.weights.data();
   for (int64_t chunk = 0; chunk < packed.chunks; ++chunk) {
     const auto channel = [&](int64_t i) {
       return (chunk * vector + interleaved(i / (vector / 4), i % (vector / 4))) % packed.outputs;
     };
-    for (int64_t quad = 0; quad < quads; ++quad) {
+    for (int64_t quad = 0; quad < w.height * quads; ++quad) {
+      const int64_t y = quad / quads;
       for (int64_t i = 0; i < vector; ++i) {
-        for (int64_t tap = 4 * quad; tap < 4 * quad + 4; ++tap)
-          *to++ = tap < weights.positions ? static_cast<int8_t>(weights.at(channel(i), 0, tap)) : int8_t{0};
+        for (int64_t x = quad % quads * 4; x < quad % quads * 4 + 4; ++x) {
+          *to++ = x < w.width ? static_cast<int8_t>(weights.at(channel(i), 0, y * w.width + x)) : int8_t{0};
+        }
       }
     }
     for (int64_t i = 0; i < vector; ++i) append_output(form, weights, channel(i), packed);
   }
 }
 
+/// Calls `visit(output, input, position, weight)` for the weights of a depthwise layer.
+template <class Visit>
+void for_each_depthwise(const PackedSums& packed, const Visit& visit) {
+  const WindowShape& w = packed.window;
+  const int64_t vector = packed.kernels->vector_bytes;
+  const int64_t quads = std::ssize(packed.runs) / 4;
+  const int8_t* from = packed.weights.data();
+  for (int64_t chunk = 0; chunk < packed.chunks; ++chunk) {
+    for (int64_t quad = 0; quad < w.height * quads; ++quad) {
+      for (int64_t i = 0; i < vector; ++i) {
+        const int64_t channel =
+            (chunk * vector + interleaved(i / (vector / 4), i % (vector / 4))) % packed.outputs;
+        for (int64_t x = quad % quads * 4; x < quad % quads * 4 + 4; ++x, ++from) {
+          if (x < w.width) visit(channel, 0, quad / quads * w.width + x, *from);
+        }
+      }
+    }
+  }
+}
+
+/// The same for other layers, whose windows have `inputs` channels.
+template <class Visit>
+void for_each_grouped(const PackedSums& packed, int64_t inputs, const Visit& visit) {
+  const int64_t positions = packed.window.height * packed.window.width;
+  const int64_t run_positions = positions / packed.run_count;
+  const int sharing = 8 / packed.bits;  // steps in a byte
+  for (const PackedGroup& group : packed.groups) {
+    const int8_t* from = packed.weights.data() + group.weights;
+    const int64_t vector = group.blocks * kBlockBytes;
+    for (int64_t o = 0; o < group.outputs; ++o) {
+      for (int64_t position = 0; position < positions; ++position) {
+        for (int64_t i = 0; i < inputs; ++i) {
+          const int64_t k = position % run_positions * inputs + i;
+          const int64_t step = position / run_positions * packed.run_steps + k / kStepInputs;
+          const int8_t byte = from[step / sharing * vector + o * kStepInputs + k % kStepInputs];
+          const int code =
+              (static_cast<uint8_t>(byte) >> (packed.bits * (step % sharing))) & ((1 << packed.bits) - 1);
+          const int weight = packed.bits == 8 ? byte : code - (1 << (packed.bits - 1));
+          visit(group.first_output + o, i, position, weight);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
+
+Tensor unpacked_weights(const PackedSums& packed, const Shape& shape) {
+  Tensor weights(DType::kInt32, shape);
+  const auto codes = weights.values<int32_t>();
+  const int64_t inputs = shape[1];
+  const int64_t positions = packed.window.height * packed.window.width;
+  const auto note = [&](int64_t output, int64_t input, int64_t position, int32_t weight) {
+    codes[static_cast<size_t>((output * inputs + input) * positions + position)] = weight;
+  };
+  packed.depthwise ? for_each_depthwise(packed, note) : for_each_grouped(packed, inputs, note);
+  return weights;
+}
 
 Halo WindowShape::halo(int64_t input_height, int64_t input_width, int64_t rows, int64_t columns) const {
   const int64_t bottom = (rows - 1) * stride_y - padding_y + (height - 1) * dilation_y + 1 - input_height;
@@ -228,8 +299,8 @@ std::string why_not_packed(const SumForm& form, const Node& node) {
   if (sum->spatial_dims > 2) return "windows over three dimensions";
   if (!fits_bytes(form.input)) return "inputs of more than 8 bits";
   if (form.output && !fits_bytes(*form.output)) return "results of more than 8 bits";
-  const auto fits = [](int32_t w) { return w >= -128 && w <= 127; };
-  if (!std::ranges::all_of(form.weight.values<int32_t>(), fits)) return "weights of more than 8 bits";
+  const auto [least, most] = range_of(form.weight.values<int32_t>());
+  if (least < -128 || most > 127) return "weights of more than 8 bits";
   const auto is_finite = [](float m) { return std::isfinite(m); };
   if (!std::ranges::all_of(form.output ? form.multiplier : form.scale, is_finite)) return "infinite scales";
   return "";

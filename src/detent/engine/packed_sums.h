@@ -63,7 +63,7 @@ struct PackedSums {
   bool depthwise = false;
   bool whole_rows = false;  // depthwise: windows side by side take one call
   int64_t outputs = 0;
-  std::vector<RunStart> runs;  // of each group run_count; depthwise: of each tap
+  std::vector<RunStart> runs;  // of each group run_count; depthwise: of the taps of a window's row
   int64_t run_count = 0;
   int64_t run_steps = 0;
   int bits = 8;  // of a packed weight
@@ -81,6 +81,8 @@ struct PackedSums {
 /// Why the kernels cannot compute a layer; "" when they can.
 std::string why_not_packed(const SumForm& form, const Node& node);
 PackedSums packed_sums(const SumForm& form, const Node& node, const KernelSet& kernels);
+/// What was packed, as SumForm has it.
+Tensor unpacked_weights(const PackedSums& packed, const Shape& shape);
 
 /// The steps that codes of a type may be from its zero point, and where they begin as bytes.
 SumFinish finish_for(const CodeType& type);

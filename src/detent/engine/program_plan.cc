@@ -506,8 +506,12 @@ class Planner {
       value.type = result_type(step, i);
       values_.emplace(name, std::move(value));
     }
-    add(reference_step(step, in_float_, std::move(inputs), std::move(results)), node.name, "reference",
-        why_reference(step));
+    const auto packed = layers_.find(node.name);
+    auto computed = packed == layers_.end()
+                        ? std::shared_ptr<const ReferenceStep>(std::shared_ptr<void>(), &step)
+                        : std::make_shared<const ReferenceStep>(with_weights(step, *packed->second));
+    add(reference_step(std::move(computed), in_float_, std::move(inputs), std::move(results)), node.name,
+        "reference", why_reference(step));
   }
 
   /// Type of a result of the reference.
@@ -529,13 +533,12 @@ class Planner {
     return common;
   }
 
-  static std::string why_reference(const ReferenceStep& step) {
+  std::string why_reference(const ReferenceStep& step) const {
     if (step.role != OperatorRole::kComputes) return "";
     if (step.engine == NodeEngine::kFloat) return "computes in float";
-    if (const auto* sums = step.form ? std::get_if<SumForm>(&*step.form) : nullptr) {
-      const std::string why = why_not_packed(*sums, *step.node);
-      return why.empty() ? "rank" : why;
-    }
+    if (layers_.contains(step.node->name)) return "rank";
+    if (const auto* sums = step.form ? std::get_if<SumForm>(&*step.form) : nullptr)
+      return why_not_packed(*sums, *step.node);
     return "no kernel";
   }
 
@@ -553,6 +556,13 @@ class Planner {
 };
 
 }  // namespace
+
+ReferenceStep with_weights(const ReferenceStep& step, const PackedSums& packed) {
+  ReferenceStep result = step;
+  auto& form = std::get<SumForm>(*result.form);
+  form.weight = unpacked_weights(packed, form.weight.shape());
+  return result;
+}
 
 ProgramPlan plan_program(std::span<const ReferenceStep> steps, const ValueTypes& values,
                          const PackedLayers& layers, const KernelSet& kernels, const FloatNodes* in_float) {

@@ -23,7 +23,10 @@ struct ProgramPlan {
   std::vector<size_t> outputs;  // flows
 };
 
-/// `values` are infer_shapes of the graph for the sizes at hand.
+/// The step of a layer whose form has lost its weights, with them.
+ReferenceStep with_weights(const ReferenceStep& step, const PackedSums& packed);
+
+/// The forms of packed layers have no weights. `values` are infer_shapes of the graph for the sizes at hand.
 ProgramPlan plan_program(std::span<const ReferenceStep> steps, const ValueTypes& values,
                          const PackedLayers& layers, const KernelSet& kernels, const FloatNodes* in_float);
 

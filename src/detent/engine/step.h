@@ -100,8 +100,9 @@ std::unique_ptr<EngineStep> mean_step(const KernelSet& kernels, const AverageFor
 /// A node as the plain reference computes it. `inputs` are flows, and of constant operands kNoFlow; results
 /// go to `results`.
 inline constexpr size_t kNoFlow = static_cast<size_t>(-1);
-std::unique_ptr<EngineStep> reference_step(const ReferenceStep& step, const FloatNodes* in_float,
-                                           std::vector<size_t> inputs, std::vector<size_t> results);
+std::unique_ptr<EngineStep> reference_step(std::shared_ptr<const ReferenceStep> step,
+                                           const FloatNodes* in_float, std::vector<size_t> inputs,
+                                           std::vector<size_t> results);
 
 /// Fills the border of a place.
 void fill_halo(const Place& place, uint8_t* bytes);

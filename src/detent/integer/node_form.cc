@@ -299,11 +299,18 @@ FixedMultiplier AverageForm::multiplier(int64_t count) const {
 }
 
 SignedSums signed_sums(std::span<const int32_t> weights) {
+  constexpr size_t kChunk = size_t{1} << 14;  // whose sums of codes of 16 bits fit into 32
   int64_t sum = 0;
-  int64_t magnitude = 0;  // signs change at random: no branches
-  for (const int64_t weight : weights) {
-    sum += weight;
-    magnitude += std::abs(weight);
+  int64_t magnitude = 0;
+  for (size_t first = 0; first < weights.size(); first += kChunk) {
+    int32_t chunk_sum = 0;
+    int32_t chunk_magnitude = 0;  // signs change at random: no branches
+    for (const int32_t weight : weights.subspan(first, std::min(kChunk, weights.size() - first))) {
+      chunk_sum += weight;
+      chunk_magnitude += std::abs(weight);
+    }
+    sum += chunk_sum;
+    magnitude += chunk_magnitude;
   }
   return {(magnitude + sum) / 2, (sum - magnitude) / 2};
 }

@@ -264,13 +264,8 @@ void check_inputs(const Graph& graph, std::span<const Tensor> inputs) {
   }
 }
 
-struct IntegerProgram::Plan {
-  Graph graph;
-  std::vector<Step> steps;
-  std::unique_ptr<const FloatNodes> in_float;
-};
-
-IntegerProgram::IntegerProgram(const Graph& graph, const MakeFloatNodes& make_float_nodes) {
+std::unique_ptr<ReferencePlan> reference_plan(const Graph& graph, const MakeFloatNodes& make_float_nodes,
+                                              const std::function<void(ReferenceStep&)>& take) {
   if (!graph.requantization()) {
     fail("graph \"{}\" is not quantized for integer execution: the pass static_quantize does that",
          graph.name());
@@ -278,9 +273,11 @@ IntegerProgram::IntegerProgram(const Graph& graph, const MakeFloatNodes& make_fl
   verify(graph);
   const ValueTypes values = infer_shapes(graph);
   if (!make_float_nodes) check_values_are_float(graph, values);
-  auto plan = std::make_unique<Plan>(Plan{graph, {}, nullptr});
-  for (const Node& node : plan->graph.nodes())
+  auto plan = std::make_unique<ReferencePlan>(ReferencePlan{graph, {}, nullptr});
+  for (const Node& node : plan->graph.nodes()) {
     plan->steps.push_back(make_step(node, *graph.requantization(), values));
+    if (take) take(plan->steps.back());
+  }
   note_last_reads(plan->steps);
   const std::vector<std::string> in_float = nodes_in_float(plan->steps);
   if (!in_float.empty() && !make_float_nodes) {
@@ -292,16 +289,39 @@ IntegerProgram::IntegerProgram(const Graph& graph, const MakeFloatNodes& make_fl
   const auto is_float = [](const Step& step) { return step.engine == NodeEngine::kFloat; };
   if (make_float_nodes && std::ranges::any_of(plan->steps, is_float))
     plan->in_float = make_float_nodes(plan->graph);
-  plan_ = std::move(plan);
+  return plan;
 }
 
+std::vector<Tensor> run_reference(const ReferencePlan& plan, std::span<const ReferenceStep> steps,
+                                  std::span<const Tensor> inputs, const OperandObserver& observe,
+                                  const IntegerObserver& observe_integers) {
+  check_inputs(plan.graph, inputs);
+  Flows flows;
+  size_t next_input = 0;
+  for (const Step& step : steps) {
+    const Node& node = *step.node;
+    if (step.role == OperatorRole::kOutput) break;
+    std::vector<Flow> results =
+        step.role == OperatorRole::kInput
+            ? std::vector<Flow>{converted(node, {inputs[next_input++]}, step.outputs[0])}
+            : reference_results(step, inputs_of(step, flows, observe), plan.in_float.get());
+    for (size_t i = 0; i < results.size(); ++i) {
+      Flow result = std::move(results[i]);
+      if (observe && result.is_float()) observe(node, fmt::format("data_out_{}", i), as_values(result));
+      if (observe_integers && i == 0) show_integers(step, result, observe_integers);
+      flows[value_name(node.name, i)] = std::move(result);
+    }
+    for (const std::string& name : step.last_reads) flows.erase(name);
+  }
+  std::vector<Tensor> outputs;
+  for (const Flow& output : inputs_of(steps.back(), flows, observe)) outputs.push_back(as_values(output));
+  return outputs;
+}
+
+IntegerProgram::IntegerProgram(const Graph& graph, const MakeFloatNodes& make_float_nodes)
+    : plan_(reference_plan(graph, make_float_nodes)) {}
+
 IntegerProgram::~IntegerProgram() = default;
-
-const Graph& IntegerProgram::graph() const { return plan_->graph; }
-
-std::span<const ReferenceStep> IntegerProgram::steps() const { return plan_->steps; }
-
-const FloatNodes* IntegerProgram::float_nodes() const { return plan_->in_float.get(); }
 
 int64_t IntegerProgram::sum_bound(std::string_view node) const {
   for (const Step& step : plan_->steps) {
@@ -321,28 +341,7 @@ std::vector<Tensor> IntegerProgram::run(std::span<const Tensor> inputs, const Op
 std::vector<Tensor> IntegerProgram::run_observed(std::span<const Tensor> inputs,
                                                  const OperandObserver& observe,
                                                  const IntegerObserver& observe_integers) const {
-  check_inputs(plan_->graph, inputs);
-  Flows flows;
-  size_t next_input = 0;
-  for (const Step& step : plan_->steps) {
-    const Node& node = *step.node;
-    if (step.role == OperatorRole::kOutput) break;
-    std::vector<Flow> results =
-        step.role == OperatorRole::kInput
-            ? std::vector<Flow>{converted(node, {inputs[next_input++]}, step.outputs[0])}
-            : reference_results(step, inputs_of(step, flows, observe), plan_->in_float.get());
-    for (size_t i = 0; i < results.size(); ++i) {
-      Flow result = std::move(results[i]);
-      if (observe && result.is_float()) observe(node, fmt::format("data_out_{}", i), as_values(result));
-      if (observe_integers && i == 0) show_integers(step, result, observe_integers);
-      flows[value_name(node.name, i)] = std::move(result);
-    }
-    for (const std::string& name : step.last_reads) flows.erase(name);
-  }
-  std::vector<Tensor> outputs;
-  for (const Flow& output : inputs_of(plan_->steps.back(), flows, observe))
-    outputs.push_back(as_values(output));
-  return outputs;
+  return run_reference(*plan_, plan_->steps, inputs, observe, observe_integers);
 }
 
 }  // namespace detent

@@ -13,7 +13,7 @@
 
 namespace detent {
 
-struct ReferenceStep;
+struct ReferencePlan;
 
 /// A node's result in integers: int32 codes of a type, or, without one, the 32-bit sums of a layer whose
 /// result is float, sum * sums->scale[channel]; `sums` lives as long as the program. Only valid during the
@@ -51,14 +51,8 @@ class IntegerProgram final : public Program {
   /// Largest magnitude that a sum of the node can reach; 0 of nodes that have none.
   int64_t sum_bound(std::string_view node) const;
 
-  /// What another way of running the graph computes, node by node (runtime/reference_step.h).
-  const Graph& graph() const;
-  std::span<const ReferenceStep> steps() const;
-  const FloatNodes* float_nodes() const;  // nullptr where nothing needs them
-
  private:
-  struct Plan;
-  std::unique_ptr<const Plan> plan_;
+  std::unique_ptr<const ReferencePlan> plan_;  // runtime/reference_step.h
 };
 
 class IntegerExecutor final : public Executor {

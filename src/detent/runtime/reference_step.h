@@ -1,6 +1,9 @@
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -10,6 +13,7 @@
 #include "detent/integer/node_form.h"
 #include "detent/integer/plan.h"
 #include "detent/runtime/flow.h"
+#include "detent/runtime/integer_executor.h"
 
 namespace detent {
 
@@ -27,6 +31,22 @@ struct ReferenceStep {
 /// Its results, in the types of `outputs`. `inputs` are in those that it asks for.
 std::vector<Flow> reference_results(const ReferenceStep& step, const std::vector<Flow>& inputs,
                                     const FloatNodes* in_float);
+
+/// A program of the plain reference.
+struct ReferencePlan {
+  Graph graph;
+  std::vector<ReferenceStep> steps;            // of the graph's nodes
+  std::unique_ptr<const FloatNodes> in_float;  // null where nothing needs them
+};
+
+/// As IntegerProgram. `take` sees each step before the next is made: it may take the weights of its form.
+std::unique_ptr<ReferencePlan> reference_plan(const Graph& graph, const MakeFloatNodes& make_float_nodes,
+                                              const std::function<void(ReferenceStep&)>& take = {});
+
+/// `steps` are the plan's, or copies of them.
+std::vector<Tensor> run_reference(const ReferencePlan& plan, std::span<const ReferenceStep> steps,
+                                  std::span<const Tensor> inputs, const OperandObserver& observe = {},
+                                  const IntegerObserver& observe_integers = {});
 
 /// Throws Error where these are not of the placeholders' types and shapes.
 void check_inputs(const Graph& graph, std::span<const Tensor> inputs);

@@ -1,6 +1,8 @@
 // Included by target_avx512*.cc: what AVX-512 has with and without VNNI.
 
 struct Common {
+#include "detent/engine/kernels/interleave_three-inl.h"
+
   static constexpr int64_t kBytes = 64;
   static constexpr int64_t kLanes = 16;
   using V = __m512i;
@@ -35,53 +37,60 @@ struct Common {
   static void StoreBlock(const V* steps, uint8_t* to) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(steps[0]));
   }
-  /// Four vectors of sums as bytes: those of 16 bytes of each follow each other.
-  static V Packed(const V* sums, const float* multiplier, const SumFinish& f) {
-    V steps[4];
-#pragma GCC unroll 4
-    for (int q = 0; q < 4; ++q) {
-      steps[q] = _mm512_cvtps_epi32(
-          _mm512_mul_ps(_mm512_cvtepi32_ps(sums[q]), _mm512_loadu_ps(multiplier + q * kLanes)));
-    }
-    const V zero = _mm512_set1_epi16(static_cast<int16_t>(f.zero));
-    const V low = _mm512_adds_epi16(_mm512_packs_epi32(steps[0], steps[1]), zero);
-    const V high = _mm512_adds_epi16(_mm512_packs_epi32(steps[2], steps[3]), zero);
-    const V least = _mm512_set1_epi8(static_cast<int8_t>(static_cast<int32_t>(f.least) + f.zero));
-    const V most = _mm512_set1_epi8(static_cast<int8_t>(static_cast<int32_t>(f.most) + f.zero));
-    return _mm512_max_epu8(_mm512_min_epu8(_mm512_packus_epi16(low, high), most), least);
+  /// What cuts bytes, in vectors.
+  struct Cut {
+    explicit Cut(const SumFinish& f)
+        : zero(_mm512_set1_epi16(static_cast<int16_t>(f.zero))),
+          least(_mm512_set1_epi8(static_cast<int8_t>(static_cast<int32_t>(f.least) + f.zero))),
+          most(_mm512_set1_epi8(static_cast<int8_t>(static_cast<int32_t>(f.most) + f.zero))) {}
+    V zero, least, most;
+  };
+  static V StepsOf(V sums, const float* multiplier) {
+    return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(sums), _mm512_loadu_ps(multiplier)));
   }
-  /// Requantizes up to four blocks, the bytes of each in order. Reads as many multipliers as four have.
-  template <int kBlocks>
-  static V PackedBlocks(const V* sums, const float* multiplier, const SumFinish& f) {
-    V four[4];
-#pragma GCC unroll 4
-    for (int b = 0; b < 4; ++b) four[b] = sums[b < kBlocks ? b : 0];
-    return InOrder(Packed(four, multiplier, f));
+  /// Four vectors of steps as bytes: those of 16 bytes of each follow each other.
+  static V Packed(V a, V b, V c, V d, const Cut& cut) {
+    const V low = _mm512_adds_epi16(_mm512_packs_epi32(a, b), cut.zero);
+    const V high = _mm512_adds_epi16(_mm512_packs_epi32(c, d), cut.zero);
+    return _mm512_max_epu8(_mm512_min_epu8(_mm512_packus_epi16(low, high), cut.most), cut.least);
   }
   static V InOrder(V packed) {
     const V order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     return _mm512_permutexvar_epi32(order, packed);
   }
-  static __m512 Steps(const uint8_t* bytes, int32_t zero, float scale) {
-    const V codes = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes)));
-    return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(codes, _mm512_set1_epi32(zero))),
-                         _mm512_set1_ps(scale));
-  }
   /// AddRun of kBytes.
-  static bool AddVector(const ByteAddition& s, const uint8_t* a, const uint8_t* b, uint8_t* result) {
+  static bool AddVector(const QuickAddition& s, const uint8_t* a, const uint8_t* b, uint8_t* result,
+                        const Cut& cut) {
+    V whole[4];
+    __m512 away = _mm512_setzero_ps();
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; ++q) {
+      const __m512 steps = _mm512_fmadd_ps(
+          Values(a + q * kLanes), _mm512_set1_ps(s.factor_a),
+          _mm512_fmadd_ps(Values(b + q * kLanes), _mm512_set1_ps(s.factor_b), _mm512_set1_ps(s.start)));
+      whole[q] = _mm512_cvtps_epi32(steps);
+      constexpr int kLargerMagnitude = 0b1011;
+      away = _mm512_range_ps(away, _mm512_reduce_ps(steps, 0), kLargerMagnitude);
+    }
+    if (_mm512_cmp_ps_mask(away, _mm512_set1_ps(s.most_away), _CMP_GT_OQ) != 0) return false;
+    _mm512_storeu_si512(result, InOrder(Packed(whole[0], whole[1], whole[2], whole[3], cut)));
+    return true;
+  }
+  /// QuantizeRun of kBytes.
+  static bool QuantizeVector(const ByteQuantization& s, const float* values, uint8_t* result) {
     const __m512 reciprocal = _mm512_set1_ps(1 / s.scale);
-    const __m512 most_near = _mm512_set1_ps(0.5F - 0x1p-12F);
+    const __m512 most_away = _mm512_set1_ps(0.5F - 0x1p-12F);
     V whole[4];
     __mmask16 near = 0;
 #pragma GCC unroll 4
     for (int q = 0; q < 4; ++q) {
-      const __m512 sum = _mm512_add_ps(Steps(a + q * kLanes, s.zero_a, s.scale_a),
-                                       Steps(b + q * kLanes, s.zero_b, s.scale_b));
-      const __m512 held = _mm512_max_ps(_mm512_min_ps(_mm512_mul_ps(sum, reciprocal), _mm512_set1_ps(s.most)),
-                                        _mm512_set1_ps(s.least));
+      const __m512 steps = _mm512_mul_ps(_mm512_loadu_ps(values + q * kLanes), reciprocal);
+      // The second operand is the result where one is NaN.
+      const __m512 held =
+          _mm512_max_ps(_mm512_set1_ps(s.least), _mm512_min_ps(_mm512_set1_ps(s.most), steps));
       whole[q] = _mm512_cvtps_epi32(held);
-      const __m512 away = _mm512_abs_ps(_mm512_sub_ps(held, _mm512_cvtepi32_ps(whole[q])));
-      near = static_cast<__mmask16>(near | _mm512_cmp_ps_mask(away, most_near, _CMP_GT_OQ));
+      const __m512 away = _mm512_abs_ps(_mm512_reduce_ps(held, 0));
+      near = static_cast<__mmask16>(near | _mm512_cmp_ps_mask(away, most_away, _CMP_NLE_UQ));
     }
     if (near != 0) return false;
     const V zero = _mm512_set1_epi16(static_cast<int16_t>(s.zero));
@@ -90,21 +99,32 @@ struct Common {
     _mm512_storeu_si512(result, InOrder(_mm512_packus_epi16(low, high)));
     return true;
   }
+  static __m512 Values(const uint8_t* bytes) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes))));
+  }
   static V LargerBytes(V a, V b) { return _mm512_max_epu8(a, b); }
   template <int kBlocks>
   static void StoreBlocks(V bytes, uint8_t* to) {
+    const __m256i half = _mm512_castsi512_si256(bytes);
     if constexpr (kBlocks == 4) {
       _mm512_storeu_si512(to, bytes);
+    } else if constexpr (kBlocks == 1) {
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(half));
     } else {
-      const __m256i half = _mm512_castsi512_si256(bytes);
-      if constexpr (kBlocks == 1) {
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(half));
-      } else {
-        _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), half);
-      }
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), half);
       if constexpr (kBlocks == 3)
         _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 32), _mm512_extracti32x4_epi32(bytes, 2));
     }
+  }
+  /// Blocks kAt to kAt + kCount of four.
+  template <int kAt, int kCount>
+  static V BlocksFrom(V bytes) {
+    if constexpr (kAt == 0)
+      return bytes;
+    else if constexpr (kCount == 1)
+      return _mm512_castsi128_si512(_mm512_extracti32x4_epi32(bytes, kAt));
+    else
+      return _mm512_castsi256_si512(_mm512_extracti64x4_epi64(bytes, 1));
   }
   static void StoreBytes(V bytes, uint8_t* to, int64_t count) {
     if (count >= kBytes) {
@@ -143,5 +163,6 @@ struct Common {
   }
 };
 
+constexpr int kMostRows = 4;
 constexpr int kMostBlocks = 4;
 constexpr int64_t kMostWindows[5] = {0, 14, 12, 8, 6};

@@ -32,24 +32,56 @@ inline bool AddRun(const ByteAddition& s, const uint8_t* a, const uint8_t* b, ui
   return near == 0;
 }
 
-/// False where it is not sure, or the instruction set has no vectors of that length.
+/// Additions of whole vectors, as two products and a sum. With factors f = scale / result's scale and u =
+/// 2^-24 the steps below 256 that both ways give differ by less than
+///
+///     u (255 (2 f_a + 3 f_b) + 2 |start| + 3 * 256)
+///
+/// the roundings of factors, start and the two sums here, and of products, sum and quotient there.
+template <class O>
+class VectorAddition {
+ public:
+  explicit VectorAddition(const ByteAddition& s)
+      : cut_({.least = s.least, .most = s.most, .zero = s.zero}),
+        quick_{.factor_a = s.scale_a / s.scale, .factor_b = s.scale_b / s.scale, .start = 0, .most_away = 0} {
+    const double start = double{quick_.factor_a} * s.zero_a + double{quick_.factor_b} * s.zero_b;
+    const double apart = 255 * (2.0 * quick_.factor_a + 3.0 * quick_.factor_b) + 2 * start + 768;
+    quick_.start = static_cast<float>(-start);
+    quick_.most_away = static_cast<float>(0.5 - 0x1.2p-24 * apart);
+    works_ = apart < 0x1p20;
+  }
+
+  /// False where it is not sure.
+  bool add(const uint8_t* a, const uint8_t* b, uint8_t* result) const {
+    return works_ && O::AddVector(quick_, a, b, result, cut_);
+  }
+
+ private:
+  typename O::Cut cut_;
+  QuickAddition quick_;
+  bool works_;
+};
+
 template <class O = Ops>
-inline bool AddsWhole(const ByteAddition& s, const uint8_t* a, const uint8_t* b, uint8_t* result,
-                      int64_t run) {
+inline auto WholeAddition(const ByteAddition& s) {
   if constexpr (kPacksBytes) {
-    return run == O::kBytes && O::AddVector(s, a, b, result);
+    return VectorAddition<O>(s);
   } else {
-    return false;
+    struct None {
+      static bool add(const uint8_t* /*a*/, const uint8_t* /*b*/, uint8_t* /*result*/) { return false; }
+    };
+    return None();
   }
 }
 
 void Add(const ByteAddition& p, const uint8_t* a, const uint8_t* b, uint8_t* result, int64_t count) {
   constexpr int64_t kRun = 64;
   const ByteAddition s = p;
+  const auto whole = WholeAddition(s);
   uint8_t tried[kRun];
   for (int64_t first = 0; first < count; first += kRun) {
     const int64_t run = std::min(kRun, count - first);
-    if (AddsWhole(s, a + first, b + first, result + first, run)) continue;
+    if (run == kRun && whole.add(a + first, b + first, result + first)) continue;
     const bool sure = run == kRun ? AddRun(s, a + first, b + first, tried, kRun)
                                   : AddRun(s, a + first, b + first, tried, run);
     if (sure) {
@@ -64,15 +96,71 @@ void Add(const ByteAddition& p, const uint8_t* a, const uint8_t* b, uint8_t* res
   }
 }
 
+/// By the reciprocal, as AddRun; false too where a value is NaN.
+inline bool QuantizeRun(const ByteQuantization& s, const float* values, uint8_t* __restrict result,
+                        int64_t count) {
+  const float reciprocal = 1 / s.scale;
+  constexpr float kWhole = 0x1.8p23F;
+  constexpr float kMostAway = 0.5F - 0x1p-12F;
+  int32_t near = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const float steps = values[i] * reciprocal;
+    const float below = steps < s.most ? steps : s.most;
+    const float held = below > s.least ? below : s.least;
+    const float whole = (held + kWhole) - kWhole;
+    const float away = held - whole;
+    const float distance = away < 0 ? -away : away;
+    near |= distance > kMostAway || steps != steps ? 1 : 0;
+    result[i] = static_cast<uint8_t>(static_cast<int32_t>(whole) + s.zero);
+  }
+  return near == 0;
+}
+
+template <class O = Ops>
+inline bool QuantizesRun(const ByteQuantization& s, const float* values, uint8_t* result, int64_t count) {
+  if constexpr (kPacksBytes) {
+    if (count == O::kBytes) return O::QuantizeVector(s, values, result);
+  }
+  return QuantizeRun(s, values, result, count);
+}
+
 bool Quantize(const ByteQuantization& q, const float* values, uint8_t* __restrict result, int64_t count) {
   const ByteQuantization s = q;
+  constexpr int64_t kRun = 64;
+  const bool has_reciprocal = s.scale > 1e-30F && s.scale < 1e30F;
   int32_t unordered = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const float x = values[i];
-    unordered |= x != x ? 1 : 0;
-    result[i] = StepsToByte(x / s.scale, s.least, s.most, s.zero);
+  for (int64_t first = 0; first < count; first += kRun) {
+    const int64_t run = std::min(kRun, count - first);
+    if (has_reciprocal && QuantizesRun(s, values + first, result + first, run)) continue;
+    for (int64_t i = first; i < first + run; ++i) {
+      const float x = values[i];
+      unordered |= x != x ? 1 : 0;
+      result[i] = StepsToByte(x / s.scale, s.least, s.most, s.zero);
+    }
   }
   return unordered != 0;
+}
+
+/// How many bytes of each plane vectors have done.
+template <class O = Ops>
+inline int64_t InterleaveVectors(const uint8_t* a, const uint8_t* b, const uint8_t* c, uint8_t* result,
+                                 int64_t count) {
+  int64_t i = 0;
+  if constexpr (requires { &O::InterleaveSixteen; }) {
+    for (; i + 16 <= count; i += 16) O::InterleaveSixteen(a + i, b + i, c + i, result + 3 * i);
+  }
+  return i;
+}
+
+void InterleaveThree(const uint8_t* const* planes, uint8_t* __restrict result, int64_t count) {
+  const uint8_t* a = planes[0];
+  const uint8_t* b = planes[1];
+  const uint8_t* c = planes[2];
+  for (int64_t i = InterleaveVectors(a, b, c, result, count); i < count; ++i) {
+    result[3 * i] = a[i];
+    result[3 * i + 1] = b[i];
+    result[3 * i + 2] = c[i];
+  }
 }
 
 void Dequantize(float scale, int32_t zero, const uint8_t* __restrict bytes, float* __restrict result,

@@ -32,10 +32,14 @@ struct SumFinish {
   bool cuts_bytes = false;
 };
 
+/// Rows of results that a depthwise kernel computes at once.
+inline constexpr int64_t kMostDepthwiseRows = 4;
+
 /// Sums of products over windows: `windows` times the outputs of a group of blocks.
 struct WindowSums {
   const uint8_t* const* windows;  // first byte of each
-  std::byte* const* results;      // of each the place of output 0 of the first block
+  std::byte* const* results;      // of each the place of the layer's output 0 ...
+  int64_t result_offset;          // ... and of the first block's from there, in bytes
   int64_t count;
   const int64_t* runs;  // where in a window its runs of bytes begin
   int64_t run_count;
@@ -48,6 +52,9 @@ struct WindowSums {
   /// 8, or 4 or 2: the weights of so many steps as fit into a byte share it, those of the first in its lowest
   /// bits, each plus the half of their number.
   int bits = 8;
+  /// Where windows are three positions wide and may lie next to each other: bytes from one to the next. Each
+  /// run is three positions then.
+  int64_t column_bytes = 0;
   /// Where some runs at a time are added: [window][output of the blocks], what others gave, and instead of
   /// results what these give.
   const int32_t* sums_before = nullptr;
@@ -57,17 +64,29 @@ struct WindowSums {
   int64_t next_bytes = 0;
 };
 
-/// A channel by itself: sums over the taps of windows that lie side by side.
+/// A channel by itself: sums over the taps of windows that lie side by side, in some rows of results at once.
 struct DepthwiseSums {
-  const uint8_t* input;   // of the first window
-  const int64_t* taps;    // 4 * quads, bytes from there
-  int64_t quads;          // of taps
-  const int8_t* weights;  // [chunk][quad][vector], in the order that interleaving bytes gives
-  const int32_t* start;   // [chunk][vector], likewise
-  int64_t chunks;         // after which weights repeat
-  SumFinish finish;       // multipliers likewise
+  const uint8_t* input;  // of the first window of the first row
+  int64_t input_row;     // bytes to the next row of inputs
+  const int64_t* taps;   // 4 * quads within a row of a window, bytes from its first
+  int64_t quads;
+  int64_t height;  // rows of a window
+  /// [row of inputs][kMostDepthwiseRows]: the first quad of weights that it has for each row of results, or
+  /// -1.
+  const int64_t* row_quads;
+  const int64_t* input_rows;  // that one, two, ... rows of results take
+  int64_t stride, dilation;   // from row to row
+  const int8_t*
+      weights;           // [chunk][row of a window][quad][vector], in the order that interleaving bytes gives
+  const int32_t* start;  // [chunk][vector], likewise
+  int64_t chunks;        // after which weights repeat
+  SumFinish finish;      // multipliers likewise
   uint8_t* result;
-  int64_t bytes;
+  int64_t result_row;
+  int64_t rows;         // of results, at most KernelSet::most_rows
+  int64_t bytes;        // of a window's channels, or of a row of windows
+  int64_t windows;      // whose results follow each other
+  int64_t window_step;  // of inputs
 };
 
 /// code = at(((a - zero_a) scale_a + (b - zero_b) scale_b) / scale)
@@ -90,16 +109,24 @@ struct ByteMean {
   SumFinish finish;  // one multiplier
 };
 
+/// steps = a * factor_a + b * factor_b + start: near a ByteAddition, by less than 0.5 - most_away.
+struct QuickAddition {
+  float factor_a, factor_b, start, most_away;
+};
+
 struct KernelSet {
   const char* name;
   int64_t vector_bytes;
   int64_t most_blocks;                     // of a group
   int64_t most_windows[5];                 // at once, by blocks
+  int64_t most_rows;                       // of a depthwise call
   void (*add_windows)(const WindowSums&);  // blocks <= most_blocks
   void (*add_depthwise)(const DepthwiseSums&);
   void (*add)(const ByteAddition&, const uint8_t* a, const uint8_t* b, uint8_t* result, int64_t count);
   /// Whether a value is NaN.
   bool (*quantize)(const ByteQuantization&, const float* values, uint8_t* result, int64_t count);
+  /// `count` bytes of each of three planes: the first of each, the second of each, ...
+  void (*interleave_three)(const uint8_t* const* planes, uint8_t* result, int64_t count);
   void (*dequantize)(float scale, int32_t zero, const uint8_t* bytes, float* result, int64_t count);
   void (*look_up)(const uint8_t* table, const uint8_t* bytes, uint8_t* result, int64_t count);
   void (*largest)(const uint8_t* const* rows, int64_t row_count, uint8_t* result, int64_t count);

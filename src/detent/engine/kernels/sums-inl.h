@@ -47,34 +47,80 @@ inline void FinishBlock(const WindowSums& w, const Ops::V* sums, int64_t block, 
   }
 }
 
-/// Sums of all blocks of one window.
-template <int kBlocks, class O = Ops>
-inline void FinishWindow(const WindowSums& w, const typename O::V* sums, std::byte* result) {
-  if constexpr (kPacksBytes) {
-    if (w.finish.cuts_bytes) {
-      const auto bytes = O::template PackedBlocks<kBlocks>(sums, w.finish.multiplier, w.finish);
-      auto* to = reinterpret_cast<uint8_t*>(result);
-      if (w.outputs == kBlocks * kBlockOutputs) {
-        O::template StoreBlocks<kBlocks>(bytes, to);
-      } else {
-        O::StoreBytes(bytes, to, w.outputs);
-      }
-      return;
+/// Finishes what a tile has left in memory, [window][block][16].
+HWY_NOINLINE void FinishStored(const WindowSums& w, const int32_t* stored, int64_t first, int64_t windows) {
+  for (int64_t i = first; i < first + windows; ++i) {
+    for (int64_t block = 0; block < w.blocks; ++block) {
+      Ops::V sums[kVectors];
+      for (int64_t v = 0; v < kVectors; ++v) sums[v] = Ops::LoadSums(stored + v * Ops::kLanes);
+      stored += kBlockOutputs;
+      FinishBlock(w, sums, block, w.results[i] + w.result_offset);
     }
   }
-  for (int b = 0; b < kBlocks; ++b) FinishBlock(w, sums + b * kVectors, b, result);
+}
+
+template <int kBlocks, class O>
+HWY_INLINE void StoreWindow(const WindowSums& w, typename O::V bytes, int64_t window) {
+  auto* to = reinterpret_cast<uint8_t*>(w.results[window] + w.result_offset);
+  if (w.outputs == kBlocks * kBlockOutputs) {
+    O::template StoreBlocks<kBlocks>(bytes, to);
+  } else {
+    O::StoreBytes(bytes, to, w.outputs);
+  }
+}
+
+/// Requantizes a tile whose vectors hold a block each: as many windows at once as have four blocks together.
+template <int kWindows, int kBlocks, class O>
+HWY_INLINE void FinishTile(const WindowSums& w,
+                           const typename O::V (&sums)[size_t{kWindows}][size_t{kBlocks}], int64_t first) {
+  constexpr int kTogether = kBlocks >= 3 ? 1 : 4 / kBlocks;
+  const typename O::Cut cut(w.finish);
+  const float* multiplier = w.finish.multiplier;
+#pragma GCC unroll 32
+  for (int i = 0; i < kWindows; i += kTogether) {
+    typename O::V steps[4];
+#pragma GCC unroll 4
+    for (int s = 0; s < 4; ++s) {
+      const int window = i + s / kBlocks;
+      const bool is_filler = s / kBlocks >= kTogether || window >= kWindows;
+      steps[s] =
+          is_filler ? steps[0] : O::StepsOf(sums[window][s % kBlocks], multiplier + s % kBlocks * O::kLanes);
+    }
+    const typename O::V bytes = O::InOrder(O::Packed(steps[0], steps[1], steps[2], steps[3], cut));
+    StoreWindow<kBlocks, O>(w, bytes, first + i);
+    if constexpr (kTogether > 1) {
+      if (i + 1 < kWindows)
+        StoreWindow<kBlocks, O>(w, O::template BlocksFrom<kBlocks, kBlocks>(bytes), first + i + 1);
+    }
+    if constexpr (kTogether > 2) {
+      if (i + 2 < kWindows) StoreWindow<kBlocks, O>(w, O::template BlocksFrom<2, 1>(bytes), first + i + 2);
+      if (i + 3 < kWindows) StoreWindow<kBlocks, O>(w, O::template BlocksFrom<3, 1>(bytes), first + i + 3);
+    }
+  }
+}
+
+/// The sums of a tile, finished, or kept for what adds to them.
+template <int kWindows, int kAcross>
+HWY_INLINE void LeaveTile(const WindowSums& w, const Ops::V (&sums)[size_t{kWindows}][size_t{kAcross}],
+                          int64_t first) {
+  if constexpr (kPacksBytes) {
+    if (w.finish.cuts_bytes && w.sums_behind == nullptr)
+      return FinishTile<kWindows, kAcross, Ops>(w, sums, first);
+  }
+  alignas(64) int32_t stored[size_t{kWindows * kAcross * Ops::kLanes}];
+  int32_t* to = w.sums_behind == nullptr ? stored : w.sums_behind + first * kAcross * Ops::kLanes;
+#pragma GCC unroll 32
+  for (int i = 0; i < kWindows; ++i) {
+#pragma GCC unroll 32
+    for (int v = 0; v < kAcross; ++v) Ops::StoreSums(sums[i][v], to + (i * kAcross + v) * Ops::kLanes);
+  }
+  if (w.sums_behind == nullptr) FinishStored(w, stored, first, kWindows);
 }
 
 /// Four vectors of sums, whose bytes follow each other within 16.
 template <class O = Ops>
 inline void FinishInterleaved(const SumFinish& f, int64_t at, typename O::V* sums, uint8_t* result,
                               int64_t count) {
-  if constexpr (kPacksBytes) {
-    if (f.cuts_bytes) {
-      O::StoreBytes(O::Packed(sums, f.multiplier + at, f), result, count);
-      return;
-    }
-  }
   for (int q = 0; q < 4; ++q) sums[q] = Steps(f, at + q * O::kLanes, sums[q]);
   O::StoreInterleaved(sums, result, count);
 }
@@ -82,21 +128,16 @@ inline void FinishInterleaved(const SumFinish& f, int64_t at, typename O::V* sum
 template <int kWindows, int kBlocks>
 void AddTile(const WindowSums& w, int64_t first, const int8_t* next, int64_t next_step) {
   constexpr int kAcross = kBlocks * static_cast<int>(kVectors);
+  constexpr int64_t kWindowSums = kAcross * Ops::kLanes;
+  const bool continues = w.sums_before != nullptr;
+  const int32_t* before = continues ? w.sums_before + first * kWindowSums : w.start;
+  const int64_t before_step = continues ? kWindowSums : 0;
   Ops::V sums[size_t{kWindows}][size_t{kAcross}];
 #pragma GCC unroll 32
-  for (int v = 0; v < kAcross; ++v) {
-    const Ops::V start = Ops::LoadSums(w.start + v * Ops::kLanes);
+  for (int i = 0; i < kWindows; ++i) {
 #pragma GCC unroll 32
-    for (int i = 0; i < kWindows; ++i) sums[i][v] = start;
-  }
-  const int64_t place = first * kAcross * Ops::kLanes;
-  if (w.sums_before != nullptr) {
-#pragma GCC unroll 32
-    for (int i = 0; i < kWindows; ++i) {
-#pragma GCC unroll 32
-      for (int v = 0; v < kAcross; ++v)
-        sums[i][v] = Ops::LoadSums(w.sums_before + place + (i * kAcross + v) * Ops::kLanes);
-    }
+    for (int v = 0; v < kAcross; ++v) sums[i][v] = Ops::LoadSums(before + i * before_step + v * Ops::kLanes);
+    __builtin_prefetch(w.results[first + i] + w.result_offset, 1);
   }
   const int8_t* weights = w.weights;
   for (int64_t run = 0; run < w.run_count; ++run) {
@@ -119,17 +160,7 @@ void AddTile(const WindowSums& w, int64_t first, const int8_t* next, int64_t nex
       }
     }
   }
-  if (w.sums_behind != nullptr) {
-#pragma GCC unroll 32
-    for (int i = 0; i < kWindows; ++i) {
-#pragma GCC unroll 32
-      for (int v = 0; v < kAcross; ++v)
-        Ops::StoreSums(sums[i][v], w.sums_behind + place + (i * kAcross + v) * Ops::kLanes);
-    }
-    return;
-  }
-#pragma GCC unroll 32
-  for (int i = 0; i < kWindows; ++i) FinishWindow<kBlocks>(w, sums[i], w.results[first + i]);
+  LeaveTile<kWindows, kAcross>(w, sums, first);
 }
 
 using TileFunction = void (*)(const WindowSums&, int64_t, const int8_t*, int64_t);
@@ -137,6 +168,61 @@ using TileFunction = void (*)(const WindowSums&, int64_t, const int8_t*, int64_t
 template <int kBlocks, int... kWindows>
 constexpr auto TilesOf(std::integer_sequence<int, kWindows...>) {
   return std::array<TileFunction, sizeof...(kWindows)>{AddTile<kWindows + 1, kBlocks>...};
+}
+
+/// Windows of three positions that lie next to each other share them: each group of four inputs is broadcast
+/// once instead of three times.
+template <int kWindows>
+void AddColumnTile(const WindowSums& w, int64_t first) {
+  constexpr int kColumns = 3;
+  const bool continues = w.sums_before != nullptr;
+  const int32_t* before = continues ? w.sums_before + first * Ops::kLanes : w.start;
+  const int64_t before_step = continues ? Ops::kLanes : 0;
+  Ops::V sums[size_t{kWindows}][1];
+#pragma GCC unroll 32
+  for (int i = 0; i < kWindows; ++i) sums[i][0] = Ops::LoadSums(before + i * before_step);
+  const int64_t steps = w.run_steps / kColumns;  // of a position
+  for (int64_t run = 0; run < w.run_count; ++run) {
+    const uint8_t* input = w.windows[first] + w.runs[run];
+    const int8_t* weights = w.weights + run * w.run_steps * kBlockBytes;
+    for (int64_t step = 0; step < steps; ++step) {
+      Ops::W factors[kColumns];
+#pragma GCC unroll 3
+      for (int k = 0; k < kColumns; ++k)
+        factors[k] = Ops::LoadWeights(weights + (k * steps + step) * kBlockBytes);
+      const uint8_t* column = input + step * kStepInputs;
+#pragma GCC unroll 32
+      for (int c = 0; c < kWindows + kColumns - 1; ++c) {
+        const Ops::X x = Ops::Broadcast(column);
+        column += w.column_bytes;
+#pragma GCC unroll 3
+        for (int k = 0; k < kColumns; ++k) {
+          if (c >= k && c - k < kWindows) sums[c - k][0] = Ops::AddProducts(sums[c - k][0], x, factors[k]);
+        }
+      }
+    }
+  }
+  LeaveTile<kWindows, 1>(w, sums, first);
+}
+
+template <int... kWindows>
+constexpr auto ColumnTilesOf(std::integer_sequence<int, kWindows...>) {
+  return std::array{AddColumnTile<kWindows + 1>...};
+}
+
+/// One block of outputs; windows that follow each other are found here.
+void AddColumns(const WindowSums& w) {
+  constexpr int64_t kMost = 16;
+  static constexpr auto kTiles = ColumnTilesOf(std::make_integer_sequence<int, kMost>());
+  for (int64_t first = 0; first < w.count;) {
+    int64_t end = first + 1;
+    while (end < w.count && w.windows[end] - w.windows[end - 1] == w.column_bytes) ++end;
+    for (int64_t tiles = (end - first + kMost - 1) / kMost; tiles > 0; --tiles) {
+      const int64_t count = (end - first + tiles - 1) / tiles;
+      kTiles[static_cast<size_t>(count - 1)](w, first);
+      first += count;
+    }
+  }
 }
 
 /// As few tiles as there can be, of about the same size.
@@ -192,8 +278,7 @@ void AddPackedTile(const WindowSums& w, int64_t first) {
       }
     }
   }
-#pragma GCC unroll 32
-  for (int i = 0; i < kWindows; ++i) FinishWindow<kBlocks>(w, sums[i], w.results[first + i]);
+  LeaveTile<kWindows, kAcross>(w, sums, first);
 }
 
 template <int kBlocks, int kBits>
@@ -207,6 +292,9 @@ void AddPackedTiles(const WindowSums& w) {
 template <int... kBlocks>
 void AddGroup(const WindowSums& w, std::integer_sequence<int, kBlocks...>) {
   const auto add = [&]<int kCount>() {
+    if constexpr (kPacksBytes && kCount == 1) {
+      if (w.column_bytes > 0) return AddColumns(w);
+    }
     if (w.bits == 8) return AddTiles<kCount>(w);
     return w.bits == 4 ? AddPackedTiles<kCount, 4>(w) : AddPackedTiles<kCount, 2>(w);
   };
@@ -216,35 +304,145 @@ void AddGroup(const WindowSums& w, std::integer_sequence<int, kBlocks...>) {
 
 void AddWindows(const WindowSums& w) { AddGroup(w, std::make_integer_sequence<int, kMostBlocks>()); }
 
-/// Four taps of a vector of channels become four vectors of sums, each lane that of one channel: bytes are
-/// interleaved within 16 bytes, so lane l of vector q holds channel l / 4 * 16 + q * 4 + l % 4.
-void AddDepthwise(const DepthwiseSums& d) {
+/// Four neighbouring bytes of four vectors of channels, in four vectors: bytes are interleaved within 16, so
+/// lane l of vector q holds channel l / 4 * 16 + q * 4 + l % 4.
+struct Mixed {
+  Mixed(const uint8_t* x, const int64_t* taps)
+      : Mixed(Ops::LoadBytes(x + taps[0]), Ops::LoadBytes(x + taps[1]), Ops::LoadBytes(x + taps[2]),
+              Ops::LoadBytes(x + taps[3])) {}
+  Mixed(Ops::V a, Ops::V b, Ops::V c, Ops::V e) {
+    const Ops::V low_ab = Ops::LowBytes(a, b);
+    const Ops::V high_ab = Ops::HighBytes(a, b);
+    const Ops::V low_ce = Ops::LowBytes(c, e);
+    const Ops::V high_ce = Ops::HighBytes(c, e);
+    quarters[0] = Ops::Inputs(Ops::LowPairs(low_ab, low_ce));
+    quarters[1] = Ops::Inputs(Ops::HighPairs(low_ab, low_ce));
+    quarters[2] = Ops::Inputs(Ops::LowPairs(high_ab, high_ce));
+    quarters[3] = Ops::Inputs(Ops::HighPairs(high_ab, high_ce));
+  }
+  Ops::X quarters[4];
+};
+
+template <int kRows, class O = Ops>
+HWY_INLINE void FinishDepthwise(const DepthwiseSums& d, int64_t chunk,
+                                typename O::V (&sums)[size_t{kRows}][4], int64_t at, int64_t count) {
+  if constexpr (kPacksBytes) {
+    if (d.finish.cuts_bytes) {
+      const typename O::Cut cut(d.finish);
+      const float* m = d.finish.multiplier + chunk * O::kBytes;
+#pragma GCC unroll 4
+      for (int j = 0; j < kRows; ++j) {
+        const auto steps = [&](int q) { return O::StepsOf(sums[j][q], m + q * O::kLanes); };
+        O::StoreBytes(O::Packed(steps(0), steps(1), steps(2), steps(3), cut),
+                      d.result + j * d.result_row + at, count);
+      }
+      return;
+    }
+  }
+  alignas(64) int32_t stored[size_t{kRows}][4 * O::kLanes];
+#pragma GCC unroll 4
+  for (int j = 0; j < kRows; ++j) {
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; ++q) O::StoreSums(sums[j][q], stored[j] + q * O::kLanes);
+  }
+  for (int j = 0; j < kRows; ++j) {
+    typename O::V row[4];
+    for (int q = 0; q < 4; ++q) row[q] = O::LoadSums(stored[j] + q * O::kLanes);
+    FinishInterleaved(d.finish, chunk * O::kBytes, row, d.result + j * d.result_row + at, count);
+  }
+}
+
+/// Rows of inputs are interleaved once for all rows of results whose windows reach them.
+template <int kRows>
+void AddDepthwiseRows(const DepthwiseSums& d) {
+  constexpr int64_t kQuadBytes = 4 * Ops::kBytes;
+  const int64_t chunk_bytes = d.height * d.quads * kQuadBytes;
   int64_t chunk = 0;
   for (int64_t at = 0; at < d.bytes; at += Ops::kBytes) {
-    const int64_t count = std::min<int64_t>(Ops::kBytes, d.bytes - at);
-    Ops::V sums[4];
-    for (int q = 0; q < 4; ++q) sums[q] = Ops::LoadSums(d.start + chunk * Ops::kBytes + q * Ops::kLanes);
-    const int8_t* weights = d.weights + chunk * d.quads * 4 * Ops::kBytes;
-    for (int64_t quad = 0; quad < d.quads; ++quad) {
-      const int64_t* taps = d.taps + 4 * quad;
-      const uint8_t* x = d.input + at;
-      const Ops::V a = Ops::LoadBytes(x + taps[0]);
-      const Ops::V b = Ops::LoadBytes(x + taps[1]);
-      const Ops::V c = Ops::LoadBytes(x + taps[2]);
-      const Ops::V e = Ops::LoadBytes(x + taps[3]);
-      const Ops::V low_ab = Ops::LowBytes(a, b);
-      const Ops::V high_ab = Ops::HighBytes(a, b);
-      const Ops::V low_ce = Ops::LowBytes(c, e);
-      const Ops::V high_ce = Ops::HighBytes(c, e);
-      const Ops::V mixed[4] = {Ops::LowPairs(low_ab, low_ce), Ops::HighPairs(low_ab, low_ce),
-                               Ops::LowPairs(high_ab, high_ce), Ops::HighPairs(high_ab, high_ce)};
-      for (int q = 0; q < 4; ++q) {
-        sums[q] =
-            Ops::AddProducts(sums[q], Ops::Inputs(mixed[q]), Ops::LoadWeights(weights + q * Ops::kBytes));
-      }
-      weights += 4 * Ops::kBytes;
+    Ops::V sums[size_t{kRows}][4];
+#pragma GCC unroll 4
+    for (int j = 0; j < kRows; ++j) {
+#pragma GCC unroll 4
+      for (int q = 0; q < 4; ++q) sums[j][q] = Ops::LoadSums(d.start + chunk * Ops::kBytes + q * Ops::kLanes);
     }
-    FinishInterleaved(d.finish, chunk * Ops::kBytes, sums, d.result + at, count);
+    const int8_t* weights = d.weights + chunk * chunk_bytes;
+    for (int64_t row = 0; row < d.input_rows[kRows - 1]; ++row) {
+      for (int64_t quad = 0; quad < d.quads; ++quad) {
+        const Mixed mixed(d.input + row * d.input_row + at, d.taps + 4 * quad);
+#pragma GCC unroll 4
+        for (int j = 0; j < kRows; ++j) {
+          const int64_t first = d.row_quads[row * kMostDepthwiseRows + j];
+          if (first < 0) continue;
+          const int8_t* w = weights + (first + quad) * kQuadBytes;
+#pragma GCC unroll 4
+          for (int q = 0; q < 4; ++q)
+            sums[j][q] =
+                Ops::AddProducts(sums[j][q], mixed.quarters[q], Ops::LoadWeights(w + q * Ops::kBytes));
+        }
+      }
+    }
+    FinishDepthwise<kRows>(d, chunk, sums, at, std::min<int64_t>(Ops::kBytes, d.bytes - at));
     if (++chunk == d.chunks) chunk = 0;
   }
 }
+
+/// The same for windows of 3 x 3 neighbouring positions.
+template <int kRows, int kStride>
+void AddDepthwise3x3(const DepthwiseSums& d) {
+  constexpr int kSide = 3;
+  constexpr int64_t kQuadBytes = 4 * Ops::kBytes;
+  const int64_t middle = d.taps[1];
+  const int64_t right = d.taps[2];
+  int64_t chunk = 0;
+  for (int64_t at = 0; at < d.bytes; at += Ops::kBytes) {
+    Ops::V sums[size_t{kRows}][4];
+#pragma GCC unroll 4
+    for (int j = 0; j < kRows; ++j) {
+#pragma GCC unroll 4
+      for (int q = 0; q < 4; ++q) sums[j][q] = Ops::LoadSums(d.start + chunk * Ops::kBytes + q * Ops::kLanes);
+    }
+    const int8_t* weights = d.weights + chunk * kSide * kQuadBytes;
+    const uint8_t* x = d.input + at;
+#pragma GCC unroll 16
+    for (int row = 0; row < (kRows - 1) * kStride + kSide; ++row) {
+      const Ops::V left = Ops::LoadBytes(x);
+      const Mixed mixed(left, Ops::LoadBytes(x + middle), Ops::LoadBytes(x + right), left);
+      x += d.input_row;
+#pragma GCC unroll 4
+      for (int j = 0; j < kRows; ++j) {
+        const int down = row - j * kStride;
+        if (down < 0 || down >= kSide) continue;
+        const int8_t* w = weights + down * kQuadBytes;
+#pragma GCC unroll 4
+        for (int q = 0; q < 4; ++q)
+          sums[j][q] = Ops::AddProducts(sums[j][q], mixed.quarters[q], Ops::LoadWeights(w + q * Ops::kBytes));
+      }
+    }
+    FinishDepthwise<kRows>(d, chunk, sums, at, std::min<int64_t>(Ops::kBytes, d.bytes - at));
+    if (++chunk == d.chunks) chunk = 0;
+  }
+}
+
+template <int kRows>
+void AddDepthwiseWindows(const DepthwiseSums& d) {
+  const bool is_3x3 = d.height == 3 && d.quads == 1 && d.taps[3] == d.taps[0] && d.dilation == 1;
+  DepthwiseSums window = d;
+  for (int64_t i = 0; i < d.windows; ++i) {
+    if (is_3x3 && d.stride == 1) {
+      AddDepthwise3x3<kRows, 1>(window);
+    } else if (is_3x3 && d.stride == 2) {
+      AddDepthwise3x3<kRows, 2>(window);
+    } else {
+      AddDepthwiseRows<kRows>(window);
+    }
+    window.input += d.window_step;
+    window.result += d.bytes;
+  }
+}
+
+template <int... kRows>
+void AddDepthwiseOf(const DepthwiseSums& d, std::integer_sequence<int, kRows...>) {
+  static_cast<void>(((d.rows == kRows + 1 ? (AddDepthwiseWindows<kRows + 1>(d), true) : false) || ...));
+}
+
+void AddDepthwise(const DepthwiseSums& d) { AddDepthwiseOf(d, std::make_integer_sequence<int, kMostRows>()); }

@@ -9,6 +9,8 @@ namespace detent::avx2 {
 
 /// Bytes times bytes would saturate in 16 bits here, so both are widened to 16: exact products, in pairs.
 struct Ops {
+#include "detent/engine/kernels/interleave_three-inl.h"
+
   static constexpr int64_t kBytes = 32;
   static constexpr int64_t kLanes = 8;
   using V = __m256i;
@@ -80,6 +82,7 @@ struct Ops {
 };
 
 constexpr const char* kName = "AVX2";
+constexpr int kMostRows = 1;
 constexpr int kMostBlocks = 1;
 constexpr int64_t kMostWindows[5] = {0, 4, 0, 0, 0};
 

@@ -110,6 +110,7 @@ struct Ops {
 };
 
 constexpr const char* kName = "portable";
+constexpr int kMostRows = 1;
 constexpr int kMostBlocks = 1;
 constexpr int64_t kMostWindows[5] = {0, 2, 0, 0, 0};
 

@@ -148,6 +148,15 @@ class BytesOfFlow final : public EngineStep {
       uint8_t codes[kChunk];
       for (int64_t x = 0; x < width; x += kChunk) {
         const int64_t count = std::min(kChunk, width - x);
+        if (channels == 3) {
+          uint8_t three[3][kChunk];
+          for (int64_t c = 0; c < channels; ++c) {
+            if (kernels_.quantize(way, first + c * plane + x, three[c], count)) found_nan = true;
+          }
+          const uint8_t* planes[] = {three[0], three[1], three[2]};
+          kernels_.interleave_three(planes, row + x * channels, count);
+          continue;
+        }
         for (int64_t c = 0; c < channels; ++c) {
           if (kernels_.quantize(way, first + c * plane + x, codes, count)) found_nan = true;
           for (int64_t i = 0; i < count; ++i) row[(x + i) * channels + c] = codes[i];
@@ -209,23 +218,26 @@ class FlowOfPlace final : public EngineStep {
 
 class ReferenceNode final : public EngineStep {
  public:
-  ReferenceNode(const ReferenceStep& step, const FloatNodes* in_float, std::vector<size_t> inputs,
-                std::vector<size_t> results)
-      : step_(step), in_float_(in_float), inputs_(std::move(inputs)), results_(std::move(results)) {}
+  ReferenceNode(std::shared_ptr<const ReferenceStep> step, const FloatNodes* in_float,
+                std::vector<size_t> inputs, std::vector<size_t> results)
+      : step_(std::move(step)),
+        in_float_(in_float),
+        inputs_(std::move(inputs)),
+        results_(std::move(results)) {}
 
   void run(RunState& state) const override {
-    const Node& node = *step_.node;
+    const Node& node = *step_->node;
     std::vector<Flow> inputs;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       inputs.push_back(inputs_[i] == kNoFlow ? constant_flow(node.inputs[i])
-                                             : converted(node, state.flows[inputs_[i]], step_.inputs[i]));
+                                             : converted(node, state.flows[inputs_[i]], step_->inputs[i]));
     }
-    std::vector<Flow> results = reference_results(step_, inputs, in_float_);
+    std::vector<Flow> results = reference_results(*step_, inputs, in_float_);
     for (size_t i = 0; i < results.size(); ++i) state.flows[results_[i]] = std::move(results[i]);
   }
 
  private:
-  const ReferenceStep& step_;
+  std::shared_ptr<const ReferenceStep> step_;
   const FloatNodes* in_float_;
   std::vector<size_t> inputs_;
   std::vector<size_t> results_;
@@ -258,9 +270,10 @@ std::unique_ptr<EngineStep> addition_step(const KernelSet& kernels, const ByteAd
   return std::make_unique<AdditionStep>(kernels, addition, a, b, to);
 }
 
-std::unique_ptr<EngineStep> reference_step(const ReferenceStep& step, const FloatNodes* in_float,
-                                           std::vector<size_t> inputs, std::vector<size_t> results) {
-  return std::make_unique<ReferenceNode>(step, in_float, std::move(inputs), std::move(results));
+std::unique_ptr<EngineStep> reference_step(std::shared_ptr<const ReferenceStep> step,
+                                           const FloatNodes* in_float, std::vector<size_t> inputs,
+                                           std::vector<size_t> results) {
+  return std::make_unique<ReferenceNode>(std::move(step), in_float, std::move(inputs), std::move(results));
 }
 
 }  // namespace detent

@@ -28,6 +28,7 @@ class SumsStep final : public EngineStep {
     const Place& in = places[layer_.input];
     for (const RunStart& run : packed.runs)
       offsets_.push_back(run.y * in.row() + run.x * in.channels() + run.channel);
+    if (packed.depthwise) note_rows();
   }
 
   std::span<const int8_t> weights() const override {
@@ -95,7 +96,6 @@ class SumsStep final : public EngineStep {
     auto* to = reinterpret_cast<std::byte*>(state.bytes(layer_.output));
     const uint8_t* inputs[kMostWindows];
     std::byte* results[kMostWindows];
-    std::byte* shifted[kMostWindows];
     const WindowShape& w = packed.window;
     int64_t x = first_window % out.width();
     int64_t y = first_window / out.width() % out.height();
@@ -116,13 +116,13 @@ class SumsStep final : public EngineStep {
     const int64_t last_group = std::min(first_group + groups, std::ssize(packed.groups));
     for (int64_t g = first_group; g < last_group; ++g) {
       const PackedGroup& group = packed.groups[static_cast<size_t>(g)];
-      for (int64_t i = 0; i < count; ++i) shifted[i] = results[i] + group.first_output * element;
       SumFinish finish = packed.finish_at(group.sums);
       finish.least = layer_.finish.least;
       finish.most = layer_.finish.most;
       const std::span<const int8_t> next = weights_behind(g);
       add_group({.windows = inputs,
-                 .results = shifted,
+                 .results = results,
+                 .result_offset = group.first_output * element,
                  .count = count,
                  .runs = offsets_.data() + group.runs,
                  .run_count = packed.run_count,
@@ -133,6 +133,7 @@ class SumsStep final : public EngineStep {
                  .start = packed.start.data() + group.sums,
                  .finish = finish,
                  .bits = packed.bits,
+                 .column_bytes = column_bytes(in, group),
                  .next = next.data(),
                  .next_bytes = std::ssize(next)});
     }
@@ -140,6 +141,16 @@ class SumsStep final : public EngineStep {
     const PackedGroup& last = packed.groups[static_cast<size_t>(last_group - 1)];
     const int64_t first_output = packed.groups[static_cast<size_t>(first_group)].first_output;
     follow_windows(state, first_window, count, first_output, last.first_output + last.outputs - first_output);
+  }
+
+  /// Between neighbouring windows, where a kernel makes use of their sharing positions.
+  int64_t column_bytes(const Place& in, const PackedGroup& group) const {
+    const PackedSums& packed = *layer_.packed;
+    const WindowShape& w = packed.window;
+    const bool shares = group.blocks == 1 && packed.bits == 8 && packed.run_count == w.height &&
+                        w.width == 3 && w.stride_x == 1 &&
+                        packed.run_steps * kStepInputs == w.width * in.channels();
+    return shares ? in.channels() : 0;
   }
 
   /// Some runs at a time, where the weights of all would not stay near while the windows take their turns.
@@ -199,16 +210,35 @@ class SumsStep final : public EngineStep {
   void run_depthwise(RunState& state) const {
     const Place& out = state.places[layer_.output];
     constexpr int64_t kTaskBytes = 16 << 10;
-    const int64_t rows = out.images() * out.height();
-    const int64_t at_once = std::max<int64_t>(kTaskBytes / std::max<int64_t>(out.row(), 1), 1);
-    ThreadPool::shared().run((rows + at_once - 1) / at_once, state.threads, [&](int64_t task) {
-      const int64_t end = std::min(rows, (task + 1) * at_once);
-      for (int64_t row = task * at_once; row < end; ++row)
-        depthwise_row(state, row / out.height(), row % out.height());
+    const int64_t most = layer_.packed->kernels->most_rows;
+    const int64_t parts = (out.height() + most - 1) / most;  // of an image
+    const int64_t at_once = std::max<int64_t>(kTaskBytes / std::max<int64_t>(out.row() * most, 1), 1);
+    const int64_t all = out.images() * parts;
+    ThreadPool::shared().run((all + at_once - 1) / at_once, state.threads, [&](int64_t task) {
+      const int64_t end = std::min(all, (task + 1) * at_once);
+      for (int64_t part = task * at_once; part < end; ++part) {
+        const int64_t y = part % parts * most;
+        depthwise_rows(state, part / parts, y, std::min(most, out.height() - y));
+      }
     });
   }
 
-  void depthwise_row(RunState& state, int64_t n, int64_t y) const {
+  /// Which rows of a window a row of inputs is, counted from the first of some rows of results.
+  void note_rows() {
+    const WindowShape& w = layer_.packed->window;
+    for (int64_t rows = 1; rows <= kMostDepthwiseRows; ++rows)
+      input_rows_.push_back((rows - 1) * w.stride_y + (w.height - 1) * w.dilation_y + 1);
+    const int64_t quads = std::ssize(offsets_) / 4;
+    for (int64_t row = 0; row < input_rows_.back(); ++row) {
+      for (int64_t result = 0; result < kMostDepthwiseRows; ++result) {
+        const int64_t down = row - result * w.stride_y;
+        const bool is_taken = down >= 0 && down % w.dilation_y == 0 && down / w.dilation_y < w.height;
+        row_quads_.push_back(is_taken ? down / w.dilation_y * quads : -1);
+      }
+    }
+  }
+
+  void depthwise_rows(RunState& state, int64_t n, int64_t y, int64_t rows) const {
     const PackedSums& packed = *layer_.packed;
     const Place& in = state.places[layer_.input];
     const Place& out = state.places[layer_.output];
@@ -217,23 +247,30 @@ class SumsStep final : public EngineStep {
     finish.least = layer_.finish.least;
     finish.most = layer_.finish.most;
     DepthwiseSums sums{.input = nullptr,
+                       .input_row = in.row(),
                        .taps = offsets_.data(),
                        .quads = std::ssize(offsets_) / 4,
+                       .height = w.height,
+                       .row_quads = row_quads_.data(),
+                       .input_rows = input_rows_.data(),
+                       .stride = w.stride_y,
+                       .dilation = w.dilation_y,
                        .weights = packed.weights.data(),
                        .start = packed.start.data(),
                        .chunks = packed.chunks,
                        .finish = finish,
                        .result = nullptr,
-                       .bytes = packed.whole_rows ? out.width() * out.channels() : out.channels()};
+                       .result_row = out.row(),
+                       .rows = rows,
+                       .bytes = packed.whole_rows ? out.width() * out.channels() : out.channels(),
+                       .windows = packed.whole_rows ? 1 : out.width(),
+                       .window_step = w.stride_x * in.channels()};
     sums.input = state.bytes(layer_.input) + in.at(n, y * w.stride_y - w.padding_y, -w.padding_x);
     sums.result = state.bytes(layer_.output) + out.at(n, y, 0);
-    const int64_t calls = packed.whole_rows ? 1 : out.width();
-    for (int64_t x = 0; x < calls; ++x) {
-      packed.kernels->add_depthwise(sums);
-      sums.input += w.stride_x * in.channels();
-      sums.result += out.channels();
-    }
-    if (!layer_.follow_ups.empty()) follow_row(state, n, y, 0, 0, out.width() * out.channels());
+    packed.kernels->add_depthwise(sums);
+    if (layer_.follow_ups.empty()) return;
+    for (int64_t row = y; row < y + rows; ++row)
+      follow_row(state, n, row, 0, 0, out.width() * out.channels());
   }
 
   /// Groups of this layer behind `group`, or what comes behind the layer.
@@ -244,6 +281,7 @@ class SumsStep final : public EngineStep {
 
   SumsLayer layer_;
   std::vector<int64_t> offsets_;  // of the runs or taps
+  std::vector<int64_t> row_quads_, input_rows_;
   std::span<const int8_t> next_;
 };
 
