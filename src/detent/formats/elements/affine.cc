@@ -89,7 +89,9 @@ std::vector<float> Affine::values(const std::string& where) const {
   if (scale.size() != 1) fail("{}: the values depend on the data: expected one \"scale\"", where);
   const Parameters held = of(scale.front(), zero_point.empty() ? 0 : zero_point.front());
   std::vector<float> result;
-  for (float code = held.low; code <= held.high; code += 1) result.push_back(code * held.scale);
+  const auto high = static_cast<int>(held.high);
+  for (auto code = static_cast<int>(held.low); code <= high; ++code)
+    result.push_back(static_cast<float>(code) * held.scale);
   return result;
 }
 
