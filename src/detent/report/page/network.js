@@ -176,9 +176,11 @@ function networkSection(results) {
   const worst = results.layerwise_error && results.layerwise_error.length > 0
     ? nodes.findIndex((node) => node.name === results.layerwise_error[0].node) : 0;
   choose(Math.max(worst, 0));
+  const graph = make('div', { class: 'graph' }, rows);
+  requestAnimationFrame(() => { graph.scrollTop = buttons[chosen].offsetTop - graph.clientHeight / 2; });
   return [
     make('p', { class: 'dim' }, `${nodes.length} nodes. Blue dots compute in integers, violet ones in float; w4 a8: bits of weights and inputs; behind them the SQNR of the result. Arrow keys move.`),
     make('div', { class: 'controls' }, [search, zoom('Larger', (size) => size * 1.25), zoom('Smaller', (size) => size / 1.25)]),
-    make('div', { class: 'network' }, [make('div', { class: 'graph' }, rows), details]),
+    make('div', { class: 'network' }, [graph, details]),
   ];
 }
