@@ -1,4 +1,4 @@
-// A matrix of 4096 x 4096 weights of 8, 4 and 2 bits (and ternary) times a vector of 8 bits, by the fast
+// A matrix of 4096 x 4096 weights of 8, 4, 3 and 2 bits (and ternary) times a vector of 8 bits, by the fast
 // engine. The matrix does not fit into the second-level cache, so fewer bits take less time. bytes_per_second
 // counts packed weights.
 
@@ -43,6 +43,7 @@ void multiply(benchmark::State& state) {
 }
 BENCHMARK(multiply)->Name("int8")->Args({-127, 127})->Unit(benchmark::kMicrosecond);
 BENCHMARK(multiply)->Name("int4")->Args({-7, 7})->Unit(benchmark::kMicrosecond);
+BENCHMARK(multiply)->Name("int3")->Args({-4, 3})->Unit(benchmark::kMicrosecond);
 BENCHMARK(multiply)->Name("int2")->Args({-2, 1})->Unit(benchmark::kMicrosecond);
 BENCHMARK(multiply)->Name("ternary")->Args({-1, 1})->Unit(benchmark::kMicrosecond);
 

@@ -68,7 +68,7 @@ void quantize_layer(Draw& draw, Node& node) {
     const Tensor values = draw.tensor(bias->tensor.shape());
     std::ranges::copy(values.values<float>(), bias->tensor.values<float>().begin());
   }
-  const int64_t width = draw.among({8, 8, 8, 6, 4, 2});
+  const int64_t width = draw.among({8, 8, 8, 6, 4, 3, 2});
   const double scale = 6.0 / static_cast<double>(int64_t{1} << width);
   QuantSpec spec =
       parse_quant_spec_text(fmt::format("affine:symmetric=true,width={},scale={}", width, scale));
@@ -234,7 +234,8 @@ void expect_equal_to_reference(const Graph& graph, const Tensor& inputs,
     if (kernels != nullptr) {
       for (const StepProfile& step : program.profile(std::span(&inputs, 1), 1)) {
         ++(*kernels)[step.kernel.substr(0, step.kernel.find(' '))];
-        for (const char* bits : {"2 bits", "4 bits"}) (*kernels)[bits] += step.kernel.ends_with(bits) ? 1 : 0;
+        for (const char* bits : {"2 bits", "3 bits", "4 bits"})
+          (*kernels)[bits] += step.kernel.ends_with(bits) ? 1 : 0;
       }
     }
     for (const int threads : {1, 2, 3}) {
@@ -271,7 +272,7 @@ TEST_F(FastEngine, IsEqualToTheReferenceOnRandomNetworks) {
     if (HasFatalFailure()) break;
   }
   for (const char* kernel : {"convolution", "depthwise", "linear", "table", "addition", "mean", "largest",
-                             "quantize", "moved", "copy", "reference", "bytes", "2 bits", "4 bits"})
+                             "quantize", "moved", "copy", "reference", "bytes", "2 bits", "3 bits", "4 bits"})
     EXPECT_GT(kernels[kernel], 20) << kernel;
 }
 

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "detent/core/error.h"
+#include "detent/engine/narrow_weights.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 
@@ -102,38 +103,36 @@ void pack_group(const Weights& weights, const PackedGroup& group, PackedSums& pa
 
 /// Linear layers wait for their weights to come from memory: fewer bits are sooner there. Elsewhere weights
 /// are used often, and unpacking would take longer than it saves.
-int packed_bits(const SumForm& form, bool is_linear) {
-  if (!is_linear) return 8;
+WeightPacking packing_of(const SumForm& form, bool is_linear) {
+  if (!is_linear) return WeightPacking::kBytes;
   const auto [least, most] = range_of(form.weight.values<int32_t>());
-  if (least >= -2 && most <= 1) return 2;
-  return least >= -8 && most <= 7 ? 4 : 8;
+  return fastest_packing(least, most, form.weight.dim(0), form.weight.dim(1));
 }
 
-/// The weights of `8 / bits` steps into one byte each.
-AlignedArray<int8_t> with_bits(const PackedSums& packed) {
-  const int steps = 8 / packed.bits;
-  const auto half = int{1} << (packed.bits - 1);
-  AlignedArray<int8_t> result(packed.weights.byte_size() / static_cast<size_t>(steps));
-  int8_t* to = result.data();
-  const int8_t* from = packed.weights.data();
-  for (const PackedGroup& group : packed.groups) {
+/// The weights of steps that lie together, into their vectors.
+void narrow_groups(PackedSums& packed) {
+  const PackingShape shape = packing_shape(packed.packing);
+  const auto narrowed = [&](size_t bytes) {
+    return bytes / static_cast<size_t>(shape.steps) * static_cast<size_t>(shape.vectors);
+  };
+  AlignedArray<int8_t> result(narrowed(packed.weights.byte_size()));
+  for (PackedGroup& group : packed.groups) {
     const int64_t vector = group.blocks * kBlockBytes;
-    for (int64_t step = 0; step < packed.run_count * packed.run_steps; step += steps) {
-      for (int64_t i = 0; i < vector; ++i) {
-        unsigned byte = 0;
-        for (int s = 0; s < steps; ++s)
-          byte |= static_cast<unsigned>(from[s * vector + i] + half) << (packed.bits * s);
-        *to++ = static_cast<int8_t>(byte);
-      }
-      from += steps * vector;
+    const int8_t* from = packed.weights.data() + group.weights;
+    group.weights = narrowed(group.weights);
+    int8_t* to = result.data() + group.weights;
+    for (int64_t step = 0; step < packed.run_count * packed.run_steps; step += shape.steps) {
+      narrow(packed.packing, from, vector, to);
+      from += shape.steps * vector;
+      to += shape.vectors * vector;
     }
   }
-  return result;
+  packed.weights = std::move(result);
 }
 
 void pack_groups(const SumForm& form, const Weights& weights, int64_t groups, PackedSums& packed) {
   set_runs(packed, groups, weights.inputs);
-  packed.run_steps = rounded_up(packed.run_steps, 8 / packed.bits);
+  packed.run_steps = rounded_up(packed.run_steps, packing_shape(packed.packing).steps);
   const int64_t outputs = packed.outputs / groups;
   const int64_t blocks = rounded_up(outputs, kBlockOutputs) / kBlockOutputs;
   const int64_t parts = (blocks + packed.kernels->most_blocks - 1) / packed.kernels->most_blocks;
@@ -212,7 +211,7 @@ template <class Visit>
 void for_each_grouped(const PackedSums& packed, int64_t inputs, const Visit& visit) {
   const int64_t positions = packed.window.height * packed.window.width;
   const int64_t run_positions = positions / packed.run_count;
-  const int sharing = 8 / packed.bits;  // steps in a byte
+  const PackingShape shape = packing_shape(packed.packing);
   for (const PackedGroup& group : packed.groups) {
     const int8_t* from = packed.weights.data() + group.weights;
     const int64_t vector = group.blocks * kBlockBytes;
@@ -221,10 +220,9 @@ void for_each_grouped(const PackedSums& packed, int64_t inputs, const Visit& vis
         for (int64_t i = 0; i < inputs; ++i) {
           const int64_t k = position % run_positions * inputs + i;
           const int64_t step = position / run_positions * packed.run_steps + k / kStepInputs;
-          const int8_t byte = from[step / sharing * vector + o * kStepInputs + k % kStepInputs];
-          const int code =
-              (static_cast<uint8_t>(byte) >> (packed.bits * (step % sharing))) & ((1 << packed.bits) - 1);
-          const int weight = packed.bits == 8 ? byte : code - (1 << (packed.bits - 1));
+          const int8_t* steps = from + step / shape.steps * shape.vectors * vector;
+          const int32_t weight = widened(packed.packing, steps, vector, static_cast<int>(step % shape.steps),
+                                         o * kStepInputs + k % kStepInputs);
           visit(group.first_output + o, i, position, weight);
         }
       }
@@ -321,12 +319,9 @@ PackedSums packed_sums(const SumForm& form, const Node& node, const KernelSet& k
   if (groups > 1 && groups == packed.outputs && shape[1] == 1 && form.output) {
     pack_depthwise(form, weights, packed);
   } else {
-    packed.bits = packed_bits(form, is_linear);
+    packed.packing = packing_of(form, is_linear);
     pack_groups(form, weights, groups, packed);
-    if (packed.bits < 8) {
-      packed.weights = with_bits(packed);
-      for (PackedGroup& group : packed.groups) group.weights /= static_cast<size_t>(8 / packed.bits);
-    }
+    if (packed.packing != WeightPacking::kBytes) narrow_groups(packed);
     // Kernels read the multipliers of four blocks, of which they may use one.
     if (form.fixed.empty()) packed.multiplier.insert(packed.multiplier.end(), 4 * kBlockOutputs, 0.0F);
   }

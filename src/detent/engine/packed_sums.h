@@ -66,7 +66,7 @@ struct PackedSums {
   std::vector<RunStart> runs;  // of each group run_count; depthwise: of the taps of a window's row
   int64_t run_count = 0;
   int64_t run_steps = 0;
-  int bits = 8;  // of a packed weight
+  WeightPacking packing = WeightPacking::kBytes;
   std::vector<PackedGroup> groups;
   int64_t chunks = 0;  // depthwise
   AlignedArray<int8_t> weights;

@@ -19,6 +19,36 @@ inline constexpr int64_t kBlockOutputs = 16;
 inline constexpr int64_t kStepInputs = 4;
 inline constexpr int64_t kBlockBytes = kBlockOutputs * kStepInputs;
 
+/// How weights lie in memory; those of some steps share bytes.
+enum class WeightPacking { kBytes, kFour, kThree, kTwo, kTernary };
+
+struct PackingShape {
+  int steps;    // that lie together ...
+  int vectors;  // ... in so many vectors of a step
+  int shift;    // kernels multiply by weight * 2^shift
+  const char* text;
+};
+
+/// Weights of four and two bits: those of the first step in the lowest bits, plus half of their number. Of
+/// three bits and ternary ones: see narrow_weights.cc.
+constexpr PackingShape packing_shape(WeightPacking packing) {
+  switch (packing) {
+    case WeightPacking::kBytes:
+      return {1, 1, 0, "8"};
+    case WeightPacking::kFour:
+      return {2, 1, 4, "4"};
+    case WeightPacking::kThree:
+      return {8, 3, 5, "3"};
+    case WeightPacking::kTwo:
+      return {4, 1, 6, "2"};
+    case WeightPacking::kTernary:
+      return {5, 1, 6, "1.6"};
+  }
+  return {};
+}
+
+inline constexpr int kTernaryOffset = 253;
+
 /// How sums become what is stored.
 struct SumFinish {
   /// For each sum; `multiplier` takes it to the scale of the result, or to its value.
@@ -44,14 +74,12 @@ struct WindowSums {
   const int64_t* runs;  // where in a window its runs of bytes begin
   int64_t run_count;
   int64_t run_steps;      // in each run
-  const int8_t* weights;  // [run][step][block][16][4]; of fewer than 8 bits see `bits`
+  const int8_t* weights;  // [run][step][block][16][4], or packed: [run][steps][vector][block][16][4]
   int64_t blocks;
   int64_t outputs;       // of the blocks; the last may be filled up
   const int32_t* start;  // of each output: bias and what the zero point takes off
   SumFinish finish;
-  /// 8, or 4 or 2: the weights of so many steps as fit into a byte share it, those of the first in its lowest
-  /// bits, each plus the half of their number.
-  int bits = 8;
+  WeightPacking packing = WeightPacking::kBytes;
   /// Where windows are three positions wide and may lie next to each other: bytes from one to the next. Each
   /// run is three positions then.
   int64_t column_bytes = 0;

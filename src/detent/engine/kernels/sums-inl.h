@@ -244,62 +244,101 @@ void AddTiles(const WindowSums& w) {
   }
 }
 
-/// Weights of fewer than 8 bits are unpacked where they are multiplied.
-template <int kWindows, int kBlocks, int kBits>
+/// Adds the products of one step of weights that are being unpacked, to one of the chains of sums.
+template <WeightPacking kPacking, int kStep, int kWindows, int kAcross, int kPlanes, int kChains>
+HWY_INLINE void AddUnpacked(const WindowSums& w, int64_t first, int64_t at,
+                            Ops::V (&packed)[size_t{kAcross}][size_t{kPlanes}],
+                            Ops::V (&sums)[size_t{kChains}][size_t{kWindows}][size_t{kAcross}]) {
+  Ops::W factors[size_t{kAcross}];
+#pragma GCC unroll 32
+  for (int v = 0; v < kAcross; ++v) factors[v] = Ops::Factors(Ops::Unpacked<kPacking, kStep>(packed[v]));
+#pragma GCC unroll 32
+  for (int i = 0; i < kWindows; ++i) {
+    const Ops::X x = Ops::Broadcast(w.windows[first + i] + at + kStep * kStepInputs);
+#pragma GCC unroll 32
+    for (int v = 0; v < kAcross; ++v) {
+      Ops::V& sum = sums[kStep % kChains][i][v];
+      sum = Ops::AddProducts(sum, x, factors[v]);
+    }
+  }
+}
+
+/// Weights of fewer than 8 bits are unpacked where they are multiplied, to the high bits of bytes.
+template <int kWindows, int kBlocks, WeightPacking kPacking>
 void AddPackedTile(const WindowSums& w, int64_t first) {
   constexpr int kAcross = kBlocks * static_cast<int>(kVectors);
-  constexpr int kSteps = 8 / kBits;
-  Ops::V sums[size_t{kWindows}][size_t{kAcross}];
+  constexpr PackingShape kShape = packing_shape(kPacking);
+  constexpr int kChains = kWindows == 1 ? 2 : 1;  // so that additions need not wait for each other
+  Ops::V sums[size_t{kChains}][size_t{kWindows}][size_t{kAcross}];
+#pragma GCC unroll 2
+  for (int c = 0; c < kChains; ++c) {
 #pragma GCC unroll 32
-  for (int v = 0; v < kAcross; ++v) {
-    const Ops::V start = Ops::LoadSums(w.start + v * Ops::kLanes);
+    for (int i = 0; i < kWindows; ++i) {
 #pragma GCC unroll 32
-    for (int i = 0; i < kWindows; ++i) sums[i][v] = start;
+      for (int v = 0; v < kAcross; ++v) sums[c][i][v] = Ops::Zero();
+    }
   }
   const int8_t* weights = w.weights;
   for (int64_t run = 0; run < w.run_count; ++run) {
-    for (int64_t step = 0; step < w.run_steps; step += kSteps) {
-      const int64_t at = w.runs[run] + step * kStepInputs;
-      Ops::V packed[size_t{kAcross}];
+    for (int64_t step = 0; step < w.run_steps; step += kShape.steps) {
+      Ops::V packed[size_t{kAcross}][size_t{kShape.vectors}];
 #pragma GCC unroll 32
-      for (int v = 0; v < kAcross; ++v) packed[v] = Ops::LoadPacked(weights + v * Ops::kBytes);
-      weights += kAcross * Ops::kBytes;
-#pragma GCC unroll 4
-      for (int s = 0; s < kSteps; ++s) {
-        Ops::W factors[size_t{kAcross}];
-#pragma GCC unroll 32
-        for (int v = 0; v < kAcross; ++v) factors[v] = Ops::template Unpacked<kBits>(packed[v], s);
-#pragma GCC unroll 32
-        for (int i = 0; i < kWindows; ++i) {
-          const Ops::X x = Ops::Broadcast(w.windows[first + i] + at + s * kStepInputs);
-#pragma GCC unroll 32
-          for (int v = 0; v < kAcross; ++v) sums[i][v] = Ops::AddProducts(sums[i][v], x, factors[v]);
-        }
+      for (int v = 0; v < kAcross; ++v) {
+#pragma GCC unroll 3
+        for (int p = 0; p < kShape.vectors; ++p)
+          packed[v][p] = Ops::LoadPacked(weights + (p * kAcross + v) * Ops::kBytes);
       }
+      weights += kShape.vectors * kAcross * Ops::kBytes;
+      const int64_t at = w.runs[run] + step * kStepInputs;
+      [&]<int... kStep>(std::integer_sequence<int, kStep...>) {
+        (AddUnpacked<kPacking, kStep, kWindows, kAcross, kShape.vectors, kChains>(w, first, at, packed, sums),
+         ...);
+      }
+      (std::make_integer_sequence<int, kShape.steps>());
     }
   }
-  LeaveTile<kWindows, kAcross>(w, sums, first);
+#pragma GCC unroll 32
+  for (int i = 0; i < kWindows; ++i) {
+#pragma GCC unroll 32
+    for (int v = 0; v < kAcross; ++v) {
+      Ops::V& sum = sums[0][i][v];
+      if (kChains > 1) sum = Ops::Sum(sum, sums[kChains - 1][i][v]);
+      sum = Ops::Unscaled<kShape.shift>(sum, Ops::LoadSums(w.start + v * Ops::kLanes));
+    }
+  }
+  LeaveTile<kWindows, kAcross>(w, sums[0], first);
 }
 
-template <int kBlocks, int kBits>
+template <int kBlocks, WeightPacking kPacking>
 void AddPackedTiles(const WindowSums& w) {
   constexpr int64_t kMost = 3;
   int64_t first = 0;
-  for (; first + kMost <= w.count; first += kMost) AddPackedTile<kMost, kBlocks, kBits>(w, first);
-  for (; first < w.count; ++first) AddPackedTile<1, kBlocks, kBits>(w, first);
+  for (; first + kMost <= w.count; first += kMost) AddPackedTile<kMost, kBlocks, kPacking>(w, first);
+  for (; first < w.count; ++first) AddPackedTile<1, kBlocks, kPacking>(w, first);
+}
+
+template <int kBlocks>
+void AddBlocks(const WindowSums& w) {
+  switch (w.packing) {
+    case WeightPacking::kBytes:
+      if constexpr (kPacksBytes && kBlocks == 1) {
+        if (w.column_bytes > 0) return AddColumns(w);
+      }
+      return AddTiles<kBlocks>(w);
+    case WeightPacking::kFour:
+      return AddPackedTiles<kBlocks, WeightPacking::kFour>(w);
+    case WeightPacking::kThree:
+      return AddPackedTiles<kBlocks, WeightPacking::kThree>(w);
+    case WeightPacking::kTwo:
+      return AddPackedTiles<kBlocks, WeightPacking::kTwo>(w);
+    case WeightPacking::kTernary:
+      return AddPackedTiles<kBlocks, WeightPacking::kTernary>(w);
+  }
 }
 
 template <int... kBlocks>
 void AddGroup(const WindowSums& w, std::integer_sequence<int, kBlocks...>) {
-  const auto add = [&]<int kCount>() {
-    if constexpr (kPacksBytes && kCount == 1) {
-      if (w.column_bytes > 0) return AddColumns(w);
-    }
-    if (w.bits == 8) return AddTiles<kCount>(w);
-    return w.bits == 4 ? AddPackedTiles<kCount, 4>(w) : AddPackedTiles<kCount, 2>(w);
-  };
-  static_cast<void>(
-      ((w.blocks == kBlocks + 1 ? (add.template operator()<kBlocks + 1>(), true) : false) || ...));
+  static_cast<void>(((w.blocks == kBlocks + 1 ? (AddBlocks<kBlocks + 1>(w), true) : false) || ...));
 }
 
 void AddWindows(const WindowSums& w) { AddGroup(w, std::make_integer_sequence<int, kMostBlocks>()); }

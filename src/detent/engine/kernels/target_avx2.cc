@@ -23,17 +23,52 @@ struct Ops {
   static V LoadSums(const int32_t* p) { return _mm256_loadu_si256(reinterpret_cast<const V*>(p)); }
   static void StoreSums(V v, int32_t* p) { _mm256_storeu_si256(reinterpret_cast<V*>(p), v); }
   static V LoadBytes(const uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const V*>(p)); }
-  static W LoadWeights(const int8_t* p) {
-    const V w = _mm256_loadu_si256(reinterpret_cast<const V*>(p));
-    return {_mm256_srai_epi16(_mm256_slli_epi16(w, 8), 8), _mm256_srai_epi16(w, 8)};
-  }
+  static W Factors(V w) { return {_mm256_srai_epi16(_mm256_slli_epi16(w, 8), 8), _mm256_srai_epi16(w, 8)}; }
+  static W LoadWeights(const int8_t* p) { return Factors(_mm256_loadu_si256(reinterpret_cast<const V*>(p))); }
   static V LoadPacked(const int8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const V*>(p)); }
+  static V Sum(V a, V b) { return _mm256_add_epi32(a, b); }
+  static V Zero() { return _mm256_setzero_si256(); }
+  template <int kShift>
+  static V Unscaled(V sums, V start) {
+    return _mm256_add_epi32(_mm256_srai_epi32(sums, kShift), start);
+  }
+  /// Of 16 bits; what comes from the neighbouring byte is masked away.
   template <int kBits>
-  static W Unpacked(V packed, int step) {
-    const V codes =
-        _mm256_and_si256(_mm256_srli_epi16(packed, kBits * step), _mm256_set1_epi8((1 << kBits) - 1));
-    const V w = _mm256_sub_epi8(codes, _mm256_set1_epi8(1 << (kBits - 1)));
-    return {_mm256_srai_epi16(_mm256_slli_epi16(w, 8), 8), _mm256_srai_epi16(w, 8)};
+  static V Shifted(V v) {
+    if constexpr (kBits == 0)
+      return v;
+    else if constexpr (kBits > 0)
+      return _mm256_slli_epi16(v, kBits);
+    else
+      return _mm256_srli_epi16(v, -kBits);
+  }
+  /// The high bits of bytes, of which the highest, the sign, is the other.
+  static V HighBits(V v, uint8_t mask) {
+    return _mm256_xor_si256(_mm256_and_si256(v, _mm256_set1_epi8(static_cast<int8_t>(mask))),
+                            _mm256_set1_epi8(-128));
+  }
+  /// Weights times 2^shift.
+  template <WeightPacking kPacking, int kStep, size_t kPlanes>
+  static V Unpacked(V (&packed)[kPlanes]) {
+    if constexpr (kPacking == WeightPacking::kFour) {
+      return HighBits(Shifted<4 - 4 * kStep>(packed[0]), 0xF0);
+    } else if constexpr (kPacking == WeightPacking::kThree) {
+      if constexpr (kStep < 6) {
+        return HighBits(Shifted<kStep % 2 * 3>(packed[kStep / 2]), 0xE0);
+      } else {
+        const V top = _mm256_set1_epi8(static_cast<int8_t>(0xC0));
+        const V higher = _mm256_and_si256(Shifted<6>(packed[kStep - 6]), top);
+        return HighBits(_mm256_or_si256(higher, _mm256_andnot_si256(top, Shifted<11 - kStep>(packed[2]))),
+                        0xE0);
+      }
+    } else if constexpr (kPacking == WeightPacking::kTwo) {
+      return HighBits(Shifted<6 - 2 * kStep>(packed[0]), 0xC0);
+    } else {
+      const V offset = _mm256_set1_epi8(static_cast<int8_t>(kTernaryOffset));
+      const V digit = _mm256_avg_epu8(packed[0], _mm256_avg_epu8(packed[0], offset));
+      packed[0] = _mm256_add_epi8(_mm256_add_epi8(packed[0], packed[0]), packed[0]);
+      return HighBits(digit, 0xC0);
+    }
   }
   static X Inputs(V v) { return {_mm256_and_si256(v, _mm256_set1_epi16(0xFF)), _mm256_srli_epi16(v, 8)}; }
   static X Broadcast(const uint8_t* p) {

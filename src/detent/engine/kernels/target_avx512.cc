@@ -17,16 +17,9 @@ struct Ops : Common {
   using X = Halves;
   using W = Halves;
 
-  static W LoadWeights(const int8_t* p) {
-    const V w = _mm512_loadu_si512(p);
-    return {_mm512_srai_epi16(_mm512_slli_epi16(w, 8), 8), _mm512_srai_epi16(w, 8)};
-  }
+  static W LoadWeights(const int8_t* p) { return Factors(_mm512_loadu_si512(p)); }
   static X Inputs(V v) { return {_mm512_and_si512(v, _mm512_set1_epi16(0xFF)), _mm512_srli_epi16(v, 8)}; }
-  template <int kBits>
-  static W Unpacked(V packed, int step) {
-    const V w = UnpackedBytes<kBits>(packed, step);
-    return {_mm512_srai_epi16(_mm512_slli_epi16(w, 8), 8), _mm512_srai_epi16(w, 8)};
-  }
+  static W Factors(V w) { return {_mm512_srai_epi16(_mm512_slli_epi16(w, 8), 8), _mm512_srai_epi16(w, 8)}; }
   static X Broadcast(const uint8_t* p) { return Inputs(Four(p)); }
   static V AddProducts(V sums, X x, W w) {
     return _mm512_add_epi32(

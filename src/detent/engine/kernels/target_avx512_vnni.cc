@@ -15,10 +15,7 @@ struct Ops : Common {
 
   static W LoadWeights(const int8_t* p) { return _mm512_loadu_si512(p); }
   static X Inputs(V v) { return v; }
-  template <int kBits>
-  static W Unpacked(V packed, int step) {
-    return UnpackedBytes<kBits>(packed, step);
-  }
+  static W Factors(V w) { return w; }
   static X Broadcast(const uint8_t* p) { return Four(p); }
   static V AddProducts(V sums, X x, W w) { return _mm512_dpbusd_epi32(sums, x, w); }
 };

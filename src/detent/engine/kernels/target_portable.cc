@@ -37,13 +37,46 @@ struct Ops {
     return v;
   }
   static V LoadPacked(const int8_t* p) { return LoadWeights(p); }
-  template <int kBits>
-  static W Unpacked(V packed, int step) {
-    for (uint8_t& byte : packed.bytes) {
-      const int code = (byte >> (kBits * step)) & ((1 << kBits) - 1);
-      byte = static_cast<uint8_t>(code - (1 << (kBits - 1)));
+  static W Factors(V w) { return w; }
+  static V Zero() { return {}; }
+  static V Sum(V a, V b) {
+    Lanes lanes = LanesOf(a);
+    const Lanes others = LanesOf(b);
+    for (size_t i = 0; i < 4; ++i)
+      lanes[i] = static_cast<int32_t>(static_cast<uint32_t>(lanes[i]) + static_cast<uint32_t>(others[i]));
+    return FromLanes(lanes);
+  }
+  template <int kShift>
+  static V Unscaled(V sums, V start) {
+    Lanes lanes = LanesOf(sums);
+    for (int32_t& lane : lanes) lane >>= kShift;
+    return Sum(FromLanes(lanes), start);
+  }
+  /// Weights times 2^shift: in the high bits of bytes, of which the highest, the sign, is the other.
+  template <WeightPacking kPacking, int kStep, size_t kPlanes>
+  static V Unpacked(V (&packed)[kPlanes]) {
+    V weights;
+    for (size_t i = 0; i < 16; ++i) {
+      const unsigned byte = packed[0].bytes[i];
+      unsigned high = 0;
+      if constexpr (kPacking == WeightPacking::kFour) {
+        high = (byte >> (4 * kStep) & 15U) << 4U;
+      } else if constexpr (kPacking == WeightPacking::kThree) {
+        if constexpr (kStep < 6) {
+          high = static_cast<unsigned>(packed[kStep / 2].bytes[i]) << (kStep % 2 * 3) & 0xE0U;
+        } else {
+          const unsigned higher = packed[kStep - 6].bytes[i] & 3U;
+          high = higher << 6U | (static_cast<unsigned>(packed[2].bytes[i]) >> (kStep - 6) & 1U) << 5U;
+        }
+      } else if constexpr (kPacking == WeightPacking::kTwo) {
+        high = (byte >> (2 * kStep) & 3U) << 6U;
+      } else {
+        high = (byte + (byte + kTernaryOffset + 1) / 2 + 1) / 2 & 0xC0U;
+        packed[0].bytes[i] = static_cast<uint8_t>(3 * byte);
+      }
+      weights.bytes[i] = static_cast<uint8_t>(high ^ 0x80U);
     }
-    return packed;
+    return weights;
   }
   static X Inputs(V v) { return v; }
   static X Broadcast(const uint8_t* p) {

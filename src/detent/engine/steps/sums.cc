@@ -132,7 +132,7 @@ class SumsStep final : public EngineStep {
                  .outputs = group.outputs,
                  .start = packed.start.data() + group.sums,
                  .finish = finish,
-                 .bits = packed.bits,
+                 .packing = packed.packing,
                  .column_bytes = column_bytes(in, group),
                  .next = next.data(),
                  .next_bytes = std::ssize(next)});
@@ -147,8 +147,8 @@ class SumsStep final : public EngineStep {
   int64_t column_bytes(const Place& in, const PackedGroup& group) const {
     const PackedSums& packed = *layer_.packed;
     const WindowShape& w = packed.window;
-    const bool shares = group.blocks == 1 && packed.bits == 8 && packed.run_count == w.height &&
-                        w.width == 3 && w.stride_x == 1 &&
+    const bool shares = group.blocks == 1 && packed.packing == WeightPacking::kBytes &&
+                        packed.run_count == w.height && w.width == 3 && w.stride_x == 1 &&
                         packed.run_steps * kStepInputs == w.width * in.channels();
     return shares ? in.channels() : 0;
   }
@@ -160,7 +160,7 @@ class SumsStep final : public EngineStep {
     const int64_t run_bytes = packed.run_steps * sums.blocks * kBlockBytes;
     const int64_t most = std::max<int64_t>(kNear / run_bytes, 1);
     const bool repeats = sums.count > packed.kernels->most_windows[sums.blocks];
-    if (packed.bits < 8 || packed.run_count <= most || !repeats) {
+    if (packed.packing != WeightPacking::kBytes || packed.run_count <= most || !repeats) {
       packed.kernels->add_windows(sums);
       return;
     }
