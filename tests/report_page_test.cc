@@ -138,7 +138,7 @@ TEST_F(ReportPage, ShowsAQuantizedNetworkToBrowserKeyboardAndReader) {
   EXPECT_EQ(*seen.find("found"), Value(4));
 }
 
-TEST_F(ReportPage, ShowsTimesAndStatistics) {
+TEST_F(ReportPage, ShowsTimesAndAccuracy) {
   ASSERT_EQ(run(quantize_), 0) << log();
   const std::string graph = "mase_output/quantized/software/quantize/graph_module.mz";
   ASSERT_EQ(run("detent bench " + graph + " --seconds 0.01 --profile --report bench.html"), 0) << log();
@@ -151,6 +151,30 @@ TEST_F(ReportPage, ShowsTimesAndStatistics) {
   const Table test = visited("test.html");
   EXPECT_THAT(texts(test, "faults"), testing::IsEmpty());
   EXPECT_THAT(texts(test, "facts"), IsSupersetOf({"accuracy, quantized"}));
+}
+
+TEST_F(ReportPage, ShowsStatisticsAndWhatPassesReport) {
+  write_file(folder() / "profile.toml", R"(model = "digits_cnn"
+dataset = "digits"
+[passes.profile_statistics]
+by = "type"
+target_activation_nodes = ["conv2d", "linear"]
+[passes.profile_statistics.activation_statistics.range_min_max]
+[passes.save_node_meta_param]
+save_path = "statistics.toml"
+)");
+  ASSERT_EQ(run("detent transform --config profile.toml --project profiled --report transform.html --load "
+                "mase_output/trained/software/training_ckpts/best.ckpt"),
+            0)
+      << log();
+  ASSERT_EQ(run("detent stats show statistics.toml --report stats.html"), 0) << log();
+  if (!has_browser()) GTEST_SKIP() << "chromium is not installed";
+  const Table transform = visited("transform.html");
+  EXPECT_THAT(texts(transform, "faults"), testing::IsEmpty());
+  EXPECT_THAT(texts(transform, "sections"), IsSupersetOf({"Network", "Size by layer", "Configuration"}));
+  const Table stats = visited("stats.html");
+  EXPECT_THAT(texts(stats, "faults"), testing::IsEmpty());
+  EXPECT_THAT(texts(stats, "sections"), testing::ElementsAre("Statistics"));
 }
 
 TEST_F(ReportPage, ReplacesOnlyReports) {
