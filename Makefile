@@ -52,7 +52,8 @@ sanitized = $(BUILD_DIR)/sanitize
 SANITIZE_TORCH ?= OFF
 FUZZ_TARGETS = idx safetensors checkpoint zip npy tar image packed graph $(if $(filter ON,$(SANITIZE_TORCH)),graph_torch) \
   onnx mz decode format_text collector toml json csv gzip statistics
-configure_sanitized = cmake -S . -B $(sanitized) -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=clang++ \
+with_clang = -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
+configure_sanitized = cmake -S . -B $(sanitized) $(with_clang) \
   "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1" -DCMAKE_CXX_FLAGS=-fno-sanitize-recover=all -DDETENT_DEVELOPER=ON \
   -DDETENT_FUZZ=ON -DDETENT_TORCH=$(SANITIZE_TORCH) -DDETENT_SANITIZE=address,undefined,fuzzer-no-link \
   $$(command -v ccache > /dev/null && echo -DCMAKE_CXX_COMPILER_LAUNCHER=ccache) $(CMAKE_FLAGS)
@@ -73,7 +74,7 @@ fuzz: check-packages ## run every libFuzzer target for FUZZ_SECONDS (60), built 
 	    -artifact_prefix=$(sanitized)/$$target- $(sanitized)/corpus/$$target; done
 
 thread-sanitize: check-packages ## tests that need no libtorch under ThreadSanitizer, built with clang in BUILD_DIR/thread
-	cmake -S . -B $(BUILD_DIR)/thread -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_CXX_COMPILER=clang++ \
+	cmake -S . -B $(BUILD_DIR)/thread $(with_clang) \
 	  "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O1 -g1" -DDETENT_DEVELOPER=ON -DDETENT_TORCH=OFF -DDETENT_SANITIZE=thread \
 	  $$(command -v ccache > /dev/null && echo -DCMAKE_CXX_COMPILER_LAUNCHER=ccache) $(CMAKE_FLAGS)
 	cmake --build $(BUILD_DIR)/thread --parallel $(JOBS)
