@@ -51,7 +51,8 @@ class RandomImages : public Dataset {
   }
 };
 
-/// Learned scales of all layers with weights, of weights a channel.
+/// Learned scales of all layers with weights, of weights a channel, as prepare_qat gives them: that of the
+/// samples is fixed.
 void quantize(Graph& graph) {
   for (Node& node : graph.nodes()) {
     if (!is_weighted_sum(node)) continue;
@@ -62,7 +63,9 @@ void quantize(Graph& graph) {
         "scale", Parameter{initial_scale(weights, node.find_parameter("weight")->tensor, node.name)});
     node.quantization["weight"] = std::move(weight);
     Quantizer inputs(parse_quant_spec_text("int8:scale_rule=learned"));
-    inputs.parameters.emplace_back("scale", Parameter{Tensor::from<float>({}, std::vector{0.02F})});
+    const bool reads_samples = role_of(graph.node(node.inputs[0].node)) == OperatorRole::kInput;
+    inputs.parameters.emplace_back("scale",
+                                   Parameter{Tensor::from<float>({}, std::vector{0.02F}), !reads_samples});
     node.quantization["data_in_0"] = std::move(inputs);
   }
 }

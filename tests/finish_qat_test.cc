@@ -11,6 +11,8 @@
 #include "detent/execution/float_nodes.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/formats/groups/given_parameters.h"
+#include "detent/graph/code_rounding.h"
+#include "detent/graph/owned_parameters.h"
 #include "detent/graph/traits.h"
 #include "detent/io/graph_file.h"
 #include "detent/models/model.h"
@@ -54,10 +56,12 @@ class FinishQat : public testing::TestWithParam<const char*> {
     for (const Node& node : bench_.graph.nodes()) {
       if (!is_weighted_sum(node)) continue;
       const Tensor& weight = node.find_parameter("weight")->tensor;
-      QuantSpec rounding = *node.rounding("weight");
+      const SettledOperand settled = settle(*node.find_quantizer("weight"), weight);
+      QuantSpec rounding = *settled.quantizer.rounding();
       if (std::get<Affine>(rounding.format).scale.empty()) rounding = with_given_parameters(rounding, weight);
       const std::vector<float>& scales = std::get<Affine>(rounding.format).scale;
-      const Tensor values = fake_quantize(rounding, weight);
+      const Tensor values = fake_quantize(rounding, settled.values);
+      EXPECT_TRUE(values.equals(fake_quantize(*node.find_quantizer("weight"), weight))) << node.name;
       const WeightChannels channels(node);
       int64_t index = 0;
       for (const float value : values.values<float>()) {
@@ -108,7 +112,37 @@ TEST_P(FinishQat, PackedWeightsGiveEqualResults) {
 
 INSTANTIATE_TEST_SUITE_P(Presets, FinishQat,
                          testing::Values("int8_lsq", "int4_lsq", "int8_pot", "int4_pact", "mixed_lsq",
-                                         "int4_lsq_plus"));
+                                         "int4_lsq_plus", "int4_stochastic", "w4a8_learned_rounding",
+                                         "int2_dorefa"));
+
+/// Formats without integers keep their norms, and their values.
+class FinishQatInFloat : public testing::TestWithParam<const char*> {};
+
+TEST_P(FinishQatInFloat, KeepsValuesAndPacksThem) {
+  PassBench bench(build_model("digits_cnn", {1, 8, 8}, 10));
+  bench.run_passes(
+      fmt::format("[passes.prepare_qat]\nquantizers = \"{}\"\nnum_samples = 20\n"
+                  "first_last_layers = \"as_others\"\n",
+                  GetParam()));
+  for (Node& node : bench.graph.nodes()) {
+    for (auto& [operand, quantizer] : node.quantization) {  // as training leaves them
+      for (auto& [name, parameter] : quantizer->parameters) {
+        if (name == kExponentBias) parameter->tensor.values<float>()[0] -= 0.7F;
+        if (name == kCodebook) std::ranges::reverse(parameter->tensor.values<float>());
+      }
+    }
+  }
+  const std::vector<float> expected = bench.outputs(bench.graph);
+  bench.run_passes("[passes.finish_qat]\n");
+  EXPECT_THAT(bench.reported, HasSubstr("0 batch norms folded, 0 layers compute on integers"));
+  EXPECT_EQ(bench.outputs(bench.graph), expected);
+  const std::string path = testing::TempDir() + fmt::format("detent_finish_qat_float_{}.mz", getpid());
+  write_packed_graph(path, bench.graph);
+  EXPECT_EQ(bench.outputs(read_graph(path)), expected);
+  std::remove(path.c_str());
+}
+
+INSTANTIATE_TEST_SUITE_P(Presets, FinishQatInFloat, testing::Values("codebook4_a8", "fp6_learned_bias"));
 
 }  // namespace
 }  // namespace detent

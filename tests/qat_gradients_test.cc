@@ -9,11 +9,13 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
 #include "detent/execution/initialize.h"
 #include "detent/execution/owned_rounding.h"
 #include "detent/execution/torch_tensor.h"
+#include "detent/graph/code_rounding.h"
 #include "detent/graph/owned_parameters.h"
 
 namespace detent {
@@ -186,6 +188,125 @@ TEST_F(QatGradients, LsqIsRightOnAverage) {
                             0.002;
   EXPECT_NEAR(scale.grad().item<double>() * std::sqrt(3.0 * kCount), difference,
               0.02 * std::fabs(difference));
+}
+
+at::Tensor rounding_number(CodeRounding rounding) {
+  return at::scalar_tensor(static_cast<float>(rounding), at::kFloat);
+}
+
+TEST_F(QatGradients, EveryRoundingHasThatOfLsq) {
+  for (const CodeRounding rounding :
+       {CodeRounding::kFloor, CodeRounding::kCeil, CodeRounding::kToZero, CodeRounding::kStochastic}) {
+    const at::Tensor scale = leaf({0.3F});
+    const at::Tensor x = x_.clone().set_requires_grad(true);
+    const OwnedTensors owned = {{"scale", scale}, {kRounding, rounding_number(rounding)}};
+    const at::Tensor values =
+        round_with_owned(x, parse_quant_spec_text("int3:scale_rule=learned"), owned, 1, 7);
+    values.mul(weights_).sum().backward();
+    std::vector<float> scaled(64);
+    for (int64_t i = 0; i < 64; ++i) scaled[static_cast<size_t>(i)] = x_[i].div(scale.detach()).item<float>();
+    std::vector<float> codes(64);
+    round_to_whole(rounding, scaled, codes, 7);
+    double expected = 0;
+    for (int64_t i = 0; i < 64; ++i) {
+      const auto v = static_cast<double>(scaled[static_cast<size_t>(i)]);
+      const auto whole = static_cast<double>(codes[static_cast<size_t>(i)]);
+      const bool is_inside = whole >= -4 && whole <= 3;
+      expected += weights_[i].item<double>() * (is_inside ? whole - v : std::clamp(whole, -4.0, 3.0));
+      EXPECT_FLOAT_EQ(x.grad()[i].item<float>(), is_inside ? weights_[i].item<float>() : 0);
+      EXPECT_EQ(values[i].item<float>(), static_cast<float>(std::clamp(whole, -4.0, 3.0)) * 0.3F);
+    }
+    EXPECT_NEAR(scale.grad().item<double>() * std::sqrt(64.0 * 3), expected, 1e-4);
+  }
+}
+
+TEST_F(QatGradients, StochasticRoundingIsRightOnAverage) {
+  const at::Tensor x = at::tensor({0.3F, -0.8F, 1.25F});
+  const OwnedTensors owned = {{"scale", leaf({1})}, {kRounding, rounding_number(CodeRounding::kStochastic)}};
+  const QuantSpec spec = parse_quant_spec_text("int8:scale_rule=learned");
+  constexpr int kDraws = 4000;
+  at::Tensor sum = at::zeros({3});
+  for (uint64_t seed = 0; seed < kDraws; ++seed) sum.add_(round_with_owned(x, spec, owned, 1, seed).detach());
+  EXPECT_LT(sum.div(kDraws).sub(x).abs().max().item<double>(), 4 * 0.5 / std::sqrt(kDraws));
+  EXPECT_TRUE(round_with_owned(x, spec, owned, 1, 5).equal(round_with_owned(x, spec, owned, 1, 5)));
+}
+
+TEST_F(QatGradients, LearnedRoundingIsAFiniteDifference) {
+  std::vector<float> starts(64);
+  for (size_t i = 0; i < starts.size(); ++i) starts[i] = 0.04F * static_cast<float>(i) - 1.2F;
+  const at::Tensor up = leaf(starts);
+  const std::string spec = "int3:scale_rule=learned";
+  const OwnedTensors owned = {{"scale", leaf({0.4F})}, {kRoundUp, up}};
+  loss(spec, owned).backward();
+  const at::NoGradGuard no_gradients;
+  double largest = 0;
+  for (int64_t i = 0; i < 64; ++i) {
+    const float before = up[i].item<float>();
+    const auto loss_at = [&](float value) {
+      up[i].fill_(value);
+      return loss(spec, owned).item<double>();
+    };
+    const double difference = (loss_at(before + 0.02F) - loss_at(before - 0.02F)) / 0.04;
+    up[i].fill_(before);
+    EXPECT_NEAR(up.grad()[i].item<double>(), difference, 2e-3) << i;
+    largest = std::max(largest, std::fabs(difference));
+  }
+  EXPECT_GT(largest, 0.05);
+}
+
+/// Weights of DoReFa pass tanh(x) / max |tanh(x)|, whose derivative the rounding leaves as it is.
+TEST_F(QatGradients, DorefaHasThatOfItsNormalization) {
+  const OwnedTensors owned = {{"scale", at::scalar_tensor(1.0F / 3, at::kFloat)},
+                              {kRounding, rounding_number(CodeRounding::kDorefa)}};
+  const QuantSpec spec = parse_quant_spec_text("int3:narrow_range=true,scale_rule=learned");
+  const at::Tensor x = x_.clone().set_requires_grad(true);
+  const at::Tensor values = round_with_owned(x, spec, owned, 1, 0);
+  values.mul(weights_).sum().backward();
+  const auto normalized = [&](const at::Tensor& of) { return of.tanh().div(of.tanh().abs().max()); };
+  const at::NoGradGuard no_gradients;
+  // w_q = 2 round((2^k - 1) (w / 2 + 1 / 2)) / (2^k - 1) - 1
+  const at::Tensor expected = normalized(x_).div(2).add(0.5).mul(3).round().mul(2).sub(3).div(3);
+  EXPECT_LT(values.sub(expected).abs().max().item<double>(), 1e-6);
+  constexpr double kStep = 1e-3;
+  for (int64_t i = 0; i < 64; ++i) {
+    at::Tensor moved = x_.clone();
+    moved[i] += kStep;
+    const double above = normalized(moved).mul(weights_).sum().item<double>();
+    moved[i] -= 2 * kStep;
+    const double below = normalized(moved).mul(weights_).sum().item<double>();
+    EXPECT_NEAR(x.grad()[i].item<double>(), (above - below) / (2 * kStep), 0.02) << i;
+  }
+}
+
+TEST_F(QatGradients, CodebooksAreFiniteDifferences) {
+  const at::Tensor codebook = leaf({-1.1F, -0.3F, 0.4F, 1.2F});
+  const std::string spec = "codebook:values=-1x0x1x2";
+  const OwnedTensors owned = {{kCodebook, codebook}};
+  loss(spec, owned).backward();
+  const at::NoGradGuard no_gradients;
+  for (int64_t i = 1; i < 3; ++i) {  // the temperature follows from the outermost two
+    const float before = codebook[i].item<float>();
+    const auto loss_at = [&](float value) {
+      codebook[i].fill_(value);
+      return loss(spec, owned).item<double>();
+    };
+    const double difference = (loss_at(before + 1e-3F) - loss_at(before - 1e-3F)) / 2e-3;
+    codebook[i].fill_(before);
+    EXPECT_NEAR(codebook.grad()[i].item<double>(), difference, 0.01 * std::fabs(difference) + 0.01) << i;
+  }
+}
+
+TEST_F(QatGradients, ExponentBiasesAreThoseOfTheirPowersOfTwo) {
+  const std::string spec = "minifloat_ieee:width=5,exponent_width=2";
+  const at::Tensor bias = leaf({1.8F});  // 2; of 2 exponent and 2 mantissa bits, up to 1.75 * 2
+  const Tensor values = from_torch(x_.clone());
+  const QuantSpec fixed = parse_quant_spec_text(spec + ",exponent_bias=2");
+  const at::Tensor rounded = to_torch(fake_quantize(fixed, values));
+  const at::Tensor inside = to_torch(clipped_ste_mask(fixed, values));
+  EXPECT_TRUE(
+      round_with_owned(x_, parse_quant_spec_text(spec), {{kExponentBias, bias}}, 1, 0).equal(rounded));
+  const double expected = rounded.sub(x_.mul(inside)).mul(weights_).sum().item<double>() * -std::log(2.0);
+  EXPECT_NEAR(gradient(spec, {{kExponentBias, bias}}, bias, 1), expected, 1e-4);
 }
 
 }  // namespace

@@ -11,12 +11,14 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/error.h"
+#include "detent/execution/code_rounding_gradient.h"
 #include "detent/execution/fake_quantize.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
 #include "detent/execution/owned_rounding.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/builder.h"
+#include "detent/graph/code_rounding.h"
 #include "detent/graph/owned_parameters.h"
 #include "detent/statistics/threshold.h"
 
@@ -49,6 +51,36 @@ TEST(WorkedNumbers, Rounding) {
               ElementsAreArray({-2, -2, -1, 0, 0, 0, 0, 1, 2, 2, 4}));
   EXPECT_THAT(simulated("fixed:width=8,frac_width=0,rounding=floor", x),
               ElementsAreArray({-3, -2, -2, -1, -1, 0, 0, 1, 1, 2, 3}));
+}
+
+/// Values with a scale of 1 as the quantizer of a trained network makes them.
+std::vector<float> rounded_by(CodeRounding rounding, const std::vector<float>& x) {
+  Quantizer quantizer(parse_quant_spec_text("int8:scale_rule=learned"));
+  const auto number = [](float value) { return Parameter{Tensor::from<float>({}, std::vector{value})}; };
+  quantizer.parameters.emplace_back("scale", number(1));
+  quantizer.parameters.emplace_back(kRounding, number(static_cast<float>(rounding)));
+  const Tensor result = fake_quantize(quantizer, Tensor::from<float>({static_cast<int64_t>(x.size())}, x));
+  return {result.values<float>().begin(), result.values<float>().end()};
+}
+
+TEST(WorkedNumbers, RoundingOfCodes) {
+  const std::vector<float> x = {-2.5F, -1.5F, -1.2F, -0.5F, -0.4F, 0.4F, 0.5F, 1.2F, 1.5F, 2.5F, 3.5F};
+  EXPECT_THAT(rounded_by(CodeRounding::kNearest, x), ElementsAreArray({-2, -2, -1, 0, 0, 0, 0, 1, 2, 2, 4}));
+  EXPECT_THAT(rounded_by(CodeRounding::kFloor, x), ElementsAreArray({-3, -2, -2, -1, -1, 0, 0, 1, 1, 2, 3}));
+  EXPECT_THAT(rounded_by(CodeRounding::kCeil, x), ElementsAreArray({-2, -1, -1, 0, 0, 1, 1, 2, 2, 3, 4}));
+  EXPECT_THAT(rounded_by(CodeRounding::kToZero, x), ElementsAreArray({-2, -1, -1, 0, 0, 0, 0, 1, 1, 2, 3}));
+  // Drawn only while it is trained.
+  EXPECT_EQ(rounded_by(CodeRounding::kStochastic, x), rounded_by(CodeRounding::kNearest, x));
+}
+
+TEST(WorkedNumbers, LearnedRoundingBeginsWithWhatTheFloorLacks) {
+  const std::vector<std::pair<float, double>> starts = {
+      {0.1F, -1.609438}, {0.3F, -0.693147}, {0.5F, 0}, {0.8F, 1.098612}};
+  for (const auto& [fraction, start] : starts) {
+    const float up = round_up_of(fraction);
+    EXPECT_NEAR(up, start, 1e-6);
+    EXPECT_NEAR(round_up_share(at::scalar_tensor(up, at::kFloat)).item<float>(), fraction, 1e-6);
+  }
 }
 
 TEST(WorkedNumbers, ClampingMasksTheGradientOrPassesIt) {
@@ -202,6 +234,17 @@ TEST_F(Collection, PowersOfTwoAreSoWhileTheyAreCollected) {
     EXPECT_EQ(rounded.item<double>(), std::nearbyint(static_cast<double>(batch) / scale) * scale) << batch;
   }
   EXPECT_EQ(range(), 127 * 0x1p-6);  // of 1.29
+}
+
+/// MAX_AVE of section 8.
+TEST_F(Collection, MaximaOfChannelsAreAveraged) {
+  const CollectionState state{.wanted = 3, .statistic = float(Threshold::kMeanOfMaxima)};
+  kind_ = ScaleParameter::kRange;
+  owned_ = {{"range", at::scalar_tensor(kNotCalibrated, at::kFloat)},
+            {kCollected, to_torch(collection_tensor(state)).clone()}};
+  const std::vector<float> t = {0.1F, -2, 0.5F, 1, 3, -0.25F, 0.75F, 0, -0.5F, 0.5F, -0.5F, 1.5F};
+  collect_owned(at::tensor(t).view({1, 3, 4}), spec_, owned_);
+  EXPECT_NEAR(range(), 2.1666667, 1e-6);
 }
 
 TEST_F(Collection, OnlyThenTheScaleIsTrained) {

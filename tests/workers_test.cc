@@ -47,6 +47,19 @@ record = {}
 save_path = "statistics.toml"
 )";
 
+/// What the epochs and the test of a training print.
+std::string results(const std::string& log) {
+  std::string lines;
+  for (size_t at = log.find("epoch 1/"); at < log.size();) {
+    const size_t end = log.find('\n', at);
+    const std::string line = log.substr(at, end - at);
+    lines += line.substr(0, line.find("  (best)")) + "\n";
+    at = end + 1;
+    if (line.starts_with("test")) return lines;
+  }
+  return lines;
+}
+
 class WorkersTest : public testing::Test {
  protected:
   WorkersTest() {
@@ -117,20 +130,31 @@ TEST_F(WorkersTest, TrainTheNetworkThatOneWouldTrain) {
   const std::string command = "detent train toy toy_tiny --max-epochs 3 --num-threads 1 --project ";
   ASSERT_EQ(run(command + "alone", "alone.txt"), 0) << file("alone.txt");
   ASSERT_TRUE(run_workers(3, command + "shared")) << file("worker_0.txt") << file("worker_1.txt");
-  const auto results = [](const std::string& log) {
-    std::string lines;
-    for (size_t at = log.find("epoch 1/3"); at < log.size();) {
-      const size_t end = log.find('\n', at);
-      const std::string line = log.substr(at, end - at);
-      lines += line.substr(0, line.find("  (best)")) + "\n";
-      at = end + 1;
-      if (line.starts_with("test")) return lines;
-    }
-    return lines;
-  };
   EXPECT_EQ(results(file("worker_0.txt")), results(file("alone.txt")));
   EXPECT_THAT(results(file("alone.txt")), HasSubstr("test (best epoch): loss"));
   EXPECT_TRUE(fs::exists(folder_ / "mase_output/shared/software/training_ckpts/best.ckpt"));
+}
+
+/// Scales that the first steps collect are those of the whole batch, of which the last has one sample: two of
+/// the workers have none.
+TEST_F(WorkersTest, CollectTheScalesThatOneWouldCollect) {
+  write_file(folder_ / "collect.toml", R"(model = "toy"
+dataset = "toy_tiny"
+[passes.prepare_qat]
+quantizers = "int4_lsq"
+num_samples = 64
+collect_steps = 8
+statistic = "percentile"
+statistic_argument = 99
+)");
+  ASSERT_EQ(run("detent transform --config collect.toml --project collecting"), 0) << file("log.txt");
+  const std::string command =
+      "detent train toy toy_tiny --batch-size 73 --max-epochs 2 --num-threads 1 --load "
+      "mase_output/collecting/software/transform/transformed_ckpt/graph_module.mz --project ";
+  ASSERT_EQ(run(command + "alone", "alone.txt"), 0) << file("alone.txt");
+  ASSERT_TRUE(run_workers(3, command + "shared")) << file("worker_0.txt") << file("worker_1.txt");
+  EXPECT_EQ(results(file("worker_0.txt")), results(file("alone.txt")));
+  EXPECT_THAT(results(file("alone.txt")), HasSubstr("test (best epoch): loss"));
 }
 
 /// 130 samples in batches of 128: of the last each worker would get one, of which batch norm has no variance.

@@ -36,6 +36,7 @@ constexpr std::array kUses = {
     OptionUse{"crop_padding", kInput, "train"},
     OptionUse{"horizontal_flip", kInput, "train"},
     OptionUse{"quantize", kTraining, "train"},
+    OptionUse{"fold_batch_norm", kTraining, "train"},
     OptionUse{"teacher", kTraining, "train"},
     OptionUse{"output", kOutput, "quantize"},
     OptionUse{"project_dir", kOutput, "train transform quantize"},

@@ -9,6 +9,7 @@
 #include "detent/cli/file_kind.h"
 #include "detent/datasets/image_transforms.h"
 #include "detent/datasets/training_splits.h"
+#include "detent/graph/folded_norm.h"
 #include "detent/training/options.h"
 
 namespace detent {
@@ -35,6 +36,7 @@ struct RunOptions {
   std::optional<std::string> load;
   std::optional<LoadType> load_type;
   std::optional<std::string> quantize;
+  NormFolding fold_batch_norm = NormFolding::kNo;
   std::optional<std::string> teacher;
   std::string project_dir = "mase_output";
   std::optional<std::string> project;
@@ -77,6 +79,10 @@ struct RunOptions {
           "train: quantizers whose scales are trained with the network, of all layers with weights: see "
           "`detent "
           "list quantizers`; NA: as the loaded network has them");
+    visit("fold_batch_norm", self.fold_batch_norm,
+          "train: with quantize, whether layers round the weights that they have with the batch norm behind "
+          "them "
+          "folded in; batch: by the statistics of the batch, corrected: by the running ones");
     visit("teacher", self.teacher,
           "train: network whose outputs are learned from as well as the labels (distillation): a graph, an "
           "ONNX "

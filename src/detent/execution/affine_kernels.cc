@@ -9,7 +9,7 @@
 // After foreach_target.h
 #include <hwy/highway.h>
 
-#include "detent/core/parallel.h"
+#include <ATen/Parallel.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {
@@ -117,12 +117,13 @@ HWY_EXPORT(GradientRow);
 
 namespace {
 
-/// Calls `body(row, begin, count)` for each row.
+/// Calls `body(row, begin, count)` for each row, on libtorch's threads, which are there already and wait for
+/// work with full speed.
 template <class Body>
 void for_rows(const AffineRows& rows, const Body& body) {
   constexpr int64_t kGrain = int64_t{1} << 15;
   const int64_t per_thread = std::max<int64_t>(kGrain / std::max<int64_t>(rows.length, 1), 1);
-  parallel_for(rows.count(), per_thread, [&](int64_t first, int64_t last) {
+  at::parallel_for(0, rows.count(), per_thread, [&](int64_t first, int64_t last) {
     for (int64_t row = first; row < last; ++row) {
       const int64_t begin = row * rows.length;
       body(row, begin, static_cast<size_t>(std::min(rows.length, rows.elements - begin)));

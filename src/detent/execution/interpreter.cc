@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 #include <c10/util/Exception.h>
 
@@ -15,6 +16,7 @@
 #include "detent/execution/fake_quantize.h"
 #include "detent/execution/one_thread.h"
 #include "detent/execution/torch_tensor.h"
+#include "detent/graph/folded_norm.h"
 #include "detent/graph/owned_parameters.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
@@ -52,17 +54,39 @@ bool is_idempotent(const std::optional<QuantSpec>& rounding) {
   return affine != nullptr && !affine->scale.empty();
 }
 
+/// nullopt where no layer takes up a norm.
+std::optional<Graph> with_folded_norms(const Graph& graph) {
+  if (!folds_norms(graph)) return std::nullopt;
+  Graph folded = graph;
+  fold_trained_norms(folded);
+  return folded;
+}
+
 }  // namespace
 
-Interpreter::Interpreter(const Graph& graph, Mode mode) : graph_(graph), mode_(mode) {
-  verify(graph);
-  for (const Node& node : graph.nodes()) {
+Interpreter::Interpreter(const Graph& graph, Mode mode)
+    : folded_(mode == Mode::kInference ? with_folded_norms(graph) : std::nullopt),
+      graph_(folded_ ? *folded_ : graph),
+      mode_(mode) {
+  verify(graph_);
+  for (const Node& node : graph_.nodes()) {
     Step& step = steps_.emplace_back(make_step(node));
     step.first_value = value_count_;
     for (size_t i = 0; i < step.results.size(); ++i)
       places_.emplace(value_name(node.name, i), value_count_++);
   }
   find_last_reads();
+  if (mode == Mode::kTraining) take_up_norms();
+}
+
+void Interpreter::take_up_norms() {
+  for (Step& step : steps_) {
+    const Node* norm = folded_norm(graph_, *step.node);
+    if (norm == nullptr) continue;
+    Step& behind = steps_[graph_.position(norm->name)];
+    behind.passes_on = true;
+    step.norm = {norm_folding(*step.node), norm, behind.parameters};
+  }
 }
 
 void Interpreter::find_last_reads() {
@@ -152,14 +176,17 @@ at::Tensor Interpreter::leaf_of(const Parameter& parameter) {
 /// In training the optimizer moves what a quantizer owns, and the gradient reaches it.
 Interpreter::Rounding Interpreter::make_rounding(const Node& node, const std::string& operand) {
   const Quantizer& quantizer = *node.find_quantizer(operand);
+  const bool is_of_samples = node.find_parameter(operand) == nullptr;
   if (mode_ == Mode::kTraining || quantizer.parameters.empty()) {
     OwnedTensors owned;
-    for (const auto& [name, parameter] : quantizer.parameters) owned.emplace_back(name, leaf_of(*parameter));
-    return {quantizer.spec, std::move(owned), nullptr};
+    for (const auto& [name, parameter] : quantizer.parameters)
+      if (name != kFoldsNorm) owned.emplace_back(name, leaf_of(*parameter));
+    return {quantizer.spec, std::move(owned), nullptr, is_of_samples};
   }
-  if (std::optional<QuantSpec> rounding = node.rounding(operand)) return {std::move(*rounding), {}, nullptr};
+  if (std::optional<QuantSpec> rounding = node.rounding(operand))
+    return {std::move(*rounding), {}, nullptr, is_of_samples};
   owned_scale(quantizer);  // refuses one that cannot be used
-  return {quantizer.spec, {}, &quantizer};
+  return {quantizer.spec, {}, &quantizer, is_of_samples};
 }
 
 void Interpreter::update_quantizers() {
@@ -173,18 +200,19 @@ at::Tensor Interpreter::quantized(const Step& step, std::string_view operand, co
   const Node& node = *step.node;
   const auto rounding = step.roundings.find(operand);
   if (rounding == step.roundings.end()) return value;
-  const auto& [spec, owned, by_values] = rounding->second;
+  const auto& [spec, owned, by_values, is_of_samples] = rounding->second;
+  const GatherSamples& gather = is_of_samples ? gather_ : GatherSamples();
   try {
     const uint64_t seed = std::hash<std::string_view>{}(node.name) ^ std::hash<std::string_view>{}(operand);
     if (!rounds_) {
-      if (!owned.empty()) collect_owned(value, spec, owned);
+      if (!owned.empty()) collect_owned(value, spec, owned, gather);
       return value;
     }
     if (by_values != nullptr)
       return to_torch(fake_quantize(*by_values, from_torch(value.contiguous()), seed));
     if (owned.empty()) return fake_quantize(value, spec, seed + run_count_);
-    const int64_t samples = node.find_parameter(operand) == nullptr ? value.size(0) : 1;
-    return round_with_owned(value, spec, owned, samples, seed + run_count_);
+    const int64_t samples = is_of_samples ? value.size(0) : 1;
+    return round_with_owned(value, spec, owned, samples, seed + run_count_, gather);
   } catch (const Error& error) {
     fail("node \"{}\", operand \"{}\": {}", node.name, operand, error.what());
   }
@@ -216,6 +244,38 @@ std::vector<Flow> Interpreter::evaluated(const Step& step, Evaluation evaluation
   return std::move(step.evaluate(evaluation).flows());
 }
 
+Flow Interpreter::evaluated_with_norm(const Step& step, Evaluation evaluation) const {
+  FoldedNorm norm = step.norm;
+  norm.is_frozen = statistics_are_frozen_;
+  return run_with_norm(step.evaluate, std::move(evaluation), norm,
+                       [&](const at::Tensor& weight) { return quantized(step, "weight", weight); });
+}
+
+bool Interpreter::is_collecting() const {
+  return std::ranges::any_of(steps_, [](const Step& step) {
+    return std::ranges::any_of(
+        step.roundings, [](const auto& rounding) { return detent::is_collecting(rounding.second.owned); });
+  });
+}
+
+/// Collects in the order of a run.
+void Interpreter::collect_without_samples() {
+  ++run_count_;
+  if (!gather_) return;
+  const at::Tensor nothing = at::empty({0}, at::kFloat);
+  const auto collect = [&](const Step& step, const std::string& operand) {
+    const auto rounding = step.roundings.find(operand);
+    if (rounding == step.roundings.end() || rounding->second.owned.empty()) return;
+    collect_owned(nothing, rounding->second.spec, rounding->second.owned, gather_);
+  };
+  for (const Step& step : steps_) {
+    for (const Source& source : step.inputs)
+      if (source.value && !source.is_rounded) collect(step, source.operand);
+    if (step.keeps_rounding || role_of(*step.node) == OperatorRole::kOutput) continue;
+    for (const std::string& result : step.results) collect(step, result);
+  }
+}
+
 std::vector<Flow> Interpreter::results_of(std::string_view name, std::vector<Flow> inputs) const {
   DETENT_CHECK(mode_ == Mode::kInference, "node {}: an interpreter in training", name);
   const Step& step = steps_[graph_.position(name)];
@@ -238,6 +298,8 @@ std::vector<Flow> Interpreter::run_step(const Step& step, std::vector<Flow>& val
   Evaluation evaluation{node, {}, step.parameters, mode_ == Mode::kTraining && !uses_statistics};
   for (const Source& source : step.inputs)
     evaluation.inputs.push_back(input_of(step, source, values, observation));
+  if (step.passes_on) return evaluation.inputs;
+  if (step.norm.node != nullptr) return {evaluated_with_norm(step, std::move(evaluation))};
   if (mode_ == Mode::kTraining) {
     for (auto& [name, tensor] : evaluation.parameters) tensor = quantized(step, name, tensor);
   }

@@ -12,6 +12,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "detent/execution/evaluators/evaluator.h"
+#include "detent/execution/folded_layer.h"
 #include "detent/execution/integer_simulation.h"
 #include "detent/execution/owned_rounding.h"
 #include "detent/graph/executor.h"
@@ -66,6 +67,12 @@ class Interpreter {
   void freeze_running_statistics(bool frozen) { statistics_are_frozen_ = frozen; }
   /// In training: whether values are rounded; not, for a beginning in float.
   void set_rounding(bool rounds) { rounds_ = rounds; }
+  /// In training with several workers: how those quantizers that collect see the samples of all. Then a
+  /// worker that has no samples of a batch calls collect_without_samples() instead of running.
+  void gather_collected(GatherSamples gather) { gather_ = std::move(gather); }
+  void collect_without_samples();
+  /// In training: whether any quantizer still collects.
+  bool is_collecting() const;
 
   /// Runs in training mode so far, which seed stochastic formats: a training that is resumed sets it.
   uint64_t run_count() const { return run_count_; }
@@ -86,6 +93,7 @@ class Interpreter {
     QuantSpec spec;
     OwnedTensors owned;                    // in training
     const Quantizer* by_values = nullptr;  // in inference, where no spec has its values
+    bool is_of_samples = false;            // not of a parameter
   };
 
   struct Step {
@@ -100,6 +108,8 @@ class Interpreter {
     std::vector<std::string> results;                                     // their operand names
     bool keeps_rounding = false;    // results are values of their quantizer already
     std::vector<size_t> last_read;  // places of values that nobody reads after this step
+    FoldedNorm norm;                // in training, of a layer that takes one up
+    bool passes_on = false;         // a norm that the layer before has taken up
   };
 
   /// Whether the node's results are its inputs' elements, or zeros, and one quantizer rounds both.
@@ -126,9 +136,12 @@ class Interpreter {
   std::vector<Flow> run_step(const Step& step, std::vector<Flow>& values,
                              const Observation& observation) const;
   std::vector<Flow> evaluated(const Step& step, Evaluation evaluation) const;
+  void take_up_norms();
+  Flow evaluated_with_norm(const Step& step, Evaluation evaluation) const;
   Flow placeholder_value(const Node& node, const at::Tensor& input, NamedSizes& sizes) const;
   at::Tensor quantized(const Step& step, std::string_view operand, const at::Tensor& value) const;
 
+  std::optional<Graph> folded_;  // in inference, of a graph whose layers take up norms in training
   const Graph& graph_;
   Mode mode_;
   std::vector<Step> steps_;
@@ -137,6 +150,7 @@ class Interpreter {
   std::unordered_map<const Parameter*, at::Tensor> leaves_;
   bool statistics_are_frozen_ = false;
   bool rounds_ = true;
+  GatherSamples gather_;
   uint64_t run_count_ = 0;  // seeds stochastic formats in training; inference always draws the same
 };
 

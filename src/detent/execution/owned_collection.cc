@@ -31,6 +31,12 @@ std::vector<std::vector<float>> values_by_group(const Tensor& input, const Quant
   return groups;
 }
 
+/// The largest |x| of each place along dimension 1, averaged.
+double mean_of_channel_maxima(const at::Tensor& values) {
+  if (values.dim() < 2) return values.abs().max().item<double>();
+  return values.abs().transpose(0, 1).flatten(1).amax(1).to(at::kDouble).mean().item<double>();
+}
+
 float zero_point_of(const std::vector<float>& values, const CollectionState& state, double scale) {
   const bool of_percentiles =
       static_cast<Threshold>(std::lround(state.statistic)) == Threshold::kPercentileRange;
@@ -69,7 +75,7 @@ at::Tensor find_owned(const OwnedTensors& owned, std::string_view name) {
 }
 
 std::optional<CollectedStep> collect_step(const at::Tensor& input, const QuantSpec& spec,
-                                          const OwnedTensors& owned) {
+                                          const OwnedTensors& owned, const GatherSamples& gather) {
   const at::Tensor collected = find_owned(owned, kCollected);
   if (!collected.defined()) return std::nullopt;
   CollectionState state = read_collection(from_torch(collected.detach()));
@@ -78,15 +84,20 @@ std::optional<CollectedStep> collect_step(const at::Tensor& input, const QuantSp
   const auto* affine = std::get_if<Affine>(&spec.format);
   const double largest = largest_code_of(spec);
   const CodeRange codes{.low = affine == nullptr ? -largest : affine->low_code(), .high = largest};
-  const auto groups = values_by_group(from_torch(input.detach().contiguous()), spec);
+  const at::Tensor own = input.detach().contiguous();
+  const at::Tensor values = gather ? gather(own) : own;
+  const auto groups = values_by_group(from_torch(values), spec);
+  const auto statistic = static_cast<Threshold>(std::lround(state.statistic));
   const ScaleParameter kind = scale_kind(owned);
   const at::Tensor parameter = find_owned(owned, scale_parameter_name(kind));
   const at::Tensor zero_point = find_owned(owned, "zero_point");
   CollectedStep step{parameter.detach().clone(),
                      zero_point.defined() ? zero_point.detach().clone() : at::Tensor()};
   for (size_t g = 0; g < groups.size(); ++g) {
-    const double threshold = find_threshold(static_cast<Threshold>(std::lround(state.statistic)),
-                                            static_cast<double>(state.argument), groups[g], codes);
+    const bool averages_channels = statistic == Threshold::kMeanOfMaxima && groups.size() == 1;
+    const double threshold =
+        averages_channels ? mean_of_channel_maxima(values)
+                          : find_threshold(statistic, static_cast<double>(state.argument), groups[g], codes);
     const auto scale = static_cast<float>(std::max(threshold, kLeastThreshold) / codes.high);
     step.scale.data_ptr<float>()[g] =
         scale_of_parameter(kind, parameter_of_scale(kind, scale, codes.high), codes.high);

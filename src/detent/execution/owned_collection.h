@@ -15,9 +15,9 @@ struct CollectedStep {
 
 /// Takes the statistic of `input` into the average that the owned parameters hold; nullopt, and nothing
 /// happens, where the quantizer does not collect, or no longer. The step itself rounds with its own
-/// statistic, in the form of the parameter.
+/// statistic, in the form of the parameter. With `gather`, these are statistics of all workers' samples.
 std::optional<CollectedStep> collect_step(const at::Tensor& input, const QuantSpec& spec,
-                                          const OwnedTensors& owned);
+                                          const OwnedTensors& owned, const GatherSamples& gather = {});
 
 /// What stands for the scale among them.
 ScaleParameter scale_kind(const OwnedTensors& owned);

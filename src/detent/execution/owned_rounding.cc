@@ -15,7 +15,9 @@
 
 #include "detent/core/error.h"
 #include "detent/execution/affine_rounding.h"
+#include "detent/execution/code_rounding_gradient.h"
 #include "detent/execution/owned_collection.h"
+#include "detent/execution/owned_fields.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/formats/groups/group_parameters.h"
 #include "detent/formats/groups/learned_scale.h"
@@ -190,6 +192,19 @@ QuantSpec with_width(const QuantSpec& spec, const at::Tensor& width) {
   return result;
 }
 
+CodeRoundingOf code_rounding_of(const OwnedTensors& owned, uint64_t seed) {
+  if (const at::Tensor up = find_owned(owned, kRoundUp); up.defined())
+    return {CodeRounding::kLearned, up, seed};
+  const at::Tensor rounding = find_owned(owned, kRounding);
+  if (!rounding.defined()) return {};
+  return {static_cast<CodeRounding>(std::lround(rounding.item<float>())), at::Tensor(), seed};
+}
+
+/// A value for all elements, or one a group.
+at::Tensor broadcastable_ends(const at::Tensor& ends, const QuantSpec& spec, const at::Tensor& input) {
+  return ends.numel() == 1 ? ends : broadcastable(ends, spec, input);
+}
+
 QuantSpec with_threshold(const QuantSpec& spec, const at::Tensor& threshold) {
   QuantSpec result = spec;
   if (threshold.defined()) std::get<Ternary>(result.format).threshold = threshold.item<float>();
@@ -199,8 +214,12 @@ QuantSpec with_threshold(const QuantSpec& spec, const at::Tensor& threshold) {
 }  // namespace
 
 at::Tensor round_with_owned(const at::Tensor& input, const QuantSpec& given, const OwnedTensors& owned,
-                            int64_t samples, uint64_t seed) {
+                            int64_t samples, uint64_t seed, const GatherSamples& gather) {
   DETENT_CHECK(input.scalar_type() == at::kFloat, "{} tensor", at::toString(input.scalar_type()));
+  if (const at::Tensor codebook = find_owned(owned, kCodebook); codebook.defined())
+    return round_to_codebook(input, codebook);
+  if (const at::Tensor bias = find_owned(owned, kExponentBias); bias.defined())
+    return round_with_exponent_bias(input, given, bias, samples);
   const ScaleParameter kind = scale_kind(owned);
   const at::Tensor parameter = find_owned(owned, scale_parameter_name(kind));
   const double elements =
@@ -214,23 +233,34 @@ at::Tensor round_with_owned(const at::Tensor& input, const QuantSpec& given, con
   const QuantSpec spec = with_threshold(with_width(given, width), threshold);
   const double largest = largest_code_of(spec);
   const double factor = 1 / std::sqrt(elements * largest_code(spec));
-  const std::optional<CollectedStep> step = collect_step(input, spec, owned);
+  const std::optional<CollectedStep> step = collect_step(input, spec, owned, gather);
   std::optional<CodeEnds> ends = code_ends(spec.format, width, factor);
   const bool is_clipping = kind == ScaleParameter::kClip;
   const at::Tensor trained = is_clipping ? parameter : with_gradient_factor(parameter, factor);
   const at::Tensor scale =
       step ? step->scale : scale_from(kind, trained, ends ? ends->high : at::Tensor(), largest);
   check_scale(scale, scale_shape(spec, input.sizes().vec()));
-  if (!ends || spec.granularity == Granularity::kGroup)
+  const CodeRoundingOf rounding = code_rounding_of(owned, seed);
+  const bool is_nearest = rounding.kind == CodeRounding::kNearest;
+  if (!ends || (is_nearest && spec.granularity == Granularity::kGroup))
     return round_codes(input, spec, scale, threshold, factor, seed);
   if (const auto* affine = std::get_if<Affine>(&spec.format)) move_by(*ends, affine->zero_point);
   if (zero_point.defined()) move_by(*ends, step ? step->zero_point : zero_point, factor);
-  return round_affine(input, scale, ends->low, ends->high, rows_of(spec, input, scale.numel()),
-                      is_clipping ? AffineGradient::kClipping : AffineGradient::kLearnedStep);
+  const auto gradient = is_clipping ? AffineGradient::kClipping : AffineGradient::kLearnedStep;
+  if (is_nearest)
+    return round_affine(input, scale, ends->low, ends->high, rows_of(spec, input, scale.numel()), gradient);
+  return round_affine(input, broadcastable(scale, spec, input), broadcastable_ends(ends->low, spec, input),
+                      broadcastable_ends(ends->high, spec, input), rounding, gradient);
 }
 
-void collect_owned(const at::Tensor& input, const QuantSpec& spec, const OwnedTensors& owned) {
-  collect_step(input, with_width(spec, find_owned(owned, "width")), owned);
+void collect_owned(const at::Tensor& input, const QuantSpec& spec, const OwnedTensors& owned,
+                   const GatherSamples& gather) {
+  collect_step(input, with_width(spec, find_owned(owned, "width")), owned, gather);
+}
+
+bool is_collecting(const OwnedTensors& owned) {
+  const at::Tensor collected = find_owned(owned, kCollected);
+  return collected.defined() && read_collection(from_torch(collected.detach())).is_collecting();
 }
 
 }  // namespace detent

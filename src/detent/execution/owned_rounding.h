@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,9 @@ namespace detent {
 /// What a quantizer owns (graph/owned_parameters.h), as leaves of autograd, by name.
 using OwnedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
+/// What all workers hold of a batch, in the order of its samples, from what this one holds.
+using GatherSamples = std::function<at::Tensor(const at::Tensor&)>;
+
 /// Rounds a float32 tensor of a training with what a quantizer owns, for `samples` samples in a batch (1 for
 /// parameters), differentiably; `seed` as in fake_quantize. With v = x / scale and N elements a scale and
 /// sample, the gradients are
@@ -25,12 +29,17 @@ using OwnedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 ///   width       what the codes' ends, 2^width, and range / largest code make of the two before
 ///   gamma       the sign of its level
 ///   threshold   -scale sign(x) where ||v| - threshold| < 1/2
+///   round_up    see code_rounding_gradient.h; codebook and exponent_bias: see owned_fields.h
 /// and logarithms have the derivative of 2^x; ceil and roundings pass gradients on. All but clip's are
-/// divided by sqrt(N * largest code). While the quantizer collects, its parameters are what it collects.
+/// divided by sqrt(N * largest code). While the quantizer collects, its parameters are what it collects, of
+/// all workers' samples where `gather` is given: each makes the same calls then.
 at::Tensor round_with_owned(const at::Tensor& input, const QuantSpec& spec, const OwnedTensors& owned,
-                            int64_t samples, uint64_t seed);
+                            int64_t samples, uint64_t seed, const GatherSamples& gather = {});
 
 /// One step of collection where the quantizer still collects, without rounding.
-void collect_owned(const at::Tensor& input, const QuantSpec& spec, const OwnedTensors& owned);
+void collect_owned(const at::Tensor& input, const QuantSpec& spec, const OwnedTensors& owned,
+                   const GatherSamples& gather = {});
+/// Whether it still does.
+bool is_collecting(const OwnedTensors& owned);
 
 }  // namespace detent

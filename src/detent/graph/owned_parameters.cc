@@ -7,6 +7,8 @@
 
 #include "detent/core/error.h"
 #include "detent/formats/groups/learned_scale.h"
+#include "detent/graph/code_rounding.h"
+#include "detent/graph/folded_norm.h"
 
 namespace detent {
 namespace {
@@ -29,22 +31,42 @@ std::vector<std::string> further_names(const QuantSpec& spec, ScaleParameter kin
   if (affine == nullptr) return names;
   if (!affine->is_signed && affine->zero_point.empty()) names.emplace_back("zero_point");
   if (has_ranges(kind)) names.emplace_back("width");
+  names.emplace_back(kRounding);
+  names.emplace_back(kRoundUp);
   return names;
+}
+
+bool has_exponent_bias(const Format& format) {
+  return std::holds_alternative<MinifloatIeee>(format) || std::holds_alternative<MinifloatDenorm>(format);
+}
+
+/// Names that a quantizer without a learned scale may own.
+std::vector<std::string> field_names_of(const Format& format) {
+  if (std::holds_alternative<Codebook>(format)) return {kCodebook};
+  if (has_exponent_bias(format)) return {kExponentBias};
+  return {};
+}
+
+bool is_number(const std::string& name) {
+  return name == "width" || name == "threshold" || name == kRounding || name == kExponentBias ||
+         name == kFoldsNorm;
 }
 
 bool has_shape_of(const std::string& name, const Shape& shape) {
   if (name == kCollected) return shape == Shape{5};
-  if (name == "width" || name == "threshold") return shape.empty();
+  if (is_number(name)) return shape.empty();
+  if (name == kRoundUp) return true;  // what it is compared with is known where it is used
+  if (name == kCodebook) return shape.size() == 1 && element_count(shape) > 0;
   return shape.size() <= 1 && element_count(shape) > 0;
 }
 
 void verify_tensor(const Tensor& tensor, const std::string& name, const std::string& where) {
   if (!has_shape_of(name, tensor.shape())) {
-    const bool is_number = name == "width" || name == "threshold";
     fail("{}: got {}, expected {}", where, shape_text(tensor.shape()),
-         name == kCollected ? "[5]"
-         : is_number        ? "[]"
-                            : "the learned scale of shape [], [channels] or [groups]");
+         name == kCollected  ? "[5]"
+         : is_number(name)   ? "[]"
+         : name == kCodebook ? "[values]"
+                             : "the learned scale of shape [], [channels] or [groups]");
   }
   if (tensor.dtype() != DType::kFloat32)
     fail("{}: got {}, expected float32", where, dtype_name(tensor.dtype()));
@@ -55,7 +77,57 @@ bool fits_format(ScaleParameter kind, const Format& format) {
   return kind != ScaleParameter::kGamma;
 }
 
+/// Ascending, each once.
+std::vector<float> codebook_entries(const Tensor& codebook) {
+  std::vector<float> entries(codebook.values<float>().begin(), codebook.values<float>().end());
+  for (const float entry : entries) {
+    if (!std::isfinite(entry)) fail("a value of the codebook is {}: try a smaller learning rate", entry);
+  }
+  std::ranges::sort(entries);
+  const auto repeated = std::ranges::unique(entries);
+  entries.erase(repeated.begin(), repeated.end());
+  return entries;
+}
+
+/// Names that the quantizer of an operand may own.
+std::vector<std::string> known_names(const QuantSpec& spec, const std::optional<ScaleParameter>& kind,
+                                     const std::string& operand) {
+  std::vector<std::string> names;
+  if (spec.scale_rule != ScaleRule::kLearned) {
+    names = field_names_of(spec.format);
+  } else if (fits_format(*kind, spec.format)) {
+    names = further_names(spec, *kind);
+    names.emplace_back(scale_parameter_name(*kind));
+  }
+  if (operand == "weight") names.emplace_back(kFoldsNorm);
+  return names;
+}
+
 }  // namespace
+
+int exponent_bias_of(const QuantSpec& spec) {
+  if (const auto* denorm = std::get_if<MinifloatDenorm>(&spec.format)) return denorm->bias();
+  return std::get<MinifloatIeee>(spec.format).bias();
+}
+
+QuantSpec with_exponent_bias(const QuantSpec& spec, float bias) {
+  constexpr int kExponents = 128;  // of float32, upwards
+  constexpr int kLeastExponent = 149;
+  if (!std::isfinite(bias)) fail("the exponent bias is {}: try a smaller learning rate", bias);
+  QuantSpec result = spec;
+  std::visit(
+      [&]<class F>(F& format) {
+        if constexpr (
+            requires { format.exponent_bias; } && requires { format.mantissa_bits(); }) {
+          const int low = std::max((1 << format.exponent_width) - kExponents, -kExponents);
+          const int high = kLeastExponent - format.mantissa_bits();
+          format.exponent_bias = static_cast<int>(
+              std::nearbyint(std::clamp(bias, static_cast<float>(low), static_cast<float>(high))));
+        }
+      },
+      result.format);
+  return result;
+}
 
 const char* scale_parameter_name(ScaleParameter parameter) {
   return enum_names(parameter)[static_cast<size_t>(parameter)];
@@ -72,6 +144,10 @@ QuantSpec with_owned_fields(const Quantizer& quantizer) {
   QuantSpec spec = quantizer.spec;
   if (const Parameter* threshold = quantizer.find_parameter("threshold"))
     std::get<Ternary>(spec.format).threshold = first_value(*threshold);
+  if (const Parameter* codebook = quantizer.find_parameter(kCodebook))
+    spec.format = Codebook{.entries = codebook_entries(codebook->tensor)};
+  if (const Parameter* bias = quantizer.find_parameter(kExponentBias))
+    spec = with_exponent_bias(spec, first_value(*bias));
   auto* affine = std::get_if<Affine>(&spec.format);
   if (affine == nullptr) return spec;
   if (const Parameter* width = quantizer.find_parameter("width")) {
@@ -152,11 +228,7 @@ void verify_owned_parameters(const Quantizer& quantizer, const std::string& oper
     fail("{}: got nothing, expected the learned scale of shape [], [channels] or [groups]",
          called(owned_parameters(quantizer.spec).front()));
   }
-  std::vector<std::string> known;
-  if (is_learned && fits_format(*kind, quantizer.spec.format)) {
-    known = further_names(quantizer.spec, *kind);
-    known.emplace_back(scale_parameter_name(*kind));
-  }
+  const std::vector<std::string> known = known_names(quantizer.spec, kind, operand);
   std::vector<std::string> seen;
   for (const auto& [name, parameter] : quantizer.parameters) {
     if (std::ranges::find(known, name) == known.end()) {
@@ -168,6 +240,8 @@ void verify_owned_parameters(const Quantizer& quantizer, const std::string& oper
     seen.push_back(name);
     verify_tensor(parameter->tensor, name, called(name));
   }
+  if (quantizer.find_parameter(kRounding) != nullptr && quantizer.find_parameter(kRoundUp) != nullptr)
+    fail("{}: \"{}\" and \"{}\" exclude each other", called(kRounding), kRounding, kRoundUp);
 }
 
 CollectionState read_collection(const Tensor& collected) {

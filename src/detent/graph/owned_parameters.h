@@ -9,8 +9,8 @@
 
 namespace detent {
 
-// What quantizers with a learned scale own, and how it says what they round with. One of the parameters
-// stands for the scale: [], [channels] or [groups], of binary_residual [levels].
+// What quantizers own, and how it says what they round with. Where the scale is learned, one of the
+// parameters stands for it: [], [channels] or [groups], of binary_residual [levels].
 //   scale       the scale
 //   log2_scale  its logarithm
 //   exponent    the scale is 2^ceil(exponent), a power of two
@@ -21,7 +21,14 @@ namespace detent {
 //   zero_point  real, rounded to the nearest code; of affine with signed = false
 //   width       [], bits, rounded to the nearest whole number of at least 2; beside range or clip, of affine
 //   threshold   [], ternary: x / scale is 0 up to here (1/2 where there is none)
+//   rounding    [], of affine: see CodeRounding in code_rounding.h; or
+//   round_up    of the operand's shape: how far each of its elements is rounded up
 //   collected   how the first steps of training collect the scale: see CollectionState
+// Formats without a learned scale may own
+//   codebook       [values], the values of a codebook, in any order
+//   exponent_bias  [], of minifloat_ieee and minifloat_denorm, rounded to a whole number
+// The quantizer of a layer's weights, of any format, may own
+//   folds_norm     [], how the layer takes up the batch norm behind it: see folded_norm.h
 
 /// What the parameter is that stands for the scale.
 enum class ScaleParameter { kScale, kLog2, kExponent, kRange, kClip, kGamma };
@@ -36,8 +43,15 @@ constexpr int kMostWidth = 16;
 std::optional<ScaleParameter> scale_parameter(const Quantizer& quantizer);
 const char* scale_parameter_name(ScaleParameter parameter);
 
-/// `spec` as `width`, `zero_point` and `threshold` say, without the scale.
+constexpr const char* kCodebook = "codebook";
+constexpr const char* kExponentBias = "exponent_bias";
+
+/// `spec` as `width`, `zero_point`, `threshold`, `codebook` and `exponent_bias` say, without the scale.
 QuantSpec with_owned_fields(const Quantizer& quantizer);
+/// With another exponent bias, rounded, and held to what float32 can hold of the format's values.
+QuantSpec with_exponent_bias(const QuantSpec& spec, float bias);
+/// The format's own. Throws Error where it has none.
+int exponent_bias_of(const QuantSpec& spec);
 /// The largest code minus the smallest zero point of this spec.
 double largest_code_of(const QuantSpec& spec);
 

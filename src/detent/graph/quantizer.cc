@@ -6,6 +6,8 @@
 
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/formats/groups/learned_scale.h"
+#include "detent/graph/code_rounding.h"
+#include "detent/graph/folded_norm.h"
 #include "detent/graph/owned_parameters.h"
 
 namespace detent {
@@ -21,6 +23,9 @@ Parameter* Quantizer::find_parameter(std::string_view name) {
 
 std::optional<QuantSpec> Quantizer::rounding() const {
   if (parameters.empty()) return spec;
+  if (find_parameter(kFoldsNorm) != nullptr) return std::nullopt;
+  if (spec.scale_rule != ScaleRule::kLearned) return with_owned_fields(*this);
+  if (!rounds_to_nearest(*this)) return std::nullopt;
   return with_learned_scale(with_owned_fields(*this), owned_scale(*this));
 }
 
@@ -44,6 +49,7 @@ std::string owned_parameter_name(std::string_view operand, std::string_view para
 Tensor fake_quantize(const Quantizer& quantizer, const Tensor& input, uint64_t seed) {
   if (const std::optional<QuantSpec> rounding = quantizer.rounding())
     return fake_quantize(*rounding, input, seed);
+  if (!rounds_to_nearest(quantizer)) return round_behind_training(quantizer, input);
   return simulate_with_scale(with_owned_fields(quantizer), owned_scale(quantizer), input, seed);
 }
 

@@ -106,7 +106,10 @@ void OnnxExporter::refuse(const Node& node, const std::string& reason) {
 void OnnxExporter::export_node(const Node& node) {
   bool is_carried = true;
   for (const auto& [operand, quantizer] : node.quantization) {
-    const std::string obstacle = quantizers_.obstacle(*rounding_of(node, operand), opset_);
+    const auto spec = rounding_of(node, operand);
+    const std::string obstacle =
+        spec ? quantizers_.obstacle(*spec, opset_)
+             : "no format rounds as its learned parameters say: the pass finish_qat rounds weights for good";
     if (obstacle.empty()) continue;
     refuse(node, fmt::format("{}: {}", operand, obstacle));
     is_carried = false;

@@ -90,6 +90,7 @@ double find_threshold(Threshold kind, double argument, std::span<const float> va
   if (values.empty()) return 0;
   switch (kind) {
     case Threshold::kMax:
+    case Threshold::kMeanOfMaxima:
       return largest_magnitude(values);
     case Threshold::kMean:
       return mean_magnitude(values);

@@ -16,10 +16,11 @@ enum class Threshold {
   kPercentileRange,  // the same between the percentiles `argument` and 100 - argument of x
   kLearnedStep,      // 2 mean |x| sqrt(largest code): the scale is that of LSQ's beginning
   kSquaredError,     // of max * i / 20, i = 2 ... 20, what loses least, the larger where two lose alike
+  kMeanOfMaxima,     // the largest |x| of each channel, averaged; of values of one channel kMax
 };
-constexpr std::array<const char*, 8> enum_names(Threshold) {
-  return {"max",          "mean",         "mean_sigma", "percentile", "range", "percentile_range",
-          "learned_step", "squared_error"};
+constexpr std::array<const char*, 9> enum_names(Threshold) {
+  return {"max",          "mean",          "mean_sigma",    "percentile", "range", "percentile_range",
+          "learned_step", "squared_error", "mean_of_maxima"};
 }
 
 /// Ends of the codes that the threshold is for.

@@ -13,6 +13,9 @@ namespace detent {
 /// without a gradient at every worker stays without one.
 void sum_gradients(std::span<const NamedParameter> parameters, std::span<float> others, ProcessGroup& group);
 
+/// The samples of all workers' shares of a batch, joined along dimension 0; a share may be empty.
+at::Tensor gather_samples(const at::Tensor& own, ProcessGroup& group);
+
 /// Replaces what each worker tracked for itself, the running statistics of batch norm, by the means over the
 /// workers.
 void average_running_statistics(Graph& graph, ProcessGroup& group);

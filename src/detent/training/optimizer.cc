@@ -91,11 +91,18 @@ ParameterOptimizer::ParameterOptimizer(const TrainingOptions& options, std::vect
     : options_(options), parameters_(std::move(parameters)) {
   std::vector<ParameterGroup> special = options.parameter_groups.groups;
   std::vector<size_t> indices = group_indices(special, parameters_);
+  const size_t of_scales = special.size();
+  const size_t of_widths = of_scales + 1;
+  const size_t of_others = of_widths + 1;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    const bool is_owned = std::ranges::find(of_quantizers, parameters_[i].first) != of_quantizers.end();
-    if (indices[i] == special.size() && !is_owned) ++indices[i];
+    if (indices[i] != of_scales) continue;
+    const std::string& name = parameters_[i].first;
+    const bool is_owned = std::ranges::find(of_quantizers, name) != of_quantizers.end();
+    indices[i] = !is_owned ? of_others : name.ends_with("_width") ? of_widths : of_scales;
   }
   special.push_back({"", options.scale_learning_rate, 0});
+  const bool has_own = options.width_learning_rate.has_value();
+  special.push_back({"", has_own ? options.width_learning_rate : options.scale_learning_rate, 0});
   std::vector<OptimizerParamGroup> groups;
   for (size_t group = 0; group <= special.size(); ++group) {
     std::vector<at::Tensor> members;

@@ -18,8 +18,8 @@ using NamedParameter = std::pair<std::string, at::Tensor>;
 
 /// libtorch's optimizer of the kind that the options ask for, with every option that it has, and a group of
 /// its own for the parameters of each of options.parameter_groups, and for those of quantizers that are in
-/// none: these have scale_learning_rate and no weight decay. Throws Error on a pattern that is the first to
-/// match no parameter.
+/// none: these have scale_learning_rate, widths width_learning_rate, and no weight decay. Throws Error on a
+/// pattern that is the first to match no parameter.
 class ParameterOptimizer {
  public:
   ParameterOptimizer(const TrainingOptions& options, std::vector<NamedParameter> parameters,

@@ -49,14 +49,17 @@ struct TrainingOptions {
   double eta_min = 1e-6;
   int64_t warmup_steps = 0;
   std::optional<double> scale_learning_rate;
+  std::optional<double> width_learning_rate;
   double ema_decay = 0;
   std::optional<int64_t> freeze_batch_norm_after;
+  std::optional<int64_t> reestimate_batch_norm;
   int64_t quantize_after = 0;
   std::vector<int64_t> narrowing;
   int64_t narrowing_steps = 100;
   std::optional<double> width_budget;
   WidthUnit width_unit = WidthUnit::kAverageBits;
   double width_penalty = 1;
+  double rounding_penalty = 1;
   double mixup = 0;
   double label_smoothing = 0;
   double distill_weight = 0.5;
@@ -101,25 +104,35 @@ struct TrainingOptions {
           kNotNegative);
     visit("scale_learning_rate", self.scale_learning_rate,
           "step size for what quantizers own, which no weight_decay pulls; NA: learning_rate", kNotNegative);
+    visit("width_learning_rate", self.width_learning_rate,
+          "step size for learned widths; NA: scale_learning_rate", kNotNegative);
     visit("ema_decay", self.ema_decay,
           "share of the past in the moving average of all parameters that is validated and saved instead of "
           "them; 0: none",
           kDecay);
     visit("freeze_batch_norm_after", self.freeze_batch_norm_after,
           "steps after which batch norm uses its running statistics as they are; NA: never", kNotNegative);
+    visit(
+        "reestimate_batch_norm", self.reestimate_batch_norm,
+        "training batches from which running statistics of batch norm are found anew before each validation; "
+        "NA: they are the running averages of training",
+        kPositive);
     visit("quantize_after", self.quantize_after, "steps in float before values are rounded", kNotNegative);
     visit(
         "narrowing", self.narrowing,
         "least widths of learned quantizers in the first stages, such as 8,6,4, before they have their own");
     visit("narrowing_steps", self.narrowing_steps, "steps of each of these stages", kPositive);
     visit("width_budget", self.width_budget,
-          "what weights with learned widths may cost, in width_unit; NA: as much as they like", kGreaterThanZero);
+          "what weights with learned widths may cost, in width_unit; NA: as much as they like",
+          kGreaterThanZero);
     visit(
         "width_unit", self.width_unit,
         "average_bits a weight; bits or bytes of all of them; mac_bits: bits a weight times its products, a "
         "sample");
     visit("width_penalty", self.width_penalty, "what the loss grows by where they cost twice the budget",
           kNotNegative);
+    visit("rounding_penalty", self.rounding_penalty,
+          "what the loss grows by where weights whose rounding is learned are half rounded up", kNotNegative);
     visit("mixup", self.mixup, "alpha of the Beta distribution that samples are mixed by; 0: never",
           Between{0, 1000});
     visit("label_smoothing", self.label_smoothing, "share of uniform labels in the labels",

@@ -13,6 +13,8 @@
 #include "detent/execution/initialize.h"
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/builder.h"
+#include "detent/graph/code_rounding.h"
+#include "detent/graph/folded_norm.h"
 #include "detent/graph/owned_parameters.h"
 #include "detent/io/safetensors.h"
 #include "detent/training/trainer.h"
@@ -54,6 +56,30 @@ Graph quantized_network() {
   Quantizer weights(parse_quant_spec_text("int2:scale_rule=learned"));
   weights.parameters.emplace_back("log2_scale", Parameter{Tensor::from<float>({}, std::vector{-2.0F})});
   graph.node("first").quantization["weight"] = std::move(weights);
+  return graph;
+}
+
+/// The same with weights that are rounded at random with the norm behind them, that learn how they are
+/// rounded, and an exponent bias.
+Graph network_of_roundings() {
+  Graph graph = stateful_network();
+  const auto number = [](float value) { return Tensor::from<float>({}, std::vector{value}); };
+  Quantizer drawn(parse_quant_spec_text("int3:scale_rule=learned"));
+  drawn.parameters.emplace_back("scale", Parameter{number(0.1F)});
+  drawn.parameters.emplace_back(kRounding,
+                                Parameter{number(static_cast<float>(CodeRounding::kStochastic)), false});
+  drawn.parameters.emplace_back(kFoldsNorm,
+                                Parameter{number(static_cast<float>(NormFolding::kCorrected)), false});
+  graph.node("first").quantization["weight"] = std::move(drawn);
+  Node& last = graph.node("last");
+  Quantizer learned(parse_quant_spec_text("int3:scale_rule=learned"));
+  learned.parameters.emplace_back("scale", Parameter{number(0.1F), false});
+  learned.parameters.emplace_back(kRoundUp, Parameter{last.find_parameter("weight")->tensor.clone()});
+  last.find_parameter("weight")->trainable = false;
+  last.quantization["weight"] = std::move(learned);
+  Quantizer inputs(parse_quant_spec_text("minifloat_ieee:width=6,exponent_width=3"));
+  inputs.parameters.emplace_back(kExponentBias, Parameter{number(3)});
+  last.quantization["data_in_0"] = std::move(inputs);
   return graph;
 }
 
@@ -263,6 +289,14 @@ TEST_F(ResumeTest, RefusesTheStateOfAnotherNetwork) {
       builder.finish(builder.linear("first", builder.call("flatten", {builder.input("x", {1, 2, 2})}), 4, 2));
   EXPECT_THAT([&] { train_some(other, options, {}, true); },
               ThrowsMessage<Error>(AllOf(HasSubstr(path_), HasSubstr("\"norm.weight\""))));
+}
+
+TEST_F(ResumeTest, RoundingsThatAreDrawnOrLearnedGiveTheSameBytes) {
+  make_network_ = network_of_roundings;
+  TrainingOptions options = short_training(OptimizerKind::kAdam);
+  options.rounding_penalty = 0.5;
+  options.reestimate_batch_norm = 3;
+  expect_equal_bytes(options);
 }
 
 TEST_F(ResumeTest, RefusesOtherWorkersAndOtherOptimizers) {

@@ -21,9 +21,11 @@
 #include "detent/training/loader.h"
 #include "detent/training/mixup.h"
 #include "detent/training/narrowing.h"
+#include "detent/training/norm_statistics.h"
 #include "detent/training/objective.h"
 #include "detent/training/optimizer.h"
 #include "detent/training/quantizer_figures.h"
+#include "detent/training/rounding_penalty.h"
 #include "detent/training/weight_average.h"
 #include "detent/training/width_budget.h"
 #include "detent/training/worker_state.h"
@@ -74,9 +76,14 @@ class Trainer {
         optimizer_(options, parameters_, interpreter_.quantizer_parameter_names()),
         average_(parameters_, options.ema_decay),
         widths_(graph, interpreter_, options),
+        roundings_(parameters_, options.rounding_penalty),
         batches_(batches_of_epoch(graph, training_set.size(), options, group.size())),
         narrowing_(graph, options, total_steps()) {
     if (parameters_.empty()) fail("graph \"{}\" has nothing to train", graph.name());
+    if (group.size() > 1) {
+      interpreter_.gather_collected(
+          [this](const at::Tensor& samples) { return gather_samples(samples, group_); });
+    }
     if (hooks.resume != nullptr) {
       restore(*hooks.resume);
       narrowing_.resume(progress_.global_step);
@@ -91,7 +98,7 @@ class Trainer {
       if (const TrainingOutcome stopped = validate(validation_set, report); was_stopped(stopped))
         return stopped;
       // Networks that are wider than the one that is trained for do not count.
-      report.is_best = narrowing_.is_done(progress_.global_step - 1) &&
+      report.is_best = narrowing_.is_done(progress_.global_step - 1) && keeps_budget() &&
                        note_validation(progress_, report.validation, options_);
       report.quantizers = describe_quantizers(graph_);
       ++progress_.epoch;
@@ -124,6 +131,11 @@ class Trainer {
   double epochs_done() const {
     const auto batches = static_cast<double>(std::max<int64_t>(progress_.batches - 1, 0));
     return static_cast<double>(progress_.epoch - 1) + batches / static_cast<double>(batches_);
+  }
+
+  bool keeps_budget() {
+    const WeightAverage::InPlace averaged(average_);
+    return widths_.is_kept();
   }
 
   /// The batches that are left of the epoch; fills what the report says of training.
@@ -167,6 +179,7 @@ class Trainer {
   TrainingOutcome validate(const Dataset& validation_set, EpochReport& report) {
     // Averaging what is averaged already could round once more.
     const Tensor before_averaging = gather_worker_states(worker_state(), group_);
+    reestimate_statistics();
     average_running_statistics(graph_, group_);
     TrainingOutcome outcome;
     const auto has_signal = [&] {
@@ -189,6 +202,22 @@ class Trainer {
     return {};
   }
 
+  /// Statistics are those of the weights that are validated. Not while quantizers collect, which each run
+  /// would move on.
+  void reestimate_statistics() {
+    NormStatistics statistics(graph_);
+    if (!options_.reestimate_batch_norm || statistics.is_empty() || interpreter_.is_collecting()) return;
+    const WeightAverage::InPlace averaged(average_);
+    const std::vector<int64_t> order = shuffled_order(training_set_.size(), progress_.order_seed);
+    std::vector<BatchSamples> batches = cut_into_batches(order, options_.batch_size);
+    batches.resize(static_cast<size_t>(std::min(*options_.reestimate_batch_norm, batches_)));
+    std::vector<BatchSamples> own;
+    for (const BatchSamples batch : batches) own.push_back(worker_share(batch, group_));
+    ReadAhead<Batch> loaded = load_batches(training_set_, own, progress_.epoch, hooks_.loader_threads);
+    for (size_t i = 0; i < own.size(); ++i) statistics.add(interpreter_, to_torch(loaded.take().inputs));
+    statistics.finish();
+  }
+
   /// The first worker's: those of the others differ where dropout drew for shares of other sizes.
   int64_t agreed_order_seed() {
     const int64_t seed = draw_order_seed();
@@ -202,10 +231,10 @@ class Trainer {
   void accumulate_gradients(const Batch& batch, double samples) {
     const at::Tensor labels = to_torch(batch.labels);
     const int64_t count = labels.size(0);
-    if (count == 0) return;
+    set_phase();
+    if (count == 0) return interpreter_.collect_without_samples();
     std::vector<at::Tensor> inputs = to_torch(batch.inputs);
     const Objective::Labels learned = mix_samples(inputs, labels, options_.mixup);
-    set_phase();
     Objective::NodeValues values;
     const at::Tensor output = interpreter_.run(inputs, objective_.observer(values));
     const at::Tensor loss = objective_.loss(output, inputs, learned, values);
@@ -214,8 +243,10 @@ class Trainer {
       fail_at_step(fmt::format("the loss is {}", loss_value),
                    describe_first_non_finite(interpreter_, batch.inputs));
     }
-    const at::Tensor penalty = widths_.penalty();
-    const at::Tensor minimized = penalty.defined() ? loss.add(penalty) : loss;
+    at::Tensor minimized = loss;
+    const double progress = static_cast<double>(progress_.global_step) / static_cast<double>(total_steps());
+    for (const at::Tensor& penalty : {widths_.penalty(), roundings_.penalty(progress)})
+      if (penalty.defined()) minimized = minimized.add(penalty);
     const at::Tensor scaled =
         group_.size() == 1 ? minimized : minimized.mul(static_cast<double>(count) / samples);
     scaled.div(options_.accumulate_grad_batches).backward();
@@ -325,6 +356,7 @@ class Trainer {
   ParameterOptimizer optimizer_;
   WeightAverage average_;
   WidthBudget widths_;
+  RoundingPenalty roundings_;
   int64_t batches_;  // of an epoch
   Narrowing narrowing_;
 

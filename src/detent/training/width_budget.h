@@ -24,6 +24,8 @@ class WidthBudget {
   at::Tensor penalty() const;
   /// Cost of the widths as they are used, rounded.
   double cost() const;
+  /// Whether the rounded widths cost no more than the budget; true where there is none.
+  bool is_kept() const { return !budget_ || cost() <= *budget_; }
 
  private:
   struct Width {

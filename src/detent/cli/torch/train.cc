@@ -15,6 +15,7 @@
 #include "detent/graph/state_dict.h"
 #include "detent/passes/pass.h"
 #include "detent/training/trainer.h"
+#include "detent/training/width_budget.h"
 
 namespace detent {
 namespace {
@@ -44,7 +45,18 @@ void quantize_for_training(Graph& graph, const Dataset& training_set, const Torc
   context.group = &group;
   context.loader_threads = command.options.num_workers;
   context.where = "--quantize";
-  find_pass("prepare_qat").run(graph, {{"quantizers", *command.options.quantize}}, context);
+  const NormFolding folding = command.options.fold_batch_norm;
+  find_pass("prepare_qat")
+      .run(graph,
+           {{"quantizers", *command.options.quantize},
+            {"fold_batch_norm", enum_names(folding)[static_cast<size_t>(folding)]}},
+           context);
+}
+
+std::string describe_widths(const Graph& graph, const TrainingOptions& options) {
+  const Interpreter interpreter(graph, Interpreter::Mode::kTraining);
+  return fmt::format("learned widths: {:.2f} {}\n", WidthBudget(graph, interpreter, options).cost(),
+                     enum_names(options.width_unit)[static_cast<size_t>(options.width_unit)]);
 }
 
 /// Throws Interrupted after a signal.
@@ -97,6 +109,9 @@ void run_train(const TorchCommand& command, ProcessGroup& group) {
                                  {"validation samples", validation_set.get()},
                                  {"test samples", test_set.get()}},
                                 group);
+  if (command.options.fold_batch_norm != NormFolding::kNo && !command.options.quantize) {
+    fail("--fold-batch-norm is for --quantize; the pass prepare_qat has an option of this name");
+  }
   if (command.options.quantize) quantize_for_training(graph, *training_set, command, group);
   print(fmt::format("{}: {} trainable parameters{}; {} training samples, {} for validation, from {}\n",
                     graph.name(), graph.parameter_count(), is_quantized(graph) ? ", quantized" : "",
@@ -119,6 +134,7 @@ void run_train(const TorchCommand& command, ProcessGroup& group) {
     print(fmt::format("no improvement in {} epochs (patience): training ends\n", *options.patience));
   }
   if (!best.empty()) load_state_dict(graph, best, "best.ckpt");
+  if (options.width_budget) print(describe_widths(graph, options));
   const Metrics test = evaluate(graph, *test_set, options.batch_size, group, command.options.num_workers);
   print(fmt::format("test (best epoch): {}\ncheckpoints: {}\n", test.text(), files.folder().string()));
 }

@@ -5,12 +5,14 @@
 
 #include "detent/core/error.h"
 #include "detent/formats/groups/given_parameters.h"
+#include "detent/graph/code_rounding.h"
+#include "detent/graph/folded_norm.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/integer/code_type.h"
 #include "detent/integer/node_form.h"
 #include "detent/passes/passes.h"
-#include "detent/passes/transform/batch_norm_map.h"
+#include "detent/graph/batch_norm_map.h"
 #include "detent/passes/transform/graph_edits.h"
 
 // A network behind quantization-aware training, made ready for integer execution: each batch norm moves into
@@ -34,8 +36,14 @@ struct FinishQatOptions {
   }
 };
 
-/// Weights whose range is found at each step have one from here on.
+/// Weights whose range is found at each step have one from here on, and those that are not rounded to the
+/// nearest code are at one.
 void give_scales(Node& layer) {
+  if (const Quantizer* quantizer = layer.find_quantizer("weight")) {
+    SettledOperand settled = settle(*quantizer, layer.find_parameter("weight")->tensor);
+    layer.find_parameter("weight")->tensor = std::move(settled.values);
+    if (!(settled.quantizer == *quantizer)) layer.quantization["weight"] = std::move(settled.quantizer);
+  }
   const std::optional<QuantSpec> rounding = layer.rounding("weight");
   const auto* affine = rounding ? std::get_if<Affine>(&rounding->format) : nullptr;
   if (affine != nullptr && affine->scale.empty())
@@ -127,7 +135,24 @@ std::string fold_into_codes(Node& layer, const Node& norm) {
   return "";
 }
 
+/// Removes the norms that their layers have taken up while they were trained; how many there were.
+size_t take_up_trained_norms(Graph& graph) {
+  std::map<std::string, std::string> replaced;
+  for (const Node& layer : graph.nodes()) {
+    if (const Node* norm = folded_norm(graph, layer)) replaced[norm->name] = layer.name;
+  }
+  fold_trained_norms(graph);
+  for (const auto& [norm, layer] : replaced) {
+    for (const auto& [operand, quantizer] : graph.node(norm).quantization)
+      graph.node(layer).quantization[operand] = quantizer;
+  }
+  redirect_readers(graph, replaced);
+  graph.erase_if([&](const Node& node) { return replaced.contains(node.name); });
+  return replaced.size();
+}
+
 void run_finish_qat(Graph& graph, const FinishQatOptions& options, PassContext& context) {
+  const size_t folded_before = take_up_trained_norms(graph);
   const ValueTypes values = infer_shapes(graph);
   const std::map<std::string, size_t> readers = reader_counts(graph);
   std::map<std::string, std::string> replaced;
@@ -154,7 +179,7 @@ void run_finish_qat(Graph& graph, const FinishQatOptions& options, PassContext& 
   for (const Node& node : graph.nodes())
     if (is_weighted_sum(node) && node_form(node, options.requantization)) ++in_integers;
   context.report(fmt::format("finish_qat: {} batch norms folded, {} layers compute on integers\n",
-                             replaced.size(), in_integers));
+                             replaced.size() + folded_before, in_integers));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
 #include "detent/passes/passes.h"
-#include "detent/passes/transform/batch_norm_map.h"
+#include "detent/graph/batch_norm_map.h"
 #include "detent/passes/transform/equalization_pairs.h"
 #include "detent/passes/transform/graph_edits.h"
 
@@ -30,17 +30,6 @@ struct FuseOptions {
     visit("tolerance", self.tolerance, "largest difference, relative to the largest output", Between{0, 1});
   }
 };
-
-Tensor scaled_weight(const Node& layer, const ChannelMap& map) {
-  Tensor weight = layer.find_parameter("weight")->tensor.clone();
-  const std::span<float> values = weight.values<float>();
-  const WeightChannels channels(layer);
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = static_cast<float>(static_cast<double>(values[i]) *
-                                   map.scale[static_cast<size_t>(channels.output(static_cast<int64_t>(i)))]);
-  }
-  return weight;
-}
 
 void fold(Node& layer, const Node& norm) {
   const ChannelMap map = channel_map(norm);

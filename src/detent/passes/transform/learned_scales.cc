@@ -69,7 +69,7 @@ void place_learned_scales(Graph& graph, const std::string& where) {
     for (auto& [operand, quantizer] : node.quantization) {
       if (!placed.insert(&*quantizer).second) continue;
       if (owned_parameters(quantizer->spec).empty()) {
-        quantizer->parameters.clear();
+        if (scale_parameter(*quantizer)) quantizer->parameters.clear();
         continue;
       }
       place_scale(node, operand, *quantizer, results,

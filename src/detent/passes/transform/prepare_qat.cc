@@ -1,17 +1,21 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <vector>
 
 #include "detent/core/error.h"
 #include "detent/core/name_pattern.h"
 #include "detent/formats/quant_spec.h"
+#include "detent/graph/batch_norm_map.h"
+#include "detent/graph/folded_norm.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/owned_parameters.h"
 #include "detent/graph/traits.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/transform/learned_scales.h"
 #include "detent/passes/transform/qat_presets.h"
+#include "detent/passes/transform/qat_weights.h"
 #include "detent/passes/transform/static_quantize_options.h"
 #include "detent/statistics/threshold.h"
 
@@ -28,6 +32,9 @@ struct PrepareQatOptions {
   double statistic_argument = 99.999;
   double statistic_momentum = 0;
   bool learn_scales = true;
+  std::optional<Threshold> weight_statistic;
+  std::optional<CodeRounding> weight_rounding;
+  NormFolding fold_batch_norm = NormFolding::kNo;
 
   static constexpr std::array kFormerNames = {FormerName{"edge_layers", "first_last_layers"}};
   template <class Self, class Visitor>
@@ -47,6 +54,17 @@ struct PrepareQatOptions {
     visit("statistic_momentum", self.statistic_momentum,
           "share of a step in the running average of what is collected; 0: all steps alike", Between{0, 1});
     visit("learn_scales", self.learn_scales, "whether scales of activations are trained once they are found");
+    visit("weight_statistic", self.weight_statistic,
+          "what the largest code of weights stands for in the beginning, where their scales are learned; NA: "
+          "learned_step, and squared_error where their rounding is learned");
+    visit("weight_rounding", self.weight_rounding,
+          "how weights that are integers with a learned scale become whole numbers; NA: as the quantizers "
+          "say");
+    visit("fold_batch_norm", self.fold_batch_norm,
+          "whether layers are trained with the batch norm behind them in their weights, as inference has it; "
+          "batch: with the statistics of the batch; corrected: with the running ones, and sums corrected by "
+          "the "
+          "batch's");
   }
   void check(const std::string& where) const {
     find_qat_preset(quantizers, where + ": key \"quantizers\"");
@@ -117,15 +135,24 @@ void profile_inputs(Graph& graph, const std::vector<std::pair<std::string, const
            context);
 }
 
-double least_input(const Node& layer, const std::string& where) {
+/// The range of what the layer reads.
+Interval input_range(const Node& layer, const std::string& where) {
   const Table* statistics = layer.statistics.find("data_in_0");
   const Value* range = statistics == nullptr ? nullptr : statistics->find("range_min_max");
   const Table* result = range == nullptr ? nullptr : range->get_if<Table>();
-  const Value* least = result == nullptr ? nullptr : result->find("min");
-  double scratch = 0;
-  const double* number = least == nullptr ? nullptr : least->number(scratch);
-  if (number == nullptr) fail("{}: node \"{}\": the range of its input was not profiled", where, layer.name);
-  return *number;
+  const auto end = [&](const char* name) {
+    const Value* value = result == nullptr ? nullptr : result->find(name);
+    double scratch = 0;
+    const double* number = value == nullptr ? nullptr : value->number(scratch);
+    if (number == nullptr)
+      fail("{}: node \"{}\": the range of its input was not profiled", where, layer.name);
+    return static_cast<float>(*number);
+  };
+  return {end("min"), end("max")};
+}
+
+double least_input(const Node& layer, const std::string& where) {
+  return static_cast<double>(input_range(layer, where).low);
 }
 
 QuantSpec weight_spec(const Node& layer, const QatPreset& preset) {
@@ -135,51 +162,50 @@ QuantSpec weight_spec(const Node& layer, const QatPreset& preset) {
   return spec;
 }
 
-/// Puts another parameter in the place of the scale, which stands for the same.
-void represent_scale(Quantizer& quantizer, ScaleParameter kind) {
-  Parameter& scale = *quantizer.find_parameter("scale");
-  const double largest = largest_code_of(quantizer.spec);
-  for (float& value : scale.tensor.values<float>()) value = parameter_of_scale(kind, value, largest);
-  for (auto& [name, parameter] : quantizer.parameters) {
-    if (name == "scale") name = scale_parameter_name(kind);
-  }
-}
-
-void add_number(Quantizer& quantizer, const char* name, float value) {
-  quantizer.parameters.emplace_back(name,
-                                    Parameter{Tensor::from<float>({}, std::vector<float>{value}), true});
-}
-
-void complete_weights(Quantizer& quantizer, const QatPreset& preset) {
-  constexpr float kHalf = 0.5F;
-  if (quantizer.find_parameter("scale") == nullptr) return;
-  represent_scale(quantizer, preset.weight_scale);
-  const auto* affine = std::get_if<Affine>(&quantizer.spec.format);
-  if (preset.learns_widths && affine != nullptr)
-    add_number(quantizer, "width", static_cast<float>(affine->width));
-  if (preset.learns_threshold && std::holds_alternative<Ternary>(quantizer.spec.format))
-    add_number(quantizer, "threshold", kHalf);
-}
-
 /// What the profile found to be the least input, as a code.
 float begin_zero_point(const Node& layer, const Quantizer& quantizer, const std::string& where) {
   const float scale = quantizer.find_parameter("scale")->tensor.values<float>()[0];
   return static_cast<float>(std::nearbyint(std::max(-least_input(layer, where), 0.0) / double{scale}));
 }
 
-void complete_inputs(Node& layer, const QatPreset& preset, const PrepareQatOptions& options,
-                     const std::string& where) {
+/// Samples that the network is given, in 8 bits or more: their range is known, and only for the sake of this
+/// scale would training need the gradient of samples.
+bool has_known_range(const Graph& graph, const Node& layer, const Quantizer& quantizer) {
+  constexpr int kEnough = 8;
+  const auto* affine = std::get_if<Affine>(&quantizer.spec.format);
+  const NodeInput& input = layer.inputs[0];
+  return affine != nullptr && affine->width >= kEnough && !input.is_constant() &&
+         role_of(graph.node(input.node)) == OperatorRole::kInput;
+}
+
+void complete_inputs(const Graph& graph, Node& layer, const QatPreset& preset,
+                     const PrepareQatOptions& options, const std::string& where) {
   Quantizer& quantizer = *layer.quantization.at("data_in_0");
+  if (preset.learns_field && !std::holds_alternative<Affine>(quantizer.spec.format))
+    return own_exponent_bias(quantizer, input_range(layer, where), where);
   Parameter* scale = quantizer.find_parameter("scale");
   if (scale == nullptr) return;
+  if (preset.range_is_one) {
+    scale->tensor.values<float>()[0] = static_cast<float>(1 / largest_code_of(quantizer.spec));
+    scale->trainable = false;
+    return;
+  }
   const auto* affine = std::get_if<Affine>(&quantizer.spec.format);
   const bool has_zero_point = preset.learns_zero_points && affine != nullptr && !affine->is_signed;
   if (has_zero_point) {
     const auto most = static_cast<float>(affine->high_code());
     add_number(quantizer, "zero_point", std::min(begin_zero_point(layer, quantizer, where), most));
   }
+  const bool is_fixed = !has_zero_point && has_known_range(graph, layer, quantizer);
+  if (is_fixed) {
+    const Interval range = input_range(layer, where);
+    const double most = std::max(std::fabs(double{range.low}), std::fabs(double{range.high}));
+    if (most > 0)
+      scale->tensor.values<float>()[0] = static_cast<float>(most / largest_code_of(quantizer.spec));
+  }
   represent_scale(quantizer, preset.activation_scale);
-  for (auto& [name, parameter] : quantizer.parameters) parameter->trainable = options.learn_scales;
+  for (auto& [name, parameter] : quantizer.parameters)
+    parameter->trainable = options.learn_scales && !is_fixed;
   if (options.collect_steps == 0) return;
   for (auto& [name, parameter] : quantizer.parameters)
     std::ranges::fill(parameter->tensor.values<float>(), std::numeric_limits<float>::quiet_NaN());
@@ -188,6 +214,38 @@ void complete_inputs(Node& layer, const QatPreset& preset, const PrepareQatOptio
                               .argument = static_cast<float>(options.statistic_argument),
                               .momentum = static_cast<float>(options.statistic_momentum)};
   quantizer.parameters.emplace_back(kCollected, Parameter{collection_tensor(state), false});
+}
+
+/// Puts the weights that inference will have in the place of the layers', and gives these, by layer.
+std::map<std::string, Tensor> fold_weights(
+    Graph& graph, const std::vector<std::pair<std::string, const QatPreset*>>& layers,
+    const std::string& where) {
+  std::map<std::string, Tensor> weights;
+  for (const auto& [name, preset] : layers) {
+    Node& layer = graph.node(name);
+    const Node* norm = foldable_norm(graph, layer);
+    if (norm == nullptr) continue;
+    Tensor& weight = layer.find_parameter("weight")->tensor;
+    weights.emplace(name, weight);
+    weight = scaled_weight(layer, channel_map(*norm));
+  }
+  if (weights.empty())
+    fail("{}: key \"fold_batch_norm\": no layer that is quantized has a batch norm behind it", where);
+  return weights;
+}
+
+void fold_norm_into(Quantizer& weight, NormFolding folding, const std::string& where) {
+  const CodeRounding rounding = code_rounding(weight);
+  if (rounding == CodeRounding::kLearned || rounding == CodeRounding::kDorefa) {
+    fail(
+        "{}: key \"fold_batch_norm\": got \"{}\", expected \"no\" where the rounding of weights is \"{}\": "
+        "{}",
+        where, enum_names(folding)[static_cast<size_t>(folding)],
+        enum_names(rounding)[static_cast<size_t>(rounding)],
+        rounding == CodeRounding::kLearned ? "such weights stay, and a norm would move them"
+                                           : "it would take the norm's factors away");
+  }
+  add_number(weight, kFoldsNorm, static_cast<float>(folding), false);
 }
 
 void run_prepare_qat(Graph& graph, const PrepareQatOptions& options, PassContext& context) {
@@ -200,11 +258,21 @@ void run_prepare_qat(Graph& graph, const PrepareQatOptions& options, PassContext
     const std::string& activations = is_signed ? preset->activations : preset->activations_not_below_0;
     if (!activations.empty()) layer.quantization["data_in_0"] = Quantizer(parse_quant_spec_text(activations));
   }
+  std::map<std::string, Tensor> unfolded;
+  if (options.fold_batch_norm != NormFolding::kNo) unfolded = fold_weights(graph, layers, context.where);
   place_learned_scales(graph, context.where);
+  const WeightBeginning beginning{options.weight_rounding, options.weight_statistic,
+                                  options.statistic_argument};
   for (const auto& [name, preset] : layers) {
     Node& layer = graph.node(name);
-    complete_weights(*layer.quantization.at("weight"), *preset);
-    if (layer.quantization.contains("data_in_0")) complete_inputs(layer, *preset, options, context.where);
+    complete_weights(layer, *preset, beginning, context.where);
+    if (layer.quantization.contains("data_in_0"))
+      complete_inputs(graph, layer, *preset, options, context.where);
+  }
+  for (auto& [name, weight] : unfolded) {
+    Node& layer = graph.node(name);
+    layer.find_parameter("weight")->tensor = std::move(weight);
+    fold_norm_into(*layer.quantization.at("weight"), options.fold_batch_norm, context.where);
   }
   verify(graph);
   context.report(fmt::format("prepare_qat: {} of {} layers with weights quantized ({})\n", layers.size(),

@@ -117,6 +117,58 @@ QatPreset shifted() {
   return preset;
 }
 
+QatPreset stochastic_weights() {
+  QatPreset preset = learned("int4_stochastic", 4, 4,
+                             "4 bits, scales learned; weights are rounded at random while they are trained");
+  preset.weight_rounding = CodeRounding::kStochastic;
+  return preset;
+}
+
+/// AdaRound (Nagel et al. 2020, arXiv:2004.10568) with the loss of the network.
+QatPreset learned_rounding(int width) {
+  QatPreset preset =
+      learned(fmt::format("w{}a8_learned_rounding", width), width, 8,
+              fmt::format("{}-bit weights that stay, and learn whether they are rounded up or down; 8-bit "
+                          "activations",
+                          width));
+  preset.weight_rounding = CodeRounding::kLearned;
+  return preset;
+}
+
+/// DoReFa-Net (Zhou et al. 2016, arXiv:1606.06160) for weights of 2 bits and more.
+QatPreset dorefa(int width) {
+  QatPreset preset = learned(fmt::format("int{}_dorefa", width), width, width,
+                             fmt::format("{} bits; weights bounded by tanh, of odd codes, activations "
+                                         "between 0 and 1 (DoReFa)",
+                                         width));
+  preset.weights = learned_weights(width, "tensor");
+  preset.weight_rounding = CodeRounding::kDorefa;
+  preset.range_is_one = true;
+  return preset;
+}
+
+/// The values of weights, which are learned, begin as those that fit the weights best.
+QatPreset codebook_weights(int bits) {
+  std::string values;
+  for (int i = 0; i < 1 << bits; ++i) values += fmt::format("{}{}", i == 0 ? "" : "x", i);
+  QatPreset preset = few_signs(fmt::format("codebook{}_a8", 1 << bits), "codebook:values=" + values,
+                               fmt::format("weights of {} learned values a layer (differentiable k-means), "
+                                           "8-bit activations",
+                                           1 << bits));
+  preset.learns_field = true;
+  return preset;
+}
+
+QatPreset learned_exponent_biases(int width, int exponent_width) {
+  QatPreset preset =
+      of_one_format(fmt::format("fp{}_learned_bias", width),
+                    fmt::format("minifloat_ieee:width={},exponent_width={}", width, exponent_width),
+                    fmt::format("{}-bit floats, {} exponent bits, whose exponent biases are learned", width,
+                                exponent_width));
+  preset.learns_field = true;
+  return preset;
+}
+
 }  // namespace
 
 std::span<const QatPreset> all_qat_presets() {
@@ -148,6 +200,16 @@ std::span<const QatPreset> all_qat_presets() {
       pact(8),
       pact(4),
       pact(2),
+      stochastic_weights(),
+      learned_rounding(4),
+      learned_rounding(3),
+      dorefa(4),
+      dorefa(2),
+      codebook_weights(4),
+      codebook_weights(2),
+      learned_exponent_biases(8, 4),
+      learned_exponent_biases(6, 3),
+      learned_exponent_biases(4, 2),
       of_one_format("fp8_e4m3", "fp8_e4m3fn", "8-bit floats, 3 mantissa bits"),
       of_one_format("fp8_e5m2", "fp8_e5m2", "8-bit floats, 2 mantissa bits"),
       of_one_format("mxfp8", "mx:element=e4m3", "OCP microscaling: 8-bit floats in blocks of 32"),

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "detent/graph/code_rounding.h"
 #include "detent/graph/owned_parameters.h"
 
 namespace detent {
@@ -22,6 +23,11 @@ struct QatPreset {
   bool learns_zero_points = false;  // of activations, which are unsigned then
   bool learns_widths = false;       // of weights
   bool learns_threshold = false;    // of ternary weights
+  bool learns_field = false;        // codebooks of weights, or the exponent biases of all
+  /// How affine weights with a learned scale are rounded. Codes of kDorefa are odd: they take a bit more than
+  /// the width of `weights`.
+  CodeRounding weight_rounding = CodeRounding::kNearest;
+  bool range_is_one = false;  // of activations, and stays
 };
 
 std::span<const QatPreset> all_qat_presets();

@@ -14,6 +14,8 @@ struct ChannelMap {
 };
 ChannelMap channel_map(const Node& norm);
 
+/// The weight of a layer that takes up a norm behind it.
+Tensor scaled_weight(const Node& layer, const ChannelMap& map);
 /// The bias of a layer that takes up a norm behind it; all 0 before where it has none.
 Tensor moved_bias(const Node& layer, const ChannelMap& map);
 /// Puts it in the place of the layer's, or adds it.

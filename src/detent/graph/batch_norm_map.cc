@@ -1,6 +1,7 @@
-#include "detent/passes/transform/batch_norm_map.h"
+#include "detent/graph/batch_norm_map.h"
 
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -22,6 +23,17 @@ ChannelMap channel_map(const Node& norm) {
     map.shift.push_back(value("bias", c, 0) - value("running_mean", c, 0) * map.scale.back());
   }
   return map;
+}
+
+Tensor scaled_weight(const Node& layer, const ChannelMap& map) {
+  Tensor weight = layer.find_parameter("weight")->tensor.clone();
+  const std::span<float> values = weight.values<float>();
+  const WeightChannels channels(layer);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(static_cast<double>(values[i]) *
+                                   map.scale[static_cast<size_t>(channels.output(static_cast<int64_t>(i)))]);
+  }
+  return weight;
 }
 
 Tensor moved_bias(const Node& layer, const ChannelMap& map) {

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+
+#include "detent/training/optimizer.h"
+
+namespace detent {
+
+/// Drives the learned roundings of weights, h in [0, 1] (graph/code_rounding.h), to 0 or 1, since behind
+/// training they are one of the two: weight * mean(1 - |2 h - 1|^beta), where beta falls from 20 to 2 once a
+/// fifth of the training is over (Nagel et al. 2020, arXiv:2004.10568).
+class RoundingPenalty {
+ public:
+  RoundingPenalty(std::span<const NamedParameter> parameters, double weight);
+
+  /// What the loss grows by when `progress`, from 0 to 1, of the training is over; undefined where nothing.
+  at::Tensor penalty(double progress) const;
+
+ private:
+  std::vector<at::Tensor> roundings_;
+  double elements_ = 0;
+  double weight_;
+};
+
+}  // namespace detent
