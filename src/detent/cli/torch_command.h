@@ -27,7 +27,7 @@ struct TorchCommand {
   ModelRun model_run = {};  // of run
   /// What `load` holds, where that is a whole network: read once, before the data that must fit it.
   std::shared_ptr<const Graph> network = nullptr;
-  /// Of bench: what it does, with what computes nodes in float.
+  /// What bench does, given what computes nodes in float.
   std::function<void(const MakeFloatNodes&)> with_float_nodes = {};
 };
 
