@@ -158,6 +158,8 @@ TEST_F(NetworkCommands, QuantizeCalibratesWithSeveralInputsAndShowsEachOutput) {
   const std::string inputs = " --input tokens=tokens.npy --input positions=positions.npy ";
   ASSERT_EQ(run("run " + quantized + inputs + "--output-dir out"), 0) << log();
   ASSERT_EQ(run("run tagger.onnx" + inputs + "--compare down=out/down.npy --rtol 0 --atol 0"), 0) << log();
+  ASSERT_EQ(run("bench " + quantized + " --seconds 0.01 --profile"), 0) << log();
+  EXPECT_THAT(log(), ContainsRegex("\\| [a-z]+ +\\| float "));
 }
 
 TEST_F(NetworkCommands, CalibrationFilesThatDoNotFitAreNamed) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,12 +11,13 @@
 #include "detent/core/value.h"
 #include "detent/core/worker_environment.h"
 #include "detent/graph/graph.h"
+#include "detent/integer/float_nodes.h"
 
 namespace detent {
 
 /// A command for the half of the program that needs libtorch, completely checked and merged.
 struct TorchCommand {
-  std::string name;  // train, test, transform, quantize, run or quickstart
+  std::string name;  // train, test, transform, quantize, run, bench or quickstart
   RunOptions options;
   Table passes;                        // [passes] of the configuration, in file order
   std::string config_file;             // "" without one
@@ -25,6 +27,8 @@ struct TorchCommand {
   ModelRun model_run = {};  // of run
   /// What `load` holds, where that is a whole network: read once, before the data that must fit it.
   std::shared_ptr<const Graph> network = nullptr;
+  /// What bench does, given what computes nodes in float.
+  std::function<void(const MakeFloatNodes&)> with_float_nodes = {};
 };
 
 }  // namespace detent

@@ -512,8 +512,9 @@ class Planner {
     auto computed = packed == layers_.end()
                         ? std::shared_ptr<const ReferenceStep>(std::shared_ptr<void>(), &step)
                         : std::make_shared<const ReferenceStep>(with_weights(step, *packed->second));
+    const char* kernel = step.engine == NodeEngine::kFloat ? "float" : "reference";
     add(reference_step(std::move(computed), in_float_, std::move(inputs), std::move(results)), node.name,
-        "reference", why_reference(step));
+        kernel, why_reference(step));
   }
 
   /// Type of a result of the reference.
@@ -538,10 +539,17 @@ class Planner {
   std::string why_reference(const ReferenceStep& step) const {
     if (step.role != OperatorRole::kComputes) return "";
     if (step.engine == NodeEngine::kFloat) return "computes in float";
-    if (layers_.contains(step.node->name)) return "rank";
-    if (const auto* sums = step.form ? std::get_if<SumForm>(&*step.form) : nullptr)
-      return why_not_packed(*sums, *step.node);
-    return "no kernel";
+    if (layers_.contains(step.node->name)) return "its rank";
+    if (!step.form) return "no kernel moves elements so";
+    if (const auto* sums = std::get_if<SumForm>(&*step.form)) return why_not_packed(*sums, *step.node);
+    if (std::holds_alternative<ProductForm>(*step.form)) return "product of two inputs";
+    if (const auto* pair = std::get_if<PairForm>(&*step.form)) {
+      if (pair->operation != PairOperation::kAdd) return "a pair other than a sum";
+      if (pair->fixed_point) return "a sum in fixed point";
+      return adds_bytes(step) ? "a sum of different shapes" : "codes of more than 8 bits";
+    }
+    return std::holds_alternative<AverageForm>(*step.form) ? "a mean of these codes or windows"
+                                                           : "codes of more than 8 bits";
   }
 
   std::span<const ReferenceStep> steps_;

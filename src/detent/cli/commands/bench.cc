@@ -9,11 +9,14 @@
 
 #include "detent/cli/commands/command.h"
 #include "detent/cli/file_kind.h"
+#include "detent/cli/torch_half.h"
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/core/text_table.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/engine/machine_limits.h"
+#include "detent/graph/traits.h"
+#include "detent/integer/plan.h"
 #include "detent/report/network.h"
 #include "detent/runtime/integer_executor.h"
 
@@ -128,13 +131,40 @@ void add_profile(CommandResults& results, const FastProgram& program, std::span<
                   table.to_text(), 2e-9 * limits.products_per_second, 1e-9 * limits.bytes_per_second));
 }
 
+/// Whether somebody else has to compute nodes in float; a softmax the engine can.
+bool has_float_nodes(const Graph& graph) {
+  const std::vector<PlannedNode> plan = integer_plan(graph);
+  return std::ranges::any_of(plan, [&](const PlannedNode& planned) {
+    return planned.engine == NodeEngine::kFloat && trait<Softmax>(graph.node(planned.node)) == nullptr;
+  });
+}
+
+void measure(const BenchOptions& options, const Graph& graph, const MakeFloatNodes& make_float_nodes,
+             CommandResults& results) {
+  const std::vector<Tensor> inputs = bench_inputs(graph, options.batch);
+  if (options.engine == "reference") {
+    const IntegerProgram program(graph, make_float_nodes);
+    add_latency(results, options, run_times(program, inputs, options.seconds));
+    return;
+  }
+  const FastProgram program(graph, make_float_nodes);
+  const std::vector<double> times = run_times(program, inputs, options.seconds);
+  add_latency(results, options, times);
+  results.say(fmt::format("\nkernels: {}; weights {}, values {}, whole process {:.0f} MiB\n",
+                          program.target(), mebibytes(program.weight_bytes()),
+                          mebibytes(program.arena_bytes(inputs)), peak_mebibytes()));
+  results.add("memory", Table{{"weight_bytes", program.weight_bytes()},
+                              {"arena_bytes", program.arena_bytes(inputs)},
+                              {"process_bytes", static_cast<int64_t>(peak_mebibytes() * (1 << 20))}});
+  if (options.profile) add_profile(results, program, inputs, times.size());
+}
+
 }  // namespace
 
 int run_bench(const std::vector<std::string>& args) {
   CLI::App app(
       "Measure how fast a network that is quantized for integers runs: latency, throughput, memory, and what "
-      "each "
-      "of its steps takes.",
+      "each of its steps takes.",
       "detent bench");
   BenchOptions options;
   ResultOptions result_options;
@@ -158,22 +188,15 @@ int run_bench(const std::vector<std::string>& args) {
   if (options.threads > 0) set_thread_count(static_cast<int>(options.threads));
   CommandResults results("bench", result_options);
   const Graph graph = read_quantized(options.model);
-  const std::vector<Tensor> inputs = bench_inputs(graph, options.batch);
-  if (options.engine == "reference") {
-    add_latency(results, options, run_times(IntegerProgram(graph), inputs, options.seconds));
-    results.finish();
-    return 0;
+  const auto measure_with = [&](const MakeFloatNodes& make) { measure(options, graph, make, results); };
+  if (has_float_nodes(graph)) {
+    TorchCommand command{.name = "bench", .options = {}, .passes = {}, .config_file = {}, .software_dir = {}};
+    if (options.threads > 0) command.options.num_threads = options.threads;
+    command.with_float_nodes = measure_with;
+    run_torch_command(command);
+  } else {
+    measure_with({});
   }
-  const FastProgram program(graph);
-  const std::vector<double> times = run_times(program, inputs, options.seconds);
-  add_latency(results, options, times);
-  results.say(fmt::format("\nkernels: {}; weights {}, values {}, whole process {:.0f} MiB\n",
-                          program.target(), mebibytes(program.weight_bytes()),
-                          mebibytes(program.arena_bytes(inputs)), peak_mebibytes()));
-  results.add("memory", Table{{"weight_bytes", program.weight_bytes()},
-                              {"arena_bytes", program.arena_bytes(inputs)},
-                              {"process_bytes", static_cast<int64_t>(peak_mebibytes() * (1 << 20))}});
-  if (options.profile) add_profile(results, program, inputs, times.size());
   if (results.are_kept()) results.add("network", network_value(graph, {}));
   results.finish();
   return 0;
