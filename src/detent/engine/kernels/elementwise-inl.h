@@ -45,7 +45,7 @@ class VectorAddition {
       : cut_({.least = s.least, .most = s.most, .zero = s.zero}),
         quick_{.factor_a = s.scale_a / s.scale, .factor_b = s.scale_b / s.scale, .start = 0, .most_away = 0} {
     const double start = double{quick_.factor_a} * s.zero_a + double{quick_.factor_b} * s.zero_b;
-    const double apart = 255 * (2.0 * quick_.factor_a + 3.0 * quick_.factor_b) + 2 * start + 768;
+    const double apart = 255 * (2 * double{quick_.factor_a} + 3 * double{quick_.factor_b}) + 2 * start + 768;
     quick_.start = static_cast<float>(-start);
     quick_.most_away = static_cast<float>(0.5 - 0x1.2p-24 * apart);
     works_ = apart < 0x1p20;
