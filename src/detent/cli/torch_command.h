@@ -15,7 +15,7 @@ namespace detent {
 
 /// A command for the half of the program that needs libtorch, completely checked and merged.
 struct TorchCommand {
-  std::string name;  // train, test, transform, quantize, run or quickstart
+  std::string name;  // train, test, transform, quantize, search, run or quickstart
   RunOptions options;
   Table passes;                        // [passes] of the configuration, in file order
   std::string config_file;             // "" without one
@@ -23,6 +23,7 @@ struct TorchCommand {
   /// When a launcher started several.
   std::optional<WorkerEnvironment> workers = std::nullopt;
   ModelRun model_run = {};  // of run
+  Table search = {};        // options of search
   /// What `load` holds, where that is a whole network: read once, before the data that must fit it.
   std::shared_ptr<const Graph> network = nullptr;
 };
