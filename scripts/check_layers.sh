@@ -19,11 +19,12 @@ models:     core formats graph io
 datasets:   core graph io
 execution:  core formats statistics graph integer
 passes:     core formats statistics graph integer io models
+search:     core formats statistics graph io passes
 training:   core formats graph io models datasets execution
 runtime:    core formats graph integer io
 engine:     core formats graph integer io runtime
 report:     core formats graph integer io
-cli:        core formats statistics graph integer io onnx models datasets execution passes training runtime engine report
+cli:        core formats statistics graph integer io onnx models datasets execution passes search training runtime engine report
 '
 # Folders that may include libtorch.
 torch_folders='execution/ training/ cli/torch/'

@@ -12,6 +12,7 @@ const std::string kTrain = "train toy toy_tiny --num-threads 1 --learning-rate-s
 const std::string kTrainBefore = kTrain + "--max-epochs 1 --project t";
 const std::string kTrained = "--load mase_output/t/software/training_ckpts/best.ckpt ";
 const std::string kTransform = "transform toy toy_tiny --num-threads 1 ";
+const std::string kSearch = "mase_output/s/software/search";
 const std::string kTraining = "mase_output/p/software/training_ckpts";
 const std::string kState = kTraining + "/training_state.safetensors";
 
@@ -83,6 +84,14 @@ std::vector<KillCase> network_cases() {
        .result = "mase_output/p/software/quantize",
        .prepare = {kTrainBefore},
        .commands = {quantize + "int4", quantize + "int8"}},
+      {.name = "Search",
+       .contract = Contract::kResumes,
+       .result = kSearch,
+       .prepare = {kTrainBefore},
+       .commands =
+           {"search toy toy_tiny " + kTrained +
+            "--num-threads 1 --num-samples 64 --eval-samples 64 --evaluations 24 --winners 1 --project s"},
+       .state = kSearch + "/evaluations.jsonl"},
       {.name = "Dump",
        .result = "d",
        .prepare = {kTrainBefore},

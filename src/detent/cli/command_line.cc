@@ -28,6 +28,7 @@ std::span<const Command> all_commands() {
       {"test", "evaluate a loaded network on the test split", run_test},
       {"transform", "run passes (profile, quantize, report, ...) on a network", run_transform},
       {"quantize", "quantize a network for execution in integers, and compare", run_quantize},
+      {"search", "find the smallest formats that keep a network good", run_search},
       {"run", "run a network on arrays, and write or compare what it gives", run_run},
       {"bench", "measure how fast a quantized network runs", run_bench},
       {"export", "write a network as an ONNX model", run_export},

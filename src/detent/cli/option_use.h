@@ -6,7 +6,7 @@
 
 namespace detent {
 
-/// Headlines of the help of train, test, transform and quantize, in the order of the help.
+/// Headlines of the help of train, test, transform, quantize and search, in the order of the help.
 std::span<const char* const> option_groups();
 
 /// The headline that an option (a field of RunOptions) stands under.

@@ -51,6 +51,7 @@ std::vector<std::string> own_files(const std::string& command) {
   if (command == "train") return {"cli/torch/train.cc", "cli/torch/training_files.cc", "training"};
   if (command == "test") return {"cli/torch/test.cc", "cli/torch/dump.cc"};
   if (command == "transform") return {"cli/torch/transform.cc", "cli/torch/result_folder.cc"};
+  if (command == "search") return {"cli/torch/search.cc"};
   return {"cli/torch/quantize.cc", "cli/torch/result_folder.cc"};
 }
 
@@ -72,7 +73,7 @@ const std::vector<std::string>& shared_files() {
 
 TEST(OptionUse, EachOptionOfACommandIsReadByIt) {
   const std::set<std::string> shared = members_in(text_of(shared_files()));
-  for (const char* command : {"train", "test", "transform", "quantize"}) {
+  for (const char* command : {"train", "test", "transform", "quantize", "search"}) {
     const std::set<std::string> own = members_in(text_of(own_files(command)));
     for (const OptionField& field : option_fields()) {
       // The only accelerator is the processor: the option is checked, which is all that can be done with it.
@@ -87,7 +88,7 @@ TEST(OptionUse, EachOptionOfACommandIsReadByIt) {
 /// As `command.options.batch_size` or `command.options.training.batch_size`.
 TEST(OptionUse, WhatACommandReadsIsAnOptionOfIt) {
   static const std::regex read(R"(command\.options\.(?:training\.|transforms\.)?(\w+))");
-  for (const char* command : {"train", "test", "transform", "quantize"}) {
+  for (const char* command : {"train", "test", "transform", "quantize", "search"}) {
     const std::string text = text_of({own_files(command).front()});
     for (std::sregex_iterator found(text.begin(), text.end(), read), end; found != end; ++found) {
       const std::string name = (*found)[1];
@@ -111,7 +112,7 @@ TEST(OptionUse, EachOptionOfAPassIsRead) {
 
 TEST(OptionUse, NamesTheCommandsThatReadAnOption) {
   EXPECT_EQ(readers_of("engine"), "test");
-  EXPECT_EQ(readers_of("batch_size"), "train, test, transform, quantize");
+  EXPECT_EQ(readers_of("batch_size"), "train, test, transform, quantize, search");
   EXPECT_EQ(readers_of("learning_rate"), "train");
 }
 

@@ -60,6 +60,7 @@ const Table& section_of(const Value& value, const std::string& file, const std::
 struct FileContent {
   Table options;  // values of RunOptions fields, in file order
   Table passes;
+  Table search;
 };
 
 FileContent read_config(const std::string& file) {
@@ -69,11 +70,13 @@ FileContent read_config(const std::string& file) {
   FileContent content;
   const Table table = read_toml(file);
   std::vector<std::string> known = field_names<RunOptions>();
-  known.insert(known.end(), {"passes", "transform"});
+  known.insert(known.end(), {"passes", "search", "transform"});
   for (const auto& [key, value] : table) {
     if (key == "passes") {
       content.passes = section_of(value, file, key);
       check_passes(content.passes, file);
+    } else if (key == "search") {
+      content.search = section_of(value, file, key);
     } else if (key == "transform") {
       check_transform_section(section_of(value, file, key), file);
     } else if (std::ranges::find(known, key) == known.end()) {
@@ -209,7 +212,8 @@ void check_present(const RunOptions& options) {
   if (!options.dataset) {
     throw UsageError(
         "no data set: name one on the command line (`detent train toy toy-tiny`) or as `dataset` in the "
-        "configuration file; quantize and transform take your own images or inputs too (--calibration PATH)");
+        "configuration file; quantize, search and transform take your own images or inputs too "
+        "(--calibration PATH)");
   }
 }
 
@@ -260,7 +264,8 @@ RunConfig make_run_config(const std::string& config_file, const GivenOptions& gi
   canonicalise(options, origins);
   const std::filesystem::path software =
       std::filesystem::path(options.project_dir) / project_name(spelt, date) / "software";
-  return {options, content.passes, config_file, software, options_table(options, origins, has_file, command)};
+  return {options,     content.passes, content.search,
+          config_file, software,       options_table(options, origins, has_file, command)};
 }
 
 std::string today() { return fmt::format("{:%Y-%m-%d}", fmt::localtime(std::time(nullptr))); }

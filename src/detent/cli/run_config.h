@@ -18,20 +18,21 @@ using GivenOptions = std::vector<std::pair<std::string, Value>>;
 struct RunConfig {
   RunOptions options;
   Table passes;
+  Table search;  // [search]
   std::string config_file;
   /// As the user spelt them, in the name of the folder.
   std::filesystem::path software_dir;
-  /// Name | Default | Config. File | Manual Override | Effective, a row for each option that the command reads
-  /// and that does not just have its default (with log_level = "debug" for all); the third column only where
-  /// there is a file.
+  /// Name | Default | Config. File | Manual Override | Effective, a row for each option that the command
+  /// reads and that does not just have its default (with log_level = "debug" for all); the third column only
+  /// where there is a file.
   TextTable table;
 };
 
 /// Merges defaults, the file and the command line, each winning over those before it whatever its value.
-/// `config_file` may be "". `date` is today's, YYYY-MM-DD; `command` one of train, test, transform, quantize.
-/// Throws UsageError when the name of the file does not end in .toml, and when the model or the data set is
-/// missing (a model may come from a graph to load instead), else Error naming file and key: a file that does
-/// not exist, unknown keys, passes, models, data sets and tasks, wrong types and ranges.
+/// `config_file` may be "". `date` is today's, YYYY-MM-DD; `command` one of train, test, transform, quantize,
+/// search. Throws UsageError when the name of the file does not end in .toml, and when the model or the data
+/// set is missing (a model may come from a graph to load instead), else Error naming file and key: a file
+/// that does not exist, unknown keys, passes, models, data sets and tasks, wrong types and ranges.
 RunConfig make_run_config(const std::string& config_file, const GivenOptions& given, const std::string& date,
                           const std::string& command);
 

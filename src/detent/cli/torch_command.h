@@ -17,7 +17,7 @@ namespace detent {
 
 /// A command for the half of the program that needs libtorch, completely checked and merged.
 struct TorchCommand {
-  std::string name;  // train, test, transform, quantize, run, bench or quickstart
+  std::string name;  // train, test, transform, quantize, search, run, bench or quickstart
   RunOptions options;
   Table passes;                        // [passes] of the configuration, in file order
   std::string config_file;             // "" without one
@@ -25,6 +25,7 @@ struct TorchCommand {
   /// When a launcher started several.
   std::optional<WorkerEnvironment> workers = std::nullopt;
   ModelRun model_run = {};  // of run
+  Table search = {};        // options of search
   /// What `load` holds, where that is a whole network: read once, before the data that must fit it.
   std::shared_ptr<const Graph> network = nullptr;
   /// What bench does, given what computes nodes in float.

@@ -32,6 +32,7 @@ int run_test(const std::vector<std::string>& args);
 int run_transform(const std::vector<std::string>& args);
 int run_example(const std::vector<std::string>& args);
 int run_quantize(const std::vector<std::string>& args);
+int run_search(const std::vector<std::string>& args);
 int run_quickstart(const std::vector<std::string>& args);
 int run_stat_to_conf(const std::vector<std::string>& args);
 int run_stats(const std::vector<std::string>& args);

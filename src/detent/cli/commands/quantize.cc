@@ -2,16 +2,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
+#include "detent/cli/commands/field_flags.h"
 #include "detent/cli/commands/run_arguments.h"
-#include "detent/cli/field_help.h"
-#include "detent/cli/option_use.h"
 #include "detent/core/error.h"
-#include "detent/core/former_name.h"
 #include "detent/io/output_path.h"
 #include "detent/passes/pipeline.h"
 #include "detent/passes/transform/static_quantize_options.h"
@@ -25,55 +22,11 @@ namespace {
 constexpr const char* kPass = "static_quantize";
 constexpr const char* kGroup = "Quantization";
 
-std::string flag_of(std::string name) {
-  std::ranges::replace(name, '_', '-');
-  return "--" + name;
-}
-
-std::vector<std::string> parts_of(const std::string& text) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin <= text.size() && !text.empty();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
-template <class T>
-Value number_or_text(const std::string& text) {
-  T number{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool complete = error == std::errc() && end == text.data() + text.size();
-  return complete ? Value(number) : Value(text);
-}
-
-/// The pass refuses, with its own words, what stays text though it should be something else.
-Value parse_option(const FieldDescription& field, const std::string& text) {
-  if (field.type.ends_with("or NA") && text == "NA") return {};
-  if (field.type.starts_with("integer")) return number_or_text<int64_t>(text);
-  if (field.type.starts_with("number")) return number_or_text<double>(text);
-  if (field.type == "boolean" && (text == "true" || text == "false")) return Value(text == "true");
-  if (!field.type.starts_with("list of")) return Value(text);
-  List list;
-  for (const std::string& part : parts_of(text)) list.emplace_back(part);
-  return list;
-}
-
 /// Options of the pass that the command does not have: it prints the layer-wise errors instead.
-bool is_left_out(const FieldDescription& field) { return field.name == "report"; }
-
-/// By its name or a former one.
-bool is_given(const CLI::App& app, const FieldDescription& field) {
-  for (const std::string& former : field.former_names) {
-    if (app.count(flag_of(former)) == 0) continue;
-    if (app.count(flag_of(field.name)) > 0)
-      throw UsageError(
-          fmt::format("got {} and {}, which are the same", flag_of(field.name), flag_of(former)));
-    warn_of_former_name("option", flag_of(former), flag_of(field.name));
-    return true;
-  }
-  return app.count(flag_of(field.name)) > 0;
+std::vector<FieldDescription> flags_of_pass() {
+  std::vector<FieldDescription> fields = find_pass(kPass).options;
+  std::erase_if(fields, [](const FieldDescription& field) { return field.name == "report"; });
+  return fields;
 }
 
 void append_passes(const std::string& flag, const std::string& names, PassKind kind, Table& passes) {
@@ -117,18 +70,8 @@ int run_quantize(const std::vector<std::string>& args) {
   RunArguments run_arguments{"quantize", {}, {}};
   std::string prepare = "remove_dead_nodes,fold_constants,fuse_batch_norm";
   std::string improve;
-  const std::vector<FieldDescription>& fields = find_pass(kPass).options;
-  std::vector<std::string> texts(fields.size());
-  for (size_t i = 0; i < fields.size(); ++i) {
-    if (is_left_out(fields[i])) continue;
-    app.add_option(flag_of(fields[i].name), texts[i], flag_meaning(fields[i]))
-        ->option_text("VALUE")
-        ->join(',')
-        ->group(is_usual("quantize", fields[i].name) ? kGroup : std::string(kRareOptions) + kGroup);
-    for (const std::string& former : fields[i].former_names) {
-      app.add_option(flag_of(former), texts[i])->join(',')->group("");  // not in the help
-    }
-  }
+  FieldFlags flags(flags_of_pass());
+  flags.bind(app, "quantize", kGroup);
   app.add_option("--prepare", prepare, "passes before, separated by commas, or NA (default " + prepare + ")")
       ->option_text("PASSES")
       ->group(kGroup);
@@ -152,10 +95,7 @@ int run_quantize(const std::vector<std::string>& args) {
         "`detent quantize` needs a trained network: `detent quantize model.onnx`, or --load FILE");
 
   Table options{{"report", false}};
-  for (size_t i = 0; i < fields.size(); ++i) {
-    if (is_left_out(fields[i]) || !is_given(app, fields[i])) continue;
-    options[fields[i].name] = parse_option(fields[i], texts[i]);
-  }
+  for (auto& [name, value] : flags.given(app)) options[name] = std::move(value);
   find_pass(kPass).parse(options, "detent quantize");
   append_passes("--prepare", prepare, PassKind::kTransform, config.passes);
   config.passes[kPass] = std::move(options);

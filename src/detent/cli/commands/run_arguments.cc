@@ -79,8 +79,9 @@ void start_run(const std::string& command, const RunConfig& config) {
   const std::optional<WorkerEnvironment> workers =
       worker_environment([](const char* name) -> const char* { return std::getenv(name); });
   if (!config.options.json && (!workers || workers->rank == 0)) print(config.table.to_text());
-  run_torch_command(
-      {command, config.options, config.passes, config.config_file, config.software_dir, workers});
+  TorchCommand run{command, config.options, config.passes, config.config_file, config.software_dir, workers};
+  run.search = config.search;
+  run_torch_command(run);
 }
 
 }  // namespace detent

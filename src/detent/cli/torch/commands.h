@@ -10,6 +10,7 @@ void run_train(const TorchCommand& command, ProcessGroup& group);
 void run_test(const TorchCommand& command, ProcessGroup& group);
 void run_transform(const TorchCommand& command, ProcessGroup& group);
 void run_quantize(const TorchCommand& command, ProcessGroup& group);
+void run_search(const TorchCommand& command, ProcessGroup& group);
 void run_quickstart(const TorchCommand& command);
 void run_model(const TorchCommand& command);
 

@@ -73,5 +73,6 @@ extern "C" void detent_torch_run(const detent::TorchCommand& given) {
   if (command.name == "test") return run_test(command, group);
   if (command.name == "transform") return run_transform(command, group);
   if (command.name == "quantize") return run_quantize(command, group);
+  if (command.name == "search") return run_search(command, group);
   DETENT_CHECK(false, "command {}", command.name);
 }

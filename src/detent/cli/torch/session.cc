@@ -265,6 +265,7 @@ void check_workers_agree_on_settings(const TorchCommand& command, ProcessGroup& 
   for (const char* name : kOfEachWorker) settings.erase(name);
   settings["command"] = command.name;
   settings["passes"] = command.passes;
+  settings["search"] = command.search;
   settings["workers"] = group.size();
   check_workers_agree(settings, group);
 }

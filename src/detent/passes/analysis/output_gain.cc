@@ -54,7 +54,8 @@ double squared_distance(const std::vector<double>& a, const std::vector<double>&
                             [](double x, double y) { return (x - y) * (x - y); });
 }
 
-/// The first output that is float32 and the first result of a node.
+}  // namespace
+
 std::optional<size_t> measured_output(const Graph& graph) {
   const ValueTypes values = infer_shapes(graph);
   const std::vector<NodeInput>& outputs = graph.nodes().back().inputs;
@@ -63,8 +64,6 @@ std::optional<size_t> measured_output(const Graph& graph) {
   }
   return std::nullopt;
 }
-
-}  // namespace
 
 Variant variant_with_float_node(const Graph& reference, const Graph& quantized, size_t position) {
   Variant variant{quantized, position};

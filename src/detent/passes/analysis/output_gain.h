@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ namespace detent {
 /// `quantized` with the node at `position` as `reference`, the same network in float, has it: float weights,
 /// and inputs that are not rounded where they are computed. Other readers of these round them for themselves.
 Variant variant_with_float_node(const Graph& reference, const Graph& quantized, size_t position);
+
+/// The output that networks are compared by: the first that is float32 and the first result of a node.
+std::optional<size_t> measured_output(const Graph& graph);
 
 /// Whether the output gives a row of numbers a sample, as of classes.
 bool is_classifier(const Tensor& output);

@@ -8,7 +8,6 @@
 #include "detent/core/name_pattern.h"
 #include "detent/core/progress.h"
 #include "detent/formats/elements/affine.h"
-#include "detent/formats/groups/group_parameters.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/plan.h"
 #include "detent/io/file.h"
@@ -17,6 +16,7 @@
 #include "detent/passes/transform/activation_ranges.h"
 #include "detent/passes/transform/code_groups.h"
 #include "detent/passes/transform/static_quantize_options.h"
+#include "detent/passes/transform/weight_ranges.h"
 
 // Quantizes a network for execution in integers (Jacob et al. 2018, arXiv:1712.05877): weights become affine
 // symmetric codes, activations affine codes with a zero point, biases 32-bit integers in units of input scale
@@ -172,41 +172,18 @@ class NetworkQuantizer {
     const Tensor& weight = node.find_parameter("weight")->tensor;
     QuantSpec spec;
     spec.format = Affine{.width = width, .symmetric = true};
-    std::vector<Distribution> parts;
     // With a single channel, its scale is that of the tensor.
     const bool one_channel = options_.weight_granularity == Granularity::kChannel &&
                              weight.dim(*find_operator(node.op).weight_channel_dim) == 1;
-    if (options_.weight_granularity == Granularity::kTensor || one_channel) {
-      parts.push_back(weight_distribution(weight.values<float>()));
-    } else {
+    if (options_.weight_granularity != Granularity::kTensor && !one_channel) {
       spec.granularity = options_.weight_granularity;
       spec.group_size = options_.weight_group_size;
       spec.axis = *find_operator(node.op).weight_channel_dim;
-      parts = group_distributions(weight, make_grouping(spec, weight.shape()));
     }
     CalibrationOptions calibration = options_.activation_calibration;
     calibration.calibrator = options_.weight_calibrator;
-    return calibrate(spec, parts, calibration, fmt::format("{}: weight of \"{}\"", where_, node.name));
-  }
-
-  /// As much of it as the calibrator asks for.
-  Distribution weight_distribution(std::span<const float> values) const {
-    return options_.weight_calibrator == Calibrator::kMinMax ? Distribution::range_of(values)
-                                                             : Distribution::of(values);
-  }
-
-  /// One distribution for each channel, or group of channels.
-  std::vector<Distribution> group_distributions(const Tensor& weight, const Grouping& grouping) const {
-    std::vector<std::vector<float>> values(static_cast<size_t>(grouping.groups()));
-    const auto first = weight.values<float>().begin();
-    for (int64_t i = 0, end = 0; i < weight.numel(); i = end) {
-      end = grouping.end_of_run(i);
-      std::vector<float>& group = values[static_cast<size_t>(grouping.group_of(i))];
-      group.insert(group.end(), first + i, first + end);
-    }
-    std::vector<Distribution> parts;
-    for (const std::vector<float>& group : values) parts.push_back(weight_distribution(group));
-    return parts;
+    return calibrate(spec, weight_distributions(weight, spec, calibration.calibrator), calibration,
+                     fmt::format("{}: weight of \"{}\"", where_, node.name));
   }
 
   Graph& graph_;

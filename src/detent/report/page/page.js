@@ -70,7 +70,7 @@ function paretoSection(front) {
 }
 
 function configuration(results) {
-  const tables = { options: results.configuration, passes: results.passes };
+  const tables = { options: results.configuration, passes: results.passes, search: results.search_options };
   const text = Object.entries(tables).filter(([, table]) => table && Object.keys(table).length > 0)
     .map(([name, table]) => `${name} = ${JSON.stringify(table, null, 2)}`).join('\n\n');
   return [make('pre', { tabindex: '0' }, text)];

@@ -1,0 +1,90 @@
+#include "detent/cli/commands/field_flags.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <CLI/CLI.hpp>
+
+#include "detent/cli/commands/command.h"
+#include "detent/cli/field_help.h"
+#include "detent/cli/option_use.h"
+#include "detent/core/error.h"
+#include "detent/core/former_name.h"
+
+namespace detent {
+namespace {
+
+std::string flag_of(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  return "--" + name;
+}
+
+template <class T>
+Value number_or_text(const std::string& text) {
+  T number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool complete = error == std::errc() && end == text.data() + text.size();
+  return complete ? Value(number) : Value(text);
+}
+
+/// The pass refuses, with its own words, what stays text though it should be something else.
+Value parse_option(const FieldDescription& field, const std::string& text) {
+  if (field.type.ends_with("or NA") && text == "NA") return {};
+  if (field.type.starts_with("integer")) return number_or_text<int64_t>(text);
+  if (field.type.starts_with("number")) return number_or_text<double>(text);
+  if (field.type == "boolean" && (text == "true" || text == "false")) return Value(text == "true");
+  if (!field.type.starts_with("list of")) return Value(text);
+  List list;
+  for (const std::string& part : parts_of(text)) list.emplace_back(part);
+  return list;
+}
+
+/// By its name or a former one.
+bool is_given(const CLI::App& app, const FieldDescription& field) {
+  for (const std::string& former : field.former_names) {
+    if (app.count(flag_of(former)) == 0) continue;
+    if (app.count(flag_of(field.name)) > 0)
+      throw UsageError(
+          fmt::format("got {} and {}, which are the same", flag_of(field.name), flag_of(former)));
+    warn_of_former_name("option", flag_of(former), flag_of(field.name));
+    return true;
+  }
+  return app.count(flag_of(field.name)) > 0;
+}
+
+}  // namespace
+
+std::vector<std::string> parts_of(const std::string& text) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size() && !text.empty();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+FieldFlags::FieldFlags(std::vector<FieldDescription> fields)
+    : fields_(std::move(fields)), texts_(fields_.size()) {}
+
+void FieldFlags::bind(CLI::App& app, std::string_view command, const std::string& group) {
+  for (size_t i = 0; i < fields_.size(); ++i) {
+    app.add_option(flag_of(fields_[i].name), texts_[i], flag_meaning(fields_[i]))
+        ->option_text("VALUE")
+        ->join(',')
+        ->group(is_usual(command, fields_[i].name) ? group : std::string(kRareOptions) + group);
+    for (const std::string& former : fields_[i].former_names) {
+      app.add_option(flag_of(former), texts_[i])->join(',')->group("");  // not in the help
+    }
+  }
+}
+
+Table FieldFlags::given(const CLI::App& app) const {
+  Table values;
+  for (size_t i = 0; i < fields_.size(); ++i) {
+    if (is_given(app, fields_[i])) values[fields_[i].name] = parse_option(fields_[i], texts_[i]);
+  }
+  return values;
+}
+
+}  // namespace detent

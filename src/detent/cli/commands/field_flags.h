@@ -1,0 +1,34 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "detent/core/fields.h"
+#include "detent/core/value.h"
+
+namespace CLI {
+class App;
+}
+
+namespace detent {
+
+/// "a,b" as "a" and "b".
+std::vector<std::string> parts_of(const std::string& text);
+
+/// Fields of a struct as flags: "num_samples" is --num-samples.
+class FieldFlags {
+ public:
+  explicit FieldFlags(std::vector<FieldDescription> fields);
+
+  /// Adds a flag for each option of `command`, those that are usual under `group`, and hidden ones for former
+  /// names. This must outlive `app`.
+  void bind(CLI::App& app, std::string_view command, const std::string& group);
+  /// What the command line gave, by field. Text that is no number stays text, for the struct to refuse.
+  Table given(const CLI::App& app) const;
+
+ private:
+  std::vector<FieldDescription> fields_;
+  std::vector<std::string> texts_;
+};
+
+}  // namespace detent

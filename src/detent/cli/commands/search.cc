@@ -1,0 +1,61 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+
+#include "detent/cli/commands/command.h"
+#include "detent/cli/commands/field_flags.h"
+#include "detent/cli/commands/run_arguments.h"
+#include "detent/core/error.h"
+#include "detent/core/log.h"
+#include "detent/search/mase_sections.h"
+#include "detent/search/options.h"
+
+namespace detent {
+namespace {
+
+/// A list of formats that was cut at commas is put together where these stand within a format:
+/// "int4,fixed:width=6,frac_width=3" is two.
+Value with_whole_formats(const Value& value) {
+  const auto* list = value.get_if<List>();
+  if (list == nullptr) return value;
+  List formats;
+  for (const Value& part : *list) {
+    const std::string& text = *part.get_if<std::string>();
+    const bool is_key = text.find('=') != std::string::npos && text.find(':') == std::string::npos;
+    if (is_key && !formats.empty()) {
+      formats.back() = Value(*formats.back().get_if<std::string>() + "," + text);
+    } else {
+      formats.push_back(part);
+    }
+  }
+  return formats;
+}
+
+}  // namespace
+
+int run_search(const std::vector<std::string>& args) {
+  CLI::App app(
+      "Search the formats of weights and activations: the smallest network that is good enough, or the best "
+      "one "
+      "that is small enough. Writes the best network so far and the whole Pareto front while it searches.",
+      "detent search");
+  RunArguments run_arguments{"search", {}, {}};
+  FieldFlags flags(describe_fields<SearchOptions>());
+  flags.bind(app, "search", "Search");
+  add_run_options(app, run_arguments);
+  if (!parse_arguments(app, args)) return 0;
+  RunConfig config = merged_run_config(app, run_arguments);
+  if (!config.options.load)
+    throw UsageError("`detent search` needs a trained network: `detent search model.onnx`, or --load FILE");
+  const std::string where = config.config_file.empty() ? "detent search" : config.config_file + ", [search]";
+  config.search =
+      without_mase_sections(config.search, where, [](const std::string& text) { spdlog::warn("{}", text); });
+  for (auto& [name, value] : flags.given(app)) config.search[name] = with_whole_formats(value);
+  SearchOptions options;
+  read_fields(options, config.search, where);
+  options.check(where);
+  start_run("search", config);
+  return 0;
+}
+
+}  // namespace detent

@@ -1,0 +1,253 @@
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <numeric>
+#include <optional>
+
+#include <fmt/core.h>
+
+#include "detent/cli/results.h"
+#include "detent/cli/torch/calibration.h"
+#include "detent/cli/torch/commands.h"
+#include "detent/cli/torch/network_results.h"
+#include "detent/cli/torch/resume_command.h"
+#include "detent/cli/torch/session.h"
+#include "detent/cli/torch/settings.h"
+#include "detent/core/error.h"
+#include "detent/core/log.h"
+#include "detent/core/stop_signals.h"
+#include "detent/engine/fast_executor.h"
+#include "detent/execution/float_nodes.h"
+#include "detent/execution/interpreter.h"
+#include "detent/graph/fingerprint.h"
+#include "detent/io/folder_lock.h"
+#include "detent/io/toml.h"
+#include "detent/passes/pass.h"
+#include "detent/search/search.h"
+#include "detent/training/loader.h"
+
+namespace detent {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Samples of one data set after those of another.
+class JoinedInputs final : public CalibrationSet {
+ public:
+  struct Place {
+    const Dataset* dataset;
+    int64_t index;
+  };
+
+  explicit JoinedInputs(std::vector<Place> places) : places_(std::move(places)) {}
+
+  int64_t size() const override { return std::ssize(places_); }
+  std::vector<Tensor> inputs(int64_t begin, int64_t end) const override {
+    std::vector<Tensor> joined;
+    for (int64_t i = begin; i < end;) {
+      std::vector<int64_t> indices;
+      const Dataset* dataset = places_[static_cast<size_t>(i)].dataset;
+      for (; i < end && places_[static_cast<size_t>(i)].dataset == dataset; ++i)
+        indices.push_back(places_[static_cast<size_t>(i)].index);
+      append(joined, dataset->batch(indices).inputs);
+    }
+    return joined;
+  }
+  uint64_t fingerprint() const override { return 0; }
+
+ private:
+  static void append(std::vector<Tensor>& joined, const std::vector<Tensor>& more) {
+    if (joined.empty()) {
+      joined = more;
+      return;
+    }
+    for (size_t i = 0; i < more.size(); ++i) {
+      Shape shape = joined[i].shape();
+      shape[0] += more[i].dim(0);
+      Tensor both(joined[i].dtype(), shape);
+      std::ranges::copy(joined[i].bytes(), both.bytes().begin());
+      std::ranges::copy(more[i].bytes(), both.bytes().begin() + std::ssize(joined[i].bytes()));
+      joined[i] = std::move(both);
+    }
+  }
+
+  std::vector<Place> places_;
+};
+
+/// Samples of validation in random order, and behind them those of training, `count` in all.
+JudgedSamples judged_samples(const Dataset& validation, const Dataset& training, int64_t count) {
+  std::vector<JoinedInputs::Place> places;
+  JudgedSamples samples;
+  for (const Dataset* dataset : {&validation, &training}) {
+    for (const int64_t index : shuffled_order(dataset->size())) {
+      if (std::ssize(places) == count) break;
+      places.push_back({dataset, index});
+      samples.labels.push_back(dataset->has_labels() ? dataset->labels()[static_cast<size_t>(index)] : -1);
+    }
+    if (&validation == &training) break;
+  }
+  samples.inputs = std::make_shared<JoinedInputs>(std::move(places));
+  return samples;
+}
+
+/// Seconds that the fast engine takes for a sample, the least of some runs.
+double measured_latency(const Graph& graph) {
+  constexpr int kFewest = 5;
+  constexpr double kSeconds = 0.2;
+  std::vector<Tensor> inputs;
+  for (const std::string& name : graph.input_names()) {
+    const TensorType& type = graph.input_types().find(name)->second;
+    inputs.emplace_back(type.dtype, type.concrete({{kBatchName, 1}}));
+  }
+  const FastProgram program(graph, torch_float_nodes);
+  program.run(inputs);  // plans, and takes memory
+  double least = 0;
+  double all = 0;
+  for (int run = 0; run < kFewest || all < kSeconds; ++run) {
+    const auto start = std::chrono::steady_clock::now();
+    program.run(inputs);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    least = run == 0 ? seconds : std::min(least, seconds);
+    all += seconds;
+  }
+  return least;
+}
+
+/// What a search that goes on must have in common with the one that stopped.
+Table settings_of(const TorchCommand& command, const Graph& network, int64_t samples) {
+  SearchOptions options;
+  read_fields(options, command.search, "search");
+  Table settings = write_fields(options);
+  for (const char* free : {"time", "evaluations", "points", "winners"}) settings.erase(free);
+  settings["seed"] = command.options.seed;
+  settings["training_samples"] = samples;
+  settings["network_before"] = fmt::format("{:016x}", network_fingerprint(network));
+  return settings;
+}
+
+/// Whether there is a search to go on with. Throws Error where there is one and it is not that.
+bool goes_on(const TorchCommand& command, const fs::path& folder, const Table& settings) {
+  const fs::path file = folder / "settings.toml";
+  const bool exists = fs::exists(folder / "evaluations.jsonl") && fs::exists(file);
+  if (command.options.overwrite && command.options.resume)
+    fail("--resume and --overwrite contradict each other");
+  if (!command.options.resume) {
+    if (exists && !command.options.overwrite) {
+      fail(
+          "{} holds a search: go on with it (--resume), begin anew (--overwrite), or choose another folder "
+          "(--project NAME)",
+          folder.string());
+    }
+    return false;
+  }
+  if (!exists) fail("--resume: {} holds no search that has begun", folder.string());
+  const std::string difference = settings_difference(read_toml(file), settings);
+  if (!difference.empty())
+    fail("--resume: {} was begun with other settings ({})", folder.string(), difference);
+  return true;
+}
+
+void say_report(const SearchReport& report, const fs::path& folder, CommandResults& results) {
+  constexpr size_t kSensitivities = 10;
+  if (!report.sensitivities.empty()) {
+    results.say(fmt::format(
+        "what the smallest formats do, by themselves, to the output on {} samples, worst first:\n{}\n",
+        report.sensitivity_samples, sensitivity_table(report, kSensitivities).to_text()));
+  }
+  results.say(fmt::format("{}: {:.1f} evaluations of {} samples; {}\n{}\n", report.strategy,
+                          report.evaluations, report.samples, report.state, front_table(report).to_text()));
+  if (report.reference.labelled > 0)
+    results.say(fmt::format("float: accuracy {:.4f} of these samples\n", report.reference.accuracy()));
+  results.say(fmt::format("asked for: {}\n", report.objective));
+  if (!report.is_met) {
+    results.say(
+        "no network was found that is within all bounds: best is the nearest; give more time or\n"
+        "evaluations (--resume), larger formats, or other bounds\n");
+  }
+  results.say(fmt::format("best network: {}\n", (folder / "best.mz").string()));
+}
+
+/// The front as docs/results.md says, and the best network.
+void add_report(CommandResults& results, const SearchReport& report, const TorchCommand& command,
+                const Dataset& dataset) {
+  const fs::path folder = command.software_dir / "search";
+  List points;
+  for (const SearchPoint& point : report.points) {
+    const bool is_accuracy = report.quality == QualityKind::kAccuracy;
+    points.push_back(Table{{"name", point.file},
+                           {"cost", point.costs.value(report.cost)},
+                           {"value", is_accuracy ? point.quality.accuracy() : point.quality.sqnr_db()},
+                           {"on_front", true},
+                           {"chosen", point.is_best}});
+  }
+  results.add("pareto", Table{{"cost_name", enum_names(CostKind())[static_cast<size_t>(report.cost)]},
+                              {"value_name", enum_names(QualityKind())[static_cast<size_t>(report.quality)]},
+                              {"points", std::move(points)}});
+  results.add("search", report_value(report));
+  add_configuration(results, command);
+  results.add("search_options", command.search);
+  if (fs::exists(folder / "best.mz"))
+    add_network(results, read_network(folder / "best.mz"), nullptr, dataset);
+}
+
+}  // namespace
+
+void run_search(const TorchCommand& command, ProcessGroup& group) {
+  const auto start = std::chrono::steady_clock::now();
+  CommandResults results(command.name, result_options(command, group));
+  SearchOptions options;
+  read_fields(options, command.search, "search");
+  auto whole = load_split(command, Split::kTrain);
+  TrainingSplits splits;
+  if (whole->has_labels()) splits = load_training_splits(command);
+  const Dataset& training = whole->has_labels() ? *splits.training : *whole;
+  const Dataset& validation = whole->has_labels() ? *splits.validation : *whole;
+  Graph network = load_network(command, training);
+  if (is_quantized(network))
+    fail("{}: the network is quantized already: a search begins with one in float", *command.options.load);
+  check_workers_agree_on_inputs(network, {{"training samples", &training}}, group);
+
+  const fs::path folder = command.software_dir / "search";
+  const auto warn = [](const std::string& text) { spdlog::warn("{}", text); };
+  std::optional<FolderLock> lock;
+  if (group.is_first()) lock.emplace(folder, "detent search", warn);
+  const Table settings = settings_of(command, network, training.size());
+  const bool resumes = goes_on(command, folder, settings);
+  group.all_gather({});  // the others read before the first one writes
+  if (group.is_first()) {
+    if (!resumes) {
+      for (const char* name : {"evaluations.jsonl", "search.json", "best.mz", "points"})
+        fs::remove_all(folder / name);
+    }
+    write_toml(folder / "settings.toml", settings);
+  }
+
+  const StopSignals signals(
+      group.is_first() ? "\ndetent: stopping; a second signal ends the program at once\n" : "");
+  TorchExecutor executor;
+  PassContext context = make_pass_context(training, command.options.training.batch_size, folder, executor);
+  context.report = [&](const std::string& text) { results.say(text); };
+  context.group = &group;
+  context.loader_threads = command.options.num_workers;
+  context.where = command.config_file.empty() ? "detent search" : command.config_file + ", [search]";
+  run_pipeline(network, passes_of(options.prepare), "--prepare", context);
+  SearchRequest request{.network = std::move(network),
+                        .samples = judged_samples(validation, training, options.eval_samples),
+                        .options = options,
+                        .seed = static_cast<uint64_t>(command.options.seed),
+                        .folder = folder,
+                        .resumes = resumes,
+                        .start = start,
+                        .latency = measured_latency};
+  const SearchReport report = search_formats(request, context);
+  say_report(report, folder, results);
+  if (group.is_first() && results.are_kept()) add_report(results, report, command, *whole);
+  results.finish();
+  if (const int signal = StopSignals::received(); signal != 0) {
+    throw Interrupted(signal, fmt::format("stopped by {}, all is saved; go on with\n  {}",
+                                          signal_name(signal), resume_command(process_arguments(), command)));
+  }
+}
+
+}  // namespace detent

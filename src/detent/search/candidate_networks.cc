@@ -1,0 +1,268 @@
+#include "detent/search/candidate_networks.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "detent/core/error.h"
+#include "detent/core/progress.h"
+#include "detent/formats/elements/affine.h"
+#include "detent/formats/groups/calibrating.h"
+#include "detent/passes/reconstruction/gptq.h"
+#include "detent/passes/reconstruction/gram.h"
+#include "detent/passes/reconstruction/im2col.h"
+#include "detent/passes/reconstruction/staged_run.h"
+#include "detent/passes/transform/activation_ranges.h"
+#include "detent/passes/transform/weight_ranges.h"
+
+namespace detent {
+namespace {
+
+constexpr const char* kDefaultResult =
+    "uint8";  // of values that are to be codes though no node reads them so
+
+std::string input_operand(const CodeRead& read) { return fmt::format("data_in_{}", read.input); }
+
+/// What there is to know of a layer's inputs.
+struct LayerInputs {
+  LayerInputs(const Node& node, const std::string& where) : im2col(node, where), sums(im2col) {}
+
+  void finish(const std::string& where) {
+    for (int64_t group = 0; group < im2col.groups(); ++group) grams.push_back(sums.mean(group, where));
+  }
+  /// Squared error of the layer's output, where its weight becomes `values`.
+  double error(const Tensor& weight, const Tensor& values) const {
+    double sum = 0;
+    for (int64_t group = 0; group < im2col.groups(); ++group) {
+      const int64_t begin = group * im2col.rows_per_group();
+      for (const double row : output_errors(grams[static_cast<size_t>(group)], weight, values, begin,
+                                            begin + im2col.rows_per_group()))
+        sum += row;
+    }
+    return sum;
+  }
+
+  Im2Col im2col;
+  GramMatrices sums;
+  std::vector<Matrix<double>> grams;
+};
+
+/// A weight rounded by GPTQ, with the spec that holds the values; nothing where the format does not let
+/// elements be chosen one by one.
+std::optional<std::pair<QuantSpec, Tensor>> chosen_by_gptq(const QuantSpec& spec, const Tensor& weight,
+                                                           const LayerInputs& inputs,
+                                                           const std::string& where) {
+  Tensor chosen = weight.clone();
+  const auto round = [&](const auto& values) {
+    for (int64_t group = 0; group < inputs.im2col.groups(); ++group) {
+      const int64_t begin = group * inputs.im2col.rows_per_group();
+      gptq_round(inputs.grams[static_cast<size_t>(group)], values, {}, where, chosen, begin,
+                 begin + inputs.im2col.rows_per_group());
+    }
+  };
+  QuantSpec fixed = spec;
+  try {
+    if (block_size(spec.format)) {
+      round(BlockRounding(spec, weight.shape(), where));
+    } else {
+      const ValueGrid grid(spec, weight, where);
+      round(grid);
+      fixed = grid.spec();
+    }
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  if (!fake_quantize(fixed, chosen).equals(chosen)) return std::nullopt;
+  return std::pair(std::move(fixed), std::move(chosen));
+}
+
+}  // namespace
+
+CandidateNetworks::CandidateNetworks(const Graph& network, const CodePlan& plan, const SearchSpace& space,
+                                     const SearchOptions& options, PassContext& context)
+    : network_(network), plan_(plan), space_(space) {
+  for (size_t i = 0; i < space.choices.size(); ++i) {
+    const Choice& choice = space.choices[i];
+    weights_.emplace_back(choice.formats.size());
+    if (choice.operand == kInputOperand) input_choices_[choice.node] = i;
+  }
+  measure_activations(plan, options, context);
+  choose_weights(options, context);
+}
+
+void CandidateNetworks::measure_activations(const CodePlan& plan, const SearchOptions& options,
+                                            PassContext& context) {
+  const Graph measured = measured_activations(network_, plan, options.activation_calibration.calibrator,
+                                              options.num_samples, context);
+  Progress progress("choosing ranges, values", std::ssize(plan.groups), {.shown = context.group->is_first()});
+  for (const CodeGroup& group : plan.groups) {
+    const Distribution distribution = measured_distribution(measured, group, context.where);
+    std::map<std::string, QuantSpec>& specs = activations_.emplace_back();
+    const std::string where = fmt::format("{}: values of \"{}\"", context.where, group.root);
+    const auto add = [&](const std::string& text, const QuantSpec& spec) {
+      if (specs.contains(text)) return;
+      const bool fits = is_calibratable(spec.format);
+      specs.emplace(text,
+                    fits ? calibrate(spec, {&distribution, 1}, options.activation_calibration, where) : spec);
+    };
+    for (const CodeRead& read : group.reads) {
+      for (const ChoiceFormat& format : space_.choices[input_choices_.at(read.node)].formats)
+        if (format.spec) add(format.text, *format.spec);
+    }
+    if (group.reads.empty()) add(kDefaultResult, parse_quant_spec_text(kDefaultResult));
+    progress.update(std::ssize(activations_), group.root);
+  }
+}
+
+std::vector<QuantSpec> CandidateNetworks::calibrated_specs(const QuantSpec& spec, const Tensor& weight,
+                                                           const SearchOptions& options,
+                                                           const std::string& where) const {
+  if (!is_calibratable(spec.format)) return {spec};
+  std::vector<QuantSpec> specs;
+  CalibrationOptions calibration = options.activation_calibration;
+  for (const Calibrator calibrator : options.weight_calibrators) {
+    calibration.calibrator = calibrator;
+    QuantSpec calibrated =
+        calibrate(spec, weight_distributions(weight, spec, calibrator), calibration, where);
+    if (std::ranges::find(specs, calibrated) == specs.end()) specs.push_back(std::move(calibrated));
+  }
+  return specs;
+}
+
+void CandidateNetworks::choose_weights(const SearchOptions& options, PassContext& context) {
+  StagedRun run(network_, {.num_samples = options.num_samples}, context);
+  Progress progress("rounding weights, layers", std::ssize(plan_.weighted),
+                    {.shown = context.group->is_first()});
+  int64_t done = 0;
+  for (size_t c = 0; c < space_.choices.size(); ++c) {
+    const Choice& choice = space_.choices[c];
+    if (choice.operand != kWeightOperand) continue;
+    const Node& node = network_.nodes()[choice.node];
+    progress.update(done++, node.name);
+    const std::string where = fmt::format("{}: weight of \"{}\"", context.where, node.name);
+    std::optional<LayerInputs> inputs;
+    if (Im2Col::exist_for(node)) {
+      inputs.emplace(node, where);
+      run.inputs_of(choice.node, [&](const Tensor& input) { inputs->sums.add(input); });
+      inputs->finish(where);
+    }
+    const Tensor& weight = node.find_parameter("weight")->tensor;
+    for (size_t f = 0; f < choice.formats.size(); ++f) {
+      if (!choice.formats[f].spec) continue;
+      double least = std::numeric_limits<double>::infinity();
+      for (const QuantSpec& spec : calibrated_specs(*choice.formats[f].spec, weight, options, where)) {
+        ChosenWeight chosen{spec, fake_quantize(spec, weight)};
+        if (inputs && options.weight_rule == WeightRule::kGptq) {
+          if (auto rounded = chosen_by_gptq(spec, weight, *inputs, where))
+            chosen = {std::move(rounded->first), std::move(rounded->second)};
+        }
+        const double error = inputs ? inputs->error(weight, chosen.values) : 0;
+        if (weights_[c][f] && !(error < least)) continue;
+        least = error;
+        weights_[c][f] = std::move(chosen);
+      }
+    }
+  }
+}
+
+void CandidateNetworks::set_weight(Graph& graph, size_t choice, int format, bool rounded) const {
+  const std::optional<ChosenWeight>& chosen = weights_[choice][static_cast<size_t>(format)];
+  Node& node = graph.nodes()[space_.choices[choice].node];
+  const Tensor& in_float = network_.nodes()[space_.choices[choice].node].find_parameter("weight")->tensor;
+  node.find_parameter("weight")->tensor = chosen && rounded ? chosen->values : in_float;
+  if (chosen) {
+    node.quantization["weight"] = chosen->spec;
+  } else {
+    node.quantization.erase("weight");
+  }
+}
+
+void CandidateNetworks::set_group(Graph& graph, size_t index, const Assignment& assignment) const {
+  const CodeGroup& group = plan_.groups[index];
+  std::map<std::string, QuantizerRef> quantizers;
+  const auto quantizer_of = [&](const std::string& text) {
+    const auto [entry, is_new] = quantizers.try_emplace(text);
+    if (is_new) *entry->second = activations_[index].at(text);
+    return entry->second;
+  };
+  std::optional<QuantizerRef> widest;
+  int most = 0;
+  bool all_codes = true;
+  const auto see = [&](const QuantizerRef& quantizer) {
+    const auto* affine = std::get_if<Affine>(&quantizer->spec.format);
+    all_codes = all_codes && affine != nullptr;
+    if (affine == nullptr || affine->width <= most) return;
+    most = affine->width;
+    widest = quantizer;
+  };
+  for (const CodeRead& read : group.reads) {
+    const size_t choice = input_choices_.at(read.node);
+    const ChoiceFormat& format = space_.choices[choice].formats[static_cast<size_t>(assignment[choice])];
+    all_codes = all_codes && format.spec.has_value();
+    if (!format.spec) continue;
+    const QuantizerRef quantizer = quantizer_of(format.text);
+    graph.nodes()[read.node].quantization[input_operand(read)] = quantizer;
+    see(quantizer);
+  }
+  if (group.reads.empty()) see(quantizer_of(kDefaultResult));
+  const bool in_float = std::ranges::find(plan_.in_float, group.root) != plan_.in_float.end();
+  // Who reads values gets them unrounded; the others round for themselves.
+  if (in_float || !all_codes || !widest) return;
+  graph.node(group.root).quantization["data_out_0"] = *widest;
+  for (const size_t position : group.clamps) {
+    graph.nodes()[position].quantization["data_in_0"] = *widest;
+    graph.nodes()[position].quantization["data_out_0"] = *widest;
+  }
+}
+
+Graph CandidateNetworks::make(const Assignment& assignment, bool rounded) const {
+  DETENT_CHECK(assignment.size() == space_.choices.size(), "{} of {} choices", assignment.size(),
+               space_.choices.size());
+  Graph graph = network_;
+  for (size_t group = 0; group < plan_.groups.size(); ++group) set_group(graph, group, assignment);
+  for (size_t c = 0; c < space_.choices.size(); ++c) {
+    if (space_.choices[c].operand == kWeightOperand) set_weight(graph, c, assignment[c], rounded);
+  }
+  graph.set_requantization(Requantization::kFloat);
+  return graph;
+}
+
+Variant CandidateNetworks::only(const std::vector<std::pair<size_t, int>>& quantized) const {
+  Variant variant{network_, network_.nodes().size()};
+  for (const auto& [c, format] : quantized) {
+    const Choice& choice = space_.choices[c];
+    variant.first = std::min(variant.first, choice.node);
+    if (choice.operand == kWeightOperand) {
+      set_weight(variant.graph, c, format, true);
+      continue;
+    }
+    const ChoiceFormat& taken = choice.formats[static_cast<size_t>(format)];
+    for (size_t g = 0; g < plan_.groups.size(); ++g) {
+      for (const CodeRead& read : plan_.groups[g].reads) {
+        if (read.node != choice.node || !taken.spec) continue;
+        variant.graph.nodes()[read.node].quantization[input_operand(read)] =
+            QuantizerRef(Quantizer(activations_[g].at(taken.text)));
+      }
+    }
+  }
+  return variant;
+}
+
+Variant CandidateNetworks::changed(const Graph& made, const Assignment& assignment, size_t choice,
+                                   int format) const {
+  Assignment other = assignment;
+  other[choice] = format;
+  if (space_.choices[choice].operand == kWeightOperand) {
+    Variant variant{made, space_.choices[choice].node};
+    set_weight(variant.graph, choice, format, true);
+    return variant;
+  }
+  Variant variant{make(other), space_.choices[choice].node};
+  for (const CodeGroup& group : plan_.groups) {
+    const bool reads = std::ranges::any_of(
+        group.reads, [&](const CodeRead& read) { return read.node == space_.choices[choice].node; });
+    if (reads) variant.first = std::min(variant.first, variant.graph.position(group.root));
+  }
+  return variant;
+}
+
+}  // namespace detent

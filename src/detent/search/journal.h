@@ -1,0 +1,35 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "detent/core/process_group.h"
+#include "detent/io/append_file.h"
+
+namespace detent {
+
+/// What a search has measured, by what it was: a file of JSON, a line each, that grows by whole lines. A
+/// search that is resumed asks for the same things in the same order and is given what is here, so that it
+/// goes on as if it had never stopped.
+class Journal {
+ public:
+  /// The first worker has the file, of which all complete lines are kept; the others are given what it holds.
+  /// `keeps` false: the file begins anew. Throws Error where a line before the last is damaged.
+  Journal(const std::filesystem::path& path, bool keeps, ProcessGroup& group);
+
+  const std::vector<double>* find(const std::string& key) const;
+  /// Adds what was not there.
+  void add(const std::string& key, const std::vector<double>& numbers);
+  /// Those whose keys begin so, without that.
+  std::vector<std::pair<std::string, std::vector<double>>> with_prefix(const std::string& prefix) const;
+
+ private:
+  std::map<std::string, std::vector<double>, std::less<>> entries_;
+  std::optional<AppendFile> file_;
+};
+
+}  // namespace detent

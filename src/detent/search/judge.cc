@@ -1,0 +1,201 @@
+#include "detent/search/judge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <span>
+
+#include "detent/core/error.h"
+#include "detent/core/parallel.h"
+#include "detent/graph/activation_memory.h"
+#include "detent/passes/analysis/output_gain.h"
+
+namespace detent {
+namespace {
+
+constexpr int64_t kMicroBatch = 64;
+constexpr int64_t kVariantBatch = 32;
+constexpr int64_t kKeptBytes = int64_t{512} << 20;
+/// Variants at once: each keeps a graph of its own.
+constexpr int64_t kVariantBytes = int64_t{512} << 20;
+
+int64_t parameter_bytes(const Graph& graph) {
+  int64_t bytes = 1;
+  for (const Node& node : graph.nodes()) {
+    for (const auto& [name, parameter] : node.parameters)
+      bytes += static_cast<int64_t>(parameter->tensor.byte_size());
+  }
+  return bytes;
+}
+
+/// Kullback-Leibler divergence of softmax(q) from softmax(p).
+double divergence(std::span<const double> p, std::span<const double> q) {
+  const auto log_sum = [](std::span<const double> x) {
+    const double most = std::ranges::max(x);
+    double sum = 0;
+    for (const double value : x) sum += std::exp(value - most);
+    return most + std::log(sum);
+  };
+  const double p_sum = log_sum(p);
+  const double q_sum = log_sum(q);
+  double total = 0;
+  for (size_t i = 0; i < p.size(); ++i) {
+    const double log_p = p[i] - p_sum;
+    total += std::exp(log_p) * (log_p - (q[i] - q_sum));
+  }
+  return std::max(total, 0.0);
+}
+
+std::span<const double> row_of(const std::vector<double>& values, size_t row, size_t length) {
+  return std::span(values).subspan(row * length, length);
+}
+
+/// Sums of one process's micro-batches, as bytes for the others.
+std::vector<std::byte> as_bytes(const std::vector<double>& numbers) {
+  const auto bytes = std::as_bytes(std::span(numbers));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::vector<double> as_numbers(const std::vector<std::byte>& bytes) {
+  std::vector<double> numbers(bytes.size() / sizeof(double));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
+}
+
+}  // namespace
+
+Judge::Judge(const Graph& network, const Executor& executor, JudgedSamples samples, int64_t count)
+    : network_(network),
+      executor_(executor),
+      samples_(std::move(samples)),
+      count_(std::min(count, samples_.inputs->size())),
+      micro_batch_(
+          fixed_samples(network).value_or(std::min(kMicroBatch, samples_within(network, kActivationBytes)))) {
+  if (count_ == 0) fail("there are no samples to judge networks by");
+  const std::optional<size_t> output = measured_output(network);
+  if (!output)
+    fail("graph \"{}\" has no output that is float32: networks cannot be compared", network.name());
+  output_ = *output;
+  keep_inputs();
+  const std::vector<Part> all = parts(count_, micro_batch_);
+  std::vector<Tensor> results(all.size());
+  const std::unique_ptr<const Program> program = executor_.compile(network_);
+  parallel_for(std::ssize(all), 1, [&](int64_t begin, int64_t) {
+    const auto i = static_cast<size_t>(begin);
+    results[i] = program->run(inputs(all[i])).at(output_).clone();
+  });
+  classifies_ = is_classifier(results.front());
+  for (const Tensor& result : results) {
+    const std::vector<double> values = compared_values(network_, result);
+    expected_.insert(expected_.end(), values.begin(), values.end());
+  }
+  values_per_sample_ = expected_.size() / static_cast<size_t>(count_);
+  for (size_t i = 0; i < all.size(); ++i) reference_.add(compare(all[i], results[i]));
+}
+
+void Judge::keep_inputs() {
+  int64_t bytes = 0;
+  const Part first{0, std::min(count_, micro_batch_)};
+  for (const Tensor& input : samples_.inputs->inputs(first.begin, first.end))
+    bytes += static_cast<int64_t>(input.byte_size());
+  if (bytes / first.end * count_ > kKeptBytes) return;
+  kept_ = samples_.inputs->inputs(0, count_);
+}
+
+std::vector<Judge::Part> Judge::parts(int64_t samples, int64_t size) const {
+  std::vector<Part> parts;
+  for (int64_t begin = 0; begin < std::min(samples, count_); begin += size)
+    parts.push_back({begin, std::min({begin + size, samples, count_})});
+  return parts;
+}
+
+std::vector<Tensor> Judge::inputs(const Part& part) const {
+  if (kept_.empty()) return samples_.inputs->inputs(part.begin, part.end);
+  std::vector<Tensor> rows;
+  for (const Tensor& tensor : kept_) rows.push_back(tensor.rows(part.begin, part.end));
+  return rows;
+}
+
+Quality Judge::compare(const Part& part, const Tensor& output) const {
+  const std::vector<double> values = compared_values(network_, output);
+  Quality quality;
+  quality.samples = part.end - part.begin;
+  DETENT_CHECK(values.size() == values_per_sample_ * static_cast<size_t>(quality.samples), "{} values",
+               values.size());
+  for (size_t i = 0; i < static_cast<size_t>(quality.samples); ++i) {
+    const size_t sample = static_cast<size_t>(part.begin) + i;
+    const auto expected = row_of(expected_, sample, values_per_sample_);
+    const auto actual = row_of(values, i, values_per_sample_);
+    for (size_t k = 0; k < values_per_sample_; ++k) {
+      quality.signal += expected[k] * expected[k];
+      quality.noise += (expected[k] - actual[k]) * (expected[k] - actual[k]);
+    }
+    if (!classifies_) continue;
+    quality.divergence += divergence(expected, actual);
+    const int64_t label = sample < samples_.labels.size() ? samples_.labels[sample] : -1;
+    if (label < 0) continue;
+    ++quality.labelled;
+    const auto best = std::ranges::max_element(actual) - actual.begin();
+    quality.correct += best == label ? 1 : 0;
+  }
+  return quality;
+}
+
+std::optional<Quality> Judge::judge(const Graph& candidate, int64_t samples, const Stop& stop) const {
+  const std::vector<Part> all = parts(samples, micro_batch_);
+  std::vector<std::optional<Quality>> qualities(all.size());
+  const std::unique_ptr<const Program> program = executor_.compile(candidate);
+  parallel_for(std::ssize(all), 1, [&](int64_t begin, int64_t) {
+    const auto i = static_cast<size_t>(begin);
+    if (!stop()) qualities[i] = compare(all[i], program->run(inputs(all[i])).at(output_));
+  });
+  Quality sum;
+  for (const std::optional<Quality>& quality : qualities) {
+    if (!quality) return std::nullopt;
+    sum.add(*quality);
+  }
+  return sum;
+}
+
+std::optional<std::vector<double>> Judge::judge_variants(const Graph& base,
+                                                         const std::vector<Variant>& variants,
+                                                         int64_t samples, const Stop& stop,
+                                                         ProcessGroup& group) const {
+  const std::vector<Part> all = parts(samples, std::min(kVariantBatch, micro_batch_));
+  const size_t most = static_cast<size_t>(std::max<int64_t>(4, kVariantBytes / parameter_bytes(base)));
+  std::vector<double> losses(variants.size() + 1);
+  const std::unique_ptr<const Program> program = executor_.compile(base);
+  for (size_t first = 0; first == 0 || first < variants.size(); first += most) {
+    const std::vector<Variant> some(
+        variants.begin() + static_cast<std::ptrdiff_t>(first),
+        variants.begin() + static_cast<std::ptrdiff_t>(std::min(first + most, variants.size())));
+    const VariantRuns runs(base, some, output_);
+    std::vector<std::vector<double>> own(all.size());  // by micro-batch: the base's, then each variant's
+    const auto worker = static_cast<int64_t>(group.rank());
+    parallel_for(std::ssize(all), 1, [&](int64_t begin, int64_t) {
+      const auto i = static_cast<size_t>(begin);
+      if (begin % group.size() != worker || stop()) return;
+      std::vector<double> sums(some.size() + 1);
+      const auto weigh = [&](const Tensor& output) {
+        const Quality quality = compare(all[i], output);
+        return quality.distortion() * static_cast<double>(quality.samples);
+      };
+      const Tensor result =
+          runs.run(inputs(all[i]), *program, executor_,
+                   [&](size_t variant, const Tensor& output) { sums[variant + 1] = weigh(output); });
+      sums[0] = weigh(result);
+      own[i] = std::move(sums);
+    });
+    for (size_t i = 0; i < all.size(); ++i) {
+      const auto given = group.all_gather(as_bytes(own[i]));
+      const std::vector<double> sums = as_numbers(given[i % static_cast<size_t>(group.size())]);
+      if (sums.empty()) return std::nullopt;
+      losses[0] += first == 0 ? sums[0] : 0;
+      for (size_t v = 0; v < some.size(); ++v) losses[first + v + 1] += sums[v + 1];
+    }
+  }
+  for (double& loss : losses) loss /= static_cast<double>(std::min(samples, count_));
+  return losses;
+}
+
+}  // namespace detent

@@ -1,0 +1,67 @@
+#include "detent/search/options.h"
+
+#include "detent/core/error.h"
+#include "detent/passes/pass.h"
+#include "detent/search/strategy.h"
+
+namespace detent {
+namespace {
+
+/// Throws Error on names that are no passes, and on passes of other stages than these.
+void check_passes(const std::string& names, PassStage from, PassStage to, const std::string& where) {
+  for (const auto& [name, options] : passes_of(names)) {
+    try {
+      find_pass(name);
+    } catch (const Error& error) {
+      fail("{}: {}", where, error.what());
+    }
+    const PassInfo& pass = find_pass(name);
+    const bool fits = pass.kind == PassKind::kTransform &&
+                      (pass.stage == PassStage::kAny || (pass.stage >= from && pass.stage <= to));
+    if (!fits) {
+      fail("{}: got \"{}\", expected passes that {}", where, name,
+           from == PassStage::kBeforeQuantizing ? "change a network before it is quantized"
+                                                : "choose better weights of a quantized network");
+    }
+  }
+}
+
+}  // namespace
+
+Table passes_of(const std::string& names) {
+  Table passes;
+  if (names == "NA") return passes;
+  for (size_t begin = 0; begin <= names.size();) {
+    const size_t end = std::min(names.find(',', begin), names.size());
+    passes[names.substr(begin, end - begin)] = Table();
+    begin = end + 1;
+  }
+  return passes;
+}
+
+void SearchOptions::check(const std::string& where) const {
+  find_strategy(strategy, where + ": key \"strategy\"");
+  check_passes(prepare, PassStage::kBeforeQuantizing, PassStage::kBeforeQuantizing,
+               where + ": key \"prepare\"");
+  check_passes(improve, PassStage::kRoundingWeights, PassStage::kAfterRounding, where + ": key \"improve\"");
+  for (const auto& [key, formats] : {std::pair("weights", &weights), std::pair("activations", &activations),
+                                     std::pair("elementwise", &elementwise)}) {
+    if (formats->empty()) fail("{}: key \"{}\": got no formats: nothing could be chosen", where, key);
+  }
+  if (weight_calibrators.empty())
+    fail("{}: key \"weight_calibrators\": got none, expected one or more", where);
+  if (weight_granularity == Granularity::kGroup) {
+    fail(
+        "{}: key \"weight_granularity\": got \"group\", expected tensor or channel: formats say groups by "
+        "themselves, as int4_g128",
+        where);
+  }
+  if (quality == QualityKind::kSqnr && max_drop) {
+    fail(
+        "{}: max_drop bounds the accuracy, but quality = \"sqnr\": expected quality = \"accuracy\", or "
+        "min_sqnr instead of max_drop",
+        where);
+  }
+}
+
+}  // namespace detent

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "detent/core/fields.h"
+#include "detent/formats/quant_spec.h"
+#include "detent/search/format_choices.h"
+#include "detent/search/quantities.h"
+#include "detent/statistics/calibration.h"
+
+namespace detent {
+
+/// What is paid for with quality: the cost of a front.
+enum class CostKind { kBytes, kWeightBits, kMacBits, kLatency };
+constexpr std::array<const char*, 4> enum_names(CostKind) {
+  return {"bytes", "weight_bits", "mac_bits", "latency"};
+}
+
+/// What a network is judged by. kAuto: accuracy where samples have labels, else the SQNR.
+enum class QualityKind { kAuto, kAccuracy, kSqnr };
+constexpr std::array<const char*, 3> enum_names(QualityKind) { return {"auto", "accuracy", "sqnr"}; }
+
+/// How the values of weights are chosen while candidates are compared: to nearest, or by GPTQ with the inputs
+/// of the float network.
+enum class WeightRule { kNearest, kGptq };
+constexpr std::array<const char*, 2> enum_names(WeightRule) { return {"nearest", "gptq"}; }
+
+/// Fields of [search], and flags of `detent search`.
+struct SearchOptions {
+  std::optional<double> max_drop;
+  std::optional<double> min_sqnr;
+  std::optional<ByteCount> max_bytes;
+  std::optional<double> max_bits;
+  std::optional<TimeSpan> max_latency;
+  CostKind cost = CostKind::kBytes;
+  QualityKind quality = QualityKind::kAuto;
+  std::optional<TimeSpan> time;
+  std::optional<int64_t> evaluations;
+  std::string strategy = "guided";
+  std::vector<std::string> weights = {"int2", "int3", "int4", "int5", "int6", "int7", "int8"};
+  std::vector<std::string> activations = {"uint8"};
+  std::vector<std::string> elementwise = {"uint8"};
+  FormatChoices choices;
+  Granularity weight_granularity = Granularity::kChannel;
+  std::vector<Calibrator> weight_calibrators = {Calibrator::kMinMax, Calibrator::kMse};
+  CalibrationOptions activation_calibration{.calibrator = Calibrator::kMse};
+  WeightRule weight_rule = WeightRule::kGptq;
+  std::string prepare = "remove_dead_nodes,fold_constants,fuse_batch_norm";
+  std::string improve = "gptq,bias_correction";
+  int64_t winners = 4;
+  int64_t num_samples = 1024;
+  int64_t eval_samples = 1024;
+  int64_t points = 16;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& visit) {
+    constexpr double kMost = 1e12;
+    visit("max_drop", self.max_drop,
+          "at most so many points (hundredths) of accuracy below the float network; needs labels",
+          Between{-100, 100});
+    visit("min_sqnr", self.min_sqnr, "at least so many dB of SQNR of the outputs; needs no labels");
+    visit("max_bytes", self.max_bytes, "weights take at most so much, with scales and biases");
+    visit("max_bits", self.max_bits, "a weight takes at most so many bits on average, likewise",
+          Between{0, 32});
+    visit("max_latency", self.max_latency, "a sample takes the fast engine at most so long");
+    visit("cost", self.cost, "what is to become small where quality is bounded, and the cost of the front");
+    visit("quality", self.quality, "what the front shows against the cost; auto: accuracy where labels are");
+    visit("time", self.time, "when to end, from the start of the command; NA: evaluations decide");
+    visit("evaluations", self.evaluations,
+          "runs of a whole network over the evaluation samples, parts counted as such; NA: 100, or what the "
+          "time allows",
+          Between{1, kMost});
+    visit("strategy", self.strategy, "guided, random, tpe, nsga2 or brute_force");
+    visit("weights", self.weights, "formats to choose from for weights");
+    visit("activations", self.activations, "for inputs of layers with weights");
+    visit("elementwise", self.elementwise, "for inputs of additions, means, functions");
+    visit("choices", self.choices,
+          "formats for single nodes or operators, the first that matches counts: "
+          "'layer1.*:weight=int4|int8,linear:data_in=uint8|float'");
+    visit("weight_granularity", self.weight_granularity,
+          "weights that share a scale, where a format does not say: tensor or channel");
+    visit(
+        "weight_calibrators", self.weight_calibrators,
+        "how the range of weights is chosen; of several, for each layer and format, the one that changes the "
+        "layer's output least");
+    CalibrationOptions::fields(self.activation_calibration, visit);
+    visit("weight_rule", self.weight_rule, "how weights are rounded while candidates are compared");
+    visit("prepare", self.prepare, "passes before, separated by commas, or NA");
+    visit("improve", self.improve, "passes that choose better weights of the winners, or NA");
+    visit("winners", self.winners, "networks that these passes are tried on", Between{0, kMost});
+    visit("num_samples", self.num_samples, "calibration samples", Between{1, kMost});
+    visit("eval_samples", self.eval_samples,
+          "samples that networks are judged by: of validation, and where these are fewer, of training",
+          Between{1, kMost});
+    visit("points", self.points, "networks of the front that are written, at most", Between{2, kMost});
+  }
+
+  /// Throws Error, beginning with `where`, on what is wrong whatever the network.
+  void check(const std::string& where) const;
+};
+
+/// The passes that a text names, separated by commas, with no options: empty for "NA".
+Table passes_of(const std::string& names);
+
+}  // namespace detent

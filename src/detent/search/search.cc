@@ -1,0 +1,166 @@
+#include "detent/search/search.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "detent/core/error.h"
+#include "detent/core/log.h"
+#include "detent/core/progress.h"
+#include "detent/core/stop_signals.h"
+#include "detent/search/search_files.h"
+#include "detent/search/strategy.h"
+#include "detent/search/winners.h"
+
+namespace detent {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kUsualEvaluations = 100;
+/// The share of the time that better weights may take, and how much longer than the time the last may.
+constexpr double kMostForWinners = 0.4;
+constexpr double kOverrun = 0.03;
+
+double evaluations_of(const SearchOptions& options) {
+  if (options.evaluations) return static_cast<double>(*options.evaluations);
+  return options.time ? std::numeric_limits<double>::infinity() : kUsualEvaluations;
+}
+
+std::string end_text(const Study& study, const StudyLimits& limits) {
+  if (StopSignals::received() != 0) return "stopped by " + signal_name(StopSignals::received());
+  if (limits.deadline && Clock::now() >= *limits.deadline) return "time is up";
+  return study.left() < 1 ? "evaluations are spent" : "nothing is left to try";
+}
+
+class Search {
+ public:
+  Search(const SearchRequest& request, PassContext& context)
+      : request_(request),
+        options_(request.options),
+        plan_(plan_codes(request.network, {})),
+        space_(make_search_space(request.network, plan_, options_, context.where)),
+        model_(request.network, space_),
+        judge_(request.network, context.executor(), request.samples, options_.eval_samples),
+        objective_(options_, judge_.reference(), judge_.has_labels(), model_, space_, context.where),
+        networks_(request.network, plan_, space_, options_, context),
+        journal_(request.folder / "evaluations.jsonl", request.resumes, *context.group),
+        files_(request.folder, options_, judge_.reference()),
+        is_first_(context.group->is_first()),
+        study_({.networks = networks_,
+                .model = model_,
+                .judge = judge_,
+                .objective = objective_,
+                .journal = journal_,
+                .group = *context.group,
+                .latency = request.latency,
+                .after_trials = [this] { note_trials(); }},
+               {.evaluations = evaluations_of(options_), .deadline = deadline()}, request.seed),
+        winners_(study_, options_, context) {}
+
+  SearchReport run() {
+    if (request_.resumes) before_ = study_.best_of_journal(winners_.journal_prefix());
+    progress_.emplace("searching, evaluations", total(), Progress::Options{.shown = is_first_});
+    leave_time_for_winners();
+    find_strategy(options_.strategy, "search").run(study_, found_);
+    const std::string end = end_text(study_, {.deadline = study_deadline_});
+    progress_.reset();
+    study_.set_deadline(deadline());
+    study_.go_on();
+    if (StopSignals::received() == 0) improve_winners();
+    finish(end);
+    SearchReport report =
+        make_report(study_, found_, judge_.reference(), static_cast<size_t>(options_.points));
+    report.strategy = options_.strategy;
+    report.state = end;
+    return report;
+  }
+
+ private:
+  std::optional<Clock::time_point> deadline() const {
+    if (!options_.time) return std::nullopt;
+    return request_.start +
+           std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(options_.time->seconds));
+  }
+  int64_t total() const {
+    const double evaluations = evaluations_of(options_);
+    return evaluations < 1e9 ? static_cast<int64_t>(evaluations) : 0;
+  }
+  double seconds_left() const { return std::chrono::duration<double>(*deadline() - Clock::now()).count(); }
+
+  void note_trials() {
+    if (progress_) {
+      const Trial* best = study_.best();
+      progress_->update(static_cast<int64_t>(study_.spent()),
+                        fmt::format("best {} bytes", best == nullptr ? 0 : best->costs.bytes));
+    }
+    // What an earlier process has left stays until there is something as good.
+    const bool catches_up = before_ && study_.best() != nullptr && study_.is_better(*before_, *study_.best());
+    if (is_first_ && !catches_up) files_.write(study_, found_, winners_, "running", false);
+  }
+
+  /// Improves one network, which is a point too, to see how long that takes.
+  void leave_time_for_winners() {
+    study_deadline_ = deadline();
+    if (!winners_.has_passes()) return;
+    Assignment middle = space_.largest();
+    for (size_t c = 0; c < middle.size(); ++c) {
+      if (space_.choices[c].operand == kWeightOperand) middle[c] /= 2;
+    }
+    winners_.improve(middle);
+    if (!options_.time) return;
+    const double reserve = std::min(1.25 * winners_.seconds() * static_cast<double>(options_.winners),
+                                    kMostForWinners * options_.time->seconds);
+    study_deadline_ =
+        *deadline() - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(reserve));
+    study_.set_deadline(study_deadline_);
+  }
+
+  void improve_winners() {
+    int64_t tried = 0;
+    winners_.improve_best(found_, [&] {
+      if (StopSignals::received() != 0) return false;
+      double wanted = tried < options_.winners ? 1 : 0;
+      if (options_.time) {
+        const double slack = kOverrun * options_.time->seconds;
+        wanted = seconds_left() + slack > winners_.seconds() ? 1 : 0;
+      }
+      ++tried;
+      return study_.of_first({wanted}).front() > 0;
+    });
+  }
+
+  void finish(const std::string& end) {
+    winners_.recall();
+    const bool catches_up =
+        before_ && (study_.best() == nullptr || study_.is_better(*before_, *study_.best()));
+    if (catches_up) return;  // a signal came before that
+    if (is_first_) files_.write(study_, found_, winners_, end, true);
+  }
+
+  const SearchRequest& request_;
+  const SearchOptions& options_;
+  CodePlan plan_;
+  SearchSpace space_;
+  CostModel model_;
+  Judge judge_;
+  Objective objective_;
+  CandidateNetworks networks_;
+  Journal journal_;
+  SearchFiles files_;
+  bool is_first_;
+  Sensitivities found_;
+  Study study_;
+  Winners winners_;
+  std::optional<Trial> before_;  // the best that the journal had when this process began
+  std::optional<Progress> progress_;
+  std::optional<Clock::time_point> study_deadline_;
+};
+
+}  // namespace
+
+SearchReport search_formats(const SearchRequest& request, PassContext& context) {
+  return Search(request, context).run();
+}
+
+}  // namespace detent

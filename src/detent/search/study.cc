@@ -1,0 +1,244 @@
+#include "detent/search/study.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <span>
+
+#include <fmt/ranges.h>
+
+#include "detent/core/error.h"
+#include "detent/core/stop_signals.h"
+
+namespace detent {
+namespace {
+
+/// A whole number of few digits.
+std::optional<int> parse_format_place(const std::string& text) {
+  int place = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), place);
+  if (error != std::errc() || end != text.data() + text.size() || place < 0) return std::nullopt;
+  return place;
+}
+
+std::string trial_prefix(int64_t samples) { return fmt::format("trial {} ", samples); }
+
+std::string trial_key(const Assignment& assignment, int64_t samples) {
+  return trial_prefix(samples) + fmt::format("{}", fmt::join(assignment, ","));
+}
+
+/// "1,0,3"; nothing where it is none of the space.
+std::optional<Assignment> parse_assignment(const std::string& text, const SearchSpace& space) {
+  Assignment assignment;
+  for (size_t begin = 0; begin < text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    const std::optional<int> format = parse_format_place(text.substr(begin, end - begin));
+    const size_t choice = assignment.size();
+    if (!format || choice >= space.choices.size() || *format >= std::ssize(space.choices[choice].formats))
+      return std::nullopt;
+    assignment.push_back(*format);
+    begin = end + 1;
+  }
+  if (assignment.size() != space.choices.size()) return std::nullopt;
+  return assignment;
+}
+
+std::vector<double> as_numbers(const std::vector<std::byte>& bytes) {
+  std::vector<double> numbers(bytes.size() / sizeof(double));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
+}
+
+}  // namespace
+
+Study::Study(Parts parts, StudyLimits limits, uint64_t seed)
+    : parts_(std::move(parts)), limits_(limits), seed_(seed) {}
+
+bool Study::is_stopped() const {
+  if (StopSignals::received() != 0) return true;
+  return limits_.deadline && std::chrono::steady_clock::now() >= *limits_.deadline;
+}
+
+std::vector<double> Study::of_first(const std::vector<double>& numbers) {
+  return as_numbers(parts_.group.all_gather(std::as_bytes(std::span(numbers))).front());
+}
+
+bool Study::shall_end() {
+  const std::byte mine{static_cast<unsigned char>(is_stopped() ? 1 : 0)};
+  for (const std::vector<std::byte>& answer : parts_.group.all_gather({&mine, 1}))
+    ended_ = ended_ || answer.front() != std::byte{0};
+  return ended_;
+}
+
+/// Once for each key; false where that is more than is left.
+bool Study::charge(const std::string& key, double evaluations) {
+  if (charged_.contains(key)) return true;
+  constexpr double kRounding = 1e-9;
+  if (spent_ + evaluations > limits_.evaluations + kRounding) return false;
+  spent_ += evaluations;
+  charged_.insert(key);
+  return true;
+}
+
+std::vector<double> Study::numbers_of(const Trial& trial) const {
+  std::vector<double> numbers = trial.quality.to_numbers();
+  numbers.push_back(trial.costs.latency.value_or(-1));
+  return numbers;
+}
+
+Trial Study::trial_of(const Assignment& assignment, const std::vector<double>& numbers) const {
+  Trial trial{assignment, Quality::from_numbers({numbers.begin(), numbers.end() - 1}),
+              model().costs(assignment)};
+  if (numbers.back() >= 0) trial.costs.latency = numbers.back();
+  return trial;
+}
+
+std::optional<Trial> Study::run(const Assignment& assignment, int64_t samples) const {
+  const Graph graph = parts_.networks.make(assignment);
+  const std::optional<Quality> quality = parts_.judge.judge(graph, samples, [&] { return is_stopped(); });
+  if (!quality) return std::nullopt;
+  Trial trial{assignment, *quality, model().costs(assignment)};
+  if (objective().needs_latency()) trial.costs.latency = parts_.latency(graph);
+  return trial;
+}
+
+/// As many at a time as there are workers, each its own.
+bool Study::run_missing(const std::vector<Assignment>& assignments, int64_t samples) {
+  std::vector<Assignment> missing;
+  for (const Assignment& assignment : assignments) {
+    const bool known = parts_.journal.find(trial_key(assignment, samples)) != nullptr;
+    if (!known && std::ranges::find(missing, assignment) == missing.end()) missing.push_back(assignment);
+  }
+  const auto workers = static_cast<size_t>(parts_.group.size());
+  for (size_t first = 0; first < missing.size(); first += workers) {
+    if (shall_end()) return false;
+    const size_t own = first + static_cast<size_t>(parts_.group.rank());
+    std::vector<double> numbers;
+    if (own < missing.size()) {
+      if (const std::optional<Trial> trial = run(missing[own], samples)) numbers = numbers_of(*trial);
+    }
+    const auto given = parts_.group.all_gather(std::as_bytes(std::span(numbers)));
+    for (size_t i = 0; i < workers && first + i < missing.size(); ++i) {
+      if (given[i].empty()) {
+        ended_ = true;
+        continue;
+      }
+      parts_.journal.add(trial_key(missing[first + i], samples), as_numbers(given[i]));
+    }
+    if (ended_) return false;
+  }
+  return true;
+}
+
+std::vector<Trial> Study::measure(const std::vector<Assignment>& assignments, int64_t samples) {
+  samples = std::min(samples, this->samples());
+  if (ended_) return {};
+  const double each = static_cast<double>(samples) / static_cast<double>(this->samples());
+  std::vector<Assignment> affordable;
+  const size_t charged_before = charged_.size();
+  for (const Assignment& assignment : assignments) {
+    if (!charge(trial_key(assignment, samples), each)) break;
+    affordable.push_back(assignment);
+  }
+  const bool measures_new = charged_.size() > charged_before;
+  const bool complete = run_missing(affordable, samples);
+  std::vector<Trial> measured;
+  bool is_new = false;
+  for (const Assignment& assignment : affordable) {
+    const auto* numbers = parts_.journal.find(trial_key(assignment, samples));
+    if (numbers == nullptr) break;
+    measured.push_back(trial_of(assignment, *numbers));
+    const auto known = [&](const Trial& trial) { return !trial.improved && trial.assignment == assignment; };
+    if (samples < this->samples() || std::ranges::any_of(trials_, known)) continue;
+    trials_.push_back(measured.back());
+    is_new = true;
+  }
+  if (is_new) parts_.after_trials();
+  // A strategy that finds nothing new any more has come to its end.
+  constexpr int kMostIdle = 64;
+  idle_ = complete && measures_new ? 0 : idle_ + 1;
+  if (idle_ > kMostIdle) ended_ = true;
+  if (affordable.size() < assignments.size() || !complete) {
+    ended_ = true;
+    return {};
+  }
+  return measured;
+}
+
+std::vector<double> Study::measure_variants(const std::string& key, const Graph& base,
+                                            const std::function<std::vector<Variant>()>& variants,
+                                            size_t count, int64_t samples) {
+  samples = std::min(samples, this->samples());
+  if (ended_) return {};
+  // Each costs half a run: it begins, on average, in the middle.
+  const double runs = 1 + static_cast<double>(count) / 2;
+  const double share = static_cast<double>(samples) / static_cast<double>(this->samples());
+  const std::string full_key = fmt::format("variants {} {}", samples, key);
+  if (!charge(full_key, runs * share)) {
+    ended_ = true;
+    return {};
+  }
+  if (const auto* numbers = parts_.journal.find(full_key)) return *numbers;
+  if (shall_end()) return {};
+  const auto losses = parts_.judge.judge_variants(
+      base, variants(), samples, [&] { return is_stopped(); }, parts_.group);
+  if (!losses) {
+    ended_ = true;
+    return {};
+  }
+  parts_.journal.add(full_key, *losses);
+  return *losses;
+}
+
+std::vector<Trial> Study::journaled(const std::string& prefix, bool improved) const {
+  std::vector<Trial> trials;
+  for (const auto& [text, numbers] : parts_.journal.with_prefix(prefix)) {
+    const std::optional<Assignment> assignment = parse_assignment(text, space());
+    if (!assignment) continue;
+    trials.push_back(trial_of(*assignment, numbers));
+    trials.back().improved = improved;
+  }
+  return trials;
+}
+
+std::optional<Trial> Study::best_of_journal(const std::string& improved_prefix) const {
+  std::vector<Trial> all = journaled(trial_prefix(samples()), false);
+  for (Trial& trial : journaled(improved_prefix, true)) all.push_back(std::move(trial));
+  std::optional<Trial> best;
+  for (const Trial& trial : all) {
+    if (!best || is_better(trial, *best)) best = trial;
+  }
+  return best;
+}
+
+void Study::add_improved(Trial trial) {
+  trial.improved = true;
+  trials_.push_back(std::move(trial));
+  parts_.after_trials();
+}
+
+Quality Study::judge_improved(const Graph& graph) const {
+  return *parts_.judge.judge(graph, samples(), [] { return false; });
+}
+
+CostAndLoss Study::point(const Trial& trial) const {
+  return {trial.costs.value(objective().cost()), objective().loss(trial.quality)};
+}
+
+const Trial* Study::best() const {
+  const Trial* best = nullptr;
+  for (const Trial& trial : trials_) {
+    if (best == nullptr || is_better(trial, *best)) best = &trial;
+  }
+  return best;
+}
+
+std::vector<const Trial*> Study::front() const {
+  std::vector<CostAndLoss> points;
+  for (const Trial& trial : trials_) points.push_back(point(trial));
+  std::vector<const Trial*> front;
+  for (const size_t i : pareto_front(points)) front.push_back(&trials_[i]);
+  return front;
+}
+
+}  // namespace detent

@@ -1,0 +1,127 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "detent/core/process_group.h"
+#include "detent/search/candidate_networks.h"
+#include "detent/search/costs.h"
+#include "detent/search/journal.h"
+#include "detent/search/judge.h"
+#include "detent/search/objective.h"
+#include "detent/search/pareto.h"
+
+namespace detent {
+
+/// A network that was measured.
+struct Trial {
+  Assignment assignment;
+  Quality quality;
+  Costs costs;
+  bool improved = false;  // by passes that choose better weights
+};
+
+/// When a search ends.
+struct StudyLimits {
+  double evaluations = 0;  // runs over all samples; parts count as such
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+};
+
+/// All that a strategy sees: what may be chosen, and what comes of it. Measurements are journaled, spread
+/// over the workers, and the same whatever their number. When the search is to end (the evaluations are
+/// spent, the time is up, a signal has come), they return nothing, and the strategy returns.
+class Study {
+ public:
+  struct Parts {
+    const CandidateNetworks& networks;
+    const CostModel& model;
+    const Judge& judge;
+    const Objective& objective;
+    Journal& journal;
+    ProcessGroup& group;
+    std::function<double(const Graph&)> latency;  // seconds for a sample
+    std::function<void()> after_trials = [] {};   // new ones are there
+  };
+
+  Study(Parts parts, StudyLimits limits, uint64_t seed);
+
+  const SearchSpace& space() const { return parts_.networks.space(); }
+  const CostModel& model() const { return parts_.model; }
+  const Objective& objective() const { return parts_.objective; }
+  const CandidateNetworks& networks() const { return parts_.networks; }
+  int64_t samples() const { return parts_.judge.samples(); }
+  uint64_t seed() const { return seed_; }
+  double cost(const Assignment& assignment) const { return model().value(assignment, objective().cost()); }
+
+  /// Measures over the first `samples`, in order; those of all samples become trials. Empty when the search
+  /// is to end.
+  std::vector<Trial> measure(const std::vector<Assignment>& assignments, int64_t samples);
+  std::vector<Trial> measure(const std::vector<Assignment>& assignments) {
+    return measure(assignments, samples());
+  }
+
+  /// Distortion of `base` and of its variants. `key` says what they are. Empty when the search is to end.
+  std::vector<double> measure_variants(const std::string& key, const Graph& base,
+                                       const std::function<std::vector<Variant>()>& variants, size_t count,
+                                       int64_t samples);
+
+  /// Trials of which the journal has the numbers under `prefix` and the assignment.
+  std::vector<Trial> journaled(const std::string& prefix, bool improved) const;
+  /// The best trial of the journal, which may be of an earlier process; `improved_prefix`: of those that were
+  /// improved.
+  std::optional<Trial> best_of_journal(const std::string& improved_prefix) const;
+  /// Whether the first is nearer to what is wanted.
+  bool is_better(const Trial& trial, const Trial& than) const {
+    return objective().is_better(trial.quality, trial.costs, than.quality, than.costs);
+  }
+  /// Adds the trial of a network that passes have changed.
+  void add_improved(Trial trial);
+  Quality judge_improved(const Graph& graph) const;
+  Journal& journal() { return parts_.journal; }
+  double latency(const Graph& graph) const { return parts_.latency(graph); }
+
+  const std::vector<Trial>& trials() const { return trials_; }
+  /// The one nearest to the objective; nullptr before the first.
+  const Trial* best() const;
+  /// The trials that no other beats, by ascending cost.
+  std::vector<const Trial*> front() const;
+  CostAndLoss point(const Trial& trial) const;
+
+  double spent() const { return spent_; }
+  double left() const { return limits_.evaluations - spent_; }
+  /// Whether measuring is over; all workers say the same.
+  bool ended() const { return ended_; }
+  void set_deadline(std::optional<std::chrono::steady_clock::time_point> deadline) {
+    limits_.deadline = deadline;
+  }
+  /// What the first worker has: time is each worker's own.
+  std::vector<double> of_first(const std::vector<double>& numbers);
+  /// Ends the study where a worker has got a signal or its time is up: what one sees, all obey.
+  bool shall_end();
+  /// After the strategy has returned, for what is left to do.
+  void go_on() { ended_ = false; }
+  /// The signal that came, or 0; whether the time is up.
+  bool is_stopped() const;
+
+ private:
+  bool charge(const std::string& key, double evaluations);
+  std::vector<double> numbers_of(const Trial& trial) const;
+  Trial trial_of(const Assignment& assignment, const std::vector<double>& numbers) const;
+  std::optional<Trial> run(const Assignment& assignment, int64_t samples) const;
+  bool run_missing(const std::vector<Assignment>& assignments, int64_t samples);
+
+  Parts parts_;
+  StudyLimits limits_;
+  uint64_t seed_;
+  double spent_ = 0;
+  bool ended_ = false;
+  int idle_ = 0;  // calls that measured nothing new
+  std::set<std::string> charged_;
+  std::vector<Trial> trials_;
+};
+
+}  // namespace detent

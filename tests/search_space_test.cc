@@ -1,0 +1,125 @@
+#include "detent/search/space.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "detent/core/error_of_for_test.h"
+#include "detent/models/models.h"
+#include "detent/passes/average_bits.h"
+#include "detent/search/costs.h"
+#include "detent/search/sensitivities.h"
+
+namespace detent {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+class Space : public testing::Test {
+ protected:
+  SearchSpace make(const SearchOptions& options) const {
+    return make_search_space(graph_, plan_, options, "s");
+  }
+  std::string refused(const SearchOptions& options) const {
+    return error_of([&] { make(options); });
+  }
+  static SearchOptions with_choices(const std::string& text) {
+    SearchOptions options;
+    options.choices = FormatChoices::from_value(text, "choices");
+    return options;
+  }
+  static std::vector<std::string> formats(const SearchSpace& space, const std::string& node,
+                                          const std::string& operand) {
+    std::vector<std::string> texts;
+    for (const Choice& choice : space.choices) {
+      if (choice.name != node || choice.operand != operand) continue;
+      for (const ChoiceFormat& format : choice.formats) texts.push_back(format.text);
+    }
+    return texts;
+  }
+
+  Graph graph_ = build_cifar_resnet(20, {3, 32, 32}, 10);
+  CodePlan plan_ = plan_codes(graph_, {});
+};
+
+TEST_F(Space, HasFormatsBySizeForEachOperand) {
+  SearchOptions options = with_choices("layer1_0.*:weight=float|int8|int2,linear:data_in=uint8|uint4");
+  options.weights = {"int8", "int3", "fixed:width=5,frac_width=4"};
+  const SearchSpace space = make(options);
+  EXPECT_THAT(formats(space, "layer1_0_conv1", "weight"), ElementsAre("int2", "int8", "float"));
+  EXPECT_THAT(formats(space, "layer2_0_conv1", "weight"),
+              ElementsAre("int3", "fixed:width=5,frac_width=4", "int8"));
+  EXPECT_THAT(formats(space, "linear", "data_in"), ElementsAre("uint4", "uint8"));
+  EXPECT_THAT(formats(space, "layer2_0_conv1", "data_in"), ElementsAre("uint8"));
+  EXPECT_EQ(space.size(), 2.0 * std::pow(3.0, 20));
+}
+
+TEST_F(Space, SaysWhatIsWrong) {
+  EXPECT_THAT(refused(with_choices("layr1.*:weight=int4|int8")), HasSubstr("matches no node: did you mean"));
+  EXPECT_THAT(refused(with_choices("relu.*:weight=int4|int8")),
+              HasSubstr("nodes without a choice of weight"));
+  EXPECT_THAT(refused(with_choices("linear:weight=uint4|int8")), HasSubstr("int4 is meant for them"));
+  EXPECT_THAT(refused(with_choices("linear:weight=int99")),
+              HasSubstr("weight of \"linear\": format \"int99\""));
+  EXPECT_THAT(refused(with_choices("linear:data_in=int4_g32|uint8")), HasSubstr("share one scale"));
+  SearchOptions options;
+  options.weights = {"int4"};
+  EXPECT_THAT(refused(options), HasSubstr("nothing is to be chosen: every operand has a single format"));
+  options.weights = {"int4", "int4"};
+  EXPECT_THAT(refused(options), HasSubstr("it is given twice"));
+}
+
+TEST_F(Space, UniformTakesTheNearestFormatWhereThereIsNone) {
+  SearchOptions options = with_choices("conv1:weight=int8,linear:weight=int2|int6");
+  options.weights = {"int2", "int4", "int8"};
+  const SearchSpace space = make(options);
+  const ChoiceFormat* four = nullptr;
+  for (const Choice& choice : space.choices) {
+    if (choice.name == "layer1_0_conv1" && choice.operand == kWeightOperand) four = &choice.formats[1];
+  }
+  const Assignment uniform = space.uniform(kWeightOperand, *four);
+  for (size_t c = 0; c < uniform.size(); ++c) {
+    const Choice& choice = space.choices[c];
+    if (choice.operand != kWeightOperand) continue;
+    const std::string& format = choice.formats[static_cast<size_t>(uniform[c])].text;
+    EXPECT_EQ(format, choice.name == "conv1" ? "int8" : choice.name == "linear" ? "int6" : "int4");
+  }
+}
+
+TEST_F(Space, CostsAreThoseOfTheNetwork) {
+  SearchOptions options;
+  options.weights = {"int3", "int8", "float"};
+  options.activations = {"uint4", "uint8"};
+  const SearchSpace space = make(options);
+  const CostModel model(graph_, space);
+  for (const Assignment& assignment : {space.smallest(), space.largest()}) {
+    Graph graph = graph_;
+    for (size_t c = 0; c < assignment.size(); ++c) {
+      const Choice& choice = space.choices[c];
+      const ChoiceFormat& format = choice.formats[static_cast<size_t>(assignment[c])];
+      if (choice.operand == kWeightOperand && format.spec)
+        graph.nodes()[choice.node].quantization["weight"] = *format.spec;
+    }
+    const StorageBits stored = storage_bits(graph);
+    EXPECT_EQ(model.costs(assignment).bytes, stored.weight_bytes());
+    EXPECT_DOUBLE_EQ(model.costs(assignment).weight_bits, stored.average_weight_bits());
+  }
+  EXPECT_DOUBLE_EQ(model.costs(space.largest()).mac_bits,
+                   8.0 / 4 * 32 / 3 * model.costs(space.smallest()).mac_bits);
+}
+
+TEST_F(Space, ChainsFollowResiduals) {
+  const SearchSpace space = make({});
+  const auto chains = residual_chains(graph_, space);
+  ASSERT_EQ(chains.size(), 1U);  // shortcuts are slices and zeros, so that one stream goes through
+  std::vector<std::string> names;
+  for (const size_t c : chains[0]) names.push_back(space.choices[c].name);
+  EXPECT_THAT(names, ElementsAre("conv1", "layer1_0_conv2", "layer1_1_conv2", "layer1_2_conv2",
+                                 "layer2_0_conv2", "layer2_1_conv2", "layer2_2_conv2", "layer3_0_conv2",
+                                 "layer3_1_conv2", "layer3_2_conv2"));
+}
+
+}  // namespace
+}  // namespace detent
