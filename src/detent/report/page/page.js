@@ -50,6 +50,18 @@ function sensitivities(errors) {
   return parts;
 }
 
+// What a search measured: each operand by itself in its smallest format, then all of them.
+function operandSensitivities(sensitivities) {
+  const smallest = new Map();
+  for (const entry of sensitivities) {
+    const name = `${entry.node} ${entry.operand}`;
+    if (!smallest.has(name) || entry.bits < smallest.get(name).bits) smallest.set(name, entry);
+  }
+  const bars = [...smallest].map(([name, entry]) => ({ name, value: entry.distortion, text: `${numberText(entry.distortion)} in ${entry.format}` }));
+  return [make('p', {}, 'What the smallest format of each operand does, by itself, to the output:'),
+    barList(bars.sort((a, b) => b.value - a.value), 20), make('h3', {}, 'All formats'), tableOf(sensitivities)];
+}
+
 function sizesByLayer(network) {
   const sized = network.nodes.filter((node) => node.parameter_bytes > 0).sort((a, b) => b.parameter_bytes - a.parameter_bytes);
   return [barList(sized.map((node) => ({ name: node.name, value: node.parameter_bytes, text: bytesText(node.parameter_bytes) })), 20)];
@@ -91,6 +103,7 @@ function sectionsOf(results) {
   if (results.pareto && results.pareto.points.length > 0) add('Pareto front', paretoSection(results.pareto));
   if (results.network) add('Network', networkSection(results));
   if (results.layerwise_error && results.layerwise_error.length > 0) add('Sensitivity', sensitivities(results.layerwise_error));
+  if (results.search && results.search.sensitivities.length > 0) add('Sensitivity of operands', operandSensitivities(results.search.sensitivities));
   if (results.profile) add('Time by step', timesByStep(results.profile));
   if (results.network) add('Size by layer', sizesByLayer(results.network));
   for (const [key, value] of Object.entries(results)) {
