@@ -84,8 +84,7 @@ std::vector<float> codebook_entries(const Tensor& codebook) {
     if (!std::isfinite(entry)) fail("a value of the codebook is {}: try a smaller learning rate", entry);
   }
   std::ranges::sort(entries);
-  const auto repeated = std::ranges::unique(entries);
-  entries.erase(repeated.begin(), repeated.end());
+  entries.erase(std::unique(entries.begin(), entries.end()), entries.end());
   return entries;
 }
 
