@@ -155,8 +155,7 @@ std::vector<float> fit_codebook(std::span<const float> values, size_t count) {
       begin = end;
     }
   }
-  const auto repeated = std::ranges::unique(centers);
-  centers.erase(repeated.begin(), repeated.end());
+  centers.erase(std::unique(centers.begin(), centers.end()), centers.end());
   return centers;
 }
 
