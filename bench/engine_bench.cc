@@ -1,8 +1,10 @@
 // A matrix of 4096 x 4096 weights of 8, 4, 3 and 2 bits (and ternary) times a vector of 8 bits, by the fast
 // engine. The matrix does not fit into the second-level cache, so fewer bits take less time. bytes_per_second
-// counts packed weights.
+// counts packed weights. And a convolution of the shape that resnets have, of 8 bits and of ternary codes.
 
 #include <benchmark/benchmark.h>
+
+#include <fmt/format.h>
 
 #include <random>
 
@@ -46,6 +48,44 @@ BENCHMARK(multiply)->Name("int4")->Args({-7, 7})->Unit(benchmark::kMicrosecond);
 BENCHMARK(multiply)->Name("int3")->Args({-4, 3})->Unit(benchmark::kMicrosecond);
 BENCHMARK(multiply)->Name("int2")->Args({-2, 1})->Unit(benchmark::kMicrosecond);
 BENCHMARK(multiply)->Name("ternary")->Args({-1, 1})->Unit(benchmark::kMicrosecond);
+
+/// 3 x 3 over 56 x 56 positions, from 64 channels to 64; codes and weights of `width` bits.
+void convolve(benchmark::State& state) {
+  set_thread_count(1);
+  const int64_t width = state.range(0);
+  constexpr int64_t kChannels = 64;
+  constexpr int64_t kPositions = 56;
+  GraphBuilder builder("convolution");
+  const NodeInput x = builder.input("x", {kChannels, kPositions, kPositions});
+  Graph graph =
+      builder.finish(builder.convolution("conv", x, kChannels, kChannels, {3, 3}, {{"padding", int64_t{1}}}));
+  Node& node = graph.node("conv");
+  std::mt19937 generator(1);
+  std::normal_distribution<float> normal(0, width == 8 ? 40.0F : 0.6F);
+  for (float& weight : node.find_parameter("weight")->tensor.values<float>()) weight = normal(generator);
+  const auto codes = [&](double scale) {
+    return parse_quant_spec_text(fmt::format("affine:narrow_range=true,width={},scale={}", width, scale));
+  };
+  graph.node("x").quantization["data_out_0"] = codes(width == 8 ? 0.02 : 1);
+  node.quantization["data_in_0"] = codes(width == 8 ? 0.02 : 1);
+  node.quantization["weight"] = codes(1);
+  node.quantization["data_out_0"] = parse_quant_spec_text("affine:scale=1");
+  graph.set_requantization(Requantization::kFloat);
+  const FastProgram program(graph);
+  Tensor values(DType::kFloat32, {1, kChannels, kPositions, kPositions});
+  std::normal_distribution<float> inputs;
+  for (float& value : values.values<float>()) value = inputs(generator);
+  constexpr int kRuns = 20;
+  for (auto _ : state) {
+    for (const StepProfile& step : program.profile(std::span(&values, 1), kRuns)) {
+      if (step.products == 0) continue;
+      state.SetIterationTime(step.seconds);
+      state.SetLabel(fmt::format("{}, {:.0f} GOP/s", step.kernel, 2e-9 * step.products / step.seconds));
+    }
+  }
+}
+BENCHMARK(convolve)->Name("convolution/int8")->Arg(8)->UseManualTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK(convolve)->Name("convolution/ternary")->Arg(2)->UseManualTime()->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace detent

@@ -51,7 +51,9 @@ class Draw {
 
 /// Codes for values of about +-`range`.
 std::string codes(Draw& draw, double range) {
-  const int64_t width = draw.among({8, 8, 8, 8, 7, 4, 2, 10});
+  const int64_t width = draw.among({8, 8, 8, 7, 4, 2, 2, 2, 10});
+  if (width == 2 && draw.coin())
+    return fmt::format("affine:narrow_range=true,width=2,scale={}", range * draw.real(0.2, 0.7));
   const bool is_signed = draw.coin();
   const int64_t count = int64_t{1} << width;
   const int64_t low = is_signed ? -count / 2 : 0;
@@ -68,10 +70,10 @@ void quantize_layer(Draw& draw, Node& node) {
     const Tensor values = draw.tensor(bias->tensor.shape());
     std::ranges::copy(values.values<float>(), bias->tensor.values<float>().begin());
   }
-  const int64_t width = draw.among({8, 8, 8, 6, 4, 3, 2});
+  const int64_t width = draw.among({8, 8, 6, 4, 3, 2, 2});
   const double scale = 6.0 / static_cast<double>(int64_t{1} << width);
-  QuantSpec spec =
-      parse_quant_spec_text(fmt::format("affine:symmetric=true,width={},scale={}", width, scale));
+  QuantSpec spec = parse_quant_spec_text(fmt::format(
+      "affine:symmetric=true,narrow_range={},width={},scale={}", width == 2 && draw.coin(), width, scale));
   if (draw.coin()) {
     spec.granularity = Granularity::kChannel;
     auto& scales = std::get<Affine>(spec.format).scale;
@@ -234,7 +236,7 @@ void expect_equal_to_reference(const Graph& graph, const Tensor& inputs,
     if (kernels != nullptr) {
       for (const StepProfile& step : program.profile(std::span(&inputs, 1), 1)) {
         ++(*kernels)[step.kernel.substr(0, step.kernel.find(' '))];
-        for (const char* bits : {"2 bits", "3 bits", "4 bits"})
+        for (const char* bits : {", bits", "2 bits", "3 bits", "4 bits"})
           (*kernels)[bits] += step.kernel.ends_with(bits) ? 1 : 0;
       }
     }
@@ -271,6 +273,8 @@ TEST_F(FastEngine, IsEqualToTheReferenceOnRandomNetworks) {
     expect_equal_to_reference(graph, draw.tensor(sample), &kernels);
     if (HasFatalFailure()) break;
   }
+  if (engine_targets().front() == "AVX3_VNNI" && __builtin_cpu_supports("avx512vpopcntdq") != 0)
+    EXPECT_GT(kernels[", bits"], 20);
   for (const char* kernel : {"convolution", "depthwise", "linear", "table", "addition", "mean", "largest",
                              "quantize", "moved", "copy", "reference", "bytes", "2 bits", "3 bits", "4 bits"})
     EXPECT_GT(kernels[kernel], 20) << kernel;

@@ -119,6 +119,8 @@ int32_t widened(WeightPacking packing, const int8_t* packed, int64_t count, int 
       return static_cast<int32_t>(byte(0) >> (2 * step) & 3U) - offset;
     case WeightPacking::kTernary:
       return digit(static_cast<uint8_t>(byte(0)), step) - 1;
+    case WeightPacking::kBitPlanes:
+      break;
   }
   DETENT_CHECK(false, "packing {}", static_cast<int>(packing));
   return 0;

@@ -31,8 +31,10 @@ struct Weights {
   }
 };
 
-/// bias - zero point * sum of the weights, modulo 2^32 as the kernels add.
-int32_t start_of(const SumForm& form, const Weights& weights, int64_t output) {
+/// bias - zero point * sum of the weights, modulo 2^32 as the kernels add. Bit planes are counted from the
+/// zero point.
+int32_t start_of(const SumForm& form, const Weights& weights, int64_t output, WeightPacking packing) {
+  if (packing == WeightPacking::kBitPlanes) return form.bias[static_cast<size_t>(output)];
   const auto count = static_cast<size_t>(weights.inputs * weights.positions);
   uint32_t sum = 0;
   for (const int32_t w : weights.codes.subspan(static_cast<size_t>(output) * count, count))
@@ -57,7 +59,7 @@ Range range_of(std::span<const int32_t> values) {
 void append_output(const SumForm& form, const Weights& weights, int64_t output, PackedSums& packed) {
   const auto c = static_cast<size_t>(output);
   const bool is_filler = output < 0;
-  packed.start.push_back(is_filler ? 0 : start_of(form, weights, output));
+  packed.start.push_back(is_filler ? 0 : start_of(form, weights, output, packed.packing));
   if (!form.fixed.empty()) {
     packed.fixed.push_back(is_filler ? FixedMultiplier() : form.fixed[c]);
   } else {
@@ -98,6 +100,45 @@ void pack_group(const Weights& weights, const PackedGroup& group, PackedSums& pa
     int8_t* to = packed.weights.data() + group.weights + o * kStepInputs;
     for (size_t k = 0; k < windows.size(); k += kStepInputs, to += group.blocks * kBlockBytes)
       std::memcpy(to, windows.data() + k, kStepInputs);
+  }
+}
+
+/// Whether kernels count the bits of inputs and weights of -1, 0 and 1.
+bool multiplies_bits(const SumForm& form, int64_t groups, const KernelSet& kernels) {
+  if (kernels.add_bit_planes == nullptr || groups != 1) return false;
+  const auto [least, most] = range_of(form.weight.values<int32_t>());
+  return least >= -1 && most <= 1 && form.input.low >= form.input.zero_point - 1 &&
+         form.input.high <= form.input.zero_point + 1;
+}
+
+int64_t words_of(int64_t inputs) { return rounded_up(inputs, kWordInputs) / kWordInputs; }
+
+/// Blocks of bit planes: [run][word][kind][16].
+void pack_bit_planes(const SumForm& form, const Weights& weights, PackedSums& packed) {
+  set_runs(packed, 1, weights.inputs);
+  const int64_t words = words_of(weights.inputs);
+  packed.run_steps = weights.positions / packed.run_count * words;
+  const int64_t blocks = rounded_up(packed.outputs, kBlockOutputs) / kBlockOutputs;
+  const int64_t block_bytes = weights.positions * words * kWordBytes * kBlockOutputs;
+  packed.weights = AlignedArray<int8_t>(static_cast<size_t>(blocks * block_bytes));
+  for (int64_t block = 0; block < blocks; ++block) {
+    const int64_t first = block * kBlockOutputs;
+    const int64_t filled = std::min(kBlockOutputs, packed.outputs - first);
+    packed.groups.push_back(
+        {1, first, filled, static_cast<size_t>(block * block_bytes), packed.start.size(), 0});
+    auto* planes = reinterpret_cast<uint64_t*>(packed.weights.data() + block * block_bytes);
+    for (int64_t o = 0; o < kBlockOutputs; ++o)
+      append_output(form, weights, o < filled ? first + o : -1, packed);
+    for (int64_t o = 0; o < filled; ++o) {
+      for (int64_t position = 0; position < weights.positions; ++position) {
+        for (int64_t i = 0; i < weights.inputs; ++i) {
+          uint64_t* word = planes + (position * words + i / kWordInputs) * 2 * kBlockOutputs + o;
+          const int32_t weight = weights.at(first + o, i, position);
+          word[0] |= uint64_t{weight != 0} << (i % kWordInputs);
+          word[kBlockOutputs] |= uint64_t{weight < 0} << (i % kWordInputs);
+        }
+      }
+    }
   }
 }
 
@@ -206,6 +247,26 @@ void for_each_depthwise(const PackedSums& packed, const Visit& visit) {
   }
 }
 
+/// The same for bit planes.
+template <class Visit>
+void for_each_bit(const PackedSums& packed, int64_t inputs, const Visit& visit) {
+  const int64_t words = words_of(inputs);
+  for (const PackedGroup& group : packed.groups) {
+    const auto* planes = reinterpret_cast<const uint64_t*>(packed.weights.data() + group.weights);
+    for (int64_t o = 0; o < group.outputs; ++o) {
+      for (int64_t position = 0; position < packed.window.height * packed.window.width; ++position) {
+        for (int64_t i = 0; i < inputs; ++i) {
+          const uint64_t* word = planes + (position * words + i / kWordInputs) * 2 * kBlockOutputs + o;
+          const auto bit = [&](int64_t kind) {
+            return static_cast<int32_t>(word[kind * kBlockOutputs] >> (i % kWordInputs) & 1U);
+          };
+          visit(group.first_output + o, i, position, bit(0) - 2 * bit(1));
+        }
+      }
+    }
+  }
+}
+
 /// The same for other layers, whose windows have `inputs` channels.
 template <class Visit>
 void for_each_grouped(const PackedSums& packed, int64_t inputs, const Visit& visit) {
@@ -240,7 +301,13 @@ Tensor unpacked_weights(const PackedSums& packed, const Shape& shape) {
   const auto note = [&](int64_t output, int64_t input, int64_t position, int32_t weight) {
     codes[static_cast<size_t>((output * inputs + input) * positions + position)] = weight;
   };
-  packed.depthwise ? for_each_depthwise(packed, note) : for_each_grouped(packed, inputs, note);
+  if (packed.depthwise) {
+    for_each_depthwise(packed, note);
+  } else if (packed.packing == WeightPacking::kBitPlanes) {
+    for_each_bit(packed, inputs, note);
+  } else {
+    for_each_grouped(packed, inputs, note);
+  }
   return weights;
 }
 
@@ -318,12 +385,13 @@ PackedSums packed_sums(const SumForm& form, const Node& node, const KernelSet& k
   packed.finish.cuts_bytes = form.output && form.fixed.empty() && steps_fit(form);
   if (groups > 1 && groups == packed.outputs && shape[1] == 1 && form.output) {
     pack_depthwise(form, weights, packed);
+  } else if (multiplies_bits(form, groups, kernels)) {
+    packed.packing = WeightPacking::kBitPlanes;
+    pack_bit_planes(form, weights, packed);
   } else {
     packed.packing = packing_of(form, is_linear);
     pack_groups(form, weights, groups, packed);
     if (packed.packing != WeightPacking::kBytes) narrow_groups(packed);
-    // Kernels read the multipliers of four blocks, of which they may use one.
-    if (form.fixed.empty()) packed.multiplier.insert(packed.multiplier.end(), 4 * kBlockOutputs, 0.0F);
   }
   return packed;
 }

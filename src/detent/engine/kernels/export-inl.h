@@ -1,7 +1,7 @@
 // Included last by target_*.cc.
 
 const KernelSet& kernels() {
-  static constexpr KernelSet kSet = {
+  static const KernelSet kSet = {
       .name = kName,
       .vector_bytes = Ops::kBytes,
       .most_blocks = kMostBlocks,
@@ -9,6 +9,8 @@ const KernelSet& kernels() {
       .most_rows = kMostRows,
       .add_windows = AddWindows,
       .add_depthwise = AddDepthwise,
+      .bit_planes = kBitPlanes,
+      .add_bit_planes = kAddBitPlanes,
       .add = Add,
       .quantize = Quantize,
       .interleave_three = InterleaveThree,

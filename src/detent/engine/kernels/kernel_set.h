@@ -20,7 +20,7 @@ inline constexpr int64_t kStepInputs = 4;
 inline constexpr int64_t kBlockBytes = kBlockOutputs * kStepInputs;
 
 /// How weights lie in memory; those of some steps share bytes.
-enum class WeightPacking { kBytes, kFour, kThree, kTwo, kTernary };
+enum class WeightPacking { kBytes, kFour, kThree, kTwo, kTernary, kBitPlanes };
 
 struct PackingShape {
   int steps;    // that lie together ...
@@ -43,11 +43,19 @@ constexpr PackingShape packing_shape(WeightPacking packing) {
       return {4, 1, 6, "2"};
     case WeightPacking::kTernary:
       return {5, 1, 6, "1.6"};
+    case WeightPacking::kBitPlanes:
+      return {1, 1, 0, "2"};
   }
   return {};
 }
 
 inline constexpr int kTernaryOffset = 253;
+
+/// Inputs and weights of -1, 0 and 1 as two bits each: whether it is not 0, and whether it is below. Words of
+/// 64 inputs follow each other, each the bits of one kind and then of the other; so do the weights of 16
+/// outputs: [run][word][kind][16].
+inline constexpr int64_t kWordInputs = 64;
+inline constexpr int64_t kWordBytes = 2 * kWordInputs / 8;
 
 /// How sums become what is stored.
 struct SumFinish {
@@ -73,7 +81,7 @@ struct WindowSums {
   int64_t count;
   const int64_t* runs;  // where in a window its runs of bytes begin
   int64_t run_count;
-  int64_t run_steps;      // in each run
+  int64_t run_steps;      // in each run; of bit planes: words
   const int8_t* weights;  // [run][step][block][16][4], or packed: [run][steps][vector][block][16][4]
   int64_t blocks;
   int64_t outputs;       // of the blocks; the last may be filled up
@@ -150,6 +158,11 @@ struct KernelSet {
   int64_t most_rows;                       // of a depthwise call
   void (*add_windows)(const WindowSums&);  // blocks <= most_blocks
   void (*add_depthwise)(const DepthwiseSums&);
+  /// The bit planes of positions of `channels` bytes each, of which the byte `zero` is 0. Null where products
+  /// of bytes are faster.
+  void (*bit_planes)(const uint8_t* bytes, uint8_t zero, int64_t positions, int64_t channels,
+                     uint64_t* planes);
+  void (*add_bit_planes)(const WindowSums&);  // likewise; one block
   void (*add)(const ByteAddition&, const uint8_t* a, const uint8_t* b, uint8_t* result, int64_t count);
   /// Whether a value is NaN.
   bool (*quantize)(const ByteQuantization&, const float* values, uint8_t* result, int64_t count);

@@ -333,6 +333,8 @@ void AddBlocks(const WindowSums& w) {
       return AddPackedTiles<kBlocks, WeightPacking::kTwo>(w);
     case WeightPacking::kTernary:
       return AddPackedTiles<kBlocks, WeightPacking::kTernary>(w);
+    case WeightPacking::kBitPlanes:
+      return;  // KernelSet::add_bit_planes
   }
 }
 

@@ -123,6 +123,8 @@ constexpr int64_t kMostWindows[5] = {0, 4, 0, 0, 0};
 
 #include "detent/engine/kernels/sums-inl.h"
 #include "detent/engine/kernels/elementwise-inl.h"
+constexpr std::nullptr_t kBitPlanes = nullptr;
+constexpr std::nullptr_t kAddBitPlanes = nullptr;
 #include "detent/engine/kernels/export-inl.h"
 
 }  // namespace detent::avx2

@@ -31,6 +31,8 @@ constexpr const char* kName = "AVX3";
 
 #include "detent/engine/kernels/sums-inl.h"
 #include "detent/engine/kernels/elementwise-inl.h"
+constexpr std::nullptr_t kBitPlanes = nullptr;
+constexpr std::nullptr_t kAddBitPlanes = nullptr;
 #include "detent/engine/kernels/export-inl.h"
 
 }  // namespace detent::avx512

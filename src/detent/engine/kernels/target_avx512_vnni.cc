@@ -24,6 +24,12 @@ constexpr const char* kName = "AVX3_VNNI";
 
 #include "detent/engine/kernels/sums-inl.h"
 #include "detent/engine/kernels/elementwise-inl.h"
+HWY_PUSH_ATTRIBUTES("avx512vpopcntdq")
+#include "detent/engine/kernels/bit_planes-inl.h"
+HWY_POP_ATTRIBUTES
+const bool kCountsBits = __builtin_cpu_supports("avx512vpopcntdq") != 0;
+const auto kBitPlanes = kCountsBits ? BitPlanes : nullptr;
+const auto kAddBitPlanes = kCountsBits ? AddBitPlanes : nullptr;
 #include "detent/engine/kernels/export-inl.h"
 
 }  // namespace detent::avx512_vnni

@@ -26,8 +26,11 @@ class SumsStep final : public EngineStep {
   void prepare(std::span<const Place> places) override {
     const PackedSums& packed = *layer_.packed;
     const Place& in = places[layer_.input];
+    const int64_t words = (in.channels() + kWordInputs - 1) / kWordInputs;
+    position_bytes_ = packed.packing == WeightPacking::kBitPlanes ? words * kWordBytes : in.channels();
+    const int64_t row_bytes = in.row() / in.channels() * position_bytes_;
     for (const RunStart& run : packed.runs)
-      offsets_.push_back(run.y * in.row() + run.x * in.channels() + run.channel);
+      offsets_.push_back(run.y * row_bytes + run.x * position_bytes_ + run.channel);
     if (packed.depthwise) note_rows();
   }
 
@@ -78,21 +81,34 @@ class SumsStep final : public EngineStep {
 
   void run_windows(RunState& state) const {
     const Cut tasks = cut(state.places[layer_.output], state.threads);
+    std::vector<uint64_t> planes;
+    const uint8_t* inputs = state.bytes(layer_.input);
+    if (layer_.packed->packing == WeightPacking::kBitPlanes) {
+      planes = bit_planes(state.places[layer_.input], inputs);
+      inputs = reinterpret_cast<const uint8_t*>(planes.data());
+    }
     ThreadPool::shared().run(tasks.window_tasks * tasks.group_tasks, state.threads, [&](int64_t task) {
-      run_task(state, task % tasks.window_tasks * tasks.windows, tasks.windows,
+      run_task(state, inputs, task % tasks.window_tasks * tasks.windows, tasks.windows,
                task / tasks.window_tasks * tasks.groups, tasks.groups);
     });
   }
 
-  void run_task(RunState& state, int64_t first_window, int64_t windows, int64_t first_group,
-                int64_t groups) const {
+  /// Those of all positions, the border among them.
+  std::vector<uint64_t> bit_planes(const Place& in, const uint8_t* codes) const {
+    const int64_t positions = in.images() * in.image() / in.channels();
+    std::vector<uint64_t> planes(static_cast<size_t>(positions * position_bytes_) / sizeof(uint64_t));
+    layer_.packed->kernels->bit_planes(codes, in.zero_byte(), positions, in.channels(), planes.data());
+    return planes;
+  }
+
+  void run_task(RunState& state, const uint8_t* from, int64_t first_window, int64_t windows,
+                int64_t first_group, int64_t groups) const {
     const PackedSums& packed = *layer_.packed;
     const Place& in = state.places[layer_.input];
     const Place& out = state.places[layer_.output];
     const int64_t all = out.images() * out.height() * out.width();
     const int64_t count = std::min(windows, all - first_window);
     const int64_t element = out.is_values ? 4 : 1;
-    const uint8_t* from = state.bytes(layer_.input);
     auto* to = reinterpret_cast<std::byte*>(state.bytes(layer_.output));
     const uint8_t* inputs[kMostWindows];
     std::byte* results[kMostWindows];
@@ -102,9 +118,11 @@ class SumsStep final : public EngineStep {
     int64_t n = first_window / out.width() / out.height();
     for (int64_t i = 0; i < count;) {
       const int64_t end = std::min(count, i + out.width() - x);
-      const uint8_t* input = from + in.at(n, y * w.stride_y - w.padding_y, x * w.stride_x - w.padding_x);
+      const int64_t position =
+          in.at(n, y * w.stride_y - w.padding_y, x * w.stride_x - w.padding_x) / in.channels();
+      const uint8_t* input = from + position * position_bytes_;
       std::byte* result = to + out.at(n, y, x) * element;
-      for (; i < end; ++i, input += w.stride_x * in.channels(), result += out.channels() * element) {
+      for (; i < end; ++i, input += w.stride_x * position_bytes_, result += out.channels() * element) {
         inputs[i] = input;
         results[i] = result;
       }
@@ -160,6 +178,7 @@ class SumsStep final : public EngineStep {
     const int64_t run_bytes = packed.run_steps * sums.blocks * kBlockBytes;
     const int64_t most = std::max<int64_t>(kNear / run_bytes, 1);
     const bool repeats = sums.count > packed.kernels->most_windows[sums.blocks];
+    if (packed.packing == WeightPacking::kBitPlanes) return packed.kernels->add_bit_planes(sums);
     if (packed.packing != WeightPacking::kBytes || packed.run_count <= most || !repeats) {
       packed.kernels->add_windows(sums);
       return;
@@ -282,6 +301,7 @@ class SumsStep final : public EngineStep {
   SumsLayer layer_;
   std::vector<int64_t> offsets_;  // of the runs or taps
   std::vector<int64_t> row_quads_, input_rows_;
+  int64_t position_bytes_ = 0;  // of a position as kernels read it
   std::span<const int8_t> next_;
 };
 
