@@ -53,7 +53,7 @@ class SearchCommand : public testing::Test {
   static std::string command(const std::string& options, const std::string& project) {
     return fmt::format(
         "detent search digits_cnn digits --load mase_output/trained/software/training_ckpts/best.ckpt "
-        "--num-samples 200 --eval-samples 200 --project {} {}",
+        "--num-samples 64 --eval-samples 128 --project {} {}",
         project, options);
   }
   static int search(const std::string& options, const std::string& project = "searched") {
@@ -84,7 +84,8 @@ class SearchCommand : public testing::Test {
     std::map<std::string, std::string> contents;
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(result(project))) {
       const std::string name = entry.path().lexically_relative(result(project)).string();
-      if (entry.is_regular_file()) contents[name] = read_file(entry.path());
+      // The journal of parts has what the first of them ended with, too.
+      if (entry.is_regular_file() && name != "evaluations.jsonl") contents[name] = read_file(entry.path());
     }
     return contents;
   }
@@ -101,20 +102,21 @@ TEST_F(SearchCommand, FindsASmallerNetworkThatOtherCommandsTake) {
   for (const Value& point : front(found)) {
     EXPECT_GT(number(point, {"costs", "bytes"}), cost);
     cost = number(point, {"costs", "bytes"});
-    EXPECT_EQ(point.get_if<Table>()->find("formats")->get_if<Table>()->keys().size(), 5U);
+    EXPECT_EQ(point.get_if<Table>()->find("formats")->get_if<Table>()->keys().size(), 7U)
+        << "5 layers, the addition and the pooling";
   }
   EXPECT_FALSE(found.find("sensitivities")->get_if<List>()->empty());
   const std::string best = (result() / "best.mz").string();
   for (const std::string& other :
        {"detent test digits_cnn digits --load " + best,
-        "detent test digits_cnn digits --engine fast --load " + best,
-        "detent export " + best + " -o best.onnx", "detent bench --seconds 0.1 " + best})
+        "detent test digits_cnn digits --engine fast --load " + best, "detent export " + best + " best.onnx",
+        "detent bench --seconds 0.1 " + best})
     EXPECT_EQ(run(other), 0) << other << "\n" << log();
   expect_whole("searched");
 }
 
 TEST_F(SearchCommand, EveryStrategyGoesOnToTheSameResult) {
-  for (const char* strategy : {"guided", "random", "tpe", "nsga2"}) {
+  for (const char* strategy : {"guided", "tpe", "nsga2"}) {
     const std::string options = fmt::format("--strategy {} --max-bytes 6k --winners 1 --seed 3", strategy);
     ASSERT_EQ(search(options + " --evaluations 26", "whole"), 0) << log();
     ASSERT_EQ(search(options + " --evaluations 11", "parts"), 0) << log();

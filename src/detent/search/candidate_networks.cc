@@ -27,7 +27,10 @@ struct LayerInputs {
   LayerInputs(const Node& node, const std::string& where) : im2col(node, where), sums(im2col) {}
 
   void finish(const std::string& where) {
-    for (int64_t group = 0; group < im2col.groups(); ++group) grams.push_back(sums.mean(group, where));
+    for (int64_t group = 0; group < im2col.groups(); ++group) {
+      grams.push_back(sums.mean(group, where));
+      columns.emplace_back(grams.back(), GptqOptions(), where);
+    }
   }
   /// Squared error of the layer's output, where its weight becomes `values`.
   double error(const Tensor& weight, const Tensor& values) const {
@@ -44,6 +47,7 @@ struct LayerInputs {
   Im2Col im2col;
   GramMatrices sums;
   std::vector<Matrix<double>> grams;
+  std::vector<GptqColumns> columns;
 };
 
 /// A weight rounded by GPTQ, with the spec that holds the values; nothing where the format does not let
@@ -52,20 +56,19 @@ std::optional<std::pair<QuantSpec, Tensor>> chosen_by_gptq(const QuantSpec& spec
                                                            const LayerInputs& inputs,
                                                            const std::string& where) {
   Tensor chosen = weight.clone();
-  const auto round = [&](const auto& values) {
-    for (int64_t group = 0; group < inputs.im2col.groups(); ++group) {
-      const int64_t begin = group * inputs.im2col.rows_per_group();
-      gptq_round(inputs.grams[static_cast<size_t>(group)], values, {}, where, chosen, begin,
-                 begin + inputs.im2col.rows_per_group());
-    }
-  };
   QuantSpec fixed = spec;
   try {
-    if (block_size(spec.format)) {
-      round(BlockRounding(spec, weight.shape(), where));
-    } else {
+    for (int64_t group = 0; group < inputs.im2col.groups(); ++group) {
+      const int64_t begin = group * inputs.im2col.rows_per_group();
+      const int64_t end = begin + inputs.im2col.rows_per_group();
+      const auto place = static_cast<size_t>(group);
+      if (block_size(spec.format)) {
+        gptq_round(inputs.grams[place], BlockRounding(spec, weight.shape(), where), {}, where, chosen, begin,
+                   end);
+        continue;
+      }
       const ValueGrid grid(spec, weight, where);
-      round(grid);
+      gptq_round(inputs.columns[place], grid, chosen, begin, end);
       fixed = grid.spec();
     }
   } catch (const Error&) {

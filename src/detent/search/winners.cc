@@ -15,8 +15,14 @@ Winners::Winners(Study& study, const SearchOptions& options, const PassContext& 
   context_.report = [](const std::string&) {};
   context_.warn = [](const std::string&) {};
   context_.group = &single_process();  // each worker for itself, so that one may do what another has done
-  for (const auto& [name, table] : passes_)
-    rounds_ = rounds_ || find_pass(name).stage == PassStage::kRoundingWeights;
+  for (auto& [name, given] : passes_) {
+    const PassInfo& pass = find_pass(name);
+    rounds_ = rounds_ || pass.stage == PassStage::kRoundingWeights;
+    const auto& fields = pass.options;
+    const bool has_samples =
+        std::ranges::find(fields, "num_samples", &FieldDescription::name) != fields.end();
+    if (has_samples) given = Table{{"num_samples", options.num_samples}};
+  }
 }
 
 std::string Winners::journal_prefix() const {

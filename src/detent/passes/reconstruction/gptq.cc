@@ -44,19 +44,13 @@ Matrix<double> damped(const Matrix<double>& gram, const std::vector<int64_t>& or
 /// with i and what the row's elements are now, in the order of the columns, it returns the value of column
 /// order[i].
 template <class MakeRow>
-void round_columns(const Matrix<double>& gram, const std::vector<int64_t>& order, const MakeRow& make_row,
-                   const GptqOptions& options, const std::string& where, Tensor& weight, int64_t row_begin,
+void round_columns(const GptqColumns& columns, const MakeRow& make_row, Tensor& weight, int64_t row_begin,
                    int64_t row_end) {
-  const int64_t n = gram.rows();
+  const int64_t n = columns.count();
+  const std::vector<int64_t>& order = columns.order();
+  const Matrix<double>& u = columns.factor();
   DETENT_CHECK(weight.numel() == weight.dim(0) * n, "weight {}, Gram matrix of {}",
                shape_text(weight.shape()), n);
-  const Matrix<double> u = inverse_cholesky_factor(damped(gram, order, options.percdamp));
-  if (u.rows() == 0) {
-    fail(
-        "{}: the Gram matrix of the inputs is not positive definite (NaN or infinite inputs, or percdamp = "
-        "{} too small)",
-        where, options.percdamp);
-  }
   // Rows do not influence each other; several at a time share the reading of U.
   constexpr int64_t kGrain = 8;
   parallel_for(row_end - row_begin, kGrain, [&](int64_t begin, int64_t end) {
@@ -131,22 +125,41 @@ class BlockRow {
 
 }  // namespace
 
-void gptq_round(const Matrix<double>& gram, const ValueGrid& grid, const GptqOptions& options,
-                const std::string& where, Tensor& weight, int64_t row_begin, int64_t row_end) {
-  const std::vector<int64_t> order = column_order(gram, options.act_order);
+GptqColumns::GptqColumns(const Matrix<double>& gram, std::vector<int64_t> order, const GptqOptions& options,
+                         const std::string& where)
+    : order_(std::move(order)), factor_(inverse_cholesky_factor(damped(gram, order_, options.percdamp))) {
+  if (factor_.rows() == 0) {
+    fail(
+        "{}: the Gram matrix of the inputs is not positive definite (NaN or infinite inputs, or percdamp = "
+        "{} too small)",
+        where, options.percdamp);
+  }
+}
+
+GptqColumns::GptqColumns(const Matrix<double>& gram, const GptqOptions& options, const std::string& where)
+    : GptqColumns(gram, column_order(gram, options.act_order), options, where) {}
+
+void gptq_round(const GptqColumns& columns, const ValueGrid& grid, Tensor& weight, int64_t row_begin,
+                int64_t row_end) {
   const auto make_row = [&](int64_t r) {
-    return [&, first = r * gram.rows()](int64_t i, const double* row) {
-      return grid.rounded(first + order[static_cast<size_t>(i)], static_cast<float>(row[i]));
+    return [&, first = r * columns.count()](int64_t i, const double* row) {
+      return grid.rounded(first + columns.order()[static_cast<size_t>(i)], static_cast<float>(row[i]));
     };
   };
-  round_columns(gram, order, make_row, options, where, weight, row_begin, row_end);
+  round_columns(columns, make_row, weight, row_begin, row_end);
+}
+
+void gptq_round(const Matrix<double>& gram, const ValueGrid& grid, const GptqOptions& options,
+                const std::string& where, Tensor& weight, int64_t row_begin, int64_t row_end) {
+  gptq_round(GptqColumns(gram, options, where), grid, weight, row_begin, row_end);
 }
 
 void gptq_round(const Matrix<double>& gram, const BlockRounding& rounding, const GptqOptions& options,
                 const std::string& where, Tensor& weight, int64_t row_begin, int64_t row_end) {
-  const std::vector<int64_t> order = block_by_block(column_order(gram, options.act_order), rounding);
-  const auto make_row = [&](int64_t /*r*/) { return BlockRow(rounding, order, where); };
-  round_columns(gram, order, make_row, options, where, weight, row_begin, row_end);
+  const GptqColumns columns(gram, block_by_block(column_order(gram, options.act_order), rounding), options,
+                            where);
+  const auto make_row = [&](int64_t /*r*/) { return BlockRow(rounding, columns.order(), where); };
+  round_columns(columns, make_row, weight, row_begin, row_end);
 }
 
 }  // namespace detent

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "detent/core/fields.h"
 #include "detent/core/tensor.h"
@@ -22,6 +24,28 @@ struct GptqOptions {
   }
 };
 
+/// What GPTQ needs to know of a layer's inputs: several roundings of a weight share it.
+class GptqColumns {
+ public:
+  /// `gram` [n, n] is proportional to the sum of x x^T over the inputs x that the rows multiply; its lower
+  /// triangle is read. Throws Error, beginning with `where`, when the damped matrix is not positive definite,
+  /// as with NaN.
+  GptqColumns(const Matrix<double>& gram, const GptqOptions& options, const std::string& where);
+  /// With another order of the columns than `options` asks for.
+  GptqColumns(const Matrix<double>& gram, std::vector<int64_t> order, const GptqOptions& options,
+              const std::string& where);
+
+  int64_t count() const { return factor_.rows(); }
+  /// The order in which columns are rounded.
+  const std::vector<int64_t>& order() const { return order_; }
+  /// Upper triangular U with U^T U the inverse of the damped matrix in that order.
+  const Matrix<double>& factor() const { return factor_; }
+
+ private:
+  std::vector<int64_t> order_;
+  Matrix<double> factor_;
+};
+
 /// Rounds the rows [row_begin, row_end) of `weight` (float32, [rows, ...], with n elements a row), in place,
 /// to values of `grid`, one column after another: what a column's rounding does to the output is made up for
 /// by the columns that follow (Frantar et al. 2022, arXiv:2210.17323). `gram` [n, n] is proportional to the
@@ -35,5 +59,9 @@ void gptq_round(const Matrix<double>& gram, const ValueGrid& grid, const GptqOpt
 /// the first of its columns is rounded, earlier columns' errors already made up for.
 void gptq_round(const Matrix<double>& gram, const BlockRounding& rounding, const GptqOptions& options,
                 const std::string& where, Tensor& weight, int64_t row_begin, int64_t row_end);
+
+/// The first of them, with what several roundings share.
+void gptq_round(const GptqColumns& columns, const ValueGrid& grid, Tensor& weight, int64_t row_begin,
+                int64_t row_end);
 
 }  // namespace detent

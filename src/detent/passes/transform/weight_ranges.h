@@ -8,8 +8,8 @@
 
 namespace detent {
 
-/// Distribution of the weights of each group (tensor, channel, part of a channel) of `spec`, in order: as much
-/// of it as `calibrator` asks for.
+/// Distribution of the weights of each group (tensor, channel, part of a channel) of `spec`, in order: as
+/// much of it as `calibrator` asks for.
 std::vector<Distribution> weight_distributions(const Tensor& weight, const QuantSpec& spec,
                                                Calibrator calibrator);
 
