@@ -37,8 +37,9 @@ TEST(PrepareQat, QuantizesLayersAndKeepsEightBitsAtTheEnds) {
     EXPECT_EQ(width(*layer, "weight"), is_first_or_last ? 8 : 2) << layer->name;
     EXPECT_EQ(width(*layer, "data_in_0"), is_first_or_last ? 8 : 2) << layer->name;
     const Quantizer& weight = *layer->find_quantizer("weight");
-    ASSERT_NE(weight.find_parameter("scale"), nullptr) << "learned";
-    EXPECT_EQ(weight.find_parameter("scale")->tensor.shape().size(), 1U) << "a channel";
+    const Parameter* scale = weight.find_parameter(is_first_or_last ? "log2_scale" : "scale");
+    ASSERT_NE(scale, nullptr) << "learned";
+    EXPECT_EQ(scale->tensor.shape().size(), 1U) << "a channel";
   }
   EXPECT_THAT(bench.reported, HasSubstr(fmt::format("prepare_qat: {0} of {0} layers", layers.size())));
 }

@@ -177,6 +177,18 @@ save_path = "statistics.toml"
   EXPECT_THAT(texts(stats, "sections"), testing::ElementsAre("Statistics"));
 }
 
+TEST_F(ReportPage, ShowsWhatASearchFound) {
+  ASSERT_EQ(run("detent search digits_cnn digits --project searched --max-drop 2 --evaluations 8 --report "
+                "search.html --load mase_output/trained/software/training_ckpts/best.ckpt"),
+            0)
+      << log();
+  if (!has_browser()) GTEST_SKIP() << "chromium is not installed";
+  const Table search = visited("search.html");
+  EXPECT_THAT(texts(search, "faults"), testing::IsEmpty());
+  EXPECT_THAT(texts(search, "sections"),
+              IsSupersetOf({"Pareto front", "Network", "Sensitivity of operands", "Configuration"}));
+}
+
 TEST_F(ReportPage, ReplacesOnlyReports) {
   ASSERT_EQ(run(quantize_ + "--report again.html"), 0) << log();
   ASSERT_EQ(run(quantize_ + "--report again.html"), 0) << log();

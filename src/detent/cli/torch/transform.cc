@@ -11,11 +11,26 @@
 #include "detent/cli/torch/session.h"
 #include "detent/core/log.h"
 #include "detent/execution/interpreter.h"
+#include "detent/graph/owned_parameters.h"
 #include "detent/passes/pipeline.h"
 #include "detent/training/evaluate.h"
 #include "detent/training/loader.h"
 
 namespace detent {
+namespace {
+
+/// Whether scales have yet to be collected by the first steps of training: nothing can be rounded before.
+bool awaits_training(const Graph& graph) {
+  for (const Node& node : graph.nodes()) {
+    for (const auto& [operand, quantizer] : node.quantization) {
+      const Parameter* collected = quantizer->find_parameter(kCollected);
+      if (collected != nullptr && read_collection(collected->tensor).done == 0) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
 
 void run_transform(const TorchCommand& command, ProcessGroup& group) {
   CommandResults results(command.name, result_options(command, group));
@@ -59,7 +74,7 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
 
   const bool compare = pipeline.changes_network();
   const auto measure = [&]() -> std::optional<Metrics> {
-    if (!compare || !validation_set->has_labels()) return std::nullopt;
+    if (!compare || !validation_set->has_labels() || awaits_training(graph)) return std::nullopt;
     return evaluate(graph, *validation_set, batch_size, group, command.options.num_workers);
   };
   const std::optional<Metrics> before = measure();
@@ -67,7 +82,14 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
   pipeline.run(graph, context);
   const std::optional<Metrics> after = measure();
   if (before && after) {
+<<<<<<< HEAD
     results.say(fmt::format("validation before: {}\nvalidation after:  {}\n", before->text(), after->text()));
+=======
+    print(fmt::format("validation before: {}\nvalidation after:  {}\n", before->text(), after->text()));
+  } else if (before) {
+    print(fmt::format("validation before: {}\nvalidation after:  not before training has collected scales\n",
+                      before->text()));
+>>>>>>> c93d5286af840d9b11e29c5c163180221536b6ad
   } else if (compare) {
     results.say(fmt::format("accuracy: not measured, {} has no labels\n", validation_set->source()));
   }

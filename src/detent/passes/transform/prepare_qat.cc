@@ -114,7 +114,8 @@ std::vector<std::pair<std::string, const QatPreset*>> chosen_layers(const Graph&
     if (is_first_or_last && options.first_last_layers == FirstLastLayers::kFloat) continue;
     const bool eight_bits =
         is_first_or_last && options.first_last_layers == FirstLastLayers::kEightBits && has_few_bits(preset);
-    chosen.emplace_back(layer, eight_bits ? &find_qat_preset("int8_lsq", where) : &preset);
+    // Scales of 8 bits are small beside the steps of an optimizer: by their logarithms they stay above 0.
+    chosen.emplace_back(layer, eight_bits ? &find_qat_preset("int8_log", where) : &preset);
   }
   if (chosen.empty()) fail("{}: no layer with weights is left to quantize", where);
   return chosen;
