@@ -82,14 +82,11 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
   pipeline.run(graph, context);
   const std::optional<Metrics> after = measure();
   if (before && after) {
-<<<<<<< HEAD
     results.say(fmt::format("validation before: {}\nvalidation after:  {}\n", before->text(), after->text()));
-=======
-    print(fmt::format("validation before: {}\nvalidation after:  {}\n", before->text(), after->text()));
   } else if (before) {
-    print(fmt::format("validation before: {}\nvalidation after:  not before training has collected scales\n",
-                      before->text()));
->>>>>>> c93d5286af840d9b11e29c5c163180221536b6ad
+    results.say(
+        fmt::format("validation before: {}\nvalidation after:  not before training has collected scales\n",
+                    before->text()));
   } else if (compare) {
     results.say(fmt::format("accuracy: not measured, {} has no labels\n", validation_set->source()));
   }
