@@ -132,7 +132,9 @@ std::vector<QuantSpec> CandidateNetworks::calibrated_specs(const QuantSpec& spec
 }
 
 void CandidateNetworks::choose_weights(const SearchOptions& options, PassContext& context) {
-  StagedRun run(network_, {.num_samples = options.num_samples}, context);
+  // Enough for the second moments of a layer's inputs; the winners' weights are chosen with all samples.
+  constexpr int64_t kMostSamples = 256;
+  StagedRun run(network_, {.num_samples = std::min(options.num_samples, kMostSamples)}, context);
   Progress progress("rounding weights, layers", std::ssize(plan_.weighted),
                     {.shown = context.group->is_first()});
   int64_t done = 0;

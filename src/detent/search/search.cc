@@ -21,6 +21,9 @@ constexpr double kUsualEvaluations = 100;
 /// The share of the time that better weights may take, and how much longer than the time the last may.
 constexpr double kMostForWinners = 0.4;
 constexpr double kOverrun = 0.03;
+/// Better weights are tried first only where no more of the time than this has passed, and last, where nobody
+/// knows how long they take, only where as much is left.
+constexpr double kTimeToTry = 0.35;
 
 double evaluations_of(const SearchOptions& options) {
   if (options.evaluations) return static_cast<double>(*options.evaluations);
@@ -103,6 +106,9 @@ class Search {
   void leave_time_for_winners() {
     study_deadline_ = deadline();
     if (!winners_.has_passes()) return;
+    const bool is_late = options_.time && study_.of_first({seconds_left()}).front() <
+                                              (1 - kTimeToTry) * options_.time->seconds;
+    if (is_late) return;
     Assignment middle = space_.largest();
     for (size_t c = 0; c < middle.size(); ++c) {
       if (space_.choices[c].operand == kWeightOperand) middle[c] /= 2;
@@ -123,7 +129,9 @@ class Search {
       double wanted = tried < options_.winners ? 1 : 0;
       if (options_.time) {
         const double slack = kOverrun * options_.time->seconds;
-        wanted = seconds_left() + slack > winners_.seconds() ? 1 : 0;
+        const bool is_known = winners_.seconds() > 0;
+        const double needed = is_known ? winners_.seconds() - slack : kTimeToTry * options_.time->seconds;
+        wanted = seconds_left() > needed ? 1 : 0;
       }
       ++tried;
       return study_.of_first({wanted}).front() > 0;
