@@ -13,6 +13,7 @@
 #include "detent/execution/interpreter.h"
 #include "detent/graph/owned_parameters.h"
 #include "detent/passes/pipeline.h"
+#include "detent/report/network.h"
 #include "detent/training/evaluate.h"
 #include "detent/training/loader.h"
 
@@ -101,7 +102,11 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
   results.add("reported", std::move(reported));
   results.add("graph", result.graph_path().string());
   add_configuration(results, command);
-  add_network(results, graph, nullptr, *validation_set);
+  if (!awaits_training(graph)) {
+    add_network(results, graph, nullptr, *validation_set);
+  } else if (results.are_kept()) {
+    results.add("network", network_value(graph, {}));  // it cannot run yet
+  }
   results.finish();
 }
 
