@@ -178,7 +178,7 @@ save_path = "statistics.toml"
 }
 
 TEST_F(ReportPage, ShowsWhatASearchFound) {
-  ASSERT_EQ(run("detent search digits_cnn digits --project searched --max-drop 2 --evaluations 8 --report "
+  ASSERT_EQ(run("detent search digits_cnn digits --project searched --max-drop 2 --evaluations 60 --report "
                 "search.html --load mase_output/trained/software/training_ckpts/best.ckpt"),
             0)
       << log();
