@@ -143,7 +143,7 @@ TEST_F(SearchCommand, ProcessesFindWhatOneFinds) {
 
 TEST_F(SearchCommand, TriesEverythingOfASmallSpace) {
   ASSERT_EQ(search("--strategy brute_force --weights int8 --choices "
-                   "\"fc1:weight=int2|int4,fc2:weight=int3|int5|float\" "
+                   "\"fc:weight=int2|int4,stem_conv:weight=int3|int5|float\" "
                    "--quality sqnr --max-bits 32 --evaluations 100 --improve NA"),
             0)
       << log();
@@ -166,10 +166,10 @@ TEST_F(SearchCommand, AKilledSearchLeavesTheBestSoFar) {
 
 TEST_F(SearchCommand, ASignalAndTheTimeEndIt) {
   const auto start = std::chrono::steady_clock::now();
-  ASSERT_EQ(search("--max-drop 1 --time 12s", "timed"), 0) << log();
+  ASSERT_EQ(search("--max-drop 1 --time 20s", "timed"), 0) << log();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  EXPECT_GE(seconds, 10);
-  EXPECT_LE(seconds, 15);
+  EXPECT_GE(seconds, 18);
+  EXPECT_LE(seconds, 25) << "starting the program counts, which takes long where others compute";
   EXPECT_EQ(run(command("--max-drop 1 --time 1h --resume", "timed") + " & sleep 4; kill -INT $!; wait $!"),
             130)
       << log();
@@ -184,7 +184,7 @@ TEST_F(SearchCommand, SaysWhatToDo) {
   EXPECT_THAT(log(), HasSubstr("with the smallest formats a weight takes"));
   EXPECT_EQ(search("--weights int4"), 1);
   EXPECT_THAT(log(), HasSubstr("give some of them more, as --weights int3,int4,int8"));
-  EXPECT_EQ(search("--choices fc1:weight=uint4"), 1);
+  EXPECT_EQ(search("--choices fc:weight=uint4"), 1);
   EXPECT_THAT(log(), HasSubstr("weights are symmetric: int4 is meant for them"));
   EXPECT_EQ(search("--quality sqnr --max-drop 1"), 1);
   EXPECT_THAT(log(), HasSubstr("min_sqnr instead of max_drop"));

@@ -230,8 +230,8 @@ void run_search(const TorchCommand& command, ProcessGroup& group) {
   context.report = [&](const std::string& text) { results.say(text); };
   context.group = &group;
   context.loader_threads = command.options.num_workers;
-  context.where = command.config_file.empty() ? "detent search" : command.config_file + ", [search]";
   run_pipeline(network, passes_of(options.prepare), "--prepare", context);
+  context.where = command.config_file.empty() ? "detent search" : command.config_file + ", [search]";
   SearchRequest request{.network = std::move(network),
                         .samples = judged_samples(validation, training, options.eval_samples),
                         .options = options,
