@@ -6,7 +6,7 @@ set -eu
 detent=$(realpath "$1")
 configs=$(dirname "$(realpath "$0")")/../configs
 shift
-[ $# -gt 0 ] || set -- int2_lsq ternary_a8_lsq ternary_a8 binary_a8 binary_residual_a8 int4_pact int4_pot int8_log uint8_shifted mixed_lsq
+[ $# -gt 0 ] || set -- int2_lsq ternary_a8_lsq ternary_a8 binary_a8 binary_residual_a8 int4_pact int4_pot int8_log uint8_shifted int4_stochastic w4a8_learned_rounding int4_dorefa codebook4_a8 fp4_learned_bias mixed_lsq
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 cd "$directory"

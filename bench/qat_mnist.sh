@@ -25,6 +25,6 @@ for quantizer in "$@"; do
   [ "$quantizer" != mixed_lsq ] || options="--width-budget 3.2 --width-penalty 3 --width-learning-rate 0.005"
   # shellcheck disable=SC2086  # $options is several words
   train --project "$quantizer" --quantize "$quantizer" --load "$trained" --teacher "$trained" --max-epochs 3 \
-    --learning-rate-schedule cosine_steps --validation-split test $options
+    --scale-learning-rate 1e-4 --learning-rate-schedule cosine_steps --validation-split test $options
   echo "| $quantizer | $(correct_of) |"
 done
