@@ -159,11 +159,12 @@ std::optional<Quality> Judge::judge(const Graph& candidate, int64_t samples, con
 
 std::optional<std::vector<double>> Judge::judge_variants(const Graph& base,
                                                          const std::vector<Variant>& variants,
-                                                         int64_t samples, const Stop& stop,
+                                                         QualityKind kind, int64_t samples, const Stop& stop,
                                                          ProcessGroup& group) const {
   const std::vector<Part> all = parts(samples, std::min(kVariantBatch, micro_batch_));
   const size_t most = static_cast<size_t>(std::max<int64_t>(4, kVariantBytes / parameter_bytes(base)));
   std::vector<double> losses(variants.size() + 1);
+  const double signal_per_sample = reference_.signal / static_cast<double>(reference_.samples);
   const std::unique_ptr<const Program> program = executor_.compile(base);
   for (size_t first = 0; first == 0 || first < variants.size(); first += most) {
     const std::vector<Variant> some(
@@ -178,6 +179,7 @@ std::optional<std::vector<double>> Judge::judge_variants(const Graph& base,
       std::vector<double> sums(some.size() + 1);
       const auto weigh = [&](const Tensor& output) {
         const Quality quality = compare(all[i], output);
+        if (kind == QualityKind::kSqnr) return quality.noise / signal_per_sample;
         return quality.distortion() * static_cast<double>(quality.samples);
       };
       const Tensor result =

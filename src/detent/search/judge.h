@@ -39,10 +39,11 @@ class Judge {
   /// Nothing when `stop` says so.
   std::optional<Quality> judge(const Graph& candidate, int64_t samples, const Stop& stop) const;
 
-  /// Distortion of `base`, then of each of its variants: what lies before a variant's first node is computed
-  /// once. The workers of `group` take turns at the micro-batches.
+  /// What `kind` makes of `base`, then of each of its variants, as a mean over the samples: of the accuracy
+  /// the distortion, else the share of the noise. What lies before a variant's first node is computed once.
+  /// The workers of `group` take turns at the micro-batches.
   std::optional<std::vector<double>> judge_variants(const Graph& base, const std::vector<Variant>& variants,
-                                                    int64_t samples, const Stop& stop,
+                                                    QualityKind kind, int64_t samples, const Stop& stop,
                                                     ProcessGroup& group) const;
 
  private:

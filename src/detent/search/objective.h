@@ -26,6 +26,10 @@ class Objective {
   bool meets_costs(const Costs& costs) const;
   /// Points of accuracy below the float network.
   double drop(const Quality& quality) const;
+  /// What tells networks apart that are as accurate on few samples.
+  double distortion(const Quality& quality) const {
+    return quality_ == QualityKind::kSqnr ? quality.loss(quality_) : quality.distortion();
+  }
   double loss(const Quality& quality) const { return quality.loss(quality_); }
 
   /// Whether the first of two networks is nearer to what is wanted.

@@ -33,7 +33,7 @@ double evaluations_of(const SearchOptions& options) {
 std::string end_text(const Study& study, const StudyLimits& limits) {
   if (StopSignals::received() != 0) return "stopped by " + signal_name(StopSignals::received());
   if (limits.deadline && Clock::now() >= *limits.deadline) return "time is up";
-  return study.left() < 1 ? "evaluations are spent" : "nothing is left to try";
+  return study.is_spent() ? "evaluations are spent" : "nothing is left to try";
 }
 
 class Search {

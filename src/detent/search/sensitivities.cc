@@ -86,6 +86,8 @@ Sensitivities measure_sensitivities(Study& study, int64_t samples) {
                            {chain[i + 1], middle_format(choices[chain[i + 1]])}});
     }
   }
+  constexpr double kShare = 1.0 / 3;
+  samples = study.affordable_samples(samples, quantized.size(), kShare);
   const auto variants = [&] {
     std::vector<Variant> made;
     for (const auto& some : quantized) made.push_back(networks.only(some));

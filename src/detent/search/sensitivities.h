@@ -29,7 +29,7 @@ struct Sensitivities {
 /// layer reads them.
 std::vector<std::vector<size_t>> residual_chains(const Graph& network, const SearchSpace& space);
 
-/// Nothing in `losses` when the study has ended.
+/// On at most so many samples. Nothing in `losses` when the study has ended.
 Sensitivities measure_sensitivities(Study& study, int64_t samples);
 
 /// The assignments with the least distortion for their cost, as sensitivities predict it.

@@ -49,6 +49,9 @@ std::vector<double> as_numbers(const std::vector<std::byte>& bytes) {
   return numbers;
 }
 
+/// Each costs half a run: it begins, on average, in the middle.
+double runs_of_variants(size_t count) { return 1 + static_cast<double>(count) / 2; }
+
 }  // namespace
 
 Study::Study(Parts parts, StudyLimits limits, uint64_t seed)
@@ -70,11 +73,19 @@ bool Study::shall_end() {
   return ended_;
 }
 
+int64_t Study::affordable_samples(int64_t most, size_t count, double share) const {
+  constexpr int64_t kFewest = 8;
+  const double affordable = share * left() / runs_of_variants(count) * static_cast<double>(samples());
+  if (affordable >= static_cast<double>(most)) return std::min(most, samples());
+  return std::min(samples(), std::max(kFewest, static_cast<int64_t>(affordable)));
+}
+
 /// Once for each key; false where that is more than is left.
 bool Study::charge(const std::string& key, double evaluations) {
   if (charged_.contains(key)) return true;
   constexpr double kRounding = 1e-9;
-  if (spent_ + evaluations > limits_.evaluations + kRounding) return false;
+  is_spent_ = spent_ + evaluations > limits_.evaluations + kRounding;
+  if (is_spent_) return false;
   spent_ += evaluations;
   charged_.insert(key);
   return true;
@@ -170,8 +181,7 @@ std::vector<double> Study::measure_variants(const std::string& key, const Graph&
                                             size_t count, int64_t samples) {
   samples = std::min(samples, this->samples());
   if (ended_) return {};
-  // Each costs half a run: it begins, on average, in the middle.
-  const double runs = 1 + static_cast<double>(count) / 2;
+  const double runs = runs_of_variants(count);
   const double share = static_cast<double>(samples) / static_cast<double>(this->samples());
   const std::string full_key = fmt::format("variants {} {}", samples, key);
   if (!charge(full_key, runs * share)) {
@@ -181,7 +191,7 @@ std::vector<double> Study::measure_variants(const std::string& key, const Graph&
   if (const auto* numbers = parts_.journal.find(full_key)) return *numbers;
   if (shall_end()) return {};
   const auto losses = parts_.judge.judge_variants(
-      base, variants(), samples, [&] { return is_stopped(); }, parts_.group);
+      base, variants(), objective().quality(), samples, [&] { return is_stopped(); }, parts_.group);
   if (!losses) {
     ended_ = true;
     return {};

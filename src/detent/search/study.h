@@ -93,6 +93,10 @@ class Study {
 
   double spent() const { return spent_; }
   double left() const { return limits_.evaluations - spent_; }
+  /// The evaluations were not enough for what was asked for last.
+  bool is_spent() const { return is_spent_; }
+  /// As many samples, but at least 8, as `count` variants take no more than `share` of what is left for.
+  int64_t affordable_samples(int64_t most, size_t count, double share) const;
   /// Whether measuring is over; all workers say the same.
   bool ended() const { return ended_; }
   void set_deadline(std::optional<std::chrono::steady_clock::time_point> deadline) {
@@ -119,6 +123,7 @@ class Study {
   uint64_t seed_;
   double spent_ = 0;
   bool ended_ = false;
+  bool is_spent_ = false;
   int idle_ = 0;  // calls that measured nothing new
   std::set<std::string> charged_;
   std::vector<Trial> trials_;

@@ -116,18 +116,19 @@ class GuidedSearch {
       for (int f = std::max(0, centre[c] - kSteps); f <= std::min(last, centre[c] + kSteps); ++f)
         if (f != centre[c]) changes.emplace_back(c, f);
     }
+    constexpr double kShare = 0.25;
+    const int64_t samples = study_.affordable_samples(kSensitivitySamples, changes.size(), kShare);
     const Graph made = study_.networks().make(centre);
     const auto variants = [&] {
       std::vector<Variant> all;
       for (const auto& [c, f] : changes) all.push_back(study_.networks().changed(made, centre, c, f));
       return all;
     };
-    const std::vector<double> measured =
-        study_.measure_variants(fmt::format("around {}", fmt::join(centre, ",")), made, variants,
-                                changes.size(), kSensitivitySamples);
+    const std::vector<double> measured = study_.measure_variants(
+        fmt::format("around {}", fmt::join(centre, ",")), made, variants, changes.size(), samples);
     if (measured.empty()) return std::nullopt;
     // What is farther away is left as it was: too dear or too bad to be taken.
-    Sensitivities local{.samples = kSensitivitySamples, .losses = {}, .pairs = {}};
+    Sensitivities local{.samples = samples, .losses = {}, .pairs = {}};
     for (size_t c = 0; c < choices().size(); ++c) {
       std::vector<double>& losses = local.losses.emplace_back(choices()[c].formats.size());
       const double own = found_.losses[c][static_cast<size_t>(centre[c])];
@@ -221,7 +222,7 @@ class GuidedSearch {
       if (measured.empty()) return;
       std::vector<CostAndLoss> points;
       for (const Trial& trial : measured)
-        points.push_back({study_.cost(trial.assignment), trial.quality.distortion()});
+        points.push_back({study_.cost(trial.assignment), study_.objective().distortion(trial.quality)});
       rivals.clear();
       for (const size_t i : best_first(points)) {
         if (rivals.size() < std::max<size_t>(1, measured.size() / 2))
