@@ -4,7 +4,8 @@
 #if HWY_ARCH_X86
 #include <immintrin.h>
 
-HWY_PUSH_ATTRIBUTES("avx,avx2,fma,bmi,bmi2,f16c,avx512f,avx512vl,avx512dq,avx512bw,avx512vnni")
+#define DETENT_VNNI "avx,avx2,fma,bmi,bmi2,f16c,avx512f,avx512vl,avx512dq,avx512bw,avx512vnni"
+HWY_PUSH_ATTRIBUTES(DETENT_VNNI)
 namespace detent::avx512_vnni {
 
 #include "detent/engine/kernels/avx512_ops-inl.h"
@@ -24,9 +25,12 @@ constexpr const char* kName = "AVX3_VNNI";
 
 #include "detent/engine/kernels/sums-inl.h"
 #include "detent/engine/kernels/elementwise-inl.h"
-HWY_PUSH_ATTRIBUTES("avx512vpopcntdq")
+// Not one within the other: clang keeps only the outer one.
+HWY_POP_ATTRIBUTES
+HWY_PUSH_ATTRIBUTES(DETENT_VNNI ",avx512vpopcntdq")
 #include "detent/engine/kernels/bit_planes-inl.h"
 HWY_POP_ATTRIBUTES
+HWY_PUSH_ATTRIBUTES(DETENT_VNNI)
 const bool kCountsBits = __builtin_cpu_supports("avx512vpopcntdq") != 0;
 const auto kBitPlanes = kCountsBits ? BitPlanes : nullptr;
 const auto kAddBitPlanes = kCountsBits ? AddBitPlanes : nullptr;
