@@ -401,7 +401,16 @@ void expect_agreement(Graph network) {
   const std::string options = random_options() + random_bits(bench.graph);
   RC_LOG() << options;
   for (const Node& node : bench.graph.nodes()) RC_LOG() << node.name << " (" << node.op << ")\n";
-  bench.run_passes(options);
+  try {
+    bench.run_passes(options);
+  } catch (const Error& error) {
+    // A normalization of values that are nearly constant leaves steps so small that a bias is beyond 2^31 of
+    // them, which is refused; nothing is left to compare.
+    const bool is_refused =
+        std::string(error.what()).find("it does not fit into 32 bits") != std::string::npos;
+    if (is_refused) RC_DISCARD("a bias is refused");
+    throw;
+  }
   const Tensor inputs = RandomSamples(bench.sample_shape()).samples(2, 5);
   const Comparison comparison = compare_executions(bench.graph, inputs);
   RC_ASSERT(comparison.operands > size_t{1});
