@@ -274,8 +274,9 @@ TEST_F(FastEngine, IsEqualToTheReferenceOnRandomNetworks) {
     if (HasFatalFailure()) break;
   }
   set_engine_target("");
+  // Which networks are drawn depends on the order in which a compiler evaluates arguments.
   if (kernel_set().add_bit_planes != nullptr) {
-    EXPECT_GT(kernels[", bits"], 20);
+    EXPECT_GT(kernels[", bits"], 10);
   }
   for (const char* kernel : {"convolution", "depthwise", "linear", "table", "addition", "mean", "largest",
                              "quantize", "moved", "copy", "reference", "bytes", "2 bits", "3 bits", "4 bits"})

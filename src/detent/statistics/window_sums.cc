@@ -142,9 +142,11 @@ WindowSums Sum(const float* values, size_t count, uint32_t exponent, float* rest
       const auto inside = hn::Gt(hn::BitCast(di, magnitude), below);
       const auto mantissa = hn::Or(hn::And(bits, fraction_mask), leading_one);
       // Without a branch, which would be foreseen badly.
-      const auto n = hn::BitCast(
-          d, hn::IfThenElseZero(
-                 inside, hn::BitCast(di, hn::Shl(mantissa, hn::Sub(hn::ShiftRight<23>(magnitude), bottom)))));
+      auto shift = hn::Sub(hn::ShiftRight<23>(magnitude), bottom);
+      // Where it is not inside this is any number. Processors then shift something away; in the C++ that
+      // stands in for one, that is undefined.
+      if constexpr (HWY_TARGET == HWY_EMU128) shift = hn::And(shift, hn::Set(d, 31));
+      const auto n = hn::BitCast(d, hn::IfThenElseZero(inside, hn::BitCast(di, hn::Shl(mantissa, shift))));
       rest_bits = hn::Max(rest_bits, hn::IfThenZeroElse(inside, hn::BitCast(di, magnitude)));
       const auto outside = hn::And(hn::Not(hn::RebindMask(df, inside)), there);
       hn::StoreU(hn::Compress(loaded, outside), df, rest + rest_count);
