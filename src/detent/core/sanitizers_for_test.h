@@ -18,7 +18,18 @@ inline constexpr bool kSanitizersTakeMemory = true;
 inline constexpr bool kSanitizersTakeMemory = false;
 #endif
 
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kSignalsAreDelayed = true;
+#else
+inline constexpr bool kSignalsAreDelayed = false;
+#endif
+
 }  // namespace detent
+
+/// First in a test of signals that come while one is answered.
+#define DETENT_SKIP_WHERE_SIGNALS_ARE_DELAYED() \
+  if constexpr (kSignalsAreDelayed)             \
+  GTEST_SKIP() << "ThreadSanitizer keeps signals back until the program calls something"
 
 /// First in a test that limits memory or faults.
 #define DETENT_SKIP_UNDER_SANITIZERS() \

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "detent/core/default_signals_for_test.h"
+#include "detent/core/sanitizers_for_test.h"
 
 namespace detent {
 namespace {
@@ -37,6 +38,7 @@ TEST_F(StopSignalsTest, NotesTheFirstSignal) {
 }
 
 TEST_F(StopSignalsDeathTest, ASecondSignalEndsTheProcess) {
+  DETENT_SKIP_WHERE_SIGNALS_ARE_DELAYED();
   const auto raise_two = [](int first, int second) {
     const StopSignals signals;
     std::raise(first);
@@ -61,6 +63,7 @@ int status_of(pid_t child) {
 }
 
 TEST_F(StopSignalsTest, ASecondSignalEndsAProcessThatWaitsToTellOfTheFirst) {
+  DETENT_SKIP_WHERE_SIGNALS_ARE_DELAYED();
   int full[2];
   int ready[2];
   ASSERT_EQ(pipe2(full, O_NONBLOCK) | pipe(ready), 0);
