@@ -1,7 +1,6 @@
 // A network of somebody's own, with several inputs, through `detent info`, `run`, `quantize` and `export` as
 // users run them.
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -21,6 +20,7 @@
 #include "detent/io/graph_file.h"
 #include "detent/io/npy.h"
 #include "detent/io/safetensors.h"
+#include "program_in_folder_for_test.h"
 
 namespace detent {
 namespace {
@@ -74,12 +74,7 @@ class NetworkCommands : public testing::Test {
   ~NetworkCommands() override { fs::remove_all(folder_); }
 
   /// The exit status; what is printed ends in `log`.
-  int run(const std::string& command) {
-    const std::string line = fmt::format("cd {} && PATH={}:$PATH detent {} > log.txt 2>&1 < /dev/null",
-                                         folder_.string(), DETENT_BIN, command);
-    const int status = std::system(line.c_str());
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
+  int run(const std::string& command) { return run_in(folder_, "detent " + command); }
   void samples(const std::vector<std::pair<std::string, Tensor>>& tensors) const {
     write_safetensors(folder_ / "samples.safetensors", tensors);
   }

@@ -1,6 +1,5 @@
 // `detent quantize` as its users run it.
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include "detent/io/file.h"
 #include "detent/io/json.h"
 #include "detent/io/npy.h"
+#include "program_in_folder_for_test.h"
 
 namespace detent {
 namespace {
@@ -46,12 +46,7 @@ class QuantizeCommand : public testing::Test {
     return path;
   }
   /// The exit status; what is printed ends in `log`.
-  static int run(const std::string& command) {
-    const std::string line = fmt::format("cd {} && PATH={}:$PATH {} > log.txt 2>&1 < /dev/null",
-                                         folder().string(), DETENT_BIN, command);
-    const int status = std::system(line.c_str());
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
+  static int run(const std::string& command) { return run_in(folder(), command); }
   static std::string log() { return read_file(folder() / "log.txt"); }
   static int quantize(const std::string& options) {
     return run(

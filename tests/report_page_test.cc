@@ -1,6 +1,5 @@
 // Reports as a browser shows them: Chromium runs the page, clicks and types, and writes down what it sees.
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -13,6 +12,7 @@
 
 #include "detent/io/file.h"
 #include "detent/io/json.h"
+#include "program_in_folder_for_test.h"
 
 namespace detent {
 namespace {
@@ -76,12 +76,7 @@ class ReportPage : public testing::Test {
     static fs::path path;
     return path;
   }
-  static int run(const std::string& command) {
-    const std::string line = fmt::format("cd {} && PATH={}:$PATH {} > log.txt 2>&1 < /dev/null",
-                                         folder().string(), DETENT_BIN, command);
-    const int status = std::system(line.c_str());
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
+  static int run(const std::string& command) { return run_in(folder(), command); }
   static std::string log() { return read_file(folder() / "log.txt"); }
 
   /// What `kVisit` saw of the page.

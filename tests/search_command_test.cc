@@ -1,6 +1,5 @@
 // `detent search` as its users run it.
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -18,6 +17,7 @@
 #include "detent/io/file.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/json.h"
+#include "program_in_folder_for_test.h"
 
 namespace detent {
 namespace {
@@ -44,10 +44,7 @@ class SearchCommand : public testing::Test {
   }
   /// The exit status; what is printed ends in `log`.
   static int run(const std::string& command) {
-    const std::string line = fmt::format("cd {} && PATH={}:$PATH bash -c '{}' > log.txt 2>&1 < /dev/null",
-                                         folder().string(), DETENT_BIN, command);
-    const int status = std::system(line.c_str());
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return run_in(folder(), fmt::format("bash -c '{}'", command));
   }
   static std::string log() { return read_file(folder() / "log.txt"); }
   static std::string command(const std::string& options, const std::string& project) {

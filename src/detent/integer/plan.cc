@@ -84,20 +84,6 @@ class Planner {
   std::map<std::string, CodeType> types_;
 };
 
-const char* engine_text(NodeEngine engine) {
-  switch (engine) {
-    case NodeEngine::kGiven:
-      return "";
-    case NodeEngine::kCodes:
-      return "integers";
-    case NodeEngine::kMoves:
-      return "integers, moved";
-    case NodeEngine::kFloat:
-      return "float";
-  }
-  return "";
-}
-
 std::string names_text(const std::vector<std::string>& names) {
   constexpr size_t kMostNamed = 4;
   if (names.size() <= kMostNamed + 1) return fmt::format("{}", fmt::join(names, ", "));
@@ -147,6 +133,20 @@ std::string plan_summary(std::span<const PlannedNode> plan) {
     text += wrapped_text(fmt::format("in float: {} x {}: {}", names.size(), group, names_text(names)), 2,
                          kColumns);
   return text;
+}
+
+const char* engine_text(NodeEngine engine) {
+  switch (engine) {
+    case NodeEngine::kGiven:
+      return "";
+    case NodeEngine::kCodes:
+      return "integers";
+    case NodeEngine::kMoves:
+      return "integers, moved";
+    case NodeEngine::kFloat:
+      return "float";
+  }
+  return "";
 }
 
 TextTable plan_table(std::span<const PlannedNode> plan) {

@@ -39,6 +39,9 @@ std::vector<PlannedNode> integer_plan(const Graph& graph);
 
 /// How many nodes compute in which way, and which of them in float and why, in lines of 80 columns.
 std::string plan_summary(std::span<const PlannedNode> plan);
+/// "integers", "integers, moved", "float"; "" of what is given.
+const char* engine_text(NodeEngine engine);
+
 /// A row a node.
 TextTable plan_table(std::span<const PlannedNode> plan);
 

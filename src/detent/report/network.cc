@@ -129,20 +129,6 @@ Table node_table(const Node& node, const ValueTypes& types, const OperandHistogr
   return table;
 }
 
-const char* engine_name(NodeEngine engine) {
-  switch (engine) {
-    case NodeEngine::kGiven:
-      return "given";
-    case NodeEngine::kCodes:
-      return "integers";
-    case NodeEngine::kMoves:
-      return "integers, moved";
-    case NodeEngine::kFloat:
-      return "float";
-  }
-  return "";
-}
-
 }  // namespace
 
 OperandHistograms operand_histograms(const Graph& graph, const Program& program,
@@ -168,7 +154,7 @@ Table network_value(const Graph& graph, const OperandHistograms& histograms, con
     const std::vector<PlannedNode> plan = integer_plan(graph);
     for (size_t i = 0; i < plan.size(); ++i) {
       Table& node = *nodes[i].get_if<Table>();
-      node["computes_in"] = engine_name(plan[i].engine);
+      node["computes_in"] = plan[i].engine == NodeEngine::kGiven ? "given" : engine_text(plan[i].engine);
       if (!plan[i].why.empty()) node["in_float_because"] = plan[i].why;
     }
   }
