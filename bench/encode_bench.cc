@@ -3,7 +3,7 @@
 // and decode with the float32 elements and the packed bytes.
 
 #include <benchmark/benchmark.h>
-#include <time.h>
+#include <ctime>
 
 #include <algorithm>
 #include <cstring>

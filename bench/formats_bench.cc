@@ -5,7 +5,7 @@
 // at once, 1 / (1 / r + 1 / w) is the bound.
 
 #include <benchmark/benchmark.h>
-#include <time.h>
+#include <ctime>
 
 #include <algorithm>
 #include <cstring>

@@ -20,8 +20,11 @@ inline constexpr bool kSanitizersTakeMemory = false;
 
 #if defined(__SANITIZE_THREAD__)
 inline constexpr bool kSignalsAreDelayed = true;
+/// Beside what a program touches, of a file too, there is as much again that no file backs.
+inline constexpr bool kMemoryHasShadow = true;
 #else
 inline constexpr bool kSignalsAreDelayed = false;
+inline constexpr bool kMemoryHasShadow = false;
 #endif
 
 }  // namespace detent

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <numeric>
 
@@ -94,7 +95,7 @@ class PassTest : public testing::Test, public Executor {
   PassContext context_;
   std::string reported_;
   std::string warned_;
-  mutable int runs_ = 0;
+  mutable std::atomic<int> runs_ = 0;
   int fail_in_run_ = 0;
   std::string unreached_;  // node that gets no input
 };
