@@ -23,7 +23,6 @@
 #include "detent/execution/fake_quantize.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
-#include "detent/execution/ordered_linear.h"
 #include "detent/execution/tensor_memory.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/builder.h"
@@ -263,37 +262,6 @@ TEST(TorchExecutor, ObservesWhatTheInterpreterSees) {
                                 "seq_blocks_1.data_in_0", "seq_blocks_2.data_in_0", "seq_blocks_3.data_in_0",
                                 "seq_blocks_4.data_in_0", "output.data_in_0"));
 }
-
-#if defined(__x86_64__)
-TEST(OrderedLinear, AddsInTheOrderOfTheInputsAndTheBiasLast) {
-  if (!__builtin_cpu_supports("fma")) GTEST_SKIP() << "needs fused multiply-add";
-  struct Case {
-    std::vector<int64_t> inputs;
-    int64_t out;
-  };
-  for (const auto& [shape, out] :
-       {Case{{5}, 3}, Case{{1, 7}, 2}, Case{{70, 300}, 33}, Case{{64, 513}, 20}, Case{{2, 3, 40}, 17}}) {
-    const at::Tensor inputs = at::randn(shape);
-    const int64_t in = shape.back();
-    const at::Tensor weight = at::randn({out, in});
-    const at::Tensor bias = at::randn({out});
-    const at::Tensor result = ordered_linear(inputs, weight, bias);
-    ASSERT_EQ(result.sizes().vec().back(), out);
-    const at::Tensor rows = inputs.reshape({-1, in});
-    const at::Tensor results = result.reshape({-1, out});
-    for (int64_t row = 0; row < rows.size(0); ++row) {
-      for (int64_t j = 0; j < out; ++j) {
-        float sum = 0;
-        for (int64_t k = 0; k < in; ++k)
-          sum = std::fma(weight.data_ptr<float>()[j * in + k], rows.data_ptr<float>()[row * in + k], sum);
-        ASSERT_EQ(results.data_ptr<float>()[row * out + j], sum + bias.data_ptr<float>()[j]);
-      }
-    }
-  }
-  EXPECT_EQ(ordered_linear(at::zeros({0, 4}), at::ones({2, 4}), at::Tensor()).sizes(),
-            at::IntArrayRef({0, 2}));
-}
-#endif
 
 TEST(TorchExecutor, InsideParallelForThreadsDoNotChangeABit) {
   Graph graph = build_model("mnist_cnn", {1, 28, 28}, 10);

@@ -63,6 +63,33 @@ class QuantizeCommand : public testing::Test {
   }
 };
 
+/// The environment of a processor without AVX-512, as far as the libraries can be made to believe it. On such
+/// a processor both runs are the same.
+TEST_F(QuantizeCommand, TheProcessorDoesNotChangeAByte) {
+#if defined(__x86_64__)
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) GTEST_SKIP() << "needs AVX2";
+#else
+  GTEST_SKIP() << "knows the instruction sets of x86 only";
+#endif
+  const auto quantized_on = [](const std::string& processor) {
+    EXPECT_EQ(run(processor + " detent quantize digits_cnn digits --project quantized --overwrite --load "
+                              "mase_output/trained/software/training_ckpts/best.ckpt --num-samples 200 "
+                              "--calibrator entropy --improve gptq,bias_correction"),
+              0)
+        << log();
+    std::map<std::string, std::string> files;
+    for (const auto& entry : fs::recursive_directory_iterator(graph_folder())) {
+      if (entry.is_regular_file()) files[entry.path().filename()] = read_file(entry.path());
+    }
+    return files;
+  };
+  const auto here = quantized_on("");
+  const auto there = quantized_on(
+      "DETENT_SIMD_TARGET=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell ATEN_CPU_CAPABILITY=avx2");
+  EXPECT_GT(here.size(), 6U);
+  for (const auto& [name, bytes] : here) EXPECT_EQ(there.at(name), bytes) << name;
+}
+
 TEST_F(QuantizeCommand, ComparesExecutesAndSaves) {
   ASSERT_EQ(quantize("--num-samples 200"), 0) << log();
   EXPECT_THAT(log(), AllOf(HasSubstr("200 samples profiled"), HasSubstr("| SQNR alone |"),

@@ -36,7 +36,7 @@ OptionDescription description_of(const CLI::Option& option) {
   for (const std::string& name : option.get_lnames()) description.flags.push_back("--" + name);
   for (const std::string& name : option.get_snames()) description.flags.push_back("-" + name);
   if (option.get_expected_min() == 0) return description;
-  const std::string text = option.get_option_text();
+  const std::string& text = option.get_option_text();
   const bool is_blank = text.find_first_not_of(' ') == std::string::npos;
   description.value = is_blank ? "VALUE" : text;
   return description;

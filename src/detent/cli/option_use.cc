@@ -49,6 +49,7 @@ constexpr std::array kUses = {
     OptionUse{"json", kOutput, "test transform quantize search"},
     OptionUse{"report", kOutput, "test transform quantize search"},
     OptionUse{"engine", kEvaluation, "test"},
+    OptionUse{"reproducible", kEvaluation, "test"},
     OptionUse{"dump", kEvaluation, "test"},
     OptionUse{"dump_nodes", kEvaluation, "test"},
     OptionUse{"dump_samples", kEvaluation, "test"},

@@ -64,10 +64,11 @@ std::optional<Graph> with_folded_norms(const Graph& graph) {
 
 }  // namespace
 
-Interpreter::Interpreter(const Graph& graph, Mode mode)
+Interpreter::Interpreter(const Graph& graph, Mode mode, bool in_order)
     : folded_(mode == Mode::kInference ? with_folded_norms(graph) : std::nullopt),
       graph_(folded_ ? *folded_ : graph),
-      mode_(mode) {
+      mode_(mode),
+      in_order_(mode == Mode::kInference && (in_order || graph_.requantization())) {
   verify(graph_);
   for (const Node& node : graph_.nodes()) {
     Step& step = steps_.emplace_back(make_step(node));
@@ -276,6 +277,15 @@ void Interpreter::collect_without_samples() {
   }
 }
 
+Evaluation Interpreter::evaluation_of(const Step& step) const {
+  const bool uses_statistics = statistics_are_frozen_ && step.node->find_parameter("running_mean") != nullptr;
+  return {.node = *step.node,
+          .inputs = {},
+          .parameters = step.parameters,
+          .training = mode_ == Mode::kTraining && !uses_statistics,
+          .in_order = in_order_ || (mode_ == Mode::kInference && in_parallel_for())};
+}
+
 std::vector<Flow> Interpreter::results_of(std::string_view name, std::vector<Flow> inputs) const {
   DETENT_CHECK(mode_ == Mode::kInference, "node {}: an interpreter in training", name);
   const Step& step = steps_[graph_.position(name)];
@@ -284,7 +294,9 @@ std::vector<Flow> Interpreter::results_of(std::string_view name, std::vector<Flo
     if (!step.inputs[i].value) inputs[i] = step.inputs[i].constant;
   }
   try {
-    return evaluated(step, {*step.node, std::move(inputs), step.parameters, false});
+    Evaluation evaluation = evaluation_of(step);
+    evaluation.inputs = std::move(inputs);
+    return evaluated(step, std::move(evaluation));
   } catch (const c10::Error& error) {
     fail("node \"{}\" ({}): {}", step.node->name, step.node->op, error.what_without_backtrace());
   }
@@ -294,8 +306,7 @@ std::vector<Flow> Interpreter::run_step(const Step& step, std::vector<Flow>& val
                                         const Observation& observation) const {
   constexpr auto kBefore = ObservedValues::kBeforeQuantization;
   const Node& node = *step.node;
-  const bool uses_statistics = statistics_are_frozen_ && node.find_parameter("running_mean") != nullptr;
-  Evaluation evaluation{node, {}, step.parameters, mode_ == Mode::kTraining && !uses_statistics};
+  Evaluation evaluation = evaluation_of(step);
   for (const Source& source : step.inputs)
     evaluation.inputs.push_back(input_of(step, source, values, observation));
   if (step.passes_on) return evaluation.inputs;
@@ -414,7 +425,8 @@ namespace {
 
 class TorchProgram : public Program {
  public:
-  explicit TorchProgram(const Graph& graph) : graph_(graph), interpreter_(graph_) {}
+  explicit TorchProgram(const Graph& graph)
+      : graph_(graph), interpreter_(graph_, Interpreter::Mode::kInference, /*in_order=*/true) {}
 
   std::vector<Tensor> run(std::span<const Tensor> inputs, const OperandObserver& observe,
                           ObservedValues values) const override {

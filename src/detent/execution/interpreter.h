@@ -34,8 +34,10 @@ class Interpreter {
     kTraining,   // gradients; batch statistics and dropout as in training; parameters quantized at each run
   };
 
-  /// Verifies the graph, which must outlive the interpreter and keep its nodes.
-  explicit Interpreter(const Graph& graph, Mode mode = Mode::kInference);
+  /// Verifies the graph, which must outlive the interpreter and keep its nodes. In inference sums of products
+  /// are added in order (ordered_sums.h) where that is asked for, inside parallel_for, and where the graph
+  /// computes on codes, as integer execution has to find the same values.
+  explicit Interpreter(const Graph& graph, Mode mode = Mode::kInference, bool in_order = false);
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
@@ -135,6 +137,8 @@ class Interpreter {
                 const Observation& observation) const;
   std::vector<Flow> run_step(const Step& step, std::vector<Flow>& values,
                              const Observation& observation) const;
+  /// Without its inputs.
+  Evaluation evaluation_of(const Step& step) const;
   std::vector<Flow> evaluated(const Step& step, Evaluation evaluation) const;
   void take_up_norms();
   Flow evaluated_with_norm(const Step& step, Evaluation evaluation) const;
@@ -144,6 +148,7 @@ class Interpreter {
   std::optional<Graph> folded_;  // in inference, of a graph whose layers take up norms in training
   const Graph& graph_;
   Mode mode_;
+  bool in_order_;
   std::vector<Step> steps_;
   size_t value_count_ = 0;
   std::unordered_map<std::string, size_t> places_;  // by value_name
@@ -154,7 +159,8 @@ class Interpreter {
   uint64_t run_count_ = 0;  // seeds stochastic formats in training; inference always draws the same
 };
 
-/// The Executor that passes use: a program is an Interpreter in inference mode.
+/// The Executor that passes use: a program is an Interpreter in inference mode that adds products in order, so
+/// that what passes find does not depend on the processor.
 class TorchExecutor : public Executor {
  public:
   std::unique_ptr<const Program> compile(const Graph& graph) const override;

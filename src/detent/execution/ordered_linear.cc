@@ -1,11 +1,11 @@
-#include "detent/execution/ordered_linear.h"
-
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <vector>
 
+#include "detent/core/parallel.h"
 #include "detent/core/product.h"
+#include "detent/execution/ordered_sums.h"
 
 namespace detent {
 namespace {
@@ -24,6 +24,10 @@ void transpose(const float* from, int64_t stride, int64_t rows, int64_t depth, f
 
 }  // namespace
 
+bool sums_in_order(const Evaluation& evaluation) {
+  return evaluation.in_order && evaluation.tensor(0).scalar_type() == at::kFloat;
+}
+
 at::Tensor ordered_linear(const at::Tensor& inputs, const at::Tensor& weight, const at::Tensor& bias) {
   const int64_t out = weight.size(0);
   const int64_t in = weight.size(1);
@@ -34,11 +38,11 @@ at::Tensor ordered_linear(const at::Tensor& inputs, const at::Tensor& weight, co
   const int64_t count = rows.size(0);
   const int64_t padded = (count + Product::kPadding - 1) / Product::kPadding * Product::kPadding;
   const at::Tensor transposed = at::zeros({out, padded}, inputs.options());
-  std::vector<float> panel(static_cast<size_t>(kRows * kDepth));
-  for (int64_t row = 0; row < count; row += kRows) {
+  parallel_for(count, kRows, [&](int64_t row, int64_t end) {
+    std::vector<float> panel(static_cast<size_t>(kRows * kDepth));
     for (int64_t k = 0; k < in; k += kDepth) {
       const int64_t depth = std::min(kDepth, in - k);
-      transpose(rows.data_ptr<float>() + row * in + k, in, std::min(kRows, count - row), depth, panel.data());
+      transpose(rows.data_ptr<float>() + row * in + k, in, end - row, depth, panel.data());
       add_product({.a = weights.data_ptr<float>() + k,
                    .a_row = in,
                    .a_column = 1,
@@ -51,7 +55,7 @@ at::Tensor ordered_linear(const at::Tensor& inputs, const at::Tensor& weight, co
                    .column_begin = 0,
                    .column_end = std::min(kRows, padded - row)});
     }
-  }
+  });
   at::Tensor result = transposed.narrow(1, 0, count).t().contiguous();
   if (bias.defined()) result += bias;
   std::vector<int64_t> shape = inputs.sizes().vec();

@@ -37,7 +37,9 @@ TEST_F(ScratchTensors, LargeOnesAreInAFileWithoutAName) {
     ASSERT_EQ(value, 0);
     value = 1;
   }
-  if (!kMemoryHasShadow) EXPECT_LT(anonymous_kilobytes() - before, 4096);  // of 48 MB
+  if (!kMemoryHasShadow) {
+    EXPECT_LT(anonymous_kilobytes() - before, 4096);  // of 48 MB
+  }
   EXPECT_TRUE(std::filesystem::is_empty(directory_));
   page_out(large);
   EXPECT_EQ(large.values<float>().back(), 1);

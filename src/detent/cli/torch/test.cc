@@ -6,6 +6,7 @@
 #include "detent/cli/torch/integer_program.h"
 #include "detent/cli/torch/network_results.h"
 #include "detent/cli/torch/session.h"
+#include "detent/execution/interpreter.h"
 #include "detent/integer/plan.h"
 #include "detent/training/evaluate.h"
 
@@ -24,6 +25,8 @@ void run_test(const TorchCommand& command, ProcessGroup& group) {
     const std::unique_ptr<const Program> integers = integer_program(graph, command.options.engine);
     if (group.is_first()) results.say(plan_summary(integer_plan(graph)));
     metrics = evaluate(*integers, graph, *dataset, batch_size, group, loaders);
+  } else if (command.options.reproducible) {
+    metrics = evaluate(*TorchExecutor().compile(graph), graph, *dataset, batch_size, group, loaders);
   } else {
     metrics = evaluate(graph, *dataset, batch_size, group, loaders);
   }

@@ -21,6 +21,7 @@ struct Evaluation {
   std::vector<Flow> inputs;
   std::vector<std::pair<std::string_view, at::Tensor>> parameters;
   bool training = false;
+  bool in_order = false;  // whether sums of products are to be reproducible: see ordered_sums.h
 
   const at::Tensor& tensor(size_t index) const;
   int64_t integer(size_t index) const;

@@ -35,6 +35,7 @@
 #include "detent/core/error.h"
 #include "detent/execution/evaluators/evaluator.h"
 #include "detent/execution/max_pooling.h"
+#include "detent/execution/ordered_sums.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/operators.h"
 
@@ -57,6 +58,12 @@ Results evaluate_add(const Evaluation& e) {
   if (takes(0, 1)) return e.tensor(0).add_(e.tensor(1));
   if (takes(1, 0)) return e.tensor(1).add_(e.tensor(0));
   return at::add(e.as_tensor(0), e.as_tensor(1));
+}
+
+template <at::Tensor (*Product)(const at::Tensor&, const at::Tensor&)>
+Results evaluate_matrix_product(const Evaluation& e) {
+  const auto compute = sums_in_order(e) ? ordered_matmul : Product;
+  return compute(e.tensor(0), e.tensor(1));
 }
 
 Results evaluate_clamp(const Evaluation& e) {
@@ -181,14 +188,14 @@ EvaluatorList function_evaluators() {
       {"add", evaluate_add},
       {"sub", evaluate_pair<sub>},
       {"mul", evaluate_pair<at::mul>},
-      {"matmul", [](const Evaluation& e) -> Results { return at::matmul(e.tensor(0), e.tensor(1)); }},
+      {"matmul", evaluate_matrix_product<at::matmul>},
       {"einsum",
        [](const Evaluation& e) -> Results {
          std::vector<at::Tensor> tensors;
          for (size_t i = 0; i < e.inputs.size(); ++i) tensors.push_back(e.tensor(i));
          return at::einsum(text_attribute(e.node, "equation"), tensors);
        }},
-      {"bmm", [](const Evaluation& e) -> Results { return at::bmm(e.tensor(0), e.tensor(1)); }},
+      {"bmm", evaluate_matrix_product<at::bmm>},
       {"max_pool1d", evaluate_max_pool<1>},
       {"max_pool2d", evaluate_max_pool<2>},
       {"max_pool3d", evaluate_max_pool<3>},

@@ -7,19 +7,15 @@
 #include <ATen/ops/linear.h>
 
 #include "detent/core/error.h"
-#include "detent/core/parallel.h"
 #include "detent/execution/evaluators/evaluator.h"
-#include "detent/execution/ordered_linear.h"
+#include "detent/execution/ordered_sums.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
 namespace {
 
-/// Inside parallel_for results must not depend on the number of threads: see Executor.
 Results evaluate_linear(const Evaluation& e) {
-  const bool rounds = e.tensor(0).scalar_type() == at::kFloat;  // float64 holds integers
-  if (!e.training && rounds && in_parallel_for())
-    return ordered_linear(e.tensor(0), e.parameter("weight"), e.parameter("bias"));
+  if (sums_in_order(e)) return ordered_linear(e.tensor(0), e.parameter("weight"), e.parameter("bias"));
   return at::linear(e.tensor(0), e.parameter("weight"), e.parameter("bias"));
 }
 
@@ -27,26 +23,41 @@ template <at::Tensor (*Convolve)(const at::Tensor&, const at::Tensor&, const c10
                                  at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, int64_t),
           size_t kDims>
 Results evaluate_convolution(const Evaluation& e) {
-  return Convolve(e.tensor(0), e.parameter("weight"), e.parameter("bias"),
-                  integers_attribute(e.node, "stride", kDims), integers_attribute(e.node, "padding", kDims),
-                  integers_attribute(e.node, "dilation", kDims), integer_attribute(e.node, "groups"));
+  const ConvolutionWindow w = {
+      integers_attribute(e.node, "stride", kDims), integers_attribute(e.node, "padding", kDims),
+      integers_attribute(e.node, "dilation", kDims), integer_attribute(e.node, "groups")};
+  if (sums_in_order(e))
+    return ordered_convolution(e.tensor(0), e.parameter("weight"), e.parameter("bias"), w);
+  return Convolve(e.tensor(0), e.parameter("weight"), e.parameter("bias"), w.stride, w.padding, w.dilation,
+                  w.groups);
 }
 
 Results evaluate_transposed_convolution(const Evaluation& e) {
   const auto integers = [&](const char* name) { return integers_attribute(e.node, name, 2); };
-  return at::conv_transpose2d(e.tensor(0), e.parameter("weight"), e.parameter("bias"), integers("stride"),
-                              integers("padding"), integers("output_padding"),
-                              integer_attribute(e.node, "groups"), integers("dilation"));
+  const ConvolutionWindow w = {integers("stride"), integers("padding"), integers("dilation"),
+                               integer_attribute(e.node, "groups")};
+  const auto output_padding = integers("output_padding");
+  if (sums_in_order(e)) {
+    return ordered_transposed_convolution(e.tensor(0), e.parameter("weight"), e.parameter("bias"), w,
+                                          output_padding);
+  }
+  return at::conv_transpose2d(e.tensor(0), e.parameter("weight"), e.parameter("bias"), w.stride, w.padding,
+                              output_padding, w.groups, w.dilation);
 }
 
 Results evaluate_convolution_with_inputs(const Evaluation& e) {
   const auto dims = static_cast<size_t>(e.tensor(0).dim()) - 2;
   const auto integers = [&](const char* name) { return integers_attribute(e.node, name, dims); };
+  const ConvolutionWindow w = {integers("stride"), integers("padding"), integers("dilation"),
+                               integer_attribute(e.node, "groups")};
   const bool transposed = boolean_attribute(e.node, "transposed");
-  const auto bias = e.is_absent(2) ? c10::optional<at::Tensor>() : e.tensor(2);
-  return at::convolution(e.tensor(0), e.tensor(1), bias, integers("stride"), integers("padding"),
-                         integers("dilation"), transposed, integers("output_padding"),
-                         integer_attribute(e.node, "groups"));
+  const at::Tensor bias = e.is_absent(2) ? at::Tensor() : e.tensor(2);
+  const auto output_padding = integers("output_padding");
+  if (sums_in_order(e) && transposed)
+    return ordered_transposed_convolution(e.tensor(0), e.tensor(1), bias, w, output_padding);
+  if (sums_in_order(e)) return ordered_convolution(e.tensor(0), e.tensor(1), bias, w);
+  return at::convolution(e.tensor(0), e.tensor(1), bias, w.stride, w.padding, w.dilation, transposed,
+                         output_padding, w.groups);
 }
 
 /// Tensors between nodes are float32, which holds integers up to 2^24 exactly.

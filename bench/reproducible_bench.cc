@@ -1,0 +1,96 @@
+// What sums in order cost: forward passes in float, one thread, as calibration takes them (ordered_sums.h)
+// against oneDNN and BLAS. The two take turns; prints the medians of the ratios of their speeds, 1 / time. At
+// least 0.7 is wanted of resnet18.
+//   reproducible_bench [ROUNDS]
+// Not a Google Benchmark: what counts are pairs of turns.
+
+#include <algorithm>
+#include <cstdlib>
+#include <ctime>
+#include <utility>
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/randn.h>
+#include <fmt/core.h>
+
+#include "detent/core/error.h"
+#include "detent/core/parallel.h"
+#include "detent/execution/initialize.h"
+#include "detent/execution/interpreter.h"
+#include "detent/execution/tensor_memory.h"
+#include "detent/models/model.h"
+
+namespace detent {
+namespace {
+
+struct Case {
+  const char* network;
+  Shape sample;
+  int64_t classes;
+  int64_t batch;
+};
+
+double seconds_of(Interpreter& interpreter, const at::Tensor& input) {
+  const std::clock_t start = std::clock();
+  interpreter.run(input);
+  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+void compare(const Case& of, int rounds) {
+  seed_everything(1);
+  Graph graph = build_model(of.network, of.sample, of.classes);
+  initialize_parameters(graph);
+  std::vector<int64_t> shape = {of.batch};
+  shape.insert(shape.end(), of.sample.begin(), of.sample.end());
+  const at::Tensor input = at::randn(shape);
+  Interpreter fast(graph);
+  Interpreter ordered(graph, Interpreter::Mode::kInference, /*in_order=*/true);
+  std::vector<double> ratios;
+  double least_fast = 1e9;
+  double least_ordered = 1e9;
+  seconds_of(fast, input);
+  seconds_of(ordered, input);
+  for (int round = 0; round < rounds; ++round) {
+    const double of_fast = seconds_of(fast, input);
+    const double of_ordered = seconds_of(ordered, input);
+    ratios.push_back(of_fast / of_ordered);
+    least_fast = std::min(least_fast, of_fast);
+    least_ordered = std::min(least_ordered, of_ordered);
+  }
+  fmt::print(
+      "{:<14} batch {:<3} {:8.1f} ms in order, {:8.1f} ms by oneDNN: speed {:.2f} (median), {:.2f} "
+      "(minima)\n",
+      of.network, of.batch, 1e3 * least_ordered, 1e3 * least_fast, median(std::move(ratios)),
+      least_fast / least_ordered);
+}
+
+void run(int rounds) {
+  set_thread_count(1);
+  at::set_num_threads(1);
+  use_block_cache_for_tensors();
+  const Shape image = {3, 224, 224};
+  for (const Case& of : {Case{"resnet18", image, 1000, 1}, Case{"resnet18", image, 1000, 8},
+                         Case{"resnet50", image, 1000, 1}, Case{"mobilenet_v2", image, 1000, 4},
+                         Case{"resnet20", {3, 32, 32}, 10, 64}, Case{"mnist_cnn", {1, 28, 28}, 10, 64}}) {
+    compare(of, rounds);
+  }
+}
+
+}  // namespace
+}  // namespace detent
+
+int main(int argc, char** argv) {
+  try {
+    detent::run(argc > 1 && argv[1][0] != '-' ? std::atoi(argv[1]) : 11);
+    return 0;
+  } catch (const detent::Error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}

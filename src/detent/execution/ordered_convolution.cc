@@ -1,0 +1,270 @@
+#include <ATen/TensorIndexing.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/flip.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "detent/core/parallel.h"
+#include "detent/core/product.h"
+#include "detent/execution/ordered_sums.h"
+
+// A convolution is a product of the weight [out, depth] and a matrix [depth, columns], where a column is the
+// window of one position of one sample. Tiles of some columns are computed from panels of some rows of that
+// matrix, which are small enough to stay in the cache and are made when they are needed (im2col).
+
+namespace detent {
+namespace {
+
+constexpr int64_t kPanelDepth = 128;
+constexpr int64_t kPanelColumns = 192;  // a multiple of the 48 that a product takes at once
+constexpr int64_t kLeastColumns = 48;
+constexpr int64_t kTileElements = 128 << 10;
+constexpr int64_t kChunks = 64;
+constexpr size_t kDims = 3;
+using Sizes = std::array<int64_t, kDims>;
+
+/// Of 1 to 3 dimensions the last ones; `missing` for the others.
+Sizes three(at::IntArrayRef sizes, int64_t missing) {
+  Sizes result;
+  result.fill(missing);
+  std::ranges::copy(sizes, result.begin() + static_cast<std::ptrdiff_t>(kDims - sizes.size()));
+  return result;
+}
+
+int64_t product(const Sizes& sizes) { return sizes[0] * sizes[1] * sizes[2]; }
+
+struct Geometry {
+  int64_t batch, groups, outputs, channels, depth;  // channels and outputs of a group
+  Sizes input, output, kernel, stride, dilation;    // input: with its padding
+
+  int64_t positions() const { return product(output); }
+  int64_t columns() const { return batch * positions(); }
+  int64_t tile_columns() const {
+    const int64_t fit = kTileElements / outputs / kLeastColumns * kLeastColumns;
+    return std::clamp(fit, kLeastColumns, kPanelColumns);
+  }
+};
+
+/// Columns of a tile whose windows begin in equal steps from each other.
+struct Run {
+  int64_t first;  // of the tile
+  int64_t count;
+  int64_t offset;  // in the padded input, of a group's first channel
+};
+
+std::vector<Run> runs_of(const Geometry& g, int64_t begin, int64_t end) {
+  std::vector<Run> runs;
+  const int64_t sample_size = g.groups * g.channels * product(g.input);
+  for (int64_t column = begin; column < end;) {
+    const int64_t position = column % g.positions();
+    const int64_t x = position % g.output[2];
+    const int64_t y = position / g.output[2] % g.output[1];
+    const int64_t z = position / g.output[2] / g.output[1];
+    const int64_t count = std::min(g.output[2] - x, end - column);
+    const int64_t offset = column / g.positions() * sample_size +
+                           (z * g.stride[0] * g.input[1] + y * g.stride[1]) * g.input[2] + x * g.stride[2];
+    if (!runs.empty() && runs.back().offset + runs.back().count * g.stride[2] == offset) {
+      runs.back().count += count;
+    } else {
+      runs.push_back({column - begin, count, offset});
+    }
+    column += count;
+  }
+  return runs;
+}
+
+/// Where the elements of a window lie, from its first.
+std::vector<int64_t> window_offsets(const Geometry& g) {
+  std::vector<int64_t> offsets;
+  offsets.reserve(static_cast<size_t>(g.depth));
+  for (int64_t c = 0; c < g.channels; ++c) {
+    for (int64_t z = 0; z < g.kernel[0]; ++z) {
+      for (int64_t y = 0; y < g.kernel[1]; ++y) {
+        for (int64_t x = 0; x < g.kernel[2]; ++x) {
+          const int64_t row = (c * g.input[0] + z * g.dilation[0]) * g.input[1] + y * g.dilation[1];
+          offsets.push_back(row * g.input[2] + x * g.dilation[2]);
+        }
+      }
+    }
+  }
+  return offsets;
+}
+
+void copy_run(const float* from, int64_t step, int64_t count, float* to) {
+  if (step == 1) {
+    std::copy_n(from, count, to);
+  } else {
+    for (int64_t i = 0; i < count; ++i) to[i] = from[i * step];
+  }
+}
+
+class TileProduct {
+ public:
+  TileProduct(const Geometry& geometry, const at::Tensor& input, const at::Tensor& weight, const float* bias,
+              const at::Tensor& output)
+      : g_(geometry),
+        input_(input.data_ptr<float>()),
+        weight_(weight.data_ptr<float>()),
+        bias_(bias),
+        output_(output.data_ptr<float>()),
+        offsets_(window_offsets(geometry)) {}
+
+  int64_t count() const { return (g_.columns() + g_.tile_columns() - 1) / g_.tile_columns() * g_.groups; }
+
+  /// Computes tiles [begin, end), those of the same columns next to each other.
+  void compute(int64_t begin, int64_t end) const {
+    std::vector<float> panel(static_cast<size_t>(kPanelDepth * g_.tile_columns()));
+    std::vector<float> sums(static_cast<size_t>(g_.outputs * g_.tile_columns()));
+    std::vector<Run> runs;
+    for (int64_t tile = begin; tile < end; ++tile) {
+      const int64_t first = tile / g_.groups * g_.tile_columns();
+      const int64_t last = std::min(first + g_.tile_columns(), g_.columns());
+      if (tile == begin || tile % g_.groups == 0) runs = runs_of(g_, first, last);
+      const int64_t group = tile % g_.groups;
+      add_products(group, last - first, runs, panel, sums);
+      store(group, first, last, sums);
+    }
+  }
+
+ private:
+  void add_products(int64_t group, int64_t columns, const std::vector<Run>& runs, std::vector<float>& panel,
+                    std::vector<float>& sums) const {
+    const int64_t stride = g_.tile_columns();
+    for (int64_t row = 0; row < g_.outputs; ++row) {
+      const float start = bias_ == nullptr ? 0 : bias_[group * g_.outputs + row];
+      std::fill_n(sums.data() + row * stride, stride, start);
+    }
+    const float* const input = input_ + group * g_.channels * product(g_.input);
+    for (int64_t k = 0; k < g_.depth; k += kPanelDepth) {
+      const int64_t depth = std::min(kPanelDepth, g_.depth - k);
+      for (int64_t i = 0; i < depth; ++i) {
+        const float* const from = input + offsets_[static_cast<size_t>(k + i)];
+        for (const Run& run : runs)
+          copy_run(from + run.offset, g_.stride[2], run.count, panel.data() + i * stride + run.first);
+      }
+      add_product({.a = weight_ + group * g_.outputs * g_.depth + k,
+                   .a_row = g_.depth,
+                   .a_column = 1,
+                   .b = panel.data(),
+                   .b_stride = stride,
+                   .c = sums.data(),
+                   .c_stride = stride,
+                   .rows = g_.outputs,
+                   .depth = depth,
+                   .column_begin = 0,
+                   .column_end = (columns + Product::kPadding - 1) / Product::kPadding * Product::kPadding});
+    }
+  }
+
+  void store(int64_t group, int64_t first, int64_t last, const std::vector<float>& sums) const {
+    for (int64_t column = first; column < last;) {
+      const int64_t sample = column / g_.positions();
+      const int64_t position = column % g_.positions();
+      const int64_t count = std::min(g_.positions() - position, last - column);
+      for (int64_t row = 0; row < g_.outputs; ++row) {
+        const int64_t channel = (sample * g_.groups + group) * g_.outputs + row;
+        std::copy_n(sums.data() + row * g_.tile_columns() + column - first, count,
+                    output_ + channel * g_.positions() + position);
+      }
+      column += count;
+    }
+  }
+
+  const Geometry g_;
+  const float* input_;
+  const float* weight_;
+  const float* bias_;
+  float* output_;
+  std::vector<int64_t> offsets_;
+};
+
+at::Tensor padded(const at::Tensor& inputs, const std::vector<int64_t>& padding) {
+  if (std::ranges::all_of(padding, [](int64_t size) { return size == 0; })) return inputs.contiguous();
+  std::vector<int64_t> borders;  // of the last dimension first
+  for (auto size = padding.rbegin(); size != padding.rend(); ++size)
+    borders.insert(borders.end(), {*size, *size});
+  return at::constant_pad_nd(inputs, borders, 0).contiguous();
+}
+
+}  // namespace
+
+at::Tensor ordered_convolution(const at::Tensor& inputs, const at::Tensor& weight, const at::Tensor& bias,
+                               const ConvolutionWindow& window) {
+  const at::Tensor input = padded(inputs, window.padding);
+  const at::Tensor weights = weight.contiguous();
+  const at::Tensor biases = bias.defined() ? bias.contiguous() : bias;
+  Geometry g = {.batch = input.size(0),
+                .groups = window.groups,
+                .outputs = weight.size(0) / window.groups,
+                .channels = weight.size(1),
+                .depth = weight[0].numel(),
+                .input = three(input.sizes().slice(2), 1),
+                .output = {1, 1, 1},
+                .kernel = three(weight.sizes().slice(2), 1),
+                .stride = three(window.stride, 1),
+                .dilation = three(window.dilation, 1)};
+  TORCH_CHECK(input.size(1) == g.channels * g.groups, "convolution of ", g.channels * g.groups,
+              " channels: got a tensor of shape ", inputs.sizes());
+  std::vector<int64_t> shape = {g.batch, weight.size(0)};
+  for (size_t d = 0; d < kDims; ++d) {
+    const int64_t reach = g.dilation[d] * (g.kernel[d] - 1) + 1;
+    TORCH_CHECK(g.input[d] >= reach, "convolution with a window of ", reach, ": got a tensor of shape ",
+                inputs.sizes());
+    g.output[d] = (g.input[d] - reach) / g.stride[d] + 1;
+    if (d + window.stride.size() >= kDims) shape.push_back(g.output[d]);
+  }
+  const at::Tensor output = at::empty(shape, input.options());
+  if (output.numel() == 0) return output;
+  const TileProduct tiles(g, input, weights, biases.defined() ? biases.data_ptr<float>() : nullptr, output);
+  const int64_t grain = std::max<int64_t>(1, tiles.count() / kChunks);  // of which each has its own panel
+  parallel_for(tiles.count(), grain, [&](int64_t begin, int64_t end) { tiles.compute(begin, end); });
+  return output;
+}
+
+at::Tensor ordered_transposed_convolution(const at::Tensor& inputs, const at::Tensor& weight,
+                                          const at::Tensor& bias, const ConvolutionWindow& window,
+                                          at::IntArrayRef output_padding) {
+  const size_t dims = window.stride.size();
+  std::vector<int64_t> shape = {inputs.size(0), inputs.size(1)};
+  std::vector<at::indexing::TensorIndex> places = {at::indexing::Slice(), at::indexing::Slice()};
+  ConvolutionWindow dense = {std::vector<int64_t>(dims, 1), std::vector<int64_t>(dims, 0), window.dilation,
+                             window.groups};
+  std::vector<int64_t> flipped;
+  for (size_t d = 0; d < dims; ++d) {
+    const auto axis = static_cast<int64_t>(d) + 2;
+    const int64_t reach = window.dilation[d] * (weight.size(axis) - 1);
+    const int64_t spread = (inputs.size(axis) - 1) * window.stride[d] + 1;
+    // With `before` zeros in front, and as many behind plus the output's padding. Fewer than none: some of
+    // the inputs only reach places that the padding cuts off.
+    const int64_t before = reach - window.padding[d];
+    shape.push_back(spread + std::max<int64_t>(before, 0) + std::max(before + output_padding[d], int64_t{0}));
+    const int64_t begin = std::max<int64_t>(before, 0);
+    places.emplace_back(at::indexing::Slice(begin, begin + spread, window.stride[d]));
+    flipped.push_back(axis);
+  }
+  at::Tensor spread = at::zeros(shape, inputs.options());
+  spread.index_put_(places, inputs);
+  for (size_t d = 0; d < dims; ++d) {
+    const auto axis = static_cast<int64_t>(d) + 2;
+    const int64_t before = window.dilation[d] * (weight.size(axis) - 1) - window.padding[d];
+    const int64_t cut_front = std::max<int64_t>(-before, 0);
+    const int64_t cut_back = std::max<int64_t>(-before - output_padding[d], 0);
+    spread = spread.narrow(axis, cut_front, spread.size(axis) - cut_front - cut_back);
+  }
+  // [C, out / groups, ...] to [out, C / groups, ...]
+  const int64_t groups = window.groups;
+  std::vector<int64_t> split = {groups, weight.size(0) / groups, weight.size(1)};
+  std::vector<int64_t> joined = {groups * weight.size(1), weight.size(0) / groups};
+  for (const int64_t size : weight.sizes().slice(2)) {
+    split.push_back(size);
+    joined.push_back(size);
+  }
+  const at::Tensor swapped = weight.flip(flipped).reshape(split).transpose(1, 2).reshape(joined);
+  return ordered_convolution(spread, swapped, bias, dense);
+}
+
+}  // namespace detent
