@@ -67,6 +67,7 @@ struct RunOptions {
   TrainingOptions training;
 
   template <class Self, class Visitor>
+  // NOLINTNEXTLINE(readability-function-size): a list
   static void fields(Self& self, Visitor& visit) {
     visit("model", self.model, "network: an ONNX model or graph (a file), or one of `detent list models`");
     visit("dataset", self.dataset, "data set: see `detent list datasets`");

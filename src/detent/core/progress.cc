@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include <fmt/format.h>
@@ -27,14 +28,14 @@ void show(const std::string& text) {
 }  // namespace
 
 std::string duration_text(double seconds) {
-  const auto whole = static_cast<int64_t>(std::max(0.0, seconds) + 0.5);
+  const int64_t whole = std::llround(std::max(0.0, seconds));
   const int64_t hours = whole / 3600;
   const int64_t minutes = whole / 60 % 60;
   return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60)
                    : fmt::format("{}:{:02}", minutes, whole % 60);
 }
 
-Progress::Progress(std::string label, int64_t total, Options options)
+Progress::Progress(const std::string& label, int64_t total, Options options)
     : label_(printable_line(label)),
       total_(total),
       options_(options),

@@ -18,8 +18,8 @@ class Progress {
     int64_t plain_interval = 0;
     bool shown = true;
   };
-  Progress(std::string label, int64_t total, Options options);
-  Progress(std::string label, int64_t total) : Progress(std::move(label), total, Options{}) {}
+  Progress(const std::string& label, int64_t total, Options options);
+  Progress(const std::string& label, int64_t total) : Progress(label, total, Options{}) {}
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;

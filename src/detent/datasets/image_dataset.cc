@@ -20,9 +20,9 @@ ImageSampler make_sampler(const Tensor& images, const Normalisation& normalisati
 
 }  // namespace
 
-ImageDataset::ImageDataset(Tensor images, std::vector<int64_t> labels, int64_t class_count,
+ImageDataset::ImageDataset(const Tensor& images, std::vector<int64_t> labels, int64_t class_count,
                            const Normalisation& normalisation, const DatasetOptions& options,
-                           std::string source)
+                           const std::string& source)
     : ImageDataset(images, std::move(labels), class_count,
                    make_sampler(images, normalisation, options, source), source) {}
 

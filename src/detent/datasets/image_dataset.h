@@ -13,8 +13,8 @@ class ImageDataset final : public Dataset {
  public:
   /// `images`: uint8 [n, channels, height, width]. `labels`: n of them, each in [0, class_count). Throws
   /// Error, beginning with `source`, on transforms that do not fit the images.
-  ImageDataset(Tensor images, std::vector<int64_t> labels, int64_t class_count,
-               const Normalisation& normalisation, const DatasetOptions& options, std::string source);
+  ImageDataset(const Tensor& images, std::vector<int64_t> labels, int64_t class_count,
+               const Normalisation& normalisation, const DatasetOptions& options, const std::string& source);
 
  private:
   ImageDataset(Tensor images, std::vector<int64_t> labels, int64_t class_count, ImageSampler sampler,

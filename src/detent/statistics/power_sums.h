@@ -26,7 +26,7 @@ class ExactSum {
 
   void write(StateWriter& writer) const;
   void read(StateReader& reader);
-  static constexpr size_t kStateBytes = 2 * 6 * sizeof(uint64_t);
+  static constexpr size_t kStateBytes = size_t{2} * 6 * sizeof(uint64_t);
 
  private:
   WideInteger<6> positive_;

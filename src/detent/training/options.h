@@ -81,6 +81,7 @@ struct TrainingOptions {
   int64_t log_every_n_steps = 50;
 
   template <class Self, class Visitor>
+  // NOLINTNEXTLINE(readability-function-size): a list
   static void fields(Self& self, Visitor& visit) {
     constexpr Between kPositive{1, 1e15};
     constexpr Between kNotNegative{0, 1e15};

@@ -51,7 +51,7 @@ struct ParameterGroups {
       const std::string group_where = fmt::format("{}, \"{}\"", where, pattern);
       const Table* group_table = settings.get_if<Table>();
       if (group_table == nullptr) fail("{}: got {}, expected a table", group_where, value_text(settings));
-      NamePattern(pattern, where);
+      [[maybe_unused]] const NamePattern checked(pattern, where);
       ParameterGroup& group = result.groups.emplace_back();
       group.pattern = pattern;
       read_fields(group, *group_table, group_where);

@@ -100,7 +100,7 @@ int run_quantize(const std::vector<std::string>& args) {
   append_passes("--prepare", prepare, PassKind::kTransform, config.passes);
   config.passes[kPass] = std::move(options);
   append_passes("--improve", improve, PassKind::kTransform, config.passes);
-  Pipeline(config.passes, "the command line");  // refuses before anything is loaded
+  const Pipeline checked(config.passes, "the command line");  // refuses before anything is loaded
   say_widths(*config.passes.find(kPass)->get_if<Table>(), config);
   start_run("quantize", config);
   return 0;
