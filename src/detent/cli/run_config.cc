@@ -196,7 +196,7 @@ void take_files(RunOptions& options) {
   options.data_dir = options.calibration;
 }
 
-void check_present(const RunOptions& options) {
+void check_present(const RunOptions& options, const std::string& command) {
   if (!options.model && options.load && !loads_graph(options)) {
     throw UsageError(fmt::format(
         "no model: {} holds parameters, and whose they are is not in it: name the model on the command "
@@ -204,16 +204,17 @@ void check_present(const RunOptions& options) {
         *options.load, *options.load));
   }
   if (!options.model && !options.load) {
-    throw UsageError(
-        "no model: name one on the command line (`detent train toy toy-tiny`), as `model` in the "
-        "configuration file, "
-        "or load a graph (--load FILE.mz --load-type mz)");
+    throw UsageError(fmt::format(
+        "no model: name one on the command line (`detent {} digits_cnn digits`), as `model` in the "
+        "configuration file, or load an ONNX model or a graph (--load FILE)",
+        command));
   }
   if (!options.dataset) {
-    throw UsageError(
-        "no data set: name one on the command line (`detent train toy toy-tiny`) or as `dataset` in the "
-        "configuration file; quantize, search and transform take your own images or inputs too "
-        "(--calibration PATH)");
+    throw UsageError(fmt::format(
+        "no data set: name one on the command line (`detent {} digits_cnn digits`) or as `dataset` "
+        "in the configuration file; quantize, search and transform take your own images or inputs "
+        "too (--calibration PATH)",
+        command));
   }
 }
 
@@ -259,7 +260,7 @@ RunConfig make_run_config(const std::string& config_file, const GivenOptions& gi
   const Origins origins(config_file, content, given);
   RunOptions spelt = merge(config_file, content, given);
   take_files(spelt);
-  check_present(spelt);
+  check_present(spelt, command);
   RunOptions options = spelt;
   canonicalise(options, origins);
   const std::filesystem::path software =
