@@ -227,6 +227,9 @@ const std::vector<ModelCase>& model_cases() {
       {"jsc_tiny", {16}, [](R p, at::Tensor x) { return jsc(p, "seq_blocks", x, 4); }},
       {"jsc_toy", {16}, [](R p, at::Tensor x) { return jsc(p, "seq_blocks", x, 11); }},
       {"jsc_s", {16}, [](R p, at::Tensor x) { return jsc(p, "module_list", x, 14); }},
+      {"jsc_trt", {16}, [](R p, at::Tensor x) { return jsc(p, "seq_blocks", x, 15); }},
+      {"digits_logicnet", {1, 8, 8}, [](R p, at::Tensor x) { return jsc(p, "layers", x.flatten(1), 11); }},
+      {"mnist_logicnet", {1, 28, 28}, [](R p, at::Tensor x) { return jsc(p, "layers", x.flatten(1), 14); }},
       {"vit_cifar", {3, 32, 32}, [](R p, at::Tensor x) { return vit(p, x, 4, 6, 4); }},
       {"vit_tiny", {3, 32, 48}, [](R p, at::Tensor x) { return vit(p, x, 16, 12, 3); }},
   };
