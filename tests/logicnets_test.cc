@@ -35,7 +35,7 @@ const char* draw_format() {
                            "minifloat_ieee:width=4,exponent_width=2,exponent_bias=1");
 }
 
-/// Of each row of the layers' weights all but `fan_in` are 0.
+/// Keeps `fan_in` weights of each row of the layers, or fewer.
 void draw_connections(Graph& graph, int64_t fan_in) {
   for (Node& node : graph.nodes()) {
     if (!is_weighted_sum(node)) continue;

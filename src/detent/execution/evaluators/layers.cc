@@ -17,7 +17,7 @@
 namespace detent {
 namespace {
 
-/// Undefined where the layer is not sparse, and in training.
+/// What a sparse layer gives in inference; an undefined tensor of others.
 at::Tensor few_connections(const Evaluation& e) {
   const at::Tensor weight = e.parameter("weight");
   const bool is_float = weight.scalar_type() == at::kFloat && e.tensor(0).scalar_type() == at::kFloat;
