@@ -22,9 +22,10 @@ passes:     core formats statistics graph integer io models
 search:     core formats statistics graph io passes
 training:   core formats graph io models datasets execution
 runtime:    core formats graph integer io
+hardware:   core formats graph integer io runtime
 engine:     core formats graph integer io runtime
 report:     core formats graph integer io
-cli:        core formats statistics graph integer io onnx models datasets execution passes search training runtime engine report
+cli:        core formats statistics graph integer io onnx models datasets execution passes search training runtime hardware engine report
 '
 # Folders that may include libtorch.
 torch_folders='execution/ training/ cli/torch/'

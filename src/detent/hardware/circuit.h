@@ -1,0 +1,141 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "detent/core/tensor.h"
+#include "detent/hardware/code_range.h"
+#include "detent/hardware/requantizer.h"
+#include "detent/integer/code_type.h"
+
+namespace detent {
+
+/// What codes stand for: those of an affine format, ...
+struct AffineMeaning {
+  CodeType type;
+  bool operator==(const AffineMeaning&) const = default;
+};
+/// ... integers times a scale, one for all elements or one each, ...
+struct ScaledMeaning {
+  std::vector<float> scale;
+  bool operator==(const ScaledMeaning&) const = default;
+};
+/// ... or places in a list of values.
+struct ListMeaning {
+  std::vector<float> values;
+  bool operator==(const ListMeaning&) const = default;
+};
+using CodeMeaning = std::variant<AffineMeaning, ScaledMeaning, ListMeaning>;
+
+float code_value(const CodeMeaning& meaning, size_t element, int64_t code);
+/// "(code - 3) * 0.25", for people who connect the ports.
+std::string meaning_text(const CodeMeaning& meaning);
+
+/// The codes of a tensor, element i in the bits [i * width, (i + 1) * width) of a vector of wires.
+struct Signal {
+  std::string name;  // a Verilog identifier
+  std::string node;  // whose result it is
+  CodeRange codes;
+  int64_t elements = 0;
+  CodeMeaning meaning;
+  int stage = 0;  // clock cycles behind the inputs
+
+  int64_t bits() const { return elements * codes.width(); }
+};
+
+/// An element of a signal, or a code that never changes.
+struct Wire {
+  static constexpr int32_t kConstant = -1;
+  int32_t signal = kConstant;
+  int64_t element = 0;  // or the code
+
+  bool is_constant() const { return signal == kConstant; }
+  bool operator==(const Wire&) const = default;
+};
+
+/// Sums of products with constants over windows of the input, at each of some positions, for each channel:
+/// the elements of the result.
+struct SumBody {
+  static constexpr int32_t kPadding = -1;
+  struct Term {
+    int32_t tap;
+    int32_t weight;
+  };
+  struct Channel {
+    std::vector<Term> terms;
+    int64_t bias = 0;  // with the zero point's part of the sum
+    CodeRange sums;
+    std::optional<Requantizer> requantizer = {};
+  };
+  std::vector<std::vector<int32_t>> windows;  // [position][tap], an element of the input, or kPadding
+  int64_t padding_code = 0;
+  std::vector<Channel> channels;
+  bool channels_last = false;  // else positions vary fastest
+};
+
+/// Each element through its function: `of_element` are places among the functions.
+struct RequantizeBody {
+  std::vector<Requantizer> functions;
+  std::vector<int32_t> of_element;
+};
+
+/// The largest code of each window of elements of the input.
+struct LargestBody {
+  std::vector<std::vector<int32_t>> windows;
+};
+
+/// Truth tables: each element of the result is made of sums of table entries.
+struct LookupBody {
+  struct Term {
+    std::vector<int32_t> inputs;                        // the first varies fastest; the digits of the address
+    std::shared_ptr<const std::vector<int32_t>> table;  // of several terms
+    int64_t first = 0;                                  // its entry where all digits are 0
+  };
+  struct Neuron {
+    std::vector<Term> terms;
+    std::vector<int32_t> thresholds = {};  // empty: the sum is the code
+  };
+  int64_t levels = 2;      // values of a digit
+  int64_t first_code = 0;  // the code of digit 0
+  std::vector<Neuron> neurons;
+};
+
+using LayerBody = std::variant<SumBody, RequantizeBody, LargestBody, LookupBody>;
+
+/// What becomes a module.
+struct Layer {
+  std::string module;  // a Verilog identifier
+  std::string node;
+  std::string op;
+  std::vector<Wire> inputs;
+  CodeRange input_codes;
+  int32_t output = 0;  // a signal
+  LayerBody body;
+};
+
+struct CircuitPort {
+  std::string name;    // a Verilog identifier
+  std::string source;  // the network's name for it
+  Shape shape;         // of one sample
+  std::vector<Wire> wires;
+};
+
+/// A network as layers of combinational logic between registers, for one sample.
+struct Circuit {
+  std::string name;
+  std::vector<Signal> signals;
+  std::vector<Layer> layers;  // each reads only what earlier ones give
+  std::vector<CircuitPort> inputs;
+  std::vector<CircuitPort> outputs;
+  int latency = 0;  // clock cycles from inputs to outputs
+  std::vector<std::string> notes = {};
+
+  const Signal& signal_of(const CircuitPort& port) const;
+};
+
+}  // namespace detent

@@ -1,0 +1,187 @@
+#include "detent/hardware/integer_graph.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "detent/core/error.h"
+#include "detent/formats/elements/affine.h"
+#include "detent/graph/operators.h"
+#include "detent/graph/traits.h"
+#include "detent/hardware/code_range.h"
+#include "detent/integer/code_type.h"
+
+namespace detent {
+namespace {
+
+constexpr int kMostBits = 16;
+
+/// All multiples of a step from low to high: such a list is what an affine format of some width has.
+std::optional<Affine> affine_of(const CodeRange& codes, float scale) {
+  Affine affine{.width = std::max(codes.width(), 2), .is_signed = codes.is_signed(), .symmetric = true};
+  if (affine.width > kMostBits) return std::nullopt;
+  affine.narrow_range = codes.is_signed() && codes.low == -codes.high;
+  affine.scale = {scale};
+  affine.zero_point = {0};
+  if (affine.low_code() != codes.low || affine.high_code() != codes.high) return std::nullopt;
+  return affine;
+}
+
+/// `value` counted in steps, where it is a multiple.
+std::optional<int64_t> steps_of(float value, float step) {
+  const double steps = std::nearbyint(static_cast<double>(value) / static_cast<double>(step));
+  if (!(std::fabs(steps) < 0x1p15)) return std::nullopt;
+  if (static_cast<float>(steps) * step != value) return std::nullopt;
+  return static_cast<int64_t>(steps);
+}
+
+/// The values that a format has whatever the data; none where they depend on these or are too many.
+std::vector<float> fixed_values(const QuantSpec& rounding) {
+  try {
+    return std::visit(
+        [](const auto& format) -> std::vector<float> {
+          if constexpr (requires { format.values(std::string()); }) return format.values("");
+          return {};
+        },
+        rounding.format);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+bool round_alike(const QuantSpec& a, const QuantSpec& b, const std::vector<float>& values) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  std::vector<float> probes = {-kInfinity, kInfinity, -0.0F};
+  for (size_t i = 0; i < values.size(); ++i) {
+    probes.push_back(values[i]);
+    if (i + 1 == values.size()) break;
+    const float middle = values[i] + (values[i + 1] - values[i]) / 2;
+    for (const float x : {std::nextafter(middle, -kInfinity), middle, std::nextafter(middle, kInfinity)})
+      probes.push_back(x);
+  }
+  const Tensor input = Tensor::from<float>({static_cast<int64_t>(probes.size())}, probes);
+  return std::ranges::equal(fake_quantize(a, input).values<float>(), fake_quantize(b, input).values<float>());
+}
+
+/// The largest step that all of the values are multiples of: the least of their magnitudes, which formats of
+/// a few values have.
+std::optional<float> step_of(std::span<const float> values) {
+  float step = 0;
+  for (const float value : values) {
+    if (value != 0 && (step == 0 || std::fabs(value) < step)) step = std::fabs(value);
+  }
+  if (step == 0) return 1.0F;
+  const auto is_multiple = [&](float value) { return steps_of(value, step).has_value(); };
+  return std::ranges::all_of(values, is_multiple) ? std::optional(step) : std::nullopt;
+}
+
+/// The rounded weight of a layer, and its codes' format: a scale for all, or one a channel of dimension 0.
+struct SteppedWeight {
+  Tensor values;
+  QuantSpec spec;
+};
+
+int bits_of(std::span<const float> values, float step) {
+  int bits = 2;
+  for (const float value : values) {
+    const int64_t code = *steps_of(value, step);
+    bits = std::max(bits, CodeRange{std::min(code, -code), std::max(code, -code)}.width());
+  }
+  return bits;
+}
+
+std::optional<SteppedWeight> stepped(const Node& node, const QuantSpec& rounding, int64_t channel_dim) {
+  SteppedWeight weight{fake_quantize(rounding, node.find_parameter("weight")->tensor), {}};
+  const auto values = std::as_const(weight.values).values<float>();
+  Affine affine{.width = 2, .symmetric = true, .narrow_range = true};
+  if (const std::optional<float> step = step_of(values)) {
+    affine.scale = {*step};
+    affine.width = bits_of(values, *step);
+  } else if (channel_dim == 0) {
+    const size_t row = values.size() / static_cast<size_t>(weight.values.dim(0));
+    for (size_t first = 0; first < values.size(); first += row) {
+      const std::optional<float> channel_step = step_of(values.subspan(first, row));
+      if (!channel_step) return std::nullopt;
+      affine.scale.push_back(*channel_step);
+      affine.width = std::max(affine.width, bits_of(values.subspan(first, row), *channel_step));
+    }
+    weight.spec.granularity = Granularity::kChannel;
+  } else {
+    return std::nullopt;
+  }
+  if (affine.width > kMostBits) return std::nullopt;
+  affine.zero_point.assign(affine.scale.size(), 0);
+  weight.spec.format = affine;
+  return weight;
+}
+
+void replace_weight(Node& node, int64_t channel_dim) {
+  const std::optional<QuantSpec> rounding = node.rounding("weight");
+  if (!rounding || !code_types(*rounding).empty()) return;
+  std::optional<SteppedWeight> weight = stepped(node, *rounding, channel_dim);
+  if (!weight) return;
+  node.find_parameter("weight")->tensor = std::move(weight->values);
+  node.quantization["weight"] = weight->spec;
+}
+
+void round_bias(Node& node) {
+  const std::optional<QuantSpec> rounding = node.rounding("bias");
+  if (!rounding) return;
+  Tensor& bias = node.find_parameter("bias")->tensor;
+  bias = fake_quantize(*rounding, bias);
+  node.quantization.erase("bias");
+}
+
+/// Whether integers change the bias, by rounding it to multiples of the unit of the sums.
+bool bias_is_rounded(const Node& node) {
+  const Parameter* bias = node.find_parameter("bias");
+  const std::optional<CodeType> input = operand_code_type(node, "data_in_0");
+  const std::optional<QuantSpec> rounding = node.rounding("weight");
+  if (bias == nullptr || !input || !rounding) return false;
+  const std::vector<CodeType> types = code_types(*rounding);
+  if (types.empty()) return false;
+  const auto values = bias->tensor.values<float>();
+  for (size_t c = 0; c < values.size(); ++c) {
+    const float unit = input->scale * types[types.size() == 1 ? 0 : c % types.size()].scale;
+    if (std::nearbyint(values[c] / unit) * unit != values[c]) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<QuantSpec> affine_equal(const QuantSpec& rounding) {
+  const std::vector<float> values = fixed_values(rounding);
+  if (values.size() < 3 || values.size() > size_t{1} << kMostBits) return std::nullopt;
+  const float step = values[1] - values[0];
+  const std::optional<int64_t> low = steps_of(values.front(), step);
+  const std::optional<int64_t> high = steps_of(values.back(), step);
+  if (!low || !high || *high - *low + 1 != static_cast<int64_t>(values.size())) return std::nullopt;
+  const std::optional<Affine> affine = affine_of({*low, *high}, step);
+  if (!affine) return std::nullopt;
+  QuantSpec spec;
+  spec.format = *affine;
+  return round_alike(rounding, spec, values) ? std::optional(spec) : std::nullopt;
+}
+
+Graph integer_graph(const Graph& graph, std::vector<std::string>& notes) {
+  Graph integers = graph;
+  for (Node& node : integers.nodes()) {
+    for (auto& [operand, quantizer] : node.quantization) {
+      const std::optional<QuantSpec> rounding = quantizer->rounding();
+      if (!operand.starts_with("data_") || !rounding || !code_types(*rounding).empty()) continue;
+      if (const std::optional<QuantSpec> equal = affine_equal(*rounding)) quantizer = *equal;
+    }
+    if (const auto* sum = trait<WeightedSum>(node)) {
+      replace_weight(node, sum->output_axis());
+      round_bias(node);
+      if (!graph.requantization() && bias_is_rounded(node))
+        notes.push_back(
+            fmt::format("node \"{}\": its bias is rounded to multiples of the unit of its sums", node.name));
+    }
+  }
+  if (!integers.requantization()) integers.set_requantization(Requantization::kFloat);
+  return integers;
+}
+
+}  // namespace detent

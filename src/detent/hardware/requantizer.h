@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "detent/hardware/code_range.h"
+
+namespace detent {
+
+/// A function of sums that never falls, as hardware computes it:
+///
+///     kThresholds    low + number of thresholds that the sum reaches
+///     kFloor         clamp(floor((sum * multiplier + offset) / 2^shift), low, high)
+///     kToEven        clamp(sum * multiplier / 2^shift to the nearest integer, ties to even, low, high)
+///
+/// What was found is proved on both sides of each step of the function, and so, as neither falls, everywhere.
+struct Requantizer {
+  enum class Kind { kThresholds, kFloor, kToEven };
+  Kind kind = Kind::kThresholds;
+  int64_t multiplier = 0;
+  int64_t offset = 0;
+  int shift = 0;
+  std::vector<int64_t> thresholds = {};
+  CodeRange codes = {};
+
+  int64_t code(int64_t sum) const;
+  bool operator==(const Requantizer&) const = default;
+};
+
+/// That computes `function` for the sums of a range. `slope` is about how much a sum of 1 more adds.
+Requantizer find_requantizer(const std::function<int64_t(int64_t sum)>& function, const CodeRange& sums,
+                             double slope);
+
+}  // namespace detent

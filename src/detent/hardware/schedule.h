@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "detent/hardware/circuit.h"
+
+namespace detent {
+
+/// Layers behind each other from the inputs to the outputs.
+int layer_depth(const Circuit& circuit);
+
+/// Puts `latency` registers, evenly, between the layers on the way from the inputs to the outputs: at most
+/// one behind each layer, which is the default. Sets the stages of the signals. Throws Error beyond that.
+void schedule(Circuit& circuit, std::optional<int64_t> latency);
+
+}  // namespace detent

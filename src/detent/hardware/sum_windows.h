@@ -1,0 +1,24 @@
+#pragma once
+
+#include "detent/graph/graph.h"
+#include "detent/hardware/circuit.h"
+#include "detent/integer/node_form.h"
+
+namespace detent {
+
+/// Elements of a plane of an input [N, C, ...] that the taps of each window of a convolution read, as
+/// [window][tap]; SumBody::kPadding outside. Stride, padding and dilation are the node's attributes.
+std::vector<std::vector<int32_t>> plane_windows(const Node& node, const Shape& input, const Shape& kernel,
+                                                const Shape& output);
+
+/// The sums of a linear layer or a convolution, without requantizers. Shapes are for a batch of one. Throws
+/// Error where there is no such circuit.
+SumBody sum_body(const SumForm& form, const Node& node, const Shape& input, const Shape& output);
+
+/// A channel with these terms, for codes of a type.
+SumBody::Channel sum_channel(std::vector<SumBody::Term> terms, int64_t bias, const CodeType& input);
+
+/// Elements of an input [1, C, ...] of each window of a pooling, in the order of its result.
+std::vector<std::vector<int32_t>> pooling_elements(const Node& node, const Shape& input);
+
+}  // namespace detent
