@@ -34,6 +34,13 @@ std::string meaning_text(const CodeMeaning& meaning) {
   return "code * a scale an element, see report.json";
 }
 
+int32_t LookupBody::code(const Neuron& neuron, int64_t sum) const {
+  int64_t result = sum;
+  if (neuron.has_thresholds)
+    result = std::ranges::upper_bound(neuron.thresholds, sum) - neuron.thresholds.begin();
+  return results.empty() ? static_cast<int32_t>(result) : results[static_cast<size_t>(result)];
+}
+
 const Signal& Circuit::signal_of(const CircuitPort& port) const {
   for (const Wire& wire : port.wires) {
     if (!wire.is_constant()) return signals[static_cast<size_t>(wire.signal)];

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "detent/core/tensor.h"
+#include "detent/formats/quant_spec.h"
 #include "detent/hardware/code_range.h"
 #include "detent/hardware/requantizer.h"
 #include "detent/integer/code_type.h"
@@ -43,6 +44,8 @@ struct Signal {
   CodeRange codes;
   int64_t elements = 0;
   CodeMeaning meaning;
+  std::optional<QuantSpec> rounding =
+      {};         // of an input whose codes are places in a list: what gives the values
   int stage = 0;  // clock cycles behind the inputs
 
   int64_t bits() const { return elements * codes.width(); }
@@ -98,11 +101,16 @@ struct LookupBody {
   };
   struct Neuron {
     std::vector<Term> terms;
-    std::vector<int32_t> thresholds = {};  // empty: the sum is the code
+    bool has_thresholds = false;  // else the sum is the code
+    std::vector<int32_t> thresholds = {};
   };
-  int64_t levels = 2;      // values of a digit
-  int64_t first_code = 0;  // the code of digit 0
+  int64_t levels = 2;                 // values of a digit
+  int64_t first_code = 0;             // the code of digit 0
+  std::vector<int32_t> results = {};  // codes of the result; empty: what is computed is the code
   std::vector<Neuron> neurons;
+
+  /// Code of a result from the sum of the entries.
+  int32_t code(const Neuron& neuron, int64_t sum) const;
 };
 
 using LayerBody = std::variant<SumBody, RequantizeBody, LargestBody, LookupBody>;

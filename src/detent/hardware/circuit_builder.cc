@@ -3,12 +3,14 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <numeric>
 #include <set>
 
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/table_layer.h"
 #include "detent/graph/traits.h"
 #include "detent/hardware/integer_graph.h"
 #include "detent/hardware/schedule.h"
@@ -68,6 +70,9 @@ bool is_power_of_two(float value) {
   return std::frexp(value, &exponent) == 0.5F;
 }
 
+/// Bits that one table may read, and so 2^16 entries for each bit of its result.
+constexpr int64_t kMostTableBits = 16;
+
 class CircuitBuilder {
  public:
   CircuitBuilder(const Graph& graph, const CircuitOptions& options)
@@ -113,7 +118,9 @@ class CircuitBuilder {
     if (!inputs) return;  // what gives them has said why
     if (role == OperatorRole::kOutput) return add_outputs(node, *inputs);
     Values results;
-    if (form) {
+    if (const auto* tables = trait<TableLayer>(node)) {
+      results.push_back(looked_up(*tables, node, std::move(inputs->front())));
+    } else if (form) {
       results.push_back(std::visit([&](const auto& kind) { return computed(kind, node, *inputs); }, *form));
     } else if (is_rectifier(node)) {
       results.push_back(rectified(node, inputs->front()));
@@ -248,7 +255,8 @@ class CircuitBuilder {
 
   /// The value in codes that stand for something else: what decides the codes of an input, does nothing, or
   /// is a layer of its own.
-  void convert(const Node& node, WiredValue& value, const CodeMeaning& target) {
+  void convert(const Node& node, WiredValue& value, const CodeMeaning& target,
+               const std::optional<QuantSpec>& rounding = {}) {
     std::map<int32_t, std::vector<Wire*>> by_signal;
     for (Wire& wire : value.wires) {
       if (!wire.is_constant()) by_signal[wire.signal].push_back(&wire);
@@ -258,17 +266,18 @@ class CircuitBuilder {
       if (pending_.erase(number) > 0) {
         signal.meaning = target;
         signal.codes = range_of(target);
+        signal.rounding = rounding;
       }
       if (signal.meaning == target) continue;
       std::vector<Wire> read;
       for (const Wire* wire : wires) read.push_back(*wire);
-      const WiredValue converted = converted_signal(node, number, std::move(read), target);
+      const WiredValue converted = converted_signal(node, number, std::move(read), target, rounding);
       for (size_t i = 0; i < wires.size(); ++i) *wires[i] = converted.wires[i];
     }
   }
 
   WiredValue converted_signal(const Node& node, int32_t number, std::vector<Wire> read,
-                              const CodeMeaning& target) {
+                              const CodeMeaning& target, const std::optional<QuantSpec>& rounding) {
     const Signal signal = circuit_.signals[static_cast<size_t>(number)];
     RequantizeBody body;
     std::map<float, int32_t> of_scale;  // elements that share a scale share a function
@@ -279,11 +288,11 @@ class CircuitBuilder {
       body.of_element.push_back(found->second);
       if (!is_new) continue;
       const auto function = [&](int64_t code) {
-        const std::optional<int64_t> result = code_of(target, code_value(signal.meaning, element, code));
-        if (!result) {
-          fail("node \"{}\" ({}): reads {}, none of its values", node.name, node.op,
-               code_value(signal.meaning, element, code));
-        }
+        float value = code_value(signal.meaning, element, code);
+        if (rounding)
+          value = fake_quantize(*rounding, Tensor::from<float>({1}, {&value, 1})).values<float>()[0];
+        const std::optional<int64_t> result = code_of(target, value);
+        if (!result) fail("node \"{}\" ({}): reads {}, none of its values", node.name, node.op, value);
         return *result;
       };
       const CodeType* type = nullptr;
@@ -320,6 +329,129 @@ class CircuitBuilder {
     if (form.output) meaning = AffineMeaning{*form.output};
     return add_layer(node, shape, resolved(inputs[0], AffineMeaning{form.input}), range_of(form.input),
                      std::move(body), form.output ? range_of(*form.output) : codes, std::move(meaning));
+  }
+
+  /// The codes of a list that are those of an affine type, from some code on, need no conversion.
+  static std::optional<int64_t> first_code(const CodeMeaning& meaning, std::span<const float> values) {
+    const auto* affine = std::get_if<AffineMeaning>(&meaning);
+    if (affine == nullptr) return std::nullopt;
+    const CodeType& type = affine->type;
+    if (type.size() != std::ssize(values)) return std::nullopt;
+    for (int32_t i = 0; i < type.size(); ++i) {
+      if (type.value(type.low + i) != values[static_cast<size_t>(i)]) return std::nullopt;
+    }
+    return type.low;
+  }
+
+  /// Whether all that comes in are codes of that meaning.
+  bool has_meaning(const WiredValue& value, const CodeMeaning& meaning) const {
+    return std::ranges::all_of(value.wires, [&](const Wire& wire) {
+      return wire.is_constant() || (!pending_.contains(wire.signal) &&
+                                    circuit_.signals[static_cast<size_t>(wire.signal)].meaning == meaning);
+    });
+  }
+
+  WiredValue looked_up(const TableLayer& kind, const Node& node, WiredValue input) {
+    const TableLayerView view = table_layer_view(node);
+    LookupBody body{.levels = view.levels(), .neurons = {}};
+    CodeMeaning meaning = ListMeaning{{view.input_values.begin(), view.input_values.end()}};
+    const std::optional<CodeType> type = operand_code_type(node, "data_in_0");
+    const std::optional<int64_t> first =
+        type ? first_code(AffineMeaning{*type}, view.input_values) : std::nullopt;
+    if (first && has_meaning(input, AffineMeaning{*type})) {
+      meaning = AffineMeaning{*type};
+      body.first_code = *first;
+    } else {
+      convert(node, input, meaning, type ? std::nullopt : node.rounding("data_in_0"));
+    }
+    const CodeRange input_codes = range_of(meaning);
+    check_table_size(node, view, input_codes);
+    std::vector<Wire> wires = resolved(input, meaning);
+    std::vector<std::vector<int32_t>> windows = table_windows(kind, node, input.shape);
+    pad(node, windows, wires, meaning);
+    const bool channels_last = kind.spatial_dims == 0;
+    add_neurons(view, windows, channels_last, body);
+    CodeRange codes{0, 0};
+    CodeMeaning result = ScaledMeaning{{static_cast<float>(view.scale)}};
+    if (!view.output_values.empty()) {
+      std::vector<float> values(view.output_values.begin(), view.output_values.end());
+      std::ranges::sort(values);
+      values.erase(std::unique(values.begin(), values.end()), values.end());
+      if (!std::ranges::equal(values, view.output_values)) {
+        for (const float value : view.output_values)
+          body.results.push_back(
+              static_cast<int32_t>(std::ranges::lower_bound(values, value) - values.begin()));
+      }
+      result = ListMeaning{std::move(values)};
+      codes = range_of(result);
+    } else {
+      for (int64_t o = 0; o < view.outputs; ++o) {
+        const SumRange sums = table_sum_range(view, o);
+        codes = hull(codes, {view.output_code(o, static_cast<int32_t>(sums.least)),
+                             view.output_code(o, static_cast<int32_t>(sums.most))});
+      }
+    }
+    return add_layer(node, types_.at(node.name).shape, std::move(wires), input_codes, std::move(body), codes,
+                     std::move(result));
+  }
+
+  void check_table_size(const Node& node, const TableLayerView& view, const CodeRange& codes) const {
+    const int64_t bits = view.fan_in * codes.width();
+    if (bits > kMostTableBits) {
+      fail("node \"{}\" ({}): {} inputs of {} bits make tables of 2^{} entries, expected at most {} bits",
+           node.name, node.op, view.fan_in, codes.width(), bits, kMostTableBits);
+    }
+  }
+
+  std::vector<std::vector<int32_t>> table_windows(const TableLayer& kind, const Node& node,
+                                                  const Shape& input) const {
+    if (kind.spatial_dims == 0) return consecutive_windows(element_count(input) / input.back(), input.back());
+    const auto kernel = integers_attribute(node, "kernel_size", kind.spatial_dims);
+    return windows_of_all_channels(plane_windows(node, input, kernel, types_.at(node.name).shape), input);
+  }
+
+  /// In the padding windows read a wire that is 0.
+  void pad(const Node& node, std::vector<std::vector<int32_t>>& windows, std::vector<Wire>& wires,
+           const CodeMeaning& meaning) const {
+    const auto zero = static_cast<int32_t>(wires.size());
+    bool pads = false;
+    for (std::vector<int32_t>& window : windows) {
+      for (int32_t& element : window) {
+        pads = pads || element == SumBody::kPadding;
+        if (element == SumBody::kPadding) element = zero;
+      }
+    }
+    if (!pads) return;
+    try {
+      wires.push_back({Wire::kConstant, zero_code(meaning)});
+    } catch (const Error& error) {
+      fail("node \"{}\" ({}): {}", node.name, node.op, error.what());
+    }
+  }
+
+  static void add_neurons(const TableLayerView& view, const std::vector<std::vector<int32_t>>& windows,
+                          bool channels_last, LookupBody& body) {
+    const auto tables =
+        std::make_shared<const std::vector<int32_t>>(view.all_tables.begin(), view.all_tables.end());
+    const size_t positions = windows.size();
+    const auto outputs = static_cast<size_t>(view.outputs);
+    body.neurons.resize(positions * outputs);
+    for (size_t p = 0; p < positions; ++p) {
+      for (size_t o = 0; o < outputs; ++o) {
+        const auto output = static_cast<int64_t>(o);
+        LookupBody::Neuron& neuron = body.neurons[channels_last ? p * outputs + o : o * positions + p];
+        const auto thresholds = view.thresholds_of(output);
+        neuron.has_thresholds = view.has_thresholds();
+        neuron.thresholds.assign(thresholds.begin(), thresholds.end());
+        for (int64_t t = 0; t < view.terms; ++t) {
+          LookupBody::Term& term = neuron.terms.emplace_back();
+          term.table = tables;
+          term.first = (output * view.terms + t) * view.entries;
+          for (const int64_t element : view.inputs_of(output, t))
+            term.inputs.push_back(windows[p][static_cast<size_t>(element)]);
+        }
+      }
+    }
   }
 
   WiredValue computed(const TableForm& form, const Node& node, const Values& inputs) {

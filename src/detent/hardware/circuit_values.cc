@@ -66,8 +66,7 @@ int32_t neuron_code(const LookupBody& body, const LookupBody::Neuron& neuron, co
     }
     sum += (*term.table)[static_cast<size_t>(term.first + address)];
   }
-  if (neuron.thresholds.empty()) return static_cast<int32_t>(sum);
-  return static_cast<int32_t>(std::ranges::upper_bound(neuron.thresholds, sum) - neuron.thresholds.begin());
+  return body.code(neuron, sum);
 }
 
 SignalCodes wire_codes(const std::vector<Wire>& wires, const std::vector<SignalCodes>& signals) {

@@ -20,7 +20,8 @@ struct KindOfBody {
 int64_t product_count(const SumBody& body) {
   int64_t count = 0;
   for (const SumBody::Channel& channel : body.channels) {
-    count += std::ranges::count_if(channel.terms, [](const SumBody::Term& t) { return std::abs(t.weight) > 1; });
+    count +=
+        std::ranges::count_if(channel.terms, [](const SumBody::Term& t) { return std::abs(t.weight) > 1; });
   }
   return count * std::ssize(body.windows);
 }
@@ -32,13 +33,15 @@ std::vector<int64_t> register_bits(const Circuit& circuit) {
   const auto stage_of = [&](const std::vector<Wire>& wires) {
     int stage = 0;
     for (const Wire& wire : wires) {
-      if (!wire.is_constant()) stage = std::max(stage, circuit.signals[static_cast<size_t>(wire.signal)].stage);
+      if (!wire.is_constant())
+        stage = std::max(stage, circuit.signals[static_cast<size_t>(wire.signal)].stage);
     }
     return stage;
   };
   const auto read = [&](const std::vector<Wire>& wires, int stage) {
     for (const Wire& wire : wires) {
-      if (!wire.is_constant()) last[static_cast<size_t>(wire.signal)] = std::max(last[static_cast<size_t>(wire.signal)], stage);
+      if (!wire.is_constant())
+        last[static_cast<size_t>(wire.signal)] = std::max(last[static_cast<size_t>(wire.signal)], stage);
     }
   };
   for (const Layer& layer : circuit.layers) {
@@ -49,7 +52,8 @@ std::vector<int64_t> register_bits(const Circuit& circuit) {
   for (const CircuitPort& port : circuit.outputs) read(port.wires, circuit.latency);
   std::vector<int64_t> bits;
   for (size_t i = 0; i < last.size(); ++i)
-    bits.push_back(circuit.signals[i].bits() * std::max(0, std::max(last[i], circuit.signals[i].stage) - first[i]));
+    bits.push_back(circuit.signals[i].bits() *
+                   std::max(0, std::max(last[i], circuit.signals[i].stage) - first[i]));
   return bits;
 }
 
@@ -93,7 +97,8 @@ std::string makefile(const std::string& top, const std::vector<std::string>& sou
       "# Simulates the testbench with Verilator or Icarus Verilog, and synthesizes with yosys.\n"
       "SOURCES = {1}\n"
       "verilator:\n"
-      "\tverilator --binary --timing -Wno-fatal -Wno-lint -Wno-style --top-module {0}_tb -Mdir obj_dir $(SOURCES) {0}_tb.v\n"
+      "\tverilator --binary --timing -Wno-fatal -Wno-lint -Wno-style --top-module {0}_tb -Mdir obj_dir "
+      "$(SOURCES) {0}_tb.v\n"
       "\t./obj_dir/V{0}_tb\n"
       "icarus:\n"
       "\tiverilog -g2005 -s {0}_tb -o {0}_tb.vvp $(SOURCES) {0}_tb.v\n"
@@ -108,7 +113,8 @@ Value optional_value(const std::optional<int64_t>& number) { return number ? Val
 
 Value meaning_value(const CodeMeaning& meaning) {
   if (const auto* affine = std::get_if<AffineMeaning>(&meaning))
-    return Table{{"scale", static_cast<double>(affine->type.scale)}, {"zero_point", int64_t{affine->type.zero_point}}};
+    return Table{{"scale", static_cast<double>(affine->type.scale)},
+                 {"zero_point", int64_t{affine->type.zero_point}}};
   const auto numbers = [](const std::vector<float>& values) {
     List list;
     for (const float value : values) list.emplace_back(static_cast<double>(value));
@@ -155,11 +161,13 @@ Design make_design(const Circuit& circuit, const std::vector<std::optional<Layer
   design.files.emplace_back(circuit.name + "_tb.v", testbench_verilog(circuit, vectors.inputs.size()));
   for (size_t i = 0; i < circuit.inputs.size(); ++i) {
     const CircuitPort& port = circuit.inputs[i];
-    design.files.emplace_back(port.name + ".hex", hex_lines(vectors.inputs, i, circuit.signal_of(port).codes));
+    design.files.emplace_back(port.name + ".hex",
+                              hex_lines(vectors.inputs, i, circuit.signal_of(port).codes));
   }
   for (size_t i = 0; i < circuit.outputs.size(); ++i) {
     const CircuitPort& port = circuit.outputs[i];
-    design.files.emplace_back(port.name + ".hex", hex_lines(vectors.outputs, i, circuit.signal_of(port).codes));
+    design.files.emplace_back(port.name + ".hex",
+                              hex_lines(vectors.outputs, i, circuit.signal_of(port).codes));
   }
   design.files.emplace_back("synthesize.ys", synthesis_script(circuit.name, sources));
   design.files.emplace_back("Makefile", makefile(circuit.name, sources));

@@ -16,13 +16,13 @@ namespace detent {
 struct LayerResources {
   std::string node;
   std::string module;
-  std::string kind;             // "sums", "requantization", "largest", "tables"
-  int64_t inputs = 0;           // codes
+  std::string kind;    // "sums", "requantization", "largest", "tables"
+  int64_t inputs = 0;  // codes
   int64_t outputs = 0;
   std::optional<int64_t> luts;  // 6-input tables; none where a synthesis tool chooses the arithmetic
   int64_t products = 0;         // with constants, not 0
   int64_t register_bits = 0;
-  int depth = 0;                // 6-input tables behind each other
+  int depth = 0;  // 6-input tables behind each other
   int64_t constant_outputs = 0;
   int64_t shared_outputs = 0;
 };

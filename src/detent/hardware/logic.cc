@@ -22,11 +22,6 @@ int64_t code_of_bits(size_t bits, const CodeRange& range) {
   return range.is_signed() && (bits >> (width - 1) & 1) != 0 ? code - (int64_t{1} << width) : code;
 }
 
-int32_t code_of_sum(const LookupBody::Neuron& neuron, int64_t sum) {
-  if (neuron.thresholds.empty()) return static_cast<int32_t>(sum);
-  return static_cast<int32_t>(std::ranges::upper_bound(neuron.thresholds, sum) - neuron.thresholds.begin());
-}
-
 class LayerLogicBuilder {
  public:
   LayerLogicBuilder(const Layer& layer, const Signal& output, const ReachableCodes& reachable,
@@ -193,7 +188,7 @@ class LayerLogicBuilder {
     std::vector<std::optional<int64_t>> values = sums_of(neuron.terms, operands);
     for (std::optional<int64_t>& value : values) {
       if (!value) continue;
-      value = code_of_sum(neuron, *value);
+      value = body_.code(neuron, *value);
       note(codes, *value);
     }
     std::vector<Literal> bits;
@@ -212,11 +207,11 @@ class LayerLogicBuilder {
       least += low;
       most += high;
     }
-    if (neuron.thresholds.empty()) {
+    if (!neuron.has_thresholds && body_.results.empty()) {
       for (int64_t code = least; code <= most; ++code) note(codes, code);
       return heap_sum(weighted, least, output_.codes.width());
     }
-    for (int32_t code = code_of_sum(neuron, least); code <= code_of_sum(neuron, most); ++code)
+    for (int32_t code = body_.code(neuron, least); code <= body_.code(neuron, most); ++code)
       note(codes, code);
     const int width = std::max(static_cast<int>(std::bit_width(static_cast<uint64_t>(most - least))), 1);
     return thresholded(neuron, heap_sum(weighted, 0, width), least, most);
@@ -259,10 +254,13 @@ class LayerLogicBuilder {
     if (std::ssize(sum) <= kMostBitsOfSum) {
       std::vector<std::optional<int64_t>> values(size_t{1} << sum.size());
       for (int64_t i = 0; i <= most - least; ++i)
-        values[static_cast<size_t>(i)] = code_of_sum(neuron, least + i);
+        values[static_cast<size_t>(i)] = body_.code(neuron, least + i);
       for (int bit = 0; bit < output_.codes.width(); ++bit) bits.push_back(bit_of_values(values, bit, sum));
       return bits;
     }
+    if (!body_.results.empty())
+      fail("node \"{}\": sums of {} values are too many to list their results", output_.node,
+           most - least + 1);
     std::vector<std::pair<Literal, int64_t>> reached;
     for (const int32_t threshold : neuron.thresholds)
       reached.emplace_back(is_reached(sum, threshold - least), 1);

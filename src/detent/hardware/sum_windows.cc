@@ -20,6 +20,8 @@ std::vector<int64_t> index_of(int64_t place, const Shape& shape) {
   return index;
 }
 
+}  // namespace
+
 std::vector<std::vector<int32_t>> consecutive_windows(int64_t positions, int64_t taps) {
   std::vector<std::vector<int32_t>> windows(static_cast<size_t>(positions));
   for (size_t p = 0; p < windows.size(); ++p) {
@@ -29,7 +31,6 @@ std::vector<std::vector<int32_t>> consecutive_windows(int64_t positions, int64_t
   return windows;
 }
 
-/// The windows of a plane over all planes: taps of the first input channel, then of the next.
 std::vector<std::vector<int32_t>> windows_of_all_channels(const std::vector<std::vector<int32_t>>& plane,
                                                           const Shape& input) {
   const auto plane_size = static_cast<int32_t>(element_count(spatial(input)));
@@ -42,8 +43,6 @@ std::vector<std::vector<int32_t>> windows_of_all_channels(const std::vector<std:
   }
   return windows;
 }
-
-}  // namespace
 
 SumBody::Channel sum_channel(std::vector<SumBody::Term> terms, int64_t bias, const CodeType& input) {
   SumBody::Channel channel{.terms = std::move(terms), .bias = bias, .sums = {}};

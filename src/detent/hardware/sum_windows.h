@@ -15,6 +15,13 @@ std::vector<std::vector<int32_t>> plane_windows(const Node& node, const Shape& i
 /// Error where there is no such circuit.
 SumBody sum_body(const SumForm& form, const Node& node, const Shape& input, const Shape& output);
 
+/// Windows that follow each other, of so many elements: those of a linear layer.
+std::vector<std::vector<int32_t>> consecutive_windows(int64_t positions, int64_t taps);
+
+/// The windows of one plane over all planes of an input: taps of the first channel, then of the next.
+std::vector<std::vector<int32_t>> windows_of_all_channels(const std::vector<std::vector<int32_t>>& plane,
+                                                          const Shape& input);
+
 /// A channel with these terms, for codes of a type.
 SumBody::Channel sum_channel(std::vector<SumBody::Term> terms, int64_t bias, const CodeType& input);
 

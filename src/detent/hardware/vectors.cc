@@ -35,7 +35,9 @@ int32_t exact_code(const Signal& signal, size_t element, float value) {
 /// The code that an input of the network is rounded to.
 int32_t rounded_code(const Signal& signal, float value) {
   if (const auto* affine = std::get_if<AffineMeaning>(&signal.meaning)) return affine->type.code(value);
-  return exact_code(signal, 0, value);
+  if (!signal.rounding) return exact_code(signal, 0, value);
+  return exact_code(
+      signal, 0, fake_quantize(*signal.rounding, Tensor::from<float>({1}, {&value, 1})).values<float>()[0]);
 }
 
 /// The 32-bit sums that nodes gave in a run, by node: [samples, elements].
@@ -121,7 +123,8 @@ TestVectors random_vectors(const Graph& graph, const Circuit& circuit, int64_t s
   return integer_vectors(graph, circuit, inputs);
 }
 
-std::string hex_lines(const std::vector<std::vector<SignalCodes>>& samples, size_t port, const CodeRange& codes) {
+std::string hex_lines(const std::vector<std::vector<SignalCodes>>& samples, size_t port,
+                      const CodeRange& codes) {
   const auto width = static_cast<size_t>(codes.width());
   std::string text;
   for (const std::vector<SignalCodes>& sample : samples) {

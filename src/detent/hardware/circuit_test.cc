@@ -1,0 +1,77 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "detent/core/error_of_for_test.h"
+#include "detent/hardware/circuit_builder.h"
+#include "detent/hardware/circuit_values.h"
+#include "detent/hardware/design.h"
+#include "detent/hardware/networks_for_test.h"
+#include "detent/hardware/tools.h"
+#include "detent/hardware/vectors.h"
+#include "detent/io/file.h"
+#include "detent/io/temporary_file_test.h"
+
+namespace detent {
+namespace {
+
+using testing::HasSubstr;
+
+/// The circuit gives the bits that integer execution gives.
+void expect_equal_to_integers(const Graph& graph, const Circuit& circuit, const TestVectors& vectors) {
+  for (size_t sample = 0; sample < vectors.inputs.size(); ++sample) {
+    const std::vector<SignalCodes> signals = circuit_values(circuit, vectors.inputs[sample]);
+    for (size_t port = 0; port < circuit.outputs.size(); ++port) {
+      ASSERT_EQ(wire_codes(circuit.outputs[port].wires, signals), vectors.outputs[sample][port])
+          << graph.name() << " sample " << sample;
+    }
+  }
+}
+
+/// So do its Verilog files, in every simulator that is installed.
+void expect_simulates(const Graph& graph, std::optional<int64_t> latency = {}) {
+  const Circuit circuit = make_circuit(graph, {.latency = latency});
+  const TestVectors vectors = random_vectors(graph, circuit, 64, 7);
+  expect_equal_to_integers(graph, circuit, vectors);
+  const Design design = make_design(circuit, circuit_logic(circuit, DontCares::kUnreachable, {}), vectors);
+  const TemporaryPath folder("design");
+  for (const auto& [name, text] : design.files) write_file(folder.get() / name, text);
+  for (const Simulator simulator : {Simulator::kVerilator, Simulator::kIcarus}) {
+    if (const std::string why = why_no_simulator(simulator); !why.empty()) GTEST_SKIP() << why;
+    const SimulationResult result = simulate(folder.get(), circuit.name, simulator);
+    EXPECT_EQ(result.vectors, 64);
+    EXPECT_EQ(result.differing_bits, 0) << graph.name();
+  }
+}
+
+TEST(Circuit, ComputesLinearLayersInFixedPoint) {
+  Graph graph = linear_network_for_test();
+  quantize_for_test(graph, "fixed:width=6,frac_width=3", "fixed:width=5,frac_width=3");
+  expect_simulates(graph);
+  expect_simulates(graph, 0);
+  expect_simulates(graph, 1);
+}
+
+TEST(Circuit, ComputesConvolutions) {
+  Graph graph = convolution_network_for_test();
+  quantize_for_test(graph, "affine:width=6,scale=0.13,zero_point=3", "affine:width=5,scale=0.11");
+  for (const char* name : {"conv1", "conv2"})
+    graph.node(name).quantization["data_out_0"] =
+        parse_quant_spec_text("affine:width=6,scale=0.13,zero_point=3");
+  graph.set_requantization(Requantization::kFloat);
+  expect_simulates(graph);
+  graph.set_requantization(Requantization::kFixedPoint);
+  expect_simulates(graph, 2);
+}
+
+TEST(Circuit, ComputesTernaryAndBinaryWeights) {
+  for (const char* weights : {"ternary:scaling_factor=true", "binary", "binary:scaling=per_channel"}) {
+    Graph graph = linear_network_for_test();
+    quantize_for_test(graph, "fixed:width=4,frac_width=2", weights);
+    expect_simulates(graph);
+  }
+}
+
+}  // namespace
+}  // namespace detent

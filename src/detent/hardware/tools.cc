@@ -1,0 +1,146 @@
+#include "detent/hardware/tools.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "detent/core/error.h"
+
+namespace detent {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_installed(const std::string& program) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (access((fs::path(folder) / program).c_str(), X_OK) == 0) return true;
+  }
+  return false;
+}
+
+std::string why_missing(const std::vector<std::string>& programs, const std::string& package) {
+  for (const std::string& program : programs) {
+    if (!is_installed(program)) {
+      return fmt::format("no program \"{}\" is installed: on Debian and Ubuntu, apt-get install {}", program,
+                         package);
+    }
+  }
+  return "";
+}
+
+/// In single quotes, for a shell.
+std::string quoted(const fs::path& path) {
+  std::string text = "'";
+  for (const char c : path.string()) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+/// What a command prints, in a folder. Throws Error with the end of it where the command fails.
+std::string output_of(const fs::path& folder, const std::string& command) {
+  const std::string whole = fmt::format("cd {} && {{ {}; }} 2>&1 < /dev/null", quoted(folder), command);
+  FILE* pipe = popen(whole.c_str(), "r");
+  if (pipe == nullptr) fail("cannot start a shell for: {}", command);
+  std::string text;
+  std::array<char, 4096> buffer;
+  for (size_t count = 1; count > 0;) {
+    count = fread(buffer.data(), 1, buffer.size(), pipe);
+    text.append(buffer.data(), count);
+  }
+  const int status = pclose(pipe);
+  constexpr size_t kMostShown = 2000;
+  if (status == 0) return text;
+  fail("{} failed with status {}:\n{}", command, WIFEXITED(status) ? WEXITSTATUS(status) : status,
+       text.size() > kMostShown ? text.substr(text.size() - kMostShown) : text);
+}
+
+/// A folder for what a tool writes meanwhile.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() : path_((fs::temp_directory_path() / "detent_hardware_XXXXXX").string()) {
+    if (mkdtemp(path_.data()) == nullptr) fail("cannot create a folder like {}", path_);
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+SimulationResult parsed(const std::string& output, const std::string& command) {
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    SimulationResult result;
+    long long vectors = 0;
+    long long differing = 0;
+    long long bits = 0;
+    if (std::sscanf(line.c_str(), "%lld vectors, %lld differ in %lld bits", &vectors, &differing, &bits) != 3)
+      continue;
+    return {vectors, differing, bits};
+  }
+  fail("{}: the testbench did not end:\n{}", command, output);
+}
+
+}  // namespace
+
+std::string why_no_simulator(Simulator simulator) {
+  if (simulator == Simulator::kVerilator)
+    return why_missing({"verilator", "make", "g++"}, "verilator make g++");
+  return why_missing({"iverilog", "vvp"}, "iverilog");
+}
+
+std::string why_no_synthesis() { return why_missing({"yosys"}, "yosys"); }
+
+SimulationResult simulate(const fs::path& folder, const std::string& top, Simulator simulator) {
+  if (const std::string why = why_no_simulator(simulator); !why.empty()) fail("{}", why);
+  const TemporaryFolder made;
+  std::string command;
+  if (simulator == Simulator::kVerilator) {
+    // The code that it makes is compiled without optimization: that is what takes longest.
+    command = fmt::format(
+        "verilator --binary --timing -Wno-fatal -Wno-lint -Wno-style -O1 -CFLAGS -O0 --output-split 5000 -j "
+        "2 "
+        "--top-module {0}_tb -Mdir {1} $(ls *.v) > {1}/build.txt || {{ cat {1}/build.txt; exit 1; }}; "
+        "{1}/V{0}_tb",
+        top, made.path());
+  } else {
+    command =
+        fmt::format("iverilog -g2005 -s {0}_tb -o {1}/tb.vvp *.v && vvp -n {1}/tb.vvp", top, made.path());
+  }
+  return parsed(output_of(folder, command), enum_names(simulator)[static_cast<size_t>(simulator)]);
+}
+
+SynthesisResult synthesize(const fs::path& folder) {
+  if (const std::string why = why_no_synthesis(); !why.empty()) fail("{}", why);
+  std::istringstream words(output_of(folder, "yosys -q -s synthesize.ys && cat synthesis.txt"));
+  SynthesisResult result;
+  // "$lut 12", or, of newer versions, "12 $lut".
+  std::string before;
+  for (std::string word; words >> word; before = word) {
+    const auto number = [](const std::string& text) {
+      return text.find_first_not_of("0123456789") == std::string::npos ? std::atoll(text.c_str()) : 0;
+    };
+    const bool is_cell =
+        before.starts_with("$lut") || before.starts_with("$_DFF") || before.starts_with("$_SDFF");
+    if (before == "$lut") result.luts += number(word);
+    if (is_cell && before != "$lut") result.register_bits += number(word);
+    if (word == "$lut") result.luts += number(before);
+    if (word.starts_with("$_DFF") || word.starts_with("$_SDFF")) result.register_bits += number(before);
+  }
+  return result;
+}
+
+}  // namespace detent
