@@ -32,6 +32,7 @@ std::span<const Command> all_commands() {
       {"run", "run a network on arrays, and write or compare what it gives", run_run},
       {"bench", "measure how fast a quantized network runs", run_bench},
       {"export", "write a network as an ONNX model", run_export},
+      {"emit", "write a network as a description of hardware", run_emit},
       {"stat-to-conf", "turn saved statistics into a quantization configuration", run_stat_to_conf},
       {"stats", "show saved statistics, or how two files of them differ", run_stats},
       {"quickstart", "train, quantize and compare on built-in data, in one go", run_quickstart},

@@ -113,8 +113,9 @@ SimulationResult simulate(const fs::path& folder, const std::string& top, Simula
     command = fmt::format(
         "verilator --binary --timing -Wno-fatal -Wno-lint -Wno-style -O1 -CFLAGS -O0 --output-split 5000 -j "
         "2 "
-        "--top-module {0}_tb -Mdir {1} $(ls *.v) > {1}/build.txt || {{ cat {1}/build.txt; exit 1; }}; "
-        "{1}/V{0}_tb",
+        "--top-module {0}_tb --prefix Vtestbench -Mdir {1} *.v > {1}/build.txt || {{ cat {1}/build.txt; exit "
+        "1; }}; "
+        "{1}/Vtestbench",
         top, made.path());
   } else {
     command =

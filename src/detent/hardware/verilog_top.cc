@@ -158,7 +158,6 @@ std::string testbench_verilog(const Circuit& circuit, size_t vectors) {
   std::string text = fmt::format(
       "// Gives {0} the vectors of the files of its inputs, one a clock cycle, and compares its outputs with "
       "theirs.\n"
-      "`timescale 1ns / 1ps\n"
       "module {0}_tb;\n"
       "  localparam VECTORS = {1};\n"
       "  localparam LATENCY = {2};\n"

@@ -41,6 +41,7 @@ int run_formats(const std::vector<std::string>& args);
 int run_tensor(const std::vector<std::string>& args);
 int run_data(const std::vector<std::string>& args);
 int run_export(const std::vector<std::string>& args);
+int run_emit(const std::vector<std::string>& args);
 int run_bench(const std::vector<std::string>& args);
 int run_run(const std::vector<std::string>& args);
 int run_info(const std::vector<std::string>& args);
