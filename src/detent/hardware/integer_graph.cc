@@ -18,7 +18,8 @@ constexpr int kMostBits = 16;
 
 /// All multiples of a step from low to high: such a list is what an affine format of some width has.
 std::optional<Affine> affine_of(const CodeRange& codes, float scale) {
-  Affine affine{.width = std::max(codes.width(), 2), .is_signed = codes.is_signed(), .symmetric = true};
+  Affine affine{
+      .width = std::max(codes.width(), 2), .is_signed = codes.is_signed(), .symmetric = codes.is_signed()};
   if (affine.width > kMostBits) return std::nullopt;
   affine.narrow_range = codes.is_signed() && codes.low == -codes.high;
   affine.scale = {scale};
