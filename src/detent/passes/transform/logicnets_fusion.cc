@@ -226,7 +226,6 @@ class Fusion {
     if (rounding != first.quantization.end() && (given == nullptr || *given != chain.inputs))
       tables.quantization.emplace("data_in_0", rounding->second);
     tables.inputs = first.inputs;
-    values_.set_result(chain.layer, chain.results);
     std::map<std::string, std::string> replaced;
     std::set<std::string, std::less<>> gone(chain.head.begin(), chain.head.end());
     if (!chain.tail.empty()) {
@@ -236,6 +235,7 @@ class Fusion {
     graph_.node(chain.layer) = std::move(tables);
     redirect_readers(graph_, replaced);
     graph_.erase_if([&](const Node& node) { return gone.contains(node.name); });
+    values_ = ValueLists(graph_);
     drop_rounding(chain);
   }
 

@@ -32,11 +32,23 @@ std::vector<Reader> readers_of(const Graph& graph, const std::string& name) {
   return readers;
 }
 
-/// What all readers round the value to; nullptr where they do not.
-const Quantizer* common_quantizer(const std::vector<Reader>& readers) {
+/// Rounding is monotone and of each element by itself: it may as well come before what moves elements, or
+/// takes the largest of them.
+bool lets_roundings_pass(const Node& node) {
+  const auto* movement = trait<Movement>(node);
+  return (movement != nullptr && !movement->joins && result_count(node) == 1) ||
+         is_pooling(node, Pooling::Of::kLargest);
+}
+
+/// What all readers round the value to, there or behind what moves it; nullptr where they do not.
+const Quantizer* common_quantizer(const Graph& graph, const std::string& name) {
   const Quantizer* common = nullptr;
-  for (const Reader& reader : readers) {
+  for (const Reader& reader : readers_of(graph, name)) {
     const Quantizer* quantizer = reader.node->find_quantizer(reader.operand);
+    if (quantizer == nullptr && lets_roundings_pass(*reader.node)) {
+      quantizer = reader.node->find_quantizer("data_out_0");
+      if (quantizer == nullptr) quantizer = common_quantizer(graph, reader.node->name);
+    }
     if (quantizer == nullptr || (common != nullptr && !(*quantizer == *common))) return nullptr;
     common = quantizer;
   }
@@ -68,7 +80,7 @@ std::string find_tail(const Graph& graph, TableChain& chain) {
   for (const Node* node = &graph.node(chain.layer);;) {
     const std::vector<Reader> readers = readers_of(graph, node->name);
     const Quantizer* rounded = node->find_quantizer("data_out_0");
-    if (rounded == nullptr) rounded = common_quantizer(readers);
+    if (rounded == nullptr) rounded = common_quantizer(graph, node->name);
     if (rounded != nullptr) {
       auto list = values_of(*rounded);
       if (!list) return fmt::format("the result of {} {}", node->name, kNoFiniteList);

@@ -26,8 +26,6 @@ class ValueLists {
   const ValueList* of_result(const std::string& value) const;
   /// What the node takes in: rounded by its quantizer, or as the value comes.
   std::optional<ValueList> of_operand(const Node& node, size_t input) const;
-  /// Says what a result can be from here on.
-  void set_result(const std::string& value, ValueList values) { results_[value] = std::move(values); }
 
  private:
   std::optional<ValueList> result_of(const Node& node) const;
