@@ -16,7 +16,8 @@ std::span<const OperatorSchema> all_operators() {
           pooling_operators,    normalization_operators, embedding_operators,     arithmetic_operators,
           shape_operators,      indexing_operators,      math_operators,          elementwise_operators,
           reduction_operators,  gather_operators,        dynamic_shape_operators, resize_operators,
-          recurrent_operators,  einsum_operators,        detection_operators,     quantized_operators}) {
+          recurrent_operators,  einsum_operators,        detection_operators,     quantized_operators,
+          lutnet_operators}) {
       for (OperatorSchema& schema : family()) list.push_back(std::move(schema));
     }
     std::ranges::sort(list, {}, &OperatorSchema::name);
