@@ -40,7 +40,10 @@ const std::map<std::string, std::string>& refused_cases() {
   static const std::map<std::string, std::string> reasons = {
       {"adaptive_avg_pool1d", "are not equal ones"}, {"adaptive_avg_pool2d", "are not equal ones"},
       {"adaptive_avg_pool3d", "are not equal ones"}, {"adaptive_max_pool1d", "are not equal ones"},
-      {"adaptive_max_pool2d", "are not equal ones"}, {"adaptive_max_pool3d", "are not equal ones"}};
+      {"adaptive_max_pool2d", "are not equal ones"}, {"adaptive_max_pool3d", "are not equal ones"},
+      {"lut", "truth tables"},
+      {"lut_conv1d", "truth tables"},
+      {"lut_conv2d", "truth tables"}};
   return reasons;
 }
 

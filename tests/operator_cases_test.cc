@@ -286,15 +286,42 @@ std::vector<OperatorCase> layer_and_shape_cases() {
 const std::vector<OperatorCase>& operator_cases() {
   static const std::vector<OperatorCase> cases = [] {
     std::vector<OperatorCase> all;
-    for (const auto& more : {layer_and_shape_cases(), function_cases(), reduction_cases(), gather_cases(),
-                             dynamic_shape_cases(), resize_cases(), recurrent_cases(), quantized_cases()})
+    for (const auto& more :
+         {layer_and_shape_cases(), function_cases(), reduction_cases(), gather_cases(), dynamic_shape_cases(),
+          resize_cases(), recurrent_cases(), quantized_cases(), table_cases()})
       all.insert(all.end(), more.begin(), more.end());
     return all;
   }();
   return cases;
 }
 
+namespace {
+
+Graph graph_with_given_constants(const OperatorCase& operator_case) {
+  Graph graph(operator_case.op);
+  TensorType type{DType::kFloat32,
+                  {operator_case.input(0).shape.begin(), operator_case.input(0).shape.end()}};
+  type.shape.insert(type.shape.begin(), kBatchName);
+  graph.add_input("x0", std::move(type));
+  Node node{.name = "layer",
+            .target = "layer",
+            .op = operator_case.op,
+            .mase_type = MaseType::kModuleRelatedFunc,
+            .inputs = {NodeInput::of("x0")},
+            .attributes = operator_case.attributes};
+  for (const auto& [name, tensor] : operator_case.given)
+    node.parameters.emplace_back(name, Parameter{tensor.clone(), false});
+  graph.add(std::move(node));
+  graph.add(
+      {.name = "output", .op = "output", .mase_type = MaseType::kOutput, .inputs = {NodeInput::of("layer")}});
+  verify(graph);
+  return graph;
+}
+
+}  // namespace
+
 Graph one_operator_graph(const OperatorCase& operator_case) {
+  if (!operator_case.given.empty()) return graph_with_given_constants(operator_case);
   GraphBuilder builder(operator_case.op);
   std::vector<NodeInput> operands;
   for (const CaseInput& input : operator_case.inputs) {

@@ -50,8 +50,9 @@ struct OperatorCase {
   Reference reference = {};
   std::vector<NodeInput> constants = {};  // operands behind the inputs
   CaseGradient gradient = CaseGradient::kSmooth;
-  size_t result = 0;     // which one the reference gives
-  bool is_total = true;  // defined, and finite, for all numbers
+  size_t result = 0;                                       // which one the reference gives
+  bool is_total = true;                                    // defined, and finite, for all numbers
+  std::vector<std::pair<std::string, Tensor>> given = {};  // constants, where not any elements do
 
   const CaseInput& input(size_t index) const { return inputs[index]; }
   bool has_gradient(size_t index) const {
@@ -71,6 +72,7 @@ std::vector<OperatorCase> dynamic_shape_cases();
 std::vector<OperatorCase> resize_cases();
 std::vector<OperatorCase> recurrent_cases();
 std::vector<OperatorCase> quantized_cases();
+std::vector<OperatorCase> table_cases();
 
 /// A network of that one node, named "layer", with random parameters.
 Graph one_operator_graph(const OperatorCase& operator_case);

@@ -541,6 +541,7 @@ class Planner {
     if (step.role != OperatorRole::kComputes) return "";
     if (step.engine == NodeEngine::kFloat) return "computes in float";
     if (layers_.contains(step.node->name)) return "its rank";
+    if (trait<TableLayer>(*step.node) != nullptr) return "truth tables";
     if (!step.form) return "no kernel moves elements so";
     if (const auto* sums = std::get_if<SumForm>(&*step.form)) return why_not_packed(*sums, *step.node);
     if (std::holds_alternative<ProductForm>(*step.form)) return "product of two inputs";

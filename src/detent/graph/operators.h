@@ -89,6 +89,10 @@ using ElementsInference = std::function<std::optional<std::vector<double>>(
 using ResultsInference =
     std::function<std::vector<Operand>(const Node& node, std::span<const Operand> inputs)>;
 
+/// What `verify` asks of a node whose results are those that shape inference gives of these inputs: what the
+/// elements of its constants have to be. Throws Error; the caller adds the node's name.
+using ContentCheck = std::function<void(const Node& node, std::span<const Operand> inputs)>;
+
 /// One operator, declared once: everything about it that does not depend on who executes it.
 struct OperatorSchema {
   std::string name;
@@ -104,6 +108,7 @@ struct OperatorSchema {
   /// attributes.
   ResultsInference infer_results = {};
   std::function<size_t(const Node& node)> result_count = {};
+  ContentCheck check_content = {};
   DTypeRule dtypes = DTypeRule::kFloat;
   /// Where it knows the result's elements from the inputs', of those whose trait does not say.
   ElementsInference elements = {};

@@ -55,7 +55,9 @@ bool is_rectifier(const Node& node) {
 size_t channel_axis(const Node& node, size_t rank) {
   const auto* sum = trait<WeightedSum>(node);
   const auto* norm = trait<Normalization>(node);
+  const auto* tables = trait<TableLayer>(node);
   const bool last = (sum != nullptr && sum->channel_axis == -1) ||
+                    (tables != nullptr && tables->spatial_dims == 0) ||
                     (norm != nullptr && norm->over == Normalization::Over::kLastDims);
   return last ? rank - 1 : 1;
 }

@@ -94,6 +94,12 @@ struct Normalization {
   Over over = Over::kBatch;
 };
 
+/// Truth tables over the values of the input's elements (graph/table_layer.h); at each position, or over a
+/// window of positions.
+struct TableLayer {
+  size_t spatial_dims = 0;  // of input and result, behind the channels
+};
+
 /// exp(x) / sum of exp(x) along the dimension `dim`, or its logarithm.
 struct Softmax {
   bool log = false;
@@ -101,7 +107,7 @@ struct Softmax {
 
 /// What an operator computes, as far as anybody asks.
 using Trait = std::variant<std::monostate, WeightedSum, MatrixProduct, Unary, PairOperation, Movement,
-                           Pooling, Normalization, Softmax>;
+                           Pooling, Normalization, Softmax, TableLayer>;
 
 // For nodes whose operator is unknown, which verify refuses, these return what means "nothing".
 
@@ -123,8 +129,8 @@ bool is_pooling(const Node& node, Pooling::Of of);
 const Clamp* clamp_of(const Node& node);
 /// max(x, 0)
 bool is_rectifier(const Node& node);
-/// Dimension of the channels in a result of that rank: of a weighted sum or normalization as declared, of
-/// others 1.
+/// Dimension of the channels in a result of that rank: of a weighted sum, a layer of tables or a normalization
+/// as declared, of others 1.
 size_t channel_axis(const Node& node, size_t rank);
 
 /// Which channels the elements of a weighted sum's weight connect, by row-major index.

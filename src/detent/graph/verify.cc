@@ -187,6 +187,20 @@ void verify_quantized_operands(const Node& node, const ValueTypes& values) {
   }
 }
 
+void verify_content(const Node& node, const ValueTypes& values) {
+  const OperatorSchema& schema = find_operator(node.op);
+  if (!schema.check_content) return;
+  std::vector<Operand> inputs;
+  for (const NodeInput& input : node.inputs) {
+    inputs.push_back(input.is_constant() ? constant_operand(input.constant) : values.at(value_name(input)));
+  }
+  try {
+    schema.check_content(node, inputs);
+  } catch (const Error& error) {
+    fail("node \"{}\" ({}): {}", node.name, node.op, error.what());
+  }
+}
+
 void verify_input_types(const Graph& graph) {
   for (const auto& [name, type] : graph.input_types()) {
     const Node* node = graph.find(name);
@@ -230,7 +244,10 @@ void verify(const Graph& graph) {
   if (graph.nodes().empty()) fail("graph \"{}\" has no nodes", graph.name());
   verify_input_types(graph);
   const ValueTypes values = infer_shapes(graph);
-  for (const Node& node : graph.nodes()) verify_quantized_operands(node, values);
+  for (const Node& node : graph.nodes()) {
+    verify_quantized_operands(node, values);
+    verify_content(node, values);
+  }
   for (const NodeInput& output : graph.nodes().back().inputs) {
     if (output.is_constant() || !values.at(value_name(output)).is_tensor()) {
       fail("graph \"{}\": the output is a number, expected a tensor", graph.name());

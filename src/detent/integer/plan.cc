@@ -95,7 +95,7 @@ std::string names_text(const std::vector<std::string>& names) {
 
 NodeEngine node_engine(const Node& node, const std::optional<NodeForm>& form, const ValueTypes& values) {
   if (role_of(node) != OperatorRole::kComputes) return NodeEngine::kGiven;
-  if (form) return NodeEngine::kCodes;
+  if (form || trait<TableLayer>(node) != nullptr) return NodeEngine::kCodes;
   return moves_codes(node) && gives_float(node, values) ? NodeEngine::kMoves : NodeEngine::kFloat;
 }
 

@@ -11,6 +11,7 @@
 #include "detent/graph/operators.h"
 #include "detent/integer/plan.h"
 #include "detent/integer/pooling.h"
+#include "detent/integer/table_layer.h"
 #include "detent/runtime/code_movement.h"
 #include "detent/runtime/code_product.h"
 #include "detent/runtime/code_sums.h"
@@ -27,6 +28,7 @@ using Flows = std::map<std::string, Flow, std::less<>>;
 std::optional<CodeType> expected_type(const Node& node, const std::string& operand) {
   std::optional<CodeType> type = operand_code_type(node, operand);
   const QuantSpec* spec = node.find_quantization(operand);
+  if (trait<TableLayer>(node) != nullptr) return type;  // takes the values of any format
   if (spec != nullptr && !type) {
     fail(
         "node \"{}\" ({}): operand \"{}\" has the format {}, expected affine of at most 16 bits with one "
@@ -147,6 +149,14 @@ Flow rectified(const Flow& input) {
           input.type};
 }
 
+/// Values of a format whose codes are no multiples of a scale are rounded here.
+Tensor tabled(const Step& step, const Flow& input) {
+  const Node& node = *step.node;
+  Tensor values = as_values(input);
+  const std::optional<QuantSpec> spec = step.inputs[0] ? std::nullopt : node.rounding("data_in_0");
+  return table_layer_result(node, spec ? fake_quantize(*spec, values) : values);
+}
+
 /// The size that a node of shapes gives.
 Flow counted(const Node& node, const std::vector<Flow>& inputs) {
   std::vector<Operand> operands;
@@ -171,6 +181,7 @@ std::vector<Flow> run_step(const Step& step, const std::vector<Flow>& inputs, co
     return {std::visit([&](const auto& form) { return computed(form, node, inputs); }, *step.form)};
   if (step.engine == NodeEngine::kFloat && in_float != nullptr)
     return computed_in_float(*in_float, node, inputs);
+  if (trait<TableLayer>(node) != nullptr) return {{tabled(step, inputs[0])}};
   if (const auto* kind = trait<Softmax>(node)) return {{softmax(*kind, node, as_values(inputs[0]))}};
   if (is_rectifier(node)) return {rectified(inputs[0])};
   if (is_pooling(node, Pooling::Of::kLargest)) {

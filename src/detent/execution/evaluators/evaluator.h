@@ -74,5 +74,6 @@ EvaluatorList resize_evaluators();
 EvaluatorList recurrent_evaluators();
 EvaluatorList detection_evaluators();
 EvaluatorList quantized_evaluators();
+EvaluatorList table_evaluators();
 
 }  // namespace detent

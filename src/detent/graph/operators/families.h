@@ -29,6 +29,7 @@ std::vector<OperatorSchema> recurrent_operators();
 std::vector<OperatorSchema> einsum_operators();
 std::vector<OperatorSchema> detection_operators();
 std::vector<OperatorSchema> quantized_operators();
+std::vector<OperatorSchema> table_operators();
 std::vector<OperatorSchema> lutnet_operators();
 
 /// A function of each element, in double; or of the node, which gives such a function.

@@ -29,6 +29,7 @@ OnnxExporterList indexing_exporters();
 OnnxExporterList quantized_exporters();
 OnnxExporterList recurrent_exporters();
 OnnxExporterList resize_exporters();
+OnnxExporterList table_exporters();
 
 /// Attributes of a node whose window is that of `weight`.
 Table convolution_attributes(const NodeExport& node, const Shape& weight);

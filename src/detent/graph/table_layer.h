@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "detent/graph/graph.h"
+
+namespace detent {
+
+/// Most entries that a table may have.
+inline constexpr int64_t kMostTableEntries = int64_t{1} << 24;
+
+/// The constants of a layer of truth tables (operators with the trait TableLayer). A window of the input is
+/// [in] or, of a convolution, [channels, kernel...]; its elements have values out of a list, and the index of
+/// a value there is its code. For output o, with `terms` tables of `fan_in` inputs each and L values,
+///
+///     address(o, t) = sum_k code(window[inputs[o, t, k]]) L^k
+///     sum(o)        = sum_t tables[o, t, address(o, t)]
+///     code(o)       = number of j with thresholds[o, j] <= sum(o);  sum(o) where there are no thresholds
+///     result(o)     = output_values[code(o)];  scale * code(o) where there are none
+///
+/// Padding of a convolution has the value 0. What this points to lives as long as the node's parameters.
+struct TableLayerView {
+  int64_t outputs = 0;
+  int64_t terms = 0;
+  int64_t fan_in = 0;
+  int64_t entries = 0;     // L^fan_in
+  int64_t thresholds = 0;  // of an output; -1: none are given
+  std::span<const float> input_values;
+  std::span<const int64_t> all_inputs;
+  std::span<const int32_t> all_tables;
+  std::span<const int32_t> all_thresholds;
+  std::span<const float> output_values;  // empty: none are given
+  double scale = 1;
+
+  int64_t levels() const { return static_cast<int64_t>(input_values.size()); }
+  bool has_thresholds() const { return thresholds >= 0; }
+  std::span<const int64_t> inputs_of(int64_t output, int64_t term) const {
+    return all_inputs.subspan(static_cast<size_t>((output * terms + term) * fan_in),
+                              static_cast<size_t>(fan_in));
+  }
+  std::span<const int32_t> table_of(int64_t output, int64_t term) const {
+    return all_tables.subspan(static_cast<size_t>((output * terms + term) * entries),
+                              static_cast<size_t>(entries));
+  }
+  std::span<const int32_t> thresholds_of(int64_t output) const {
+    if (!has_thresholds()) return {};
+    return all_thresholds.subspan(static_cast<size_t>(output * thresholds), static_cast<size_t>(thresholds));
+  }
+  /// nullopt of a value that is not among `input_values`.
+  std::optional<int32_t> code_of(float value) const;
+  int32_t output_code(int64_t output, int32_t sum) const;
+  float output_value(int32_t code) const {
+    if (output_values.empty()) return static_cast<float>(scale * code);
+    return output_values[static_cast<size_t>(code)];
+  }
+};
+
+/// The node has the trait TableLayer and passed shape inference.
+TableLayerView table_layer_view(const Node& node);
+
+/// What the sums of an output can be, whatever the addresses.
+struct SumRange {
+  int64_t least = 0;
+  int64_t most = 0;
+};
+SumRange table_sum_range(const TableLayerView& layer, int64_t output);
+
+/// levels^fan_in; nullopt beyond kMostTableEntries.
+std::optional<int64_t> table_entries(int64_t levels, int64_t fan_in);
+
+}  // namespace detent
