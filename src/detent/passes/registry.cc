@@ -15,6 +15,7 @@ std::span<const PassInfo> all_passes() {
       bias_correction_pass(),
       calculate_avg_bits_pass(),
       equalize_pass(),
+      finish_lutnet_pass(),
       finish_qat_pass(),
       fold_constants_pass(),
       fuse_batch_norm_pass(),

@@ -51,41 +51,52 @@ std::optional<std::vector<float>> magnitudes_of_outputs(const Tensor& rounded, c
   return magnitudes;
 }
 
+/// Whether the values are a sign times a scale that does not follow from them.
+bool is_sign(const QuantSpec& spec) {
+  const auto* binary = std::get_if<Binary>(&spec.format);
+  return binary != nullptr && binary->bipolar && !binary->stochastic;
+}
+
 std::optional<SignedWeights> signed_weights(const Node& layer) {
-  std::optional<QuantSpec> rounding = layer.rounding("weight");
-  if (!rounding) return std::nullopt;
+  const Quantizer* quantizer = layer.find_quantizer("weight");
+  if (quantizer == nullptr) return std::nullopt;
   const Tensor& weight = layer.find_parameter("weight")->tensor;
-  const QuantSpec spec = with_given_parameters(*rounding, weight);
   const WeightChannels channels(layer);
-  const auto outputs = static_cast<size_t>(channels.outputs());
   std::vector<float> left(weight.values<float>().begin(), weight.values<float>().end());
   SignedWeights result;
-  if (const std::optional<std::vector<float>> gammas = gammas_of(spec)) {
-    for (const float gamma : *gammas) {
-      result.residuals.push_back(left);
-      result.amplitudes.emplace_back(outputs, gamma);
-      for (float& value : left) value -= value >= 0 ? gamma : -gamma;
-    }
+  if (is_sign(quantizer->spec)) {
+    std::optional<std::vector<float>> magnitudes =
+        magnitudes_of_outputs(fake_quantize(*quantizer, weight), channels);
+    if (!magnitudes) return std::nullopt;
+    result.residuals.push_back(std::move(left));
+    result.amplitudes.push_back(std::move(*magnitudes));
     return result;
   }
-  if (!std::holds_alternative<Binary>(spec.format)) return std::nullopt;
-  const Tensor rounded = fake_quantize(spec, weight);
-  std::optional<std::vector<float>> magnitudes = magnitudes_of_outputs(rounded, channels);
-  if (!magnitudes) return std::nullopt;
-  result.residuals.push_back(std::move(left));
-  result.amplitudes.push_back(std::move(*magnitudes));
+  const std::optional<QuantSpec> rounding = quantizer->rounding();
+  if (!rounding) return std::nullopt;
+  const std::optional<std::vector<float>> gammas = gammas_of(with_given_parameters(*rounding, weight));
+  if (!gammas) return std::nullopt;
+  for (const float gamma : *gammas) {
+    result.residuals.push_back(left);
+    result.amplitudes.emplace_back(static_cast<size_t>(channels.outputs()), gamma);
+    for (float& value : left) value -= value >= 0 ? gamma : -gamma;
+  }
   return result;
 }
 
 /// What the signs of an input count, by level.
 std::optional<std::vector<float>> input_gammas(const Node& layer) {
-  const std::optional<QuantSpec> rounding = layer.rounding("data_in_0");
-  if (!rounding || rounding->granularity != Granularity::kTensor) return std::nullopt;
-  if (std::optional<std::vector<float>> gammas = gammas_of(*rounding)) return gammas;
-  const auto* binary = std::get_if<Binary>(&rounding->format);
-  if (binary == nullptr || binary->scaling != BinaryScaling::kNone || !binary->bipolar || binary->stochastic)
-    return std::nullopt;
-  return std::vector<float>{1.0F};
+  const Quantizer* quantizer = layer.find_quantizer("data_in_0");
+  if (quantizer == nullptr || quantizer->spec.granularity != Granularity::kTensor) return std::nullopt;
+  if (!is_sign(quantizer->spec)) {
+    const std::optional<QuantSpec> rounding = quantizer->rounding();
+    return rounding ? gammas_of(*rounding) : std::nullopt;
+  }
+  const bool is_derived = std::get<Binary>(quantizer->spec.format).scaling != BinaryScaling::kNone &&
+                          quantizer->spec.scale_rule != ScaleRule::kLearned;
+  if (is_derived) return std::nullopt;
+  const Tensor one = Tensor::from<float>({1}, std::vector<float>{1});
+  return std::vector<float>{fake_quantize(*quantizer, one).values<float>()[0]};
 }
 
 /// The connections of each output, in the order of the window.
@@ -186,14 +197,6 @@ Tensor amplitudes(const SignedWeights& weights, const std::vector<float>& gammas
       {static_cast<int64_t>(rows), static_cast<int64_t>(gammas.size() * weights.amplitudes.size())}, values);
 }
 
-/// The power of two of which the largest amplitude takes `width` bits.
-double unit_of(const Tensor& amplitude, int64_t width) {
-  if (width == 0) return 0;
-  double largest = 0;
-  for (const float value : amplitude.values<float>()) largest = std::max(largest, std::fabs(double{value}));
-  return largest > 0 ? std::exp2(std::ceil(std::log2(largest)) - static_cast<double>(width)) : 1;
-}
-
 constexpr const char* kOperators[] = {"lutnet_linear", "lutnet_conv1d", "lutnet_conv2d"};
 
 Table attributes_of(const Node& layer, const Tensor& weight, const LutnetLayer& wanted, double unit) {
@@ -216,6 +219,13 @@ void settle_bias(Node& layer) {
 }
 
 }  // namespace
+
+double amplitude_unit(const Tensor& amplitude, int64_t width) {
+  if (width == 0) return 0;
+  double largest = 0;
+  for (const float value : amplitude.values<float>()) largest = std::max(largest, std::fabs(double{value}));
+  return largest > 0 ? std::exp2(std::ceil(std::log2(largest)) - static_cast<double>(width)) : 1;
+}
 
 std::string lutnet_obstacle(const Node& layer, const LutnetLayer& wanted) {
   const auto* sum = trait<WeightedSum>(layer);
@@ -279,7 +289,7 @@ LutnetConnections make_lutnet_layer(Node& layer, const LutnetLayer& wanted, std:
 
   settle_bias(layer);
   const Tensor amplitude = amplitudes(weights, gammas);
-  layer.attributes = attributes_of(layer, weight, wanted, unit_of(amplitude, wanted.amplitude_width));
+  layer.attributes = attributes_of(layer, weight, wanted, amplitude_unit(amplitude, wanted.amplitude_width));
   std::vector<std::pair<std::string, ParameterRef>> parameters = {
       {"inputs", Parameter{std::move(inputs), false}},
       {"tables", Parameter{std::move(tables), true}},

@@ -32,4 +32,7 @@ std::string lutnet_obstacle(const Node& layer, const LutnetLayer& wanted);
 /// their names where they stay: bias.
 LutnetConnections make_lutnet_layer(Node& layer, const LutnetLayer& wanted, std::mt19937_64& draw);
 
+/// The power of two of which the largest amplitude takes `width` bits; 0: none.
+double amplitude_unit(const Tensor& amplitude, int64_t width);
+
 }  // namespace detent
