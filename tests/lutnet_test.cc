@@ -115,7 +115,8 @@ std::string signs_of(int levels, const std::string& weights) {
 }
 
 std::string tables_of(int inputs, double prune = 0, int width = 0) {
-  return fmt::format("[passes.lutnet]\ninputs = {}\nprune = {}\namplitude_width = {}\n", inputs, prune, width);
+  return fmt::format("[passes.lutnet]\ninputs = {}\nprune = {}\namplitude_width = {}\n", inputs, prune,
+                     width);
 }
 
 void expect_the_same(const Graph& network, const std::string& weights, int levels, int inputs) {
@@ -168,6 +169,29 @@ TEST(Lutnet, LeavesOutTheSmallestWeights) {
     }
   }
   EXPECT_EQ(kept, 17);
+}
+
+TEST(Lutnet, TablesOfRealNumbersBeginTheSameAndBecomeSigns) {
+  PassBench bench(linear_network());
+  bench.run_passes(signs_of(2, "binary"));
+  const std::vector<float> expected = bench.outputs(bench.graph);
+  bench.run_passes(tables_of(3) + "binarize = false\n");
+  expect_close(expected, bench.outputs(bench.graph));
+  EXPECT_FALSE(trained_tables(bench.graph.node("layer"))->binarized);
+  bench.run_passes(tables_of(3));
+  EXPECT_TRUE(trained_tables(bench.graph.node("layer"))->binarized);
+  expect_close(expected, bench.outputs(bench.graph));
+}
+
+TEST(Lutnet, DrawsTheSameInputsFromTheSameSeed) {
+  const auto inputs_of = [](const std::string& seed) {
+    PassBench bench(linear_network());
+    bench.run_passes(signs_of(1, "binary"));
+    bench.run_passes(tables_of(4) + seed);
+    return bench.graph.node("layer").find_parameter("inputs")->tensor;
+  };
+  EXPECT_TRUE(inputs_of("seed = 1\n").equals(inputs_of("seed = 1\n")));
+  EXPECT_FALSE(inputs_of("seed = 1\n").equals(inputs_of("seed = 2\n")));
 }
 
 TEST(Lutnet, RefusesWhatIsNotBinary) {

@@ -26,6 +26,11 @@ struct TrainedTables {
 /// nullopt of other nodes.
 std::optional<TrainedTables> trained_tables(const Node& node);
 
+/// The operator of such layers with that many spatial dimensions, 0 to 2, and that of layers of truth tables
+/// (graph/table_layer.h), which they become.
+const char* trained_tables_operator(size_t spatial_dims);
+const char* truth_tables_operator(size_t spatial_dims);
+
 /// What stands in `inputs` where there is no table.
 inline constexpr int64_t kNoTable = -1;
 constexpr int64_t kMostTableInputs = 6;

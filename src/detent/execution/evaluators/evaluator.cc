@@ -9,8 +9,6 @@
 
 namespace detent {
 
-EvaluatorList lutnet_evaluators();
-
 const at::Tensor& Evaluation::tensor(size_t index) const {
   DETENT_CHECK(index < inputs.size() && std::holds_alternative<at::Tensor>(inputs[index]),
                "node {}: input {} is no tensor", node.name, index);

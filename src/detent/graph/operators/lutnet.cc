@@ -16,7 +16,8 @@
 namespace detent {
 namespace {
 
-void expect_trained_tables(const Node& node, int64_t elements) {
+/// Dtypes and shapes of the parameters.
+void expect_trained_tables(const Node& node) {
   const Tensor& inputs = node.find_parameter("inputs")->tensor;
   const Tensor& tables = node.find_parameter("tables")->tensor;
   const Tensor& amplitude = node.find_parameter("amplitude")->tensor;
@@ -35,25 +36,17 @@ void expect_trained_tables(const Node& node, int64_t elements) {
     fail("amplitude has shape {}, expected [1 or {}, a multiple of the {} levels]",
          shape_text(amplitude.shape()), out, gamma.dim(0));
   }
-  expect_parameter_shape(node, "tables",
-                         {out, inputs.dim(1), amplitude.dim(1), int64_t{1} << inputs.dim(2)});
+  expect_parameter_shape(node, "tables", {out, inputs.dim(1), amplitude.dim(1), int64_t{1} << inputs.dim(2)});
   expect_parameter_shape(node, "bias", {out});
   if (tables.dtype() != DType::kFloat32) fail("tables are {}, expected float32", dtype_name(tables.dtype()));
   if (!(number_attribute(node, "unit") >= 0))
     fail("attribute \"unit\": got {}, expected at least 0", number_attribute(node, "unit"));
-  const auto indices = inputs.values<int64_t>();
-  for (size_t i = 0; i < indices.size(); ++i) {
-    const bool may_miss = indices[i] == kNoTable && i % static_cast<size_t>(inputs.dim(2)) == 0;
-    if (may_miss || (indices[i] >= 0 && indices[i] < elements)) continue;
-    fail("inputs: got {}, expected 0 to {}, or {} in the place of a table's first", indices[i], elements - 1,
-         kNoTable);
-  }
 }
 
 Operand infer_lutnet_linear(const Node& node, std::span<const Operand> inputs) {
   Shape shape = tensor_shape(inputs, 0);
   if (shape.empty()) fail("got an input of shape {}, expected [..., in]", shape_text(shape));
-  expect_trained_tables(node, shape.back());
+  expect_trained_tables(node);
   shape.back() = node.find_parameter("inputs")->tensor.dim(0);
   return {std::move(shape), Value()};
 }
@@ -72,19 +65,33 @@ Operand infer_lutnet_convolution(const Node& node, std::span<const Operand> inpu
   const std::vector<int64_t> stride = sizes("stride");
   const std::vector<int64_t> padding = sizes("padding");
   const std::vector<int64_t> dilation = sizes("dilation");
-  int64_t elements = input[1];
   Shape shape = {input[0], node.find_parameter("inputs")->tensor.dim(0)};
   for (size_t i = 0; i < dims; ++i) {
     expect_size("attribute \"kernel_size\"", kernel[i], 1);
-    elements = element_count({elements, kernel[i]});
     shape.push_back(window_count(input[i + 2], kernel[i], stride[i], padding[i], dilation[i]));
   }
-  expect_trained_tables(node, elements);
+  expect_trained_tables(node);
   return {std::move(shape), Value()};
 }
 
-OperatorSchema lutnet(std::string name, std::string help, std::vector<AttributeSchema> attributes,
-                      ShapeInference infer) {
+/// What a table may read.
+void check_table_inputs(const Node& node, std::span<const Operand> operands, size_t dims) {
+  int64_t elements = dims == 0 ? operands[0].shape.back() : operands[0].shape[1];
+  if (dims > 0)
+    for (const int64_t size : integers_attribute(node, "kernel_size", dims))
+      elements = element_count({elements, size});
+  const Tensor& inputs = node.find_parameter("inputs")->tensor;
+  const auto indices = inputs.values<int64_t>();
+  for (size_t i = 0; i < indices.size(); ++i) {
+    const bool may_miss = indices[i] == kNoTable && i % static_cast<size_t>(inputs.dim(2)) == 0;
+    if (may_miss || (indices[i] >= 0 && indices[i] < elements)) continue;
+    fail("inputs: got {}, expected 0 to {}, or {} in the place of a table's first", indices[i], elements - 1,
+         kNoTable);
+  }
+}
+
+OperatorSchema lutnet(std::string name, std::string help, size_t dims,
+                      std::vector<AttributeSchema> attributes, ShapeInference infer) {
   attributes.push_back({"unit", AttributeKind::kNumber, 0.0,
                         "amplitudes and biases are rounded to multiples of it, as tables hold them; 0: not"});
   attributes.push_back({"binarize", AttributeKind::kBoolean, true,
@@ -98,24 +105,36 @@ OperatorSchema lutnet(std::string name, std::string help, std::vector<AttributeS
                          {.name = "amplitude", .initial = ConstantInitial{1}},
                          {.name = "bias", .required = false, .initial = ConstantInitial{0}}},
           .attributes = std::move(attributes),
-          .infer = std::move(infer)};
+          .infer = std::move(infer),
+          .check_content = [dims](const Node& node, std::span<const Operand> operands) {
+            check_table_inputs(node, operands, dims);
+          }};
 }
 
 OperatorSchema lutnet_convolution(size_t dims) {
-  return lutnet(fmt::format("lutnet_conv{}d", dims),
-                fmt::format("sums of trained tables over windows of {} dimension{}", dims, dims == 1 ? "" : "s"),
-                {{"kernel_size", AttributeKind::kIntegers, Value(), "size of the window"},
-                 {"stride", AttributeKind::kIntegers, 1, "step of the window"},
-                 {"padding", AttributeKind::kIntegers, 0, "zeros on both sides, which are no sign"},
-                 {"dilation", AttributeKind::kIntegers, 1, "distance of the window's elements"}},
-                [dims](const Node& node, std::span<const Operand> inputs) {
-                  return infer_lutnet_convolution(node, inputs, dims);
-                });
+  return lutnet(
+      fmt::format("lutnet_conv{}d", dims),
+      fmt::format("sums of trained tables over windows of {} dimension{}", dims, dims == 1 ? "" : "s"), dims,
+      {{"kernel_size", AttributeKind::kIntegers, Value(), "size of the window"},
+       {"stride", AttributeKind::kIntegers, 1, "step of the window"},
+       {"padding", AttributeKind::kIntegers, 0, "zeros on both sides, which are no sign"},
+       {"dilation", AttributeKind::kIntegers, 1, "distance of the window's elements"}},
+      [dims](const Node& node, std::span<const Operand> inputs) {
+        return infer_lutnet_convolution(node, inputs, dims);
+      });
 }
 
-constexpr const char* kNames[] = {"lutnet_linear", "lutnet_conv1d", "lutnet_conv2d"};  // by spatial dimensions
+constexpr const char* kNames[] = {"lutnet_linear", "lutnet_conv1d",
+                                  "lutnet_conv2d"};  // by spatial dimensions
 
 }  // namespace
+
+const char* trained_tables_operator(size_t spatial_dims) { return kNames[spatial_dims]; }
+
+const char* truth_tables_operator(size_t spatial_dims) {
+  constexpr const char* kTruthTables[] = {"lut", "lut_conv1d", "lut_conv2d"};
+  return kTruthTables[spatial_dims];
+}
 
 std::optional<TrainedTables> trained_tables(const Node& node) {
   const auto* name = std::ranges::find(kNames, node.op);
@@ -134,7 +153,7 @@ std::optional<TrainedTables> trained_tables(const Node& node) {
 }
 
 std::vector<OperatorSchema> lutnet_operators() {
-  return {lutnet(kNames[0], "sums of trained tables over the last dimension", {}, infer_lutnet_linear),
+  return {lutnet(kNames[0], "sums of trained tables over the last dimension", 0, {}, infer_lutnet_linear),
           lutnet_convolution(1), lutnet_convolution(2)};
 }
 

@@ -38,7 +38,7 @@ struct FinishLutnetOptions {
   }
 };
 
-/// Of a format whose values are listed.
+/// The most of a format whose values are listed.
 constexpr double kMostInputBits = 12;
 
 bool is_step(const Node& node) { return is_batch_norm(node) || clamp_of(node) != nullptr; }
@@ -136,14 +136,10 @@ Place Finishing::find_place(const Node& layer) const {
   }
   if (place.steps.empty()) return place;
   const std::optional<QuantSpec> rounding = graph_.node(place.steps.front()).rounding("data_in_0");
-  if (rounding && rounding->granularity == Granularity::kTensor && bits_per_value(rounding->format) <= kMostInputBits)
+  if (rounding && rounding->granularity == Granularity::kTensor &&
+      bits_per_value(rounding->format) <= kMostInputBits)
     place.kind = Place::Kind::kValues;
   return place;
-}
-
-const char* table_operator(size_t spatial_dims) {
-  constexpr const char* kNames[] = {"lut", "lut_conv1d", "lut_conv2d"};
-  return kNames[spatial_dims];
 }
 
 Table window_of_one(size_t spatial_dims) {
@@ -161,16 +157,17 @@ Node functions_of_one(std::string name, const std::string& input, size_t spatial
   for (int64_t output = 0; output < outputs; ++output) {
     inputs.values<int64_t>()[static_cast<size_t>(output)] = output / outputs_of_input;
     for (size_t code = 0; code < input_values.size(); ++code)
-      tables.values<int32_t>()[static_cast<size_t>(output) * input_values.size() + code] = entry(output, code);
+      tables.values<int32_t>()[static_cast<size_t>(output) * input_values.size() + code] =
+          entry(output, code);
   }
-  Node node{.name = std::move(name), .op = table_operator(spatial_dims)};
+  Node node{.name = std::move(name), .op = truth_tables_operator(spatial_dims)};
   node.mase_type = MaseType::kModuleRelatedFunc;
   node.inputs = {NodeInput::of(input)};
   node.attributes = window_of_one(spatial_dims);
   node.parameters = {{"inputs", fixed(std::move(inputs))},
                      {"tables", fixed(std::move(tables))},
-                     {"input_values", fixed(Tensor::from<float>(
-                                          {static_cast<int64_t>(input_values.size())}, input_values))}};
+                     {"input_values",
+                      fixed(Tensor::from<float>({static_cast<int64_t>(input_values.size())}, input_values))}};
   return node;
 }
 
@@ -206,8 +203,8 @@ Node signs_of_codes(const Graph& graph, const Place& place, const std::string& i
   Node node = functions_of_one(unused_name(graph, place.layer + "_signs"), input, place.spatial_dims,
                                channels * static_cast<int64_t>(levels), static_cast<int64_t>(levels), codes,
                                [&](int64_t output, size_t code) {
-                                 return sign_bit(static_cast<int>(code),
-                                                 static_cast<size_t>(output) % levels, levels);
+                                 return sign_bit(static_cast<int>(code), static_cast<size_t>(output) % levels,
+                                                 levels);
                                });
   give_signs(node);
   return node;
@@ -218,7 +215,7 @@ void set_tables(Node& node, const Node& layer, IntegerTables tables, float magni
   const TrainedTables shape = *trained_tables(layer);
   const std::vector<float> values = has_padding(layer) ? std::vector<float>{-magnitude, 0, magnitude}
                                                        : std::vector<float>{-magnitude, magnitude};
-  node.op = table_operator(shape.spatial_dims);
+  node.op = truth_tables_operator(shape.spatial_dims);
   for (const char* name : {"unit", "binarize"}) node.attributes.erase(name);
   node.attributes["scale"] = tables.scale;
   node.statistics = {};
@@ -272,12 +269,12 @@ void Finishing::read_values(const Place& place, const Node& layer) {
   const auto dims = shape.size() - 2;
   const bool at_once = place.moves.empty() && dims == place.spatial_dims;
   const auto each = static_cast<int64_t>(at_once ? levels : 1);
-  Node node = functions_of_one(
-      unused_name(graph_, place.layer + (at_once ? "_signs" : "_codes")), input, dims, channels * each, each,
-      values, [&](int64_t output, size_t value) -> int32_t {
-        const int code = code_of(output / each, value);
-        return at_once ? sign_bit(code, static_cast<size_t>(output % each), levels) : code;
-      });
+  Node node =
+      functions_of_one(unused_name(graph_, place.layer + (at_once ? "_signs" : "_codes")), input, dims,
+                       channels * each, each, values, [&](int64_t output, size_t value) -> int32_t {
+                         const int code = code_of(output / each, value);
+                         return at_once ? sign_bit(code, static_cast<size_t>(output % each), levels) : code;
+                       });
   if (at_once) give_signs(node);
   node.quantization["data_in_0"] = Quantizer(spec);
   const std::string name = node.name;
@@ -311,10 +308,10 @@ void Finishing::read_rounded(const Place& place, const Node& layer) {
   const std::string& input = layer.inputs[0].node;
   const auto levels = static_cast<int64_t>(place.gamma.size());
   Node node = functions_of_one(unused_name(graph_, place.layer + "_signs"), input, place.spatial_dims,
-                               channels_of(values_.at(input).shape, place.spatial_dims) * levels, levels, listed,
-                               [&](int64_t output, size_t index) {
-                                 return sign_bit((*values)[index].second, static_cast<size_t>(output % levels),
-                                                 place.gamma.size());
+                               channels_of(values_.at(input).shape, place.spatial_dims) * levels, levels,
+                               listed, [&](int64_t output, size_t index) {
+                                 return sign_bit((*values)[index].second,
+                                                 static_cast<size_t>(output % levels), place.gamma.size());
                                });
   give_signs(node);
   node.quantization["data_in_0"] = Quantizer(spec);

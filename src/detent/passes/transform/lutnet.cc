@@ -12,7 +12,8 @@
 //     sum of XNOR(w, x)  ->  sum of f(x, x', x'', ...), f a table of `inputs` signs
 //
 // The tables begin as what the products are, so the network computes what it did, but for the connections
-// that are pruned.
+// that are pruned. Layers of tables of real numbers, from an earlier run of this pass with binarize = false
+// and a training, get tables of signs.
 
 namespace detent {
 namespace {
@@ -33,9 +34,10 @@ struct LutnetOptions {
           Between{0, 0.999});
     visit("keep_pruned", self.keep_pruned,
           "tables begin with the weights of pruned connections whose inputs they read");
-    visit("amplitude_width", self.amplitude_width,
-          "bits of what a table adds to a sum, in units of a power of two; 0: any float32, to be rounded later",
-          Between{0, 16});
+    visit(
+        "amplitude_width", self.amplitude_width,
+        "bits of what a table adds to a sum, in units of a power of two; 0: any float32, to be rounded later",
+        Between{0, 16});
     visit("binarize", self.binarize, "tables hold signs; otherwise real numbers, for a first training");
     visit("layers", self.layers, "regular expressions of names of layers; empty: all that are binary");
     visit("seed", self.seed, "of the inputs that tables read besides their own", Between{0, 1e15});
@@ -47,7 +49,16 @@ struct LutnetOptions {
   LutnetLayer layer() const { return {inputs, prune, keep_pruned, amplitude_width, binarize}; }
 };
 
-/// The layers that are named, or else all that can become tables.
+/// Tables of real numbers become their signs; whether they did.
+bool binarize_tables(Node& node, const LutnetOptions& options) {
+  const auto tables = trained_tables(node);
+  if (!tables || tables->binarized || !options.binarize) return false;
+  node.attributes["binarize"] = true;
+  node.attributes["unit"] = amplitude_unit(node.find_parameter("amplitude")->tensor, options.amplitude_width);
+  return true;
+}
+
+/// The layers of signs that are named, or else all that can become tables.
 std::vector<std::string> chosen(const Graph& graph, const LutnetOptions& options, const std::string& where) {
   std::vector<std::string> names;
   for (const std::string& text : options.layers) {
@@ -59,16 +70,11 @@ std::vector<std::string> chosen(const Graph& graph, const LutnetOptions& options
   for (const Node& node : graph.nodes()) {
     const auto matches = [&](const std::string& text) { return NamePattern(text, where).matches(node.name); };
     if (!options.layers.empty() && std::ranges::none_of(options.layers, matches)) continue;
+    if (trained_tables(node)) continue;
     const std::string obstacle = lutnet_obstacle(node, options.layer());
     if (!obstacle.empty() && !options.layers.empty())
       fail("{}: node \"{}\" cannot become tables: {}", where, node.name, obstacle);
     if (obstacle.empty()) names.push_back(node.name);
-  }
-  if (names.empty()) {
-    fail(
-        "{}: no layer has binary or residual binary weights and inputs: train a network with the quantizers "
-        "\"residual_binary\" first",
-        where);
   }
   return names;
 }
@@ -76,7 +82,17 @@ std::vector<std::string> chosen(const Graph& graph, const LutnetOptions& options
 void run_lutnet(Graph& graph, const LutnetOptions& options, PassContext& context) {
   Graph converted = graph;
   std::mt19937_64 draw(static_cast<uint64_t>(options.seed));
-  for (const std::string& name : chosen(graph, options, context.where)) {
+  const std::vector<std::string> layers = chosen(graph, options, context.where);
+  size_t binarized = 0;
+  for (Node& node : converted.nodes()) binarized += binarize_tables(node, options) ? 1 : 0;
+  if (layers.empty() && binarized == 0) {
+    fail(
+        "{}: no layer has binary or residual binary weights and inputs: train a network with the quantizers "
+        "\"residual_binary2\" first",
+        context.where);
+  }
+  if (binarized > 0) context.report(fmt::format("lutnet: tables of {} layers are signs now\n", binarized));
+  for (const std::string& name : layers) {
     const LutnetConnections count = make_lutnet_layer(converted.node(name), options.layer(), draw);
     context.report(fmt::format("lutnet: {}: {} of {} XNORs are tables of {} inputs\n", name, count.kept,
                                count.all, options.inputs));
@@ -88,9 +104,10 @@ void run_lutnet(Graph& graph, const LutnetOptions& options, PassContext& context
 }  // namespace
 
 PassInfo lutnet_pass() {
-  return make_pass("lutnet", PassKind::kTransform,
-                   "make layers of binary or residual binary weights and inputs ones of trained tables (LUTNet)",
-                   run_lutnet, PassStage::kQuantizing);
+  return make_pass(
+      "lutnet", PassKind::kTransform,
+      "make layers of binary or residual binary weights and inputs ones of trained tables (LUTNet)",
+      run_lutnet, PassStage::kQuantizing);
 }
 
 }  // namespace detent

@@ -42,6 +42,7 @@ struct LutnetEntry {
 
 /// Makes the layers that are selected ones of tables; the first entry that selects a node decides. Returns
 /// what there is to say of them, a line a layer.
-std::string make_lutnet_layers(Graph& graph, const std::vector<LutnetEntry>& entries, const std::string& where);
+std::string make_lutnet_layers(Graph& graph, const std::vector<LutnetEntry>& entries,
+                               const std::string& where);
 
 }  // namespace detent

@@ -39,8 +39,9 @@ std::optional<std::vector<float>> gammas_of(const QuantSpec& spec) {
   return std::nullopt;
 }
 
-/// Of a format with two values, opposite ones: the magnitude of each output's. nullopt of other formats.
-std::optional<std::vector<float>> magnitudes_of_outputs(const Tensor& rounded, const WeightChannels& channels) {
+/// The magnitude of each output's weights; nullopt where these have several, or are 0.
+std::optional<std::vector<float>> magnitudes_of_outputs(const Tensor& rounded,
+                                                        const WeightChannels& channels) {
   std::vector<float> magnitudes(static_cast<size_t>(channels.outputs()), 0.0F);
   int64_t index = 0;
   for (const float value : rounded.values<float>()) {
@@ -125,8 +126,8 @@ void prune(std::vector<std::vector<Connection>>& outputs, const Tensor& weight, 
     for (Connection& connection : connections) connection.is_pruned = is_pruned[connection.weight];
 }
 
-/// Where among an output's connections the inputs of a table are drawn from: all of them, of a convolution the
-/// same channel's where its positions are enough.
+/// Where among an output's connections the inputs of a table are drawn from: all of them, of a convolution
+/// the same channel's where its positions are enough.
 struct Range {
   size_t begin;
   size_t end;
@@ -155,7 +156,7 @@ struct LayerTables {
   int64_t levels;
 
   /// For address a, the sum of w x over the own input and those whose connections are pruned: its sign is the
-  /// product of signs where only the own one counts.
+  /// product of signs where only the own one counts. Tables of real numbers begin with the signs.
   void fill(const std::vector<Connection>& connections, const TableInputs& inputs, float* tables) const {
     const int64_t entries = int64_t{1} << wanted.table_inputs;
     for (int64_t level = 0; level < levels; ++level) {
@@ -168,7 +169,7 @@ struct LayerTables {
             const float weight = weight_of(residuals[connection.weight]);
             sum += (address >> k & 1) != 0 ? weight : -weight;
           }
-          *tables++ = sum;
+          *tables++ = wanted.binarize || sum == 0 ? sum : std::copysign(1.0F, sum);
         }
       }
     }
@@ -197,16 +198,13 @@ Tensor amplitudes(const SignedWeights& weights, const std::vector<float>& gammas
       {static_cast<int64_t>(rows), static_cast<int64_t>(gammas.size() * weights.amplitudes.size())}, values);
 }
 
-constexpr const char* kOperators[] = {"lutnet_linear", "lutnet_conv1d", "lutnet_conv2d"};
-
 Table attributes_of(const Node& layer, const Tensor& weight, const LutnetLayer& wanted, double unit) {
   Table attributes = {{"unit", unit}, {"binarize", wanted.binarize}};
   if (weight.rank() == 2) return attributes;
   List kernel;
   for (int64_t dim = 2; dim < weight.rank(); ++dim) kernel.emplace_back(weight.dim(dim));
   attributes["kernel_size"] = std::move(kernel);
-  for (const char* name : {"stride", "padding", "dilation"})
-    attributes[name] = *layer.attributes.find(name);
+  for (const char* name : {"stride", "padding", "dilation"}) attributes[name] = *layer.attributes.find(name);
   return attributes;
 }
 
@@ -234,8 +232,7 @@ std::string lutnet_obstacle(const Node& layer, const LutnetLayer& wanted) {
   if (!signed_weights(layer))
     return "its weights are not binary or residual binary, with a scale for the tensor or each output";
   const std::optional<std::vector<float>> gammas = input_gammas(layer);
-  if (!gammas)
-    return "its input is not binary or residual binary with gammas that are given or learned";
+  if (!gammas) return "its input is not binary or residual binary with gammas that are given or learned";
   if (std::ssize(*gammas) > kMostLevels)
     return fmt::format("its input has {} levels, expected at most {}", gammas->size(), kMostLevels);
   const WeightChannels channels(layer);
@@ -298,7 +295,7 @@ LutnetConnections make_lutnet_layer(Node& layer, const LutnetLayer& wanted, std:
   for (const auto& [name, parameter] : layer.parameters)
     if (name == "bias") parameters.emplace_back(name, parameter);
   layer.parameters = std::move(parameters);
-  layer.op = kOperators[weight.rank() == 2 ? 0 : weight.rank() - 2];
+  layer.op = trained_tables_operator(static_cast<size_t>(weight.rank()) - 2);
   for (const char* operand : {"data_in_0", "weight", "bias"}) layer.quantization.erase(operand);
   layer.statistics = {};
   return {count.kept * sums, count.all * sums};

@@ -74,8 +74,8 @@ std::vector<int32_t> find_thresholds(IntegerTables& tables, const ElementSteps& 
       const auto [least, most] = tables.range(o);
       low.push_back(least);
       high.push_back(most + 1);
-      const bool is_same = std::equal(tables.tables_of(o), tables.tables_of(o) + tables.terms * tables.entries,
-                                      before.tables_of(o));
+      const bool is_same = std::equal(
+          tables.tables_of(o), tables.tables_of(o) + tables.terms * tables.entries, before.tables_of(o));
       signs.push_back(is_same ? 1 : -1);
     }
   }

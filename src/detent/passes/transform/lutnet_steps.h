@@ -15,7 +15,7 @@ class ElementSteps {
   /// `steps` in the order of execution; `rank` is that of what they take.
   ElementSteps(const std::vector<const Node*>& steps, int64_t channels, size_t rank, Executor& executor);
 
-  /// Of rows of one number a channel. They are computed as the network computes them.
+  /// What the network makes of rows of one number a channel.
   std::vector<float> run(const std::vector<float>& rows) const;
   int64_t channels() const { return channels_; }
 

@@ -61,7 +61,10 @@ int32_t entry_with_zeros(std::span<const int32_t> table, int64_t address, int64_
 class Reader {
  public:
   Reader(const Node& layer, int64_t elements_of_channel)
-      : layer_(layer), shape_(*trained_tables(layer)), window_(elements_of_channel), zeros_(has_padding(layer)) {
+      : layer_(layer),
+        shape_(*trained_tables(layer)),
+        window_(elements_of_channel),
+        zeros_(has_padding(layer)) {
     if (!shape_.binarized) fail("attribute \"binarize\": got false: the tables are no signs yet");
     if (shape_.unit == 0) fail("attribute \"unit\": got 0: amplitudes are multiples of nothing");
     amplitude_ = &layer.find_parameter("amplitude")->tensor;
@@ -91,7 +94,8 @@ class Reader {
  private:
   void append(int64_t output, int64_t term, int64_t level, IntegerTables& result) const {
     const auto inputs = layer_.find_parameter("inputs")->tensor.values<int64_t>().subspan(
-        static_cast<size_t>((output * shape_.terms + term) * shape_.fan_in), static_cast<size_t>(shape_.fan_in));
+        static_cast<size_t>((output * shape_.terms + term) * shape_.fan_in),
+        static_cast<size_t>(shape_.fan_in));
     if (inputs[0] == kNoTable) {
       result.inputs.insert(result.inputs.end(), inputs.size(), 0);
       result.tables.insert(result.tables.end(), static_cast<size_t>(result.entries), 0);
@@ -184,11 +188,11 @@ std::optional<std::vector<std::pair<float, int>>> residual_values(const std::vec
     for (const Piece& piece : pieces) {
       const double half = each;
       if (piece.low < piece.middle)
-        next.push_back({piece.low, std::min(piece.high, piece.middle), piece.middle - half, piece.value - each,
-                        piece.code * 2});
+        next.push_back({piece.low, std::min(piece.high, piece.middle), piece.middle - half,
+                        piece.value - each, piece.code * 2});
       if (piece.high > piece.middle)
-        next.push_back({std::max(piece.low, piece.middle), piece.high, piece.middle + half, piece.value + each,
-                        piece.code * 2 + 1});
+        next.push_back({std::max(piece.low, piece.middle), piece.high, piece.middle + half,
+                        piece.value + each, piece.code * 2 + 1});
     }
     pieces = std::move(next);
   }

@@ -18,7 +18,7 @@ struct IntegerTables {
   int64_t entries = 0;
   std::vector<int64_t> inputs = {};  // [outputs, terms, fan_in]
   std::vector<int32_t> tables = {};  // [outputs, terms, entries]
-  double scale = 1;             // what 1 of a sum counts
+  double scale = 1;                  // what 1 of a sum counts
 
   int32_t* tables_of(int64_t output) { return tables.data() + output * terms * entries; }
   const int32_t* tables_of(int64_t output) const { return tables.data() + output * terms * entries; }
@@ -34,8 +34,8 @@ bool has_padding(const Node& layer);
 /// are multiples of nothing, tables no signs, or sums beyond what float32 holds exactly.
 IntegerTables integer_tables(const Node& layer, int64_t elements_of_channel);
 
-/// What the residual binarization of x gives, as a number: bit `levels - 1 - l` is 1 where the sign of level l
-/// is +1. It grows with x.
+/// What the residual binarization of x gives, as a number: bit `levels - 1 - l` is 1 where the sign of level
+/// l is +1. It grows with x.
 int residual_code(float x, const std::vector<float>& gamma);
 
 /// The values that a residually binarized operand may have, ascending, and the code of each. nullopt where
