@@ -23,6 +23,9 @@ Graph build_digits_lfc(const Shape& sample_shape, int64_t class_count);
 Graph build_jsc_toy(const Shape& sample_shape, int64_t class_count);
 Graph build_jsc_tiny(const Shape& sample_shape, int64_t class_count);
 Graph build_jsc_s(const Shape& sample_shape, int64_t class_count);
+Graph build_jsc_trt(const Shape& sample_shape, int64_t class_count);
+Graph build_digits_logicnet(const Shape& sample_shape, int64_t class_count);
+Graph build_mnist_logicnet(const Shape& sample_shape, int64_t class_count);
 Graph build_vit_tiny(const Shape& sample_shape, int64_t class_count);
 Graph build_vit_cifar(const Shape& sample_shape, int64_t class_count);
 

@@ -29,6 +29,7 @@ PassInfo equalize_pass();
 PassInfo smooth_quant_pass();
 PassInfo static_quantize_pass();
 PassInfo fuse_batch_norm_pass();
+PassInfo logicnets_fusion_pass();
 PassInfo remove_dead_nodes_pass();  // transform/simplify.cc
 PassInfo fold_constants_pass();     // transform/simplify.cc
 PassInfo save_node_meta_param_pass();

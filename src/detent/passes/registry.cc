@@ -24,6 +24,7 @@ std::span<const PassInfo> all_passes() {
       layerwise_error_analysis_pass(),
       load_mase_graph_pass(),
       load_node_meta_param_pass(),
+      logicnets_fusion_pass(),
       lutnet_pass(),
       prepare_qat_pass(),
       profile_statistics_pass(),

@@ -32,6 +32,12 @@ constexpr std::array<const char*, 4> enum_names(WidthUnit) {
   return {"average_bits", "bits", "bytes", "mac_bits"};
 }
 
+/// How the inputs of an output are chosen where it may have few.
+enum class ConnectionChoice { kGradual, kRandom, kMagnitude, kGiven };
+constexpr std::array<const char*, 4> enum_names(ConnectionChoice) {
+  return {"gradual", "random", "magnitude", "given"};
+}
+
 /// How to train. The names are those of MASE's `ch` where it has the option.
 struct TrainingOptions {
   OptimizerKind training_optimizer = OptimizerKind::kAdam;
@@ -60,6 +66,9 @@ struct TrainingOptions {
   WidthUnit width_unit = WidthUnit::kAverageBits;
   double width_penalty = 1;
   double rounding_penalty = 1;
+  std::vector<int64_t> fan_in;
+  ConnectionChoice connections = ConnectionChoice::kGradual;
+  double pruning_share = 0.5;
   double mixup = 0;
   double label_smoothing = 0;
   double distill_weight = 0.5;
@@ -133,6 +142,15 @@ struct TrainingOptions {
           kNotNegative);
     visit("rounding_penalty", self.rounding_penalty,
           "what the loss grows by where weights whose rounding is learned are half rounded up", kNotNegative);
+    visit("fan_in", self.fan_in,
+          "most inputs of an output of each layer with weights, such as 8,6,6, or one number for all; 0: any "
+          "number; see connections");
+    visit("connections", self.connections,
+          "which inputs these are: gradual: those of the largest weights, the others are removed while it "
+          "trains; magnitude: the same at once; random; given: those whose weights are not 0 in the loaded "
+          "network");
+    visit("pruning_share", self.pruning_share,
+          "gradual connections: share of the training in which they are removed", Between{0, 1});
     visit("mixup", self.mixup, "alpha of the Beta distribution that samples are mixed by; 0: never",
           Between{0, 1000});
     visit("label_smoothing", self.label_smoothing, "share of uniform labels in the labels",

@@ -26,6 +26,7 @@
 #include "detent/training/optimizer.h"
 #include "detent/training/quantizer_figures.h"
 #include "detent/training/rounding_penalty.h"
+#include "detent/training/sparse_layers.h"
 #include "detent/training/weight_average.h"
 #include "detent/training/width_budget.h"
 #include "detent/training/worker_state.h"
@@ -78,7 +79,8 @@ class Trainer {
         widths_(graph, interpreter_, options),
         roundings_(parameters_, options.rounding_penalty),
         batches_(batches_of_epoch(graph, training_set.size(), options, group.size())),
-        narrowing_(graph, options, total_steps()) {
+        narrowing_(graph, options, total_steps()),
+        sparse_layers_(graph, parameters_, options, total_steps(), hooks.resume != nullptr) {
     if (parameters_.empty()) fail("graph \"{}\" has nothing to train", graph.name());
     if (group.size() > 1) {
       interpreter_.gather_collected(
@@ -87,6 +89,7 @@ class Trainer {
     if (hooks.resume != nullptr) {
       restore(*hooks.resume);
       narrowing_.resume(progress_.global_step);
+      sparse_layers_.resume();
       interpreter_.update_quantizers();
     }
   }
@@ -98,7 +101,8 @@ class Trainer {
       if (const TrainingOutcome stopped = validate(validation_set, report); was_stopped(stopped))
         return stopped;
       // Networks that are wider than the one that is trained for do not count.
-      report.is_best = narrowing_.is_done(progress_.global_step - 1) && keeps_budget() &&
+      report.is_best = narrowing_.is_done(progress_.global_step - 1) &&
+                       sparse_layers_.is_done(progress_.global_step) && keeps_budget() &&
                        note_validation(progress_, report.validation, options_);
       report.quantizers = describe_quantizers(graph_);
       ++progress_.epoch;
@@ -273,6 +277,7 @@ class Trainer {
     StepSums sums{own_votes(), static_cast<float>(of_step_.loss_sum), static_cast<float>(of_step_.correct),
                   static_cast<float>(of_step_.count)};
     sum_gradients(parameters_, floats_of(sums), group_);
+    sparse_layers_.mask_gradients();
     try {
       clip_gradients(parameters_, options_);
     } catch (const Error& error) {
@@ -280,6 +285,7 @@ class Trainer {
     }
     optimizer_.set_learning_rates(epochs_done(), progress_.global_step);
     optimizer_.step();
+    sparse_layers_.after_step(progress_.global_step + 1);
     average_.update(progress_.global_step);
     ++progress_.global_step;
     of_step_ = {};
@@ -359,6 +365,7 @@ class Trainer {
   RoundingPenalty roundings_;
   int64_t batches_;  // of an epoch
   Narrowing narrowing_;
+  SparseLayers sparse_layers_;
 
   TrainingProgress progress_;
   std::array<Metrics, 2> measured_;

@@ -1,3 +1,4 @@
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/conv1d.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/conv3d.h>
@@ -10,13 +11,25 @@
 #include "detent/core/parallel.h"
 #include "detent/execution/evaluators/evaluator.h"
 #include "detent/execution/ordered_linear.h"
+#include "detent/execution/ordered_sums.h"
+#include "detent/execution/torch_tensor.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
 namespace {
 
+/// Of a sparse layer in inference; an undefined tensor of others.
+at::Tensor few_connections(const Evaluation& e) {
+  const at::Tensor weight = e.parameter("weight");
+  const bool is_float = weight.scalar_type() == at::kFloat && e.tensor(0).scalar_type() == at::kFloat;
+  if (e.training || at::GradMode::is_enabled() || !is_float) return {};
+  const auto connections = ordered_connections(e.node, from_torch(weight.contiguous()));
+  return connections ? ordered_sums(e.node, *connections, e.tensor(0), e.parameter("bias")) : at::Tensor();
+}
+
 /// Inside parallel_for results must not depend on the number of threads: see Executor.
 Results evaluate_linear(const Evaluation& e) {
+  if (at::Tensor sums = few_connections(e); sums.defined()) return sums;
   const bool rounds = e.tensor(0).scalar_type() == at::kFloat;  // float64 holds integers
   if (!e.training && rounds && in_parallel_for())
     return ordered_linear(e.tensor(0), e.parameter("weight"), e.parameter("bias"));
@@ -27,6 +40,7 @@ template <at::Tensor (*Convolve)(const at::Tensor&, const at::Tensor&, const c10
                                  at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, int64_t),
           size_t kDims>
 Results evaluate_convolution(const Evaluation& e) {
+  if (at::Tensor sums = few_connections(e); sums.defined()) return sums;
   return Convolve(e.tensor(0), e.parameter("weight"), e.parameter("bias"),
                   integers_attribute(e.node, "stride", kDims), integers_attribute(e.node, "padding", kDims),
                   integers_attribute(e.node, "dilation", kDims), integer_attribute(e.node, "groups"));

@@ -172,14 +172,12 @@ void check_all_match(const Selection& selection, const Graph& graph, const std::
   }
 }
 
-/// "conv1 (weight, bias)" for what has another format already than `formats` say; "" where nothing has.
-std::string conflict(const Node& node, const OperandFormats& formats) {
-  std::vector<std::string> operands;
-  for (const auto& [operand, spec] : formats) {
-    const QuantSpec* present = node.find_quantization(operand);
-    if (present != nullptr && (!spec || *spec != *present)) operands.push_back(operand);
-  }
-  return operands.empty() ? "" : fmt::format("\"{}\" ({})", node.name, fmt::join(operands, ", "));
+/// "conv1 (weight, bias), fc (weight)"
+std::string conflicts_text(const Graph& graph, const std::map<size_t, std::vector<std::string>>& conflicts) {
+  std::vector<std::string> nodes;
+  for (const auto& [at, operands] : conflicts)
+    nodes.push_back(fmt::format("\"{}\" ({})", graph.nodes()[at].name, fmt::join(operands, ", ")));
+  return fmt::format("{}", fmt::join(nodes, ", "));
 }
 
 /// A quantizer with another spec. What the present one owns goes with it as a copy, for others may share it.
@@ -200,30 +198,31 @@ std::vector<NodeQuantization> selected_formats(const Selection& selection, const
     return type.is_tensor() && type.dtype == DType::kFloat32;
   };
   std::vector<NodeQuantization> result;
-  std::vector<std::string> conflicts;
-  for (const Node& node : graph.nodes()) {
-    result.push_back(node.quantization);
-    const QuantizeConfig* config = selection.config_for(node);
+  for (const Node& node : graph.nodes()) result.push_back(node.quantization);
+  std::map<size_t, std::vector<std::string>> conflicts;  // operands, by place of the node
+  for (const Node& selected : graph.nodes()) {
+    const QuantizeConfig* config = selection.config_for(selected);
     if (config == nullptr) continue;
-    OperandFormats formats = config->formats_for(node);
-    std::erase_if(formats, [&](const auto& entry) { return !holds_floats(node, entry.first); });
-    for (const auto& [operand, spec] : formats) {
-      if (spec && !find_operator(node.op).quantizable) {
-        fail("{}: node \"{}\" ({}) cannot be quantized", where, node.name, node.op);
+    for (const auto& [name, spec] : config->formats_for(selected)) {
+      if (!holds_floats(selected, name)) continue;
+      const auto [node, operand] = config->place(graph, selected, name);
+      if (spec && !find_operator(node->op).quantizable) {
+        fail("{}: node \"{}\" ({}) cannot be quantized", where, node->name, node->op);
       }
-      const Quantizer* present = node.find_quantizer(operand);
+      const Quantizer* present = node->find_quantizer(operand);
       if (spec && present != nullptr && present->spec == *spec) continue;  // shared or not
-      result.back().erase(operand);
-      if (spec) result.back()[operand] = with_spec(present, *spec);
+      const size_t at = graph.position(node->name);
+      if (present != nullptr) conflicts[at].push_back(operand);
+      NodeQuantization& formats = result[at];
+      formats.erase(operand);
+      if (spec) formats[operand] = with_spec(present, *spec);
     }
-    const std::string text = conflict(node, formats);
-    if (!text.empty()) conflicts.push_back(text);
   }
   if (!conflicts.empty() && !selection.options.requantize) {
     fail(
         "{}: quantized already with other formats: {}: begin with the float network, leave these nodes out, "
         "or let their formats be replaced (requantize = true)",
-        where, fmt::join(conflicts, ", "));
+        where, conflicts_text(graph, conflicts));
   }
   return result;
 }

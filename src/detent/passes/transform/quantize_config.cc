@@ -60,12 +60,64 @@ void check_activation_blocks(const Graph& graph, const std::string& where) {
   }
 }
 
-QuantizeConfig::QuantizeConfig(const Table& config, std::string where) : where_(std::move(where)) {
+namespace {
+
+constexpr const char* kLogicnets = "logicnets";
+
+std::vector<std::string> names_of_nodes(const Value& value, const std::string& key,
+                                        const std::string& where) {
+  const List* list = value.get_if<List>();
+  if (list == nullptr)
+    fail("{}: key \"{}\": got {}, expected a list of names of nodes", where, key, value_text(value));
+  std::vector<std::string> names;
+  for (const Value& name : *list) {
+    const auto* text = name.get_if<std::string>();
+    if (text == nullptr) fail("{}: key \"{}\": got {}, expected text", where, key, value_text(name));
+    if (*text != "output") names.push_back(*text);  // MASE's mark of a layer behind which there is none
+  }
+  return names;
+}
+
+}  // namespace
+
+/// Puts what the keys of LogicNets mean into those of formats.
+void QuantizeConfig::read_logicnets_keys(Table& config) {
+  config["name"] = "fixed";
+  bool rounds_down = false;
+  Table plain;
+  for (const auto& [key, value] : config) {
+    if (key == "additional_layers_inputs") {
+      before_ = names_of_nodes(value, key, where_);
+    } else if (key == "additional_layers_outputs") {
+      behind_ = names_of_nodes(value, key, where_);
+    } else if (key == "floor") {
+      const bool* floor = value.get_if<bool>();
+      if (floor == nullptr) fail("{}: key \"floor\": got {}, expected a boolean", where_, value_text(value));
+      rounds_down = *floor;
+    } else {
+      plain[key] = value;
+    }
+  }
+  config = std::move(plain);
+  const auto has = [&](const char* prefix) { return !keys_with_prefix(config, prefix).empty(); };
+  if (!has("data_in") && !has("data_in_0") && !has("data_out"))
+    fail("{}: name = \"logicnets\" says how values are rounded: keys data_in_* or data_out_* are missing",
+         where_);
+  for (const char* prefix : {"data_in", "data_in_0", "data_out"}) {
+    const std::string rounding = fmt::format("{}_rounding", prefix);
+    if (rounds_down && has(prefix) && !config.contains(rounding)) config[rounding] = "floor";
+  }
+}
+
+QuantizeConfig::QuantizeConfig(const Table& given, std::string where) : where_(std::move(where)) {
+  Table config = given;
+  if (const Value* scheme = config.find("name"); scheme != nullptr && *scheme == Value(kLogicnets))
+    read_logicnets_keys(config);
   const Value* name = config.find("name");
   const auto* format = name == nullptr ? nullptr : name->get_if<std::string>();
   if (name == nullptr) {
-    fail("{}: key \"name\" is missing: the name of a format ({}) or NA", where_,
-         fmt::join(format_names(), ", "));
+    fail("{}: key \"name\" is missing: the name of a format ({}), {}, or NA", where_,
+         fmt::join(format_names(), ", "), kLogicnets);
   }
   if (format == nullptr && !name->is_na()) {
     fail("{}: key \"name\": got {}, expected the name of a format or NA", where_, value_text(*name));
@@ -105,6 +157,25 @@ OperandFormats QuantizeConfig::formats_for(const Node& node) const {
     }
   }
   return result;
+}
+
+std::pair<const Node*, std::string> QuantizeConfig::place(const Graph& graph, const Node& node,
+                                                          const std::string& operand) const {
+  const auto expect_reads = [&](const std::string& reader, const std::string& read) {
+    const Node& found = graph.node(reader);
+    if (found.inputs.size() != 1 || found.inputs[0].node != read)
+      fail("{}: node \"{}\": expected a node that reads \"{}\" alone", where_, reader, read);
+    return &found;
+  };
+  if (operand == "data_in_0" && !before_.empty()) {
+    for (size_t i = 1; i < before_.size(); ++i) expect_reads(before_[i], before_[i - 1]);
+    expect_reads(node.name, before_.back());
+    return {&graph.node(before_.front()), operand};
+  }
+  const Node* last = &node;
+  for (size_t i = 0; operand == "data_out_0" && i < behind_.size(); ++i)
+    last = expect_reads(behind_[i], last->name);
+  return {last, operand};
 }
 
 void QuantizeConfig::check_all_used(const std::vector<const Node*>& nodes) const {

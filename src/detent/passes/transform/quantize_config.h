@@ -31,6 +31,12 @@ void check_activation_blocks(const Graph& graph, const std::string& where);
 /// Prefixes are those of operand_keys.h. An operand is quantized when a key with its prefix is there. A bias
 /// without keys takes the weight's. A config with nothing but `name` means data_in, weight and bias with the
 /// format's defaults. Operands without keys are left as they are.
+///
+/// With `name = "logicnets"` (docs/lut_networks.md), inputs and results are `fixed` where nothing else is
+/// said, weights and biases stay in float unless they have keys, `floor = true` rounds down, and
+///
+///     additional_layers_inputs = ["bn"]     # nodes in front of the layer that its tables include, in order:
+///     additional_layers_outputs = ["relu"]  # data_in is the first one's; data_out the last one's behind it
 class QuantizeConfig {
  public:
   /// Throws Error (beginning with `where`) on keys without a known prefix and on keys and values that the
@@ -40,13 +46,22 @@ class QuantizeConfig {
   /// Empty when the node is to be left alone. Keys for operands that the node does not have are passed over.
   OperandFormats formats_for(const Node& node) const;
 
+  /// The node and operand that `operand` of a selected node stands for. Throws Error where the nodes between
+  /// are no chain.
+  std::pair<const Node*, std::string> place(const Graph& graph, const Node& node,
+                                            const std::string& operand) const;
+
   /// Throws Error naming a prefix with keys that none of the nodes has an operand for.
   void check_all_used(const std::vector<const Node*>& nodes) const;
 
  private:
+  void read_logicnets_keys(Table& config);
+
   std::string where_;
-  bool active_ = true;  // false: leave nodes alone
-  Table config_;        // without bypass
+  bool active_ = true;               // false: leave nodes alone
+  std::vector<std::string> before_;  // nodes that a layer's tables include, in order
+  std::vector<std::string> behind_;
+  Table config_;  // without bypass
 };
 
 }  // namespace detent

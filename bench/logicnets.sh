@@ -1,0 +1,37 @@
+#!/bin/sh
+# What a LogicNet classifies and how large it is: trained, made truth tables, and executed in integers.
+#   bench/logicnets.sh build/bin/detent digits
+#   bench/logicnets.sh build/bin/detent mnist DATA_FOLDER [OPTION OF detent train...]
+# docs/lut_networks.md has the results.
+set -eu
+detent=$(realpath "$1")
+dataset=$2
+configs=$(dirname "$(realpath "$0")")/../configs
+shift 2
+model=${dataset}_logicnet
+data=
+if [ "$dataset" = mnist ]; then
+  data="--data-dir $(realpath "$1")"
+  shift
+fi
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+cd "$directory"
+
+run() { "$detent" "$@" > log 2>&1 || { cat log; exit 1; }; }
+
+# shellcheck disable=SC2086  # $data is two words, or none
+{
+  run transform --config "$configs/$dataset/logicnet.toml" $data --project rounded
+  run train --config "$configs/$dataset/logicnet_training.toml" $data --project trained \
+    --load mase_output/rounded/software/transform/transformed_ckpt/graph_module.mz "$@"
+  sed -n 's/^test (best epoch)/network/p' log
+  run transform --config "$configs/$dataset/logicnet_tables.toml" $data --project tables \
+    --load mase_output/trained/software/training_ckpts/transformed_ckpt/graph_module.mz
+  sed -n '/^logicnets_fusion/,/outputs differ/p' log
+  tables=mase_output/tables/software/transform/transformed_ckpt/graph_module.mz
+  for engine in simulation reference fast; do
+    run test "$model" "$dataset" $data --load "$tables" --engine "$engine"
+    echo "tables, $engine: $(tail -n 1 log)"
+  done
+}

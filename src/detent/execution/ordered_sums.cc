@@ -1,0 +1,110 @@
+#include "detent/execution/ordered_sums.h"
+
+#include "detent/core/parallel.h"
+#include "detent/execution/torch_tensor.h"
+#include "detent/graph/operators.h"
+#include "detent/graph/traits.h"
+
+namespace detent {
+namespace {
+
+std::vector<float> biases(const Connections& connections, const at::Tensor& bias) {
+  std::vector<float> values(static_cast<size_t>(connections.outputs()));
+  if (!bias.defined()) return values;
+  const at::Tensor dense = bias.contiguous();
+  std::copy_n(dense.data_ptr<float>(), values.size(), values.begin());
+  return values;
+}
+
+void compute_rows(const Connections& connections, const std::vector<float>& bias, const Tensor& input,
+                  std::span<float> results) {
+  const auto outputs = static_cast<size_t>(connections.outputs());
+  const auto width = static_cast<size_t>(input.dim(-1));
+  const float* values = input.values<float>().data();
+  parallel_for(static_cast<int64_t>(results.size() / outputs), 1, [&](int64_t begin, int64_t end) {
+    for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row) {
+      const float* from = values + row * width;
+      for (size_t o = 0; o < outputs; ++o)
+        results[row * outputs + o] =
+            connections.sum(static_cast<int64_t>(o), bias[o], [&](int64_t index) { return from[index]; });
+    }
+  });
+}
+
+/// A dimension of a convolution's windows; where there is none, one of size 1.
+struct WindowDimension {
+  int64_t size = 1;
+  int64_t count = 1;
+  int64_t kernel = 1;
+  int64_t stride = 1;
+  int64_t padding = 0;
+  int64_t dilation = 1;
+
+  int64_t place(int64_t window, int64_t tap) const { return window * stride - padding + tap * dilation; }
+};
+
+WindowDimension dimension_of(const Node& layer, size_t i, size_t dims, const Shape& input,
+                             const Shape& result) {
+  const Shape& weight = layer.find_parameter("weight")->tensor.shape();
+  const auto attribute = [&](const char* name) { return integers_attribute(layer, name, dims)[i]; };
+  return {input[i + 2],        result[i + 2],        weight[i + 2],
+          attribute("stride"), attribute("padding"), attribute("dilation")};
+}
+
+struct Planes {
+  WindowDimension down;
+  WindowDimension across;
+  int64_t channels;       // of the input
+  int64_t group_inputs;   // channels that an output's weights see
+  int64_t group_outputs;  // outputs that see the same
+};
+
+void compute_windows(const Connections& connections, const std::vector<float>& bias, const Planes& planes,
+                     const float* values, std::span<float> results, int64_t samples) {
+  const auto& [down, across, channels, group_inputs, group_outputs] = planes;
+  const int64_t positions = down.count * across.count;
+  const int64_t outputs = connections.outputs();
+  parallel_for(samples * outputs, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t plane = begin; plane < end; ++plane) {
+      const int64_t output = plane % outputs;
+      const int64_t first = plane / outputs * channels + output / group_outputs * group_inputs;
+      for (int64_t at = 0; at < positions; ++at) {
+        const auto value_at = [&](int64_t index) {
+          const int64_t y = down.place(at / across.count, index / across.kernel % down.kernel);
+          const int64_t x = across.place(at % across.count, index % across.kernel);
+          if (y < 0 || y >= down.size || x < 0 || x >= across.size) return 0.0F;
+          const int64_t channel = first + index / (across.kernel * down.kernel);
+          return values[(channel * down.size + y) * across.size + x];
+        };
+        results[static_cast<size_t>(plane * positions + at)] =
+            connections.sum(output, bias[static_cast<size_t>(output)], value_at);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+at::Tensor ordered_sums(const Node& layer, const Connections& connections, const at::Tensor& input,
+                        const at::Tensor& bias) {
+  const Tensor values = from_torch(input.contiguous());
+  const Operand operand{values.shape(), Value()};
+  Tensor result(DType::kFloat32, infer_results(layer, std::span(&operand, 1)).front().shape);
+  const size_t dims = trait<WeightedSum>(layer)->spatial_dims;
+  if (result.numel() == 0) return to_torch(result);
+  if (dims == 0) {
+    compute_rows(connections, biases(connections, bias), values, result.values<float>());
+    return to_torch(result);
+  }
+  const auto dimension = [&](size_t i) {
+    return dimension_of(layer, i, dims, values.shape(), result.shape());
+  };
+  const int64_t groups = integer_attribute(layer, "groups");
+  compute_windows(connections, biases(connections, bias),
+                  {dims == 2 ? dimension(0) : WindowDimension(), dimension(dims - 1), values.dim(1),
+                   values.dim(1) / groups, connections.outputs() / groups},
+                  values.values<float>().data(), result.values<float>(), values.dim(0));
+  return to_torch(result);
+}
+
+}  // namespace detent
