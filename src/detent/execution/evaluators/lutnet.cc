@@ -54,7 +54,8 @@ at::Tensor weighed_sums(const Evaluation& e, const at::Tensor& signs, bool has_z
 
 Results evaluate_lutnet_linear(const Evaluation& e) {
   const at::Tensor& x = e.tensor(0);
-  const at::Tensor signs = residual_signs(x.reshape({-1, x.size(-1)}), e.parameter("gamma"));
+  const at::Tensor rows = x.dim() == 1 ? x.unsqueeze(0) : x.flatten(0, -2);
+  const at::Tensor signs = residual_signs(rows, e.parameter("gamma"));
   std::vector<int64_t> shape = x.sizes().vec();
   shape.back() = e.parameter("inputs").size(0);
   return weighed_sums(e, signs.transpose(1, 2), false).t().reshape(shape);
@@ -75,7 +76,8 @@ Results evaluate_lutnet_convolution(const Evaluation& e) {
   const at::Tensor windows = at::im2col(signs.flatten(0, 1), sizes("kernel_size", 1), sizes("dilation", 1),
                                         padding, sizes("stride", 1));
   const int64_t positions = windows.size(2);
-  const at::Tensor columns = windows.view({levels, samples, -1, positions}).transpose(1, 2).flatten(2);
+  const at::Tensor columns =
+      windows.view({levels, samples, windows.size(1), positions}).transpose(1, 2).flatten(2);
   const bool has_zeros = padding[0] > 0 || padding[1] > 0;
   const at::Tensor result = weighed_sums(e, columns, has_zeros);
   std::vector<int64_t> shape = {samples, result.size(0)};
@@ -86,7 +88,7 @@ Results evaluate_lutnet_convolution(const Evaluation& e) {
     const int64_t size = signs.size(static_cast<int64_t>(i) + 3);
     shape.push_back((size + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) / stride[i] + 1);
   }
-  return result.view({-1, samples, positions}).transpose(0, 1).reshape(shape);
+  return result.view({result.size(0), samples, positions}).transpose(0, 1).reshape(shape);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ void expect_trained_tables(const Node& node) {
   const Tensor& amplitude = node.find_parameter("amplitude")->tensor;
   const Tensor& gamma = node.find_parameter("gamma")->tensor;
   if (inputs.dtype() != DType::kInt64) fail("inputs are {}, expected int64", dtype_name(inputs.dtype()));
-  if (inputs.rank() != 3 || inputs.dim(2) < 1 || inputs.dim(2) > kMostTableInputs) {
+  if (inputs.rank() != 3 || inputs.numel() == 0 || inputs.dim(2) > kMostTableInputs) {
     fail("inputs have shape {}, expected [out, tables, 1 to {}]", shape_text(inputs.shape()),
          kMostTableInputs);
   }

@@ -150,11 +150,56 @@ std::vector<size_t> drawn(const Range& from, size_t own, int64_t count, std::mt1
 /// Parts of a table: the places of its inputs among the connections, the own one first.
 using TableInputs = std::vector<size_t>;
 
+/// The positions of a window in each channel.
+size_t window_positions(const Tensor& weight) {
+  return static_cast<size_t>(element_count({weight.shape().begin() + 2, weight.shape().end()}));
+}
+
+struct MadeTables {
+  Tensor inputs;
+  Tensor tables;
+  int64_t kept = 0;  // connections
+};
+
 struct LayerTables {
   const SignedWeights& weights;
   const LutnetLayer& wanted;
   int64_t levels;
 
+  int64_t sums() const { return levels * std::ssize(weights.residuals); }
+
+  /// A table for each connection that is kept, and none where an output has fewer of them than another.
+  MadeTables make(const std::vector<std::vector<Connection>>& outputs, size_t window,
+                  std::mt19937_64& draw) const {
+    const auto is_kept = [](const Connection& connection) { return !connection.is_pruned; };
+    int64_t terms = 1;
+    MadeTables made;
+    for (const auto& connections : outputs) {
+      const auto kept = static_cast<int64_t>(std::ranges::count_if(connections, is_kept));
+      terms = std::max(terms, kept);
+      made.kept += kept;
+    }
+    const int64_t fan_in = wanted.table_inputs;
+    made.inputs = Tensor(DType::kInt64, {std::ssize(outputs), terms, fan_in});
+    made.tables = Tensor(DType::kFloat32, {std::ssize(outputs), terms, sums(), int64_t{1} << fan_in});
+    int64_t* inputs = made.inputs.values<int64_t>().data();
+    float* tables = made.tables.values<float>().data();
+    for (const std::vector<Connection>& connections : outputs) {
+      int64_t missing = terms;
+      for (size_t own = 0; own < connections.size(); ++own) {
+        if (connections[own].is_pruned) continue;
+        const TableInputs read = drawn(neighbours(connections, own, window, fan_in), own, fan_in, draw);
+        for (const size_t place : read) *inputs++ = connections[place].input;
+        fill(connections, read, tables);
+        tables += sums() << fan_in;
+        --missing;
+      }
+      for (; missing > 0; --missing, inputs += fan_in, tables += sums() << fan_in) *inputs = kNoTable;
+    }
+    return made;
+  }
+
+ private:
   /// For address a, the sum of w x over the own input and those whose connections are pruned: its sign is the
   /// product of signs where only the own one counts. Tables of real numbers begin with the signs.
   void fill(const std::vector<Connection>& connections, const TableInputs& inputs, float* tables) const {
@@ -175,7 +220,6 @@ struct LayerTables {
     }
   }
 
- private:
   /// Of 0 the sign is +1, on both sides of its table's.
   static float weight_of(float residual) {
     return residual == 0 ? std::numeric_limits<float>::min() : residual;
@@ -208,7 +252,7 @@ Table attributes_of(const Node& layer, const Tensor& weight, const LutnetLayer& 
   return attributes;
 }
 
-/// What signs are rounded to must not be part of what bits stand for.
+/// A bias that was rounded keeps the values that it was rounded to.
 void settle_bias(Node& layer) {
   Parameter* bias = layer.find_parameter("bias");
   if (bias == nullptr) return;
@@ -248,49 +292,19 @@ LutnetConnections make_lutnet_layer(Node& layer, const LutnetLayer& wanted, std:
   const SignedWeights weights = *signed_weights(layer);
   const std::vector<float> gammas = *input_gammas(layer);
   const Tensor weight = layer.find_parameter("weight")->tensor;
-  const auto window = static_cast<size_t>(element_count({weight.shape().begin() + 2, weight.shape().end()}));
   std::vector<std::vector<Connection>> outputs = connections_of(layer);
   prune(outputs, weight, wanted.pruned_share);
-
-  const auto is_kept = [](const Connection& connection) { return !connection.is_pruned; };
-  int64_t terms = 1;
-  LutnetConnections count{0, weight.numel()};
-  for (const auto& connections : outputs) {
-    const auto kept = static_cast<int64_t>(std::ranges::count_if(connections, is_kept));
-    terms = std::max(terms, kept);
-    count.kept += kept;
-  }
-  const auto levels = static_cast<int64_t>(gammas.size());
-  const int64_t sums = levels * static_cast<int64_t>(weights.residuals.size());
-  const int64_t fan_in = wanted.table_inputs;
-  const auto out = static_cast<int64_t>(outputs.size());
-  Tensor inputs(DType::kInt64, {out, terms, fan_in});
-  Tensor tables(DType::kFloat32, {out, terms, sums, int64_t{1} << fan_in});
-  const int64_t table_size = sums << fan_in;
-  const LayerTables filling{weights, wanted, levels};
-  for (int64_t o = 0; o < out; ++o) {
-    const std::vector<Connection>& connections = outputs[static_cast<size_t>(o)];
-    int64_t term = o * terms;
-    for (size_t own = 0; own < connections.size(); ++own) {
-      if (connections[own].is_pruned) continue;
-      const TableInputs read = drawn(neighbours(connections, own, window, fan_in), own, fan_in, draw);
-      for (int64_t k = 0; k < fan_in; ++k)
-        inputs.values<int64_t>()[static_cast<size_t>(term * fan_in + k)] =
-            connections[read[static_cast<size_t>(k)]].input;
-      filling.fill(connections, read, tables.values<float>().data() + term * table_size);
-      ++term;
-    }
-    for (; term < (o + 1) * terms; ++term)
-      inputs.values<int64_t>()[static_cast<size_t>(term * fan_in)] = kNoTable;
-  }
+  const LayerTables filling{weights, wanted, static_cast<int64_t>(gammas.size())};
+  MadeTables made = filling.make(outputs, window_positions(weight), draw);
+  const int64_t sums = filling.sums();
 
   settle_bias(layer);
   const Tensor amplitude = amplitudes(weights, gammas);
   layer.attributes = attributes_of(layer, weight, wanted, amplitude_unit(amplitude, wanted.amplitude_width));
   std::vector<std::pair<std::string, ParameterRef>> parameters = {
-      {"inputs", Parameter{std::move(inputs), false}},
-      {"tables", Parameter{std::move(tables), true}},
-      {"gamma", Parameter{Tensor::from<float>({levels}, gammas), false}},
+      {"inputs", Parameter{std::move(made.inputs), false}},
+      {"tables", Parameter{std::move(made.tables), true}},
+      {"gamma", Parameter{Tensor::from<float>({std::ssize(gammas)}, gammas), false}},
       {"amplitude", Parameter{amplitude, true}}};
   for (const auto& [name, parameter] : layer.parameters)
     if (name == "bias") parameters.emplace_back(name, parameter);
@@ -298,7 +312,7 @@ LutnetConnections make_lutnet_layer(Node& layer, const LutnetLayer& wanted, std:
   layer.op = trained_tables_operator(static_cast<size_t>(weight.rank()) - 2);
   for (const char* operand : {"data_in_0", "weight", "bias"}) layer.quantization.erase(operand);
   layer.statistics = {};
-  return {count.kept * sums, count.all * sums};
+  return {made.kept * sums, weight.numel() * sums};
 }
 
 }  // namespace detent
