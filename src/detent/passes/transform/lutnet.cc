@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <random>
 
 #include "detent/core/error.h"
@@ -83,8 +84,8 @@ void run_lutnet(Graph& graph, const LutnetOptions& options, PassContext& context
   Graph converted = graph;
   std::mt19937_64 draw(static_cast<uint64_t>(options.seed));
   const std::vector<std::string> layers = chosen(graph, options, context.where);
-  size_t binarized = 0;
-  for (Node& node : converted.nodes()) binarized += binarize_tables(node, options) ? 1 : 0;
+  const auto binarized =
+      std::ranges::count_if(converted.nodes(), [&](Node& node) { return binarize_tables(node, options); });
   if (layers.empty() && binarized == 0) {
     fail(
         "{}: no layer has binary or residual binary weights and inputs: train a network with the quantizers "
