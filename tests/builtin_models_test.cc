@@ -10,6 +10,7 @@
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/log_softmax.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/randn.h>
@@ -166,6 +167,33 @@ at::Tensor jsc(const Reference& p, const std::string& name, at::Tensor x, int le
   return x;
 }
 
+/// Layers without biases, with a norm behind each.
+at::Tensor linear_and_norm(const Reference& p, const at::Tensor& x, int index) {
+  const at::Tensor sums = at::linear(x, p.parameter(fmt::format("fc{}.weight", index)));
+  return p.norm(fmt::format("bn{}", index), sums);
+}
+
+at::Tensor lfc(const Reference& p, at::Tensor x) {
+  x = x.flatten(1);
+  for (int i = 1; i <= 5; ++i) x = linear_and_norm(p, x, i);
+  return at::log_softmax(x, 1);
+}
+
+at::Tensor cnv(const Reference& p, at::Tensor x) {
+  for (int i = 1; i <= 6; ++i) {
+    x = p.norm(fmt::format("bn{}", i), p.convolution(fmt::format("conv{}", i), x));
+    if (i == 2 || i == 4) x = at::max_pool2d(x, 2);
+  }
+  x = x.flatten(1);
+  for (int i = 7; i <= 9; ++i) x = linear_and_norm(p, x, i);
+  return x;
+}
+
+at::Tensor digits_lfc(const Reference& p, at::Tensor x) {
+  x = p.norm("bn0", x.flatten(1));
+  return p.linear("fc3", linear_and_norm(p, linear_and_norm(p, x, 1), 2));
+}
+
 at::Tensor attention(const Reference& p, const std::string& name, const at::Tensor& x, int64_t heads) {
   const int64_t width = x.size(-1);
   const int64_t head_width = width / heads;
@@ -230,6 +258,9 @@ const std::vector<ModelCase>& model_cases() {
       {"jsc_trt", {16}, [](R p, at::Tensor x) { return jsc(p, "seq_blocks", x, 15); }},
       {"digits_logicnet", {1, 8, 8}, [](R p, at::Tensor x) { return jsc(p, "layers", x.flatten(1), 11); }},
       {"mnist_logicnet", {1, 28, 28}, [](R p, at::Tensor x) { return jsc(p, "layers", x.flatten(1), 14); }},
+      {"lfc", {1, 28, 28}, lfc},
+      {"cnv", {3, 32, 32}, cnv},
+      {"digits_lfc", {1, 8, 8}, digits_lfc},
       {"vit_cifar", {3, 32, 32}, [](R p, at::Tensor x) { return vit(p, x, 4, 6, 4); }},
       {"vit_tiny", {3, 32, 48}, [](R p, at::Tensor x) { return vit(p, x, 16, 12, 3); }},
   };

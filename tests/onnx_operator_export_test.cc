@@ -37,13 +37,18 @@ const std::set<std::string>& operators_in_steps() {
 
 /// What some attributes ask for and ONNX has not, by operator.
 const std::map<std::string, std::string>& refused_cases() {
-  static const std::map<std::string, std::string> reasons = {
-      {"adaptive_avg_pool1d", "are not equal ones"}, {"adaptive_avg_pool2d", "are not equal ones"},
-      {"adaptive_avg_pool3d", "are not equal ones"}, {"adaptive_max_pool1d", "are not equal ones"},
-      {"adaptive_max_pool2d", "are not equal ones"}, {"adaptive_max_pool3d", "are not equal ones"},
-      {"lut", "truth tables"},
-      {"lut_conv1d", "truth tables"},
-      {"lut_conv2d", "truth tables"}};
+  static const std::map<std::string, std::string> reasons = {{"adaptive_avg_pool1d", "are not equal ones"},
+                                                             {"adaptive_avg_pool2d", "are not equal ones"},
+                                                             {"adaptive_avg_pool3d", "are not equal ones"},
+                                                             {"adaptive_max_pool1d", "are not equal ones"},
+                                                             {"adaptive_max_pool2d", "are not equal ones"},
+                                                             {"adaptive_max_pool3d", "are not equal ones"},
+                                                             {"lut", "truth tables"},
+                                                             {"lut_conv1d", "truth tables"},
+                                                             {"lut_conv2d", "truth tables"},
+                                                             {"lutnet_linear", "trained tables"},
+                                                             {"lutnet_conv1d", "trained tables"},
+                                                             {"lutnet_conv2d", "trained tables"}};
   return reasons;
 }
 

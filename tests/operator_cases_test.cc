@@ -288,7 +288,7 @@ const std::vector<OperatorCase>& operator_cases() {
     std::vector<OperatorCase> all;
     for (const auto& more :
          {layer_and_shape_cases(), function_cases(), reduction_cases(), gather_cases(), dynamic_shape_cases(),
-          resize_cases(), recurrent_cases(), quantized_cases(), table_cases()})
+          resize_cases(), recurrent_cases(), quantized_cases(), table_cases(), lutnet_cases()})
       all.insert(all.end(), more.begin(), more.end());
     return all;
   }();

@@ -73,6 +73,7 @@ std::vector<OperatorCase> resize_cases();
 std::vector<OperatorCase> recurrent_cases();
 std::vector<OperatorCase> quantized_cases();
 std::vector<OperatorCase> table_cases();
+std::vector<OperatorCase> lutnet_cases();
 
 /// A network of that one node, named "layer", with random parameters.
 Graph one_operator_graph(const OperatorCase& operator_case);

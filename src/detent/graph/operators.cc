@@ -17,7 +17,7 @@ std::span<const OperatorSchema> all_operators() {
           shape_operators,      indexing_operators,      math_operators,          elementwise_operators,
           reduction_operators,  gather_operators,        dynamic_shape_operators, resize_operators,
           recurrent_operators,  einsum_operators,        detection_operators,     quantized_operators,
-          table_operators}) {
+          table_operators,      lutnet_operators}) {
       for (OperatorSchema& schema : family()) list.push_back(std::move(schema));
     }
     std::ranges::sort(list, {}, &OperatorSchema::name);

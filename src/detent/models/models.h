@@ -17,6 +17,9 @@ Graph build_resnet(int64_t depth, const Shape& sample_shape, int64_t class_count
 Graph build_mobilenet_v2(const Shape& sample_shape, int64_t class_count);
 Graph build_vgg7(const Shape& sample_shape, int64_t class_count);
 Graph build_lenet5(const Shape& sample_shape, int64_t class_count);
+Graph build_lfc(const Shape& sample_shape, int64_t class_count);
+Graph build_cnv(const Shape& sample_shape, int64_t class_count);
+Graph build_digits_lfc(const Shape& sample_shape, int64_t class_count);
 Graph build_jsc_toy(const Shape& sample_shape, int64_t class_count);
 Graph build_jsc_tiny(const Shape& sample_shape, int64_t class_count);
 Graph build_jsc_s(const Shape& sample_shape, int64_t class_count);

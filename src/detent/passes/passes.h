@@ -20,6 +20,8 @@ PassInfo layerwise_error_analysis_pass();  // analysis/layerwise_error.cc
 PassInfo calculate_avg_bits_pass();
 PassInfo quantize_pass();
 PassInfo prepare_qat_pass();
+PassInfo lutnet_pass();
+PassInfo finish_lutnet_pass();
 PassInfo gptq_pass();
 PassInfo adaround_pass();
 PassInfo bias_correction_pass();

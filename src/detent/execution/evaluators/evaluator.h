@@ -76,5 +76,6 @@ EvaluatorList recurrent_evaluators();
 EvaluatorList detection_evaluators();
 EvaluatorList quantized_evaluators();
 EvaluatorList table_evaluators();
+EvaluatorList lutnet_evaluators();
 
 }  // namespace detent

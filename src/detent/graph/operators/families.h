@@ -30,6 +30,7 @@ std::vector<OperatorSchema> einsum_operators();
 std::vector<OperatorSchema> detection_operators();
 std::vector<OperatorSchema> quantized_operators();
 std::vector<OperatorSchema> table_operators();
+std::vector<OperatorSchema> lutnet_operators();
 
 /// A function of each element, in double; or of the node, which gives such a function.
 OperatorSchema unary(const char* name, const char* help, Unary::Function function);

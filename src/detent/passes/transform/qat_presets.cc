@@ -84,6 +84,18 @@ QatPreset pact(int width) {
   return preset;
 }
 
+/// ReBNet: Ghasemzadeh et al. 2017, arXiv:1711.01243.
+QatPreset residual_binary(int levels) {
+  const std::string activations = fmt::format("binary_residual:levels={},scale_rule=learned", levels);
+  return {.name = fmt::format("residual_binary{}", levels),
+          .help = fmt::format("weights of -1 and 1, activations of {} sign{} with learned gammas; see the pass "
+                              "lutnet",
+                              levels, levels == 1 ? "" : "s"),
+          .weights = "binary:scale_rule=learned",
+          .activations = activations,
+          .activations_not_below_0 = activations};
+}
+
 QatPreset learned_widths() {
   QatPreset preset =
       learned("mixed_lsq", 4, 8,
@@ -185,6 +197,10 @@ std::span<const QatPreset> all_qat_presets() {
                 "weights of -1 and 1 times a learned scale per channel, 8-bit activations"),
       few_signs("binary_residual_a8", "binary_residual:levels=2,scale_rule=learned",
                 "weights of two signs with learned gammas, 8-bit activations"),
+      residual_binary(1),
+      residual_binary(2),
+      residual_binary(3),
+      residual_binary(4),
       learned_widths(),
       ranged("int8_tensor", "tensor", "8 bits; weights by their largest magnitude, a tensor"),
       ranged("int8_channel", "channel", "8 bits; weights by their largest magnitude, a channel"),

@@ -8,6 +8,7 @@
 #include "detent/core/name_pattern.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/transform/learned_scales.h"
+#include "detent/passes/transform/lutnet_config.h"
 #include "detent/passes/transform/quantize_config.h"
 
 // Attaches a QuantSpec to the operands of the nodes that the configuration selects:
@@ -15,6 +16,8 @@
 //     [passes.quantize]            by = "type" | "name" | "regex_name"; report = true prints the tables
 //     [passes.quantize.default.config]      for the nodes that no entry below selects
 //     [passes.quantize.<key>.config]        key: an operator, a node's name, or a regular expression
+//
+// With name = "lutnet" (lutnet_config.h) layers of signs become layers of tables.
 //
 // A regular expression must match the whole name; the first entry in file order that does decides. Operands
 // that the entry has no keys for stay as they are. One that has another format already is an error, unless
@@ -46,14 +49,14 @@ struct Entry {
   std::optional<NamePattern> pattern = std::nullopt;  // for regex_name
 };
 
-QuantizeConfig read_config(const Table& entry, const std::string& where) {
+const Table& config_table(const Table& entry, const std::string& where) {
   for (const auto& [key, value] : entry) {
     if (key != "config") fail("{}: unknown key \"{}\": expected a table \"config\"", where, key);
   }
   const Value* config = entry.find("config");
   const Table* table = config == nullptr ? nullptr : config->get_if<Table>();
   if (table == nullptr) fail("{}: expected a table \"config\"", where);
-  return QuantizeConfig(*table, where + ".config");
+  return *table;
 }
 
 void check_operator(const std::string& name, const std::string& where) {
@@ -70,12 +73,14 @@ struct Selection {
   QuantizeOptions options;
   std::vector<Entry> entries;
   std::optional<QuantizeConfig> fallback;
+  std::vector<LutnetEntry> lutnets;
 
   static std::vector<FieldDescription> describe() { return describe_fields<QuantizeOptions>(); }
   static Selection parse(const Table& table, const std::string& where);
 
   void check_graph(const Graph& graph, const EarlierPasses& earlier, const std::string& where) const;
 
+  void add_lutnet(const std::string& key, LutnetConfig config, const std::string& where);
   bool selects(const Entry& entry, const Node& node) const {
     switch (options.by) {
       case SelectBy::kType:
@@ -89,11 +94,29 @@ struct Selection {
   }
   /// nullptr when the node is not to be touched.
   const QuantizeConfig* config_for(const Node& node) const {
+    const auto is_named = [&](const LutnetEntry& e) { return !e.is_default && e.selects(node); };
+    if (std::ranges::any_of(lutnets, is_named)) return nullptr;
     const auto entry = std::ranges::find_if(entries, [&](const Entry& e) { return selects(e, node); });
     if (entry != entries.end()) return &entry->config;
     return fallback && find_operator(node.op).quantizable ? &*fallback : nullptr;
   }
 };
+
+void Selection::add_lutnet(const std::string& key, LutnetConfig config, const std::string& where) {
+  LutnetEntry entry{.config = std::move(config), .key = key, .is_default = key == "default"};
+  if (options.by == SelectBy::kType && !entry.is_default) check_operator(key, where);
+  if (entry.is_default) {
+    entry.selects = [](const Node&) { return true; };
+  } else if (options.by == SelectBy::kRegexName) {
+    entry.selects = [pattern = NamePattern(key, where)](const Node& node) { return pattern.matches(node.name); };
+  } else {
+    entry.selects = [key, by = options.by](const Node& node) {
+      return key == (by == SelectBy::kType ? node.op : node.name);
+    };
+  }
+  const auto is_default = [](const LutnetEntry& other) { return other.is_default; };
+  lutnets.insert(std::ranges::find_if(lutnets, is_default), std::move(entry));
+}
 
 Selection Selection::parse(const Table& table, const std::string& where) {
   Selection selection;
@@ -107,7 +130,12 @@ Selection Selection::parse(const Table& table, const std::string& where) {
     const Table* entry = value.get_if<Table>();
     if (entry == nullptr) continue;
     const std::string entry_where = fmt::format("{} {}", where, key);
-    QuantizeConfig config = read_config(*entry, entry_where);
+    const Table& plain_config = config_table(*entry, entry_where);
+    if (auto lutnet = LutnetConfig::read(plain_config, entry_where + ".config")) {
+      selection.add_lutnet(key, std::move(*lutnet), entry_where);
+      continue;
+    }
+    QuantizeConfig config(plain_config, entry_where + ".config");
     if (key == "default") {
       selection.fallback = std::move(config);
       continue;
@@ -130,6 +158,10 @@ std::vector<const Node*> nodes_of(const Entry& entry, const Selection& selection
 
 /// A key that selects nothing is a mistake; an operator that this network happens not to have may be none.
 void check_all_match(const Selection& selection, const Graph& graph, const std::string& where) {
+  for (const LutnetEntry& entry : selection.lutnets) {
+    if (selection.options.by != SelectBy::kType && std::ranges::none_of(graph.nodes(), entry.selects))
+      fail("{}: the entry \"{}\" selects no node (nodes: {})", where, entry.key, node_names(graph));
+  }
   if (selection.options.by == SelectBy::kType) return;
   for (const Entry& entry : selection.entries) {
     if (!nodes_of(entry, selection, graph).empty()) continue;
@@ -219,7 +251,16 @@ void run_quantize(Graph& graph, const Selection& selection, PassContext& context
   for (size_t i = 0; i < formats.size(); ++i) quantized.nodes()[i].quantization = std::move(formats[i]);
   place_learned_scales(quantized, context.where);
   check_activation_blocks(quantized, context.where);
+  const std::string tables = make_lutnet_layers(quantized, selection.lutnets, context.where);
+  verify(quantized);
   graph = std::move(quantized);
+  if (selection.options.report && !tables.empty()) context.report(tables);
+  for (const LutnetEntry& entry : selection.lutnets) {
+    if (!entry.config.unused.empty())
+      context.warn(fmt::format("{} {}: nothing depends on {}: amplitudes are multiples of a power of two, and "
+                               "sizes those of the layer",
+                               context.where, entry.key, fmt::join(entry.config.unused, ", ")));
+  }
   write_quantization_summary(graph, context.output_dir / "quantize", selection.options.report, context);
 }
 

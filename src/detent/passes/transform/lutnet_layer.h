@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+
+#include "detent/graph/graph.h"
+
+namespace detent {
+
+/// How a layer of signs becomes one of tables.
+struct LutnetLayer {
+  int64_t table_inputs = 4;
+  double pruned_share = 0;      // of the connections, those with the smallest weights
+  bool keep_pruned = true;      // in tables that read what a pruned connection read
+  int64_t amplitude_width = 0;  // bits of what a table adds, in units of a power of two; 0: float32
+  bool binarize = true;         // or train real values first
+};
+
+/// How many connections a layer has and had: one XNOR for each level of the input and of the weights.
+struct LutnetConnections {
+  int64_t kept = 0;
+  int64_t all = 0;
+};
+
+/// Why the node cannot become a layer of tables; "" when it can.
+std::string lutnet_obstacle(const Node& layer, const LutnetLayer& wanted);
+
+/// Makes a layer whose weights and inputs are (residual) binary one of tables, graph/operators/lutnet.cc. The
+/// products of signs become tables of these and of inputs that `draw` chooses, which do not matter yet: but
+/// for what is pruned, and the rounding of amplitudes, the layer computes what it did before. Parameters keep
+/// their names where they stay: bias.
+LutnetConnections make_lutnet_layer(Node& layer, const LutnetLayer& wanted, std::mt19937_64& draw);
+
+/// The power of two of which the largest amplitude takes `width` bits; 0: none.
+double amplitude_unit(const Tensor& amplitude, int64_t width);
+
+}  // namespace detent
