@@ -20,18 +20,25 @@ cd "$directory"
 
 run() { "$detent" "$@" > log 2>&1 || { cat log; exit 1; }; }
 
+network=mase_output/trained/software/training_ckpts/transformed_ckpt/graph_module.mz
+tables=mase_output/tables/software/transform/transformed_ckpt/graph_module.mz
+
 # shellcheck disable=SC2086  # $data is two words, or none
 {
   run transform --config "$configs/$dataset/logicnet.toml" $data --project rounded
   run train --config "$configs/$dataset/logicnet_training.toml" $data --project trained \
     --load mase_output/rounded/software/transform/transformed_ckpt/graph_module.mz "$@"
-  sed -n 's/^test (best epoch)/network/p' log
-  run transform --config "$configs/$dataset/logicnet_tables.toml" $data --project tables \
-    --load mase_output/trained/software/training_ckpts/transformed_ckpt/graph_module.mz
+  run transform --config "$configs/$dataset/logicnet_tables.toml" $data --project tables --load "$network"
   sed -n '/^logicnets_fusion/,/outputs differ/p' log
-  tables=mase_output/tables/software/transform/transformed_ckpt/graph_module.mz
+  last=$(sed -n 's/^| \(layers_[0-9]*\) .*/\1/p' log | tail -n 1)
+  run test "$model" "$dataset" $data --load "$network" --dump dumped --dump-nodes x --dump-samples 10000
+  echo "network: $(tail -n 1 log)"
   for engine in simulation reference fast; do
     run test "$model" "$dataset" $data --load "$tables" --engine "$engine"
     echo "tables, $engine: $(tail -n 1 log)"
+    # Every result of every test vector; exits with 1 where one differs.
+    run run "$tables" --input x=dumped/nodes/x.npy --compare "$last=dumped/logits.npy" --rtol 0 --atol 0 \
+      --engine "$engine"
+    tail -n 1 log
   done
 }

@@ -6,7 +6,7 @@ detent=$(realpath "$1")
 configs=$(dirname "$(realpath "$0")")/../configs/digits
 picture=$PWD/logicnets_front.svg
 shift
-[ $# -gt 0 ] || set -- 1:3,3,3,4 1:6,6,6,6 2:2,2,2,3 2:3,3,3,3 2:4,3,3,4 2:4,4,4,4 3:4,3,3,3
+[ $# -gt 0 ] || set -- 1:3,3,3,4 1:6,6,6,6 2:2,2,2,3 2:3,3,3,3 2:3,3,3,4 2:4,4,4,4
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 cd "$directory"

@@ -253,7 +253,7 @@ TEST_P(FanIn, IsWhatTrainingLeaves) {
     EXPECT_EQ(kept.most(), fan_in) << layer;
     EXPECT_EQ(kept.total(), fan_in * kept.outputs()) << layer;
   }
-  EXPECT_EQ(connections(run.graph, "layers_9").most(), 48);
+  EXPECT_EQ(connections(run.graph, "layers_9").most(), 120);
   EXPECT_GT(run.reports.back().validation.accuracy(), 0.5);
   EXPECT_EQ(run.reports.front().is_best, GetParam() != ConnectionChoice::kGradual) << "too many inputs";
 }

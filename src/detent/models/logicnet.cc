@@ -22,7 +22,7 @@ Graph dense_network(const char* name, const Shape& sample_shape, std::initialize
 }  // namespace
 
 Graph build_digits_logicnet(const Shape& sample_shape, int64_t class_count) {
-  return dense_network("digits_logicnet", sample_shape, {192, 96, 48}, class_count);
+  return dense_network("digits_logicnet", sample_shape, {480, 240, 120}, class_count);
 }
 
 Graph build_mnist_logicnet(const Shape& sample_shape, int64_t class_count) {
