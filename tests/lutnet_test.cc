@@ -199,7 +199,20 @@ TEST(Lutnet, RefusesWhatIsNotBinary) {
   EXPECT_THAT(bench.error_of(tables_of(2)), HasSubstr("no layer has binary or residual binary weights"));
   EXPECT_THAT(bench.error_of(tables_of(2) + "layers = [\"layer\"]\n"),
               HasSubstr("node \"layer\" cannot become tables: its weights are not binary"));
+  EXPECT_THAT(bench.reported, HasSubstr("lutnet: layer stays: its weights are not binary"));
   EXPECT_THAT(bench.error_of("[passes.lutnet]\ninputs = 7\n"), HasSubstr("at most 6"));
+}
+
+TEST(Lutnet, SaysHowLargeTablesWouldBe) {
+  GraphBuilder builder("wide");
+  const NodeInput x = builder.input("x", {4096});
+  PassBench bench(builder.finish(builder.linear("layer", x, 4096, 4096, false)));
+  std::string signs = signs_of(1, "binary");
+  const std::string bias = "bias_name = \"NA\"\n";
+  signs.erase(signs.find(bias), bias.size());
+  bench.run_passes(signs);
+  EXPECT_THAT(bench.error_of(tables_of(6) + "layers = [\"layer\"]\n"),
+              HasSubstr("16777216 tables of 64 entries would take 4.29 GB, expected at most 4"));
 }
 
 /// Layers of signs with norms between them: rows, or windows with pooling and a last layer of rows.

@@ -3,7 +3,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/name_pattern.h"
-#include "detent/graph/operators.h"
+#include "detent/graph/traits.h"
 #include "detent/graph/trained_tables.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/transform/lutnet_layer.h"
@@ -59,8 +59,10 @@ bool binarize_tables(Node& node, const LutnetOptions& options) {
   return true;
 }
 
-/// The layers of signs that are named, or else all that can become tables.
-std::vector<std::string> chosen(const Graph& graph, const LutnetOptions& options, const std::string& where) {
+/// The layers of signs that are named, or else all that can become tables; why others cannot is reported.
+std::vector<std::string> chosen(const Graph& graph, const LutnetOptions& options,
+                                const PassContext& context) {
+  const std::string& where = context.where;
   std::vector<std::string> names;
   for (const std::string& text : options.layers) {
     const NamePattern pattern(text, where);
@@ -75,7 +77,11 @@ std::vector<std::string> chosen(const Graph& graph, const LutnetOptions& options
     const std::string obstacle = lutnet_obstacle(node, options.layer());
     if (!obstacle.empty() && !options.layers.empty())
       fail("{}: node \"{}\" cannot become tables: {}", where, node.name, obstacle);
-    if (obstacle.empty()) names.push_back(node.name);
+    if (obstacle.empty()) {
+      names.push_back(node.name);
+    } else if (is_weighted_sum(node)) {
+      context.report(fmt::format("lutnet: {} stays: {}\n", node.name, obstacle));
+    }
   }
   return names;
 }
@@ -83,7 +89,7 @@ std::vector<std::string> chosen(const Graph& graph, const LutnetOptions& options
 void run_lutnet(Graph& graph, const LutnetOptions& options, PassContext& context) {
   Graph converted = graph;
   std::mt19937_64 draw(static_cast<uint64_t>(options.seed));
-  const std::vector<std::string> layers = chosen(graph, options, context.where);
+  const std::vector<std::string> layers = chosen(graph, options, context);
   const auto binarized =
       std::ranges::count_if(converted.nodes(), [&](Node& node) { return binarize_tables(node, options); });
   if (layers.empty() && binarized == 0) {

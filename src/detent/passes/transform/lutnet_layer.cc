@@ -269,6 +269,9 @@ double amplitude_unit(const Tensor& amplitude, int64_t width) {
   return largest > 0 ? std::exp2(std::ceil(std::log2(largest)) - static_cast<double>(width)) : 1;
 }
 
+/// A training holds tables four times, with their gradients and what the optimizer keeps of them.
+constexpr double kMostBytes = 4e9;
+
 std::string lutnet_obstacle(const Node& layer, const LutnetLayer& wanted) {
   const auto* sum = trait<WeightedSum>(layer);
   if (sum == nullptr || sum->transposed || sum->spatial_dims > 2 || layer.find_parameter("weight") == nullptr)
@@ -283,6 +286,15 @@ std::string lutnet_obstacle(const Node& layer, const LutnetLayer& wanted) {
   const int64_t window = layer.find_parameter("weight")->tensor.numel() / channels.outputs();
   if (window < wanted.table_inputs)
     return fmt::format("tables of {} inputs do not fit a window of {} elements", wanted.table_inputs, window);
+  const double kept = static_cast<double>(channels.outputs() * window) * (1 - wanted.pruned_share);
+  const auto sums = static_cast<double>(gammas->size() * signed_weights(layer)->residuals.size());
+  const double bytes = std::ldexp(kept * sums * sizeof(float), static_cast<int>(wanted.table_inputs));
+  if (bytes > kMostBytes) {
+    return fmt::format(
+        "{:.0f} tables of {} entries would take {:.2f} GB, expected at most {:.0f}: fewer inputs, or more "
+        "that is pruned",
+        kept * sums, int64_t{1} << wanted.table_inputs, bytes / 1e9, kMostBytes / 1e9);
+  }
   return "";
 }
 
