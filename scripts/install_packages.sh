@@ -21,6 +21,8 @@ test_packages=(
   graphviz chromium libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev
   # The tests compare numbers and files with those of the same PyTorch in Python.
   python3-torch
+  # Designs in Verilog are simulated and synthesized.
+  verilator iverilog yosys
 )
 
 check_packages=(clang clang-tidy libclang-rt-dev)

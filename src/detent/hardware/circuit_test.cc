@@ -8,6 +8,7 @@
 #include "detent/hardware/circuit_values.h"
 #include "detent/hardware/design.h"
 #include "detent/hardware/networks_for_test.h"
+#include "detent/hardware/table_networks_for_test.h"
 #include "detent/hardware/tools.h"
 #include "detent/hardware/vectors.h"
 #include "detent/io/file.h"
@@ -44,6 +45,9 @@ void expect_simulates(const Graph& graph, std::optional<int64_t> latency = {}) {
     EXPECT_EQ(result.differing_bits, 0) << graph.name();
   }
 }
+
+/// A hundred of them, each with an input and an output.
+TEST(Circuit, ComputesTruthTables) { expect_simulates(TableNetworksForTest(5).draw(100)); }
 
 TEST(Circuit, ComputesLinearLayersInFixedPoint) {
   Graph graph = linear_network_for_test();

@@ -61,8 +61,8 @@ class LayerLogicBuilder {
 
  private:
   /// Inputs that are read in place of one truth table of all of them.
-  static constexpr int kMostBitsOfWhole = 12;
-  static constexpr int kMostBitsOfSum = 14;
+  static constexpr int kMostBitsOfWhole = 9;
+  static constexpr int kMostBitsOfSum = 12;
 
   /// A set of inputs, as one vector of bits: those of the first are the lowest.
   struct Operands {

@@ -1,6 +1,7 @@
 #include "detent/hardware/lut_decomposition.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <numeric>
 #include <optional>
@@ -10,6 +11,7 @@ namespace detent {
 namespace {
 
 using Literal = LutNetlist::Literal;
+using Choice = ChoosingInputs;
 constexpr int kMost = LutNetlist::kInputs;
 
 /// Tables that a function of so many inputs takes in general.
@@ -34,10 +36,10 @@ size_t spread(size_t number, std::span<const int> places) {
 /// Some inputs and the kinds of functions that the others are, for each of their values.
 struct BoundSet {
   std::vector<int> bound;
-  std::vector<int> free;
-  std::vector<int> kind;                 // of each value of the bound inputs
-  std::vector<std::vector<bool>> kinds;  // of each kind, the entries of the free inputs
-  int bits = 0;                          // that tell the kinds apart
+  std::vector<int> free;        // at most 6, so that a function of them is a word
+  std::vector<int> kind;        // of each value of the bound inputs
+  std::vector<uint64_t> kinds;  // the entries of the free inputs
+  int bits = 0;                 // that tell the kinds apart
 
   int64_t cost() const { return bits + general_cost(static_cast<int>(free.size()) + bits); }
 };
@@ -46,17 +48,18 @@ struct BoundSet {
 std::optional<BoundSet> bound_set(const TruthTable& value, size_t mask, size_t most_kinds) {
   BoundSet set;
   for (int i = 0; i < value.inputs(); ++i) ((mask >> i & 1) != 0 ? set.bound : set.free).push_back(i);
-  std::vector<size_t> free_places(size_t{1} << set.free.size());
-  for (size_t f = 0; f < free_places.size(); ++f) free_places[f] = spread(f, set.free);
+  std::array<size_t, 64> free_places = {};
+  const size_t free_count = size_t{1} << set.free.size();
+  for (size_t f = 0; f < free_count; ++f) free_places[f] = spread(f, set.free);
   for (size_t b = 0; b < size_t{1} << set.bound.size(); ++b) {
     const size_t place = spread(b, set.bound);
-    std::vector<bool> column(free_places.size());
-    for (size_t f = 0; f < free_places.size(); ++f) column[f] = value.get(place | free_places[f]);
+    uint64_t column = 0;
+    for (size_t f = 0; f < free_count; ++f) column |= uint64_t{value.get(place | free_places[f])} << f;
     const auto found = std::ranges::find(set.kinds, column);
     set.kind.push_back(static_cast<int>(found - set.kinds.begin()));
     if (found != set.kinds.end()) continue;
     if (set.kinds.size() == most_kinds) return std::nullopt;
-    set.kinds.push_back(std::move(column));
+    set.kinds.push_back(column);
   }
   set.bits = static_cast<int>(std::bit_width(set.kinds.size() - 1));
   return set;
@@ -64,14 +67,13 @@ std::optional<BoundSet> bound_set(const TruthTable& value, size_t mask, size_t m
 
 /// The cheapest, if one is cheaper than `cost`.
 std::optional<BoundSet> best_bound_set(const TruthTable& value, int64_t cost) {
-  constexpr int kMostSearched = 12;  // inputs, of which there are thousands of subsets
   constexpr size_t kMostKinds = 8;
   const int inputs = value.inputs();
-  if (inputs > kMostSearched) return std::nullopt;
   std::optional<BoundSet> best;
+  if (inputs > 2 * kMost) return best;
   for (size_t mask = 0; mask < size_t{1} << inputs; ++mask) {
     const int bound = std::popcount(mask);
-    if (bound < 2 || bound > kMost || bound == inputs) continue;
+    if (bound < 2 || bound > kMost || inputs - bound > kMost) continue;
     size_t most_kinds = 0;  // with which it would be better
     for (int bits = 1; size_t{1} << bits <= kMostKinds && bits < bound; ++bits) {
       if (bits + general_cost(inputs - bound + bits) < cost) most_kinds = size_t{1} << bits;
@@ -90,14 +92,6 @@ int support(const TruthTable& value, const TruthTable& care) {
   for (int i = 0; i < value.inputs(); ++i) count += depends(value, care, i) ? 1 : 0;
   return count;
 }
-
-/// What the functions that are left take where these inputs choose.
-struct Choice {
-  std::vector<int> by;
-  std::vector<TruthTable> values;
-  std::vector<TruthTable> cares;
-  int64_t cost = 0;
-};
 
 Choice choice_by(const TruthTable& value, const TruthTable& care, std::vector<int> by) {
   Choice choice{std::move(by), {value}, {care}, 1};
@@ -122,6 +116,7 @@ Choice choice_by(const TruthTable& value, const TruthTable& care, std::vector<in
   return choice;
 }
 
+/// By one input, or by that one and the best beside it.
 Choice best_choice(const TruthTable& value, const TruthTable& care) {
   const int inputs = value.inputs();
   Choice best = choice_by(value, care, {0});
@@ -130,11 +125,11 @@ Choice best_choice(const TruthTable& value, const TruthTable& care) {
     if (choice.cost < best.cost) best = std::move(choice);
   }
   if (inputs == kMost + 1) return best;
-  for (int b = 1; b < inputs; ++b) {
-    for (int a = 0; a < b; ++a) {
-      Choice choice = choice_by(value, care, {a, b});
-      if (choice.cost < best.cost) best = std::move(choice);
-    }
+  const int first = best.by.front();
+  for (int second = 0; second < inputs; ++second) {
+    if (second == first) continue;
+    Choice choice = choice_by(value, care, {std::min(first, second), std::max(first, second)});
+    if (choice.cost < best.cost) best = std::move(choice);
   }
   return best;
 }
@@ -179,7 +174,7 @@ Literal LutDecomposition::decomposed(const TruthTable& value, const TruthTable& 
                                      const std::vector<Literal>& literals) {
   const Choice choice = best_choice(value, care);
   const std::optional<BoundSet> set = best_bound_set(value, choice.cost);
-  if (!set) return chosen(value, care, literals);
+  if (!set) return chosen(choice, literals);
   std::vector<Literal> inputs;
   for (const int input : set->free) inputs.push_back(literals[static_cast<size_t>(input)]);
   std::vector<Literal> bound;
@@ -193,18 +188,16 @@ Literal LutDecomposition::decomposed(const TruthTable& value, const TruthTable& 
   TruthTable rest(static_cast<int>(inputs.size()));
   TruthTable known(rest.inputs());
   for (size_t kind = 0; kind < set->kinds.size(); ++kind) {
-    for (size_t f = 0; f < set->kinds[kind].size(); ++f) {
+    for (size_t f = 0; f < size_t{1} << set->free.size(); ++f) {
       const size_t entry = kind << set->free.size() | f;
-      rest.set(entry, set->kinds[kind][f]);
+      rest.set(entry, (set->kinds[kind] >> f & 1) != 0);
       known.set(entry);
     }
   }
   return function(std::move(rest), std::move(known), std::move(inputs));
 }
 
-Literal LutDecomposition::chosen(const TruthTable& value, const TruthTable& care,
-                                 const std::vector<Literal>& literals) {
-  const Choice choice = best_choice(value, care);
+Literal LutDecomposition::chosen(const Choice& choice, const std::vector<Literal>& literals) {
   std::vector<Literal> rest;
   std::vector<Literal> inputs;
   for (size_t i = 0; i < literals.size(); ++i) {

@@ -9,6 +9,14 @@
 
 namespace detent {
 
+/// One or two inputs of a function, and what it is of the others for each of their values.
+struct ChoosingInputs {
+  std::vector<int> by;
+  std::vector<TruthTable> values;
+  std::vector<TruthTable> cares;
+  int64_t cost = 0;  // tables, in general
+};
+
 /// Makes 6-input tables of wider functions, into a netlist. A wide function is split, whichever takes fewer
 /// tables,
 ///   - into functions of some inputs whose results, few, are all that the rest need know of these inputs
@@ -26,7 +34,7 @@ class LutDecomposition {
 
  private:
   Literal decomposed(const TruthTable& value, const TruthTable& care, const std::vector<Literal>& literals);
-  Literal chosen(const TruthTable& value, const TruthTable& care, const std::vector<Literal>& literals);
+  Literal chosen(const ChoosingInputs& choice, const std::vector<Literal>& literals);
 
   LutNetlist& netlist_;
   std::map<std::tuple<TruthTable, TruthTable, std::vector<Literal>>, Literal> known_;  // value, care, inputs

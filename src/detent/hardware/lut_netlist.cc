@@ -148,21 +148,26 @@ LutNetlist::Literal LutNetlist::lut(uint64_t table, std::vector<Literal> literal
       table = exchanged(table, bits.size(), k);
     }
   }
+  const auto remove = [&](size_t i, uint64_t rest) {
+    table = rest;
+    bits.erase(bits.begin() + static_cast<ptrdiff_t>(i));
+  };
   for (size_t i = bits.size(); i-- > 0;) {
     const uint64_t low = cofactor(table, bits.size(), i, false);
     const uint64_t high = cofactor(table, bits.size(), i, true);
-    const bool repeats = i > 0 && bits[i] == bits[i - 1];
-    if (bits[i] != kZero && !repeats && low != high) continue;
-    if (repeats && bits[i] != kZero) {
+    if (bits[i] == kZero) {
+      remove(i, low);
+    } else if (i > 0 && bits[i] == bits[i - 1]) {
       // Both have one value: entries where they differ never occur.
       uint64_t merged = 0;
       for (size_t entry = 0; entry < size_t{1} << (bits.size() - 1); ++entry)
         merged |= ((entry >> (i - 1) & 1) != 0 ? high >> entry & 1 : low >> entry & 1) << entry;
-      table = merged;
-    } else {
-      table = low;
+      remove(i, merged);
     }
-    bits.erase(bits.begin() + static_cast<ptrdiff_t>(i));
+  }
+  for (size_t i = bits.size(); i-- > 0;) {
+    const uint64_t low = cofactor(table, bits.size(), i, false);
+    if (low == cofactor(table, bits.size(), i, true)) remove(i, low);
   }
   if (bits.empty()) return (table & 1) != 0 ? kTrue : kFalse;
   const bool inverted = (table & 1) != 0;

@@ -85,7 +85,7 @@ int64_t Requantizer::code(int64_t sum) const {
     case Kind::kToEven: {
       const int64_t product = sum * multiplier;
       const int64_t half = shift == 0 ? 0 : (int64_t{1} << (shift - 1)) - 1 + (product >> shift & 1);
-      return std::clamp((product + half) >> shift, codes.low, codes.high);
+      return std::clamp(((product + half) >> shift) + offset, codes.low, codes.high);
     }
   }
   return codes.low;
@@ -107,6 +107,9 @@ Requantizer find_requantizer(const std::function<int64_t(int64_t sum)>& function
       if (!fits(found.multiplier, shift, sums, codes)) continue;
       found.kind = Requantizer::Kind::kToEven;
       found.offset = 0;
+      found.codes = {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
+      found.offset = steps.front().code - found.code(steps.front().sum);
+      found.codes = codes;
       if (multiplier == exact && agrees(found, steps, first, sums)) return found;
       found.kind = Requantizer::Kind::kFloor;
       const std::optional<int64_t> offset = offset_of(steps, found.multiplier, shift, first, sums, codes);

@@ -12,7 +12,8 @@ namespace detent {
 ///
 ///     kThresholds    low + number of thresholds that the sum reaches
 ///     kFloor         clamp(floor((sum * multiplier + offset) / 2^shift), low, high)
-///     kToEven        clamp(sum * multiplier / 2^shift to the nearest integer, ties to even, low, high)
+///     kToEven        clamp(offset + sum * multiplier / 2^shift to the nearest integer, ties to even, low,
+///     high)
 ///
 /// What was found is proved on both sides of each step of the function, and so, as neither falls, everywhere.
 struct Requantizer {

@@ -1,6 +1,7 @@
 #include "detent/hardware/truth_table.h"
 
 #include <algorithm>
+#include <array>
 
 namespace detent {
 namespace {
@@ -9,6 +10,17 @@ namespace {
 size_t with_bit(size_t entry, int place, bool value) {
   const size_t below = entry & ((size_t{1} << place) - 1);
   return (entry >> place << (place + 1)) | (size_t{value} << place) | below;
+}
+
+/// The 32 entries of a word in which an input has the value, next to each other.
+uint64_t half_of(uint64_t word, int input, bool value) {
+  // Where bit `input` of the place is 0.
+  constexpr std::array<uint64_t, 6> kPlaces = {0x5555555555555555, 0x3333333333333333, 0x0f0f0f0f0f0f0f0f,
+                                               0x00ff00ff00ff00ff, 0x0000ffff0000ffff, 0x00000000ffffffff};
+  const auto first = static_cast<size_t>(input);
+  word = (value ? word >> (1U << first) : word) & kPlaces[first];
+  for (size_t k = first; k < 5; ++k) word = (word | word >> (1U << k)) & kPlaces[k + 1];
+  return word;
 }
 
 template <class Operation>
@@ -23,9 +35,14 @@ std::vector<uint64_t> combined(const std::vector<uint64_t>& a, const std::vector
 
 TruthTable TruthTable::cofactor(int input, bool value) const {
   TruthTable result(inputs_ - 1);
-  for (size_t i = 0; i < result.entry_count(); ++i) {
-    if (get(with_bit(i, input, value))) result.set(i);
+  if (input >= 6) {
+    const size_t run = size_t{1} << (input - 6);  // words with one value of the input
+    for (size_t i = 0; i < result.words_.size(); ++i)
+      result.words_[i] = words_[i / run * 2 * run + (value ? run : 0) + i % run];
+    return result;
   }
+  for (size_t i = 0; i < words_.size(); ++i)
+    result.words_[i / 2] |= half_of(words_[i], input, value) << (i % 2 * 32);
   return result;
 }
 

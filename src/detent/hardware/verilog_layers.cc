@@ -55,7 +55,11 @@ std::string requantizer_text(const Requantizer& function, const CodeRange& sums,
   const CodeRange products{
       std::min<int64_t>(sums.low * function.multiplier, 0) + std::min<int64_t>(half, 0),
       std::max<int64_t>(sums.high * function.multiplier, 0) + std::max<int64_t>(half, 0)};
-  const int width = std::max({signed_width(products), code_width, function.shift + 1});
+  // Codes are counted from the zero point until they are rounded.
+  const int64_t added = to_even ? function.offset : 0;
+  const int width = std::max({signed_width(products), code_width, function.shift + 1,
+                              signed_width({-std::abs(added), std::abs(added)})}) +
+                    1;
   const std::string product =
       function.multiplier == 1 ? s : fmt::format("{} * {}", s, signed_literal(function.multiplier, width));
   std::string text;
@@ -69,8 +73,8 @@ std::string requantizer_text(const Requantizer& function, const CodeRange& sums,
            fmt::format("  wire signed {}p{} = m{} + {} + $signed({{1'b0, m{}[{}]}});\n", vector_range(width),
                        suffix, suffix, signed_literal(half - 1, width), suffix, function.shift);
   }
-  text +=
-      fmt::format("  wire signed {}v{} = p{} >>> {};\n", vector_range(width), suffix, suffix, function.shift);
+  text += fmt::format("  wire signed {}v{} = (p{} >>> {}) + {};\n", vector_range(width), suffix, suffix,
+                      function.shift, signed_literal(added, width));
   const std::string low = signed_literal(function.codes.low, width);
   const std::string high = signed_literal(function.codes.high, width);
   return text + fmt::format("  wire signed {}q{} = v{} < {} ? {} : v{} > {} ? {} : v{};\n",
