@@ -55,7 +55,7 @@ class TableNetworksForTest {
   Parameters draw_tables(std::vector<float>& values, int64_t outputs, int64_t window) {
     const auto levels = std::ssize(values);
     const int64_t terms = draw_number(1, 4);
-    const int fan_in = draw_number(1, levels > 4 ? 2 : 4);
+    const int fan_in = draw_number(1, levels > 4 ? 2 : 3);
     const auto entries = static_cast<int64_t>(std::lround(std::pow(levels, fan_in)));
     const bool steps = terms > 1 || draw_number(0, 1) == 1;
     const int results = draw_number(2, 5);
@@ -83,20 +83,19 @@ class TableNetworksForTest {
 
   std::string add_network(Graph& graph, const std::string& number) {
     const bool is_image = draw_number(0, 1) == 1;
-    const int64_t channels = draw_number(1, 3);
-    const int64_t width = draw_number(3, 4);
+    const int64_t channels = draw_number(1, 2);
+    constexpr int64_t kWidth = 3;
     const std::string x = "x" + number;
-    graph.add_input(x, is_image ? Shape{1, channels, width, width} : Shape{1, channels, width});
+    graph.add_input(x, is_image ? Shape{1, channels, kWidth, kWidth} : Shape{1, channels, kWidth});
     std::vector<float> values;
     for (int code = -4; code < 4; ++code) values.push_back(static_cast<float>(code) / 4);
     std::string last = "conv" + number;
-    Node conv{
-        .name = last,
-        .op = is_image ? "lut_conv2d" : "lut_conv1d",
-        .mase_type = MaseType::kModuleRelatedFunc,
-        .inputs = {NodeInput::of(x)},
-        .attributes = {{"kernel_size", 2}, {"padding", draw_number(0, 1)}, {"stride", draw_number(1, 2)}},
-        .parameters = draw_tables(values, draw_number(1, 4), channels * (is_image ? 4 : 2))};
+    Node conv{.name = last,
+              .op = is_image ? "lut_conv2d" : "lut_conv1d",
+              .mase_type = MaseType::kModuleRelatedFunc,
+              .inputs = {NodeInput::of(x)},
+              .attributes = {{"kernel_size", 2}, {"padding", draw_number(0, 1)}, {"stride", 2}},
+              .parameters = draw_tables(values, draw_number(1, 2), channels * (is_image ? 4 : 2))};
     conv.quantization["data_in_0"] = parse_quant_spec_text(
         draw_number(0, 1) == 0 ? "fixed:width=3,frac_width=2" : "affine:width=3,scale=0.25,symmetric=true");
     graph.add(std::move(conv));
