@@ -61,13 +61,15 @@ struct Planes {
 
 void compute_windows(const Connections& connections, const std::vector<float>& bias, const Planes& planes,
                      const float* values, std::span<float> results, int64_t samples) {
-  const auto& [down, across, channels, group_inputs, group_outputs] = planes;
+  const WindowDimension& down = planes.down;
+  const WindowDimension& across = planes.across;
   const int64_t positions = down.count * across.count;
   const int64_t outputs = connections.outputs();
   parallel_for(samples * outputs, 1, [&](int64_t begin, int64_t end) {
     for (int64_t plane = begin; plane < end; ++plane) {
       const int64_t output = plane % outputs;
-      const int64_t first = plane / outputs * channels + output / group_outputs * group_inputs;
+      const int64_t first =
+          plane / outputs * planes.channels + output / planes.group_outputs * planes.group_inputs;
       for (int64_t at = 0; at < positions; ++at) {
         const auto value_at = [&](int64_t index) {
           const int64_t y = down.place(at / across.count, index / across.kernel % down.kernel);

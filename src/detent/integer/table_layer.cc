@@ -94,7 +94,8 @@ Windows windows_of(const Node& node, size_t dims, const Shape& input, const Shap
 
 void compute_windows(const TableLayerView& layer, const Windows& windows, int32_t zero,
                      std::span<const int32_t> codes, std::span<int32_t> results, int64_t samples) {
-  const auto& [down, across] = windows;
+  const Windows::Dimension& down = windows.down;
+  const Windows::Dimension& across = windows.across;
   const int64_t positions = down.count * across.count;
   const int64_t per_sample = samples == 0 ? 0 : static_cast<int64_t>(codes.size()) / samples;
   parallel_for(samples * layer.outputs, 1, [&](int64_t begin, int64_t end) {
