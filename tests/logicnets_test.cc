@@ -176,6 +176,16 @@ TEST(LogicNets, QuantizeTakesMasesKeys) {
   EXPECT_EQ(bench->outputs(network), bench->outputs(bench->graph));
 }
 
+TEST(LogicNets, OutputsWithoutInputsAreConstants) {
+  const auto bench = sparse_bench(kTwoBits);
+  to_torch(bench->graph.node("fc1").find_parameter("weight")->tensor).select(0, 2).zero_();
+  const Graph network = bench->graph.deep_copy();
+  bench->run_passes("[passes.logicnets_fusion]\n");
+  const TableLayerView fc1 = table_layer_view(bench->graph.node("fc1"));
+  EXPECT_THAT(fc1.table_of(2, 0), testing::Each(fc1.table_of(2, 0)[0]));
+  EXPECT_EQ(bench->outputs(network), bench->outputs(bench->graph));
+}
+
 TEST(LogicNets, RefusesWhatHasNoTables) {
   const std::string fusion = "[passes.logicnets_fusion]\n";
   EXPECT_THAT(sparse_bench()->error_of(fusion),
