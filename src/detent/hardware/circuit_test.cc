@@ -47,7 +47,7 @@ void expect_simulates(const Graph& graph, std::optional<int64_t> latency = {}) {
 }
 
 /// A hundred of them, each with an input and an output.
-TEST(Circuit, ComputesTruthTables) { expect_simulates(TableNetworksForTest(5).draw(100)); }
+TEST(Circuit, ComputesTruthTablesSlow) { expect_simulates(TableNetworksForTest(5).draw(100)); }
 
 TEST(Circuit, ComputesLinearLayersInFixedPoint) {
   Graph graph = linear_network_for_test();
