@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "detent/core/error.h"
 #include "detent/hardware/verilog.h"
@@ -212,6 +213,29 @@ std::string bit_text(const LutNetlist& netlist, LutNetlist::Literal literal) {
   return (LutNetlist::is_inverted(literal) ? "~" : "") + name;
 }
 
+/// A table as gates: choices by its last input first. Simulators and synthesis take these faster than
+/// look-ups in a constant.
+std::string gates_text(uint64_t table, std::span<const std::string> inputs) {
+  const size_t entries = size_t{1} << inputs.size();
+  const uint64_t all = entries == 64 ? ~uint64_t{0} : (uint64_t{1} << entries) - 1;
+  if (table == 0) return "1'b0";
+  if (table == all) return "1'b1";
+  const std::string& last = inputs.back();
+  const uint64_t half = (uint64_t{1} << (entries / 2)) - 1;
+  const uint64_t low = table & half;
+  const uint64_t high = table >> (entries / 2);
+  const auto rest = inputs.first(inputs.size() - 1);
+  if (low == high) return gates_text(low, rest);
+  if (low == 0 && high == half) return last;
+  if (low == half && high == 0) return "~" + last;
+  if (low == 0) return fmt::format("({} & {})", last, gates_text(high, rest));
+  if (high == 0) return fmt::format("(~{} & {})", last, gates_text(low, rest));
+  if (low == half) return fmt::format("(~{} | {})", last, gates_text(high, rest));
+  if (high == half) return fmt::format("({} | {})", last, gates_text(low, rest));
+  if ((low ^ high) == half) return fmt::format("({} ^ {})", last, gates_text(low, rest));
+  return fmt::format("({} ? {} : {})", last, gates_text(high, rest), gates_text(low, rest));
+}
+
 std::string body_text(const LookupBody& /*body*/, const Layer& layer, const Signal& output,
                       const LayerLogic* logic) {
   DETENT_CHECK(logic != nullptr, "no logic of {}", layer.node);
@@ -220,11 +244,9 @@ std::string body_text(const LookupBody& /*body*/, const Layer& layer, const Sign
       module_head(layer.module, std::ssize(layer.inputs) * layer.input_codes.width(), output.bits());
   for (const LutNetlist::Lut& lut : netlist.luts()) {
     std::vector<std::string> inputs;
-    for (size_t i = lut.inputs.size(); i-- > 0;)
-      inputs.push_back(bit_text(netlist, LutNetlist::literal(lut.inputs[i])));
-    const size_t entries = size_t{1} << lut.inputs.size();
-    text += fmt::format("  wire n{} = {}'h{:x} >> {{{}}};\n", lut.bit, entries, lut.table,
-                        fmt::join(inputs, ", "));
+    for (const LutNetlist::Bit bit : lut.inputs)
+      inputs.push_back(bit_text(netlist, LutNetlist::literal(bit)));
+    text += fmt::format("  wire n{} = {};  // {:x}\n", lut.bit, gates_text(lut.table, inputs), lut.table);
   }
   for (size_t i = 0; i < logic->outputs.size(); ++i)
     text += fmt::format("  assign y[{}] = {};\n", i, bit_text(netlist, logic->outputs[i]));
