@@ -22,6 +22,15 @@ int64_t code_of_bits(size_t bits, const CodeRange& range) {
   return range.is_signed() && (bits >> (width - 1) & 1) != 0 ? code - (int64_t{1} << width) : code;
 }
 
+/// With as few tables as packing leaves.
+void pack(LayerLogic& logic) {
+  for (size_t before = logic.netlist.luts().size() + 1; logic.netlist.luts().size() < before;) {
+    before = logic.netlist.luts().size();
+    logic.netlist = logic.netlist.packed(logic.outputs);
+  }
+  logic.depth = logic.netlist.depth(logic.outputs);
+}
+
 class LayerLogicBuilder {
  public:
   LayerLogicBuilder(const Layer& layer, const Signal& output, const ReachableCodes& reachable,
@@ -51,11 +60,7 @@ class LayerLogicBuilder {
       }
       logic_.outputs.insert(logic_.outputs.end(), bits.begin(), bits.end());
     }
-    for (size_t before = logic_.netlist.luts().size() + 1; logic_.netlist.luts().size() < before;) {
-      before = logic_.netlist.luts().size();
-      logic_.netlist = logic_.netlist.packed(logic_.outputs);
-    }
-    logic_.depth = logic_.netlist.depth(logic_.outputs);
+    pack(logic_);
     return std::move(logic_);
   }
 
@@ -316,6 +321,57 @@ ReachableCodes reachable_inputs(const Circuit& circuit, const Layer& layer,
   return result;
 }
 
+/// Bits of signals that something reads, as bit i of the signal's vector of wires.
+using ReadBits = std::vector<std::vector<bool>>;
+
+void read_bit(const Circuit& circuit, const Wire& wire, int bit, ReadBits& read) {
+  if (wire.is_constant()) return;
+  const auto number = static_cast<size_t>(wire.signal);
+  const int width = circuit.signals[number].codes.width();
+  // Beyond its width a code is extended by its highest bit.
+  read[number][static_cast<size_t>(wire.element * width + std::min(bit, width - 1))] = true;
+}
+
+void read_wires(const Circuit& circuit, const std::vector<Wire>& wires, ReadBits& read) {
+  for (const Wire& wire : wires) {
+    if (wire.is_constant()) continue;
+    const int width = circuit.signals[static_cast<size_t>(wire.signal)].codes.width();
+    for (int bit = 0; bit < width; ++bit) read_bit(circuit, wire, bit, read);
+  }
+}
+
+/// What a layer's tables read, and outputs that are an input.
+void read_inputs(const Circuit& circuit, const Layer& layer, const LayerLogic& logic, ReadBits& read) {
+  const auto width = static_cast<size_t>(layer.input_codes.width());
+  const auto note = [&](LutNetlist::Bit bit) {
+    if (!logic.netlist.is_input(bit)) return;
+    const size_t index = logic.netlist.input_index(bit);
+    read_bit(circuit, layer.inputs[index / width], static_cast<int>(index % width), read);
+  };
+  for (const LutNetlist::Lut& lut : logic.netlist.luts()) std::ranges::for_each(lut.inputs, note);
+  for (const Literal output : logic.outputs) note(LutNetlist::bit_of(output));
+}
+
+/// Takes the logic away whose results nothing reads, from the outputs of the circuit backwards.
+void drop_unread(const Circuit& circuit, std::vector<std::optional<LayerLogic>>& logic) {
+  ReadBits read;
+  for (const Signal& signal : circuit.signals) read.emplace_back(static_cast<size_t>(signal.bits()));
+  for (const CircuitPort& port : circuit.outputs) read_wires(circuit, port.wires, read);
+  for (size_t i = circuit.layers.size(); i-- > 0;) {
+    const Layer& layer = circuit.layers[i];
+    if (!logic[i]) {
+      read_wires(circuit, layer.inputs, read);
+      continue;
+    }
+    const std::vector<bool>& is_read = read[static_cast<size_t>(layer.output)];
+    for (size_t bit = 0; bit < is_read.size(); ++bit) {
+      if (!is_read[bit]) logic[i]->outputs[bit] = LutNetlist::kFalse;
+    }
+    pack(*logic[i]);
+    read_inputs(circuit, layer, *logic[i], read);
+  }
+}
+
 }  // namespace
 
 LayerLogic layer_logic(const Layer& layer, const Signal& output, const ReachableCodes& reachable,
@@ -343,6 +399,7 @@ std::vector<std::optional<LayerLogic>> circuit_logic(const Circuit& circuit, Don
                            from_data ? &read : nullptr, results);
     if (dont_cares != DontCares::kNone) signals[static_cast<size_t>(layer.output)] = std::move(results);
   }
+  drop_unread(circuit, logic);
   return logic;
 }
 

@@ -36,8 +36,8 @@ using ReachableCodes = std::vector<std::vector<bool>>;
 LayerLogic layer_logic(const Layer& layer, const Signal& output, const ReachableCodes& reachable,
                        const std::vector<SignalCodes>* samples, ReachableCodes& results);
 
-/// The logic of each layer; nullopt of those that are no truth tables. `samples`, for DontCares::kData, are
-/// the codes of the circuit's inputs, [sample][input].
+/// The logic of each layer, without what nothing reads; nullopt of those that are no truth tables. `samples`,
+/// for DontCares::kData, are the codes of the circuit's inputs, [sample][input].
 std::vector<std::optional<LayerLogic>> circuit_logic(const Circuit& circuit, DontCares dont_cares,
                                                      const std::vector<std::vector<SignalCodes>>& samples);
 

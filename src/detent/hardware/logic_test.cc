@@ -172,16 +172,16 @@ TEST(LayerLogic, IsWhatIntegerExecutionComputes) {
     int64_t luts = 0;
     for (size_t sample = 0; sample < vectors.inputs.size(); ++sample) {
       std::vector<SignalCodes> signals = circuit_values(circuit, vectors.inputs[sample]);
-      for (size_t port = 0; port < circuit.outputs.size(); ++port)
-        ASSERT_EQ(wire_codes(circuit.outputs[port].wires, signals), vectors.outputs[sample][port]);
       for (size_t i = 0; i < logic.size(); ++i) {
         if (!logic[i]) continue;
         const Layer& layer = circuit.layers[i];
         const auto output = static_cast<size_t>(layer.output);
-        ASSERT_EQ(codes_of(*logic[i], layer, circuit.signals[output], wire_codes(layer.inputs, signals)),
-                  signals[output]);
+        signals[output] =
+            codes_of(*logic[i], layer, circuit.signals[output], wire_codes(layer.inputs, signals));
         if (sample == 0) luts += std::ssize(logic[i]->netlist.luts());
       }
+      for (size_t port = 0; port < circuit.outputs.size(); ++port)
+        ASSERT_EQ(wire_codes(circuit.outputs[port].wires, signals), vectors.outputs[sample][port]);
     }
     if (dont_cares == DontCares::kNone) most = luts;
     EXPECT_LE(luts, most);
