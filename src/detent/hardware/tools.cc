@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -126,20 +127,19 @@ SimulationResult simulate(const fs::path& folder, const std::string& top, Simula
 
 SynthesisResult synthesize(const fs::path& folder) {
   if (const std::string why = why_no_synthesis(); !why.empty()) fail("{}", why);
-  std::istringstream words(output_of(folder, "yosys -q -s synthesize.ys && cat synthesis.txt"));
+  std::istringstream lines(output_of(folder, "yosys -q -s synthesize.ys && cat synthesis.txt"));
   SynthesisResult result;
-  // "$lut 12", or, of newer versions, "12 $lut".
-  std::string before;
-  for (std::string word; words >> word; before = word) {
-    const auto number = [](const std::string& text) {
-      return text.find_first_not_of("0123456789") == std::string::npos ? std::atoll(text.c_str()) : 0;
-    };
-    const bool is_cell =
-        before.starts_with("$lut") || before.starts_with("$_DFF") || before.starts_with("$_SDFF");
-    if (before == "$lut") result.luts += number(word);
-    if (is_cell && before != "$lut") result.register_bits += number(word);
-    if (word == "$lut") result.luts += number(before);
-    if (word.starts_with("$_DFF") || word.starts_with("$_SDFF")) result.register_bits += number(before);
+  for (std::string line; std::getline(lines, line);) {
+    // "$lut 12", or, of newer versions, "12 $lut".
+    std::istringstream words(line);
+    std::string cell;
+    std::string count;
+    words >> cell >> count;
+    if (!cell.starts_with("$")) std::swap(cell, count);
+    if (count.empty() || count.find_first_not_of("0123456789") != std::string::npos) continue;
+    const int64_t number = std::atoll(count.c_str());
+    if (cell == "$lut") result.luts += number;
+    if (cell.starts_with("$_DFF") || cell.starts_with("$_SDFF")) result.register_bits += number;
   }
   return result;
 }
