@@ -49,7 +49,7 @@ void expect_simulates(const Graph& graph, std::optional<int64_t> latency = {}) {
 /// A hundred of them, each with an input and an output.
 TEST(Circuit, ComputesTruthTablesSlow) { expect_simulates(TableNetworksForTest(5).draw(100)); }
 
-TEST(Circuit, ComputesLinearLayersInFixedPoint) {
+TEST(Circuit, ComputesLinearLayersInFixedPointSlow) {
   Graph graph = linear_network_for_test();
   quantize_for_test(graph, "fixed:width=6,frac_width=3", "fixed:width=5,frac_width=3");
   expect_simulates(graph);
@@ -57,7 +57,7 @@ TEST(Circuit, ComputesLinearLayersInFixedPoint) {
   expect_simulates(graph, 1);
 }
 
-TEST(Circuit, ComputesConvolutions) {
+TEST(Circuit, ComputesConvolutionsSlow) {
   Graph graph = convolution_network_for_test();
   quantize_for_test(graph, "affine:width=6,scale=0.13,zero_point=3", "affine:width=5,scale=0.11");
   for (const char* name : {"conv1", "conv2"})
@@ -69,7 +69,7 @@ TEST(Circuit, ComputesConvolutions) {
   expect_simulates(graph, 2);
 }
 
-TEST(Circuit, ComputesTernaryAndBinaryWeights) {
+TEST(Circuit, ComputesTernaryAndBinaryWeightsSlow) {
   for (const char* weights : {"ternary:scaling_factor=true", "binary", "binary:scaling=per_channel"}) {
     Graph graph = linear_network_for_test();
     quantize_for_test(graph, "fixed:width=4,frac_width=2", weights);
