@@ -4,6 +4,7 @@
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
+#include "detent/integer/window_dimension.h"
 
 namespace detent {
 namespace {
@@ -30,18 +31,6 @@ void compute_rows(const Connections& connections, const std::vector<float>& bias
     }
   });
 }
-
-/// A dimension of a convolution's windows; where there is none, one of size 1.
-struct WindowDimension {
-  int64_t size = 1;
-  int64_t count = 1;
-  int64_t kernel = 1;
-  int64_t stride = 1;
-  int64_t padding = 0;
-  int64_t dilation = 1;
-
-  int64_t place(int64_t window, int64_t tap) const { return window * stride - padding + tap * dilation; }
-};
 
 WindowDimension dimension_of(const Node& layer, size_t i, size_t dims, const Shape& input,
                              const Shape& result) {

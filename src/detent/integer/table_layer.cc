@@ -10,6 +10,7 @@
 #include "detent/graph/operators.h"
 #include "detent/graph/table_layer.h"
 #include "detent/graph/traits.h"
+#include "detent/integer/window_dimension.h"
 
 namespace detent {
 namespace {
@@ -66,19 +67,8 @@ void compute_rows(const TableLayerView& layer, std::span<const int32_t> codes, s
 
 /// A convolution's windows; of one dimension as of two whose first has one position.
 struct Windows {
-  struct Dimension {
-    int64_t size = 1;
-    int64_t count = 1;
-    int64_t kernel = 1;
-    int64_t stride = 1;
-    int64_t padding = 0;
-    int64_t dilation = 1;
-
-    /// Place in the input; outside of it in the padding.
-    int64_t place(int64_t window, int64_t tap) const { return window * stride - padding + tap * dilation; }
-  };
-  Dimension down;
-  Dimension across;
+  WindowDimension down;
+  WindowDimension across;
 };
 
 Windows windows_of(const Node& node, size_t dims, const Shape& input, const Shape& result) {
@@ -87,15 +77,15 @@ Windows windows_of(const Node& node, size_t dims, const Shape& input, const Shap
   const auto padding = integers_attribute(node, "padding", dims);
   const auto dilation = integers_attribute(node, "dilation", dims);
   const auto dimension = [&](size_t i) {
-    return Windows::Dimension{input[i + 2], result[i + 2], kernel[i], stride[i], padding[i], dilation[i]};
+    return WindowDimension{input[i + 2], result[i + 2], kernel[i], stride[i], padding[i], dilation[i]};
   };
-  return {dims == 2 ? dimension(0) : Windows::Dimension(), dimension(dims - 1)};
+  return {dims == 2 ? dimension(0) : WindowDimension(), dimension(dims - 1)};
 }
 
 void compute_windows(const TableLayerView& layer, const Windows& windows, int32_t zero,
                      std::span<const int32_t> codes, std::span<int32_t> results, int64_t samples) {
-  const Windows::Dimension& down = windows.down;
-  const Windows::Dimension& across = windows.across;
+  const WindowDimension& down = windows.down;
+  const WindowDimension& across = windows.across;
   const int64_t positions = down.count * across.count;
   const int64_t per_sample = samples == 0 ? 0 : static_cast<int64_t>(codes.size()) / samples;
   parallel_for(samples * layer.outputs, 1, [&](int64_t begin, int64_t end) {

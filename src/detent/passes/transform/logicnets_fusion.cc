@@ -14,6 +14,7 @@
 #include "detent/passes/passes.h"
 #include "detent/passes/transform/graph_edits.h"
 #include "detent/passes/transform/neuron_tables.h"
+#include "detent/passes/transform/output_bits.h"
 #include "detent/passes/transform/table_chains.h"
 
 // Makes each layer with few inputs and few values a layer of truth tables, with the batch norms and
@@ -264,29 +265,6 @@ class Fusion {
   std::vector<std::string> obstacles_;
 };
 
-/// How many outputs of calibration samples differ in a bit, of how many.
-std::pair<int64_t, int64_t> differing_outputs(const Graph& before, const Graph& after, int64_t samples,
-                                              PassContext& context) {
-  const auto calibration = context.open_calibration();
-  const auto expected = context.executor().compile(before);
-  const auto actual = context.executor().compile(after);
-  const int64_t count = std::min(samples, calibration->size());
-  std::pair<int64_t, int64_t> result;
-  for (int64_t begin = 0; begin < count; begin += context.batch_size) {
-    const std::vector<Tensor> inputs =
-        calibration->inputs(begin, std::min(count, begin + context.batch_size));
-    const std::vector<Tensor> left = expected->run(inputs);
-    const std::vector<Tensor> right = actual->run(inputs);
-    for (size_t i = 0; i < left.size(); ++i) {
-      const auto a = left[i].values<float>();
-      const auto b = right[i].values<float>();
-      for (size_t k = 0; k < a.size(); ++k) result.first += a[k] == b[k] ? 0 : 1;
-      result.second += left[i].numel();
-    }
-  }
-  return result;
-}
-
 void run_fusion(Graph& graph, const LogicnetsFusionOptions& options, PassContext& context) {
   options.check_graph(graph, {}, context.where);
   if (graph.requantization() && std::ranges::any_of(graph.nodes(), is_weighted_sum))
@@ -297,7 +275,7 @@ void run_fusion(Graph& graph, const LogicnetsFusionOptions& options, PassContext
   fusion.run();
   std::string compared;
   if (options.check_samples > 0) {
-    const auto [differing, outputs] = differing_outputs(graph, tables, options.check_samples, context);
+    const auto [outputs, differing] = compare_output_bits(graph, tables, options.check_samples, context);
     compared = fmt::format("{} of {} outputs differ from the network's\n", differing, outputs);
     if (differing > 0) fail("{}: {}", context.where, compared);
   }
