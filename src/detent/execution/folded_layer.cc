@@ -2,9 +2,7 @@
 
 #include <algorithm>
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/ones_like.h>
-#include <ATen/ops/var_mean.h>
 #include <ATen/ops/zeros_like.h>
 
 #include "detent/core/error.h"
@@ -43,22 +41,18 @@ Statistics running(const FoldedNorm& norm) {
 }
 
 /// Statistics of the batch; moves the running ones, of which the variance is the unbiased one.
-Statistics of_batch(const at::Tensor& values, const at::Tensor& bias, const FoldedNorm& norm) {
-  std::vector<int64_t> dims = {0};
-  for (int64_t dim = 2; dim < values.dim(); ++dim) dims.push_back(dim);
-  const auto [variance, mean] = at::var_mean(values, dims, /*unbiased=*/false);
-  const double count = static_cast<double>(values.numel()) / static_cast<double>(mean.numel());
-  if (count < 2) {
+Statistics of_batch(const at::Tensor& values, const at::Tensor& bias, const FoldedNorm& norm,
+                    const GatherSamples* gather) {
+  BatchMoments moments = batch_moments(values, gather);
+  if (moments.count < 2) {
     fail("node \"{}\" ({}): got an input of shape {} while training, expected more than one value a channel",
          norm.node->name, norm.node->op, shape_text(values.sizes().vec()));
   }
-  const at::Tensor sigma = variance.add(number_attribute(*norm.node, "eps")).sqrt();
-  const at::NoGradGuard no_gradients;
-  const double momentum = number_attribute(*norm.node, "momentum");
-  const at::Tensor moved = bias.defined() ? mean.add(bias) : mean;
-  find(norm, "running_mean").mul_(1 - momentum).add_(moved, momentum);
-  find(norm, "running_var").mul_(1 - momentum).add_(variance, momentum * count / (count - 1));
-  return {mean, sigma};
+  const Statistics result{moments.mean, moments.variance.add(number_attribute(*norm.node, "eps")).sqrt()};
+  if (bias.defined()) moments.mean = moments.mean.add(bias);
+  move_running_statistics(find(norm, "running_mean"), find(norm, "running_var"), moments,
+                          number_attribute(*norm.node, "momentum"));
+  return result;
 }
 
 }  // namespace
@@ -75,7 +69,7 @@ at::Tensor run_with_norm(Evaluator evaluate, Evaluation layer, const FoldedNorm&
   if (norm.is_frozen) {
     if (bias.defined()) used.mean = used.mean.sub(bias);
   } else {
-    used = of_batch(sums(evaluate, layer, weight), bias, norm);
+    used = of_batch(sums(evaluate, layer, weight), bias, norm, layer.gather);
   }
   const bool is_corrected = norm.kind == NormFolding::kCorrected && !norm.is_frozen;
   const at::Tensor divisor = is_corrected ? before.sigma : used.sigma;

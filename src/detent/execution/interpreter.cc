@@ -283,7 +283,8 @@ Evaluation Interpreter::evaluation_of(const Step& step) const {
           .inputs = {},
           .parameters = step.parameters,
           .training = mode_ == Mode::kTraining && !uses_statistics,
-          .in_order = in_order_ || (mode_ == Mode::kInference && in_parallel_for())};
+          .in_order = in_order_ || (mode_ == Mode::kInference && in_parallel_for()),
+          .gather = gather_ ? &gather_ : nullptr};
 }
 
 std::vector<Flow> Interpreter::results_of(std::string_view name, std::vector<Flow> inputs) const {

@@ -69,9 +69,10 @@ class Interpreter {
   void freeze_running_statistics(bool frozen) { statistics_are_frozen_ = frozen; }
   /// In training: whether values are rounded; not, for a beginning in float.
   void set_rounding(bool rounds) { rounds_ = rounds; }
-  /// In training with several workers: how those quantizers that collect see the samples of all. Then a
-  /// worker that has no samples of a batch calls collect_without_samples() instead of running.
-  void gather_collected(GatherSamples gather) { gather_ = std::move(gather); }
+  /// In training with several workers: how batch norm, and those quantizers that collect, see the samples of
+  /// all; {}: not any more. A worker that has no samples of a batch, which no graph with batch norm allows,
+  /// calls collect_without_samples() instead of running.
+  void gather_over_workers(GatherSamples gather) { gather_ = std::move(gather); }
   void collect_without_samples();
   /// In training: whether any quantizer still collects.
   bool is_collecting() const;
@@ -159,8 +160,8 @@ class Interpreter {
   uint64_t run_count_ = 0;  // seeds stochastic formats in training; inference always draws the same
 };
 
-/// The Executor that passes use: a program is an Interpreter in inference mode that adds products in order, so
-/// that what passes find does not depend on the processor.
+/// The Executor that passes use: a program is an Interpreter in inference mode that adds products in order,
+/// so that what passes find does not depend on the processor.
 class TorchExecutor : public Executor {
  public:
   std::unique_ptr<const Program> compile(const Graph& graph) const override;

@@ -8,15 +8,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "detent/execution/batch_moments.h"
 #include "detent/formats/quant_spec.h"
 
 namespace detent {
 
 /// What a quantizer owns (graph/owned_parameters.h), as leaves of autograd, by name.
 using OwnedTensors = std::vector<std::pair<std::string, at::Tensor>>;
-
-/// What all workers hold of a batch, in the order of its samples, from what this one holds.
-using GatherSamples = std::function<at::Tensor(const at::Tensor&)>;
 
 /// Rounds a float32 tensor of a training with what a quantizer owns, for `samples` samples in a batch (1 for
 /// parameters), differentiably; `seed` as in fake_quantize. With v = x / scale and N elements a scale and

@@ -2,6 +2,7 @@
 
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -9,14 +10,19 @@
 #include <gtest/gtest.h>
 
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/allclose.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 #include <unistd.h>
 
 #include "detent/core/error.h"
 #include "detent/datasets/dataset.h"
 #include "detent/execution/initialize.h"
+#include "detent/execution/interpreter.h"
+#include "detent/execution/torch_tensor.h"
 #include "detent/graph/builder.h"
+#include "detent/graph/folded_norm.h"
 #include "detent/training/evaluate.h"
 #include "detent/training/gloo_group.h"
 #include "detent/training/gradient_exchange.h"
@@ -131,6 +137,71 @@ TEST(Workers, GradientsOfParametersThatSomeWorkerHas) {
     EXPECT_THAT(others, ElementsAre(2, 1));
   });
 }
+
+/// A convolution, whose weights are rounded with the batch norm behind it folded in where `folding` says so.
+Graph network_with_norm(NormFolding folding) {
+  GraphBuilder builder("norms");
+  NodeInput x = builder.convolution("conv", builder.input("x", {2, 5, 5}), 2, 4, {3, 3});
+  x = builder.batch_norm("batch_norm2d", "norm", x, 4);
+  Graph graph = builder.finish(builder.linear("fc", builder.call("flatten", {x}), 36, 3));
+  seed_everything(3);
+  initialize_parameters(graph);
+  if (folding == NormFolding::kNo) return graph;
+  const auto number = [](float value) { return Tensor::from<float>({}, std::vector{value}); };
+  Quantizer weight(parse_quant_spec_text("int4:scale_rule=learned"));
+  weight.parameters.emplace_back("scale", Parameter{number(0.1F)});
+  weight.parameters.emplace_back(kFoldsNorm, Parameter{number(static_cast<float>(folding)), false});
+  graph.node("conv").quantization["weight"] = std::move(weight);
+  return graph;
+}
+
+/// Gradients, by name, and running statistics of one step.
+std::map<std::string, at::Tensor> step_of(Graph& graph, Interpreter& interpreter, const at::Tensor& input,
+                                          const at::Tensor& wanted, ProcessGroup& group) {
+  interpreter.run(input).mul(wanted).sum().backward();
+  const std::vector<NamedParameter> parameters = interpreter.named_trainable_parameters();
+  sum_gradients(parameters, {}, group);
+  std::map<std::string, at::Tensor> result;
+  for (const auto& [name, parameter] : parameters)  // the norm takes the bias of the layer before away
+    if (parameter.grad().defined()) result[name] = parameter.grad().clone();
+  for (const char* name : {"running_mean", "running_var"})
+    result[name] = to_torch(graph.node("norm").find_parameter(name)->tensor).clone();
+  return result;
+}
+
+class BatchNormOfWorkers : public testing::TestWithParam<NormFolding> {};
+
+/// Shares of 2, 2 and 3 samples.
+TEST_P(BatchNormOfWorkers, IsThatOfTheWholeBatch) {
+  seed_everything(5);
+  const at::Tensor input = at::randn({7, 2, 5, 5}).mul(3).add(1);
+  const at::Tensor wanted = at::randn({7, 3});
+  Graph whole = network_with_norm(GetParam());
+  Interpreter alone(whole, Interpreter::Mode::kTraining);
+  const auto expected = step_of(whole, alone, input, wanted, single_process());
+  std::vector<Graph> graphs;
+  for (int i = 0; i < 3; ++i) graphs.push_back(network_with_norm(GetParam()));
+  with_workers(3, [&](ProcessGroup& group) {
+    const int64_t from = 2 * group.rank();
+    const int64_t count = group.rank() == 2 ? 3 : 2;
+    Graph& graph = graphs[static_cast<size_t>(group.rank())];
+    Interpreter interpreter(graph, Interpreter::Mode::kTraining);
+    interpreter.gather_over_workers([&](const at::Tensor& own) { return gather_samples(own, group); });
+    const auto found =
+        step_of(graph, interpreter, input.narrow(0, from, count), wanted.narrow(0, from, count), group);
+    ASSERT_EQ(found.size(), expected.size());
+    for (const auto& [name, value] : found)
+      EXPECT_TRUE(at::allclose(value, expected.at(name), 1e-4, 1e-5)) << name << value << expected.at(name);
+  });
+}
+
+std::string folding_name(const testing::TestParamInfo<NormFolding>& folding) {
+  return enum_names(folding.param)[static_cast<size_t>(folding.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(Foldings, BatchNormOfWorkers,
+                         testing::Values(NormFolding::kNo, NormFolding::kBatch, NormFolding::kCorrected),
+                         folding_name);
 
 class RankOnly final : public ProcessGroup {
  public:

@@ -20,11 +20,26 @@ const Node* norm_of_single_values(const Graph& graph) {
   return norm == graph.nodes().end() ? nullptr : &*norm;
 }
 
-std::string need_of(const Node& norm, int workers) {
-  return fmt::format(
-      "batch norm \"{}\" sees one value a channel of each sample, and one alone has no variance: expected at "
-      "least {} samples{}",
-      norm.name, 2 * workers, workers > 1 ? fmt::format(" for {} workers", workers) : "");
+/// Why a batch needs as many samples as it does; `least` is 1 where any will do.
+struct BatchNeed {
+  int64_t least = 1;
+  std::string reason;
+};
+
+BatchNeed need_of(const Graph& graph, int workers) {
+  const Node* single = norm_of_single_values(graph);
+  const bool has_norm = std::ranges::any_of(graph.nodes(), is_batch_norm);
+  const int64_t least = std::max<int64_t>(single != nullptr ? 2 : 1, has_norm ? workers : 1);
+  if (single != nullptr && workers <= 2) {
+    return {least,
+            fmt::format("batch norm \"{}\" sees one value a channel of each sample, and one alone has no "
+                        "variance: expected at least 2 samples",
+                        single->name)};
+  }
+  return {least,
+          fmt::format("batch norm takes the statistics of all workers together, which each need a sample: "
+                      "expected at least {} samples for {} workers",
+                      least, workers)};
 }
 
 }  // namespace
@@ -36,19 +51,18 @@ int64_t batches_of_epoch(const Graph& graph, int64_t samples, const TrainingOpti
     if (whole == 0)
       fail("drop_last: got always, but {} samples are less than a batch of {}", samples, options.batch_size);
   }
-  const Node* norm = norm_of_single_values(graph);
-  const auto is_too_small = [&](int64_t batch) { return norm != nullptr && batch < 2 * int64_t{workers}; };
-  if (whole > 0 && is_too_small(options.batch_size))
-    fail("batch_size: got {}, but {}", options.batch_size, need_of(*norm, workers));
+  const BatchNeed need = need_of(graph, workers);
+  if (whole > 0 && options.batch_size < need.least)
+    fail("batch_size: got {}, but {}", options.batch_size, need.reason);
   if (rest == 0 || options.drop_last == DropLast::kAlways) return whole;
-  if (!is_too_small(rest)) return whole + 1;
-  if (whole == 0) fail("the training set has {} samples, but {}", samples, need_of(*norm, workers));
+  if (rest >= need.least) return whole + 1;
+  if (whole == 0) fail("the training set has {} samples, but {}", samples, need.reason);
   if (options.drop_last == DropLast::kNever) {
     fail("drop_last: got never, but the last batch of an epoch has {} of {} samples, and {}", rest,
-         options.batch_size, need_of(*norm, workers));
+         options.batch_size, need.reason);
   }
   spdlog::warn("the last batch of each epoch, of {} of {} samples, is left out: {} (drop_last)", rest,
-               options.batch_size, need_of(*norm, workers));
+               options.batch_size, need.reason);
   return whole;
 }
 

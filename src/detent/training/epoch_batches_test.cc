@@ -38,11 +38,13 @@ TEST(EpochBatches, LeaveOutWhatBatchNormHasNoVarianceOf) {
   EXPECT_EQ(batches_of_epoch(jets, 128, batches_of(128), 1), 1);
   EXPECT_EQ(batches_of_epoch(jets, 129, batches_of(128), 1), 1);
   EXPECT_EQ(batches_of_epoch(jets, 130, batches_of(128), 1), 2);
-  EXPECT_EQ(batches_of_epoch(jets, 130, batches_of(128), 2), 1);
-  EXPECT_EQ(batches_of_epoch(jets, 131, batches_of(128), 2), 1);  // 1 and 2
-  EXPECT_EQ(batches_of_epoch(jets, 132, batches_of(128), 2), 2);
-  // Every sample has many values a channel, or there is no batch norm.
+  EXPECT_EQ(batches_of_epoch(jets, 129, batches_of(128), 2), 1);
+  EXPECT_EQ(batches_of_epoch(jets, 130, batches_of(128), 2), 2);  // one a worker
+  EXPECT_EQ(batches_of_epoch(jets, 130, batches_of(128), 3), 1);
+  EXPECT_EQ(batches_of_epoch(jets, 131, batches_of(128), 3), 2);
+  // Every sample has many values a channel, but each worker needs one; or there is no batch norm.
   EXPECT_EQ(batches_of_epoch(build_model("digits_cnn", {1, 8, 8}, 10), 129, batches_of(128), 1), 2);
+  EXPECT_EQ(batches_of_epoch(build_model("digits_cnn", {1, 8, 8}, 10), 129, batches_of(128), 2), 1);
   EXPECT_EQ(batches_of_epoch(build_model("mnist_cnn", {1, 28, 28}, 10), 129, batches_of(128), 2), 2);
 }
 
@@ -61,7 +63,8 @@ TEST(EpochBatches, AreThoseAskedForOrAnError) {
                "drop_last: got never, but the last batch of an epoch has 1 of 128 samples, and batch norm "
                "\"seq_blocks_0\" sees one value a channel");
   expect_error(1, batches_of(128), 1, "the training set has 1 samples, but batch norm");
-  expect_error(100, batches_of(3), 2, "batch_size: got 3, but batch norm");
+  expect_error(100, batches_of(3), 4, "batch_size: got 3, but batch norm");
+  expect_error(100, batches_of(1), 1, "batch_size: got 1, but batch norm");
 }
 
 /// 129 samples in batches of 128.

@@ -8,6 +8,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "detent/graph/traits.h"
+
 namespace detent {
 namespace {
 
@@ -75,7 +77,7 @@ at::Tensor gather_samples(const at::Tensor& own, ProcessGroup& group) {
 void average_running_statistics(Graph& graph, ProcessGroup& group) {
   if (group.size() == 1) return;
   for (Node& node : graph.nodes()) {
-    if (node.find_parameter("running_mean") == nullptr) continue;
+    if (is_batch_norm(node) || node.find_parameter("running_mean") == nullptr) continue;
     for (auto& [name, parameter] : node.parameters) {
       if (parameter->trainable || parameter->tensor.dtype() != DType::kFloat32) continue;
       const std::span<float> values = parameter->tensor.values<float>();

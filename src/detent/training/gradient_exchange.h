@@ -16,8 +16,8 @@ void sum_gradients(std::span<const NamedParameter> parameters, std::span<float> 
 /// The samples of all workers' shares of a batch, joined along dimension 0; a share may be empty.
 at::Tensor gather_samples(const at::Tensor& own, ProcessGroup& group);
 
-/// Replaces what each worker tracked for itself, the running statistics of batch norm, by the means over the
-/// workers.
+/// Replaces what each worker tracked for itself, the running statistics of instance norm, by the means over
+/// the workers; those of batch norm are of all workers' samples already.
 void average_running_statistics(Graph& graph, ProcessGroup& group);
 
 }  // namespace detent

@@ -24,7 +24,6 @@ NormStatistics::NormStatistics(Graph& graph) {
 
 /// A run leaves (1 - momentum) before + momentum * the batch's.
 void NormStatistics::add(Interpreter& interpreter, const std::vector<at::Tensor>& inputs) {
-  if (inputs.front().size(0) == 0) return;
   interpreter.run(inputs);
   for (const Statistic& statistic : statistics_) {
     const at::Tensor moved = statistic.running.to(at::kDouble);

@@ -83,7 +83,7 @@ class Trainer {
         sparse_layers_(graph, parameters_, options, total_steps(), hooks.resume != nullptr) {
     if (parameters_.empty()) fail("graph \"{}\" has nothing to train", graph.name());
     if (group.size() > 1) {
-      interpreter_.gather_collected(
+      interpreter_.gather_over_workers(
           [this](const at::Tensor& samples) { return gather_samples(samples, group_); });
     }
     if (hooks.resume != nullptr) {
@@ -244,6 +244,7 @@ class Trainer {
     const at::Tensor loss = objective_.loss(output, inputs, learned, values);
     const auto loss_value = loss.item<double>();
     if (!std::isfinite(loss_value)) {
+      interpreter_.gather_over_workers({});  // the others may not come here
       fail_at_step(fmt::format("the loss is {}", loss_value),
                    describe_first_non_finite(interpreter_, batch.inputs));
     }

@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "detent/execution/batch_moments.h"
 #include "detent/graph/graph.h"
 
 namespace detent {
@@ -22,6 +23,7 @@ struct Evaluation {
   std::vector<std::pair<std::string_view, at::Tensor>> parameters;
   bool training = false;
   bool in_order = false;  // whether sums of products are to be reproducible: see ordered_sums.h
+  const GatherSamples* gather = nullptr;  // in training with several workers
 
   const at::Tensor& tensor(size_t index) const;
   int64_t integer(size_t index) const;

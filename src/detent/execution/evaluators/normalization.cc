@@ -24,7 +24,25 @@ void check_values_to_normalise(const Evaluation& e, int64_t groups, const char* 
   }
 }
 
+at::Tensor normalise_over_workers(const Evaluation& e) {
+  const at::Tensor& x = e.tensor(0);
+  const BatchMoments moments = batch_moments(x, e.gather);
+  if (moments.count < 2) {
+    fail("node \"{}\" ({}): got one value a channel at all workers while training, expected more",
+         e.node.name, e.node.op);
+  }
+  move_running_statistics(e.parameter("running_mean"), e.parameter("running_var"), moments,
+                          number_attribute(e.node, "momentum"));
+  std::vector<int64_t> shape(static_cast<size_t>(x.dim()), 1);
+  shape[1] = x.size(1);
+  at::Tensor scale = at::rsqrt(moments.variance.add(eps(e)));
+  if (e.parameter("weight").defined()) scale = scale.mul(e.parameter("weight"));
+  const at::Tensor result = x.sub(moments.mean.view(shape)).mul(scale.view(shape));
+  return e.parameter("bias").defined() ? result.add(e.parameter("bias").view(shape)) : result;
+}
+
 Results evaluate_batch_norm(const Evaluation& e) {
+  if (e.training && e.gather != nullptr) return normalise_over_workers(e);
   check_values_to_normalise(e, e.tensor(0).size(1), "a channel");
   return at::batch_norm(e.tensor(0), e.parameter("weight"), e.parameter("bias"), e.parameter("running_mean"),
                         e.parameter("running_var"), e.training, number_attribute(e.node, "momentum"), eps(e),

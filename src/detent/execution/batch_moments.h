@@ -1,0 +1,29 @@
+#pragma once
+
+#include <functional>
+
+#include <ATen/core/Tensor.h>
+
+namespace detent {
+
+/// What all workers hold of a batch, in the order of its samples, from what this one holds.
+using GatherSamples = std::function<at::Tensor(const at::Tensor&)>;
+
+/// Of the values of each channel: the mean, the variance (divided by `count`), and how many they are.
+struct BatchMoments {
+  at::Tensor mean;      // [channels]
+  at::Tensor variance;  // [channels]
+  double count = 0;
+};
+
+/// The moments of `values` [samples, channels, ...], differentiably; with `gather`, of the samples of all
+/// workers, which each have at least one and make the same calls, those of the gradients included: as SyncBN
+/// (Peng et al. 2018, arXiv:1711.07240, section 3.2).
+BatchMoments batch_moments(const at::Tensor& values, const GatherSamples* gather);
+
+/// Moves running statistics towards the moments, of which the variance becomes the unbiased one; those that
+/// are undefined stay so.
+void move_running_statistics(const at::Tensor& running_mean, const at::Tensor& running_variance,
+                             const BatchMoments& moments, double momentum);
+
+}  // namespace detent
