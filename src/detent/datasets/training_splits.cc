@@ -38,7 +38,7 @@ namespace {
 
 constexpr int64_t kHeldOutOf = 10;
 
-TrainingSplits divide(std::shared_ptr<const Dataset> whole) {
+TrainingSplits divide(const std::shared_ptr<const Dataset>& whole) {
   std::vector<int64_t> held_out = held_out_samples(whole->labels());
   if (held_out.empty()) {
     fail(

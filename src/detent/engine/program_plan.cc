@@ -280,14 +280,14 @@ class Planner {
     }
     const size_t output = layer.output;
     const double outputs = static_cast<double>(element_count(types_.at(value_name(node.name)).shape));
-    const auto weight = static_cast<double>(form.weight.numel() / std::max<int64_t>(form.weight.dim(0), 1));
+    const int64_t products = form.weight.numel() / std::max<int64_t>(form.weight.dim(0), 1);
     const std::string bits = packed->packing == WeightPacking::kBytes ? ""
                              : packed->packing == WeightPacking::kBitPlanes
                                  ? ", bits"
                                  : fmt::format(", weights of {} bits", packing_shape(packed->packing).text);
     const char* kind = packed->depthwise ? "depthwise" : is_linear ? "linear" : "convolution";
     add(sums_step(std::move(layer)), names, fmt::format("{} {}{}", kind, kernels_.name, bits)).products =
-        outputs * weight;
+        outputs * static_cast<double>(products);
     set_place(result, output);
   }
 

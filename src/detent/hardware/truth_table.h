@@ -34,7 +34,8 @@ class TruthTable {
   bool is_zero() const;
   /// The entries of at most 6 inputs.
   uint64_t word() const { return words_.front(); }
-  auto operator<=>(const TruthTable&) const = default;
+  // clang-tidy 14 takes the 0 that results of <=> are compared with for a pointer.
+  auto operator<=>(const TruthTable&) const = default;  // NOLINT(modernize-use-nullptr)
 
  private:
   uint64_t last_word_mask() const { return inputs_ >= 6 ? ~uint64_t{0} : (uint64_t{1} << entry_count()) - 1; }

@@ -154,6 +154,7 @@ std::string top_verilog(const Circuit& circuit) {
   return text + "endmodule\n";
 }
 
+// NOLINTNEXTLINE(readability-function-size): a text
 std::string testbench_verilog(const Circuit& circuit, size_t vectors) {
   std::string text = fmt::format(
       "// Gives {0} the vectors of the files of its inputs, one a clock cycle, and compares its outputs with "

@@ -168,7 +168,7 @@ class Writer {
     if (const Table* table = value.get_if<Table>()) {
       if (table->contains(graph_layout::kTensorKey)) fail("the key {} is reserved", graph_layout::kTensorKey);
       Table result;
-      for (const auto& [key, entry] : *table) result[key] = statistics_value(entry, name + "." + key);
+      for (const auto& [key, entry] : *table) result[key] = statistics_value(entry, fmt::format("{}.{}", name, key));
       return result;
     }
     std::optional<Tensor> tensor = tensor_of_list(value, graph_layout::kMostNumbersAsText + 1);

@@ -44,7 +44,7 @@ class Unpickler {
   // grows, a vector that doubles has three times its elements.
   static constexpr size_t kAllocation = 32;
   static constexpr size_t kGrowing = 3;
-  static constexpr size_t kPointer = sizeof(PickleValue*);
+  static constexpr size_t kPointer = sizeof(void*);
 
   void spend(size_t bytes) {
     result_.memory += bytes;

@@ -12,8 +12,8 @@ Graph build_mnist_cnn(const Shape& sample_shape, int64_t class_count) {
   x = builder.convolution("conv2", x, 20, 50, {5, 5});
   x = builder.call("relu", {x});
   x = builder.call("max_pool2d", {x}, {{"kernel_size", 2}, {"stride", 2}});
-  x = builder.call("view", {x, constant(-1), constant(4 * 4 * 50)});
-  x = builder.linear("fc1", x, 4 * 4 * 50, 500);
+  x = builder.call("view", {x, constant(-1), constant(int64_t{4} * 4 * 50)});
+  x = builder.linear("fc1", x, int64_t{4} * 4 * 50, 500);
   x = builder.call("relu", {x});
   x = builder.linear("fc2", x, 500, class_count);
   x = builder.call("log_softmax", {x}, {{"dim", 1}});

@@ -7,7 +7,7 @@ namespace detent {
 // LeCun et al. 1998, "Gradient-based learning applied to document recognition", in the form used today: mean
 // pooling without weights, every channel of conv2 reads all of conv1, a linear layer for the output.
 Graph build_lenet5(const Shape& sample_shape, int64_t class_count) {
-  constexpr int64_t kFeatures = 16 * 5 * 5;
+  constexpr int64_t kFeatures = int64_t{16} * 5 * 5;
   const int64_t channels = image_channels(sample_shape);
   const int64_t border = sample_shape[1] == 28 ? 2 : 0;  // the paper pads MNIST's 28x28 to 32x32
   GraphBuilder builder("lenet5");

@@ -17,6 +17,7 @@ std::string resnet_help(int depth) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-function-size): a list
 std::span<const ModelInfo> all_models() {
   const Shape jets = {16};
   const Shape digits = {1, 8, 8};

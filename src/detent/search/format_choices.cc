@@ -100,7 +100,8 @@ FormatChoices FormatChoices::from_value(const Value& value, const std::string& w
       fail("{}: got {}, expected a table with weight, data_in or both", place, value_text(operands));
     for (const auto& [operand, formats] : *keys) {
       check_operand(operand, place);
-      choices.entries.push_back({pattern, operand, format_list(formats, place + ", " + operand)});
+      choices.entries.push_back(
+          {pattern, operand, format_list(formats, fmt::format("{}, {}", place, operand))});
     }
   }
   return choices;

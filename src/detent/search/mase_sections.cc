@@ -140,7 +140,7 @@ void add_strategy(const Table& strategy, const std::string& where, const Warn& w
       for (const auto& [runner, options] : section(value, place)) {
         if (runner != "basic_evaluation")
           fail("{}.{}: unknown runner (known: basic_evaluation)", place, runner);
-        const Value* samples = section(options, place + "." + runner).find("num_samples");
+        const Value* samples = section(options, fmt::format("{}.{}", place, runner)).find("num_samples");
         if (samples != nullptr) result["eval_samples"] = *samples;
       }
     } else if (key == "hw_runner") {

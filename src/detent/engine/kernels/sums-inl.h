@@ -108,7 +108,7 @@ HWY_INLINE void LeaveTile(const WindowSums& w, const Ops::V (&sums)[size_t{kWind
       return FinishTile<kWindows, kAcross, Ops>(w, sums, first);
   }
   alignas(64) int32_t stored[size_t{kWindows * kAcross * Ops::kLanes}];
-  int32_t* to = w.sums_behind == nullptr ? stored : w.sums_behind + first * kAcross * Ops::kLanes;
+  int32_t* to = w.sums_behind == nullptr ? stored : w.sums_behind + first * int64_t{kAcross * Ops::kLanes};
 #pragma GCC unroll 32
   for (int i = 0; i < kWindows; ++i) {
 #pragma GCC unroll 32
@@ -288,7 +288,7 @@ void AddPackedTile(const WindowSums& w, int64_t first) {
         for (int p = 0; p < kShape.vectors; ++p)
           packed[v][p] = Ops::LoadPacked(weights + (p * kAcross + v) * Ops::kBytes);
       }
-      weights += kShape.vectors * kAcross * Ops::kBytes;
+      weights += int64_t{kShape.vectors * kAcross * Ops::kBytes};
       const int64_t at = w.runs[run] + step * kStepInputs;
       [&]<int... kStep>(std::integer_sequence<int, kStep...>) {
         (AddUnpacked<kPacking, kStep, kWindows, kAcross, kShape.vectors, kChains>(w, first, at, packed, sums),

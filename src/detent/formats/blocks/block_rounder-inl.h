@@ -61,10 +61,8 @@ class BlockRounder {
     const int64_t tile = layout_.tile_columns();
     if (width >= BlockLayout::kWide && layout_.band_rows() == 1) {
       RoundRow(unit);
-    } else if (kRoundsNarrow && layout_.band_rows() == 1) {
-      if constexpr (kRoundsNarrow) RoundNarrowRow(unit);
-    } else if (kRoundsNarrow && layout_.band_rows() <= kStripRows && kLine % width == 0) {
-      if constexpr (kRoundsNarrow) RoundStrips(unit);
+    } else if (RoundsNarrow(unit)) {
+      return;
     } else if (tile <= static_cast<int64_t>(kMaxTile)) {
       for (int64_t at = unit.begin; at < unit.end; at += tile)
         RoundTile(unit, at, std::min(tile, unit.end - at));
@@ -82,6 +80,21 @@ class BlockRounder {
     bool plain;
     const BlockScale* scale;
   };
+
+  /// Rounds the unit where there is a kernel for narrow blocks of its layout; false where there is none.
+  bool RoundsNarrow(const BlockLayout::Unit& unit) const {
+    if constexpr (kRoundsNarrow) {
+      if (layout_.band_rows() == 1) {
+        RoundNarrowRow(unit);
+        return true;
+      }
+      if (layout_.band_rows() <= kStripRows && kLine % layout_.block_columns() == 0) {
+        RoundStrips(unit);
+        return true;
+      }
+    }
+    return false;
+  }
 
   Out* Output(int64_t index) const { return output_ + (index - first_); }
 

@@ -112,7 +112,7 @@ void WriteBytes(const uint64_t* words, int64_t count, int word_bytes, uint8_t* b
     kept[k] = static_cast<uint8_t>(k < word_bytes ? k : (k + of_second) % 16);
   }
   const auto of_pair = hn::Load(du8, kept);
-  for (; i + 2 <= count; i += 2, bytes += 2 * word_bytes) {
+  for (; i + 2 <= count; i += 2, bytes += ptrdiff_t{2} * word_bytes) {
     const auto pair = hn::LoadU(du8, reinterpret_cast<const uint8_t*>(words + i));
     hn::StoreU(hn::TableLookupBytes(pair, of_pair), du8, bytes);
   }

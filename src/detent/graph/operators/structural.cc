@@ -91,6 +91,7 @@ std::vector<Operand> infer_inference_dropout(const Node&, std::span<const Operan
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-function-size): a list
 std::vector<OperatorSchema> structural_operators() {
   // Standard deviation of initial tokens and position embeddings in vision transformers (Dosovitskiy et al.
   // 2020, arXiv:2010.11929).

@@ -288,7 +288,7 @@ void convert_hardmax(NodeImport& node) {
 
 /// What detent computes of an element type of ONNX: 16-bit and 64-bit floats are float32 inside of a graph,
 /// but a cast rounds to them.
-void cast(NodeImport& node, NodeInput input, int64_t element_type, size_t output = 0) {
+void cast(NodeImport& node, const NodeInput& input, int64_t element_type, size_t output = 0) {
   const DType dtype = dtype_of_onnx(element_type);
   if (dtype == DType::kFloat8E4M3 || dtype == DType::kFloat8E5M2)
     node.refuse("a cast to " + onnx_element_type_name(element_type));

@@ -42,7 +42,7 @@ void add_rows(const Node& node, const std::string& part, const std::string& path
   Table values;
   for (const auto& [key, value] : table) {
     if (const Table* nested = value.get_if<Table>()) {
-      add_rows(node, part, path.empty() ? key : path + "." + key, *nested, rows);
+      add_rows(node, part, path.empty() ? key : fmt::format("{}.{}", path, key), *nested, rows);
     } else if (!(path.empty() && key.starts_with("mase_"))) {
       values[key] = value;
     }

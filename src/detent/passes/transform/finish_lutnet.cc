@@ -214,7 +214,7 @@ Node signs_of_codes(const Graph& graph, const Place& place, const std::string& i
 }
 
 /// The layer's truth tables, of inputs -magnitude and magnitude, and of 0 where it is padded.
-void set_tables(Node& node, const Node& layer, IntegerTables tables, float magnitude) {
+void set_tables(Node& node, const Node& layer, const IntegerTables& tables, float magnitude) {
   const TrainedTables shape = *trained_tables(layer);
   const std::vector<float> values = has_padding(layer) ? std::vector<float>{-magnitude, 0, magnitude}
                                                        : std::vector<float>{-magnitude, magnitude};

@@ -54,7 +54,7 @@ NodeWidths parse_table(const std::string& pattern, const Table& table, const std
 }
 
 NodeWidths parse_entry(const std::string& pattern, const Value& value, const std::string& where) {
-  NamePattern(pattern, where);
+  [[maybe_unused]] const NamePattern checked(pattern, where);
   const std::string place = fmt::format("{}: \"{}\"", where, pattern);
   NodeWidths widths;
   if (const auto* table = value.get_if<Table>()) {
