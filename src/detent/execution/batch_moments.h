@@ -9,7 +9,7 @@ namespace detent {
 /// What all workers hold of a batch, in the order of its samples, from what this one holds.
 using GatherSamples = std::function<at::Tensor(const at::Tensor&)>;
 
-/// Of the values of each channel: the mean, the variance (divided by `count`), and how many they are.
+/// The mean and the variance (divided by `count`) of the values of each channel, and how many they are.
 struct BatchMoments {
   at::Tensor mean;      // [channels]
   at::Tensor variance;  // [channels]
