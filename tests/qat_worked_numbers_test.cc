@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
@@ -21,12 +22,15 @@
 #include "detent/graph/code_rounding.h"
 #include "detent/graph/owned_parameters.h"
 #include "detent/statistics/threshold.h"
+#include "pass_bench_test.h"
 
 namespace detent {
 namespace {
 
 using testing::ElementsAreArray;
+using testing::FloatNear;
 using testing::HasSubstr;
+using testing::Pointwise;
 
 const float kNotCalibrated = std::numeric_limits<float>::quiet_NaN();
 
@@ -177,6 +181,50 @@ TEST(WorkedNumbers, LinearLayer) {
   const at::Tensor result = interpreter.run(at::tensor({1.0F, -0.5F, 0.25F, 2.0F}).view({1, 4}));
   EXPECT_NEAR(result[0][0].item<double>(), 20342 * 0.00015625, 1e-6);
   EXPECT_NEAR(result[0][1].item<double>(), -547 * 0.00015625, 1e-6);
+}
+
+/// Section 12.4: the mean of codes 0 to 15 in windows of 2x2, of which as many lower bits are dropped.
+std::vector<int> pooled_codes(int width, float scale) {
+  GraphBuilder builder("pool");
+  NodeInput x = builder.call("avg_pool2d", {builder.input("x", {1, 4, 4})}, {{"kernel_size", 2}});
+  Graph graph = builder.finish(x);
+  Quantizer truncating(
+      parse_quant_spec_text(fmt::format("affine:width={},signed=false,scale_rule=learned", width)));
+  const auto number = [](float value) { return Parameter{Tensor::from<float>({}, std::vector{value})}; };
+  truncating.parameters.emplace_back("scale", number(scale));
+  truncating.parameters.emplace_back(kRounding, number(static_cast<float>(CodeRounding::kFloor)));
+  graph.node("avg_pool2d").quantization["data_out_0"] = std::move(truncating);
+  const at::Tensor codes_in = at::arange(16, at::kFloat).mul(0.1).view({1, 1, 4, 4});
+  const at::Tensor result = Interpreter(graph).run(codes_in).contiguous();
+  return codes({result.data_ptr<float>(), result.data_ptr<float>() + result.numel()}, {scale});
+}
+
+TEST(WorkedNumbers, AveragePoolingAndTruncation) {
+  EXPECT_EQ(pooled_codes(8, 0.1F), (std::vector{2, 4, 10, 12}));
+  EXPECT_EQ(pooled_codes(6, 0.4F), (std::vector{0, 1, 2, 3}));
+}
+
+/// Section 12.6.
+TEST(WorkedNumbers, BatchNormFolding) {
+  GraphBuilder builder("folding");
+  NodeInput x = builder.linear("fc", builder.input("x", {1}), 1, 2);
+  PassBench bench(builder.finish(builder.batch_norm("batch_norm1d", "norm", x, 2)));
+  const auto set = [&](const char* node, const char* parameter, const Shape& shape,
+                       const std::vector<float>& values) {
+    bench.graph.node(node).find_parameter(parameter)->tensor = Tensor::from<float>(shape, values);
+  };
+  set("fc", "weight", {2, 1}, {2, -1});
+  set("fc", "bias", {2}, {0.5F, 1});
+  set("norm", "running_mean", {2}, {1, -2});
+  set("norm", "running_var", {2}, {4, 0.25F});
+  set("norm", "weight", {2}, {2, 0.5F});
+  set("norm", "bias", {2}, {0.1F, 0.2F});
+  bench.run_passes("[passes.fuse_batch_norm]");
+  const auto values = [&](const char* parameter) {
+    return bench.graph.node("fc").find_parameter(parameter)->tensor.values<float>();
+  };
+  EXPECT_THAT(values("weight"), Pointwise(FloatNear(1e-6F), {1.9999976F, -0.99998F}));
+  EXPECT_THAT(values("bias"), Pointwise(FloatNear(1e-6F), {-0.3999994F, 3.1999397F}));
 }
 
 /// Section 7.4: a scale that the first steps collect.
