@@ -276,6 +276,31 @@ class CircuitBuilder {
     }
   }
 
+  /// Whether few codes of few bits, as signs, are made: then comparisons are tables, which are counted.
+  static bool is_tabled(const RequantizeBody& body, const CodeRange& codes) {
+    constexpr int kMostBits = 12;
+    constexpr int64_t kMostCodes = 4;
+    return codes.width() <= kMostBits && std::ranges::all_of(body.functions, [](const Requantizer& function) {
+             return function.codes.high - function.codes.low < kMostCodes;
+           });
+  }
+
+  static LookupBody tabled(const RequantizeBody& body, const CodeRange& codes) {
+    LookupBody tables{.levels = codes.high - codes.low + 1, .first_code = codes.low, .neurons = {}};
+    std::vector<std::shared_ptr<const std::vector<int32_t>>> of_function;
+    for (const Requantizer& function : body.functions) {
+      std::vector<int32_t> table;
+      for (int64_t code = codes.low; code <= codes.high; ++code)
+        table.push_back(static_cast<int32_t>(function.code(code)));
+      of_function.push_back(std::make_shared<const std::vector<int32_t>>(std::move(table)));
+    }
+    for (size_t i = 0; i < body.of_element.size(); ++i) {
+      tables.neurons.push_back(
+          {.terms = {{{static_cast<int32_t>(i)}, of_function[static_cast<size_t>(body.of_element[i])]}}});
+    }
+    return tables;
+  }
+
   WiredValue converted_signal(const Node& node, int32_t number, std::vector<Wire> read,
                               const CodeMeaning& target, const std::optional<QuantSpec>& rounding) {
     const Signal signal = circuit_.signals[static_cast<size_t>(number)];
@@ -302,6 +327,10 @@ class CircuitBuilder {
       body.functions.push_back(find_requantizer(function, signal.codes, slope));
     }
     const Shape shape = {1, std::ssize(read)};
+    if (is_tabled(body, signal.codes)) {
+      return add_layer(node, shape, std::move(read), signal.codes, tabled(body, signal.codes),
+                       range_of(target), target);
+    }
     return add_layer(node, shape, std::move(read), signal.codes, std::move(body), range_of(target), target);
   }
 
