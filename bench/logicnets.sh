@@ -2,12 +2,14 @@
 # What a LogicNet classifies and how large it is: trained, made truth tables, and executed in integers.
 #   bench/logicnets.sh build/bin/detent digits
 #   bench/logicnets.sh build/bin/detent mnist DATA_FOLDER [OPTION OF detent train...]
+# Where the variable TABLES is set, the network of tables is copied there, for bench/hardware.sh.
 # docs/lut_networks.md has the results.
 set -eu
 detent=$(realpath "$1")
 dataset=$2
 configs=$(dirname "$(realpath "$0")")/../configs
 shift 2
+[ -z "${TABLES:-}" ] || TABLES=$(realpath "$TABLES")
 model=${dataset}_logicnet
 data=
 if [ "$dataset" = mnist ]; then
@@ -42,3 +44,4 @@ tables=mase_output/tables/software/transform/transformed_ckpt/graph_module.mz
     tail -n 1 log
   done
 }
+[ -z "${TABLES:-}" ] || cp "$tables" "$TABLES"

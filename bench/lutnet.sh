@@ -2,11 +2,13 @@
 # What LUTNet leaves of a network of signs on the built-in digits: the signs, tables in the place of half of their XNORs
 # before and behind training, and the truth tables in each execution; a minute.
 #   bench/lutnet.sh build/bin/detent [OPTION OF detent train...]
+# Where the variable TABLES is set, the network of truth tables is copied there, for bench/hardware.sh.
 # docs/lut_networks.md has the results.
 set -eu
 detent=$(realpath "$1")
 configs=$(dirname "$(realpath "$0")")/../configs/digits
 shift
+[ -z "${TABLES:-}" ] || TABLES=$(realpath "$TABLES")
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 cd "$directory"
@@ -32,3 +34,4 @@ for engine in simulation reference fast; do
   run test digits_lfc digits --load mase_output/finished/$made --engine $engine
   echo "truth tables, $engine: $(tail -n 1 log)"
 done
+[ -z "${TABLES:-}" ] || cp mase_output/finished/$made "$TABLES"

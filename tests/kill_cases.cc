@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "detent/formats/quant_spec.h"
+#include "detent/graph/builder.h"
 #include "detent/io/file.h"
+#include "detent/io/graph_file.h"
 #include "detent/io/safetensors.h"
 
 namespace detent {
@@ -63,6 +66,10 @@ std::vector<KillCase> tensor_cases() {
        .result = "out",
        .commands = {"example per-channel-activation -o out/p.svg",
                     "example per-channel-activation --ramp -o out/p.svg"}},
+      {.name = "EmitVerilog",
+       .result = "design",
+       .commands = {"emit verilog sums.mz -o design --vectors 500",
+                    "emit verilog sums.mz -o design --vectors 500 --latency 0"}},
   };
 }
 
@@ -131,6 +138,19 @@ void write_tensor(const std::filesystem::path& path, float first) {
   write_safetensors(path, std::vector<std::pair<std::string, Tensor>>{{"a", tensor}});
 }
 
+void write_network(const std::filesystem::path& path) {
+  constexpr int64_t kInputs = 24;
+  GraphBuilder builder("sums");
+  Graph graph = builder.finish(builder.linear("fc", builder.input("x", {kInputs}), kInputs, 16));
+  Node& fc = graph.node("fc");
+  int step = 0;
+  for (float& weight : fc.find_parameter("weight")->tensor.values<float>())
+    weight = static_cast<float>(step++ % 15 - 7) / 2;
+  fc.quantization["data_in_0"] = parse_quant_spec_text("fixed:width=4,frac_width=2");
+  fc.quantization["weight"] = parse_quant_spec_text("fixed:width=4,frac_width=1");
+  write_graph(path, graph);
+}
+
 }  // namespace
 
 const std::vector<KillCase>& kill_cases() {
@@ -152,6 +172,7 @@ void write_inputs_of_cases(const std::filesystem::path& folder) {
   write_file(folder / "statistics.toml", kStatistics);
   write_tensor(folder / "a.safetensors", -40);
   write_tensor(folder / "b.safetensors", -50);
+  write_network(folder / "sums.mz");
   std::filesystem::create_directories(folder / "out");
 }
 

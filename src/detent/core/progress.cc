@@ -60,12 +60,13 @@ void Progress::update(int64_t done, const std::string& note) {
 
 void Progress::draw(int64_t done, const std::string& note) {
   const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
+  if (total_ == 0) return draw_elapsed(elapsed, note);
   const double rate = elapsed > 0 ? static_cast<double>(done - options_.begin) / elapsed : 0;
   const double remaining = rate > 0 ? static_cast<double>(total_ - done) / rate : 0;
   const std::string numbers = fmt::format("{}/{}  {:.1f}/s  {}{}ETA {}", done, total_, rate, note,
                                           note.empty() ? "" : "  ", duration_text(remaining));
   if (terminal_) {
-    const int64_t filled = total_ > 0 ? std::min(done, total_) * kBarWidth / total_ : 0;
+    const int64_t filled = std::min(done, total_) * kBarWidth / total_;
     const std::string line =
         fmt::format("{} [{:#<{}}{: <{}}] {}", label_, "", filled, "", kBarWidth - filled, numbers);
     // A line that wrapped could not be taken back.
@@ -73,6 +74,13 @@ void Progress::draw(int64_t done, const std::string& note) {
   } else {
     show(fmt::format("{} {}\n", label_, numbers));
   }
+  drawn_ = true;
+}
+
+void Progress::draw_elapsed(double elapsed, const std::string& note) {
+  const std::string line = label_ + (note.empty() ? "" : " " + note) + "  " + duration_text(elapsed);
+  show(terminal_ ? fmt::format("\r\033[K{}", first_columns(line, terminal_columns(STDERR_FILENO) - 1))
+                 : line + "\n");
   drawn_ = true;
 }
 

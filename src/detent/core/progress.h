@@ -8,7 +8,8 @@ namespace detent {
 
 /// A progress line on standard error, of work that has taken a second or more: on a terminal one line redrawn
 /// at most ten times a second, with a bar, rate and remaining time; elsewhere a plain line now and then, at
-/// first after a second, then ever more rarely, at last every 30 seconds.
+/// first after a second, then ever more rarely, at last every 30 seconds. Where the total is 0, as nobody
+/// knows it, the line says how long the work has taken.
 class Progress {
  public:
   /// `begin` of the `total` steps were done before, by another process. A `plain_interval` gives plain lines
@@ -33,6 +34,7 @@ class Progress {
   using Clock = std::chrono::steady_clock;
   bool is_due(int64_t done, Clock::time_point now) const;
   void draw(int64_t done, const std::string& note);
+  void draw_elapsed(double elapsed, const std::string& note);
 
   std::string label_;
   int64_t total_;

@@ -58,5 +58,15 @@ TEST(Progress, SaysNothingOfShortWorkAndMoreRarelyTheLongerItTakes) {
   EXPECT_TRUE(lines.starts_with("longer\\u001b 10/22  ")) << lines;
 }
 
+TEST(Progress, SaysHowLongWorkOfUnknownLengthHasTaken) {
+  testing::internal::CaptureStderr();
+  {
+    Progress progress("yosys", 0);
+    usleep(1'050'000);
+    progress.update(0);
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "yosys  0:01\n");
+}
+
 }  // namespace
 }  // namespace detent

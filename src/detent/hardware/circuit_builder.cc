@@ -13,12 +13,13 @@
 #include "detent/graph/table_layer.h"
 #include "detent/graph/traits.h"
 #include "detent/hardware/integer_graph.h"
+#include "detent/hardware/layer_bodies.h"
+#include "detent/hardware/product_tables.h"
 #include "detent/hardware/schedule.h"
 #include "detent/hardware/sum_windows.h"
 #include "detent/hardware/verilog_names.h"
 #include "detent/integer/node_form.h"
 #include "detent/integer/plan.h"
-#include "detent/integer/pooling.h"
 #include "detent/runtime/code_movement.h"
 
 namespace detent {
@@ -29,8 +30,6 @@ struct WiredValue {
   Shape shape;  // with a batch of 1
   std::vector<Wire> wires;
 };
-
-CodeRange range_of(const CodeType& type) { return {type.low, type.high}; }
 
 CodeRange range_of(const CodeMeaning& meaning) {
   if (const auto* affine = std::get_if<AffineMeaning>(&meaning)) return range_of(affine->type);
@@ -52,22 +51,6 @@ int64_t zero_code(const CodeMeaning& meaning) {
   const std::optional<int64_t> code = code_of(meaning, 0);
   if (!code) fail("0, which padding consists of, is none of its values");
   return *code;
-}
-
-CodeRange hull(const CodeRange& a, const CodeRange& b) {
-  return {std::min(a.low, b.low), std::max(a.high, b.high)};
-}
-
-/// value * 1 / unit, where that is a small whole number.
-std::optional<int32_t> multiple(float value, float unit) {
-  const float ratio = value / unit;
-  if (ratio != std::nearbyint(ratio) || ratio > 4096) return std::nullopt;
-  return static_cast<int32_t>(ratio);
-}
-
-bool is_power_of_two(float value) {
-  int exponent = 0;
-  return std::frexp(value, &exponent) == 0.5F;
 }
 
 /// Bits that one table may read, and so 2^16 entries for each bit of its result.
@@ -138,6 +121,7 @@ class CircuitBuilder {
 
   std::string why_in_float(const Node& node) {
     if (is_batch_norm(node)) return "fold it into its layer, by the pass fuse_batch_norm";
+    if (const std::string why = why_no_product_tables(node); !why.empty()) return why;
     if (plan_.empty()) plan_ = integer_plan(graph_);
     return plan_[graph_.position(node.name)].why;
   }
@@ -276,31 +260,6 @@ class CircuitBuilder {
     }
   }
 
-  /// Whether few codes of few bits, as signs, are made: then comparisons are tables, which are counted.
-  static bool is_tabled(const RequantizeBody& body, const CodeRange& codes) {
-    constexpr int kMostBits = 12;
-    constexpr int64_t kMostCodes = 4;
-    return codes.width() <= kMostBits && std::ranges::all_of(body.functions, [](const Requantizer& function) {
-             return function.codes.high - function.codes.low < kMostCodes;
-           });
-  }
-
-  static LookupBody tabled(const RequantizeBody& body, const CodeRange& codes) {
-    LookupBody tables{.levels = codes.high - codes.low + 1, .first_code = codes.low, .neurons = {}};
-    std::vector<std::shared_ptr<const std::vector<int32_t>>> of_function;
-    for (const Requantizer& function : body.functions) {
-      std::vector<int32_t> table;
-      for (int64_t code = codes.low; code <= codes.high; ++code)
-        table.push_back(static_cast<int32_t>(function.code(code)));
-      of_function.push_back(std::make_shared<const std::vector<int32_t>>(std::move(table)));
-    }
-    for (size_t i = 0; i < body.of_element.size(); ++i) {
-      tables.neurons.push_back(
-          {.terms = {{{static_cast<int32_t>(i)}, of_function[static_cast<size_t>(body.of_element[i])]}}});
-    }
-    return tables;
-  }
-
   WiredValue converted_signal(const Node& node, int32_t number, std::vector<Wire> read,
                               const CodeMeaning& target, const std::optional<QuantSpec>& rounding) {
     const Signal signal = circuit_.signals[static_cast<size_t>(number)];
@@ -327,11 +286,10 @@ class CircuitBuilder {
       body.functions.push_back(find_requantizer(function, signal.codes, slope));
     }
     const Shape shape = {1, std::ssize(read)};
-    if (is_tabled(body, signal.codes)) {
-      return add_layer(node, shape, std::move(read), signal.codes, tabled(body, signal.codes),
-                       range_of(target), target);
-    }
-    return add_layer(node, shape, std::move(read), signal.codes, std::move(body), range_of(target), target);
+    LayerBody made = std::move(body);
+    if (std::optional<LookupBody> tables = tables_of(std::get<RequantizeBody>(made), signal.codes))
+      made = std::move(*tables);
+    return add_layer(node, shape, std::move(read), signal.codes, std::move(made), range_of(target), target);
   }
 
   WiredValue computed(const SumForm& form, const Node& node, const Values& inputs) {
@@ -458,31 +416,6 @@ class CircuitBuilder {
     }
   }
 
-  static void add_neurons(const TableLayerView& view, const std::vector<std::vector<int32_t>>& windows,
-                          bool channels_last, LookupBody& body) {
-    const auto tables =
-        std::make_shared<const std::vector<int32_t>>(view.all_tables.begin(), view.all_tables.end());
-    const size_t positions = windows.size();
-    const auto outputs = static_cast<size_t>(view.outputs);
-    body.neurons.resize(positions * outputs);
-    for (size_t p = 0; p < positions; ++p) {
-      for (size_t o = 0; o < outputs; ++o) {
-        const auto output = static_cast<int64_t>(o);
-        LookupBody::Neuron& neuron = body.neurons[channels_last ? p * outputs + o : o * positions + p];
-        const auto thresholds = view.thresholds_of(output);
-        neuron.has_thresholds = view.has_thresholds();
-        neuron.thresholds.assign(thresholds.begin(), thresholds.end());
-        for (int64_t t = 0; t < view.terms; ++t) {
-          LookupBody::Term& term = neuron.terms.emplace_back();
-          term.table = tables;
-          term.first = (output * view.terms + t) * view.entries;
-          for (const int64_t element : view.inputs_of(output, t))
-            term.inputs.push_back(windows[p][static_cast<size_t>(element)]);
-        }
-      }
-    }
-  }
-
   WiredValue computed(const TableForm& form, const Node& node, const Values& inputs) {
     LookupBody body{.levels = form.input.size(), .first_code = form.input.low, .neurons = {}};
     const auto table = std::make_shared<const std::vector<int32_t>>(form.codes);
@@ -499,36 +432,11 @@ class CircuitBuilder {
 
   /// Sums and differences, in multiples of the smaller scale.
   WiredValue computed(const PairForm& form, const Node& node, const Values& inputs) {
-    const bool adds = form.operation == PairOperation::kAdd;
-    if (!adds && form.operation != PairOperation::kSub)
-      fail("node \"{}\" ({}): no hardware is made of products of two values", node.name, node.op);
-    const float unit = std::min(form.a.scale, form.b.scale);
-    const std::optional<int32_t> a = multiple(form.a.scale, unit);
-    const std::optional<int32_t> b = multiple(form.b.scale, unit);
-    const bool exact = is_power_of_two(unit) && a && b && !form.fixed_point;
-    if (!exact || inputs[0].shape != inputs[1].shape) {
-      fail(
-          "node \"{}\" ({}): its inputs have the scales {} and {} and the shapes {} and {}, expected float "
-          "requantization, powers of two and equal shapes",
-          node.name, node.op, form.a.scale, form.b.scale, shape_text(inputs[0].shape),
-          shape_text(inputs[1].shape));
-    }
-    SumBody body;
-    body.channels_last = true;
-    const auto count = static_cast<int32_t>(inputs[0].wires.size());
-    for (int32_t i = 0; i < count; ++i) body.windows.push_back({i, count + i});
-    const int32_t sign = adds ? 1 : -1;
-    const int64_t bias = -int64_t{*a} * form.a.zero_point - int64_t{sign} * *b * form.b.zero_point;
+    if (inputs[0].shape != inputs[1].shape)
+      fail("node \"{}\" ({}): its inputs have the shapes {} and {}, expected equal ones", node.name, node.op,
+           shape_text(inputs[0].shape), shape_text(inputs[1].shape));
+    SumBody body = pair_body(form, node, std::ssize(inputs[0].wires));
     const CodeRange codes = hull(range_of(form.a), range_of(form.b));
-    const CodeType raw{.scale = 1,
-                       .zero_point = 0,
-                       .low = static_cast<int32_t>(codes.low),
-                       .high = static_cast<int32_t>(codes.high)};
-    SumBody::Channel channel = sum_channel({{0, *a}, {1, sign * *b}}, bias, raw);
-    channel.requantizer = find_requantizer(
-        [&](int64_t sum) { return int64_t{form.output.code(static_cast<float>(sum) * unit)}; }, channel.sums,
-        static_cast<double>(unit) / static_cast<double>(form.output.scale));
-    body.channels.push_back(std::move(channel));
     std::vector<Wire> wires = resolved(inputs[0], AffineMeaning{form.a});
     for (const Wire& wire : resolved(inputs[1], AffineMeaning{form.b})) wires.push_back(wire);
     return add_layer(node, types_.at(node.name).shape, std::move(wires), codes, std::move(body),
@@ -536,27 +444,8 @@ class CircuitBuilder {
   }
 
   WiredValue computed(const AverageForm& form, const Node& node, const Values& inputs) {
-    SumBody body;
-    body.channels_last = true;
-    body.windows = pooling_elements(node, inputs[0].shape);
-    const size_t taps = body.windows.front().size();
-    int64_t counted = 1;
-    bool alike = std::ranges::all_of(body.windows, [&](const auto& w) { return w.size() == taps; });
-    for (const auto& windows : pooling_windows(node, inputs[0].shape)) {
-      counted *= windows.front().counted;
-      for (const PoolingWindow& window : windows) alike = alike && window.counted == windows.front().counted;
-    }
-    if (!alike) fail("node \"{}\" ({}): its windows differ in size", node.name, node.op);
-    std::vector<SumBody::Term> terms;
-    for (size_t t = 0; t < taps; ++t) terms.push_back({static_cast<int32_t>(t), 1});
-    SumBody::Channel channel = sum_channel(std::move(terms), 0, form.input);
-    channel.requantizer = find_requantizer(
-        [&](int64_t sum) { return int64_t{form.code(static_cast<int32_t>(sum), counted)}; }, channel.sums,
-        static_cast<double>(form.input.scale) /
-            (static_cast<double>(form.output.scale) * static_cast<double>(counted)));
-    body.channels.push_back(std::move(channel));
     return add_layer(node, types_.at(node.name).shape, resolved(inputs[0], AffineMeaning{form.input}),
-                     range_of(form.input), std::move(body), range_of(form.output),
+                     range_of(form.input), average_body(form, node, inputs[0].shape), range_of(form.output),
                      AffineMeaning{form.output});
   }
 

@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+#include <vector>
+
 #include "detent/core/error_of_for_test.h"
 #include "detent/hardware/circuit_builder.h"
 #include "detent/hardware/networks_for_test.h"
@@ -28,6 +31,44 @@ TEST(CircuitErrors, AreSaidAllAtOnce) {
             HasSubstr("node \"norm\" (batch_norm1d): computes in float: fold it into its layer, by the pass "
                       "fuse_batch_norm"),
             HasSubstr("node \"fc2\" (linear): computes in float"), HasSubstr("node \"softmax\" (softmax)")));
+}
+
+TEST(CircuitErrors, SayWhySignsAreRefused) {
+  Graph graph = linear_network_for_test();
+  quantize_for_test(graph, "binary", "binary:scaling=per_channel");
+  graph.node("fc2").quantization["data_in_0"] =
+      parse_quant_spec_text("binary_residual:levels=2,gamma=[0.75,0.5]");
+  EXPECT_THAT(
+      error_of([&] { make_circuit(graph); }),
+      AllOf(HasSubstr("node \"fc1\" (linear): computes in float: its input has 2 values, which are no "
+                      "codes of an affine format, so that its weights have to be multiples of one step"),
+            HasSubstr("node \"fc2\" (linear): computes in float: the 4 values of its input are no "
+                      "multiples of the least of them: the passes lutnet (inputs = 1, prune = 0)")));
+}
+
+/// Six inputs of three bits, which as tables of the network are 8^6 entries.
+TEST(CircuitErrors, TablesAreBounded) {
+  constexpr int64_t kEntries = 8 * 8 * 8 * 8 * 8 * 8;
+  Graph graph("wide");
+  graph.add_input("x", {1, 6});
+  std::vector<float> values(8);
+  std::iota(values.begin(), values.end(), 0.0F);
+  Tensor inputs(DType::kInt64, {1, 1, 6});
+  const auto places = inputs.values<int64_t>();
+  std::iota(places.begin(), places.end(), int64_t{0});
+  graph.add({.name = "lut",
+             .op = "lut",
+             .mase_type = MaseType::kModuleRelatedFunc,
+             .inputs = {NodeInput::of("x")},
+             .parameters = {{"inputs", Parameter{inputs, false}},
+                            {"tables", Parameter{Tensor(DType::kInt32, {1, 1, kEntries}), false}},
+                            {"input_values", Parameter{Tensor::from<float>({8}, values), false}}}});
+  graph.add(
+      {.name = "output", .op = "output", .mase_type = MaseType::kOutput, .inputs = {NodeInput::of("lut")}});
+  EXPECT_THAT(
+      error_of([&] { make_circuit(graph); }),
+      HasSubstr("node \"lut\" (lut): 6 inputs of 3 bits make tables of 2^18 entries, expected at most 16 "
+                "bits"));
 }
 
 TEST(CircuitErrors, LatencyIsBounded) {

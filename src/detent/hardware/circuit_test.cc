@@ -1,9 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
+#include <random>
 
-#include "detent/core/error_of_for_test.h"
 #include "detent/hardware/circuit_builder.h"
 #include "detent/hardware/circuit_values.h"
 #include "detent/hardware/design.h"
@@ -74,6 +75,43 @@ TEST(Circuit, ComputesTernaryAndBinaryWeightsSlow) {
     Graph graph = linear_network_for_test();
     quantize_for_test(graph, "fixed:width=4,frac_width=2", weights);
     expect_simulates(graph);
+  }
+}
+
+/// Signs times signs, and two levels of signs whose gammas are multiples of one; with a border of zeros.
+TEST(Circuit, ComputesProductsOfSignsSlow) {
+  for (const char* inputs : {"binary", "binary:bipolar=false", "binary_residual:levels=2,gamma=[1,0.5]"}) {
+    Graph graph = convolution_network_for_test();
+    quantize_for_test(graph, inputs, "binary");
+    expect_simulates(graph);
+    Graph rows = linear_network_for_test();
+    quantize_for_test(rows, inputs, "ternary:scaling_factor=true");
+    expect_simulates(rows, 1);
+  }
+}
+
+/// Against sums of products in floats.
+TEST(Circuit, CountsEqualSigns) {
+  GraphBuilder builder("signs");
+  Graph graph = builder.finish(builder.linear("fc", builder.input("x", {20}), 20, 3));
+  fill_for_test(graph, 4);
+  quantize_for_test(graph, "binary", "binary");
+  const Circuit circuit = make_circuit(graph);
+  EXPECT_THAT(circuit.notes, testing::ElementsAre(HasSubstr("node \"fc\": its bias is rounded")));
+  const Node& fc = graph.node("fc");
+  const Tensor& weight = fc.find_parameter("weight")->tensor;
+  const Tensor& bias = fc.find_parameter("bias")->tensor;
+  std::mt19937_64 random(1);
+  for (int sample = 0; sample < 50; ++sample) {
+    SignalCodes codes(20);
+    for (int32_t& code : codes) code = static_cast<int32_t>(random() % 2);
+    const SignalCodes results = wire_codes(circuit.outputs[0].wires, circuit_values(circuit, {codes}));
+    for (size_t o = 0; o < 3; ++o) {
+      auto sum = static_cast<int32_t>(std::nearbyint(bias.values<float>()[o]));
+      for (size_t i = 0; i < 20; ++i)
+        sum += (codes[i] == 1) == (weight.values<float>()[o * 20 + i] >= 0) ? 1 : -1;
+      ASSERT_EQ(results[o], sum);
+    }
   }
 }
 

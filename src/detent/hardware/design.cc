@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "detent/hardware/arithmetic_estimate.h"
+#include "detent/hardware/read_bits.h"
 #include "detent/hardware/schedule.h"
 
 namespace detent {
@@ -26,40 +28,9 @@ int64_t product_count(const SumBody& body) {
   return count * std::ssize(body.windows);
 }
 
-/// Bits that registers behind a signal hold: one set for each stage up to its last reader.
-std::vector<int64_t> register_bits(const Circuit& circuit) {
-  std::vector<int> last(circuit.signals.size());
-  std::vector<int> first(circuit.signals.size());  // the stage at which the signal's layer reads
-  const auto stage_of = [&](const std::vector<Wire>& wires) {
-    int stage = 0;
-    for (const Wire& wire : wires) {
-      if (!wire.is_constant())
-        stage = std::max(stage, circuit.signals[static_cast<size_t>(wire.signal)].stage);
-    }
-    return stage;
-  };
-  const auto read = [&](const std::vector<Wire>& wires, int stage) {
-    for (const Wire& wire : wires) {
-      if (!wire.is_constant())
-        last[static_cast<size_t>(wire.signal)] = std::max(last[static_cast<size_t>(wire.signal)], stage);
-    }
-  };
-  for (const Layer& layer : circuit.layers) {
-    const int stage = stage_of(layer.inputs);
-    read(layer.inputs, stage);
-    first[static_cast<size_t>(layer.output)] = stage;
-  }
-  for (const CircuitPort& port : circuit.outputs) read(port.wires, circuit.latency);
-  std::vector<int64_t> bits;
-  for (size_t i = 0; i < last.size(); ++i)
-    bits.push_back(circuit.signals[i].bits() *
-                   std::max(0, std::max(last[i], circuit.signals[i].stage) - first[i]));
-  return bits;
-}
-
 DesignResources resources_of(const Circuit& circuit, const std::vector<std::optional<LayerLogic>>& logic) {
   DesignResources resources;
-  const std::vector<int64_t> registers = register_bits(circuit);
+  const std::vector<int64_t> registers = register_bits(circuit, logic);
   for (const int64_t bits : registers) resources.register_bits += bits;
   for (size_t i = 0; i < circuit.layers.size(); ++i) {
     const Layer& layer = circuit.layers[i];
@@ -72,8 +43,11 @@ DesignResources resources_of(const Circuit& circuit, const std::vector<std::opti
     row.outputs = output.elements;
     row.register_bits = registers[static_cast<size_t>(layer.output)];
     if (const auto* sums = std::get_if<SumBody>(&layer.body)) row.products = product_count(*sums);
+    row.luts_are_counted = logic[i].has_value();
+    row.luts = logic[i] ? std::ssize(logic[i]->netlist.luts()) : estimated_luts(layer);
+    resources.luts += row.luts;
+    resources.luts_are_counted = resources.luts_are_counted && row.luts_are_counted;
     if (!logic[i]) continue;
-    row.luts = std::ssize(logic[i]->netlist.luts());
     row.depth = logic[i]->depth;
     row.constant_outputs = logic[i]->constant_outputs;
     row.shared_outputs = logic[i]->shared_outputs;
@@ -97,7 +71,8 @@ std::string makefile(const std::string& top, const std::vector<std::string>& sou
       "# Simulates the testbench with Verilator or Icarus Verilog, and synthesizes with yosys.\n"
       "SOURCES = {1}\n"
       "verilator:\n"
-      "\tverilator --binary --timing -Wno-fatal -Wno-lint -Wno-style --top-module {0}_tb --prefix Vtestbench "
+      "\tverilator --binary --timing -Wno-fatal -Wno-lint -Wno-style -CFLAGS -O0 --output-split 20000 "
+      "--top-module {0}_tb --prefix Vtestbench "
       "-Mdir obj_dir "
       "$(SOURCES) {0}_tb.v\n"
       "\t./obj_dir/Vtestbench\n"
@@ -109,8 +84,6 @@ std::string makefile(const std::string& top, const std::vector<std::string>& sou
       ".PHONY: verilator icarus yosys\n",
       top, fmt::join(sources, " "));
 }
-
-Value optional_value(const std::optional<int64_t>& number) { return number ? Value(*number) : Value(); }
 
 Value meaning_value(const CodeMeaning& meaning) {
   if (const auto* affine = std::get_if<AffineMeaning>(&meaning))
@@ -138,15 +111,6 @@ Value port_value(const Circuit& circuit, const CircuitPort& port) {
 }
 
 }  // namespace
-
-std::optional<int64_t> DesignResources::luts() const {
-  int64_t sum = 0;
-  for (const LayerResources& layer : layers) {
-    if (!layer.luts) return std::nullopt;
-    sum += *layer.luts;
-  }
-  return sum;
-}
 
 Design make_design(const Circuit& circuit, const std::vector<std::optional<LayerLogic>>& logic,
                    const TestVectors& vectors) {
@@ -188,7 +152,8 @@ Table design_value(const Circuit& circuit, const DesignResources& resources) {
                            {"kind", layer.kind},
                            {"inputs", layer.inputs},
                            {"outputs", layer.outputs},
-                           {"luts", optional_value(layer.luts)},
+                           {"luts", layer.luts},
+                           {"luts_are_counted", layer.luts_are_counted},
                            {"lut_depth", int64_t{layer.depth}},
                            {"products", layer.products},
                            {"register_bits", layer.register_bits},
@@ -198,7 +163,8 @@ Table design_value(const Circuit& circuit, const DesignResources& resources) {
   return Table{{"top", circuit.name},
                {"latency", int64_t{circuit.latency}},
                {"layer_depth", int64_t{layer_depth(circuit)}},
-               {"luts", optional_value(resources.luts())},
+               {"luts", resources.luts},
+               {"luts_are_counted", resources.luts_are_counted},
                {"register_bits", resources.register_bits},
                {"inputs", std::move(inputs)},
                {"outputs", std::move(outputs)},

@@ -19,10 +19,11 @@ struct LayerResources {
   std::string kind;    // "sums", "requantization", "largest", "tables"
   int64_t inputs = 0;  // codes
   int64_t outputs = 0;
-  std::optional<int64_t> luts;  // 6-input tables; none where a synthesis tool chooses the arithmetic
-  int64_t products = 0;         // with constants, not 0
+  int64_t luts = 0;               // 6-input tables
+  bool luts_are_counted = false;  // else estimated, as a synthesis tool chooses the arithmetic
+  int64_t products = 0;           // with constants, not 0
   int64_t register_bits = 0;
-  int depth = 0;  // 6-input tables behind each other
+  int depth = 0;  // 6-input tables behind each other, where counted
   int64_t constant_outputs = 0;
   int64_t shared_outputs = 0;
 };
@@ -30,9 +31,9 @@ struct LayerResources {
 struct DesignResources {
   std::vector<LayerResources> layers;
   int64_t register_bits = 0;
-  /// 6-input tables of all layers; none where a layer's number is not known.
-  std::optional<int64_t> luts() const;
-  int deepest = 0;  // tables between registers, where known
+  int64_t luts = 0;              // of all layers
+  bool luts_are_counted = true;  // of all layers
+  int deepest = 0;               // tables between registers, where counted
 };
 
 /// A circuit as files, all that a simulator and a synthesis tool need.

@@ -9,6 +9,8 @@
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/hardware/code_range.h"
+#include "detent/hardware/product_tables.h"
+#include "detent/hardware/value_steps.h"
 #include "detent/integer/code_type.h"
 
 namespace detent {
@@ -28,28 +30,6 @@ std::optional<Affine> affine_of(const CodeRange& codes, float scale) {
   return affine;
 }
 
-/// `value` counted in steps, where it is a multiple.
-std::optional<int64_t> steps_of(float value, float step) {
-  const double steps = std::nearbyint(static_cast<double>(value) / static_cast<double>(step));
-  if (!(std::fabs(steps) < 0x1p15)) return std::nullopt;
-  if (static_cast<float>(steps) * step != value) return std::nullopt;
-  return static_cast<int64_t>(steps);
-}
-
-/// The values that a format has whatever the data; none where they depend on these or are too many.
-std::vector<float> fixed_values(const QuantSpec& rounding) {
-  try {
-    return std::visit(
-        [](const auto& format) -> std::vector<float> {
-          if constexpr (requires { format.values(std::string()); }) return format.values("");
-          return {};
-        },
-        rounding.format);
-  } catch (const Error&) {
-    return {};
-  }
-}
-
 bool round_alike(const QuantSpec& a, const QuantSpec& b, const std::vector<float>& values) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   std::vector<float> probes = {-kInfinity, kInfinity, -0.0F};
@@ -62,18 +42,6 @@ bool round_alike(const QuantSpec& a, const QuantSpec& b, const std::vector<float
   }
   const Tensor input = Tensor::from<float>({static_cast<int64_t>(probes.size())}, probes);
   return std::ranges::equal(fake_quantize(a, input).values<float>(), fake_quantize(b, input).values<float>());
-}
-
-/// The largest step that all of the values are multiples of: the least of their magnitudes, which formats of
-/// a few values have.
-std::optional<float> step_of(std::span<const float> values) {
-  float step = 0;
-  for (const float value : values) {
-    if (value != 0 && (step == 0 || std::fabs(value) < step)) step = std::fabs(value);
-  }
-  if (step == 0) return 1.0F;
-  const auto is_multiple = [&](float value) { return steps_of(value, step).has_value(); };
-  return std::ranges::all_of(values, is_multiple) ? std::optional(step) : std::nullopt;
 }
 
 /// The rounded weight of a layer, and its codes' format: a scale for all, or one a channel of dimension 0.
@@ -149,6 +117,10 @@ bool bias_is_rounded(const Node& node) {
   return false;
 }
 
+std::string rounded_bias_note(const Node& node) {
+  return fmt::format("node \"{}\": its bias is rounded to multiples of the unit of its sums", node.name);
+}
+
 }  // namespace
 
 std::optional<QuantSpec> affine_equal(const QuantSpec& rounding) {
@@ -176,9 +148,11 @@ Graph integer_graph(const Graph& graph, std::vector<std::string>& notes) {
     if (const auto* sum = trait<WeightedSum>(node)) {
       replace_weight(node, sum->output_axis());
       round_bias(node);
-      if (!graph.requantization() && bias_is_rounded(node))
-        notes.push_back(
-            fmt::format("node \"{}\": its bias is rounded to multiples of the unit of its sums", node.name));
+      if (has_product_tables(node)) {
+        if (make_product_tables(node)) notes.push_back(rounded_bias_note(node));
+        continue;
+      }
+      if (!graph.requantization() && bias_is_rounded(node)) notes.push_back(rounded_bias_note(node));
     }
   }
   if (!integers.requantization()) integers.set_requantization(Requantization::kFloat);

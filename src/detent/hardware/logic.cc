@@ -9,6 +9,7 @@
 #include "detent/core/error.h"
 #include "detent/hardware/bit_heap.h"
 #include "detent/hardware/lut_decomposition.h"
+#include "detent/hardware/read_bits.h"
 
 namespace detent {
 namespace {
@@ -321,54 +322,24 @@ ReachableCodes reachable_inputs(const Circuit& circuit, const Layer& layer,
   return result;
 }
 
-/// Bits of signals that something reads, as bit i of the signal's vector of wires.
-using ReadBits = std::vector<std::vector<bool>>;
-
-void read_bit(const Circuit& circuit, const Wire& wire, int bit, ReadBits& read) {
-  if (wire.is_constant()) return;
-  const auto number = static_cast<size_t>(wire.signal);
-  const int width = circuit.signals[number].codes.width();
-  // Beyond its width a code is extended by its highest bit.
-  read[number][static_cast<size_t>(wire.element * width + std::min(bit, width - 1))] = true;
-}
-
-void read_wires(const Circuit& circuit, const std::vector<Wire>& wires, ReadBits& read) {
-  for (const Wire& wire : wires) {
-    if (wire.is_constant()) continue;
-    const int width = circuit.signals[static_cast<size_t>(wire.signal)].codes.width();
-    for (int bit = 0; bit < width; ++bit) read_bit(circuit, wire, bit, read);
-  }
-}
-
-/// What a layer's tables read, and outputs that are an input.
-void read_inputs(const Circuit& circuit, const Layer& layer, const LayerLogic& logic, ReadBits& read) {
-  const auto width = static_cast<size_t>(layer.input_codes.width());
-  const auto note = [&](LutNetlist::Bit bit) {
-    if (!logic.netlist.is_input(bit)) return;
-    const size_t index = logic.netlist.input_index(bit);
-    read_bit(circuit, layer.inputs[index / width], static_cast<int>(index % width), read);
-  };
-  for (const LutNetlist::Lut& lut : logic.netlist.luts()) std::ranges::for_each(lut.inputs, note);
-  for (const Literal output : logic.outputs) note(LutNetlist::bit_of(output));
-}
-
 /// Takes the logic away whose results nothing reads, from the outputs of the circuit backwards.
 void drop_unread(const Circuit& circuit, std::vector<std::optional<LayerLogic>>& logic) {
-  ReadBits read;
+  std::vector<std::vector<bool>> read;
   for (const Signal& signal : circuit.signals) read.emplace_back(static_cast<size_t>(signal.bits()));
-  for (const CircuitPort& port : circuit.outputs) read_wires(circuit, port.wires, read);
+  const auto note = [&](int32_t signal, int64_t bit) {
+    read[static_cast<size_t>(signal)][static_cast<size_t>(bit)] = true;
+  };
+  for (const CircuitPort& port : circuit.outputs) visit_bits(circuit, port.wires, note);
   for (size_t i = circuit.layers.size(); i-- > 0;) {
     const Layer& layer = circuit.layers[i];
-    if (!logic[i]) {
-      read_wires(circuit, layer.inputs, read);
-      continue;
+    if (logic[i]) {
+      const std::vector<bool>& is_read = read[static_cast<size_t>(layer.output)];
+      for (size_t bit = 0; bit < is_read.size(); ++bit) {
+        if (!is_read[bit]) logic[i]->outputs[bit] = LutNetlist::kFalse;
+      }
+      pack(*logic[i]);
     }
-    const std::vector<bool>& is_read = read[static_cast<size_t>(layer.output)];
-    for (size_t bit = 0; bit < is_read.size(); ++bit) {
-      if (!is_read[bit]) logic[i]->outputs[bit] = LutNetlist::kFalse;
-    }
-    pack(*logic[i]);
-    read_inputs(circuit, layer, *logic[i], read);
+    visit_read_bits(circuit, layer, logic[i] ? &*logic[i] : nullptr, note);
   }
 }
 

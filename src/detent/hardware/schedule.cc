@@ -34,6 +34,14 @@ int deepest_output(const Circuit& circuit, const std::vector<int>& depths) {
 
 int layer_depth(const Circuit& circuit) { return deepest_output(circuit, depths_of(circuit)); }
 
+int reading_stage(const Circuit& circuit, const std::vector<Wire>& wires) {
+  int stage = 0;
+  for (const Wire& wire : wires) {
+    if (!wire.is_constant()) stage = std::max(stage, circuit.signals[static_cast<size_t>(wire.signal)].stage);
+  }
+  return stage;
+}
+
 void schedule(Circuit& circuit, std::optional<int64_t> latency) {
   const std::vector<int> depths = depths_of(circuit);
   const int deepest = deepest_output(circuit, depths);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "detent/hardware/circuit.h"
 
@@ -9,6 +10,9 @@ namespace detent {
 
 /// Layers behind each other from the inputs to the outputs.
 int layer_depth(const Circuit& circuit);
+
+/// The stage at which a layer reads these wires.
+int reading_stage(const Circuit& circuit, const std::vector<Wire>& wires);
 
 /// Puts `latency` registers, evenly, between the layers on the way from the inputs to the outputs: at most
 /// one behind each layer, which is the default. Sets the stages of the signals. Throws Error beyond that.

@@ -1,9 +1,11 @@
 #include "detent/hardware/tools.h"
 
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -13,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "detent/core/error.h"
+#include "detent/core/progress.h"
 
 namespace detent {
 namespace {
@@ -45,17 +48,31 @@ std::string quoted(const fs::path& path) {
   return text + "'";
 }
 
-/// What a command prints, in a folder. Throws Error with the end of it where the command fails.
-std::string output_of(const fs::path& folder, const std::string& command) {
+/// All that comes through a pipe; meanwhile `progress` says how long it has taken.
+std::string read_all(int pipe, Progress& progress) {
+  constexpr int kMillisecondsBetweenLooks = 100;
+  std::string text;
+  std::array<char, 4096> buffer;
+  while (true) {
+    pollfd wanted{.fd = pipe, .events = POLLIN, .revents = 0};
+    if (poll(&wanted, 1, kMillisecondsBetweenLooks) > 0) {
+      const ssize_t count = read(pipe, buffer.data(), buffer.size());
+      if (count == 0 || (count < 0 && errno != EINTR)) return text;
+      if (count > 0) text.append(buffer.data(), static_cast<size_t>(count));
+    }
+    progress.update(0);
+  }
+}
+
+/// What a command prints, in a folder. Throws Error with the end of it where the command fails. `name` is
+/// what people are told meanwhile.
+std::string output_of(const fs::path& folder, const std::string& command, const std::string& name) {
   const std::string whole = fmt::format("cd {} && {{ {}; }} 2>&1 < /dev/null", quoted(folder), command);
   FILE* pipe = popen(whole.c_str(), "r");
   if (pipe == nullptr) fail("cannot start a shell for: {}", command);
-  std::string text;
-  std::array<char, 4096> buffer;
-  for (size_t count = 1; count > 0;) {
-    count = fread(buffer.data(), 1, buffer.size(), pipe);
-    text.append(buffer.data(), count);
-  }
+  Progress progress(name, 0);
+  const std::string text = read_all(fileno(pipe), progress);
+  progress.finish();
   const int status = pclose(pipe);
   constexpr size_t kMostShown = 2000;
   if (status == 0) return text;
@@ -108,11 +125,13 @@ std::string why_no_synthesis() { return why_missing({"yosys"}, "yosys"); }
 SimulationResult simulate(const fs::path& folder, const std::string& top, Simulator simulator) {
   if (const std::string why = why_no_simulator(simulator); !why.empty()) fail("{}", why);
   const TemporaryFolder made;
+  const std::string name = enum_names(simulator)[static_cast<size_t>(simulator)];
   std::string command;
   if (simulator == Simulator::kVerilator) {
-    // The code that it makes is compiled without optimization: that is what takes longest.
+    // The code that it makes is compiled without optimization: that is what takes longest. Each of its files
+    // includes the same headers, which takes as long as some 10,000 statements.
     command = fmt::format(
-        "verilator --binary --timing -Wno-fatal -Wno-lint -Wno-style -O1 -CFLAGS -O0 --output-split 5000 -j "
+        "verilator --binary --timing -Wno-fatal -Wno-lint -Wno-style -O1 -CFLAGS -O0 --output-split 20000 -j "
         "2 "
         "--top-module {0}_tb --prefix Vtestbench -Mdir {1} *.v > {1}/build.txt || {{ cat {1}/build.txt; exit "
         "1; }}; "
@@ -122,12 +141,12 @@ SimulationResult simulate(const fs::path& folder, const std::string& top, Simula
     command =
         fmt::format("iverilog -g2005 -s {0}_tb -o {1}/tb.vvp *.v && vvp -n {1}/tb.vvp", top, made.path());
   }
-  return parsed(output_of(folder, command), enum_names(simulator)[static_cast<size_t>(simulator)]);
+  return parsed(output_of(folder, command, name), name);
 }
 
 SynthesisResult synthesize(const fs::path& folder) {
   if (const std::string why = why_no_synthesis(); !why.empty()) fail("{}", why);
-  std::istringstream lines(output_of(folder, "yosys -q -s synthesize.ys && cat synthesis.txt"));
+  std::istringstream lines(output_of(folder, "yosys -q -s synthesize.ys && cat synthesis.txt", "yosys"));
   SynthesisResult result;
   for (std::string line; std::getline(lines, line);) {
     // "$lut 12", or, of newer versions, "12 $lut".

@@ -213,8 +213,7 @@ std::string bit_text(const LutNetlist& netlist, LutNetlist::Literal literal) {
   return (LutNetlist::is_inverted(literal) ? "~" : "") + name;
 }
 
-/// A table as gates: choices by its last input first. Simulators and synthesis take these faster than
-/// look-ups in a constant.
+/// A table as gates: choices by its last input first.
 std::string gates_text(uint64_t table, std::span<const std::string> inputs) {
   const size_t entries = size_t{1} << inputs.size();
   const uint64_t all = entries == 64 ? ~uint64_t{0} : (uint64_t{1} << entries) - 1;
@@ -236,17 +235,36 @@ std::string gates_text(uint64_t table, std::span<const std::string> inputs) {
   return fmt::format("({} ? {} : {})", last, gates_text(high, rest), gates_text(low, rest));
 }
 
+/// A table as a constant that is shifted.
+std::string lookup_text(uint64_t table, std::span<const std::string> inputs) {
+  std::vector<std::string> address(inputs.rbegin(), inputs.rend());
+  return fmt::format("{}'h{:x} >> {{{}}}", size_t{1} << inputs.size(), table, fmt::join(address, ", "));
+}
+
+/// The tables, each as text that `text_of` makes of it.
+template <class TextOf>
+std::string tables_text(const LutNetlist& netlist, const TextOf& text_of) {
+  std::string text;
+  for (const LutNetlist::Lut& lut : netlist.luts()) {
+    std::vector<std::string> inputs;
+    for (const LutNetlist::Bit bit : lut.inputs)
+      inputs.push_back(bit_text(netlist, LutNetlist::literal(bit)));
+    text += fmt::format("  wire n{} = {};\n", lut.bit, text_of(lut.table, inputs));
+  }
+  return text;
+}
+
+/// Synthesis and Icarus take gates several times faster than look-ups; Verilator makes a fifth of the code of
+/// look-ups.
 std::string body_text(const LookupBody& /*body*/, const Layer& layer, const Signal& output,
                       const LayerLogic* logic) {
   DETENT_CHECK(logic != nullptr, "no logic of {}", layer.node);
   const LutNetlist& netlist = logic->netlist;
   std::string text =
       module_head(layer.module, std::ssize(layer.inputs) * layer.input_codes.width(), output.bits());
-  for (const LutNetlist::Lut& lut : netlist.luts()) {
-    std::vector<std::string> inputs;
-    for (const LutNetlist::Bit bit : lut.inputs)
-      inputs.push_back(bit_text(netlist, LutNetlist::literal(bit)));
-    text += fmt::format("  wire n{} = {};  // {:x}\n", lut.bit, gates_text(lut.table, inputs), lut.table);
+  if (!netlist.luts().empty()) {
+    text += "`ifdef VERILATOR\n" + tables_text(netlist, lookup_text) + "`else\n" +
+            tables_text(netlist, gates_text) + "`endif\n";
   }
   for (size_t i = 0; i < logic->outputs.size(); ++i)
     text += fmt::format("  assign y[{}] = {};\n", i, bit_text(netlist, logic->outputs[i]));

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "detent/hardware/schedule.h"
 #include "detent/hardware/verilog.h"
 
 namespace detent {
@@ -54,15 +55,6 @@ std::string bundle(const Circuit& circuit, const std::vector<Wire>& wires, const
              : fmt::format("{{{}}}", fmt::join(parts, ",\n          "));
 }
 
-/// The stage at which a layer reads.
-int stage_of(const Circuit& circuit, const std::vector<Wire>& wires) {
-  int stage = 0;
-  for (const Wire& wire : wires) {
-    if (!wire.is_constant()) stage = std::max(stage, circuit.signals[static_cast<size_t>(wire.signal)].stage);
-  }
-  return stage;
-}
-
 /// The last stage at which each signal is read.
 std::map<int32_t, int> last_reads(const Circuit& circuit) {
   std::map<int32_t, int> last;
@@ -71,7 +63,7 @@ std::map<int32_t, int> last_reads(const Circuit& circuit) {
       if (!wire.is_constant()) last[wire.signal] = std::max(last[wire.signal], stage);
     }
   };
-  for (const Layer& layer : circuit.layers) note(layer.inputs, stage_of(circuit, layer.inputs));
+  for (const Layer& layer : circuit.layers) note(layer.inputs, reading_stage(circuit, layer.inputs));
   for (const CircuitPort& port : circuit.outputs) note(port.wires, circuit.latency);
   return last;
 }
@@ -138,7 +130,7 @@ std::string top_verilog(const Circuit& circuit) {
   }
   for (const Layer& layer : circuit.layers) {
     const Signal& signal = circuit.signals[static_cast<size_t>(layer.output)];
-    const int stage = stage_of(circuit, layer.inputs);
+    const int stage = reading_stage(circuit, layer.inputs);
     const bool registered = signal.stage > stage;
     const std::string result = registered ? signal.name + "$next" : signal.name;
     text += fmt::format("\n  wire {}{};\n  {} {}$layer (\n      .x({}),\n      .y({}));\n",

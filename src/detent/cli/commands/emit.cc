@@ -185,11 +185,17 @@ void write_design(const Design& design, const Table& value, const fs::path& fold
 TextTable layer_table(const DesignResources& resources) {
   TextTable table({"layer", "made of", "in", "out", "products", "LUT6", "depth", "registers"});
   for (const LayerResources& layer : resources.layers) {
-    table.add_row({layer.node, layer.kind, std::to_string(layer.inputs), std::to_string(layer.outputs),
-                   std::to_string(layer.products), layer.luts ? std::to_string(*layer.luts) : "",
-                   layer.luts ? std::to_string(layer.depth) : "", std::to_string(layer.register_bits)});
+    table.add_row(
+        {layer.node, layer.kind, std::to_string(layer.inputs), std::to_string(layer.outputs),
+         std::to_string(layer.products), (layer.luts_are_counted ? "" : "~") + std::to_string(layer.luts),
+         layer.luts_are_counted ? std::to_string(layer.depth) : "", std::to_string(layer.register_bits)});
   }
   return table;
+}
+
+std::string lut_text(const DesignResources& resources) {
+  if (!resources.luts_are_counted) return fmt::format(", about {} LUT6 by an estimate", resources.luts);
+  return fmt::format(", {} LUT6, at most {} behind each other in a layer", resources.luts, resources.deepest);
 }
 
 /// Simulates and synthesizes; returns whether all bits were equal.
@@ -211,11 +217,12 @@ bool run_tools(const EmitOptions& options, const std::vector<Simulator>& simulat
   results.add("simulations", std::move(simulations));
   if (!options.synthesizes) return equal;
   const SynthesisResult found = synthesize(options.output);
-  const std::optional<int64_t> ours = design.resources.luts();
+  const int64_t ours = design.resources.luts;
   std::string text = fmt::format("yosys: {} LUT6, {} register bits", found.luts, found.register_bits);
-  if (ours && found.luts > 0)
-    text += fmt::format("; the estimate of {} is {:+.1f} % off", *ours,
-                        100 * (static_cast<double>(*ours) / static_cast<double>(found.luts) - 1));
+  if (found.luts > 0)
+    text += fmt::format("; {} {} is {:+.1f} % off",
+                        design.resources.luts_are_counted ? "our count of" : "the estimate of", ours,
+                        100 * (static_cast<double>(ours) / static_cast<double>(found.luts) - 1));
   results.say(text + "\n");
   results.add("synthesis", Table{{"luts", found.luts}, {"register_bits", found.register_bits}});
   return equal;
@@ -266,16 +273,12 @@ int run_emit_verilog(const std::vector<std::string>& args) {
   const Design design = make_design(circuit, logic, vectors);
   const Table value = design_value(circuit, design.resources);
   write_design(design, value, options.output);
-  const std::optional<int64_t> luts = design.resources.luts();
   results.say(layer_table(design.resources).to_text());
   results.say(wrapped_text(
       fmt::format(
           "{}: top module {}, {} clock cycles from inputs to outputs, {} register bits{}, {} vectors {}",
           options.output, circuit.name, circuit.latency, design.resources.register_bits,
-          luts ? fmt::format(", about {} LUT6, at most {} behind each other in a layer", *luts,
-                             design.resources.deepest)
-               : "",
-          vectors.inputs.size(), samples.empty() ? "at random" : "of the data"),
+          lut_text(design.resources), vectors.inputs.size(), samples.empty() ? "at random" : "of the data"),
       0, 80));
   results.add("design", value);
   const bool equal = run_tools(options, simulators, circuit, design, results);
