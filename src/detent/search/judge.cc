@@ -157,46 +157,67 @@ std::optional<Quality> Judge::judge(const Graph& candidate, int64_t samples, con
   return sum;
 }
 
+size_t Judge::family_size() const {
+  return static_cast<size_t>(std::max<int64_t>(4, kVariantBytes / parameter_bytes(network_)));
+}
+
+std::optional<std::vector<Quality>> Judge::judge_family(const Graph& base,
+                                                        const std::vector<Variant>& variants, int64_t samples,
+                                                        const Stop& stop, ProcessGroup& group) const {
+  const std::vector<Part> all = parts(samples, std::min(kVariantBatch, micro_batch_));
+  const std::unique_ptr<const Program> program = executor_.compile(base);
+  const VariantRuns runs(base, variants, output_);
+  std::vector<std::vector<double>> own(
+      all.size());  // by micro-batch: the base's numbers, then each variant's
+  const auto worker = static_cast<int64_t>(group.rank());
+  parallel_for(std::ssize(all), 1, [&](int64_t begin, int64_t) {
+    const auto i = static_cast<size_t>(begin);
+    if (begin % group.size() != worker || stop()) return;
+    std::vector<Quality> qualities(variants.size() + 1);
+    const Tensor result = runs.run(
+        inputs(all[i]), *program, executor_,
+        [&](size_t variant, const Tensor& output) { qualities[variant + 1] = compare(all[i], output); });
+    qualities[0] = compare(all[i], result);
+    for (const Quality& quality : qualities) {
+      DETENT_CHECK(quality.samples > 0, "a variant did not run");
+      const std::vector<double> numbers = quality.to_numbers();
+      own[i].insert(own[i].end(), numbers.begin(), numbers.end());
+    }
+  });
+  std::vector<Quality> sums(variants.size() + 1);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto given = group.all_gather(as_bytes(own[i]));
+    const std::vector<double> numbers = as_numbers(given[i % static_cast<size_t>(group.size())]);
+    if (numbers.empty()) return std::nullopt;
+    const std::ptrdiff_t each = std::ssize(numbers) / std::ssize(sums);
+    for (size_t v = 0; v < sums.size(); ++v) {
+      const auto begin = numbers.begin() + static_cast<std::ptrdiff_t>(v) * each;
+      sums[v].add(Quality::from_numbers({begin, begin + each}));
+    }
+  }
+  return sums;
+}
+
 std::optional<std::vector<double>> Judge::judge_variants(const Graph& base,
                                                          const std::vector<Variant>& variants,
                                                          QualityKind kind, int64_t samples, const Stop& stop,
                                                          ProcessGroup& group) const {
-  const std::vector<Part> all = parts(samples, std::min(kVariantBatch, micro_batch_));
-  const size_t most = static_cast<size_t>(std::max<int64_t>(4, kVariantBytes / parameter_bytes(base)));
-  std::vector<double> losses(variants.size() + 1);
+  const size_t most = family_size();
   const double signal_per_sample = reference_.signal / static_cast<double>(reference_.samples);
-  const std::unique_ptr<const Program> program = executor_.compile(base);
+  const auto loss = [&](const Quality& quality) {
+    if (kind != QualityKind::kSqnr) return quality.distortion();
+    return quality.noise / (signal_per_sample * static_cast<double>(quality.samples));
+  };
+  std::vector<double> losses;
   for (size_t first = 0; first == 0 || first < variants.size(); first += most) {
     const std::vector<Variant> some(
         variants.begin() + static_cast<std::ptrdiff_t>(first),
         variants.begin() + static_cast<std::ptrdiff_t>(std::min(first + most, variants.size())));
-    const VariantRuns runs(base, some, output_);
-    std::vector<std::vector<double>> own(all.size());  // by micro-batch: the base's, then each variant's
-    const auto worker = static_cast<int64_t>(group.rank());
-    parallel_for(std::ssize(all), 1, [&](int64_t begin, int64_t) {
-      const auto i = static_cast<size_t>(begin);
-      if (begin % group.size() != worker || stop()) return;
-      std::vector<double> sums(some.size() + 1);
-      const auto weigh = [&](const Tensor& output) {
-        const Quality quality = compare(all[i], output);
-        if (kind == QualityKind::kSqnr) return quality.noise / signal_per_sample;
-        return quality.distortion() * static_cast<double>(quality.samples);
-      };
-      const Tensor result =
-          runs.run(inputs(all[i]), *program, executor_,
-                   [&](size_t variant, const Tensor& output) { sums[variant + 1] = weigh(output); });
-      sums[0] = weigh(result);
-      own[i] = std::move(sums);
-    });
-    for (size_t i = 0; i < all.size(); ++i) {
-      const auto given = group.all_gather(as_bytes(own[i]));
-      const std::vector<double> sums = as_numbers(given[i % static_cast<size_t>(group.size())]);
-      if (sums.empty()) return std::nullopt;
-      losses[0] += first == 0 ? sums[0] : 0;
-      for (size_t v = 0; v < some.size(); ++v) losses[first + v + 1] += sums[v + 1];
-    }
+    const auto qualities = judge_family(base, some, samples, stop, group);
+    if (!qualities) return std::nullopt;
+    if (first == 0) losses.push_back(loss(qualities->front()));
+    for (size_t v = 1; v < qualities->size(); ++v) losses.push_back(loss((*qualities)[v]));
   }
-  for (double& loss : losses) loss /= static_cast<double>(std::min(samples, count_));
   return losses;
 }
 

@@ -39,12 +39,18 @@ class Judge {
   /// Nothing when `stop` says so.
   std::optional<Quality> judge(const Graph& candidate, int64_t samples, const Stop& stop) const;
 
-  /// What `kind` makes of `base`, then of each of its variants, as a mean over the samples: of the accuracy
-  /// the distortion, else the share of the noise. What lies before a variant's first node is computed once.
-  /// The workers of `group` take turns at the micro-batches.
+  /// The quality of `base`, then of each of its variants. What lies before a variant's first node is computed
+  /// once. The workers of `group` take turns at the micro-batches.
+  std::optional<std::vector<Quality>> judge_family(const Graph& base, const std::vector<Variant>& variants,
+                                                   int64_t samples, const Stop& stop,
+                                                   ProcessGroup& group) const;
+  /// The same as means over the samples of what `kind` makes of them: of the accuracy the distortion, else
+  /// the share of the noise. Variants are of `base` itself, of any number.
   std::optional<std::vector<double>> judge_variants(const Graph& base, const std::vector<Variant>& variants,
                                                     QualityKind kind, int64_t samples, const Stop& stop,
                                                     ProcessGroup& group) const;
+  /// Variants that judge_family takes at once: each keeps a graph of its own.
+  size_t family_size() const;
 
  private:
   struct Part {

@@ -47,12 +47,14 @@ class Search {
         judge_(request.network, context.executor(), request.samples, options_.eval_samples),
         objective_(options_, judge_.reference(), judge_.has_labels(), model_, space_, context.where),
         networks_(request.network, plan_, space_, options_, context),
+        shared_(request.network, plan_, space_),
         journal_(request.folder / "evaluations.jsonl", request.resumes, *context.group),
         files_(request.folder, options_, judge_.reference()),
         is_first_(context.group->is_first()),
         study_({.networks = networks_,
                 .model = model_,
                 .judge = judge_,
+                .shared = shared_,
                 .objective = objective_,
                 .journal = journal_,
                 .group = *context.group,
@@ -154,6 +156,7 @@ class Search {
   Judge judge_;
   Objective objective_;
   CandidateNetworks networks_;
+  SharedRuns shared_;
   Journal journal_;
   SearchFiles files_;
   bool is_first_;

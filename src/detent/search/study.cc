@@ -91,12 +91,6 @@ bool Study::charge(const std::string& key, double evaluations) {
   return true;
 }
 
-std::vector<double> Study::numbers_of(const Trial& trial) const {
-  std::vector<double> numbers = trial.quality.to_numbers();
-  numbers.push_back(trial.costs.latency.value_or(-1));
-  return numbers;
-}
-
 Trial Study::trial_of(const Assignment& assignment, const std::vector<double>& numbers) const {
   Trial trial{assignment, Quality::from_numbers({numbers.begin(), numbers.end() - 1}),
               model().costs(assignment)};
@@ -104,53 +98,90 @@ Trial Study::trial_of(const Assignment& assignment, const std::vector<double>& n
   return trial;
 }
 
-std::optional<Trial> Study::run(const Assignment& assignment, int64_t samples) const {
-  const Graph graph = parts_.networks.make(assignment);
-  const std::optional<Quality> quality = parts_.judge.judge(graph, samples, [&] { return is_stopped(); });
-  if (!quality) return std::nullopt;
-  Trial trial{assignment, *quality, model().costs(assignment)};
-  if (objective().needs_latency()) trial.costs.latency = parts_.latency(graph);
-  return trial;
+/// Seconds for a sample of each, which the workers take turns to measure; -1 where no one asks.
+std::vector<double> Study::latencies(const std::vector<const Graph*>& graphs) {
+  std::vector<double> seconds(graphs.size(), -1);
+  if (!objective().needs_latency()) return seconds;
+  const auto workers = static_cast<size_t>(parts_.group.size());
+  for (size_t first = 0; first < graphs.size(); first += workers) {
+    const size_t own = first + static_cast<size_t>(parts_.group.rank());
+    const double mine = own < graphs.size() ? parts_.latency(*graphs[own]) : -1;
+    const auto given = parts_.group.all_gather(std::as_bytes(std::span(&mine, 1)));
+    for (size_t i = 0; i < workers && first + i < graphs.size(); ++i)
+      seconds[first + i] = as_numbers(given[i]).front();
+  }
+  return seconds;
 }
 
-/// As many at a time as there are workers, each its own.
+bool Study::run_family(const std::vector<Assignment>& assignments, const RunFamily& family, int64_t samples) {
+  const Graph base = parts_.networks.make(assignments[family.front().assignment]);
+  std::vector<Variant> variants;
+  std::vector<const Graph*> graphs = {&base};
+  for (size_t i = 1; i < family.size(); ++i) {
+    const SharedRun& run = family[i];
+    Variant& variant = variants.emplace_back();
+    variant.graph = parts_.networks.make(assignments[run.assignment]);
+    variant.first = run.first;
+    if (*run.parent > 0) variant.parent = *run.parent - 1;
+  }
+  for (const Variant& variant : variants) graphs.push_back(&variant.graph);
+  const auto qualities = parts_.judge.judge_family(
+      base, variants, samples, [&] { return is_stopped(); }, parts_.group);
+  if (!qualities) return false;
+  const std::vector<double> seconds = latencies(graphs);
+  for (size_t i = 0; i < family.size(); ++i) {
+    std::vector<double> numbers = (*qualities)[i].to_numbers();
+    numbers.push_back(seconds[i]);
+    parts_.journal.add(trial_key(assignments[family[i].assignment], samples), numbers);
+  }
+  return true;
+}
+
 bool Study::run_missing(const std::vector<Assignment>& assignments, int64_t samples) {
   std::vector<Assignment> missing;
   for (const Assignment& assignment : assignments) {
     const bool known = parts_.journal.find(trial_key(assignment, samples)) != nullptr;
     if (!known && std::ranges::find(missing, assignment) == missing.end()) missing.push_back(assignment);
   }
-  const auto workers = static_cast<size_t>(parts_.group.size());
-  for (size_t first = 0; first < missing.size(); first += workers) {
+  for (const RunFamily& family : shared().families(missing, parts_.judge.family_size())) {
     if (shall_end()) return false;
-    const size_t own = first + static_cast<size_t>(parts_.group.rank());
-    std::vector<double> numbers;
-    if (own < missing.size()) {
-      if (const std::optional<Trial> trial = run(missing[own], samples)) numbers = numbers_of(*trial);
-    }
-    const auto given = parts_.group.all_gather(std::as_bytes(std::span(numbers)));
-    for (size_t i = 0; i < workers && first + i < missing.size(); ++i) {
-      if (given[i].empty()) {
-        ended_ = true;
-        continue;
-      }
-      parts_.journal.add(trial_key(missing[first + i], samples), as_numbers(given[i]));
-    }
+    ended_ = !run_family(missing, family, samples);
     if (ended_) return false;
   }
   return true;
 }
 
+std::vector<Assignment> Study::charged(const std::vector<Assignment>& assignments, int64_t samples) {
+  constexpr double kRounding = 1e-9;
+  const double each = static_cast<double>(samples) / static_cast<double>(this->samples());
+  std::vector<Assignment> affordable;
+  std::vector<Assignment> added;
+  double cost = 0;
+  for (const Assignment& assignment : assignments) {
+    const bool is_known = charged_.contains(trial_key(assignment, samples)) ||
+                          std::ranges::find(added, assignment) != added.end();
+    if (!is_known) {
+      added.push_back(assignment);
+      const double with_this = each * shared().runs(shared().families(added, parts_.judge.family_size()));
+      is_spent_ = spent_ + with_this > limits_.evaluations + kRounding;
+      if (is_spent_) {
+        added.pop_back();
+        break;
+      }
+      cost = with_this;
+    }
+    affordable.push_back(assignment);
+  }
+  spent_ += cost;
+  for (const Assignment& assignment : added) charged_.insert(trial_key(assignment, samples));
+  return affordable;
+}
+
 std::vector<Trial> Study::measure(const std::vector<Assignment>& assignments, int64_t samples) {
   samples = std::min(samples, this->samples());
   if (ended_) return {};
-  const double each = static_cast<double>(samples) / static_cast<double>(this->samples());
-  std::vector<Assignment> affordable;
   const size_t charged_before = charged_.size();
-  for (const Assignment& assignment : assignments) {
-    if (!charge(trial_key(assignment, samples), each)) break;
-    affordable.push_back(assignment);
-  }
+  const std::vector<Assignment> affordable = charged(assignments, samples);
   const bool measures_new = charged_.size() > charged_before;
   const bool complete = run_missing(affordable, samples);
   std::vector<Trial> measured;

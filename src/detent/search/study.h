@@ -14,6 +14,7 @@
 #include "detent/search/judge.h"
 #include "detent/search/objective.h"
 #include "detent/search/pareto.h"
+#include "detent/search/shared_runs.h"
 
 namespace detent {
 
@@ -27,7 +28,7 @@ struct Trial {
 
 /// When a search ends.
 struct StudyLimits {
-  double evaluations = 0;  // runs over all samples; parts count as such
+  double evaluations = 0;  // runs of whole networks over all samples; parts count as such
   std::optional<std::chrono::steady_clock::time_point> deadline;
 };
 
@@ -40,6 +41,7 @@ class Study {
     const CandidateNetworks& networks;
     const CostModel& model;
     const Judge& judge;
+    const SharedRuns& shared;
     const Objective& objective;
     Journal& journal;
     ProcessGroup& group;
@@ -53,12 +55,13 @@ class Study {
   const CostModel& model() const { return parts_.model; }
   const Objective& objective() const { return parts_.objective; }
   const CandidateNetworks& networks() const { return parts_.networks; }
+  const SharedRuns& shared() const { return parts_.shared; }
   int64_t samples() const { return parts_.judge.samples(); }
   uint64_t seed() const { return seed_; }
   double cost(const Assignment& assignment) const { return model().value(assignment, objective().cost()); }
 
-  /// Measures over the first `samples`, in order; those of all samples become trials. Empty when the search
-  /// is to end.
+  /// Measures over the first `samples`, in order; those of all samples become trials. What networks have in
+  /// common before they part is run, and counts, once. Empty when the search is to end.
   std::vector<Trial> measure(const std::vector<Assignment>& assignments, int64_t samples);
   std::vector<Trial> measure(const std::vector<Assignment>& assignments) {
     return measure(assignments, samples());
@@ -113,10 +116,12 @@ class Study {
 
  private:
   bool charge(const std::string& key, double evaluations);
-  std::vector<double> numbers_of(const Trial& trial) const;
+  /// Those of the assignments that there are evaluations left for.
+  std::vector<Assignment> charged(const std::vector<Assignment>& assignments, int64_t samples);
   Trial trial_of(const Assignment& assignment, const std::vector<double>& numbers) const;
-  std::optional<Trial> run(const Assignment& assignment, int64_t samples) const;
   bool run_missing(const std::vector<Assignment>& assignments, int64_t samples);
+  bool run_family(const std::vector<Assignment>& assignments, const RunFamily& family, int64_t samples);
+  std::vector<double> latencies(const std::vector<const Graph*>& graphs);
 
   Parts parts_;
   StudyLimits limits_;

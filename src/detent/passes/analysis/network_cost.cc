@@ -1,6 +1,7 @@
 #include "detent/passes/analysis/network_cost.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
@@ -22,15 +23,21 @@ double products_per_element(const Node& node, const ValueTypes& values) {
 
 }  // namespace
 
-double multiply_adds(const Graph& graph) {
+std::vector<double> node_multiply_adds(const Graph& graph) {
   const ValueTypes values = infer_shapes(graph);
-  double sum = 0;
+  std::vector<double> products;
   for (const Node& node : graph.nodes()) {
     const Operand& result = values.at(value_name(node.name));
-    if (result.is_tensor() && !result.is_open())
-      sum += static_cast<double>(element_count(result.shape)) * products_per_element(node, values);
+    const bool counts = result.is_tensor() && !result.is_open();
+    const double elements = counts ? static_cast<double>(element_count(result.shape)) : 0;
+    products.push_back(counts ? elements * products_per_element(node, values) : 0);
   }
-  return sum;
+  return products;
+}
+
+double multiply_adds(const Graph& graph) {
+  const std::vector<double> products = node_multiply_adds(graph);
+  return std::accumulate(products.begin(), products.end(), 0.0);
 }
 
 int64_t affordable_samples(int64_t samples, double per_sample, double budget) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "detent/graph/graph.h"
 
 namespace detent {
@@ -7,6 +9,8 @@ namespace detent {
 /// Products that a run takes for one sample: of weighted sums and of products of matrices, and one for each
 /// element of the other results; nodes whose results have open sizes do not count.
 double multiply_adds(const Graph& graph);
+/// The same of each node.
+std::vector<double> node_multiply_adds(const Graph& graph);
 
 /// As many samples, but at least one, as cost no more than `budget` products when each costs `per_sample`.
 int64_t affordable_samples(int64_t samples, double per_sample, double budget);

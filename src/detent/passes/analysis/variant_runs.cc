@@ -8,7 +8,7 @@
 namespace detent {
 
 VariantRuns::VariantRuns(const Graph& base, const std::vector<Variant>& variants, size_t output)
-    : base_(base), output_(output), parts_(base.nodes().size()) {
+    : base_(base), output_(output), of_variants_(variants.size()) {
   const GraphCut cut(base);
   for (size_t i = 0; i < base.nodes().size(); ++i) {
     read_from_.push_back(cut.read_from(i));
@@ -21,46 +21,66 @@ VariantRuns::VariantRuns(const Graph& base, const std::vector<Variant>& variants
       return std::ranges::count(inputs, name) > 0 || std::ranges::binary_search(read_from_.at(first), name);
     };
     const Graph& graph = variants[i].graph;
-    Part part{i, GraphCut(graph).part(is_there, {result}), {}};
+    Part part{i, first, GraphCut(graph).part(is_there, {result}), {}};
     for (const std::string& input : inputs) {
       const Quantizer* quantizer = graph.node(input).find_quantizer("data_out_0");
       if (quantizer != nullptr) part.input_quantizers.emplace(input, *quantizer);
     }
-    parts_[first].push_back(std::move(part));
+    const std::optional<size_t> parent = variants[i].parent;
+    DETENT_CHECK(!parent || variants.at(*parent).first < first, "variant {} begins with its parent", i);
+    (parent ? of_variants_[*parent] : of_base_)[first].push_back(std::move(part));
   }
+}
+
+void VariantRuns::run_part(const Call& call, const Part& part, const Values& values) const {
+  const std::vector<std::string> input_names = base_.input_names();
+  std::vector<Tensor> taken;
+  for (const std::string& name : part.graph.input_names()) {
+    const auto input = std::ranges::find(input_names, name);
+    if (input == input_names.end()) {
+      taken.push_back(values.at(name));
+      continue;
+    }
+    const Tensor& given = call.inputs[static_cast<size_t>(input - input_names.begin())];
+    const auto quantizer = part.input_quantizers.find(name);
+    taken.push_back(quantizer == part.input_quantizers.end() ? given
+                                                             : fake_quantize(quantizer->second, given));
+  }
+  const Parts& branches = of_variants_[part.variant];
+  if (branches.empty()) {
+    call.visit(part.variant, call.executor.run(part.graph, taken));
+    return;
+  }
+  Values seen = values;
+  const auto observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
+    // Not what it takes or computes again, nor the node that captures its result.
+    const bool is_own = operand == "data_out_0" && base_.find(node.name) != nullptr &&
+                        base_.position(node.name) >= part.first;
+    if (is_own) pass(call, branches, node, value, seen);
+  };
+  call.visit(part.variant, call.executor.run(part.graph, taken, observe));
+}
+
+void VariantRuns::pass(const Call& call, const Parts& parts, const Node& node, const Tensor& value,
+                       Values& values) const {
+  const size_t position = base_.position(node.name);
+  if (const auto here = parts.find(position); here != parts.end()) {
+    for (const Part& part : here->second) run_part(call, part, values);
+  }
+  const Quantizer* quantizer = node.find_quantizer("data_out_0");
+  values[node.name] = quantizer == nullptr ? value.clone() : fake_quantize(*quantizer, value);
+  const std::vector<std::string>& later = read_from_.at(position + 1);
+  std::erase_if(values, [&](const auto& entry) { return !std::ranges::binary_search(later, entry.first); });
 }
 
 Tensor VariantRuns::run(std::span<const Tensor> inputs, const Program& program, const Executor& executor,
                         const std::function<void(size_t variant, const Tensor& output)>& visit) const {
-  std::map<std::string, Tensor, std::less<>> values;  // as later nodes read them
-  const std::vector<std::string> input_names = base_.input_names();
-  const auto run_parts = [&](size_t position) {
-    for (const Part& part : parts_[position]) {
-      std::vector<Tensor> taken;
-      for (const std::string& name : part.graph.input_names()) {
-        const auto input = std::ranges::find(input_names, name);
-        if (input == input_names.end()) {
-          taken.push_back(values.at(name));
-          continue;
-        }
-        const Tensor& given = inputs[static_cast<size_t>(input - input_names.begin())];
-        const auto quantizer = part.input_quantizers.find(name);
-        taken.push_back(quantizer == part.input_quantizers.end() ? given
-                                                                 : fake_quantize(quantizer->second, given));
-      }
-      visit(part.variant, executor.run(part.graph, taken));
-    }
+  const Call call{inputs, executor, visit};
+  Values values;
+  const auto observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
+    if (operand == "data_out_0") pass(call, of_base_, node, value, values);
   };
-  const auto pass = [&](const Node& node, std::string_view operand, const Tensor& value) {
-    if (operand != "data_out_0") return;
-    const size_t position = base_.position(node.name);
-    run_parts(position);
-    const Quantizer* quantizer = node.find_quantizer(operand);
-    values[node.name] = quantizer == nullptr ? value.clone() : fake_quantize(*quantizer, value);
-    const std::vector<std::string>& later = read_from_.at(position + 1);
-    std::erase_if(values, [&](const auto& entry) { return !std::ranges::binary_search(later, entry.first); });
-  };
-  return program.run(inputs, pass).at(output_).clone();
+  return program.run(inputs, observe).at(output_).clone();
 }
 
 }  // namespace detent

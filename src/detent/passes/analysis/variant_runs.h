@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ namespace detent {
 struct Variant {
   Graph graph;
   size_t first = 0;
+  /// Its place, where the other one is a variant too, which begins to differ at an earlier node.
+  std::optional<size_t> parent = {};
 };
 
 /// Runs a network and variants of it, each only from the node on where it begins to differ: what lies before
@@ -35,14 +38,32 @@ class VariantRuns {
  private:
   struct Part {
     size_t variant;
+    size_t first;
     Graph graph;  // from its first node on
     /// Quantizers of the network's inputs that have one.
     std::map<std::string, Quantizer, std::less<>> input_quantizers;
   };
 
+  /// What all runs of one call share.
+  struct Call {
+    std::span<const Tensor> inputs;
+    const Executor& executor;
+    const std::function<void(size_t variant, const Tensor& output)>& visit;
+  };
+  using Values = std::map<std::string, Tensor, std::less<>>;
+  /// The parts that begin at each position, of variants of one network.
+  using Parts = std::map<size_t, std::vector<Part>>;
+
+  void run_part(const Call& call, const Part& part, const Values& values) const;
+  /// Sees what nodes leave while a network runs: runs the parts that begin there, and keeps in `values` what
+  /// later ones read.
+  void pass(const Call& call, const Parts& parts, const Node& node, const Tensor& value,
+            Values& values) const;
+
   const Graph& base_;
   size_t output_;
-  std::vector<std::vector<Part>> parts_;  // that begin at each position
+  Parts of_base_;
+  std::vector<Parts> of_variants_;  // of each
   std::vector<std::vector<std::string>>
       read_from_;  // values from before each position that it or later ones read
 };

@@ -19,10 +19,11 @@ void search_brute_force(Study& study, Sensitivities&) {
     std::vector<Assignment> batch;
     while (batch.size() < kBatch && !is_last) {
       batch.push_back(next);
-      size_t digit = 0;
-      while (digit < next.size() && ++next[digit] == static_cast<int>(choices[digit].formats.size()))
-        next[digit++] = 0;
-      is_last = digit == next.size();
+      // The last layers change first, so that networks of a batch begin alike.
+      size_t digit = next.size();
+      while (digit > 0 && ++next[digit - 1] == static_cast<int>(choices[digit - 1].formats.size()))
+        next[--digit] = 0;
+      is_last = digit == 0;
     }
     study.measure(batch);
   }

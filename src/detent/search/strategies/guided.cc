@@ -4,36 +4,41 @@
 
 #include <fmt/ranges.h>
 
+#include "detent/search/front_cover.h"
 #include "detent/search/random_draws.h"
 #include "detent/search/strategy.h"
 
 // Sensitivities of single operands and of pairs along residuals make an integer programme: least distortion
 // for a cost, solved exactly for every cost. What it proposes is measured; then rounds refine the front:
 // sensitivities are measured again around the best network, where noise adds up otherwise than around the
-// float network, and the programme is solved with these; and mutated members of the front compete over more
-// and more samples (successive halving; Jamieson and Talwalkar 2016, arXiv:1502.07943).
+// float network, and the programme is solved with these; gaps of the front are filled with neighbours of its
+// members; and, where quality is bounded, mutated members compete over more and more samples (successive
+// halving; Jamieson and Talwalkar 2016, arXiv:1502.07943).
 
 namespace detent {
 namespace {
 
 constexpr int64_t kSensitivitySamples = 128;
 constexpr size_t kSpread = 12;
+constexpr size_t kStarts = 96;
 
 class GuidedSearch {
  public:
   GuidedSearch(Study& study, Sensitivities& found) : study_(study), found_(found), draws_(study.seed()) {}
 
   void run() {
-    if (study_.measure(anchors()).empty()) return;
+    if (study_.measure({study_.space().largest(), study_.space().smallest()}).empty()) return;
     found_ = measure_sensitivities(study_, kSensitivitySamples);
     if (found_.losses.empty()) return;
     predicted_.emplace(study_, found_);
+    cover_.emplace(study_, found_);
+    cover_->screen(uniform_ones());
     propose();
-    while (!study_.ended()) {
+    for (size_t rounds = 0; !study_.ended(); ++rounds) {
       const size_t before = study_.trials().size();
       refine_around_best();
-      fill_gaps();
-      evolve();
+      const bool is_covered = !cover_->round(costs_of_round(rounds));
+      if (is_covered || study_.objective().bounds_quality()) evolve();
       if (static_cast<double>(study_.trials().size()) >= study_.space().size()) return;
       stale_ = study_.trials().size() == before ? stale_ + 1 : 0;
     }
@@ -42,25 +47,23 @@ class GuidedSearch {
  private:
   const std::vector<Choice>& choices() const { return study_.space().choices; }
 
-  /// Networks whose weights all have one format, and the smallest and the largest network.
-  std::vector<Assignment> anchors() const {
-    std::vector<Assignment> all = {study_.space().largest(), study_.space().smallest()};
-    std::vector<std::string> seen;
-    for (const Choice& choice : choices()) {
-      if (choice.operand != kWeightOperand) continue;
-      for (const ChoiceFormat& format : choice.formats) {
-        if (std::ranges::find(seen, format.text) != seen.end()) continue;
-        seen.push_back(format.text);
-        all.push_back(study_.space().uniform(kWeightOperand, format));
-      }
-      break;
-    }
-    std::vector<Assignment> distinct;
-    for (Assignment& assignment : all) {
-      if (std::ranges::find(distinct, assignment) == distinct.end())
-        distinct.push_back(std::move(assignment));
-    }
-    return distinct;
+  /// Networks whose weights all have one format.
+  std::vector<Assignment> uniform_ones() const {
+    std::vector<Assignment> all;
+    const auto weight = std::ranges::find(choices(), kWeightOperand, &Choice::operand);
+    if (weight == choices().end()) return all;
+    for (const ChoiceFormat& format : weight->formats)
+      all.push_back(study_.space().uniform(kWeightOperand, format));
+    return all;
+  }
+
+  /// Where quality is bounded, every other round stays near the best network.
+  std::pair<double, double> costs_of_round(size_t round) const {
+    if (!study_.objective().bounds_quality() || round % 2 == 1) return {0, HUGE_VAL};
+    constexpr double kBelow = 0.75;
+    constexpr double kAbove = 1.1;
+    const double cost = study_.cost(study_.best()->assignment);
+    return {kBelow * cost, kAbove * cost};
   }
 
   void propose() {
@@ -69,6 +72,10 @@ class GuidedSearch {
     for (const size_t place : predicted_->spread_places(kSpread))
       batch.push_back(predicted_->assignment(place));
     study_.measure(batch);
+    std::vector<Assignment> starts;
+    for (const size_t place : predicted_->spread_places(kStarts))
+      starts.push_back(predicted_->assignment(place));
+    cover_->add_starts(std::move(starts));
     if (!study_.objective().bounds_quality()) approach_bound(*predicted_);
   }
 
@@ -139,27 +146,6 @@ class GuidedSearch {
       local.losses[c][static_cast<size_t>(f)] = measured[i + 1] - measured[0];
     }
     return local;
-  }
-
-  /// What is predicted to be best in the middle of the widest gaps of the front.
-  void fill_gaps() {
-    std::vector<std::pair<double, double>> gaps;  // ratio of the costs, and the cost in the middle
-    const std::vector<const Trial*> front = study_.front();
-    for (size_t i = 1; i < front.size(); ++i) {
-      const double low = study_.cost(front[i - 1]->assignment);
-      const double high = study_.cost(front[i]->assignment);
-      if (low > 0 && high > low) gaps.emplace_back(high / low, std::sqrt(low * high));
-    }
-    std::ranges::stable_sort(gaps, std::greater<>(), &std::pair<double, double>::first);
-    std::vector<Assignment> batch;
-    for (const auto& [ratio, cost] : gaps) {
-      if (batch.size() == kBatch) break;
-      Assignment predicted = predicted_->assignment(predicted_->below(study_, cost));
-      if (std::ranges::find(tried_, predicted) != tried_.end()) continue;
-      tried_.push_back(predicted);
-      batch.push_back(std::move(predicted));
-    }
-    if (!batch.empty()) study_.measure(batch);
   }
 
   void refine_around_best() {
@@ -235,7 +221,7 @@ class GuidedSearch {
   Sensitivities& found_;
   RandomDraws draws_;
   std::optional<PredictedFront> predicted_;
-  std::vector<Assignment> tried_;    // in gaps
+  std::optional<FrontCover> cover_;
   std::vector<Assignment> centres_;  // that sensitivities were measured around
   int stale_ = 0;                    // rounds without a new trial
 };
