@@ -1,6 +1,7 @@
 // A matrix of 4096 x 4096 weights of 8, 4, 3 and 2 bits (and ternary) times a vector of 8 bits, by the fast
 // engine. The matrix does not fit into the second-level cache, so fewer bits take less time. bytes_per_second
-// counts packed weights. And a convolution of the shape that resnets have, of 8 bits and of ternary codes.
+// counts packed weights. And convolutions of the shapes that resnets have, of 8 bits, of ternary and of
+// binary codes.
 
 #include <benchmark/benchmark.h>
 
@@ -49,21 +50,22 @@ BENCHMARK(multiply)->Name("int3")->Args({-4, 3})->Unit(benchmark::kMicrosecond);
 BENCHMARK(multiply)->Name("int2")->Args({-2, 1})->Unit(benchmark::kMicrosecond);
 BENCHMARK(multiply)->Name("ternary")->Args({-1, 1})->Unit(benchmark::kMicrosecond);
 
-/// 3 x 3 over 56 x 56 positions, from 64 channels to 64; codes and weights of `width` bits.
+/// 3 x 3, from as many channels to as many, as resnets have them; codes and weights of `width` bits.
 void convolve(benchmark::State& state) {
   set_thread_count(1);
   const int64_t width = state.range(0);
-  constexpr int64_t kChannels = 64;
-  constexpr int64_t kPositions = 56;
+  const int64_t channels = state.range(1);
+  const int64_t positions = state.range(2);
   GraphBuilder builder("convolution");
-  const NodeInput x = builder.input("x", {kChannels, kPositions, kPositions});
+  const NodeInput x = builder.input("x", {channels, positions, positions});
   Graph graph =
-      builder.finish(builder.convolution("conv", x, kChannels, kChannels, {3, 3}, {{"padding", int64_t{1}}}));
+      builder.finish(builder.convolution("conv", x, channels, channels, {3, 3}, {{"padding", int64_t{1}}}));
   Node& node = graph.node("conv");
   std::mt19937 generator(1);
   std::normal_distribution<float> normal(0, width == 8 ? 40.0F : 0.6F);
   for (float& weight : node.find_parameter("weight")->tensor.values<float>()) weight = normal(generator);
   const auto codes = [&](double scale) {
+    if (width == 1) return parse_quant_spec_text("binary");
     return parse_quant_spec_text(fmt::format("affine:narrow_range=true,width={},scale={}", width, scale));
   };
   graph.node("x").quantization["data_out_0"] = codes(width == 8 ? 0.02 : 1);
@@ -72,7 +74,7 @@ void convolve(benchmark::State& state) {
   node.quantization["data_out_0"] = parse_quant_spec_text("affine:scale=1");
   graph.set_requantization(Requantization::kFloat);
   const FastProgram program(graph);
-  Tensor values(DType::kFloat32, {1, kChannels, kPositions, kPositions});
+  Tensor values(DType::kFloat32, {1, channels, positions, positions});
   std::normal_distribution<float> inputs;
   for (float& value : values.values<float>()) value = inputs(generator);
   constexpr int kRuns = 20;
@@ -84,8 +86,14 @@ void convolve(benchmark::State& state) {
     }
   }
 }
-BENCHMARK(convolve)->Name("convolution/int8")->Arg(8)->UseManualTime()->Unit(benchmark::kMicrosecond);
-BENCHMARK(convolve)->Name("convolution/ternary")->Arg(2)->UseManualTime()->Unit(benchmark::kMicrosecond);
+void of_resnets(benchmark::internal::Benchmark* bench, int64_t width) {
+  for (const auto& [channels, positions] : {std::pair{64, 56}, {128, 28}, {256, 14}, {512, 7}})
+    bench->Args({width, channels, positions});
+  bench->UseManualTime()->Unit(benchmark::kMicrosecond);
+}
+BENCHMARK(convolve)->Name("convolution/int8")->Apply([](auto* b) { of_resnets(b, 8); });
+BENCHMARK(convolve)->Name("convolution/ternary")->Apply([](auto* b) { of_resnets(b, 2); });
+BENCHMARK(convolve)->Name("convolution/binary")->Apply([](auto* b) { of_resnets(b, 1); });
 
 }  // namespace
 }  // namespace detent

@@ -3,6 +3,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <map>
+#include <random>
 
 #include "detent/execution/float_nodes.h"
 #include "detent/graph/builder.h"
@@ -112,6 +113,40 @@ TEST(IntegerExecution, SixteenBitsAreCloseToFloat) {
   for (size_t i = 0; i < expected.values<float>().size(); ++i) {
     EXPECT_NEAR(actual.values<float>()[i], expected.values<float>()[i], 2e-3F) << i;
   }
+}
+
+/// Signs of layers, and what a rectifier and a border make of them.
+TEST(IntegerExecution, AgreesOnSigns) {
+  GraphBuilder builder("signs");
+  NodeInput x = builder.input("x", {3, 8, 8});
+  x = builder.convolution("first", x, 3, 20, {3, 3}, {{"padding", int64_t{1}}}, true);
+  x = builder.convolution("second", x, 20, 12, {3, 3}, {{"padding", int64_t{1}}}, true);
+  x = builder.call("max_pool2d", {x}, {{"kernel_size", int64_t{2}}});
+  x = builder.call("relu", {x});
+  x = builder.convolution("third", x, 12, 16, {3, 3}, {}, true);
+  x = builder.linear("fc", builder.call("flatten", {x}, {{"start_dim", int64_t{1}}}), 64, 10, true);
+  Graph graph = builder.finish(x);
+  std::mt19937 generator(3);
+  std::normal_distribution<float> normal;
+  const auto quantize = [&](const char* name, const char* input, const char* weight, const char* output) {
+    Node& node = graph.node(name);
+    for (auto& [key, parameter] : node.parameters) {
+      for (float& value : parameter->tensor.values<float>()) value = normal(generator);
+    }
+    node.quantization["data_in_0"] = parse_quant_spec_text(input);
+    node.quantization["weight"] = parse_quant_spec_text(weight);
+    if (output != nullptr) node.quantization["data_out_0"] = parse_quant_spec_text(output);
+  };
+  quantize("first", "affine:scale=0.03", "affine:symmetric=true,scale=0.02", "binary");
+  quantize("second", "binary", "binary", "binary");
+  quantize("third", "binary", "affine:narrow_range=true,width=2,scale=0.5", "affine:scale=0.1");
+  quantize("fc", "affine:scale=0.1", "affine:scale=0.1", nullptr);
+  graph.set_requantization(Requantization::kFloat);
+  Tensor inputs(DType::kFloat32, {5, 3, 8, 8});
+  for (float& value : inputs.values<float>()) value = normal(generator);
+  const Comparison comparison = compare_executions(graph, inputs);
+  EXPECT_THAT(comparison.disagreements, IsEmpty());
+  EXPECT_GE(comparison.operands, 14U);
 }
 
 /// Sums beyond 2^24, which float32 does not hold: the simulation cuts them into parts.

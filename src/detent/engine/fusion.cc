@@ -46,13 +46,13 @@ std::optional<CodeType> followed(const ReferenceStep& step, const CodeType& type
 bool rectifies_bytes(const ReferenceStep& step, const CodeType& type) {
   if (step.form || step.role != OperatorRole::kComputes || !is_rectifier(*step.node)) return false;
   const auto keeps = [&](const std::optional<CodeType>& asked) { return !asked || *asked == type; };
-  return fits_bytes(type) && keeps(step.inputs[0]) && keeps(step.outputs[0]);
+  return fits_bytes(type) && !type.is_sign && keeps(step.inputs[0]) && keeps(step.outputs[0]);
 }
 
 bool adds_bytes(const ReferenceStep& step) {
   const auto* form = step.form ? std::get_if<PairForm>(&*step.form) : nullptr;
   return form != nullptr && form->operation == PairOperation::kAdd && !form->fixed_point &&
-         fits_bytes(form->a) && fits_bytes(form->b) && fits_bytes(form->output) &&
+         fits_bytes(form->a) && fits_bytes(form->b) && fits_bytes(form->output) && !form->output.is_sign &&
          form->output.scale > 1e-30F;
 }
 
@@ -81,7 +81,7 @@ std::optional<std::pair<uint8_t, uint8_t>> cut_of(const ReferenceStep& step) {
   const auto table = byte_table(step);
   if (!table) return std::nullopt;
   const auto& form = std::get<TableForm>(*step.form);
-  if (form.input != form.output) return std::nullopt;
+  if (form.input != form.output || form.input.is_sign) return std::nullopt;
   const uint8_t least = table->front();
   const uint8_t most = (*table)[static_cast<size_t>(form.input.size() - 1)];
   if (least > most) return std::nullopt;

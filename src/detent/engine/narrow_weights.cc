@@ -120,6 +120,7 @@ int32_t widened(WeightPacking packing, const int8_t* packed, int64_t count, int 
     case WeightPacking::kTernary:
       return digit(static_cast<uint8_t>(byte(0)), step) - 1;
     case WeightPacking::kBitPlanes:
+    case WeightPacking::kSigns:
       break;
   }
   DETENT_CHECK(false, "packing {}", static_cast<int>(packing));

@@ -12,9 +12,13 @@
 namespace detent {
 namespace {
 
+/// Signs are -2 and 0 steps: what twice the sum is cut to.
+constexpr float kSignSteps = 2;
+
 /// Whether no sum has steps beyond 2^30.
 bool steps_fit(const SumForm& form) {
   const auto most = static_cast<float>(0x1p30 / static_cast<double>(std::max<int64_t>(form.bound, 1)));
+  if (form.output->is_sign) return kSignSteps < most;
   return std::ranges::all_of(form.multiplier, [&](float m) { return m < most; });
 }
 
@@ -34,7 +38,7 @@ struct Weights {
 /// bias - zero point * sum of the weights, modulo 2^32 as the kernels add. Bit planes are counted from the
 /// zero point.
 int32_t start_of(const SumForm& form, const Weights& weights, int64_t output, WeightPacking packing) {
-  if (packing == WeightPacking::kBitPlanes) return form.bias[static_cast<size_t>(output)];
+  if (counts_bits(packing)) return form.bias[static_cast<size_t>(output)];
   const auto count = static_cast<size_t>(weights.inputs * weights.positions);
   uint32_t sum = 0;
   for (const int32_t w : weights.codes.subspan(static_cast<size_t>(output) * count, count))
@@ -62,6 +66,8 @@ void append_output(const SumForm& form, const Weights& weights, int64_t output, 
   packed.start.push_back(is_filler ? 0 : start_of(form, weights, output, packed.packing));
   if (!form.fixed.empty()) {
     packed.fixed.push_back(is_filler ? FixedMultiplier() : form.fixed[c]);
+  } else if (form.output && form.output->is_sign) {
+    packed.multiplier.push_back(kSignSteps);
   } else {
     packed.multiplier.push_back(is_filler ? 0 : form.output ? form.multiplier[c] : form.scale[c]);
   }
@@ -103,12 +109,15 @@ void pack_group(const Weights& weights, const PackedGroup& group, PackedSums& pa
   }
 }
 
-/// Whether kernels count the bits of inputs and weights of -1, 0 and 1.
-bool multiplies_bits(const SumForm& form, int64_t groups, const KernelSet& kernels) {
-  if (kernels.add_bit_planes == nullptr || groups != 1) return false;
-  const auto [least, most] = range_of(form.weight.values<int32_t>());
-  return least >= -1 && most <= 1 && form.input.low >= form.input.zero_point - 1 &&
-         form.input.high <= form.input.zero_point + 1;
+/// Where kernels count the bits of inputs and weights of -1, 0 and 1.
+std::optional<WeightPacking> bit_packing(const SumForm& form, int64_t groups, const KernelSet& kernels) {
+  if (kernels.add_bit_planes == nullptr || groups != 1) return std::nullopt;
+  if (form.input.low < form.input.zero_point - 1 || form.input.high > form.input.zero_point + 1)
+    return std::nullopt;
+  const auto weights = form.weight.values<int32_t>();
+  const auto [least, most] = range_of(weights);
+  if (least < -1 || most > 1) return std::nullopt;
+  return std::ranges::find(weights, 0) == weights.end() ? WeightPacking::kSigns : WeightPacking::kBitPlanes;
 }
 
 int64_t words_of(int64_t inputs) { return rounded_up(inputs, kWordInputs) / kWordInputs; }
@@ -118,8 +127,9 @@ void pack_bit_planes(const SumForm& form, const Weights& weights, PackedSums& pa
   set_runs(packed, 1, weights.inputs);
   const int64_t words = words_of(weights.inputs);
   packed.run_steps = weights.positions / packed.run_count * words;
+  const int64_t kinds = weight_kinds(packed.packing);
   const int64_t blocks = rounded_up(packed.outputs, kBlockOutputs) / kBlockOutputs;
-  const int64_t block_bytes = weights.positions * words * kWordBytes * kBlockOutputs;
+  const int64_t block_bytes = weights.positions * words * kinds * kBlockOutputs * 8;
   packed.weights = AlignedArray<int8_t>(static_cast<size_t>(blocks * block_bytes));
   for (int64_t block = 0; block < blocks; ++block) {
     const int64_t first = block * kBlockOutputs;
@@ -132,10 +142,10 @@ void pack_bit_planes(const SumForm& form, const Weights& weights, PackedSums& pa
     for (int64_t o = 0; o < filled; ++o) {
       for (int64_t position = 0; position < weights.positions; ++position) {
         for (int64_t i = 0; i < weights.inputs; ++i) {
-          uint64_t* word = planes + (position * words + i / kWordInputs) * 2 * kBlockOutputs + o;
+          uint64_t* word = planes + (position * words + i / kWordInputs) * kinds * kBlockOutputs + o;
           const int32_t weight = weights.at(first + o, i, position);
-          word[0] |= uint64_t{weight != 0} << (i % kWordInputs);
-          word[kBlockOutputs] |= uint64_t{weight < 0} << (i % kWordInputs);
+          if (kinds == 2) word[0] |= uint64_t{weight != 0} << (i % kWordInputs);
+          word[(kinds - 1) * kBlockOutputs] |= uint64_t{weight < 0} << (i % kWordInputs);
         }
       }
     }
@@ -251,16 +261,18 @@ void for_each_depthwise(const PackedSums& packed, const Visit& visit) {
 template <class Visit>
 void for_each_bit(const PackedSums& packed, int64_t inputs, const Visit& visit) {
   const int64_t words = words_of(inputs);
+  const int64_t kinds = weight_kinds(packed.packing);
   for (const PackedGroup& group : packed.groups) {
     const auto* planes = reinterpret_cast<const uint64_t*>(packed.weights.data() + group.weights);
     for (int64_t o = 0; o < group.outputs; ++o) {
       for (int64_t position = 0; position < packed.window.height * packed.window.width; ++position) {
         for (int64_t i = 0; i < inputs; ++i) {
-          const uint64_t* word = planes + (position * words + i / kWordInputs) * 2 * kBlockOutputs + o;
+          const uint64_t* word = planes + (position * words + i / kWordInputs) * kinds * kBlockOutputs + o;
           const auto bit = [&](int64_t kind) {
             return static_cast<int32_t>(word[kind * kBlockOutputs] >> (i % kWordInputs) & 1U);
           };
-          visit(group.first_output + o, i, position, bit(0) - 2 * bit(1));
+          const int32_t other = kinds == 2 ? bit(0) : 1;
+          visit(group.first_output + o, i, position, other - 2 * bit(kinds - 1));
         }
       }
     }
@@ -303,7 +315,7 @@ Tensor unpacked_weights(const PackedSums& packed, const Shape& shape) {
   };
   if (packed.depthwise) {
     for_each_depthwise(packed, note);
-  } else if (packed.packing == WeightPacking::kBitPlanes) {
+  } else if (counts_bits(packed.packing)) {
     for_each_bit(packed, inputs, note);
   } else {
     for_each_grouped(packed, inputs, note);
@@ -340,6 +352,7 @@ WindowShape window_shape(const Node& node) {
 }
 
 SumFinish finish_for(const CodeType& type) {
+  if (type.is_sign) return {.least = -kSignSteps, .most = 0, .zero = type.high - type.low};
   return {.multiplier = nullptr,
           .fixed = nullptr,
           .gives_values = false,
@@ -366,8 +379,13 @@ std::string why_not_packed(const SumForm& form, const Node& node) {
   if (form.output && !fits_bytes(*form.output)) return "results of more than 8 bits";
   const auto [least, most] = range_of(form.weight.values<int32_t>());
   if (least < -128 || most > 127) return "weights of more than 8 bits";
+  if (form.output && form.output->is_sign && !form.fixed.empty()) return "signs in fixed point";
   const auto is_finite = [](float m) { return std::isfinite(m); };
   if (!std::ranges::all_of(form.output ? form.multiplier : form.scale, is_finite)) return "infinite scales";
+  // Their products have no sign.
+  if (form.output && form.output->is_sign &&
+      std::ranges::find(form.multiplier, 0.0F) != form.multiplier.end())
+    return "scales of 0";
   return "";
 }
 
@@ -385,8 +403,8 @@ PackedSums packed_sums(const SumForm& form, const Node& node, const KernelSet& k
   packed.finish.cuts_bytes = form.output && form.fixed.empty() && steps_fit(form);
   if (groups > 1 && groups == packed.outputs && shape[1] == 1 && form.output) {
     pack_depthwise(form, weights, packed);
-  } else if (multiplies_bits(form, groups, kernels)) {
-    packed.packing = WeightPacking::kBitPlanes;
+  } else if (const auto packing = bit_packing(form, groups, kernels)) {
+    packed.packing = *packing;
     pack_bit_planes(form, weights, packed);
   } else {
     packed.packing = packing_of(form, is_linear);

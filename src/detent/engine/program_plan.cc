@@ -281,9 +281,10 @@ class Planner {
     const size_t output = layer.output;
     const double outputs = static_cast<double>(element_count(types_.at(value_name(node.name)).shape));
     const int64_t products = form.weight.numel() / std::max<int64_t>(form.weight.dim(0), 1);
-    const std::string bits = packed->packing == WeightPacking::kBytes ? ""
-                             : packed->packing == WeightPacking::kBitPlanes
-                                 ? ", bits"
+    const std::string bits = packed->packing == WeightPacking::kBytes       ? ""
+                             : packed->packing == WeightPacking::kBitPlanes ? ", bits"
+                             : packed->packing == WeightPacking::kSigns
+                                 ? ", signs"
                                  : fmt::format(", weights of {} bits", packing_shape(packed->packing).text);
     const char* kind = packed->depthwise ? "depthwise" : is_linear ? "linear" : "convolution";
     add(sums_step(std::move(layer)), names, fmt::format("{} {}{}", kind, kernels_.name, bits)).products =
@@ -377,7 +378,8 @@ class Planner {
 
   bool plan_mean(const ReferenceStep& step, const std::string& result) {
     const auto* form = step.form ? std::get_if<AverageForm>(&*step.form) : nullptr;
-    if (form == nullptr || !fits_bytes(form->input) || !fits_bytes(form->output)) return false;
+    if (form == nullptr || !fits_bytes(form->input) || !fits_bytes(form->output) || form->output.is_sign)
+      return false;
     const std::string input = value_name(step.node->inputs[0]);
     if (!has_positions(input)) return false;
     PoolingWindows windows = pooling_windows(*step.node, types_.at(input).shape);
@@ -424,6 +426,7 @@ class Planner {
     std::optional<CodeType> type = step.inputs[0];
     if (!type) type = values_.at(input).type;
     if (!type || !fits_bytes(*type) || (step.outputs[0] && step.outputs[0] != type)) return false;
+    if (moved_type(*step.node, *type) != *type) return false;
     const auto to_place = [&](Layout layout) {
       return add_place({.shape = types_.at(result).shape, .layout = layout, .type = *type});
     };
@@ -534,7 +537,7 @@ class Planner {
       is_first = false;
       common = type;
     }
-    return common;
+    return common ? std::optional(moved_type(*step.node, *common)) : std::nullopt;
   }
 
   std::string why_reference(const ReferenceStep& step) const {

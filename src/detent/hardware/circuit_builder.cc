@@ -94,7 +94,7 @@ class CircuitBuilder {
     if (role == OperatorRole::kInput) return add_input(node);
     if (role == OperatorRole::kConstant)
       fail("node \"{}\" ({}): no hardware is made of tensors that layers read as inputs", node.name, node.op);
-    const std::optional<NodeForm> form = node_form(node, *graph_.requantization());
+    const std::optional<NodeForm> form = form_of(node);
     if (role == OperatorRole::kComputes && node_engine(node, form, types_) == NodeEngine::kFloat)
       fail("node \"{}\" ({}): computes in float: {}", node.name, node.op, why_in_float(node));
     std::optional<Values> inputs = inputs_of(node);
@@ -119,7 +119,17 @@ class CircuitBuilder {
     }
   }
 
+  /// The form of a node of affine codes: no circuit here computes on signs.
+  std::optional<NodeForm> form_of(const Node& node) const {
+    for (const auto& [operand, quantizer] : node.quantization) {
+      const auto type = operand.starts_with("data_") ? executed_type(node, operand) : std::nullopt;
+      if (type && type->is_sign) return std::nullopt;
+    }
+    return node_form(node, *graph_.requantization());
+  }
+
   std::string why_in_float(const Node& node) {
+    if (!form_of(node) && node_form(node, *graph_.requantization())) return "its codes are signs";
     if (is_batch_norm(node)) return "fold it into its layer, by the pass fuse_batch_norm";
     if (const std::string why = why_no_product_tables(node); !why.empty()) return why;
     if (plan_.empty()) plan_ = integer_plan(graph_);

@@ -4,9 +4,21 @@
 
 #include "detent/core/error.h"
 #include "detent/formats/elements/affine.h"
+#include "detent/formats/elements/binary.h"
 #include "detent/integer/requantize.h"
 
 namespace detent {
+namespace {
+
+using TypesOf = std::vector<CodeType> (*)(const QuantSpec&);
+
+std::optional<CodeType> one_type(const Node& node, std::string_view operand, TypesOf types_of) {
+  const std::optional<QuantSpec> rounding = node.rounding(operand);
+  const std::vector<CodeType> types = rounding ? types_of(*rounding) : std::vector<CodeType>();
+  return types.size() == 1 ? std::optional(types.front()) : std::nullopt;
+}
+
+}  // namespace
 
 std::vector<CodeType> code_types(const QuantSpec& rounding) {
   constexpr int kMostBits = 16;
@@ -25,9 +37,18 @@ std::vector<CodeType> code_types(const QuantSpec& rounding) {
 }
 
 std::optional<CodeType> operand_code_type(const Node& node, std::string_view operand) {
-  const std::optional<QuantSpec> rounding = node.rounding(operand);
-  const std::vector<CodeType> types = rounding ? code_types(*rounding) : std::vector<CodeType>();
-  return types.size() == 1 ? std::optional(types.front()) : std::nullopt;
+  return one_type(node, operand, code_types);
+}
+
+std::vector<CodeType> executed_types(const QuantSpec& rounding) {
+  const auto* binary = std::get_if<Binary>(&rounding.format);
+  if (binary == nullptr) return code_types(rounding);
+  if (!binary->bipolar || binary->stochastic || binary->scaling != BinaryScaling::kNone) return {};
+  return {{.scale = 1, .zero_point = 0, .low = -1, .high = 1, .is_sign = true}};
+}
+
+std::optional<CodeType> executed_type(const Node& node, std::string_view operand) {
+  return one_type(node, operand, executed_types);
 }
 
 FixedMultiplier FixedMultiplier::of(double real) {

@@ -11,12 +11,13 @@
 namespace detent {
 
 /// What the codes of a tensor mean: value = (code - zero_point) * scale, low <= code <= high. An affine
-/// format (formats/elements/affine.h) of at most 16 bits with one scale.
+/// format (formats/elements/affine.h) of at most 16 bits with one scale, or signs.
 struct CodeType {
   float scale = 1;
   int32_t zero_point = 0;
   int32_t low = 0;
   int32_t high = 0;
+  bool is_sign = false;  // `low` is the code of all below 0, `high` that of all others
 
   bool operator==(const CodeType&) const = default;
 
@@ -29,6 +30,7 @@ struct CodeType {
     const auto least = static_cast<float>(low - zero_point);
     const auto most = static_cast<float>(high - zero_point);
     const float number = steps == steps ? steps : 0;
+    if (is_sign) return number < 0 ? low : high;
     const float below = number < most ? number : most;
     const float held = below > least ? below : least;
     // Behind these 24 bits there is no place for a fraction.
@@ -39,7 +41,14 @@ struct CodeType {
   int32_t code(float x) const { return at(x / scale); }
   /// The clamp of a number of steps that was computed in integers.
   int32_t at(int64_t steps) const {
+    if (is_sign) return steps < 0 ? low : high;
     return static_cast<int32_t>(std::clamp<int64_t>(steps + zero_point, low, high));
+  }
+  /// The type of these codes and of 0, which signs do not have.
+  CodeType with_zero() const {
+    CodeType type = *this;
+    type.is_sign = false;
+    return type;
   }
 };
 
@@ -49,5 +58,9 @@ std::vector<CodeType> code_types(const QuantSpec& rounding);
 
 /// That of an operand; nullopt where it is not quantized, has no such codes, or more than one scale.
 std::optional<CodeType> operand_code_type(const Node& node, std::string_view operand);
+
+/// What integer execution computes with: the same, and the signs of `binary` without a scale of its own.
+std::vector<CodeType> executed_types(const QuantSpec& rounding);
+std::optional<CodeType> executed_type(const Node& node, std::string_view operand);
 
 }  // namespace detent

@@ -46,6 +46,31 @@ TEST(CodeType, IsOfTheScaleThatTheNetworkOwns) {
   EXPECT_THROW(code_type(owning("affine:scale_rule=learned", -1)), Error);
 }
 
+TEST(CodeType, OfSignsIsWhatBinaryRoundsTo) {
+  EXPECT_TRUE(code_types(parse_quant_spec_text("binary")).empty());
+  EXPECT_TRUE(executed_types(parse_quant_spec_text("binary:bipolar=false")).empty());
+  EXPECT_TRUE(executed_types(parse_quant_spec_text("binary:stochastic=true")).empty());
+  EXPECT_TRUE(executed_types(parse_quant_spec_text("binary:scaling=per_tensor")).empty());
+  const QuantSpec spec = parse_quant_spec_text("binary");
+  const CodeType type = executed_types(spec).at(0);
+  const std::vector<float> inputs = {0,
+                                     -0.0F,
+                                     3,
+                                     -3,
+                                     std::numeric_limits<float>::denorm_min(),
+                                     1e-9F,
+                                     HUGE_VALF,
+                                     -HUGE_VALF,
+                                     -std::numeric_limits<float>::denorm_min()};
+  const Tensor rounded =
+      fake_quantize(spec, Tensor::from<float>({static_cast<int64_t>(inputs.size())}, inputs));
+  for (size_t i = 0; i < inputs.size(); ++i)
+    EXPECT_EQ(type.value(type.code(inputs[i])), rounded.values<float>()[i]) << inputs[i];
+  EXPECT_EQ(type.at(int64_t{0}), 1);
+  EXPECT_EQ(type.at(int64_t{-1}), -1);
+  EXPECT_EQ(type.with_zero().code(0), 0);
+}
+
 /// What decode(encode(x)) of the format gives, at and beside every tie and beyond the ends.
 TEST(CodeType, FindsTheCodesOfTheFormat) {
   for (const char* text :

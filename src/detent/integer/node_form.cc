@@ -21,7 +21,7 @@ std::optional<std::vector<CodeType>> weight_types(const Node& node, int64_t chan
   const int64_t axis = rounding->axis < 0 ? rounding->axis + weight.rank() : rounding->axis;
   if (per_channel && axis != channel_dim) return std::nullopt;
   const size_t count = per_channel ? static_cast<size_t>(weight.dim(axis)) : 1;
-  std::vector<CodeType> types = code_types(*rounding);
+  std::vector<CodeType> types = executed_types(*rounding);
   if (types.empty() || (types.size() != 1 && types.size() != count)) return std::nullopt;
   return types;
 }
@@ -106,10 +106,10 @@ void set_multipliers(const Node& node, SumForm& form, Requantization requantizat
 }
 
 std::optional<SumForm> form_of(const WeightedSum& sum, const Node& node, Requantization requantization) {
-  const std::optional<CodeType> input = operand_code_type(node, "data_in_0");
+  const std::optional<CodeType> input = executed_type(node, "data_in_0");
   const std::optional<std::vector<CodeType>> types = weight_types(node, sum.output_axis());
   if (!input || !types) return std::nullopt;
-  if (node.find_quantization("data_out_0") != nullptr && !operand_code_type(node, "data_out_0"))
+  if (node.find_quantization("data_out_0") != nullptr && !executed_type(node, "data_out_0"))
     return std::nullopt;
   const TypedChannels channels(node, *types);
   const Tensor& weight = node.find_parameter("weight")->tensor;
@@ -117,7 +117,7 @@ std::optional<SumForm> form_of(const WeightedSum& sum, const Node& node, Requant
                .weight = Tensor(DType::kInt32, weight.shape()),
                .bias = {},
                .scale = {},
-               .output = operand_code_type(node, "data_out_0"),
+               .output = executed_type(node, "data_out_0"),
                .multiplier = {},
                .fixed = {}};
   const auto values = weight.values<float>();
@@ -143,9 +143,9 @@ int64_t largest_steps(const CodeType& type) {
 
 std::optional<ProductForm> form_of(const MatrixProduct&, const Node& node, Requantization requantization) {
   constexpr int64_t kDeepest = int64_t{1} << 15;
-  const std::optional<CodeType> a = operand_code_type(node, "data_in_0");
-  const std::optional<CodeType> b = operand_code_type(node, "data_in_1");
-  const std::optional<CodeType> output = operand_code_type(node, "data_out_0");
+  const std::optional<CodeType> a = executed_type(node, "data_in_0");
+  const std::optional<CodeType> b = executed_type(node, "data_in_1");
+  const std::optional<CodeType> output = executed_type(node, "data_out_0");
   if (!a || !b || (!output && node.find_quantization("data_out_0") != nullptr)) return std::nullopt;
   ProductForm form{.a = *a, .b = *b, .output = output, .scale = a->scale * b->scale, .fixed = {}};
   form.largest_product = largest_steps(*a) * largest_steps(*b);
@@ -162,8 +162,8 @@ std::optional<ProductForm> form_of(const MatrixProduct&, const Node& node, Requa
 }
 
 std::optional<TableForm> form_of(const Unary& unary, const Node& node, Requantization /*requantization*/) {
-  const std::optional<CodeType> input = operand_code_type(node, "data_in_0");
-  const std::optional<CodeType> output = operand_code_type(node, "data_out_0");
+  const std::optional<CodeType> input = executed_type(node, "data_in_0");
+  const std::optional<CodeType> output = executed_type(node, "data_out_0");
   if (!input || !output) return std::nullopt;
   TableForm form{*input, *output, {}};
   const Unary::Function function = unary.function(node);
@@ -200,8 +200,8 @@ std::optional<TableForm> form_with_number(PairOperation operation, const Node& n
   const size_t number_at = node.inputs[0].is_constant() ? 0 : 1;
   double scratch = 0;
   const double* number = node.inputs[number_at].constant.number(scratch);
-  const std::optional<CodeType> input = operand_code_type(node, number_at == 0 ? "data_in_1" : "data_in_0");
-  const std::optional<CodeType> output = operand_code_type(node, "data_out_0");
+  const std::optional<CodeType> input = executed_type(node, number_at == 0 ? "data_in_1" : "data_in_0");
+  const std::optional<CodeType> output = executed_type(node, "data_out_0");
   if (number == nullptr || !input || !output) return std::nullopt;
   TableForm form{*input, *output, {}};
   const auto constant = static_cast<float>(*number);
@@ -217,9 +217,9 @@ std::optional<PairForm> form_of_tensors(PairOperation operation, const Node& nod
                                         Requantization requantization) {
   // A divisor whose codes include 0 would divide 0 by 0.
   if (operation == PairOperation::kDiv) return std::nullopt;
-  const std::optional<CodeType> a = operand_code_type(node, "data_in_0");
-  const std::optional<CodeType> b = operand_code_type(node, "data_in_1");
-  const std::optional<CodeType> output = operand_code_type(node, "data_out_0");
+  const std::optional<CodeType> a = executed_type(node, "data_in_0");
+  const std::optional<CodeType> b = executed_type(node, "data_in_1");
+  const std::optional<CodeType> output = executed_type(node, "data_out_0");
   if (!a || !b || !output) return std::nullopt;
   PairForm form{.operation = operation, .a = *a, .b = *b, .output = *output};
   form.fixed_point = requantization == Requantization::kFixedPoint;
@@ -244,8 +244,8 @@ std::optional<NodeForm> form_of(PairOperation operation, const Node& node, Requa
 
 std::optional<AverageForm> form_of(const Pooling& pooling, const Node& node, Requantization requantization) {
   if (pooling.of != Pooling::Of::kMean) return std::nullopt;
-  const std::optional<CodeType> input = operand_code_type(node, "data_in_0");
-  const std::optional<CodeType> output = operand_code_type(node, "data_out_0");
+  const std::optional<CodeType> input = executed_type(node, "data_in_0");
+  const std::optional<CodeType> output = executed_type(node, "data_out_0");
   if (!input || !output) return std::nullopt;
   return AverageForm{*input, *output, requantization == Requantization::kFixedPoint};
 }
@@ -326,6 +326,10 @@ std::optional<NodeForm> node_form(const Node& node, Requantization requantizatio
 
 bool moves_codes(const Node& node) {
   return trait<Movement>(node) != nullptr || is_pooling(node, Pooling::Of::kLargest) || is_rectifier(node);
+}
+
+CodeType moved_type(const Node& node, const CodeType& type) {
+  return is_view(node) || is_pooling(node, Pooling::Of::kLargest) ? type : type.with_zero();
 }
 
 }  // namespace detent

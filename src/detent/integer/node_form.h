@@ -120,5 +120,7 @@ std::optional<NodeForm> node_form(const Node& node, Requantization requantizatio
 /// Whether the result's elements are elements of the inputs, or zeros: what moves elements, the largest of
 /// windows, max(x, 0).
 bool moves_codes(const Node& node);
+/// The type of what a node makes of codes of `type` that it moves: zeros may come between signs.
+CodeType moved_type(const Node& node, const CodeType& type);
 
 }  // namespace detent

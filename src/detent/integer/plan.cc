@@ -43,7 +43,7 @@ std::string why_in_float(const Node& node, const ValueTypes& values) {
   bool has_codes = !is_weighted_sum(node) || weight.has_value();
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (reads_float(node.inputs[i], values))
-      has_codes = has_codes && operand_code_type(node, fmt::format("data_in_{}", i)).has_value();
+      has_codes = has_codes && executed_type(node, fmt::format("data_in_{}", i)).has_value();
   }
   if (has_codes && trait<MatrixProduct>(node) != nullptr) return "sums beyond 32 bits";
   return "not quantized";
@@ -64,7 +64,7 @@ class Planner {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (!reads_float(node.inputs[i], values_)) continue;
       const std::string operand = fmt::format("data_in_{}", i);
-      const bool takes_codes = operand_code_type(node, operand).has_value();
+      const bool takes_codes = executed_type(node, operand).has_value();
       const bool comes_as_codes = types_.contains(value_name(node.inputs[i]));
       if (takes_codes && !comes_as_codes) result.quantized.push_back(operand);
       if (takes_values && (takes_codes || comes_as_codes)) result.dequantized.push_back(operand);
@@ -73,7 +73,7 @@ class Planner {
         in_float || role_of(node) == OperatorRole::kInput || role_of(node) == OperatorRole::kConstant;
     for (size_t i = 0; gives_values && i < result_count(node); ++i) {
       const std::string operand = fmt::format("data_out_{}", i);
-      if (operand_code_type(node, operand)) result.quantized.push_back(operand);
+      if (executed_type(node, operand)) result.quantized.push_back(operand);
     }
     return result;
   }

@@ -26,14 +26,13 @@ using Step = ReferenceStep;
 using Flows = std::map<std::string, Flow, std::less<>>;
 
 std::optional<CodeType> expected_type(const Node& node, const std::string& operand) {
-  std::optional<CodeType> type = operand_code_type(node, operand);
+  std::optional<CodeType> type = executed_type(node, operand);
   const QuantSpec* spec = node.find_quantization(operand);
   if (trait<TableLayer>(node) != nullptr) return type;  // takes the values of any format
   if (spec != nullptr && !type) {
     fail(
         "node \"{}\" ({}): operand \"{}\" has the format {}, expected affine of at most 16 bits with one "
-        "given "
-        "scale",
+        "given scale, or binary without one",
         node.name, node.op, operand, quant_spec_text(*spec));
   }
   return type;
@@ -131,7 +130,8 @@ std::vector<Flow> moved(const Node& node, const std::vector<Flow>& inputs) {
   std::vector<Flow> tensors;
   std::ranges::copy_if(inputs, std::back_inserter(tensors), &Flow::is_float);
   const bool alike = std::ranges::all_of(tensors, [&](const Flow& f) { return f.type == tensors[0].type; });
-  const std::optional<CodeType> type = alike ? tensors[0].type : std::nullopt;
+  std::optional<CodeType> type = alike ? tensors[0].type : std::nullopt;
+  if (type) type = moved_type(node, *type);
   std::vector<Tensor> elements;
   for (const Flow& flow : tensors) elements.push_back(alike ? flow.tensor : as_values(flow));
   std::vector<Flow> results;
@@ -142,11 +142,11 @@ std::vector<Flow> moved(const Node& node, const std::vector<Flow>& inputs) {
   return results;
 }
 
-Flow rectified(const Flow& input) {
+Flow rectified(const Node& node, const Flow& input) {
   if (!input.type) return {mapped<float, float>(input.tensor, [](float x) { return std::max(x, 0.0F); })};
   const int32_t zero = input.type->zero_point;
   return {mapped<int32_t, int32_t>(input.tensor, [&](int32_t code) { return std::max(code, zero); }),
-          input.type};
+          moved_type(node, *input.type)};
 }
 
 /// Values of a format whose codes are no multiples of a scale are rounded here.
@@ -183,7 +183,7 @@ std::vector<Flow> run_step(const Step& step, const std::vector<Flow>& inputs, co
     return computed_in_float(*in_float, node, inputs);
   if (trait<TableLayer>(node) != nullptr) return {{tabled(step, inputs[0])}};
   if (const auto* kind = trait<Softmax>(node)) return {{softmax(*kind, node, as_values(inputs[0]))}};
-  if (is_rectifier(node)) return {rectified(inputs[0])};
+  if (is_rectifier(node)) return {rectified(node, inputs[0])};
   if (is_pooling(node, Pooling::Of::kLargest)) {
     return {{max_pool(node, inputs[0].tensor), inputs[0].type}};
   }

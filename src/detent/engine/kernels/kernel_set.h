@@ -20,7 +20,7 @@ inline constexpr int64_t kStepInputs = 4;
 inline constexpr int64_t kBlockBytes = kBlockOutputs * kStepInputs;
 
 /// How weights lie in memory; those of some steps share bytes.
-enum class WeightPacking { kBytes, kFour, kThree, kTwo, kTernary, kBitPlanes };
+enum class WeightPacking { kBytes, kFour, kThree, kTwo, kTernary, kBitPlanes, kSigns };
 
 struct PackingShape {
   int steps;    // that lie together ...
@@ -45,6 +45,8 @@ constexpr PackingShape packing_shape(WeightPacking packing) {
       return {5, 1, 6, "1.6"};
     case WeightPacking::kBitPlanes:
       return {1, 1, 0, "2"};
+    case WeightPacking::kSigns:
+      return {1, 1, 0, "1"};
   }
   return {};
 }
@@ -53,9 +55,13 @@ inline constexpr int kTernaryOffset = 253;
 
 /// Inputs and weights of -1, 0 and 1 as two bits each: whether it is not 0, and whether it is below. Words of
 /// 64 inputs follow each other, each the bits of one kind and then of the other; so do the weights of 16
-/// outputs: [run][word][kind][16].
+/// outputs: [run][word][kind][16]. Weights of -1 and 1 alone (kSigns) have the second kind only.
 inline constexpr int64_t kWordInputs = 64;
 inline constexpr int64_t kWordBytes = 2 * kWordInputs / 8;
+constexpr bool counts_bits(WeightPacking packing) {
+  return packing == WeightPacking::kBitPlanes || packing == WeightPacking::kSigns;
+}
+constexpr int64_t weight_kinds(WeightPacking packing) { return packing == WeightPacking::kSigns ? 1 : 2; }
 
 /// How sums become what is stored.
 struct SumFinish {
@@ -88,6 +94,7 @@ struct WindowSums {
   const int32_t* start;  // of each output: bias and what the zero point takes off
   SumFinish finish;
   WeightPacking packing = WeightPacking::kBytes;
+  const int32_t* others_than_zero = nullptr;  // of kSigns: inputs of each window
   /// Where windows are three positions wide and may lie next to each other: bytes from one to the next. Each
   /// run is three positions then.
   int64_t column_bytes = 0;
@@ -158,10 +165,10 @@ struct KernelSet {
   int64_t most_rows;                       // of a depthwise call
   void (*add_windows)(const WindowSums&);  // blocks <= most_blocks
   void (*add_depthwise)(const DepthwiseSums&);
-  /// The bit planes of positions of `channels` bytes each, of which the byte `zero` is 0. Null where products
-  /// of bytes are faster.
+  /// The bit planes of positions of `channels` bytes each, of which the byte `zero` is 0, and how many are
+  /// not. Up to 64 bytes behind the last are read. Null where products of bytes are faster.
   void (*bit_planes)(const uint8_t* bytes, uint8_t zero, int64_t positions, int64_t channels,
-                     uint64_t* planes);
+                     uint64_t* planes, int32_t* others_than_zero);
   void (*add_bit_planes)(const WindowSums&);  // likewise; one block
   void (*add)(const ByteAddition&, const uint8_t* a, const uint8_t* b, uint8_t* result, int64_t count);
   /// Whether a value is NaN.

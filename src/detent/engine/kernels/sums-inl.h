@@ -334,6 +334,7 @@ void AddBlocks(const WindowSums& w) {
     case WeightPacking::kTernary:
       return AddPackedTiles<kBlocks, WeightPacking::kTernary>(w);
     case WeightPacking::kBitPlanes:
+    case WeightPacking::kSigns:
       return;  // KernelSet::add_bit_planes
   }
 }

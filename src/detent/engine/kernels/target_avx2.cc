@@ -123,8 +123,62 @@ constexpr int64_t kMostWindows[5] = {0, 4, 0, 0, 0};
 
 #include "detent/engine/kernels/sums-inl.h"
 #include "detent/engine/kernels/elementwise-inl.h"
-constexpr std::nullptr_t kBitPlanes = nullptr;
-constexpr std::nullptr_t kAddBitPlanes = nullptr;
+
+/// Counts of bytes, from a table for four bits.
+struct Bits {
+  static constexpr int kWords = 4;
+  static constexpr int64_t kMostWords = 255 / 8;
+  static constexpr int kMostSignWindows = 1;
+  static constexpr int kMostTernaryWindows = 1;
+  using B = __m256i;
+
+  static B Load(const int8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const B*>(p)); }
+  static B Broadcast(const uint8_t* p) {
+    long long word;
+    std::memcpy(&word, p, sizeof(word));
+    return _mm256_set1_epi64x(word);
+  }
+  static B Same(int64_t count) { return _mm256_set1_epi64x(count); }
+  static B Common(B a, B b) { return _mm256_and_si256(a, b); }
+  static B Differing(B both, B a, B b) { return _mm256_and_si256(both, _mm256_xor_si256(a, b)); }
+  static B More(B a, B b) { return _mm256_add_epi64(a, b); }
+  static B Less(B a, B b) { return _mm256_sub_epi64(a, b); }
+  static B Count(B counts, B bits) {
+    const B table =
+        _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
+    const B four = _mm256_set1_epi8(15);
+    const B low = _mm256_shuffle_epi8(table, _mm256_and_si256(bits, four));
+    const B high = _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16(bits, 4), four));
+    return _mm256_add_epi8(counts, _mm256_add_epi8(low, high));
+  }
+  static B Whole(B counts) { return _mm256_sad_epu8(counts, _mm256_setzero_si256()); }
+  static void Narrow(const B* sums, Ops::V* to) {
+    for (int v = 0; v < 2; ++v) {
+      const __m256 low =
+          _mm256_shuffle_ps(_mm256_castsi256_ps(sums[2 * v]), _mm256_castsi256_ps(sums[2 * v + 1]), 0x88);
+      to[v] = _mm256_permute4x64_epi64(_mm256_castps_si256(low), 0xD8);
+    }
+  }
+  static int32_t CountOf(uint64_t bits) { return static_cast<int32_t>(__builtin_popcountll(bits)); }
+  /// Which bytes are not `zero`, and which are below.
+  static std::pair<uint64_t, uint64_t> Compared(const uint8_t* bytes, uint8_t zero, int64_t /*count*/) {
+    const B zeros = _mm256_set1_epi8(static_cast<int8_t>(zero));
+    uint64_t others = 0;
+    uint64_t below = 0;
+    for (int half = 0; half < 2; ++half) {
+      const B x = Ops::LoadBytes(bytes + 32 * half);
+      const auto mask = [](B v) { return uint64_t{static_cast<uint32_t>(_mm256_movemask_epi8(v))}; };
+      const uint64_t other = mask(_mm256_cmpeq_epi8(x, zeros)) ^ 0xFFFFFFFF;
+      const uint64_t least = mask(_mm256_cmpeq_epi8(_mm256_min_epu8(x, zeros), x));
+      others |= other << (32 * half);
+      below |= (other & least) << (32 * half);
+    }
+    return {others, below};
+  }
+};
+#include "detent/engine/kernels/bit_planes-inl.h"
+constexpr auto kBitPlanes = BitPlanes;
+constexpr auto kAddBitPlanes = AddBitPlanes;
 #include "detent/engine/kernels/export-inl.h"
 
 }  // namespace detent::avx2

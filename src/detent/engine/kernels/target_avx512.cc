@@ -31,8 +31,25 @@ constexpr const char* kName = "AVX3";
 
 #include "detent/engine/kernels/sums-inl.h"
 #include "detent/engine/kernels/elementwise-inl.h"
-constexpr std::nullptr_t kBitPlanes = nullptr;
-constexpr std::nullptr_t kAddBitPlanes = nullptr;
+#include "detent/engine/kernels/avx512_bits-inl.h"
+
+/// Counts of bytes, from a table for four bits.
+struct Bits : CommonBits {
+  static constexpr int64_t kMostWords = 255 / 8;
+  static constexpr int kMostSignWindows = 4;
+  static constexpr int kMostTernaryWindows = 2;
+  static B Count(B counts, B bits) {
+    const B table = _mm512_broadcast_i32x4(_mm_setr_epi8(0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4));
+    const B four = _mm512_set1_epi8(15);
+    const B low = _mm512_shuffle_epi8(table, _mm512_and_si512(bits, four));
+    const B high = _mm512_shuffle_epi8(table, _mm512_and_si512(_mm512_srli_epi16(bits, 4), four));
+    return _mm512_add_epi8(counts, _mm512_add_epi8(low, high));
+  }
+  static B Whole(B counts) { return _mm512_sad_epu8(counts, _mm512_setzero_si512()); }
+};
+#include "detent/engine/kernels/bit_planes-inl.h"
+constexpr auto kBitPlanes = BitPlanes;
+constexpr auto kAddBitPlanes = AddBitPlanes;
 #include "detent/engine/kernels/export-inl.h"
 
 }  // namespace detent::avx512

@@ -25,9 +25,17 @@ constexpr const char* kName = "AVX3_VNNI";
 
 #include "detent/engine/kernels/sums-inl.h"
 #include "detent/engine/kernels/elementwise-inl.h"
+#include "detent/engine/kernels/avx512_bits-inl.h"
 // Not one within the other: clang keeps only the outer one.
 HWY_POP_ATTRIBUTES
 HWY_PUSH_ATTRIBUTES(DETENT_VNNI ",avx512vpopcntdq")
+struct Bits : CommonBits {
+  static constexpr int64_t kMostWords = 0;  // no limit
+  static constexpr int kMostSignWindows = 8;
+  static constexpr int kMostTernaryWindows = 4;
+  static B Count(B counts, B bits) { return _mm512_add_epi64(counts, _mm512_popcnt_epi64(bits)); }
+  static B Whole(B counts) { return counts; }
+};
 #include "detent/engine/kernels/bit_planes-inl.h"
 HWY_POP_ATTRIBUTES
 HWY_PUSH_ATTRIBUTES(DETENT_VNNI)

@@ -149,8 +149,56 @@ constexpr int64_t kMostWindows[5] = {0, 2, 0, 0, 0};
 
 #include "detent/engine/kernels/sums-inl.h"
 #include "detent/engine/kernels/elementwise-inl.h"
-constexpr std::nullptr_t kBitPlanes = nullptr;
-constexpr std::nullptr_t kAddBitPlanes = nullptr;
+
+struct Bits {
+  static constexpr int kWords = 1;
+  static constexpr int64_t kMostWords = 0;  // no limit
+  static constexpr int kMostSignWindows = 1;
+  static constexpr int kMostTernaryWindows = 1;
+  using B = uint64_t;
+
+  static B Broadcast(const uint8_t* p) {
+    B word;
+    std::memcpy(&word, p, sizeof(word));
+    return word;
+  }
+  static B Load(const int8_t* p) { return Broadcast(reinterpret_cast<const uint8_t*>(p)); }
+  static B Same(int64_t count) { return static_cast<B>(count); }
+  static B Common(B a, B b) { return a & b; }
+  static B Differing(B both, B a, B b) { return both & (a ^ b); }
+  static B More(B a, B b) { return a + b; }
+  static B Less(B a, B b) { return a - b; }
+  /// In pairs of bits, fours, bytes, and those added up: without an instruction, a call would take longer.
+  static B Number(B bits) {
+    bits -= bits >> 1U & 0x5555555555555555;
+    bits = (bits & 0x3333333333333333) + (bits >> 2U & 0x3333333333333333);
+    bits = (bits + (bits >> 4U)) & 0x0F0F0F0F0F0F0F0F;
+    return bits * 0x0101010101010101 >> 56U;
+  }
+  static B Count(B counts, B bits) { return counts + Number(bits); }
+  static B Whole(B counts) { return counts; }
+  static void Narrow(const B* sums, Ops::V* to) {
+    for (size_t v = 0; v < kVectors; ++v) {
+      Ops::Lanes lanes;
+      for (size_t i = 0; i < 4; ++i) lanes[i] = static_cast<int32_t>(sums[4 * v + i]);
+      to[v] = Ops::FromLanes(lanes);
+    }
+  }
+  static int32_t CountOf(uint64_t bits) { return static_cast<int32_t>(Number(bits)); }
+  /// Which bytes are not `zero`, and which are below.
+  static std::pair<uint64_t, uint64_t> Compared(const uint8_t* bytes, uint8_t zero, int64_t count) {
+    uint64_t others = 0;
+    uint64_t below = 0;
+    for (int64_t i = 0; i < count; ++i) {
+      others |= uint64_t{bytes[i] != zero} << i;
+      below |= uint64_t{bytes[i] < zero} << i;
+    }
+    return {others, below};
+  }
+};
+#include "detent/engine/kernels/bit_planes-inl.h"
+constexpr auto kBitPlanes = BitPlanes;
+constexpr auto kAddBitPlanes = AddBitPlanes;
 #include "detent/engine/kernels/export-inl.h"
 
 }  // namespace detent::portable

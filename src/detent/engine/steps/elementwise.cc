@@ -111,7 +111,8 @@ class BytesOfFlow final : public EngineStep {
     const Place& place = state.places[place_];
     fill_halo(place, state.bytes(place_));
     const Flow& flow = state.flows[flow_];
-    flow.type ? copy_codes(converted(node_, flow, place.type), state) : quantize(flow.tensor, state);
+    flow.type || place.type.is_sign ? copy_codes(converted(node_, flow, place.type), state)
+                                    : quantize(flow.tensor, state);
   }
 
  private:

@@ -1,4 +1,5 @@
 #include <cstring>
+#include <memory>
 
 #include "detent/engine/step.h"
 
@@ -27,7 +28,7 @@ class SumsStep final : public EngineStep {
     const PackedSums& packed = *layer_.packed;
     const Place& in = places[layer_.input];
     const int64_t words = (in.channels() + kWordInputs - 1) / kWordInputs;
-    position_bytes_ = packed.packing == WeightPacking::kBitPlanes ? words * kWordBytes : in.channels();
+    position_bytes_ = counts_bits(packed.packing) ? words * kWordBytes : in.channels();
     const int64_t row_bytes = in.row() / in.channels() * position_bytes_;
     for (const RunStart& run : packed.runs)
       offsets_.push_back(run.y * row_bytes + run.x * position_bytes_ + run.channel);
@@ -81,28 +82,59 @@ class SumsStep final : public EngineStep {
 
   void run_windows(RunState& state) const {
     const Cut tasks = cut(state.places[layer_.output], state.threads);
-    std::vector<uint64_t> planes;
-    const uint8_t* inputs = state.bytes(layer_.input);
-    if (layer_.packed->packing == WeightPacking::kBitPlanes) {
-      planes = bit_planes(state.places[layer_.input], inputs);
-      inputs = reinterpret_cast<const uint8_t*>(planes.data());
-    }
+    Inputs inputs{.bytes = state.bytes(layer_.input)};
+    if (counts_bits(layer_.packed->packing)) take_bits(state, inputs);
     ThreadPool::shared().run(tasks.window_tasks * tasks.group_tasks, state.threads, [&](int64_t task) {
       run_task(state, inputs, task % tasks.window_tasks * tasks.windows, tasks.windows,
                task / tasks.window_tasks * tasks.groups, tasks.groups);
     });
   }
 
+  /// What kernels read: the codes' bytes, or their bit planes.
+  struct Inputs {
+    const uint8_t* bytes = nullptr;
+    std::unique_ptr<uint64_t[]> planes = nullptr;
+    std::unique_ptr<int32_t[]> others_than_zero = nullptr;  // in the window that begins at each position
+  };
+
   /// Those of all positions, the border among them.
-  std::vector<uint64_t> bit_planes(const Place& in, const uint8_t* codes) const {
+  void take_bits(RunState& state, Inputs& inputs) const {
+    constexpr int64_t kAtOnce = 512;
+    const Place& in = state.places[layer_.input];
     const int64_t positions = in.images() * in.image() / in.channels();
-    std::vector<uint64_t> planes(static_cast<size_t>(positions * position_bytes_) / sizeof(uint64_t));
-    layer_.packed->kernels->bit_planes(codes, in.zero_byte(), positions, in.channels(), planes.data());
-    return planes;
+    const int64_t position_words = position_bytes_ / 8;
+    inputs.planes =
+        std::make_unique_for_overwrite<uint64_t[]>(static_cast<size_t>(positions * position_words));
+    inputs.others_than_zero = std::make_unique_for_overwrite<int32_t[]>(static_cast<size_t>(positions));
+    ThreadPool::shared().run((positions + kAtOnce - 1) / kAtOnce, state.threads, [&](int64_t task) {
+      const int64_t first = task * kAtOnce;
+      layer_.packed->kernels->bit_planes(
+          inputs.bytes + first * in.channels(), in.zero_byte(), std::min(kAtOnce, positions - first),
+          in.channels(), inputs.planes.get() + first * position_words, inputs.others_than_zero.get() + first);
+    });
+    inputs.bytes = reinterpret_cast<const uint8_t*>(inputs.planes.get());
+    const WindowShape& w = layer_.packed->window;
+    const std::span<int32_t> counts(inputs.others_than_zero.get(), static_cast<size_t>(positions));
+    add_following(counts, w.width, w.dilation_x);
+    add_following(counts, w.height, w.dilation_y * in.row() / in.channels());
   }
 
-  void run_task(RunState& state, const uint8_t* from, int64_t first_window, int64_t windows,
+  /// Adds to each number those that follow it at `step`, `count` in all. The last have no windows.
+  static void add_following(std::span<int32_t> numbers, int64_t count, int64_t step) {
+    const int64_t end = std::ssize(numbers) - (count - 1) * step;
+    int32_t* const at = numbers.data();
+    if (count == 3) {
+      for (int64_t i = 0; i < end; ++i) at[i] += at[i + step] + at[i + 2 * step];
+      return;
+    }
+    for (int64_t i = 0; i < end; ++i) {
+      for (int64_t k = 1; k < count; ++k) at[i] += at[i + k * step];
+    }
+  }
+
+  void run_task(RunState& state, const Inputs& taken, int64_t first_window, int64_t windows,
                 int64_t first_group, int64_t groups) const {
+    const uint8_t* const from = taken.bytes;
     const PackedSums& packed = *layer_.packed;
     const Place& in = state.places[layer_.input];
     const Place& out = state.places[layer_.output];
@@ -112,6 +144,7 @@ class SumsStep final : public EngineStep {
     auto* to = reinterpret_cast<std::byte*>(state.bytes(layer_.output));
     const uint8_t* inputs[kMostWindows];
     std::byte* results[kMostWindows];
+    int32_t others_than_zero[kMostWindows];
     const WindowShape& w = packed.window;
     int64_t x = first_window % out.width();
     int64_t y = first_window / out.width() % out.height();
@@ -121,6 +154,10 @@ class SumsStep final : public EngineStep {
       const int64_t position =
           in.at(n, y * w.stride_y - w.padding_y, x * w.stride_x - w.padding_x) / in.channels();
       const uint8_t* input = from + position * position_bytes_;
+      if (taken.others_than_zero != nullptr) {
+        for (int64_t k = i; k < end; ++k)
+          others_than_zero[k] = taken.others_than_zero[static_cast<size_t>(position + (k - i) * w.stride_x)];
+      }
       std::byte* result = to + out.at(n, y, x) * element;
       for (; i < end; ++i, input += w.stride_x * position_bytes_, result += out.channels() * element) {
         inputs[i] = input;
@@ -151,6 +188,7 @@ class SumsStep final : public EngineStep {
                  .start = packed.start.data() + group.sums,
                  .finish = finish,
                  .packing = packed.packing,
+                 .others_than_zero = others_than_zero,
                  .column_bytes = column_bytes(in, group),
                  .next = next.data(),
                  .next_bytes = std::ssize(next)});
@@ -178,7 +216,7 @@ class SumsStep final : public EngineStep {
     const int64_t run_bytes = packed.run_steps * sums.blocks * kBlockBytes;
     const int64_t most = std::max<int64_t>(kNear / run_bytes, 1);
     const bool repeats = sums.count > packed.kernels->most_windows[sums.blocks];
-    if (packed.packing == WeightPacking::kBitPlanes) return packed.kernels->add_bit_planes(sums);
+    if (counts_bits(packed.packing)) return packed.kernels->add_bit_planes(sums);
     if (packed.packing != WeightPacking::kBytes || packed.run_count <= most || !repeats) {
       packed.kernels->add_windows(sums);
       return;
