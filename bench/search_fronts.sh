@@ -93,13 +93,21 @@ def front(strategy, seed):
 def beats(a, b):
     return a[0] <= b[0] and a[1] <= b[1]
 
+def text(point):
+    return "nothing" if point is None else f"{point[0]} bytes, {-point[1]:.2f} dB"
+
 dominated = 0
 for seed in range(1, 6):
     guided, random = front("guided", seed), front("random", seed)
-    beaten = sum(any(beats(a, b) for a in guided) for b in random)
+    left = [b for b in random if not any(beats(a, b) for a in guided)]
     lost = sum(any(beats(b, a) for b in random) for a in guided)
-    dominated += beaten == len(random)
-    print(f"seed {seed}: {beaten} of {len(random)} points of random search are beaten, {lost} of {len(guided)} of guided")
+    dominated += not left
+    print(f"seed {seed}: {len(random) - len(left)} of {len(random)} points of random search are beaten, "
+          f"{lost} of {len(guided)} of guided")
+    for b in left:
+        below = min((a for a in guided if a[0] <= b[0]), key=lambda a: a[1], default=None)
+        above = min((a for a in guided if a[1] <= b[1]), default=None)
+        print(f"  not beaten: {text(b)}; guided has {text(below)} and {text(above)}")
 print(f"guided search dominates random search in {dominated} of 5 seeds")
 EOF
 

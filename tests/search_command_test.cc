@@ -2,11 +2,17 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <optional>
+#include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -145,18 +151,132 @@ TEST_F(SearchCommand, TriesEverythingOfASmallSpace) {
             0)
       << log();
   EXPECT_THAT(log(), HasSubstr("nothing is left to try"));
-  EXPECT_EQ(number(report(), {"evaluations"}), 6);
+  const std::string measured = read_file(result() / "evaluations.jsonl");
+  EXPECT_EQ(std::ranges::count(measured, '\n'), 6);
+  EXPECT_GT(number(report(), {"evaluations"}), 3) << "formats of the first layer";
+  EXPECT_LT(number(report(), {"evaluations"}), 3.1) << "what comes before the last layer is run once";
 }
 
-TEST_F(SearchCommand, AKilledSearchLeavesTheBestSoFar) {
-  const std::string endless = command("--max-drop 1 --time 1h --overwrite", "killed");
-  for (int kill = 0; kill < 4; ++kill) {
-    const std::string line = kill == 0 ? endless : command("--max-drop 1 --time 1h --resume", "killed");
-    const int wait_ms = 2500 + 370 * kill;
-    run(fmt::format("{} > killed.txt 2>&1 & sleep {}; kill -KILL $!", line, wait_ms / 1000.0));
-    if (fs::exists(result("killed") / "search.json")) expect_whole("killed");
+/// Bytes and dB of the front.
+std::vector<std::pair<double, double>> bytes_and_quality(const List& front) {
+  std::vector<std::pair<double, double>> points;
+  const auto number = [](const Value& value, const char* table, const char* key) {
+    double scratch = 0;
+    return *value.get_if<Table>()->find(table)->get_if<Table>()->find(key)->number(scratch);
+  };
+  for (const Value& point : front)
+    points.emplace_back(number(point, "costs", "bytes"), number(point, "quality", "sqnr_db"));
+  return points;
+}
+
+TEST_F(SearchCommand, BeatsRandomSearchWithAsManyEvaluations) {
+  const std::string options =
+      "--evaluations 40 --quality sqnr --max-bits 32 --improve NA --points 1000 --strategy ";
+  ASSERT_EQ(search(options + "random", "random"), 0) << log();
+  ASSERT_EQ(search(options + "guided", "guided"), 0) << log();
+  EXPECT_LE(number(report("guided"), {"evaluations"}), 40);
+  const auto random = bytes_and_quality(front(report("random")));
+  const auto guided = bytes_and_quality(front(report("guided")));
+  EXPECT_GT(guided.size(), 3 * random.size());
+  const auto is_left = [&](const auto& point) {
+    return std::ranges::none_of(guided, [&](const auto& other) {
+      return other.first <= point.first && other.second >= point.second;
+    });
+  };
+  // One in some hundred random networks is better than any that was measured near it.
+  EXPECT_LE(std::ranges::count_if(random, is_left), 1);
+}
+
+TEST_F(SearchCommand, BoundsTheLatencyThatTheEngineHas) {
+  ASSERT_EQ(search("--max-latency 10s --quality sqnr --evaluations 12 --improve NA", "fast"), 0) << log();
+  const Table found = report("fast");
+  EXPECT_EQ(*found.find("is_met"), Value(true));
+  for (const Value& point : front(found)) {
+    EXPECT_GT(number(point, {"costs", "latency_ms"}), 0);
+    EXPECT_LT(number(point, {"costs", "latency_ms"}), 10'000);
   }
-  ASSERT_TRUE(fs::exists(result("killed") / "search.json")) << read_file(folder() / "killed.txt");
+  expect_whole("fast");
+  ASSERT_EQ(search("--max-latency 1us --quality sqnr --evaluations 12 --improve NA", "slow"), 0) << log();
+  EXPECT_EQ(*report("slow").find("is_met"), Value(false));
+  EXPECT_THAT(log(), AllOf(HasSubstr("at most 0.001 ms a sample"), HasSubstr("no network was found")));
+  ASSERT_EQ(search("--max-drop 2 --cost latency --evaluations 12 --improve NA", "cost"), 0) << log();
+  const Table by_latency = report("cost");
+  double latency = 0;
+  for (const Value& point : front(by_latency)) {
+    EXPECT_GT(number(point, {"costs", "latency_ms"}), latency) << "by ascending cost";
+    latency = number(point, {"costs", "latency_ms"});
+  }
+}
+
+TEST_F(SearchCommand, AFullDiskLeavesTheBestSoFar) {
+  if (run("unshare --map-root-user --mount mount -t tmpfs none /mnt") != 0)
+    GTEST_SKIP() << "no file system of a few bytes can be mounted here";
+  // Room for some networks of 10 kB, not for all points of a front.
+  const fs::path disk = folder() / "mase_output/full";
+  fs::create_directories(disk);
+  const std::string endless = command("--max-drop 1 --time 1h --points 40", "full");
+  const std::string outside = (folder() / "kept").string();
+  const std::string script = fmt::format(
+      "mount -t tmpfs -o size=200k none {0} && ({1}; echo status $?; cp -r {0}/software {2}; "
+      "mount -o remount,size=10m {0} && {1} --resume --evaluations 60 --time 1m; echo status $?; "
+      "cp -r {0}/software {2}_on)",
+      disk.string(), endless, outside);
+  write_file(folder() / "full.sh", script);
+  ASSERT_EQ(run("unshare --map-root-user --mount bash full.sh"), 0) << log();
+  EXPECT_THAT(log(),
+              AllOf(HasSubstr("No space left on device"), HasSubstr("status 1"), HasSubstr("status 0")));
+  for (const char* kept : {"kept", "kept_on"}) {
+    const fs::path left = folder() / kept / "search";
+    const Table found = *read_json(left / "search.json").get_if<Table>();
+    ASSERT_FALSE(front(found).empty());
+    for (const Value& point : front(found))
+      read_graph(left / *point.get_if<Table>()->find("file")->get_if<std::string>());
+    read_graph(left / "best.mz");
+  }
+}
+
+/// Bytes of the best network, where it is good enough.
+std::optional<double> bytes_of_best(const Table& report) {
+  if (*report.find("is_met") != Value(true)) return std::nullopt;
+  for (const Value& point : *report.find("front")->get_if<List>()) {
+    double scratch = 0;
+    if (*point.get_if<Table>()->find("file") == *report.find("best"))
+      return *point.get_if<Table>()->find("costs")->get_if<Table>()->find("bytes")->number(scratch);
+  }
+  ADD_FAILURE() << "the best network is not on the front";
+  return std::nullopt;
+}
+
+/// At random moments, DETENT_KILLS times (default 4).
+TEST_F(SearchCommand, AKilledSearchLeavesTheBestSoFar) {
+  const char* wanted = std::getenv("DETENT_KILLS");
+  const int kills = wanted == nullptr ? 4 : std::atoi(wanted);
+  std::mt19937_64 random(static_cast<uint64_t>(kills));
+  std::optional<double> best;
+  int killed_later = 0;
+  for (int kill = 0; kill < kills; ++kill) {
+    const bool goes_on = fs::exists(result("killed") / "evaluations.jsonl");
+    // Most while it measures, however long it takes to begin; some before.
+    const bool waits = kill % 5 != 4;
+    const double seconds = static_cast<double>(random() % 2000) / 1000;
+    const std::string line =
+        command(fmt::format("--max-drop 1 --time 1h {}", goes_on ? "--resume" : "--overwrite"), "killed");
+    run(
+        fmt::format("{} > killed.txt 2>&1 & for i in $(seq {}); do grep -q searching, killed.txt && break; "
+                    "sleep 0.1; done; sleep {}; kill -KILL $!",
+                    line, waits ? 600 : 0, seconds));
+    if (!fs::exists(result("killed") / "search.json")) {
+      ASSERT_EQ(best, std::nullopt) << "it was there before kill " << kill;
+      continue;
+    }
+    ++killed_later;
+    ASSERT_NO_FATAL_FAILURE(expect_whole("killed")) << "kill " << kill;
+    const std::optional<double> now = bytes_of_best(report("killed"));
+    ASSERT_LE(now.value_or(HUGE_VAL), best.value_or(HUGE_VAL)) << "kill " << kill;
+    best = now;
+  }
+  EXPECT_GT(2 * killed_later, kills) << read_file(folder() / "killed.txt");
+  RecordProperty("killed_with_results", killed_later);
   EXPECT_EQ(run(command("--max-drop 1 --time 8s --resume", "killed")), 0) << log();
   expect_whole("killed");
 }

@@ -4,12 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
+#include <set>
 
 #include "detent/core/error_of_for_test.h"
 #include "detent/models/models.h"
 #include "detent/passes/average_bits.h"
 #include "detent/search/costs.h"
+#include "detent/search/random_draws.h"
 #include "detent/search/sensitivities.h"
+#include "detent/search/shared_runs.h"
+#include "detent/search/surrogate.h"
 
 namespace detent {
 namespace {
@@ -119,6 +124,87 @@ TEST_F(Space, ChainsFollowResiduals) {
   EXPECT_THAT(names, ElementsAre("conv1", "layer1_0_conv2", "layer1_1_conv2", "layer1_2_conv2",
                                  "layer2_0_conv2", "layer2_1_conv2", "layer2_2_conv2", "layer3_0_conv2",
                                  "layer3_1_conv2", "layer3_2_conv2"));
+}
+
+TEST_F(Space, FamiliesRunWhatNetworksHaveInCommonOnce) {
+  SearchOptions options;
+  options.activations = {"uint4", "uint8"};
+  const SearchSpace space = make(options);
+  const SharedRuns shared(graph_, plan_, space);
+  RandomDraws draws(7);
+  std::set<Assignment> distinct;
+  while (distinct.size() < 40) {
+    // Few formats of the first layers, so that many begin alike.
+    Assignment drawn = space.smallest();
+    const auto changes = static_cast<size_t>(draws.below(5));
+    for (size_t i = 0; i < changes; ++i) {
+      const auto c = static_cast<size_t>(draws.below(drawn.size()));
+      drawn[c] = draws.below(space.choices[c].formats.size());
+    }
+    distinct.insert(drawn);
+  }
+  const std::vector<Assignment> assignments(distinct.begin(), distinct.end());
+  for (const size_t most : {size_t{5}, size_t{100}}) {
+    std::vector<int> times(assignments.size());
+    double runs = 0;
+    const std::vector<RunFamily> families = shared.families(assignments, most);
+    for (const RunFamily& family : families) {
+      EXPECT_LE(family.size(), most);
+      EXPECT_EQ(family.front().parent, std::nullopt);
+      for (const SharedRun& run : family) {
+        ++times[run.assignment];
+        if (!run.parent) {
+          runs += 1;
+          continue;
+        }
+        EXPECT_LT(family[*run.parent].first, run.first);
+        const Assignment& mine = assignments[run.assignment];
+        const Assignment& other = assignments[family[*run.parent].assignment];
+        runs += shared.share_behind(other, mine);
+        for (size_t c = 0; c < mine.size(); ++c) {
+          EXPECT_TRUE(space.choices[c].node >= run.first || mine[c] == other[c]) << space.choices[c].name;
+        }
+      }
+    }
+    EXPECT_THAT(times, testing::Each(1));
+    EXPECT_NEAR(shared.runs(families), runs, 1e-9);
+    EXPECT_LT(runs, most == 100 ? 30 : 36) << "of 40";
+  }
+}
+
+TEST_F(Space, WhatDiffersInTheLastLayerCostsItsProducts) {
+  const SearchSpace space = make({});
+  const SharedRuns shared(graph_, plan_, space);
+  Assignment last = space.largest();
+  for (size_t c = 0; c < last.size(); ++c) {
+    if (space.choices[c].name == "linear" && space.choices[c].operand == "weight") last[c] = 0;
+  }
+  const double both = shared.runs(shared.families({space.largest(), last}, 8));
+  EXPECT_GT(both, 1);
+  EXPECT_LT(both, 1.001) << "640 products of 40 millions";
+  EXPECT_NEAR(shared.runs(shared.families({space.largest(), space.smallest()}, 8)), 2, 0.001);
+}
+
+TEST_F(Space, TheSurrogateLearnsFromWhatIsNear) {
+  const SearchSpace space = make({});
+  Sensitivities sensitivities;
+  for (const Choice& choice : space.choices) sensitivities.losses.emplace_back(choice.formats.size(), 0.01);
+  Surrogate surrogate(space, sensitivities);
+  const Assignment centre = space.uniform("weight", space.choices[0].formats[3]);
+  Assignment near = centre;
+  near[0] += 1;
+  const double prior = surrogate.predict(centre);
+  EXPECT_NEAR(prior, std::log(0.01 * static_cast<double>(space.choices.size())), 1e-12);
+  surrogate.see(centre, 2 * std::exp(prior));
+  EXPECT_GT(surrogate.predict(near), prior + 0.3);
+  EXPECT_LT(surrogate.predict(near), surrogate.predict(centre));
+  EXPECT_NEAR(surrogate.predict(space.smallest()), prior, 0.01) << "nothing was seen there";
+  const double missed = surrogate.deviation();
+  for (int i = 0; i < 50; ++i) {
+    near[static_cast<size_t>(i) % near.size()] = 0;
+    surrogate.see(near, std::exp(surrogate.predict(near)));
+  }
+  EXPECT_LT(surrogate.deviation(), missed) << "predictions that come true";
 }
 
 }  // namespace

@@ -13,11 +13,14 @@ constexpr double kLeastDistortion = 1e-12;
 constexpr int64_t kScreeningShare = 8;
 /// By how much, as a logarithm, a distortion on few samples and one on all usually differ.
 constexpr double kScreeningDeviation = 0.04;
-constexpr size_t kScreened = 48;
+constexpr size_t kScreened = 24;
 constexpr size_t kMostCandidates = 256;
 constexpr size_t kFirstMembers = 24;
 /// Evaluations that one round measures with.
-constexpr double kRound = 4;
+constexpr double kRound = 6;
+/// Where less than so many are likely, predictions are doubted.
+constexpr size_t kFewCandidates = 16;
+constexpr double kMostDoubt = 8;
 /// Networks that are less likely than this to be on the front are left.
 constexpr double kUnlikely = 0.05;
 /// Running but the last layer costs something too: reading its input, comparing its output.
@@ -125,7 +128,7 @@ std::vector<FrontCover::Candidate> FrontCover::candidates(std::pair<double, doub
     double deviation;
   };
   const Steps front = measured_front();
-  const double deviation = surrogate_.deviation();
+  const double deviation = doubt_ * surrogate_.deviation();
   std::vector<Predicted> all;
   std::set<Assignment> tried;
   const auto consider = [&](const Assignment& assignment) {
@@ -204,6 +207,8 @@ std::vector<Assignment> FrontCover::best_family(const std::vector<Candidate>& ca
 
 bool FrontCover::round(std::pair<double, double> costs) {
   see_trials();
+  doubt_ = 1;
+  while (doubt_ < kMostDoubt && candidates(costs).size() < kFewCandidates) doubt_ *= 2;
   std::vector<Assignment> unseen;
   for (const Candidate& candidate : candidates(costs)) {
     if (unseen.size() < kScreened && !screened_.contains(candidate.assignment))

@@ -49,6 +49,9 @@ class FrontCover {
   std::map<Assignment, double> measured_;  // logarithms of distortions, on all samples
   std::map<Assignment, double> screened_;  // on few
   size_t seen_trials_ = 0;
+  /// How many times farther than predictions have missed so far networks may be from them: more when none is
+  /// likely otherwise.
+  double doubt_ = 1;
 };
 
 }  // namespace detent

@@ -1,11 +1,11 @@
 #include "detent/core/error.h"
-#include "detent/search/random_draws.h"
 #include "detent/search/strategy.h"
 
 namespace detent {
 
 void search_brute_force(Study& study, Sensitivities&) {
   constexpr double kMost = 1e6;
+  constexpr size_t kTogether = 64;  // what networks of a batch have in common is run once
   if (study.space().size() > kMost) {
     fail(
         "brute_force: there are {:.3g} assignments, expected at most {:.0f}: give fewer formats, or another "
@@ -17,7 +17,7 @@ void search_brute_force(Study& study, Sensitivities&) {
   bool is_last = false;
   while (!study.ended() && !is_last) {
     std::vector<Assignment> batch;
-    while (batch.size() < kBatch && !is_last) {
+    while (batch.size() < kTogether && !is_last) {
       batch.push_back(next);
       // The last layers change first, so that networks of a batch begin alike.
       size_t digit = next.size();

@@ -19,7 +19,7 @@ namespace detent {
 namespace {
 
 constexpr int64_t kSensitivitySamples = 128;
-constexpr size_t kSpread = 12;
+constexpr size_t kSpread = 6;
 constexpr size_t kStarts = 96;
 
 class GuidedSearch {
@@ -151,6 +151,11 @@ class GuidedSearch {
   void refine_around_best() {
     const Trial* best = study_.best();
     if (best == nullptr || stale_ > 0 || best->assignment == study_.space().largest()) return;
+    const std::vector<Trial> largest = study_.measure({study_.space().largest()});
+    // Without a bound that matters the best is but the dear end of the front.
+    const Objective& objective = study_.objective();
+    if (largest.empty() || (!objective.bounds_quality() && objective.meets_costs(largest.front().costs)))
+      return;
     if (std::ranges::find(centres_, best->assignment) != centres_.end()) return;
     const Assignment centre = best->assignment;
     centres_.push_back(centre);
