@@ -9,7 +9,7 @@ namespace detent {
 namespace {
 
 constexpr double kLeastDistortion = 1e-12;
-/// Of all samples, one in so many is looked at first.
+/// One in so many samples is looked at first.
 constexpr int64_t kScreeningShare = 8;
 /// By how much, as a logarithm, a distortion on few samples and one on all usually differ.
 constexpr double kScreeningDeviation = 0.04;
