@@ -420,7 +420,13 @@ TEST_F(FastEngine, RefusesWhatTheReferenceRefuses) {
 
 TEST_F(FastEngine, ShowsWhatEachStepComputes) {
   Draw draw(5);
-  const Graph graph = small_network(draw);
+  Graph graph = small_network(draw);
+  for (Node& node : graph.nodes()) {
+    for (auto& [operand, quantizer] : node.quantization) {
+      if (operand.starts_with("data_")) quantizer = parse_quant_spec_text("affine:scale=0.1");
+    }
+  }
+  graph.set_requantization(Requantization::kFloat);
   const FastProgram program(graph);
   const Tensor x = draw.tensor({1, 3, 9, 9});
   std::vector<std::string> nodes;
