@@ -1,7 +1,7 @@
-// A matrix of 4096 x 4096 weights of 8, 4, 3 and 2 bits (and ternary) times a vector of 8 bits, by the fast
-// engine. The matrix does not fit into the second-level cache, so fewer bits take less time. bytes_per_second
-// counts packed weights. And convolutions of the shapes that resnets have, of 8 bits, of ternary and of
-// binary codes.
+// A matrix of 4096 x 4096 weights of 8, 4, 3 and 2 bits (and ternary, and in blocks that share a scale)
+// times a vector of 8 bits, by the fast engine. The matrix does not fit into the second-level cache, so fewer
+// bits take less time. bytes_per_second counts packed weights. And convolutions of the shapes that resnets
+// have, of 8 bits, of ternary and of binary codes.
 
 #include <benchmark/benchmark.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kSide = 4096;
 
-Graph matrix(int low, int high) {
+Graph matrix(int low, int high, const char* format = "affine:symmetric=true,scale=1") {
   GraphBuilder builder("matrix");
   Graph graph = builder.finish(builder.linear("fc", builder.input("x", {kSide}), kSide, kSide));
   Node& node = graph.node("fc");
@@ -28,15 +28,15 @@ Graph matrix(int low, int high) {
   for (float& weight : node.find_parameter("weight")->tensor.values<float>())
     weight = static_cast<float>(code(generator));
   node.quantization["data_in_0"] = parse_quant_spec_text("affine:signed=false,scale=0.01,zero_point=100");
-  node.quantization["weight"] = parse_quant_spec_text("affine:symmetric=true,scale=1");
+  node.quantization["weight"] = parse_quant_spec_text(format);
   node.quantization["data_out_0"] = parse_quant_spec_text("affine:scale=100");
   graph.set_requantization(Requantization::kFloat);
   return graph;
 }
 
-void multiply(benchmark::State& state) {
+void multiply(benchmark::State& state, const Graph& graph) {
   set_thread_count(1);
-  const FastProgram program(matrix(static_cast<int>(state.range(0)), static_cast<int>(state.range(1))));
+  const FastProgram program(graph);
   Tensor x(DType::kFloat32, {1, kSide});
   std::mt19937 generator(2);
   std::normal_distribution<float> normal;
@@ -44,11 +44,21 @@ void multiply(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(program.run(std::span(&x, 1)));
   state.SetBytesProcessed(state.iterations() * program.weight_bytes());
 }
-BENCHMARK(multiply)->Name("int8")->Args({-127, 127})->Unit(benchmark::kMicrosecond);
-BENCHMARK(multiply)->Name("int4")->Args({-7, 7})->Unit(benchmark::kMicrosecond);
-BENCHMARK(multiply)->Name("int3")->Args({-4, 3})->Unit(benchmark::kMicrosecond);
-BENCHMARK(multiply)->Name("int2")->Args({-2, 1})->Unit(benchmark::kMicrosecond);
-BENCHMARK(multiply)->Name("ternary")->Args({-1, 1})->Unit(benchmark::kMicrosecond);
+void multiply_integers(benchmark::State& state) {
+  multiply(state, matrix(static_cast<int>(state.range(0)), static_cast<int>(state.range(1))));
+}
+BENCHMARK(multiply_integers)->Name("int8")->Args({-127, 127})->Unit(benchmark::kMicrosecond);
+BENCHMARK(multiply_integers)->Name("int4")->Args({-7, 7})->Unit(benchmark::kMicrosecond);
+BENCHMARK(multiply_integers)->Name("int3")->Args({-4, 3})->Unit(benchmark::kMicrosecond);
+BENCHMARK(multiply_integers)->Name("int2")->Args({-2, 1})->Unit(benchmark::kMicrosecond);
+BENCHMARK(multiply_integers)->Name("ternary")->Args({-1, 1})->Unit(benchmark::kMicrosecond);
+
+void multiply_blocks(benchmark::State& state, const char* format) {
+  multiply(state, matrix(-127, 127, format));
+}
+BENCHMARK_CAPTURE(multiply_blocks, mx_e2m1, "mx:element=e2m1")->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(multiply_blocks, mx_int8, "mx:element=int8")->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(multiply_blocks, block_fp4, "block_fp:width=4")->Unit(benchmark::kMicrosecond);
 
 /// 3 x 3, from as many channels to as many, as resnets have them; codes and weights of `width` bits.
 void convolve(benchmark::State& state) {

@@ -115,8 +115,8 @@ TEST(IntegerExecution, SixteenBitsAreCloseToFloat) {
   }
 }
 
-/// Signs of layers, and what a rectifier and a border make of them.
-TEST(IntegerExecution, AgreesOnSigns) {
+/// Signs of layers, what a rectifier and a border make of them, and weights that share scales in blocks.
+TEST(IntegerExecution, AgreesOnSignsAndOnBlocksOfWeights) {
   GraphBuilder builder("signs");
   NodeInput x = builder.input("x", {3, 8, 8});
   x = builder.convolution("first", x, 3, 20, {3, 3}, {{"padding", int64_t{1}}}, true);
@@ -140,7 +140,7 @@ TEST(IntegerExecution, AgreesOnSigns) {
   quantize("first", "affine:scale=0.03", "affine:symmetric=true,scale=0.02", "binary");
   quantize("second", "binary", "binary", "binary");
   quantize("third", "binary", "affine:narrow_range=true,width=2,scale=0.5", "affine:scale=0.1");
-  quantize("fc", "affine:scale=0.1", "affine:scale=0.1", nullptr);
+  quantize("fc", "affine:scale=0.1", "mx:element=e2m1", nullptr);
   graph.set_requantization(Requantization::kFloat);
   Tensor inputs(DType::kFloat32, {5, 3, 8, 8});
   for (float& value : inputs.values<float>()) value = normal(generator);

@@ -51,21 +51,26 @@ Tensor without_elements(const Tensor& tensor) {
 }
 
 /// Packs the weights of a layer where kernels can compute it, and leaves the form without them.
-void take_weights(ReferenceStep& step, const KernelSet& kernels, PackedLayers& layers) {
+void take_weights(ReferenceStep& step, const KernelSet& kernels, ProgramWeights& weights) {
+  const std::string& name = step.node->name;
+  auto* blocks = step.form ? std::get_if<BlockSumForm>(&*step.form) : nullptr;
+  if (blocks != nullptr && why_not_packed(*blocks).empty()) {
+    weights.block_layers.emplace(name, std::make_shared<const PackedBlocks>(packed_blocks(*blocks, kernels)));
+    blocks->weight = without_elements(blocks->weight);
+  }
   auto* form = step.form ? std::get_if<SumForm>(&*step.form) : nullptr;
   if (form == nullptr || !why_not_packed(*form, *step.node).empty()) return;
-  layers.emplace(step.node->name,
-                 std::make_shared<const PackedSums>(packed_sums(*form, *step.node, kernels)));
+  weights.layers.emplace(name, std::make_shared<const PackedSums>(packed_sums(*form, *step.node, kernels)));
   form->weight = without_elements(form->weight);
 }
 
 /// The graph's weights that only packed layers have; with them goes the file in memory that all parameters
 /// are parts of.
-void drop_weights(Graph& graph, const PackedLayers& layers) {
+void drop_weights(Graph& graph, const ProgramWeights& weights) {
   std::set<const Parameter*> needed;
   for (const Node& node : graph.nodes()) {
     for (const auto& [name, parameter] : node.all_parameters()) {
-      if (name != "weight" || !layers.contains(node.name)) needed.insert(&*parameter);
+      if (name != "weight" || !weights.contain(node.name)) needed.insert(&*parameter);
     }
   }
   for (Node& node : graph.nodes()) {
@@ -80,7 +85,7 @@ void drop_weights(Graph& graph, const PackedLayers& layers) {
 
 struct FastProgram::Compiled {
   const KernelSet& kernels;
-  PackedLayers layers = {};
+  ProgramWeights weights = {};
   std::unique_ptr<ReferencePlan> reference;  // without the weights that are packed
   mutable std::mutex mutex = {};
   mutable std::list<std::shared_ptr<const ShapedPlan>> plans = {};  // the last that was asked for first
@@ -88,17 +93,14 @@ struct FastProgram::Compiled {
   Compiled(const Graph& graph, const MakeFloatNodes& make)
       : kernels(kernel_set()),
         reference(
-            reference_plan(graph, make, [&](ReferenceStep& step) { take_weights(step, kernels, layers); })) {
+            reference_plan(graph, make, [&](ReferenceStep& step) { take_weights(step, kernels, weights); })) {
     // Nodes in float may still read their graph.
-    if (reference->in_float == nullptr) drop_weights(reference->graph, layers);
+    if (reference->in_float == nullptr) drop_weights(reference->graph, weights);
   }
 
   std::vector<Tensor> run_observed(std::span<const Tensor> inputs, const OperandObserver& observe) const {
     std::vector<ReferenceStep> steps;
-    for (const ReferenceStep& step : reference->steps) {
-      const auto layer = layers.find(step.node->name);
-      steps.push_back(layer == layers.end() ? step : with_weights(step, *layer->second));
-    }
+    for (const ReferenceStep& step : reference->steps) steps.push_back(with_weights(step, weights));
     return run_reference(*reference, steps, inputs, observe);
   }
 
@@ -115,7 +117,7 @@ struct FastProgram::Compiled {
     }
     const ValueTypes values = infer_shapes(reference->graph, sizes_of(reference->graph, inputs));
     plans.push_front(std::make_shared<const ShapedPlan>(
-        shapes, plan_program(reference->steps, values, layers, kernels, reference->in_float.get())));
+        shapes, plan_program(reference->steps, values, weights, kernels, reference->in_float.get())));
     if (plans.size() > kMostPlans) plans.pop_back();
     return plans.front();
   }
@@ -179,8 +181,9 @@ std::vector<StepProfile> FastProgram::profile(std::span<const Tensor> inputs, in
 
 int64_t FastProgram::weight_bytes() const {
   int64_t bytes = 0;
-  for (const auto& [name, layer] : compiled_->layers)
+  for (const auto& [name, layer] : compiled_->weights.layers)
     bytes += static_cast<int64_t>(layer->weights.byte_size());
+  for (const auto& [name, layer] : compiled_->weights.block_layers) bytes += layer->byte_size();
   return bytes;
 }
 

@@ -26,9 +26,9 @@ struct Value {
 
 class Planner {
  public:
-  Planner(std::span<const ReferenceStep> steps, const ValueTypes& values, const PackedLayers& layers,
+  Planner(std::span<const ReferenceStep> steps, const ValueTypes& values, const ProgramWeights& weights,
           const KernelSet& kernels, const FloatNodes* in_float)
-      : steps_(steps), types_(values), layers_(layers), kernels_(kernels), in_float_(in_float) {
+      : steps_(steps), types_(values), weights_(weights), kernels_(kernels), in_float_(in_float) {
     std::vector<size_t> fast;
     for (size_t i = 0; i < steps.size(); ++i) {
       if (takes_layer(steps[i])) fast.push_back(i);
@@ -75,7 +75,7 @@ class Planner {
   }
 
   bool takes_layer(const ReferenceStep& step) const {
-    if (!layers_.contains(step.node->name)) return false;
+    if (!weights_.layers.contains(step.node->name)) return false;
     const std::string input = value_name(step.node->inputs[0]);
     if (!is_placeable(input) || !is_placeable(value_name(step.node->name))) return false;
     const size_t dims = trait<WeightedSum>(*step.node)->spatial_dims;
@@ -253,7 +253,7 @@ class Planner {
     const ReferenceStep& first = steps_[fused.steps.front()];
     const Node& node = *first.node;
     const auto& form = std::get<SumForm>(*first.form);
-    const auto packed = layers_.find(node.name)->second;
+    const auto packed = weights_.layers.find(node.name)->second;
     const std::string result = value_name(steps_[fused.steps.back()].node->name);
     const bool is_linear = trait<WeightedSum>(node)->spatial_dims == 0;
     const Layout layout = is_linear ? Layout::kRows : Layout::kChannelsLast;
@@ -342,8 +342,27 @@ class Planner {
     for (const NodeInput& input : step.node->inputs) {
       if (!input.is_constant() && !is_placeable(value_name(input))) return false;
     }
-    return plan_table(step, result) || plan_addition(step, result) || plan_mean(step, result) ||
-           plan_moved(step, result);
+    return plan_blocks(step, result) || plan_table(step, result) || plan_addition(step, result) ||
+           plan_mean(step, result) || plan_moved(step, result);
+  }
+
+  /// A layer whose weights share scales in blocks.
+  bool plan_blocks(const ReferenceStep& step, const std::string& result) {
+    const auto packed = weights_.block_layers.find(step.node->name);
+    if (packed == weights_.block_layers.end()) return false;
+    const auto& form = std::get<BlockSumForm>(*step.form);
+    const std::string input = value_name(step.node->inputs[0]);
+    const size_t from = place_of(input, form.input, Layout::kRows, *step.node);
+    const size_t to = add_place({.shape = types_.at(result).shape,
+                                 .layout = Layout::kRows,
+                                 .type = form.output.value_or(CodeType()),
+                                 .is_values = !form.output.has_value()});
+    const std::string kernel = fmt::format("blocks of {} {}, weights of {} bits", packed->second->block,
+                                           kernels_.name, packed->second->nibbles ? 4 : 8);
+    add(block_sums_step(packed->second, read(from), to), step.node->name, kernel).products =
+        static_cast<double>(element_count(types_.at(result).shape)) * static_cast<double>(form.inputs());
+    set_place(result, to);
+    return true;
   }
 
   bool plan_table(const ReferenceStep& step, const std::string& result) {
@@ -512,10 +531,9 @@ class Planner {
       value.type = result_type(step, i);
       values_.emplace(name, std::move(value));
     }
-    const auto packed = layers_.find(node.name);
-    auto computed = packed == layers_.end()
-                        ? std::shared_ptr<const ReferenceStep>(std::shared_ptr<void>(), &step)
-                        : std::make_shared<const ReferenceStep>(with_weights(step, *packed->second));
+    auto computed = weights_.contain(node.name)
+                        ? std::make_shared<const ReferenceStep>(with_weights(step, weights_))
+                        : std::shared_ptr<const ReferenceStep>(std::shared_ptr<void>(), &step);
     const char* kernel = step.engine == NodeEngine::kFloat ? "float" : "reference";
     add(reference_step(std::move(computed), in_float_, std::move(inputs), std::move(results)), node.name,
         kernel, why_reference(step));
@@ -543,10 +561,11 @@ class Planner {
   std::string why_reference(const ReferenceStep& step) const {
     if (step.role != OperatorRole::kComputes) return "";
     if (step.engine == NodeEngine::kFloat) return "computes in float";
-    if (layers_.contains(step.node->name)) return "its rank";
+    if (weights_.contain(step.node->name)) return "its rank";
     if (trait<TableLayer>(*step.node) != nullptr) return "truth tables";
     if (!step.form) return "no kernel moves elements so";
     if (const auto* sums = std::get_if<SumForm>(&*step.form)) return why_not_packed(*sums, *step.node);
+    if (const auto* blocks = std::get_if<BlockSumForm>(&*step.form)) return why_not_packed(*blocks);
     if (std::holds_alternative<ProductForm>(*step.form)) return "product of two inputs";
     if (const auto* pair = std::get_if<PairForm>(&*step.form)) {
       if (pair->operation != PairOperation::kAdd) return "a pair other than a sum";
@@ -559,7 +578,7 @@ class Planner {
 
   std::span<const ReferenceStep> steps_;
   const ValueTypes& types_;
-  const PackedLayers& layers_;
+  const ProgramWeights& weights_;
   const KernelSet& kernels_;
   const FloatNodes* in_float_;
   std::map<size_t, FusedLayer> fused_;
@@ -572,16 +591,23 @@ class Planner {
 
 }  // namespace
 
-ReferenceStep with_weights(const ReferenceStep& step, const PackedSums& packed) {
+ReferenceStep with_weights(const ReferenceStep& step, const ProgramWeights& weights) {
   ReferenceStep result = step;
-  auto& form = std::get<SumForm>(*result.form);
-  form.weight = unpacked_weights(packed, form.weight.shape());
+  const auto layer = weights.layers.find(step.node->name);
+  const auto blocks = weights.block_layers.find(step.node->name);
+  if (layer != weights.layers.end()) {
+    auto& form = std::get<SumForm>(*result.form);
+    form.weight = unpacked_weights(*layer->second, form.weight.shape());
+  } else if (blocks != weights.block_layers.end()) {
+    std::get<BlockSumForm>(*result.form).weight = blocks->second->unpacked();
+  }
   return result;
 }
 
 ProgramPlan plan_program(std::span<const ReferenceStep> steps, const ValueTypes& values,
-                         const PackedLayers& layers, const KernelSet& kernels, const FloatNodes* in_float) {
-  return Planner(steps, values, layers, kernels, in_float).planned();
+                         const ProgramWeights& weights, const KernelSet& kernels,
+                         const FloatNodes* in_float) {
+  return Planner(steps, values, weights, kernels, in_float).planned();
 }
 
 }  // namespace detent

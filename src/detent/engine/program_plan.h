@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "detent/engine/packed_blocks.h"
 #include "detent/engine/step.h"
 #include "detent/graph/operators.h"
 
@@ -12,6 +13,13 @@ namespace detent {
 
 /// The weights of layers in the order of the kernels, by node; shared by the plans of a program.
 using PackedLayers = std::map<std::string, std::shared_ptr<const PackedSums>, std::less<>>;
+using PackedBlockLayers = std::map<std::string, std::shared_ptr<const PackedBlocks>, std::less<>>;
+struct ProgramWeights {
+  PackedLayers layers = {};
+  PackedBlockLayers block_layers = {};
+
+  bool contain(const std::string& node) const { return layers.contains(node) || block_layers.contains(node); }
+};
 
 /// What a program does for inputs of certain shapes: steps in order, and where their values lie.
 struct ProgramPlan {
@@ -24,10 +32,10 @@ struct ProgramPlan {
 };
 
 /// The step of a layer whose form has lost its weights, with them.
-ReferenceStep with_weights(const ReferenceStep& step, const PackedSums& packed);
+ReferenceStep with_weights(const ReferenceStep& step, const ProgramWeights& weights);
 
 /// The forms of packed layers have no weights. `values` are infer_shapes of the graph for the sizes at hand.
 ProgramPlan plan_program(std::span<const ReferenceStep> steps, const ValueTypes& values,
-                         const PackedLayers& layers, const KernelSet& kernels, const FloatNodes* in_float);
+                         const ProgramWeights& weights, const KernelSet& kernels, const FloatNodes* in_float);
 
 }  // namespace detent

@@ -181,6 +181,10 @@ at::Tensor IntegerSimulation::product_sums(const ProductForm& form, const std::v
 at::Tensor IntegerSimulation::unrounded(const std::vector<Flow>& inputs) const {
   if (const auto* product = std::get_if<ProductForm>(&form_))
     return product_sums(*product, inputs).to(at::kFloat).mul_(product->scale);
+  if (const auto* blocks = std::get_if<BlockSumForm>(&form_)) {
+    const Tensor steps = block_sum_steps(*blocks, codes_of(std::get<at::Tensor>(inputs[0]), blocks->input));
+    return to_torch(steps).mul(blocks->output ? blocks->output->scale : 1.0F);
+  }
   const auto* form = std::get_if<SumForm>(&form_);
   if (form == nullptr) return std::get<at::Tensor>(evaluate_({*node_, inputs, {}, false}).flows().front());
   const at::Tensor sums = sums_of(*form, std::get<at::Tensor>(inputs[0]));
@@ -220,6 +224,12 @@ at::Tensor IntegerSimulation::run(const std::vector<Flow>& inputs) const {
     const Tensor b = codes_of(broadcast[1].contiguous(), pair->b);
     return values_of(a.shape(), pair->output,
                      [&](size_t i) { return pair->code(a.values<int32_t>()[i], b.values<int32_t>()[i]); });
+  }
+  if (const auto* blocks = std::get_if<BlockSumForm>(&form_)) {
+    const Tensor steps = block_sum_steps(*blocks, codes_of(tensor(0), blocks->input));
+    if (!blocks->output) return to_torch(steps);
+    const CodeType type = *blocks->output;
+    return values_of(steps.shape(), type, [&](size_t i) { return type.at(steps.values<float>()[i]); });
   }
   const auto& average = std::get<AverageForm>(form_);
   const Tensor means = average_pool(average, *node_, codes_of(tensor(0), average.input));

@@ -119,17 +119,19 @@ class CircuitBuilder {
     }
   }
 
-  /// The form of a node of affine codes: no circuit here computes on signs.
+  /// The form of a node of affine codes, in integers alone: no circuit here computes on signs or adds in
+  /// floating point.
   std::optional<NodeForm> form_of(const Node& node) const {
     for (const auto& [operand, quantizer] : node.quantization) {
       const auto type = operand.starts_with("data_") ? executed_type(node, operand) : std::nullopt;
       if (type && type->is_sign) return std::nullopt;
     }
-    return node_form(node, *graph_.requantization());
+    std::optional<NodeForm> form = node_form(node, *graph_.requantization());
+    return form && std::holds_alternative<BlockSumForm>(*form) ? std::nullopt : std::move(form);
   }
 
   std::string why_in_float(const Node& node) {
-    if (!form_of(node) && node_form(node, *graph_.requantization())) return "its codes are signs";
+    if (!form_of(node) && node_form(node, *graph_.requantization())) return "its codes are no affine ones";
     if (is_batch_norm(node)) return "fold it into its layer, by the pass fuse_batch_norm";
     if (const std::string why = why_no_product_tables(node); !why.empty()) return why;
     if (plan_.empty()) plan_ = integer_plan(graph_);
@@ -300,6 +302,11 @@ class CircuitBuilder {
     if (std::optional<LookupBody> tables = tables_of(std::get<RequantizeBody>(made), signal.codes))
       made = std::move(*tables);
     return add_layer(node, shape, std::move(read), signal.codes, std::move(made), range_of(target), target);
+  }
+
+  static WiredValue computed(const BlockSumForm& /*form*/, const Node& node, const Values& /*inputs*/) {
+    DETENT_CHECK(false, "a circuit of {}", node.name);
+    return {};
   }
 
   WiredValue computed(const SumForm& form, const Node& node, const Values& inputs) {

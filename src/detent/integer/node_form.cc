@@ -316,12 +316,15 @@ SignedSums signed_sums(std::span<const int32_t> weights) {
 }
 
 std::optional<NodeForm> node_form(const Node& node, Requantization requantization) {
-  return std::visit(
+  std::optional<NodeForm> form = std::visit(
       [&](const auto& kind) -> std::optional<NodeForm> {
-        auto form = form_of(kind, node, requantization);
-        return form ? std::optional<NodeForm>(std::move(*form)) : std::nullopt;
+        auto own = form_of(kind, node, requantization);
+        return own ? std::optional<NodeForm>(std::move(*own)) : std::nullopt;
       },
       trait_of(node));
+  if (form || requantization != Requantization::kFloat) return form;
+  auto blocks = block_sum_form(node);
+  return blocks ? std::optional<NodeForm>(std::move(*blocks)) : std::nullopt;
 }
 
 bool moves_codes(const Node& node) {

@@ -9,6 +9,7 @@
 #include "detent/core/tensor.h"
 #include "detent/graph/graph.h"
 #include "detent/graph/traits.h"
+#include "detent/integer/block_sums.h"
 #include "detent/integer/code_type.h"
 #include "detent/integer/requantize.h"
 
@@ -110,7 +111,7 @@ struct AverageForm {
   FixedMultiplier multiplier(int64_t count) const;
 };
 
-using NodeForm = std::variant<SumForm, ProductForm, TableForm, PairForm, AverageForm>;
+using NodeForm = std::variant<SumForm, ProductForm, TableForm, PairForm, AverageForm, BlockSumForm>;
 
 /// What the node computes on codes; nullopt when one of the operands that it needs has no code type, or when
 /// it has no form of its own because it only moves codes or compares them. Throws Error naming the operand

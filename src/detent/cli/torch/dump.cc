@@ -79,7 +79,8 @@ std::vector<const Node*> chosen_nodes(const Graph& graph, const std::vector<std:
 bool gives_sums(const Node& node, const Graph& graph) {
   if (!graph.requantization() || !is_weighted_sum(node)) return false;
   const std::optional<NodeForm> form = node_form(node, *graph.requantization());
-  return form && !std::get<SumForm>(*form).output;
+  const auto* sums = form ? std::get_if<SumForm>(&*form) : nullptr;
+  return sums != nullptr && !sums->output;
 }
 
 class Dump {

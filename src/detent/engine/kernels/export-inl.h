@@ -11,6 +11,7 @@ const KernelSet& kernels() {
       .add_depthwise = AddDepthwise,
       .bit_planes = kBitPlanes,
       .add_bit_planes = kAddBitPlanes,
+      .add_blocks = AddBlocksOfInputs,
       .add = Add,
       .quantize = Quantize,
       .interleave_three = InterleaveThree,

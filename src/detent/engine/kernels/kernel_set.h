@@ -132,6 +132,29 @@ struct DepthwiseSums {
   int64_t window_step;  // of inputs
 };
 
+/// Rows of inputs times weights that share scales in blocks, of some groups of 16 outputs: float32 sums of
+/// integer sums over blocks (integer/block_sums.h). Inputs are signed bytes, weights unsigned ones.
+struct BlockSums {
+  const int8_t* inputs;       // [row][block][steps][4]
+  const int32_t* input_sums;  // [row][block]: what the integer sums begin with
+  int64_t rows;
+  const uint8_t* weights;      // [group][block][steps][16][4]
+  bool nibbles;                // two steps in a vector, the first in the low bits ...
+  const uint8_t* table;        // ... of 16 weights
+  const uint8_t* exponents;    // [group][block][16], of the scales, + 127
+  const int16_t* weight_sums;  // likewise, to be added ...
+  int32_t difference;          // ... so many times
+  int64_t blocks;
+  int64_t steps;  // of a block
+  int64_t first_group, last_group;
+  int64_t outputs;  // of all groups; the last may be filled up
+  const float* start;
+  float multiplier;
+  SumFinish finish;    // without multipliers
+  std::byte* results;  // of the first row
+  int64_t result_row;  // bytes
+};
+
 /// code = at(((a - zero_a) scale_a + (b - zero_b) scale_b) / scale)
 struct ByteAddition {
   float scale_a, scale_b, scale;
@@ -170,6 +193,7 @@ struct KernelSet {
   void (*bit_planes)(const uint8_t* bytes, uint8_t zero, int64_t positions, int64_t channels,
                      uint64_t* planes, int32_t* others_than_zero);
   void (*add_bit_planes)(const WindowSums&);  // likewise; one block
+  void (*add_blocks)(const BlockSums&);
   void (*add)(const ByteAddition&, const uint8_t* a, const uint8_t* b, uint8_t* result, int64_t count);
   /// Whether a value is NaN.
   bool (*quantize)(const ByteQuantization&, const float* values, uint8_t* result, int64_t count);

@@ -124,6 +124,40 @@ constexpr int64_t kMostWindows[5] = {0, 4, 0, 0, 0};
 #include "detent/engine/kernels/sums-inl.h"
 #include "detent/engine/kernels/elementwise-inl.h"
 
+struct Blocks {
+  static constexpr int kMostGroups = 1;
+  using V = Ops::V;
+  using F = __m256;
+
+  static F NoSum() { return _mm256_setzero_ps(); }
+  static V Same(int32_t number) { return _mm256_set1_epi32(number); }
+  static V Four(const int8_t* p) {
+    int32_t four;
+    std::memcpy(&four, p, sizeof(four));
+    return Same(four);
+  }
+  static V Table(const uint8_t* p) {
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static V OfLow(V table, V packed) {
+    return _mm256_shuffle_epi8(table, _mm256_and_si256(packed, _mm256_set1_epi8(15)));
+  }
+  static V OfHigh(V table, V packed) { return OfLow(table, _mm256_srli_epi16(packed, 4)); }
+  static V Times(const int16_t* p, int32_t factor) {
+    const V numbers = _mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    return _mm256_mullo_epi32(numbers, Same(factor));
+  }
+  static F AddScaled(F sum, V products, const uint8_t* exponents) {
+    const V bits = _mm256_slli_epi32(
+        _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(exponents))), 23);
+    return _mm256_fmadd_ps(_mm256_castsi256_ps(bits), _mm256_cvtepi32_ps(products), sum);
+  }
+  static void StoreSteps(F sum, float multiplier, const float* start, float* to) {
+    _mm256_storeu_ps(to, _mm256_fmadd_ps(_mm256_set1_ps(multiplier), sum, _mm256_loadu_ps(start)));
+  }
+};
+#include "detent/engine/kernels/block_sums-inl.h"
+
 /// Counts of bytes, from a table for four bits.
 struct Bits {
   static constexpr int kWords = 4;

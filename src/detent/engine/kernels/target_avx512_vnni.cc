@@ -25,6 +25,8 @@ constexpr const char* kName = "AVX3_VNNI";
 
 #include "detent/engine/kernels/sums-inl.h"
 #include "detent/engine/kernels/elementwise-inl.h"
+#include "detent/engine/kernels/avx512_blocks-inl.h"
+#include "detent/engine/kernels/block_sums-inl.h"
 #include "detent/engine/kernels/avx512_bits-inl.h"
 // Not one within the other: clang keeps only the outer one.
 HWY_POP_ATTRIBUTES

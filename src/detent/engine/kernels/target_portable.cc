@@ -150,6 +150,45 @@ constexpr int64_t kMostWindows[5] = {0, 2, 0, 0, 0};
 #include "detent/engine/kernels/sums-inl.h"
 #include "detent/engine/kernels/elementwise-inl.h"
 
+struct Blocks {
+  static constexpr int kMostGroups = 1;
+  using V = Ops::V;
+  using F = std::array<float, 4>;
+
+  static F NoSum() { return {}; }
+  static V Same(int32_t number) { return Ops::FromLanes({number, number, number, number}); }
+  static V Four(const int8_t* p) { return Ops::Broadcast(reinterpret_cast<const uint8_t*>(p)); }
+  static V Table(const uint8_t* p) { return Ops::LoadBytes(p); }
+  static V OfLow(V table, V packed) {
+    for (uint8_t& byte : packed.bytes) byte = table.bytes[byte & 15U];
+    return packed;
+  }
+  static V OfHigh(V table, V packed) {
+    for (uint8_t& byte : packed.bytes) byte = static_cast<uint8_t>(byte >> 4U);
+    return OfLow(table, packed);
+  }
+  static V Times(const int16_t* p, int32_t factor) {
+    Ops::Lanes lanes;
+    for (size_t i = 0; i < 4; ++i) lanes[i] = p[i] * factor;
+    return Ops::FromLanes(lanes);
+  }
+  /// The product with a power of two is exact: so is what a fused addition gives.
+  static F AddScaled(F sum, V products, const uint8_t* exponents) {
+    const Ops::Lanes lanes = Ops::LanesOf(products);
+    for (size_t i = 0; i < 4; ++i) {
+      const uint32_t bits = uint32_t{exponents[i]} << 23U;
+      float scale;
+      std::memcpy(&scale, &bits, sizeof(scale));
+      sum[i] += scale * static_cast<float>(lanes[i]);
+    }
+    return sum;
+  }
+  static void StoreSteps(F sum, float multiplier, const float* start, float* to) {
+    for (size_t i = 0; i < 4; ++i) to[i] = std::fma(multiplier, sum[i], start[i]);
+  }
+};
+#include "detent/engine/kernels/block_sums-inl.h"
+
 struct Bits {
   static constexpr int kWords = 1;
   static constexpr int64_t kMostWords = 0;  // no limit

@@ -1,0 +1,30 @@
+// Included by target_avx512*.cc behind a definition of Ops.
+
+struct Blocks {
+  static constexpr int kMostGroups = 4;
+  using V = Ops::V;
+  using F = __m512;
+
+  static F NoSum() { return _mm512_setzero_ps(); }
+  static V Same(int32_t number) { return _mm512_set1_epi32(number); }
+  static V Four(const int8_t* p) { return Ops::Four(reinterpret_cast<const uint8_t*>(p)); }
+  static V Table(const uint8_t* p) {
+    return _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
+  static V OfLow(V table, V packed) {
+    return _mm512_shuffle_epi8(table, _mm512_and_si512(packed, _mm512_set1_epi8(15)));
+  }
+  static V OfHigh(V table, V packed) { return OfLow(table, _mm512_srli_epi16(packed, 4)); }
+  static V Times(const int16_t* p, int32_t factor) {
+    const V numbers = _mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    return _mm512_mullo_epi32(numbers, Same(factor));
+  }
+  static F AddScaled(F sum, V products, const uint8_t* exponents) {
+    const V bits = _mm512_slli_epi32(
+        _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(exponents))), 23);
+    return _mm512_fmadd_ps(_mm512_castsi512_ps(bits), _mm512_cvtepi32_ps(products), sum);
+  }
+  static void StoreSteps(F sum, float multiplier, const float* start, float* to) {
+    _mm512_storeu_ps(to, _mm512_fmadd_ps(_mm512_set1_ps(multiplier), sum, _mm512_loadu_ps(start)));
+  }
+};

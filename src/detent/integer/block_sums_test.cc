@@ -1,0 +1,85 @@
+#include "detent/integer/block_sums.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "detent/graph/builder.h"
+#include "detent/integer/node_form.h"
+
+namespace detent {
+namespace {
+
+Graph layer(const char* weight, const char* input, int64_t inputs = 40) {
+  GraphBuilder builder("layer");
+  Graph graph = builder.finish(builder.linear("fc", builder.input("x", {inputs}), inputs, 3, true));
+  Node& node = graph.node("fc");
+  std::mt19937 generator(7);
+  std::normal_distribution<float> normal;
+  for (auto& [name, parameter] : node.parameters) {
+    for (float& value : parameter->tensor.values<float>()) value = normal(generator);
+  }
+  node.quantization["data_in_0"] = parse_quant_spec_text(input);
+  node.quantization["weight"] = parse_quant_spec_text(weight);
+  return graph;
+}
+
+constexpr const char* kCodes = "affine:scale=0.125,zero_point=-3";
+
+/// The scales and integers are the rounded weights, and the sums theirs, but for the last bits of float32.
+TEST(BlockSums, AreSumsOfTheRoundedWeights) {
+  for (const char* format : {"mx:element=e2m1", "mx:element=int8", "block_fp:width=6", "mx:element=e2m3"}) {
+    SCOPED_TRACE(format);
+    const Graph graph = layer(format, kCodes);
+    const Node& node = graph.node("fc");
+    const auto form = block_sum_form(node);
+    ASSERT_TRUE(form.has_value());
+    const Tensor weight = fake_quantize(*node.rounding("weight"), node.find_parameter("weight")->tensor);
+    Tensor codes(DType::kInt32, {2, form->inputs()});
+    std::mt19937 generator(8);
+    for (int32_t& code : codes.values<int32_t>()) code = static_cast<int32_t>(generator() % 256) - 128;
+    const Tensor steps = block_sum_steps(*form, codes);
+    for (size_t row = 0; row < 2; ++row) {
+      for (size_t c = 0; c < 3; ++c) {
+        auto exact = static_cast<double>(node.find_parameter("bias")->tensor.values<float>()[c]);
+        for (size_t i = 0; i < 40; ++i) {
+          const auto at = c * 40 + i;
+          const float scale =
+              form->scale[c * static_cast<size_t>(form->blocks()) + i / static_cast<size_t>(form->block)];
+          ASSERT_EQ(static_cast<float>(form->weight.values<int32_t>()[at]) * scale,
+                    weight.values<float>()[at]);
+          exact += static_cast<double>(form->input.value(codes.values<int32_t>()[row * 40 + i])) *
+                   static_cast<double>(weight.values<float>()[at]);
+        }
+        EXPECT_NEAR(steps.values<float>()[row * 3 + c], exact, 1e-4 * (1 + std::fabs(exact)));
+      }
+    }
+  }
+}
+
+TEST(BlockSums, AreNoFormOfWhatFloat32WouldRound) {
+  const auto has_form = [](const char* weight, const char* input, int64_t inputs = 40) {
+    return block_sum_form(layer(weight, input, inputs).node("fc")).has_value();
+  };
+  EXPECT_TRUE(has_form("mx:element=e2m1", kCodes));
+  EXPECT_FALSE(has_form("mx:element=e5m2", kCodes));                      // 30 binary places
+  EXPECT_FALSE(has_form("nvfp4", kCodes));                                // scales that are no powers of two
+  EXPECT_FALSE(has_form("mx:element=e2m1,block_size=2x32", kCodes));      // blocks across outputs
+  EXPECT_FALSE(has_form("mx:element=e2m1", "fp8_e4m3fn"));                // inputs without codes
+  EXPECT_FALSE(has_form("affine:scale=0.1", kCodes));                     // no blocks
+  EXPECT_FALSE(has_form("mx:element=e2m1,block_size=-1", kCodes, 2000));  // sums beyond 2^24
+}
+
+TEST(BlockSums, AreWhatALayerOfSuchWeightsComputes) {
+  const Graph graph = layer("mx:element=e2m1", kCodes);
+  const auto form = node_form(graph.node("fc"), Requantization::kFloat);
+  ASSERT_TRUE(form.has_value());
+  EXPECT_TRUE(std::holds_alternative<BlockSumForm>(*form));
+  EXPECT_FALSE(
+      node_form(graph.node("fc"), Requantization::kFixedPoint).has_value());  // nothing in float there
+}
+
+}  // namespace
+}  // namespace detent
