@@ -131,11 +131,11 @@ class CircuitBuilder {
   }
 
   std::string why_in_float(const Node& node) {
-    if (!form_of(node) && node_form(node, *graph_.requantization())) return "its codes are no affine ones";
     if (is_batch_norm(node)) return "fold it into its layer, by the pass fuse_batch_norm";
     if (const std::string why = why_no_product_tables(node); !why.empty()) return why;
     if (plan_.empty()) plan_ = integer_plan(graph_);
-    return plan_[graph_.position(node.name)].why;
+    const std::string& why = plan_[graph_.position(node.name)].why;
+    return why.empty() ? "its codes are no affine ones" : why;
   }
 
   /// With the codes that the node asks for; nullopt where one could not be made.
