@@ -37,12 +37,12 @@ TEST(CircuitErrors, SayWhySignsAreRefused) {
   Graph graph = linear_network_for_test();
   quantize_for_test(graph, "binary", "binary:scaling=per_channel");
   graph.node("fc2").quantization["data_in_0"] =
-      parse_quant_spec_text("binary_residual:levels=2,gamma=[0.75,0.5]");
+      parse_quant_spec_text("binary_residual:levels=3,gamma=1x0.7x0.2");
   EXPECT_THAT(
       error_of([&] { make_circuit(graph); }),
       AllOf(HasSubstr("node \"fc1\" (linear): computes in float: its input has 2 values, which are no "
                       "codes of an affine format, so that its weights have to be multiples of one step"),
-            HasSubstr("node \"fc2\" (linear): computes in float: the 4 values of its input are no "
+            HasSubstr("node \"fc2\" (linear): computes in float: the 8 values of its input are no "
                       "multiples of the least of them: the passes lutnet (inputs = 1, prune = 0)")));
 }
 

@@ -80,7 +80,7 @@ TEST(Circuit, ComputesTernaryAndBinaryWeightsSlow) {
 
 /// Signs times signs, and two levels of signs whose gammas are multiples of one; with a border of zeros.
 TEST(Circuit, ComputesProductsOfSignsSlow) {
-  for (const char* inputs : {"binary", "binary:bipolar=false", "binary_residual:levels=2,gamma=[1,0.5]"}) {
+  for (const char* inputs : {"binary", "binary:bipolar=false", "binary_residual:levels=2,gamma=1x0.5"}) {
     Graph graph = convolution_network_for_test();
     quantize_for_test(graph, inputs, "binary");
     expect_simulates(graph);

@@ -1,7 +1,6 @@
 #include "detent/hardware/product_tables.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <optional>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "detent/formats/quant_spec.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
+#include "detent/graph/trained_tables.h"
 #include "detent/hardware/value_steps.h"
 #include "detent/integer/code_type.h"
 
@@ -120,7 +120,6 @@ bool has_product_tables(const Node& node) {
 }
 
 bool make_product_tables(Node& node) {
-  constexpr std::array<const char*, 3> kOperators = {"lut", "lut_conv1d", "lut_conv2d"};
   const size_t dims = trait<WeightedSum>(node)->spatial_dims;
   const Tensor weight = fake_quantize(*node.rounding("weight"), node.find_parameter("weight")->tensor);
   std::vector<float> values = listed_values(node);
@@ -140,7 +139,7 @@ bool make_product_tables(Node& node) {
   }
   const int64_t groups = dims > 0 ? integer_attribute(node, "groups") : 1;
   const auto count = std::ssize(values);
-  node.op = kOperators[dims];
+  node.op = truth_tables_operator(dims);
   node.mase_type = MaseType::kModuleRelatedFunc;
   node.attributes = std::move(attributes);
   node.parameters = {{"inputs", Parameter{product_inputs(weight, groups), false}},
