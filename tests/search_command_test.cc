@@ -122,7 +122,9 @@ TEST_F(SearchCommand, EveryStrategyGoesOnToTheSameResult) {
   for (const char* strategy : {"guided", "tpe", "nsga2"}) {
     const std::string options = fmt::format("--strategy {} --max-bytes 6k --winners 1 --seed 3", strategy);
     ASSERT_EQ(search(options + " --evaluations 26", "whole"), 0) << log();
-    run(command(options + " --evaluations 26 --overwrite", "parts") + " & sleep 2; kill -TERM $!; wait $!");
+    run(command(options + " --evaluations 26 --overwrite", "parts") +
+        " & for i in $(seq 300); do grep -q searching, log.txt && break; sleep 0.2; done; "
+        "sleep 0.3; kill -TERM $!; wait $!");
     ASSERT_EQ(run(command(options + " --evaluations 26 --resume", "parts")), 0) << log();
     EXPECT_EQ(files("whole"), files("parts")) << strategy;
   }
@@ -214,13 +216,13 @@ TEST_F(SearchCommand, AFullDiskLeavesTheBestSoFar) {
   // Room for some networks of 10 kB, not for all points of a front.
   const fs::path disk = folder() / "mase_output/full";
   fs::create_directories(disk);
-  const std::string endless = command("--max-drop 1 --time 1h --points 40", "full");
+  const std::string searches = command("--max-drop 1 --points 40", "full");
   const std::string outside = (folder() / "kept").string();
   const std::string script = fmt::format(
-      "mount -t tmpfs -o size=200k none {0} && ({1}; echo status $?; cp -r {0}/software {2}; "
-      "mount -o remount,size=10m {0} && {1} --resume --evaluations 60 --time 1m; echo status $?; "
+      "mount -t tmpfs -o size=200k none {0} && ({1} --time 1h; echo status $?; cp -r {0}/software {2}; "
+      "mount -o remount,size=10m {0} && {1} --resume --evaluations 60; echo status $?; "
       "cp -r {0}/software {2}_on)",
-      disk.string(), endless, outside);
+      disk.string(), searches, outside);
   write_file(folder() / "full.sh", script);
   ASSERT_EQ(run("unshare --map-root-user --mount bash full.sh"), 0) << log();
   EXPECT_THAT(log(),
