@@ -59,7 +59,7 @@ constexpr int64_t kMostTableBits = 16;
 class CircuitBuilder {
  public:
   CircuitBuilder(const Graph& graph, const CircuitOptions& options)
-      : graph_(graph), options_(options), types_(infer_shapes(graph)) {
+      : graph_(graph), types_(infer_shapes(graph)) {
     circuit_.name = modules_.unique(options.name.empty() ? graph.name() : options.name);
     // What the module and its testbench call wires of their own.
     for (const char* name : {"clk", "dut", "i", "k", "differs", "differing_bits", "differing_vectors"})
@@ -530,7 +530,6 @@ class CircuitBuilder {
   }
 
   const Graph& graph_;
-  const CircuitOptions& options_;
   ValueTypes types_;
   std::vector<PlannedNode> plan_;
   Circuit circuit_ = {};

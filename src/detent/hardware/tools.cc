@@ -101,7 +101,6 @@ class TemporaryFolder {
 SimulationResult parsed(const std::string& output, const std::string& command) {
   std::istringstream lines(output);
   for (std::string line; std::getline(lines, line);) {
-    SimulationResult result;
     long long vectors = 0;
     long long differing = 0;
     long long bits = 0;
