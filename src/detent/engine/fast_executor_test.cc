@@ -11,6 +11,7 @@
 #include "detent/core/error.h"
 #include "detent/core/error_of_for_test.h"
 #include "detent/core/parallel.h"
+#include "detent/engine/engine_target_for_test.h"
 #include "detent/engine/kernels/kernel_set.h"
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
@@ -255,16 +256,7 @@ void expect_equal_to_reference(const Graph& graph, const Tensor& inputs,
   }
 }
 
-class FastEngine : public testing::Test {
- protected:
-  void TearDown() override {
-    set_engine_target("");
-    set_thread_count(threads_);
-  }
-
- private:
-  int threads_ = thread_count();
-};
+using FastEngine = EngineTargetTest;
 
 TEST_F(FastEngine, IsEqualToTheReferenceOnRandomNetworks) {
   constexpr uint32_t kNetworks = 500;

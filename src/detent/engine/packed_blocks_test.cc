@@ -6,6 +6,7 @@
 #include <random>
 
 #include "detent/core/parallel.h"
+#include "detent/engine/engine_target_for_test.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/graph/builder.h"
 #include "detent/runtime/integer_executor.h"
@@ -40,16 +41,7 @@ Graph network(const Layer& layer, std::mt19937& generator) {
   return graph;
 }
 
-class PackedBlocksTest : public testing::Test {
- protected:
-  void TearDown() override {
-    set_engine_target("");
-    set_thread_count(threads_);
-  }
-
- private:
-  int threads_ = thread_count();
-};
+using PackedBlocksTest = EngineTargetTest;
 
 /// Ours and the reference's results and, on observed runs, those of the weights that were unpacked.
 void expect_equal_to_reference(const Graph& graph, const Tensor& x) {
