@@ -29,13 +29,6 @@ double values_of_channel(const at::Tensor& values) {
   return static_cast<double>(values.numel()) / static_cast<double>(values.size(1));
 }
 
-/// [channels] to combine with `like`, whose dimension 1 is that of the channels.
-at::Tensor along_channels(const at::Tensor& channels, const at::Tensor& like) {
-  std::vector<int64_t> shape(static_cast<size_t>(like.dim()), 1);
-  shape[1] = channels.numel();
-  return channels.view(shape);
-}
-
 struct Gathering : torch::CustomClassHolder {
   explicit Gathering(GatherSamples function) : gather(std::move(function)) {}
   GatherSamples gather;
@@ -110,6 +103,12 @@ void move_running_statistics(const at::Tensor& running_mean, const at::Tensor& r
   if (running_mean.defined()) running_mean.mul_(1 - momentum).add_(moments.mean, momentum);
   if (running_variance.defined())
     running_variance.mul_(1 - momentum).add_(moments.variance, momentum * unbiased);
+}
+
+at::Tensor along_channels(const at::Tensor& channels, const at::Tensor& like, int64_t dim) {
+  std::vector<int64_t> shape(static_cast<size_t>(like.dim()), 1);
+  shape[static_cast<size_t>(dim)] = channels.numel();
+  return channels.view(shape);
 }
 
 }  // namespace detent

@@ -26,4 +26,7 @@ BatchMoments batch_moments(const at::Tensor& values, const GatherSamples* gather
 void move_running_statistics(const at::Tensor& running_mean, const at::Tensor& running_variance,
                              const BatchMoments& moments, double momentum);
 
+/// A view of `channels` [channels] to combine with `like`, whose dimension `dim` is that of the channels.
+at::Tensor along_channels(const at::Tensor& channels, const at::Tensor& like, int64_t dim = 1);
+
 }  // namespace detent

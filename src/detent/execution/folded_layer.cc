@@ -17,13 +17,6 @@ at::Tensor find(const FoldedNorm& norm, std::string_view name) {
   return found == norm.parameters.end() ? at::Tensor() : found->second;
 }
 
-/// [channels] to multiply a tensor with whose dimension `dim` is that of the channels.
-at::Tensor along(const at::Tensor& channels, const at::Tensor& of, int64_t dim) {
-  std::vector<int64_t> shape(static_cast<size_t>(of.dim()), 1);
-  shape[static_cast<size_t>(dim)] = channels.numel();
-  return channels.view(shape);
-}
-
 at::Tensor sums(Evaluator evaluate, const Evaluation& layer, const at::Tensor& weight) {
   Evaluation without_bias = layer;
   without_bias.parameters = {{"weight", weight}};
@@ -73,10 +66,10 @@ at::Tensor run_with_norm(Evaluator evaluate, Evaluation layer, const FoldedNorm&
   }
   const bool is_corrected = norm.kind == NormFolding::kCorrected && !norm.is_frozen;
   const at::Tensor divisor = is_corrected ? before.sigma : used.sigma;
-  at::Tensor result = sums(evaluate, layer, round(weight.mul(along(gamma.div(divisor), weight, 0))));
-  if (is_corrected) result = result.mul(along(before.sigma.div(used.sigma), result, 1));
+  at::Tensor result = sums(evaluate, layer, round(weight.mul(along_channels(gamma.div(divisor), weight, 0))));
+  if (is_corrected) result = result.mul(along_channels(before.sigma.div(used.sigma), result));
   const at::Tensor shift = beta.sub(used.mean.mul(gamma).div(used.sigma));
-  return result.add(along(shift, result, 1));
+  return result.add(along_channels(shift, result));
 }
 
 }  // namespace detent

@@ -33,12 +33,10 @@ at::Tensor normalise_over_workers(const Evaluation& e) {
   }
   move_running_statistics(e.parameter("running_mean"), e.parameter("running_var"), moments,
                           number_attribute(e.node, "momentum"));
-  std::vector<int64_t> shape(static_cast<size_t>(x.dim()), 1);
-  shape[1] = x.size(1);
   at::Tensor scale = at::rsqrt(moments.variance.add(eps(e)));
   if (e.parameter("weight").defined()) scale = scale.mul(e.parameter("weight"));
-  const at::Tensor result = x.sub(moments.mean.view(shape)).mul(scale.view(shape));
-  return e.parameter("bias").defined() ? result.add(e.parameter("bias").view(shape)) : result;
+  const at::Tensor result = x.sub(along_channels(moments.mean, x)).mul(along_channels(scale, x));
+  return e.parameter("bias").defined() ? result.add(along_channels(e.parameter("bias"), x)) : result;
 }
 
 Results evaluate_batch_norm(const Evaluation& e) {
