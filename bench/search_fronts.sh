@@ -19,7 +19,7 @@ evaluations=${EVALUATIONS:-60}
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 cd "$directory"
-improve=gptq,bias_correction
+improve=gptaq,bias_correction
 
 fail() { cat log; exit 1; }
 search() {  # PROJECT OPTION...

@@ -205,7 +205,7 @@ Graph network_of_volumes() {
 }
 
 TEST_F(PostTraining, LayersOfVolumesAreServedAsOthers) {
-  for (const char* pass : {"gptq", "adaround"}) {
+  for (const char* pass : {"gptq", "gptaq", "adaround"}) {
     use(network_of_volumes());
     const Tensor expected = outputs(graph_);
     run_passes("[passes.equalize]\n");
@@ -222,6 +222,33 @@ TEST_F(PostTraining, LayersOfVolumesAreServedAsOthers) {
   }
 }
 
+// Eight layers one after another, whose errors add up where each only keeps what it gave before.
+Graph deep_network() {
+  GraphBuilder b("deep");
+  NodeInput x = b.input("x", {16});
+  for (int i = 0; i < 8; ++i)
+    x = b.module("relu", fmt::format("relu{}", i), b.linear(fmt::format("fc{}", i), x, 16, 16));
+  return b.finish(b.linear("out", x, 16, 4));
+}
+
+TEST_F(PostTraining, AsymmetricCalibrationMakesUpForEarlierLayers) {
+  std::map<std::string, double> errors;
+  for (const char* pass : {"gptq", "gptaq"}) {
+    use(deep_network(), 400);
+    // As large as the rectifiers need for values to keep their size (He et al. 2015, arXiv:1502.01852).
+    for (int i = 0; i < 8; ++i)
+      for (float& weight : parameter(fmt::format("fc{}", i), "weight").values<float>())
+        weight *= std::sqrt(6.0F);
+    const Tensor expected = outputs(graph_);
+    run_passes(
+        fmt::format("[passes.static_quantize]\nweights = \"int3\"\nreport = false\nnum_samples = 400\n"
+                    "[passes.{}]\nnum_samples = 400\n",
+                    pass));
+    errors[pass] = output_error(graph_, expected);
+  }
+  EXPECT_LT(errors["gptaq"], 0.8 * errors["gptq"]);
+}
+
 TEST_F(PostTraining, StagesSeeWhatBecameOfEarlierLayers) {
   use(small_residual_network());
   StagedRun run(graph_, {.num_samples = 10}, context_);
@@ -235,7 +262,8 @@ TEST_F(PostTraining, StagesSeeWhatBecameOfEarlierLayers) {
 }
 
 TEST_F(PostTraining, RoundingPassesBeatNearestAndKeepTheirChoice) {
-  for (const char* pass : {"[passes.gptq]", "[passes.gptq]\nact_order = true", "[passes.adaround]"}) {
+  for (const char* pass : {"[passes.gptq]", "[passes.gptq]\nact_order = true", "[passes.gptaq]",
+                           "[passes.gptaq]\nact_order = true", "[passes.adaround]"}) {
     use(small_residual_network(), 200);
     const Tensor expected = outputs(graph_);
     run_passes(kQuantize);
@@ -261,14 +289,17 @@ TEST_F(PostTraining, RoundingPassesBeatNearestAndKeepTheirChoice) {
 }
 
 TEST_F(PostTraining, NeitherBatchSizeNorMemoryChangeWhatIsChosen) {
-  std::vector<std::vector<float>> chosen;
-  for (const char* budget : {"512", "0"}) {
-    use(small_residual_network(), 150);
-    context_.batch_size = chosen.empty() ? 1 : 77;
-    run_passes(std::string(kQuantize) + "[passes.gptq]\nnum_samples = 150\nmemory_budget = " + budget + "\n");
-    chosen.push_back(values_of(outputs(graph_)));
+  for (const char* pass : {"gptq", "gptaq"}) {
+    std::vector<std::vector<float>> chosen;
+    for (const char* budget : {"512", "0"}) {
+      use(small_residual_network(), 150);
+      context_.batch_size = chosen.empty() ? 1 : 77;
+      run_passes(
+          fmt::format("{}[passes.{}]\nnum_samples = 150\nmemory_budget = {}\n", kQuantize, pass, budget));
+      chosen.push_back(values_of(outputs(graph_)));
+    }
+    EXPECT_EQ(chosen[0], chosen[1]);
   }
-  EXPECT_EQ(chosen[0], chosen[1]);
   for (const auto& entry : std::filesystem::directory_iterator(context_.output_dir)) {
     EXPECT_THAT(entry.path().filename().string(), Not(HasSubstr("spilled")));
   }

@@ -19,6 +19,7 @@ std::span<const PassInfo> all_passes() {
       finish_qat_pass(),
       fold_constants_pass(),
       fuse_batch_norm_pass(),
+      gptaq_pass(),
       gptq_pass(),
       init_metadata_pass(),
       layerwise_error_analysis_pass(),

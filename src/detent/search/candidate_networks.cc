@@ -68,7 +68,7 @@ std::optional<std::pair<QuantSpec, Tensor>> chosen_by_gptq(const QuantSpec& spec
         continue;
       }
       const ValueGrid grid(spec, weight, where);
-      gptq_round(inputs.columns[place], grid, chosen, begin, end);
+      gptq_round(inputs.columns[place], grid, where, chosen, begin, end);
       fixed = grid.spec();
     }
   } catch (const Error&) {

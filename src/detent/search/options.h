@@ -49,7 +49,7 @@ struct SearchOptions {
   CalibrationOptions activation_calibration{.calibrator = Calibrator::kMse};
   WeightRule weight_rule = WeightRule::kGptq;
   std::string prepare = "remove_dead_nodes,fold_constants,fuse_batch_norm";
-  std::string improve = "gptq,bias_correction";
+  std::string improve = "gptaq,bias_correction";
   int64_t winners = 4;
   int64_t num_samples = 1024;
   int64_t eval_samples = 1024;

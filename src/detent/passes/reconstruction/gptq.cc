@@ -139,8 +139,45 @@ GptqColumns::GptqColumns(const Matrix<double>& gram, std::vector<int64_t> order,
 GptqColumns::GptqColumns(const Matrix<double>& gram, const GptqOptions& options, const std::string& where)
     : GptqColumns(gram, column_order(gram, options.act_order), options, where) {}
 
-void gptq_round(const GptqColumns& columns, const ValueGrid& grid, Tensor& weight, int64_t row_begin,
-                int64_t row_end) {
+GptqColumns block_columns(const Matrix<double>& gram, const BlockRounding& rounding,
+                          const GptqOptions& options, const std::string& where) {
+  return {gram, block_by_block(column_order(gram, options.act_order), rounding), options, where};
+}
+
+void match_float_outputs(const GptqColumns& columns, const Matrix<double>& shift, Tensor& weight,
+                         int64_t row_begin, int64_t row_end) {
+  const int64_t n = columns.count();
+  const Matrix<double>& u = columns.factor();  // H^-1 = U^T U
+  constexpr int64_t kGrain = 4;
+  parallel_for(row_end - row_begin, kGrain, [&](int64_t begin, int64_t end) {
+    std::vector<double> product(static_cast<size_t>(n));
+    std::vector<double> change(static_cast<size_t>(n));
+    for (int64_t r = begin; r < end; ++r) {
+      float* row = weight.values<float>().data() + (row_begin + r) * n;
+      std::ranges::fill(product, 0);
+      std::ranges::fill(change, 0);
+      for (int64_t i = 0; i < n; ++i) {
+        const double* shifts = shift.row(i);
+        for (int64_t j = 0; j < n; ++j)
+          product[static_cast<size_t>(j)] += static_cast<double>(row[i]) * shifts[j];
+      }
+      for (int64_t i = 0; i < n; ++i) {
+        const double* factors = u.row(i);
+        double sum = 0;
+        for (int64_t j = i; j < n; ++j)
+          sum += factors[j] * product[static_cast<size_t>(columns.order()[static_cast<size_t>(j)])];
+        for (int64_t j = i; j < n; ++j) change[static_cast<size_t>(j)] += sum * factors[j];
+      }
+      for (int64_t i = 0; i < n; ++i) {
+        float& value = row[columns.order()[static_cast<size_t>(i)]];
+        value = static_cast<float>(static_cast<double>(value) + change[static_cast<size_t>(i)]);
+      }
+    }
+  });
+}
+
+void gptq_round(const GptqColumns& columns, const ValueGrid& grid, const std::string& /*where*/,
+                Tensor& weight, int64_t row_begin, int64_t row_end) {
   const auto make_row = [&](int64_t r) {
     return [&, first = r * columns.count()](int64_t i, const double* row) {
       return grid.rounded(first + columns.order()[static_cast<size_t>(i)], static_cast<float>(row[i]));
@@ -151,15 +188,18 @@ void gptq_round(const GptqColumns& columns, const ValueGrid& grid, Tensor& weigh
 
 void gptq_round(const Matrix<double>& gram, const ValueGrid& grid, const GptqOptions& options,
                 const std::string& where, Tensor& weight, int64_t row_begin, int64_t row_end) {
-  gptq_round(GptqColumns(gram, options, where), grid, weight, row_begin, row_end);
+  gptq_round(GptqColumns(gram, options, where), grid, where, weight, row_begin, row_end);
+}
+
+void gptq_round(const GptqColumns& columns, const BlockRounding& rounding, const std::string& where,
+                Tensor& weight, int64_t row_begin, int64_t row_end) {
+  const auto make_row = [&](int64_t /*r*/) { return BlockRow(rounding, columns.order(), where); };
+  round_columns(columns, make_row, weight, row_begin, row_end);
 }
 
 void gptq_round(const Matrix<double>& gram, const BlockRounding& rounding, const GptqOptions& options,
                 const std::string& where, Tensor& weight, int64_t row_begin, int64_t row_end) {
-  const GptqColumns columns(gram, block_by_block(column_order(gram, options.act_order), rounding), options,
-                            where);
-  const auto make_row = [&](int64_t /*r*/) { return BlockRow(rounding, columns.order(), where); };
-  round_columns(columns, make_row, weight, row_begin, row_end);
+  gptq_round(block_columns(gram, rounding, options, where), rounding, where, weight, row_begin, row_end);
 }
 
 }  // namespace detent

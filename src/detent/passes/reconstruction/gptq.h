@@ -46,6 +46,17 @@ class GptqColumns {
   Matrix<double> factor_;
 };
 
+/// Columns for a block format: those of a block one after another.
+GptqColumns block_columns(const Matrix<double>& gram, const BlockRounding& rounding,
+                          const GptqOptions& options, const std::string& where);
+
+/// Replaces each row w in [row_begin, row_end) by the row whose outputs for the inputs x are nearest, in mean
+/// squares, to those of w for the float network's inputs f: w + w D H^-1, `shift` being D = mean of (f - x)
+/// x^T and H the damped Gram matrix of the columns. To be rounded then, which is asymmetric calibration (Li
+/// et al. 2025, arXiv:2504.02692).
+void match_float_outputs(const GptqColumns& columns, const Matrix<double>& shift, Tensor& weight,
+                         int64_t row_begin, int64_t row_end);
+
 /// Rounds the rows [row_begin, row_end) of `weight` (float32, [rows, ...], with n elements a row), in place,
 /// to values of `grid`, one column after another: what a column's rounding does to the output is made up for
 /// by the columns that follow (Frantar et al. 2022, arXiv:2210.17323). `gram` [n, n] is proportional to the
@@ -60,8 +71,10 @@ void gptq_round(const Matrix<double>& gram, const ValueGrid& grid, const GptqOpt
 void gptq_round(const Matrix<double>& gram, const BlockRounding& rounding, const GptqOptions& options,
                 const std::string& where, Tensor& weight, int64_t row_begin, int64_t row_end);
 
-/// The first of them, with what several roundings share.
-void gptq_round(const GptqColumns& columns, const ValueGrid& grid, Tensor& weight, int64_t row_begin,
-                int64_t row_end);
+/// Both, with what several roundings share.
+void gptq_round(const GptqColumns& columns, const ValueGrid& grid, const std::string& where, Tensor& weight,
+                int64_t row_begin, int64_t row_end);
+void gptq_round(const GptqColumns& columns, const BlockRounding& rounding, const std::string& where,
+                Tensor& weight, int64_t row_begin, int64_t row_end);
 
 }  // namespace detent

@@ -193,6 +193,38 @@ TEST(Gptq, ABlocksScaleIsThatOfItsWeightsWhenItBegins) {
   EXPECT_THAT(weight.values<float>(), ElementsAre(1.75F, 1.0F, 0.875F, 0.25F));
 }
 
+// Where the quantized network's inputs x are A f, the outputs W f are those of W A^-1.
+TEST(Gptq, MatchesTheFloatNetworksOutputs) {
+  std::mt19937 generator(5);
+  constexpr int64_t kCount = 12;
+  for (const bool act_order : {false, true}) {
+    const Matrix<double> of_float = random_gram(kCount, generator);
+    std::uniform_real_distribution<double> gain(0.5, 1.5);
+    std::vector<double> gains;  // of A, which is diagonal
+    for (int64_t i = 0; i < kCount; ++i) gains.push_back(gain(generator));
+    Matrix<double> gram(kCount, kCount);
+    Matrix<double> shift(kCount, kCount);
+    for (int64_t i = 0; i < kCount; ++i) {
+      for (int64_t j = 0; j < kCount; ++j) {
+        const double a = gains[static_cast<size_t>(i)];
+        const double b = gains[static_cast<size_t>(j)];
+        const double with_noise = of_float(i, j) + (i == j ? 1.0 : 0.0);
+        gram(i, j) = a * b * with_noise;
+        shift(i, j) = (1 - a) * b * with_noise;
+      }
+    }
+    const Tensor weight = random_weight({3, kCount}, generator);
+    Tensor matched = weight.clone();
+    match_float_outputs(GptqColumns(gram, {.percdamp = 1e-9, .act_order = act_order}, ""), shift, matched, 1,
+                        3);
+    for (size_t i = 0; i < weight.values<float>().size(); ++i) {
+      const double scale = i < kCount ? 1 : gains[i % kCount];
+      EXPECT_NEAR(matched.values<float>()[i], static_cast<double>(weight.values<float>()[i]) / scale, 1e-4)
+          << i;
+    }
+  }
+}
+
 TEST(Gptq, IndependentInputsRoundToNearest) {
   std::mt19937 generator(3);
   const Tensor weight = random_weight({5, 20}, generator);

@@ -2,73 +2,164 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/passes/reconstruction/product.h"
 
 namespace detent {
+namespace {
+
+/// For each group on its own; a single one leaves its parallelism to what is inside.
+template <class Work>
+void for_each_group(const Im2Col& im2col, const Work& work) {
+  if (im2col.groups() == 1) {
+    work(0);
+    return;
+  }
+  parallel_for(im2col.groups(), 1, [&](int64_t begin, int64_t end) {
+    for (int64_t group = begin; group < end; ++group) work(group);
+  });
+}
+
+/// sum(i, j) += the sum over `depth` rows of left(row, i) right(row, j), in the lower triangle or everywhere.
+void add_products(const Matrix<float>& left, const Matrix<float>& right, int64_t depth, bool is_symmetric,
+                  Matrix<double>& sum) {
+  constexpr int64_t kPanel = 32;  // rows of the result that a thread takes
+  const int64_t n = sum.rows();
+  parallel_for(n, kPanel, [&](int64_t row_begin, int64_t row_end) {
+    constexpr int64_t kPadding = Matrix<float>::kPadding;
+    const int64_t wanted = is_symmetric ? row_end : n;
+    const int64_t columns = (wanted + kPadding - 1) / kPadding * kPadding;
+    Matrix<float> panel(row_end - row_begin, columns);
+    add_product({.a = left.row(0) + row_begin,
+                 .a_row = 1,
+                 .a_column = left.stride(),
+                 .b = right.row(0),
+                 .b_stride = right.stride(),
+                 .c = panel.row(0),
+                 .c_stride = panel.stride(),
+                 .rows = panel.rows(),
+                 .depth = depth,
+                 .column_begin = 0,
+                 .column_end = columns});
+    for (int64_t i = row_begin; i < row_end; ++i) {
+      const float* products = panel.row(i - row_begin);
+      double* target = sum.row(i);
+      const int64_t end = is_symmetric ? i + 1 : n;
+      for (int64_t j = 0; j < end; ++j) target[j] += static_cast<double>(products[j]);
+    }
+  });
+}
+
+Tensor difference(const Tensor& a, const Tensor& b) {
+  DETENT_CHECK(a.shape() == b.shape(), "{} and {}", shape_text(a.shape()), shape_text(b.shape()));
+  Tensor result(DType::kFloat32, a.shape());
+  std::ranges::transform(a.values<float>(), b.values<float>(), result.values<float>().begin(),
+                         std::minus<float>());
+  return result;
+}
+
+void check_sums(const Matrix<double>& sums, int64_t count, const std::string& where) {
+  if (count == 0) fail("{}: no input reached the layer", where);
+  if (!std::ranges::all_of(sums.values(), [](double value) { return std::isfinite(value); })) {
+    fail("{}: the Gram matrix of the inputs is not finite: an input is NaN or infinite", where);
+  }
+}
+
+}  // namespace
 
 GramMatrices::GramMatrices(const Im2Col& im2col) : im2col_(im2col) {
   for (int64_t g = 0; g < im2col.groups(); ++g) sums_.emplace_back(im2col.length(), im2col.length());
 }
 
 void GramMatrices::add(const Tensor& input) {
-  // A single group leaves its parallelism to what is inside, many do not.
-  if (im2col_.groups() == 1) {
-    add_group(input, 0);
-  } else {
-    parallel_for(im2col_.groups(), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t g = begin; g < end; ++g) add_group(input, g);
-    });
-  }
-  count_ += im2col_.count(input.shape());
-}
-
-void GramMatrices::add_group(const Tensor& input, int64_t group) {
-  constexpr int64_t kPanel = 32;  // rows of the result that a thread takes
-  const int64_t n = im2col_.length();
   const int64_t count = im2col_.count(input.shape());
-  Matrix<double>& sum = sums_[static_cast<size_t>(group)];
-  Matrix<float> run(std::min(kRun, count), n);
-  for (int64_t begin = 0; begin < count; begin += kRun) {
-    const int64_t end = std::min(begin + kRun, count);
-    im2col_.copy(input, group, begin, end, run);
-    parallel_for(n, kPanel, [&](int64_t row_begin, int64_t row_end) {
-      constexpr int64_t kPadding = Matrix<float>::kPadding;
-      const int64_t columns = (row_end + kPadding - 1) / kPadding * kPadding;
-      Matrix<float> panel(row_end - row_begin, columns);
-      add_product({.a = run.row(0) + row_begin,
-                   .a_row = 1,
-                   .a_column = run.stride(),
-                   .b = run.row(0),
-                   .b_stride = run.stride(),
-                   .c = panel.row(0),
-                   .c_stride = panel.stride(),
-                   .rows = panel.rows(),
-                   .depth = end - begin,
-                   .column_begin = 0,
-                   .column_end = columns});
-      for (int64_t i = row_begin; i < row_end; ++i) {
-        const float* products = panel.row(i - row_begin);
-        double* target = sum.row(i);
-        for (int64_t j = 0; j <= i; ++j) target[j] += static_cast<double>(products[j]);
-      }
-    });
-  }
+  for_each_group(im2col_, [&](int64_t group) {
+    Matrix<float> run(std::min(kRun, count), im2col_.length());
+    for (int64_t begin = 0; begin < count; begin += kRun) {
+      const int64_t end = std::min(begin + kRun, count);
+      im2col_.copy(input, group, begin, end, run);
+      add_products(run, run, end - begin, true, sums_[static_cast<size_t>(group)]);
+    }
+  });
+  count_ += count;
 }
 
 Matrix<double> GramMatrices::mean(int64_t group, const std::string& where) const {
-  if (count_ == 0) fail("{}: no input reached the layer", where);
   const Matrix<double>& sum = sums_[static_cast<size_t>(group)];
-  if (!std::ranges::all_of(sum.values(), [](double value) { return std::isfinite(value); })) {
-    fail("{}: the Gram matrix of the inputs is not finite: an input is NaN or infinite", where);
-  }
+  check_sums(sum, count_, where);
   Matrix<double> result(sum.rows(), sum.columns());
   for (int64_t i = 0; i < sum.rows(); ++i) {
     for (int64_t j = 0; j <= i; ++j) result(i, j) = result(j, i) = sum(i, j) / static_cast<double>(count_);
   }
   return result;
+}
+
+ShiftMatrices::ShiftMatrices(const Im2Col& im2col) : im2col_(im2col), grams_(im2col) {
+  for (int64_t g = 0; g < im2col.groups(); ++g) sums_.emplace_back(im2col.length(), im2col.length());
+}
+
+void ShiftMatrices::add(const Tensor& input, const Tensor& in_float) {
+  const Tensor shift = difference(in_float, input);
+  grams_.add(shift);
+  const int64_t count = im2col_.count(input.shape());
+  constexpr int64_t kRun = GramMatrices::kRun;
+  for_each_group(im2col_, [&](int64_t group) {
+    Matrix<float> shifts(std::min(kRun, count), im2col_.length());
+    Matrix<float> inputs(shifts.rows(), shifts.columns());
+    for (int64_t begin = 0; begin < count; begin += kRun) {
+      const int64_t end = std::min(begin + kRun, count);
+      im2col_.copy(shift, group, begin, end, shifts);
+      im2col_.copy(input, group, begin, end, inputs);
+      add_products(shifts, inputs, end - begin, false, sums_[static_cast<size_t>(group)]);
+    }
+  });
+}
+
+Matrix<double> ShiftMatrices::mean(int64_t group, const std::string& where) const {
+  Matrix<double> result = sums_[static_cast<size_t>(group)];
+  check_sums(result, grams_.row_count(), where);
+  for (double& value : result.values()) value /= static_cast<double>(grams_.row_count());
+  return result;
+}
+
+// With d = w - v:  w f - v x = w (f - x) + d x, so its mean square is  w S w^T + 2 w D d^T + d H d^T,
+// where H is the Gram matrix, D the shift and S its Gram matrix; and of w f, which is v = 0, d = w.
+RowErrors row_errors(const InputMoments& inputs, const Tensor& weight, const Tensor& chosen,
+                     int64_t row_begin, int64_t row_end) {
+  const Tensor zero(DType::kFloat32, weight.shape());
+  RowErrors errors{.signal = output_errors(inputs.gram, weight, zero, row_begin, row_end),
+                   .noise = output_errors(inputs.gram, weight, chosen, row_begin, row_end)};
+  if (inputs.shift.rows() == 0) return errors;
+  const int64_t n = inputs.gram.rows();
+  const float* originals = weight.values<float>().data();
+  const float* values = chosen.values<float>().data();
+  const std::vector<double> moved = output_errors(inputs.shift_gram, weight, zero, row_begin, row_end);
+  constexpr int64_t kGrain = 4;
+  parallel_for(row_end - row_begin, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) {
+      const float* w = originals + (row_begin + r) * n;
+      const float* v = values + (row_begin + r) * n;
+      double along_w = 0;
+      double along_d = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        const double* row = inputs.shift.row(i);
+        double with_w = 0;
+        double with_v = 0;
+        for (int64_t j = 0; j < n; ++j) {
+          with_w += row[j] * static_cast<double>(w[j]);
+          with_v += row[j] * static_cast<double>(v[j]);
+        }
+        along_w += static_cast<double>(w[i]) * with_w;
+        along_d += static_cast<double>(w[i]) * (with_w - with_v);
+      }
+      errors.signal[static_cast<size_t>(r)] += moved[static_cast<size_t>(r)] + 2 * along_w;
+      errors.noise[static_cast<size_t>(r)] += moved[static_cast<size_t>(r)] + 2 * along_d;
+    }
+  });
+  return errors;
 }
 
 std::vector<double> output_errors(const Matrix<double>& gram, const Tensor& a, const Tensor& b,

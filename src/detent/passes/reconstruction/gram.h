@@ -32,12 +32,46 @@ class GramMatrices {
   static constexpr int64_t kRun = 512;
 
  private:
-  void add_group(const Tensor& input, int64_t group);
-
   Im2Col im2col_;
   int64_t count_ = 0;
   std::vector<Matrix<double>> sums_;  // lower triangles
 };
+
+/// How far the rows x of im2col are from the rows f that the float network has in their place: the means of
+/// (f - x) x^T and of (f - x) (f - x)^T, added up as in GramMatrices.
+class ShiftMatrices {
+ public:
+  explicit ShiftMatrices(const Im2Col& im2col);
+
+  /// Two batches of one shape: the layer's inputs, quantized as it will see them, and the float network's.
+  void add(const Tensor& input, const Tensor& in_float);
+
+  /// The mean of (f - x) x^T; throws as GramMatrices::mean does, like the other.
+  Matrix<double> mean(int64_t group, const std::string& where) const;
+  /// The mean of (f - x) (f - x)^T.
+  Matrix<double> gram(int64_t group, const std::string& where) const { return grams_.mean(group, where); }
+
+ private:
+  Im2Col im2col_;
+  GramMatrices grams_;
+  std::vector<Matrix<double>> sums_;
+};
+
+/// All that rounding needs to know of the inputs x of a group of rows.
+struct InputMoments {
+  Matrix<double> gram;        // mean of x x^T
+  Matrix<double> shift;       // of (f - x) x^T; empty where outputs are to be as with x, not as with f
+  Matrix<double> shift_gram;  // of (f - x) (f - x)^T, likewise
+};
+
+/// Mean squares of the outputs w y of each row w in [row_begin, row_end), y being f where there is a shift,
+/// else x; and of what these differ by from v x, v being the row of `chosen`.
+struct RowErrors {
+  std::vector<double> signal;
+  std::vector<double> noise;
+};
+RowErrors row_errors(const InputMoments& inputs, const Tensor& weight, const Tensor& chosen,
+                     int64_t row_begin, int64_t row_end);
 
 /// For each row r in [row_begin, row_end) of two weights of equal shape: d H d^T, d being the difference of
 /// the rows.

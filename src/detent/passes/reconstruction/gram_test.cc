@@ -194,6 +194,80 @@ TEST(GramMatrices, OfNothingAreAnError) {
   EXPECT_THROW(GramMatrices(Im2Col(linear({2, 2}), "")).mean(0, "node \"fc\""), Error);
 }
 
+/// The mean over samples of a_i b_j.
+double mean_product(const Tensor& a, size_t i, const Tensor& b, size_t j) {
+  const auto columns = static_cast<size_t>(a.dim(1));
+  double sum = 0;
+  for (size_t n = 0; n < static_cast<size_t>(a.dim(0)); ++n) {
+    sum += static_cast<double>(a.values<float>()[n * columns + i]) *
+           static_cast<double>(b.values<float>()[n * columns + j]);
+  }
+  return sum / static_cast<double>(a.dim(0));
+}
+
+TEST(ShiftMatrices, AreMeansOfProductsWithWhatInputsMovedBy) {
+  const Tensor input = random_tensor({1100, 20}, 8);  // more than two runs
+  const Tensor in_float = random_tensor({1100, 20}, 9);
+  Tensor moved(DType::kFloat32, input.shape());
+  for (size_t i = 0; i < moved.values<float>().size(); ++i)
+    moved.values<float>()[i] = in_float.values<float>()[i] - input.values<float>()[i];
+  ShiftMatrices shifts(Im2Col(linear({4, 20}), ""));
+  shifts.add(input.rows(0, 1000), in_float.rows(0, 1000));
+  shifts.add(input.rows(1000, 1100), in_float.rows(1000, 1100));
+  const Matrix<double> mean = shifts.mean(0, "");
+  const Matrix<double> gram = shifts.gram(0, "");
+  for (size_t i = 0; i < 20; ++i) {
+    for (size_t j = 0; j < 20; ++j) {
+      const auto row = static_cast<int64_t>(i);
+      const auto column = static_cast<int64_t>(j);
+      ASSERT_NEAR(mean(row, column), mean_product(moved, i, input, j), 1e-4) << i << " " << j;
+      ASSERT_NEAR(gram(row, column), mean_product(moved, i, moved, j), 1e-4) << i << " " << j;
+    }
+  }
+}
+
+TEST(ShiftMatrices, GiveTheErrorsBesideTheFloatNetworksOutputs) {
+  // Two groups of channels, so that each has matrices of its own.
+  const Node node =
+      convolution({4, 3, 2, 2}, Table{{"stride", 1}, {"padding", 1}, {"dilation", 1}, {"groups", 2}});
+  const Im2Col im2col(node, "");
+  const Tensor input = random_tensor({5, 6, 4, 4}, 10);
+  const Tensor in_float = random_tensor({5, 6, 4, 4}, 11);
+  const Tensor weight = random_tensor({4, 3, 2, 2}, 12);
+  const Tensor chosen = random_tensor({4, 3, 2, 2}, 13);
+  GramMatrices grams(im2col);
+  grams.add(input);
+  ShiftMatrices shifts(im2col);
+  shifts.add(input, in_float);
+  const int64_t n = im2col.length();
+  const int64_t count = im2col.count(input.shape());
+  for (int64_t group = 0; group < 2; ++group) {
+    const InputMoments moments{grams.mean(group, ""), shifts.mean(group, ""), shifts.gram(group, "")};
+    const RowErrors errors = row_errors(moments, weight, chosen, 2 * group, 2 * group + 2);
+    Matrix<float> x(count, n);
+    Matrix<float> f(count, n);
+    im2col.copy(input, group, 0, count, x);
+    im2col.copy(in_float, group, 0, count, f);
+    for (int64_t r = 0; r < 2; ++r) {
+      double signal = 0;
+      double noise = 0;
+      for (int64_t p = 0; p < count; ++p) {
+        double expected = 0;
+        double got = 0;
+        for (int64_t i = 0; i < n; ++i) {
+          const auto place = static_cast<size_t>((2 * group + r) * n + i);
+          expected += static_cast<double>(weight.values<float>()[place]) * static_cast<double>(f(p, i));
+          got += static_cast<double>(chosen.values<float>()[place]) * static_cast<double>(x(p, i));
+        }
+        signal += expected * expected / static_cast<double>(count);
+        noise += (expected - got) * (expected - got) / static_cast<double>(count);
+      }
+      EXPECT_NEAR(errors.signal[static_cast<size_t>(r)], signal, 1e-4 * signal);
+      EXPECT_NEAR(errors.noise[static_cast<size_t>(r)], noise, 1e-4 * noise);
+    }
+  }
+}
+
 TEST(OutputErrors, AreThoseOfTheOutputs) {
   const Tensor input = random_tensor({50, 9}, 5);
   const Tensor a = random_tensor({3, 9}, 6);

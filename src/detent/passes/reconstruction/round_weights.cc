@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include <fmt/ranges.h>
 
@@ -10,8 +11,8 @@
 #include "detent/core/progress.h"
 #include "detent/core/text_table.h"
 #include "detent/passes/passes.h"
-#include "detent/passes/reconstruction/gram.h"
 #include "detent/passes/reconstruction/im2col.h"
+#include "detent/passes/transform/graph_edits.h"
 
 namespace detent {
 namespace {
@@ -51,26 +52,53 @@ struct Errors {
   bool was_exact = false;  // the spec held the weights before
 };
 
+/// What all rows of a layer see, by group.
+std::vector<InputMoments> input_moments(const Layer& layer, const Node& node, StagedRun& run,
+                                        StagedRun* in_float, const std::string& where) {
+  const Im2Col im2col(node, where);
+  GramMatrices grams(im2col);
+  std::optional<ShiftMatrices> shifts;
+  if (in_float != nullptr) {
+    shifts.emplace(im2col);
+    in_float->advance_to(layer.index);
+  }
+  run.advance_to(layer.index);
+  for (int64_t batch = 0; batch < run.batch_count(); ++batch) {
+    const Tensor input = quantized_operand(node, "data_in_0", run.input(batch), where);
+    grams.add(input);
+    if (shifts) shifts->add(input, in_float->input(batch));
+  }
+  std::vector<InputMoments> moments;
+  for (int64_t group = 0; group < im2col.groups(); ++group) {
+    InputMoments& of_group = moments.emplace_back();
+    of_group.gram = grams.mean(group, where);
+    if (!shifts) continue;
+    of_group.shift = shifts->mean(group, where);
+    of_group.shift_gram = shifts->gram(group, where);
+  }
+  return moments;
+}
+
 double total(const std::vector<double>& rows) { return std::accumulate(rows.begin(), rows.end(), 0.0); }
 
-Errors round_layer(Node& node, const WeightRounding& rounding, const GramMatrices& grams,
-                   const Im2Col& im2col, const std::string& where) {
+Errors round_layer(Node& node, const WeightRounding& rounding, const std::vector<InputMoments>& inputs,
+                   const std::string& where) {
   Parameter& parameter = *node.find_parameter("weight");
   const Tensor original = parameter.tensor;
   Quantizer& quantizer = *node.quantization.find("weight")->second;
   const Tensor nearest = fake_quantize(quantizer, original);
-  const Tensor zero(DType::kFloat32, original.shape());
   Tensor chosen = original.clone();
   Errors errors;
   errors.was_exact = nearest.equals(original);
-  for (int64_t group = 0; group < im2col.groups(); ++group) {
-    const int64_t begin = group * im2col.rows_per_group();
-    const int64_t end = begin + im2col.rows_per_group();
-    const Matrix<double> gram = grams.mean(group, where);
-    rounding.round(gram, where, chosen, begin, end);
-    errors.signal += total(output_errors(gram, original, zero, begin, end));
-    errors.nearest += total(output_errors(gram, original, nearest, begin, end));
-    errors.chosen += total(output_errors(gram, original, chosen, begin, end));
+  const int64_t rows = original.dim(0) / std::ssize(inputs);
+  for (size_t group = 0; group < inputs.size(); ++group) {
+    const int64_t begin = static_cast<int64_t>(group) * rows;
+    const int64_t end = begin + rows;
+    if (!errors.was_exact) rounding.round(inputs[group], where, chosen, begin, end);
+    const RowErrors of_nearest = row_errors(inputs[group], original, nearest, begin, end);
+    errors.signal += total(of_nearest.signal);
+    errors.nearest += total(of_nearest.noise);
+    errors.chosen += total(row_errors(inputs[group], original, chosen, begin, end).noise);
   }
   quantizer = rounding.spec;
   DETENT_CHECK(fake_quantize(quantizer, chosen).equals(chosen), "{}: {} does not hold the chosen values",
@@ -95,23 +123,23 @@ void check_weights_to_round(const Graph& graph, const std::string& where) {
 }
 
 void round_weights(Graph& graph, const CalibrationInputOptions& options, PassContext& context,
-                   const MakeWeightRounding& make) {
+                   RoundingTarget target, const MakeWeightRounding& make) {
   check_weights_to_round(graph, context.where);
   const std::vector<Layer> layers = layers_of(graph, context, make);
   Graph rounded = graph;
   StagedRun run(rounded, options, context);
+  const Graph network = without_quantization(graph);
+  std::optional<StagedRun> in_float;
+  if (target == RoundingTarget::kFloatNetwork) in_float.emplace(network, options, context);
   std::vector<std::string> exact;
   TextTable table({"node", "weights", "nearest, SQNR dB", "chosen, SQNR dB"});
   Progress progress("rounding weights, layers", std::ssize(layers), {.shown = context.group->is_first()});
   for (const Layer& layer : layers) {
     Node& node = rounded.nodes()[layer.index];
     const std::string where = fmt::format("{}: node \"{}\"", context.where, node.name);
-    const Im2Col im2col(node, context.where);
-    GramMatrices grams(im2col);
-    run.inputs_of(layer.index, [&](const Tensor& input) {
-      grams.add(quantized_operand(node, "data_in_0", input, context.where));
-    });
-    const Errors errors = round_layer(node, layer.rounding, grams, im2col, where);
+    const std::vector<InputMoments> inputs =
+        input_moments(layer, node, run, in_float ? &*in_float : nullptr, where);
+    const Errors errors = round_layer(node, layer.rounding, inputs, where);
     table.add_row({node.name, fmt::format("{}", node.find_parameter("weight")->tensor.numel()),
                    decibel(errors.signal, errors.nearest), decibel(errors.signal, errors.chosen)});
     if (errors.was_exact) exact.push_back(fmt::format("\"{}\"", node.name));

@@ -4,14 +4,13 @@
 
 #include "detent/formats/quant_spec.h"
 #include "detent/passes/pass.h"
-#include "detent/passes/reconstruction/matrix.h"
+#include "detent/passes/reconstruction/gram.h"
 #include "detent/passes/reconstruction/staged_run.h"
 
 namespace detent {
 
-/// Rounds some rows of a weight, in place. `gram`: the mean of x x^T over the inputs x of these rows. `where`
-/// says which layer it is.
-using RoundRows = std::function<void(const Matrix<double>& gram, const std::string& where, Tensor& weight,
+/// Rounds some rows of a weight, in place. `inputs`: of these rows. `where` says which layer it is.
+using RoundRows = std::function<void(const InputMoments& inputs, const std::string& where, Tensor& weight,
                                      int64_t row_begin, int64_t row_end)>;
 
 /// How the weight of a layer is rounded, and the spec that can hold what is chosen.
@@ -26,14 +25,20 @@ using MakeWeightRounding =
 /// Throws Error, beginning with `where`, where no linear layer or convolution has a quantized weight.
 void check_weights_to_round(const Graph& graph, const std::string& where);
 
+/// What the outputs of a layer are to be near to, with the inputs that it gets from the quantized network.
+enum class RoundingTarget {
+  kSameInputs,   // what the layer gave with these inputs before it was rounded
+  kFloatNetwork  // what the float network gives
+};
+
 /// Replaces the weights of each linear layer and convolution whose weight has a spec by values that this spec
 /// can hold, as `make` says. First all specs get the parameters that the weights give them now, so
 /// that the choice does not move them. Then layers are rounded in execution order, each with the inputs that
 /// it gets from the network with the earlier layers already rounded and activations quantized. Reports each
-/// layer's signal to noise ratio with weights rounded to nearest and as chosen. The network as it was becomes
-/// context.float_network, unless there is one. Throws Error, and leaves the graph as it was, where no weight
-/// has a spec and where a format does not fit.
+/// layer's signal to noise ratio, beside the target, with weights rounded to nearest and as chosen. The
+/// network as it was becomes context.float_network, unless there is one. Throws Error, and leaves the graph
+/// as it was, where no weight has a spec and where a format does not fit.
 void round_weights(Graph& graph, const CalibrationInputOptions& options, PassContext& context,
-                   const MakeWeightRounding& make);
+                   RoundingTarget target, const MakeWeightRounding& make);
 
 }  // namespace detent

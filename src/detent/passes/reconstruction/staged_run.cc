@@ -76,6 +76,15 @@ void StagedRun::compute(const std::vector<std::string>& captured) {
 }
 
 void StagedRun::inputs_of(size_t index, const std::function<void(const Tensor& input)>& visit) {
+  advance_to(index);
+  for (int64_t batch = 0; batch < batches_; ++batch) visit(input(batch));
+}
+
+Tensor StagedRun::input(int64_t batch) const {
+  return values_.get(graph_.nodes()[position_].inputs[0].node, batch);
+}
+
+void StagedRun::advance_to(size_t index) {
   DETENT_CHECK(index >= position_ && !graph_.nodes()[index].inputs.empty(), "node {} after node {}", index,
                position_);
   position_ = index;
@@ -86,8 +95,6 @@ void StagedRun::inputs_of(size_t index, const std::function<void(const Tensor& i
   for (const std::string& name : values_.names()) {
     if (std::ranges::find(wanted, name) == wanted.end()) values_.erase(name);
   }
-  const std::string& source = graph_.nodes()[index].inputs[0].node;
-  for (int64_t batch = 0; batch < batches_; ++batch) visit(values_.get(source, batch));
 }
 
 }  // namespace detent

@@ -59,6 +59,10 @@ class StagedRun {
   /// What node `index` takes as its input 0, before that is quantized, in micro-batches. Runs the nodes
   /// before it as they are now. From call to call `index` must not decrease.
   void inputs_of(size_t index, const std::function<void(const Tensor& input)>& visit);
+  /// The same in two steps: runs the nodes before; then what node `index` takes, by micro-batch.
+  void advance_to(size_t index);
+  Tensor input(int64_t batch) const;
+  int64_t batch_count() const { return batches_; }
 
   int64_t spilled_bytes() const { return values_.spilled_bytes(); }
 

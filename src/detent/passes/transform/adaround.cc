@@ -36,12 +36,12 @@ void run_adaround(Graph& graph, const Options& options, PassContext& context) {
           place, format_name(spec.format));
     }
     const ValueGrid grid(spec, original, place);
-    return {grid.spec(), [grid, &options](const Matrix<double>& gram, const std::string& /*where*/,
+    return {grid.spec(), [grid, &options](const InputMoments& inputs, const std::string& /*where*/,
                                           Tensor& weight, int64_t row_begin, int64_t row_end) {
-              adaround(gram, grid, options.adaround, weight, row_begin, row_end);
+              adaround(inputs.gram, grid, options.adaround, weight, row_begin, row_end);
             }};
   };
-  round_weights(graph, options, context, rounding);
+  round_weights(graph, options, context, RoundingTarget::kSameInputs, rounding);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "detent/graph/operators.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/reconstruction/staged_run.h"
+#include "detent/passes/transform/graph_edits.h"
 
 // Takes back what quantization shifts the mean of a layer's outputs by (Nagel et al. 2019, arXiv:1906.04721,
 // appendix D: empirical bias correction):
@@ -71,13 +72,6 @@ struct Options : CalibrationInputOptions {
     if (!earlier.quantize) check_any_corrected(graph, where);
   }
 };
-
-Graph without_quantization(const Graph& graph) {
-  Graph result = graph;
-  for (Node& node : result.nodes()) node.quantization.clear();
-  result.set_requantization(std::nullopt);
-  return result;
-}
 
 /// Where no earlier pass of the run chose values of weights, the graph's weights are taken for those of the
 /// float network. They are not where such a pass ran before the graph was saved: then rounding does not

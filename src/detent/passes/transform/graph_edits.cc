@@ -85,4 +85,11 @@ OutputDifference check_same_outputs(const Graph& before, const Graph& after, dou
   return {relative, samples};
 }
 
+Graph without_quantization(const Graph& graph) {
+  Graph result = graph;
+  for (Node& node : result.nodes()) node.quantization.clear();
+  result.set_requantization(std::nullopt);
+  return result;
+}
+
 }  // namespace detent

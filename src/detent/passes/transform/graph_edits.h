@@ -18,6 +18,9 @@ void redirect_readers(Graph& graph, const std::map<std::string, std::string>& re
 /// Removes the nodes that the output does not depend on, placeholders excepted; returns how many.
 size_t remove_unreachable_nodes(Graph& graph);
 
+/// The network in float.
+Graph without_quantization(const Graph& graph);
+
 /// How far the outputs of two graphs differed, in units of the largest magnitude, and on how many samples.
 struct OutputDifference {
   double relative = 0;
