@@ -11,6 +11,7 @@
 #include "detent/models/models.h"
 #include "detent/passes/average_bits.h"
 #include "detent/search/costs.h"
+#include "detent/search/fitted_parts.h"
 #include "detent/search/random_draws.h"
 #include "detent/search/sensitivities.h"
 #include "detent/search/shared_runs.h"
@@ -205,6 +206,55 @@ TEST_F(Space, TheSurrogateLearnsFromWhatIsNear) {
     surrogate.see(near, std::exp(surrogate.predict(near)));
   }
   EXPECT_LT(surrogate.deviation(), missed) << "predictions that come true";
+}
+
+TEST_F(Space, PartsAreFittedToMeasuredNetworks) {
+  SearchOptions options;
+  options.weights = {"int2", "int4", "int8"};
+  const SearchSpace space = make(options);
+  std::mt19937 generator(3);
+  // Sensitivities that are wrong by up to a factor of 2, as those of few samples are.
+  std::uniform_real_distribution<double> factor(0.5, 2);
+  Sensitivities sensitivities;
+  std::vector<std::vector<double>> truth;
+  for (const Choice& choice : space.choices) {
+    std::vector<double>& losses = truth.emplace_back();
+    std::vector<double>& measured = sensitivities.losses.emplace_back();
+    for (size_t f = 0; f < choice.formats.size(); ++f) {
+      losses.push_back(0.01 * std::pow(0.1, static_cast<double>(f)));
+      measured.push_back(losses.back() * factor(generator));
+    }
+  }
+  RandomDraws draws(1);
+  const auto random_network = [&] {
+    Assignment assignment;
+    for (const Choice& choice : space.choices)
+      assignment.push_back(static_cast<int>(draws.below(choice.formats.size())));
+    return assignment;
+  };
+  const auto distortion = [&](const Assignment& assignment) {
+    double sum = 0;
+    for (size_t c = 0; c < assignment.size(); ++c) sum += truth[c][static_cast<size_t>(assignment[c])];
+    return sum;
+  };
+  FittedParts parts(space, sensitivities);
+  const auto largest_miss = [&] {
+    double largest = 0;
+    for (int i = 0; i < 50; ++i) {
+      const Assignment assignment = random_network();
+      largest = std::max(largest, std::fabs(std::log(parts.sum(assignment) / distortion(assignment))));
+    }
+    return largest;
+  };
+  const double before = largest_miss();
+  std::vector<std::pair<Assignment, double>> measured;
+  for (int i = 0; i < 150; ++i) {
+    const Assignment assignment = random_network();
+    measured.emplace_back(assignment, distortion(assignment));
+  }
+  parts.fit(measured);
+  EXPECT_GT(before, 0.2);
+  EXPECT_LT(largest_miss(), 0.1 * before);
 }
 
 }  // namespace

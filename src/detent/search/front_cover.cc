@@ -26,6 +26,8 @@ constexpr double kUnlikely = 0.05;
 /// Running but the last layer costs something too: reading its input, comparing its output.
 constexpr double kLeastShare = 0.02;
 constexpr int kSteps = 2;
+/// So many are looked at all, not only what is near to the front.
+constexpr double kFewAssignments = 20'000;
 
 double normal_share_below(double z) { return 0.5 * std::erfc(-z / std::sqrt(2.0)); }
 
@@ -53,6 +55,19 @@ void for_each_neighbour(const Assignment& centre, const SearchSpace& space, cons
       }
     }
     changed[up] = centre[up];
+  }
+}
+
+template <class Use>
+void for_each_assignment(const SearchSpace& space, const Use& use) {
+  Assignment assignment(space.choices.size(), 0);
+  while (true) {
+    use(assignment);
+    size_t c = 0;
+    while (c < assignment.size() && assignment[c] + 1 == std::ssize(space.choices[c].formats))
+      assignment[c++] = 0;
+    if (c == assignment.size()) return;
+    ++assignment[c];
   }
 }
 
@@ -136,15 +151,19 @@ std::vector<FrontCover::Candidate> FrontCover::candidates(std::pair<double, doub
     const double cost = study_.cost(assignment);
     if (cost < costs.first || cost > costs.second) return;
     const auto screened = screened_.find(assignment);
-    const bool is_screened = screened != screened_.end();
+    const bool is_screened = screened != screened_.end() && deviation > kScreeningDeviation;
     const double loss = is_screened ? screened->second : surrogate_.predict(assignment);
     constexpr double kHopeless = 3;
     if (loss > below(front, cost) + kHopeless * deviation) return;
     all.push_back({assignment, cost, loss, is_screened ? kScreeningDeviation : deviation});
   };
-  for (const Assignment& member : members()) {
-    consider(member);
-    for_each_neighbour(member, study_.space(), consider);
+  if (study_.space().size() <= kFewAssignments) {
+    for_each_assignment(study_.space(), consider);
+  } else {
+    for (const Assignment& member : members()) {
+      consider(member);
+      for_each_neighbour(member, study_.space(), consider);
+    }
   }
   // The front as it would be with all of them.
   std::ranges::sort(all, {}, [](const Predicted& p) { return std::pair(p.cost, p.loss); });
@@ -209,12 +228,17 @@ bool FrontCover::round(std::pair<double, double> costs) {
   see_trials();
   doubt_ = 1;
   while (doubt_ < kMostDoubt && candidates(costs).size() < kFewCandidates) doubt_ *= 2;
+  // Where parts predict better than few samples do, there is nothing to be seen on these.
   std::vector<Assignment> unseen;
-  for (const Candidate& candidate : candidates(costs)) {
-    if (unseen.size() < kScreened && !screened_.contains(candidate.assignment))
-      unseen.push_back(candidate.assignment);
+  if (surrogate_.deviation() > kScreeningDeviation) {
+    for (const Candidate& candidate : candidates(costs)) {
+      if (unseen.size() < kScreened && !screened_.contains(candidate.assignment))
+        unseen.push_back(candidate.assignment);
+    }
   }
   if (!unseen.empty()) screen(unseen);
+  fmt::print(stderr, "deviation {} doubt {} seen {}\n", surrogate_.deviation(), doubt_,
+             study_.trials().size());
   const double begin = study_.spent();
   bool found = !unseen.empty();
   while (!study_.ended() && study_.spent() < begin + kRound) {

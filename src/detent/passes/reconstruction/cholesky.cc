@@ -54,4 +54,16 @@ Matrix<double> inverse_cholesky_factor(Matrix<double> h) {
   return u;
 }
 
+std::vector<double> solved(const Matrix<double>& h, const std::vector<double>& b) {
+  const Matrix<double> u = inverse_cholesky_factor(h);  // H^-1 = U^T U
+  DETENT_CHECK(u.rows() == std::ssize(b), "{} of {} rows", u.rows(), b.size());
+  std::vector<double> x(b.size());
+  for (int64_t i = 0; i < u.rows(); ++i) {
+    double sum = 0;
+    for (int64_t j = i; j < u.rows(); ++j) sum += u(i, j) * b[static_cast<size_t>(j)];
+    for (int64_t j = i; j < u.rows(); ++j) x[static_cast<size_t>(j)] += u(i, j) * sum;
+  }
+  return x;
+}
+
 }  // namespace detent

@@ -261,6 +261,18 @@ TEST(Gptq, RefusesNan) {
   }
 }
 
+TEST(Solved, TimesTheMatrixIsTheRightSide) {
+  Matrix<double> h(3, 3);
+  for (int64_t i = 0; i < 3; ++i) h(i, i) = 4 + static_cast<double>(i);
+  h(1, 0) = 1;
+  h(2, 0) = -2;
+  h(2, 1) = 0.5;
+  const std::vector<double> x = solved(h, {3, -1, 7});
+  EXPECT_NEAR(4 * x[0] + x[1] - 2 * x[2], 3, 1e-12);
+  EXPECT_NEAR(x[0] + 5 * x[1] + 0.5 * x[2], -1, 1e-12);
+  EXPECT_NEAR(-2 * x[0] + 0.5 * x[1] + 6 * x[2], 7, 1e-12);
+}
+
 TEST(InverseCholeskyFactor, GivesTheInverse) {
   std::mt19937 generator(5);
   constexpr int64_t kSize = 150;

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "detent/search/sensitivities.h"
+#include "detent/search/space.h"
+
+namespace detent {
+
+/// What each format of each operand adds to the distortion of a network, as if noises of several operands
+/// added up: at first as the sensitivities say, then fitted to networks that were measured. In squares
+/// relative to each distortion, with the sensitivities as the prior (ridge regression; Hoerl and Kennard
+/// 1970).
+class FittedParts {
+ public:
+  FittedParts(const SearchSpace& space, const Sensitivities& sensitivities);
+
+  /// The distortion of the assignment, above 0: its parts, and what layers that add to one residual have in
+  /// common.
+  double sum(const Assignment& assignment) const;
+  /// Distortions of whole networks.
+  void fit(std::span<const std::pair<Assignment, double>> measured);
+
+ private:
+  double sum_of_pairs(const Assignment& assignment) const;
+
+  const Sensitivities& sensitivities_;
+  std::vector<std::vector<double>> parts_;   // by choice and format
+  std::vector<std::vector<size_t>> places_;  // of the parts among all that are fitted
+  size_t count_ = 0;
+};
+
+}  // namespace detent
