@@ -9,6 +9,7 @@
 #include "detent/core/block_cache.h"
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
+#include "detent/engine/pair_table.h"
 #include "detent/engine/program_plan.h"
 #include "detent/runtime/integer_executor.h"
 
@@ -50,7 +51,8 @@ Tensor without_elements(const Tensor& tensor) {
   return Tensor::borrow(tensor.dtype(), tensor.shape(), nullptr, nullptr);
 }
 
-/// Packs the weights of a layer where kernels can compute it, and leaves the form without them.
+/// Packs the weights of a layer where kernels can compute it, and leaves the form without them; makes the
+/// tables of pairs.
 void take_weights(ReferenceStep& step, const KernelSet& kernels, ProgramWeights& weights) {
   const std::string& name = step.node->name;
   auto* blocks = step.form ? std::get_if<BlockSumForm>(&*step.form) : nullptr;
@@ -58,6 +60,9 @@ void take_weights(ReferenceStep& step, const KernelSet& kernels, ProgramWeights&
     weights.block_layers.emplace(name, std::make_shared<const PackedBlocks>(packed_blocks(*blocks, kernels)));
     blocks->weight = without_elements(blocks->weight);
   }
+  const auto* pairs = step.form ? std::get_if<PairForm>(&*step.form) : nullptr;
+  if (pairs != nullptr && pairs_bytes(*pairs) && !has_pair_kernel(*pairs))
+    weights.pair_tables.emplace(name, std::make_shared<const std::vector<uint8_t>>(pair_table(*pairs)));
   auto* form = step.form ? std::get_if<SumForm>(&*step.form) : nullptr;
   if (form == nullptr || !why_not_packed(*form, *step.node).empty()) return;
   weights.layers.emplace(name, std::make_shared<const PackedSums>(packed_sums(*form, *step.node, kernels)));

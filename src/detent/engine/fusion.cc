@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "detent/engine/pair_table.h"
 #include "detent/graph/traits.h"
 
 namespace detent {
@@ -51,21 +52,8 @@ bool rectifies_bytes(const ReferenceStep& step, const CodeType& type) {
 
 bool adds_bytes(const ReferenceStep& step) {
   const auto* form = step.form ? std::get_if<PairForm>(&*step.form) : nullptr;
-  return form != nullptr && form->operation == PairOperation::kAdd && !form->fixed_point &&
-         fits_bytes(form->a) && fits_bytes(form->b) && fits_bytes(form->output) && !form->output.is_sign &&
-         form->output.scale > 1e-30F;
-}
-
-ByteAddition byte_addition(const PairForm& form) {
-  const SumFinish finish = finish_for(form.output);
-  return {.scale_a = form.a.scale,
-          .scale_b = form.b.scale,
-          .scale = form.output.scale,
-          .zero_a = form.a.zero_point - form.a.low,
-          .zero_b = form.b.zero_point - form.b.low,
-          .least = finish.least,
-          .most = finish.most,
-          .zero = finish.zero};
+  return form != nullptr && form->operation == PairOperation::kAdd && pairs_bytes(*form) &&
+         has_pair_kernel(*form);
 }
 
 std::optional<std::vector<uint8_t>> byte_table(const ReferenceStep& step) {

@@ -32,7 +32,6 @@ std::optional<std::pair<uint8_t, uint8_t>> cut_of(const ReferenceStep& step);
 std::vector<uint8_t> conversion_table(const CodeType& from, const CodeType& to);
 /// Whether the node adds codes of 8 bits in float.
 bool adds_bytes(const ReferenceStep& step);
-ByteAddition byte_addition(const PairForm& form);
 /// Whether the node is a rectifier that leaves codes of `type` in that type.
 bool rectifies_bytes(const ReferenceStep& step, const CodeType& type);
 

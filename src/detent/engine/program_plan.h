@@ -14,9 +14,12 @@ namespace detent {
 /// The weights of layers in the order of the kernels, by node; shared by the plans of a program.
 using PackedLayers = std::map<std::string, std::shared_ptr<const PackedSums>, std::less<>>;
 using PackedBlockLayers = std::map<std::string, std::shared_ptr<const PackedBlocks>, std::less<>>;
+/// Results of pairs of bytes that no kernel computes, likewise.
+using PairTables = std::map<std::string, std::shared_ptr<const std::vector<uint8_t>>, std::less<>>;
 struct ProgramWeights {
   PackedLayers layers = {};
   PackedBlockLayers block_layers = {};
+  PairTables pair_tables = {};
 
   bool contain(const std::string& node) const { return layers.contains(node) || block_layers.contains(node); }
 };

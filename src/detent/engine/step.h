@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -88,8 +89,33 @@ struct MovedInputs {
 std::unique_ptr<EngineStep> movement_step(MovedInputs inputs, size_t to);
 std::unique_ptr<EngineStep> table_step(const KernelSet& kernels, std::vector<uint8_t> table, size_t from,
                                        size_t to);
-std::unique_ptr<EngineStep> addition_step(const KernelSet& kernels, const ByteAddition& addition, size_t a,
-                                          size_t b, size_t to);
+
+/// Matrices [..., rows, columns] in the rows of a place.
+struct MatrixOperand {
+  size_t place;
+  StridedView view;
+};
+/// [..., m, k] x [..., k, n]; elements of a row of `a` are adjacent.
+struct MatrixProductLayer {
+  const KernelSet* kernels;
+  ProductForm form;
+  MatrixOperand a;
+  MatrixOperand b;
+  size_t scratch;  // a place of so many bytes, for `b` as kernels take it
+  size_t output;
+};
+int64_t product_scratch_bytes(const StridedView& b);
+std::unique_ptr<EngineStep> product_step(MatrixProductLayer layer);
+
+/// Pairs of bytes: by one of two kernels, or by a table of 256 results for each byte of `a`.
+struct BytePairs {
+  std::optional<ByteAddition> addition = {};
+  std::optional<ByteProduct> product = {};
+  std::shared_ptr<const std::vector<uint8_t>> table = {};
+};
+/// Operands of any shapes that broadcast to that of `to`.
+std::unique_ptr<EngineStep> pairs_step(const KernelSet& kernels, BytePairs pairs, size_t a, size_t b,
+                                       size_t to);
 
 using PoolingWindows = std::vector<std::vector<PoolingWindow>>;
 std::unique_ptr<EngineStep> largest_step(const KernelSet& kernels, PoolingWindows windows, size_t from,

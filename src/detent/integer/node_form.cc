@@ -259,8 +259,12 @@ std::optional<NodeForm> form_of(const Other&, const Node&, Requantization) {
 
 float pair_result(PairOperation operation, float a, float b) { return combined(operation, a, b); }
 
+bool ProductForm::fits_depth(int64_t depth) const {
+  return depth <= kLargest / std::max<int64_t>(largest_product, 1);
+}
+
 void ProductForm::check_depth(const Node& node, int64_t depth) const {
-  if (depth <= kLargest / std::max<int64_t>(largest_product, 1)) return;
+  if (fits_depth(depth)) return;
   fail(
       "node \"{}\" ({}): sums of {} products of up to {} could exceed the 32 bits of an accumulator: keep it "
       "in "

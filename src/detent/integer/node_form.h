@@ -86,7 +86,9 @@ struct ProductForm {
   std::optional<FixedMultiplier> fixed;  // the same; with Requantization::kFixedPoint
   int64_t largest_product = 0;           // in magnitude
 
-  /// Throws Error naming the node where sums of `depth` products could exceed 32 bits.
+  /// Whether sums of `depth` products stay within 32 bits.
+  bool fits_depth(int64_t depth) const;
+  /// Throws Error naming the node where they could not.
   void check_depth(const Node& node, int64_t depth) const;
   int32_t requantized(int32_t sum) const {
     if (fixed) return output->at(int64_t{fixed_product(sum, *fixed)});

@@ -1,7 +1,7 @@
 // Included by target_avx512*.cc: what AVX-512 has with and without VNNI.
 
 struct Common {
-#include "detent/engine/kernels/interleave_three-inl.h"
+#include "detent/engine/kernels/interleave-inl.h"
 
   static constexpr int64_t kBytes = 64;
   static constexpr int64_t kLanes = 16;

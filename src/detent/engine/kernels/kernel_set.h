@@ -155,8 +155,27 @@ struct BlockSums {
   int64_t result_row;  // bytes
 };
 
+/// A matrix of bytes as weights: element (k, n) lies at k * row + n * column. Behind its depth and its
+/// columns come zeros.
+struct ColumnPacking {
+  const uint8_t* bytes;
+  int64_t row, column;
+  int64_t depth, columns;
+  uint8_t middle;  // what bytes are counted from, so that they have signs
+  int64_t blocks;
+  int8_t* to;  // [step][block][16][4]
+};
+
 /// code = at(((a - zero_a) scale_a + (b - zero_b) scale_b) / scale)
 struct ByteAddition {
+  float scale_a, scale_b, scale;
+  int32_t zero_a, zero_b;
+  float least, most;
+  int32_t zero;
+};
+
+/// code = at(((a - zero_a) scale_a) ((b - zero_b) scale_b) / scale). Scales lie between 1e-9 and 1e9.
+struct ByteProduct {
   float scale_a, scale_b, scale;
   int32_t zero_a, zero_b;
   float least, most;
@@ -194,7 +213,9 @@ struct KernelSet {
                      uint64_t* planes, int32_t* others_than_zero);
   void (*add_bit_planes)(const WindowSums&);  // likewise; one block
   void (*add_blocks)(const BlockSums&);
+  void (*pack_columns)(const ColumnPacking&);
   void (*add)(const ByteAddition&, const uint8_t* a, const uint8_t* b, uint8_t* result, int64_t count);
+  void (*multiply)(const ByteProduct&, const uint8_t* a, const uint8_t* b, uint8_t* result, int64_t count);
   /// Whether a value is NaN.
   bool (*quantize)(const ByteQuantization&, const float* values, uint8_t* result, int64_t count);
   /// `count` bytes of each of three planes: the first of each, the second of each, ...

@@ -9,7 +9,7 @@ namespace detent::avx2 {
 
 /// Bytes times bytes would saturate in 16 bits here, so both are widened to 16: exact products, in pairs.
 struct Ops {
-#include "detent/engine/kernels/interleave_three-inl.h"
+#include "detent/engine/kernels/interleave-inl.h"
 
   static constexpr int64_t kBytes = 32;
   static constexpr int64_t kLanes = 8;
@@ -123,6 +123,7 @@ constexpr int64_t kMostWindows[5] = {0, 4, 0, 0, 0};
 
 #include "detent/engine/kernels/sums-inl.h"
 #include "detent/engine/kernels/elementwise-inl.h"
+#include "detent/engine/kernels/product-inl.h"
 
 struct Blocks {
   static constexpr int kMostGroups = 1;

@@ -25,6 +25,7 @@ constexpr const char* kName = "AVX3_VNNI";
 
 #include "detent/engine/kernels/sums-inl.h"
 #include "detent/engine/kernels/elementwise-inl.h"
+#include "detent/engine/kernels/product-inl.h"
 #include "detent/engine/kernels/avx512_blocks-inl.h"
 #include "detent/engine/kernels/block_sums-inl.h"
 #include "detent/engine/kernels/avx512_bits-inl.h"

@@ -149,6 +149,7 @@ constexpr int64_t kMostWindows[5] = {0, 2, 0, 0, 0};
 
 #include "detent/engine/kernels/sums-inl.h"
 #include "detent/engine/kernels/elementwise-inl.h"
+#include "detent/engine/kernels/product-inl.h"
 
 struct Blocks {
   static constexpr int kMostGroups = 1;

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstring>
 
 #include "detent/engine/step.h"
 
@@ -38,30 +39,6 @@ class TableStep final : public EngineStep {
   size_t to_;
 };
 
-class AdditionStep final : public EngineStep {
- public:
-  AdditionStep(const KernelSet& kernels, const ByteAddition& addition, size_t a, size_t b, size_t to)
-      : kernels_(kernels), addition_(addition), a_(a), b_(b), to_(to) {}
-
-  void run(RunState& state) const override {
-    const Place& a = state.places[a_];
-    const Place& b = state.places[b_];
-    const Place& out = state.places[to_];
-    fill_halo(out, state.bytes(to_));
-    for_each_row(out, state, [&](int64_t n, int64_t y) {
-      kernels_.add(addition_, state.bytes(a_) + a.at(n, y, 0), state.bytes(b_) + b.at(n, y, 0),
-                   state.bytes(to_) + out.at(n, y, 0), out.width() * out.channels());
-    });
-  }
-
- private:
-  const KernelSet& kernels_;
-  ByteAddition addition_;
-  size_t a_;
-  size_t b_;
-  size_t to_;
-};
-
 /// Calls `visit(element, place element)` for each element of the value in row-major order of its shape.
 template <class Visit>
 void for_each_element(const Place& place, int64_t n, const Visit& visit) {
@@ -87,6 +64,10 @@ class CopyStep final : public EngineStep {
   void run(RunState& state) const override {
     const Place& in = state.places[from_];
     const Place& out = state.places[to_];
+    if (!in.has_positions() && !out.has_positions()) {
+      std::memcpy(state.bytes(to_), state.bytes(from_), static_cast<size_t>(element_count(in.shape)));
+      return;
+    }
     fill_halo(out, state.bytes(to_));
     std::vector<uint8_t> elements(static_cast<size_t>(element_count(in.shape)));
     const uint8_t* from = state.bytes(from_);
@@ -264,11 +245,6 @@ std::unique_ptr<EngineStep> copy_step(size_t from, size_t to) { return std::make
 std::unique_ptr<EngineStep> table_step(const KernelSet& kernels, std::vector<uint8_t> table, size_t from,
                                        size_t to) {
   return std::make_unique<TableStep>(kernels, std::move(table), from, to);
-}
-
-std::unique_ptr<EngineStep> addition_step(const KernelSet& kernels, const ByteAddition& addition, size_t a,
-                                          size_t b, size_t to) {
-  return std::make_unique<AdditionStep>(kernels, addition, a, b, to);
 }
 
 std::unique_ptr<EngineStep> reference_step(std::shared_ptr<const ReferenceStep> step,

@@ -1,0 +1,195 @@
+#include "detent/engine/plan/plan_builder.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "detent/engine/fusion.h"
+
+namespace detent {
+
+bool PlanBuilder::is_float(const std::string& value) const {
+  const Operand& operand = types_.at(value);
+  return operand.is_tensor() && operand.dtype == DType::kFloat32;
+}
+
+bool PlanBuilder::is_placeable(const std::string& value) const {
+  const Operand& operand = types_.at(value);
+  return is_float(value) && !operand.is_open() && !operand.shape.empty() && element_count(operand.shape) > 0;
+}
+
+bool PlanBuilder::has_positions(const std::string& value) const {
+  const size_t rank = types_.at(value).shape.size();
+  return rank == 3 || rank == 4;
+}
+
+PlannedValue PlanBuilder::new_value(const std::string& name) const {
+  return {.shape = types_.at(name).shape};
+}
+
+EngineStep& PlanBuilder::add(std::unique_ptr<EngineStep> step, std::string nodes, std::string kernel,
+                             std::string why) {
+  step->nodes = std::move(nodes);
+  step->kernel = std::move(kernel);
+  step->why = std::move(why);
+  plan_.steps.push_back(std::move(step));
+  return *plan_.steps.back();
+}
+
+size_t PlanBuilder::add_place(Place place) {
+  place.measure();
+  place.first_step = place.last_step = plan_.steps.size();
+  plan_.places.push_back(std::move(place));
+  return plan_.places.size() - 1;
+}
+
+size_t PlanBuilder::read(size_t place) {
+  plan_.places[place].last_step = plan_.steps.size();
+  return place;
+}
+
+size_t PlanBuilder::new_place(const PlannedValue& value, const CodeType& type, Layout layout) {
+  return add_place({.shape = value.shape, .layout = layout, .type = type});
+}
+
+std::optional<size_t> PlanBuilder::existing_place(const PlannedValue& value, const CodeType& type,
+                                                  std::optional<Layout> layout) const {
+  for (const size_t place : value.places) {
+    const Place& at = plan_.places[place];
+    if (!at.is_values && at.type == type && (!layout || at.layout == *layout)) return place;
+  }
+  return std::nullopt;
+}
+
+size_t PlanBuilder::place_of(const std::string& name, const CodeType& type, std::optional<Layout> layout,
+                             const Node& reader) {
+  PlannedValue& value = values_.at(name);
+  if (const auto found = existing_place(value, type, layout)) return *found;
+  if (value.move && value.places.empty()) {
+    make_move(name);
+    return place_of(name, type, layout, reader);
+  }
+  const Layout wanted = layout ? *layout : Layout::kRows;
+  if (value.type && *value.type != type) return converted_place(name, type, layout, reader);
+  if (value.places.empty() || !value.type) return place_of_flow(name, type, wanted, reader);
+  const size_t from = *existing_place(value, type, std::nullopt);
+  const size_t to = new_place(value, type, wanted);
+  add(copy_step(read(from), to), reader.name, "copy", "another layout");
+  value.places.push_back(to);
+  return to;
+}
+
+size_t PlanBuilder::place_of_flow(const std::string& name, const CodeType& type, Layout layout,
+                                  const Node& reader) {
+  const PlannedValue& value = values_.at(name);
+  const bool reads_values = value.quantizer != nullptr;
+  const Node& node = reads_values ? *value.quantizer : reader;
+  const size_t flow = reads_values ? value.flow : flow_of(name);
+  const size_t to = new_place(value, type, layout);
+  note_flow(flow);
+  add(bytes_of_flow(kernels_, node, flow, to), node.name, fmt::format("quantize {}", kernels_.name));
+  values_.at(name).places.push_back(to);
+  return to;
+}
+
+/// From codes of the value's own type.
+size_t PlanBuilder::converted_place(const std::string& name, const CodeType& type,
+                                    std::optional<Layout> layout, const Node& reader) {
+  const CodeType own = *values_.at(name).type;
+  if (!fits_bytes(own)) {
+    const size_t flow = flow_of(name);
+    const size_t to = new_place(values_.at(name), type, layout.value_or(Layout::kRows));
+    note_flow(flow);
+    add(bytes_of_flow(kernels_, reader, flow, to), reader.name, "quantize", "codes of more than 8 bits");
+    values_.at(name).places.push_back(to);
+    return to;
+  }
+  const size_t from = place_of(name, own, layout, reader);
+  const size_t to = new_place(values_.at(name), type, plan_.places[from].layout);
+  add(table_step(kernels_, conversion_table(own, type), read(from), to), reader.name,
+      fmt::format("table {}", kernels_.name), "codes of another type");
+  values_.at(name).places.push_back(to);
+  return to;
+}
+
+void PlanBuilder::make_move(const std::string& name) {
+  const PendingMove move = *values_.at(name).move;
+  MovedInputs moved{.places = {}, .copies = {{0, move.view, StridedView::of(move.view.shape)}}};
+  moved.places.push_back(place_of(move.from, move.type, std::nullopt, *move.node));
+  Layout layout = plan_.places[moved.places.front()].layout;
+  if (!has_positions(name)) layout = Layout::kRows;
+  read(moved.places.front());
+  const size_t to = new_place(values_.at(name), move.type, layout);
+  add(movement_step(std::move(moved), to), move.node->name, "moved bytes");
+  values_.at(name).places.push_back(to);
+}
+
+void PlanBuilder::set_place(const std::string& name, size_t place) {
+  PlannedValue value = new_value(name);
+  if (!plan_.places[place].is_values) value.type = plan_.places[place].type;
+  value.places.push_back(place);
+  values_.emplace(name, std::move(value));
+}
+
+size_t PlanBuilder::flow_of(const std::string& name) {
+  const PlannedValue& value = values_.at(name);
+  if (value.flow_is_ready) return value.flow;
+  if (value.places.empty()) {
+    const Node& reader = value.move ? *value.move->node : *value.quantizer;
+    place_of(name, *value.type, std::nullopt, reader);
+  }
+  PlannedValue& ready = values_.at(name);
+  const size_t place = ready.places.front();
+  ready.flow = new_flow();
+  ready.flow_is_ready = true;
+  note_flow(ready.flow);
+  add(flow_of_place(read(place), ready.flow), name, "bytes to reference");
+  return ready.flow;
+}
+
+void PlanBuilder::add_input(size_t flow) {
+  plan_.inputs.push_back(flow);
+  kept_flows_.insert(flow);
+}
+
+void PlanBuilder::add_output(size_t flow) {
+  plan_.outputs.push_back(flow);
+  kept_flows_.insert(flow);
+}
+
+/// What nobody needs after a step goes with it.
+void PlanBuilder::drop_flows() {
+  for (const auto& [flow, step] : flow_uses_) {
+    if (!kept_flows_.contains(flow) && step < plan_.steps.size())
+      plan_.steps[step]->dropped_flows.push_back(flow);
+  }
+}
+
+void PlanBuilder::note_bytes() {
+  for (const Place& place : plan_.places) {
+    const int64_t bytes = place.bytes() - Place::kSlack;
+    plan_.steps[place.first_step]->bytes += bytes;
+    if (place.last_step != place.first_step && place.last_step < plan_.steps.size())
+      plan_.steps[place.last_step]->bytes += bytes;
+  }
+  for (const auto& step : plan_.steps) step->bytes += std::ssize(step->weights());
+}
+
+void PlanBuilder::set_next_weights() {
+  std::span<const int8_t> next;
+  for (size_t i = plan_.steps.size(); i-- > 0;) {
+    plan_.steps[i]->set_next_weights(next);
+    if (!plan_.steps[i]->weights().empty()) next = plan_.steps[i]->weights();
+  }
+}
+
+ProgramPlan PlanBuilder::finished() {
+  drop_flows();
+  note_bytes();
+  for (const auto& step : plan_.steps) step->prepare(plan_.places);
+  set_next_weights();
+  plan_.arena_bytes = arrange(plan_.places);
+  return std::move(plan_);
+}
+
+}  // namespace detent

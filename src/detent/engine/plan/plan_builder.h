@@ -1,0 +1,97 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "detent/engine/program_plan.h"
+#include "detent/graph/strided_view.h"
+
+namespace detent {
+
+/// Elements of another value, in the order of a view of it that nobody has moved yet.
+struct PendingMove {
+  const Node* node;
+  std::string from;
+  CodeType type;
+  StridedView view;
+};
+
+/// Where a value of the graph can be read, as far as the steps so far have brought it.
+struct PlannedValue {
+  Shape shape;
+  std::optional<CodeType> type = {};  // none: values, or no float at all
+  size_t flow = kNoFlow;
+  bool flow_is_ready = false;
+  const Node* quantizer = nullptr;  // the flow has values that this node's type rounds
+  std::optional<PendingMove> move = {};
+  std::vector<size_t> places = {};
+};
+
+/// A plan that grows step by step: where values lie, and the steps that bring them from one place, layout or
+/// type to another.
+class PlanBuilder {
+ public:
+  PlanBuilder(const ValueTypes& types, const KernelSet& kernels) : types_(types), kernels_(kernels) {}
+
+  const KernelSet& kernels() const { return kernels_; }
+  const Shape& shape(const std::string& value) const { return types_.at(value).shape; }
+  bool is_tensor(const std::string& value) const { return types_.at(value).is_tensor(); }
+  bool is_float(const std::string& value) const;
+  /// A shape that is known, of a rank that places have.
+  bool is_placeable(const std::string& value) const;
+  bool has_positions(const std::string& value) const;
+
+  /// A value as no step has computed it yet.
+  PlannedValue new_value(const std::string& name) const;
+  void add_value(const std::string& name, PlannedValue value) { values_.emplace(name, std::move(value)); }
+  const PlannedValue& value(const std::string& name) const { return values_.at(name); }
+
+  EngineStep& add(std::unique_ptr<EngineStep> step, std::string nodes, std::string kernel,
+                  std::string why = "");
+
+  // Places.
+  size_t add_place(Place place);
+  Place& place(size_t index) { return plan_.places[index]; }
+  /// Notes that the step which is added next reads it.
+  size_t read(size_t place);
+  /// A place of the value's codes of `type`; in any layout where none is asked for.
+  size_t place_of(const std::string& name, const CodeType& type, std::optional<Layout> layout,
+                  const Node& reader);
+  /// What a step computes is the value `name`.
+  void set_place(const std::string& name, size_t place);
+
+  // Flows.
+  size_t new_flow() { return plan_.flow_count++; }
+  /// The step that is added next needs it.
+  void note_flow(size_t flow) { flow_uses_[flow] = plan_.steps.size(); }
+  size_t flow_of(const std::string& name);
+  void add_input(size_t flow);
+  void add_output(size_t flow);
+
+  ProgramPlan finished();
+
+ private:
+  size_t new_place(const PlannedValue& value, const CodeType& type, Layout layout);
+  std::optional<size_t> existing_place(const PlannedValue& value, const CodeType& type,
+                                       std::optional<Layout> layout) const;
+  size_t place_of_flow(const std::string& name, const CodeType& type, Layout layout, const Node& reader);
+  size_t converted_place(const std::string& name, const CodeType& type, std::optional<Layout> layout,
+                         const Node& reader);
+  void make_move(const std::string& name);
+  void drop_flows();
+  void note_bytes();
+  void set_next_weights();
+
+  const ValueTypes& types_;
+  const KernelSet& kernels_;
+  std::map<std::string, PlannedValue, std::less<>> values_;
+  std::map<size_t, size_t> flow_uses_;  // the last step
+  std::set<size_t> kept_flows_;
+  ProgramPlan plan_;
+};
+
+}  // namespace detent

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "detent/engine/fusion.h"
+#include "detent/engine/plan/plan_builder.h"
+#include "detent/engine/program_plan.h"
+
+namespace detent {
+
+/// A layer with what its kernel computes on its sums.
+void plan_layer(PlanBuilder& plan, const ProgramWeights& weights, std::span<const ReferenceStep> steps,
+                const FusedLayer& fused);
+
+// A node of one result, on bytes; false where there is no kernel for it. Its tensors are placeable.
+
+/// A layer whose weights share scales in blocks.
+bool plan_blocks(PlanBuilder& plan, const ProgramWeights& weights, const ReferenceStep& step,
+                 const std::string& result);
+bool plan_table(PlanBuilder& plan, const ReferenceStep& step, const std::string& result);
+bool plan_pairs(PlanBuilder& plan, const ProgramWeights& weights, const ReferenceStep& step,
+                const std::string& result);
+bool plan_product(PlanBuilder& plan, const ReferenceStep& step, const std::string& result);
+bool plan_mean(PlanBuilder& plan, const ReferenceStep& step, const std::string& result);
+/// Rectifiers, the largest of windows, views, movements: what leaves codes in their type.
+bool plan_moved(PlanBuilder& plan, const ReferenceStep& step, const std::string& result);
+
+}  // namespace detent

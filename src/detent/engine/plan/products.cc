@@ -1,0 +1,52 @@
+#include <fmt/format.h>
+
+#include "detent/engine/matrix_products.h"
+#include "detent/engine/plan/plan_nodes.h"
+
+namespace detent {
+namespace {
+
+/// Where the codes of an operand lie: what only moves elements need not move them first, where the elements
+/// of a row stay adjacent or need not be.
+MatrixOperand matrix_operand(PlanBuilder& plan, const std::string& name, const CodeType& type,
+                             bool rows_are_adjacent, const Node& reader) {
+  const PlannedValue& value = plan.value(name);
+  const bool takes_move = value.move && value.places.empty() && value.move->type == type &&
+                          (!rows_are_adjacent || value.move->view.strides.back() == 1);
+  if (!takes_move)
+    return {plan.place_of(name, type, Layout::kRows, reader), StridedView::of(plan.shape(name))};
+  const PendingMove move = *value.move;
+  return {plan.place_of(move.from, type, Layout::kRows, *move.node), move.view};
+}
+
+}  // namespace
+
+bool plan_product(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
+  const auto* form = step.form ? std::get_if<ProductForm>(&*step.form) : nullptr;
+  if (form == nullptr) return false;
+  const Node& node = *step.node;
+  const std::string a = value_name(node.inputs[0]);
+  const std::string b = value_name(node.inputs[1]);
+  if (!why_not_multiplied(*form, plan.shape(a), plan.shape(b)).empty()) return false;
+  MatrixProductLayer layer{
+      .kernels = &plan.kernels(), .form = *form, .a = {}, .b = {}, .scratch = 0, .output = 0};
+  layer.a = matrix_operand(plan, a, form->a, true, node);
+  layer.b = matrix_operand(plan, b, form->b, false, node);
+  layer.scratch =
+      plan.add_place({.shape = {product_scratch_bytes(layer.b.view)}, .layout = Layout::kRows, .type = {}});
+  layer.output = plan.add_place({.shape = plan.shape(result),
+                                 .layout = Layout::kRows,
+                                 .type = form->output.value_or(CodeType()),
+                                 .is_values = !form->output.has_value()});
+  plan.read(layer.a.place);
+  plan.read(layer.b.place);
+  const size_t output = layer.output;
+  const double products =
+      static_cast<double>(element_count(plan.shape(result))) * static_cast<double>(plan.shape(a).back());
+  plan.add(product_step(std::move(layer)), node.name, fmt::format("product {}", plan.kernels().name))
+      .products = products;
+  plan.set_place(result, output);
+  return true;
+}
+
+}  // namespace detent
