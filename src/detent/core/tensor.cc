@@ -1,5 +1,8 @@
 #include "detent/core/tensor.h"
 
+#include <sys/mman.h>
+
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -11,10 +14,19 @@ namespace {
 
 constexpr size_t kAlignment = 64;  // one cache line, and the widest vector register
 
+/// Where memory is new, one fault then brings 512 pages. The system may refuse: nothing else changes.
+void ask_for_huge_pages(std::byte* data, size_t bytes) {
+  constexpr uintptr_t kHugePage = uintptr_t{1} << 21;
+  const auto first = (reinterpret_cast<uintptr_t>(data) + kHugePage - 1) / kHugePage * kHugePage;
+  const auto end = (reinterpret_cast<uintptr_t>(data) + bytes) / kHugePage * kHugePage;
+  if (first < end) static_cast<void>(madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE));
+}
+
 std::shared_ptr<std::byte> allocate_zeroed(size_t bytes) {
   const size_t rounded = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
   auto* data = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
   if (data == nullptr) fail("out of memory: a tensor of {} bytes", bytes);
+  ask_for_huge_pages(data, rounded);
   std::memset(data, 0, rounded);
   return {data, [](std::byte* p) { std::free(p); }};
 }

@@ -51,23 +51,41 @@ Tensor without_elements(const Tensor& tensor) {
   return Tensor::borrow(tensor.dtype(), tensor.shape(), nullptr, nullptr);
 }
 
-/// Packs the weights of a layer where kernels can compute it, and leaves the form without them; makes the
-/// tables of pairs.
-void take_weights(ReferenceStep& step, const KernelSet& kernels, ProgramWeights& weights) {
-  const std::string& name = step.node->name;
-  auto* blocks = step.form ? std::get_if<BlockSumForm>(&*step.form) : nullptr;
-  if (blocks != nullptr && why_not_packed(*blocks).empty()) {
-    weights.block_layers.emplace(name, std::make_shared<const PackedBlocks>(packed_blocks(*blocks, kernels)));
-    blocks->weight = without_elements(blocks->weight);
+/// Packs the weights of layers where kernels can compute them, and leaves their forms without; makes the
+/// tables of pairs. From several threads at once.
+class WeightPacker {
+ public:
+  WeightPacker(const KernelSet& kernels, ProgramWeights& weights) : kernels_(kernels), weights_(weights) {}
+
+  void take(ReferenceStep& step) {
+    if (!step.form) return;
+    const std::string& name = step.node->name;
+    if (auto* form = std::get_if<SumForm>(&*step.form);
+        form != nullptr && why_not_packed(*form, *step.node).empty()) {
+      add(weights_.layers, name, packed_sums(*form, *step.node, kernels_));
+      form->weight = without_elements(form->weight);
+    } else if (auto* blocks = std::get_if<BlockSumForm>(&*step.form);
+               blocks != nullptr && why_not_packed(*blocks).empty()) {
+      add(weights_.block_layers, name, packed_blocks(*blocks, kernels_));
+      blocks->weight = without_elements(blocks->weight);
+    } else if (const auto* pairs = std::get_if<PairForm>(&*step.form);
+               pairs != nullptr && pairs_bytes(*pairs) && !has_pair_kernel(*pairs)) {
+      add(weights_.pair_tables, name, pair_table(*pairs));
+    }
   }
-  const auto* pairs = step.form ? std::get_if<PairForm>(&*step.form) : nullptr;
-  if (pairs != nullptr && pairs_bytes(*pairs) && !has_pair_kernel(*pairs))
-    weights.pair_tables.emplace(name, std::make_shared<const std::vector<uint8_t>>(pair_table(*pairs)));
-  auto* form = step.form ? std::get_if<SumForm>(&*step.form) : nullptr;
-  if (form == nullptr || !why_not_packed(*form, *step.node).empty()) return;
-  weights.layers.emplace(name, std::make_shared<const PackedSums>(packed_sums(*form, *step.node, kernels)));
-  form->weight = without_elements(form->weight);
-}
+
+ private:
+  template <class Map, class Packed>
+  void add(Map& map, const std::string& name, Packed packed) {
+    auto shared = std::make_shared<const Packed>(std::move(packed));
+    const std::lock_guard lock(mutex_);
+    map.emplace(name, std::move(shared));
+  }
+
+  const KernelSet& kernels_;
+  ProgramWeights& weights_;
+  std::mutex mutex_;
+};
 
 /// The graph's weights that only packed layers have; with them goes the file in memory that all parameters
 /// are parts of.
@@ -95,10 +113,9 @@ struct FastProgram::Compiled {
   mutable std::mutex mutex = {};
   mutable std::list<std::shared_ptr<const ShapedPlan>> plans = {};  // the last that was asked for first
 
-  Compiled(const Graph& graph, const MakeFloatNodes& make)
-      : kernels(kernel_set()),
-        reference(
-            reference_plan(graph, make, [&](ReferenceStep& step) { take_weights(step, kernels, weights); })) {
+  Compiled(const Graph& graph, const MakeFloatNodes& make) : kernels(kernel_set()) {
+    WeightPacker packer(kernels, weights);
+    reference = reference_plan(graph, make, [&](ReferenceStep& step) { packer.take(step); });
     // Nodes in float may still read their graph.
     if (reference->in_float == nullptr) drop_weights(reference->graph, weights);
   }

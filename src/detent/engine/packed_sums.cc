@@ -60,6 +60,13 @@ Range range_of(std::span<const int32_t> values) {
   return range;
 }
 
+/// Without branches and comparisons, which instructions of all processors have for vectors of them.
+bool are_signed_bytes(std::span<const int32_t> weights) {
+  uint32_t outside = 0;
+  for (const int32_t weight : weights) outside |= static_cast<uint32_t>(weight) + 128U;
+  return outside < 256;
+}
+
 void append_output(const SumForm& form, const Weights& weights, int64_t output, PackedSums& packed) {
   const auto c = static_cast<size_t>(output);
   const bool is_filler = output < 0;
@@ -377,8 +384,7 @@ std::string why_not_packed(const SumForm& form, const Node& node) {
   if (sum->spatial_dims > 2) return "windows over three dimensions";
   if (!fits_bytes(form.input)) return "inputs of more than 8 bits";
   if (form.output && !fits_bytes(*form.output)) return "results of more than 8 bits";
-  const auto [least, most] = range_of(form.weight.values<int32_t>());
-  if (least < -128 || most > 127) return "weights of more than 8 bits";
+  if (!are_signed_bytes(form.weight.values<int32_t>())) return "weights of more than 8 bits";
   if (form.output && form.output->is_sign && !form.fixed.empty()) return "signs in fixed point";
   const auto is_finite = [](float m) { return std::isfinite(m); };
   if (!std::ranges::all_of(form.output ? form.multiplier : form.scale, is_finite)) return "infinite scales";

@@ -4,10 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
 #include <map>
 #include <set>
+#include <span>
+#include <utility>
 
 #include "detent/core/error.h"
+#include "detent/core/parallel.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/plan.h"
 #include "detent/integer/pooling.h"
@@ -231,6 +235,27 @@ Step make_step(const Node& node, Requantization requantization, const ValueTypes
   return step;
 }
 
+/// Layers by several threads: most of the time goes into the codes of their weights. What fails first in the
+/// order of the nodes is thrown, however they take turns.
+void make_steps(ReferencePlan& plan, const ValueTypes& values, const std::function<void(Step&)>& take) {
+  const std::span<const Node> nodes = std::as_const(plan.graph).nodes();
+  const Requantization requantization = *plan.graph.requantization();
+  std::vector<std::exception_ptr> errors(nodes.size());
+  plan.steps.resize(nodes.size());
+  parallel_for(std::ssize(nodes), 1, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      try {
+        plan.steps[i] = make_step(nodes[i], requantization, values);
+        if (take) take(plan.steps[i]);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    }
+  });
+  const auto failed = std::ranges::find_if(errors, [](const auto& error) { return error != nullptr; });
+  if (failed != errors.end()) std::rethrow_exception(*failed);
+}
+
 void note_last_reads(std::vector<Step>& steps) {
   std::set<std::string, std::less<>> read;
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
@@ -292,10 +317,7 @@ std::unique_ptr<ReferencePlan> reference_plan(const Graph& graph, const MakeFloa
   const ValueTypes values = infer_shapes(graph);
   if (!make_float_nodes) check_values_are_float(graph, values);
   auto plan = std::make_unique<ReferencePlan>(ReferencePlan{graph, {}, nullptr});
-  for (const Node& node : plan->graph.nodes()) {
-    plan->steps.push_back(make_step(node, *graph.requantization(), values));
-    if (take) take(plan->steps.back());
-  }
+  make_steps(*plan, values, take);
   note_last_reads(plan->steps);
   const std::vector<std::string> in_float = nodes_in_float(plan->steps);
   if (!in_float.empty() && !make_float_nodes) {

@@ -39,7 +39,8 @@ struct ReferencePlan {
   std::unique_ptr<const FloatNodes> in_float;  // null where nothing needs them
 };
 
-/// As IntegerProgram. `take` sees each step before the next is made: it may take the weights of its form.
+/// As IntegerProgram. `take` sees each step as soon as it is made, from several threads: it may take the
+/// weights of its form.
 std::unique_ptr<ReferencePlan> reference_plan(const Graph& graph, const MakeFloatNodes& make_float_nodes,
                                               const std::function<void(ReferenceStep&)>& take = {});
 
