@@ -226,5 +226,33 @@ BENCHMARK_CAPTURE(pair, add_by_table, "add", "pairs", false, true)
     ->UseManualTime()
     ->Unit(benchmark::kMicrosecond);
 
+/// A transposed convolution as image generators have them, and one over three dimensions.
+void convolve_otherwise(benchmark::State& state, bool is_transposed) {
+  const int64_t channels = 64;
+  const Shape sample = is_transposed ? Shape{channels, 28, 28} : Shape{channels, 8, 14, 14};
+  GraphBuilder builder("convolution");
+  const NodeInput x = builder.input("x", sample);
+  Graph graph = builder.finish(
+      is_transposed
+          ? builder.layer("convtranspose2d", "conv", {x},
+                          {{"weight", {channels, channels, 4, 4}}, {"bias", {channels}}},
+                          {{"stride", int64_t{2}}, {"padding", int64_t{1}}})
+          : builder.convolution("conv", x, channels, channels, {3, 3, 3}, {{"padding", int64_t{1}}}));
+  Node& node = graph.node("conv");
+  quantize_operands(node, kAsymmetric, "affine:scale=0.2");
+  const Tensor weights = normal_tensor(node.find_parameter("weight")->tensor.shape());
+  std::ranges::copy(weights.values<float>(), node.find_parameter("weight")->tensor.values<float>().begin());
+  node.quantization["weight"] = parse_quant_spec_text("affine:symmetric=true,scale=0.02");
+  graph.set_requantization(Requantization::kFloat);
+  Shape shape = sample;
+  shape.insert(shape.begin(), 1);
+  const Tensor values = normal_tensor(shape);
+  against_reference(state, graph, std::span(&values, 1), is_transposed ? "transposed" : "convolution");
+}
+BENCHMARK_CAPTURE(convolve_otherwise, transposed, true)->UseManualTime()->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(convolve_otherwise, of_three_dimensions, false)
+    ->UseManualTime()
+    ->Unit(benchmark::kMicrosecond);
+
 }  // namespace
 }  // namespace detent

@@ -11,6 +11,7 @@
 #include "detent/core/parallel.h"
 #include "detent/engine/pair_table.h"
 #include "detent/engine/program_plan.h"
+#include "detent/graph/traits.h"
 #include "detent/runtime/integer_executor.h"
 
 namespace detent {
@@ -62,7 +63,11 @@ class WeightPacker {
     const std::string& name = step.node->name;
     if (auto* form = std::get_if<SumForm>(&*step.form);
         form != nullptr && why_not_packed(*form, *step.node).empty()) {
-      add(weights_.layers, name, packed_sums(*form, *step.node, kernels_));
+      if (trait<WeightedSum>(*step.node)->transposed) {
+        add(weights_.transposed_layers, name, transposed_phases(*form, *step.node, kernels_));
+      } else {
+        add(weights_.layers, name, packed_sums(*form, *step.node, kernels_));
+      }
       form->weight = without_elements(form->weight);
     } else if (auto* blocks = std::get_if<BlockSumForm>(&*step.form);
                blocks != nullptr && why_not_packed(*blocks).empty()) {
@@ -205,6 +210,10 @@ int64_t FastProgram::weight_bytes() const {
   int64_t bytes = 0;
   for (const auto& [name, layer] : compiled_->weights.layers)
     bytes += static_cast<int64_t>(layer->weights.byte_size());
+  for (const auto& [name, phases] : compiled_->weights.transposed_layers) {
+    for (const TransposedPhase& phase : *phases)
+      bytes += static_cast<int64_t>(phase.packed->weights.byte_size());
+  }
   for (const auto& [name, layer] : compiled_->weights.block_layers) bytes += layer->byte_size();
   return bytes;
 }

@@ -268,6 +268,29 @@ TEST_F(FastEngine, RefusesWhatTheReferenceRefuses) {
   EXPECT_THAT(error_of(x), HasSubstr("element 300 of its input is NaN"));
 }
 
+/// Layers are packed by several threads, in any order.
+TEST_F(FastEngine, NamesTheFirstLayerThatDoesNotFit) {
+  GraphBuilder builder("biases");
+  NodeInput x = builder.input("x", {64, 32, 32});
+  for (int i = 0; i < 12; ++i)
+    x = builder.convolution(fmt::format("conv{}", i), x, 64, 64, {3, 3}, {{"padding", int64_t{1}}}, true);
+  Graph graph = builder.finish(x);
+  Draw draw(7);
+  quantize_graph(draw, graph);
+  for (int i = 0; i < 12; ++i) {
+    Node& node = graph.node(fmt::format("conv{}", i));
+    for (const char* operand : {"data_in_0", "data_out_0"})
+      node.quantization[operand] = parse_quant_spec_text("affine:scale=0.1");
+    node.quantization["weight"] = parse_quant_spec_text("affine:symmetric=true,scale=0.1");
+    if (i >= 3) std::ranges::fill(node.find_parameter("bias")->tensor.values<float>(), 1e12F);
+  }
+  for (const int threads : {1, 2, 4, 8}) {
+    set_thread_count(threads);
+    for (int again = 0; again < 5; ++again)
+      EXPECT_THAT(error_of([&] { FastProgram{graph}; }), HasSubstr("node \"conv3\""));
+  }
+}
+
 TEST_F(FastEngine, ShowsWhatEachStepComputes) {
   Draw draw(5);
   Graph graph = small_network(draw);

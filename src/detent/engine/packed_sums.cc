@@ -85,13 +85,14 @@ void append_output(const SumForm& form, const Weights& weights, int64_t output, 
 void set_runs(PackedSums& packed, int64_t groups, int64_t inputs) {
   const WindowShape& w = packed.window;
   const bool rows = groups == 1 && w.dilation_x == 1;
-  packed.run_count = rows ? w.height : w.height * w.width;
+  packed.run_count = w.depth * w.height * (rows ? 1 : w.width);
   packed.run_steps = rounded_up(rows ? w.width * inputs : inputs, kStepInputs) / kStepInputs;
   for (int64_t g = 0; g < groups; ++g) {
     for (int64_t r = 0; r < packed.run_count; ++r) {
-      const int64_t y = rows ? r : r / w.width;
+      const int64_t row = rows ? r : r / w.width;
       const int64_t x = rows ? 0 : r % w.width;
-      packed.runs.push_back({y * w.dilation_y, x * w.dilation_x, g * inputs});
+      packed.runs.push_back(
+          {row / w.height * w.dilation_z, row % w.height * w.dilation_y, x * w.dilation_x, g * inputs});
     }
   }
 }
@@ -225,7 +226,8 @@ void pack_depthwise(const SumForm& form, const Weights& weights, PackedSums& pac
   packed.whole_rows = w.stride_x == 1;
   packed.chunks = packed.whole_rows ? packed.outputs / std::gcd(packed.outputs, vector)
                                     : rounded_up(packed.outputs, vector) / vector;
-  for (int64_t x = 0; x < 4 * quads; ++x) packed.runs.push_back({0, x < w.width ? x * w.dilation_x : 0, 0});
+  for (int64_t x = 0; x < 4 * quads; ++x)
+    packed.runs.push_back({0, 0, x < w.width ? x * w.dilation_x : 0, 0});
   packed.weights = AlignedArray<int8_t>(static_cast<size_t>(packed.chunks * w.height * quads * 4 * vector));
   int8_t* to = packed.weights.data();
   for (int64_t chunk = 0; chunk < packed.chunks; ++chunk) {
@@ -272,7 +274,7 @@ void for_each_bit(const PackedSums& packed, int64_t inputs, const Visit& visit) 
   for (const PackedGroup& group : packed.groups) {
     const auto* planes = reinterpret_cast<const uint64_t*>(packed.weights.data() + group.weights);
     for (int64_t o = 0; o < group.outputs; ++o) {
-      for (int64_t position = 0; position < packed.window.height * packed.window.width; ++position) {
+      for (int64_t position = 0; position < packed.window.positions(); ++position) {
         for (int64_t i = 0; i < inputs; ++i) {
           const uint64_t* word = planes + (position * words + i / kWordInputs) * kinds * kBlockOutputs + o;
           const auto bit = [&](int64_t kind) {
@@ -289,7 +291,7 @@ void for_each_bit(const PackedSums& packed, int64_t inputs, const Visit& visit) 
 /// The same for other layers, whose windows have `inputs` channels.
 template <class Visit>
 void for_each_grouped(const PackedSums& packed, int64_t inputs, const Visit& visit) {
-  const int64_t positions = packed.window.height * packed.window.width;
+  const int64_t positions = packed.window.positions();
   const int64_t run_positions = positions / packed.run_count;
   const PackingShape shape = packing_shape(packed.packing);
   for (const PackedGroup& group : packed.groups) {
@@ -316,7 +318,7 @@ Tensor unpacked_weights(const PackedSums& packed, const Shape& shape) {
   Tensor weights(DType::kInt32, shape);
   const auto codes = weights.values<int32_t>();
   const int64_t inputs = shape[1];
-  const int64_t positions = packed.window.height * packed.window.width;
+  const int64_t positions = packed.window.positions();
   const auto note = [&](int64_t output, int64_t input, int64_t position, int32_t weight) {
     codes[static_cast<size_t>((output * inputs + input) * positions + position)] = weight;
   };
@@ -330,15 +332,23 @@ Tensor unpacked_weights(const PackedSums& packed, const Shape& shape) {
   return weights;
 }
 
-Halo WindowShape::halo(int64_t input_height, int64_t input_width, int64_t rows, int64_t columns) const {
-  const int64_t bottom = (rows - 1) * stride_y - padding_y + (height - 1) * dilation_y + 1 - input_height;
-  const int64_t right = (columns - 1) * stride_x - padding_x + (width - 1) * dilation_x + 1 - input_width;
-  return {padding_y, padding_x, std::max<int64_t>(bottom, 0), std::max<int64_t>(right, 0)};
+Halo WindowShape::halo(const Place& input, int64_t planes, int64_t rows, int64_t columns) const {
+  const auto behind = [](int64_t count, int64_t stride, int64_t padding, int64_t size, int64_t dilation,
+                         int64_t positions) {
+    return std::max<int64_t>((count - 1) * stride - padding + (size - 1) * dilation + 1 - positions, 0);
+  };
+  const auto before = [](int64_t padding) { return std::max<int64_t>(padding, 0); };
+  return {.front = before(padding_z),
+          .back = behind(planes, stride_z, padding_z, depth, dilation_z, input.depth()),
+          .top = before(padding_y),
+          .left = before(padding_x),
+          .bottom = behind(rows, stride_y, padding_y, height, dilation_y, input.height()),
+          .right = behind(columns, stride_x, padding_x, width, dilation_x, input.width())};
 }
 
 WindowShape window_shape(const Node& node) {
   const auto* sum = trait<WeightedSum>(node);
-  DETENT_CHECK(sum != nullptr && sum->spatial_dims <= 2, "window of {}", node.op);
+  DETENT_CHECK(sum != nullptr && sum->spatial_dims <= 3, "window of {}", node.op);
   WindowShape window;
   if (sum->spatial_dims == 0) return window;
   const size_t dims = sum->spatial_dims;
@@ -351,10 +361,15 @@ WindowShape window_shape(const Node& node) {
   window.padding_x = padding.back();
   window.dilation_x = dilation.back();
   if (dims == 1) return window;
-  window.height = weight[2];
-  window.stride_y = stride[0];
-  window.padding_y = padding[0];
-  window.dilation_y = dilation[0];
+  window.height = weight[weight.size() - 2];
+  window.stride_y = stride[dims - 2];
+  window.padding_y = padding[dims - 2];
+  window.dilation_y = dilation[dims - 2];
+  if (dims == 2) return window;
+  window.depth = weight[2];
+  window.stride_z = stride[0];
+  window.padding_z = padding[0];
+  window.dilation_z = dilation[0];
   return window;
 }
 
@@ -380,8 +395,7 @@ SumFinish PackedSums::finish_at(size_t sum) const {
 
 std::string why_not_packed(const SumForm& form, const Node& node) {
   const auto* sum = trait<WeightedSum>(node);
-  if (sum == nullptr || sum->transposed) return "transposed";
-  if (sum->spatial_dims > 2) return "windows over three dimensions";
+  if (sum == nullptr || sum->spatial_dims > 3) return "windows over more than three dimensions";
   if (!fits_bytes(form.input)) return "inputs of more than 8 bits";
   if (form.output && !fits_bytes(*form.output)) return "results of more than 8 bits";
   if (!are_signed_bytes(form.weight.values<int32_t>())) return "weights of more than 8 bits";
@@ -395,29 +409,40 @@ std::string why_not_packed(const SumForm& form, const Node& node) {
   return "";
 }
 
-PackedSums packed_sums(const SumForm& form, const Node& node, const KernelSet& kernels) {
-  const bool is_linear = trait<WeightedSum>(node)->spatial_dims == 0;
-  const int64_t groups = is_linear ? 1 : integer_attribute(node, "groups");
+PackedSums packed_windows(const SumForm& form, const WindowLayer& layer, const KernelSet& kernels) {
   const Shape& shape = form.weight.shape();
   PackedSums packed;
   packed.kernels = &kernels;
-  packed.window = window_shape(node);
+  packed.window = layer.window;
   packed.outputs = shape[0];
-  const Weights weights{form.weight.values<int32_t>(), shape[1], packed.window.height * packed.window.width};
+  const Weights weights{form.weight.values<int32_t>(), shape[1], layer.window.positions()};
   if (form.output) packed.finish = finish_for(*form.output);
   packed.finish.gives_values = !form.output;
   packed.finish.cuts_bytes = form.output && form.fixed.empty() && steps_fit(form);
-  if (groups > 1 && groups == packed.outputs && shape[1] == 1 && form.output) {
+  const WindowShape& w = layer.window;
+  const bool is_flat = w.depth == 1 && w.stride_z == 1 && w.padding_z == 0;  // planes stay what they are
+  const bool is_deep = layer.groups > 1 && layer.groups == packed.outputs && shape[1] == 1;
+  const auto bits = is_flat ? bit_packing(form, layer.groups, kernels) : std::nullopt;
+  if (is_deep && is_flat && form.output && !layer.in_parts) {
     pack_depthwise(form, weights, packed);
-  } else if (const auto packing = bit_packing(form, groups, kernels)) {
-    packed.packing = *packing;
+  } else if (bits) {
+    packed.packing = *bits;
     pack_bit_planes(form, weights, packed);
   } else {
-    packed.packing = packing_of(form, is_linear);
-    pack_groups(form, weights, groups, packed);
+    packed.packing = packing_of(form, layer.is_linear);
+    pack_groups(form, weights, layer.groups, packed);
     if (packed.packing != WeightPacking::kBytes) narrow_groups(packed);
   }
   return packed;
+}
+
+PackedSums packed_sums(const SumForm& form, const Node& node, const KernelSet& kernels) {
+  const bool is_linear = trait<WeightedSum>(node)->spatial_dims == 0;
+  return packed_windows(form,
+                        {.window = window_shape(node),
+                         .groups = is_linear ? 1 : integer_attribute(node, "groups"),
+                         .is_linear = is_linear},
+                        kernels);
 }
 
 }  // namespace detent

@@ -29,20 +29,22 @@ class AlignedArray {
 
 /// A position of a window, and the channel in it where a run begins.
 struct RunStart {
+  int64_t z = 0;
   int64_t y = 0;
   int64_t x = 0;
   int64_t channel = 0;
 };
 
-/// The window of a layer over two dimensions; a linear layer has a window of one position.
+/// The window of a layer over up to three dimensions; a linear layer has a window of one position.
 struct WindowShape {
-  int64_t height = 1, width = 1;
-  int64_t stride_y = 1, stride_x = 1;
-  int64_t padding_y = 0, padding_x = 0;
-  int64_t dilation_y = 1, dilation_x = 1;
+  int64_t depth = 1, height = 1, width = 1;
+  int64_t stride_z = 1, stride_y = 1, stride_x = 1;
+  int64_t padding_z = 0, padding_y = 0, padding_x = 0;  // below 0: windows begin behind the first position
+  int64_t dilation_z = 1, dilation_y = 1, dilation_x = 1;
 
-  /// What has to lie around an input of height x width for results of rows x columns.
-  Halo halo(int64_t input_height, int64_t input_width, int64_t rows, int64_t columns) const;
+  int64_t positions() const { return depth * height * width; }
+  /// What has to lie around an input for so many results.
+  Halo halo(const Place& input, int64_t planes, int64_t rows, int64_t columns) const;
 };
 WindowShape window_shape(const Node& node);
 
@@ -80,7 +82,19 @@ struct PackedSums {
 
 /// Why the kernels cannot compute a layer; "" when they can.
 std::string why_not_packed(const SumForm& form, const Node& node);
+/// A layer that is not transposed.
 PackedSums packed_sums(const SumForm& form, const Node& node, const KernelSet& kernels);
+
+/// Weights [output, input of a group, position of the window]. With `in_parts`, neighbouring
+/// results do not lie next to each other.
+struct WindowLayer {
+  WindowShape window;
+  int64_t groups = 1;
+  bool is_linear = false;
+  bool in_parts = false;
+};
+PackedSums packed_windows(const SumForm& form, const WindowLayer& layer, const KernelSet& kernels);
+
 /// What was packed, as SumForm has it.
 Tensor unpacked_weights(const PackedSums& packed, const Shape& shape);
 

@@ -12,20 +12,25 @@ namespace detent {
 /// How the elements of a value follow each other: row-major, or with the channels, dimension 1, last.
 enum class Layout { kRows, kChannelsLast };
 
-/// A border around each image of a value, filled with zero points, in which windows may begin and end.
+/// A border around each image of a value, filled with zero points, in which windows may begin and end. Images
+/// of three dimensions have whole planes before and behind theirs too.
 struct Halo {
+  int64_t front = 0;
+  int64_t back = 0;
   int64_t top = 0;
   int64_t left = 0;
   int64_t bottom = 0;
   int64_t right = 0;
 
   void cover(const Halo& other) {
+    front = std::max(front, other.front);
+    back = std::max(back, other.back);
     top = std::max(top, other.top);
     left = std::max(left, other.left);
     bottom = std::max(bottom, other.bottom);
     right = std::max(right, other.right);
   }
-  bool empty() const { return top + left + bottom + right == 0; }
+  bool empty() const { return front + back + top + left + bottom + right == 0; }
 };
 
 /// Where a value lies while a program runs: codes as bytes, counted from the lowest of their type, or float32
@@ -47,7 +52,8 @@ struct Place {
   /// What follows from shape and layout, noted once by measure().
   struct Sizes {
     bool has_positions = false;
-    int64_t images = 1;
+    int64_t images = 1;  // planes of all images
+    int64_t depth = 1;   // planes of an image
     int64_t height = 1;
     int64_t width = 0;
     int64_t channels = 1;
@@ -55,11 +61,12 @@ struct Place {
   Sizes sizes = {};
 
   void measure() {
-    sizes.has_positions = layout == Layout::kChannelsLast && shape.size() > 2;
+    sizes.has_positions = layout == Layout::kChannelsLast && shape.size() > 2 && shape.size() < 6;
     if (sizes.has_positions) {
-      sizes.images = shape[0];
+      sizes.depth = shape.size() == 5 ? shape[2] : 1;
+      sizes.images = shape[0] * sizes.depth;
       sizes.channels = shape[1];
-      sizes.height = shape.size() == 4 ? shape[2] : 1;
+      sizes.height = shape.size() > 3 ? shape[shape.size() - 2] : 1;
       sizes.width = shape.back();
     } else {
       sizes.channels = shape.empty() ? 1 : shape.back();
@@ -67,7 +74,9 @@ struct Place {
     }
   }
   bool has_positions() const { return sizes.has_positions; }
+  /// Those of three dimensions count as so many of two, which follow each other.
   int64_t images() const { return sizes.images; }
+  int64_t depth() const { return sizes.depth; }
   int64_t height() const { return sizes.height; }
   int64_t width() const { return sizes.width; }
   int64_t channels() const { return sizes.channels; }
@@ -75,9 +84,25 @@ struct Place {
   int64_t image() const { return (halo.top + height() + halo.bottom) * row(); }
   /// Offset of the first channel, in elements.
   int64_t at(int64_t n, int64_t y, int64_t x) const {
+    if (halo.front + halo.back > 0) return at(n / depth(), n % depth(), y, x);
     return n * image() + (halo.top + y) * row() + (halo.left + x) * channels();
   }
-  int64_t bytes() const { return images() * image() * (is_values ? 4 : 1) + kSlack; }
+  /// The same of plane `z` of sample `n`.
+  int64_t at(int64_t n, int64_t z, int64_t y, int64_t x) const {
+    const int64_t plane = n * (halo.front + depth() + halo.back) + halo.front + z;
+    return plane * image() + (halo.top + y) * row() + (halo.left + x) * channels();
+  }
+  /// With the border.
+  int64_t elements() const { return images() / depth() * (halo.front + depth() + halo.back) * image(); }
+  int64_t bytes() const { return elements() * (is_values ? 4 : 1) + kSlack; }
+  /// Which element of the value, in row-major order, is channel 0 of this position; the next channel is
+  /// `channel_step` elements on.
+  int64_t element(int64_t n, int64_t y, int64_t x) const {
+    if (!has_positions()) return x * channels();
+    const int64_t plane = n / depth() * channels() * depth() + n % depth();
+    return (plane * height() + y) * width() + x;
+  }
+  int64_t channel_step() const { return has_positions() ? depth() * height() * width() : 1; }
   /// What a value of 0 is.
   uint8_t zero_byte() const { return static_cast<uint8_t>(type.zero_point - type.low); }
 };

@@ -83,9 +83,10 @@ class Planner {
       if (input.is_constant() || plan_.is_placeable(value_name(input))) continue;
       if (step.engine != NodeEngine::kMoves || plan_.is_tensor(value_name(input))) return false;
     }
-    return plan_blocks(plan_, weights_, step, result) || plan_table(plan_, step, result) ||
-           plan_pairs(plan_, weights_, step, result) || plan_product(plan_, step, result) ||
-           plan_mean(plan_, step, result) || plan_moved(plan_, step, result);
+    return plan_transposed(plan_, weights_, step, result) || plan_blocks(plan_, weights_, step, result) ||
+           plan_table(plan_, step, result) || plan_pairs(plan_, weights_, step, result) ||
+           plan_product(plan_, step, result) || plan_mean(plan_, step, result) ||
+           plan_moved(plan_, step, result);
   }
 
   void plan_reference(const ReferenceStep& step) {
@@ -164,10 +165,14 @@ class Planner {
 ReferenceStep with_weights(const ReferenceStep& step, const ProgramWeights& weights) {
   ReferenceStep result = step;
   const auto layer = weights.layers.find(step.node->name);
+  const auto transposed = weights.transposed_layers.find(step.node->name);
   const auto blocks = weights.block_layers.find(step.node->name);
   if (layer != weights.layers.end()) {
     auto& form = std::get<SumForm>(*result.form);
     form.weight = unpacked_weights(*layer->second, form.weight.shape());
+  } else if (transposed != weights.transposed_layers.end()) {
+    auto& form = std::get<SumForm>(*result.form);
+    form.weight = unpacked_weights(*transposed->second, *step.node, form.weight.shape());
   } else if (blocks != weights.block_layers.end()) {
     std::get<BlockSumForm>(*result.form).weight = blocks->second->unpacked();
   }

@@ -7,6 +7,7 @@
 
 #include "detent/engine/packed_blocks.h"
 #include "detent/engine/step.h"
+#include "detent/engine/transposed_phases.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
@@ -14,14 +15,18 @@ namespace detent {
 /// The weights of layers in the order of the kernels, by node; shared by the plans of a program.
 using PackedLayers = std::map<std::string, std::shared_ptr<const PackedSums>, std::less<>>;
 using PackedBlockLayers = std::map<std::string, std::shared_ptr<const PackedBlocks>, std::less<>>;
+using PackedPhases = std::map<std::string, std::shared_ptr<const std::vector<TransposedPhase>>, std::less<>>;
 /// Results of pairs of bytes that no kernel computes, likewise.
 using PairTables = std::map<std::string, std::shared_ptr<const std::vector<uint8_t>>, std::less<>>;
 struct ProgramWeights {
   PackedLayers layers = {};
+  PackedPhases transposed_layers = {};
   PackedBlockLayers block_layers = {};
   PairTables pair_tables = {};
 
-  bool contain(const std::string& node) const { return layers.contains(node) || block_layers.contains(node); }
+  bool contain(const std::string& node) const {
+    return layers.contains(node) || transposed_layers.contains(node) || block_layers.contains(node);
+  }
 };
 
 /// What a program does for inputs of certain shapes: steps in order, and where their values lie.

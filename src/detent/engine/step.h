@@ -13,6 +13,7 @@
 #include "detent/engine/packed_sums.h"
 #include "detent/engine/place.h"
 #include "detent/engine/thread_pool.h"
+#include "detent/engine/transposed_phases.h"
 #include "detent/graph/strided_view.h"
 #include "detent/integer/float_nodes.h"
 #include "detent/integer/pooling.h"
@@ -69,6 +70,8 @@ struct SumsLayer {
   size_t input;
   size_t output;
   std::vector<FollowUp> follow_ups;
+  ResultGrid grid = {};
+  bool fills_halo = true;  // of the output
 };
 std::unique_ptr<EngineStep> sums_step(SumsLayer layer);
 

@@ -79,7 +79,7 @@ void plan_layer(PlanBuilder& plan, const ProgramWeights& weights, std::span<cons
                                  .is_values = !form.output.has_value()});
   const Place& out = plan.place(layer.output);
   Place& in = plan.place(plan.read(layer.input));
-  if (!is_linear) in.halo.cover(packed->window.halo(in.height(), in.width(), out.height(), out.width()));
+  if (!is_linear) in.halo.cover(packed->window.halo(in, out.depth(), out.height(), out.width()));
   for (const FollowUp& step : layer.follow_ups) {
     if (step.table.empty()) plan.read(step.other);
   }
@@ -95,6 +95,49 @@ void plan_layer(PlanBuilder& plan, const ProgramWeights& weights, std::span<cons
   plan.add(sums_step(std::move(layer)), names, fmt::format("{} {}{}", kind, plan.kernels().name, bits))
       .products = outputs * static_cast<double>(products);
   plan.set_place(result, output);
+}
+
+bool plan_transposed(PlanBuilder& plan, const ProgramWeights& weights, const ReferenceStep& step,
+                     const std::string& result) {
+  const auto phases = weights.transposed_layers.find(step.node->name);
+  if (phases == weights.transposed_layers.end()) return false;
+  const Node& node = *step.node;
+  const auto& form = std::get<SumForm>(*step.form);
+  const std::string input = value_name(node.inputs[0]);
+  if (plan.shape(input).size() != trait<WeightedSum>(node)->spatial_dims + 2) return false;
+  const size_t from = plan.place_of(input, form.input, Layout::kChannelsLast, node);
+  const size_t to = plan.add_place({.shape = plan.shape(result),
+                                    .layout = Layout::kChannelsLast,
+                                    .type = form.output.value_or(CodeType()),
+                                    .is_values = !form.output.has_value()});
+  const double windows =
+      static_cast<double>(element_count(plan.shape(input))) / static_cast<double>(form.weight.dim(0));
+  const double products = windows * static_cast<double>(form.weight.numel());
+  bool is_first = true;
+  for (const TransposedPhase& phase : *phases->second) {
+    Place& out = plan.place(to);
+    const ResultGrid& grid = phase.grid;
+    const int64_t planes = ResultGrid::count(grid.first_z, grid.step_z, out.depth());
+    const int64_t rows = ResultGrid::count(grid.first_y, grid.step_y, out.height());
+    const int64_t columns = ResultGrid::count(grid.first_x, grid.step_x, out.width());
+    if (planes * rows * columns == 0) continue;
+    Place& in = plan.place(from);
+    in.halo.cover(phase.packed->window.halo(in, planes, rows, columns));
+    plan.read(from);
+    plan.read(to);
+    plan.add(sums_step({.packed = phase.packed,
+                        .finish = phase.packed->finish,
+                        .input = from,
+                        .output = to,
+                        .follow_ups = {},
+                        .grid = grid,
+                        .fills_halo = is_first}),
+             node.name, fmt::format("transposed {}", plan.kernels().name))
+        .products = products / static_cast<double>(phases->second->size());
+    is_first = false;
+  }
+  plan.set_place(result, to);
+  return true;
 }
 
 bool plan_blocks(PlanBuilder& plan, const ProgramWeights& weights, const ReferenceStep& step,

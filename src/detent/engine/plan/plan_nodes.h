@@ -15,6 +15,9 @@ void plan_layer(PlanBuilder& plan, const ProgramWeights& weights, std::span<cons
 
 // A node of one result, on bytes; false where there is no kernel for it. Its tensors are placeable.
 
+/// A transposed convolution: a step for each of its phases.
+bool plan_transposed(PlanBuilder& plan, const ProgramWeights& weights, const ReferenceStep& step,
+                     const std::string& result);
 /// A layer whose weights share scales in blocks.
 bool plan_blocks(PlanBuilder& plan, const ProgramWeights& weights, const ReferenceStep& step,
                  const std::string& result);

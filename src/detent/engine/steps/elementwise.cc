@@ -42,17 +42,12 @@ class TableStep final : public EngineStep {
 /// Calls `visit(element, place element)` for each element of the value in row-major order of its shape.
 template <class Visit>
 void for_each_element(const Place& place, int64_t n, const Visit& visit) {
-  const int64_t channels = place.channels();
-  const int64_t plane = place.height() * place.width();
+  const int64_t step = place.channel_step();
   for (int64_t y = 0; y < place.height(); ++y) {
     for (int64_t x = 0; x < place.width(); ++x) {
       const int64_t at = place.at(n, y, x);
-      if (place.has_positions()) {
-        const int64_t first = n * channels * plane + y * place.width() + x;
-        for (int64_t c = 0; c < channels; ++c) visit(first + c * plane, at + c);
-      } else {
-        for (int64_t c = 0; c < channels; ++c) visit(x * channels + c, at + c);
-      }
+      const int64_t first = place.element(n, y, x);
+      for (int64_t c = 0; c < place.channels(); ++c) visit(first + c * step, at + c);
     }
   }
 }
@@ -117,11 +112,11 @@ class BytesOfFlow final : public EngineStep {
     std::atomic<bool> found_nan = false;
     const bool has_positions = place.has_positions();
     for_each_row(place, state, [&](int64_t n, int64_t y) {
-      const int64_t plane = place.height() * place.width();
+      const int64_t plane = place.channel_step();
       const int64_t width = has_positions ? place.width() : place.width() * place.channels();
       const int64_t channels = has_positions ? place.channels() : 1;
       uint8_t* row = to + place.at(n, y, 0);
-      const float* first = from + n * channels * plane + y * width;
+      const float* first = from + (has_positions ? place.element(n, y, 0) : y * width);
       if (channels == 1) {
         if (kernels_.quantize(way, first, row, width)) found_nan = true;
         return;

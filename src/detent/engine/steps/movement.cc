@@ -17,20 +17,21 @@ struct MovedRun {
 /// Where the element of a value lies in its place.
 class ElementPlaces {
  public:
-  explicit ElementPlaces(const Place& place) : place_(place), plane_(place.height() * place.width()) {}
+  explicit ElementPlaces(const Place& place) : place_(place) {}
 
   int64_t of(int64_t element) const {
     const int64_t channels = place_.channels();
     if (!place_.has_positions()) return place_.at(0, 0, element / channels) + element % channels;
-    const int64_t position = element % plane_;
-    const int64_t channel = element / plane_ % channels;
-    return place_.at(element / plane_ / channels, position / place_.width(), position % place_.width()) +
-           channel;
+    const int64_t plane = place_.channel_step();
+    const int64_t position = element % plane;
+    const int64_t channel = element / plane % channels;
+    const int64_t y = position / place_.width();
+    const int64_t n = element / plane / channels * place_.depth() + y / place_.height();
+    return place_.at(n, y % place_.height(), position % place_.width()) + channel;
   }
 
  private:
   const Place& place_;
-  int64_t plane_;
 };
 
 /// Calls `visit(from, to)` with the elements of a copy in row-major order.
@@ -78,7 +79,7 @@ class MovementStep final : public EngineStep {
     const Place& out = state.places[to_];
     uint8_t* to = state.bytes(to_);
     if (fills_) {
-      std::memset(to, out.zero_byte(), static_cast<size_t>(out.images() * out.image()));
+      std::memset(to, out.zero_byte(), static_cast<size_t>(out.elements()));
     } else {
       fill_halo(out, to);
     }

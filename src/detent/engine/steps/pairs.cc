@@ -16,8 +16,10 @@ struct PairLoop {
 /// Bytes from one element to the next in each dimension of a value.
 std::vector<int64_t> steps_of(const Place& place) {
   if (!place.has_positions()) return StridedView::of(place.shape).strides;
-  if (place.shape.size() == 3) return {place.image(), 1, place.channels()};
-  return {place.image(), 1, place.row(), place.channels()};
+  const int64_t sample = place.elements() / place.shape[0];
+  std::vector<int64_t> steps = {sample, 1, place.image(), place.row(), place.channels()};
+  steps.erase(steps.begin() + 2, steps.end() - (std::ssize(place.shape) - 2));
+  return steps;
 }
 
 /// Those in the dimensions of `shape`, 0 where the value is repeated.

@@ -30,9 +30,16 @@ class SumsStep final : public EngineStep {
     const int64_t words = (in.channels() + kWordInputs - 1) / kWordInputs;
     position_bytes_ = counts_bits(packed.packing) ? words * kWordBytes : in.channels();
     const int64_t row_bytes = in.row() / in.channels() * position_bytes_;
+    const int64_t image_bytes = in.image() / in.channels() * position_bytes_;
     for (const RunStart& run : packed.runs)
-      offsets_.push_back(run.y * row_bytes + run.x * position_bytes_ + run.channel);
+      offsets_.push_back(run.z * image_bytes + run.y * row_bytes + run.x * position_bytes_ + run.channel);
     if (packed.depthwise) note_rows();
+    const Place& out = places[layer_.output];
+    const ResultGrid& grid = layer_.grid;
+    planes_ = ResultGrid::count(grid.first_z, grid.step_z, out.depth());
+    rows_ = ResultGrid::count(grid.first_y, grid.step_y, out.height());
+    columns_ = ResultGrid::count(grid.first_x, grid.step_x, out.width());
+    windows_ = out.images() / out.depth() * planes_ * rows_ * columns_;
   }
 
   std::span<const int8_t> weights() const override {
@@ -42,7 +49,7 @@ class SumsStep final : public EngineStep {
 
   void run(RunState& state) const override {
     const Place& out = state.places[layer_.output];
-    if (!out.is_values) fill_halo(out, state.bytes(layer_.output));
+    if (!out.is_values && layer_.fills_halo) fill_halo(out, state.bytes(layer_.output));
     layer_.packed->depthwise ? run_depthwise(state) : run_windows(state);
   }
 
@@ -59,9 +66,9 @@ class SumsStep final : public EngineStep {
     int64_t group_tasks;
   };
 
-  Cut cut(const Place& out, int threads) const {
+  Cut cut(int threads) const {
     const PackedSums& packed = *layer_.packed;
-    const int64_t all = out.images() * out.height() * out.width();
+    const int64_t all = windows_;
     const auto group_count = std::ssize(packed.groups);
     const auto weight_bytes = static_cast<int64_t>(packed.weights.byte_size());
     Cut cut{};
@@ -81,7 +88,7 @@ class SumsStep final : public EngineStep {
   }
 
   void run_windows(RunState& state) const {
-    const Cut tasks = cut(state.places[layer_.output], state.threads);
+    const Cut tasks = cut(state.threads);
     Inputs inputs{.bytes = state.bytes(layer_.input)};
     if (counts_bits(layer_.packed->packing)) take_bits(state, inputs);
     ThreadPool::shared().run(tasks.window_tasks * tasks.group_tasks, state.threads, [&](int64_t task) {
@@ -101,7 +108,7 @@ class SumsStep final : public EngineStep {
   void take_bits(RunState& state, Inputs& inputs) const {
     constexpr int64_t kAtOnce = 512;
     const Place& in = state.places[layer_.input];
-    const int64_t positions = in.images() * in.image() / in.channels();
+    const int64_t positions = in.elements() / in.channels();
     const int64_t position_words = position_bytes_ / 8;
     inputs.planes =
         std::make_unique_for_overwrite<uint64_t[]>(static_cast<size_t>(positions * position_words));
@@ -138,35 +145,41 @@ class SumsStep final : public EngineStep {
     const PackedSums& packed = *layer_.packed;
     const Place& in = state.places[layer_.input];
     const Place& out = state.places[layer_.output];
-    const int64_t all = out.images() * out.height() * out.width();
-    const int64_t count = std::min(windows, all - first_window);
+    const int64_t count = std::min(windows, windows_ - first_window);
     const int64_t element = out.is_values ? 4 : 1;
     auto* to = reinterpret_cast<std::byte*>(state.bytes(layer_.output));
     const uint8_t* inputs[kMostWindows];
     std::byte* results[kMostWindows];
     int32_t others_than_zero[kMostWindows];
     const WindowShape& w = packed.window;
-    int64_t x = first_window % out.width();
-    int64_t y = first_window / out.width() % out.height();
-    int64_t n = first_window / out.width() / out.height();
+    const ResultGrid& grid = layer_.grid;
+    int64_t x = first_window % columns_;
+    int64_t y = first_window / columns_ % rows_;
+    int64_t plane = first_window / columns_ / rows_;
     for (int64_t i = 0; i < count;) {
-      const int64_t end = std::min(count, i + out.width() - x);
+      const int64_t end = std::min(count, i + columns_ - x);
+      const int64_t n = plane / planes_;
+      const int64_t z = plane % planes_;
       const int64_t position =
-          in.at(n, y * w.stride_y - w.padding_y, x * w.stride_x - w.padding_x) / in.channels();
+          in.at(n, z * w.stride_z - w.padding_z, y * w.stride_y - w.padding_y, x * w.stride_x - w.padding_x) /
+          in.channels();
       const uint8_t* input = from + position * position_bytes_;
       if (taken.others_than_zero != nullptr) {
         for (int64_t k = i; k < end; ++k)
           others_than_zero[k] = taken.others_than_zero[static_cast<size_t>(position + (k - i) * w.stride_x)];
       }
-      std::byte* result = to + out.at(n, y, x) * element;
-      for (; i < end; ++i, input += w.stride_x * position_bytes_, result += out.channels() * element) {
+      std::byte* result =
+          to + element * out.at(n, grid.first_z + z * grid.step_z, grid.first_y + y * grid.step_y,
+                                grid.first_x + x * grid.step_x);
+      const int64_t result_step = grid.step_x * out.channels() * element;
+      for (; i < end; ++i, input += w.stride_x * position_bytes_, result += result_step) {
         inputs[i] = input;
         results[i] = result;
       }
       x = 0;
-      if (++y < out.height()) continue;
+      if (++y < rows_) continue;
       y = 0;
-      ++n;
+      ++plane;
     }
     const int64_t last_group = std::min(first_group + groups, std::ssize(packed.groups));
     for (int64_t g = first_group; g < last_group; ++g) {
@@ -204,7 +217,7 @@ class SumsStep final : public EngineStep {
     const PackedSums& packed = *layer_.packed;
     const WindowShape& w = packed.window;
     const bool shares = group.blocks == 1 && packed.packing == WeightPacking::kBytes &&
-                        packed.run_count == w.height && w.width == 3 && w.stride_x == 1 &&
+                        packed.run_count == w.depth * w.height && w.width == 3 && w.stride_x == 1 &&
                         packed.run_steps * kStepInputs == w.width * in.channels();
     return shares ? in.channels() : 0;
   }
@@ -339,7 +352,9 @@ class SumsStep final : public EngineStep {
   SumsLayer layer_;
   std::vector<int64_t> offsets_;  // of the runs or taps
   std::vector<int64_t> row_quads_, input_rows_;
-  int64_t position_bytes_ = 0;  // of a position as kernels read it
+  int64_t position_bytes_ = 0;                   // of a position as kernels read it
+  int64_t planes_ = 1, rows_ = 1, columns_ = 1;  // of the results that it computes, of a sample
+  int64_t windows_ = 0;                          // of all samples
   std::span<const int8_t> next_;
 };
 
@@ -350,8 +365,13 @@ void fill_halo(const Place& place, uint8_t* bytes) {
   const int zero = place.zero_byte();
   const Halo& halo = place.halo;
   const int64_t right = halo.right * place.channels();
+  const int64_t front = halo.front * place.image();
+  const int64_t back = halo.back * place.image();
   for (int64_t n = 0; n < place.images(); ++n) {
-    uint8_t* image = bytes + n * place.image();
+    uint8_t* image = bytes + place.at(n, -halo.top, -halo.left);
+    if (front > 0 && n % place.depth() == 0) std::memset(image - front, zero, static_cast<size_t>(front));
+    if (back > 0 && (n + 1) % place.depth() == 0)
+      std::memset(image + place.image(), zero, static_cast<size_t>(back));
     std::memset(image, zero, static_cast<size_t>(halo.top * place.row() + halo.left * place.channels()));
     for (int64_t y = 0; y < place.height(); ++y) {
       // The end of this row and the beginning of the next.

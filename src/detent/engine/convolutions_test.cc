@@ -1,0 +1,135 @@
+#include "detent/engine/random_networks_for_test.h"
+
+// Convolutions over three dimensions and transposed ones by kernels, and by the plain reference.
+
+namespace detent {
+namespace {
+
+using Convolutions = EngineTargetTest;
+
+/// Scales of a transposed convolution belong to dimension 1 of its weight.
+void use_output_axis(Draw& draw, Node& node) {
+  QuantSpec& spec = node.quantization["weight"]->spec;
+  if (spec.granularity != Granularity::kChannel) return;
+  spec.axis = 1;
+  auto& scales = std::get<Affine>(spec.format).scale;
+  scales = std::vector<float>();
+  for (int64_t c = 0; c < node.find_parameter("weight")->tensor.dim(1); ++c)
+    scales.push_back(static_cast<float>(draw.real(0.01, 0.1)));
+}
+
+/// All strides, paddings, dilations and groups, also those where some results take no tap at all.
+TEST_F(Convolutions, TransposedOnesAreThoseOfTheReference) {
+  constexpr uint32_t kNetworks = 200;
+  std::map<std::string, int> kernels;
+  for (uint32_t seed = 0; seed < kNetworks; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(seed);
+    const int64_t groups = draw.among({1, 1, 2, 5});
+    const int64_t in = groups * draw.among({1, 3, 8, 17});
+    const int64_t out = groups * draw.among({1, 4, 20, 70});
+    const Value stride = List{Value(draw.of(1, 3)), Value(draw.of(1, 3))};
+    const Value padding = List{Value(draw.of(0, 3)), Value(draw.of(0, 3))};
+    const Value dilation = List{Value(draw.of(1, 3)), Value(draw.of(1, 2))};
+    const Shape sample = {in, draw.of(1, 7), draw.of(1, 9)};
+    GraphBuilder builder("transposed");
+    NodeInput x = builder.input("x", sample);
+    x = builder.layer("convtranspose2d", "up", {x},
+                      {{"weight", {in, out / groups, draw.of(1, 5), draw.of(1, 4)}}, {"bias", {out}}},
+                      {{"stride", stride}, {"padding", padding}, {"dilation", dilation}, {"groups", groups}});
+    x = builder.call("relu", {x});
+    std::optional<Graph> graph;
+    try {
+      graph = builder.finish(builder.convolution("behind", x, out, 7, {1, 3}, {{"padding", int64_t{1}}}));
+      static_cast<void>(infer_shapes(*graph));
+    } catch (const Error&) {
+      continue;  // padding leaves nothing
+    }
+    quantize_graph(draw, *graph);
+    use_output_axis(draw, graph->node("up"));
+    Shape shape = sample;
+    shape.insert(shape.begin(), draw.of(1, 2));
+    expect_equal_to_reference(*graph, draw.tensor(shape), &kernels);
+    if (HasFatalFailure()) break;
+  }
+  EXPECT_GT(kernels["transposed"], 400);
+}
+
+TEST_F(Convolutions, TransposedOnesMayGiveValues) {
+  Draw draw(1);
+  GraphBuilder builder("values");
+  const NodeInput x = builder.input("x", {4, 5, 6});
+  Graph graph = builder.finish(builder.layer(
+      "convtranspose2d", "up", {x}, {{"weight", {4, 20, 3, 3}}, {"bias", {20}}}, {{"stride", int64_t{2}}}));
+  quantize_graph(draw, graph);
+  use_output_axis(draw, graph.node("up"));
+  graph.node("up").quantization["data_in_0"] = parse_quant_spec_text("affine:scale=0.02");
+  graph.node("up").quantization.erase("data_out_0");
+  std::map<std::string, int> kernels;
+  expect_equal_to_reference(graph, draw.tensor({2, 4, 5, 6}), &kernels);
+  EXPECT_GT(kernels["transposed"], 0);
+}
+
+/// Followed by what moves, pools or adds values of five dimensions.
+TEST_F(Convolutions, ThoseOverThreeDimensionsAreThoseOfTheReference) {
+  constexpr uint32_t kNetworks = 150;
+  std::map<std::string, int> kernels;
+  for (uint32_t seed = 0; seed < kNetworks; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(500 + seed);
+    const int64_t groups = draw.among({1, 1, 2, 3});
+    const int64_t in = groups * draw.among({1, 3, 8});
+    const int64_t out = groups * draw.among({1, 4, 20, 40});
+    const auto three = [&](int64_t low, int64_t high) {
+      return Value(List{Value(draw.of(low, high)), Value(draw.of(low, high)), Value(draw.of(low, high))});
+    };
+    const Shape sample = {in, draw.of(3, 6), draw.of(3, 6), draw.of(3, 6)};
+    GraphBuilder builder("three");
+    NodeInput x = builder.input("x", sample);
+    x = builder.convolution("conv", x, in, out, {draw.of(1, 3), draw.of(1, 3), draw.of(1, 3)},
+                            {{"stride", three(1, 2)}, {"padding", three(0, 2)}, {"groups", groups}},
+                            draw.coin());
+    const int64_t way = draw.of(0, 4);
+    if (way == 0) x = builder.call("relu", {x});
+    if (way == 1) x = builder.call("cat", {x, x}, {{"dim", 2}});
+    if (way == 2) x = builder.call("add", {x, builder.convolution("one", x, out, out, {1, 1, 1})});
+    if (way == 3) x = builder.call("mul", {x, x});
+    x = builder.convolution("last", x, out, 5, {3, 1, 3},
+                            {{"padding", int64_t{1}}, {"dilation", List{Value(1), Value(2), Value(1)}}});
+    x = builder.call("flatten", {x}, {{"start_dim", 1}});
+    std::optional<Graph> graph = builder.finish(x);
+    quantize_graph(draw, *graph);
+    Shape shape = sample;
+    shape.insert(shape.begin(), draw.of(1, 2));
+    expect_equal_to_reference(*graph, draw.tensor(shape), &kernels);
+    if (HasFatalFailure()) break;
+  }
+  EXPECT_GT(kernels["convolution"], 400);
+}
+
+/// The packed weights are all that is left; the reference gets them back from there.
+TEST_F(Convolutions, PackedWeightsAreThoseOfTheReference) {
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(seed);
+    GraphBuilder builder("packed");
+    const NodeInput x = builder.input("x", {6, 5, 6});
+    Graph graph = builder.finish(
+        builder.layer("convtranspose2d", "up", {x}, {{"weight", {6, 9, 4, 3}}, {"bias", {18}}},
+                      {{"stride", draw.of(1, 3)}, {"groups", int64_t{2}}, {"dilation", draw.of(1, 2)}}));
+    quantize_graph(draw, graph);
+    use_output_axis(draw, graph.node("up"));
+    const Tensor input = draw.tensor({1, 6, 5, 6});
+    std::optional<Tensor> wanted;
+    try {
+      wanted = IntegerProgram(graph).run(std::span(&input, 1)).front();
+    } catch (const Error&) {
+      continue;
+    }
+    const auto ignore = [](const Node&, std::string_view, const Tensor&) {};
+    EXPECT_TRUE(FastProgram(graph).run(std::span(&input, 1), ignore).front().equals(*wanted));
+  }
+}
+
+}  // namespace
+}  // namespace detent

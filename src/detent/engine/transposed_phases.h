@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "detent/engine/packed_sums.h"
+
+namespace detent {
+
+/// Which results of a layer are computed: every `step`-th from `first` on.
+struct ResultGrid {
+  int64_t first_z = 0, first_y = 0, first_x = 0;
+  int64_t step_z = 1, step_y = 1, step_x = 1;
+
+  static int64_t count(int64_t first, int64_t step, int64_t all) {
+    return first < all ? (all - first + step - 1) / step : 0;
+  }
+};
+
+/// A transposed convolution of stride s is s plain ones of stride 1 in each dimension, whose results
+/// interleave: each takes every s-th tap of the kernel, in the opposite order.
+struct TransposedPhase {
+  std::shared_ptr<const PackedSums> packed;
+  ResultGrid grid;
+  std::vector<int64_t> taps;  // that the positions of its window are; -1: none is, and its weights are 0
+};
+
+std::vector<TransposedPhase> transposed_phases(const SumForm& form, const Node& node,
+                                               const KernelSet& kernels);
+/// What was packed, as SumForm has it.
+Tensor unpacked_weights(const std::vector<TransposedPhase>& phases, const Node& node, const Shape& shape);
+
+}  // namespace detent
