@@ -62,6 +62,7 @@ void multiply_blocks(benchmark::State& state, const char* format) {
 }
 BENCHMARK_CAPTURE(multiply_blocks, mx_e2m1, "mx:element=e2m1")->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(multiply_blocks, mx_int8, "mx:element=int8")->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(multiply_blocks, nvfp4, "nvfp4")->Unit(benchmark::kMicrosecond);
 BENCHMARK_CAPTURE(multiply_blocks, block_fp4, "block_fp:width=4")->Unit(benchmark::kMicrosecond);
 
 /// 3 x 3, from as many channels to as many, as resnets have them; codes and weights of `width` bits.

@@ -1,6 +1,7 @@
 #include "detent/engine/packed_blocks.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <limits>
 #include <span>
@@ -90,8 +91,12 @@ void pack_output(const BlockSumForm& form, int64_t output, const Codes& codes, P
   for (int64_t b = 0; b < packed.blocks; ++b) {
     const auto lane = static_cast<size_t>((output / kBlockOutputs * packed.blocks + b) * kBlockOutputs +
                                           output % kBlockOutputs);
-    packed.exponents[lane] =
-        static_cast<uint8_t>(std::ilogb(form.scale[static_cast<size_t>(output * packed.blocks + b)]) + 127);
+    const auto bits = std::bit_cast<uint32_t>(form.scale[static_cast<size_t>(output * packed.blocks + b)]);
+    if (packed.scales.empty()) {
+      packed.exponents[lane] = static_cast<uint8_t>(bits >> 23U);
+    } else {
+      packed.scales[lane] = static_cast<uint16_t>(bits >> 16U);
+    }
     int32_t sum = 0;
     for (int64_t i = b * packed.block; i < std::min(packed.inputs, (b + 1) * packed.block); ++i) {
       const int32_t weight = weights[static_cast<size_t>(output * packed.inputs + i)];
@@ -126,7 +131,8 @@ class BlockSumsStep final : public EngineStep {
                              .weights = p.weights.data(),
                              .nibbles = p.nibbles,
                              .table = p.table.data(),
-                             .exponents = p.exponents.data(),
+                             .exponents = p.exponents.empty() ? nullptr : p.exponents.data(),
+                             .scales = p.scales.empty() ? nullptr : p.scales.data(),
                              .weight_sums = p.weight_sums.data(),
                              .difference = p.difference,
                              .blocks = p.blocks,
@@ -191,7 +197,7 @@ Tensor PackedBlocks::unpacked() const {
 }
 
 int64_t PackedBlocks::byte_size() const {
-  return static_cast<int64_t>(weights.byte_size() + exponents.size()) +
+  return static_cast<int64_t>(weights.byte_size() + exponents.size() + 2 * scales.size()) +
          (difference == 0 ? 0 : std::ssize(weight_sums) * 2);
 }
 
@@ -216,7 +222,12 @@ PackedBlocks packed_blocks(const BlockSumForm& form, const KernelSet& kernels) {
   const int64_t vectors = packed.groups() * packed.blocks * packed.steps / (packed.nibbles ? 2 : 1);
   const auto lanes = static_cast<size_t>(packed.groups() * packed.blocks * kBlockOutputs);
   packed.weights = AlignedArray<uint8_t>(static_cast<size_t>(vectors * kBlockBytes));
-  packed.exponents.resize(lanes);
+  const auto is_power = [](float scale) { return (std::bit_cast<uint32_t>(scale) << 9U) == 0 && scale != 0; };
+  if (std::ranges::all_of(form.scale, is_power)) {
+    packed.exponents.resize(lanes);
+  } else {
+    packed.scales.resize(lanes);
+  }
   packed.weight_sums.resize(lanes);
   for (int64_t o = 0; o < packed.outputs; ++o) pack_output(form, o, codes, packed);
   packed.start = form.start;

@@ -28,7 +28,9 @@ struct PackedBlocks {
   uint8_t signed_from = 0;  // the byte of inputs that is 0 in kernels ...
   int32_t difference = 0;   // ... and how far from the zero point it lies
   AlignedArray<uint8_t> weights;
-  std::vector<uint8_t> exponents;    // [group][block][16], of the scales, + 127
+  std::vector<uint8_t>
+      exponents;  // [group][block][16], of the scales, + 127, where they are powers of two; ...
+  std::vector<uint16_t> scales;      // ... else the high halves of float32
   std::vector<int16_t> weight_sums;  // likewise
   std::vector<float> start;          // [group][16]
   float multiplier = 1;

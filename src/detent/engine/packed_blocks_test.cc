@@ -72,7 +72,9 @@ TEST_F(PackedBlocksTest, AreEqualToTheReference) {
                                                       "mx:element=e2m1,block_size=16",
                                                       "block_fp:width=4",
                                                       "block_fp:width=8,block_size=20",
-                                                      "mx:element=e2m1,block_size=-1"};
+                                                      "mx:element=e2m1,block_size=-1",
+                                                      "nvfp4",
+                                                      "nvfp4:tensor_scale=0.3"};
   const std::initializer_list<const char*> types = {"affine:scale=0.1",
                                                     "affine:signed=false,scale=0.1,zero_point=0",
                                                     "affine:scale=0.1,width=4",
@@ -82,7 +84,7 @@ TEST_F(PackedBlocksTest, AreEqualToTheReference) {
                                                     "binary"};
   const std::initializer_list<const char*> results = {"", "affine:scale=0.3",
                                                       "affine:signed=false,width=5,scale=2,zero_point=9"};
-  constexpr int kLayers = 120;
+  constexpr int kLayers = 150;
   int computed = 0;
   for (int i = 0; i < kLayers; ++i) {
     const Layer layer{among(inputs), among(outputs), among(weights),
@@ -111,6 +113,9 @@ TEST_F(PackedBlocksTest, TakeFourBitsWhereSixteenNumbersDo) {
   EXPECT_TRUE(narrow.nibbles);
   EXPECT_EQ(narrow.byte_size(), 64 * 32 / 2 + 64 * 32 / 32);  // codes and scales
   EXPECT_FALSE(packed("mx:element=int8").nibbles);
+  const PackedBlocks scaled = packed("nvfp4");
+  EXPECT_TRUE(scaled.nibbles);
+  EXPECT_EQ(scaled.byte_size(), 64 * 32 / 2 + 2 * 64 * 32 / 16);
 }
 
 }  // namespace

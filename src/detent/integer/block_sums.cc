@@ -7,6 +7,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
+#include "detent/formats/blocks/tensor_scaled_blocks.h"
 #include "detent/graph/traits.h"
 
 namespace detent {
@@ -77,6 +78,36 @@ bool take_weights(const Tensor& values, BlockSumForm& form) {
   return true;
 }
 
+/// What no sum over a block is larger than in magnitude.
+int64_t largest_block_sum(const BlockSumForm& form) {
+  return int64_t{std::max(form.input.high - form.input.zero_point, form.input.zero_point - form.input.low)} *
+         kMostWeight * form.block;
+}
+
+/// Weights of which blocks have a power of two for a scale.
+bool take_powers(const QuantSpec& rounding, const Tensor& weight, BlockSumForm& form) {
+  form.scale.clear();
+  return take_weights(fake_quantize(rounding, weight), form);
+}
+
+/// Weights of which blocks have a scale of at most four binary places, and all together another: `factor`.
+bool take_scaled(const QuantSpec& rounding, const Tensor& weight, BlockSumForm& form, float& factor) {
+  constexpr int32_t kMostOfScale = 15;
+  const auto is_finite = [](float value) { return std::isfinite(value); };
+  if (!std::ranges::all_of(weight.values<float>(), is_finite)) return false;
+  const auto blocks = tensor_scaled_blocks(rounding, weight);
+  form.scale.clear();
+  if (!blocks || !take_weights(blocks->elements, form) || form.scale.size() != blocks->scales.size())
+    return false;
+  for (size_t b = 0; b < form.scale.size(); ++b) {
+    const float scale = blocks->scales[b];
+    if (scale != 0 && std::ldexp(scale, -common_exponent({&scale, 1})) > kMostOfScale) return false;
+    form.scale[b] *= scale;
+  }
+  factor = blocks->tensor_scale;
+  return largest_block_sum(form) * kMostOfScale <= kExactInFloat;
+}
+
 }  // namespace
 
 std::optional<BlockSumForm> block_sum_form(const Node& node) {
@@ -89,17 +120,20 @@ std::optional<BlockSumForm> block_sum_form(const Node& node) {
     return std::nullopt;
   const Tensor& weight = node.find_parameter("weight")->tensor;
   const std::optional<int64_t> block = inputs_of_block(*rounding, weight.dim(1));
-  const int64_t most_input = std::max(input->high - input->zero_point, input->zero_point - input->low);
-  if (!block || *block < 1 || most_input * kMostWeight * *block > kExactInFloat) return std::nullopt;
+  if (!block || *block < 1) return std::nullopt;
   BlockSumForm form{.input = *input,
                     .weight = Tensor(DType::kInt32, weight.shape()),
                     .block = *block,
                     .scale = {},
                     .start = {},
                     .output = output};
-  if (!take_weights(fake_quantize(*rounding, weight), form)) return std::nullopt;
+  if (largest_block_sum(form) > kExactInFloat) return std::nullopt;
+  float factor = 1;
+  if (!take_powers(*rounding, weight, form) && !take_scaled(*rounding, weight, form, factor))
+    return std::nullopt;
   const float unit = output ? output->scale : 1;
-  form.multiplier = input->scale / unit;
+  form.multiplier = input->scale * factor / unit;
+  if (!std::isfinite(form.multiplier)) return std::nullopt;
   const Parameter* bias = node.find_parameter("bias");
   for (int64_t c = 0; c < form.outputs(); ++c)
     form.start.push_back(bias == nullptr ? 0 : bias->tensor.values<float>()[static_cast<size_t>(c)] / unit);

@@ -59,13 +59,46 @@ TEST(BlockSums, AreSumsOfTheRoundedWeights) {
   }
 }
 
+/// Where blocks have scales that are no powers of two, the weights' own products with the tensor's scale are
+/// rounded, and the sums are not: they differ by that.
+TEST(BlockSums, AreSumsOfElementsTimesTheScalesOfBlocksAndTensor) {
+  for (const char* format : {"nvfp4", "nvfp4:tensor_scale=0.001"}) {
+    SCOPED_TRACE(format);
+    const Graph graph = layer(format, kCodes);
+    const Node& node = graph.node("fc");
+    const auto form = block_sum_form(node);
+    ASSERT_TRUE(form.has_value());
+    const Tensor weight = fake_quantize(*node.rounding("weight"), node.find_parameter("weight")->tensor);
+    const float tensor_scale = form->multiplier / form->input.scale;
+    for (size_t i = 0; i < 120; ++i) {
+      const auto blocks = static_cast<size_t>(form->blocks());
+      const float scale = form->scale[i / 40 * blocks + i % 40 / 16];
+      const float value = weight.values<float>()[i];
+      EXPECT_NEAR(static_cast<float>(form->weight.values<int32_t>()[i]) * scale * tensor_scale, value,
+                  3e-7F * std::fabs(value));
+    }
+    Tensor codes(DType::kInt32, {1, 40});
+    std::mt19937 generator(8);
+    for (int32_t& code : codes.values<int32_t>()) code = static_cast<int32_t>(generator() % 256) - 128;
+    const Tensor steps = block_sum_steps(*form, codes);
+    for (size_t c = 0; c < 3; ++c) {
+      auto exact = static_cast<double>(node.find_parameter("bias")->tensor.values<float>()[c]);
+      for (size_t i = 0; i < 40; ++i)
+        exact += static_cast<double>(form->input.value(codes.values<int32_t>()[i])) *
+                 static_cast<double>(weight.values<float>()[c * 40 + i]);
+      EXPECT_NEAR(steps.values<float>()[c], exact, 1e-4 * (1 + std::fabs(exact)));
+    }
+  }
+}
+
 TEST(BlockSums, AreNoFormOfWhatFloat32WouldRound) {
   const auto has_form = [](const char* weight, const char* input, int64_t inputs = 40) {
     return block_sum_form(layer(weight, input, inputs).node("fc")).has_value();
   };
   EXPECT_TRUE(has_form("mx:element=e2m1", kCodes));
-  EXPECT_FALSE(has_form("mx:element=e5m2", kCodes));                      // 30 binary places
-  EXPECT_FALSE(has_form("nvfp4", kCodes));                                // scales that are no powers of two
+  EXPECT_FALSE(has_form("mx:element=e5m2", kCodes));  // 30 binary places
+  EXPECT_TRUE(has_form("nvfp4", kCodes));
+  EXPECT_FALSE(has_form("nvfp4", "affine:width=12,scale=0.1"));           // products with scales beyond 2^24
   EXPECT_FALSE(has_form("mx:element=e2m1,block_size=2x32", kCodes));      // blocks across outputs
   EXPECT_FALSE(has_form("mx:element=e2m1", "fp8_e4m3fn"));                // inputs without codes
   EXPECT_FALSE(has_form("affine:scale=0.1", kCodes));                     // no blocks

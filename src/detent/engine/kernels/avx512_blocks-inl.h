@@ -19,10 +19,16 @@ struct Blocks {
     const V numbers = _mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
     return _mm512_mullo_epi32(numbers, Same(factor));
   }
-  static F AddScaled(F sum, V products, const uint8_t* exponents) {
-    const V bits = _mm512_slli_epi32(
-        _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(exponents))), 23);
-    return _mm512_fmadd_ps(_mm512_castsi512_ps(bits), _mm512_cvtepi32_ps(products), sum);
+  static F Powers(const uint8_t* exponents) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(
+        _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(exponents))), 23));
+  }
+  static F Halves(const uint16_t* scales) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(
+        _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(scales))), 16));
+  }
+  static F AddScaled(F sum, V products, F scale) {
+    return _mm512_fmadd_ps(scale, _mm512_cvtepi32_ps(products), sum);
   }
   static void StoreSteps(F sum, float multiplier, const float* start, float* to) {
     _mm512_storeu_ps(to, _mm512_fmadd_ps(_mm512_set1_ps(multiplier), sum, _mm512_loadu_ps(start)));

@@ -30,7 +30,7 @@ HWY_INLINE void AddStep(const int8_t* inputs, const Ops::V (&weights)[size_t{kAc
 
 /// Weights are unsigned here and inputs signed: with w' = w + offset and x' = x - difference,
 /// sum x w = sum x' w' - offset sum x' + difference sum w.
-template <int kGroups, bool kNibbles>
+template <int kGroups, bool kNibbles, bool kPowers>
 void AddBlockTile(const BlockSums& s, int64_t row, int64_t group) {
   constexpr int kAcross = kGroups * static_cast<int>(kVectors);
   constexpr int kSteps = kNibbles ? 2 : 1;  // in a vector
@@ -38,7 +38,8 @@ void AddBlockTile(const BlockSums& s, int64_t row, int64_t group) {
   const int8_t* inputs = s.inputs + row * s.blocks * s.steps * kStepInputs;
   const int64_t group_bytes = s.blocks * s.steps / kSteps * kBlockBytes;
   const uint8_t* weights = s.weights + group * group_bytes;
-  const uint8_t* exponents = s.exponents + group * s.blocks * kBlockOutputs;
+  const uint8_t* exponents = kPowers ? s.exponents + group * s.blocks * kBlockOutputs : nullptr;
+  const uint16_t* scales = kPowers ? nullptr : s.scales + group * s.blocks * kBlockOutputs;
   const int16_t* weight_sums = s.weight_sums + group * s.blocks * kBlockOutputs;
   Blocks::F sums[size_t{kAcross}];
 #pragma GCC unroll 16
@@ -72,7 +73,8 @@ void AddBlockTile(const BlockSums& s, int64_t row, int64_t group) {
                          v % static_cast<int>(kVectors) * Ops::kLanes;
       if (s.difference != 0)
         products[v] = Ops::Sum(products[v], Blocks::Times(weight_sums + at, s.difference));
-      sums[v] = Blocks::AddScaled(sums[v], products[v], exponents + at);
+      const Blocks::F scale = kPowers ? Blocks::Powers(exponents + at) : Blocks::Halves(scales + at);
+      sums[v] = Blocks::AddScaled(sums[v], products[v], scale);
     }
   }
   alignas(64) float steps[size_t{kAcross} * Ops::kLanes];
@@ -83,16 +85,22 @@ void AddBlockTile(const BlockSums& s, int64_t row, int64_t group) {
   for (int64_t g = 0; g < kGroups; ++g) LeaveSteps(s, steps + g * kBlockOutputs, row, group + g);
 }
 
-template <bool kNibbles>
+template <bool kNibbles, bool kPowers>
 void AddBlockTiles(const BlockSums& s) {
   constexpr int kMost = Blocks::kMostGroups;
   int64_t group = s.first_group;
   for (; group + kMost <= s.last_group; group += kMost) {
-    for (int64_t row = 0; row < s.rows; ++row) AddBlockTile<kMost, kNibbles>(s, row, group);
+    for (int64_t row = 0; row < s.rows; ++row) AddBlockTile<kMost, kNibbles, kPowers>(s, row, group);
   }
   for (; group < s.last_group; ++group) {
-    for (int64_t row = 0; row < s.rows; ++row) AddBlockTile<1, kNibbles>(s, row, group);
+    for (int64_t row = 0; row < s.rows; ++row) AddBlockTile<1, kNibbles, kPowers>(s, row, group);
   }
 }
 
-void AddBlocksOfInputs(const BlockSums& s) { s.nibbles ? AddBlockTiles<true>(s) : AddBlockTiles<false>(s); }
+void AddBlocksOfInputs(const BlockSums& s) {
+  if (s.exponents != nullptr) {
+    s.nibbles ? AddBlockTiles<true, true>(s) : AddBlockTiles<false, true>(s);
+  } else {
+    s.nibbles ? AddBlockTiles<true, false>(s) : AddBlockTiles<false, false>(s);
+  }
+}

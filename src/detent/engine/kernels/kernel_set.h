@@ -141,7 +141,8 @@ struct BlockSums {
   const uint8_t* weights;      // [group][block][steps][16][4]
   bool nibbles;                // two steps in a vector, the first in the low bits ...
   const uint8_t* table;        // ... of 16 weights
-  const uint8_t* exponents;    // [group][block][16], of the scales, + 127
+  const uint8_t* exponents;    // [group][block][16], of the scales, + 127; null: ...
+  const uint16_t* scales;      // ... likewise, the high halves of float32
   const int16_t* weight_sums;  // likewise, to be added ...
   int32_t difference;          // ... so many times
   int64_t blocks;

@@ -148,10 +148,16 @@ struct Blocks {
     const V numbers = _mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     return _mm256_mullo_epi32(numbers, Same(factor));
   }
-  static F AddScaled(F sum, V products, const uint8_t* exponents) {
-    const V bits = _mm256_slli_epi32(
-        _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(exponents))), 23);
-    return _mm256_fmadd_ps(_mm256_castsi256_ps(bits), _mm256_cvtepi32_ps(products), sum);
+  static F Powers(const uint8_t* exponents) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(
+        _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(exponents))), 23));
+  }
+  static F Halves(const uint16_t* scales) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(
+        _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(scales))), 16));
+  }
+  static F AddScaled(F sum, V products, F scale) {
+    return _mm256_fmadd_ps(scale, _mm256_cvtepi32_ps(products), sum);
   }
   static void StoreSteps(F sum, float multiplier, const float* start, float* to) {
     _mm256_storeu_ps(to, _mm256_fmadd_ps(_mm256_set1_ps(multiplier), sum, _mm256_loadu_ps(start)));

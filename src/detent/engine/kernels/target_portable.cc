@@ -173,15 +173,22 @@ struct Blocks {
     for (size_t i = 0; i < 4; ++i) lanes[i] = p[i] * factor;
     return Ops::FromLanes(lanes);
   }
-  /// The product with a power of two is exact: so is what a fused addition gives.
-  static F AddScaled(F sum, V products, const uint8_t* exponents) {
-    const Ops::Lanes lanes = Ops::LanesOf(products);
+  /// Floats of which these are the bits, but for the lowest.
+  template <class Bits>
+  static F Shifted(const Bits* scales, unsigned count) {
+    F result;
     for (size_t i = 0; i < 4; ++i) {
-      const uint32_t bits = uint32_t{exponents[i]} << 23U;
-      float scale;
-      std::memcpy(&scale, &bits, sizeof(scale));
-      sum[i] += scale * static_cast<float>(lanes[i]);
+      const uint32_t bits = uint32_t{scales[i]} << count;
+      std::memcpy(&result[i], &bits, sizeof(bits));
     }
+    return result;
+  }
+  static F Powers(const uint8_t* exponents) { return Shifted(exponents, 23); }
+  static F Halves(const uint16_t* scales) { return Shifted(scales, 16); }
+  /// The product is exact: so is what a fused addition gives.
+  static F AddScaled(F sum, V products, F scale) {
+    const Ops::Lanes lanes = Ops::LanesOf(products);
+    for (size_t i = 0; i < 4; ++i) sum[i] += scale[i] * static_cast<float>(lanes[i]);
     return sum;
   }
   static void StoreSteps(F sum, float multiplier, const float* start, float* to) {
