@@ -6,7 +6,7 @@
 namespace detent {
 namespace {
 
-/// Calls `visit` with the offset of each element of a view, in row-major order.
+/// The offset of each element of a view, in row-major order.
 std::vector<int64_t> offsets_of(const StridedView& view) {
   std::vector<int64_t> offsets{view.offset};
   for (size_t d = 0; d < view.shape.size(); ++d) {

@@ -139,19 +139,20 @@ class SumsStep final : public EngineStep {
     }
   }
 
-  void run_task(RunState& state, const Inputs& taken, int64_t first_window, int64_t windows,
-                int64_t first_group, int64_t groups) const {
-    const uint8_t* const from = taken.bytes;
-    const PackedSums& packed = *layer_.packed;
-    const Place& in = state.places[layer_.input];
-    const Place& out = state.places[layer_.output];
-    const int64_t count = std::min(windows, windows_ - first_window);
-    const int64_t element = out.is_values ? 4 : 1;
-    auto* to = reinterpret_cast<std::byte*>(state.bytes(layer_.output));
+  /// What a task computes: where its windows begin, and where their results go.
+  struct Windows {
     const uint8_t* inputs[kMostWindows];
     std::byte* results[kMostWindows];
     int32_t others_than_zero[kMostWindows];
-    const WindowShape& w = packed.window;
+  };
+
+  void note_windows(RunState& state, const Inputs& taken, int64_t first_window, int64_t count,
+                    Windows& to) const {
+    const Place& in = state.places[layer_.input];
+    const Place& out = state.places[layer_.output];
+    const int64_t element = out.is_values ? 4 : 1;
+    auto* first_result = reinterpret_cast<std::byte*>(state.bytes(layer_.output));
+    const WindowShape& w = layer_.packed->window;
     const ResultGrid& grid = layer_.grid;
     int64_t x = first_window % columns_;
     int64_t y = first_window / columns_ % rows_;
@@ -163,24 +164,35 @@ class SumsStep final : public EngineStep {
       const int64_t position =
           in.at(n, z * w.stride_z - w.padding_z, y * w.stride_y - w.padding_y, x * w.stride_x - w.padding_x) /
           in.channels();
-      const uint8_t* input = from + position * position_bytes_;
+      const uint8_t* input = taken.bytes + position * position_bytes_;
       if (taken.others_than_zero != nullptr) {
         for (int64_t k = i; k < end; ++k)
-          others_than_zero[k] = taken.others_than_zero[static_cast<size_t>(position + (k - i) * w.stride_x)];
+          to.others_than_zero[k] =
+              taken.others_than_zero[static_cast<size_t>(position + (k - i) * w.stride_x)];
       }
       std::byte* result =
-          to + element * out.at(n, grid.first_z + z * grid.step_z, grid.first_y + y * grid.step_y,
-                                grid.first_x + x * grid.step_x);
+          first_result + element * out.at(n, grid.first_z + z * grid.step_z, grid.first_y + y * grid.step_y,
+                                          grid.first_x + x * grid.step_x);
       const int64_t result_step = grid.step_x * out.channels() * element;
       for (; i < end; ++i, input += w.stride_x * position_bytes_, result += result_step) {
-        inputs[i] = input;
-        results[i] = result;
+        to.inputs[i] = input;
+        to.results[i] = result;
       }
       x = 0;
       if (++y < rows_) continue;
       y = 0;
       ++plane;
     }
+  }
+
+  void run_task(RunState& state, const Inputs& taken, int64_t first_window, int64_t windows,
+                int64_t first_group, int64_t groups) const {
+    const PackedSums& packed = *layer_.packed;
+    const Place& in = state.places[layer_.input];
+    const int64_t element = state.places[layer_.output].is_values ? 4 : 1;
+    const int64_t count = std::min(windows, windows_ - first_window);
+    Windows of_task;
+    note_windows(state, taken, first_window, count, of_task);
     const int64_t last_group = std::min(first_group + groups, std::ssize(packed.groups));
     for (int64_t g = first_group; g < last_group; ++g) {
       const PackedGroup& group = packed.groups[static_cast<size_t>(g)];
@@ -188,8 +200,8 @@ class SumsStep final : public EngineStep {
       finish.least = layer_.finish.least;
       finish.most = layer_.finish.most;
       const std::span<const int8_t> next = weights_behind(g);
-      add_group({.windows = inputs,
-                 .results = results,
+      add_group({.windows = of_task.inputs,
+                 .results = of_task.results,
                  .result_offset = group.first_output * element,
                  .count = count,
                  .runs = offsets_.data() + group.runs,
@@ -201,7 +213,7 @@ class SumsStep final : public EngineStep {
                  .start = packed.start.data() + group.sums,
                  .finish = finish,
                  .packing = packed.packing,
-                 .others_than_zero = others_than_zero,
+                 .others_than_zero = of_task.others_than_zero,
                  .column_bytes = column_bytes(in, group),
                  .next = next.data(),
                  .next_bytes = std::ssize(next)});
