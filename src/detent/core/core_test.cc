@@ -23,6 +23,7 @@ TEST(NearestName, FindsMisspellingsAndNothingElse) {
   EXPECT_EQ(nearest_name("toy-tiny", names), "toy_tiny");
   EXPECT_EQ(nearest_name("mnits_cnn", names), "mnist_cnn");
   EXPECT_EQ(nearest_name("TOY", names), "toy");
+  EXPECT_EQ(nearest_name("gptqq", std::vector<std::string>{"gptaq", "gptq"}), "gptq");
   EXPECT_EQ(nearest_name("resnet50", names), "");
   EXPECT_EQ(nearest_name(std::string(1 << 20, 'x'), names), "");
   EXPECT_THAT(unknown_name_message("model", "toi", names), HasSubstr("did you mean \"toy\"?"));

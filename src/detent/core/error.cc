@@ -45,11 +45,17 @@ std::string nearest_name(std::string_view name, std::span<const std::string> can
   if (name.size() > kLongestName) return "";
   const std::string wanted = folded(name);
   size_t best_distance = std::max<size_t>(1, wanted.size() / 3) + 1;
+  size_t best_prefix =
+      0;  // of equally near ones that which begins alike for longest: "gptqq" is "gptq", not "gptaq"
   std::string best;
   for (const std::string& candidate : candidates) {
-    const size_t distance = edit_distance(wanted, folded(candidate));
-    if (distance < best_distance) {
+    const std::string other = folded(candidate);
+    const size_t distance = edit_distance(wanted, other);
+    const auto prefix = static_cast<size_t>(std::ranges::mismatch(wanted, other).in1 - wanted.begin());
+    const bool is_nearer = distance < best_distance;
+    if (is_nearer || (!best.empty() && distance == best_distance && prefix > best_prefix)) {
       best_distance = distance;
+      best_prefix = prefix;
       best = candidate;
     }
   }
