@@ -1,4 +1,4 @@
-// What sums in order cost: forward passes in float, one thread, as calibration takes them (ordered_sums.h)
+// What reproducible float costs: forward passes, one thread, as calibration takes them (float32/sums.h)
 // against oneDNN and BLAS. The two take turns; prints the medians of the ratios of their speeds, 1 / time. At
 // least 0.7 is wanted of resnet18.
 //   reproducible_bench [ROUNDS]

@@ -13,19 +13,20 @@ formats:    core
 statistics: core formats
 graph:      core formats
 integer:    core formats graph
+float32:    core formats graph integer
 io:         core formats statistics graph
 onnx:       core formats graph integer io
 models:     core formats graph io
 datasets:   core graph io
-execution:  core formats statistics graph integer
+execution:  core formats statistics graph integer float32
 passes:     core formats statistics graph integer io models
 search:     core formats statistics graph io passes
 training:   core formats graph io models datasets execution
-runtime:    core formats graph integer io
+runtime:    core formats graph integer float32 io
 hardware:   core formats graph integer io runtime
-engine:     core formats graph integer io runtime
+engine:     core formats graph integer float32 io runtime
 report:     core formats graph integer io
-cli:        core formats statistics graph integer io onnx models datasets execution passes search training runtime hardware engine report
+cli:        core formats statistics graph integer float32 io onnx models datasets execution passes search training runtime hardware engine report
 '
 # Folders that may include libtorch.
 torch_folders='execution/ training/ cli/torch/'

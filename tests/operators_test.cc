@@ -18,7 +18,7 @@
 #include "detent/execution/interpreter.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/builder.h"
-#include "detent/runtime/code_movement.h"
+#include "detent/integer/element_movement.h"
 
 #include "operator_cases_test.h"
 

@@ -6,6 +6,8 @@
 // After foreach_target.h
 #include <hwy/highway.h>
 
+#include "detent/core/fused-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -16,10 +18,10 @@ using Lanes = hn::CappedTag<T, AddedProduct<T>::kPadding>;
 /// Four rows and three vectors fill the sixteen registers of AVX2.
 constexpr int64_t kRows = 4;
 
-template <class V>
-HWY_INLINE V Sum(V factor, V value, V sum) {
-  if constexpr (hwy::IsFloat<hn::TFromV<V>>()) {
-    return hn::MulAdd(factor, value, sum);
+template <class D, class V>
+HWY_INLINE V Sum(D d, V factor, V value, V sum) {
+  if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
+    return Fused(d, factor, value, sum);
   } else {
     return hn::Add(hn::Mul(factor, value), sum);
   }
@@ -42,7 +44,7 @@ HWY_INLINE void AddTile(const AddedProduct<T>& p, int64_t row, int64_t column) {
     for (size_t r = 0; r < Rows; ++r) {
       const auto factor = hn::Set(d, a[of_row(r, p.a_row)]);
       for (size_t v = 0; v < Vectors; ++v) {
-        sums[r][v] = Sum(factor, hn::LoadU(d, b + v * lanes), sums[r][v]);
+        sums[r][v] = Sum(d, factor, hn::LoadU(d, b + v * lanes), sums[r][v]);
       }
     }
     a += p.a_column;

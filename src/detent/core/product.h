@@ -6,7 +6,7 @@ namespace detent {
 
 /// C += A B for `rows` rows of C and its columns [column_begin, column_end), multiples of kPadding; A(i, k)
 /// is a[i * a_row + k * a_column]. Each element of C adds its products in the order of k, whatever the vector
-/// width; in float32 with one rounding where the processor can, in int32 modulo 2^32.
+/// width; in float32 with one rounding each, in int32 modulo 2^32.
 template <class T>
 struct AddedProduct {
   static constexpr int64_t kPadding = 16;

@@ -32,6 +32,31 @@ Graph sums_network() {
   return graph;
 }
 
+/// One head of attention as in a transformer: float nodes between layers on codes.
+Graph attention_network() {
+  GraphBuilder b("attention");
+  const NodeInput x = b.input("x", {3, 4});
+  const NodeInput last_dim = b.layer("layer_norm", "norm", {x}, {{"weight", {4}}, {"bias", {4}}},
+                                     {{"normalized_shape", List{Value(4)}}});
+  const NodeInput rows = b.linear("rows", last_dim, 4, 4);
+  const NodeInput columns = b.call("transpose", {rows}, {{"dim0", 1}, {"dim1", 2}});
+  const NodeInput shares = b.call("softmax", {b.call("matmul", {rows, columns})});
+  const NodeInput mixed = b.call("gelu", {b.call("matmul", {shares, rows})});
+  Graph graph = b.finish(b.linear("last", mixed, 4, 2));
+  for (Node& node : graph.nodes()) {
+    for (auto& [name, parameter] : node.parameters) {
+      float value = 0.7F;
+      for (float& element : parameter->tensor.values<float>()) element = value = 1.3F - value * value;
+    }
+  }
+  for (const char* layer : {"rows", "last"}) {
+    graph.node(layer).quantization["data_in_0"] = parse_quant_spec_text("affine:scale=0.02");
+    graph.node(layer).quantization["weight"] = parse_quant_spec_text("affine:symmetric=true,scale=0.01");
+  }
+  graph.set_requantization(Requantization::kFloat);
+  return graph;
+}
+
 class EngineInC : public testing::Test {
  protected:
   EngineInC() { write_graph(path_, sums_network()); }
@@ -63,6 +88,32 @@ TEST_F(EngineInC, GivesWhatTheReferenceGives) {
   EXPECT_EQ(Shape(output_.shape, output_.shape + output_.rank), wanted.shape());
   EXPECT_THAT(y_, testing::ElementsAreArray(wanted.values<float>()));
   detent_program_free(program);
+}
+
+TEST_F(EngineInC, ComputesFloatNodesOfTransformers) {
+  write_graph(path_, attention_network());
+  detent_program* program = load();
+  std::vector<float> x(24);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i));
+  std::vector<float> y(12);
+  detent_tensor input = {x.data(), x.size(), {2, 3, 4}, 3};
+  detent_tensor output = {y.data(), y.size(), {}, 0};
+  ASSERT_EQ(detent_program_run(program, &input, 1, &output, 1), DETENT_OK) << detent_error_text();
+  const Tensor values = Tensor::from<float>({2, 3, 4}, x);
+  const Tensor wanted = IntegerProgram(attention_network()).run(std::span(&values, 1)).front();
+  EXPECT_THAT(y, testing::ElementsAreArray(wanted.values<float>()));
+  EXPECT_GT(std::fabs(y[0] - y[5]), 0.01F);
+  detent_program_free(program);
+}
+
+TEST_F(EngineInC, NamesOperatorsThatItDoesNotHave) {
+  GraphBuilder b("sines");
+  Graph graph = b.finish(b.call("sin", {b.input("x", {3})}));
+  graph.set_requantization(Requantization::kFloat);
+  write_graph(path_, graph);
+  detent_program* program = nullptr;
+  EXPECT_EQ(detent_program_load(path_.c_str(), &program), DETENT_BAD_FILE);
+  EXPECT_THAT(detent_error_text(), HasSubstr("not computed without libtorch: sin (sin)"));
 }
 
 TEST_F(EngineInC, SaysWhatDoesNotFit) {

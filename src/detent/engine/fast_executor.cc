@@ -121,8 +121,8 @@ struct FastProgram::Compiled {
   Compiled(const Graph& graph, const MakeFloatNodes& make) : kernels(kernel_set()) {
     WeightPacker packer(kernels, weights);
     reference = reference_plan(graph, make, [&](ReferenceStep& step) { packer.take(step); });
-    // Nodes in float may still read their graph.
-    if (reference->in_float == nullptr) drop_weights(reference->graph, weights);
+    // Float nodes that somebody else makes may still read their graph.
+    if (reference->in_float == nullptr || !make) drop_weights(reference->graph, weights);
   }
 
   std::vector<Tensor> run_observed(std::span<const Tensor> inputs, const OperandObserver& observe) const {

@@ -5,25 +5,10 @@
 #include "detent/core/parallel.h"
 #include "detent/execution/interpreter.h"
 #include "detent/execution/one_thread.h"
-#include "detent/execution/torch_tensor.h"
+#include "detent/execution/reproducible.h"
 
 namespace detent {
 namespace {
-
-Flow torch_flow(const FloatFlow& flow) {
-  if (flow.is_absent) return std::monostate();
-  if (const auto* integer = flow.number.get_if<int64_t>()) return *integer;
-  if (const auto* real = flow.number.get_if<double>()) return *real;
-  if (!flow.number.is_na()) return std::monostate();  // a list, which the node itself has
-  return to_torch(flow.tensor);
-}
-
-FloatFlow float_flow(const Flow& flow) {
-  if (const auto* tensor = std::get_if<at::Tensor>(&flow)) return {from_torch(*tensor)};
-  if (const auto* integer = std::get_if<int64_t>(&flow)) return {{}, Value(*integer)};
-  if (const auto* real = std::get_if<double>(&flow)) return {{}, Value(*real)};
-  return {{}, {}, true};
-}
 
 class TorchFloatNodes final : public FloatNodes {
  public:

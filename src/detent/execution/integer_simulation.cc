@@ -9,6 +9,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
+#include "detent/execution/reproducible.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
@@ -186,7 +187,12 @@ at::Tensor IntegerSimulation::unrounded(const std::vector<Flow>& inputs) const {
     return to_torch(steps).mul(blocks->output ? blocks->output->scale : 1.0F);
   }
   const auto* form = std::get_if<SumForm>(&form_);
-  if (form == nullptr) return std::get<at::Tensor>(evaluate_({*node_, inputs, {}, false}).flows().front());
+  if (form == nullptr) {
+    const Evaluation evaluation{.node = *node_, .inputs = inputs, .parameters = {}, .in_order = true};
+    const FloatOperator* const by = reproducible_operator(node_->op);
+    if (by != nullptr && takes_reproducible(evaluation)) return reproducible_result(*by, evaluation);
+    return std::get<at::Tensor>(evaluate_(evaluation).flows().front());
+  }
   const at::Tensor sums = sums_of(*form, std::get<at::Tensor>(inputs[0]));
   return sums.to(at::kFloat).mul_(per_channel(*node_, sums, form->scale));
 }

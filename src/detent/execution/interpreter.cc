@@ -15,6 +15,7 @@
 #include "detent/core/parallel.h"
 #include "detent/execution/fake_quantize.h"
 #include "detent/execution/one_thread.h"
+#include "detent/execution/reproducible.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/folded_norm.h"
 #include "detent/graph/owned_parameters.h"
@@ -138,6 +139,7 @@ Interpreter::Step Interpreter::make_step(const Node& node) {
   Step step;
   step.node = &node;
   step.evaluate = role_of(node) == OperatorRole::kInput ? nullptr : find_evaluator(node.op);
+  step.reproducible = reproducible_operator(node.op);
   for (size_t i = 0; i < node.inputs.size(); ++i) step.inputs.push_back(make_source(node, i));
   for (size_t i = 0; i < result_count(node); ++i) step.results.push_back(fmt::format("data_out_{}", i));
   step.keeps_rounding = keeps_rounding(node);
@@ -237,6 +239,8 @@ Flow Interpreter::input_of(const Step& step, const Source& source, std::vector<F
 /// Where a graph computes on codes, what its nodes compute in float depends on the values alone, so that
 /// integer execution can ask for the same.
 std::vector<Flow> Interpreter::evaluated(const Step& step, Evaluation evaluation) const {
+  if (step.reproducible != nullptr && takes_reproducible(evaluation))
+    return {reproducible_result(*step.reproducible, evaluation)};
   const bool repeats = mode_ == Mode::kInference && graph_.requantization() && !moves_codes(*step.node);
   for (Flow& input : evaluation.inputs) {
     auto* tensor = repeats ? std::get_if<at::Tensor>(&input) : nullptr;

@@ -20,6 +20,8 @@
 
 namespace detent {
 
+struct FloatOperator;
+
 /// As OperandObserver, with libtorch tensors.
 using TorchObserver =
     std::function<void(const Node& node, std::string_view operand, const at::Tensor& value)>;
@@ -102,7 +104,8 @@ class Interpreter {
   struct Step {
     const Node* node = nullptr;
     Evaluator evaluate = nullptr;
-    std::optional<IntegerSimulation> integers;  // evaluates instead
+    const FloatOperator* reproducible = nullptr;  // evaluates instead where that is asked for
+    std::optional<IntegerSimulation> integers;    // evaluates instead
     std::vector<Source> inputs;
     std::vector<std::pair<std::string_view, at::Tensor>> parameters;
     std::vector<std::pair<std::string, at::Tensor>> owned_by_quantizers;  // as "weight_scale"

@@ -18,9 +18,9 @@
 #include "detent/hardware/schedule.h"
 #include "detent/hardware/sum_windows.h"
 #include "detent/hardware/verilog_names.h"
+#include "detent/integer/element_movement.h"
 #include "detent/integer/node_form.h"
 #include "detent/integer/plan.h"
-#include "detent/runtime/code_movement.h"
 
 namespace detent {
 namespace {

@@ -157,6 +157,14 @@ Tensor average_pool(const AverageForm& form, const Node& node, const Tensor& cod
   });
 }
 
+Tensor average_pool(const Node& node, const Tensor& values) {
+  return pool<float>(node, values, [](const float* plane, const Region& region) {
+    double sum = 0;
+    region.for_each(plane, [&](float value) { sum += static_cast<double>(value); });
+    return static_cast<float>(sum / static_cast<double>(region.counted()));
+  });
+}
+
 Tensor max_pool(const Node& node, const Tensor& input) {
   return input.dtype() == DType::kFloat32 ? largest_of_windows<float>(node, input)
                                           : largest_of_windows<int32_t>(node, input);

@@ -12,11 +12,13 @@
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
+#include "detent/float32/float_node.h"
+#include "detent/float32/portable_float_nodes.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/plan.h"
 #include "detent/integer/pooling.h"
 #include "detent/integer/table_layer.h"
-#include "detent/runtime/code_movement.h"
+#include "detent/integer/element_movement.h"
 #include "detent/runtime/code_product.h"
 #include "detent/runtime/code_sums.h"
 #include "detent/runtime/flow.h"
@@ -68,31 +70,6 @@ Tensor paired(const PairForm& form, const Tensor& a, const Tensor& b) {
   const auto y = right.values<int32_t>();
   const auto to = result.values<int32_t>();
   for (size_t i = 0; i < to.size(); ++i) to[i] = form.code(x[i], y[i]);
-  return result;
-}
-
-/// Along a dimension, in double.
-Tensor softmax(const Softmax& kind, const Node& node, const Tensor& values) {
-  Tensor result(DType::kFloat32, values.shape());
-  int64_t dim = integer_attribute(node, "dim");
-  if (dim < 0) dim += values.rank();
-  const int64_t count = values.dim(dim);
-  const int64_t inner = element_count({values.shape().begin() + dim + 1, values.shape().end()});
-  const auto x = values.values<float>();
-  const auto y = result.values<float>();
-  for (int64_t line = 0; line < values.numel() / std::max<int64_t>(count, 1); ++line) {
-    const auto at = [&](int64_t i) {
-      return static_cast<size_t>(line / inner * count * inner + i * inner + line % inner);
-    };
-    double largest = -HUGE_VAL;
-    for (int64_t i = 0; i < count; ++i) largest = std::max(largest, static_cast<double>(x[at(i)]));
-    double sum = 0;
-    for (int64_t i = 0; i < count; ++i) sum += std::exp(static_cast<double>(x[at(i)]) - largest);
-    for (int64_t i = 0; i < count; ++i) {
-      const double shifted = static_cast<double>(x[at(i)]) - largest;
-      y[at(i)] = static_cast<float>(kind.log ? shifted - std::log(sum) : std::exp(shifted) / sum);
-    }
-  }
   return result;
 }
 
@@ -190,10 +167,8 @@ std::vector<Flow> run_step(const Step& step, const std::vector<Flow>& inputs, co
   if (step.role == OperatorRole::kNumber) return {counted(node, inputs)};
   if (step.form)
     return {std::visit([&](const auto& form) { return computed(form, node, inputs); }, *step.form)};
-  if (step.engine == NodeEngine::kFloat && in_float != nullptr)
-    return computed_in_float(*in_float, node, inputs);
+  if (step.engine == NodeEngine::kFloat) return computed_in_float(*in_float, node, inputs);
   if (trait<TableLayer>(node) != nullptr) return {{tabled(step, inputs[0])}};
-  if (const auto* kind = trait<Softmax>(node)) return {{softmax(*kind, node, as_values(inputs[0]))}};
   if (is_rectifier(node)) return {rectified(node, inputs[0])};
   if (is_pooling(node, Pooling::Of::kLargest)) {
     return {{max_pool(node, inputs[0].tensor), inputs[0].type}};
@@ -266,12 +241,11 @@ void note_last_reads(std::vector<Step>& steps) {
   }
 }
 
-/// Names of the nodes that need somebody who computes in float, with their operators. The softmax of values
-/// does not.
-std::vector<std::string> nodes_in_float(const std::vector<Step>& steps) {
+/// Names, with their operators, of the nodes in float that nobody computes without libtorch.
+std::vector<std::string> nodes_without_operator(const std::vector<Step>& steps) {
   std::vector<std::string> names;
   for (const Step& step : steps) {
-    if (step.engine == NodeEngine::kFloat && trait<Softmax>(*step.node) == nullptr)
+    if (step.engine == NodeEngine::kFloat && find_float_operator(step.node->op) == nullptr)
       names.push_back(fmt::format("{} ({})", step.node->name, step.node->op));
   }
   return names;
@@ -319,16 +293,16 @@ std::unique_ptr<ReferencePlan> reference_plan(const Graph& graph, const MakeFloa
   auto plan = std::make_unique<ReferencePlan>(ReferencePlan{graph, {}, nullptr});
   make_steps(*plan, values, take);
   note_last_reads(plan->steps);
-  const std::vector<std::string> in_float = nodes_in_float(plan->steps);
-  if (!in_float.empty() && !make_float_nodes) {
+  const auto is_float = [](const Step& step) { return step.engine == NodeEngine::kFloat; };
+  if (std::ranges::none_of(plan->steps, is_float)) return plan;
+  const std::vector<std::string> unknown = nodes_without_operator(plan->steps);
+  if (!unknown.empty() && !make_float_nodes) {
     fail(
         "graph \"{}\": these nodes stay in float, for want of an integer form or of affine operands with "
-        "given scales: {}",
-        graph.name(), fmt::join(in_float, ", "));
+        "given scales, and their operators are not computed without libtorch: {}",
+        graph.name(), fmt::join(unknown, ", "));
   }
-  const auto is_float = [](const Step& step) { return step.engine == NodeEngine::kFloat; };
-  if (make_float_nodes && std::ranges::any_of(plan->steps, is_float))
-    plan->in_float = make_float_nodes(plan->graph);
+  plan->in_float = make_float_nodes ? make_float_nodes(plan->graph) : portable_float_nodes();
   return plan;
 }
 

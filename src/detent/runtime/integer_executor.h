@@ -30,13 +30,13 @@ using IntegerObserver = std::function<void(const Node& node, const IntegerResult
 /// graph are held to. Its results are the same for any number of threads.
 ///
 /// Inputs become codes where the first node takes them in. Nodes without an integer form compute in float on
-/// the values of codes, by what `make_float_nodes` gives, and their results become codes again where a
-/// quantizer says so (integer/plan.h).
+/// the values of codes, by what `make_float_nodes` gives or else the layer float32, and their results become
+/// codes again where a quantizer says so (integer/plan.h).
 class IntegerProgram final : public Program {
  public:
   /// Proves from the weights and the ranges of the codes that no sum can overflow. Throws Error naming the
-  /// node where one could, and, without `make_float_nodes`, the nodes that have no integer form, of which a
-  /// softmax alone is computed in double then.
+  /// node where one could, and, without `make_float_nodes`, nodes in float whose operators the layer float32
+  /// does not have.
   explicit IntegerProgram(const Graph& graph, const MakeFloatNodes& make_float_nodes = {});
   ~IntegerProgram() override;
 

@@ -22,7 +22,7 @@ struct Evaluation {
   std::vector<Flow> inputs;
   std::vector<std::pair<std::string_view, at::Tensor>> parameters;
   bool training = false;
-  bool in_order = false;  // whether sums of products are to be reproducible: see ordered_sums.h
+  bool in_order = false;  // whether the result is to be reproducible (execution/reproducible.h)
   const GatherSamples* gather = nullptr;  // in training with several workers
 
   const at::Tensor& tensor(size_t index) const;

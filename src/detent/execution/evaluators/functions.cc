@@ -35,7 +35,6 @@
 #include "detent/core/error.h"
 #include "detent/execution/evaluators/evaluator.h"
 #include "detent/execution/max_pooling.h"
-#include "detent/execution/ordered_sums.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/operators.h"
 
@@ -62,8 +61,7 @@ Results evaluate_add(const Evaluation& e) {
 
 template <at::Tensor (*Product)(const at::Tensor&, const at::Tensor&)>
 Results evaluate_matrix_product(const Evaluation& e) {
-  const auto compute = sums_in_order(e) ? ordered_matmul : Product;
-  return compute(e.tensor(0), e.tensor(1));
+  return Product(e.tensor(0), e.tensor(1));
 }
 
 Results evaluate_clamp(const Evaluation& e) {

@@ -7,15 +7,23 @@
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/linear.h>
 
+#include <optional>
+
 #include "detent/core/error.h"
 #include "detent/execution/evaluators/evaluator.h"
-#include "detent/execution/ordered_sums.h"
-#include "detent/execution/sparse_sums.h"
 #include "detent/execution/torch_tensor.h"
+#include "detent/float32/sparse_sums.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
 namespace {
+
+struct Window {
+  std::vector<int64_t> stride;
+  std::vector<int64_t> padding;
+  std::vector<int64_t> dilation;
+  int64_t groups;
+};
 
 /// What a sparse layer gives in inference; an undefined tensor of others.
 at::Tensor few_connections(const Evaluation& e) {
@@ -23,12 +31,14 @@ at::Tensor few_connections(const Evaluation& e) {
   const bool is_float = weight.scalar_type() == at::kFloat && e.tensor(0).scalar_type() == at::kFloat;
   if (e.training || at::GradMode::is_enabled() || !is_float) return {};
   const auto connections = ordered_connections(e.node, from_torch(weight.contiguous()));
-  return connections ? sparse_sums(e.node, *connections, e.tensor(0), e.parameter("bias")) : at::Tensor();
+  if (!connections) return {};
+  const at::Tensor bias = e.parameter("bias");
+  return to_torch(sparse_sums(e.node, *connections, from_torch(e.tensor(0)),
+                              bias.defined() ? std::optional(from_torch(bias)) : std::nullopt));
 }
 
 Results evaluate_linear(const Evaluation& e) {
   if (at::Tensor sums = few_connections(e); sums.defined()) return sums;
-  if (sums_in_order(e)) return ordered_linear(e.tensor(0), e.parameter("weight"), e.parameter("bias"));
   return at::linear(e.tensor(0), e.parameter("weight"), e.parameter("bias"));
 }
 
@@ -37,24 +47,17 @@ template <at::Tensor (*Convolve)(const at::Tensor&, const at::Tensor&, const c10
           size_t kDims>
 Results evaluate_convolution(const Evaluation& e) {
   if (at::Tensor sums = few_connections(e); sums.defined()) return sums;
-  const ConvolutionWindow w = {
-      integers_attribute(e.node, "stride", kDims), integers_attribute(e.node, "padding", kDims),
-      integers_attribute(e.node, "dilation", kDims), integer_attribute(e.node, "groups")};
-  if (sums_in_order(e))
-    return ordered_convolution(e.tensor(0), e.parameter("weight"), e.parameter("bias"), w);
+  const Window w = {integers_attribute(e.node, "stride", kDims), integers_attribute(e.node, "padding", kDims),
+                    integers_attribute(e.node, "dilation", kDims), integer_attribute(e.node, "groups")};
   return Convolve(e.tensor(0), e.parameter("weight"), e.parameter("bias"), w.stride, w.padding, w.dilation,
                   w.groups);
 }
 
 Results evaluate_transposed_convolution(const Evaluation& e) {
   const auto integers = [&](const char* name) { return integers_attribute(e.node, name, 2); };
-  const ConvolutionWindow w = {integers("stride"), integers("padding"), integers("dilation"),
-                               integer_attribute(e.node, "groups")};
+  const Window w = {integers("stride"), integers("padding"), integers("dilation"),
+                    integer_attribute(e.node, "groups")};
   const auto output_padding = integers("output_padding");
-  if (sums_in_order(e)) {
-    return ordered_transposed_convolution(e.tensor(0), e.parameter("weight"), e.parameter("bias"), w,
-                                          output_padding);
-  }
   return at::conv_transpose2d(e.tensor(0), e.parameter("weight"), e.parameter("bias"), w.stride, w.padding,
                               output_padding, w.groups, w.dilation);
 }
@@ -62,14 +65,11 @@ Results evaluate_transposed_convolution(const Evaluation& e) {
 Results evaluate_convolution_with_inputs(const Evaluation& e) {
   const auto dims = static_cast<size_t>(e.tensor(0).dim()) - 2;
   const auto integers = [&](const char* name) { return integers_attribute(e.node, name, dims); };
-  const ConvolutionWindow w = {integers("stride"), integers("padding"), integers("dilation"),
-                               integer_attribute(e.node, "groups")};
+  const Window w = {integers("stride"), integers("padding"), integers("dilation"),
+                    integer_attribute(e.node, "groups")};
   const bool transposed = boolean_attribute(e.node, "transposed");
   const at::Tensor bias = e.is_absent(2) ? at::Tensor() : e.tensor(2);
   const auto output_padding = integers("output_padding");
-  if (sums_in_order(e) && transposed)
-    return ordered_transposed_convolution(e.tensor(0), e.tensor(1), bias, w, output_padding);
-  if (sums_in_order(e)) return ordered_convolution(e.tensor(0), e.tensor(1), bias, w);
   return at::convolution(e.tensor(0), e.tensor(1), bias, w.stride, w.padding, w.dilation, transposed,
                          output_padding, w.groups);
 }

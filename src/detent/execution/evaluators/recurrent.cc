@@ -12,12 +12,14 @@
 
 #include "detent/core/error.h"
 #include "detent/execution/evaluators/evaluator.h"
-#include "detent/execution/ordered_sums.h"
+#include "detent/execution/reproducible.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/recurrent.h"
 
 namespace detent {
 namespace {
+
+constexpr double kSoftplusThreshold = 20;
 
 at::Tensor activated(const RecurrentActivation& activation, const at::Tensor& x) {
   using Function = RecurrentActivation::Function;
@@ -45,10 +47,29 @@ at::Tensor activated(const RecurrentActivation& activation, const at::Tensor& x)
     case Function::kSoftsign:
       return x / (1 + x.abs());
     case Function::kSoftplus:
-      return at::softplus(x);
+      return at::softplus(x, 1, kSoftplusThreshold);
   }
   DETENT_CHECK(false, "function {}", static_cast<int>(activation.function));
   return x;
+}
+
+at::Tensor reproducibly_activated(const RecurrentActivation& activation, const at::Tensor& x) {
+  using Function = RecurrentActivation::Function;
+  using Kind = ElementFunction::Kind;
+  switch (activation.function) {
+    case Function::kSigmoid:
+      return reproducible_function({Kind::kSigmoid}, x);
+    case Function::kTanh:
+      return reproducible_function({Kind::kTanh}, x);
+    case Function::kScaledTanh:
+      return reproducible_function({Kind::kTanh}, x * activation.beta) * activation.alpha;
+    case Function::kElu:
+      return reproducible_function({Kind::kElu, 1, activation.alpha}, x);
+    case Function::kSoftplus:
+      return reproducible_function({Kind::kSoftplus, 1, kSoftplusThreshold}, x);
+    default:
+      return activated(activation, x);
+  }
 }
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
@@ -62,7 +83,8 @@ class Direction {
   Direction(const Evaluation& e, int64_t index, int64_t gates, size_t functions)
       : hidden_(integer_attribute(e.node, "hidden_size")),
         gates_(gates),
-        linear_(sums_in_order(e) ? ordered_linear : linear) {
+        linear_(takes_reproducible(e) ? reproducible_linear : linear),
+        activated_(takes_reproducible(e) ? reproducibly_activated : activated) {
     const auto all =
         recurrent_activations(e.node, functions * static_cast<size_t>(recurrent_directions(e.node)));
     const auto first = all.begin() + index * static_cast<int64_t>(functions);
@@ -91,13 +113,14 @@ class Direction {
     return of_all.narrow(-1, gate * hidden_, hidden_);
   }
   at::Tensor function(size_t index, const at::Tensor& x) const {
-    return activated(functions_[index], clips_ ? x.clamp(-clip_, clip_) : x);
+    return activated_(functions_[index], clips_ ? x.clamp(-clip_, clip_) : x);
   }
 
  private:
   int64_t hidden_;
   int64_t gates_;
   decltype(&linear) linear_;
+  decltype(&activated) activated_;
   std::vector<RecurrentActivation> functions_;
   bool clips_ = false;
   double clip_ = 0;

@@ -1,4 +1,4 @@
-#include "detent/runtime/code_movement.h"
+#include "detent/integer/element_movement.h"
 
 #include <algorithm>
 

@@ -1,7 +1,8 @@
-#include "detent/execution/sparse_sums.h"
+#include "detent/float32/sparse_sums.h"
+
+#include <algorithm>
 
 #include "detent/core/parallel.h"
-#include "detent/execution/torch_tensor.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/integer/window_dimension.h"
@@ -9,11 +10,9 @@
 namespace detent {
 namespace {
 
-std::vector<float> biases(const Connections& connections, const at::Tensor& bias) {
+std::vector<float> biases(const Connections& connections, const std::optional<Tensor>& bias) {
   std::vector<float> values(static_cast<size_t>(connections.outputs()));
-  if (!bias.defined()) return values;
-  const at::Tensor dense = bias.contiguous();
-  std::copy_n(dense.data_ptr<float>(), values.size(), values.begin());
+  if (bias) std::ranges::copy(bias->values<float>(), values.begin());
   return values;
 }
 
@@ -76,16 +75,15 @@ void compute_windows(const Connections& connections, const std::vector<float>& b
 
 }  // namespace
 
-at::Tensor sparse_sums(const Node& layer, const Connections& connections, const at::Tensor& input,
-                       const at::Tensor& bias) {
-  const Tensor values = from_torch(input.contiguous());
+Tensor sparse_sums(const Node& layer, const Connections& connections, const Tensor& values,
+                   const std::optional<Tensor>& bias) {
   const Operand operand{values.shape(), Value()};
   Tensor result(DType::kFloat32, infer_results(layer, std::span(&operand, 1)).front().shape);
   const size_t dims = trait<WeightedSum>(layer)->spatial_dims;
-  if (result.numel() == 0) return to_torch(result);
+  if (result.numel() == 0) return result;
   if (dims == 0) {
     compute_rows(connections, biases(connections, bias), values, result.values<float>());
-    return to_torch(result);
+    return result;
   }
   const auto dimension = [&](size_t i) {
     return dimension_of(layer, i, dims, values.shape(), result.shape());
@@ -95,7 +93,7 @@ at::Tensor sparse_sums(const Node& layer, const Connections& connections, const 
                   {dims == 2 ? dimension(0) : WindowDimension(), dimension(dims - 1), values.dim(1),
                    values.dim(1) / groups, connections.outputs() / groups},
                   values.values<float>().data(), result.values<float>(), values.dim(0));
-  return to_torch(result);
+  return result;
 }
 
 }  // namespace detent

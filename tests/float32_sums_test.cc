@@ -1,4 +1,4 @@
-#include "detent/execution/ordered_sums.h"
+#include "detent/float32/sums.h"
 
 #include <gtest/gtest.h>
 
@@ -18,19 +18,38 @@
 #include <vector>
 
 #include "detent/core/parallel.h"
+#include "detent/execution/torch_tensor.h"
+#include "detent/formats/every_target_test.h"
 
-#if defined(__x86_64__)
-#define DETENT_SKIP_WITHOUT_FUSED_MULTIPLY_ADD() \
-  if (!__builtin_cpu_supports("fma")) GTEST_SKIP() << "needs fused multiply-add"
-#else
-#define DETENT_SKIP_WITHOUT_FUSED_MULTIPLY_ADD() GTEST_SKIP() << "knows of fused multiply-add on x86 only"
-#endif
+// Against libtorch, and against sums that are written out.
 
 namespace detent {
 namespace {
 
-TEST(OrderedSums, LinearAddsInTheOrderOfTheInputsAndTheBiasLast) {
-  DETENT_SKIP_WITHOUT_FUSED_MULTIPLY_ADD();
+std::optional<Tensor> bias_of(const at::Tensor& bias) {
+  return bias.defined() ? std::optional(from_torch(bias)) : std::nullopt;
+}
+at::Tensor ordered_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  return to_torch(linear_sums(from_torch(x), from_torch(weight), bias_of(bias)));
+}
+at::Tensor ordered_matmul(const at::Tensor& a, const at::Tensor& b) {
+  return to_torch(matrix_product(from_torch(a), from_torch(b)));
+}
+at::Tensor ordered_convolution(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                               const ConvolutionWindow& window) {
+  return to_torch(convolution_sums(from_torch(x), from_torch(weight), bias_of(bias), window));
+}
+at::Tensor ordered_transposed_convolution(const at::Tensor& x, const at::Tensor& weight,
+                                          const at::Tensor& bias, const ConvolutionWindow& window,
+                                          const std::vector<int64_t>& output_padding) {
+  return to_torch(
+      transposed_convolution_sums(from_torch(x), from_torch(weight), bias_of(bias), window, output_padding));
+}
+
+class OrderedSums : public EveryTargetTest {};
+DETENT_ON_EVERY_TARGET(OrderedSums);
+
+TEST_P(OrderedSums, LinearAddsInTheOrderOfTheInputsAndTheBiasLast) {
   struct Case {
     std::vector<int64_t> inputs;
     int64_t out;
@@ -58,8 +77,7 @@ TEST(OrderedSums, LinearAddsInTheOrderOfTheInputsAndTheBiasLast) {
             at::IntArrayRef({0, 2}));
 }
 
-TEST(OrderedSums, MatmulAddsInTheOrderOfTheDepth) {
-  DETENT_SKIP_WITHOUT_FUSED_MULTIPLY_ADD();
+TEST_P(OrderedSums, MatmulAddsInTheOrderOfTheDepth) {
   const at::Tensor a = at::randn({70, 300});
   const at::Tensor b = at::randn({300, 37});
   const at::Tensor result = ordered_matmul(a, b);
@@ -74,7 +92,7 @@ TEST(OrderedSums, MatmulAddsInTheOrderOfTheDepth) {
   }
 }
 
-TEST(OrderedSums, MatmulBroadcasts) {
+TEST(Sums, MatmulBroadcasts) {
   const std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>> shapes = {
       {{3, 5}, {5, 4}},
       {{2, 3, 5}, {5, 4}},
@@ -97,8 +115,7 @@ TEST(OrderedSums, MatmulBroadcasts) {
   }
 }
 
-TEST(OrderedSums, ConvolutionAddsTheBiasThenTheWindowInTheOrderOfTheWeight) {
-  DETENT_SKIP_WITHOUT_FUSED_MULTIPLY_ADD();
+TEST_P(OrderedSums, ConvolutionAddsTheBiasThenTheWindowInTheOrderOfTheWeight) {
   const at::Tensor x = at::randn({2, 20, 9, 11});
   const at::Tensor weight = at::randn({5, 20, 3, 3});
   const at::Tensor bias = at::randn({5});
@@ -128,7 +145,7 @@ struct Convolution {
   ConvolutionWindow window;
 };
 
-TEST(OrderedSums, ConvolutionsAreThoseOfLibtorch) {
+TEST(Sums, ConvolutionsAreThoseOfLibtorch) {
   const std::vector<Convolution> cases = {
       {{3, 4, 10}, {6, 2, 3}, {{2}, {2}, {1}, 2}},
       {{1, 3, 32, 32}, {16, 3, 7, 7}, {{2, 2}, {3, 3}, {1, 1}, 1}},
@@ -155,7 +172,7 @@ TEST(OrderedSums, ConvolutionsAreThoseOfLibtorch) {
   }
 }
 
-TEST(OrderedSums, TransposedConvolutionsAreThoseOfLibtorch) {
+TEST(Sums, TransposedConvolutionsAreThoseOfLibtorch) {
   struct Case {
     Convolution convolution;
     std::vector<int64_t> output_padding;
@@ -182,7 +199,7 @@ TEST(OrderedSums, TransposedConvolutionsAreThoseOfLibtorch) {
   }
 }
 
-TEST(OrderedSums, NeitherBatchesNorThreadsChangeABit) {
+TEST(Sums, NeitherBatchesNorThreadsChangeABit) {
   const int before = thread_count();
   const at::Tensor x = at::randn({6, 24, 13, 13});
   const at::Tensor weight = at::randn({40, 24, 3, 3});

@@ -1,16 +1,13 @@
-#include <ATen/TensorIndexing.h>
-#include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/flip.h>
-#include <ATen/ops/zeros.h>
-
 #include <algorithm>
 #include <array>
+#include <span>
 #include <vector>
 
+#include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/core/product.h"
-#include "detent/execution/ordered_sums.h"
+#include "detent/float32/sums.h"
+#include "detent/integer/element_movement.h"
 
 // A convolution is a product of the weight [out, depth] and a matrix [depth, columns], where a column is the
 // window of one position of one sample. Tiles of some columns are computed from panels of some rows of that
@@ -28,7 +25,7 @@ constexpr size_t kDims = 3;
 using Sizes = std::array<int64_t, kDims>;
 
 /// Of 1 to 3 dimensions the last ones; `missing` for the others.
-Sizes three(at::IntArrayRef sizes, int64_t missing) {
+Sizes three(std::span<const int64_t> sizes, int64_t missing) {
   Sizes result;
   result.fill(missing);
   std::ranges::copy(sizes, result.begin() + static_cast<std::ptrdiff_t>(kDims - sizes.size()));
@@ -104,13 +101,13 @@ void copy_run(const float* from, int64_t step, int64_t count, float* to) {
 
 class TileProduct {
  public:
-  TileProduct(const Geometry& geometry, const at::Tensor& input, const at::Tensor& weight, const float* bias,
-              const at::Tensor& output)
+  TileProduct(const Geometry& geometry, const Tensor& input, const Tensor& weight,
+              const std::optional<Tensor>& bias, Tensor& output)
       : g_(geometry),
-        input_(input.data_ptr<float>()),
-        weight_(weight.data_ptr<float>()),
-        bias_(bias),
-        output_(output.data_ptr<float>()),
+        input_(input.values<float>().data()),
+        weight_(weight.values<float>().data()),
+        bias_(bias ? bias->values<float>().data() : nullptr),
+        output_(output.values<float>().data()),
         offsets_(window_offsets(geometry)) {}
 
   int64_t count() const { return (g_.columns() + g_.tile_columns() - 1) / g_.tile_columns() * g_.groups; }
@@ -182,89 +179,112 @@ class TileProduct {
   std::vector<int64_t> offsets_;
 };
 
-at::Tensor padded(const at::Tensor& inputs, const std::vector<int64_t>& padding) {
-  if (std::ranges::all_of(padding, [](int64_t size) { return size == 0; })) return inputs.contiguous();
-  std::vector<int64_t> borders;  // of the last dimension first
-  for (auto size = padding.rbegin(); size != padding.rend(); ++size)
-    borders.insert(borders.end(), {*size, *size});
-  return at::constant_pad_nd(inputs, borders, 0).contiguous();
+Shape spatial(const Tensor& tensor) { return {tensor.shape().begin() + 2, tensor.shape().end()}; }
+
+/// The elements of `inputs` in a larger or smaller tensor of zeros: place p of a dimension goes to
+/// begin + p * step, where it is inside.
+struct Spread {
+  std::vector<int64_t> begin;
+  std::vector<int64_t> step;
+  Shape sizes;
+};
+Tensor spread_out(const Tensor& inputs, const Spread& spread) {
+  Shape shape = {inputs.dim(0), inputs.dim(1)};
+  shape.insert(shape.end(), spread.sizes.begin(), spread.sizes.end());
+  Tensor result(DType::kFloat32, shape);
+  const Sizes from = three(spatial(inputs), 1);
+  const Sizes to = three(spread.sizes, 1);
+  const Sizes begin = three(spread.begin, 0);
+  const Sizes step = three(spread.step, 1);
+  const float* const values = inputs.values<float>().data();
+  float* const results = result.values<float>().data();
+  const auto is_inside = [&](size_t d, int64_t at) { return at >= 0 && at < to[d]; };
+  parallel_for(shape[0] * shape[1], 1, [&](int64_t first, int64_t last) {
+    for (int64_t row = first * from[0] * from[1]; row < last * from[0] * from[1]; ++row) {
+      const int64_t z = begin[0] + row / from[1] % from[0] * step[0];
+      const int64_t y = begin[1] + row % from[1] * step[1];
+      if (!is_inside(0, z) || !is_inside(1, y)) continue;
+      float* const target = results + ((row / from[1] / from[0] * to[0] + z) * to[1] + y) * to[2];
+      for (int64_t i = 0; i < from[2]; ++i) {
+        const int64_t x = begin[2] + i * step[2];
+        if (is_inside(2, x)) target[x] = values[row * from[2] + i];
+      }
+    }
+  });
+  return result;
+}
+
+Tensor padded(const Tensor& inputs, const std::vector<int64_t>& padding) {
+  if (std::ranges::all_of(padding, [](int64_t size) { return size == 0; })) return inputs;
+  Spread spread{padding, std::vector<int64_t>(padding.size(), 1), spatial(inputs)};
+  for (size_t d = 0; d < padding.size(); ++d) spread.sizes[d] += 2 * padding[d];
+  return spread_out(inputs, spread);
+}
+
+/// [C, out / groups, ...] to [out, C / groups, ...], each window the other way round.
+Tensor swapped_weight(const Tensor& weight, int64_t groups) {
+  const int64_t inputs = weight.dim(0) / groups;
+  const int64_t outputs = weight.dim(1);
+  const int64_t window = element_count(spatial(weight));
+  Shape shape = spatial(weight);
+  shape.insert(shape.begin(), {groups * outputs, inputs});
+  const StridedView view = {.shape = {groups, outputs, inputs, window},
+                            .strides = {inputs * outputs * window, window, outputs * window, -1},
+                            .offset = window - 1};
+  return weight.numel() == 0 ? Tensor(DType::kFloat32, shape) : gathered(weight, view).reshaped(shape);
 }
 
 }  // namespace
 
-at::Tensor ordered_convolution(const at::Tensor& inputs, const at::Tensor& weight, const at::Tensor& bias,
-                               const ConvolutionWindow& window) {
-  const at::Tensor input = padded(inputs, window.padding);
-  const at::Tensor weights = weight.contiguous();
-  const at::Tensor biases = bias.defined() ? bias.contiguous() : bias;
-  Geometry g = {.batch = input.size(0),
+Tensor convolution_sums(const Tensor& inputs, const Tensor& weight, const std::optional<Tensor>& bias,
+                        const ConvolutionWindow& window) {
+  const Tensor input = padded(inputs, window.padding);
+  Geometry g = {.batch = input.dim(0),
                 .groups = window.groups,
-                .outputs = weight.size(0) / window.groups,
-                .channels = weight.size(1),
-                .depth = weight[0].numel(),
-                .input = three(input.sizes().slice(2), 1),
+                .outputs = weight.dim(0) / window.groups,
+                .channels = weight.dim(1),
+                .depth = weight.numel() / std::max<int64_t>(weight.dim(0), 1),
+                .input = three(spatial(input), 1),
                 .output = {1, 1, 1},
-                .kernel = three(weight.sizes().slice(2), 1),
+                .kernel = three(spatial(weight), 1),
                 .stride = three(window.stride, 1),
                 .dilation = three(window.dilation, 1)};
-  TORCH_CHECK(input.size(1) == g.channels * g.groups, "convolution of ", g.channels * g.groups,
-              " channels: got a tensor of shape ", inputs.sizes());
-  std::vector<int64_t> shape = {g.batch, weight.size(0)};
+  if (input.dim(1) != g.channels * g.groups) {
+    fail("convolution of {} channels: got a tensor of shape {}", g.channels * g.groups,
+         shape_text(inputs.shape()));
+  }
+  Shape shape = {g.batch, weight.dim(0)};
   for (size_t d = 0; d < kDims; ++d) {
     const int64_t reach = g.dilation[d] * (g.kernel[d] - 1) + 1;
-    TORCH_CHECK(g.input[d] >= reach, "convolution with a window of ", reach, ": got a tensor of shape ",
-                inputs.sizes());
+    if (g.input[d] < reach)
+      fail("convolution with a window of {}: got a tensor of shape {}", reach, shape_text(inputs.shape()));
     g.output[d] = (g.input[d] - reach) / g.stride[d] + 1;
     if (d + window.stride.size() >= kDims) shape.push_back(g.output[d]);
   }
-  const at::Tensor output = at::empty(shape, input.options());
+  Tensor output(DType::kFloat32, shape);
   if (output.numel() == 0) return output;
-  const TileProduct tiles(g, input, weights, biases.defined() ? biases.data_ptr<float>() : nullptr, output);
+  const TileProduct tiles(g, input, weight, bias, output);
   const int64_t grain = std::max<int64_t>(1, tiles.count() / kChunks);  // of which each has its own panel
   parallel_for(tiles.count(), grain, [&](int64_t begin, int64_t end) { tiles.compute(begin, end); });
   return output;
 }
 
-at::Tensor ordered_transposed_convolution(const at::Tensor& inputs, const at::Tensor& weight,
-                                          const at::Tensor& bias, const ConvolutionWindow& window,
-                                          at::IntArrayRef output_padding) {
+Tensor transposed_convolution_sums(const Tensor& inputs, const Tensor& weight,
+                                   const std::optional<Tensor>& bias, const ConvolutionWindow& window,
+                                   const std::vector<int64_t>& output_padding) {
   const size_t dims = window.stride.size();
-  std::vector<int64_t> shape = {inputs.size(0), inputs.size(1)};
-  std::vector<at::indexing::TensorIndex> places = {at::indexing::Slice(), at::indexing::Slice()};
-  ConvolutionWindow dense = {std::vector<int64_t>(dims, 1), std::vector<int64_t>(dims, 0), window.dilation,
-                             window.groups};
-  std::vector<int64_t> flipped;
+  const ConvolutionWindow dense = {std::vector<int64_t>(dims, 1), std::vector<int64_t>(dims, 0),
+                                   window.dilation, window.groups};
+  Spread spread{{}, window.stride, {}};
   for (size_t d = 0; d < dims; ++d) {
     const auto axis = static_cast<int64_t>(d) + 2;
-    const int64_t reach = window.dilation[d] * (weight.size(axis) - 1);
-    const int64_t spread = (inputs.size(axis) - 1) * window.stride[d] + 1;
     // With `before` zeros in front, and as many behind plus the output's padding. Fewer than none: some of
     // the inputs only reach places that the padding cuts off.
-    const int64_t before = reach - window.padding[d];
-    shape.push_back(spread + std::max<int64_t>(before, 0) + std::max(before + output_padding[d], int64_t{0}));
-    const int64_t begin = std::max<int64_t>(before, 0);
-    places.emplace_back(at::indexing::Slice(begin, begin + spread, window.stride[d]));
-    flipped.push_back(axis);
+    const int64_t before = window.dilation[d] * (weight.dim(axis) - 1) - window.padding[d];
+    spread.begin.push_back(before);
+    spread.sizes.push_back((inputs.dim(axis) - 1) * window.stride[d] + 1 + 2 * before + output_padding[d]);
   }
-  at::Tensor spread = at::zeros(shape, inputs.options());
-  spread.index_put_(places, inputs);
-  for (size_t d = 0; d < dims; ++d) {
-    const auto axis = static_cast<int64_t>(d) + 2;
-    const int64_t before = window.dilation[d] * (weight.size(axis) - 1) - window.padding[d];
-    const int64_t cut_front = std::max<int64_t>(-before, 0);
-    const int64_t cut_back = std::max<int64_t>(-before - output_padding[d], 0);
-    spread = spread.narrow(axis, cut_front, spread.size(axis) - cut_front - cut_back);
-  }
-  // [C, out / groups, ...] to [out, C / groups, ...]
-  const int64_t groups = window.groups;
-  std::vector<int64_t> split = {groups, weight.size(0) / groups, weight.size(1)};
-  std::vector<int64_t> joined = {groups * weight.size(1), weight.size(0) / groups};
-  for (const int64_t size : weight.sizes().slice(2)) {
-    split.push_back(size);
-    joined.push_back(size);
-  }
-  const at::Tensor swapped = weight.flip(flipped).reshape(split).transpose(1, 2).reshape(joined);
-  return ordered_convolution(spread, swapped, bias, dense);
+  return convolution_sums(spread_out(inputs, spread), swapped_weight(weight, window.groups), bias, dense);
 }
 
 }  // namespace detent

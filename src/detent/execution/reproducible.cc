@@ -1,0 +1,65 @@
+#include "detent/execution/reproducible.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "detent/execution/torch_tensor.h"
+#include "detent/float32/sums.h"
+#include "detent/graph/operators.h"
+
+namespace detent {
+
+const FloatOperator* reproducible_operator(std::string_view op) {
+  const FloatOperator* const found = find_float_operator(op);
+  return found == nullptr || found->is_exact ? nullptr : found;
+}
+
+bool takes_reproducible(const Evaluation& evaluation) {
+  if (!evaluation.in_order) return false;
+  const auto& indices = find_operator(evaluation.node.op).index_operands;
+  for (size_t i = 0; i < evaluation.inputs.size(); ++i) {
+    const auto* tensor = std::get_if<at::Tensor>(&evaluation.inputs[i]);
+    if (tensor == nullptr || tensor->scalar_type() == at::kFloat) continue;
+    if (std::ranges::find(indices, fmt::format("data_in_{}", i)) == indices.end()) return false;
+  }
+  return true;
+}
+
+at::Tensor reproducible_result(const FloatOperator& by, const Evaluation& evaluation) {
+  std::vector<FloatFlow> inputs;
+  for (const Flow& input : evaluation.inputs) inputs.push_back(float_flow(input));
+  NamedTensors parameters;
+  for (const auto& [name, tensor] : evaluation.parameters) parameters.emplace_back(name, from_torch(tensor));
+  return to_torch(by.compute({evaluation.node, inputs, parameters}));
+}
+
+at::Tensor reproducible_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  return to_torch(linear_sums(from_torch(x), from_torch(weight),
+                              bias.defined() ? std::optional(from_torch(bias)) : std::nullopt));
+}
+
+at::Tensor reproducible_function(const ElementFunction& function, const at::Tensor& x) {
+  const Tensor values = from_torch(x);
+  Tensor results(DType::kFloat32, values.shape());
+  apply_function(function, values.values<float>(), results.values<float>());
+  return to_torch(results);
+}
+
+Flow torch_flow(const FloatFlow& flow) {
+  if (flow.is_absent) return std::monostate();
+  if (const auto* integer = flow.number.get_if<int64_t>()) return *integer;
+  if (const auto* real = flow.number.get_if<double>()) return *real;
+  if (!flow.number.is_na()) return std::monostate();  // a list, which the node itself has
+  return to_torch(flow.tensor);
+}
+
+FloatFlow float_flow(const Flow& flow) {
+  if (const auto* tensor = std::get_if<at::Tensor>(&flow)) return {from_torch(*tensor)};
+  if (const auto* integer = std::get_if<int64_t>(&flow)) return {{}, Value(*integer)};
+  if (const auto* real = std::get_if<double>(&flow)) return {{}, Value(*real)};
+  return {{}, {}, true};
+}
+
+}  // namespace detent

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "detent/execution/evaluators/evaluator.h"
+#include "detent/float32/float_node.h"
+#include "detent/float32/functions.h"
+
+namespace detent {
+
+// Results that depend on the values alone (the layer float32), where libtorch's depend on the processor, on
+// how a tensor lies in memory and on the number of threads. No gradients.
+
+/// What computes the operator's nodes so; nullptr where libtorch's bits are the same everywhere, or where
+/// there is nothing else.
+const FloatOperator* reproducible_operator(std::string_view op);
+
+/// Whether it is to compute this node: where that is asked for, of float32.
+bool takes_reproducible(const Evaluation& evaluation);
+
+at::Tensor reproducible_result(const FloatOperator& by, const Evaluation& evaluation);
+
+/// at::linear, and a function of each element, by themselves.
+at::Tensor reproducible_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+at::Tensor reproducible_function(const ElementFunction& function, const at::Tensor& x);
+
+/// Flows without libtorch, and back.
+Flow torch_flow(const FloatFlow& flow);
+FloatFlow float_flow(const Flow& flow);
+
+}  // namespace detent

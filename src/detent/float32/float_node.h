@@ -1,0 +1,56 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "detent/core/tensor.h"
+#include "detent/graph/graph.h"
+#include "detent/integer/float_nodes.h"
+
+namespace detent {
+
+using NamedTensors = std::vector<std::pair<std::string_view, Tensor>>;
+
+/// A node that is about to be computed in float32: its operands are as its quantizers leave them.
+struct FloatNode {
+  const Node& node;
+  std::span<const FloatFlow> inputs;
+  const NamedTensors& parameters;
+
+  bool is_absent(size_t index) const;
+  /// The input. Throws Error naming the node where it is no tensor of float32.
+  const Tensor& tensor(size_t index) const;
+  /// A number becomes a tensor of rank 0.
+  Tensor as_tensor(size_t index) const;
+  /// An input that lists sizes or dimensions, or is one.
+  std::vector<int64_t> integers(size_t index) const;
+
+  std::optional<Tensor> parameter(std::string_view name) const;
+  /// Empty where there is none.
+  std::span<const float> values_of(std::string_view name) const;
+};
+
+/// How an operator is computed in float32 with the same bits on every processor.
+struct FloatOperator {
+  std::string_view op;
+  Tensor (*compute)(const FloatNode&);
+  /// Whether every program computes the same bits, for want of anything that is rounded twice or added up.
+  bool is_exact = false;
+};
+
+/// nullptr where there is none.
+const FloatOperator* find_float_operator(std::string_view op);
+
+// One list a file, in operators/; find_float_operator() joins them.
+using FloatOperators = std::vector<FloatOperator>;
+FloatOperators float_element_operators();
+FloatOperators float_pair_operators();
+FloatOperators float_layer_operators();
+FloatOperators float_normalization_operators();
+FloatOperators float_reduction_operators();
+
+}  // namespace detent

@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "detent/float32/coefficients.h"
+#include "detent/float32/functions.h"
+
+// The arithmetic of elementary-inl.h for one number.
+
+namespace detent {
+namespace {
+
+namespace c = coefficients;
+
+template <size_t N>
+double polynomial(double x, const double (&terms)[N]) {
+  double sum = terms[0];
+  for (size_t i = 1; i < N; ++i) sum = std::fma(sum, x, terms[i]);
+  return sum;
+}
+
+struct ExpParts {
+  double rest;
+  double power;
+};
+
+ExpParts split_exp(double x) {
+  x = std::min(std::max(x, -c::kExpMost), c::kExpMost);
+  const double rounded = std::fma(x, c::kLog2E, c::kRounder);
+  const double r = std::fma(rounded - c::kRounder, -c::kLn2, x);
+  const uint64_t biased = std::bit_cast<uint64_t>(rounded) + 1023;
+  return {std::fma(r * r, polynomial(r, c::kExp), r), std::bit_cast<double>(biased << 52)};
+}
+
+double exponential(double x) {
+  const auto [rest, power] = split_exp(x);
+  return std::fma(rest, power, power);
+}
+
+double exponential_less_one(double x) {
+  const auto [rest, power] = split_exp(x);
+  return std::fma(rest, power, power - 1);
+}
+
+struct LogParts {
+  double exponent;
+  double m;
+};
+
+LogParts split_log(double x) {
+  constexpr uint64_t kRoot = std::bit_cast<uint64_t>(c::kHalfRoot);
+  constexpr uint64_t kOne = std::bit_cast<uint64_t>(1.0);
+  const uint64_t bits = std::bit_cast<uint64_t>(x) + kOne - kRoot;
+  const uint64_t fraction = bits & ((uint64_t{1} << 52) - 1);
+  return {static_cast<double>(bits >> 52) - 1023, std::bit_cast<double>(fraction + kRoot)};
+}
+
+double log_of(double exponent, double f) {
+  const double s = f / (f + 2);
+  const double square = s * s;
+  const double twice = s + s;
+  return std::fma(exponent, c::kLn2, std::fma(twice * square, polynomial(square, c::kLog), twice));
+}
+
+double logarithm(double x) {
+  if (x < 0) return NAN;
+  if (x == 0) return -HUGE_VAL;
+  if (x == HUGE_VAL) return x;
+  const auto [exponent, m] = split_log(x);
+  return log_of(exponent, m - 1);
+}
+
+double log_of_one_and(double x) {
+  const auto [exponent, m] = split_log(x + 1);
+  return log_of(exponent, exponent == 0 ? x : m - 1);
+}
+
+double sigmoid(double x) { return 1 / (1 + exponential(-x)); }
+
+double hyperbolic_tangent(double x) {
+  const double less_one = exponential_less_one(x + x);
+  return std::copysign(less_one / (less_one + 2), x);
+}
+
+double erfc_of(double t, double square) {
+  t = std::min(t, c::kErfcMost);
+  return exponential(-square) * polynomial((t - c::kErfcMiddle) / (t + c::kErfcMiddle), c::kErfc);
+}
+
+double error_function(double x) {
+  const double t = std::fabs(x);
+  if (t < 0.5) return x * polynomial(x * x, c::kErf);
+  return std::copysign(1 - erfc_of(t, x * x), x);
+}
+
+double gelu(double x) {
+  const double tail = 0.5 * erfc_of(std::fabs(x) * c::kHalfRoot, 0.5 * (x * x));
+  return x * (x < 0 ? tail : 1 - tail);
+}
+
+double gelu_tanh(double x) {
+  const double cubic = std::fma(0.044715 * (x * x), x, x);
+  return x * sigmoid(1.5957691216057308 * cubic);
+}
+
+double mish(double x) {
+  const double power = exponential(std::min(x, 300.0));
+  const double product = power * (power + 2);
+  return x * (product / (product + 2));
+}
+
+double cut_below(double x) { return std::max(x, -1000.0); }
+
+double function_of(const ElementFunction& f, double x) {
+  using Kind = ElementFunction::Kind;
+  switch (f.kind) {
+    case Kind::kExp:
+      return exponential(x);
+    case Kind::kLog:
+      return logarithm(x);
+    case Kind::kErf:
+      return error_function(x);
+    case Kind::kTanh:
+      return hyperbolic_tangent(x);
+    case Kind::kSigmoid:
+      return sigmoid(x);
+    case Kind::kSilu:
+      return cut_below(x) * sigmoid(cut_below(x));
+    case Kind::kMish:
+      return mish(cut_below(x));
+    case Kind::kGelu:
+      return gelu(cut_below(x));
+    case Kind::kGeluTanh:
+      return gelu_tanh(cut_below(x));
+    case Kind::kSoftplus:
+      return f.a * x > f.b ? x : log_of_one_and(exponential(f.a * x)) / f.a;
+    case Kind::kElu:
+      return x > 0 ? f.a * x : f.b * exponential_less_one(f.c * x);
+  }
+  return NAN;
+}
+
+}  // namespace
+
+float function_reference(const ElementFunction& function, float x) {
+  return std::isnan(x) ? x : static_cast<float>(function_of(function, static_cast<double>(x)));
+}
+
+float power_reference(float base, float exponent) {
+  if (exponent == 0 || base == 1) return 1;
+  if (std::isnan(base) || std::isnan(exponent)) return NAN;
+  const double size = std::fabs(static_cast<double>(base));
+  if (size == 1 && std::isinf(exponent)) return 1;
+  const bool is_whole = std::floor(exponent) == exponent;
+  if (base < 0 && size < HUGE_VAL && !is_whole) return NAN;
+  const double power =
+      exponent == 2 ? size * size : exponential(static_cast<double>(exponent) * logarithm(size));
+  const bool is_odd = is_whole && std::floor(exponent / 2) != exponent / 2;
+  return static_cast<float>(std::signbit(base) && is_odd ? -power : power);
+}
+
+}  // namespace detent

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace detent {
+
+// Norms in float32 whose bits do not depend on the processor. Means and variances are summed in double, in
+// sixteen lanes (lanes.h), of what remains of the values behind the first one, so that a large mean takes
+// nothing off the variance. Then, in float32, ((x - mean) - what rounding it left) / deviation * weight +
+// bias, the last two with one rounding. `weight` and `bias` may be empty. `results` may be `values`.
+
+/// Rows of `count` elements, each by itself; weight and bias have one for each element.
+struct RowNorm {
+  int64_t count;
+  std::span<const float> weight;
+  std::span<const float> bias;
+  double eps;
+};
+void layer_norm(const RowNorm& norm, std::span<const float> values, std::span<float> results);
+/// x / sqrt(mean of x^2 + eps) * weight
+void rms_norm(const RowNorm& norm, std::span<const float> values, std::span<float> results);
+
+/// Channels of [N, channels, positions]; weight and bias have one for each.
+struct ChannelNorm {
+  int64_t channels;
+  int64_t positions;
+  int64_t groups;  // of channels that are normalized together; as many as channels: each alone
+  std::span<const float> weight;
+  std::span<const float> bias;
+  double eps;
+};
+void group_norm(const ChannelNorm& norm, std::span<const float> values, std::span<float> results);
+/// By a mean and a variance for each channel: x * scale + shift with one rounding, where, in float32, scale
+/// is weight / sqrt(var + eps) and shift is bias - mean * scale.
+void batch_norm(const ChannelNorm& norm, std::span<const float> mean, std::span<const float> var,
+                std::span<const float> values, std::span<float> results);
+
+// The same without vectors.
+void layer_norm_reference(const RowNorm& norm, std::span<const float> values, std::span<float> results);
+void rms_norm_reference(const RowNorm& norm, std::span<const float> values, std::span<float> results);
+void group_norm_reference(const ChannelNorm& norm, std::span<const float> values, std::span<float> results);
+void batch_norm_reference(const ChannelNorm& norm, std::span<const float> mean, std::span<const float> var,
+                          std::span<const float> values, std::span<float> results);
+
+}  // namespace detent

@@ -1,0 +1,54 @@
+#include "detent/float32/portable_float_nodes.h"
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "detent/core/error.h"
+#include "detent/float32/float_node.h"
+#include "detent/graph/quantizer.h"
+
+namespace detent {
+namespace {
+
+/// As the interpreter rounds them in inference.
+Tensor rounded_parameter(const Node& node, const std::string& name, const Tensor& values) {
+  const Quantizer* quantizer = node.find_quantizer(name);
+  if (quantizer == nullptr) return values;
+  const uint64_t seed = std::hash<std::string_view>{}(node.name) ^ std::hash<std::string_view>{}(name);
+  if (const std::optional<QuantSpec> rounding = node.rounding(name))
+    return fake_quantize(*rounding, values, seed);
+  return fake_quantize(*quantizer, values, seed);
+}
+
+class PortableFloatNodes final : public FloatNodes {
+ public:
+  std::vector<FloatFlow> results(const Node& node, std::span<const FloatFlow> inputs) const override {
+    const FloatOperator* const entry = find_float_operator(node.op);
+    if (entry == nullptr)
+      fail("node \"{}\": the operator {} is not computed in float without libtorch", node.name, node.op);
+    return {{entry->compute({node, inputs, parameters_of(node)})}};
+  }
+
+ private:
+  /// Rounded when the node is computed for the first time.
+  const NamedTensors& parameters_of(const Node& node) const {
+    const std::lock_guard lock(mutex_);
+    const auto known = parameters_.find(node.name);
+    if (known != parameters_.end()) return known->second;
+    NamedTensors rounded;
+    for (const auto& [name, parameter] : node.parameters)
+      rounded.emplace_back(name, rounded_parameter(node, name, parameter->tensor));
+    return parameters_.emplace(node.name, std::move(rounded)).first->second;
+  }
+
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, NamedTensors> parameters_;
+};
+
+}  // namespace
+
+std::unique_ptr<const FloatNodes> portable_float_nodes() { return std::make_unique<PortableFloatNodes>(); }
+
+}  // namespace detent

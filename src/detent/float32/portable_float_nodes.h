@@ -1,0 +1,14 @@
+#pragma once
+
+#include <memory>
+
+#include "detent/integer/float_nodes.h"
+
+namespace detent {
+
+/// Computes nodes by the operators of this layer (float_node.h), without libtorch: the same bits on every
+/// processor, and those of the simulation. Asked for another operator, it throws Error naming the node. The
+/// nodes that it is asked for have different names.
+std::unique_ptr<const FloatNodes> portable_float_nodes();
+
+}  // namespace detent
