@@ -36,7 +36,7 @@ inline constexpr double kExpMost = 700;
 /// 1.5 * 2^52: what is added to it is rounded to an integer, which the low bits of the sum hold.
 inline constexpr double kRounder = 0x1.8p52;
 
-// The same in float32, of which softmax is made.
+// The same in float32, of which softmax and gelu are made.
 
 inline constexpr float kFloatLog2E = 0x1.715476p0F;
 inline constexpr float kFloatLn2High =
@@ -46,5 +46,11 @@ inline constexpr float kFloatExp[] = {0.00139261835877134945F, 0.008363179052722
                                       0.0416665546172045742F, 0.166665769896987757F, 0.5F};
 inline constexpr float kFloatLeastExp = -87.3365F;  // below it the result is 0: it would be below 2^-126
 inline constexpr float kFloatRounder = 0x1.8p23F;
+/// (t + kFloatTailMiddle) exp(t^2 / 2) P(N(0, 1) > t) over t / (t + kFloatTailMiddle): 2^-25.7.
+inline constexpr float kFloatTail[] = {-0.0795851481334F, 0.279034003032F,  -0.312524462849F, 0.137619382633F,
+                                       -0.149810207295F,  0.0561724874038F, 0.291810908539F,  0.169617261092F,
+                                       -1.24339297484F,   1.25000001567F};
+inline constexpr float kFloatTailMiddle = 2.5F;
+inline constexpr float kFloatMostTail = 13.2F;  // beyond it the tail is 0: it would be below 2^-126
 
 }  // namespace detent::coefficients

@@ -140,14 +140,14 @@ HWY_INLINE V Tanh(D d, V x) {
   return hn::CopySign(hn::Div(less_one, hn::Add(less_one, hn::Set(d, 2.0))), x);
 }
 
-/// erfc(t) of t >= 0, where `square` is t^2.
+/// erfc(t) of t >= 0
 template <class D, class V>
-HWY_INLINE V Erfc(D d, V t, V square) {
+HWY_INLINE V Erfc(D d, V t) {
   namespace c = coefficients;
   t = hn::Min(t, hn::Set(d, c::kErfcMost));
   const V middle = hn::Set(d, c::kErfcMiddle);
   const V place = hn::Div(hn::Sub(t, middle), hn::Add(t, middle));
-  return hn::Mul(Exp(d, hn::Neg(square)), Polynomial(d, place, c::kErfc));
+  return hn::Mul(Exp(d, hn::Neg(hn::Mul(t, t))), Polynomial(d, place, c::kErfc));
 }
 
 template <class D, class V>
@@ -155,18 +155,8 @@ HWY_INLINE V Erf(D d, V x) {
   const V t = hn::Abs(x);
   const V square = hn::Mul(x, x);
   const V near_zero = hn::Mul(x, Polynomial(d, square, coefficients::kErf));
-  const V beyond = hn::CopySignToAbs(hn::Sub(hn::Set(d, 1.0), Erfc(d, t, square)), x);
+  const V beyond = hn::CopySignToAbs(hn::Sub(hn::Set(d, 1.0), Erfc(d, t)), x);
   return hn::IfThenElse(hn::Lt(t, hn::Set(d, 0.5)), near_zero, beyond);
-}
-
-/// x * P(N(0, 1) < x)
-template <class D, class V>
-HWY_INLINE V Gelu(D d, V x) {
-  const V half = hn::Set(d, 0.5);
-  const V t = hn::Mul(hn::Abs(x), hn::Set(d, coefficients::kHalfRoot));
-  const V tail = hn::Mul(half, Erfc(d, t, hn::Mul(half, hn::Mul(x, x))));
-  const V share = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(hn::Set(d, 1.0), tail));
-  return hn::Mul(x, share);
 }
 
 }  // namespace detent::HWY_NAMESPACE

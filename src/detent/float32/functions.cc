@@ -12,11 +12,12 @@
 #include <hwy/highway.h>
 
 #include "detent/float32/elementary-inl.h"
+#include "detent/float32/lanes-inl.h"
+#include "detent/float32/single_exp-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {
 
-using Doubles = hn::ScalableTag<double>;
 using Floats = hn::Rebind<float, Doubles>;
 using Vec = hn::VFromD<Doubles>;
 
@@ -36,6 +37,24 @@ HWY_INLINE Vec GeluTanh(Vec x) {
   constexpr double kTwiceRoot = 1.5957691216057308;  // 2 sqrt(2 / pi)
   const Vec cubic = Fused(d, hn::Mul(hn::Set(d, 0.044715), hn::Mul(x, x)), x, x);
   return hn::Mul(x, Sigmoid(d, hn::Mul(hn::Set(d, kTwiceRoot), cubic)));
+}
+
+/// max(x, 0) - t P(N(0, 1) > t), where t = |x|. What is left when x^2 is rounded goes into exp(-x^2 / 2), so
+/// that the tail has its precision.
+HWY_INLINE hn::VFromD<Singles> Gelu(hn::VFromD<Singles> x) {
+  namespace c = coefficients;
+  const Singles d;
+  const auto t = hn::Abs(x);
+  const auto positive = hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x);
+  const auto place = hn::Div(t, hn::Add(t, hn::Set(d, c::kFloatTailMiddle)));
+  const auto minus_half = hn::Set(d, -0.5F);
+  const auto square = hn::Mul(x, x);
+  const auto left = Fused(d, x, x, hn::Neg(square));
+  const auto [r, power] = ReduceExp(d, hn::Mul(minus_half, square));
+  const auto rest = ExpRest(d, Fused(d, left, minus_half, r));
+  const auto tail = hn::Mul(place, Polynomial(d, place, c::kFloatTail));
+  const auto result = Fused(d, hn::Neg(Fused(d, tail, rest, tail)), power, positive);
+  return hn::IfThenElse(hn::Gt(t, hn::Set(d, c::kFloatMostTail)), positive, result);
 }
 
 HWY_INLINE Vec Softplus(const ElementFunction& f, Vec x) {
@@ -94,7 +113,7 @@ void ApplyFunction(const ElementFunction& f, const float* x, float* y, size_t co
     case Kind::kMish:
       return each([&](Vec v) HWY_ATTR { return Mish(CutBelow(v)); });
     case Kind::kGelu:
-      return each([&](Vec v) HWY_ATTR { return Gelu(d, CutBelow(v)); });
+      return MapSingles(x, y, count, [&](auto v, auto) HWY_ATTR { return Gelu(v); });
     case Kind::kGeluTanh:
       return each([&](Vec v) HWY_ATTR { return GeluTanh(CutBelow(v)); });
     case Kind::kSoftplus:

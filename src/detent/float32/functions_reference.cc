@@ -2,11 +2,13 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 
 #include "detent/float32/coefficients.h"
 #include "detent/float32/functions.h"
+#include "detent/float32/single_exp_reference.h"
 
-// The arithmetic of elementary-inl.h for one number.
+// The arithmetic of elementary-inl.h and functions.cc for one number.
 
 namespace detent {
 namespace {
@@ -83,20 +85,15 @@ double hyperbolic_tangent(double x) {
   return std::copysign(less_one / (less_one + 2), x);
 }
 
-double erfc_of(double t, double square) {
+double erfc_of(double t) {
   t = std::min(t, c::kErfcMost);
-  return exponential(-square) * polynomial((t - c::kErfcMiddle) / (t + c::kErfcMiddle), c::kErfc);
+  return exponential(-(t * t)) * polynomial((t - c::kErfcMiddle) / (t + c::kErfcMiddle), c::kErfc);
 }
 
 double error_function(double x) {
   const double t = std::fabs(x);
   if (t < 0.5) return x * polynomial(x * x, c::kErf);
-  return std::copysign(1 - erfc_of(t, x * x), x);
-}
-
-double gelu(double x) {
-  const double tail = 0.5 * erfc_of(std::fabs(x) * c::kHalfRoot, 0.5 * (x * x));
-  return x * (x < 0 ? tail : 1 - tail);
+  return std::copysign(1 - erfc_of(t), x);
 }
 
 double gelu_tanh(double x) {
@@ -108,6 +105,22 @@ double mish(double x) {
   const double power = exponential(std::min(x, 300.0));
   const double product = power * (power + 2);
   return x * (product / (product + 2));
+}
+
+/// max(x, 0) - t P(N(0, 1) > t), where t = |x|.
+float gelu(float x) {
+  const float t = std::fabs(x);
+  const float positive = x < 0 ? 0 : x;
+  if (t > c::kFloatMostTail) return positive;
+  const float place = t / (t + c::kFloatTailMiddle);
+  float sum = c::kFloatTail[0];
+  for (size_t i = 1; i < std::size(c::kFloatTail); ++i) sum = std::fma(sum, place, c::kFloatTail[i]);
+  const float square = x * x;
+  const float left = std::fma(x, x, -square);
+  const auto [r, power] = reduce_exp_reference(-0.5F * square);
+  const float rest = exp_rest_reference(std::fma(left, -0.5F, r));
+  const float tail = place * sum;
+  return std::fma(-std::fma(tail, rest, tail), power, positive);
 }
 
 double cut_below(double x) { return std::max(x, -1000.0); }
@@ -130,7 +143,7 @@ double function_of(const ElementFunction& f, double x) {
     case Kind::kMish:
       return mish(cut_below(x));
     case Kind::kGelu:
-      return gelu(cut_below(x));
+      return static_cast<double>(gelu(static_cast<float>(x)));
     case Kind::kGeluTanh:
       return gelu_tanh(cut_below(x));
     case Kind::kSoftplus:

@@ -21,12 +21,15 @@ namespace detent::HWY_NAMESPACE {
 using Vec = hn::VFromD<Singles>;
 using HalfSingles = hn::Rebind<float, Doubles>;
 
+/// Calls `visit(values in double, vector of the sixteen)`.
 template <class Visit>
 HWY_INLINE void ForEachDoubles(const float* x, size_t count, float missing, Visit visit) {
   const Doubles d;
-  ForEachSixteen(x, count, missing, [&](const float* from, size_t) HWY_ATTR {
-    for (size_t v = 0; v < Sixteen<Doubles>::kVectors; ++v)
-      visit(hn::PromoteTo(d, hn::LoadU(HalfSingles(), from + v * Sixteen<Doubles>::kLanes)), v);
+  ForEachSixteen(count, [&](size_t first, auto part) HWY_ATTR {
+    for (size_t v = 0; v < Sixteen<Doubles>::kVectors; ++v) {
+      const size_t offset = v * Sixteen<Doubles>::kLanes;
+      visit(hn::PromoteTo(d, part.Load(HalfSingles(), x + first + offset, offset, missing)), v);
+    }
   });
 }
 
@@ -67,19 +70,16 @@ HWY_INLINE void Scale(const RowScale& by, const float* weight, const float* bias
   const Vec high = hn::Set(d, by.high);
   const Vec low = hn::Set(d, by.low);
   const Vec scale = hn::Set(d, by.scale);
-  const auto load = [&](const float* from, size_t i) HWY_ATTR {
-    if constexpr (kIsOne) return hn::Set(d, *from);
-    if (i + hn::MaxLanes(d) <= count) return hn::LoadU(d, from + i);
-    alignas(64) float rest[hn::MaxLanes(d)] = {};
-    std::copy_n(from + i, count - i, rest);
-    return hn::Load(d, rest);
-  };
-  MapSingles(x, y, count, [&](Vec value, size_t i) HWY_ATTR {
+  MapSingles(x, y, count, [&](Vec value, auto place) HWY_ATTR {
+    const auto load = [&](const float* from) HWY_ATTR {
+      if constexpr (kIsOne) return hn::Set(d, *from);
+      return place(from);
+    };
     const Vec normalized = hn::Mul(hn::Sub(hn::Sub(value, high), low), scale);
     if (weight == nullptr && bias == nullptr) return normalized;
-    if (bias == nullptr) return hn::Mul(normalized, load(weight, i));
-    if (weight == nullptr) return hn::Add(normalized, load(bias, i));
-    return Fused(d, normalized, load(weight, i), load(bias, i));
+    if (bias == nullptr) return hn::Mul(normalized, load(weight));
+    if (weight == nullptr) return hn::Add(normalized, load(bias));
+    return Fused(d, normalized, load(weight), load(bias));
   });
 }
 
@@ -112,9 +112,8 @@ void GroupNormGroup(const ChannelNorm& norm, const float* x, float* y, size_t fi
 /// y = x * scale + shift
 void ScaleAndShift(float scale, float shift, const float* x, float* y, size_t count) {
   const Singles d;
-  MapSingles(x, y, count, [&](Vec value, size_t) HWY_ATTR {
-    return Fused(d, value, hn::Set(d, scale), hn::Set(d, shift));
-  });
+  MapSingles(x, y, count,
+             [&](Vec value, auto) HWY_ATTR { return Fused(d, value, hn::Set(d, scale), hn::Set(d, shift)); });
 }
 
 }  // namespace detent::HWY_NAMESPACE

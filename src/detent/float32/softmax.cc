@@ -4,7 +4,6 @@
 
 #include "detent/core/parallel.h"
 #include "detent/float32/coefficients.h"
-#include "detent/float32/functions.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "detent/float32/softmax.cc"
@@ -12,8 +11,9 @@
 // After foreach_target.h
 #include <hwy/highway.h>
 
-#include "detent/core/fused-inl.h"
+#include "detent/float32/elementary-inl.h"
 #include "detent/float32/lanes-inl.h"
+#include "detent/float32/single_exp-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {
@@ -22,28 +22,20 @@ using Vec = hn::VFromD<Singles>;
 
 /// exp(x) of x <= 0.
 HWY_INLINE Vec ExpOfShare(Vec x) {
-  namespace c = coefficients;
   const Singles d;
-  const hn::RebindToUnsigned<Singles> du;
-  const Vec rounded = Fused(d, x, hn::Set(d, c::kFloatLog2E), hn::Set(d, c::kFloatRounder));
-  const Vec n = hn::Sub(rounded, hn::Set(d, c::kFloatRounder));
-  Vec r = Fused(d, n, hn::Set(d, -c::kFloatLn2High), x);
-  r = Fused(d, n, hn::Set(d, -c::kFloatLn2Low), r);
-  Vec sum = hn::Set(d, c::kFloatExp[0]);
-  for (size_t i = 1; i < std::size(c::kFloatExp); ++i) sum = Fused(d, sum, r, hn::Set(d, c::kFloatExp[i]));
-  const Vec rest = Fused(d, hn::Mul(r, r), sum, r);
-  const auto biased = hn::Add(hn::BitCast(du, rounded), hn::Set(du, uint32_t{127}));
-  const Vec power = hn::BitCast(d, hn::ShiftLeft<23>(biased));
-  const Vec result = Fused(d, rest, power, power);
-  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, c::kFloatLeastExp)), result);
+  const auto [r, power] = ReduceExp(d, x);
+  const Vec result = Fused(d, ExpRest(d, r), power, power);
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, coefficients::kFloatLeastExp)), result);
 }
 
 HWY_INLINE float Largest(const float* x, size_t count) {
   const Singles d;
   Sixteen<Singles> largest(-HUGE_VALF);
-  ForEachSixteen(x, count, -HUGE_VALF, [&](const float* from, size_t) HWY_ATTR {
-    for (size_t v = 0; v < largest.kVectors; ++v)
-      largest.vectors[v] = hn::Max(hn::LoadU(d, from + v * largest.kLanes), largest.vectors[v]);
+  ForEachSixteen(count, [&](size_t first, auto part) HWY_ATTR {
+    for (size_t v = 0; v < largest.kVectors; ++v) {
+      const size_t offset = v * largest.kLanes;
+      largest.vectors[v] = hn::Max(part.Load(d, x + first + offset, offset, -HUGE_VALF), largest.vectors[v]);
+    }
   });
   Vec all = largest.vectors[0];
   for (size_t v = 1; v < largest.kVectors; ++v) all = hn::Max(all, largest.vectors[v]);
@@ -52,24 +44,24 @@ HWY_INLINE float Largest(const float* x, size_t count) {
 
 /// Stores them, but for the logarithm. y may be x.
 template <bool kStores>
-HWY_INLINE float SumOfShares(const float* x, float* y, size_t count, float largest) {
+HWY_INLINE float SumOfShares(const float* x, [[maybe_unused]] float* y, size_t count, float largest) {
   const Singles d;
   const Vec most = hn::Set(d, largest);
   Sixteen<Singles> sum(0);
-  ForEachSixteen(x, count, -HUGE_VALF, [&](const float* from, size_t first) HWY_ATTR {
-    alignas(64) float shares[kSumLanes];
-    const bool is_whole = first + kSumLanes <= count;
-    float* const to = is_whole ? y + first : shares;
+  ForEachSixteen(count, [&](size_t first, auto part) HWY_ATTR {
     for (size_t v = 0; v < sum.kVectors; ++v) {
-      const Vec share = ExpOfShare(hn::Sub(hn::LoadU(d, from + v * sum.kLanes), most));
+      const size_t offset = v * sum.kLanes;
+      const Vec share = ExpOfShare(hn::Sub(part.Load(d, x + first + offset, offset, -HUGE_VALF), most));
       sum.vectors[v] = hn::Add(sum.vectors[v], share);
-      if constexpr (kStores) hn::StoreU(share, d, to + v * sum.kLanes);
-    }
-    if constexpr (kStores) {
-      if (!is_whole) std::copy_n(shares, count - first, y + first);
+      if constexpr (kStores) part.Store(share, d, y + first + offset, offset);
     }
   });
   return sum.Sum();
+}
+
+HWY_INLINE float LogOfSum(float sum) {
+  const hn::CappedTag<double, 1> d;
+  return static_cast<float>(hn::GetLane(Log(d, hn::Set(d, static_cast<double>(sum)))));
 }
 
 void SoftmaxLines(const float* x, float* y, size_t lines, size_t count, bool log) {
@@ -77,14 +69,13 @@ void SoftmaxLines(const float* x, float* y, size_t lines, size_t count, bool log
   for (size_t line = 0; line < lines; ++line, x += count, y += count) {
     const float largest = Largest(x, count);
     if (log) {
-      const float sum = SumOfShares<false>(x, y, count, largest);
-      const Vec log_of_sum = hn::Set(d, function_reference({ElementFunction::Kind::kLog}, sum));
+      const Vec log_of_sum = hn::Set(d, LogOfSum(SumOfShares<false>(x, y, count, largest)));
       const Vec most = hn::Set(d, largest);
       MapSingles(x, y, count,
-                 [&](Vec value, size_t) HWY_ATTR { return hn::Sub(hn::Sub(value, most), log_of_sum); });
+                 [&](Vec value, auto) HWY_ATTR { return hn::Sub(hn::Sub(value, most), log_of_sum); });
     } else {
       const Vec scale = hn::Set(d, 1 / SumOfShares<true>(x, y, count, largest));
-      MapSingles(y, y, count, [&](Vec share, size_t) HWY_ATTR { return hn::Mul(share, scale); });
+      MapSingles(y, y, count, [&](Vec share, auto) HWY_ATTR { return hn::Mul(share, scale); });
     }
   }
 }

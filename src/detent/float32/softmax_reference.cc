@@ -1,26 +1,20 @@
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <vector>
 
 #include "detent/float32/coefficients.h"
 #include "detent/float32/functions.h"
 #include "detent/float32/lanes.h"
+#include "detent/float32/single_exp_reference.h"
 #include "detent/float32/softmax.h"
 
 namespace detent {
 namespace {
 
 float exp_of_share(float x) {
-  namespace c = coefficients;
-  if (x < c::kFloatLeastExp) return 0;
-  const float rounded = std::fma(x, c::kFloatLog2E, c::kFloatRounder);
-  const float n = rounded - c::kFloatRounder;
-  const float r = std::fma(n, -c::kFloatLn2Low, std::fma(n, -c::kFloatLn2High, x));
-  float sum = c::kFloatExp[0];
-  for (size_t i = 1; i < std::size(c::kFloatExp); ++i) sum = std::fma(sum, r, c::kFloatExp[i]);
-  const auto power = std::bit_cast<float>((std::bit_cast<uint32_t>(rounded) + 127) << 23);
-  return std::fma(std::fma(r * r, sum, r), power, power);
+  if (x < coefficients::kFloatLeastExp) return 0;
+  const auto [r, power] = reduce_exp_reference(x);
+  return std::fma(exp_rest_reference(r), power, power);
 }
 
 void softmax_of_line(std::span<const float> x, std::span<float> y, bool log) {
