@@ -95,6 +95,16 @@ TEST(FloatNodes, AreTheSameWhateverStaysInFloat) {
   }
 }
 
+TEST(FloatNodes, NetworksWithoutQuantizersAreTheSame) {
+  for (const char* model : {"resnet20", "vit_cifar"}) {
+    SCOPED_TRACE(model);
+    PassBench bench(build_model(model, {3, 32, 32}, 10));
+    expect_one_result(bench.graph, RandomSamples(bench.sample_shape()).samples(3, 4));
+  }
+  PassBench bench(mixed_network());
+  expect_one_result(bench.graph, RandomSamples(bench.sample_shape()).samples(3, 6));
+}
+
 TEST(FloatNodes, CalibrationIsTheSameOnEveryTarget) {
   std::vector<std::string> texts;
   std::vector<Tensor> results;

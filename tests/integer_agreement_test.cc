@@ -560,8 +560,9 @@ TEST(IntegerExecution, TakesNetworksOfIndices) {
 }
 
 TEST(IntegerExecution, RefusesGraphsThatAreNotQuantizedForIt) {
-  const Graph graph = build_model("toy_convnet", {3, 32, 32}, 10);
-  EXPECT_THROW(IntegerProgram{graph}, Error);
+  Graph graph = build_model("toy_convnet", {3, 32, 32}, 10);
+  graph.nodes()[1].quantization["data_in_0"] = parse_quant_spec_text("affine:scale=0.1");
+  EXPECT_THAT(error_of([&] { IntegerProgram{graph}; }), HasSubstr("is not quantized for integer execution"));
 }
 
 TEST(IntegerExecution, RefusesNaN) {

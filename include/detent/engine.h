@@ -1,7 +1,8 @@
 #ifndef DETENT_ENGINE_H_
 #define DETENT_ENGINE_H_
 
-/* Runs networks that `detent quantize` wrote, in integers, from C. One shared library (libdetent_engine), nothing of
+/* Runs networks that `detent quantize` wrote, in integers, from C; what has no integer form, and networks that are not
+ * quantized, in float32, with the same bits on every processor. One shared library (libdetent_engine), nothing of
  * C++ in its interface. All functions may be called from several threads, also with one program; a program is freed by
  * one of them, when no other uses it. Programs that are loaded from one file share its weights.
  *
@@ -27,7 +28,7 @@ DETENT_EXPORT int32_t detent_engine_version(void);
 typedef enum detent_status {
   DETENT_OK = 0,
   DETENT_BAD_ARGUMENT = 1,  /* a null pointer, an index or a size that does not fit */
-  DETENT_BAD_FILE = 2,      /* missing, damaged, or no quantized network */
+  DETENT_BAD_FILE = 2,      /* missing, damaged, or no network that can be run */
   DETENT_BAD_INPUT = 3,     /* shapes that do not fit the network, NaN */
   DETENT_OUT_OF_MEMORY = 4,
   DETENT_INTERNAL = 5

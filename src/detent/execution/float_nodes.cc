@@ -12,7 +12,8 @@ namespace {
 
 class TorchFloatNodes final : public FloatNodes {
  public:
-  explicit TorchFloatNodes(const Graph& graph) : interpreter_(graph) {}
+  explicit TorchFloatNodes(const Graph& graph)
+      : interpreter_(graph, Interpreter::Mode::kInference, /*in_order=*/true) {}
 
   std::vector<FloatFlow> results(const Node& node, std::span<const FloatFlow> inputs) const override {
     std::optional<OneThread> one_thread;

@@ -36,9 +36,9 @@ class Interpreter {
     kTraining,   // gradients; batch statistics and dropout as in training; parameters quantized at each run
   };
 
-  /// Verifies the graph, which must outlive the interpreter and keep its nodes. In inference sums of products
-  /// are added in order (ordered_sums.h) where that is asked for, inside parallel_for, and where the graph
-  /// computes on codes, as integer execution has to find the same values.
+  /// Verifies the graph, which must outlive the interpreter and keep its nodes. In inference results are
+  /// reproducible (reproducible.h) where that is asked for, inside parallel_for, and where the graph computes
+  /// on codes, as integer execution has to find the same values.
   explicit Interpreter(const Graph& graph, Mode mode = Mode::kInference, bool in_order = false);
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;

@@ -198,8 +198,9 @@ std::vector<Flow> inputs_of(const Step& step, const Flows& flows, const OperandO
   return inputs;
 }
 
-Step make_step(const Node& node, Requantization requantization, const ValueTypes& values) {
-  Step step{&node, role_of(node), node_form(node, requantization), NodeEngine::kGiven, {}, {}, {}};
+Step make_step(const Node& node, std::optional<Requantization> requantization, const ValueTypes& values) {
+  Step step{&node, role_of(node), std::nullopt, NodeEngine::kGiven, {}, {}, {}};
+  if (requantization) step.form = node_form(node, *requantization);
   step.engine = node_engine(node, step.form, values);
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     step.inputs.push_back(expected_type(node, fmt::format("data_in_{}", i)));
@@ -214,7 +215,7 @@ Step make_step(const Node& node, Requantization requantization, const ValueTypes
 /// order of the nodes is thrown, however they take turns.
 void make_steps(ReferencePlan& plan, const ValueTypes& values, const std::function<void(Step&)>& take) {
   const std::span<const Node> nodes = std::as_const(plan.graph).nodes();
-  const Requantization requantization = *plan.graph.requantization();
+  const std::optional<Requantization> requantization = plan.graph.requantization();
   std::vector<std::exception_ptr> errors(nodes.size());
   plan.steps.resize(nodes.size());
   parallel_for(std::ssize(nodes), 1, [&](int64_t begin, int64_t end) {
@@ -283,7 +284,8 @@ void check_inputs(const Graph& graph, std::span<const Tensor> inputs) {
 
 std::unique_ptr<ReferencePlan> reference_plan(const Graph& graph, const MakeFloatNodes& make_float_nodes,
                                               const std::function<void(ReferenceStep&)>& take) {
-  if (!graph.requantization()) {
+  const auto is_quantized = [](const Node& node) { return !node.quantization.empty(); };
+  if (!graph.requantization() && std::ranges::any_of(graph.nodes(), is_quantized)) {
     fail("graph \"{}\" is not quantized for integer execution: the pass static_quantize does that",
          graph.name());
   }

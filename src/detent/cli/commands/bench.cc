@@ -15,7 +15,7 @@
 #include "detent/core/text_table.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/engine/machine_limits.h"
-#include "detent/graph/traits.h"
+#include "detent/float32/float_node.h"
 #include "detent/integer/plan.h"
 #include "detent/report/network.h"
 #include "detent/runtime/integer_executor.h"
@@ -34,14 +34,10 @@ struct BenchOptions {
   bool profile = false;
 };
 
-Graph read_quantized(const std::string& path) {
+Graph read_network(const std::string& path) {
   const FileKind& kind = file_kind(path);
   if (!kind.holds_graph()) fail("{}: it is {}, expected a network", path, kind.text);
-  Graph graph = std::get<GraphReader>(kind.read)(path);
-  if (!graph.requantization()) {
-    fail("{}: it is not quantized for execution in integers, which `detent quantize` does", path);
-  }
-  return graph;
+  return std::get<GraphReader>(kind.read)(path);
 }
 
 /// Numbers between -1 and 1, the same each time.
@@ -131,11 +127,13 @@ void add_profile(CommandResults& results, const FastProgram& program, std::span<
                   table.to_text(), 2e-9 * limits.products_per_second, 1e-9 * limits.bytes_per_second));
 }
 
-/// Whether somebody else has to compute nodes in float; a softmax the engine can.
-bool has_float_nodes(const Graph& graph) {
-  const std::vector<PlannedNode> plan = integer_plan(graph);
-  return std::ranges::any_of(plan, [&](const PlannedNode& planned) {
-    return planned.engine == NodeEngine::kFloat && trait<Softmax>(graph.node(planned.node)) == nullptr;
+/// Whether the engine has to ask libtorch for some nodes.
+bool needs_libtorch(const Graph& graph) {
+  for (const auto& [name, type] : infer_shapes(graph)) {
+    if (type.is_tensor() && type.dtype != DType::kFloat32) return true;
+  }
+  return std::ranges::any_of(integer_plan(graph), [](const PlannedNode& node) {
+    return node.engine == NodeEngine::kFloat && find_float_operator(node.op) == nullptr;
   });
 }
 
@@ -163,12 +161,12 @@ void measure(const BenchOptions& options, const Graph& graph, const MakeFloatNod
 
 int run_bench(const std::vector<std::string>& args) {
   CLI::App app(
-      "Measure how fast a network that is quantized for integers runs: latency, throughput, memory, and what "
-      "each of its steps takes.",
+      "Measure how fast a network runs that is quantized for integers, or in float: latency, throughput, "
+      "memory, and what each of its steps takes.",
       "detent bench");
   BenchOptions options;
   ResultOptions result_options;
-  app.add_option("model", options.model, "a quantized network (.mz or .onnx)")->required()->option_text(" ");
+  app.add_option("model", options.model, "a network (.mz or .onnx)")->required()->option_text(" ");
   app.add_option("--engine", options.engine, "fast or reference")->capture_default_str();
   app.add_option("--batch", options.batch, "samples at once")->capture_default_str();
   app.add_option("--threads", options.threads, "0: one a processor")->capture_default_str();
@@ -187,9 +185,9 @@ int run_bench(const std::vector<std::string>& args) {
     throw UsageError(fmt::format("--threads: got {}, expected 0 or more", options.threads));
   if (options.threads > 0) set_thread_count(static_cast<int>(options.threads));
   CommandResults results("bench", result_options);
-  const Graph graph = read_quantized(options.model);
+  const Graph graph = read_network(options.model);
   const auto measure_with = [&](const MakeFloatNodes& make) { measure(options, graph, make, results); };
-  if (has_float_nodes(graph)) {
+  if (needs_libtorch(graph)) {
     TorchCommand command{.name = "bench", .options = {}, .passes = {}, .config_file = {}, .software_dir = {}};
     if (options.threads > 0) command.options.num_threads = options.threads;
     command.with_float_nodes = measure_with;
