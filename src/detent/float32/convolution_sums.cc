@@ -6,6 +6,7 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/core/product.h"
+#include "detent/float32/result_tensor.h"
 #include "detent/float32/sums.h"
 #include "detent/integer/element_movement.h"
 
@@ -191,24 +192,26 @@ struct Spread {
 Tensor spread_out(const Tensor& inputs, const Spread& spread) {
   Shape shape = {inputs.dim(0), inputs.dim(1)};
   shape.insert(shape.end(), spread.sizes.begin(), spread.sizes.end());
-  Tensor result(DType::kFloat32, shape);
+  Tensor result = result_tensor(shape);
   const Sizes from = three(spatial(inputs), 1);
   const Sizes to = three(spread.sizes, 1);
   const Sizes begin = three(spread.begin, 0);
   const Sizes step = three(spread.step, 1);
   const float* const values = inputs.values<float>().data();
   float* const results = result.values<float>().data();
-  const auto is_inside = [&](size_t d, int64_t at) { return at >= 0 && at < to[d]; };
+  // Elements of a row that are inside.
+  const int64_t low = std::max<int64_t>(0, (-begin[2] + step[2] - 1) / step[2]);
+  const int64_t high = std::min(from[2], (to[2] - begin[2] + step[2] - 1) / step[2]);
+  const int64_t plane = product(to);
   parallel_for(shape[0] * shape[1], 1, [&](int64_t first, int64_t last) {
+    std::fill(results + first * plane, results + last * plane, 0.0F);
     for (int64_t row = first * from[0] * from[1]; row < last * from[0] * from[1]; ++row) {
       const int64_t z = begin[0] + row / from[1] % from[0] * step[0];
       const int64_t y = begin[1] + row % from[1] * step[1];
-      if (!is_inside(0, z) || !is_inside(1, y)) continue;
+      if (z < 0 || z >= to[0] || y < 0 || y >= to[1]) continue;
       float* const target = results + ((row / from[1] / from[0] * to[0] + z) * to[1] + y) * to[2];
-      for (int64_t i = 0; i < from[2]; ++i) {
-        const int64_t x = begin[2] + i * step[2];
-        if (is_inside(2, x)) target[x] = values[row * from[2] + i];
-      }
+      const float* const source = values + row * from[2];
+      for (int64_t i = low; i < high; ++i) target[begin[2] + i * step[2]] = source[i];
     }
   });
   return result;
@@ -231,7 +234,7 @@ Tensor swapped_weight(const Tensor& weight, int64_t groups) {
   const StridedView view = {.shape = {groups, outputs, inputs, window},
                             .strides = {inputs * outputs * window, window, outputs * window, -1},
                             .offset = window - 1};
-  return weight.numel() == 0 ? Tensor(DType::kFloat32, shape) : gathered(weight, view).reshaped(shape);
+  return weight.numel() == 0 ? result_tensor(shape) : gathered(weight, view).reshaped(shape);
 }
 
 }  // namespace
@@ -261,7 +264,7 @@ Tensor convolution_sums(const Tensor& inputs, const Tensor& weight, const std::o
     g.output[d] = (g.input[d] - reach) / g.stride[d] + 1;
     if (d + window.stride.size() >= kDims) shape.push_back(g.output[d]);
   }
-  Tensor output(DType::kFloat32, shape);
+  Tensor output = result_tensor(shape);
   if (output.numel() == 0) return output;
   const TileProduct tiles(g, input, weight, bias, output);
   const int64_t grain = std::max<int64_t>(1, tiles.count() / kChunks);  // of which each has its own panel

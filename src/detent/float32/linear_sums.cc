@@ -4,6 +4,7 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/core/product.h"
+#include "detent/float32/result_tensor.h"
 #include "detent/float32/sums.h"
 
 namespace detent {
@@ -65,7 +66,7 @@ Tensor linear_sums(const Tensor& inputs, const Tensor& weight, const std::option
     fail("linear of {} inputs: got a tensor of shape {}", layer.in, shape_text(inputs.shape()));
   Shape shape = inputs.shape();
   shape.back() = layer.out;
-  Tensor result(DType::kFloat32, shape);
+  Tensor result = result_tensor(shape);
   const int64_t count = element_count({shape.begin(), shape.end() - 1});
   const float* const from = inputs.values<float>().data();
   float* const to = result.values<float>().data();

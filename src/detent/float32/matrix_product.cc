@@ -4,6 +4,7 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/core/product.h"
+#include "detent/float32/result_tensor.h"
 #include "detent/float32/sums.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/element_movement.h"
@@ -32,17 +33,19 @@ Tensor padded_columns(const Tensor& matrices, int64_t columns) {
   if (shape.back() == columns) return matrices;
   const int64_t given = shape.back();
   shape.back() = columns;
-  Tensor padded(DType::kFloat32, shape);
+  Tensor padded = result_tensor(shape);
   const float* from = matrices.values<float>().data();
   float* to = padded.values<float>().data();
-  for (int64_t row = 0; row < element_count({shape.begin(), shape.end() - 1}); ++row)
+  for (int64_t row = 0; row < element_count({shape.begin(), shape.end() - 1}); ++row) {
     std::copy_n(from + row * given, given, to + row * columns);
+    std::fill_n(to + row * columns + given, columns - given, 0.0F);
+  }
   return padded;
 }
 
 Tensor without_padding(const Tensor& products, const Shape& shape) {
   if (products.dim(-1) == shape.back()) return products.reshaped(shape);
-  Tensor result(DType::kFloat32, shape);
+  Tensor result = result_tensor(shape);
   const float* from = products.values<float>().data();
   float* to = result.values<float>().data();
   for (int64_t row = 0; row < element_count({shape.begin(), shape.end() - 1}); ++row)
@@ -60,6 +63,8 @@ struct Batch {
 };
 
 void compute_rows(const Batch& b, int64_t index, int64_t row) {
+  const int64_t rows = std::min(kRows, b.rows - row);
+  std::fill_n(b.result + (index * b.rows + row) * b.columns, rows * b.columns, 0.0F);
   for (int64_t k = 0; k < b.depth; k += kDepth) {
     add_product({.a = b.left + (index * b.rows + row) * b.depth + k,
                  .a_row = b.depth,
@@ -68,7 +73,7 @@ void compute_rows(const Batch& b, int64_t index, int64_t row) {
                  .b_stride = b.columns,
                  .c = b.result + (index * b.rows + row) * b.columns,
                  .c_stride = b.columns,
-                 .rows = std::min(kRows, b.rows - row),
+                 .rows = rows,
                  .depth = std::min(kDepth, b.depth - k),
                  .column_begin = 0,
                  .column_end = b.columns});
@@ -81,7 +86,7 @@ Tensor batched_product(const Tensor& a, const Tensor& b, const Shape& batch) {
   const Tensor right = padded_columns(as_batch(b, batch), columns);
   Shape shape = batch;
   shape.insert(shape.end(), {a.dim(-2), columns});
-  Tensor products(DType::kFloat32, shape);
+  Tensor products = result_tensor(shape);
   const Batch of = {a.dim(-2),
                     a.dim(-1),
                     columns,

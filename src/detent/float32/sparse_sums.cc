@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "detent/core/parallel.h"
+#include "detent/float32/result_tensor.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 #include "detent/integer/window_dimension.h"
@@ -78,7 +79,7 @@ void compute_windows(const Connections& connections, const std::vector<float>& b
 Tensor sparse_sums(const Node& layer, const Connections& connections, const Tensor& values,
                    const std::optional<Tensor>& bias) {
   const Operand operand{values.shape(), Value()};
-  Tensor result(DType::kFloat32, infer_results(layer, std::span(&operand, 1)).front().shape);
+  Tensor result = result_tensor(infer_results(layer, std::span(&operand, 1)).front().shape);
   const size_t dims = trait<WeightedSum>(layer)->spatial_dims;
   if (result.numel() == 0) return result;
   if (dims == 0) {

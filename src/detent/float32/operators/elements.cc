@@ -4,6 +4,7 @@
 #include "detent/core/parallel.h"
 #include "detent/float32/float_node.h"
 #include "detent/float32/functions.h"
+#include "detent/float32/result_tensor.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 
@@ -17,7 +18,7 @@ template <class Function>
 Tensor mapped(const FloatNode& n, Function function) {
   constexpr int64_t kGrain = 16384;
   const Tensor& x = n.tensor(0);
-  Tensor result(DType::kFloat32, x.shape());
+  Tensor result = result_tensor(x.shape());
   const auto from = x.values<float>();
   const auto to = result.values<float>();
   parallel_for(x.numel(), kGrain, [&](int64_t begin, int64_t end) {
@@ -27,7 +28,7 @@ Tensor mapped(const FloatNode& n, Function function) {
 }
 
 Tensor applied(const FloatNode& n, const ElementFunction& function) {
-  Tensor result(DType::kFloat32, n.tensor(0).shape());
+  Tensor result = result_tensor(n.tensor(0).shape());
   apply_function(function, n.tensor(0).values<float>(), result.values<float>());
   return result;
 }

@@ -2,6 +2,7 @@
 
 #include "detent/float32/float_node.h"
 #include "detent/float32/normalization.h"
+#include "detent/float32/result_tensor.h"
 #include "detent/float32/softmax.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
@@ -28,7 +29,7 @@ Tensor softmax_along(const FloatNode& n) {
   const auto axis = static_cast<size_t>(dim < 0 ? dim + x.rank() : dim);
   const size_t last = x.shape().size() - 1;
   const Tensor lines = axis == last ? x : exchanged(x, axis, last);
-  Tensor result(DType::kFloat32, lines.shape());
+  Tensor result = result_tensor(lines.shape());
   softmax(lines.values<float>(), result.values<float>(), lines.dim(-1), log);
   return axis == last ? result : exchanged(result, axis, last);
 }
@@ -49,7 +50,7 @@ ChannelNorm channel_norm(const FloatNode& n, int64_t groups) {
 }
 
 Tensor layer_normalized(const FloatNode& n) {
-  Tensor result(DType::kFloat32, n.tensor(0).shape());
+  Tensor result = result_tensor(n.tensor(0).shape());
   layer_norm(row_norm(n, eps_of(n.node)), n.tensor(0).values<float>(), result.values<float>());
   return result;
 }
@@ -57,20 +58,20 @@ Tensor layer_normalized(const FloatNode& n) {
 Tensor divided_by_root_mean_square(const FloatNode& n) {
   const bool given = !n.node.attributes.find("eps")->is_na();
   const double eps = given ? eps_of(n.node) : double{std::numeric_limits<float>::epsilon()};
-  Tensor result(DType::kFloat32, n.tensor(0).shape());
+  Tensor result = result_tensor(n.tensor(0).shape());
   rms_norm(row_norm(n, eps), n.tensor(0).values<float>(), result.values<float>());
   return result;
 }
 
 Tensor group_normalized(const FloatNode& n) {
-  Tensor result(DType::kFloat32, n.tensor(0).shape());
+  Tensor result = result_tensor(n.tensor(0).shape());
   group_norm(channel_norm(n, integer_attribute(n.node, "num_groups")), n.tensor(0).values<float>(),
              result.values<float>());
   return result;
 }
 
 Tensor batch_normalized(const FloatNode& n) {
-  Tensor result(DType::kFloat32, n.tensor(0).shape());
+  Tensor result = result_tensor(n.tensor(0).shape());
   batch_norm(channel_norm(n, 1), n.values_of("running_mean"), n.values_of("running_var"),
              n.tensor(0).values<float>(), result.values<float>());
   return result;
@@ -79,7 +80,7 @@ Tensor batch_normalized(const FloatNode& n) {
 /// Each channel of each sample, or by the running statistics.
 Tensor instance_normalized(const FloatNode& n) {
   if (n.parameter("running_mean")) return batch_normalized(n);
-  Tensor result(DType::kFloat32, n.tensor(0).shape());
+  Tensor result = result_tensor(n.tensor(0).shape());
   group_norm(channel_norm(n, n.tensor(0).dim(1)), n.tensor(0).values<float>(), result.values<float>());
   return result;
 }

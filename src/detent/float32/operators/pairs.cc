@@ -3,6 +3,7 @@
 #include "detent/core/parallel.h"
 #include "detent/float32/float_node.h"
 #include "detent/float32/functions.h"
+#include "detent/float32/result_tensor.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/element_movement.h"
 
@@ -21,7 +22,7 @@ struct Pair {
   Tensor result;
 
   explicit Pair(const Tensor& left, const Tensor& right)
-      : result(DType::kFloat32, broadcast_shapes(left.shape(), right.shape())) {
+      : result(result_tensor(broadcast_shapes(left.shape(), right.shape()))) {
     a = broadcast(left, result.shape());
     b = broadcast(right, result.shape());
   }

@@ -4,6 +4,7 @@
 
 #include "detent/core/parallel.h"
 #include "detent/float32/float_node.h"
+#include "detent/float32/result_tensor.h"
 #include "detent/float32/row_sums.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
@@ -50,7 +51,7 @@ Tensor reduced(const FloatNode& n, Reduce reduce) {
   }
   const bool in_order = std::ranges::is_sorted(is_reduced);
   const Tensor ordered = in_order ? x : gathered(x, rows);
-  Tensor result(DType::kFloat32, result_shape);
+  Tensor result = result_tensor(result_shape);
   const auto values = ordered.values<float>();
   const auto to = result.values<float>();
   constexpr int64_t kGrain = 8192;
