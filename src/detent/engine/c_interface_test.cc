@@ -106,6 +106,20 @@ TEST_F(EngineInC, ComputesFloatNodesOfTransformers) {
   detent_program_free(program);
 }
 
+TEST_F(EngineInC, ComputesNetworksWithoutQuantizersInFloat) {
+  GraphBuilder b("float");
+  Graph graph = b.finish(b.call("softmax", {b.linear("fc", b.input("x", {3}), 3, 2)}));
+  for (float& weight : graph.node("fc").find_parameter("weight")->tensor.values<float>()) weight = 0.25F;
+  write_graph(path_, graph);
+  detent_program* program = load();
+  ASSERT_EQ(detent_program_run(program, &input_, 1, &output_, 1), DETENT_OK) << detent_error_text();
+  EXPECT_THAT(y_, testing::Each(0.5F));
+  x_[0] = NAN;
+  ASSERT_EQ(detent_program_run(program, &input_, 1, &output_, 1), DETENT_OK);
+  EXPECT_TRUE(std::isnan(y_[0]) && !std::isnan(y_[2])) << "no codes that NaN would not have";
+  detent_program_free(program);
+}
+
 TEST_F(EngineInC, NamesOperatorsThatItDoesNotHave) {
   GraphBuilder b("sines");
   Graph graph = b.finish(b.call("sin", {b.input("x", {3})}));
