@@ -136,7 +136,14 @@ TEST(IntegerExecutor, AsksForWhatHasNoIntegerForm) {
   // 1 + 0.5 twice; doubled, they are codes of a half again.
   EXPECT_THAT(program.run(std::span(&input, 1)).front().values<float>(), ElementsAre(6));
   EXPECT_THAT(seen, ElementsAre(1.5F, 1.5F));
-  EXPECT_THROW(IntegerProgram{graph}, Error);
+}
+
+TEST(IntegerExecutor, NamesOperatorsThatNeedLibtorch) {
+  GraphBuilder builder("waves");
+  const NodeInput x = builder.linear("fc1", builder.input("x", {2}), 2, 2, false);
+  const Graph graph = builder.finish(builder.linear("fc2", builder.call("sin", {x}), 2, 1, false));
+  EXPECT_THAT(error_of([&] { IntegerProgram{graph}; }),
+              HasSubstr("their operators are not computed without libtorch: sin (sin)"));
 }
 
 }  // namespace
