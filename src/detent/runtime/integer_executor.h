@@ -26,8 +26,9 @@ struct IntegerResult {
 using IntegerObserver = std::function<void(const Node& node, const IntegerResult& result)>;
 
 /// Runs a quantized graph in integers: codes of at most 16 bits, 32-bit sums, requantized as the graph says
-/// (Graph::requantization); and one without any quantizer in float. A slow and plain reference, without libtorch, that other ways of running the
-/// graph are held to. Its results are the same for any number of threads.
+/// (Graph::requantization); and one without any quantizer in float. A slow and plain reference, without
+/// libtorch, that other ways of running the graph are held to. Its results are the same for any number of
+/// threads.
 ///
 /// Inputs become codes where the first node takes them in. Nodes without an integer form compute in float on
 /// the values of codes, by what `make_float_nodes` gives or else the layer float32, and their results become

@@ -1,5 +1,6 @@
 #include "detent/cli/torch/integer_program.h"
 
+#include "detent/core/error.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/execution/float_nodes.h"
 #include "detent/runtime/integer_executor.h"
@@ -7,6 +8,10 @@
 namespace detent {
 
 std::unique_ptr<const Program> integer_program(const Graph& graph, Engine engine) {
+  if (!graph.requantization()) {
+    fail("graph \"{}\" is not quantized for integer execution: the pass static_quantize does that",
+         graph.name());
+  }
   if (engine == Engine::kReference) return IntegerExecutor(torch_float_nodes).compile(graph);
   return FastExecutor(torch_float_nodes).compile(graph);
 }
