@@ -52,7 +52,10 @@ class Codes {
   static constexpr int32_t kMostWeight = 127;
   static constexpr size_t kNumbers = 2 * kMostWeight + 1;
   static constexpr int64_t kNibbleCodes = 16;
-  static size_t index(int32_t weight) { return static_cast<size_t>(weight + kMostWeight); }
+  static size_t index(int32_t weight) {
+    const int32_t place = weight + kMostWeight;
+    return static_cast<size_t>(place);
+  }
 
   std::array<uint8_t, kNumbers> codes_{};
 };
