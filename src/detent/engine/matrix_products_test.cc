@@ -130,7 +130,7 @@ TEST_F(MatrixProducts, SayWhyThereIsNoKernel) {
   wide.b.high = 256;
   EXPECT_EQ(why_not_multiplied(wide, {2, 3}, {3, 4}), "inputs of more than 8 bits");
   ProductForm deep = form;
-  deep.largest_product = 255 * 255;
+  deep.largest_product = int64_t{255} * 255;
   EXPECT_EQ(why_not_multiplied(deep, {2, 40000}, {40000, 4}), "sums beyond 32 bits");
   EXPECT_EQ(why_not_multiplied(form, {3}, {3, 4}), "a product of vectors");
 }

@@ -90,7 +90,7 @@ inline void quantize_layer(Draw& draw, Node& node) {
 
 inline double fan_in(const Node& node) {
   const Tensor& weight = node.find_parameter("weight")->tensor;
-  return static_cast<double>(weight.numel() / weight.dim(0));
+  return static_cast<double>(weight.numel()) / static_cast<double>(weight.dim(0));
 }
 
 /// The codes that every node takes and gives: those of the value, so that neighbours agree, but for some.

@@ -87,7 +87,7 @@ TEST_P(RowKernels, NormsOfChannelsAreTheReference) {
     const std::vector<float> weight = normal(6);
     const std::vector<float> bias = normal(6, 1);
     const std::vector<float> var = {1, 2, 0.5F, 3, 1e-6F, 10};
-    const std::vector<float> values = normal(static_cast<size_t>(2 * 6 * positions));
+    const std::vector<float> values = normal(size_t{2} * 6 * static_cast<size_t>(positions));
     std::vector<float> expected(values.size());
     std::vector<float> results(values.size());
     for (const int64_t groups : {1, 2, 6}) {
@@ -146,7 +146,7 @@ TEST(LayerNorm, OfEqualValuesIsTheBias) {
 
 TEST(RowNorms, ThreadsDoNotChangeABit) {
   const int before = thread_count();
-  const std::vector<float> values = normal(200 * 300);
+  const std::vector<float> values = normal(size_t{200} * 300);
   std::vector<std::vector<float>> results;
   for (const int threads : {1, 3}) {
     set_thread_count(threads);
