@@ -126,37 +126,30 @@ Matrix<double> ShiftMatrices::mean(int64_t group, const std::string& where) cons
 }
 
 // With d = w - v:  w f - v x = w (f - x) + d x, so its mean square is  w S w^T + 2 w D d^T + d H d^T,
-// where H is the Gram matrix, D the shift and S its Gram matrix; and of w f, which is v = 0, d = w.
-RowErrors row_errors(const InputMoments& inputs, const Tensor& weight, const Tensor& chosen,
-                     int64_t row_begin, int64_t row_end) {
-  const Tensor zero(DType::kFloat32, weight.shape());
-  RowErrors errors{.signal = output_errors(inputs.gram, weight, zero, row_begin, row_end),
-                   .noise = output_errors(inputs.gram, weight, chosen, row_begin, row_end)};
+// where H is the Gram matrix, D the shift and S its Gram matrix.
+std::vector<double> row_errors(const InputMoments& inputs, const Tensor& weight, const Tensor& chosen,
+                               int64_t row_begin, int64_t row_end) {
+  std::vector<double> errors = output_errors(inputs.gram, weight, chosen, row_begin, row_end);
   if (inputs.shift.rows() == 0) return errors;
   const int64_t n = inputs.gram.rows();
   const float* originals = weight.values<float>().data();
   const float* values = chosen.values<float>().data();
+  const Tensor zero(DType::kFloat32, weight.shape());
   const std::vector<double> moved = output_errors(inputs.shift_gram, weight, zero, row_begin, row_end);
   constexpr int64_t kGrain = 4;
   parallel_for(row_end - row_begin, kGrain, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r) {
       const float* w = originals + (row_begin + r) * n;
       const float* v = values + (row_begin + r) * n;
-      double along_w = 0;
-      double along_d = 0;
+      double sum = 0;
       for (int64_t i = 0; i < n; ++i) {
         const double* row = inputs.shift.row(i);
-        double with_w = 0;
-        double with_v = 0;
-        for (int64_t j = 0; j < n; ++j) {
-          with_w += row[j] * static_cast<double>(w[j]);
-          with_v += row[j] * static_cast<double>(v[j]);
-        }
-        along_w += static_cast<double>(w[i]) * with_w;
-        along_d += static_cast<double>(w[i]) * (with_w - with_v);
+        double product = 0;
+        for (int64_t j = 0; j < n; ++j)
+          product += row[j] * (static_cast<double>(w[j]) - static_cast<double>(v[j]));
+        sum += static_cast<double>(w[i]) * product;
       }
-      errors.signal[static_cast<size_t>(r)] += moved[static_cast<size_t>(r)] + 2 * along_w;
-      errors.noise[static_cast<size_t>(r)] += moved[static_cast<size_t>(r)] + 2 * along_d;
+      errors[static_cast<size_t>(r)] += moved[static_cast<size_t>(r)] + 2 * sum;
     }
   });
   return errors;

@@ -64,14 +64,10 @@ struct InputMoments {
   Matrix<double> shift_gram;  // of (f - x) (f - x)^T, likewise
 };
 
-/// Mean squares of the outputs w y of each row w in [row_begin, row_end), y being f where there is a shift,
-/// else x; and of what these differ by from v x, v being the row of `chosen`.
-struct RowErrors {
-  std::vector<double> signal;
-  std::vector<double> noise;
-};
-RowErrors row_errors(const InputMoments& inputs, const Tensor& weight, const Tensor& chosen,
-                     int64_t row_begin, int64_t row_end);
+/// For each row w in [row_begin, row_end) the mean square of w y - v x, where y is f where there is a shift,
+/// else x, and v the row of `chosen`. With v = 0 it is the mean square of the outputs.
+std::vector<double> row_errors(const InputMoments& inputs, const Tensor& weight, const Tensor& chosen,
+                               int64_t row_begin, int64_t row_end);
 
 /// For each row r in [row_begin, row_end) of two weights of equal shape: d H d^T, d being the difference of
 /// the rows.

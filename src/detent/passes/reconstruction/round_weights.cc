@@ -87,6 +87,7 @@ Errors round_layer(Node& node, const WeightRounding& rounding, const std::vector
   const Tensor original = parameter.tensor;
   Quantizer& quantizer = *node.quantization.find("weight")->second;
   const Tensor nearest = fake_quantize(quantizer, original);
+  const Tensor zero(DType::kFloat32, original.shape());
   Tensor chosen = original.clone();
   Errors errors;
   errors.was_exact = nearest.equals(original);
@@ -95,10 +96,9 @@ Errors round_layer(Node& node, const WeightRounding& rounding, const std::vector
     const int64_t begin = static_cast<int64_t>(group) * rows;
     const int64_t end = begin + rows;
     if (!errors.was_exact) rounding.round(inputs[group], where, chosen, begin, end);
-    const RowErrors of_nearest = row_errors(inputs[group], original, nearest, begin, end);
-    errors.signal += total(of_nearest.signal);
-    errors.nearest += total(of_nearest.noise);
-    errors.chosen += total(row_errors(inputs[group], original, chosen, begin, end).noise);
+    errors.signal += total(row_errors(inputs[group], original, zero, begin, end));
+    errors.nearest += total(row_errors(inputs[group], original, nearest, begin, end));
+    errors.chosen += total(row_errors(inputs[group], original, chosen, begin, end));
   }
   quantizer = rounding.spec;
   DETENT_CHECK(fake_quantize(quantizer, chosen).equals(chosen), "{}: {} does not hold the chosen values",
