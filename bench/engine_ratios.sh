@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # How long the fast engine takes for quantized networks, as shares of what ONNX Runtime takes for the QDQ models that
-# are exported from the same graphs. Random weights. Both take turns; the least and the median of all turns count.
+# are exported from the same graphs; with FLOAT=1, for networks in float. Random weights. Both take turns; the least and
+# the median of all turns count.
 #
 #   ORT_DIR=FOLDER bench/engine_ratios.sh BUILD_FOLDER [MODEL...]
 #
 # FOLDER has onnxruntime-node (npm install onnxruntime-node@1.30.0 --ignore-scripts), ORT_RUN names ort_run.mjs
-# (default ../shared/tools/ort_run.mjs). THREADS ("1 2"), TURNS (3) and SECONDS_EACH (2) as wanted.
+# (default ../shared/tools/ort_run.mjs). THREADS ("1 2"), BATCH (1), TURNS (3) and SECONDS_EACH (2) as wanted.
 set -euo pipefail
 build=${1:?the build folder}
 shift
@@ -16,14 +17,15 @@ runner=${ORT_RUN:-$(dirname "${BASH_SOURCE[0]}")/../../shared/tools/ort_run.mjs}
 : "${ORT_DIR:?the folder that onnxruntime-node is installed in}"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-"$build/bin/quantized_models" "$folder" "${models[@]}" > /dev/null
+batch=${BATCH:-1}
+"$build/bin/quantized_models" ${FLOAT:+--float} "$folder" "${models[@]}" > /dev/null
 
 shape_of() {
   case $1 in
-    mnist_cnn) echo 1,1,28,28 ;;
-    digits_cnn) echo 1,1,8,8 ;;
-    resnet20) echo 1,3,32,32 ;;
-    *) echo 1,3,224,224 ;;
+    mnist_cnn) echo "$batch,1,28,28" ;;
+    digits_cnn) echo "$batch,1,8,8" ;;
+    resnet20) echo "$batch,3,32,32" ;;
+    *) echo "$batch,3,224,224" ;;
   esac
 }
 
@@ -35,7 +37,8 @@ for model in "${models[@]}"; do
   for threads in ${THREADS:-1 2}; do
     rm -f "$folder"/{ours,theirs}.*
     for ((turn = 0; turn < ${TURNS:-3}; ++turn)); do
-      "$build/bin/detent" bench "$folder/$model.mz" --threads "$threads" --seconds "${SECONDS_EACH:-2}" |
+      "$build/bin/detent" bench "$folder/$model.mz" --threads "$threads" --batch "$batch" \
+        --seconds "${SECONDS_EACH:-2}" |
         awk -F'|' 'NR == 3 { gsub(/ /, ""); print $5 >> least; print $6 >> median }' \
           least="$folder/ours.min" median="$folder/ours.median"
       runs=$(awk -v s="${SECONDS_EACH:-2}" '{ r = int(s * 1000 / $1 / 2) } END { print (r < 10 ? 10 : r) }' "$folder/ours.min")

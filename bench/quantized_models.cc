@@ -1,7 +1,9 @@
 // Writes built-in networks with random weights, quantized for integer execution, as FOLDER/MODEL.mz and, with
 // QuantizeLinear and DequantizeLinear, as FOLDER/MODEL.onnx: what engine_ratios.sh times.
 //
-//   quantized_models FOLDER [MODEL...]
+//   quantized_models [--float] FOLDER [MODEL...]
+//
+// With --float they stay in float, their batch norms folded.
 
 #include <algorithm>
 #include <cstdio>
@@ -56,7 +58,7 @@ void widen_weights(Graph& graph) {
   }
 }
 
-void write_model(const std::filesystem::path& folder, const std::string& name) {
+void write_model(const std::filesystem::path& folder, const std::string& name, bool in_float) {
   const ModelInfo& model = find_model(name);
   Graph graph = model.build(model.sample_shape, model.class_count);
   seed_everything(0);
@@ -70,12 +72,12 @@ void write_model(const std::filesystem::path& folder, const std::string& name) {
   context.report = [](const std::string&) {};
   context.warn = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
   context.output_dir = folder;
-  const std::string passes = fmt::format(
-      "[passes.fold_constants]\n[passes.fuse_batch_norm]\n[passes.static_quantize]\nnum_samples = {}\n",
-      kSamples);
+  std::string passes = "[passes.fold_constants]\n[passes.fuse_batch_norm]\n";
+  if (!in_float) passes += fmt::format("[passes.static_quantize]\nnum_samples = {}\n", kSamples);
   run_pipeline(graph, *parse_toml(passes, "passes").find("passes")->get_if<Table>(), "passes", context);
   write_graph(folder / (model.name + ".mz"), graph);
-  export_onnx(graph, folder / (model.name + ".onnx"), {.style = OnnxStyle::kQdq});
+  export_onnx(graph, folder / (model.name + ".onnx"),
+              {.style = in_float ? OnnxStyle::kFloat : OnnxStyle::kQdq});
   fmt::print("{}\n", (folder / (model.name + ".mz")).string());
 }
 
@@ -83,15 +85,18 @@ void write_model(const std::filesystem::path& folder, const std::string& name) {
 }  // namespace detent
 
 int main(int argc, char** argv) {
-  std::vector<std::string> names(argv + std::min(argc, 2), argv + argc);
-  if (argc < 2) {
-    fmt::print(stderr, "usage: quantized_models FOLDER [MODEL...]\n");
+  std::vector<std::string> names(argv + 1, argv + argc);
+  const bool in_float = std::erase(names, "--float") > 0;
+  if (names.empty()) {
+    fmt::print(stderr, "usage: quantized_models [--float] FOLDER [MODEL...]\n");
     return 2;
   }
+  const std::string folder = names.front();
+  names.erase(names.begin());
   if (names.empty()) names = {"resnet18", "resnet50", "mobilenet_v2", "mnist_cnn", "digits_cnn", "resnet20"};
   try {
-    std::filesystem::create_directories(argv[1]);
-    for (const std::string& name : names) detent::write_model(argv[1], name);
+    std::filesystem::create_directories(folder);
+    for (const std::string& name : names) detent::write_model(folder, name, in_float);
   } catch (const std::exception& error) {
     fmt::print(stderr, "quantized_models: {}\n", error.what());
     return 1;

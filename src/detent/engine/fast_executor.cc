@@ -59,8 +59,11 @@ class WeightPacker {
   WeightPacker(const KernelSet& kernels, ProgramWeights& weights) : kernels_(kernels), weights_(weights) {}
 
   void take(ReferenceStep& step) {
-    if (!step.form) return;
     const std::string& name = step.node->name;
+    if (step.engine == NodeEngine::kFloat) {
+      if (auto packed = packed_float_sums(*step.node)) add(weights_.float_layers, name, std::move(*packed));
+    }
+    if (!step.form) return;
     if (auto* form = std::get_if<SumForm>(&*step.form);
         form != nullptr && why_not_packed(*form, *step.node).empty()) {
       if (trait<WeightedSum>(*step.node)->transposed) {
@@ -201,7 +204,8 @@ std::vector<StepProfile> FastProgram::profile(std::span<const Tensor> inputs, in
   std::vector<StepProfile> profile;
   for (size_t i = 0; i < seconds.size(); ++i) {
     const EngineStep& step = *shaped->plan.steps[i];
-    profile.push_back({step.nodes, step.kernel, step.why, step.products, step.bytes, seconds[i]});
+    profile.push_back(
+        {step.nodes, step.kernel, step.why, step.products, step.multiplies_floats, step.bytes, seconds[i]});
   }
   return profile;
 }
@@ -215,6 +219,8 @@ int64_t FastProgram::weight_bytes() const {
       bytes += static_cast<int64_t>(phase.packed->weights.byte_size());
   }
   for (const auto& [name, layer] : compiled_->weights.block_layers) bytes += layer->byte_size();
+  for (const auto& [name, layer] : compiled_->weights.float_layers)
+    bytes += static_cast<int64_t>(layer->weights.byte_size());
   return bytes;
 }
 

@@ -16,6 +16,7 @@ struct StepProfile {
   std::string kernel;
   std::string why;  // no faster kernel
   double products = 0;
+  bool multiplies_floats = false;
   int64_t bytes = 0;   // read and written, weights included
   double seconds = 0;  // the least of the runs
 };

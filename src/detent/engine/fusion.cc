@@ -9,17 +9,6 @@
 namespace detent {
 namespace {
 
-/// Steps that read a value; the output node counts.
-std::map<std::string, std::vector<size_t>, std::less<>> readers_of(std::span<const ReferenceStep> steps) {
-  std::map<std::string, std::vector<size_t>, std::less<>> readers;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    for (const NodeInput& input : steps[i].node->inputs) {
-      if (!input.is_constant()) readers[value_name(input)].push_back(i);
-    }
-  }
-  return readers;
-}
-
 bool has_table(const ReferenceStep& step) {
   const auto* form = step.form ? std::get_if<TableForm>(&*step.form) : nullptr;
   return form != nullptr && fits_bytes(form->input) && fits_bytes(form->output);
@@ -43,6 +32,16 @@ std::optional<CodeType> followed(const ReferenceStep& step, const CodeType& type
 }
 
 }  // namespace
+
+ValueReaders readers_of(std::span<const ReferenceStep> steps) {
+  ValueReaders readers;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    for (const NodeInput& input : steps[i].node->inputs) {
+      if (!input.is_constant()) readers[value_name(input)].push_back(i);
+    }
+  }
+  return readers;
+}
 
 bool rectifies_bytes(const ReferenceStep& step, const CodeType& type) {
   if (step.form || step.role != OperatorRole::kComputes || !is_rectifier(*step.node)) return false;
@@ -89,7 +88,7 @@ std::vector<uint8_t> conversion_table(const CodeType& from, const CodeType& to) 
 std::map<size_t, FusedLayer> fused_layers(std::span<const ReferenceStep> steps,
                                           std::span<const size_t> layers, const ValueTypes& values) {
   constexpr int kMostAdditions = 2;
-  const auto readers = readers_of(steps);
+  const ValueReaders readers = readers_of(steps);
   std::set<size_t> taken;
   std::map<size_t, FusedLayer> fused;
   for (const size_t layer : layers) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "detent/engine/packed_sums.h"
@@ -11,6 +12,10 @@
 #include "detent/runtime/reference_step.h"
 
 namespace detent {
+
+/// Steps that read a value; the output node counts.
+using ValueReaders = std::map<std::string, std::vector<size_t>, std::less<>>;
+ValueReaders readers_of(std::span<const ReferenceStep> steps);
 
 /// A layer and the nodes that its kernel computes on its sums: rectifiers, tables, additions. `steps` are in
 /// order; the kernel runs where the last of them stands.

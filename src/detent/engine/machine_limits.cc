@@ -8,6 +8,7 @@
 
 #include "detent/engine/kernels/kernel_set.h"
 #include "detent/engine/packed_sums.h"
+#include "detent/float32/channels_last_sums.h"
 
 namespace detent {
 namespace {
@@ -57,6 +58,35 @@ double products_per_second() {
   return static_cast<double>(kCalls * windows * blocks * kBlockOutputs * kSteps * kStepInputs) / seconds;
 }
 
+double float_products_per_second() {
+  constexpr int64_t kWindows = 84;  // tiles of 14, 3 or 12
+  constexpr int64_t kBlocks = 2;
+  constexpr int64_t kOutputs = kBlocks * kSumOutputs;
+  constexpr int64_t kChannels = 128;
+  constexpr int kCalls = 100;
+  const std::vector<float> input(kChannels);
+  const std::vector<float> weights(static_cast<size_t>(kChannels * kOutputs));
+  const std::vector<float> start(static_cast<size_t>(kOutputs));
+  std::vector<float> result(static_cast<size_t>(kOutputs));
+  const std::vector<const float*> inputs(kWindows, input.data());
+  const std::vector<float*> results(kWindows, result.data());
+  const std::vector<int64_t> taps = {0};
+  const ChannelsLastSums sums{.windows = inputs.data(),
+                              .results = results.data(),
+                              .count = kWindows,
+                              .taps = taps,
+                              .channels = kChannels,
+                              .weights = weights.data(),
+                              .blocks = kBlocks,
+                              .outputs = kOutputs,
+                              .start = start.data(),
+                              .end = {}};
+  const double seconds = least_seconds(20, [&] {
+    for (int i = 0; i < kCalls; ++i) add_channels_last(sums);
+  });
+  return static_cast<double>(kCalls * kWindows * kOutputs * kChannels) / seconds;
+}
+
 double bytes_per_second() {
   constexpr size_t kWords = size_t{8} << 20;
   const std::vector<uint64_t> memory(kWords, 1);
@@ -68,6 +98,8 @@ double bytes_per_second() {
 
 }  // namespace
 
-MachineLimits measured_limits() { return {products_per_second(), bytes_per_second()}; }
+MachineLimits measured_limits() {
+  return {products_per_second(), float_products_per_second(), bytes_per_second()};
+}
 
 }  // namespace detent

@@ -5,7 +5,8 @@ namespace detent {
 /// What one thread of this machine can do at most, measured.
 struct MachineLimits {
   double products_per_second = 0;  // 8 bits times 8 bits, added to 32, in the first-level cache
-  double bytes_per_second = 0;     // read from memory
+  double float_products_per_second = 0;
+  double bytes_per_second = 0;  // read from memory
 };
 MachineLimits measured_limits();
 

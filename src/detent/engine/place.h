@@ -94,7 +94,8 @@ struct Place {
   }
   /// With the border.
   int64_t elements() const { return images() / depth() * (halo.front + depth() + halo.back) * image(); }
-  int64_t bytes() const { return elements() * (is_values ? 4 : 1) + kSlack; }
+  int64_t element_bytes() const { return is_values ? int64_t{sizeof(float)} : 1; }
+  int64_t bytes() const { return elements() * element_bytes() + kSlack; }
   /// Which element of the value, in row-major order, is channel 0 of this position; the next channel is
   /// `channel_step` elements on.
   int64_t element(int64_t n, int64_t y, int64_t x) const {
@@ -103,8 +104,8 @@ struct Place {
     return (plane * height() + y) * width() + x;
   }
   int64_t channel_step() const { return has_positions() ? depth() * height() * width() : 1; }
-  /// What a value of 0 is.
-  uint8_t zero_byte() const { return static_cast<uint8_t>(type.zero_point - type.low); }
+  /// What each byte of a value of 0 is.
+  uint8_t zero_byte() const { return is_values ? 0 : static_cast<uint8_t>(type.zero_point - type.low); }
 };
 
 /// Whether codes of the type fit into bytes.

@@ -20,11 +20,15 @@ class Planner {
           const KernelSet& kernels, const FloatNodes* in_float)
       : steps_(steps), types_(values), weights_(weights), in_float_(in_float), plan_(values, kernels) {
     std::vector<size_t> fast;
+    std::vector<size_t> fast_in_float;
     for (size_t i = 0; i < steps.size(); ++i) {
-      if (takes_layer(steps[i])) fast.push_back(i);
+      if (takes_layer(steps[i], weights.layers)) fast.push_back(i);
+      if (takes_layer(steps[i], weights.float_layers)) fast_in_float.push_back(i);
     }
     fused_ = fused_layers(steps, fast, values);
+    fused_in_float_ = fused_float_layers(steps, fast_in_float, values);
     for (const auto& [last, layer] : fused_) inner_.insert(layer.steps.begin(), layer.steps.end() - 1);
+    for (const auto& [last, layer] : fused_in_float_) inner_.insert(layer.begin(), layer.end() - 1);
   }
 
   ProgramPlan planned() {
@@ -32,13 +36,16 @@ class Planner {
       const ReferenceStep& step = steps_[i];
       if (inner_.contains(i)) continue;
       const auto layer = fused_.find(i);
+      const auto layer_in_float = fused_in_float_.find(i);
       if (layer != fused_.end()) {
         plan_layer(plan_, weights_, steps_, layer->second);
+      } else if (layer_in_float != fused_in_float_.end()) {
+        plan_float_layer(plan_, weights_, steps_, layer_in_float->second);
       } else if (step.role == OperatorRole::kInput) {
         plan_input(step);
       } else if (step.role == OperatorRole::kOutput) {
         for (const NodeInput& input : step.node->inputs) plan_.add_output(plan_.flow_of(value_name(input)));
-      } else if (!plan_bytes(step)) {
+      } else if (!plan_places(step)) {
         plan_reference(step);
       }
     }
@@ -46,8 +53,9 @@ class Planner {
   }
 
  private:
-  bool takes_layer(const ReferenceStep& step) const {
-    if (!weights_.layers.contains(step.node->name)) return false;
+  template <class Layers>
+  bool takes_layer(const ReferenceStep& step, const Layers& packed) const {
+    if (!packed.contains(step.node->name)) return false;
     const std::string input = value_name(step.node->inputs[0]);
     if (!plan_.is_placeable(input) || !plan_.is_placeable(value_name(step.node->name))) return false;
     const size_t dims = trait<WeightedSum>(*step.node)->spatial_dims;
@@ -73,9 +81,9 @@ class Planner {
     plan_.add_value(name, std::move(value));
   }
 
-  /// A node other than a layer, on bytes; false where there is no kernel for it. What moves elements may
-  /// take sizes too.
-  bool plan_bytes(const ReferenceStep& step) {
+  /// A node other than a layer, on bytes or values in places; false where there is no kernel for it. What
+  /// moves elements may take sizes too.
+  bool plan_places(const ReferenceStep& step) {
     if (step.role != OperatorRole::kComputes || result_count(*step.node) != 1) return false;
     const std::string result = value_name(step.node->name);
     if (!plan_.is_placeable(result)) return false;
@@ -86,7 +94,7 @@ class Planner {
     return plan_transposed(plan_, weights_, step, result) || plan_blocks(plan_, weights_, step, result) ||
            plan_table(plan_, step, result) || plan_pairs(plan_, weights_, step, result) ||
            plan_product(plan_, step, result) || plan_mean(plan_, step, result) ||
-           plan_moved(plan_, step, result);
+           plan_moved(plan_, step, result) || plan_values(plan_, step, types_, result);
   }
 
   void plan_reference(const ReferenceStep& step) {
@@ -157,6 +165,7 @@ class Planner {
   const FloatNodes* in_float_;
   PlanBuilder plan_;
   std::map<size_t, FusedLayer> fused_;
+  std::map<size_t, std::vector<size_t>> fused_in_float_;
   std::set<size_t> inner_;  // steps that a later one computes
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "detent/engine/packed_blocks.h"
+#include "detent/engine/packed_float_sums.h"
 #include "detent/engine/step.h"
 #include "detent/engine/transposed_phases.h"
 #include "detent/graph/operators.h"
@@ -16,14 +17,17 @@ namespace detent {
 using PackedLayers = std::map<std::string, std::shared_ptr<const PackedSums>, std::less<>>;
 using PackedBlockLayers = std::map<std::string, std::shared_ptr<const PackedBlocks>, std::less<>>;
 using PackedPhases = std::map<std::string, std::shared_ptr<const std::vector<TransposedPhase>>, std::less<>>;
+using PackedFloatLayers = std::map<std::string, std::shared_ptr<const PackedFloatSums>, std::less<>>;
 /// Results of pairs of bytes that no kernel computes, likewise.
 using PairTables = std::map<std::string, std::shared_ptr<const std::vector<uint8_t>>, std::less<>>;
 struct ProgramWeights {
   PackedLayers layers = {};
   PackedPhases transposed_layers = {};
   PackedBlockLayers block_layers = {};
+  PackedFloatLayers float_layers = {};
   PairTables pair_tables = {};
 
+  /// Whether the forms of the reference have lost the node's weights.
   bool contain(const std::string& node) const {
     return layers.contains(node) || transposed_layers.contains(node) || block_layers.contains(node);
   }

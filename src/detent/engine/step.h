@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "detent/engine/kernels/kernel_set.h"
+#include "detent/engine/packed_float_sums.h"
 #include "detent/engine/packed_sums.h"
 #include "detent/engine/place.h"
 #include "detent/engine/thread_pool.h"
@@ -53,6 +54,7 @@ class EngineStep {
   std::string kernel;  // "convolution AVX3_VNNI"
   std::string why;     // not a faster one
   double products = 0;
+  bool multiplies_floats = false;
   int64_t bytes = 0;  // read and written, weights included
   std::vector<size_t> dropped_flows;
 };
@@ -75,9 +77,33 @@ struct SumsLayer {
 };
 std::unique_ptr<EngineStep> sums_step(SumsLayer layer);
 
+/// What follows on values: first `map` and `end`, then an addition and what `last` clamps.
+struct FloatFollowUps {
+  std::shared_ptr<const FloatChannelMap> map = nullptr;
+  SumsEnd end = {};
+  std::optional<size_t> other = {};  // place of the addition's second operand
+  SumsEnd last = {};
+
+  /// With the numbers of `map`.
+  SumsEnd mapped_end() const;
+};
+
+/// A layer in float32, channels last.
+struct FloatSumsLayer {
+  std::shared_ptr<const PackedFloatSums> packed;
+  FloatFollowUps follow_ups;
+  size_t input;
+  size_t output;
+};
+std::unique_ptr<EngineStep> float_sums_step(FloatSumsLayer layer);
+/// The same on the values of a place, into another of its layout.
+std::unique_ptr<EngineStep> float_elements_step(FloatFollowUps follow_ups, size_t from, size_t to);
+
 /// Quantizes the values of a flow, or takes its codes, as bytes. Throws Error naming `node` on NaN.
 std::unique_ptr<EngineStep> bytes_of_flow(const KernelSet& kernels, const Node& node, size_t flow,
                                           size_t place);
+/// The values of a flow, which may have codes.
+std::unique_ptr<EngineStep> values_of_flow(size_t flow, size_t place);
 /// The codes of a flow's values.
 std::unique_ptr<EngineStep> convert_flow(const Node& node, const CodeType& type, size_t from, size_t to);
 /// int32 codes or float32 values.
@@ -125,6 +151,9 @@ std::unique_ptr<EngineStep> largest_step(const KernelSet& kernels, PoolingWindow
                                          size_t to);
 std::unique_ptr<EngineStep> mean_step(const KernelSet& kernels, const AverageForm& form,
                                       PoolingWindows windows, size_t from, size_t to);
+/// Likewise for float32 values, as integer/pooling.h states.
+std::unique_ptr<EngineStep> largest_values_step(PoolingWindows windows, size_t from, size_t to);
+std::unique_ptr<EngineStep> mean_values_step(PoolingWindows windows, size_t from, size_t to);
 
 /// A node as the plain reference computes it. `inputs` are flows, and of constant operands kNoFlow; results
 /// go to `results`.

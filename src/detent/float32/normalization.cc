@@ -172,17 +172,20 @@ void group_norm(const ChannelNorm& norm, std::span<const float> values, std::spa
   });
 }
 
+ScaleAndShift batch_norm_map(const ChannelNorm& norm, std::span<const float> mean, std::span<const float> var,
+                             size_t channel) {
+  const float inverse = 1 / std::sqrt(var[channel] + static_cast<float>(norm.eps));
+  const float scale = norm.weight.empty() ? inverse : inverse * norm.weight[channel];
+  const float moved = mean[channel] * scale;
+  return {scale, norm.bias.empty() ? -moved : norm.bias[channel] - moved};
+}
+
 void batch_norm(const ChannelNorm& norm, std::span<const float> mean, std::span<const float> var,
                 std::span<const float> values, std::span<float> results) {
   if (values.empty()) return;
-  const auto eps = static_cast<float>(norm.eps);
   for_rows(std::ssize(values) / norm.positions, norm.positions, [&](int64_t first, size_t rows) {
     for (int64_t row = first; row < first + static_cast<int64_t>(rows); ++row) {
-      const auto c = static_cast<size_t>(row % norm.channels);
-      const float inverse = 1 / std::sqrt(var[c] + eps);
-      const float scale = norm.weight.empty() ? inverse : inverse * norm.weight[c];
-      const float moved = mean[c] * scale;
-      const float shift = norm.bias.empty() ? -moved : norm.bias[c] - moved;
+      const auto [scale, shift] = batch_norm_map(norm, mean, var, static_cast<size_t>(row % norm.channels));
       const int64_t at = row * norm.positions;
       HWY_DYNAMIC_DISPATCH(ScaleAndShift)
       (scale, shift, values.data() + at, results.data() + at, static_cast<size_t>(norm.positions));

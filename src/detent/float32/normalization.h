@@ -35,6 +35,13 @@ void group_norm(const ChannelNorm& norm, std::span<const float> values, std::spa
 /// is weight / sqrt(var + eps) and shift is bias - mean * scale.
 void batch_norm(const ChannelNorm& norm, std::span<const float> mean, std::span<const float> var,
                 std::span<const float> values, std::span<float> results);
+struct ScaleAndShift {
+  float scale;
+  float shift;
+};
+/// That of one channel.
+ScaleAndShift batch_norm_map(const ChannelNorm& norm, std::span<const float> mean, std::span<const float> var,
+                             size_t channel);
 
 // The same without vectors.
 void layer_norm_reference(const RowNorm& norm, std::span<const float> values, std::span<float> results);

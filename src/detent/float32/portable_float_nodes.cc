@@ -37,10 +37,7 @@ class PortableFloatNodes final : public FloatNodes {
     const std::lock_guard lock(mutex_);
     const auto known = parameters_.find(node.name);
     if (known != parameters_.end()) return known->second;
-    NamedTensors rounded;
-    for (const auto& [name, parameter] : node.parameters)
-      rounded.emplace_back(name, rounded_parameter(node, name, parameter->tensor));
-    return parameters_.emplace(node.name, std::move(rounded)).first->second;
+    return parameters_.emplace(node.name, rounded_parameters(node)).first->second;
   }
 
   mutable std::mutex mutex_;
@@ -48,6 +45,13 @@ class PortableFloatNodes final : public FloatNodes {
 };
 
 }  // namespace
+
+NamedTensors rounded_parameters(const Node& node) {
+  NamedTensors rounded;
+  for (const auto& [name, parameter] : node.parameters)
+    rounded.emplace_back(name, rounded_parameter(node, name, parameter->tensor));
+  return rounded;
+}
 
 std::unique_ptr<const FloatNodes> portable_float_nodes() { return std::make_unique<PortableFloatNodes>(); }
 

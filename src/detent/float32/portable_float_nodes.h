@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "detent/float32/float_node.h"
 #include "detent/integer/float_nodes.h"
 
 namespace detent {
@@ -10,5 +11,8 @@ namespace detent {
 /// processor, and those of the simulation. Asked for another operator, it throws Error naming the node. The
 /// nodes that it is asked for have different names.
 std::unique_ptr<const FloatNodes> portable_float_nodes();
+
+/// The node's parameters as its quantizers leave them in inference.
+NamedTensors rounded_parameters(const Node& node);
 
 }  // namespace detent

@@ -106,8 +106,9 @@ void add_profile(CommandResults& results, const FastProgram& program, std::span<
     const double products = step.products / step.seconds;
     const double bytes = static_cast<double>(step.bytes) / step.seconds;
     const double threads = thread_count();
-    const double limit =
-        std::max(products / (limits.products_per_second * threads), bytes / limits.bytes_per_second);
+    const double most =
+        step.multiplies_floats ? limits.float_products_per_second : limits.products_per_second;
+    const double limit = std::max(products / (most * threads), bytes / limits.bytes_per_second);
     table.add_row({step.nodes, step.kernel, fmt::format("{:.1f}", step.seconds * 1e6),
                    fmt::format("{:.1f} %", 100 * step.seconds / all),
                    step.products > 0 ? fmt::format("{:.1f}", 2e-9 * products) : "",
@@ -123,8 +124,10 @@ void add_profile(CommandResults& results, const FastProgram& program, std::span<
   }
   results.add("profile", std::move(rows));
   results.say(
-      fmt::format("\n{}\none thread does at most {:.0f} GOP/s of 8 bits, and reads {:.1f} GB/s of memory\n",
-                  table.to_text(), 2e-9 * limits.products_per_second, 1e-9 * limits.bytes_per_second));
+      fmt::format("\n{}\none thread does at most {:.0f} GOP/s of 8 bits and {:.0f} in float32,\n"
+                  "and reads {:.1f} GB/s of memory\n",
+                  table.to_text(), 2e-9 * limits.products_per_second, 2e-9 * limits.float_products_per_second,
+                  1e-9 * limits.bytes_per_second));
 }
 
 /// Whether the engine has to ask libtorch for some nodes.

@@ -112,6 +112,36 @@ size_t PlanBuilder::converted_place(const std::string& name, const CodeType& typ
   return to;
 }
 
+std::optional<size_t> PlanBuilder::existing_values(const PlannedValue& value,
+                                                   std::optional<Layout> layout) const {
+  for (const size_t place : value.places) {
+    const Place& at = plan_.places[place];
+    if (at.is_values && (!layout || at.layout == *layout)) return place;
+  }
+  return std::nullopt;
+}
+
+bool PlanBuilder::has_values(const std::string& name) const {
+  return existing_values(values_.at(name), std::nullopt).has_value();
+}
+
+size_t PlanBuilder::values_of(const std::string& name, std::optional<Layout> layout, const Node& reader) {
+  if (const auto found = existing_values(values_.at(name), layout)) return *found;
+  const Layout wanted = layout.value_or(Layout::kRows);
+  const auto from = existing_values(values_.at(name), std::nullopt);
+  const size_t flow = from ? kNoFlow : flow_of(name);
+  PlannedValue& value = values_.at(name);
+  const size_t to = add_place({.shape = value.shape, .layout = wanted, .type = {}, .is_values = true});
+  if (from) {
+    add(copy_step(read(*from), to), reader.name, "copy", "another layout");
+  } else {
+    note_flow(flow);
+    add(values_of_flow(flow, to), reader.name, "copy", "another layout");
+  }
+  value.places.push_back(to);
+  return to;
+}
+
 void PlanBuilder::make_move(const std::string& name) {
   const PendingMove move = *values_.at(name).move;
   MovedInputs moved{.places = {}, .copies = {{0, move.view, StridedView::of(move.view.shape)}}};

@@ -61,6 +61,10 @@ class PlanBuilder {
   /// A place of the value's codes of `type`; in any layout where none is asked for.
   size_t place_of(const std::string& name, const CodeType& type, std::optional<Layout> layout,
                   const Node& reader);
+  /// Whether a place has the value as float32.
+  bool has_values(const std::string& name) const;
+  /// A place of the value as float32; in any layout where none is asked for.
+  size_t values_of(const std::string& name, std::optional<Layout> layout, const Node& reader);
   /// What a step computes is the value `name`.
   void set_place(const std::string& name, size_t place);
 
@@ -76,6 +80,7 @@ class PlanBuilder {
 
  private:
   size_t new_place(const PlannedValue& value, const CodeType& type, Layout layout);
+  std::optional<size_t> existing_values(const PlannedValue& value, std::optional<Layout> layout) const;
   std::optional<size_t> existing_place(const PlannedValue& value, const CodeType& type,
                                        std::optional<Layout> layout) const;
   size_t place_of_flow(const std::string& name, const CodeType& type, Layout layout, const Node& reader);

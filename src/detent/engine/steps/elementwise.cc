@@ -60,20 +60,25 @@ class CopyStep final : public EngineStep {
     const Place& in = state.places[from_];
     const Place& out = state.places[to_];
     if (!in.has_positions() && !out.has_positions()) {
-      std::memcpy(state.bytes(to_), state.bytes(from_), static_cast<size_t>(element_count(in.shape)));
+      std::memcpy(state.bytes(to_), state.bytes(from_),
+                  static_cast<size_t>(element_count(in.shape) * in.element_bytes()));
       return;
     }
     fill_halo(out, state.bytes(to_));
-    std::vector<uint8_t> elements(static_cast<size_t>(element_count(in.shape)));
-    const uint8_t* from = state.bytes(from_);
-    uint8_t* to = state.bytes(to_);
+    in.is_values ? copy(in, state.values(from_), out, state.values(to_))
+                 : copy(in, state.bytes(from_), out, state.bytes(to_));
+  }
+
+ private:
+  template <class T>
+  static void copy(const Place& in, const T* from, const Place& out, T* to) {
+    std::vector<T> elements(static_cast<size_t>(element_count(in.shape)));
     for (int64_t n = 0; n < in.images(); ++n)
       for_each_element(in, n, [&](int64_t i, int64_t at) { elements[static_cast<size_t>(i)] = from[at]; });
     for (int64_t n = 0; n < out.images(); ++n)
       for_each_element(out, n, [&](int64_t i, int64_t at) { to[at] = elements[static_cast<size_t>(i)]; });
   }
 
- private:
   size_t from_;
   size_t to_;
 };
@@ -145,6 +150,36 @@ class BytesOfFlow final : public EngineStep {
 
   const KernelSet& kernels_;
   const Node& node_;
+  size_t flow_;
+  size_t place_;
+};
+
+class ValuesOfFlow final : public EngineStep {
+ public:
+  ValuesOfFlow(size_t flow, size_t place) : flow_(flow), place_(place) {}
+
+  void run(RunState& state) const override {
+    const Place& place = state.places[place_];
+    fill_halo(place, state.bytes(place_));
+    const Tensor values = as_values(state.flows[flow_]);
+    const float* const from = values.values<float>().data();
+    float* const to = state.values(place_);
+    for_each_row(place, state, [&](int64_t n, int64_t y) {
+      const int64_t step = place.channel_step();
+      const int64_t channels = place.channels();
+      const float* const first = from + place.element(n, y, 0);
+      float* const row = to + place.at(n, y, 0);
+      if (!place.has_positions()) {
+        std::copy_n(first, place.width() * channels, row);
+        return;
+      }
+      for (int64_t x = 0; x < place.width(); ++x) {
+        for (int64_t c = 0; c < channels; ++c) row[x * channels + c] = first[c * step + x];
+      }
+    });
+  }
+
+ private:
   size_t flow_;
   size_t place_;
 };
@@ -225,6 +260,10 @@ class ReferenceNode final : public EngineStep {
 std::unique_ptr<EngineStep> bytes_of_flow(const KernelSet& kernels, const Node& node, size_t flow,
                                           size_t place) {
   return std::make_unique<BytesOfFlow>(kernels, node, flow, place);
+}
+
+std::unique_ptr<EngineStep> values_of_flow(size_t flow, size_t place) {
+  return std::make_unique<ValuesOfFlow>(flow, place);
 }
 
 std::unique_ptr<EngineStep> convert_flow(const Node& node, const CodeType& type, size_t from, size_t to) {

@@ -6,7 +6,7 @@
 namespace detent {
 namespace {
 
-/// Adjacent bytes of an input that lie adjacent in the result too.
+/// Adjacent elements of an input that lie adjacent in the result too.
 struct MovedRun {
   size_t input;
   int64_t from;
@@ -79,14 +79,16 @@ class MovementStep final : public EngineStep {
     const Place& out = state.places[to_];
     uint8_t* to = state.bytes(to_);
     if (fills_) {
-      std::memset(to, out.zero_byte(), static_cast<size_t>(out.elements()));
+      std::memset(to, out.zero_byte(), static_cast<size_t>(out.elements() * out.element_bytes()));
     } else {
       fill_halo(out, to);
     }
     std::vector<const uint8_t*> from;
     for (const size_t place : inputs_.places) from.push_back(state.bytes(place));
+    const int64_t element = out.element_bytes();
     for (const MovedRun& run : runs_)
-      std::memcpy(to + run.to, from[run.input] + run.from, static_cast<size_t>(run.count));
+      std::memcpy(to + run.to * element, from[run.input] + run.from * element,
+                  static_cast<size_t>(run.count * element));
   }
 
  private:

@@ -27,18 +27,21 @@ class PoolingStep : public EngineStep {
     const Place& in = state.places[from_];
     const Place& out = state.places[to_];
     const uint8_t* from = state.bytes(from_);
+    const int64_t element = in.element_bytes();
     const PoolingWindow& down = windows_[0][static_cast<size_t>(y)];
     std::vector<const uint8_t*> lines;
-    for (int64_t i = down.begin; i < down.end; i += down.step) lines.push_back(from + in.at(n, i, 0));
+    for (int64_t i = down.begin; i < down.end; i += down.step)
+      lines.push_back(from + element * in.at(n, i, 0));
     std::vector<const uint8_t*> rows;
     for (int64_t x = 0; x < out.width(); ++x) {
       const PoolingWindow& across = windows_[1][static_cast<size_t>(x)];
       rows.clear();
       for (const uint8_t* line : lines) {
         for (int64_t k = across.begin; k < across.end; k += across.step)
-          rows.push_back(line + k * in.channels());
+          rows.push_back(line + element * k * in.channels());
       }
-      reduce(rows, down.counted * across.counted, state.bytes(to_) + out.at(n, y, x), out.channels());
+      reduce(rows, down.counted * across.counted, state.bytes(to_) + element * out.at(n, y, x),
+             out.channels());
     }
   }
 
@@ -87,7 +90,60 @@ class MeanStep final : public PoolingStep {
   AverageForm form_;
 };
 
+/// Rows of float32 values.
+class ValuesPoolingStep : public PoolingStep {
+ public:
+  using PoolingStep::PoolingStep;
+
+ protected:
+  virtual void reduce_values(std::span<const float* const> rows, int64_t counted, float* result,
+                             int64_t channels) const = 0;
+
+ private:
+  void reduce(std::span<const uint8_t* const> rows, int64_t counted, uint8_t* result,
+              int64_t channels) const override {
+    std::vector<const float*> values;
+    for (const uint8_t* const row : rows) values.push_back(reinterpret_cast<const float*>(row));
+    reduce_values(values, counted, reinterpret_cast<float*>(result), channels);
+  }
+};
+
+class LargestValuesStep final : public ValuesPoolingStep {
+  using ValuesPoolingStep::ValuesPoolingStep;
+
+  void reduce_values(std::span<const float* const> rows, int64_t /*counted*/, float* result,
+                     int64_t channels) const override {
+    largest_of_rows(rows.data(), std::ssize(rows), channels, result);
+  }
+};
+
+class MeanValuesStep final : public ValuesPoolingStep {
+  using ValuesPoolingStep::ValuesPoolingStep;
+
+  void reduce_values(std::span<const float* const> rows, int64_t counted, float* result,
+                     int64_t channels) const override {
+    constexpr int64_t kAtOnce = 32;
+    for (int64_t first = 0; first < channels; first += kAtOnce) {
+      const int64_t count = std::min(kAtOnce, channels - first);
+      double sums[kAtOnce] = {};
+      for (const float* const row : rows) {
+        for (int64_t i = 0; i < count; ++i) sums[i] += static_cast<double>(row[first + i]);
+      }
+      for (int64_t i = 0; i < count; ++i)
+        result[first + i] = static_cast<float>(sums[i] / static_cast<double>(counted));
+    }
+  }
+};
+
 }  // namespace
+
+std::unique_ptr<EngineStep> largest_values_step(PoolingWindows windows, size_t from, size_t to) {
+  return std::make_unique<LargestValuesStep>(std::move(windows), from, to);
+}
+
+std::unique_ptr<EngineStep> mean_values_step(PoolingWindows windows, size_t from, size_t to) {
+  return std::make_unique<MeanValuesStep>(std::move(windows), from, to);
+}
 
 std::unique_ptr<EngineStep> largest_step(const KernelSet& kernels, PoolingWindows windows, size_t from,
                                          size_t to) {

@@ -49,7 +49,7 @@ class SumsStep final : public EngineStep {
 
   void run(RunState& state) const override {
     const Place& out = state.places[layer_.output];
-    if (!out.is_values && layer_.fills_halo) fill_halo(out, state.bytes(layer_.output));
+    if (layer_.fills_halo) fill_halo(out, state.bytes(layer_.output));
     layer_.packed->depthwise ? run_depthwise(state) : run_windows(state);
   }
 
@@ -150,7 +150,7 @@ class SumsStep final : public EngineStep {
                     Windows& to) const {
     const Place& in = state.places[layer_.input];
     const Place& out = state.places[layer_.output];
-    const int64_t element = out.is_values ? 4 : 1;
+    const int64_t element = out.element_bytes();
     auto* first_result = reinterpret_cast<std::byte*>(state.bytes(layer_.output));
     const WindowShape& w = layer_.packed->window;
     const ResultGrid& grid = layer_.grid;
@@ -189,7 +189,7 @@ class SumsStep final : public EngineStep {
                 int64_t first_group, int64_t groups) const {
     const PackedSums& packed = *layer_.packed;
     const Place& in = state.places[layer_.input];
-    const int64_t element = state.places[layer_.output].is_values ? 4 : 1;
+    const int64_t element = state.places[layer_.output].element_bytes();
     const int64_t count = std::min(windows, windows_ - first_window);
     Windows of_task;
     note_windows(state, taken, first_window, count, of_task);
@@ -374,25 +374,25 @@ class SumsStep final : public EngineStep {
 
 void fill_halo(const Place& place, uint8_t* bytes) {
   if (place.halo.empty()) return;
-  const int zero = place.zero_byte();
+  const int64_t element = place.element_bytes();
   const Halo& halo = place.halo;
-  const int64_t right = halo.right * place.channels();
+  const auto fill = [&](uint8_t* from, int64_t elements) {
+    std::memset(from, place.zero_byte(), static_cast<size_t>(elements * element));
+  };
   const int64_t front = halo.front * place.image();
-  const int64_t back = halo.back * place.image();
+  const int64_t left = halo.left * place.channels();
+  const int64_t right = halo.right * place.channels();
   for (int64_t n = 0; n < place.images(); ++n) {
-    uint8_t* image = bytes + place.at(n, -halo.top, -halo.left);
-    if (front > 0 && n % place.depth() == 0) std::memset(image - front, zero, static_cast<size_t>(front));
-    if (back > 0 && (n + 1) % place.depth() == 0)
-      std::memset(image + place.image(), zero, static_cast<size_t>(back));
-    std::memset(image, zero, static_cast<size_t>(halo.top * place.row() + halo.left * place.channels()));
+    uint8_t* const image = bytes + element * place.at(n, -halo.top, -halo.left);
+    if (n % place.depth() == 0) fill(image - element * front, front);
+    if ((n + 1) % place.depth() == 0) fill(image + element * place.image(), halo.back * place.image());
+    fill(image, halo.top * place.row() + left);
     for (int64_t y = 0; y < place.height(); ++y) {
       // The end of this row and the beginning of the next.
-      uint8_t* end = image + (halo.top + y + 1) * place.row() - right;
       const bool is_last = y + 1 == place.height();
-      std::memset(end, zero, static_cast<size_t>(right + (is_last ? 0 : halo.left * place.channels())));
+      fill(image + element * ((halo.top + y + 1) * place.row() - right), right + (is_last ? 0 : left));
     }
-    std::memset(image + (halo.top + place.height()) * place.row(), zero,
-                static_cast<size_t>(halo.bottom * place.row()));
+    fill(image + element * (halo.top + place.height()) * place.row(), halo.bottom * place.row());
   }
 }
 

@@ -1,0 +1,186 @@
+#include "detent/engine/random_networks_for_test.h"
+#include "detent/formats/simd_target.h"
+
+// Layers in float32 by kernels, and by the plain reference, whose operators are those of the simulation.
+
+namespace detent {
+namespace {
+
+class FloatLayers : public EngineTargetTest {
+ protected:
+  void TearDown() override {
+    set_simd_target(simd_targets().front(), "test");
+    EngineTargetTest::TearDown();
+  }
+};
+
+using KernelCounts = std::map<std::string, int>;
+
+/// Counts kernels as profiles name them.
+void expect_equal_on_every_target(const Graph& graph, const Tensor& input, KernelCounts& kernels) {
+  const std::span inputs(&input, 1);
+  const std::vector<Tensor> wanted = IntegerProgram(graph).run(inputs);
+  for (const std::string& target : simd_targets()) {
+    set_simd_target(target, "test");
+    const FastProgram program(graph);
+    for (const StepProfile& step : program.profile(inputs, 1)) ++kernels[step.kernel];
+    for (const int threads : {1, 3}) {
+      set_thread_count(threads);
+      const std::vector<Tensor> got = program.run(inputs);
+      ASSERT_EQ(got.size(), wanted.size());
+      for (size_t i = 0; i < got.size(); ++i)
+        ASSERT_TRUE(got[i].equals(wanted[i])) << target << ", " << threads << " threads";
+    }
+  }
+}
+
+/// Norms and their like with numbers of their own.
+void draw_parameters(Draw& draw, Graph& graph) {
+  for (Node& node : graph.nodes()) {
+    for (auto& [name, parameter] : node.parameters) {
+      parameter->tensor = draw.tensor(parameter->tensor.shape(), 0.3F);
+      if (name != "running_var") continue;
+      for (float& value : parameter->tensor.values<float>()) value = std::fabs(value) + 0.1F;
+    }
+  }
+}
+
+NodeInput batch_norm(GraphBuilder& builder, const std::string& name, const NodeInput& x, int64_t channels) {
+  const Shape shape = {channels};
+  return builder.layer("batch_norm2d", name, {x},
+                       {{"weight", shape}, {"bias", shape}, {"running_mean", shape}, {"running_var", shape}});
+}
+
+/// What may follow on a layer of `channels` channels whose windows leave the size as it is.
+NodeInput followed(Draw& draw, GraphBuilder& builder, NodeInput x, int64_t channels) {
+  if (draw.coin()) x = batch_norm(builder, "norm", x, channels);
+  const int64_t way = draw.of(0, 3);
+  if (way == 1) x = builder.call("relu", {x});
+  if (way == 2) x = builder.call("relu6", {x});
+  if (draw.coin()) {
+    const NodeInput other = builder.convolution("other", x, channels, channels, {1, 1});
+    x = draw.coin() ? builder.call("add", {x, other}) : builder.call("add", {other, x});
+    if (draw.coin()) x = builder.call("relu", {x});
+  }
+  return x;
+}
+
+NodeInput between(Draw& draw, GraphBuilder& builder, const NodeInput& x) {
+  const Value kernel = List{Value(draw.of(1, 2)), Value(draw.of(1, 2))};
+  switch (draw.of(0, 5)) {
+    case 0:
+      return builder.call("max_pool2d", {x}, {{"kernel_size", kernel}, {"padding", int64_t{0}}});
+    case 1:
+      return builder.call("avg_pool2d", {x}, {{"kernel_size", kernel}});
+    case 2:
+      return builder.call("cat", {x, x}, {{"dim", 2}});
+    case 3:
+      return builder.call("mul", {x, x});
+    case 4:
+      return builder.call("tanh", {x});
+    default:
+      return x;
+  }
+}
+
+TEST_F(FloatLayers, AreThoseOfTheReference) {
+  constexpr uint32_t kNetworks = 150;
+  KernelCounts kernels;
+  for (uint32_t seed = 0; seed < kNetworks; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(seed);
+    const int64_t groups = draw.among({1, 1, 1, 2, 6});
+    const int64_t in = groups * draw.among({1, 3, 17});
+    const int64_t out = draw.coin() ? in : groups * draw.among({1, 5, 35});
+    const auto two = [&](int64_t low, int64_t high) {
+      return Value(List{Value(draw.of(low, high)), Value(draw.of(low, high))});
+    };
+    const Shape sample = {in, draw.of(6, 9), draw.of(6, 9)};
+    GraphBuilder builder("float");
+    NodeInput x = builder.input("x", sample);
+    x = builder.convolution("conv", x, in, out, {draw.of(1, 3), draw.of(1, 3)},
+                            {{"stride", two(1, 2)}, {"padding", two(0, 2)}, {"groups", groups}}, draw.coin());
+    x = followed(draw, builder, x, out);
+    x = between(draw, builder, x);
+    if (draw.coin()) x = batch_norm(builder, "norm_behind", x, out);
+    if (draw.coin()) x = builder.call("add", {x, builder.call("relu6", {x})});
+    x = builder.convolution("last", x, out, 7, {1, 2}, {{"padding", int64_t{1}}, {"dilation", two(1, 2)}});
+    x = builder.call("adaptive_avg_pool2d", {x}, {{"output_size", int64_t{1}}});
+    x = builder.call("flatten", {x}, {{"start_dim", 1}});
+    Graph graph = builder.finish(builder.call("relu", {builder.linear("head", x, 7, draw.among({3, 40}))}));
+    draw_parameters(draw, graph);
+    Shape shape = sample;
+    shape.insert(shape.begin(), draw.of(1, 3));
+    expect_equal_on_every_target(graph, draw.tensor(shape), kernels);
+    if (HasFatalFailure()) break;
+  }
+  for (const char* kernel : {"convolution float", "depthwise float", "linear float", "largest float",
+                             "mean float", "moved values", "elements float"})
+    EXPECT_GT(kernels[kernel], 10) << kernel;
+}
+
+/// Positions that lie a power of two apart are copied first; weights take turns in parts.
+TEST_F(FloatLayers, OfManyChannelsAreThoseOfTheReference) {
+  KernelCounts kernels;
+  for (const int64_t channels : {256, 1024}) {
+    Draw draw(static_cast<uint32_t>(channels));
+    GraphBuilder builder("many");
+    NodeInput x = builder.input("x", {channels, 6, 5});
+    x = builder.call("relu", {builder.convolution("spread", x, channels, 48, {3, 3}, {{"padding", 1}})});
+    x = builder.convolution("one", x, 48, channels, {1, 1});
+    Graph graph = builder.finish(builder.convolution("back", x, channels, 20, {1, 1}));
+    draw_parameters(draw, graph);
+    expect_equal_on_every_target(graph, draw.tensor({2, channels, 6, 5}), kernels);
+  }
+}
+
+TEST_F(FloatLayers, OverOneAndThreeDimensionsAreThoseOfTheReference) {
+  KernelCounts kernels;
+  for (uint32_t seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(seed);
+    const bool three = draw.coin();
+    const Shape sample = three ? Shape{4, 4, 5, 6} : Shape{4, 21};
+    const std::vector<int64_t> kernel(three ? 3 : 1, draw.of(1, 3));
+    GraphBuilder builder("dimensions");
+    NodeInput x = builder.input("x", sample);
+    x = builder.convolution("conv", x, 4, 10, kernel,
+                            {{"padding", draw.of(0, 2)}, {"stride", draw.of(1, 2)}});
+    x = builder.call("relu", {x});
+    x = builder.convolution("behind", x, 10, 10, kernel,
+                            {{"padding", 2}, {"groups", draw.among({1, 2, 10})}});
+    Graph graph = builder.finish(builder.call("flatten", {x}, {{"start_dim", 1}}));
+    draw_parameters(draw, graph);
+    Shape shape = sample;
+    shape.insert(shape.begin(), 2);
+    expect_equal_on_every_target(graph, draw.tensor(shape), kernels);
+    if (HasFatalFailure()) break;
+  }
+  EXPECT_GT(kernels["convolution float"], 30);
+}
+
+/// Weights that are rounded and stay in float, and layers in integers before and behind.
+TEST_F(FloatLayers, BetweenLayersInIntegersAreThoseOfTheReference) {
+  KernelCounts kernels;
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(seed);
+    GraphBuilder builder("mixed");
+    NodeInput x = builder.input("x", {6, 7, 5});
+    x = builder.call("relu", {builder.convolution("first", x, 6, 12, {3, 3}, {{"padding", 1}})});
+    x = builder.call("relu", {builder.convolution("middle", x, 12, 12, {3, 3}, {{"padding", 1}})});
+    x = builder.convolution("last", x, 12, 5, {3, 3});
+    Graph graph = builder.finish(x);
+    draw_parameters(draw, graph);
+    quantize_graph(draw, graph);
+    auto& middle = graph.node("middle").quantization;
+    middle.clear();
+    middle["weight"] = parse_quant_spec_text("fp8_e4m3fn");
+    expect_equal_on_every_target(graph, draw.tensor({2, 6, 7, 5}), kernels);
+    if (HasFatalFailure()) break;
+  }
+  EXPECT_GT(kernels["convolution float"], 30);
+}
+
+}  // namespace
+}  // namespace detent

@@ -1,0 +1,128 @@
+#include "detent/engine/packed_float_sums.h"
+
+#include <algorithm>
+
+#include "detent/float32/float_node.h"
+#include "detent/float32/normalization.h"
+#include "detent/float32/portable_float_nodes.h"
+#include "detent/graph/connections.h"
+#include "detent/graph/operators.h"
+#include "detent/graph/traits.h"
+
+namespace detent {
+namespace {
+
+constexpr int64_t kMostBlocks = 2;  // that a kernel computes at once
+
+size_t filled_up(int64_t outputs) {
+  return static_cast<size_t>((outputs + kSumOutputs - 1) / kSumOutputs * kSumOutputs);
+}
+
+/// Cuts the outputs of each group into blocks.
+void add_blocks(PackedFloatSums& packed, int64_t groups) {
+  const int64_t of_group = packed.outputs / groups;
+  const int64_t depth = packed.channels * packed.window.positions();
+  size_t weights = 0;
+  size_t start = 0;
+  for (int64_t group = 0; group < groups; ++group) {
+    for (int64_t first = 0; first < of_group;) {
+      const int64_t left = of_group - first;
+      const int64_t blocks = std::min(kMostBlocks, (left + kSumOutputs - 1) / kSumOutputs);
+      const int64_t outputs = std::min(left, blocks * kSumOutputs);
+      packed.blocks.push_back(
+          {group * of_group + first, outputs, blocks, group * packed.channels, weights, start});
+      weights += static_cast<size_t>(depth * blocks * kSumOutputs);
+      start += static_cast<size_t>(blocks * kSumOutputs);
+      first += outputs;
+    }
+  }
+  packed.weights = AlignedArray<float>(weights);
+  packed.start.assign(start, 0);
+}
+
+/// [output][depth] to [depth][outputs of the block].
+void pack_block(const PackedFloatBlock& block, int64_t depth, const float* from, float* to) {
+  const int64_t width = block.blocks * kSumOutputs;
+  for (int64_t k = 0; k < depth; ++k, to += width) {
+    for (int64_t o = 0; o < block.outputs; ++o) to[o] = from[(block.first_output + o) * depth + k];
+  }
+}
+
+void pack_depthwise(PackedFloatSums& packed, const float* from) {
+  const size_t width = filled_up(packed.outputs);
+  const auto taps = static_cast<size_t>(packed.window.positions());
+  packed.weights = AlignedArray<float>(taps * width);
+  packed.start.assign(width, 0);
+  for (size_t tap = 0; tap < taps; ++tap) {
+    for (size_t c = 0; c < static_cast<size_t>(packed.outputs); ++c)
+      packed.weights.data()[tap * width + c] = from[c * taps + tap];
+  }
+}
+
+}  // namespace
+
+bool rounds_values(const Node& node) {
+  return std::ranges::any_of(node.quantization, [](const auto& entry) {
+    return std::string_view(entry.first).starts_with("data_");
+  });
+}
+
+double PackedFloatSums::products_of_output() const {
+  return static_cast<double>(channels * window.positions());
+}
+
+std::optional<PackedFloatSums> packed_float_sums(const Node& node) {
+  const auto* layer = trait<WeightedSum>(node);
+  const bool is_known = layer != nullptr && find_float_operator(node.op) != nullptr;
+  if (!is_known || layer->transposed || layer->spatial_dims > 3 || rounds_values(node)) return std::nullopt;
+  const NamedTensors parameters = rounded_parameters(node);
+  const FloatNode operands{node, {}, parameters};
+  const Tensor weight = *operands.parameter("weight");
+  if (weight.numel() == 0 || ordered_connections(node, weight)) return std::nullopt;
+  const float* const values = weight.values<float>().data();
+  const std::span<const float> bias = operands.values_of("bias");
+  PackedFloatSums packed{.window = window_shape(node),
+                         .is_linear = layer->spatial_dims == 0,
+                         .outputs = weight.dim(0),
+                         .channels = weight.dim(1)};
+  const int64_t groups = packed.is_linear ? 1 : integer_attribute(node, "groups");
+  packed.depthwise = groups > 1 && packed.channels == 1 && packed.outputs == groups;
+  if (packed.depthwise) {
+    pack_depthwise(packed, values);
+    std::ranges::copy(bias, packed.start.begin());
+    return packed;
+  }
+  add_blocks(packed, groups);
+  if (packed.is_linear && !bias.empty()) packed.bias.assign(packed.start.size(), 0);
+  std::vector<float>& to = packed.is_linear ? packed.bias : packed.start;
+  for (const PackedFloatBlock& block : packed.blocks) {
+    pack_block(block, packed.channels * packed.window.positions(), values,
+               packed.weights.data() + block.weights);
+    if (bias.empty()) continue;
+    std::copy_n(bias.data() + block.first_output, block.outputs,
+                to.data() + static_cast<std::ptrdiff_t>(block.start));
+  }
+  return packed;
+}
+
+FloatChannelMap float_channel_map(const Node& batch_norm) {
+  const NamedTensors parameters = rounded_parameters(batch_norm);
+  const FloatNode operands{batch_norm, {}, parameters};
+  const std::span<const float> mean = operands.values_of("running_mean");
+  const ChannelNorm norm{.channels = std::ssize(mean),
+                         .positions = 1,
+                         .groups = 1,
+                         .weight = operands.values_of("weight"),
+                         .bias = operands.values_of("bias"),
+                         .eps = number_attribute(batch_norm, "eps")};
+  const size_t width = filled_up(norm.channels);
+  FloatChannelMap map{std::vector<float>(width), std::vector<float>(width)};
+  for (size_t c = 0; c < mean.size(); ++c) {
+    const ScaleAndShift of = batch_norm_map(norm, mean, operands.values_of("running_var"), c);
+    map.scale[c] = of.scale;
+    map.shift[c] = of.shift;
+  }
+  return map;
+}
+
+}  // namespace detent

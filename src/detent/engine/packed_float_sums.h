@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "detent/engine/packed_sums.h"
+#include "detent/float32/channels_last_sums.h"
+#include "detent/graph/graph.h"
+
+namespace detent {
+
+/// Outputs of a float layer that are computed together.
+struct PackedFloatBlock {
+  int64_t first_output;
+  int64_t outputs;
+  int64_t blocks;         // of kSumOutputs
+  int64_t first_channel;  // of its group
+  size_t weights;         // offset
+  size_t start;
+};
+
+/// The weights and biases of a layer in float32 in the order in which kernels read them.
+struct PackedFloatSums {
+  WindowShape window;
+  bool is_linear = false;  // sums begin with 0, and the bias comes last
+  bool depthwise = false;
+  int64_t outputs = 0;
+  int64_t channels = 0;  // that an output is summed over
+  std::vector<PackedFloatBlock> blocks = {};
+  AlignedArray<float> weights = {};  // depthwise: [tap][channels]
+  std::vector<float> start = {};
+  std::vector<float> bias = {};  // of a linear layer, if it has one
+
+  double products_of_output() const;
+};
+
+/// Whether a quantizer rounds what flows into or out of the node.
+bool rounds_values(const Node& node);
+
+/// nullopt where no kernel computes the node: other operators and layers of few connections
+/// (graph/connections.h), transposed ones, and those that round their inputs or results.
+std::optional<PackedFloatSums> packed_float_sums(const Node& node);
+
+/// What a batch norm does in inference: scale and shift of each channel, filled up to kSumOutputs.
+struct FloatChannelMap {
+  std::vector<float> scale;
+  std::vector<float> shift;
+};
+FloatChannelMap float_channel_map(const Node& batch_norm);
+
+}  // namespace detent

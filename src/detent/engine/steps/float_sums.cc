@@ -1,0 +1,303 @@
+#include <algorithm>
+#include <vector>
+
+#include "detent/engine/step.h"
+
+namespace detent {
+namespace {
+
+class FloatSumsStep final : public EngineStep {
+ public:
+  explicit FloatSumsStep(FloatSumsLayer layer) : layer_(std::move(layer)) { multiplies_floats = true; }
+
+  void prepare(std::span<const Place> places) override {
+    const Place& in = places[layer_.input];
+    const Place& out = places[layer_.output];
+    const WindowShape& w = layer_.packed->window;
+    pitch_ = in.channels();
+    spreads_ = !layer_.packed->depthwise && in.channels() % kSharedSets == 0 &&
+               w.positions() * in.channels() > kMostShared;
+    if (spreads_) pitch_ += kSumOutputs;
+    for (int64_t z = 0; z < w.depth; ++z) {
+      for (int64_t y = 0; y < w.height; ++y) {
+        for (int64_t x = 0; x < w.width; ++x) {
+          const int64_t tap =
+              z * w.dilation_z * in.image() + y * w.dilation_y * in.row() + x * w.dilation_x * in.channels();
+          taps_.push_back(tap / in.channels() * pitch_);
+        }
+      }
+    }
+    windows_ = out.images() * out.height() * out.width();
+    layer_.follow_ups.end = layer_.follow_ups.mapped_end();
+    if (!layer_.packed->bias.empty()) layer_.follow_ups.end.bias = layer_.packed->bias.data();
+  }
+
+  std::span<const int8_t> weights() const override {
+    const auto& weights = layer_.packed->weights;
+    return {reinterpret_cast<const int8_t*>(weights.data()), weights.byte_size()};
+  }
+
+  void run(RunState& state) const override {
+    const Place& out = state.places[layer_.output];
+    fill_halo(out, state.bytes(layer_.output));
+    layer_.packed->depthwise ? run_depthwise(state) : run_windows(state);
+  }
+
+ private:
+  static constexpr int64_t kMostWindows = 112;  // of a task: eight tiles of 14
+  static constexpr int64_t kLeastWindows = 14;
+  static constexpr int64_t kMostBlockOutputs = 2 * kSumOutputs;
+  /// Positions so many values apart take each other's place in a first-level cache of 64 sets; channels of
+  /// some windows at a time stay there where they are not multiples of that.
+  static constexpr int64_t kSharedSets = 256;
+  static constexpr int64_t kMostShared = 1023;
+
+  /// Tasks: parts of the windows times parts of the blocks.
+  struct Cut {
+    int64_t windows;
+    int64_t window_tasks;
+    int64_t blocks;
+    int64_t block_tasks;
+  };
+
+  Cut cut(int threads) const {
+    const auto block_count = std::ssize(layer_.packed->blocks);
+    Cut cut{.windows = std::min(kMostWindows, windows_),
+            .window_tasks = 0,
+            .blocks = block_count,
+            .block_tasks = 1};
+    const auto count_tasks = [&] {
+      cut.window_tasks = (windows_ + cut.windows - 1) / cut.windows;
+      cut.block_tasks = (block_count + cut.blocks - 1) / cut.blocks;
+      return cut.window_tasks * cut.block_tasks;
+    };
+    const int64_t wanted = threads > 1 ? 4 * int64_t{threads} : 1;
+    while (count_tasks() < wanted && cut.blocks > 1) cut.blocks = (cut.blocks + 1) / 2;
+    while (count_tasks() < wanted && cut.windows > kLeastWindows)
+      cut.windows = std::max(kLeastWindows, cut.windows / 2);
+    return cut;
+  }
+
+  /// The input, its positions `pitch_` apart.
+  std::unique_ptr<float[]> spread_input(RunState& state) const {
+    const Place& in = state.places[layer_.input];
+    const int64_t positions = in.elements() / in.channels();
+    const float* const from = state.values(layer_.input);
+    auto spread = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(positions * pitch_));
+    constexpr int64_t kAtOnce = 16;
+    ThreadPool::shared().run((positions + kAtOnce - 1) / kAtOnce, state.threads, [&](int64_t task) {
+      const int64_t end = std::min(positions, (task + 1) * kAtOnce);
+      for (int64_t i = task * kAtOnce; i < end; ++i)
+        std::copy_n(from + i * in.channels(), in.channels(), spread.get() + i * pitch_);
+    });
+    return spread;
+  }
+
+  void run_windows(RunState& state) const {
+    const Cut tasks = cut(state.threads);
+    const std::unique_ptr<float[]> spread = spreads_ ? spread_input(state) : nullptr;
+    const float* const input = spreads_ ? spread.get() : state.values(layer_.input);
+    ThreadPool::shared().run(tasks.window_tasks * tasks.block_tasks, state.threads, [&](int64_t task) {
+      const int64_t first = task % tasks.window_tasks * tasks.windows;
+      const int64_t block = task / tasks.window_tasks * tasks.blocks;
+      const int64_t last_block = std::min(block + tasks.blocks, std::ssize(layer_.packed->blocks));
+      run_task(state, input, first, std::min(tasks.windows, windows_ - first),
+               std::span(layer_.packed->blocks)
+                   .subspan(static_cast<size_t>(block), static_cast<size_t>(last_block - block)));
+    });
+  }
+
+  /// Where windows begin, and where their results go.
+  struct Windows {
+    const float* inputs[kMostWindows];
+    float* results[kMostWindows];
+  };
+
+  void note_windows(RunState& state, const float* from, int64_t first, int64_t count, Windows& to) const {
+    const Place& in = state.places[layer_.input];
+    const Place& out = state.places[layer_.output];
+    const WindowShape& w = layer_.packed->window;
+    float* const results = state.values(layer_.output);
+    int64_t x = first % out.width();
+    int64_t y = first / out.width() % out.height();
+    int64_t plane = first / out.width() / out.height();
+    for (int64_t i = 0; i < count;) {
+      const int64_t end = std::min(count, i + out.width() - x);
+      const int64_t n = plane / out.depth();
+      const int64_t z = plane % out.depth();
+      const int64_t at =
+          in.at(n, z * w.stride_z - w.padding_z, y * w.stride_y - w.padding_y, x * w.stride_x - w.padding_x);
+      const float* input = from + at / in.channels() * pitch_;
+      float* result = results + out.at(n, z, y, x);
+      for (; i < end; ++i, input += w.stride_x * pitch_, result += out.channels()) {
+        to.inputs[i] = input;
+        to.results[i] = result;
+      }
+      x = 0;
+      if (++y < out.height()) continue;
+      y = 0;
+      ++plane;
+    }
+  }
+
+  void run_task(RunState& state, const float* input, int64_t first, int64_t count,
+                std::span<const PackedFloatBlock> blocks) const {
+    const PackedFloatSums& packed = *layer_.packed;
+    Windows windows;
+    note_windows(state, input, first, count, windows);
+    int64_t channel = 0;
+    int64_t output = 0;
+    const auto move_to = [&](const PackedFloatBlock& block) {
+      for (int64_t i = 0; i < count; ++i) {
+        windows.inputs[i] += block.first_channel - channel;
+        windows.results[i] += block.first_output - output;
+      }
+      channel = block.first_channel;
+      output = block.first_output;
+    };
+    for (const PackedFloatBlock& block : blocks) {
+      move_to(block);
+      const PackedFloatBlock* const next = &block == &blocks.back() ? nullptr : &block + 1;
+      add_block({.windows = windows.inputs,
+                 .results = windows.results,
+                 .count = count,
+                 .taps = taps_,
+                 .channels = packed.channels,
+                 .weights = packed.weights.data() + block.weights,
+                 .blocks = block.blocks,
+                 .outputs = block.outputs,
+                 .start = packed.start.data() + block.start,
+                 .end = layer_.follow_ups.end.from(block.first_output),
+                 .next = next == nullptr ? nullptr : packed.weights.data() + next->weights});
+    }
+    if (!layer_.follow_ups.other || blocks.empty()) return;
+    const int64_t first_output = blocks.front().first_output;
+    add_other(state, first, count, first_output, output + blocks.back().outputs - first_output);
+  }
+
+  /// Some channels at a time, where the weights of all would not stay near while the windows take their
+  /// turns.
+  void add_block(ChannelsLastSums sums) const {
+    constexpr int64_t kNear = 24 << 10;  // weights
+    constexpr int64_t kTileWindows = 14;
+    const int64_t channel_weights = std::ssize(taps_) * sums.blocks * kSumOutputs;
+    const int64_t parts = (sums.channels * channel_weights + kNear - 1) / kNear;
+    if (parts == 1 || sums.count <= kTileWindows) return add_channels_last(sums);
+    const int64_t most = (sums.channels + parts - 1) / parts;
+    const float* const next_block = sums.next;
+    alignas(64) float partial[kMostWindows * kMostBlockOutputs];
+    for (int64_t left = sums.channels; left > 0;) {
+      sums.channels = std::min(most, left);
+      left -= sums.channels;
+      sums.sums_behind = left > 0 ? partial : nullptr;
+      const float* const behind = sums.weights + sums.channels * channel_weights;
+      sums.next = left > 0 ? behind : next_block;
+      add_channels_last(sums);
+      sums.sums_before = partial;
+      sums.weights = behind;
+      sums.first_channel += sums.channels;
+    }
+  }
+
+  /// To `channels` results of each window, from `channel` on.
+  void add_other(RunState& state, int64_t first, int64_t count, int64_t channel, int64_t channels) const {
+    const FloatFollowUps& follow_ups = layer_.follow_ups;
+    const Place& out = state.places[layer_.output];
+    const Place& other = state.places[*follow_ups.other];
+    for (int64_t window = first; window < first + count; ++window) {
+      const int64_t plane = window / out.width() / out.height();
+      const int64_t y = window / out.width() % out.height();
+      const int64_t x = window % out.width();
+      float* const to = state.values(layer_.output) + out.at(plane, y, x) + channel;
+      add_values(follow_ups.last, to, state.values(*follow_ups.other) + other.at(plane, y, x) + channel,
+                 channels, to);
+    }
+  }
+
+  void run_depthwise(RunState& state) const {
+    const PackedFloatSums& packed = *layer_.packed;
+    const Place& in = state.places[layer_.input];
+    const Place& out = state.places[layer_.output];
+    const WindowShape& w = packed.window;
+    ThreadPool::shared().run(out.images() * out.height(), state.threads, [&](int64_t row) {
+      const int64_t y = row % out.height();
+      const int64_t plane = row / out.height();
+      const int64_t n = plane / out.depth();
+      const int64_t z = plane % out.depth();
+      const int64_t first =
+          in.at(n, z * w.stride_z - w.padding_z, y * w.stride_y - w.padding_y, -w.padding_x);
+      float* const result = state.values(layer_.output) + out.at(n, z, y, 0);
+      add_channels_last_depthwise({.input = state.values(layer_.input) + first,
+                                   .window_step = w.stride_x * in.channels(),
+                                   .windows = out.width(),
+                                   .taps = taps_,
+                                   .weights = packed.weights.data(),
+                                   .channels = packed.outputs,
+                                   .start = packed.start.data(),
+                                   .end = layer_.follow_ups.end,
+                                   .result = result});
+      const FloatFollowUps& follow_ups = layer_.follow_ups;
+      if (!follow_ups.other) return;
+      const Place& other = state.places[*follow_ups.other];
+      add_values(follow_ups.last, result, state.values(*follow_ups.other) + other.at(n, z, y, 0),
+                 out.width() * out.channels(), result);
+    });
+  }
+
+  FloatSumsLayer layer_;
+  std::vector<int64_t> taps_;
+  bool spreads_ = false;
+  int64_t pitch_ = 0;    // from one position of the input to the next
+  int64_t windows_ = 0;  // of all samples
+};
+
+/// What may follow on sums, on values that are there.
+class FloatElementsStep final : public EngineStep {
+ public:
+  FloatElementsStep(FloatFollowUps follow_ups, size_t from, size_t to)
+      : follow_ups_(std::move(follow_ups)), from_(from), to_(to) {
+    follow_ups_.end = follow_ups_.mapped_end();
+  }
+
+  void run(RunState& state) const override {
+    const Place& in = state.places[from_];
+    const Place& out = state.places[to_];
+    fill_halo(out, state.bytes(to_));
+    ThreadPool::shared().run(out.images() * out.height(), state.threads, [&](int64_t row) {
+      const int64_t n = row / out.height();
+      const int64_t y = row % out.height();
+      float* const to = state.values(to_) + out.at(n, y, 0);
+      end_sums(follow_ups_.end, state.values(from_) + in.at(n, y, 0), out.channels(), out.width(), to);
+      if (!follow_ups_.other) return;
+      const Place& other = state.places[*follow_ups_.other];
+      add_values(follow_ups_.last, to, state.values(*follow_ups_.other) + other.at(n, y, 0),
+                 out.width() * out.channels(), to);
+    });
+  }
+
+ private:
+  FloatFollowUps follow_ups_;
+  size_t from_;
+  size_t to_;
+};
+
+}  // namespace
+
+SumsEnd FloatFollowUps::mapped_end() const {
+  SumsEnd mapped = end;
+  if (map != nullptr) {
+    mapped.scale = map->scale.data();
+    mapped.shift = map->shift.data();
+  }
+  return mapped;
+}
+
+std::unique_ptr<EngineStep> float_sums_step(FloatSumsLayer layer) {
+  return std::make_unique<FloatSumsStep>(std::move(layer));
+}
+
+std::unique_ptr<EngineStep> float_elements_step(FloatFollowUps follow_ups, size_t from, size_t to) {
+  return std::make_unique<FloatElementsStep>(std::move(follow_ups), from, to);
+}
+
+}  // namespace detent

@@ -1,0 +1,230 @@
+#include "detent/float32/channels_last_sums.h"
+
+#include <algorithm>
+#include <utility>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "detent/float32/channels_last_sums.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.h
+#include <hwy/highway.h>
+
+#include "detent/core/fused-inl.h"
+#include "detent/float32/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace detent::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Vec = hn::VFromD<Singles>;
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(Singles()));
+
+/// Sums that registers hold beside the inputs and the weights: 28 vectors of 32, 12 of 16.
+constexpr int most_windows(int vectors) {
+  if (HWY_TARGET <= HWY_AVX3) return 14;
+  return HWY_TARGET <= HWY_AVX2 ? 12 / vectors : 1;
+}
+
+/// `at` is that of the vector's first output.
+HWY_INLINE Vec Ended(const SumsEnd& end, Vec sum, int64_t at) {
+  const Singles d;
+  if (end.bias != nullptr) sum = hn::Add(sum, hn::LoadU(d, end.bias + at));
+  if (end.scale != nullptr) sum = Fused(d, sum, hn::LoadU(d, end.scale + at), hn::LoadU(d, end.shift + at));
+  if (!end.clamps) return sum;
+  const Vec low = hn::Set(d, end.low);
+  const Vec high = hn::Set(d, end.high);
+  return hn::IfThenElse(hn::Lt(sum, low), low, hn::IfThenElse(hn::Gt(sum, high), high, sum));
+}
+
+template <int kWindows, int kVectors>
+void SumTile(const ChannelsLastSums& s, int64_t first, const float* next, int64_t next_step) {
+  constexpr int64_t kWindowSums = int64_t{kVectors} * kLanes;
+  const Singles d;
+  const float* const before = s.sums_before == nullptr ? s.start : s.sums_before + first * kWindowSums;
+  const int64_t before_step = s.sums_before == nullptr ? 0 : kWindowSums;
+  Vec sums[size_t{kWindows}][size_t{kVectors}];
+  const float* inputs[size_t{kWindows}];
+#pragma GCC unroll 32
+  for (int i = 0; i < kWindows; ++i) {
+    inputs[i] = s.windows[first + i] + s.first_channel;
+#pragma GCC unroll 32
+    for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::LoadU(d, before + i * before_step + v * kLanes);
+  }
+  const float* weights = s.weights;
+  const int64_t* const taps = s.taps.data();
+  const auto tap_count = std::ssize(s.taps);
+  for (int64_t c = 0; c < s.channels; ++c) {
+    for (int64_t t = 0; t < tap_count; ++t) {
+      const int64_t at = taps[t] + c;
+      Vec factors[size_t{kVectors}];
+#pragma GCC unroll 32
+      for (int v = 0; v < kVectors; ++v) factors[v] = hn::LoadU(d, weights + v * kLanes);
+      weights += kWindowSums;
+      __builtin_prefetch(next, 0, 2);
+      next += next_step;
+#pragma GCC unroll 32
+      for (int i = 0; i < kWindows; ++i) {
+        const Vec x = hn::Set(d, inputs[i][at]);
+#pragma GCC unroll 32
+        for (int v = 0; v < kVectors; ++v) sums[i][v] = Fused(d, x, factors[v], sums[i][v]);
+      }
+    }
+  }
+  if (s.sums_behind != nullptr) {
+#pragma GCC unroll 32
+    for (int i = 0; i < kWindows; ++i) {
+#pragma GCC unroll 32
+      for (int v = 0; v < kVectors; ++v)
+        hn::StoreU(sums[i][v], d, s.sums_behind + (first + i) * kWindowSums + v * kLanes);
+    }
+    return;
+  }
+  const bool is_whole = s.outputs == kWindowSums;
+#pragma GCC unroll 32
+  for (int i = 0; i < kWindows; ++i) {
+    alignas(64) float part[size_t{kWindowSums}];
+    float* const to = is_whole ? s.results[first + i] : part;
+#pragma GCC unroll 32
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(Ended(s.end, sums[i][v], v * kLanes), d, to + v * kLanes);
+    if (!is_whole) std::copy_n(part, s.outputs, s.results[first + i]);
+  }
+}
+
+using TileFunction = void (*)(const ChannelsLastSums&, int64_t, const float*, int64_t);
+
+template <int kVectors, int... kWindows>
+constexpr auto TilesOf(std::integer_sequence<int, kWindows...>) {
+  return std::array<TileFunction, sizeof...(kWindows)>{SumTile<kWindows + 1, kVectors>...};
+}
+
+/// As few tiles as there can be, of about the same size.
+template <int kBlocks>
+void SumTiles(const ChannelsLastSums& s) {
+  constexpr int kVectors = kBlocks * static_cast<int>(kSumOutputs) / kLanes;
+  constexpr int kMost = most_windows(kVectors);
+  static constexpr auto kTiles = TilesOf<kVectors>(std::make_integer_sequence<int, kMost>());
+  int64_t tiles = (s.count + kMost - 1) / kMost;
+  // Each tile brings its share of what comes next. A tile alone waits for its own weights.
+  const bool fetches = s.next != nullptr && tiles > 1;
+  const float* next = fetches ? s.next : s.weights;
+  const int64_t next_step = fetches ? kBlocks * kSumOutputs / tiles : 0;
+  for (int64_t first = 0; tiles > 0; --tiles) {
+    const int64_t count = (s.count - first + tiles - 1) / tiles;
+    kTiles[static_cast<size_t>(count - 1)](s, first, next, next_step);
+    next += next_step * s.channels * std::ssize(s.taps);
+    first += count;
+  }
+}
+
+void AddChannelsLast(const ChannelsLastSums& s) { s.blocks == 1 ? SumTiles<1>(s) : SumTiles<2>(s); }
+
+/// Sixteen channels, or the last ones, of `kWindows` windows.
+template <int kWindows, class Part>
+HWY_INLINE void DepthwiseTile(const ChannelsLastDepthwise& s, int64_t channel, int64_t padded, int64_t first,
+                              Part part) {
+  const Singles d;
+  const float* const input = s.input + first * s.window_step + channel;
+  float* const result = s.result + first * s.channels + channel;
+  for (int offset = 0; offset < kSumOutputs; offset += kLanes) {
+    Vec sums[size_t{kWindows}];
+#pragma GCC unroll 8
+    for (int i = 0; i < kWindows; ++i) sums[i] = hn::LoadU(d, s.start + channel + offset);
+    const float* weights = s.weights + channel + offset;
+    for (const int64_t tap : s.taps) {
+      const Vec factor = hn::LoadU(d, weights);
+      weights += padded;
+      const float* const x = input + tap + offset;
+#pragma GCC unroll 8
+      for (int i = 0; i < kWindows; ++i)
+        sums[i] = Fused(d, hn::LoadU(d, x + i * s.window_step), factor, sums[i]);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kWindows; ++i) {
+      part.Store(Ended(s.end, sums[i], channel + offset), d, result + i * s.channels + offset,
+                 static_cast<size_t>(offset));
+    }
+  }
+}
+
+template <int kWindows>
+void DepthwiseWindows(const ChannelsLastDepthwise& s, int64_t padded, int64_t first) {
+  int64_t channel = 0;
+  for (; channel + kSumOutputs <= s.channels; channel += kSumOutputs)
+    DepthwiseTile<kWindows>(s, channel, padded, first, WholeSixteen());
+  if (channel == s.channels) return;
+  const FirstOfSixteen last{static_cast<size_t>(s.channels - channel)};
+  DepthwiseTile<kWindows>(s, channel, padded, first, last);
+}
+
+void AddDepthwise(const ChannelsLastDepthwise& s) {
+  constexpr int kAtOnce = 4;
+  const int64_t padded = (s.channels + kSumOutputs - 1) / kSumOutputs * kSumOutputs;
+  int64_t first = 0;
+  for (; first + kAtOnce <= s.windows; first += kAtOnce) DepthwiseWindows<kAtOnce>(s, padded, first);
+  for (; first < s.windows; ++first) DepthwiseWindows<1>(s, padded, first);
+}
+
+void EndSums(const SumsEnd& end, const float* values, int64_t channels, int64_t positions, float* results) {
+  for (int64_t i = 0; i < positions; ++i, values += channels, results += channels) {
+    ForEachSixteen(static_cast<size_t>(channels), [&](size_t first, auto part) HWY_ATTR {
+      const Singles d;
+      for (size_t v = 0; v < kSumLanes; v += kLanes) {
+        const size_t at = first + v;
+        part.Store(Ended(end, part.Load(d, values + at, v, 0), static_cast<int64_t>(at)), d, results + at, v);
+      }
+    });
+  }
+}
+
+void AddValues(const SumsEnd& end, const float* a, const float* b, int64_t count, float* result) {
+  MapSingles(a, result, static_cast<size_t>(count),
+             [&](Vec value, auto place) HWY_ATTR { return Ended(end, hn::Add(value, place(b)), 0); });
+}
+
+/// As std::max of what was found so far and the next.
+void LargestOfRows(const float* const* rows, int64_t row_count, int64_t count, float* result) {
+  ForEachSixteen(static_cast<size_t>(count), [&](size_t first, auto part) HWY_ATTR {
+    const Singles d;
+    for (size_t v = 0; v < kSumLanes; v += kLanes) {
+      Vec largest = part.Load(d, rows[0] + first + v, v, 0);
+      for (int64_t row = 1; row < row_count; ++row) {
+        const Vec next = part.Load(d, rows[row] + first + v, v, 0);
+        largest = hn::IfThenElse(hn::Lt(largest, next), next, largest);
+      }
+      part.Store(largest, d, result + first + v, v);
+    }
+  });
+}
+
+}  // namespace detent::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace detent {
+
+HWY_EXPORT(AddChannelsLast);
+HWY_EXPORT(AddDepthwise);
+HWY_EXPORT(EndSums);
+HWY_EXPORT(AddValues);
+HWY_EXPORT(LargestOfRows);
+
+void add_channels_last(const ChannelsLastSums& sums) { HWY_DYNAMIC_DISPATCH(AddChannelsLast)(sums); }
+
+void add_channels_last_depthwise(const ChannelsLastDepthwise& sums) {
+  HWY_DYNAMIC_DISPATCH(AddDepthwise)(sums);
+}
+
+void end_sums(const SumsEnd& end, const float* values, int64_t channels, int64_t positions, float* results) {
+  HWY_DYNAMIC_DISPATCH(EndSums)(end, values, channels, positions, results);
+}
+
+void add_values(const SumsEnd& end, const float* a, const float* b, int64_t count, float* result) {
+  HWY_DYNAMIC_DISPATCH(AddValues)(end, a, b, count, result);
+}
+
+void largest_of_rows(const float* const* rows, int64_t row_count, int64_t count, float* result) {
+  HWY_DYNAMIC_DISPATCH(LargestOfRows)(rows, row_count, count, result);
+}
+
+}  // namespace detent
+#endif  // HWY_ONCE

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+
+namespace detent {
+
+// The sums of sums.h, in the same order and so with the same bits, of values whose channels lie next to each
+// other: vectors run over outputs, and what a network computes next on a sum is computed while it is in a
+// register.
+
+/// What is computed on sums, each by itself. Pointers are those of the first output, nullptr: nothing.
+struct SumsEnd {
+  const float* bias = nullptr;  // added
+  const float* scale = nullptr;
+  const float* shift = nullptr;  // sum * scale + shift, rounded once
+  bool clamps = false;           // NaN and -0 stay what they are
+  float low = -std::numeric_limits<float>::infinity();
+  float high = std::numeric_limits<float>::infinity();
+
+  SumsEnd from(int64_t output) const {
+    const auto at = [&](const float* p) { return p == nullptr ? nullptr : p + output; };
+    SumsEnd end = *this;
+    end.bias = at(bias);
+    end.scale = at(scale);
+    end.shift = at(shift);
+    return end;
+  }
+};
+
+/// Outputs that a vector holds, or several of them; arrays of outputs are filled up to a multiple.
+inline constexpr int64_t kSumOutputs = 16;
+
+/// Some outputs of some windows.
+struct ChannelsLastSums {
+  const float* const* windows;    // of each channel 0 at its first position
+  float* const* results;          // of each the first of the outputs
+  int64_t count;                  // of windows
+  std::span<const int64_t> taps;  // where the positions of a window lie, from its first
+  int64_t channels;               // in their order, of each all taps
+  int64_t first_channel = 0;
+  const float* weights;  // [channel][tap][16 * blocks]
+  int64_t blocks;        // 1 or 2
+  int64_t outputs;       // at most 16 * blocks
+  const float* start;    // what sums begin with
+  SumsEnd end;
+  /// Where some channels at a time are added: [window][16 * blocks], the sums that others left, and instead
+  /// of results those that these leave.
+  const float* sums_before = nullptr;
+  float* sums_behind = nullptr;
+  /// As many weights as these, which come next: brought nearer meanwhile.
+  const float* next = nullptr;
+};
+void add_channels_last(const ChannelsLastSums& sums);
+
+/// A window of each channel by itself, `windows` of them side by side. Up to 15 values behind the last
+/// channel of a position are read.
+struct ChannelsLastDepthwise {
+  const float* input;
+  int64_t window_step;
+  int64_t windows;
+  std::span<const int64_t> taps;
+  const float* weights;  // [tap][channels, filled up]
+  int64_t channels;
+  const float* start;
+  SumsEnd end;
+  float* result;  // windows follow each other
+};
+void add_channels_last_depthwise(const ChannelsLastDepthwise& sums);
+
+/// What SumsEnd says, of positions of `channels` values each, in place or elsewhere.
+void end_sums(const SumsEnd& end, const float* values, int64_t channels, int64_t positions, float* results);
+
+/// The largest of `row_count` rows at each of their places. What is no number stays where it comes first.
+void largest_of_rows(const float* const* rows, int64_t row_count, int64_t count, float* result);
+
+/// result = a + b, clamped as `end` says.
+void add_values(const SumsEnd& end, const float* a, const float* b, int64_t count, float* result);
+
+}  // namespace detent

@@ -1,0 +1,217 @@
+#include "detent/float32/channels_last_sums.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "detent/formats/every_target_test.h"
+
+namespace detent {
+namespace {
+
+class ChannelsLast : public EveryTargetTest {};
+DETENT_ON_EVERY_TARGET(ChannelsLast);
+
+std::vector<float> normal(size_t count, uint32_t seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> draw;
+  std::vector<float> values(count);
+  for (float& value : values) value = draw(generator);
+  return values;
+}
+
+float ended(const SumsEnd& end, float sum, size_t output) {
+  if (end.bias != nullptr) sum += end.bias[output];
+  if (end.scale != nullptr) sum = std::fma(sum, end.scale[output], end.shift[output]);
+  if (!end.clamps) return sum;
+  return sum < end.low ? end.low : sum > end.high ? end.high : sum;
+}
+
+struct Layer {
+  int64_t channels;
+  std::vector<int64_t> taps;
+  int64_t blocks;
+  int64_t outputs;
+  int64_t windows;
+
+  size_t width() const { return static_cast<size_t>(blocks * kSumOutputs); }
+};
+
+/// One sum: the start, then channel by channel all taps, with one rounding a product.
+float expected_sum(const Layer& layer, const ChannelsLastSums& sums, int64_t window, int64_t output) {
+  float sum = sums.start[output];
+  size_t k = 0;
+  for (int64_t c = 0; c < layer.channels; ++c) {
+    for (const int64_t tap : layer.taps) {
+      const float weight = sums.weights[k++ * layer.width() + static_cast<size_t>(output)];
+      sum = std::fma(sums.windows[window][tap + c], weight, sum);
+    }
+  }
+  return ended(sums.end, sum, static_cast<size_t>(output));
+}
+
+TEST_P(ChannelsLast, SumsAreInTheOrderStated) {
+  const Layer layers[] = {{3, {0, 3, 6, 40, 43, 46}, 1, 16, 1},
+                          {5, {0}, 2, 32, 14},
+                          {17, {0, 21}, 2, 20, 15},
+                          {1, {0, 2}, 1, 5, 29},
+                          {8, {0, 9, 18}, 2, 31, 43},
+                          {33, {7}, 1, 1, 3}};
+  for (const Layer& layer : layers) {
+    SCOPED_TRACE(layer.windows);
+    const std::vector<float> input = normal(4000, 1);
+    const std::vector<float> weights =
+        normal(static_cast<size_t>(layer.channels) * layer.taps.size() * layer.width(), 2);
+    const std::vector<float> ends = normal(4 * layer.width(), 3);
+    std::vector<const float*> windows;
+    std::vector<float*> results;
+    const int64_t pitch = layer.outputs + 1;  // what lies between stays as it is
+    std::vector<float> output(static_cast<size_t>(layer.windows * pitch), 123);
+    for (int64_t i = 0; i < layer.windows; ++i) {
+      windows.push_back(input.data() + 11 * i);
+      results.push_back(output.data() + pitch * i);
+    }
+    for (const bool has_ends : {false, true}) {
+      ChannelsLastSums sums{.windows = windows.data(),
+                            .results = results.data(),
+                            .count = layer.windows,
+                            .taps = layer.taps,
+                            .channels = layer.channels,
+                            .weights = weights.data(),
+                            .blocks = layer.blocks,
+                            .outputs = layer.outputs,
+                            .start = ends.data(),
+                            .end = {}};
+      if (has_ends) {
+        sums.end = {.bias = ends.data() + layer.width(),
+                    .scale = ends.data() + 2 * layer.width(),
+                    .shift = ends.data() + 3 * layer.width(),
+                    .clamps = true,
+                    .low = -0.5F,
+                    .high = 1};
+      }
+      add_channels_last(sums);
+      for (int64_t i = 0; i < layer.windows; ++i) {
+        for (int64_t o = 0; o < layer.outputs; ++o)
+          ASSERT_EQ(results[static_cast<size_t>(i)][o], expected_sum(layer, sums, i, o)) << i << " " << o;
+        ASSERT_EQ(results[static_cast<size_t>(i)][layer.outputs], 123);
+      }
+    }
+  }
+}
+
+TEST_P(ChannelsLast, SumsOfSomeChannelsAtATimeAreThoseOfAll) {
+  const Layer layer{21, {0, 25, 50}, 2, 27, 31};
+  const std::vector<float> input = normal(2000, 4);
+  const std::vector<float> weights = normal(21 * 3 * 32, 5);
+  const std::vector<float> start = normal(32, 6);
+  std::vector<const float*> windows;
+  for (int64_t i = 0; i < layer.windows; ++i) windows.push_back(input.data() + 23 * i);
+  const auto computed = [&](int64_t at_once) {
+    std::vector<float> output(31 * 27);
+    std::vector<float*> results;
+    for (int64_t i = 0; i < layer.windows; ++i) results.push_back(output.data() + 27 * i);
+    std::vector<float> partial(31 * 32);
+    ChannelsLastSums sums{.windows = windows.data(),
+                          .results = results.data(),
+                          .count = layer.windows,
+                          .taps = layer.taps,
+                          .channels = 0,
+                          .weights = weights.data(),
+                          .blocks = layer.blocks,
+                          .outputs = layer.outputs,
+                          .start = start.data(),
+                          .end = {.clamps = true, .low = 0},
+                          .next = weights.data()};
+    for (int64_t left = layer.channels; left > 0;) {
+      sums.channels = std::min(at_once, left);
+      left -= sums.channels;
+      sums.sums_behind = left > 0 ? partial.data() : nullptr;
+      add_channels_last(sums);
+      sums.sums_before = partial.data();
+      sums.first_channel += sums.channels;
+      sums.weights += sums.channels * 3 * 32;
+    }
+    return output;
+  };
+  const std::vector<float> all = computed(21);
+  for (const int64_t at_once : {1, 8, 20}) EXPECT_EQ(computed(at_once), all);
+}
+
+TEST_P(ChannelsLast, DepthwiseSumsAreInTheOrderStated) {
+  for (const int64_t channels : {1, 7, 16, 19, 48}) {
+    for (const int64_t windows : {1, 4, 6}) {
+      const auto padded = static_cast<size_t>((channels + kSumOutputs - 1) / kSumOutputs * kSumOutputs);
+      const std::vector<int64_t> taps = {0, channels, 10 * channels, 11 * channels};
+      const std::vector<float> input = normal(static_cast<size_t>(30 * channels + kSumOutputs), 7);
+      const std::vector<float> weights = normal(taps.size() * padded, 8);
+      const std::vector<float> start = normal(padded, 9);
+      std::vector<float> output(static_cast<size_t>(windows * channels) + 1, 123);
+      const ChannelsLastDepthwise sums{.input = input.data(),
+                                       .window_step = 2 * channels,
+                                       .windows = windows,
+                                       .taps = taps,
+                                       .weights = weights.data(),
+                                       .channels = channels,
+                                       .start = start.data(),
+                                       .end = {.clamps = true, .low = 0, .high = 1},
+                                       .result = output.data()};
+      add_channels_last_depthwise(sums);
+      for (int64_t i = 0; i < windows * channels; ++i) {
+        const auto c = static_cast<size_t>(i % channels);
+        float sum = start[c];
+        for (size_t t = 0; t < taps.size(); ++t) {
+          const auto at = static_cast<size_t>(i / channels * 2 * channels + taps[t]) + c;
+          sum = std::fma(input[at], weights[t * padded + c], sum);
+        }
+        ASSERT_EQ(output[static_cast<size_t>(i)], ended(sums.end, sum, c)) << channels << " " << i;
+      }
+      ASSERT_EQ(output.back(), 123);
+    }
+  }
+}
+
+/// As relu and clamps of float32/operators do.
+TEST_P(ChannelsLast, ClampingKeepsNaNAndTheSignOfZero) {
+  const SumsEnd end{.clamps = true, .low = 0, .high = 6};
+  std::vector<float> values(19, -1);
+  values[3] = NAN;
+  values[17] = -0.0F;
+  values[18] = 7;
+  std::vector<float> results(19);
+  end_sums(end, values.data(), 19, 1, results.data());
+  EXPECT_TRUE(std::isnan(results[3]));
+  EXPECT_TRUE(std::signbit(results[17]));
+  EXPECT_EQ(results[17], 0);
+  EXPECT_EQ(results[18], 6);
+  EXPECT_EQ(results[0], 0);
+  const std::vector<float> zeros(19, -0.0F);
+  add_values(end, values.data(), zeros.data(), 19, results.data());
+  EXPECT_TRUE(std::isnan(results[3]));
+  EXPECT_TRUE(std::signbit(results[17]));
+  EXPECT_EQ(results[18], 6);
+}
+
+TEST_P(ChannelsLast, TheLargestIsThatOfStdMax) {
+  std::vector<std::vector<float>> rows;
+  for (uint32_t i = 0; i < 5; ++i) rows.push_back(normal(37, 20 + i));
+  rows[0][3] = NAN;
+  rows[2][4] = NAN;
+  rows[0][36] = -0.0F;
+  for (size_t i = 1; i < rows.size(); ++i) rows[i][36] = 0;
+  std::vector<const float*> pointers;
+  for (const std::vector<float>& row : rows) pointers.push_back(row.data());
+  std::vector<float> results(37);
+  largest_of_rows(pointers.data(), 5, 37, results.data());
+  for (size_t i = 0; i < results.size(); ++i) {
+    float largest = rows[0][i];
+    for (const std::vector<float>& row : rows) largest = std::max(largest, row[i]);
+    EXPECT_TRUE(results[i] == largest || (std::isnan(results[i]) && std::isnan(largest))) << i;
+    EXPECT_EQ(std::signbit(results[i]), std::signbit(largest)) << i;
+  }
+}
+
+}  // namespace
+}  // namespace detent
