@@ -16,23 +16,58 @@ std::span<int32_t> words(Tensor& tensor) {
   return {reinterpret_cast<int32_t*>(tensor.bytes().data()), static_cast<size_t>(tensor.numel())};
 }
 
-/// Element by element, in row-major order of the shape that both views have.
+struct Dimension {
+  int64_t size;
+  int64_t from;  // strides
+  int64_t to;
+};
+
+/// The dimensions of a copy; those that follow each other in both views are one.
+std::vector<Dimension> joined_dimensions(const StridedView& from, const StridedView& to) {
+  std::vector<Dimension> dimensions;
+  for (size_t d = 0; d < from.shape.size(); ++d) {
+    const Dimension next{from.shape[d], from.strides[d], to.strides[d]};
+    if (next.size == 1) continue;
+    if (!dimensions.empty()) {
+      Dimension& last = dimensions.back();
+      if (last.from == next.from * next.size && last.to == next.to * next.size) {
+        last = {last.size * next.size, next.from, next.to};
+        continue;
+      }
+    }
+    dimensions.push_back(next);
+  }
+  if (dimensions.empty()) dimensions.push_back({1, 1, 1});
+  return dimensions;
+}
+
+void copy_row(const Dimension& row, const int32_t* from, int32_t* to) {
+  if (row.from == 1 && row.to == 1) {
+    std::copy_n(from, row.size, to);
+  } else {
+    for (int64_t i = 0; i < row.size; ++i) to[i * row.to] = from[i * row.from];
+  }
+}
+
+/// In row-major order of the shape that both views have.
 void copy_elements(const Tensor& input, const StridedView& from, Tensor& result, const StridedView& to) {
   DETENT_CHECK(from.shape == to.shape, "a copy of {} to {}", shape_text(from.shape), shape_text(to.shape));
-  const auto source = words(input);
-  const auto target = words(result);
   const int64_t count = element_count(from.shape);
-  std::vector<int64_t> index(from.shape.size(), 0);
-  int64_t read = from.offset;
-  int64_t written = to.offset;
-  for (int64_t i = 0; i < count; ++i) {
-    target[static_cast<size_t>(written)] = source[static_cast<size_t>(read)];
-    for (size_t d = from.shape.size(); d-- > 0;) {
-      read += from.strides[d];
-      written += to.strides[d];
-      if (++index[d] < from.shape[d]) break;
-      read -= from.strides[d] * from.shape[d];
-      written -= to.strides[d] * to.shape[d];
+  if (count == 0) return;
+  std::vector<Dimension> outer = joined_dimensions(from, to);
+  const Dimension row = outer.back();
+  outer.pop_back();
+  std::vector<int64_t> index(outer.size(), 0);
+  const int32_t* read = words(input).data() + from.offset;
+  int32_t* written = words(result).data() + to.offset;
+  for (int64_t rows = count / row.size; rows > 0; --rows) {
+    copy_row(row, read, written);
+    for (size_t d = outer.size(); d-- > 0;) {
+      read += outer[d].from;
+      written += outer[d].to;
+      if (++index[d] < outer[d].size) break;
+      read -= outer[d].from * outer[d].size;
+      written -= outer[d].to * outer[d].size;
       index[d] = 0;
     }
   }

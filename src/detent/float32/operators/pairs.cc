@@ -38,10 +38,12 @@ Tensor paired(const Tensor& left, const Tensor& right, Function function) {
   const bool one_a = pair.a.numel() == 1;
   const bool one_b = pair.b.numel() == 1;
   parallel_for(pair.result.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    if (one_a) {
-      for (int64_t i = begin; i < end; ++i) to[i] = function(*a, b[one_b ? 0 : i]);
-    } else if (one_b) {
-      for (int64_t i = begin; i < end; ++i) to[i] = function(a[i], *b);
+    if (one_b) {
+      const float one = *b;
+      for (int64_t i = begin; i < end; ++i) to[i] = function(a[one_a ? 0 : i], one);
+    } else if (one_a) {
+      const float one = *a;
+      for (int64_t i = begin; i < end; ++i) to[i] = function(one, b[i]);
     } else {
       for (int64_t i = begin; i < end; ++i) to[i] = function(a[i], b[i]);
     }
