@@ -28,6 +28,7 @@ std::atomic<int>& configured_count() {
 }
 
 thread_local bool inside_parallel_for = false;
+thread_local const TaskRunner* task_runner = nullptr;
 
 }  // namespace
 
@@ -37,6 +38,9 @@ void set_thread_count(int count) {
   DETENT_CHECK(count >= 1, "thread count {}", count);
   configured_count() = count;
 }
+
+UseTaskRunner::UseTaskRunner(const TaskRunner& runner) : before_(std::exchange(task_runner, &runner)) {}
+UseTaskRunner::~UseTaskRunner() { task_runner = before_; }
 
 bool in_parallel_for() { return inside_parallel_for; }
 
@@ -67,6 +71,8 @@ void parallel_for(int64_t count, int64_t grain, const std::function<void(int64_t
 
   if (workers <= 1 || inside_parallel_for) {
     work();
+  } else if (task_runner != nullptr) {
+    (*task_runner)(workers, workers, [&](int64_t) { work(); });
   } else {
     std::vector<std::jthread> threads;
     try {

@@ -36,7 +36,7 @@ HWY_INLINE Vec Ended(const SumsEnd& end, Vec sum, int64_t at) {
   return hn::IfThenElse(hn::Lt(sum, low), low, hn::IfThenElse(hn::Gt(sum, high), high, sum));
 }
 
-template <int kWindows, int kVectors>
+template <int kWindows, int kVectors, bool kOneTap>
 void SumTile(const ChannelsLastSums& s, int64_t first, const float* next, int64_t next_step) {
   constexpr int64_t kWindowSums = int64_t{kVectors} * kLanes;
   const Singles d;
@@ -46,16 +46,16 @@ void SumTile(const ChannelsLastSums& s, int64_t first, const float* next, int64_
   const float* inputs[size_t{kWindows}];
 #pragma GCC unroll 32
   for (int i = 0; i < kWindows; ++i) {
-    inputs[i] = s.windows[first + i] + s.first_channel;
+    inputs[i] = s.windows[first + i] + s.first_channel + (kOneTap ? s.taps.front() : 0);
 #pragma GCC unroll 32
     for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::LoadU(d, before + i * before_step + v * kLanes);
   }
   const float* weights = s.weights;
   const int64_t* const taps = s.taps.data();
-  const auto tap_count = std::ssize(s.taps);
+  const int64_t tap_count = kOneTap ? 1 : std::ssize(s.taps);
   for (int64_t c = 0; c < s.channels; ++c) {
     for (int64_t t = 0; t < tap_count; ++t) {
-      const int64_t at = taps[t] + c;
+      const int64_t at = kOneTap ? c : taps[t] + c;
       Vec factors[size_t{kVectors}];
 #pragma GCC unroll 32
       for (int v = 0; v < kVectors; ++v) factors[v] = hn::LoadU(d, weights + v * kLanes);
@@ -92,17 +92,17 @@ void SumTile(const ChannelsLastSums& s, int64_t first, const float* next, int64_
 
 using TileFunction = void (*)(const ChannelsLastSums&, int64_t, const float*, int64_t);
 
-template <int kVectors, int... kWindows>
+template <int kVectors, bool kOneTap, int... kWindows>
 constexpr auto TilesOf(std::integer_sequence<int, kWindows...>) {
-  return std::array<TileFunction, sizeof...(kWindows)>{SumTile<kWindows + 1, kVectors>...};
+  return std::array<TileFunction, sizeof...(kWindows)>{SumTile<kWindows + 1, kVectors, kOneTap>...};
 }
 
 /// As few tiles as there can be, of about the same size.
-template <int kBlocks>
+template <int kBlocks, bool kOneTap>
 void SumTiles(const ChannelsLastSums& s) {
   constexpr int kVectors = kBlocks * static_cast<int>(kSumOutputs) / kLanes;
   constexpr int kMost = most_windows(kVectors);
-  static constexpr auto kTiles = TilesOf<kVectors>(std::make_integer_sequence<int, kMost>());
+  static constexpr auto kTiles = TilesOf<kVectors, kOneTap>(std::make_integer_sequence<int, kMost>());
   int64_t tiles = (s.count + kMost - 1) / kMost;
   // Each tile brings its share of what comes next. A tile alone waits for its own weights.
   const bool fetches = s.next != nullptr && tiles > 1;
@@ -116,7 +116,11 @@ void SumTiles(const ChannelsLastSums& s) {
   }
 }
 
-void AddChannelsLast(const ChannelsLastSums& s) { s.blocks == 1 ? SumTiles<1>(s) : SumTiles<2>(s); }
+void AddChannelsLast(const ChannelsLastSums& s) {
+  const bool one_tap = s.taps.size() == 1;
+  if (s.blocks == 1) return one_tap ? SumTiles<1, true>(s) : SumTiles<1, false>(s);
+  return one_tap ? SumTiles<2, true>(s) : SumTiles<2, false>(s);
+}
 
 /// Sixteen channels, or the last ones, of `kWindows` windows.
 template <int kWindows, class Part>

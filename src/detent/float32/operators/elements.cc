@@ -40,7 +40,7 @@ Tensor function_of(const FloatNode& n) {
 
 template <float (*Function)(float)>
 Tensor exact(const FloatNode& n) {
-  return mapped(n, Function);
+  return mapped(n, [](float x) { return Function(x); });
 }
 
 float number(const FloatNode& n, const char* name) {

@@ -53,7 +53,7 @@ Tensor paired(const Tensor& left, const Tensor& right, Function function) {
 
 template <float (*Function)(float, float)>
 Tensor exact(const FloatNode& n) {
-  return paired(n.as_tensor(0), n.as_tensor(1), Function);
+  return paired(n.as_tensor(0), n.as_tensor(1), [](float a, float b) { return Function(a, b); });
 }
 
 float sum(float a, float b) { return a + b; }
