@@ -145,8 +145,10 @@ TEST_F(FloatLayers, OverOneAndThreeDimensionsAreThoseOfTheReference) {
     GraphBuilder builder("dimensions");
     NodeInput x = builder.input("x", sample);
     x = builder.convolution("conv", x, 4, 10, kernel,
-                            {{"padding", draw.of(0, 2)}, {"stride", draw.of(1, 2)}});
+                            {{"padding", draw.of(1, 2)}, {"stride", draw.of(1, 2)}});
     x = builder.call("relu", {x});
+    if (three && draw.coin()) x = builder.call("max_pool3d", {x}, {{"kernel_size", 2}, {"stride", 1}});
+    if (three && draw.coin()) x = builder.call("avg_pool3d", {x}, {{"kernel_size", 1}, {"stride", 1}});
     x = builder.convolution("behind", x, 10, 10, kernel,
                             {{"padding", 2}, {"groups", draw.among({1, 2, 10})}});
     Graph graph = builder.finish(builder.call("flatten", {x}, {{"start_dim", 1}}));

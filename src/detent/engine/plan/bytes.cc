@@ -11,11 +11,9 @@ namespace detent {
 namespace {
 
 bool multipliers_fit(const AverageForm& form, const PoolingWindows& windows) {
-  int64_t least = std::numeric_limits<int64_t>::max();
-  for (const PoolingWindow& across : windows.back()) {
-    for (const PoolingWindow& down : windows.front())
-      least = std::min(least, windows.size() == 1 ? across.counted : across.counted * down.counted);
-  }
+  int64_t least = 1;
+  for (const std::vector<PoolingWindow>& dimension : windows)
+    least *= std::ranges::min(dimension, {}, &PoolingWindow::counted).counted;
   try {
     static_cast<void>(form.multiplier(least));
   } catch (const Error&) {
@@ -92,7 +90,7 @@ bool plan_mean(PlanBuilder& plan, const ReferenceStep& step, const std::string& 
   if (form == nullptr || !fits_bytes(form->input) || !fits_bytes(form->output) || form->output.is_sign)
     return false;
   const std::string input = value_name(step.node->inputs[0]);
-  if (!plan.has_positions(input)) return false;
+  if (!plan.may_be_pooled(input)) return false;
   PoolingWindows windows = pooling_windows(*step.node, plan.shape(input));
   int64_t elements = 1;
   for (const auto& dimension : windows) {
@@ -137,7 +135,7 @@ bool plan_moved(PlanBuilder& plan, const ReferenceStep& step, const std::string&
     plan.set_place(result, to);
     return true;
   }
-  if (is_pooling(*step.node, Pooling::Of::kLargest) && plan.has_positions(input)) {
+  if (is_pooling(*step.node, Pooling::Of::kLargest) && plan.may_be_pooled(input)) {
     PoolingWindows windows = pooling_windows(*step.node, plan.shape(input));
     for (const auto& dimension : windows) {
       for (const PoolingWindow& window : dimension)

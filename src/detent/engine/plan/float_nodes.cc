@@ -92,7 +92,7 @@ size_t add_values_place(PlanBuilder& plan, const std::string& result, Layout lay
 bool plan_pooled(PlanBuilder& plan, const Node& node, const std::string& result) {
   const std::string input = value_name(node.inputs[0]);
   const bool largest = is_pooling(node, Pooling::Of::kLargest);
-  if ((!largest && !is_pooling(node, Pooling::Of::kMean)) || !plan.has_positions(input)) return false;
+  if ((!largest && !is_pooling(node, Pooling::Of::kMean)) || !plan.may_be_pooled(input)) return false;
   PoolingWindows windows = pooling_windows(node, plan.shape(input));
   if (!have_elements(windows)) return false;
   const size_t from = plan.values_of(input, Layout::kChannelsLast, node);

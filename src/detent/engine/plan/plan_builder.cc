@@ -23,6 +23,11 @@ bool PlanBuilder::has_positions(const std::string& value) const {
   return rank == 3 || rank == 4;
 }
 
+bool PlanBuilder::may_be_pooled(const std::string& value) const {
+  const size_t rank = types_.at(value).shape.size();
+  return rank >= 3 && rank <= 5;
+}
+
 PlannedValue PlanBuilder::new_value(const std::string& name) const {
   return {.shape = types_.at(name).shape};
 }

@@ -44,6 +44,8 @@ class PlanBuilder {
   /// A shape that is known, of a rank that places have.
   bool is_placeable(const std::string& value) const;
   bool has_positions(const std::string& value) const;
+  /// Whether it has one to three dimensions of positions.
+  bool may_be_pooled(const std::string& value) const;
 
   /// A value as no step has computed it yet.
   PlannedValue new_value(const std::string& name) const;

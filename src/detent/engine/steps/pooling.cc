@@ -8,7 +8,7 @@ class PoolingStep : public EngineStep {
  public:
   PoolingStep(PoolingWindows windows, size_t from, size_t to)
       : windows_(std::move(windows)), from_(from), to_(to) {
-    if (windows_.size() == 1) windows_.insert(windows_.begin(), {PoolingWindow{0, 1, 1, 1}});
+    while (windows_.size() < 3) windows_.insert(windows_.begin(), {PoolingWindow{0, 1, 1, 1}});
   }
 
   void run(RunState& state) const override {
@@ -23,25 +23,30 @@ class PoolingStep : public EngineStep {
                       int64_t channels) const = 0;
 
  private:
-  void run_row(RunState& state, int64_t n, int64_t y) const {
+  /// `plane` counts those of all samples.
+  void run_row(RunState& state, int64_t plane, int64_t y) const {
     const Place& in = state.places[from_];
     const Place& out = state.places[to_];
     const uint8_t* from = state.bytes(from_);
     const int64_t element = in.element_bytes();
-    const PoolingWindow& down = windows_[0][static_cast<size_t>(y)];
+    const int64_t n = plane / out.depth();
+    const PoolingWindow& inward = windows_[0][static_cast<size_t>(plane % out.depth())];
+    const PoolingWindow& down = windows_[1][static_cast<size_t>(y)];
     std::vector<const uint8_t*> lines;
-    for (int64_t i = down.begin; i < down.end; i += down.step)
-      lines.push_back(from + element * in.at(n, i, 0));
+    for (int64_t k = inward.begin; k < inward.end; k += inward.step) {
+      for (int64_t i = down.begin; i < down.end; i += down.step)
+        lines.push_back(from + element * in.at(n, k, i, 0));
+    }
     std::vector<const uint8_t*> rows;
     for (int64_t x = 0; x < out.width(); ++x) {
-      const PoolingWindow& across = windows_[1][static_cast<size_t>(x)];
+      const PoolingWindow& across = windows_[2][static_cast<size_t>(x)];
       rows.clear();
       for (const uint8_t* line : lines) {
         for (int64_t k = across.begin; k < across.end; k += across.step)
           rows.push_back(line + element * k * in.channels());
       }
-      reduce(rows, down.counted * across.counted, state.bytes(to_) + element * out.at(n, y, x),
-             out.channels());
+      reduce(rows, inward.counted * down.counted * across.counted,
+             state.bytes(to_) + element * out.at(plane, y, x), out.channels());
     }
   }
 
