@@ -40,6 +40,8 @@ class SumsStep final : public EngineStep {
     rows_ = ResultGrid::count(grid.first_y, grid.step_y, out.height());
     columns_ = ResultGrid::count(grid.first_x, grid.step_x, out.width());
     windows_ = out.images() / out.depth() * planes_ * rows_ * columns_;
+    shares_columns_ =
+        !packed.depthwise && packed.groups.size() == 1 && column_bytes(in, packed.groups[0]) > 0;
   }
 
   std::span<const int8_t> weights() const override {
@@ -54,7 +56,8 @@ class SumsStep final : public EngineStep {
   }
 
  private:
-  static constexpr int64_t kMostWindows = 96;  // of a task
+  static constexpr int64_t kMostWindows = 128;  // of a task
+  static constexpr int64_t kUsualWindows = 96;
   static constexpr size_t kMostFollowUps = 2;
   static constexpr int64_t kWeightBytes = 384 << 10;  // that stay in the second-level cache
 
@@ -72,7 +75,7 @@ class SumsStep final : public EngineStep {
     const auto group_count = std::ssize(packed.groups);
     const auto weight_bytes = static_cast<int64_t>(packed.weights.byte_size());
     Cut cut{};
-    cut.window_tasks = std::max<int64_t>((all + kMostWindows - 1) / kMostWindows, 1);
+    cut.window_tasks = std::max<int64_t>((all + kUsualWindows - 1) / kUsualWindows, 1);
     cut.groups = std::clamp<int64_t>(group_count * kWeightBytes / std::max<int64_t>(weight_bytes, 1), 1,
                                      std::max<int64_t>(group_count, 1));
     const int64_t wanted = threads > 1 ? 4 * int64_t{threads} : 1;
@@ -82,6 +85,8 @@ class SumsStep final : public EngineStep {
            all / cut.window_tasks > 24)
       ++cut.window_tasks;
     cut.windows = (all + cut.window_tasks - 1) / cut.window_tasks;
+    if (shares_columns_ && columns_ <= kMostWindows)
+      cut.windows = std::min((cut.windows + columns_ - 1) / columns_, kMostWindows / columns_) * columns_;
     cut.window_tasks = (all + cut.windows - 1) / std::max<int64_t>(cut.windows, 1);
     cut.group_tasks = (group_count + cut.groups - 1) / cut.groups;
     return cut;
@@ -367,6 +372,7 @@ class SumsStep final : public EngineStep {
   int64_t position_bytes_ = 0;                   // of a position as kernels read it
   int64_t planes_ = 1, rows_ = 1, columns_ = 1;  // of the results that it computes, of a sample
   int64_t windows_ = 0;                          // of all samples
+  bool shares_columns_ = false;                  // among windows of a row
   std::span<const int8_t> next_;
 };
 
