@@ -11,6 +11,7 @@
 #include "detent/core/parallel.h"
 #include "detent/engine/pair_table.h"
 #include "detent/engine/program_plan.h"
+#include "detent/float32/portable_float_nodes.h"
 #include "detent/graph/traits.h"
 #include "detent/runtime/integer_executor.h"
 
@@ -100,8 +101,9 @@ class WeightPacker {
 void drop_weights(Graph& graph, const ProgramWeights& weights) {
   std::set<const Parameter*> needed;
   for (const Node& node : graph.nodes()) {
+    const bool is_packed = weights.contain(node.name) || weights.float_layers.contains(node.name);
     for (const auto& [name, parameter] : node.all_parameters()) {
-      if (name != "weight" || !weights.contain(node.name)) needed.insert(&*parameter);
+      if (name != "weight" || !is_packed) needed.insert(&*parameter);
     }
   }
   for (Node& node : graph.nodes()) {
@@ -124,8 +126,18 @@ struct FastProgram::Compiled {
   Compiled(const Graph& graph, const MakeFloatNodes& make) : kernels(kernel_set()) {
     WeightPacker packer(kernels, weights);
     reference = reference_plan(graph, make, [&](ReferenceStep& step) { packer.take(step); });
-    // Float nodes that somebody else makes may still read their graph.
-    if (reference->in_float == nullptr || !make) drop_weights(reference->graph, weights);
+    if (reference->in_float != nullptr && make) return;  // somebody else's float nodes read the graph
+    if (reference->in_float != nullptr) reference->in_float = portable_float_nodes(packed_parameters());
+    drop_weights(reference->graph, weights);
+  }
+
+  /// The weights of float layers, for whatever of them no kernel computes.
+  GiveParameter packed_parameters() const {
+    return [this](const Node& node, std::string_view name) -> std::optional<Tensor> {
+      const auto layer = weights.float_layers.find(node.name);
+      if (name != "weight" || layer == weights.float_layers.end()) return std::nullopt;
+      return unpacked_weight(*layer->second, node.find_parameter(name)->tensor.shape());
+    };
   }
 
   std::vector<Tensor> run_observed(std::span<const Tensor> inputs, const OperandObserver& observe) const {

@@ -161,6 +161,28 @@ TEST_F(FloatLayers, OverOneAndThreeDimensionsAreThoseOfTheReference) {
   EXPECT_GT(kernels["convolution float"], 30);
 }
 
+/// The packed weights are all that is left; an observed run gets them back from there.
+TEST_F(FloatLayers, GiveTheirWeightsBack) {
+  for (const int64_t groups : {1, 2, 6}) {
+    Draw draw(static_cast<uint32_t>(groups));
+    GraphBuilder builder("observed");
+    NodeInput x = builder.input("x", {6, 5, 5});
+    x = builder.convolution("conv", x, 6, 6 * (groups == 2 ? 7 : 1), {3, 2}, {{"groups", groups}});
+    x = builder.call("flatten", {x}, {{"start_dim", 1}});
+    Graph graph = builder.finish(builder.linear("head", x, groups == 2 ? 504 : 72, 35));
+    draw_parameters(draw, graph);
+    const Tensor input = draw.tensor({2, 6, 5, 5});
+    const std::span inputs(&input, 1);
+    const FastProgram program(graph);
+    int seen = 0;
+    const std::vector<Tensor> results =
+        program.run(inputs, [&](const Node&, std::string_view, const Tensor&) { ++seen; });
+    EXPECT_GT(seen, 3);
+    EXPECT_TRUE(results[0].equals(IntegerProgram(graph).run(inputs)[0])) << groups;
+    EXPECT_TRUE(results[0].equals(program.run(inputs)[0])) << groups;
+  }
+}
+
 /// Weights that are rounded and stay in float, and layers in integers before and behind.
 TEST_F(FloatLayers, BetweenLayersInIntegersAreThoseOfTheReference) {
   KernelCounts kernels;

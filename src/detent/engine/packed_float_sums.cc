@@ -105,6 +105,25 @@ std::optional<PackedFloatSums> packed_float_sums(const Node& node) {
   return packed;
 }
 
+Tensor unpacked_weight(const PackedFloatSums& packed, const Shape& shape) {
+  Tensor weight(DType::kFloat32, shape);
+  float* const to = weight.values<float>().data();
+  const int64_t depth = packed.channels * packed.window.positions();
+  const float* const from = packed.weights.data();
+  if (packed.depthwise) {
+    const int64_t width = std::ssize(packed.start);
+    for (int64_t i = 0; i < weight.numel(); ++i) to[i] = from[i % depth * width + i / depth];
+    return weight;
+  }
+  for (const PackedFloatBlock& block : packed.blocks) {
+    const float* of_input = from + block.weights;
+    for (int64_t k = 0; k < depth; ++k, of_input += block.blocks * kSumOutputs) {
+      for (int64_t o = 0; o < block.outputs; ++o) to[(block.first_output + o) * depth + k] = of_input[o];
+    }
+  }
+  return weight;
+}
+
 FloatChannelMap float_channel_map(const Node& batch_norm) {
   const NamedTensors parameters = rounded_parameters(batch_norm);
   const FloatNode operands{batch_norm, {}, parameters};

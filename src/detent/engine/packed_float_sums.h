@@ -42,6 +42,9 @@ bool rounds_values(const Node& node);
 /// (graph/connections.h), transposed ones, and those that round their inputs or results.
 std::optional<PackedFloatSums> packed_float_sums(const Node& node);
 
+/// The weight that was packed, rounded.
+Tensor unpacked_weight(const PackedFloatSums& packed, const Shape& shape);
+
 /// What a batch norm does in inference: scale and shift of each channel, filled up to kSumOutputs.
 struct FloatChannelMap {
   std::vector<float> scale;

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "detent/core/error.h"
 #include "detent/float32/float_node.h"
@@ -24,6 +25,8 @@ Tensor rounded_parameter(const Node& node, const std::string& name, const Tensor
 
 class PortableFloatNodes final : public FloatNodes {
  public:
+  explicit PortableFloatNodes(GiveParameter give) : give_(std::move(give)) {}
+
   std::vector<FloatFlow> results(const Node& node, std::span<const FloatFlow> inputs) const override {
     const FloatOperator* const entry = find_float_operator(node.op);
     if (entry == nullptr)
@@ -37,9 +40,15 @@ class PortableFloatNodes final : public FloatNodes {
     const std::lock_guard lock(mutex_);
     const auto known = parameters_.find(node.name);
     if (known != parameters_.end()) return known->second;
-    return parameters_.emplace(node.name, rounded_parameters(node)).first->second;
+    NamedTensors rounded;
+    for (const auto& [name, parameter] : node.parameters) {
+      std::optional<Tensor> given = give_ ? give_(node, name) : std::nullopt;
+      rounded.emplace_back(name, given ? *given : rounded_parameter(node, name, parameter->tensor));
+    }
+    return parameters_.emplace(node.name, std::move(rounded)).first->second;
   }
 
+  GiveParameter give_;
   mutable std::mutex mutex_;
   mutable std::map<std::string, NamedTensors> parameters_;
 };
@@ -53,6 +62,8 @@ NamedTensors rounded_parameters(const Node& node) {
   return rounded;
 }
 
-std::unique_ptr<const FloatNodes> portable_float_nodes() { return std::make_unique<PortableFloatNodes>(); }
+std::unique_ptr<const FloatNodes> portable_float_nodes(GiveParameter give) {
+  return std::make_unique<PortableFloatNodes>(std::move(give));
+}
 
 }  // namespace detent
