@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks that the includes of src/detent point only where the table below allows.
+# Checks that the includes of src/detent point only where the table below allows, and that nobody but cli prints.
 #   scripts/check_layers.sh [ROOT]
 # One line a violation, as file:line: message; exit status 1 when there is any.
 set -euo pipefail
@@ -95,6 +95,9 @@ awk -v table="$table" -v torch_folders="$torch_folders" '
     }
     if (target ~ /^(torch|ATen|c10|caffe2)\// && !may_torch)
       report("only " torch_folders " may include libtorch")
+  }
+  /fmt::print\(|std::(cout|cerr)|(^|[^a-z_])f?printf\(/ {
+    if (layer != "cli" && FILENAME !~ /_test\.cc$/) report("layer " layer " prints: only cli does")
   }
 
   END {

@@ -51,6 +51,8 @@ bad layers graph/graph_test.cc '  #  include "detent/execution/interpreter.h"' '
 bad layers graph/graph.h '#include "../execution/interpreter.h"' 'by its path from src'
 bad layers graph/graph.h '#include <c10/util/Half.h>' 'may include libtorch'
 bad layers cli/main.cc '#include <torch/torch.h>' 'may include libtorch'
+bad layers graph/graph.cc '  fmt::print(stderr, "here");' 'layer graph prints'
+bad layers core/core.cc '  std::fprintf(stderr, "%d", x);' 'layer core prints'
 bad layers engines/engine.h '#pragma once' 'layer engines is not in the table'
 # shellcheck disable=SC2016  # Markdown, not command substitution
 bad layers ../../docs/design.md '| `graph` | networks | core |' 'graph may include "core, formats"'

@@ -23,6 +23,8 @@ constexpr size_t kFewCandidates = 16;
 constexpr double kMostDoubt = 8;
 /// Networks that are less likely than this to be on the front are left.
 constexpr double kUnlikely = 0.05;
+/// How many times more a network is worth in the widest gaps of the front.
+constexpr double kMostGapWorth = 8;
 /// Running but the last layer costs something too: reading its input, comparing its output.
 constexpr double kLeastShare = 0.02;
 constexpr int kSteps = 2;
@@ -115,6 +117,14 @@ FrontCover::Steps FrontCover::measured_front() const {
   return front;
 }
 
+/// The distance of the costs on both sides, as a multiple of the usual one, within limits.
+double FrontCover::gap_worth(const Steps& front, double cost) {
+  const auto above = std::ranges::upper_bound(front, cost, {}, &Steps::value_type::first);
+  if (above == front.begin() || above == front.end()) return 1;
+  const double usual = (front.back().first - front.front().first) / static_cast<double>(front.size() - 1);
+  return std::clamp((above->first - std::prev(above)->first) / usual, 1.0, kMostGapWorth);
+}
+
 /// The members of what is known of the front, and what else there is to begin from.
 std::vector<Assignment> FrontCover::members() const {
   std::vector<std::pair<CostAndLoss, Assignment>> known;
@@ -157,7 +167,8 @@ std::vector<FrontCover::Candidate> FrontCover::candidates(std::pair<double, doub
     if (loss > below(front, cost) + kHopeless * deviation) return;
     all.push_back({assignment, cost, loss, is_screened ? kScreeningDeviation : deviation});
   };
-  if (study_.space().size() <= kFewAssignments) {
+  const bool looks_at_all = study_.space().size() <= kFewAssignments;
+  if (looks_at_all) {
     for_each_assignment(study_.space(), consider);
   } else {
     for (const Assignment& member : members()) {
@@ -175,9 +186,11 @@ std::vector<FrontCover::Candidate> FrontCover::candidates(std::pair<double, doub
     const double beside = 2 * normal_share_below(std::min(0.0, least - predicted.loss) / predicted.deviation);
     least = std::min(least, predicted.loss);
     const double probability = in_front * beside;
-    if (probability >= kUnlikely) found.push_back({predicted.assignment, probability});
+    if (probability < kUnlikely) continue;
+    found.push_back(
+        {predicted.assignment, probability * (looks_at_all ? 1 : gap_worth(front, predicted.cost))});
   }
-  std::ranges::stable_sort(found, std::greater<>(), &Candidate::probability);
+  std::ranges::stable_sort(found, std::greater<>(), &Candidate::worth);
   if (found.size() > kMostCandidates) found.resize(kMostCandidates);
   return found;
 }
@@ -186,7 +199,7 @@ std::vector<FrontCover::Candidate> FrontCover::candidates(std::pair<double, doub
 /// family does without them. Returns the members of the front that are to be expected, and the runs.
 std::pair<double, double> FrontCover::family_worth(const std::vector<Candidate>& candidates, size_t first,
                                                    std::vector<Assignment>& family) const {
-  double worth = candidates[first].probability;
+  double worth = candidates[first].worth;
   double runs = 1;
   family = {candidates[first].assignment};
   std::vector<double> shares(candidates.size(), 1.0);
@@ -198,12 +211,12 @@ std::pair<double, double> FrontCover::family_worth(const std::vector<Candidate>&
       if (is_taken[i] != 0) continue;
       const double share = study_.shared().share_behind(family.back(), candidates[i].assignment);
       shares[i] = std::min(shares[i], std::max(share, kLeastShare));
-      const double rate = candidates[i].probability / shares[i];
-      if (best == candidates.size() || rate > candidates[best].probability / shares[best]) best = i;
+      const double rate = candidates[i].worth / shares[i];
+      if (best == candidates.size() || rate > candidates[best].worth / shares[best]) best = i;
     }
     if (best == candidates.size()) break;
-    if (candidates[best].probability * runs < worth * shares[best]) break;
-    worth += candidates[best].probability;
+    if (candidates[best].worth * runs < worth * shares[best]) break;
+    worth += candidates[best].worth;
     runs += shares[best];
     is_taken[best] = 1;
     family.push_back(candidates[best].assignment);
@@ -237,8 +250,6 @@ bool FrontCover::round(std::pair<double, double> costs) {
     }
   }
   if (!unseen.empty()) screen(unseen);
-  fmt::print(stderr, "deviation {} doubt {} seen {}\n", surrogate_.deviation(), doubt_,
-             study_.trials().size());
   const double begin = study_.spent();
   bool found = !unseen.empty();
   while (!study_.ended() && study_.spent() < begin + kRound) {

@@ -28,12 +28,13 @@ class FrontCover {
  private:
   struct Candidate {
     Assignment assignment;
-    double probability;  // to be on the front
+    double worth;  // the probability to be on the front; where not all are looked at, more in its gaps
   };
   /// Costs that ascend and logarithms of the least distortion that is known up to each.
   using Steps = std::vector<std::pair<double, double>>;
 
   static double below(const Steps& steps, double cost);
+  static double gap_worth(const Steps& front, double cost);
   Steps measured_front() const;
   void see_trials();
   bool is_measured(const Assignment& assignment) const { return measured_.contains(assignment); }
