@@ -9,7 +9,6 @@
 namespace detent {
 namespace {
 
-constexpr double kLeast = 1e-12;  // a distortion of which no logarithm is infinite
 /// By how much, relatively, sums of parts usually miss a network, and sensitivities what they tell of a part.
 constexpr double kMiss = 0.03;
 constexpr double kPriorMiss = 0.3;
@@ -41,7 +40,7 @@ double FittedParts::sum_of_pairs(const Assignment& assignment) const {
 double FittedParts::sum(const Assignment& assignment) const {
   double sum = sum_of_pairs(assignment);
   for (size_t c = 0; c < assignment.size(); ++c) sum += parts_[c][static_cast<size_t>(assignment[c])];
-  return std::max(sum, kLeast);
+  return std::max(sum, kLeastDistortion);
 }
 
 // Parts are p_i = l_i + s_i u_i, with the sensitivity l_i and its scale s_i = max(l_i, something). Of a
@@ -50,7 +49,7 @@ double FittedParts::sum(const Assignment& assignment) const {
 void FittedParts::fit(std::span<const std::pair<Assignment, double>> measured) {
   if (measured.empty()) return;
   double least = std::ranges::min(measured, {}, &std::pair<Assignment, double>::second).second;
-  least = std::max(least, kLeast);
+  least = std::max(least, kLeastDistortion);
   const auto scale = [&](size_t c, size_t f) {
     return std::max(sensitivities_.losses[c][f], kLeastShare * least);
   };
@@ -61,7 +60,7 @@ void FittedParts::fit(std::span<const std::pair<Assignment, double>> measured) {
   std::vector<double> b(count_);
   std::vector<std::pair<size_t, double>> row;
   for (const auto& [assignment, given] : measured) {
-    const double distortion = std::max(given, kLeast);
+    const double distortion = std::max(given, kLeastDistortion);
     double miss = distortion - sum_of_pairs(assignment);
     row.clear();
     for (size_t c = 0; c < assignment.size(); ++c) {

@@ -9,6 +9,9 @@
 
 namespace detent {
 
+/// Smaller distortions count as this one, so that all have logarithms.
+inline constexpr double kLeastDistortion = 1e-12;
+
 /// What each format of each operand adds to the distortion of a network, as if noises of several operands
 /// added up: at first as the sensitivities say, then fitted to networks that were measured. In squares
 /// relative to each distortion, with the sensitivities as the prior (ridge regression; Hoerl and Kennard

@@ -8,7 +8,6 @@
 namespace detent {
 namespace {
 
-constexpr double kLeastDistortion = 1e-12;
 /// One in so many samples is looked at first.
 constexpr int64_t kScreeningShare = 8;
 /// By how much, as a logarithm, a distortion on few samples and one on all usually differ.

@@ -9,7 +9,6 @@
 namespace detent {
 namespace {
 
-constexpr double kLeast = 1e-12;  // a distortion of which no logarithm is infinite
 /// A step of one format in one of so many choices makes two networks e times less alike.
 constexpr double kReach = 1.5;
 /// The share of what networks have beyond their parts that no other tells of.
@@ -53,7 +52,7 @@ void Surrogate::fit_rest() {
     for (int64_t j = 0; j < i; ++j)
       covariance(i, j) = likeness(assignment, seen_[static_cast<size_t>(j)].first);
     covariance(i, i) = 1 + kOwnShare;
-    beyond.push_back(std::log(std::max(distortion, kLeast)) - std::log(parts_.sum(assignment)));
+    beyond.push_back(std::log(std::max(distortion, kLeastDistortion)) - std::log(parts_.sum(assignment)));
   }
   weights_ = solved(covariance, beyond);
   next_rest_ = seen_.size() + std::max<size_t>(1, seen_.size() / kRestShare);
@@ -71,7 +70,7 @@ void Surrogate::see(const Assignment& assignment, double distortion) {
     known->second = distortion;
     return;
   }
-  const double miss = std::log(std::max(distortion, kLeast)) - predict(assignment);
+  const double miss = std::log(std::max(distortion, kLeastDistortion)) - predict(assignment);
   constexpr double kForgets = 0.95;  // predictions become better with what is seen
   squares_ = kForgets * squares_ + miss * miss;
   count_ = kForgets * count_ + 1;
