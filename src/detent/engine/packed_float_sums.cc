@@ -134,7 +134,8 @@ FloatChannelMap float_channel_map(const Node& batch_norm) {
                          .weight = operands.values_of("weight"),
                          .bias = operands.values_of("bias"),
                          .eps = number_attribute(batch_norm, "eps")};
-  const size_t width = filled_up(norm.channels);
+  // Blocks of groups begin at any output.
+  const auto width = static_cast<size_t>(norm.channels + kMostBlocks * kSumOutputs);
   FloatChannelMap map{std::vector<float>(width), std::vector<float>(width)};
   for (size_t c = 0; c < mean.size(); ++c) {
     const ScaleAndShift of = batch_norm_map(norm, mean, operands.values_of("running_var"), c);

@@ -45,7 +45,8 @@ std::optional<PackedFloatSums> packed_float_sums(const Node& node);
 /// The weight that was packed, rounded.
 Tensor unpacked_weight(const PackedFloatSums& packed, const Shape& shape);
 
-/// What a batch norm does in inference: scale and shift of each channel, filled up to kSumOutputs.
+/// What a batch norm does in inference: scale and shift of each channel, and as many more numbers as a block
+/// has outputs.
 struct FloatChannelMap {
   std::vector<float> scale;
   std::vector<float> shift;

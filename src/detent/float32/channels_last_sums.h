@@ -10,7 +10,8 @@ namespace detent {
 // other: vectors run over outputs, and what a network computes next on a sum is computed while it is in a
 // register.
 
-/// What is computed on sums, each by itself. Pointers are those of the first output, nullptr: nothing.
+/// What is computed on sums, each by itself. Pointers are those of the first output, nullptr: nothing; as many
+/// numbers are read as outputs are computed together, kSumOutputs or twice as many.
 struct SumsEnd {
   const float* bias = nullptr;  // added
   const float* scale = nullptr;
