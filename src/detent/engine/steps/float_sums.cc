@@ -47,8 +47,9 @@ class FloatSumsStep final : public EngineStep {
   static constexpr int64_t kMostWindows = 112;  // of a task: eight tiles of 14
   static constexpr int64_t kLeastWindows = 14;
   static constexpr int64_t kMostBlockOutputs = 2 * kSumOutputs;
-  /// Positions so many values apart take each other's place in a first-level cache of 64 sets; channels of
-  /// some windows at a time stay there where they are not multiples of that.
+  /// Positions a multiple of so many values apart take each other's place in a first-level cache of 64 sets.
+  /// Those of a tile do not fit where each window has more values than kMostShared: 3 x 3 positions of 256
+  /// channels, or one of 1,024.
   static constexpr int64_t kSharedSets = 256;
   static constexpr int64_t kMostShared = 1023;
 
