@@ -30,7 +30,7 @@ std::string idx_bytes(std::initializer_list<uint8_t> dimensions, const std::stri
 /// `count` images whose pixels all are the image's number.
 std::string images_bytes(uint8_t count) {
   std::string pixels;
-  for (uint8_t i = 0; i < count; ++i) pixels += std::string(28 * 28, static_cast<char>(i));
+  for (uint8_t i = 0; i < count; ++i) pixels += std::string(size_t{28} * 28, static_cast<char>(i));
   return idx_bytes({count, 28, 28}, pixels);
 }
 
@@ -87,8 +87,8 @@ TEST_F(MnistFiles, LevelsAreNormalisedInFloat32) {
   EXPECT_EQ(inputs[0], (0.0F - 0.1307F) / 0.3081F);
   const float scaled = 137.0F / 255.0F;
   const float centred = scaled - 0.1307F;
-  EXPECT_EQ(inputs[28 * 28], centred / 0.3081F);
-  EXPECT_EQ(inputs[2 * 28 * 28 - 1], inputs[28 * 28]);
+  EXPECT_EQ(inputs[size_t{28} * 28], centred / 0.3081F);
+  EXPECT_EQ(inputs[size_t{2} * 28 * 28 - 1], inputs[size_t{28} * 28]);
   EXPECT_THAT(batch.labels.values<int64_t>(), ElementsAre(3, 3));
 }
 

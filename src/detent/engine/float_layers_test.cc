@@ -167,9 +167,10 @@ TEST_F(FloatLayers, GiveTheirWeightsBack) {
     Draw draw(static_cast<uint32_t>(groups));
     GraphBuilder builder("observed");
     NodeInput x = builder.input("x", {6, 5, 5});
-    x = builder.convolution("conv", x, 6, 6 * (groups == 2 ? 7 : 1), {3, 2}, {{"groups", groups}});
+    const int64_t outputs = groups == 2 ? 42 : 6;
+    x = builder.convolution("conv", x, 6, outputs, {3, 2}, {{"groups", groups}});
     x = builder.call("flatten", {x}, {{"start_dim", 1}});
-    Graph graph = builder.finish(builder.linear("head", x, groups == 2 ? 504 : 72, 35));
+    Graph graph = builder.finish(builder.linear("head", x, 12 * outputs, 35));
     draw_parameters(draw, graph);
     const Tensor input = draw.tensor({2, 6, 5, 5});
     const std::span inputs(&input, 1);

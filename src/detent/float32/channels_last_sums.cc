@@ -17,7 +17,7 @@ namespace detent::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Vec = hn::VFromD<Singles>;
-constexpr int kLanes = static_cast<int>(hn::MaxLanes(Singles()));
+constexpr int64_t kLanes = hn::MaxLanes(Singles());
 
 /// Sums that registers hold beside the inputs and the weights: 28 vectors of 32, 12 of 16.
 constexpr int most_windows(int vectors) {
@@ -38,7 +38,7 @@ HWY_INLINE Vec Ended(const SumsEnd& end, Vec sum, int64_t at) {
 
 template <int kWindows, int kVectors, bool kOneTap>
 void SumTile(const ChannelsLastSums& s, int64_t first, const float* next, int64_t next_step) {
-  constexpr int64_t kWindowSums = int64_t{kVectors} * kLanes;
+  constexpr int64_t kWindowSums = kVectors * kLanes;
   const Singles d;
   const float* const before = s.sums_before == nullptr ? s.start : s.sums_before + first * kWindowSums;
   const int64_t before_step = s.sums_before == nullptr ? 0 : kWindowSums;
@@ -100,7 +100,7 @@ constexpr auto TilesOf(std::integer_sequence<int, kWindows...>) {
 /// As few tiles as there can be, of about the same size.
 template <int kBlocks, bool kOneTap>
 void SumTiles(const ChannelsLastSums& s) {
-  constexpr int kVectors = kBlocks * static_cast<int>(kSumOutputs) / kLanes;
+  constexpr int kVectors = kBlocks * static_cast<int>(kSumOutputs / kLanes);
   constexpr int kMost = most_windows(kVectors);
   static constexpr auto kTiles = TilesOf<kVectors, kOneTap>(std::make_integer_sequence<int, kMost>());
   int64_t tiles = (s.count + kMost - 1) / kMost;
@@ -129,7 +129,7 @@ HWY_INLINE void DepthwiseTile(const ChannelsLastDepthwise& s, int64_t channel, i
   const Singles d;
   const float* const input = s.input + first * s.window_step + channel;
   float* const result = s.result + first * s.channels + channel;
-  for (int offset = 0; offset < kSumOutputs; offset += kLanes) {
+  for (int64_t offset = 0; offset < kSumOutputs; offset += kLanes) {
     Vec sums[size_t{kWindows}];
 #pragma GCC unroll 8
     for (int i = 0; i < kWindows; ++i) sums[i] = hn::LoadU(d, s.start + channel + offset);
@@ -172,7 +172,7 @@ void EndSums(const SumsEnd& end, const float* values, int64_t channels, int64_t 
   for (int64_t i = 0; i < positions; ++i, values += channels, results += channels) {
     ForEachSixteen(static_cast<size_t>(channels), [&](size_t first, auto part) HWY_ATTR {
       const Singles d;
-      for (size_t v = 0; v < kSumLanes; v += kLanes) {
+      for (size_t v = 0; v < kSumLanes; v += hn::MaxLanes(d)) {
         const size_t at = first + v;
         part.Store(Ended(end, part.Load(d, values + at, v, 0), static_cast<int64_t>(at)), d, results + at, v);
       }
@@ -189,7 +189,7 @@ void AddValues(const SumsEnd& end, const float* a, const float* b, int64_t count
 void LargestOfRows(const float* const* rows, int64_t row_count, int64_t count, float* result) {
   ForEachSixteen(static_cast<size_t>(count), [&](size_t first, auto part) HWY_ATTR {
     const Singles d;
-    for (size_t v = 0; v < kSumLanes; v += kLanes) {
+    for (size_t v = 0; v < kSumLanes; v += hn::MaxLanes(d)) {
       Vec largest = part.Load(d, rows[0] + first + v, v, 0);
       for (int64_t row = 1; row < row_count; ++row) {
         const Vec next = part.Load(d, rows[row] + first + v, v, 0);

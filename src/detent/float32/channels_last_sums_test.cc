@@ -105,15 +105,15 @@ TEST_P(ChannelsLast, SumsAreInTheOrderStated) {
 TEST_P(ChannelsLast, SumsOfSomeChannelsAtATimeAreThoseOfAll) {
   const Layer layer{21, {0, 25, 50}, 2, 27, 31};
   const std::vector<float> input = normal(2000, 4);
-  const std::vector<float> weights = normal(21 * 3 * 32, 5);
+  const std::vector<float> weights = normal(size_t{21} * 3 * 32, 5);
   const std::vector<float> start = normal(32, 6);
   std::vector<const float*> windows;
   for (int64_t i = 0; i < layer.windows; ++i) windows.push_back(input.data() + 23 * i);
   const auto computed = [&](int64_t at_once) {
-    std::vector<float> output(31 * 27);
+    std::vector<float> output(size_t{31} * 27);
     std::vector<float*> results;
     for (int64_t i = 0; i < layer.windows; ++i) results.push_back(output.data() + 27 * i);
-    std::vector<float> partial(31 * 32);
+    std::vector<float> partial(size_t{31} * 32);
     ChannelsLastSums sums{.windows = windows.data(),
                           .results = results.data(),
                           .count = layer.windows,
