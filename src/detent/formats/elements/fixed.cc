@@ -117,7 +117,8 @@ Fixed Fixed::qparams_from_range(std::span<const Interval> ranges, ScaleForm /*fo
 
 std::vector<float> Fixed::values(const std::string&) const {
   std::vector<float> result;
-  for (double code = low_code(); code <= high_code(); code += 1) {
+  const auto last = static_cast<int64_t>(high_code());
+  for (auto code = static_cast<int64_t>(low_code()); code <= last; ++code) {
     result.push_back(static_cast<float>(code) * power_of_two(-fraction_bits()));
   }
   return result;

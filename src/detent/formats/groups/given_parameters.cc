@@ -71,7 +71,7 @@ std::pair<Nvfp4, Nvfp4> encoded_and_stored(const Nvfp4& format) { return {format
 
 /// For formats whose value with scale s is code * s, or not.
 template <class F>
-std::optional<Format> scaled(const F& /*format*/, std::vector<float> /*scale*/) {
+std::optional<Format> scaled(const F& /*format*/, const std::vector<float>& /*scale*/) {
   return std::nullopt;
 }
 

@@ -25,7 +25,9 @@ ValueLists value_lists(const Affine& /*given*/, const std::vector<AffineParamete
   ValueLists lists;
   for (const AffineParameters& group : groups) {
     std::vector<float>& list = lists.emplace_back();
-    for (float code = group.low; code <= group.high; code += 1) list.push_back(code * group.scale);
+    const auto last = static_cast<int64_t>(group.high);
+    for (auto code = static_cast<int64_t>(group.low); code <= last; ++code)
+      list.push_back(static_cast<float>(code) * group.scale);
   }
   return lists;
 }
