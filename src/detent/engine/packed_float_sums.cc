@@ -21,7 +21,7 @@ size_t filled_up(int64_t outputs) {
 /// Cuts the outputs of each group into blocks.
 void add_blocks(PackedFloatSums& packed, int64_t groups) {
   const int64_t of_group = packed.outputs / groups;
-  const int64_t depth = packed.channels * packed.window.positions();
+  const int64_t depth = packed.depth();
   size_t weights = 0;
   size_t start = 0;
   for (int64_t group = 0; group < groups; ++group) {
@@ -67,10 +67,6 @@ bool rounds_values(const Node& node) {
   });
 }
 
-double PackedFloatSums::products_of_output() const {
-  return static_cast<double>(channels * window.positions());
-}
-
 std::optional<PackedFloatSums> packed_float_sums(const Node& node) {
   const auto* layer = trait<WeightedSum>(node);
   const bool is_known = layer != nullptr && find_float_operator(node.op) != nullptr;
@@ -96,8 +92,7 @@ std::optional<PackedFloatSums> packed_float_sums(const Node& node) {
   if (packed.is_linear && !bias.empty()) packed.bias.assign(packed.start.size(), 0);
   std::vector<float>& to = packed.is_linear ? packed.bias : packed.start;
   for (const PackedFloatBlock& block : packed.blocks) {
-    pack_block(block, packed.channels * packed.window.positions(), values,
-               packed.weights.data() + block.weights);
+    pack_block(block, packed.depth(), values, packed.weights.data() + block.weights);
     if (bias.empty()) continue;
     std::copy_n(bias.data() + block.first_output, block.outputs,
                 to.data() + static_cast<std::ptrdiff_t>(block.start));
@@ -108,7 +103,7 @@ std::optional<PackedFloatSums> packed_float_sums(const Node& node) {
 Tensor unpacked_weight(const PackedFloatSums& packed, const Shape& shape) {
   Tensor weight(DType::kFloat32, shape);
   float* const to = weight.values<float>().data();
-  const int64_t depth = packed.channels * packed.window.positions();
+  const int64_t depth = packed.depth();
   const float* const from = packed.weights.data();
   if (packed.depthwise) {
     const int64_t width = std::ssize(packed.start);

@@ -32,7 +32,8 @@ struct PackedFloatSums {
   std::vector<float> start = {};
   std::vector<float> bias = {};  // of a linear layer, if it has one
 
-  double products_of_output() const;
+  /// Products that an output is the sum of.
+  int64_t depth() const { return channels * window.positions(); }
 };
 
 /// Whether a quantizer rounds what flows into or out of the node.

@@ -71,6 +71,13 @@ bool plan_movement(PlanBuilder& plan, const ReferenceStep& step, const std::stri
 
 }  // namespace
 
+bool have_elements(const PoolingWindows& windows) {
+  return std::ranges::all_of(windows, [](const std::vector<PoolingWindow>& dimension) {
+    return std::ranges::all_of(dimension,
+                               [](const PoolingWindow& w) { return w.end > w.begin && w.counted > 0; });
+  });
+}
+
 bool plan_table(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
   auto table = byte_table(step);
   if (!table) return false;
@@ -92,13 +99,11 @@ bool plan_mean(PlanBuilder& plan, const ReferenceStep& step, const std::string& 
   const std::string input = value_name(step.node->inputs[0]);
   if (!plan.may_be_pooled(input)) return false;
   PoolingWindows windows = pooling_windows(*step.node, plan.shape(input));
+  if (!have_elements(windows)) return false;
   int64_t elements = 1;
   for (const auto& dimension : windows) {
     int64_t most = 0;
-    for (const PoolingWindow& window : dimension) {
-      most = std::max(most, window.end - window.begin);
-      if (window.end <= window.begin || window.counted <= 0) return false;
-    }
+    for (const PoolingWindow& window : dimension) most = std::max(most, window.end - window.begin);
     elements *= most;
   }
   if (elements * 255 > std::numeric_limits<int32_t>::max()) return false;
@@ -137,10 +142,7 @@ bool plan_moved(PlanBuilder& plan, const ReferenceStep& step, const std::string&
   }
   if (is_pooling(*step.node, Pooling::Of::kLargest) && plan.may_be_pooled(input)) {
     PoolingWindows windows = pooling_windows(*step.node, plan.shape(input));
-    for (const auto& dimension : windows) {
-      for (const PoolingWindow& window : dimension)
-        if (window.end <= window.begin) return false;
-    }
+    if (!have_elements(windows)) return false;
     const size_t from = plan.place_of(input, *type, Layout::kChannelsLast, *step.node);
     const size_t to = to_place(Layout::kChannelsLast);
     plan.add(largest_step(plan.kernels(), std::move(windows), plan.read(from), to), step.node->name,

@@ -78,13 +78,6 @@ bool has_channels_last(const ValueTypes& values, const Node& layer, const std::s
   return trait<WeightedSum>(layer)->spatial_dims > 0 || values.at(value).shape.size() == 2;
 }
 
-bool have_elements(const PoolingWindows& windows) {
-  return std::ranges::all_of(windows, [](const std::vector<PoolingWindow>& dimension) {
-    return std::ranges::all_of(dimension,
-                               [](const PoolingWindow& w) { return w.end > w.begin && w.counted > 0; });
-  });
-}
-
 size_t add_values_place(PlanBuilder& plan, const std::string& result, Layout layout) {
   return plan.add_place({.shape = plan.shape(result), .layout = layout, .type = {}, .is_values = true});
 }
@@ -206,7 +199,7 @@ void plan_float_layer(PlanBuilder& plan, const ProgramWeights& weights, std::spa
   const size_t output = layer.output;
   const char* kind = packed->depthwise ? "depthwise" : packed->is_linear ? "linear" : "convolution";
   plan.add(float_sums_step(std::move(layer)), names, std::string(kind) + " float").products =
-      static_cast<double>(element_count(plan.shape(result))) * packed->products_of_output();
+      static_cast<double>(element_count(plan.shape(result))) * static_cast<double>(packed->depth());
   plan.set_place(result, output);
 }
 

@@ -26,6 +26,9 @@ void plan_float_layer(PlanBuilder& plan, const ProgramWeights& weights, std::spa
 bool plan_values(PlanBuilder& plan, const ReferenceStep& step, const ValueTypes& values,
                  const std::string& result);
 
+/// Whether each window of a pooling covers positions, and counts some.
+bool have_elements(const PoolingWindows& windows);
+
 // A node of one result, on bytes; false where there is no kernel for it. Its tensors are placeable.
 
 /// A transposed convolution: a step for each of its phases.
