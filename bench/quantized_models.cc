@@ -1,9 +1,11 @@
 // Writes built-in networks with random weights, quantized for integer execution, as FOLDER/MODEL.mz and, with
 // QuantizeLinear and DequantizeLinear, as FOLDER/MODEL.onnx: what engine_ratios.sh times.
 //
-//   quantized_models [--float] FOLDER [MODEL...]
+//   quantized_models [--float] [--weights FORMAT] [--activations TYPE] FOLDER [MODEL...]
 //
-// With --float they stay in float, their batch norms folded.
+// With --float they stay in float, their batch norms folded. FORMAT is one in blocks, for layers whose
+// channels are not convolved each by itself (mx:element=e2m1), TYPE that of codes (uint8); then there is no
+// model.onnx.
 
 #include <algorithm>
 #include <cstdio>
@@ -58,7 +60,13 @@ void widen_weights(Graph& graph) {
   }
 }
 
-void write_model(const std::filesystem::path& folder, const std::string& name, bool in_float) {
+struct Options {
+  bool in_float = false;
+  std::string weights;
+  std::string activations;
+};
+
+void write_model(const std::filesystem::path& folder, const std::string& name, const Options& options) {
   const ModelInfo& model = find_model(name);
   Graph graph = model.build(model.sample_shape, model.class_count);
   seed_everything(0);
@@ -73,11 +81,15 @@ void write_model(const std::filesystem::path& folder, const std::string& name, b
   context.warn = [](const std::string& text) { fmt::print(stderr, "{}\n", text); };
   context.output_dir = folder;
   std::string passes = "[passes.fold_constants]\n[passes.fuse_batch_norm]\n";
-  if (!in_float) passes += fmt::format("[passes.static_quantize]\nnum_samples = {}\n", kSamples);
+  if (!options.in_float) passes += fmt::format("[passes.static_quantize]\nnum_samples = {}\n", kSamples);
+  if (!options.weights.empty()) passes += fmt::format("weight_format = \"{}\"\n", options.weights);
+  if (!options.activations.empty())
+    passes += fmt::format("activations = \"{0}\"\nelementwise = \"{0}\"\n", options.activations);
   run_pipeline(graph, *parse_toml(passes, "passes").find("passes")->get_if<Table>(), "passes", context);
   write_graph(folder / (model.name + ".mz"), graph);
-  export_onnx(graph, folder / (model.name + ".onnx"),
-              {.style = in_float ? OnnxStyle::kFloat : OnnxStyle::kQdq});
+  if (options.weights.empty() && options.activations.empty())
+    export_onnx(graph, folder / (model.name + ".onnx"),
+                {.style = options.in_float ? OnnxStyle::kFloat : OnnxStyle::kQdq});
   fmt::print("{}\n", (folder / (model.name + ".mz")).string());
 }
 
@@ -86,9 +98,20 @@ void write_model(const std::filesystem::path& folder, const std::string& name, b
 
 int main(int argc, char** argv) {
   std::vector<std::string> names(argv + 1, argv + argc);
-  const bool in_float = std::erase(names, "--float") > 0;
-  if (names.empty()) {
-    fmt::print(stderr, "usage: quantized_models [--float] FOLDER [MODEL...]\n");
+  const auto take = [&](const std::string& flag) -> std::string {
+    const auto found = std::ranges::find(names, flag);
+    if (found == names.end() || found + 1 == names.end()) return "";
+    std::string value = found[1];
+    names.erase(found, found + 2);
+    return value;
+  };
+  const detent::Options options{.in_float = std::erase(names, "--float") > 0,
+                                .weights = take("--weights"),
+                                .activations = take("--activations")};
+  if (names.empty() || names.front().starts_with("--")) {
+    fmt::print(
+        stderr,
+        "usage: quantized_models [--float] [--weights FORMAT] [--activations TYPE] FOLDER [MODEL...]\n");
     return 2;
   }
   const std::string folder = names.front();
@@ -96,7 +119,7 @@ int main(int argc, char** argv) {
   if (names.empty()) names = {"resnet18", "resnet50", "mobilenet_v2", "mnist_cnn", "digits_cnn", "resnet20"};
   try {
     std::filesystem::create_directories(folder);
-    for (const std::string& name : names) detent::write_model(folder, name, in_float);
+    for (const std::string& name : names) detent::write_model(folder, name, options);
   } catch (const std::exception& error) {
     fmt::print(stderr, "quantized_models: {}\n", error.what());
     return 1;

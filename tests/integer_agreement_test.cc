@@ -83,6 +83,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "activations = \"int8\"\nelementwise = \"int8\"\nsymmetric_activations = true",
                     "activations = \"int16\"\nelementwise = \"int16\"\nweights = \"int6\"",
                     "weight_granularity = \"tensor\"\ncalibrator = \"percentile\"",
+                    "weight_format = \"mx:element=e2m1\"",
+                    "weight_format = \"nvfp4\"\nactivations = \"int16\"\nelementwise = \"int16\"",
                     "weights = \"int4\"\n"
                     "bits = \"(fc2|linear)=int8/int6,.*2.*=3/6,(block|conv|layer).*=7/uint5\""));
 

@@ -145,6 +145,46 @@ TEST(StaticQuantize, WidthsOfNodesComeBetweenKeepFloatAndEdges) {
   EXPECT_EQ(weight_of(kept.graph, "conv2").width, 5);
 }
 
+Graph deep_network() {
+  GraphBuilder b("deep");
+  NodeInput x = b.convolution("first", b.input("x", {3, 6, 6}), 3, 16, {3, 3});
+  x = b.convolution("second", x, 16, 16, {3, 3});
+  x = b.convolution("depthwise", x, 16, 16, {1, 1}, {{"groups", int64_t{16}}});
+  x = b.convolution("named", x, 16, 16, {1, 1});
+  return b.finish(b.linear("fc", b.call("flatten", {x}, {{"start_dim", 1}}), 64, 4));
+}
+
+/// Blocks run along what a layer sums over, where that is long enough.
+TEST(StaticQuantize, WeightsMayTakeABlockFormat) {
+  PassBench bench(deep_network());
+  bench.run_passes(
+      "[passes.static_quantize]\nnum_samples = 4\nweight_format = \"mx:element=e2m1\"\n"
+      "bits = \"named=5\"");
+  const auto text = [&](const char* node) {
+    return quant_spec_text(bench.graph.node(node).quantization.at("weight")->spec);
+  };
+  EXPECT_THAT(text("second"), AllOf(HasSubstr("mx:"), HasSubstr("element=e2m1"), HasSubstr("block_axis=1")));
+  EXPECT_THAT(text("fc"), HasSubstr("mx:"));
+  EXPECT_THAT(text("first"), HasSubstr("affine:"));
+  EXPECT_THAT(text("depthwise"), HasSubstr("affine:"));
+  EXPECT_THAT(text("named"), HasSubstr("width=5"));
+  EXPECT_THAT(bench.reported, HasSubstr("5 nodes compute in integers"));
+}
+
+TEST(StaticQuantize, RefusesFormatsWithoutBlocks) {
+  PassBench bench(deep_network());
+  const auto refusal = [&](const std::string& options) {
+    return bench.error_of("[passes.static_quantize]\nnum_samples = 4\n" + options);
+  };
+  EXPECT_THAT(refusal("weight_format = \"log\""),
+              AllOf(HasSubstr("key \"weight_format\": got log"), HasSubstr("in blocks")));
+  EXPECT_THAT(refusal("weight_format = \"nvfp\""),
+              AllOf(HasSubstr("key \"weight_format\""), HasSubstr("nvfp4")));
+  EXPECT_THAT(refusal("weight_format = \"mx:block_axis=0\""), HasSubstr("without block_axis"));
+  EXPECT_THAT(refusal("weight_format = \"nvfp4\"\nrequantization = \"fixed_point\""),
+              HasSubstr("sums of blocks are scaled in float"));
+}
+
 TEST(StaticQuantize, RefusesWidthsThatNoNodeTakes) {
   PassBench bench(residual_network());
   const auto refusal = [&](const std::string& bits) {

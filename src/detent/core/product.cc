@@ -75,6 +75,19 @@ HWY_INLINE void AddMatrixProduct(const AddedProduct<T>& p) {
 void AddProduct(const Product& p) { AddMatrixProduct(p); }
 void AddIntegerProduct(const IntegerProduct& p) { AddMatrixProduct(p); }
 
+void AddScaled(float scale, const int32_t* integers, float* sums, int64_t count) {
+  const hn::ScalableTag<float> d;
+  const hn::Rebind<int32_t, decltype(d)> of_integers;
+  const auto factor = hn::Set(d, scale);
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto x = hn::ConvertTo(d, hn::LoadU(of_integers, integers + i));
+    hn::StoreU(Fused(d, factor, x, hn::LoadU(d, sums + i)), d, sums + i);
+  }
+  for (; i < count; ++i) sums[i] = std::fma(scale, static_cast<float>(integers[i]), sums[i]);
+}
+
 }  // namespace detent::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -83,9 +96,13 @@ namespace detent {
 
 HWY_EXPORT(AddProduct);
 HWY_EXPORT(AddIntegerProduct);
+HWY_EXPORT(AddScaled);
 
 void add_product(const Product& product) { HWY_DYNAMIC_DISPATCH(AddProduct)(product); }
 void add_product(const IntegerProduct& product) { HWY_DYNAMIC_DISPATCH(AddIntegerProduct)(product); }
+void add_scaled(float scale, const int32_t* integers, float* sums, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(AddScaled)(scale, integers, sums, count);
+}
 
 }  // namespace detent
 #endif  // HWY_ONCE

@@ -29,4 +29,7 @@ using IntegerProduct = AddedProduct<int32_t>;
 void add_product(const Product& product);
 void add_product(const IntegerProduct& product);
 
+/// sums[i] = scale * integers[i] + sums[i], each integer rounded to float32 and the sum once.
+void add_scaled(float scale, const int32_t* integers, float* sums, int64_t count);
+
 }  // namespace detent

@@ -74,8 +74,8 @@ class WeightPacker {
       }
       form->weight = without_elements(form->weight);
     } else if (auto* blocks = std::get_if<BlockSumForm>(&*step.form);
-               blocks != nullptr && why_not_packed(*blocks).empty()) {
-      add(weights_.block_layers, name, packed_blocks(*blocks, kernels_));
+               blocks != nullptr && why_not_packed(*blocks, *step.node).empty()) {
+      add(weights_.block_layers, name, packed_blocks(*blocks, *step.node, kernels_));
       blocks->weight = without_elements(blocks->weight);
     } else if (const auto* pairs = std::get_if<PairForm>(&*step.form);
                pairs != nullptr && pairs_bytes(*pairs) && !has_pair_kernel(*pairs)) {

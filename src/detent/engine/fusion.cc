@@ -93,7 +93,9 @@ std::map<size_t, FusedLayer> fused_layers(std::span<const ReferenceStep> steps,
   std::map<size_t, FusedLayer> fused;
   for (const size_t layer : layers) {
     FusedLayer found{{layer}, {}};
-    const std::optional<CodeType>& output = std::get<SumForm>(*steps[layer].form).output;
+    const auto* blocks = std::get_if<BlockSumForm>(&*steps[layer].form);
+    const std::optional<CodeType>& output =
+        blocks != nullptr ? blocks->output : std::get<SumForm>(*steps[layer].form).output;
     int additions = 0;
     if (output) found.type = *output;
     while (output) {
@@ -102,6 +104,7 @@ std::map<size_t, FusedLayer> fused_layers(std::span<const ReferenceStep> steps,
       if (reading == readers.end() || reading->second.size() != 1) break;
       const size_t next = reading->second.front();
       if (taken.contains(next) || steps[next].role != OperatorRole::kComputes) break;
+      if (blocks != nullptr && !rectifies_bytes(steps[next], found.type) && !cut_of(steps[next])) break;
       if (adds_bytes(steps[next]) && ++additions > kMostAdditions) break;
       const std::optional<CodeType> type = followed(steps[next], found.type, value, values);
       if (!type) break;

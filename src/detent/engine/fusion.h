@@ -17,7 +17,8 @@ namespace detent {
 using ValueReaders = std::map<std::string, std::vector<size_t>, std::less<>>;
 ValueReaders readers_of(std::span<const ReferenceStep> steps);
 
-/// A layer and the nodes that its kernel computes on its sums: rectifiers, tables, additions. `steps` are in
+/// A layer and the nodes that its kernel computes on its sums: rectifiers, tables, additions; on those of
+/// blocks, what cuts codes. `steps` are in
 /// order; the kernel runs where the last of them stands.
 struct FusedLayer {
   std::vector<size_t> steps;

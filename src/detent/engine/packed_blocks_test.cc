@@ -1,15 +1,10 @@
-#include "detent/engine/packed_blocks.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "detent/core/parallel.h"
-#include "detent/engine/engine_target_for_test.h"
-#include "detent/engine/fast_executor.h"
-#include "detent/graph/builder.h"
-#include "detent/runtime/integer_executor.h"
+#include "detent/engine/packed_blocks.h"
+#include "detent/engine/random_networks_for_test.h"
 
 // Layers whose weights share scales in blocks, against the plain reference, on every instruction set.
 
@@ -43,8 +38,94 @@ Graph network(const Layer& layer, std::mt19937& generator) {
 
 using PackedBlocksTest = EngineTargetTest;
 
+const char* among(Draw& draw, std::initializer_list<const char*> texts) {
+  return *(texts.begin() + draw.of(0, std::ssize(texts) - 1));
+}
+
+/// Every value in codes of one type, of 8 bits or more, all weights in blocks.
+void quantize_blocks(Draw& draw, Graph& graph) {
+  const bool is_wide = draw.coin();
+  const auto codes = [&](double range) {
+    const int64_t width = is_wide ? draw.among({16, 16, 12, 9}) : 8;
+    const int64_t zero = draw.coin() ? 0 : draw.of(-100, 100);
+    return parse_quant_spec_text(fmt::format("affine:width={},scale={},zero_point={}", width,
+                                             2 * range / static_cast<double>(int64_t{1} << width), zero));
+  };
+  std::map<std::string, QuantSpec> types;
+  for (Node& node : graph.nodes()) {
+    const OperatorRole role = role_of(node);
+    if (role == OperatorRole::kOutput) break;
+    if (role == OperatorRole::kInput) {
+      types[node.name] = codes(8);
+      continue;
+    }
+    const bool keeps = moves_codes(node);
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      if (!keeps) node.quantization[fmt::format("data_in_{}", i)] = types.at(node.inputs[i].node);
+    if (keeps) {
+      types[node.name] = types.at(node.inputs[0].node);
+      continue;
+    }
+    if (is_weighted_sum(node)) {
+      for (auto& [name, parameter] : node.parameters) {
+        const Tensor drawn = draw.tensor(parameter->tensor.shape());
+        std::ranges::copy(drawn.values<float>(), parameter->tensor.values<float>().begin());
+      }
+      node.quantization["weight"] = parse_quant_spec_text(
+          among(draw, {"mx:element=e2m1,block_axis=1", "mx:element=int8,block_axis=1", "nvfp4:block_axis=1",
+                       "block_fp:width=5,block_size=20,block_axis=1"}));
+    }
+    types[node.name] = codes(is_weighted_sum(node) ? 20 * std::sqrt(fan_in(node)) : 40);
+    node.quantization["data_out_0"] = types[node.name];
+  }
+  graph.set_requantization(Requantization::kFloat);
+}
+
+/// Two convolutions, with a branch, what one of them is followed by, and a mean; and the shape of its input.
+/// nullopt where a window does not fit.
+std::optional<std::pair<Graph, Shape>> random_convolutions(Draw& draw) {
+  const int64_t dims = draw.among({1, 2, 2, 2, 3});
+  const int64_t groups = draw.among({1, 1, 1, 2});
+  const int64_t in = groups * draw.among({2, 3, 8, 32, 40});
+  const int64_t out = groups * draw.among({2, 9, 16, 36, 70});
+  const auto sizes = [&](int64_t low, int64_t high) {
+    List list;
+    for (int64_t d = 0; d < dims; ++d) list.emplace_back(draw.of(low, high));
+    return Value(list);
+  };
+  Shape sample = {in};
+  for (int64_t d = 0; d < dims; ++d) sample.push_back(draw.of(3, 8));
+  GraphBuilder builder("blocks");
+  NodeInput x = builder.input("x", sample);
+  const std::vector<int64_t> kernel(static_cast<size_t>(dims), draw.of(1, 3));
+  const std::vector<int64_t> one(static_cast<size_t>(dims), 1);
+  x = builder.convolution("first", x, in, out, kernel,
+                          {{"stride", sizes(1, 2)}, {"padding", sizes(0, 2)}, {"groups", groups}},
+                          draw.coin());
+  if (draw.coin()) x = builder.call("relu", {x});
+  const int64_t way = draw.of(0, 3);
+  const std::string pool = fmt::format("max_pool{}d", dims);
+  const std::string mean = fmt::format("avg_pool{}d", dims);
+  if (way == 0) x = builder.call(pool, {x}, {{"kernel_size", sizes(1, 2)}, {"stride", sizes(1, 2)}});
+  if (way == 1) x = builder.call("add", {x, builder.convolution("branch", x, out, out, one)});
+  if (way == 2) x = builder.call("cat", {x, x}, {{"dim", 2}});
+  if (way == 3) x = builder.call("relu6", {x});
+  x = builder.call(mean, {x}, {{"kernel_size", sizes(1, 2)}, {"stride", int64_t{1}}});
+  x = builder.convolution("last", x, out, 5, one);
+  std::optional<Graph> graph;
+  try {
+    graph = builder.finish(builder.call("flatten", {x}, {{"start_dim", 1}}));
+    static_cast<void>(infer_shapes(*graph));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  quantize_blocks(draw, *graph);
+  sample.insert(sample.begin(), draw.of(1, 2));
+  return std::pair(std::move(*graph), sample);
+}
+
 /// Ours and the reference's results and, on observed runs, those of the weights that were unpacked.
-void expect_equal_to_reference(const Graph& graph, const Tensor& x) {
+void expect_kernel(const Graph& graph, const Tensor& x) {
   const Tensor wanted = IntegerProgram(graph).run(std::span(&x, 1)).front();
   const auto ignore = [](const Node&, std::string_view, const Tensor&) {};
   for (const std::string& target : engine_targets()) {
@@ -81,9 +162,13 @@ TEST_F(PackedBlocksTest, AreEqualToTheReference) {
                                                     "affine:signed=false,scale=0.1,zero_point=100",
                                                     "affine:scale=0.1,zero_point=-77",
                                                     "affine:signed=false,scale=0.1,zero_point=255",
+                                                    "affine:width=16,scale=0.001",
+                                                    "affine:width=16,signed=false,scale=0.001,zero_point=0",
+                                                    "affine:width=11,scale=0.01,zero_point=1000",
                                                     "binary"};
   const std::initializer_list<const char*> results = {"", "affine:scale=0.3",
-                                                      "affine:signed=false,width=5,scale=2,zero_point=9"};
+                                                      "affine:signed=false,width=5,scale=2,zero_point=9",
+                                                      "affine:width=14,scale=0.01,zero_point=-7"};
   constexpr int kLayers = 150;
   int computed = 0;
   for (int i = 0; i < kLayers; ++i) {
@@ -97,17 +182,36 @@ TEST_F(PackedBlocksTest, AreEqualToTheReference) {
     Tensor x(DType::kFloat32, {2, 3, layer.inputs});
     std::normal_distribution<float> normal(0, 5);
     for (float& value : x.values<float>()) value = normal(generator);
-    expect_equal_to_reference(graph, x);
+    expect_kernel(graph, x);
     if (HasFailure()) break;
   }
   EXPECT_GT(computed, kLayers * 3 / 4);
+}
+
+/// Convolutions of one to three dimensions between nodes that move, pool and add codes of 8 bits or more.
+TEST_F(PackedBlocksTest, ConvolutionsAreEqualToTheReference) {
+  constexpr uint32_t kNetworks = 120;
+  std::map<std::string, int> kernels;
+  for (uint32_t seed = 0; seed < kNetworks; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(900 + seed);
+    const auto network = random_convolutions(draw);
+    if (!network) continue;
+    expect_equal_to_reference(network->first, draw.tensor(network->second, 3), &kernels);
+    if (HasFatalFailure()) break;
+  }
+  EXPECT_GT(kernels["blocks"], 500);
+  EXPECT_GT(kernels["addition"], 50);
+  EXPECT_GT(kernels["mean"], 50);
+  EXPECT_GT(kernels["largest"], 50);
+  EXPECT_EQ(kernels["reference"], 0);
 }
 
 TEST_F(PackedBlocksTest, TakeFourBitsWhereSixteenNumbersDo) {
   std::mt19937 generator(2);
   const auto packed = [&](const char* weight) {
     const Graph graph = network({64, 32, weight, "affine:scale=0.1", "", false}, generator);
-    return packed_blocks(*block_sum_form(graph.node("fc")), kernel_set());
+    return packed_blocks(*block_sum_form(graph.node("fc")), graph.node("fc"), kernel_set());
   };
   const PackedBlocks narrow = packed("mx:element=e2m1");
   EXPECT_TRUE(narrow.nibbles);

@@ -61,16 +61,19 @@ void pack_depthwise(PackedFloatSums& packed, const float* from) {
 
 }  // namespace
 
-bool rounds_values(const Node& node) {
-  return std::ranges::any_of(node.quantization, [](const auto& entry) {
-    return std::string_view(entry.first).starts_with("data_");
+bool rounds_without_codes(const Node& node) {
+  return std::ranges::any_of(node.quantization, [&](const auto& entry) {
+    if (!std::string_view(entry.first).starts_with("data_")) return false;
+    const std::optional<CodeType> type = executed_type(node, entry.first);
+    return !type || type->is_sign || (!fits_bytes(*type) && !is_wide(*type));
   });
 }
 
 std::optional<PackedFloatSums> packed_float_sums(const Node& node) {
   const auto* layer = trait<WeightedSum>(node);
   const bool is_known = layer != nullptr && find_float_operator(node.op) != nullptr;
-  if (!is_known || layer->transposed || layer->spatial_dims > 3 || rounds_values(node)) return std::nullopt;
+  if (!is_known || layer->transposed || layer->spatial_dims > 3 || rounds_without_codes(node))
+    return std::nullopt;
   const NamedTensors parameters = rounded_parameters(node);
   const FloatNode operands{node, {}, parameters};
   const Tensor weight = *operands.parameter("weight");

@@ -36,11 +36,12 @@ struct PackedFloatSums {
   int64_t depth() const { return channels * window.positions(); }
 };
 
-/// Whether a quantizer rounds what flows into or out of the node.
-bool rounds_values(const Node& node);
+/// Whether a quantizer rounds what flows into or out of the node to other values than those of codes.
+bool rounds_without_codes(const Node& node);
 
 /// nullopt where no kernel computes the node: other operators and layers of few connections
-/// (graph/connections.h), transposed ones, and those that round their inputs or results.
+/// (graph/connections.h), transposed ones, and those that round
+/// their inputs or results without codes.
 std::optional<PackedFloatSums> packed_float_sums(const Node& node);
 
 /// The weight that was packed, rounded.

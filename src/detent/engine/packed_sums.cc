@@ -163,7 +163,7 @@ void pack_bit_planes(const SumForm& form, const Weights& weights, PackedSums& pa
 /// Linear layers wait for their weights to come from memory: fewer bits are sooner there. Elsewhere weights
 /// are used often, and unpacking would take longer than it saves.
 WeightPacking packing_of(const SumForm& form, bool is_linear) {
-  if (!is_linear) return WeightPacking::kBytes;
+  if (!is_linear || is_wide(form.input)) return WeightPacking::kBytes;
   const auto [least, most] = range_of(form.weight.values<int32_t>());
   return fastest_packing(least, most, form.weight.dim(0), form.weight.dim(1));
 }
@@ -396,8 +396,11 @@ SumFinish PackedSums::finish_at(size_t sum) const {
 std::string why_not_packed(const SumForm& form, const Node& node) {
   const auto* sum = trait<WeightedSum>(node);
   if (sum == nullptr || sum->spatial_dims > 3) return "windows over more than three dimensions";
-  if (!fits_bytes(form.input)) return "inputs of more than 8 bits";
-  if (form.output && !fits_bytes(*form.output)) return "results of more than 8 bits";
+  if (!fits_bytes(form.input) && !is_wide(form.input)) return "inputs of these codes";
+  if (form.output && !fits_bytes(*form.output)) {
+    if (!is_wide(*form.output)) return "results of these codes";
+    if (!form.fixed.empty()) return "results of more than 8 bits in fixed point";
+  }
   if (!are_signed_bytes(form.weight.values<int32_t>())) return "weights of more than 8 bits";
   if (form.output && form.output->is_sign && !form.fixed.empty()) return "signs in fixed point";
   const auto is_finite = [](float m) { return std::isfinite(m); };
@@ -417,13 +420,15 @@ PackedSums packed_windows(const SumForm& form, const WindowLayer& layer, const K
   packed.outputs = shape[0];
   const Weights weights{form.weight.values<int32_t>(), shape[1], layer.window.positions()};
   if (form.output) packed.finish = finish_for(*form.output);
-  packed.finish.gives_values = !form.output;
-  packed.finish.cuts_bytes = form.output && form.fixed.empty() && steps_fit(form);
+  const bool gives_bytes = form.output && fits_bytes(*form.output);
+  packed.finish.gives_values = !gives_bytes;  // of a wide output its steps
+  packed.finish.cuts_bytes = gives_bytes && form.fixed.empty() && steps_fit(form);
+  if (is_wide(form.input)) packed.wide_input = form.input;
   const WindowShape& w = layer.window;
   const bool is_flat = w.depth == 1 && w.stride_z == 1 && w.padding_z == 0;  // planes stay what they are
   const bool is_deep = layer.groups > 1 && layer.groups == packed.outputs && shape[1] == 1;
   const auto bits = is_flat ? bit_packing(form, layer.groups, kernels) : std::nullopt;
-  if (is_deep && is_flat && form.output && !layer.in_parts) {
+  if (is_deep && is_flat && gives_bytes && !packed.wide_input && !layer.in_parts) {
     pack_depthwise(form, weights, packed);
   } else if (bits) {
     packed.packing = *bits;

@@ -62,6 +62,7 @@ struct PackedGroup {
 struct PackedSums {
   const KernelSet* kernels;
   WindowShape window;
+  std::optional<CodeType> wide_input = {};  // of more than 8 bits
   bool depthwise = false;
   bool whole_rows = false;  // depthwise: windows side by side take one call
   int64_t outputs = 0;

@@ -36,6 +36,29 @@ TensorType typed(const Shape& shape) {
   return type;
 }
 
+/// Neighbouring results of a single channel in a column have a border between them.
+TEST_F(PairTable, WritesColumnsOfOneChannelBetweenTheirBorders) {
+  for (const char* operation : {"add", "sub", "mul"}) {
+    SCOPED_TRACE(operation);
+    Draw draw(5);
+    GraphBuilder builder("column");
+    NodeInput a = builder.input("a", {1, 8, 1});
+    a = builder.convolution("conv", a, 1, 1, {3, 3}, {{"padding", int64_t{1}}});
+    const NodeInput y = builder.call(operation, {a, builder.input("b", {1, 8, 1})});
+    Graph graph = builder.finish(builder.convolution("behind", y, 1, 5, {1, 1}, {{"padding", int64_t{1}}}));
+    for (Node& node : graph.nodes()) {
+      if (is_weighted_sum(node)) quantize_layer(draw, node);
+      if (role_of(node) != OperatorRole::kComputes) continue;
+      for (size_t i = 0; i < node.inputs.size(); ++i)
+        node.quantization[fmt::format("data_in_{}", i)] = parse_quant_spec_text("affine:scale=0.05");
+      if (node.name != "behind") node.quantization["data_out_0"] = parse_quant_spec_text("affine:scale=0.05");
+    }
+    graph.set_requantization(Requantization::kFloat);
+    const Tensor inputs[] = {draw.tensor({2, 1, 8, 1}), draw.tensor({2, 1, 8, 1})};
+    expect_equal_to_reference(graph, inputs);
+  }
+}
+
 /// Operands of any shapes that broadcast, of which convolutions make one lie channels last.
 TEST_F(PairTable, PairsAreThoseOfTheReference) {
   constexpr uint32_t kNetworks = 300;

@@ -34,7 +34,7 @@ struct Halo {
 };
 
 /// Where a value lies while a program runs: codes as bytes, counted from the lowest of their type, or float32
-/// values.
+/// values, which may be those that codes of a wide type have.
 struct Place {
   Shape shape;  // of the value
   Layout layout = Layout::kRows;
@@ -111,6 +111,11 @@ struct Place {
 /// Whether codes of the type fit into bytes.
 inline bool fits_bytes(const CodeType& type) {
   return type.size() <= 256 && type.low <= type.zero_point && type.zero_point <= type.high;
+}
+
+/// Whether places have codes of the type as their values: those of more than 8 bits, which float32 holds.
+inline bool is_wide(const CodeType& type) {
+  return type.size() > 256 && !type.is_sign && type.low <= type.zero_point && type.zero_point <= type.high;
 }
 
 /// Gives each place its offset, so that those which are needed at the same time do not overlap. Returns the

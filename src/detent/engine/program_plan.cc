@@ -22,7 +22,8 @@ class Planner {
     std::vector<size_t> fast;
     std::vector<size_t> fast_in_float;
     for (size_t i = 0; i < steps.size(); ++i) {
-      if (takes_layer(steps[i], weights.layers)) fast.push_back(i);
+      if (takes_layer(steps[i], weights.layers) || takes_layer(steps[i], weights.block_layers))
+        fast.push_back(i);
       if (takes_layer(steps[i], weights.float_layers)) fast_in_float.push_back(i);
     }
     fused_ = fused_layers(steps, fast, values);
@@ -38,7 +39,8 @@ class Planner {
       const auto layer = fused_.find(i);
       const auto layer_in_float = fused_in_float_.find(i);
       if (layer != fused_.end()) {
-        plan_layer(plan_, weights_, steps_, layer->second);
+        const bool has_blocks = weights_.block_layers.contains(steps_[layer->second.steps[0]].node->name);
+        (has_blocks ? plan_blocks : plan_layer)(plan_, weights_, steps_, layer->second);
       } else if (layer_in_float != fused_in_float_.end()) {
         plan_float_layer(plan_, weights_, steps_, layer_in_float->second);
       } else if (step.role == OperatorRole::kInput) {
@@ -69,7 +71,7 @@ class Planner {
     plan_.add_input(value.flow);
     const std::optional<CodeType>& type = step.outputs[0];
     value.type = type;
-    value.flow_is_ready = !type || !fits_bytes(*type);
+    value.flow_is_ready = !type || !(fits_bytes(*type) || is_wide(*type));
     if (!value.flow_is_ready) value.quantizer = step.node;
     if (type && value.flow_is_ready) {
       const size_t codes = plan_.new_flow();
@@ -91,7 +93,7 @@ class Planner {
       if (input.is_constant() || plan_.is_placeable(value_name(input))) continue;
       if (step.engine != NodeEngine::kMoves || plan_.is_tensor(value_name(input))) return false;
     }
-    return plan_transposed(plan_, weights_, step, result) || plan_blocks(plan_, weights_, step, result) ||
+    return plan_transposed(plan_, weights_, step, result) || plan_wide(plan_, step, result) ||
            plan_table(plan_, step, result) || plan_pairs(plan_, weights_, step, result) ||
            plan_product(plan_, step, result) || plan_mean(plan_, step, result) ||
            plan_moved(plan_, step, result) || plan_values(plan_, step, types_, result);
@@ -150,7 +152,8 @@ class Planner {
     if (trait<TableLayer>(*step.node) != nullptr) return "truth tables";
     if (!step.form) return "no kernel moves elements so";
     if (const auto* sums = std::get_if<SumForm>(&*step.form)) return why_not_packed(*sums, *step.node);
-    if (const auto* blocks = std::get_if<BlockSumForm>(&*step.form)) return why_not_packed(*blocks);
+    if (const auto* blocks = std::get_if<BlockSumForm>(&*step.form))
+      return why_not_packed(*blocks, *step.node);
     if (const auto* product = std::get_if<ProductForm>(&*step.form)) {
       const auto shape = [&](size_t i) { return plan_.shape(value_name(step.node->inputs[i])); };
       return why_not_multiplied(*product, shape(0), shape(1));

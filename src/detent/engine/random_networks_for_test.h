@@ -50,7 +50,7 @@ class Draw {
 
 /// Codes for values of about +-`range`.
 inline std::string codes(Draw& draw, double range) {
-  const int64_t width = draw.among({8, 8, 8, 7, 4, 2, 2, 2, 10, 1});
+  const int64_t width = draw.among({8, 8, 8, 7, 4, 2, 2, 2, 10, 16, 1});
   if (width == 1) return "binary";
   if (width == 2 && draw.coin())
     return fmt::format("affine:narrow_range=true,width=2,scale={}", range * draw.real(0.2, 0.7));

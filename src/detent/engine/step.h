@@ -102,8 +102,25 @@ std::unique_ptr<EngineStep> float_elements_step(FloatFollowUps follow_ups, size_
 /// Quantizes the values of a flow, or takes its codes, as bytes. Throws Error naming `node` on NaN.
 std::unique_ptr<EngineStep> bytes_of_flow(const KernelSet& kernels, const Node& node, size_t flow,
                                           size_t place);
-/// The values of a flow, which may have codes.
-std::unique_ptr<EngineStep> values_of_flow(size_t flow, size_t place);
+/// The values of a flow, which may have codes; those that codes of `type` have, if there is one. Throws Error
+/// naming `node` on NaN then.
+std::unique_ptr<EngineStep> values_of_flow(const Node& node, std::optional<CodeType> type, size_t flow,
+                                           size_t place);
+
+// Between places of one layout. Those that take values throw Error naming `node` on NaN.
+
+std::unique_ptr<EngineStep> values_of_bytes(const KernelSet& kernels, const CodeType& type, size_t from,
+                                            size_t to);
+std::unique_ptr<EngineStep> bytes_of_values(const KernelSet& kernels, const Node& node, const CodeType& type,
+                                            size_t from, size_t to);
+/// The values that codes of `type` have, where values are so many times `unit`: the type's scale, or 1 of
+/// steps.
+std::unique_ptr<EngineStep> rounded_values(const KernelSet& kernels, const Node& node, float unit,
+                                           const CodeType& type, size_t from, size_t to);
+/// `values[code - type.low]` for the values of codes of `type`.
+std::unique_ptr<EngineStep> values_by_code(const CodeType& type, std::vector<float> values, size_t from,
+                                           size_t to);
+
 /// The codes of a flow's values.
 std::unique_ptr<EngineStep> convert_flow(const Node& node, const CodeType& type, size_t from, size_t to);
 /// int32 codes or float32 values.
@@ -154,6 +171,9 @@ std::unique_ptr<EngineStep> mean_step(const KernelSet& kernels, const AverageFor
 /// Likewise for float32 values, as integer/pooling.h states.
 std::unique_ptr<EngineStep> largest_values_step(PoolingWindows windows, size_t from, size_t to);
 std::unique_ptr<EngineStep> mean_values_step(PoolingWindows windows, size_t from, size_t to);
+/// Means of codes that places have as their values.
+std::unique_ptr<EngineStep> mean_wide_step(const AverageForm& form, PoolingWindows windows, size_t from,
+                                           size_t to);
 
 /// A node as the plain reference computes it. `inputs` are flows, and of constant operands kNoFlow; results
 /// go to `results`.

@@ -183,7 +183,8 @@ at::Tensor IntegerSimulation::unrounded(const std::vector<Flow>& inputs) const {
   if (const auto* product = std::get_if<ProductForm>(&form_))
     return product_sums(*product, inputs).to(at::kFloat).mul_(product->scale);
   if (const auto* blocks = std::get_if<BlockSumForm>(&form_)) {
-    const Tensor steps = block_sum_steps(*blocks, codes_of(std::get<at::Tensor>(inputs[0]), blocks->input));
+    const Tensor steps =
+        block_sum_steps(*blocks, *node_, codes_of(std::get<at::Tensor>(inputs[0]), blocks->input));
     return to_torch(steps).mul(blocks->output ? blocks->output->scale : 1.0F);
   }
   const auto* form = std::get_if<SumForm>(&form_);
@@ -232,7 +233,7 @@ at::Tensor IntegerSimulation::run(const std::vector<Flow>& inputs) const {
                      [&](size_t i) { return pair->code(a.values<int32_t>()[i], b.values<int32_t>()[i]); });
   }
   if (const auto* blocks = std::get_if<BlockSumForm>(&form_)) {
-    const Tensor steps = block_sum_steps(*blocks, codes_of(tensor(0), blocks->input));
+    const Tensor steps = block_sum_steps(*blocks, *node_, codes_of(tensor(0), blocks->input));
     if (!blocks->output) return to_torch(steps);
     const CodeType type = *blocks->output;
     return values_of(steps.shape(), type, [&](size_t i) { return type.at(steps.values<float>()[i]); });

@@ -40,7 +40,7 @@ TEST(BlockSums, AreSumsOfTheRoundedWeights) {
     Tensor codes(DType::kInt32, {2, form->inputs()});
     std::mt19937 generator(8);
     for (int32_t& code : codes.values<int32_t>()) code = static_cast<int32_t>(generator() % 256) - 128;
-    const Tensor steps = block_sum_steps(*form, codes);
+    const Tensor steps = block_sum_steps(*form, node, codes);
     for (size_t row = 0; row < 2; ++row) {
       for (size_t c = 0; c < 3; ++c) {
         auto exact = static_cast<double>(node.find_parameter("bias")->tensor.values<float>()[c]);
@@ -80,7 +80,7 @@ TEST(BlockSums, AreSumsOfElementsTimesTheScalesOfBlocksAndTensor) {
     Tensor codes(DType::kInt32, {1, 40});
     std::mt19937 generator(8);
     for (int32_t& code : codes.values<int32_t>()) code = static_cast<int32_t>(generator() % 256) - 128;
-    const Tensor steps = block_sum_steps(*form, codes);
+    const Tensor steps = block_sum_steps(*form, node, codes);
     for (size_t c = 0; c < 3; ++c) {
       auto exact = static_cast<double>(node.find_parameter("bias")->tensor.values<float>()[c]);
       for (size_t i = 0; i < 40; ++i)
@@ -91,18 +91,110 @@ TEST(BlockSums, AreSumsOfElementsTimesTheScalesOfBlocksAndTensor) {
   }
 }
 
-TEST(BlockSums, AreNoFormOfWhatFloat32WouldRound) {
+struct Convolved {
+  int64_t inputs, outputs, groups, kernel, stride, padding, dilation;
+};
+constexpr int64_t kHeight = 7;
+constexpr int64_t kWidth = 6;
+
+Graph convolution(const Convolved& of, const char* weight, const char* input) {
+  GraphBuilder builder("convolution");
+  Graph graph = builder.finish(builder.convolution(
+      "conv", builder.input("x", {of.inputs, kHeight, kWidth}), of.inputs, of.outputs, {of.kernel, of.kernel},
+      {{"stride", of.stride}, {"padding", of.padding}, {"dilation", of.dilation}, {"groups", of.groups}},
+      true));
+  Node& node = graph.node("conv");
+  std::mt19937 generator(9);
+  std::normal_distribution<float> normal;
+  for (auto& [name, parameter] : node.parameters) {
+    for (float& value : parameter->tensor.values<float>()) value = normal(generator);
+  }
+  node.quantization["data_in_0"] = parse_quant_spec_text(input);
+  node.quantization["weight"] = parse_quant_spec_text(weight);
+  return graph;
+}
+
+/// Values times rounded weights over a window, in double.
+double window_sum(const Convolved& of, const Tensor& values, const Tensor& weight, int64_t output, int64_t y,
+                  int64_t x) {
+  const int64_t inputs = of.inputs / of.groups;
+  double sum = 0;
+  for (int64_t i = 0; i < inputs; ++i) {
+    const int64_t channel = output / (of.outputs / of.groups) * inputs + i;
+    for (int64_t tap = 0; tap < of.kernel * of.kernel; ++tap) {
+      const int64_t row = y * of.stride - of.padding + tap / of.kernel * of.dilation;
+      const int64_t column = x * of.stride - of.padding + tap % of.kernel * of.dilation;
+      if (row < 0 || row >= kHeight || column < 0 || column >= kWidth) continue;
+      const float value =
+          values.values<float>()[static_cast<size_t>((channel * kHeight + row) * kWidth + column)];
+      const auto at = static_cast<size_t>((output * inputs + i) * of.kernel * of.kernel + tap);
+      sum += static_cast<double>(value) * static_cast<double>(weight.values<float>()[at]);
+    }
+  }
+  return sum;
+}
+
+void expect_convolution(const Convolved& of, const char* format, const char* input) {
+  const Graph graph = convolution(of, format, input);
+  const Node& node = graph.node("conv");
+  const auto form = block_sum_form(node);
+  ASSERT_TRUE(form.has_value());
+  const Tensor weight = fake_quantize(*node.rounding("weight"), node.find_parameter("weight")->tensor);
+  Tensor codes(DType::kInt32, {1, of.inputs, kHeight, kWidth});
+  Tensor values(DType::kFloat32, codes.shape());
+  std::mt19937 generator(8);
+  std::uniform_int_distribution<int32_t> among(form->input.low, form->input.high);
+  for (size_t i = 0; i < codes.values<int32_t>().size(); ++i) {
+    codes.values<int32_t>()[i] = among(generator);
+    values.values<float>()[i] = form->input.value(codes.values<int32_t>()[i]);
+  }
+  const Tensor steps = block_sum_steps(*form, node, codes);
+  const auto bias = node.find_parameter("bias")->tensor.values<float>();
+  const float* step = steps.values<float>().data();
+  for (int64_t o = 0; o < of.outputs; ++o) {
+    for (int64_t y = 0; y < steps.dim(2); ++y) {
+      for (int64_t x = 0; x < steps.dim(3); ++x, ++step) {
+        const double wanted =
+            static_cast<double>(bias[static_cast<size_t>(o)]) + window_sum(of, values, weight, o, y, x);
+        ASSERT_NEAR(*step, wanted, 2e-4 * (1 + std::fabs(wanted))) << o << " " << y << " " << x;
+      }
+    }
+  }
+}
+
+/// A convolution's blocks are those of each position of its window.
+TEST(BlockSums, AreSumsOverTheWindowsOfAConvolution) {
+  const std::initializer_list<Convolved> layers = {
+      {40, 3, 1, 3, 1, 1, 1}, {32, 17, 1, 3, 2, 1, 1}, {9, 5, 1, 5, 1, 2, 1}, {64, 6, 2, 2, 1, 0, 2}};
+  for (const Convolved& of : layers) {
+    for (const char* format : {"mx:element=e2m1,block_axis=1", "nvfp4:block_axis=1",
+                               "block_fp:width=6,block_size=20,block_axis=1"}) {
+      for (const char* input : {kCodes, "affine:width=16,scale=0.001,zero_point=77"}) {
+        SCOPED_TRACE(testing::Message() << of.inputs << " " << format << " " << input);
+        expect_convolution(of, format, input);
+      }
+    }
+  }
+}
+
+TEST(BlockSums, AreNoFormOfWhatHasNoIntegerSums) {
   const auto has_form = [](const char* weight, const char* input, int64_t inputs = 40) {
     return block_sum_form(layer(weight, input, inputs).node("fc")).has_value();
   };
   EXPECT_TRUE(has_form("mx:element=e2m1", kCodes));
   EXPECT_FALSE(has_form("mx:element=e5m2", kCodes));  // 30 binary places
   EXPECT_TRUE(has_form("nvfp4", kCodes));
-  EXPECT_FALSE(has_form("nvfp4", "affine:width=12,scale=0.1"));           // products with scales beyond 2^24
-  EXPECT_FALSE(has_form("mx:element=e2m1,block_size=2x32", kCodes));      // blocks across outputs
-  EXPECT_FALSE(has_form("mx:element=e2m1", "fp8_e4m3fn"));                // inputs without codes
-  EXPECT_FALSE(has_form("affine:scale=0.1", kCodes));                     // no blocks
-  EXPECT_FALSE(has_form("mx:element=e2m1,block_size=-1", kCodes, 2000));  // sums beyond 2^24
+  const Convolved window = {32, 4, 1, 3, 1, 1, 1};
+  EXPECT_TRUE(block_sum_form(convolution(window, "nvfp4:block_axis=1", kCodes).node("conv")).has_value());
+  EXPECT_FALSE(block_sum_form(convolution(window, "nvfp4", kCodes).node("conv")).has_value());  // along a row
+  const Convolved deep = {8, 8, 8, 3, 1, 1, 1};  // blocks of one weight
+  EXPECT_FALSE(block_sum_form(convolution(deep, "nvfp4:block_axis=1", kCodes).node("conv")).has_value());
+  EXPECT_TRUE(has_form("nvfp4", "affine:width=16,scale=0.1"));
+  EXPECT_FALSE(has_form("mx:element=e2m1,block_size=2x32", kCodes));  // blocks across outputs
+  EXPECT_FALSE(has_form("mx:element=e2m1", "fp8_e4m3fn"));            // inputs without codes
+  EXPECT_FALSE(has_form("affine:scale=0.1", kCodes));                 // no blocks
+  EXPECT_TRUE(has_form("mx:element=e2m1,block_size=-1", kCodes, 2000));
+  EXPECT_FALSE(has_form("mx:element=e2m1,block_size=-1", "affine:width=16,scale=0.1", 2000));  // beyond 2^31
 }
 
 TEST(BlockSums, AreWhatALayerOfSuchWeightsComputes) {

@@ -8,6 +8,7 @@
 #include "detent/core/product.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
+#include "detent/integer/window_columns.h"
 
 namespace detent {
 namespace {
@@ -127,31 +128,17 @@ constexpr int64_t kPadding = IntegerProduct::kPadding;
 
 int64_t padded(int64_t count) { return (count + kPadding - 1) / kPadding * kPadding; }
 
-/// Where in a plane of the input a tap of a window lies; -1 in the padding.
-int64_t place_of(const Convolution& conv, int64_t tap, int64_t window) {
-  int64_t place = 0;
-  for (size_t d = conv.dims.size(); d-- > 0;) {
-    const SpatialDim& dim = conv.dims[d];
-    const int64_t at = window % dim.windows * dim.stride - dim.padding + tap % dim.kernel * dim.dilation;
-    if (at < 0 || at >= dim.positions) return -1;
-    place += at * dim.in_step;
-    window /= dim.windows;
-    tap /= dim.kernel;
-  }
-  return place;
-}
-
 /// A convolution as products of matrices: weights [output channel, input channel and tap] times what the taps
 /// read [input channel and tap, window].
 class WindowProducts {
  public:
-  WindowProducts(const SumForm& form, const Convolution& conv, const Tensor& codes)
-      : form_(form), conv_(conv), codes_(codes), windows_(conv.output_plane()), taps_(conv.taps()) {
-    places_.reserve(static_cast<size_t>(taps_ * windows_));
-    for (int64_t tap = 0; tap < taps_; ++tap) {
-      for (int64_t window = 0; window < windows_; ++window) places_.push_back(place_of(conv, tap, window));
-    }
-  }
+  WindowProducts(const SumForm& form, const Node& node, const Convolution& conv, const Tensor& codes)
+      : form_(form),
+        conv_(conv),
+        codes_(codes),
+        columns_(node, conv.input, conv.output),
+        windows_(columns_.windows()),
+        taps_(columns_.taps()) {}
 
   Tensor sums() const {
     Tensor result(DType::kInt32, conv_.output);
@@ -211,20 +198,17 @@ class WindowProducts {
                     int32_t* to) const {
     for (int64_t i = 0; i < planes; ++i) {
       const int32_t* const x = codes_.values<int32_t>().data() + (plane + i) * conv_.input_plane();
-      for (int64_t tap = 0; tap < taps_; ++tap, to += stride) {
-        const int64_t* const places = places_.data() + tap * windows_ + window;
-        for (int64_t w = 0; w < windows; ++w)
-          to[w] = places[w] < 0 ? 0 : x[places[w]] - form_.input.zero_point;
-      }
+      for (int64_t tap = 0; tap < taps_; ++tap, to += stride)
+        columns_.read(x, tap, window, windows, form_.input.zero_point, to);
     }
   }
 
   const SumForm& form_;
   const Convolution& conv_;
   const Tensor& codes_;
+  WindowColumns columns_;
   int64_t windows_;
   int64_t taps_;
-  std::vector<int64_t> places_;  // [tap, window]
 };
 
 }  // namespace
@@ -236,7 +220,8 @@ Tensor code_sums(const SumForm& form, const Node& node, const Tensor& codes) {
   const Operand inputs[] = {Operand{codes.shape(), Value()}};
   const Shape shape = find_operator(node.op).infer(node, inputs).shape;
   const Convolution conv = convolution_of(form, node, codes.shape(), shape);
-  return conv.transposed ? transposed_sums(form, conv, codes) : WindowProducts(form, conv, codes).sums();
+  return conv.transposed ? transposed_sums(form, conv, codes)
+                         : WindowProducts(form, node, conv, codes).sums();
 }
 
 }  // namespace detent

@@ -104,8 +104,8 @@ Flow computed(const AverageForm& form, const Node& node, const std::vector<Flow>
   return {average_pool(form, node, inputs[0].tensor), form.output};
 }
 
-Flow computed(const BlockSumForm& form, const Node& /*node*/, const std::vector<Flow>& inputs) {
-  Tensor steps = block_sum_steps(form, inputs[0].tensor);
+Flow computed(const BlockSumForm& form, const Node& node, const std::vector<Flow>& inputs) {
+  Tensor steps = block_sum_steps(form, node, inputs[0].tensor);
   if (!form.output) return {std::move(steps)};
   const CodeType type = *form.output;
   return {mapped<float, int32_t>(steps, [&](float x) { return type.at(x); }), type};

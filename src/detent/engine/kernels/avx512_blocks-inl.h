@@ -1,7 +1,9 @@
 // Included by target_avx512*.cc behind a definition of Ops.
 
 struct Blocks {
-  static constexpr int kMostGroups = 4;
+  static constexpr int kMostGroups = 4;  // of one window at once
+  static constexpr int kTileGroups = 2;
+  static constexpr int kTileWindows = 4;
   using V = Ops::V;
   using F = __m512;
 
@@ -19,6 +21,7 @@ struct Blocks {
     const V numbers = _mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
     return _mm512_mullo_epi32(numbers, Same(factor));
   }
+  static V Times256(V numbers) { return _mm512_slli_epi32(numbers, 8); }
   static F Powers(const uint8_t* exponents) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(
         _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(exponents))), 23));

@@ -178,6 +178,32 @@ bool Quantize(const ByteQuantization& q, const float* values, uint8_t* __restric
   return unordered != 0;
 }
 
+void Split(const WideCodes& codes, const float* values, uint8_t* __restrict low, uint8_t* __restrict high,
+           int64_t count) {
+  const WideCodes s = codes;
+  constexpr float kWhole = 0x1.8p23F;
+  for (int64_t i = 0; i < count; ++i) {
+    const int32_t code = static_cast<int32_t>((values[i] / s.scale + kWhole) - kWhole) + s.zero;
+    low[i] = static_cast<uint8_t>(code);
+    high[i] = static_cast<uint8_t>(code >> 8);
+  }
+}
+
+bool Round(const ValueRounding& rounding, const float* values, float* __restrict result, int64_t count) {
+  const ValueRounding s = rounding;
+  constexpr float kWhole = 0x1.8p23F;
+  int32_t unordered = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const float x = values[i];
+    unordered |= x != x ? 1 : 0;
+    const float steps = x / s.unit;
+    const float below = steps < s.most ? steps : s.most;
+    const float held = below > s.least ? below : s.least;
+    result[i] = ((held + kWhole) - kWhole) * s.scale;
+  }
+  return unordered != 0;
+}
+
 /// How many bytes of each plane vectors have done.
 template <class O = Ops>
 inline int64_t InterleaveVectors(const uint8_t* a, const uint8_t* b, const uint8_t* c, uint8_t* result,

@@ -132,28 +132,51 @@ struct DepthwiseSums {
   int64_t window_step;  // of inputs
 };
 
-/// Rows of inputs times weights that share scales in blocks, of some groups of 16 outputs: float32 sums of
-/// integer sums over blocks (integer/block_sums.h). Inputs are signed bytes, weights unsigned ones.
+/// Positions of a place as add_blocks takes them: from bytes, or from values, which become two of them.
+struct BlockInputs {
+  const uint8_t* bytes;
+  const float* values;  // instead
+  int64_t positions;
+  int64_t groups;  // of a position, ...
+  int64_t inputs;  // ... each of so many
+  int64_t block;
+  int64_t steps;     // of a block, as they are left: what fills it up is 0
+  uint8_t from;      // what bytes are counted from
+  float scale;       // of values, ...
+  int32_t steps_of;  // ... whose numbers of it are counted from this
+  int32_t factor;    // of sums
+  int8_t* codes;     // BlockSums::inputs
+  int32_t* sums;     // BlockSums::input_sums
+};
+
+/// Windows of inputs times weights that share scales in blocks, of some groups of 16 outputs: float32 sums of
+/// integer sums over blocks (integer/block_sums.h). Inputs are signed bytes, or two of them, and weights
+/// unsigned ones.
 struct BlockSums {
-  const int8_t* inputs;       // [row][block][steps][4]
-  const int32_t* input_sums;  // [row][block]: what the integer sums begin with
-  int64_t rows;
-  const uint8_t* weights;      // [group][block][steps][16][4]
+  const int8_t* inputs;       // [block][steps][4], of two bytes [block][steps][low, high][4]
+  const int32_t* input_sums;  // [block]: what the integer sums begin with
+  bool wide;                  // inputs of two bytes
+  const int64_t* windows;     // first block of each
+  int64_t count;
+  const int64_t* taps;  // blocks from there to the first at each position
+  int64_t tap_count;
+  int64_t tap_blocks;          // at each position
+  const uint8_t* weights;      // [group][position][block][steps][16][4]
   bool nibbles;                // two steps in a vector, the first in the low bits ...
   const uint8_t* table;        // ... of 16 weights
-  const uint8_t* exponents;    // [group][block][16], of the scales, + 127; null: ...
+  const uint8_t* exponents;    // [group][position][block][16], of the scales, + 127; null: ...
   const uint16_t* scales;      // ... likewise, the high halves of float32
   const int16_t* weight_sums;  // likewise, to be added ...
   int32_t difference;          // ... so many times
-  int64_t blocks;
-  int64_t steps;  // of a block
+  int64_t steps;               // of a block
   int64_t first_group, last_group;
   int64_t outputs;  // of all groups; the last may be filled up
   const float* start;
   float multiplier;
-  SumFinish finish;    // without multipliers
-  std::byte* results;  // of the first row
-  int64_t result_row;  // bytes
+  SumFinish finish;           // without multipliers
+  float unit;                 // instead of bytes leave steps times this, as float32; 0: bytes
+  std::byte* const* results;  // of each window the place of the layer's output 0 ...
+  int64_t result_offset;      // ... and of these groups' from there, in bytes
 };
 
 /// A matrix of bytes as weights: element (k, n) lies at k * row + n * column. Behind its depth and its
@@ -189,6 +212,17 @@ struct ByteQuantization {
   int32_t zero;
 };
 
+/// Rounds values: code = at(x / unit), whose value is so many times `scale`.
+struct ValueRounding {
+  float unit, least, most, scale;
+};
+
+/// Codes of two bytes: value / scale + zero.
+struct WideCodes {
+  float scale;
+  int32_t zero;
+};
+
 /// Means over `count` bytes, of which `divisor` are counted.
 struct ByteMean {
   int32_t zero_sum;  // sum of the zero points
@@ -213,12 +247,17 @@ struct KernelSet {
   void (*bit_planes)(const uint8_t* bytes, uint8_t zero, int64_t positions, int64_t channels,
                      uint64_t* planes, int32_t* others_than_zero);
   void (*add_bit_planes)(const WindowSums&);  // likewise; one block
+  void (*take_blocks)(const BlockInputs&);
   void (*add_blocks)(const BlockSums&);
   void (*pack_columns)(const ColumnPacking&);
   void (*add)(const ByteAddition&, const uint8_t* a, const uint8_t* b, uint8_t* result, int64_t count);
   void (*multiply)(const ByteProduct&, const uint8_t* a, const uint8_t* b, uint8_t* result, int64_t count);
   /// Whether a value is NaN.
   bool (*quantize)(const ByteQuantization&, const float* values, uint8_t* result, int64_t count);
+  /// Whether a value is NaN.
+  bool (*round)(const ValueRounding&, const float* values, float* result, int64_t count);
+  /// The lower and the upper byte of each code.
+  void (*split)(const WideCodes&, const float* values, uint8_t* low, uint8_t* high, int64_t count);
   /// `count` bytes of each of three planes: the first of each, the second of each, ...
   void (*interleave_three)(const uint8_t* const* planes, uint8_t* result, int64_t count);
   void (*dequantize)(float scale, int32_t zero, const uint8_t* bytes, float* result, int64_t count);

@@ -126,7 +126,9 @@ constexpr int64_t kMostWindows[5] = {0, 4, 0, 0, 0};
 #include "detent/engine/kernels/product-inl.h"
 
 struct Blocks {
-  static constexpr int kMostGroups = 1;
+  static constexpr int kMostGroups = 1;  // of one window at once
+  static constexpr int kTileGroups = 1;
+  static constexpr int kTileWindows = 2;
   using V = Ops::V;
   using F = __m256;
 
@@ -148,6 +150,7 @@ struct Blocks {
     const V numbers = _mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     return _mm256_mullo_epi32(numbers, Same(factor));
   }
+  static V Times256(V numbers) { return _mm256_slli_epi32(numbers, 8); }
   static F Powers(const uint8_t* exponents) {
     return _mm256_castsi256_ps(_mm256_slli_epi32(
         _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(exponents))), 23));

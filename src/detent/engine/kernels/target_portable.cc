@@ -152,7 +152,9 @@ constexpr int64_t kMostWindows[5] = {0, 2, 0, 0, 0};
 #include "detent/engine/kernels/product-inl.h"
 
 struct Blocks {
-  static constexpr int kMostGroups = 1;
+  static constexpr int kMostGroups = 1;  // of one window at once
+  static constexpr int kTileGroups = 1;
+  static constexpr int kTileWindows = 1;
   using V = Ops::V;
   using F = std::array<float, 4>;
 
@@ -173,6 +175,11 @@ struct Blocks {
     for (size_t i = 0; i < 4; ++i) lanes[i] = p[i] * factor;
     return Ops::FromLanes(lanes);
   }
+  static V Times256(V numbers) {
+    Ops::Lanes lanes = Ops::LanesOf(numbers);
+    for (int32_t& lane : lanes) lane = static_cast<int32_t>(static_cast<uint32_t>(lane) << 8U);
+    return Ops::FromLanes(lanes);
+  }
   /// Floats of which these are the bits, but for the lowest.
   template <class Bits>
   static F Shifted(const Bits* scales, unsigned count) {
@@ -185,10 +192,9 @@ struct Blocks {
   }
   static F Powers(const uint8_t* exponents) { return Shifted(exponents, 23); }
   static F Halves(const uint16_t* scales) { return Shifted(scales, 16); }
-  /// The product is exact: so is what a fused addition gives.
   static F AddScaled(F sum, V products, F scale) {
     const Ops::Lanes lanes = Ops::LanesOf(products);
-    for (size_t i = 0; i < 4; ++i) sum[i] += scale[i] * static_cast<float>(lanes[i]);
+    for (size_t i = 0; i < 4; ++i) sum[i] = std::fma(scale[i], static_cast<float>(lanes[i]), sum[i]);
     return sum;
   }
   static void StoreSteps(F sum, float multiplier, const float* start, float* to) {

@@ -78,6 +78,16 @@ bool have_elements(const PoolingWindows& windows) {
   });
 }
 
+int64_t most_elements(const PoolingWindows& windows) {
+  int64_t elements = 1;
+  for (const auto& dimension : windows) {
+    int64_t most = 0;
+    for (const PoolingWindow& window : dimension) most = std::max(most, window.end - window.begin);
+    elements *= most;
+  }
+  return elements;
+}
+
 bool plan_table(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
   auto table = byte_table(step);
   if (!table) return false;
@@ -100,13 +110,7 @@ bool plan_mean(PlanBuilder& plan, const ReferenceStep& step, const std::string& 
   if (!plan.may_be_pooled(input)) return false;
   PoolingWindows windows = pooling_windows(*step.node, plan.shape(input));
   if (!have_elements(windows)) return false;
-  int64_t elements = 1;
-  for (const auto& dimension : windows) {
-    int64_t most = 0;
-    for (const PoolingWindow& window : dimension) most = std::max(most, window.end - window.begin);
-    elements *= most;
-  }
-  if (elements * 255 > std::numeric_limits<int32_t>::max()) return false;
+  if (most_elements(windows) * 255 > std::numeric_limits<int32_t>::max()) return false;
   if (form->fixed_point && !multipliers_fit(*form, windows)) return false;
   const size_t from = plan.place_of(input, form->input, Layout::kChannelsLast, *step.node);
   const size_t to =

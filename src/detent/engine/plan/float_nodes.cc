@@ -16,7 +16,7 @@ namespace {
 bool takes_values(const ReferenceStep& step) {
   const auto is_set = [](const std::optional<CodeType>& type) { return type.has_value(); };
   return step.role == OperatorRole::kComputes && !step.form && result_count(*step.node) == 1 &&
-         !rounds_values(*step.node) && std::ranges::none_of(step.inputs, is_set) &&
+         !rounds_without_codes(*step.node) && std::ranges::none_of(step.inputs, is_set) &&
          std::ranges::none_of(step.outputs, is_set);
 }
 
@@ -159,7 +159,7 @@ std::map<size_t, std::vector<size_t>> fused_float_layers(std::span<const Referen
   for (const size_t layer : layers) {
     std::vector<size_t> found = {layer};
     Chain chain;
-    for (;;) {
+    while (!steps[layer].outputs[0]) {
       const std::string value = value_name(steps[found.back()].node->name);
       const auto reading = readers.find(value);
       if (reading == readers.end() || reading->second.size() != 1) break;
@@ -182,7 +182,10 @@ void plan_float_layer(PlanBuilder& plan, const ProgramWeights& weights, std::spa
   const std::string result = value_name(steps[fused.back()].node->name);
   const Layout layout = packed->is_linear ? Layout::kRows : Layout::kChannelsLast;
   FloatSumsLayer layer{.packed = packed, .follow_ups = {}, .input = 0, .output = 0};
-  layer.input = plan.values_of(value_name(node.inputs[0]), layout, node);
+  const std::string input = value_name(node.inputs[0]);
+  const std::optional<CodeType>& codes = steps[fused.front()].inputs[0];
+  layer.input =
+      codes ? plan.values_of_codes(input, *codes, layout, node) : plan.values_of(input, layout, node);
   std::string names = node.name;
   std::string value = value_name(node.name);
   for (const size_t index : fused.subspan(1)) {
@@ -200,7 +203,11 @@ void plan_float_layer(PlanBuilder& plan, const ProgramWeights& weights, std::spa
   const char* kind = packed->depthwise ? "depthwise" : packed->is_linear ? "linear" : "convolution";
   plan.add(float_sums_step(std::move(layer)), names, std::string(kind) + " float").products =
       static_cast<double>(element_count(plan.shape(result))) * static_cast<double>(packed->depth());
-  plan.set_place(result, output);
+  if (const auto& type = steps[fused.back()].outputs[0]) {
+    plan_rounded(plan, output, *type, node, result);
+  } else {
+    plan.set_place(result, output);
+  }
 }
 
 bool plan_values(PlanBuilder& plan, const ReferenceStep& step, const ValueTypes& values,

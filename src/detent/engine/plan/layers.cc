@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "detent/core/error.h"
 #include "detent/engine/pair_table.h"
 #include "detent/engine/plan/plan_nodes.h"
 #include "detent/graph/traits.h"
@@ -9,28 +10,34 @@
 namespace detent {
 namespace {
 
+/// Whether a step on codes of `type` only cuts them; `finish` does so then.
+bool cuts_sums(const ReferenceStep& step, const CodeType& type, SumFinish& finish) {
+  if (rectifies_bytes(step, type)) {
+    finish.least = std::max(finish.least, 0.0F);
+    return true;
+  }
+  const auto cut = cut_of(step);
+  if (!cut) return false;
+  const auto zero = static_cast<float>(type.zero_point - type.low);
+  const float least = static_cast<float>(cut->first) - zero;
+  const float most = static_cast<float>(cut->second) - zero;
+  finish.least = std::clamp(finish.least, least, most);
+  finish.most = std::clamp(finish.most, least, most);
+  return true;
+}
+
 /// A rectifier cuts the sums themselves, or, behind something else, is a table.
 void add_follow_up(PlanBuilder& plan, const ReferenceStep& step, const std::string& value, Layout layout,
                    CodeType& type, SumsLayer& layer) {
+  if (layer.follow_ups.empty() && cuts_sums(step, type, layer.finish)) return;
   if (rectifies_bytes(step, type)) {
-    if (layer.follow_ups.empty()) {
-      layer.finish.least = std::max(layer.finish.least, 0.0F);
-    } else if (layer.follow_ups.back().table.empty()) {
+    if (layer.follow_ups.back().table.empty()) {
       ByteAddition& addition = layer.follow_ups.back().addition;
       addition.least = std::max(addition.least, 0.0F);
     } else {
       for (uint8_t& byte : layer.follow_ups.back().table)
         byte = std::max(byte, static_cast<uint8_t>(type.zero_point - type.low));
     }
-    return;
-  }
-  const auto cut = cut_of(step);
-  if (cut && layer.follow_ups.empty()) {
-    const auto zero = static_cast<float>(type.zero_point - type.low);
-    const float least = static_cast<float>(cut->first) - zero;
-    const float most = static_cast<float>(cut->second) - zero;
-    layer.finish.least = std::clamp(layer.finish.least, least, most);
-    layer.finish.most = std::clamp(layer.finish.most, least, most);
     return;
   }
   if (auto table = byte_table(step)) {
@@ -73,10 +80,11 @@ void plan_layer(PlanBuilder& plan, const ProgramWeights& weights, std::span<cons
     add_follow_up(plan, step, value, layout, type, layer);
     value = value_name(step.node->name);
   }
+  const bool gives_wide = form.output && is_wide(*form.output);
   layer.output = plan.add_place({.shape = plan.shape(result),
                                  .layout = layout,
-                                 .type = fused.type,
-                                 .is_values = !form.output.has_value()});
+                                 .type = gives_wide ? CodeType() : fused.type,
+                                 .is_values = !form.output || gives_wide});
   const Place& out = plan.place(layer.output);
   Place& in = plan.place(plan.read(layer.input));
   if (!is_linear) in.halo.cover(packed->window.halo(in, out.depth(), out.height(), out.width()));
@@ -94,7 +102,11 @@ void plan_layer(PlanBuilder& plan, const ProgramWeights& weights, std::span<cons
   const char* kind = packed->depthwise ? "depthwise" : is_linear ? "linear" : "convolution";
   plan.add(sums_step(std::move(layer)), names, fmt::format("{} {}{}", kind, plan.kernels().name, bits))
       .products = outputs * static_cast<double>(products);
-  plan.set_place(result, output);
+  if (gives_wide) {
+    plan_rounded_steps(plan, output, *form.output, node, result);
+  } else {
+    plan.set_place(result, output);
+  }
 }
 
 bool plan_transposed(PlanBuilder& plan, const ProgramWeights& weights, const ReferenceStep& step,
@@ -106,10 +118,11 @@ bool plan_transposed(PlanBuilder& plan, const ProgramWeights& weights, const Ref
   const std::string input = value_name(node.inputs[0]);
   if (plan.shape(input).size() != trait<WeightedSum>(node)->spatial_dims + 2) return false;
   const size_t from = plan.place_of(input, form.input, Layout::kChannelsLast, node);
+  const bool gives_wide = form.output && is_wide(*form.output);
   const size_t to = plan.add_place({.shape = plan.shape(result),
                                     .layout = Layout::kChannelsLast,
-                                    .type = form.output.value_or(CodeType()),
-                                    .is_values = !form.output.has_value()});
+                                    .type = gives_wide ? CodeType() : form.output.value_or(CodeType()),
+                                    .is_values = !form.output || gives_wide});
   const double windows =
       static_cast<double>(element_count(plan.shape(input))) / static_cast<double>(form.weight.dim(0));
   const double products = windows * static_cast<double>(form.weight.numel());
@@ -136,27 +149,41 @@ bool plan_transposed(PlanBuilder& plan, const ProgramWeights& weights, const Ref
         .products = products / static_cast<double>(phases->second->size());
     is_first = false;
   }
-  plan.set_place(result, to);
+  if (gives_wide) {
+    plan_rounded_steps(plan, to, *form.output, node, result);
+  } else {
+    plan.set_place(result, to);
+  }
   return true;
 }
 
-bool plan_blocks(PlanBuilder& plan, const ProgramWeights& weights, const ReferenceStep& step,
-                 const std::string& result) {
-  const auto packed = weights.block_layers.find(step.node->name);
-  if (packed == weights.block_layers.end()) return false;
-  const auto& form = std::get<BlockSumForm>(*step.form);
-  const std::string input = value_name(step.node->inputs[0]);
-  const size_t from = plan.place_of(input, form.input, Layout::kRows, *step.node);
+void plan_blocks(PlanBuilder& plan, const ProgramWeights& weights, std::span<const ReferenceStep> steps,
+                 const FusedLayer& fused) {
+  const ReferenceStep& first = steps[fused.steps.front()];
+  const auto& form = std::get<BlockSumForm>(*first.form);
+  const auto packed = weights.block_layers.find(first.node->name)->second;
+  const std::string result = value_name(steps[fused.steps.back()].node->name);
+  const Layout layout = packed->is_linear ? Layout::kRows : Layout::kChannelsLast;
+  const size_t from = plan.place_of(value_name(first.node->inputs[0]), form.input, layout, *first.node);
+  std::string names = first.node->name;
+  SumFinish finish = packed->finish;
+  for (const size_t index : std::span(fused.steps).subspan(1)) {
+    names += ", " + steps[index].node->name;
+    DETENT_CHECK(cuts_sums(steps[index], *form.output, finish), "{} behind blocks", names);
+  }
   const size_t to = plan.add_place({.shape = plan.shape(result),
-                                    .layout = Layout::kRows,
+                                    .layout = layout,
                                     .type = form.output.value_or(CodeType()),
-                                    .is_values = !form.output.has_value()});
-  const std::string kernel = fmt::format("blocks of {} {}, weights of {} bits", packed->second->block,
-                                         plan.kernels().name, packed->second->nibbles ? 4 : 8);
-  plan.add(block_sums_step(packed->second, plan.read(from), to), step.node->name, kernel).products =
-      static_cast<double>(element_count(plan.shape(result))) * static_cast<double>(form.inputs());
+                                    .is_values = !form.output || is_wide(*form.output)});
+  const Place& out = plan.place(to);
+  Place& in = plan.place(plan.read(from));
+  if (!packed->is_linear) in.halo.cover(packed->window.halo(in, out.depth(), out.height(), out.width()));
+  const std::string kernel = fmt::format("blocks of {} {}, weights of {} bits", packed->block,
+                                         plan.kernels().name, packed->nibbles ? 4 : 8);
+  plan.add(block_sums_step(packed, finish, from, to), std::move(names), kernel).products =
+      static_cast<double>(element_count(plan.shape(value_name(first.node->name)))) *
+      static_cast<double>(form.inputs() * packed->window.positions());
   plan.set_place(result, to);
-  return true;
 }
 
 }  // namespace detent

@@ -54,7 +54,7 @@ size_t PlanBuilder::read(size_t place) {
 }
 
 size_t PlanBuilder::new_place(const PlannedValue& value, const CodeType& type, Layout layout) {
-  return add_place({.shape = value.shape, .layout = layout, .type = type});
+  return add_place({.shape = value.shape, .layout = layout, .type = type, .is_values = is_wide(type)});
 }
 
 std::optional<size_t> PlanBuilder::existing_place(const PlannedValue& value, const CodeType& type,
@@ -68,6 +68,7 @@ std::optional<size_t> PlanBuilder::existing_place(const PlannedValue& value, con
 
 size_t PlanBuilder::place_of(const std::string& name, const CodeType& type, std::optional<Layout> layout,
                              const Node& reader) {
+  if (is_wide(type)) return wide_place_of(name, type, layout, reader);
   PlannedValue& value = values_.at(name);
   if (const auto found = existing_place(value, type, layout)) return *found;
   if (value.move && value.places.empty()) {
@@ -76,10 +77,51 @@ size_t PlanBuilder::place_of(const std::string& name, const CodeType& type, std:
   }
   const Layout wanted = layout ? *layout : Layout::kRows;
   if (value.type && *value.type != type) return converted_place(name, type, layout, reader);
-  if (value.places.empty() || !value.type) return place_of_flow(name, type, wanted, reader);
-  const size_t from = *existing_place(value, type, std::nullopt);
+  if (!value.type && value.quantizer == nullptr && !type.is_sign && has_values(name))
+    return bytes_from_values(name, type, layout, reader);
+  const auto from = existing_place(value, type, std::nullopt);
+  if (!from || !value.type) return place_of_flow(name, type, wanted, reader);
   const size_t to = new_place(value, type, wanted);
-  add(copy_step(read(from), to), reader.name, "copy", "another layout");
+  add(copy_step(read(*from), to), reader.name, "copy", "another layout");
+  value.places.push_back(to);
+  return to;
+}
+
+size_t PlanBuilder::bytes_from_values(const std::string& name, const CodeType& type,
+                                      std::optional<Layout> layout, const Node& reader) {
+  const size_t from = values_of(name, layout, reader);
+  const size_t to = new_place(values_.at(name), type, plan_.places[from].layout);
+  add(bytes_of_values(kernels_, reader, type, read(from), to), reader.name,
+      fmt::format("quantize {}", kernels_.name));
+  values_.at(name).places.push_back(to);
+  return to;
+}
+
+size_t PlanBuilder::wide_place_of(const std::string& name, const CodeType& type, std::optional<Layout> layout,
+                                  const Node& reader) {
+  PlannedValue& value = values_.at(name);
+  for (const size_t place : value.places) {
+    const Place& at = plan_.places[place];
+    if (at.is_values && at.type == type && (!layout || at.layout == *layout)) return place;
+  }
+  if (value.type == type && has_values(name)) return values_of(name, layout, reader);
+  if (value.move && value.places.empty()) make_move(name);
+  // Its own codes come first.
+  if (value.places.empty() && value.quantizer != nullptr && value.type != type)
+    place_of(name, CodeType(*value.type), layout, reader);
+  size_t to = 0;
+  if (!value.places.empty()) {
+    const size_t from = values_of(name, layout, reader);
+    to = new_place(value, type, plan_.places[from].layout);
+    add(rounded_values(kernels_, reader, type.scale, type, read(from), to), reader.name,
+        fmt::format("quantize {}", kernels_.name));
+  } else {
+    const Node& node = value.quantizer != nullptr ? *value.quantizer : reader;
+    const size_t flow = value.quantizer != nullptr ? value.flow : flow_of(name);
+    to = new_place(value, type, layout.value_or(Layout::kRows));
+    note_flow(flow);
+    add(values_of_flow(node, type, flow, to), node.name, "quantize");
+  }
   value.places.push_back(to);
   return to;
 }
@@ -101,6 +143,7 @@ size_t PlanBuilder::place_of_flow(const std::string& name, const CodeType& type,
 size_t PlanBuilder::converted_place(const std::string& name, const CodeType& type,
                                     std::optional<Layout> layout, const Node& reader) {
   const CodeType own = *values_.at(name).type;
+  if (is_wide(own) && !type.is_sign && has_values(name)) return bytes_from_values(name, type, layout, reader);
   if (!fits_bytes(own)) {
     const size_t flow = flow_of(name);
     const size_t to = new_place(values_.at(name), type, layout.value_or(Layout::kRows));
@@ -121,7 +164,8 @@ std::optional<size_t> PlanBuilder::existing_values(const PlannedValue& value,
                                                    std::optional<Layout> layout) const {
   for (const size_t place : value.places) {
     const Place& at = plan_.places[place];
-    if (at.is_values && (!layout || at.layout == *layout)) return place;
+    const bool is_rounded = at.type != CodeType() && at.type != value.type;
+    if (at.is_values && !is_rounded && (!layout || at.layout == *layout)) return place;
   }
   return std::nullopt;
 }
@@ -133,18 +177,40 @@ bool PlanBuilder::has_values(const std::string& name) const {
 size_t PlanBuilder::values_of(const std::string& name, std::optional<Layout> layout, const Node& reader) {
   if (const auto found = existing_values(values_.at(name), layout)) return *found;
   const Layout wanted = layout.value_or(Layout::kRows);
-  const auto from = existing_values(values_.at(name), std::nullopt);
-  const size_t flow = from ? kNoFlow : flow_of(name);
+  auto from = existing_values(values_.at(name), std::nullopt);
   PlannedValue& value = values_.at(name);
+  if (!from && value.type && fits_bytes(*value.type) && !value.type->is_sign &&
+      (!value.places.empty() || value.quantizer != nullptr)) {
+    const CodeType own = *value.type;
+    const size_t to = dequantized(own, place_of(name, own, layout, reader), reader);
+    value.places.push_back(to);
+    return to;
+  }
+  const size_t flow = from ? kNoFlow : flow_of(name);
   const size_t to = add_place({.shape = value.shape, .layout = wanted, .type = {}, .is_values = true});
   if (from) {
     add(copy_step(read(*from), to), reader.name, "copy", "another layout");
   } else {
     note_flow(flow);
-    add(values_of_flow(flow, to), reader.name, "copy", "another layout");
+    add(values_of_flow(reader, std::nullopt, flow, to), reader.name, "copy", "another layout");
   }
   value.places.push_back(to);
   return to;
+}
+
+size_t PlanBuilder::dequantized(const CodeType& type, size_t from, const Node& reader) {
+  const Place& bytes = plan_.places[from];
+  const size_t to = add_place({.shape = bytes.shape, .layout = bytes.layout, .type = {}, .is_values = true});
+  add(values_of_bytes(kernels_, type, read(from), to), reader.name,
+      fmt::format("dequantize {}", kernels_.name));
+  return to;
+}
+
+size_t PlanBuilder::values_of_codes(const std::string& name, const CodeType& type,
+                                    std::optional<Layout> layout, const Node& reader) {
+  if (is_wide(type)) return place_of(name, type, layout, reader);
+  if (values_.at(name).type == type && !type.is_sign) return values_of(name, layout, reader);
+  return dequantized(type, place_of(name, type, layout, reader), reader);
 }
 
 void PlanBuilder::make_move(const std::string& name) {
@@ -161,7 +227,8 @@ void PlanBuilder::make_move(const std::string& name) {
 
 void PlanBuilder::set_place(const std::string& name, size_t place) {
   PlannedValue value = new_value(name);
-  if (!plan_.places[place].is_values) value.type = plan_.places[place].type;
+  const Place& at = plan_.places[place];
+  if (!at.is_values || is_wide(at.type)) value.type = at.type;
   value.places.push_back(place);
   values_.emplace(name, std::move(value));
 }

@@ -60,13 +60,17 @@ class PlanBuilder {
   Place& place(size_t index) { return plan_.places[index]; }
   /// Notes that the step which is added next reads it.
   size_t read(size_t place);
-  /// A place of the value's codes of `type`; in any layout where none is asked for.
+  /// A place of the value's codes of `type`, of a wide one as their values; in any layout where none is asked
+  /// for.
   size_t place_of(const std::string& name, const CodeType& type, std::optional<Layout> layout,
                   const Node& reader);
   /// Whether a place has the value as float32.
   bool has_values(const std::string& name) const;
   /// A place of the value as float32; in any layout where none is asked for.
   size_t values_of(const std::string& name, std::optional<Layout> layout, const Node& reader);
+  /// A place of the values that its codes of `type` have.
+  size_t values_of_codes(const std::string& name, const CodeType& type, std::optional<Layout> layout,
+                         const Node& reader);
   /// What a step computes is the value `name`.
   void set_place(const std::string& name, size_t place);
 
@@ -82,12 +86,17 @@ class PlanBuilder {
 
  private:
   size_t new_place(const PlannedValue& value, const CodeType& type, Layout layout);
+  size_t wide_place_of(const std::string& name, const CodeType& type, std::optional<Layout> layout,
+                       const Node& reader);
+  size_t bytes_from_values(const std::string& name, const CodeType& type, std::optional<Layout> layout,
+                           const Node& reader);
   std::optional<size_t> existing_values(const PlannedValue& value, std::optional<Layout> layout) const;
   std::optional<size_t> existing_place(const PlannedValue& value, const CodeType& type,
                                        std::optional<Layout> layout) const;
   size_t place_of_flow(const std::string& name, const CodeType& type, Layout layout, const Node& reader);
   size_t converted_place(const std::string& name, const CodeType& type, std::optional<Layout> layout,
                          const Node& reader);
+  size_t dequantized(const CodeType& type, size_t from, const Node& reader);
   void make_move(const std::string& name);
   void drop_flows();
   void note_bytes();

@@ -14,6 +14,9 @@ namespace detent {
 /// A layer with what its kernel computes on its sums.
 void plan_layer(PlanBuilder& plan, const ProgramWeights& weights, std::span<const ReferenceStep> steps,
                 const FusedLayer& fused);
+/// The same of weights that share scales in blocks.
+void plan_blocks(PlanBuilder& plan, const ProgramWeights& weights, std::span<const ReferenceStep> steps,
+                 const FusedLayer& fused);
 
 /// Layers in float32 with what their kernels compute on their sums, by the last step of each. `layers` have
 /// kernels.
@@ -26,17 +29,27 @@ void plan_float_layer(PlanBuilder& plan, const ProgramWeights& weights, std::spa
 bool plan_values(PlanBuilder& plan, const ReferenceStep& step, const ValueTypes& values,
                  const std::string& result);
 
+/// Values at the place `from`, rounded to codes of `type`, are the result.
+void plan_rounded(PlanBuilder& plan, size_t from, const CodeType& type, const Node& node,
+                  const std::string& result);
+
+/// The same of steps of a wide type.
+void plan_rounded_steps(PlanBuilder& plan, size_t from, const CodeType& type, const Node& node,
+                        const std::string& result);
+
 /// Whether each window of a pooling covers positions, and counts some.
 bool have_elements(const PoolingWindows& windows);
+/// Positions that the largest of them covers.
+int64_t most_elements(const PoolingWindows& windows);
 
 // A node of one result, on bytes; false where there is no kernel for it. Its tensors are placeable.
 
 /// A transposed convolution: a step for each of its phases.
 bool plan_transposed(PlanBuilder& plan, const ProgramWeights& weights, const ReferenceStep& step,
                      const std::string& result);
-/// A layer whose weights share scales in blocks.
-bool plan_blocks(PlanBuilder& plan, const ProgramWeights& weights, const ReferenceStep& step,
-                 const std::string& result);
+/// A node of codes of more than 8 bits, which places have as their values: additions in float, functions of
+/// one operand, means, and what leaves codes in their type.
+bool plan_wide(PlanBuilder& plan, const ReferenceStep& step, const std::string& result);
 bool plan_table(PlanBuilder& plan, const ReferenceStep& step, const std::string& result);
 bool plan_pairs(PlanBuilder& plan, const ProgramWeights& weights, const ReferenceStep& step,
                 const std::string& result);

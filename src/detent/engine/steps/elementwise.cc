@@ -1,21 +1,10 @@
 #include <cmath>
 #include <cstring>
 
-#include "detent/engine/step.h"
+#include "detent/engine/steps/place_rows.h"
 
 namespace detent {
 namespace {
-
-/// Calls `body(n, y)` for each row of a place.
-void for_each_row(const Place& place, RunState& state, const std::function<void(int64_t, int64_t)>& body) {
-  constexpr int64_t kTaskBytes = 16 << 10;
-  const int64_t rows = place.images() * place.height();
-  const int64_t at_once = std::max<int64_t>(kTaskBytes / std::max<int64_t>(place.row(), 1), 1);
-  ThreadPool::shared().run((rows + at_once - 1) / at_once, state.threads, [&](int64_t task) {
-    const int64_t end = std::min(rows, (task + 1) * at_once);
-    for (int64_t row = task * at_once; row < end; ++row) body(row / place.height(), row % place.height());
-  });
-}
 
 class TableStep final : public EngineStep {
  public:
@@ -156,12 +145,13 @@ class BytesOfFlow final : public EngineStep {
 
 class ValuesOfFlow final : public EngineStep {
  public:
-  ValuesOfFlow(size_t flow, size_t place) : flow_(flow), place_(place) {}
+  ValuesOfFlow(const Node& node, std::optional<CodeType> type, size_t flow, size_t place)
+      : node_(node), type_(type), flow_(flow), place_(place) {}
 
   void run(RunState& state) const override {
     const Place& place = state.places[place_];
     fill_halo(place, state.bytes(place_));
-    const Tensor values = as_values(state.flows[flow_]);
+    const Tensor values = as_values(converted(node_, state.flows[flow_], type_));
     const float* const from = values.values<float>().data();
     float* const to = state.values(place_);
     for_each_row(place, state, [&](int64_t n, int64_t y) {
@@ -180,6 +170,8 @@ class ValuesOfFlow final : public EngineStep {
   }
 
  private:
+  const Node& node_;
+  std::optional<CodeType> type_;
   size_t flow_;
   size_t place_;
 };
@@ -262,8 +254,9 @@ std::unique_ptr<EngineStep> bytes_of_flow(const KernelSet& kernels, const Node& 
   return std::make_unique<BytesOfFlow>(kernels, node, flow, place);
 }
 
-std::unique_ptr<EngineStep> values_of_flow(size_t flow, size_t place) {
-  return std::make_unique<ValuesOfFlow>(flow, place);
+std::unique_ptr<EngineStep> values_of_flow(const Node& node, std::optional<CodeType> type, size_t flow,
+                                           size_t place) {
+  return std::make_unique<ValuesOfFlow>(node, type, flow, place);
 }
 
 std::unique_ptr<EngineStep> convert_flow(const Node& node, const CodeType& type, size_t from, size_t to) {

@@ -54,7 +54,9 @@ std::vector<PairLoop> loops_of(const Place& to, const Place& a, const Place& b) 
       loops.push_back(next);
     }
   }
-  if (loops.empty()) loops.push_back({1, 1, 1, 1});
+  // Results of the innermost lie next to each other, which those of single channels in columns with a border
+  // between them do not.
+  if (loops.empty() || loops.back().to != 1) loops.push_back({1, 1, 1, 1});
   return loops;
 }
 

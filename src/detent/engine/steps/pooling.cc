@@ -140,7 +140,37 @@ class MeanValuesStep final : public ValuesPoolingStep {
   }
 };
 
+class MeanWideStep final : public ValuesPoolingStep {
+ public:
+  MeanWideStep(const AverageForm& form, PoolingWindows windows, size_t from, size_t to)
+      : ValuesPoolingStep(std::move(windows), from, to), form_(form) {}
+
+ private:
+  void reduce_values(std::span<const float* const> rows, int64_t counted, float* result,
+                     int64_t channels) const override {
+    constexpr int64_t kAtOnce = 32;
+    constexpr float kWhole = 0x1.8p23F;
+    for (int64_t first = 0; first < channels; first += kAtOnce) {
+      const int64_t count = std::min(kAtOnce, channels - first);
+      int32_t sums[kAtOnce] = {};
+      for (const float* const row : rows) {
+        for (int64_t i = 0; i < count; ++i)
+          sums[i] += static_cast<int32_t>((row[first + i] / form_.input.scale + kWhole) - kWhole);
+      }
+      for (int64_t i = 0; i < count; ++i)
+        result[first + i] = form_.output.value(form_.code(sums[i], counted));
+    }
+  }
+
+  AverageForm form_;
+};
+
 }  // namespace
+
+std::unique_ptr<EngineStep> mean_wide_step(const AverageForm& form, PoolingWindows windows, size_t from,
+                                           size_t to) {
+  return std::make_unique<MeanWideStep>(form, std::move(windows), from, to);
+}
 
 std::unique_ptr<EngineStep> largest_values_step(PoolingWindows windows, size_t from, size_t to) {
   return std::make_unique<LargestValuesStep>(std::move(windows), from, to);

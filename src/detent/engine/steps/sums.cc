@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "detent/engine/step.h"
+#include "detent/engine/steps/window_walk.h"
 
 namespace detent {
 namespace {
@@ -35,11 +36,7 @@ class SumsStep final : public EngineStep {
       offsets_.push_back(run.z * image_bytes + run.y * row_bytes + run.x * position_bytes_ + run.channel);
     if (packed.depthwise) note_rows();
     const Place& out = places[layer_.output];
-    const ResultGrid& grid = layer_.grid;
-    planes_ = ResultGrid::count(grid.first_z, grid.step_z, out.depth());
-    rows_ = ResultGrid::count(grid.first_y, grid.step_y, out.height());
-    columns_ = ResultGrid::count(grid.first_x, grid.step_x, out.width());
-    windows_ = out.images() / out.depth() * planes_ * rows_ * columns_;
+    walk_ = WindowWalk(packed.window, layer_.grid, out);
     shares_columns_ =
         !packed.depthwise && packed.groups.size() == 1 && column_bytes(in, packed.groups[0]) > 0;
   }
@@ -71,7 +68,7 @@ class SumsStep final : public EngineStep {
 
   Cut cut(int threads) const {
     const PackedSums& packed = *layer_.packed;
-    const int64_t all = windows_;
+    const int64_t all = walk_.count();
     const auto group_count = std::ssize(packed.groups);
     const auto weight_bytes = static_cast<int64_t>(packed.weights.byte_size());
     Cut cut{};
@@ -85,8 +82,9 @@ class SumsStep final : public EngineStep {
            all / cut.window_tasks > 24)
       ++cut.window_tasks;
     cut.windows = (all + cut.window_tasks - 1) / cut.window_tasks;
-    if (shares_columns_ && columns_ <= kMostWindows)
-      cut.windows = std::min((cut.windows + columns_ - 1) / columns_, kMostWindows / columns_) * columns_;
+    const int64_t columns = walk_.columns();
+    if (shares_columns_ && columns <= kMostWindows)
+      cut.windows = std::min((cut.windows + columns - 1) / columns, kMostWindows / columns) * columns;
     cut.window_tasks = (all + cut.windows - 1) / std::max<int64_t>(cut.windows, 1);
     cut.group_tasks = (group_count + cut.groups - 1) / cut.groups;
     return cut;
@@ -96,15 +94,17 @@ class SumsStep final : public EngineStep {
     const Cut tasks = cut(state.threads);
     Inputs inputs{.bytes = state.bytes(layer_.input)};
     if (counts_bits(layer_.packed->packing)) take_bits(state, inputs);
+    if (layer_.packed->wide_input) take_bytes(state, inputs);
     ThreadPool::shared().run(tasks.window_tasks * tasks.group_tasks, state.threads, [&](int64_t task) {
       run_task(state, inputs, task % tasks.window_tasks * tasks.windows, tasks.windows,
                task / tasks.window_tasks * tasks.groups, tasks.groups);
     });
   }
 
-  /// What kernels read: the codes' bytes, or their bit planes.
+  /// What kernels read: the codes' bytes, of those of two the lower ones, or their bit planes.
   struct Inputs {
     const uint8_t* bytes = nullptr;
+    std::unique_ptr<uint8_t[]> both_bytes = nullptr;  // the lower ones of all positions, then the upper ones
     std::unique_ptr<uint64_t[]> planes = nullptr;
     std::unique_ptr<int32_t[]> others_than_zero = nullptr;  // in the window that begins at each position
   };
@@ -130,6 +130,23 @@ class SumsStep final : public EngineStep {
     add_following(counts, w.width, w.dilation_x);
     add_following(counts, w.height, w.dilation_y * in.row() / in.channels());
   }
+
+  /// Both bytes of the codes of all positions, the border among them.
+  void take_bytes(RunState& state, Inputs& inputs) const {
+    constexpr int64_t kAtOnce = 16 << 10;
+    const Place& in = state.places[layer_.input];
+    const CodeType& type = *layer_.packed->wide_input;
+    inputs.both_bytes = std::make_unique_for_overwrite<uint8_t[]>(static_cast<size_t>(2 * plane_bytes(in)));
+    uint8_t* const low = inputs.both_bytes.get();
+    ThreadPool::shared().run((in.elements() + kAtOnce - 1) / kAtOnce, state.threads, [&](int64_t task) {
+      const int64_t first = task * kAtOnce;
+      layer_.packed->kernels->split({type.scale, type.zero_point - type.low},
+                                    state.values(layer_.input) + first, low + first,
+                                    low + plane_bytes(in) + first, std::min(kAtOnce, in.elements() - first));
+    });
+    inputs.bytes = low;
+  }
+  static int64_t plane_bytes(const Place& in) { return in.elements() + Place::kSlack; }
 
   /// Adds to each number those that follow it at `step`, `count` in all. The last have no windows.
   static void add_following(std::span<int32_t> numbers, int64_t count, int64_t step) {
@@ -157,37 +174,22 @@ class SumsStep final : public EngineStep {
     const Place& out = state.places[layer_.output];
     const int64_t element = out.element_bytes();
     auto* first_result = reinterpret_cast<std::byte*>(state.bytes(layer_.output));
-    const WindowShape& w = layer_.packed->window;
-    const ResultGrid& grid = layer_.grid;
-    int64_t x = first_window % columns_;
-    int64_t y = first_window / columns_ % rows_;
-    int64_t plane = first_window / columns_ / rows_;
-    for (int64_t i = 0; i < count;) {
-      const int64_t end = std::min(count, i + columns_ - x);
-      const int64_t n = plane / planes_;
-      const int64_t z = plane % planes_;
-      const int64_t position =
-          in.at(n, z * w.stride_z - w.padding_z, y * w.stride_y - w.padding_y, x * w.stride_x - w.padding_x) /
-          in.channels();
-      const uint8_t* input = taken.bytes + position * position_bytes_;
-      if (taken.others_than_zero != nullptr) {
-        for (int64_t k = i; k < end; ++k)
-          to.others_than_zero[k] =
-              taken.others_than_zero[static_cast<size_t>(position + (k - i) * w.stride_x)];
-      }
-      std::byte* result =
-          first_result + element * out.at(n, grid.first_z + z * grid.step_z, grid.first_y + y * grid.step_y,
-                                          grid.first_x + x * grid.step_x);
-      const int64_t result_step = grid.step_x * out.channels() * element;
-      for (; i < end; ++i, input += w.stride_x * position_bytes_, result += result_step) {
-        to.inputs[i] = input;
-        to.results[i] = result;
-      }
-      x = 0;
-      if (++y < rows_) continue;
-      y = 0;
-      ++plane;
-    }
+    const int64_t input_step = walk_.position_step() * position_bytes_;
+    const int64_t result_step = walk_.result_step() * out.channels() * element;
+    walk_.for_each_row(in, out, first_window, count,
+                       [&](int64_t begin, int64_t end, int64_t position, int64_t at) {
+                         if (taken.others_than_zero != nullptr) {
+                           const int32_t* const counts = taken.others_than_zero.get() + position;
+                           for (int64_t i = begin; i < end; ++i)
+                             to.others_than_zero[i] = counts[(i - begin) * walk_.position_step()];
+                         }
+                         const uint8_t* input = taken.bytes + position * position_bytes_;
+                         std::byte* result = first_result + at * element;
+                         for (int64_t i = begin; i < end; ++i, input += input_step, result += result_step) {
+                           to.inputs[i] = input;
+                           to.results[i] = result;
+                         }
+                       });
   }
 
   void run_task(RunState& state, const Inputs& taken, int64_t first_window, int64_t windows,
@@ -195,7 +197,7 @@ class SumsStep final : public EngineStep {
     const PackedSums& packed = *layer_.packed;
     const Place& in = state.places[layer_.input];
     const int64_t element = state.places[layer_.output].element_bytes();
-    const int64_t count = std::min(windows, windows_ - first_window);
+    const int64_t count = std::min(windows, walk_.count() - first_window);
     Windows of_task;
     note_windows(state, taken, first_window, count, of_task);
     const int64_t last_group = std::min(first_group + groups, std::ssize(packed.groups));
@@ -205,23 +207,24 @@ class SumsStep final : public EngineStep {
       finish.least = layer_.finish.least;
       finish.most = layer_.finish.most;
       const std::span<const int8_t> next = weights_behind(g);
-      add_group({.windows = of_task.inputs,
-                 .results = of_task.results,
-                 .result_offset = group.first_output * element,
-                 .count = count,
-                 .runs = offsets_.data() + group.runs,
-                 .run_count = packed.run_count,
-                 .run_steps = packed.run_steps,
-                 .weights = packed.weights.data() + group.weights,
-                 .blocks = group.blocks,
-                 .outputs = group.outputs,
-                 .start = packed.start.data() + group.sums,
-                 .finish = finish,
-                 .packing = packed.packing,
-                 .others_than_zero = of_task.others_than_zero,
-                 .column_bytes = column_bytes(in, group),
-                 .next = next.data(),
-                 .next_bytes = std::ssize(next)});
+      const WindowSums sums{.windows = of_task.inputs,
+                            .results = of_task.results,
+                            .result_offset = group.first_output * element,
+                            .count = count,
+                            .runs = offsets_.data() + group.runs,
+                            .run_count = packed.run_count,
+                            .run_steps = packed.run_steps,
+                            .weights = packed.weights.data() + group.weights,
+                            .blocks = group.blocks,
+                            .outputs = group.outputs,
+                            .start = packed.start.data() + group.sums,
+                            .finish = finish,
+                            .packing = packed.packing,
+                            .others_than_zero = of_task.others_than_zero,
+                            .column_bytes = column_bytes(in, group),
+                            .next = next.data(),
+                            .next_bytes = std::ssize(next)};
+      packed.wide_input ? add_wide_group(sums, plane_bytes(in)) : add_group(sums);
     }
     if (layer_.follow_ups.empty() || last_group <= first_group) return;
     const PackedGroup& last = packed.groups[static_cast<size_t>(last_group - 1)];
@@ -233,7 +236,7 @@ class SumsStep final : public EngineStep {
   int64_t column_bytes(const Place& in, const PackedGroup& group) const {
     const PackedSums& packed = *layer_.packed;
     const WindowShape& w = packed.window;
-    const bool shares = group.blocks == 1 && packed.packing == WeightPacking::kBytes &&
+    const bool shares = group.blocks == 1 && packed.packing == WeightPacking::kBytes && !packed.wide_input &&
                         packed.run_count == w.depth * w.height && w.width == 3 && w.stride_x == 1 &&
                         packed.run_steps * kStepInputs == w.width * in.channels();
     return shares ? in.channels() : 0;
@@ -264,6 +267,32 @@ class SumsStep final : public EngineStep {
       sums.next += fetched;
       sums.next_bytes -= fetched;
     }
+  }
+
+  /// sum = start + sum_i low_i w_i + 256 sum_i high_i w_i, modulo 2^32. The upper bytes lie `plane` behind
+  /// the lower ones.
+  void add_wide_group(const WindowSums& sums, int64_t plane) const {
+    const KernelSet& kernels = *layer_.packed->kernels;
+    const auto count = static_cast<size_t>(sums.count * sums.blocks * kBlockOutputs);
+    std::vector<int32_t> low(count);
+    std::vector<int32_t> high(count);
+    WindowSums part = sums;
+    part.sums_behind = low.data();
+    kernels.add_windows(part);
+    const uint8_t* upper[kMostWindows];
+    std::transform(sums.windows, sums.windows + sums.count, upper,
+                   [&](const uint8_t* window) { return window + plane; });
+    const std::vector<int32_t> nothing(static_cast<size_t>(sums.blocks * kBlockOutputs));
+    part.windows = upper;
+    part.start = nothing.data();
+    part.sums_behind = high.data();
+    kernels.add_windows(part);
+    for (size_t i = 0; i < count; ++i)
+      low[i] = static_cast<int32_t>(static_cast<uint32_t>(low[i]) + 256U * static_cast<uint32_t>(high[i]));
+    part = sums;
+    part.run_count = 0;
+    part.sums_before = low.data();
+    kernels.add_windows(part);
   }
 
   /// Windows that follow each other in memory at once, where all of their channels are computed.
@@ -369,10 +398,9 @@ class SumsStep final : public EngineStep {
   SumsLayer layer_;
   std::vector<int64_t> offsets_;  // of the runs or taps
   std::vector<int64_t> row_quads_, input_rows_;
-  int64_t position_bytes_ = 0;                   // of a position as kernels read it
-  int64_t planes_ = 1, rows_ = 1, columns_ = 1;  // of the results that it computes, of a sample
-  int64_t windows_ = 0;                          // of all samples
-  bool shares_columns_ = false;                  // among windows of a row
+  int64_t position_bytes_ = 0;  // of a position as kernels read it
+  WindowWalk walk_;
+  bool shares_columns_ = false;  // among windows of a row
   std::span<const int8_t> next_;
 };
 

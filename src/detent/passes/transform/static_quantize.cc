@@ -9,6 +9,7 @@
 #include "detent/core/progress.h"
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/operators.h"
+#include "detent/graph/traits.h"
 #include "detent/integer/plan.h"
 #include "detent/io/file.h"
 #include "detent/passes/analysis/quantization_summary.h"
@@ -123,7 +124,8 @@ class NetworkQuantizer {
       progress.update(done++, graph_.nodes()[position].name);
       Node& node = graph_.nodes()[position];
       if (!node.find_quantization("data_in_0")) continue;
-      node.quantization["weight"] = weight_spec(node, weight_type(position).width);
+      node.quantization["weight"] =
+          takes_format(node) ? format_spec(node) : weight_spec(node, weight_type(position).width);
     }
   }
 
@@ -145,6 +147,22 @@ class NetworkQuantizer {
     const NodeWidths* named = bits_.find(graph_.nodes()[position].name);
     if (named != nullptr && named->weights) return named->weights->like(options_.weights);
     return layer_type(position, options_.weights);
+  }
+
+  bool takes_format(const Node& node) const {
+    constexpr int64_t kLeastSummed = 8;
+    if (!options_.weight_format) return false;
+    const NodeWidths* named = bits_.find(node.name);
+    const auto* sum = trait<WeightedSum>(node);
+    const Tensor& weight = node.find_parameter("weight")->tensor;
+    return !(named != nullptr && named->weights) && !sum->transposed &&
+           weight.dim(sum->reduction_axis()) >= kLeastSummed;
+  }
+
+  QuantSpec format_spec(const Node& node) const {
+    QuantSpec spec = parse_quant_spec_text(*options_.weight_format);
+    spec.block_axis = trait<WeightedSum>(node)->reduction_axis();
+    return spec;
   }
 
   /// Type of the quantized integers that the node takes in.
@@ -229,11 +247,39 @@ void run_static_quantize(Graph& graph, const StaticQuantizeOptions& options, Pas
 
 }  // namespace
 
+namespace {
+
+void check_weight_format(const StaticQuantizeOptions& options, const std::string& where) {
+  QuantSpec spec;
+  try {
+    spec = parse_quant_spec_text(*options.weight_format);
+  } catch (const Error& error) {
+    fail("{}: key \"weight_format\": {}", where, error.what());
+  }
+  const std::optional<BlockSize> blocks = block_size(spec.format);
+  if (!blocks || !blocks->is_single() || spec.block_axis) {
+    fail(
+        "{}: key \"weight_format\": got {}, expected a format in blocks along the inputs of a layer (mx, "
+        "nvfp4, "
+        "block_fp), without block_axis",
+        where, *options.weight_format);
+  }
+  if (options.requantization == Requantization::kFixedPoint) {
+    fail(
+        "{}: key \"weight_format\": got {} with requantization = \"fixed_point\": sums of blocks are scaled "
+        "in float",
+        where, *options.weight_format);
+  }
+}
+
+}  // namespace
+
 void StaticQuantizeOptions::check(const std::string& where) const {
   if (!weights.is_signed) {
     fail("{}: key \"weights\": got {}, expected a signed type: weights are symmetric", where,
          value_text(weights.to_value()));
   }
+  if (weight_format) check_weight_format(*this, where);
   const bool in_groups = weight_granularity == Granularity::kGroup;
   if (in_groups && !weight_group_size) {
     fail(

@@ -23,6 +23,7 @@ constexpr std::array<const char*, 3> enum_names(FirstLastLayers) {
 
 struct StaticQuantizeOptions {
   IntegerType weights;
+  std::optional<std::string> weight_format;
   IntegerType activations{false, 8};
   IntegerType elementwise{false, 8};
   NodeBits bits;
@@ -41,6 +42,9 @@ struct StaticQuantizeOptions {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
     visit("weights", self.weights, "quantized weights; symmetric, so signed");
+    visit("weight_format", self.weight_format,
+          "a block format for weights instead of integers, as \"mx:element=e2m1\" or \"nvfp4\"; layers that "
+          "sum over fewer than 8 channels, and those whose weights bits names, keep integers");
     visit("activations", self.activations, "quantized inputs of layers with weights");
     visit("elementwise", self.elementwise,
           "quantized inputs of additions, products, means, concatenations and functions, where wider");

@@ -1,0 +1,179 @@
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "detent/engine/plan/plan_nodes.h"
+#include "detent/graph/traits.h"
+
+// Codes of more than 8 bits, whose values float32 holds: a rounded value divided by its scale is its code
+// again. They lie in places as these values, so what moves, compares or adds values is the same as in float.
+
+namespace detent {
+namespace {
+
+bool is_wide(const std::optional<CodeType>& type) { return type && is_wide(*type); }
+
+size_t add_values_place(PlanBuilder& plan, const std::string& result, Layout layout,
+                        const CodeType& type = {}) {
+  return plan.add_place({.shape = plan.shape(result), .layout = layout, .type = type, .is_values = true});
+}
+
+/// Values that are so many times `unit` become codes of a wide type, which are the result.
+void round_to_wide(PlanBuilder& plan, size_t from, float unit, const CodeType& type, const Node& node,
+                   const std::string& result) {
+  const size_t to = add_values_place(plan, result, plan.place(from).layout, type);
+  plan.add(rounded_values(plan.kernels(), node, unit, type, plan.read(from), to), node.name,
+           fmt::format("quantize {}", plan.kernels().name));
+  plan.set_place(result, to);
+}
+
+bool plan_addition(PlanBuilder& plan, const PairForm& form, const Node& node, const std::string& result) {
+  if (form.operation != PairOperation::kAdd || form.fixed_point || form.output.is_sign) return false;
+  if (!is_wide(form.a) && !is_wide(form.b) && !is_wide(form.output)) return false;
+  const std::string a = value_name(node.inputs[0]);
+  const std::string b = value_name(node.inputs[1]);
+  if (plan.shape(a) != plan.shape(b)) return false;
+  const size_t from = plan.values_of_codes(a, form.a, std::nullopt, node);
+  const Layout layout = plan.place(from).layout;
+  const size_t other = plan.values_of_codes(b, form.b, layout, node);
+  const size_t sum = add_values_place(plan, result, layout);
+  plan.read(from);
+  plan.read(other);
+  plan.add(float_elements_step({.other = other}, from, sum), node.name, "addition float");
+  plan_rounded(plan, sum, form.output, node, result);
+  return true;
+}
+
+bool plan_function(PlanBuilder& plan, const TableForm& form, const Node& node, const std::string& result) {
+  if (!is_wide(form.input) && !is_wide(form.output)) return false;
+  if (form.output.is_sign) return false;
+  const std::string input = value_name(node.inputs[node.inputs[0].is_constant() ? 1 : 0]);
+  const size_t from = plan.values_of_codes(input, form.input, std::nullopt, node);
+  std::vector<float> values;
+  for (const int32_t code : form.codes) values.push_back(form.output.value(code));
+  const Layout layout = plan.place(from).layout;
+  const size_t found =
+      add_values_place(plan, result, layout, is_wide(form.output) ? form.output : CodeType());
+  plan.add(values_by_code(form.input, std::move(values), plan.read(from), found), node.name, "table");
+  if (is_wide(form.output)) {
+    plan.set_place(result, found);
+  } else {
+    plan_rounded(plan, found, form.output, node, result);
+  }
+  return true;
+}
+
+bool plan_wide_mean(PlanBuilder& plan, const AverageForm& form, const Node& node, const std::string& result) {
+  const std::string input = value_name(node.inputs[0]);
+  if (!is_wide(form.input) || form.fixed_point || form.output.is_sign || !plan.may_be_pooled(input))
+    return false;
+  PoolingWindows windows = pooling_windows(node, plan.shape(input));
+  if (!have_elements(windows)) return false;
+  if (most_elements(windows) * form.input.size() > std::numeric_limits<int32_t>::max()) return false;
+  const size_t from = plan.place_of(input, form.input, Layout::kChannelsLast, node);
+  const bool stays_wide = is_wide(form.output);
+  const size_t mean =
+      add_values_place(plan, result, Layout::kChannelsLast, stays_wide ? form.output : CodeType());
+  plan.add(mean_wide_step(form, std::move(windows), plan.read(from), mean), node.name, "mean");
+  if (stays_wide) {
+    plan.set_place(result, mean);
+  } else {
+    plan_rounded(plan, mean, form.output, node, result);
+  }
+  return true;
+}
+
+bool plan_moved_values(PlanBuilder& plan, const ReferenceStep& step, const CodeType& type,
+                       const std::string& result) {
+  const Node& node = *step.node;
+  const auto* movement = trait<Movement>(node);
+  constexpr int64_t kMostElements = int64_t{1} << 22;  // whose places are noted one by one
+  if (movement == nullptr || !movement->copies || element_count(plan.shape(result)) > kMostElements)
+    return false;
+  MovedInputs moved;
+  std::vector<Shape> shapes;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i].is_constant() || !plan.is_tensor(value_name(node.inputs[i]))) continue;
+    const std::string name = value_name(node.inputs[i]);
+    if ((step.inputs[i] ? step.inputs[i] : plan.value(name).type) != type) return false;
+    shapes.push_back(plan.shape(name));
+  }
+  for (const NodeInput& input : node.inputs) {
+    if (!input.is_constant() && plan.is_tensor(value_name(input)))
+      moved.places.push_back(plan.place_of(value_name(input), type, std::nullopt, node));
+  }
+  Layout layout = plan.place(moved.places.front()).layout;
+  if (!plan.has_positions(result)) layout = Layout::kRows;
+  moved.copies = movement->copies(node, shapes, plan.shape(result));
+  for (const size_t place : moved.places) plan.read(place);
+  const size_t to = add_values_place(plan, result, layout, type);
+  plan.add(movement_step(std::move(moved), to), node.name, "moved values");
+  plan.set_place(result, to);
+  return true;
+}
+
+/// What leaves codes in their type.
+bool plan_kept(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
+  const Node& node = *step.node;
+  if (step.form || step.engine != NodeEngine::kMoves || node.inputs.empty() || node.inputs[0].is_constant())
+    return false;
+  const std::string input = value_name(node.inputs[0]);
+  const std::optional<CodeType> type = step.inputs[0] ? step.inputs[0] : plan.value(input).type;
+  if (!is_wide(type) || (step.outputs[0] && step.outputs[0] != type)) return false;
+  if (is_rectifier(node)) {
+    const size_t from = plan.place_of(input, *type, std::nullopt, node);
+    const size_t to = add_values_place(plan, result, plan.place(from).layout, *type);
+    const SumsEnd end{.clamps = true, .low = 0, .high = std::numeric_limits<float>::infinity()};
+    plan.add(float_elements_step({.end = end}, plan.read(from), to), node.name, "elements float");
+    plan.set_place(result, to);
+    return true;
+  }
+  if (is_pooling(node, Pooling::Of::kLargest) && plan.may_be_pooled(input)) {
+    PoolingWindows windows = pooling_windows(node, plan.shape(input));
+    if (!have_elements(windows)) return false;
+    const size_t from = plan.place_of(input, *type, Layout::kChannelsLast, node);
+    const size_t to = add_values_place(plan, result, Layout::kChannelsLast, *type);
+    plan.add(largest_values_step(std::move(windows), plan.read(from), to), node.name, "largest float");
+    plan.set_place(result, to);
+    return true;
+  }
+  if (!is_view(node)) return plan_moved_values(plan, step, *type, result);
+  const size_t from = plan.place_of(input, *type, std::nullopt, node);
+  const size_t to = add_values_place(plan, result, Layout::kRows, *type);
+  plan.add(copy_step(plan.read(from), to), node.name, "copy");
+  plan.set_place(result, to);
+  return true;
+}
+
+}  // namespace
+
+void plan_rounded_steps(PlanBuilder& plan, size_t from, const CodeType& type, const Node& node,
+                        const std::string& result) {
+  round_to_wide(plan, from, 1, type, node, result);
+}
+
+void plan_rounded(PlanBuilder& plan, size_t from, const CodeType& type, const Node& node,
+                  const std::string& result) {
+  const Layout layout = plan.place(from).layout;
+  if (is_wide(type)) {
+    round_to_wide(plan, from, type.scale, type, node, result);
+    return;
+  }
+  const size_t to = plan.add_place({.shape = plan.shape(result), .layout = layout, .type = type});
+  plan.add(bytes_of_values(plan.kernels(), node, type, plan.read(from), to), node.name,
+           fmt::format("quantize {}", plan.kernels().name));
+  plan.set_place(result, to);
+}
+
+bool plan_wide(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
+  const Node& node = *step.node;
+  if (!step.form) return plan_kept(plan, step, result);
+  if (const auto* pair = std::get_if<PairForm>(&*step.form)) return plan_addition(plan, *pair, node, result);
+  if (const auto* table = std::get_if<TableForm>(&*step.form))
+    return plan_function(plan, *table, node, result);
+  if (const auto* mean = std::get_if<AverageForm>(&*step.form))
+    return plan_wide_mean(plan, *mean, node, result);
+  return false;
+}
+
+}  // namespace detent

@@ -1,0 +1,150 @@
+#include <algorithm>
+#include <atomic>
+#include <vector>
+
+#include "detent/engine/steps/place_rows.h"
+
+// From codes to values and back, between places of one layout.
+
+namespace detent {
+namespace {
+
+/// A function of the rows of a place.
+class RowStep : public EngineStep {
+ public:
+  RowStep(size_t from, size_t to) : from_(from), to_(to) {}
+
+  void run(RunState& state) const override {
+    const Place& in = state.places[from_];
+    const Place& out = state.places[to_];
+    const uint8_t* const from = state.bytes(from_);
+    uint8_t* const to = state.bytes(to_);
+    fill_halo(out, to);
+    std::atomic<bool> found_nan = false;
+    // Without positions all elements are one row.
+    constexpr int64_t kChunk = 4096;
+    for_each_row(out, state, [&](int64_t n, int64_t y) {
+      const int64_t count = out.width() * out.channels();
+      const uint8_t* const first = from + in.at(n, y, 0) * in.element_bytes();
+      uint8_t* const result = to + out.at(n, y, 0) * out.element_bytes();
+      for (int64_t i = 0; i < count; i += kChunk) {
+        if (convert(first + i * in.element_bytes(), result + i * out.element_bytes(),
+                    std::min(kChunk, count - i)))
+          found_nan = true;
+      }
+    });
+    if (found_nan) report_nan(state, from_);
+  }
+
+ private:
+  /// Whether a value is NaN.
+  virtual bool convert(const void* from, void* to, int64_t count) const = 0;
+  virtual void report_nan(RunState& /*state*/, size_t /*from*/) const {}
+
+  size_t from_;
+  size_t to_;
+};
+
+/// Throws the Error of `converted`, which names the first element that is NaN.
+void throw_nan(const Node& node, const CodeType& type, size_t place, RunState& state) {
+  state.flows.emplace_back();
+  const size_t flow = state.flows.size() - 1;
+  flow_of_place(place, flow)->run(state);
+  static_cast<void>(converted(node, state.flows[flow], type));
+}
+
+class ValuesOfBytes final : public RowStep {
+ public:
+  ValuesOfBytes(const KernelSet& kernels, const CodeType& type, size_t from, size_t to)
+      : RowStep(from, to), kernels_(kernels), type_(type) {}
+
+ private:
+  bool convert(const void* from, void* to, int64_t count) const override {
+    kernels_.dequantize(type_.scale, type_.zero_point - type_.low, static_cast<const uint8_t*>(from),
+                        static_cast<float*>(to), count);
+    return false;
+  }
+
+  const KernelSet& kernels_;
+  CodeType type_;
+};
+
+class BytesOfValues final : public RowStep {
+ public:
+  BytesOfValues(const KernelSet& kernels, const Node& node, const CodeType& type, size_t from, size_t to)
+      : RowStep(from, to), kernels_(kernels), node_(node), type_(type), finish_(finish_for(type)) {}
+
+ private:
+  bool convert(const void* from, void* to, int64_t count) const override {
+    const ByteQuantization way{type_.scale, finish_.least, finish_.most, finish_.zero};
+    return kernels_.quantize(way, static_cast<const float*>(from), static_cast<uint8_t*>(to), count);
+  }
+  void report_nan(RunState& state, size_t from) const override { throw_nan(node_, type_, from, state); }
+
+  const KernelSet& kernels_;
+  const Node& node_;
+  CodeType type_;
+  SumFinish finish_;
+};
+
+class RoundedValues final : public RowStep {
+ public:
+  RoundedValues(const KernelSet& kernels, const Node& node, float unit, const CodeType& type, size_t from,
+                size_t to)
+      : RowStep(from, to), kernels_(kernels), node_(node), type_(type) {
+    const SumFinish finish = finish_for(type);
+    rounding_ = {unit, finish.least, finish.most, type.scale};
+  }
+
+ private:
+  bool convert(const void* from, void* to, int64_t count) const override {
+    return kernels_.round(rounding_, static_cast<const float*>(from), static_cast<float*>(to), count);
+  }
+  void report_nan(RunState& state, size_t from) const override { throw_nan(node_, type_, from, state); }
+
+  const KernelSet& kernels_;
+  const Node& node_;
+  CodeType type_;
+  ValueRounding rounding_{};
+};
+
+class ValuesByCode final : public RowStep {
+ public:
+  ValuesByCode(const CodeType& type, std::vector<float> values, size_t from, size_t to)
+      : RowStep(from, to), type_(type), values_(std::move(values)) {}
+
+ private:
+  bool convert(const void* from, void* to, int64_t count) const override {
+    const auto* const x = static_cast<const float*>(from);
+    std::transform(x, x + count, static_cast<float*>(to),
+                   [&](float value) { return values_[static_cast<size_t>(type_.code(value) - type_.low)]; });
+    return false;
+  }
+
+  CodeType type_;
+  std::vector<float> values_;
+};
+
+}  // namespace
+
+std::unique_ptr<EngineStep> values_of_bytes(const KernelSet& kernels, const CodeType& type, size_t from,
+                                            size_t to) {
+  return std::make_unique<ValuesOfBytes>(kernels, type, from, to);
+}
+
+std::unique_ptr<EngineStep> bytes_of_values(const KernelSet& kernels, const Node& node, const CodeType& type,
+                                            size_t from, size_t to) {
+  return std::make_unique<BytesOfValues>(kernels, node, type, from, to);
+}
+
+std::unique_ptr<EngineStep> rounded_values(const KernelSet& kernels, const Node& node, float unit,
+                                           const CodeType& type, size_t from, size_t to) {
+  return std::make_unique<RoundedValues>(kernels, node, unit, type, from, to);
+}
+
+std::unique_ptr<EngineStep> values_by_code(const CodeType& type, std::vector<float> values, size_t from,
+                                           size_t to) {
+  return std::make_unique<ValuesByCode>(type, std::move(values), from, to);
+}
+
+}  // namespace detent
