@@ -86,11 +86,16 @@ void write_model(const std::filesystem::path& folder, const std::string& name, c
   if (!options.activations.empty())
     passes += fmt::format("activations = \"{0}\"\nelementwise = \"{0}\"\n", options.activations);
   run_pipeline(graph, *parse_toml(passes, "passes").find("passes")->get_if<Table>(), "passes", context);
-  write_graph(folder / (model.name + ".mz"), graph);
+  const std::filesystem::path file = folder / (model.name + ".mz");
+  if (options.in_float) {
+    write_graph(file, graph);
+  } else {
+    write_packed_graph(file, graph);  // as detent quantize does
+  }
   if (options.weights.empty() && options.activations.empty())
     export_onnx(graph, folder / (model.name + ".onnx"),
                 {.style = options.in_float ? OnnxStyle::kFloat : OnnxStyle::kQdq});
-  fmt::print("{}\n", (folder / (model.name + ".mz")).string());
+  fmt::print("{}\n", file.string());
 }
 
 }  // namespace

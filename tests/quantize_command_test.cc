@@ -240,6 +240,9 @@ TEST_F(QuantizeCommand, NamesItsFolderByTheWidths) {
   EXPECT_THAT(log(), HasSubstr("_w4a6/software/quantize/graph_module.mz"));
   ASSERT_EQ(run(command + "--elementwise uint10"), 0) << log();
   EXPECT_THAT(log(), HasSubstr("_w8a8e10/software/quantize/graph_module.mz"));
+  ASSERT_EQ(run(command + "--weight-format mx:element=e2m1"), 0) << log();
+  EXPECT_THAT(log(), HasSubstr("_wmx_a8/software/quantize/graph_module.mz"));
+  EXPECT_THAT(log(), HasSubstr("7 nodes compute in integers"));
 }
 
 TEST_F(QuantizeCommand, ChecksPassesBeforeItLoadsData) {

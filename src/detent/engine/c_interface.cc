@@ -21,8 +21,10 @@
 namespace {
 
 struct Loaded {
-  explicit Loaded(const detent::Graph& graph)
-      : input_names(graph.input_names()), output_count(graph.nodes().back().inputs.size()), program(graph) {}
+  explicit Loaded(detent::Graph graph)
+      : input_names(graph.input_names()),
+        output_count(graph.nodes().back().inputs.size()),
+        program(std::move(graph)) {}
 
   std::vector<std::string> input_names;
   size_t output_count;

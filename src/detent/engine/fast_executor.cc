@@ -59,12 +59,16 @@ class WeightPacker {
  public:
   WeightPacker(const KernelSet& kernels, ProgramWeights& weights) : kernels_(kernels), weights_(weights) {}
 
-  void take(ReferenceStep& step) {
+  /// Whether it has the node's weights.
+  bool take(ReferenceStep& step) {
     const std::string& name = step.node->name;
     if (step.engine == NodeEngine::kFloat) {
-      if (auto packed = packed_float_sums(*step.node)) add(weights_.float_layers, name, std::move(*packed));
+      auto packed = packed_float_sums(*step.node);
+      if (!packed) return false;
+      add(weights_.float_layers, name, std::move(*packed));
+      return true;
     }
-    if (!step.form) return;
+    if (!step.form) return false;
     if (auto* form = std::get_if<SumForm>(&*step.form);
         form != nullptr && why_not_packed(*form, *step.node).empty()) {
       if (trait<WeightedSum>(*step.node)->transposed) {
@@ -73,14 +77,19 @@ class WeightPacker {
         add(weights_.layers, name, packed_sums(*form, *step.node, kernels_));
       }
       form->weight = without_elements(form->weight);
-    } else if (auto* blocks = std::get_if<BlockSumForm>(&*step.form);
-               blocks != nullptr && why_not_packed(*blocks, *step.node).empty()) {
+      return true;
+    }
+    if (auto* blocks = std::get_if<BlockSumForm>(&*step.form);
+        blocks != nullptr && why_not_packed(*blocks, *step.node).empty()) {
       add(weights_.block_layers, name, packed_blocks(*blocks, *step.node, kernels_));
       blocks->weight = without_elements(blocks->weight);
-    } else if (const auto* pairs = std::get_if<PairForm>(&*step.form);
-               pairs != nullptr && pairs_bytes(*pairs) && !has_pair_kernel(*pairs)) {
+      return true;
+    }
+    if (const auto* pairs = std::get_if<PairForm>(&*step.form);
+        pairs != nullptr && pairs_bytes(*pairs) && !has_pair_kernel(*pairs)) {
       add(weights_.pair_tables, name, pair_table(*pairs));
     }
+    return false;
   }
 
  private:
@@ -123,10 +132,12 @@ struct FastProgram::Compiled {
   mutable std::mutex mutex = {};
   mutable std::list<std::shared_ptr<const ShapedPlan>> plans = {};  // the last that was asked for first
 
-  Compiled(const Graph& graph, const MakeFloatNodes& make) : kernels(kernel_set()) {
+  Compiled(Graph graph, const MakeFloatNodes& make) : kernels(kernel_set()) {
     WeightPacker packer(kernels, weights);
-    reference = reference_plan(graph, make, [&](ReferenceStep& step) { packer.take(step); });
-    if (reference->in_float != nullptr && make) return;  // somebody else's float nodes read the graph
+    const bool is_read = static_cast<bool>(make);  // by somebody else's float nodes
+    reference = reference_plan(std::move(graph), make,
+                               [&](ReferenceStep& step) { return packer.take(step) && !is_read; });
+    if (reference->in_float != nullptr && is_read) return;
     if (reference->in_float != nullptr) reference->in_float = portable_float_nodes(packed_parameters());
     drop_weights(reference->graph, weights);
   }
@@ -205,8 +216,8 @@ std::vector<Tensor> run_plan(const ShapedPlan& shaped, const ReferenceStep& outp
 
 }  // namespace
 
-FastProgram::FastProgram(const Graph& graph, const MakeFloatNodes& make_float_nodes)
-    : compiled_(std::make_unique<const Compiled>(graph, make_float_nodes)) {}
+FastProgram::FastProgram(Graph graph, const MakeFloatNodes& make_float_nodes)
+    : compiled_(std::make_unique<const Compiled>(std::move(graph), make_float_nodes)) {}
 
 FastProgram::~FastProgram() = default;
 

@@ -30,8 +30,9 @@ struct StepProfile {
 /// share their threads: who comes while they are busy computes on its own.
 class FastProgram final : public Program {
  public:
-  /// Throws Error as IntegerProgram does.
-  explicit FastProgram(const Graph& graph, const MakeFloatNodes& make_float_nodes = {});
+  /// Weights of a graph that is moved here are given back as they are packed. Throws Error as IntegerProgram
+  /// does.
+  explicit FastProgram(Graph graph, const MakeFloatNodes& make_float_nodes = {});
   ~FastProgram() override;
 
   /// With an observer the reference runs; the nodes that it is shown have no weights where they are packed.

@@ -320,6 +320,35 @@ TEST_F(FastEngine, ObservedRunsAreThoseOfTheReference) {
   EXPECT_GT(seen, 6U);
 }
 
+/// A layer's weights go as soon as it has packed them, those that another one reads too do not.
+TEST_F(FastEngine, PacksTiedWeightsForEachLayer) {
+  for (const bool in_float : {false, true}) {
+    Draw draw(8);
+    GraphBuilder builder("tied");
+    NodeInput x = builder.input("x", {16, 6, 6});
+    for (int i = 0; i < 6; ++i) x = builder.convolution(fmt::format("conv{}", i), x, 16, 16, {1, 1});
+    Graph graph = builder.finish(x);
+    if (!in_float) quantize_graph(draw, graph);
+    for (int i = 1; i < 6; ++i) {
+      Node& node = graph.node(fmt::format("conv{}", i));
+      for (auto& [name, parameter] : node.parameters) {
+        for (auto& [other, shared] : graph.node("conv0").parameters) {
+          if (name == other) parameter = shared;
+        }
+      }
+      if (!in_float) node.quantization["weight"] = graph.node("conv0").quantization.at("weight");
+    }
+    const Tensor input = draw.tensor({1, 16, 6, 6});
+    const std::vector<Tensor> wanted = IntegerProgram(graph).run(std::span(&input, 1));
+    for (const int threads : {1, 3}) {
+      set_thread_count(threads);
+      Graph moved = graph;
+      const FastProgram program(std::move(moved));
+      EXPECT_TRUE(program.run(std::span(&input, 1)).front().equals(wanted.front())) << in_float;
+    }
+  }
+}
+
 /// The packed weights are all that is left; the reference gets them back from there.
 TEST_F(FastEngine, PackedWeightsAreThoseOfTheReference) {
   for (uint32_t seed = 0; seed < 100; ++seed) {

@@ -14,6 +14,7 @@ bool pairs_bytes(const PairForm& form);
 bool has_pair_kernel(const PairForm& form);
 /// A sum or a difference.
 ByteAddition byte_addition(const PairForm& form);
+QuickAddition quick_addition(const ByteAddition& addition);
 ByteProduct byte_product(const PairForm& form);
 /// The result's byte for each byte of `a` and of `b`: 256 for each of `a`.
 std::vector<uint8_t> pair_table(const PairForm& form);

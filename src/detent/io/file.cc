@@ -137,4 +137,13 @@ std::shared_ptr<const MappedFile> map_file(const fs::path& path) {
   return std::make_shared<const MappedFile>(path);
 }
 
+void release_pages(std::span<const std::byte> bytes) {
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(bytes.data()) + page - 1) / page * page;
+  const uintptr_t end = reinterpret_cast<uintptr_t>(bytes.data() + bytes.size()) / page * page;
+  if (begin >= end || OpenFile::mapped_at(bytes.data()).empty()) return;
+  // Memory that is no file's would be lost.
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
 }  // namespace detent

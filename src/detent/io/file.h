@@ -66,4 +66,8 @@ class MappedFile {
 
 std::shared_ptr<const MappedFile> map_file(const std::filesystem::path& path);
 
+/// Gives memory back that whole pages among these bytes take where they are mapped of a file; it is read
+/// again when somebody asks for it. They must not have been written to.
+void release_pages(std::span<const std::byte> bytes);
+
 }  // namespace detent

@@ -104,6 +104,23 @@ TEST_F(FileTest, NamesWhatCannotBeReadOrWritten) {
               HasSubstr("cannot create directory"));
 }
 
+TEST_F(FileTest, ReadsReleasedPagesAgain) {
+  std::string text;
+  for (int i = 0; text.size() < size_t{1} << 20; ++i) text += std::to_string(i);
+  write_file(folder_ / "file", text);
+  const auto mapped = map_file(folder_ / "file");
+  const auto as_text = [](std::span<const std::byte> bytes) {
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  EXPECT_EQ(as_text(mapped->bytes()), text);
+  release_pages(mapped->bytes());
+  release_pages(mapped->bytes().subspan(5, 3));
+  EXPECT_EQ(as_text(mapped->bytes()), text);
+  std::string own = text;
+  release_pages(std::as_bytes(std::span(own)));
+  EXPECT_EQ(own, text) << "memory of no file stays as it is";
+}
+
 TEST_F(FileTest, MapsPrivately) {
   write_file(folder_ / "file", "abc");
   const auto mapped = map_file(folder_ / "file");

@@ -7,6 +7,7 @@
 #include "detent/core/fields.h"
 #include "detent/graph/graph.h"
 #include "detent/graph/operators.h"
+#include "detent/io/file.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/graph_layout.h"
 #include "detent/io/gzip.h"
@@ -252,8 +253,13 @@ class Reader {
     if (found == parameters_.end()) fail("{}: the file has no tensor \"{}\"", where, name);
     used_.insert(name);
     std::variant<Tensor, Encoded>& content = found->second.content;
-    if (const auto* codes = std::get_if<Encoded>(&content))
-      naming(fmt::format("{}: tensor \"{}\"", where, name), [&] { content = decode(*codes); });
+    if (const auto* codes = std::get_if<Encoded>(&content)) {
+      naming(fmt::format("{}: tensor \"{}\"", where, name), [&] {
+        Tensor values = decode(*codes);
+        for (const EncodedStream& stream : codes->streams) release_pages(std::as_const(stream.data).bytes());
+        content = std::move(values);
+      });
+    }
     return std::get<Tensor>(content);
   }
 

@@ -213,7 +213,27 @@ Step make_step(const Node& node, std::optional<Requantization> requantization, c
 
 /// Layers by several threads: most of the time goes into the codes of their weights. What fails first in the
 /// order of the nodes is thrown, however they take turns.
-void make_steps(ReferencePlan& plan, const ValueTypes& values, const std::function<void(Step&)>& take) {
+/// The weight of a node becomes its shape alone, unless nodes share it.
+class WeightRelease {
+ public:
+  explicit WeightRelease(Graph& graph) : nodes_(graph.nodes()) {
+    for (const Node& node : nodes_) {
+      for (const auto& [name, parameter] : node.parameters) ++uses_[&*parameter];
+    }
+  }
+  void release(size_t node) {
+    Parameter* const weight = nodes_[node].find_parameter("weight");
+    if (weight == nullptr || uses_.find(weight)->second != 1) return;
+    weight->tensor = Tensor::borrow(weight->tensor.dtype(), weight->tensor.shape(), nullptr, nullptr);
+  }
+
+ private:
+  std::span<Node> nodes_;
+  std::map<const Parameter*, int> uses_;
+};
+
+void make_steps(ReferencePlan& plan, const ValueTypes& values, const std::function<bool(Step&)>& take) {
+  WeightRelease weights(plan.graph);
   const std::span<const Node> nodes = std::as_const(plan.graph).nodes();
   const std::optional<Requantization> requantization = plan.graph.requantization();
   std::vector<std::exception_ptr> errors(nodes.size());
@@ -222,7 +242,7 @@ void make_steps(ReferencePlan& plan, const ValueTypes& values, const std::functi
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       try {
         plan.steps[i] = make_step(nodes[i], requantization, values);
-        if (take) take(plan.steps[i]);
+        if (take && take(plan.steps[i])) weights.release(i);
       } catch (...) {
         errors[i] = std::current_exception();
       }
@@ -282,8 +302,8 @@ void check_inputs(const Graph& graph, std::span<const Tensor> inputs) {
   }
 }
 
-std::unique_ptr<ReferencePlan> reference_plan(const Graph& graph, const MakeFloatNodes& make_float_nodes,
-                                              const std::function<void(ReferenceStep&)>& take) {
+std::unique_ptr<ReferencePlan> reference_plan(Graph graph, const MakeFloatNodes& make_float_nodes,
+                                              const std::function<bool(ReferenceStep&)>& take) {
   const auto is_quantized = [](const Node& node) { return !node.quantization.empty(); };
   if (!graph.requantization() && std::ranges::any_of(graph.nodes(), is_quantized)) {
     fail("graph \"{}\" is not quantized for integer execution: the pass static_quantize does that",
@@ -292,7 +312,7 @@ std::unique_ptr<ReferencePlan> reference_plan(const Graph& graph, const MakeFloa
   verify(graph);
   const ValueTypes values = infer_shapes(graph);
   if (!make_float_nodes) check_values_are_float(graph, values);
-  auto plan = std::make_unique<ReferencePlan>(ReferencePlan{graph, {}, nullptr});
+  auto plan = std::make_unique<ReferencePlan>(ReferencePlan{std::move(graph), {}, nullptr});
   make_steps(*plan, values, take);
   note_last_reads(plan->steps);
   const auto is_float = [](const Step& step) { return step.engine == NodeEngine::kFloat; };
@@ -302,7 +322,7 @@ std::unique_ptr<ReferencePlan> reference_plan(const Graph& graph, const MakeFloa
     fail(
         "graph \"{}\": these nodes stay in float, for want of an integer form or of affine operands with "
         "given scales, and their operators are not computed without libtorch: {}",
-        graph.name(), fmt::join(unknown, ", "));
+        plan->graph.name(), fmt::join(unknown, ", "));
   }
   plan->in_float = make_float_nodes ? make_float_nodes(plan->graph) : portable_float_nodes();
   return plan;

@@ -40,9 +40,9 @@ struct ReferencePlan {
 };
 
 /// As IntegerProgram. `take` sees each step as soon as it is made, from several threads: it may take the
-/// weights of its form.
-std::unique_ptr<ReferencePlan> reference_plan(const Graph& graph, const MakeFloatNodes& make_float_nodes,
-                                              const std::function<void(ReferenceStep&)>& take = {});
+/// weights of its form, and says whether nobody needs those of the node any more.
+std::unique_ptr<ReferencePlan> reference_plan(Graph graph, const MakeFloatNodes& make_float_nodes,
+                                              const std::function<bool(ReferenceStep&)>& take = {});
 
 /// `steps` are the plan's, or copies of them.
 std::vector<Tensor> run_reference(const ReferencePlan& plan, std::span<const ReferenceStep> steps,

@@ -140,7 +140,7 @@ bool needs_libtorch(const Graph& graph) {
   });
 }
 
-void measure(const BenchOptions& options, const Graph& graph, const MakeFloatNodes& make_float_nodes,
+void measure(const BenchOptions& options, Graph graph, const MakeFloatNodes& make_float_nodes,
              CommandResults& results) {
   const std::vector<Tensor> inputs = bench_inputs(graph, options.batch);
   if (options.engine == "reference") {
@@ -148,7 +148,7 @@ void measure(const BenchOptions& options, const Graph& graph, const MakeFloatNod
     add_latency(results, options, run_times(program, inputs, options.seconds));
     return;
   }
-  const FastProgram program(graph, make_float_nodes);
+  const FastProgram program(std::move(graph), make_float_nodes);
   const std::vector<double> times = run_times(program, inputs, options.seconds);
   add_latency(results, options, times);
   results.say(fmt::format("\nkernels: {}; weights {}, values {}, whole process {:.0f} MiB\n",
@@ -188,8 +188,11 @@ int run_bench(const std::vector<std::string>& args) {
     throw UsageError(fmt::format("--threads: got {}, expected 0 or more", options.threads));
   if (options.threads > 0) set_thread_count(static_cast<int>(options.threads));
   CommandResults results("bench", result_options);
-  const Graph graph = read_network(options.model);
-  const auto measure_with = [&](const MakeFloatNodes& make) { measure(options, graph, make, results); };
+  Graph graph = read_network(options.model);
+  const Table network = results.are_kept() ? network_value(graph, {}) : Table();
+  const auto measure_with = [&](const MakeFloatNodes& make) {
+    measure(options, std::move(graph), make, results);
+  };
   if (needs_libtorch(graph)) {
     TorchCommand command{.name = "bench", .options = {}, .passes = {}, .config_file = {}, .software_dir = {}};
     if (options.threads > 0) command.options.num_threads = options.threads;
@@ -198,7 +201,7 @@ int run_bench(const std::vector<std::string>& args) {
   } else {
     measure_with({});
   }
-  if (results.are_kept()) results.add("network", network_value(graph, {}));
+  if (results.are_kept()) results.add("network", network);
   results.finish();
   return 0;
 }

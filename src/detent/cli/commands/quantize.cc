@@ -45,13 +45,17 @@ void append_passes(const std::string& flag, const std::string& names, PassKind k
   }
 }
 
-/// Ends the default project's name in "_w4a8": networks of other widths get folders of their own.
+/// Ends the default project's name in "_w4a8", or in "_wmx_a8": networks of other widths get folders of their
+/// own.
 void say_widths(const Table& given, RunConfig& config) {
   if (config.options.project && !config.options.project->empty()) return;
   StaticQuantizeOptions options;
   read_fields(options, given, "detent quantize");
   std::string name = config.software_dir.parent_path().filename().string();
-  name += fmt::format("_w{}a{}", options.weights.width, options.activations.width);
+  const std::string& format = options.weight_format.value_or("");
+  name += format.empty() ? fmt::format("_w{}", options.weights.width)
+                         : fmt::format("_w{}_", format.substr(0, format.find(':')));
+  name += fmt::format("a{}", options.activations.width);
   if (options.elementwise != StaticQuantizeOptions().elementwise) {
     name += fmt::format("e{}", options.elementwise.width);
   }

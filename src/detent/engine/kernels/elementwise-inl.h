@@ -32,58 +32,23 @@ inline bool AddRun(const ByteAddition& s, const uint8_t* a, const uint8_t* b, ui
   return near == 0;
 }
 
-/// Additions of whole vectors, as two products and a sum. With factors f = scale / result's scale and u =
-/// 2^-24 the steps below 256 that both ways give differ by less than
-///
-///     u (255 (2 |f_a| + 3 |f_b|) + 2 (|f_a| zero_a + |f_b| zero_b) + 3 * 256)
-///
-/// the roundings of factors, start and the two sums here, and of products, sum and quotient there.
-template <class O>
-class VectorAddition {
- public:
-  explicit VectorAddition(const ByteAddition& s)
-      : cut_({.least = s.least, .most = s.most, .zero = s.zero}),
-        quick_{.factor_a = s.scale_a / s.scale, .factor_b = s.scale_b / s.scale, .start = 0, .most_away = 0} {
-    const double start = double{quick_.factor_a} * s.zero_a + double{quick_.factor_b} * s.zero_b;
-    const double a = std::fabs(double{quick_.factor_a});
-    const double b = std::fabs(double{quick_.factor_b});
-    const double apart = 255 * (2 * a + 3 * b) + 2 * (a * s.zero_a + b * s.zero_b) + 768;
-    quick_.start = static_cast<float>(-start);
-    quick_.most_away = static_cast<float>(0.5 - 0x1.2p-24 * apart);
-    works_ = apart < 0x1p20;
-  }
-
-  /// False where it is not sure.
-  bool add(const uint8_t* a, const uint8_t* b, uint8_t* result) const {
-    return works_ && O::AddVector(quick_, a, b, result, cut_);
-  }
-
- private:
-  typename O::Cut cut_;
-  QuickAddition quick_;
-  bool works_;
-};
-
+/// Additions of whole vectors; false where it is not sure.
 template <class O = Ops>
-inline auto WholeAddition(const ByteAddition& s) {
+inline bool AddVector(const ByteAddition& s, const uint8_t* a, const uint8_t* b, uint8_t* result) {
   if constexpr (kPacksBytes) {
-    return VectorAddition<O>(s);
-  } else {
-    struct None {
-      static bool add(const uint8_t* /*a*/, const uint8_t* /*b*/, uint8_t* /*result*/) { return false; }
-    };
-    return None();
+    const typename O::Cut cut({.least = s.least, .most = s.most, .zero = s.zero});
+    return s.quick.most_away > 0 && O::AddVector(s.quick, a, b, result, cut);
   }
+  return false;
 }
 
 void Add(const ByteAddition& p, const uint8_t* a, const uint8_t* b, uint8_t* result, int64_t count) {
   constexpr int64_t kRun = 64;
   const ByteAddition s = p;
-  const auto whole = WholeAddition(s);
   uint8_t tried[kRun];
   for (int64_t first = 0; first < count; first += kRun) {
     const int64_t run = std::min(kRun, count - first);
-    if (run == kRun && whole.add(a + first, b + first, result + first)) continue;
+    if (run == kRun && AddVector(s, a + first, b + first, result + first)) continue;
     const bool sure = run == kRun ? AddRun(s, a + first, b + first, tried, kRun)
                                   : AddRun(s, a + first, b + first, tried, run);
     if (sure) {

@@ -190,12 +190,19 @@ struct ColumnPacking {
   int8_t* to;  // [step][block][16][4]
 };
 
+/// steps = a * factor_a + b * factor_b + start: near a ByteAddition, by less than 0.5 - most_away.
+struct QuickAddition {
+  float factor_a, factor_b, start;
+  float most_away;  // 0: of no use
+};
+
 /// code = at(((a - zero_a) scale_a + (b - zero_b) scale_b) / scale)
 struct ByteAddition {
   float scale_a, scale_b, scale;
   int32_t zero_a, zero_b;
   float least, most;
   int32_t zero;
+  QuickAddition quick = {};  // which may stand for it
 };
 
 /// code = at(((a - zero_a) scale_a) ((b - zero_b) scale_b) / scale). Scales lie between 1e-9 and 1e9.
@@ -227,11 +234,6 @@ struct WideCodes {
 struct ByteMean {
   int32_t zero_sum;  // sum of the zero points
   SumFinish finish;  // one multiplier
-};
-
-/// steps = a * factor_a + b * factor_b + start: near a ByteAddition, by less than 0.5 - most_away.
-struct QuickAddition {
-  float factor_a, factor_b, start, most_away;
 };
 
 struct KernelSet {

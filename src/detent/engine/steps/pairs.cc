@@ -2,6 +2,7 @@
 #include <array>
 #include <cstring>
 
+#include "detent/engine/pair_table.h"
 #include "detent/engine/step.h"
 
 namespace detent {
@@ -82,7 +83,9 @@ class AdjacentBytes {
 class PairsStep final : public EngineStep {
  public:
   PairsStep(const KernelSet& kernels, BytePairs pairs, size_t a, size_t b, size_t to)
-      : kernels_(kernels), pairs_(std::move(pairs)), a_(a), b_(b), to_(to) {}
+      : kernels_(kernels), pairs_(std::move(pairs)), a_(a), b_(b), to_(to) {
+    if (pairs_.addition) pairs_.addition->quick = quick_addition(*pairs_.addition);
+  }
 
   void prepare(std::span<const Place> places) override {
     const Place& to = places[to_];

@@ -1,6 +1,7 @@
 #include <cstring>
 #include <memory>
 
+#include "detent/engine/pair_table.h"
 #include "detent/engine/step.h"
 #include "detent/engine/steps/window_walk.h"
 
@@ -23,7 +24,11 @@ void follow(const KernelSet& kernels, std::span<const FollowUp> follow_ups, RunS
 
 class SumsStep final : public EngineStep {
  public:
-  explicit SumsStep(SumsLayer layer) : layer_(std::move(layer)) {}
+  explicit SumsStep(SumsLayer layer) : layer_(std::move(layer)) {
+    for (FollowUp& step : layer_.follow_ups) {
+      if (step.table.empty()) step.addition.quick = quick_addition(step.addition);
+    }
+  }
 
   void prepare(std::span<const Place> places) override {
     const PackedSums& packed = *layer_.packed;
@@ -53,8 +58,9 @@ class SumsStep final : public EngineStep {
   }
 
  private:
-  static constexpr int64_t kMostWindows = 128;  // of a task
+  static constexpr int64_t kMostWindows = 384;  // of a task
   static constexpr int64_t kUsualWindows = 96;
+  static constexpr int64_t kUsualResults = kUsualWindows * 64;  // which stay near for what follows
   static constexpr size_t kMostFollowUps = 2;
   static constexpr int64_t kWeightBytes = 384 << 10;  // that stay in the second-level cache
 
@@ -72,7 +78,9 @@ class SumsStep final : public EngineStep {
     const auto group_count = std::ssize(packed.groups);
     const auto weight_bytes = static_cast<int64_t>(packed.weights.byte_size());
     Cut cut{};
-    cut.window_tasks = std::max<int64_t>((all + kUsualWindows - 1) / kUsualWindows, 1);
+    const int64_t usual =
+        std::clamp(kUsualResults / std::max<int64_t>(packed.outputs, 1), kUsualWindows, kMostWindows);
+    cut.window_tasks = std::max<int64_t>((all + usual - 1) / usual, 1);
     cut.groups = std::clamp<int64_t>(group_count * kWeightBytes / std::max<int64_t>(weight_bytes, 1), 1,
                                      std::max<int64_t>(group_count, 1));
     const int64_t wanted = threads > 1 ? 4 * int64_t{threads} : 1;
