@@ -70,6 +70,9 @@ Graph mixed_network() {
   x = b.layer("instance_norm2d", "instances", {x}, {});
   x = b.convolution("depthwise", x, 12, 12, {3, 3}, {{"groups", 12}});
   x = b.call("silu", {x});
+  x = b.call("resize",
+             {x, NodeInput::absent(), NodeInput::absent(), NodeInput::of_constant(List{Value(9), Value(13)})},
+             {{"mode", "linear"}, {"dims", List{Value(2), Value(3)}}});
   x = b.call("avg_pool2d", {x}, {{"kernel_size", 2}});
   x = b.call("flatten", {x}, {{"start_dim", 2}});
   x = b.call("transpose", {x}, {{"dim0", 1}, {"dim1", 2}});

@@ -49,6 +49,21 @@ Tensor FloatNode::as_tensor(size_t index) const {
 
 std::vector<int64_t> FloatNode::integers(size_t index) const { return listed(node, inputs[index], index); }
 
+std::vector<double> FloatNode::numbers(size_t index) const {
+  if (node.inputs[index].is_constant()) {
+    const Operand list = constant_operand(node.inputs[index].constant);
+    if (list.elements) {
+      std::vector<double> numbers = *list.elements;
+      for (double& number : numbers) number = static_cast<double>(static_cast<float>(number));
+      return numbers;
+    }
+  } else if (inputs[index].number.is_na() && inputs[index].tensor.dtype() == DType::kFloat32) {
+    const auto values = inputs[index].tensor.values<float>();
+    return {values.begin(), values.end()};
+  }
+  fail("node \"{}\" ({}): input {} is no list of numbers", node.name, node.op, index);
+}
+
 std::optional<Tensor> FloatNode::parameter(std::string_view name) const {
   const auto found = std::ranges::find(parameters, name, &NamedTensors::value_type::first);
   return found == parameters.end() ? std::nullopt : std::optional(found->second);
@@ -64,7 +79,7 @@ const FloatOperator* find_float_operator(std::string_view op) {
     std::map<std::string_view, FloatOperator> map;
     for (const FloatOperators& list :
          {float_element_operators(), float_pair_operators(), float_layer_operators(),
-          float_normalization_operators(), float_reduction_operators()}) {
+          float_normalization_operators(), float_reduction_operators(), float_resize_operators()}) {
       for (const FloatOperator& entry : list)
         DETENT_CHECK(map.emplace(entry.op, entry).second, "two entries for {}", entry.op);
     }

@@ -28,6 +28,8 @@ struct FloatNode {
   Tensor as_tensor(size_t index) const;
   /// An input that lists sizes or dimensions, or is one.
   std::vector<int64_t> integers(size_t index) const;
+  /// An input that lists numbers, as float32 holds them.
+  std::vector<double> numbers(size_t index) const;
 
   std::optional<Tensor> parameter(std::string_view name) const;
   /// Empty where there is none.
@@ -52,5 +54,6 @@ FloatOperators float_pair_operators();
 FloatOperators float_layer_operators();
 FloatOperators float_normalization_operators();
 FloatOperators float_reduction_operators();
+FloatOperators float_resize_operators();
 
 }  // namespace detent

@@ -1,0 +1,93 @@
+#include <algorithm>
+
+#include "detent/core/error.h"
+#include "detent/core/parallel.h"
+#include "detent/float32/float_node.h"
+#include "detent/float32/resize_weights.h"
+#include "detent/float32/result_tensor.h"
+#include "detent/graph/operators.h"
+
+namespace detent {
+namespace {
+
+ResizeRequest request_of(const FloatNode& n) {
+  ResizeRequest request;
+  if (choice_attribute(n.node, "coordinates") == "tf_crop_and_resize") request.roi = n.numbers(1);
+  if (!n.is_absent(2)) request.scales = n.numbers(2);
+  if (!n.is_absent(3)) request.sizes = n.integers(3);
+  return request;
+}
+
+/// Products and sums are rounded one by one, in the order of the taps.
+void interpolate_line(const float* from, const ResizeTaps& taps, int64_t inner, float* to) {
+  const auto tap = [&](size_t t) { return from + taps.places[t] * inner; };
+  if (taps.places.size() == 1) {
+    std::copy_n(tap(0), inner, to);
+    return;
+  }
+  for (size_t t = 0; t < taps.places.size(); ++t) {
+    const float* const x = tap(t);
+    const auto weight = static_cast<float>(taps.weights[t]);
+    for (int64_t i = 0; i < inner; ++i) to[i] = t == 0 ? x[i] * weight : to[i] + x[i] * weight;
+  }
+}
+
+Tensor interpolated(const Tensor& x, const ResizedAxis& axis, const std::vector<ResizeTaps>& taps) {
+  if (is_copy(taps, axis.from)) return x;
+  const auto dim = static_cast<std::ptrdiff_t>(axis.dim);
+  const int64_t outer = element_count({x.shape().begin(), x.shape().begin() + dim});
+  const int64_t inner = element_count({x.shape().begin() + dim + 1, x.shape().end()});
+  Shape shape = x.shape();
+  shape[axis.dim] = axis.to;
+  Tensor result = result_tensor(shape);
+  const float* const from = x.values<float>().data();
+  float* const to = result.values<float>().data();
+  constexpr int64_t kGrain = 8192;
+  parallel_for(outer * axis.to, std::max<int64_t>(1, kGrain / std::max<int64_t>(inner, 1)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t line = begin; line < end; ++line)
+                   interpolate_line(from + line / axis.to * axis.from * inner,
+                                    taps[static_cast<size_t>(line % axis.to)], inner, to + line * inner);
+               });
+  return result;
+}
+
+/// Elements at `outside` of a dimension become `value`.
+void extrapolate(const ResizedAxis& axis, const std::vector<bool>& outside, float value, Tensor& x) {
+  const auto dim = static_cast<std::ptrdiff_t>(axis.dim);
+  const int64_t inner = element_count({x.shape().begin() + dim + 1, x.shape().end()});
+  const auto values = x.values<float>();
+  for (int64_t i = 0; i < std::ssize(values); ++i) {
+    if (outside[static_cast<size_t>(i / inner % axis.to)]) values[static_cast<size_t>(i)] = value;
+  }
+}
+
+/// Dimension after dimension; what lies outside in any of them comes last.
+Tensor resize(const FloatNode& n) {
+  Tensor x = n.tensor(0);
+  const std::vector<ResizedAxis> axes = resized_axes(n.node, x.shape(), request_of(n));
+  std::vector<std::vector<bool>> outside;
+  for (const ResizedAxis& axis : axes) {
+    const ResizeWeights weights(n.node, axis);
+    std::vector<ResizeTaps> taps;
+    outside.emplace_back();
+    for (int64_t i = 0; i < axis.to; ++i) {
+      taps.push_back(weights.at(i));
+      outside.back().push_back(weights.is_outside(i));
+    }
+    x = interpolated(x, axis, taps);
+  }
+  const auto value = static_cast<float>(number_attribute(n.node, "extrapolation_value"));
+  for (size_t i = 0; i < axes.size(); ++i) {
+    if (std::ranges::find(outside[i], true) == outside[i].end()) continue;
+    x = x.clone();
+    extrapolate(axes[i], outside[i], value, x);
+  }
+  return x;
+}
+
+}  // namespace
+
+FloatOperators float_resize_operators() { return {{"resize", resize, true}}; }
+
+}  // namespace detent

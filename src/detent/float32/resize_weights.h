@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "detent/graph/resize.h"
+
+namespace detent {
+
+/// The elements of the input that an element of the result is made of.
+struct ResizeTaps {
+  std::vector<int64_t> places;
+  std::vector<double> weights;
+};
+
+/// How a node of `resize` interpolates along one dimension, as ONNX defines it.
+class ResizeWeights {
+ public:
+  ResizeWeights(const Node& node, const ResizedAxis& axis);
+
+  /// Those of element `i` of the result; all elements have as many.
+  ResizeTaps at(int64_t i) const;
+  /// Whether the element stands for a place outside of the input.
+  bool is_outside(int64_t i) const;
+
+ private:
+  ResizeTaps around(double place) const;
+
+  ResizedAxis axis_;
+  std::string mode_;
+  std::string coordinates_;
+  std::string rounding_;
+  double cubic_a_;
+  bool excludes_;
+  bool antialias_;
+};
+
+/// Whether every element of a result of `taps` is that of the input at its place, of `from` elements.
+bool is_copy(const std::vector<ResizeTaps>& taps, int64_t from);
+
+}  // namespace detent
