@@ -37,7 +37,9 @@ class SearchCommand : public testing::Test {
   static void SetUpTestSuite() {
     folder() = fs::temp_directory_path() / fmt::format("detent_search_{}", getpid());
     fs::create_directories(folder());
-    ASSERT_EQ(run("detent train digits_cnn digits --max-epochs 8 --batch-size 32 --learning-rate 0.01 "
+    // With the same kernels everywhere: otherwise each kind of processor trains another network.
+    ASSERT_EQ(run("ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell detent train "
+                  "digits_cnn digits --max-epochs 8 --batch-size 32 --learning-rate 0.01 --num-threads 1 "
                   "--project trained"),
               0)
         << log();
