@@ -62,9 +62,10 @@ class BlockSumsStep final : public EngineStep {
     const Place& in = state.places[input_];
     const int64_t positions = in.elements() / in.channels();
     const int64_t position_bytes = position_blocks() * block_bytes();
-    Inputs taken{
-        std::make_unique_for_overwrite<int8_t[]>(static_cast<size_t>(positions * position_bytes)),
-        std::make_unique_for_overwrite<int32_t[]>(static_cast<size_t>(positions * position_blocks()))};
+    Inputs taken;
+    taken.codes = std::make_unique_for_overwrite<int8_t[]>(static_cast<size_t>(positions * position_bytes));
+    taken.sums =
+        std::make_unique_for_overwrite<int32_t[]>(static_cast<size_t>(positions * position_blocks()));
     const int64_t at_once = std::max<int64_t>(kBytesOfTask / position_bytes, 1);
     const PackedBlocks& p = *packed_;
     ThreadPool::shared().run((positions + at_once - 1) / at_once, state.threads, [&](int64_t task) {
