@@ -12,17 +12,20 @@
 namespace detent {
 namespace {
 
-Graph layer(const char* weight, const char* input, int64_t inputs = 40) {
-  GraphBuilder builder("layer");
-  Graph graph = builder.finish(builder.linear("fc", builder.input("x", {inputs}), inputs, 3, true));
-  Node& node = graph.node("fc");
-  std::mt19937 generator(7);
+void draw_and_quantize(Node& node, uint32_t seed, const char* weight, const char* input) {
+  std::mt19937 generator(seed);
   std::normal_distribution<float> normal;
   for (auto& [name, parameter] : node.parameters) {
     for (float& value : parameter->tensor.values<float>()) value = normal(generator);
   }
   node.quantization["data_in_0"] = parse_quant_spec_text(input);
   node.quantization["weight"] = parse_quant_spec_text(weight);
+}
+
+Graph layer(const char* weight, const char* input, int64_t inputs = 40) {
+  GraphBuilder builder("layer");
+  Graph graph = builder.finish(builder.linear("fc", builder.input("x", {inputs}), inputs, 3, true));
+  draw_and_quantize(graph.node("fc"), 7, weight, input);
   return graph;
 }
 
@@ -103,14 +106,7 @@ Graph convolution(const Convolved& of, const char* weight, const char* input) {
       "conv", builder.input("x", {of.inputs, kHeight, kWidth}), of.inputs, of.outputs, {of.kernel, of.kernel},
       {{"stride", of.stride}, {"padding", of.padding}, {"dilation", of.dilation}, {"groups", of.groups}},
       true));
-  Node& node = graph.node("conv");
-  std::mt19937 generator(9);
-  std::normal_distribution<float> normal;
-  for (auto& [name, parameter] : node.parameters) {
-    for (float& value : parameter->tensor.values<float>()) value = normal(generator);
-  }
-  node.quantization["data_in_0"] = parse_quant_spec_text(input);
-  node.quantization["weight"] = parse_quant_spec_text(weight);
+  draw_and_quantize(graph.node("conv"), 9, weight, input);
   return graph;
 }
 

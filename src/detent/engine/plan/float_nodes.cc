@@ -78,10 +78,6 @@ bool has_channels_last(const ValueTypes& values, const Node& layer, const std::s
   return trait<WeightedSum>(layer)->spatial_dims > 0 || values.at(value).shape.size() == 2;
 }
 
-size_t add_values_place(PlanBuilder& plan, const std::string& result, Layout layout) {
-  return plan.add_place({.shape = plan.shape(result), .layout = layout, .type = {}, .is_values = true});
-}
-
 bool plan_pooled(PlanBuilder& plan, const Node& node, const std::string& result) {
   const std::string input = value_name(node.inputs[0]);
   const bool largest = is_pooling(node, Pooling::Of::kLargest);
@@ -89,7 +85,7 @@ bool plan_pooled(PlanBuilder& plan, const Node& node, const std::string& result)
   PoolingWindows windows = pooling_windows(node, plan.shape(input));
   if (!have_elements(windows)) return false;
   const size_t from = plan.values_of(input, Layout::kChannelsLast, node);
-  const size_t to = add_values_place(plan, result, Layout::kChannelsLast);
+  const size_t to = plan.add_values_place(result, Layout::kChannelsLast);
   const auto make = largest ? largest_values_step : mean_values_step;
   plan.add(make(std::move(windows), plan.read(from), to), node.name,
            largest ? "largest float" : "mean float");
@@ -107,7 +103,7 @@ bool plan_element(PlanBuilder& plan, const ReferenceStep& step, const ValueTypes
   if (!Chain().take(step, by_channel, values)) return false;
   FloatFollowUps follow_ups;
   add_follow_up(plan, node, input, layout, follow_ups);
-  const size_t to = add_values_place(plan, result, layout);
+  const size_t to = plan.add_values_place(result, layout);
   plan.read(from);
   if (follow_ups.other) plan.read(*follow_ups.other);
   plan.add(float_elements_step(std::move(follow_ups), from, to), node.name, "elements float");
@@ -122,7 +118,7 @@ bool plan_movement(PlanBuilder& plan, const Node& node, const std::string& resul
   if (movement->is_view()) {
     const size_t from = plan.values_of(value_name(node.inputs[0]), std::nullopt, node);
     if (plan.place(from).layout == Layout::kRows) return false;  // a flow costs no copy
-    const size_t to = add_values_place(plan, result, Layout::kRows);
+    const size_t to = plan.add_values_place(result, Layout::kRows);
     plan.add(copy_step(plan.read(from), to), node.name, "copy");
     plan.set_place(result, to);
     return true;
@@ -142,7 +138,7 @@ bool plan_movement(PlanBuilder& plan, const Node& node, const std::string& resul
   if (!plan.has_positions(result)) layout = Layout::kRows;
   moved.copies = movement->copies(node, shapes, plan.shape(result));
   for (const size_t place : moved.places) plan.read(place);
-  const size_t to = add_values_place(plan, result, *layout);
+  const size_t to = plan.add_values_place(result, *layout);
   plan.add(movement_step(std::move(moved), to), node.name, "moved values");
   plan.set_place(result, to);
   return true;
@@ -194,7 +190,7 @@ void plan_float_layer(PlanBuilder& plan, const ProgramWeights& weights, std::spa
     add_follow_up(plan, next, value, layout, layer.follow_ups);
     value = value_name(next.name);
   }
-  layer.output = add_values_place(plan, result, layout);
+  layer.output = plan.add_values_place(result, layout);
   const Place& out = plan.place(layer.output);
   Place& in = plan.place(plan.read(layer.input));
   if (!packed->is_linear) in.halo.cover(packed->window.halo(in, out.depth(), out.height(), out.width()));

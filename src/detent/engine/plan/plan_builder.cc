@@ -48,6 +48,10 @@ size_t PlanBuilder::add_place(Place place) {
   return plan_.places.size() - 1;
 }
 
+size_t PlanBuilder::add_values_place(const std::string& value, Layout layout, const CodeType& type) {
+  return add_place({.shape = shape(value), .layout = layout, .type = type, .is_values = true});
+}
+
 size_t PlanBuilder::read(size_t place) {
   plan_.places[place].last_step = plan_.steps.size();
   return place;

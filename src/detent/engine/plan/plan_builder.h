@@ -57,6 +57,8 @@ class PlanBuilder {
 
   // Places.
   size_t add_place(Place place);
+  /// For the float32 values of `value`, or those of its codes of a wide type.
+  size_t add_values_place(const std::string& value, Layout layout, const CodeType& type = {});
   Place& place(size_t index) { return plan_.places[index]; }
   /// Notes that the step which is added next reads it.
   size_t read(size_t place);

@@ -13,15 +13,10 @@ namespace {
 
 bool is_wide(const std::optional<CodeType>& type) { return type && is_wide(*type); }
 
-size_t add_values_place(PlanBuilder& plan, const std::string& result, Layout layout,
-                        const CodeType& type = {}) {
-  return plan.add_place({.shape = plan.shape(result), .layout = layout, .type = type, .is_values = true});
-}
-
 /// Values that are so many times `unit` become codes of a wide type, which are the result.
 void round_to_wide(PlanBuilder& plan, size_t from, float unit, const CodeType& type, const Node& node,
                    const std::string& result) {
-  const size_t to = add_values_place(plan, result, plan.place(from).layout, type);
+  const size_t to = plan.add_values_place(result, plan.place(from).layout, type);
   plan.add(rounded_values(plan.kernels(), node, unit, type, plan.read(from), to), node.name,
            fmt::format("quantize {}", plan.kernels().name));
   plan.set_place(result, to);
@@ -36,7 +31,7 @@ bool plan_addition(PlanBuilder& plan, const PairForm& form, const Node& node, co
   const size_t from = plan.values_of_codes(a, form.a, std::nullopt, node);
   const Layout layout = plan.place(from).layout;
   const size_t other = plan.values_of_codes(b, form.b, layout, node);
-  const size_t sum = add_values_place(plan, result, layout);
+  const size_t sum = plan.add_values_place(result, layout);
   plan.read(from);
   plan.read(other);
   plan.add(float_elements_step({.other = other}, from, sum), node.name, "addition float");
@@ -52,8 +47,7 @@ bool plan_function(PlanBuilder& plan, const TableForm& form, const Node& node, c
   std::vector<float> values;
   for (const int32_t code : form.codes) values.push_back(form.output.value(code));
   const Layout layout = plan.place(from).layout;
-  const size_t found =
-      add_values_place(plan, result, layout, is_wide(form.output) ? form.output : CodeType());
+  const size_t found = plan.add_values_place(result, layout, is_wide(form.output) ? form.output : CodeType());
   plan.add(values_by_code(form.input, std::move(values), plan.read(from), found), node.name, "table");
   if (is_wide(form.output)) {
     plan.set_place(result, found);
@@ -73,7 +67,7 @@ bool plan_wide_mean(PlanBuilder& plan, const AverageForm& form, const Node& node
   const size_t from = plan.place_of(input, form.input, Layout::kChannelsLast, node);
   const bool stays_wide = is_wide(form.output);
   const size_t mean =
-      add_values_place(plan, result, Layout::kChannelsLast, stays_wide ? form.output : CodeType());
+      plan.add_values_place(result, Layout::kChannelsLast, stays_wide ? form.output : CodeType());
   plan.add(mean_wide_step(form, std::move(windows), plan.read(from), mean), node.name, "mean");
   if (stays_wide) {
     plan.set_place(result, mean);
@@ -106,7 +100,7 @@ bool plan_moved_values(PlanBuilder& plan, const ReferenceStep& step, const CodeT
   if (!plan.has_positions(result)) layout = Layout::kRows;
   moved.copies = movement->copies(node, shapes, plan.shape(result));
   for (const size_t place : moved.places) plan.read(place);
-  const size_t to = add_values_place(plan, result, layout, type);
+  const size_t to = plan.add_values_place(result, layout, type);
   plan.add(movement_step(std::move(moved), to), node.name, "moved values");
   plan.set_place(result, to);
   return true;
@@ -122,7 +116,7 @@ bool plan_kept(PlanBuilder& plan, const ReferenceStep& step, const std::string& 
   if (!is_wide(type) || (step.outputs[0] && step.outputs[0] != type)) return false;
   if (is_rectifier(node)) {
     const size_t from = plan.place_of(input, *type, std::nullopt, node);
-    const size_t to = add_values_place(plan, result, plan.place(from).layout, *type);
+    const size_t to = plan.add_values_place(result, plan.place(from).layout, *type);
     const SumsEnd end{.clamps = true, .low = 0, .high = std::numeric_limits<float>::infinity()};
     plan.add(float_elements_step({.end = end}, plan.read(from), to), node.name, "elements float");
     plan.set_place(result, to);
@@ -132,14 +126,14 @@ bool plan_kept(PlanBuilder& plan, const ReferenceStep& step, const std::string& 
     PoolingWindows windows = pooling_windows(node, plan.shape(input));
     if (!have_elements(windows)) return false;
     const size_t from = plan.place_of(input, *type, Layout::kChannelsLast, node);
-    const size_t to = add_values_place(plan, result, Layout::kChannelsLast, *type);
+    const size_t to = plan.add_values_place(result, Layout::kChannelsLast, *type);
     plan.add(largest_values_step(std::move(windows), plan.read(from), to), node.name, "largest float");
     plan.set_place(result, to);
     return true;
   }
   if (!is_view(node)) return plan_moved_values(plan, step, *type, result);
   const size_t from = plan.place_of(input, *type, std::nullopt, node);
-  const size_t to = add_values_place(plan, result, Layout::kRows, *type);
+  const size_t to = plan.add_values_place(result, Layout::kRows, *type);
   plan.add(copy_step(plan.read(from), to), node.name, "copy");
   plan.set_place(result, to);
   return true;
