@@ -259,10 +259,7 @@ std::optional<BlockSumForm> block_sum_form(const Node& node) {
   const Tensor& tensor = node.find_parameter("weight")->tensor;
   const std::optional<int64_t> block = inputs_of_block(*rounding, tensor);
   const int64_t groups = sum->spatial_dims == 0 ? 1 : integer_attribute(node, "groups");
-  // Shorter ones, as those of images and of channels that are convolved each by itself, are added in fewer
-  // steps as float32.
-  constexpr int64_t kLeastConvolved = 8;
-  if (!block || *block < (sum->spatial_dims == 0 ? 1 : kLeastConvolved)) return std::nullopt;
+  if (!block || *block < (sum->spatial_dims == 0 ? 1 : kLeastConvolvedBlock)) return std::nullopt;
   const Tensor weight = by_position(tensor);
   rounding->block_axis = 1;
   const int64_t positions = weight.dim(0) / tensor.dim(0);

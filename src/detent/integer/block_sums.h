@@ -36,8 +36,12 @@ struct BlockSumForm {
   int64_t blocks() const { return (inputs() + block - 1) / block; }
 };
 
-/// What the node computes so; nullopt where its weights are no such products, blocks of a convolution have
-/// fewer than 8 weights, or its operands have no codes.
+/// Blocks of convolutions with fewer weights, as those of images and of channels that are convolved each by
+/// itself, are added in fewer steps as float32.
+inline constexpr int64_t kLeastConvolvedBlock = 8;
+
+/// What the node computes so; nullopt where its weights are no such products, blocks of a convolution are too
+/// short, or its operands have no codes.
 std::optional<BlockSumForm> block_sum_form(const Node& node);
 
 /// float32: the steps that inputs in codes lead to, of the shape of the node's result.

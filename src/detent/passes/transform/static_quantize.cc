@@ -10,6 +10,7 @@
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
+#include "detent/integer/block_sums.h"
 #include "detent/integer/plan.h"
 #include "detent/io/file.h"
 #include "detent/passes/analysis/quantization_summary.h"
@@ -150,13 +151,12 @@ class NetworkQuantizer {
   }
 
   bool takes_format(const Node& node) const {
-    constexpr int64_t kLeastSummed = 8;
     if (!options_.weight_format) return false;
     const NodeWidths* named = bits_.find(node.name);
     const auto* sum = trait<WeightedSum>(node);
     const Tensor& weight = node.find_parameter("weight")->tensor;
     return !(named != nullptr && named->weights) && !sum->transposed &&
-           weight.dim(sum->reduction_axis()) >= kLeastSummed;
+           weight.dim(sum->reduction_axis()) >= kLeastConvolvedBlock;
   }
 
   QuantSpec format_spec(const Node& node) const {
