@@ -30,8 +30,12 @@ ThreadPool::~ThreadPool() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void ThreadPool::do_tasks() {
-  for (int64_t task = next_++; task < tasks_; task = next_++) (*body_)(task);
+void ThreadPool::do_tasks(size_t share) {
+  const size_t count = helpers_ + 1;
+  for (size_t i = 0; i < count; ++i) {
+    Share& from = shares_[(share + i) % count];
+    for (int64_t task = from.next++; task < from.end; task = from.next++) (*body_)(task);
+  }
 }
 
 /// Whether the job of `state` could still be joined.
@@ -57,7 +61,7 @@ void ThreadPool::work(size_t index) {
     }
     seen = now;
     if (!join_job(state_, index)) continue;
-    do_tasks();
+    do_tasks(index + 1);
     state_ -= kMember;
   }
 }
@@ -75,14 +79,17 @@ void ThreadPool::run(int64_t tasks, int threads, const std::function<void(int64_
       break;  // those there are do it
     }
   }
-  next_ = 0;
-  tasks_ = tasks;
+  while (shares_.size() < wanted) shares_.emplace_back();
+  for (size_t i = 0; i < wanted; ++i) {
+    shares_[i].next = tasks * static_cast<int64_t>(i) / static_cast<int64_t>(wanted);
+    shares_[i].end = tasks * static_cast<int64_t>(i + 1) / static_cast<int64_t>(wanted);
+  }
   body_ = &body;
   helpers_ = wanted - 1;
   state_ += kNumber + kOpen;
   ++wake_;
   wake_.notify_all();
-  do_tasks();
+  do_tasks(0);
   state_ -= kOpen;
   while ((state_ & kMembers) != 0) pause();
   busy_ = false;

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -20,13 +21,20 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   /// Calls `body(task)` for each of `tasks`, in any order, on at most `threads` threads, of which the caller
-  /// is one. The body must not throw.
+  /// is one. The body must not throw. Each thread begins with a share of neighbouring tasks, the same in each
+  /// run, and then helps the others: what one step of a network leaves in a core's cache the next finds there.
   void run(int64_t tasks, int threads, const std::function<void(int64_t)>& body);
 
  private:
   void work(size_t index);
   bool join_job(uint64_t state, size_t index);
-  void do_tasks();
+  void do_tasks(size_t share);
+
+  /// Tasks that one thread begins with.
+  struct alignas(64) Share {
+    std::atomic<int64_t> next = 0;
+    int64_t end = 0;
+  };
 
   // Job number, whether it takes more threads, and how many are at it.
   static constexpr uint64_t kMember = 1;
@@ -39,8 +47,7 @@ class ThreadPool {
   std::atomic<uint64_t> wake_ = 0;  // changes with each job, and at the end
   std::atomic<bool> stops_ = false;
   // Belongs to the job.
-  std::atomic<int64_t> next_ = 0;
-  int64_t tasks_ = 0;
+  std::deque<Share> shares_;  // the caller's first; those of the job and maybe more
   std::atomic<size_t> helpers_ = 0;
   const std::function<void(int64_t)>* body_ = nullptr;
 

@@ -25,15 +25,25 @@ constexpr int most_windows(int vectors) {
   return HWY_TARGET <= HWY_AVX2 ? 12 / vectors : 1;
 }
 
+/// NaN and -0 stay what they are: instructions of x86 for the larger and the smaller give their second operand
+/// where it is NaN or both are zeros.
+HWY_INLINE Vec Clamped(const SumsEnd& end, Vec sum) {
+  const Singles d;
+  const Vec low = hn::Set(d, end.low);
+  const Vec high = hn::Set(d, end.high);
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSSE3
+  return hn::Min(high, hn::Max(low, sum));
+#else
+  return hn::IfThenElse(hn::Lt(sum, low), low, hn::IfThenElse(hn::Gt(sum, high), high, sum));
+#endif
+}
+
 /// `at` is that of the vector's first output.
 HWY_INLINE Vec Ended(const SumsEnd& end, Vec sum, int64_t at) {
   const Singles d;
   if (end.bias != nullptr) sum = hn::Add(sum, hn::LoadU(d, end.bias + at));
   if (end.scale != nullptr) sum = Fused(d, sum, hn::LoadU(d, end.scale + at), hn::LoadU(d, end.shift + at));
-  if (!end.clamps) return sum;
-  const Vec low = hn::Set(d, end.low);
-  const Vec high = hn::Set(d, end.high);
-  return hn::IfThenElse(hn::Lt(sum, low), low, hn::IfThenElse(hn::Gt(sum, high), high, sum));
+  return end.clamps ? Clamped(end, sum) : sum;
 }
 
 template <int kWindows, int kVectors, bool kOneTap>
@@ -48,7 +58,10 @@ void SumTile(const ChannelsLastSums& s, int64_t first, const float* next, int64_
   for (int i = 0; i < kWindows; ++i) {
     inputs[i] = s.windows[first + i] + s.first_channel + (kOneTap ? s.taps.front() : 0);
 #pragma GCC unroll 32
-    for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::LoadU(d, before + i * before_step + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) {
+      sums[i][v] = hn::LoadU(d, before + i * before_step + v * kLanes);
+      __builtin_prefetch(s.results[first + i] + s.first_output + v * kLanes, 1, 3);
+    }
   }
   const float* weights = s.weights;
   const int64_t* const taps = s.taps.data();
@@ -80,14 +93,25 @@ void SumTile(const ChannelsLastSums& s, int64_t first, const float* next, int64_
     return;
   }
   const bool is_whole = s.outputs == kWindowSums;
+  alignas(64) float parts[size_t{kWindows * kWindowSums}];
+  const SumsEnd end = s.end;  // copies, where no result can lie
+  const SumsEnd last = s.last;
 #pragma GCC unroll 32
   for (int i = 0; i < kWindows; ++i) {
-    alignas(64) float part[size_t{kWindowSums}];
-    float* const to = is_whole ? s.results[first + i] : part;
+    float* const to = is_whole ? s.results[first + i] + s.first_output : parts + i * kWindowSums;
 #pragma GCC unroll 32
-    for (int v = 0; v < kVectors; ++v) hn::StoreU(Ended(s.end, sums[i][v], v * kLanes), d, to + v * kLanes);
-    if (!is_whole) std::copy_n(part, s.outputs, s.results[first + i]);
+    for (int v = 0; v < kVectors; ++v) {
+      Vec result = Ended(end, sums[i][v], v * kLanes);
+      if (s.others != nullptr) {
+        const Vec other = hn::LoadU(d, s.others[first + i] + s.first_output + v * kLanes);
+        result = Ended(last, hn::Add(result, other), 0);
+      }
+      hn::StoreU(result, d, to + v * kLanes);
+    }
   }
+  if (is_whole) return;
+  for (int i = 0; i < kWindows; ++i)
+    std::copy_n(parts + i * kWindowSums, s.outputs, s.results[first + i] + s.first_output);
 }
 
 using TileFunction = void (*)(const ChannelsLastSums&, int64_t, const float*, int64_t);
@@ -150,22 +174,83 @@ HWY_INLINE void DepthwiseTile(const ChannelsLastDepthwise& s, int64_t channel, i
   }
 }
 
-template <int kWindows>
+/// The same of 3 x 3 positions side by side, `kStride` of them between windows: a row of positions is read
+/// once for all windows.
+template <int kWindows, int kStride, class Part>
+HWY_INLINE void DepthwiseTile3x3(const ChannelsLastDepthwise& s, int64_t channel, int64_t padded,
+                                 int64_t first, Part part) {
+  constexpr int kColumns = (kWindows - 1) * kStride + 3;
+  const Singles d;
+  const int64_t column = s.taps[1] - s.taps[0];
+  const float* const input = s.input + first * s.window_step + channel;
+  float* const result = s.result + first * s.channels + channel;
+  for (int64_t offset = 0; offset < kSumOutputs; offset += kLanes) {
+    Vec sums[size_t{kWindows}];
+#pragma GCC unroll 8
+    for (int i = 0; i < kWindows; ++i) sums[i] = hn::LoadU(d, s.start + channel + offset);
+    const float* weights = s.weights + channel + offset;
+    for (size_t row = 0; row < 9; row += 3) {
+      const float* const x = input + s.taps[row] + offset;
+      Vec columns[size_t{kColumns}];
+#pragma GCC unroll 16
+      for (int i = 0; i < kColumns; ++i) columns[i] = hn::LoadU(d, x + i * column);
+#pragma GCC unroll 3
+      for (int t = 0; t < 3; ++t) {
+        const Vec factor = hn::LoadU(d, weights);
+        weights += padded;
+#pragma GCC unroll 8
+        for (int i = 0; i < kWindows; ++i) sums[i] = Fused(d, columns[i * kStride + t], factor, sums[i]);
+      }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kWindows; ++i) {
+      part.Store(Ended(s.end, sums[i], channel + offset), d, result + i * s.channels + offset,
+                 static_cast<size_t>(offset));
+    }
+  }
+}
+
+/// `kStride` 0: any positions.
+template <int kWindows, int kStride>
 void DepthwiseWindows(const ChannelsLastDepthwise& s, int64_t padded, int64_t first) {
+  const auto add = [&](int64_t channel, auto part) HWY_ATTR {
+    if constexpr (kStride == 0) {
+      DepthwiseTile<kWindows>(s, channel, padded, first, part);
+    } else {
+      DepthwiseTile3x3<kWindows, kStride>(s, channel, padded, first, part);
+    }
+  };
   int64_t channel = 0;
-  for (; channel + kSumOutputs <= s.channels; channel += kSumOutputs)
-    DepthwiseTile<kWindows>(s, channel, padded, first, WholeSixteen());
-  if (channel == s.channels) return;
-  const FirstOfSixteen last{static_cast<size_t>(s.channels - channel)};
-  DepthwiseTile<kWindows>(s, channel, padded, first, last);
+  for (; channel + kSumOutputs <= s.channels; channel += kSumOutputs) add(channel, WholeSixteen());
+  if (channel < s.channels) add(channel, FirstOfSixteen{static_cast<size_t>(s.channels - channel)});
+}
+
+template <int kWindows, int kStride>
+int64_t DepthwiseTiles(const ChannelsLastDepthwise& s, int64_t first) {
+  const int64_t padded = (s.channels + kSumOutputs - 1) / kSumOutputs * kSumOutputs;
+  for (; first + kWindows <= s.windows; first += kWindows)
+    DepthwiseWindows<kWindows, kStride>(s, padded, first);
+  return first;
+}
+
+/// Windows whose sums, positions and weights registers hold.
+template <int kStride>
+void AddDepthwiseOf(const ChannelsLastDepthwise& s) {
+  constexpr int kMost = HWY_TARGET <= HWY_AVX3 && kStride == 1 ? 7 : 4;
+  int64_t first = DepthwiseTiles<kMost, kStride>(s, 0);
+  if constexpr (kMost > 4) first = DepthwiseTiles<4, kStride>(s, first);
+  first = DepthwiseTiles<2, kStride>(s, first);
+  DepthwiseTiles<1, kStride>(s, first);
 }
 
 void AddDepthwise(const ChannelsLastDepthwise& s) {
-  constexpr int kAtOnce = 4;
-  const int64_t padded = (s.channels + kSumOutputs - 1) / kSumOutputs * kSumOutputs;
-  int64_t first = 0;
-  for (; first + kAtOnce <= s.windows; first += kAtOnce) DepthwiseWindows<kAtOnce>(s, padded, first);
-  for (; first < s.windows; ++first) DepthwiseWindows<1>(s, padded, first);
+  const int64_t column = s.taps.size() == 9 ? s.taps[1] - s.taps[0] : 0;
+  bool is_square = column > 0;
+  for (size_t row = 0; is_square && row < 9; row += 3)
+    is_square = s.taps[row + 1] == s.taps[row] + column && s.taps[row + 2] == s.taps[row] + 2 * column;
+  if (is_square && s.window_step == column) return AddDepthwiseOf<1>(s);
+  if (is_square && s.window_step == 2 * column) return AddDepthwiseOf<2>(s);
+  AddDepthwiseOf<0>(s);
 }
 
 void EndSums(const SumsEnd& end, const float* values, int64_t channels, int64_t positions, float* results) {

@@ -36,7 +36,7 @@ inline constexpr int64_t kSumOutputs = 16;
 /// Some outputs of some windows.
 struct ChannelsLastSums {
   const float* const* windows;    // of each channel 0 at its first position
-  float* const* results;          // of each the first of the outputs
+  float* const* results;          // of each output 0
   int64_t count;                  // of windows
   std::span<const int64_t> taps;  // where the positions of a window lie, from its first
   int64_t channels;               // in their order, of each all taps
@@ -44,8 +44,13 @@ struct ChannelsLastSums {
   const float* weights;  // [channel][tap][16 * blocks]
   int64_t blocks;        // 1 or 2
   int64_t outputs;       // at most 16 * blocks
+  int64_t first_output = 0;
   const float* start;    // what sums begin with
   SumsEnd end;
+  /// Of each window what is added to its results, from output 0 on, and what is computed on these sums;
+  /// nullptr: nothing. As many values are read as outputs are computed together.
+  const float* const* others = nullptr;
+  SumsEnd last = {};
   /// Where some channels at a time are added: [window][16 * blocks], the sums that others left, and instead
   /// of results those that these leave.
   const float* sums_before = nullptr;
@@ -56,7 +61,7 @@ struct ChannelsLastSums {
 void add_channels_last(const ChannelsLastSums& sums);
 
 /// A window of each channel by itself, `windows` of them side by side. Up to 15 values behind the last
-/// channel of a position are read.
+/// channel of a position are read. Windows of 3 x 3 positions side by side share what they read.
 struct ChannelsLastDepthwise {
   const float* input;
   int64_t window_step;

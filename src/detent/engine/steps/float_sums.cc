@@ -112,6 +112,7 @@ class FloatSumsStep final : public EngineStep {
   struct Windows {
     const float* inputs[kMostWindows];
     float* results[kMostWindows];
+    const float* others[kMostWindows];  // of the addition behind, if there is one
   };
 
   void note_windows(RunState& state, const float* from, int64_t first, int64_t count, Windows& to) const {
@@ -119,6 +120,9 @@ class FloatSumsStep final : public EngineStep {
     const Place& out = state.places[layer_.output];
     const WindowShape& w = layer_.packed->window;
     float* const results = state.values(layer_.output);
+    const size_t other_place = layer_.follow_ups.other.value_or(layer_.output);
+    const Place& other = state.places[other_place];
+    const float* const others = state.values(other_place);
     int64_t x = first % out.width();
     int64_t y = first / out.width() % out.height();
     int64_t plane = first / out.width() / out.height();
@@ -130,9 +134,11 @@ class FloatSumsStep final : public EngineStep {
           in.at(n, z * w.stride_z - w.padding_z, y * w.stride_y - w.padding_y, x * w.stride_x - w.padding_x);
       const float* input = from + at / in.channels() * pitch_;
       float* result = results + out.at(n, z, y, x);
-      for (; i < end; ++i, input += w.stride_x * pitch_, result += out.channels()) {
+      const float* addend = others + other.at(n, z, y, x);
+      for (; i < end; ++i, input += w.stride_x * pitch_, result += out.channels(), addend += out.channels()) {
         to.inputs[i] = input;
         to.results[i] = result;
+        to.others[i] = addend;
       }
       x = 0;
       if (++y < out.height()) continue;
@@ -146,34 +152,24 @@ class FloatSumsStep final : public EngineStep {
     const PackedFloatSums& packed = *layer_.packed;
     Windows windows;
     note_windows(state, input, first, count, windows);
-    int64_t channel = 0;
-    int64_t output = 0;
-    const auto move_to = [&](const PackedFloatBlock& block) {
-      for (int64_t i = 0; i < count; ++i) {
-        windows.inputs[i] += block.first_channel - channel;
-        windows.results[i] += block.first_output - output;
-      }
-      channel = block.first_channel;
-      output = block.first_output;
-    };
     for (const PackedFloatBlock& block : blocks) {
-      move_to(block);
       const PackedFloatBlock* const next = &block == &blocks.back() ? nullptr : &block + 1;
       add_block({.windows = windows.inputs,
                  .results = windows.results,
                  .count = count,
                  .taps = taps_,
                  .channels = packed.channels,
+                 .first_channel = block.first_channel,
                  .weights = packed.weights.data() + block.weights,
                  .blocks = block.blocks,
                  .outputs = block.outputs,
+                 .first_output = block.first_output,
                  .start = packed.start.data() + block.start,
                  .end = layer_.follow_ups.end.from(block.first_output),
+                 .others = layer_.follow_ups.other ? windows.others : nullptr,
+                 .last = layer_.follow_ups.last,
                  .next = next == nullptr ? nullptr : packed.weights.data() + next->weights});
     }
-    if (!layer_.follow_ups.other || blocks.empty()) return;
-    const int64_t first_output = blocks.front().first_output;
-    add_other(state, first, count, first_output, output + blocks.back().outputs - first_output);
   }
 
   /// Some channels at a time, where the weights of all would not stay near while the windows take their
@@ -197,21 +193,6 @@ class FloatSumsStep final : public EngineStep {
       sums.sums_before = partial;
       sums.weights = behind;
       sums.first_channel += sums.channels;
-    }
-  }
-
-  /// To `channels` results of each window, from `channel` on.
-  void add_other(RunState& state, int64_t first, int64_t count, int64_t channel, int64_t channels) const {
-    const FloatFollowUps& follow_ups = layer_.follow_ups;
-    const Place& out = state.places[layer_.output];
-    const Place& other = state.places[*follow_ups.other];
-    for (int64_t window = first; window < first + count; ++window) {
-      const int64_t plane = window / out.width() / out.height();
-      const int64_t y = window / out.width() % out.height();
-      const int64_t x = window % out.width();
-      float* const to = state.values(layer_.output) + out.at(plane, y, x) + channel;
-      add_values(follow_ups.last, to, state.values(*follow_ups.other) + other.at(plane, y, x) + channel,
-                 channels, to);
     }
   }
 
