@@ -69,6 +69,9 @@ void SumTile(const ChannelsLastSums& s, int64_t first, const float* next, int64_
   for (int64_t c = 0; c < s.channels; ++c) {
     for (int64_t t = 0; t < tap_count; ++t) {
       const int64_t at = kOneTap ? c : taps[t] + c;
+      // Pointers are read from memory again: those that no register is left for would be kept in vectors, from
+      // where they come later than from the cache and at the expense of products.
+      asm volatile("" : : "r"(inputs) : "memory");
       Vec factors[size_t{kVectors}];
 #pragma GCC unroll 32
       for (int v = 0; v < kVectors; ++v) factors[v] = hn::LoadU(d, weights + v * kLanes);
