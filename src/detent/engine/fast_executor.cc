@@ -180,19 +180,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// The engine's threads for what the reference computes between kernels.
-const TaskRunner& pool_runner() {
-  static const TaskRunner kRunner = [](int64_t tasks, int threads, const std::function<void(int64_t)>& body) {
-    ThreadPool::shared().run(tasks, threads, body);
-  };
-  return kRunner;
-}
-
 /// Runs all steps; notes the least time of each in `seconds`, where there are any.
 std::vector<Tensor> run_plan(const ShapedPlan& shaped, const ReferenceStep& output,
                              std::span<const Tensor> inputs, std::span<double> seconds) {
   const ProgramPlan& plan = shaped.plan;
-  const UseTaskRunner use(pool_runner());
+  // The engine's threads for what the reference computes between kernels.
+  const UseTaskRunner use(ThreadPool::shared().runner());
   Tensor arena = shaped.take_arena();
   RunState state{.places = plan.places,
                  .arena = arena.bytes().data(),

@@ -14,6 +14,7 @@ int64_t arrange(std::vector<Place>& places) {
   std::vector<const Place*> placed;  // in the order of their offsets
   for (const size_t index : by_size) {
     Place& place = places[index];
+    if (place.part_of) continue;
     const int64_t bytes = (place.bytes() + kAlignment - 1) / kAlignment * kAlignment;
     int64_t offset = 0;
     for (const Place* other : placed) {
@@ -25,6 +26,9 @@ int64_t arrange(std::vector<Place>& places) {
     all = std::max(all, offset + bytes);
     const auto behind = std::ranges::upper_bound(placed, offset, {}, &Place::offset);
     placed.insert(behind, &place);
+  }
+  for (Place& place : places) {
+    if (place.part_of) place.offset = places[*place.part_of].offset + place.part_begin;
   }
   return all;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "detent/core/tensor.h"
@@ -45,6 +46,9 @@ struct Place {
   size_t first_step = 0;
   size_t last_step = 0;
   int64_t offset = 0;  // in the arena
+  /// Elements of another place, from `part_begin` bytes on; it is one that is no part itself.
+  std::optional<size_t> part_of = {};
+  int64_t part_begin = 0;
 
   /// Bytes that a kernel may read behind the last.
   static constexpr int64_t kSlack = 128;

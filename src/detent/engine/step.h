@@ -15,6 +15,7 @@
 #include "detent/engine/place.h"
 #include "detent/engine/thread_pool.h"
 #include "detent/engine/transposed_phases.h"
+#include "detent/float32/float_node.h"
 #include "detent/graph/strided_view.h"
 #include "detent/integer/float_nodes.h"
 #include "detent/integer/pooling.h"
@@ -99,6 +100,21 @@ std::unique_ptr<EngineStep> float_sums_step(FloatSumsLayer layer);
 /// The same on the values of a place, into another of its layout.
 std::unique_ptr<EngineStep> float_elements_step(FloatFollowUps follow_ups, size_t from, size_t to);
 
+/// What a node computes on each element, or on rows of them that lie adjacent.
+struct FloatRows {
+  RowFunction function;
+  std::shared_ptr<const NamedTensors> parameters;  // that the function reads
+};
+std::unique_ptr<EngineStep> float_rows_step(FloatRows rows, size_t from, size_t to);
+
+/// An operand of pairs of values: a number, or a place, maybe of one position for all of a sample or of all
+/// samples, or of one row for all rows.
+struct PairOperand {
+  std::optional<size_t> place = {};
+  float number = 0;
+};
+std::unique_ptr<EngineStep> float_pairs_step(PairFunction function, PairOperand a, PairOperand b, size_t to);
+
 /// Quantizes the values of a flow, or takes its codes, as bytes. Throws Error naming `node` on NaN.
 std::unique_ptr<EngineStep> bytes_of_flow(const KernelSet& kernels, const Node& node, size_t flow,
                                           size_t place);
@@ -152,6 +168,17 @@ struct MatrixProductLayer {
 };
 int64_t product_scratch_bytes(const StridedView& b);
 std::unique_ptr<EngineStep> product_step(MatrixProductLayer layer);
+
+/// The same of values, as float32/sums.h states.
+struct FloatProductLayer {
+  MatrixOperand a;
+  MatrixOperand b;
+  std::optional<size_t> scratch;  // a place of so many bytes, for `b` with its columns adjacent
+  size_t output;
+};
+/// 0 where `b` is taken as it lies.
+int64_t float_product_scratch_bytes(const StridedView& b);
+std::unique_ptr<EngineStep> float_product_step(FloatProductLayer layer);
 
 /// Pairs of bytes: by one of two kernels, or by a table of 256 results for each byte of `a`.
 struct BytePairs {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <system_error>
 
-#include "detent/core/parallel.h"
-
 namespace detent {
 namespace {
 
@@ -48,6 +46,7 @@ bool ThreadPool::join_job(uint64_t state, size_t index) {
 }
 
 void ThreadPool::work(size_t index) {
+  const UseTaskRunner use(runner_);
   uint64_t seen = 0;
   while (!stops_) {
     uint64_t now = wake_;

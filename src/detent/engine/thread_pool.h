@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "detent/core/parallel.h"
+
 namespace detent {
 
 /// Threads that wait for the next piece of a run: awake for some tens of microseconds, then asleep. Shared by
@@ -22,8 +24,12 @@ class ThreadPool {
 
   /// Calls `body(task)` for each of `tasks`, in any order, on at most `threads` threads, of which the caller
   /// is one. The body must not throw. Each thread begins with a share of neighbouring tasks, the same in each
-  /// run, and then helps the others: what one step of a network leaves in a core's cache the next finds there.
+  /// run, and then helps the others: what one step of a network leaves in a core's cache the next finds
+  /// there.
   void run(int64_t tasks, int threads, const std::function<void(int64_t)>& body);
+
+  /// run(), for what divides its work by parallel_for; threads of the pool do so with it too.
+  const TaskRunner& runner() const { return runner_; }
 
  private:
   void work(size_t index);
@@ -51,6 +57,9 @@ class ThreadPool {
   std::atomic<size_t> helpers_ = 0;
   const std::function<void(int64_t)>* body_ = nullptr;
 
+  const TaskRunner runner_ = [this](int64_t tasks, int threads, const std::function<void(int64_t)>& body) {
+    run(tasks, threads, body);
+  };
   std::vector<std::thread> threads_;
 };
 

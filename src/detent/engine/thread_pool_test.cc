@@ -46,5 +46,37 @@ TEST(ThreadPool, TakesRunsWhileItIsBusy) {
   EXPECT_EQ(done, 4 * 100 * 4 * 3);
 }
 
+/// What tasks divide further is done by the thread that has the task, be it the pool's own.
+TEST(ThreadPool, TasksDivideNothingAmongOtherThreads) {
+  ThreadPool pool;
+  const UseTaskRunner use(pool.runner());
+  for (int again = 0; again < 50; ++again) {
+    std::atomic<int> elsewhere = 0;
+    pool.run(16, 4, [&](int64_t /*task*/) {
+      const std::thread::id here = std::this_thread::get_id();
+      parallel_for(8, 1, [&](int64_t, int64_t) { elsewhere += std::this_thread::get_id() == here ? 0 : 1; });
+    });
+    ASSERT_EQ(elsewhere, 0);
+  }
+}
+
+/// A thread that all others wait for finds its tasks done by them.
+TEST(ThreadPool, SharesAreHelpedWith) {
+  ThreadPool pool;
+  for (int again = 0; again < 20; ++again) {
+    std::atomic<int> done = 0;
+    pool.run(40, 2, [&](int64_t task) {
+      if (task == 0) {
+        const auto begin = std::chrono::steady_clock::now();
+        while (done < 39 && std::chrono::steady_clock::now() - begin < std::chrono::seconds(20))
+          std::this_thread::yield();
+        EXPECT_EQ(done, 39);
+      }
+      ++done;
+    });
+    ASSERT_EQ(done, 40);
+  }
+}
+
 }  // namespace
 }  // namespace detent

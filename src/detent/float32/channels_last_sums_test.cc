@@ -102,6 +102,45 @@ TEST_P(ChannelsLast, SumsAreInTheOrderStated) {
   }
 }
 
+/// Outputs from the third on, with something added to them and clamped.
+TEST_P(ChannelsLast, WhatIsAddedComesBehindTheSums) {
+  const Layer layer{4, {0, 5}, 2, 23, 17};
+  const std::vector<float> input = normal(400, 11);
+  const std::vector<float> weights = normal(size_t{4} * 2 * 32, 12);
+  const std::vector<float> start = normal(32, 13);
+  const std::vector<float> addends = normal(size_t{17} * 26 + 32, 14);
+  std::vector<float> output(size_t{17} * 26, 123);
+  std::vector<const float*> windows;
+  std::vector<float*> results;
+  std::vector<const float*> others;
+  for (int64_t i = 0; i < layer.windows; ++i) {
+    windows.push_back(input.data() + 9 * i);
+    results.push_back(output.data() + 26 * i);
+    others.push_back(addends.data() + 26 * i);
+  }
+  const ChannelsLastSums sums{.windows = windows.data(),
+                              .results = results.data(),
+                              .count = layer.windows,
+                              .taps = layer.taps,
+                              .channels = layer.channels,
+                              .weights = weights.data(),
+                              .blocks = layer.blocks,
+                              .outputs = layer.outputs,
+                              .first_output = 3,
+                              .start = start.data(),
+                              .end = {.clamps = true, .low = -1},
+                              .others = others.data(),
+                              .last = {.clamps = true, .high = 1.5F}};
+  add_channels_last(sums);
+  for (int64_t i = 0; i < layer.windows; ++i) {
+    for (int64_t o = 0; o < 26; ++o) {
+      const float sum = o < 3 ? 0 : expected_sum(layer, sums, i, o - 3);
+      const float wanted = o < 3 ? 123 : ended(sums.last, sum + others[static_cast<size_t>(i)][o], 0);
+      ASSERT_EQ(results[static_cast<size_t>(i)][o], wanted) << i << " " << o;
+    }
+  }
+}
+
 TEST_P(ChannelsLast, SumsOfSomeChannelsAtATimeAreThoseOfAll) {
   const Layer layer{21, {0, 25, 50}, 2, 27, 31};
   const std::vector<float> input = normal(2000, 4);
@@ -169,6 +208,42 @@ TEST_P(ChannelsLast, DepthwiseSumsAreInTheOrderStated) {
         ASSERT_EQ(output[static_cast<size_t>(i)], ended(sums.end, sum, c)) << channels << " " << i;
       }
       ASSERT_EQ(output.back(), 123);
+    }
+  }
+}
+
+/// Those of 3 x 3 positions side by side share what they read.
+TEST_P(ChannelsLast, SquareDepthwiseSumsAreInTheOrderStated) {
+  for (const int64_t channels : {3, 16, 37}) {
+    for (const int64_t stride : {1, 2, 3}) {
+      for (int64_t windows = 1; windows < 17; ++windows) {
+        const auto padded = static_cast<size_t>((channels + kSumOutputs - 1) / kSumOutputs * kSumOutputs);
+        std::vector<int64_t> taps;
+        for (int64_t t = 0; t < 9; ++t) taps.push_back((t / 3 * 60 + t % 3) * channels);
+        const std::vector<float> input = normal(static_cast<size_t>(180 * channels + kSumOutputs), 7);
+        const std::vector<float> weights = normal(taps.size() * padded, 8);
+        const std::vector<float> start = normal(padded, 9);
+        std::vector<float> output(static_cast<size_t>(windows * channels) + 1, 123);
+        add_channels_last_depthwise({.input = input.data(),
+                                     .window_step = stride * channels,
+                                     .windows = windows,
+                                     .taps = taps,
+                                     .weights = weights.data(),
+                                     .channels = channels,
+                                     .start = start.data(),
+                                     .end = {},
+                                     .result = output.data()});
+        for (int64_t i = 0; i < windows * channels; ++i) {
+          const auto c = static_cast<size_t>(i % channels);
+          float sum = start[c];
+          for (size_t t = 0; t < taps.size(); ++t) {
+            const auto at = static_cast<size_t>(i / channels * stride * channels + taps[t]) + c;
+            sum = std::fma(input[at], weights[t * padded + c], sum);
+          }
+          ASSERT_EQ(output[static_cast<size_t>(i)], sum) << channels << " " << stride << " " << i;
+        }
+        ASSERT_EQ(output.back(), 123);
+      }
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "detent/core/error.h"
+#include "detent/float32/result_tensor.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
@@ -72,6 +73,15 @@ std::optional<Tensor> FloatNode::parameter(std::string_view name) const {
 std::span<const float> FloatNode::values_of(std::string_view name) const {
   const auto found = std::ranges::find(parameters, name, &NamedTensors::value_type::first);
   return found == parameters.end() ? std::span<const float>() : found->second.values<float>();
+}
+
+Tensor computed_by_rows(const FloatNode& node) {
+  const Tensor& x = node.tensor(0);
+  const std::optional<RowFunction> function = find_float_operator(node.node.op)->rows(node, x.shape());
+  DETENT_CHECK(function.has_value(), "{}: no rows", node.node.op);
+  Tensor result = result_tensor(x.shape());
+  function->apply(x.values<float>(), result.values<float>());
+  return result;
 }
 
 const FloatOperator* find_float_operator(std::string_view op) {

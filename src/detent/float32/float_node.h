@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,13 +37,31 @@ struct FloatNode {
   std::span<const float> values_of(std::string_view name) const;
 };
 
+/// What a node computes on rows of `row` adjacent elements, each row by itself; of functions of one
+/// element 1. `results` may be `values`. Spans of parameters stay those of the node it was made of.
+struct RowFunction {
+  int64_t row;
+  std::function<void(std::span<const float> values, std::span<float> results)> apply;
+};
+
+/// results[i] = f(a[i * a_step], b[i * b_step])
+using PairFunction = void (*)(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t count,
+                              float* results);
+
 /// How an operator is computed in float32 with the same bits on every processor.
 struct FloatOperator {
   std::string_view op;
   Tensor (*compute)(const FloatNode&);
   /// Whether every program computes the same bits, for want of anything that is rounded twice or added up.
   bool is_exact = false;
+  /// Where results have the shape of the only input; nullopt where the elements of rows are not adjacent.
+  std::optional<RowFunction> (*rows)(const FloatNode&, const Shape& input) = nullptr;
+  /// Where each result is one of an element of each of two inputs that broadcast.
+  PairFunction pairs = nullptr;
 };
+
+/// The result of an operator that has `rows`.
+Tensor computed_by_rows(const FloatNode& node);
 
 /// nullptr where there is none.
 const FloatOperator* find_float_operator(std::string_view op);

@@ -1,5 +1,7 @@
 #include "detent/graph/strided_view.h"
 
+#include <algorithm>
+
 namespace detent {
 
 StridedView StridedView::of(const Shape& shape) {
@@ -17,6 +19,36 @@ StridedView StridedView::broadcast(const Shape& from, const Shape& to) {
     if (from[source] == to[at]) view.strides[at] = whole.strides[source];
   }
   return view;
+}
+
+/// A step of so many elements is so many along each dimension of `inner`, the first as many as there can be.
+/// That is right for all elements at once where no sum of steps leaves a dimension.
+std::optional<StridedView> StridedView::over(const StridedView& inner) const {
+  if (inner.is_contiguous()) {
+    StridedView moved = *this;
+    moved.offset += inner.offset;
+    return moved;
+  }
+  const std::vector<int64_t> adjacent = of(inner.shape).strides;
+  std::vector<int64_t> farthest(inner.shape.size(), 0);  // along each dimension of `inner`
+  const auto moved_by = [&](int64_t elements, int64_t times) {
+    int64_t by = 0;
+    for (size_t d = 0; d < adjacent.size(); ++d) {
+      const int64_t along = inner.shape[d] == 1 ? 0 : elements / adjacent[d];
+      elements -= along * adjacent[d];
+      farthest[d] += along * times;
+      by += along * inner.strides[d];
+    }
+    return by;
+  };
+  if (std::ranges::any_of(strides, [](int64_t stride) { return stride < 0; })) return std::nullopt;
+  StridedView moved{shape, {}, inner.offset + moved_by(offset, 1)};
+  for (size_t d = 0; d < shape.size(); ++d)
+    moved.strides.push_back(shape[d] == 1 ? 0 : moved_by(strides[d], shape[d] - 1));
+  for (size_t d = 0; d < farthest.size(); ++d) {
+    if (farthest[d] >= inner.shape[d]) return std::nullopt;
+  }
+  return moved;
 }
 
 }  // namespace detent

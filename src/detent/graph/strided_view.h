@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "detent/core/tensor.h"
@@ -18,6 +19,12 @@ struct StridedView {
   static StridedView of(const Shape& shape);
   /// A tensor of shape `from` repeated to `to`, by numpy's rule.
   static StridedView broadcast(const Shape& from, const Shape& to);
+
+  /// Whether its elements are adjacent, in row-major order.
+  bool is_contiguous() const { return strides == of(shape).strides; }
+  /// This view of the elements that `inner` has, in their row-major order, as a view of the memory that
+  /// `inner` views; nullopt where no strides say it.
+  std::optional<StridedView> over(const StridedView& inner) const;
 };
 
 /// The elements of an input that lie in `from` go to `to` in the result; both have one shape.

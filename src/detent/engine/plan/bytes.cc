@@ -22,53 +22,6 @@ bool multipliers_fit(const AverageForm& form, const PoolingWindows& windows) {
   return true;
 }
 
-/// Whether the result is one input in another order: who reads it may do so where it lies.
-bool is_whole_view(const MovedInputs& moved, const Shape& result) {
-  if (moved.copies.size() != 1) return false;
-  const StridedCopy& copy = moved.copies.front();
-  const StridedView whole = StridedView::of(result);
-  return copy.to.shape == result && copy.to.strides == whole.strides && copy.to.offset == 0;
-}
-
-/// Slices, permutations, concatenations: of inputs of one type.
-bool plan_movement(PlanBuilder& plan, const ReferenceStep& step, const std::string& result,
-                   const CodeType& type) {
-  const Node& node = *step.node;
-  const auto* movement = trait<Movement>(node);
-  if (movement == nullptr || !movement->copies) return false;
-  constexpr int64_t kMostElements = int64_t{1} << 22;  // whose places are noted one by one
-  if (element_count(plan.shape(result)) > kMostElements) return false;
-  std::vector<std::string> inputs;
-  std::vector<Shape> shapes;
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (node.inputs[i].is_constant() || !plan.is_tensor(value_name(node.inputs[i]))) continue;
-    inputs.push_back(value_name(node.inputs[i]));
-    shapes.push_back(plan.shape(inputs.back()));
-    const std::optional<CodeType> own = step.inputs[i] ? step.inputs[i] : plan.value(inputs.back()).type;
-    if (own != type) return false;
-  }
-  MovedInputs moved{.places = {}, .copies = movement->copies(node, shapes, plan.shape(result))};
-  if (is_whole_view(moved, plan.shape(result))) {
-    PlannedValue value = plan.new_value(result);
-    value.type = type;
-    value.move = PendingMove{&node, inputs.front(), type, moved.copies.front().from};
-    plan.add_value(result, std::move(value));
-    return true;
-  }
-  // As its inputs lie, where the result can.
-  std::optional<Layout> layout;
-  for (const std::string& input : inputs) {
-    moved.places.push_back(plan.place_of(input, type, std::nullopt, node));
-    if (!layout) layout = plan.place(moved.places.back()).layout;
-  }
-  if (!plan.has_positions(result)) layout = Layout::kRows;
-  for (const size_t place : moved.places) plan.read(place);
-  const size_t to = plan.add_place({.shape = plan.shape(result), .layout = *layout, .type = type});
-  plan.add(movement_step(std::move(moved), to), node.name, "moved bytes");
-  plan.set_place(result, to);
-  return true;
-}
-
 }  // namespace
 
 bool have_elements(const PoolingWindows& windows) {
@@ -154,12 +107,7 @@ bool plan_moved(PlanBuilder& plan, const ReferenceStep& step, const std::string&
     plan.set_place(result, to);
     return true;
   }
-  if (!is_view(*step.node)) return plan_movement(plan, step, result, *type);
-  const size_t from = plan.place_of(input, *type, std::nullopt, *step.node);
-  const size_t to = to_place(Layout::kRows);
-  plan.add(copy_step(plan.read(from), to), step.node->name, "copy");
-  plan.set_place(result, to);
-  return true;
+  return plan_movement(plan, step, *type, result);
 }
 
 }  // namespace detent

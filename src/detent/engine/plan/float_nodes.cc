@@ -4,6 +4,7 @@
 
 #include "detent/engine/plan/plan_nodes.h"
 #include "detent/float32/float_node.h"
+#include "detent/float32/portable_float_nodes.h"
 #include "detent/graph/traits.h"
 #include "detent/integer/pooling.h"
 
@@ -97,6 +98,7 @@ bool plan_element(PlanBuilder& plan, const ReferenceStep& step, const ValueTypes
                   const std::string& result) {
   const Node& node = *step.node;
   const std::string input = value_name(node.inputs[0]);
+  if (!Chain().take(step, true, values)) return false;
   const size_t from = plan.values_of(input, std::nullopt, node);
   const Layout layout = plan.place(from).layout;
   const bool by_channel = layout == Layout::kChannelsLast || plan.shape(input).size() == 2;
@@ -111,35 +113,82 @@ bool plan_element(PlanBuilder& plan, const ReferenceStep& step, const ValueTypes
   return true;
 }
 
-/// Concatenations and their like, and views.
-bool plan_movement(PlanBuilder& plan, const Node& node, const std::string& result) {
-  const auto* movement = trait<Movement>(node);
-  if (movement == nullptr) return false;
-  if (movement->is_view()) {
-    const size_t from = plan.values_of(value_name(node.inputs[0]), std::nullopt, node);
-    if (plan.place(from).layout == Layout::kRows) return false;  // a flow costs no copy
-    const size_t to = plan.add_values_place(result, Layout::kRows);
-    plan.add(copy_step(plan.read(from), to), node.name, "copy");
-    plan.set_place(result, to);
-    return true;
+/// Functions of elements, and of rows of them.
+bool plan_rows(PlanBuilder& plan, const Node& node, const std::string& result) {
+  const FloatOperator* const found = find_float_operator(node.op);
+  if (found == nullptr || found->rows == nullptr) return false;
+  const std::string input = value_name(node.inputs[0]);
+  FloatRows rows{.function = {},
+                 .parameters = std::make_shared<const NamedTensors>(rounded_parameters(node))};
+  const std::optional<RowFunction> function = found->rows({node, {}, *rows.parameters}, plan.shape(input));
+  if (!function || plan.shape(input) != plan.shape(result)) return false;
+  rows.function = *function;
+  const bool by_element = function->row == 1;
+  const size_t from = plan.values_of(input, by_element ? std::nullopt : std::optional(Layout::kRows), node);
+  const size_t to = plan.add_values_place(result, plan.place(from).layout);
+  plan.add(float_rows_step(std::move(rows), plan.read(from), to), node.name,
+           by_element ? "elements float" : "rows float");
+  plan.set_place(result, to);
+  return true;
+}
+
+/// A number that an operand is, if it is one.
+std::optional<float> number_of(const NodeInput& input) {
+  if (!input.is_constant()) return std::nullopt;
+  if (const auto* integer = input.constant.get_if<int64_t>()) return static_cast<float>(*integer);
+  if (const auto* real = input.constant.get_if<double>()) return static_cast<float>(*real);
+  return std::nullopt;
+}
+
+/// Whether an operand has one position for all of a sample or of all samples, or one row for all rows.
+bool repeats_positions(const Shape& operand, const Shape& result, Layout layout) {
+  if (operand.size() != result.size() || result.size() < 2) return false;
+  const bool of_rows = layout == Layout::kRows;
+  const size_t channels = of_rows ? result.size() - 1 : 1;
+  for (size_t d = 0; d < operand.size(); ++d) {
+    const bool may_differ = d != channels && operand[d] == 1;
+    const bool may_agree = d == channels || (d == 0 && !of_rows);
+    if (!may_differ && !(may_agree && operand[d] == result[d])) return false;
   }
-  constexpr int64_t kMostElements = int64_t{1} << 22;  // whose places are noted one by one
-  if (!movement->copies || element_count(plan.shape(result)) > kMostElements) return false;
-  MovedInputs moved;
-  std::vector<Shape> shapes;
+  return true;
+}
+
+bool plan_value_pairs(PlanBuilder& plan, const Node& node, const std::string& result) {
+  const FloatOperator* const found = find_float_operator(node.op);
+  if (found == nullptr || found->pairs == nullptr || node.inputs.size() != 2) return false;
   std::optional<Layout> layout;
   for (const NodeInput& input : node.inputs) {
-    if (input.is_constant() || !plan.is_tensor(value_name(input))) continue;
-    if (!plan.has_values(value_name(input))) return false;
-    shapes.push_back(plan.shape(value_name(input)));
-    moved.places.push_back(plan.values_of(value_name(input), std::nullopt, node));
-    if (!layout) layout = plan.place(moved.places.back()).layout;
+    if (input.is_constant()) {
+      if (!number_of(input)) return false;
+    } else if (!plan.is_tensor(value_name(input)) || !plan.has_values(value_name(input))) {
+      return false;
+    } else if (plan.shape(value_name(input)) == plan.shape(result)) {
+      const Layout own = plan.place(plan.values_of(value_name(input), std::nullopt, node)).layout;
+      if (!layout || own == Layout::kChannelsLast) layout = own;
+    }
   }
-  if (!plan.has_positions(result)) layout = Layout::kRows;
-  moved.copies = movement->copies(node, shapes, plan.shape(result));
-  for (const size_t place : moved.places) plan.read(place);
+  if (!layout ||
+      (*layout == Layout::kChannelsLast && !plan.has_positions(result) && plan.shape(result).size() > 2))
+    return false;
+  for (const NodeInput& input : node.inputs) {
+    if (input.is_constant()) continue;
+    const Shape& shape = plan.shape(value_name(input));
+    if (shape != plan.shape(result) && !repeats_positions(shape, plan.shape(result), *layout)) return false;
+  }
+  PairOperand operands[2];
+  for (size_t i = 0; i < 2; ++i) {
+    const NodeInput& input = node.inputs[i];
+    if (input.is_constant()) {
+      operands[i].number = *number_of(input);
+    } else {
+      operands[i].place = plan.values_of(value_name(input), layout, node);
+    }
+  }
   const size_t to = plan.add_values_place(result, *layout);
-  plan.add(movement_step(std::move(moved), to), node.name, "moved values");
+  for (const PairOperand& operand : operands) {
+    if (operand.place) plan.read(*operand.place);
+  }
+  plan.add(float_pairs_step(found->pairs, operands[0], operands[1], to), node.name, "pairs float");
   plan.set_place(result, to);
   return true;
 }
@@ -209,10 +258,12 @@ void plan_float_layer(PlanBuilder& plan, const ProgramWeights& weights, std::spa
 bool plan_values(PlanBuilder& plan, const ReferenceStep& step, const ValueTypes& values,
                  const std::string& result) {
   const Node& node = *step.node;
-  if (!takes_values(step) || node.inputs.empty() || node.inputs[0].is_constant()) return false;
+  if (!takes_values(step) || node.inputs.empty()) return false;
+  if (node.inputs[0].is_constant()) return plan_value_pairs(plan, node, result);
   if (!plan.has_values(value_name(node.inputs[0]))) return false;
   return plan_pooled(plan, node, result) || plan_element(plan, step, values, result) ||
-         plan_movement(plan, node, result);
+         plan_rows(plan, node, result) || plan_value_pairs(plan, node, result) ||
+         plan_float_product(plan, node, result) || plan_movement(plan, step, std::nullopt, result);
 }
 
 }  // namespace detent

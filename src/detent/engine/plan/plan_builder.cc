@@ -53,7 +53,9 @@ size_t PlanBuilder::add_values_place(const std::string& value, Layout layout, co
 }
 
 size_t PlanBuilder::read(size_t place) {
-  plan_.places[place].last_step = plan_.steps.size();
+  Place& at = plan_.places[place];
+  at.last_step = plan_.steps.size();
+  if (at.part_of) plan_.places[*at.part_of].last_step = plan_.steps.size();
   return place;
 }
 
@@ -175,10 +177,12 @@ std::optional<size_t> PlanBuilder::existing_values(const PlannedValue& value,
 }
 
 bool PlanBuilder::has_values(const std::string& name) const {
-  return existing_values(values_.at(name), std::nullopt).has_value();
+  const PlannedValue& value = values_.at(name);
+  return existing_values(value, std::nullopt).has_value() || (value.move && !value.move->type);
 }
 
 size_t PlanBuilder::values_of(const std::string& name, std::optional<Layout> layout, const Node& reader) {
+  if (values_.at(name).move && values_.at(name).places.empty()) make_move(name);
   if (const auto found = existing_values(values_.at(name), layout)) return *found;
   const Layout wanted = layout.value_or(Layout::kRows);
   auto from = existing_values(values_.at(name), std::nullopt);
@@ -219,14 +223,31 @@ size_t PlanBuilder::values_of_codes(const std::string& name, const CodeType& typ
 
 void PlanBuilder::make_move(const std::string& name) {
   const PendingMove move = *values_.at(name).move;
-  MovedInputs moved{.places = {}, .copies = {{0, move.view, StridedView::of(move.view.shape)}}};
-  moved.places.push_back(place_of(move.from, move.type, std::nullopt, *move.node));
-  Layout layout = plan_.places[moved.places.front()].layout;
-  if (!has_positions(name)) layout = Layout::kRows;
-  read(moved.places.front());
-  const size_t to = new_place(values_.at(name), move.type, layout);
-  add(movement_step(std::move(moved), to), move.node->name, "moved bytes");
+  const size_t from = operand(move.from, move.type, std::nullopt, *move.node);
+  const Place& source = plan_.places[from];
+  Place result{.shape = values_.at(name).shape,
+               .layout = has_positions(name) ? source.layout : Layout::kRows,
+               .type = source.type,
+               .is_values = source.is_values};
+  const bool is_part = move.view.is_contiguous();
+  if (is_part && source.layout == Layout::kRows) {
+    result.part_of = source.part_of.value_or(from);
+    result.part_begin = source.part_begin + move.view.offset * source.element_bytes();
+    values_.at(name).places.push_back(add_place(std::move(result)));
+    return;
+  }
+  const bool is_whole = is_part && element_count(source.shape) == element_count(result.shape);
+  if (is_whole) result.layout = Layout::kRows;
+  const bool has_values = source.is_values;
+  read(from);
+  const size_t to = add_place(std::move(result));
   values_.at(name).places.push_back(to);
+  if (is_whole) {
+    add(copy_step(from, to), move.node->name, "copy");
+    return;
+  }
+  MovedInputs moved{.places = {from}, .copies = {{0, move.view, StridedView::of(move.view.shape)}}};
+  add(movement_step(std::move(moved), to), move.node->name, has_values ? "moved values" : "moved bytes");
 }
 
 void PlanBuilder::set_place(const std::string& name, size_t place) {
@@ -240,9 +261,10 @@ void PlanBuilder::set_place(const std::string& name, size_t place) {
 size_t PlanBuilder::flow_of(const std::string& name) {
   const PlannedValue& value = values_.at(name);
   if (value.flow_is_ready) return value.flow;
-  if (value.places.empty()) {
-    const Node& reader = value.move ? *value.move->node : *value.quantizer;
-    place_of(name, *value.type, std::nullopt, reader);
+  if (value.places.empty() && value.move) {
+    make_move(name);
+  } else if (value.places.empty()) {
+    place_of(name, *value.type, std::nullopt, *value.quantizer);
   }
   PlannedValue& ready = values_.at(name);
   const size_t place = ready.places.front();

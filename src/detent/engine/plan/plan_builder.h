@@ -16,7 +16,7 @@ namespace detent {
 struct PendingMove {
   const Node* node;
   std::string from;
-  CodeType type;
+  std::optional<CodeType> type;  // none: values
   StridedView view;
 };
 
@@ -73,6 +73,11 @@ class PlanBuilder {
   /// A place of the values that its codes of `type` have.
   size_t values_of_codes(const std::string& name, const CodeType& type, std::optional<Layout> layout,
                          const Node& reader);
+  /// A place of its codes of `type`, or where there is none of its values.
+  size_t operand(const std::string& name, const std::optional<CodeType>& type, std::optional<Layout> layout,
+                 const Node& reader) {
+    return type ? place_of(name, *type, layout, reader) : values_of(name, layout, reader);
+  }
   /// What a step computes is the value `name`.
   void set_place(const std::string& name, size_t place);
 

@@ -37,6 +37,12 @@ void plan_rounded(PlanBuilder& plan, size_t from, const CodeType& type, const No
 void plan_rounded_steps(PlanBuilder& plan, size_t from, const CodeType& type, const Node& node,
                         const std::string& result);
 
+/// Moves elements of codes of `type`, or of values; false where there is no kernel for it.
+bool plan_movement(PlanBuilder& plan, const ReferenceStep& step, const std::optional<CodeType>& type,
+                   const std::string& result);
+/// A product of matrices of values.
+bool plan_float_product(PlanBuilder& plan, const Node& node, const std::string& result);
+
 /// Whether each window of a pooling covers positions, and counts some.
 bool have_elements(const PoolingWindows& windows);
 /// Positions that the largest of them covers.

@@ -2,24 +2,53 @@
 
 #include "detent/engine/matrix_products.h"
 #include "detent/engine/plan/plan_nodes.h"
+#include "detent/graph/traits.h"
 
 namespace detent {
 namespace {
 
 /// Where the codes of an operand lie: what only moves elements need not move them first, where the elements
 /// of a row stay adjacent or need not be.
-MatrixOperand matrix_operand(PlanBuilder& plan, const std::string& name, const CodeType& type,
+MatrixOperand matrix_operand(PlanBuilder& plan, const std::string& name, const std::optional<CodeType>& type,
                              bool rows_are_adjacent, const Node& reader) {
   const PlannedValue& value = plan.value(name);
   const bool takes_move = value.move && value.places.empty() && value.move->type == type &&
                           (!rows_are_adjacent || value.move->view.strides.back() == 1);
   if (!takes_move)
-    return {plan.place_of(name, type, Layout::kRows, reader), StridedView::of(plan.shape(name))};
+    return {plan.operand(name, type, Layout::kRows, reader), StridedView::of(plan.shape(name))};
   const PendingMove move = *value.move;
-  return {plan.place_of(move.from, type, Layout::kRows, *move.node), move.view};
+  return {plan.operand(move.from, type, Layout::kRows, *move.node), move.view};
+}
+
+double products_of(const PlanBuilder& plan, const std::string& a, const std::string& result) {
+  return static_cast<double>(element_count(plan.shape(result))) * static_cast<double>(plan.shape(a).back());
 }
 
 }  // namespace
+
+bool plan_float_product(PlanBuilder& plan, const Node& node, const std::string& result) {
+  if (trait<MatrixProduct>(node) == nullptr || node.inputs.size() != 2) return false;
+  for (const NodeInput& input : node.inputs) {
+    if (input.is_constant() || !plan.has_values(value_name(input)) ||
+        plan.shape(value_name(input)).size() < 2)
+      return false;
+  }
+  const std::string a = value_name(node.inputs[0]);
+  FloatProductLayer layer{.a = matrix_operand(plan, a, std::nullopt, false, node),
+                          .b = matrix_operand(plan, value_name(node.inputs[1]), std::nullopt, false, node),
+                          .scratch = std::nullopt,
+                          .output = 0};
+  if (const int64_t bytes = float_product_scratch_bytes(layer.b.view); bytes > 0)
+    layer.scratch = plan.add_place({.shape = {bytes}, .layout = Layout::kRows, .type = {}});
+  layer.output = plan.add_values_place(result, Layout::kRows);
+  const size_t output = layer.output;
+  plan.read(layer.a.place);
+  plan.read(layer.b.place);
+  plan.add(float_product_step(std::move(layer)), node.name, "product float").products =
+      products_of(plan, a, result);
+  plan.set_place(result, output);
+  return true;
+}
 
 bool plan_product(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
   const auto* form = step.form ? std::get_if<ProductForm>(&*step.form) : nullptr;
@@ -41,10 +70,8 @@ bool plan_product(PlanBuilder& plan, const ReferenceStep& step, const std::strin
   plan.read(layer.a.place);
   plan.read(layer.b.place);
   const size_t output = layer.output;
-  const double products =
-      static_cast<double>(element_count(plan.shape(result))) * static_cast<double>(plan.shape(a).back());
   plan.add(product_step(std::move(layer)), node.name, fmt::format("product {}", plan.kernels().name))
-      .products = products;
+      .products = products_of(plan, a, result);
   plan.set_place(result, output);
   return true;
 }

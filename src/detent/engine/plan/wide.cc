@@ -77,35 +77,6 @@ bool plan_wide_mean(PlanBuilder& plan, const AverageForm& form, const Node& node
   return true;
 }
 
-bool plan_moved_values(PlanBuilder& plan, const ReferenceStep& step, const CodeType& type,
-                       const std::string& result) {
-  const Node& node = *step.node;
-  const auto* movement = trait<Movement>(node);
-  constexpr int64_t kMostElements = int64_t{1} << 22;  // whose places are noted one by one
-  if (movement == nullptr || !movement->copies || element_count(plan.shape(result)) > kMostElements)
-    return false;
-  MovedInputs moved;
-  std::vector<Shape> shapes;
-  for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (node.inputs[i].is_constant() || !plan.is_tensor(value_name(node.inputs[i]))) continue;
-    const std::string name = value_name(node.inputs[i]);
-    if ((step.inputs[i] ? step.inputs[i] : plan.value(name).type) != type) return false;
-    shapes.push_back(plan.shape(name));
-  }
-  for (const NodeInput& input : node.inputs) {
-    if (!input.is_constant() && plan.is_tensor(value_name(input)))
-      moved.places.push_back(plan.place_of(value_name(input), type, std::nullopt, node));
-  }
-  Layout layout = plan.place(moved.places.front()).layout;
-  if (!plan.has_positions(result)) layout = Layout::kRows;
-  moved.copies = movement->copies(node, shapes, plan.shape(result));
-  for (const size_t place : moved.places) plan.read(place);
-  const size_t to = plan.add_values_place(result, layout, type);
-  plan.add(movement_step(std::move(moved), to), node.name, "moved values");
-  plan.set_place(result, to);
-  return true;
-}
-
 /// What leaves codes in their type.
 bool plan_kept(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
   const Node& node = *step.node;
@@ -131,12 +102,7 @@ bool plan_kept(PlanBuilder& plan, const ReferenceStep& step, const std::string& 
     plan.set_place(result, to);
     return true;
   }
-  if (!is_view(node)) return plan_moved_values(plan, step, *type, result);
-  const size_t from = plan.place_of(input, *type, std::nullopt, node);
-  const size_t to = plan.add_values_place(result, Layout::kRows, *type);
-  plan.add(copy_step(plan.read(from), to), node.name, "copy");
-  plan.set_place(result, to);
-  return true;
+  return plan_movement(plan, step, *type, result);
 }
 
 }  // namespace

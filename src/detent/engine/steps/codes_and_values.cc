@@ -21,17 +21,9 @@ class RowStep : public EngineStep {
     uint8_t* const to = state.bytes(to_);
     fill_halo(out, to);
     std::atomic<bool> found_nan = false;
-    // Without positions all elements are one row.
-    constexpr int64_t kChunk = 4096;
-    for_each_row(out, state, [&](int64_t n, int64_t y) {
-      const int64_t count = out.width() * out.channels();
-      const uint8_t* const first = from + in.at(n, y, 0) * in.element_bytes();
-      uint8_t* const result = to + out.at(n, y, 0) * out.element_bytes();
-      for (int64_t i = 0; i < count; i += kChunk) {
-        if (convert(first + i * in.element_bytes(), result + i * out.element_bytes(),
-                    std::min(kChunk, count - i)))
-          found_nan = true;
-      }
+    for_each_chunk(in, out, state, 1, [&](int64_t first, int64_t result, int64_t count) {
+      if (convert(from + first * in.element_bytes(), to + result * out.element_bytes(), count))
+        found_nan = true;
     });
     if (found_nan) report_nan(state, from_);
   }

@@ -20,4 +20,24 @@ void for_each_row(const Place& place, RunState& state, const Body& body) {
   });
 }
 
+/// Calls `body(from, to, count)` for elements that lie adjacent in both places, which are of one layout; at
+/// most some thousands of them, and a multiple of `together`, on threads.
+template <class Body>
+void for_each_chunk(const Place& in, const Place& out, RunState& state, int64_t together, const Body& body) {
+  constexpr int64_t kChunk = 4096;
+  const int64_t chunk = std::max<int64_t>(kChunk / together, 1) * together;
+  if (out.has_positions()) {
+    for_each_row(out, state, [&](int64_t n, int64_t y) {
+      const int64_t count = out.width() * out.channels();
+      for (int64_t i = 0; i < count; i += chunk)
+        body(in.at(n, y, 0) + i, out.at(n, y, 0) + i, std::min(chunk, count - i));
+    });
+    return;
+  }
+  const int64_t count = out.elements();
+  ThreadPool::shared().run((count + chunk - 1) / chunk, state.threads, [&](int64_t task) {
+    body(task * chunk, task * chunk, std::min(chunk, count - task * chunk));
+  });
+}
+
 }  // namespace detent

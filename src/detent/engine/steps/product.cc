@@ -2,29 +2,10 @@
 #include <numeric>
 
 #include "detent/engine/step.h"
+#include "detent/engine/steps/matrix_batch.h"
 
 namespace detent {
 namespace {
-
-/// The offset of each element of a view, in row-major order.
-std::vector<int64_t> offsets_of(const StridedView& view) {
-  std::vector<int64_t> offsets{view.offset};
-  for (size_t d = 0; d < view.shape.size(); ++d) {
-    std::vector<int64_t> next;
-    for (const int64_t offset : offsets) {
-      for (int64_t i = 0; i < view.shape[d]; ++i) next.push_back(offset + i * view.strides[d]);
-    }
-    offsets = std::move(next);
-  }
-  return offsets;
-}
-
-/// Its matrices: the dimensions before the last two.
-StridedView batch_of(const StridedView& view) {
-  return {{view.shape.begin(), view.shape.end() - 2},
-          {view.strides.begin(), view.strides.end() - 2},
-          view.offset};
-}
 
 int64_t multiple(int64_t count, int64_t unit) { return (count + unit - 1) / unit * unit; }
 
@@ -43,7 +24,8 @@ struct ColumnGroup {
 /// of which the middle belongs to a column, and the last to a row. All of it modulo 2^32: the sum fits.
 class ProductStep final : public EngineStep {
  public:
-  explicit ProductStep(MatrixProductLayer layer) : layer_(std::move(layer)) {
+  explicit ProductStep(MatrixProductLayer layer)
+      : layer_(std::move(layer)), batch_(layer_.a.view, layer_.b.view) {
     const Shape& a = layer_.a.view.shape;
     const Shape& b = layer_.b.view.shape;
     rows_ = a[a.size() - 2];
@@ -51,7 +33,6 @@ class ProductStep final : public EngineStep {
     columns_ = b.back();
     steps_ = multiple(depth_, kStepInputs) / kStepInputs;
     blocks_ = multiple(columns_, kBlockOutputs) / kBlockOutputs;
-    note_matrices();
     note_groups();
     const ProductForm& form = layer_.form;
     zero_a_ = form.a.zero_point - form.a.low;
@@ -66,12 +47,12 @@ class ProductStep final : public EngineStep {
 
   void run(RunState& state) const override {
     uint8_t* scratch = state.bytes(layer_.scratch);
-    const auto pack_tasks = std::ssize(b_offsets_) * std::ssize(groups_);
+    const auto pack_tasks = std::ssize(batch_.packed) * std::ssize(groups_);
     ThreadPool::shared().run(pack_tasks, state.threads, [&](int64_t task) {
       pack(state, task / std::ssize(groups_), groups_[static_cast<size_t>(task % std::ssize(groups_))],
            scratch);
     });
-    const auto batch = std::ssize(a_offsets_);
+    const auto batch = std::ssize(batch_.a);
     const int64_t wanted = state.threads > 1 ? 4 * int64_t{state.threads} : 1;
     const int64_t tiles = std::max((rows_ + kMostRows - 1) / kMostRows,
                                    std::min((wanted + batch - 1) / batch, (rows_ + kFewRows - 1) / kFewRows));
@@ -86,7 +67,7 @@ class ProductStep final : public EngineStep {
     const int64_t depth = b.shape[b.shape.size() - 2];
     const int64_t blocks = multiple(b.shape.back(), kBlockOutputs) / kBlockOutputs;
     const int64_t matrix = blocks * (multiple(depth, kStepInputs) * kBlockOutputs + kStartBytes);
-    return matrix * element_count(batch_of(b).shape);
+    return matrix * element_count(MatrixBatch::batch_of(b).shape);
   }
 
  private:
@@ -94,19 +75,6 @@ class ProductStep final : public EngineStep {
   static constexpr int64_t kFewRows = 24;
   static constexpr int64_t kMostColumns = 4 * kBlockOutputs;  // of a group
   static constexpr int64_t kStartBytes = 4 * kBlockOutputs;   // of a block
-
-  void note_matrices() {
-    const StridedView a = batch_of(layer_.a.view);
-    const StridedView b = batch_of(layer_.b.view);
-    b_offsets_ = offsets_of(b);
-    const Shape batch = broadcast_shapes(a.shape, b.shape);
-    StridedView spread{batch, std::vector<int64_t>(batch.size(), 0), a.offset};
-    for (size_t i = 1; i <= a.shape.size(); ++i) {
-      if (a.shape[a.shape.size() - i] != 1) spread.strides[batch.size() - i] = a.strides[a.shape.size() - i];
-    }
-    a_offsets_ = offsets_of(spread);
-    b_matrices_ = offsets_of(StridedView::broadcast(b.shape, batch));
-  }
 
   void note_groups() {
     const int64_t most = layer_.kernels->most_blocks;
@@ -140,7 +108,7 @@ class ProductStep final : public EngineStep {
     return reinterpret_cast<int8_t*>(scratch) + matrix * matrix_bytes() + block * steps_ * kBlockBytes;
   }
   int32_t* start(uint8_t* scratch, int64_t matrix, int64_t block) const {
-    uint8_t* behind = scratch + std::ssize(b_offsets_) * matrix_bytes();
+    uint8_t* behind = scratch + std::ssize(batch_.packed) * matrix_bytes();
     return reinterpret_cast<int32_t*>(behind) + (matrix * blocks_ + block) * kBlockOutputs;
   }
 
@@ -151,7 +119,7 @@ class ProductStep final : public EngineStep {
     const int64_t column = view.strides.back();
     int8_t* const to = packed(scratch, matrix, group.first_block);
     layer_.kernels->pack_columns({.bytes = state.bytes(layer_.b.place) +
-                                           b_offsets_[static_cast<size_t>(matrix)] +
+                                           batch_.packed[static_cast<size_t>(matrix)] +
                                            group.first_block * kBlockOutputs * column,
                                   .row = row,
                                   .column = column,
@@ -203,7 +171,7 @@ class ProductStep final : public EngineStep {
     const StridedView& view = layer_.a.view;
     const int64_t row = view.strides[view.strides.size() - 2];
     const int64_t element = finish_.gives_values ? 4 : 1;
-    const uint8_t* a = state.bytes(layer_.a.place) + a_offsets_[static_cast<size_t>(matrix)] + first * row;
+    const uint8_t* a = state.bytes(layer_.a.place) + batch_.a[static_cast<size_t>(matrix)] + first * row;
     auto* result = reinterpret_cast<std::byte*>(state.bytes(layer_.output)) + matrix * result_matrix_ +
                    first * columns_ * element;
     const uint8_t* windows[kMostRows];
@@ -216,7 +184,7 @@ class ProductStep final : public EngineStep {
       of_rows[i] = static_cast<uint32_t>(std::accumulate(windows[i], windows[i] + depth_, int32_t{0})) *
                    static_cast<uint32_t>(zero_w_);
     }
-    const int64_t b = b_matrices_[static_cast<size_t>(matrix)];
+    const int64_t b = batch_.b[static_cast<size_t>(matrix)];
     std::vector<int32_t> before(zero_w_ == 0 ? 0 : static_cast<size_t>(count * kMostColumns));
     for (const ColumnGroup& group : groups_) {
       const int32_t* begin = start(scratch, b, group.first_block);
@@ -241,9 +209,7 @@ class ProductStep final : public EngineStep {
   MatrixProductLayer layer_;
   int64_t rows_, depth_, columns_;
   int64_t steps_, blocks_;
-  std::vector<int64_t> a_offsets_;   // of each product
-  std::vector<int64_t> b_matrices_;  // likewise, an index of ...
-  std::vector<int64_t> b_offsets_;   // ... those that are packed
+  MatrixBatch batch_;
   std::vector<ColumnGroup> groups_;
   int32_t zero_a_, middle_, zero_w_;
   std::vector<float> multiplier_;

@@ -13,34 +13,34 @@ namespace {
 
 using Kind = ElementFunction::Kind;
 
+using Rows = std::optional<RowFunction>;
+
 /// Operations that IEEE 754 defines, on each element.
 template <class Function>
-Tensor mapped(const FloatNode& n, Function function) {
-  constexpr int64_t kGrain = 16384;
-  const Tensor& x = n.tensor(0);
-  Tensor result = result_tensor(x.shape());
-  const auto from = x.values<float>();
-  const auto to = result.values<float>();
-  parallel_for(x.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) to[i] = function(from[i]);
-  });
-  return result;
+Rows mapped(Function function) {
+  return RowFunction{1, [function](std::span<const float> values, std::span<float> results) {
+                       constexpr int64_t kGrain = 16384;
+                       parallel_for(std::ssize(values), kGrain, [&](int64_t begin, int64_t end) {
+                         for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+                           results[i] = function(values[i]);
+                       });
+                     }};
 }
 
-Tensor applied(const FloatNode& n, const ElementFunction& function) {
-  Tensor result = result_tensor(n.tensor(0).shape());
-  apply_function(function, n.tensor(0).values<float>(), result.values<float>());
-  return result;
+Rows applied(const ElementFunction& function) {
+  return RowFunction{1, [function](std::span<const float> values, std::span<float> results) {
+                       apply_function(function, values, results);
+                     }};
 }
 
 template <Kind kKind>
-Tensor function_of(const FloatNode& n) {
-  return applied(n, {kKind});
+Rows function_of(const FloatNode& /*node*/, const Shape& /*input*/) {
+  return applied({kKind});
 }
 
 template <float (*Function)(float)>
-Tensor exact(const FloatNode& n) {
-  return mapped(n, [](float x) { return Function(x); });
+Rows exact(const FloatNode& /*node*/, const Shape& /*input*/) {
+  return mapped([](float x) { return Function(x); });
 }
 
 float number(const FloatNode& n, const char* name) {
@@ -50,48 +50,49 @@ float number(const FloatNode& n, const char* name) {
 /// NaN stays NaN.
 float cut(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
 
-Tensor clamped(const FloatNode& n) {
+Rows clamped(const FloatNode& n, const Shape& /*input*/) {
   const Clamp& clamp = *clamp_of(n.node);
   const auto low = static_cast<float>(clamp.low);
   const auto high = static_cast<float>(clamp.high);
-  return mapped(n, [=](float x) { return cut(x, low, high); });
+  return mapped([=](float x) { return cut(x, low, high); });
 }
 
-Tensor gelu(const FloatNode& n) {
+Rows gelu(const FloatNode& n, const Shape& /*input*/) {
   const bool is_exact = choice_attribute(n.node, "approximate") == "none";
-  return applied(n, {is_exact ? Kind::kGelu : Kind::kGeluTanh});
+  return applied({is_exact ? Kind::kGelu : Kind::kGeluTanh});
 }
 
-Tensor softplus(const FloatNode& n) {
-  return applied(n,
-                 {Kind::kSoftplus, number_attribute(n.node, "beta"), number_attribute(n.node, "threshold")});
+Rows softplus(const FloatNode& n, const Shape& /*input*/) {
+  return applied({Kind::kSoftplus, number_attribute(n.node, "beta"), number_attribute(n.node, "threshold")});
 }
 
-Tensor selu(const FloatNode& n) {
+Rows selu(const FloatNode& /*node*/, const Shape& /*input*/) {
   constexpr double kAlpha = 1.6732632423543772848170429916717;
   constexpr double kScale = 1.0507009873554804934193349852946;
-  return applied(n, {Kind::kElu, kScale, kScale * kAlpha});
+  return applied({Kind::kElu, kScale, kScale * kAlpha});
 }
 
-Tensor elu(const FloatNode& n) { return applied(n, {Kind::kElu, 1, number_attribute(n.node, "alpha")}); }
+Rows elu(const FloatNode& n, const Shape& /*input*/) {
+  return applied({Kind::kElu, 1, number_attribute(n.node, "alpha")});
+}
 
-Tensor celu(const FloatNode& n) {
+Rows celu(const FloatNode& n, const Shape& /*input*/) {
   const double alpha = number_attribute(n.node, "alpha");
-  return applied(n, {Kind::kElu, 1, alpha, 1 / alpha});
+  return applied({Kind::kElu, 1, alpha, 1 / alpha});
 }
 
-Tensor leaky_relu(const FloatNode& n) {
-  return mapped(n, [slope = number(n, "negative_slope")](float x) { return x > 0 ? x : x * slope; });
+Rows leaky_relu(const FloatNode& n, const Shape& /*input*/) {
+  return mapped([slope = number(n, "negative_slope")](float x) { return x > 0 ? x : x * slope; });
 }
 
-Tensor hardsigmoid(const FloatNode& n) {
-  return mapped(n, [alpha = number(n, "alpha"), beta = number(n, "beta")](float x) {
+Rows hardsigmoid(const FloatNode& n, const Shape& /*input*/) {
+  return mapped([alpha = number(n, "alpha"), beta = number(n, "beta")](float x) {
     return cut(x * alpha + beta, 0, 1);
   });
 }
 
-Tensor thresholded_relu(const FloatNode& n) {
-  return mapped(n, [alpha = number(n, "alpha")](float x) { return x <= alpha ? 0 : x; });
+Rows thresholded_relu(const FloatNode& n, const Shape& /*input*/) {
+  return mapped([alpha = number(n, "alpha")](float x) { return x <= alpha ? 0 : x; });
 }
 
 float hardswish(float x) { return x * cut(x + 3, 0, 6) / 6; }
@@ -108,33 +109,38 @@ float nearest(float x) { return std::nearbyint(x); }
 }  // namespace
 
 FloatOperators float_element_operators() {
-  return {{"exp", function_of<Kind::kExp>},
-          {"log", function_of<Kind::kLog>},
-          {"erf", function_of<Kind::kErf>},
-          {"tanh", function_of<Kind::kTanh>},
-          {"sigmoid", function_of<Kind::kSigmoid>},
-          {"silu", function_of<Kind::kSilu>},
-          {"mish", function_of<Kind::kMish>},
-          {"gelu", gelu},
-          {"softplus", softplus},
-          {"selu", selu},
-          {"elu", elu},
-          {"celu", celu},
-          {"relu", clamped, true},
-          {"relu6", clamped, true},
-          {"leaky_relu", leaky_relu, true},
-          {"hardsigmoid", hardsigmoid, true},
-          {"hardswish", exact<hardswish>, true},
-          {"thresholded_relu", thresholded_relu, true},
-          {"softsign", exact<softsign>, true},
-          {"abs", exact<absolute>, true},
-          {"neg", exact<negative>, true},
-          {"sign", exact<sign>, true},
-          {"sqrt", exact<root>, true},
-          {"reciprocal", exact<reciprocal>, true},
-          {"floor", exact<lower>, true},
-          {"ceil", exact<upper>, true},
-          {"round", exact<nearest>, true}};
+  constexpr bool kExact = true;
+  const auto entry = [](std::string_view op, Rows (*rows)(const FloatNode&, const Shape&),
+                        bool is_exact = false) {
+    return FloatOperator{op, computed_by_rows, is_exact, rows};
+  };
+  return {entry("exp", function_of<Kind::kExp>),
+          entry("log", function_of<Kind::kLog>),
+          entry("erf", function_of<Kind::kErf>),
+          entry("tanh", function_of<Kind::kTanh>),
+          entry("sigmoid", function_of<Kind::kSigmoid>),
+          entry("silu", function_of<Kind::kSilu>),
+          entry("mish", function_of<Kind::kMish>),
+          entry("gelu", gelu),
+          entry("softplus", softplus),
+          entry("selu", selu),
+          entry("elu", elu),
+          entry("celu", celu),
+          entry("relu", clamped, kExact),
+          entry("relu6", clamped, kExact),
+          entry("leaky_relu", leaky_relu, kExact),
+          entry("hardsigmoid", hardsigmoid, kExact),
+          entry("hardswish", exact<hardswish>, kExact),
+          entry("thresholded_relu", thresholded_relu, kExact),
+          entry("softsign", exact<softsign>, kExact),
+          entry("abs", exact<absolute>, kExact),
+          entry("neg", exact<negative>, kExact),
+          entry("sign", exact<sign>, kExact),
+          entry("sqrt", exact<root>, kExact),
+          entry("reciprocal", exact<reciprocal>, kExact),
+          entry("floor", exact<lower>, kExact),
+          entry("ceil", exact<upper>, kExact),
+          entry("round", exact<nearest>, kExact)};
 }
 
 }  // namespace detent

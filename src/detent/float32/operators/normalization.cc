@@ -21,16 +21,34 @@ Tensor exchanged(const Tensor& tensor, size_t a, size_t b) {
   return gathered(tensor, view);
 }
 
+using Rows = std::optional<RowFunction>;
+
+/// Along the last dimension.
+RowFunction softmax_of_rows(const FloatNode& n, int64_t count) {
+  return {count, [count, log = trait<Softmax>(n.node)->log](std::span<const float> values,
+                                                            std::span<float> results) {
+            softmax(values, results, count, log);
+          }};
+}
+
+size_t axis_of(const FloatNode& n, const Shape& input) {
+  const int64_t dim = integer_attribute(n.node, "dim");
+  return static_cast<size_t>(dim < 0 ? dim + std::ssize(input) : dim);
+}
+
+Rows softmax_rows(const FloatNode& n, const Shape& input) {
+  if (element_count(input) == 0 || axis_of(n, input) + 1 != input.size()) return std::nullopt;
+  return softmax_of_rows(n, input.back());
+}
+
 Tensor softmax_along(const FloatNode& n) {
   const Tensor& x = n.tensor(0);
-  const bool log = trait<Softmax>(n.node)->log;
   if (x.numel() == 0) return x;
-  const int64_t dim = integer_attribute(n.node, "dim");
-  const auto axis = static_cast<size_t>(dim < 0 ? dim + x.rank() : dim);
+  const size_t axis = axis_of(n, x.shape());
   const size_t last = x.shape().size() - 1;
   const Tensor lines = axis == last ? x : exchanged(x, axis, last);
   Tensor result = result_tensor(lines.shape());
-  softmax(lines.values<float>(), result.values<float>(), lines.dim(-1), log);
+  softmax_of_rows(n, lines.dim(-1)).apply(lines.values<float>(), result.values<float>());
   return axis == last ? result : exchanged(result, axis, last);
 }
 
@@ -49,18 +67,20 @@ ChannelNorm channel_norm(const FloatNode& n, int64_t groups) {
           .eps = eps_of(n.node)};
 }
 
-Tensor layer_normalized(const FloatNode& n) {
-  Tensor result = result_tensor(n.tensor(0).shape());
-  layer_norm(row_norm(n, eps_of(n.node)), n.tensor(0).values<float>(), result.values<float>());
-  return result;
+Rows layer_norm_rows(const FloatNode& n, const Shape& /*input*/) {
+  const RowNorm norm = row_norm(n, eps_of(n.node));
+  return RowFunction{norm.count, [norm](std::span<const float> values, std::span<float> results) {
+                       layer_norm(norm, values, results);
+                     }};
 }
 
-Tensor divided_by_root_mean_square(const FloatNode& n) {
+/// By the root mean square.
+Rows rms_norm_rows(const FloatNode& n, const Shape& /*input*/) {
   const bool given = !n.node.attributes.find("eps")->is_na();
-  const double eps = given ? eps_of(n.node) : double{std::numeric_limits<float>::epsilon()};
-  Tensor result = result_tensor(n.tensor(0).shape());
-  rms_norm(row_norm(n, eps), n.tensor(0).values<float>(), result.values<float>());
-  return result;
+  const RowNorm norm = row_norm(n, given ? eps_of(n.node) : double{std::numeric_limits<float>::epsilon()});
+  return RowFunction{norm.count, [norm](std::span<const float> values, std::span<float> results) {
+                       rms_norm(norm, values, results);
+                     }};
 }
 
 Tensor group_normalized(const FloatNode& n) {
@@ -88,10 +108,14 @@ Tensor instance_normalized(const FloatNode& n) {
 }  // namespace
 
 FloatOperators float_normalization_operators() {
-  return {{"softmax", softmax_along},         {"log_softmax", softmax_along},
-          {"layer_norm", layer_normalized},   {"rms_norm", divided_by_root_mean_square},
-          {"group_norm", group_normalized},   {"instance_norm2d", instance_normalized},
-          {"batch_norm1d", batch_normalized}, {"batch_norm2d", batch_normalized},
+  return {{"softmax", softmax_along, false, softmax_rows},
+          {"log_softmax", softmax_along, false, softmax_rows},
+          {"layer_norm", computed_by_rows, false, layer_norm_rows},
+          {"rms_norm", computed_by_rows, false, rms_norm_rows},
+          {"group_norm", group_normalized},
+          {"instance_norm2d", instance_normalized},
+          {"batch_norm1d", batch_normalized},
+          {"batch_norm2d", batch_normalized},
           {"batch_norm3d", batch_normalized}};
 }
 

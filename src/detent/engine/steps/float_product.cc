@@ -1,0 +1,120 @@
+#include <algorithm>
+#include <vector>
+
+#include "detent/core/product.h"
+#include "detent/engine/step.h"
+#include "detent/engine/steps/matrix_batch.h"
+
+namespace detent {
+namespace {
+
+int64_t padded(int64_t columns) {
+  return (columns + Product::kPadding - 1) / Product::kPadding * Product::kPadding;
+}
+
+/// Whether rows of `b` can be read where they lie.
+bool has_whole_rows(const StridedView& b) {
+  return b.strides.back() == 1 && b.shape.back() % Product::kPadding == 0;
+}
+
+class FloatProductStep final : public EngineStep {
+ public:
+  explicit FloatProductStep(FloatProductLayer layer)
+      : layer_(std::move(layer)), batch_(layer_.a.view, layer_.b.view) {
+    const Shape& a = layer_.a.view.shape;
+    rows_ = a[a.size() - 2];
+    depth_ = a.back();
+    columns_ = layer_.b.view.shape.back();
+    multiplies_floats = true;
+  }
+
+  void run(RunState& state) const override {
+    if (layer_.scratch) pack_matrices(state);
+    const auto batch = std::ssize(batch_.a);
+    const int64_t blocks = (rows_ + kRows - 1) / kRows;
+    ThreadPool::shared().run(batch * blocks, state.threads, [&](int64_t task) {
+      const int64_t first = task % blocks * kRows;
+      multiply(state, task / blocks, first, std::min(kRows, rows_ - first));
+    });
+  }
+
+ private:
+  static constexpr int64_t kRows = 48;    // of a task
+  static constexpr int64_t kDepth = 128;  // of a part of `b` that stays in the first-level cache
+
+  /// Rows of `kTile` columns at a time: what is read along a column and written along a row stays near.
+  void pack_matrices(RunState& state) const {
+    constexpr int64_t kTile = 16;
+    const StridedView& view = layer_.b.view;
+    const int64_t row = view.strides[view.strides.size() - 2];
+    const int64_t column = view.strides.back();
+    const int64_t width = padded(columns_);
+    const int64_t tiles = width / kTile;
+    ThreadPool::shared().run(std::ssize(batch_.packed) * tiles, state.threads, [&](int64_t task) {
+      const int64_t matrix = task / tiles;
+      const int64_t first = task % tiles * kTile;
+      const int64_t count = std::clamp<int64_t>(columns_ - first, 0, kTile);
+      const float* const from =
+          state.values(layer_.b.place) + batch_.packed[static_cast<size_t>(matrix)] + first * column;
+      float* const to = state.values(*layer_.scratch) + matrix * depth_ * width + first;
+      for (int64_t k = 0; k < depth_; ++k) {
+        for (int64_t i = 0; i < count; ++i) to[k * width + i] = from[k * row + i * column];
+        std::fill_n(to + k * width + count, kTile - count, 0.0F);
+      }
+    });
+  }
+
+  /// Some rows of a matrix of results.
+  void multiply(RunState& state, int64_t matrix, int64_t first, int64_t count) const {
+    const StridedView& a = layer_.a.view;
+    const StridedView& b = layer_.b.view;
+    const int64_t a_row = a.strides[a.strides.size() - 2];
+    const int64_t a_column = a.strides.back();
+    const auto index = static_cast<size_t>(matrix);
+    const auto right = static_cast<size_t>(batch_.b[index]);
+    const int64_t width = padded(columns_);
+    const float* const left = state.values(layer_.a.place) + batch_.a[index] + first * a_row;
+    const float* const packed = layer_.scratch
+                                    ? state.values(*layer_.scratch) + batch_.b[index] * depth_ * width
+                                    : state.values(layer_.b.place) + batch_.packed[right];
+    const int64_t b_row = layer_.scratch ? width : b.strides[b.strides.size() - 2];
+    float* const result = state.values(layer_.output) + (matrix * rows_ + first) * columns_;
+    std::vector<float> sums(width == columns_ ? 0 : static_cast<size_t>(count * width));
+    float* const to = sums.empty() ? result : sums.data();
+    if (sums.empty()) std::fill_n(to, count * width, 0.0F);
+    for (int64_t k = 0; k < depth_; k += kDepth) {
+      add_product({.a = left + k * a_column,
+                   .a_row = a_row,
+                   .a_column = a_column,
+                   .b = packed + k * b_row,
+                   .b_stride = b_row,
+                   .c = to,
+                   .c_stride = width,
+                   .rows = count,
+                   .depth = std::min(kDepth, depth_ - k),
+                   .column_begin = 0,
+                   .column_end = width});
+    }
+    if (sums.empty()) return;
+    for (int64_t i = 0; i < count; ++i) std::copy_n(to + i * width, columns_, result + i * columns_);
+  }
+
+  FloatProductLayer layer_;
+  MatrixBatch batch_;
+  int64_t rows_, depth_, columns_;
+};
+
+}  // namespace
+
+int64_t float_product_scratch_bytes(const StridedView& b) {
+  if (has_whole_rows(b)) return 0;
+  const int64_t depth = b.shape[b.shape.size() - 2];
+  return element_count(MatrixBatch::batch_of(b).shape) * depth * padded(b.shape.back()) *
+         int64_t{sizeof(float)};
+}
+
+std::unique_ptr<EngineStep> float_product_step(FloatProductLayer layer) {
+  return std::make_unique<FloatProductStep>(std::move(layer));
+}
+
+}  // namespace detent

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "detent/graph/strided_view.h"
+
+namespace detent {
+
+/// Products of matrices [..., m, k] and [..., k, n] whose leading dimensions broadcast.
+struct MatrixBatch {
+  std::vector<int64_t> a;       // where the left matrix of each product begins
+  std::vector<int64_t> b;       // which of the right ones it takes, an index of ...
+  std::vector<int64_t> packed;  // ... where each of them begins
+
+  MatrixBatch(const StridedView& left, const StridedView& right);
+
+  /// The matrices of a view: its dimensions before the last two.
+  static StridedView batch_of(const StridedView& view);
+};
+
+}  // namespace detent
