@@ -25,8 +25,9 @@ constexpr int most_windows(int vectors) {
   return HWY_TARGET <= HWY_AVX2 ? 12 / vectors : 1;
 }
 
-/// NaN and -0 stay what they are: instructions of x86 for the larger and the smaller give their second operand
-/// where it is NaN or both are zeros.
+/// Nothing where it does not clamp, for the ends are infinite then. NaN and -0 stay what they are:
+/// instructions of x86 for the larger and the smaller give their second operand where it is NaN or both are
+/// zeros.
 HWY_INLINE Vec Clamped(const SumsEnd& end, Vec sum) {
   const Singles d;
   const Vec low = hn::Set(d, end.low);
@@ -46,12 +47,27 @@ HWY_INLINE Vec Ended(const SumsEnd& end, Vec sum, int64_t at) {
   return end.clamps ? Clamped(end, sum) : sum;
 }
 
+/// What follows on the sums of a tile, [window][width].
+HWY_NOINLINE void EndTile(const ChannelsLastSums& s, float* sums, int64_t width, int64_t first,
+                          int64_t windows) {
+  const Singles d;
+  for (int64_t i = first; i < first + windows; ++i, sums += width) {
+    const float* const other = s.others == nullptr ? nullptr : s.others[i] + s.first_output;
+    float* const result = s.results[i] + s.first_output;
+    float* const to = s.outputs == width ? result : sums;
+    for (int64_t at = 0; at < width; at += kLanes) {
+      Vec value = Ended(s.end, hn::LoadU(d, sums + at), at);
+      if (other != nullptr) value = Ended(s.last, hn::Add(value, hn::LoadU(d, other + at)), 0);
+      hn::StoreU(value, d, to + at);
+    }
+    if (to != result) std::copy_n(sums, s.outputs, result);
+  }
+}
+
 template <int kWindows, int kVectors, bool kOneTap>
 void SumTile(const ChannelsLastSums& s, int64_t first, const float* next, int64_t next_step) {
   constexpr int64_t kWindowSums = kVectors * kLanes;
   const Singles d;
-  const float* const before = s.sums_before == nullptr ? s.start : s.sums_before + first * kWindowSums;
-  const int64_t before_step = s.sums_before == nullptr ? 0 : kWindowSums;
   Vec sums[size_t{kWindows}][size_t{kVectors}];
   const float* inputs[size_t{kWindows}];
 #pragma GCC unroll 32
@@ -59,8 +75,16 @@ void SumTile(const ChannelsLastSums& s, int64_t first, const float* next, int64_
     inputs[i] = s.windows[first + i] + s.first_channel + (kOneTap ? s.taps.front() : 0);
 #pragma GCC unroll 32
     for (int v = 0; v < kVectors; ++v) {
-      sums[i][v] = hn::LoadU(d, before + i * before_step + v * kLanes);
+      sums[i][v] = hn::LoadU(d, s.start + v * kLanes);
       __builtin_prefetch(s.results[first + i] + s.first_output + v * kLanes, 1, 3);
+    }
+  }
+  if (s.sums_before != nullptr) {
+    const float* const before = s.sums_before + first * kWindowSums;
+#pragma GCC unroll 32
+    for (int i = 0; i < kWindows; ++i) {
+#pragma GCC unroll 32
+      for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::LoadU(d, before + i * kWindowSums + v * kLanes);
     }
   }
   const float* weights = s.weights;
@@ -69,8 +93,8 @@ void SumTile(const ChannelsLastSums& s, int64_t first, const float* next, int64_
   for (int64_t c = 0; c < s.channels; ++c) {
     for (int64_t t = 0; t < tap_count; ++t) {
       const int64_t at = kOneTap ? c : taps[t] + c;
-      // Pointers are read from memory again: those that no register is left for would be kept in vectors, from
-      // where they come later than from the cache and at the expense of products.
+      // Pointers are read from memory again: those that no register is left for would be kept in vectors,
+      // from where they come later than from the cache and at the expense of products.
       asm volatile("" : : "r"(inputs) : "memory");
       Vec factors[size_t{kVectors}];
 #pragma GCC unroll 32
@@ -86,35 +110,26 @@ void SumTile(const ChannelsLastSums& s, int64_t first, const float* next, int64_
       }
     }
   }
-  if (s.sums_behind != nullptr) {
+  const bool is_plain = s.end.bias == nullptr && s.end.scale == nullptr && s.others == nullptr &&
+                        s.outputs == kWindowSums && s.sums_behind == nullptr;
+  if (is_plain) {
+    const SumsEnd end = s.end;  // a copy, where no result can lie
 #pragma GCC unroll 32
     for (int i = 0; i < kWindows; ++i) {
+      float* const to = s.results[first + i] + s.first_output;
 #pragma GCC unroll 32
-      for (int v = 0; v < kVectors; ++v)
-        hn::StoreU(sums[i][v], d, s.sums_behind + (first + i) * kWindowSums + v * kLanes);
+      for (int v = 0; v < kVectors; ++v) hn::StoreU(Clamped(end, sums[i][v]), d, to + v * kLanes);
     }
     return;
   }
-  const bool is_whole = s.outputs == kWindowSums;
-  alignas(64) float parts[size_t{kWindows * kWindowSums}];
-  const SumsEnd end = s.end;  // copies, where no result can lie
-  const SumsEnd last = s.last;
+  alignas(64) float stored[size_t{kWindows * kWindowSums}];
+  float* const to = s.sums_behind == nullptr ? stored : s.sums_behind + first * kWindowSums;
 #pragma GCC unroll 32
   for (int i = 0; i < kWindows; ++i) {
-    float* const to = is_whole ? s.results[first + i] + s.first_output : parts + i * kWindowSums;
 #pragma GCC unroll 32
-    for (int v = 0; v < kVectors; ++v) {
-      Vec result = Ended(end, sums[i][v], v * kLanes);
-      if (s.others != nullptr) {
-        const Vec other = hn::LoadU(d, s.others[first + i] + s.first_output + v * kLanes);
-        result = Ended(last, hn::Add(result, other), 0);
-      }
-      hn::StoreU(result, d, to + v * kLanes);
-    }
+    for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[i][v], d, to + i * kWindowSums + v * kLanes);
   }
-  if (is_whole) return;
-  for (int i = 0; i < kWindows; ++i)
-    std::copy_n(parts + i * kWindowSums, s.outputs, s.results[first + i] + s.first_output);
+  if (s.sums_behind == nullptr) EndTile(s, stored, kWindowSums, first, kWindows);
 }
 
 using TileFunction = void (*)(const ChannelsLastSums&, int64_t, const float*, int64_t);
