@@ -44,8 +44,8 @@ class FloatSumsStep final : public EngineStep {
   }
 
  private:
-  static constexpr int64_t kMostWindows = 112;  // of a task: eight tiles of 14
-  static constexpr int64_t kLeastWindows = 14;
+  static constexpr int64_t kTileWindows = 14;
+  static constexpr int64_t kMostWindows = 8 * kTileWindows;  // of a task
   static constexpr int64_t kMostBlockOutputs = 2 * kSumOutputs;
   /// Positions a multiple of so many values apart take each other's place in a first-level cache of 64 sets.
   /// Those of a tile do not fit where each window has more values than kMostShared: 3 x 3 positions of 256
@@ -53,29 +53,25 @@ class FloatSumsStep final : public EngineStep {
   static constexpr int64_t kSharedSets = 256;
   static constexpr int64_t kMostShared = 1023;
 
-  /// Tasks: parts of the windows times parts of the blocks.
+  static int64_t divided(int64_t count, int64_t by) { return (count + by - 1) / by; }
+
+  /// Tasks: parts of the windows times parts of the blocks, each about as many tiles and blocks.
   struct Cut {
-    int64_t windows;
-    int64_t window_tasks;
-    int64_t blocks;
-    int64_t block_tasks;
+    int64_t window_parts;
+    int64_t block_parts;
+
+    int64_t tasks() const { return window_parts * block_parts; }
   };
 
   Cut cut(int threads) const {
-    const auto block_count = std::ssize(layer_.packed->blocks);
-    Cut cut{.windows = std::min(kMostWindows, windows_),
-            .window_tasks = 0,
-            .blocks = block_count,
-            .block_tasks = 1};
-    const auto count_tasks = [&] {
-      cut.window_tasks = (windows_ + cut.windows - 1) / cut.windows;
-      cut.block_tasks = (block_count + cut.blocks - 1) / cut.blocks;
-      return cut.window_tasks * cut.block_tasks;
-    };
     const int64_t wanted = threads > 1 ? 4 * int64_t{threads} : 1;
-    while (count_tasks() < wanted && cut.blocks > 1) cut.blocks = (cut.blocks + 1) / 2;
-    while (count_tasks() < wanted && cut.windows > kLeastWindows)
-      cut.windows = std::max(kLeastWindows, cut.windows / 2);
+    const auto blocks = std::ssize(layer_.packed->blocks);
+    const int64_t tiles = divided(windows_, kTileWindows);
+    Cut cut{divided(windows_, kMostWindows), 1};
+    while (cut.tasks() < wanted && cut.block_parts < blocks)
+      cut.block_parts = std::min(2 * cut.block_parts, blocks);
+    while (cut.tasks() < wanted && cut.window_parts < tiles)
+      cut.window_parts = std::min(2 * cut.window_parts, tiles);
     return cut;
   }
 
@@ -95,16 +91,22 @@ class FloatSumsStep final : public EngineStep {
   }
 
   void run_windows(RunState& state) const {
-    const Cut tasks = cut(state.threads);
+    const Cut parts = cut(state.threads);
     const std::unique_ptr<float[]> spread = spreads_ ? spread_input(state) : nullptr;
     const float* const input = spreads_ ? spread.get() : state.values(layer_.input);
-    ThreadPool::shared().run(tasks.window_tasks * tasks.block_tasks, state.threads, [&](int64_t task) {
-      const int64_t first = task % tasks.window_tasks * tasks.windows;
-      const int64_t block = task / tasks.window_tasks * tasks.blocks;
-      const int64_t last_block = std::min(block + tasks.blocks, std::ssize(layer_.packed->blocks));
-      run_task(state, input, first, std::min(tasks.windows, windows_ - first),
-               std::span(layer_.packed->blocks)
-                   .subspan(static_cast<size_t>(block), static_cast<size_t>(last_block - block)));
+    const int64_t tiles = divided(windows_, kTileWindows);
+    const std::span<const PackedFloatBlock> blocks = layer_.packed->blocks;
+    ThreadPool::shared().run(parts.tasks(), state.threads, [&](int64_t task) {
+      const auto window = [&](int64_t part) {
+        return std::min(tiles * part / parts.window_parts * kTileWindows, windows_);
+      };
+      const auto block = [&](int64_t part) {
+        return static_cast<size_t>(std::ssize(blocks) * part / parts.block_parts);
+      };
+      const int64_t first = task % parts.window_parts;
+      const int64_t of_blocks = task / parts.window_parts;
+      run_task(state, input, window(first), window(first + 1) - window(first),
+               blocks.subspan(block(of_blocks), block(of_blocks + 1) - block(of_blocks)));
     });
   }
 
@@ -176,11 +178,10 @@ class FloatSumsStep final : public EngineStep {
   /// turns.
   void add_block(ChannelsLastSums sums) const {
     constexpr int64_t kNear = 24 << 10;  // weights
-    constexpr int64_t kTileWindows = 14;
     const int64_t channel_weights = std::ssize(taps_) * sums.blocks * kSumOutputs;
-    const int64_t parts = (sums.channels * channel_weights + kNear - 1) / kNear;
+    const int64_t parts = divided(sums.channels * channel_weights, kNear);
     if (parts == 1 || sums.count <= kTileWindows) return add_channels_last(sums);
-    const int64_t most = (sums.channels + parts - 1) / parts;
+    const int64_t most = divided(sums.channels, parts);
     const float* const next_block = sums.next;
     alignas(64) float partial[kMostWindows * kMostBlockOutputs];
     for (int64_t left = sums.channels; left > 0;) {
