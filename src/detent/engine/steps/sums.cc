@@ -64,48 +64,59 @@ class SumsStep final : public EngineStep {
   static constexpr size_t kMostFollowUps = 2;
   static constexpr int64_t kWeightBytes = 384 << 10;  // that stay in the second-level cache
 
-  /// Tasks: parts of the groups times parts of the windows.
+  static int64_t divided(int64_t count, int64_t by) { return (count + by - 1) / by; }
+
+  /// Tasks: parts of the groups times parts of the windows, of about the same size.
   struct Cut {
-    int64_t windows;  // of a task
-    int64_t window_tasks;
-    int64_t groups;
-    int64_t group_tasks;
+    int64_t group_parts;
+    int64_t window_parts;
+    int64_t unit;  // windows that stay together
+
+    int64_t tasks() const { return group_parts * window_parts; }
   };
 
   Cut cut(int threads) const {
     const PackedSums& packed = *layer_.packed;
+    constexpr int64_t kFewWindows = 24;
     const int64_t all = walk_.count();
-    const auto group_count = std::ssize(packed.groups);
+    const auto groups = std::ssize(packed.groups);
     const auto weight_bytes = static_cast<int64_t>(packed.weights.byte_size());
-    Cut cut{};
     const int64_t usual =
         std::clamp(kUsualResults / std::max<int64_t>(packed.outputs, 1), kUsualWindows, kMostWindows);
-    cut.window_tasks = std::max<int64_t>((all + usual - 1) / usual, 1);
-    cut.groups = std::clamp<int64_t>(group_count * kWeightBytes / std::max<int64_t>(weight_bytes, 1), 1,
-                                     std::max<int64_t>(group_count, 1));
     const int64_t wanted = threads > 1 ? 4 * int64_t{threads} : 1;
-    while (cut.window_tasks * ((group_count + cut.groups - 1) / cut.groups) < wanted && cut.groups > 1)
-      cut.groups = (cut.groups + 1) / 2;
-    while (cut.window_tasks * ((group_count + cut.groups - 1) / cut.groups) < wanted &&
-           all / cut.window_tasks > 24)
-      ++cut.window_tasks;
-    cut.windows = (all + cut.window_tasks - 1) / cut.window_tasks;
+    Cut cut{std::clamp<int64_t>(divided(weight_bytes, kWeightBytes), 1, std::max<int64_t>(groups, 1)),
+            divided(all, usual), 1};
+    while (cut.tasks() < wanted && cut.group_parts < groups)
+      cut.group_parts = std::min(2 * cut.group_parts, groups);
+    while (cut.tasks() < wanted && all / cut.window_parts > kFewWindows) ++cut.window_parts;
+    if (cut.group_parts % threads != 0 && all > cut.window_parts)
+      cut.window_parts = std::min(divided(cut.window_parts, threads) * threads, all);
     const int64_t columns = walk_.columns();
-    if (shares_columns_ && columns <= kMostWindows)
-      cut.windows = std::min((cut.windows + columns - 1) / columns, kMostWindows / columns) * columns;
-    cut.window_tasks = (all + cut.windows - 1) / std::max<int64_t>(cut.windows, 1);
-    cut.group_tasks = (group_count + cut.groups - 1) / cut.groups;
+    if (shares_columns_ && columns <= kMostWindows) {
+      const int64_t rows = divided(all, columns);
+      cut.unit = columns;
+      cut.window_parts = std::clamp(cut.window_parts, divided(rows, kMostWindows / columns), rows);
+    }
     return cut;
   }
 
   void run_windows(RunState& state) const {
-    const Cut tasks = cut(state.threads);
+    const Cut parts = cut(state.threads);
     Inputs inputs{.bytes = state.bytes(layer_.input)};
     if (counts_bits(layer_.packed->packing)) take_bits(state, inputs);
     if (layer_.packed->wide_input) take_bytes(state, inputs);
-    ThreadPool::shared().run(tasks.window_tasks * tasks.group_tasks, state.threads, [&](int64_t task) {
-      run_task(state, inputs, task % tasks.window_tasks * tasks.windows, tasks.windows,
-               task / tasks.window_tasks * tasks.groups, tasks.groups);
+    const int64_t units = divided(walk_.count(), parts.unit);
+    ThreadPool::shared().run(parts.tasks(), state.threads, [&](int64_t task) {
+      const auto window = [&](int64_t part) {
+        return std::min(units * part / parts.window_parts * parts.unit, walk_.count());
+      };
+      const auto group = [&](int64_t part) {
+        return std::ssize(layer_.packed->groups) * part / parts.group_parts;
+      };
+      const int64_t of_windows = task % parts.window_parts;
+      const int64_t of_groups = task / parts.window_parts;
+      run_task(state, inputs, window(of_windows), window(of_windows + 1), group(of_groups),
+               group(of_groups + 1));
     });
   }
 
@@ -200,15 +211,14 @@ class SumsStep final : public EngineStep {
                        });
   }
 
-  void run_task(RunState& state, const Inputs& taken, int64_t first_window, int64_t windows,
-                int64_t first_group, int64_t groups) const {
+  void run_task(RunState& state, const Inputs& taken, int64_t first_window, int64_t last_window,
+                int64_t first_group, int64_t last_group) const {
     const PackedSums& packed = *layer_.packed;
     const Place& in = state.places[layer_.input];
     const int64_t element = state.places[layer_.output].element_bytes();
-    const int64_t count = std::min(windows, walk_.count() - first_window);
+    const int64_t count = last_window - first_window;
     Windows of_task;
     note_windows(state, taken, first_window, count, of_task);
-    const int64_t last_group = std::min(first_group + groups, std::ssize(packed.groups));
     for (int64_t g = first_group; g < last_group; ++g) {
       const PackedGroup& group = packed.groups[static_cast<size_t>(g)];
       SumFinish finish = packed.finish_at(group.sums);
