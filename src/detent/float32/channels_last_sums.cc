@@ -32,7 +32,7 @@ HWY_INLINE Vec Clamped(const SumsEnd& end, Vec sum) {
   const Singles d;
   const Vec low = hn::Set(d, end.low);
   const Vec high = hn::Set(d, end.high);
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSSE3
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_SSE4
   return hn::Min(high, hn::Max(low, sum));
 #else
   return hn::IfThenElse(hn::Lt(sum, low), low, hn::IfThenElse(hn::Gt(sum, high), high, sum));
