@@ -54,18 +54,42 @@ class CopyStep final : public EngineStep {
       return;
     }
     fill_halo(out, state.bytes(to_));
-    in.is_values ? copy(in, state.values(from_), out, state.values(to_))
-                 : copy(in, state.bytes(from_), out, state.bytes(to_));
+    in.is_values ? copy(state, in, state.values(from_), out, state.values(to_))
+                 : copy(state, in, state.bytes(from_), out, state.bytes(to_));
   }
 
  private:
   template <class T>
-  static void copy(const Place& in, const T* from, const Place& out, T* to) {
+  static void copy(RunState& state, const Place& in, const T* from, const Place& out, T* to) {
+    if (!in.has_positions()) {
+      for_each_row(out, state, [&](int64_t n, int64_t y) { copy_row<true>(out, n, y, from, to); });
+      return;
+    }
+    if (!out.has_positions()) {
+      for_each_row(in, state, [&](int64_t n, int64_t y) { copy_row<false>(in, n, y, from, to); });
+      return;
+    }
     std::vector<T> elements(static_cast<size_t>(element_count(in.shape)));
     for (int64_t n = 0; n < in.images(); ++n)
       for_each_element(in, n, [&](int64_t i, int64_t at) { elements[static_cast<size_t>(i)] = from[at]; });
     for (int64_t n = 0; n < out.images(); ++n)
       for_each_element(out, n, [&](int64_t i, int64_t at) { to[at] = elements[static_cast<size_t>(i)]; });
+  }
+
+  /// Elements in row-major order to a row of a place, or back from there.
+  template <bool kToPlace, class T>
+  static void copy_row(const Place& place, int64_t n, int64_t y, const T* from, T* to) {
+    const int64_t channels = place.channels();
+    const int64_t step = place.channel_step();
+    const int64_t row = place.at(n, y, 0);
+    const int64_t first = place.element(n, y, 0);
+    for (int64_t x = 0; x < place.width(); ++x) {
+      for (int64_t c = 0; c < channels; ++c) {
+        const int64_t at = row + x * channels + c;
+        const int64_t element = first + x + c * step;
+        kToPlace ? to[at] = from[element] : to[element] = from[at];
+      }
+    }
   }
 
   size_t from_;
