@@ -55,7 +55,7 @@ if(torch_sources)
     add_test(NAME torch_tests.${shard} COMMAND detent_torch_tests --gtest_brief=1 --gtest_filter=-*Slow*)
     add_test(NAME torch_tests_slow.${shard} COMMAND detent_torch_tests --gtest_brief=1 --gtest_filter=*Slow*)
     set_tests_properties(torch_tests.${shard} torch_tests_slow.${shard} PROPERTIES
-      ENVIRONMENT "${environment};GTEST_SHARD_INDEX=${shard}" TIMEOUT 1200)
+      ENVIRONMENT "${environment};GTEST_SHARD_INDEX=${shard}" TIMEOUT 1200 COST 20)
     set_tests_properties(torch_tests.${shard} PROPERTIES LABELS torch)
     set_tests_properties(torch_tests_slow.${shard} PROPERTIES LABELS "torch;slow")
   endforeach()
