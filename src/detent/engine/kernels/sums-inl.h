@@ -99,6 +99,24 @@ HWY_INLINE void FinishTile(const WindowSums& w,
   }
 }
 
+/// What the sums of a tile begin with: the same for each window, or what others left.
+template <int kWindows, int kAcross>
+HWY_INLINE void LoadTile(const WindowSums& w, int64_t first,
+                         Ops::V (&sums)[size_t{kWindows}][size_t{kAcross}]) {
+#pragma GCC unroll 32
+  for (int i = 0; i < kWindows; ++i) {
+#pragma GCC unroll 32
+    for (int v = 0; v < kAcross; ++v) sums[i][v] = Ops::LoadSums(w.start + v * Ops::kLanes);
+  }
+  if (w.sums_before == nullptr) return;
+  const int32_t* const before = w.sums_before + first * int64_t{kAcross * Ops::kLanes};
+#pragma GCC unroll 32
+  for (int i = 0; i < kWindows; ++i) {
+#pragma GCC unroll 32
+    for (int v = 0; v < kAcross; ++v) sums[i][v] = Ops::LoadSums(before + (i * kAcross + v) * Ops::kLanes);
+  }
+}
+
 /// The sums of a tile, finished, or kept for what adds to them.
 template <int kWindows, int kAcross>
 HWY_INLINE void LeaveTile(const WindowSums& w, const Ops::V (&sums)[size_t{kWindows}][size_t{kAcross}],
@@ -128,17 +146,10 @@ inline void FinishInterleaved(const SumFinish& f, int64_t at, typename O::V* sum
 template <int kWindows, int kBlocks>
 void AddTile(const WindowSums& w, int64_t first, const int8_t* next, int64_t next_step) {
   constexpr int kAcross = kBlocks * static_cast<int>(kVectors);
-  constexpr int64_t kWindowSums = kAcross * Ops::kLanes;
-  const bool continues = w.sums_before != nullptr;
-  const int32_t* before = continues ? w.sums_before + first * kWindowSums : w.start;
-  const int64_t before_step = continues ? kWindowSums : 0;
   Ops::V sums[size_t{kWindows}][size_t{kAcross}];
+  LoadTile<kWindows, kAcross>(w, first, sums);
 #pragma GCC unroll 32
-  for (int i = 0; i < kWindows; ++i) {
-#pragma GCC unroll 32
-    for (int v = 0; v < kAcross; ++v) sums[i][v] = Ops::LoadSums(before + i * before_step + v * Ops::kLanes);
-    __builtin_prefetch(w.results[first + i] + w.result_offset, 1);
-  }
+  for (int i = 0; i < kWindows; ++i) __builtin_prefetch(w.results[first + i] + w.result_offset, 1);
   const int8_t* weights = w.weights;
   for (int64_t run = 0; run < w.run_count; ++run) {
     const int64_t offset = w.runs[run];
@@ -175,12 +186,8 @@ constexpr auto TilesOf(std::integer_sequence<int, kWindows...>) {
 template <int kWindows>
 void AddColumnTile(const WindowSums& w, int64_t first) {
   constexpr int kColumns = 3;
-  const bool continues = w.sums_before != nullptr;
-  const int32_t* before = continues ? w.sums_before + first * Ops::kLanes : w.start;
-  const int64_t before_step = continues ? Ops::kLanes : 0;
   Ops::V sums[size_t{kWindows}][1];
-#pragma GCC unroll 32
-  for (int i = 0; i < kWindows; ++i) sums[i][0] = Ops::LoadSums(before + i * before_step);
+  LoadTile<kWindows, 1>(w, first, sums);
   const int64_t steps = w.run_steps / kColumns;  // of a position
   for (int64_t run = 0; run < w.run_count; ++run) {
     const uint8_t* input = w.windows[first] + w.runs[run];
