@@ -122,12 +122,14 @@ TEST_F(FloatLayers, AreThoseOfTheReference) {
 /// Positions that lie a power of two apart are copied first; weights take turns in parts.
 TEST_F(FloatLayers, OfManyChannelsAreThoseOfTheReference) {
   KernelCounts kernels;
-  for (const int64_t channels : {256, 1024}) {
+  for (const int64_t channels : {256, 512, 1024}) {
     Draw draw(static_cast<uint32_t>(channels));
     GraphBuilder builder("many");
     NodeInput x = builder.input("x", {channels, 6, 5});
     x = builder.call("relu", {builder.convolution("spread", x, channels, 48, {3, 3}, {{"padding", 1}})});
     x = builder.convolution("one", x, 48, channels, {1, 1});
+    if (draw.coin())
+      x = builder.convolution("third", x, channels, channels, {1, 1}, {{"stride", 2}, {"padding", 1}});
     Graph graph = builder.finish(builder.convolution("back", x, channels, 20, {1, 1}));
     draw_parameters(draw, graph);
     expect_equal_on_every_target(graph, draw.tensor({2, channels, 6, 5}), kernels);

@@ -15,8 +15,9 @@ class FloatSumsStep final : public EngineStep {
     const Place& out = places[layer_.output];
     const WindowShape& w = layer_.packed->window;
     pitch_ = in.channels();
-    spreads_ = !layer_.packed->depthwise && in.channels() % kSharedSets == 0 &&
-               w.positions() * in.channels() > kMostShared;
+    const int64_t apart = in.channels() * (w.positions() == 1 ? w.stride_x : 1);
+    spreads_ = !layer_.packed->depthwise && apart % kSharedSets == 0 && w.positions() * apart > kMostShared;
+    gathers_ = spreads_ && w.positions() == 1;
     if (spreads_) pitch_ += kSumOutputs;
     for (int64_t z = 0; z < w.depth; ++z) {
       for (int64_t y = 0; y < w.height; ++y) {
@@ -49,7 +50,7 @@ class FloatSumsStep final : public EngineStep {
   static constexpr int64_t kMostBlockOutputs = 2 * kSumOutputs;
   /// Positions a multiple of so many values apart take each other's place in a first-level cache of 64 sets.
   /// Those of a tile do not fit where each window has more values than kMostShared: 3 x 3 positions of 256
-  /// channels, or one of 1,024.
+  /// channels, or one of 1,024, or of 512 of which every second is read.
   static constexpr int64_t kSharedSets = 256;
   static constexpr int64_t kMostShared = 1023;
 
@@ -82,7 +83,7 @@ class FloatSumsStep final : public EngineStep {
     const float* const from = state.values(layer_.input);
     auto spread = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(positions * pitch_));
     constexpr int64_t kAtOnce = 16;
-    ThreadPool::shared().run((positions + kAtOnce - 1) / kAtOnce, state.threads, [&](int64_t task) {
+    ThreadPool::shared().run(divided(positions, kAtOnce), state.threads, [&](int64_t task) {
       const int64_t end = std::min(positions, (task + 1) * kAtOnce);
       for (int64_t i = task * kAtOnce; i < end; ++i)
         std::copy_n(from + i * in.channels(), in.channels(), spread.get() + i * pitch_);
@@ -90,10 +91,27 @@ class FloatSumsStep final : public EngineStep {
     return spread;
   }
 
+  /// Of windows of one position those positions, one after the other.
+  std::unique_ptr<float[]> gathered_input(RunState& state) const {
+    const int64_t channels = state.places[layer_.input].channels();
+    auto gathered = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(windows_ * pitch_));
+    ThreadPool::shared().run(divided(windows_, kTileWindows), state.threads, [&](int64_t task) {
+      const int64_t first = task * kTileWindows;
+      const int64_t count = std::min(kTileWindows, windows_ - first);
+      Windows windows;
+      note_windows(state, state.values(layer_.input), channels, first, count, windows);
+      for (int64_t i = 0; i < count; ++i)
+        std::copy_n(windows.inputs[i], channels, gathered.get() + (first + i) * pitch_);
+    });
+    return gathered;
+  }
+
   void run_windows(RunState& state) const {
     const Cut parts = cut(state.threads);
-    const std::unique_ptr<float[]> spread = spreads_ ? spread_input(state) : nullptr;
-    const float* const input = spreads_ ? spread.get() : state.values(layer_.input);
+    const std::unique_ptr<float[]> copy = !spreads_  ? nullptr
+                                          : gathers_ ? gathered_input(state)
+                                                     : spread_input(state);
+    const float* const input = spreads_ ? copy.get() : state.values(layer_.input);
     const int64_t tiles = divided(windows_, kTileWindows);
     const std::span<const PackedFloatBlock> blocks = layer_.packed->blocks;
     ThreadPool::shared().run(parts.tasks(), state.threads, [&](int64_t task) {
@@ -117,7 +135,9 @@ class FloatSumsStep final : public EngineStep {
     const float* others[kMostWindows];  // of the addition behind, if there is one
   };
 
-  void note_windows(RunState& state, const float* from, int64_t first, int64_t count, Windows& to) const {
+  /// Positions of the input `from` are `pitch` apart.
+  void note_windows(RunState& state, const float* from, int64_t pitch, int64_t first, int64_t count,
+                    Windows& to) const {
     const Place& in = state.places[layer_.input];
     const Place& out = state.places[layer_.output];
     const WindowShape& w = layer_.packed->window;
@@ -134,10 +154,10 @@ class FloatSumsStep final : public EngineStep {
       const int64_t z = plane % out.depth();
       const int64_t at =
           in.at(n, z * w.stride_z - w.padding_z, y * w.stride_y - w.padding_y, x * w.stride_x - w.padding_x);
-      const float* input = from + at / in.channels() * pitch_;
+      const float* input = from + at / in.channels() * pitch;
       float* result = results + out.at(n, z, y, x);
       const float* addend = others + other.at(n, z, y, x);
-      for (; i < end; ++i, input += w.stride_x * pitch_, result += out.channels(), addend += out.channels()) {
+      for (; i < end; ++i, input += w.stride_x * pitch, result += out.channels(), addend += out.channels()) {
         to.inputs[i] = input;
         to.results[i] = result;
         to.others[i] = addend;
@@ -153,7 +173,8 @@ class FloatSumsStep final : public EngineStep {
                 std::span<const PackedFloatBlock> blocks) const {
     const PackedFloatSums& packed = *layer_.packed;
     Windows windows;
-    note_windows(state, input, first, count, windows);
+    note_windows(state, input, pitch_, first, count, windows);
+    for (int64_t i = 0; gathers_ && i < count; ++i) windows.inputs[i] = input + (first + i) * pitch_;
     for (const PackedFloatBlock& block : blocks) {
       const PackedFloatBlock* const next = &block == &blocks.back() ? nullptr : &block + 1;
       add_block({.windows = windows.inputs,
@@ -230,6 +251,7 @@ class FloatSumsStep final : public EngineStep {
   FloatSumsLayer layer_;
   std::vector<int64_t> taps_;
   bool spreads_ = false;
+  bool gathers_ = false;
   int64_t pitch_ = 0;    // from one position of the input to the next
   int64_t windows_ = 0;  // of all samples
 };
