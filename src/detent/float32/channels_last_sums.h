@@ -47,7 +47,7 @@ struct ChannelsLastSums {
   int64_t first_output = 0;
   const float* start;    // what sums begin with
   SumsEnd end;
-  /// Of each window what is added to its results, from output 0 on, and what is computed on these sums;
+  /// What is added to the results of each window, from output 0 on, and what is computed on these sums;
   /// nullptr: nothing. As many values are read as outputs are computed together.
   const float* const* others = nullptr;
   SumsEnd last = {};

@@ -28,7 +28,7 @@ class Random {
     return std::uniform_int_distribution<int64_t>(low, high)(generator_);
   }
 
-  /// Of a tensor of this shape: permuted, cut, repeated or in another shape.
+  /// A view of a tensor of this shape: permuted, cut, repeated or in another shape.
   StridedView view(const Shape& shape) {
     StridedView view = StridedView::of(shape);
     switch (of(0, 3)) {

@@ -91,7 +91,7 @@ class FloatSumsStep final : public EngineStep {
     return spread;
   }
 
-  /// Of windows of one position those positions, one after the other.
+  /// The positions of windows of one, one after the other.
   std::unique_ptr<float[]> gathered_input(RunState& state) const {
     const int64_t channels = state.places[layer_.input].channels();
     auto gathered = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(windows_ * pitch_));
