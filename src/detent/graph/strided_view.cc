@@ -1,6 +1,7 @@
 #include "detent/graph/strided_view.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace detent {
 
@@ -19,6 +20,24 @@ StridedView StridedView::broadcast(const Shape& from, const Shape& to) {
     if (from[source] == to[at]) view.strides[at] = whole.strides[source];
   }
   return view;
+}
+
+bool StridedView::is_contiguous() const {
+  const std::vector<int64_t> adjacent = of(shape).strides;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] != 1 && strides[d] != adjacent[d]) return false;
+  }
+  return true;
+}
+
+bool StridedView::keeps_order() const {
+  int64_t last = std::numeric_limits<int64_t>::max();
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (shape[d] == 1) continue;
+    if (strides[d] > last) return false;
+    last = strides[d];
+  }
+  return true;
 }
 
 /// A step of so many elements is so many along each dimension of `inner`, the first as many as there can be.

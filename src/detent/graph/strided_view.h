@@ -21,7 +21,9 @@ struct StridedView {
   static StridedView broadcast(const Shape& from, const Shape& to);
 
   /// Whether its elements are adjacent, in row-major order.
-  bool is_contiguous() const { return strides == of(shape).strides; }
+  bool is_contiguous() const;
+  /// Whether no dimension is stepped through faster than one behind it.
+  bool keeps_order() const;
   /// This view of the elements that `inner` has, in their row-major order, as a view of the memory that
   /// `inner` views; nullopt where no strides say it.
   std::optional<StridedView> over(const StridedView& inner) const;

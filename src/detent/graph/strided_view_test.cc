@@ -88,6 +88,18 @@ TEST(StridedView, ViewsOfViewsHaveTheirElements) {
   EXPECT_GT(composed, 2000);
 }
 
+TEST(StridedView, DimensionsOfOneElementHaveNoStep) {
+  const StridedView part{{1, 4, 1, 3}, {0, 3, 7, 1}, 24};
+  EXPECT_TRUE(part.is_contiguous());
+  EXPECT_TRUE(part.keeps_order());
+  const StridedView transposed{{1, 4, 3}, {0, 1, 4}, 0};
+  EXPECT_FALSE(transposed.is_contiguous());
+  EXPECT_FALSE(transposed.keeps_order());
+  const StridedView cut{{2, 3}, {5, 1}, 1};
+  EXPECT_FALSE(cut.is_contiguous());
+  EXPECT_TRUE(cut.keeps_order());
+}
+
 /// A permuted matrix as one line has no strides.
 TEST(StridedView, SomeViewsOfViewsAreNone) {
   const StridedView transposed{{3, 2}, {1, 3}, 0};

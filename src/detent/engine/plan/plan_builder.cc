@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "detent/engine/fusion.h"
@@ -228,8 +226,7 @@ void PlanBuilder::make_move(const std::string& name) {
   const size_t from = operand(move.from, move.type, std::nullopt, *move.node);
   const Place& source = plan_.places[from];
   // Channels stay last of what is cut out; dimensions in another order are rows.
-  const bool is_cut_out = source.shape.size() == move.view.shape.size() &&
-                          std::ranges::is_sorted(move.view.strides, std::ranges::greater());
+  const bool is_cut_out = source.shape.size() == move.view.shape.size() && move.view.keeps_order();
   Place result{.shape = values_.at(name).shape,
                .layout = has_positions(name) && is_cut_out ? source.layout : Layout::kRows,
                .type = source.type,
