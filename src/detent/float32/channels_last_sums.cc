@@ -64,15 +64,16 @@ HWY_NOINLINE void EndTile(const ChannelsLastSums& s, float* sums, int64_t width,
   }
 }
 
-template <int kWindows, int kVectors, bool kOneTap>
-void SumTile(const ChannelsLastSums& s, int64_t first, const float* next, int64_t next_step) {
+template <int kWindows, int kVectors>
+using TileSums = Vec[size_t{kWindows}][size_t{kVectors}];
+
+/// What the sums of a tile begin with; results are brought nearer.
+template <int kWindows, int kVectors>
+HWY_INLINE void BeginTile(const ChannelsLastSums& s, int64_t first, TileSums<kWindows, kVectors>& sums) {
   constexpr int64_t kWindowSums = kVectors * kLanes;
   const Singles d;
-  Vec sums[size_t{kWindows}][size_t{kVectors}];
-  const float* inputs[size_t{kWindows}];
 #pragma GCC unroll 32
   for (int i = 0; i < kWindows; ++i) {
-    inputs[i] = s.windows[first + i] + s.first_channel + (kOneTap ? s.taps.front() : 0);
 #pragma GCC unroll 32
     for (int v = 0; v < kVectors; ++v) {
       sums[i][v] = hn::LoadU(d, s.start + v * kLanes);
@@ -87,29 +88,13 @@ void SumTile(const ChannelsLastSums& s, int64_t first, const float* next, int64_
       for (int v = 0; v < kVectors; ++v) sums[i][v] = hn::LoadU(d, before + i * kWindowSums + v * kLanes);
     }
   }
-  const float* weights = s.weights;
-  const int64_t* const taps = s.taps.data();
-  const int64_t tap_count = kOneTap ? 1 : std::ssize(s.taps);
-  for (int64_t c = 0; c < s.channels; ++c) {
-    for (int64_t t = 0; t < tap_count; ++t) {
-      const int64_t at = kOneTap ? c : taps[t] + c;
-      // Pointers are read from memory again: those that no register is left for would be kept in vectors,
-      // from where they come later than from the cache and at the expense of products.
-      asm volatile("" : : "r"(inputs) : "memory");
-      Vec factors[size_t{kVectors}];
-#pragma GCC unroll 32
-      for (int v = 0; v < kVectors; ++v) factors[v] = hn::LoadU(d, weights + v * kLanes);
-      weights += kWindowSums;
-      __builtin_prefetch(next, 0, 2);
-      next += next_step;
-#pragma GCC unroll 32
-      for (int i = 0; i < kWindows; ++i) {
-        const Vec x = hn::Set(d, inputs[i][at]);
-#pragma GCC unroll 32
-        for (int v = 0; v < kVectors; ++v) sums[i][v] = Fused(d, x, factors[v], sums[i][v]);
-      }
-    }
-  }
+}
+
+/// The results of a tile, or the sums for those that are added next.
+template <int kWindows, int kVectors>
+HWY_INLINE void LeaveTile(const ChannelsLastSums& s, int64_t first, TileSums<kWindows, kVectors>& sums) {
+  constexpr int64_t kWindowSums = kVectors * kLanes;
+  const Singles d;
   const bool is_plain = s.end.bias == nullptr && s.end.scale == nullptr && s.others == nullptr &&
                         s.outputs == kWindowSums && s.sums_behind == nullptr;
   if (is_plain) {
@@ -130,6 +115,41 @@ void SumTile(const ChannelsLastSums& s, int64_t first, const float* next, int64_
     for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[i][v], d, to + i * kWindowSums + v * kLanes);
   }
   if (s.sums_behind == nullptr) EndTile(s, stored, kWindowSums, first, kWindows);
+}
+
+template <int kWindows, int kVectors, bool kOneTap>
+void SumTile(const ChannelsLastSums& s, int64_t first, const float* next, int64_t next_step) {
+  const Singles d;
+  TileSums<kWindows, kVectors> sums;
+  BeginTile<kWindows, kVectors>(s, first, sums);
+  const float* inputs[size_t{kWindows}];
+#pragma GCC unroll 32
+  for (int i = 0; i < kWindows; ++i)
+    inputs[i] = s.windows[first + i] + s.first_channel + (kOneTap ? s.taps.front() : 0);
+  const float* weights = s.weights;
+  const int64_t* const taps = s.taps.data();
+  const int64_t tap_count = kOneTap ? 1 : std::ssize(s.taps);
+  for (int64_t c = 0; c < s.channels; ++c) {
+    for (int64_t t = 0; t < tap_count; ++t) {
+      const int64_t at = kOneTap ? c : taps[t] + c;
+      // Pointers are read from memory again: those that no register is left for would be kept in vectors,
+      // from where they come later than from the cache and at the expense of products.
+      asm volatile("" : : "r"(inputs) : "memory");
+      Vec factors[size_t{kVectors}];
+#pragma GCC unroll 32
+      for (int v = 0; v < kVectors; ++v) factors[v] = hn::LoadU(d, weights + v * kLanes);
+      weights += kVectors * kLanes;
+      __builtin_prefetch(next, 0, 2);
+      next += next_step;
+#pragma GCC unroll 32
+      for (int i = 0; i < kWindows; ++i) {
+        const Vec x = hn::Set(d, inputs[i][at]);
+#pragma GCC unroll 32
+        for (int v = 0; v < kVectors; ++v) sums[i][v] = Fused(d, x, factors[v], sums[i][v]);
+      }
+    }
+  }
+  LeaveTile<kWindows, kVectors>(s, first, sums);
 }
 
 using TileFunction = void (*)(const ChannelsLastSums&, int64_t, const float*, int64_t);
