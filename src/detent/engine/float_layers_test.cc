@@ -1,49 +1,11 @@
-#include "detent/engine/random_networks_for_test.h"
-#include "detent/formats/simd_target.h"
+#include "detent/engine/float_networks_for_test.h"
 
 // Layers in float32 by kernels, and by the plain reference, whose operators are those of the simulation.
 
 namespace detent {
 namespace {
 
-class FloatLayers : public EngineTargetTest {
- protected:
-  void TearDown() override {
-    set_simd_target(simd_targets().front(), "test");
-    EngineTargetTest::TearDown();
-  }
-};
-
-using KernelCounts = std::map<std::string, int>;
-
-/// Counts kernels as profiles name them.
-void expect_equal_on_every_target(const Graph& graph, const Tensor& input, KernelCounts& kernels) {
-  const std::span inputs(&input, 1);
-  const std::vector<Tensor> wanted = IntegerProgram(graph).run(inputs);
-  for (const std::string& target : simd_targets()) {
-    set_simd_target(target, "test");
-    const FastProgram program(graph);
-    for (const StepProfile& step : program.profile(inputs, 1)) ++kernels[step.kernel];
-    for (const int threads : {1, 3}) {
-      set_thread_count(threads);
-      const std::vector<Tensor> got = program.run(inputs);
-      ASSERT_EQ(got.size(), wanted.size());
-      for (size_t i = 0; i < got.size(); ++i)
-        ASSERT_TRUE(got[i].equals(wanted[i])) << target << ", " << threads << " threads";
-    }
-  }
-}
-
-/// Norms and their like with numbers of their own.
-void draw_parameters(Draw& draw, Graph& graph) {
-  for (Node& node : graph.nodes()) {
-    for (auto& [name, parameter] : node.parameters) {
-      parameter->tensor = draw.tensor(parameter->tensor.shape(), 0.3F);
-      if (name != "running_var") continue;
-      for (float& value : parameter->tensor.values<float>()) value = std::fabs(value) + 0.1F;
-    }
-  }
-}
+class FloatLayers : public FloatNetworkTest {};
 
 NodeInput batch_norm(GraphBuilder& builder, const std::string& name, const NodeInput& x, int64_t channels) {
   const Shape shape = {channels};

@@ -1,5 +1,4 @@
-#include "detent/engine/random_networks_for_test.h"
-#include "detent/formats/simd_target.h"
+#include "detent/engine/float_networks_for_test.h"
 
 // What transformers and gated convolutions compute in float32 around their layers: functions of elements and
 // of rows, pairs of values, products of matrices, and views of values that nobody moves before they are
@@ -8,41 +7,12 @@
 namespace detent {
 namespace {
 
-using KernelCounts = std::map<std::string, int>;
-
-class FloatTransformers : public EngineTargetTest {
+class FloatTransformers : public FloatNetworkTest {
  protected:
-  void TearDown() override {
-    set_simd_target(simd_targets().front(), "test");
-    EngineTargetTest::TearDown();
-  }
-
-  void expect_equal_on_every_target(const Graph& graph, const Tensor& input) {
-    const std::span inputs(&input, 1);
-    const std::vector<Tensor> wanted = IntegerProgram(graph).run(inputs);
-    for (const std::string& target : simd_targets()) {
-      set_simd_target(target, "test");
-      const FastProgram program(graph);
-      for (const StepProfile& step : program.profile(inputs, 1)) ++kernels_[step.kernel];
-      for (const int threads : {1, 3}) {
-        set_thread_count(threads);
-        const std::vector<Tensor> got = program.run(inputs);
-        ASSERT_TRUE(got[0].equals(wanted[0])) << target << ", " << threads << " threads";
-      }
-    }
-  }
-
   KernelCounts kernels_;
 };
 
 NodeInput number(double value) { return NodeInput::of_constant(Value(value)); }
-
-void draw_parameters(Draw& draw, Graph& graph) {
-  for (Node& node : graph.nodes()) {
-    for (auto& [name, parameter] : node.parameters)
-      parameter->tensor = draw.tensor(parameter->tensor.shape(), 0.3F);
-  }
-}
 
 NodeInput normalized(GraphBuilder& builder, const std::string& op, const std::string& name,
                      const NodeInput& x, int64_t width) {
@@ -86,7 +56,7 @@ TEST_F(FloatTransformers, BlocksAreThoseOfTheReference) {
     }
     Graph graph = builder.finish(x);
     draw_parameters(draw, graph);
-    expect_equal_on_every_target(graph, draw.tensor({draw.of(1, 2), tokens, 7}));
+    expect_equal_on_every_target(graph, draw.tensor({draw.of(1, 2), tokens, 7}), kernels_);
     if (HasFatalFailure()) break;
   }
   for (const char* kernel :
@@ -126,7 +96,7 @@ TEST_F(FloatTransformers, GatedConvolutionsAreThoseOfTheReference) {
     draw_parameters(draw, graph);
     Shape shape = sample;
     shape.insert(shape.begin(), draw.of(1, 3));
-    expect_equal_on_every_target(graph, draw.tensor(shape));
+    expect_equal_on_every_target(graph, draw.tensor(shape), kernels_);
     if (HasFatalFailure()) break;
   }
   EXPECT_GT(kernels_["pairs float"], 100);
@@ -148,7 +118,7 @@ TEST_F(FloatTransformers, PairsThatBroadcastAreThoseOfTheReference) {
     const NodeInput y = draw.coin() ? builder.call("sub", {x, other}) : builder.call("sub", {other, x});
     Graph graph = builder.finish(builder.linear("last", y, 19, fits ? 16 : 3));
     draw_parameters(draw, graph);
-    expect_equal_on_every_target(graph, draw.tensor({1, rows, 6}));
+    expect_equal_on_every_target(graph, draw.tensor({1, rows, 6}), kernels_);
     if (HasFatalFailure()) break;
   }
   EXPECT_GT(kernels_["pairs float"], 5);
@@ -165,7 +135,7 @@ TEST_F(FloatTransformers, PartsOfValuesStayWhileTheyAreRead) {
   y = builder.call("reshape", {builder.linear("third", y, 16, 16), constant(4), constant(32)});
   Graph graph = builder.finish(builder.call("add", {builder.call("sigmoid", {y}), part}));
   draw_parameters(draw, graph);
-  expect_equal_on_every_target(graph, draw.tensor({1, 4, 6}));
+  expect_equal_on_every_target(graph, draw.tensor({1, 4, 6}), kernels_);
 }
 
 }  // namespace

@@ -184,8 +184,45 @@ void AddChannelsLast(const ChannelsLastSums& s) {
   return one_tap ? SumTiles<2, true>(s) : SumTiles<2, false>(s);
 }
 
-/// Sixteen channels, or the last ones, of `kWindows` windows.
-template <int kWindows, class Part>
+/// `input` and `weights` are those of the vector's first channel.
+template <int kWindows>
+HWY_INLINE void AddTaps(const ChannelsLastDepthwise& s, const float* input, const float* weights,
+                        int64_t padded, Vec (&sums)[size_t{kWindows}]) {
+  const Singles d;
+  for (const int64_t tap : s.taps) {
+    const Vec factor = hn::LoadU(d, weights);
+    weights += padded;
+#pragma GCC unroll 8
+    for (int i = 0; i < kWindows; ++i)
+      sums[i] = Fused(d, hn::LoadU(d, input + tap + i * s.window_step), factor, sums[i]);
+  }
+}
+
+/// The same of 3 x 3 positions side by side, `kStride` of them between windows: a row of positions is read
+/// once for all windows.
+template <int kWindows, int kStride>
+HWY_INLINE void AddSquare(const ChannelsLastDepthwise& s, const float* input, const float* weights,
+                          int64_t padded, Vec (&sums)[size_t{kWindows}]) {
+  constexpr int kColumns = (kWindows - 1) * kStride + 3;
+  const Singles d;
+  const int64_t column = s.taps[1] - s.taps[0];
+  for (size_t row = 0; row < 9; row += 3) {
+    const float* const x = input + s.taps[row];
+    Vec columns[size_t{kColumns}];
+#pragma GCC unroll 16
+    for (int i = 0; i < kColumns; ++i) columns[i] = hn::LoadU(d, x + i * column);
+#pragma GCC unroll 3
+    for (int t = 0; t < 3; ++t) {
+      const Vec factor = hn::LoadU(d, weights);
+      weights += padded;
+#pragma GCC unroll 8
+      for (int i = 0; i < kWindows; ++i) sums[i] = Fused(d, columns[i * kStride + t], factor, sums[i]);
+    }
+  }
+}
+
+/// Sixteen channels, or the last ones, of `kWindows` windows. `kStride` 0: any positions.
+template <int kWindows, int kStride, class Part>
 HWY_INLINE void DepthwiseTile(const ChannelsLastDepthwise& s, int64_t channel, int64_t padded, int64_t first,
                               Part part) {
   const Singles d;
@@ -195,14 +232,11 @@ HWY_INLINE void DepthwiseTile(const ChannelsLastDepthwise& s, int64_t channel, i
     Vec sums[size_t{kWindows}];
 #pragma GCC unroll 8
     for (int i = 0; i < kWindows; ++i) sums[i] = hn::LoadU(d, s.start + channel + offset);
-    const float* weights = s.weights + channel + offset;
-    for (const int64_t tap : s.taps) {
-      const Vec factor = hn::LoadU(d, weights);
-      weights += padded;
-      const float* const x = input + tap + offset;
-#pragma GCC unroll 8
-      for (int i = 0; i < kWindows; ++i)
-        sums[i] = Fused(d, hn::LoadU(d, x + i * s.window_step), factor, sums[i]);
+    const float* const weights = s.weights + channel + offset;
+    if constexpr (kStride == 0) {
+      AddTaps<kWindows>(s, input + offset, weights, padded, sums);
+    } else {
+      AddSquare<kWindows, kStride>(s, input + offset, weights, padded, sums);
     }
 #pragma GCC unroll 8
     for (int i = 0; i < kWindows; ++i) {
@@ -212,55 +246,14 @@ HWY_INLINE void DepthwiseTile(const ChannelsLastDepthwise& s, int64_t channel, i
   }
 }
 
-/// The same of 3 x 3 positions side by side, `kStride` of them between windows: a row of positions is read
-/// once for all windows.
-template <int kWindows, int kStride, class Part>
-HWY_INLINE void DepthwiseTile3x3(const ChannelsLastDepthwise& s, int64_t channel, int64_t padded,
-                                 int64_t first, Part part) {
-  constexpr int kColumns = (kWindows - 1) * kStride + 3;
-  const Singles d;
-  const int64_t column = s.taps[1] - s.taps[0];
-  const float* const input = s.input + first * s.window_step + channel;
-  float* const result = s.result + first * s.channels + channel;
-  for (int64_t offset = 0; offset < kSumOutputs; offset += kLanes) {
-    Vec sums[size_t{kWindows}];
-#pragma GCC unroll 8
-    for (int i = 0; i < kWindows; ++i) sums[i] = hn::LoadU(d, s.start + channel + offset);
-    const float* weights = s.weights + channel + offset;
-    for (size_t row = 0; row < 9; row += 3) {
-      const float* const x = input + s.taps[row] + offset;
-      Vec columns[size_t{kColumns}];
-#pragma GCC unroll 16
-      for (int i = 0; i < kColumns; ++i) columns[i] = hn::LoadU(d, x + i * column);
-#pragma GCC unroll 3
-      for (int t = 0; t < 3; ++t) {
-        const Vec factor = hn::LoadU(d, weights);
-        weights += padded;
-#pragma GCC unroll 8
-        for (int i = 0; i < kWindows; ++i) sums[i] = Fused(d, columns[i * kStride + t], factor, sums[i]);
-      }
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < kWindows; ++i) {
-      part.Store(Ended(s.end, sums[i], channel + offset), d, result + i * s.channels + offset,
-                 static_cast<size_t>(offset));
-    }
-  }
-}
-
-/// `kStride` 0: any positions.
 template <int kWindows, int kStride>
 void DepthwiseWindows(const ChannelsLastDepthwise& s, int64_t padded, int64_t first) {
-  const auto add = [&](int64_t channel, auto part) HWY_ATTR {
-    if constexpr (kStride == 0) {
-      DepthwiseTile<kWindows>(s, channel, padded, first, part);
-    } else {
-      DepthwiseTile3x3<kWindows, kStride>(s, channel, padded, first, part);
-    }
-  };
   int64_t channel = 0;
-  for (; channel + kSumOutputs <= s.channels; channel += kSumOutputs) add(channel, WholeSixteen());
-  if (channel < s.channels) add(channel, FirstOfSixteen{static_cast<size_t>(s.channels - channel)});
+  for (; channel + kSumOutputs <= s.channels; channel += kSumOutputs)
+    DepthwiseTile<kWindows, kStride>(s, channel, padded, first, WholeSixteen());
+  if (channel == s.channels) return;
+  const FirstOfSixteen last{static_cast<size_t>(s.channels - channel)};
+  DepthwiseTile<kWindows, kStride>(s, channel, padded, first, last);
 }
 
 template <int kWindows, int kStride>
