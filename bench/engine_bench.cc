@@ -2,7 +2,7 @@
 // times a vector of 8 bits, by the fast engine. The matrix does not fit into the second-level cache, so fewer
 // bits take less time. bytes_per_second counts packed weights. And convolutions of the shapes that resnets
 // have, of 8 bits, of ternary and of binary codes. Products of two inputs beside a linear layer of the same
-// size, and pairs, against the plain reference.
+// size, and pairs, against the plain reference. DETENT_SIMD_TARGET chooses the instruction set.
 
 #include <benchmark/benchmark.h>
 
@@ -10,10 +10,12 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <random>
 
 #include "detent/core/parallel.h"
 #include "detent/engine/fast_executor.h"
+#include "detent/engine/kernels/kernel_set.h"
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
 #include "detent/runtime/integer_executor.h"
@@ -257,3 +259,11 @@ BENCHMARK_CAPTURE(convolve_otherwise, of_three_dimensions, false)
 
 }  // namespace
 }  // namespace detent
+
+int main(int argc, char** argv) {
+  const char* target = std::getenv("DETENT_SIMD_TARGET");
+  if (target != nullptr) detent::set_engine_target(target);
+  benchmark::Initialize(&argc, argv);
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

@@ -43,52 +43,95 @@ TEST_P(NarrowWeights, AreTheSameWhenWidened) {
   }
 }
 
-/// A block of outputs over windows of some steps.
-TEST_P(NarrowWeights, AreMultipliedOnEveryInstructionSet) {
-  constexpr int64_t kWindows = 4;
-  constexpr int64_t kGroups = 3;
-  const int64_t steps = kGroups * shape_.steps;
-  const std::vector<int8_t> weights = drawn_weights(steps * kBlockBytes);
-  AlignedArray<int8_t> packed(static_cast<size_t>(kGroups * shape_.vectors * kBlockBytes));
-  for (int64_t g = 0; g < kGroups; ++g) {
-    narrow(GetParam().packing, weights.data() + g * shape_.steps * kBlockBytes, kBlockBytes,
-           packed.data() + g * shape_.vectors * kBlockBytes);
+/// Windows of two runs, which lie apart, times blocks of outputs.
+struct Problem {
+  static constexpr int64_t kRuns = 2;
+  static constexpr int64_t kWindowBytes = 1000;
+  int64_t windows;
+  int64_t blocks;
+  int64_t run_steps;
+  std::vector<uint8_t> inputs;
+  std::vector<int8_t> weights;  // [run][step][block][16][4]
+
+  int64_t outputs() const { return blocks * kBlockOutputs; }
+  static int64_t run(int64_t r) { return r * 500; }
+  int32_t sum(int64_t window, int64_t output) const {
+    int32_t sum = 0;
+    const int8_t* w = weights.data() + output * kStepInputs;
+    for (int64_t r = 0; r < kRuns; ++r) {
+      const uint8_t* x = inputs.data() + window * kWindowBytes + run(r);
+      for (int64_t step = 0; step < run_steps; ++step, w += blocks * kBlockBytes, x += kStepInputs) {
+        for (int64_t k = 0; k < kStepInputs; ++k) sum += x[k] * w[k];
+      }
+    }
+    return sum;
   }
-  std::vector<uint8_t> inputs(static_cast<size_t>(kWindows * steps * kStepInputs));
-  for (uint8_t& x : inputs) x = static_cast<uint8_t>(generator_());
-  const std::vector<int32_t> start(kBlockOutputs, -1000);
-  const std::vector<float> scale(4 * kBlockOutputs, 1.0F);
-  std::vector<float> sums(kWindows * kBlockOutputs);
+};
+
+std::vector<int8_t> packed_weights(WeightPacking packing, const Problem& problem) {
+  const PackingShape shape = packing_shape(packing);
+  const int64_t step = problem.blocks * kBlockBytes;
+  std::vector<int8_t> packed(problem.weights.size() / static_cast<size_t>(shape.steps) *
+                             static_cast<size_t>(shape.vectors));
+  for (int64_t s = 0; s < Problem::kRuns * problem.run_steps; s += shape.steps)
+    narrow(packing, problem.weights.data() + s * step, step,
+           packed.data() + s / shape.steps * shape.vectors * step);
+  return packed;
+}
+
+std::vector<float> sums_of_kernel(WeightPacking packing, const Problem& problem) {
+  constexpr int32_t kStart = -1000;
+  const std::vector<int8_t> packed = packed_weights(packing, problem);
+  const std::vector<int32_t> start(static_cast<size_t>(problem.outputs()), kStart);
+  const std::vector<float> scale(static_cast<size_t>(problem.outputs()), 1.0F);
+  const int64_t runs[] = {Problem::run(0), Problem::run(1)};
+  std::vector<float> sums(static_cast<size_t>(problem.windows * problem.outputs()));
   std::vector<const uint8_t*> windows;
   std::vector<std::byte*> results;
-  for (int64_t i = 0; i < kWindows; ++i) {
-    windows.push_back(inputs.data() + i * steps * kStepInputs);
-    results.push_back(reinterpret_cast<std::byte*>(sums.data() + i * kBlockOutputs));
+  for (int64_t i = 0; i < problem.windows; ++i) {
+    windows.push_back(problem.inputs.data() + i * Problem::kWindowBytes);
+    results.push_back(reinterpret_cast<std::byte*>(sums.data() + i * problem.outputs()));
   }
-  const int64_t run = 0;
+  kernel_set().add_windows({.windows = windows.data(),
+                            .results = results.data(),
+                            .result_offset = 0,
+                            .count = problem.windows,
+                            .runs = runs,
+                            .run_count = Problem::kRuns,
+                            .run_steps = problem.run_steps,
+                            .weights = packed.data(),
+                            .blocks = problem.blocks,
+                            .outputs = problem.outputs(),
+                            .start = start.data(),
+                            .finish = {.multiplier = scale.data(), .gives_values = true},
+                            .packing = packing});
+  for (float& sum : sums) sum -= static_cast<float>(kStart);
+  return sums;
+}
+
+TEST_P(NarrowWeights, AreMultipliedOnEveryInstructionSet) {
   for (const std::string& target : engine_targets()) {
     set_engine_target(target);
-    kernel_set().add_windows({.windows = windows.data(),
-                              .results = results.data(),
-                              .result_offset = 0,
-                              .count = kWindows,
-                              .runs = &run,
-                              .run_count = 1,
-                              .run_steps = steps,
-                              .weights = packed.data(),
-                              .blocks = 1,
-                              .outputs = kBlockOutputs,
-                              .start = start.data(),
-                              .finish = {.multiplier = scale.data(), .gives_values = true},
-                              .packing = GetParam().packing});
-    for (int64_t i = 0; i < kWindows; ++i) {
-      for (int64_t o = 0; o < kBlockOutputs; ++o) {
-        int32_t wanted = -1000;
-        for (int64_t k = 0; k < steps * kStepInputs; ++k) {
-          const int64_t at = k / kStepInputs * kBlockBytes + o * kStepInputs + k % kStepInputs;
-          wanted += windows[static_cast<size_t>(i)][k] * weights[static_cast<size_t>(at)];
+    for (int64_t windows = 1; windows <= 5; ++windows) {
+      for (int64_t blocks = 1; blocks <= kernel_set().most_blocks; ++blocks) {
+        // Up to more than four vectors of inputs; also only the largest codes, whose sums are the largest.
+        for (const bool is_largest : {false, true}) {
+          Problem problem{windows, blocks, shape_.steps * (is_largest ? 80 / shape_.steps : windows), {}, {}};
+          problem.inputs.assign(static_cast<size_t>(windows * Problem::kWindowBytes), 255);
+          problem.weights.assign(
+              static_cast<size_t>(Problem::kRuns * problem.run_steps * blocks * kBlockBytes),
+              static_cast<int8_t>(GetParam().most));
+          if (!is_largest) {
+            for (uint8_t& x : problem.inputs) x = static_cast<uint8_t>(generator_());
+            problem.weights = drawn_weights(std::ssize(problem.weights));
+          }
+          const std::vector<float> sums = sums_of_kernel(GetParam().packing, problem);
+          for (int64_t i = 0; i < std::ssize(sums); ++i) {
+            ASSERT_EQ(sums[static_cast<size_t>(i)],
+                      static_cast<float>(problem.sum(i / problem.outputs(), i % problem.outputs())))
+                << target << ", " << windows << " windows, " << blocks << " blocks, sum " << i;
+          }
         }
-        ASSERT_EQ(sums[static_cast<size_t>(i * kBlockOutputs + o)], static_cast<float>(wanted)) << target;
       }
     }
   }

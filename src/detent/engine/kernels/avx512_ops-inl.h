@@ -15,13 +15,8 @@ struct Common {
     std::memcpy(&four, p, sizeof(four));
     return _mm512_set1_epi32(four);
   }
-  static V LoadPacked(const int8_t* p) { return _mm512_loadu_si512(p); }
   static V Sum(V a, V b) { return _mm512_add_epi32(a, b); }
   static V Zero() { return _mm512_setzero_si512(); }
-  template <int kShift>
-  static V Unscaled(V sums, V start) {
-    return _mm512_add_epi32(_mm512_srai_epi32(sums, kShift), start);
-  }
   /// Of 16 bits; what comes from the neighbouring byte is masked away.
   template <int kBits>
   static V Shifted(V v) {
@@ -32,36 +27,12 @@ struct Common {
     else
       return _mm512_srli_epi16(v, -kBits);
   }
-  /// The high bits of bytes, of which the highest, the sign, is the other.
-  static V HighBits(V v, uint8_t mask) {
-    constexpr int kMaskAndFlip = 0x6A;  // (a & b) ^ c
-    return _mm512_ternarylogic_epi32(v, _mm512_set1_epi8(static_cast<int8_t>(mask)), _mm512_set1_epi8(-128),
-                                     kMaskAndFlip);
-  }
-  /// Weights times 2^shift.
-  template <WeightPacking kPacking, int kStep, size_t kPlanes>
-  static V Unpacked(V (&packed)[kPlanes]) {
-    if constexpr (kPacking == WeightPacking::kFour) {
-      return HighBits(Shifted<4 - 4 * kStep>(packed[0]), 0xF0);
-    } else if constexpr (kPacking == WeightPacking::kThree) {
-      if constexpr (kStep < 6) {
-        return HighBits(Shifted<kStep % 2 * 3>(packed[kStep / 2]), 0xE0);
-      } else {
-        constexpr int kSelect = 0xE4;  // c ? a : b
-        const V code =
-            _mm512_ternarylogic_epi32(Shifted<6>(packed[kStep - 6]), Shifted<11 - kStep>(packed[2]),
-                                      _mm512_set1_epi8(static_cast<int8_t>(0xC0)), kSelect);
-        return HighBits(code, 0xE0);
-      }
-    } else if constexpr (kPacking == WeightPacking::kTwo) {
-      return HighBits(Shifted<6 - 2 * kStep>(packed[0]), 0xC0);
-    } else {
-      const V offset = _mm512_set1_epi8(static_cast<int8_t>(kTernaryOffset));
-      const V digit = _mm512_avg_epu8(packed[0], _mm512_avg_epu8(packed[0], offset));
-      packed[0] = _mm512_add_epi8(_mm512_add_epi8(packed[0], packed[0]), packed[0]);
-      return HighBits(digit, 0xC0);
-    }
-  }
+  static V Masked(V v, uint8_t mask) { return _mm512_and_si512(v, SameByte(mask)); }
+  static V Or(V a, V b) { return _mm512_or_si512(a, b); }
+  static V Same(int32_t number) { return _mm512_set1_epi32(number); }
+  static V SameByte(uint8_t byte) { return _mm512_set1_epi8(static_cast<int8_t>(byte)); }
+  static V Average(V a, V b) { return _mm512_avg_epu8(a, b); }
+  static V AddBytes(V a, V b) { return _mm512_add_epi8(a, b); }
   static V LowBytes(V a, V b) { return _mm512_unpacklo_epi8(a, b); }
   static V HighBytes(V a, V b) { return _mm512_unpackhi_epi8(a, b); }
   static V LowPairs(V a, V b) { return _mm512_unpacklo_epi16(a, b); }

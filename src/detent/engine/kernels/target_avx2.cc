@@ -25,13 +25,8 @@ struct Ops {
   static V LoadBytes(const uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const V*>(p)); }
   static W Factors(V w) { return {_mm256_srai_epi16(_mm256_slli_epi16(w, 8), 8), _mm256_srai_epi16(w, 8)}; }
   static W LoadWeights(const int8_t* p) { return Factors(_mm256_loadu_si256(reinterpret_cast<const V*>(p))); }
-  static V LoadPacked(const int8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const V*>(p)); }
   static V Sum(V a, V b) { return _mm256_add_epi32(a, b); }
   static V Zero() { return _mm256_setzero_si256(); }
-  template <int kShift>
-  static V Unscaled(V sums, V start) {
-    return _mm256_add_epi32(_mm256_srai_epi32(sums, kShift), start);
-  }
   /// Of 16 bits; what comes from the neighbouring byte is masked away.
   template <int kBits>
   static V Shifted(V v) {
@@ -42,40 +37,23 @@ struct Ops {
     else
       return _mm256_srli_epi16(v, -kBits);
   }
-  /// The high bits of bytes, of which the highest, the sign, is the other.
-  static V HighBits(V v, uint8_t mask) {
-    return _mm256_xor_si256(_mm256_and_si256(v, _mm256_set1_epi8(static_cast<int8_t>(mask))),
-                            _mm256_set1_epi8(-128));
-  }
-  /// Weights times 2^shift.
-  template <WeightPacking kPacking, int kStep, size_t kPlanes>
-  static V Unpacked(V (&packed)[kPlanes]) {
-    if constexpr (kPacking == WeightPacking::kFour) {
-      return HighBits(Shifted<4 - 4 * kStep>(packed[0]), 0xF0);
-    } else if constexpr (kPacking == WeightPacking::kThree) {
-      if constexpr (kStep < 6) {
-        return HighBits(Shifted<kStep % 2 * 3>(packed[kStep / 2]), 0xE0);
-      } else {
-        const V top = _mm256_set1_epi8(static_cast<int8_t>(0xC0));
-        const V higher = _mm256_and_si256(Shifted<6>(packed[kStep - 6]), top);
-        return HighBits(_mm256_or_si256(higher, _mm256_andnot_si256(top, Shifted<11 - kStep>(packed[2]))),
-                        0xE0);
-      }
-    } else if constexpr (kPacking == WeightPacking::kTwo) {
-      return HighBits(Shifted<6 - 2 * kStep>(packed[0]), 0xC0);
-    } else {
-      const V offset = _mm256_set1_epi8(static_cast<int8_t>(kTernaryOffset));
-      const V digit = _mm256_avg_epu8(packed[0], _mm256_avg_epu8(packed[0], offset));
-      packed[0] = _mm256_add_epi8(_mm256_add_epi8(packed[0], packed[0]), packed[0]);
-      return HighBits(digit, 0xC0);
-    }
-  }
+  static V Masked(V v, uint8_t mask) { return _mm256_and_si256(v, SameByte(mask)); }
+  static V Or(V a, V b) { return _mm256_or_si256(a, b); }
+  static V Same(int32_t number) { return _mm256_set1_epi32(number); }
+  static V SameByte(uint8_t byte) { return _mm256_set1_epi8(static_cast<int8_t>(byte)); }
+  static V Average(V a, V b) { return _mm256_avg_epu8(a, b); }
+  static V AddBytes(V a, V b) { return _mm256_add_epi8(a, b); }
+  /// Sums of two products each, in 16 bits.
+  static V Pairs(V x, V codes) { return _mm256_maddubs_epi16(x, codes); }
+  static V SumOfPairs(V a, V b) { return _mm256_add_epi16(a, b); }
+  static V Joined(V pairs) { return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)); }
   static X Inputs(V v) { return {_mm256_and_si256(v, _mm256_set1_epi16(0xFF)), _mm256_srli_epi16(v, 8)}; }
-  static X Broadcast(const uint8_t* p) {
+  static V Four(const uint8_t* p) {
     int32_t four;
     std::memcpy(&four, p, sizeof(four));
-    return Inputs(_mm256_set1_epi32(four));
+    return _mm256_set1_epi32(four);
   }
+  static X Broadcast(const uint8_t* p) { return Inputs(Four(p)); }
   static V AddProducts(V sums, X x, W w) {
     return _mm256_add_epi32(
         sums, _mm256_add_epi32(_mm256_madd_epi16(x.even, w.even), _mm256_madd_epi16(x.odd, w.odd)));
@@ -121,6 +99,9 @@ constexpr int kMostRows = 1;
 constexpr int kMostBlocks = 1;
 constexpr int64_t kMostWindows[5] = {0, 4, 0, 0, 0};
 
+#include "detent/engine/kernels/tiles-inl.h"
+#include "detent/engine/kernels/narrow_codes-inl.h"
+#include "detent/engine/kernels/narrow_pairs-inl.h"
 #include "detent/engine/kernels/sums-inl.h"
 #include "detent/engine/kernels/elementwise-inl.h"
 #include "detent/engine/kernels/product-inl.h"
@@ -134,11 +115,7 @@ struct Blocks {
 
   static F NoSum() { return _mm256_setzero_ps(); }
   static V Same(int32_t number) { return _mm256_set1_epi32(number); }
-  static V Four(const int8_t* p) {
-    int32_t four;
-    std::memcpy(&four, p, sizeof(four));
-    return Same(four);
-  }
+  static V Four(const int8_t* p) { return Ops::Four(reinterpret_cast<const uint8_t*>(p)); }
   static V Table(const uint8_t* p) {
     return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }

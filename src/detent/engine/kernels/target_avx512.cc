@@ -20,6 +20,10 @@ struct Ops : Common {
   static W LoadWeights(const int8_t* p) { return Factors(_mm512_loadu_si512(p)); }
   static X Inputs(V v) { return {_mm512_and_si512(v, _mm512_set1_epi16(0xFF)), _mm512_srli_epi16(v, 8)}; }
   static W Factors(V w) { return {_mm512_srai_epi16(_mm512_slli_epi16(w, 8), 8), _mm512_srai_epi16(w, 8)}; }
+  /// Sums of two products each, in 16 bits.
+  static V Pairs(V x, V codes) { return _mm512_maddubs_epi16(x, codes); }
+  static V SumOfPairs(V a, V b) { return _mm512_add_epi16(a, b); }
+  static V Joined(V pairs) { return _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)); }
   static X Broadcast(const uint8_t* p) { return Inputs(Four(p)); }
   static V AddProducts(V sums, X x, W w) {
     return _mm512_add_epi32(
@@ -29,6 +33,9 @@ struct Ops : Common {
 
 constexpr const char* kName = "AVX3";
 
+#include "detent/engine/kernels/tiles-inl.h"
+#include "detent/engine/kernels/narrow_codes-inl.h"
+#include "detent/engine/kernels/narrow_pairs-inl.h"
 #include "detent/engine/kernels/sums-inl.h"
 #include "detent/engine/kernels/elementwise-inl.h"
 #include "detent/engine/kernels/product-inl.h"

@@ -17,12 +17,25 @@ struct Ops : Common {
   static W LoadWeights(const int8_t* p) { return _mm512_loadu_si512(p); }
   static X Inputs(V v) { return v; }
   static W Factors(V w) { return w; }
+  /// The high bits of bytes, of which the highest, the sign, is the other.
+  static V HighBits(V v, uint8_t mask) {
+    constexpr int kMaskAndFlip = 0x6A;  // (a & b) ^ c
+    return _mm512_ternarylogic_epi32(v, _mm512_set1_epi8(static_cast<int8_t>(mask)), _mm512_set1_epi8(-128),
+                                     kMaskAndFlip);
+  }
+  template <int kShift>
+  static V Unscaled(V sums) {
+    return _mm512_srai_epi32(sums, kShift);
+  }
   static X Broadcast(const uint8_t* p) { return Four(p); }
   static V AddProducts(V sums, X x, W w) { return _mm512_dpbusd_epi32(sums, x, w); }
 };
 
 constexpr const char* kName = "AVX3_VNNI";
 
+#include "detent/engine/kernels/tiles-inl.h"
+#include "detent/engine/kernels/narrow_codes-inl.h"
+#include "detent/engine/kernels/narrow_vnni-inl.h"
 #include "detent/engine/kernels/sums-inl.h"
 #include "detent/engine/kernels/elementwise-inl.h"
 #include "detent/engine/kernels/product-inl.h"

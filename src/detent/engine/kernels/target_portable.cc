@@ -36,7 +36,6 @@ struct Ops {
     std::memcpy(v.bytes.data(), p, 16);
     return v;
   }
-  static V LoadPacked(const int8_t* p) { return LoadWeights(p); }
   static W Factors(V w) { return w; }
   static V Zero() { return {}; }
   static V Sum(V a, V b) {
@@ -46,52 +45,80 @@ struct Ops {
       lanes[i] = static_cast<int32_t>(static_cast<uint32_t>(lanes[i]) + static_cast<uint32_t>(others[i]));
     return FromLanes(lanes);
   }
-  template <int kShift>
-  static V Unscaled(V sums, V start) {
-    Lanes lanes = LanesOf(sums);
-    for (int32_t& lane : lanes) lane >>= kShift;
-    return Sum(FromLanes(lanes), start);
+  using Words = std::array<uint16_t, 8>;
+  static HWY_INLINE Words WordsOf(V v) {
+    Words words;
+    std::memcpy(words.data(), v.bytes.data(), 16);
+    return words;
   }
-  /// Weights times 2^shift: in the high bits of bytes, of which the highest, the sign, is the other.
-  template <WeightPacking kPacking, int kStep, size_t kPlanes>
-  static V Unpacked(V (&packed)[kPlanes]) {
-    V weights;
-    for (size_t i = 0; i < 16; ++i) {
-      const unsigned byte = packed[0].bytes[i];
-      unsigned high = 0;
-      if constexpr (kPacking == WeightPacking::kFour) {
-        high = (byte >> (4 * kStep) & 15U) << 4U;
-      } else if constexpr (kPacking == WeightPacking::kThree) {
-        if constexpr (kStep < 6) {
-          high = static_cast<unsigned>(packed[kStep / 2].bytes[i]) << (kStep % 2 * 3) & 0xE0U;
-        } else {
-          const unsigned higher = packed[kStep - 6].bytes[i] & 3U;
-          high = higher << 6U | (static_cast<unsigned>(packed[2].bytes[i]) >> (kStep - 6) & 1U) << 5U;
-        }
-      } else if constexpr (kPacking == WeightPacking::kTwo) {
-        high = (byte >> (2 * kStep) & 3U) << 6U;
-      } else {
-        high = (byte + (byte + kTernaryOffset + 1) / 2 + 1) / 2 & 0xC0U;
-        packed[0].bytes[i] = static_cast<uint8_t>(3 * byte);
-      }
-      weights.bytes[i] = static_cast<uint8_t>(high ^ 0x80U);
-    }
-    return weights;
-  }
-  static X Inputs(V v) { return v; }
-  static X Broadcast(const uint8_t* p) {
+  static HWY_INLINE V FromWords(const Words& words) {
     V v;
-    for (size_t i = 0; i < 16; ++i) v.bytes[i] = p[i % 4];
+    std::memcpy(v.bytes.data(), words.data(), 16);
     return v;
   }
-  static V AddProducts(V sums, X x, W w) {
-    Lanes lanes = LanesOf(sums);
-    for (size_t i = 0; i < 4; ++i) {
-      int32_t sum = 0;
-      for (size_t k = 4 * i; k < 4 * i + 4; ++k) sum += int32_t{x.bytes[k]} * static_cast<int8_t>(w.bytes[k]);
-      lanes[i] = static_cast<int32_t>(static_cast<uint32_t>(lanes[i]) + static_cast<uint32_t>(sum));
-    }
+  /// Of 16 bits; what comes from the neighbouring byte is masked away.
+  template <int kBits>
+  static HWY_INLINE V Shifted(V v) {
+    Words words = WordsOf(v);
+    for (uint16_t& word : words) word = static_cast<uint16_t>(kBits < 0 ? word >> -kBits : word << kBits);
+    return FromWords(words);
+  }
+  template <class Function>
+  static HWY_INLINE V OfEach(V a, V b, const Function& function) {
+    for (size_t i = 0; i < 16; ++i) a.bytes[i] = static_cast<uint8_t>(function(a.bytes[i], b.bytes[i]));
+    return a;
+  }
+  static HWY_INLINE V SameByte(uint8_t byte) {
+    V v;
+    v.bytes.fill(byte);
+    return v;
+  }
+  static HWY_INLINE V Masked(V v, uint8_t mask) { return OfEach(v, SameByte(mask), std::bit_and<>()); }
+  static HWY_INLINE V Or(V a, V b) { return OfEach(a, b, std::bit_or<>()); }
+  static HWY_INLINE V AddBytes(V a, V b) { return OfEach(a, b, std::plus<>()); }
+  static HWY_INLINE V Average(V a, V b) {
+    return OfEach(a, b, [](int x, int y) { return (x + y + 1) / 2; });
+  }
+  static V Same(int32_t number) { return FromLanes({number, number, number, number}); }
+  /// Sums of two products each, in 16 bits.
+  static HWY_INLINE V Pairs(V x, V codes) {
+    Words words = WordsOf(x);
+    const Words others = WordsOf(codes);
+    for (size_t i = 0; i < 8; ++i)
+      words[i] =
+          static_cast<uint16_t>((words[i] & 255) * (others[i] & 255) + (words[i] >> 8) * (others[i] >> 8));
+    return FromWords(words);
+  }
+  static HWY_INLINE V SumOfPairs(V a, V b) {
+    Words words = WordsOf(a);
+    const Words others = WordsOf(b);
+    for (size_t i = 0; i < 8; ++i) words[i] = static_cast<uint16_t>(words[i] + others[i]);
+    return FromWords(words);
+  }
+  static HWY_INLINE V Joined(V pairs) {
+    Lanes lanes = LanesOf(pairs);
+    for (int32_t& lane : lanes)
+      lane = (static_cast<int32_t>(static_cast<uint32_t>(lane) << 16U) >> 16) + (lane >> 16);
     return FromLanes(lanes);
+  }
+  static X Inputs(V v) { return v; }
+  static X Broadcast(const uint8_t* p) { return Four(p); }
+  static HWY_INLINE V Four(const uint8_t* p) {
+    int32_t four;
+    std::memcpy(&four, p, sizeof(four));
+    return Same(four);
+  }
+  /// Each product fits into 16 bits.
+  static HWY_INLINE V AddProducts(V sums, X x, W w) {
+    Words even = WordsOf(x);
+    Words odd = even;
+    const Words weights = WordsOf(w);
+    for (size_t i = 0; i < 8; ++i) {
+      const auto weight = static_cast<int16_t>(weights[i]);
+      even[i] = static_cast<uint16_t>((even[i] & 255) * (static_cast<int16_t>(weight << 8) >> 8));
+      odd[i] = static_cast<uint16_t>((odd[i] >> 8) * (weight >> 8));
+    }
+    return Sum(sums, Sum(Joined(FromWords(even)), Joined(FromWords(odd))));
   }
   template <size_t kUnit, size_t kHalf>
   static V Interleaved(V a, V b) {
@@ -147,6 +174,9 @@ constexpr int kMostRows = 1;
 constexpr int kMostBlocks = 1;
 constexpr int64_t kMostWindows[5] = {0, 2, 0, 0, 0};
 
+#include "detent/engine/kernels/tiles-inl.h"
+#include "detent/engine/kernels/narrow_codes-inl.h"
+#include "detent/engine/kernels/narrow_pairs-inl.h"
 #include "detent/engine/kernels/sums-inl.h"
 #include "detent/engine/kernels/elementwise-inl.h"
 #include "detent/engine/kernels/product-inl.h"
