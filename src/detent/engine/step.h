@@ -52,7 +52,7 @@ class EngineStep {
   virtual void set_next_weights(std::span<const int8_t> /*weights*/) {}
 
   std::string nodes;   // "conv1, relu"
-  std::string kernel;  // "convolution AVX3_VNNI"
+  std::string kernel;  // "convolution AVX3_DL"
   std::string why;     // not a faster one
   double products = 0;
   bool multiplies_floats = false;

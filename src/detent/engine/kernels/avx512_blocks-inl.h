@@ -1,6 +1,6 @@
-// Included by target_avx512*.cc behind a definition of Ops.
+// Included by target_avx512*.cc behind a definition of Ops: but for how four bits are looked up.
 
-struct Blocks {
+struct CommonBlocks {
   static constexpr int kMostGroups = 4;  // of one window at once
   static constexpr int kTileGroups = 2;
   static constexpr int kTileWindows = 4;
@@ -13,10 +13,6 @@ struct Blocks {
   static V Table(const uint8_t* p) {
     return _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }
-  static V OfLow(V table, V packed) {
-    return _mm512_shuffle_epi8(table, _mm512_and_si512(packed, _mm512_set1_epi8(15)));
-  }
-  static V OfHigh(V table, V packed) { return OfLow(table, _mm512_srli_epi16(packed, 4)); }
   static V Times(const int16_t* p, int32_t factor) {
     const V numbers = _mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
     return _mm512_mullo_epi32(numbers, Same(factor));

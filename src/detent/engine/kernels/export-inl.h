@@ -12,7 +12,7 @@ const KernelSet& kernels() {
       .bit_planes = kBitPlanes,
       .add_bit_planes = kAddBitPlanes,
       .take_blocks = TakeBlocks,
-      .add_blocks = AddBlocksOfInputs,
+      .add_blocks = kAddBlocks,
       .pack_columns = PackColumns,
       .add = Add,
       .multiply = Multiply,

@@ -20,8 +20,11 @@ std::vector<const KernelSet*> sets(int64_t allowed) {
 #if HWY_ARCH_X86
   // VNNI has no target of its own there: --simd-target AVX3 alone goes without it.
   const bool has_avx512 = (allowed & (HWY_AVX3 | HWY_AVX3_DL)) != 0;
-  if (has_avx512 && allowed != HWY_AVX3 && __builtin_cpu_supports("avx512vnni"))
+  if (has_avx512 && allowed != HWY_AVX3 && __builtin_cpu_supports("avx512vnni")) {
+    if (__builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vpopcntdq"))
+      found.push_back(&avx512_vnni::kernels_of_ice_lake());
     found.push_back(&avx512_vnni::kernels());
+  }
   if (has_avx512) found.push_back(&avx512::kernels());
   if ((allowed & (HWY_AVX2 | HWY_AVX3 | HWY_AVX3_DL)) != 0) found.push_back(&avx2::kernels());
 #endif

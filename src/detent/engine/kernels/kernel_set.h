@@ -149,6 +149,9 @@ struct BlockInputs {
   int32_t* sums;     // BlockSums::input_sums
 };
 
+/// Of four products of such weights, which have no sign, and signed bytes 16 bits hold the sum.
+inline constexpr int kMostSmallWeight = 63;
+
 /// Windows of inputs times weights that share scales in blocks, of some groups of 16 outputs: float32 sums of
 /// integer sums over blocks (integer/block_sums.h). Inputs are signed bytes, or two of them, and weights
 /// unsigned ones.
@@ -163,7 +166,8 @@ struct BlockSums {
   int64_t tap_blocks;          // at each position
   const uint8_t* weights;      // [group][position][block][steps][16][4]
   bool nibbles;                // two steps in a vector, the first in the low bits ...
-  const uint8_t* table;        // ... of 16 weights
+  const uint8_t* table;        // ... of 16 weights, ...
+  bool is_small;               // ... none above kMostSmallWeight
   const uint8_t* exponents;    // [group][position][block][16], of the scales, + 127; null: ...
   const uint16_t* scales;      // ... likewise, the high halves of float32
   const int16_t* weight_sums;  // likewise, to be added ...

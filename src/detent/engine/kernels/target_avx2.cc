@@ -9,6 +9,7 @@ namespace detent::avx2 {
 
 /// Bytes times bytes would saturate in 16 bits here, so both are widened to 16: exact products, in pairs.
 struct Ops {
+  static constexpr bool kAddsFour = false;  // products at once
 #include "detent/engine/kernels/interleave-inl.h"
 
   static constexpr int64_t kBytes = 32;
@@ -47,6 +48,10 @@ struct Ops {
   static V Pairs(V x, V codes) { return _mm256_maddubs_epi16(x, codes); }
   static V SumOfPairs(V a, V b) { return _mm256_add_epi16(a, b); }
   static V Joined(V pairs) { return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)); }
+  /// a x + b y, with sums of two such products in 16 bits.
+  static HWY_INLINE V AddSmallProducts(V sums, V a, V x, V b, V y) {
+    return Sum(sums, Joined(SumOfPairs(Pairs(a, x), Pairs(b, y))));
+  }
   static X Inputs(V v) { return {_mm256_and_si256(v, _mm256_set1_epi16(0xFF)), _mm256_srli_epi16(v, 8)}; }
   static V Four(const uint8_t* p) {
     int32_t four;
@@ -143,6 +148,7 @@ struct Blocks {
     _mm256_storeu_ps(to, _mm256_fmadd_ps(_mm256_set1_ps(multiplier), sum, _mm256_loadu_ps(start)));
   }
 };
+#include "detent/engine/kernels/block_inputs-inl.h"
 #include "detent/engine/kernels/block_sums-inl.h"
 
 /// Counts of bytes, from a table for four bits.
@@ -198,6 +204,7 @@ struct Bits {
   }
 };
 #include "detent/engine/kernels/bit_planes-inl.h"
+constexpr auto kAddBlocks = AddBlocksOfInputs;
 constexpr auto kBitPlanes = BitPlanes;
 constexpr auto kAddBitPlanes = AddBitPlanes;
 #include "detent/engine/kernels/export-inl.h"

@@ -11,6 +11,7 @@ namespace detent::avx512 {
 
 /// Bytes times bytes would saturate in 16 bits, so both are widened to 16: exact products, in pairs.
 struct Ops : Common {
+  static constexpr bool kAddsFour = false;  // products at once
   struct Halves {
     V even, odd;
   };
@@ -24,6 +25,10 @@ struct Ops : Common {
   static V Pairs(V x, V codes) { return _mm512_maddubs_epi16(x, codes); }
   static V SumOfPairs(V a, V b) { return _mm512_add_epi16(a, b); }
   static V Joined(V pairs) { return _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)); }
+  /// a x + b y, with sums of two such products in 16 bits.
+  static HWY_INLINE V AddSmallProducts(V sums, V a, V x, V b, V y) {
+    return Sum(sums, Joined(SumOfPairs(Pairs(a, x), Pairs(b, y))));
+  }
   static X Broadcast(const uint8_t* p) { return Inputs(Four(p)); }
   static V AddProducts(V sums, X x, W w) {
     return _mm512_add_epi32(
@@ -40,6 +45,8 @@ constexpr const char* kName = "AVX3";
 #include "detent/engine/kernels/elementwise-inl.h"
 #include "detent/engine/kernels/product-inl.h"
 #include "detent/engine/kernels/avx512_blocks-inl.h"
+#include "detent/engine/kernels/block_inputs-inl.h"
+#include "detent/engine/kernels/avx512_shuffled_blocks-inl.h"
 #include "detent/engine/kernels/block_sums-inl.h"
 #include "detent/engine/kernels/avx512_bits-inl.h"
 
@@ -58,6 +65,7 @@ struct Bits : CommonBits {
   static B Whole(B counts) { return _mm512_sad_epu8(counts, _mm512_setzero_si512()); }
 };
 #include "detent/engine/kernels/bit_planes-inl.h"
+constexpr auto kAddBlocks = AddBlocksOfInputs;
 constexpr auto kBitPlanes = BitPlanes;
 constexpr auto kAddBitPlanes = AddBitPlanes;
 #include "detent/engine/kernels/export-inl.h"

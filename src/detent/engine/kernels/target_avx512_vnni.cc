@@ -11,6 +11,7 @@ namespace detent::avx512_vnni {
 #include "detent/engine/kernels/avx512_ops-inl.h"
 
 struct Ops : Common {
+  static constexpr bool kAddsFour = true;  // products at once
   using X = V;
   using W = V;
 
@@ -29,6 +30,7 @@ struct Ops : Common {
   }
   static X Broadcast(const uint8_t* p) { return Four(p); }
   static V AddProducts(V sums, X x, W w) { return _mm512_dpbusd_epi32(sums, x, w); }
+  static V AddSmallProducts(V sums, V a, V x, V b, V y) { return AddProducts(AddProducts(sums, a, x), b, y); }
 };
 
 constexpr const char* kName = "AVX3_VNNI";
@@ -40,9 +42,23 @@ constexpr const char* kName = "AVX3_VNNI";
 #include "detent/engine/kernels/elementwise-inl.h"
 #include "detent/engine/kernels/product-inl.h"
 #include "detent/engine/kernels/avx512_blocks-inl.h"
+#include "detent/engine/kernels/block_inputs-inl.h"
+namespace shuffled {
+#include "detent/engine/kernels/avx512_shuffled_blocks-inl.h"
 #include "detent/engine/kernels/block_sums-inl.h"
+}  // namespace shuffled
 #include "detent/engine/kernels/avx512_bits-inl.h"
 // Not one within the other: clang keeps only the outer one.
+HWY_POP_ATTRIBUTES
+HWY_PUSH_ATTRIBUTES(DETENT_VNNI ",avx512vbmi")
+namespace permuted {
+/// A table for the lowest six bits of bytes: the higher four need no mask.
+struct Blocks : CommonBlocks {
+  static V OfLow(V table, V packed) { return _mm512_permutexvar_epi8(packed, table); }
+  static V OfHigh(V table, V packed) { return OfLow(table, _mm512_srli_epi16(packed, 4)); }
+};
+#include "detent/engine/kernels/block_sums-inl.h"
+}  // namespace permuted
 HWY_POP_ATTRIBUTES
 HWY_PUSH_ATTRIBUTES(DETENT_VNNI ",avx512vpopcntdq")
 struct Bits : CommonBits {
@@ -55,10 +71,22 @@ struct Bits : CommonBits {
 #include "detent/engine/kernels/bit_planes-inl.h"
 HWY_POP_ATTRIBUTES
 HWY_PUSH_ATTRIBUTES(DETENT_VNNI)
-const bool kCountsBits = __builtin_cpu_supports("avx512vpopcntdq") != 0;
-const auto kBitPlanes = kCountsBits ? BitPlanes : nullptr;
-const auto kAddBitPlanes = kCountsBits ? AddBitPlanes : nullptr;
+constexpr auto kAddBlocks = shuffled::AddBlocksOfInputs;
+constexpr auto kBitPlanes = nullptr;  // products of bytes are faster than counting by a table
+constexpr auto kAddBitPlanes = nullptr;
 #include "detent/engine/kernels/export-inl.h"
+
+const KernelSet& kernels_of_ice_lake() {
+  static const KernelSet kSet = [] {
+    KernelSet set = kernels();
+    set.name = "AVX3_DL";
+    set.add_blocks = permuted::AddBlocksOfInputs;
+    set.bit_planes = BitPlanes;
+    set.add_bit_planes = AddBitPlanes;
+    return set;
+  }();
+  return kSet;
+}
 
 }  // namespace detent::avx512_vnni
 HWY_POP_ATTRIBUTES

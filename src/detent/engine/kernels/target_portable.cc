@@ -5,6 +5,7 @@ namespace detent::portable {
 
 /// Without instructions of its own: sixteen bytes at once in plain C++.
 struct Ops {
+  static constexpr bool kAddsFour = false;  // products at once
   static constexpr int64_t kBytes = 16;
   static constexpr int64_t kLanes = 4;
   struct V {
@@ -84,9 +85,11 @@ struct Ops {
   static HWY_INLINE V Pairs(V x, V codes) {
     Words words = WordsOf(x);
     const Words others = WordsOf(codes);
-    for (size_t i = 0; i < 8; ++i)
-      words[i] =
-          static_cast<uint16_t>((words[i] & 255) * (others[i] & 255) + (words[i] >> 8) * (others[i] >> 8));
+    for (size_t i = 0; i < 8; ++i) {
+      const auto code = static_cast<int16_t>(others[i]);
+      words[i] = static_cast<uint16_t>((words[i] & 255) * (static_cast<int16_t>(code << 8) >> 8) +
+                                       (words[i] >> 8) * (code >> 8));
+    }
     return FromWords(words);
   }
   static HWY_INLINE V SumOfPairs(V a, V b) {
@@ -100,6 +103,10 @@ struct Ops {
     for (int32_t& lane : lanes)
       lane = (static_cast<int32_t>(static_cast<uint32_t>(lane) << 16U) >> 16) + (lane >> 16);
     return FromLanes(lanes);
+  }
+  /// a x + b y, with sums of two such products in 16 bits.
+  static HWY_INLINE V AddSmallProducts(V sums, V a, V x, V b, V y) {
+    return Sum(sums, Joined(SumOfPairs(Pairs(a, x), Pairs(b, y))));
   }
   static X Inputs(V v) { return v; }
   static X Broadcast(const uint8_t* p) { return Four(p); }
@@ -231,6 +238,7 @@ struct Blocks {
     for (size_t i = 0; i < 4; ++i) to[i] = std::fma(multiplier, sum[i], start[i]);
   }
 };
+#include "detent/engine/kernels/block_inputs-inl.h"
 #include "detent/engine/kernels/block_sums-inl.h"
 
 struct Bits {
@@ -280,6 +288,7 @@ struct Bits {
   }
 };
 #include "detent/engine/kernels/bit_planes-inl.h"
+constexpr auto kAddBlocks = AddBlocksOfInputs;
 constexpr auto kBitPlanes = BitPlanes;
 constexpr auto kAddBitPlanes = AddBitPlanes;
 #include "detent/engine/kernels/export-inl.h"

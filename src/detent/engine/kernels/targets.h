@@ -15,6 +15,8 @@ const KernelSet& kernels();
 }
 namespace avx512_vnni {
 const KernelSet& kernels();
+/// With VBMI and VPOPCNTDQ too.
+const KernelSet& kernels_of_ice_lake();
 }
 
 }  // namespace detent

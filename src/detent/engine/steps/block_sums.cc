@@ -121,6 +121,7 @@ class BlockSumsStep final : public EngineStep {
                            .weights = p.weights.data() + groups * p.window_blocks() * vectors * kBlockBytes,
                            .nibbles = p.nibbles,
                            .table = p.table.data(),
+                           .is_small = std::ranges::max(p.table) <= kMostSmallWeight,
                            .exponents = p.exponents.empty() ? nullptr : p.exponents.data() + lanes,
                            .scales = p.scales.empty() ? nullptr : p.scales.data() + lanes,
                            .weight_sums = p.weight_sums.data() + lanes,
