@@ -129,6 +129,12 @@ TEST_F(NetworkCommands, RunTakesInputsByNameAndShowsValuesInside) {
   EXPECT_EQ(sum.values<float>()[4], rows.values<float>()[4 * row] + positions_.values<float>()[4]);
   ASSERT_EQ(run(inputs + "--compare down=out/down.npy"), 0) << log();
   EXPECT_THAT(log(), ContainsRegex("down +\\| +0 \\| +0 \\| +0 \\| equal"));
+  for (const char* engine : {"reference", "fast"})
+    EXPECT_EQ(run(inputs + "--compare down=out/down.npy --engine " + engine), 0) << log();
+  EXPECT_EQ(run(inputs + "--integers"), 1);
+  EXPECT_THAT(log(), HasSubstr("is not quantized for integer execution"));
+  EXPECT_EQ(run(inputs + "--engine fast --value add --before-quantization"), 1);
+  EXPECT_THAT(log(), HasSubstr("--before-quantization: only the simulation"));
   EXPECT_EQ(run(inputs + "--compare down=out/add.npy"), 1);
   EXPECT_THAT(log(), HasSubstr("got shape [12, 5, 3], out/add.npy has [12, 5, 4]"));
   EXPECT_EQ(run("run tagger.mz --input token=tokens.npy"), 1);

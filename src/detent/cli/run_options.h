@@ -114,9 +114,8 @@ struct RunOptions {
     visit("seed", self.seed, "seed of every random number", Between{0, 9e18});
     visit("accelerator", self.accelerator, "where to compute");
     visit("engine", self.engine,
-          "test: the simulation on libtorch, or execution in integers, fast or by the slow and plain "
-          "reference; "
-          "integers: fast");
+          "test: the simulation on libtorch, or execution, in integers where the network is quantized for "
+          "them, fast or by the slow and plain reference; integers: fast, and of such a network only");
     visit("reproducible", self.reproducible,
           "the simulation adds products in one order, so that float results are the same on every processor "
           "and for any number of threads, up to a third slower; what is calibrated and quantized always is");

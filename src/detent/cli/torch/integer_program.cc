@@ -8,7 +8,7 @@
 namespace detent {
 
 std::unique_ptr<const Program> integer_program(const Graph& graph, Engine engine) {
-  if (!graph.requantization()) {
+  if (engine == Engine::kIntegers && !graph.requantization()) {
     fail("graph \"{}\" is not quantized for integer execution: the pass static_quantize does that",
          graph.name());
   }

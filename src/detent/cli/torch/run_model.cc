@@ -162,8 +162,10 @@ std::string file_name(std::string name) {
 /// and they can be had: the simulation gives the same values, also of formats that have no integers.
 std::unique_ptr<const Program> compiled(const ModelRun& run, const Graph& graph, CommandResults& results) {
   if (run.engine && *run.engine != Engine::kSimulation) {
+    if (run.before_quantization)
+      fail("--before-quantization: only the simulation has values before they are quantized");
     auto program = integer_program(graph, *run.engine);
-    results.say(plan_summary(integer_plan(graph)) + "\n");
+    if (graph.requantization()) results.say(plan_summary(integer_plan(graph)) + "\n");
     return program;
   }
   if (!run.engine && graph.requantization() && !run.before_quantization) {

@@ -23,7 +23,7 @@ void run_test(const TorchCommand& command, ProcessGroup& group) {
   Metrics metrics;
   if (command.options.engine != Engine::kSimulation) {
     const std::unique_ptr<const Program> integers = integer_program(graph, command.options.engine);
-    if (group.is_first()) results.say(plan_summary(integer_plan(graph)));
+    if (group.is_first() && graph.requantization()) results.say(plan_summary(integer_plan(graph)));
     metrics = evaluate(*integers, graph, *dataset, batch_size, group, loaders);
   } else if (command.options.reproducible) {
     metrics = evaluate(*TorchExecutor().compile(graph), graph, *dataset, batch_size, group, loaders);
