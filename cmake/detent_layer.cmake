@@ -36,6 +36,8 @@ function(detent_layer name)
   else()
     set(program DETENT_TESTS)
     set_property(GLOBAL APPEND PROPERTY DETENT_LAYERS ${name})
+    # So that the C library leaves out functions that it does not call.
+    target_compile_options(detent_${name} PRIVATE -ffunction-sections -fdata-sections)
   endif()
   list(TRANSFORM tests PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
   set_property(GLOBAL APPEND PROPERTY ${program}_SOURCES ${tests})

@@ -110,6 +110,21 @@ void BlockLayout::locate(int64_t index, Unit& unit) const {
   }
 }
 
+int64_t BlockLayout::runs_of_rows(const Unit& unit) {
+  int64_t runs = 1;
+  for (size_t i = 0; i + 1 < unit.extents.size(); ++i) runs *= unit.extents[i];
+  return runs;
+}
+
+int64_t BlockLayout::first_row(const Unit& unit, int64_t run) const {
+  int64_t offset = unit.offset;
+  for (size_t i = unit.extents.size(); i-- > 1;) {
+    offset += run % unit.extents[i - 1] * outer_[i - 1].stride;
+    run /= unit.extents[i - 1];
+  }
+  return offset;
+}
+
 // A period is the whole of the outermost dimension in which blocks are cut: within it, slabs begin at
 // multiples of the block, of the columns at multiples of the unit. Where these are no multiples of 8, eight
 // periods are.

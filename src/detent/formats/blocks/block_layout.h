@@ -95,6 +95,10 @@ class BlockLayout {
   /// Units worth handing to a thread.
   int64_t units_per_thread() const;
   void locate(int64_t index, Unit& unit) const;
+  /// Rows of a unit that lie next to each other in the last outer dimension are a run: how many there are,
+  /// and the offset of column 0 of the first row of one.
+  static int64_t runs_of_rows(const Unit& unit);
+  int64_t first_row(const Unit& unit, int64_t run) const;
   Slabs slabs() const;
 
  private:
@@ -110,14 +114,14 @@ class BlockLayout {
 
 /// Calls visit(offset) for every row of the unit, offset being that of its column 0.
 template <class Visitor>
-void for_each_row(const BlockLayout& layout, const BlockLayout::Unit& unit, Visitor&& visit, size_t level = 0,
-                  int64_t offset = 0) {
-  if (level == unit.extents.size()) {
-    visit(unit.offset + offset);
-    return;
-  }
-  for (int64_t i = 0; i < unit.extents[level]; ++i) {
-    for_each_row(layout, unit, visit, level + 1, offset + i * layout.outer()[level].stride);
+void for_each_row(const BlockLayout& layout, const BlockLayout::Unit& unit, Visitor&& visit) {
+  const bool is_row = unit.extents.empty();
+  const int64_t count = is_row ? 1 : unit.extents.back();
+  const int64_t stride = is_row ? 0 : layout.outer().back().stride;
+  const int64_t runs = layout.runs_of_rows(unit);
+  for (int64_t run = 0; run < runs; ++run) {
+    const int64_t first = layout.first_row(unit, run);
+    for (int64_t i = 0; i < count; ++i) visit(first + i * stride);
   }
 }
 
