@@ -25,7 +25,7 @@ enum class WeightPacking { kBytes, kFour, kThree, kTwo, kTernary, kBitPlanes, kS
 struct PackingShape {
   int steps;    // that lie together ...
   int vectors;  // ... in so many vectors of a step
-  int shift;    // kernels multiply by weight * 2^shift
+  int shift;    // of weights that lie in the high bits of bytes
   const char* text;
 };
 
