@@ -149,7 +149,7 @@ struct BlockInputs {
   int32_t* sums;     // BlockSums::input_sums
 };
 
-/// Of four products of such weights, which have no sign, and signed bytes 16 bits hold the sum.
+/// The largest weight without a sign of which 16 bits hold four products with signed bytes.
 inline constexpr int kMostSmallWeight = 63;
 
 /// Windows of inputs times weights that share scales in blocks, of some groups of 16 outputs: float32 sums of
