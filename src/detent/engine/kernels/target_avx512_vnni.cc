@@ -57,7 +57,7 @@ struct Blocks : CommonBlocks {
   static V OfLow(V table, V packed) { return _mm512_permutexvar_epi8(packed, table); }
   static V OfHigh(V table, V packed) { return OfLow(table, _mm512_srli_epi16(packed, 4)); }
 };
-#include "detent/engine/kernels/block_sums-inl.h"
+#include "detent/engine/kernels/block_sums-inl.h"  // NOLINT(readability-duplicate-include)
 }  // namespace permuted
 HWY_POP_ATTRIBUTES
 HWY_PUSH_ATTRIBUTES(DETENT_VNNI ",avx512vpopcntdq")
