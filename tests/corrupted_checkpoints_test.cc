@@ -151,7 +151,12 @@ TEST(CorruptedCheckpoints, OneTensorOfManyNames) {
 }
 
 TEST_F(TorchPython, CorruptedCheckpointsOfPyTorch) {
+  // Keys of storages are addresses in the older layout: without numbers instead, each run would damage other
+  // files.
   const std::string script = R"(
+address = torch._C.StorageBase._cdata.__get__
+keys = {}
+torch.UntypedStorage._cdata = property(lambda s: keys.setdefault(address(s), 10**14 + len(keys)))
 types = 'bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64'
 state = collections.OrderedDict((n + '.weight', (torch.arange(600) % 2).to(getattr(torch, n)).reshape(20, 30)) for n in types.split())
 base = torch.arange(600.).reshape(20, 30)
