@@ -8,14 +8,13 @@ struct CommonBlocks {
   using F = __m512;
 
   static F NoSum() { return _mm512_setzero_ps(); }
-  static V Same(int32_t number) { return _mm512_set1_epi32(number); }
   static V Four(const int8_t* p) { return Ops::Four(reinterpret_cast<const uint8_t*>(p)); }
   static V Table(const uint8_t* p) {
     return _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
   }
   static V Times(const int16_t* p, int32_t factor) {
     const V numbers = _mm512_cvtepi16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-    return _mm512_mullo_epi32(numbers, Same(factor));
+    return _mm512_mullo_epi32(numbers, Ops::Same(factor));
   }
   static V Times256(V numbers) { return _mm512_slli_epi32(numbers, 8); }
   static F Powers(const uint8_t* exponents) {

@@ -111,7 +111,7 @@ void AddBlockTile(const BlockSums& s, int64_t window, int64_t group) {
       Ops::V high[size_t{kWindows}][size_t{kAcross}];
 #pragma GCC unroll 16
       for (int w = 0; w < kWindows; ++w) {
-        const Ops::V start = Blocks::Same(*input_sums[w]++);
+        const Ops::V start = Ops::Same(*input_sums[w]++);
 #pragma GCC unroll 16
         for (int v = 0; v < kAcross; ++v) {
           low[w][v] = start;

@@ -69,14 +69,23 @@ HWY_NOINLINE int32_t Excess(const WindowSums& w, const uint8_t* window) {
   return sum;
 }
 
-/// The packed weights of some steps, [vector of a packing][across].
-template <int kAcross, int kPlanes>
-HWY_INLINE void LoadPacked(const int8_t* weights, Ops::V (&packed)[size_t{kAcross}][size_t{kPlanes}]) {
+/// Calls add(at, packed) for the steps that lie together in packed weights: where the inputs of the first are
+/// in a window, and [across][vector of a packing].
+template <int kAcross, WeightPacking kPacking, class Add>
+HWY_INLINE void ForEachPacked(const WindowSums& w, const Add& add) {
+  constexpr PackingShape kShape = packing_shape(kPacking);
+  const auto* weights = reinterpret_cast<const uint8_t*>(w.weights);
+  for (int64_t run = 0; run < w.run_count; ++run) {
+    for (int64_t step = 0; step < w.run_steps; step += kShape.steps) {
+      Ops::V packed[size_t{kAcross}][size_t{kShape.vectors}];
 #pragma GCC unroll 32
-  for (int v = 0; v < kAcross; ++v) {
+      for (int v = 0; v < kAcross; ++v) {
 #pragma GCC unroll 3
-    for (int p = 0; p < kPlanes; ++p)
-      packed[v][p] =
-          Ops::LoadBytes(reinterpret_cast<const uint8_t*>(weights) + (p * kAcross + v) * Ops::kBytes);
+        for (int p = 0; p < kShape.vectors; ++p)
+          packed[v][p] = Ops::LoadBytes(weights + (p * kAcross + v) * Ops::kBytes);
+      }
+      weights += int64_t{kShape.vectors * kAcross * Ops::kBytes};
+      add(w.runs[run] + step * kStepInputs, packed);
+    }
   }
 }

@@ -20,7 +20,6 @@ template <int kWindows, int kBlocks, WeightPacking kPacking>
 void AddPackedTile(const WindowSums& w, int64_t first) {
   static_assert(kPairsFit<kPacking>);
   constexpr int kAcross = kBlocks * static_cast<int>(kVectors);
-  constexpr PackingShape kShape = packing_shape(kPacking);
   Ops::V sums[size_t{kWindows}][size_t{kAcross}];
 #pragma GCC unroll 32
   for (int i = 0; i < kWindows; ++i) {
@@ -28,24 +27,17 @@ void AddPackedTile(const WindowSums& w, int64_t first) {
 #pragma GCC unroll 32
     for (int v = 0; v < kAcross; ++v) sums[i][v] = Ops::Sum(Ops::LoadSums(w.start + v * Ops::kLanes), excess);
   }
-  const int8_t* weights = w.weights;
-  for (int64_t run = 0; run < w.run_count; ++run) {
-    for (int64_t step = 0; step < w.run_steps; step += kShape.steps) {
-      Ops::V packed[size_t{kAcross}][size_t{kShape.vectors}];
-      LoadPacked<kAcross, kShape.vectors>(weights, packed);
-      weights += int64_t{kShape.vectors * kAcross * Ops::kBytes};
-      const int64_t at = w.runs[run] + step * kStepInputs;
+  ForEachPacked<kAcross, kPacking>(w, [&](int64_t at, auto& packed) {
 #pragma GCC unroll 32
-      for (int v = 0; v < kAcross; ++v) {
-        Ops::V pairs[size_t{kWindows}];
-        [&]<int... kStep>(std::integer_sequence<int, kStep...>) {
-          (AddPairsOfStep<kPacking, kStep, kWindows>(w, first, at, packed[v], pairs), ...);
-        }
-        (std::make_integer_sequence<int, kShape.steps>());
-#pragma GCC unroll 32
-        for (int i = 0; i < kWindows; ++i) sums[i][v] = Ops::Sum(sums[i][v], Ops::Joined(pairs[i]));
+    for (int v = 0; v < kAcross; ++v) {
+      Ops::V pairs[size_t{kWindows}];
+      [&]<int... kStep>(std::integer_sequence<int, kStep...>) {
+        (AddPairsOfStep<kPacking, kStep, kWindows>(w, first, at, packed[v], pairs), ...);
       }
+      (std::make_integer_sequence<int, packing_shape(kPacking).steps>());
+#pragma GCC unroll 32
+      for (int i = 0; i < kWindows; ++i) sums[i][v] = Ops::Sum(sums[i][v], Ops::Joined(pairs[i]));
     }
-  }
+  });
   LeaveTile<kWindows, kAcross>(w, sums, first);
 }

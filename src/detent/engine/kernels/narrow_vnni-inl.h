@@ -108,20 +108,13 @@ HWY_INLINE void AddPacked(const WindowSums& w, int64_t first,
       for (int v = 0; v < kAcross; ++v) sums[c][i][v] = Ops::Zero();
     }
   }
-  const int8_t* weights = w.weights;
-  for (int64_t run = 0; run < w.run_count; ++run) {
-    for (int64_t step = 0; step < w.run_steps; step += kShape.steps) {
-      Ops::V packed[size_t{kAcross}][size_t{kShape.vectors}];
-      LoadPacked<kAcross, kShape.vectors>(weights, packed);
-      weights += int64_t{kShape.vectors * kAcross * Ops::kBytes};
-      const int64_t at = w.runs[run] + step * kStepInputs;
-      [&]<int... kStep>(std::integer_sequence<int, kStep...>) {
-        (AddUnpacked<kPacking, kStep, kWindows, kAcross, kShape.vectors, kChains>(w, first, at, packed, sums),
-         ...);
-      }
-      (std::make_integer_sequence<int, kShape.steps>());
+  ForEachPacked<kAcross, kPacking>(w, [&](int64_t at, auto& packed) {
+    [&]<int... kStep>(std::integer_sequence<int, kStep...>) {
+      (AddUnpacked<kPacking, kStep, kWindows, kAcross, kShape.vectors, kChains>(w, first, at, packed, sums),
+       ...);
     }
-  }
+    (std::make_integer_sequence<int, kShape.steps>());
+  });
 }
 
 template <int kWindows, int kBlocks, WeightPacking kPacking>

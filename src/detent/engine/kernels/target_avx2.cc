@@ -119,7 +119,6 @@ struct Blocks {
   using F = __m256;
 
   static F NoSum() { return _mm256_setzero_ps(); }
-  static V Same(int32_t number) { return _mm256_set1_epi32(number); }
   static V Four(const int8_t* p) { return Ops::Four(reinterpret_cast<const uint8_t*>(p)); }
   static V Table(const uint8_t* p) {
     return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
@@ -130,7 +129,7 @@ struct Blocks {
   static V OfHigh(V table, V packed) { return OfLow(table, _mm256_srli_epi16(packed, 4)); }
   static V Times(const int16_t* p, int32_t factor) {
     const V numbers = _mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
-    return _mm256_mullo_epi32(numbers, Same(factor));
+    return _mm256_mullo_epi32(numbers, Ops::Same(factor));
   }
   static V Times256(V numbers) { return _mm256_slli_epi32(numbers, 8); }
   static F Powers(const uint8_t* exponents) {

@@ -196,7 +196,6 @@ struct Blocks {
   using F = std::array<float, 4>;
 
   static F NoSum() { return {}; }
-  static V Same(int32_t number) { return Ops::FromLanes({number, number, number, number}); }
   static V Four(const int8_t* p) { return Ops::Broadcast(reinterpret_cast<const uint8_t*>(p)); }
   static V Table(const uint8_t* p) { return Ops::LoadBytes(p); }
   static V OfLow(V table, V packed) {
