@@ -191,7 +191,8 @@ at::Tensor IntegerSimulation::unrounded(const std::vector<Flow>& inputs) const {
   if (form == nullptr) {
     const Evaluation evaluation{.node = *node_, .inputs = inputs, .parameters = {}, .in_order = true};
     const FloatOperator* const by = reproducible_operator(node_->op);
-    if (by != nullptr && takes_reproducible(evaluation)) return reproducible_result(*by, evaluation);
+    if (by != nullptr && takes_reproducible(evaluation))
+      return std::get<at::Tensor>(reproducible_results(*by, evaluation).front());
     return std::get<at::Tensor>(evaluate_(evaluation).flows().front());
   }
   const at::Tensor sums = sums_of(*form, std::get<at::Tensor>(inputs[0]));

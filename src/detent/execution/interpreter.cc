@@ -240,7 +240,7 @@ Flow Interpreter::input_of(const Step& step, const Source& source, std::vector<F
 /// integer execution can ask for the same.
 std::vector<Flow> Interpreter::evaluated(const Step& step, Evaluation evaluation) const {
   if (step.reproducible != nullptr && takes_reproducible(evaluation))
-    return {reproducible_result(*step.reproducible, evaluation)};
+    return reproducible_results(*step.reproducible, evaluation);
   const bool repeats = mode_ == Mode::kInference && graph_.requantization() && !moves_codes(*step.node);
   for (Flow& input : evaluation.inputs) {
     auto* tensor = repeats ? std::get_if<at::Tensor>(&input) : nullptr;

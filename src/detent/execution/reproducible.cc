@@ -27,12 +27,15 @@ bool takes_reproducible(const Evaluation& evaluation) {
   return true;
 }
 
-at::Tensor reproducible_result(const FloatOperator& by, const Evaluation& evaluation) {
+std::vector<Flow> reproducible_results(const FloatOperator& by, const Evaluation& evaluation) {
   std::vector<FloatFlow> inputs;
   for (const Flow& input : evaluation.inputs) inputs.push_back(float_flow(input));
   NamedTensors parameters;
   for (const auto& [name, tensor] : evaluation.parameters) parameters.emplace_back(name, from_torch(tensor));
-  return to_torch(by.compute({evaluation.node, inputs, parameters}));
+  std::vector<Flow> results;
+  for (const Tensor& result : by.results({evaluation.node, inputs, parameters}))
+    results.emplace_back(to_torch(result));
+  return results;
 }
 
 at::Tensor reproducible_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {

@@ -18,7 +18,7 @@ const FloatOperator* reproducible_operator(std::string_view op);
 /// Whether it is to compute this node: where that is asked for, of float32.
 bool takes_reproducible(const Evaluation& evaluation);
 
-at::Tensor reproducible_result(const FloatOperator& by, const Evaluation& evaluation);
+std::vector<Flow> reproducible_results(const FloatOperator& by, const Evaluation& evaluation);
 
 /// at::linear, and a function of each element, by themselves.
 at::Tensor reproducible_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);

@@ -51,13 +51,19 @@ using PairFunction = void (*)(const float* a, int64_t a_step, const float* b, in
 /// How an operator is computed in float32 with the same bits on every processor.
 struct FloatOperator {
   std::string_view op;
-  Tensor (*compute)(const FloatNode&);
+  Tensor (*compute)(const FloatNode&);  // nullptr where it has other than one result
   /// Whether every program computes the same bits, for want of anything that is rounded twice or added up.
   bool is_exact = false;
   /// Where results have the shape of the only input; nullopt where the elements of rows are not adjacent.
   std::optional<RowFunction> (*rows)(const FloatNode&, const Shape& input) = nullptr;
   /// Where each result is one of an element of each of two inputs that broadcast.
   PairFunction pairs = nullptr;
+  /// Instead of `compute`.
+  std::vector<Tensor> (*compute_all)(const FloatNode&) = nullptr;
+
+  std::vector<Tensor> results(const FloatNode& node) const {
+    return compute_all != nullptr ? compute_all(node) : std::vector{compute(node)};
+  }
 };
 
 /// The result of an operator that has `rows`.

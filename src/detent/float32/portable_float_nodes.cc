@@ -31,7 +31,10 @@ class PortableFloatNodes final : public FloatNodes {
     const FloatOperator* const entry = find_float_operator(node.op);
     if (entry == nullptr)
       fail("node \"{}\": the operator {} is not computed in float without libtorch", node.name, node.op);
-    return {{entry->compute({node, inputs, parameters_of(node)})}};
+    std::vector<FloatFlow> results;
+    for (Tensor& result : entry->results({node, inputs, parameters_of(node)}))
+      results.push_back({std::move(result)});
+    return results;
   }
 
  private:
