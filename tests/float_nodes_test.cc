@@ -5,7 +5,6 @@
 
 #include "detent/core/parallel.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/execution/float_nodes.h"
 #include "detent/execution/interpreter.h"
 #include "detent/formats/simd_target.h"
 #include "detent/graph/builder.h"
@@ -38,7 +37,6 @@ void expect_one_result(const Graph& graph, const Tensor& input) {
   const std::span<const Tensor> inputs(&input, 1);
   const int threads = thread_count();
   const std::vector<Tensor> expected = TorchExecutor().compile(graph)->run(inputs);
-  expect_equal(IntegerProgram(graph, torch_float_nodes).run(inputs), expected, "the reference with libtorch");
   expect_equal(IntegerProgram(graph).run(inputs), expected, "the reference");
   const FastProgram program(graph);
   for (const int count : {1, 3}) {

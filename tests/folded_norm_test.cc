@@ -10,7 +10,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "detent/execution/float_nodes.h"
 #include "detent/execution/owned_rounding.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/builder.h"
@@ -121,7 +120,7 @@ TEST_P(FoldedNorm, FinishesWithTheIntegersThatWereTrained) {
   EXPECT_THAT(bench->reported, HasSubstr("3 batch norms folded, 5 layers compute on integers"));
   const Tensor inputs = RandomSamples(bench->sample_shape()).samples(0, 8);
   const Tensor simulated = TorchExecutor().run(bench->graph, {&inputs, 1});
-  const IntegerProgram program(bench->graph, torch_float_nodes);
+  const IntegerProgram program(bench->graph);
   EXPECT_TRUE(program.run({&inputs, 1}).front().equals(simulated));
   bench->graph.set_requantization(std::nullopt);  // with the biases in float
   EXPECT_EQ(bench->outputs(bench->graph), expected);

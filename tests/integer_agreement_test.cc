@@ -5,7 +5,6 @@
 #include <map>
 #include <random>
 
-#include "detent/execution/float_nodes.h"
 #include "detent/graph/builder.h"
 #include "detent/integer/node_form.h"
 #include "detent/integer/plan.h"
@@ -47,7 +46,7 @@ struct Comparison {
 
 Comparison compare_executions(const Graph& graph, const Tensor& inputs) {
   const Values expected = values_of(*TorchExecutor().compile(graph), inputs);
-  const Values actual = values_of(IntegerProgram(graph, torch_float_nodes), inputs);
+  const Values actual = values_of(IntegerProgram(graph), inputs);
   Comparison comparison{{}, expected.size()};
   for (const auto& [operand, value] : expected) {
     const auto found = actual.find(operand);

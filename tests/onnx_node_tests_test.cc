@@ -9,6 +9,7 @@
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/datasets/published_data_for_test.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/execution/interpreter.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_file.h"
@@ -64,10 +65,10 @@ std::string difference(const Tensor& got, const Tensor& wanted) {
 }
 
 /// "" where all outputs are as expected.
-std::string result_of(const fs::path& test) {
+std::string result_of(const fs::path& test, const Executor& executor) {
   try {
     const Graph graph = import_onnx(test / "model.onnx");
-    const auto program = TorchExecutor().compile(graph);
+    const auto program = executor.compile(graph);
     for (size_t set = 0; fs::exists(test / fmt::format("test_data_set_{}", set)); ++set) {
       const fs::path folder = test / fmt::format("test_data_set_{}", set);
       const std::vector<Tensor> outputs = program->run(read_tensors(folder, "input"));
@@ -85,7 +86,7 @@ std::string result_of(const fs::path& test) {
   }
 }
 
-TEST(OnnxNodeTests, PassButForThoseThatAreListed) {
+void expect_all_but_those_listed(const Executor& executor) {
   const auto data = published_data({"onnx-node-tests-v1.12/test_add/model.onnx"});
   if (!data) GTEST_SKIP() << "the tests of ONNX are not there: set DETENT_DATA";
   size_t count = 0;
@@ -93,15 +94,19 @@ TEST(OnnxNodeTests, PassButForThoseThatAreListed) {
   for (const auto& entry : fs::directory_iterator(*data / "onnx-node-tests-v1.12")) {
     if (!fs::exists(entry.path() / "model.onnx")) continue;
     const std::string name = entry.path().filename();
-    const std::string result = result_of(entry.path());
+    const std::string result = result_of(entry.path(), executor);
     const bool is_listed = known_failures().contains(name);
     ++count;
     if (result.empty()) ++passed;
     EXPECT_EQ(result.empty(), !is_listed) << name << ": " << (is_listed ? "is listed, but passes" : result);
   }
-  RecordProperty("passed", fmt::format("{} of {}", passed, count));
+  testing::Test::RecordProperty("passed", fmt::format("{} of {}", passed, count));
   EXPECT_GE(static_cast<double>(passed), 0.85 * static_cast<double>(count)) << passed << " of " << count;
 }
+
+TEST(OnnxNodeTests, PassButForThoseThatAreListed) { expect_all_but_those_listed(TorchExecutor()); }
+
+TEST(OnnxNodeTests, PassWithoutLibtorch) { expect_all_but_those_listed(FastExecutor()); }
 
 }  // namespace
 }  // namespace detent

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,13 +10,12 @@
 #include "detent/core/value.h"
 #include "detent/core/worker_environment.h"
 #include "detent/graph/graph.h"
-#include "detent/integer/float_nodes.h"
 
 namespace detent {
 
 /// A command for the half of the program that needs libtorch, completely checked and merged.
 struct TorchCommand {
-  std::string name;  // train, test, transform, quantize, search, run, bench or quickstart
+  std::string name;  // train, test, transform, quantize, search, run or quickstart
   RunOptions options;
   Table passes;                        // [passes] of the configuration, in file order
   std::string config_file;             // "" without one
@@ -28,8 +26,6 @@ struct TorchCommand {
   Table search = {};        // options of search
   /// What `load` holds, where that is a whole network: read once, before the data that must fit it.
   std::shared_ptr<const Graph> network = nullptr;
-  /// What bench does, given what computes nodes in float.
-  std::function<void(const MakeFloatNodes&)> with_float_nodes = {};
 };
 
 }  // namespace detent

@@ -2,6 +2,10 @@
 
 #include <bit>
 #include <cmath>
+#include <limits>
+#include <type_traits>
+
+#include "detent/core/element_types.h"
 
 namespace detent {
 namespace {
@@ -78,6 +82,71 @@ Tensor to_float32(const Tensor& tensor) {
   }
   DETENT_CHECK(false, "dtype {}", dtype_name(tensor.dtype()));
   return tensor;
+}
+
+namespace {
+
+uint16_t float_to_bfloat16(float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  if (std::isnan(value)) return static_cast<uint16_t>(bits >> 16 | 0x40);
+  return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+uint16_t float_to_float16(float value) {
+  constexpr float kLeastNormal = 0x1p-14F;
+  constexpr float kBeyond = 65520;  // what rounds to infinity
+  const auto bits = std::bit_cast<uint32_t>(value);
+  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
+  const float size = std::fabs(value);
+  if (std::isnan(value)) return static_cast<uint16_t>(sign | 0x7E00);
+  if (size >= kBeyond) return static_cast<uint16_t>(sign | 0x7C00);
+  if (size < kLeastNormal) {  // a multiple of 2^-24, by the sum's rounding
+    const uint32_t steps = std::bit_cast<uint32_t>(size + 0.5F) - std::bit_cast<uint32_t>(0.5F);
+    return static_cast<uint16_t>(sign | steps);
+  }
+  const uint32_t rounded = (bits & 0x7FFFFFFF) + 0xFFF + (bits >> 13 & 1);
+  return static_cast<uint16_t>(sign | (rounded - ((127U - 15) << 23)) >> 13);
+}
+
+template <class To, class From>
+To converted_element(From from) {
+  if constexpr (std::is_same_v<To, bool>) {
+    return from != 0;
+  } else if constexpr (std::is_floating_point_v<To> || !std::is_floating_point_v<From>) {
+    return static_cast<To>(from);
+  } else {
+    constexpr From kBound = 0x1p63;
+    const bool fits = from >= -kBound && from < kBound;
+    return static_cast<To>(fits ? static_cast<int64_t>(from) : std::numeric_limits<int64_t>::min());
+  }
+}
+
+template <class From>
+Tensor converted_from(const Tensor& tensor, DType dtype) {
+  Tensor result(dtype, tensor.shape());
+  const auto from = tensor.values<From>();
+  const auto each = [&](auto* to, auto element) {
+    for (size_t i = 0; i < from.size(); ++i) to[i] = element(from[i]);
+  };
+  if (dtype == DType::kFloat16) {
+    each(words_of<uint16_t>(result), [](From x) { return float_to_float16(static_cast<float>(x)); });
+  } else if (dtype == DType::kBFloat16) {
+    each(words_of<uint16_t>(result), [](From x) { return float_to_bfloat16(static_cast<float>(x)); });
+  } else {
+    visit_numbers(dtype,
+                  [&]<class To>(To) { each(result.values<To>().data(), converted_element<To, From>); });
+  }
+  return result;
+}
+
+}  // namespace
+
+Tensor to_dtype(const Tensor& tensor, DType dtype) {
+  if (tensor.dtype() == dtype) return tensor;
+  const bool is_number = !is_floating_point(tensor.dtype()) || tensor.dtype() == DType::kFloat64;
+  const Tensor from = is_number ? tensor : to_float32(tensor);
+  if (from.dtype() == dtype) return from;
+  return visit_numbers(from.dtype(), [&]<class From>(From) { return converted_from<From>(from, dtype); });
 }
 
 }  // namespace detent

@@ -8,4 +8,10 @@ namespace detent {
 /// float32.
 Tensor to_float32(const Tensor& tensor);
 
+/// The elements in another dtype, but for the 8-bit floats, which only to_float32 reads; the same tensor where
+/// it has that dtype. Floats become the nearest float, ties to even, and are cut towards zero to integers;
+/// integers wrap modulo 2^bits. What no int64 holds, NaN among it, becomes the least one first. Bool is
+/// whether an element is not 0.
+Tensor to_dtype(const Tensor& tensor, DType dtype);
+
 }  // namespace detent

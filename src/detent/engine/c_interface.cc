@@ -7,6 +7,8 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -16,18 +18,83 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/engine/fast_executor.h"
+#include "detent/graph/operators.h"
+#include "detent/graph/source_names.h"
 #include "detent/io/graph_file.h"
 
 namespace {
 
+using detent::DType;
+
+/// In the order of detent_type.
+constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16,
+                            DType::kInt64,   DType::kInt32,   DType::kInt16,   DType::kInt8,
+                            DType::kUInt8,   DType::kBool};
+
+std::optional<DType> dtype_of(detent_type type) {
+  const auto index = static_cast<size_t>(type);
+  return index < std::size(kTypes) ? std::optional(kTypes[index]) : std::nullopt;
+}
+
+detent_type type_of(DType dtype) {
+  const auto* const found = std::ranges::find(kTypes, dtype);
+  DETENT_CHECK(found != std::end(kTypes), "dtype {}", detent::dtype_name(dtype));
+  return static_cast<detent_type>(found - std::begin(kTypes));
+}
+
+/// What a network takes or gives; -1 stands for sizes that a run decides.
+struct Described {
+  std::string name;
+  DType dtype;
+  detent::Shape shape;
+};
+
+std::vector<Described> described_inputs(const detent::Graph& graph) {
+  std::vector<Described> inputs;
+  for (const std::string& name : graph.input_names()) {
+    const detent::TensorType& type = graph.input_types().find(name)->second;
+    Described input{name, type.dtype, {}};
+    for (const detent::Dimension& size : type.shape)
+      input.shape.push_back(size.is_named() ? detent::kOpenSize : size.size);
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
+/// Sizes that differ between two batches follow from the inputs.
+std::vector<Described> described_outputs(const detent::Graph& graph) {
+  detent::NamedSizes two;
+  for (const auto& [name, type] : graph.input_types()) {
+    for (const detent::Dimension& size : type.shape)
+      if (size.is_named()) two[size.symbol] = 2;
+  }
+  const detent::ValueTypes of_one = detent::infer_shapes(graph, detent::NamedSizes());
+  std::optional<detent::ValueTypes> of_two;
+  try {
+    of_two = detent::infer_shapes(graph, two);
+  } catch (const detent::Error&) {  // a network that only takes one
+  }
+  std::vector<Described> outputs;
+  const detent::Node& last = graph.nodes().back();
+  for (const detent::NodeInput& input : last.inputs) {
+    const std::string name = detent::value_name(input);
+    const detent::Operand& one = of_one.at(name);
+    Described output{detent::source_name_or(last, outputs.size(), name), one.dtype, one.shape};
+    for (size_t d = 0; d < output.shape.size(); ++d) {
+      const bool is_fixed = of_two ? of_two->at(name).shape.at(d) == one.shape[d] : two.empty();
+      if (!is_fixed) output.shape[d] = detent::kOpenSize;
+    }
+    outputs.push_back(std::move(output));
+  }
+  return outputs;
+}
+
 struct Loaded {
   explicit Loaded(detent::Graph graph)
-      : input_names(graph.input_names()),
-        output_count(graph.nodes().back().inputs.size()),
-        program(std::move(graph)) {}
+      : inputs(described_inputs(graph)), outputs(described_outputs(graph)), program(std::move(graph)) {}
 
-  std::vector<std::string> input_names;
-  size_t output_count;
+  std::vector<Described> inputs;
+  std::vector<Described> outputs;
   detent::FastProgram program;
 };
 
@@ -78,31 +145,82 @@ std::shared_ptr<const Loaded> loaded(const std::filesystem::path& path) {
   return made;
 }
 
-detent::Tensor tensor_of(const detent_tensor& input, size_t index) {
+detent::Tensor tensor_of(const detent_value& input, size_t index) {
+  const std::optional<DType> dtype = dtype_of(input.type);
+  if (!dtype)
+    detent::fail("input {}: got the type {}, expected one of detent_type", index,
+                 static_cast<int>(input.type));
   if (input.data == nullptr || input.rank > DETENT_MOST_DIMENSIONS)
     detent::fail("input {}: got no data or more than {} dimensions", index, DETENT_MOST_DIMENSIONS);
   const detent::Shape shape(input.shape, input.shape + input.rank);
-  const int64_t count = detent::element_count(shape);
-  if (static_cast<uint64_t>(count) != input.size)
-    detent::fail("input {}: got {} elements for the shape {}", index, input.size, detent::shape_text(shape));
-  return detent::Tensor::borrow(detent::DType::kFloat32, shape, reinterpret_cast<std::byte*>(input.data),
-                                nullptr);
+  const auto bytes = static_cast<uint64_t>(detent::element_count(shape)) * detent::dtype_size(*dtype);
+  if (bytes != input.bytes) {
+    detent::fail("input {}: got {} elements for the shape {}", index,
+                 input.bytes / detent::dtype_size(*dtype), detent::shape_text(shape));
+  }
+  return detent::Tensor::borrow(*dtype, shape, static_cast<std::byte*>(input.data), nullptr);
 }
 
-detent_status give(const detent::Tensor& result, size_t index, detent_tensor& output) {
+detent_status give(const detent::Tensor& result, size_t index, detent_value& output) {
   const detent::Shape& shape = result.shape();
   if (shape.size() > DETENT_MOST_DIMENSIONS)
     return failed(DETENT_INTERNAL, fmt::format("output {} has {} dimensions", index, shape.size()));
   std::ranges::copy(shape, output.shape);
   output.rank = shape.size();
-  const auto count = static_cast<size_t>(result.numel());
-  if (output.data == nullptr || output.size < count) {
-    return failed(DETENT_BAD_ARGUMENT, fmt::format("output {}: got room for {} elements, expected {}", index,
-                                                   output.data == nullptr ? 0 : output.size, count));
+  output.type = type_of(result.dtype());
+  if (output.data == nullptr || output.bytes < result.byte_size()) {
+    const size_t size = detent::dtype_size(result.dtype());
+    return failed(DETENT_BAD_ARGUMENT,
+                  fmt::format("output {}: got room for {} elements, expected {}", index,
+                              output.data == nullptr ? 0 : output.bytes / size, result.numel()));
   }
-  const auto values = result.values<float>();
-  std::ranges::copy(values, output.data);
+  std::ranges::copy(result.bytes(), static_cast<std::byte*>(output.data));
   return DETENT_OK;
+}
+
+detent_status run(const Loaded& loaded, std::span<const detent_value> inputs,
+                  std::span<detent_value> outputs) {
+  if (outputs.size() != loaded.outputs.size()) {
+    return failed(DETENT_BAD_ARGUMENT,
+                  fmt::format("got {} outputs, expected {}", outputs.size(), loaded.outputs.size()));
+  }
+  std::vector<detent::Tensor> tensors;
+  for (size_t i = 0; i < inputs.size(); ++i) tensors.push_back(tensor_of(inputs[i], i));
+  const std::vector<detent::Tensor> results = loaded.program.run(tensors);
+  detent_status status = DETENT_OK;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const detent_status given = give(results[i], i, outputs[i]);
+    if (status == DETENT_OK) status = given;
+  }
+  return status;
+}
+
+detent_status describe(const std::vector<Described>& all, size_t index, detent_description* description) {
+  if (description == nullptr) return failed(DETENT_BAD_ARGUMENT, "got a null pointer");
+  if (index >= all.size())
+    return failed(DETENT_BAD_ARGUMENT, fmt::format("got the index {} of {}", index, all.size()));
+  const Described& one = all[index];
+  if (one.shape.size() > DETENT_MOST_DIMENSIONS)
+    return failed(DETENT_INTERNAL, fmt::format("{} has {} dimensions", one.name, one.shape.size()));
+  *description = {one.name.c_str(), type_of(one.dtype), one.shape.size(), {}};
+  std::ranges::copy(one.shape, description->shape);
+  return DETENT_OK;
+}
+
+/// An output that is no float32 has no place in a detent_tensor.
+detent_status check_floats(const Loaded& loaded) {
+  for (const Described& output : loaded.outputs) {
+    if (output.dtype == DType::kFloat32) continue;
+    return failed(DETENT_BAD_ARGUMENT, fmt::format("output \"{}\" is {}: detent_program_run_values gives it",
+                                                   output.name, detent::dtype_name(output.dtype)));
+  }
+  return DETENT_OK;
+}
+
+detent_value value_of(const detent_tensor& tensor) {
+  detent_value value = {DETENT_FLOAT32, tensor.data, tensor.size * sizeof(float), {}, tensor.rank};
+  std::ranges::copy(tensor.shape, value.shape);
+  return value;
 }
 
 }  // namespace
@@ -129,34 +247,58 @@ detent_status detent_program_load(const char* path, detent_program** program) {
 void detent_program_free(detent_program* program) { delete program; }
 
 size_t detent_program_input_count(const detent_program* program) {
-  return program == nullptr ? 0 : program->loaded->input_names.size();
+  return program == nullptr ? 0 : program->loaded->inputs.size();
 }
 
 const char* detent_program_input_name(const detent_program* program, size_t input) {
-  if (program == nullptr || input >= program->loaded->input_names.size()) return nullptr;
-  return program->loaded->input_names[input].c_str();
+  if (program == nullptr || input >= program->loaded->inputs.size()) return nullptr;
+  return program->loaded->inputs[input].name.c_str();
 }
 
 size_t detent_program_output_count(const detent_program* program) {
-  return program == nullptr ? 0 : program->loaded->output_count;
+  return program == nullptr ? 0 : program->loaded->outputs.size();
+}
+
+size_t detent_type_size(detent_type type) {
+  const std::optional<DType> dtype = dtype_of(type);
+  return dtype ? detent::dtype_size(*dtype) : 0;
+}
+
+detent_status detent_program_input(const detent_program* program, size_t input,
+                                   detent_description* description) {
+  if (program == nullptr) return failed(DETENT_BAD_ARGUMENT, "got a null pointer");
+  return guarded(DETENT_INTERNAL, [&] { return describe(program->loaded->inputs, input, description); });
+}
+
+detent_status detent_program_output(const detent_program* program, size_t output,
+                                    detent_description* description) {
+  if (program == nullptr) return failed(DETENT_BAD_ARGUMENT, "got a null pointer");
+  return guarded(DETENT_INTERNAL, [&] { return describe(program->loaded->outputs, output, description); });
+}
+
+detent_status detent_program_run_values(const detent_program* program, const detent_value* inputs,
+                                        size_t input_count, detent_value* outputs, size_t output_count) {
+  if (program == nullptr || (inputs == nullptr && input_count > 0) || outputs == nullptr)
+    return failed(DETENT_BAD_ARGUMENT, "got a null pointer");
+  return guarded(DETENT_BAD_INPUT, [&] {
+    return run(*program->loaded, {inputs, input_count}, {outputs, output_count});
+  });
 }
 
 detent_status detent_program_run(const detent_program* program, const detent_tensor* inputs,
                                  size_t input_count, detent_tensor* outputs, size_t output_count) {
   if (program == nullptr || (inputs == nullptr && input_count > 0) || outputs == nullptr)
     return failed(DETENT_BAD_ARGUMENT, "got a null pointer");
-  if (output_count != program->loaded->output_count) {
-    return failed(DETENT_BAD_ARGUMENT,
-                  fmt::format("got {} outputs, expected {}", output_count, program->loaded->output_count));
-  }
   return guarded(DETENT_BAD_INPUT, [&] {
-    std::vector<detent::Tensor> tensors;
-    for (size_t i = 0; i < input_count; ++i) tensors.push_back(tensor_of(inputs[i], i));
-    const std::vector<detent::Tensor> results = program->loaded->program.run(tensors);
-    detent_status status = DETENT_OK;
-    for (size_t i = 0; i < results.size(); ++i) {
-      const detent_status given = give(results[i], i, outputs[i]);
-      if (status == DETENT_OK) status = given;
+    if (const detent_status status = check_floats(*program->loaded); status != DETENT_OK) return status;
+    std::vector<detent_value> given;
+    for (size_t i = 0; i < input_count; ++i) given.push_back(value_of(inputs[i]));
+    std::vector<detent_value> results;
+    for (size_t i = 0; i < output_count; ++i) results.push_back(value_of(outputs[i]));
+    const detent_status status = run(*program->loaded, given, results);
+    for (size_t i = 0; i < output_count; ++i) {
+      std::ranges::copy(results[i].shape, outputs[i].shape);
+      outputs[i].rank = results[i].rank;
     }
     return status;
   });

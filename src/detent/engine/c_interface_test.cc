@@ -106,6 +106,75 @@ TEST_F(EngineInC, ComputesFloatNodesOfTransformers) {
   detent_program_free(program);
 }
 
+/// Rows of a table by the indices of tokens, how many there are, and which of two outputs is larger.
+Graph tokens_network() {
+  GraphBuilder b("tokens");
+  const NodeInput tokens = b.input("tokens", TensorType{DType::kInt64, {kBatchName, "length"}});
+  const NodeInput rows = b.layer("embedding", "rows", {tokens}, {{"weight", {5, 2}}});
+  const NodeInput larger = b.call("argmax", {rows}, {{"dim", -1}, {"keepdim", false}});
+  const NodeInput positive = b.call("gt", {rows, NodeInput::of_constant(Value(0.0))});
+  Graph graph = b.finish({rows, larger, positive});
+  const auto weight = graph.node("rows").find_parameter("weight")->tensor.values<float>();
+  for (size_t i = 0; i < weight.size(); ++i)
+    weight[i] = i % 3 == 0 ? -static_cast<float>(i) : static_cast<float>(i);
+  return graph;
+}
+
+TEST_F(EngineInC, TakesAndGivesTensorsOfIntegers) {
+  write_graph(path_, tokens_network());
+  detent_program* program = load();
+  detent_description about = {};
+  ASSERT_EQ(detent_program_input(program, 0, &about), DETENT_OK);
+  EXPECT_STREQ(about.name, "tokens");
+  EXPECT_EQ(about.type, DETENT_INT64);
+  EXPECT_EQ(Shape(about.shape, about.shape + about.rank), Shape({-1, -1}));
+  ASSERT_EQ(detent_program_output(program, 0, &about), DETENT_OK);
+  EXPECT_EQ(about.type, DETENT_FLOAT32);
+  EXPECT_EQ(Shape(about.shape, about.shape + about.rank), Shape({-1, -1, 2}));
+  ASSERT_EQ(detent_program_output(program, 1, &about), DETENT_OK);
+  EXPECT_EQ(about.type, DETENT_INT64);
+  EXPECT_EQ(detent_type_size(about.type), sizeof(int64_t));
+
+  int64_t tokens[] = {1, 4, 2};
+  detent_value input = {DETENT_INT64, tokens, sizeof(tokens), {1, 3}, 2};
+  float rows[6] = {};
+  int64_t larger[3] = {};
+  bool positive[6] = {};
+  detent_value outputs[] = {{DETENT_FLOAT32, rows, sizeof(rows), {}, 0},
+                            {DETENT_FLOAT32, larger, sizeof(larger), {}, 0},
+                            {DETENT_FLOAT32, positive, sizeof(positive), {}, 0}};
+  ASSERT_EQ(detent_program_run_values(program, &input, 1, outputs, 3), DETENT_OK) << detent_error_text();
+  EXPECT_THAT(rows, testing::ElementsAre(2, -3, 8, -9, 4, 5));
+  EXPECT_EQ(outputs[1].type, DETENT_INT64);
+  EXPECT_EQ(Shape(outputs[1].shape, outputs[1].shape + outputs[1].rank), Shape({1, 3}));
+  EXPECT_THAT(larger, testing::ElementsAre(0, 0, 1));
+  EXPECT_EQ(outputs[2].type, DETENT_BOOL);
+  EXPECT_THAT(positive, testing::ElementsAre(true, false, true, false, true, true));
+
+  tokens[1] = 5;
+  EXPECT_EQ(detent_program_run_values(program, &input, 1, outputs, 3), DETENT_BAD_INPUT);
+  EXPECT_THAT(detent_error_text(), HasSubstr("got the index 5, expected 0 to 4"));
+  outputs[1].bytes = 8;
+  tokens[1] = 0;
+  EXPECT_EQ(detent_program_run_values(program, &input, 1, outputs, 3), DETENT_BAD_ARGUMENT);
+  EXPECT_STREQ(detent_error_text(), "output 1: got room for 1 elements, expected 3");
+  input.type = DETENT_INT32;
+  EXPECT_EQ(detent_program_run_values(program, &input, 1, outputs, 3), DETENT_BAD_INPUT);
+  EXPECT_STREQ(detent_error_text(), "input 0: got 6 elements for the shape [1, 3]");
+  input.type = static_cast<detent_type>(15);
+  EXPECT_EQ(detent_program_run_values(program, &input, 1, outputs, 3), DETENT_BAD_INPUT);
+  EXPECT_THAT(detent_error_text(), HasSubstr("got the type 15"));
+  detent_tensor as_float = {rows, 6, {1, 3}, 2};
+  detent_tensor floats[] = {output_, output_, output_};
+  EXPECT_EQ(detent_program_run(program, &as_float, 1, floats, 3), DETENT_BAD_ARGUMENT);
+  EXPECT_THAT(detent_error_text(), HasSubstr("is int64: detent_program_run_values gives it"));
+  EXPECT_EQ(detent_program_output(program, 3, &about), DETENT_BAD_ARGUMENT);
+  EXPECT_STREQ(detent_error_text(), "got the index 3 of 3");
+  EXPECT_EQ(detent_program_input(program, 0, nullptr), DETENT_BAD_ARGUMENT);
+  EXPECT_EQ(detent_type_size(static_cast<detent_type>(15)), 0U);
+  detent_program_free(program);
+}
+
 TEST_F(EngineInC, ComputesNetworksWithoutQuantizersInFloat) {
   GraphBuilder b("float");
   Graph graph = b.finish(b.call("softmax", {b.linear("fc", b.input("x", {3}), 3, 2)}));
@@ -118,16 +187,6 @@ TEST_F(EngineInC, ComputesNetworksWithoutQuantizersInFloat) {
   ASSERT_EQ(detent_program_run(program, &input_, 1, &output_, 1), DETENT_OK);
   EXPECT_TRUE(std::isnan(y_[0]) && !std::isnan(y_[2])) << "no codes that NaN would not have";
   detent_program_free(program);
-}
-
-TEST_F(EngineInC, NamesOperatorsThatItDoesNotHave) {
-  GraphBuilder b("sines");
-  Graph graph = b.finish(b.call("sin", {b.input("x", {3})}));
-  graph.set_requantization(Requantization::kFloat);
-  write_graph(path_, graph);
-  detent_program* program = nullptr;
-  EXPECT_EQ(detent_program_load(path_.c_str(), &program), DETENT_BAD_FILE);
-  EXPECT_THAT(detent_error_text(), HasSubstr("not computed without libtorch: sin (sin)"));
 }
 
 TEST_F(EngineInC, SaysWhatDoesNotFit) {

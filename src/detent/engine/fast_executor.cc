@@ -11,7 +11,7 @@
 #include "detent/core/parallel.h"
 #include "detent/engine/pair_table.h"
 #include "detent/engine/program_plan.h"
-#include "detent/float32/portable_float_nodes.h"
+#include "detent/float32/float_nodes.h"
 #include "detent/graph/traits.h"
 #include "detent/runtime/integer_executor.h"
 
@@ -132,13 +132,11 @@ struct FastProgram::Compiled {
   mutable std::mutex mutex = {};
   mutable std::list<std::shared_ptr<const ShapedPlan>> plans = {};  // the last that was asked for first
 
-  Compiled(Graph graph, const MakeFloatNodes& make) : kernels(kernel_set()) {
+  explicit Compiled(Graph graph) : kernels(kernel_set()) {
     WeightPacker packer(kernels, weights);
-    const bool is_read = static_cast<bool>(make);  // by somebody else's float nodes
-    reference = reference_plan(std::move(graph), make,
-                               [&](ReferenceStep& step) { return packer.take(step) && !is_read; });
-    if (reference->in_float != nullptr && is_read) return;
-    if (reference->in_float != nullptr) reference->in_float = portable_float_nodes(packed_parameters());
+    reference = reference_plan(std::move(graph), [&](ReferenceStep& step) { return packer.take(step); });
+    if (reference->in_float != nullptr)
+      reference->in_float = std::make_unique<const FloatNodes>(packed_parameters());
     drop_weights(reference->graph, weights);
   }
 
@@ -209,8 +207,7 @@ std::vector<Tensor> run_plan(const ShapedPlan& shaped, const ReferenceStep& outp
 
 }  // namespace
 
-FastProgram::FastProgram(Graph graph, const MakeFloatNodes& make_float_nodes)
-    : compiled_(std::make_unique<const Compiled>(std::move(graph), make_float_nodes)) {}
+FastProgram::FastProgram(Graph graph) : compiled_(std::make_unique<const Compiled>(std::move(graph))) {}
 
 FastProgram::~FastProgram() = default;
 

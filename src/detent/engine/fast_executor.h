@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "detent/graph/executor.h"
-#include "detent/integer/float_nodes.h"
 
 namespace detent {
 
@@ -32,7 +31,7 @@ class FastProgram final : public Program {
  public:
   /// Weights of a graph that is moved here are given back as they are packed. Throws Error as IntegerProgram
   /// does.
-  explicit FastProgram(Graph graph, const MakeFloatNodes& make_float_nodes = {});
+  explicit FastProgram(Graph graph);
   ~FastProgram() override;
 
   /// With an observer the reference runs; the nodes that it is shown have no weights where they are packed.
@@ -56,14 +55,9 @@ class FastProgram final : public Program {
 
 class FastExecutor final : public Executor {
  public:
-  explicit FastExecutor(MakeFloatNodes make_float_nodes = {}) : make_(std::move(make_float_nodes)) {}
-
   std::unique_ptr<const Program> compile(const Graph& graph) const override {
-    return std::make_unique<FastProgram>(graph, make_);
+    return std::make_unique<FastProgram>(graph);
   }
-
- private:
-  MakeFloatNodes make_;
 };
 
 }  // namespace detent

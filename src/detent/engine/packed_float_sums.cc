@@ -4,7 +4,7 @@
 
 #include "detent/float32/float_node.h"
 #include "detent/float32/normalization.h"
-#include "detent/float32/portable_float_nodes.h"
+#include "detent/float32/float_nodes.h"
 #include "detent/graph/connections.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"

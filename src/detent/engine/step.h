@@ -17,7 +17,7 @@
 #include "detent/engine/transposed_phases.h"
 #include "detent/float32/float_node.h"
 #include "detent/graph/strided_view.h"
-#include "detent/integer/float_nodes.h"
+#include "detent/float32/float_nodes.h"
 #include "detent/integer/pooling.h"
 #include "detent/runtime/flow.h"
 #include "detent/runtime/reference_step.h"

@@ -1,8 +1,10 @@
 #include "detent/float32/float_node.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
+#include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/float32/result_tensor.h"
 #include "detent/graph/operators.h"
@@ -10,17 +12,47 @@
 namespace detent {
 namespace {
 
+bool is_integer(DType dtype) { return dtype != DType::kBool && !is_floating_point(dtype); }
+
+/// Of a list that has only integers; beyond 2^53 a double would not hold them.
+std::optional<std::vector<int64_t>> integers_of(const Value& constant) {
+  const List* const list = constant.get_if<List>();
+  if (list == nullptr) return std::nullopt;
+  std::vector<int64_t> integers;
+  for (const Value& value : *list) {
+    const auto* const integer = value.get_if<int64_t>();
+    if (integer == nullptr) return std::nullopt;
+    integers.push_back(*integer);
+  }
+  return integers;
+}
+
 /// What a constant operand or a tensor of integers lists.
 std::vector<int64_t> listed(const Node& node, const FloatFlow& flow, size_t index) {
   if (const auto* integer = flow.number.get_if<int64_t>()) return {*integer};
   if (node.inputs[index].is_constant()) {
-    const Operand list = constant_operand(node.inputs[index].constant);
-    if (list.elements) return {list.elements->begin(), list.elements->end()};
-  } else if (flow.number.is_na() && flow.tensor.dtype() == DType::kInt64) {
-    const auto values = flow.tensor.values<int64_t>();
+    const Value& constant = node.inputs[index].constant;
+    if (const auto* integer = constant.get_if<int64_t>()) return {*integer};
+    if (const auto list = integers_of(constant)) return *list;
+  } else if (flow.number.is_na() && is_integer(flow.tensor.dtype())) {
+    const Tensor integers = to_dtype(flow.tensor, DType::kInt64);
+    const auto values = integers.values<int64_t>();
     return {values.begin(), values.end()};
   }
   fail("node \"{}\" ({}): input {} is no list of integers", node.name, node.op, index);
+}
+
+/// As shape inference sees it; it asks for the elements of short lists of integers.
+Operand operand_of(const NodeInput& input, const FloatFlow& flow) {
+  constexpr int64_t kMostElements = 4096;
+  if (input.is_constant()) return constant_operand(input.constant);
+  if (flow.is_absent || !flow.number.is_na()) return constant_operand(flow.number);
+  Operand operand{flow.tensor.shape(), Value(), flow.tensor.dtype()};
+  if (is_integer(operand.dtype) && flow.tensor.numel() <= kMostElements) {
+    const Tensor numbers = to_dtype(flow.tensor, DType::kFloat64);
+    operand.elements.emplace(numbers.values<double>().begin(), numbers.values<double>().end());
+  }
+  return operand;
 }
 
 }  // namespace
@@ -46,6 +78,44 @@ Tensor FloatNode::as_tensor(size_t index) const {
     fail("node \"{}\" ({}): input {} is no number", node.name, node.op, index);
   const float value = integer != nullptr ? static_cast<float>(*integer) : static_cast<float>(*real);
   return Tensor::from<float>({}, std::vector{value});
+}
+
+Tensor FloatNode::operand(size_t index) const {
+  const bool is_constant = index < node.inputs.size() && node.inputs[index].is_constant();
+  if (is_absent(index)) fail("node \"{}\" ({}): input {} is absent", node.name, node.op, index);
+  if (!is_constant && inputs[index].number.is_na()) return inputs[index].tensor;
+  const Value& constant = is_constant ? node.inputs[index].constant : inputs[index].number;
+  if (const auto list = integers_of(constant)) return Tensor::from<int64_t>({std::ssize(*list)}, *list);
+  if (const auto list = constant_operand(constant).elements)
+    return to_float32(Tensor::from<double>({std::ssize(*list)}, *list));
+  double scratch = 0;
+  const double* const number = constant.number(scratch);
+  if (number == nullptr) fail("node \"{}\" ({}): input {} is no number", node.name, node.op, index);
+  DType dtype = constant.is<int64_t>() ? DType::kInt64 : DType::kFloat32;
+  for (size_t i = inputs.size(); i-- > 0;) {
+    const bool is_tensor = !is_absent(i) && !node.inputs[i].is_constant() && inputs[i].number.is_na();
+    if (is_tensor && inputs[i].tensor.dtype() != DType::kBool) dtype = inputs[i].tensor.dtype();
+  }
+  const Tensor result = to_dtype(Tensor::from<double>({}, std::vector{*number}), dtype);
+  const double held = to_dtype(result, DType::kFloat64).values<double>()[0];
+  if (is_integer(dtype) && held != std::trunc(*number)) {
+    fail("node \"{}\": input {} is {}, which a tensor of {} does not hold", node.name, index, *number,
+         dtype_name(dtype));
+  }
+  return result;
+}
+
+size_t FloatNode::dimension(int64_t given, size_t rank) const {
+  const int64_t from_front = given < 0 ? given + static_cast<int64_t>(rank) : given;
+  if (from_front < 0 || from_front >= static_cast<int64_t>(rank))
+    fail("node \"{}\" ({}): dimension {} of {}", node.name, node.op, given, rank);
+  return static_cast<size_t>(from_front);
+}
+
+std::vector<Operand> FloatNode::inferred() const {
+  std::vector<Operand> operands;
+  for (size_t i = 0; i < node.inputs.size(); ++i) operands.push_back(operand_of(node.inputs[i], inputs[i]));
+  return infer_results(node, operands);
 }
 
 std::vector<int64_t> FloatNode::integers(size_t index) const { return listed(node, inputs[index], index); }
@@ -88,8 +158,10 @@ const FloatOperator* find_float_operator(std::string_view op) {
   static const std::map<std::string_view, FloatOperator> operators = [] {
     std::map<std::string_view, FloatOperator> map;
     for (const FloatOperators& list :
-         {float_element_operators(), float_pair_operators(), float_layer_operators(),
-          float_normalization_operators(), float_reduction_operators(), float_resize_operators()}) {
+         {box_operators(), comparison_operators(), dimension_operators(), float_element_operators(),
+          float_pair_operators(), float_layer_operators(), float_normalization_operators(),
+          float_pooling_operators(), float_reduction_operators(), float_resize_operators(),
+          gathering_operators(), movement_operators(), quantization_operators(), trained_table_operators()}) {
       for (const FloatOperator& entry : list)
         DETENT_CHECK(map.emplace(entry.op, entry).second, "two entries for {}", entry.op);
     }

@@ -9,12 +9,21 @@
 #include <vector>
 
 #include "detent/core/tensor.h"
+#include "detent/core/value.h"
 #include "detent/graph/graph.h"
-#include "detent/integer/float_nodes.h"
+#include "detent/graph/operators.h"
 
 namespace detent {
 
 using NamedTensors = std::vector<std::pair<std::string_view, Tensor>>;
+
+/// What flows into or out of a node that computes in float: a tensor of any element type, a number, or
+/// nothing.
+struct FloatFlow {
+  Tensor tensor;
+  Value number = {};  // NA of a tensor
+  bool is_absent = false;
+};
 
 /// A node that is about to be computed in float32: its operands are as its quantizers leave them.
 struct FloatNode {
@@ -27,10 +36,19 @@ struct FloatNode {
   const Tensor& tensor(size_t index) const;
   /// A number becomes a tensor of rank 0.
   Tensor as_tensor(size_t index) const;
+  /// The input, of whatever element type. A list becomes a tensor of one dimension, int64 or float32; a
+  /// number one of rank 0, of the type of the first tensor of numbers among the inputs, so that it broadcasts
+  /// without changing that. Throws Error naming the node where that type does not hold it.
+  Tensor operand(size_t index) const;
   /// An input that lists sizes or dimensions, or is one.
   std::vector<int64_t> integers(size_t index) const;
   /// An input that lists numbers, as float32 holds them.
   std::vector<double> numbers(size_t index) const;
+
+  /// A dimension of a tensor of that rank; a negative one counts from the end. Throws Error naming the node.
+  size_t dimension(int64_t given, size_t rank) const;
+  /// What shape inference says of the results of these inputs. Throws Error where they do not fit.
+  std::vector<Operand> inferred() const;
 
   std::optional<Tensor> parameter(std::string_view name) const;
   /// Empty where there is none.
@@ -48,7 +66,8 @@ struct RowFunction {
 using PairFunction = void (*)(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t count,
                               float* results);
 
-/// How an operator is computed in float32 with the same bits on every processor.
+/// How an operator is computed without libtorch, with the same bits on every processor: in float32, or on
+/// tensors of other element types where it takes them.
 struct FloatOperator {
   std::string_view op;
   Tensor (*compute)(const FloatNode&);  // nullptr where it has other than one result
@@ -74,11 +93,19 @@ const FloatOperator* find_float_operator(std::string_view op);
 
 // One list a file, in operators/; find_float_operator() joins them.
 using FloatOperators = std::vector<FloatOperator>;
+FloatOperators box_operators();
+FloatOperators comparison_operators();
+FloatOperators dimension_operators();
 FloatOperators float_element_operators();
 FloatOperators float_pair_operators();
 FloatOperators float_layer_operators();
 FloatOperators float_normalization_operators();
+FloatOperators float_pooling_operators();
 FloatOperators float_reduction_operators();
 FloatOperators float_resize_operators();
+FloatOperators gathering_operators();
+FloatOperators movement_operators();
+FloatOperators quantization_operators();
+FloatOperators trained_table_operators();
 
 }  // namespace detent

@@ -2,19 +2,12 @@
 
 #include <algorithm>
 
+#include "detent/core/element_types.h"
 #include "detent/core/error.h"
 #include "detent/graph/traits.h"
 
 namespace detent {
 namespace {
-
-/// Both kinds of elements as 32 bits.
-std::span<const int32_t> words(const Tensor& tensor) {
-  return {reinterpret_cast<const int32_t*>(tensor.bytes().data()), static_cast<size_t>(tensor.numel())};
-}
-std::span<int32_t> words(Tensor& tensor) {
-  return {reinterpret_cast<int32_t*>(tensor.bytes().data()), static_cast<size_t>(tensor.numel())};
-}
 
 struct Dimension {
   int64_t size;
@@ -41,7 +34,8 @@ std::vector<Dimension> joined_dimensions(const StridedView& from, const StridedV
   return dimensions;
 }
 
-void copy_row(const Dimension& row, const int32_t* from, int32_t* to) {
+template <class Word>
+void copy_row(const Dimension& row, const Word* from, Word* to) {
   if (row.from == 1 && row.to == 1) {
     std::copy_n(from, row.size, to);
   } else {
@@ -49,17 +43,15 @@ void copy_row(const Dimension& row, const int32_t* from, int32_t* to) {
   }
 }
 
-/// In row-major order of the shape that both views have.
-void copy_elements(const Tensor& input, const StridedView& from, Tensor& result, const StridedView& to) {
-  DETENT_CHECK(from.shape == to.shape, "a copy of {} to {}", shape_text(from.shape), shape_text(to.shape));
+template <class Word>
+void copy_words(const Word* input, const StridedView& from, Word* result, const StridedView& to) {
   const int64_t count = element_count(from.shape);
-  if (count == 0) return;
   std::vector<Dimension> outer = joined_dimensions(from, to);
   const Dimension row = outer.back();
   outer.pop_back();
   std::vector<int64_t> index(outer.size(), 0);
-  const int32_t* read = words(input).data() + from.offset;
-  int32_t* written = words(result).data() + to.offset;
+  const Word* read = input + from.offset;
+  Word* written = result + to.offset;
   for (int64_t rows = count / row.size; rows > 0; --rows) {
     copy_row(row, read, written);
     for (size_t d = outer.size(); d-- > 0;) {
@@ -71,6 +63,22 @@ void copy_elements(const Tensor& input, const StridedView& from, Tensor& result,
       index[d] = 0;
     }
   }
+}
+
+/// In row-major order of the shape that both views have.
+void copy_elements(const Tensor& input, const StridedView& from, Tensor& result, const StridedView& to) {
+  DETENT_CHECK(from.shape == to.shape, "a copy of {} to {}", shape_text(from.shape), shape_text(to.shape));
+  if (element_count(from.shape) == 0) return;
+  visit_words(input.dtype(),
+              [&]<class Word>(Word) { copy_words(words_of<Word>(input), from, words_of<Word>(result), to); });
+}
+
+/// Of 32 bits, unless they are 0.
+void fill_elements(Tensor& tensor, int32_t fill) {
+  if (fill == 0) return;  // a new tensor's elements are
+  DETENT_CHECK(dtype_size(tensor.dtype()) == sizeof(fill), "{} filled with {}", dtype_name(tensor.dtype()),
+               fill);
+  std::fill_n(words_of<int32_t>(tensor), tensor.numel(), fill);
 }
 
 }  // namespace
@@ -93,7 +101,7 @@ Tensor moved_elements(const Node& node, std::span<const Tensor> inputs, const Sh
   int64_t copied = 0;
   for (const StridedCopy& copy : copies) copied += element_count(copy.to.shape);
   Tensor result(inputs[0].dtype(), shape);
-  if (copied < result.numel()) std::ranges::fill(words(result), fill);
+  if (copied < result.numel()) fill_elements(result, fill);
   for (const StridedCopy& copy : copies) copy_elements(inputs[copy.input], copy.from, result, copy.to);
   return result;
 }

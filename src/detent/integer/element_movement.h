@@ -11,8 +11,9 @@ namespace detent {
 /// The elements of `from` in the order of the view.
 Tensor gathered(const Tensor& from, const StridedView& view);
 
-/// Result `index` of a node that only moves elements of its inputs, the tensors among them. Elements take 4
-/// bytes (codes or float32); `fill`, as int32, is what padding consists of. `shape` is that of the result.
+/// Result `index` of a node that only moves elements of its inputs, the tensors among them, whatever their
+/// type. `fill`, as int32, is what padding consists of: 0 where elements do not take 4 bytes (codes or
+/// float32). `shape` is that of the result.
 Tensor moved_elements(const Node& node, std::span<const Tensor> inputs, const Shape& shape, int32_t fill,
                       size_t index = 0);
 

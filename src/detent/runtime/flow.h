@@ -10,7 +10,7 @@
 #include "detent/graph/graph.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/code_type.h"
-#include "detent/integer/float_nodes.h"
+#include "detent/float32/float_node.h"
 
 namespace detent {
 

@@ -1,7 +1,5 @@
 #include "detent/runtime/integer_executor.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
 #include <exception>
@@ -12,8 +10,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
-#include "detent/float32/float_node.h"
-#include "detent/float32/portable_float_nodes.h"
+#include "detent/float32/float_nodes.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/plan.h"
 #include "detent/integer/pooling.h"
@@ -211,8 +208,6 @@ Step make_step(const Node& node, std::optional<Requantization> requantization, c
   return step;
 }
 
-/// Layers by several threads: most of the time goes into the codes of their weights. What fails first in the
-/// order of the nodes is thrown, however they take turns.
 /// The weight of a node becomes its shape alone, unless nodes share it.
 class WeightRelease {
  public:
@@ -232,6 +227,8 @@ class WeightRelease {
   std::map<const Parameter*, int> uses_;
 };
 
+/// Layers by several threads: most of the time goes into the codes of their weights. What fails first in the
+/// order of the nodes is thrown, however they take turns.
 void make_steps(ReferencePlan& plan, const ValueTypes& values, const std::function<bool(Step&)>& take) {
   WeightRelease weights(plan.graph);
   const std::span<const Node> nodes = std::as_const(plan.graph).nodes();
@@ -262,24 +259,6 @@ void note_last_reads(std::vector<Step>& steps) {
   }
 }
 
-/// Names, with their operators, of the nodes in float that nobody computes without libtorch.
-std::vector<std::string> nodes_without_operator(const std::vector<Step>& steps) {
-  std::vector<std::string> names;
-  for (const Step& step : steps) {
-    if (step.engine == NodeEngine::kFloat && find_float_operator(step.node->op) == nullptr)
-      names.push_back(fmt::format("{} ({})", step.node->name, step.node->op));
-  }
-  return names;
-}
-
-void check_values_are_float(const Graph& graph, const ValueTypes& values) {
-  for (const auto& [name, type] : values) {
-    if (!type.is_tensor() || type.dtype == DType::kFloat32) continue;
-    fail("graph \"{}\": \"{}\" is {}, expected float32: integer execution quantizes float32 values",
-         graph.name(), name, dtype_name(type.dtype));
-  }
-}
-
 }  // namespace
 
 std::vector<Flow> reference_results(const ReferenceStep& step, const std::vector<Flow>& inputs,
@@ -302,8 +281,7 @@ void check_inputs(const Graph& graph, std::span<const Tensor> inputs) {
   }
 }
 
-std::unique_ptr<ReferencePlan> reference_plan(Graph graph, const MakeFloatNodes& make_float_nodes,
-                                              const std::function<bool(ReferenceStep&)>& take) {
+std::unique_ptr<ReferencePlan> reference_plan(Graph graph, const std::function<bool(ReferenceStep&)>& take) {
   const auto is_quantized = [](const Node& node) { return !node.quantization.empty(); };
   if (!graph.requantization() && std::ranges::any_of(graph.nodes(), is_quantized)) {
     fail("graph \"{}\" is not quantized for integer execution: the pass static_quantize does that",
@@ -311,20 +289,11 @@ std::unique_ptr<ReferencePlan> reference_plan(Graph graph, const MakeFloatNodes&
   }
   verify(graph);
   const ValueTypes values = infer_shapes(graph);
-  if (!make_float_nodes) check_values_are_float(graph, values);
   auto plan = std::make_unique<ReferencePlan>(ReferencePlan{std::move(graph), {}, nullptr});
   make_steps(*plan, values, take);
   note_last_reads(plan->steps);
   const auto is_float = [](const Step& step) { return step.engine == NodeEngine::kFloat; };
-  if (std::ranges::none_of(plan->steps, is_float)) return plan;
-  const std::vector<std::string> unknown = nodes_without_operator(plan->steps);
-  if (!unknown.empty() && !make_float_nodes) {
-    fail(
-        "graph \"{}\": these nodes stay in float, for want of an integer form or of affine operands with "
-        "given scales, and their operators are not computed without libtorch: {}",
-        plan->graph.name(), fmt::join(unknown, ", "));
-  }
-  plan->in_float = make_float_nodes ? make_float_nodes(plan->graph) : portable_float_nodes();
+  if (std::ranges::any_of(plan->steps, is_float)) plan->in_float = std::make_unique<const FloatNodes>();
   return plan;
 }
 
@@ -354,8 +323,7 @@ std::vector<Tensor> run_reference(const ReferencePlan& plan, std::span<const Ref
   return outputs;
 }
 
-IntegerProgram::IntegerProgram(const Graph& graph, const MakeFloatNodes& make_float_nodes)
-    : plan_(reference_plan(graph, make_float_nodes)) {}
+IntegerProgram::IntegerProgram(const Graph& graph) : plan_(reference_plan(graph)) {}
 
 IntegerProgram::~IntegerProgram() = default;
 

@@ -8,7 +8,6 @@
 #include "detent/graph/executor.h"
 #include "detent/graph/graph.h"
 #include "detent/integer/code_type.h"
-#include "detent/integer/float_nodes.h"
 #include "detent/integer/node_form.h"
 
 namespace detent {
@@ -31,14 +30,13 @@ using IntegerObserver = std::function<void(const Node& node, const IntegerResult
 /// threads.
 ///
 /// Inputs become codes where the first node takes them in. Nodes without an integer form compute in float on
-/// the values of codes, by what `make_float_nodes` gives or else the layer float32, and their results become
-/// codes again where a quantizer says so (integer/plan.h).
+/// the values of codes (the layer float32), and their results become codes again where a quantizer says so
+/// (integer/plan.h).
 class IntegerProgram final : public Program {
  public:
   /// Proves from the weights and the ranges of the codes that no sum can overflow. Throws Error naming the
-  /// node where one could, and, without `make_float_nodes`, nodes in float whose operators the layer float32
-  /// does not have.
-  explicit IntegerProgram(const Graph& graph, const MakeFloatNodes& make_float_nodes = {});
+  /// node where one could.
+  explicit IntegerProgram(const Graph& graph);
   ~IntegerProgram() override;
 
   /// Observers see the values of the codes, after quantization. Throws Error where an input is NaN.
@@ -58,14 +56,9 @@ class IntegerProgram final : public Program {
 
 class IntegerExecutor final : public Executor {
  public:
-  explicit IntegerExecutor(MakeFloatNodes make_float_nodes = {}) : make_(std::move(make_float_nodes)) {}
-
   std::unique_ptr<const Program> compile(const Graph& graph) const override {
-    return std::make_unique<IntegerProgram>(graph, make_);
+    return std::make_unique<IntegerProgram>(graph);
   }
-
- private:
-  MakeFloatNodes make_;
 };
 
 }  // namespace detent

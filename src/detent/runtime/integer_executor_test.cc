@@ -71,8 +71,7 @@ TEST(IntegerExecutor, WantsAsManyInputsAsTheGraph) {
   EXPECT_THAT(error_of(Tensor(DType::kFloat32, {1, 1, 2})), HasSubstr("expected float32 [N, 1, 2, 2]"));
 }
 
-/// They used to be read as float32: four times the bytes that are there.
-TEST(IntegerExecutor, RefusesParametersThatAreNotFloat32) {
+TEST(IntegerExecutor, RefusesTensorsOfDifferentTypes) {
   GraphBuilder builder("bytes");
   const NodeInput x = builder.input("x", {10, 10});
   const NodeInput moved =
@@ -99,28 +98,11 @@ TEST(IntegerExecutor, MultipliesPartsOfATensor) {
   EXPECT_THAT(IntegerProgram(graph).run(std::span(&x, 1)).front().values<float>(), ElementsAre(2, -1, -4, 8));
 }
 
-/// Doubles what it is asked for, and notes it.
-class Doubling final : public FloatNodes {
- public:
-  explicit Doubling(std::vector<float>& seen) : seen_(seen) {}
-  std::vector<FloatFlow> results(const Node& /*node*/, std::span<const FloatFlow> inputs) const override {
-    Tensor doubled = inputs[0].tensor.clone();
-    for (float& value : doubled.values<float>()) {
-      seen_.push_back(value);
-      value *= 2;
-    }
-    return {{doubled}};
-  }
-
- private:
-  std::vector<float>& seen_;
-};
-
-TEST(IntegerExecutor, AsksForWhatHasNoIntegerForm) {
+/// Codes become values for what has no integer form, and its results codes again.
+TEST(IntegerExecutor, ComputesInFloatWhatHasNoIntegerForm) {
   GraphBuilder builder("norm");
   NodeInput x = builder.linear("fc1", builder.input("x", {2}), 2, 2, false);
-  x = builder.layer("layer_norm", "norm", {x}, {{"weight", {2}}, {"bias", {2}}},
-                    {{"normalized_shape", List{Value(2)}}});
+  x = builder.call("sinh", {x});
   Graph graph = builder.finish(builder.linear("fc2", x, 2, 1, false));
   for (const char* name : {"fc1", "fc2"}) {
     Node& node = graph.node(name);
@@ -129,21 +111,34 @@ TEST(IntegerExecutor, AsksForWhatHasNoIntegerForm) {
     node.quantization["weight"] = parse_quant_spec_text("affine:scale=0.25");
   }
   graph.node("fc1").quantization["data_out_0"] = parse_quant_spec_text("affine:scale=0.25");
+  graph.node("sinh").quantization.clear();
   graph.set_requantization(Requantization::kFloat);
   std::vector<float> seen;
-  const IntegerProgram program(graph, [&](const Graph&) { return std::make_unique<Doubling>(seen); });
+  const auto observe = [&](const Node& node, std::string_view operand, const Tensor& values) {
+    if (node.name == "sinh" && operand == "data_in_0")
+      seen.assign(values.values<float>().begin(), values.values<float>().end());
+  };
   const Tensor input = Tensor::from<float>({1, 2}, std::vector<float>{1.1F, 0.6F});
-  // 1 + 0.5 twice; doubled, they are codes of a half again.
-  EXPECT_THAT(program.run(std::span(&input, 1)).front().values<float>(), ElementsAre(6));
+  // 1 + 0.5 twice; sinh(1.5) = 2.13 becomes 2.
+  EXPECT_THAT(IntegerProgram(graph).run(std::span(&input, 1), observe).front().values<float>(),
+              ElementsAre(4));
   EXPECT_THAT(seen, ElementsAre(1.5F, 1.5F));
 }
 
-TEST(IntegerExecutor, NamesOperatorsThatNeedLibtorch) {
-  GraphBuilder builder("waves");
-  const NodeInput x = builder.linear("fc1", builder.input("x", {2}), 2, 2, false);
-  const Graph graph = builder.finish(builder.linear("fc2", builder.call("sin", {x}), 2, 1, false));
-  EXPECT_THAT(error_of([&] { IntegerProgram{graph}; }),
-              HasSubstr("their operators are not computed without libtorch: sin (sin)"));
+TEST(IntegerExecutor, TakesIndicesAndGivesPositions) {
+  GraphBuilder builder("tokens");
+  const NodeInput tokens = builder.input("tokens", TensorType{DType::kInt64, {kBatchName, 3}});
+  const NodeInput rows = builder.layer("embedding", "rows", {tokens}, {{"weight", {4, 2}}});
+  Graph graph = builder.finish({builder.call("argmax", {rows}, {{"dim", 2}, {"keepdim", false}}), rows});
+  const auto weight = graph.node("rows").find_parameter("weight")->tensor.values<float>();
+  std::ranges::copy(std::vector<float>{1, 2, 4, 3, 5, 6, 8, 7}, weight.begin());
+  const Tensor input = Tensor::from<int64_t>({1, 3}, std::vector<int64_t>{3, 0, 1});
+  const std::vector<Tensor> results = IntegerProgram(graph).run(std::span(&input, 1));
+  EXPECT_THAT(results.at(0).values<int64_t>(), ElementsAre(0, 1, 0));
+  EXPECT_THAT(results.at(1).values<float>(), ElementsAre(8, 7, 1, 2, 4, 3));
+  const Tensor beyond = Tensor::from<int64_t>({1, 3}, std::vector<int64_t>{3, 4, 1});
+  EXPECT_THAT(error_of([&] { IntegerProgram(graph).run(std::span(&beyond, 1)); }),
+              HasSubstr("node \"rows\": input 0: got the index 4, expected 0 to 3"));
 }
 
 }  // namespace

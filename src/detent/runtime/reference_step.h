@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "detent/float32/float_nodes.h"
 #include "detent/graph/graph.h"
 #include "detent/graph/traits.h"
 #include "detent/integer/code_type.h"
@@ -41,7 +42,7 @@ struct ReferencePlan {
 
 /// As IntegerProgram. `take` sees each step as soon as it is made, from several threads: it may take the
 /// weights of its form, and says whether nobody needs those of the node any more.
-std::unique_ptr<ReferencePlan> reference_plan(Graph graph, const MakeFloatNodes& make_float_nodes,
+std::unique_ptr<ReferencePlan> reference_plan(Graph graph,
                                               const std::function<bool(ReferenceStep&)>& take = {});
 
 /// `steps` are the plan's, or copies of them.

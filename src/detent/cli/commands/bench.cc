@@ -9,13 +9,11 @@
 
 #include "detent/cli/commands/command.h"
 #include "detent/cli/file_kind.h"
-#include "detent/cli/torch_half.h"
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/core/text_table.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/engine/machine_limits.h"
-#include "detent/float32/float_node.h"
 #include "detent/integer/plan.h"
 #include "detent/report/network.h"
 #include "detent/runtime/integer_executor.h"
@@ -130,25 +128,14 @@ void add_profile(CommandResults& results, const FastProgram& program, std::span<
                   1e-9 * limits.bytes_per_second));
 }
 
-/// Whether the engine has to ask libtorch for some nodes.
-bool needs_libtorch(const Graph& graph) {
-  for (const auto& [name, type] : infer_shapes(graph)) {
-    if (type.is_tensor() && type.dtype != DType::kFloat32) return true;
-  }
-  return std::ranges::any_of(integer_plan(graph), [](const PlannedNode& node) {
-    return node.engine == NodeEngine::kFloat && find_float_operator(node.op) == nullptr;
-  });
-}
-
-void measure(const BenchOptions& options, Graph graph, const MakeFloatNodes& make_float_nodes,
-             CommandResults& results) {
+void measure(const BenchOptions& options, Graph graph, CommandResults& results) {
   const std::vector<Tensor> inputs = bench_inputs(graph, options.batch);
   if (options.engine == "reference") {
-    const IntegerProgram program(graph, make_float_nodes);
+    const IntegerProgram program(graph);
     add_latency(results, options, run_times(program, inputs, options.seconds));
     return;
   }
-  const FastProgram program(std::move(graph), make_float_nodes);
+  const FastProgram program(std::move(graph));
   const std::vector<double> times = run_times(program, inputs, options.seconds);
   add_latency(results, options, times);
   results.say(fmt::format("\nkernels: {}; weights {}, values {}, whole process {:.0f} MiB\n",
@@ -190,17 +177,7 @@ int run_bench(const std::vector<std::string>& args) {
   CommandResults results("bench", result_options);
   Graph graph = read_network(options.model);
   const Table network = results.are_kept() ? network_value(graph, {}) : Table();
-  const auto measure_with = [&](const MakeFloatNodes& make) {
-    measure(options, std::move(graph), make, results);
-  };
-  if (needs_libtorch(graph)) {
-    TorchCommand command{.name = "bench", .options = {}, .passes = {}, .config_file = {}, .software_dir = {}};
-    if (options.threads > 0) command.options.num_threads = options.threads;
-    command.with_float_nodes = measure_with;
-    run_torch_command(command);
-  } else {
-    measure_with({});
-  }
+  measure(options, std::move(graph), results);
   if (results.are_kept()) results.add("network", network);
   results.finish();
   return 0;

@@ -14,7 +14,6 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/name_pattern.h"
-#include "detent/execution/float_nodes.h"
 #include "detent/execution/interpreter.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
@@ -125,7 +124,7 @@ class Dump {
     std::optional<IntegerProgram> integers;
     std::unique_ptr<const Program> simulation;
     if (options_.engine != Engine::kSimulation) {
-      integers.emplace(graph_, torch_float_nodes);
+      integers.emplace(graph_);
     } else {
       simulation = TorchExecutor().compile(graph_);
     }

@@ -12,7 +12,6 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/parallel.h"
-#include "detent/execution/float_nodes.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/tensor_memory.h"
 #include "detent/io/open_files.h"
@@ -60,7 +59,6 @@ extern "C" void detent_torch_run(const detent::TorchCommand& given) {
   set_up_process(command.options, command.name == "train" || command.name == "quickstart");
   if (command.name == "quickstart") return run_quickstart(command);
   if (command.name == "run") return run_model(command);
-  if (command.name == "bench") return command.with_float_nodes(torch_float_nodes);
   std::unique_ptr<ProcessGroup> launched;
   if (command.workers) {
     if (command.workers->rank != 0) silence();

@@ -2,7 +2,6 @@
 
 #include "detent/core/error.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/execution/float_nodes.h"
 #include "detent/runtime/integer_executor.h"
 
 namespace detent {
@@ -12,8 +11,8 @@ std::unique_ptr<const Program> integer_program(const Graph& graph, Engine engine
     fail("graph \"{}\" is not quantized for integer execution: the pass static_quantize does that",
          graph.name());
   }
-  if (engine == Engine::kReference) return IntegerExecutor(torch_float_nodes).compile(graph);
-  return FastExecutor(torch_float_nodes).compile(graph);
+  if (engine == Engine::kReference) return IntegerExecutor().compile(graph);
+  return FastExecutor().compile(graph);
 }
 
 }  // namespace detent

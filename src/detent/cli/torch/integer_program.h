@@ -7,9 +7,9 @@
 
 namespace detent {
 
-/// The graph in integers, by the plain reference or the fast engine, or in float32 where nothing is quantized;
-/// float nodes that these lack by libtorch. Throws Error where the graph is quantized, but not for integers,
-/// or not at all and `engine` is kIntegers.
+/// The graph in integers, by the plain reference or the fast engine, or in float32 where nothing is
+/// quantized. Throws Error where the graph is quantized, but not for integers, or not at all and `engine` is
+/// kIntegers.
 std::unique_ptr<const Program> integer_program(const Graph& graph, Engine engine);
 
 }  // namespace detent

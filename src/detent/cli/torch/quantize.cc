@@ -17,7 +17,6 @@
 #include "detent/core/text_table.h"
 #include "detent/datasets/dataset.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/execution/float_nodes.h"
 #include "detent/execution/interpreter.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/activation_memory.h"
@@ -53,7 +52,7 @@ std::string check_integers(const Graph& graph, const Dataset& dataset, bool show
                                                multiply_adds(graph), kMostProducts));
   std::optional<IntegerProgram> integers;
   try {
-    integers.emplace(graph, torch_float_nodes);
+    integers.emplace(graph);
   } catch (const Error& error) {
     return fmt::format("not possible: {}", error.what());
   }
@@ -83,7 +82,7 @@ std::string check_integers(const Graph& graph, const Dataset& dataset, bool show
     DETENT_CHECK(false, "node {}, operand {}: simulation and integer execution differ", operand.first,
                  operand.second);
   }
-  const std::vector<Tensor> fast = FastProgram(graph, torch_float_nodes).run(inputs);
+  const std::vector<Tensor> fast = FastProgram(graph).run(inputs);
   for (size_t i = 0; i < fast.size(); ++i) {
     const Tensor& value = expected.at({graph.nodes().back().name, fmt::format("data_in_{}", i)});
     DETENT_CHECK(have_equal_elements(value, fast[i]), "output {}: simulation and the fast engine differ", i);

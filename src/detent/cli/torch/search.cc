@@ -18,7 +18,6 @@
 #include "detent/core/log.h"
 #include "detent/core/stop_signals.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/execution/float_nodes.h"
 #include "detent/execution/interpreter.h"
 #include "detent/graph/fingerprint.h"
 #include "detent/io/folder_lock.h"
@@ -100,7 +99,7 @@ double measured_latency(const Graph& graph) {
     const TensorType& type = graph.input_types().find(name)->second;
     inputs.emplace_back(type.dtype, type.concrete({{kBatchName, 1}}));
   }
-  const FastProgram program(graph, torch_float_nodes);
+  const FastProgram program(graph);
   program.run(inputs);  // plans, and takes memory
   double least = 0;
   double all = 0;

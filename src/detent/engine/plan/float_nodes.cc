@@ -4,7 +4,7 @@
 
 #include "detent/engine/plan/plan_nodes.h"
 #include "detent/float32/float_node.h"
-#include "detent/float32/portable_float_nodes.h"
+#include "detent/float32/float_nodes.h"
 #include "detent/graph/traits.h"
 #include "detent/integer/pooling.h"
 

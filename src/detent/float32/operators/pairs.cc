@@ -1,101 +1,130 @@
 #include <algorithm>
 #include <cmath>
 
+#include "detent/core/convert.h"
+#include "detent/core/element_types.h"
 #include "detent/core/parallel.h"
+#include "detent/float32/broadcast.h"
 #include "detent/float32/float_node.h"
 #include "detent/float32/functions.h"
+#include "detent/float32/pair_functions.h"
 #include "detent/float32/result_tensor.h"
-#include "detent/graph/operators.h"
-#include "detent/integer/element_movement.h"
 
 namespace detent {
 namespace {
 
-/// Repeated to `shape`; a single number stays one.
-Tensor broadcast(const Tensor& tensor, const Shape& shape) {
-  if (tensor.shape() == shape || tensor.numel() == 1) return tensor;
-  return gathered(tensor, StridedView::broadcast(tensor.shape(), shape));
-}
+constexpr int64_t kGrain = 16384;
 
-struct Pair {
-  Tensor a;
-  Tensor b;
-  Tensor result;
-
-  explicit Pair(const Tensor& left, const Tensor& right)
-      : result(result_tensor(broadcast_shapes(left.shape(), right.shape()))) {
-    a = broadcast(left, result.shape());
-    b = broadcast(right, result.shape());
-  }
-};
-
-template <float (*Function)(float, float)>
+template <class Function>
 void apply(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t count, float* results) {
   if (a_step == 0 && b_step == 0) {
-    std::fill_n(results, count, Function(*a, *b));
+    std::fill_n(results, count, Function::of(*a, *b));
   } else if (b_step == 0) {
     const float one = *b;
-    for (int64_t i = 0; i < count; ++i) results[i] = Function(a[i], one);
+    for (int64_t i = 0; i < count; ++i) results[i] = Function::of(a[i], one);
   } else if (a_step == 0) {
     const float one = *a;
-    for (int64_t i = 0; i < count; ++i) results[i] = Function(one, b[i]);
+    for (int64_t i = 0; i < count; ++i) results[i] = Function::of(one, b[i]);
   } else {
-    for (int64_t i = 0; i < count; ++i) results[i] = Function(a[i], b[i]);
+    for (int64_t i = 0; i < count; ++i) results[i] = Function::of(a[i], b[i]);
   }
 }
 
-Tensor paired(const Tensor& left, const Tensor& right, PairFunction function) {
-  constexpr int64_t kGrain = 16384;
-  Pair pair(left, right);
-  const float* const a = std::as_const(pair.a).values<float>().data();
-  const float* const b = std::as_const(pair.b).values<float>().data();
-  float* const to = pair.result.values<float>().data();
-  const int64_t a_step = pair.a.numel() == 1 ? 0 : 1;
-  const int64_t b_step = pair.b.numel() == 1 ? 0 : 1;
-  parallel_for(pair.result.numel(), kGrain, [&](int64_t begin, int64_t end) {
-    function(a + begin * a_step, a_step, b + begin * b_step, b_step, end - begin, to + begin);
+template <class Function>
+Tensor of_floats(const BroadcastPair& pair) {
+  Tensor result = result_tensor(pair.shape);
+  const float* const a = pair.a.values<float>().data();
+  const float* const b = pair.b.values<float>().data();
+  float* const to = result.values<float>().data();
+  parallel_for(result.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    apply<Function>(a + begin * pair.a_step, pair.a_step, b + begin * pair.b_step, pair.b_step, end - begin,
+                    to + begin);
   });
-  return pair.result;
-}
-
-template <float (*Function)(float, float)>
-Tensor exact(const FloatNode& n) {
-  return paired(n.as_tensor(0), n.as_tensor(1), apply<Function>);
-}
-
-float sum(float a, float b) { return a + b; }
-float difference(float a, float b) { return a - b; }
-float product(float a, float b) { return a * b; }
-float quotient(float a, float b) { return a / b; }
-// NaN of either is NaN.
-float larger(float a, float b) { return a > b || std::isnan(a) ? a : b; }
-float smaller(float a, float b) { return a < b || std::isnan(a) ? a : b; }
-float sloped(float x, float slope) { return x < 0 ? x * slope : x; }
-
-Tensor clamped(const FloatNode& n) {
-  Tensor result = n.tensor(0);
-  if (!n.is_absent(1)) result = paired(result, n.as_tensor(1), apply<larger>);
-  if (!n.is_absent(2)) result = paired(result, n.as_tensor(2), apply<smaller>);
   return result;
 }
 
-Tensor power(const FloatNode& n) {
-  Pair pair(n.as_tensor(0), n.as_tensor(1));
-  apply_power(pair.a.values<float>(), pair.b.values<float>(), pair.result.values<float>());
-  return pair.result;
+/// Of tensors of integers and of float64; of shorter floats, which float32 holds, rounded from there.
+template <class Function>
+Tensor of_others(const Tensor& left, const Tensor& right) {
+  const DType dtype = left.dtype();
+  if (is_floating_point(dtype) && dtype != DType::kFloat64)
+    return to_dtype(of_floats<Function>(BroadcastPair(to_float32(left), to_float32(right))), dtype);
+  const BroadcastPair pair(left, right);
+  Tensor result(dtype, pair.shape);
+  visit_numbers(dtype, [&]<class T>(T) {
+    if constexpr (!std::is_same_v<T, bool>) {
+      const T* const a = words_of<T>(pair.a);
+      const T* const b = words_of<T>(pair.b);
+      T* const to = words_of<T>(result);
+      for (int64_t i = 0; i < result.numel(); ++i)
+        to[i] = Function::of(a[i * pair.a_step], b[i * pair.b_step]);
+    }
+  });
+  return result;
 }
 
-template <float (*Function)(float, float)>
+template <class Function>
+Tensor paired(const Tensor& left, const Tensor& right) {
+  if (left.dtype() != DType::kFloat32) return of_others<Function>(left, right);
+  return of_floats<Function>(BroadcastPair(left, right));
+}
+
+template <class Function>
+Tensor pair(const FloatNode& n) {
+  return paired<Function>(n.operand(0), n.operand(1));
+}
+
+Tensor clamped(const FloatNode& n) {
+  Tensor result = n.tensor(0);
+  if (!n.is_absent(1)) result = paired<Larger>(result, n.operand(1));
+  if (!n.is_absent(2)) result = paired<Smaller>(result, n.operand(2));
+  return result;
+}
+
+/// Of operands of different types in double, cut to the base's.
+Tensor mixed_power(const Tensor& base, const Tensor& exponent) {
+  const BroadcastPair pair(to_dtype(base, DType::kFloat64), to_dtype(exponent, DType::kFloat64));
+  Tensor result(DType::kFloat64, pair.shape);
+  const double* const a = words_of<double>(pair.a);
+  const double* const b = words_of<double>(pair.b);
+  double* const to = words_of<double>(result);
+  for (int64_t i = 0; i < result.numel(); ++i) to[i] = std::pow(a[i * pair.a_step], b[i * pair.b_step]);
+  return to_dtype(result, base.dtype());
+}
+
+Tensor power(const FloatNode& n) {
+  const Tensor base = n.operand(0);
+  Tensor exponent = n.operand(1);
+  if (is_floating_point(base.dtype()) && !is_floating_point(exponent.dtype()))
+    exponent = to_dtype(exponent, base.dtype());
+  if (base.dtype() == DType::kFloat32 && exponent.dtype() == DType::kFloat32) {
+    const BroadcastPair pair(base, exponent);
+    Tensor result = result_tensor(pair.shape);
+    apply_power(pair.a.values<float>(), pair.b.values<float>(), result.values<float>());
+    return result;
+  }
+  return base.dtype() == exponent.dtype() ? of_others<Power>(base, exponent) : mixed_power(base, exponent);
+}
+
+template <class Function>
 FloatOperator exact_pairs(std::string_view op) {
-  return {op, exact<Function>, true, nullptr, apply<Function>};
+  return {op, pair<Function>, true, nullptr, apply<Function>};
 }
 
 }  // namespace
 
 FloatOperators float_pair_operators() {
-  return {exact_pairs<sum>("add"),      exact_pairs<difference>("sub"), exact_pairs<product>("mul"),
-          exact_pairs<quotient>("div"), exact_pairs<larger>("maximum"), exact_pairs<smaller>("minimum"),
-          exact_pairs<sloped>("prelu"), {"clamp", clamped, true},       {"pow", power}};
+  return {exact_pairs<Sum>("add"),
+          exact_pairs<Difference>("sub"),
+          exact_pairs<Product>("mul"),
+          exact_pairs<Quotient>("div"),
+          exact_pairs<FloorRest>("remainder"),
+          exact_pairs<TruncationRest>("fmod"),
+          exact_pairs<Larger>("maximum"),
+          exact_pairs<Smaller>("minimum"),
+          exact_pairs<Sloped>("prelu"),
+          {"clamp", clamped, true},
+          {"pow", power}};
 }
 
 }  // namespace detent

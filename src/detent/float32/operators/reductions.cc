@@ -1,114 +1,163 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
+#include "detent/core/convert.h"
+#include "detent/core/element_types.h"
 #include "detent/core/parallel.h"
 #include "detent/float32/float_node.h"
-#include "detent/float32/result_tensor.h"
+#include "detent/float32/functions.h"
+#include "detent/float32/pair_functions.h"
 #include "detent/float32/row_sums.h"
 #include "detent/graph/operators.h"
-#include "detent/graph/traits.h"
+#include "detent/graph/strided_view.h"
 #include "detent/integer/element_movement.h"
-#include "detent/integer/pooling.h"
 
 namespace detent {
 namespace {
 
 /// Whether each dimension is reduced: those that input 1 lists, or all.
 std::vector<bool> reduced_dims(const FloatNode& n) {
-  const auto rank = static_cast<size_t>(n.tensor(0).rank());
+  const auto rank = static_cast<size_t>(n.operand(0).rank());
   const std::vector<int64_t> listed = n.is_absent(1) ? std::vector<int64_t>() : n.integers(1);
   std::vector<bool> reduced(rank, listed.empty());
-  for (const int64_t dim : listed) {
-    const int64_t from_front = dim < 0 ? dim + static_cast<int64_t>(rank) : dim;
-    if (from_front < 0 || from_front >= static_cast<int64_t>(rank))
-      fail("node \"{}\" ({}): dimension {} of {}", n.node.name, n.node.op, dim, rank);
-    reduced[static_cast<size_t>(from_front)] = true;
-  }
+  for (const int64_t dim : listed) reduced[n.dimension(dim, rank)] = true;
   return reduced;
 }
 
-/// A value for each row of the elements that become one, in row-major order of their dimensions.
-template <class Reduce>
-Tensor reduced(const FloatNode& n, Reduce reduce) {
-  const Tensor& x = n.tensor(0);
+/// The elements in rows of those that become one, in row-major order of their dimensions.
+struct ReducedRows {
+  Tensor elements;
+  int64_t length = 1;
+  Shape result;
+};
+
+ReducedRows reduced_rows(const FloatNode& n, const Tensor& x) {
   const std::vector<bool> is_reduced = reduced_dims(n);
   const StridedView all = StridedView::of(x.shape());
   StridedView rows;
-  Shape result_shape;
-  int64_t length = 1;
+  ReducedRows reduced;
   for (const bool wanted : {false, true}) {
     for (size_t d = 0; d < is_reduced.size(); ++d) {
       if (is_reduced[d] != wanted) continue;
       rows.shape.push_back(all.shape[d]);
       rows.strides.push_back(all.strides[d]);
-      if (wanted) length *= all.shape[d];
+      if (wanted) reduced.length *= all.shape[d];
     }
   }
   for (size_t d = 0; d < is_reduced.size(); ++d) {
-    if (!is_reduced[d]) result_shape.push_back(all.shape[d]);
-    if (is_reduced[d] && boolean_attribute(n.node, "keepdim")) result_shape.push_back(1);
+    if (!is_reduced[d]) reduced.result.push_back(all.shape[d]);
+    if (is_reduced[d] && boolean_attribute(n.node, "keepdim")) reduced.result.push_back(1);
   }
-  const bool in_order = std::ranges::is_sorted(is_reduced);
-  const Tensor ordered = in_order ? x : gathered(x, rows);
-  Tensor result = result_tensor(result_shape);
-  const auto values = ordered.values<float>();
-  const auto to = result.values<float>();
+  reduced.elements = std::ranges::is_sorted(is_reduced) ? x : gathered(x, rows);
+  return reduced;
+}
+
+/// Each row by Reduce, whatever the elements are; those of shorter floats as float32, and rounded once.
+template <class Reduce>
+Tensor reduced(const FloatNode& n) {
+  const Tensor given = n.operand(0);
+  const bool is_short = is_floating_point(given.dtype()) && given.dtype() != DType::kFloat64;
+  const ReducedRows rows = reduced_rows(n, is_short ? to_float32(given) : given);
+  Tensor result(rows.elements.dtype(), rows.result);
   constexpr int64_t kGrain = 8192;
-  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(length, 1));
-  parallel_for(result.numel(), grain, [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      const auto count = static_cast<size_t>(length);
-      to[i] = reduce(values.subspan(i * count, count));
-    }
+  const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(rows.length, 1));
+  visit_numbers(result.dtype(), [&]<class T>(T) {
+    const std::span<const T> values = rows.elements.values<T>();
+    const std::span<T> to = result.values<T>();
+    const auto length = static_cast<size_t>(rows.length);
+    parallel_for(result.numel(), grain, [&](int64_t begin, int64_t end) {
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i)
+        to[i] = Reduce::of(values.subspan(i * length, length));
+    });
   });
-  return result;
+  return to_dtype(result, given.dtype());
 }
 
-Tensor sum(const FloatNode& n) {
-  return reduced(n, [](std::span<const float> row) { return static_cast<float>(row_sum(row)); });
-}
+/// Of integers modulo 2^64.
+struct SumOfRow {
+  static float of(std::span<const float> row) { return static_cast<float>(row_sum(row)); }
+  static double of(std::span<const double> row) { return std::accumulate(row.begin(), row.end(), 0.0); }
+  template <class T>
+  static T of(std::span<const T> row) {
+    uint64_t sum = 0;
+    for (const T x : row) sum += static_cast<uint64_t>(x);
+    return static_cast<T>(sum);
+  }
+};
 
-Tensor mean(const FloatNode& n) {
-  return reduced(n, [](std::span<const float> row) {
+/// Of integers without fraction.
+struct MeanOfRow {
+  static float of(std::span<const float> row) {
     return static_cast<float>(row_sum(row) / static_cast<double>(row.size()));
-  });
-}
+  }
+  template <class T>
+  static T of(std::span<const T> row) {
+    double sum = 0;
+    for (const T x : row) sum += static_cast<double>(x);
+    if (std::is_integral_v<T> && row.empty()) return T();
+    return static_cast<T>(sum / static_cast<double>(row.size()));
+  }
+};
 
-Tensor largest(const FloatNode& n) {
-  return reduced(n, [](std::span<const float> row) {
-    float most = -HUGE_VALF;
-    for (const float x : row) most = x > most || std::isnan(x) ? x : most;
+/// Of floats in double.
+struct ProductOfRow {
+  template <class T>
+  static T of(std::span<const T> row) {
+    std::conditional_t<std::is_floating_point_v<T>, double, uint64_t> product = 1;
+    for (const T x : row) product *= static_cast<decltype(product)>(x);
+    return static_cast<T>(product);
+  }
+};
+
+struct LargestOfRow {
+  template <class T>
+  static T of(std::span<const T> row) {
+    T most = std::is_floating_point_v<T> ? static_cast<T>(-HUGE_VAL) : std::numeric_limits<T>::lowest();
+    for (const T x : row) most = Larger::of(x, most);
     return most;
-  });
-}
+  }
+};
 
-Tensor smallest(const FloatNode& n) {
-  return reduced(n, [](std::span<const float> row) {
-    float least = HUGE_VALF;
-    for (const float x : row) least = x < least || std::isnan(x) ? x : least;
+struct SmallestOfRow {
+  template <class T>
+  static T of(std::span<const T> row) {
+    T least = std::is_floating_point_v<T> ? static_cast<T>(HUGE_VAL) : std::numeric_limits<T>::max();
+    for (const T x : row) least = Smaller::of(x, least);
     return least;
-  });
-}
+  }
+};
 
-Tensor pooled(const FloatNode& n) {
-  return is_pooling(n.node, Pooling::Of::kMean) ? average_pool(n.node, n.tensor(0))
-                                                : max_pool(n.node, n.tensor(0));
-}
+/// log of the sum of exp(x), less the largest x in between.
+struct LogSumExpOfRow {
+  static float of(std::span<const float> row) {
+    using Kind = ElementFunction::Kind;
+    const float most = LargestOfRow::of(row);
+    if (!std::isfinite(most)) return most;
+    std::vector<float> shares(row.begin(), row.end());
+    for (float& x : shares) x = function_reference({Kind::kExp}, x - most);
+    return most + function_reference({Kind::kLog}, SumOfRow::of(std::span<const float>(shares)));
+  }
+  template <class T>
+  static T of(std::span<const T> row) {
+    const auto most = static_cast<double>(LargestOfRow::of(row));
+    if (!std::isfinite(most)) return static_cast<T>(most);
+    double sum = 0;
+    for (const T x : row) sum += std::exp(static_cast<double>(x) - most);
+    return static_cast<T>(most + std::log(sum));
+  }
+};
 
 }  // namespace
 
 FloatOperators float_reduction_operators() {
-  return {{"sum", sum},
-          {"mean", mean},
-          {"amax", largest, true},
-          {"amin", smallest, true},
-          {"avg_pool1d", pooled},
-          {"avg_pool2d", pooled},
-          {"avg_pool3d", pooled},
-          {"adaptive_avg_pool1d", pooled},
-          {"adaptive_avg_pool2d", pooled},
-          {"adaptive_avg_pool3d", pooled}};
+  return {{"sum", reduced<SumOfRow>},
+          {"mean", reduced<MeanOfRow>},
+          {"prod", reduced<ProductOfRow>},
+          {"amax", reduced<LargestOfRow>, true},
+          {"amin", reduced<SmallestOfRow>, true},
+          {"logsumexp", reduced<LogSumExpOfRow>}};
 }
 
 }  // namespace detent

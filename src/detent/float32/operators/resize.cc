@@ -1,10 +1,12 @@
 #include <algorithm>
 
+#include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/float32/float_node.h"
 #include "detent/float32/resize_weights.h"
 #include "detent/float32/result_tensor.h"
+#include "detent/float32/selected_positions.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
@@ -62,8 +64,24 @@ void extrapolate(const ResizedAxis& axis, const std::vector<bool>& outside, floa
   }
 }
 
+/// Of any element type, in mode nearest.
+Tensor nearest(const FloatNode& n) {
+  Tensor x = n.operand(0);
+  const auto value = std::vector{number_attribute(n.node, "extrapolation_value")};
+  const Tensor otherwise = to_dtype(Tensor::from<double>({}, value), x.dtype());
+  for (const ResizedAxis& axis : resized_axes(n.node, x.shape(), request_of(n))) {
+    const ResizeWeights weights(n.node, axis);
+    std::vector<int64_t> places;
+    for (int64_t i = 0; i < axis.to; ++i)
+      places.push_back(weights.is_outside(i) ? -1 : weights.at(i).places.front());
+    x = selected_positions(x, axis.dim, places, otherwise);
+  }
+  return x;
+}
+
 /// Dimension after dimension; what lies outside in any of them comes last.
 Tensor resize(const FloatNode& n) {
+  if (n.operand(0).dtype() != DType::kFloat32) return nearest(n);
   Tensor x = n.tensor(0);
   const std::vector<ResizedAxis> axes = resized_axes(n.node, x.shape(), request_of(n));
   std::vector<std::vector<bool>> outside;

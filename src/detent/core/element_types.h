@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+
+#include "detent/core/error.h"
+#include "detent/core/tensor.h"
+
+namespace detent {
+
+/// visit(T()) with the C++ type of the elements: bool, an integer, float or double. Throws Error for the
+/// types of floats that C++ does not compute in.
+template <class Visit>
+decltype(auto) visit_numbers(DType dtype, Visit&& visit) {
+  switch (dtype) {
+    case DType::kBool:
+      return visit(bool());
+    case DType::kUInt8:
+      return visit(uint8_t());
+    case DType::kInt8:
+      return visit(int8_t());
+    case DType::kInt16:
+      return visit(int16_t());
+    case DType::kInt32:
+      return visit(int32_t());
+    case DType::kInt64:
+      return visit(int64_t());
+    case DType::kFloat32:
+      return visit(float());
+    case DType::kFloat64:
+      return visit(double());
+    default:
+      fail("nothing is computed in {}", dtype_name(dtype));
+  }
+}
+
+/// visit(Word()) with an unsigned integer of the size of the elements, for what only moves them.
+template <class Visit>
+decltype(auto) visit_words(DType dtype, Visit&& visit) {
+  switch (dtype_size(dtype)) {
+    case sizeof(uint8_t):
+      return visit(uint8_t());
+    case sizeof(uint16_t):
+      return visit(uint16_t());
+    case sizeof(uint32_t):
+      return visit(uint32_t());
+    default:
+      return visit(uint64_t());
+  }
+}
+
+template <class Word>
+const Word* words_of(const Tensor& tensor) {
+  return reinterpret_cast<const Word*>(tensor.bytes().data());
+}
+template <class Word>
+Word* words_of(Tensor& tensor) {
+  return reinterpret_cast<Word*>(tensor.bytes().data());
+}
+
+}  // namespace detent

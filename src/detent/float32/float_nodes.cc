@@ -1,0 +1,54 @@
+#include "detent/float32/float_nodes.h"
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "detent/core/error.h"
+#include "detent/graph/quantizer.h"
+
+namespace detent {
+namespace {
+
+/// As the interpreter rounds them in inference.
+Tensor rounded_parameter(const Node& node, const std::string& name, const Tensor& values) {
+  const Quantizer* quantizer = node.find_quantizer(name);
+  if (quantizer == nullptr) return values;
+  const uint64_t seed = std::hash<std::string_view>{}(node.name) ^ std::hash<std::string_view>{}(name);
+  if (const std::optional<QuantSpec> rounding = node.rounding(name))
+    return fake_quantize(*rounding, values, seed);
+  return fake_quantize(*quantizer, values, seed);
+}
+
+}  // namespace
+
+std::vector<FloatFlow> FloatNodes::results(const Node& node, std::span<const FloatFlow> inputs) const {
+  const FloatOperator* const entry = find_float_operator(node.op);
+  DETENT_CHECK(entry != nullptr, "node {}: nothing computes the operator {} in float", node.name, node.op);
+  std::vector<FloatFlow> results;
+  for (Tensor& result : entry->results({node, inputs, parameters_of(node)}))
+    results.push_back({std::move(result)});
+  return results;
+}
+
+/// Rounded when the node is computed for the first time.
+const NamedTensors& FloatNodes::parameters_of(const Node& node) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = parameters_.find(node.name);
+  if (known != parameters_.end()) return known->second;
+  NamedTensors rounded;
+  for (const auto& [name, parameter] : node.parameters) {
+    std::optional<Tensor> given = give_ ? give_(node, name) : std::nullopt;
+    rounded.emplace_back(name, given ? *given : rounded_parameter(node, name, parameter->tensor));
+  }
+  return parameters_.emplace(node.name, std::move(rounded)).first->second;
+}
+
+NamedTensors rounded_parameters(const Node& node) {
+  NamedTensors rounded;
+  for (const auto& [name, parameter] : node.parameters)
+    rounded.emplace_back(name, rounded_parameter(node, name, parameter->tensor));
+  return rounded;
+}
+
+}  // namespace detent

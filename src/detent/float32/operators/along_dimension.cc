@@ -1,0 +1,161 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "detent/core/convert.h"
+#include "detent/core/element_types.h"
+#include "detent/core/parallel.h"
+#include "detent/float32/float_node.h"
+#include "detent/float32/pair_functions.h"
+#include "detent/graph/operators.h"
+
+namespace detent {
+namespace {
+
+/// The lines of a tensor along one dimension.
+struct Lines {
+  int64_t count;
+  int64_t size;
+  int64_t step;  // between the elements of a line
+
+  Lines(const Shape& shape, size_t dim)
+      : count(0),
+        size(shape[dim]),
+        step(element_count({shape.begin() + static_cast<int64_t>(dim) + 1, shape.end()})) {
+    count = element_count({shape.begin(), shape.begin() + static_cast<int64_t>(dim)}) * step;
+  }
+  /// Where a line begins in a tensor whose lines have `length` elements.
+  int64_t first(int64_t line, int64_t length) const { return line / step * step * length + line % step; }
+
+  template <class Visit>
+  void for_each(Visit visit) const {
+    constexpr int64_t kGrain = 8192;
+    parallel_for(count, std::max<int64_t>(1, kGrain / std::max<int64_t>(size, 1)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t line = begin; line < end; ++line) visit(line);
+                 });
+  }
+};
+
+size_t dim_of(const FloatNode& n, const Tensor& x) {
+  return n.dimension(integer_attribute(n.node, "dim"), x.shape().size());
+}
+
+/// NaN is larger than all else, as in numpy and PyTorch.
+template <class T>
+bool is_larger(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && !std::isnan(b);
+  }
+  return a > b;
+}
+
+/// In the argument of the smallest, too, NaN comes first.
+template <class T, bool kLargest>
+bool is_before(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && !std::isnan(b);
+  }
+  return kLargest ? a > b : a < b;
+}
+
+template <bool kLargest>
+Tensor position_of_extreme(const FloatNode& n) {
+  const Tensor x = n.operand(0);
+  const Tensor numbers = dtype_size(x.dtype()) == 2 && is_floating_point(x.dtype()) ? to_float32(x) : x;
+  const Lines lines(x.shape(), dim_of(n, x));
+  const bool last = boolean_attribute(n.node, "select_last_index");
+  Tensor result(DType::kInt64, n.inferred().front().shape);
+  int64_t* const to = words_of<int64_t>(result);
+  visit_numbers(numbers.dtype(), [&]<class T>(T) {
+    lines.for_each([&](int64_t line) {
+      const T* const from = words_of<T>(numbers) + lines.first(line, lines.size);
+      int64_t best = 0;
+      for (int64_t i = 1; i < lines.size; ++i) {
+        const T there = from[best * lines.step];
+        const T next = from[i * lines.step];
+        if (last ? !is_before<T, kLargest>(there, next) : is_before<T, kLargest>(next, there)) best = i;
+      }
+      to[line] = best;
+    });
+  });
+  return result;
+}
+
+/// Floats in double, each sum rounded once; integers wrap.
+template <class T>
+void add_up(const T* from, const Lines& lines, bool exclusive, bool reverse, T* to) {
+  std::conditional_t<std::is_floating_point_v<T>, double, uint64_t> sum = 0;
+  for (int64_t i = 0; i < lines.size; ++i) {
+    const int64_t at = (reverse ? lines.size - 1 - i : i) * lines.step;
+    sum += static_cast<decltype(sum)>(from[at]);
+    to[at] = static_cast<T>(sum);
+    if constexpr (!std::is_same_v<T, bool>) {
+      if (exclusive) to[at] = Difference::of(to[at], from[at]);
+    }
+  }
+}
+
+Tensor cumulative_sums(const FloatNode& n) {
+  const Tensor given = n.operand(0);
+  const bool is_short = is_floating_point(given.dtype()) && given.dtype() != DType::kFloat64;
+  const Tensor x = is_short ? to_float32(given) : given;
+  const Lines lines(x.shape(), n.dimension(n.integers(1).at(0), x.shape().size()));
+  const bool exclusive = boolean_attribute(n.node, "exclusive");
+  const bool reverse = boolean_attribute(n.node, "reverse");
+  Tensor result(x.dtype(), x.shape());
+  visit_numbers(x.dtype(), [&]<class T>(T) {
+    lines.for_each([&](int64_t line) {
+      const int64_t first = lines.first(line, lines.size);
+      add_up(words_of<T>(x) + first, lines, exclusive, reverse, words_of<T>(result) + first);
+    });
+  });
+  return to_dtype(result, given.dtype());
+}
+
+/// Of equal elements the first come first.
+std::vector<Tensor> top(const FloatNode& n) {
+  const Tensor x = n.operand(0);
+  const Tensor numbers = dtype_size(x.dtype()) == 2 && is_floating_point(x.dtype()) ? to_float32(x) : x;
+  const size_t dim = dim_of(n, x);
+  const Lines lines(x.shape(), dim);
+  const int64_t k = n.integers(1).at(0);
+  if (k < 0 || k > lines.size)
+    fail("node \"{}\" (topk): input 1 is {}, expected 0 to {}", n.node.name, k, lines.size);
+  Shape shape = x.shape();
+  shape[dim] = k;
+  Tensor values(numbers.dtype(), shape);
+  Tensor places(DType::kInt64, shape);
+  const bool largest = boolean_attribute(n.node, "largest");
+  visit_numbers(numbers.dtype(), [&]<class T>(T) {
+    lines.for_each([&](int64_t line) {
+      const T* const from = words_of<T>(numbers) + lines.first(line, lines.size);
+      std::vector<int64_t> order(static_cast<size_t>(lines.size));
+      std::iota(order.begin(), order.end(), 0);
+      std::partial_sort(order.begin(), order.begin() + k, order.end(), [&](int64_t a, int64_t b) {
+        const T at_a = from[a * lines.step];
+        const T at_b = from[b * lines.step];
+        if (largest ? is_larger(at_a, at_b) : is_larger(at_b, at_a)) return true;
+        if (largest ? is_larger(at_b, at_a) : is_larger(at_a, at_b)) return false;
+        return a < b;
+      });
+      const int64_t first = lines.first(line, k);
+      for (int64_t i = 0; i < k; ++i) {
+        words_of<int64_t>(places)[first + i * lines.step] = order[static_cast<size_t>(i)];
+        words_of<T>(values)[first + i * lines.step] = from[order[static_cast<size_t>(i)] * lines.step];
+      }
+    });
+  });
+  return {to_dtype(values, x.dtype()), places};
+}
+
+}  // namespace
+
+FloatOperators dimension_operators() {
+  return {{"argmax", position_of_extreme<true>, true},
+          {"argmin", position_of_extreme<false>, true},
+          {"cumsum", cumulative_sums},
+          {.op = "topk", .compute = nullptr, .is_exact = true, .compute_all = top}};
+}
+
+}  // namespace detent

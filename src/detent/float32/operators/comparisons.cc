@@ -1,0 +1,136 @@
+#include <cmath>
+
+#include "detent/core/convert.h"
+#include "detent/core/element_types.h"
+#include "detent/core/parallel.h"
+#include "detent/float32/broadcast.h"
+#include "detent/float32/float_node.h"
+#include "detent/graph/operators.h"
+
+namespace detent {
+namespace {
+
+constexpr int64_t kGrain = 16384;
+
+bool is_half(const Tensor& tensor) {
+  return dtype_size(tensor.dtype()) == 2 && is_floating_point(tensor.dtype());
+}
+
+/// Comparisons of elements of one type; float32 holds what the shorter floats do.
+template <class Function>
+Tensor compared(const FloatNode& n, Function function) {
+  Tensor left = n.operand(0);
+  Tensor right = n.operand(1);
+  if (is_half(left)) left = to_float32(left);
+  if (is_half(right)) right = to_float32(right);
+  const BroadcastPair pair(left, right);
+  Tensor result(DType::kBool, pair.shape);
+  bool* const to = result.values<bool>().data();
+  visit_numbers(left.dtype(), [&]<class T>(T) {
+    const T* const a = words_of<T>(pair.a);
+    const T* const b = words_of<T>(pair.b);
+    parallel_for(result.numel(), kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) to[i] = function(a[i * pair.a_step], b[i * pair.b_step]);
+    });
+  });
+  return result;
+}
+
+Tensor equal(const FloatNode& n) {
+  return compared(n, [](auto a, auto b) { return a == b; });
+}
+Tensor less(const FloatNode& n) {
+  return compared(n, [](auto a, auto b) { return a < b; });
+}
+Tensor not_above(const FloatNode& n) {
+  return compared(n, [](auto a, auto b) { return a <= b; });
+}
+Tensor greater(const FloatNode& n) {
+  return compared(n, [](auto a, auto b) { return a > b; });
+}
+Tensor not_below(const FloatNode& n) {
+  return compared(n, [](auto a, auto b) { return a >= b; });
+}
+
+// Bitwise where both are bool.
+Tensor both(const FloatNode& n) {
+  return compared(n, [](auto a, auto b) { return a != 0 && b != 0; });
+}
+Tensor either(const FloatNode& n) {
+  return compared(n, [](auto a, auto b) { return a != 0 || b != 0; });
+}
+Tensor only_one(const FloatNode& n) {
+  return compared(n, [](auto a, auto b) { return (a != 0) != (b != 0); });
+}
+
+template <class Function>
+Tensor tested(const Tensor& x, Function function) {
+  Tensor result(DType::kBool, x.shape());
+  const auto to = result.values<bool>();
+  visit_numbers(x.dtype(), [&]<class T>(T) {
+    const auto from = x.values<T>();
+    for (size_t i = 0; i < to.size(); ++i) to[i] = function(from[i]);
+  });
+  return result;
+}
+
+Tensor negation(const FloatNode& n) {
+  return tested(n.operand(0), [](auto x) { return x == 0; });
+}
+
+Tensor not_a_number(const FloatNode& n) {
+  const Tensor x = n.operand(0);
+  return tested(is_half(x) ? to_float32(x) : x, [](auto a) { return a != a; });
+}
+
+Tensor infinite(const FloatNode& n) {
+  const Tensor x = n.operand(0);
+  const bool positive = boolean_attribute(n.node, "positive");
+  const bool negative = boolean_attribute(n.node, "negative");
+  return tested(is_half(x) ? to_float32(x) : x, [=](auto a) {
+    const auto value = static_cast<double>(a);
+    return (positive && value == HUGE_VAL) || (negative && value == -HUGE_VAL);
+  });
+}
+
+Tensor chosen(const FloatNode& n) {
+  const Tensor a = n.operand(1);
+  const Tensor b = n.operand(2);
+  const Shape shape = broadcast_shapes(n.operand(0).shape(), broadcast_shapes(a.shape(), b.shape()));
+  const Tensor condition = broadcast(n.operand(0), shape);
+  const Tensor wide_a = broadcast(a, shape);
+  const Tensor wide_b = broadcast(b, shape);
+  const auto step_of = [](const Tensor& tensor) -> int64_t { return tensor.numel() == 1 ? 0 : 1; };
+  Tensor result(a.dtype(), shape);
+  visit_words(a.dtype(), [&]<class Word>(Word) {
+    const bool* const is_a = words_of<bool>(condition);
+    const Word* const from_a = words_of<Word>(wide_a);
+    const Word* const from_b = words_of<Word>(wide_b);
+    Word* const to = words_of<Word>(result);
+    const int64_t steps[] = {step_of(condition), step_of(wide_a), step_of(wide_b)};
+    parallel_for(result.numel(), kGrain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i)
+        to[i] = is_a[i * steps[0]] ? from_a[i * steps[1]] : from_b[i * steps[2]];
+    });
+  });
+  return result;
+}
+
+}  // namespace
+
+FloatOperators comparison_operators() {
+  return {{"eq", equal, true},
+          {"lt", less, true},
+          {"le", not_above, true},
+          {"gt", greater, true},
+          {"ge", not_below, true},
+          {"logical_and", both, true},
+          {"logical_or", either, true},
+          {"logical_xor", only_one, true},
+          {"logical_not", negation, true},
+          {"isnan", not_a_number, true},
+          {"isinf", infinite, true},
+          {"where", chosen, true}};
+}
+
+}  // namespace detent

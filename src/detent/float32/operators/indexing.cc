@@ -1,0 +1,283 @@
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "detent/core/convert.h"
+#include "detent/core/element_types.h"
+#include "detent/core/parallel.h"
+#include "detent/float32/float_node.h"
+#include "detent/float32/pair_functions.h"
+#include "detent/graph/operators.h"
+
+namespace detent {
+namespace {
+
+/// Indices into a dimension of `size`, counted from the front.
+std::vector<int64_t> positions(const FloatNode& n, const Tensor& indices, int64_t size) {
+  const Tensor whole = to_dtype(indices, DType::kInt64);
+  std::vector<int64_t> places(whole.values<int64_t>().begin(), whole.values<int64_t>().end());
+  for (int64_t& place : places) {
+    if (place < -size || place >= size)
+      fail("node \"{}\" ({}): got the index {} of a dimension of {}", n.node.name, n.node.op, place, size);
+    if (place < 0) place += size;
+  }
+  return places;
+}
+
+size_t dim_of(const FloatNode& n, const Tensor& x) {
+  return n.dimension(integer_attribute(n.node, "dim"), x.shape().size());
+}
+
+int64_t count_behind(const Shape& shape, size_t dim) {
+  return element_count({shape.begin() + static_cast<int64_t>(dim) + 1, shape.end()});
+}
+
+/// The parts of `part` elements at `places` of a tensor, one after the other, for each of `times` such
+/// tensors of `size` parts.
+Tensor copied_parts(const Tensor& x, const Shape& shape, const std::vector<int64_t>& places, int64_t size,
+                    int64_t part) {
+  Tensor result(x.dtype(), shape);
+  const auto bytes = static_cast<size_t>(part) * dtype_size(x.dtype());
+  if (bytes == 0 || places.empty()) return result;
+  const auto count = std::ssize(places);
+  const std::byte* const from = x.bytes().data();
+  std::byte* const to = result.bytes().data();
+  constexpr int64_t kBytes = 1 << 16;
+  parallel_for(result.numel() / part, std::max<int64_t>(1, kBytes / static_cast<int64_t>(bytes)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   const int64_t place = i / count * size + places[static_cast<size_t>(i % count)];
+                   std::memcpy(to + static_cast<size_t>(i) * bytes, from + static_cast<size_t>(place) * bytes,
+                               bytes);
+                 }
+               });
+  return result;
+}
+
+Tensor gathered_positions(const FloatNode& n) {
+  const Tensor x = n.operand(0);
+  const size_t dim = dim_of(n, x);
+  const Tensor indices = n.inputs[1].number.is_na() ? n.operand(1) : Tensor::from<int64_t>({}, n.integers(1));
+  Shape shape(x.shape().begin(), x.shape().begin() + static_cast<int64_t>(dim));
+  shape.insert(shape.end(), indices.shape().begin(), indices.shape().end());
+  shape.insert(shape.end(), x.shape().begin() + static_cast<int64_t>(dim) + 1, x.shape().end());
+  const int64_t size = x.shape()[dim];
+  return copied_parts(x, shape, positions(n, indices, size), size, count_behind(x.shape(), dim));
+}
+
+/// float32 indices are integers.
+Tensor embedded(const FloatNode& n) {
+  const Tensor weight = *n.parameter("weight");
+  const Tensor indices = n.operand(0);
+  if (indices.dtype() == DType::kFloat32) {
+    const auto broken = [](float x) { return x != std::trunc(x); };
+    const auto found = std::ranges::find_if(indices.values<float>(), broken);
+    if (found != indices.values<float>().end())
+      fail("node \"{}\": input 0: got the index {}, expected an integer", n.node.name, *found);
+  }
+  const auto outside = [&](int64_t index) { return index < 0 || index >= weight.dim(0); };
+  const Tensor whole = to_dtype(indices, DType::kInt64);
+  const std::vector<int64_t> rows(whole.values<int64_t>().begin(), whole.values<int64_t>().end());
+  if (const auto found = std::ranges::find_if(rows, outside); found != rows.end())
+    fail("node \"{}\": input 0: got the index {}, expected 0 to {}", n.node.name, *found, weight.dim(0) - 1);
+  Shape shape = indices.shape();
+  shape.push_back(weight.dim(1));
+  return copied_parts(weight, shape, rows, weight.dim(0), weight.dim(1));
+}
+
+/// For each element of `indices`, the row-major place in `shape` where `dim` is at that index instead.
+std::vector<int64_t> places_along(const FloatNode& n, const Tensor& indices, const Shape& shape, size_t dim) {
+  std::vector<int64_t> places = positions(n, indices, shape[dim]);
+  for (size_t i = 0; i < places.size(); ++i) {
+    auto rest = static_cast<int64_t>(i);
+    int64_t place = 0;
+    int64_t stride = 1;
+    for (size_t d = shape.size(); d-- > 0;) {
+      const int64_t at = rest % indices.shape()[d];
+      rest /= indices.shape()[d];
+      place += (d == dim ? places[i] : at) * stride;
+      stride *= shape[d];
+    }
+    places[i] = place;
+  }
+  return places;
+}
+
+Tensor gathered_elements(const FloatNode& n) {
+  const Tensor x = n.operand(0);
+  const Tensor indices = n.operand(1);
+  const std::vector<int64_t> places = places_along(n, indices, x.shape(), dim_of(n, x));
+  return copied_parts(x, indices.shape(), places, x.numel(), 1);
+}
+
+/// The row of each position, the last dimension of `indices`, in dimensions of these sizes that are joined.
+std::vector<int64_t> joined_rows(const FloatNode& n, const Tensor& indices, std::span<const int64_t> sizes) {
+  const Tensor whole = to_dtype(indices, DType::kInt64);
+  const auto values = whole.values<int64_t>();
+  const size_t depth = sizes.size();
+  std::vector<int64_t> rows(values.size() / depth);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const int64_t size = sizes[i % depth];
+    const int64_t index = values[i] < 0 ? values[i] + size : values[i];
+    if (index < 0 || index >= size)
+      fail("node \"{}\" ({}): got the index {} of a dimension of {}", n.node.name, n.node.op, values[i],
+           size);
+    rows[i / depth] = rows[i / depth] * size + index;
+  }
+  return rows;
+}
+
+Tensor gathered_by_position(const FloatNode& n) {
+  const Tensor x = n.operand(0);
+  const Tensor indices = n.operand(1);
+  const auto batch = static_cast<size_t>(integer_attribute(n.node, "batch_dims"));
+  const auto depth = static_cast<size_t>(indices.dim(-1));
+  const std::span<const int64_t> sizes = std::span(x.shape()).subspan(batch, depth);
+  Shape shape(indices.shape().begin(), indices.shape().end() - 1);
+  const auto behind = static_cast<int64_t>(batch + depth);
+  shape.insert(shape.end(), x.shape().begin() + behind, x.shape().end());
+  std::vector<int64_t> rows = joined_rows(n, indices, sizes);
+  const int64_t batches = element_count({x.shape().begin(), x.shape().begin() + static_cast<int64_t>(batch)});
+  const int64_t indexed = element_count({sizes.begin(), sizes.end()});
+  const auto of_batch = std::ssize(rows) / std::max<int64_t>(batches, 1);
+  for (int64_t i = 0; i < std::ssize(rows); ++i) rows[static_cast<size_t>(i)] += i / of_batch * indexed;
+  return copied_parts(x, shape, rows, batches * indexed,
+                      element_count({x.shape().begin() + behind, x.shape().end()}));
+}
+
+/// What becomes of an element where another one is put.
+enum class Scatter { kNone, kAdd, kMul, kMax, kMin };
+
+template <class T>
+T combined(Scatter reduction, T there, T update) {
+  if constexpr (std::is_same_v<T, bool>) {
+    fail("bool elements are not reduced");
+  } else {
+    switch (reduction) {
+      case Scatter::kNone:
+        return update;
+      case Scatter::kAdd:
+        return Sum::of(there, update);
+      case Scatter::kMul:
+        return Product::of(there, update);
+      case Scatter::kMax:
+        return Larger::of(there, update);
+      case Scatter::kMin:
+        return Smaller::of(there, update);
+    }
+    return update;
+  }
+}
+
+/// Puts parts of `part` elements at `places`, in their order.
+Tensor scattered(const FloatNode& n, const std::vector<int64_t>& places, int64_t part) {
+  constexpr std::string_view kNames[] = {"none", "add", "mul", "max", "min"};
+  const auto* const found = std::ranges::find(kNames, choice_attribute(n.node, "reduction"));
+  const auto reduction = static_cast<Scatter>(found - std::begin(kNames));
+  Tensor result = n.operand(0).clone();
+  const Tensor updates = n.operand(2);
+  const auto each = [&](auto* to, const auto* from, auto put) {
+    for (size_t i = 0; i < places.size(); ++i) {
+      for (int64_t j = 0; j < part; ++j) {
+        auto& there = to[places[i] * part + j];
+        there = put(there, from[static_cast<int64_t>(i) * part + j]);
+      }
+    }
+  };
+  if (reduction == Scatter::kNone) {
+    visit_words(result.dtype(), [&]<class Word>(Word) {
+      each(words_of<Word>(result), words_of<Word>(updates), [](Word, Word update) { return update; });
+    });
+  } else {
+    visit_numbers(result.dtype(), [&]<class T>(T) {
+      each(words_of<T>(result), words_of<T>(updates),
+           [&](T there, T update) { return combined(reduction, there, update); });
+    });
+  }
+  return result;
+}
+
+Tensor scattered_elements(const FloatNode& n) {
+  const Tensor x = n.operand(0);
+  return scattered(n, places_along(n, n.operand(1), x.shape(), dim_of(n, x)), 1);
+}
+
+Tensor scattered_parts(const FloatNode& n) {
+  const Shape shape = n.operand(0).shape();
+  const Tensor indices = n.operand(1);
+  const auto depth = static_cast<size_t>(indices.dim(-1));
+  const std::vector<int64_t> rows = joined_rows(n, indices, std::span(shape).first(depth));
+  return scattered(n, rows, element_count({shape.begin() + static_cast<int64_t>(depth), shape.end()}));
+}
+
+/// An index beyond the depth gives no position its value.
+Tensor one_hot(const FloatNode& n) {
+  const Tensor indices = to_dtype(n.operand(0), DType::kInt64);
+  const auto depth = to_dtype(n.operand(1), DType::kInt64).values<int64_t>()[0];
+  if (depth < 1) fail("node \"{}\" (one_hot): input 1 is {}, expected at least 1", n.node.name, depth);
+  const Tensor choices = n.operand(2);
+  Shape shape = indices.shape();
+  const size_t dim = n.dimension(integer_attribute(n.node, "dim"), shape.size() + 1);
+  shape.insert(shape.begin() + static_cast<int64_t>(dim), depth);
+  const int64_t inner = count_behind(shape, dim);
+  Tensor result(choices.dtype(), shape);
+  visit_words(choices.dtype(), [&]<class Word>(Word) {
+    Word* const to = words_of<Word>(result);
+    std::fill_n(to, result.numel(), words_of<Word>(choices)[0]);
+    for (int64_t i = 0; i < indices.numel(); ++i) {
+      int64_t place = indices.values<int64_t>()[static_cast<size_t>(i)];
+      if (place < 0) place += depth;
+      if (place >= 0 && place < depth)
+        to[(i / inner * depth + place) * inner + i % inner] = words_of<Word>(choices)[1];
+    }
+  });
+  return result;
+}
+
+/// A row for each dimension, a column for each element that is not 0.
+Tensor nonzero(const FloatNode& n) {
+  const Tensor x = n.operand(0);
+  const Tensor marks = to_dtype(x, DType::kBool);
+  std::vector<int64_t> places;
+  for (int64_t i = 0; i < x.numel(); ++i)
+    if (marks.values<bool>()[static_cast<size_t>(i)]) places.push_back(i);
+  Tensor result(DType::kInt64, {x.rank(), std::ssize(places)});
+  const auto to = result.values<int64_t>();
+  for (size_t i = 0; i < places.size(); ++i) {
+    int64_t rest = places[i];
+    for (size_t d = x.shape().size(); d-- > 0; rest /= x.shape()[d])
+      to[d * places.size() + i] = rest % x.shape()[d];
+  }
+  return result;
+}
+
+Tensor triangle(const FloatNode& n) {
+  const int64_t diagonal = n.is_absent(1) ? 0 : n.integers(1).at(0);
+  const bool upper = boolean_attribute(n.node, "upper");
+  Tensor result = n.operand(0).clone();
+  const int64_t rows = result.dim(-2);
+  const int64_t columns = result.dim(-1);
+  visit_words(result.dtype(), [&]<class Word>(Word) {
+    for (int64_t i = 0; i < result.numel(); ++i) {
+      const int64_t from_diagonal = i % columns - i / columns % rows;
+      if (upper ? from_diagonal < diagonal : from_diagonal > diagonal) words_of<Word>(result)[i] = 0;
+    }
+  });
+  return result;
+}
+
+}  // namespace
+
+FloatOperators gathering_operators() {
+  return {{"gather", gathered_positions, true},
+          {"embedding", embedded, true},
+          {"gather_elements", gathered_elements, true},
+          {"gather_nd", gathered_by_position, true},
+          {"scatter_elements", scattered_elements, true},
+          {"scatter_nd", scattered_parts, true},
+          {"one_hot", one_hot, true},
+          {"nonzero", nonzero, true},
+          {"trilu", triangle, true}};
+}
+
+}  // namespace detent

@@ -1,0 +1,224 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "detent/core/convert.h"
+#include "detent/core/element_types.h"
+#include "detent/core/parallel.h"
+#include "detent/float32/float_node.h"
+#include "detent/float32/window_places.h"
+#include "detent/graph/operators.h"
+#include "detent/graph/strided_view.h"
+#include "detent/integer/element_movement.h"
+
+namespace detent {
+namespace {
+
+/// The elements of an input that has one, or one for each position of a dimension: that of each element of x.
+template <class T>
+class AlongAxis {
+ public:
+  AlongAxis(const FloatNode& n, size_t index, DType dtype, T missing) : values_{missing} {
+    if (n.is_absent(index)) return;
+    const Tensor given = to_dtype(number_or_tensor(n, index), dtype);
+    values_.assign(given.values<T>().begin(), given.values<T>().end());
+    if (values_.size() == 1) return;
+    const Shape& shape = n.inputs[0].tensor.shape();
+    const size_t axis = n.dimension(integer_attribute(n.node, "axis"), shape.size());
+    inner_ = element_count({shape.begin() + static_cast<int64_t>(axis) + 1, shape.end()});
+  }
+
+  T at(int64_t element) const {
+    return values_.size() == 1 ? values_[0] : values_[static_cast<size_t>(element / inner_) % values_.size()];
+  }
+
+ private:
+  /// A number here is none of the other inputs' type.
+  static Tensor number_or_tensor(const FloatNode& n, size_t index) {
+    double scratch = 0;
+    const double* const number = n.inputs[index].number.number(scratch);
+    return number == nullptr ? n.operand(index) : Tensor::from<double>({}, std::vector{*number});
+  }
+
+  std::vector<T> values_;
+  int64_t inner_ = 1;
+};
+
+/// Rounded to even, from the zero point, within the type.
+template <class Code>
+Code code_of(float x, float scale, float zero) {
+  constexpr auto kLow = static_cast<float>(std::numeric_limits<Code>::min());
+  constexpr auto kHigh = static_cast<float>(std::numeric_limits<Code>::max());
+  const float step = std::nearbyint(x / scale) + zero;
+  return static_cast<Code>(std::isnan(step) ? 0 : std::clamp(step, kLow, kHigh));
+}
+
+Tensor quantized(const FloatNode& n) {
+  const Tensor x = to_dtype(n.operand(0), DType::kFloat32);
+  const AlongAxis<float> scale(n, 1, DType::kFloat32, 1);
+  const AlongAxis<float> zero(n, 2, DType::kFloat32, 0);
+  Tensor codes(dtype_of_name(choice_attribute(n.node, "dtype")), x.shape());
+  visit_numbers(codes.dtype(), [&]<class T>(T) {
+    for (int64_t i = 0; i < x.numel(); ++i)
+      words_of<T>(codes)[i] = code_of<T>(words_of<float>(x)[i], scale.at(i), zero.at(i));
+  });
+  return codes;
+}
+
+Tensor dequantized(const FloatNode& n) {
+  const Tensor codes = to_dtype(n.operand(0), DType::kInt64);
+  const AlongAxis<float> scale(n, 1, DType::kFloat32, 1);
+  const AlongAxis<int64_t> zero(n, 2, DType::kInt64, 0);
+  Tensor result(DType::kFloat32, codes.shape());
+  for (int64_t i = 0; i < codes.numel(); ++i)
+    words_of<float>(result)[i] = static_cast<float>(words_of<int64_t>(codes)[i] - zero.at(i)) * scale.at(i);
+  return result;
+}
+
+std::vector<Tensor> dynamically_quantized(const FloatNode& n) {
+  const auto x = n.tensor(0).values<float>();
+  float low = 0;
+  float high = 0;
+  for (const float value : x) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  constexpr float kLargest = std::numeric_limits<uint8_t>::max();
+  const float scale = high == low ? 1.0F : (high - low) / kLargest;
+  const auto zero = code_of<uint8_t>(-low, scale, 0);
+  Tensor codes(DType::kUInt8, n.tensor(0).shape());
+  std::ranges::transform(x, codes.values<uint8_t>().begin(),
+                         [&](float value) { return code_of<uint8_t>(value, scale, zero); });
+  return {codes, Tensor::from<float>({}, std::vector{scale}), Tensor::from<uint8_t>({}, std::vector{zero})};
+}
+
+// Sums of products of integers less their zero points, modulo 2^32.
+
+/// The codes of input `index` less the zero points that input `zeros` has, repeated to its shape.
+Tensor centred(const FloatNode& n, size_t index, const std::optional<Tensor>& zeros) {
+  const Tensor codes = to_dtype(n.operand(index), DType::kInt32);
+  if (!zeros) return codes;
+  const Tensor zero = gathered(*zeros, StridedView::broadcast(zeros->shape(), codes.shape()));
+  Tensor result(DType::kInt32, codes.shape());
+  std::ranges::transform(codes.values<int32_t>(), zero.values<int32_t>(), result.values<int32_t>().begin(),
+                         std::minus());
+  return result;
+}
+
+std::optional<Tensor> zero_points(const FloatNode& n, size_t index) {
+  if (n.is_absent(index)) return std::nullopt;
+  return to_dtype(n.operand(index), DType::kInt32);
+}
+
+/// sums += a row of `depth` factors times as many rows.
+void add_products(const int32_t* factors, int64_t depth, const int32_t* rows, int64_t columns,
+                  uint32_t* sums) {
+  for (int64_t k = 0; k < depth; ++k) {
+    const auto factor = static_cast<uint32_t>(factors[k]);
+    const int32_t* const row = rows + k * columns;
+    for (int64_t j = 0; j < columns; ++j) sums[j] += factor * static_cast<uint32_t>(row[j]);
+  }
+}
+
+/// As numpy's matmul, also of tensors of rank 1.
+Tensor integer_product(const FloatNode& n) {
+  const Shape shape = n.inferred().front().shape;
+  std::optional<Tensor> row_zeros = zero_points(n, 2);
+  if (row_zeros && row_zeros->rank() == 1) row_zeros = row_zeros->reshaped({row_zeros->dim(0), 1});
+  Tensor a = centred(n, 0, row_zeros);
+  Tensor b = centred(n, 1, zero_points(n, 3));
+  if (a.rank() == 1) a = a.reshaped({1, a.dim(0)});
+  if (b.rank() == 1) b = b.reshaped({b.dim(0), 1});
+  const int64_t depth = a.dim(-1);
+  const int64_t rows = a.dim(-2);
+  const int64_t columns = b.dim(-1);
+  const auto leading = [](const Tensor& x) { return Shape(x.shape().begin(), x.shape().end() - 2); };
+  const Shape batches = broadcast_shapes(leading(a), leading(b));
+  const auto repeated = [&](const Tensor& x) {
+    Shape whole = batches;
+    whole.insert(whole.end(), x.shape().end() - 2, x.shape().end());
+    return gathered(x, StridedView::broadcast(x.shape(), whole));
+  };
+  const Tensor left = repeated(a);
+  const Tensor right = repeated(b);
+  Tensor sums(DType::kInt32, shape);
+  parallel_for(element_count(batches) * rows, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      add_products(words_of<int32_t>(left) + i * depth, depth,
+                   words_of<int32_t>(right) + i / rows * depth * columns, columns,
+                   words_of<uint32_t>(sums) + i * columns);
+  });
+  return sums;
+}
+
+Tensor integer_convolution(const FloatNode& n) {
+  const size_t dims = n.inputs[0].tensor.shape().size() - 2;
+  const auto integers = [&](const char* name) { return integers_attribute(n.node, name, dims); };
+  const bool transposed = boolean_attribute(n.node, "transposed");
+  const int64_t groups = integer_attribute(n.node, "groups");
+  std::optional<Tensor> weight_zeros = zero_points(n, 3);
+  if (weight_zeros) {
+    if (transposed && weight_zeros->numel() > 1) {
+      fail("node \"{}\": input 3 has {} zero points for a transposed convolution, expected one", n.node.name,
+           weight_zeros->numel());
+    }
+    Shape by_channel(dims + 2, 1);
+    by_channel[0] = weight_zeros->numel();
+    weight_zeros = weight_zeros->reshaped(by_channel);
+  }
+  std::optional<Tensor> input_zero = zero_points(n, 2);
+  if (input_zero) input_zero = input_zero->reshaped({});
+  const Tensor input = centred(n, 0, input_zero);
+  const Tensor weight = centred(n, 1, weight_zeros);
+  const std::optional<Tensor> bias = n.is_absent(4) ? std::nullopt : std::optional(n.operand(4));
+  Tensor sums(DType::kInt32, n.inferred().front().shape);
+  const auto spatial = [](const Tensor& x) { return Shape(x.shape().begin() + 2, x.shape().end()); };
+  const WindowPlaces over{spatial(transposed ? input : sums),
+                          spatial(transposed ? sums : input),
+                          spatial(weight),
+                          integers("stride"),
+                          integers("padding"),
+                          integers("dilation")};
+  const int64_t outputs = sums.dim(1);
+  const int64_t channels = input.dim(1) / groups;
+  const int64_t taps = element_count(over.kernel);
+  const int64_t inputs_of_channel = element_count(spatial(input));
+  const int64_t sums_of_channel = element_count(spatial(sums));
+  parallel_for(sums.dim(0) * outputs, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t output = i % outputs;
+      const int64_t first = output / (outputs / groups) * channels;
+      uint32_t* const to = words_of<uint32_t>(sums) + i * sums_of_channel;
+      if (bias) std::fill_n(to, sums_of_channel, words_of<uint32_t>(*bias)[output]);
+      for (int64_t c = 0; c < channels; ++c) {
+        const int64_t kernel = transposed ? (first + c) * (outputs / groups) + output % (outputs / groups)
+                                          : output * channels + c;
+        const auto* const x =
+            words_of<uint32_t>(input) + (i / outputs * input.dim(1) + first + c) * inputs_of_channel;
+        const auto* const w = words_of<uint32_t>(weight) + kernel * taps;
+        over.for_each([&](int64_t window, int64_t tap, int64_t place) {
+          if (transposed)
+            to[place] += x[window] * w[tap];
+          else
+            to[window] += x[place] * w[tap];
+        });
+      }
+    }
+  });
+  return sums;
+}
+
+}  // namespace
+
+FloatOperators quantization_operators() {
+  return {{"quantize_linear", quantized, true},
+          {"dequantize_linear", dequantized, true},
+          {.op = "dynamic_quantize_linear",
+           .compute = nullptr,
+           .is_exact = true,
+           .compute_all = dynamically_quantized},
+          {"integer_matmul", integer_product, true},
+          {"integer_convolution", integer_convolution, true}};
+}
+
+}  // namespace detent

@@ -1,0 +1,219 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "detent/core/convert.h"
+#include "detent/core/element_types.h"
+#include "detent/float32/float_node.h"
+#include "detent/float32/selected_positions.h"
+#include "detent/graph/operators.h"
+#include "detent/graph/strided_view.h"
+#include "detent/graph/traits.h"
+#include "detent/integer/element_movement.h"
+
+namespace detent {
+namespace {
+
+Tensor list_of(const std::vector<int64_t>& values) {
+  return Tensor::from<int64_t>({std::ssize(values)}, values);
+}
+
+Tensor list_of_sizes(const FloatNode& n) {
+  const Shape shape = n.operand(0).shape();
+  const int64_t first = integer_attribute(n.node, "start");
+  const auto count = n.inferred().front().shape.front();
+  const auto begin = shape.begin() +
+                     std::clamp<int64_t>(first < 0 ? first + std::ssize(shape) : first, 0, std::ssize(shape));
+  return list_of({begin, begin + count});
+}
+
+Tensor count_of_elements(const FloatNode& n) {
+  return Tensor::from<int64_t>({}, std::vector{n.operand(0).numel()});
+}
+
+Tensor expanded(const FloatNode& n) {
+  const Tensor x = n.operand(0);
+  return gathered(x, StridedView::broadcast(x.shape(), broadcast_shapes(x.shape(), n.integers(1))));
+}
+
+Tensor tiled(const FloatNode& n) {
+  const Tensor x = n.operand(0);
+  const std::vector<int64_t> repeats = n.integers(1);
+  StridedView view;
+  Shape shape;
+  const StridedView all = StridedView::of(x.shape());
+  for (size_t d = 0; d < repeats.size(); ++d) {
+    view.shape.insert(view.shape.end(), {repeats[d], x.shape()[d]});
+    view.strides.insert(view.strides.end(), {0, all.strides[d]});
+    shape.push_back(repeats[d] * x.shape()[d]);
+  }
+  return gathered(x, view).reshaped(shape);
+}
+
+/// The dimensions that an input lists, or the first ones.
+std::vector<size_t> listed_dims(const FloatNode& n, size_t index, size_t count) {
+  std::vector<int64_t> dims(count);
+  std::iota(dims.begin(), dims.end(), 0);
+  if (!n.is_absent(index)) dims = n.integers(index);
+  if (dims.size() != count)
+    fail("node \"{}\" ({}): got {} dimensions, expected {}", n.node.name, n.node.op, dims.size(), count);
+  std::vector<size_t> from_front;
+  for (const int64_t dim : dims) from_front.push_back(n.dimension(dim, n.operand(0).shape().size()));
+  return from_front;
+}
+
+Tensor sliced(const FloatNode& n) {
+  const Tensor x = n.operand(0);
+  const std::vector<int64_t> starts = n.integers(1);
+  const std::vector<int64_t> ends = n.integers(2);
+  const std::vector<size_t> dims = listed_dims(n, 3, starts.size());
+  std::vector<int64_t> steps(starts.size(), 1);
+  if (!n.is_absent(4)) steps = n.integers(4);
+  if (ends.size() != starts.size() || steps.size() != starts.size())
+    fail("node \"{}\" ({}): got lists of different lengths, expected {} of each", n.node.name, n.node.op,
+         starts.size());
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 4;
+  const auto bounded = [&](int64_t position) { return std::clamp(position, -kMost, kMost); };
+  StridedView view = StridedView::of(x.shape());
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const PositionRange range{bounded(starts[i]), bounded(ends[i]), bounded(steps[i])};
+    int64_t& size = view.shape[dims[i]];
+    const int64_t count = slice_count(range, size);
+    if (count > 0) view.offset += first_position(range, size) * view.strides[dims[i]];
+    view.strides[dims[i]] *= range.step;
+    size = count;
+  }
+  return gathered(x, view);
+}
+
+/// The position that the border of mode `mode` repeats, or -1 for the value.
+int64_t source_position(const FloatNode& n, int64_t position, int64_t size, const std::string& mode) {
+  if (position >= 0 && position < size) return position;
+  if (mode == "constant") return -1;
+  if (size == 0)
+    fail("node \"{}\" ({}): mode {} has nothing to repeat in a dimension of size 0", n.node.name, n.node.op,
+         mode);
+  if (mode == "edge") return position < 0 ? 0 : size - 1;
+  if (mode == "wrap") return (position % size + size) % size;
+  if (size == 1) return 0;
+  const int64_t period = 2 * (size - 1);
+  const int64_t place = (position % period + period) % period;
+  return place < size ? place : period - place;
+}
+
+Tensor padded(const FloatNode& n) {
+  Tensor x = n.operand(0);
+  const std::vector<int64_t> borders = n.integers(1);
+  const size_t count = borders.size() / 2;
+  const std::vector<size_t> dims = listed_dims(n, 3, count);
+  const Tensor value = n.is_absent(2) ? Tensor(x.dtype(), {}) : n.operand(2);
+  const std::string& mode = choice_attribute(n.node, "mode");
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t size = x.shape()[dims[i]];
+    std::vector<int64_t> sources;
+    for (int64_t p = -borders[i]; p < size + borders[i + count]; ++p)
+      sources.push_back(source_position(n, p, size, mode));
+    x = selected_positions(x, dims[i], sources, value);
+  }
+  return x;
+}
+
+std::vector<Tensor> split(const FloatNode& n) {
+  const Tensor x = n.operand(0);
+  const size_t dim = n.dimension(integer_attribute(n.node, "dim"), x.shape().size());
+  StridedView view = StridedView::of(x.shape());
+  std::vector<Tensor> parts;
+  for (const Operand& part : n.inferred()) {
+    view.shape = part.shape;
+    parts.push_back(gathered(x, view));
+    view.offset += part.shape[dim] * view.strides[dim];
+  }
+  return parts;
+}
+
+Tensor filled(const FloatNode& n) {
+  const Tensor value = Tensor::from<double>({}, std::vector{number_attribute(n.node, "value")});
+  const Tensor one = to_dtype(value, dtype_of_name(choice_attribute(n.node, "dtype")));
+  return gathered(one, StridedView::broadcast({}, n.integers(0)));
+}
+
+Tensor range(const FloatNode& n) {
+  const DType dtype = n.inferred().front().dtype;
+  const auto number = [&](size_t index) {
+    return to_dtype(n.operand(index), DType::kFloat64).values<double>()[0];
+  };
+  const double start = number(0);
+  const double step = number(2);
+  if (step == 0) fail("node \"{}\" (range): input 2 is 0, expected a step", n.node.name);
+  const double count = std::ceil((number(1) - start) / step);
+  constexpr double kMost = 1U << 31U;
+  if (!(count <= kMost))
+    fail("node \"{}\" (range): {} numbers, expected at most {}", n.node.name, count, kMost);
+  Tensor result(dtype, {std::max<int64_t>(static_cast<int64_t>(count), 0)});
+  visit_numbers(dtype, [&]<class T>(T) {
+    if constexpr (!std::is_same_v<T, bool>) {
+      const auto from = static_cast<T>(start);
+      const auto by = static_cast<T>(step);
+      for (int64_t i = 0; i < result.numel(); ++i)
+        words_of<T>(result)[i] = static_cast<T>(from + static_cast<T>(i) * by);
+    }
+  });
+  return result;
+}
+
+Tensor cast(const FloatNode& n) {
+  return to_dtype(n.operand(0), dtype_of_name(choice_attribute(n.node, "dtype")));
+}
+
+std::vector<Tensor> without_dropout(const FloatNode& n) {
+  const auto is_zero = [&](size_t index) {
+    const Tensor given = to_dtype(n.operand(index), DType::kBool);
+    return std::ranges::none_of(given.values<bool>(), std::identity());
+  };
+  if (!is_zero(1) && !is_zero(2))
+    fail("node \"{}\": inputs 1 and 2 ask to drop elements at random, as in training", n.node.name);
+  Tensor mask(DType::kBool, n.operand(0).shape());
+  std::ranges::fill(mask.values<bool>(), true);
+  return {n.operand(0), mask};
+}
+
+/// Operators with the trait Movement.
+std::vector<Tensor> moved(const FloatNode& n) {
+  const std::vector<std::string>& indices = find_operator(n.node.op).index_operands;
+  std::vector<Tensor> elements;
+  for (size_t i = 0; i < n.node.inputs.size(); ++i) {
+    const bool is_index = std::ranges::find(indices, fmt::format("data_in_{}", i)) != indices.end();
+    if (!n.node.inputs[i].is_constant() && !is_index && n.inputs[i].number.is_na())
+      elements.push_back(n.operand(i));
+  }
+  std::vector<Tensor> results;
+  for (const Operand& result : n.inferred())
+    results.push_back(moved_elements(n.node, elements, result.shape, 0, results.size()));
+  return results;
+}
+
+}  // namespace
+
+FloatOperators movement_operators() {
+  FloatOperators operators = {
+      {"shape_of", list_of_sizes, true},
+      {"numel", count_of_elements, true},
+      {"dynamic_expand", expanded, true},
+      {"tile", tiled, true},
+      {"dynamic_slice", sliced, true},
+      {"dynamic_pad", padded, true},
+      {"full", filled, true},
+      {"range", range, true},
+      {"cast", cast, true},
+      {.op = "dynamic_split", .compute = nullptr, .is_exact = true, .compute_all = split},
+      {.op = "inference_dropout", .compute = nullptr, .is_exact = true, .compute_all = without_dropout},
+  };
+  for (const OperatorSchema& schema : all_operators()) {
+    if (std::holds_alternative<Movement>(schema.trait))
+      operators.push_back({.op = schema.name, .compute = nullptr, .is_exact = true, .compute_all = moved});
+  }
+  return operators;
+}
+
+}  // namespace detent

@@ -1,0 +1,136 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "detent/core/error.h"
+
+namespace detent {
+
+// Functions of two elements of one type, floats or integers. Floats as IEEE 754 says, rounded once; integers
+// wrap modulo 2^bits.
+
+/// The type that sums and products of integers T wrap in.
+template <class T>
+using Wrapping = typename std::conditional_t<(sizeof(T) < sizeof(int)), std::type_identity<int>,
+                                             std::make_unsigned<T>>::type;
+
+struct Sum {
+  template <class T>
+  static T of(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>)
+      return a + b;
+    else
+      return static_cast<T>(static_cast<Wrapping<T>>(a) + static_cast<Wrapping<T>>(b));
+  }
+};
+
+struct Difference {
+  template <class T>
+  static T of(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>)
+      return a - b;
+    else
+      return static_cast<T>(static_cast<Wrapping<T>>(a) - static_cast<Wrapping<T>>(b));
+  }
+};
+
+struct Product {
+  template <class T>
+  static T of(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>)
+      return a * b;
+    else
+      return static_cast<T>(static_cast<Wrapping<T>>(a) * static_cast<Wrapping<T>>(b));
+  }
+};
+
+/// Whether a quotient overflows where `a` is the least integer. Throws Error where the divisor is 0.
+template <class T>
+bool divides_by_minus_one(T divisor) {
+  if (divisor == 0) fail("division of integers by zero");
+  return std::is_signed_v<T> && divisor == static_cast<T>(-1);
+}
+
+/// Of integers without fraction.
+struct Quotient {
+  template <class T>
+  static T of(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>)
+      return a / b;
+    else
+      return divides_by_minus_one(b) ? Difference::of(T(), a) : static_cast<T>(a / b);
+  }
+};
+
+/// What truncated division leaves, with the sign of a.
+struct TruncationRest {
+  template <class T>
+  static T of(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>)
+      return std::fmod(a, b);
+    else
+      return divides_by_minus_one(b) ? T() : static_cast<T>(a % b);
+  }
+};
+
+/// What division rounded down leaves, with the sign of b.
+struct FloorRest {
+  template <class T>
+  static T of(T a, T b) {
+    const T rest = TruncationRest::of(a, b);
+    return rest != 0 && (b < 0) != (rest < 0) ? static_cast<T>(rest + b) : rest;
+  }
+};
+
+/// NaN of either is NaN.
+struct Larger {
+  template <class T>
+  static T of(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>)
+      return a > b || std::isnan(a) ? a : b;
+    else
+      return std::max(a, b);
+  }
+};
+
+struct Smaller {
+  template <class T>
+  static T of(T a, T b) {
+    if constexpr (std::is_floating_point_v<T>)
+      return a < b || std::isnan(a) ? a : b;
+    else
+      return std::min(a, b);
+  }
+};
+
+/// a where it is not below 0, else a b
+struct Sloped {
+  template <class T>
+  static T of(T a, T b) {
+    return a < 0 ? Product::of(a, b) : a;
+  }
+};
+
+/// Of integers those of a negative exponent are cut towards zero.
+struct Power {
+  template <class T>
+  static T of(T base, T exponent) {
+    if constexpr (std::is_floating_point_v<T>) {
+      return std::pow(base, exponent);
+    } else {
+      if (exponent < 0) {
+        if (base == 1) return base;
+        if (base != static_cast<T>(-1)) return T();
+        return exponent % 2 == 0 ? T(1) : base;
+      }
+      T power = 1;
+      for (; exponent > 0; exponent = static_cast<T>(exponent / 2), base = Product::of(base, base))
+        if (exponent % 2 != 0) power = Product::of(power, base);
+      return power;
+    }
+  }
+};
+
+}  // namespace detent
