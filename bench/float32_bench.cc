@@ -14,6 +14,14 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/acos.h>
+#include <ATen/ops/acosh.h>
+#include <ATen/ops/asin.h>
+#include <ATen/ops/asinh.h>
+#include <ATen/ops/atan.h>
+#include <ATen/ops/atanh.h>
+#include <ATen/ops/cos.h>
+#include <ATen/ops/cosh.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/exp.h>
 #include <ATen/ops/gelu.h>
@@ -23,7 +31,10 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
+#include <ATen/ops/sin.h>
+#include <ATen/ops/sinh.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/tan.h>
 #include <ATen/ops/tanh.h>
 #include <fmt/core.h>
 
@@ -142,7 +153,18 @@ void run(int rounds) {
         function_case("silu", Kind::kSilu, [](const at::Tensor& x) { return at::silu(x); }),
         function_case("sigmoid", Kind::kSigmoid, [](const at::Tensor& x) { return at::sigmoid(x); }),
         function_case("tanh", Kind::kTanh, [](const at::Tensor& x) { return at::tanh(x); }),
-        function_case("exp", Kind::kExp, [](const at::Tensor& x) { return at::exp(x); })}) {
+        function_case("exp", Kind::kExp, [](const at::Tensor& x) { return at::exp(x); }),
+        function_case("sin", Kind::kSin, [](const at::Tensor& x) { return at::sin(x); }),
+        function_case("cos", Kind::kCos, [](const at::Tensor& x) { return at::cos(x); }),
+        function_case("tan", Kind::kTan, [](const at::Tensor& x) { return at::tan(x); }),
+        function_case("asin", Kind::kAsin, [](const at::Tensor& x) { return at::asin(x); }),
+        function_case("acos", Kind::kAcos, [](const at::Tensor& x) { return at::acos(x); }),
+        function_case("atan", Kind::kAtan, [](const at::Tensor& x) { return at::atan(x); }),
+        function_case("sinh", Kind::kSinh, [](const at::Tensor& x) { return at::sinh(x); }),
+        function_case("cosh", Kind::kCosh, [](const at::Tensor& x) { return at::cosh(x); }),
+        function_case("asinh", Kind::kAsinh, [](const at::Tensor& x) { return at::asinh(x); }),
+        function_case("acosh", Kind::kAcosh, [](const at::Tensor& x) { return at::acosh(x); }),
+        function_case("atanh", Kind::kAtanh, [](const at::Tensor& x) { return at::atanh(x); })}) {
     compare(of, rounds);
   }
 }

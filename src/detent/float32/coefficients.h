@@ -31,6 +31,28 @@ inline constexpr double kErfc[] = {
 inline constexpr double kErfcMiddle = 2.5;
 inline constexpr double kErfcMost = 10.3;  // erfc(10.3) is below 2^-157
 
+/// sin(r) / r over r^2, where |r| <= pi / 2: relative, 2^-35.4.
+inline constexpr double kSine[] = {-2.38683466074373864e-8, 2.75239710675562156e-6, -0.000198408328226500926,
+                                   0.00833333072054733004,  -0.166666666088257837,  0.999999999978850584};
+/// cos(r) over r^2, where |r| <= pi / 4: relative, 2^-34.
+inline constexpr double kCosine[] = {0.0000243726791172128433, -0.00138865291493801227, 0.0416666132337107156,
+                                     -0.499999995715631251, 0.999999999943940399};
+/// atan(t) / t over t^2, where |t| <= tan(pi / 8): relative, 2^-35.4.
+inline constexpr double kAtan[] = {0.0471432726026201343, -0.0845979527110727603, 0.110411869520080613,
+                                   -0.142816511132802887, 0.199998863775045166,   -0.333333321349683021,
+                                   0.99999999997929867};
+/// asin(s) / s over s^2, where |s| <= 1 / 2: relative, 2^-35.9.
+inline constexpr double kAsin[] = {0.0349515349662773214, 0.00722385135903253189, 0.0247115324401133082,
+                                   0.0300922115190955727, 0.0446620352830855438,  0.0749993820062688638,
+                                   0.166666674216266936,  0.999999999984905186};
+inline constexpr double kTanOfEighth = 0x1.a827999fcef32p-2;  // tan(pi / 8)
+
+inline constexpr double kInversePi = 0x1.45f306dc9c883p-2;
+inline constexpr double kPi = 0x1.921fb54442d18p1;
+inline constexpr double kPiRest = 0x1.1a62633145c07p-53;  // pi - kPi
+/// Below it angles are reduced by kPi and kPiRest.
+inline constexpr double kHugeAngle = 0x1p32;
+
 /// exp is cut to [-kExpMost, kExpMost], far outside of what float32 holds.
 inline constexpr double kExpMost = 700;
 /// 1.5 * 2^52: what is added to it is rounded to an integer, which the low bits of the sum hold.

@@ -1,6 +1,7 @@
-// Functions of double lanes that hold float32 values: out of +, -, *, / and fused multiply-add alone, so that
-// every target gives the same bits. Their relative errors are below 2^-32, so results that are rounded to
-// float32 are within 0.51 units in the last place. Lanes that are NaN are the caller's (functions.cc).
+// Functions of double lanes that hold float32 values: out of +, -, *, /, square roots and fused multiply-add
+// alone, so that every target gives the same bits. Their relative errors are below 2^-32, so results that are
+// rounded to float32 are within 0.51 units in the last place. Lanes that are NaN are the caller's
+// (functions.cc).
 
 #if defined(DETENT_FLOAT32_ELEMENTARY_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DETENT_FLOAT32_ELEMENTARY_INL_H_
@@ -157,6 +158,54 @@ HWY_INLINE V Erf(D d, V x) {
   const V near_zero = hn::Mul(x, Polynomial(d, square, coefficients::kErf));
   const V beyond = hn::CopySignToAbs(hn::Sub(hn::Set(d, 1.0), Erfc(d, t)), x);
   return hn::IfThenElse(hn::Lt(t, hn::Set(d, 0.5)), near_zero, beyond);
+}
+
+/// (e + e / (e + 1)) / 2, where e = exp(|x|) - 1: nothing cancels near 0
+template <class D, class V>
+HWY_INLINE V Sinh(D d, V x) {
+  const V less_one = Expm1(d, hn::Abs(x));
+  const V twice = hn::Add(less_one, hn::Div(less_one, hn::Add(less_one, hn::Set(d, 1.0))));
+  return hn::CopySignToAbs(hn::Mul(twice, hn::Set(d, 0.5)), x);
+}
+
+template <class D, class V>
+HWY_INLINE V Cosh(D d, V x) {
+  const V power = Exp(d, hn::Abs(x));
+  return hn::Mul(hn::Add(power, hn::Div(hn::Set(d, 1.0), power)), hn::Set(d, 0.5));
+}
+
+/// log(1 + t + t^2 / (1 + sqrt(1 + t^2))), where t = |x|
+template <class D, class V>
+HWY_INLINE V Asinh(D d, V x) {
+  const V one = hn::Set(d, 1.0);
+  const V infinity = hn::Set(d, HUGE_VAL);
+  const V t = hn::Abs(x);
+  const V square = hn::Mul(t, t);
+  const V rest = hn::Div(square, hn::Add(one, hn::Sqrt(hn::Add(one, square))));
+  const V result = LogOfOneAnd(d, hn::Add(t, rest));
+  return hn::CopySignToAbs(hn::IfThenElse(hn::Eq(t, infinity), infinity, result), x);
+}
+
+/// log(1 + t + sqrt(t (x + 1))), where t = x - 1, which is exact near 1
+template <class D, class V>
+HWY_INLINE V Acosh(D d, V x) {
+  const V one = hn::Set(d, 1.0);
+  const V infinity = hn::Set(d, HUGE_VAL);
+  const V t = hn::Sub(x, one);
+  V result = LogOfOneAnd(d, hn::Add(t, hn::Sqrt(hn::Mul(t, hn::Add(x, one)))));
+  result = hn::IfThenElse(hn::Eq(x, infinity), infinity, result);
+  return hn::IfThenElse(hn::Lt(x, one), hn::NaN(d), result);
+}
+
+/// log(1 + 2 t / (1 - t)) / 2, where t = |x|
+template <class D, class V>
+HWY_INLINE V Atanh(D d, V x) {
+  const V one = hn::Set(d, 1.0);
+  const V t = hn::Abs(x);
+  const V twice = LogOfOneAnd(d, hn::Div(hn::Add(t, t), hn::Sub(one, t)));
+  V result = hn::Mul(twice, hn::Set(d, 0.5));
+  result = hn::IfThenElse(hn::Eq(t, one), hn::Set(d, HUGE_VAL), result);
+  return hn::IfThenElse(hn::Gt(t, one), hn::NaN(d), hn::CopySignToAbs(result, x));
 }
 
 }  // namespace detent::HWY_NAMESPACE

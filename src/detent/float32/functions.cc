@@ -14,6 +14,7 @@
 #include "detent/float32/elementary-inl.h"
 #include "detent/float32/lanes-inl.h"
 #include "detent/float32/single_exp-inl.h"
+#include "detent/float32/trigonometric-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace detent::HWY_NAMESPACE {
@@ -120,6 +121,28 @@ void ApplyFunction(const ElementFunction& f, const float* x, float* y, size_t co
       return each([&](Vec v) HWY_ATTR { return Softplus(f, v); });
     case Kind::kElu:
       return each([&](Vec v) HWY_ATTR { return Elu(f, v); });
+    case Kind::kSin:
+      return each([&](Vec v) HWY_ATTR { return Sin(d, v); });
+    case Kind::kCos:
+      return each([&](Vec v) HWY_ATTR { return Cos(d, v); });
+    case Kind::kTan:
+      return each([&](Vec v) HWY_ATTR { return Tan(d, v); });
+    case Kind::kAsin:
+      return each([&](Vec v) HWY_ATTR { return Asin(d, v); });
+    case Kind::kAcos:
+      return each([&](Vec v) HWY_ATTR { return Acos(d, v); });
+    case Kind::kAtan:
+      return each([&](Vec v) HWY_ATTR { return Atan(d, v); });
+    case Kind::kSinh:
+      return each([&](Vec v) HWY_ATTR { return Sinh(d, v); });
+    case Kind::kCosh:
+      return each([&](Vec v) HWY_ATTR { return Cosh(d, v); });
+    case Kind::kAsinh:
+      return each([&](Vec v) HWY_ATTR { return Asinh(d, v); });
+    case Kind::kAcosh:
+      return each([&](Vec v) HWY_ATTR { return Acosh(d, v); });
+    case Kind::kAtanh:
+      return each([&](Vec v) HWY_ATTR { return Atanh(d, v); });
   }
 }
 

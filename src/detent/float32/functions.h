@@ -21,6 +21,17 @@ struct ElementFunction {
     kGeluTanh,  // 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))
     kSoftplus,  // log(1 + exp(a x)) / a, or x where a x > b
     kElu,       // a x, or b (exp(c x) - 1) where x <= 0
+    kSin,
+    kCos,
+    kTan,
+    kAsin,
+    kAcos,
+    kAtan,
+    kSinh,
+    kCosh,
+    kAsinh,
+    kAcosh,
+    kAtanh,
   };
   Kind kind;
   double a = 1;

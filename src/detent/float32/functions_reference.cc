@@ -7,8 +7,10 @@
 #include "detent/float32/coefficients.h"
 #include "detent/float32/functions.h"
 #include "detent/float32/single_exp_reference.h"
+#include "detent/float32/trigonometric_reference.h"
 
-// The arithmetic of elementary-inl.h and functions.cc for one number.
+// The arithmetic of elementary-inl.h and functions.cc for one number. The circular functions are those of
+// trigonometric_reference.cc.
 
 namespace detent {
 namespace {
@@ -123,6 +125,37 @@ float gelu(float x) {
   return std::fma(-std::fma(tail, rest, tail), power, positive);
 }
 
+double hyperbolic_sine(double x) {
+  const double less_one = exponential_less_one(std::fabs(x));
+  return std::copysign((less_one + less_one / (less_one + 1)) * 0.5, x);
+}
+
+double hyperbolic_cosine(double x) {
+  const double power = exponential(std::fabs(x));
+  return (power + 1 / power) * 0.5;
+}
+
+double area_sine(double x) {
+  const double t = std::fabs(x);
+  if (t == HUGE_VAL) return x;
+  const double square = t * t;
+  return std::copysign(log_of_one_and(t + square / (1 + std::sqrt(1 + square))), x);
+}
+
+double area_cosine(double x) {
+  if (x < 1) return NAN;
+  if (x == HUGE_VAL) return x;
+  const double t = x - 1;
+  return log_of_one_and(t + std::sqrt(t * (x + 1)));
+}
+
+double area_tangent(double x) {
+  const double t = std::fabs(x);
+  if (t > 1) return NAN;
+  if (t == 1) return std::copysign(HUGE_VAL, x);
+  return std::copysign(log_of_one_and((t + t) / (1 - t)) * 0.5, x);
+}
+
 double cut_below(double x) { return std::max(x, -1000.0); }
 
 double function_of(const ElementFunction& f, double x) {
@@ -150,6 +183,28 @@ double function_of(const ElementFunction& f, double x) {
       return f.a * x > f.b ? x : log_of_one_and(exponential(f.a * x)) / f.a;
     case Kind::kElu:
       return x > 0 ? f.a * x : f.b * exponential_less_one(f.c * x);
+    case Kind::kSin:
+      return sine_reference(x);
+    case Kind::kCos:
+      return cosine_reference(x);
+    case Kind::kTan:
+      return tangent_reference(x);
+    case Kind::kAsin:
+      return arc_sine_reference(x);
+    case Kind::kAcos:
+      return arc_cosine_reference(x);
+    case Kind::kAtan:
+      return arc_tangent_reference(x);
+    case Kind::kSinh:
+      return hyperbolic_sine(x);
+    case Kind::kCosh:
+      return hyperbolic_cosine(x);
+    case Kind::kAsinh:
+      return area_sine(x);
+    case Kind::kAcosh:
+      return area_cosine(x);
+    case Kind::kAtanh:
+      return area_tangent(x);
   }
   return NAN;
 }

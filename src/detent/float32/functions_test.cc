@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <vector>
 
@@ -48,6 +50,17 @@ const std::vector<Case> kCases = {
     {"softplus of a slope", {Kind::kSoftplus, 3, 20}, [](long double x) { return softplus(3 * x) / 3; }},
     {"elu", {Kind::kElu}, [](long double x) { return x > 0 ? x : std::expm1(x); }},
     {"celu", {Kind::kElu, 1, 0.5, 2}, [](long double x) { return x > 0 ? x : std::expm1(2 * x) / 2; }},
+    {"sin", {Kind::kSin}, [](long double x) { return std::sin(x); }},
+    {"cos", {Kind::kCos}, [](long double x) { return std::cos(x); }},
+    {"tan", {Kind::kTan}, [](long double x) { return std::tan(x); }},
+    {"asin", {Kind::kAsin}, [](long double x) { return std::asin(x); }},
+    {"acos", {Kind::kAcos}, [](long double x) { return std::acos(x); }},
+    {"atan", {Kind::kAtan}, [](long double x) { return std::atan(x); }},
+    {"sinh", {Kind::kSinh}, [](long double x) { return std::sinh(x); }},
+    {"cosh", {Kind::kCosh}, [](long double x) { return std::cosh(x); }},
+    {"asinh", {Kind::kAsinh}, [](long double x) { return std::asinh(x); }},
+    {"acosh", {Kind::kAcosh}, [](long double x) { return std::acosh(x); }},
+    {"atanh", {Kind::kAtanh}, [](long double x) { return std::atanh(x); }},
 };
 
 /// Every so many of all floats.
@@ -56,6 +69,28 @@ std::vector<float> floats(uint64_t step) {
   for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += step) {
     const auto value = std::bit_cast<float>(static_cast<uint32_t>(bits));
     if (!std::isnan(value)) values.push_back(value);
+  }
+  return values;
+}
+
+/// The points where a function is zero, endless, not defined or computed otherwise, and `count` floats on
+/// each side of each.
+std::vector<float> critical_floats(int count) {
+  constexpr float kMost = std::numeric_limits<float>::max();
+  std::vector<float> points = {0,           1e-40F,     0x1p-126F,  0x1p-12F, 0.41421357F, 0.5F,    1,
+                               2.41421357F, 88.722839F, 89.415986F, 0x1p31F,  0x1p32F,     0x1p33F, kMost};
+  for (int i = 1; i < 100; ++i) points.push_back(static_cast<float>(i * std::numbers::pi / 4));
+  // The nearest to multiples of pi / 2, below 2^32 and among all floats.
+  points.insert(points.end(), {0x1.f9cbe2p7F, 0x1.f37c8ap95F});
+  for (int exponent = 6; exponent < 128; ++exponent)
+    points.push_back(static_cast<float>(std::ldexp(std::numbers::pi, exponent - 1)));
+  std::vector<float> values;
+  for (const float point : points) {
+    const auto bits = static_cast<int64_t>(std::bit_cast<uint32_t>(point));
+    for (int64_t i = std::max<int64_t>(bits - count, 0); i <= bits + count; ++i) {
+      const auto value = std::bit_cast<float>(static_cast<uint32_t>(i));
+      if (std::isfinite(value)) values.insert(values.end(), {value, -value});
+    }
   }
   return values;
 }
@@ -79,39 +114,43 @@ long double error_of(float result, long double exact) {
   return std::fabs(static_cast<long double>(result) - exact) / std::ldexp(1.0L, last);
 }
 
+void expect_exact(const Case& c, const std::vector<float>& values) {
+  const std::vector<float> results = applied(c.function, values);
+  long double worst = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const long double exact = c.exact(values[i]);
+    const auto rounded = static_cast<float>(exact);
+    if (!std::isfinite(rounded)) {
+      EXPECT_TRUE(same_bits(results[i], rounded)) << c.name << " of " << values[i];
+    } else if (c.most_units < 1 || std::fabs(rounded) >= 0x1p-126F) {
+      worst = std::max(worst, error_of(results[i], exact));
+    }
+  }
+  EXPECT_LE(worst, c.most_units) << c.name;
+}
+
 TEST(ElementFunctions, AreAsExactAsTheySay) {
   const std::vector<float> values = floats(30011);
+  const std::vector<float> critical = critical_floats(200);
   for (const Case& c : kCases) {
-    const std::vector<float> results = applied(c.function, values);
-    long double worst = 0;
-    for (size_t i = 0; i < values.size(); ++i) {
-      const long double exact = c.exact(values[i]);
-      const auto rounded = static_cast<float>(exact);
-      if (std::isinf(rounded) && std::isfinite(values[i])) {
-        EXPECT_EQ(results[i], rounded) << c.name << " of " << values[i];
-      } else if (std::isfinite(rounded) && (c.most_units < 1 || std::fabs(rounded) >= 0x1p-126F)) {
-        worst = std::max(worst, error_of(results[i], exact));
-      }
-    }
-    EXPECT_LE(worst, c.most_units) << c.name;
+    expect_exact(c, values);
+    expect_exact(c, critical);
   }
 }
 
+void expect_the_reference(const Case& c, const std::vector<float>& values) {
+  const std::vector<float> results = applied(c.function, values);
+  for (size_t i = 0; i < values.size(); ++i)
+    ASSERT_TRUE(same_bits(results[i], function_reference(c.function, values[i])))
+        << c.name << " " << values[i];
+}
+
 TEST_P(Functions, AreTheReference) {
-  for (const size_t count : {size_t{1}, size_t{7}, size_t{40}}) {
-    const std::vector<float> few = floats((uint64_t{1} << 32) / count);
-    for (const Case& c : kCases) {
-      const std::vector<float> results = applied(c.function, few);
-      for (size_t i = 0; i < few.size(); ++i)
-        ASSERT_TRUE(same_bits(results[i], function_reference(c.function, few[i]))) << c.name << " " << few[i];
-    }
-  }
-  const std::vector<float> values = floats(300007);
+  std::vector<std::vector<float>> lists = {floats(300007), critical_floats(10)};
+  for (const size_t count : {size_t{1}, size_t{7}, size_t{40}})
+    lists.push_back(floats((uint64_t{1} << 32) / count));
   for (const Case& c : kCases) {
-    const std::vector<float> results = applied(c.function, values);
-    for (size_t i = 0; i < values.size(); ++i)
-      ASSERT_TRUE(same_bits(results[i], function_reference(c.function, values[i])))
-          << c.name << " " << values[i];
+    for (const std::vector<float>& values : lists) expect_the_reference(c, values);
   }
 }
 
@@ -136,6 +175,51 @@ TEST_P(Functions, TakeInfinitiesAndNaN) {
   for (const Kind kind : {Kind::kSilu, Kind::kMish, Kind::kGelu, Kind::kGeluTanh}) {
     EXPECT_EQ(of(kind, HUGE_VALF), HUGE_VALF);
     EXPECT_EQ(of(kind, -HUGE_VALF), 0);
+  }
+}
+
+TEST_P(Functions, OfAnglesTakeInfinitiesAndWhatHasNoResult) {
+  const auto of = [](Kind kind, float x) { return applied({kind}, {x})[0]; };
+  constexpr auto kQuarter = static_cast<float>(std::numbers::pi / 2);
+  for (const Kind kind : {Kind::kSin, Kind::kCos, Kind::kTan, Kind::kAsin, Kind::kAcos, Kind::kAtanh}) {
+    EXPECT_TRUE(std::isnan(of(kind, HUGE_VALF)));
+    EXPECT_TRUE(std::isnan(of(kind, -HUGE_VALF)));
+  }
+  for (const Kind kind : {Kind::kAsin, Kind::kAcos, Kind::kAtanh}) {
+    EXPECT_TRUE(std::isnan(of(kind, 2)));
+    EXPECT_TRUE(std::isnan(of(kind, -0x1.000002p0F)));
+  }
+  for (const float x : {0.99999994F, 0.0F, -1.0F, -2.0F, -HUGE_VALF})
+    EXPECT_TRUE(std::isnan(of(Kind::kAcosh, x))) << x;
+  for (const Kind kind :
+       {Kind::kSin, Kind::kTan, Kind::kAsin, Kind::kAtan, Kind::kSinh, Kind::kAsinh, Kind::kAtanh})
+    EXPECT_TRUE(same_bits(of(kind, 0), 0) && same_bits(of(kind, -0.0F), -0.0F));
+  for (const Kind kind : {Kind::kCos, Kind::kCosh}) EXPECT_EQ(of(kind, -0.0F), 1);
+  for (const Kind kind : {Kind::kSinh, Kind::kAsinh}) {
+    EXPECT_EQ(of(kind, HUGE_VALF), HUGE_VALF);
+    EXPECT_EQ(of(kind, -HUGE_VALF), -HUGE_VALF);
+  }
+  EXPECT_EQ(of(Kind::kCosh, -HUGE_VALF), HUGE_VALF);
+  EXPECT_EQ(of(Kind::kCosh, 100), HUGE_VALF);
+  EXPECT_EQ(of(Kind::kSinh, -100), -HUGE_VALF);
+  EXPECT_EQ(of(Kind::kAcosh, HUGE_VALF), HUGE_VALF);
+  EXPECT_TRUE(same_bits(of(Kind::kAcosh, 1), 0));
+  EXPECT_TRUE(same_bits(of(Kind::kAcos, 1), 0));
+  EXPECT_EQ(of(Kind::kAcos, -1), static_cast<float>(std::numbers::pi));
+  EXPECT_EQ(of(Kind::kAcos, -0.0F), kQuarter);
+  EXPECT_EQ(of(Kind::kAsin, -1), -kQuarter);
+  EXPECT_EQ(of(Kind::kAtan, HUGE_VALF), kQuarter);
+  EXPECT_EQ(of(Kind::kAtan, -HUGE_VALF), -kQuarter);
+  EXPECT_EQ(of(Kind::kAtanh, 1), HUGE_VALF);
+  EXPECT_EQ(of(Kind::kAtanh, -1), -HUGE_VALF);
+}
+
+TEST_P(Functions, TakeHugeAnglesAmongOthers) {
+  const std::vector<float> angles = {1, 1e30F, NAN, 0, -3e38F, HUGE_VALF, 5e9F, -2, -4e9F, 1e20F, 7};
+  for (const Kind kind : {Kind::kSin, Kind::kCos, Kind::kTan}) {
+    const std::vector<float> results = applied({kind}, angles);
+    for (size_t i = 0; i < angles.size(); ++i)
+      EXPECT_TRUE(same_bits(results[i], function_reference({kind}, angles[i]))) << angles[i];
   }
 }
 
