@@ -53,7 +53,7 @@ std::vector<Described> described_inputs(const detent::Graph& graph) {
   std::vector<Described> inputs;
   for (const std::string& name : graph.input_names()) {
     const detent::TensorType& type = graph.input_types().find(name)->second;
-    Described input{name, type.dtype, {}};
+    Described input{detent::source_name(graph, detent::NodeInput::of(name)), type.dtype, {}};
     for (const detent::Dimension& size : type.shape)
       input.shape.push_back(size.is_named() ? detent::kOpenSize : size.size);
     inputs.push_back(std::move(input));
@@ -79,7 +79,8 @@ std::vector<Described> described_outputs(const detent::Graph& graph) {
   for (const detent::NodeInput& input : last.inputs) {
     const std::string name = detent::value_name(input);
     const detent::Operand& one = of_one.at(name);
-    Described output{detent::source_name_or(last, outputs.size(), name), one.dtype, one.shape};
+    Described output{detent::source_name_or(last, outputs.size(), detent::source_name(graph, input)),
+                     one.dtype, one.shape};
     for (size_t d = 0; d < output.shape.size(); ++d) {
       const bool is_fixed = of_two ? of_two->at(name).shape.at(d) == one.shape[d] : two.empty();
       if (!is_fixed) output.shape[d] = detent::kOpenSize;

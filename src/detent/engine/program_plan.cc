@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "detent/core/convert.h"
 #include "detent/engine/fusion.h"
 #include "detent/engine/matrix_products.h"
 #include "detent/engine/plan/plan_nodes.h"
@@ -47,7 +49,7 @@ class Planner {
         plan_input(step);
       } else if (step.role == OperatorRole::kOutput) {
         for (const NodeInput& input : step.node->inputs) plan_.add_output(plan_.flow_of(value_name(input)));
-      } else if (!plan_places(step)) {
+      } else if (!plan_known(step) && !plan_places(step)) {
         plan_reference(step);
       }
     }
@@ -83,15 +85,36 @@ class Planner {
     plan_.add_value(name, std::move(value));
   }
 
+  /// Integers that follow from shapes and constants, such as the sizes that networks reshape to.
+  bool plan_known(const ReferenceStep& step) {
+    std::vector<Tensor> known;
+    for (size_t i = 0; i < result_count(*step.node); ++i) {
+      const Operand& result = types_.at(value_name(step.node->name, i));
+      if (!result.is_tensor() || is_floating_point(result.dtype) || !result.elements) return false;
+      known.push_back(to_dtype(Tensor::from<double>(result.shape, *result.elements), result.dtype));
+    }
+    for (size_t i = 0; i < known.size(); ++i) {
+      const std::string name = value_name(step.node->name, i);
+      PlannedValue value = plan_.new_value(name);
+      value.known = known[i];
+      plan_.add_value(name, std::move(value));
+    }
+    return true;
+  }
+
   /// A node other than a layer, on bytes or values in places; false where there is no kernel for it. What
   /// moves elements may take sizes too.
   bool plan_places(const ReferenceStep& step) {
     if (step.role != OperatorRole::kComputes || result_count(*step.node) != 1) return false;
     const std::string result = value_name(step.node->name);
     if (!plan_.is_placeable(result)) return false;
-    for (const NodeInput& input : step.node->inputs) {
+    const std::vector<std::string>& indices = find_operator(step.node->op).index_operands;
+    for (size_t i = 0; i < step.node->inputs.size(); ++i) {
+      const NodeInput& input = step.node->inputs[i];
       if (input.is_constant() || plan_.is_placeable(value_name(input))) continue;
-      if (step.engine != NodeEngine::kMoves || plan_.is_tensor(value_name(input))) return false;
+      const bool is_index = std::ranges::find(indices, fmt::format("data_in_{}", i)) != indices.end();
+      if (step.engine != NodeEngine::kMoves || (plan_.is_tensor(value_name(input)) && !is_index))
+        return false;
     }
     return plan_transposed(plan_, weights_, step, result) || plan_wide(plan_, step, result) ||
            plan_table(plan_, step, result) || plan_pairs(plan_, weights_, step, result) ||

@@ -14,7 +14,7 @@ namespace {
 
 bool is_integer(DType dtype) { return dtype != DType::kBool && !is_floating_point(dtype); }
 
-/// Of a list that has only integers; beyond 2^53 a double would not hold them.
+/// A list that has only integers; beyond 2^53 a double would not hold them.
 std::optional<std::vector<int64_t>> integers_of(const Value& constant) {
   const List* const list = constant.get_if<List>();
   if (list == nullptr) return std::nullopt;

@@ -53,7 +53,7 @@ bool divides_by_minus_one(T divisor) {
   return std::is_signed_v<T> && divisor == static_cast<T>(-1);
 }
 
-/// Of integers without fraction.
+/// That of integers has no fraction.
 struct Quotient {
   template <class T>
   static T of(T a, T b) {
@@ -113,7 +113,7 @@ struct Sloped {
   }
 };
 
-/// Of integers those of a negative exponent are cut towards zero.
+/// Integers with a negative exponent give what is left when it is cut towards zero.
 struct Power {
   template <class T>
   static T of(T base, T exponent) {

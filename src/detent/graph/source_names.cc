@@ -7,4 +7,8 @@ std::string source_name_or(const Node& node, size_t i, const std::string& own_na
   return has_name ? node.source_names[i] : own_name;
 }
 
+std::string source_name(const Graph& graph, const NodeInput& value) {
+  return source_name_or(graph.node(value.node), value.result, value_name(value));
+}
+
 }  // namespace detent

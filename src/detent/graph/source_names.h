@@ -11,4 +11,7 @@ namespace detent {
 /// else `own_name`.
 std::string source_name_or(const Node& node, size_t i, const std::string& own_name);
 
+/// What it calls a value, or else the value's own name.
+std::string source_name(const Graph& graph, const NodeInput& value);
+
 }  // namespace detent

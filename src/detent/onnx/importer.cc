@@ -249,14 +249,20 @@ TensorType OnnxImporter::input_type(const onnx::ValueInfoProto& input) {
   if (!proto.has_shape() && given == options_.shapes.end()) {
     fail("{}: input \"{}\" has no shape: give it with --shape {}=...", file_.path().string(), name, name);
   }
-  for (int i = 0; i < proto.shape().dim_size(); ++i) type.shape.push_back(named_dimension(input, i));
+  for (int i = 0; i < proto.shape().dim_size(); ++i) {
+    type.shape.push_back(named_dimension(input, i));
+    const auto fixed = given_sizes_.find(type.shape.back().symbol);
+    if (fixed != given_sizes_.end()) type.shape.back() = fixed->second;
+  }
   if (given == options_.shapes.end()) return type;
   if (!proto.has_shape()) return {type.dtype, {given->second.begin(), given->second.end()}};
   bool fits = given->second.size() == type.shape.size();
   for (size_t i = 0; fits && i < type.shape.size(); ++i) {
     Dimension& dim = type.shape[i];
     fits = given->second[i] > 0 && (dim.is_named() || dim.size == given->second[i]);
-    if (dim.is_named() && dim.symbol != kBatchName) dim = given->second[i];
+    if (!dim.is_named() || dim.symbol == kBatchName) continue;
+    given_sizes_[dim.symbol] = given->second[i];
+    dim = given->second[i];
   }
   if (!fits) {
     fail("{}: input \"{}\": got the shape {}, expected one that fits {}", file_.path().string(), name,
@@ -283,6 +289,9 @@ void OnnxImporter::add_input(const onnx::ValueInfoProto& input, ImportScope& sco
 }
 
 void OnnxImporter::add_inputs(const onnx::GraphProto& graph, ImportScope& scope) {
+  // A size that one input's shape gives holds for all that have a dimension of that name.
+  for (const onnx::ValueInfoProto& input : graph.input())
+    if (options_.shapes.contains(input.name())) static_cast<void>(input_type(input));
   for (const onnx::ValueInfoProto& input : graph.input()) {
     if (!scope.values.contains(input.name())) add_input(input, scope);
   }

@@ -116,7 +116,8 @@ class OnnxImporter {
   std::set<std::string, std::less<>> names_;
   std::unordered_map<std::string, size_t> suffixes_;  // the last one, of names that are taken
   std::map<std::string, std::string> symbols_;        // of the model's open dimensions
-  std::set<std::string> roundings_;                   // nodes that only round
+  NamedSizes given_sizes_;           // of the open dimensions that a shape gives, by their names here
+  std::set<std::string> roundings_;  // nodes that only round
   std::map<const Parameter*, std::pair<ParameterRef, QuantSpec>> rounded_parameters_;
   NamedSizes first_sizes_;
   NamedSizes second_sizes_;

@@ -3,17 +3,20 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
 
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
-#include "detent/cli/file_kind.h"
+#include "detent/cli/named_values.h"
+#include "detent/cli/read_network.h"
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/core/text_table.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/engine/machine_limits.h"
+#include "detent/graph/source_names.h"
 #include "detent/integer/plan.h"
 #include "detent/report/network.h"
 #include "detent/runtime/integer_executor.h"
@@ -27,23 +30,40 @@ struct BenchOptions {
   std::string model;
   std::string engine = "fast";
   int64_t batch = 1;
+  std::map<std::string, Shape, std::less<>> shapes = {};
   int64_t threads = 0;
   double seconds = 3;
   bool profile = false;
 };
 
-Graph read_network(const std::string& path) {
-  const FileKind& kind = file_kind(path);
-  if (!kind.holds_graph()) fail("{}: it is {}, expected a network", path, kind.text);
-  return std::get<GraphReader>(kind.read)(path);
+/// What the shapes that are given say of the dimensions that the network leaves open.
+NamedSizes open_sizes(const Graph& graph, const BenchOptions& options) {
+  NamedSizes sizes;
+  std::vector<std::string> known;
+  auto unknown = options.shapes;
+  for (const std::string& node : graph.input_names()) {
+    const std::string name = source_name(graph, NodeInput::of(node));
+    const TensorType& type = graph.input_types().find(node)->second;
+    known.push_back(name);
+    const auto given = options.shapes.find(name);
+    if (given == options.shapes.end()) continue;
+    unknown.erase(name);
+    if (!type.matches(given->second, sizes)) {
+      fail("--shape {}: got {}, expected one that fits {}", name, shape_text(given->second),
+           tensor_type_text(type));
+    }
+  }
+  if (!unknown.empty()) fail("--shape: {}", unknown_name_message("input", unknown.begin()->first, known));
+  sizes.emplace(kBatchName, options.batch);
+  return sizes;
 }
 
-/// Numbers between -1 and 1, the same each time.
-std::vector<Tensor> bench_inputs(const Graph& graph, int64_t batch) {
+/// Numbers between -1 and 1, the same each time; zeros of other types.
+std::vector<Tensor> bench_inputs(const Graph& graph, const NamedSizes& sizes) {
   std::vector<Tensor> inputs;
   for (const std::string& name : graph.input_names()) {
     const TensorType& type = graph.input_types().find(name)->second;
-    inputs.emplace_back(type.dtype, type.concrete({{kBatchName, batch}}));
+    inputs.emplace_back(type.dtype, type.concrete(sizes));
     if (type.dtype != DType::kFloat32) continue;
     float next = 0.3F;
     for (float& value : inputs.back().values<float>()) {
@@ -128,8 +148,10 @@ void add_profile(CommandResults& results, const FastProgram& program, std::span<
                   1e-9 * limits.bytes_per_second));
 }
 
-void measure(const BenchOptions& options, Graph graph, CommandResults& results) {
-  const std::vector<Tensor> inputs = bench_inputs(graph, options.batch);
+void measure(BenchOptions options, Graph graph, CommandResults& results) {
+  const NamedSizes sizes = open_sizes(graph, options);
+  options.batch = sizes.find(kBatchName)->second;
+  const std::vector<Tensor> inputs = bench_inputs(graph, sizes);
   if (options.engine == "reference") {
     const IntegerProgram program(graph);
     add_latency(results, options, run_times(program, inputs, options.seconds));
@@ -155,10 +177,12 @@ int run_bench(const std::vector<std::string>& args) {
       "memory, and what each of its steps takes.",
       "detent bench");
   BenchOptions options;
+  std::vector<std::string> shapes;
   ResultOptions result_options;
   app.add_option("model", options.model, "a network (.mz or .onnx)")->required()->option_text(" ");
   app.add_option("--engine", options.engine, "fast or reference")->capture_default_str();
   app.add_option("--batch", options.batch, "samples at once")->capture_default_str();
+  app.add_option("--shape", shapes, "NAME=1,3,224,224: shape of an input whose sizes the model leaves open");
   app.add_option("--threads", options.threads, "0: one a processor")->capture_default_str();
   app.add_option("--seconds", options.seconds, "how long to measure")->capture_default_str();
   app.add_flag("--profile", options.profile,
@@ -170,12 +194,13 @@ int run_bench(const std::vector<std::string>& args) {
     throw UsageError("--engine: " + unknown_name_message("engine", options.engine,
                                                          std::vector<std::string>{"fast", "reference"}));
   }
+  options.shapes = named_shapes(shapes);
   if (options.batch < 1) throw UsageError(fmt::format("--batch: got {}, expected at least 1", options.batch));
   if (options.threads < 0)
     throw UsageError(fmt::format("--threads: got {}, expected 0 or more", options.threads));
   if (options.threads > 0) set_thread_count(static_cast<int>(options.threads));
   CommandResults results("bench", result_options);
-  Graph graph = read_network(options.model);
+  Graph graph = read_network(options.model, options.shapes);
   const Table network = results.are_kept() ? network_value(graph, {}) : Table();
   measure(options, std::move(graph), results);
   if (results.are_kept()) results.add("network", network);

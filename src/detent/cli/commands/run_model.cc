@@ -1,25 +1,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
+#include "detent/cli/named_values.h"
 #include "detent/cli/torch_half.h"
 #include "detent/core/error.h"
 
 namespace detent {
 namespace {
-
-/// "NAME=rest", of which the name may hold "=" where the rest does not.
-std::pair<std::string, std::string> named(const std::string& option, const std::string& text) {
-  const size_t at = text.rfind('=');
-  if (at == std::string::npos || at == 0 || at + 1 == text.size())
-    throw UsageError(fmt::format("{}: got \"{}\", expected NAME={}", option, text,
-                                 option == "--shape" ? "1,3,224,224" : "FILE"));
-  return {text.substr(0, at), text.substr(at + 1)};
-}
 
 Engine parse_engine(const std::string& text) {
   const auto known = enum_names(Engine());
@@ -27,20 +18,6 @@ Engine parse_engine(const std::string& text) {
   const auto found = std::ranges::find(names, text);
   if (found == names.end()) throw UsageError("--engine: " + unknown_name_message("engine", text, names));
   return static_cast<Engine>(found - names.begin());
-}
-
-Shape parse_shape(const std::string& text) {
-  Shape shape;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    int64_t size = 0;
-    const auto [stop, error] = std::from_chars(text.data() + begin, text.data() + end, size);
-    if (error != std::errc() || stop != text.data() + end || size < 1)
-      throw UsageError(fmt::format("--shape: got \"{}\", expected numbers above 0: 1,3,224,224", text));
-    shape.push_back(size);
-    begin = end + 1;
-  }
-  return shape;
 }
 
 }  // namespace
@@ -78,12 +55,9 @@ int run_run(const std::vector<std::string>& args) {
   if (!parse_arguments(app, args)) return 0;
   if (!engine.empty()) run.engine = parse_engine(engine);
   if (in_integers) run.engine = Engine::kIntegers;
-  for (const std::string& text : inputs) run.inputs.push_back(named("--input", text));
-  for (const std::string& text : compare) run.compare.push_back(named("--compare", text));
-  for (const std::string& text : shapes) {
-    const auto [name, sizes] = named("--shape", text);
-    run.shapes[name] = parse_shape(sizes);
-  }
+  for (const std::string& text : inputs) run.inputs.push_back(named_value("--input", "FILE", text));
+  for (const std::string& text : compare) run.compare.push_back(named_value("--compare", "FILE", text));
+  run.shapes = named_shapes(shapes);
   run_torch_command(command);
   return 0;
 }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
 #include "detent/cli/torch/code_tensors.h"
 #include "detent/cli/torch/commands.h"

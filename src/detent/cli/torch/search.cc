@@ -7,6 +7,7 @@
 
 #include <fmt/core.h>
 
+#include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
 #include "detent/cli/torch/calibration.h"
 #include "detent/cli/torch/commands.h"

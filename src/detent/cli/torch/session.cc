@@ -14,10 +14,10 @@
 #include "detent/graph/source_names.h"
 #include "detent/graph/state_dict.h"
 #include "detent/cli/file_kind.h"
+#include "detent/cli/read_network.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/torch_checkpoint.h"
 #include "detent/models/model.h"
-#include "detent/onnx/import_onnx.h"
 #include "detent/training/worker_agreement.h"
 
 namespace detent {
@@ -139,11 +139,6 @@ Graph fitted_to_data(const Graph& graph, const Dataset& dataset, const RunOption
   return fitted;
 }
 
-/// The graph in `path` where that is a folder.
-std::filesystem::path graph_file(const std::filesystem::path& path) {
-  return std::filesystem::is_directory(path) ? path / "graph_module.mz" : path;
-}
-
 /// What was told, unless the file is something else, or what the file says. Folders hold graphs.
 const FileKind& kind_to_load(const RunOptions& options) {
   const std::string& file = *options.load;
@@ -189,10 +184,6 @@ void read_whole_network(TorchCommand& command) {
   fit_images_to_network(command.options, *command.network);
 }
 
-std::string source_name(const Graph& graph, const NodeInput& value) {
-  return source_name_or(graph.node(value.node), value.result, value_name(value));
-}
-
 std::unique_ptr<Dataset> load_split(const TorchCommand& command, Split split) {
   return make_dataset(*command.options.dataset, split, dataset_options(command));
 }
@@ -236,14 +227,6 @@ Graph load_teacher(const TorchCommand& command, const Dataset& dataset) {
          *command.options.teacher);
   }
   return load_network(loading, dataset);
-}
-
-Graph read_network(const std::filesystem::path& path,
-                   const std::map<std::string, Shape, std::less<>>& shapes) {
-  const FileKind& kind = file_kind(graph_file(path));
-  if (!kind.holds_graph()) fail("{}: it is {}, expected a network", path.string(), kind.text);
-  if (!shapes.empty() && kind == onnx_kind()) return import_onnx(path, {.shapes = shapes});
-  return std::get<GraphReader>(kind.read)(graph_file(path));
 }
 
 void say_weights_are_rounded(const RunOptions& options) {

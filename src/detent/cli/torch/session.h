@@ -32,14 +32,6 @@ Graph load_teacher(const TorchCommand& command, const Dataset& dataset);
 /// images that it takes, where nothing else says it.
 void read_whole_network(TorchCommand& command);
 
-/// The network in a file, which is a graph or an ONNX model; `shapes` are those of inputs whose sizes the
-/// model leaves open.
-Graph read_network(const std::filesystem::path& path,
-                   const std::map<std::string, Shape, std::less<>>& shapes = {});
-
-/// What the model that a network was read from calls a value, or else its own name.
-std::string source_name(const Graph& graph, const NodeInput& value);
-
 /// Where `load` is a graph that has quantized weights as codes: what was more exact is not there.
 void say_weights_are_rounded(const RunOptions& options);
 

@@ -160,7 +160,7 @@ bool plan_value_pairs(PlanBuilder& plan, const Node& node, const std::string& re
   for (const NodeInput& input : node.inputs) {
     if (input.is_constant()) {
       if (!number_of(input)) return false;
-    } else if (!plan.is_tensor(value_name(input)) || !plan.has_values(value_name(input))) {
+    } else if (!plan.is_tensor(value_name(input)) || !plan.may_have_values(value_name(input))) {
       return false;
     } else if (plan.shape(value_name(input)) == plan.shape(result)) {
       const Layout own = plan.place(plan.values_of(value_name(input), std::nullopt, node)).layout;
@@ -260,7 +260,7 @@ bool plan_values(PlanBuilder& plan, const ReferenceStep& step, const ValueTypes&
   const Node& node = *step.node;
   if (!takes_values(step) || node.inputs.empty()) return false;
   if (node.inputs[0].is_constant()) return plan_value_pairs(plan, node, result);
-  if (!plan.has_values(value_name(node.inputs[0]))) return false;
+  if (!plan.may_have_values(value_name(node.inputs[0]))) return false;
   return plan_pooled(plan, node, result) || plan_element(plan, step, values, result) ||
          plan_rows(plan, node, result) || plan_value_pairs(plan, node, result) ||
          plan_float_product(plan, node, result) || plan_movement(plan, step, std::nullopt, result);

@@ -46,7 +46,7 @@ bool plan_movement(PlanBuilder& plan, const ReferenceStep& step, const std::opti
   std::vector<std::string> inputs;
   std::vector<Shape> shapes;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    if (node.inputs[i].is_constant() || !plan.is_tensor(value_name(node.inputs[i]))) continue;
+    if (node.inputs[i].is_constant() || !plan.is_float(value_name(node.inputs[i]))) continue;
     inputs.push_back(value_name(node.inputs[i]));
     shapes.push_back(plan.shape(inputs.back()));
     const std::optional<CodeType> own = step.inputs[i] ? step.inputs[i] : plan.value(inputs.back()).type;

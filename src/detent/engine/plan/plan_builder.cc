@@ -181,6 +181,12 @@ bool PlanBuilder::has_values(const std::string& name) const {
   return existing_values(value, std::nullopt).has_value() || (value.move && !value.move->type);
 }
 
+bool PlanBuilder::may_have_values(const std::string& name) const {
+  if (has_values(name)) return true;
+  const PlannedValue& value = values_.at(name);
+  return is_placeable(name) && value.flow_is_ready && !value.type && value.quantizer == nullptr;
+}
+
 size_t PlanBuilder::values_of(const std::string& name, std::optional<Layout> layout, const Node& reader) {
   if (values_.at(name).move && values_.at(name).places.empty()) make_move(name);
   if (const auto found = existing_values(values_.at(name), layout)) return *found;
@@ -263,6 +269,14 @@ void PlanBuilder::set_place(const std::string& name, size_t place) {
 size_t PlanBuilder::flow_of(const std::string& name) {
   const PlannedValue& value = values_.at(name);
   if (value.flow_is_ready) return value.flow;
+  if (value.known) {
+    PlannedValue& needed = values_.at(name);
+    needed.flow = new_flow();
+    needed.flow_is_ready = true;
+    note_flow(needed.flow);
+    add(known_flow(*needed.known, needed.flow), name, "known");
+    return needed.flow;
+  }
   if (value.places.empty() && value.move) {
     make_move(name);
   } else if (value.places.empty()) {

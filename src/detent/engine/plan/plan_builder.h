@@ -28,6 +28,7 @@ struct PlannedValue {
   bool flow_is_ready = false;
   const Node* quantizer = nullptr;  // the flow has values that this node's type rounds
   std::optional<PendingMove> move = {};
+  std::optional<Tensor> known = {};  // follows from shapes and constants; no step computes it
   std::vector<size_t> places = {};
 };
 
@@ -68,6 +69,8 @@ class PlanBuilder {
                   const Node& reader);
   /// Whether a place has the value as float32.
   bool has_values(const std::string& name) const;
+  /// Whether one may: it is there, or in a flow that has no codes.
+  bool may_have_values(const std::string& name) const;
   /// A place of the value as float32; in any layout where none is asked for.
   size_t values_of(const std::string& name, std::optional<Layout> layout, const Node& reader);
   /// A place of the values that its codes of `type` have.

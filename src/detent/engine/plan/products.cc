@@ -29,7 +29,7 @@ double products_of(const PlanBuilder& plan, const std::string& a, const std::str
 bool plan_float_product(PlanBuilder& plan, const Node& node, const std::string& result) {
   if (trait<MatrixProduct>(node) == nullptr || node.inputs.size() != 2) return false;
   for (const NodeInput& input : node.inputs) {
-    if (input.is_constant() || !plan.has_values(value_name(input)) ||
+    if (input.is_constant() || !plan.may_have_values(value_name(input)) ||
         plan.shape(value_name(input)).size() < 2)
       return false;
   }

@@ -244,6 +244,17 @@ class FlowOfPlace final : public EngineStep {
   size_t flow_;
 };
 
+class KnownFlow final : public EngineStep {
+ public:
+  KnownFlow(Tensor tensor, size_t flow) : tensor_(std::move(tensor)), flow_(flow) {}
+
+  void run(RunState& state) const override { state.flows[flow_] = {tensor_}; }
+
+ private:
+  Tensor tensor_;
+  size_t flow_;
+};
+
 class ReferenceNode final : public EngineStep {
  public:
   ReferenceNode(std::shared_ptr<const ReferenceStep> step, const FloatNodes* in_float,
@@ -289,6 +300,10 @@ std::unique_ptr<EngineStep> convert_flow(const Node& node, const CodeType& type,
 
 std::unique_ptr<EngineStep> flow_of_place(size_t place, size_t flow) {
   return std::make_unique<FlowOfPlace>(place, flow);
+}
+
+std::unique_ptr<EngineStep> known_flow(Tensor tensor, size_t flow) {
+  return std::make_unique<KnownFlow>(std::move(tensor), flow);
 }
 
 std::unique_ptr<EngineStep> copy_step(size_t from, size_t to) { return std::make_unique<CopyStep>(from, to); }

@@ -113,7 +113,7 @@ Tensor cumulative_sums(const FloatNode& n) {
   return to_dtype(result, given.dtype());
 }
 
-/// Of equal elements the first come first.
+/// The first k in order; equal elements in that of their positions.
 std::vector<Tensor> top(const FloatNode& n) {
   const Tensor x = n.operand(0);
   const Tensor numbers = dtype_size(x.dtype()) == 2 && is_floating_point(x.dtype()) ? to_float32(x) : x;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
@@ -145,35 +146,20 @@ Tensor gathered_by_position(const FloatNode& n) {
                       element_count({x.shape().begin() + behind, x.shape().end()}));
 }
 
-/// What becomes of an element where another one is put.
-enum class Scatter { kNone, kAdd, kMul, kMax, kMin };
-
+/// What the attribute `reduction` makes of the element that is there and the one that is put there.
 template <class T>
-T combined(Scatter reduction, T there, T update) {
+auto reduction_of(const Node& node) -> T (*)(T, T) {
   if constexpr (std::is_same_v<T, bool>) {
-    fail("bool elements are not reduced");
+    fail("node \"{}\" ({}): bool elements are not reduced", node.name, node.op);
   } else {
-    switch (reduction) {
-      case Scatter::kNone:
-        return update;
-      case Scatter::kAdd:
-        return Sum::of(there, update);
-      case Scatter::kMul:
-        return Product::of(there, update);
-      case Scatter::kMax:
-        return Larger::of(there, update);
-      case Scatter::kMin:
-        return Smaller::of(there, update);
-    }
-    return update;
+    static const std::map<std::string_view, T (*)(T, T)> functions = {
+        {"add", Sum::of<T>}, {"mul", Product::of<T>}, {"max", Larger::of<T>}, {"min", Smaller::of<T>}};
+    return functions.at(choice_attribute(node, "reduction"));
   }
 }
 
 /// Puts parts of `part` elements at `places`, in their order.
 Tensor scattered(const FloatNode& n, const std::vector<int64_t>& places, int64_t part) {
-  constexpr std::string_view kNames[] = {"none", "add", "mul", "max", "min"};
-  const auto* const found = std::ranges::find(kNames, choice_attribute(n.node, "reduction"));
-  const auto reduction = static_cast<Scatter>(found - std::begin(kNames));
   Tensor result = n.operand(0).clone();
   const Tensor updates = n.operand(2);
   const auto each = [&](auto* to, const auto* from, auto put) {
@@ -184,14 +170,13 @@ Tensor scattered(const FloatNode& n, const std::vector<int64_t>& places, int64_t
       }
     }
   };
-  if (reduction == Scatter::kNone) {
+  if (choice_attribute(n.node, "reduction") == "none") {
     visit_words(result.dtype(), [&]<class Word>(Word) {
       each(words_of<Word>(result), words_of<Word>(updates), [](Word, Word update) { return update; });
     });
   } else {
     visit_numbers(result.dtype(), [&]<class T>(T) {
-      each(words_of<T>(result), words_of<T>(updates),
-           [&](T there, T update) { return combined(reduction, there, update); });
+      each(words_of<T>(result), words_of<T>(updates), reduction_of<T>(n.node));
     });
   }
   return result;

@@ -69,7 +69,7 @@ class TableSums {
     }
   }
 
-  /// Of the digits [levels, elements] of a window.
+  /// The layer at a window of these digits [levels, elements].
   float result(int64_t output, const uint8_t* digits, int64_t elements) const {
     const int64_t sums = tables_.sums;
     float total = 0;
@@ -91,7 +91,7 @@ class TableSums {
     const int64_t row = amplitude_.dim(0) == 1 ? 0 : output;
     return rounded(amplitude_.values<float>()[static_cast<size_t>(row * tables_.sums + sum)]);
   }
-  /// Of one level's digits; missing tables count nothing.
+  /// The tables' values at one level's digits, added up; missing ones count nothing.
   float sum_of(int64_t output, int64_t sum, const uint8_t* digits) const {
     const int64_t count = inputs_.dim(1);
     const int64_t fan_in = inputs_.dim(2);

@@ -43,7 +43,7 @@ Tensor of_floats(const BroadcastPair& pair) {
   return result;
 }
 
-/// Of tensors of integers and of float64; of shorter floats, which float32 holds, rounded from there.
+/// Tensors of integers and of float64; shorter floats, which float32 holds, are rounded from there.
 template <class Function>
 Tensor of_others(const Tensor& left, const Tensor& right) {
   const DType dtype = left.dtype();
@@ -81,7 +81,7 @@ Tensor clamped(const FloatNode& n) {
   return result;
 }
 
-/// Of operands of different types in double, cut to the base's.
+/// Operands of different types are powered in double, and the result is cut to the base's type.
 Tensor mixed_power(const Tensor& base, const Tensor& exponent) {
   const BroadcastPair pair(to_dtype(base, DType::kFloat64), to_dtype(exponent, DType::kFloat64));
   Tensor result(DType::kFloat64, pair.shape);

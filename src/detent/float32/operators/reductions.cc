@@ -75,7 +75,7 @@ Tensor reduced(const FloatNode& n) {
   return to_dtype(result, given.dtype());
 }
 
-/// Of integers modulo 2^64.
+/// Integers are added modulo 2^64.
 struct SumOfRow {
   static float of(std::span<const float> row) { return static_cast<float>(row_sum(row)); }
   static double of(std::span<const double> row) { return std::accumulate(row.begin(), row.end(), 0.0); }
@@ -87,7 +87,7 @@ struct SumOfRow {
   }
 };
 
-/// Of integers without fraction.
+/// Integers have a mean without fraction.
 struct MeanOfRow {
   static float of(std::span<const float> row) {
     return static_cast<float>(row_sum(row) / static_cast<double>(row.size()));
@@ -101,7 +101,7 @@ struct MeanOfRow {
   }
 };
 
-/// Of floats in double.
+/// Floats are multiplied in double.
 struct ProductOfRow {
   template <class T>
   static T of(std::span<const T> row) {

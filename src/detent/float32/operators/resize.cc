@@ -64,7 +64,7 @@ void extrapolate(const ResizedAxis& axis, const std::vector<bool>& outside, floa
   }
 }
 
-/// Of any element type, in mode nearest.
+/// Mode nearest, which moves elements of any type.
 Tensor nearest(const FloatNode& n) {
   Tensor x = n.operand(0);
   const auto value = std::vector{number_attribute(n.node, "extrapolation_value")};

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "detent/graph/graph.h"
+
+namespace detent {
+
+/// `path`, or the graph in it where it is a folder.
+std::filesystem::path graph_file(const std::filesystem::path& path);
+
+/// The network in a file, which is a graph or an ONNX model; `shapes` are those of inputs whose sizes the
+/// model leaves open. Throws Error where the file holds no network.
+Graph read_network(const std::filesystem::path& path,
+                   const std::map<std::string, Shape, std::less<>>& shapes = {});
+
+}  // namespace detent
