@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "detent/execution/torch_tensor.h"
-#include "detent/float32/sums.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
@@ -36,18 +34,6 @@ std::vector<Flow> reproducible_results(const FloatOperator& by, const Evaluation
   for (const Tensor& result : by.results({evaluation.node, inputs, parameters}))
     results.emplace_back(to_torch(result));
   return results;
-}
-
-at::Tensor reproducible_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  return to_torch(linear_sums(from_torch(x), from_torch(weight),
-                              bias.defined() ? std::optional(from_torch(bias)) : std::nullopt));
-}
-
-at::Tensor reproducible_function(const ElementFunction& function, const at::Tensor& x) {
-  const Tensor values = from_torch(x);
-  Tensor results(DType::kFloat32, values.shape());
-  apply_function(function, values.values<float>(), results.values<float>());
-  return to_torch(results);
 }
 
 Flow torch_flow(const FloatFlow& flow) {

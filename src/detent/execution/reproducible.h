@@ -1,10 +1,7 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include "detent/execution/evaluators/evaluator.h"
 #include "detent/float32/float_node.h"
-#include "detent/float32/functions.h"
 
 namespace detent {
 
@@ -19,10 +16,6 @@ const FloatOperator* reproducible_operator(std::string_view op);
 bool takes_reproducible(const Evaluation& evaluation);
 
 std::vector<Flow> reproducible_results(const FloatOperator& by, const Evaluation& evaluation);
-
-/// at::linear, and a function of each element, by themselves.
-at::Tensor reproducible_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
-at::Tensor reproducible_function(const ElementFunction& function, const at::Tensor& x);
 
 /// Flows without libtorch, and back.
 Flow torch_flow(const FloatFlow& flow);

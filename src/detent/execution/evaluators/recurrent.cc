@@ -12,7 +12,6 @@
 
 #include "detent/core/error.h"
 #include "detent/execution/evaluators/evaluator.h"
-#include "detent/execution/reproducible.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/recurrent.h"
 
@@ -53,38 +52,12 @@ at::Tensor activated(const RecurrentActivation& activation, const at::Tensor& x)
   return x;
 }
 
-at::Tensor reproducibly_activated(const RecurrentActivation& activation, const at::Tensor& x) {
-  using Function = RecurrentActivation::Function;
-  using Kind = ElementFunction::Kind;
-  switch (activation.function) {
-    case Function::kSigmoid:
-      return reproducible_function({Kind::kSigmoid}, x);
-    case Function::kTanh:
-      return reproducible_function({Kind::kTanh}, x);
-    case Function::kScaledTanh:
-      return reproducible_function({Kind::kTanh}, x * activation.beta) * activation.alpha;
-    case Function::kElu:
-      return reproducible_function({Kind::kElu, 1, activation.alpha}, x);
-    case Function::kSoftplus:
-      return reproducible_function({Kind::kSoftplus, 1, kSoftplusThreshold}, x);
-    default:
-      return activated(activation, x);
-  }
-}
-
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  return at::linear(x, weight, bias);
-}
-
 /// One direction of a layer: what all kinds have, and the state after each step.
 class Direction {
  public:
   /// `functions` of each direction; `gates` are rows of the weights.
   Direction(const Evaluation& e, int64_t index, int64_t gates, size_t functions)
-      : hidden_(integer_attribute(e.node, "hidden_size")),
-        gates_(gates),
-        linear_(takes_reproducible(e) ? reproducible_linear : linear),
-        activated_(takes_reproducible(e) ? reproducibly_activated : activated) {
+      : hidden_(integer_attribute(e.node, "hidden_size")), gates_(gates) {
     const auto all =
         recurrent_activations(e.node, functions * static_cast<size_t>(recurrent_directions(e.node)));
     const auto first = all.begin() + index * static_cast<int64_t>(functions);
@@ -100,27 +73,25 @@ class Direction {
   }
 
   /// W x + Wb of all steps.
-  at::Tensor inputs(const at::Tensor& x) const { return linear_(x, weight_, bias_); }
+  at::Tensor inputs(const at::Tensor& x) const { return at::linear(x, weight_, bias_); }
   /// R h + Rb of all gates, or of some.
   at::Tensor recurrence(const at::Tensor& h) const { return recurrence(h, 0, gates_); }
   at::Tensor recurrence(const at::Tensor& h, int64_t first, int64_t count) const {
     const auto rows = [&](const at::Tensor& t) {
       return t.defined() ? t.narrow(0, first * hidden_, count * hidden_) : t;
     };
-    return linear_(h, rows(recurrence_), rows(recurrent_bias_));
+    return at::linear(h, rows(recurrence_), rows(recurrent_bias_));
   }
   at::Tensor gate(const at::Tensor& of_all, int64_t gate) const {
     return of_all.narrow(-1, gate * hidden_, hidden_);
   }
   at::Tensor function(size_t index, const at::Tensor& x) const {
-    return activated_(functions_[index], clips_ ? x.clamp(-clip_, clip_) : x);
+    return activated(functions_[index], clips_ ? x.clamp(-clip_, clip_) : x);
   }
 
  private:
   int64_t hidden_;
   int64_t gates_;
-  decltype(&linear) linear_;
-  decltype(&activated) activated_;
   std::vector<RecurrentActivation> functions_;
   bool clips_ = false;
   double clip_ = 0;

@@ -1,0 +1,50 @@
+#include "detent/float32/packed_linear.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "detent/core/parallel.h"
+#include "detent/float32/sums.h"
+#include "detent/formats/every_target_test.h"
+
+namespace detent {
+namespace {
+
+Tensor random_tensor(const Shape& shape) {
+  Tensor tensor(DType::kFloat32, shape);
+  std::mt19937 engine(7);
+  std::normal_distribution<float> normal;
+  for (float& value : tensor.values<float>()) value = normal(engine);
+  return tensor;
+}
+
+class PackedLinearTest : public EveryTargetTest {};
+DETENT_ON_EVERY_TARGET(PackedLinearTest);
+
+TEST_P(PackedLinearTest, GivesTheBitsOfLinearSums) {
+  const int threads = thread_count();
+  set_thread_count(3);
+  for (const int64_t out : {1, 16, 48, 49, 150, 1024}) {
+    for (const int64_t rows : {1, 5, 16}) {
+      const Tensor inputs = random_tensor({rows, 300});
+      const Tensor weight = random_tensor({out, 300});
+      for (const std::optional<Tensor>& bias :
+           {std::optional<Tensor>(), std::optional(random_tensor({out}))}) {
+        const Tensor expected = linear_sums(inputs, weight, bias);
+        const PackedLinear packed(weight, bias);
+        Tensor results(DType::kFloat32, {rows, packed.stride()});
+        packed.sums(inputs.values<float>().data(), rows, results.values<float>().data());
+        for (int64_t row = 0; row < rows; ++row) {
+          const Tensor sums = Tensor::from<float>(
+              {1, out}, results.rows(row, row + 1).values<float>().first(static_cast<size_t>(out)));
+          EXPECT_TRUE(sums.equals(expected.rows(row, row + 1))) << out << " " << rows;
+        }
+      }
+    }
+  }
+  set_thread_count(threads);
+}
+
+}  // namespace
+}  // namespace detent
