@@ -1,11 +1,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/randn.h>
 #include <fmt/format.h>
 
 #include "detent/core/parallel.h"
 #include "detent/engine/fast_executor.h"
+#include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
+#include "detent/execution/torch_tensor.h"
 #include "detent/formats/simd_target.h"
 #include "detent/graph/builder.h"
 #include "detent/integer/plan.h"
@@ -127,6 +131,34 @@ TEST(FloatNodes, CalibrationIsTheSameOnEveryTarget) {
     EXPECT_EQ(texts[i], texts[0]) << simd_targets()[i];
     EXPECT_TRUE(results[i].equals(results[0])) << simd_targets()[i];
   }
+}
+
+/// Both ways through steps, whose states the results join; then scores of each step with each other.
+Graph recurrent_network() {
+  constexpr int64_t kHidden = 20;
+  GraphBuilder b("recurrent");
+  const NodeInput x = b.input("x", {9, 12});
+  const NodeInput states = b.call(
+      "lstm",
+      {x, b.parameter("input_weights", {2, 4 * kHidden, 12}),
+       b.parameter("state_weights", {2, 4 * kHidden, kHidden}), b.parameter("biases", {2, 8 * kHidden})},
+      {{"hidden_size", kHidden},
+       {"batch_first", true},
+       {"direction", "bidirectional"},
+       {"activations", "sigmoid tanh tanh sigmoid tanh tanh"}});
+  NodeInput last = states;
+  last.result = 2;
+  const NodeInput scores = b.call("einsum", {states, states}, {{"equation", "bsdh,btdh->bdst"}});
+  return b.finish({states, last, b.call("softmax", {scores}, {{"dim", -1}})});
+}
+
+TEST(FloatNodes, ARecurrentNetworkIsTheSameWithAndWithoutLibtorch) {
+  Graph graph = recurrent_network();
+  seed_everything(5);
+  for (const Node& node : graph.nodes()) {
+    for (const auto& [name, parameter] : node.parameters) to_torch(parameter->tensor).normal_(0, 0.3);
+  }
+  expect_one_result(graph, from_torch(at::randn({19, 9, 12})));
 }
 
 }  // namespace
