@@ -13,7 +13,7 @@
 #include "detent/core/parallel.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/torch_tensor.h"
-#include "detent/float32/portable_float_nodes.h"
+#include "detent/float32/float_nodes.h"
 #include "detent/formats/simd_target.h"
 
 // Einstein sums by the layer float32 against libtorch's.
@@ -29,7 +29,7 @@ Tensor portable_einsum(const std::string& equation, const std::vector<at::Tensor
     node.inputs.push_back(NodeInput::of(fmt::format("x{}", flows.size())));
     flows.push_back({from_torch(operand)});
   }
-  return portable_float_nodes()->results(node, flows).at(0).tensor;
+  return FloatNodes().results(node, flows).at(0).tensor;
 }
 
 /// Up to 1e-5 of the largest number among the results.

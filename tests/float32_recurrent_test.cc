@@ -17,7 +17,7 @@
 #include "detent/execution/interpreter.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/float32/float_node.h"
-#include "detent/float32/portable_float_nodes.h"
+#include "detent/float32/float_nodes.h"
 #include "detent/formats/simd_target.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/recurrent.h"
@@ -157,7 +157,7 @@ void for_random_layers(int count, Test test) {
 
 std::vector<Tensor> portable_results(const Layer& layer) {
   std::vector<Tensor> results;
-  for (const FloatFlow& flow : portable_float_nodes()->results(layer.graph.node("layer"), layer.flows))
+  for (const FloatFlow& flow : FloatNodes().results(layer.graph.node("layer"), layer.flows))
     results.push_back(flow.tensor);
   return results;
 }

@@ -147,7 +147,7 @@ Factor product(const Factor& left, const Factor& right, const std::map<int, int6
 }
 
 Tensor einsum(const FloatNode& n) {
-  n.result_shapes();  // throws where the inputs do not fit
+  static_cast<void>(n.inferred());  // throws where the inputs do not fit
   std::vector<Shape> shapes;
   for (size_t i = 0; i < n.inputs.size(); ++i) shapes.push_back(n.tensor(i).shape());
   const EinsumDims dims = einsum_dims(text_attribute(n.node, "equation"), shapes);

@@ -169,7 +169,7 @@ void run_block(Layer& layer, int64_t index, int64_t first, int64_t samples) {
 
 std::vector<Tensor> run(const FloatNode& n, const Kind& kind) {
   std::vector<Tensor> results;
-  for (const Shape& shape : n.result_shapes()) results.push_back(result_tensor(shape));
+  for (const Operand& result : n.inferred()) results.push_back(result_tensor(result.shape));
   Layer layer{kind, n, Rows(n), {}, {}, {}, std::move(results)};
   if (!n.is_absent(kLengths)) layer.lengths = n.integers(kLengths);
   const int64_t outputs = kind.gates() * layer.rows.hidden;

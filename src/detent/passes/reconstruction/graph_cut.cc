@@ -1,12 +1,32 @@
 #include "detent/passes/reconstruction/graph_cut.h"
 
+#include <algorithm>
 #include <set>
 
 #include "detent/core/error.h"
 
 namespace detent {
 
-GraphCut::GraphCut(const Graph& graph) : graph_(graph), values_(infer_shapes(graph)) {}
+namespace {
+
+/// Nothing of networks that take one number of samples alone.
+std::optional<ValueTypes> values_of_two_samples(const Graph& graph) {
+  const auto is_batch = [](const Dimension& size) { return size.symbol == kBatchName; };
+  const auto takes_batches = [&](const auto& input) {
+    return std::ranges::any_of(input.second.shape, is_batch);
+  };
+  if (std::ranges::none_of(graph.input_types(), takes_batches)) return std::nullopt;
+  try {
+    return infer_shapes(graph, 2);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+GraphCut::GraphCut(const Graph& graph)
+    : graph_(graph), values_(infer_shapes(graph)), values_of_two_(values_of_two_samples(graph)) {}
 
 std::string GraphCut::capture_name(size_t index) { return fmt::format("captured_value_{}", index); }
 
@@ -15,7 +35,8 @@ bool GraphCut::is_recomputed(const Node& node) const {
   if (node.inputs.empty() || result_count(node) > 1) return true;
   const Operand& value = values_.at(node.name);
   if (value.dtype != DType::kFloat32) return true;  // which observers do not see
-  return !value.is_tensor() || value.is_open() || value.shape.empty() || value.shape[0] != 1;
+  if (!value.is_tensor() || value.is_open() || value.shape.empty() || value.shape[0] != 1) return true;
+  return values_of_two_ && values_of_two_->at(node.name).shape[0] == 1;  // the same for all samples
 }
 
 std::vector<std::string> GraphCut::read_from(size_t index) const {

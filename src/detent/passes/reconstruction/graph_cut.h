@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,7 @@ class GraphCut {
 
   const Graph& graph_;
   ValueTypes values_;
+  std::optional<ValueTypes> values_of_two_;  // samples
 };
 
 }  // namespace detent
