@@ -526,6 +526,21 @@ TEST(OnnxImport, ShapesOfOpenInputsCanBeGiven) {
   EXPECT_THAT(error_of(model, {.shapes = {{"z", {2}}}}), HasSubstr("\"z\""));
 }
 
+/// A size that the shape of one input gives holds for the dimensions of that name in the others.
+TEST(OnnxImport, SizesOfOneInputHoldForOthers) {
+  OnnxModelForTest model(17);
+  model.input("mask", {-1, -2});
+  model.input("x", {-1, -2});
+  model.output("y");
+  model.node("Shape", {"mask"}, {"shape"});
+  model.node("Reshape", {"x", "shape"}, {"same"});
+  model.node("Add", {"mask", "same"}, {"y"});
+  const OnnxImportOptions options{.shapes = {{"x", {1, 3}}}};
+  EXPECT_THAT(floats(run(model, {counting({1, 3}), counting({1, 3})}, options).at(0)), ElementsAre(0, 2, 4));
+  EXPECT_THAT(error_of(model, {.shapes = {{"x", {1, 3}}, {"mask", {1, 4}}}}),
+              HasSubstr("expected one that fits"));
+}
+
 /// 2 times the sizes of an image, as exporters write it.
 TEST(OnnxImport, ArithmeticWithShapesIsDoneOnce) {
   OnnxModelForTest model(17);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "detent/formats/quant_spec.h"
+#include "detent/graph/builder.h"
 #include "detent/models/model.h"
 #include "pass_bench_test.h"
 
@@ -47,6 +48,25 @@ TEST(VariantRuns, GiveWhatWholeRunsGive) {
     EXPECT_TRUE(outputs[i].equals(executor.run(variants[i].graph, inputs))) << "variant " << i;
     EXPECT_FALSE(outputs[i].equals(result)) << "variant " << i;
   }
+}
+
+/// A value of one row that all samples share, such as the embeddings of positions, is no batch of one.
+TEST(VariantRuns, ComputeAgainWhatIsTheSameForAllSamples) {
+  GraphBuilder b("positions");
+  const NodeInput x = b.linear("first", b.input("x", {4, 8}), 8, 8);
+  const NodeInput positions =
+      b.call("mul", {b.parameter("table", {1, 4, 8}), NodeInput::of_constant(Value(2.0))});
+  PassBench bench(b.finish(b.linear("last", b.call("add", {x, positions}), 8, 3)));
+  bench.run_passes("[passes.static_quantize]\nnum_samples = 16");
+  const Graph& base = bench.graph;
+  const std::vector<Variant> variants = {{with_width(base, "last", 3), base.position("last")},
+                                         {with_width(base, "first", 3), base.position("first")}};
+  const TorchExecutor executor;
+  const std::vector<Tensor> inputs = {RandomSamples(bench.sample_shape()).samples(0, 5)};
+  const VariantRuns runs(base, variants);
+  runs.run(inputs, *executor.compile(base), executor, [&](size_t variant, const Tensor& output) {
+    EXPECT_TRUE(output.equals(executor.run(variants[variant].graph, inputs))) << "variant " << variant;
+  });
 }
 
 }  // namespace

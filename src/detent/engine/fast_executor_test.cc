@@ -372,5 +372,63 @@ TEST_F(FastEngine, PackedWeightsAreThoseOfTheReference) {
   }
 }
 
+/// Tokens whose number a run decides: rows of two tables, heads by shapes that the network computes, a mask.
+Graph network_of_tokens() {
+  GraphBuilder b("tokens");
+  const auto list = [](std::vector<int64_t> values) { return NodeInput::of_constant(Value(values)); };
+  const NodeInput ids = b.input("ids", TensorType{DType::kInt64, {kBatchName, "length"}});
+  const NodeInput sizes = b.call("shape_of", {ids});
+  const NodeInput batch = b.call("slice", {sizes}, {{"dims", 0}, {"starts", 0}, {"ends", 1}});
+  const NodeInput length = b.call("slice", {sizes}, {{"dims", 0}, {"starts", 1}, {"ends", 2}});
+  const NodeInput places = b.call("range", {NodeInput::of_constant(Value(0)), b.call("squeeze", {length}),
+                                            NodeInput::of_constant(Value(1))});
+  const NodeInput rows = b.layer("embedding", "words", {ids}, {{"weight", {9, 12}}});
+  const NodeInput positions = b.layer("embedding", "positions", {places}, {{"weight", {7, 12}}});
+  const NodeInput x = b.call("add", {rows, positions});
+  const auto heads = [&](const NodeInput& of) {
+    const NodeInput shape =
+        b.call("cat", {batch, length, b.call("full", {list({1})}, {{"value", 3.0}, {"dtype", "int64"}}),
+                       b.call("full", {list({1})}, {{"value", 4.0}, {"dtype", "int64"}})});
+    return b.call("transpose", {b.call("dynamic_reshape", {of, shape})}, {{"dim0", 1}, {"dim1", 2}});
+  };
+  const NodeInput keys =
+      b.call("transpose", {heads(b.linear("keys", x, 12, 12))}, {{"dim0", 2}, {"dim1", 3}});
+  const NodeInput scores = b.call("matmul", {heads(b.linear("queries", x, 12, 12)), keys});
+  const NodeInput is_word = b.call("gt", {ids, NodeInput::of_constant(Value(0))});
+  const NodeInput hidden = b.call(
+      "where", {b.call("unsqueeze", {is_word, list({1, 2})}), scores, NodeInput::of_constant(Value(-100.0))});
+  const NodeInput mixed =
+      b.call("matmul", {b.call("softmax", {hidden}), heads(b.linear("values", x, 12, 12))});
+  const NodeInput last = b.call("mean", {mixed, list({1, 2})});
+  return b.finish({b.linear("out", last, 4, 3), b.call("argmax", {last}, {{"dim", -1}, {"keepdim", false}})});
+}
+
+TEST(FastExecutor, PlansTheSizesThatNetworksOfTokensCompute) {
+  Draw draw(5);
+  Graph graph = network_of_tokens();
+  for (const char* name : {"words", "positions", "keys", "queries", "values", "out"})
+    for (float& x : graph.node(name).find_parameter("weight")->tensor.values<float>())
+      x = static_cast<float>(draw.of(-50, 50)) * 0.01F;
+  const IntegerProgram reference(graph);
+  const FastProgram engine(graph);
+  for (const auto& [batch, length] : {std::pair<int64_t, int64_t>(1, 7), {3, 2}, {2, 5}, {1, 1}}) {
+    Tensor ids(DType::kInt64, {batch, length});
+    for (int64_t& id : ids.values<int64_t>()) id = draw.of(0, 8);
+    const std::span<const Tensor> inputs(&ids, 1);
+    const std::vector<Tensor> expected = reference.run(inputs);
+    const std::vector<Tensor> results = engine.run(inputs);
+    ASSERT_EQ(results.size(), 2U);
+    for (size_t i = 0; i < 2; ++i) EXPECT_TRUE(results[i].equals(expected[i])) << batch << " x " << length;
+    for (const StepProfile& step : engine.profile(inputs, 1)) {
+      for (const char* computed : {"shape_of", "slice", "range", "cat", "full", "dynamic_reshape"})
+        EXPECT_FALSE(step.kernel != "known" && step.nodes.starts_with(computed))
+            << step.nodes << ": " << step.kernel;
+      EXPECT_FALSE(step.nodes.starts_with("matmul") && step.kernel == "float") << step.kernel;
+    }
+  }
+  const Tensor many(DType::kInt64, {1, 8});
+  EXPECT_THAT(error_of([&] { engine.run(std::span(&many, 1)); }), HasSubstr("node \"positions\""));
+}
+
 }  // namespace
 }  // namespace detent

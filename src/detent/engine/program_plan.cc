@@ -85,21 +85,29 @@ class Planner {
     plan_.add_value(name, std::move(value));
   }
 
-  /// Integers that follow from shapes and constants, such as the sizes that networks reshape to.
+  /// Tensors that the graph owns, in the type of codes that they have, and integers that follow from shapes
+  /// and constants, such as the sizes that networks reshape to.
   bool plan_known(const ReferenceStep& step) {
+    if (step.role == OperatorRole::kConstant) {
+      add_known(step, 0, reference_results(step, {}, in_float_).front());
+      return true;
+    }
     std::vector<Tensor> known;
     for (size_t i = 0; i < result_count(*step.node); ++i) {
       const Operand& result = types_.at(value_name(step.node->name, i));
       if (!result.is_tensor() || is_floating_point(result.dtype) || !result.elements) return false;
       known.push_back(to_dtype(Tensor::from<double>(result.shape, *result.elements), result.dtype));
     }
-    for (size_t i = 0; i < known.size(); ++i) {
-      const std::string name = value_name(step.node->name, i);
-      PlannedValue value = plan_.new_value(name);
-      value.known = known[i];
-      plan_.add_value(name, std::move(value));
-    }
+    for (size_t i = 0; i < known.size(); ++i) add_known(step, i, {known[i]});
     return true;
+  }
+
+  void add_known(const ReferenceStep& step, size_t result, Flow flow) {
+    const std::string name = value_name(step.node->name, result);
+    PlannedValue value = plan_.new_value(name);
+    value.type = flow.type;
+    value.known = std::move(flow);
+    plan_.add_value(name, std::move(value));
   }
 
   /// A node other than a layer, on bytes or values in places; false where there is no kernel for it. What

@@ -141,8 +141,8 @@ std::unique_ptr<EngineStep> values_by_code(const CodeType& type, std::vector<flo
 std::unique_ptr<EngineStep> convert_flow(const Node& node, const CodeType& type, size_t from, size_t to);
 /// int32 codes or float32 values.
 std::unique_ptr<EngineStep> flow_of_place(size_t place, size_t flow);
-/// A tensor that is the same in each run.
-std::unique_ptr<EngineStep> known_flow(Tensor tensor, size_t flow);
+/// What is the same in each run.
+std::unique_ptr<EngineStep> known_flow(Flow known, size_t flow);
 /// The same elements in row-major order of the values' shapes, in another layout or shape.
 std::unique_ptr<EngineStep> copy_step(size_t from, size_t to);
 /// Elements of several places, as a movement's copies say; what none of them gives is zero.

@@ -184,7 +184,9 @@ bool PlanBuilder::has_values(const std::string& name) const {
 bool PlanBuilder::may_have_values(const std::string& name) const {
   if (has_values(name)) return true;
   const PlannedValue& value = values_.at(name);
-  return is_placeable(name) && value.flow_is_ready && !value.type && value.quantizer == nullptr;
+  if (!is_placeable(name)) return false;
+  if (value.type) return fits_bytes(*value.type) && !value.type->is_sign;
+  return (value.flow_is_ready || value.known) && value.quantizer == nullptr;
 }
 
 size_t PlanBuilder::values_of(const std::string& name, std::optional<Layout> layout, const Node& reader) {

@@ -28,7 +28,7 @@ struct PlannedValue {
   bool flow_is_ready = false;
   const Node* quantizer = nullptr;  // the flow has values that this node's type rounds
   std::optional<PendingMove> move = {};
-  std::optional<Tensor> known = {};  // follows from shapes and constants; no step computes it
+  std::optional<Flow> known = {};  // follows from shapes and constants; no step computes it
   std::vector<size_t> places = {};
 };
 

@@ -246,12 +246,12 @@ class FlowOfPlace final : public EngineStep {
 
 class KnownFlow final : public EngineStep {
  public:
-  KnownFlow(Tensor tensor, size_t flow) : tensor_(std::move(tensor)), flow_(flow) {}
+  KnownFlow(Flow known, size_t flow) : known_(std::move(known)), flow_(flow) {}
 
-  void run(RunState& state) const override { state.flows[flow_] = {tensor_}; }
+  void run(RunState& state) const override { state.flows[flow_] = known_; }
 
  private:
-  Tensor tensor_;
+  Flow known_;
   size_t flow_;
 };
 
@@ -302,8 +302,8 @@ std::unique_ptr<EngineStep> flow_of_place(size_t place, size_t flow) {
   return std::make_unique<FlowOfPlace>(place, flow);
 }
 
-std::unique_ptr<EngineStep> known_flow(Tensor tensor, size_t flow) {
-  return std::make_unique<KnownFlow>(std::move(tensor), flow);
+std::unique_ptr<EngineStep> known_flow(Flow known, size_t flow) {
+  return std::make_unique<KnownFlow>(std::move(known), flow);
 }
 
 std::unique_ptr<EngineStep> copy_step(size_t from, size_t to) { return std::make_unique<CopyStep>(from, to); }
