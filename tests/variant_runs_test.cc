@@ -53,9 +53,9 @@ TEST(VariantRuns, GiveWhatWholeRunsGive) {
 /// A value of one row that all samples share, such as the embeddings of positions, is no batch of one.
 TEST(VariantRuns, ComputeAgainWhatIsTheSameForAllSamples) {
   GraphBuilder b("positions");
-  const NodeInput x = b.linear("first", b.input("x", {4, 8}), 8, 8);
   const NodeInput positions =
       b.call("mul", {b.parameter("table", {1, 4, 8}), NodeInput::of_constant(Value(2.0))});
+  const NodeInput x = b.linear("first", b.input("x", {4, 8}), 8, 8);
   PassBench bench(b.finish(b.linear("last", b.call("add", {x, positions}), 8, 3)));
   bench.run_passes("[passes.static_quantize]\nnum_samples = 16");
   const Graph& base = bench.graph;
