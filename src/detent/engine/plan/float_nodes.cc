@@ -140,17 +140,13 @@ std::optional<float> number_of(const NodeInput& input) {
   return std::nullopt;
 }
 
-/// Whether an operand has one position for all of a sample or of all samples, or one row for all rows.
-bool repeats_positions(const Shape& operand, const Shape& result, Layout layout) {
-  if (operand.size() != result.size() || result.size() < 2) return false;
-  const bool of_rows = layout == Layout::kRows;
-  const size_t channels = of_rows ? result.size() - 1 : 1;
-  for (size_t d = 0; d < operand.size(); ++d) {
-    const bool may_differ = d != channels && operand[d] == 1;
-    const bool may_agree = d == channels || (d == 0 && !of_rows);
-    if (!may_differ && !(may_agree && operand[d] == result[d])) return false;
-  }
-  return true;
+/// Whether an operand that broadcasts is repeated as it lies: in rows, or with channels last where it has one
+/// position for all of a sample or of all samples.
+bool is_repeated(const Shape& operand, const Shape& result, Layout layout) {
+  if (layout == Layout::kRows) return !operand.empty();
+  if (operand.size() != result.size() || result.size() < 2 || operand[1] != result[1]) return false;
+  if (operand[0] != 1 && operand[0] != result[0]) return false;
+  return std::all_of(operand.begin() + 2, operand.end(), [](int64_t size) { return size == 1; });
 }
 
 bool plan_value_pairs(PlanBuilder& plan, const Node& node, const std::string& result) {
@@ -173,7 +169,7 @@ bool plan_value_pairs(PlanBuilder& plan, const Node& node, const std::string& re
   for (const NodeInput& input : node.inputs) {
     if (input.is_constant()) continue;
     const Shape& shape = plan.shape(value_name(input));
-    if (shape != plan.shape(result) && !repeats_positions(shape, plan.shape(result), *layout)) return false;
+    if (shape != plan.shape(result) && !is_repeated(shape, plan.shape(result), *layout)) return false;
   }
   PairOperand operands[2];
   for (size_t i = 0; i < 2; ++i) {

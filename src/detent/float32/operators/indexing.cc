@@ -243,9 +243,11 @@ Tensor triangle(const FloatNode& n) {
   const int64_t rows = result.dim(-2);
   const int64_t columns = result.dim(-1);
   visit_words(result.dtype(), [&]<class Word>(Word) {
-    for (int64_t i = 0; i < result.numel(); ++i) {
-      const int64_t from_diagonal = i % columns - i / columns % rows;
-      if (upper ? from_diagonal < diagonal : from_diagonal > diagonal) words_of<Word>(result)[i] = 0;
+    Word* const to = words_of<Word>(result);
+    for (int64_t line = 0; columns > 0 && line < result.numel() / columns; ++line) {
+      const int64_t place = std::clamp<int64_t>(line % rows + diagonal + (upper ? 0 : 1), 0, columns);
+      Word* const row = to + line * columns;
+      std::fill(upper ? row : row + place, upper ? row + place : row + columns, Word());
     }
   });
   return result;

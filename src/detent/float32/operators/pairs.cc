@@ -98,12 +98,29 @@ Tensor power(const FloatNode& n) {
   if (is_floating_point(base.dtype()) && !is_floating_point(exponent.dtype()))
     exponent = to_dtype(exponent, base.dtype());
   if (base.dtype() == DType::kFloat32 && exponent.dtype() == DType::kFloat32) {
+    const bool is_square = exponent.numel() == 1 && exponent.values<float>()[0] == 2;
+    if (is_square && exponent.rank() <= base.rank()) return of_floats<Product>(BroadcastPair(base, base));
     const BroadcastPair pair(base, exponent);
     Tensor result = result_tensor(pair.shape);
     apply_power(pair.a.values<float>(), pair.b.values<float>(), result.values<float>());
     return result;
   }
   return base.dtype() == exponent.dtype() ? of_others<Power>(base, exponent) : mixed_power(base, exponent);
+}
+
+/// By one number for all elements. Squares are products, which are exact before they are rounded.
+std::optional<RowFunction> power_by_number(const FloatNode& n, const Shape& /*input*/) {
+  double scratch = 0;
+  const double* const number = n.node.inputs[1].constant.number(scratch);
+  if (!n.node.inputs[1].is_constant() || number == nullptr) return std::nullopt;
+  const auto exponent = static_cast<float>(*number);
+  return RowFunction{1, [exponent](std::span<const float> values, std::span<float> results) {
+                       if (exponent == 2) {
+                         std::ranges::transform(values, results.begin(), [](float x) { return x * x; });
+                       } else {
+                         apply_power(values, std::span(&exponent, 1), results);
+                       }
+                     }};
 }
 
 template <class Function>
@@ -124,7 +141,7 @@ FloatOperators float_pair_operators() {
           exact_pairs<Smaller>("minimum"),
           exact_pairs<Sloped>("prelu"),
           {"clamp", clamped, true},
-          {"pow", power}};
+          {"pow", power, false, power_by_number}};
 }
 
 }  // namespace detent
