@@ -124,6 +124,63 @@ TEST_F(FloatTransformers, PairsThatBroadcastAreThoseOfTheReference) {
   EXPECT_GT(kernels_["pairs float"], 5);
 }
 
+/// Values of which any dimensions repeat, or are missing at the front.
+TEST_F(FloatTransformers, RowsThatRepeatAreThoseOfTheReference) {
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(seed);
+    const Shape shape = {draw.of(2, 4), draw.of(2, 3), draw.among({1, 5, 19})};
+    GraphBuilder builder("repeated");
+    const auto reshaped = [&](const NodeInput& x, const Shape& to) {
+      std::vector<NodeInput> operands = {x};
+      for (const int64_t size : to) operands.push_back(constant(size));
+      return builder.call("reshape", operands);
+    };
+    const NodeInput in = builder.input("x", TensorType{DType::kFloat32, {1, 6}});
+    const NodeInput x = reshaped(builder.linear("first", in, 6, element_count(shape)), shape);
+    Shape small = shape;
+    for (int64_t& size : small)
+      if (draw.coin()) size = 1;
+    if (draw.coin()) small.erase(small.begin());
+    const NodeInput other = reshaped(builder.linear("other", in, 6, element_count(small)), small);
+    const NodeInput y = draw.coin() ? builder.call("sub", {x, other}) : builder.call("sub", {other, x});
+    Graph graph = builder.finish(builder.linear("last", y, shape[2], 4));
+    draw_parameters(draw, graph);
+    expect_equal_on_every_target(graph, draw.tensor({1, 6}), kernels_);
+    if (HasFatalFailure()) break;
+  }
+  EXPECT_GT(kernels_["pairs float"] + kernels_["elements float"], 150);
+  EXPECT_EQ(kernels_["float"], 0);
+}
+
+/// Every second element, and elements of two values in turns, as rotary embeddings have them.
+TEST_F(FloatTransformers, PairsOfElementsAreMovedAsInTheReference) {
+  for (uint32_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(seed);
+    const int64_t rows = draw.of(1, 5);
+    const int64_t half = draw.of(1, 9);
+    const int64_t step = draw.of(1, 3);
+    GraphBuilder builder("turns");
+    const NodeInput x = builder.linear("first", builder.input("x", {rows, 6}), 6, step * half);
+    const auto part = [&](int64_t start) {
+      return builder.call("slice", {x}, {{"dims", -1}, {"starts", start}, {"steps", step}});
+    };
+    std::vector<NodeInput> parts;
+    for (int64_t i = 0; i < step; ++i)
+      parts.push_back(builder.call("reshape", {builder.call("sigmoid", {part(step - 1 - i)}), constant(-1),
+                                               constant(rows), constant(half), constant(1)}));
+    NodeInput y = parts.size() > 1 ? builder.call("cat", parts, {{"dim", draw.coin() ? 3 : 2}}) : parts[0];
+    y = builder.call("reshape", {y, constant(-1), constant(rows), constant(step * half)});
+    Graph graph = builder.finish(builder.linear("last", y, step * half, 3));
+    draw_parameters(draw, graph);
+    expect_equal_on_every_target(graph, draw.tensor({draw.of(1, 3), rows, 6}), kernels_);
+    if (HasFatalFailure()) break;
+  }
+  EXPECT_GT(kernels_["moved values"], 50);
+  EXPECT_EQ(kernels_["float"], 0);
+}
+
 /// Parts of a value that lie together are read where they lie, for as long as somebody reads them.
 TEST_F(FloatTransformers, PartsOfValuesStayWhileTheyAreRead) {
   Draw draw(1);

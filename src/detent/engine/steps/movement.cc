@@ -6,13 +6,72 @@
 namespace detent {
 namespace {
 
-/// Adjacent elements of an input that lie adjacent in the result too.
+/// Adjacent elements of an input that lie adjacent in the result too; as often as they follow in equal steps.
 struct MovedRun {
   size_t input;
   int64_t from;
   int64_t to;
   int64_t count;
+  int64_t times = 1;
+  int64_t from_step = 0;
+  int64_t to_step = 0;
 };
+
+/// Elements that are moved one after the other, in few runs.
+class MovedRuns {
+ public:
+  void add(size_t input, int64_t from, int64_t to) {
+    if (next_.count > 0 && next_.input == input && from == next_.from + next_.count &&
+        to == next_.to + next_.count) {
+      ++next_.count;
+      return;
+    }
+    end_run();
+    next_ = {input, from, to, 1};
+  }
+  std::vector<MovedRun> finished() {
+    end_run();
+    next_.count = 0;
+    return std::move(runs_);
+  }
+
+ private:
+  void end_run() {
+    if (next_.count == 0) return;
+    if (!runs_.empty() && runs_.back().input == next_.input && runs_.back().count == next_.count) {
+      MovedRun& last = runs_.back();
+      const int64_t from_step = next_.from - last.from;
+      const int64_t to_step = next_.to - last.to;
+      if (last.times == 1) {
+        last.from_step = from_step;
+        last.to_step = to_step;
+      }
+      if (from_step == last.times * last.from_step && to_step == last.times * last.to_step) {
+        ++last.times;
+        return;
+      }
+    }
+    runs_.push_back(next_);
+  }
+
+  MovedRun next_ = {};
+  std::vector<MovedRun> runs_;
+};
+
+template <class Element>
+void move_single(const MovedRun& run, const uint8_t* from, uint8_t* to) {
+  const auto* const source = reinterpret_cast<const Element*>(from) + run.from;
+  auto* const target = reinterpret_cast<Element*>(to) + run.to;
+  for (int64_t i = 0; i < run.times; ++i) target[i * run.to_step] = source[i * run.from_step];
+}
+
+void move(const MovedRun& run, int64_t element, const uint8_t* from, uint8_t* to) {
+  if (run.count == 1)
+    return element == 1 ? move_single<uint8_t>(run, from, to) : move_single<float>(run, from, to);
+  for (int64_t i = 0; i < run.times; ++i)
+    std::memcpy(to + (run.to + i * run.to_step) * element, from + (run.from + i * run.from_step) * element,
+                static_cast<size_t>(run.count * element));
+}
 
 /// Where the element of a value lies in its place.
 class ElementPlaces {
@@ -62,17 +121,16 @@ class MovementStep final : public EngineStep {
     const Place& out = places[to_];
     const ElementPlaces target(out);
     int64_t moved = 0;
+    MovedRuns runs;
     for (const StridedCopy& copy : inputs_.copies) {
       const ElementPlaces source(places[inputs_.places[copy.input]]);
-      const size_t first = runs_.size();
       for_each_moved(copy, [&](int64_t from, int64_t to) {
-        runs_.push_back({copy.input, source.of(from), target.of(to), 1});
+        runs.add(copy.input, source.of(from), target.of(to));
+        ++moved;
       });
-      moved += std::ssize(runs_) - static_cast<int64_t>(first);
     }
     fills_ = moved < element_count(out.shape);
-    std::ranges::sort(runs_, {}, &MovedRun::to);
-    join_runs();
+    runs_ = runs.finished();
   }
 
   void run(RunState& state) const override {
@@ -86,28 +144,10 @@ class MovementStep final : public EngineStep {
     std::vector<const uint8_t*> from;
     for (const size_t place : inputs_.places) from.push_back(state.bytes(place));
     const int64_t element = out.element_bytes();
-    for (const MovedRun& run : runs_)
-      std::memcpy(to + run.to * element, from[run.input] + run.from * element,
-                  static_cast<size_t>(run.count * element));
+    for (const MovedRun& run : runs_) move(run, element, from[run.input], to);
   }
 
  private:
-  void join_runs() {
-    size_t last = 0;
-    for (size_t i = 1; i < runs_.size(); ++i) {
-      MovedRun& run = runs_[last];
-      const bool follows = runs_[i].input == run.input && runs_[i].from == run.from + run.count &&
-                           runs_[i].to == run.to + run.count;
-      if (follows) {
-        ++run.count;
-      } else {
-        runs_[++last] = runs_[i];
-      }
-    }
-    if (!runs_.empty()) runs_.resize(last + 1);
-    runs_.shrink_to_fit();
-  }
-
   MovedInputs inputs_;
   size_t to_;
   std::vector<MovedRun> runs_;
