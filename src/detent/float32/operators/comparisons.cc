@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
@@ -16,81 +18,67 @@ bool is_half(const Tensor& tensor) {
   return dtype_size(tensor.dtype()) == 2 && is_floating_point(tensor.dtype());
 }
 
-/// Comparisons of elements of one type; float32 holds what the shorter floats do.
-template <class Function>
-Tensor compared(const FloatNode& n, Function function) {
-  Tensor left = n.operand(0);
-  Tensor right = n.operand(1);
-  if (is_half(left)) left = to_float32(left);
-  if (is_half(right)) right = to_float32(right);
-  const BroadcastPair pair(left, right);
+/// result[i] = function(a[i], b[i]) of elements T that broadcast.
+template <class T, class Function>
+Tensor paired(const BroadcastPair& pair, Function function) {
   Tensor result(DType::kBool, pair.shape);
-  bool* const to = result.values<bool>().data();
-  visit_numbers(left.dtype(), [&]<class T>(T) {
-    const T* const a = words_of<T>(pair.a);
-    const T* const b = words_of<T>(pair.b);
-    parallel_for(result.numel(), kGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) to[i] = function(a[i * pair.a_step], b[i * pair.b_step]);
-    });
+  bool* const to = words_of<bool>(result);
+  const T* const a = words_of<T>(pair.a);
+  const T* const b = words_of<T>(pair.b);
+  parallel_for(result.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) to[i] = function(a[i * pair.a_step], b[i * pair.b_step]);
   });
   return result;
 }
 
-Tensor equal(const FloatNode& n) {
-  return compared(n, [](auto a, auto b) { return a == b; });
-}
-Tensor less(const FloatNode& n) {
-  return compared(n, [](auto a, auto b) { return a < b; });
-}
-Tensor not_above(const FloatNode& n) {
-  return compared(n, [](auto a, auto b) { return a <= b; });
-}
-Tensor greater(const FloatNode& n) {
-  return compared(n, [](auto a, auto b) { return a > b; });
-}
-Tensor not_below(const FloatNode& n) {
-  return compared(n, [](auto a, auto b) { return a >= b; });
+/// Elements of one type; float32 holds what the shorter floats do.
+template <class Function>
+Tensor compared(Tensor left, Tensor right, Function function) {
+  if (is_half(left)) left = to_float32(left);
+  if (is_half(right)) right = to_float32(right);
+  const BroadcastPair pair(left, right);
+  return visit_numbers(left.dtype(), [&]<class T>(T) { return paired<T>(pair, function); });
 }
 
-// Bitwise where both are bool.
-Tensor both(const FloatNode& n) {
-  return compared(n, [](auto a, auto b) { return a != 0 && b != 0; });
-}
-Tensor either(const FloatNode& n) {
-  return compared(n, [](auto a, auto b) { return a != 0 || b != 0; });
-}
-Tensor only_one(const FloatNode& n) {
-  return compared(n, [](auto a, auto b) { return (a != 0) != (b != 0); });
-}
+Tensor equal(const FloatNode& n) { return compared(n.operand(0), n.operand(1), std::equal_to()); }
+Tensor less(const FloatNode& n) { return compared(n.operand(0), n.operand(1), std::less()); }
+Tensor not_above(const FloatNode& n) { return compared(n.operand(0), n.operand(1), std::less_equal()); }
+Tensor greater(const FloatNode& n) { return compared(n.operand(1), n.operand(0), std::less()); }
+Tensor not_below(const FloatNode& n) { return compared(n.operand(1), n.operand(0), std::less_equal()); }
 
+template <bool (*Function)(bool, bool)>
+Tensor logical(const FloatNode& n) {
+  return paired<bool>(BroadcastPair(n.operand(0), n.operand(1)), Function);
+}
+bool both(bool a, bool b) { return a && b; }
+bool either(bool a, bool b) { return a || b; }
+bool only_one(bool a, bool b) { return a != b; }
+
+/// A test of floats.
 template <class Function>
 Tensor tested(const Tensor& x, Function function) {
+  const Tensor wide = to_dtype(x, DType::kFloat64);
   Tensor result(DType::kBool, x.shape());
-  const auto to = result.values<bool>();
-  visit_numbers(x.dtype(), [&]<class T>(T) {
-    const auto from = x.values<T>();
-    for (size_t i = 0; i < to.size(); ++i) to[i] = function(from[i]);
-  });
+  std::ranges::transform(wide.values<double>(), result.values<bool>().begin(), function);
   return result;
 }
 
 Tensor negation(const FloatNode& n) {
-  return tested(n.operand(0), [](auto x) { return x == 0; });
+  const Tensor x = n.operand(0);
+  Tensor result(DType::kBool, x.shape());
+  std::ranges::transform(x.values<bool>(), result.values<bool>().begin(), std::logical_not());
+  return result;
 }
 
 Tensor not_a_number(const FloatNode& n) {
-  const Tensor x = n.operand(0);
-  return tested(is_half(x) ? to_float32(x) : x, [](auto a) { return a != a; });
+  return tested(n.operand(0), [](double x) { return std::isnan(x); });
 }
 
 Tensor infinite(const FloatNode& n) {
-  const Tensor x = n.operand(0);
   const bool positive = boolean_attribute(n.node, "positive");
   const bool negative = boolean_attribute(n.node, "negative");
-  return tested(is_half(x) ? to_float32(x) : x, [=](auto a) {
-    const auto value = static_cast<double>(a);
-    return (positive && value == HUGE_VAL) || (negative && value == -HUGE_VAL);
-  });
+  return tested(n.operand(0),
+                [=](double x) { return (positive && x == HUGE_VAL) || (negative && x == -HUGE_VAL); });
 }
 
 Tensor chosen(const FloatNode& n) {
@@ -124,9 +112,9 @@ FloatOperators comparison_operators() {
           {"le", not_above, true},
           {"gt", greater, true},
           {"ge", not_below, true},
-          {"logical_and", both, true},
-          {"logical_or", either, true},
-          {"logical_xor", only_one, true},
+          {"logical_and", logical<both>, true},
+          {"logical_or", logical<either>, true},
+          {"logical_xor", logical<only_one>, true},
           {"logical_not", negation, true},
           {"isnan", not_a_number, true},
           {"isinf", infinite, true},
