@@ -20,6 +20,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "detent/core/next_port_for_test.h"
 #include "detent/datasets/fetch.h"
 #include "detent/io/digest.h"
 #include "detent/io/file.h"
@@ -309,7 +310,8 @@ class KillSlowWorkers : public KillSlowTest {
  protected:
   /// Starts the second; the first remains to be run.
   Command with_second(const std::string& line) {
-    const std::string common = fmt::format("WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT={}", ++port_);
+    const std::string common =
+        fmt::format("WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT={}", next_port_for_test());
     fs::remove(folder_ / "second_ended");
     const std::string second =
         fmt::format("cd {} && (RANK=1 {} {}/detent {} > second.txt 2>&1; > second_ended) &", folder_.string(),
@@ -325,8 +327,6 @@ class KillSlowWorkers : public KillSlowTest {
     }
     ASSERT_TRUE(fs::exists(folder_ / "second_ended")) << "the second worker waits for the first";
   }
-
-  int port_ = 23000 + getpid() % 17000;
 };
 
 TEST_F(KillSlowWorkers, GoOn) {

@@ -19,6 +19,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "detent/core/next_port_for_test.h"
 #include "detent/core/value.h"
 #include "detent/io/file.h"
 #include "detent/io/graph_file.h"
@@ -140,7 +141,7 @@ TEST_F(SearchCommand, ProcessesFindWhatOneFinds) {
   const std::string options = "--max-drop 1 --evaluations 20 --winners 1 --seed 5 --num-threads 1";
   ASSERT_EQ(search(options, "alone"), 0) << log();
   const std::string together = command(options + " --overwrite --worker-timeout 120", "together");
-  const int port = 24000 + getpid() % 16000;
+  const int port = next_port_for_test();
   const std::string workers = fmt::format("WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT={}", port);
   ASSERT_EQ(
       run(fmt::format("{0} RANK=1 {1} > second.txt 2>&1 & {0} RANK=0 {1} && wait $!", workers, together)), 0)

@@ -23,6 +23,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "detent/core/next_port_for_test.h"
 #include "detent/core/error.h"
 #include "detent/io/file.h"
 #include "detent/io/json.h"
@@ -434,7 +435,7 @@ TEST_F(SurvivalTest, ReadsParameterGroupsFromTheConfiguration) {
 }
 
 TEST_F(SurvivalTest, ASignalAtOneWorkerStopsAllAtTheSameStep) {
-  static int port = 21000 + getpid() % 18000;
+  int port = next_port_for_test();
   const auto start = [&](const std::string& project, int rank, const Words& more = {}) {
     const Words environment = {fmt::format("RANK={}", rank), "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
                                fmt::format("MASTER_PORT={}", port)};
@@ -446,7 +447,7 @@ TEST_F(SurvivalTest, ASignalAtOneWorkerStopsAllAtTheSameStep) {
     Process second = start(project, 1, more);
     EXPECT_EQ(first.exit_status(), 0) << read_file(folder_ / "worker_0.txt");
     EXPECT_EQ(second.exit_status(), 0) << read_file(folder_ / "worker_1.txt");
-    ++port;
+    port = next_port_for_test();
   };
   finish("whole");
   Process first = start("part", 0);
@@ -455,7 +456,7 @@ TEST_F(SurvivalTest, ASignalAtOneWorkerStopsAllAtTheSameStep) {
   second.send(SIGINT);
   EXPECT_EQ(first.exit_status(), 130);
   EXPECT_EQ(second.exit_status(), 130);
-  ++port;
+  port = next_port_for_test();
   EXPECT_THAT(read_file(folder_ / "worker_0.txt"), HasSubstr("in each process, resume with"));
   finish("part", {"--resume"});
   expect_same_networks("whole", "part");

@@ -12,6 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "detent/core/next_port_for_test.h"
 #include "detent/io/file.h"
 #include "detent/io/torch_checkpoint.h"
 
@@ -79,9 +80,8 @@ class WorkersTest : public testing::Test {
 
   /// The same command in `count` processes; whether all ended well.
   bool run_workers(int count, const std::string& command) const {
-    static int next_port = 22000 + getpid() % 18000;
     const std::string environment =
-        fmt::format("WORLD_SIZE={} MASTER_ADDR=127.0.0.1 MASTER_PORT={}", count, next_port++);
+        fmt::format("WORLD_SIZE={} MASTER_ADDR=127.0.0.1 MASTER_PORT={}", count, next_port_for_test());
     std::string script = "pids=; failed=0; ";
     for (int rank = 0; rank < count; ++rank) {
       script += fmt::format("RANK={} {} {} > worker_{}.txt 2>&1 & pids=\"$pids $!\"; ", rank, environment,
@@ -119,7 +119,7 @@ TEST_F(WorkersTest, CalibrateToTheSameBytesHoweverManyThereAre) {
 TEST_F(WorkersTest, AreStartedByTorchrun) {
   if (run("torchrun --help") != 0) GTEST_SKIP() << "there is no torchrun";
   const std::string launch = fmt::format(
-      "torchrun --no_python --nproc_per_node 2 --master_port {} -r 2 -t 2 ", 21000 + getpid() % 1000);
+      "torchrun --no_python --nproc_per_node 2 --master_port {} -r 2 -t 2 ", next_port_for_test());
   // Debian 13's asks for libuv, and is built without.
   if (run(launch + "true") != 0) GTEST_SKIP() << "this torchrun cannot start anything: " << file("log.txt");
   EXPECT_EQ(run(launch + "detent transform --config profile.toml --project torchrun"), 0) << file("log.txt");

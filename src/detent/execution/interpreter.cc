@@ -40,15 +40,6 @@ const at::Tensor* float_tensor(const Flow& flow) {
   return tensor != nullptr && tensor->scalar_type() == at::kFloat ? tensor : nullptr;
 }
 
-/// In memory as libtorch lays out a tensor of its own: kernels add up in an order that may depend on strides
-/// and alignment.
-at::Tensor laid_out(const at::Tensor& tensor) {
-  constexpr uintptr_t kAlignment = 64;
-  const at::Tensor dense = tensor.contiguous();
-  const bool aligned = reinterpret_cast<uintptr_t>(dense.data_ptr()) % kAlignment == 0;
-  return aligned ? dense : dense.clone();
-}
-
 /// A value that was rounded with this stays as it is when it is rounded again.
 bool is_idempotent(const std::optional<QuantSpec>& rounding) {
   const auto* affine = rounding ? std::get_if<Affine>(&rounding->format) : nullptr;
@@ -159,10 +150,7 @@ Interpreter::Step Interpreter::make_step(const Node& node) {
     }
   }
   if (mode_ == Mode::kInference) {
-    for (auto& [name, tensor] : step.parameters) {
-      tensor = quantized(step, name, tensor);
-      if (graph_.requantization()) tensor = laid_out(tensor);
-    }
+    for (auto& [name, tensor] : step.parameters) tensor = quantized(step, name, tensor);
   }
   return step;
 }
@@ -236,16 +224,9 @@ Flow Interpreter::input_of(const Step& step, const Source& source, std::vector<F
   return flow;
 }
 
-/// Where a graph computes on codes, what its nodes compute in float depends on the values alone, so that
-/// integer execution can ask for the same.
 std::vector<Flow> Interpreter::evaluated(const Step& step, Evaluation evaluation) const {
   if (step.reproducible != nullptr && takes_reproducible(evaluation))
     return reproducible_results(*step.reproducible, evaluation);
-  const bool repeats = mode_ == Mode::kInference && graph_.requantization() && !moves_codes(*step.node);
-  for (Flow& input : evaluation.inputs) {
-    auto* tensor = repeats ? std::get_if<at::Tensor>(&input) : nullptr;
-    if (tensor != nullptr) *tensor = laid_out(*tensor);
-  }
   return std::move(step.evaluate(evaluation).flows());
 }
 
@@ -289,22 +270,6 @@ Evaluation Interpreter::evaluation_of(const Step& step) const {
           .training = mode_ == Mode::kTraining && !uses_statistics,
           .in_order = in_order_ || (mode_ == Mode::kInference && in_parallel_for()),
           .gather = gather_ ? &gather_ : nullptr};
-}
-
-std::vector<Flow> Interpreter::results_of(std::string_view name, std::vector<Flow> inputs) const {
-  DETENT_CHECK(mode_ == Mode::kInference, "node {}: an interpreter in training", name);
-  const Step& step = steps_[graph_.position(name)];
-  const at::AutoGradMode gradients(false);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!step.inputs[i].value) inputs[i] = step.inputs[i].constant;
-  }
-  try {
-    Evaluation evaluation = evaluation_of(step);
-    evaluation.inputs = std::move(inputs);
-    return evaluated(step, std::move(evaluation));
-  } catch (const c10::Error& error) {
-    fail("node \"{}\" ({}): {}", step.node->name, step.node->op, error.what_without_backtrace());
-  }
 }
 
 std::vector<Flow> Interpreter::run_step(const Step& step, std::vector<Flow>& values,

@@ -52,10 +52,6 @@ class Interpreter {
                  ObservedValues values = ObservedValues::kAfterQuantization);
   at::Tensor run(const at::Tensor& input) { return run(std::vector<at::Tensor>{input}); }
 
-  /// What the node of that name computes from `inputs`, which are values as its quantizers leave them, before
-  /// its results are rounded; its constant inputs need not be given. Only in inference mode.
-  std::vector<Flow> results_of(std::string_view name, std::vector<Flow> inputs) const;
-
   /// Leaves with gradients, by their key in the state_dict, in node order, tied weights once; only in
   /// training mode.
   std::vector<std::pair<std::string, at::Tensor>> named_trainable_parameters() const;

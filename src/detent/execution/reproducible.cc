@@ -8,6 +8,16 @@
 #include "detent/graph/operators.h"
 
 namespace detent {
+namespace {
+
+FloatFlow float_flow(const Flow& flow) {
+  if (const auto* tensor = std::get_if<at::Tensor>(&flow)) return {from_torch(*tensor)};
+  if (const auto* integer = std::get_if<int64_t>(&flow)) return {{}, Value(*integer)};
+  if (const auto* real = std::get_if<double>(&flow)) return {{}, Value(*real)};
+  return {{}, {}, true};
+}
+
+}  // namespace
 
 const FloatOperator* reproducible_operator(std::string_view op) {
   const FloatOperator* const found = find_float_operator(op);
@@ -34,21 +44,6 @@ std::vector<Flow> reproducible_results(const FloatOperator& by, const Evaluation
   for (const Tensor& result : by.results({evaluation.node, inputs, parameters}))
     results.emplace_back(to_torch(result));
   return results;
-}
-
-Flow torch_flow(const FloatFlow& flow) {
-  if (flow.is_absent) return std::monostate();
-  if (const auto* integer = flow.number.get_if<int64_t>()) return *integer;
-  if (const auto* real = flow.number.get_if<double>()) return *real;
-  if (!flow.number.is_na()) return std::monostate();  // a list, which the node itself has
-  return to_torch(flow.tensor);
-}
-
-FloatFlow float_flow(const Flow& flow) {
-  if (const auto* tensor = std::get_if<at::Tensor>(&flow)) return {from_torch(*tensor)};
-  if (const auto* integer = std::get_if<int64_t>(&flow)) return {{}, Value(*integer)};
-  if (const auto* real = std::get_if<double>(&flow)) return {{}, Value(*real)};
-  return {{}, {}, true};
 }
 
 }  // namespace detent

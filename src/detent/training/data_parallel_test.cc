@@ -14,9 +14,9 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
-#include <unistd.h>
 
 #include "detent/core/error.h"
+#include "detent/core/next_port_for_test.h"
 #include "detent/datasets/dataset.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
@@ -38,8 +38,7 @@ using testing::ThrowsMessage;
 /// Calls body(group) for each of `size` workers, each in a thread of its own.
 void with_workers(int size, const std::function<void(ProcessGroup&)>& body,
                   std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
-  static int next_port = 21000 + getpid() % 20000;
-  const int port = next_port++;
+  const int port = next_port_for_test();
   std::vector<std::thread> threads;
   std::mutex mutex;
   std::string errors;

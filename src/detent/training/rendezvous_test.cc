@@ -2,12 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <mutex>
 #include <thread>
 
 #include "detent/core/error.h"
+#include "detent/core/next_port_for_test.h"
 #include "detent/training/socket.h"
 
 namespace detent {
@@ -19,11 +19,6 @@ using testing::IsEmpty;
 using testing::SizeIs;
 using testing::ThrowsMessage;
 
-int next_port() {
-  static int port = 41000 + getpid() % 9000;
-  return port++;
-}
-
 std::vector<std::byte> bytes_of(std::string_view text) {
   const auto bytes = std::as_bytes(std::span(text));
   return {bytes.begin(), bytes.end()};
@@ -32,7 +27,7 @@ std::vector<std::byte> bytes_of(std::string_view text) {
 /// What went wrong at each worker; `secrets` has one a worker.
 std::vector<std::string> errors_of(const std::vector<std::string>& secrets, std::chrono::milliseconds timeout,
                                    const std::function<void(Rendezvous&, int rank)>& body = {}) {
-  const int port = next_port();
+  const int port = next_port_for_test();
   const int size = static_cast<int>(secrets.size());
   std::vector<std::string> errors(secrets.size());
   std::vector<std::thread> threads;
@@ -77,7 +72,7 @@ TEST(Rendezvous, LetsInWhoKnowsTheSecretOnly) {
 }
 
 TEST(Rendezvous, StrangersAreForgotten) {
-  const int port = next_port();
+  const int port = next_port_for_test();
   std::thread first([&] {
     Rendezvous rendezvous({0, 2, "127.0.0.1", port, "s"}, 20s);
     std::this_thread::sleep_for(100ms);
@@ -98,7 +93,7 @@ TEST(Rendezvous, StrangersAreForgotten) {
 }
 
 TEST(Rendezvous, WaitsNoLongerThanToldForWhoIsSilent) {
-  const int port = next_port();
+  const int port = next_port_for_test();
   const Socket silent = Socket::listen_on("127.0.0.1", port);  // takes connections and says nothing
   const auto begin = Rendezvous::Clock::now();
   EXPECT_THAT(
@@ -108,19 +103,19 @@ TEST(Rendezvous, WaitsNoLongerThanToldForWhoIsSilent) {
       ThrowsMessage<Error>(HasSubstr("silent")));
   EXPECT_THAT(
       [&] {
-        Rendezvous({1, 2, "127.0.0.1", next_port()}, 300ms);
+        Rendezvous({1, 2, "127.0.0.1", next_port_for_test()}, 300ms);
       },
       ThrowsMessage<Error>(HasSubstr("nobody answers")));
   EXPECT_THAT(
       [&] {
-        Rendezvous({0, 2, "127.0.0.1", next_port()}, 300ms);
+        Rendezvous({0, 2, "127.0.0.1", next_port_for_test()}, 300ms);
       },
       ThrowsMessage<Error>(HasSubstr("\"worker 1\" has not come")));
   EXPECT_LT(Rendezvous::Clock::now() - begin, 3s);
 }
 
 TEST(Rendezvous, ListensOnTheGivenAddressOnly) {
-  const int port = next_port();
+  const int port = next_port_for_test();
   const Socket listener = Socket::listen_on("127.0.0.2", port);
   EXPECT_NO_THROW(Socket::connect_to("127.0.0.2", port, Rendezvous::Clock::now() + 1s));
   EXPECT_THROW(Socket::connect_to("127.0.0.1", port, Rendezvous::Clock::now() + 200ms), Error);
