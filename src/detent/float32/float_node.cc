@@ -69,17 +69,6 @@ const Tensor& FloatNode::tensor(size_t index) const {
   return inputs[index].tensor;
 }
 
-Tensor FloatNode::as_tensor(size_t index) const {
-  if (index >= inputs.size() || inputs[index].number.is_na()) return tensor(index);
-  const Value& number = inputs[index].number;
-  const auto* integer = number.get_if<int64_t>();
-  const auto* real = number.get_if<double>();
-  if (integer == nullptr && real == nullptr)
-    fail("node \"{}\" ({}): input {} is no number", node.name, node.op, index);
-  const float value = integer != nullptr ? static_cast<float>(*integer) : static_cast<float>(*real);
-  return Tensor::from<float>({}, std::vector{value});
-}
-
 Tensor FloatNode::operand(size_t index) const {
   const bool is_constant = index < node.inputs.size() && node.inputs[index].is_constant();
   if (is_absent(index)) fail("node \"{}\" ({}): input {} is absent", node.name, node.op, index);

@@ -34,8 +34,6 @@ struct FloatNode {
   bool is_absent(size_t index) const;
   /// The input. Throws Error naming the node where it is no tensor of float32.
   const Tensor& tensor(size_t index) const;
-  /// A number becomes a tensor of rank 0.
-  Tensor as_tensor(size_t index) const;
   /// The input, of whatever element type. A list becomes a tensor of one dimension, int64 or float32; a
   /// number one of rank 0, of the type of the first tensor of numbers among the inputs, so that it broadcasts
   /// without changing that. Throws Error naming the node where that type does not hold it.
