@@ -12,6 +12,7 @@ namespace detent {
 template <class Visit>
 decltype(auto) visit_numbers(DType dtype, Visit&& visit) {
   switch (dtype) {
+    // The same but for the type. NOLINTNEXTLINE(bugprone-branch-clone)
     case DType::kBool:
       return visit(bool());
     case DType::kUInt8:
@@ -37,6 +38,7 @@ decltype(auto) visit_numbers(DType dtype, Visit&& visit) {
 template <class Visit>
 decltype(auto) visit_words(DType dtype, Visit&& visit) {
   switch (dtype_size(dtype)) {
+    // The same but for the type. NOLINTNEXTLINE(bugprone-branch-clone)
     case sizeof(uint8_t):
       return visit(uint8_t());
     case sizeof(uint16_t):

@@ -375,7 +375,7 @@ TEST_F(FastEngine, PackedWeightsAreThoseOfTheReference) {
 /// Tokens whose number a run decides: rows of two tables, heads by shapes that the network computes, a mask.
 Graph network_of_tokens() {
   GraphBuilder b("tokens");
-  const auto list = [](std::vector<int64_t> values) { return NodeInput::of_constant(Value(values)); };
+  const auto list = [](const std::vector<int64_t>& values) { return NodeInput::of_constant(Value(values)); };
   const NodeInput ids = b.input("ids", TensorType{DType::kInt64, {kBatchName, "length"}});
   const NodeInput sizes = b.call("shape_of", {ids});
   const NodeInput batch = b.call("slice", {sizes}, {{"dims", 0}, {"starts", 0}, {"ends", 1}});
