@@ -26,8 +26,14 @@ std::vector<FloatFlow> FloatNodes::results(const Node& node, std::span<const Flo
   const FloatOperator* const entry = find_float_operator(node.op);
   DETENT_CHECK(entry != nullptr, "node {}: nothing computes the operator {} in float", node.name, node.op);
   std::vector<FloatFlow> results;
-  for (Tensor& result : entry->results({node, inputs, parameters_of(node)}))
-    results.push_back({std::move(result)});
+  try {
+    for (Tensor& result : entry->results({node, inputs, parameters_of(node)}))
+      results.push_back({std::move(result)});
+  } catch (const Error& error) {
+    const std::string_view text = error.what();
+    if (text.starts_with("node ")) throw;
+    fail("node \"{}\" ({}): {}", node.name, node.op, text);
+  }
   return results;
 }
 

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "detent/float32/coefficients.h"
+#include "detent/float32/polynomial_reference.h"
 #include "detent/float32/functions.h"
 #include "detent/float32/single_exp_reference.h"
 #include "detent/float32/trigonometric_reference.h"
@@ -17,13 +18,6 @@ namespace {
 
 namespace c = coefficients;
 
-template <size_t N>
-double polynomial(double x, const double (&terms)[N]) {
-  double sum = terms[0];
-  for (size_t i = 1; i < N; ++i) sum = std::fma(sum, x, terms[i]);
-  return sum;
-}
-
 struct ExpParts {
   double rest;
   double power;
@@ -34,7 +28,7 @@ ExpParts split_exp(double x) {
   const double rounded = std::fma(x, c::kLog2E, c::kRounder);
   const double r = std::fma(rounded - c::kRounder, -c::kLn2, x);
   const uint64_t biased = std::bit_cast<uint64_t>(rounded) + 1023;
-  return {std::fma(r * r, polynomial(r, c::kExp), r), std::bit_cast<double>(biased << 52)};
+  return {std::fma(r * r, polynomial_reference(r, c::kExp), r), std::bit_cast<double>(biased << 52)};
 }
 
 double exponential(double x) {
@@ -64,7 +58,7 @@ double log_of(double exponent, double f) {
   const double s = f / (f + 2);
   const double square = s * s;
   const double twice = s + s;
-  return std::fma(exponent, c::kLn2, std::fma(twice * square, polynomial(square, c::kLog), twice));
+  return std::fma(exponent, c::kLn2, std::fma(twice * square, polynomial_reference(square, c::kLog), twice));
 }
 
 double logarithm(double x) {
@@ -89,12 +83,12 @@ double hyperbolic_tangent(double x) {
 
 double erfc_of(double t) {
   t = std::min(t, c::kErfcMost);
-  return exponential(-(t * t)) * polynomial((t - c::kErfcMiddle) / (t + c::kErfcMiddle), c::kErfc);
+  return exponential(-(t * t)) * polynomial_reference((t - c::kErfcMiddle) / (t + c::kErfcMiddle), c::kErfc);
 }
 
 double error_function(double x) {
   const double t = std::fabs(x);
-  if (t < 0.5) return x * polynomial(x * x, c::kErf);
+  if (t < 0.5) return x * polynomial_reference(x * x, c::kErf);
   return std::copysign(1 - erfc_of(t), x);
 }
 

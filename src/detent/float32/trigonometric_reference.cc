@@ -6,21 +6,15 @@
 #include <cstdint>
 
 #include "detent/float32/coefficients.h"
+#include "detent/float32/polynomial_reference.h"
 
 namespace detent {
 namespace {
 
 namespace c = coefficients;
 
-template <size_t N>
-double polynomial(double x, const double (&terms)[N]) {
-  double sum = terms[0];
-  for (size_t i = 1; i < N; ++i) sum = std::fma(sum, x, terms[i]);
-  return sum;
-}
-
-double sine_near_zero(double r) { return r * polynomial(r * r, c::kSine); }
-double cosine_near_zero(double r) { return polynomial(r * r, c::kCosine); }
+double sine_near_zero(double r) { return r * polynomial_reference(r * r, c::kSine); }
+double cosine_near_zero(double r) { return polynomial_reference(r * r, c::kCosine); }
 
 double less_multiple_of_pi(double x, double n) { return std::fma(n, -c::kPiRest, std::fma(n, -c::kPi, x)); }
 
@@ -85,12 +79,12 @@ ArcSine split_arc_sine(double x) {
   const bool is_half = t > 0.5;
   const double rest = (1 - t) * 0.5;
   const double sine = is_half ? std::sqrt(rest) : t;
-  return {std::copysign(sine * polynomial(is_half ? rest : t * t, c::kAsin), x), is_half};
+  return {std::copysign(sine * polynomial_reference(is_half ? rest : t * t, c::kAsin), x), is_half};
 }
 
 /// atan(place) + turn
 double turned_arc_tangent(double place, double turn) {
-  return std::fma(place, polynomial(place * place, c::kAtan), turn);
+  return std::fma(place, polynomial_reference(place * place, c::kAtan), turn);
 }
 
 double positive_arc_tangent(double t) {

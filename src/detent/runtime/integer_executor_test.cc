@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include <cmath>
 #include <numeric>
 
@@ -139,6 +141,19 @@ TEST(IntegerExecutor, TakesIndicesAndGivesPositions) {
   const Tensor beyond = Tensor::from<int64_t>({1, 3}, std::vector<int64_t>{3, 4, 1});
   EXPECT_THAT(error_of([&] { IntegerProgram(graph).run(std::span(&beyond, 1)); }),
               HasSubstr("node \"rows\": input 0: got the index 4, expected 0 to 3"));
+}
+
+TEST(IntegerExecutor, NamesTheNodeWhoseOperandsCannotBe) {
+  GraphBuilder builder("quotients");
+  const NodeInput x = builder.input("x", TensorType{DType::kInt64, {kBatchName, 2}});
+  const NodeInput y = builder.input("y", TensorType{DType::kInt64, {kBatchName, 2}});
+  const IntegerProgram program(builder.finish(builder.call("div", {x, y})));
+  const std::vector<int64_t> least = {-7, std::numeric_limits<int64_t>::min()};
+  std::vector<Tensor> inputs = {Tensor::from<int64_t>({1, 2}, least),
+                                Tensor::from<int64_t>({1, 2}, std::vector<int64_t>{2, -1})};
+  EXPECT_THAT(program.run(inputs).front().values<int64_t>(), ElementsAre(-3, least[1]));
+  inputs[1].values<int64_t>()[0] = 0;
+  EXPECT_EQ(error_of([&] { program.run(inputs); }), "node \"div\" (div): division of integers by zero");
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "detent/core/error.h"
 #include "detent/execution/evaluators/evaluator.h"
 #include "detent/execution/torch_tensor.h"
+#include "detent/graph/border_source.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
@@ -73,19 +74,6 @@ Results evaluate_slice(const Evaluation& e) {
   return x;
 }
 
-/// The position that the border of mode `mode` repeats, or -1 for the value.
-int64_t source_position(int64_t position, int64_t size, const std::string& mode) {
-  if (position >= 0 && position < size) return position;
-  if (mode == "constant") return -1;
-  if (size == 0) fail("mode {} has nothing to repeat in a dimension of size 0", mode);
-  if (mode == "edge") return position < 0 ? 0 : size - 1;
-  if (mode == "wrap") return (position % size + size) % size;
-  if (size == 1) return 0;
-  const int64_t period = 2 * (size - 1);
-  const int64_t place = (position % period + period) % period;
-  return place < size ? place : period - place;
-}
-
 Results evaluate_pad(const Evaluation& e) {
   at::Tensor x = e.tensor(0);
   const std::vector<int64_t> borders = e.integers(1);
@@ -100,7 +88,7 @@ Results evaluate_pad(const Evaluation& e) {
     const int64_t size = x.size(dims[i]);
     std::vector<int64_t> sources;
     for (int64_t p = -borders[i]; p < size + borders[i + count]; ++p)
-      sources.push_back(source_position(p, size, mode));
+      sources.push_back(border_source(p, size, mode));
     const at::Tensor from = list_of(sources);
     at::Tensor filled = at::index_select(x, dims[i], from.clamp_min(0));
     if (mode == "constant") {

@@ -7,6 +7,7 @@
 #include "detent/core/element_types.h"
 #include "detent/float32/float_node.h"
 #include "detent/float32/selected_positions.h"
+#include "detent/graph/border_source.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/strided_view.h"
 #include "detent/graph/traits.h"
@@ -87,21 +88,6 @@ Tensor sliced(const FloatNode& n) {
   return gathered(x, view);
 }
 
-/// The position that the border of mode `mode` repeats, or -1 for the value.
-int64_t source_position(const FloatNode& n, int64_t position, int64_t size, const std::string& mode) {
-  if (position >= 0 && position < size) return position;
-  if (mode == "constant") return -1;
-  if (size == 0)
-    fail("node \"{}\" ({}): mode {} has nothing to repeat in a dimension of size 0", n.node.name, n.node.op,
-         mode);
-  if (mode == "edge") return position < 0 ? 0 : size - 1;
-  if (mode == "wrap") return (position % size + size) % size;
-  if (size == 1) return 0;
-  const int64_t period = 2 * (size - 1);
-  const int64_t place = (position % period + period) % period;
-  return place < size ? place : period - place;
-}
-
 Tensor padded(const FloatNode& n) {
   Tensor x = n.operand(0);
   const std::vector<int64_t> borders = n.integers(1);
@@ -113,7 +99,7 @@ Tensor padded(const FloatNode& n) {
     const int64_t size = x.shape()[dims[i]];
     std::vector<int64_t> sources;
     for (int64_t p = -borders[i]; p < size + borders[i + count]; ++p)
-      sources.push_back(source_position(n, p, size, mode));
+      sources.push_back(border_source(p, size, mode));
     x = selected_positions(x, dims[i], sources, value);
   }
   return x;
