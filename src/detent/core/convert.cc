@@ -141,10 +141,14 @@ Tensor converted_from(const Tensor& tensor, DType dtype) {
 
 }  // namespace
 
+Tensor widened(const Tensor& tensor) {
+  const bool is_short = is_floating_point(tensor.dtype()) && tensor.dtype() != DType::kFloat64;
+  return is_short ? to_float32(tensor) : tensor;
+}
+
 Tensor to_dtype(const Tensor& tensor, DType dtype) {
   if (tensor.dtype() == dtype) return tensor;
-  const bool is_number = !is_floating_point(tensor.dtype()) || tensor.dtype() == DType::kFloat64;
-  const Tensor from = is_number ? tensor : to_float32(tensor);
+  const Tensor from = widened(tensor);
   if (from.dtype() == dtype) return from;
   return visit_numbers(from.dtype(), [&]<class From>(From) { return converted_from<From>(from, dtype); });
 }

@@ -8,10 +8,14 @@ namespace detent {
 /// float32.
 Tensor to_float32(const Tensor& tensor);
 
-/// The elements in another dtype, but for the 8-bit floats, which only to_float32 reads; the same tensor where
-/// it has that dtype. Floats become the nearest float, ties to even, and are cut towards zero to integers;
-/// integers wrap modulo 2^bits. What no int64 holds, NaN among it, becomes the least one first. Bool is
-/// whether an element is not 0.
+/// Elements of the floats that C++ does not compute in, those of 16 and of 8 bits, as float32, which holds
+/// them; any others as they are.
+Tensor widened(const Tensor& tensor);
+
+/// The elements in another dtype, but for the 8-bit floats, which only to_float32 reads; the same tensor
+/// where it has that dtype. Floats become the nearest float, ties to even, and are cut towards zero to
+/// integers; integers wrap modulo 2^bits. What no int64 holds, NaN among it, becomes the least one first.
+/// Bool is whether an element is not 0.
 Tensor to_dtype(const Tensor& tensor, DType dtype);
 
 }  // namespace detent

@@ -41,16 +41,7 @@ size_t dim_of(const FloatNode& n, const Tensor& x) {
   return n.dimension(integer_attribute(n.node, "dim"), x.shape().size());
 }
 
-/// NaN is larger than all else, as in numpy and PyTorch.
-template <class T>
-bool is_larger(T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && !std::isnan(b);
-  }
-  return a > b;
-}
-
-/// In the argument of the smallest, too, NaN comes first.
+/// Whether a is larger (or smaller) than b; NaN is before all else in either order, as in numpy and PyTorch.
 template <class T, bool kLargest>
 bool is_before(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -62,7 +53,7 @@ bool is_before(T a, T b) {
 template <bool kLargest>
 Tensor position_of_extreme(const FloatNode& n) {
   const Tensor x = n.operand(0);
-  const Tensor numbers = dtype_size(x.dtype()) == 2 && is_floating_point(x.dtype()) ? to_float32(x) : x;
+  const Tensor numbers = widened(x);
   const Lines lines(x.shape(), dim_of(n, x));
   const bool last = boolean_attribute(n.node, "select_last_index");
   Tensor result(DType::kInt64, n.inferred().front().shape);
@@ -98,8 +89,7 @@ void add_up(const T* from, const Lines& lines, bool exclusive, bool reverse, T* 
 
 Tensor cumulative_sums(const FloatNode& n) {
   const Tensor given = n.operand(0);
-  const bool is_short = is_floating_point(given.dtype()) && given.dtype() != DType::kFloat64;
-  const Tensor x = is_short ? to_float32(given) : given;
+  const Tensor x = widened(given);
   const Lines lines(x.shape(), n.dimension(n.integers(1).at(0), x.shape().size()));
   const bool exclusive = boolean_attribute(n.node, "exclusive");
   const bool reverse = boolean_attribute(n.node, "reverse");
@@ -116,7 +106,7 @@ Tensor cumulative_sums(const FloatNode& n) {
 /// The first k in order; equal elements in that of their positions.
 std::vector<Tensor> top(const FloatNode& n) {
   const Tensor x = n.operand(0);
-  const Tensor numbers = dtype_size(x.dtype()) == 2 && is_floating_point(x.dtype()) ? to_float32(x) : x;
+  const Tensor numbers = widened(x);
   const size_t dim = dim_of(n, x);
   const Lines lines(x.shape(), dim);
   const int64_t k = n.integers(1).at(0);
@@ -135,8 +125,8 @@ std::vector<Tensor> top(const FloatNode& n) {
       std::partial_sort(order.begin(), order.begin() + k, order.end(), [&](int64_t a, int64_t b) {
         const T at_a = from[a * lines.step];
         const T at_b = from[b * lines.step];
-        if (largest ? is_larger(at_a, at_b) : is_larger(at_b, at_a)) return true;
-        if (largest ? is_larger(at_b, at_a) : is_larger(at_a, at_b)) return false;
+        if (largest ? is_before<T, true>(at_a, at_b) : is_before<T, true>(at_b, at_a)) return true;
+        if (largest ? is_before<T, true>(at_b, at_a) : is_before<T, true>(at_a, at_b)) return false;
         return a < b;
       });
       const int64_t first = lines.first(line, k);

@@ -14,10 +14,6 @@ namespace {
 
 constexpr int64_t kGrain = 16384;
 
-bool is_half(const Tensor& tensor) {
-  return dtype_size(tensor.dtype()) == 2 && is_floating_point(tensor.dtype());
-}
-
 /// result[i] = function(a[i], b[i]) of elements T that broadcast.
 template <class T, class Function>
 Tensor paired(const BroadcastPair& pair, Function function) {
@@ -31,13 +27,11 @@ Tensor paired(const BroadcastPair& pair, Function function) {
   return result;
 }
 
-/// Elements of one type; float32 holds what the shorter floats do.
+/// Elements of one type.
 template <class Function>
-Tensor compared(Tensor left, Tensor right, Function function) {
-  if (is_half(left)) left = to_float32(left);
-  if (is_half(right)) right = to_float32(right);
-  const BroadcastPair pair(left, right);
-  return visit_numbers(left.dtype(), [&]<class T>(T) { return paired<T>(pair, function); });
+Tensor compared(const Tensor& left, const Tensor& right, Function function) {
+  const BroadcastPair pair(widened(left), widened(right));
+  return visit_numbers(pair.a.dtype(), [&]<class T>(T) { return paired<T>(pair, function); });
 }
 
 Tensor equal(const FloatNode& n) { return compared(n.operand(0), n.operand(1), std::equal_to()); }

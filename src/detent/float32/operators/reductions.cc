@@ -58,8 +58,7 @@ ReducedRows reduced_rows(const FloatNode& n, const Tensor& x) {
 template <class Reduce>
 Tensor reduced(const FloatNode& n) {
   const Tensor given = n.operand(0);
-  const bool is_short = is_floating_point(given.dtype()) && given.dtype() != DType::kFloat64;
-  const ReducedRows rows = reduced_rows(n, is_short ? to_float32(given) : given);
+  const ReducedRows rows = reduced_rows(n, widened(given));
   Tensor result(rows.elements.dtype(), rows.result);
   constexpr int64_t kGrain = 8192;
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(rows.length, 1));
