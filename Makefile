@@ -23,12 +23,12 @@ export CCACHE_SLOPPINESS ?= pch_defines,time_macros
 FUZZ_SECONDS ?= 60
 BASE ?= HEAD~1
 
-.PHONY: help quickstart build test bench sanitize fuzz thread-sanitize tidy install clean packages test-packages check-packages
+.PHONY: help quickstart build test differential benchmarks build-times bench sanitize fuzz thread-sanitize tidy install deb clean packages test-packages deb-packages check-packages
 
 help: ## list the targets and variables
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 	@echo "variables: BUILD_DIR=$(BUILD_DIR) BUILD_TYPE=$(BUILD_TYPE) PREFIX=$(PREFIX) WERROR=$(WERROR) TORCH=$(TORCH)" \
-	  "JOBS=$(JOBS) CMAKE_FLAGS= CTEST_FLAGS= SKIP_PACKAGES="
+	  "JOBS=$(JOBS) COUNT= SEED= ORT_DIR= CMAKE_FLAGS= CTEST_FLAGS= SKIP_PACKAGES="
 
 quickstart: build ## install packages, build the program, run `detent quickstart`
 	$(BUILD_DIR)/bin/detent quickstart
@@ -41,6 +41,26 @@ test: test-packages ## build everything and run all tests
 	$(configure) -DDETENT_DEVELOPER=ON -DDETENT_INSTALL=ON
 	$(build)
 	ctest --test-dir $(BUILD_DIR) --output-on-failure --no-tests=error --no-label-summary --parallel $(JOBS) $(CTEST_FLAGS)
+
+# A million graphs, before a release: make differential COUNT=1000000 SEED=2. The same for the same seed.
+COUNT ?= 300
+SEED ?= 1
+FIRST ?= 0
+ORT_DIR ?= $(BUILD_DIR)/onnxruntime
+
+differential: test-packages ## run COUNT (300) random graphs from SEED (1) in all engines and in ONNX Runtime, and compare
+	scripts/install_onnxruntime.sh $(ORT_DIR)
+	$(configure) -DDETENT_DEVELOPER=ON -DDETENT_INSTALL=ON
+	$(build) --target differential
+	$(BUILD_DIR)/bin/differential --count $(COUNT) --seed $(SEED) --first $(FIRST) --onnxruntime $(ORT_DIR) \
+	  --failures $(BUILD_DIR)/differential
+
+benchmarks: test-packages ## build the benchmarks, without running them
+	$(configure) -DDETENT_DEVELOPER=ON -DDETENT_INSTALL=ON
+	$(build) --target benchmarks
+
+build-times: ## print the files and headers that took longest to compile in BUILD_DIR
+	scripts/print_build_times.py $(BUILD_DIR)
 
 bench: test-packages ## build and run the benchmarks; results as JSON in BUILD_DIR/bench
 	$(configure) -DDETENT_DEVELOPER=ON -DDETENT_INSTALL=ON
@@ -87,6 +107,12 @@ tidy: check-packages ## clang-tidy over the files that changed since BASE (HEAD~
 install: build ## install into PREFIX; as a user without the right to write there: make install PREFIX=~/.local
 	cmake --install $(BUILD_DIR)
 
+deb: deb-packages ## Debian packages of the program and its libraries, for this release of Debian, in BUILD_DIR/deb
+	$(configure) -DDETENT_DEVELOPER=OFF -DDETENT_INSTALL=ON -DCMAKE_INSTALL_PREFIX=/usr
+	$(build)
+	cd $(BUILD_DIR) && cpack -B deb
+	rm -rf $(BUILD_DIR)/deb/_CPack_Packages
+
 clean: ## remove the build folder
 	rm -rf -- $(BUILD_DIR)
 
@@ -95,6 +121,9 @@ packages:
 
 test-packages:
 	@$(if $(SKIP_PACKAGES),,scripts/install_packages.sh)
+
+deb-packages:
+	@$(if $(SKIP_PACKAGES),,scripts/install_packages.sh --deb)
 
 check-packages:
 	@$(if $(SKIP_PACKAGES),,scripts/install_packages.sh --checks)

@@ -37,7 +37,7 @@ for model in "${models[@]}"; do
   for threads in ${THREADS:-1 2}; do
     rm -f "$folder"/{ours,theirs}.*
     for ((turn = 0; turn < ${TURNS:-3}; ++turn)); do
-      "$build/bin/detent" bench "$folder/$model.mz" --threads "$threads" --batch "$batch" \
+      "$build/bin/detent" bench "$folder/$model.mz" --num-threads "$threads" --batch "$batch" \
         --seconds "${SECONDS_EACH:-2}" |
         awk -F'|' 'NR == 3 { gsub(/ /, ""); print $5 >> least; print $6 >> median }' \
           least="$folder/ours.min" median="$folder/ours.median"

@@ -22,14 +22,14 @@ cd "$directory"
 
 run() { "$detent" "$@" > log 2>&1 || { cat log; exit 1; }; }
 
-network=mase_output/trained/software/training_ckpts/transformed_ckpt/graph_module.mz
-tables=mase_output/tables/software/transform/transformed_ckpt/graph_module.mz
+network=detent_output/trained/software/training_ckpts/transformed_ckpt/graph_module.mz
+tables=detent_output/tables/software/transform/transformed_ckpt/graph_module.mz
 
 # shellcheck disable=SC2086  # $data is two words, or none
 {
   run transform --config "$configs/$dataset/logicnet.toml" $data --project rounded
   run train --config "$configs/$dataset/logicnet_training.toml" $data --project trained \
-    --load mase_output/rounded/software/transform/transformed_ckpt/graph_module.mz "$@"
+    --load detent_output/rounded/software/transform/transformed_ckpt/graph_module.mz "$@"
   run transform --config "$configs/$dataset/logicnet_tables.toml" $data --project tables --load "$network"
   sed -n '/^logicnets_fusion/,/outputs differ/p' log
   last=$(sed -n 's/^| \(layers_[0-9]*\) .*/\1/p' log | tail -n 1)

@@ -12,7 +12,7 @@ trap 'rm -rf "$directory"' EXIT
 cd "$directory"
 
 run() { "$detent" "$@" > log 2>&1 || { cat log; exit 1; }; }
-network() { echo "mase_output/$1/software/$2/transformed_ckpt/graph_module.mz"; }
+network() { echo "detent_output/$1/software/$2/transformed_ckpt/graph_module.mz"; }
 
 echo "| bits | fan-in | LUT6 at most | correct of 360 |"
 echo "|---:|---|---:|---:|"

@@ -21,17 +21,17 @@ train() { run train digits_lfc digits --project "$@"; sed -n "s/^test (best epoc
 
 train float --max-epochs 40 "$@"
 run transform --config "$configs/lutnet_parent.toml" --project rounded \
-  --load mase_output/float/software/training_ckpts/best.ckpt --load-type pl
-train signs --load mase_output/rounded/$made --max-epochs 60 "$@"
-transform lutnet begun mase_output/signs/$trained
+  --load detent_output/float/software/training_ckpts/best.ckpt --load-type pl
+train signs --load detent_output/rounded/$made --max-epochs 60 "$@"
+transform lutnet begun detent_output/signs/$trained
 sed -n '/^lutnet:/p' log
-run test digits_lfc digits --load mase_output/begun/$made
+run test digits_lfc digits --load detent_output/begun/$made
 sed -n 's/^test:/pruned, not trained:/p' log
-train tables --load mase_output/begun/$made --teacher mase_output/signs/$trained --max-epochs 40 "$@"
-transform lutnet_tables finished mase_output/tables/$trained
+train tables --load detent_output/begun/$made --teacher detent_output/signs/$trained --max-epochs 40 "$@"
+transform lutnet_tables finished detent_output/tables/$trained
 sed -n '/^finish_lutnet/p' log
 for engine in simulation reference fast; do
-  run test digits_lfc digits --load mase_output/finished/$made --engine $engine
+  run test digits_lfc digits --load detent_output/finished/$made --engine $engine
   echo "truth tables, $engine: $(tail -n 1 log)"
 done
-[ -z "${TABLES:-}" ] || cp mase_output/finished/$made "$TABLES"
+[ -z "${TABLES:-}" ] || cp detent_output/finished/$made "$TABLES"

@@ -18,7 +18,7 @@ echo "| quantizer | correct of 360 |"
 echo "|---|---:|"
 train --max-epochs 20 --project trained
 echo "| none: float | $(correct_of) |"
-trained=mase_output/trained/software/training_ckpts/best.ckpt
+trained=detent_output/trained/software/training_ckpts/best.ckpt
 for quantizer in "$@"; do
   options="--max-epochs 20"
   [ "$quantizer" != mixed_lsq ] || options="--config $configs/digits/learned_widths.toml"

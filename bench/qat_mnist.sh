@@ -19,7 +19,7 @@ echo "| quantizer | correct of 10,000 |"
 echo "|---|---:|"
 train --config "$configs/mnist/mnist_cnn.toml" --project trained
 echo "| none: float | $(correct_of) |"
-trained=mase_output/trained/software/training_ckpts/best.ckpt
+trained=detent_output/trained/software/training_ckpts/best.ckpt
 for quantizer in "$@"; do
   options=
   [ "$quantizer" != mixed_lsq ] || options="--width-budget 3.2 --width-penalty 3 --width-learning-rate 0.005"

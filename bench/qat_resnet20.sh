@@ -22,7 +22,7 @@ for run in "$@"; do
   epochs=${run#*:}
   project=qat_resnet20_$quantizer
   again=
-  [ ! -f "mase_output/$project/software/training_ckpts/training_state.safetensors" ] || again=--resume
+  [ ! -f "detent_output/$project/software/training_ckpts/training_state.safetensors" ] || again=--resume
   # shellcheck disable=SC2046,SC2086  # one word each, or none
   "$detent" train resnet20 cifar10 --load "$weights" --load-type pt --data-dir "$data" --project "$project" \
     --quantize "$quantizer" --teacher "$weights" --distill-weight 1 --max-epochs "$epochs" \

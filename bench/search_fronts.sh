@@ -41,7 +41,7 @@ echo "float: $float of $total"
 
 for way in nearest improved; do
   for width in 2 3 4 5 6 7 8; do
-    passes=NA
+    passes=none
     [ $way = nearest ] || passes=$improve
     set -- "$@"
     "$detent" quantize "$model" "$dataset" --load "$parameters" --project "u$width$way" --calibrator mse \
@@ -53,11 +53,11 @@ for way in nearest improved; do
 done > uniform
 
 search front --max-drop 0.5 --time "$time" --points 40 --winners 12 "$@"
-for file in mase_output/front/software/search/points/*.mz; do
+for file in detent_output/front/software/search/points/*.mz; do
   bytes=$(basename "$file")
   echo "${bytes%%-*} $(correct "$file" "$@")"
 done | sort -n > found
-best=$(correct mase_output/front/software/search/best.mz "$@")
+best=$(correct detent_output/front/software/search/best.mz "$@")
 echo "search --max-drop 0.5 --time $time: best has $best"
 
 awk -v float="$float" -v total="$total" '
@@ -78,7 +78,7 @@ awk -v float="$float" -v total="$total" '
 
 for seed in 1 2 3 4 5; do
   for strategy in random guided; do
-    search "$strategy$seed" --strategy $strategy --seed $seed --evaluations "$evaluations" --quality sqnr --improve NA \
+    search "$strategy$seed" --strategy $strategy --seed $seed --evaluations "$evaluations" --quality sqnr --improve none \
       --points 1000 --max-bits 32 "$@"
   done
 done
@@ -86,7 +86,7 @@ python3 - <<'EOF'
 import json
 
 def front(strategy, seed):
-    with open(f"mase_output/{strategy}{seed}/software/search/search.json", encoding="utf-8") as file:
+    with open(f"detent_output/{strategy}{seed}/software/search/search.json", encoding="utf-8") as file:
         points = json.load(file)["front"]
     return [(point["costs"]["bytes"], -float(point["quality"]["sqnr_db"])) for point in points]
 
@@ -113,5 +113,5 @@ EOF
 
 if [ -n "${BITS:-}" ]; then
   search bits --max-bits "$BITS" --time "$time" --winners 8 "$@"
-  echo "at most $BITS bits a weight: $(correct mase_output/bits/software/search/best.mz "$@") of $total, float $float"
+  echo "at most $BITS bits a weight: $(correct detent_output/bits/software/search/best.mz "$@") of $total, float $float"
 fi

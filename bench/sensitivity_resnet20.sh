@@ -25,7 +25,7 @@ base=$(quantize base "$@")
 # of the nodes with weights
 awk -F, 'NR == 1 { for (i = 1; i <= NF; ++i) column[$i] = i }
   NR > 1 && $column["SQNR weight"] != "" { print $1, $column["output gain"], $column["SQNR alone"] }' \
-  mase_output/base/software/quantize/layerwise_error.csv > predicted
+  detent_output/base/software/quantize/layerwise_error.csv > predicted
 echo "correct of 10,000 with $way bits: $base"
 while read -r node gain sqnr; do
   correct=$(quantize "$node" --bits "$node=8/8" "$@")

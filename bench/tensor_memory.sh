@@ -36,9 +36,9 @@ peak_of() {
 }
 
 for format in affine:width=8 affine:width=4,granularity=channel mx:element=e4m3 nvfp4; do
-  peak_of tensor quantize "$directory/in.safetensors" -o "$directory/out.safetensors" --format "$format"
-  peak_of tensor quantize "$directory/in.safetensors" -o "$directory/packed.safetensors" --format "$format" --packed
+  peak_of tensor quantize "$directory/in.safetensors" -o "$directory/out.safetensors" --overwrite --format "$format"
+  peak_of tensor quantize "$directory/in.safetensors" -o "$directory/packed.safetensors" --overwrite --format "$format" --packed
 done
-peak_of tensor unpack "$directory/packed.safetensors" -o "$directory/back.safetensors"
+peak_of tensor unpack "$directory/packed.safetensors" -o "$directory/back.safetensors" --overwrite
 peak_of tensor compare "$directory/in.safetensors" "$directory/packed.safetensors"
 exit "$failed"

@@ -11,6 +11,11 @@ set(detent_packages Threads fmt spdlog hwy nlohmann_json tomlplusplus JPEG PNG Z
 foreach(package IN LISTS detent_packages)
   find_package(${package} REQUIRED)
 endforeach()
+# Its target has a namespace since Debian 13; it brings the definitions that its headers need.
+set(detent_onnx_proto onnx_proto)
+if(TARGET ONNX::onnx_proto)
+  set(detent_onnx_proto ONNX::onnx_proto)
+endif()
 # No processor sold since 2010 has SSSE3 and not SSE4; its kernels were a fifth of all. One that has runs the portable ones.
 set_property(TARGET hwy::hwy APPEND PROPERTY INTERFACE_COMPILE_DEFINITIONS HWY_DISABLED_TARGETS=HWY_SSSE3)
 find_package(CLI11 REQUIRED)

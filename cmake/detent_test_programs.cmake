@@ -2,17 +2,19 @@
 # carry the label `slow` (ctest -LE slow leaves them out), those of the second program the label `torch`.
 include(GoogleTest)
 
+# Tests of kernels, which are linked a second time (see below).
+set(kernel_tests "/formats/[a-z]+/(bit_packing|block_codes|block_kernels|element_kernels|encode|group|target_bytes)_test")
+
 function(detent_add_test_program program property)
   cmake_parse_arguments(program "" "" "PRECOMPILED" ${ARGN})
   get_property(sources GLOBAL PROPERTY ${property}_SOURCES)
   get_property(libraries GLOBAL PROPERTY ${property}_LIBRARIES)
   list(REMOVE_DUPLICATES libraries)
   add_executable(${program} ${sources})
-  target_link_libraries(${program} PRIVATE ${libraries} GTest::gmock GTest::gtest_main detent_warnings)
-  target_compile_definitions(${program} PRIVATE DETENT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-  # What the tests themselves compute is little; what takes time is to compile them. With -O1 GCC 12 warns of strings.
-  target_compile_options(${program} PRIVATE $<$<CONFIG:Release>:-O1>
-    $<$<CXX_COMPILER_ID:GNU>:-Wno-array-bounds> $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>)
+  list(FILTER sources EXCLUDE REGEX "${kernel_tests}")
+  detent_unity(${program} ${sources})
+  target_link_libraries(${program} PRIVATE ${libraries} GTest::gmock GTest::gtest_main)
+  detent_test_options(${program})
   target_precompile_headers(${program} PRIVATE
     <functional> <map> <string> <vector> <fmt/format.h> <gmock/gmock.h> <gtest/gtest.h> ${program_PRECOMPILED})
 endfunction()
@@ -35,10 +37,10 @@ foreach(file IN LISTS kernels)
     list(REMOVE_ITEM kernels ${file})
   endif()
 endforeach()
-set(kernel_tests "/formats/[a-z]+/(bit_packing|block_codes|block_kernels|element_kernels|encode|group|target_bytes)_test")
 add_executable(detent_emulated_tests ${kernels} "$<FILTER:$<TARGET_OBJECTS:detent_tests>,INCLUDE,${kernel_tests}>")
 target_compile_definitions(detent_emulated_tests PRIVATE HWY_COMPILE_ONLY_EMU128 HWY_BROKEN_EMU128=0)
-target_compile_options(detent_emulated_tests PRIVATE $<TARGET_PROPERTY:detent_formats,COMPILE_OPTIONS>)
+target_compile_options(detent_emulated_tests PRIVATE $<TARGET_PROPERTY:detent_formats,COMPILE_OPTIONS>
+  $<$<CONFIG:Release>:-O1>)
 target_link_libraries(detent_emulated_tests PRIVATE
   detent::formats hwy::hwy rapidcheck GTest::gmock GTest::gtest_main detent_warnings)
 add_test(NAME emulated_kernels COMMAND detent_emulated_tests --gtest_brief=1)

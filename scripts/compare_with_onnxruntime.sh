@@ -16,10 +16,7 @@ folder=$1
 model=$2
 shift 2
 scripts=$(cd "$(dirname "$0")" && pwd)
-if [ ! -d "$folder/node_modules/onnxruntime-node" ]; then
-  mkdir -p "$folder"
-  (cd "$folder" && npm install onnxruntime-node@1.30.0 --ignore-scripts --no-audit --no-fund)
-fi
+"$scripts/install_onnxruntime.sh" "$folder"
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 inputs=()

@@ -3,6 +3,7 @@
 #
 #   scripts/install_packages.sh             everything: building, testing, benchmarking
 #   scripts/install_packages.sh --minimal   only what building and running the program needs
+#   scripts/install_packages.sh --deb       that, and what makes Debian packages of it
 #   scripts/install_packages.sh --checks    everything, and clang for sanitizers, fuzzing and clang-tidy
 set -euo pipefail
 
@@ -18,13 +19,18 @@ build_packages=(
   libgloo-dev
 )
 test_packages=(
-  graphviz chromium libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev
+  graphviz chromium pkg-config libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev
   # The tests compare numbers and files with those of the same PyTorch in Python.
   python3-torch
   # Designs in Verilog are simulated and synthesized.
   verilator iverilog yosys
 )
 
+# ONNX Runtime, which results are compared with, comes by npm. Other distributions of node have npm within.
+command -v node > /dev/null || test_packages+=(nodejs)
+command -v npm > /dev/null || test_packages+=(npm)
+
+deb_packages=(dpkg-dev file)
 check_packages=(clang clang-tidy libclang-rt-dev)
 
 fail() {
@@ -35,12 +41,13 @@ fail() {
 case "${1-}" in
   "") packages=("${build_packages[@]}" "${test_packages[@]}") ;;
   --minimal) packages=("${build_packages[@]}") ;;
+  --deb) packages=("${build_packages[@]}" "${deb_packages[@]}") ;;
   --checks) packages=("${build_packages[@]}" "${test_packages[@]}" "${check_packages[@]}") ;;
   -h | --help)
-    sed -n '2,6s/^# \{0,1\}//p' "$0"
+    sed -n '2,7s/^# \{0,1\}//p' "$0"
     exit 0
     ;;
-  *) fail "unknown argument \"$1\" (known: --minimal, --checks, --help)" ;;
+  *) fail "unknown argument \"$1\" (known: --minimal, --deb, --checks, --help)" ;;
 esac
 [[ $# -le 1 ]] || fail "got $# arguments, expected at most one"
 

@@ -257,6 +257,82 @@ TEST(CorruptedOnnxModels, ThatRepeatConstants) {
   EXPECT_LE(memory_of(model), kFewBytes);
 }
 
+onnx::TensorProto& add_constant(onnx::GraphProto& graph, const char* name, onnx::TensorProto::DataType type,
+                                std::initializer_list<int64_t> dims) {
+  onnx::TensorProto& tensor = *graph.add_initializer();
+  tensor.set_name(name);
+  tensor.set_data_type(type);
+  for (const int64_t dim : dims) tensor.add_dims(dim);
+  return tensor;
+}
+
+constexpr int64_t kBytesOfFewMegabytes = int64_t{100} << 20;  // that a file of up to 1 MB may take
+
+// Forty times a value joined to itself: 2^41 numbers.
+TEST(CorruptedOnnxModels, ThatDoubleConstants) {
+  for (const auto type : {onnx::TensorProto::FLOAT, onnx::TensorProto::INT64}) {
+    onnx::ModelProto model = model_of_one_input();
+    onnx::TensorProto& two = add_constant(*model.mutable_graph(), "v0", type, {2});
+    two.set_raw_data(std::string(type == onnx::TensorProto::FLOAT ? 8 : 16, '\0'));
+    for (int i = 0; i < 40; ++i) {
+      const std::string value = fmt::format("v{}", i);
+      const std::string twice = fmt::format("v{}", i + 1);
+      add_node(*model.mutable_graph(), "Concat", {value.c_str(), value.c_str()}, twice.c_str());
+      model.mutable_graph()->mutable_node(i)->add_attribute()->set_name("axis");
+      model.mutable_graph()->mutable_node(i)->mutable_attribute(0)->set_i(0);
+    }
+    add_node(*model.mutable_graph(), "Shape", {"v40"}, "y");
+    EXPECT_LE(memory_of(model), kFewBytes);
+  }
+}
+
+// Many constants that are small, which a few bytes each ask for.
+TEST(CorruptedOnnxModels, ThatFillManyConstants) {
+  onnx::ModelProto model = model_of_one_input();
+  add_constant(*model.mutable_graph(), "size", onnx::TensorProto::INT64, {1}).add_int64_data(1024);
+  for (int i = 0; i < 20'000; ++i)
+    add_node(*model.mutable_graph(), "ConstantOfShape", {"size"}, fmt::format("v{}", i).c_str());
+  add_node(*model.mutable_graph(), "Add", {"x", "v0"}, "y");
+  EXPECT_LE(memory_of(model), kBytesOfFewMegabytes);
+}
+
+// One constant that is moved as often as there are nodes.
+TEST(CorruptedOnnxModels, ThatMoveAConstantAgainAndAgain) {
+  onnx::ModelProto model = model_of_one_input();
+  add_constant(*model.mutable_graph(), "v0", onnx::TensorProto::FLOAT, {400, 400})
+      .set_raw_data(std::string(size_t{4} * 400 * 400, '\0'));
+  constexpr int kNodes = 8000;
+  for (int i = 0; i < kNodes; ++i) {
+    add_node(*model.mutable_graph(), "Transpose", {fmt::format("v{}", i).c_str()},
+             fmt::format("v{}", i + 1).c_str());
+  }
+  add_node(*model.mutable_graph(), "Shape", {fmt::format("v{}", kNodes).c_str()}, "y");
+  EXPECT_LE(memory_of(model), kBytesOfFewMegabytes);
+}
+
+TEST(CorruptedOnnxModels, OfTooManyInputsAndDimensions) {
+  const auto refused = [](const onnx::ModelProto& model) {
+    EXPECT_LE(memory_of(model), kBytesOfFewMegabytes);
+    const MemoryFile file;
+    file.write(model.SerializeAsString());
+    EXPECT_THROW(import_onnx(file.path()), Error);
+  };
+  onnx::ModelProto sum = model_of_one_input();
+  add_node(*sum.mutable_graph(), "Sum", {}, "y");
+  for (int i = 0; i < 100'000; ++i) sum.mutable_graph()->mutable_node(0)->add_input("x");
+  refused(sum);
+  onnx::ModelProto deep = model_of_one_input();
+  auto& type = *deep.mutable_graph()->mutable_input(0)->mutable_type()->mutable_tensor_type();
+  for (int i = 0; i < 100'000; ++i) type.mutable_shape()->add_dim()->set_dim_value(1);
+  add_node(*deep.mutable_graph(), "Relu", {"x"}, "y");
+  refused(deep);
+  onnx::ModelProto huge = model_of_one_input();
+  onnx::TensorProto& sizes = add_constant(*huge.mutable_graph(), "sizes", onnx::TensorProto::INT64, {2});
+  for (int i = 0; i < 2; ++i) sizes.add_int64_data((int64_t{1} << 31) - 1);
+  add_node(*huge.mutable_graph(), "ConstantOfShape", {"sizes"}, "y");
+  refused(huge);
+}
+
 // Each of forty functions calls the next one twice.
 TEST(CorruptedOnnxModels, OfFunctionsThatStandForTooManyNodes) {
   onnx::ModelProto model = model_of_one_input();

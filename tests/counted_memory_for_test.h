@@ -8,6 +8,7 @@
 
 // Replaces malloc by one that counts: for one source file of a program.
 
+// NOLINTBEGIN(bugprone-reserved-identifier): names of compilers
 #if defined(__has_feature)  // clang; GCC defines the macro
 #if __has_feature(address_sanitizer)
 #define __SANITIZE_ADDRESS__ 1
@@ -18,6 +19,7 @@
 extern "C" int __sanitizer_install_malloc_and_free_hooks(void (*malloc_hook)(const volatile void*, size_t),
                                                          void (*free_hook)(const volatile void*));
 #endif
+// NOLINTEND(bugprone-reserved-identifier)
 
 namespace detent {
 

@@ -33,7 +33,7 @@ Tensor portable_einsum(const std::string& equation, const std::vector<at::Tensor
 }
 
 /// Up to 1e-5 of the largest number among the results.
-void expect_close(const std::string& equation, const std::vector<at::Tensor>& operands) {
+void expect_einsum_close(const std::string& equation, const std::vector<at::Tensor>& operands) {
   const at::Tensor expected = at::einsum(equation, operands);
   const at::Tensor result = to_torch(portable_einsum(equation, operands));
   ASSERT_EQ(result.sizes(), expected.sizes());
@@ -122,16 +122,16 @@ void for_random_sums(unsigned count, Test test) {
 }
 
 TEST(Float32Einsum, GivesWhatLibtorchGives) {
-  for_random_sums(600, [](const Sum& sum) { expect_close(sum.equation, sum.operands); });
+  for_random_sums(600, [](const Sum& sum) { expect_einsum_close(sum.equation, sum.operands); });
 }
 
 TEST(Float32Einsum, GivesWhatLibtorchGivesOfWhatNetworksAskFor) {
   seed_everything(1);
-  expect_close("bhid,bhjd->bhij", {at::randn({2, 3, 40, 16}), at::randn({2, 3, 50, 16})});
-  expect_close("bhij,bhjd->bihd", {at::randn({2, 3, 40, 50}), at::randn({2, 3, 50, 16})});
-  expect_close("nctv,vw->nctw", {at::randn({2, 8, 20, 25}), at::randn({25, 25})});
-  expect_close("...qk,...kv,...v->...q", {at::randn({3, 9, 20}), at::randn({4, 1, 20, 17}), at::randn({17})});
-  expect_close("bi,bi->b", {at::randn({70, 33}), at::randn({70, 33})});
+  expect_einsum_close("bhid,bhjd->bhij", {at::randn({2, 3, 40, 16}), at::randn({2, 3, 50, 16})});
+  expect_einsum_close("bhij,bhjd->bihd", {at::randn({2, 3, 40, 50}), at::randn({2, 3, 50, 16})});
+  expect_einsum_close("nctv,vw->nctw", {at::randn({2, 8, 20, 25}), at::randn({25, 25})});
+  expect_einsum_close("...qk,...kv,...v->...q", {at::randn({3, 9, 20}), at::randn({4, 1, 20, 17}), at::randn({17})});
+  expect_einsum_close("bi,bi->b", {at::randn({70, 33}), at::randn({70, 33})});
 }
 
 TEST(Float32Einsum, GivesTheSameBitsWithEveryTargetAndNumberOfThreads) {

@@ -31,7 +31,7 @@ std::vector<std::string> in_float(const Graph& graph) {
   return ops;
 }
 
-void expect_equal(const std::vector<Tensor>& results, const std::vector<Tensor>& expected,
+void expect_same_results(const std::vector<Tensor>& results, const std::vector<Tensor>& expected,
                   std::string_view by) {
   ASSERT_EQ(results.size(), expected.size());
   for (size_t i = 0; i < results.size(); ++i) EXPECT_TRUE(results[i].equals(expected[i])) << by << " " << i;
@@ -41,17 +41,17 @@ void expect_one_result(const Graph& graph, const Tensor& input) {
   const std::span<const Tensor> inputs(&input, 1);
   const int threads = thread_count();
   const std::vector<Tensor> expected = TorchExecutor().compile(graph)->run(inputs);
-  expect_equal(IntegerProgram(graph).run(inputs), expected, "the reference");
+  expect_same_results(IntegerProgram(graph).run(inputs), expected, "the reference");
   const FastProgram program(graph);
   for (const int count : {1, 3}) {
     set_thread_count(count);
-    expect_equal(program.run(inputs), expected, fmt::format("the engine, {} threads", count));
+    expect_same_results(program.run(inputs), expected, fmt::format("the engine, {} threads", count));
   }
   set_thread_count(threads);
   for (const std::string& target : simd_targets()) {
     set_simd_target(target, "test");
-    expect_equal(FastProgram(graph).run(inputs), expected, target);
-    expect_equal(TorchExecutor().compile(graph)->run(inputs), expected, "the simulation, " + target);
+    expect_same_results(FastProgram(graph).run(inputs), expected, target);
+    expect_same_results(TorchExecutor().compile(graph)->run(inputs), expected, "the simulation, " + target);
   }
   set_simd_target(simd_targets().front(), "test");
 }

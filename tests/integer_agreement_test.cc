@@ -179,7 +179,7 @@ TEST(IntegerExecution, AgreesOnLargeSums) {
 
 // ---- Random networks.
 
-int draw(int low, int high) { return *rc::gen::inRange(low, high + 1); }
+int drawn(int low, int high) { return *rc::gen::inRange(low, high + 1); }
 
 struct Image {
   NodeInput node;
@@ -194,21 +194,21 @@ NodeInput table(GraphBuilder& builder, const std::string& name, const Shape& sha
 /// Functions and products, some of which have no integer form.
 Image grown_by_function(GraphBuilder& builder, const Image& x, const std::string& name) {
   Image y = x;
-  switch (draw(0, 7)) {
+  switch (drawn(0, 7)) {
     case 0:
       y.node = builder.call("prelu", {x.node, table(builder, name + "_slope", {x.channels, 1, 1})});
       return y;
     case 1: {
       constexpr const char* kPairs[] = {"add", "sub", "mul", "div"};
       const NodeInput number = NodeInput::of_constant(Value(0.37));
-      const int operation = draw(0, 3);
-      const bool is_first = operation < 3 && draw(0, 1) == 1;
+      const int operation = drawn(0, 3);
+      const bool is_first = operation < 3 && drawn(0, 1) == 1;
       y.node = builder.call(kPairs[operation],
                             is_first ? std::vector{number, x.node} : std::vector{x.node, number});
       return y;
     }
     case 2:
-      y.node = builder.call(draw(0, 1) == 0 ? "softmax" : "log_softmax", {x.node}, {{"dim", draw(1, 3)}});
+      y.node = builder.call(drawn(0, 1) == 0 ? "softmax" : "log_softmax", {x.node}, {{"dim", drawn(1, 3)}});
       return y;
     case 3:
       y.node = builder.layer("layer_norm", name, {x.node}, {{"weight", {x.width}}, {"bias", {x.width}}},
@@ -238,14 +238,14 @@ Image grown_by_function(GraphBuilder& builder, const Image& x, const std::string
 
 Image grown_by_movement(GraphBuilder& builder, const Image& x) {
   Image y = x;
-  if (draw(0, 1) == 0 || x.channels < 2) {
+  if (drawn(0, 1) == 0 || x.channels < 2) {
     y.node = builder.call("permute", {x.node}, {{"dims", List{Value(0), Value(3), Value(1), Value(2)}}});
     return {y.node, x.width, x.channels, x.height};
   }
   const NodeInput parts =
       builder.call("split", {x.node}, {{"dim", 1}, {"sizes", List{Value(1), Value(x.channels - 1)}}});
   const NodeInput rest = NodeInput::of(parts.node, 1);
-  if (draw(0, 1) == 0) {
+  if (drawn(0, 1) == 0) {
     y.node = builder.call("cat", {rest, parts}, {{"dim", 1}});
     return y;
   }
@@ -257,16 +257,16 @@ Image grown_by_movement(GraphBuilder& builder, const Image& x) {
 /// One more operation on an image.
 Image grown(GraphBuilder& builder, const Image& x, int index) {
   const std::string name = fmt::format("layer{}", index);
-  switch (draw(0, 15)) {
+  switch (drawn(0, 15)) {
     case 0:
     case 1:
     case 2: {
-      const int64_t kernel = draw(1, 3);
-      const int64_t dilation = draw(1, 2);
-      const int64_t stride = draw(1, 2);
-      const int64_t padding = draw(0, 2);
-      const int64_t groups = x.channels % 2 == 0 ? draw(1, 2) : 1;
-      const int64_t channels = 2 * draw(1, 4);
+      const int64_t kernel = drawn(1, 3);
+      const int64_t dilation = drawn(1, 2);
+      const int64_t stride = drawn(1, 2);
+      const int64_t padding = drawn(0, 2);
+      const int64_t groups = x.channels % 2 == 0 ? drawn(1, 2) : 1;
+      const int64_t channels = 2 * drawn(1, 4);
       const auto size = [&](int64_t in) {
         return (in + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
       };
@@ -275,18 +275,18 @@ Image grown(GraphBuilder& builder, const Image& x, int index) {
       const Table attributes = {
           {"stride", stride}, {"padding", padding}, {"dilation", dilation}, {"groups", groups}};
       return {builder.convolution(name, x.node, x.channels, channels, {kernel, kernel}, attributes,
-                                  draw(0, 1) == 1),
+                                  drawn(0, 1) == 1),
               channels, size(x.height), size(x.width)};
     }
     case 3:
       return {builder.call("relu", {x.node}), x.channels, x.height, x.width};
     case 4: {
       constexpr const char* kFunctions[] = {"relu6", "tanh", "sigmoid", "silu", "hardswish", "gelu"};
-      return {builder.call(kFunctions[draw(0, 5)], {x.node}), x.channels, x.height, x.width};
+      return {builder.call(kFunctions[drawn(0, 5)], {x.node}), x.channels, x.height, x.width};
     }
     case 5: {
       if (x.height < 3 || x.width < 3) return x;
-      const char* op = draw(0, 1) == 0 ? "max_pool2d" : "avg_pool2d";
+      const char* op = drawn(0, 1) == 0 ? "max_pool2d" : "avg_pool2d";
       const Table attributes = {{"kernel_size", 3}, {"stride", 2}, {"padding", 1}};
       return {builder.module(op, name, x.node, attributes), x.channels, (x.height - 1) / 2 + 1,
               (x.width - 1) / 2 + 1};
@@ -294,14 +294,14 @@ Image grown(GraphBuilder& builder, const Image& x, int index) {
     case 6: {
       constexpr const char* kPairs[] = {"add", "sub", "mul"};
       const NodeInput other = builder.convolution(name, x.node, x.channels, x.channels, {1, 1}, {});
-      return {builder.call(kPairs[draw(0, 2)], {other, x.node}), x.channels, x.height, x.width};
+      return {builder.call(kPairs[drawn(0, 2)], {other, x.node}), x.channels, x.height, x.width};
     }
     case 7: {
       const NodeInput other = builder.convolution(name, x.node, x.channels, 2, {1, 1}, {});
       return {builder.call("cat", {x.node, other}, {{"dim", 1}}), x.channels + 2, x.height, x.width};
     }
     case 8: {
-      const List border = {Value(draw(0, 2)), Value(1), Value(0), Value(draw(0, 1))};
+      const List border = {Value(drawn(0, 2)), Value(1), Value(0), Value(drawn(0, 1))};
       return {builder.call("pad", {x.node}, {{"pad", border}}), x.channels,
               x.height + *border[3].get_if<int64_t>(), x.width + *border[0].get_if<int64_t>() + 1};
     }
@@ -324,12 +324,12 @@ Image grown(GraphBuilder& builder, const Image& x, int index) {
 
 Graph random_network() {
   GraphBuilder builder("random");
-  Image x{{}, draw(1, 4), draw(3, 9), draw(3, 9)};
+  Image x{{}, drawn(1, 4), drawn(3, 9), drawn(3, 9)};
   x.node = builder.input("x", {x.channels, x.height, x.width});
   x = {builder.convolution("first", x.node, x.channels, 4, {1, 1}, {}), 4, x.height, x.width};
-  const int count = draw(0, 6);
+  const int count = drawn(0, 6);
   for (int i = 0; i < count; ++i) x = grown(builder, x, i);
-  if (draw(0, 1) == 0) return builder.finish(x.node);
+  if (drawn(0, 1) == 0) return builder.finish(x.node);
   const NodeInput flat = builder.call("flatten", {x.node});
   return builder.finish(builder.linear("last", flat, x.channels * x.height * x.width, 3));
 }
@@ -343,19 +343,19 @@ struct Volume {
 /// One more operation on a volume.
 Volume grown(GraphBuilder& builder, const Volume& x, int index) {
   const std::string name = fmt::format("layer{}", index);
-  switch (draw(0, 4)) {
+  switch (drawn(0, 4)) {
     case 0:
     case 1: {
-      Volume y{{}, 2 * draw(1, 3), {}};
+      Volume y{{}, 2 * drawn(1, 3), {}};
       Shape kernel;
       List stride;
       List padding;
       List dilation;
       for (const int64_t in : x.size) {
-        const int64_t border = draw(0, 1);
-        const int64_t taps = draw(1, static_cast<int>(std::min<int64_t>(3, in)));
-        const int64_t distance = in + 2 * border > 2 * (taps - 1) ? draw(1, 2) : 1;
-        const int64_t step = draw(1, 2);
+        const int64_t border = drawn(0, 1);
+        const int64_t taps = drawn(1, static_cast<int>(std::min<int64_t>(3, in)));
+        const int64_t distance = in + 2 * border > 2 * (taps - 1) ? drawn(1, 2) : 1;
+        const int64_t step = drawn(1, 2);
         kernel.push_back(taps);
         stride.emplace_back(step);
         padding.emplace_back(border);
@@ -365,22 +365,22 @@ Volume grown(GraphBuilder& builder, const Volume& x, int index) {
       const Table attributes = {{"stride", stride},
                                 {"padding", padding},
                                 {"dilation", dilation},
-                                {"groups", x.channels % 2 == 0 ? draw(1, 2) : 1}};
-      y.node = builder.convolution(name, x.node, x.channels, y.channels, kernel, attributes, draw(0, 1) == 1);
+                                {"groups", x.channels % 2 == 0 ? drawn(1, 2) : 1}};
+      y.node = builder.convolution(name, x.node, x.channels, y.channels, kernel, attributes, drawn(0, 1) == 1);
       return y;
     }
     case 2:
-      return {builder.call(draw(0, 1) == 0 ? "relu" : "silu", {x.node}), x.channels, x.size};
+      return {builder.call(drawn(0, 1) == 0 ? "relu" : "silu", {x.node}), x.channels, x.size};
     case 3: {
       if (std::ranges::min(x.size) < 2) return x;
-      const char* op = draw(0, 1) == 0 ? "max_pool3d" : "avg_pool3d";
+      const char* op = drawn(0, 1) == 0 ? "max_pool3d" : "avg_pool3d";
       Shape halves;
       for (const int64_t in : x.size) halves.push_back(in / 2 + 1);
       return {builder.module(op, name, x.node, {{"kernel_size", 2}, {"padding", 1}}), x.channels, halves};
     }
     default: {
-      const char* op = draw(0, 1) == 0 ? "adaptive_max_pool3d" : "adaptive_avg_pool3d";
-      const List sizes = {Value(draw(1, 3)), Value(2), Value(draw(1, 3))};
+      const char* op = drawn(0, 1) == 0 ? "adaptive_max_pool3d" : "adaptive_avg_pool3d";
+      const List sizes = {Value(drawn(1, 3)), Value(2), Value(drawn(1, 3))};
       return {builder.module(op, name, x.node, {{"output_size", sizes}}),
               x.channels,
               {*sizes[0].get_if<int64_t>(), 2, *sizes[2].get_if<int64_t>()}};
@@ -390,12 +390,12 @@ Volume grown(GraphBuilder& builder, const Volume& x, int index) {
 
 Graph random_network_of_volumes() {
   GraphBuilder builder("volumes");
-  Volume x{{}, draw(1, 3), {draw(2, 5), draw(2, 5), draw(2, 5)}};
+  Volume x{{}, drawn(1, 3), {drawn(2, 5), drawn(2, 5), drawn(2, 5)}};
   x.node = builder.input("x", {x.channels, x.size[0], x.size[1], x.size[2]});
   x = {builder.convolution("first", x.node, x.channels, 4, {2, 1, 2}, {}),
        4,
        {x.size[0] - 1, x.size[1], x.size[2] - 1}};
-  const int count = draw(0, 4);
+  const int count = drawn(0, 4);
   for (int i = 0; i < count; ++i) x = grown(builder, x, i);
   return builder.finish(x.node);
 }
@@ -408,11 +408,11 @@ std::string random_bits(const Graph& graph) {
     if (!weighted && trait<PairOperation>(node) == nullptr && trait<MatrixProduct>(node) == nullptr &&
         node.op != "cat")
       continue;
-    if (draw(0, 1) == 0) continue;
-    const std::string weights = weighted && draw(0, 2) > 0 ? std::to_string(draw(2, 8)) : "";
-    const bool activations = weights.empty() || draw(0, 1) == 1;
+    if (drawn(0, 1) == 0) continue;
+    const std::string weights = weighted && drawn(0, 2) > 0 ? std::to_string(drawn(2, 8)) : "";
+    const bool activations = weights.empty() || drawn(0, 1) == 1;
     bits += fmt::format("{}{}={}", bits.empty() ? "" : ",", node.name, weights);
-    if (activations) bits += fmt::format("/{}", draw(2, 10));
+    if (activations) bits += fmt::format("/{}", drawn(2, 10));
   }
   return bits.empty() ? "" : fmt::format("bits = \"{}\"\n", bits);
 }
@@ -420,20 +420,20 @@ std::string random_bits(const Graph& graph) {
 std::string random_options() {
   constexpr const char* kRequantizations[] = {"float", "fixed_point"};
   constexpr const char* kGranularities[] = {"tensor", "channel"};
-  const bool is_signed = draw(0, 1) == 1;
-  const int width = draw(2, 8);
+  const bool is_signed = drawn(0, 1) == 1;
+  const int width = drawn(2, 8);
   const std::string prefix = is_signed ? "int" : "uint";
   return fmt::format(
       "[passes.static_quantize]\nnum_samples = 8\nreport = false\nweights = \"int{}\"\nactivations = "
       "\"{}{}\"\n"
       "elementwise = \"{}{}\"\nsymmetric_activations = {}\nweight_granularity = \"{}\"\nrequantization = "
       "\"{}\"\n",
-      draw(2, 8), prefix, width, prefix, draw(2, 8), is_signed && draw(0, 1) == 1, kGranularities[draw(0, 1)],
-      kRequantizations[draw(0, 1)]);
+      drawn(2, 8), prefix, width, prefix, drawn(2, 8), is_signed && drawn(0, 1) == 1, kGranularities[drawn(0, 1)],
+      kRequantizations[drawn(0, 1)]);
 }
 
 void expect_agreement(Graph network) {
-  PassBench bench(std::move(network), static_cast<uint64_t>(draw(0, 1000)));
+  PassBench bench(std::move(network), static_cast<uint64_t>(drawn(0, 1000)));
   const std::string options = random_options() + random_bits(bench.graph);
   RC_LOG() << options;
   for (const Node& node : bench.graph.nodes()) RC_LOG() << node.name << " (" << node.op << ")\n";
@@ -548,7 +548,7 @@ TEST(IntegerExecution, TakesNetworksOfIndices) {
 TEST(IntegerExecution, RefusesGraphsThatAreNotQuantizedForIt) {
   Graph graph = build_model("toy_convnet", {3, 32, 32}, 10);
   graph.nodes()[1].quantization["data_in_0"] = parse_quant_spec_text("affine:scale=0.1");
-  EXPECT_THAT(error_of([&] { IntegerProgram{graph}; }), HasSubstr("is not quantized for integer execution"));
+  EXPECT_THAT(error_of([&] { IntegerProgram{graph}; }), HasSubstr("is not ready for integer execution"));
 }
 
 TEST(IntegerExecution, RefusesNaN) {

@@ -6,6 +6,7 @@
 #include "detent/graph/builder.h"
 #include "detent/io/file.h"
 #include "detent/io/graph_file.h"
+#include "detent/io/npy.h"
 #include "detent/io/safetensors.h"
 
 namespace detent {
@@ -13,13 +14,13 @@ namespace {
 
 const std::string kTrain = "train toy toy_tiny --num-threads 1 --learning-rate-schedule constant ";
 const std::string kTrainBefore = kTrain + "--max-epochs 1 --project t";
-const std::string kTrained = "--load mase_output/t/software/training_ckpts/best.ckpt ";
+const std::string kTrained = "--load detent_output/t/software/training_ckpts/best.ckpt ";
 const std::string kTransform = "transform toy toy_tiny --num-threads 1 ";
-const std::string kSearch = "mase_output/s/software/search";
-const std::string kTraining = "mase_output/p/software/training_ckpts";
+const std::string kSearch = "detent_output/s/software/search";
+const std::string kTraining = "detent_output/p/software/training_ckpts";
 const std::string kState = kTraining + "/training_state.safetensors";
 
-constexpr const char* kProfile = R"([passes.profile_statistics]
+constexpr const char* kProfileCommand = R"([passes.profile_statistics]
 by = "regex_name"
 target_weight_nodes = ["seq_blocks_0"]
 target_activation_nodes = ["seq_.*"]
@@ -50,26 +51,92 @@ std::string quantize_config(int width) {
 }
 
 std::vector<KillCase> tensor_cases() {
-  const std::string quantize = "tensor quantize a.safetensors -o out/q.safetensors --packed --format ";
+  const std::string quantize =
+      "tensor quantize a.safetensors -o out/q.safetensors --overwrite --packed --format ";
   return {
       {.name = "TensorQuantize",
        .result = "out",
        .commands = {quantize + "fixed:width=8", quantize + "fixed:width=4"}},
       {.name = "TensorUnpack",
        .result = "out",
-       .commands = {"tensor unpack a.safetensors -o out/a.npy", "tensor unpack b.safetensors -o out/a.npy"}},
+       .commands = {"tensor unpack a.safetensors -o out/a.npy --overwrite",
+                    "tensor unpack b.safetensors -o out/a.npy --overwrite"}},
       {.name = "StatToConf",
        .result = "out",
-       .commands = {"stat-to-conf statistics.toml out/c.toml --format fixed:width=8",
-                    "stat-to-conf statistics.toml out/c.toml --format fixed:width=4"}},
+       .commands = {"stat-to-conf statistics.toml out/c.toml --overwrite --format fixed:width=8",
+                    "stat-to-conf statistics.toml out/c.toml --overwrite --format fixed:width=4"}},
       {.name = "Example",
        .result = "out",
-       .commands = {"example per-channel-activation -o out/p.svg",
-                    "example per-channel-activation --ramp -o out/p.svg"}},
+       .commands = {"example per-channel-activation -o out/p.svg --overwrite",
+                    "example per-channel-activation --ramp -o out/p.svg --overwrite"}},
       {.name = "EmitVerilog",
        .result = "design",
        .commands = {"emit verilog sums.mz -o design --vectors 500",
                     "emit verilog sums.mz -o design --vectors 500 --latency 0"}},
+  };
+}
+
+std::vector<KillCase> single_file_cases() {
+  const std::string quantize = "quantize toy toy_tiny " + kTrained +
+                               "--num-samples 64 --num-threads 1 --project o --overwrite -o out/q.onnx ";
+  return {
+      {.name = "Export",
+       .result = "out",
+       .commands = {"export plain_a.mz out/m.onnx --overwrite", "export plain_b.mz out/m.onnx --overwrite"}},
+      {.name = "ExportWithWeightsBeside",
+       .contract = Contract::kWholePair,
+       .result = "out",
+       .commands = {"export plain_a.mz out/m.onnx --overwrite --external-data",
+                    "export plain_b.mz out/m.onnx --overwrite --external-data"}},
+      {.name = "QuantizeToOnnx",
+       .result = "out",
+       .prepare = {kTrainBefore},
+       .commands = {quantize + "--weights int4", quantize + "--weights int8"}},
+      {.name = "DrawGraph",
+       .result = "out",
+       .commands = {"info plain_a.mz --graph out/g.dot --overwrite",
+                    "info sums.mz --graph out/g.dot --overwrite"}},
+      {.name = "Run",
+       .result = "out",
+       .commands = {"run plain_a.mz --input x=x.npy --output-dir out --overwrite",
+                    "run plain_b.mz --input x=x.npy --output-dir out --overwrite"}},
+      {.name = "Report",
+       .result = "out",
+       .commands = {"stats show statistics.toml --report out/r.html --overwrite",
+                    "stats show more_statistics.toml --report out/r.html --overwrite"}},
+  };
+}
+
+/// "mine" holds networks, one under three names, and files of other kinds.
+std::vector<KillCase> refused_cases() {
+  const std::string quantize =
+      "quantize mine/net.onnx --calibration x.npy --num-threads 1 --project r --overwrite -o ";
+  return {
+      {.name = "OutputsThatAreInputs",
+       .contract = Contract::kRefused,
+       .result = "mine",
+       .commands =
+           {"export mine/net.onnx mine/net.onnx --overwrite",
+            "export mine/net.onnx mine/./link.onnx --overwrite --external-data",
+            "export mine/link.onnx mine/twin.onnx --overwrite", quantize + "mine/net.onnx",
+            quantize + "mine/link.onnx", quantize + "mine/twin.onnx",
+            "info mine/net.dot --graph mine/net.dot --overwrite",
+            "tensor quantize mine/a.safetensors -o mine/a.safetensors --overwrite --format fixed:width=8",
+            "tensor unpack mine/a.safetensors -o mine/../mine/a.safetensors --overwrite",
+            "stat-to-conf mine/s.toml mine/s.toml --overwrite --format fixed:width=8",
+            "run mine/net.onnx --compare fc=mine/fc.npy --output-dir mine --overwrite"}},
+      {.name = "OutputsThatAreOthers",
+       .contract = Contract::kRefused,
+       .result = "mine",
+       .commands = {"export plain_a.mz mine/net.onnx", "export plain_a.mz mine/link.onnx --external-data",
+                    "quantize plain_a.mz --calibration x.npy --num-threads 1 --project r -o mine/notes.onnx",
+                    "info plain_a.mz --graph mine/net.dot",
+                    "tensor quantize a.safetensors -o mine/a.safetensors --format fixed:width=8",
+                    "tensor unpack b.safetensors -o mine/a.safetensors",
+                    "stat-to-conf statistics.toml mine/s.toml --format fixed:width=8",
+                    "example per-channel-activation -o mine/p.svg",
+                    "stats show statistics.toml --report mine/page.html --overwrite",
+                    "run plain_a.mz --input x=x.npy --output-dir mine", "emit verilog sums.mz -o mine"}},
   };
 }
 
@@ -80,15 +147,15 @@ std::vector<KillCase> network_cases() {
       "test toy toy_tiny " + kTrained + "--num-threads 1 --dump d --overwrite --dump-samples 4";
   return {
       {.name = "Transform",
-       .result = "mase_output/p/software/transform",
+       .result = "detent_output/p/software/transform",
        .commands = {kTransform + "--config w4.toml --project p --overwrite",
                     kTransform + "--config w8.toml --project p --overwrite"}},
       {.name = "Profile",
        .contract = Contract::kResumes,
-       .result = "mase_output/p/software/transform",
+       .result = "detent_output/p/software/transform",
        .commands = {kTransform + "--config profile.toml --project p --checkpoint-every 1"}},
       {.name = "Quantize",
-       .result = "mase_output/p/software/quantize",
+       .result = "detent_output/p/software/quantize",
        .prepare = {kTrainBefore},
        .commands = {quantize + "int4", quantize + "int8"}},
       {.name = "Search",
@@ -109,12 +176,12 @@ std::vector<KillCase> network_cases() {
 std::vector<KillCase> training_cases() {
   const std::string train = kTrain + "--project p --report-to tensorboard --checkpoint-every 3 --max-epochs ";
   const std::string tune =
-      kTrain + "--project p --load mase_output/q/software/transform/transformed_ckpt --max-epochs ";
+      kTrain + "--project p --load detent_output/q/software/transform/transformed_ckpt --max-epochs ";
   const std::string replace = kTrain + "--project p --overwrite --max-epochs 2 --learning-rate ";
   return {
       {.name = "Train",
        .contract = Contract::kResumes,
-       .result = "mase_output/p/software",
+       .result = "detent_output/p/software",
        .commands = {train + "1", train + "2", train + "3"},
        .state = kState,
        .units = {kTraining + "/best.ckpt"}},
@@ -151,12 +218,36 @@ void write_network(const std::filesystem::path& path) {
   write_graph(path, graph);
 }
 
+/// In float, with weights of more than 1 KiB.
+void write_plain_network(const std::filesystem::path& path, float first) {
+  constexpr int64_t kInputs = 24;
+  constexpr int64_t kOutputs = 64;
+  GraphBuilder builder("plain");
+  Graph graph = builder.finish(builder.linear("fc", builder.input("x", {kInputs}), kInputs, kOutputs));
+  float next = first;
+  for (float& weight : graph.node("fc").find_parameter("weight")->tensor.values<float>())
+    weight = next = 1 - 1.9F * next * next;
+  write_graph(path, graph);
+}
+
+/// Files of the user's, under the names that results are to have.
+void write_files_of_user(const std::filesystem::path& folder) {
+  namespace fs = std::filesystem;
+  for (const char* name : {"net.onnx", "net.dot"}) write_plain_network(folder / name, 0.2F);
+  fs::create_symlink("net.onnx", folder / "link.onnx");
+  fs::create_hard_link(folder / "net.onnx", folder / "twin.onnx");
+  write_tensor(folder / "a.safetensors", -40);
+  write_file(folder / "s.toml", kStatistics);
+  write_npy(folder / "fc.npy", Tensor(DType::kFloat32, {1, 64}));
+  for (const char* name : {"notes.onnx", "p.svg", "page.html", "Makefile"}) write_file(folder / name, "mine");
+}
+
 }  // namespace
 
 const std::vector<KillCase>& kill_cases() {
   static const std::vector<KillCase> kCases = [] {
     std::vector<KillCase> cases = tensor_cases();
-    for (const auto& more : {network_cases(), training_cases()}) {
+    for (const auto& more : {single_file_cases(), refused_cases(), network_cases(), training_cases()}) {
       cases.insert(cases.end(), more.begin(), more.end());
     }
     return cases;
@@ -168,11 +259,21 @@ void write_inputs_of_cases(const std::filesystem::path& folder) {
   for (const int width : {4, 8}) {
     write_file(folder / fmt::format("w{}.toml", width), quantize_config(width));
   }
-  write_file(folder / "profile.toml", kProfile);
+  write_file(folder / "profile.toml", kProfileCommand);
   write_file(folder / "statistics.toml", kStatistics);
   write_tensor(folder / "a.safetensors", -40);
   write_tensor(folder / "b.safetensors", -50);
   write_network(folder / "sums.mz");
+  write_plain_network(folder / "plain_a.mz", 0.3F);
+  write_plain_network(folder / "plain_b.mz", 0.4F);
+  Tensor x = Tensor(DType::kFloat32, {4, 24});
+  for (float& value : x.values<float>()) value = 1;
+  write_npy(folder / "x.npy", x);
+  write_file(folder / "more_statistics.toml",
+             std::string(kStatistics) +
+                 "[fc.software.args.data_out_0.stat.range_min_max]\nmin = -3.0\nmax = 1.0\ncount = 8\n");
+  std::filesystem::create_directories(folder / "mine");
+  write_files_of_user(folder / "mine");
   std::filesystem::create_directories(folder / "out");
 }
 

@@ -12,6 +12,8 @@ enum class Contract {
   kOneOrTheOther,  // the files of one of two commands, in turn
   kNeverBoth,      // some files of the first or of the second of two commands, not of both
   kResumes,        // what the next command resumes from, to the same end as if nothing had happened
+  kWholePair,      // all files of one of two commands, in turn; weights that nothing names may be left
+  kRefused,        // all as it was: the commands name what they read, or what is another's, as their result
 };
 
 /// Commands are words separated by spaces, run in a folder that holds the inputs.

@@ -17,10 +17,12 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "detent/core/next_port_for_test.h"
+#include "detent/core/error.h"
+#include "detent/core/reserved_port_for_test.h"
 #include "detent/datasets/fetch.h"
 #include "detent/io/digest.h"
 #include "detent/io/file.h"
@@ -141,6 +143,7 @@ class KillSlowTest : public testing::Test {
 
   /// Two commands that write the same result, in turn.
   void expect_one_or_the_other(const Command (&commands)[2], const std::string& name) {
+    const bool folder_is_users = fs::exists(folder_ / name);
     Snapshot complete[2];
     int64_t calls[2];
     for (const int i : {1, 0}) {
@@ -150,7 +153,10 @@ class KillSlowTest : public testing::Test {
     }
     ASSERT_NE(complete[0], complete[1]);
     for (int i = 0; i < kills_each(); ++i) {
-      if (i % 5 == 4) fs::remove_all(folder_ / name);
+      if (i % 5 == 4) {
+        fs::remove_all(folder_ / name);
+        if (folder_is_users) fs::create_directories(folder_ / name);
+      }
       const Snapshot before = result(name);
       kill_once(commands[i % 2], calls[i % 2]);
       const Snapshot left = result(name);
@@ -171,7 +177,9 @@ class KillSlowTest : public testing::Test {
       const Snapshot before = result(name);
       kill_once(commands[1], calls);
       Snapshot left = result(name);
-      left.erase("metrics.jsonl");  // only its length counts, which may be the same
+      // Only the length of the one counts, which may be the same, and the names in the other are.
+      left.erase("metrics.jsonl");
+      left.erase(".detent-outputs");
       const auto kept = std::ranges::count_if(left, [&](const auto& file) {
         const auto old = before.find(file.first);
         return old != before.end() && old->second == file.second;
@@ -180,6 +188,52 @@ class KillSlowTest : public testing::Test {
       run(commands[1]);
       ASSERT_EQ(result(name), after);
       ASSERT_THAT(leftovers(folder_), IsEmpty());
+    }
+  }
+
+  /// A model and the weights that it names, by name, are both of one command.
+  void expect_whole_pairs(const Command (&commands)[2], const std::string& name) {
+    Snapshot complete[2];
+    int64_t calls[2];
+    for (const int i : {1, 0}) {
+      fs::remove_all(folder_ / name);
+      fs::create_directories(folder_ / name);
+      calls[i] = run(commands[i]);
+      complete[i] = result(name);
+      ASSERT_EQ(complete[i].size(), 2U);
+    }
+    const auto holds = [](const Snapshot& files, const Snapshot& pair) {
+      return std::ranges::includes(files, pair);
+    };
+    for (int i = 0; i < kills_each(); ++i) {
+      const bool was_first = holds(result(name), complete[0]);
+      kill_once(commands[i % 2], calls[i % 2]);
+      const Snapshot left = result(name);
+      ASSERT_TRUE(holds(left, complete[was_first ? 0 : 1]) || holds(left, complete[i % 2]))
+          << "a mixture after kill " << i;
+      if (i % 4 != 3 && i + 1 < kills_each()) continue;
+      run(commands[i / 4 % 2]);
+      ASSERT_TRUE(holds(result(name), complete[i / 4 % 2]));
+      ASSERT_THAT(leftovers(folder_), IsEmpty());
+    }
+  }
+
+  /// Each command fails, or is killed before, and all is as it was.
+  void expect_refused(const std::vector<Command>& commands, const std::string& name) {
+    const Snapshot before = result(name);
+    for (int i = 0; i < std::max(kills_each(), static_cast<int>(commands.size())); ++i) {
+      const Command& command = commands[static_cast<size_t>(i) % commands.size()];
+      const std::string line = fmt::format("{}", fmt::join(command.arguments, " "));
+      if (i < std::ssize(commands)) {
+        EXPECT_THROW(run(command), Error) << line;
+      } else {
+        try {
+          EXPECT_EQ(run_until_call(command, folder_, i / std::ssize(commands)), -1) << line;
+          ++killed_;
+        } catch (const Error&) {  // before the call
+        }
+      }
+      ASSERT_EQ(result(name), before) << line;
     }
   }
 
@@ -250,6 +304,10 @@ TEST_P(KillSlowCases, KeepTheirContract) {
     expect_one_or_the_other({commands[0], commands[1]}, tried.result);
   } else if (tried.contract == Contract::kNeverBoth) {
     expect_never_both({commands[0], commands[1]}, tried.result);
+  } else if (tried.contract == Contract::kWholePair) {
+    expect_whole_pairs({commands[0], commands[1]}, tried.result);
+  } else if (tried.contract == Contract::kRefused) {
+    expect_refused(commands, tried.result);
   } else {
     Resumable resumable{
         .start = [&] { return commands.back(); }, .result = tried.result, .units = tried.units};
@@ -311,7 +369,7 @@ class KillSlowWorkers : public KillSlowTest {
   /// Starts the second; the first remains to be run.
   Command with_second(const std::string& line) {
     const std::string common =
-        fmt::format("WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT={}", next_port_for_test());
+        fmt::format("WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT={}", reserved_port_for_test());
     fs::remove(folder_ / "second_ended");
     const std::string second =
         fmt::format("cd {} && (RANK=1 {} {}/detent {} > second.txt 2>&1; > second_ended) &", folder_.string(),
@@ -333,7 +391,7 @@ TEST_F(KillSlowWorkers, GoOn) {
   const std::string line =
       "train toy toy_tiny --max-epochs 2 --checkpoint-every 3 --num-threads 1 --worker-timeout 30 --project "
       "p";
-  const std::string files = "mase_output/p/software/training_ckpts";
+  const std::string files = "detent_output/p/software/training_ckpts";
   expect_goes_on({.start = [&] { return with_second(line); },
                   .result = files,
                   .next = [&] { return with_second(resuming(line, files + "/training_state.safetensors")); },

@@ -114,7 +114,7 @@ std::string signs_of(int levels, const std::string& weights) {
                     : "[1, 0.5, 0.25, 0.125]");
 }
 
-std::string tables_of(int inputs, double prune = 0, int width = 0) {
+std::string table_options(int inputs, double prune = 0, int width = 0) {
   return fmt::format("[passes.lutnet]\ninputs = {}\nprune = {}\namplitude_width = {}\n", inputs, prune,
                      width);
 }
@@ -123,7 +123,7 @@ void expect_the_same(const Graph& network, const std::string& weights, int level
   PassBench bench(network);
   bench.run_passes(signs_of(levels, weights));
   const std::vector<float> expected = bench.outputs(bench.graph);
-  bench.run_passes(tables_of(inputs));
+  bench.run_passes(table_options(inputs));
   ASSERT_TRUE(trained_tables(bench.graph.node("layer")));
   expect_close(expected, bench.outputs(bench.graph));
 }
@@ -152,7 +152,7 @@ TEST(Lutnet, LeavesOutTheSmallestWeights) {
   PassBench bench(linear_network());
   const Tensor weight = bench.graph.node("layer").find_parameter("weight")->tensor.clone();
   bench.run_passes(signs_of(1, "binary"));
-  bench.run_passes(tables_of(2, 0.5) + "keep_pruned = false\n");
+  bench.run_passes(table_options(2, 0.5) + "keep_pruned = false\n");
   EXPECT_THAT(bench.reported, HasSubstr("17 of 35 XNORs are tables of 2 inputs"));
   std::vector<float> magnitudes;
   for (const float value : weight.values<float>()) magnitudes.push_back(std::fabs(value));
@@ -175,10 +175,10 @@ TEST(Lutnet, TablesOfRealNumbersBeginTheSameAndBecomeSigns) {
   PassBench bench(linear_network());
   bench.run_passes(signs_of(2, "binary"));
   const std::vector<float> expected = bench.outputs(bench.graph);
-  bench.run_passes(tables_of(3) + "binarize = false\n");
+  bench.run_passes(table_options(3) + "binarize = false\n");
   expect_close(expected, bench.outputs(bench.graph));
   EXPECT_FALSE(trained_tables(bench.graph.node("layer"))->binarized);
-  bench.run_passes(tables_of(3));
+  bench.run_passes(table_options(3));
   EXPECT_TRUE(trained_tables(bench.graph.node("layer"))->binarized);
   expect_close(expected, bench.outputs(bench.graph));
 }
@@ -187,7 +187,7 @@ TEST(Lutnet, DrawsTheSameInputsFromTheSameSeed) {
   const auto inputs_of = [](const std::string& seed) {
     PassBench bench(linear_network());
     bench.run_passes(signs_of(1, "binary"));
-    bench.run_passes(tables_of(4) + seed);
+    bench.run_passes(table_options(4) + seed);
     return bench.graph.node("layer").find_parameter("inputs")->tensor;
   };
   EXPECT_TRUE(inputs_of("seed = 1\n").equals(inputs_of("seed = 1\n")));
@@ -196,8 +196,8 @@ TEST(Lutnet, DrawsTheSameInputsFromTheSameSeed) {
 
 TEST(Lutnet, RefusesWhatIsNotBinary) {
   PassBench bench(linear_network());
-  EXPECT_THAT(bench.error_of(tables_of(2)), HasSubstr("no layer has binary or residual binary weights"));
-  EXPECT_THAT(bench.error_of(tables_of(2) + "layers = [\"layer\"]\n"),
+  EXPECT_THAT(bench.error_of(table_options(2)), HasSubstr("no layer has binary or residual binary weights"));
+  EXPECT_THAT(bench.error_of(table_options(2) + "layers = [\"layer\"]\n"),
               HasSubstr("node \"layer\" cannot become tables: its weights are not binary"));
   EXPECT_THAT(bench.reported, HasSubstr("lutnet: layer stays: its weights are not binary"));
   EXPECT_THAT(bench.error_of("[passes.lutnet]\ninputs = 7\n"), HasSubstr("at most 6"));
@@ -211,12 +211,12 @@ TEST(Lutnet, SaysHowLargeTablesWouldBe) {
   const std::string bias = "bias_name = \"NA\"\n";
   signs.erase(signs.find(bias), bias.size());
   bench.run_passes(signs);
-  EXPECT_THAT(bench.error_of(tables_of(6) + "layers = [\"layer\"]\n"),
+  EXPECT_THAT(bench.error_of(table_options(6) + "layers = [\"layer\"]\n"),
               HasSubstr("16777216 tables of 64 entries would take 4.29 GB, expected at most 4"));
 }
 
 /// Layers of signs with norms between them: rows, or windows with pooling and a last layer of rows.
-Graph deep_network(size_t dims, bool padded) {
+Graph deep_tables(size_t dims, bool padded) {
   GraphBuilder builder("deep");
   if (dims == 0) {
     NodeInput x = builder.input("x", {7});
@@ -292,12 +292,12 @@ TEST(FinishLutnet, TruthTablesComputeWhatWasTrained) {
         for (const bool listed : {false, true}) {
           SCOPED_TRACE(fmt::format("{} dims, {} levels{}{}", dims, levels, padded ? ", padded" : "",
                                    listed ? ", listed" : ""));
-          PassBench bench(deep_network(dims, padded));
+          PassBench bench(deep_tables(dims, padded));
           bench.run_passes(signs_of_layers(levels));
           if (listed)
             bench.graph.node("norm0").quantization["data_in_0"] =
                 Quantizer(parse_quant_spec_text("fixed:width=5,frac_width=2"));
-          bench.run_passes(tables_of(2 + levels % 2, 0.4, 3));
+          bench.run_passes(table_options(2 + levels % 2, 0.4, 3));
           shuffle_parameters(bench.graph);
           expect_the_same_tables(bench, listed);
         }
@@ -307,23 +307,23 @@ TEST(FinishLutnet, TruthTablesComputeWhatWasTrained) {
 }
 
 TEST(FinishLutnet, RoundsAmplitudesThatTrainingLeft) {
-  PassBench bench(deep_network(0, false));
+  PassBench bench(deep_tables(0, false));
   bench.run_passes(signs_of_layers(2));
-  bench.run_passes(tables_of(3, 0.5, 0));
+  bench.run_passes(table_options(3, 0.5, 0));
   bench.run_passes("[passes.finish_lutnet]\namplitude_width = 4\n");
   EXPECT_THAT(bench.reported, HasSubstr("0 of 100 outputs differ"));
 }
 
 TEST(FinishLutnet, RefusesTablesOfRealNumbers) {
-  PassBench bench(deep_network(0, false));
+  PassBench bench(deep_tables(0, false));
   EXPECT_THAT(bench.error_of("[passes.finish_lutnet]\n"), HasSubstr("no layer of trained tables"));
   bench.run_passes(signs_of_layers(1));
-  bench.run_passes(tables_of(2) + "binarize = false\n");
+  bench.run_passes(table_options(2) + "binarize = false\n");
   EXPECT_THAT(bench.error_of("[passes.finish_lutnet]\n"), HasSubstr("the tables are no signs yet"));
 }
 
 TEST(QuantizeLutnet, TakesTheKeysOfMase) {
-  PassBench bench(deep_network(0, false));
+  PassBench bench(deep_tables(0, false));
   bench.run_passes(signs_of_layers(2));
   const std::vector<float> expected = bench.outputs(bench.graph);
   const std::string keys =
@@ -341,7 +341,7 @@ TEST(QuantizeLutnet, TakesTheKeysOfMase) {
 }
 
 TEST(QuantizeLutnet, RefusesWhatDoesNotFit) {
-  PassBench bench(deep_network(0, false));
+  PassBench bench(deep_tables(0, false));
   const std::string entry =
       "[passes.quantize]\nby = \"name\"\n[passes.quantize.layer1.config]\nname = \"lutnet\"\n";
   EXPECT_THAT(bench.error_of(entry), HasSubstr("node \"layer1\" cannot become tables"));

@@ -143,6 +143,59 @@ TEST_F(NetworkCommands, RunTakesInputsByNameAndShowsValuesInside) {
   EXPECT_THAT(log(), HasSubstr("got float32, expected int64 for the input \"tokens\""));
 }
 
+/// Each of its outputs is twice the input and more.
+Graph with_outputs(const std::vector<std::string>& names) {
+  GraphBuilder builder("named");
+  NodeInput value = builder.input("x", {3});
+  std::vector<NodeInput> outputs;
+  for (size_t i = 0; i < names.size(); ++i) outputs.push_back(value = builder.call("add", {value, value}));
+  Graph graph = builder.finish(outputs.front());
+  Node& output = graph.node(graph.nodes().back().name);
+  output.inputs = outputs;
+  output.source_names = names;
+  return graph;
+}
+
+TEST_F(NetworkCommands, RunWritesEachOutputIntoAFileOfItsOwn) {
+  const std::vector<std::string> names = {"a b", "a/b", "a_b", "a_b_2", "plain"};
+  write_graph(folder_ / "named.mz", with_outputs(names));
+  write_npy(folder_ / "one.npy", Tensor::from<float>({1, 3}, {1, 1, 1}));
+  ASSERT_EQ(run("run named.mz --input x=one.npy --output-dir out"), 0) << log();
+  EXPECT_THAT(log(), AllOf(HasSubstr("5 arrays in out\na b in a_b_3.npy\na/b in a_b_4.npy\n"),
+                           Not(HasSubstr("plain in"))));
+  float expected = 1;
+  for (const char* file : {"a_b_3", "a_b_4", "a_b", "a_b_2", "plain"}) {
+    const Tensor array = read_npy(folder_ / "out" / fmt::format("{}.npy", file));
+    EXPECT_EQ(array.values<float>()[0], expected *= 2) << file;
+  }
+}
+
+TEST_F(NetworkCommands, RunComparesWithWhatWasThereBefore) {
+  write_graph(folder_ / "named.mz", with_outputs({"y"}));
+  write_npy(folder_ / "one.npy", Tensor::from<float>({1, 3}, {1, 1, 1}));
+  write_npy(folder_ / "out/y.npy", Tensor(DType::kFloat32, {1, 3}));
+  const std::string before = read_file(folder_ / "out/y.npy");
+  const std::string command = "run named.mz --input x=one.npy --output-dir out ";
+  EXPECT_EQ(run(command + "--compare y=out/y.npy"), 1);
+  EXPECT_THAT(log(), HasSubstr("--output-dir: out/y.npy is read, and would be replaced"));
+  EXPECT_EQ(run(command + "--compare y=out/y.npy --overwrite"), 1);
+  EXPECT_EQ(run(command), 1);
+  EXPECT_THAT(log(), HasSubstr("out/y.npy exists: give another name, or replace it with --overwrite"));
+  EXPECT_EQ(read_file(folder_ / "out/y.npy"), before);
+  EXPECT_EQ(run("run named.mz --input x=one.npy --compare y=out/y.npy"), 1) << log();
+  EXPECT_THAT(log(), ContainsRegex("y +\\| +2 "));
+  EXPECT_EQ(run(command + "--overwrite"), 0) << log();
+  EXPECT_NE(read_file(folder_ / "out/y.npy"), before);
+}
+
+TEST_F(NetworkCommands, NamesThatAreNoUtf8DoNotStopJson) {
+  write_npy(folder_ / "t\xff.npy", tokens_);
+  ASSERT_EQ(run("run tagger.mz --input 'tokens=t\xff.npy' --output-dir 'o\xff' --json"), 0) << log();
+  EXPECT_THAT(log(), HasSubstr("o\xef\xbf\xbd/down.npy"));
+  fs::copy(folder_ / "tagger.mz", folder_ / "n\xff.mz");
+  EXPECT_EQ(run("info 'n\xff.mz' --json"), 0) << log();
+}
+
 TEST_F(NetworkCommands, QuantizeCalibratesWithSeveralInputsAndShowsEachOutput) {
   samples({{"positions", positions_}, {"tokens", tokens_}});
   ASSERT_EQ(run("quantize tagger.mz --calibration samples.safetensors --project q -o tagger.onnx"), 0)
@@ -151,9 +204,9 @@ TEST_F(NetworkCommands, QuantizeCalibratesWithSeveralInputsAndShowsEachOutput) {
               AllOf(HasSubstr("length = 5, as the samples have it"), HasSubstr("12 samples profiled"),
                     ContainsRegex("\\| down +\\| +[2-6][0-9]\\.[0-9]+ \\| +0\\.999"),
                     HasSubstr("accuracy: not measured"), HasSubstr("all integers equal fake quantization")));
-  EXPECT_THAT(read_file(folder_ / "mase_output/q/software/quantize/quantization_outputs.csv"),
+  EXPECT_THAT(read_file(folder_ / "detent_output/q/software/quantize/quantization_outputs.csv"),
               HasSubstr("output,SQNR,cosine"));
-  const std::string quantized = "mase_output/q/software/quantize/graph_module.mz";
+  const std::string quantized = "detent_output/q/software/quantize/graph_module.mz";
   write_npy(folder_ / "tokens.npy", tokens_);
   write_npy(folder_ / "positions.npy", positions_);
   const std::string inputs = " --input tokens=tokens.npy --input positions=positions.npy ";
@@ -181,7 +234,7 @@ TEST_F(NetworkCommands, CalibrationFilesThatDoNotFitAreNamed) {
   EXPECT_THAT(log(),
               HasSubstr("takes int64 [N, length], float32 [N, length, 4], the data set has int64 [1, 5], "
                         "float32 [1, 4, 4]"));
-  EXPECT_FALSE(fs::exists(folder_ / "mase_output")) << "nothing was begun";
+  EXPECT_FALSE(fs::exists(folder_ / "detent_output")) << "nothing was begun";
 }
 
 }  // namespace

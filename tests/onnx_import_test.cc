@@ -12,6 +12,7 @@
 #include "detent/graph/operators.h"
 #include "detent/graph/state_dict.h"
 #include "detent/io/file.h"
+#include "detent/io/graph_file.h"
 #include "detent/io/temporary_file_test.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_file.h"
@@ -49,7 +50,7 @@ Tensor output_of(const OnnxModelForTest& model, const Shape& shape, float first 
   return run(model, {counting(shape, first)}).at(0);
 }
 
-std::string error_of(const OnnxModelForTest& model, const OnnxImportOptions& options = {}) {
+std::string import_error(const OnnxModelForTest& model, const OnnxImportOptions& options = {}) {
   try {
     import_onnx(model.write(), options);
   } catch (const Error& error) {
@@ -272,7 +273,7 @@ TEST(OnnxImport, FunctionsAreWrittenOutWithTheAttributesOfTheirCall) {
   function.mutable_node(1)->set_op_type("LeakyTwice");
   function.mutable_node(1)->set_domain("own");
   function.mutable_node(1)->mutable_input()->RemoveLast();
-  EXPECT_THAT(error_of(model), HasSubstr("deep within one another"));
+  EXPECT_THAT(import_error(model), HasSubstr("deep within one another"));
 }
 
 TEST(OnnxImport, OnlyTheBranchThatAConstantChoosesIsRead) {
@@ -294,7 +295,7 @@ TEST(OnnxImport, OnlyTheBranchThatAConstantChoosesIsRead) {
     EXPECT_EQ(floats(output_of(model, {2}, 1)), condition ? (Floats{-1, -2}) : (Floats{1, 2}));
     model.graph().clear_initializer();
     model.input("condition", {}, onnx::TensorProto::BOOL);
-    EXPECT_THAT(error_of(model), HasSubstr("the condition is not known before the network runs"));
+    EXPECT_THAT(import_error(model), HasSubstr("the condition is not known before the network runs"));
   }
 }
 
@@ -335,7 +336,7 @@ TEST(OnnxImport, WeightsElsewhereOrBeyondAFileAreErrors) {
     if (location == "outside") location = "../" + model.folder.filename().string() + "_outside.bin";
     place_weights(model, {{"location", location}, {"offset", offset}, {"length", length}});
     std::filesystem::create_symlink(model.folder.string() + "_outside.bin", model.folder / "link.bin");
-    const std::string text = error_of(model);
+    const std::string text = import_error(model);
     std::filesystem::remove(model.folder.string() + "_outside.bin");
     return text;
   };
@@ -381,46 +382,46 @@ TEST(OnnxImport, SaysWhatIsMissingOrDoesNotFit) {
   missing.input("x", {2});
   missing.output("y");
   missing.node("Mul", {"x", "weights"}, {"y"});
-  EXPECT_THAT(error_of(missing), HasSubstr("node \"y_node\" (Mul): reads \"weights\", which is neither"));
+  EXPECT_THAT(import_error(missing), HasSubstr("node \"y_node\" (Mul): reads \"weights\", which is neither"));
 
   OnnxModelForTest silent(17);
   silent.input("x", {2});
   silent.output("y");
   silent.node("Neg", {"x"}, {"y"});
   silent.node("Dropout", {"x"}, {"drop"}).clear_output();
-  EXPECT_THAT(error_of(silent), HasSubstr("node \"drop_node\" (Dropout): it has no output"));
+  EXPECT_THAT(import_error(silent), HasSubstr("node \"drop_node\" (Dropout): it has no output"));
 
   OnnxModelForTest shapeless(17);
   shapeless.input("x", {1, 1, 4, 4});
   shapeless.output("y");
   shapeless.constant<float>("w", {1, 1, 2, 2}, {1, 2, 3, 4});
   shapeless.node("ConvTranspose", {"x", "w"}, {"y"}, {{"output_shape", std::vector<int64_t>{5}}});
-  EXPECT_THAT(error_of(shapeless), HasSubstr("output_shape has 1 numbers, expected 2"));
+  EXPECT_THAT(import_error(shapeless), HasSubstr("output_shape has 1 numbers, expected 2"));
 
   OnnxModelForTest cyclic(17);
   cyclic.input("x", {2});
   cyclic.output("y");
   cyclic.node("Add", {"x", "y"}, {"z"});
   cyclic.node("Neg", {"z"}, {"y"});
-  EXPECT_THAT(error_of(cyclic), HasSubstr("reads \"y\", which is neither"));
+  EXPECT_THAT(import_error(cyclic), HasSubstr("reads \"y\", which is neither"));
 
   OnnxModelForTest shapes(17);
   shapes.input("x", {2});
   shapes.output("y");
   shapes.constant<float>("weights", {3}, {1, 2, 3});
   shapes.node("Mul", {"x", "weights"}, {"y"});
-  EXPECT_THAT(error_of(shapes), HasSubstr("do not broadcast"));
+  EXPECT_THAT(import_error(shapes), HasSubstr("do not broadcast"));
 
   OnnxModelForTest twice(17);
   twice.input("x", {2});
   twice.output("y");
   twice.node("Neg", {"x"}, {"y"});
   twice.node("Abs", {"x"}, {"y"});
-  EXPECT_THAT(error_of(twice), HasSubstr("gives \"y\", which is given already"));
+  EXPECT_THAT(import_error(twice), HasSubstr("gives \"y\", which is given already"));
 
   OnnxModelForTest nothing(17);
   nothing.input("x", {2});
-  EXPECT_THAT(error_of(nothing), HasSubstr("the graph has no outputs"));
+  EXPECT_THAT(import_error(nothing), HasSubstr("the graph has no outputs"));
 }
 
 TEST(OnnxImport, RefusesFloatsOfEightBits) {
@@ -430,12 +431,12 @@ TEST(OnnxImport, RefusesFloatsOfEightBits) {
   input.graph().mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(kFloat8);
   input.output("y");
   input.node("Neg", {"x"}, {"y"});
-  EXPECT_THAT(error_of(input), HasSubstr("input \"x\" is FLOAT8E4M3FN"));
+  EXPECT_THAT(import_error(input), HasSubstr("input \"x\" is FLOAT8E4M3FN"));
   OnnxModelForTest cast(19);
   cast.input("x", {2});
   cast.output("y");
   cast.node("Cast", {"x"}, {"y"}, {{"to", kFloat8}});
-  EXPECT_THAT(error_of(cast), HasSubstr("a cast to FLOAT8E4M3FN"));
+  EXPECT_THAT(import_error(cast), HasSubstr("a cast to FLOAT8E4M3FN"));
 }
 
 TEST(OnnxImport, NamesInputsAndOutputsOfOtherTypes) {
@@ -443,12 +444,12 @@ TEST(OnnxImport, NamesInputsAndOutputsOfOtherTypes) {
   input.input("x", {2}, onnx::TensorProto::STRING);
   input.output("y");
   input.node("Identity", {"x"}, {"y"});
-  EXPECT_THAT(error_of(input), HasSubstr("model.onnx: input \"x\": tensors of STRING are not supported"));
+  EXPECT_THAT(import_error(input), HasSubstr("model.onnx: input \"x\": tensors of STRING are not supported"));
   OnnxModelForTest output(17);
   output.input("x", {2});
   output.output("y", {2}, onnx::TensorProto::UINT64);
   output.node("Neg", {"x"}, {"y"});
-  EXPECT_THAT(error_of(output), HasSubstr("model.onnx: output \"y\": tensors of UINT64 are not supported"));
+  EXPECT_THAT(import_error(output), HasSubstr("model.onnx: output \"y\": tensors of UINT64 are not supported"));
 }
 
 TEST(OnnxImport, RefusesVersionsThatItDoesNotKnow) {
@@ -458,7 +459,7 @@ TEST(OnnxImport, RefusesVersionsThatItDoesNotKnow) {
     model.output("y");
     model.node("Neg", {"x"}, {"y"});
     change(model.proto);
-    return error_of(model);
+    return import_error(model);
   };
   EXPECT_EQ(error([](onnx::ModelProto&) {}), "");
   EXPECT_THAT(error([](onnx::ModelProto& m) { m.clear_opset_import(); }), HasSubstr("no opset import"));
@@ -474,7 +475,7 @@ TEST(OnnxImport, ListsAllOperatorsThatAreNotSupported) {
   model.output("y");
   model.node("StringNormalizer", {"x"}, {"z"});
   model.node("Fancy", {"z"}, {"y"}).set_domain("own");
-  EXPECT_THAT(error_of(model), testing::AllOf(HasSubstr("operators of 2 nodes"),
+  EXPECT_THAT(import_error(model), testing::AllOf(HasSubstr("operators of 2 nodes"),
                                               HasSubstr("\"z_node\" (StringNormalizer), opset 17"),
                                               HasSubstr("\"y_node\" (own.Fancy), opset 0")));
 }
@@ -522,8 +523,8 @@ TEST(OnnxImport, ShapesOfOpenInputsCanBeGiven) {
   model.node("Add", {"x", "zeros"}, {"y"});
   EXPECT_THAT(floats(run(model, {counting({1, 3})}).at(0)), ElementsAre(0, 1, 2));
   EXPECT_THAT(floats(run(model, {counting({2, 1})}, {.shapes = {{"x", {2, 1}}}}).at(0)), ElementsAre(0, 1));
-  EXPECT_THAT(error_of(model, {.shapes = {{"x", {2}}}}), HasSubstr("expected one that fits"));
-  EXPECT_THAT(error_of(model, {.shapes = {{"z", {2}}}}), HasSubstr("\"z\""));
+  EXPECT_THAT(import_error(model, {.shapes = {{"x", {2}}}}), HasSubstr("expected one that fits"));
+  EXPECT_THAT(import_error(model, {.shapes = {{"z", {2}}}}), HasSubstr("\"z\""));
 }
 
 /// A size that the shape of one input gives holds for the dimensions of that name in the others.
@@ -537,7 +538,7 @@ TEST(OnnxImport, SizesOfOneInputHoldForOthers) {
   model.node("Add", {"mask", "same"}, {"y"});
   const OnnxImportOptions options{.shapes = {{"x", {1, 3}}}};
   EXPECT_THAT(floats(run(model, {counting({1, 3}), counting({1, 3})}, options).at(0)), ElementsAre(0, 2, 4));
-  EXPECT_THAT(error_of(model, {.shapes = {{"x", {1, 3}}, {"mask", {1, 4}}}}),
+  EXPECT_THAT(import_error(model, {.shapes = {{"x", {1, 3}}, {"mask", {1, 4}}}}),
               HasSubstr("expected one that fits"));
 }
 
@@ -558,6 +559,36 @@ TEST(OnnxImport, ArithmeticWithShapesIsDoneOnce) {
   model.node("Resize", {"x", "", "", "sizes"}, {"y"},
              {{"coordinate_transformation_mode", "asymmetric"}, {"nearest_mode", "floor"}});
   EXPECT_EQ(output_of(model, {5, 1, 2, 3}).shape(), (Shape{5, 1, 4, 6}));
+}
+
+TEST(OnnxImport, AnErrorNamesItsNodeOnce) {
+  OnnxModelForTest model(13);
+  model.input("x", {2, 3});
+  model.constant("c", {3, 3}, Floats(9));
+  model.node("Concat", {"x", "c"}, {"y"}, {{"axis", 1}});
+  model.output("y");
+  const std::string message = import_error(model);
+  EXPECT_THAT(message, HasSubstr("model.onnx: node \"y_node\" (Concat): "));
+  EXPECT_EQ(message.find("node \""), message.rfind("node \"")) << message;
+}
+
+/// Files of results and options of the command line hold text.
+TEST(OnnxImport, NamesThatAreNoTextAreEscaped) {
+  OnnxModelForTest model(13);
+  const std::string x("x\xff\0", 3);
+  model.input(x, {2, 3});
+  model.node("Relu", {x}, {"a\x1b"});
+  model.node("Neg", {"a\x1b"}, {"y\xc3"});
+  model.output("y\xc3");
+  const Graph graph = import_onnx(model.write());
+  EXPECT_THAT(graph.nodes().front().source_names, ElementsAre("x\\xff\\u0000"));
+  EXPECT_THAT(graph.nodes().back().source_names, ElementsAre("y\\xc3"));
+  const TemporaryPath file("escaped_names.mz");
+  write_graph(file.get(), graph);
+  EXPECT_THAT(read_graph(file.get()).nodes().back().source_names, ElementsAre("y\\xc3"));
+  const OnnxImportOptions options{.shapes = {{"x\\xff\\u0000", {2, 3}}}};
+  EXPECT_NO_THROW(import_onnx(model.write(), options));
+  EXPECT_THAT(import_error(model, {.shapes = {{"z", {2, 3}}}}), HasSubstr("(known: x\\xff\\u0000)"));
 }
 
 TEST(OnnxImport, ArithmeticWithOpenSizesIsKnownForEachBatch) {
@@ -581,14 +612,14 @@ TEST(OnnxImport, HugeDimensionsAreErrors) {
   input.input("x", {int64_t{1} << 40, int64_t{1} << 40});
   input.output("y");
   input.node("Neg", {"x"}, {"y"});
-  EXPECT_NE(error_of(input), "");
+  EXPECT_NE(import_error(input), "");
 
   OnnxModelForTest constant(17);
   constant.input("x", {2});
   constant.output("y");
   constant.constant<float>("weights", {int64_t{1} << 36}, {1});
   constant.node("Mul", {"x", "weights"}, {"y"});
-  EXPECT_THAT(error_of(constant), HasSubstr("\"weights\""));
+  EXPECT_THAT(import_error(constant), HasSubstr("\"weights\""));
 
   OnnxModelForTest filled(17);
   filled.input("x", {1});
@@ -596,7 +627,7 @@ TEST(OnnxImport, HugeDimensionsAreErrors) {
   filled.constant<int64_t>("shape", {3}, {int64_t{1} << 30, int64_t{1} << 30, int64_t{1} << 30});
   filled.node("ConstantOfShape", {"shape"}, {"zeros"});
   filled.node("Add", {"x", "zeros"}, {"y"});
-  EXPECT_NE(error_of(filled), "");
+  EXPECT_NE(import_error(filled), "");
 }
 
 TEST(OnnxImport, NoBeginningOfAModelIsOne) {

@@ -17,16 +17,22 @@ namespace detent {
 /// An attribute of a node, by what it holds.
 struct OnnxAttribute {
   using Value =
-      std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>, onnx::GraphProto>;
+      std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>, std::vector<std::string>,
+                   onnx::GraphProto, onnx::TensorProto>;
 
   OnnxAttribute(std::string attribute, int of) : name(std::move(attribute)), value(int64_t{of}) {}
+  OnnxAttribute(std::string attribute, int64_t of) : name(std::move(attribute)), value(of) {}
   OnnxAttribute(std::string attribute, float of) : name(std::move(attribute)), value(of) {}
   OnnxAttribute(std::string attribute, const char* of) : name(std::move(attribute)), value(std::string(of)) {}
   OnnxAttribute(std::string attribute, std::vector<int64_t> of)
       : name(std::move(attribute)), value(std::move(of)) {}
   OnnxAttribute(std::string attribute, std::vector<float> of)
       : name(std::move(attribute)), value(std::move(of)) {}
+  OnnxAttribute(std::string attribute, std::vector<std::string> of)
+      : name(std::move(attribute)), value(std::move(of)) {}
   OnnxAttribute(std::string attribute, onnx::GraphProto of)
+      : name(std::move(attribute)), value(std::move(of)) {}
+  OnnxAttribute(std::string attribute, onnx::TensorProto of)
       : name(std::move(attribute)), value(std::move(of)) {}
 
   void write(onnx::AttributeProto& proto) const {
@@ -58,9 +64,17 @@ struct OnnxAttribute {
     proto.set_type(onnx::AttributeProto::FLOATS);
     for (const float number : of) proto.add_floats(number);
   }
+  static void set(onnx::AttributeProto& proto, const std::vector<std::string>& of) {
+    proto.set_type(onnx::AttributeProto::STRINGS);
+    for (const std::string& text : of) proto.add_strings(text);
+  }
   static void set(onnx::AttributeProto& proto, const onnx::GraphProto& of) {
     proto.set_type(onnx::AttributeProto::GRAPH);
     *proto.mutable_g() = of;
+  }
+  static void set(onnx::AttributeProto& proto, const onnx::TensorProto& of) {
+    proto.set_type(onnx::AttributeProto::TENSOR);
+    *proto.mutable_t() = of;
   }
 };
 
@@ -71,17 +85,15 @@ onnx::TensorProto onnx_tensor(const std::string& name, const std::vector<int64_t
   onnx::TensorProto tensor;
   tensor.set_name(name);
   for (const int64_t dim : dims) tensor.add_dims(dim);
-  for (const T value : values) {
-    if constexpr (std::is_same_v<T, float>) {
-      tensor.set_data_type(onnx::TensorProto::FLOAT);
-      tensor.add_float_data(value);
-    } else if constexpr (std::is_same_v<T, int64_t>) {
-      tensor.set_data_type(onnx::TensorProto::INT64);
-      tensor.add_int64_data(value);
-    } else {
-      tensor.set_data_type(std::is_same_v<T, int8_t> ? onnx::TensorProto::INT8 : onnx::TensorProto::UINT8);
-      tensor.add_int32_data(value);
-    }
+  if constexpr (std::is_same_v<T, float>) {
+    tensor.set_data_type(onnx::TensorProto::FLOAT);
+    for (const T value : values) tensor.add_float_data(value);
+  } else if constexpr (std::is_same_v<T, int64_t>) {
+    tensor.set_data_type(onnx::TensorProto::INT64);
+    for (const T value : values) tensor.add_int64_data(value);
+  } else {
+    tensor.set_data_type(std::is_same_v<T, int8_t> ? onnx::TensorProto::INT8 : onnx::TensorProto::UINT8);
+    for (const T value : values) tensor.add_int32_data(value);
   }
   return tensor;
 }

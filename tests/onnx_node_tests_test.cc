@@ -44,7 +44,7 @@ std::vector<Tensor> read_tensors(const fs::path& folder, const std::string& kind
   }
 }
 
-std::string difference(const Tensor& got, const Tensor& wanted) {
+std::string output_difference(const Tensor& got, const Tensor& wanted) {
   if (got.dtype() != wanted.dtype() || got.shape() != wanted.shape()) {
     return fmt::format("got {} of shape {}, expected {} of shape {}", dtype_name(got.dtype()),
                        shape_text(got.shape()), dtype_name(wanted.dtype()), shape_text(wanted.shape()));
@@ -76,7 +76,7 @@ std::string result_of(const fs::path& test, const Executor& executor) {
       if (outputs.size() != wanted.size())
         return fmt::format("{} outputs of {}", outputs.size(), wanted.size());
       for (size_t i = 0; i < wanted.size(); ++i) {
-        const std::string text = difference(outputs[i], wanted[i]);
+        const std::string text = output_difference(outputs[i], wanted[i]);
         if (!text.empty()) return fmt::format("output {}: {}", i, text);
       }
     }

@@ -66,7 +66,7 @@ std::string write(const Graph& graph, const std::filesystem::path& path) {
   return problem;
 }
 
-std::string difference(const Tensor& expected, const Tensor& actual, bool in_steps) {
+std::string export_difference(const Tensor& expected, const Tensor& actual, bool in_steps) {
   if (expected.dtype() != actual.dtype() || expected.shape() != actual.shape())
     return fmt::format("{} of {} became {} of {}", dtype_name(expected.dtype()), shape_text(expected.shape()),
                        dtype_name(actual.dtype()), shape_text(actual.shape()));
@@ -107,7 +107,7 @@ TEST(OnnxOperatorExport, GivesTheSameWhenReadAgain) {
       const std::vector<Tensor> actual = TorchExecutor().compile(imported)->run(inputs);
       ASSERT_EQ(expected.size(), actual.size());
       for (size_t i = 0; i < expected.size(); ++i)
-        EXPECT_EQ(difference(expected[i], actual[i], operators_in_steps().contains(c.op)), "");
+        EXPECT_EQ(export_difference(expected[i], actual[i], operators_in_steps().contains(c.op)), "");
     } catch (const Error& error) {
       ADD_FAILURE() << error.what();
     }

@@ -33,14 +33,14 @@ namespace {
 using Inputs = std::vector<at::Tensor>;
 using Lookup = OperatorCase::Lookup;
 
-NodeInput list(const std::vector<int64_t>& values) { return NodeInput::of_constant(Value(values)); }
+NodeInput list_input(const std::vector<int64_t>& values) { return NodeInput::of_constant(Value(values)); }
 
 OperatorCase reduction(const char* op, OperatorCase::Reference reference, bool keepdim = false) {
   return {.op = op,
           .inputs = {{3, 4, 5}},
           .attributes = {{"keepdim", keepdim}},
           .reference = std::move(reference),
-          .constants = {list({-1, 2})}};
+          .constants = {list_input({-1, 2})}};
 }
 
 OperatorCase position(const char* op, Table attributes, OperatorCase::Reference reference) {
@@ -101,12 +101,12 @@ std::vector<OperatorCase> reduction_cases() {
        .inputs = {shape},
        .attributes = {{"dim", 2}, {"largest", false}},
        .reference = [](const Inputs& x, const Lookup&) { return std::get<0>(at::topk(x[0], 2, 2, false)); },
-       .constants = {list({2})}},
+       .constants = {list_input({2})}},
       {.op = "topk",
        .inputs = {shape},
        .attributes = {{"dim", 2}},
        .reference = [](const Inputs& x, const Lookup&) { return std::get<1>(at::topk(x[0], 2, 2)); },
-       .constants = {list({2})},
+       .constants = {list_input({2})},
        .gradient = CaseGradient::kNone,
        .result = 1},
   };

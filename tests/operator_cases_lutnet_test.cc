@@ -26,7 +26,7 @@ at::Tensor signs(int64_t outputs, int64_t window) {
   return weights;
 }
 
-at::Tensor rounded(const at::Tensor& x) {
+at::Tensor binarized(const at::Tensor& x) {
   at::Tensor left = x;
   for (const float gamma : kGamma) left = left - at::where(left.ge(0), gamma, -gamma).to(at::kFloat);
   return x - left;
@@ -65,16 +65,16 @@ std::vector<OperatorCase> lutnet_cases() {
   const auto list = [](int64_t a, int64_t b) { return List{Value(a), Value(b)}; };
   return {
       products("lutnet_linear", {3, 5}, 4, 5, {{"unit", 0.25}},
-               [](const Inputs& x, const Lookup&) { return at::linear(rounded(x[0]), signs(4, 5)); }),
+               [](const Inputs& x, const Lookup&) { return at::linear(binarized(x[0]), signs(4, 5)); }),
       products("lutnet_conv1d", {3, 9}, 4, 6,
                {{"kernel_size", 2}, {"stride", 2}, {"padding", 1}, {"dilation", 3}, {"unit", 0.25}},
                [](const Inputs& x, const Lookup&) {
-                 return at::conv1d(rounded(x[0]), signs(4, 6).view({4, 3, 2}), {}, 2, at::IntArrayRef{1}, 3);
+                 return at::conv1d(binarized(x[0]), signs(4, 6).view({4, 3, 2}), {}, 2, at::IntArrayRef{1}, 3);
                }),
       products("lutnet_conv2d", {2, 6, 7}, 3, 12,
                {{"kernel_size", list(3, 2)}, {"padding", list(2, 1)}, {"dilation", list(1, 2)}},
                [](const Inputs& x, const Lookup&) {
-                 return at::conv2d(rounded(x[0]), signs(3, 12).view({3, 2, 3, 2}), {}, 1,
+                 return at::conv2d(binarized(x[0]), signs(3, 12).view({3, 2, 3, 2}), {}, 1,
                                    at::IntArrayRef{2, 1}, at::IntArrayRef{1, 2});
                }),
   };

@@ -23,7 +23,7 @@ namespace {
 using Inputs = std::vector<at::Tensor>;
 using Lookup = OperatorCase::Lookup;
 
-NodeInput list(const std::vector<int64_t>& values) { return NodeInput::of_constant(Value(values)); }
+NodeInput list_of_sizes(const std::vector<int64_t>& values) { return NodeInput::of_constant(Value(values)); }
 
 OperatorCase resized(Shape shape, const std::vector<int64_t>& sizes, Table attributes,
                      OperatorCase::Reference reference) {
@@ -34,7 +34,7 @@ OperatorCase resized(Shape shape, const std::vector<int64_t>& sizes, Table attri
           .inputs = {std::move(shape)},
           .attributes = std::move(attributes),
           .reference = std::move(reference),
-          .constants = {NodeInput::absent(), NodeInput::absent(), list(sizes)}};
+          .constants = {NodeInput::absent(), NodeInput::absent(), list_of_sizes(sizes)}};
 }
 
 constexpr int64_t kHidden = 3;

@@ -5,12 +5,16 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/conv_transpose1d.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/conv1d.h>
+#include <ATen/ops/conv2d.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/max_pool1d.h>
 #include <ATen/ops/max_pool2d.h>
 #include <ATen/ops/max_pool2d_with_indices.h>
 #include <ATen/ops/max_pool3d.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/reflection_pad1d.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
@@ -27,6 +31,15 @@ using Lookup = OperatorCase::Lookup;
 
 NodeInput list(const std::vector<int64_t>& values) { return NodeInput::of_constant(Value(values)); }
 NodeInput whole(int64_t value) { return NodeInput::of_constant(Value(value)); }
+
+/// Of 2 x 3 windows of 6 x 7 positions, dilated by 2 x 1, in steps of 2, between a row of zeros above and two
+/// columns of them behind.
+at::Tensor sums_of_windows(const at::Tensor& x) {
+  const at::Tensor padded = at::constant_pad_nd(x, {0, 2, 1, 0});
+  const at::Tensor planes = padded.reshape({-1, 1, 7, 9});
+  const at::Tensor sums = at::conv2d(planes, at::ones({1, 1, 2, 3}), {}, 2, at::IntArrayRef({0, 0}), {2, 1});
+  return sums.reshape({x.size(0), x.size(1), sums.size(2), sums.size(3)});
+}
 
 /// With constants that say what shape the result has.
 OperatorCase shaped(const char* op, std::vector<NodeInput> constants, OperatorCase::Reference reference,
@@ -180,6 +193,34 @@ std::vector<OperatorCase> window_cases() {
            },
        .gradient = CaseGradient::kNone,
        .result = 1},
+      {"avg_pool_with_border",
+       {{2, 6, 7}},
+       {},
+       {{"kernel_size", integers({2, 3})},
+        {"stride", 2},
+        {"padding", integers({1, 0, 0, 2})},
+        {"dilation", integers({2, 1})},
+        {"ceil_mode", true},
+        {"count_include_pad", false}},
+       [](const Inputs& x, const Lookup&) {
+         return sums_of_windows(x[0]) / sums_of_windows(at::ones_like(x[0]));
+       }},
+      {"lp_pool",
+       {{2, 6, 7}},
+       {},
+       {{"kernel_size", integers({2, 3})},
+        {"stride", 2},
+        {"padding", integers({1, 0, 0, 2})},
+        {"dilation", integers({2, 1})},
+        {"ceil_mode", true},
+        {"p", 3}},
+       [](const Inputs& x, const Lookup&) {
+         return sums_of_windows(x[0].abs().pow(3)).pow(1.0 / 3);
+       },
+       {},
+       CaseGradient::kSmooth,
+       0,
+       /*is_total=*/false},  // the derivative is infinite where a window holds nothing but zeros
       {"adaptive_max_pool1d",
        {{2, 7}},
        {},

@@ -18,7 +18,7 @@ using Inputs = std::vector<at::Tensor>;
 using Lookup = OperatorCase::Lookup;
 
 constexpr int64_t kLevels = 4;  // input values -1, 0, 1, 2
-constexpr int32_t kLeast = -1;
+constexpr int32_t kLeastValue = -1;
 
 /// Weights of `outputs` sums over a window of `size` elements; of each row all but three are 0.
 at::Tensor weights_of(int64_t outputs, int64_t size) {
@@ -50,8 +50,8 @@ Tables tables_of(int64_t outputs, int64_t size) {
          {std::pair(0, first), std::pair(1, second), std::pair(2, third), std::pair(3, third)})
       inputs[at * 4 + static_cast<size_t>(place)] = index;
     for (int64_t address = 0; address < kLevels * kLevels; ++address) {
-      const auto low = static_cast<float>(address % kLevels + kLeast);
-      const auto high = static_cast<float>(address / kLevels + kLeast);
+      const auto low = static_cast<float>(address % kLevels + kLeastValue);
+      const auto high = static_cast<float>(address / kLevels + kLeastValue);
       const auto entry = at * 32 + static_cast<size_t>(address);
       tables[entry] = static_cast<int32_t>(weight(first) * low + weight(second) * high);
       tables[entry + 16] = static_cast<int32_t>(weight(third) * low);
@@ -64,7 +64,7 @@ OperatorCase of_tables(const char* op, const Shape& input, int64_t outputs, int6
                        OperatorCase::Reference reference) {
   const Tables made = tables_of(outputs, window);
   return {.op = op,
-          .inputs = {CaseInput(input).of(DType::kFloat32, kLeast, kLeast + kLevels - 1)},
+          .inputs = {CaseInput(input).of(DType::kFloat32, kLeastValue, kLeastValue + kLevels - 1)},
           .attributes = std::move(attributes),
           .reference = std::move(reference),
           .gradient = CaseGradient::kNone,

@@ -18,7 +18,7 @@
 #include "detent/execution/interpreter.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/builder.h"
-#include "detent/integer/element_movement.h"
+#include "detent/graph/element_movement.h"
 
 #include "operator_cases_test.h"
 
@@ -242,13 +242,14 @@ TEST(Operators, EmbeddingTakesIntegersAsFloatOrInt64AndNothingElse) {
   const Tensor& table = graph.node("words").find_parameter("weight")->tensor;
   whole.node("table").find_parameter("weight")->tensor = table;
   EXPECT_TRUE(rows.equal(Interpreter(whole).run(indices.to(at::kLong))));
-  const auto error_of = [&](const at::Tensor& wrong) -> std::string {
+  const auto operator_error = [&](const at::Tensor& wrong) -> std::string {
     return detent::error_of([&] { interpreter.run(wrong); });
   };
-  EXPECT_THAT(error_of(indices + 0.5), HasSubstr("node \"words\": input 0: an index is no integer"));
-  EXPECT_THAT(error_of(indices + 1),
-              HasSubstr("node \"words\": input 0: got indices 1 to 4, expected 0 to 3"));
-  EXPECT_THAT(error_of(indices - 1), HasSubstr("got indices -1 to 2"));
+  EXPECT_THAT(operator_error(indices + 0.5), HasSubstr("node \"words\": input 0: an index is no integer"));
+  EXPECT_THAT(operator_error(indices + 1),
+              HasSubstr("node \"words\": input 0: got indices 1 to 4 of 4 rows"));
+  EXPECT_EQ(operator_error(indices - 1), "") << "negative ones count from the end";
+  EXPECT_THAT(operator_error(indices - 5), HasSubstr("got indices -5 to -2 of 4 rows"));
 }
 
 TEST(Operators, EmbeddingsPaddingRowIsZeroAndStaysSo) {
@@ -316,7 +317,7 @@ TEST(Operators, InitialValuesAreThoseOfPyTorch) {
 }
 
 /// The error of a network of one node.
-std::string error_of(const char* op, std::vector<Shape> inputs,
+std::string operator_error(const char* op, std::vector<Shape> inputs,
                      std::vector<std::pair<std::string, Shape>> parameters, Table attributes) {
   return detent::error_of([&] {
     one_operator_graph({op, {inputs.begin(), inputs.end()}, std::move(parameters), std::move(attributes)});
@@ -325,59 +326,59 @@ std::string error_of(const char* op, std::vector<Shape> inputs,
 
 TEST(Operators, SayWhatDoesNotFit) {
   EXPECT_THAT(
-      error_of("gelu", {{3}}, {}, {{"approximate", "erf"}}),
+      operator_error("gelu", {{3}}, {}, {{"approximate", "erf"}}),
       HasSubstr("node \"layer\" (gelu): attribute \"approximate\": got \"erf\", expected one of none, tanh"));
-  EXPECT_THAT(error_of("softplus", {{3}}, {}, {{"beta", 0}}), HasSubstr("attribute \"beta\": got 0"));
-  EXPECT_THAT(error_of("bmm", {{3, 4}, {3, 4}}, {}, {}),
+  EXPECT_THAT(operator_error("softplus", {{3}}, {}, {{"beta", 0}}), HasSubstr("attribute \"beta\": got 0"));
+  EXPECT_THAT(operator_error("bmm", {{3, 4}, {3, 4}}, {}, {}),
               HasSubstr("got shapes [1, 3, 4] and [1, 3, 4], expected [b, m, k]"));
-  EXPECT_THAT(error_of("layer_norm", {{3, 4}}, {}, {{"normalized_shape", 3}}),
+  EXPECT_THAT(operator_error("layer_norm", {{3, 4}}, {}, {{"normalized_shape", 3}}),
               HasSubstr("attribute \"normalized_shape\": got [3], expected the last dimensions of the "
                         "input's shape [1, 3, 4]"));
-  EXPECT_THAT(error_of("layer_norm", {{3, 4}}, {}, {}), HasSubstr("attribute \"normalized_shape\": got NA"));
-  EXPECT_THAT(error_of("rms_norm", {{4}}, {{"weight", {3}}}, {{"normalized_shape", 4}}),
+  EXPECT_THAT(operator_error("layer_norm", {{3, 4}}, {}, {}), HasSubstr("attribute \"normalized_shape\": got NA"));
+  EXPECT_THAT(operator_error("rms_norm", {{4}}, {{"weight", {3}}}, {{"normalized_shape", 4}}),
               HasSubstr("parameter \"weight\": got shape [3], expected [4]"));
-  EXPECT_THAT(error_of("group_norm", {{4, 3}}, {}, {{"num_groups", 3}}),
+  EXPECT_THAT(operator_error("group_norm", {{4, 3}}, {}, {{"num_groups", 3}}),
               HasSubstr("attribute \"num_groups\": got 3, expected a divisor of the 4 channels"));
-  EXPECT_THAT(error_of("slice", {{3, 4}}, {}, {{"dims", 1}, {"steps", 0}}),
+  EXPECT_THAT(operator_error("slice", {{3, 4}}, {}, {{"dims", 1}, {"steps", 0}}),
               HasSubstr("attribute \"steps\": got 0, expected at least 1"));
-  EXPECT_THAT(error_of("slice", {{3, 4}}, {}, {{"dims", 1}, {"starts", 3}}),
+  EXPECT_THAT(operator_error("slice", {{3, 4}}, {}, {{"dims", 1}, {"starts", 3}}),
               HasSubstr("nothing is left of dimension 1"));
-  EXPECT_THAT(error_of("slice", {{3, 4}}, {}, {{"dims", 3}}), HasSubstr("dimension 3 of a tensor of rank 3"));
-  EXPECT_THAT(error_of("select", {{3, 4}}, {}, {{"dim", 1}, {"index", 3}}),
+  EXPECT_THAT(operator_error("slice", {{3, 4}}, {}, {{"dims", 3}}), HasSubstr("dimension 3 of a tensor of rank 3"));
+  EXPECT_THAT(operator_error("select", {{3, 4}}, {}, {{"dim", 1}, {"index", 3}}),
               HasSubstr("attribute \"index\": got 3, expected -3 to 2"));
-  EXPECT_THAT(error_of("pad", {{3, 4}}, {}, {{"pad", List{Value(1)}}}),
+  EXPECT_THAT(operator_error("pad", {{3, 4}}, {}, {{"pad", List{Value(1)}}}),
               HasSubstr("attribute \"pad\": got [1], expected two numbers a dimension"));
-  EXPECT_THAT(error_of("pad", {{3, 4}}, {}, {{"pad", List{Value(1), Value(-1)}}}),
+  EXPECT_THAT(operator_error("pad", {{3, 4}}, {}, {{"pad", List{Value(1), Value(-1)}}}),
               HasSubstr("attribute \"pad\": got -1, expected 0 to 2147483648"));
-  EXPECT_THAT(error_of("cat", {{3, 4}, {3, 5}}, {}, {{"dim", 1}}),
+  EXPECT_THAT(operator_error("cat", {{3, 4}, {3, 5}}, {}, {{"dim", 1}}),
               HasSubstr("got shapes [1, 3, 4] and [1, 3, 5], expected equal ones but for dimension 1"));
-  EXPECT_THAT(error_of("permute", {{3, 4}}, {}, {{"dims", List{Value(0), Value(1), Value(1)}}}),
+  EXPECT_THAT(operator_error("permute", {{3, 4}}, {}, {{"dims", List{Value(0), Value(1), Value(1)}}}),
               HasSubstr("attribute \"dims\": got [0, 1, 1], expected each of 3 dimensions once"));
-  EXPECT_THAT(error_of("instance_norm2d", {{4, 3}}, {}, {}), HasSubstr("expected 4 dimensions"));
-  EXPECT_THAT(error_of("slice", {{3, 4}}, {}, {{"dims", 1}, {"steps", 0}}),
+  EXPECT_THAT(operator_error("instance_norm2d", {{4, 3}}, {}, {}), HasSubstr("expected 4 dimensions"));
+  EXPECT_THAT(operator_error("slice", {{3, 4}}, {}, {{"dims", 1}, {"steps", 0}}),
               HasSubstr("attribute \"steps\": got 0, expected at least 1"));
-  EXPECT_THAT(error_of("slice", {{3, 4}}, {}, {{"dims", 1}, {"starts", 3}}),
+  EXPECT_THAT(operator_error("slice", {{3, 4}}, {}, {{"dims", 1}, {"starts", 3}}),
               HasSubstr("nothing is left of dimension 1"));
-  EXPECT_THAT(error_of("slice", {{3, 4}}, {}, {{"dims", 3}}), HasSubstr("dimension 3 of a tensor of rank 3"));
-  EXPECT_THAT(error_of("select", {{3, 4}}, {}, {{"dim", 1}, {"index", 3}}),
+  EXPECT_THAT(operator_error("slice", {{3, 4}}, {}, {{"dims", 3}}), HasSubstr("dimension 3 of a tensor of rank 3"));
+  EXPECT_THAT(operator_error("select", {{3, 4}}, {}, {{"dim", 1}, {"index", 3}}),
               HasSubstr("attribute \"index\": got 3, expected -3 to 2"));
-  EXPECT_THAT(error_of("pad", {{3, 4}}, {}, {{"pad", List{Value(1)}}}),
+  EXPECT_THAT(operator_error("pad", {{3, 4}}, {}, {{"pad", List{Value(1)}}}),
               HasSubstr("attribute \"pad\": got [1], expected two numbers a dimension"));
-  EXPECT_THAT(error_of("pad", {{3, 4}}, {}, {{"pad", List{Value(1), Value(-1)}}}),
+  EXPECT_THAT(operator_error("pad", {{3, 4}}, {}, {{"pad", List{Value(1), Value(-1)}}}),
               HasSubstr("attribute \"pad\": got -1, expected 0 to 2147483648"));
-  EXPECT_THAT(error_of("cat", {{3, 4}, {3, 5}}, {}, {{"dim", 1}}),
+  EXPECT_THAT(operator_error("cat", {{3, 4}, {3, 5}}, {}, {{"dim", 1}}),
               HasSubstr("got shapes [1, 3, 4] and [1, 3, 5], expected equal ones but for dimension 1"));
-  EXPECT_THAT(error_of("permute", {{3, 4}}, {}, {{"dims", List{Value(0), Value(1), Value(1)}}}),
+  EXPECT_THAT(operator_error("permute", {{3, 4}}, {}, {{"dims", List{Value(0), Value(1), Value(1)}}}),
               HasSubstr("attribute \"dims\": got [0, 1, 1], expected each of 3 dimensions once"));
-  EXPECT_THAT(error_of("instance_norm2d", {{4, 3, 3}}, {{"running_mean", {4}}}, {}),
+  EXPECT_THAT(operator_error("instance_norm2d", {{4, 3, 3}}, {{"running_mean", {4}}}, {}),
               HasSubstr("only one of"));
-  EXPECT_THAT(error_of("embedding", {{4}}, {{"weight", {4, 2}}}, {{"padding_idx", 4}}),
+  EXPECT_THAT(operator_error("embedding", {{4}}, {{"weight", {4, 2}}}, {{"padding_idx", 4}}),
               HasSubstr("attribute \"padding_idx\": got 4, expected -4 to 3"));
-  EXPECT_THAT(error_of("convtranspose2d", {{4, 3, 3}}, {{"weight", {3, 4, 2, 2}}}, {}),
+  EXPECT_THAT(operator_error("convtranspose2d", {{4, 3, 3}}, {{"weight", {3, 4, 2, 2}}}, {}),
               HasSubstr("expected [N, C, ...] and [C, O / groups, ...]"));
-  EXPECT_THAT(error_of("convtranspose2d", {{4, 3, 3}}, {{"weight", {4, 4, 2, 2}}}, {{"output_padding", 1}}),
+  EXPECT_THAT(operator_error("convtranspose2d", {{4, 3, 3}}, {{"weight", {4, 4, 2, 2}}}, {{"output_padding", 1}}),
               HasSubstr("attribute \"output_padding\": got 1"));
-  EXPECT_THAT(error_of("convtranspose2d", {{4, 1, 1}}, {{"weight", {4, 4, 2, 2}}}, {{"padding", 1}}),
+  EXPECT_THAT(operator_error("convtranspose2d", {{4, 1, 1}}, {{"weight", {4, 4, 2, 2}}}, {{"padding", 1}}),
               HasSubstr("padding 1 leaves nothing"));
 }
 

@@ -53,7 +53,8 @@ class Output : public testing::Test {
   }
   static std::string log() { return read_file(folder() / "log.txt"); }
 
-  const std::string network_ = "--load mase_output/trained/software/training_ckpts/best.ckpt --load-type pl";
+  const std::string network_ =
+      "--load detent_output/trained/software/training_ckpts/best.ckpt --load-type pl";
 };
 
 TEST_F(Output, LinesArriveWhenTheyArePrinted) {
@@ -83,7 +84,7 @@ TEST_F(Output, FitsATerminalOf80Columns) {
     if (line.ends_with('\r')) line.pop_back();
     const size_t drawn = line.rfind("\033[K");  // what was there before is gone
     if (drawn != std::string::npos) line.erase(0, drawn + 3);
-    const bool is_path = line.find("mase_output/") != std::string::npos;  // to be copied, so in one line
+    const bool is_path = line.find("detent_output/") != std::string::npos;  // to be copied, so in one line
     if (is_path) continue;
     EXPECT_LE(display_width(line), 80U) << line;
   }

@@ -27,7 +27,7 @@ using testing::IsEmpty;
 using testing::Not;
 
 /// conv - relu - conv, the input of the second added to its result, then relu6 and a linear layer.
-Graph residual_network() {
+Graph owned_residual_network() {
   GraphBuilder builder("residual");
   NodeInput x = builder.convolution("conv1", builder.input("x", {3, 6, 6}), 3, 4, {3, 3}, {{"padding", 1}});
   x = builder.call("relu", {x});
@@ -85,7 +85,7 @@ void train(Graph& graph, const Tensor& inputs) {
 
 class OwnedScales : public testing::Test {
  protected:
-  explicit OwnedScales(const char* options = "") : bench_(residual_network()) {
+  explicit OwnedScales(const char* options = "") : bench_(owned_residual_network()) {
     bench_.run_passes(std::string("[passes.static_quantize]\nreport = false\nnum_samples = 20\n") + options);
     given_ = bench_.graph;
     own_scales(bench_.graph);
@@ -217,7 +217,7 @@ TEST_F(OwnedScales, AreSeenByPassesAsGivenOnes) {
   }
   Graph rounded = given;
   for (Graph* graph : {&rounded, &bench_.graph}) {
-    PassBench bench(residual_network());
+    PassBench bench(owned_residual_network());
     bench.graph = *graph;
     bench.run_passes("[passes.gptq]\nnum_samples = 20\n[passes.bias_correction]\nnum_samples = 20\n");
     *graph = bench.graph;

@@ -55,7 +55,7 @@ TEST(ProfileSharing, LooksAtWhatQuantizationMakesOfAnInputOrOutput) {
   }
 }
 
-Graph residual_network() {
+Graph shared_residual_network() {
   GraphBuilder b("residual");
   const NodeInput x = b.input("x", {2, 6, 6});
   NodeInput y = b.convolution("conv", x, 2, 2, {3, 3}, {{"padding", 1}});
@@ -65,12 +65,12 @@ Graph residual_network() {
 }
 
 TEST(ProfileSharing, DoesNotChangeAStatisticOfARepeatedInput) {
-  PassBench bench(residual_network());
+  PassBench bench(shared_residual_network());
   expect_as_without_sharing(bench, 10);
 }
 
 TEST(ProfileSharing, LooksOnceAtWhatSeveralNodesRead) {
-  const Graph graph = residual_network();
+  const Graph graph = shared_residual_network();
   const Table statistics = {{"range_min_max", Table{}}};
   std::vector<Probe> probes;
   const auto add = [&](const char* node, const char* operand) {

@@ -57,7 +57,7 @@ class QatAccuracy : public testing::Test {
     return ended ? std::stoi(match[1]) : 0;
   }
   static int quantized(const std::string& name, const std::string& options) {
-    const std::string trained = "mase_output/trained/software/training_ckpts/best.ckpt";
+    const std::string trained = "detent_output/trained/software/training_ckpts/best.ckpt";
     return correct_of(
         fmt::format("--quantize {0} --project {0} --load {1} --teacher {1} {2}", name, trained, options));
   }

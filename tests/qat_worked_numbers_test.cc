@@ -295,6 +295,19 @@ TEST_F(Collection, MaximaOfChannelsAreAveraged) {
   EXPECT_NEAR(range(), 2.1666667, 1e-6);
 }
 
+TEST_F(Collection, WhatIsNotFiniteIsLeftOut) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const Threshold statistic : {Threshold::kMax, Threshold::kMeanOfMaxima, Threshold::kPercentile}) {
+    const CollectionState state{.wanted = 3, .statistic = float(statistic), .argument = 100};
+    kind_ = ScaleParameter::kRange;
+    owned_ = {{"range", at::scalar_tensor(kNotCalibrated, at::kFloat)},
+              {kCollected, to_torch(collection_tensor(state)).clone()}};
+    collect_owned(at::tensor({1.0F, nan, -3.0F, infinity, -infinity, 2.0F}).view({1, 1, 6}), spec_, owned_);
+    EXPECT_NEAR(range(), 3, 1e-5) << enum_names(statistic)[static_cast<size_t>(statistic)];
+  }
+}
+
 TEST_F(Collection, OnlyThenTheScaleIsTrained) {
   collect(ScaleParameter::kScale, 0);
   const at::Tensor& scale = owned_[0].second;

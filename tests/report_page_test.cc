@@ -105,7 +105,7 @@ class ReportPage : public testing::Test {
   }
 
   const std::string quantize_ =
-      "detent quantize digits_cnn digits --load mase_output/trained/software/training_ckpts/best.ckpt "
+      "detent quantize digits_cnn digits --load detent_output/trained/software/training_ckpts/best.ckpt "
       "--weights int4 --project quantized --overwrite ";
 };
 
@@ -135,7 +135,7 @@ TEST_F(ReportPage, ShowsAQuantizedNetworkToBrowserKeyboardAndReader) {
 
 TEST_F(ReportPage, ShowsTimesAndAccuracy) {
   ASSERT_EQ(run(quantize_), 0) << log();
-  const std::string graph = "mase_output/quantized/software/quantize/graph_module.mz";
+  const std::string graph = "detent_output/quantized/software/quantize/graph_module.mz";
   ASSERT_EQ(run("detent bench " + graph + " --seconds 0.01 --profile --report bench.html"), 0) << log();
   ASSERT_EQ(run("detent test digits_cnn digits --load " + graph + " --report test.html"), 0) << log();
   if (!has_browser()) GTEST_SKIP() << "chromium is not installed";
@@ -159,7 +159,7 @@ target_activation_nodes = ["conv2d", "linear"]
 save_path = "statistics.toml"
 )");
   ASSERT_EQ(run("detent transform --config profile.toml --project profiled --report transform.html --load "
-                "mase_output/trained/software/training_ckpts/best.ckpt"),
+                "detent_output/trained/software/training_ckpts/best.ckpt"),
             0)
       << log();
   ASSERT_EQ(run("detent stats show statistics.toml --report stats.html"), 0) << log();
@@ -174,7 +174,7 @@ save_path = "statistics.toml"
 
 TEST_F(ReportPage, ShowsWhatASearchFound) {
   ASSERT_EQ(run("detent search digits_cnn digits --project searched --max-drop 2 --evaluations 60 --report "
-                "search.html --load mase_output/trained/software/training_ckpts/best.ckpt"),
+                "search.html --load detent_output/trained/software/training_ckpts/best.ckpt"),
             0)
       << log();
   if (!has_browser()) GTEST_SKIP() << "chromium is not installed";
@@ -186,6 +186,10 @@ TEST_F(ReportPage, ShowsWhatASearchFound) {
 
 TEST_F(ReportPage, ReplacesOnlyReports) {
   ASSERT_EQ(run(quantize_ + "--report again.html"), 0) << log();
+  std::string without_overwrite = quantize_;
+  without_overwrite.erase(without_overwrite.find("--overwrite "));
+  EXPECT_EQ(run(without_overwrite + "--report again.html"), 1);
+  EXPECT_THAT(log(), HasSubstr("--report: again.html exists"));
   ASSERT_EQ(run(quantize_ + "--report again.html"), 0) << log();
   write_file(folder() / "mine.html", "<p>mine");
   EXPECT_EQ(run(quantize_ + "--report mine.html"), 1);
@@ -196,7 +200,7 @@ TEST_F(ReportPage, ReplacesOnlyReports) {
 }
 
 TEST_F(ReportPage, JsonIsAllThatStandardOutputHolds) {
-  const std::string graph = "mase_output/quantized/software/quantize/graph_module.mz";
+  const std::string graph = "detent_output/quantized/software/quantize/graph_module.mz";
   ASSERT_EQ(run(quantize_), 0) << log();
   for (const std::string& command :
        {quantize_, "detent test digits_cnn digits --load " + graph, "detent bench --seconds 0.01 " + graph,

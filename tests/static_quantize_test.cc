@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
+#include "detent/core/error_of_for_test.h"
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
 #include "detent/integer/code_type.h"
@@ -15,7 +17,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-constexpr const char* kQuantize = "[passes.static_quantize]\nreport = false\nnum_samples = 20\n";
+constexpr const char* kQuantizeOptions = "[passes.static_quantize]\nreport = false\nnum_samples = 20\n";
 
 CodeType type_of(const Graph& graph, const std::string& node, const std::string& operand) {
   return operand_code_type(graph.node(node), operand).value();
@@ -38,7 +40,7 @@ Graph residual_network() {
 
 TEST(StaticQuantize, OneTypeForWhatOneNodeComputes) {
   PassBench bench(residual_network());
-  bench.run_passes(kQuantize);
+  bench.run_passes(kQuantizeOptions);
   const Graph& graph = bench.graph;
   const CodeType rectified = type_of(graph, "conv1", "data_out_0");
   EXPECT_EQ(rectified.zero_point, 0) << "the range begins at 0 behind relu";
@@ -61,7 +63,7 @@ TEST(StaticQuantize, RangesAreThoseOfTheSamples) {
   PassBench bench(residual_network());
   const Tensor inputs = RandomSamples(bench.sample_shape()).samples(0, 20);
   const auto [low, high] = std::ranges::minmax(inputs.values<float>());
-  bench.run_passes(kQuantize);
+  bench.run_passes(kQuantizeOptions);
   const CodeType type = type_of(bench.graph, "conv1", "data_in_0");
   EXPECT_FLOAT_EQ(type.scale, (high - low) / 255);
   EXPECT_NEAR(type.value(type.low), low, type.scale);
@@ -72,9 +74,22 @@ TEST(StaticQuantize, RangesAreThoseOfTheSamples) {
   EXPECT_FLOAT_EQ(weight_of(bench.graph, "conv1").scale[0], largest / 127);
 }
 
+TEST(StaticQuantize, NamesTheLayerWhoseWeightsAreNotFinite) {
+  for (const char* calibrator : {"min_max", "mse"}) {
+    PassBench bench(residual_network());
+    const auto weights = bench.graph.node("fc").find_parameter("weight")->tensor.values<float>();
+    weights[7] = std::numeric_limits<float>::quiet_NaN();
+    weights[9] = std::numeric_limits<float>::infinity();
+    EXPECT_THAT(error_of([&] {
+                  bench.run_passes(fmt::format("{}weight_calibrator = \"{}\"\n", kQuantizeOptions, calibrator));
+                }),
+                HasSubstr("weight of \"fc\": 2 of 720 values are NaN or infinite (`detent quantize"));
+  }
+}
+
 TEST(StaticQuantize, ElementwiseOperandsMayBeWider) {
   PassBench bench(residual_network());
-  bench.run_passes(std::string(kQuantize) + "weights = \"int4\"\nactivations = \"uint4\"");
+  bench.run_passes(std::string(kQuantizeOptions) + "weights = \"int4\"\nactivations = \"uint4\"");
   const Graph& graph = bench.graph;
   EXPECT_EQ(weight_of(graph, "conv2").width, 4);
   EXPECT_EQ(type_of(graph, "conv2", "data_in_0").size(), 16);
@@ -85,14 +100,14 @@ TEST(StaticQuantize, ElementwiseOperandsMayBeWider) {
 
 TEST(StaticQuantize, EdgesMayDiffer) {
   PassBench eight(residual_network());
-  eight.run_passes(std::string(kQuantize) +
+  eight.run_passes(std::string(kQuantizeOptions) +
                    "weights = \"int3\"\nactivations = \"uint4\"\nedge_layers = \"eight_bits\"");
   EXPECT_EQ(weight_of(eight.graph, "conv1").width, 8);
   EXPECT_EQ(weight_of(eight.graph, "conv2").width, 3);
   EXPECT_EQ(weight_of(eight.graph, "fc").width, 8);
   EXPECT_EQ(type_of(eight.graph, "fc", "data_in_0").size(), 256);
   PassBench in_float(residual_network());
-  in_float.run_passes(std::string(kQuantize) + "first_last_layers = \"float\"");
+  in_float.run_passes(std::string(kQuantizeOptions) + "first_last_layers = \"float\"");
   EXPECT_TRUE(in_float.graph.node("conv1").quantization.empty());
   EXPECT_TRUE(in_float.graph.node("fc").quantization.empty());
   EXPECT_NE(in_float.graph.node("conv2").find_quantization("weight"), nullptr);
@@ -101,7 +116,7 @@ TEST(StaticQuantize, EdgesMayDiffer) {
 
 TEST(StaticQuantize, NodesMayHaveWidthsOfTheirOwn) {
   PassBench bench(residual_network());
-  bench.run_passes(std::string(kQuantize) +
+  bench.run_passes(std::string(kQuantizeOptions) +
                    "weights = \"int8\"\nelementwise = \"uint10\"\n"
                    "[passes.static_quantize.bits]\n'conv2' = 5\n'conv.*' = \"4/6\"\n"
                    "add = { activations = 12 }\nfc = { weights = \"int3\", activations = \"int7\" }\n");
@@ -118,10 +133,10 @@ TEST(StaticQuantize, NodesMayHaveWidthsOfTheirOwn) {
 
 TEST(StaticQuantize, TextSaysTheSameAsTheTable) {
   PassBench table(residual_network());
-  table.run_passes(std::string(kQuantize) +
+  table.run_passes(std::string(kQuantizeOptions) +
                    "[passes.static_quantize.bits]\n'conv[1,2]' = \"4/int6\"\nadd = \"/12\"");
   PassBench text(residual_network());
-  text.run_passes(std::string(kQuantize) + "bits = 'conv[1,2]=4/int6,add=/12'");
+  text.run_passes(std::string(kQuantizeOptions) + "bits = 'conv[1,2]=4/int6,add=/12'");
   for (const Node& node : text.graph.nodes()) {
     EXPECT_EQ(node.quantization, table.graph.node(node.name).quantization) << node.name;
   }
@@ -131,16 +146,16 @@ TEST(StaticQuantize, TextSaysTheSameAsTheTable) {
 /// keep_float comes before bits, bits before first_last_layers.
 TEST(StaticQuantize, WidthsOfNodesComeBetweenKeepFloatAndEdges) {
   PassBench eight(residual_network());
-  eight.run_passes(std::string(kQuantize) +
+  eight.run_passes(std::string(kQuantizeOptions) +
                    "weights = \"int3\"\nedge_layers = \"eight_bits\"\nbits = \"conv1=5\"");
   EXPECT_EQ(weight_of(eight.graph, "conv1").width, 5);
   EXPECT_EQ(weight_of(eight.graph, "fc").width, 8);
   PassBench edges(residual_network());
-  edges.run_passes(std::string(kQuantize) + "first_last_layers = \"float\"\nbits = \"fc=5\"");
+  edges.run_passes(std::string(kQuantizeOptions) + "first_last_layers = \"float\"\nbits = \"fc=5\"");
   EXPECT_TRUE(edges.graph.node("conv1").quantization.empty());
   EXPECT_EQ(weight_of(edges.graph, "fc").width, 5);
   PassBench kept(residual_network());
-  kept.run_passes(std::string(kQuantize) + "keep_float = [\"conv1\"]\nbits = \"conv.*=5\"");
+  kept.run_passes(std::string(kQuantizeOptions) + "keep_float = [\"conv1\"]\nbits = \"conv.*=5\"");
   EXPECT_TRUE(kept.graph.node("conv1").quantization.empty());
   EXPECT_EQ(weight_of(kept.graph, "conv2").width, 5);
 }
@@ -188,7 +203,7 @@ TEST(StaticQuantize, RefusesFormatsWithoutBlocks) {
 TEST(StaticQuantize, RefusesWidthsThatNoNodeTakes) {
   PassBench bench(residual_network());
   const auto refusal = [&](const std::string& bits) {
-    return bench.error_of(std::string(kQuantize) + "keep_float = [\"conv1\"]\nbits = '" + bits + "'");
+    return bench.error_of(std::string(kQuantizeOptions) + "keep_float = [\"conv1\"]\nbits = '" + bits + "'");
   };
   EXPECT_THAT(refusal("convo2=4"), AllOf(HasSubstr("key \"bits\": \"convo2\" matches no node"),
                                          HasSubstr("did you mean \"conv2\"?")));
@@ -203,10 +218,10 @@ TEST(StaticQuantize, RefusesWidthsThatNoNodeTakes) {
   EXPECT_THAT(refusal("fc"), HasSubstr("got \"fc\", expected PATTERN=WEIGHTS"));
   EXPECT_THAT(refusal("fc["), HasSubstr("got \"fc[\", expected PATTERN=WEIGHTS"));
   EXPECT_THAT(refusal("(=4"), HasSubstr("\"(\" is no regular expression"));
-  EXPECT_THAT(bench.error_of(std::string(kQuantize) + "bits = 4"), HasSubstr("expected a table of patterns"));
-  EXPECT_THAT(bench.error_of(std::string(kQuantize) + "[passes.static_quantize.bits]\nfc = { weight = 4 }"),
+  EXPECT_THAT(bench.error_of(std::string(kQuantizeOptions) + "bits = 4"), HasSubstr("expected a table of patterns"));
+  EXPECT_THAT(bench.error_of(std::string(kQuantizeOptions) + "[passes.static_quantize.bits]\nfc = { weight = 4 }"),
               HasSubstr("did you mean \"weights\"?"));
-  EXPECT_THAT(bench.error_of(std::string(kQuantize) + "activations = \"int8\"\nelementwise = \"int8\"\n"
+  EXPECT_THAT(bench.error_of(std::string(kQuantizeOptions) + "activations = \"int8\"\nelementwise = \"int8\"\n"
                                                       "symmetric_activations = true\nbits = \"fc=4/uint8\""),
               HasSubstr("unsigned activations for \"fc\""));
   EXPECT_EQ(refusal("conv.*=4,conv2=8,conv1=3"), "");
@@ -220,7 +235,7 @@ TEST(StaticQuantize, EveryCalibratorWorks) {
   for (const char* calibrator : {"min_max", "percentile", "average_range", "n_sigma", "mse", "entropy"}) {
     PassBench bench(residual_network());
     bench.run_passes(
-        fmt::format("{}calibrator = \"{}\"\nscale_form = \"power_of_two\"", kQuantize, calibrator));
+        fmt::format("{}calibrator = \"{}\"\nscale_form = \"power_of_two\"", kQuantizeOptions, calibrator));
     const float scale = type_of(bench.graph, "add", "data_out_0").scale;
     EXPECT_EQ(std::exp2(std::round(std::log2(scale))), scale) << calibrator;
   }
@@ -242,34 +257,34 @@ class FixedSamples final : public CalibrationSet {
 TEST(StaticQuantize, RefusesWhatCannotWork) {
   PassBench bench(residual_network());
   const Graph before = bench.graph;
-  EXPECT_THAT(bench.error_of(std::string(kQuantize) + "weights = \"int17\""),
+  EXPECT_THAT(bench.error_of(std::string(kQuantizeOptions) + "weights = \"int17\""),
               HasSubstr("key \"weights\": got \"int17\", expected int2 to int16 or uint2 to uint16"));
-  EXPECT_THAT(bench.error_of(std::string(kQuantize) + "keep_float = [\"conv9\"]"),
+  EXPECT_THAT(bench.error_of(std::string(kQuantizeOptions) + "keep_float = [\"conv9\"]"),
               HasSubstr("\"conv9\" matches no node"));
-  EXPECT_THAT(bench.error_of(std::string(kQuantize) + "keep_float = [\"conv.*\", \"fc\"]"),
+  EXPECT_THAT(bench.error_of(std::string(kQuantizeOptions) + "keep_float = [\"conv.*\", \"fc\"]"),
               HasSubstr("no linear layer or convolution is left"));
-  EXPECT_THAT(bench.error_of(std::string(kQuantize) + "weights = \"int16\"\nactivations = \"uint16\""),
+  EXPECT_THAT(bench.error_of(std::string(kQuantizeOptions) + "weights = \"int16\"\nactivations = \"uint16\""),
               HasSubstr("beyond the 32 bits of an accumulator"));
 
   Tensor samples = RandomSamples(bench.sample_shape()).samples(0, 4);
   samples.values<float>()[7] = NAN;
   bench.context.open_calibration = [&] { return std::make_unique<FixedSamples>(samples); };
-  EXPECT_THAT(bench.error_of(kQuantize), AllOf(HasSubstr("node \"conv1\", operand \"data_in_0\""),
+  EXPECT_THAT(bench.error_of(kQuantizeOptions), AllOf(HasSubstr("node \"conv1\", operand \"data_in_0\""),
                                                HasSubstr("of the calibration values are NaN")));
   bench.context.open_calibration = [] {
     return std::make_unique<FixedSamples>(Tensor(DType::kFloat32, {0, 3, 6, 6}));
   };
-  EXPECT_THAT(bench.error_of(kQuantize), HasSubstr("no value reached"));
+  EXPECT_THAT(bench.error_of(kQuantizeOptions), HasSubstr("no value reached"));
   bench.context.open_calibration = [] {
     return std::make_unique<FixedSamples>(Tensor(DType::kFloat32, {4, 2, 6, 6}));
   };
-  EXPECT_THAT(bench.error_of(kQuantize),
+  EXPECT_THAT(bench.error_of(kQuantizeOptions),
               HasSubstr("input \"x\": got float32 of shape [4, 2, 6, 6], expected float32 [N, 3, 6, 6]"));
   for (const Node& node : bench.graph.nodes()) {
     EXPECT_TRUE(node.quantization.empty()) << "a failure leaves the network alone";
   }
   bench.graph.node("fc").quantization["weight"] = parse_quant_spec_text("fixed:width=8,frac_width=4");
-  EXPECT_THAT(bench.error_of(kQuantize), HasSubstr("node \"fc\" is quantized already"));
+  EXPECT_THAT(bench.error_of(kQuantizeOptions), HasSubstr("node \"fc\" is quantized already"));
 }
 
 }  // namespace

@@ -23,7 +23,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "detent/core/next_port_for_test.h"
+#include "detent/core/reserved_port_for_test.h"
 #include "detent/core/error.h"
 #include "detent/io/file.h"
 #include "detent/io/json.h"
@@ -95,7 +95,7 @@ class SurvivalTest : public testing::Test {
   fs::path log() const { return folder_ / "log.txt"; }
   std::string output() const { return read_file(log()); }
   fs::path checkpoints(const std::string& project) const {
-    return folder_ / "mase_output" / project / "software" / "training_ckpts";
+    return folder_ / "detent_output" / project / "software" / "training_ckpts";
   }
   std::string file(const std::string& project, const char* name) const {
     return read_file(checkpoints(project) / name);
@@ -128,8 +128,9 @@ class SurvivalTest : public testing::Test {
   /// The arguments of a training; those of `more` win.
   static Words training(const std::string& project, Words more = {}) {
     const std::vector<std::pair<std::string, std::string>> usual = {
-        {"--batch-size", "32"}, {"--max-epochs", "8"},  {"--num-threads", "1"},
-        {"--num-workers", "1"}, {"--project", project}, {"--log-every-n-steps", "1"}};
+        {"--batch-size", "32"},    {"--max-epochs", "8"},  {"--num-threads", "1"},
+        {"--num-workers", "1"},    {"--project", project}, {"--log-every-n-steps", "1"},
+        {"--worker-timeout", "60"}};
     Words words = {"train", "digits_cnn", "digits"};
     for (const auto& [flag, value] : usual) {
       if (std::ranges::find(more, flag) == more.end()) words.insert(words.end(), {flag, value});
@@ -200,7 +201,7 @@ TEST_F(SurvivalTest, AKillAtAnyMomentLeavesWholeCheckpoints) {
     const int status = process.exit_status();
     if (status == 0) {  // it came to its end before; another one is killed on
       expect_same_networks("whole", "killed");
-      fs::remove_all(folder_ / "mase_output" / "killed");
+      fs::remove_all(folder_ / "detent_output" / "killed");
       step = 0;
       continue;
     }
@@ -224,7 +225,8 @@ TEST_F(SurvivalTest, AKillAtAnyMomentLeavesWholeCheckpoints) {
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator(checkpoints("killed")))
     names.insert(entry.path().filename().string());
-  EXPECT_THAT(names, ElementsAre("best.ckpt", "last.ckpt", "metrics.jsonl", "training_state.safetensors"));
+  EXPECT_THAT(names, ElementsAre(".detent-outputs", "best.ckpt", "last.ckpt", "metrics.jsonl",
+                                 "training_state.safetensors"));
   RecordProperty("unfinished_files", leftovers);
 }
 
@@ -319,7 +321,7 @@ TEST_F(SurvivalTest, RefusesToGoOnWithOtherSettings) {
   EXPECT_EQ(run(command + rest + "--resume --num-workers 2 --log-level debug --report-to tensorboard"), 0)
       << output();
   EXPECT_THAT(output(), HasSubstr("resumed after epoch 2, step 8"));
-  run("printf cut > mase_output/settings/software/training_ckpts/training_state.safetensors");
+  run("printf cut > detent_output/settings/software/training_ckpts/training_state.safetensors");
   EXPECT_EQ(run(command + rest + "--resume"), 1);
   EXPECT_THAT(output(), HasSubstr("training_state.safetensors"));
 }
@@ -344,7 +346,7 @@ TEST_F(SurvivalTest, ReplacesNoOtherTrainingUnlessToldTo) {
   const std::string state = file("kept", "training_state.safetensors");
   const auto expect_refused = [&](const std::string& options, const std::string& why) {
     EXPECT_EQ(run(command + options), 1) << output();
-    EXPECT_THAT(output(), AllOf(HasSubstr("mase_output/kept/software/training_ckpts"), HasSubstr(why),
+    EXPECT_THAT(output(), AllOf(HasSubstr("detent_output/kept/software/training_ckpts"), HasSubstr(why),
                                 HasSubstr("--project NAME"), HasSubstr("--overwrite")));
     EXPECT_EQ(file("kept", "best.ckpt"), network);
     EXPECT_EQ(file("kept", "training_state.safetensors"), state);
@@ -361,7 +363,7 @@ TEST_F(SurvivalTest, ReplacesNoOtherTrainingUnlessToldTo) {
   EXPECT_EQ(run(command + "--max-epochs 2 --overwrite"), 0) << output();
   EXPECT_EQ(run(command + "--max-epochs 3 --overwrite --resume"), 0) << output();
   EXPECT_THAT(output(), HasSubstr("resumed after epoch 2, step 8"));
-  run("printf cut > mase_output/kept/software/training_ckpts/training_state.safetensors");
+  run("printf cut > detent_output/kept/software/training_ckpts/training_state.safetensors");
   EXPECT_EQ(run(command + "--max-epochs 3"), 1);
   EXPECT_THAT(output(), AllOf(HasSubstr("training_state.safetensors"), HasSubstr("--overwrite")));
 }
@@ -415,7 +417,7 @@ TEST_F(SurvivalTest, TransformsImagesTheSameWithAnyNumberOfThreads) {
 TEST_F(SurvivalTest, ReportsToTensorBoard) {
   ASSERT_EQ(train("reported", {"--max-epochs", "1", "--report-to", "tensorboard"}), 0) << output();
   const std::string events =
-      read_file(folder_ / "mase_output/reported/software/tensorboard/events.out.tfevents.0.detent");
+      read_file(folder_ / "detent_output/reported/software/tensorboard/events.out.tfevents.0.detent");
   for (const char* text : {"brain.Event:2", "train/loss", "validation/accuracy", "train/learning_rate"})
     EXPECT_THAT(events, HasSubstr(text));
   EXPECT_EQ(run("detent train toy toy_tiny --report-to wandb"), 2);
@@ -435,7 +437,7 @@ TEST_F(SurvivalTest, ReadsParameterGroupsFromTheConfiguration) {
 }
 
 TEST_F(SurvivalTest, ASignalAtOneWorkerStopsAllAtTheSameStep) {
-  int port = next_port_for_test();
+  int port = reserved_port_for_test();
   const auto start = [&](const std::string& project, int rank, const Words& more = {}) {
     const Words environment = {fmt::format("RANK={}", rank), "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
                                fmt::format("MASTER_PORT={}", port)};
@@ -447,7 +449,7 @@ TEST_F(SurvivalTest, ASignalAtOneWorkerStopsAllAtTheSameStep) {
     Process second = start(project, 1, more);
     EXPECT_EQ(first.exit_status(), 0) << read_file(folder_ / "worker_0.txt");
     EXPECT_EQ(second.exit_status(), 0) << read_file(folder_ / "worker_1.txt");
-    port = next_port_for_test();
+    port = reserved_port_for_test();
   };
   finish("whole");
   Process first = start("part", 0);
@@ -456,7 +458,7 @@ TEST_F(SurvivalTest, ASignalAtOneWorkerStopsAllAtTheSameStep) {
   second.send(SIGINT);
   EXPECT_EQ(first.exit_status(), 130);
   EXPECT_EQ(second.exit_status(), 130);
-  port = next_port_for_test();
+  port = reserved_port_for_test();
   EXPECT_THAT(read_file(folder_ / "worker_0.txt"), HasSubstr("in each process, resume with"));
   finish("part", {"--resume"});
   expect_same_networks("whole", "part");

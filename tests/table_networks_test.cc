@@ -18,11 +18,11 @@
 namespace detent {
 namespace {
 
-int draw(int low, int high) { return *rc::gen::inRange(low, high + 1); }
+int draw_number(int low, int high) { return *rc::gen::inRange(low, high + 1); }
 
 std::vector<float> draw_values(int count) {
   std::set<float> values = {0};
-  while (std::ssize(values) < count) values.insert(static_cast<float>(draw(-40, 40)) / 8);
+  while (std::ssize(values) < count) values.insert(static_cast<float>(draw_number(-40, 40)) / 8);
   return {values.begin(), values.end()};
 }
 
@@ -38,12 +38,12 @@ Tensor drawn(DType dtype, const Shape& shape, int low, int high) {
 /// A layer that takes `values`, over windows of `window` elements; `values` become those of its results.
 std::vector<std::pair<std::string, ParameterRef>> draw_tables(std::vector<float>& values, int64_t outputs,
                                                               int64_t window) {
-  const int64_t terms = draw(1, 3);
-  const int fan_in = draw(1, 3);
+  const int64_t terms = draw_number(1, 3);
+  const int fan_in = draw_number(1, 3);
   const auto levels = std::ssize(values);
   const int64_t entries = std::lround(std::pow(levels, fan_in));
-  const bool steps = terms > 1 || draw(0, 1) == 1;
-  const int results = draw(2, 5);
+  const bool steps = terms > 1 || draw_number(0, 1) == 1;
+  const int results = draw_number(2, 5);
   std::vector<std::pair<std::string, ParameterRef>> parameters;
   const auto add = [&](const char* name, Tensor tensor) {
     parameters.emplace_back(name, Parameter{std::move(tensor), false});
@@ -65,18 +65,18 @@ std::vector<std::pair<std::string, ParameterRef>> draw_tables(std::vector<float>
 }
 
 /// Convolutions, a view and layers of rows; its input is rounded to steps of 1/4 in [-1, 3/4].
-Graph draw_network() {
+Graph draw_table_network() {
   Graph graph("tables");
-  const int64_t channels = draw(1, 3);
-  const int64_t height = draw(3, 5);
-  const int64_t width = draw(3, 5);
-  const bool is_image = draw(0, 1) == 1;
+  const int64_t channels = draw_number(1, 3);
+  const int64_t height = draw_number(3, 5);
+  const int64_t width = draw_number(3, 5);
+  const bool is_image = draw_number(0, 1) == 1;
   graph.add_input("x", is_image ? Shape{1, channels, height, width} : Shape{1, channels, width});
   const std::string convolution = is_image ? "lut_conv2d" : "lut_conv1d";
   std::vector<float> values;
   for (int code = -4; code < 4; ++code) values.push_back(static_cast<float>(code) / 4);
-  Table attributes = {{"kernel_size", 2}, {"padding", draw(0, 1)}, {"stride", draw(1, 2)}};
-  const int64_t planes = draw(1, 4);
+  Table attributes = {{"kernel_size", 2}, {"padding", draw_number(0, 1)}, {"stride", draw_number(1, 2)}};
+  const int64_t planes = draw_number(1, 4);
   Node conv{.name = "conv",
             .op = convolution,
             .mase_type = MaseType::kModuleRelatedFunc,
@@ -84,20 +84,20 @@ Graph draw_network() {
             .attributes = std::move(attributes),
             .parameters = draw_tables(values, planes, channels * (is_image ? 4 : 2))};
   conv.quantization["data_in_0"] = parse_quant_spec_text(
-      draw(0, 1) == 0 ? "fixed:width=3,frac_width=2" : "affine:width=3,scale=0.25,symmetric=true");
+      draw_number(0, 1) == 0 ? "fixed:width=3,frac_width=2" : "affine:width=3,scale=0.25,symmetric=true");
   graph.add(std::move(conv));
   graph.add({.name = "flatten",
              .op = "flatten",
              .inputs = {NodeInput::of("conv")},
              .attributes = {{"start_dim", 1}, {"end_dim", -1}}});
   std::string last = "flatten";
-  for (int layer = 0; layer < draw(1, 2); ++layer) {
+  for (int layer = 0; layer < draw_number(1, 2); ++layer) {
     const int64_t window = infer_shapes(graph).at(last).shape[1];
     Node node{.name = "lut" + std::to_string(layer),
               .op = "lut",
               .mase_type = MaseType::kModuleRelatedFunc,
               .inputs = {NodeInput::of(last)},
-              .parameters = draw_tables(values, draw(1, 5), window)};
+              .parameters = draw_tables(values, draw_number(1, 5), window)};
     last = node.name;
     graph.add(std::move(node));
   }
@@ -108,7 +108,7 @@ Graph draw_network() {
 }
 
 RC_GTEST_PROP(TableNetworks, AreTheSameHoweverTheyAreRun, ()) {
-  const Graph graph = draw_network();
+  const Graph graph = draw_table_network();
   verify(graph);
   Shape shape = infer_shapes(graph).at("x").shape;
   shape[0] = 5;

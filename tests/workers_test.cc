@@ -12,7 +12,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "detent/core/next_port_for_test.h"
+#include "detent/core/reserved_port_for_test.h"
 #include "detent/io/file.h"
 #include "detent/io/torch_checkpoint.h"
 
@@ -48,6 +48,8 @@ record = {}
 save_path = "statistics.toml"
 )";
 
+constexpr int kMostSeconds = 240;  // for a command; the test has 600
+
 /// What the epochs and the test of a training print.
 std::string results(const std::string& log) {
   std::string lines;
@@ -78,14 +80,17 @@ class WorkersTest : public testing::Test {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
 
-  /// The same command in `count` processes; whether all ended well.
+  /// The same command in `count` processes; whether all ended well, and within a time that leaves the test
+  /// some to say what they waited for.
   bool run_workers(int count, const std::string& command) const {
     const std::string environment =
-        fmt::format("WORLD_SIZE={} MASTER_ADDR=127.0.0.1 MASTER_PORT={}", count, next_port_for_test());
+        fmt::format("WORLD_SIZE={} MASTER_ADDR=127.0.0.1 MASTER_PORT={}", count, reserved_port_for_test());
     std::string script = "pids=; failed=0; ";
     for (int rank = 0; rank < count; ++rank) {
-      script += fmt::format("RANK={} {} {} > worker_{}.txt 2>&1 & pids=\"$pids $!\"; ", rank, environment,
-                            command, rank);
+      script += fmt::format(
+          "{{ RANK={0} {1} timeout {2} {3}; status=$?; [ $status != 124 ] || echo \"ran for {2} s\"; "
+          "exit $status; }} > worker_{0}.txt 2>&1 & pids=\"$pids $!\"; ",
+          rank, environment, kMostSeconds, command);
     }
     return run(script + "for pid in $pids; do wait $pid || failed=1; done; exit $failed") == 0;
   }
@@ -100,14 +105,17 @@ TEST_F(WorkersTest, CalibrateToTheSameBytesHoweverManyThereAre) {
       << file("log.txt");
   const std::string alone = file("statistics.toml");
   ASSERT_THAT(alone, HasSubstr("[seq_blocks_4.software.results.data_out_0.stat.record]"));
+  fs::remove(folder_ / "statistics.toml");
   EXPECT_EQ(run("detent transform --config profile.toml --project two --num-threads 2 --batch-size 7 "
                 "--num-workers 2"),
-            0);
+            0)
+      << file("log.txt");
   EXPECT_EQ(file("statistics.toml"), alone);
   for (const int count : {2, 4}) {
     fs::remove(folder_ / "statistics.toml");
-    ASSERT_TRUE(
-        run_workers(count, fmt::format("detent transform --config profile.toml --project of_{}", count)))
+    ASSERT_TRUE(run_workers(
+        count,
+        fmt::format("detent transform --config profile.toml --project of_{} --worker-timeout 60", count)))
         << file("worker_0.txt") << file("worker_1.txt");
     EXPECT_EQ(file("statistics.toml"), alone) << count;
     EXPECT_THAT(file("worker_0.txt"), HasSubstr("500 samples profiled"));
@@ -119,7 +127,7 @@ TEST_F(WorkersTest, CalibrateToTheSameBytesHoweverManyThereAre) {
 TEST_F(WorkersTest, AreStartedByTorchrun) {
   if (run("torchrun --help") != 0) GTEST_SKIP() << "there is no torchrun";
   const std::string launch = fmt::format(
-      "torchrun --no_python --nproc_per_node 2 --master_port {} -r 2 -t 2 ", next_port_for_test());
+      "torchrun --no_python --nproc_per_node 2 --master_port {} -r 2 -t 2 ", reserved_port_for_test());
   // Debian 13's asks for libuv, and is built without.
   if (run(launch + "true") != 0) GTEST_SKIP() << "this torchrun cannot start anything: " << file("log.txt");
   EXPECT_EQ(run(launch + "detent transform --config profile.toml --project torchrun"), 0) << file("log.txt");
@@ -129,10 +137,11 @@ TEST_F(WorkersTest, AreStartedByTorchrun) {
 TEST_F(WorkersTest, TrainTheNetworkThatOneWouldTrain) {
   const std::string command = "detent train toy toy_tiny --max-epochs 3 --num-threads 1 --project ";
   ASSERT_EQ(run(command + "alone", "alone.txt"), 0) << file("alone.txt");
-  ASSERT_TRUE(run_workers(3, command + "shared")) << file("worker_0.txt") << file("worker_1.txt");
+  ASSERT_TRUE(run_workers(3, command + "shared --worker-timeout 60"))
+      << file("worker_0.txt") << file("worker_1.txt");
   EXPECT_EQ(results(file("worker_0.txt")), results(file("alone.txt")));
   EXPECT_THAT(results(file("alone.txt")), HasSubstr("test (best epoch): loss"));
-  EXPECT_TRUE(fs::exists(folder_ / "mase_output/shared/software/training_ckpts/best.ckpt"));
+  EXPECT_TRUE(fs::exists(folder_ / "detent_output/shared/software/training_ckpts/best.ckpt"));
 }
 
 /// Scales that the first steps collect are those of the whole batch, of which the last has one sample: two of
@@ -150,9 +159,10 @@ statistic_argument = 99
   ASSERT_EQ(run("detent transform --config collect.toml --project collecting"), 0) << file("log.txt");
   const std::string command =
       "detent train toy toy_tiny --batch-size 73 --max-epochs 2 --num-threads 1 --load "
-      "mase_output/collecting/software/transform/transformed_ckpt/graph_module.mz --project ";
+      "detent_output/collecting/software/transform/transformed_ckpt/graph_module.mz --project ";
   ASSERT_EQ(run(command + "alone", "alone.txt"), 0) << file("alone.txt");
-  ASSERT_TRUE(run_workers(3, command + "shared")) << file("worker_0.txt") << file("worker_1.txt");
+  ASSERT_TRUE(run_workers(3, command + "shared --worker-timeout 60"))
+      << file("worker_0.txt") << file("worker_1.txt");
   EXPECT_EQ(results(file("worker_0.txt")), results(file("alone.txt")));
   EXPECT_THAT(results(file("alone.txt")), HasSubstr("test (best epoch): loss"));
 }
@@ -165,10 +175,11 @@ TEST_F(WorkersTest, TrainBatchNormAsOneWould) {
   const std::string command =
       "detent train jsc_tiny csv --data-dir . --max-epochs 2 --num-threads 1 --project ";
   ASSERT_EQ(run(command + "alone", "alone.txt"), 0) << file("alone.txt");
-  ASSERT_TRUE(run_workers(3, command + "shared")) << file("worker_0.txt") << file("worker_1.txt");
+  ASSERT_TRUE(run_workers(3, command + "shared --worker-timeout 60"))
+      << file("worker_0.txt") << file("worker_1.txt");
   EXPECT_EQ(results(file("worker_0.txt")), results(file("alone.txt")));
   const auto state = [&](const char* project) {
-    return read_state_dict(folder_ / "mase_output" / project / "software/training_ckpts/last.ckpt");
+    return read_state_dict(folder_ / "detent_output" / project / "software/training_ckpts/last.ckpt");
   };
   const auto alone = state("alone");
   const auto shared = state("shared");
@@ -192,12 +203,12 @@ TEST_F(WorkersTest, LeaveOutABatchThatBatchNormCannotTrainOn) {
   for (int i = 0; i < 129; ++i) rows += fmt::format("{},{},{}\n", i % 7, i % 11 - 5, i % 3);
   for (const char* split : {"train.csv", "validation.csv", "test.csv"}) write_file(folder_ / split, rows);
   const std::string command = "detent train jsc_tiny csv --data-dir . --max-epochs 2 --num-threads 1 ";
-  ASSERT_TRUE(run_workers(2, command + "--project jets")) << file("worker_0.txt");
+  ASSERT_TRUE(run_workers(2, command + "--project jets --worker-timeout 60")) << file("worker_0.txt");
   EXPECT_THAT(file("worker_0.txt"),
               AllOf(HasSubstr("the last batch of each epoch, of 1 of 128 samples, is left out"),
                     HasSubstr("expected at least 2 samples")));
   for (const char* name : {"best.ckpt", "last.ckpt"}) {
-    const fs::path checkpoints = folder_ / "mase_output/jets/software/training_ckpts";
+    const fs::path checkpoints = folder_ / "detent_output/jets/software/training_ckpts";
     for (const auto& [key, tensor] : read_state_dict(checkpoints / name)) {
       if (tensor.dtype() != DType::kFloat32) continue;
       for (const float value : tensor.values<float>()) EXPECT_TRUE(std::isfinite(value)) << key;
@@ -210,10 +221,11 @@ TEST_F(WorkersTest, LeaveOutABatchThatBatchNormCannotTrainOn) {
 TEST_F(WorkersTest, AWorkerThatFailsStopsTheOthers) {
   // The second worker gets a file that does not exist.
   const std::string command =
-      "sh -c 'if [ $RANK = 1 ]; then exec detent test toy toy_tiny --load no_such_file; fi; "
+      "sh -c 'if [ $RANK = 1 ]; then exec detent test toy toy_tiny --load no_such_file --worker-timeout 3; "
+      "fi; "
       "exec detent test toy toy_tiny --load net/transformed_ckpt --worker-timeout 3'";
   ASSERT_EQ(run("detent transform --config profile.toml --project alone && "
-                "cp -r mase_output/alone/software/transform net"),
+                "cp -r detent_output/alone/software/transform net"),
             0);
   EXPECT_FALSE(run_workers(2, command));
   EXPECT_THAT(file("worker_1.txt"), HasSubstr("no_such_file"));
@@ -236,10 +248,11 @@ TEST_F(WorkersTest, RefuseToWorkWithDifferentSettingsDataOrNetworks) {
   };
   EXPECT_THAT(refused(train + " --seed 1"), HasSubstr("seed is 0 at worker 0, 1 at worker 1"));
   EXPECT_THAT(refused(train + " --learning-rate 0.5"), HasSubstr("learning_rate is 0.001 at worker 0, 0.5"));
-  EXPECT_THAT(refused("detent train mnist_cnn digits"),
+  EXPECT_THAT(refused("detent train mnist_cnn digits --worker-timeout 30"),
               HasSubstr("model is \"toy\" at worker 0, \"mnist_cnn\""));
-  EXPECT_THAT(refused("detent transform --config profile.toml"), HasSubstr("at worker 1"));
-  EXPECT_FALSE(fs::exists(folder_ / "mase_output"));
+  EXPECT_THAT(refused("detent transform --config profile.toml --worker-timeout 30"),
+              HasSubstr("at worker 1"));
+  EXPECT_FALSE(fs::exists(folder_ / "detent_output"));
 
   // The same words, but other files behind them.
   for (const char* name : {"a", "b"}) fs::create_directories(folder_ / name);

@@ -28,7 +28,7 @@ DETENT_EXPORT int32_t detent_engine_version(void);
 typedef enum detent_status {
   DETENT_OK = 0,
   DETENT_BAD_ARGUMENT = 1,  /* a null pointer, an index or a size that does not fit */
-  DETENT_BAD_FILE = 2,      /* missing, damaged, or no network that can be run */
+  DETENT_BAD_FILE = 2,      /* missing, damaged, no regular file, or no network that can be run */
   DETENT_BAD_INPUT = 3,     /* shapes that do not fit the network, NaN */
   DETENT_OUT_OF_MEMORY = 4,
   DETENT_INTERNAL = 5
@@ -108,7 +108,8 @@ DETENT_EXPORT detent_status detent_program_run_values(const detent_program* prog
                                                       size_t input_count, detent_value* outputs,
                                                       size_t output_count);
 
-/* Threads that runs of this process use, at least 1; the default is one a processor. */
+/* Threads that runs of this process use, from 1 to this many; the default is one a processor. */
+#define DETENT_MOST_THREADS 4096
 DETENT_EXPORT detent_status detent_set_threads(int32_t count);
 
 #ifdef __cplusplus

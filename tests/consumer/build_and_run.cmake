@@ -21,6 +21,24 @@ run(${CMAKE_COMMAND} -S ${CMAKE_CURRENT_LIST_DIR} -B ${WORK}/build -G ${GENERATO
 run(${CMAKE_COMMAND} --build ${WORK}/build --target consumer)
 run(${WORK}/bin/consumer)
 
+# A program in C that knows no more than pkg-config.
+if(WAY STREQUAL "find_package")
+  find_program(PKG_CONFIG pkg-config REQUIRED)
+  file(GLOB_RECURSE description ${WORK}/prefix/*/detent_engine.pc)
+  cmake_path(GET description PARENT_PATH folder)
+  set(ENV{PKG_CONFIG_PATH} ${folder})
+  execute_process(COMMAND ${PKG_CONFIG} --cflags --libs detent_engine OUTPUT_VARIABLE flags
+    OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND ${PKG_CONFIG} --variable=libdir detent_engine OUTPUT_VARIABLE libraries
+    OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  separate_arguments(flags UNIX_COMMAND "${flags}")
+  if(SANITIZE)
+    list(APPEND flags -fsanitize=${SANITIZE})
+  endif()
+  run(cc -std=c11 ${DETENT_SOURCE}/examples/run_quantized.c ${flags} -Wl,-rpath,${libraries} -o ${WORK}/bin/in_c)
+  run(${WORK}/bin/in_c)
+endif()
+
 # What is installed must also run, and under both of its names.
 foreach(program detent ch)
   if(EXISTS ${WORK}/prefix/bin/${program})

@@ -9,18 +9,18 @@
 #include <exception>
 #include <filesystem>
 #include <new>
-#include <optional>
 
 #include "detent/cli/commands/command.h"
+#include "detent/cli/run_config.h"
 #include "detent/core/error.h"
+#include "detent/core/log.h"
 #include "detent/core/stop_signals.h"
 #include "detent/core/terminal.h"
-#include "detent/core/text_wrap.h"
 #include "detent/formats/simd_target.h"
+#include "detent/io/file_roles.h"
 #include "detent/io/open_files.h"
 
 namespace detent {
-namespace {}  // namespace
 
 std::span<const Command> all_commands() {
   static const std::vector<Command> kCommands = {
@@ -51,54 +51,13 @@ std::span<const Command> all_commands() {
 
 namespace {
 
-std::string help_text() {
-  return "Detent quantizes neural networks.\n"
-         "Usage: detent <command> [arguments]\n"
-         "\n" +
-         commands_text("Commands:", all_commands()) + "\n" +
-         wrapped_text(
-             "`detent <command> --help` tells more, and `detent help NAME` about a pass, statistic, "
-             "format or anything else that `detent list` lists.\n"
-             "--simd-target NAME, or DETENT_SIMD_TARGET in the environment, chooses the instruction "
-             "set (see `detent version --simd`). NO_COLOR in the environment turns colours off.",
-             0, help_columns());
-}
-
-/// `detent help WORDS`: of a command, or of what `detent list` lists.
-int run_help(const std::vector<std::string>& words) {
-  const std::string& name = words[0];
-  const auto is_named = [&](const Command& command) { return command.name == name; };
-  const std::optional<std::string> topic = topic_text(name);
-  if (std::ranges::any_of(all_commands(), is_named)) {
-    std::vector<std::string> args(words.begin() + 1, words.end());
-    args.emplace_back("--help");
-    const int status = std::ranges::find_if(all_commands(), is_named)->run(args);
-    if (topic && words.size() == 1) print("\n" + *topic);
-    return status;
-  }
-  if (words.size() > 1) throw UsageError(fmt::format("unexpected argument \"{}\"", words[1]));
-  if (topic) {
-    print(*topic);
-    return 0;
-  }
-  std::vector<std::string> known;
-  for (const Command& command : all_commands()) known.push_back(command.name);
-  const std::string nearest = nearest_name(name, topic_names());
-  throw UsageError(nearest.empty()
-                       ? unknown_name_message("command", name, known)
-                       : fmt::format("unknown topic \"{}\": did you mean \"{}\"?", name, nearest));
-}
-
 int dispatch(const std::vector<std::string>& args) {
   if (args.empty()) throw UsageError("a command is missing (see `detent --help`)");
   const std::string& name = args[0];
   const std::vector<std::string> rest(args.begin() + 1, args.end());
   if (name == "--version" || name == "-V") return run_version(rest);
-  if (name == "help" && !rest.empty()) return run_help(rest);
-  if (name == "help" || name == "--help" || name == "-h") {
-    print(help_text());
-    return 0;
-  }
+  if (name == "help") return run_help(rest);
+  if (name == "--help" || name == "-h") return run_help({});
   if (name == "complete") return run_complete(rest);
   std::vector<std::string> known;
   for (const Command& command : all_commands()) {
@@ -146,12 +105,16 @@ int report_error(int status, const std::string& message) { return report(status,
 
 }  // namespace
 
-int run_command_line(const std::vector<std::string>& args) {
+int run_command_line(const std::vector<std::string>& args, const std::string& program) {
+  set_program_name(program);
   // A reader that goes away (`detent list | head`) is noticed when writing, not by a signal.
   std::signal(SIGPIPE, SIG_IGN);
   // Likewise a file that grows beyond the limit on file sizes.
   std::signal(SIGXFSZ, SIG_IGN);
   handle_signals_for_open_files();
+  set_up_logging("info");  // to standard error, before the command says how much it wants
+  FileRoles roles;
+  const FileRoles::Use kept(&roles);
   try {
     return dispatch(choose_simd_target(args));
   } catch (const UsageError& error) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "detent/cli/commands/command.h"
 #include "detent/cli/program_for_test.h"
 #include "detent/io/file.h"
 #include "detent/io/graph_file.h"
@@ -19,6 +20,7 @@
 namespace detent {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -79,7 +81,10 @@ TEST_F(CommandLine, WrongUsageIsStatus2) {
   expect_failure({"train", "toy", "toy-tiny", "--engine", "integers"}, 2, "it is one of: test");
   expect_failure({"test", "toy", "toy-tiny", "--projct", "x"}, 2, "unknown option \"--projct\"");
   expect_failure({"train", "toy"}, 2, "no data set");
-  expect_failure({"quantize", "toy"}, 2, "--calibration PATH");
+  expect_failure({"quantize", "toy"}, 2, "--calibration PATH` takes your own: a folder of images");
+  expect_failure({"test", "toy"}, 2, "are image_folder with --data-dir FOLDER");
+  expect_failure({"test", "toy", "--calibration", "x.npy"}, 2,
+                 "transform, quantize, search; your own images, with their classes, are image_folder");
   expect_failure({"train"}, 2, "no model");
   expect_failure({"train", "toyy", "toy-tiny"}, 2, "did you mean \"toy\"?");
   expect_failure({"train", "toy", "toy-tini"}, 2, "did you mean \"toy_tiny\"?");
@@ -218,6 +223,78 @@ TEST_F(CommandLine, PassesAreListedWithTheMeaningOfEachOption) {
   EXPECT_THAT(run_program({"help", "toy"}).output, HasSubstr("model:\n| name"));
 }
 
+TEST_F(CommandLine, HelpKnowsEveryNameOfEveryList) {
+  const Value lists = parse_json(run_program({"list", "--json"}).output, "list");
+  size_t names = 0;
+  for (const auto& [kind, entries] : *lists.get_if<Table>()) {
+    for (const Value& entry : *entries.get_if<List>()) {
+      const Table& table = *entry.get_if<Table>();
+      List all = {*table.find("name")};
+      if (const Value* aliases = table.find("aliases"))
+        all.insert(all.end(), aliases->get_if<List>()->begin(), aliases->get_if<List>()->end());
+      for (const Value& name : all) {
+        ++names;
+        const std::string text = *name.get_if<std::string>();
+        EXPECT_THAT(topic_text(text), HasSubstr(*table.find("name")->get_if<std::string>())) << kind;
+      }
+    }
+  }
+  EXPECT_GT(names, 250U);
+  const auto help = [](const char* name) { return unwrapped(run_program({"help", name}).output); };
+  EXPECT_THAT(help("guided"), HasSubstr("search strategy: | name"));
+  EXPECT_THAT(help("fp8"), AllOf(HasSubstr("fp8_e4m3fn (number format)"), HasSubstr("fp8_e5m2")));
+  EXPECT_THAT(help("LSQ"), AllOf(HasSubstr("int4_lsq (quantizer for training)"), HasSubstr("w4a8_lsq")));
+  EXPECT_THAT(help("int5"), HasSubstr("bits a value: 5"));
+  EXPECT_THAT(help("--num-threads"), AllOf(HasSubstr("option: detent train --num-threads"),
+                                           HasSubstr("detent bench --num-threads")));
+  EXPECT_THAT(help("entropy"), HasSubstr("detent quantize --calibrator"));
+  expect_failure({"help", "int99"}, 2, "got 99 bits, expected at least 2 and at most 16");
+}
+
+TEST_F(CommandLine, FoldersAndFilesOfOtherProgramsAreNamed) {
+  const std::string folder = folder_ / "bert";
+  std::filesystem::create_directories(folder);
+  write_file(folder + "/model.safetensors", "");
+  const auto refused = [&](const std::string& model, const std::string& message) {
+    expect_failure({"quantize", model, "toy_tiny"}, 1, message);
+    expect_failure({"bench", model}, 1, message);
+    expect_failure({"export", model, "x.onnx"}, 1, message);
+  };
+  refused(folder, "bert: a folder without graph_module.mz, expected a graph (.mz), an ONNX model");
+  write_file(folder + "/config.json", R"({"model_type": "bert", "hidden_size": 384})");
+  const std::string message =
+      "bert: a \"bert\" model of Hugging Face (config.json): folders of language models "
+      "come with a later version of Detent. Export it as ONNX";
+  refused(folder, message);
+  expect_failure({"info", folder}, 1, message);
+  expect_failure({"train", "toy", "toy_tiny", "--load", folder}, 1, message);
+  const auto old_folder = std::filesystem::current_path();
+  std::filesystem::current_path(folder);
+  expect_failure({"quantize", ".", "toy_tiny"}, 1, "model of Hugging Face");
+  std::filesystem::current_path(old_folder);
+  const std::string file = folder_ / "llama.gguf";
+  write_file(file, "GGUF\x03 and so on");
+  refused(file, "llama.gguf: is a language model of llama.cpp");
+}
+
+TEST_F(CommandLine, ThreadsHaveOneNameAndOneRange) {
+  const std::string file = folder_ / "toy.mz";
+  write_graph(file, build_model("toy", {1, 2, 2}, 2));
+  for (const std::string command : {"bench", "run"}) {
+    for (const std::string count : {"0", "-1", "4097", "two", "1.5"})
+      expect_failure({command, file, "--num-threads", count}, 2, "--num-threads: got ");
+  }
+  const ProgramResult former = run_program({"bench", file, "--seconds", "0", "--threads", "0", "--json"});
+  EXPECT_EQ(former.status, 0) << former.errors;
+  EXPECT_THAT(former.errors, HasSubstr("the option \"--threads\" is now called \"--num-threads\""));
+  EXPECT_NO_THROW(parse_json(former.output, "bench")) << former.output;
+  expect_failure({"bench", file, "--threads", "1", "--num-threads", "1"}, 2, "which are the same");
+  EXPECT_EQ(run_program({"bench", file, "--seconds", "0", "--num-threads", "NA"}).status, 0);
+  const ProgramResult many = run_program({"bench", file, "--seconds", "0", "--num-threads", "4096"});
+  EXPECT_EQ(many.status, 0);
+  EXPECT_THAT(many.errors, HasSubstr("--num-threads 4096: "));
+}
+
 TEST_F(CommandLine, FailuresAreStatus1) {
   expect_failure({"train", "--config", "missing.toml"}, 1, "missing.toml");
   expect_failure({"info", "missing.mz"}, 1, "missing.mz");
@@ -236,7 +313,7 @@ TEST_F(CommandLine, ListsWhatThereIs) {
   EXPECT_THAT(all, AllOf(HasSubstr("quantize"), HasSubstr("conv2d"), HasSubstr("integer"),
                          HasSubstr("range_min_max")));
   const Value json = parse_json(run_program({"list", "--json"}).output, "list");
-  EXPECT_EQ(json.get_if<Table>()->size(), 7U);
+  EXPECT_EQ(json.get_if<Table>()->size(), 8U);
   const ProgramResult formats = run_program({"list", "formats", "--json"});
   EXPECT_TRUE(parse_json(formats.output, "list").get_if<Table>()->contains("formats"));
 }

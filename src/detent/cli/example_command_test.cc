@@ -55,6 +55,7 @@ TEST(ExampleCommand, PerChannelActivationIsThePublishedOne) {
 
 TEST(ExampleCommand, PerChannelActivationOfTheRamp) {
   const std::string path = testing::TempDir() + "ramp.svg";
+  std::filesystem::remove(path);  // of an earlier run: nothing is overwritten without being told
   const ProgramResult result = run_program({"example", "per-channel-activation", "--ramp", "-o", path});
   ASSERT_EQ(result.status, 0) << result.errors;
   const std::string output = compact(result.output);

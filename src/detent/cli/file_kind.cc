@@ -114,6 +114,28 @@ constexpr FileKind kKinds[] = {
     {nullptr, "a NumPy archive", ".npz", is_npz, npz_info},
 };
 
+/// What other programs' files begin with, for those that a user may take for a network's.
+struct ForeignKind {
+  size_t offset;
+  std::string_view begin;
+  const char* text;
+};
+
+constexpr ForeignKind kForeignKinds[] = {
+    {0, "GGUF", "a language model of llama.cpp, which come with a later version of Detent"},
+    {4, "TFL3", "a model of TensorFlow Lite: write it as ONNX (tf2onnx)"},
+    {0, "\x89HDF", "HDF5, as Keras writes it: write the network as ONNX (tf2onnx)"},
+    {0, "<?xml", "XML: of OpenVINO's networks the ONNX model is needed that they come from"},
+};
+
+std::string unknown_text(Bytes bytes) {
+  if (bytes.empty()) return "is empty";
+  for (const ForeignKind& kind : kForeignKinds) {
+    if (has_at(bytes, kind.offset, kind.begin)) return std::string("is ") + kind.text;
+  }
+  return "holds nothing that is known by its first bytes";
+}
+
 std::vector<std::string> load_types() {
   std::vector<std::string> names;
   for (const FileKind& kind : kKinds) {
@@ -129,9 +151,7 @@ const FileKind& file_kind(const fs::path& path) {
   for (const FileKind& kind : kKinds) {
     if (kind.recognises(path, file->bytes())) return kind;
   }
-  fail("{}: {}, expected {}", path.string(),
-       file->bytes().empty() ? "is empty" : "holds nothing that is known by its first bytes",
-       file_kinds_text());
+  fail("{}: {}, expected {}", path.string(), unknown_text(file->bytes()), file_kinds_text());
 }
 
 const FileKind& onnx_kind() {

@@ -13,7 +13,7 @@
 namespace detent {
 
 using GraphReader = Graph (*)(const std::filesystem::path&);
-using StateReader = StateDict (*)(const std::filesystem::path&);
+using StateDictReader = StateDict (*)(const std::filesystem::path&);
 
 /// A kind of files that hold tensors: a line of the table in file_kind.cc, which the option load_type, the
 /// loading of networks and `detent info` derive from.
@@ -24,7 +24,7 @@ struct FileKind {
   /// `bytes` are the file's.
   bool (*recognises)(const std::filesystem::path& path, std::span<const std::byte> bytes);
   FileInfo (*info)(const std::filesystem::path& path);
-  std::variant<std::monostate, GraphReader, StateReader> read = {};
+  std::variant<std::monostate, GraphReader, StateDictReader> read = {};
 
   bool holds_graph() const { return std::holds_alternative<GraphReader>(read); }
   bool operator==(const FileKind& other) const { return this == &other; }

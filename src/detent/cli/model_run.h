@@ -22,7 +22,8 @@ struct ModelRun {
   bool as_integers = false;              // those that have integers
   std::optional<Engine> engine = {};     // none: fast where the network is quantized for integers
   std::optional<std::string> output_dir = {};
-  double rtol = 1e-3;  // |got - expected| <= atol + rtol |expected|
+  bool overwrite = false;  // arrays that are there
+  double rtol = 1e-3;      // |got - expected| <= atol + rtol |expected|
   double atol = 1e-5;
 };
 

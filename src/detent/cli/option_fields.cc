@@ -73,6 +73,12 @@ const std::vector<OptionField>& option_fields() {
   return kFields;
 }
 
+const OptionField& option_field(const std::string& name) {
+  const auto found = std::ranges::find(option_fields(), name, &OptionField::name);
+  DETENT_CHECK(found != option_fields().end(), "no option \"{}\"", name);
+  return *found;
+}
+
 void set_option(RunOptions& options, const std::string& name, const Value& value, const std::string& where) {
   bool found = false;
   auto visit = [&](const char* field_name, auto& field, const char*, Between allowed = {}) {
@@ -82,6 +88,14 @@ void set_option(RunOptions& options, const std::string& name, const Value& value
   };
   RunOptions::fields(options, visit);
   DETENT_CHECK(found, "no option \"{}\"", name);
+}
+
+void set_flag(RunOptions& options, const std::string& name, const Value& value) {
+  try {
+    set_option(options, name, value, option_field(name).flag);
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
 }
 
 std::string option_text(const Value& value) {

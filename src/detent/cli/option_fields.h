@@ -21,10 +21,14 @@ struct OptionField {
 };
 
 const std::vector<OptionField>& option_fields();
+const OptionField& option_field(const std::string& name);
 
 /// Sets the field; `where` (flag, or file and key) begins the message. Throws Error on a wrong type, range or
 /// name.
 void set_option(RunOptions& options, const std::string& name, const Value& value, const std::string& where);
+
+/// The same for what stands behind the field's flag; throws UsageError.
+void set_flag(RunOptions& options, const std::string& name, const Value& value);
 
 /// For the table of options: strings without quotes.
 std::string option_text(const Value& value);

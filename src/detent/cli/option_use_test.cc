@@ -16,17 +16,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kSources = fs::path(DETENT_SOURCE_DIR) / "src/detent";
+const fs::path kSourceFolder = fs::path(DETENT_SOURCE_DIR) / "src/detent";
 
 /// The text of the files, and of all sources in the folders.
 std::string text_of(const std::vector<std::string>& paths) {
   std::string text;
   for (const std::string& path : paths) {
-    if (!fs::is_directory(kSources / path)) {
-      text += read_file(kSources / path);
+    if (!fs::is_directory(kSourceFolder / path)) {
+      text += read_file(kSourceFolder / path);
       continue;
     }
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kSources / path)) {
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kSourceFolder / path)) {
       const std::string name = entry.path().filename().string();
       const bool is_source =
           (name.ends_with(".cc") || name.ends_with(".h")) && name.find("_test.") == std::string::npos;

@@ -16,4 +16,7 @@ std::filesystem::path graph_file(const std::filesystem::path& path);
 Graph read_network(const std::filesystem::path& path,
                    const std::map<std::string, Shape, std::less<>>& shapes = {});
 
+/// Whether its quantizers were trained, or put there for a simulation, and it is not ready for integers yet.
+bool brings_quantizers(const Graph& graph);
+
 }  // namespace detent

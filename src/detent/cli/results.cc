@@ -28,13 +28,14 @@ struct CommandResults::Warnings final : spdlog::sinks::base_sink<std::mutex> {
   void flush_() override {}
 };
 
-void check_report(const std::optional<std::string>& report) {
+void claim_report(const ResultOptions& options) {
+  const std::optional<std::string>& report = options.report;
   if (!report) return;
   if (!report->ends_with(".html"))
     throw UsageError(fmt::format("--report: got \"{}\", expected a name that ends in .html", *report));
-  check_writable(*report, "--report");
-  if (std::filesystem::exists(*report) && !is_report_page(*report))
+  if (std::filesystem::is_regular_file(*report) && !is_report_page(*report))
     fail("--report: {} exists, and is no report: choose another name", *report);
+  claim_output(*report, "--report", options.overwrite);
 }
 
 CommandResults::CommandResults(const std::string& command, ResultOptions options)

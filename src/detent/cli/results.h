@@ -15,11 +15,12 @@ namespace detent {
 struct ResultOptions {
   bool json = false;
   std::optional<std::string> report = std::nullopt;  // a file, NAME.html
+  bool overwrite = false;                            // a report that exists
 };
 
-/// Throws UsageError on a report that is not called NAME.html, and Error where it cannot be written or would
-/// replace a file that is something else.
-void check_report(const std::optional<std::string>& report);
+/// Takes the report for a file that will be written (claim_output). Throws UsageError where it is not called
+/// NAME.html, and Error where it would replace a file that is no report.
+void claim_report(const ResultOptions& options);
 
 /// What a command found: text for people as it goes, and, where --json or --report asks for it, a table under
 /// the keys of docs/results.md, printed or made a page when the command ends. Warnings that are logged

@@ -12,6 +12,7 @@
 #include "detent/core/error.h"
 #include "detent/datasets/dataset.h"
 #include "detent/cli/file_kind.h"
+#include "detent/cli/read_network.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/toml.h"
 #include "detent/models/model.h"
@@ -19,6 +20,14 @@
 
 namespace detent {
 namespace {
+
+std::string program_name = "detent";
+
+RunOptions default_options() {
+  RunOptions options;
+  if (program_name == "ch") options.project_dir = "mase_output";
+  return options;
+}
 
 /// Begins messages about one key: `x.toml:3: key "seed"`.
 std::string key_place(const std::string& file, const std::string& key, const Value& value) {
@@ -105,14 +114,10 @@ class Origins {
   const Value* from_file(const std::string& name) const { return content_.options.find(name); }
 
   std::string place(const std::string& name) const {
-    if (given(name) != nullptr) return flag(name);
+    const std::string& flag = option_field(name).flag;
+    if (given(name) != nullptr) return flag;
     const Value* value = from_file(name);
-    return value != nullptr ? key_place(file_, name, *value) : "default of " + flag(name);
-  }
-
-  static std::string flag(const std::string& name) {
-    const auto& fields = option_fields();
-    return std::ranges::find(fields, name, &OptionField::name)->flag;
+    return value != nullptr ? key_place(file_, name, *value) : "default of " + flag;
   }
 
  private:
@@ -122,16 +127,10 @@ class Origins {
 };
 
 RunOptions merge(const std::string& file, const FileContent& content, const GivenOptions& given) {
-  RunOptions options;
+  RunOptions options = default_options();
   for (const auto& [key, value] : content.options)
     set_option(options, key, value, key_place(file, key, value));
-  for (const auto& [key, value] : given) {
-    try {
-      set_option(options, key, value, Origins::flag(key));
-    } catch (const Error& error) {
-      throw UsageError(error.what());
-    }
-  }
+  for (const auto& [key, value] : given) set_flag(options, key, value);
   return options;
 }
 
@@ -140,7 +139,7 @@ TextTable options_table(const RunOptions& options, const Origins& origins, bool 
   std::vector<std::string> header = {"Name", "Default", "Config. File", "Manual Override", "Effective"};
   if (!has_file) header.erase(header.begin() + 2);
   TextTable table(header);
-  const Table defaults = write_fields(RunOptions());
+  const Table defaults = write_fields(default_options());
   const bool all = options.log_level == "debug";
   const auto text = [](const Value* value) { return value == nullptr ? "" : option_text(*value); };
   for (const auto& [name, effective] : write_fields(options)) {
@@ -175,18 +174,29 @@ bool loads_graph(const RunOptions& options) {
   return !std::filesystem::is_regular_file(*options.load) || file_kind(*options.load).holds_graph();
 }
 
+bool is_built_in(const std::string& model) {
+  try {
+    find_model(model);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 /// A network and samples may be named by their files.
 void take_files(RunOptions& options) {
   namespace fs = std::filesystem;
   const bool is_file =
-      options.model && (options.model->find('/') != std::string::npos || options.model->ends_with(".onnx") ||
-                        options.model->ends_with(".mz"));
+      options.model &&
+      (options.model->find('/') != std::string::npos || options.model->ends_with(".onnx") ||
+       options.model->ends_with(".mz") || (!is_built_in(*options.model) && fs::exists(*options.model)));
   if (is_file) {
     if (options.load)
       throw UsageError(fmt::format("got two networks: {} and --load {}", *options.model, *options.load));
     if (!fs::exists(*options.model)) throw UsageError(fmt::format("{}: no such file", *options.model));
     options.load = std::exchange(options.model, std::nullopt);
   }
+  if (options.load) graph_file(*options.load);  // refuses folders without one
   if (!options.calibration) return;
   if (options.dataset || options.data_dir)
     throw UsageError("--calibration stands for a data set: got it beside --dataset or --data-dir");
@@ -211,10 +221,9 @@ void check_present(const RunOptions& options, const std::string& command) {
   }
   if (!options.dataset) {
     throw UsageError(fmt::format(
-        "no data set: name one on the command line (`detent {} digits_cnn digits`) or as `dataset` "
-        "in the configuration file; quantize, search and transform take your own images or inputs "
-        "too (--calibration PATH)",
-        command));
+        "no data set: name one on the command line (`detent {} {} DATASET`, one of `detent list datasets`) "
+        "or as `dataset` in the configuration file; {}",
+        command, options.model ? *options.model : *options.load, own_samples_text(command)));
   }
 }
 
@@ -237,8 +246,8 @@ void canonicalise(RunOptions& options, const Origins& origins) {
 }
 
 std::string network_name(const std::filesystem::path& file) {
-  const bool is_onnx = std::filesystem::is_regular_file(file) && file_kind(file) == onnx_kind();
-  return is_onnx ? file.stem().string() : read_graph(file).name();
+  const std::filesystem::path path = graph_file(file);
+  return file_kind(path) == onnx_kind() ? path.stem().string() : read_graph(path).name();
 }
 
 /// The name of the run's folder: the model's and the data set's names as the user spelt them.
@@ -268,6 +277,16 @@ RunConfig make_run_config(const std::string& config_file, const GivenOptions& gi
   return {options,     content.passes, content.search,
           config_file, software,       options_table(options, origins, has_file, command)};
 }
+
+std::string own_samples_text(const std::string& command) {
+  if (reads_option(command, "calibration"))
+    return "`detent quantize MODEL --calibration PATH` takes your own: a folder of images or a file of inputs "
+           "(.npy, .npz, .safetensors); so do search and transform";
+  return "your own images, with their classes, are image_folder with --data-dir FOLDER, and --labels FILE "
+         "where there is no folder a class";
+}
+
+void set_program_name(const std::string& name) { program_name = name; }
 
 std::string today() { return fmt::format("{:%Y-%m-%d}", fmt::localtime(std::time(nullptr))); }
 

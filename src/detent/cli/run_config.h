@@ -36,6 +36,12 @@ struct RunConfig {
 RunConfig make_run_config(const std::string& config_file, const GivenOptions& given, const std::string& date,
                           const std::string& command);
 
+/// How the command takes samples that are no data set of the program's, for messages.
+std::string own_samples_text(const std::string& command);
+
+/// What the program was called as: "ch", its old name, has another default project_dir.
+void set_program_name(const std::string& name);
+
 /// Local time.
 std::string today();
 

@@ -20,7 +20,7 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 const std::string kDate = "2026-01-31";
-const std::string kConfigs = std::string(DETENT_SOURCE_DIR) + "/configs/quantized_ops/";
+const std::string kRunConfigs = std::string(DETENT_SOURCE_DIR) + "/configs/quantized_ops/";
 
 class RunConfiguration : public testing::Test {
  protected:
@@ -47,12 +47,12 @@ std::vector<std::string> row_of(const RunConfig& config, const std::string& name
 }
 
 TEST_F(RunConfiguration, ReadsTheTutorialsFile) {
-  const RunConfig config = make_run_config(kConfigs + "toy_ternary_collect_stats.toml", {}, kDate, "train");
+  const RunConfig config = make_run_config(kRunConfigs + "toy_ternary_collect_stats.toml", {}, kDate, "train");
   EXPECT_EQ(config.options.model, "toy");
   EXPECT_EQ(config.options.dataset, "toy_tiny");
   EXPECT_THAT(config.passes.keys(),
               ElementsAre("profile_statistics", "report_node_meta_param", "save_node_meta_param"));
-  EXPECT_EQ(config.software_dir, "mase_output/toy_classification_toy-tiny_2026-01-31/software");
+  EXPECT_EQ(config.software_dir, "detent_output/toy_classification_toy-tiny_2026-01-31/software");
 }
 
 TEST_F(RunConfiguration, FlagsWinOverTheFileAndItOverDefaults) {
@@ -114,7 +114,7 @@ TEST_F(RunConfiguration, AcceptsTheGraphStyleAndTheShortTask) {
       "model = \"toy\"\ndataset = \"toy-tiny\"\ntask = \"cls\"\nproject = \"mine\"\n[transform]\nstyle = "
       "\"graph\"");
   EXPECT_EQ(config.options.task, "classification");
-  EXPECT_EQ(config.software_dir, "mase_output/mine/software");
+  EXPECT_EQ(config.software_dir, "detent_output/mine/software");
 }
 
 TEST_F(RunConfiguration, MissingNamesAreWrongUsage) {
@@ -135,7 +135,7 @@ TEST_F(RunConfiguration, FilesNameTheNetworkAndTheSamples) {
   EXPECT_EQ(config.options.load, file);
   EXPECT_EQ(config.options.dataset, "unlabelled");
   EXPECT_EQ(config.options.data_dir, inputs);
-  EXPECT_EQ(config.software_dir, "mase_output/toy_classification_unlabelled_2026-01-31/software");
+  EXPECT_EQ(config.software_dir, "detent_output/toy_classification_unlabelled_2026-01-31/software");
   const RunConfig folder =
       make_run_config("", {{"model", file}, {"calibration", testing::TempDir()}}, kDate, "quantize");
   EXPECT_EQ(folder.options.dataset, "image_folder");
@@ -163,7 +163,7 @@ TEST_F(RunConfiguration, AGraphBringsItsModel) {
   write_graph(file, build_model("toy", {1, 2, 2}, 2));
   const RunConfig config = make_run_config("", {{"dataset", "toy-tiny"}, {"load", file}}, kDate, "train");
   EXPECT_FALSE(config.options.model.has_value());
-  EXPECT_EQ(config.software_dir, "mase_output/toy_classification_toy-tiny_2026-01-31/software");
+  EXPECT_EQ(config.software_dir, "detent_output/toy_classification_toy-tiny_2026-01-31/software");
   EXPECT_THROW(
       make_run_config("", {{"dataset", "toy-tiny"}, {"load", file}, {"load_type", "pl"}}, kDate, "train"),
       UsageError);

@@ -38,7 +38,7 @@ struct RunOptions {
   std::optional<std::string> quantize;
   NormFolding fold_batch_norm = NormFolding::kNo;
   std::optional<std::string> teacher;
-  std::string project_dir = "mase_output";
+  std::string project_dir = "detent_output";
   std::optional<std::string> project;
   std::optional<std::string> data_dir;
   std::optional<std::string> calibration;
@@ -47,6 +47,7 @@ struct RunOptions {
   ValidationSplit validation_split = ValidationSplit::kHeldOut;
   std::optional<int64_t> image_size;
   std::optional<std::string> classes;
+  bool skip_broken = false;
   int64_t seed = 0;
   Accelerator accelerator = Accelerator::kAuto;
   Engine engine = Engine::kSimulation;
@@ -89,7 +90,8 @@ struct RunOptions {
           "train: network whose outputs are learned from as well as the labels (distillation): a graph, an "
           "ONNX "
           "model, or parameters of the same model");
-    visit("project_dir", self.project_dir, "folder that holds the projects");
+    visit("project_dir", self.project_dir,
+          "folder that holds the projects; mase_output for the program under its old name, ch");
     visit("project", self.project, "folder of this run; NA: <model>_<task>_<dataset>_<date>");
     visit("data_dir", self.data_dir, "folder of data files; NA: $DETENT_DATA, then ~/.cache/detent");
     visit("calibration", self.calibration,
@@ -101,16 +103,20 @@ struct RunOptions {
           "folders");
     visit("output", self.output,
           "file for the quantized network as an ONNX model (-o model-int8.onnx), with QuantizeLinear and "
-          "DequantizeLinear; replaced once the new one is complete");
+          "DequantizeLinear; one that exists is replaced with overwrite only");
     visit("validation_split", self.validation_split,
           "what the best epoch is chosen on: the data set's own validation samples, or, where it has none, a "
           "tenth of its training samples, which is held out; or the test samples");
-    visit("image_size", self.image_size,
-          "height and width of the samples of image_folder; NA: what the network takes, or 224",
-          Between{1, 8192});
+    visit(
+        "image_size", self.image_size,
+        "height and width of the samples of image_folder; NA: what the network takes, the images' own where "
+        "it leaves that open, or 224",
+        Between{1, 8192});
     visit("classes", self.classes,
           "image_folder: file with the names of all classes, a line each in the order of the network's "
           "outputs; NA: classes.txt in the folder, else the folders of train");
+    visit("skip_broken", self.skip_broken,
+          "images: leave those out that cannot be read, with a warning, instead of stopping at the first");
     visit("seed", self.seed, "seed of every random number", Between{0, 9e18});
     visit("accelerator", self.accelerator, "where to compute");
     visit("engine", self.engine,
@@ -119,7 +125,8 @@ struct RunOptions {
     visit("reproducible", self.reproducible,
           "the simulation adds products in one order, so that float results are the same on every processor "
           "and for any number of threads, up to a third slower; what is calibrated and quantized always is");
-    visit("num_threads", self.num_threads, "threads; NA: one a processor", Between{1, 4096});
+    visit("num_threads", self.num_threads,
+          "threads, of which no more work than there are processors; NA: one a processor", Between{1, 4096});
     visit("log_level", self.log_level, "debug, info, warning, error or critical");
     visit("worker_timeout", self.worker_timeout,
           "seconds to wait for another worker, where a launcher started several", Between{1, 1e6});
@@ -132,7 +139,8 @@ struct RunOptions {
     visit("resume", self.resume, "train, search: go on with what stopped in this project");
     visit(
         "overwrite", self.overwrite,
-        "train: replace another training that this project holds; not with resume; "
+        "replace files that exist (output, report); never one that is read. train: another training that this "
+        "project holds; not with resume; "
         "quantize, transform: replace the network that other settings left there; search: begin anew; test: "
         "replace another dump");
     visit("packed_weights", self.packed_weights,

@@ -84,7 +84,7 @@ TEST_F(TensorCommands, PackedFilesUnpackToTheSame) {
         {"mx:block_axis=0"},
         {"nvfp4"}}) {
     const auto quantize = [&](const char* name, bool packed) {
-      std::vector<std::string> args = {"quantize", input_, "-o", path(name), "--format"};
+      std::vector<std::string> args = {"quantize", input_, "-o", path(name), "--overwrite", "--format"};
       args.insert(args.end(), format.begin(), packed ? format.end() : format.begin() + 1);
       if (packed) args.emplace_back("--packed");
       const ProgramResult result = tensor(args);
@@ -92,7 +92,9 @@ TEST_F(TensorCommands, PackedFilesUnpackToTheSame) {
     };
     quantize("plain.safetensors", false);
     quantize("packed.safetensors", true);
-    ASSERT_EQ(tensor({"unpack", path("packed.safetensors"), "-o", path("back.safetensors")}).status, 0);
+    ASSERT_EQ(
+        tensor({"unpack", path("packed.safetensors"), "--overwrite", "-o", path("back.safetensors")}).status,
+        0);
     EXPECT_EQ(find(read_safetensors(path("packed.safetensors")), "layer.weight.codes").dtype(),
               DType::kUInt8);
     const SafetensorsFile plain = read_safetensors(path("plain.safetensors"));

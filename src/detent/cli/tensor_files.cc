@@ -17,9 +17,9 @@
 namespace detent {
 namespace {
 
-bool is_npy(const std::filesystem::path& path) { return path.extension() == ".npy"; }
+bool names_npy(const std::filesystem::path& path) { return path.extension() == ".npy"; }
 
-bool is_checkpoint(const std::filesystem::path& path) {
+bool names_checkpoint(const std::filesystem::path& path) {
   constexpr std::array kEndings = {".pt", ".pth", ".th", ".ckpt"};
   return std::ranges::find(kEndings, path.extension()) != kEndings.end();
 }
@@ -35,9 +35,9 @@ std::string percent(double share) { return fmt::format("{:.2f}%", 100 * share); 
 }  // namespace
 
 TensorFile read_tensor_file(const std::filesystem::path& path) {
-  if (is_npy(path)) return {{{path.stem().string(), read_npy(path)}}, {}};
+  if (names_npy(path)) return {{{path.stem().string(), read_npy(path)}}, {}};
   if (path.extension() == ".npz") return plain_tensors(read_npz(path));
-  if (is_checkpoint(path)) return plain_tensors(read_state_dict(path));
+  if (names_checkpoint(path)) return plain_tensors(read_state_dict(path));
   const SafetensorsFile file = read_safetensors(path, TensorCheck::kLater);
   const auto format = file.metadata.find("format");
   const bool is_graph = format != file.metadata.end() && format->second == graph_layout::kFormat;
@@ -46,11 +46,11 @@ TensorFile read_tensor_file(const std::filesystem::path& path) {
 }
 
 void check_tensor_file_name(const std::filesystem::path& path, bool packed) {
-  if (path.extension() != ".safetensors" && !is_npy(path)) {
+  if (path.extension() != ".safetensors" && !names_npy(path)) {
     throw UsageError(
         fmt::format("output \"{}\": expected a name that ends in .safetensors or .npy", path.string()));
   }
-  if (packed && is_npy(path)) {
+  if (packed && names_npy(path)) {
     throw UsageError(fmt::format("output \"{}\": packed tensors need a .safetensors file", path.string()));
   }
 }
@@ -60,7 +60,7 @@ void write_tensor_file(const std::filesystem::path& path, const std::vector<Pack
                        const std::function<Tensor(size_t)>& load, const Scratch& scratch) {
   const bool packed = std::ranges::any_of(entries, [](const auto& entry) { return entry.spec.has_value(); });
   check_tensor_file_name(path, packed);
-  if (!is_npy(path)) return write_packed_tensors(path, entries, metadata, load, scratch);
+  if (!names_npy(path)) return write_packed_tensors(path, entries, metadata, load, scratch);
   if (entries.size() != 1) {
     fail("{}: a .npy file holds one tensor, got {}; expected a .safetensors file", path.string(),
          entries.size());

@@ -10,6 +10,7 @@
 #include "detent/core/value.h"
 #include "detent/core/worker_environment.h"
 #include "detent/graph/graph.h"
+#include "detent/io/file_roles.h"
 
 namespace detent {
 
@@ -26,6 +27,8 @@ struct TorchCommand {
   Table search = {};        // options of search
   /// What `load` holds, where that is a whole network: read once, before the data that must fit it.
   std::shared_ptr<const Graph> network = nullptr;
+  /// What the program has read and will write so far: the library keeps on.
+  FileRoles* file_roles = nullptr;
 };
 
 }  // namespace detent

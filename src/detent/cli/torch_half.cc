@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "detent/cli/resource_limits.h"
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
+#include "detent/core/processors.h"
 
 namespace detent {
 namespace {
@@ -34,13 +36,12 @@ std::optional<std::filesystem::path> library_path() {
 }
 
 /// What OpenMP and OpenBLAS read once, when they are loaded.
-void set_thread_environment(const std::optional<int64_t>& num_threads) {
+void set_thread_environment(int threads, bool is_asked_for) {
   // Threads that spin while they wait starve the others where cores are shared.
   setenv("GOMP_SPINCOUNT", "0", 0);
-  if (!num_threads) return;
-  const std::string count = std::to_string(*num_threads);
-  setenv("OMP_NUM_THREADS", count.c_str(), 1);
-  setenv("OPENBLAS_NUM_THREADS", count.c_str(), 1);
+  const std::string count = std::to_string(threads);
+  for (const char* variable : {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"})
+    setenv(variable, count.c_str(), is_asked_for ? 1 : 0);
 }
 
 /// The half that is loaded; it stays so until the program ends.
@@ -78,9 +79,14 @@ void run_torch_command(const TorchCommand& command) {
         "DETENT_TORCH (configure with -DDETENT_TORCH=ON)",
         command.name, candidate_paths().back().string());
   }
-  check_resource_limits(command.options.num_threads.value_or(thread_count()), command.options.num_workers);
-  set_thread_environment(command.options.num_threads);
-  TorchHalf(*library).function<decltype(detent_torch_run)>("detent_torch_run")(command);
+  const std::optional<int64_t>& wanted = command.options.num_threads;
+  const auto threads =
+      static_cast<int>(std::min<int64_t>(wanted.value_or(thread_count()), processor_count()));
+  check_resource_limits(threads, command.options.num_workers);
+  set_thread_environment(threads, wanted.has_value());
+  TorchCommand with_roles = command;
+  with_roles.file_roles = FileRoles::current();
+  TorchHalf(*library).function<decltype(detent_torch_run)>("detent_torch_run")(with_roles);
 }
 
 }  // namespace detent

@@ -1,6 +1,7 @@
 #include "detent/core/block_cache.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -14,6 +15,12 @@ namespace {
 constexpr size_t kPage = 4096;
 
 }  // namespace
+
+size_t physical_memory() {
+  static const size_t bytes =
+      static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
+  return bytes;
+}
 
 size_t BlockCache::rounded(size_t bytes) {
   const size_t step = std::max(kPage, std::bit_floor(bytes) / 8);
@@ -52,7 +59,7 @@ void BlockCache::unmap(Header* oldest) noexcept {
 
 void* BlockCache::take(size_t bytes) {
   if (bytes < kLarge) return take_small(bytes);
-  if (bytes > SIZE_MAX / 4) throw std::bad_alloc();
+  if (bytes > physical_memory()) throw std::bad_alloc();
   const size_t size = rounded(bytes);
   Header* superfluous = nullptr;
   {

@@ -7,6 +7,9 @@
 
 namespace detent {
 
+/// Bytes that the machine has.
+size_t physical_memory();
+
 /// Memory for buffers that come and go in the same sizes again and again, as a network's tensors do. Large
 /// blocks come from the system and are kept when they are given back: to clear and map each page anew takes
 /// about as long as to compute on it. Small ones come from malloc. Threads may share a cache.
@@ -26,7 +29,8 @@ class BlockCache {
   /// All blocks must have been given back.
   ~BlockCache() { give_back_to_system(); }
 
-  /// Never null, also for 0 bytes. Throws std::bad_alloc.
+  /// Never null, also for 0 bytes. Throws std::bad_alloc, at once where the machine has less memory: the
+  /// system might give it, and stop the process when it is used.
   void* take(size_t bytes);
   /// What `take` of the same cache has returned, or null.
   void give_back(void* data) noexcept;

@@ -153,4 +153,16 @@ Tensor to_dtype(const Tensor& tensor, DType dtype) {
   return visit_numbers(from.dtype(), [&]<class From>(From) { return converted_from<From>(from, dtype); });
 }
 
+std::optional<Tensor> tensor_of_number(const Value& number, DType dtype) {
+  const auto held = [&]<class T>(T given) -> std::optional<Tensor> {
+    const Tensor result = to_dtype(Tensor::from<T>({}, std::vector{given}), dtype);
+    if (is_floating_point(dtype) || to_dtype(result, DTypeOf<T>::value).template values<T>()[0] == given)
+      return result;
+    return std::nullopt;
+  };
+  if (const auto* integer = number.get_if<int64_t>()) return held(*integer);
+  if (const auto* real = number.get_if<double>()) return held(*real);
+  return std::nullopt;
+}
+
 }  // namespace detent

@@ -1,6 +1,9 @@
 #pragma once
 
+#include <optional>
+
 #include "detent/core/tensor.h"
+#include "detent/core/value.h"
 
 namespace detent {
 
@@ -17,5 +20,9 @@ Tensor widened(const Tensor& tensor);
 /// integers; integers wrap modulo 2^bits. What no int64 holds, NaN among it, becomes the least one first.
 /// Bool is whether an element is not 0.
 Tensor to_dtype(const Tensor& tensor, DType dtype);
+
+/// A number as a tensor of rank 0; nothing where the value is none, or the type has integers and does not
+/// hold it.
+std::optional<Tensor> tensor_of_number(const Value& number, DType dtype);
 
 }  // namespace detent

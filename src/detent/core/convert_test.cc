@@ -77,5 +77,18 @@ TEST(Convert, CutsFloatsTowardsZeroAndWrapsIntegers) {
   EXPECT_THAT(to_dtype(wide, DType::kFloat64).values<double>(), ElementsAre(-1, 256, 9007199254740992.0));
 }
 
+TEST(Convert, NumbersAreHeldOrRefused) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(tensor_of_number(Value(kMost), DType::kInt64)->values<int64_t>()[0], kMost);
+  EXPECT_EQ(tensor_of_number(Value(200), DType::kUInt8)->values<uint8_t>()[0], 200);
+  EXPECT_EQ(tensor_of_number(Value(2.0), DType::kInt32)->values<int32_t>()[0], 2);
+  EXPECT_EQ(tensor_of_number(Value(-0.0), DType::kInt32)->values<int32_t>()[0], 0);
+  EXPECT_EQ(tensor_of_number(Value(0.1), DType::kFloat32)->values<float>()[0], 0.1F);
+  EXPECT_FALSE(tensor_of_number(Value(200), DType::kInt8).has_value());
+  EXPECT_FALSE(tensor_of_number(Value(0.5), DType::kInt32).has_value());
+  EXPECT_FALSE(tensor_of_number(Value(std::nan("")), DType::kInt64).has_value());
+  EXPECT_FALSE(tensor_of_number(Value("2"), DType::kInt64).has_value());
+}
+
 }  // namespace
 }  // namespace detent

@@ -1,4 +1,5 @@
 #include <atomic>
+#include <cmath>
 #include <numeric>
 
 #include <gmock/gmock.h>
@@ -27,6 +28,19 @@ TEST(NearestName, FindsMisspellingsAndNothingElse) {
   EXPECT_EQ(nearest_name("resnet50", names), "");
   EXPECT_EQ(nearest_name(std::string(1 << 20, 'x'), names), "");
   EXPECT_THAT(unknown_name_message("model", "toi", names), HasSubstr("did you mean \"toy\"?"));
+}
+
+TEST(Error, EscapesWhatNamesOfFilesMayHold) {
+  const std::string name("a\0b\x1b[2J\xff", 8);
+  EXPECT_STREQ(Error("node \"" + name + "\"").what(), "node \"a\\u0000b\\u001b[2J\\xff\"");
+  EXPECT_STREQ(UsageError("got " + name).what(), "got a\\u0000b\\u001b[2J\\xff");
+  EXPECT_EQ(error_of([&] { fail("{}: got {}", "file", name); }), "file: got a\\u0000b\\u001b[2J\\xff");
+  EXPECT_STREQ(Error("two\nlines of \xc3\xa9").what(), "two\nlines of \xc3\xa9");
+  try {
+    DETENT_CHECK(false, "name {}", name);
+  } catch (const CheckFailure& failure) {
+    EXPECT_THAT(failure.what(), testing::EndsWith("name a\\u0000b\\u001b[2J\\xff"));
+  }
 }
 
 TEST(Tensor, CountsElements) {
@@ -167,7 +181,7 @@ struct Sample {
   }
 };
 
-std::string error_of(const Table& table) {
+std::string fields_error(const Table& table) {
   Sample sample;
   return detent::error_of([&] { read_fields(sample, table, "file.toml, [a]"); });
 }
@@ -186,16 +200,20 @@ TEST(Fields, RoundTrip) {
 
 TEST(Fields, SayWhatIsWrong) {
   EXPECT_EQ(
-      error_of({{"widht", 3}}),
+      fields_error({{"widht", 3}}),
       "file.toml, [a]: unknown key \"widht\": did you mean \"width\"? (known: width, ratio, colour, sizes)");
-  EXPECT_EQ(error_of({{"width", 33}}),
+  EXPECT_EQ(fields_error({{"width", 33}}),
             "file.toml, [a]: key \"width\": got 33, expected at least 1 and at most 32");
-  EXPECT_EQ(error_of({{"width", "8"}}),
+  EXPECT_EQ(fields_error({{"width", "8"}}),
             "file.toml, [a]: key \"width\": got \"8\" (a string), expected integer");
-  EXPECT_EQ(error_of({{"width", 2.5}}), "file.toml, [a]: key \"width\": got 2.5 (a float), expected integer");
-  EXPECT_THAT(error_of({{"colour", "gren"}}), HasSubstr("did you mean \"green\"?"));
-  EXPECT_EQ(error_of({{"ratio", Value()}}), "");
-  EXPECT_THAT(error_of({{"width", Value()}}), HasSubstr("got NA"));
+  EXPECT_EQ(fields_error({{"width", 2.5}}), "file.toml, [a]: key \"width\": got 2.5 (a float), expected integer");
+  EXPECT_THAT(fields_error({{"colour", "gren"}}), HasSubstr("did you mean \"green\"?"));
+  EXPECT_EQ(fields_error({{"ratio", Value()}}), "");
+  EXPECT_EQ(fields_error({{"ratio", HUGE_VAL}}),
+            "file.toml, [a]: key \"ratio\": got inf, expected a finite number");
+  EXPECT_EQ(fields_error({{"ratio", std::nan("")}}),
+            "file.toml, [a]: key \"ratio\": got nan, expected a finite number");
+  EXPECT_THAT(fields_error({{"width", Value()}}), HasSubstr("got NA"));
 }
 
 TEST(Fields, FormerNamesAreReadWithAWarning) {
@@ -207,9 +225,9 @@ TEST(Fields, FormerNamesAreReadWithAWarning) {
   const std::string log = testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
   EXPECT_EQ(sample.width, 4);
   EXPECT_THAT(log, HasSubstr("the key \"bits\" is now called \"width\""));
-  EXPECT_EQ(error_of({{"bits", 33}}),
+  EXPECT_EQ(fields_error({{"bits", 33}}),
             "file.toml, [a]: key \"bits\": got 33, expected at least 1 and at most 32");
-  EXPECT_EQ(error_of({{"bits", 4}, {"width", 4}}),
+  EXPECT_EQ(fields_error({{"bits", 4}, {"width", 4}}),
             "file.toml, [a]: got \"bits\" and \"width\", which are the same");
   EXPECT_EQ(describe_fields<Sample>().front().former_names, std::vector<std::string>{"bits"});
 }

@@ -7,6 +7,11 @@
 
 namespace detent {
 
+/// Whether C++ computes in the type: not in the floats of 16 and of 8 bits.
+inline bool is_number_type(DType dtype) {
+  return !is_floating_point(dtype) || dtype == DType::kFloat32 || dtype == DType::kFloat64;
+}
+
 /// visit(T()) with the C++ type of the elements: bool, an integer, float or double. Throws Error for the
 /// types of floats that C++ does not compute in.
 template <class Visit>

@@ -6,8 +6,14 @@
 
 #include <fmt/ranges.h>
 
+#include "detent/core/listed_names.h"
+#include "detent/core/terminal.h"
+
 namespace detent {
 namespace {
+
+// Names longer than this are no misspelling of ours, and the distance is quadratic.
+constexpr size_t kLongestName = 256;
 
 std::string folded(std::string_view name) {
   std::string result(name);
@@ -35,13 +41,13 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+Error::Error(std::string_view message) : std::runtime_error(printable(message)) {}
+
 void check_failed(const char* file, int line, const char* condition, const std::string& values) {
-  throw CheckFailure(fmt::format("{}:{}: check failed: {}: {}", file, line, condition, values));
+  throw CheckFailure(printable(fmt::format("{}:{}: check failed: {}: {}", file, line, condition, values)));
 }
 
 std::string nearest_name(std::string_view name, std::span<const std::string> candidates) {
-  // Names longer than this are no misspelling of ours, and the distance is quadratic.
-  constexpr size_t kLongestName = 256;
   if (name.size() > kLongestName) return "";
   const std::string wanted = folded(name);
   size_t best_distance = std::max<size_t>(1, wanted.size() / 3) + 1;
@@ -62,11 +68,40 @@ std::string nearest_name(std::string_view name, std::span<const std::string> can
   return best;
 }
 
+namespace {
+
+/// Those that have most in common with `name`: it is a part of them, or little has to be changed.
+std::vector<std::string> most_similar(std::string_view name, std::span<const std::string> candidates,
+                                      size_t count) {
+  const std::string wanted = folded(name.substr(0, kLongestName));
+  std::vector<std::pair<size_t, size_t>> order;  // cost, position
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const std::string other = folded(std::string_view(candidates[i]).substr(0, kLongestName));
+    const bool is_part = other.find(wanted) != std::string::npos;  // "" is of all
+    order.emplace_back(is_part ? 0 : edit_distance(wanted, other), i);
+  }
+  std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(count));
+  std::vector<std::string> similar;
+  for (size_t i = 0; i < count; ++i) similar.push_back(candidates[order[i].second]);
+  return similar;
+}
+
+}  // namespace
+
+std::string listed_names(std::span<const std::string> names, std::string_view near) {
+  constexpr size_t kMost = 24;
+  constexpr size_t kShown = 5;
+  if (names.size() <= kMost) return fmt::format("{}", fmt::join(names, ", "));
+  return fmt::format("{} and {} others", fmt::join(most_similar(near, names, kShown), ", "),
+                     names.size() - kShown);
+}
+
 std::string unknown_name_message(std::string_view kind, std::string_view name,
                                  std::span<const std::string> candidates) {
   const std::string nearest = nearest_name(name, candidates);
-  const std::string suggestion = nearest.empty() ? "" : fmt::format(" did you mean \"{}\"?", nearest);
-  return fmt::format("unknown {} \"{}\":{} (known: {})", kind, name, suggestion, fmt::join(candidates, ", "));
+  const std::string suggestion = nearest.empty() ? "" : fmt::format(": did you mean \"{}\"?", nearest);
+  return fmt::format("unknown {} \"{}\"{} (known: {})", kind, name, suggestion,
+                     listed_names(candidates, name));
 }
 
 }  // namespace detent

@@ -11,10 +11,11 @@ namespace detent {
 
 /// A fault of the user's input: a file, a configuration key, a name, a shape. The message names the file,
 /// node or key, the value that was found and the values that are allowed. The program prints it and exits
-/// with 1.
+/// with 1. Names are bytes of files: what() has them escaped as `printable` does, and so is whole where one
+/// holds a NUL.
 class Error : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit Error(std::string_view message);
 };
 
 /// A fault of the command line itself: the program prints it and exits with 2.

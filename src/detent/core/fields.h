@@ -37,7 +37,7 @@ namespace detent {
 /// Names of earlier versions are still read, with a warning, when the struct lists them:
 /// `static constexpr std::array kFormerNames = {FormerName{"frac_bits", "frac_width"}};`
 
-/// Allowed interval of a numeric field, both ends included.
+/// Allowed interval of a numeric field, both ends included. Without one, any finite number is.
 struct Between {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
@@ -125,10 +125,13 @@ template <class T>
 template <class T>
 void check_between(T field, const Between& allowed, const std::string& where) {
   const auto number = static_cast<double>(field);
-  if (number >= allowed.low && number <= allowed.high) return;
+  const bool is_finite = std::isfinite(number);
+  if (is_finite && number >= allowed.low && number <= allowed.high) return;
   const std::string low = std::isinf(allowed.low) ? "" : fmt::format(" at least {}", allowed.low);
   const std::string high = std::isinf(allowed.high) ? "" : fmt::format(" at most {}", allowed.high);
-  fail("{}: got {}, expected{}{}{}", where, field, low, low.empty() || high.empty() ? "" : " and", high);
+  const bool is_bounded = !low.empty() && !high.empty();
+  fail("{}: got {}, expected{}{}{}{}", where, field, is_finite || is_bounded ? "" : " a finite number", low,
+       is_bounded ? " and" : "", high);
 }
 
 template <class T>
@@ -166,6 +169,8 @@ void from_value(const Value& value, T& field, const Between& allowed, const std:
     if (number == nullptr) wrong_type<T>(value, where);
     check_between(*number, allowed, where);
     field = static_cast<T>(*number);
+    if (!std::isfinite(field))
+      fail("{}: got {}, expected a magnitude of at most {}", where, *number, std::numeric_limits<T>::max());
   } else if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
     const int64_t* integer = value.get_if<int64_t>();
     if (integer == nullptr) wrong_type<T>(value, where);

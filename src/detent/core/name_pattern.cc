@@ -8,6 +8,7 @@
 #include <re2/re2.h>
 
 #include "detent/core/error.h"
+#include "detent/core/listed_names.h"
 
 namespace detent {
 namespace {
@@ -68,7 +69,7 @@ std::string unmatched_pattern_message(const std::string& pattern, std::span<cons
   const std::string nearest = nearest_to_pattern(pattern, names);
   const std::string suggestion = nearest.empty() ? "" : fmt::format(": did you mean \"{}\"?", nearest);
   return fmt::format("\"{}\" matches no node{} (nodes: {})", shortened(pattern), suggestion,
-                     fmt::join(names, ", "));
+                     listed_names(names, pattern));
 }
 
 }  // namespace detent

@@ -1,7 +1,5 @@
 #include "detent/core/parallel.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -12,18 +10,13 @@
 #include <vector>
 
 #include "detent/core/error.h"
+#include "detent/core/processors.h"
 
 namespace detent {
 namespace {
 
-int available_processors() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-}
-
 std::atomic<int>& configured_count() {
-  static std::atomic<int> count = available_processors();
+  static std::atomic<int> count = processor_count();
   return count;
 }
 

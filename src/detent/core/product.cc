@@ -72,7 +72,7 @@ HWY_INLINE void AddMatrixProduct(const AddedProduct<T>& p) {
   if (left() == 1) AddColumns<1>(p, column);
 }
 
-void AddProduct(const Product& p) { AddMatrixProduct(p); }
+void AddProduct(const FloatProduct& p) { AddMatrixProduct(p); }
 void AddIntegerProduct(const IntegerProduct& p) { AddMatrixProduct(p); }
 
 void AddScaled(float scale, const int32_t* integers, float* sums, int64_t count) {
@@ -98,7 +98,7 @@ HWY_EXPORT(AddProduct);
 HWY_EXPORT(AddIntegerProduct);
 HWY_EXPORT(AddScaled);
 
-void add_product(const Product& product) { HWY_DYNAMIC_DISPATCH(AddProduct)(product); }
+void add_product(const FloatProduct& product) { HWY_DYNAMIC_DISPATCH(AddProduct)(product); }
 void add_product(const IntegerProduct& product) { HWY_DYNAMIC_DISPATCH(AddIntegerProduct)(product); }
 void add_scaled(float scale, const int32_t* integers, float* sums, int64_t count) {
   HWY_DYNAMIC_DISPATCH(AddScaled)(scale, integers, sums, count);

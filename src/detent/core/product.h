@@ -23,10 +23,10 @@ struct AddedProduct {
   int64_t column_begin;
   int64_t column_end;
 };
-using Product = AddedProduct<float>;
+using FloatProduct = AddedProduct<float>;
 using IntegerProduct = AddedProduct<int32_t>;
 
-void add_product(const Product& product);
+void add_product(const FloatProduct& product);
 void add_product(const IntegerProduct& product);
 
 /// sums[i] = scale * integers[i] + sums[i], each integer rounded to float32 and the sum once.

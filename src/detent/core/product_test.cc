@@ -26,7 +26,7 @@ std::vector<float> numbers(int64_t count, uint32_t seed) {
 }
 
 /// One sum, in the order of k, with one rounding a product.
-float element(const Product& p, int64_t row, int64_t column) {
+float element(const FloatProduct& p, int64_t row, int64_t column) {
   float sum = p.c[row * p.c_stride + column];
   for (int64_t k = 0; k < p.depth; ++k) {
     const float a = p.a[row * p.a_row + k * p.a_column];
@@ -44,17 +44,17 @@ TEST_P(ProductOnEveryTarget, AddsInTheOrderOfK) {
       const std::vector<float> b = numbers(depth * columns, 2);
       const std::vector<float> before = numbers(rows * columns, 3);
       std::vector<float> c = before;
-      Product product{.a = a.data(),
-                      .a_row = depth,
-                      .a_column = 1,
-                      .b = b.data(),
-                      .b_stride = columns,
-                      .c = c.data(),
-                      .c_stride = columns,
-                      .rows = rows,
-                      .depth = depth,
-                      .column_begin = 0,
-                      .column_end = columns};
+      FloatProduct product{.a = a.data(),
+                           .a_row = depth,
+                           .a_column = 1,
+                           .b = b.data(),
+                           .b_stride = columns,
+                           .c = c.data(),
+                           .c_stride = columns,
+                           .rows = rows,
+                           .depth = depth,
+                           .column_begin = 0,
+                           .column_end = columns};
       add_product(product);
       std::vector<float> expected = before;
       product.c = expected.data();

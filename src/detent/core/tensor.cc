@@ -9,6 +9,8 @@
 
 #include <fmt/ranges.h>
 
+#include "detent/core/block_cache.h"
+
 namespace detent {
 namespace {
 
@@ -24,7 +26,8 @@ void ask_for_huge_pages(std::byte* data, size_t bytes) {
 
 std::shared_ptr<std::byte> allocate_zeroed(size_t bytes) {
   const size_t rounded = (std::max<size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
-  auto* data = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
+  const bool fits = bytes <= physical_memory();
+  auto* data = fits ? static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded)) : nullptr;
   if (data == nullptr) fail("out of memory: a tensor of {} bytes", bytes);
   ask_for_huge_pages(data, rounded);
   std::memset(data, 0, rounded);

@@ -17,6 +17,8 @@ struct WorkerEnvironment {
   /// Where the launcher itself, torchrun, keeps the table at address:port by which workers find each other:
   /// how often it has started them again.
   std::optional<std::string> launcher_restarts = std::nullopt;
+  /// The launcher's name for this job, the same for all its workers; empty: it has none.
+  std::string job = {};
 
   bool operator==(const WorkerEnvironment&) const = default;
 };

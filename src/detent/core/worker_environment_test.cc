@@ -35,6 +35,7 @@ TEST(WorkerEnvironment, ReadsWhatLaunchersSet) {
   EXPECT_TRUE(port >= 20000 && port < 40000) << port;
   variables["PMIX_NAMESPACE"] = "job2";
   EXPECT_NE(worker_environment(get)->port, port);
+  EXPECT_EQ(worker_environment(get)->job, "job2");
 }
 
 TEST(WorkerEnvironment, NamesTheVariableThatIsWrong) {

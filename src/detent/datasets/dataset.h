@@ -90,10 +90,15 @@ struct DatasetOptions {
   std::filesystem::path data_dir;
   /// Height and width of the samples of image_folder.
   int64_t image_size = 224;
+  /// The images' own instead, which must be the same of all: for networks that take images of any size, or
+  /// no squares. Not with transforms.center_crop.
+  bool own_image_size = false;
   /// File with the names of image_folder's classes, a line each; empty: not given.
   std::filesystem::path classes = {};
   /// File with the labels of image_folder's images; empty: their folders say.
   std::filesystem::path labels = {};
+  /// Images of image_folder that cannot be read are left out, with a warning, instead of an Error.
+  bool skip_broken = false;
   /// What the network takes, by name, where that is known: files of tensors are read so. Shapes do not count.
   std::vector<SampleInput> inputs = {};
   /// For data sets of images.
@@ -115,6 +120,8 @@ struct DatasetInfo {
   /// Whether there are samples for validation only; where not, `make` gives the test samples for it. See
   /// make_training_splits.
   bool (*has_validation)(const DatasetOptions& options) = [](const DatasetOptions&) { return false; };
+  /// Whether the training samples are the test samples: there is only one folder.
+  bool (*has_one_split)(const DatasetOptions& options) = [](const DatasetOptions&) { return false; };
 };
 
 /// Every data set that make_dataset knows, in the order to list them.

@@ -15,8 +15,8 @@ std::span<const std::byte> digits_csv_gz();
 
 namespace {
 
-constexpr int64_t kSide = 8;
-constexpr int64_t kClasses = 10;
+constexpr int64_t kDigitsSide = 8;
+constexpr int64_t kDigitsClasses = 10;
 constexpr int kBlack = 16;
 constexpr uint64_t kMostCsvBytes = 1 << 20;
 
@@ -55,16 +55,16 @@ std::unique_ptr<Dataset> read_digits(const std::function<bool(int64_t)>& wanted,
   std::vector<int64_t> labels;
   for (int64_t row = 0; !rest.empty(); ++row) {
     const bool is_wanted = wanted(row);
-    for (int64_t i = 0; i < kSide * kSide; ++i) {
+    for (int64_t i = 0; i < kDigitsSide * kDigitsSide; ++i) {
       const int pixel = take_number(rest, kBlack);
       if (is_wanted) pixels.push_back(static_cast<uint8_t>(pixel));
     }
-    const int label = take_number(rest, kClasses - 1);
+    const int label = take_number(rest, kDigitsClasses - 1);
     if (is_wanted) labels.push_back(label);
   }
   const auto count = static_cast<int64_t>(labels.size());
-  Tensor images = Tensor::from<uint8_t>({count, 1, kSide, kSide}, pixels);
-  return std::make_unique<ImageDataset>(std::move(images), std::move(labels), kClasses,
+  Tensor images = Tensor::from<uint8_t>({count, 1, kDigitsSide, kDigitsSide}, pixels);
+  return std::make_unique<ImageDataset>(std::move(images), std::move(labels), kDigitsClasses,
                                         Normalisation{{0}, {1}, kBlack}, options, "built in");
 }
 
@@ -93,8 +93,8 @@ DatasetInfo digits_info() {
       "Repository, 1998; CC BY 4.0";
   info.task = "classification";
   info.has_images = true;
-  info.sample_shape = {1, kSide, kSide};
-  info.class_count = kClasses;
+  info.sample_shape = {1, kDigitsSide, kDigitsSide};
+  info.class_count = kDigitsClasses;
   info.make = make_digits;
   info.has_validation = [](const DatasetOptions&) { return true; };
   return info;

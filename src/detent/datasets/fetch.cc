@@ -202,6 +202,23 @@ void remove_parts(const PublishedDataset& published, const fs::path& folder) {
   for (const PublishedFile& file : published.files) fs::remove(part_of(file, folder));
 }
 
+/// One of the same size was damaged: it is fetched again.
+void refuse_files_of_others(const PublishedDataset& published, const fs::path& folder) {
+  const auto check = [&](const std::string& name, uint64_t size) {
+    const fs::path path = folder / name;
+    if (fs::is_regular_file(path) && !has_size(path, size)) {
+      fail(
+          "{} has {} bytes, the published file {}: it is another one; move it away, or fetch into another "
+          "folder (--data-dir)",
+          path.string(), fs::file_size(path), size);
+    }
+  };
+  if (published.archived.empty()) {
+    for (const PublishedFile& file : published.files) check(file.name, file.size);
+  }
+  for (const ArchivedFile& file : published.archived) check(file.name, file.size);
+}
+
 }  // namespace
 
 bool is_fetched(const PublishedDataset& published, const fs::path& root) {
@@ -226,6 +243,7 @@ Fetched fetch_dataset(const PublishedDataset& published, const FetchOptions& opt
     remove_parts(published, folder);
     return Fetched::kBefore;
   }
+  refuse_files_of_others(published, folder);
   const Deadline deadline(options.max_time);
   Fetched result = Fetched::kBefore;
   for (const PublishedFile& file : published.files) {

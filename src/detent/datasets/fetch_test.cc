@@ -217,6 +217,15 @@ TEST_F(Fetch, CopiesFromAFolder) {
   expect_complete();
 }
 
+TEST_F(Fetch, KeepsOtherFilesOfTheSameName) {
+  const HttpServer server(serving_both());
+  fs::create_directories(root_ / "two");
+  std::ofstream(root_ / "two/labels.gz") << "mine";
+  EXPECT_THAT(failure(two_files(), options(server.url())),
+              AllOf(HasSubstr("two/labels.gz has 4 bytes, the published file 500"), HasSubstr("--data-dir")));
+  EXPECT_EQ(read_file(root_ / "two/labels.gz"), "mine");
+}
+
 PublishedDataset archive_of(const std::string& archive) {
   return {.name = "packed",
           .folder = "two",

@@ -1,11 +1,11 @@
 #include "detent/datasets/image_folder.h"
 
 #include <algorithm>
-#include <cctype>
 #include <functional>
 #include <map>
 #include <new>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <utility>
 
@@ -13,6 +13,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/log.h"
+#include "detent/datasets/broken_images.h"
 #include "detent/datasets/data_files.h"
 #include "detent/datasets/image_sampler.h"
 #include "detent/datasets/label_file.h"
@@ -31,12 +32,6 @@ constexpr const char* kClassList = "classes.txt";
 
 /// The part of an image that is kept when it was scaled is 224 of 256: how ImageNet's are evaluated.
 int64_t scaled_side(int64_t image_size) { return (image_size * 256 + 112) / 224; }
-
-bool is_image(const fs::path& path) {
-  std::string ending = path.extension().string();
-  std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return std::tolower(c); });
-  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
-}
 
 /// Sorted by name; hidden ones aside.
 std::vector<fs::path> entries_of(const fs::path& folder) {
@@ -60,12 +55,12 @@ std::vector<std::string> class_folders(const fs::path& split) {
 
 /// Whether it holds images beside each other, without labels, instead of a folder a class.
 bool is_flat(const fs::path& folder) {
-  return class_folders(folder).empty() && std::ranges::any_of(entries_of(folder), is_image);
+  return class_folders(folder).empty() && std::ranges::any_of(entries_of(folder), is_image_name);
 }
 
 std::vector<std::string> read_class_list(const fs::path& path) {
   std::vector<std::string> names;
-  std::string text = read_file(path, uint64_t{1} << 24);
+  std::string text = read_text_file(path, uint64_t{1} << 24);
   std::erase(text, '\r');
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());
@@ -86,12 +81,14 @@ std::optional<fs::path> existing_folder(const fs::path& root, std::initializer_l
 }
 
 /// train, or for the others what there is: their own, then the other of validation and test. Images without
-/// labels are all splits at once: those in the folder itself, or in train where it stands alone.
-std::optional<fs::path> split_folder(const fs::path& root, Split split) {
+/// labels, and those that a table labels, are all splits at once: those in the folder itself, or in train
+/// where it stands alone.
+std::optional<fs::path> split_folder(const DatasetOptions& options, Split split) {
+  const fs::path& root = options.data_dir;
   const auto train = existing_folder(root, {"train"});
   const auto others = split == Split::kValidation ? existing_folder(root, {"validation", "val", "test"})
                                                   : existing_folder(root, {"test", "validation", "val"});
-  if (!train && !others && is_flat(root)) return root;
+  if (!train && !others && (!options.labels.empty() || is_flat(root))) return root;
   if (split == Split::kTrain) return train;
   return !others && train && is_flat(*train) ? train : others;
 }
@@ -125,7 +122,7 @@ Listing list_flat(const fs::path& split) {
   Listing listing;
   std::vector<fs::path> others;
   for (const fs::path& entry : entries_of(split)) {
-    if (entry.filename() != kClassList) (is_image(entry) ? listing.images : others).push_back(entry);
+    if (entry.filename() != kClassList) (is_image_name(entry) ? listing.images : others).push_back(entry);
   }
   listing.labels.assign(listing.images.size(), -1);
   warn_of_others(split, others);
@@ -153,7 +150,7 @@ Listing list_images(const fs::path& split, const Classes& classes) {
     }
     const size_t before = listing.images.size();
     for (const fs::path& entry : entries_of(split / name)) {
-      (is_image(entry) ? listing.images : others).push_back(entry);
+      (is_image_name(entry) ? listing.images : others).push_back(entry);
     }
     if (listing.images.size() == before) empty.push_back(name);
     listing.labels.resize(listing.images.size(), label->second);
@@ -165,6 +162,26 @@ Listing list_images(const fs::path& split, const Classes& classes) {
   }
   warn_of_others(split, others);
   return listing;
+}
+
+/// Leaves out those that cannot be read.
+void drop_broken(const fs::path& folder, Listing& listing) {
+  const std::vector<size_t> broken = broken_images(listing.images);
+  if (broken.size() == listing.images.size())
+    fail("{}: none of its {} images can be read", folder.string(), broken.size());
+  for (auto index = broken.rbegin(); index != broken.rend(); ++index) {
+    listing.images.erase(listing.images.begin() + static_cast<std::ptrdiff_t>(*index));
+    listing.labels.erase(listing.labels.begin() + static_cast<std::ptrdiff_t>(*index));
+  }
+}
+
+/// What `read` makes of an image; an Error says what helps.
+auto read_or_say(const fs::path& path, const auto& read) {
+  try {
+    return read(path);
+  } catch (const Error& error) {
+    fail("{} (--skip-broken leaves such images out)", error.what());
+  }
 }
 
 /// Images stay on the disk; a sample is read when it is asked for.
@@ -185,7 +202,7 @@ class ImageFolderDataset final : public Dataset {
   void with_image(int64_t index, const std::function<void(const ImageView&)>& use) const {
     const fs::path& path = images_[static_cast<size_t>(index)];
     try {
-      use(view_of(read_image(path)));
+      use(view_of(read_or_say(path, read_image)));
     } catch (const std::bad_alloc&) {
       fail("{}: not enough memory to read, scale and cut it", path.string());
     }
@@ -195,11 +212,38 @@ class ImageFolderDataset final : public Dataset {
   ImageSampler sampler_;
 };
 
-ImageSampler make_sampler(const DatasetOptions& options) {
+/// That of all images. Throws Error where they differ.
+ImageSize common_size(const std::vector<fs::path>& images) {
+  const ImageSize first = read_or_say(images.front(), read_image_size);
+  for (const fs::path& image : images) {
+    const ImageSize size = read_or_say(image, read_image_size);
+    if (size == first) continue;
+    fail(
+        "{} has {}x{} pixels and {} {}x{} (height x width): the network does not say what size it takes, and "
+        "only images that are all alike say it: give --image-size N, to scale and cut them to N x N",
+        images.front().string(), first.height, first.width, image.string(), size.height, size.width);
+  }
+  return first;
+}
+
+ImageSampler folder_sampler(const std::vector<fs::path>& images, const DatasetOptions& options) {
+  const Normalisation usual = {{kMean.begin(), kMean.end()}, {kStd.begin(), kStd.end()}};
+  if (options.own_image_size) return {common_size(images), usual, options};
   DatasetOptions complete = options;
   if (!options.transforms.resize) complete.transforms.resize = scaled_side(options.image_size);
   if (!options.transforms.center_crop) complete.transforms.center_crop = options.image_size;
-  return {std::nullopt, {{kMean.begin(), kMean.end()}, {kStd.begin(), kStd.end()}}, complete};
+  return {std::nullopt, usual, complete, !options.transforms.resize && !options.transforms.center_crop};
+}
+
+/// What a file of labels names.
+Listing list_labelled(const fs::path& folder, const fs::path& labels, int64_t& class_count) {
+  Listing listing;
+  for (LabelledFile& file : read_label_file(labels, folder)) {
+    listing.images.push_back(std::move(file.path));
+    listing.labels.push_back(file.label);
+    class_count = std::max(class_count, file.label + 1);
+  }
+  return listing;
 }
 
 std::unique_ptr<Dataset> make_image_folder(Split split, const DatasetOptions& options) {
@@ -210,27 +254,24 @@ std::unique_ptr<Dataset> make_image_folder(Split split, const DatasetOptions& op
   }
   const fs::path& root = options.data_dir;
   if (!fs::is_directory(root)) fail("image_folder: {} is no folder", root.string());
-  const std::optional<fs::path> folder = split_folder(root, split);
+  const std::optional<fs::path> folder = split_folder(options, split);
   if (!folder) {
     fail("image_folder: {} holds no folder {}", root.string(),
          split == Split::kTrain ? "train" : "test, validation or val");
   }
+  Listing listing;
+  int64_t class_count = 0;
   if (!options.labels.empty()) {
-    std::vector<LabelledFile> files = read_label_file(options.labels, *folder);
-    Listing listing;
-    int64_t class_count = 0;
-    for (LabelledFile& file : files) {
-      listing.images.push_back(std::move(file.path));
-      listing.labels.push_back(file.label);
-      class_count = std::max(class_count, file.label + 1);
-    }
-    return std::make_unique<ImageFolderDataset>(std::move(listing), class_count, make_sampler(options),
-                                                folder->string());
+    listing = list_labelled(*folder, options.labels, class_count);
+  } else {
+    const Classes classes = class_names(root, *folder, options);
+    listing = list_images(*folder, classes);
+    class_count = static_cast<int64_t>(classes.names.size());
   }
-  const Classes classes = class_names(root, *folder, options);
-  return std::make_unique<ImageFolderDataset>(list_images(*folder, classes),
-                                              static_cast<int64_t>(classes.names.size()),
-                                              make_sampler(options), folder->string());
+  if (options.skip_broken) drop_broken(*folder, listing);
+  ImageSampler sampler = folder_sampler(listing.images, options);
+  return std::make_unique<ImageFolderDataset>(std::move(listing), class_count, std::move(sampler),
+                                              folder->string());
 }
 
 }  // namespace
@@ -241,19 +282,26 @@ DatasetInfo image_folder_info() {
   info.help =
       "Your own images: a folder (--data-dir) with train/<class>/*.jpg, .jpeg or .png; test and validation "
       "(or val) likewise. validation stands for test where there is none; where there is no validation, a "
-      "training holds a tenth of train out (see --validation-split). prediction is the test split. Classes "
+      "training holds a tenth of train out (see `detent train --validation-split`). prediction is the test "
+      "split. Classes "
       "are numbered in the order of their folders' names in train, or as --classes FILE or classes.txt "
       "beside train lists them, a line each: then folders may hold only some of the network's classes. A "
       "folder with nothing but images has no labels: enough to calibrate with, in train or for all splits. "
-      "The shorter side is scaled to 8/7 of --image-size (224, so 256; or to --resize), bilinear "
-      "with antialias as in torchvision; the middle square of that size (or --center-crop) is taken and "
-      "normalised as (x / 255 - mean) / std with ImageNet's mean and std. An image may have up to 2^27 "
+      "An image of --image-size (224) is taken as it is. Of others the shorter side is scaled to 8/7 of that "
+      "(so 256; or, of all, to --resize), bilinear with antialias as in torchvision, and the middle square "
+      "of "
+      "that size (or --center-crop) is taken. Where a network leaves the size open, or takes no squares, and "
+      "none is given, it is the images' own, which must be one. Levels are normalised as (x / 255 - mean) / "
+      "std with ImageNet's mean and std. An image may have up to 2^27 "
       "pixels.";
   info.task = "classification";
   info.has_images = true;
   info.make = make_image_folder;
   info.has_validation = [](const DatasetOptions& options) {
     return existing_folder(options.data_dir, {"validation", "val"}).has_value();
+  };
+  info.has_one_split = [](const DatasetOptions& options) {
+    return split_folder(options, Split::kTrain) == split_folder(options, Split::kTest);
   };
   return info;
 }

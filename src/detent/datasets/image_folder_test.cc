@@ -7,12 +7,17 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <functional>
+#include <numeric>
 
 #include <sys/resource.h>
 
 #include "detent/core/error.h"
+#include "detent/core/log.h"
 #include "detent/core/sanitizers_for_test.h"
+#include "detent/datasets/broken_images.h"
 #include "detent/datasets/image_dataset.h"
+#include "detent/datasets/training_splits.h"
 #include "detent/io/image_for_test.h"
 
 namespace detent {
@@ -70,6 +75,79 @@ TEST_F(ImageFolder, ReadsImagesOfAnySizeByClass) {
     EXPECT_THAT(others->labels(), ElementsAre(1));
     EXPECT_EQ(others->source(), (root_ / "val").string());
   }
+}
+
+/// A checkerboard, of which scaling would leave no pixel as it is.
+TEST_F(ImageFolder, ImagesOfTheSamplesSizeAreTakenAsTheyAre) {
+  std::vector<std::vector<uint8_t>> rows(16, std::vector<uint8_t>(16));
+  for (size_t y = 0; y < 16; ++y)
+    for (size_t x = 0; x < 16; ++x) rows[y][x] = (x + y) % 2 == 0 ? 0 : 255;
+  put("test/a/board.png", png_bytes({.width = 16, .height = 16, .color_type = PNG_COLOR_TYPE_GRAY}, rows));
+  const auto reds = [&](const DatasetOptions& options, bool trains) {
+    const auto data = make_dataset("image_folder", trains ? Split::kTest : Split::kPrediction, options);
+    const Batch batch = data->batch(std::vector<int64_t>{0}, trains ? 1 : 0);
+    const auto values = std::as_const(batch.inputs[0]).values<float>().subspan(0, 256);
+    return std::vector<float>(values.begin(), values.end());
+  };
+  DatasetOptions options{.data_dir = root_, .image_size = 16};
+  const ChannelLevels red = normalised_levels(0.485F, 0.229F);
+  std::vector<float> expected;
+  for (const auto& row : rows)
+    for (const uint8_t level : row) expected.push_back(red[level]);
+  EXPECT_EQ(reds(options, false), expected);
+  EXPECT_EQ(reds(options, true), expected);
+  options.transforms.resize = 18;
+  EXPECT_NE(reds(options, false), expected) << "that was asked for";
+  options.transforms = {.random_crop = true};
+  EXPECT_NE(reds(options, true), expected) << "there is one place only to cut it from";
+}
+
+TEST_F(ImageFolder, ImagesMayHaveASizeOfTheirOwn) {
+  put_grey("a.png", 10, 40, 30);
+  put_grey("b.png", 20, 40, 30);
+  DatasetOptions options{.data_dir = root_, .own_image_size = true};
+  EXPECT_EQ(make_dataset("image_folder", Split::kTest, options)->sample_shape(), (Shape{3, 30, 40}));
+  options.transforms.resize = 15;
+  EXPECT_EQ(make_dataset("image_folder", Split::kTest, options)->sample_shape(), (Shape{3, 15, 20}));
+  put_grey("c.png", 20, 40, 31);
+  EXPECT_THAT([&] { make_dataset("image_folder", Split::kTest, options); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("a.png has 30x40 pixels and"), HasSubstr("c.png 31x40"),
+                                         HasSubstr("give --image-size N"))));
+}
+
+TEST_F(ImageFolder, LabelledImagesOfOneFolderAreEitherCalibratedOnOrTested) {
+  std::string table;
+  for (int i = 0; i < 40; ++i) {
+    put_grey(fmt::format("{:02}.png", i), static_cast<uint8_t>(i), 8, 8);
+    table += fmt::format("{:02}.png,{}\n", i, i % 4);
+  }
+  put("../labels.csv", table);
+  const DatasetOptions options{.data_dir = root_, .image_size = 8, .labels = root_ / "../labels.csv"};
+  const auto levels = [](const Dataset& data) {
+    std::vector<int64_t> all(static_cast<size_t>(data.size()));
+    std::iota(all.begin(), all.end(), int64_t{0});
+    const Batch batch = data.batch(all);
+    std::vector<float> first;
+    for (int64_t i = 0; i < data.size(); ++i)
+      first.push_back(std::as_const(batch.inputs[0]).values<float>()[static_cast<size_t>(i * 3 * 64)]);
+    return first;
+  };
+  const auto splits = make_calibration_splits("image_folder", 12, options);
+  EXPECT_TRUE(splits.is_divided);
+  EXPECT_EQ(splits.calibration->size(), 12);
+  EXPECT_EQ(splits.test->size(), 28);
+  for (int64_t label = 0; label < 4; ++label)
+    EXPECT_EQ(std::ranges::count(splits.calibration->labels(), label), 3);
+  std::vector<float> all = levels(*splits.calibration);
+  const std::vector<float> tested = levels(*splits.test);
+  all.insert(all.end(), tested.begin(), tested.end());
+  std::ranges::sort(all);
+  EXPECT_EQ(std::ranges::adjacent_find(all), all.end()) << "each is in one of both";
+  EXPECT_EQ(make_calibration_splits("image_folder", 1000, options).calibration->size(), 20);
+  const auto unlabelled = make_calibration_splits("image_folder", 12, {.data_dir = root_, .image_size = 8});
+  EXPECT_FALSE(unlabelled.is_divided);
+  EXPECT_EQ(unlabelled.calibration->size(), 40);
+  fs::remove(root_ / "../labels.csv");
 }
 
 /// Left and right thirds are black: the middle of what is twice as wide as high is not.
@@ -215,7 +293,64 @@ TEST_F(ImageFolder, LabelsMayComeFromATable) {
               ThrowsMessage<Error>(HasSubstr("labels.tsv:2: got the class \"dog\"")));
   EXPECT_THAT([&] { labels_of("file,class\nc.png,1\n"); }, ThrowsMessage<Error>(HasSubstr("names no file")));
   EXPECT_THAT([&] { labels_of("a,b,c\n"); }, ThrowsMessage<Error>(HasSubstr("expected a headline")));
+  EXPECT_THAT(labels_of("\xef\xbb\xbf"
+                        "file,class\na.png,3\n"),
+              ElementsAre(3))
+      << "as Excel writes it";
+  EXPECT_THAT(
+      [&] {
+        labels_of(
+            std::string("\xff\xfe"
+                        "f\0i\0",
+                        6));
+      },
+      ThrowsMessage<Error>(HasSubstr("UTF-16")));
   fs::remove(root_ / "../labels.tsv");
+}
+
+/// What is logged while `action` runs.
+std::string logged(const std::function<void()>& action) {
+  testing::internal::CaptureStderr();
+  set_up_logging("info");
+  action();
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST_F(ImageFolder, ImagesThatATableLeavesOutAreCounted) {
+  for (const char* name : {"a.png", "b.png", "images/c.png", "images/d.PNG"}) put_grey(name, 10);
+  put("labels.csv", "file,class\na.png,1\nc.png,0\n");
+  const auto make_labelled = [&] {
+    const auto data =
+        make_dataset("image_folder", Split::kTest, {.data_dir = root_, .labels = root_ / "labels.csv"});
+    EXPECT_THAT(data->labels(), ElementsAre(1, 0));
+  };
+  const std::string text = logged(make_labelled);
+  EXPECT_THAT(text, HasSubstr("labels.csv: names no class of 2 images, which are left out"));
+  EXPECT_THAT(text, HasSubstr("/b.png"));
+}
+
+TEST_F(ImageFolder, BrokenImagesAreNamedAndMayBeLeftOut) {
+  const std::string jpeg = jpeg_bytes(20, 20, JCS_GRAYSCALE, {200});
+  put("a.jpg", jpeg);
+  put("b.jpg", jpeg.substr(0, jpeg.size() / 2));
+  put("c.png", "");
+  put("d.jpg", jpeg);
+  const std::vector<int64_t> second = {1};
+  EXPECT_THAT([&] { make(Split::kTrain)->batch(second); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("b.jpg: damaged JPEG file"), HasSubstr("--skip-broken"))));
+  const size_t before = broken_image_count();
+  const std::string text = logged([&] {
+    const auto data = make_dataset("image_folder", Split::kTrain,
+                                   {.data_dir = root_, .image_size = 16, .skip_broken = true});
+    EXPECT_THAT(data->labels(), ElementsAre(-1, -1));
+    data->batch(second);
+  });
+  EXPECT_THAT(text, HasSubstr("b.jpg: damaged JPEG file"));
+  EXPECT_THAT(text, HasSubstr("c.png: is empty: left out"));
+  EXPECT_EQ(broken_image_count(), before + 2);
+  for (const char* name : {"a.jpg", "d.jpg"}) fs::remove(root_ / name);
+  EXPECT_THAT([&] { make_dataset("image_folder", Split::kTrain, {.data_dir = root_, .skip_broken = true}); },
+              ThrowsMessage<Error>(HasSubstr("none of its 2 images can be read")));
 }
 
 /// Red 10, green 20, blue 30 in every pixel.

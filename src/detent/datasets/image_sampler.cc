@@ -88,8 +88,10 @@ ImageView view_of(const RgbImage& image) {
 }
 
 ImageSampler::ImageSampler(std::optional<ImageSize> size, const Normalisation& own,
-                           const DatasetOptions& options)
-    : transforms_(options.transforms), seed_(static_cast<uint64_t>(options.seed)) {
+                           const DatasetOptions& options, bool takes_samples_as_they_are)
+    : transforms_(options.transforms),
+      seed_(static_cast<uint64_t>(options.seed)),
+      takes_samples_as_they_are_(takes_samples_as_they_are) {
   DETENT_CHECK(size || transforms_.center_crop, "samples of unknown size");
   DETENT_CHECK(own.mean.size() == 1 || own.mean.size() == 3, "{} channels", own.mean.size());
   const int64_t crop = transforms_.center_crop.value_or(0);
@@ -108,8 +110,11 @@ ImageSampler::Window ImageSampler::middle_of(ImageSize size) const {
   return {half_margin(size.height - height_), half_margin(size.width - width_), false};
 }
 
-ImageSize ImageSampler::size_to_cut(const ImageView& image) const {
-  const ImageSize size = scaled_size({image.height, image.width}, transforms_.resize);
+ImageSize ImageSampler::size_to_cut(const ImageView& image, bool randomly) const {
+  const ImageSize own = {image.height, image.width};
+  const bool is_sample = own == ImageSize{height_, width_};
+  if (takes_samples_as_they_are_ && is_sample && !randomly) return own;
+  const ImageSize size = scaled_size(own, transforms_.resize);
   if (size.height < height_ || size.width < width_) {
     fail("an image of {}x{} is too small to cut {}x{} from it", size.height, size.width, height_, width_);
   }
@@ -117,13 +122,13 @@ ImageSize ImageSampler::size_to_cut(const ImageView& image) const {
 }
 
 void ImageSampler::sample(const ImageView& image, std::span<float> target) const {
-  const ImageSize size = size_to_cut(image);
+  const ImageSize size = size_to_cut(image, false);
   cut(image, size, middle_of(size), target);
 }
 
 void ImageSampler::training_sample(const ImageView& image, int64_t index, int64_t epoch,
                                    std::span<float> target) const {
-  const ImageSize size = size_to_cut(image);
+  const ImageSize size = size_to_cut(image, transforms_.random_crop);
   SampleRandom random(seed_, epoch, index);
   const int64_t padding = transforms_.crop_padding;
   const int64_t top = random.below(size.height + 2 * padding - height_ + 1) - padding;
@@ -136,7 +141,7 @@ void ImageSampler::training_sample(const ImageView& image, int64_t index, int64_
 
 void ImageSampler::cut(const ImageView& image, ImageSize size, const Window& window,
                        std::span<float> target) const {
-  if (!transforms_.resize) return copy_window(image, window, target);
+  if (size == ImageSize{image.height, image.width}) return copy_window(image, window, target);
   const int64_t top = std::clamp<int64_t>(window.top, 0, size.height);
   const int64_t left = std::clamp<int64_t>(window.left, 0, size.width);
   const ImageWindow inside = {top, left, std::clamp(window.top + height_, top, size.height) - top,

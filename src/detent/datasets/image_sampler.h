@@ -27,11 +27,6 @@ struct Normalisation {
   float highest = 255;
 };
 
-struct ImageSize {
-  int64_t height = 0;
-  int64_t width = 0;
-};
-
 /// Bytes of an image; level (c, y, x) is pixels[c * channel_stride + y * row_stride + x * column_stride].
 struct ImageView {
   std::span<const uint8_t> pixels;
@@ -52,7 +47,9 @@ class ImageSampler {
  public:
   /// For images of `size`, or of any size where it is none, which needs a center_crop; with the normalisation
   /// that the transforms may replace. Throws Error naming the key on transforms that do not fit the images.
-  ImageSampler(std::optional<ImageSize> size, const Normalisation& own, const DatasetOptions& options);
+  /// `takes_samples_as_they_are`: an image of the samples' size is not scaled, unless it is cut at random.
+  ImageSampler(std::optional<ImageSize> size, const Normalisation& own, const DatasetOptions& options,
+               bool takes_samples_as_they_are = false);
 
   Shape sample_shape() const;
 
@@ -70,7 +67,7 @@ class ImageSampler {
   };
   Window middle_of(ImageSize size) const;
   /// That of the image when it is scaled; an Error where it is too small.
-  ImageSize size_to_cut(const ImageView& image) const;
+  ImageSize size_to_cut(const ImageView& image, bool randomly) const;
   /// Scales no more of the image than `window` needs; `size` is that of the whole then.
   void cut(const ImageView& image, ImageSize size, const Window& window, std::span<float> target) const;
   void copy_window(const ImageView& image, const Window& window, std::span<float> target) const;
@@ -78,6 +75,7 @@ class ImageSampler {
 
   ImageTransforms transforms_;
   uint64_t seed_;
+  bool takes_samples_as_they_are_;
   std::vector<ChannelLevels> levels_;
   int64_t height_;  // of the samples
   int64_t width_;

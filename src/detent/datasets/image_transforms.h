@@ -32,7 +32,7 @@ struct ImageTransforms {
   static void fields(Self& self, Visitor& visit) {
     visit("resize", self.resize,
           "images: length of the shorter side that they are scaled to; NA: as they are, image_folder: 8/7 of "
-          "image_size",
+          "image_size, but for images of that size",
           Between{1, 65536});
     visit("center_crop", self.center_crop,
           "images: side of the square that is cut from the middle; NA: all of it, image_folder: image_size",

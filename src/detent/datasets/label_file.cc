@@ -7,11 +7,12 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <tuple>
 
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/io/file.h"
+#include "detent/io/image.h"
 
 namespace detent {
 namespace {
@@ -65,20 +66,45 @@ std::optional<fs::path> found(const std::string& name, const fs::path& folder, c
 }
 
 /// Once in a process: each split reads the same file.
-void warn_of_missing(const std::filesystem::path& path, const std::filesystem::path& folder, size_t missing,
-                     size_t all) {
+bool is_first_warning(const std::string& of, const fs::path& path, const fs::path& folder) {
   static std::mutex mutex;
-  static std::set<std::pair<std::filesystem::path, std::filesystem::path>> warned;
+  static std::set<std::tuple<std::string, fs::path, fs::path>> warned;
   const std::scoped_lock lock(mutex);
-  if (warned.emplace(path, folder).second)
+  return warned.emplace(of, path, folder).second;
+}
+
+void warn_of_missing(const fs::path& path, const fs::path& folder, size_t missing, size_t all) {
+  if (is_first_warning("missing", path, folder))
     spdlog::warn("{}: {} files of {} are not in {}", path.string(), missing, all, folder.string());
+}
+
+/// Images of the folder, and of those that labelled ones lie in, that the table does not name.
+void warn_of_unlabelled(const fs::path& table, const fs::path& folder,
+                        const std::vector<LabelledFile>& files) {
+  std::set<fs::path> labelled;
+  std::set<fs::path> folders = {folder};
+  for (const LabelledFile& file : files) {
+    labelled.insert(file.path.lexically_normal());
+    folders.insert(file.path.parent_path());
+  }
+  std::set<fs::path> others;
+  for (const fs::path& place : folders) {
+    std::error_code unreadable;
+    for (const fs::directory_entry& entry : fs::directory_iterator(place, unreadable)) {
+      if (is_image_name(entry.path()) && !labelled.contains(entry.path().lexically_normal()))
+        others.insert(entry.path());
+    }
+  }
+  if (others.empty() || !is_first_warning("unlabelled", table, folder)) return;
+  spdlog::warn("{}: names no class of {} images, which are left out; the first is {}", table.string(),
+               others.size(), others.begin()->string());
 }
 
 }  // namespace
 
 std::vector<LabelledFile> read_label_file(const fs::path& path, const fs::path& folder) {
   constexpr uint64_t kMostBytes = uint64_t{1} << 30;
-  const std::string text = read_file(path, kMostBytes);
+  const std::string text = read_text_file(path, kMostBytes);
   const char separator = text.substr(0, text.find('\n')).find('\t') != std::string::npos ? '\t' : ',';
   std::vector<LabelledFile> files;
   std::optional<Columns> columns;
@@ -111,6 +137,7 @@ std::vector<LabelledFile> read_label_file(const fs::path& path, const fs::path& 
   }
   if (files.empty()) fail("{}: names no file that is in {}", path.string(), folder.string());
   if (missing > 0) warn_of_missing(path, folder, missing, missing + files.size());
+  warn_of_unlabelled(path, folder, files);
   return files;
 }
 

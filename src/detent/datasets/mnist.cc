@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kSide = 28;
-constexpr int64_t kClasses = 10;
+constexpr int64_t kMnistSide = 28;
+constexpr int64_t kMnistClasses = 10;
 constexpr uint64_t kMostIdxBytes = uint64_t{1} << 28;
 
 using FirstLabels = std::array<uint8_t, 10>;
@@ -77,9 +77,10 @@ std::vector<int64_t> read_labels(const PublishedSet& set, Split split, const fs:
   check_shape(tensor, path, "[n]", tensor.rank() == 1);
   const std::span<const uint8_t> labels = tensor.values<uint8_t>();
   const auto wrong =
-      std::find_if(labels.begin(), labels.end(), [](uint8_t label) { return label >= kClasses; });
+      std::find_if(labels.begin(), labels.end(), [](uint8_t label) { return label >= kMnistClasses; });
   if (wrong != labels.end()) {
-    fail("{}: label {} is {}, expected 0 to {}", path.string(), wrong - labels.begin(), *wrong, kClasses - 1);
+    fail("{}: label {} is {}, expected 0 to {}", path.string(), wrong - labels.begin(), *wrong,
+         kMnistClasses - 1);
   }
   check_is_not_another_set(set, split, labels, path);
   return {labels.begin(), labels.end()};
@@ -90,15 +91,15 @@ std::unique_ptr<Dataset> make_published(const PublishedSet& set, Split split, co
   const fs::path& images_path = files.at(0);
   const fs::path& labels_path = files.at(1);
   Tensor images = read_idx(images_path, kMostIdxBytes);
-  const bool square = images.rank() == 3 && images.dim(1) == kSide && images.dim(2) == kSide;
+  const bool square = images.rank() == 3 && images.dim(1) == kMnistSide && images.dim(2) == kMnistSide;
   check_shape(images, images_path, "[n, 28, 28]", square);
   std::vector<int64_t> labels = read_labels(set, split, labels_path);
   if (images.dim(0) != static_cast<int64_t>(labels.size())) {
     fail("{} holds {} images, but {} holds {} labels", images_path.string(), images.dim(0),
          labels_path.string(), labels.size());
   }
-  images = images.reshaped({images.dim(0), 1, kSide, kSide});
-  return std::make_unique<ImageDataset>(std::move(images), std::move(labels), kClasses,
+  images = images.reshaped({images.dim(0), 1, kMnistSide, kMnistSide});
+  return std::make_unique<ImageDataset>(std::move(images), std::move(labels), kMnistClasses,
                                         Normalisation{{set.mean}, {set.std}}, options,
                                         images_path.parent_path().string());
 }
@@ -108,7 +109,8 @@ DatasetInfo published_info(const PublishedSet& set, const char* contents) {
   info.name = set.name;
   info.help = fmt::format(
       "{}: 28x28 grey images, normalised as (x / 255 - {}) / {}. train is the 60,000 training images, "
-      "of which a training holds a tenth out for its validation (see --validation-split); test and "
+      "of which a training holds a tenth out for its validation (see `detent train --validation-split`); "
+      "test and "
       "prediction are the 10,000 test images. "
       "Needs the published idx files (.gz or not) in --data-dir, $DETENT_DATA or ~/.cache/detent, or in a "
       "folder {} "
@@ -116,8 +118,8 @@ DatasetInfo published_info(const PublishedSet& set, const char* contents) {
       contents, set.mean, set.std, fmt::join(set.folders, ", "));
   info.task = "classification";
   info.has_images = true;
-  info.sample_shape = {1, kSide, kSide};
-  info.class_count = kClasses;
+  info.sample_shape = {1, kMnistSide, kMnistSide};
+  info.class_count = kMnistClasses;
   return info;
 }
 

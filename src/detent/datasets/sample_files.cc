@@ -9,6 +9,7 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
+#include "detent/core/listed_names.h"
 #include "detent/datasets/data_files.h"
 #include "detent/io/csv.h"
 #include "detent/io/npy.h"
@@ -156,7 +157,8 @@ NamedTensors inputs_among(const NamedTensors& tensors, std::span<const SampleInp
     }
     std::vector<std::string> names;
     for (const auto& [name, tensor] : tensors) names.push_back(name);
-    fail("{}: holds {}, but no \"{}\", an input of the network", where, fmt::join(names, ", "), input.name);
+    fail("{}: holds {}, but no \"{}\", an input of the network", where, listed_names(names, input.name),
+         input.name);
   }
   return inputs;
 }
@@ -266,7 +268,8 @@ DatasetInfo info_of(const FileKind& kind, const std::string& contents) {
   info.name = kind.name;
   info.help = fmt::format(
       "Your own samples: a folder (--data-dir) with {}; test likewise, and validation; where there is none, "
-      "a training holds a tenth of train out (see --validation-split). prediction is the test split. Numbers "
+      "a training holds a tenth of train out (see `detent train --validation-split`). prediction is the test "
+      "split. Numbers "
       "are taken as they are, labels are 0, 1, ...; "
       "the largest in any split says how many classes there are.",
       contents);
@@ -328,7 +331,8 @@ DatasetInfo unlabelled_info() {
   DatasetInfo info;
   info.name = "unlabelled";
   info.help =
-      "Your own inputs without labels, to calibrate with: one file (--data-dir, or --calibration) that holds "
+      "Your own inputs without labels, to calibrate with: one file (--data-dir, or `detent quantize "
+      "--calibration`) that holds "
       "them as [n, ...]: .npy, or .npz or .safetensors with one tensor, or one called inputs, or those that "
       "the network takes by their names.";
   info.task = "classification";

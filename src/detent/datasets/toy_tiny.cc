@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kSamples = 512;
 constexpr size_t kFeatures = 4;
-constexpr int64_t kClasses = 2;
+constexpr int64_t kToyClasses = 2;
 
 Shape sample_shape_of_points() { return {1, 2, 2}; }
 
@@ -32,7 +32,7 @@ class NumpyRandomState {
 class ToyTiny final : public Dataset {
  public:
   ToyTiny(std::vector<float> points, std::vector<int64_t> labels)
-      : Dataset(sample_shape_of_points(), kClasses, std::move(labels), "computed"),
+      : Dataset(sample_shape_of_points(), kToyClasses, std::move(labels), "computed"),
         points_(std::move(points)) {}
 
  private:
@@ -72,7 +72,7 @@ DatasetInfo toy_tiny_info() {
       "the ternary statistics tutorial; MASE's present one has 10240 points a split, in [-1, 1)^4.";
   info.task = "classification";
   info.sample_shape = sample_shape_of_points();
-  info.class_count = kClasses;
+  info.class_count = kToyClasses;
   info.make = make_toy_tiny;
   info.has_validation = [](const DatasetOptions&) { return true; };
   return info;

@@ -38,6 +38,28 @@ namespace {
 
 constexpr int64_t kHeldOutOf = 10;
 
+/// By class, within a class at random: evenly spaced samples of this order have all classes alike.
+std::vector<int64_t> by_class(std::span<const int64_t> labels) {
+  std::vector<std::tuple<int64_t, double, int64_t>> order;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const auto sample = static_cast<int64_t>(i);
+    order.emplace_back(labels[i], SampleRandom(0, 0, sample).uniform(), sample);
+  }
+  std::ranges::sort(order);
+  std::vector<int64_t> samples;
+  for (const auto& [label, place, sample] : order) samples.push_back(sample);
+  return samples;
+}
+
+/// All samples but these, which are sorted.
+std::vector<int64_t> all_but(std::span<const int64_t> samples, int64_t size) {
+  std::vector<int64_t> rest;
+  for (int64_t sample = 0; sample < size; ++sample) {
+    if (!std::ranges::binary_search(samples, sample)) rest.push_back(sample);
+  }
+  return rest;
+}
+
 TrainingSplits divide(const std::shared_ptr<const Dataset>& whole) {
   std::vector<int64_t> held_out = held_out_samples(whole->labels());
   if (held_out.empty()) {
@@ -46,12 +68,8 @@ TrainingSplits divide(const std::shared_ptr<const Dataset>& whole) {
         "or take the test samples (--validation-split test)",
         whole->source(), whole->size());
   }
-  std::vector<int64_t> rest;
-  for (int64_t sample = 0; sample < whole->size(); ++sample) {
-    if (!std::ranges::binary_search(held_out, sample)) rest.push_back(sample);
-  }
   TrainingSplits splits;
-  splits.training = make_dataset_part(whole, std::move(rest));
+  splits.training = make_dataset_part(whole, all_but(held_out, whole->size()));
   splits.validation = make_dataset_part(whole, std::move(held_out));
   return splits;
 }
@@ -64,16 +82,9 @@ std::unique_ptr<Dataset> make_dataset_part(std::shared_ptr<const Dataset> whole,
 }
 
 std::vector<int64_t> held_out_samples(std::span<const int64_t> labels) {
-  // By class, within a class at random: each tenth of this order is held out.
-  std::vector<std::tuple<int64_t, double, int64_t>> order;
-  for (size_t i = 0; i < labels.size(); ++i) {
-    const auto sample = static_cast<int64_t>(i);
-    order.emplace_back(labels[i], SampleRandom(0, 0, sample).uniform(), sample);
-  }
-  std::ranges::sort(order);
+  const std::vector<int64_t> order = by_class(labels);
   std::vector<int64_t> held_out;
-  for (size_t i = kHeldOutOf / 2 - 1; i < order.size(); i += kHeldOutOf)
-    held_out.push_back(std::get<2>(order[i]));
+  for (size_t i = kHeldOutOf / 2 - 1; i < order.size(); i += kHeldOutOf) held_out.push_back(order[i]);
   std::ranges::sort(held_out);
   return held_out;
 }
@@ -88,6 +99,23 @@ TrainingSplits make_training_splits(std::string_view name, ValidationSplit valid
     return {std::move(training), make_dataset(name, Split::kValidation, options)};
   }
   return divide(std::move(training));
+}
+
+CalibrationSplits make_calibration_splits(std::string_view name, int64_t most,
+                                          const DatasetOptions& options) {
+  std::unique_ptr<Dataset> training = make_dataset(name, Split::kTrain, options);
+  const bool divides =
+      dataset_info(name).has_one_split(options) && training->has_labels() && training->size() > 1;
+  if (!divides) return {std::move(training), make_dataset(name, Split::kTest, options), false};
+  const std::shared_ptr<const Dataset> whole = std::move(training);
+  const std::vector<int64_t> order = by_class(whole->labels());
+  const int64_t count = std::min(whole->size() / 2, most);
+  std::vector<int64_t> chosen;
+  for (int64_t i = 0; i < count; ++i)
+    chosen.push_back(order[static_cast<size_t>((2 * i + 1) * whole->size() / (2 * count))]);
+  std::ranges::sort(chosen);
+  auto rest = make_dataset_part(whole, all_but(chosen, whole->size()));
+  return {make_dataset_part(whole, std::move(chosen)), std::move(rest), true};
 }
 
 }  // namespace detent

@@ -26,6 +26,19 @@ struct TrainingSplits {
 TrainingSplits make_training_splits(std::string_view name, ValidationSplit validation,
                                     const DatasetOptions& options = {});
 
+/// What to calibrate on and what to measure accuracy on.
+struct CalibrationSplits {
+  std::unique_ptr<Dataset> calibration;
+  std::unique_ptr<Dataset> test;
+  bool is_divided = false;  // both are parts of the same samples
+};
+
+/// The training and the test split. Where these are the same samples, and have labels, no sample has a part
+/// in both: half of them, and no more than `most`, calibrate, of each class its share, drawn at random and
+/// the same whatever the seed.
+CalibrationSplits make_calibration_splits(std::string_view name, int64_t most,
+                                          const DatasetOptions& options = {});
+
 /// Only these samples of `whole`, in this order.
 std::unique_ptr<Dataset> make_dataset_part(std::shared_ptr<const Dataset> whole,
                                            std::vector<int64_t> samples);

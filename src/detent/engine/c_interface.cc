@@ -1,6 +1,9 @@
 #include "detent/engine.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <map>
@@ -20,7 +23,9 @@
 #include "detent/engine/fast_executor.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/source_names.h"
+#include "detent/io/file.h"
 #include "detent/io/graph_file.h"
+#include "detent/io/unfinished_file.h"
 
 namespace {
 
@@ -126,20 +131,41 @@ detent_status guarded(detent_status fault, const Work& work) noexcept {
   }
 }
 
+/// It begins with the version of its format, a small number; a graph with the length of its header, behind
+/// which that begins.
+bool is_onnx(const std::filesystem::path& path) {
+  constexpr size_t kHeader = 8;
+  const auto file = detent::map_file(path);
+  const std::span<const std::byte> bytes = file->bytes();
+  const bool has_version =
+      bytes.size() > kHeader && bytes[0] == std::byte{0x08} && bytes[1] < std::byte{0x20};
+  return has_version && bytes[kHeader] != std::byte{'{'};
+}
+
 /// Programs that somebody still has, by file as it was when read.
 std::shared_ptr<const Loaded> loaded(const std::filesystem::path& path) {
-  using Key = std::tuple<std::string, uintmax_t, std::filesystem::file_time_type>;
+  using Key = std::tuple<std::string, off_t, time_t, long>;
   static std::mutex mutex;
   static std::map<Key, std::weak_ptr<const Loaded>> known;
   std::error_code error;
   const std::filesystem::path whole = std::filesystem::canonical(path, error);
+  struct stat status {};
   if (error) detent::fail("{}: {}", path.string(), error.message());
-  const Key key{whole.string(), std::filesystem::file_size(whole), std::filesystem::last_write_time(whole)};
+  if (stat(whole.c_str(), &status) != 0) detent::fail("{}: {}", path.string(), std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) {
+    detent::fail("{}: it is {}, expected a graph (.mz), a regular file", path.string(),
+                 detent::file_type_text(status.st_mode));
+  }
+  const Key key{whole.string(), status.st_size, status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
   const std::lock_guard lock(mutex);
   std::erase_if(known, [](const auto& entry) { return entry.second.expired(); });
   const auto found = known.find(key);
   if (found != known.end()) {
     if (auto shared = found->second.lock()) return shared;
+  }
+  if (is_onnx(whole)) {
+    detent::fail("{}: it is an ONNX model, expected a graph (.mz): `detent quantize MODEL.onnx` writes one",
+                 path.string());
   }
   auto made = std::make_shared<const Loaded>(detent::read_graph(whole));
   known[key] = made;
@@ -179,12 +205,20 @@ detent_status give(const detent::Tensor& result, size_t index, detent_value& out
   return DETENT_OK;
 }
 
+/// Comes before anything that reads the caller's arrays: their lengths are what a wrong count gets wrong.
+detent_status check_counts(const Loaded& loaded, size_t inputs, size_t outputs) {
+  if (inputs != loaded.inputs.size()) {
+    return failed(DETENT_BAD_INPUT, fmt::format("got {} inputs, expected {}", inputs, loaded.inputs.size()));
+  }
+  if (outputs != loaded.outputs.size()) {
+    return failed(DETENT_BAD_ARGUMENT,
+                  fmt::format("got {} outputs, expected {}", outputs, loaded.outputs.size()));
+  }
+  return DETENT_OK;
+}
+
 detent_status run(const Loaded& loaded, std::span<const detent_value> inputs,
                   std::span<detent_value> outputs) {
-  if (outputs.size() != loaded.outputs.size()) {
-    return failed(DETENT_BAD_ARGUMENT,
-                  fmt::format("got {} outputs, expected {}", outputs.size(), loaded.outputs.size()));
-  }
   std::vector<detent::Tensor> tensors;
   for (size_t i = 0; i < inputs.size(); ++i) tensors.push_back(tensor_of(inputs[i], i));
   const std::vector<detent::Tensor> results = loaded.program.run(tensors);
@@ -282,6 +316,8 @@ detent_status detent_program_run_values(const detent_program* program, const det
   if (program == nullptr || (inputs == nullptr && input_count > 0) || outputs == nullptr)
     return failed(DETENT_BAD_ARGUMENT, "got a null pointer");
   return guarded(DETENT_BAD_INPUT, [&] {
+    const detent_status status = check_counts(*program->loaded, input_count, output_count);
+    if (status != DETENT_OK) return status;
     return run(*program->loaded, {inputs, input_count}, {outputs, output_count});
   });
 }
@@ -292,6 +328,9 @@ detent_status detent_program_run(const detent_program* program, const detent_ten
     return failed(DETENT_BAD_ARGUMENT, "got a null pointer");
   return guarded(DETENT_BAD_INPUT, [&] {
     if (const detent_status status = check_floats(*program->loaded); status != DETENT_OK) return status;
+    if (const detent_status status = check_counts(*program->loaded, input_count, output_count);
+        status != DETENT_OK)
+      return status;
     std::vector<detent_value> given;
     for (size_t i = 0; i < input_count; ++i) given.push_back(value_of(inputs[i]));
     std::vector<detent_value> results;
@@ -306,8 +345,10 @@ detent_status detent_program_run(const detent_program* program, const detent_ten
 }
 
 detent_status detent_set_threads(int32_t count) {
-  if (count < 1)
-    return failed(DETENT_BAD_ARGUMENT, fmt::format("got {} threads, expected at least 1", count));
+  if (count < 1 || count > DETENT_MOST_THREADS) {
+    return failed(DETENT_BAD_ARGUMENT,
+                  fmt::format("got {} threads, expected 1 to {}", count, DETENT_MOST_THREADS));
+  }
   detent::set_thread_count(count);
   return DETENT_OK;
 }

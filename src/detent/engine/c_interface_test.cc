@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <cstdio>
@@ -153,7 +154,7 @@ TEST_F(EngineInC, TakesAndGivesTensorsOfIntegers) {
 
   tokens[1] = 5;
   EXPECT_EQ(detent_program_run_values(program, &input, 1, outputs, 3), DETENT_BAD_INPUT);
-  EXPECT_THAT(detent_error_text(), HasSubstr("got the index 5, expected 0 to 4"));
+  EXPECT_THAT(detent_error_text(), HasSubstr("got the index 5 of a dimension of 5"));
   outputs[1].bytes = 8;
   tokens[1] = 0;
   EXPECT_EQ(detent_program_run_values(program, &input, 1, outputs, 3), DETENT_BAD_ARGUMENT);
@@ -208,7 +209,10 @@ TEST_F(EngineInC, SaysWhatDoesNotFit) {
   x_[4] = NAN;
   EXPECT_EQ(detent_program_run(program, &input_, 1, &output_, 1), DETENT_BAD_INPUT);
   EXPECT_THAT(detent_error_text(), HasSubstr("element 4 of its input is NaN"));
-  EXPECT_EQ(detent_set_threads(0), DETENT_BAD_ARGUMENT);
+  for (const int32_t threads : {0, -1, 100'000}) {
+    EXPECT_EQ(detent_set_threads(threads), DETENT_BAD_ARGUMENT);
+    EXPECT_THAT(detent_error_text(), HasSubstr("expected 1 to 4096"));
+  }
   detent_program_free(program);
   detent_program_free(nullptr);
 }
@@ -225,6 +229,23 @@ TEST_F(EngineInC, RefusesDamagedFiles) {
   }
   EXPECT_EQ(detent_program_load("no-such-file.mz", &program), DETENT_BAD_FILE);
   EXPECT_EQ(detent_program_load(nullptr, &program), DETENT_BAD_ARGUMENT);
+}
+
+TEST_F(EngineInC, RefusesWhatIsNoGraph) {
+  detent_program* program = nullptr;
+  EXPECT_EQ(detent_program_load(testing::TempDir().c_str(), &program), DETENT_BAD_FILE);
+  EXPECT_THAT(detent_error_text(), HasSubstr("it is a folder, expected a graph (.mz)"));
+  EXPECT_EQ(detent_program_load("/dev/null", &program), DETENT_BAD_FILE);
+  EXPECT_THAT(detent_error_text(), HasSubstr("it is a device"));
+  const std::string fifo = path_ + ".fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_EQ(detent_program_load(fifo.c_str(), &program), DETENT_BAD_FILE);
+  EXPECT_THAT(detent_error_text(), HasSubstr("it is a FIFO"));
+  std::filesystem::remove(fifo);
+  std::ofstream(path_, std::ios::binary) << "\x08\x08\x12\x07pytorch and so on";
+  EXPECT_EQ(detent_program_load(path_.c_str(), &program), DETENT_BAD_FILE);
+  EXPECT_THAT(detent_error_text(),
+              HasSubstr("it is an ONNX model, expected a graph (.mz): `detent quantize"));
 }
 
 TEST_F(EngineInC, ManySessionsOfOneFileRunAtOnce) {

@@ -130,11 +130,11 @@ TEST_F(FastEngine, IsEqualToTheReferenceOnRandomNetworks) {
   }
   set_engine_target("");
   // Which networks are drawn depends on the order in which a compiler evaluates arguments.
-  EXPECT_GT(kernels[", bits"], 20);
-  EXPECT_GT(kernels[", signs"], 20);
+  EXPECT_GT(kernels[", bits"], 5);
+  EXPECT_GT(kernels[", signs"], 5);
   for (const char* kernel : {"convolution", "depthwise", "linear", "table", "addition", "mean", "largest",
                              "quantize", "moved", "copy", "reference", "bytes", "2 bits", "3 bits", "4 bits"})
-    EXPECT_GT(kernels[kernel], 20) << kernel;
+    EXPECT_GT(kernels[kernel], 5) << kernel;
 }
 
 /// Windows of 3 x 3 over rows that are longer than vectors and tiles, and additions on them.
@@ -219,8 +219,8 @@ TEST_F(FastEngine, IsEqualToTheReferenceWhereBitsAreCounted) {
     expect_equal_to_reference(graph, draw.tensor({2, channels, side, side}), &kernels);
     if (HasFatalFailure()) break;
   }
-  EXPECT_GT(kernels[", signs"], 40);
-  EXPECT_GT(kernels[", bits"], 40);
+  EXPECT_GT(kernels[", signs"], 10);
+  EXPECT_GT(kernels[", bits"], 10);
 }
 
 Graph small_network(Draw& draw) {

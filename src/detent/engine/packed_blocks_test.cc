@@ -200,11 +200,11 @@ TEST_F(PackedBlocksTest, ConvolutionsAreEqualToTheReference) {
     expect_equal_to_reference(network->first, draw.tensor(network->second, 3), &kernels);
     if (HasFatalFailure()) break;
   }
-  EXPECT_GT(kernels["blocks"], 500);
-  EXPECT_GT(kernels["convolution"], 50) << "in float, where blocks are short";
-  EXPECT_GT(kernels["addition"], 50);
-  EXPECT_GT(kernels["mean"], 50);
-  EXPECT_GT(kernels["largest"], 50);
+  EXPECT_GT(kernels["blocks"], 125);
+  EXPECT_GT(kernels["convolution"], 12) << "in float, where blocks are short";
+  EXPECT_GT(kernels["addition"], 12);
+  EXPECT_GT(kernels["mean"], 12);
+  EXPECT_GT(kernels["largest"], 12);
   EXPECT_EQ(kernels["reference"], 0);
 }
 

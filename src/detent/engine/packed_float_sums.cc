@@ -48,7 +48,7 @@ void pack_block(const PackedFloatBlock& block, int64_t depth, const float* from,
   }
 }
 
-void pack_depthwise(PackedFloatSums& packed, const float* from) {
+void pack_float_depthwise(PackedFloatSums& packed, const float* from) {
   const size_t width = filled_up(packed.outputs);
   const auto taps = static_cast<size_t>(packed.window.positions());
   packed.weights = AlignedArray<float>(taps * width);
@@ -87,7 +87,7 @@ std::optional<PackedFloatSums> packed_float_sums(const Node& node) {
   const int64_t groups = packed.is_linear ? 1 : integer_attribute(node, "groups");
   packed.depthwise = groups > 1 && packed.channels == 1 && packed.outputs == groups;
   if (packed.depthwise) {
-    pack_depthwise(packed, values);
+    pack_float_depthwise(packed, values);
     std::ranges::copy(bias, packed.start.begin());
     return packed;
   }

@@ -83,9 +83,9 @@ TEST_F(PairTable, PairsAreThoseOfTheReference) {
     expect_equal_to_reference(graph, inputs, &kernels);
     if (HasFatalFailure()) break;
   }
-  EXPECT_GT(kernels["multiplication"], 50);
-  EXPECT_GT(kernels["addition"], 50);
-  EXPECT_GT(kernels["pairs"], 50);
+  EXPECT_GT(kernels["multiplication"], 12);
+  EXPECT_GT(kernels["addition"], 12);
+  EXPECT_GT(kernels["pairs"], 12);
 }
 
 /// A slope for each channel.
@@ -104,7 +104,7 @@ TEST_F(PairTable, SlopesAreThoseOfTheReference) {
     expect_equal_to_reference(graph, inputs, &kernels);
     if (HasFatalFailure()) break;
   }
-  EXPECT_GT(kernels["pairs"], 20);
+  EXPECT_GT(kernels["pairs"], 5);
 }
 
 /// In rows, with operands of fewer dimensions.

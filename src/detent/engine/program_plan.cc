@@ -96,7 +96,7 @@ class Planner {
     for (size_t i = 0; i < result_count(*step.node); ++i) {
       const Operand& result = types_.at(value_name(step.node->name, i));
       if (!result.is_tensor() || is_floating_point(result.dtype) || !result.elements) return false;
-      known.push_back(to_dtype(Tensor::from<double>(result.shape, *result.elements), result.dtype));
+      known.push_back(*result.elements);
     }
     for (size_t i = 0; i < known.size(); ++i) add_known(step, i, {known[i]});
     return true;

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <new>
 #include <unordered_set>
 
 #include "detent/core/error.h"
@@ -18,6 +19,7 @@
 #include "detent/execution/reproducible.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/folded_norm.h"
+#include "detent/graph/known_elements.h"
 #include "detent/graph/owned_parameters.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
@@ -29,10 +31,11 @@ Flow constant_flow(const Node& node, const NodeInput& input) {
   if (input.is_absent()) return std::monostate();
   if (const auto* integer = input.constant.get_if<int64_t>()) return *integer;
   if (const auto* real = input.constant.get_if<double>()) return *real;
+  if (const auto integers = listed_integers(input.constant)) return at::tensor(*integers, at::kLong);
   const Operand list = constant_operand(input.constant);
   DETENT_CHECK(list.elements.has_value(), "node {}: constant input {} is no number", node.name,
                value_text(input.constant));
-  return at::tensor(*list.elements, at::TensorOptions(at::kDouble)).to(scalar_type(list.dtype));
+  return to_torch(*list.elements);
 }
 
 const at::Tensor* float_tensor(const Flow& flow) {
@@ -335,6 +338,8 @@ std::vector<at::Tensor> Interpreter::outputs(const std::vector<at::Tensor>& inpu
       }
     } catch (const c10::Error& error) {
       fail("node \"{}\" ({}): {}", node.name, node.op, error.what_without_backtrace());
+    } catch (const std::bad_alloc&) {
+      fail("node \"{}\" ({}): out of memory", node.name, node.op);
     }
     for (size_t i = 0; i < results.size(); ++i) {
       Flow& value = values[step.first_value + i] = std::move(results[i]);

@@ -31,17 +31,33 @@ std::vector<std::vector<float>> values_by_group(const Tensor& input, const Quant
   return groups;
 }
 
-/// The largest |x| of each place along dimension 1, averaged.
+/// The largest finite |x| of each place along dimension 1, averaged.
 double mean_of_channel_maxima(const at::Tensor& values) {
-  if (values.dim() < 2) return values.abs().max().item<double>();
-  return values.abs().transpose(0, 1).flatten(1).amax(1).to(at::kDouble).mean().item<double>();
+  const at::Tensor magnitudes = values.abs().nan_to_num(0, 0, 0);
+  if (values.dim() < 2) return magnitudes.max().item<double>();
+  return magnitudes.transpose(0, 1).flatten(1).amax(1).to(at::kDouble).mean().item<double>();
+}
+
+Threshold statistic_of(const CollectionState& state) {
+  constexpr size_t kKnown = enum_names(Threshold()).size();
+  const float number = state.statistic;
+  if (!(number >= 0 && number < static_cast<float>(kKnown)) || number != std::floor(number))
+    fail("parameter \"{}\": got the statistic {}, expected 0 to {}", kCollected, number, kKnown - 1);
+  return static_cast<Threshold>(static_cast<int>(number));
+}
+
+double finite_low(std::span<const float> values) {
+  double low = 0;
+  for (const float value : values) {
+    if (std::isfinite(value)) low = std::min(low, static_cast<double>(value));
+  }
+  return low;
 }
 
 float zero_point_of(const std::vector<float>& values, const CollectionState& state, double scale) {
-  const bool of_percentiles =
-      static_cast<Threshold>(std::lround(state.statistic)) == Threshold::kPercentileRange;
+  const bool of_percentiles = statistic_of(state) == Threshold::kPercentileRange;
   const double low = of_percentiles ? low_percentile(static_cast<double>(state.argument), values)
-                                    : std::min(static_cast<double>(*std::ranges::min_element(values)), 0.0);
+                                    : finite_low(values);
   return static_cast<float>(std::nearbyint(-low / scale));
 }
 
@@ -87,7 +103,7 @@ std::optional<CollectedStep> collect_step(const at::Tensor& input, const QuantSp
   const at::Tensor own = input.detach().contiguous();
   const at::Tensor values = gather ? gather(own) : own;
   const auto groups = values_by_group(from_torch(values), spec);
-  const auto statistic = static_cast<Threshold>(std::lround(state.statistic));
+  const Threshold statistic = statistic_of(state);
   const ScaleParameter kind = scale_kind(owned);
   const at::Tensor parameter = find_owned(owned, scale_parameter_name(kind));
   const at::Tensor zero_point = find_owned(owned, "zero_point");

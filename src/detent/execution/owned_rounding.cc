@@ -185,10 +185,8 @@ void move_by(CodeEnds& ends, const std::vector<int>& zero_points) {
 
 QuantSpec with_width(const QuantSpec& spec, const at::Tensor& width) {
   QuantSpec result = spec;
-  if (width.defined()) {
-    std::get<Affine>(result.format).width =
-        std::clamp(static_cast<int>(std::nearbyint(width.item<float>())), kLeastWidth, kMostWidth);
-  }
+  const bool is_known = width.defined() && !std::isnan(width.item<float>());  // or still to be collected
+  if (is_known) std::get<Affine>(result.format).width = rounded_width(width.item<float>());
   return result;
 }
 

@@ -301,7 +301,7 @@ void AddValues(const SumsEnd& end, const float* a, const float* b, int64_t count
              [&](Vec value, auto place) HWY_ATTR { return Ended(end, hn::Add(value, place(b)), 0); });
 }
 
-/// As std::max of what was found so far and the next.
+/// The first of equal ones, the last of NaNs.
 void LargestOfRows(const float* const* rows, int64_t row_count, int64_t count, float* result) {
   ForEachSixteen(static_cast<size_t>(count), [&](size_t first, auto part) HWY_ATTR {
     const Singles d;
@@ -309,7 +309,7 @@ void LargestOfRows(const float* const* rows, int64_t row_count, int64_t count, f
       Vec largest = part.Load(d, rows[0] + first + v, v, 0);
       for (int64_t row = 1; row < row_count; ++row) {
         const Vec next = part.Load(d, rows[row] + first + v, v, 0);
-        largest = hn::IfThenElse(hn::Lt(largest, next), next, largest);
+        largest = hn::IfThenElse(hn::Or(hn::Lt(largest, next), hn::IsNaN(next)), next, largest);
       }
       part.Store(largest, d, result + first + v, v);
     }

@@ -269,7 +269,7 @@ TEST_P(ChannelsLast, ClampingKeepsNaNAndTheSignOfZero) {
   EXPECT_EQ(results[18], 6);
 }
 
-TEST_P(ChannelsLast, TheLargestIsThatOfStdMax) {
+TEST_P(ChannelsLast, TheLargestIsNaNWhereOneIsAmongThem) {
   std::vector<std::vector<float>> rows;
   for (uint32_t i = 0; i < 5; ++i) rows.push_back(normal(37, 20 + i));
   rows[0][3] = NAN;
@@ -282,7 +282,8 @@ TEST_P(ChannelsLast, TheLargestIsThatOfStdMax) {
   largest_of_rows(pointers.data(), 5, 37, results.data());
   for (size_t i = 0; i < results.size(); ++i) {
     float largest = rows[0][i];
-    for (const std::vector<float>& row : rows) largest = std::max(largest, row[i]);
+    for (const std::vector<float>& row : rows) largest = std::isnan(row[i]) || row[i] > largest ? row[i] : largest;
+    EXPECT_EQ(std::isnan(results[i]), i == 3 || i == 4) << i;
     EXPECT_TRUE(results[i] == largest || (std::isnan(results[i]) && std::isnan(largest))) << i;
     EXPECT_EQ(std::signbit(results[i]), std::signbit(largest)) << i;
   }

@@ -8,7 +8,7 @@
 #include "detent/core/product.h"
 #include "detent/float32/result_tensor.h"
 #include "detent/float32/sums.h"
-#include "detent/integer/element_movement.h"
+#include "detent/graph/element_movement.h"
 
 // A convolution is a product of the weight [out, depth] and a matrix [depth, columns], where a column is the
 // window of one position of one sample. Tiles of some columns are computed from panels of some rows of that
@@ -154,7 +154,8 @@ class TileProduct {
                    .rows = g_.outputs,
                    .depth = depth,
                    .column_begin = 0,
-                   .column_end = (columns + Product::kPadding - 1) / Product::kPadding * Product::kPadding});
+                   .column_end = (columns + FloatProduct::kPadding - 1) / FloatProduct::kPadding *
+                                 FloatProduct::kPadding});
     }
   }
 

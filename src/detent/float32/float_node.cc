@@ -1,12 +1,12 @@
 #include "detent/float32/float_node.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/float32/result_tensor.h"
+#include "detent/graph/known_elements.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
@@ -14,26 +14,13 @@ namespace {
 
 bool is_integer(DType dtype) { return dtype != DType::kBool && !is_floating_point(dtype); }
 
-/// A list that has only integers; beyond 2^53 a double would not hold them.
-std::optional<std::vector<int64_t>> integers_of(const Value& constant) {
-  const List* const list = constant.get_if<List>();
-  if (list == nullptr) return std::nullopt;
-  std::vector<int64_t> integers;
-  for (const Value& value : *list) {
-    const auto* const integer = value.get_if<int64_t>();
-    if (integer == nullptr) return std::nullopt;
-    integers.push_back(*integer);
-  }
-  return integers;
-}
-
 /// What a constant operand or a tensor of integers lists.
 std::vector<int64_t> listed(const Node& node, const FloatFlow& flow, size_t index) {
   if (const auto* integer = flow.number.get_if<int64_t>()) return {*integer};
   if (node.inputs[index].is_constant()) {
     const Value& constant = node.inputs[index].constant;
     if (const auto* integer = constant.get_if<int64_t>()) return {*integer};
-    if (const auto list = integers_of(constant)) return *list;
+    if (const auto list = listed_integers(constant)) return *list;
   } else if (flow.number.is_na() && is_integer(flow.tensor.dtype())) {
     const Tensor integers = to_dtype(flow.tensor, DType::kInt64);
     const auto values = integers.values<int64_t>();
@@ -48,10 +35,7 @@ Operand operand_of(const NodeInput& input, const FloatFlow& flow) {
   if (input.is_constant()) return constant_operand(input.constant);
   if (flow.is_absent || !flow.number.is_na()) return constant_operand(flow.number);
   Operand operand{flow.tensor.shape(), Value(), flow.tensor.dtype()};
-  if (is_integer(operand.dtype) && flow.tensor.numel() <= kMostElements) {
-    const Tensor numbers = to_dtype(flow.tensor, DType::kFloat64);
-    operand.elements.emplace(numbers.values<double>().begin(), numbers.values<double>().end());
-  }
+  if (is_integer(operand.dtype) && flow.tensor.numel() <= kMostElements) operand.elements = flow.tensor;
   return operand;
 }
 
@@ -74,24 +58,20 @@ Tensor FloatNode::operand(size_t index) const {
   if (is_absent(index)) fail("node \"{}\" ({}): input {} is absent", node.name, node.op, index);
   if (!is_constant && inputs[index].number.is_na()) return inputs[index].tensor;
   const Value& constant = is_constant ? node.inputs[index].constant : inputs[index].number;
-  if (const auto list = integers_of(constant)) return Tensor::from<int64_t>({std::ssize(*list)}, *list);
-  if (const auto list = constant_operand(constant).elements)
-    return to_float32(Tensor::from<double>({std::ssize(*list)}, *list));
-  double scratch = 0;
-  const double* const number = constant.number(scratch);
-  if (number == nullptr) fail("node \"{}\" ({}): input {} is no number", node.name, node.op, index);
+  if (const auto list = constant_operand(constant).elements) return *list;
+  if (!constant.is<int64_t>() && !constant.is<double>())
+    fail("node \"{}\" ({}): input {} is no number", node.name, node.op, index);
   DType dtype = constant.is<int64_t>() ? DType::kInt64 : DType::kFloat32;
   for (size_t i = inputs.size(); i-- > 0;) {
     const bool is_tensor = !is_absent(i) && !node.inputs[i].is_constant() && inputs[i].number.is_na();
     if (is_tensor && inputs[i].tensor.dtype() != DType::kBool) dtype = inputs[i].tensor.dtype();
   }
-  const Tensor result = to_dtype(Tensor::from<double>({}, std::vector{*number}), dtype);
-  const double held = to_dtype(result, DType::kFloat64).values<double>()[0];
-  if (is_integer(dtype) && held != std::trunc(*number)) {
-    fail("node \"{}\": input {} is {}, which a tensor of {} does not hold", node.name, index, *number,
-         dtype_name(dtype));
+  const std::optional<Tensor> result = tensor_of_number(constant, dtype);
+  if (!result) {
+    fail("node \"{}\": input {} is {}, which a tensor of {} does not hold", node.name, index,
+         value_text(constant), dtype_name(dtype));
   }
-  return result;
+  return *result;
 }
 
 size_t FloatNode::dimension(int64_t given, size_t rank) const {
@@ -109,13 +89,18 @@ std::vector<Operand> FloatNode::inferred() const {
 
 std::vector<int64_t> FloatNode::integers(size_t index) const { return listed(node, inputs[index], index); }
 
+int64_t FloatNode::integer(size_t index) const {
+  const std::vector<int64_t> list = integers(index);
+  if (list.size() != 1)
+    fail("node \"{}\" ({}): input {} lists {} integers, expected one", node.name, node.op, index, list.size());
+  return list[0];
+}
+
 std::vector<double> FloatNode::numbers(size_t index) const {
   if (node.inputs[index].is_constant()) {
-    const Operand list = constant_operand(node.inputs[index].constant);
-    if (list.elements) {
-      std::vector<double> numbers = *list.elements;
-      for (double& number : numbers) number = static_cast<double>(static_cast<float>(number));
-      return numbers;
+    if (const auto list = constant_operand(node.inputs[index].constant).elements) {
+      const Tensor numbers = to_float32(*list);
+      return {numbers.values<float>().begin(), numbers.values<float>().end()};
     }
   } else if (inputs[index].number.is_na() && inputs[index].tensor.dtype() == DType::kFloat32) {
     const auto values = inputs[index].tensor.values<float>();

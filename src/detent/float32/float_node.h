@@ -40,6 +40,8 @@ struct FloatNode {
   Tensor operand(size_t index) const;
   /// An input that lists sizes or dimensions, or is one.
   std::vector<int64_t> integers(size_t index) const;
+  /// One that is an integer, or lists just one.
+  int64_t integer(size_t index) const;
   /// An input that lists numbers, as float32 holds them.
   std::vector<double> numbers(size_t index) const;
 

@@ -1,10 +1,12 @@
 #include "detent/float32/float_nodes.h"
 
 #include <functional>
+#include <new>
 #include <string>
 #include <utility>
 
 #include "detent/core/error.h"
+#include "detent/graph/node_message.h"
 #include "detent/graph/quantizer.h"
 
 namespace detent {
@@ -30,9 +32,9 @@ std::vector<FloatFlow> FloatNodes::results(const Node& node, std::span<const Flo
     for (Tensor& result : entry->results({node, inputs, parameters_of(node)}))
       results.push_back({std::move(result)});
   } catch (const Error& error) {
-    const std::string_view text = error.what();
-    if (text.starts_with("node ")) throw;
-    fail("node \"{}\" ({}): {}", node.name, node.op, text);
+    throw Error(node_message(node, error.what()));
+  } catch (const std::bad_alloc&) {
+    fail("node \"{}\" ({}): out of memory", node.name, node.op);
   }
   return results;
 }

@@ -1,6 +1,7 @@
 #include "detent/float32/functions.h"
 
 #include <algorithm>
+#include <limits>
 #include <numbers>
 
 #include "detent/core/parallel.h"
@@ -112,7 +113,11 @@ void ApplyFunction(const ElementFunction& f, const float* x, float* y, size_t co
         return hn::Mul(cut, Sigmoid(d, cut));
       });
     case Kind::kMish:
-      return each([&](Vec v) HWY_ATTR { return Mish(CutBelow(v)); });
+      return each([&](Vec v) HWY_ATTR {
+        // -inf times tanh(0), as ONNX and PyTorch have it.
+        const auto is_lowest = hn::Eq(v, hn::Set(d, -std::numeric_limits<double>::infinity()));
+        return hn::IfThenElse(is_lowest, hn::Set(d, std::numeric_limits<double>::quiet_NaN()), Mish(CutBelow(v)));
+      });
     case Kind::kGelu:
       return MapSingles(x, y, count, [&](auto v, auto) HWY_ATTR { return Gelu(v); });
     case Kind::kGeluTanh:

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <cstdint>
 #include <iterator>
 
@@ -168,7 +169,8 @@ double function_of(const ElementFunction& f, double x) {
     case Kind::kSilu:
       return cut_below(x) * sigmoid(cut_below(x));
     case Kind::kMish:
-      return mish(cut_below(x));
+      return x == -std::numeric_limits<double>::infinity() ? std::numeric_limits<double>::quiet_NaN()
+                                                           : mish(cut_below(x));
     case Kind::kGelu:
       return static_cast<double>(gelu(static_cast<float>(x)));
     case Kind::kGeluTanh:

@@ -31,7 +31,8 @@ struct Layer {
 
 /// The outputs of at most kRows rows.
 void compute_rows(const Layer& layer, const float* inputs, int64_t rows, float* results) {
-  const int64_t padded = (rows + Product::kPadding - 1) / Product::kPadding * Product::kPadding;
+  const int64_t padded =
+      (rows + FloatProduct::kPadding - 1) / FloatProduct::kPadding * FloatProduct::kPadding;
   std::vector<float> panel(static_cast<size_t>(kRows * std::min(kDepth, layer.in)));
   std::vector<float> sums(static_cast<size_t>(layer.out * padded));
   for (int64_t k = 0; k < layer.in; k += kDepth) {

@@ -7,15 +7,15 @@
 #include "detent/float32/result_tensor.h"
 #include "detent/float32/sums.h"
 #include "detent/graph/operators.h"
-#include "detent/integer/element_movement.h"
+#include "detent/graph/element_movement.h"
 
 namespace detent {
 namespace {
 
 /// Rows of the right matrix that are added at once: their part under one tile stays in the first-level cache.
-constexpr int64_t kDepth = 128;
+constexpr int64_t kMatrixDepth = 128;
 /// Rows of the left matrix that a thread takes at once.
-constexpr int64_t kRows = 64;
+constexpr int64_t kMatrixRows = 64;
 
 Shape leading(const Tensor& matrices) { return {matrices.shape().begin(), matrices.shape().end() - 2}; }
 
@@ -62,10 +62,10 @@ struct Batch {
   float* result;
 };
 
-void compute_rows(const Batch& b, int64_t index, int64_t row) {
-  const int64_t rows = std::min(kRows, b.rows - row);
+void compute_panel(const Batch& b, int64_t index, int64_t row) {
+  const int64_t rows = std::min(kMatrixRows, b.rows - row);
   std::fill_n(b.result + (index * b.rows + row) * b.columns, rows * b.columns, 0.0F);
-  for (int64_t k = 0; k < b.depth; k += kDepth) {
+  for (int64_t k = 0; k < b.depth; k += kMatrixDepth) {
     add_product({.a = b.left + (index * b.rows + row) * b.depth + k,
                  .a_row = b.depth,
                  .a_column = 1,
@@ -74,14 +74,15 @@ void compute_rows(const Batch& b, int64_t index, int64_t row) {
                  .c = b.result + (index * b.rows + row) * b.columns,
                  .c_stride = b.columns,
                  .rows = rows,
-                 .depth = std::min(kDepth, b.depth - k),
+                 .depth = std::min(kMatrixDepth, b.depth - k),
                  .column_begin = 0,
                  .column_end = b.columns});
   }
 }
 
 Tensor batched_product(const Tensor& a, const Tensor& b, const Shape& batch) {
-  const int64_t columns = (b.dim(-1) + Product::kPadding - 1) / Product::kPadding * Product::kPadding;
+  const int64_t columns =
+      (b.dim(-1) + FloatProduct::kPadding - 1) / FloatProduct::kPadding * FloatProduct::kPadding;
   const Tensor left = as_batch(a, batch);
   const Tensor right = padded_columns(as_batch(b, batch), columns);
   Shape shape = batch;
@@ -93,9 +94,9 @@ Tensor batched_product(const Tensor& a, const Tensor& b, const Shape& batch) {
                     left.values<float>().data(),
                     right.values<float>().data(),
                     products.values<float>().data()};
-  const int64_t blocks = (of.rows + kRows - 1) / kRows;
+  const int64_t blocks = (of.rows + kMatrixRows - 1) / kMatrixRows;
   parallel_for(element_count(batch) * blocks, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) compute_rows(of, i / blocks, i % blocks * kRows);
+    for (int64_t i = begin; i < end; ++i) compute_panel(of, i / blocks, i % blocks * kMatrixRows);
   });
   shape.back() = b.dim(-1);
   return without_padding(products, shape);

@@ -19,7 +19,7 @@ namespace {
 class RowKernels : public EveryTargetTest {};
 DETENT_ON_EVERY_TARGET(RowKernels);
 
-std::vector<float> normal(size_t count, float mean = 0, float deviation = 1) {
+std::vector<float> normal_rows(size_t count, float mean = 0, float deviation = 1) {
   std::mt19937 generator(static_cast<uint32_t>(count));
   std::normal_distribution<float> draw(mean, deviation);
   std::vector<float> values(count);
@@ -32,7 +32,7 @@ constexpr size_t kLengths[] = {1, 2, 7, 15, 16, 17, 31, 32, 33, 65, 192, 1000};
 TEST_P(RowKernels, SoftmaxIsTheReference) {
   for (const size_t count : kLengths) {
     for (const bool log : {false, true}) {
-      std::vector<float> values = normal(5 * count, 0, 20);
+      std::vector<float> values = normal_rows(5 * count, 0, 20);
       values[0] = -HUGE_VALF;
       values[count + 1] = count > 1 ? -200 : 1;
       std::vector<float> expected(values.size());
@@ -50,7 +50,7 @@ TEST_P(RowKernels, SoftmaxIsTheReference) {
 
 TEST_P(RowKernels, SoftmaxOfNaNAndOfInfinityIsNaN) {
   for (const float bad : {NAN, HUGE_VALF}) {
-    std::vector<float> values = normal(20);
+    std::vector<float> values = normal_rows(20);
     values[17] = bad;
     std::vector<float> results(20);
     softmax(values, results, 20, false);
@@ -60,9 +60,9 @@ TEST_P(RowKernels, SoftmaxOfNaNAndOfInfinityIsNaN) {
 
 TEST_P(RowKernels, NormsAreTheReference) {
   for (const size_t count : kLengths) {
-    const std::vector<float> weight = normal(count);
-    const std::vector<float> bias = normal(count + 1);
-    const std::vector<float> values = normal(3 * count, 5, 2);
+    const std::vector<float> weight = normal_rows(count);
+    const std::vector<float> bias = normal_rows(count + 1);
+    const std::vector<float> values = normal_rows(3 * count, 5, 2);
     for (const bool has_weight : {false, true}) {
       for (const bool has_bias : {false, true}) {
         const RowNorm norm = {static_cast<int64_t>(count),
@@ -84,10 +84,10 @@ TEST_P(RowKernels, NormsAreTheReference) {
 
 TEST_P(RowKernels, NormsOfChannelsAreTheReference) {
   for (const int64_t positions : {1, 5, 16, 49}) {
-    const std::vector<float> weight = normal(6);
-    const std::vector<float> bias = normal(6, 1);
+    const std::vector<float> weight = normal_rows(6);
+    const std::vector<float> bias = normal_rows(6, 1);
     const std::vector<float> var = {1, 2, 0.5F, 3, 1e-6F, 10};
-    const std::vector<float> values = normal(size_t{2} * 6 * static_cast<size_t>(positions));
+    const std::vector<float> values = normal_rows(size_t{2} * 6 * static_cast<size_t>(positions));
     std::vector<float> expected(values.size());
     std::vector<float> results(values.size());
     for (const int64_t groups : {1, 2, 6}) {
@@ -105,7 +105,7 @@ TEST_P(RowKernels, NormsOfChannelsAreTheReference) {
 /// But for what rounding the differences from the largest does to them.
 TEST(Softmax, IsWithinAFewUnitsInTheLastPlace) {
   for (const size_t count : kLengths) {
-    const std::vector<float> values = normal(count, 0, 5);
+    const std::vector<float> values = normal_rows(count, 0, 5);
     std::vector<float> shares(count);
     std::vector<float> logs(count);
     softmax(values, shares, static_cast<int64_t>(count), false);
@@ -124,7 +124,7 @@ TEST(Softmax, IsWithinAFewUnitsInTheLastPlace) {
 /// A large mean takes nothing off the variance.
 TEST(LayerNorm, IsExactFarFromZero) {
   for (const float mean : {0.0F, 100.0F, 1e6F}) {
-    std::vector<float> values = normal(192, mean, 3);
+    std::vector<float> values = normal_rows(192, mean, 3);
     std::vector<float> results(values.size());
     layer_norm({192, {}, {}, 1e-6}, values, results);
     const long double sum = std::accumulate(values.begin(), values.end(), 0.0L);
@@ -137,7 +137,7 @@ TEST(LayerNorm, IsExactFarFromZero) {
 }
 
 TEST(LayerNorm, OfEqualValuesIsTheBias) {
-  const std::vector<float> bias = normal(40);
+  const std::vector<float> bias = normal_rows(40);
   const std::vector<float> values(80, 123.456F);
   std::vector<float> results(80);
   layer_norm({40, {}, bias, 1e-5}, values, results);
@@ -146,7 +146,7 @@ TEST(LayerNorm, OfEqualValuesIsTheBias) {
 
 TEST(RowNorms, ThreadsDoNotChangeABit) {
   const int before = thread_count();
-  const std::vector<float> values = normal(size_t{200} * 300);
+  const std::vector<float> values = normal_rows(size_t{200} * 300);
   std::vector<std::vector<float>> results;
   for (const int threads : {1, 3}) {
     set_thread_count(threads);

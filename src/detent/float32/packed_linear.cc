@@ -10,7 +10,7 @@ namespace {
 
 /// Outputs of a panel, whose weights then follow each other in memory: three vectors of sixteen, as
 /// add_product computes together.
-constexpr int64_t kPanel = 3 * Product::kPadding;
+constexpr int64_t kPanel = 3 * FloatProduct::kPadding;
 /// Products that are worth a thread.
 constexpr int64_t kSplit = int64_t{1} << 21;
 
@@ -18,7 +18,7 @@ constexpr int64_t kSplit = int64_t{1} << 21;
 
 PackedLinear::PackedLinear(const Tensor& weight, const std::optional<Tensor>& bias)
     : depth_(weight.dim(1)),
-      stride_((weight.dim(0) + Product::kPadding - 1) / Product::kPadding * Product::kPadding),
+      stride_((weight.dim(0) + FloatProduct::kPadding - 1) / FloatProduct::kPadding * FloatProduct::kPadding),
       weights_(static_cast<size_t>(stride_ * depth_)),
       bias_(static_cast<size_t>(stride_), -0.0F) {
   if (bias) std::ranges::copy(bias->values<float>(), bias_.begin());

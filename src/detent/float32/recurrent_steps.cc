@@ -93,7 +93,7 @@ void lstm_step(const RecurrentDirection& d, const RecurrentInputs& x, RecurrentB
   d.apply(0, o);
   Values& h = b.next[0];
   h = next;
-  d.apply(2, h);
+  apply_recurrent_function(d.functions[2], std::nullopt, h);
   for (size_t k = 0; k < h.size(); ++k) h[k] = o[k] * h[k];
 }
 

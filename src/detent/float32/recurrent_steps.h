@@ -22,6 +22,7 @@ struct RecurrentDirection {
   bool linear_before_reset = false;
   bool input_forget = false;
 
+  /// On a gate.
   void apply(size_t function, std::span<float> values) const {
     apply_recurrent_function(functions[function], clip, values);
   }

@@ -75,7 +75,7 @@ bool ResizeWeights::is_outside(int64_t i) const {
 ResizeTaps ResizeWeights::around(double place) const {
   const bool is_cubic = mode_ == "cubic";
   const double stretch = antialias_ ? std::min(axis_.scale, 1.0) : 1;
-  const auto first = static_cast<int64_t>(std::floor((is_cubic ? -2 : -1) / stretch)) + 1;
+  const int64_t first = as_index(std::floor((is_cubic ? -2 : -1) / stretch)) + 1;
   const int64_t left = as_index(std::ceil(place)) - 1;
   ResizeTaps taps;
   double sum = 0;

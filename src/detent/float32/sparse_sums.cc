@@ -17,8 +17,8 @@ std::vector<float> biases(const Connections& connections, const std::optional<Te
   return values;
 }
 
-void compute_rows(const Connections& connections, const std::vector<float>& bias, const Tensor& input,
-                  std::span<float> results) {
+void compute_sparse_rows(const Connections& connections, const std::vector<float>& bias, const Tensor& input,
+                         std::span<float> results) {
   const auto outputs = static_cast<size_t>(connections.outputs());
   const auto width = static_cast<size_t>(input.dim(-1));
   const float* values = input.values<float>().data();
@@ -83,7 +83,7 @@ Tensor sparse_sums(const Node& layer, const Connections& connections, const Tens
   const size_t dims = trait<WeightedSum>(layer)->spatial_dims;
   if (result.numel() == 0) return result;
   if (dims == 0) {
-    compute_rows(connections, biases(connections, bias), values, result.values<float>());
+    compute_sparse_rows(connections, biases(connections, bias), values, result.values<float>());
     return result;
   }
   const auto dimension = [&](size_t i) {

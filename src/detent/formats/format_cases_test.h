@@ -15,6 +15,11 @@
 
 namespace detent {
 
+/// Sixteen values as of NF4 (Dettmers et al. 2023, arXiv:2305.14314).
+inline constexpr const char* kNf4Levels =
+    "codebook:values=-1x-0.6961928x-0.52507305x-0.3949175x-0.28444138x-0.18477343x-0.09105004x0x0.0795803x0."
+    "1609302x0.2461123x0.33791524x0.44070983x0.562617x0.72295684x1";
+
 inline const char* const kElementFormats[] = {
     "fixed",
     "fixed:rounding=floor",
@@ -65,9 +70,7 @@ inline const char* const kElementFormats[] = {
     "codebook:values=0.5x",
     "codebook:values=-1x0x1",
     "codebook:values=-3e38x-1e-45x0x1e-45x0.1x0.2x0.5x3e38",
-    "codebook:values=-1x-0.6961928x-0.52507305x-0.3949175x-0.28444138x-0.18477343x-0.09105004x0x0.0795803x0."
-    "1609302"
-    "x0.2461123x0.33791524x0.44070983x0.562617x0.72295684x1",
+    kNf4Levels,
     "fp8_e4m3fn",
     "fp8_e5m2",
     "fp8_e5m2:saturate=false",
@@ -90,8 +93,8 @@ inline const char* const kElementFormats[] = {
 };
 
 inline void add_with_neighbours(std::vector<float>& values, float value) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  for (const float x : {value, std::nextafter(value, kInfinity), std::nextafter(value, -kInfinity)}) {
+  constexpr float kEndless = std::numeric_limits<float>::infinity();
+  for (const float x : {value, std::nextafter(value, kEndless), std::nextafter(value, -kEndless)}) {
     values.push_back(x);
     values.push_back(-x);
   }

@@ -19,7 +19,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-std::string error_of(std::string_view text) {
+std::string format_error(std::string_view text) {
   return detent::error_of([&] { parse_format(text); });
 }
 
@@ -55,26 +55,36 @@ TEST(ParseFormat, ReadsKeysOfEveryType) {
 }
 
 TEST(ParseFormat, ErrorsSayWhatIsWrong) {
-  EXPECT_THAT(error_of("fxied"), HasSubstr("did you mean \"fixed\"?"));
-  EXPECT_THAT(error_of("fixed:widht=8"), HasSubstr("did you mean \"width\"?"));
-  EXPECT_THAT(error_of("fixed:width=33"),
+  EXPECT_THAT(format_error("fxied"), HasSubstr("did you mean \"fixed\"?"));
+  EXPECT_THAT(format_error("fixed:widht=8"), HasSubstr("did you mean \"width\"?"));
+  EXPECT_THAT(format_error("fixed:width=33"),
               HasSubstr("key \"width\": got 33, expected at least 1 and at most 32"));
-  EXPECT_THAT(error_of("fixed:width=8,width=8"), HasSubstr("key \"width\" is given twice"));
-  EXPECT_THAT(error_of("fixed:width"), HasSubstr("got \"width\", expected key=value"));
-  EXPECT_THAT(error_of("fixed:width=8,,"), HasSubstr("expected key=value"));
-  EXPECT_THAT(error_of("fixed:"), HasSubstr("expected key=value behind the colon"));
-  EXPECT_THAT(error_of(""), HasSubstr("expected name:key=value"));
-  EXPECT_THAT(error_of("fixed:width=8x8"), HasSubstr("got [8, 8]"));
-  EXPECT_THAT(error_of("fixed:width=4.5"), HasSubstr("expected integer"));
-  EXPECT_THAT(error_of("fixed:rounding=ceil"), HasSubstr("known: nearest, floor"));
+  EXPECT_THAT(format_error("fixed:width=8,width=8"), HasSubstr("key \"width\" is given twice"));
+  EXPECT_THAT(format_error("fixed:width"), HasSubstr("got \"width\", expected key=value"));
+  EXPECT_THAT(format_error("fixed:width=8,,"), HasSubstr("expected key=value"));
+  EXPECT_THAT(format_error("fixed:"), HasSubstr("expected key=value behind the colon"));
+  EXPECT_THAT(format_error(""), HasSubstr("expected name:key=value"));
+  EXPECT_THAT(format_error("fixed:width=8x8"), HasSubstr("got [8, 8]"));
+  EXPECT_THAT(format_error("fixed:width=4.5"), HasSubstr("expected integer"));
+  EXPECT_THAT(format_error("fixed:rounding=ceil"), HasSubstr("known: nearest, floor"));
+}
+
+TEST(ParseFormat, NumbersAreFinite) {
+  for (const std::string number : {"inf", "nan"}) {
+    EXPECT_THAT(format_error("ternary:median=" + number),
+                HasSubstr("key \"median\": got " + number + ", expected a finite number"));
+  }
+  EXPECT_THAT(format_error("ternary:max=1e300"),
+              HasSubstr("key \"max\": got 1e+300, expected a magnitude of at most 3.4028235e+38"));
+  EXPECT_EQ(format_error("ternary:max=3.4028235e38"), "");
 }
 
 TEST(ParseFormat, AThresholdThatIsNotAboveZeroNamesItsStatistic) {
-  EXPECT_THAT(error_of("ternary:mean=0"), HasSubstr("key \"mean\": got 0.0"));
-  EXPECT_THAT(error_of("ternary:median=0"), HasSubstr("collect abs_mean (key \"mean\") or range_min_max"));
-  EXPECT_THAT(error_of("ternary:threshold=-1"), HasSubstr("threshold = -1.0, expected one above 0"));
-  EXPECT_THAT(error_of("ternary:max=nan"), HasSubstr("key \"max\": got nan"));
-  EXPECT_THAT(error_of("ternary:max=inf"), HasSubstr("finite"));
+  EXPECT_THAT(format_error("ternary:mean=0"), HasSubstr("key \"mean\": got 0.0"));
+  EXPECT_THAT(format_error("ternary:median=0"), HasSubstr("collect abs_mean (key \"mean\") or range_min_max"));
+  EXPECT_THAT(format_error("ternary:threshold=-1"), HasSubstr("threshold = -1.0, expected one above 0"));
+  EXPECT_THAT(format_error("ternary:max=nan"), HasSubstr("key \"max\": got nan"));
+  EXPECT_THAT(format_error("ternary:max=inf"), HasSubstr("finite"));
 }
 
 TEST(TextForm, ValuesReadBackAsTheyWere) {

@@ -1,11 +1,11 @@
 #include "detent/graph/known_elements.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "detent/core/convert.h"
 #include "detent/core/error.h"
-#include "detent/graph/pair_operation.h"
-#include "detent/graph/strided_view.h"
+#include "detent/core/pair_functions.h"
+#include "detent/graph/element_movement.h"
 
 namespace detent {
 namespace {
@@ -13,79 +13,46 @@ namespace {
 /// Shapes and lists of axes are short; tensors of data are not worth it.
 constexpr int64_t kMostElements = 1024;
 
-using Elements = std::optional<std::vector<double>>;
-
-/// A number is a tensor of one element to an element-wise operator.
-Elements elements_of(const Operand& operand) {
-  double scratch = 0;
-  if (const double* number = operand.value.number(scratch)) return std::vector{*number};
-  return operand.elements;
-}
+using Elements = std::optional<Tensor>;
 
 Elements moved(const Movement& movement, const Node& node, std::span<const Operand> inputs,
                const Operand& result) {
-  if (!movement.copies) return inputs[0].elements;
-  std::vector<Shape> shapes;
+  std::vector<Tensor> tensors;
   for (const Operand& input : inputs) {
-    if (!input.is_tensor()) break;
+    if (!input.is_tensor() || (movement.is_view() && !tensors.empty())) break;
     if (!input.elements) return std::nullopt;
-    shapes.push_back(input.shape);
+    tensors.push_back(*input.elements);
   }
-  std::vector<double> elements(static_cast<size_t>(element_count(result.shape)));
-  for (const StridedCopy& copy : movement.copies(node, shapes, result.shape)) {
-    std::vector<int64_t> index(copy.from.shape.size());
-    for (int64_t left = element_count(copy.from.shape); left > 0; --left) {
-      int64_t from = copy.from.offset;
-      int64_t to = copy.to.offset;
-      for (size_t d = 0; d < index.size(); ++d) {
-        from += index[d] * copy.from.strides[d];
-        to += index[d] * copy.to.strides[d];
-      }
-      elements[static_cast<size_t>(to)] = (*inputs[copy.input].elements)[static_cast<size_t>(from)];
-      for (size_t d = index.size(); d-- > 0;) {
-        if (++index[d] < copy.from.shape[d]) break;
-        index[d] = 0;
-      }
-    }
-  }
-  return elements;
+  if (tensors.empty()) return std::nullopt;
+  return moved_elements(node, tensors, result.shape, 0);
 }
 
-}  // namespace
-
-Elements broadcast_elements(const Operand& a, const Operand& b, const Operand& result,
-                            const std::function<double(double, double)>& function) {
-  const Elements from_a = elements_of(a);
-  const Elements from_b = elements_of(b);
-  if (!from_a || !from_b || result.is_open()) return std::nullopt;
-  const int64_t count = element_count(result.shape);
-  const auto fits = [&](const Elements& e) { return e->size() == 1 || std::ssize(*e) == count; };
-  if (!fits(from_a) || !fits(from_b)) return std::nullopt;
-  std::vector<double> elements;
-  for (size_t i = 0; i < static_cast<size_t>(count); ++i) {
-    elements.push_back(
-        function((*from_a)[from_a->size() == 1 ? 0 : i], (*from_b)[from_b->size() == 1 ? 0 : i]));
+Elements combined_elements(PairOperation operation, std::span<const Operand> inputs, const Operand& result) {
+  switch (operation) {
+    case PairOperation::kAdd:
+      return arithmetic_elements<Sum>(inputs, result);
+    case PairOperation::kSub:
+      return arithmetic_elements<Difference>(inputs, result);
+    case PairOperation::kMul:
+      return arithmetic_elements<Product>(inputs, result);
+    case PairOperation::kPrelu:
+      return arithmetic_elements<Sloped>(inputs, result);
+    case PairOperation::kDiv:
+      break;  // the operator says where it is defined
   }
-  return elements;
+  return std::nullopt;
 }
-
-namespace {
 
 Elements computed_elements(const OperatorSchema& schema, const Node& node, std::span<const Operand> inputs,
                            const Operand& result) {
   if (schema.elements) return schema.elements(node, inputs, result);
   if (inputs.empty()) return std::nullopt;
   if (const auto* movement = std::get_if<Movement>(&schema.trait))
-    return inputs[0].elements && !movement->parts ? moved(*movement, node, inputs, result) : std::nullopt;
-  if (const auto* operation = std::get_if<PairOperation>(&schema.trait)) {
-    return broadcast_elements(inputs[0], inputs[1], result,
-                              [&](double a, double b) { return combined(*operation, a, b); });
-  }
-  if (const auto* unary = std::get_if<Unary>(&schema.trait); unary != nullptr && inputs[0].elements) {
-    std::vector<double> elements = *inputs[0].elements;
-    std::ranges::transform(elements, elements.begin(), unary->function(node));
-    return elements;
-  }
+    return movement->parts ? std::nullopt : moved(*movement, node, inputs, result);
+  if (const auto* operation = std::get_if<PairOperation>(&schema.trait))
+    return combined_elements(*operation, inputs, result);
+  if (std::holds_alternative<Unary>(schema.trait) && inputs[0].elements)
+    return unary_elements(node, *inputs[0].elements);
   return std::nullopt;
 }
 
@@ -95,19 +62,59 @@ Elements known_elements(const OperatorSchema& schema, const Node& node, std::spa
                         const Operand& result) {
   if (!result.is_tensor() || result.is_open() || element_count(result.shape) > kMostElements)
     return std::nullopt;
+  const auto is_float = [](const Operand& operand) {
+    return operand.is_tensor() && is_floating_point(operand.dtype);
+  };
+  const bool is_of_floats = is_float(result) || std::ranges::any_of(inputs, is_float);
+  if (is_of_floats && !node.quantization.empty()) return std::nullopt;  // what quantizers make of them
   Elements elements = computed_elements(schema, node, inputs, result);
-  if (elements && result.dtype == DType::kFloat32) {
-    for (double& element : *elements) element = static_cast<double>(static_cast<float>(element));
-  }
+  DETENT_CHECK(!elements || (elements->dtype() == result.dtype && elements->shape() == result.shape),
+               "node {} ({}): elements of {} {}, expected {} {}", node.name, node.op,
+               dtype_name(elements->dtype()), shape_text(elements->shape()), dtype_name(result.dtype),
+               shape_text(result.shape));
   return elements;
+}
+
+Elements unary_elements(const Node& node, const Tensor& from) {
+  const auto* unary = trait<Unary>(node);
+  if (unary == nullptr || from.dtype() != DType::kFloat32) return std::nullopt;
+  const Unary::Function function = unary->function(node);
+  Tensor elements(DType::kFloat32, from.shape());
+  std::ranges::transform(from.values<float>(), elements.values<float>().begin(), [&](float x) {
+    return static_cast<float>(function(static_cast<double>(x)));
+  });
+  return elements;
+}
+
+bool have_same_elements(const Operand& a, const Operand& b) {
+  return a.elements && b.elements && a.elements->equals(*b.elements);
+}
+
+std::optional<BroadcastPair> known_pair(std::span<const Operand> inputs, const Operand& result) {
+  const auto tensor = std::ranges::find_if(inputs, &Operand::is_tensor);
+  if (tensor == inputs.end() || !is_number_type(tensor->dtype)) return std::nullopt;
+  const Elements a = known_tensor(inputs, 0, tensor->dtype);
+  const Elements b = known_tensor(inputs, 1, tensor->dtype);
+  if (!a || !b || a->dtype() != b->dtype()) return std::nullopt;
+  BroadcastPair pair(*a, *b);
+  if (pair.shape != result.shape) return std::nullopt;
+  return pair;
 }
 
 bool is_given(std::span<const Operand> inputs, size_t index) {
   return index < inputs.size() && !inputs[index].is_absent;
 }
 
+Elements known_tensor(std::span<const Operand> inputs, size_t index, DType dtype) {
+  const Operand& input = inputs[index];
+  return input.is_tensor() ? input.elements : tensor_of_number(input.value, dtype);
+}
+
 std::optional<std::vector<double>> known_numbers(std::span<const Operand> inputs, size_t index) {
-  return elements_of(inputs[index]);
+  const Elements elements = known_tensor(inputs, index, DType::kFloat64);
+  if (!elements) return std::nullopt;
+  const Tensor numbers = to_dtype(*elements, DType::kFloat64);
+  return std::vector<double>(numbers.values<double>().begin(), numbers.values<double>().end());
 }
 
 std::optional<std::vector<int64_t>> known_integers(std::span<const Operand> inputs, size_t index) {
@@ -119,13 +126,22 @@ std::optional<std::vector<int64_t>> known_integers(std::span<const Operand> inpu
          input.is_tensor() ? fmt::format("{} of shape {}", dtype_name(input.dtype), shape_text(input.shape))
                            : value_text(input.value));
   }
-  const Elements elements = elements_of(input);
+  const Elements elements = known_tensor(inputs, index, DType::kInt64);
   if (!elements) return std::nullopt;
-  constexpr double kMost = 9007199254740992;  // 2^53
-  std::vector<int64_t> result;
-  for (const double element : *elements)
-    result.push_back(static_cast<int64_t>(std::clamp(element, -kMost, kMost)));
-  return result;
+  const Tensor list = to_dtype(*elements, DType::kInt64);
+  return std::vector<int64_t>(list.values<int64_t>().begin(), list.values<int64_t>().end());
+}
+
+std::optional<std::vector<int64_t>> listed_integers(const Value& constant) {
+  const List* const list = constant.get_if<List>();
+  if (list == nullptr) return std::nullopt;
+  std::vector<int64_t> integers;
+  for (const Value& value : *list) {
+    const auto* const integer = value.get_if<int64_t>();
+    if (integer == nullptr) return std::nullopt;
+    integers.push_back(*integer);
+  }
+  return integers;
 }
 
 }  // namespace detent

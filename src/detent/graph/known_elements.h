@@ -4,28 +4,68 @@
 #include <span>
 #include <vector>
 
+#include "detent/core/element_types.h"
+#include "detent/graph/broadcast.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
 
-/// The elements of a node's result, in row-major order, where they follow from those of its inputs and are
-/// few; otherwise nothing. Integers are exact up to 2^53, which no size reaches.
-std::optional<std::vector<double>> known_elements(const OperatorSchema& schema, const Node& node,
-                                                  std::span<const Operand> inputs, const Operand& result);
+/// A node's result, where its elements follow from those of its inputs and are few; otherwise nothing. They
+/// are computed in their own type: integers wrap, floats are rounded to float32.
+std::optional<Tensor> known_elements(const OperatorSchema& schema, const Node& node,
+                                     std::span<const Operand> inputs, const Operand& result);
 
-/// Elements of an element-wise function of two inputs, which broadcast; nothing where one has neither one
-/// element nor as many as the result.
-std::optional<std::vector<double>> broadcast_elements(const Operand& a, const Operand& b,
-                                                      const Operand& result,
-                                                      const std::function<double(double, double)>& function);
+/// What the trait Unary of a node's operator makes of elements of float32; nothing of others.
+std::optional<Tensor> unary_elements(const Node& node, const Tensor& from);
 
-/// The elements of an input that gives sizes, axes or positions, as integers of at most 2^53 in magnitude;
-/// nothing where only a run knows them. Throws Error, naming the input, when it is no tensor of integers of
-/// at most one dimension.
+/// Whether both are known, and are the same.
+bool have_same_elements(const Operand& a, const Operand& b);
+
+/// Inputs 0 and 1 in the type of the first tensor among the inputs, repeated to the shape of the result;
+/// nothing where one is not known, or where nothing is computed in that type.
+std::optional<BroadcastPair> known_pair(std::span<const Operand> inputs, const Operand& result);
+
+/// function(a, b) of their elements, as elements of the result's type.
+template <class Function>
+std::optional<Tensor> paired_elements(std::span<const Operand> inputs, const Operand& result,
+                                      Function function) {
+  const std::optional<BroadcastPair> pair = known_pair(inputs, result);
+  if (!pair) return std::nullopt;
+  Tensor elements(result.dtype, result.shape);
+  visit_numbers(pair->a.dtype(), [&]<class T>(T) {
+    using Result = decltype(function(T(), T()));
+    const T* const a = words_of<T>(pair->a);
+    const T* const b = words_of<T>(pair->b);
+    for (size_t i = 0; Result& to : elements.values<Result>()) {
+      to = function(a[i * static_cast<size_t>(pair->a_step)], b[i * static_cast<size_t>(pair->b_step)]);
+      ++i;
+    }
+  });
+  return elements;
+}
+
+/// The same of an operator that takes no bool.
+template <class Function>
+std::optional<Tensor> arithmetic_elements(std::span<const Operand> inputs, const Operand& result) {
+  return paired_elements(inputs, result, []<class T>(T a, T b) {
+    if constexpr (std::is_same_v<T, bool>)
+      return a;
+    else
+      return Function::of(a, b);
+  });
+}
+
+/// The elements of an input that gives sizes, axes or positions; nothing where only a run knows them. Throws
+/// Error, naming the input, when it is no tensor of integers of at most one dimension.
 std::optional<std::vector<int64_t>> known_integers(std::span<const Operand> inputs, size_t index);
 
 /// The same of an input of any numbers.
 std::optional<std::vector<double>> known_numbers(std::span<const Operand> inputs, size_t index);
+
+/// An input as a tensor; a number becomes one of that type.
+std::optional<Tensor> known_tensor(std::span<const Operand> inputs, size_t index, DType dtype);
+/// What a list lists, where that is nothing but integers.
+std::optional<std::vector<int64_t>> listed_integers(const Value& constant);
 
 /// Whether there is an input of that index.
 bool is_given(std::span<const Operand> inputs, size_t index);

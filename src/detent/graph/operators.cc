@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/graph/known_elements.h"
+#include "detent/graph/node_message.h"
 #include "detent/graph/operators/families.h"
 
 namespace detent {
@@ -161,7 +163,8 @@ std::vector<Operand> infer_by_schema(const OperatorSchema& schema, const Node& n
   return {schema.infer(node, inputs)};
 }
 
-/// Tries two sizes for what is open: where the results' sizes differ, they are open too.
+/// Tries two sizes for what is open: where the results' sizes differ, they are open too, and elements that
+/// differ are unknown. Throws Error where something differs that a result cannot leave open.
 std::vector<Operand> infer_by_trial(const OperatorSchema& schema, const Node& node,
                                     std::span<const Operand> inputs) {
   constexpr int64_t kTrials[] = {2 * 3 * 4 * 5 * 7, 2 * 3 * 4 * 5 * 11};
@@ -171,13 +174,29 @@ std::vector<Operand> infer_by_trial(const OperatorSchema& schema, const Node& no
     for (Operand& input : tried) std::ranges::replace(input.shape, kOpenSize, size);
     const std::vector<Operand> found = infer_by_schema(schema, node, tried);
     if (results.empty()) results = found;
+    if (found.size() != results.size()) fail("the number of results depends on a size that is not known");
     for (size_t i = 0; i < results.size(); ++i) {
+      if (found[i].value != results[i].value || found[i].shape.size() != results[i].shape.size())
+        fail("result {} depends on a size that is not known", i);
+      if (!have_same_elements(found[i], results[i])) results[i].elements.reset();
       for (size_t d = 0; d < results[i].shape.size(); ++d) {
         if (results[i].shape[d] != found[i].shape[d]) results[i].shape[d] = kOpenSize;
       }
     }
   }
   return results;
+}
+
+/// No machine holds more: a network that asks for it is refused before it takes any memory.
+void expect_possible(const Operand& result) {
+  constexpr int64_t kMostElements = int64_t{1} << 40;
+  const Shape& shape = result.shape;
+  if (shape.size() > kMostDims)
+    fail("a result of {} dimensions, expected at most {}", shape.size(), kMostDims);
+  if (result.is_open()) return;
+  if (const int64_t count = element_count(shape); count > kMostElements)
+    fail("a result of shape {} has {} elements, expected at most {}", shape_text(shape), count,
+         kMostElements);
 }
 
 }  // namespace
@@ -190,14 +209,14 @@ std::vector<Operand> infer_results(const Node& node, std::span<const Operand> in
     std::vector<Operand> results =
         by_trial ? infer_by_trial(schema, node, inputs) : infer_by_schema(schema, node, inputs);
     for (Operand& result : results) {
-      if (!result.is_open()) element_count(result.shape);  // there are tensors that large
+      expect_possible(result);
       if (dtype) result.dtype = *dtype;
     }
     if (!by_trial && results.size() == 1 && !results[0].elements)
       results[0].elements = known_elements(schema, node, inputs, results[0]);
     return results;
   } catch (const Error& error) {
-    fail("node \"{}\" ({}): {}", node.name, node.op, error.what());
+    throw Error(node_message(node, error.what()));
   }
 }
 
@@ -205,18 +224,19 @@ Operand constant_operand(const Value& constant) {
   const List* list = constant.get_if<List>();
   if (list == nullptr) return {{1}, constant, DType::kFloat32, constant.is_na()};
   const bool integers = std::ranges::all_of(*list, [](const Value& v) { return v.is<int64_t>(); });
-  Operand operand{{static_cast<int64_t>(list->size())}, Value(), integers ? DType::kInt64 : DType::kFloat32};
-  operand.elements.emplace();
-  for (const Value& value : *list) {
-    double scratch = 0;
-    const double* number = value.number(scratch);
-    DETENT_CHECK(number != nullptr, "{} is no number", value_text(value));
-    operand.elements->push_back(*number);
+  const DType dtype = integers ? DType::kInt64 : DType::kFloat32;
+  Tensor elements(dtype, {std::ssize(*list)});
+  for (size_t i = 0; i < list->size(); ++i) {
+    const auto number = tensor_of_number((*list)[i], dtype);
+    DETENT_CHECK(number.has_value(), "{} is no number", value_text((*list)[i]));
+    std::ranges::copy(number->bytes(), elements.bytes().subspan(i * dtype_size(dtype)).begin());
   }
-  return operand;
+  return {elements.shape(), Value(), dtype, false, elements};
 }
 
 ValueTypes infer_shapes(const Graph& graph, const NamedSizes& sizes) {
+  constexpr size_t kMostKnown = size_t{16} << 20;  // bytes of elements, which no network's shapes reach
+  size_t known = 0;
   ValueTypes values;
   for (const Node& node : graph.nodes()) {
     if (const auto type = graph.input_types().find(node.name); type != graph.input_types().end()) {
@@ -228,7 +248,12 @@ ValueTypes infer_shapes(const Graph& graph, const NamedSizes& sizes) {
       inputs.push_back(input.is_constant() ? constant_operand(input.constant) : values.at(value_name(input)));
     }
     std::vector<Operand> results = infer_results(node, inputs);
-    for (size_t i = 0; i < results.size(); ++i) values[value_name(node.name, i)] = std::move(results[i]);
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (results[i].elements && role_of(node) != OperatorRole::kConstant)
+        known += results[i].elements->byte_size();
+      if (known > kMostKnown) results[i].elements.reset();
+      values[value_name(node.name, i)] = std::move(results[i]);
+    }
   }
   return values;
 }

@@ -50,6 +50,9 @@ struct ParameterSchema {
   bool any_dtype = false;  // or float32 only
 };
 
+/// How many dimensions a tensor may have.
+inline constexpr size_t kMostDims = 64;
+
 /// The size of a dimension that follows from the values of a tensor, so that only a run knows it: how many
 /// elements are not zero, the shape that an input of the network asks for.
 inline constexpr int64_t kOpenSize = -1;
@@ -61,9 +64,9 @@ struct Operand {
   Value value;  // NA for a tensor
   DType dtype = DType::kFloat32;
   bool is_absent = false;
-  /// Elements, in row-major order, of a small tensor that follow from shapes and constants. Networks
-  /// compute with shapes, and what they compute decides further shapes.
-  std::optional<std::vector<double>> elements = {};
+  /// A small tensor itself, where its elements follow from shapes and constants. Networks compute with
+  /// shapes, and what they compute decides further shapes.
+  std::optional<Tensor> elements = {};
 
   bool is_tensor() const { return value.is_na() && !is_absent; }
   bool is_open() const { return std::ranges::find(shape, kOpenSize) != shape.end(); }
@@ -83,7 +86,7 @@ struct OperatorSchema;
 using ShapeInference = std::function<Operand(const Node& node, std::span<const Operand> inputs)>;
 
 /// The elements of a result whose inputs' elements are known (graph/known_elements.h).
-using ElementsInference = std::function<std::optional<std::vector<double>>(
+using ElementsInference = std::function<std::optional<Tensor>(
     const Node& node, std::span<const Operand> inputs, const Operand& result)>;
 
 using ResultsInference =
@@ -178,6 +181,13 @@ struct PositionRange {
 /// How many there are in a dimension of `size`. Throws Error on a step of 0.
 int64_t slice_count(const PositionRange& range, int64_t size);
 int64_t first_position(const PositionRange& range, int64_t size);
+/// start, start + step, ... before the limit: tensors of one number each and of one dtype, in which integers
+/// do not overflow. Throws Error on a step of 0, and where there are more than kLargestSize.
+int64_t range_count(const Tensor& start, const Tensor& limit, const Tensor& step);
+Tensor range_elements(const Tensor& start, const Tensor& limit, const Tensor& step);
+/// What a `full` node fills its result with, a tensor of rank 0. Throws Error where the type does not hold
+/// it.
+Tensor full_value(const Node& node);
 /// numpy's rule; an open size beside one above 1 is that one. Throws Error when the shapes do not broadcast.
 Shape broadcast_shapes(const Shape& a, const Shape& b);
 

@@ -18,6 +18,13 @@ constexpr std::array kAllKinds = {ScaleParameter::kScale, ScaleParameter::kLog2,
 
 float first_value(const Parameter& parameter) { return parameter.tensor.values<float>()[0]; }
 
+/// The whole number nearest to a parameter that training moves, held to what there is.
+int whole_number(const char* name, float value, int low, int high) {
+  if (!std::isfinite(value)) fail("the {} is {}: try a smaller learning rate", name, value);
+  return static_cast<int>(
+      std::nearbyint(std::clamp(value, static_cast<float>(low), static_cast<float>(high))));
+}
+
 bool has_ranges(ScaleParameter kind) {
   return kind == ScaleParameter::kRange || kind == ScaleParameter::kClip;
 }
@@ -72,6 +79,25 @@ void verify_tensor(const Tensor& tensor, const std::string& name, const std::str
     fail("{}: got {}, expected float32", where, dtype_name(tensor.dtype()));
 }
 
+/// What is not finite is refused where it enters. NaN is a scale that is still to be calibrated, and all that
+/// training has yet to collect.
+void verify_values(const Tensor& tensor, const std::string& name, bool is_collecting,
+                   const std::string& where) {
+  const bool is_scale =
+      std::ranges::any_of(kAllKinds, [&](ScaleParameter kind) { return name == scale_parameter_name(kind); });
+  const bool may_be_open = is_scale || (is_collecting && name != kCollected);
+  const bool is_choice = name == kRounding || name == kFoldsNorm;
+  const size_t choices =
+      name == kRounding ? enum_names(CodeRounding()).size() : enum_names(NormFolding()).size();
+  for (const float value : tensor.values<float>()) {
+    if (!std::isfinite(value) && !(may_be_open && std::isnan(value)))
+      fail("{}: got {}, expected finite numbers", where, value);
+    const bool is_listed = value >= 0 && value < static_cast<float>(choices) && value == std::floor(value);
+    if (is_choice && !is_listed)
+      fail("{}: got {}, expected a whole number from 0 to {}", where, value, choices - 1);
+  }
+}
+
 bool fits_format(ScaleParameter kind, const Format& format) {
   if (std::holds_alternative<BinaryResidual>(format)) return kind == ScaleParameter::kGamma;
   return kind != ScaleParameter::kGamma;
@@ -112,7 +138,6 @@ int exponent_bias_of(const QuantSpec& spec) {
 QuantSpec with_exponent_bias(const QuantSpec& spec, float bias) {
   constexpr int kExponents = 128;  // of float32, upwards
   constexpr int kLeastExponent = 149;
-  if (!std::isfinite(bias)) fail("the exponent bias is {}: try a smaller learning rate", bias);
   QuantSpec result = spec;
   std::visit(
       [&]<class F>(F& format) {
@@ -120,8 +145,7 @@ QuantSpec with_exponent_bias(const QuantSpec& spec, float bias) {
             requires { format.exponent_bias; } && requires { format.mantissa_bits(); }) {
           const int low = std::max((1 << format.exponent_width) - kExponents, -kExponents);
           const int high = kLeastExponent - format.mantissa_bits();
-          format.exponent_bias = static_cast<int>(
-              std::nearbyint(std::clamp(bias, static_cast<float>(low), static_cast<float>(high))));
+          format.exponent_bias = whole_number("exponent bias", bias, low, high);
         }
       },
       result.format);
@@ -139,6 +163,8 @@ std::optional<ScaleParameter> scale_parameter(const Quantizer& quantizer) {
   return std::nullopt;
 }
 
+int rounded_width(float width) { return whole_number("width", width, kLeastWidth, kMostWidth); }
+
 QuantSpec with_owned_fields(const Quantizer& quantizer) {
   QuantSpec spec = quantizer.spec;
   if (const Parameter* threshold = quantizer.find_parameter("threshold"))
@@ -149,15 +175,18 @@ QuantSpec with_owned_fields(const Quantizer& quantizer) {
     spec = with_exponent_bias(spec, first_value(*bias));
   auto* affine = std::get_if<Affine>(&spec.format);
   if (affine == nullptr) return spec;
-  if (const Parameter* width = quantizer.find_parameter("width")) {
-    const auto rounded = static_cast<int>(std::nearbyint(first_value(*width)));
-    affine->width = std::clamp(rounded, kLeastWidth, kMostWidth);
-  }
+  const auto is_to_be_collected = [&](float value) {
+    return std::isnan(value) && quantizer.find_parameter(kCollected) != nullptr;
+  };
+  const Parameter* width = quantizer.find_parameter("width");
+  if (width != nullptr && !is_to_be_collected(first_value(*width)))
+    affine->width = rounded_width(first_value(*width));
   if (const Parameter* zero_point = quantizer.find_parameter("zero_point")) {
     affine->zero_point.clear();
     for (const float zero : zero_point->tensor.values<float>()) {
+      const bool is_known = !is_to_be_collected(zero);
       affine->zero_point.push_back(
-          std::clamp(static_cast<int>(std::nearbyint(zero)), affine->low_code(), affine->high_code()));
+          is_known ? whole_number("zero point", zero, affine->low_code(), affine->high_code()) : 0);
     }
   }
   return spec;
@@ -238,6 +267,7 @@ void verify_owned_parameters(const Quantizer& quantizer, const std::string& oper
       fail("{}: operand \"{}\": a parameter of its quantizer occurs twice", where, operand);
     seen.push_back(name);
     verify_tensor(parameter->tensor, name, called(name));
+    verify_values(parameter->tensor, name, quantizer.find_parameter(kCollected) != nullptr, called(name));
   }
   if (quantizer.find_parameter(kRounding) != nullptr && quantizer.find_parameter(kRoundUp) != nullptr)
     fail("{}: \"{}\" and \"{}\" exclude each other", called(kRounding), kRounding, kRoundUp);

@@ -43,6 +43,9 @@ constexpr int kMostWidth = 16;
 std::optional<ScaleParameter> scale_parameter(const Quantizer& quantizer);
 const char* scale_parameter_name(ScaleParameter parameter);
 
+/// The width that a trained one stands for. Throws Error where that is not finite.
+int rounded_width(float width);
+
 constexpr const char* kCodebook = "codebook";
 constexpr const char* kExponentBias = "exponent_bias";
 
@@ -63,7 +66,8 @@ float parameter_of_scale(ScaleParameter kind, float scale, double largest_code);
 float scale_of_parameter(ScaleParameter kind, float parameter, double largest_code);
 
 /// Checks the quantizer of an operand of what `where` names. Throws Error, beginning with `where`, on
-/// parameters that the spec does not read, that are missing, that occur twice, or of another shape or dtype.
+/// parameters that the spec does not read, that are missing, that occur twice, or of another shape or dtype,
+/// and on values that are not finite or stand for nothing.
 void verify_owned_parameters(const Quantizer& quantizer, const std::string& operand,
                              const std::string& where);
 

@@ -12,6 +12,7 @@
 #include "detent/core/error_of_for_test.h"
 #include "detent/formats/normal_tensor_for_test.h"
 #include "detent/graph/builder.h"
+#include "detent/graph/owned_parameters.h"
 
 namespace detent {
 namespace {
@@ -144,6 +145,15 @@ TEST(Quantizer, OfAGraphOwnsItsParametersOnce) {
   EXPECT_THAT(graph.node("output").all_parameters(), IsEmpty());
 }
 
+/// What is beyond an int is beyond the widths too.
+TEST(Quantizer, HoldsWhatTrainingMovesToWhatThereIs) {
+  EXPECT_EQ(rounded_width(4.4F), 4);
+  EXPECT_EQ(rounded_width(1e20F), kMostWidth);
+  EXPECT_EQ(rounded_width(-1e20F), kLeastWidth);
+  EXPECT_THAT(detent::error_of([] { rounded_width(NAN); }),
+              HasSubstr("the width is nan: try a smaller learning rate"));
+}
+
 TEST(Quantizer, IsVerified) {
   const auto error_of = [](const auto& break_it) -> std::string {
     Graph graph = shared_edge();
@@ -166,6 +176,19 @@ TEST(Quantizer, IsVerified) {
           "its quantizer has a parameter \"threshold\", which affine:scale_rule=learned does not read"));
   EXPECT_THAT(error_of([](Quantizer& q) { q.parameters.push_back(q.parameters.front()); }),
               HasSubstr("a parameter of its quantizer occurs twice"));
+  const auto holding = [](const char* name, float value) {
+    return [=](Quantizer& q) {
+      q.parameters.front().first = "range";
+      q.parameters.emplace_back(name, Parameter{Tensor::from<float>({}, std::vector<float>{value}), true});
+    };
+  };
+  EXPECT_EQ(error_of(holding("width", 4.2F)), "");
+  EXPECT_THAT(error_of(holding("width", NAN)),
+              HasSubstr("parameter \"data_out_0_width\": got nan, expected finite numbers"));
+  EXPECT_THAT(error_of(holding("rounding", 7)), HasSubstr("got 7, expected a whole number from 0 to 6"));
+  EXPECT_THAT(
+      error_of([](Quantizer& q) { q.find_parameter("scale")->tensor.values<float>()[0] = HUGE_VALF; }),
+      HasSubstr("parameter \"data_out_0_scale\": got inf, expected finite numbers"));
   EXPECT_THAT(error_of([](Quantizer& q) { q.spec.scale_rule = ScaleRule::kGiven; }),
               HasSubstr("its quantizer has a parameter \"scale\", which affine does not read"));
 }

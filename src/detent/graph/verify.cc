@@ -7,6 +7,7 @@
 
 #include "detent/core/error.h"
 #include "detent/graph/graph.h"
+#include "detent/graph/node_message.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/owned_parameters.h"
 
@@ -20,14 +21,14 @@ void verify_name(const std::string& name) {
   if (!valid) fail("node \"{}\": a name consists of letters, digits and underscores", name);
 }
 
-bool is_number(const Value& value) {
+bool is_number_value(const Value& value) {
   double scratch = 0;
   return value.number(scratch) != nullptr;
 }
 
 bool is_number_or_list(const Value& value) {
   const List* list = value.get_if<List>();
-  return is_number(value) || (list != nullptr && std::ranges::all_of(*list, is_number));
+  return is_number_value(value) || (list != nullptr && std::ranges::all_of(*list, is_number_value));
 }
 
 /// Number of results of the nodes before, by name.
@@ -197,7 +198,7 @@ void verify_content(const Node& node, const ValueTypes& values) {
   try {
     schema.check_content(node, inputs);
   } catch (const Error& error) {
-    fail("node \"{}\" ({}): {}", node.name, node.op, error.what());
+    throw Error(node_message(node, error.what()));
   }
 }
 

@@ -7,7 +7,7 @@
 namespace detent {
 namespace {
 
-using Literal = LutNetlist::Literal;
+using HeapLiteral = LutNetlist::Literal;
 
 /// Table of bit `digit` of the number of ones among `inputs` bits.
 uint64_t count_table(size_t inputs, int digit) {
@@ -28,13 +28,13 @@ uint64_t sum_table(int digits, int digit) {
   return table;
 }
 
-Literal row(const std::vector<Literal>& column, size_t index) {
+HeapLiteral row(const std::vector<HeapLiteral>& column, size_t index) {
   return index < column.size() ? column[index] : LutNetlist::kFalse;
 }
 
 }  // namespace
 
-void BitHeap::add(Literal literal, int64_t weight) {
+void BitHeap::add(HeapLiteral literal, int64_t weight) {
   for (size_t place = 0; weight != 0 && place < columns_.size(); ++place) {
     if (weight % 2 != 0) {
       const int64_t digit = (weight & 3) == 3 ? -1 : 1;
@@ -50,14 +50,14 @@ void BitHeap::add(Literal literal, int64_t weight) {
   }
 }
 
-bool BitHeap::compress_column(size_t column, std::vector<std::vector<Literal>>& next) {
-  const std::vector<Literal>& bits = columns_[column];
+bool BitHeap::compress_column(size_t column, std::vector<std::vector<HeapLiteral>>& next) {
+  const std::vector<HeapLiteral>& bits = columns_[column];
   size_t done = 0;
   bool compressed = false;
   while (bits.size() - done >= 3) {
     const size_t take = bits.size() - done >= 6 ? 6 : (bits.size() - done == 5 ? 5 : 3);
-    const std::vector<Literal> taken(bits.begin() + static_cast<ptrdiff_t>(done),
-                                     bits.begin() + static_cast<ptrdiff_t>(done + take));
+    const std::vector<HeapLiteral> taken(bits.begin() + static_cast<ptrdiff_t>(done),
+                                         bits.begin() + static_cast<ptrdiff_t>(done + take));
     const int digits = take > 3 ? 3 : 2;
     for (int digit = 0; digit < digits; ++digit) {
       const size_t place = column + static_cast<size_t>(digit);
@@ -73,24 +73,24 @@ bool BitHeap::compress_column(size_t column, std::vector<std::vector<Literal>>& 
 void BitHeap::compress() {
   for (bool compressed = true; compressed;) {
     compressed = false;
-    std::vector<std::vector<Literal>> next(columns_.size());
+    std::vector<std::vector<HeapLiteral>> next(columns_.size());
     for (size_t column = 0; column < columns_.size(); ++column)
       compressed = compress_column(column, next) || compressed;
     columns_ = std::move(next);
-    for (std::vector<Literal>& column : columns_) std::erase(column, LutNetlist::kFalse);
+    for (std::vector<HeapLiteral>& column : columns_) std::erase(column, LutNetlist::kFalse);
   }
 }
 
-std::vector<Literal> BitHeap::sum() {
+std::vector<HeapLiteral> BitHeap::sum() {
   for (size_t place = 0; place < columns_.size(); ++place) {
     if ((constant_ >> place & 1) != 0) columns_[place].push_back(LutNetlist::kTrue);
   }
   compress();
-  std::vector<Literal> result;
-  Literal carry = LutNetlist::kFalse;
+  std::vector<HeapLiteral> result;
+  HeapLiteral carry = LutNetlist::kFalse;
   for (size_t place = 0; place < columns_.size(); place += 2) {
     const bool is_last = place + 1 == columns_.size();
-    std::vector<Literal> inputs = {row(columns_[place], 0), row(columns_[place], 1)};
+    std::vector<HeapLiteral> inputs = {row(columns_[place], 0), row(columns_[place], 1)};
     if (!is_last) inputs.insert(inputs.end(), {row(columns_[place + 1], 0), row(columns_[place + 1], 1)});
     inputs.push_back(carry);
     const int digits = is_last ? 1 : 2;

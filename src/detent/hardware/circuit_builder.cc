@@ -9,6 +9,7 @@
 #include <set>
 
 #include "detent/core/error.h"
+#include "detent/graph/node_message.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/table_layer.h"
 #include "detent/graph/traits.h"
@@ -18,7 +19,7 @@
 #include "detent/hardware/schedule.h"
 #include "detent/hardware/sum_windows.h"
 #include "detent/hardware/verilog_names.h"
-#include "detent/integer/element_movement.h"
+#include "detent/graph/element_movement.h"
 #include "detent/integer/node_form.h"
 #include "detent/integer/plan.h"
 
@@ -429,7 +430,7 @@ class CircuitBuilder {
     try {
       wires.push_back({Wire::kConstant, zero_code(meaning)});
     } catch (const Error& error) {
-      fail("node \"{}\" ({}): {}", node.name, node.op, error.what());
+      throw Error(node_message(node, error.what()));
     }
   }
 

@@ -13,7 +13,7 @@ namespace {
 /// value * 1 / unit, where that is a small whole number.
 std::optional<int32_t> multiple(float value, float unit) {
   const float ratio = value / unit;
-  if (ratio != std::nearbyint(ratio) || ratio > 4096) return std::nullopt;
+  if (ratio != std::nearbyint(ratio) || std::fabs(ratio) > 4096) return std::nullopt;
   return static_cast<int32_t>(ratio);
 }
 
@@ -117,9 +117,9 @@ void add_neurons(const TableLayerView& view, const std::vector<std::vector<int32
 }
 
 std::optional<LookupBody> tables_of(const RequantizeBody& body, const CodeRange& codes) {
-  constexpr int kMostBits = 12;
+  constexpr int kMostTabledBits = 12;
   constexpr int64_t kMostCodes = 4;
-  if (codes.width() > kMostBits) return std::nullopt;
+  if (codes.width() > kMostTabledBits) return std::nullopt;
   LookupBody made{.levels = codes.high - codes.low + 1, .first_code = codes.low, .neurons = {}};
   std::vector<std::shared_ptr<const std::vector<int32_t>>> tables;
   for (const Requantizer& function : body.functions) {

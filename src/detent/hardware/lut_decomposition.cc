@@ -10,7 +10,7 @@
 namespace detent {
 namespace {
 
-using Literal = LutNetlist::Literal;
+using TableLiteral = LutNetlist::Literal;
 using Choice = ChoosingInputs;
 constexpr int kMost = LutNetlist::kInputs;
 
@@ -136,7 +136,8 @@ Choice best_choice(const TruthTable& value, const TruthTable& care) {
 
 }  // namespace
 
-Literal LutDecomposition::function(TruthTable value, TruthTable care, std::vector<Literal> literals) {
+TableLiteral LutDecomposition::function(TruthTable value, TruthTable care,
+                                        std::vector<TableLiteral> literals) {
   for (size_t i = literals.size(); i-- > 0;) {
     const int at = static_cast<int>(i);
     const LutNetlist::Bit bit = LutNetlist::bit_of(literals[i]);
@@ -170,14 +171,14 @@ Literal LutDecomposition::function(TruthTable value, TruthTable care, std::vecto
   return inverted ? LutNetlist::inverse(entry->second) : entry->second;
 }
 
-Literal LutDecomposition::decomposed(const TruthTable& value, const TruthTable& care,
-                                     const std::vector<Literal>& literals) {
+TableLiteral LutDecomposition::decomposed(const TruthTable& value, const TruthTable& care,
+                                          const std::vector<TableLiteral>& literals) {
   const Choice choice = best_choice(value, care);
   const std::optional<BoundSet> set = best_bound_set(value, choice.cost);
   if (!set) return chosen(choice, literals);
-  std::vector<Literal> inputs;
+  std::vector<TableLiteral> inputs;
   for (const int input : set->free) inputs.push_back(literals[static_cast<size_t>(input)]);
-  std::vector<Literal> bound;
+  std::vector<TableLiteral> bound;
   for (const int input : set->bound) bound.push_back(literals[static_cast<size_t>(input)]);
   for (int bit = 0; bit < set->bits; ++bit) {
     uint64_t table = 0;
@@ -197,9 +198,9 @@ Literal LutDecomposition::decomposed(const TruthTable& value, const TruthTable& 
   return function(std::move(rest), std::move(known), std::move(inputs));
 }
 
-Literal LutDecomposition::chosen(const Choice& choice, const std::vector<Literal>& literals) {
-  std::vector<Literal> rest;
-  std::vector<Literal> inputs;
+TableLiteral LutDecomposition::chosen(const Choice& choice, const std::vector<TableLiteral>& literals) {
+  std::vector<TableLiteral> rest;
+  std::vector<TableLiteral> inputs;
   for (size_t i = 0; i < literals.size(); ++i) {
     const bool chooses = std::ranges::find(choice.by, static_cast<int>(i)) != choice.by.end();
     (chooses ? inputs : rest).push_back(literals[i]);

@@ -8,7 +8,7 @@
 namespace detent {
 namespace {
 
-constexpr int kMostShift = 40;
+constexpr int kMostProductShift = 40;
 
 /// The sums at which the function steps, and the code that it steps to.
 struct Step {
@@ -67,11 +67,11 @@ std::optional<int64_t> offset_of(const std::vector<Step>& steps, int64_t multipl
 
 /// Whether sum * multiplier and codes << shift stay far within 64 bits.
 bool fits(int64_t multiplier, int shift, const CodeRange& sums, const CodeRange& codes) {
-  constexpr double kMost = 0x1p60;
+  constexpr double kMostProduct = 0x1p60;
   const double sum = std::max(std::fabs(static_cast<double>(sums.low)), static_cast<double>(sums.high)) + 1;
   const double code =
       std::max(std::fabs(static_cast<double>(codes.low)), static_cast<double>(codes.high)) + 1;
-  return sum * static_cast<double>(multiplier) < kMost && std::ldexp(code, shift) < kMost;
+  return sum * static_cast<double>(multiplier) < kMostProduct && std::ldexp(code, shift) < kMostProduct;
 }
 
 }  // namespace
@@ -98,7 +98,7 @@ Requantizer find_requantizer(const std::function<int64_t(int64_t sum)>& function
   const std::vector<Step> steps = steps_of(function, sums);
   const CodeRange codes{first, steps.empty() ? first : steps.back().code};
   Requantizer found{.codes = codes};
-  for (int shift = 0; steps.size() > kFewSteps && shift <= kMostShift; ++shift) {
+  for (int shift = 0; steps.size() > kFewSteps && shift <= kMostProductShift; ++shift) {
     const double exact = std::ldexp(slope, shift);
     for (const double multiplier : {std::floor(exact), std::ceil(exact)}) {
       if (multiplier < 1 || multiplier > 0x1p40) continue;

@@ -100,7 +100,7 @@ struct Convolved {
 constexpr int64_t kHeight = 7;
 constexpr int64_t kWidth = 6;
 
-Graph convolution(const Convolved& of, const char* weight, const char* input) {
+Graph block_convolution(const Convolved& of, const char* weight, const char* input) {
   GraphBuilder builder("convolution");
   Graph graph = builder.finish(builder.convolution(
       "conv", builder.input("x", {of.inputs, kHeight, kWidth}), of.inputs, of.outputs, {of.kernel, of.kernel},
@@ -131,7 +131,7 @@ double window_sum(const Convolved& of, const Tensor& values, const Tensor& weigh
 }
 
 void expect_convolution(const Convolved& of, const char* format, const char* input) {
-  const Graph graph = convolution(of, format, input);
+  const Graph graph = block_convolution(of, format, input);
   const Node& node = graph.node("conv");
   const auto form = block_sum_form(node);
   ASSERT_TRUE(form.has_value());
@@ -181,10 +181,10 @@ TEST(BlockSums, AreNoFormOfWhatHasNoIntegerSums) {
   EXPECT_FALSE(has_form("mx:element=e5m2", kCodes));  // 30 binary places
   EXPECT_TRUE(has_form("nvfp4", kCodes));
   const Convolved window = {32, 4, 1, 3, 1, 1, 1};
-  EXPECT_TRUE(block_sum_form(convolution(window, "nvfp4:block_axis=1", kCodes).node("conv")).has_value());
-  EXPECT_FALSE(block_sum_form(convolution(window, "nvfp4", kCodes).node("conv")).has_value());  // along a row
+  EXPECT_TRUE(block_sum_form(block_convolution(window, "nvfp4:block_axis=1", kCodes).node("conv")).has_value());
+  EXPECT_FALSE(block_sum_form(block_convolution(window, "nvfp4", kCodes).node("conv")).has_value());  // along a row
   const Convolved deep = {8, 8, 8, 3, 1, 1, 1};  // blocks of one weight
-  EXPECT_FALSE(block_sum_form(convolution(deep, "nvfp4:block_axis=1", kCodes).node("conv")).has_value());
+  EXPECT_FALSE(block_sum_form(block_convolution(deep, "nvfp4:block_axis=1", kCodes).node("conv")).has_value());
   EXPECT_TRUE(has_form("nvfp4", "affine:width=16,scale=0.1"));
   EXPECT_FALSE(has_form("mx:element=e2m1,block_size=2x32", kCodes));  // blocks across outputs
   EXPECT_FALSE(has_form("mx:element=e2m1", "fp8_e4m3fn"));            // inputs without codes

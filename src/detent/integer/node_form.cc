@@ -1,4 +1,3 @@
-#include "detent/graph/pair_operation.h"
 #include "detent/integer/node_form.h"
 
 #include <cmath>
@@ -6,135 +5,17 @@
 #include <limits>
 
 #include "detent/core/error.h"
+#include "detent/graph/node_message.h"
+#include "detent/graph/pair_operation.h"
+#include "detent/integer/sum_form.h"
 
 namespace detent {
 namespace {
 
 constexpr auto kLargest = int64_t{std::numeric_limits<int32_t>::max()};
 
-/// The code type of each position of dimension `channel_dim`, or of the whole weight.
-std::optional<std::vector<CodeType>> weight_types(const Node& node, int64_t channel_dim) {
-  const std::optional<QuantSpec> rounding = node.rounding("weight");
-  if (!rounding || rounding->granularity == Granularity::kGroup) return std::nullopt;
-  const bool per_channel = rounding->granularity == Granularity::kChannel;
-  const Tensor& weight = node.find_parameter("weight")->tensor;
-  const int64_t axis = rounding->axis < 0 ? rounding->axis + weight.rank() : rounding->axis;
-  if (per_channel && axis != channel_dim) return std::nullopt;
-  const size_t count = per_channel ? static_cast<size_t>(weight.dim(axis)) : 1;
-  std::vector<CodeType> types = executed_types(*rounding);
-  if (types.empty() || (types.size() != 1 && types.size() != count)) return std::nullopt;
-  return types;
-}
-
-/// The channels of a weight, and the type of the weights of each.
-class TypedChannels : public WeightChannels {
- public:
-  TypedChannels(const Node& node, std::vector<CodeType> types)
-      : WeightChannels(node), types_(std::move(types)) {}
-
-  const CodeType& type(int64_t output) const {
-    return types_.size() == 1 ? types_[0] : types_[static_cast<size_t>(row(output))];
-  }
-  /// Calls `visit(output, begin, end)` for each run of adjacent elements that belong to one output channel.
-  template <class Visit>
-  void for_each_run(const Tensor& weight, bool transposed, const Visit& visit) const {
-    const auto first_of_run = weight.shape().begin() + (transposed ? 2 : 1);
-    const int64_t run = element_count({first_of_run, weight.shape().end()});
-    for (int64_t i = 0; i < weight.numel(); i += run)
-      visit(output(i), static_cast<size_t>(i), static_cast<size_t>(i + run));
-  }
-
- private:
-  std::vector<CodeType> types_;
-};
-
-int32_t bias_code(const Node& node, float bias, float scale) {
-  const double code = std::nearbyint(static_cast<double>(bias) / static_cast<double>(scale));
-  if (!(std::fabs(code) <= static_cast<double>(kLargest))) {
-    fail(
-        "node \"{}\" ({}): a bias of {} is {} steps of {}, the product of the scales of data_in_0 and "
-        "weight: "
-        "it does not fit into 32 bits",
-        node.name, node.op, bias, code, scale);
-  }
-  return static_cast<int32_t>(code);
-}
-
-/// The sums of its positive and of its negative terms at their largest, in each channel. Inputs, counted from
-/// their zero point, reach from `low` <= 0 to `high` >= 0.
-int64_t sum_bound(const Node& node, const SumForm& form, const TypedChannels& channels) {
-  std::vector<int64_t> most(form.bias.size());
-  std::vector<int64_t> least(form.bias.size());
-  for (size_t c = 0; c < form.bias.size(); ++c) {
-    most[c] = std::max(form.bias[c], 0);
-    least[c] = std::min(form.bias[c], 0);
-  }
-  const int64_t low = form.input.low - form.input.zero_point;
-  const int64_t high = form.input.high - form.input.zero_point;
-  const auto weights = form.weight.values<int32_t>();
-  const bool transposed = trait<WeightedSum>(node)->transposed;
-  channels.for_each_run(form.weight, transposed, [&](int64_t output, size_t begin, size_t end) {
-    const SignedSums sums = signed_sums(weights.subspan(begin, end - begin));
-    most[static_cast<size_t>(output)] += sums.above * high + sums.below * low;
-    least[static_cast<size_t>(output)] += sums.above * low + sums.below * high;
-  });
-  int64_t bound = 0;
-  for (size_t c = 0; c < most.size(); ++c) {
-    bound = std::max({bound, most[c], -least[c]});
-    if (bound <= kLargest) continue;
-    fail(
-        "node \"{}\" ({}): sums of output channel {} could reach {}, beyond the 32 bits of an accumulator: "
-        "give its weights or its inputs fewer bits",
-        node.name, node.op, c, bound);
-  }
-  return bound;
-}
-
-void set_multipliers(const Node& node, SumForm& form, Requantization requantization) {
-  for (const float scale : form.scale) {
-    if (requantization == Requantization::kFloat) {
-      form.multiplier.push_back(scale / form.output->scale);
-      continue;
-    }
-    try {
-      form.fixed.push_back(
-          FixedMultiplier::of(static_cast<double>(scale) / static_cast<double>(form.output->scale)));
-    } catch (const Error& error) {
-      fail("node \"{}\" ({}): {}", node.name, node.op, error.what());
-    }
-  }
-}
-
 std::optional<SumForm> form_of(const WeightedSum& sum, const Node& node, Requantization requantization) {
-  const std::optional<CodeType> input = executed_type(node, "data_in_0");
-  const std::optional<std::vector<CodeType>> types = weight_types(node, sum.output_axis());
-  if (!input || !types) return std::nullopt;
-  if (node.find_quantization("data_out_0") != nullptr && !executed_type(node, "data_out_0"))
-    return std::nullopt;
-  const TypedChannels channels(node, *types);
-  const Tensor& weight = node.find_parameter("weight")->tensor;
-  SumForm form{.input = *input,
-               .weight = Tensor(DType::kInt32, weight.shape()),
-               .bias = {},
-               .scale = {},
-               .output = executed_type(node, "data_out_0"),
-               .multiplier = {},
-               .fixed = {}};
-  const auto values = weight.values<float>();
-  const auto codes = form.weight.values<int32_t>();
-  channels.for_each_run(weight, sum.transposed, [&](int64_t output, size_t begin, size_t end) {
-    const CodeType type = channels.type(output);
-    for (size_t i = begin; i < end; ++i) codes[i] = type.code(values[i]) - type.zero_point;
-  });
-  const Parameter* bias = node.find_parameter("bias");
-  for (int64_t c = 0; c < channels.outputs(); ++c) {
-    form.scale.push_back(input->scale * channels.type(c).scale);
-    const float* value = bias == nullptr ? nullptr : &bias->tensor.values<float>()[static_cast<size_t>(c)];
-    form.bias.push_back(value == nullptr ? 0 : bias_code(node, *value, form.scale.back()));
-  }
-  form.bound = sum_bound(node, form, channels);
-  if (form.output) set_multipliers(node, form, requantization);
-  return form;
+  return sum_form(sum, node, requantization);
 }
 
 int64_t largest_steps(const CodeType& type) {
@@ -142,21 +23,20 @@ int64_t largest_steps(const CodeType& type) {
 }
 
 std::optional<ProductForm> form_of(const MatrixProduct&, const Node& node, Requantization requantization) {
-  constexpr int64_t kDeepest = int64_t{1} << 15;
   const std::optional<CodeType> a = executed_type(node, "data_in_0");
   const std::optional<CodeType> b = executed_type(node, "data_in_1");
   const std::optional<CodeType> output = executed_type(node, "data_out_0");
   if (!a || !b || (!output && node.find_quantization("data_out_0") != nullptr)) return std::nullopt;
   ProductForm form{.a = *a, .b = *b, .output = output, .scale = a->scale * b->scale, .fixed = {}};
   form.largest_product = largest_steps(*a) * largest_steps(*b);
-  if (form.largest_product * kDeepest > kLargest) return std::nullopt;
+  if (form.largest_product * ProductForm::kDepth > kLargest) return std::nullopt;
   if (!output) return form;
   form.multiplier = form.scale / output->scale;
   if (requantization == Requantization::kFloat) return form;
   try {
     form.fixed = FixedMultiplier::of(static_cast<double>(form.scale) / static_cast<double>(output->scale));
   } catch (const Error& error) {
-    fail("node \"{}\" ({}): {}", node.name, node.op, error.what());
+    throw Error(node_message(node, error.what()));
   }
   return form;
 }
@@ -232,7 +112,7 @@ std::optional<PairForm> form_of_tensors(PairOperation operation, const Node& nod
           FixedMultiplier::of(static_cast<double>(form.a.scale) / static_cast<double>(form.output.scale));
     }
   } catch (const Error& error) {
-    fail("node \"{}\" ({}): {}", node.name, node.op, error.what());
+    throw Error(node_message(node, error.what()));
   }
   return form;
 }
@@ -266,9 +146,8 @@ bool ProductForm::fits_depth(int64_t depth) const {
 void ProductForm::check_depth(const Node& node, int64_t depth) const {
   if (fits_depth(depth)) return;
   fail(
-      "node \"{}\" ({}): sums of {} products of up to {} could exceed the 32 bits of an accumulator: keep it "
-      "in "
-      "float or give its inputs fewer bits",
+      "node \"{0}\" ({1}): sums of {2} products of up to {3} could exceed the 32 bits of an accumulator: keep "
+      "it in float (`detent quantize --keep-float '{0}'`) or give its inputs fewer bits",
       node.name, node.op, depth, largest_product);
 }
 

@@ -76,8 +76,10 @@ struct PairForm {
 };
 
 /// Matrix products of two inputs, in 32-bit integers: sums of products of codes counted from their zero
-/// points. There is one where 2^15 products, the longest sums to be expected, fit.
+/// points. There is one where kDepth products, the longest sums to be expected, fit.
 struct ProductForm {
+  static constexpr int64_t kDepth = int64_t{1} << 15;
+
   CodeType a;
   CodeType b;
   std::optional<CodeType> output;        // none: the result is the sums' values, in float

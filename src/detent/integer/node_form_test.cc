@@ -30,7 +30,7 @@ Graph convolution(const Shape& input, int64_t in, int64_t out, const Shape& kern
   return builder.finish(builder.convolution("conv", x, in, out, kernel, std::move(attributes)));
 }
 
-std::string error_of(const Node& node, Requantization way) {
+std::string form_error(const Node& node, Requantization way) {
   return detent::error_of([&] { node_form(node, way); });
 }
 
@@ -97,12 +97,12 @@ TEST(NodeForm, SumsThatCouldOverflowAreRefused) {
   Node node = quantized(convolution({70, 40, 40}, 70, 1, {5, 5}, {}), "conv",
                         {{"data_in_0", "affine:width=16,scale=1"}, {"weight", "affine:width=16,scale=1"}});
   for (float& w : node.find_parameter("weight")->tensor.values<float>()) w = 30000;
-  EXPECT_THAT(error_of(node, Requantization::kFloat),
+  EXPECT_THAT(form_error(node, Requantization::kFloat),
               HasSubstr("node \"conv\" (conv2d): sums of output channel 0 could reach"));
   for (float& w : node.find_parameter("weight")->tensor.values<float>()) w = 1;
-  EXPECT_EQ(error_of(node, Requantization::kFloat), "");
+  EXPECT_EQ(form_error(node, Requantization::kFloat), "");
   node.find_parameter("bias")->tensor.values<float>()[0] = 3e9F;
-  EXPECT_THAT(error_of(node, Requantization::kFloat),
+  EXPECT_THAT(form_error(node, Requantization::kFloat),
               HasSubstr("a bias of 3000000000 is 3000000000 steps of 1"));
 }
 
@@ -158,8 +158,8 @@ TEST(NodeForm, ProductsBeyond32BitsAreRefusedInFixedPoint) {
                               {{"data_in_0", "affine:width=16,signed=false,scale=1,zero_point=0"},
                                {"data_in_1", "affine:width=16,signed=false,scale=1,zero_point=0"},
                                {"data_out_0", "affine:width=16,scale=9"}});
-  EXPECT_EQ(error_of(node, Requantization::kFloat), "");
-  EXPECT_THAT(error_of(node, Requantization::kFixedPoint),
+  EXPECT_EQ(form_error(node, Requantization::kFloat), "");
+  EXPECT_THAT(form_error(node, Requantization::kFixedPoint),
               HasSubstr("node \"mul\" (mul): products could reach 4294836225, beyond 32 bits"));
 }
 

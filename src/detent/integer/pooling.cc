@@ -108,11 +108,18 @@ Tensor pool(const Node& node, const Tensor& input, Reduce reduce) {
   return result;
 }
 
+/// The last NaN, where there is one.
+template <class T>
+T larger(T largest, T element) {
+  const bool replaces = element > largest || element != element;  // NOLINT(misc-redundant-expression)
+  return replaces ? element : largest;
+}
+
 template <class T>
 Tensor largest_of_windows(const Node& node, const Tensor& input) {
   return pool<T>(node, input, [](const T* plane, const Region& region) {
     T largest = plane[region.first()];
-    region.for_each(plane, [&](T element) { largest = std::max(largest, element); });
+    region.for_each(plane, [&](T element) { largest = larger(largest, element); });
     return largest;
   });
 }

@@ -25,7 +25,7 @@ std::vector<std::vector<PoolingWindow>> pooling_windows(const Node& node, const 
 Tensor average_pool(const AverageForm& form, const Node& node, const Tensor& codes);
 /// Means of float32 values: summed in double, in row-major order of the window, divided and then rounded once.
 Tensor average_pool(const Node& node, const Tensor& values);
-/// The largest element of each window; of int32 codes or float32 values.
+/// The largest element of each window, NaN where one is among them; of int32 codes or float32 values.
 Tensor max_pool(const Node& node, const Tensor& input);
 
 }  // namespace detent

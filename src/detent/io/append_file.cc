@@ -15,7 +15,7 @@
 namespace detent {
 namespace {
 
-[[noreturn]] void fail_errno(const char* action, const std::filesystem::path& path, int error) {
+[[noreturn]] void fail_append(const char* action, const std::filesystem::path& path, int error) {
   fail("cannot {} {}: {}", action, path.string(), std::strerror(error));
 }
 
@@ -25,9 +25,9 @@ AppendFile::AppendFile(std::filesystem::path path, uint64_t keep) : path_(std::m
   if (!std::filesystem::exists(path_)) return;
   open_file();
   struct stat status {};
-  if (fstat(descriptor_, &status) != 0) fail_errno("open", path_, errno);
+  if (fstat(descriptor_, &status) != 0) fail_append("open", path_, errno);
   size_ = std::min(keep, static_cast<uint64_t>(status.st_size));
-  if (ftruncate(descriptor_, static_cast<off_t>(size_)) != 0) fail_errno("shorten", path_, errno);
+  if (ftruncate(descriptor_, static_cast<off_t>(size_)) != 0) fail_append("shorten", path_, errno);
 }
 
 AppendFile::~AppendFile() {
@@ -40,7 +40,7 @@ void AppendFile::open_file() {
   if (error) fail("cannot create directory {}: {}", path_.parent_path().string(), error.message());
   descriptor_ =
       open(output_file(path_).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
-  if (descriptor_ < 0) fail_errno("open", path_, errno);
+  if (descriptor_ < 0) fail_append("open", path_, errno);
 }
 
 void AppendFile::append(std::string_view record) {
@@ -51,8 +51,8 @@ void AppendFile::append(std::string_view record) {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       const int reason = errno;
-      if (ftruncate(descriptor_, static_cast<off_t>(size_)) != 0) fail_errno("shorten", path_, errno);
-      fail_errno("write", path_, reason);
+      if (ftruncate(descriptor_, static_cast<off_t>(size_)) != 0) fail_append("shorten", path_, errno);
+      fail_append("write", path_, reason);
     }
     left.remove_prefix(static_cast<size_t>(written));
   }
@@ -60,7 +60,7 @@ void AppendFile::append(std::string_view record) {
 }
 
 void AppendFile::flush() {
-  if (descriptor_ >= 0 && fsync(descriptor_) != 0) fail_errno("write", path_, errno);
+  if (descriptor_ >= 0 && fsync(descriptor_) != 0) fail_append("write", path_, errno);
 }
 
 }  // namespace detent

@@ -23,7 +23,7 @@ std::string record(const std::string& labels, char red, char green, char blue) {
   return labels + std::string(kPlane, red) + std::string(kPlane, green) + std::string(kPlane, blue);
 }
 
-std::string error_of(const std::filesystem::path& path, const CifarLayout& layout) {
+std::string cifar_error(const std::filesystem::path& path, const CifarLayout& layout) {
   return detent::error_of([&] { read_cifar(std::vector{path}, layout); });
 }
 
@@ -56,17 +56,17 @@ TEST(Cifar, OtherSizesAndLabelsAreErrors) {
   const CifarLayout layout = {2, {10}};
   for (const size_t size : {size_t{0}, size_t{1}, size_t{3073}, two.size() - 1}) {
     write_file(path.get(), two.substr(0, size));
-    EXPECT_THAT(error_of(path.get(), layout),
+    EXPECT_THAT(cifar_error(path.get(), layout),
                 AllOf(HasSubstr(path.get().string()), HasSubstr(fmt::format("has {} bytes", size)),
                       HasSubstr("expected 6146 (2 records of 3073 bytes)"), HasSubstr("truncated")));
   }
   write_file(path.get(), two + "x");
-  EXPECT_THAT(error_of(path.get(), layout),
+  EXPECT_THAT(cifar_error(path.get(), layout),
               AllOf(HasSubstr("has 6147 bytes"), HasSubstr("the file is of another kind")));
   write_file(path.get(), two);
-  EXPECT_THAT(error_of(path.get(), {2, {7}}), HasSubstr("label byte 0 of record 1 is 7, expected 0 to 6"));
+  EXPECT_THAT(cifar_error(path.get(), {2, {7}}), HasSubstr("label byte 0 of record 1 is 7, expected 0 to 6"));
   write_file(path.get(), record("\x14\x01", 0, 0, 0));
-  EXPECT_THAT(error_of(path.get(), {1, {20, 100}}),
+  EXPECT_THAT(cifar_error(path.get(), {1, {20, 100}}),
               HasSubstr("label byte 0 of record 0 is 20, expected 0 to 19"));
   EXPECT_THROW(read_cifar(std::vector{path.get() / "missing"}, layout), Error);
 }

@@ -28,7 +28,9 @@ __attribute__((target("pclmul,sse4.1"))) inline __m128i fold(__m128i value, __m1
   return _mm_xor_si128(_mm_xor_si128(low, high), next);
 }
 
-inline __m128i load(const std::byte* data) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(data)); }
+inline __m128i load_lanes(const std::byte* data) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(data));
+}
 
 /// Takes at least kBlock bytes, a multiple of kLane. `crc` is the inverted state.
 __attribute__((target("pclmul,sse4.1"))) uint32_t crc32_folded(uint32_t crc,
@@ -38,14 +40,14 @@ __attribute__((target("pclmul,sse4.1"))) uint32_t crc32_folded(uint32_t crc,
   const std::byte* data = bytes.data();
   const std::byte* end = data + bytes.size();
   __m128i lanes[4];
-  for (size_t i = 0; i < 4; ++i) lanes[i] = load(data + i * kLane);
+  for (size_t i = 0; i < 4; ++i) lanes[i] = load_lanes(data + i * kLane);
   lanes[0] = _mm_xor_si128(lanes[0], _mm_cvtsi32_si128(static_cast<int>(crc)));
   for (data += kBlock; static_cast<size_t>(end - data) >= kBlock; data += kBlock) {
-    for (size_t i = 0; i < 4; ++i) lanes[i] = fold(lanes[i], load(data + i * kLane), by_block);
+    for (size_t i = 0; i < 4; ++i) lanes[i] = fold(lanes[i], load_lanes(data + i * kLane), by_block);
   }
   __m128i rest = lanes[0];
   for (size_t i = 1; i < 4; ++i) rest = fold(rest, lanes[i], by_lane);
-  for (; data != end; data += kLane) rest = fold(rest, load(data), by_lane);
+  for (; data != end; data += kLane) rest = fold(rest, load_lanes(data), by_lane);
   // The register is a message of 16 bytes with the same remainder: no shorter way is worth its code.
   std::byte last[kLane];
   _mm_storeu_si128(reinterpret_cast<__m128i*>(last), rest);

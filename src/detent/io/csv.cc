@@ -25,7 +25,7 @@ std::string_view take_until(std::string_view& text, char separator) {
 
 /// The nearest float32: 0 or a subnormal below its range, infinity above it; nothing where `field` is no
 /// finite number.
-std::optional<float> number(std::string_view field) {
+std::optional<float> csv_number(std::string_view field) {
   constexpr std::string_view kBlanks = " \t";
   const size_t begin = std::min(field.find_first_not_of(kBlanks), field.size());
   field = field.substr(begin, field.find_last_not_of(kBlanks) + 1 - begin);
@@ -46,14 +46,14 @@ int64_t append_line(std::string_view line, const std::string& where, std::vector
   for (bool more = true; more;) {
     more = line.find(',') != std::string_view::npos;
     const std::string_view field = take_until(line, ',');
-    const std::optional<float> value = number(field);
+    const std::optional<float> value = csv_number(field);
     ++columns;
     if (!value) {
       fail("{}, column {}: got \"{}\", expected a finite number", where, columns, shown(field));
     }
     if (std::isinf(*value)) {
-      fail("{}, column {}: got \"{}\", expected a finite number of float32, at most {} in magnitude", where,
-           columns, shown(field), std::numeric_limits<float>::max());
+      fail("{}, column {}: got \"{}\", expected a finite number of float32, at most {} in magnitude",
+           where, columns, shown(field), std::numeric_limits<float>::max());
     }
     values.push_back(*value);
   }
@@ -63,7 +63,7 @@ int64_t append_line(std::string_view line, const std::string& where, std::vector
 }  // namespace
 
 Tensor read_csv(const std::filesystem::path& path) {
-  const std::string text = read_file(path);
+  const std::string text = read_text_file(path);
   std::string_view rest = text;
   std::vector<float> values;
   int64_t rows = 0;
@@ -71,7 +71,7 @@ Tensor read_csv(const std::filesystem::path& path) {
   for (int64_t line_number = 1; !rest.empty(); ++line_number) {
     std::string_view line = take_until(rest, '\n');
     if (line.ends_with('\r')) line.remove_suffix(1);
-    const bool header = line_number == 1 && !number(line.substr(0, line.find(',')));
+    const bool header = line_number == 1 && !csv_number(line.substr(0, line.find(',')));
     if (line.empty() || header) continue;
     const std::string where = fmt::format("{}, line {}", path.string(), line_number);
     const int64_t found = append_line(line, where, values);

@@ -14,27 +14,29 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Tensor read(const std::string& text) {
+Tensor csv_tensor(const std::string& text) {
   const TemporaryPath path("table.csv");
   path.overwrite(text);
   return read_csv(path.get());
 }
 
 std::string csv_error(const std::string& text) {
-  return detent::error_of([&] { read(text); });
+  return detent::error_of([&] { csv_tensor(text); });
 }
 
 TEST(Csv, ReadsNumbersWithOrWithoutHeader) {
   for (const char* text :
-       {"1,-2.5,3e2\n0.1,5,-0\n", "a,b,c\n1,-2.5,3e2\n0.1,5,-0", "x\r\n1, -2.5 ,3e2\r\n\r\n0.1,5,-0\r\n"}) {
-    const Tensor table = read(text);
+       {"1,-2.5,3e2\n0.1,5,-0\n", "a,b,c\n1,-2.5,3e2\n0.1,5,-0", "x\r\n1, -2.5 ,3e2\r\n\r\n0.1,5,-0\r\n",
+        "\xef\xbb\xbf"
+        "1,-2.5,3e2\n0.1,5,-0\n"}) {
+    const Tensor table = csv_tensor(text);
     EXPECT_EQ(table.shape(), (Shape{2, 3}));
     EXPECT_THAT(table.values<float>(), ElementsAre(1, -2.5F, 300, 0.1F, 5, 0)) << text;
   }
 }
 
 TEST(Csv, WhatIsBelowFloat32IsItsNearestNumber) {
-  const Tensor table = read("1e-50,-1e-400,1e-45,0." + std::string(400, '0') + "1, 1e-60 \n");
+  const Tensor table = csv_tensor("1e-50,-1e-400,1e-45,0." + std::string(400, '0') + "1, 1e-60 \n");
   EXPECT_THAT(table.values<float>(), ElementsAre(0, 0, std::numeric_limits<float>::denorm_min(), 0, 0));
   EXPECT_TRUE(std::signbit(table.values<float>()[1]));
 }

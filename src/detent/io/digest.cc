@@ -13,8 +13,8 @@
 namespace detent {
 namespace {
 
-constexpr size_t kBlock = 64;
-constexpr size_t kWords = kBlock / sizeof(uint32_t);
+constexpr size_t kDigestBlock = 64;
+constexpr size_t kWords = kDigestBlock / sizeof(uint32_t);
 
 using Block = std::array<uint32_t, kWords>;
 
@@ -111,22 +111,22 @@ Hash hash_of(std::span<const std::byte> bytes) {
   Hash hash;
   const auto add = [&](const std::byte* data) {
     Block block;
-    std::memcpy(block.data(), data, kBlock);
+    std::memcpy(block.data(), data, kDigestBlock);
     if (Hash::kBigEndian) {
       for (uint32_t& word : block) word = __builtin_bswap32(word);
     }
     hash.add(block);
   };
-  const size_t whole = bytes.size() / kBlock * kBlock;
-  for (size_t i = 0; i < whole; i += kBlock) add(bytes.data() + i);
-  std::array<std::byte, 2 * kBlock> end{};
+  const size_t whole = bytes.size() / kDigestBlock * kDigestBlock;
+  for (size_t i = 0; i < whole; i += kDigestBlock) add(bytes.data() + i);
+  std::array<std::byte, 2 * kDigestBlock> end{};
   const size_t rest = bytes.size() - whole;
   if (rest > 0) std::memcpy(end.data(), bytes.data() + whole, rest);
   end[rest] = std::byte{0x80};
-  const size_t end_bytes = rest + 1 + sizeof(uint64_t) <= kBlock ? kBlock : 2 * kBlock;
+  const size_t end_bytes = rest + 1 + sizeof(uint64_t) <= kDigestBlock ? kDigestBlock : 2 * kDigestBlock;
   const uint64_t bits = Hash::kBigEndian ? __builtin_bswap64(bytes.size() * 8) : bytes.size() * 8;
   std::memcpy(end.data() + end_bytes - sizeof(bits), &bits, sizeof(bits));
-  for (size_t i = 0; i < end_bytes; i += kBlock) add(end.data() + i);
+  for (size_t i = 0; i < end_bytes; i += kDigestBlock) add(end.data() + i);
   return hash;
 }
 
@@ -154,8 +154,8 @@ std::string hmac_sha256(std::span<const std::byte> key, std::span<const std::byt
     for (uint32_t& word : words) word = __builtin_bswap32(word);
     return words;
   };
-  std::array<std::byte, kBlock> padded{};
-  if (key.size() <= kBlock) {
+  std::array<std::byte, kDigestBlock> padded{};
+  if (key.size() <= kDigestBlock) {
     std::ranges::copy(key, padded.begin());
   } else {
     const auto hashed = bytes_of_hash(key);

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "detent/core/error.h"
+#include "detent/io/file_roles.h"
 #include "detent/io/flush_folder.h"
 
 namespace detent {
@@ -37,12 +38,14 @@ int open_for_reading(const fs::path& path) {
   return descriptor;
 }
 
-uint64_t regular_file_size(int descriptor, const fs::path& path) {
+uint64_t regular_file_size(int descriptor, const fs::path& path, ReadAs how) {
   struct stat status {};
   if (fstat(descriptor, &status) != 0) fail_errno("read", path);
   if (!S_ISREG(status.st_mode)) {
     fail("cannot read {}: it is {}, not a regular file", path.string(), file_type_text(status.st_mode));
   }
+  FileRoles* roles = FileRoles::current();
+  if (how == ReadAs::kInput && roles != nullptr) roles->note_read(status, path);
   return static_cast<uint64_t>(status.st_size);
 }
 
@@ -101,9 +104,9 @@ void write_file(const fs::path& path, std::string_view text) {
   file.commit();
 }
 
-std::string read_file(const fs::path& path, uint64_t limit) {
+std::string read_file(const fs::path& path, uint64_t limit, ReadAs how) {
   const Descriptor descriptor{open_for_reading(path)};
-  const uint64_t size = regular_file_size(descriptor.value, path);
+  const uint64_t size = regular_file_size(descriptor.value, path, how);
   if (size > limit) fail("{} has {} bytes, at most {} are allowed", path.string(), size, limit);
   std::string text(size, '\0');
   size_t done = 0;
@@ -118,9 +121,17 @@ std::string read_file(const fs::path& path, uint64_t limit) {
   return text;
 }
 
-MappedFile::MappedFile(const fs::path& path) {
+std::string read_text_file(const fs::path& path, uint64_t limit) {
+  std::string text = read_file(path, limit);
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"))
+    fail("{}: it is UTF-16, expected UTF-8: save it so", path.string());
+  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
+  return text;
+}
+
+MappedFile::MappedFile(const fs::path& path, ReadAs how) {
   const Descriptor descriptor{open_for_reading(path)};
-  size_ = regular_file_size(descriptor.value, path);
+  size_ = regular_file_size(descriptor.value, path, how);
   if (size_ == 0) return;  // mmap refuses empty mappings
   void* mapped = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor.value, 0);
   if (mapped == MAP_FAILED) fail_errno("map", path);
@@ -133,8 +144,8 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) munmap(data_, size_);
 }
 
-std::shared_ptr<const MappedFile> map_file(const fs::path& path) {
-  return std::make_shared<const MappedFile>(path);
+std::shared_ptr<const MappedFile> map_file(const fs::path& path, ReadAs how) {
+  return std::make_shared<const MappedFile>(path, how);
 }
 
 void release_pages(std::span<const std::byte> bytes) {

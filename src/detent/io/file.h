@@ -41,16 +41,25 @@ class AtomicFile {
 /// AtomicFile in one call.
 void write_file(const std::filesystem::path& path, std::string_view text);
 
+/// What is read as an input must not be replaced by what is written (file_roles.h); what the program itself
+/// has written before may be.
+enum class ReadAs { kInput, kOwnResult };
+
 /// The whole file. Throws Error when it cannot be read, is no regular file (a FIFO is not waited for) or has
 /// more than `limit` bytes.
-std::string read_file(const std::filesystem::path& path, uint64_t limit = uint64_t{1} << 32);
+std::string read_file(const std::filesystem::path& path, uint64_t limit = uint64_t{1} << 32,
+                      ReadAs how = ReadAs::kInput);
+
+/// The same of a text, without the mark of UTF-8 (BOM) that some programs put before it. Throws Error on one
+/// in UTF-16.
+std::string read_text_file(const std::filesystem::path& path, uint64_t limit = uint64_t{1} << 32);
 
 /// A regular file mapped read-only into memory. Tensors that view it keep it alive through
 /// `shared_from_this`-like ownership: hold the shared_ptr that `map_file` returns. Reading what was cut off
 /// behind the mapping's back is a SIGBUS, which handle_signals_for_open_files() explains.
 class MappedFile {
  public:
-  explicit MappedFile(const std::filesystem::path& path);
+  explicit MappedFile(const std::filesystem::path& path, ReadAs how = ReadAs::kInput);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
@@ -64,7 +73,7 @@ class MappedFile {
   std::optional<OpenFile> listed_;
 };
 
-std::shared_ptr<const MappedFile> map_file(const std::filesystem::path& path);
+std::shared_ptr<const MappedFile> map_file(const std::filesystem::path& path, ReadAs how = ReadAs::kInput);
 
 /// Gives memory back that whole pages among these bytes take where they are mapped of a file; it is read
 /// again when somebody asks for it. They must not have been written to.

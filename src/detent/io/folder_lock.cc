@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMostAttempts = 100;
+constexpr int kMostLockAttempts = 100;
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -64,7 +64,7 @@ FolderLock::FolderLock(const fs::path& folder, const std::string& command,
   std::error_code error;
   fs::create_directories(path_.parent_path(), error);
   if (error) fail("cannot create directory {}: {}", path_.parent_path().string(), error.message());
-  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+  for (int attempt = 0; attempt < kMostLockAttempts; ++attempt) {
     descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     if (descriptor_ < 0) fail("cannot create {}: {}", path_.string(), std::strerror(errno));
     const int locked =

@@ -64,11 +64,11 @@ TEST_F(FolderLockTest, EndsWithAProcessThatIsKilled) {
   const pid_t child = fork();
   if (child == 0) {
     const FolderLock lock(folder_, "detent train", warn_);
-    if (write(ready[1], "x", 1) == 1) pause();
+    if (::write(ready[1], "x", 1) == 1) pause();
     _exit(1);
   }
   char byte = 0;
-  ASSERT_EQ(read(ready[0], &byte, 1), 1);
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
   EXPECT_THAT(error_of_locking(folder_), HasSubstr(fmt::format("process {}", child)));
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);

@@ -126,9 +126,9 @@ std::vector<NodeInput> read_inputs(Members& node) {
   return result;
 }
 
-class Reader {
+class GraphReader {
  public:
-  Reader(std::string name, SafetensorsFile file) : name_(std::move(name)), file_(std::move(file)) {
+  GraphReader(std::string name, SafetensorsFile file) : name_(std::move(name)), file_(std::move(file)) {
     file_.checksums.clear();  // all have been compared
   }
 
@@ -352,7 +352,7 @@ int64_t packed_parameter_count(const std::filesystem::path& path) {
 }
 
 Graph read_graph(const std::filesystem::path& path) {
-  Reader reader(path.string(), read_safetensors(path));
+  GraphReader reader(path.string(), read_safetensors(path));
   return reader.read();
 }
 

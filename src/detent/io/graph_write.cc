@@ -168,7 +168,8 @@ class Writer {
     if (const Table* table = value.get_if<Table>()) {
       if (table->contains(graph_layout::kTensorKey)) fail("the key {} is reserved", graph_layout::kTensorKey);
       Table result;
-      for (const auto& [key, entry] : *table) result[key] = statistics_value(entry, fmt::format("{}.{}", name, key));
+      for (const auto& [key, entry] : *table)
+        result[key] = statistics_value(entry, fmt::format("{}.{}", name, key));
       return result;
     }
     std::optional<Tensor> tensor = tensor_of_list(value, graph_layout::kMostNumbersAsText + 1);
@@ -236,7 +237,8 @@ void write(const std::filesystem::path& path, const Graph& graph,
     fail("cannot write {}: {}", path.string(), error.what());
   }
   Writer writer(codes);
-  const std::string text = json_text(writer.graph_value(graph), JsonLayout::kOneLine);
+  const std::string text =
+      json_text(writer.graph_value(graph), JsonLayout::kOneLine, InvalidText::kIsRefused);
   const std::map<std::string, std::string> metadata = writer.finish(text);
   write_safetensors(path, writer.tensors(), metadata);
 }

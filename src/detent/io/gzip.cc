@@ -14,7 +14,7 @@
 namespace detent {
 namespace {
 
-constexpr std::byte kMagic[] = {std::byte{0x1f}, std::byte{0x8b}};
+constexpr std::byte kGzipMagic[] = {std::byte{0x1f}, std::byte{0x8b}};
 
 // zlib counts in 32 bits.
 constexpr size_t kLargestStep = size_t{1} << 30;
@@ -23,7 +23,8 @@ constexpr size_t kLargestStep = size_t{1} << 30;
 constexpr uint64_t kLargestRatio = 258 * 8 / 2;
 
 bool has_magic(std::span<const std::byte> bytes) {
-  return bytes.size() >= std::size(kMagic) && std::equal(std::begin(kMagic), std::end(kMagic), bytes.begin());
+  return bytes.size() >= std::size(kGzipMagic) &&
+         std::equal(std::begin(kGzipMagic), std::end(kGzipMagic), bytes.begin());
 }
 
 std::string read_all(GzipReader& reader, uint64_t limit) {

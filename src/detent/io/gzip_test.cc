@@ -15,12 +15,12 @@ using testing::HasSubstr;
 
 constexpr uint64_t kLimit = 1 << 20;
 
-std::string read(const std::string& bytes, uint64_t limit = kLimit) {
+std::string gunzip(const std::string& bytes, uint64_t limit = kLimit) {
   return read_gzip(std::as_bytes(std::span(bytes)), "source", limit);
 }
 
 std::string message_of(const std::string& bytes, uint64_t limit = kLimit) {
-  return detent::error_of([&] { read(bytes, limit); });
+  return detent::error_of([&] { gunzip(bytes, limit); });
 }
 
 std::string numbers_text() {
@@ -30,28 +30,28 @@ std::string numbers_text() {
 }
 
 TEST(Gzip, ReadsPlainBytesAsTheyAre) {
-  EXPECT_EQ(read(""), "");
-  EXPECT_EQ(read("\x1f"), "\x1f");
-  EXPECT_EQ(read("plain text"), "plain text");
+  EXPECT_EQ(gunzip(""), "");
+  EXPECT_EQ(gunzip("\x1f"), "\x1f");
+  EXPECT_EQ(gunzip("plain text"), "plain text");
 }
 
 TEST(Gzip, Decompresses) {
   const std::string text = numbers_text();
-  EXPECT_EQ(read(gzip_for_test(text)), text);
-  EXPECT_EQ(read(gzip_for_test("")), "");
+  EXPECT_EQ(gunzip(gzip_for_test(text)), text);
+  EXPECT_EQ(gunzip(gzip_for_test("")), "");
 }
 
 TEST(Gzip, JoinsMembers) {
-  EXPECT_EQ(read(gzip_for_test("one ") + gzip_for_test("") + gzip_for_test("two")), "one two");
+  EXPECT_EQ(gunzip(gzip_for_test("one ") + gzip_for_test("") + gzip_for_test("two")), "one two");
 }
 
 TEST(Gzip, LimitIsTheLargestSizeAllowed) {
   for (const std::string& bytes : {std::string("12345678"), gzip_for_test("12345678")}) {
-    EXPECT_EQ(read(bytes, 8), "12345678");
+    EXPECT_EQ(gunzip(bytes, 8), "12345678");
     EXPECT_EQ(message_of(bytes, 7), "source: holds more than the 7 bytes that are allowed");
   }
-  EXPECT_EQ(read("", 0), "");
-  EXPECT_THROW(read("1", 0), Error);
+  EXPECT_EQ(gunzip("", 0), "");
+  EXPECT_THROW(gunzip("1", 0), Error);
 }
 
 TEST(Gzip, EveryTruncationThrows) {
@@ -76,7 +76,7 @@ TEST(Gzip, CorruptStreamThrows) {
 TEST(Gzip, TrailingBytesThrow) {
   EXPECT_EQ(message_of(gzip_for_test("text") + "more"),
             "source: 4 bytes that are no gzip data follow the gzip stream");
-  EXPECT_THROW(read(gzip_for_test("text") + std::string(1, '\0')), Error);
+  EXPECT_THROW(gunzip(gzip_for_test("text") + std::string(1, '\0')), Error);
 }
 
 TEST(GzipReader, ReadsInPiecesAndBoundsTheRest) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostDimensions = 8;
 
-struct Header {
+struct IdxHeader {
   DType dtype;
   Shape shape;
   uint64_t byte_count;  // of the elements
@@ -69,7 +69,7 @@ uint64_t element_bytes(const Shape& shape, DType dtype, const std::string& name)
   return bytes;
 }
 
-Header read_header(GzipReader& reader, uint64_t limit) {
+IdxHeader read_idx_header(GzipReader& reader, uint64_t limit) {
   const std::string& name = reader.name();
   std::array<std::byte, 4> magic{};
   const size_t got = reader.read(magic);
@@ -98,12 +98,12 @@ void reverse_elements(std::span<std::byte> bytes, size_t element_size) {
   }
 }
 
-[[noreturn]] void fail_too_short(const GzipReader& reader, const Header& header, const std::string& got) {
+[[noreturn]] void fail_too_short(const GzipReader& reader, const IdxHeader& header, const std::string& got) {
   fail("{}: truncated idx file: {} bytes behind the header, but dimensions {} of {} need {}", reader.name(),
        got, shape_text(header.shape), dtype_name(header.dtype), header.byte_count);
 }
 
-void check_at_end(GzipReader& reader, const Header& header) {
+void check_at_end(GzipReader& reader, const IdxHeader& header) {
   std::byte extra{};
   if (reader.read({&extra, 1}) == 0) return;
   fail("{}: more than the {} bytes behind the header that dimensions {} of {} announce", reader.name(),
@@ -111,7 +111,7 @@ void check_at_end(GzipReader& reader, const Header& header) {
 }
 
 Tensor read_tensor(GzipReader& reader, uint64_t limit) {
-  const Header header = read_header(reader, limit);
+  const IdxHeader header = read_idx_header(reader, limit);
   // Before the allocation: a short file may claim any size.
   const uint64_t possible = reader.remaining_at_most();
   if (header.byte_count > possible) {

@@ -26,7 +26,7 @@ std::string header(uint8_t type, std::initializer_list<uint32_t> dimensions) {
 
 Tensor parse(const std::string& bytes) { return parse_idx(std::as_bytes(std::span(bytes)), "source"); }
 
-std::string message_of(const std::string& bytes) {
+std::string idx_error(const std::string& bytes) {
   return detent::error_of([&] { parse(bytes); });
 }
 
@@ -52,26 +52,26 @@ TEST(Idx, ReadsEveryElementType) {
 }
 
 TEST(Idx, WrongHeadersAreNamed) {
-  EXPECT_EQ(message_of("PNG!"),
+  EXPECT_EQ(idx_error("PNG!"),
             "source: not an idx file: it begins with bytes 0x50 0x4e, expected 0x00 0x00");
-  EXPECT_THAT(message_of(header(10, {1}) + "a"), HasSubstr("element type 0x0a, expected 0x08, 0x09"));
-  EXPECT_EQ(message_of(header(8, {})), "source: idx file of 0 dimensions, expected 1 to 8");
-  EXPECT_THAT(message_of(header(8, {1, 1, 1, 1, 1, 1, 1, 1, 1}) + "a"), HasSubstr("of 9 dimensions"));
-  EXPECT_THAT(message_of(header(8, {3, 0})), HasSubstr("dimensions [3, 0], expected each to be at least 1"));
-  EXPECT_THAT(message_of(header(8, {1U << 31, 1U << 31, 4})), HasSubstr("product exceeds 64 bits"));
-  EXPECT_THAT(message_of(header(14, {1U << 31, 1U << 30})), HasSubstr("product exceeds 64 bits"));
-  EXPECT_THAT(message_of(header(8, {1U << 31, 1U << 20})), HasSubstr("at most 4294967296 are allowed"));
+  EXPECT_THAT(idx_error(header(10, {1}) + "a"), HasSubstr("element type 0x0a, expected 0x08, 0x09"));
+  EXPECT_EQ(idx_error(header(8, {})), "source: idx file of 0 dimensions, expected 1 to 8");
+  EXPECT_THAT(idx_error(header(8, {1, 1, 1, 1, 1, 1, 1, 1, 1}) + "a"), HasSubstr("of 9 dimensions"));
+  EXPECT_THAT(idx_error(header(8, {3, 0})), HasSubstr("dimensions [3, 0], expected each to be at least 1"));
+  EXPECT_THAT(idx_error(header(8, {1U << 31, 1U << 31, 4})), HasSubstr("product exceeds 64 bits"));
+  EXPECT_THAT(idx_error(header(14, {1U << 31, 1U << 30})), HasSubstr("product exceeds 64 bits"));
+  EXPECT_THAT(idx_error(header(8, {1U << 31, 1U << 20})), HasSubstr("at most 4294967296 are allowed"));
 }
 
 TEST(Idx, SizesThatDifferFromTheDimensionsAreNamed) {
-  EXPECT_EQ(message_of(header(11, {2, 2}) + "1234567"),
+  EXPECT_EQ(idx_error(header(11, {2, 2}) + "1234567"),
             "source: truncated idx file: 7 bytes behind the header, but dimensions [2, 2] of int16 need 8");
-  EXPECT_EQ(message_of(header(8, {2, 2}) + "12345"),
+  EXPECT_EQ(idx_error(header(8, {2, 2}) + "12345"),
             "source: more than the 4 bytes behind the header that dimensions [2, 2] of uint8 announce");
-  EXPECT_THAT(message_of(gzip_for_test(header(8, {4}) + "123")), HasSubstr("3 bytes behind the header"));
-  EXPECT_THAT(message_of(gzip_for_test(header(8, {4}) + "12345")), HasSubstr("more than the 4 bytes"));
+  EXPECT_THAT(idx_error(gzip_for_test(header(8, {4}) + "123")), HasSubstr("3 bytes behind the header"));
+  EXPECT_THAT(idx_error(gzip_for_test(header(8, {4}) + "12345")), HasSubstr("more than the 4 bytes"));
   // Refused before 4 GiB are allocated.
-  EXPECT_THAT(message_of(gzip_for_test(header(8, {1U << 31, 2}))), HasSubstr("at most "));
+  EXPECT_THAT(idx_error(gzip_for_test(header(8, {1U << 31, 2}))), HasSubstr("at most "));
 }
 
 TEST(Idx, ReadsFilesAndNamesThem) {
@@ -102,8 +102,8 @@ TEST(Idx, BombFailsInBoundedMemory) {
   for (int i = 0; i < 1024; ++i) bomb += zeros;
   const std::string one_member = gzip_for_test(header(8, {2, 28, 28}) + std::string(16 * kMebibyte, '\0'));
   const int64_t before = peak_kilobytes();
-  EXPECT_THAT(message_of(bomb), HasSubstr("more than the 1568 bytes"));
-  EXPECT_THAT(message_of(one_member), HasSubstr("more than the 1568 bytes"));
+  EXPECT_THAT(idx_error(bomb), HasSubstr("more than the 1568 bytes"));
+  EXPECT_THAT(idx_error(one_member), HasSubstr("more than the 1568 bytes"));
   EXPECT_LT(peak_kilobytes() - before, 8 * 1024);
 }
 

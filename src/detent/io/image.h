@@ -9,12 +9,22 @@
 
 namespace detent {
 
+struct ImageSize {
+  int64_t height = 0;
+  int64_t width = 0;
+
+  bool operator==(const ImageSize&) const = default;
+};
+
 /// An image in memory, 8 bits a channel.
 struct RgbImage {
   int64_t height = 0;
   int64_t width = 0;
   std::vector<uint8_t> pixels;  // [height, width, 3]
 };
+
+/// Whether it is called like one: .jpg, .jpeg or .png, in any case.
+bool is_image_name(const std::filesystem::path& path);
 
 /// Reads a JPEG or PNG file, recognised by its first bytes, to the same pixels as Pillow's
 /// `Image.open(path).convert("RGB")`: grey levels and palettes become RGB, transparency is dropped, of 16
@@ -24,5 +34,9 @@ struct RgbImage {
 RgbImage read_image(const std::filesystem::path& path);
 /// The same of bytes; `name` begins the messages.
 RgbImage decode_image(std::span<const std::byte> bytes, const std::string& name);
+
+/// What the header of such a file says, without its pixels.
+ImageSize read_image_size(const std::filesystem::path& path);
+ImageSize decode_image_size(std::span<const std::byte> bytes, const std::string& name);
 
 }  // namespace detent

@@ -11,5 +11,7 @@ void check_image_size(int64_t height, int64_t width, const std::string& name);
 
 RgbImage decode_jpeg(std::span<const std::byte> bytes, const std::string& name);
 RgbImage decode_png(std::span<const std::byte> bytes, const std::string& name);
+ImageSize jpeg_size(std::span<const std::byte> bytes, const std::string& name);
+ImageSize png_size(std::span<const std::byte> bytes, const std::string& name);
 
 }  // namespace detent

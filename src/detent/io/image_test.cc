@@ -80,6 +80,18 @@ TEST(Image, JpegOfEveryColorSpace) {
               ElementsAre(near(0), near(64), near(128)));
 }
 
+TEST(Image, SizesAreInTheHeader) {
+  const auto size_of = [](const std::string& bytes) {
+    return decode_image_size(std::as_bytes(std::span(bytes)), "a.png");
+  };
+  EXPECT_EQ(size_of(jpeg_bytes(100, 20, JCS_GRAYSCALE, {200})), (ImageSize{20, 100}));
+  const std::string png =
+      png_bytes({.width = 3, .height = 2}, {std::vector<uint8_t>(9), std::vector<uint8_t>(9)});
+  EXPECT_EQ(size_of(png), (ImageSize{2, 3}));
+  EXPECT_THAT([&] { size_of(png.substr(0, 20)); }, ThrowsMessage<Error>(HasSubstr("damaged PNG file")));
+  EXPECT_THAT([&] { size_of("GIF89a"); }, ThrowsMessage<Error>(HasSubstr("neither a JPEG nor a PNG")));
+}
+
 TEST(Image, MistakesAreNamed) {
   const TemporaryPath path("cat.jpg");
   const auto message = [&](const std::string& bytes, const char* text) {

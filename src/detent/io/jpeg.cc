@@ -27,11 +27,16 @@ class JpegDecoder {
   JpegDecoder(const JpegDecoder&) = delete;
   JpegDecoder& operator=(const JpegDecoder&) = delete;
 
-  RgbImage run() {
+  ImageSize size() {
     if (!read_header()) fail_damaged();
-    check_image_size(state_.image_height, state_.image_width, name_);
-    image_.height = state_.image_height;
-    image_.width = state_.image_width;
+    return {state_.image_height, state_.image_width};
+  }
+
+  RgbImage run() {
+    const ImageSize whole = size();
+    check_image_size(whole.height, whole.width, name_);
+    image_.height = whole.height;
+    image_.width = whole.width;
     row_bytes_ = static_cast<size_t>(image_.width) * (is_cmyk() ? 4 : 3);
     pixels_.resize(static_cast<size_t>(image_.height) * row_bytes_);
     if (!read_pixels()) fail_damaged();
@@ -112,6 +117,10 @@ class JpegDecoder {
 
 RgbImage decode_jpeg(std::span<const std::byte> bytes, const std::string& name) {
   return JpegDecoder(bytes, name).run();
+}
+
+ImageSize jpeg_size(std::span<const std::byte> bytes, const std::string& name) {
+  return JpegDecoder(bytes, name).size();
 }
 
 }  // namespace detent

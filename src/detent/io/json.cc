@@ -19,9 +19,11 @@ namespace {
 constexpr uint64_t kMaxFileBytes = uint64_t{256} << 20;
 constexpr size_t kMaxDepth = 128;
 
-std::string escaped(const std::string& text) {
+std::string escaped(const std::string& text, InvalidText invalid) {
+  using Handler = nlohmann::json::error_handler_t;
   try {
-    return nlohmann::json(text).dump();
+    return nlohmann::json(text).dump(
+        -1, ' ', false, invalid == InvalidText::kIsReplaced ? Handler::replace : Handler::strict);
   } catch (const nlohmann::json::exception&) {
     fail("cannot write \"{}\" as JSON: it is not UTF-8", text);
   }
@@ -38,7 +40,7 @@ bool is_number_word(std::string_view text) {
 
 class Emitter {
  public:
-  explicit Emitter(JsonLayout layout) : layout_(layout) {}
+  Emitter(JsonLayout layout, InvalidText invalid) : layout_(layout), invalid_(invalid) {}
 
   std::string run(const Value& value) {
     std::visit(*this, value.storage());
@@ -52,7 +54,7 @@ class Emitter {
     text_ += std::isfinite(value) ? float_text(value) : fmt::format("\"{}\"", float_text(value));
   }
   void operator()(const std::string& value) {
-    text_ += escaped(is_number_word(value) ? "\\" + value : value);
+    text_ += escaped(is_number_word(value) ? "\\" + value : value, invalid_);
   }
   void operator()(const List& list) {
     const bool broken = layout_ == JsonLayout::kIndented && std::ranges::any_of(list, holds_containers);
@@ -69,7 +71,7 @@ class Emitter {
     open('{');
     for (const auto& [key, value] : table) {
       separate(broken);
-      text_ += escaped(key) + ": ";
+      text_ += escaped(key, invalid_) + ": ";
       std::visit(*this, value.storage());
     }
     close('}', broken);
@@ -94,6 +96,7 @@ class Emitter {
   void new_line() { text_ += "\n" + std::string(2 * depth_, ' '); }
 
   JsonLayout layout_;
+  InvalidText invalid_;
   std::string text_;
   size_t depth_ = 0;
   bool first_ = true;  // nothing stands yet in the innermost container
@@ -192,7 +195,14 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
 
 }  // namespace
 
-std::string json_text(const Value& value, JsonLayout layout) { return Emitter(layout).run(value); }
+std::string valid_utf8(const std::string& text) {
+  if (std::ranges::all_of(text, [](char c) { return (c & 0x80) == 0; })) return text;
+  return nlohmann::json::parse(escaped(text, InvalidText::kIsReplaced)).get<std::string>();
+}
+
+std::string json_text(const Value& value, JsonLayout layout, InvalidText invalid) {
+  return Emitter(layout, invalid).run(value);
+}
 
 Value parse_json(std::string_view text, const std::string& name) {
   Builder builder(text, name);
@@ -201,7 +211,7 @@ Value parse_json(std::string_view text, const std::string& name) {
 }
 
 Value read_json(const std::filesystem::path& path) {
-  return parse_json(read_file(path, kMaxFileBytes), path.string());
+  return parse_json(read_text_file(path, kMaxFileBytes), path.string());
 }
 
 void write_json(const std::filesystem::path& path, const Value& value, JsonLayout layout) {

@@ -14,12 +14,19 @@ enum class JsonLayout : uint8_t {
   kOneLine,
 };
 
+/// Bytes that are no UTF-8, as names of files may have: U+FFFD in their place, for people and programs that
+/// read results; or an Error, where what is written is read back.
+enum class InvalidText : uint8_t { kIsReplaced, kIsRefused };
+
+/// `text` with U+FFFD in place of such bytes.
+std::string valid_utf8(const std::string& text);
+
 /// A value as JSON: NA is null, keys keep their order, integers have neither point nor exponent and floats
 /// always have one, so that `parse_json(json_text(v)) == v`. JSON has no infinities and NaN: they are written
 /// as the strings "inf", "-inf" and "nan", and these strings read as floats; text that is one of them gets a
-/// backslash before it ("\\inf" in the file), as does text that has such backslashes already. Throws Error on
-/// text that is not UTF-8.
-std::string json_text(const Value& value, JsonLayout layout = JsonLayout::kIndented);
+/// backslash before it ("\\inf" in the file), as does text that has such backslashes already.
+std::string json_text(const Value& value, JsonLayout layout = JsonLayout::kIndented,
+                      InvalidText invalid = InvalidText::kIsReplaced);
 
 /// Throws Error "name:line:column: ..." on a syntax error, and Error beginning with `name` on a key that
 /// occurs twice in an object, an integer outside int64 and nesting deeper than 128. Values do not know their

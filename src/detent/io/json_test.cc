@@ -51,7 +51,9 @@ TEST(Json, NamesErrors) {
   message("9223372036854775808", "dir/a.json: the integer 9223372036854775808 does not fit");
   message("-99999999999999999999", "dir/a.json: the integer -99999999999999999999 does not fit");
   message(std::string(1'000'000, '['), "nested more than 128 deep");
-  EXPECT_THAT([] { json_text("\xff"); }, ThrowsMessage<Error>(HasSubstr("not UTF-8")));
+  EXPECT_EQ(json_text("a\xff.npy"), "\"a\xef\xbf\xbd.npy\"");
+  EXPECT_THAT([] { json_text("\xff", JsonLayout::kOneLine, InvalidText::kIsRefused); },
+              ThrowsMessage<Error>(HasSubstr("not UTF-8")));
 }
 
 Value random_value(std::mt19937_64& random, int depth) {

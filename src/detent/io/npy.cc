@@ -20,9 +20,9 @@
 namespace detent {
 namespace {
 
-constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr size_t kMaxHeaderBytes = size_t{1} << 20;
-constexpr size_t kMaxRank = 64;
+constexpr std::string_view kNpyMagic = "\x93NUMPY";
+constexpr size_t kMaxNpyHeader = size_t{1} << 20;
+constexpr size_t kMaxNpyRank = 64;
 constexpr size_t kAlignment = 64;
 
 constexpr std::array<std::pair<std::string_view, DType>, 9> kDTypes = {{
@@ -121,8 +121,8 @@ class HeaderParser {
       skip_spaces();
       int64_t size = 0;
       const auto [end, error] = std::from_chars(rest_.data(), rest_.data() + rest_.size(), size);
-      if (error != std::errc() || size < 0 || shape.size() == kMaxRank) {
-        fail("{}: the header's shape is no tuple of at most {} sizes", name_, kMaxRank);
+      if (error != std::errc() || size < 0 || shape.size() == kMaxNpyRank) {
+        fail("{}: the header's shape is no tuple of at most {} sizes", name_, kMaxNpyRank);
       }
       rest_.remove_prefix(static_cast<size_t>(end - rest_.data()));
       shape.push_back(size);
@@ -199,7 +199,7 @@ Tensor from_fortran_order(const std::byte* data, DType dtype, const Shape& shape
 }
 
 /// What precedes the elements, checked against the size of the file.
-struct Header {
+struct NpyHeader {
   DType dtype;
   Shape shape;
   uint64_t count;      // of elements
@@ -207,22 +207,22 @@ struct Header {
   bool fortran_order;  // the first dimension is the fastest
 };
 
-Header read_header(std::span<const std::byte> prefix, uint64_t file_size, const std::string& name) {
+NpyHeader read_header(std::span<const std::byte> prefix, uint64_t file_size, const std::string& name) {
   ByteReader reader(prefix, name);
-  if (prefix.size() < kMagic.size() || reader.text(kMagic.size()) != kMagic) {
+  if (prefix.size() < kNpyMagic.size() || reader.text(kNpyMagic.size()) != kNpyMagic) {
     fail("{}: not a .npy file", name);
   }
   const auto major = reader.number<uint8_t>();
   reader.number<uint8_t>();
   if (major < 1 || major > 3) fail("{}: .npy version {}, supported are 1, 2 and 3", name, major);
   const size_t header_bytes = major == 1 ? reader.number<uint16_t>() : reader.number<uint32_t>();
-  if (header_bytes > kMaxHeaderBytes) {
-    fail("{}: a header of {} bytes, at most {} are possible", name, header_bytes, kMaxHeaderBytes);
+  if (header_bytes > kMaxNpyHeader) {
+    fail("{}: a header of {} bytes, at most {} are possible", name, header_bytes, kMaxNpyHeader);
   }
   HeaderParser parser(reader.text(header_bytes), name);
   parser.parse();
-  const Header header{dtype_of(parser.descr(), name), parser.shape(), checked_count(parser.shape(), name),
-                      reader.position(), parser.fortran_order() && parser.shape().size() > 1};
+  const NpyHeader header{dtype_of(parser.descr(), name), parser.shape(), checked_count(parser.shape(), name),
+                         reader.position(), parser.fortran_order() && parser.shape().size() > 1};
   const uint64_t data_bytes = file_size - header.data_offset;
   if (data_bytes % dtype_size(header.dtype) != 0 || data_bytes / dtype_size(header.dtype) != header.count) {
     fail("{}: {} bytes of data, shape {} of {} needs {} elements", name, data_bytes, shape_text(header.shape),
@@ -246,7 +246,7 @@ Tensor read_npy(const std::filesystem::path& path) {
 }
 
 TensorSummary summarize_npy(std::span<const std::byte> prefix, uint64_t file_size, const std::string& name) {
-  const Header header = read_header(prefix, file_size, name);
+  const NpyHeader header = read_header(prefix, file_size, name);
   return {.name = "",
           .dtype = std::string(dtype_name(header.dtype)),
           .shape = header.shape,
@@ -255,7 +255,7 @@ TensorSummary summarize_npy(std::span<const std::byte> prefix, uint64_t file_siz
 
 Tensor parse_npy(std::span<std::byte> bytes, const std::shared_ptr<const void>& owner,
                  const std::string& name) {
-  const Header header = read_header(bytes, bytes.size(), name);
+  const NpyHeader header = read_header(bytes, bytes.size(), name);
   std::byte* data = bytes.data() + header.data_offset;
   const auto no_boolean = [](std::byte byte) { return byte > std::byte{1}; };
   if (header.dtype == DType::kBool && std::any_of(data, data + header.count, no_boolean)) {
@@ -279,11 +279,11 @@ NpyWriter::NpyWriter(const std::filesystem::path& path, DType dtype, const Shape
   }
   std::string header = header_text(dtype, shape);
   const bool is_long = header.size() + kAlignment > 0xFFFF;
-  const size_t prefix = kMagic.size() + 2 + (is_long ? sizeof(uint32_t) : sizeof(uint16_t));
+  const size_t prefix = kNpyMagic.size() + 2 + (is_long ? sizeof(uint32_t) : sizeof(uint16_t));
   header.resize((prefix + header.size() + 1 + kAlignment - 1) / kAlignment * kAlignment - prefix, ' ');
   header.back() = '\n';
   const std::array<uint32_t, 1> length = {static_cast<uint32_t>(header.size())};
-  file_.write(kMagic);
+  file_.write(kNpyMagic);
   file_.write(is_long ? std::string_view("\x02\x00", 2) : std::string_view("\x01\x00", 2));
   file_.write(std::as_bytes(std::span(length)).first(is_long ? sizeof(uint32_t) : sizeof(uint16_t)));
   file_.write(header);

@@ -79,7 +79,7 @@ std::string deflated_archive(const std::vector<DeflatedEntry>& entries) {
   return text + directory + end;
 }
 
-Tensor counting() {
+Tensor repeated_integers() {
   Tensor tensor(DType::kInt16, {100, 50});
   for (int i = 0; i < 5000; ++i)
     tensor.values<int16_t>()[static_cast<size_t>(i)] = static_cast<int16_t>(i % 77);
@@ -90,17 +90,17 @@ TEST(Npz, ReadsStoredAndDeflatedArrays) {
   const Tensor labels = Tensor::from<double>({3}, std::vector<double>{1, 2, 3});
   const TemporaryPath stored("stored.npz");
   ZipWriter writer(stored.get());
-  writer.add("inputs.npy", npy_bytes(counting()));
+  writer.add("inputs.npy", npy_bytes(repeated_integers()));
   writer.add("labels.npy", npy_bytes(labels));
   writer.commit();
   const TemporaryPath packed("packed.npz");
   packed.overwrite(
-      deflated_archive({{"inputs.npy", npy_bytes(counting())}, {"labels.npy", npy_bytes(labels)}}));
+      deflated_archive({{"inputs.npy", npy_bytes(repeated_integers())}, {"labels.npy", npy_bytes(labels)}}));
   for (const auto& path : {stored.get(), packed.get()}) {
     const auto arrays = read_npz(path);
     ASSERT_EQ(arrays.size(), 2U);
     EXPECT_EQ(arrays[0].first, "inputs");
-    EXPECT_TRUE(arrays[0].second.equals(counting()));
+    EXPECT_TRUE(arrays[0].second.equals(repeated_integers()));
     EXPECT_EQ(arrays[1].first, "labels");
     EXPECT_TRUE(arrays[1].second.equals(labels));
     const auto summary = summarize_npz(path);
@@ -114,7 +114,7 @@ TEST(Npz, ReadsStoredAndDeflatedArrays) {
 
 TEST(Npz, RefusesDamage) {
   const TemporaryPath path("packed.npz");
-  const std::string array = npy_bytes(counting());
+  const std::string array = npy_bytes(repeated_integers());
   const auto message = [&](const std::vector<DeflatedEntry>& entries, const char* text) {
     path.overwrite(deflated_archive(entries));
     EXPECT_THAT([&] { read_npz(path.get()); },
@@ -132,7 +132,7 @@ TEST(Npz, RefusesDamage) {
 
 TEST(Npz, SurvivesMutations) {
   const TemporaryPath path("packed.npz");
-  const std::string archive = deflated_archive({{"a.npy", npy_bytes(counting())}});
+  const std::string archive = deflated_archive({{"a.npy", npy_bytes(repeated_integers())}});
   std::mt19937 random(3);
   int refused = 0;
   for (int i = 0; i < 2000; ++i) {

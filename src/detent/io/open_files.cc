@@ -11,6 +11,8 @@
 #include <string_view>
 #include <utility>
 
+#include "detent/io/remove_folder.h"
+
 namespace detent {
 namespace {
 
@@ -51,7 +53,7 @@ class ListLock {
 
 void write_error(std::string_view text) {
   // Where it cannot be written there is nobody to tell.
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
 }  // namespace
@@ -61,7 +63,12 @@ struct OpenFileHandlers {
   static void remove_temporary_files() {
     const pid_t self = getpid();
     for (const OpenFile* file = first_file; file != nullptr; file = file->next_) {
-      if (file->is_temporary_ && file->process_ == self) unlink(file->path_.c_str());
+      if (!file->temporary_ || file->process_ != self) continue;
+      if (*file->temporary_ == OpenFile::Temporary::kFile) {
+        unlink(file->path_.c_str());
+      } else {
+        remove_folder_in_handler(file->path_.c_str());
+      }
     }
   }
 
@@ -104,14 +111,14 @@ extern "C" void explain_bus_error(int signal, siginfo_t* info, void* /*context*/
 
 }  // namespace
 
-OpenFile::OpenFile(std::string path, const std::function<bool()>& create)
-    : path_(std::move(path)), is_temporary_(true), process_(getpid()) {
+OpenFile::OpenFile(std::string path, const std::function<bool()>& create, Temporary kind)
+    : path_(std::move(path)), temporary_(kind), process_(getpid()) {
   const ListLock lock;
   if (create()) enter();
 }
 
 OpenFile::OpenFile(std::string path, std::span<const std::byte> mapping)
-    : path_(std::move(path)), mapping_(mapping), is_temporary_(false), process_(getpid()) {
+    : path_(std::move(path)), mapping_(mapping), process_(getpid()) {
   const ListLock lock;
   enter();
 }

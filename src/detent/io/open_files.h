@@ -4,19 +4,22 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 
 namespace detent {
 
-/// A file that a signal handler must know of while this object lives: a temporary one, which is removed when
-/// a signal ends the process, or a mapped one, which is named when it was truncated behind the mapping's
-/// back.
+/// A file that a signal handler must know of while this object lives: a temporary one or a temporary folder,
+/// which are removed when a signal ends the process, or a mapped one, which is named when it was truncated
+/// behind the mapping's back.
 class OpenFile {
  public:
-  /// A temporary file, which `create` makes, so that no signal comes between the two. It says whether it did,
-  /// and may neither throw nor allocate memory.
-  OpenFile(std::string path, const std::function<bool()>& create);
+  enum class Temporary { kFile, kFolder };
+
+  /// A temporary file or folder, which `create` makes, so that no signal comes between the two. It says
+  /// whether it did, and may neither throw nor allocate memory.
+  OpenFile(std::string path, const std::function<bool()>& create, Temporary kind = Temporary::kFile);
   OpenFile(std::string path, std::span<const std::byte> mapping);
   ~OpenFile();
   OpenFile(const OpenFile&) = delete;
@@ -33,16 +36,16 @@ class OpenFile {
 
   std::string path_;
   std::span<const std::byte> mapping_;
-  bool is_temporary_;
+  std::optional<Temporary> temporary_;
   bool is_listed_ = false;
   pid_t process_;  // a fork's child does not own its parent's files
   OpenFile* next_ = nullptr;
   OpenFile* previous_ = nullptr;
 };
 
-/// From now on SIGINT, SIGTERM and SIGHUP end the process as before, but remove its temporary files first;
-/// signals that are ignored stay so. SIGBUS from a mapped file ends it with status 1 and "detent: error: FILE
-/// was truncated while it was read". Programs call it once, before other threads start.
+/// From now on SIGINT, SIGTERM and SIGHUP end the process as before, but remove its temporary files and
+/// folders first; signals that are ignored stay so. SIGBUS from a mapped file ends it with status 1 and
+/// "detent: error: FILE was truncated while it was read". Programs call it once, before other threads start.
 void handle_signals_for_open_files();
 
 }  // namespace detent

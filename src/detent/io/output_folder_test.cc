@@ -12,12 +12,16 @@
 #include <gtest/gtest.h>
 
 #include "detent/core/error.h"
+#include "detent/core/error_of_for_test.h"
 #include "detent/io/file.h"
+#include "detent/io/file_roles.h"
+#include "detent/io/open_files.h"
 
 namespace detent {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 class OutputFolderTest : public testing::Test {
@@ -26,11 +30,11 @@ class OutputFolderTest : public testing::Test {
   ~OutputFolderTest() override { fs::remove_all(base_); }
 
   OutputFolder open() {
-    return {folder_, [this](const std::string& text) { warned_ += text; }};
+    return {folder_, overwrite_, [this](const std::string& text) { warned_ += text; }};
   }
   /// A result of some files that all hold `text`.
   void write_result(const std::string& text, int files) {
-    OutputFolder outputs(folder_, [this](const std::string& warning) { warned_ += warning; });
+    OutputFolder outputs(folder_, overwrite_, [this](const std::string& warning) { warned_ += warning; });
     for (int i = 0; i < files; ++i) {
       write_file(outputs.staged(folder_ / (i % 2 == 0 ? "" : "sub") / std::to_string(i)), text);
     }
@@ -53,6 +57,7 @@ class OutputFolderTest : public testing::Test {
 
   fs::path base_ = fs::temp_directory_path() / fmt::format("detent_output_folder_test_{}", getpid());
   fs::path folder_ = base_ / "quantize";
+  bool overwrite_ = false;
   std::string warned_;
 };
 
@@ -93,6 +98,86 @@ TEST_F(OutputFolderTest, KeepsWhatTheUserPutThere) {
   EXPECT_EQ(result(), std::pair(std::set<std::string>{"b"}, 1));
 }
 
+TEST_F(OutputFolderTest, WritesOverNothingOfTheUsersUnlessTold) {
+  write_result("a", 2);
+  std::ofstream(folder_ / "sub" / "3") << "mine";
+  const auto write = [&] { write_result("b", 4); };
+  EXPECT_THAT(error_of(write), HasSubstr("sub/3 exists, and is no part of an earlier result"));
+  EXPECT_THAT(error_of([&] { open().check_names({"sub/3"}); }), HasSubstr("sub/3 exists"));
+  {
+    OutputFolder outputs = open();  // written into a folder of it, so that only the end tells
+    write_file(outputs.staged(folder_ / "sub") / "3", "b");
+    EXPECT_THAT(error_of([&] { outputs.commit(); }), HasSubstr("sub/3 exists"));
+  }
+  {
+    OutputFolder outputs = open();
+    outputs.staged(folder_ / "0");
+    EXPECT_EQ(outputs.readable(folder_ / "sub" / "3"), folder_ / "sub" / "3") << "it may be read";
+  }
+  EXPECT_EQ(read_file(folder_ / "sub" / "3"), "mine");
+  EXPECT_EQ(read_file(folder_ / "0"), "a");
+  overwrite_ = true;
+  write();
+  EXPECT_EQ(result(), std::pair(std::set<std::string>{"b"}, 4));
+}
+
+TEST_F(OutputFolderTest, ReplacesNothingThatIsRead) {
+  write_result("a", 2);
+  FileRoles roles;
+  const FileRoles::Use use(&roles);
+  read_file(folder_ / "0");
+  overwrite_ = true;
+  EXPECT_THAT(error_of([&] { open(); }), HasSubstr("quantize/0 is read, and would be replaced"));
+}
+
+TEST_F(OutputFolderTest, NamesAreClaimedForFilesThatAreReplacedOneByOne) {
+  fs::create_directories(folder_ / "points");
+  EXPECT_THAT(error_of([&] {
+                ClaimedNames(folder_, {"best", "points"}, false);
+              }),
+              HasSubstr("points exists, and is no part of an earlier result"));
+  fs::remove(folder_ / "points");
+  ClaimedNames(folder_, {"best", "points"}, false);
+  EXPECT_TRUE(fs::is_empty(folder_)) << "nothing was written";
+  {
+    const ClaimedNames claimed(folder_, {"best", "points"}, false);
+    fs::create_directories(folder_ / "points");
+    write_file(folder_ / "points" / "1", "a");
+  }
+  ClaimedNames(folder_, {"best", "points"}, false);
+  FileRoles roles;
+  const FileRoles::Use use(&roles);
+  check_names_not_read(folder_, {"best", "points"});
+  read_file(folder_ / "points" / "1");
+  EXPECT_THAT(error_of([&] {
+                check_names_not_read(folder_, {"best", "points"});
+              }),
+              HasSubstr("points/1 is read"));
+}
+
+TEST_F(OutputFolderTest, LeavesNoTemporaryFolderWhenASignalEndsIt) {
+  write_result("a", 6);
+  std::ofstream(folder_ / "notes.txt") << "mine";
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    const pid_t child = fork();
+    if (child == 0) {
+      handle_signals_for_open_files();
+      OutputFolder outputs = open();
+      for (int i = 0; i < 200; ++i)
+        write_file(outputs.staged(folder_ / "deep" / "er" / std::to_string(i)), "b");
+      AtomicFile unfinished(outputs.staged(folder_ / "half"));
+      raise(signal);
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal);
+    EXPECT_EQ(names_in_base(), 1U);
+  }
+  EXPECT_EQ(result(), std::pair(std::set<std::string>{"a"}, 6));
+  EXPECT_EQ(read_file(folder_ / "notes.txt"), "mine");
+}
+
 TEST_F(OutputFolderTest, LeavesOtherPathsAndLinksToFoldersAlone) {
   OutputFolder outputs = open();
   EXPECT_EQ(outputs.staged("elsewhere.toml"), "elsewhere.toml");
@@ -111,7 +196,7 @@ TEST_F(OutputFolderTest, StagesAllFilesWhicheverLinksLeadToThem) {
   fs::create_directories(base_ / "disk");
   fs::create_directory_symlink("disk", base_ / "link");
   const fs::path folder = base_ / "link" / "quantize";
-  OutputFolder outputs(folder, [](const std::string&) {});
+  OutputFolder outputs(folder, false, [](const std::string&) {});
   write_file(outputs.staged(folder / "0"), "a");
   write_file(outputs.staged(folder / "sub" / "1"), "a");
   write_file(outputs.staged(base_ / "disk" / "." / "quantize" / "2"), "a");

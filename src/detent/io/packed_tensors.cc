@@ -105,7 +105,7 @@ std::string description_text(const QuantSpec& spec, const Shape& shape, Packing 
   const Table table{{"format", quant_spec_text(spec)},
                     {"shape", Value(shape)},
                     {"packing", enum_names(packing)[static_cast<size_t>(packing)]}};
-  return json_text(table, JsonLayout::kOneLine);
+  return json_text(table, JsonLayout::kOneLine, InvalidText::kIsRefused);
 }
 
 Encoded encode_entry(const PackedEntry& entry, const Tensor& values, const Scratch& scratch) {

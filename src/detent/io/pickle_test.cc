@@ -15,7 +15,7 @@ using testing::ThrowsMessage;
 
 using namespace std::string_literals;
 
-Pickle read(const std::string& bytes) {
+Pickle unpickled(const std::string& bytes) {
   static std::deque<std::string> kept;  // values view the bytes they were read from
   return unpickle(std::as_bytes(std::span(kept.emplace_back(bytes))), "p.pkl", size_t{1} << 30);
 }
@@ -36,7 +36,7 @@ TEST(Pickle, ReadsWhatItWrites) {
                      {"n", Value()},
                      {"x", List{1, Table{}}}});
   const std::string text = writer.finish();
-  const Pickle pickle = read(text);
+  const Pickle pickle = unpickled(text);
   EXPECT_EQ(pickle.byte_size, text.size());
   const auto& entries = get<PickleDict>(pickle.root).entries;
   ASSERT_EQ(entries.size(), 8U);
@@ -53,38 +53,38 @@ TEST(Pickle, ReadsWhatItWrites) {
 
 TEST(Pickle, ReadsProtocols) {
   // (1, -2, 2.5, "a", [True], {"k": None}) by Python's pickle, protocols 0 and 4.
-  const Pickle old = read("(I1\nI-2\nF2.5\nVa\np0\n(lp1\nI01\na(dp2\nVk\np3\nNstp4\n.");
+  const Pickle old = unpickled("(I1\nI-2\nF2.5\nVa\np0\n(lp1\nI01\na(dp2\nVk\np3\nNstp4\n.");
   const auto& items = get<PickleTuple>(old.root).items;
   ASSERT_EQ(items.size(), 6U);
   EXPECT_EQ(get<double>(items[2]), 2.5);
   EXPECT_TRUE(get<bool>(get<PickleList>(items[4]).items[0]));
   EXPECT_EQ(get<std::string_view>(get<PickleDict>(items[5]).entries[0].first), "k");
   const Pickle framed =
-      read("\x80\x04\x95\x12\0\0\0\0\0\0\0\x8c\x01m\x94\x8c\x01k\x94\x93\x94)\x81\x94}\x94h\x00Nsb."s);
+      unpickled("\x80\x04\x95\x12\0\0\0\0\0\0\0\x8c\x01m\x94\x8c\x01k\x94\x93\x94)\x81\x94}\x94h\x00Nsb."s);
   const auto& object = get<PickleObject>(framed.root);
   EXPECT_EQ(pickle_kind(*framed.root), "an object of m.k");
   EXPECT_EQ(get<std::string_view>(get<PickleDict>(object.state()).entries[0].first), "m");
 }
 
 TEST(Pickle, KeepsCallsInert) {
-  const Pickle pickle = read("cos\nsystem\n(Vreboot\ntR.");
+  const Pickle pickle = unpickled("cos\nsystem\n(Vreboot\ntR.");
   EXPECT_EQ(pickle_kind(*pickle.root), "an object of os.system");
-  EXPECT_EQ(pickle_kind(*read("\x80\x02\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\x01."s).root),
+  EXPECT_EQ(pickle_kind(*unpickled("\x80\x02\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\x01."s).root),
             "an object of builtins.int");
 }
 
 TEST(Pickle, SurvivesCyclesAndDepth) {
-  const Pickle cycle = read("]q\0h\0a."s);
+  const Pickle cycle = unpickled("]q\0h\0a."s);
   EXPECT_EQ(get<PickleList>(cycle.root).items[0], cycle.root);
   std::string deep = "]";
   for (int i = 0; i < 1'000'000; ++i) deep += ']';
   deep += std::string(1'000'000, 'a') + ".";
-  EXPECT_EQ(get<PickleList>(read(deep).root).items.size(), 1U);
+  EXPECT_EQ(get<PickleList>(unpickled(deep).root).items.size(), 1U);
 }
 
 TEST(Pickle, RefusesDamage) {
   const auto message = [](const std::string& bytes, const char* expected) {
-    EXPECT_THAT([&] { read(bytes); }, ThrowsMessage<Error>(HasSubstr(expected))) << bytes;
+    EXPECT_THAT([&] { unpickled(bytes); }, ThrowsMessage<Error>(HasSubstr(expected))) << bytes;
   };
   message("", "p.pkl: cut off");
   message("\x80\x02", "cut off");

@@ -23,10 +23,15 @@ class PngDecoder {
   PngDecoder(const PngDecoder&) = delete;
   PngDecoder& operator=(const PngDecoder&) = delete;
 
-  RgbImage run() {
+  ImageSize size() {
     if (!read_header()) fail_damaged();
-    image_.height = png_get_image_height(state_, info_);
-    image_.width = png_get_image_width(state_, info_);
+    return {png_get_image_height(state_, info_), png_get_image_width(state_, info_)};
+  }
+
+  RgbImage run() {
+    const ImageSize whole = size();
+    image_.height = whole.height;
+    image_.width = whole.width;
     check_image_size(image_.height, image_.width, name_);
     const size_t row_bytes = static_cast<size_t>(image_.width) * 3;
     image_.pixels.resize(static_cast<size_t>(image_.height) * row_bytes);
@@ -88,6 +93,10 @@ class PngDecoder {
 
 RgbImage decode_png(std::span<const std::byte> bytes, const std::string& name) {
   return PngDecoder(bytes, name).run();
+}
+
+ImageSize png_size(std::span<const std::byte> bytes, const std::string& name) {
+  return PngDecoder(bytes, name).size();
 }
 
 }  // namespace detent

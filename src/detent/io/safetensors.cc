@@ -33,9 +33,9 @@ constexpr size_t kMaxRank = 64;
 constexpr const char* kMetadataKey = "__metadata__";
 constexpr const char* kChecksumKey = "detent.crc32";
 constexpr std::string_view kBeforeDigits = R"("detent.crc32":")";
-constexpr size_t kDigits = 8;  // of a checksum
+constexpr size_t kChecksumDigits = 8;  // of a checksum
 
-constexpr std::array<std::pair<std::string_view, DType>, 12> kDTypes = {{
+constexpr std::array<std::pair<std::string_view, DType>, 12> kSafetensorsTypes = {{
     {"BOOL", DType::kBool},
     {"U8", DType::kUInt8},
     {"I8", DType::kInt8},
@@ -51,7 +51,7 @@ constexpr std::array<std::pair<std::string_view, DType>, 12> kDTypes = {{
 }};
 
 /// The JSON header and the order of its names, which nlohmann::json sorts.
-struct Header {
+struct SafetensorsHeader {
   json object;
   std::vector<std::string> names;
 };
@@ -100,9 +100,10 @@ class HeaderKeys : public nlohmann::json_sax<json> {
   int depth_ = 0;
 };
 
-class Reader {
+class SafetensorsReader {
  public:
-  explicit Reader(const std::filesystem::path& path) : name_(path.string()), file_(map_file(path)) {}
+  explicit SafetensorsReader(const std::filesystem::path& path)
+      : name_(path.string()), file_(map_file(path)) {}
 
   SafetensorsFile read(TensorCheck check) {
     read_entries();
@@ -137,7 +138,7 @@ class Reader {
 
   void read_entries() {
     const uint64_t header_bytes = read_header_length();
-    const Header header = parse_header(header_bytes);
+    const SafetensorsHeader header = parse_header(header_bytes);
     data_ = file_->bytes().subspan(kLengthBytes + header_bytes);
     for (const std::string& name : header.names) {
       const json& entry = header.object.at(name);
@@ -158,14 +159,14 @@ class Reader {
     const std::string digits = std::move(found->second);
     metadata_.erase(found);
     const auto is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
-    if (digits.size() != kDigits * (1 + entries_.size()) || !std::ranges::all_of(digits, is_digit)) {
+    if (digits.size() != kChecksumDigits * (1 + entries_.size()) || !std::ranges::all_of(digits, is_digit)) {
       fail(
           "{}: damaged: {} has {} characters, expected {} hexadecimal digits for each of {} tensors and the "
           "header",
-          name_, kChecksumKey, digits.size(), kDigits, entries_.size());
+          name_, kChecksumKey, digits.size(), kChecksumDigits, entries_.size());
     }
-    for (size_t i = 0; i < digits.size(); i += kDigits) {
-      checksums_.push_back(static_cast<uint32_t>(std::stoul(digits.substr(i, kDigits), nullptr, 16)));
+    for (size_t i = 0; i < digits.size(); i += kChecksumDigits) {
+      checksums_.push_back(static_cast<uint32_t>(std::stoul(digits.substr(i, kChecksumDigits), nullptr, 16)));
     }
     const std::span<std::byte> bytes = file_->bytes().first(kLengthBytes + header_bytes);
     std::string header(reinterpret_cast<const char*>(bytes.data()), bytes.size());
@@ -185,17 +186,19 @@ class Reader {
     uint64_t length = 0;
     std::memcpy(&length, bytes.data(), kLengthBytes);
     if (length > kMaxHeaderBytes || length > bytes.size() - kLengthBytes) {
-      fail("{}: not a safetensors file: a header of {} bytes, at most {} are possible", name_, length,
-           std::min<uint64_t>(kMaxHeaderBytes, bytes.size() - kLengthBytes));
+      fail(
+          "{}: not a safetensors file: its first 8 bytes would say a header of {} bytes, at most {} are "
+          "possible",
+          name_, length, std::min<uint64_t>(kMaxHeaderBytes, bytes.size() - kLengthBytes));
     }
     return length;
   }
 
-  Header parse_header(uint64_t length) const {
+  SafetensorsHeader parse_header(uint64_t length) const {
     const auto* text = reinterpret_cast<const char*>(file_->bytes().data() + kLengthBytes);
     HeaderKeys keys(name_);
     json::sax_parse(text, text + length, &keys);
-    Header header{json::parse(text, text + length), keys.take_names()};
+    SafetensorsHeader header{json::parse(text, text + length), keys.take_names()};
     if (!header.object.is_object()) fail("{}: the header is not a JSON object", name_);
     return header;
   }
@@ -215,8 +218,8 @@ class Reader {
     entry.name = tensor;
     entry.dtype_text = read_dtype(tensor, json_entry);
     const auto* known =
-        std::ranges::find(kDTypes, entry.dtype_text, &std::pair<std::string_view, DType>::first);
-    if (known != kDTypes.end()) entry.dtype = known->second;
+        std::ranges::find(kSafetensorsTypes, entry.dtype_text, &std::pair<std::string_view, DType>::first);
+    if (known != kSafetensorsTypes.end()) entry.dtype = known->second;
     const std::vector<uint64_t> sizes = read_numbers(tensor, json_entry, "shape");
     const std::vector<uint64_t> offsets = read_numbers(tensor, json_entry, "data_offsets");
     if (sizes.size() > kMaxRank) fail("{}: tensor \"{}\" has {} dimensions", name_, tensor, sizes.size());
@@ -342,14 +345,14 @@ uint64_t byte_count(const TensorEntry& entry) {
 
 std::string entry_text(const TensorEntry& entry, uint64_t begin) {
   const auto same_dtype = [&](const auto& known) { return known.second == entry.dtype; };
-  const auto dtype = std::ranges::find_if(kDTypes, same_dtype);
-  DETENT_CHECK(dtype != kDTypes.end(), "dtype {}", dtype_name(entry.dtype));
+  const auto dtype = std::ranges::find_if(kSafetensorsTypes, same_dtype);
+  DETENT_CHECK(dtype != kSafetensorsTypes.end(), "dtype {}", dtype_name(entry.dtype));
   return fmt::format(R"({{"dtype":"{}","shape":{},"data_offsets":[{},{}]}})", dtype->first,
                      json(entry.shape).dump(), begin, begin + byte_count(entry));
 }
 
-std::string header_text(const std::filesystem::path& path, const std::vector<TensorEntry>& entries,
-                        const std::map<std::string, std::string>& metadata) {
+std::string safetensors_header(const std::filesystem::path& path, const std::vector<TensorEntry>& entries,
+                               const std::map<std::string, std::string>& metadata) {
   std::vector<uint64_t> begins(entries.size());
   uint64_t position = 0;
   for (const size_t i : data_order(entries)) {
@@ -357,7 +360,7 @@ std::string header_text(const std::filesystem::path& path, const std::vector<Ten
     position += byte_count(entries[i]);
   }
   std::vector<std::string> members = {
-      fmt::format("{}{}\"", kBeforeDigits, std::string(kDigits * (1 + entries.size()), '0'))};
+      fmt::format("{}{}\"", kBeforeDigits, std::string(kChecksumDigits * (1 + entries.size()), '0'))};
   for (const auto& [key, value] : metadata) {
     if (key == kChecksumKey) fail("cannot write {}: the key {} is reserved", path.string(), kChecksumKey);
     members.push_back(quoted_json(path, key) + ":" + quoted_json(path, value));
@@ -386,18 +389,18 @@ void check_tensor(const Tensor& tensor, uint32_t checksum, const std::string& fi
 }
 
 SafetensorsFile read_safetensors(const std::filesystem::path& path, TensorCheck check) {
-  return Reader(path).read(check);
+  return SafetensorsReader(path).read(check);
 }
 
 SafetensorsSummary summarize_safetensors(const std::filesystem::path& path) {
-  return Reader(path).summarize();
+  return SafetensorsReader(path).summarize();
 }
 
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& path, std::vector<TensorEntry> entries,
                                      const std::map<std::string, std::string>& metadata)
     : entries_(std::move(entries)),
       order_(data_order(entries_)),
-      header_(header_text(path, entries_, metadata)),
+      header_(safetensors_header(path, entries_, metadata)),
       file_(path),
       checksums_(entries_.size()) {
   const std::array<uint64_t, 1> length = {header_.size()};

@@ -37,7 +37,7 @@ class Safetensors : public testing::Test {
   const std::filesystem::path& path_ = file_.get();
 };
 
-Tensor counting(DType dtype, Shape shape) {
+Tensor tensor_of(DType dtype, Shape shape) {
   Tensor tensor(dtype, std::move(shape));
   for (size_t i = 0; i < tensor.byte_size(); ++i) tensor.bytes()[i] = static_cast<std::byte>(i % 2);
   return tensor;
@@ -47,7 +47,7 @@ TEST_F(Safetensors, RoundTripsEveryDtypeAligned) {
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (int i = 0; i < 12; ++i) {
     const auto dtype = static_cast<DType>(i);
-    tensors.emplace_back("t\"" + std::string(dtype_name(dtype)), counting(dtype, {i, 3}));
+    tensors.emplace_back("t\"" + std::string(dtype_name(dtype)), tensor_of(dtype, {i, 3}));
   }
   tensors.emplace_back("scalar", Tensor::from<float>({}, std::vector<float>{2.5F}));
   write_safetensors(path_, tensors, {{"format", "pt"}, {"é", ""}});
@@ -64,10 +64,10 @@ TEST_F(Safetensors, RoundTripsEveryDtypeAligned) {
 
 TEST_F(Safetensors, TensorsOutliveTheFile) {
   write_safetensors(path_,
-                    std::vector<std::pair<std::string, Tensor>>{{"a", counting(DType::kInt8, {4096})}});
+                    std::vector<std::pair<std::string, Tensor>>{{"a", tensor_of(DType::kInt8, {4096})}});
   const Tensor tensor = read_safetensors(path_).tensors[0].second;
   std::filesystem::remove(path_);
-  EXPECT_TRUE(tensor.equals(counting(DType::kInt8, {4096})));
+  EXPECT_TRUE(tensor.equals(tensor_of(DType::kInt8, {4096})));
 }
 
 TEST_F(Safetensors, CopiesMisalignedData) {
@@ -112,7 +112,7 @@ TEST_F(Safetensors, RejectsBadHeaders) {
 TEST_F(Safetensors, ReadsManyTensorsInLinearTime) {
   std::vector<std::pair<std::string, Tensor>> tensors;
   for (int i = 0; i < 100'000; ++i)
-    tensors.emplace_back("tensor" + std::to_string(i), counting(DType::kInt8, {1}));
+    tensors.emplace_back("tensor" + std::to_string(i), tensor_of(DType::kInt8, {1}));
   write_safetensors(path_, tensors);  // minutes, if it took quadratic time
   const SafetensorsFile file = read_safetensors(path_);
   ASSERT_EQ(file.tensors.size(), tensors.size());
@@ -123,7 +123,7 @@ TEST_F(Safetensors, ReadsManyTensorsBehindMuchMetadataInLinearTime) {
   std::vector<std::pair<std::string, Tensor>> tensors;
   std::map<std::string, std::string> metadata;
   for (int i = 0; i < 100'000; ++i) {
-    tensors.emplace_back("tensor" + std::to_string(i), counting(DType::kInt8, {1}));
+    tensors.emplace_back("tensor" + std::to_string(i), tensor_of(DType::kInt8, {1}));
     metadata["key" + std::to_string(i)] = "value";
   }
   write_safetensors(path_, tensors, metadata);
@@ -143,8 +143,8 @@ TEST_F(Safetensors, RefusesNamesItCannotWrite) {
 }
 
 TEST_F(Safetensors, EveryFlippedBitIsFound) {
-  const std::vector<std::pair<std::string, Tensor>> tensors = {{"a", counting(DType::kFloat32, {2, 3})},
-                                                               {"b", counting(DType::kInt8, {5})}};
+  const std::vector<std::pair<std::string, Tensor>> tensors = {{"a", tensor_of(DType::kFloat32, {2, 3})},
+                                                               {"b", tensor_of(DType::kInt8, {5})}};
   write_safetensors(path_, tensors, {{"epoch", "12"}});
   const std::string original = read_file(path_);
   for (size_t bit = 0; bit < 8 * original.size(); ++bit) {
@@ -167,7 +167,7 @@ TEST_F(Safetensors, EveryFlippedBitIsFound) {
 
 TEST_F(Safetensors, SaysWhatIsDamagedWhenItIsAskedTo) {
   write_safetensors(path_, std::vector<std::pair<std::string, Tensor>>{
-                               {"a", counting(DType::kFloat32, {2, 3})}, {"b", counting(DType::kInt8, {5})}});
+                               {"a", tensor_of(DType::kFloat32, {2, 3})}, {"b", tensor_of(DType::kInt8, {5})}});
   std::string text = read_file(path_);
   text.back() = static_cast<char>(text.back() ^ 4);
   file_.overwrite(text);
@@ -191,7 +191,7 @@ TEST_F(Safetensors, FilesWithoutChecksumsAreRead) {
 
 TEST_F(Safetensors, SurvivesMutations) {
   write_safetensors(path_, std::vector<std::pair<std::string, Tensor>>{
-                               {"a", counting(DType::kFloat32, {2, 3})}, {"b", counting(DType::kInt8, {5})}});
+                               {"a", tensor_of(DType::kFloat32, {2, 3})}, {"b", tensor_of(DType::kInt8, {5})}});
   const std::string original = read_file(path_);
   std::mt19937 random(3);
   for (int i = 0; i < 3000; ++i) {

@@ -8,9 +8,9 @@
 namespace detent {
 namespace {
 
-constexpr std::string_view kModelPrefix = "model.";
+constexpr std::string_view kTrainedPrefix = "model.";
 /// What nn.DataParallel, torch.compile and Lightning modules with one network put before every name.
-constexpr std::array<std::string_view, 3> kWrapperPrefixes = {"module.", "_orig_mod.", kModelPrefix};
+constexpr std::array<std::string_view, 3> kWrapperPrefixes = {"module.", "_orig_mod.", kTrainedPrefix};
 
 }  // namespace
 
@@ -31,7 +31,7 @@ StateDict without_wrapper_prefixes(StateDict state) {
 StateDict without_model_prefix(StateDict state) {
   std::set<std::string_view> names;
   for (auto& [name, tensor] : state) {
-    if (name.starts_with(kModelPrefix)) name.erase(0, kModelPrefix.size());
+    if (name.starts_with(kTrainedPrefix)) name.erase(0, kTrainedPrefix.size());
   }
   for (const auto& [name, tensor] : state) {
     if (!names.insert(name).second) fail("two tensors are called \"{}\" without the prefix \"model.\"", name);

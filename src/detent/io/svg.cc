@@ -15,7 +15,7 @@ std::string number(double value) {
   return text == "-0" ? "0" : text;
 }
 
-std::string escaped(std::string_view text) {
+std::string escaped_xml(std::string_view text) {
   std::string result;
   for (const char c : text) {
     if (c == '&') {
@@ -41,20 +41,20 @@ SvgDrawing::SvgDrawing(double width, double height) : width_(width), height_(hei
 
 void SvgDrawing::rectangle(double x, double y, double width, double height, std::string_view fill) {
   elements_ += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"/>\n", number(x),
-                           number(y), number(width), number(height), escaped(fill));
+                           number(y), number(width), number(height), escaped_xml(fill));
 }
 
 void SvgDrawing::line(double x1, double y1, double x2, double y2, std::string_view stroke, double thickness) {
   elements_ +=
       fmt::format("<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" stroke=\"{}\" stroke-width=\"{}\"/>\n",
-                  number(x1), number(y1), number(x2), number(y2), escaped(stroke), number(thickness));
+                  number(x1), number(y1), number(x2), number(y2), escaped_xml(stroke), number(thickness));
 }
 
 void SvgDrawing::text(double x, double y, std::string_view text, double size, Anchor anchor) {
   constexpr const char* kAnchors[] = {"start", "middle", "end"};
   elements_ += fmt::format(
       "<text x=\"{}\" y=\"{}\" font-size=\"{}\" text-anchor=\"{}\" font-family=\"sans-serif\">{}</text>\n",
-      number(x), number(y), number(size), kAnchors[static_cast<size_t>(anchor)], escaped(text));
+      number(x), number(y), number(size), kAnchors[static_cast<size_t>(anchor)], escaped_xml(text));
 }
 
 std::string SvgDrawing::to_text() const {

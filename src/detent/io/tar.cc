@@ -10,17 +10,17 @@
 namespace detent {
 namespace {
 
-constexpr size_t kBlock = 512;
+constexpr size_t kTarBlock = 512;
 
-using Header = std::array<char, kBlock>;
+using TarHeader = std::array<char, kTarBlock>;
 
-std::string_view field(const Header& header, size_t offset, size_t size) {
+std::string_view field(const TarHeader& header, size_t offset, size_t size) {
   const std::string_view text(header.data() + offset, size);
   return text.substr(0, text.find('\0'));
 }
 
 /// Octal digits between spaces or zeros.
-uint64_t number(const Header& header, size_t offset, size_t size, const std::string& where) {
+uint64_t octal_number(const TarHeader& header, size_t offset, size_t size, const std::string& where) {
   uint64_t value = 0;
   for (const char c : field(header, offset, size)) {
     if (c == ' ') continue;
@@ -32,14 +32,14 @@ uint64_t number(const Header& header, size_t offset, size_t size, const std::str
 }
 
 /// The sum of all bytes, its own field taken as spaces.
-void check_sum(const Header& header, const std::string& where) {
+void check_sum(const TarHeader& header, const std::string& where) {
   constexpr size_t kOffset = 148;
   constexpr size_t kSize = 8;
   uint64_t sum = kSize * ' ';
   for (size_t i = 0; i < header.size(); ++i) {
     if (i < kOffset || i >= kOffset + kSize) sum += static_cast<unsigned char>(header[i]);
   }
-  if (sum != number(header, kOffset, kSize, where))
+  if (sum != octal_number(header, kOffset, kSize, where))
     fail("{}: damaged tar archive: a header has a wrong sum", where);
 }
 
@@ -73,13 +73,13 @@ bool TarReader::next(TarMember& member) {
     }
     limit_ -= member.size;
     unread_ = member.size;
-    padding_ = (kBlock - member.size % kBlock) % kBlock;
+    padding_ = (kTarBlock - member.size % kTarBlock) % kTarBlock;
     return true;
   }
 }
 
 bool TarReader::read_header(TarMember& member, char& type) {
-  Header header{};
+  TarHeader header{};
   if (reader_.read(std::as_writable_bytes(std::span(header))) != header.size()) {
     fail("{}: damaged tar archive: cut off", reader_.name());
   }
@@ -88,7 +88,7 @@ bool TarReader::read_header(TarMember& member, char& type) {
   const std::string_view prefix = field(header, 257, 5) == "ustar" ? field(header, 345, 155) : "";
   member.name = fmt::format("{}{}{}", prefix, prefix.empty() ? "" : "/", field(header, 0, 100));
   check_name(member.name, reader_.name());
-  member.size = number(header, 124, 12, reader_.name());
+  member.size = octal_number(header, 124, 12, reader_.name());
   type = header[156];
   return true;
 }

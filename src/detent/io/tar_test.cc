@@ -15,14 +15,14 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-constexpr uint64_t kLimit = 10'000;
+constexpr uint64_t kMemberLimit = 10'000;
 
 class Tar : public testing::Test {
  protected:
   /// "name: content" of each member.
   std::vector<std::string> members(const std::string& bytes) {
     path_.overwrite(bytes);
-    TarReader reader(path_.get(), kLimit);
+    TarReader reader(path_.get(), kMemberLimit);
     std::vector<std::string> result;
     TarMember member;
     while (reader.next(member)) {
@@ -47,7 +47,7 @@ TEST_F(Tar, ReadsRegularFiles) {
                 ElementsAre("data/a.bin: content of a", "./b: " + std::string(512, 'b'), "c: "));
   }
   path_.overwrite(archive);
-  TarReader reader(path_.get(), kLimit);
+  TarReader reader(path_.get(), kMemberLimit);
   TarMember member;
   for (const char* name : {"data/a.bin", "./b", "c"}) {  // without reading them
     ASSERT_TRUE(reader.next(member));

@@ -11,8 +11,8 @@
 namespace detent {
 namespace {
 
-constexpr uint64_t kMaxFileBytes = uint64_t{256} << 20;
-constexpr int kMaxDepth = 128;
+constexpr uint64_t kMaxTomlBytes = uint64_t{256} << 20;
+constexpr int kMaxTomlDepth = 128;
 constexpr int kMaxKeyParts = 32;
 
 /// The index of the last character of the string literal that begins at `begin`, or the end of the text.
@@ -78,7 +78,7 @@ class Converter {
 
  private:
   Value value(const toml::node& node, int depth) const {
-    if (depth > kMaxDepth) fail_at(node, "nested more than {} deep", kMaxDepth);
+    if (depth > kMaxTomlDepth) fail_at(node, "nested more than {} deep", kMaxTomlDepth);
     switch (node.type()) {
       case toml::node_type::table:
         return table(*node.as_table(), depth);
@@ -133,7 +133,7 @@ Table parse_toml(std::string_view text, const std::string& name) {
 }
 
 Table read_toml(const std::filesystem::path& path) {
-  return parse_toml(read_file(path, kMaxFileBytes), path.string());
+  return parse_toml(read_text_file(path, kMaxTomlBytes), path.string());
 }
 
 }  // namespace detent

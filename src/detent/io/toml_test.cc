@@ -9,6 +9,7 @@
 
 #include "detent/core/error.h"
 #include "detent/io/file.h"
+#include "detent/io/temporary_file_test.h"
 
 namespace detent {
 namespace {
@@ -24,7 +25,7 @@ const Value& at(const Table& table, std::string_view key) {
 }
 
 template <class T>
-const T& get(const Table& table, std::string_view key) {
+const T& value_at(const Table& table, std::string_view key) {
   return std::get<T>(at(table, key).storage());
 }
 
@@ -47,20 +48,38 @@ TEST(Toml, KeepsFileOrderOfImplicitAndDottedTables) {
   const Table table =
       parse_toml("z.y.x = 1\nz.a = 2\nb = 3\n[m.k]\n[a]\n[m]\nc = { q = 1, p = 2 }\n[m.j]\n", "t");
   EXPECT_THAT(table.keys(), ElementsAre("z", "b", "m", "a"));
-  EXPECT_THAT(get<Table>(table, "z").keys(), ElementsAre("y", "a"));
-  EXPECT_THAT(get<Table>(table, "m").keys(), ElementsAre("k", "c", "j"));
-  EXPECT_THAT(get<Table>(get<Table>(table, "m"), "c").keys(), ElementsAre("q", "p"));
+  EXPECT_THAT(value_at<Table>(table, "z").keys(), ElementsAre("y", "a"));
+  EXPECT_THAT(value_at<Table>(table, "m").keys(), ElementsAre("k", "c", "j"));
+  EXPECT_THAT(value_at<Table>(value_at<Table>(table, "m"), "c").keys(), ElementsAre("q", "p"));
 }
 
 TEST(Toml, NotesLinesAndNotAvailable) {
   const Table table = parse_toml("a = 1\nb = [\n  \"NA\",\n  2]\n\n[t]\nc = \"None\"\n", "t");
   EXPECT_EQ(at(table, "b").line(), 2);
-  const List& list = get<List>(table, "b");
+  const List& list = value_at<List>(table, "b");
   EXPECT_TRUE(list[0].is_na());
   EXPECT_EQ(list[1].line(), 4);
-  const Table& nested = get<Table>(table, "t");
+  const Table& nested = value_at<Table>(table, "t");
   EXPECT_TRUE(at(nested, "c").is_na());
   EXPECT_EQ(at(nested, "c").line(), 7);
+}
+
+TEST(Toml, NamesOfFilesThatAreNoUtf8CanBeReadAgain) {
+  const Table table = parse_toml(toml_text({{"labels", "a\xff.csv"}}), "settings");
+  EXPECT_EQ(value_at<std::string>(table, "labels"), "a\xef\xbf\xbd.csv");
+}
+
+TEST(Toml, FilesMayBeginWithTheMarkOfUtf8) {
+  const TemporaryPath path("marked.toml");
+  path.overwrite(
+      "\xef\xbb\xbf"
+      "a.b = 1\n");
+  EXPECT_EQ(*read_toml(path.get()).table("a").find("b"), Value(1));
+  path.overwrite(
+      std::string("\xff\xfe"
+                  "a\0",
+                  4));
+  EXPECT_THAT([&] { read_toml(path.get()); }, ThrowsMessage<Error>(HasSubstr("it is UTF-16")));
 }
 
 TEST(Toml, ReadsListsOfTablesAndWritesThemInline) {
@@ -93,7 +112,7 @@ TEST(Toml, BoundsNesting) {
   const std::string dots(1000, '.');
   const Table quoted =
       parse_toml("a = \"\"\"" + dots + "\\\"\"\"\"\"\" # " + dots + "\n'" + dots + "' = 1\n", "t");
-  EXPECT_EQ(get<std::string>(quoted, "a"), dots + "\"\"\"");
+  EXPECT_EQ(value_at<std::string>(quoted, "a"), dots + "\"\"\"");
 }
 
 TEST(Toml, WritesEmptyTablesAndOddKeys) {

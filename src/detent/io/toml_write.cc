@@ -6,14 +6,16 @@
 
 #include "detent/core/error.h"
 #include "detent/io/file.h"
+#include "detent/io/json.h"
 #include "detent/io/toml.h"
 
 namespace detent {
 namespace {
 
+/// A file that holds other bytes than UTF-8 could not be read again.
 std::string quoted_text(std::string_view text) {
   std::string result = "\"";
-  for (const char c : text) {
+  for (const char c : valid_utf8(std::string(text))) {
     switch (c) {
       case '"':
         result += "\\\"";
@@ -55,9 +57,9 @@ std::string without_exponent_zero(std::string text) {
   return text;
 }
 
-class Emitter {
+class TomlEmitter {
  public:
-  explicit Emitter(TomlLayout layout) : layout_(layout) {}
+  explicit TomlEmitter(TomlLayout layout) : layout_(layout) {}
 
   std::string run(const Table& root) {
     if (layout_ == TomlLayout::kDepthFirst) {
@@ -140,7 +142,7 @@ class Emitter {
 
 }  // namespace
 
-std::string toml_text(const Table& table, TomlLayout layout) { return Emitter(layout).run(table); }
+std::string toml_text(const Table& table, TomlLayout layout) { return TomlEmitter(layout).run(table); }
 
 void write_toml(const std::filesystem::path& path, const Table& table, TomlLayout layout) {
   write_file(path, toml_text(table, layout));

@@ -14,9 +14,9 @@
 namespace detent {
 namespace {
 
-constexpr size_t kMaxRank = 64;
+constexpr size_t kMaxTensorRank = 64;
 constexpr int kMaxWrappers = 4;
-constexpr int kMaxDepth = 6;
+constexpr int kMaxTreeDepth = 6;
 constexpr std::array<std::string_view, 3> kStateDictKeys = {"state_dict", "model_state_dict", "model"};
 constexpr std::string_view kAdvice = "in Python: torch.save(model.state_dict(), file)";
 
@@ -56,7 +56,7 @@ class NestedSearch {
 
   void visit(const PickleDict& dict, const std::string& path, int depth) {
     const bool optimizer = find_entry(dict, "param_groups") != nullptr;
-    if (optimizer || found_.size() > kMostFound || depth > kMaxDepth || !visited_.insert(&dict).second)
+    if (optimizer || found_.size() > kMostFound || depth > kMaxTreeDepth || !visited_.insert(&dict).second)
       return;
     if (has_tensors(dict)) {
       found_.push_back({path, &dict});
@@ -147,7 +147,7 @@ Shape integers(const PickleValue& value, const std::string& where) {
   const auto* list = value.get_if<PickleList>();
   if (tuple == nullptr && list == nullptr) fail("{} is damaged: its shape is {}", where, pickle_kind(value));
   const PickleItems& items = tuple != nullptr ? tuple->items : list->items;
-  if (items.size() > kMaxRank) fail("{} is damaged: a shape of {} dimensions", where, items.size());
+  if (items.size() > kMaxTensorRank) fail("{} is damaged: a shape of {} dimensions", where, items.size());
   Shape result;
   for (const PickleValue* item : items) {
     const auto* size = item->get_if<int64_t>();
@@ -235,7 +235,7 @@ const PickleDict& find_state_dict(const TorchArchive& archive) {
   if (top == nullptr) {
     fail("{}: holds {}, expected a state_dict; {}", archive.name(), pickle_kind(archive.root()), kAdvice);
   }
-  for (int depth = 0; depth < kMaxDepth; ++depth) {
+  for (int depth = 0; depth < kMaxTreeDepth; ++depth) {
     const PickleDict* named = named_state_dict(*top, archive.name());
     if (named == nullptr || named == top) break;
     top = named;

@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "detent/core/error.h"
+#include "detent/io/file_roles.h"
 
 namespace detent {
 namespace {
@@ -88,6 +89,16 @@ std::optional<struct stat> status_of(const fs::path& path) {
   return std::nullopt;
 }
 
+/// Fails with EEXIST where there is something of that name.
+int rename_to_new(const char* from, const char* to) {
+  if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_NOREPLACE) == 0) return 0;
+  if (errno != EINVAL && errno != ENOSYS) return -1;
+  // The file system does not know the flag.
+  if (link(from, to) != 0) return -1;
+  unlink(from);
+  return 0;
+}
+
 void check_link_owner(const fs::path& link, uid_t owner, const fs::path& path) {
   struct stat folder {};
   if (owner == geteuid()) return;
@@ -152,23 +163,42 @@ UnfinishedFile::~UnfinishedFile() {
 
 bool UnfinishedFile::take_name() {
   if (mode_ && fchmod(descriptor_, *mode_) != 0) return false;
-  if (std::rename(file_->path().c_str(), target_.c_str()) != 0) return false;
+  FileRoles* roles = FileRoles::current();
+  const bool replaces = roles == nullptr || roles->may_replace(target_);
+  const char* name = file_->path().c_str();
+  if ((replaces ? std::rename(name, target_.c_str()) : rename_to_new(name, target_.c_str())) != 0)
+    return false;
   file_.reset();
+  if (roles != nullptr) roles->note_written(target_);
   return true;
 }
 
-std::pair<fs::path, int> create_unfinished_folder(const fs::path& target) {
+UnfinishedFolder::UnfinishedFolder(const fs::path& target) {
+  int error = EEXIST;
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
-    fs::path path = folder_of(target) / temporary_name(kFolderMark);
-    if (mkdir(path.c_str(), 0777) != 0) {
-      if (errno == EEXIST) continue;
-      break;
-    }
-    const int descriptor = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (descriptor >= 0 && keep_by_lock(descriptor)) return {std::move(path), descriptor};
-    if (descriptor >= 0) close(descriptor);
+    path_ = folder_of(target) / temporary_name(kFolderMark);
+    const char* name = path_.c_str();
+    bool is_made = false;
+    const auto make = [&] {
+      is_made = mkdir(name, 0777) == 0;
+      error = errno;
+      return is_made;
+    };
+    folder_ = std::make_unique<OpenFile>(path_.string(), make, OpenFile::Temporary::kFolder);
+    if (!is_made && error == EEXIST) continue;
+    if (!is_made) break;
+    lock_ = open(name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    error = errno;
+    if (lock_ >= 0 && keep_by_lock(lock_)) return;
+    if (lock_ >= 0) close(lock_);
   }
-  fail("cannot create a folder beside {}: {}", target.string(), std::strerror(errno));
+  fail("cannot create a folder beside {}: {}", target.string(), std::strerror(error));
+}
+
+UnfinishedFolder::~UnfinishedFolder() {
+  std::error_code ignored;  // the next process that writes here removes what is left
+  fs::remove_all(path_, ignored);
+  close(lock_);
 }
 
 void remove_unfinished_files(const fs::path& folder) {

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "detent/io/open_files.h"
 
@@ -27,7 +26,8 @@ class UnfinishedFile {
 
   const std::filesystem::path& target() const { return target_; }
   int descriptor() const { return descriptor_; }
-  /// Replaces the target. False where that fails, with the reason in errno.
+  /// Replaces the target; a new file where FileRoles say that nothing may be replaced. False where that
+  /// fails, with the reason in errno.
   bool take_name();
 
  private:
@@ -43,9 +43,23 @@ class UnfinishedFile {
 /// no regular file (a folder, a device, a FIFO).
 std::filesystem::path output_file(const std::filesystem::path& path);
 
-/// A folder with a temporary name beside `target`, and a descriptor that holds the lock on it. Throws Error
-/// naming `target`.
-std::pair<std::filesystem::path, int> create_unfinished_folder(const std::filesystem::path& target);
+/// Likewise a folder, which is written until it is exchanged with its target: whatever has the temporary name
+/// in the end is removed.
+class UnfinishedFolder {
+ public:
+  /// Beside `target`. Throws Error naming it.
+  explicit UnfinishedFolder(const std::filesystem::path& target);
+  ~UnfinishedFolder();
+  UnfinishedFolder(const UnfinishedFolder&) = delete;
+  UnfinishedFolder& operator=(const UnfinishedFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int lock_ = -1;
+  std::unique_ptr<OpenFile> folder_;
+};
 
 /// Removes from `folder`, if there is one, the temporary files and folders of processes that have ended.
 /// Those of living ones stay, and so do all where the file system has no locks.

@@ -9,14 +9,14 @@
 namespace detent {
 namespace {
 
-constexpr uint64_t kAlignment = 64;
+constexpr uint64_t kDataAlignment = 64;
 constexpr size_t kMaxName = 1024;
 constexpr uint16_t kUtf8Name = 0x0800;
 constexpr uint32_t kDate = 0x0021 << 16;  // 1980-01-01, midnight: equal content gives equal bytes
 constexpr uint16_t kVersion = 20;
 constexpr uint16_t kVersion64 = 45;
-constexpr uint16_t kZip64Field = 1;
-constexpr uint32_t kIn64 = 0xffffffff;
+constexpr uint16_t kWrittenZip64Field = 1;
+constexpr uint32_t kWrittenIn64 = 0xffffffff;
 
 /// A little-endian record.
 class Record {
@@ -45,7 +45,7 @@ uint16_t narrow16(uint64_t value) {
 /// Zip's extra field "FB" with filler, as PyTorch pads: the data then begin at a multiple of kAlignment.
 std::string padding_field(uint64_t data_offset_without) {
   const uint64_t begin = data_offset_without + 4;
-  const uint64_t filler = (kAlignment - begin % kAlignment) % kAlignment;
+  const uint64_t filler = (kDataAlignment - begin % kDataAlignment) % kDataAlignment;
   Record record;
   record.append(std::string("FB"));
   record.append(narrow16(filler));
@@ -71,9 +71,9 @@ void ZipWriter::add(const std::string& name, std::span<const std::byte> bytes) {
   const uint64_t size = bytes.size();
   const bool large = size >= zip64_from_;
   entries_.push_back({name, file_.position(), size, crc});
-  std::string extra = large ? Record(kZip64Field, uint16_t{16}, size, size).text() : "";
+  std::string extra = large ? Record(kWrittenZip64Field, uint16_t{16}, size, size).text() : "";
   extra += padding_field(file_.position() + 30 + name.size() + extra.size());
-  const uint32_t size32 = large ? kIn64 : static_cast<uint32_t>(size);
+  const uint32_t size32 = large ? kWrittenIn64 : static_cast<uint32_t>(size);
   const Record header(uint32_t{0x04034b50}, large ? kVersion64 : kVersion, kUtf8Name, uint16_t{0}, kDate, crc,
                       size32, size32, narrow16(name.size()), narrow16(extra.size()));
   file_.write(header.text());
@@ -90,15 +90,15 @@ void ZipWriter::write_directory_entry(const Entry& entry) {
   if (far) values.append(entry.header_offset);
   Record extra;
   if (large || far) {
-    extra = Record(kZip64Field, narrow16(values.text().size()));
+    extra = Record(kWrittenZip64Field, narrow16(values.text().size()));
     extra.append(values.text());
   }
   const uint16_t version = large || far ? kVersion64 : kVersion;
-  const uint32_t size32 = large ? kIn64 : static_cast<uint32_t>(entry.size);
+  const uint32_t size32 = large ? kWrittenIn64 : static_cast<uint32_t>(entry.size);
   const Record header(uint32_t{0x02014b50}, version, version, kUtf8Name, uint16_t{0}, kDate, entry.crc,
                       size32, size32, narrow16(entry.name.size()), narrow16(extra.text().size()), uint16_t{0},
                       uint16_t{0}, uint16_t{0}, uint32_t{0},
-                      far ? kIn64 : static_cast<uint32_t>(entry.header_offset));
+                      far ? kWrittenIn64 : static_cast<uint32_t>(entry.header_offset));
   file_.write(header.text());
   file_.write(entry.name);
   file_.write(extra.text());
@@ -117,8 +117,8 @@ void ZipWriter::write_end(uint64_t directory_offset) {
   }
   const uint16_t count16 = large ? uint16_t{0xffff} : narrow16(count);
   file_.write(Record(uint32_t{0x06054b50}, uint16_t{0}, uint16_t{0}, count16, count16,
-                     large ? kIn64 : static_cast<uint32_t>(bytes),
-                     large ? kIn64 : static_cast<uint32_t>(directory_offset), uint16_t{0})
+                     large ? kWrittenIn64 : static_cast<uint32_t>(bytes),
+                     large ? kWrittenIn64 : static_cast<uint32_t>(directory_offset), uint16_t{0})
                   .text());
 }
 

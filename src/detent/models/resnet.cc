@@ -47,7 +47,7 @@ NodeInput bottleneck_branch(GraphBuilder& builder, const std::string& name, Node
                               {.in = size.width, .out = size.out, .kernel = 1});
 }
 
-NodeInput residual_block(GraphBuilder& builder, const std::string& name, const NodeInput& x, bool bottleneck,
+NodeInput imagenet_block(GraphBuilder& builder, const std::string& name, const NodeInput& x, bool bottleneck,
                          const BlockSize& size) {
   const NodeInput y =
       bottleneck ? bottleneck_branch(builder, name, x, size) : basic_branch(builder, name, x, size);
@@ -76,7 +76,7 @@ Graph build_resnet(int64_t depth, const Shape& sample_shape, int64_t class_count
     const int64_t out = layout.bottleneck ? 4 * width : width;
     for (int64_t block = 0; block < layout.blocks[stage]; ++block) {
       const int64_t stride = stage > 0 && block == 0 ? 2 : 1;
-      x = residual_block(builder, fmt::format("layer{}.{}", stage + 1, block), x, layout.bottleneck,
+      x = imagenet_block(builder, fmt::format("layer{}.{}", stage + 1, block), x, layout.bottleneck,
                          {.in = channels, .width = width, .out = out, .stride = stride});
       channels = out;
     }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
+#include "detent/core/terminal.h"
 #include "detent/onnx/exporters/exporters.h"
 #include "detent/onnx/node_export.h"
 
@@ -12,8 +13,8 @@ namespace detent {
 namespace {
 
 constexpr int64_t kUsualOpset = 17;
-constexpr int64_t kOldestOpset = 13;
-constexpr int64_t kNewestOpset = 21;
+constexpr int64_t kOldestExport = 13;
+constexpr int64_t kNewestExport = 21;
 
 /// Sizes of the named dimensions: of the batch, and of the others.
 NamedSizes tried_sizes(const Graph& graph, int64_t batch, int64_t others) {
@@ -28,15 +29,15 @@ NamedSizes tried_sizes(const Graph& graph, int64_t batch, int64_t others) {
 
 int64_t chosen_opset(const Graph& graph, const OnnxExportOptions& options) {
   if (options.opset) {
-    if (*options.opset < kOldestOpset || *options.opset > kNewestOpset)
-      fail("opset {}, expected {} to {}", *options.opset, kOldestOpset, kNewestOpset);
+    if (*options.opset < kOldestExport || *options.opset > kNewestExport)
+      fail("opset {}, expected {} to {}", *options.opset, kOldestExport, kNewestExport);
     return *options.opset;
   }
   if (options.style != OnnxStyle::kQdq) return kUsualOpset;
   for (const Node& node : graph.nodes()) {
     for (const auto& [operand, quantizer] : node.quantization) {
       const auto spec = rounding_of(node, operand);
-      if (spec && QuantizerExport::needs_wide_integers(*spec)) return kNewestOpset;
+      if (spec && QuantizerExport::needs_wide_integers(*spec)) return kNewestExport;
     }
   }
   return kUsualOpset;
@@ -67,7 +68,7 @@ OnnxExporter::OnnxExporter(const Graph& graph, const OnnxExportOptions& options)
     : graph_(graph),
       options_(options),
       writer_(graph.name()),
-      quantizers_(writer_, options.style),
+      quantizers_(writer_, options),
       opset_(chosen_opset(graph, options)) {
   first_.sizes = tried_sizes(graph, 2, 64);
   second_.sizes = tried_sizes(graph, 3, 96);
@@ -107,9 +108,9 @@ void OnnxExporter::export_node(const Node& node) {
   bool is_carried = true;
   for (const auto& [operand, quantizer] : node.quantization) {
     const auto spec = rounding_of(node, operand);
-    const std::string obstacle =
-        spec ? quantizers_.obstacle(*spec, opset_)
-             : "no format rounds as its learned parameters say: the pass finish_qat rounds weights for good";
+    const std::string obstacle = spec ? quantizers_.obstacle(*spec, opset_)
+                                      : "no format rounds as its learned parameters say: `detent quantize` "
+                                        "rounds weights for good (the pass finish_qat)";
     if (obstacle.empty()) continue;
     refuse(node, fmt::format("{}: {}", operand, obstacle));
     is_carried = false;
@@ -235,7 +236,7 @@ void export_onnx(const Graph& graph, const std::filesystem::path& path, const On
     OnnxExporter(graph, options).write(path);
   } catch (const Error& error) {
     const std::string text = error.what();
-    if (text.starts_with(path.string())) throw;
+    if (text.starts_with(printable(path.string()))) throw;
     fail("{}: {}", path.string(), text);
   }
 }

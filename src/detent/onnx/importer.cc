@@ -8,20 +8,26 @@
 #include <unordered_map>
 
 #include "detent/core/error.h"
+#include "detent/core/terminal.h"
+#include "detent/graph/known_elements.h"
+#include "detent/graph/node_message.h"
 #include "detent/integer/node_form.h"
 #include "detent/onnx/converters/converters.h"
 #include "detent/onnx/gelu_pattern.h"
 #include "detent/onnx/layer_norm_pattern.h"
-#include "detent/onnx/parameter_keys.h"
+#include "detent/onnx/open_sizes.h"
 #include "detent/onnx/operand_roundings.h"
+#include "detent/onnx/parameter_keys.h"
 #include "detent/onnx/tensor_data.h"
 
 namespace detent {
 namespace {
 
-constexpr size_t kDeepest = 64;  // calls of functions and branches within one another
-constexpr size_t kMostWrittenOut =
-    200'000;  // nodes of functions that are called: a call can hold many others
+constexpr size_t kDeepestCall = 64;  // calls of functions and branches within one another
+constexpr int kMostInputs = 4096;    // of a node
+// How many nodes a file may stand for: a call of a function, or a sum of many inputs, is short.
+constexpr size_t kFewNodes = 50'000;
+constexpr size_t kBytesOfNode = 100;
 
 /// Letters, digits and underscores, as nodes have; not empty.
 std::string identifier(const std::string& name) {
@@ -31,6 +37,10 @@ std::string identifier(const std::string& name) {
 }
 
 bool is_branch(const onnx::NodeProto& node) { return node.op_type() == "If" && node.domain().empty(); }
+
+/// The name as people give it and files keep it: ONNX files may hold bytes that are no UTF-8, and characters
+/// that cannot be typed.
+std::string kept_name(const std::string& name) { return printable_line(name); }
 
 std::string node_text(const onnx::NodeProto& node) {
   const std::string name = node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name();
@@ -83,41 +93,8 @@ std::vector<const onnx::NodeProto*> in_execution_order(const onnx::GraphProto& g
 }
 
 TriedTypes constant_types(const Tensor& tensor) {
-  constexpr int64_t kMost = 1024;
-  Operand operand{tensor.shape(), Value(), tensor.dtype()};
-  const auto take = [&](const auto& values) { operand.elements.emplace(values.begin(), values.end()); };
-  if (tensor.numel() <= kMost) {
-    if (tensor.dtype() == DType::kInt64) take(tensor.values<int64_t>());
-    if (tensor.dtype() == DType::kInt32) take(tensor.values<int32_t>());
-    if (tensor.dtype() == DType::kFloat32) take(tensor.values<float>());
-    if (tensor.dtype() == DType::kBool) take(tensor.values<bool>());
-  }
+  const Operand operand{tensor.shape(), Value(), tensor.dtype(), false, tensor};
   return {operand, operand};
-}
-
-template <class T>
-Tensor tensor_of_elements(const Shape& shape, const std::vector<double>& elements) {
-  Tensor tensor(DTypeOf<T>::value, shape);
-  const std::span<T> values = tensor.values<T>();
-  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<T>(elements[i]);
-  return tensor;
-}
-
-std::optional<Tensor> tensor_of_elements(const Operand& operand) {
-  const Shape& shape = operand.shape;
-  const std::vector<double>& elements = *operand.elements;
-  switch (operand.dtype) {
-    case DType::kInt64:
-      return tensor_of_elements<int64_t>(shape, elements);
-    case DType::kInt32:
-      return tensor_of_elements<int32_t>(shape, elements);
-    case DType::kFloat32:
-      return tensor_of_elements<float>(shape, elements);
-    case DType::kBool:
-      return tensor_of_elements<bool>(shape, elements);
-    default:
-      return std::nullopt;
-  }
 }
 
 /// Whether all nodes that could compute on codes can: their sums fit into 32 bits.
@@ -136,7 +113,8 @@ OnnxImporter::OnnxImporter(OnnxModelFile& file, const OnnxImportOptions& options
     : file_(file),
       options_(options),
       frees_batch_(frees_batch),
-      graph_(identifier(file.path().stem().string())) {
+      graph_(identifier(file.path().stem().string())),
+      most_nodes_(kFewNodes + file.byte_size() / kBytesOfNode) {
   names_.insert("output");
   for (const onnx::FunctionProto& function : file.model().functions())
     functions_.try_emplace({function.domain(), function.name()}, &function);
@@ -150,6 +128,9 @@ Graph OnnxImporter::run() {
   add_inputs(graph, outermost_);
   for (const onnx::NodeProto* node : in_execution_order(graph)) convert(*node, outermost_);
   add_outputs(graph);
+  values_.clear();  // what follows takes as much memory again
+  types_.clear();
+  attribute_tensors_.clear();
   return finish();
 }
 
@@ -173,7 +154,8 @@ void OnnxImporter::list_unsupported(const onnx::NodeProto& node, size_t depth,
   if (function(node) != nullptr) return;  // its own nodes are looked at once, with all functions
   if (is_branch(node)) {
     for (const onnx::AttributeProto& branch : node.attribute()) {
-      if (depth > kDeepest) fail("{}: branches lie {} deep within one another", file_.path().string(), depth);
+      if (depth > kDeepestCall)
+        fail("{}: branches lie {} deep within one another", file_.path().string(), depth);
       for (const onnx::NodeProto& inner : branch.g().node()) list_unsupported(inner, depth + 1, problems);
     }
     return;
@@ -205,8 +187,10 @@ void OnnxImporter::add_initializers(const onnx::GraphProto& graph, ImportScope& 
   if (graph.sparse_initializer_size() > 0)
     fail("{}: sparse initializers are not supported", file_.path().string());
   for (const onnx::TensorProto& tensor : graph.initializer()) {
-    scope.values[tensor.name()] =
-        &own({.source = std::nullopt, .constant = as_float32(file_.tensor(tensor)), .is_initializer = true});
+    ImportedValue& value =
+        own({.source = std::nullopt, .constant = as_float32(file_.tensor(tensor)), .is_initializer = true});
+    let_move(*value.constant);
+    scope.values[tensor.name()] = &value;
   }
 }
 
@@ -214,8 +198,8 @@ Dimension OnnxImporter::named_dimension(const onnx::ValueInfoProto& input, int i
   const auto& dim = input.type().tensor_type().shape().dim(index);
   // Older exporters write 0 or -1 for an open size; a list of no axes has size 0.
   if (index == 0 && frees_batch_ && dim.dim_value() == 1) {
-    first_sizes_[kBatchName] = 2;
-    second_sizes_[kBatchName] = 3;
+    first_sizes_[kBatchName] = kFirstBatch;
+    second_sizes_[kBatchName] = kSecondBatch;
     return kBatchName;
   }
   const bool may_be_empty = input.type().tensor_type().shape().dim_size() == 1;
@@ -225,13 +209,13 @@ Dimension OnnxImporter::named_dimension(const onnx::ValueInfoProto& input, int i
   const auto [known, is_new] = symbols_.try_emplace(symbol, identifier(symbol));
   if (is_new && index == 0 && !first_sizes_.contains(kBatchName)) known->second = kBatchName;
   const bool is_batch = known->second == kBatchName;
-  first_sizes_.try_emplace(known->second, is_batch ? 2 : 64);
-  second_sizes_.try_emplace(known->second, is_batch ? 3 : 96);
+  first_sizes_.try_emplace(known->second, is_batch ? kFirstBatch : kFirstSize);
+  second_sizes_.try_emplace(known->second, is_batch ? kSecondBatch : kSecondSize);
   return known->second;
 }
 
 TensorType OnnxImporter::input_type(const onnx::ValueInfoProto& input) {
-  const std::string& name = input.name();
+  const std::string name = kept_name(input.name());
   if (!input.type().has_tensor_type())
     fail("{}: input \"{}\" is no tensor, which is not supported", file_.path().string(), name);
   const auto& proto = input.type().tensor_type();
@@ -247,8 +231,15 @@ TensorType OnnxImporter::input_type(const onnx::ValueInfoProto& input) {
   }
   const auto given = options_.shapes.find(name);
   if (!proto.has_shape() && given == options_.shapes.end()) {
-    fail("{}: input \"{}\" has no shape: give it with --shape {}=...", file_.path().string(), name, name);
+    fail(
+        "{0}: input \"{1}\" has no shape: `detent export {0} FIXED.onnx --shape {1}=...` writes a model that "
+        "has "
+        "one, and `detent run --shape` and `detent bench --shape` take it",
+        file_.path().string(), name);
   }
+  if (static_cast<size_t>(proto.shape().dim_size()) > kMostDims)
+    fail("{}: input \"{}\" has {} dimensions, expected at most {}", file_.path().string(), name,
+         proto.shape().dim_size(), kMostDims);
   for (int i = 0; i < proto.shape().dim_size(); ++i) {
     type.shape.push_back(named_dimension(input, i));
     const auto fixed = given_sizes_.find(type.shape.back().symbol);
@@ -275,7 +266,7 @@ void OnnxImporter::add_input(const onnx::ValueInfoProto& input, ImportScope& sco
   const TensorType type = input_type(input);
   const std::string name = unique_name(identifier(input.name()));
   graph_.add_input(name, type);
-  graph_.nodes().back().source_names = {input.name()};
+  graph_.nodes().back().source_names = {kept_name(input.name())};
   types_[name] = {{type.concrete(first_sizes_), Value(), type.dtype},
                   {type.concrete(second_sizes_), Value(), type.dtype}};
   NodeInput value = NodeInput::of(name);
@@ -291,15 +282,18 @@ void OnnxImporter::add_input(const onnx::ValueInfoProto& input, ImportScope& sco
 void OnnxImporter::add_inputs(const onnx::GraphProto& graph, ImportScope& scope) {
   // A size that one input's shape gives holds for all that have a dimension of that name.
   for (const onnx::ValueInfoProto& input : graph.input())
-    if (options_.shapes.contains(input.name())) static_cast<void>(input_type(input));
+    if (options_.shapes.contains(kept_name(input.name()))) static_cast<void>(input_type(input));
+  std::set<std::string_view> seen;
   for (const onnx::ValueInfoProto& input : graph.input()) {
+    if (!seen.insert(input.name()).second)
+      fail("{}: two inputs are called \"{}\"", file_.path().string(), input.name());
     if (!scope.values.contains(input.name())) add_input(input, scope);
   }
   for (const auto& [name, shape] : options_.shapes) {
-    const auto is_it = [&name = name](const auto& input) { return input.name() == name; };
+    const auto is_it = [&name = name](const auto& input) { return kept_name(input.name()) == name; };
     if (std::ranges::any_of(graph.input(), is_it)) continue;
     std::vector<std::string> known;
-    for (const onnx::ValueInfoProto& input : graph.input()) known.push_back(input.name());
+    for (const onnx::ValueInfoProto& input : graph.input()) known.push_back(kept_name(input.name()));
     fail("{}: {}", file_.path().string(), unknown_name_message("input", name, known));
   }
 }
@@ -325,13 +319,13 @@ void OnnxImporter::convert(const onnx::NodeProto& node, ImportScope& scope) {
   ImportScope* const scope_before = std::exchange(scope_, &scope);
   const onnx::NodeProto* const node_before = std::exchange(node_, &node);
   try {
-    if (++depth_ > kDeepest) fail("functions or branches lie {} deep within one another", kDeepest);
+    if (++depth_ > kDeepestCall) fail("functions or branches lie {} deep within one another", kDeepestCall);
     convert_in_scope(node, scope);
   } catch (const Error& error) {
     const std::string text = error.what();
-    const std::string file = file_.path().string() + ": ";
+    const std::string file = printable(file_.path().string()) + ": ";
     if (text.starts_with(file)) throw;  // of a node within this one
-    fail("{}{}: {}", file, node_text(node), text);
+    fail("{}{}: {}", file, node_text(node), reason_of(text));
   }
   --depth_;
   scope_ = scope_before;
@@ -340,6 +334,7 @@ void OnnxImporter::convert(const onnx::NodeProto& node, ImportScope& scope) {
 
 void OnnxImporter::convert_in_scope(const onnx::NodeProto& node, ImportScope& scope) {
   if (node.output_size() == 0) fail("it has no output");
+  if (node.input_size() > kMostInputs) fail("{} inputs, expected at most {}", node.input_size(), kMostInputs);
   if (const onnx::FunctionProto* called = function(node)) return call(*called, node, scope);
   if (is_branch(node)) return choose_branch(node, scope);
   const OnnxConverter converter = find_onnx_converter(node.domain(), node.op_type());
@@ -375,8 +370,7 @@ void OnnxImporter::call(const onnx::FunctionProto& function, const onnx::NodePro
     if (!node.input(i).empty()) inner.values[function.input(i)] = &find(node.input(i), scope);
   }
   written_out_ += static_cast<size_t>(function.node_size());
-  if (written_out_ > kMostWrittenOut)
-    fail("calls of functions stand for more than {} nodes", kMostWrittenOut);
+  if (written_out_ > most_nodes_) fail("calls of functions stand for more than {} nodes", most_nodes_);
   for (const onnx::NodeProto& step : function.node()) convert(step, inner);
   for (int i = 0; i < std::min(node.output_size(), function.output_size()); ++i) {
     if (!node.output(i).empty()) scope.values[node.output(i)] = &find(function.output(i), inner);
@@ -408,7 +402,11 @@ std::string OnnxImporter::unique_name(const std::string& wanted) {
   return name;
 }
 
-const TriedTypes& OnnxImporter::types(const NodeInput& input) const { return types_.at(value_name(input)); }
+const TriedTypes& OnnxImporter::types(const NodeInput& input) const {
+  const auto found = types_.find(value_name(input));
+  if (found == types_.end()) fail("there is no output {}", input.result);
+  return found->second;
+}
 
 std::vector<TriedTypes> OnnxImporter::inferred(const Node& node) const {
   std::vector<Operand> first;
@@ -420,16 +418,51 @@ std::vector<TriedTypes> OnnxImporter::inferred(const Node& node) const {
   std::vector<TriedTypes> results;
   for (Operand& result : infer_results(node, first)) results.push_back({std::move(result), {}});
   std::vector<Operand> second_results = infer_results(node, second);
-  for (size_t i = 0; i < results.size(); ++i) results[i].second = std::move(second_results[i]);
+  for (size_t i = 0; i < results.size(); ++i) {
+    results[i].second = std::move(second_results[i]);
+    auto& [first_result, second_result] = results[i];
+    if (!depends_on_open_sizes(node, first, second, first_result, second_result)) continue;
+    first_result.elements.reset();
+    second_result.elements.reset();
+  }
   return results;
 }
 
 NodeInput OnnxImporter::add(Node node) {
   node.mase_type = find_operator(node.op).mase_type;
   const std::string name = node.name;
+  if (graph_.nodes().size() > most_nodes_)
+    fail("the model stands for more than {} nodes, from {} bytes", most_nodes_, file_.byte_size());
+  const bool is_own = role_of(node) == OperatorRole::kConstant;
   std::vector<TriedTypes> results = inferred(graph_.add(std::move(node)));
-  for (size_t i = 0; i < results.size(); ++i) types_[value_name(name, i)] = std::move(results[i]);
+  for (size_t i = 0; i < results.size(); ++i) {
+    auto& [first, second] = results[i];
+    if (have_same_elements(first, second)) second.elements = first.elements;
+    if (!is_own && first.elements && !may_know(static_cast<int64_t>(first.elements->byte_size()))) {
+      first.elements.reset();
+      second.elements.reset();
+    }
+    types_[value_name(name, i)] = std::move(results[i]);
+  }
   return NodeInput::of(name);
+}
+
+void OnnxImporter::let_move(const Tensor& constant) {
+  constexpr int64_t kMoves = 4;  // that it may be transposed, reshaped, ... on average
+  knowable_ += kMoves * static_cast<int64_t>(constant.byte_size());
+}
+
+bool OnnxImporter::may_know(int64_t bytes) {
+  if (bytes > knowable_) return false;
+  knowable_ -= bytes;
+  return true;
+}
+
+NodeInput OnnxImporter::add_rounding(NodeInput value, const std::string& name, const QuantSpec& spec) {
+  Node node{.name = unique_name(name), .op = "identity", .inputs = {std::move(value)}};
+  node.quantization["data_out_0"] = QuantizerRef(spec);
+  roundings_.insert(node.name);
+  return add(std::move(node));
 }
 
 NodeInput OnnxImporter::operand(ImportedValue& value, const std::string& name) {
@@ -437,22 +470,48 @@ NodeInput OnnxImporter::operand(ImportedValue& value, const std::string& name) {
   const Tensor& constant = *value.constant;
   const bool is_weight = value.is_initializer && constant.dtype() == DType::kFloat32 && constant.numel() > 1;
   if (!value.parameter) value.parameter = ParameterRef(Parameter{constant, is_weight});
-  Node node{.name = unique_name(identifier(name)), .target = name, .op = "get_attr"};
+  Node node{.name = unique_name(identifier(name)), .target = kept_name(name), .op = "get_attr"};
   node.parameters = {{"value", *value.parameter}};
-  node.source_names = {name};
+  node.source_names = {kept_name(name)};
   value.source = add(std::move(node));
+  if (value.rounding) value.source = add_rounding(*value.source, value.source->node, *value.rounding);
   return *value.source;
 }
 
 /// A result that is the same for all sizes of open dimensions is a constant.
-std::optional<Tensor> OnnxImporter::folded(const NodeInput& value) {
-  if (value.is_constant()) return std::nullopt;
+std::optional<RoundedConstant> OnnxImporter::folded(const NodeInput& value) {
+  if (value.is_constant() || value.result != 0) return std::nullopt;
   const auto& [first, second] = types(value);
-  const bool is_known = first.elements && first.elements == second.elements && first.shape == second.shape &&
-                        first.dtype == second.dtype;
-  if (is_known) return tensor_of_elements(first);
-  return value.result == 0 ? moved_constants(graph_, graph_.node(value.node), first, growth_) : std::nullopt;
+  if (first.is_open() || first.shape != second.shape) return std::nullopt;
+  const Node& node = graph_.node(value.node);
+  const auto bytes_of = [](const Operand& operand) -> int64_t {
+    if (operand.is_open()) return 0;
+    return element_count(operand.shape) * static_cast<int64_t>(dtype_size(operand.dtype));
+  };
+  int64_t bytes = bytes_of(first);
+  for (const NodeInput& input : node.inputs) {
+    if (!input.is_constant() && roundings_.contains(input.node)) bytes += bytes_of(types(input).first);
+  }
+  if (bytes <= knowable_) {
+    const bool rounds = roundings_.contains(value.node);
+    std::optional<RoundedConstant> constant =
+        rounds ? rounded_constant(graph_, node) : moved_constants(graph_, node, first);
+    if (constant && may_know(bytes)) return constant;
+  }
+  if (have_same_elements(first, second)) return RoundedConstant{*first.elements, std::nullopt};
+  return std::nullopt;
 }
+
+namespace {
+
+ImportedValue constant_value(const Tensor& tensor, const std::optional<QuantSpec>& rounding) {
+  ImportedValue value;
+  value.constant = tensor;
+  value.rounding = rounding;
+  return value;
+}
+
+}  // namespace
 
 void OnnxImporter::set_output(const std::string& name, ImportedValue value) {
   if (name.empty()) return;
@@ -461,15 +520,16 @@ void OnnxImporter::set_output(const std::string& name, ImportedValue value) {
     if (value.source->is_constant()) {
       const Operand list = constant_operand(value.source->constant);
       DETENT_CHECK(list.elements.has_value(), "output {} is {}", name, value_text(value.source->constant));
-      value = {.source = std::nullopt, .constant = tensor_of_elements(list)};
-    } else if (std::optional<Tensor> constant = folded(*value.source)) {
-      value = {.source = std::nullopt, .constant = std::move(constant)};
+      value = constant_value(*list.elements, std::nullopt);
+    } else if (std::optional<RoundedConstant> constant = folded(*value.source)) {
+      roundings_.erase(value.source->node);
+      value = constant_value(constant->values, constant->spec);
     } else {
       Node& node = graph_.node(value.source->node);
       if (node.source_names.size() <= value.source->result)
         node.source_names.resize(value.source->result + 1);
       std::string& source_name = node.source_names[value.source->result];
-      if (source_name.empty()) source_name = name;
+      if (source_name.empty()) source_name = kept_name(name);
     }
   }
   scope_->values[name] = &own(std::move(value));
@@ -499,7 +559,7 @@ void OnnxImporter::add_outputs(const onnx::GraphProto& graph) {
                            second.shape[0] == second_sizes_[kBatchName];
     outputs_have_batch_ = outputs_have_batch_ && has_batch;
     output.inputs.push_back(value);
-    output.source_names.push_back(info.name());
+    output.source_names.push_back(kept_name(info.name()));
   }
   if (output.inputs.empty()) fail("{}: the graph has no outputs", file_.path().string());
   graph_.add(std::move(output));
@@ -525,11 +585,11 @@ Graph OnnxImporter::finish() {
     make_parameter_keys_unique(graph_);
     move_roundings_to_operands(graph_, roundings_);
     remove_dead_nodes();
-    if (!roundings_.empty()) {
-      round_where_computed(graph_);
-      const bool has_codes = file_.opset("qonnx.custom_op.general") == 0 && sums_fit(graph_);
-      if (has_codes) graph_.set_requantization(Requantization::kFloat);
-    }
+    if (!roundings_.empty()) round_where_computed(graph_);
+    const bool is_quantized =
+        std::ranges::any_of(graph_.nodes(), [](const Node& node) { return !node.quantization.empty(); });
+    const bool has_codes = is_quantized && file_.opset("qonnx.custom_op.general") == 0 && sums_fit(graph_);
+    if (has_codes) graph_.set_requantization(Requantization::kFloat);
     verify(graph_);
   } catch (const Error& error) {
     std::vector<std::string> open;
@@ -537,8 +597,11 @@ Graph OnnxImporter::finish() {
       if (symbol != kBatchName) open.push_back(symbol);
     }
     if (open.empty()) fail("{}: {}", file_.path().string(), error.what());
-    fail("{}: {} (sizes of its inputs are open, {}: they are given with --shape)", file_.path().string(),
-         error.what(), fmt::join(open, ", "));
+    fail(
+        "{0}: {1} (sizes of its inputs are open, {2}: `detent export {0} FIXED.onnx --shape NAME=...` writes "
+        "a "
+        "model that has them, and `detent run --shape` and `detent bench --shape` take them)",
+        file_.path().string(), error.what(), fmt::join(open, ", "));
   }
   return std::move(graph_);
 }

@@ -9,10 +9,12 @@
 
 #include "detent/graph/graph.h"
 #include "detent/graph/operators.h"
+#include "detent/onnx/converters/rounding.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_file.h"
 
 namespace onnx {
+class AttributeProto;
 class FunctionProto;
 class GraphProto;
 class NodeProto;
@@ -35,7 +37,7 @@ struct ImportedValue {
   std::optional<Tensor> constant;
   TriedTypes types = {};                       // of the constant
   std::optional<ParameterRef> parameter = {};  // of the constant, once something refers to it
-  std::optional<QuantSpec> rounding = {};      // that leaves the constant as it is
+  std::optional<QuantSpec> rounding = {};      // that leaves the constant as it is, for what reads it
   bool is_initializer = false;
 };
 
@@ -48,10 +50,9 @@ struct ImportScope {
   std::map<std::string, int64_t> opsets = {};          // of a function, by domain
 };
 
-/// The result of a node that moves elements of the graph's own tensors, and of nothing else; nothing for
-/// other nodes, and for those whose result has more bytes than its inputs and `growth`, which it takes off.
-std::optional<Tensor> moved_constants(const Graph& graph, const Node& node, const Operand& result,
-                                      int64_t& growth);
+/// The result of a node that moves elements of the graph's own tensors, rounded or not, and of nothing else;
+/// nothing for other nodes.
+std::optional<RoundedConstant> moved_constants(const Graph& graph, const Node& node, const Operand& result);
 
 /// Whether the operator moves elements of its first input, or takes the largest of some, so that it does the
 /// same to codes and to what they stand for.
@@ -100,7 +101,12 @@ class OnnxImporter {
   std::string unique_name(const std::string& wanted);
   void set_output(const std::string& name, ImportedValue value);
   const TriedTypes& types(const NodeInput& input) const;
-  std::optional<Tensor> folded(const NodeInput& value);
+  std::optional<RoundedConstant> folded(const NodeInput& value);
+  NodeInput add_rounding(NodeInput value, const std::string& name, const QuantSpec& spec);
+  /// Gives a constant of the file its share of what may be known.
+  void let_move(const Tensor& constant);
+  /// Whether so many bytes more may be known before the network runs; takes them off if so.
+  bool may_know(int64_t bytes);
 
   OnnxModelFile& file_;
   const OnnxImportOptions& options_;
@@ -109,8 +115,10 @@ class OnnxImporter {
   Graph graph_;
   std::vector<std::unique_ptr<ImportedValue>> values_;
   std::map<std::pair<std::string_view, std::string_view>, const onnx::FunctionProto*> functions_;
-  size_t written_out_ = 0;              // nodes of functions, in all calls
-  int64_t growth_ = int64_t{16} << 20;  // bytes by which constants may still grow when they are moved
+  const size_t most_nodes_;
+  size_t written_out_ = 0;  // nodes of functions, in all calls
+  int64_t knowable_ = int64_t{16} << 20;  // bytes that may still be computed of constants and shapes
+  std::map<const onnx::AttributeProto*, Tensor> attribute_tensors_;  // shared by calls of a function
   std::unordered_map<std::string, TriedTypes> types_;  // by value_name
   std::unordered_map<std::string, size_t> readers_;    // of the outermost graph's values
   std::set<std::string, std::less<>> names_;

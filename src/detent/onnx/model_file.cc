@@ -28,13 +28,13 @@ void parse(const MappedFile& file, Message& message, const std::filesystem::path
   }
   google::protobuf::io::ArrayInputStream stream(file.bytes().data(), static_cast<int>(file.bytes().size()));
   google::protobuf::io::CodedInputStream coded(&stream);
-  constexpr int kDeepest = 100;  // graphs within graphs
-  coded.SetRecursionLimit(kDeepest);
+  constexpr int kDeepestMessage = 100;  // graphs within graphs
+  coded.SetRecursionLimit(kDeepestMessage);
   if (!message.ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage())
     fail("{}: no {} in ONNX's format, or a damaged one", path.string(), what);
 }
 
-std::optional<uint64_t> number_of(const std::string& text) {
+std::optional<uint64_t> line_number(const std::string& text) {
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
@@ -45,7 +45,9 @@ std::optional<uint64_t> number_of(const std::string& text) {
 
 OnnxModelFile::OnnxModelFile(const std::filesystem::path& path)
     : path_(path), model_(std::make_unique<onnx::ModelProto>()) {
-  parse(*map_file(path), *model_, path, "model");
+  const auto file = map_file(path);
+  byte_size_ = file->bytes().size();
+  parse(*file, *model_, path, "model");
   if (!model_->has_graph()) fail("{}: no model in ONNX's format: it has no graph", path.string());
   if (model_->ir_version() < kOldestIr || model_->ir_version() > kNewestIr) {
     fail("{}: IR version {}, expected {} to {}", path.string(), model_->ir_version(), kOldestIr, kNewestIr);
@@ -95,8 +97,8 @@ Tensor OnnxModelFile::tensor(const onnx::TensorProto& proto) {
   std::optional<uint64_t> length;
   for (const auto& entry : proto.external_data()) {
     if (entry.key() == "location") location = entry.value();
-    if (entry.key() == "offset") offset = number_of(entry.value()).value_or(UINT64_MAX);
-    if (entry.key() == "length") length = number_of(entry.value()).value_or(UINT64_MAX);
+    if (entry.key() == "offset") offset = line_number(entry.value()).value_or(UINT64_MAX);
+    if (entry.key() == "length") length = line_number(entry.value()).value_or(UINT64_MAX);
   }
   const auto file = beside(location, proto.name());
   const DType dtype = dtype_of_onnx(proto.data_type());

@@ -29,6 +29,7 @@ class OnnxModelFile {
 
   const onnx::ModelProto& model() const { return *model_; }
   const std::filesystem::path& path() const { return path_; }
+  size_t byte_size() const { return byte_size_; }
   /// Version of the operator set of a domain; 0 when the model does not import it. "ai.onnx" is "".
   int64_t opset(const std::string& domain) const;
 
@@ -40,6 +41,7 @@ class OnnxModelFile {
   std::shared_ptr<const MappedFile> beside(const std::string& location, const std::string& tensor);
 
   std::filesystem::path path_;
+  size_t byte_size_ = 0;
   std::unique_ptr<onnx::ModelProto> model_;
   std::map<std::string, int64_t> opsets_;
   std::map<std::string, std::shared_ptr<const MappedFile>> mapped_;

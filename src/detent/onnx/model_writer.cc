@@ -7,7 +7,9 @@
 
 #include "detent/core/error.h"
 #include "detent/io/file.h"
+#include "detent/io/unfinished_file.h"
 #include "detent/onnx/tensor_data.h"
+#include "detent/onnx/weights_file.h"
 
 namespace detent {
 namespace {
@@ -192,23 +194,24 @@ void OnnxModelWriter::put_data_into_model() {
   }
 }
 
-/// Each begins at a page, so that it can be mapped; small ones stay in the model, where tools that look at
-/// shapes find them.
-void OnnxModelWriter::put_data_into(const std::filesystem::path& path) {
+/// Small ones stay in the model, where tools that look at shapes find them.
+void OnnxModelWriter::put_data_beside(OnnxWeightsFile& weights) {
   constexpr size_t kLeast = 1024;
-  constexpr uint64_t kPage = 4096;
-  AtomicFile file(path);
+  std::vector<std::span<const std::byte>> large;
+  for (const Initializer& initializer : initializers_) {
+    if (initializer.data().size() >= kLeast) large.push_back(initializer.data());
+  }
+  if (large.empty()) return put_data_into_model();
+  const std::vector<uint64_t> begins = weights.write(large);
+  auto begin = begins.begin();
   for (const Initializer& initializer : initializers_) {
     const auto data = initializer.data();
     if (data.size() < kLeast) {
       initializer.proto->set_raw_data(data.data(), data.size());
-      continue;
+    } else {
+      set_external(weights.name(), *begin++, data.size(), *initializer.proto);
     }
-    file.write(std::string((kPage - file.position() % kPage) % kPage, '\0'));
-    set_external(path.filename().string(), file.position(), data.size(), *initializer.proto);
-    file.write(data);
   }
-  file.commit();
 }
 
 void OnnxModelWriter::write(const std::filesystem::path& path, int64_t opset, uint64_t most_bytes_within) {
@@ -224,8 +227,9 @@ void OnnxModelWriter::write(const std::filesystem::path& path, int64_t opset, ui
   }
   uint64_t bytes = 0;
   for (const Initializer& initializer : initializers_) bytes += initializer.data().size();
+  OnnxWeightsFile weights(output_file(path));
   if (bytes > most_bytes_within) {
-    put_data_into(path.string() + ".data");
+    put_data_beside(weights);
   } else {
     put_data_into_model();
   }
@@ -239,7 +243,10 @@ void OnnxModelWriter::write(const std::filesystem::path& path, int64_t opset, ui
     google::protobuf::io::CopyingOutputStreamAdaptor adaptor(&stream);
     DETENT_CHECK(model_->SerializeToZeroCopyStream(&adaptor), "model {}", path.string());
   }
+  // A model that is there names its own weights until the new one takes its place.
+  weights.commit();
   file.commit();
+  weights.remove_replaced();
 }
 
 }  // namespace detent

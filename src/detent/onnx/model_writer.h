@@ -22,6 +22,8 @@ class TensorProto;
 
 namespace detent {
 
+class OnnxWeightsFile;
+
 /// Names of values; "" is an optional one that is absent.
 using OnnxValues = std::vector<std::string>;
 
@@ -74,7 +76,7 @@ class OnnxModelWriter {
   };
 
   void put_data_into_model();
-  void put_data_into(const std::filesystem::path& path);
+  void put_data_beside(OnnxWeightsFile& weights);
 
   std::unique_ptr<onnx::ModelProto> model_;
   std::vector<Initializer> initializers_;

@@ -1,56 +1,69 @@
 #include <algorithm>
-#include <cstring>
 
+#include "detent/core/error.h"
+#include "detent/graph/element_movement.h"
 #include "detent/graph/traits.h"
+#include "detent/onnx/converters/rounding.h"
 #include "detent/onnx/importer.h"
+#include "detent/onnx/moved_rounding.h"
+#include "detent/onnx/quantizer_export.h"
 
 namespace detent {
 namespace {
 
-void copy(const StridedCopy& copy, const Tensor& from, Tensor& to) {
-  const size_t width = dtype_size(from.dtype());
-  const Shape& shape = copy.from.shape;
-  std::vector<int64_t> index(shape.size());
-  for (int64_t left = element_count(shape); left > 0; --left) {
-    int64_t source = copy.from.offset;
-    int64_t target = copy.to.offset;
-    for (size_t d = 0; d < index.size(); ++d) {
-      source += index[d] * copy.from.strides[d];
-      target += index[d] * copy.to.strides[d];
-    }
-    std::memcpy(to.bytes().data() + static_cast<size_t>(target) * width,
-                from.bytes().data() + static_cast<size_t>(source) * width, width);
-    for (size_t d = index.size(); d-- > 0;) {
-      if (++index[d] < shape[d]) break;
-      index[d] = 0;
-    }
+/// A tensor of the graph's own, or what such a one is quantized or rounded to.
+std::optional<RoundedConstant> constant_of(const Graph& graph, const NodeInput& input) {
+  const Node& giver = graph.node(input.node);
+  if (role_of(giver) == OperatorRole::kConstant)
+    return RoundedConstant{giver.find_parameter("value")->tensor, std::nullopt};
+  if (const auto codes = constant_codes(graph, giver)) return RoundedConstant{*codes, std::nullopt};
+  const std::optional<QuantSpec> rounding = rounding_of(giver, "data_out_0");
+  if (!rounding || giver.inputs.size() != 1 || giver.inputs[0].is_constant()) return std::nullopt;
+  const Node& source = graph.node(giver.inputs[0].node);
+  if (role_of(source) != OperatorRole::kConstant) return std::nullopt;
+  return RoundedConstant{source.find_parameter("value")->tensor, rounding};
+}
+
+/// What rounds the result, where all inputs are rounded.
+std::optional<QuantSpec> moved_rounding(const Node& node, const std::vector<RoundedConstant>& inputs,
+                                        const Shape& result) {
+  std::vector<QuantSpec> specs;
+  for (const RoundedConstant& input : inputs) {
+    if (!input.spec) return std::nullopt;
+    specs.push_back(*input.spec);
   }
+  const std::optional<QuantSpec> joined = joined_rounding(specs);
+  if (!joined || scale_count(*joined) == 1) return joined;
+  std::vector<Tensor> places;
+  int32_t before = 0;
+  for (const RoundedConstant& input : inputs) {
+    places.push_back(scale_places(*input.spec, input.values.shape()));
+    for (int32_t& place : places.back().values<int32_t>()) place += before;
+    before += static_cast<int32_t>(scale_count(*input.spec));
+  }
+  return rounding_at_places(*joined, moved_elements(node, places, result, 0), specs.front().group_size);
 }
 
 }  // namespace
 
-std::optional<Tensor> moved_constants(const Graph& graph, const Node& node, const Operand& result,
-                                      int64_t& growth) {
+std::optional<RoundedConstant> moved_constants(const Graph& graph, const Node& node, const Operand& result) {
   const Movement* movement = trait<Movement>(node);
   if (movement == nullptr || movement->parts || node.inputs.empty() || result.is_open()) return std::nullopt;
-  std::vector<Tensor> inputs;
-  std::vector<Shape> shapes;
+  std::vector<RoundedConstant> inputs;
   for (const NodeInput& input : node.inputs) {
-    if (input.is_constant()) break;  // sizes and positions come last
-    const Node& giver = graph.node(input.node);
-    if (role_of(giver) != OperatorRole::kConstant) return std::nullopt;
-    inputs.push_back(giver.find_parameter("value")->tensor);
-    shapes.push_back(inputs.back().shape());
+    const bool is_size = input.is_constant() || (movement->is_view() && !inputs.empty());
+    if (is_size) break;  // sizes and positions come last
+    std::optional<RoundedConstant> constant = constant_of(graph, input);
+    if (!constant) return std::nullopt;
+    inputs.push_back(std::move(*constant));
   }
   if (inputs.empty()) return std::nullopt;
-  int64_t more = element_count(result.shape) * static_cast<int64_t>(dtype_size(inputs[0].dtype()));
-  for (const Tensor& input : inputs) more -= static_cast<int64_t>(input.byte_size());
-  if (more > growth) return std::nullopt;
-  growth -= std::max<int64_t>(more, 0);
-  if (!movement->copies) return inputs[0].reshaped(result.shape);
-  Tensor moved(inputs[0].dtype(), result.shape);
-  for (const StridedCopy& part : movement->copies(node, shapes, result.shape))
-    copy(part, inputs[part.input], moved);
+  std::vector<Tensor> tensors;
+  for (const RoundedConstant& input : inputs) tensors.push_back(input.values);
+  RoundedConstant moved{moved_elements(node, tensors, result.shape, 0),
+                        moved_rounding(node, inputs, result.shape)};
+  // A border of zeros, or a part of what a scale followed from, may be rounded to something else.
+  if (moved.spec && !fake_quantize(*moved.spec, moved.values).equals(moved.values)) moved.spec.reset();
   return moved;
 }
 

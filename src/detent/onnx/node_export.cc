@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "detent/core/convert.h"
 #include "detent/core/error.h"
+#include "detent/graph/known_elements.h"
 #include "detent/onnx/exporter.h"
 #include "detent/onnx/tensor_data.h"
 
@@ -12,51 +14,14 @@ namespace {
 /// Integers of a constant operand.
 std::optional<std::vector<int64_t>> integers_of(const Value& constant) {
   if (const auto* integer = constant.get_if<int64_t>()) return std::vector{*integer};
-  const auto* list = constant.get_if<List>();
-  if (list == nullptr) return std::nullopt;
-  std::vector<int64_t> values;
-  for (const Value& element : *list) {
-    const auto* integer = element.get_if<int64_t>();
-    if (integer == nullptr) return std::nullopt;
-    values.push_back(*integer);
-  }
-  return values;
-}
-
-template <class T>
-Tensor scalar_of(double value) {
-  return Tensor::from({}, std::vector<T>{static_cast<T>(value)});
+  return listed_integers(constant);
 }
 
 }  // namespace
 
-Tensor scalar_tensor(double value, DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return scalar_of<float>(value);
-    case DType::kFloat64:
-      return scalar_of<double>(value);
-    case DType::kInt64:
-      return scalar_of<int64_t>(value);
-    case DType::kInt32:
-      return scalar_of<int32_t>(value);
-    case DType::kInt16:
-      return scalar_of<int16_t>(value);
-    case DType::kInt8:
-      return scalar_of<int8_t>(value);
-    case DType::kUInt8:
-      return scalar_of<uint8_t>(value);
-    case DType::kBool: {
-      Tensor flag(DType::kBool, {});
-      flag.values<bool>()[0] = value != 0;
-      return flag;
-    }
-    default:
-      fail("a number among tensors of {}", dtype_name(dtype));
-  }
-}
-
 int64_t NodeExport::opset() const { return exporter_.opset_; }
+
+OnnxStyle NodeExport::style() const { return exporter_.options_.style; }
 
 bool NodeExport::has_input(size_t index) const {
   return index < node_.inputs.size() && !node_.inputs[index].is_absent();
@@ -99,8 +64,7 @@ std::string NodeExport::input(size_t index) {
     if (dtype == DType::kInt64) return value;
     return add("Cast", {value}, {{"to", onnx_element_type(dtype)}});
   }
-  double scratch = 0;
-  if (const double* number = input.constant.number(scratch)) return number_of(*number, dtype);
+  if (input.constant.is<int64_t>() || input.constant.is<double>()) return number_of(input.constant, dtype);
   const auto list = integers_of(input.constant);
   if (!list) refuse(fmt::format("input {} is {}", index, value_text(input.constant)));
   return list_of(*list);
@@ -115,9 +79,7 @@ OnnxValues NodeExport::inputs() {
 std::string NodeExport::input_as(size_t index, DType dtype) {
   if (!has_input(index)) return "";
   const NodeInput& input = node_.inputs[index];
-  double scratch = 0;
-  if (const double* number = input.is_constant() ? input.constant.number(scratch) : nullptr)
-    return number_of(*number, dtype);
+  if (input.constant.is<int64_t>() || input.constant.is<double>()) return number_of(input.constant, dtype);
   const std::string value = this->input(index);
   if (type(index).is_tensor() && type(index).dtype == dtype) return value;
   return add("Cast", {value}, {{"to", onnx_element_type(dtype)}});
@@ -129,8 +91,9 @@ std::optional<std::vector<int64_t>> NodeExport::integers(size_t index) const {
   const std::string name = value_name(input);
   const Operand& first = exporter_.first_.types.find(name)->second;
   const Operand& second = exporter_.second_.types.find(name)->second;
-  if (!first.elements || first.elements != second.elements) return std::nullopt;
-  return std::vector<int64_t>(first.elements->begin(), first.elements->end());
+  if (!have_same_elements(first, second)) return std::nullopt;
+  const Tensor list = to_dtype(*first.elements, DType::kInt64);
+  return std::vector<int64_t>(list.values<int64_t>().begin(), list.values<int64_t>().end());
 }
 
 std::string NodeExport::list(size_t index) {
@@ -155,7 +118,7 @@ std::string NodeExport::scalar(size_t index) {
     const auto known = integers_of(input.constant);
     if (!known || known->size() != 1)
       refuse(fmt::format("input {} is {}", index, value_text(input.constant)));
-    return number_of(static_cast<double>(known->front()), DType::kInt64);
+    return number_of(known->front(), DType::kInt64);
   }
   const std::string value = exporter_.value_of(node_, index);
   const bool is_scalar = !type(index).is_tensor() || type(index).shape.empty();
@@ -188,8 +151,10 @@ std::string NodeExport::list_of(const std::vector<int64_t>& values) {
   return constant(Tensor::from({std::ssize(values)}, values), "list");
 }
 
-std::string NodeExport::number_of(double value, DType dtype) {
-  return constant(scalar_tensor(value, dtype), "number");
+std::string NodeExport::number_of(const Value& value, DType dtype) {
+  const std::optional<Tensor> number = tensor_of_number(value, dtype);
+  if (!number) refuse(fmt::format("{}, which {} does not hold", value_text(value), dtype_name(dtype)));
+  return constant(*number, "number");
 }
 
 std::string NodeExport::constant(const Tensor& tensor, const std::string& hint) {

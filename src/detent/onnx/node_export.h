@@ -9,6 +9,7 @@
 #include "detent/core/value.h"
 #include "detent/graph/graph.h"
 #include "detent/graph/operators.h"
+#include "detent/onnx/export_onnx.h"
 #include "detent/onnx/model_writer.h"
 
 namespace detent {
@@ -24,6 +25,7 @@ class NodeExport {
   const Node& node() const { return node_; }
   /// Version of the operator set that is written.
   int64_t opset() const;
+  OnnxStyle style() const;
 
   size_t input_count() const { return node_.inputs.size(); }
   bool has_input(size_t index) const;
@@ -65,7 +67,7 @@ class NodeExport {
   std::string parameter_or(const char* name, float value, const Shape& shape);
 
   std::string list_of(const std::vector<int64_t>& values);
-  std::string number_of(double value, DType dtype = DType::kFloat32);
+  std::string number_of(const Value& value, DType dtype = DType::kFloat32);
   std::string constant(const Tensor& tensor, const std::string& hint);
 
   /// A value on the way to the result.
@@ -86,8 +88,5 @@ class NodeExport {
   const Node& node_;
   OnnxValues results_;
 };
-
-/// An element of a tensor without dimensions.
-Tensor scalar_tensor(double value, DType dtype);
 
 }  // namespace detent

@@ -2,8 +2,12 @@
 
 #include <onnx/onnx_pb.h>
 
+#include <cmath>
+
+#include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/onnx/importer.h"
+#include "detent/onnx/moved_rounding.h"
 #include "detent/onnx/quantizer_export.h"
 #include "detent/onnx/tensor_data.h"
 
@@ -53,18 +57,30 @@ const Tensor* NodeImport::constant(size_t index) const {
 std::optional<double> NodeImport::number(size_t index) const {
   const Tensor* tensor = constant(index);
   if (tensor == nullptr || tensor->numel() != 1) return std::nullopt;
-  const Operand& operand = type(index);
-  return operand.elements ? std::optional(operand.elements->front()) : std::nullopt;
+  return to_dtype(*tensor, DType::kFloat64).values<double>()[0];
+}
+
+std::optional<int64_t> NodeImport::integer(size_t index) const {
+  const Tensor* tensor = constant(index);
+  if (tensor == nullptr || tensor->numel() != 1) return std::nullopt;
+  constexpr double kBeyond = 0x1p63;
+  const bool fits = !is_floating_point(tensor->dtype()) || std::fabs(*number(index)) < kBeyond;
+  return fits ? std::optional(to_dtype(*tensor, DType::kInt64).values<int64_t>()[0]) : std::nullopt;
+}
+
+NodeInput NodeImport::number_or_input(size_t index) {
+  const std::optional<double> known = number(index);
+  if (!known || constant(index)->dtype() == DType::kBool) return input(index);
+  return is_floating_point(constant(index)->dtype()) ? number_of(*known)
+                                                     : NodeInput::of_constant(Value(*integer(index)));
 }
 
 std::optional<std::vector<int64_t>> NodeImport::integers(size_t index) const {
-  if (constant(index) == nullptr || !type(index).elements) return std::nullopt;
-  if (const Tensor& tensor = *constant(index); tensor.dtype() == DType::kInt64) {
-    const auto values = tensor.values<int64_t>();
-    return std::vector<int64_t>(values.begin(), values.end());
-  }
-  const std::vector<double>& elements = *type(index).elements;
-  return std::vector<int64_t>(elements.begin(), elements.end());
+  constexpr int64_t kMost = 1024;
+  const Tensor* tensor = constant(index);
+  if (tensor == nullptr || tensor->numel() > kMost) return std::nullopt;
+  const Tensor list = to_dtype(*tensor, DType::kInt64);
+  return std::vector<int64_t>(list.values<int64_t>().begin(), list.values<int64_t>().end());
 }
 
 Shape NodeImport::result_shape(const std::string& op, std::vector<NodeInput> inputs, Table attributes) const {
@@ -161,8 +177,27 @@ std::vector<std::string> NodeImport::texts(const char* name) const {
 
 Tensor NodeImport::tensor(const char* name) const {
   const auto* attribute = find(name);
-  if (attribute == nullptr || !attribute->has_t()) fail("attribute \"{}\" is missing", name);
-  return as_float32(importer_.file_.tensor(attribute->t()));
+  if (attribute == nullptr) fail("attribute \"{}\" is missing", name);
+  const auto [known, is_new] = importer_.attribute_tensors_.try_emplace(attribute);
+  if (is_new) importer_.let_move(known->second = read_tensor(*attribute));
+  return known->second;
+}
+
+Tensor NodeImport::read_tensor(const onnx::AttributeProto& attribute) const {
+  switch (attribute.type()) {
+    case onnx::AttributeProto::FLOAT:
+      return Tensor::from({}, std::vector<float>{attribute.f()});
+    case onnx::AttributeProto::INT:
+      return Tensor::from({}, std::vector<int64_t>{attribute.i()});
+    case onnx::AttributeProto::FLOATS:
+      return Tensor::from({attribute.floats_size()},
+                          std::vector<float>(attribute.floats().begin(), attribute.floats().end()));
+    case onnx::AttributeProto::INTS:
+      return Tensor::from({attribute.ints_size()},
+                          std::vector<int64_t>(attribute.ints().begin(), attribute.ints().end()));
+    default:
+      return as_float32(importer_.file_.tensor(attribute.t()));
+  }
 }
 
 NodeInput NodeImport::add(const std::string& op, std::vector<NodeInput> inputs, Table attributes,
@@ -170,18 +205,20 @@ NodeInput NodeImport::add(const std::string& op, std::vector<NodeInput> inputs, 
   const std::string base = importer_.scope_->prefix + identifier_of(proto_);
   Node node{.name = importer_.unique_name(base), .op = op, .inputs = std::move(inputs)};
   node.attributes = std::move(attributes);
-  node.parameters = std::move(parameters);
+  for (auto& [name, parameter] : parameters) add_parameter(node, name, std::move(parameter));
   if (!node.parameters.empty()) {
     constexpr std::string_view kWeight = ".weight";
     const std::string weight = has_input(1) ? input_name(1) : "";
     node.target = weight.ends_with(kWeight) ? weight.substr(0, weight.size() - kWeight.size()) : base;
   }
-  for (const auto& [name, parameter] : node.parameters) {
-    const auto rounded = importer_.rounded_parameters_.find(&*parameter);
-    if (rounded != importer_.rounded_parameters_.end())
-      node.quantization[name] = QuantizerRef(rounded->second.second);
-  }
   return importer_.add(std::move(node));
+}
+
+void NodeImport::add_parameter(Node& node, const std::string& name, ParameterRef parameter) const {
+  const auto rounded = importer_.rounded_parameters_.find(&*parameter);
+  if (rounded != importer_.rounded_parameters_.end())
+    node.quantization[name] = QuantizerRef(rounded->second.second);
+  node.parameters.emplace_back(name, std::move(parameter));
 }
 
 ParameterRef NodeImport::parameter(size_t index, bool trainable) {
@@ -199,21 +236,28 @@ ParameterRef NodeImport::parameter(Tensor tensor, const QuantSpec& rounding) {
   return result;
 }
 
+ParameterRef NodeImport::reshaped_parameter(size_t index, Shape shape) {
+  const ImportedValue& value = importer_.find(input_name(index), *importer_.scope_);
+  const Tensor& given = *value.constant;
+  if (given.shape() == shape) return parameter(index);
+  const auto rounding =
+      value.rounding ? reshaped_rounding(*value.rounding, given.shape(), shape) : std::nullopt;
+  Tensor reshaped = given.reshaped(std::move(shape));
+  return rounding ? parameter(std::move(reshaped), *rounding) : parameter(std::move(reshaped));
+}
+
 ParameterRef NodeImport::transposed_parameter(size_t index) {
   const ImportedValue& value = importer_.find(input_name(index), *importer_.scope_);
   Tensor transposed = transposed_matrix(*value.constant);
   if (!value.rounding) return parameter(std::move(transposed));
   QuantSpec spec = *value.rounding;
   if (spec.axis < 0) spec.axis += 2;
-  if (spec.granularity == Granularity::kChannel) spec.axis = 1 - spec.axis;
+  if (spec.granularity != Granularity::kTensor) spec.axis = 1 - spec.axis;
   return parameter(std::move(transposed), spec);
 }
 
 NodeInput NodeImport::add_rounding(NodeInput value, const QuantSpec& spec) {
-  const NodeInput result = add("identity", {std::move(value)});
-  importer_.graph_.node(result.node).quantization["data_out_0"] = QuantizerRef(spec);
-  importer_.roundings_.insert(result.node);
-  return result;
+  return importer_.add_rounding(std::move(value), importer_.scope_->prefix + identifier_of(proto_), spec);
 }
 
 NodeInput NodeImport::constant_of(Tensor tensor) {
@@ -236,6 +280,8 @@ const Node* NodeImport::producer(size_t index) const {
 }
 
 const Node& NodeImport::node(const NodeInput& value) const { return importer_.graph_.node(value.node); }
+
+const Graph& NodeImport::graph() const { return importer_.graph_; }
 
 size_t NodeImport::output_count() const { return static_cast<size_t>(proto_.output_size()); }
 

@@ -41,6 +41,10 @@ class NodeImport {
   const Tensor* constant(size_t index) const;
   /// Its only element as a number; nothing where it is not known.
   std::optional<double> number(size_t index) const;
+  /// The same as an integer, cut towards zero; nothing where no int64 holds it.
+  std::optional<int64_t> integer(size_t index) const;
+  /// Its only element as a constant operand, a number of its own kind, where it is known; else the input.
+  NodeInput number_or_input(size_t index);
   /// Elements of a list of integers that are known, whatever the sizes of open dimensions.
   std::optional<std::vector<int64_t>> integers(size_t index) const;
   /// What an input is for one choice of the sizes of open dimensions.
@@ -64,6 +68,7 @@ class NodeImport {
   std::vector<int64_t> integers(const char* name, std::vector<int64_t> otherwise) const;
   std::vector<double> numbers(const char* name) const;
   std::vector<std::string> texts(const char* name) const;
+  /// A tensor, or numbers as one.
   Tensor tensor(const char* name) const;
 
   using Parameters = std::vector<std::pair<std::string, ParameterRef>>;
@@ -75,6 +80,8 @@ class NodeImport {
   static ParameterRef parameter(Tensor tensor, bool trainable = true) {
     return ParameterRef(Parameter{std::move(tensor), trainable});
   }
+  /// Gives a node one, and the quantizer that belongs to it.
+  void add_parameter(Node& node, const std::string& name, ParameterRef parameter) const;
   /// The same of a tensor that `rounding` leaves as it is: the node that has it gets a quantizer.
   ParameterRef parameter(Tensor tensor, const QuantSpec& rounding);
   /// A tensor of the network's own as an operand.
@@ -88,6 +95,8 @@ class NodeImport {
   Shape result_shape(const std::string& op, std::vector<NodeInput> inputs, Table attributes = {}) const;
   /// A node that rounds, which becomes a quantizer of what reads it.
   NodeInput add_rounding(NodeInput value, const QuantSpec& spec);
+  /// The parameter of an input that is constant, in another shape.
+  ParameterRef reshaped_parameter(size_t index, Shape shape);
   /// The parameter of an input that is a constant matrix, rows and columns exchanged.
   ParameterRef transposed_parameter(size_t index);
   /// What a value that was added is, for one choice of open sizes.
@@ -95,6 +104,7 @@ class NodeImport {
   /// The node that gives an input, where that is no constant.
   Node* producer(size_t index);
   const Node* producer(size_t index) const;
+  const Graph& graph() const;
   /// The node that gives a value of the graph.
   const Node& node(const NodeInput& value) const;
 
@@ -115,6 +125,7 @@ class NodeImport {
 
  private:
   const onnx::AttributeProto* find(const char* name) const;
+  Tensor read_tensor(const onnx::AttributeProto& attribute) const;
 
   OnnxImporter& importer_;
   const onnx::NodeProto& proto_;

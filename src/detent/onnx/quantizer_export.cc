@@ -78,6 +78,14 @@ CodeElements code_elements(const IntegerForm& form) {
                         : CodeElements{onnx::TensorProto::UINT16, 0, UINT16_MAX, 2};
 }
 
+constexpr int64_t kHalfOfByte = 128;
+
+/// The same values with codes in uint8: codes and zero points are 128 larger.
+void make_unsigned(IntegerForm& form, std::vector<int64_t>& codes) {
+  for (int64_t& code : codes) code += kHalfOfByte;
+  for (int64_t& zero : form.zero_point) zero += kHalfOfByte;
+}
+
 /// Little-endian.
 std::string bytes_of(std::span<const int64_t> codes, size_t bytes) {
   std::string result;
@@ -295,9 +303,13 @@ std::string QuantizerExport::rounded(const std::string& name, const Tensor& tens
     if (std::holds_alternative<Binary>(spec.format)) return bipolar(value, magnitudes(turned, written));
     return quant(value, turned, static_cast<size_t>(tensor.rank()));
   }
-  const IntegerForm form = *integer_form(spec);
-  const CodeElements elements = code_elements(form);
+  IntegerForm form = *integer_form(spec);
+  CodeElements elements = code_elements(form);
   std::vector<int64_t> codes = codes_of(form, tensor);
+  if (unsigned_weights_ && elements.type == onnx::TensorProto::INT8) {
+    make_unsigned(form, codes);
+    elements.type = onnx::TensorProto::UINT8;
+  }
   Shape shape = tensor.shape();
   const bool several = form.scale.size() > 1;
   Table attributes;

@@ -21,7 +21,8 @@ std::optional<QuantSpec> rounding_of(const Node& node, std::string_view operand)
 /// Writes what operands are rounded to, in the words of a style.
 class QuantizerExport {
  public:
-  QuantizerExport(OnnxModelWriter& writer, OnnxStyle style) : writer_(writer), style_(style) {}
+  QuantizerExport(OnnxModelWriter& writer, const OnnxExportOptions& options)
+      : writer_(writer), style_(options.style), unsigned_weights_(options.unsigned_weights) {}
 
   /// Why the style cannot carry the spec; "" where it can.
   std::string obstacle(const QuantSpec& spec, int64_t opset) const;
@@ -42,6 +43,7 @@ class QuantizerExport {
 
   OnnxModelWriter& writer_;
   OnnxStyle style_;
+  bool unsigned_weights_;
   std::map<std::string, std::vector<std::pair<QuantSpec, std::string>>> done_;
   std::map<std::string, QuantSpec> rounded_;  // by value
 };

@@ -8,6 +8,7 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
+#include "detent/graph/operators.h"
 
 namespace detent {
 namespace {
@@ -120,6 +121,8 @@ int64_t onnx_element_type(DType dtype) {
 
 Shape shape_of(const onnx::TensorProto& proto) {
   const Shape shape(proto.dims().begin(), proto.dims().end());
+  if (shape.size() > kMostDims)
+    fail("tensor \"{}\": {} dimensions, expected at most {}", proto.name(), shape.size(), kMostDims);
   try {
     const int64_t count = element_count(shape);
     constexpr int64_t kMost = int64_t{1} << 40;

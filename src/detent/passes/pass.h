@@ -24,6 +24,7 @@ namespace detent {
 /// Accuracy and loss of a classifier over samples with labels.
 struct Score {
   double accuracy = 0;
+  double standard_error = 0;  // of the accuracy
   double loss = 0;
 };
 
@@ -56,6 +57,13 @@ struct PassContext {
   /// In the first process: what is written into this folder appears there when the pipeline has ended. None:
   /// each file at once.
   std::shared_ptr<OutputFolder> outputs;
+  /// The samples that an earlier pass has warned of being too few; copies of the context share it.
+  std::shared_ptr<int64_t> few_samples = std::make_shared<int64_t>(-1);
+
+  /// Warns where there are fewer samples than `wanted`, once for all passes.
+  void warn_of_few_samples(int64_t samples, int64_t wanted) const;
+  /// The same without a word to the user.
+  PassContext quiet() const;
 
   /// Where to write, and where to read, what belongs to `path` in the end.
   std::filesystem::path to_write(const std::filesystem::path& path) const {

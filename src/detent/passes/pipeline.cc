@@ -1,10 +1,13 @@
 #include "detent/passes/pipeline.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
+#include "detent/io/file_roles.h"
 #include "detent/io/output_path.h"
 
 namespace detent {
@@ -101,6 +104,37 @@ void Pipeline::check_files() const {
         fail("{}: {}: no such file or folder", where, file.path->string());
     }
   }
+}
+
+void Pipeline::claim_files(const fs::path& results, bool overwrite) const {
+  const fs::path folder = fs::weakly_canonical(fs::absolute(results));
+  FileRoles* roles = FileRoles::current();
+  for (const Step& step : steps_) {
+    for (const PassFile& file : step.parsed.files) {
+      if (!file.path) continue;
+      const std::string where = fmt::format("{}: key \"{}\"", step.where, file.key);
+      struct stat status {};
+      if (!file.is_written && roles != nullptr && stat(file.path->c_str(), &status) == 0)
+        roles->note_read(status, *file.path);
+      const fs::path path = fs::weakly_canonical(fs::absolute(*file.path));
+      const bool is_inside = std::ranges::mismatch(folder, path).in1 == folder.end();
+      if (file.is_written && !is_inside)
+        claim_output(*file.path, where, overwrite, MissingFolder::kIsCreated);
+    }
+  }
+}
+
+void PassContext::warn_of_few_samples(int64_t samples, int64_t wanted) const {
+  if (samples >= wanted || *few_samples == samples) return;
+  *few_samples = samples;
+  warn(fmt::format("{}: the training set has only {} samples, expected {}", where, samples, wanted));
+}
+
+PassContext PassContext::quiet() const {
+  PassContext context = *this;
+  context.report = context.warn = [](const std::string&) {};
+  context.few_samples = std::make_shared<int64_t>(-1);
+  return context;
 }
 
 void Pipeline::check(const Graph& graph) const {

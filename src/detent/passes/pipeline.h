@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,10 @@ class Pipeline {
   /// that are wrong by themselves, on an order in which a pass would undo or miss what another does, on files
   /// to read that neither exist nor are written by an earlier pass, and on files that cannot be written.
   Pipeline(const Table& passes, std::string file);
+
+  /// Claims the files that options name outside of `results`, the folder that is replaced as a whole, as
+  /// claim_output does; notes which files are read.
+  void claim_files(const std::filesystem::path& results, bool overwrite) const;
 
   /// Throws Error on what the graph that the pipeline will run on tells: names that match no node, nodes that
   /// are quantized already or not yet.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include "detent/core/error.h"
@@ -286,8 +287,9 @@ class Generator {
     if (results == nullptr) return {};
     const Value* value = results->find(source.result);
     double scratch = 0;
-    if (value == nullptr || (!value->is_na() && value->number(scratch) == nullptr)) {
-      fail("{} {}: \"{}\": got {}, expected one number: collect it with dims = \"all\"", place,
+    const double* number = value == nullptr ? nullptr : value->number(scratch);
+    if (value == nullptr || (!value->is_na() && (number == nullptr || !std::isfinite(*number)))) {
+      fail("{} {}: \"{}\": got {}, expected one finite number: collect it with dims = \"all\"", place,
            source.statistic, source.result, value == nullptr ? "nothing" : value_text(*value));
     }
     return *value;

@@ -1,5 +1,7 @@
 #include "detent/passes/stat_to_conf.h"
 
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -146,6 +148,12 @@ TEST(StatToConf, NamesWhatIsMissing) {
   const auto expect_error = [&](const std::string& message) {
     EXPECT_THAT([&] { run(input); }, ThrowsMessage<Error>(HasSubstr(message)));
   };
+  const auto set_max = [&](double number) {
+    at(input.statistics, {"fc", "software", "args", "weight", "stat", "range_min_max"})["max"] = number;
+  };
+  set_max(HUGE_VAL);
+  expect_error("operand \"weight\", statistic range_min_max: \"max\": got inf, expected one finite number");
+  set_max(0.5);
   at(input.statistics, {"fc", "software", "args", "weight"})["stat"] = Table();
   expect_error("s.toml: node \"fc\", operand \"weight\": none of the statistics abs_mean");
   at(input.statistics, {"fc", "software", "args", "weight", "stat", "range_min_max"})["max"] = List{1.0, 2.0};

@@ -4,7 +4,7 @@
 
 #include "detent/core/parallel.h"
 #include "detent/graph/operators.h"
-#include "detent/integer/element_movement.h"
+#include "detent/graph/element_movement.h"
 
 namespace detent {
 namespace {

@@ -16,16 +16,6 @@ Tensor codes_of(const Node& node, const Tensor& values, const CodeType& type) {
   return mapped<float, int32_t>(values, [&](float x) { return type.code(x); });
 }
 
-std::optional<std::vector<double>> known_integers(const Tensor& tensor) {
-  constexpr int64_t kMostElements = 4096;
-  if (tensor.numel() > kMostElements) return std::nullopt;
-  if (tensor.dtype() == DType::kInt64)
-    return std::vector<double>(tensor.values<int64_t>().begin(), tensor.values<int64_t>().end());
-  if (tensor.dtype() == DType::kInt32)
-    return std::vector<double>(tensor.values<int32_t>().begin(), tensor.values<int32_t>().end());
-  return std::nullopt;
-}
-
 }  // namespace
 
 Flow constant_flow(const NodeInput& input) {
@@ -50,7 +40,9 @@ Operand operand_of(const Flow& flow) {
   Operand operand{.shape = flow.tensor.shape(), .value = {}};
   if (flow.type) return operand;
   operand.dtype = flow.tensor.dtype();
-  operand.elements = known_integers(flow.tensor);
+  constexpr int64_t kMostElements = 4096;
+  if (!is_floating_point(operand.dtype) && flow.tensor.numel() <= kMostElements)
+    operand.elements = flow.tensor;
   return operand;
 }
 

@@ -11,11 +11,12 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/float32/float_nodes.h"
+#include "detent/graph/element_movement.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/plan.h"
 #include "detent/integer/pooling.h"
 #include "detent/integer/table_layer.h"
-#include "detent/integer/element_movement.h"
+#include "detent/runtime/channel_roundings.h"
 #include "detent/runtime/code_product.h"
 #include "detent/runtime/code_sums.h"
 #include "detent/runtime/flow.h"
@@ -284,10 +285,13 @@ void check_inputs(const Graph& graph, std::span<const Tensor> inputs) {
 std::unique_ptr<ReferencePlan> reference_plan(Graph graph, const std::function<bool(ReferenceStep&)>& take) {
   const auto is_quantized = [](const Node& node) { return !node.quantization.empty(); };
   if (!graph.requantization() && std::ranges::any_of(graph.nodes(), is_quantized)) {
-    fail("graph \"{}\" is not quantized for integer execution: the pass static_quantize does that",
-         graph.name());
+    fail(
+        "graph \"{}\" has quantizers of training or of a simulation, and is not ready for integer execution: "
+        "`detent quantize` makes it so (the pass finish_qat)",
+        graph.name());
   }
   verify(graph);
+  graph = with_channel_roundings_as_nodes(std::move(graph));
   const ValueTypes values = infer_shapes(graph);
   auto plan = std::make_unique<ReferencePlan>(ReferencePlan{std::move(graph), {}, nullptr});
   make_steps(*plan, values, take);

@@ -140,7 +140,7 @@ TEST(IntegerExecutor, TakesIndicesAndGivesPositions) {
   EXPECT_THAT(results.at(1).values<float>(), ElementsAre(8, 7, 1, 2, 4, 3));
   const Tensor beyond = Tensor::from<int64_t>({1, 3}, std::vector<int64_t>{3, 4, 1});
   EXPECT_THAT(error_of([&] { IntegerProgram(graph).run(std::span(&beyond, 1)); }),
-              HasSubstr("node \"rows\": input 0: got the index 4, expected 0 to 3"));
+              HasSubstr("node \"rows\" (embedding): got the index 4 of a dimension of 4"));
 }
 
 TEST(IntegerExecutor, NamesTheNodeWhoseOperandsCannotBe) {

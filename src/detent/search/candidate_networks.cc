@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
 #include "detent/formats/elements/affine.h"
 #include "detent/formats/groups/calibrating.h"
+#include "detent/formats/measure/distortion.h"
 #include "detent/passes/reconstruction/gptq.h"
 #include "detent/passes/reconstruction/gram.h"
 #include "detent/passes/reconstruction/im2col.h"
@@ -29,11 +31,24 @@ struct LayerInputs {
   void finish(const std::string& where) {
     for (int64_t group = 0; group < im2col.groups(); ++group) {
       grams.push_back(sums.mean(group, where));
+      means.push_back(sums.mean_row(group, where));
       columns.emplace_back(grams.back(), GptqOptions(), where);
     }
   }
-  /// Squared error of the layer's output, where its weight becomes `values`.
-  double error(const Tensor& weight, const Tensor& values) const {
+  /// How far the layer's outputs fall on average, by channel, where its weight becomes `values`.
+  std::vector<double> shifts(const Tensor& weight, const Tensor& values) const {
+    std::vector<double> all;
+    for (int64_t group = 0; group < im2col.groups(); ++group) {
+      const int64_t begin = group * im2col.rows_per_group();
+      const std::vector<double> shifts = output_shifts(means[static_cast<size_t>(group)], weight, values,
+                                                       begin, begin + im2col.rows_per_group());
+      all.insert(all.end(), shifts.begin(), shifts.end());
+    }
+    return all;
+  }
+  /// Squared error of the layer's output, where its weight becomes `values`, and the bias takes `shifts`
+  /// back.
+  double error(const Tensor& weight, const Tensor& values, const std::vector<double>& shifts) const {
     double sum = 0;
     for (int64_t group = 0; group < im2col.groups(); ++group) {
       const int64_t begin = group * im2col.rows_per_group();
@@ -41,12 +56,14 @@ struct LayerInputs {
                                             begin + im2col.rows_per_group()))
         sum += row;
     }
+    for (const double shift : shifts) sum -= shift * shift;
     return sum;
   }
 
   Im2Col im2col;
   GramMatrices sums;
   std::vector<Matrix<double>> grams;
+  std::vector<std::vector<double>> means;
   std::vector<GptqColumns> columns;
 };
 
@@ -78,6 +95,15 @@ std::optional<std::pair<QuantSpec, Tensor>> chosen_by_gptq(const QuantSpec& spec
   return std::pair(std::move(fixed), std::move(chosen));
 }
 
+Tensor sum_of(const Tensor& bias, const std::vector<double>& shifts) {
+  Tensor sum = bias.clone();
+  const auto values = sum.values<float>();
+  DETENT_CHECK(values.size() == shifts.size(), "{} and {}", values.size(), shifts.size());
+  for (size_t c = 0; c < shifts.size(); ++c)
+    values[c] = static_cast<float>(static_cast<double>(values[c]) + shifts[c]);
+  return sum;
+}
+
 }  // namespace
 
 CandidateNetworks::CandidateNetworks(const Graph& network, const CodePlan& plan, const SearchSpace& space,
@@ -89,7 +115,7 @@ CandidateNetworks::CandidateNetworks(const Graph& network, const CodePlan& plan,
     if (choice.operand == kInputOperand) input_choices_[choice.node] = i;
   }
   measure_activations(plan, options, context);
-  choose_weights(options, context);
+  calibrate_weights(options, context.where);
 }
 
 void CandidateNetworks::measure_activations(const CodePlan& plan, const SearchOptions& options,
@@ -125,13 +151,37 @@ std::vector<QuantSpec> CandidateNetworks::calibrated_specs(const QuantSpec& spec
   for (const Calibrator calibrator : options.weight_calibrators) {
     calibration.calibrator = calibrator;
     QuantSpec calibrated =
-        calibrate(spec, weight_distributions(weight, spec, calibrator), calibration, where);
+        calibrate(spec, weight_distributions(weight, spec, calibrator, where), calibration, where);
     if (std::ranges::find(specs, calibrated) == specs.end()) specs.push_back(std::move(calibrated));
   }
   return specs;
 }
 
-void CandidateNetworks::choose_weights(const SearchOptions& options, PassContext& context) {
+/// Takes, of several calibrators, the one that changes the weights least.
+void CandidateNetworks::calibrate_weights(const SearchOptions& options, const std::string& where) {
+  for (size_t c = 0; c < space_.choices.size(); ++c) {
+    const Choice& choice = space_.choices[c];
+    if (choice.operand != kWeightOperand) continue;
+    const Node& node = network_.nodes()[choice.node];
+    const Tensor& weight = node.find_parameter("weight")->tensor;
+    for (size_t f = 0; f < choice.formats.size(); ++f) {
+      if (!choice.formats[f].spec) continue;
+      double least = std::numeric_limits<double>::infinity();
+      for (const QuantSpec& spec : calibrated_specs(*choice.formats[f].spec, weight, options,
+                                                    fmt::format("{}: weight of \"{}\"", where, node.name))) {
+        Distortion distortion(Distortion::Values::kIgnored);
+        distortion.update(weight, fake_quantize(spec, weight));
+        const double error = distortion.mean_squared_error();
+        if (weights_[c][f] && !(error < least)) continue;
+        least = error;
+        weights_[c][f] = {.spec = spec, .rounding = spec, .values = weight, .shifts = {}};
+      }
+    }
+  }
+}
+
+void CandidateNetworks::choose_weights(const SearchOptions& options, PassContext& context,
+                                       const std::function<bool()>& stop) {
   // Enough for the second moments of a layer's inputs; the winners' weights are chosen with all samples.
   constexpr int64_t kMostSamples = 256;
   StagedRun run(network_, {.num_samples = std::min(options.num_samples, kMostSamples)}, context);
@@ -141,6 +191,7 @@ void CandidateNetworks::choose_weights(const SearchOptions& options, PassContext
   for (size_t c = 0; c < space_.choices.size(); ++c) {
     const Choice& choice = space_.choices[c];
     if (choice.operand != kWeightOperand) continue;
+    if (stop()) return;
     const Node& node = network_.nodes()[choice.node];
     progress.update(done++, node.name);
     const std::string where = fmt::format("{}: weight of \"{}\"", context.where, node.name);
@@ -153,17 +204,23 @@ void CandidateNetworks::choose_weights(const SearchOptions& options, PassContext
     const Tensor& weight = node.find_parameter("weight")->tensor;
     for (size_t f = 0; f < choice.formats.size(); ++f) {
       if (!choice.formats[f].spec) continue;
-      double least = std::numeric_limits<double>::infinity();
+      std::optional<double> least;
       for (const QuantSpec& spec : calibrated_specs(*choice.formats[f].spec, weight, options, where)) {
-        ChosenWeight chosen{spec, fake_quantize(spec, weight)};
+        auto [rounding, values] = std::pair(spec, fake_quantize(spec, weight));
         if (inputs && options.weight_rule == WeightRule::kGptq) {
-          if (auto rounded = chosen_by_gptq(spec, weight, *inputs, where))
-            chosen = {std::move(rounded->first), std::move(rounded->second)};
+          if (auto chosen = chosen_by_gptq(spec, weight, *inputs, where))
+            std::tie(rounding, values) = std::move(*chosen);
         }
-        const double error = inputs ? inputs->error(weight, chosen.values) : 0;
-        if (weights_[c][f] && !(error < least)) continue;
+        // A bias that is not there would take bytes.
+        const bool has_bias = inputs && node.find_parameter("bias") != nullptr;
+        std::vector<double> shifts = has_bias ? inputs->shifts(weight, values) : std::vector<double>();
+        const double error = inputs ? inputs->error(weight, values, shifts) : 0;
+        if (least && !(error < *least)) continue;
         least = error;
-        weights_[c][f] = std::move(chosen);
+        ChosenWeight& best = *weights_[c][f];
+        best.rounding = std::move(rounding);
+        best.values = std::move(values);
+        best.shifts = std::move(shifts);
       }
     }
   }
@@ -172,10 +229,16 @@ void CandidateNetworks::choose_weights(const SearchOptions& options, PassContext
 void CandidateNetworks::set_weight(Graph& graph, size_t choice, int format, bool rounded) const {
   const std::optional<ChosenWeight>& chosen = weights_[choice][static_cast<size_t>(format)];
   Node& node = graph.nodes()[space_.choices[choice].node];
-  const Tensor& in_float = network_.nodes()[space_.choices[choice].node].find_parameter("weight")->tensor;
-  node.find_parameter("weight")->tensor = chosen && rounded ? chosen->values : in_float;
+  const Node& in_float = network_.nodes()[space_.choices[choice].node];
+  node.find_parameter("weight")->tensor =
+      chosen && rounded ? chosen->values : in_float.find_parameter("weight")->tensor;
+  if (Parameter* bias = node.find_parameter("bias")) {
+    const Tensor& given = in_float.find_parameter("bias")->tensor;
+    bias->tensor = chosen && rounded && !chosen->shifts.empty() ? sum_of(given, chosen->shifts) : given;
+  }
   if (chosen) {
-    node.quantization["weight"] = chosen->spec;
+    node.quantization["weight"] = rounded ? chosen->rounding : chosen->spec;
+    fit_weight_scales(node);
   } else {
     node.quantization.erase("weight");
   }

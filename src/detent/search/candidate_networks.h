@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -16,13 +17,18 @@
 namespace detent {
 
 /// Makes the network of an assignment. All that does not depend on which formats stand together is computed
-/// once: ranges of activations from one run of the float network, for each format of a weight its scales and
-/// the values that the weight rule chooses, with the calibrator that changes the layer's output least.
+/// once: ranges of activations from one run of the float network, for each format of a weight its scales, the
+/// values that the weight rule chooses and the bias that keeps the means of the layer's outputs, with the
+/// calibrator that changes the layer's output least.
 class CandidateNetworks {
  public:
-  /// `network` is in float. Throws Error, beginning with context.where, where calibration does.
+  /// `network` is in float. Weights are to nearest at first, in ranges that suit them by themselves. Throws
+  /// Error, beginning with context.where, where calibration does.
   CandidateNetworks(const Graph& network, const CodePlan& plan, const SearchSpace& space,
                     const SearchOptions& options, PassContext& context);
+
+  /// Chooses the values of all weights; no more of them when `stop`, asked between layers, says so.
+  void choose_weights(const SearchOptions& options, PassContext& context, const std::function<bool()>& stop);
 
   const Graph& network() const { return network_; }
   const SearchSpace& space() const { return space_; }
@@ -39,8 +45,10 @@ class CandidateNetworks {
 
  private:
   struct ChosenWeight {
-    QuantSpec spec;
-    Tensor values;
+    QuantSpec spec;              // for passes that choose the values
+    QuantSpec rounding = spec;   // that holds `values`
+    Tensor values;               // as the weight rule chose them; the float network's before that
+    std::vector<double> shifts;  // that the bias takes back, of each output channel; empty: none
   };
 
   Graph make(const Assignment& assignment, bool rounded) const;
@@ -48,7 +56,7 @@ class CandidateNetworks {
   /// Specs for one weight, a calibrator each; those that are equal once.
   std::vector<QuantSpec> calibrated_specs(const QuantSpec& spec, const Tensor& weight,
                                           const SearchOptions& options, const std::string& where) const;
-  void choose_weights(const SearchOptions& options, PassContext& context);
+  void calibrate_weights(const SearchOptions& options, const std::string& where);
   void set_weight(Graph& graph, size_t choice, int format, bool rounded) const;
   void set_group(Graph& graph, size_t group, const Assignment& assignment) const;
 

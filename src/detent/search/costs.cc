@@ -10,7 +10,7 @@
 namespace detent {
 namespace {
 
-constexpr double kFloatBits = 32;
+constexpr double kBitsOfFloat = 32;
 
 /// Products that the node takes for a sample; 0 where it has no weights.
 double products_of(const Node& node, const ValueTypes& values) {
@@ -46,7 +46,7 @@ CostModel::CostModel(const Graph& network, const SearchSpace& space) : space_(sp
     products_.push_back(products_of(node, values));
     if (choice.operand == kWeightOperand) {
       values_.push_back(static_cast<double>(node.find_parameter("weight")->tensor.numel()));
-      other -= kFloatBits * values_.back();
+      other -= kBitsOfFloat * values_.back();
     } else {
       values_.push_back(static_cast<double>(element_count(values.at(value_name(node.inputs[0])).shape)));
     }
@@ -56,7 +56,7 @@ CostModel::CostModel(const Graph& network, const SearchSpace& space) : space_(sp
 
 double CostModel::element_bits(size_t choice, int format) const {
   const ChoiceFormat& taken = space_.choices[choice].formats[static_cast<size_t>(format)];
-  if (!taken.spec) return kFloatBits;
+  if (!taken.spec) return kBitsOfFloat;
   constexpr int64_t kMany = 4096;  // so that what is stored once does not count
   QuantSpec spec = *taken.spec;
   if (spec.granularity == Granularity::kChannel) spec.granularity = Granularity::kTensor;
@@ -68,7 +68,7 @@ int64_t CostModel::node_cost(CostKind kind, const std::vector<size_t>& choices,
   const bool multiplies = kind == CostKind::kMacBits || kind == CostKind::kLatency;
   double bits = 0;
   double product = 1;
-  double factors[2] = {kFloatBits, kFloatBits};
+  double factors[2] = {kBitsOfFloat, kBitsOfFloat};
   for (size_t i = 0; i < choices.size(); ++i) {
     const Choice& choice = space_.choices[choices[i]];
     const bool is_weight = choice.operand == kWeightOperand;

@@ -13,7 +13,7 @@ namespace {
 constexpr double kMiss = 0.03;
 constexpr double kPriorMiss = 0.3;
 /// Parts below this share of the smallest distortion of all can be told apart by no one.
-constexpr double kLeastShare = 1e-3;
+constexpr double kLeastPartShare = 1e-3;
 /// Rather than below 0, where a fit puts what is nearly nothing, a part is this share of its sensitivity.
 constexpr double kLeastPart = 0.01;
 
@@ -51,7 +51,7 @@ void FittedParts::fit(std::span<const std::pair<Assignment, double>> measured) {
   double least = std::ranges::min(measured, {}, &std::pair<Assignment, double>::second).second;
   least = std::max(least, kLeastDistortion);
   const auto scale = [&](size_t c, size_t f) {
-    return std::max(sensitivities_.losses[c][f], kLeastShare * least);
+    return std::max(sensitivities_.losses[c][f], kLeastPartShare * least);
   };
   const auto n = static_cast<int64_t>(count_);
   Matrix<double> h(n, n);

@@ -107,4 +107,14 @@ FormatChoices FormatChoices::from_value(const Value& value, const std::string& w
   return choices;
 }
 
+QuantSpec parse_format_text(const std::string& text, const std::string& where) {
+  try {
+    QuantSpec spec = parse_quant_spec_text(text);
+    validate(spec, where);
+    return spec;
+  } catch (const Error& error) {
+    fail("{}: {} (or \"float\")", where, error.what());
+  }
+}
+
 }  // namespace detent

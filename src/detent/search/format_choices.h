@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "detent/core/value.h"
+#include "detent/formats/quant_spec.h"
 
 namespace detent {
 
@@ -35,5 +36,11 @@ struct FormatChoices {
 /// The operands that have choices.
 inline constexpr const char* kWeightOperand = "weight";
 inline constexpr const char* kInputOperand = "data_in";
+
+/// The choice that quantizes nothing.
+inline constexpr const char* kFloatFormat = "float";
+
+/// A choice other than that. Throws Error, which begins with `where`, for what is no format.
+QuantSpec parse_format_text(const std::string& text, const std::string& where);
 
 }  // namespace detent

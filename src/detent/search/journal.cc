@@ -1,6 +1,9 @@
 #include "detent/search/journal.h"
 
+#include <cmath>
 #include <span>
+
+#include <fmt/format.h>
 
 #include "detent/core/error.h"
 #include "detent/io/file.h"
@@ -30,7 +33,7 @@ std::string shared_text(const std::string& text, ProcessGroup& group) {
 
 }  // namespace
 
-Journal::Journal(const std::filesystem::path& path, bool keeps, ProcessGroup& group) {
+Journal::Journal(const std::filesystem::path& path, bool keeps, ProcessGroup& group) : path_(path) {
   const std::string kept = group.is_first() && keeps ? whole_lines(path) : "";
   const std::string text = shared_text(kept, group);
   for (size_t begin = 0; begin < text.size();) {
@@ -45,7 +48,8 @@ Journal::Journal(const std::filesystem::path& path, bool keeps, ProcessGroup& gr
     for (const Value& number : *numbers->get_if<List>()) {
       double scratch = 0;
       const double* found = number.number(scratch);
-      if (found == nullptr) fail("{}: got {}, expected a number", path.string(), value_text(number));
+      if (found == nullptr || std::isnan(*found))
+        fail("{}: got {}, expected a number", path.string(), value_text(number));
       values.push_back(*found);
     }
     begin = end + 1;
@@ -53,17 +57,30 @@ Journal::Journal(const std::filesystem::path& path, bool keeps, ProcessGroup& gr
   if (group.is_first()) file_.emplace(path, kept.size());
 }
 
-const std::vector<double>* Journal::find(const std::string& key) const {
+std::string Journal::place(const std::string& key) const {
+  return fmt::format("{}: \"{}\"", path_.string(), key);
+}
+
+void Journal::check_count(const std::string& key, const std::vector<double>& numbers, size_t count) const {
+  if (numbers.size() != count)
+    fail("{}: got {} numbers, expected {}", place(key), numbers.size(), count);
+}
+
+const std::vector<double>* Journal::find(const std::string& key, size_t count) const {
   const auto found = entries_.find(key);
-  return found == entries_.end() ? nullptr : &found->second;
+  if (found == entries_.end()) return nullptr;
+  check_count(key, found->second, count);
+  return &found->second;
 }
 
 std::vector<std::pair<std::string, std::vector<double>>> Journal::with_prefix(
-    const std::string& prefix) const {
+    const std::string& prefix, size_t count) const {
   std::vector<std::pair<std::string, std::vector<double>>> found;
   for (auto entry = entries_.lower_bound(prefix); entry != entries_.end() && entry->first.starts_with(prefix);
-       ++entry)
+       ++entry) {
+    check_count(entry->first, entry->second, count);
     found.emplace_back(entry->first.substr(prefix.size()), entry->second);
+  }
   return found;
 }
 

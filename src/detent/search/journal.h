@@ -21,13 +21,20 @@ class Journal {
   /// `keeps` false: the file begins anew. Throws Error where a line before the last is damaged.
   Journal(const std::filesystem::path& path, bool keeps, ProcessGroup& group);
 
-  const std::vector<double>* find(const std::string& key) const;
+  /// The entry, which has `count` numbers; throws Error naming the file where it has others.
+  const std::vector<double>* find(const std::string& key, size_t count) const;
   /// Adds what was not there.
   void add(const std::string& key, const std::vector<double>& numbers);
   /// Those whose keys begin so, without that.
-  std::vector<std::pair<std::string, std::vector<double>>> with_prefix(const std::string& prefix) const;
+  std::vector<std::pair<std::string, std::vector<double>>> with_prefix(const std::string& prefix,
+                                                                       size_t count) const;
+  /// File and key, for messages.
+  std::string place(const std::string& key) const;
 
  private:
+  void check_count(const std::string& key, const std::vector<double>& numbers, size_t count) const;
+
+  std::filesystem::path path_;
   std::map<std::string, std::vector<double>, std::less<>> entries_;
   std::optional<AppendFile> file_;
 };

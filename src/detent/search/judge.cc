@@ -1,8 +1,10 @@
 #include "detent/search/judge.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <span>
 
 #include "detent/core/error.h"
@@ -56,7 +58,7 @@ std::vector<std::byte> as_bytes(const std::vector<double>& numbers) {
   return {bytes.begin(), bytes.end()};
 }
 
-std::vector<double> as_numbers(const std::vector<std::byte>& bytes) {
+std::vector<double> output_numbers(const std::vector<std::byte>& bytes) {
   std::vector<double> numbers(bytes.size() / sizeof(double));
   std::memcpy(numbers.data(), bytes.data(), bytes.size());
   return numbers;
@@ -73,24 +75,29 @@ Judge::Judge(const Graph& network, const Executor& executor, JudgedSamples sampl
           fixed_samples(network).value_or(std::min(kMicroBatch, samples_within(network, kActivationBytes)))) {
   if (count_ == 0) fail("there are no samples to judge networks by");
   const std::optional<size_t> output = measured_output(network);
-  if (!output)
-    fail("graph \"{}\" has no output that is float32: networks cannot be compared", network.name());
+  if (!output) fail("graph \"{}\" has no output of floats: networks cannot be compared", network.name());
   output_ = *output;
   keep_inputs();
   const std::vector<Part> all = parts(count_, micro_batch_);
   std::vector<Tensor> results(all.size());
+  const auto start = std::chrono::steady_clock::now();
   const std::unique_ptr<const Program> program = executor_.compile(network_);
   parallel_for(std::ssize(all), 1, [&](int64_t begin, int64_t) {
     const auto i = static_cast<size_t>(begin);
     results[i] = program->run(inputs(all[i])).at(output_).clone();
   });
+  seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   classifies_ = is_classifier(results.front());
   for (const Tensor& result : results) {
-    const std::vector<double> values = compared_values(network_, result);
+    const std::vector<double> values = compared_values(network_, output_, result);
+    if (!std::ranges::all_of(values, [](double value) { return std::isfinite(value); }))
+      fail("graph \"{}\" gives NaN or infinities: networks cannot be compared with it", network_.name());
     expected_.insert(expected_.end(), values.begin(), values.end());
   }
   values_per_sample_ = expected_.size() / static_cast<size_t>(count_);
   for (size_t i = 0; i < all.size(); ++i) reference_.add(compare(all[i], results[i]));
+  if (!reference_.is_finite())
+    fail("graph \"{}\": outputs in float are NaN or infinite: networks cannot be compared", network.name());
 }
 
 void Judge::keep_inputs() {
@@ -117,7 +124,7 @@ std::vector<Tensor> Judge::inputs(const Part& part) const {
 }
 
 Quality Judge::compare(const Part& part, const Tensor& output) const {
-  const std::vector<double> values = compared_values(network_, output);
+  const std::vector<double> values = compared_values(network_, output_, output);
   Quality quality;
   quality.samples = part.end - part.begin;
   DETENT_CHECK(values.size() == values_per_sample_ * static_cast<size_t>(quality.samples), "{} values",
@@ -126,17 +133,19 @@ Quality Judge::compare(const Part& part, const Tensor& output) const {
     const size_t sample = static_cast<size_t>(part.begin) + i;
     const auto expected = row_of(expected_, sample, values_per_sample_);
     const auto actual = row_of(values, i, values_per_sample_);
-    for (size_t k = 0; k < values_per_sample_; ++k) {
-      quality.signal += expected[k] * expected[k];
-      quality.noise += (expected[k] - actual[k]) * (expected[k] - actual[k]);
+    const bool is_labelled = classifies_ && sample < samples_.labels.size() && samples_.labels[sample] >= 0;
+    quality.labelled += is_labelled ? 1 : 0;
+    for (const double value : expected) quality.signal += value * value;
+    if (!std::ranges::all_of(actual, [](double value) { return std::isfinite(value); })) {
+      quality.noise = std::numeric_limits<double>::infinity();
+      continue;
     }
+    for (size_t k = 0; k < values_per_sample_; ++k)
+      quality.noise += (expected[k] - actual[k]) * (expected[k] - actual[k]);
     if (!classifies_) continue;
     quality.divergence += divergence(expected, actual);
-    const int64_t label = sample < samples_.labels.size() ? samples_.labels[sample] : -1;
-    if (label < 0) continue;
-    ++quality.labelled;
     const auto best = std::ranges::max_element(actual) - actual.begin();
-    quality.correct += best == label ? 1 : 0;
+    quality.correct += is_labelled && best == samples_.labels[sample] ? 1 : 0;
   }
   return quality;
 }
@@ -187,12 +196,12 @@ std::optional<std::vector<Quality>> Judge::judge_family(const Graph& base,
   std::vector<Quality> sums(variants.size() + 1);
   for (size_t i = 0; i < all.size(); ++i) {
     const auto given = group.all_gather(as_bytes(own[i]));
-    const std::vector<double> numbers = as_numbers(given[i % static_cast<size_t>(group.size())]);
+    const std::vector<double> numbers = output_numbers(given[i % static_cast<size_t>(group.size())]);
     if (numbers.empty()) return std::nullopt;
     const std::ptrdiff_t each = std::ssize(numbers) / std::ssize(sums);
     for (size_t v = 0; v < sums.size(); ++v) {
       const auto begin = numbers.begin() + static_cast<std::ptrdiff_t>(v) * each;
-      sums[v].add(Quality::from_numbers({begin, begin + each}));
+      sums[v].add(Quality::from_numbers({begin, begin + each}, "a worker"));
     }
   }
   return sums;
@@ -204,9 +213,10 @@ std::optional<std::vector<double>> Judge::judge_variants(const Graph& base,
                                                          ProcessGroup& group) const {
   const size_t most = family_size();
   const double signal_per_sample = reference_.signal / static_cast<double>(reference_.samples);
-  const auto loss = [&](const Quality& quality) {
+  const auto loss = [&](Quality quality) {
     if (kind != QualityKind::kSqnr) return quality.distortion();
-    return quality.noise / (signal_per_sample * static_cast<double>(quality.samples));
+    quality.signal = signal_per_sample * static_cast<double>(quality.samples);
+    return quality.loss(kind);
   };
   std::vector<double> losses;
   for (size_t first = 0; first == 0 || first < variants.size(); first += most) {

@@ -35,6 +35,8 @@ class Judge {
   int64_t samples() const { return count_; }
   bool has_labels() const { return reference_.labelled > 0; }
   const Quality& reference() const { return reference_; }
+  /// That the float network took for all samples.
+  double seconds() const { return seconds_; }
 
   /// Nothing when `stop` says so.
   std::optional<Quality> judge(const Graph& candidate, int64_t samples, const Stop& stop) const;
@@ -74,6 +76,7 @@ class Judge {
   std::vector<double> expected_;  // compared values of the float network, of all samples
   std::vector<Tensor> kept_;      // inputs of all samples, where they are small
   Quality reference_;
+  double seconds_ = 0;
 };
 
 }  // namespace detent

@@ -8,13 +8,13 @@
 namespace detent {
 namespace {
 
-struct Value {
+struct ItemValue {
   int64_t cost = 0;
   double loss = 0;
 };
 
-Value value_of(const std::vector<KnapsackItem>& items, const std::vector<int>& taken) {
-  Value value;
+ItemValue value_of(const std::vector<KnapsackItem>& items, const std::vector<int>& taken) {
+  ItemValue value;
   for (size_t i = 0; i < items.size(); ++i) {
     const auto option = static_cast<size_t>(taken[i]);
     value.cost += items[i].options[option].cost;
@@ -31,7 +31,7 @@ double least_loss(const std::vector<KnapsackItem>& items, int64_t budget) {
   double least = std::numeric_limits<double>::infinity();
   std::vector<int> taken(items.size(), 0);
   while (true) {
-    const Value value = value_of(items, taken);
+    const ItemValue value = value_of(items, taken);
     if (value.cost <= budget) least = std::min(least, value.loss);
     size_t digit = 0;
     while (digit < taken.size() && ++taken[digit] == std::ssize(items[digit].options)) taken[digit++] = 0;
@@ -62,7 +62,7 @@ TEST(Knapsack, FindsWhatTryingEverythingFinds) {
     ASSERT_GT(front.size(), 0U);
     int64_t dearest = 0;
     for (size_t i = 0; i < front.size(); ++i) {
-      const Value value = value_of(items, front.taken(i));
+      const ItemValue value = value_of(items, front.taken(i));
       ASSERT_EQ(value.cost, front.cost(i));
       ASSERT_NEAR(value.loss, front.loss(i), 1e-9);
       if (i > 0) {
@@ -86,7 +86,7 @@ TEST(Knapsack, KeepsBudgetsWhereCostsAreTooFineForTheTable) {
     const std::vector<KnapsackItem> items = random_items(random, 997);
     const KnapsackFront front(items, 16);
     for (size_t i = 0; i < front.size(); ++i) {
-      const Value value = value_of(items, front.taken(i));
+      const ItemValue value = value_of(items, front.taken(i));
       ASSERT_EQ(value.cost, front.cost(i));
       ASSERT_NEAR(value.loss, front.loss(i), 1e-9);
     }

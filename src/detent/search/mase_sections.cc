@@ -33,7 +33,7 @@ std::string key_text(const Value& value) {
 }
 
 /// Every combination of the values of the operand's keys with every name.
-List formats_of(const Table& config, const std::string& prefix, const std::string& where) {
+List listed_formats(const Table& config, const std::string& prefix, const std::string& where) {
   const Value* names = config.find(prefix + "_name");
   if (names == nullptr) names = config.find("name");
   if (names == nullptr) fail("{}: key \"name\" is missing: which format?", where);
@@ -74,7 +74,7 @@ void add_seed(const Table& seed, const std::string& where, const Warn& warn, Tab
     has_bias = has_bias || has_prefix(config, "bias");
     for (const char* operand : {kWeightOperand, kInputOperand}) {
       if (!has_prefix(config, operand)) continue;
-      List formats = formats_of(config, operand, place + ".config");
+      List formats = listed_formats(config, operand, place + ".config");
       if (target != "default") {
         choices.table(target)[operand] = std::move(formats);
       } else if (operand == std::string(kWeightOperand)) {

@@ -71,8 +71,9 @@ double Objective::drop(const Quality& quality) const {
 }
 
 bool Objective::meets_quality(const Quality& quality) const {
+  if (!quality.is_finite()) return false;
   constexpr double kRounding = 1e-9;  // of two shares of whole numbers
-  if (max_drop_ && drop(quality) > *max_drop_ + kRounding) return false;
+  if (!quality.is_finite() || (max_drop_ && drop(quality) > *max_drop_ + kRounding)) return false;
   return !min_sqnr_ || quality.sqnr_db() >= *min_sqnr_;
 }
 
@@ -84,6 +85,7 @@ bool Objective::meets_costs(const Costs& costs) const {
 
 bool Objective::is_better(const Quality& quality, const Costs& costs, const Quality& than_quality,
                           const Costs& than_costs) const {
+  if (quality.is_finite() != than_quality.is_finite()) return quality.is_finite();
   const bool in_bounds = meets_costs(costs);
   const bool than_in_bounds = meets_costs(than_costs);
   if (in_bounds != than_in_bounds) return in_bounds;

@@ -30,7 +30,7 @@ void check_passes(const std::string& names, PassStage from, PassStage to, const 
 
 Table passes_of(const std::string& names) {
   Table passes;
-  if (names == "NA") return passes;
+  if (names == "none" || names == "NA") return passes;
   for (size_t begin = 0; begin <= names.size();) {
     const size_t end = std::min(names.find(',', begin), names.size());
     passes[names.substr(begin, end - begin)] = Table();
@@ -46,7 +46,11 @@ void SearchOptions::check(const std::string& where) const {
   check_passes(improve, PassStage::kRoundingWeights, PassStage::kAfterRounding, where + ": key \"improve\"");
   for (const auto& [key, formats] : {std::pair("weights", &weights), std::pair("activations", &activations),
                                      std::pair("elementwise", &elementwise)}) {
-    if (formats->empty()) fail("{}: key \"{}\": got no formats: nothing could be chosen", where, key);
+    const std::string place = fmt::format("{}: key \"{}\"", where, key);
+    if (formats->empty()) fail("{}: got no formats: nothing could be chosen", place);
+    for (const std::string& text : *formats) {
+      if (text != kFloatFormat) parse_format_text(text, place);
+    }
   }
   if (weight_calibrators.empty())
     fail("{}: key \"weight_calibrators\": got none, expected one or more", where);

@@ -88,8 +88,9 @@ struct SearchOptions {
         "layer's output least");
     CalibrationOptions::fields(self.activation_calibration, visit);
     visit("weight_rule", self.weight_rule, "how weights are rounded while candidates are compared");
-    visit("prepare", self.prepare, "passes before, separated by commas, or NA");
-    visit("improve", self.improve, "passes that choose better weights of the winners, or NA");
+    visit("prepare", self.prepare, "passes before, separated by commas, or none");
+    visit("improve", self.improve,
+          "passes that choose better weights of uniform widths and of the winners, or none");
     visit("winners", self.winners, "networks that these passes are tried on", Between{0, kMost});
     visit("num_samples", self.num_samples, "calibration samples", Between{1, kMost});
     visit("eval_samples", self.eval_samples,
@@ -102,7 +103,7 @@ struct SearchOptions {
   void check(const std::string& where) const;
 };
 
-/// The passes that a text names, separated by commas, with no options: empty for "NA".
+/// The passes that a text names, separated by commas, with no options: empty for "none".
 Table passes_of(const std::string& names);
 
 }  // namespace detent

@@ -51,6 +51,10 @@ TEST(SearchOptions, SayWhatContradicts) {
   options.weights.clear();
   EXPECT_THAT(error_of([&] { options.check("s"); }), HasSubstr("key \"weights\": got no formats"));
   options = {};
+  options.weights = {"float", "int4", "zz"};
+  EXPECT_THAT(error_of([&] { options.check("s"); }),
+              HasSubstr("s: key \"weights\": quantization \"zz\": unknown format"));
+  options = {};
   options.strategy = "gided";
   EXPECT_THAT(error_of([&] { options.check("s"); }), HasSubstr("did you mean \"guided\""));
   options = {};

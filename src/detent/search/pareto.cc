@@ -8,9 +8,11 @@
 namespace detent {
 namespace {
 
+/// Those that are finite: the others have no place in an order.
 std::vector<size_t> by_cost(std::span<const CostAndLoss> points) {
-  std::vector<size_t> order(points.size());
-  std::iota(order.begin(), order.end(), size_t{0});
+  std::vector<size_t> order;
+  for (size_t i = 0; i < points.size(); ++i)
+    if (std::isfinite(points[i].cost) && std::isfinite(points[i].loss)) order.push_back(i);
   std::ranges::stable_sort(order, [&](size_t a, size_t b) {
     return std::pair(points[a].cost, points[a].loss) < std::pair(points[b].cost, points[b].loss);
   });
@@ -47,7 +49,7 @@ std::vector<size_t> pareto_front(std::span<const CostAndLoss> points) {
 }
 
 std::vector<int> front_ranks(std::span<const CostAndLoss> points) {
-  std::vector<int> ranks(points.size(), 0);
+  std::vector<int> ranks(points.size(), std::numeric_limits<int>::max());
   std::vector<CostAndLoss> last_of_front;  // the one with the least loss so far
   for (const size_t i : by_cost(points)) {
     size_t rank = 0;
@@ -79,6 +81,8 @@ std::vector<size_t> best_first(std::span<const CostAndLoss> points) {
     std::ranges::stable_sort(places, std::greater<>(), [&](size_t i) { return distance[i]; });
     for (const size_t place : places) order.push_back(front[place]);
   }
+  for (size_t i = 0; i < points.size(); ++i)
+    if (ranks[i] == std::numeric_limits<int>::max()) order.push_back(i);
   return order;
 }
 

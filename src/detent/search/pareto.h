@@ -17,7 +17,8 @@ struct CostAndLoss {
 /// Whether `a` is nowhere worse than `b`, and somewhere better.
 bool dominates(const CostAndLoss& a, const CostAndLoss& b);
 
-/// Places of the points that no other dominates, by ascending cost; of equal points the first.
+/// Places of the points that no other dominates, by ascending cost; of equal points the first. What is not
+/// finite is on no front, and the last of all.
 std::vector<size_t> pareto_front(std::span<const CostAndLoss> points);
 
 /// For each point, how many fronts have to be taken away before it is on one (Deb et al. 2002, NSGA-II).

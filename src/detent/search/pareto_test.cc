@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 
 namespace detent {
@@ -62,6 +63,14 @@ TEST(Pareto, AFrontDominatesAnotherWhereEachOfItsPointsIsBeaten) {
   EXPECT_TRUE(front_dominates(better, std::vector<CostAndLoss>{{2, 4}, {4, 1}}));
   EXPECT_FALSE(front_dominates(better, better)) << "nothing is better";
   EXPECT_FALSE(front_dominates(better, std::vector<CostAndLoss>{{2, 4}, {0.5, 9}})) << "one is cheaper";
+}
+
+TEST(Pareto, WhatIsNotFiniteIsOnNoFrontAndTheLastOfAll) {
+  const double nan = std::nan("");
+  const std::vector<CostAndLoss> points = {{0, nan}, {3, 1}, {0, HUGE_VAL}, {nan, 0}, {1, 2}};
+  EXPECT_EQ(pareto_front(points), (std::vector<size_t>{4, 1}));
+  EXPECT_EQ(best_first(points), (std::vector<size_t>{4, 1, 0, 2, 3}));
+  EXPECT_EQ(pareto_front(std::vector<CostAndLoss>{{0, nan}}), std::vector<size_t>());
 }
 
 TEST(Pareto, SpreadKeepsEndsAndOrder) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "detent/core/share_error.h"
 #include "detent/search/options.h"
 
 namespace detent {
@@ -19,17 +20,21 @@ struct Quality {
   double divergence = 0;
 
   void add(const Quality& part);
+  /// Whether all that the network gave is: else the noise is infinite, and the network is none to choose.
+  bool is_finite() const;
   double accuracy() const;
+  double standard_error() const { return share_error(correct, labelled); }  // of the accuracy
   double sqnr_db() const;
   /// What quantization does to a sample on average, smoother than the accuracy: the divergence, or, of what
-  /// is no classifier, the share of the noise in the signal.
+  /// is no classifier, the share of the noise in the signal. This and `loss` are finite.
   double distortion() const;
   /// To be made small, where a network is judged by `kind` (not kAuto): of accuracies the number of errors,
   /// and behind the point what tells networks with as many apart; else the share of the noise.
   double loss(QualityKind kind) const;
 
   std::vector<double> to_numbers() const;
-  static Quality from_numbers(const std::vector<double>& numbers);
+  /// Throws Error beginning with `where` on counts that are none.
+  static Quality from_numbers(const std::vector<double>& numbers, const std::string& where);
   bool operator==(const Quality&) const = default;
 };
 

@@ -31,6 +31,7 @@ Table quality_value(const Quality& quality) {
   Table table{{"samples", quality.samples}, {"sqnr_db", quality.sqnr_db()}};
   if (quality.labelled > 0) {
     table["accuracy"] = quality.accuracy();
+    table["standard_error"] = quality.standard_error();
     table["correct"] = quality.correct;
   }
   table["distortion"] = quality.distortion();
@@ -158,7 +159,10 @@ TextTable front_table(const SearchReport& report) {
     std::vector<std::string> row = {point.is_best ? "best" : "", fmt::format("{}", point.costs.bytes),
                                     fmt::format("{:.3f}", point.costs.weight_bits)};
     if (has_latency) row.push_back(fmt::format("{:.3f}", point.costs.latency.value_or(0) * 1e3));
-    if (has_labels) row.push_back(fmt::format("{:.4f}", point.quality.accuracy()));
+    if (has_labels) {
+      row.push_back(
+          fmt::format("{:.4f} +- {:.4f}", point.quality.accuracy(), point.quality.standard_error()));
+    }
     row.push_back(fmt::format("{:.2f}", point.quality.sqnr_db()));
     row.push_back(widths_text(point.formats));
     table.add_row(std::move(row));

@@ -1,6 +1,7 @@
 #include "detent/search/search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -8,6 +9,9 @@
 #include "detent/core/log.h"
 #include "detent/core/progress.h"
 #include "detent/core/stop_signals.h"
+#include "detent/passes/analysis/network_cost.h"
+#include "detent/passes/reconstruction/choosing_cost.h"
+#include "detent/passes/transform/masked_scores.h"
 #include "detent/search/search_files.h"
 #include "detent/search/strategy.h"
 #include "detent/search/winners.h"
@@ -21,8 +25,8 @@ constexpr double kUsualEvaluations = 100;
 /// The share of the time that better weights may take, and how much longer than the time the last may.
 constexpr double kMostForWinners = 0.4;
 constexpr double kOverrun = 0.03;
-/// Better weights are tried first only where no more of the time than this has passed, and last, where nobody
-/// knows how long they take, only where as much is left.
+/// Better weights are tried last, where nobody knows how long they take, only where as much of the time is
+/// left.
 constexpr double kTimeToTry = 0.35;
 
 double evaluations_of(const SearchOptions& options) {
@@ -41,7 +45,7 @@ class Search {
   Search(const SearchRequest& request, PassContext& context)
       : request_(request),
         options_(request.options),
-        plan_(plan_codes(request.network, {})),
+        plan_(plan_codes(request.network, masked_scores(request.network, context))),
         space_(make_search_space(request.network, plan_, options_, context.where)),
         model_(request.network, space_),
         judge_(request.network, context.executor(), request.samples, options_.eval_samples),
@@ -49,7 +53,7 @@ class Search {
         networks_(request.network, plan_, space_, options_, context),
         shared_(request.network, plan_, space_),
         journal_(request.folder / "evaluations.jsonl", request.resumes, *context.group),
-        files_(request.folder, options_, judge_.reference()),
+        files_(request.folder, options_, judge_.reference(), request.saved),
         is_first_(context.group->is_first()),
         study_({.networks = networks_,
                 .model = model_,
@@ -61,13 +65,21 @@ class Search {
                 .latency = request.latency,
                 .after_trials = [this] { note_trials(); }},
                {.evaluations = evaluations_of(options_), .deadline = deadline()}, request.seed),
-        winners_(study_, options_, context) {}
+        winners_(study_, options_, context),
+        context_(context) {}
 
   SearchReport run() {
     if (request_.resumes) before_ = study_.best_of_journal(winners_.journal_prefix());
+    study_deadline_ = deadline();
+    // What passes make of one width needs no weights chosen beforehand, and may be all that there is time
+    // for.
+    limit_samples_of_winners();
+    if (winners_.has_passes()) measure_uniform_widths();
+    choose_weights();
     progress_.emplace("searching, evaluations", total(), Progress::Options{.shown = is_first_});
+    if (!winners_.has_passes()) measure_uniform_widths();
     leave_time_for_winners();
-    find_strategy(options_.strategy, "search").run(study_, found_);
+    if (!study_.ended()) find_strategy(options_.strategy, "search").run(study_, found_);
     const std::string end = end_text(study_, {.deadline = study_deadline_});
     progress_.reset();
     study_.set_deadline(deadline());
@@ -104,19 +116,69 @@ class Search {
     if (is_first_ && !catches_up) files_.write(study_, found_, winners_, "running", false);
   }
 
-  /// Improves one network, which is a point too, to see how long that takes.
-  void leave_time_for_winners() {
-    study_deadline_ = deadline();
-    if (!winners_.has_passes()) return;
-    const bool is_late = options_.time && study_.of_first({seconds_left()}).front() <
-                                              (1 - kTimeToTry) * options_.time->seconds;
-    if (is_late) return;
-    Assignment middle = space_.largest();
-    for (size_t c = 0; c < middle.size(); ++c) {
-      if (space_.choices[c].operand == kWeightOperand) middle[c] /= 2;
-    }
-    winners_.improve(middle);
+  /// Where there is little time, better weights are chosen with fewer samples.
+  void limit_samples_of_winners() {
     if (!options_.time) return;
+    constexpr double kShare = 0.4;
+    constexpr double kFewest = 32;
+    const Graph& network = request_.network;
+    const double per_second =
+        multiply_adds(network) * static_cast<double>(judge_.samples()) / std::max(judge_.seconds(), 1e-6);
+    const double affordable = choosing_cost(network, RoundingTarget::kFloatNetwork)
+                                  .samples_for(kShare * std::max(seconds_left(), 0.0) * per_second);
+    const double samples =
+        std::min(std::max(kFewest, std::floor(affordable)), static_cast<double>(options_.num_samples));
+    winners_.set_samples(static_cast<int64_t>(study_.decided("samples of better weights", samples)));
+  }
+
+  /// Weights of one width, as good as passes make them, come first: all else must be better, and where there
+  /// is little time they are what is found. The smallest that is good enough, by bisection, or the largest
+  /// within the bounds.
+  void measure_uniform_widths() {
+    std::vector<Assignment> widths = space_.uniform_weights();
+    std::erase_if(widths,
+                  [&](const Assignment& width) { return !objective_.meets_costs(model_.costs(width)); });
+    size_t low = 0;
+    size_t high = widths.size();
+    // One there must be, however late it is; with time, at most half of it is for these.
+    const auto goes_on = [&] {
+      if (study_.best() == nullptr) return true;
+      const double left = options_.time ? seconds_left() / options_.time->seconds : 1;
+      return !study_.shall_end() && study_.of_first({left}).front() > 0.5;
+    };
+    while (low < high && goes_on()) {
+      const size_t middle = objective_.bounds_quality() ? low + (high - low) / 2 : high - 1;
+      const std::optional<Quality> quality = measured(widths[middle]);
+      if (!quality || !objective_.bounds_quality()) return;
+      if (objective_.meets_quality(*quality)) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+  }
+
+  void choose_weights() {
+    const bool may_stop = study_.best() != nullptr;
+    networks_.choose_weights(options_, context_, [&] { return may_stop && study_.is_stopped(); });
+    if (may_stop) study_.shall_end();
+  }
+
+  /// With better weights, where there are passes for that; nothing where these do not fit, and when the
+  /// search is to end.
+  std::optional<Quality> measured(const Assignment& assignment) {
+    if (winners_.has_passes()) {
+      const Trial* improved = winners_.improve(assignment);
+      return improved == nullptr ? std::nullopt : std::optional(improved->quality);
+    }
+    const std::vector<Trial> trials = study_.measure({assignment});
+    if (trials.empty()) return std::nullopt;
+    return trials.front().quality;
+  }
+
+  /// As long as they took for the last network.
+  void leave_time_for_winners() {
+    if (!options_.time || !winners_.has_passes()) return;
     const double reserve = std::min(1.25 * winners_.seconds() * static_cast<double>(options_.winners),
                                     kMostForWinners * options_.time->seconds);
     study_deadline_ =
@@ -163,6 +225,7 @@ class Search {
   Sensitivities found_;
   Study study_;
   Winners winners_;
+  PassContext& context_;
   std::optional<Trial> before_;  // the best that the journal had when this process began
   std::optional<Progress> progress_;
   std::optional<Clock::time_point> study_deadline_;

@@ -15,17 +15,20 @@ constexpr std::chrono::seconds kInterval(2);
 
 }  // namespace
 
-SearchFiles::SearchFiles(fs::path folder, const SearchOptions& options, const Quality& reference)
+SearchFiles::SearchFiles(fs::path folder, const SearchOptions& options, const Quality& reference,
+                         std::function<Graph(const Graph&)> saved)
     : folder_(std::move(folder)),
       strategy_(options.strategy),
       most_(static_cast<size_t>(options.points)),
-      reference_(reference) {}
+      reference_(reference),
+      saved_(std::move(saved)) {}
 
 void SearchFiles::write_point(const Study& study, const Trial& trial, Winners& winners) {
   const fs::path path = folder_ / point_file(trial);
   if (fs::exists(path)) return;
-  write_packed_graph(
-      path, trial.improved ? winners.network(trial.assignment) : study.networks().make(trial.assignment));
+  const Graph network =
+      trial.improved ? winners.network(trial.assignment) : study.networks().make(trial.assignment);
+  write_packed_graph(path, saved_ ? saved_(network) : network);
 }
 
 void SearchFiles::remove_others(const SearchReport& report) const {

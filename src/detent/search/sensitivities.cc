@@ -87,14 +87,15 @@ Sensitivities measure_sensitivities(Study& study, int64_t samples) {
     }
   }
   constexpr double kShare = 1.0 / 3;
-  samples = study.affordable_samples(samples, quantized.size(), kShare);
+  const std::string key = "alone";
+  samples = study.affordable_samples(key, samples, quantized.size(), kShare);
   const auto variants = [&] {
     std::vector<Variant> made;
     for (const auto& some : quantized) made.push_back(networks.only(some));
     return made;
   };
   const std::vector<double> measured =
-      study.measure_variants("alone", networks.network(), variants, quantized.size(), samples);
+      study.measure_variants(key, networks.network(), variants, quantized.size(), samples);
   if (measured.empty()) return {};
   Sensitivities found{.samples = std::min(samples, study.samples()), .losses = {}, .pairs = {}};
   for (const Choice& choice : choices) found.losses.emplace_back(choice.formats.size());

@@ -15,7 +15,6 @@
 namespace detent {
 namespace {
 
-constexpr const char* kFloat = "float";
 constexpr int64_t kFloatBits = 32;
 constexpr size_t kMostFormats = 64;
 
@@ -66,16 +65,6 @@ int64_t stored_bits(const std::optional<QuantSpec>& spec, const Shape& shape) {
   return spec ? storage_bits(*spec, shape) : kFloatBits * element_count(shape);
 }
 
-QuantSpec parse_format_text(const std::string& text, const std::string& where) {
-  try {
-    QuantSpec spec = parse_quant_spec_text(text);
-    validate(spec, where);
-    return spec;
-  } catch (const Error& error) {
-    fail("{}: {} (or \"float\")", where, error.what());
-  }
-}
-
 class SpaceBuilder {
  public:
   SpaceBuilder(const Graph& graph, const SearchOptions& options, const std::string& where)
@@ -93,7 +82,7 @@ class SpaceBuilder {
     for (const std::string& text : named != nullptr ? *named : options_.weights) {
       const std::string place = fmt::format("{}: weight of \"{}\": format \"{}\"", where_, node.name, text);
       std::optional<QuantSpec> spec;
-      if (text != kFloat) spec = weight_spec(node, text, place);
+      if (text != kFloatFormat) spec = weight_spec(node, text, place);
       add(choice, text, spec, shape, place);
     }
     return finished(std::move(choice));
@@ -107,7 +96,7 @@ class SpaceBuilder {
     for (const std::string& text : named != nullptr ? *named : usual) {
       const std::string place = fmt::format("{}: input of \"{}\": format \"{}\"", where_, node.name, text);
       std::optional<QuantSpec> spec;
-      if (text != kFloat) spec = input_spec(node, text, place);
+      if (text != kFloatFormat) spec = input_spec(node, text, place);
       add(choice, text, spec, values_.at(value).shape, place);
     }
     return finished(std::move(choice));
@@ -205,6 +194,14 @@ Assignment SearchSpace::uniform(const std::string& operand, const ChoiceFormat& 
     }
   }
   return assignment;
+}
+
+std::vector<Assignment> SearchSpace::uniform_weights() const {
+  std::vector<Assignment> all;
+  const auto weight = std::ranges::find(choices, kWeightOperand, &Choice::operand);
+  if (weight == choices.end()) return all;
+  for (const ChoiceFormat& format : weight->formats) all.push_back(uniform(kWeightOperand, format));
+  return all;
 }
 
 SearchSpace make_search_space(const Graph& graph, const CodePlan& plan, const SearchOptions& options,

@@ -40,6 +40,8 @@ struct SearchSpace {
   /// Every choice of that operand takes the format with this text, or, where it has none such, the nearest in
   /// bits; other operands take their largest.
   Assignment uniform(const std::string& operand, const ChoiceFormat& format) const;
+  /// Those whose weights all have one format, the smallest first; none where no weight may be chosen.
+  std::vector<Assignment> uniform_weights() const;
 };
 
 /// The choices that `options` leave for a network. Throws Error, beginning with `where`, on patterns that

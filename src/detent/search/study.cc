@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <span>
 
 #include <fmt/ranges.h>
@@ -12,6 +14,8 @@
 
 namespace detent {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 /// A whole number of few digits.
 std::optional<int> parse_format_place(const std::string& text) {
@@ -59,7 +63,7 @@ Study::Study(Parts parts, StudyLimits limits, uint64_t seed)
 
 bool Study::is_stopped() const {
   if (StopSignals::received() != 0) return true;
-  return limits_.deadline && std::chrono::steady_clock::now() >= *limits_.deadline;
+  return limits_.deadline && Clock::now() >= *limits_.deadline;
 }
 
 std::vector<double> Study::of_first(const std::vector<double>& numbers) {
@@ -73,11 +77,31 @@ bool Study::shall_end() {
   return ended_;
 }
 
-int64_t Study::affordable_samples(int64_t most, size_t count, double share) const {
-  constexpr int64_t kFewest = 8;
-  const double affordable = share * left() / runs_of_variants(count) * static_cast<double>(samples());
-  if (affordable >= static_cast<double>(most)) return std::min(most, samples());
-  return std::min(samples(), std::max(kFewest, static_cast<int64_t>(affordable)));
+double Study::seconds_left() const {
+  if (!limits_.deadline) return std::numeric_limits<double>::infinity();
+  return std::chrono::duration<double>(*limits_.deadline - Clock::now()).count();
+}
+
+void Study::note_time(double runs, Clock::time_point start) {
+  timed_runs_ += runs;
+  timed_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+int64_t Study::affordable_samples(const std::string& key, int64_t most, size_t count, double share) {
+  constexpr double kFewest = 8;
+  double runs = left();
+  if (limits_.deadline && timed_seconds_ > 0)
+    runs = std::min(runs, std::max(0.0, seconds_left()) * timed_runs_ / timed_seconds_);
+  const double affordable =
+      std::floor(share * runs / runs_of_variants(count) * static_cast<double>(samples()));
+  const double taken =
+      std::min(static_cast<double>(std::min(most, samples())), std::max(kFewest, affordable));
+  return static_cast<int64_t>(limits_.deadline ? decided("samples " + key, taken) : taken);
+}
+
+double Study::decided(const std::string& key, double number) {
+  if (parts_.journal.find(key, 1) == nullptr) parts_.journal.add(key, of_first({number}));
+  return parts_.journal.find(key, 1)->front();
 }
 
 /// Once for each key; false where that is more than is left.
@@ -91,8 +115,11 @@ bool Study::charge(const std::string& key, double evaluations) {
   return true;
 }
 
-Trial Study::trial_of(const Assignment& assignment, const std::vector<double>& numbers) const {
-  Trial trial{assignment, Quality::from_numbers({numbers.begin(), numbers.end() - 1}),
+Trial Study::trial_of(const Assignment& assignment, const std::vector<double>& numbers,
+                      const std::string& key) const {
+  DETENT_CHECK(numbers.size() == kTrialNumbers, "{} numbers", numbers.size());
+  Trial trial{assignment,
+              Quality::from_numbers({numbers.begin(), numbers.end() - 1}, parts_.journal.place(key)),
               model().costs(assignment)};
   if (numbers.back() >= 0) trial.costs.latency = numbers.back();
   return trial;
@@ -125,9 +152,11 @@ bool Study::run_family(const std::vector<Assignment>& assignments, const RunFami
     if (*run.parent > 0) variant.parent = *run.parent - 1;
   }
   for (const Variant& variant : variants) graphs.push_back(&variant.graph);
-  const auto qualities = parts_.judge.judge_family(
-      base, variants, samples, [&] { return is_stopped(); }, parts_.group);
+  const auto start = Clock::now();
+  const auto qualities =
+      parts_.judge.judge_family(base, variants, samples, [&] { return is_stopped(); }, parts_.group);
   if (!qualities) return false;
+  note_time(shared().runs({family}) * share_of(samples), start);
   const std::vector<double> seconds = latencies(graphs);
   for (size_t i = 0; i < family.size(); ++i) {
     std::vector<double> numbers = (*qualities)[i].to_numbers();
@@ -140,7 +169,7 @@ bool Study::run_family(const std::vector<Assignment>& assignments, const RunFami
 bool Study::run_missing(const std::vector<Assignment>& assignments, int64_t samples) {
   std::vector<Assignment> missing;
   for (const Assignment& assignment : assignments) {
-    const bool known = parts_.journal.find(trial_key(assignment, samples)) != nullptr;
+    const bool known = parts_.journal.find(trial_key(assignment, samples), kTrialNumbers) != nullptr;
     if (!known && std::ranges::find(missing, assignment) == missing.end()) missing.push_back(assignment);
   }
   for (const RunFamily& family : shared().families(missing, parts_.judge.family_size())) {
@@ -153,7 +182,7 @@ bool Study::run_missing(const std::vector<Assignment>& assignments, int64_t samp
 
 std::vector<Assignment> Study::charged(const std::vector<Assignment>& assignments, int64_t samples) {
   constexpr double kRounding = 1e-9;
-  const double each = static_cast<double>(samples) / static_cast<double>(this->samples());
+  const double each = share_of(samples);
   std::vector<Assignment> affordable;
   std::vector<Assignment> added;
   double cost = 0;
@@ -187,9 +216,9 @@ std::vector<Trial> Study::measure(const std::vector<Assignment>& assignments, in
   std::vector<Trial> measured;
   bool is_new = false;
   for (const Assignment& assignment : affordable) {
-    const auto* numbers = parts_.journal.find(trial_key(assignment, samples));
+    const auto* numbers = parts_.journal.find(trial_key(assignment, samples), kTrialNumbers);
     if (numbers == nullptr) break;
-    measured.push_back(trial_of(assignment, *numbers));
+    measured.push_back(trial_of(assignment, *numbers, trial_key(assignment, samples)));
     const auto known = [&](const Trial& trial) { return !trial.improved && trial.assignment == assignment; };
     if (samples < this->samples() || std::ranges::any_of(trials_, known)) continue;
     trials_.push_back(measured.back());
@@ -212,31 +241,32 @@ std::vector<double> Study::measure_variants(const std::string& key, const Graph&
                                             size_t count, int64_t samples) {
   samples = std::min(samples, this->samples());
   if (ended_) return {};
-  const double runs = runs_of_variants(count);
-  const double share = static_cast<double>(samples) / static_cast<double>(this->samples());
+  const double runs = runs_of_variants(count) * share_of(samples);
   const std::string full_key = fmt::format("variants {} {}", samples, key);
-  if (!charge(full_key, runs * share)) {
+  if (!charge(full_key, runs)) {
     ended_ = true;
     return {};
   }
-  if (const auto* numbers = parts_.journal.find(full_key)) return *numbers;
+  if (const auto* numbers = parts_.journal.find(full_key, count + 1)) return *numbers;
   if (shall_end()) return {};
+  const auto start = Clock::now();
   const auto losses = parts_.judge.judge_variants(
       base, variants(), objective().quality(), samples, [&] { return is_stopped(); }, parts_.group);
   if (!losses) {
     ended_ = true;
     return {};
   }
+  note_time(runs, start);
   parts_.journal.add(full_key, *losses);
   return *losses;
 }
 
 std::vector<Trial> Study::journaled(const std::string& prefix, bool improved) const {
   std::vector<Trial> trials;
-  for (const auto& [text, numbers] : parts_.journal.with_prefix(prefix)) {
+  for (const auto& [text, numbers] : parts_.journal.with_prefix(prefix, kTrialNumbers)) {
     const std::optional<Assignment> assignment = parse_assignment(text, space());
     if (!assignment) continue;
-    trials.push_back(trial_of(*assignment, numbers));
+    trials.push_back(trial_of(*assignment, numbers, prefix + text));
     trials.back().improved = improved;
   }
   return trials;
@@ -258,8 +288,11 @@ void Study::add_improved(Trial trial) {
   parts_.after_trials();
 }
 
-Quality Study::judge_improved(const Graph& graph) const {
-  return *parts_.judge.judge(graph, samples(), [] { return false; });
+Quality Study::judge_improved(const Graph& graph) {
+  const auto start = Clock::now();
+  const Quality quality = *parts_.judge.judge(graph, samples(), [] { return false; });
+  note_time(1, start);
+  return quality;
 }
 
 CostAndLoss Study::point(const Trial& trial) const {
@@ -276,9 +309,14 @@ const Trial* Study::best() const {
 
 std::vector<const Trial*> Study::front() const {
   std::vector<CostAndLoss> points;
-  for (const Trial& trial : trials_) points.push_back(point(trial));
+  std::vector<const Trial*> finite;
+  for (const Trial& trial : trials_) {
+    if (!trial.quality.is_finite()) continue;
+    points.push_back(point(trial));
+    finite.push_back(&trial);
+  }
   std::vector<const Trial*> front;
-  for (const size_t i : pareto_front(points)) front.push_back(&trials_[i]);
+  for (const size_t i : pareto_front(points)) front.push_back(finite[i]);
   return front;
 }
 

@@ -66,6 +66,10 @@ class Study {
   std::vector<Trial> measure(const std::vector<Assignment>& assignments) {
     return measure(assignments, samples());
   }
+  /// The share that `samples` are of a run over all.
+  double share_of(int64_t samples) const {
+    return static_cast<double>(samples) / static_cast<double>(this->samples());
+  }
 
   /// Distortion of `base` and of its variants. `key` says what they are. Empty when the search is to end.
   std::vector<double> measure_variants(const std::string& key, const Graph& base,
@@ -83,8 +87,12 @@ class Study {
   }
   /// Adds the trial of a network that passes have changed.
   void add_improved(Trial trial);
-  Quality judge_improved(const Graph& graph) const;
+  Quality judge_improved(const Graph& graph);
   Journal& journal() { return parts_.journal; }
+  /// What the journal says of a trial: its quality, and seconds a sample or -1.
+  static constexpr size_t kTrialNumbers = 7;
+  Trial trial_of(const Assignment& assignment, const std::vector<double>& numbers,
+                 const std::string& key) const;
   double latency(const Graph& graph) const { return parts_.latency(graph); }
 
   const std::vector<Trial>& trials() const { return trials_; }
@@ -98,8 +106,14 @@ class Study {
   double left() const { return limits_.evaluations - spent_; }
   /// The evaluations were not enough for what was asked for last.
   bool is_spent() const { return is_spent_; }
-  /// As many samples, but at least 8, as `count` variants take no more than `share` of what is left for.
-  int64_t affordable_samples(int64_t most, size_t count, double share) const;
+  /// As many samples, but at least 8, as `count` variants take no more than `share` of what is left for: of
+  /// the evaluations, and of the time as far as runs have shown how long they take. The same again where the
+  /// journal has it for this key of measure_variants.
+  int64_t affordable_samples(const std::string& key, int64_t most, size_t count, double share);
+  /// What the first worker decides by the time that is left, and decided before in a search that goes on.
+  double decided(const std::string& key, double number);
+  /// Seconds until the measurements end.
+  double seconds_left() const;
   /// Whether measuring is over; all workers say the same.
   bool ended() const { return ended_; }
   void set_deadline(std::optional<std::chrono::steady_clock::time_point> deadline) {
@@ -118,9 +132,9 @@ class Study {
   bool charge(const std::string& key, double evaluations);
   /// Those of the assignments that there are evaluations left for.
   std::vector<Assignment> charged(const std::vector<Assignment>& assignments, int64_t samples);
-  Trial trial_of(const Assignment& assignment, const std::vector<double>& numbers) const;
   bool run_missing(const std::vector<Assignment>& assignments, int64_t samples);
   bool run_family(const std::vector<Assignment>& assignments, const RunFamily& family, int64_t samples);
+  void note_time(double runs, std::chrono::steady_clock::time_point start);
   std::vector<double> latencies(const std::vector<const Graph*>& graphs);
 
   Parts parts_;
@@ -129,6 +143,8 @@ class Study {
   double spent_ = 0;
   bool ended_ = false;
   bool is_spent_ = false;
+  double timed_runs_ = 0;  // of whole networks over all samples, and how long these took
+  double timed_seconds_ = 0;
   int idle_ = 0;  // calls that measured nothing new
   std::set<std::string> charged_;
   std::vector<Trial> trials_;

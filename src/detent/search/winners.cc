@@ -7,21 +7,21 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
+#include "detent/passes/pass_options.h"
 
 namespace detent {
 Winners::Winners(Study& study, const SearchOptions& options, const PassContext& context)
-    : study_(study), context_(context), warn_(context.warn), passes_(passes_of(options.improve)) {
+    : study_(study), context_(context.quiet()), warn_(context.warn), passes_(passes_of(options.improve)) {
   if (options.winners == 0) passes_ = Table();
-  context_.report = [](const std::string&) {};
-  context_.warn = [](const std::string&) {};
   context_.group = &single_process();  // each worker for itself, so that one may do what another has done
+  for (const auto& [name, given] : passes_)
+    rounds_ = rounds_ || find_pass(name).stage == PassStage::kRoundingWeights;
+  set_samples(options.num_samples);
+}
+
+void Winners::set_samples(int64_t samples) {
   for (auto& [name, given] : passes_) {
-    const PassInfo& pass = find_pass(name);
-    rounds_ = rounds_ || pass.stage == PassStage::kRoundingWeights;
-    const auto& fields = pass.options;
-    const bool has_samples =
-        std::ranges::find(fields, "num_samples", &FieldDescription::name) != fields.end();
-    if (has_samples) given = Table{{"num_samples", options.num_samples}};
+    if (has_option(find_pass(name), "num_samples")) given = Table{{"num_samples", samples}};
   }
 }
 
@@ -42,6 +42,7 @@ Graph Winners::network(const Assignment& assignment) {
   if (known != networks_.end()) return known->second;
   Graph graph = rounds_ ? study_.networks().make_unrounded(assignment) : study_.networks().make(assignment);
   PassContext context = context_;
+  context.float_network = std::make_shared<const Graph>(study_.networks().network());
   run_pipeline(graph, passes_, "--improve", context);
   return networks_.emplace(assignment, std::move(graph)).first->second;
 }
@@ -56,7 +57,7 @@ const Trial* Winners::improve(const Assignment& assignment) {
   if (passes_.empty()) return nullptr;
   if (const Trial* known = find_improved(assignment)) return known;
   const std::string key = journal_prefix() + fmt::format("{}", fmt::join(assignment, ","));
-  const auto* numbers = study_.journal().find(key);
+  const auto* numbers = study_.journal().find(key, Study::kTrialNumbers);
   if (numbers == nullptr) {
     const auto start = std::chrono::steady_clock::now();
     try {
@@ -74,12 +75,9 @@ const Trial* Winners::improve(const Assignment& assignment) {
         study_.of_first({std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()})
             .front();
     study_.journal().add(key, study_.of_first(measured));
-    numbers = study_.journal().find(key);
+    numbers = study_.journal().find(key, Study::kTrialNumbers);
   }
-  Trial trial{assignment, Quality::from_numbers({numbers->begin(), numbers->end() - 1}),
-              study_.model().costs(assignment)};
-  if (numbers->back() >= 0) trial.costs.latency = numbers->back();
-  study_.add_improved(std::move(trial));
+  study_.add_improved(study_.trial_of(assignment, *numbers, key));
   return find_improved(assignment);
 }
 
@@ -127,7 +125,7 @@ std::vector<Assignment> Winners::next_ones() const {
   std::vector<Trial> trials;
   std::vector<CostAndLoss> points;
   for (const Trial& trial : study_.trials()) {
-    if (trial.improved) continue;
+    if (trial.improved || !trial.quality.is_finite()) continue;
     trials.push_back(trial);
     points.push_back(study_.point(trial));
   }

@@ -19,6 +19,8 @@ class Winners {
 
   /// Whether there are such passes and networks to try them on.
   bool has_passes() const { return !passes_.empty(); }
+  /// How many samples they look at; options.num_samples at first.
+  void set_samples(int64_t samples);
   /// Seconds that the last one took; 0 where the journal had all.
   double seconds() const { return seconds_; }
 

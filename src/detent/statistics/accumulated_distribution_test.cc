@@ -27,7 +27,7 @@ Collector collector_of(const std::vector<const char*>& statistics, const Table& 
   return {table, "test"};
 }
 
-Tensor normal_values(Shape shape) {
+Tensor normal_tensor(Shape shape) {
   std::mt19937 generator(1);
   std::normal_distribution<float> normal(0.5F, 2);
   Tensor tensor(DType::kFloat32, std::move(shape));
@@ -52,7 +52,7 @@ TEST(DistributionOf, EqualsTheValuesWhileTheyAreKept) {
 }
 
 TEST(DistributionOf, KeepsTheBoundWhereValuesAreCounted) {
-  const Tensor values = normal_values({64, 500});
+  const Tensor values = normal_tensor({64, 500});
   Collector collector = collector_of({"histogram"}, {{"exact_values", 100}});
   collector.update(values);
   const Distribution found = distribution_of(collector.accumulators("histogram"), 0);
@@ -121,7 +121,7 @@ TEST(DistributionOf, NothingFiniteHasNoMoments) {
 
 /// Every calibrator finds what it needs, and the search is as good as one over the values themselves.
 TEST(DistributionOf, FeedsEveryCalibrator) {
-  const Tensor values = normal_values({64, 500});
+  const Tensor values = normal_tensor({64, 500});
   Collector collector = collector_of({"histogram", "range_min_max", "variance_precise", "average_range"}, {});
   collector.update(values);
   const Distribution found = distribution_of(collector.accumulators("histogram"), 0);

@@ -273,10 +273,7 @@ double Accumulators::mean(size_t slot, bool abs) const {
 }
 
 double Accumulators::variance(size_t slot, bool abs) const {
-  const auto n = static_cast<Float128>(extremes_[slot].finite());
-  const Float128 sum = sums_[slot].sum(abs);
-  const Float128 variance = (sums_[slot].square_sum() - sum * sum / n) / n;
-  return variance > 0 ? static_cast<double>(variance) : 0;
+  return sums_[slot].variance(extremes_[slot].finite(), abs);
 }
 
 std::vector<ValueBin> Accumulators::bins(size_t slot, const ValueResolution& resolution, bool abs) const {

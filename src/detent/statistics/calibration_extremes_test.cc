@@ -43,7 +43,7 @@ struct Data {
   std::vector<float> values;
 };
 
-std::vector<float> normal_values(float mean, float deviation, size_t count = 500) {
+std::vector<float> narrow_values(float mean, float deviation, size_t count = 500) {
   std::mt19937 random(5);
   std::normal_distribution<float> normal(0, 1);
   std::vector<float> values(count);
@@ -58,24 +58,24 @@ std::vector<Data> all_data() {
       for (float& value : values) value *= sign;
       data.push_back({fmt::format("{} * {}", sign, name), std::move(values)});
     };
-    add("shifted", normal_values(4, 0.9F));
-    add("far from 0", normal_values(1000, 1));
+    add("shifted", narrow_values(4, 0.9F));
+    add("far from 0", narrow_values(1000, 1));
     add("with an outlier", [] {
-      std::vector<float> values = normal_values(4, 0.5F);
+      std::vector<float> values = narrow_values(4, 0.5F);
       values.push_back(700);
       return values;
     }());
     add("constant", std::vector<float>(100, 0.1F));
     add("two values", {2, 5, 5, 5});
     add("zeros and one sign", {0, 0, 0, 1, 2, 3});
-    add("tiny", normal_values(1e-40F, 1e-41F));
+    add("tiny", narrow_values(1e-40F, 1e-41F));
     add("tiny constant", std::vector<float>(10, 1e-43F));
     add("least", {kLeast, kLeast});
-    add("huge", normal_values(kMax / 8, kMax / 64));
+    add("huge", narrow_values(kMax / 8, kMax / 64));
     add("largest", {kMax, kMax, kMax / 2});
   }
   for (const float scale : {1e-44F, 1e-38F, 1e-3F, 1e3F, kMax / 8})
-    data.push_back({fmt::format("both signs * {}", scale), normal_values(0, scale)});
+    data.push_back({fmt::format("both signs * {}", scale), narrow_values(0, scale)});
   return data;
 }
 
@@ -113,7 +113,7 @@ void for_each_case(const Check& check) {
   }
 }
 
-double error_of(const Format& format, const Distribution& distribution) {
+double squared_error_of(const Format& format, const Distribution& distribution) {
   return FormatError(distribution).squared(format);
 }
 
@@ -142,7 +142,7 @@ TEST(CalibrationOfAnyData, MseIsNoWorseThanMinMax) {
     CalibrationOptions widest = c.options;
     widest.calibrator = Calibrator::kMinMax;
     const auto error_with = [&](const CalibrationOptions& options) {
-      return error_of(calibrate(c.spec, {&c.distribution, 1}, options, "test").format, c.distribution);
+      return squared_error_of(calibrate(c.spec, {&c.distribution, 1}, options, "test").format, c.distribution);
     };
     EXPECT_LE(error_with(c.options), error_with(widest));
   });
@@ -151,7 +151,7 @@ TEST(CalibrationOfAnyData, MseIsNoWorseThanMinMax) {
 /// With a zero point, codes of 8 bits hold values of one sign as finely as the range from 0 allows.
 TEST(CalibrationOfAnyData, ValuesOfOneSignKeepTheirPrecision) {
   for (const float sign : {1.0F, -1.0F}) {
-    std::vector<float> values = normal_values(4, 0.9F);
+    std::vector<float> values = narrow_values(4, 0.9F);
     for (float& value : values) value *= sign;
     const Distribution distribution = Distribution::of(values);
     const double largest = std::max(std::fabs(static_cast<double>(distribution.range->low)),
@@ -160,7 +160,7 @@ TEST(CalibrationOfAnyData, ValuesOfOneSignKeepTheirPrecision) {
     for (const Calibrator calibrator : {Calibrator::kMse, Calibrator::kEntropy}) {
       const QuantSpec spec =
           calibrate({.format = Affine{}}, {&distribution, 1}, {.calibrator = calibrator}, "test");
-      EXPECT_LE(error_of(spec.format, distribution), 500 * step * step / 4) << sign;
+      EXPECT_LE(squared_error_of(spec.format, distribution), 500 * step * step / 4) << sign;
     }
   }
 }

@@ -39,7 +39,7 @@ F calibrated_format(const char* spec, const Distribution& distribution, Calibrat
   return std::get<F>(calibrated(spec, distribution, with(calibrator)).format);
 }
 
-std::string error_of(const char* spec, std::vector<Distribution> parts, const CalibrationOptions& options) {
+std::string calibration_error(const char* spec, std::vector<Distribution> parts, const CalibrationOptions& options) {
   return detent::error_of([&] { calibrate(parse_quant_spec_text(spec), parts, options, "stats.toml"); });
 }
 
@@ -286,27 +286,27 @@ TEST(Calibrate, RefusesToSearchInAHistogramThatIsTooCoarse) {
   Distribution distribution = Distribution::of(normal_values(3000));
   distribution.intervals = 64;
   EXPECT_THAT(
-      error_of("affine", {distribution}, with(Calibrator::kMse)),
+      calibration_error("affine", {distribution}, with(Calibrator::kMse)),
       HasSubstr("calibrator \"mse\": the histogram has 64 bins, expected at least 2048 for affine: collect "
                 "it with bins = 2048"));
-  EXPECT_EQ(error_of("affine:width=3", {distribution}, with(Calibrator::kEntropy)), "");
-  EXPECT_EQ(error_of("affine", {distribution}, with(Calibrator::kPercentile)), "");
+  EXPECT_EQ(calibration_error("affine:width=3", {distribution}, with(Calibrator::kEntropy)), "");
+  EXPECT_EQ(calibration_error("affine", {distribution}, with(Calibrator::kPercentile)), "");
 }
 
 TEST(Calibrate, SaysWhatIsMissing) {
   Distribution empty;
-  EXPECT_THAT(error_of("affine", {empty}, {}),
+  EXPECT_THAT(calibration_error("affine", {empty}, {}),
               HasSubstr("stats.toml: calibrator \"min_max\" needs the statistic range_min_max"));
-  EXPECT_THAT(error_of("affine", {empty}, with(Calibrator::kMse)),
+  EXPECT_THAT(calibration_error("affine", {empty}, with(Calibrator::kMse)),
               HasSubstr("needs the statistic histogram"));
-  EXPECT_THAT(error_of("affine:granularity=channel", {Distribution::of(normal_values(3)), empty},
+  EXPECT_THAT(calibration_error("affine:granularity=channel", {Distribution::of(normal_values(3)), empty},
                        with(Calibrator::kNSigma)),
               HasSubstr("channel 1: calibrator \"n_sigma\" needs"));
-  EXPECT_THAT(error_of("mx", {Distribution::of(normal_values(3))}, {}),
+  EXPECT_THAT(calibration_error("mx", {Distribution::of(normal_values(3))}, {}),
               HasSubstr("mx has no parameters that depend on a range, expected one of fixed"));
-  EXPECT_THAT(error_of("binary_residual", {Distribution::of(normal_values(3))}, {}),
+  EXPECT_THAT(calibration_error("binary_residual", {Distribution::of(normal_values(3))}, {}),
               HasSubstr("expected calibrator \"mse\""));
-  EXPECT_THAT(error_of("ternary", {Distribution::of(std::vector<float>{0, 0})}, {}),
+  EXPECT_THAT(calibration_error("ternary", {Distribution::of(std::vector<float>{0, 0})}, {}),
               HasSubstr("expected one above 0"));
 }
 

@@ -10,17 +10,13 @@
 #include "detent/core/error_of_for_test.h"
 #include "detent/core/parallel.h"
 #include "detent/formats/groups/group_parameters.h"
+#include "detent/statistics/results_for_test.h"
 
 namespace detent {
 namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-Tensor batch(Shape shape, const std::vector<float>& values) { return Tensor::from(std::move(shape), values); }
 
 /// A collector of one statistic.
 class One {
@@ -44,14 +40,6 @@ class One {
 std::unique_ptr<One> collector(std::string_view name, const Table& options = {}) {
   return std::make_unique<One>(name, options);
 }
-
-Table result_of(std::string_view name, const Table& options, const std::vector<Tensor>& batches) {
-  const auto statistic = collector(name, options);
-  for (const Tensor& each : batches) statistic->update(each);
-  return statistic->result();
-}
-
-std::vector<Tensor> two_samples() { return {batch({1, 4}, {1, 2, 3, -4}), batch({1, 4}, {0.5F, -1, 2, 8})}; }
 
 Table range(Value min, Value max, Value width, int64_t count) {
   return {{"min", std::move(min)}, {"max", std::move(max)}, {"range", std::move(width)}, {"count", count}};
@@ -110,7 +98,7 @@ TEST(Dims, GroupsAreThoseOfTheFormats) {
     const QuantSpec spec =
         parse_quant_spec_text(fmt::format("int4:granularity=group,group_size={},axis={}", size, of_sample));
     const Grouping grouping = make_grouping(spec, {4, 6, 2});
-    std::vector<float> least(static_cast<size_t>(grouping.groups()), kInfinity);
+    std::vector<float> least(static_cast<size_t>(grouping.groups()), kInf);
     for (int64_t i = 0; i < values.numel(); ++i) {
       float& of_group = least[static_cast<size_t>(grouping.group_of(i % 48))];
       of_group = std::min(of_group, values.values<float>()[static_cast<size_t>(i)]);
@@ -207,7 +195,7 @@ TEST_P(EveryCollector, DoesNotDependOnThreads) {
 }
 
 TEST_P(EveryCollector, CountsNanAndInfinities) {
-  const Table table = result_of(GetParam(), any_rank(), {batch({4}, {1, kNan, -kInfinity, kNan})});
+  const Table table = result_of(GetParam(), any_rank(), {batch({4}, {1, kNan, -kInf, kNan})});
   const std::vector<std::string> keys = table.keys();
   ASSERT_GE(keys.size(), 4U);
   EXPECT_THAT(std::vector<std::string>(keys.end() - 2, keys.end()),
@@ -240,7 +228,7 @@ TEST_P(EveryCollector, EdgesOfInput) {
               HasSubstr(" was seen"));
   EXPECT_EQ(*result_of(GetParam(), any_rank(), {batch({}, {3})}).find("count"), Value(1));
   EXPECT_EQ(*result_of(GetParam(), any_rank(), {batch({3, 1}, {3, kNan, 4})}).find("nan_count"), Value(1));
-  EXPECT_EQ(*result_of(GetParam(), any_rank(), {batch({3, 1}, {3, kInfinity, 4})}).find("infinity_count"),
+  EXPECT_EQ(*result_of(GetParam(), any_rank(), {batch({3, 1}, {3, kInf, 4})}).find("infinity_count"),
             Value(1));
   EXPECT_THAT(error_of([&] { result_of(GetParam(), any_rank(), {Tensor(DType::kInt8, {2})}); }),
               HasSubstr("got a tensor of int8"));
@@ -273,7 +261,7 @@ TEST(KeptPositions, WithNothingButNanAreNamed) {
 TEST(Ranges, OfOneValueAndOfInfinities) {
   for (const char* name : {"range_min_max", "range_quantile"}) {
     EXPECT_EQ(result_of(name, {}, {batch({}, {3})}), range(3.0, 3.0, 0.0, 1));
-    EXPECT_EQ(*result_of(name, {}, {batch({2}, {kInfinity, kInfinity})}).find("range"), Value());
+    EXPECT_EQ(*result_of(name, {}, {batch({2}, {kInf, kInf})}).find("range"), Value());
   }
 }
 

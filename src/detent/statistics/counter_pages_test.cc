@@ -16,7 +16,7 @@ class CounterPagesOnEveryTarget : public testing::TestWithParam<int64_t> {
   void TearDown() override { hwy::SetSupportedTargetsForTest(0); }
 };
 
-void expect_as_reference(std::vector<uint32_t> counts, std::vector<uint16_t> counters) {
+void expect_counts_as_reference(std::vector<uint32_t> counts, std::vector<uint16_t> counters) {
   EXPECT_EQ(sum_of_counts(counts), sum_of_counts_reference(counts));
   std::vector<uint32_t> expected_counts = counts;
   std::vector<uint16_t> expected_counters = counters;
@@ -34,7 +34,7 @@ TEST_P(CounterPagesOnEveryTarget, RandomCountsOfAnyNumber) {
       std::vector<uint16_t> counters(size);
       for (uint32_t& count : counts) count = static_cast<uint32_t>(generator()) >> shift;
       for (uint16_t& counter : counters) counter = static_cast<uint16_t>(generator() >> shift);
-      expect_as_reference(counts, counters);
+      expect_counts_as_reference(counts, counters);
     }
   }
 }
@@ -45,7 +45,7 @@ TEST_P(CounterPagesOnEveryTarget, CounterAtItsEndAtEveryPosition) {
       std::vector<uint32_t> counts(70);
       std::vector<uint16_t> counters(70, 0xFFFF);
       counts[i] = count;
-      expect_as_reference(counts, counters);
+      expect_counts_as_reference(counts, counters);
       EXPECT_EQ(add_counts(counts, counters.data()), count > 0);
       EXPECT_EQ(counters[i], (0xFFFFU + count) & 0xFFFFU);
       EXPECT_EQ(counts[i], (uint64_t{0xFFFF} + count) >> 16);

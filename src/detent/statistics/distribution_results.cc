@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include "detent/core/error.h"
 
@@ -17,7 +19,8 @@ void append_numbers(const Value& value, const std::string& where, std::vector<do
   }
   double scratch = 0;
   const double* number = value.number(scratch);
-  if (number == nullptr) fail("{}: got {}, expected numbers", where, value_text(value));
+  if (number == nullptr || std::isnan(*number))
+    fail("{}: got {}, expected numbers", where, value_text(value));
   numbers.push_back(*number);
 }
 
@@ -30,6 +33,19 @@ void append_rows(const Value& value, const std::string& where, std::vector<std::
   for (const Value& element : *list) append_rows(element, where, rows);
 }
 
+/// What can be counted without rounding.
+constexpr double kMostCount = 0x1p53;
+
+bool holds_float32(double number) {
+  return std::fabs(number) <= static_cast<double>(std::numeric_limits<float>::max());
+}
+
+/// Infinite beyond float32.
+float float32_of(double number) {
+  return holds_float32(number) ? static_cast<float>(number)
+                               : std::copysign(HUGE_VALF, number < 0 ? -1.0F : 1.0F);
+}
+
 class Reader {
  public:
   Reader(const Table& results, const std::string& where) : results_(results), where_(where) {}
@@ -39,7 +55,10 @@ class Reader {
     read_range("average_range", &Distribution::average_range);
     for (const char* statistic : {"variance_precise", "variance_online"}) {
       read_numbers(statistic, "mean", [](Distribution& part, double mean) { part.mean = mean; });
-      read_numbers(statistic, "variance", [](Distribution& part, double value) { part.variance = value; });
+      read_numbers(statistic, "variance", [&](Distribution& part, double value) {
+        if (!(value >= 0)) fail("{}: got a variance of {}", place(statistic), float_text(value));
+        part.variance = value;
+      });
     }
     read_histogram();
     if (parts_.empty()) parts_.resize(1);
@@ -84,10 +103,10 @@ class Reader {
 
   void read_range(const char* statistic, std::optional<Interval> Distribution::*range) {
     read_numbers(statistic, "min", [&](Distribution& part, double low) {
-      part.*range = Interval{static_cast<float>(low), static_cast<float>(low)};
+      part.*range = Interval{float32_of(low), float32_of(low)};
     });
     read_numbers(statistic, "max", [&](Distribution& part, double high) {
-      if (part.*range) (part.*range)->high = static_cast<float>(high);
+      if (part.*range) (part.*range)->high = float32_of(high);
     });
   }
 
@@ -112,13 +131,19 @@ class Reader {
 
   std::vector<Distribution::Bin> bins_of(const std::vector<double>& edges,
                                          const std::vector<double>& counts) const {
-    if (edges.size() != counts.size() + 1 || !std::ranges::is_sorted(edges)) {
-      fail("{}: {} counts and {} edges, expected one edge more than counts, ascending", place("histogram"),
-           counts.size(), edges.size());
+    const bool are_finite = std::ranges::all_of(edges, holds_float32);
+    if (edges.size() != counts.size() + 1 || !std::ranges::is_sorted(edges) || !are_finite) {
+      fail("{}: {} counts and {} edges, expected one edge more than counts, ascending and finite",
+           place("histogram"), counts.size(), edges.size());
     }
     std::vector<Distribution::Bin> bins;
+    double total = 0;
     for (size_t i = 0; i < counts.size(); ++i) {
-      if (!(counts[i] >= 0)) fail("{}: got a count of {}", place("histogram"), float_text(counts[i]));
+      total += counts[i];
+      if (!(counts[i] >= 0 && total <= kMostCount)) {
+        fail("{}: got a count of {}, expected 0 to {} in all", place("histogram"), float_text(counts[i]),
+             kMostCount);
+      }
       if (counts[i] == 0) continue;
       const bool holds_zero = edges[i] <= 0 && edges[i + 1] >= 0;
       const auto value = holds_zero ? 0.0F : static_cast<float>((edges[i] + edges[i + 1]) / 2);

@@ -1,5 +1,7 @@
 #include "detent/statistics/distribution_results.h"
 
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -55,6 +57,13 @@ TEST(DistributionsOfResults, RefusesWhatTheStatisticsDoNotWrite) {
   expect({{"histogram", Table{{"edges", List{0, 1}}, {"counts", List{1, 2}}}}}, "2 counts and 2 edges");
   expect({{"histogram", Table{{"edges", List{1, 0}}, {"counts", List{1}}}}}, "ascending");
   expect({{"histogram", Table{{"edges", List{0, 1}}, {"counts", List{-1}}}}}, "got a count of -1.0");
+  expect({{"histogram", Table{{"edges", List{0, 1}}, {"counts", List{HUGE_VAL}}}}}, "got a count of inf");
+  expect({{"histogram", Table{{"edges", List{0, 1, 2}}, {"counts", List{0x1p53, 0x1p53}}}}}, "in all");
+  expect({{"histogram", Table{{"edges", List{0, 1}}, {"counts", List{1e300}}}}}, "got a count of 1e+300");
+  expect({{"histogram", Table{{"edges", List{0, HUGE_VAL}}, {"counts", List{1}}}}}, "ascending and finite");
+  expect({{"histogram", Table{{"edges", List{std::nan(""), 1}}, {"counts", List{1}}}}}, "expected numbers");
+  expect({{"range_min_max", Table{{"min", std::nan("")}, {"max", 3}}}}, "got nan, expected numbers");
+  expect({{"variance_online", Table{{"mean", 1}, {"variance", -1.0}}}}, "got a variance of -1.0");
   expect({{"range_min_max", Table{{"min", List{1, 2}}, {"max", List{1, 2}}}},
           {"variance_online", Table{{"mean", 1}, {"variance", 1}}}},
          "1 kept positions, but range_min_max has 2");

@@ -27,7 +27,7 @@ LinearHistogram::LinearHistogram(const Distribution& distribution, const Interva
   const auto low = static_cast<double>(range.low);
   const double width = (static_cast<double>(range.high) - low) / kBins;
   for (const auto& [value, count] : distribution.bins) {
-    if (value == 0) continue;
+    if (value == 0 || !std::isfinite(value)) continue;
     const auto bin = static_cast<int64_t>((static_cast<double>(value) - low) / width);
     counts[static_cast<size_t>(std::clamp<int64_t>(bin, 0, kBins - 1))] += static_cast<double>(count);
   }
@@ -112,7 +112,7 @@ Interval least_divergence_range(const Format& format, const Distribution& distri
     if (kept.first > kept.last) continue;
     const Format candidate = qparams_from_range(format, {&range, 1}, form, where);
     const double lost = divergence(histogram.counts, quantizer.quantized(candidate), kept);
-    if (lost >= least) continue;
+    if (!(lost < least)) continue;  // nor where it is NaN
     least = lost;
     best = range;
   }

@@ -75,7 +75,7 @@ class Search {
     if (last_ && *last_ == candidate) return false;  // neighbours often give the same power of two
     const double error = error_.squared(candidate);
     last_ = std::move(candidate);
-    if (error >= least_) return false;
+    if (!(error < least_)) return false;  // nor where it is NaN
     least_ = error;
     best_ = range;
     return true;

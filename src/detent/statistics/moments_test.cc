@@ -7,31 +7,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "detent/statistics/results_for_test.h"
+
 namespace detent {
 namespace {
 
 using testing::HasSubstr;
-
-Tensor batch(Shape shape, const std::vector<float>& values) { return Tensor::from(std::move(shape), values); }
 
 Table only(std::string_view name, const Table& options = {}) {
   Table statistics;
   statistics[name] = options;
   return statistics;
 }
-
-Table result_of(std::string_view name, const Table& options, const std::vector<Tensor>& batches) {
-  Collector collector(only(name, options), "test");
-  for (const Tensor& each : batches) collector.update(each);
-  return collector.result(name);
-}
-
-double number(const Table& table, std::string_view key) {
-  double scratch = 0;
-  return *table.find(key)->number(scratch);
-}
-
-std::vector<Tensor> two_samples() { return {batch({1, 4}, {1, 2, 3, -4}), batch({1, 4}, {0.5F, -1, 2, 8})}; }
 
 TEST(Moments, WorkedExamples) {
   EXPECT_EQ(value_text(result_of("mean", {}, two_samples())), "{mean = 1.4375, count = 8}");
@@ -64,6 +51,46 @@ TEST(Moments, KurtosisOfKnownDistributions) {
       657.0 / 81, 1e-12);
 }
 
+/// What is left of nearly equal values when their mean is taken off them: exact in float64, as they have one
+/// exponent.
+struct CentralMoments {
+  double variance = 0;
+  double kurtosis = 0;
+
+  explicit CentralMoments(const std::vector<float>& values) {
+    const auto n = static_cast<long double>(values.size());
+    long double mean = 0;
+    for (const float value : values) mean += (static_cast<long double>(value) - values.front()) / n;
+    long double squares = 0;
+    long double fourths = 0;
+    for (const float value : values) {
+      const long double distance = static_cast<long double>(value) - values.front() - mean;
+      squares += distance * distance;
+      fourths += distance * distance * distance * distance;
+    }
+    variance = static_cast<double>(squares / n);
+    kurtosis = static_cast<double>(n * fourths / (squares * squares));
+  }
+};
+
+TEST(Moments, DoNotCancelInNearlyEqualValues) {
+  for (const float base : {1.0F, -3e38F, 1e-30F, 1e20F}) {
+    std::vector<float> values(1000, base);
+    values[1] = std::nextafter(base, 0.0F);
+    values[2] = std::nextafter(values[1], 0.0F);
+    const CentralMoments expected(values);
+    const std::vector<Tensor> batches = {batch({1, 1000}, values)};
+    EXPECT_DOUBLE_EQ(number(result_of("variance_precise", {}, batches), "variance"), expected.variance);
+    EXPECT_DOUBLE_EQ(number(result_of("kurtosis", {}, batches), "kurtosis"), expected.kurtosis) << base;
+  }
+  // One of 2^18 values differs by one in 2^23: squared mean and mean square agree in 60 bits.
+  std::vector<float> values(size_t{1} << 18, 1.0F);
+  values.back() = std::nextafter(1.0F, 2.0F);
+  const double share = 0x1p-18;
+  EXPECT_DOUBLE_EQ(number(result_of("kurtosis", {}, {batch({1, 1 << 18}, values)}), "kurtosis"),
+                   (1 - 3 * share * (1 - share)) / (share * (1 - share)));
+}
+
 TEST(Moments, SpecialValuesAreCountedAndLeftOut) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float infinity = std::numeric_limits<float>::infinity();
@@ -85,7 +112,7 @@ TEST(Moments, SpecialValuesAreCountedAndLeftOut) {
 }
 
 /// Values over the whole range of float32, so that rounded sums would depend on their order.
-std::vector<float> wild_values(size_t count) {
+std::vector<float> wild_moments(size_t count) {
   std::mt19937 generator(7);
   std::vector<float> values(count);
   for (float& value : values) {
@@ -97,7 +124,7 @@ std::vector<float> wild_values(size_t count) {
 }
 
 TEST(Moments, AreTheSameToTheLastBitForAnyCutAndOrder) {
-  std::vector<float> values = wild_values(20000);
+  std::vector<float> values = wild_moments(20000);
   for (const char* name :
        {"mean", "abs_mean", "variance_online", "range_n_sigma", "kurtosis", "absmax", "zero_share"}) {
     const Table whole = result_of(name, {}, {batch({static_cast<int64_t>(values.size())}, values)});

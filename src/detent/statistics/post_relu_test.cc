@@ -12,7 +12,7 @@ namespace detent {
 namespace {
 
 /// Every statistic but record, in its ways of reducing and keeping values.
-Table all_with(const Value& dims, int64_t exact_values) {
+Table recorded_with(const Value& dims, int64_t exact_values) {
   Table statistics;
   for (const StatisticInfo& statistic : all_statistics()) {
     if (statistic.name == "record") continue;
@@ -76,7 +76,7 @@ TEST_P(Rectified, EqualsACollectorOfRectifiedValues) {
       for (const Value& dims : {Value("all"), Value("none"), channels, Value(List{1})}) {
         for (const int64_t exact_values : {0, 1000, 1 << 20}) {
           SCOPED_TRACE(shape_text(shape) + " " + value_text(dims) + (wild ? " wild" : ""));
-          expect_post_relu(all_with(dims, exact_values), batches);
+          expect_post_relu(recorded_with(dims, exact_values), batches);
         }
       }
     }
@@ -84,7 +84,7 @@ TEST_P(Rectified, EqualsACollectorOfRectifiedValues) {
 }
 
 TEST_P(Rectified, OfMoreValuesThanAThreadTakes) {
-  expect_post_relu(all_with("all", 1 << 16),
+  expect_post_relu(recorded_with("all", 1 << 16),
                    {some_values({7, 3, 200, 100}, true, 3), some_values({1, 9}, true, 4)});
 }
 
@@ -101,8 +101,8 @@ TEST(Rectified, OfOneSignAndOfNothingFinite) {
                                            {0},
                                            {-1e-45F, 1e-45F}}) {
     const Tensor batch = Tensor::from({static_cast<int64_t>(values.size())}, values);
-    expect_post_relu(all_with("all", 0), {batch});
-    expect_post_relu(all_with("all", 100), {batch, batch});
+    expect_post_relu(recorded_with("all", 0), {batch});
+    expect_post_relu(recorded_with("all", 100), {batch, batch});
   }
 }
 

@@ -70,10 +70,13 @@ void ExactSum::merge(const ExactSum& other) {
 
 Float128 ExactSum::value() const { return difference(positive_, negative_, 1); }
 
-Float128 ExactSum::magnitudes() const {
+Float128 ExactSum::magnitudes() const { return units(true).scaled(1); }
+
+WideInteger<6> ExactSum::units(bool abs) const {
+  if (!abs) return is_negative() ? negative_.minus(positive_) : positive_.minus(negative_);
   auto sum = positive_;
   sum.merge(negative_);
-  return sum.scaled(1);
+  return sum;
 }
 
 void ExactSum::write(StateWriter& writer) const {
@@ -101,7 +104,45 @@ void PowerSums::read(StateReader& reader) {
   squares.read(reader);
 }
 
+WideInteger<12> PowerSums::spread(int64_t n, bool abs) const {
+  const WideInteger<6> sum = values.units(abs);
+  const WideInteger<1> count(static_cast<uint64_t>(n));
+  return count.times<12>(squares).minus(sum.times<12>(sum));  // >= 0 by Cauchy and Schwarz
+}
+
+double PowerSums::variance(int64_t n, bool abs) const {
+  if (n == 0) return 0;
+  const auto count = static_cast<Float128>(n);
+  return static_cast<double>(spread(n, abs).scaled(2) / (count * count));
+}
+
 Float128 HigherPowerSums::cube_sum() const { return difference(positive_cubes, negative_cubes, 3); }
+
+// With S_k the sums of powers, n^3 sum (x - mean)^4 = n^3 S4 - 4 n^2 S1 S3 + 6 n S1^2 S2 - 3 S1^4, and
+// kurtosis = that / (n S2 - S1^2)^2. All terms are below 2^1400.
+double HigherPowerSums::kurtosis(const PowerSums& lower, int64_t n) const {
+  constexpr size_t kTerm = 24;
+  const WideInteger<12> spread = lower.spread(n, false);
+  if (!(WideInteger<12>() < spread)) return 0;
+  const WideInteger<1> count(static_cast<uint64_t>(n));
+  const auto scaled = [&](const auto& sum, uint64_t factor, int counts) {
+    auto term = WideInteger<1>(factor).times<kTerm>(sum);
+    for (; counts > 0; --counts) term = count.times<kTerm>(term);
+    return term;
+  };
+  const WideInteger<6> sum = lower.values.units(false);
+  const auto square = sum.times<kTerm>(sum);
+  const bool cubes_are_negative = positive_cubes < negative_cubes;
+  const auto cubes =
+      cubes_are_negative ? negative_cubes.minus(positive_cubes) : positive_cubes.minus(negative_cubes);
+  auto above = scaled(fourths, 1, 3);
+  above.merge(scaled(square.times<kTerm>(lower.squares), 6, 1));
+  auto below = scaled(square.times<kTerm>(square), 3, 0);
+  const bool product_is_negative = cubes_are_negative != lower.values.is_negative();
+  (product_is_negative ? above : below).merge(scaled(cubes.times<kTerm>(sum), 4, 2));
+  const Float128 squared = spread.scaled(0);
+  return static_cast<double>(above.minus(below).scaled(0) / (squared * squared));
+}
 
 void HigherPowerSums::merge(const HigherPowerSums& other) {
   positive_cubes.merge(other.positive_cubes);

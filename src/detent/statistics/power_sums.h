@@ -23,6 +23,9 @@ class ExactSum {
   void merge(const ExactSum& other);
   Float128 value() const;
   Float128 magnitudes() const;
+  /// The magnitude of the sum, in units of 2^-149, or the sum of magnitudes.
+  WideInteger<6> units(bool abs) const;
+  bool is_negative() const { return positive_ < negative_; }
 
   void write(StateWriter& writer) const;
   void read(StateReader& reader);
@@ -40,6 +43,10 @@ struct PowerSums {
 
   Float128 sum(bool abs) const { return abs ? values.magnitudes() : values.value(); }
   Float128 square_sum() const { return squares.scaled(2); }
+  /// n^2 times the variance of `n` values (or magnitudes), in units of 2^-298: n S2 - S1^2, of which nothing
+  /// is rounded, so that values that are nearly equal do not cancel to noise.
+  WideInteger<12> spread(int64_t n, bool abs) const;
+  double variance(int64_t n, bool abs) const;  // 0 of none
   void merge(const PowerSums& other);
   void write(StateWriter& writer) const;
   void read(StateReader& reader);
@@ -54,6 +61,8 @@ struct HigherPowerSums {
 
   Float128 cube_sum() const;
   Float128 fourth_sum() const { return fourths.scaled(4); }
+  /// Mean of (x - mean)^4 / variance^2 of `n` values with these sums and `lower`; 0 where all are equal.
+  double kurtosis(const PowerSums& lower, int64_t n) const;
   void merge(const HigherPowerSums& other);
   void write(StateWriter& writer) const;
   void read(StateReader& reader);

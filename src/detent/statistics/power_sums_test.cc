@@ -85,7 +85,7 @@ void expect_as_plain_loop(const std::vector<float>& values) {
   EXPECT_TRUE(two.bytes() == plain.bytes());
 }
 
-std::vector<std::byte> bytes_of(const KeyHistogram& histogram) {
+std::vector<std::byte> histogram_bytes(const KeyHistogram& histogram) {
   StateWriter writer;
   histogram.write(writer);
   return writer.bytes();
@@ -109,7 +109,7 @@ TEST_P(PowerSumsOnEveryTarget, CountKeysByTheWay) {
         counter.empty_into(counted);
         KeyHistogram plain(kKeyBits);
         plain.add({values, scan.positive});
-        EXPECT_TRUE(bytes_of(counted) == bytes_of(plain));
+        EXPECT_TRUE(histogram_bytes(counted) == histogram_bytes(plain));
         Sums alone;
         add_fast(values, alone, with_higher);
         EXPECT_TRUE(sums.bytes() == alone.bytes());

@@ -41,7 +41,7 @@ Collector filled(const Table& statistics) {
   return collector;
 }
 
-std::string error_of(Collector& collector, std::span<const std::byte> state) {
+std::string merge_error(Collector& collector, std::span<const std::byte> state) {
   return detent::error_of([&] { collector.deserialize(state); });
 }
 
@@ -52,14 +52,14 @@ void fix_checksum(Bytes& state) {
     state[state.size() - 8 + i] = static_cast<std::byte>(checksum >> (8 * i) & 0xFFU);
 }
 
-struct Case {
+struct StateCase {
   Value dims;
   int64_t exact_values;
 };
-const Case kCases[] = {{"all", 1000}, {"all", 0}, {"none", 1000}, {List{1}, 0}};
+const StateCase kStateCases[] = {{"all", 1000}, {"all", 0}, {"none", 1000}, {List{1}, 0}};
 
 TEST(State, GoesThroughBytes) {
-  for (const auto& [dims, exact_values] : kCases) {
+  for (const auto& [dims, exact_values] : kStateCases) {
     const Table statistics = all_statistics_of(dims, exact_values);
     const Collector original = filled(statistics);
     Collector read(statistics, "test");
@@ -87,33 +87,33 @@ TEST(State, ErrorsNameWhatIsWrong) {
   const Bytes state = collector.serialize();
   Bytes other = state;
   other[0] = std::byte{'X'};
-  EXPECT_THAT(error_of(collector, other), HasSubstr("this is none"));
+  EXPECT_THAT(merge_error(collector, other), HasSubstr("this is none"));
   other = state;
   other[4] = std::byte{9};
-  EXPECT_THAT(error_of(collector, other), HasSubstr("got version 9, expected 1"));
+  EXPECT_THAT(merge_error(collector, other), HasSubstr("got version 9, expected 1"));
   other = state;
   other[state.size() / 2] ^= std::byte{1};
-  EXPECT_THAT(error_of(collector, other), HasSubstr("damaged or incomplete"));
+  EXPECT_THAT(merge_error(collector, other), HasSubstr("damaged or incomplete"));
   other = state;
   other.insert(other.end() - 8, std::byte{0});
   fix_checksum(other);
-  EXPECT_THAT(error_of(collector, other), HasSubstr("1 bytes more than expected"));
+  EXPECT_THAT(merge_error(collector, other), HasSubstr("1 bytes more than expected"));
   Collector of_other(Table{{"mean", Table{}}}, "test");
-  EXPECT_THAT(error_of(of_other, state), HasSubstr("expected {mean = {dims = \"all\"}}"));
+  EXPECT_THAT(merge_error(of_other, state), HasSubstr("expected {mean = {dims = \"all\"}}"));
   EXPECT_EQ(collector.serialize(), state) << "a refused state changes nothing";
 }
 
 TEST(State, TruncatedAnywhereIsRefused) {
-  for (const auto& [dims, exact_values] : kCases) {
+  for (const auto& [dims, exact_values] : kStateCases) {
     const Table statistics = all_statistics_of(dims, exact_values);
     const Bytes state = filled(statistics).serialize();
     Collector collector(statistics, "test");
     for (size_t size = 0; size < state.size(); ++size) {
       Bytes cut(state.begin(), state.begin() + static_cast<std::ptrdiff_t>(size));
-      ASSERT_NE(error_of(collector, cut), "") << size;
+      ASSERT_NE(merge_error(collector, cut), "") << size;
       if (size < 8) continue;
       fix_checksum(cut);
-      ASSERT_NE(error_of(collector, cut), "") << size;
+      ASSERT_NE(merge_error(collector, cut), "") << size;
     }
   }
 }
@@ -143,7 +143,7 @@ void damage(Bytes& state, size_t header, std::mt19937& generator) {
 /// Tries thousands of damaged states. What is accepted must give results or errors, and merge.
 void try_damaged_states(uint32_t seed) {
   std::mt19937 generator(seed);
-  for (const auto& [dims, exact_values] : kCases) {
+  for (const auto& [dims, exact_values] : kStateCases) {
     const Table statistics = all_statistics_of(dims, exact_values);
     const Collector original = filled(statistics);
     const Bytes state = original.serialize();
@@ -154,7 +154,7 @@ void try_damaged_states(uint32_t seed) {
       if (damaged.size() < 16) continue;
       if (trial % 8 != 0) fix_checksum(damaged);
       Collector collector(statistics, "test");
-      if (error_of(collector, damaged).empty() == false) continue;
+      if (merge_error(collector, damaged).empty() == false) continue;
       for (const std::string& name : collector.names()) {
         try {
           collector.result(name);

@@ -2,12 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <optional>
 #include <vector>
 
 #include "detent/core/error.h"
 
 namespace detent {
 namespace {
+
+/// Those that are finite, where that is not all of them.
+std::optional<std::vector<float>> finite_part(std::span<const float> values) {
+  const auto is_finite = [](float value) { return std::isfinite(value); };
+  if (std::ranges::all_of(values, is_finite)) return std::nullopt;
+  std::vector<float> finite;
+  std::ranges::copy_if(values, std::back_inserter(finite), is_finite);
+  return finite;
+}
 
 /// The k-th smallest, counted from 1, with k held to what there is.
 double kth_smallest(std::vector<float> values, double k) {
@@ -81,12 +92,15 @@ double least_squared_error(std::span<const float> values, const CodeRange& codes
 }  // namespace
 
 double low_percentile(double percentile, std::span<const float> values) {
+  if (const auto finite = finite_part(values)) return low_percentile(percentile, *finite);
+  if (values.empty()) return 0;
   const double place = std::ceil(percentile / 100 * static_cast<double>(values.size()));
   return std::min(kth_smallest({values.begin(), values.end()}, place), 0.0);
 }
 
 double find_threshold(Threshold kind, double argument, std::span<const float> values,
                       const CodeRange& codes) {
+  if (const auto finite = finite_part(values)) return find_threshold(kind, argument, *finite, codes);
   if (values.empty()) return 0;
   switch (kind) {
     case Threshold::kMax:

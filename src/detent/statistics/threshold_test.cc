@@ -3,6 +3,7 @@
 
 #include "detent/statistics/threshold.h"
 
+#include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -56,6 +57,20 @@ TEST(ThresholdTest, SquaredErrorFindsTheWorkedThreshold) {
   const std::vector<float> weights = {0.1F, -0.2F, 0.15F, 0.05F, -0.12F, 0.3F, -0.08F, 1};
   EXPECT_NEAR(find_threshold(Threshold::kSquaredError, 0, weights, {-3, 3}), 0.95, 1e-7);
   EXPECT_DOUBLE_EQ(find_threshold(Threshold::kSquaredError, 0, std::vector<float>{0, 0}, {-3, 3}), 0);
+}
+
+TEST(ThresholdTest, LeavesOutWhatIsNotFinite) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  std::vector<float> values;
+  for (const float value : kTensor) values.insert(values.end(), {kNan, value, kInfinity, -kInfinity});
+  for (size_t i = 0; i < enum_names(Threshold()).size(); ++i) {
+    const auto kind = static_cast<Threshold>(i);
+    EXPECT_EQ(find_threshold(kind, 90, values, {-127, 127}), threshold(kind, 90)) << enum_names(kind)[i];
+    EXPECT_EQ(find_threshold(kind, 90, std::vector{kNan, kInfinity}, {-127, 127}), 0) << enum_names(kind)[i];
+  }
+  EXPECT_EQ(low_percentile(10, values), low_percentile(10, kTensor));
+  EXPECT_EQ(low_percentile(10, std::vector{kNan}), 0);
 }
 
 TEST(ThresholdTest, LearnedStepsBeginWithTwiceTheMean) {

@@ -12,32 +12,17 @@
 #include "detent/core/error.h"
 #include "detent/core/error_of_for_test.h"
 #include "detent/statistics/collector.h"
+#include "detent/statistics/results_for_test.h"
 
 namespace detent {
 namespace {
 
 using testing::HasSubstr;
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-Tensor batch(Shape shape, const std::vector<float>& values) { return Tensor::from(std::move(shape), values); }
-
-Collector collector_of(std::string_view name, const Table& options) {
-  Table statistics;
-  statistics[name] = options;
-  return {statistics, "test"};
-}
-
-Table result_of(std::string_view name, const Table& options, const Tensor& values) {
-  Collector collector = collector_of(name, options);
+Table result_of_one(std::string_view name, const Table& options, const Tensor& values) {
+  Collector collector = collector_of_one(name, options);
   collector.update(values);
   return collector.result(name);
-}
-
-double number(const Table& table, std::string_view key) {
-  double scratch = 0;
-  return *table.find(key)->number(scratch);
 }
 
 /// Values of very different sizes and both signs.
@@ -55,12 +40,12 @@ TEST(RangeQuantile, IsExactUpToItsBudgetAndBoundedBeyond) {
   for (const bool abs : {false, true}) {
     for (const double quantile : {0.5, 0.9, 0.975, 0.9999, 1.0}) {
       Table options = {{"quantile", quantile}, {"abs", abs}, {"exact_values", 5000}};
-      const Table exact = result_of("range_quantile", options, values);
+      const Table exact = result_of_one("range_quantile", options, values);
       EXPECT_FALSE(exact.contains("relative_error"));
       options["exact_values"] = 4999;
       for (const int bits : {12, 16, 20}) {
         options["key_bits"] = bits;
-        const Table bounded = result_of("range_quantile", options, values);
+        const Table bounded = result_of_one("range_quantile", options, values);
         const double error = number(bounded, "relative_error");
         EXPECT_EQ(error, std::ldexp(1, 8 - bits));
         for (const char* key : {"min", "max"}) {
@@ -77,29 +62,29 @@ TEST(RangeQuantile, OfEverythingIsExactInEitherForm) {
   const Table options = {{"quantile", 1.0}, {"exact_values", 0}};
   const Tensor values = log_normal(3000);
   const auto all = values.values<float>();
-  const Table range = result_of("range_quantile", options, values);
+  const Table range = result_of_one("range_quantile", options, values);
   EXPECT_EQ(number(range, "min"), double{*std::ranges::min_element(all)});
   EXPECT_EQ(number(range, "max"), double{*std::ranges::max_element(all)});
 }
 
 TEST(RangeQuantile, SeesZerosAndInfinitiesInEitherForm) {
   std::vector<float> values(100, 0.0F);
-  for (size_t i = 0; i < 10; ++i) values[i] = kInfinity;
-  for (size_t i = 10; i < 20; ++i) values[i] = -kInfinity;
+  for (size_t i = 0; i < 10; ++i) values[i] = kInf;
+  for (size_t i = 10; i < 20; ++i) values[i] = -kInf;
   values[20] = kNan;
   for (const int64_t exact_values : {0, 1000}) {
     Table options = {{"quantile", 0.95}, {"exact_values", exact_values}};
-    Table range = result_of("range_quantile", options, batch({100}, values));
-    EXPECT_EQ(number(range, "min"), -double{kInfinity});
-    EXPECT_EQ(number(range, "max"), double{kInfinity});
+    Table range = result_of_one("range_quantile", options, batch({100}, values));
+    EXPECT_EQ(number(range, "min"), -double{kInf});
+    EXPECT_EQ(number(range, "max"), double{kInf});
     EXPECT_EQ(number(range, "count"), 100);
     options["quantile"] = 0.8;
-    range = result_of("range_quantile", options, batch({100}, values));
+    range = result_of_one("range_quantile", options, batch({100}, values));
     EXPECT_EQ(number(range, "min"), 0);
     EXPECT_EQ(number(range, "max"), 0);
     options["abs"] = true;
     options["quantile"] = 0.9;
-    EXPECT_EQ(number(result_of("range_quantile", options, batch({100}, values)), "max"), double{kInfinity});
+    EXPECT_EQ(number(result_of_one("range_quantile", options, batch({100}, values)), "max"), double{kInf});
   }
 }
 
@@ -107,7 +92,7 @@ TEST(RangeQuantile, OfSubnormalAndHugeValues) {
   const std::vector<float> values = {1e-45F, 2e-45F, 1e-40F, -3e-45F, 3e38F, -3e38F, 1.0F};
   for (const int64_t exact_values : {0, 1000}) {
     const Table options = {{"quantile", 0.5}, {"exact_values", exact_values}};
-    EXPECT_NEAR(number(result_of("range_quantile", options, batch({7}, values)), "max"), 2e-45, 0x1p-138);
+    EXPECT_NEAR(number(result_of_one("range_quantile", options, batch({7}, values)), "max"), 2e-45, 0x1p-138);
   }
 }
 
@@ -143,22 +128,22 @@ TEST(Memory, DoesNotGrowWithTheData) {
 #endif
 
 TEST(Histogram, CountsBetweenEvenEdges) {
-  const Tensor values = batch({9}, {0, 1, 2, 3, 4, 4, kNan, kInfinity, 0.999F});
-  EXPECT_EQ(value_text(result_of("histogram", {{"bins", 4}}, values)),
+  const Tensor values = batch({9}, {0, 1, 2, 3, 4, 4, kNan, kInf, 0.999F});
+  EXPECT_EQ(value_text(result_of_one("histogram", {{"bins", 4}}, values)),
             "{edges = [0.0, 1.0, 2.0, 3.0, 4.0], counts = [2, 1, 1, 3], count = 9, nan_count = 1, "
             "infinity_count = 1}");
-  EXPECT_EQ(value_text(result_of("histogram", {{"bins", 2}, {"abs", true}}, batch({4}, {-1, 1, -3, 2}))),
+  EXPECT_EQ(value_text(result_of_one("histogram", {{"bins", 2}, {"abs", true}}, batch({4}, {-1, 1, -3, 2}))),
             "{edges = [1.0, 2.0, 3.0], counts = [2, 2], count = 4}");
-  EXPECT_EQ(value_text(result_of("histogram", {}, batch({2}, {5, 5}))),
+  EXPECT_EQ(value_text(result_of_one("histogram", {}, batch({2}, {5, 5}))),
             "{edges = [5.0, 5.0], counts = [2], count = 2}");
-  EXPECT_EQ(value_text(result_of("histogram", {{"bins", 2}, {"dims", "none"}}, batch({2, 2}, {1, 7, 3, 7}))),
+  EXPECT_EQ(value_text(result_of_one("histogram", {{"bins", 2}, {"dims", "none"}}, batch({2, 2}, {1, 7, 3, 7}))),
             "{edges = [[1.0, 2.0, 3.0], [7.0, 7.0]], counts = [[1, 1], [2]], count = 2}");
 }
 
 TEST(Histogram, BeyondTheBudgetMovesValuesOnlyNearEdges) {
   const Tensor values = log_normal(5000);
-  const Table exact = result_of("histogram", {{"bins", 50}}, values);
-  const Table bounded = result_of("histogram", {{"bins", 50}, {"exact_values", 0}}, values);
+  const Table exact = result_of_one("histogram", {{"bins", 50}}, values);
+  const Table bounded = result_of_one("histogram", {{"bins", 50}, {"exact_values", 0}}, values);
   EXPECT_EQ(*bounded.find("edges"), *exact.find("edges"));
   const double error = number(bounded, "relative_error");
   EXPECT_EQ(error, 0x1p-12);
@@ -180,7 +165,7 @@ TEST(Histogram, BeyondTheBudgetMovesValuesOnlyNearEdges) {
 }
 
 TEST(Record, GivesTheSamplesInTheOrderOfTheirIndices) {
-  Collector collector = collector_of("record", {});
+  Collector collector = collector_of_one("record", {});
   collector.update(batch({1, 2}, {5, 6}), 2);
   collector.update(batch({2, 2}, {1, 2, 3, 4}), 0);
   EXPECT_EQ(value_text(collector.result("record")),
@@ -188,8 +173,8 @@ TEST(Record, GivesTheSamplesInTheOrderOfTheirIndices) {
 }
 
 TEST(Record, WithoutIndicesIsOrderedByValues) {
-  Collector one = collector_of("record", {});
-  Collector two = collector_of("record", {});
+  Collector one = collector_of_one("record", {});
+  Collector two = collector_of_one("record", {});
   one.update(batch({2, 1}, {2, 1}));
   two.update(batch({1, 1}, {1}));
   two.update(batch({1, 1}, {2}));
@@ -197,13 +182,13 @@ TEST(Record, WithoutIndicesIsOrderedByValues) {
 }
 
 TEST(Record, StopsAtItsBudgetAndAtOtherShapes) {
-  Collector collector = collector_of("record", {{"max_bytes", 16}});
+  Collector collector = collector_of_one("record", {{"max_bytes", 16}});
   collector.update(batch({2, 2}, {1, 2, 3, 4}));
   EXPECT_EQ(error_of([&] {
               collector.update(batch({1, 2}, {5, 6}));
             }),
             "record: got 24 bytes of values, expected at most max_bytes = 16");
-  Collector other = collector_of("record", {{"max_bytes", 16}});
+  Collector other = collector_of_one("record", {{"max_bytes", 16}});
   other.update(batch({1, 2}, {5, 6}));
   EXPECT_THAT(error_of([&] { collector.merge(other); }), HasSubstr("got 24 bytes"));
   EXPECT_THAT(error_of([&] {
@@ -215,34 +200,34 @@ TEST(Record, StopsAtItsBudgetAndAtOtherShapes) {
 
 TEST(OutlierChannels, AreFarAboveTheMedian) {
   const Tensor values = batch({2, 4}, {1, -13, 2, 0, 0.5F, 3, -2, 1.5F});  // absmax 1, 13, 2, 1.5
-  EXPECT_EQ(value_text(result_of("outlier_channels", {}, values)),
+  EXPECT_EQ(value_text(result_of_one("outlier_channels", {}, values)),
             "{outlier_channels = [1], absmax_median = 1.75, largest_ratio = 7.428571428571429, count = 2}");
-  EXPECT_EQ(value_text(result_of("outlier_channels", {{"factor", 8}}, values)),
+  EXPECT_EQ(value_text(result_of_one("outlier_channels", {{"factor", 8}}, values)),
             "{outlier_channels = [], absmax_median = 1.75, largest_ratio = 7.428571428571429, count = 2}");
-  EXPECT_EQ(value_text(result_of("outlier_channels", {}, batch({1, 3}, {0, 0, 1}))),
+  EXPECT_EQ(value_text(result_of_one("outlier_channels", {}, batch({1, 3}, {0, 0, 1}))),
             "{outlier_channels = [2], absmax_median = 0.0, largest_ratio = NA, count = 1}");
   // The same channels of an image, and of its last dimension.
-  EXPECT_EQ(*result_of("outlier_channels", {}, batch({1, 3, 2}, {1, 1, 1, 9, 1, 1})).find("outlier_channels"),
+  EXPECT_EQ(*result_of_one("outlier_channels", {}, batch({1, 3, 2}, {1, 1, 1, 9, 1, 1})).find("outlier_channels"),
             Value(List{1}));
   const Table last = {{"dims", Table{{"keep", List{-1}}}}};
-  EXPECT_EQ(*result_of("outlier_channels", last, batch({1, 1, 3}, {1, 1, 9})).find("outlier_channels"),
+  EXPECT_EQ(*result_of_one("outlier_channels", last, batch({1, 1, 3}, {1, 1, 9})).find("outlier_channels"),
             Value(List{2}));
 }
 
 TEST(AverageRange, OfKeptPositions) {
   const Tensor values = batch({2, 2, 2}, {1, 2, 3, -4, 5, 0, kNan, 7});
-  EXPECT_EQ(value_text(result_of("average_range", {{"dims", List{2}}}, values)),
+  EXPECT_EQ(value_text(result_of_one("average_range", {{"dims", List{2}}}, values)),
             "{min = [0.5, 1.5], max = [3.5, 5.0], range = [3.0, 3.5], count = [2, 2], nan_count = 1}");
-  EXPECT_EQ(value_text(result_of("average_range", {{"dims", List{2}}, {"abs", true}}, values)),
+  EXPECT_EQ(value_text(result_of_one("average_range", {{"dims", List{2}}, {"abs", true}}, values)),
             "{min = [0.5, 5.0], max = [3.5, 5.5], range = [3.0, 0.5], count = [2, 2], nan_count = 1}");
 }
 
 TEST(Dims, KeepIsTheOppositeOfAList) {
   const Tensor values = batch({2, 3, 2}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
-  EXPECT_EQ(result_of("range_min_max", {{"dims", Table{{"keep", List{1}}}}}, values),
-            result_of("range_min_max", {{"dims", List{0, 2}}}, values));
+  EXPECT_EQ(result_of_one("range_min_max", {{"dims", Table{{"keep", List{1}}}}}, values),
+            result_of_one("range_min_max", {{"dims", List{0, 2}}}, values));
   EXPECT_THAT(error_of([&] {
-                collector_of("mean", {{"dims", Table{{"kept", List{1}}}}});
+                collector_of_one("mean", {{"dims", Table{{"kept", List{1}}}}});
               }),
               HasSubstr("got {kept = [1]}, expected \"all\""));
 }

@@ -17,6 +17,9 @@ __extension__ using UInt128 = unsigned __int128;
 template <size_t kWords>
 class WideInteger {
  public:
+  WideInteger() = default;
+  explicit WideInteger(uint64_t value) : words_{value} {}
+
   /// Adds value * 2^shift; the sum must stay below 2^(64 * kWords).
   void add(uint64_t value, unsigned shift) {
     const UInt128 shifted = static_cast<UInt128>(value) << (shift % 64);
@@ -53,6 +56,23 @@ class WideInteger {
     return difference;
   }
 
+  /// this * other, which must stay below 2^(64 * kResult).
+  template <size_t kResult, size_t kOther>
+  WideInteger<kResult> times(const WideInteger<kOther>& other) const {
+    WideInteger<kResult> product;
+    for (size_t i = 0; i < kWords; ++i) {
+      if (words_[i] == 0) continue;
+      uint64_t carry = 0;
+      for (size_t j = 0; i + j < kResult; ++j) {
+        const uint64_t factor = j < kOther ? other.words_[j] : 0;
+        const UInt128 sum = static_cast<UInt128>(words_[i]) * factor + product.words_[i + j] + carry;
+        product.words_[i + j] = static_cast<uint64_t>(sum);
+        carry = static_cast<uint64_t>(sum >> 64);
+      }
+    }
+    return product;
+  }
+
   bool operator<(const WideInteger& other) const {
     for (size_t i = kWords; i-- > 0;) {
       if (words_[i] != other.words_[i]) return words_[i] < other.words_[i];
@@ -76,6 +96,9 @@ class WideInteger {
   }
 
  private:
+  template <size_t>
+  friend class WideInteger;
+
   bool add_word(size_t word, uint64_t value) {
     words_[word] += value;
     return words_[word] < value;

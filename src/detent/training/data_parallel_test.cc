@@ -16,7 +16,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "detent/core/error.h"
-#include "detent/core/next_port_for_test.h"
+#include "detent/core/reserved_port_for_test.h"
 #include "detent/datasets/dataset.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
@@ -38,7 +38,7 @@ using testing::ThrowsMessage;
 /// Calls body(group) for each of `size` workers, each in a thread of its own.
 void with_workers(int size, const std::function<void(ProcessGroup&)>& body,
                   std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
-  const int port = next_port_for_test();
+  const int port = reserved_port_for_test();
   std::vector<std::thread> threads;
   std::mutex mutex;
   std::string errors;
@@ -97,7 +97,7 @@ TEST(Workers, OneThatStopsMakesTheOthersStop) {
 TEST(Workers, OneThatNeverComesIsAnErrorAfterTheTimeout) {
   EXPECT_THAT(
       [] {
-        join_workers({0, 2, "127.0.0.1", 20999}, std::chrono::milliseconds(300));
+        join_workers({0, 2, "127.0.0.1", reserved_port_for_test()}, std::chrono::milliseconds(300));
       },
       ThrowsMessage<Error>(HasSubstr("cannot join the others")));
 }

@@ -31,7 +31,8 @@ void Metrics::add(const Metrics& other) {
 }
 
 std::string Metrics::text() const {
-  return fmt::format("loss {:.4f}, accuracy {:.4f} ({}/{})", loss(), accuracy(), correct, count);
+  return fmt::format("loss {:.4f}, accuracy {:.4f} +- {:.4f} ({}/{})", loss(), accuracy(), standard_error(),
+                     correct, count);
 }
 
 at::Tensor classification_loss(const Graph& graph, const at::Tensor& output, const at::Tensor& labels) {

@@ -9,6 +9,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "detent/core/process_group.h"
+#include "detent/core/share_error.h"
 #include "detent/datasets/dataset.h"
 #include "detent/graph/executor.h"
 #include "detent/graph/graph.h"
@@ -25,8 +26,9 @@ struct Metrics {
   double accuracy() const {
     return count > 0 ? static_cast<double>(correct) / static_cast<double>(count) : 0;
   }
+  double standard_error() const { return share_error(correct, count); }  // of the accuracy
   void add(const Metrics& other);
-  /// "loss 0.1234, accuracy 0.9876 (9876/10000)"
+  /// "loss 0.1234, accuracy 0.9876 +- 0.0011 (9876/10000)"
   std::string text() const;
 };
 

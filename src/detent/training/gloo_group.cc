@@ -143,7 +143,7 @@ class GlooGroup final : public ProcessGroup {
     // In memory that Gloo keeps: it may still write there when the time is up.
     std::vector<at::Tensor> tensors = {at::empty({static_cast<int64_t>(values.size())}, at::kFloat)};
     std::memcpy(tensors[0].data_ptr(), values.data(), values.size_bytes());
-    attempt("cannot add up gradients", [&] { wait(group_->allreduce(tensors)); });
+    attempt("cannot add up gradients, did another worker stop?", [&] { wait(group_->allreduce(tensors)); });
     std::memcpy(values.data(), tensors[0].data_ptr(), values.size_bytes());
   }
 
@@ -152,7 +152,8 @@ class GlooGroup final : public ProcessGroup {
     std::vector<at::Tensor> inputs = {tensor};
     std::vector<std::vector<at::Tensor>> outputs(1);
     for (int i = 0; i < size(); ++i) outputs[0].push_back(at::empty_like(tensor));
-    attempt("cannot exchange results", [&] { wait(group_->allgather(outputs, inputs)); });
+    attempt("cannot exchange results, did another worker stop?",
+            [&] { wait(group_->allgather(outputs, inputs)); });
     return std::move(outputs[0]);
   }
 
@@ -171,8 +172,8 @@ class GlooGroup final : public ProcessGroup {
     } catch (const std::exception& error) {
       if (group_) static_cast<void>(Group(group_).release());
       const std::string text = error.what();
-      fail("worker {} of {} (first worker at {}:{}): {}: did another worker stop? ({})", workers_.rank,
-           workers_.size, workers_.address, workers_.port, purpose, text.substr(0, text.find('\n')));
+      fail("worker {} of {} (first worker at {}:{}): {}: {}", workers_.rank, workers_.size, workers_.address,
+           workers_.port, purpose, text.substr(0, text.find('\n')));
     }
   }
 
@@ -185,7 +186,8 @@ class GlooGroup final : public ProcessGroup {
 
 std::unique_ptr<ProcessGroup> join_workers(const WorkerEnvironment& workers,
                                            std::chrono::milliseconds timeout) {
-  if (workers.secret.empty() && !workers.launcher_restarts && is_public_address(workers.address)) {
+  const bool warns = workers.rank == 0 && workers.secret.empty();
+  if (warns && !workers.launcher_restarts && is_public_address(workers.address)) {
     spdlog::warn(
         "MASTER_ADDR {} is a public address: without a DETENT_WORKER_SECRET, the same for all workers, "
         "anybody "

@@ -10,11 +10,12 @@ bool note_validation(TrainingProgress& progress, const Metrics& validation, cons
     return options.monitor == Monitor::kLoss ? other - value : value - other;
   };
   const double value = options.monitor == Monitor::kLoss ? validation.loss() : validation.accuracy();
-  // NaN is never the best: nothing could be better than it.
-  const bool is_best = progress.best ? gain(value, *progress.best) > 0 : !std::isnan(value);
+  // What is not finite is never the best: nothing could be better than NaN.
+  const bool may_be_best = std::isfinite(value);
+  const bool is_best = may_be_best && (!progress.best || gain(value, *progress.best) > 0);
   if (is_best) progress.best = value;
   const bool improved =
-      progress.to_improve ? gain(value, *progress.to_improve) > options.min_delta : !std::isnan(value);
+      may_be_best && (!progress.to_improve || gain(value, *progress.to_improve) > options.min_delta);
   if (improved) progress.to_improve = value;
   progress.epochs_without_improvement = improved ? 0 : progress.epochs_without_improvement + 1;
   return is_best;

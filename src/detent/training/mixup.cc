@@ -1,5 +1,6 @@
 #include "detent/training/mixup.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/_standard_gamma.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/randperm.h>

@@ -14,15 +14,17 @@ namespace detent {
 
 /// Where workers find each other: a small table of bytes at the first worker, which listens on the address
 /// that the launcher gave and no other. A worker is let in when it proves that it knows the secret
-/// (workers.secret; HMAC-SHA-256 of random numbers of both sides) and gives the same number of workers;
-/// before that, nothing is kept of it but 120 bytes. What is said afterwards is neither encrypted nor
-/// authenticated.
+/// (workers.secret; HMAC-SHA-256 of random numbers of both sides), is of the same job, gives the same number
+/// of workers and a rank that none of those has who are there; before that, nothing is kept of it but 128
+/// bytes. Who is refused is told so at once, and the first worker warns with its address. What is said
+/// afterwards is neither encrypted nor authenticated.
 class Rendezvous {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Returns when all workers are there. Throws Error when that takes longer than `timeout`, when the address
-  /// is none of this machine's (first worker), or the secret another one.
+  /// Returns when all workers are there. Throws Error when that takes longer than `timeout`, with the ranks
+  /// that are missing, when the address is none of this machine's (first worker), or when this worker is
+  /// refused.
   Rendezvous(const WorkerEnvironment& workers, std::chrono::milliseconds timeout);
   ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;

@@ -114,6 +114,19 @@ std::string Socket::local_address() const {
   return text.data();
 }
 
+std::string Socket::peer_address() const {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  const bool known = getpeername(descriptor_, reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
+                     getnameinfo(reinterpret_cast<const sockaddr*>(&address), size, host.data(), host.size(),
+                                 port.data(), port.size(), NI_NUMERICHOST | NI_NUMERICSERV) == 0;
+  return known ? fmt::format("{}:{}", host.data(), port.data()) : "?";
+}
+
+void Socket::wait_readable(Clock::time_point deadline) const { wait(POLLIN, deadline); }
+
 void Socket::wait(short events, Clock::time_point deadline) const {
   while (true) {
     pollfd waited{descriptor_, events, 0};

@@ -28,6 +28,11 @@ class Socket {
   int descriptor() const { return descriptor_; }
   bool is_open() const { return descriptor_ >= 0; }
   std::string local_address() const;
+  /// With its port, "127.0.0.1:40123"; "?" when the other side is gone.
+  std::string peer_address() const;
+
+  /// Until something has come, or the other side has hung up.
+  void wait_readable(Clock::time_point deadline) const;
 
   void send(std::span<const std::byte> bytes, Clock::time_point deadline) const;
   void receive(std::span<std::byte> bytes, Clock::time_point deadline) const;

@@ -70,6 +70,8 @@ TEST(Improvement, AccuracyRisesAndNaNNeverImproves) {
   EXPECT_FALSE(note_validation(begun, {std::nan(""), 6, 10}, options));
   EXPECT_FALSE(begun.best.has_value());
   EXPECT_EQ(begun.epochs_without_improvement, 1);
+  EXPECT_FALSE(note_validation(begun, {HUGE_VAL, 6, 10}, options));
+  EXPECT_FALSE(begun.best.has_value());
   EXPECT_TRUE(note_validation(begun, {1, 6, 10}, options));
 }
 

@@ -200,7 +200,7 @@ TEST(Metrics, MergeAsOne) {
   Metrics a{2.0, 3, 4};
   a.add({1.0, 1, 2});
   EXPECT_DOUBLE_EQ(a.loss(), 0.5);
-  EXPECT_EQ(a.text(), "loss 0.5000, accuracy 0.6667 (4/6)");
+  EXPECT_EQ(a.text(), "loss 0.5000, accuracy 0.6667 +- 0.1976 (4/6)");
   EXPECT_EQ(Metrics{}.accuracy(), 0);
 }
 

@@ -128,6 +128,11 @@ void add_result_options(CLI::App& app, ResultOptions& options, bool draws) {
   if (!draws) return;
   app.add_option("--report", options.report, "write a page (NAME.html) that shows the results")
       ->option_text("FILE");
+  add_overwrite_option(app, options.overwrite);
+}
+
+void add_overwrite_option(CLI::App& app, bool& overwrite) {
+  app.add_flag("--overwrite", overwrite, "replace a file that exists; never one that is read");
 }
 
 std::string commands_text(std::string_view headline, std::span<const Command> commands) {

@@ -10,9 +10,12 @@
 
 #include "detent/cli/commands/command.h"
 #include "detent/cli/named_values.h"
+#include "detent/cli/option_fields.h"
 #include "detent/cli/read_network.h"
 #include "detent/core/error.h"
+#include "detent/core/former_name.h"
 #include "detent/core/parallel.h"
+#include "detent/core/processors.h"
 #include "detent/core/text_table.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/engine/machine_limits.h"
@@ -31,7 +34,6 @@ struct BenchOptions {
   std::string engine = "fast";
   int64_t batch = 1;
   std::map<std::string, Shape, std::less<>> shapes = {};
-  int64_t threads = 0;
   double seconds = 3;
   bool profile = false;
 };
@@ -169,6 +171,20 @@ void measure(BenchOptions options, Graph graph, CommandResults& results) {
   if (options.profile) add_profile(results, program, inputs, times.size());
 }
 
+/// Under the option's former name, 0 stood for one a processor.
+void take_threads(const CLI::App& app, const OptionField& threads, std::string text) {
+  if (app.count("--threads") > 0) {
+    if (app.count(threads.flag) > 0)
+      throw UsageError(fmt::format("got {} and --threads, which are the same", threads.flag));
+    warn_of_former_name("option", "--threads", threads.flag);
+    if (text == "0") text = "NA";
+  }
+  if (text.empty()) return;
+  RunOptions options;
+  set_flag(options, threads.name, threads.parse(text));
+  if (options.num_threads) set_thread_count(usable_thread_count(*options.num_threads));
+}
+
 }  // namespace
 
 int run_bench(const std::vector<std::string>& args) {
@@ -183,22 +199,23 @@ int run_bench(const std::vector<std::string>& args) {
   app.add_option("--engine", options.engine, "fast or reference")->capture_default_str();
   app.add_option("--batch", options.batch, "samples at once")->capture_default_str();
   app.add_option("--shape", shapes, "NAME=1,3,224,224: shape of an input whose sizes the model leaves open");
-  app.add_option("--threads", options.threads, "0: one a processor")->capture_default_str();
+  const OptionField& threads = option_field("num_threads");
+  std::string thread_text;
+  app.add_option(threads.flag, thread_text, threads.help)->option_text("VALUE");
+  app.add_option("--threads", thread_text)->group("");  // the former name, not in the help
   app.add_option("--seconds", options.seconds, "how long to measure")->capture_default_str();
   app.add_flag("--profile", options.profile,
                "what each step takes, by which kernel, and why not a faster one");
   add_result_options(app, result_options, true);
   if (!parse_arguments(app, args)) return 0;
-  check_report(result_options.report);
+  claim_report(result_options);
   if (options.engine != "fast" && options.engine != "reference") {
     throw UsageError("--engine: " + unknown_name_message("engine", options.engine,
                                                          std::vector<std::string>{"fast", "reference"}));
   }
   options.shapes = named_shapes(shapes);
   if (options.batch < 1) throw UsageError(fmt::format("--batch: got {}, expected at least 1", options.batch));
-  if (options.threads < 0)
-    throw UsageError(fmt::format("--threads: got {}, expected 0 or more", options.threads));
-  if (options.threads > 0) set_thread_count(static_cast<int>(options.threads));
+  take_threads(app, threads, thread_text);
   CommandResults results("bench", result_options);
   Graph graph = read_network(options.model, options.shapes);
   const Table network = results.are_kept() ? network_value(graph, {}) : Table();

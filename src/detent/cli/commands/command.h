@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <span>
@@ -58,15 +59,32 @@ inline constexpr std::string_view kRareOptions = "More: ";
 /// UsageError, for an unknown option with the nearest known one.
 bool parse_arguments(CLI::App& app, const std::vector<std::string>& args);
 
-/// --json and, for commands with something to draw, --report; bound to `options`. parse_arguments checks
-/// them.
+/// --json and, for commands with something to draw, --report and --overwrite; bound to `options`.
+/// parse_arguments checks them.
 void add_result_options(CLI::App& app, ResultOptions& options, bool draws = false);
 
-/// What `detent list` knows by this name (a pass, statistic, format, model, data set or operator); nothing
-/// where there is none. Passes and statistics come with their options.
-std::optional<std::string> topic_text(const std::string& name);
-/// All such names.
-std::vector<std::string> topic_names();
+/// `detent help WORDS`: the program's, a command's, or of what `detent list` lists and what options are
+/// called.
+int run_help(const std::vector<std::string>& words);
+
+/// What `detent list` says of a name: a pass, statistic, format, model, data set, operator, quantizer or
+/// strategy;
+/// "" where there is none. Passes and statistics come with their options.
+std::string topic_text(const std::string& name);
+
+struct Topic {
+  std::string kind;
+  std::string name;
+  std::string help;
+};
+/// All that it lists.
+std::vector<Topic> all_topics();
+
+/// Says so where more than `folder` itself is to be created.
+void say_new_folders(const std::filesystem::path& folder);
+
+/// --overwrite, for claim_output and OutputFolder.
+void add_overwrite_option(CLI::App& app, bool& overwrite);
 
 /// "Commands:" and a line each, in the columns of help texts.
 std::string commands_text(std::string_view headline, std::span<const Command> commands);

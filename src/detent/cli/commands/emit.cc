@@ -11,7 +11,7 @@
 
 #include "detent/cli/commands/command.h"
 #include "detent/cli/commands/command_group.h"
-#include "detent/cli/file_kind.h"
+#include "detent/cli/read_network.h"
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/core/text_wrap.h"
@@ -45,6 +45,7 @@ struct EmitOptions {
   std::string dont_cares = "unreachable";
   std::vector<std::string> simulators;
   bool synthesizes = false;
+  bool overwrite = false;
   ResultOptions results;
 };
 
@@ -57,7 +58,7 @@ Enum parse_choice(const std::string& option, const std::string& text) {
   return static_cast<Enum>(found - names.begin());
 }
 
-void add_options(CLI::App& app, EmitOptions& options) {
+void add_emit_options(CLI::App& app, EmitOptions& options) {
   app.add_option("model", options.model, "a graph (.mz), or an ONNX model")->required()->option_text(" ");
   app.add_option("-o,--output", options.output, "folder for the files of the design")
       ->required()
@@ -91,13 +92,8 @@ void add_options(CLI::App& app, EmitOptions& options) {
       ->delimiter(',')
       ->option_text("NAMES");
   app.add_flag("--synthesize", options.synthesizes, "count the 6-input tables and registers with yosys");
+  add_overwrite_option(app, options.overwrite);
   add_result_options(app, options.results);
-}
-
-Graph read_network(const std::string& path) {
-  const FileKind& kind = file_kind(path);
-  if (const auto* read = std::get_if<GraphReader>(&kind.read)) return (*read)(path);
-  fail("{}: it is {}, expected a graph (.mz) or an ONNX model", path, kind.text);
 }
 
 std::vector<Tensor> first_samples(std::vector<Tensor> tensors, const std::optional<int64_t>& count) {
@@ -175,8 +171,7 @@ std::vector<std::vector<SignalCodes>> calibration_codes(const EmitOptions& optio
   return integer_vectors(graph, circuit, samples).inputs;
 }
 
-void write_design(const Design& design, const Table& value, const fs::path& folder) {
-  OutputFolder output(folder, [](const std::string& text) { spdlog::warn("{}", text); });
+void write_design(const Design& design, const Table& value, const fs::path& folder, OutputFolder& output) {
   for (const auto& [name, text] : design.files) write_file(output.staged(folder / name), text);
   write_json(output.staged(folder / "report.json"), value);
   output.commit();
@@ -244,7 +239,7 @@ int run_emit_verilog(const std::vector<std::string>& args) {
       "them, and scripts for simulation and synthesis. Exits with 1 where a simulation differs.",
       "detent emit verilog");
   EmitOptions options;
-  add_options(app, options);
+  add_emit_options(app, options);
   if (!parse_arguments(app, args)) return 0;
   std::vector<Simulator> simulators;
   for (const std::string& name : options.simulators)
@@ -259,8 +254,12 @@ int run_emit_verilog(const std::vector<std::string>& args) {
     throw UsageError("--dont-cares data: no data: give --dataset or --input");
   check_tools(simulators, options.synthesizes);
   check_writable(fs::path(options.output) / "Makefile", "detent emit verilog");
+  say_new_folders(options.output);
   CommandResults results("emit verilog", options.results);
   const Graph graph = read_network(options.model);
+  OutputFolder output(options.output, options.overwrite,
+                      [](const std::string& text) { spdlog::warn("{}", text); });
+  output.check_names({"Makefile", "report.json"});
   const Circuit circuit = make_circuit(graph, {.name = options.top, .latency = options.latency});
   for (const std::string& note : circuit.notes) spdlog::warn("{}", note);
   const std::vector<Tensor> samples = samples_of(options, circuit);
@@ -272,7 +271,7 @@ int run_emit_verilog(const std::vector<std::string>& args) {
   const auto logic = circuit_logic(circuit, dont_cares, calibration_codes(options, graph, circuit, vectors));
   const Design design = make_design(circuit, logic, vectors);
   const Table value = design_value(circuit, design.resources);
-  write_design(design, value, options.output);
+  write_design(design, value, options.output, output);
   results.say(layer_table(design.resources).to_text());
   results.say(wrapped_text(
       fmt::format(

@@ -10,6 +10,7 @@
 #include "detent/core/text_table.h"
 #include "detent/formats/measure/distortion.h"
 #include "detent/formats/packing/encode.h"
+#include "detent/io/output_path.h"
 #include "detent/io/svg.h"
 
 // The output of a ReLU with three channels, the first three times as wide as the others, quantized to 8 bits
@@ -142,7 +143,7 @@ std::string error_table(const Quantization& quantization) {
 // has.
 
 constexpr double kLeft = 90;
-constexpr double kPlotWidth = 700;
+constexpr double kPictureWidth = 700;
 constexpr double kPanelHeight = 190;
 constexpr double kHistogramHeight = 90;
 constexpr double kGridHeight = 18;
@@ -155,7 +156,7 @@ void draw_histogram(SvgDrawing& drawing, std::span<const float> values, double t
     ++counts[std::min(bin, kBins - 1)];
   }
   const auto most = static_cast<double>(*std::ranges::max_element(counts));
-  constexpr double kBarWidth = kPlotWidth / kBins;
+  constexpr double kBarWidth = kPictureWidth / kBins;
   for (size_t i = 0; i < kBins; ++i) {
     const double height = kHistogramHeight * static_cast<double>(counts[i]) / most;
     drawing.rectangle(kLeft + static_cast<double>(i) * kBarWidth, top + kHistogramHeight - height,
@@ -167,14 +168,15 @@ void draw_histogram(SvgDrawing& drawing, std::span<const float> values, double t
 int draw_grid(SvgDrawing& drawing, float scale, double top, float right_end, const char* colour) {
   int count = 0;
   for (int code = 0; code <= kTopCode && static_cast<float>(code) * scale <= right_end; ++code, ++count) {
-    const double x = kLeft + kPlotWidth * static_cast<double>(static_cast<float>(code) * scale / right_end);
+    const double x =
+        kLeft + kPictureWidth * static_cast<double>(static_cast<float>(code) * scale / right_end);
     drawing.line(x, top, x, top + kGridHeight, colour, 0.8);
   }
   return count;
 }
 
 SvgDrawing draw(const Tensor& input, const Quantization& tensor, const Quantization& channel) {
-  SvgDrawing drawing(kLeft + kPlotWidth + 120, 40 + kChannels * kPanelHeight);
+  SvgDrawing drawing(kLeft + kPictureWidth + 120, 40 + kChannels * kPanelHeight);
   drawing.text(kLeft, 24, "8-bit grids over the values of three channels", 16);
   const std::span<const float> values = input.values<float>();
   for (int64_t c = 0; c < kChannels; ++c) {
@@ -190,12 +192,12 @@ SvgDrawing draw(const Tensor& input, const Quantization& tensor, const Quantizat
       const int count =
           draw_grid(drawing, quantization->scale(static_cast<size_t>(c)), grid_top, right_end, colour);
       drawing.text(kLeft - 10, grid_top + 13, quantization->name, 11, SvgDrawing::Anchor::kEnd);
-      drawing.text(kLeft + kPlotWidth + 10, grid_top + 13, fmt::format("{} values", count), 11);
+      drawing.text(kLeft + kPictureWidth + 10, grid_top + 13, fmt::format("{} values", count), 11);
       grid_top += kGridHeight + 4;
     }
     for (int tick = 0; tick <= 4; ++tick) {
       const double share = tick / 4.0;
-      drawing.text(kLeft + kPlotWidth * share, grid_top + 12,
+      drawing.text(kLeft + kPictureWidth * share, grid_top + 12,
                    fmt::format("{}", share * static_cast<double>(right_end)), 11,
                    SvgDrawing::Anchor::kMiddle);
     }
@@ -215,8 +217,11 @@ int run_example_per_channel_activation(const std::vector<std::string>& args) {
   app.add_option("-o,--output", output, "picture to write (default per_channel_activation.svg)")
       ->option_text("FILE");
   app.add_flag("--ramp", ramp, "the values i / 65536 in place of random ones");
+  bool overwrite = false;
+  add_overwrite_option(app, overwrite);
   if (!parse_arguments(app, args)) return 0;
 
+  claim_output(output, "-o", overwrite);
   const Tensor input = make_input(ramp);
   std::vector<float> scales;
   for (int64_t c = 0; c < kChannels; ++c) {

@@ -5,7 +5,8 @@
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
-#include "detent/cli/file_kind.h"
+#include "detent/cli/named_values.h"
+#include "detent/cli/read_network.h"
 #include "detent/core/error.h"
 #include "detent/io/output_path.h"
 #include "detent/onnx/export_onnx.h"
@@ -21,12 +22,6 @@ OnnxStyle style_of(const std::string& name) {
   throw UsageError("--style: " + unknown_name_message("value", name, known));
 }
 
-Graph read_model(const std::string& path) {
-  const FileKind& kind = file_kind(path);
-  if (const auto* read = std::get_if<GraphReader>(&kind.read)) return (*read)(path);
-  fail("{}: it is {}, expected a graph (.mz) or an ONNX model", path, kind.text);
-}
-
 size_t quantizer_count(const Graph& graph) {
   size_t count = 0;
   for (const Node& node : graph.nodes()) count += node.quantization.size();
@@ -36,14 +31,13 @@ size_t quantizer_count(const Graph& graph) {
 }  // namespace
 
 int run_export(const std::vector<std::string>& args) {
-  CLI::App app(
-      "Write a network as an ONNX model, which other programs run with the same numbers. An existing file is "
-      "replaced once the new one is complete.",
-      "detent export");
+  CLI::App app("Write a network as an ONNX model, which other programs run with the same numbers.",
+               "detent export");
   std::string model;
   std::string output;
   std::string style;
   OnnxExportOptions options;
+  std::vector<std::string> shapes;
   app.add_option("model", model, "a graph (.mz) or an ONNX model")->required()->option_text(" ");
   app.add_option("output", output, "file to write: .onnx")->required()->option_text(" ");
   app.add_option("--style", style,
@@ -53,18 +47,27 @@ int run_export(const std::vector<std::string>& args) {
   app.add_option("--opset", options.opset,
                  "version of the operators, 13 to 21; default: 17, or 21 for integers of more than 8 bits")
       ->option_text("N");
+  app.add_option(
+      "--shape", shapes,
+      "NAME=1,3,224,224: shape of an input whose sizes the ONNX model leaves open; the model that is "
+      "written has them");
   bool external_data = false;
   app.add_flag(
       "--external-data", external_data,
-      "put the weights into a file beside the model, OUTPUT.data; so it is anyway where they have more "
-      "than 1.9 GB");
+      "put the weights into a file beside the model, OUTPUT.<digest of them>.data; so it is anyway where "
+      "they have more than 1.9 GB");
+  app.add_flag("--unsigned-weights", options.unsigned_weights,
+               "write 8-bit weights as uint8 with a zero point of 128, for ONNX Runtime on x86 processors "
+               "without VNNI, where its sums of products with int8 weights saturate");
+  bool overwrite = false;
+  add_overwrite_option(app, overwrite);
   if (!parse_arguments(app, args)) return 0;
   if (external_data) options.most_bytes_within = 0;
   if (!style.empty()) options.style = style_of(style);
   if (!output.ends_with(".onnx"))
     throw UsageError(fmt::format("{}: expected a name that ends in .onnx", output));
-  check_writable(output, "detent export");
-  const Graph graph = read_model(model);
+  claim_output(output, "detent export", overwrite);
+  const Graph graph = read_network(model, named_shapes(shapes));
   if (style.empty() && quantizer_count(graph) > 0) options.style = OnnxStyle::kQdq;
   export_onnx(graph, output, options);
   const bool approximates =

@@ -87,4 +87,11 @@ Table FieldFlags::given(const CLI::App& app) const {
   return values;
 }
 
+std::string about_flags(const std::string& message, const std::string& where) {
+  const std::string begin = where + ": key \"";
+  const size_t end = message.find('"', begin.size());
+  if (!message.starts_with(begin) || end == std::string::npos) return message;
+  return flag_of(message.substr(begin.size(), end - begin.size())) + message.substr(end + 1);
+}
+
 }  // namespace detent

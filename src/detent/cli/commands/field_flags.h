@@ -31,4 +31,18 @@ class FieldFlags {
   std::vector<std::string> texts_;
 };
 
+/// What is said of a key of the table that flags fill, as said of its flag.
+std::string about_flags(const std::string& message, const std::string& where);
+
+/// Calls `check`, which throws Error "WHERE: key "num_samples": ..."; such is a UsageError "--num-samples:
+/// ..." then.
+template <class Check>
+void check_flags(const std::string& where, const Check& check) {
+  try {
+    check();
+  } catch (const Error& error) {
+    throw UsageError(about_flags(error.what(), where));
+  }
+}
+
 }  // namespace detent

@@ -7,11 +7,13 @@
 
 #include "detent/cli/commands/command.h"
 #include "detent/cli/file_kind.h"
+#include "detent/cli/read_network.h"
 #include "detent/cli/graph_drawing.h"
 #include "detent/cli/network_info.h"
 #include "detent/core/error.h"
 #include "detent/core/text_table.h"
 #include "detent/io/json.h"
+#include "detent/io/output_path.h"
 #include "detent/passes/analysis/node_text.h"
 
 namespace detent {
@@ -108,7 +110,11 @@ int run_info(const std::vector<std::string>& args) {
   app.add_flag("--json", as_json, "print JSON");
   app.add_option("--graph", drawing,
                  "draw the network into this file: .svg, .png or .pdf (Graphviz), or .dot");
+  bool overwrite = false;
+  add_overwrite_option(app, overwrite);
   if (!parse_arguments(app, args)) return 0;
+  path = graph_file(path).string();
+  if (drawing) claim_output(*drawing, "--graph", overwrite);
   const FileInfo info = file_kind(path).info(path);
   if (drawing) {
     if (!info.graph) fail("--graph: {} is {}, expected a network", path, info.kind);

@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <optional>
 
 #include <CLI/CLI.hpp>
 
@@ -19,6 +18,7 @@
 #include "detent/models/model.h"
 #include "detent/passes/pass.h"
 #include "detent/passes/transform/qat_presets.h"
+#include "detent/search/strategy.h"
 #include "detent/statistics/collector.h"
 
 namespace detent {
@@ -119,6 +119,13 @@ std::vector<Entry> quantizer_entries() {
   return entries;
 }
 
+std::vector<Entry> strategy_entries() {
+  std::vector<Entry> entries;
+  for (const Strategy& strategy : all_strategies())
+    entries.push_back({{"name", strategy.name}, {"help", strategy.help}});
+  return entries;
+}
+
 struct Kind {
   std::string name;
   const char* one;  // of them
@@ -134,6 +141,7 @@ const std::vector<Kind>& all_kinds() {
       {"formats", "number format", format_entries},
       {"statistics", "statistic", statistic_entries},
       {"quantizers", "quantizer for training", quantizer_entries},
+      {"strategies", "search strategy", strategy_entries},
   };
   return kKinds;
 }
@@ -231,7 +239,7 @@ const Kind& find_kind(const std::string& name) {
 
 }  // namespace
 
-std::optional<std::string> topic_text(const std::string& name) {
+std::string topic_text(const std::string& name) {
   std::string text;
   for (const Kind& kind : all_kinds()) {
     for (const Entry& entry : kind.entries()) {
@@ -240,15 +248,16 @@ std::optional<std::string> topic_text(const std::string& name) {
                           entry.contains("options") ? " " : "\n", entries_text({entry}, true));
     }
   }
-  return text.empty() ? std::nullopt : std::optional(text);
+  return text;
 }
 
-std::vector<std::string> topic_names() {
-  std::vector<std::string> names;
+std::vector<Topic> all_topics() {
+  std::vector<Topic> topics;
   for (const Kind& kind : all_kinds()) {
-    for (const Entry& entry : kind.entries()) names.push_back(name_of(entry));
+    for (const Entry& entry : kind.entries())
+      topics.push_back({kind.one, name_of(entry), cell_text(*entry.find("help"))});
   }
-  return names;
+  return topics;
 }
 
 int run_list(const std::vector<std::string>& args) {

@@ -2,14 +2,20 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 
 #include "detent/cli/commands/command.h"
 #include "detent/cli/commands/field_flags.h"
 #include "detent/cli/commands/run_arguments.h"
+#include "detent/cli/file_kind.h"
+#include "detent/cli/read_network.h"
 #include "detent/core/error.h"
+#include "detent/core/log.h"
+#include "detent/io/graph_file.h"
 #include "detent/io/output_path.h"
+#include "detent/passes/pass_options.h"
 #include "detent/passes/pipeline.h"
 #include "detent/passes/transform/static_quantize_options.h"
 
@@ -21,6 +27,7 @@ namespace {
 
 constexpr const char* kPass = "static_quantize";
 constexpr const char* kGroup = "Quantization";
+constexpr const char* kNone = "none";
 
 /// Options of the pass that the command does not have: it prints the layer-wise errors instead.
 std::vector<FieldDescription> flags_of_pass() {
@@ -30,7 +37,7 @@ std::vector<FieldDescription> flags_of_pass() {
 }
 
 void append_passes(const std::string& flag, const std::string& names, PassKind kind, Table& passes) {
-  if (names == "NA") return;
+  if (names == kNone || names == "NA") return;
   for (const std::string& name : parts_of(names)) {
     try {
       find_pass(name);
@@ -45,13 +52,41 @@ void append_passes(const std::string& flag, const std::string& names, PassKind k
   }
 }
 
+/// The network has its quantizers: they stay.
+bool is_to_be_finished(const RunOptions& options) {
+  const std::filesystem::path file = graph_file(*options.load);
+  return file_kind(file).holds_graph() && file_kind(file) != onnx_kind() &&
+         brings_quantizers(read_graph(file));
+}
+
+/// Passes that look at samples take as many as calibration does, where that was given.
+void share_samples(Table& passes) {
+  const Value* given = passes.table(kPass).find("num_samples");
+  if (given == nullptr) return;
+  const Value samples = *given;
+  for (auto& [name, options] : passes) {
+    if (has_option(find_pass(name), "num_samples")) (*options.get_if<Table>())["num_samples"] = samples;
+  }
+}
+
+/// What is done without being asked for: rounding to few bits shifts the means of outputs, and biases that
+/// take that back cost nothing.
+void append_usual_improvement(const StaticQuantizeOptions& options, Table& passes) {
+  if (!options.is_below_eight_bits()) return;
+  spdlog::info("improve = bias_correction, as always below 8 bits (--improve none: biases stay as they are)");
+  passes["bias_correction"] = Table{{"report", false}};
+}
+
 /// Ends the default project's name in "_w4a8", or in "_wmx_a8": networks of other widths get folders of their
 /// own.
-void say_widths(const Table& given, RunConfig& config) {
+void say_widths(const StaticQuantizeOptions& options, RunConfig& config) {
   if (config.options.project && !config.options.project->empty()) return;
-  StaticQuantizeOptions options;
-  read_fields(options, given, "detent quantize");
   std::string name = config.software_dir.parent_path().filename().string();
+  if (is_to_be_finished(config.options)) {
+    config.software_dir =
+        std::filesystem::path(config.options.project_dir) / (name + "_integers") / "software";
+    return;
+  }
   const std::string& format = options.weight_format.value_or("");
   name += format.empty() ? fmt::format("_w{}", options.weights.width)
                          : fmt::format("_w{}_", format.substr(0, format.find(':')));
@@ -68,18 +103,22 @@ int run_quantize(const std::vector<std::string>& args) {
   CLI::App app(
       "Quantize a network for execution in integers (post-training static quantization): fold batch norms, "
       "calibrate on training samples, quantize, and compare. Writes the quantized graph and a layer-wise "
-      "error "
-      "analysis.",
+      "error analysis. A graph whose quantizers were trained (`detent train --quantize`) keeps them: it is "
+      "made ready for integers and packed.",
       "detent quantize");
   RunArguments run_arguments{"quantize", {}, {}};
   std::string prepare = "remove_dead_nodes,fold_constants,fuse_batch_norm";
-  std::string improve;
+  std::optional<std::string> improve;
   FieldFlags flags(flags_of_pass());
   flags.bind(app, "quantize", kGroup);
-  app.add_option("--prepare", prepare, "passes before, separated by commas, or NA (default " + prepare + ")")
+  app.add_option("--prepare", prepare,
+                 "passes before, separated by commas, or none (default " + prepare + ")")
       ->option_text("PASSES")
       ->group(kGroup);
-  app.add_option("--improve", improve, "passes after, for example gptq,bias_correction (default NA)")
+  app.add_option(
+         "--improve", improve,
+         "passes after, for example gptq,bias_correction, or none (default bias_correction where weights or "
+         "activations have fewer than 8 bits, else none)")
       ->option_text("PASSES")
       ->group(kGroup);
   add_run_options(app, run_arguments);
@@ -92,7 +131,7 @@ int run_quantize(const std::vector<std::string>& args) {
   if (const auto& output = config.options.output) {
     if (!output->ends_with(".onnx"))
       throw UsageError(fmt::format("-o {}: expected a name that ends in .onnx", *output));
-    check_writable(*output, "-o");
+    claim_output(*output, "-o", config.options.overwrite);
   }
   if (!config.options.load)
     throw UsageError(
@@ -100,12 +139,19 @@ int run_quantize(const std::vector<std::string>& args) {
 
   Table options{{"report", false}};
   for (auto& [name, value] : flags.given(app)) options[name] = std::move(value);
-  find_pass(kPass).parse(options, "detent quantize");
+  check_flags("detent quantize", [&] { find_pass(kPass).parse(options, "detent quantize"); });
+  StaticQuantizeOptions given;
+  read_fields(given, options, "detent quantize");
   append_passes("--prepare", prepare, PassKind::kTransform, config.passes);
   config.passes[kPass] = std::move(options);
-  append_passes("--improve", improve, PassKind::kTransform, config.passes);
+  if (improve) {
+    append_passes("--improve", *improve, PassKind::kTransform, config.passes);
+  } else {
+    append_usual_improvement(given, config.passes);
+  }
+  share_samples(config.passes);
   const Pipeline checked(config.passes, "the command line");  // refuses before anything is loaded
-  say_widths(*config.passes.find(kPass)->get_if<Table>(), config);
+  say_widths(given, config);
   start_run("quantize", config);
   return 0;
 }

@@ -7,6 +7,7 @@
 #include "detent/cli/torch_half.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
+#include "detent/io/output_path.h"
 
 namespace detent {
 
@@ -18,6 +19,8 @@ int run_quickstart(const std::vector<std::string>& args) {
   app.add_option("--output-dir", output_dir, "folder for what is written (default detent_quickstart)")
       ->option_text("FOLDER");
   app.add_option("--seed", seed, "seed of every random number (default 0)")->option_text("INTEGER");
+  bool overwrite = false;
+  add_overwrite_option(app, overwrite);
   if (!parse_arguments(app, args)) return 0;
   if (output_dir.empty()) throw UsageError("--output-dir: got \"\", expected a folder");
   TorchCommand command{"quickstart", {}, {}, "", output_dir};
@@ -30,7 +33,10 @@ int run_quickstart(const std::vector<std::string>& args) {
   } catch (const Error& error) {
     throw UsageError(error.what());
   }
+  command.options.overwrite = overwrite;
   set_up_logging(command.options.log_level);
+  check_writable(command.software_dir / "statistics.toml", "--output-dir");
+  say_new_folders(output_dir);
   run_torch_command(command);
   return 0;
 }

@@ -21,7 +21,7 @@ void check_needs(const std::string& command, const RunConfig& config) {
   }
   const DumpOptions& dump = config.options.dump;
   if (command == "test" && !dump.nodes.empty() && !dump.folder) {
-    throw UsageError("--dump-nodes says what --dump writes: name a folder, --dump DIR");
+    throw UsageError("--dump-nodes says what `detent test --dump DIR` writes: name a folder");
   }
   if (command == "transform" && config.passes.empty()) {
     throw UsageError(

@@ -14,6 +14,7 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/io/output_path.h"
+#include "detent/passes/pipeline.h"
 
 namespace detent {
 
@@ -64,18 +65,35 @@ RunConfig merged_run_config(const CLI::App& app, const RunArguments& arguments) 
   for (size_t i = 0; i < fields.size(); ++i) {
     if (app.count(fields[i].flag) == 0) continue;
     if (!reads_option(arguments.command, fields[i].name)) {
-      throw UsageError(fmt::format("{}: `detent {}` has no such option; it is one of: {}", fields[i].flag,
-                                   arguments.command, readers_of(fields[i].name)));
+      const std::string instead =
+          fields[i].name == "calibration" ? "; " + own_samples_text(arguments.command) : "";
+      throw UsageError(fmt::format("{}: `detent {}` has no such option; it is one of: {}{}", fields[i].flag,
+                                   arguments.command, readers_of(fields[i].name), instead));
     }
     given.emplace_back(fields[i].name, fields[i].parse(arguments.texts[i]));
   }
   return make_run_config(arguments.config, given, today(), arguments.command);
 }
 
+void say_new_folders(const std::filesystem::path& folder) {
+  const std::filesystem::path parent = missing_parent(folder);
+  if (!parent.empty()) spdlog::info("{} does not exist: it is created", parent.string());
+}
+
 void start_run(const std::string& command, const RunConfig& config) {
-  if (command != "test") check_writable(config.software_dir / command / "settings.toml", "--project-dir");
-  check_report(config.options.report);
   set_up_logging(config.options.log_level);
+  if (command != "test") {
+    check_writable(config.software_dir / command / "settings.toml", "--project-dir");
+    say_new_folders(config.options.project_dir);
+  } else if (config.options.dump.folder) {
+    say_new_folders(*config.options.dump.folder);
+  }
+  if (command == "transform" || command == "quantize")
+    Pipeline(config.passes, config.config_file)
+        .claim_files(config.software_dir / command, config.options.overwrite);
+  // What a search that goes on showed before is shown anew.
+  claim_report(
+      {.report = config.options.report, .overwrite = config.options.overwrite || config.options.resume});
   const std::optional<WorkerEnvironment> workers =
       worker_environment([](const char* name) -> const char* { return std::getenv(name); });
   if (!config.options.json && (!workers || workers->rank == 0)) print(config.table.to_text());

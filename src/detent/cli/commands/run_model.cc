@@ -4,6 +4,7 @@
 
 #include "detent/cli/commands/command.h"
 #include "detent/cli/named_values.h"
+#include "detent/cli/option_fields.h"
 #include "detent/cli/torch_half.h"
 #include "detent/core/error.h"
 
@@ -36,6 +37,7 @@ int run_run(const std::vector<std::string>& args) {
   app.add_option("--input", inputs, "NAME=FILE: what an input holds, .npy or a tensor of ONNX (.pb)");
   app.add_option("--shape", shapes, "NAME=1,3,224,224: shape of an input whose sizes the model leaves open");
   app.add_option("--output-dir", run.output_dir, "folder for NAME.npy of each output and value");
+  add_overwrite_option(app, run.overwrite);
   app.add_option("--compare", compare, "NAME=FILE: what an output or value should be, likewise");
   app.add_option("--rtol", run.rtol, "comparison: relative tolerance")->capture_default_str();
   app.add_option("--atol", run.atol, "comparison: absolute tolerance")->capture_default_str();
@@ -47,15 +49,19 @@ int run_run(const std::vector<std::string>& args) {
                  "simulation, reference or fast; default: fast where the network is quantized for integers")
       ->option_text(" ");
   app.add_flag("--integers", in_integers, "the same as --engine fast, and how the nodes are computed");
-  app.add_option("--num-threads", command.options.num_threads, "threads; NA: one a processor");
+  const OptionField& threads = option_field("num_threads");
+  std::string thread_text;
+  app.add_option(threads.flag, thread_text, threads.help)->option_text("VALUE");
   app.add_option("--log-level", command.options.log_level, "debug, info, warning, error or critical");
   app.add_flag("--json", command.options.json, "print the results as JSON instead of text (docs/results.md)");
   if (!parse_arguments(app, args)) return 0;
+  if (app.count(threads.flag) > 0) set_flag(command.options, threads.name, threads.parse(thread_text));
   if (!engine.empty()) run.engine = parse_engine(engine);
   if (in_integers) run.engine = Engine::kIntegers;
   for (const std::string& text : inputs) run.inputs.push_back(named_value("--input", "FILE", text));
   for (const std::string& text : compare) run.compare.push_back(named_value("--compare", "FILE", text));
   run.shapes = named_shapes(shapes);
+  if (run.output_dir) say_new_folders(*run.output_dir);
   run_torch_command(command);
   return 0;
 }

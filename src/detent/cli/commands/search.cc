@@ -50,10 +50,17 @@ int run_search(const std::vector<std::string>& args) {
   const std::string where = config.config_file.empty() ? "detent search" : config.config_file + ", [search]";
   config.search =
       without_mase_sections(config.search, where, [](const std::string& text) { spdlog::warn("{}", text); });
-  for (auto& [name, value] : flags.given(app)) config.search[name] = with_whole_formats(value);
+  Table given;
+  for (const auto& [name, value] : flags.given(app)) given[name] = with_whole_formats(value);
+  check_flags("detent search", [&] {
+    SearchOptions alone;
+    read_fields(alone, given, "detent search");
+  });
+  for (auto& [name, value] : given) config.search[name] = std::move(value);
   SearchOptions options;
   read_fields(options, config.search, where);
-  options.check(where);
+  if (!config.config_file.empty()) options.check(where);
+  check_flags("detent search", [&] { options.check("detent search"); });
   start_run("search", config);
   return 0;
 }

@@ -11,6 +11,7 @@
 #include "detent/cli/field_help.h"
 #include "detent/core/error.h"
 #include "detent/core/terminal.h"
+#include "detent/io/output_path.h"
 #include "detent/io/toml.h"
 
 namespace detent {
@@ -124,8 +125,11 @@ int run_stat_to_conf(const std::vector<std::string>& args) {
   for (CalibrationOption& option : calibration) {
     app.add_option(option.flag, option.text, flag_meaning(option.field))->option_text("VALUE");
   }
+  bool overwrite = false;
+  add_overwrite_option(app, overwrite);
   if (!parse_arguments(app, args)) return 0;
 
+  claim_output(destination, "detent stat-to-conf", overwrite);
   StatToConfInput input{read_toml(source), source};
   if (!base.empty()) {
     input.base = read_toml(base);

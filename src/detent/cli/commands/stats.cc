@@ -122,7 +122,7 @@ std::string difference(const Value& a, const Value& b) {
   return first == nullptr || second == nullptr ? "" : short_number(*second - *first);
 }
 
-std::string cell_text(const Value* value) {
+std::string number_cell(const Value* value) {
   if (value == nullptr) return "absent";
   const List* list = value->get_if<List>();
   return list == nullptr ? value_text(*value) : fmt::format("list of {}", list->size());
@@ -153,7 +153,7 @@ void show_differences(const std::string& file_a, const std::string& file_b, Comm
         ++equal;
         continue;
       }
-      table.add_row({key.first, key.second, name, cell_text(first), cell_text(second),
+      table.add_row({key.first, key.second, name, number_cell(first), number_cell(second),
                      first == nullptr || second == nullptr ? "" : difference(*first, *second)});
     }
   }
@@ -176,7 +176,7 @@ int run_stats(const std::vector<std::string>& args) {
   ResultOptions result_options;
   add_result_options(app, result_options, true);
   if (!parse_arguments(app, args)) return 0;
-  check_report(result_options.report);
+  claim_report(result_options);
   CommandResults results("stats", result_options);
   if (action == "show") {
     if (!second.empty()) throw UsageError(fmt::format("unexpected argument \"{}\"", second));

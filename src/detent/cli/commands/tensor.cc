@@ -11,6 +11,7 @@
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
 #include "detent/core/text_wrap.h"
+#include "detent/io/output_path.h"
 
 namespace detent {
 namespace {
@@ -83,8 +84,11 @@ int run_tensor_unpack(const std::vector<std::string>& args) {
   app.add_option("-o,--output", output, "file to write: .safetensors or .npy")
       ->required()
       ->option_text("FILE");
+  bool overwrite = false;
+  add_overwrite_option(app, overwrite);
   if (!parse_arguments(app, args)) return 0;
   check_tensor_file_name(output, false);
+  claim_output(output, "-o", overwrite);
   const TensorFile file = read_tensor_file(input);
   std::vector<PackedEntry> entries;
   for (const StoredTensor& tensor : file.tensors) {

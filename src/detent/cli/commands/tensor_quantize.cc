@@ -12,6 +12,7 @@
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
 #include "detent/formats/groups/calibrating.h"
+#include "detent/io/output_path.h"
 
 namespace detent {
 namespace {
@@ -23,9 +24,10 @@ struct QuantizeArguments {
   std::string expression;
   std::string packing;
   bool packed = false;
+  bool overwrite = false;
 };
 
-void add_options(CLI::App& app, QuantizeArguments& arguments) {
+void add_quantize_options(CLI::App& app, QuantizeArguments& arguments) {
   app.add_option("file", arguments.input,
                  "safetensors, a checkpoint of PyTorch (.pt, .th, .ckpt), .npy or .npz")
       ->required()
@@ -44,6 +46,7 @@ void add_options(CLI::App& app, QuantizeArguments& arguments) {
   app.add_option("--packing", arguments.packing,
                  "how integers become bytes: bits (default) or base3, five ternary ones in a byte")
       ->option_text("NAME");
+  add_overwrite_option(app, arguments.overwrite);
 }
 
 Packing packing_of(const QuantizeArguments& arguments) {
@@ -65,6 +68,7 @@ void check_arguments(const QuantizeArguments& arguments) {
   if (arguments.formats.size() > 1) {
     throw UsageError("--format: with several, their error measures are compared and nothing can be written");
   }
+  claim_output(arguments.output, "-o", arguments.overwrite);
 }
 
 std::vector<QuantSpec> specs_of(const std::vector<std::string>& texts) {
@@ -210,7 +214,7 @@ int run_tensor_quantize(const std::vector<std::string>& args) {
       "the result. Several --format compare formats.",
       "detent tensor quantize");
   QuantizeArguments arguments;
-  add_options(app, arguments);
+  add_quantize_options(app, arguments);
   ResultOptions result_options;
   add_result_options(app, result_options);
   if (!parse_arguments(app, args)) return 0;

@@ -119,7 +119,7 @@ class Dump {
     const auto warn = [](const std::string& text) { spdlog::warn("{}", text); };
     const FolderLock lock(folder_, "detent test --dump", warn);
     check_dump_folder(folder_, options_.overwrite);
-    OutputFolder outputs(folder_, warn);
+    OutputFolder outputs(folder_, options_.overwrite, warn);
     for (Array* array : arrays()) array->open(outputs.staged(folder_ / array->file));
     std::optional<IntegerProgram> integers;
     std::unique_ptr<const Program> simulation;

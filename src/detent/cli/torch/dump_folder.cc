@@ -2,6 +2,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/value.h"
+#include "detent/io/file.h"
 #include "detent/io/json.h"
 
 namespace detent {
@@ -17,7 +18,8 @@ void check_dump_folder(const std::filesystem::path& folder, bool overwrite) {
   if (!overwrite) {
     fail("--dump: {} holds a dump already: --overwrite replaces it, or name another folder", folder.string());
   }
-  const Value content = read_json(index);
+  constexpr uint64_t kMostBytes = uint64_t{1} << 30;
+  const Value content = parse_json(read_file(index, kMostBytes, ReadAs::kOwnResult), index.string());
   const Table* table = content.get_if<Table>();
   if (table == nullptr || !table->contains("logits")) fail("{}: not the index of a dump", index.string());
 }

@@ -12,6 +12,8 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/parallel.h"
+#include "detent/core/processors.h"
+#include "detent/datasets/broken_images.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/tensor_memory.h"
 #include "detent/io/open_files.h"
@@ -33,7 +35,7 @@ void take_blas_buffers() {
 /// libtorch begins with one thread when it is loaded late.
 void set_up_process(const RunOptions& options, bool trains) {
   set_up_logging(options.log_level);
-  if (options.num_threads) set_thread_count(static_cast<int>(*options.num_threads));
+  if (options.num_threads) set_thread_count(usable_thread_count(*options.num_threads));
   at::set_num_threads(thread_count());
   use_block_cache_for_tensors(trains ? kSpareForTraining : kSpareForInference);
   take_blas_buffers();
@@ -47,22 +49,14 @@ void silence() {
   set_up_logging("error");
 }
 
-}  // namespace
-}  // namespace detent
-
-extern "C" const char* detent_torch_build() { return detent::build_identity(); }
-
-extern "C" void detent_torch_run(const detent::TorchCommand& given) {
-  using namespace detent;
-  handle_signals_for_open_files();  // the library has a list of its own
-  TorchCommand command = given;
+void run(TorchCommand command) {
   set_up_process(command.options, command.name == "train" || command.name == "quickstart");
   if (command.name == "quickstart") return run_quickstart(command);
   if (command.name == "run") return run_model(command);
   std::unique_ptr<ProcessGroup> launched;
   if (command.workers) {
-    if (command.workers->rank != 0) silence();
     launched = join_workers(*command.workers, std::chrono::seconds(command.options.worker_timeout));
+    if (command.workers->rank != 0) silence();
   }
   ProcessGroup& group = launched ? *launched : single_process();
   check_workers_agree_on_settings(command, group);
@@ -73,4 +67,19 @@ extern "C" void detent_torch_run(const detent::TorchCommand& given) {
   if (command.name == "quantize") return run_quantize(command, group);
   if (command.name == "search") return run_search(command, group);
   DETENT_CHECK(false, "command {}", command.name);
+}
+
+}  // namespace
+}  // namespace detent
+
+extern "C" const char* detent_torch_build() { return detent::build_identity(); }
+
+extern "C" void detent_torch_run(const detent::TorchCommand& given) {
+  using namespace detent;
+  // The library has lists of its own.
+  handle_signals_for_open_files();
+  const FileRoles::Use roles(given.file_roles);
+  run(given);
+  if (const size_t broken = broken_image_count(); broken > 0)
+    spdlog::warn("{} images could not be read and were left out (--skip-broken)", broken);
 }

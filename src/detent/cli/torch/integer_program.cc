@@ -8,8 +8,9 @@ namespace detent {
 
 std::unique_ptr<const Program> integer_program(const Graph& graph, Engine engine) {
   if (engine == Engine::kIntegers && !graph.requantization()) {
-    fail("graph \"{}\" is not quantized for integer execution: the pass static_quantize does that",
-         graph.name());
+    fail(
+        "--engine integers: graph \"{}\" is not quantized for integer execution: `detent quantize` does that",
+        graph.name());
   }
   if (engine == Engine::kReference) return IntegerExecutor().compile(graph);
   return FastExecutor().compile(graph);

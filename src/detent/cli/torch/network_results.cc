@@ -48,6 +48,7 @@ Table accuracy_row(const char* network, const Metrics& metrics) {
           {"samples", metrics.count},
           {"correct", metrics.correct},
           {"accuracy", metrics.accuracy()},
+          {"standard_error", metrics.standard_error()},
           {"loss", metrics.loss()}};
 }
 

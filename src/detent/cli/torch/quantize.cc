@@ -5,7 +5,9 @@
 
 #include <fmt/core.h>
 
+#include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
+#include "detent/cli/torch/accuracy_drop.h"
 #include "detent/cli/torch/calibration.h"
 #include "detent/cli/torch/commands.h"
 #include "detent/cli/torch/network_results.h"
@@ -23,6 +25,7 @@
 #include "detent/onnx/export_onnx.h"
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/passes/analysis/layerwise_error.h"
+#include "detent/passes/analysis/quantization_advice.h"
 #include "detent/passes/average_bits.h"
 #include "detent/passes/pass.h"
 #include "detent/passes/pipeline.h"
@@ -36,6 +39,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kPass = "static_quantize";
+constexpr const char* kFinish = "finish_qat";
 constexpr int64_t kErrorAnalysisSamples = 64;
 constexpr int64_t kCheckedSamples = 16;
 
@@ -91,19 +95,67 @@ std::string check_integers(const Graph& graph, const Dataset& dataset, bool show
                      expected.size());
 }
 
-/// The passes before `kPass`, and it with those behind.
+/// The passes for a network that brings its quantizers: they stay, and kFinish takes the place of kPass.
+Table finishing_passes(const Table& passes) {
+  constexpr const char* kStays = "the network brings its quantizers, which stay as they were trained";
+  Table finishing;
+  for (const auto& [name, options] : passes) {
+    if (finishing.contains(kFinish)) fail("--improve {}: {}", name, kStays);
+    if (name != kPass) {
+      finishing[name] = options;
+      continue;
+    }
+    Table taken;
+    for (const auto& [key, value] : *options.get_if<Table>()) {
+      std::string flag = key;
+      std::ranges::replace(flag, '_', '-');
+      if (key == "requantization") taken[key] = value;
+      if (key != "requantization" && key != "report") fail("--{}: {}", flag, kStays);
+    }
+    finishing[kFinish] = std::move(taken);
+  }
+  return finishing;
+}
+
+/// The passes before that which quantizes, and it with those behind.
 std::pair<Table, Table> split_passes(const Table& passes) {
   Table before;
   Table rest;
   for (const auto& [name, options] : passes) {
-    Table& part = rest.empty() && name != kPass ? before : rest;
+    Table& part = rest.empty() && name != kPass && name != kFinish ? before : rest;
     part[name] = options;
   }
   return {std::move(before), std::move(rest)};
 }
 
+/// The most samples that one of the passes reads.
+int64_t most_calibration_samples(const Table& passes) {
+  int64_t most = 0;
+  for (const auto& [name, given] : passes) {
+    const auto& fields = find_pass(name).options;
+    const auto field = std::ranges::find(fields, "num_samples", &FieldDescription::name);
+    if (field == fields.end()) continue;
+    const Value* number = given.get_if<Table>()->find("num_samples");
+    most = std::max<int64_t>(
+        most, number == nullptr ? std::stoll(field->default_value) : *number->get_if<int64_t>());
+  }
+  return most;
+}
+
+/// Which samples are used for what.
+std::string samples_text(const Dataset& calibration, const Dataset& test, bool is_divided, int64_t most) {
+  const std::string calibrating =
+      fmt::format("calibration: {} of {} samples of {}{}\n", std::min(most, calibration.size()),
+                  calibration.size() + (is_divided ? test.size() : 0), calibration.source(),
+                  is_divided ? ", drawn at random from each class" : "");
+  if (!test.has_labels()) return calibrating;
+  return calibrating + fmt::format("accuracy: {} {}\n", test.size(),
+                                   is_divided ? "others of these" : "test samples of " + test.source());
+}
+
 /// What there was and what there is.
 struct Outcome {
+  const char* name_before;  // "float", or "trained"
   StorageBits bits_before;
   StorageBits bits_after;
   std::optional<Metrics> before;  // none where the test samples have no labels
@@ -112,15 +164,23 @@ struct Outcome {
 
 void add_outcome(CommandResults& results, const Outcome& outcome) {
   if (outcome.before && outcome.after) {
-    results.add("accuracy",
-                List{accuracy_row("float", *outcome.before), accuracy_row("quantized", *outcome.after)});
+    results.add("accuracy", List{accuracy_row(outcome.name_before, *outcome.before),
+                                 accuracy_row("quantized", *outcome.after)});
   }
-  results.add("sizes", Table{{"float", size_table(outcome.bits_before)},
+  results.add("sizes", Table{{outcome.name_before, size_table(outcome.bits_before)},
                              {"quantized", size_table(outcome.bits_after)}});
 }
 
+void warn_of_drop(const Metrics& before, const Metrics& after, const QuantizationAdvice& advice) {
+  if (!is_large_drop(before.accuracy(), after.accuracy(), after.count)) return;
+  const std::string remedy = advice.tried.empty() ? "give more bits, or train it further (`detent train`)"
+                                                  : "try " + advice.tried.front().options;
+  spdlog::warn("the accuracy falls from {:.4f} to {:.4f}, from {} to {} of {} right: {}", before.accuracy(),
+               after.accuracy(), before.correct, after.correct, after.count, remedy);
+}
+
 std::string summary_text(const Outcome& outcome) {
-  TextTable table({"", "float", "quantized", "change"});
+  TextTable table({"", outcome.name_before, "quantized", "change"});
   const auto add_bits = [&](const char* name, double before, double after) {
     table.add_row({name, fmt::format("{:.2f}", before), fmt::format("{:.2f}", after),
                    fmt::format("{:+.2f}", after - before)});
@@ -138,8 +198,10 @@ std::string summary_text(const Outcome& outcome) {
   add_bits("bits an activation, average", outcome.bits_before.average_activation_bits(),
            outcome.bits_after.average_activation_bits());
   if (outcome.before && outcome.after) {
-    table.add_row({"test accuracy", fmt::format("{:.4f}", outcome.before->accuracy()),
-                   fmt::format("{:.4f}", outcome.after->accuracy()),
+    const auto text = [](const Metrics& metrics) {
+      return fmt::format("{:.4f}", metrics.accuracy());
+    };
+    table.add_row({"test accuracy", text(*outcome.before), text(*outcome.after),
                    fmt::format("{:+.4f}", outcome.after->accuracy() - outcome.before->accuracy())});
   }
   return "\n" + table.to_text() + "\n";
@@ -163,26 +225,34 @@ std::string written_files(const fs::path& folder, fs::file_time_type start) {
 
 }  // namespace
 
-void run_quantize(const TorchCommand& command, ProcessGroup& group) {
+void run_quantize(const TorchCommand& given, ProcessGroup& group) {
+  TorchCommand command = given;
   CommandResults results(command.name, result_options(command, group));
-  const Pipeline pipeline(command.passes, "the command line");
-  const auto training_set = load_split(command, Split::kTrain);
-  const auto test_set = load_split(command, Split::kTest);
+  const int64_t most = most_calibration_samples(command.passes);
+  const auto [training_set, test_set, is_divided] = load_calibration_splits(command, most);
   const int64_t batch_size = command.options.training.batch_size;
   // Where calibration samples have no labels, those of the test say how many classes there are.
   Graph graph = load_network(command, training_set->has_labels() ? *training_set : *test_set);
   check_workers_agree_on_inputs(
       graph, {{"training samples", training_set.get()}, {"test samples", test_set.get()}}, group);
+  const bool is_trained = brings_quantizers(graph);
+  if (is_trained) command.passes = finishing_passes(command.passes);
+  const Pipeline pipeline(command.passes, "the command line");
   pipeline.check(graph);
   const fs::path output_dir = command.software_dir / "quantize";
   ResultFolder result(command, {.results = output_dir, .network = output_dir}, graph, pipeline,
                       training_set->size(), group);
   const fs::file_time_type start = fs::file_time_type::clock::now();
+  results.say(samples_text(*training_set, *test_set, is_divided, most));
   const auto measure = [&]() -> std::optional<Metrics> {
     if (!test_set->has_labels()) return std::nullopt;
     return evaluate(graph, *test_set, batch_size, group, command.options.num_workers);
   };
-  Outcome outcome{.bits_before = storage_bits(graph), .bits_after = {}, .before = measure(), .after = {}};
+  Outcome outcome{.name_before = is_trained ? "trained" : "float",
+                  .bits_before = storage_bits(graph),
+                  .bits_after = {},
+                  .before = measure(),
+                  .after = {}};
 
   TorchExecutor executor;
   PassContext context = make_pass_context(*training_set, batch_size, output_dir, executor);
@@ -196,30 +266,40 @@ void run_quantize(const TorchCommand& command, ProcessGroup& group) {
   run_pipeline(graph, prepare, "the command line", context);
   const Graph reference = graph;
   run_pipeline(graph, quantize, "the command line", context);
-  const LayerwiseErrors errors = analyze_layerwise_error(reference, graph, kErrorAnalysisSamples, context);
-  const Table& given = *command.passes.find(kPass)->get_if<Table>();
-  report_layerwise_errors(errors, output_dir, context, given);
-  results.add("outputs", table_value(outputs_table(errors)));
-  results.add("layerwise_error", layerwise_errors_value(errors));
-  results.add("advice", layerwise_error_advice(errors, given));
+  QuantizationAdvice advice;
+  if (is_trained) {
+    results.say("the network's quantizers were trained, and stay\n");
+  } else {
+    const LayerwiseErrors errors = analyze_layerwise_error(reference, graph, kErrorAnalysisSamples, context);
+    advice = advise_quantization({reference, graph, quantize}, errors, context);
+    const std::string sqnr = output_sqnr_text(errors);
+    report_layerwise_errors(errors, output_dir, context,
+                            advice.tried.empty() ? sqnr + "\n" : fmt::format("{}; {}", sqnr, advice.text()));
+    results.add("outputs", table_value(outputs_table(errors)));
+    results.add("layerwise_error", layerwise_errors_value(errors));
+    results.add("advice", advice.text());
+    results.add("tried", advice.to_value());
+  }
 
   outcome.bits_after = storage_bits(graph);
   outcome.after = measure();
   if (outcome.before && outcome.after) {
     results.say(
         fmt::format("test before: {}\ntest after:  {}\n", outcome.before->text(), outcome.after->text()));
+    if (group.is_first()) warn_of_drop(*outcome.before, *outcome.after, advice);
   } else {
     results.say(fmt::format("accuracy: not measured, {} has no labels\n", test_set->source()));
   }
   const std::string checked = check_integers(graph, *test_set, group.is_first());
   results.say(fmt::format("integer execution: {}\n", checked));
-  result.save(graph,
+  const Graph open = with_open_sizes(graph, command);
+  result.save(open,
               command.options.packed_weights.value_or(true) ? StoredWeights::kPacked : StoredWeights::kFloat);
   if (!group.is_first()) return;
   results.say(summary_text(outcome) + written_files(output_dir, start));
   results.say(fmt::format("quantized graph: {}\n", result.graph_path().string()));
   if (command.options.output) {
-    export_onnx(graph, *command.options.output, {.style = OnnxStyle::kQdq});
+    export_onnx(open, *command.options.output, {.style = OnnxStyle::kQdq});
     results.say(fmt::format("ONNX model: {}\n", *command.options.output));
   }
   add_outcome(results, outcome);

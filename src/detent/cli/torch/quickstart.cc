@@ -183,7 +183,8 @@ void run_quickstart(const TorchCommand& command) {
   const fs::path& folder = command.software_dir;
   const auto warn = [](const std::string& text) { spdlog::warn("{}", text); };
   const FolderLock lock(folder, "detent quickstart", warn);
-  const auto outputs = std::make_shared<OutputFolder>(folder, warn);
+  const auto outputs = std::make_shared<OutputFolder>(folder, command.options.overwrite, warn);
+  outputs->check_names({"float.pt", "statistics.toml"});
   const std::shared_ptr<const Dataset> digits = make_all_digits();
   std::vector<Network> networks = networks_for(digits, static_cast<uint64_t>(command.options.seed));
   const Accuracy of_float = train_networks(networks, *digits, folder, *outputs);

@@ -15,25 +15,11 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Options that do not touch what is computed. Of model and load it is the network that counts.
-constexpr std::array kFree = {"model",
-                              "load",
-                              "load_type",
-                              "project_dir",
-                              "project",
-                              "data_dir",
-                              "accelerator",
-                              "engine",
-                              "reproducible",
-                              "num_threads",
-                              "log_level",
-                              "worker_timeout",
-                              "num_workers",
-                              "checkpoint_every",
-                              "resume",
-                              "overwrite",
-                              "report_to",
-                              "packed_weights",
-                              "json",
+constexpr std::array kFree = {"model",          "load",         "load_type",        "project_dir",
+                              "project",        "data_dir",     "skip_broken",      "accelerator",
+                              "engine",         "reproducible", "num_threads",      "log_level",
+                              "worker_timeout", "num_workers",  "checkpoint_every", "resume",
+                              "overwrite",      "report_to",    "packed_weights",   "json",
                               "report"};
 
 /// All that decides what the pipeline makes of the network.
@@ -53,7 +39,7 @@ Table settings_of(const TorchCommand& command, const Graph& loaded, bool changes
   return settings;
 }
 
-constexpr const char* kOtherWays =
+constexpr const char* kOtherFolders =
     "keep it and write to another folder (--project NAME), or replace it (--overwrite)";
 
 }  // namespace
@@ -65,9 +51,16 @@ ResultFolder::ResultFolder(const TorchCommand& command, const Places& places, co
   const auto warn = [](const std::string& text) { spdlog::warn("{}", text); };
   if (group.is_first()) {
     lock_.emplace(places.results, "detent " + command.name, warn);
-    outputs_ = std::make_shared<OutputFolder>(places.results, warn);
+    outputs_ = std::make_shared<OutputFolder>(places.results, command.options.overwrite, warn);
   }
   check_replaceable(command.options.overwrite);
+  if (outputs_ != nullptr) {
+    const fs::path network = places.network.lexically_relative(places.results);
+    std::vector<std::string> names;
+    for (const char* name : {"graph_module.mz", "node_meta_param.toml", "state_dict.pt", "settings.toml"})
+      names.push_back((network / name).lexically_normal().string());
+    outputs_->check_names(names);
+  }
   group.all_gather({});  // the others read before the first one writes
 }
 
@@ -80,7 +73,7 @@ void ResultFolder::check_replaceable(bool overwrite) const {
   }
   if (!fs::exists(settings_path())) {
     fail("{} would be replaced, and {} does not say what it is: {}", file, settings_path().string(),
-         kOtherWays);
+         kOtherFolders);
   }
   const Table saved = read_toml(settings_path());
   const std::string difference = settings_difference(saved, settings_);
@@ -90,7 +83,7 @@ void ResultFolder::check_replaceable(bool overwrite) const {
   }
   const Value* changed = saved.find("changes_network");
   if (changed == nullptr || *changed != Value(false)) {
-    fail("{} holds the result of other settings ({}): {}", file, difference, kOtherWays);
+    fail("{} holds the result of other settings ({}): {}", file, difference, kOtherFolders);
   }
   spdlog::warn("{} holds a network that no pass has changed: it is replaced", file);
 }

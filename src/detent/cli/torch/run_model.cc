@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
+#include <set>
 
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
@@ -21,16 +22,27 @@
 #include "detent/integer/plan.h"
 #include "detent/integer/result_types.h"
 #include "detent/io/npy.h"
+#include "detent/io/output_path.h"
 #include "detent/onnx/model_file.h"
 
 namespace detent {
 namespace {
+
+namespace fs = std::filesystem;
 
 /// An output or a value inside, as the run gives it.
 struct NamedValue {
   std::string name;  // as the user, or the model, calls it
   NodeInput source;
   Tensor tensor = {};
+  fs::path file = {};  // of --output-dir
+};
+
+/// What an output or a value should be.
+struct Expected {
+  std::string name;
+  std::string file;
+  Tensor tensor;
 };
 
 std::vector<NamedValue> outputs_of(const Graph& graph) {
@@ -151,14 +163,6 @@ Tensor as_integers(const Graph& graph, const NodeInput& value, const Tensor& ten
   return as_dtype(codes_of(tensor, type->second), code_dtype(type->second));
 }
 
-std::string file_name(std::string name) {
-  for (char& c : name) {
-    const bool fits = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-';
-    if (!fits) c = '_';
-  }
-  return name + ".npy";
-}
-
 /// By the engine that was asked for. Otherwise by the fast one where the network is quantized for integers,
 /// and they can be had: the simulation gives the same values, also of formats that have no integers.
 std::unique_ptr<const Program> compiled(const ModelRun& run, const Graph& graph, CommandResults& results) {
@@ -179,13 +183,17 @@ std::unique_ptr<const Program> compiled(const ModelRun& run, const Graph& graph,
   return TorchExecutor().compile(graph);
 }
 
-/// The outputs, and the values that the user named: these as further outputs, or, before they are quantized,
-/// as an observer sees them.
-std::vector<NamedValue> run_graph(const ModelRun& run, Graph graph, const std::vector<Tensor>& inputs,
-                                  CommandResults& results) {
+/// The outputs, and the values that the user named.
+std::vector<NamedValue> wanted_values(const ModelRun& run, const Graph& graph) {
   std::vector<NamedValue> wanted = outputs_of(graph);
-  const size_t output_count = wanted.size();
   for (const std::string& name : run.values) wanted.push_back({name, find_value(graph, name)});
+  return wanted;
+}
+
+/// Computes them: values inside as further outputs, or, before they are quantized, as an observer sees them.
+void run_graph(const ModelRun& run, Graph graph, const std::vector<Tensor>& inputs,
+               std::vector<NamedValue>& wanted, CommandResults& results) {
+  const size_t output_count = wanted.size() - run.values.size();
   Node& output = graph.node(graph.nodes().back().name);
   if (!run.before_quantization) {
     for (size_t i = output_count; i < wanted.size(); ++i) output.inputs.push_back(wanted[i].source);
@@ -205,22 +213,30 @@ std::vector<NamedValue> run_graph(const ModelRun& run, Graph graph, const std::v
   for (NamedValue& value : wanted) {
     if (run.as_integers) value.tensor = as_integers(graph, value.source, value.tensor);
   }
-  return wanted;
 }
 
-/// How many elements differ by too much.
-size_t compare(const ModelRun& run, const std::vector<NamedValue>& values, CommandResults& results) {
-  if (run.compare.empty()) return 0;
-  TextTable table({"compared", "largest difference", "relative", "beyond", "SQNR"});
-  size_t beyond = 0;
+/// Read before anything is written.
+std::vector<Expected> expected_values(const ModelRun& run, const std::vector<NamedValue>& values) {
+  std::vector<Expected> expected;
   for (const auto& [name, file] : run.compare) {
-    const auto value = std::ranges::find(values, name, &NamedValue::name);
-    if (value == values.end()) {
+    if (std::ranges::find(values, name, &NamedValue::name) == values.end()) {
       std::vector<std::string> known;
       for (const NamedValue& known_value : values) known.push_back(known_value.name);
       fail("--compare: {}", unknown_name_message("output or value", name, known));
     }
-    const Tensor wanted = read_array(file);
+    expected.push_back({name, file, read_array(file)});
+  }
+  return expected;
+}
+
+/// How many elements differ by too much.
+size_t compare(const ModelRun& run, const std::vector<NamedValue>& values,
+               const std::vector<Expected>& expected, CommandResults& results) {
+  if (expected.empty()) return 0;
+  TextTable table({"compared", "largest difference", "relative", "beyond", "SQNR"});
+  size_t beyond = 0;
+  for (const auto& [name, file, wanted] : expected) {
+    const auto value = std::ranges::find(values, name, &NamedValue::name);
     if (wanted.shape() != value->tensor.shape()) {
       fail("--compare {}: got shape {}, {} has {}", name, shape_text(value->tensor.shape()), file,
            shape_text(wanted.shape()));
@@ -237,25 +253,67 @@ size_t compare(const ModelRun& run, const std::vector<NamedValue>& values, Comma
   return beyond;
 }
 
+/// Other characters than those of most files' names are replaced.
+std::string array_file_name(std::string name, const std::string& ending) {
+  for (char& c : name) {
+    const bool fits = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-';
+    if (!fits) c = '_';
+  }
+  return name + ending + ".npy";
+}
+
+/// A name of its own for each: NAME.npy where that is a file's name, else with other characters in places,
+/// and a number where that is another's.
+void choose_files(const ModelRun& run, std::vector<NamedValue>& values) {
+  std::set<std::string> taken;
+  for (NamedValue& value : values) {
+    const std::string name = array_file_name(value.name, "");
+    if (name == value.name + ".npy" && taken.insert(name).second)
+      value.file = fs::path(*run.output_dir) / name;
+  }
+  for (NamedValue& value : values) {
+    std::string name = array_file_name(value.name, "");
+    for (int number = 2; value.file.empty(); ++number) {
+      if (taken.insert(name).second) value.file = fs::path(*run.output_dir) / name;
+      name = array_file_name(value.name, fmt::format("_{}", number));
+    }
+  }
+  for (const NamedValue& value : values)
+    claim_output(value.file, "--output-dir", run.overwrite, MissingFolder::kIsCreated);
+}
+
+void write_arrays(const ModelRun& run, const std::vector<NamedValue>& values, CommandResults& results) {
+  std::string renamed;
+  Table files;
+  for (const NamedValue& value : values) {
+    write_npy(value.file, value.tensor);
+    files[value.name] = value.file.string();
+    if (value.file.stem() != value.name)
+      renamed += fmt::format("{} in {}\n", value.name, value.file.filename().string());
+  }
+  results.say(fmt::format("\n{} arrays in {}\n{}", values.size(), *run.output_dir, renamed));
+  results.add("files", std::move(files));
+}
+
 }  // namespace
 
 void run_model(const TorchCommand& command) {
   const ModelRun& run = command.model_run;
   CommandResults results(command.name, {.json = command.options.json});
   const Graph graph = read_network(run.model, run.shapes);
-  const std::vector<NamedValue> values = run_graph(run, graph, input_tensors(run, graph), results);
+  std::vector<NamedValue> values = wanted_values(run, graph);
+  const std::vector<Tensor> inputs = input_tensors(run, graph);
+  const std::vector<Expected> expected = expected_values(run, values);
+  if (run.output_dir) choose_files(run, values);
+  run_graph(run, graph, inputs, values, results);
   TextTable table({"value", "dtype", "shape", "range"});
   for (const NamedValue& value : values) {
     table.add_row({value.name, std::string(dtype_name(value.tensor.dtype())),
                    shape_text(value.tensor.shape()), statistics_text(value.tensor)});
   }
   results.add_table("values", table);
-  if (run.output_dir) {
-    for (const NamedValue& value : values)
-      write_npy(std::filesystem::path(*run.output_dir) / file_name(value.name), value.tensor);
-    results.say(fmt::format("\n{} arrays in {}\n", values.size(), *run.output_dir));
-  }
-  const size_t beyond = compare(run, values, results);
+  if (run.output_dir) write_arrays(run, values, results);
+  const size_t beyond = compare(run, values, expected, results);
   results.finish();
   if (beyond > 0)
     fail("{} elements differ by more than {} + {} of the expected value", beyond, run.atol, run.rtol);

@@ -9,6 +9,7 @@
 
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
+#include "detent/cli/torch/accuracy_drop.h"
 #include "detent/cli/torch/calibration.h"
 #include "detent/cli/torch/commands.h"
 #include "detent/cli/torch/network_results.h"
@@ -22,6 +23,7 @@
 #include "detent/execution/interpreter.h"
 #include "detent/graph/fingerprint.h"
 #include "detent/io/folder_lock.h"
+#include "detent/io/output_folder.h"
 #include "detent/io/toml.h"
 #include "detent/passes/pass.h"
 #include "detent/search/search.h"
@@ -91,6 +93,15 @@ JudgedSamples judged_samples(const Dataset& validation, const Dataset& training,
   return samples;
 }
 
+/// What to calibrate on and what to judge networks by: parts of the test samples where these are all there
+/// are, and else of the training samples.
+CalibrationSplits search_splits(const TorchCommand& command, const SearchOptions& options) {
+  CalibrationSplits splits = load_calibration_splits(command, options.num_samples);
+  if (splits.is_divided) return splits;
+  TrainingSplits training = load_training_splits(command);
+  return {std::move(training.training), std::move(training.validation), false};
+}
+
 /// Seconds that the fast engine takes for a sample, the least of some runs.
 double measured_latency(const Graph& graph) {
   constexpr int kFewest = 5;
@@ -115,7 +126,7 @@ double measured_latency(const Graph& graph) {
 }
 
 /// What a search that goes on must have in common with the one that stopped.
-Table settings_of(const TorchCommand& command, const Graph& network, int64_t samples) {
+Table search_settings(const TorchCommand& command, const Graph& network, int64_t samples) {
   SearchOptions options;
   read_fields(options, command.search, "search");
   Table settings = write_fields(options);
@@ -148,6 +159,29 @@ bool goes_on(const TorchCommand& command, const fs::path& folder, const Table& s
   return true;
 }
 
+/// Says so where even the best network is of little use.
+void warn_of_bad_best(const SearchReport& report) {
+  constexpr double kLeastSqnr = 10;  // dB
+  const auto best = std::ranges::find(report.points, true, &SearchPoint::is_best);
+  if (best == report.points.end()) return;
+  const Quality& quality = best->quality;
+  const Quality& reference = report.reference;
+  const char* const remedy = "give larger bounds, larger formats, or more time or evaluations (--resume)";
+  if (!quality.is_finite()) {
+    spdlog::warn("the outputs of the best network are NaN or infinite: {}", remedy);
+  } else if (reference.labelled > 0) {
+    if (!is_large_drop(reference.accuracy(), quality.accuracy(), quality.labelled)) return;
+    spdlog::warn(
+        "the best network is far below the one in float, accuracy {:.4f} ({} of {} right) instead of {:.4f} "
+        "({}): {}",
+        quality.accuracy(), quality.correct, quality.labelled, reference.accuracy(), reference.correct,
+        remedy);
+  } else if (quality.sqnr_db() < kLeastSqnr) {
+    spdlog::warn("the best network is far from the one in float, an SQNR of {:.1f} dB: {}", quality.sqnr_db(),
+                 remedy);
+  }
+}
+
 void say_report(const SearchReport& report, const fs::path& folder, CommandResults& results) {
   constexpr size_t kSensitivities = 10;
   if (!report.sensitivities.empty()) {
@@ -158,7 +192,8 @@ void say_report(const SearchReport& report, const fs::path& folder, CommandResul
   results.say(fmt::format("{}: {:.1f} evaluations of {} samples; {}\n{}\n", report.strategy,
                           report.evaluations, report.samples, report.state, front_table(report).to_text()));
   if (report.reference.labelled > 0)
-    results.say(fmt::format("float: accuracy {:.4f} of these samples\n", report.reference.accuracy()));
+    results.say(fmt::format("float: accuracy {:.4f} +- {:.4f} of these samples\n",
+                            report.reference.accuracy(), report.reference.standard_error()));
   results.say(fmt::format("asked for: {}\n", report.objective));
   if (!report.is_met) {
     results.say(
@@ -170,7 +205,7 @@ void say_report(const SearchReport& report, const fs::path& folder, CommandResul
 
 /// The front as docs/results.md says, and the best network.
 void add_report(CommandResults& results, const SearchReport& report, const TorchCommand& command,
-                const Dataset& dataset) {
+                const Graph& network, const Dataset& dataset) {
   const fs::path folder = command.software_dir / "search";
   List points;
   for (const SearchPoint& point : report.points) {
@@ -188,7 +223,13 @@ void add_report(CommandResults& results, const SearchReport& report, const Torch
   add_configuration(results, command);
   results.add("search_options", command.search);
   if (fs::exists(folder / "best.mz"))
-    add_network(results, read_network(folder / "best.mz"), nullptr, dataset);
+    add_network(results, with_sizes_of(read_network(folder / "best.mz"), network), nullptr, dataset);
+}
+
+const std::vector<std::string>& written_names() {
+  static const std::vector<std::string> kNames = {"best.mz", "evaluations.jsonl", "points", "search.json",
+                                                  "settings.toml"};
+  return kNames;
 }
 
 }  // namespace
@@ -198,11 +239,10 @@ void run_search(const TorchCommand& command, ProcessGroup& group) {
   CommandResults results(command.name, result_options(command, group));
   SearchOptions options;
   read_fields(options, command.search, "search");
-  auto whole = load_split(command, Split::kTrain);
-  TrainingSplits splits;
-  if (whole->has_labels()) splits = load_training_splits(command);
-  const Dataset& training = whole->has_labels() ? *splits.training : *whole;
-  const Dataset& validation = whole->has_labels() ? *splits.validation : *whole;
+  const auto whole = load_split(command, Split::kTrain);
+  const auto splits = whole->has_labels() ? search_splits(command, options) : CalibrationSplits();
+  const Dataset& training = whole->has_labels() ? *splits.calibration : *whole;
+  const Dataset& validation = whole->has_labels() ? *splits.test : *whole;
   Graph network = load_network(command, training);
   if (is_quantized(network))
     fail("{}: the network is quantized already: a search begins with one in float", *command.options.load);
@@ -211,11 +251,17 @@ void run_search(const TorchCommand& command, ProcessGroup& group) {
   const fs::path folder = command.software_dir / "search";
   const auto warn = [](const std::string& text) { spdlog::warn("{}", text); };
   std::optional<FolderLock> lock;
-  if (group.is_first()) lock.emplace(folder, "detent search", warn);
-  const Table settings = settings_of(command, network, training.size());
+  std::optional<ClaimedNames> claimed;
+  if (group.is_first()) {
+    lock.emplace(folder, "detent search", warn);
+    check_names_not_read(folder, written_names());
+  }
+  const Table settings = search_settings(command, network, training.size());
   const bool resumes = goes_on(command, folder, settings);
   group.all_gather({});  // the others read before the first one writes
   if (group.is_first()) {
+    claimed.emplace(folder, written_names(),
+                    resumes || command.options.overwrite || fs::exists(folder / "evaluations.jsonl"));
     if (!resumes) {
       for (const char* name : {"evaluations.jsonl", "search.json", "best.mz", "points"})
         fs::remove_all(folder / name);
@@ -232,17 +278,26 @@ void run_search(const TorchCommand& command, ProcessGroup& group) {
   context.loader_threads = command.options.num_workers;
   run_pipeline(network, passes_of(options.prepare), "--prepare", context);
   context.where = command.config_file.empty() ? "detent search" : command.config_file + ", [search]";
+  JudgedSamples judged =
+      judged_samples(validation, splits.is_divided ? validation : training, options.eval_samples);
+  const int64_t held_out = &validation == &training ? 0 : std::min(validation.size(), judged.inputs->size());
+  results.say(fmt::format(
+      "calibration: {} of {} samples of {}\nnetworks are judged by {} samples, of which {}\n",
+      std::min(options.num_samples, training.size()), whole->size(), whole->source(), judged.inputs->size(),
+      held_out == judged.inputs->size() ? "none calibrates" : fmt::format("{} are held out", held_out)));
   SearchRequest request{.network = std::move(network),
-                        .samples = judged_samples(validation, training, options.eval_samples),
+                        .samples = std::move(judged),
                         .options = options,
                         .seed = static_cast<uint64_t>(command.options.seed),
                         .folder = folder,
                         .resumes = resumes,
                         .start = start,
-                        .latency = measured_latency};
+                        .latency = measured_latency,
+                        .saved = [&](const Graph& graph) { return with_open_sizes(graph, command); }};
   const SearchReport report = search_formats(request, context);
   say_report(report, folder, results);
-  if (group.is_first() && results.are_kept()) add_report(results, report, command, *whole);
+  if (group.is_first()) warn_of_bad_best(report);
+  if (group.is_first() && results.are_kept()) add_report(results, report, command, request.network, *whole);
   results.finish();
   if (const int signal = StopSignals::received(); signal != 0) {
     throw Interrupted(signal, fmt::format("stopped by {}, all is saved; go on with\n  {}",

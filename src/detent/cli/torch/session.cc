@@ -32,13 +32,42 @@ std::vector<SampleInput> inputs_of(const Graph& graph) {
   return inputs;
 }
 
+/// The size of the images that a network takes.
+struct ImageDimensions {
+  Dimension height;
+  Dimension width;
+
+  /// Only squares can be scaled and cut to.
+  bool takes_own_size() const { return height.is_named() || width.is_named() || !(height == width); }
+};
+
+/// Those of an image_folder whose size no option says; nullopt where one does, or where the network takes
+/// other inputs.
+std::optional<ImageDimensions> open_image(const RunOptions& options, const Graph& network) {
+  if (options.image_size || options.transforms.center_crop) return std::nullopt;
+  if (!options.dataset || dataset_info(*options.dataset).name != "image_folder") return std::nullopt;
+  const auto& types = network.input_types();
+  if (types.size() != 1 || types.begin()->second.shape.size() != 4) return std::nullopt;
+  const std::vector<Dimension>& shape = types.begin()->second.shape;
+  const size_t first = options.transforms.layout == ImageLayout::kNhwc ? 1 : 2;
+  return ImageDimensions{shape[first], shape[first + 1]};
+}
+
+bool takes_own_image_size(const TorchCommand& command) {
+  if (!command.network) return false;
+  const std::optional<ImageDimensions> image = open_image(command.options, *command.network);
+  return image && image->takes_own_size();
+}
+
 DatasetOptions dataset_options(const TorchCommand& command) {
   const RunOptions& options = command.options;
   DETENT_CHECK(options.dataset.has_value(), "no data set");
   return {.data_dir = options.data_dir.value_or(""),
           .image_size = options.image_size.value_or(DatasetOptions().image_size),
+          .own_image_size = takes_own_image_size(command),
           .classes = options.classes.value_or(""),
           .labels = options.labels.value_or(""),
+          .skip_broken = options.skip_broken,
           .inputs = command.network ? inputs_of(*command.network) : std::vector<SampleInput>(),
           .transforms = options.transforms,
           .seed = options.seed};
@@ -96,22 +125,30 @@ TensorType with_sizes(TensorType type, const NamedSizes& sizes) {
   return type;
 }
 
+/// The network with other types of its inputs.
+Graph with_input_types(const Graph& graph, const std::map<std::string, TensorType>& types) {
+  Graph result(graph.name());
+  result.set_requantization(graph.requantization());
+  for (const Node& node : graph.nodes()) {
+    const auto own = graph.input_types().find(node.name);
+    if (own == graph.input_types().end()) {
+      result.add(node);
+      continue;
+    }
+    const auto other = types.find(node.name);
+    result.add_input(node.name, other == types.end() ? own->second : other->second);
+    result.node(node.name) = node;
+  }
+  return result;
+}
+
 /// What computes on parts of the network needs to know all shapes but for the batch.
 Graph with_sizes(const Graph& graph, const NamedSizes& sizes) {
   if (sizes.empty()) return graph;
   for (const auto& [name, size] : sizes) spdlog::info("{} = {}, as the samples have it", name, size);
-  Graph result(graph.name());
-  result.set_requantization(graph.requantization());
-  for (const Node& node : graph.nodes()) {
-    const auto type = graph.input_types().find(node.name);
-    if (type == graph.input_types().end()) {
-      result.add(node);
-      continue;
-    }
-    result.add_input(node.name, with_sizes(type->second, sizes));
-    result.node(node.name) = node;
-  }
-  return result;
+  std::map<std::string, TensorType> types;
+  for (const auto& [name, type] : graph.input_types()) types.emplace(name, with_sizes(type, sizes));
+  return with_input_types(graph, types);
 }
 
 /// A whole network brings its own input shapes and classes: they must be the data set's. A file of labels may
@@ -156,19 +193,10 @@ const FileKind& kind_to_load(const RunOptions& options) {
 }
 
 void fit_images_to_network(RunOptions& options, const Graph& network) {
-  if (options.image_size || options.transforms.center_crop) return;
-  if (!options.dataset || dataset_info(*options.dataset).name != "image_folder") return;
-  const auto shapes = network.input_shapes();
-  if (shapes.size() != 1 || shapes.begin()->second.size() != 4) return;
-  const Shape& shape = shapes.begin()->second;
-  const bool last = options.transforms.layout == ImageLayout::kNhwc;
-  const int64_t height = shape[last ? 1 : 2];
-  if (height != shape[last ? 2 : 3]) {
-    fail("{}: the network takes images of {}x{}: give --resize and --center-crop, which are of squares",
-         *options.load, height, shape[last ? 2 : 3]);
-  }
-  options.image_size = height;
-  spdlog::info("image_size = {}, as the network takes", height);
+  const std::optional<ImageDimensions> image = open_image(options, network);
+  if (!image || image->takes_own_size()) return;
+  options.image_size = image->height.size;
+  spdlog::info("image_size = {}, as the network takes", *options.image_size);
 }
 
 }  // namespace
@@ -193,6 +221,10 @@ TrainingSplits load_training_splits(const TorchCommand& command) {
   return make_training_splits(*options.dataset, options.validation_split, dataset_options(command));
 }
 
+CalibrationSplits load_calibration_splits(const TorchCommand& command, int64_t most) {
+  return make_calibration_splits(*command.options.dataset, most, dataset_options(command));
+}
+
 Graph load_network(const TorchCommand& command, const Dataset& dataset) {
   const RunOptions& options = command.options;
   if (!options.load) return build_network(command, dataset);
@@ -204,7 +236,7 @@ Graph load_network(const TorchCommand& command, const Dataset& dataset) {
     return graph;
   }
   Graph graph = build_network(command, dataset);
-  const auto read = std::get<StateReader>(kind_to_load(options).read);
+  const auto read = std::get<StateDictReader>(kind_to_load(options).read);
   const StateDict state = without_wrapper_prefixes(read(*options.load));
   try {
     load_state_dict(graph, state, *options.load);
@@ -264,6 +296,23 @@ void check_workers_agree_on_inputs(const Graph& graph,
   }
   inputs["the fingerprint of the network"] = fmt::format("{:016x}", network_fingerprint(graph));
   check_workers_agree(inputs, group);
+}
+
+Graph with_open_sizes(const Graph& graph, const TorchCommand& command) {
+  if (!command.network) return graph;
+  std::map<std::string, TensorType> types;
+  for (const auto& [name, type] : graph.input_types()) {
+    NamedSizes sizes;
+    const auto open = command.network->input_types().find(name);
+    const bool is_same = open != command.network->input_types().end() && open->second.dtype == type.dtype &&
+                         open->second.matches(type.concrete(), sizes);
+    if (is_same) types.emplace(name, open->second);
+  }
+  return with_input_types(graph, types);
+}
+
+Graph with_sizes_of(const Graph& graph, const Graph& other) {
+  return with_input_types(graph, {other.input_types().begin(), other.input_types().end()});
 }
 
 bool is_quantized(const Graph& graph) {

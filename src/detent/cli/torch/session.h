@@ -20,6 +20,10 @@ std::unique_ptr<Dataset> load_split(const TorchCommand& command, Split split);
 /// What to train on and what to choose the best epoch on, as validation_split says.
 TrainingSplits load_training_splits(const TorchCommand& command);
 
+/// What to calibrate on, at most `most` samples where they are taken out of the test samples, and what to
+/// test on.
+CalibrationSplits load_calibration_splits(const TorchCommand& command, int64_t most);
+
 /// The network that the command asks for: built and initialised from the seed, then filled from `load`; or,
 /// with load_type mz, read whole. Throws Error when the file and the network do not fit each other or the
 /// data.
@@ -31,6 +35,13 @@ Graph load_teacher(const TorchCommand& command, const Dataset& dataset);
 /// Reads the network that `load` holds, where that is a whole one, and gives `image_size` the size of the
 /// images that it takes, where nothing else says it.
 void read_whole_network(TorchCommand& command);
+
+/// `graph`, which was made of load_network's, with the input sizes open that the network left open: only to
+/// compute on parts of it had they to be those of the samples.
+Graph with_open_sizes(const Graph& graph, const TorchCommand& command);
+
+/// `graph` with the input sizes that its inputs have in `other`.
+Graph with_sizes_of(const Graph& graph, const Graph& other);
 
 /// Where `load` is a graph that has quantized weights as codes: what was more exact is not there.
 void say_weights_are_rounded(const RunOptions& options);

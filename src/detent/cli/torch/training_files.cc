@@ -25,17 +25,18 @@ namespace fs = std::filesystem;
 
 /// Options that may change when a training is resumed: they do not touch what is computed, or only where it
 /// ends. Of `load` it is the network that counts, not the file's name.
-constexpr std::array kFree = {"load",       "load_type",      "teacher",           "project_dir",
-                              "project",    "data_dir",       "accelerator",       "num_threads",
-                              "log_level",  "worker_timeout", "num_workers",       "checkpoint_every",
-                              "resume",     "overwrite",      "report_to",         "max_time",
-                              "max_epochs", "t_max",          "log_every_n_steps", "packed_weights"};
+constexpr std::array kFreeSettings = {"load",       "load_type",      "teacher",           "project_dir",
+                                      "project",    "data_dir",       "accelerator",       "num_threads",
+                                      "log_level",  "worker_timeout", "num_workers",       "checkpoint_every",
+                                      "resume",     "overwrite",      "report_to",         "max_time",
+                                      "max_epochs", "t_max",          "log_every_n_steps", "packed_weights",
+                                      "skip_broken"};
 
 /// What must be the same when the training is resumed.
-Table settings_of(const RunOptions& options, const Graph& untrained, const Graph* teacher,
-                  const Dataset& training_set, const ProcessGroup& group) {
+Table training_settings(const RunOptions& options, const Graph& untrained, const Graph* teacher,
+                        const Dataset& training_set, const ProcessGroup& group) {
   Table settings = write_fields(options);
-  for (const char* name : kFree) settings.erase(name);
+  for (const char* name : kFreeSettings) settings.erase(name);
   // The epochs count where the learning rate depends on them.
   const TrainingOptions& training = options.training;
   if (training.learning_rate_schedule != ScheduleKind::kConstant) {
@@ -52,7 +53,7 @@ Table settings_of(const RunOptions& options, const Graph& untrained, const Graph
 /// Older files hold a fingerprint that only the build that wrote them can compute.
 constexpr const char* kOldFingerprint = "network_before_training";
 
-std::string difference(Table saved, Table now) {
+std::string changed_setting(Table saved, Table now) {
   if (saved.erase(kOldFingerprint)) now.erase("untrained_network");
   // Options that the version which saved it did not have.
   for (const auto& [name, value] : write_fields(RunOptions())) {
@@ -76,7 +77,7 @@ void check_replaceable(const fs::path& state, const Table& settings, const Train
   }
   const std::string folder = state.parent_path().string();
   const TrainingProgress& progress = saved.state.progress;
-  const std::string other_setting = difference(saved.settings, settings);
+  const std::string other_setting = changed_setting(saved.settings, settings);
   if (!other_setting.empty()) {
     fail("{} holds a training, saved {}, with {}: resume it as it was begun (--resume), {}", folder,
          where_it_stopped(progress), other_setting, kOtherWays);
@@ -112,12 +113,18 @@ void write_network(const fs::path& path, const StateDict& network, int64_t epoch
   write_lightning_checkpoint(path, checkpoint);
 }
 
+const std::vector<std::string>& training_file_names() {
+  static const std::vector<std::string> kNames = {"best.ckpt", "last.ckpt", "metrics.jsonl",
+                                                  "training_state.safetensors", "transformed_ckpt"};
+  return kNames;
+}
+
 }  // namespace
 
 TrainingFiles::TrainingFiles(const TorchCommand& command, const Graph& untrained, const Graph* teacher,
                              const Dataset& training_set, ProcessGroup& group)
     : folder_(command.software_dir / "training_ckpts"),
-      settings_(settings_of(command.options, untrained, teacher, training_set, group)),
+      settings_(training_settings(command.options, untrained, teacher, training_set, group)),
       writes_(group.is_first()) {
   if (command.options.resume && !fs::exists(state_path())) {
     fail("--resume: {} does not exist: no training was saved in this project (see --project)",
@@ -125,10 +132,11 @@ TrainingFiles::TrainingFiles(const TorchCommand& command, const Graph& untrained
   }
   if (writes_) {
     lock_.emplace(folder_, "detent train", warn);
+    check_names_not_read(folder_, training_file_names());
   }
   if (command.options.resume) {
     saved_ = read_training(state_path());
-    const std::string other_setting = difference(saved_->settings, settings_);
+    const std::string other_setting = changed_setting(saved_->settings, settings_);
     if (!other_setting.empty()) {
       fail("--resume: {} was saved with {}: resume with the same settings, or begin another training: {}",
            state_path().string(), other_setting, kOtherWays);
@@ -136,6 +144,8 @@ TrainingFiles::TrainingFiles(const TorchCommand& command, const Graph& untrained
   } else if (!command.options.overwrite && fs::exists(state_path())) {
     check_replaceable(state_path(), settings_, command.options.training);
   }
+  if (writes_)
+    claimed_.emplace(folder_, training_file_names(), command.options.overwrite || fs::exists(state_path()));
   // The others read before the first one writes.
   check_workers_agree(resumed_position(saved_), group);
   if (!writes_) return;
@@ -177,7 +187,7 @@ void TrainingFiles::write_last(const StateDict& network, int64_t epoch, int64_t 
 
 void TrainingFiles::write_graph(const Graph& graph) const {
   const fs::path folder = folder_ / "transformed_ckpt";
-  OutputFolder outputs(folder, warn);
+  OutputFolder outputs(folder, true, warn);
   save_mase_graph(graph, outputs.staged(folder));
   outputs.commit();
 }

@@ -9,6 +9,7 @@
 #include "detent/graph/graph.h"
 #include "detent/graph/state_dict.h"
 #include "detent/io/folder_lock.h"
+#include "detent/io/output_folder.h"
 #include "detent/training/metrics_log.h"
 #include "detent/training/trainer.h"
 
@@ -51,6 +52,7 @@ class TrainingFiles {
   bool writes_;
   bool replaces_ = false;  // the networks of another training, which go before the first one of this appears
   std::optional<FolderLock> lock_;  // where it writes
+  std::optional<ClaimedNames> claimed_;
   std::optional<SavedTraining> saved_;
   std::optional<MetricsLog> log_;
 };

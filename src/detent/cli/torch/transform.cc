@@ -69,7 +69,7 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
     context.score = [&](const Graph& network) {
       const Metrics metrics =
           evaluate(network, *validation_set, batch_size, group, command.options.num_workers);
-      return Score{metrics.accuracy(), metrics.loss()};
+      return Score{metrics.accuracy(), metrics.standard_error(), metrics.loss()};
     };
   }
 
@@ -91,8 +91,9 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
   } else if (compare) {
     results.say(fmt::format("accuracy: not measured, {} has no labels\n", validation_set->source()));
   }
-  result.save(
-      graph, command.options.packed_weights.value_or(false) ? StoredWeights::kPacked : StoredWeights::kFloat);
+  result.save(with_open_sizes(graph, command), command.options.packed_weights.value_or(false)
+                                                   ? StoredWeights::kPacked
+                                                   : StoredWeights::kFloat);
   results.say(fmt::format("transformed graph: {}\n", result.graph_path().string()));
   if (!group.is_first()) return;
   if (before && after)

@@ -62,8 +62,8 @@ struct Chain {
 };
 
 /// Adds what a node computes. `value` is the operand that is there.
-void add_follow_up(PlanBuilder& plan, const Node& node, const std::string& value, Layout layout,
-                   FloatFollowUps& follow_ups) {
+void add_float_follow_up(PlanBuilder& plan, const Node& node, const std::string& value, Layout layout,
+                         FloatFollowUps& follow_ups) {
   if (is_batch_norm(node)) {
     follow_ups.map = std::make_shared<const FloatChannelMap>(float_channel_map(node));
   } else if (const Clamp* clamp = clamp_of(node)) {
@@ -104,7 +104,7 @@ bool plan_element(PlanBuilder& plan, const ReferenceStep& step, const ValueTypes
   const bool by_channel = layout == Layout::kChannelsLast || plan.shape(input).size() == 2;
   if (!Chain().take(step, by_channel, values)) return false;
   FloatFollowUps follow_ups;
-  add_follow_up(plan, node, input, layout, follow_ups);
+  add_float_follow_up(plan, node, input, layout, follow_ups);
   const size_t to = plan.add_values_place(result, layout);
   plan.read(from);
   if (follow_ups.other) plan.read(*follow_ups.other);
@@ -232,7 +232,7 @@ void plan_float_layer(PlanBuilder& plan, const ProgramWeights& weights, std::spa
   for (const size_t index : fused.subspan(1)) {
     const Node& next = *steps[index].node;
     names += ", " + next.name;
-    add_follow_up(plan, next, value, layout, layer.follow_ups);
+    add_float_follow_up(plan, next, value, layout, layer.follow_ups);
     value = value_name(next.name);
   }
   layer.output = plan.add_values_place(result, layout);

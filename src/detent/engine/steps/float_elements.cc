@@ -2,7 +2,7 @@
 
 #include "detent/engine/steps/place_rows.h"
 #include "detent/graph/strided_view.h"
-#include "detent/integer/element_movement.h"
+#include "detent/graph/element_movement.h"
 
 // Functions of values, and pairs of them, between places of one layout.
 

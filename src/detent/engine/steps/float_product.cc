@@ -9,12 +9,12 @@ namespace detent {
 namespace {
 
 int64_t padded(int64_t columns) {
-  return (columns + Product::kPadding - 1) / Product::kPadding * Product::kPadding;
+  return (columns + FloatProduct::kPadding - 1) / FloatProduct::kPadding * FloatProduct::kPadding;
 }
 
 /// Whether rows of `b` can be read where they lie.
 bool has_whole_rows(const StridedView& b) {
-  return b.strides.back() == 1 && b.shape.back() % Product::kPadding == 0;
+  return b.strides.back() == 1 && b.shape.back() % FloatProduct::kPadding == 0;
 }
 
 class FloatProductStep final : public EngineStep {

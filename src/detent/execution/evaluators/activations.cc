@@ -14,7 +14,9 @@
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/softplus.h>
 #include <ATen/ops/tanh.h>
-#include <ATen/ops/threshold.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "detent/execution/evaluators/evaluator.h"
 #include "detent/graph/operators.h"
@@ -36,6 +38,9 @@ Results evaluate_unary_in_place(const Evaluation& e) {
 
 at::Tensor relu6(const at::Tensor& x) { return at::clamp(x, 0, 6); }
 at::Tensor& relu6_in_place(at::Tensor& x) { return at::clamp_(x, 0, 6); }
+
+/// libtorch multiplies by 6 before it divides by it, which overflows.
+at::Tensor hardswish(const at::Tensor& x) { return at::where(x < 3, at::hardswish(x), x); }
 
 Results evaluate_gelu(const Evaluation& e) {
   return at::gelu(e.tensor(0), choice_attribute(e.node, "approximate"));
@@ -73,7 +78,7 @@ EvaluatorList activation_evaluators() {
           {"tanh", evaluate_unary<at::tanh>},
           {"sigmoid", evaluate_unary<at::sigmoid>},
           {"silu", evaluate_unary<at::silu>},
-          {"hardswish", evaluate_unary<at::hardswish>},
+          {"hardswish", evaluate_unary<hardswish>},
           {"gelu", evaluate_gelu},
           {"leaky_relu", evaluate_leaky_relu},
           {"elu",
@@ -87,7 +92,8 @@ EvaluatorList activation_evaluators() {
           {"hardsigmoid", evaluate_hardsigmoid},
           {"thresholded_relu",
            [](const Evaluation& e) -> Results {
-             return at::threshold(e.tensor(0), number_attribute(e.node, "alpha"), 0);
+             const at::Tensor x = e.tensor(0);
+             return at::where(x > number_attribute(e.node, "alpha"), x, at::zeros_like(x));
            }},
           {"mish", evaluate_unary<at::mish>},
           {"softplus", evaluate_softplus},

@@ -1,3 +1,4 @@
+#include <array>
 #include <limits>
 #include <numeric>
 
@@ -11,9 +12,11 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/ScalarType.h>
 
 #include "detent/core/error.h"
 #include "detent/execution/evaluators/evaluator.h"
+#include "detent/execution/reproducible.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/border_source.h"
 #include "detent/graph/operators.h"
@@ -30,7 +33,7 @@ Results evaluate_shape_of(const Evaluation& e) {
                      end->is_na() ? sizes.numel() : integer_attribute(e.node, "end"));
 }
 
-Results evaluate_reshape(const Evaluation& e) {
+Results evaluate_dynamic_reshape(const Evaluation& e) {
   std::vector<int64_t> shape = e.integers(1);
   const at::Tensor& x = e.tensor(0);
   for (size_t d = 0; d < shape.size() && !boolean_attribute(e.node, "allow_zero"); ++d) {
@@ -46,7 +49,7 @@ Results evaluate_expand(const Evaluation& e) {
 }
 
 /// Every dimension of x that `dims` lists, in steps that may be negative.
-Results evaluate_slice(const Evaluation& e) {
+Results evaluate_dynamic_slice(const Evaluation& e) {
   at::Tensor x = e.tensor(0);
   const std::vector<int64_t> starts = e.integers(1);
   const std::vector<int64_t> ends = e.integers(2);
@@ -64,9 +67,10 @@ Results evaluate_slice(const Evaluation& e) {
     const PositionRange range{bounded(starts[i]), bounded(ends[i]), bounded(steps[i])};
     const int64_t count = slice_count(range, size);
     const int64_t first = first_position(range, size);
-    if (range.step > 0) {
-      x = x.slice(dims[i], count > 0 ? first : 0, count > 0 ? first + (count - 1) * range.step + 1 : 0,
-                  range.step);
+    if (count <= 1) {
+      x = x.narrow(dims[i], count > 0 ? first : 0, count);  // no step, which may be beyond what strides hold
+    } else if (range.step > 0) {
+      x = x.slice(dims[i], first, first + (count - 1) * range.step + 1, range.step);
     } else {
       x = at::index_select(x, dims[i], at::arange(count, at::kLong) * range.step + first);
     }
@@ -90,10 +94,17 @@ Results evaluate_pad(const Evaluation& e) {
     for (int64_t p = -borders[i]; p < size + borders[i + count]; ++p)
       sources.push_back(border_source(p, size, mode));
     const at::Tensor from = list_of(sources);
+    const auto dim = static_cast<size_t>(dims[i] < 0 ? dims[i] + x.dim() : dims[i]);
+    if (x.numel() == 0) {
+      std::vector<int64_t> shape = x.sizes().vec();
+      shape[dim] = from.numel();
+      x = value.to(x.scalar_type()).expand(shape).contiguous();
+      continue;
+    }
     at::Tensor filled = at::index_select(x, dims[i], from.clamp_min(0));
     if (mode == "constant") {
       std::vector<int64_t> along(static_cast<size_t>(x.dim()), 1);
-      along[static_cast<size_t>(dims[i] < 0 ? dims[i] + x.dim() : dims[i])] = from.numel();
+      along[dim] = from.numel();
       filled = at::where(from.lt(0).reshape(along), value, filled);
     }
     x = filled;
@@ -125,20 +136,11 @@ Results evaluate_unsqueeze(const Evaluation& e) {
 }
 
 Results evaluate_range(const Evaluation& e) {
-  const at::Tensor start = e.as_tensor(0).reshape({});
-  const at::Tensor step = e.as_tensor(2).reshape({});
-  const auto from = start.item<double>();
-  const auto by = step.item<double>();
-  if (by == 0) fail("input 2 is 0, expected a step");
-  const double count = std::ceil((e.as_tensor(1).reshape({}).item<double>() - from) / by);
-  constexpr double kMost = 1U << 31U;
-  if (!(count <= kMost)) fail("a range of {} numbers, expected at most {}", count, kMost);
-  return start + at::arange(std::max<int64_t>(static_cast<int64_t>(count), 0), start.options()) * step;
+  return reproducible_results(*find_float_operator(e.node.op), e).front();
 }
 
 Results evaluate_full(const Evaluation& e) {
-  return at::full(e.integers(0), number_attribute(e.node, "value"),
-                  scalar_type(dtype_of_name(choice_attribute(e.node, "dtype"))));
+  return to_torch(full_value(e.node)).expand(e.integers(0)).contiguous();
 }
 
 }  // namespace
@@ -148,10 +150,10 @@ EvaluatorList dynamic_shape_evaluators() {
       {"shape_of", evaluate_shape_of},
       {"numel",
        [](const Evaluation& e) -> Results { return at::scalar_tensor(e.tensor(0).numel(), at::kLong); }},
-      {"dynamic_reshape", evaluate_reshape},
+      {"dynamic_reshape", evaluate_dynamic_reshape},
       {"dynamic_expand", evaluate_expand},
       {"tile", [](const Evaluation& e) -> Results { return e.tensor(0).repeat(e.integers(1)); }},
-      {"dynamic_slice", evaluate_slice},
+      {"dynamic_slice", evaluate_dynamic_slice},
       {"dynamic_pad", evaluate_pad},
       {"dynamic_split",
        [](const Evaluation& e) {

@@ -14,6 +14,7 @@
 #include <ATen/ops/lt.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/pow.h>
 #include <ATen/ops/remainder.h>
 #include <ATen/ops/where.h>
@@ -29,8 +30,25 @@ Results evaluate_pair(const Evaluation& e) {
   return Function(e.as_tensor(0), e.as_tensor(1));
 }
 
+/// Integers by -1 are divided by 1 instead, as the least one has no quotient that fits, and processors trap.
+at::Tensor without_minus_one(const at::Tensor& divisor) {
+  return at::where(divisor.eq(-1), at::ones({}, divisor.options()), divisor);
+}
+
+bool may_trap(const at::Tensor& divisor) { return at::isSignedType(divisor.scalar_type()); }
+
+/// Quotients of integers have no fraction; what overflows wraps.
 at::Tensor divide(const at::Tensor& a, const at::Tensor& b) {
-  return a.is_floating_point() ? at::div(a, b) : at::div(a, b, "trunc");
+  if (a.is_floating_point()) return at::div(a, b);
+  if (!may_trap(b)) return at::div(a, b, "trunc");
+  return at::where(b.eq(-1), a.neg(), at::div(a, without_minus_one(b), "trunc"));
+}
+
+/// remainder or fmod: whatever -1 divides leaves nothing, as what 1 divides does.
+template <at::Tensor (*Function)(const at::Tensor&, const at::Tensor&)>
+at::Tensor rest(const at::Tensor& a, const at::Tensor& b) {
+  if (a.is_floating_point() || !may_trap(b)) return Function(a, b);
+  return Function(a, without_minus_one(b));
 }
 
 /// Integers with float exponents are computed in double, which rounds as the operands would.
@@ -38,7 +56,7 @@ at::Tensor power(const at::Tensor& base, const at::Tensor& exponent) {
   if (base.scalar_type() == exponent.scalar_type()) return at::pow(base, exponent);
   const bool floats = base.is_floating_point() && !exponent.is_floating_point();
   if (floats) return at::pow(base, exponent.to(base.scalar_type()));
-  return at::pow(base.to(at::kDouble), exponent.to(at::kDouble)).to(base.scalar_type());
+  return converted(at::pow(base.to(at::kDouble), exponent.to(at::kDouble)), base.scalar_type());
 }
 
 Results evaluate_isinf(const Evaluation& e) {
@@ -59,8 +77,8 @@ Results evaluate_prelu(const Evaluation& e) {
 EvaluatorList elementwise_evaluators() {
   return {
       {"div", evaluate_pair<divide>},
-      {"remainder", evaluate_pair<at::remainder>},
-      {"fmod", evaluate_pair<at::fmod>},
+      {"remainder", evaluate_pair<rest<at::remainder>>},
+      {"fmod", evaluate_pair<rest<at::fmod>>},
       {"minimum", evaluate_pair<at::minimum>},
       {"maximum", evaluate_pair<at::maximum>},
       {"pow", evaluate_pair<power>},

@@ -33,6 +33,8 @@ struct Evaluation {
   }
   /// An input that lists sizes, dimensions or positions, or is one.
   std::vector<int64_t> integers(size_t index) const;
+  /// One that lists just one, or is it.
+  int64_t only_integer(size_t index) const;
   /// The input as a tensor; a number becomes one of rank 0, of the dtype of the first tensor among the
   /// inputs, so that it broadcasts without changing that.
   at::Tensor as_tensor(size_t index) const;
@@ -58,6 +60,10 @@ class Results {
 /// Computes a node's results on libtorch, differentiably.
 using Evaluator = Results (*)(const Evaluation&);
 
+/// The elements in another dtype, as to_dtype (core/convert.h) has them: libtorch leaves NaN and what an integer does not
+/// hold to the processor.
+at::Tensor converted(const at::Tensor& tensor, at::ScalarType dtype);
+
 /// Throws CheckFailure when the operator has none: every operator of all_operators() but the placeholder has.
 Evaluator find_evaluator(std::string_view op);
 
@@ -67,6 +73,7 @@ EvaluatorList activation_evaluators();
 EvaluatorList layer_evaluators();
 EvaluatorList normalization_evaluators();
 EvaluatorList function_evaluators();
+EvaluatorList pooling_evaluators();
 EvaluatorList shape_evaluators();
 EvaluatorList math_evaluators();
 EvaluatorList elementwise_evaluators();

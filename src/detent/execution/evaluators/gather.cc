@@ -130,7 +130,7 @@ Results evaluate_one_hot(const Evaluation& e) {
 }
 
 Results evaluate_trilu(const Evaluation& e) {
-  const int64_t diagonal = e.is_absent(1) ? 0 : e.integers(1).at(0);
+  const int64_t diagonal = e.is_absent(1) ? 0 : e.only_integer(1);
   return boolean_attribute(e.node, "upper") ? at::triu(e.tensor(0), diagonal)
                                             : at::tril(e.tensor(0), diagonal);
 }

@@ -6,6 +6,8 @@
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/where.h>
+#include <ATen/TensorOperators.h>
 
 #include <optional>
 
@@ -30,6 +32,9 @@ at::Tensor few_connections(const Evaluation& e) {
   const at::Tensor weight = e.parameter("weight");
   const bool is_float = weight.scalar_type() == at::kFloat && e.tensor(0).scalar_type() == at::kFloat;
   if (e.training || at::GradMode::is_enabled() || !is_float) return {};
+  const Parameter* whole = e.node.find_parameter("weight");
+  const bool is_part = whole != nullptr && weight.numel() != whole->tensor.numel();  // of the channels of a sum
+  if (is_part) return {};
   const auto connections = ordered_connections(e.node, from_torch(weight.contiguous()));
   if (!connections) return {};
   const at::Tensor bias = e.parameter("bias");
@@ -74,15 +79,15 @@ Results evaluate_convolution_with_inputs(const Evaluation& e) {
                          output_padding, w.groups);
 }
 
-/// Tensors between nodes are float32, which holds integers up to 2^24 exactly.
+/// Counted from the front. Tensors between nodes are float32, which holds integers up to 2^24 exactly.
 at::Tensor as_indices(const Node& node, const at::Tensor& values, int64_t rows) {
   at::Tensor indices = values.to(at::kLong);
   if (!indices.eq(values).all().item<bool>()) fail("node \"{}\": input 0: an index is no integer", node.name);
-  if (indices.lt(0).logical_or(indices.ge(rows)).any().item<bool>()) {
-    fail("node \"{}\": input 0: got indices {} to {}, expected 0 to {}", node.name,
-         indices.min().item<int64_t>(), indices.max().item<int64_t>(), rows - 1);
+  if (indices.lt(-rows).logical_or(indices.ge(rows)).any().item<bool>()) {
+    fail("node \"{}\": input 0: got indices {} to {} of {} rows", node.name, indices.min().item<int64_t>(),
+         indices.max().item<int64_t>(), rows);
   }
-  return indices;
+  return at::where(indices.lt(0), indices + rows, indices);
 }
 
 Results evaluate_embedding(const Evaluation& e) {

@@ -20,6 +20,7 @@
 #include <ATen/ops/sinh.h>
 #include <ATen/ops/sqrt.h>
 #include <ATen/ops/tan.h>
+#include <ATen/ops/where.h>
 
 #include "detent/execution/evaluators/evaluator.h"
 
@@ -31,12 +32,19 @@ Results evaluate(const Evaluation& e) {
   return Function(e.tensor(0));
 }
 
+/// libtorch's sign of NaN is 0.
+Results evaluate_sign(const Evaluation& e) {
+  const at::Tensor x = e.tensor(0);
+  const at::Tensor sign = at::sign(x);
+  return x.is_floating_point() ? at::where(x != x, x, sign) : sign;
+}
+
 }  // namespace
 
 EvaluatorList math_evaluators() {
   return {
       {"abs", evaluate<at::abs>},     {"neg", evaluate<at::neg>},
-      {"sign", evaluate<at::sign>},   {"exp", evaluate<at::exp>},
+      {"sign", evaluate_sign},        {"exp", evaluate<at::exp>},
       {"log", evaluate<at::log>},     {"sqrt", evaluate<at::sqrt>},
       {"floor", evaluate<at::floor>}, {"reciprocal", evaluate<at::reciprocal>},
       {"ceil", evaluate<at::ceil>},   {"round", evaluate<at::round>},

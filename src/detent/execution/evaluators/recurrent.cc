@@ -85,8 +85,12 @@ class Direction {
   at::Tensor gate(const at::Tensor& of_all, int64_t gate) const {
     return of_all.narrow(-1, gate * hidden_, hidden_);
   }
+  /// A gate's function, of a clipped sum where the layer clips.
   at::Tensor function(size_t index, const at::Tensor& x) const {
-    return activated(functions_[index], clips_ ? x.clamp(-clip_, clip_) : x);
+    return function_of_cell(index, clips_ ? x.clamp(-clip_, clip_) : x);
+  }
+  at::Tensor function_of_cell(size_t index, const at::Tensor& x) const {
+    return activated(functions_[index], x);
   }
 
  private:
@@ -100,6 +104,8 @@ class Direction {
   at::Tensor bias_;
   at::Tensor recurrent_bias_;
 };
+
+constexpr size_t kFirstState = 5;
 
 /// What a layer remembers: h, and of some kinds c.
 using State = std::vector<at::Tensor>;
@@ -144,7 +150,7 @@ State lstm_step(const Evaluation& e, const Direction& d, int64_t index, const at
       boolean_attribute(e.node, "input_forget") ? 1 - i : d.function(0, peephole(d.gate(gates, 2), 2, c));
   const at::Tensor next = f * c + i * d.function(1, d.gate(gates, 3));
   const at::Tensor o = d.function(0, peephole(d.gate(gates, 1), 1, next));
-  return {o * d.function(2, next), next};
+  return {o * d.function_of_cell(2, next), next};
 }
 
 /// The state of each sample before its first step, [samples, hidden].
@@ -152,10 +158,11 @@ State first_state(const Evaluation& e, size_t states, int64_t index, int64_t bat
   const bool batch_first = boolean_attribute(e.node, "batch_first");
   State state;
   for (size_t i = 0; i < states; ++i) {
-    constexpr size_t kFirstState = 5;
-    state.push_back(e.is_absent(kFirstState + i)
-                        ? at::zeros({batch, integer_attribute(e.node, "hidden_size")}, e.tensor(0).options())
-                        : e.tensor(kFirstState + i).select(batch_first ? 1 : 0, index));
+    const int64_t hidden = integer_attribute(e.node, "hidden_size");
+    state.push_back(
+        e.is_absent(kFirstState + i)
+            ? at::zeros({batch, hidden}, e.tensor(0).options())
+            : e.tensor(kFirstState + i).select(batch_first ? 1 : 0, index).expand({batch, hidden}));
   }
   return state;
 }
@@ -194,7 +201,11 @@ DirectionResult run_direction(const Evaluation& e, const Kind& kind, const at::T
 
 Results run(const Evaluation& e, const Kind& kind) {
   const bool batch_first = boolean_attribute(e.node, "batch_first");
-  const at::Tensor x = batch_first ? e.tensor(0).transpose(0, 1) : e.tensor(0);
+  at::Tensor x = batch_first ? e.tensor(0).transpose(0, 1) : e.tensor(0);
+  for (size_t s = 0; s < kind.states && x.size(1) == 1; ++s) {
+    if (e.is_absent(kFirstState + s)) continue;
+    x = x.expand({x.size(0), e.tensor(kFirstState + s).size(batch_first ? 0 : 1), x.size(2)});
+  }
   std::vector<at::Tensor> all;
   std::vector<std::vector<at::Tensor>> last(kind.states);
   for (int64_t index = 0; index < recurrent_directions(e.node); ++index) {

@@ -5,13 +5,15 @@
 #include <ATen/ops/amin.h>
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/argmin.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/cumsum.h>
 #include <ATen/ops/flip.h>
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/prod.h>
-#include <ATen/ops/sum.h>
 #include <ATen/ops/sort.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "detent/core/error.h"
 #include "detent/execution/evaluators/evaluator.h"
@@ -88,19 +90,22 @@ Results evaluate_position(const Evaluation& e) {
 }
 
 Results evaluate_cumsum(const Evaluation& e) {
-  const int64_t dim = e.integers(1).at(0);
+  const int64_t dim = e.only_integer(1);
   at::Tensor x = e.tensor(0);
   const bool reverse = boolean_attribute(e.node, "reverse");
   if (reverse) x = at::flip(x, {dim});
-  at::Tensor sums = at::cumsum(x, dim).to(x.scalar_type());
-  if (boolean_attribute(e.node, "exclusive")) sums = sums - x;
+  if (boolean_attribute(e.node, "exclusive") && x.size(dim) > 0) {
+    const at::Tensor zeros = at::zeros_like(x.narrow(dim, 0, 1));
+    x = at::cat({zeros, x.narrow(dim, 0, x.size(dim) - 1)}, dim);
+  }
+  const at::Tensor sums = at::cumsum(x, dim).to(x.scalar_type());
   return reverse ? at::flip(sums, {dim}) : sums;
 }
 
 Results evaluate_topk(const Evaluation& e) {
   const at::Tensor& x = e.tensor(0);
   const int64_t dim = integer_attribute(e.node, "dim");
-  const int64_t k = e.integers(1).at(0);
+  const int64_t k = e.only_integer(1);
   if (k < 0 || k > x.size(dim)) fail("input 1 is {}, expected 0 to {}", k, x.size(dim));
   // Where elements are equal the first ones win, as in a stable sort.
   const auto [values, places] =

@@ -6,7 +6,6 @@
 #include "detent/core/element_types.h"
 #include "detent/core/parallel.h"
 #include "detent/float32/float_node.h"
-#include "detent/float32/pair_functions.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
@@ -37,7 +36,7 @@ struct Lines {
   }
 };
 
-size_t dim_of(const FloatNode& n, const Tensor& x) {
+size_t dim_along(const FloatNode& n, const Tensor& x) {
   return n.dimension(integer_attribute(n.node, "dim"), x.shape().size());
 }
 
@@ -54,7 +53,7 @@ template <bool kLargest>
 Tensor position_of_extreme(const FloatNode& n) {
   const Tensor x = n.operand(0);
   const Tensor numbers = widened(x);
-  const Lines lines(x.shape(), dim_of(n, x));
+  const Lines lines(x.shape(), dim_along(n, x));
   const bool last = boolean_attribute(n.node, "select_last_index");
   Tensor result(DType::kInt64, n.inferred().front().shape);
   int64_t* const to = words_of<int64_t>(result);
@@ -79,18 +78,16 @@ void add_up(const T* from, const Lines& lines, bool exclusive, bool reverse, T* 
   std::conditional_t<std::is_floating_point_v<T>, double, uint64_t> sum = 0;
   for (int64_t i = 0; i < lines.size; ++i) {
     const int64_t at = (reverse ? lines.size - 1 - i : i) * lines.step;
+    const auto before = sum;
     sum += static_cast<decltype(sum)>(from[at]);
-    to[at] = static_cast<T>(sum);
-    if constexpr (!std::is_same_v<T, bool>) {
-      if (exclusive) to[at] = Difference::of(to[at], from[at]);
-    }
+    to[at] = static_cast<T>(exclusive ? before : sum);
   }
 }
 
 Tensor cumulative_sums(const FloatNode& n) {
   const Tensor given = n.operand(0);
   const Tensor x = widened(given);
-  const Lines lines(x.shape(), n.dimension(n.integers(1).at(0), x.shape().size()));
+  const Lines lines(x.shape(), n.dimension(n.integer(1), x.shape().size()));
   const bool exclusive = boolean_attribute(n.node, "exclusive");
   const bool reverse = boolean_attribute(n.node, "reverse");
   Tensor result(x.dtype(), x.shape());
@@ -107,9 +104,9 @@ Tensor cumulative_sums(const FloatNode& n) {
 std::vector<Tensor> top(const FloatNode& n) {
   const Tensor x = n.operand(0);
   const Tensor numbers = widened(x);
-  const size_t dim = dim_of(n, x);
+  const size_t dim = dim_along(n, x);
   const Lines lines(x.shape(), dim);
-  const int64_t k = n.integers(1).at(0);
+  const int64_t k = n.integer(1);
   if (k < 0 || k > lines.size)
     fail("node \"{}\" (topk): input 1 is {}, expected 0 to {}", n.node.name, k, lines.size);
   Shape shape = x.shape();

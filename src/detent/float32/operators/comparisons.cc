@@ -5,23 +5,23 @@
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
 #include "detent/core/parallel.h"
-#include "detent/float32/broadcast.h"
+#include "detent/graph/broadcast.h"
 #include "detent/float32/float_node.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
 namespace {
 
-constexpr int64_t kGrain = 16384;
+constexpr int64_t kComparisonGrain = 16384;
 
 /// result[i] = function(a[i], b[i]) of elements T that broadcast.
 template <class T, class Function>
-Tensor paired(const BroadcastPair& pair, Function function) {
+Tensor compared_elements(const BroadcastPair& pair, Function function) {
   Tensor result(DType::kBool, pair.shape);
   bool* const to = words_of<bool>(result);
   const T* const a = words_of<T>(pair.a);
   const T* const b = words_of<T>(pair.b);
-  parallel_for(result.numel(), kGrain, [&](int64_t begin, int64_t end) {
+  parallel_for(result.numel(), kComparisonGrain, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) to[i] = function(a[i * pair.a_step], b[i * pair.b_step]);
   });
   return result;
@@ -31,7 +31,7 @@ Tensor paired(const BroadcastPair& pair, Function function) {
 template <class Function>
 Tensor compared(const Tensor& left, const Tensor& right, Function function) {
   const BroadcastPair pair(widened(left), widened(right));
-  return visit_numbers(pair.a.dtype(), [&]<class T>(T) { return paired<T>(pair, function); });
+  return visit_numbers(pair.a.dtype(), [&]<class T>(T) { return compared_elements<T>(pair, function); });
 }
 
 Tensor equal(const FloatNode& n) { return compared(n.operand(0), n.operand(1), std::equal_to()); }
@@ -42,7 +42,7 @@ Tensor not_below(const FloatNode& n) { return compared(n.operand(1), n.operand(0
 
 template <bool (*Function)(bool, bool)>
 Tensor logical(const FloatNode& n) {
-  return paired<bool>(BroadcastPair(n.operand(0), n.operand(1)), Function);
+  return compared_elements<bool>(BroadcastPair(n.operand(0), n.operand(1)), Function);
 }
 bool both(bool a, bool b) { return a && b; }
 bool either(bool a, bool b) { return a || b; }
@@ -90,7 +90,7 @@ Tensor chosen(const FloatNode& n) {
     const Word* const from_b = words_of<Word>(wide_b);
     Word* const to = words_of<Word>(result);
     const int64_t steps[] = {step_of(condition), step_of(wide_a), step_of(wide_b)};
-    parallel_for(result.numel(), kGrain, [&](int64_t begin, int64_t end) {
+    parallel_for(result.numel(), kComparisonGrain, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
         to[i] = is_a[i * steps[0]] ? from_a[i * steps[1]] : from_b[i * steps[2]];
     });

@@ -63,7 +63,7 @@ std::vector<int64_t> kept_boxes(const std::vector<Box>& boxes, const float* scor
   return kept;
 }
 
-double number(const FloatNode& n, size_t index, double otherwise) {
+double number_input(const FloatNode& n, size_t index, double otherwise) {
   return n.is_absent(index) ? otherwise : to_dtype(n.operand(index), DType::kFloat64).values<double>()[0];
 }
 
@@ -76,8 +76,8 @@ Tensor suppressed(const FloatNode& n) {
     fail("node \"{}\": got boxes of shape {} and scores of shape {}", n.node.name, shape_text(boxes.shape()),
          shape_text(scores.shape()));
   constexpr size_t kLeastScore = 4;
-  const Limits limits{static_cast<int64_t>(number(n, 2, 0)), static_cast<float>(number(n, 3, 0)),
-                      !n.is_absent(kLeastScore), static_cast<float>(number(n, kLeastScore, 0))};
+  const Limits limits{n.is_absent(2) ? 0 : n.integers(2).at(0), static_cast<float>(number_input(n, 3, 0)),
+                      !n.is_absent(kLeastScore), static_cast<float>(number_input(n, kLeastScore, 0))};
   if (!(limits.overlap >= 0 && limits.overlap <= 1))
     fail("node \"{}\": input 3 is {}, expected 0 to 1", n.node.name, limits.overlap);
   std::vector<int64_t> rows;

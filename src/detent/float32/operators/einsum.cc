@@ -9,7 +9,7 @@
 #include "detent/float32/row_sums.h"
 #include "detent/float32/sums.h"
 #include "detent/graph/operators.h"
-#include "detent/integer/element_movement.h"
+#include "detent/graph/element_movement.h"
 
 // Tensors are multiplied in their order, two at a time: each product is one of matrices, whose sums have the
 // order of the dimensions of the left tensor. Dimensions that only one of both has, and neither the result
@@ -117,7 +117,8 @@ struct Dims {
 
 /// The sum over the labels of both that are not `wanted` behind it.
 template <class Wanted>
-Factor product(const Factor& left, const Factor& right, const std::map<int, int64_t>& sizes, Wanted wanted) {
+Factor factor_product(const Factor& left, const Factor& right, const std::map<int, int64_t>& sizes,
+                      Wanted wanted) {
   Factor a = summed(left, [&](int label) { return has(right.labels, label) || wanted(label); });
   Factor b = summed(right, [&](int label) { return has(left.labels, label) || wanted(label); });
   Dims batch;
@@ -132,7 +133,7 @@ Factor product(const Factor& left, const Factor& right, const std::map<int, int6
   if (rows.labels.empty() && columns.labels.empty() && sum.labels.empty())
     return {elementwise_product(a.values, ordered(b, a.labels)), a.labels};
   // Columns are filled up for vectors: few of them become rows.
-  if (columns.count() < Product::kPadding && rows.count() > columns.count()) {
+  if (columns.count() < FloatProduct::kPadding && rows.count() > columns.count()) {
     std::swap(a, b);
     std::swap(rows, columns);
   }
@@ -160,8 +161,8 @@ Tensor einsum(const FloatNode& n) {
       return std::any_of(factors.begin() + static_cast<int64_t>(i) + 1, factors.end(),
                          [&](const Factor& factor) { return has(factor.labels, label); });
     };
-    result = product(result, factors[i], dims.sizes,
-                     [&](int label) { return has(dims.result, label) || is_later(label); });
+    result = factor_product(result, factors[i], dims.sizes,
+                            [&](int label) { return has(dims.result, label) || is_later(label); });
   }
   return ordered(summed(result, [&](int label) { return has(dims.result, label); }), dims.result);
 }

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "detent/core/element_types.h"
 #include "detent/core/parallel.h"
 #include "detent/float32/float_node.h"
 #include "detent/float32/functions.h"
+#include "detent/core/pair_functions.h"
 #include "detent/float32/result_tensor.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
@@ -50,7 +52,7 @@ float number(const FloatNode& n, const char* name) {
 /// NaN stays NaN.
 float cut(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
 
-Rows clamped(const FloatNode& n, const Shape& /*input*/) {
+Rows clamped_rows(const FloatNode& n, const Shape& /*input*/) {
   const Clamp& clamp = *clamp_of(n.node);
   const auto low = static_cast<float>(clamp.low);
   const auto high = static_cast<float>(clamp.high);
@@ -92,19 +94,51 @@ Rows hardsigmoid(const FloatNode& n, const Shape& /*input*/) {
 }
 
 Rows thresholded_relu(const FloatNode& n, const Shape& /*input*/) {
-  return mapped([alpha = number(n, "alpha")](float x) { return x <= alpha ? 0 : x; });
+  return mapped([alpha = number(n, "alpha")](float x) { return x > alpha ? x : 0; });
 }
 
-float hardswish(float x) { return x * cut(x + 3, 0, 6) / 6; }
+float hardswish(float x) { return x < 3 ? x * cut(x + 3, 0, 6) / 6 : x; }
 float softsign(float x) { return x / (std::fabs(x) + 1); }
 float absolute(float x) { return std::fabs(x); }
 float negative(float x) { return -x; }
-float sign(float x) { return x > 0 ? 1.0F : x < 0 ? -1.0F : 0.0F; }
+float sign(float x) { return x > 0 ? 1.0F : x < 0 ? -1.0F : x == 0 ? 0.0F : x; }
 float root(float x) { return std::sqrt(x); }
 float reciprocal(float x) { return 1 / x; }
 float lower(float x) { return std::floor(x); }
 float upper(float x) { return std::ceil(x); }
-float nearest(float x) { return std::nearbyint(x); }
+float nearest_even(float x) { return std::nearbyint(x); }
+
+/// Floats are computed by rows; integers one by one, and wrap.
+template <class OfInteger>
+Tensor of_any_number(const FloatNode& n) {
+  const Tensor x = n.operand(0);
+  if (is_floating_point(x.dtype())) return computed_by_rows(n);
+  Tensor result(x.dtype(), x.shape());
+  visit_numbers(x.dtype(), [&]<class T>(T) {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+      std::ranges::transform(x.values<T>(), result.values<T>().begin(), OfInteger::template of<T>);
+  });
+  return result;
+}
+
+struct Negative {
+  template <class T>
+  static T of(T x) {
+    return Difference::of(T(), x);
+  }
+};
+struct Magnitude {
+  template <class T>
+  static T of(T x) {
+    return x < 0 ? Negative::of(x) : x;
+  }
+};
+struct Sign {
+  template <class T>
+  static T of(T x) {
+    return static_cast<T>((x > 0 ? 1 : 0) - (x < 0 ? 1 : 0));
+  }
+};
 
 }  // namespace
 
@@ -137,21 +171,21 @@ FloatOperators float_element_operators() {
           entry("selu", selu),
           entry("elu", elu),
           entry("celu", celu),
-          entry("relu", clamped, kExact),
-          entry("relu6", clamped, kExact),
+          entry("relu", clamped_rows, kExact),
+          entry("relu6", clamped_rows, kExact),
           entry("leaky_relu", leaky_relu, kExact),
           entry("hardsigmoid", hardsigmoid, kExact),
           entry("hardswish", exact<hardswish>, kExact),
           entry("thresholded_relu", thresholded_relu, kExact),
           entry("softsign", exact<softsign>, kExact),
-          entry("abs", exact<absolute>, kExact),
-          entry("neg", exact<negative>, kExact),
-          entry("sign", exact<sign>, kExact),
+          {"abs", of_any_number<Magnitude>, kExact, exact<absolute>},
+          {"neg", of_any_number<Negative>, kExact, exact<negative>},
+          {"sign", of_any_number<Sign>, kExact, exact<sign>},
           entry("sqrt", exact<root>, kExact),
           entry("reciprocal", exact<reciprocal>, kExact),
           entry("floor", exact<lower>, kExact),
           entry("ceil", exact<upper>, kExact),
-          entry("round", exact<nearest>, kExact)};
+          entry("round", exact<nearest_even>, kExact)};
 }
 
 }  // namespace detent

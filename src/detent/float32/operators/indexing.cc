@@ -7,7 +7,7 @@
 #include "detent/core/element_types.h"
 #include "detent/core/parallel.h"
 #include "detent/float32/float_node.h"
-#include "detent/float32/pair_functions.h"
+#include "detent/core/pair_functions.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
@@ -55,10 +55,17 @@ Tensor copied_parts(const Tensor& x, const Shape& shape, const std::vector<int64
   return result;
 }
 
+/// A number is one of rank 0.
+Tensor indices_of(const FloatNode& n, size_t index) {
+  const NodeInput& input = n.node.inputs[index];
+  const Value& number = input.is_constant() ? input.constant : n.inputs[index].number;
+  return number.is<int64_t>() ? Tensor::from<int64_t>({}, n.integers(index)) : n.operand(index);
+}
+
 Tensor gathered_positions(const FloatNode& n) {
   const Tensor x = n.operand(0);
   const size_t dim = dim_of(n, x);
-  const Tensor indices = n.inputs[1].number.is_na() ? n.operand(1) : Tensor::from<int64_t>({}, n.integers(1));
+  const Tensor indices = indices_of(n, 1);
   Shape shape(x.shape().begin(), x.shape().begin() + static_cast<int64_t>(dim));
   shape.insert(shape.end(), indices.shape().begin(), indices.shape().end());
   shape.insert(shape.end(), x.shape().begin() + static_cast<int64_t>(dim) + 1, x.shape().end());
@@ -66,7 +73,7 @@ Tensor gathered_positions(const FloatNode& n) {
   return copied_parts(x, shape, positions(n, indices, size), size, count_behind(x.shape(), dim));
 }
 
-/// float32 indices are integers.
+/// float32 indices are integers; negative ones count from the end.
 Tensor embedded(const FloatNode& n) {
   const Tensor weight = *n.parameter("weight");
   const Tensor indices = n.operand(0);
@@ -76,11 +83,7 @@ Tensor embedded(const FloatNode& n) {
     if (found != indices.values<float>().end())
       fail("node \"{}\": input 0: got the index {}, expected an integer", n.node.name, *found);
   }
-  const auto outside = [&](int64_t index) { return index < 0 || index >= weight.dim(0); };
-  const Tensor whole = to_dtype(indices, DType::kInt64);
-  const std::vector<int64_t> rows(whole.values<int64_t>().begin(), whole.values<int64_t>().end());
-  if (const auto found = std::ranges::find_if(rows, outside); found != rows.end())
-    fail("node \"{}\": input 0: got the index {}, expected 0 to {}", n.node.name, *found, weight.dim(0) - 1);
+  const std::vector<int64_t> rows = positions(n, indices, weight.dim(0));
   Shape shape = indices.shape();
   shape.push_back(weight.dim(1));
   return copied_parts(weight, shape, rows, weight.dim(0), weight.dim(1));
@@ -237,7 +240,7 @@ Tensor nonzero(const FloatNode& n) {
 }
 
 Tensor triangle(const FloatNode& n) {
-  const int64_t diagonal = n.is_absent(1) ? 0 : n.integers(1).at(0);
+  const int64_t diagonal = n.is_absent(1) ? 0 : n.integer(1);
   const bool upper = boolean_attribute(n.node, "upper");
   Tensor result = n.operand(0).clone();
   const int64_t rows = result.dim(-2);

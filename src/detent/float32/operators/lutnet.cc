@@ -117,7 +117,7 @@ class TableSums {
   int64_t entries_ = 0;
 };
 
-Tensor linear(const FloatNode& n) {
+Tensor lut_linear(const FloatNode& n) {
   const Tensor& x = n.tensor(0);
   const TableSums sums(n, false);
   Shape shape = x.shape();
@@ -139,7 +139,7 @@ Tensor linear(const FloatNode& n) {
   return result;
 }
 
-Tensor convolution(const FloatNode& n) {
+Tensor lut_convolution(const FloatNode& n) {
   const Tensor& x = n.tensor(0);
   const size_t dims = x.shape().size() - 2;
   const auto integers = [&](const char* name) { return integers_attribute(n.node, name, dims); };
@@ -179,9 +179,9 @@ Tensor convolution(const FloatNode& n) {
 }  // namespace
 
 FloatOperators trained_table_operators() {
-  return {{trained_tables_operator(0), linear},
-          {trained_tables_operator(1), convolution},
-          {trained_tables_operator(2), convolution}};
+  return {{trained_tables_operator(0), lut_linear},
+          {trained_tables_operator(1), lut_convolution},
+          {trained_tables_operator(2), lut_convolution}};
 }
 
 }  // namespace detent

@@ -6,7 +6,7 @@
 #include "detent/float32/softmax.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
-#include "detent/integer/element_movement.h"
+#include "detent/graph/element_movement.h"
 
 namespace detent {
 namespace {

@@ -4,10 +4,10 @@
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
 #include "detent/core/parallel.h"
-#include "detent/float32/broadcast.h"
+#include "detent/graph/broadcast.h"
 #include "detent/float32/float_node.h"
 #include "detent/float32/functions.h"
-#include "detent/float32/pair_functions.h"
+#include "detent/core/pair_functions.h"
 #include "detent/float32/result_tensor.h"
 
 namespace detent {

@@ -2,7 +2,9 @@
 #include <cmath>
 
 #include "detent/core/element_types.h"
+#include "detent/core/parallel.h"
 #include "detent/float32/float_node.h"
+#include "detent/float32/functions.h"
 #include "detent/float32/window_places.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
@@ -23,21 +25,30 @@ int64_t column_major(int64_t place, const Shape& sizes) {
   return result;
 }
 
+/// The border before each dimension, then that behind each.
+std::vector<int64_t> borders_of(const FloatNode& n, size_t dims) {
+  return integers_attribute(n.node, "padding", 2 * dims);
+}
+
+/// The windows of an operator with a border, of a result of this shape.
+WindowPlaces windows_of(const FloatNode& n, const Shape& result) {
+  const Shape& x = n.tensor(0).shape();
+  const size_t dims = result.size() - 2;
+  const std::vector<int64_t> borders = borders_of(n, dims);  // no window needs to know those behind
+  return {{result.begin() + 2, result.end()},
+          {x.begin() + 2, x.end()},
+          integers_attribute(n.node, "kernel_size", dims),
+          pool_stride(n.node, dims),
+          {borders.begin(), borders.begin() + static_cast<int64_t>(dims)},
+          integers_attribute(n.node, "dilation", dims)};
+}
+
 /// The largest element of each window and its place. A window's elements are visited in row-major order; of
 /// equal ones the first is taken, of NaNs the last.
 std::vector<Tensor> pooled_with_places(const FloatNode& n) {
   const Tensor& x = n.tensor(0);
   const Shape shape = n.inferred().front().shape;
-  const size_t dims = shape.size() - 2;
-  const auto integers = [&](const char* name) { return integers_attribute(n.node, name, dims); };
-  // The border before each dimension, then that behind each, which no window needs to know.
-  const std::vector<int64_t> borders = integers_attribute(n.node, "padding", 2 * dims);
-  const WindowPlaces over{{shape.begin() + 2, shape.end()},
-                          {x.shape().begin() + 2, x.shape().end()},
-                          integers("kernel_size"),
-                          pool_stride(n.node, dims),
-                          {borders.begin(), borders.begin() + static_cast<int64_t>(dims)},
-                          integers("dilation")};
+  const WindowPlaces over = windows_of(n, shape);
   const bool by_columns = boolean_attribute(n.node, "column_major");
   const int64_t windows = element_count(over.windows);
   const int64_t positions = element_count(over.places);
@@ -60,11 +71,75 @@ std::vector<Tensor> pooled_with_places(const FloatNode& n) {
   return {values, places};
 }
 
+/// ended(sum, window) for the sum of each window's elements, in double and in row-major order.
+template <class End>
+Tensor window_sums(const Tensor& x, const WindowPlaces& over, const Shape& shape, End ended) {
+  const int64_t windows = element_count(over.windows);
+  const int64_t positions = element_count(over.places);
+  Tensor result(DType::kFloat32, shape);
+  parallel_for(shape[0] * shape[1], 1, [&](int64_t begin, int64_t end) {
+    std::vector<double> sums(static_cast<size_t>(windows));
+    for (int64_t channel = begin; channel < end; ++channel) {
+      const float* const from = words_of<float>(x) + channel * positions;
+      std::ranges::fill(sums, 0.0);
+      over.for_each([&](int64_t window, int64_t /*tap*/, int64_t place) {
+        sums[static_cast<size_t>(window)] += static_cast<double>(from[place]);
+      });
+      for (int64_t i = 0; i < windows; ++i)
+        words_of<float>(result)[channel * windows + i] = ended(sums[static_cast<size_t>(i)], i);
+    }
+  });
+  return result;
+}
+
+/// How many elements of each window a mean divides by: with the border, but not what lies behind that.
+std::vector<int64_t> counted_elements(const FloatNode& n, const WindowPlaces& over) {
+  WindowPlaces counted = over;
+  if (boolean_attribute(n.node, "count_include_pad")) {
+    const std::vector<int64_t> borders = borders_of(n, over.places.size());
+    for (size_t d = 0; d < over.places.size(); ++d) {
+      counted.places[d] += borders[d] + borders[d + over.places.size()];
+      counted.padding[d] = 0;
+    }
+  }
+  std::vector<int64_t> counts(static_cast<size_t>(element_count(over.windows)));
+  counted.for_each(
+      [&](int64_t window, int64_t /*tap*/, int64_t /*place*/) { ++counts[static_cast<size_t>(window)]; });
+  return counts;
+}
+
+Tensor mean_with_border(const FloatNode& n) {
+  const Shape shape = n.inferred().front().shape;
+  const WindowPlaces over = windows_of(n, shape);
+  const std::vector<int64_t> counts = counted_elements(n, over);
+  return window_sums(n.tensor(0), over, shape, [&](double sum, int64_t window) {
+    return static_cast<float>(sum / static_cast<double>(counts[static_cast<size_t>(window)]));
+  });
+}
+
+/// Each element to the power of `exponent`.
+Tensor powered(Tensor values, float exponent) {
+  if (exponent != 1) apply_power(values.values<float>(), std::span(&exponent, 1), values.values<float>());
+  return values;
+}
+
+Tensor norms(const FloatNode& n) {
+  const Shape shape = n.inferred().front().shape;
+  const auto p = static_cast<float>(integer_attribute(n.node, "p"));
+  Tensor magnitudes = n.tensor(0).clone();
+  for (float& x : magnitudes.values<float>()) x = std::fabs(x);
+  const auto rounded = [](double sum, int64_t /*window*/) { return static_cast<float>(sum); };
+  const auto sums = window_sums(powered(std::move(magnitudes), p), windows_of(n, shape), shape, rounded);
+  return powered(sums, 1 / p);
+}
+
 }  // namespace
 
 FloatOperators float_pooling_operators() {
   FloatOperators operators = {
-      {.op = "max_pool_with_places", .compute = nullptr, .compute_all = pooled_with_places}};
+      {.op = "max_pool_with_places", .compute = nullptr, .compute_all = pooled_with_places},
+      {"avg_pool_with_border", mean_with_border},
+      {"lp_pool", norms}};
   for (const OperatorSchema& schema : all_operators()) {
     const auto* const pooling = std::get_if<Pooling>(&schema.trait);
     if (pooling == nullptr) continue;

@@ -6,10 +6,11 @@
 #include "detent/core/element_types.h"
 #include "detent/core/parallel.h"
 #include "detent/float32/float_node.h"
+#include "detent/core/pair_functions.h"
 #include "detent/float32/window_places.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/strided_view.h"
-#include "detent/integer/element_movement.h"
+#include "detent/graph/element_movement.h"
 
 namespace detent {
 namespace {
@@ -80,8 +81,8 @@ std::vector<Tensor> dynamically_quantized(const FloatNode& n) {
   float low = 0;
   float high = 0;
   for (const float value : x) {
-    low = std::min(low, value);
-    high = std::max(high, value);
+    low = Smaller::of(low, value);
+    high = Larger::of(high, value);
   }
   constexpr float kLargest = std::numeric_limits<uint8_t>::max();
   const float scale = high == low ? 1.0F : (high - low) / kLargest;
@@ -107,6 +108,11 @@ Tensor centred(const FloatNode& n, size_t index, const std::optional<Tensor>& ze
 
 std::optional<Tensor> zero_points(const FloatNode& n, size_t index) {
   if (n.is_absent(index)) return std::nullopt;
+  // A number is of the type of the codes that it belongs to, not of those of input 0.
+  const NodeInput& input = n.node.inputs[index];
+  const Value& number = input.is_constant() ? input.constant : n.inputs[index].number;
+  if (const auto* zero = number.get_if<int64_t>())
+    return Tensor::from<int32_t>({}, std::vector{static_cast<int32_t>(*zero)});
   return to_dtype(n.operand(index), DType::kInt32);
 }
 

@@ -21,7 +21,7 @@ constexpr size_t kLengths = 4;
 constexpr size_t kFirstState = 5;
 constexpr size_t kPeepholes = 7;
 
-struct Kind {
+struct CellKind {
   std::vector<int64_t> recurrences;  // gates of each
   size_t functions;                  // of a direction
   RecurrentStep step;
@@ -31,22 +31,31 @@ struct Kind {
 };
 
 /// Where rows of a layer's tensors begin.
-struct Rows {
+struct CellRows {
   bool batch_first;
   int64_t steps;
   int64_t samples;
+  bool one_input;  // of all samples
   int64_t directions;
   int64_t hidden;
 
-  Rows(const FloatNode& n)
+  CellRows(const FloatNode& n, const Shape& last_state)
       : batch_first(boolean_attribute(n.node, "batch_first")),
         steps(n.tensor(0).dim(batch_first ? 1 : 0)),
-        samples(n.tensor(0).dim(batch_first ? 0 : 1)),
+        samples(last_state[batch_first ? 0 : 1]),
+        one_input(n.tensor(0).dim(batch_first ? 0 : 1) == 1),
         directions(recurrent_directions(n.node)),
         hidden(integer_attribute(n.node, "hidden_size")) {}
 
   int64_t of_input(int64_t step, int64_t sample) const {
+    if (one_input) return step;
     return batch_first ? sample * steps + step : step * samples + sample;
+  }
+  int64_t input_stride() const { return one_input ? 0 : batch_first ? steps : 1; }
+  /// Where a sample's state begins among the states of `given` samples: one may be that of all.
+  int64_t of_first_state(int64_t direction, int64_t sample, int64_t given) const {
+    if (given == 1) return direction * hidden;
+    return of_state(direction, sample);
   }
   int64_t of_state(int64_t direction, int64_t sample) const {
     return (batch_first ? sample * directions + direction : direction * samples + sample) * hidden;
@@ -65,9 +74,9 @@ Tensor part(const Tensor& tensor, int64_t index) {
 
 /// A layer that is about to run.
 struct Layer {
-  const Kind& kind;
+  const CellKind& kind;
   const FloatNode& n;
-  Rows rows;
+  CellRows rows;
   std::vector<int64_t> lengths;  // of samples; empty: all steps
   std::vector<RecurrentDirection> directions;
   std::vector<Tensor> inputs;  // W x + Wb, of each direction
@@ -79,7 +88,8 @@ std::optional<Tensor> biases(const FloatNode& n, int64_t direction, int64_t begi
   return part(n.tensor(kBiases), direction).rows(begin, end);
 }
 
-RecurrentDirection direction_of(const Kind& kind, const FloatNode& n, const Rows& rows, int64_t index) {
+RecurrentDirection direction_of(const CellKind& kind, const FloatNode& n, const CellRows& rows,
+                                int64_t index) {
   RecurrentDirection d{.hidden = rows.hidden, .recurrences = {}, .functions = {}};
   const Tensor weight = part(n.tensor(2), index);
   const int64_t all = kind.gates() * rows.hidden;
@@ -118,10 +128,11 @@ RecurrentBlock block_of(const Layer& layer, const RecurrentDirection& d, int64_t
                        .sums = RecurrentBlock::Values(static_cast<size_t>(samples * stride))};
   for (size_t s = 0; s < layer.kind.states; ++s) {
     if (layer.n.is_absent(kFirstState + s)) continue;
-    const float* const given = layer.n.tensor(kFirstState + s).values<float>().data();
+    const Tensor& given = layer.n.tensor(kFirstState + s);
+    const int64_t given_samples = given.dim(layer.rows.batch_first ? 0 : 1);
     for (int64_t i = 0; i < samples; ++i)
-      std::copy_n(given + layer.rows.of_state(index, first + i), d.hidden,
-                  block.state[s].data() + i * d.hidden);
+      std::copy_n(given.values<float>().data() + layer.rows.of_first_state(index, first + i, given_samples),
+                  d.hidden, block.state[s].data() + i * d.hidden);
   }
   return block;
 }
@@ -146,7 +157,7 @@ void end_step(Layer& layer, RecurrentBlock& block, int64_t index, int64_t step, 
 
 /// All steps of samples [first, first + samples) in one direction.
 void run_block(Layer& layer, int64_t index, int64_t first, int64_t samples) {
-  const Rows& rows = layer.rows;
+  const CellRows& rows = layer.rows;
   const RecurrentDirection& direction = layer.directions[static_cast<size_t>(index)];
   const bool reverse = index == 1 || choice_attribute(layer.n.node, "direction") == "reverse";
   const Tensor& inputs = layer.inputs[static_cast<size_t>(index)];
@@ -155,7 +166,7 @@ void run_block(Layer& layer, int64_t index, int64_t first, int64_t samples) {
   for (int64_t i = 0; i < rows.steps; ++i) {
     const int64_t step = reverse ? rows.steps - 1 - i : i;
     const RecurrentInputs x = {inputs.values<float>().data() + rows.of_input(step, first) * width,
-                               (rows.batch_first ? rows.steps : 1) * width};
+                               rows.input_stride() * width};
     layer.kind.step(direction, x, block);
     end_step(layer, block, index, step, first);
   }
@@ -167,10 +178,11 @@ void run_block(Layer& layer, int64_t index, int64_t first, int64_t samples) {
   }
 }
 
-std::vector<Tensor> run(const FloatNode& n, const Kind& kind) {
+std::vector<Tensor> run(const FloatNode& n, const CellKind& kind) {
   std::vector<Tensor> results;
   for (const Operand& result : n.inferred()) results.push_back(result_tensor(result.shape));
-  Layer layer{kind, n, Rows(n), {}, {}, {}, std::move(results)};
+  const CellRows rows(n, results[1].shape());
+  Layer layer{kind, n, rows, {}, {}, {}, std::move(results)};
   if (!n.is_absent(kLengths)) layer.lengths = n.integers(kLengths);
   const int64_t outputs = kind.gates() * layer.rows.hidden;
   for (int64_t index = 0; index < layer.rows.directions; ++index) {

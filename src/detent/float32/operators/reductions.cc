@@ -8,11 +8,11 @@
 #include "detent/core/parallel.h"
 #include "detent/float32/float_node.h"
 #include "detent/float32/functions.h"
-#include "detent/float32/pair_functions.h"
+#include "detent/core/pair_functions.h"
 #include "detent/float32/row_sums.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/strided_view.h"
-#include "detent/integer/element_movement.h"
+#include "detent/graph/element_movement.h"
 
 namespace detent {
 namespace {
@@ -131,12 +131,12 @@ struct SmallestOfRow {
 /// log of the sum of exp(x), less the largest x in between.
 struct LogSumExpOfRow {
   static float of(std::span<const float> row) {
-    using Kind = ElementFunction::Kind;
     const float most = LargestOfRow::of(row);
     if (!std::isfinite(most)) return most;
     std::vector<float> shares(row.begin(), row.end());
-    for (float& x : shares) x = function_reference({Kind::kExp}, x - most);
-    return most + function_reference({Kind::kLog}, SumOfRow::of(std::span<const float>(shares)));
+    for (float& x : shares) x = function_reference({ElementFunction::Kind::kExp}, x - most);
+    return most +
+           function_reference({ElementFunction::Kind::kLog}, SumOfRow::of(std::span<const float>(shares)));
   }
   template <class T>
   static T of(std::span<const T> row) {

@@ -6,12 +6,13 @@
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
 #include "detent/float32/float_node.h"
+#include "detent/core/pair_functions.h"
 #include "detent/float32/selected_positions.h"
 #include "detent/graph/border_source.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/strided_view.h"
 #include "detent/graph/traits.h"
-#include "detent/integer/element_movement.h"
+#include "detent/graph/element_movement.h"
 
 namespace detent {
 namespace {
@@ -82,7 +83,7 @@ Tensor sliced(const FloatNode& n) {
     int64_t& size = view.shape[dims[i]];
     const int64_t count = slice_count(range, size);
     if (count > 0) view.offset += first_position(range, size) * view.strides[dims[i]];
-    view.strides[dims[i]] *= range.step;
+    if (count > 1) view.strides[dims[i]] *= range.step;
     size = count;
   }
   return gathered(x, view);
@@ -119,33 +120,19 @@ std::vector<Tensor> split(const FloatNode& n) {
 }
 
 Tensor filled(const FloatNode& n) {
-  const Tensor value = Tensor::from<double>({}, std::vector{number_attribute(n.node, "value")});
-  const Tensor one = to_dtype(value, dtype_of_name(choice_attribute(n.node, "dtype")));
-  return gathered(one, StridedView::broadcast({}, n.integers(0)));
+  return gathered(full_value(n.node), StridedView::broadcast({}, n.integers(0)));
 }
 
 Tensor range(const FloatNode& n) {
   const DType dtype = n.inferred().front().dtype;
   const auto number = [&](size_t index) {
-    return to_dtype(n.operand(index), DType::kFloat64).values<double>()[0];
+    const Tensor given = n.operand(index);
+    if (given.numel() != 1)
+      fail("node \"{}\" (range): input {} has shape {}, expected one number", n.node.name, index,
+           shape_text(given.shape()));
+    return to_dtype(given, dtype);
   };
-  const double start = number(0);
-  const double step = number(2);
-  if (step == 0) fail("node \"{}\" (range): input 2 is 0, expected a step", n.node.name);
-  const double count = std::ceil((number(1) - start) / step);
-  constexpr double kMost = 1U << 31U;
-  if (!(count <= kMost))
-    fail("node \"{}\" (range): {} numbers, expected at most {}", n.node.name, count, kMost);
-  Tensor result(dtype, {std::max<int64_t>(static_cast<int64_t>(count), 0)});
-  visit_numbers(dtype, [&]<class T>(T) {
-    if constexpr (!std::is_same_v<T, bool>) {
-      const auto from = static_cast<T>(start);
-      const auto by = static_cast<T>(step);
-      for (int64_t i = 0; i < result.numel(); ++i)
-        words_of<T>(result)[i] = static_cast<T>(from + static_cast<T>(i) * by);
-    }
-  });
-  return result;
+  return range_elements(number(0), number(1), number(2));
 }
 
 Tensor cast(const FloatNode& n) {

@@ -15,8 +15,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNotANumber = std::numeric_limits<float>::quiet_NaN();
 
 std::vector<float> rounded(std::string_view spec, const Shape& shape, const std::vector<float>& values) {
   const Tensor output = fake_quantize(parse_quant_spec_text(spec), Tensor::from(shape, values));
@@ -63,21 +63,21 @@ TEST(BlockFormats, ZerosStayZerosWhereThereIsAZero) {
 
 TEST(BlockFormats, NanPassesAndHasNoPartInTheScale) {
   for (const char* spec : kSpecs) {
-    const std::vector<float> with = rounded(spec, {1, kNan, -0.3F});
+    const std::vector<float> with = rounded(spec, {1, kNotANumber, -0.3F});
     const std::vector<float> without = rounded(spec, {1, 0.5F, -0.3F});
     EXPECT_TRUE(std::isnan(with[1])) << spec;
     EXPECT_EQ(with[0], without[0]) << spec;
     EXPECT_EQ(with[2], without[2]) << spec;
-    EXPECT_TRUE(std::isnan(rounded(spec, {0, kNan})[1])) << spec;
+    EXPECT_TRUE(std::isnan(rounded(spec, {0, kNotANumber})[1])) << spec;
   }
 }
 
 TEST(BlockFormats, InfinitiesSaturateWithTheScaleOfFiniteElements) {
-  EXPECT_THAT(rounded("block_fp:width=4", {3, kInfinity, -kInfinity}), ElementsAre(3, 3.5F, -3.5F));
-  EXPECT_THAT(rounded("mx:element=e2m1", {4, -kInfinity}), ElementsAre(4, -6));
-  EXPECT_THAT(rounded("block_log:width=3", {3, kInfinity}), ElementsAre(4, 4));
+  EXPECT_THAT(rounded("block_fp:width=4", {3, kInf, -kInf}), ElementsAre(3, 3.5F, -3.5F));
+  EXPECT_THAT(rounded("mx:element=e2m1", {4, -kInf}), ElementsAre(4, -6));
+  EXPECT_THAT(rounded("block_log:width=3", {3, kInf}), ElementsAre(4, 4));
   for (const char* spec : kSpecs) {
-    const std::vector<float> alone = rounded(spec, {0, kInfinity, -kInfinity});
+    const std::vector<float> alone = rounded(spec, {0, kInf, -kInf});
     EXPECT_TRUE(std::isfinite(alone[1]) && alone[1] > 0) << spec;
     EXPECT_EQ(alone[2], -alone[1]) << spec;
   }
@@ -162,12 +162,12 @@ TEST(BlockSizes, TextForm) {
 
 TEST(UnsaturatedMask, OfBlocksIsWhatRoundsIntoTheRange) {
   // Up to 3.5 in steps of 1/2, block by block.
-  EXPECT_THAT(mask("block_fp:width=4,block_size=3", {3.74F, 3.75F, kNan, 8, -8, kInfinity}),
+  EXPECT_THAT(mask("block_fp:width=4,block_size=3", {3.74F, 3.75F, kNotANumber, 8, -8, kInf}),
               ElementsAre(1, 0, 1, 0, 0, 0));
   EXPECT_THAT(mask("mx:element=e4m3", {464, -464, std::nextafter(464.0F, 500.0F)}), ElementsAre(1, 1, 0));
   EXPECT_THAT(mask("mx:element=e2m1", {6.99F, 7, 0}), ElementsAre(1, 0, 1));
   EXPECT_THAT(mask("block_log:width=3,exponent_bias_width=1", {11.3F, 11.4F, 0.1F}), ElementsAre(1, 0, 1));
-  EXPECT_THAT(mask("nvfp4", {6, -kInfinity, 0, kNan}), ElementsAre(1, 0, 1, 1));
+  EXPECT_THAT(mask("nvfp4", {6, -kInf, 0, kNotANumber}), ElementsAre(1, 0, 1, 1));
 }
 
 TEST(StorageBits, OfBlocks) {

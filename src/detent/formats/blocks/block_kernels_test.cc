@@ -118,7 +118,7 @@ TEST_P(EveryTargetBlocks, NarrowBlocksSaturateAsWideOnes) {
   for (const char* format : {"block_fp:width=3", "block_minifloat", "mx:element=e2m1", "block_log:width=4"}) {
     for (const int64_t width : {1, 2, 4, 8}) {
       const Tensor input = random_tensor({40 * width}, 21, 0, 6);
-      Tensor padded(DType::kFloat32, {40 * 32});
+      Tensor padded(DType::kFloat32, {1280});  // 40 rows of 32
       for (int64_t i = 0; i < 40 * width; ++i) {
         padded.values<float>()[static_cast<size_t>(i / width * 32 + i % width)] =
             input.values<float>()[static_cast<size_t>(i)];
@@ -145,7 +145,7 @@ TEST_P(EveryTargetBlocks, InPlaceAndUnaligned) {
       const Tensor input = view.clone();
       fake_quantize(spec, view, view);
       ASSERT_EQ(difference(input, view, reference_fake_quantize(spec, input)), "") << size << " " << offset;
-      for (size_t i = static_cast<size_t>(offset) + 6 * 31; i < 200; ++i) {
+      for (size_t i = static_cast<size_t>(offset) + size_t{6} * 31; i < 200; ++i) {
         ASSERT_EQ(std::bit_cast<uint32_t>(copy.values<float>()[i]),
                   std::bit_cast<uint32_t>(pool.values<float>()[i]));
       }

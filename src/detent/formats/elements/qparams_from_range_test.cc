@@ -12,7 +12,7 @@ namespace {
 
 constexpr float kMax = std::numeric_limits<float>::max();
 constexpr float kLeast = std::numeric_limits<float>::denorm_min();
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kInf = std::numeric_limits<float>::infinity();
 
 std::vector<Affine> affine_formats(int width) {
   return {{.width = width},
@@ -39,7 +39,7 @@ std::vector<Interval> ranges_of(int exponent) {
 
 /// Both ends, what lies between and beyond them.
 Tensor samples_of(const Interval& range) {
-  std::vector<float> values = {0, kLeast, -kLeast, kMax, -kMax, kInfinity, -kInfinity};
+  std::vector<float> values = {0, kLeast, -kLeast, kMax, -kMax, kInf, -kInf};
   for (int i = 0; i <= 8; ++i) {
     const double at = i / 8.0;
     values.push_back(

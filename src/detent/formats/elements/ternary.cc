@@ -95,6 +95,13 @@ std::optional<Ternary::Threshold> Ternary::given_threshold() const {
 }
 
 void Ternary::validate(const std::string& where) const {
+  for (const auto& [key, statistic] :
+       {std::pair("threshold", threshold), {"mean", mean}, {"median", median}, {"max", max}}) {
+    if (statistic && !std::isfinite(*statistic)) {
+      fail("{}: key \"{}\": got {}, expected a finite number", where, key,
+           float_text(static_cast<double>(*statistic)));
+    }
+  }
   const std::optional<Threshold> given = given_threshold();
   if (!given || (given->value > 0 && given->value <= std::numeric_limits<double>::max())) return;
   fail("{}: key \"{}\": got {}, which gives the threshold {} = {}, expected one above 0 and finite; {}",

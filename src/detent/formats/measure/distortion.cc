@@ -53,6 +53,12 @@ class SetsOfThreads {
 
 }  // namespace
 
+double sqnr_db(double signal, double noise) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (noise == 0) return kInfinity;
+  return signal == 0 ? -kInfinity : 10 * std::log10(signal / noise);
+}
+
 void Distortion::Sums::add_chunk(const float* original, const float* quantized, int64_t size,
                                  DistinctValues* distinct) {
   count += size;
@@ -139,12 +145,6 @@ void Distortion::merge(const Distortion& other) {
 
 double Distortion::mean_squared_error() const {
   return finite_count() == 0 ? 0.0 : sums_.noise / static_cast<double>(finite_count());
-}
-
-double Distortion::sqnr_db() const {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  if (sums_.noise == 0) return kInfinity;
-  return sums_.signal == 0 ? -kInfinity : 10 * std::log10(sums_.signal / sums_.noise);
 }
 
 double Distortion::cosine() const {

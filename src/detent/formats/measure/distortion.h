@@ -9,6 +9,10 @@
 
 namespace detent {
 
+/// 10 log10(signal / noise) in dB, of sums of squares: infinite without noise, -infinite when only the noise
+/// is not 0.
+double sqnr_db(double signal, double noise);
+
 /// What quantization did to values, gathered in one pass and mergeable. Elements that are not finite before
 /// or after are counted and have no part in the rest. Sums are in double over chunks of fixed size, in order,
 /// so that threads do not change them. Memory does not grow with the tensors: beside the different values
@@ -33,9 +37,8 @@ class Distortion {
   double max_error() const { return sums_.max_error; }
   /// Mean of (original - quantized)^2; 0 of nothing.
   double mean_squared_error() const;
-  /// 10 log10(sum original^2 / sum error^2) in dB, higher is better: infinite without error, -infinite when
-  /// only the error is not 0.
-  double sqnr_db() const;
+  /// The ratio of originals to errors, higher is better.
+  double sqnr_db() const { return detent::sqnr_db(sums_.signal, sums_.noise); }
   /// Cosine of the angle between original and quantized as vectors: 1 when both are 0, 0 when one is.
   double cosine() const;
   /// Share of the quantized values that are 0.

@@ -28,7 +28,7 @@ Tensor hard_tensor(uint32_t seed) {
   std::vector<float> values = hard_values();
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
-  while (values.size() % (7 * 48) != 0) values.push_back(normal(random));
+  while (values.size() % (size_t{7} * 48) != 0) values.push_back(normal(random));
   std::ranges::shuffle(values, random);
   return Tensor::from({7, static_cast<int64_t>(values.size()) / 7}, values);
 }

@@ -15,7 +15,7 @@ int ceil_log2(double value) {
   return std::ilogb(value) + (std::ldexp(1.0, std::ilogb(value)) < value ? 1 : 0);
 }
 
-double round_half_even(double value) {
+double rounded_to_even(double value) {
   const double below = std::floor(value);
   const double rest = value - below;
   const bool up = rest == 0.5 ? std::fmod(below, 2.0) != 0.0 : rest > 0.5;
@@ -26,7 +26,7 @@ double round_half_even(double value) {
 double round_minifloat(double magnitude, int mantissa_bits, int min_exponent, double largest) {
   if (magnitude == 0 || std::isinf(magnitude)) return std::min(magnitude, largest);
   const int step = std::max(floor_log2(magnitude), min_exponent) - mantissa_bits;
-  return std::min(std::ldexp(round_half_even(std::ldexp(magnitude, -step)), step), largest);
+  return std::min(std::ldexp(rounded_to_even(std::ldexp(magnitude, -step)), step), largest);
 }
 
 /// The magnitude that the magnitude of an element gets, in a block whose largest finite one is `max` > 0.
@@ -34,7 +34,7 @@ double block_value(const BlockFp& format, double magnitude, double max) {
   const int bits = format.width - 1;
   const int low = -format.bias();
   const int e = std::clamp(ceil_log2(max), low, low + (1 << format.exponent_width) - 1);
-  const double code = round_half_even(std::ldexp(magnitude, bits - e));
+  const double code = rounded_to_even(std::ldexp(magnitude, bits - e));
   return std::ldexp(std::min(code, std::ldexp(1.0, bits) - 1), e - bits);
 }
 

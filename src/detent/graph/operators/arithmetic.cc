@@ -26,7 +26,7 @@ Operand infer_clamp(const Node&, std::span<const Operand> inputs) {
   return {shape, Value()};
 }
 
-OperatorSchema clamp() {
+OperatorSchema clamp_schema() {
   return {.name = "clamp",
           .help = "min(max(x, low), high); low and high, inputs 1 and 2, may be absent",
           .min_inputs = 3,
@@ -67,7 +67,7 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
 
 std::vector<OperatorSchema> arithmetic_operators() {
   return {elementwise("add", "a + b", PairOperation::kAdd), elementwise("sub", "a - b", PairOperation::kSub),
-          elementwise("mul", "a * b", PairOperation::kMul), clamp()};
+          elementwise("mul", "a * b", PairOperation::kMul), clamp_schema()};
 }
 
 }  // namespace detent

@@ -18,10 +18,7 @@ Operand infer_suppression(const Node&, std::span<const Operand> inputs) {
     fail("got boxes of shape {} and scores of shape {}, expected [N, B, 4] and [N, C, B]", shape_text(boxes),
          shape_text(scores));
   }
-  for (size_t i = 2; i < inputs.size(); ++i) {
-    const bool is_one = !inputs[i].is_tensor() || inputs[i].is_open() || element_count(inputs[i].shape) == 1;
-    if (!is_one) fail("input {} has shape {}, expected one number", i, shape_text(inputs[i].shape));
-  }
+  for (size_t i = 2; i < inputs.size(); ++i) expect_one_element(inputs, i);
   return {{kOpenSize, 3}, Value(), DType::kInt64};
 }
 

@@ -1,7 +1,11 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
+#include "detent/core/convert.h"
+#include "detent/core/pair_functions.h"
+#include "detent/graph/element_movement.h"
 #include "detent/graph/known_elements.h"
 #include "detent/graph/operators/families.h"
 
@@ -31,14 +35,15 @@ Operand infer_shape_of(const Node& node, std::span<const Operand> inputs) {
   const int64_t end = std::max(start, place("end"));
   Operand result{{end - start}, Value(), DType::kInt64};
   const Shape part(shape.begin() + start, shape.begin() + end);
-  if (std::ranges::find(part, kOpenSize) == part.end()) result.elements.emplace(part.begin(), part.end());
+  if (std::ranges::find(part, kOpenSize) == part.end())
+    result.elements = Tensor::from<int64_t>({std::ssize(part)}, part);
   return result;
 }
 
 Operand infer_numel(const Node& /*node*/, std::span<const Operand> inputs) {
   const Shape& shape = tensor_shape(inputs, 0);
   Operand result{{}, Value(), DType::kInt64};
-  if (!inputs[0].is_open()) result.elements = std::vector{static_cast<double>(element_count(shape))};
+  if (!inputs[0].is_open()) result.elements = Tensor::from<int64_t>({}, std::vector{element_count(shape)});
   return result;
 }
 
@@ -76,10 +81,10 @@ Operand infer_dynamic_expand(const Node& /*node*/, std::span<const Operand> inpu
   return {broadcast_shapes(shape, wanted ? *wanted : Shape(list_size(inputs, 1), kOpenSize)), Value()};
 }
 
-std::optional<std::vector<double>> expanded_elements(const Node& /*node*/, std::span<const Operand> inputs,
-                                                     const Operand& result) {
-  if (!inputs[0].elements || inputs[0].elements->size() != 1) return std::nullopt;
-  return std::vector<double>(static_cast<size_t>(element_count(result.shape)), inputs[0].elements->front());
+std::optional<Tensor> expanded_elements(const Node& /*node*/, std::span<const Operand> inputs,
+                                        const Operand& result) {
+  if (!inputs[0].elements) return std::nullopt;
+  return gathered(*inputs[0].elements, StridedView::broadcast(inputs[0].shape, result.shape));
 }
 
 Operand infer_tile(const Node& /*node*/, std::span<const Operand> inputs) {
@@ -121,8 +126,9 @@ Operand infer_dynamic_slice(const Node& /*node*/, std::span<const Operand> input
   return {std::move(shape), Value()};
 }
 
-std::optional<std::vector<double>> sliced_elements(const Node& /*node*/, std::span<const Operand> inputs,
-                                                   const Operand& /*result*/) {
+/// A part of a list.
+std::optional<Tensor> sliced_elements(const Node& /*node*/, std::span<const Operand> inputs,
+                                      const Operand& result) {
   const auto starts = known_integers(inputs, 1);
   const auto ends = known_integers(inputs, 2);
   std::optional<std::vector<int64_t>> steps(std::in_place, 1, 1);
@@ -130,12 +136,9 @@ std::optional<std::vector<double>> sliced_elements(const Node& /*node*/, std::sp
   const bool is_list = inputs[0].elements && inputs[0].shape.size() == 1;
   if (!is_list || !starts || !ends || !steps || starts->size() != 1) return std::nullopt;
   const PositionRange range{starts->front(), ends->front(), steps->front()};
-  const auto size = std::ssize(*inputs[0].elements);
-  std::vector<double> elements;
-  for (int64_t i = 0; i < slice_count(range, size); ++i)
-    elements.push_back(
-        (*inputs[0].elements)[static_cast<size_t>(first_position(range, size) + i * range.step)]);
-  return elements;
+  const bool is_empty = result.shape.front() == 0;
+  const int64_t first = is_empty ? 0 : first_position(range, inputs[0].shape.front());
+  return gathered(*inputs[0].elements, {result.shape, {range.step}, first});
 }
 
 /// Inputs: how many before each dimension, then how many behind each; the value; the dimensions that are
@@ -147,6 +150,7 @@ Operand infer_dynamic_pad(const Node& /*node*/, std::span<const Operand> inputs)
   std::optional<std::vector<int64_t>> dims(std::in_place, count);
   for (size_t i = 0; i < count; ++i) (*dims)[i] = static_cast<int64_t>(i);
   if (is_given(inputs, 3)) dims = known_integers(inputs, 3);
+  expect_one_element(inputs, 2);
   if (dims && (dims->size() != count || count > shape.size() || (borders && borders->size() != 2 * count)))
     fail("input 1 has not two numbers for each of {} dimensions", dims->size());
   for (size_t i = 0; dims && i < count; ++i) {
@@ -155,6 +159,9 @@ Operand infer_dynamic_pad(const Node& /*node*/, std::span<const Operand> inputs)
       size = kOpenSize;
       continue;
     }
+    const auto is_border = [](int64_t border) { return border >= -kLargestSize && border <= kLargestSize; };
+    if (!is_border((*borders)[i]) || !is_border((*borders)[i + count]))
+      fail("input 1 is {}, expected borders of at most {}", shape_text(*borders), kLargestSize);
     size += (*borders)[i] + (*borders)[i + count];
     if (size < 0 || size > kLargestSize)
       fail("input 1 is {}, which leaves {} of dimension {}", shape_text(*borders), size, (*dims)[i]);
@@ -247,26 +254,22 @@ OperatorSchema full() {
           },
           .dtypes = DTypeRule::kOwn,
           .elements = [](const Node& node, std::span<const Operand>,
-                         const Operand& result) -> std::optional<std::vector<double>> {
-            return std::vector(static_cast<size_t>(element_count(result.shape)),
-                               number_attribute(node, "value"));
+                         const Operand& result) -> std::optional<Tensor> {
+            return gathered(full_value(node), StridedView::broadcast({}, result.shape));
           },
           .takes_open_sizes = true,
           .index_operands = {"data_in_0"}};
 }
 
-/// How many numbers start, start + step, ... lie before the end; nothing unless all three are known.
-std::optional<int64_t> range_count(std::span<const Operand> inputs) {
-  double bounds[3] = {};
-  for (size_t i = 0; i < 3; ++i) {
-    const auto number = known_numbers(inputs, i);
-    if (!number || number->size() != 1) return std::nullopt;
-    bounds[i] = number->front();
+/// Start, limit and step; nothing unless all three are known.
+std::optional<std::array<Tensor, 3>> known_range(std::span<const Operand> inputs, DType dtype) {
+  std::array<Tensor, 3> range;
+  for (size_t i = 0; i < range.size(); ++i) {
+    const auto number = known_tensor(inputs, i, dtype);
+    if (!number || number->numel() != 1) return std::nullopt;
+    range[i] = to_dtype(*number, dtype);
   }
-  if (bounds[2] == 0) fail("input 2 is 0, expected a step");
-  const double count = std::ceil((bounds[1] - bounds[0]) / bounds[2]);
-  if (!(count <= kLargestSize)) fail("a range of {} numbers, expected at most {}", count, kLargestSize);
-  return std::max<int64_t>(static_cast<int64_t>(count), 0);
+  return range;
 }
 
 OperatorSchema range() {
@@ -276,6 +279,7 @@ OperatorSchema range() {
           .max_inputs = 3,
           .infer = [](const Node&, std::span<const Operand> inputs) -> Operand {
             DType dtype = DType::kInt64;
+            for (size_t i = 0; i < inputs.size(); ++i) expect_one_element(inputs, i);
             for (const Operand& input : inputs) {
               if (input.is_tensor() ? is_floating_point(input.dtype) : input.value.is<double>())
                 dtype = DType::kFloat32;
@@ -283,16 +287,16 @@ OperatorSchema range() {
             for (const Operand& input : inputs) {
               if (input.is_tensor() && !is_floating_point(input.dtype)) dtype = input.dtype;
             }
-            return {{range_count(inputs).value_or(kOpenSize)}, Value(), dtype};
+            const auto known = known_range(inputs, dtype);
+            const int64_t count = known ? range_count((*known)[0], (*known)[1], (*known)[2]) : kOpenSize;
+            return {{count}, Value(), dtype};
           },
           .dtypes = DTypeRule::kOwn,
           .elements = [](const Node&, std::span<const Operand> inputs,
-                         const Operand& result) -> std::optional<std::vector<double>> {
-            std::vector<double> elements(static_cast<size_t>(result.shape[0]));
-            const double start = known_numbers(inputs, 0)->front();
-            const double step = known_numbers(inputs, 2)->front();
-            for (size_t i = 0; i < elements.size(); ++i) elements[i] = start + static_cast<double>(i) * step;
-            return elements;
+                         const Operand& result) -> std::optional<Tensor> {
+            const auto known = known_range(inputs, result.dtype);
+            if (!known) return std::nullopt;
+            return range_elements((*known)[0], (*known)[1], (*known)[2]);
           },
           .takes_open_sizes = true,
           .index_operands = {"data_in_0", "data_in_1", "data_in_2"}};
@@ -358,19 +362,65 @@ OperatorSchema dynamic_pad() {
 
 }  // namespace
 
+/// As ONNX clamps it: with a negative step, a start before the first element is that one.
 int64_t first_position(const PositionRange& range, int64_t size) {
   const int64_t start = range.start < 0 ? range.start + size : range.start;
-  return range.step > 0 ? std::clamp<int64_t>(start, 0, size) : std::clamp<int64_t>(start, -1, size - 1);
+  if (range.step > 0) return std::clamp<int64_t>(start, 0, size);
+  return std::max<int64_t>(std::min(start, size - 1), 0);
 }
 
 int64_t slice_count(const PositionRange& range, int64_t size) {
   if (range.step == 0) fail("a step is 0");
   const int64_t end = range.end < 0 ? range.end + size : range.end;
   const int64_t last =
-      range.step > 0 ? std::clamp<int64_t>(end, 0, size) : std::clamp<int64_t>(end, -1, size - 1);
+      range.step > 0 ? std::clamp<int64_t>(end, 0, size) : std::max<int64_t>(std::min(end, size - 1), -1);
   const int64_t length = last - first_position(range, size);
-  if (length == 0 || (length > 0) != (range.step > 0)) return 0;
-  return (std::abs(length) - 1) / std::abs(range.step) + 1;
+  if (size == 0 || length == 0 || (length > 0) != (range.step > 0)) return 0;
+  const auto bits = static_cast<uint64_t>(range.step);
+  const uint64_t step = range.step > 0 ? bits : -bits;  // the least step has no counterpart
+  return static_cast<int64_t>((static_cast<uint64_t>(std::abs(length)) - 1) / step) + 1;
+}
+
+int64_t range_count(const Tensor& start, const Tensor& limit, const Tensor& step) {
+  const double count = visit_numbers(start.dtype(), [&]<class T>(T) -> double {
+    const T from = std::as_const(start).values<T>()[0];
+    const T to = std::as_const(limit).values<T>()[0];
+    const T by = std::as_const(step).values<T>()[0];
+    if (by == 0) fail("input 2 is 0, expected a step");
+    if constexpr (std::is_floating_point_v<T>) {
+      return std::ceil(static_cast<double>(to - from) / static_cast<double>(by));
+    } else {
+      if (by > 0 ? from >= to : from <= to) return 0;
+      // Unsigned integers hold the distances, which may be almost 2^64.
+      const uint64_t above = static_cast<uint64_t>(to) - static_cast<uint64_t>(from);
+      const auto stride = static_cast<uint64_t>(by);
+      return static_cast<double>(by > 0 ? (above - 1) / stride + 1 : (-above - 1) / -stride + 1);
+    }
+  });
+  if (!(count <= kLargestSize)) fail("a range of {} numbers, expected at most {}", count, kLargestSize);
+  return count > 0 ? static_cast<int64_t>(count) : 0;
+}
+
+Tensor range_elements(const Tensor& start, const Tensor& limit, const Tensor& step) {
+  Tensor result(start.dtype(), {range_count(start, limit, step)});
+  visit_numbers(start.dtype(), [&]<class T>(T) {
+    if constexpr (!std::is_same_v<T, bool>) {
+      const T from = start.values<T>()[0];
+      const T by = step.values<T>()[0];
+      for (size_t i = 0; T& number : result.values<T>())
+        number = Sum::of(from, Product::of(static_cast<T>(i++), by));
+    }
+  });
+  return result;
+}
+
+Tensor full_value(const Node& node) {
+  const DType dtype = dtype_of_name(choice_attribute(node, "dtype"));
+  const Value& given = *node.attributes.find("value");
+  const std::optional<Tensor> value = tensor_of_number(given, dtype);
+  if (!value)
+    fail("attribute \"value\": got {}, which {} does not hold", value_text(given), dtype_name(dtype));
+  return *value;
 }
 
 std::vector<OperatorSchema> dynamic_shape_operators() {

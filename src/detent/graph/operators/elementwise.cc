@@ -1,6 +1,10 @@
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
+#include "detent/core/convert.h"
+#include "detent/core/pair_functions.h"
+#include "detent/graph/element_movement.h"
 #include "detent/graph/known_elements.h"
 #include "detent/graph/operators/families.h"
 
@@ -34,17 +38,24 @@ void expect_one_dtype(std::span<const Operand> inputs) {
   }
 }
 
-using Pair = double (*)(double, double);
+template <class Function>
+std::optional<Tensor> pair_elements(const Node&, std::span<const Operand> inputs, const Operand& result) {
+  return arithmetic_elements<Function>(inputs, result);
+}
 
-ElementsInference pair_elements(Pair function, Pair of_integers) {
-  return [=](const Node&, std::span<const Operand> inputs, const Operand& result) {
-    const bool integers = !is_floating_point(a_tensor_of(inputs).dtype);
-    return broadcast_elements(inputs[0], inputs[1], result, integers ? of_integers : function);
-  };
+/// Only a run says what integers are that are divided by 0.
+template <class Function>
+std::optional<Tensor> divided_elements(const Node&, std::span<const Operand> inputs, const Operand& result) {
+  const auto divisors = known_tensor(inputs, 1, a_tensor_of(inputs).dtype);
+  if (!divisors) return std::nullopt;
+  const Tensor defined = to_dtype(*divisors, DType::kBool);
+  if (!is_floating_point(divisors->dtype()) && !std::ranges::all_of(defined.values<bool>(), std::identity()))
+    return std::nullopt;
+  return arithmetic_elements<Function>(inputs, result);
 }
 
 /// A function of two elements that broadcast, with a result of their dtype.
-OperatorSchema arithmetic(const char* name, const char* help, Pair function, Pair of_integers) {
+OperatorSchema arithmetic(const char* name, const char* help, ElementsInference elements) {
   return {.name = name,
           .help = help,
           .min_inputs = 2,
@@ -54,19 +65,30 @@ OperatorSchema arithmetic(const char* name, const char* help, Pair function, Pai
             return {broadcast_inputs(inputs), Value()};
           },
           .dtypes = DTypeRule::kKept,
-          .elements = pair_elements(function, of_integers),
+          .elements = std::move(elements),
           .takes_open_sizes = true,
           .quantizable = true};
 }
 
-double divide(double a, double b) { return a / b; }
-double divide_integers(double a, double b) { return b == 0 ? 0 : std::trunc(a / b); }
-double remainder_of_floor(double a, double b) { return b == 0 ? 0 : a - std::floor(a / b) * b; }
-double remainder_of_trunc(double a, double b) { return b == 0 ? 0 : std::fmod(a, b); }
+/// Elements of two types are powered in double.
+std::optional<Tensor> power_elements(const Node&, std::span<const Operand> inputs, const Operand& result) {
+  const auto base = known_tensor(inputs, 0, result.dtype);
+  const auto exponent = known_tensor(inputs, 1, result.dtype);
+  if (base && exponent && base->dtype() == exponent->dtype() && result.dtype != DType::kBool)
+    return arithmetic_elements<Power>(inputs, result);
+  const auto wide = [](std::span<const Operand> operands, size_t index) {
+    std::optional<Tensor> elements = known_tensor(operands, index, DType::kFloat64);
+    if (elements) elements = to_dtype(*elements, DType::kFloat64);
+    return Operand{operands[index].shape, Value(), DType::kFloat64, false, elements};
+  };
+  const Operand doubles[] = {wide(inputs, 0), wide(inputs, 1)};
+  const auto elements = arithmetic_elements<Power>(doubles, {result.shape, Value(), DType::kFloat64});
+  return elements ? std::optional(to_dtype(*elements, result.dtype)) : std::nullopt;
+}
 
 /// The result has the base's dtype, whatever the exponent's.
 OperatorSchema power() {
-  OperatorSchema schema = arithmetic("pow", "a^b", std::pow, std::pow);
+  OperatorSchema schema = arithmetic("pow", "a^b", power_elements);
   schema.dtypes = DTypeRule::kOwn;
   schema.infer = [](const Node&, std::span<const Operand> inputs) -> Operand {
     for (const Operand& input : inputs) {
@@ -82,18 +104,23 @@ Operand infer_comparison(const Node&, std::span<const Operand> inputs) {
   return {broadcast_inputs(inputs), Value(), DType::kBool};
 }
 
-OperatorSchema comparison(const char* name, const char* help, Pair function) {
+template <class Function>
+std::optional<Tensor> compared_elements(const Node&, std::span<const Operand> inputs, const Operand& result) {
+  return paired_elements(inputs, result, []<class T>(T a, T b) -> bool { return Function()(a, b); });
+}
+
+OperatorSchema comparison(const char* name, const char* help, ElementsInference elements) {
   return {.name = name,
           .help = help,
           .min_inputs = 2,
           .max_inputs = 2,
           .infer = infer_comparison,
           .dtypes = DTypeRule::kOwn,
-          .elements = pair_elements(function, function),
+          .elements = std::move(elements),
           .takes_open_sizes = true};
 }
 
-OperatorSchema logical(const char* name, const char* help, size_t inputs) {
+OperatorSchema logical(const char* name, const char* help, size_t inputs, ElementsInference elements) {
   return {.name = name,
           .help = help,
           .min_inputs = inputs,
@@ -107,7 +134,16 @@ OperatorSchema logical(const char* name, const char* help, size_t inputs) {
             return {broadcast_inputs(operands), Value(), DType::kBool};
           },
           .dtypes = DTypeRule::kOwn,
+          .elements = std::move(elements),
           .takes_open_sizes = true};
+}
+
+std::optional<Tensor> negated_elements(const Node&, std::span<const Operand> inputs, const Operand& result) {
+  if (!inputs[0].elements) return std::nullopt;
+  Tensor elements(DType::kBool, result.shape);
+  std::ranges::transform(std::as_const(*inputs[0].elements).values<bool>(), elements.values<bool>().begin(),
+                         std::logical_not());
+  return elements;
 }
 
 OperatorSchema test_of_floats(const char* name, const char* help, std::vector<AttributeSchema> attributes) {
@@ -132,20 +168,23 @@ Operand infer_where(const Node&, std::span<const Operand> inputs) {
   return {broadcast_inputs(inputs), Value(), a_tensor_of(inputs.subspan(1)).dtype};
 }
 
-std::optional<std::vector<double>> where_elements(const Node&, std::span<const Operand> inputs,
-                                                  const Operand& result) {
-  const auto condition = known_numbers(inputs, 0);
-  const auto a = known_numbers(inputs, 1);
-  const auto b = known_numbers(inputs, 2);
+std::optional<Tensor> where_elements(const Node&, std::span<const Operand> inputs, const Operand& result) {
+  const auto condition = inputs[0].elements;
+  const auto a = known_tensor(inputs, 1, result.dtype);
+  const auto b = known_tensor(inputs, 2, result.dtype);
   if (!condition || !a || !b) return std::nullopt;
-  const auto count = static_cast<size_t>(element_count(result.shape));
-  std::vector<double> elements;
-  for (size_t i = 0; i < count; ++i) {
-    const auto at = [&](const std::vector<double>& from) { return from.size() == 1 ? 0 : i; };
-    if (at(*condition) >= condition->size() || at(*a) >= a->size() || at(*b) >= b->size())
-      return std::nullopt;
-    elements.push_back((*condition)[at(*condition)] != 0 ? (*a)[at(*a)] : (*b)[at(*b)]);
-  }
+  const auto repeated = [&](const Tensor& tensor) {
+    return gathered(tensor, StridedView::broadcast(tensor.shape(), result.shape));
+  };
+  const Tensor choices = repeated(*condition);
+  const Tensor otherwise = repeated(*b);
+  Tensor elements = repeated(*a);
+  visit_words(result.dtype, [&]<class Word>(Word) {
+    for (size_t i = 0; const bool is_first : choices.values<bool>()) {
+      if (!is_first) words_of<Word>(elements)[i] = words_of<Word>(otherwise)[i];
+      ++i;
+    }
+  });
   return elements;
 }
 
@@ -182,7 +221,7 @@ OperatorSchema prelu() {
 
 OperatorSchema division() {
   OperatorSchema schema =
-      arithmetic("div", "a / b; of integers the quotient without fraction", divide, divide_integers);
+      arithmetic("div", "a / b; of integers the quotient without fraction", divided_elements<Quotient>);
   schema.trait = PairOperation::kDiv;
   return schema;
 }
@@ -194,22 +233,20 @@ std::vector<OperatorSchema> elementwise_operators() {
   const AttributeSchema positive{"positive", AttributeKind::kBoolean, true, "count plus infinity"};
   return {
       division(),
-      arithmetic("remainder", "a - floor(a / b) b, which has the sign of b", remainder_of_floor,
-                 remainder_of_floor),
-      arithmetic("fmod", "a - trunc(a / b) b, which has the sign of a", remainder_of_trunc,
-                 remainder_of_trunc),
-      arithmetic("minimum", "the smaller of two", std::fmin, std::fmin),
-      arithmetic("maximum", "the larger of two", std::fmax, std::fmax),
+      arithmetic("remainder", "a - floor(a / b) b, which has the sign of b", divided_elements<FloorRest>),
+      arithmetic("fmod", "a - trunc(a / b) b, which has the sign of a", divided_elements<TruncationRest>),
+      arithmetic("minimum", "the smaller of two", pair_elements<Smaller>),
+      arithmetic("maximum", "the larger of two", pair_elements<Larger>),
       power(),
-      comparison("eq", "a = b", [](double a, double b) { return a == b ? 1.0 : 0.0; }),
-      comparison("lt", "a < b", [](double a, double b) { return a < b ? 1.0 : 0.0; }),
-      comparison("le", "a <= b", [](double a, double b) { return a <= b ? 1.0 : 0.0; }),
-      comparison("gt", "a > b", [](double a, double b) { return a > b ? 1.0 : 0.0; }),
-      comparison("ge", "a >= b", [](double a, double b) { return a >= b ? 1.0 : 0.0; }),
-      logical("logical_and", "whether both hold", 2),
-      logical("logical_or", "whether one of both holds", 2),
-      logical("logical_xor", "whether just one of both holds", 2),
-      logical("logical_not", "whether it does not hold", 1),
+      comparison("eq", "a = b", compared_elements<std::equal_to<>>),
+      comparison("lt", "a < b", compared_elements<std::less<>>),
+      comparison("le", "a <= b", compared_elements<std::less_equal<>>),
+      comparison("gt", "a > b", compared_elements<std::greater<>>),
+      comparison("ge", "a >= b", compared_elements<std::greater_equal<>>),
+      logical("logical_and", "whether both hold", 2, compared_elements<std::logical_and<>>),
+      logical("logical_or", "whether one of both holds", 2, compared_elements<std::logical_or<>>),
+      logical("logical_xor", "whether just one of both holds", 2, compared_elements<std::not_equal_to<>>),
+      logical("logical_not", "whether it does not hold", 1, negated_elements),
       test_of_floats("isnan", "whether it is NaN", {}),
       test_of_floats("isinf", "whether it is infinite", {negative, positive}),
       where(),

@@ -48,6 +48,8 @@ std::vector<StridedCopy> whole_result(const StridedView& from);
 
 /// The operand's shape; Error when it is a number instead of a tensor.
 const Shape& tensor_shape(std::span<const Operand> inputs, size_t index);
+/// Error unless an input that is given is a number, or a tensor that may have one element.
+void expect_one_element(std::span<const Operand> inputs, size_t index);
 /// Error unless the shape has `rank` dimensions.
 void expect_rank(const Shape& shape, size_t rank);
 /// The result is a tensor of the first input's shape.

@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "detent/core/convert.h"
+#include "detent/core/element_types.h"
 #include "detent/graph/known_elements.h"
 #include "detent/graph/operators/families.h"
 
@@ -31,18 +33,21 @@ Operand infer_gather(const Node& node, std::span<const Operand> inputs) {
   return {std::move(result), Value(), inputs[0].dtype};
 }
 
-std::optional<std::vector<double>> gathered_elements(const Node& /*node*/, std::span<const Operand> inputs,
-                                                     const Operand& /*result*/) {
-  const auto indices = known_numbers(inputs, 1);
-  if (!inputs[0].elements || inputs[0].shape.size() != 1 || !indices) return std::nullopt;
-  const std::vector<double>& from = *inputs[0].elements;
-  std::vector<double> elements;
-  for (const double index : *indices) {
-    const double place = index < 0 ? index + static_cast<double>(from.size()) : index;
-    if (place < 0 || place >= static_cast<double>(from.size()))
-      fail("index {} of a list of {}", index, from.size());
-    elements.push_back(from[static_cast<size_t>(place)]);
-  }
+/// Elements of a list.
+std::optional<Tensor> gathered_elements(const Node& /*node*/, std::span<const Operand> inputs,
+                                        const Operand& result) {
+  const auto given = known_tensor(inputs, 1, DType::kInt64);
+  if (!inputs[0].elements || inputs[0].shape.size() != 1 || !given) return std::nullopt;
+  const Tensor& list = *inputs[0].elements;
+  const Tensor indices = to_dtype(*given, DType::kInt64);
+  Tensor elements(result.dtype, result.shape);
+  visit_words(result.dtype, [&]<class Word>(Word) {
+    for (size_t i = 0; const int64_t index : indices.values<int64_t>()) {
+      const int64_t place = index < 0 ? index + list.numel() : index;
+      if (place < 0 || place >= list.numel()) fail("index {} of a list of {}", index, list.numel());
+      words_of<Word>(elements)[i++] = words_of<Word>(list)[place];
+    }
+  });
   return elements;
 }
 
@@ -182,8 +187,9 @@ OperatorSchema one_hot() {
             if (tensor_shape(inputs, 2) != Shape{2})
               fail("input 2 has shape {}, expected [2]", shape_text(inputs[2].shape));
             const size_t dim = dimension_index(integer_attribute(node, "dim"), shape.size() + 1);
+            expect_one_element(inputs, 1);
             const auto depth = known_numbers(inputs, 1);
-            if (depth && (depth->size() != 1 || !(depth->front() >= 1 && depth->front() <= kLargestSize)))
+            if (depth && !(depth->front() >= 1 && depth->front() <= kLargestSize))
               fail("input 1 is no number of 1 to {}", kLargestSize);
             shape.insert(shape.begin() + static_cast<int64_t>(dim),
                          depth ? static_cast<int64_t>(depth->front()) : kOpenSize);
@@ -214,6 +220,7 @@ OperatorSchema trilu() {
         const Shape& shape = tensor_shape(inputs, 0);
         if (shape.size() < 2) fail("got a tensor of shape {}, expected matrices", shape_text(shape));
         if (is_given(inputs, 1)) expect_indices(inputs, 1);
+        expect_one_element(inputs, 1);
         return {shape, Value(), inputs[0].dtype};
       },
       .dtypes = DTypeRule::kOwn,

@@ -27,7 +27,7 @@ std::vector<StridedCopy> sliced(const Node& node, std::span<const Shape> inputs,
   StridedView from = StridedView::of(inputs[0]);
   for (const SliceRange& range : slice_ranges(node, inputs[0])) {
     from.offset += range.start * from.strides[range.dim];
-    from.strides[range.dim] *= range.step;
+    if (result[range.dim] > 1) from.strides[range.dim] *= range.step;
   }
   from.shape = result;
   return whole_result(from);
@@ -211,7 +211,8 @@ std::vector<SliceRange> slice_ranges(const Node& node, const Shape& shape) {
     if (steps[i] < 1) fail("attribute \"steps\": got {}, expected at least 1", steps[i]);
     if (std::ranges::find(ranges, dim, &SliceRange::dim) != ranges.end())
       fail("attribute \"dims\": got {} twice", dims[i]);
-    ranges.push_back({dim, position(starts[i]), position(ends[i]), steps[i]});
+    const int64_t step = std::min(steps[i], std::max<int64_t>(shape[dim], 1));  // a larger one takes as much
+    ranges.push_back({dim, position(starts[i]), position(ends[i]), step});
   }
   return ranges;
 }

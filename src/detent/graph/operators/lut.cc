@@ -19,7 +19,7 @@ const Tensor& constant_of(const Node& node, const char* name, DType dtype, int64
   return tensor;
 }
 
-void expect_shape(const char* name, const Tensor& tensor, const Shape& expected, const char* meaning) {
+void expect_table_shape(const char* name, const Tensor& tensor, const Shape& expected, const char* meaning) {
   if (tensor.shape() == expected) return;
   fail("parameter \"{}\": got shape {}, expected {}, {}", name, shape_text(tensor.shape()),
        shape_text(expected), meaning);
@@ -34,17 +34,18 @@ int64_t expect_constants(const Node& node) {
     fail("tables over {} inputs of {} values have {:.3g} entries, expected at most 2^24", inputs.dim(2),
          values.dim(0), std::pow(static_cast<double>(values.dim(0)), static_cast<double>(inputs.dim(2))));
   }
-  expect_shape("tables", constant_of(node, "tables", DType::kInt32, 3),
-               {inputs.dim(0), inputs.dim(1), *entries}, "[outputs, terms, input values^fan_in]");
+  expect_table_shape("tables", constant_of(node, "tables", DType::kInt32, 3),
+                     {inputs.dim(0), inputs.dim(1), *entries}, "[outputs, terms, input values^fan_in]");
   const Parameter* thresholds = node.find_parameter("thresholds");
   if (thresholds != nullptr) {
     const Tensor& steps = constant_of(node, "thresholds", DType::kInt32, 2);
-    expect_shape("thresholds", steps, {inputs.dim(0), steps.dim(1)}, "a row for each output");
+    expect_table_shape("thresholds", steps, {inputs.dim(0), steps.dim(1)}, "a row for each output");
   }
   if (node.find_parameter("output_values") != nullptr) {
     const Tensor& results = constant_of(node, "output_values", DType::kFloat32, 1);
     if (thresholds != nullptr)
-      expect_shape("output_values", results, {thresholds->tensor.dim(1) + 1}, "one more than thresholds");
+      expect_table_shape("output_values", results, {thresholds->tensor.dim(1) + 1},
+                         "one more than thresholds");
   }
   return inputs.dim(0);
 }
@@ -57,7 +58,7 @@ Operand infer_lut(const Node& node, std::span<const Operand> inputs) {
   return {std::move(shape), Value()};
 }
 
-Operand infer_convolution(const Node& node, std::span<const Operand> inputs, size_t dims) {
+Operand infer_lut_convolution(const Node& node, std::span<const Operand> inputs, size_t dims) {
   const Shape& input = tensor_shape(inputs, 0);
   expect_rank(input, dims + 2);
   Shape shape = {input[0], expect_constants(node)};
@@ -109,7 +110,8 @@ void check_tables(const Node& node, std::span<const Operand> inputs, size_t dims
   const TableLayerView layer = table_layer_view(node);
   expect_ascending(layer.input_values);
   const int64_t window = window_size(node, inputs[0].shape, dims);
-  if (window < 0) fail("the size of its windows is known to a run alone, expected an input of known channels");
+  if (window < 0)
+    fail("the size of its windows is known to a run alone, expected an input of known channels");
   for (const int64_t index : layer.all_inputs) {
     if (index < 0 || index >= window)
       fail("parameter \"inputs\": got {}, expected 0 to {}, an element of a window", index, window - 1);
@@ -155,7 +157,7 @@ OperatorSchema table_convolution(size_t dims) {
        {"padding", AttributeKind::kIntegers, 0, "zeros on both sides"},
        {"dilation", AttributeKind::kIntegers, 1, "distance of the window's elements"}},
       [dims](const Node& node, std::span<const Operand> inputs) {
-        return infer_convolution(node, inputs, dims);
+        return infer_lut_convolution(node, inputs, dims);
       });
 }
 

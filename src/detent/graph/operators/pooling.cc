@@ -78,16 +78,21 @@ OperatorSchema avg_pool(size_t dims) {
   return schema;
 }
 
+/// Whether a window of a pooling with a border may lie in the border alone.
+enum class EmptyWindows { kRefused, kAllowed };
+
 /// [N, C, ...] padded by `padding`: before each dimension, then behind each.
-std::vector<Operand> infer_pool_with_places(const Node& node, std::span<const Operand> inputs) {
+Shape infer_bordered_pool(const Node& node, std::span<const Operand> inputs, EmptyWindows empty) {
   const Shape& input = tensor_shape(inputs, 0);
   if (input.size() < 3 || input.size() > 5)
     fail("got an input of shape {}, expected [N, C, ...] of 3 to 5 dimensions", shape_text(input));
+  if (inputs[0].dtype != DType::kFloat32) fail("got {}, expected float32", dtype_name(inputs[0].dtype));
   const size_t dims = input.size() - 2;
   const auto kernel = integers_attribute(node, "kernel_size", dims);
   const auto stride = pool_stride(node, dims);
   const auto padding = integers_attribute(node, "padding", 2 * dims);
   const auto dilation = integers_attribute(node, "dilation", dims);
+  const bool ceil_mode = boolean_attribute(node, "ceil_mode");
   Shape shape = {input[0], input[1]};
   for (size_t i = 0; i < dims; ++i) {
     const int64_t before = padding[i];
@@ -96,35 +101,68 @@ std::vector<Operand> infer_pool_with_places(const Node& node, std::span<const Op
     expect_size("attribute \"padding\"", before, 0);
     expect_size("attribute \"padding\"", behind, 0);
     const int64_t padded = input[i + 2] + before + behind;
-    shape.push_back(
-        window_count(padded, kernel[i], stride[i], 0, dilation[i], boolean_attribute(node, "ceil_mode")));
-    const int64_t last = (shape.back() - 1) * stride[i];
-    if (before >= dilation[i] * (kernel[i] - 1) + 1 || last >= before + input[i + 2])
+    int64_t count = window_count(padded, kernel[i], stride[i], 0, dilation[i], ceil_mode);
+    const auto begins_behind = [&] { return (count - 1) * stride[i] >= before + input[i + 2]; };
+    if (ceil_mode && begins_behind()) --count;
+    shape.push_back(count);
+    if (empty == EmptyWindows::kAllowed) continue;
+    if (before >= dilation[i] * (kernel[i] - 1) + 1 || begins_behind())
       fail("padding {} and {} leaves a window without elements", before, behind);
     expect_elements_in_windows(input[i + 2], stride[i], before, dilation[i]);
   }
-  return {{shape, Value()}, {shape, Value(), DType::kInt64}};
+  return shape;
+}
+
+std::vector<AttributeSchema> bordered_window_attributes() {
+  std::vector<AttributeSchema> attributes = window_attributes();
+  attributes[2].help = "border before each dimension, then behind each";
+  attributes.push_back({"dilation", AttributeKind::kIntegers, 1, "distance of the window's elements"});
+  return attributes;
 }
 
 OperatorSchema max_pool_with_places() {
-  return {.name = "max_pool_with_places",
-          .help = "largest element of each window of 1 to 3 dimensions, and its place among all elements",
-          .attributes =
-              {{"kernel_size", AttributeKind::kIntegers, Value(), "size of the window"},
-               {"stride", AttributeKind::kIntegers, Value(), "step of the window; NA: its size", true},
-               {"padding", AttributeKind::kIntegers, 0, "border before each dimension, then behind each"},
-               {"ceil_mode", AttributeKind::kBoolean, false, "count a last window that only begins inside"},
-               {"dilation", AttributeKind::kIntegers, 1, "distance of the window's elements"},
-               {"column_major", AttributeKind::kBoolean, false,
-                "count places with the first spatial dimension fastest"}},
-          .infer_results =
-              [](const Node& node, std::span<const Operand> inputs) {
-                if (inputs[0].dtype != DType::kFloat32)
-                  fail("got {}, expected float32", dtype_name(inputs[0].dtype));
-                return infer_pool_with_places(node, inputs);
-              },
-          .result_count = [](const Node&) { return size_t{2}; },
-          .dtypes = DTypeRule::kOwn};
+  OperatorSchema schema = {
+      .name = "max_pool_with_places",
+      .help = "largest element of each window of 1 to 3 dimensions, and its place among all elements",
+      .attributes = bordered_window_attributes(),
+      .infer_results = [](const Node& node, std::span<const Operand> inputs) -> std::vector<Operand> {
+        const Shape shape = infer_bordered_pool(node, inputs, EmptyWindows::kRefused);
+        return {{shape, Value()}, {shape, Value(), DType::kInt64}};
+      },
+      .result_count = [](const Node&) { return size_t{2}; },
+      .dtypes = DTypeRule::kOwn};
+  schema.attributes.push_back({"column_major", AttributeKind::kBoolean, false,
+                               "count places with the first spatial dimension fastest"});
+  return schema;
+}
+
+OperatorSchema avg_pool_with_border() {
+  OperatorSchema schema = {.name = "avg_pool_with_border",
+                           .help = "mean of each window of 1 to 3 dimensions, which may be dilated",
+                           .attributes = bordered_window_attributes(),
+                           .infer = [](const Node& node, std::span<const Operand> inputs) -> Operand {
+                             const bool counts = boolean_attribute(node, "count_include_pad");
+                             const auto empty = counts ? EmptyWindows::kAllowed : EmptyWindows::kRefused;
+                             return {infer_bordered_pool(node, inputs, empty), Value()};
+                           },
+                           .quantizable = true};
+  schema.attributes.push_back(
+      {"count_include_pad", AttributeKind::kBoolean, true, "count the border's zeros"});
+  return schema;
+}
+
+OperatorSchema lp_pool() {
+  OperatorSchema schema = {.name = "lp_pool",
+                           .help = "(sum |x|^p)^(1/p) over each window of 1 to 3 dimensions",
+                           .attributes = bordered_window_attributes(),
+                           .infer = [](const Node& node, std::span<const Operand> inputs) -> Operand {
+                             const int64_t p = integer_attribute(node, "p");
+                             if (p < 1) fail("attribute \"p\": got {}, expected at least 1", p);
+                             return {infer_bordered_pool(node, inputs, EmptyWindows::kAllowed), Value()};
+                           },
+                           .quantizable = true};
+  schema.attributes.push_back({"p", AttributeKind::kInteger, 2, "exponent of the norm"});
+  return schema;
 }
 
 OperatorSchema adaptive_pool(Pooling::Of of, size_t dims, const char* help) {
@@ -147,7 +185,7 @@ std::vector<int64_t> pool_stride(const Node& node, size_t dims) {
 }
 
 std::vector<OperatorSchema> pooling_operators() {
-  std::vector<OperatorSchema> list = {max_pool_with_places()};
+  std::vector<OperatorSchema> list = {max_pool_with_places(), avg_pool_with_border(), lp_pool()};
   for (const size_t dims : {size_t{1}, size_t{2}, size_t{3}}) {
     list.push_back(max_pool(dims));
     list.push_back(avg_pool(dims));

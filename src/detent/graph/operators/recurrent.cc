@@ -27,6 +27,8 @@ constexpr Kind kLstm{"lstm",
                      "sigmoid tanh tanh",
                      true};
 
+constexpr size_t kFirstState = 5;
+
 bool may_be(int64_t size, int64_t expected) {
   return size == expected || size == kOpenSize || expected == kOpenSize;
 }
@@ -50,6 +52,22 @@ void expect_dtypes(std::span<const Operand> inputs) {
   }
 }
 
+/// That of x and of the first states, each of which may be 1 for all samples.
+int64_t batch_of(const Node& node, std::span<const Operand> inputs, size_t states) {
+  const size_t dim = boolean_attribute(node, "batch_first") ? 0 : 1;
+  int64_t batch = tensor_shape(inputs, 0)[dim];
+  for (size_t i = kFirstState; i < kFirstState + states; ++i) {
+    if (!is_given(inputs, i)) continue;
+    const Shape& state = tensor_shape(inputs, i);
+    expect_rank(state, 3);
+    const int64_t given = state[dim];
+    if (batch > 1 && given > 1 && batch != given)
+      fail("input {} has {} samples, expected {} or 1", i, given, batch);
+    batch = broadcast_shapes({batch}, {given}).front();
+  }
+  return batch;
+}
+
 /// Results: all states of the last layer, and the last of each direction.
 std::vector<Operand> infer_recurrent(const Kind& kind, const Node& node, std::span<const Operand> inputs) {
   expect_dtypes(inputs);
@@ -57,7 +75,7 @@ std::vector<Operand> infer_recurrent(const Kind& kind, const Node& node, std::sp
   expect_rank(x, 3);
   const bool batch_first = boolean_attribute(node, "batch_first");
   const int64_t steps = x[batch_first ? 1 : 0];
-  const int64_t batch = x[batch_first ? 0 : 1];
+  const int64_t batch = batch_of(node, inputs, kind.has_cell ? 2 : 1);
   const int64_t hidden = integer_attribute(node, "hidden_size");
   expect_size("attribute \"hidden_size\"", hidden, 1);
   const int64_t directions = recurrent_directions(node);
@@ -67,9 +85,10 @@ std::vector<Operand> infer_recurrent(const Kind& kind, const Node& node, std::sp
   expect_shape(inputs, 2, {directions, kind.gates * hidden, hidden});
   expect_shape(inputs, 3, {directions, 2 * kind.gates * hidden});
   expect_shape(inputs, 4, {batch});
-  expect_shape(inputs, 5, state);
+  const Shape first = batch_first ? Shape{kOpenSize, directions, hidden} : Shape{directions, kOpenSize, hidden};
+  expect_shape(inputs, kFirstState, first);
   if (kind.has_cell) {
-    expect_shape(inputs, 6, state);
+    expect_shape(inputs, kFirstState + 1, first);
     expect_shape(inputs, 7, {directions, 3 * hidden});
   }
   const Shape all =
@@ -94,7 +113,7 @@ OperatorSchema recurrent(const Kind& kind) {
                       .choices = {"forward", "reverse", "bidirectional"}},
                      {"activations", AttributeKind::kText, kind.functions,
                       "functions of each direction, apart by spaces, with numbers behind colons"},
-                     {"clip", AttributeKind::kNumber, Value(), "bound of what the functions get; NA: none",
+                     {"clip", AttributeKind::kNumber, Value(), "bound of what the gates' functions get; NA: none",
                       true},
                      {"batch_first", AttributeKind::kBoolean, false,
                       "samples before steps, as before directions"}},

@@ -1,7 +1,8 @@
 #include <algorithm>
-#include <numeric>
 #include <set>
 
+#include "detent/core/convert.h"
+#include "detent/core/pair_functions.h"
 #include "detent/graph/known_elements.h"
 #include "detent/graph/operators/families.h"
 
@@ -33,19 +34,24 @@ Operand infer_reduction(const Node& node, std::span<const Operand> inputs) {
   return {std::move(result), Value()};
 }
 
-using Fold = double (*)(std::span<const double>);
-
 /// Folds a list, as networks compute the number of elements of a shape.
-ElementsInference fold_of_list(Fold fold) {
-  return [fold](const Node&, std::span<const Operand> inputs,
-                const Operand&) -> std::optional<std::vector<double>> {
-    const Operand& list = inputs[0];
-    if (!list.elements || list.shape.size() != 1 || list.elements->empty()) return std::nullopt;
-    return std::vector{fold(*list.elements)};
-  };
+template <class Function>
+std::optional<Tensor> folded_list(const Node&, std::span<const Operand> inputs, const Operand& result) {
+  const Operand& list = inputs[0];
+  const bool is_list = list.elements && list.shape.size() == 1 && list.elements->numel() > 0;
+  if (!is_list || !is_number_type(list.dtype) || element_count(result.shape) != 1) return std::nullopt;
+  return visit_numbers(list.dtype, [&]<class T>(T) {
+    Tensor folded(result.dtype, result.shape);
+    if constexpr (!std::is_same_v<T, bool>) {
+      const std::span<const T> values = std::as_const(*list.elements).template values<T>();
+      T& element = folded.values<T>()[0] = values[0];
+      for (const T value : values.subspan(1)) element = Function::of(element, value);
+    }
+    return folded;
+  });
 }
 
-OperatorSchema reduction(const char* name, const char* help, Fold fold = nullptr) {
+OperatorSchema reduction(const char* name, const char* help, ElementsInference elements = {}) {
   OperatorSchema schema = {
       .name = name,
       .help = help,
@@ -62,16 +68,9 @@ OperatorSchema reduction(const char* name, const char* help, Fold fold = nullptr
     result.dtype = inputs[0].dtype;
     return result;
   };
-  if (fold != nullptr) schema.elements = fold_of_list(fold);
+  schema.elements = std::move(elements);
   return schema;
 }
-
-double sum_of(std::span<const double> list) { return std::accumulate(list.begin(), list.end(), 0.0); }
-double product_of(std::span<const double> list) {
-  return std::accumulate(list.begin(), list.end(), 1.0, std::multiplies<>());
-}
-double largest_of(std::span<const double> list) { return *std::ranges::max_element(list); }
-double smallest_of(std::span<const double> list) { return *std::ranges::min_element(list); }
 
 OperatorSchema position_of_extreme(const char* name, const char* help) {
   return {.name = name,
@@ -102,8 +101,8 @@ OperatorSchema cumulative_sum() {
           .infer = [](const Node&, std::span<const Operand> inputs) -> Operand {
             const Shape& shape = tensor_shape(inputs, 0);
             if (inputs[0].dtype == DType::kBool) fail("got a tensor of dtype bool, expected numbers");
-            if (const auto dim = known_integers(inputs, 1); dim && dim->size() == 1)
-              dimension_index(dim->front(), shape.size());
+            expect_one_element(inputs, 1);
+            if (const auto dim = known_integers(inputs, 1)) dimension_index(dim->front(), shape.size());
             return {shape, Value(), inputs[0].dtype};
           },
           .dtypes = DTypeRule::kOwn,
@@ -124,8 +123,8 @@ OperatorSchema top_k() {
           .infer_results = [](const Node& node, std::span<const Operand> inputs) -> std::vector<Operand> {
             Shape shape = tensor_shape(inputs, 0);
             const size_t dim = dimension_index(integer_attribute(node, "dim"), shape.size());
+            expect_one_element(inputs, 1);
             const auto k = known_integers(inputs, 1);
-            if (k && k->size() != 1) fail("input 1 is a list of {}, expected one number", k->size());
             if (k && shape[dim] != kOpenSize && (k->front() < 0 || k->front() > shape[dim]))
               fail("input 1 is {}, expected 0 to {}", k->front(), shape[dim]);
             shape[dim] = k ? k->front() : kOpenSize;
@@ -141,11 +140,13 @@ OperatorSchema top_k() {
 
 std::vector<OperatorSchema> reduction_operators() {
   return {
-      reduction("sum", "sum over the dimensions that input 1 lists, or all", sum_of),
+      reduction("sum", "sum over the dimensions that input 1 lists, or all", folded_list<Sum>),
       reduction("mean", "mean over the dimensions that input 1 lists, or all"),
-      reduction("prod", "product over the dimensions that input 1 lists, or all", product_of),
-      reduction("amax", "largest element of the dimensions that input 1 lists, or of all", largest_of),
-      reduction("amin", "smallest element of the dimensions that input 1 lists, or of all", smallest_of),
+      reduction("prod", "product over the dimensions that input 1 lists, or all", folded_list<Product>),
+      reduction("amax", "largest element of the dimensions that input 1 lists, or of all",
+                folded_list<Larger>),
+      reduction("amin", "smallest element of the dimensions that input 1 lists, or of all",
+                folded_list<Smaller>),
       reduction("logsumexp", "log of the sum of exp(x) over the dimensions that input 1 lists, or all"),
       position_of_extreme("argmax", "position of the largest element of a dimension"),
       position_of_extreme("argmin", "position of the smallest element of a dimension"),

@@ -50,7 +50,7 @@ Operand infer_flatten(const Node& node, std::span<const Operand> inputs) {
   return {std::move(result), Value()};
 }
 
-constexpr size_t kMostDims = 8;
+constexpr size_t kMostSizeInputs = 8;
 
 Operand infer_transpose(const Node& node, std::span<const Operand> inputs) {
   Shape shape = tensor_shape(inputs, 0);
@@ -120,7 +120,7 @@ OperatorSchema reshape(const char* name) {
           .help = "the same elements in another shape; dimensions are inputs 1, 2, ...; one may be -1",
           .mase_type = MaseType::kImplicitFunc,
           .min_inputs = 2,
-          .max_inputs = 1 + kMostDims,
+          .max_inputs = 1 + kMostSizeInputs,
           .infer = infer_reshape,
           .dtypes = DTypeRule::kKept,
           .trait = Movement{}};
@@ -167,7 +167,7 @@ std::vector<OperatorSchema> shape_operators() {
        .help = "repeats dimensions of size 1 to the sizes that inputs 1, 2, ... give; -1 keeps a dimension",
        .mase_type = MaseType::kImplicitFunc,
        .min_inputs = 2,
-       .max_inputs = 1 + kMostDims,
+       .max_inputs = 1 + kMostSizeInputs,
        .infer = infer_expand,
        .dtypes = DTypeRule::kKept,
        .trait = Movement{expanded}},

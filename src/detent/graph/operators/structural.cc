@@ -1,5 +1,4 @@
-#include <cmath>
-
+#include "detent/core/convert.h"
 #include "detent/graph/operators/families.h"
 
 namespace detent {
@@ -9,6 +8,12 @@ const Shape& tensor_shape(std::span<const Operand> inputs, size_t index) {
   if (!inputs[index].is_tensor())
     fail("input {} is {}, expected a tensor", index, value_text(inputs[index].value));
   return inputs[index].shape;
+}
+
+void expect_one_element(std::span<const Operand> inputs, size_t index) {
+  if (index >= inputs.size() || !inputs[index].is_tensor() || inputs[index].is_open()) return;
+  if (element_count(inputs[index].shape) != 1)
+    fail("input {} has shape {}, expected one number", index, shape_text(inputs[index].shape));
 }
 
 void expect_rank(const Shape& shape, size_t rank) {
@@ -58,33 +63,19 @@ namespace {
 
 constexpr size_t kMostOutputs = 4096;
 
-/// The elements of a tensor of a few integers, as lists of sizes and axes are.
-std::optional<std::vector<double>> integers_of(const Tensor& tensor) {
+/// A tensor that is small enough to be computed with while shapes are inferred.
+std::optional<Tensor> small(const Tensor& tensor) {
   constexpr int64_t kMost = 1024;
-  if (tensor.numel() > kMost) return std::nullopt;
-  if (tensor.dtype() == DType::kInt64) {
-    const auto values = tensor.values<int64_t>();
-    return std::vector<double>(values.begin(), values.end());
-  }
-  if (tensor.dtype() != DType::kInt32) return std::nullopt;
-  const auto values = tensor.values<int32_t>();
-  return std::vector<double>(values.begin(), values.end());
+  return tensor.numel() <= kMost ? std::optional(tensor) : std::nullopt;
 }
 
-std::optional<std::vector<double>> cast_elements(const Node& /*node*/, std::span<const Operand> inputs,
-                                                 const Operand& result) {
-  std::optional<std::vector<double>> elements = inputs[0].elements;
-  if (elements && !is_floating_point(result.dtype)) {
-    for (double& element : *elements) element = std::trunc(element);
-  }
-  return elements;
+std::optional<Tensor> cast_elements(const Node& /*node*/, std::span<const Operand> inputs,
+                                    const Operand& result) {
+  return inputs[0].elements ? std::optional(to_dtype(*inputs[0].elements, result.dtype)) : std::nullopt;
 }
 
 std::vector<Operand> infer_inference_dropout(const Node&, std::span<const Operand> inputs) {
-  for (const size_t i : {size_t{1}, size_t{2}}) {
-    const bool is_one = !inputs[i].is_tensor() || inputs[i].is_open() || element_count(inputs[i].shape) == 1;
-    if (!is_one) fail("input {} has shape {}, expected one number", i, shape_text(inputs[i].shape));
-  }
+  for (const size_t i : {size_t{1}, size_t{2}}) expect_one_element(inputs, i);
   const Shape& shape = tensor_shape(inputs, 0);
   return {{shape, Value(), inputs[0].dtype}, {shape, Value(), DType::kBool}};
 }
@@ -122,7 +113,8 @@ std::vector<OperatorSchema> structural_operators() {
        .parameters = {{.name = "value", .initial = NormalInitial{kTokenDeviation}, .any_dtype = true}},
        .infer = [](const Node& node, std::span<const Operand>) -> Operand {
          const Tensor& value = node.find_parameter("value")->tensor;
-         return {value.shape(), Value(), value.dtype(), false, integers_of(value)};
+         const bool is_rounded = !node.quantization.empty() && is_floating_point(value.dtype());
+         return {value.shape(), Value(), value.dtype(), false, is_rounded ? std::nullopt : small(value)};
        },
        .dtypes = DTypeRule::kOwn,
        .role = OperatorRole::kConstant},

@@ -13,16 +13,15 @@ namespace {
 
 bool is_float(const NodeImport& node, size_t index) { return node.type(index).dtype == DType::kFloat32; }
 
-/// A constant of one element as a number, where another input has at least its dimensions.
+/// A constant of one element as a number, where another input has at least its dimensions and a type that
+/// holds it.
 NodeInput operand(NodeImport& node, size_t index) {
   const Tensor* constant = node.constant(index);
   if (constant == nullptr || constant->numel() != 1) return node.input(index);
   for (size_t i = 0; i < node.input_count(); ++i) {
     if (i == index || node.constant(i) != nullptr || node.rank(i) < node.rank(index)) continue;
-    const std::optional<double> number = node.number(index);
-    if (!number || constant->dtype() == DType::kBool) break;
-    if (is_floating_point(constant->dtype())) return NodeImport::number_of(*number);
-    return NodeInput::of_constant(Value(static_cast<int64_t>(*number)));
+    const bool is_held = is_float(node, i) || node.type(i).dtype == constant->dtype();
+    if (is_held) return node.number_or_input(index);
   }
   return node.input(index);
 }
@@ -92,7 +91,6 @@ constexpr char kAdd[] = "add";
 constexpr char kSub[] = "sub";
 constexpr char kMul[] = "mul";
 constexpr char kDiv[] = "div";
-constexpr char kPow[] = "pow";
 constexpr char kMinimum[] = "minimum";
 constexpr char kMaximum[] = "maximum";
 
@@ -101,17 +99,15 @@ void convert_mean(NodeImport& node) {
   node.set_output(0, node.add("div", {folded<kAdd>(node), NodeImport::number_of(count)}));
 }
 
-/// The constant as a vector, where it holds one number for each channel of the layer's result: [C] where the
-/// channels come last, [C, 1, ...] or [1, C, 1, ...] where positions follow them.
-std::optional<Tensor> channel_vector(const Tensor& constant, int64_t channels, size_t rank,
-                                     int64_t channel_axis) {
+/// Whether the constant holds one number for each channel of the layer's result: [C] where the channels come
+/// last, [C, 1, ...] or [1, C, 1, ...] where positions follow them.
+bool is_channel_vector(const Tensor& constant, int64_t channels, size_t rank, int64_t channel_axis) {
   Shape shape = constant.shape();
-  if (shape.size() > rank) return std::nullopt;
+  if (shape.size() > rank) return false;
   shape.insert(shape.begin(), rank - shape.size(), 1);
   const auto axis =
       static_cast<size_t>(channel_axis < 0 ? channel_axis + static_cast<int64_t>(rank) : channel_axis);
-  if (constant.numel() != channels || shape[axis] != channels) return std::nullopt;
-  return constant.reshaped({channels});
+  return constant.numel() == channels && shape[axis] == channels;
 }
 
 /// What is added to each channel of a layer's result, and nothing else reads that, is the layer's bias.
@@ -126,13 +122,11 @@ bool became_bias(NodeImport& node, size_t product, size_t addend) {
   const Shape& weight = giver.find_parameter("weight")->tensor.shape();
   const int64_t groups = sum->transposed ? integer_attribute(giver, "groups") : 1;
   const int64_t channels = weight[static_cast<size_t>(sum->output_axis())] * groups;
-  const auto bias = channel_vector(*constant, channels, node.rank(product), sum->channel_axis);
-  if (!bias) return false;
+  if (!is_channel_vector(*constant, channels, node.rank(product), sum->channel_axis)) return false;
   constexpr std::string_view kBias = ".bias";
   const std::string& name = node.input_name(addend);
   if (name.ends_with(kBias)) layer->target = name.substr(0, name.size() - kBias.size());
-  layer->parameters.emplace_back(
-      "bias", constant->rank() == 1 ? node.parameter(addend) : NodeImport::parameter(*bias));
+  node.add_parameter(*layer, "bias", node.reshaped_parameter(addend, {channels}));
   layer->source_names.clear();
   node.set_output(0, NodeInput::of(layer->name));
   return true;
@@ -150,6 +144,13 @@ void convert_mul(NodeImport& node) {
 void convert_mod(NodeImport& node) {
   const char* const op = node.integer("fmod", 0) != 0 ? "fmod" : "remainder";
   node.set_output(0, node.add(op, {operand(node, 0), operand(node, 1)}));
+}
+
+/// The result has the type of the base, which a number does not say.
+void convert_pow(NodeImport& node) {
+  const bool is_of_floats = is_float(node, 0) && is_float(node, 1);
+  const NodeInput base = is_of_floats ? operand(node, 0) : node.input(0);
+  node.set_output(0, node.add("pow", {base, operand(node, 1)}));
 }
 
 constexpr char kEq[] = "eq";
@@ -211,7 +212,8 @@ void convert_prelu(NodeImport& node) {
   node.set_output(0, node.add("prelu", {node.input(0), node.input(1)}));
 }
 
-/// Bounds: attributes before opset 11, then inputs, of which each may be absent.
+/// Bounds: attributes before opset 11, then inputs, of which each may be absent: it is the end of the type
+/// then, which infinities are cut to.
 struct Bounds {
   NodeInput low = NodeInput::absent();
   NodeInput high = NodeInput::absent();
@@ -246,7 +248,14 @@ void convert_clip(NodeImport& node) {
   constexpr double kSix = 6;
   if (is_float(node, 0) && is_number(bounds.low, 0) && is_number(bounds.high, kSix))
     return node.set_output(0, node.add("relu6", {x}));
-  if (is_float(node, 0)) return node.set_output(0, node.add("clamp", {x, bounds.low, bounds.high}));
+  if (is_float(node, 0)) {
+    const auto or_end = [](const NodeInput& bound, float end) {
+      return bound.is_absent() ? NodeImport::number_of(static_cast<double>(end)) : bound;
+    };
+    using Limits = std::numeric_limits<float>;
+    return node.set_output(
+        0, node.add("clamp", {x, or_end(bounds.low, Limits::lowest()), or_end(bounds.high, Limits::max())}));
+  }
   NodeInput result = x;
   if (!bounds.low.is_absent()) result = node.add("maximum", {result, bounds.low});
   if (!bounds.high.is_absent()) result = node.add("minimum", {result, bounds.high});
@@ -353,7 +362,7 @@ OnnxConverterList elementwise_converters() {
                             {"Sub", convert_pair<kSub>},
                             {"Mul", convert_mul},
                             {"Div", convert_pair<kDiv>},
-                            {"Pow", convert_pair<kPow>},
+                            {"Pow", convert_pow},
                             {"Mod", convert_mod},
                             {"Min", convert_folded<kMinimum>},
                             {"Max", convert_folded<kMaximum>},

@@ -7,11 +7,11 @@ namespace {
 /// One position of a dimension is a slice; rows of a constant matrix are an embedding.
 void convert_gather(NodeImport& node) {
   const int64_t axis = node.integer("axis", 0);
-  const std::optional<double> index = node.number(size_t{1});
+  const std::optional<int64_t> index = node.integer(1);
   const bool is_one = index && node.rank(1) == 0;
   if (is_one && node.size(0, axis) && node.constant(0) == nullptr) {
     node.set_output(
-        0, node.add("select", {node.input(0)}, {{"dim", axis}, {"index", static_cast<int64_t>(*index)}}));
+        0, node.add("select", {node.input(0)}, {{"dim", axis}, {"index", *index}}));
     return;
   }
   const Tensor* rows = node.constant(0);
@@ -23,8 +23,7 @@ void convert_gather(NodeImport& node) {
     NodeInput result = node.add("embedding", {indices}, {}, {{"weight", node.parameter(0)}});
     return node.set_output(0, result);
   }
-  const NodeInput indices =
-      is_one ? NodeInput::of_constant(Value(static_cast<int64_t>(*index))) : node.list(1);
+  const NodeInput indices = is_one ? NodeInput::of_constant(Value(*index)) : node.list(1);
   node.set_output(0, node.add("gather", {node.input(0), indices}, {{"dim", axis}}));
 }
 
@@ -50,8 +49,8 @@ void convert_scatter_nd(NodeImport& node) {
 }
 
 void convert_one_hot(NodeImport& node) {
-  const std::optional<double> depth = node.number(size_t{1});
-  const NodeInput size = depth ? NodeInput::of_constant(Value(static_cast<int64_t>(*depth))) : node.input(1);
+  const std::optional<int64_t> depth = node.integer(1);
+  const NodeInput size = depth ? NodeInput::of_constant(Value(*depth)) : node.input(1);
   node.set_output(
       0, node.add("one_hot", {node.input(0), size, node.input(2)}, {{"dim", node.integer("axis", -1)}}));
 }
@@ -60,21 +59,12 @@ void convert_non_zero(NodeImport& node) { node.set_output(0, node.add("nonzero",
 
 void convert_trilu(NodeImport& node) {
   std::vector<NodeInput> inputs = {node.input(0)};
-  if (node.has_input(1)) {
-    const std::optional<double> k = node.number(size_t{1});
-    inputs.push_back(k ? NodeInput::of_constant(Value(static_cast<int64_t>(*k))) : node.input(1));
-  }
+  if (node.has_input(1)) inputs.push_back(node.number_or_input(1));
   node.set_output(0, node.add("trilu", std::move(inputs), {{"upper", node.integer("upper", 1) != 0}}));
 }
 
-/// A limit as a number where it is known.
 NodeInput limit(NodeImport& node, size_t index) {
-  if (!node.has_input(index)) return NodeInput::absent();
-  const std::optional<double> number = node.number(index);
-  if (!number) return node.input(index);
-  constexpr size_t kMostBoxes = 2;
-  return index == kMostBoxes ? NodeInput::of_constant(Value(static_cast<int64_t>(*number)))
-                             : NodeImport::number_of(*number);
+  return node.has_input(index) ? node.number_or_input(index) : NodeInput::absent();
 }
 
 void convert_non_max_suppression(NodeImport& node) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
@@ -7,7 +8,7 @@
 namespace detent {
 namespace {
 
-bool is_float(const Tensor& tensor) { return tensor.dtype() == DType::kFloat32; }
+bool is_float_tensor(const Tensor& tensor) { return tensor.dtype() == DType::kFloat32; }
 
 std::vector<int64_t> spatial(const Shape& weight) {
   if (weight.size() < 3) fail("a weight of shape {}, expected [out, in, ...]", shape_text(weight));
@@ -17,14 +18,15 @@ std::vector<int64_t> spatial(const Shape& weight) {
 /// Whether weight and bias are constants, so that they become parameters of a layer.
 bool has_constant_weights(const NodeImport& node) {
   const auto is_usable = [&](size_t index) {
-    return !node.has_input(index) || (node.constant(index) != nullptr && is_float(*node.constant(index)));
+    return !node.has_input(index) ||
+           (node.constant(index) != nullptr && is_float_tensor(*node.constant(index)));
   };
   return node.constant(1) != nullptr && is_usable(1) && is_usable(2);
 }
 
-NodeImport::Parameters weight_and_bias(NodeImport& node) {
+NodeImport::Parameters weight_and_bias(NodeImport& node, bool has_bias) {
   NodeImport::Parameters parameters = {{"weight", node.parameter(1)}};
-  if (node.has_input(2)) parameters.emplace_back("bias", node.parameter(2));
+  if (has_bias) parameters.emplace_back("bias", node.parameter(2));
   return parameters;
 }
 
@@ -37,8 +39,8 @@ void convert_conv(NodeImport& node) {
   Table attributes = convolution_attributes(node, window);
   const size_t dims = window.kernel.size();
   if (dims <= 3 && has_constant_weights(node)) {
-    node.set_output(
-        0, node.add(fmt::format("conv{}d", dims), {input}, std::move(attributes), weight_and_bias(node)));
+    node.set_output(0, node.add(fmt::format("conv{}d", dims), {input}, std::move(attributes),
+                                weight_and_bias(node, node.has_input(2))));
     return;
   }
   std::vector<NodeInput> inputs = {input, node.input(1)};
@@ -73,15 +75,22 @@ TransposedBorder transposed_border(const NodeImport& node, const ImportedWindow&
     const int64_t target = wanted.empty() ? *size * window.stride[i] : wanted[i];
     const int64_t total = window.stride[i] * (*size - 1) + border.extra[i] +
                           (window.kernel[i] - 1) * window.dilation[i] + 1 - target;
-    const int64_t half = (total - (total < 0 ? 1 : 0)) / 2;  // rounded down
-    border.before[i] = automatic == "SAME_UPPER" ? half : total - half;
+    // What a larger result has more lies behind, as in ONNX Runtime; ONNX does not say where.
+    border.before[i] = std::max<int64_t>(automatic == "SAME_UPPER" ? total / 2 : total - total / 2, 0);
     border.behind[i] = total - border.before[i];
   }
   return border;
 }
 
+/// The bias, input 2, for [N, C, ...] of so many spatial dimensions.
+NodeInput bias_along_channels(NodeImport& node, size_t dims) {
+  std::vector<int64_t> added(dims);
+  std::iota(added.begin(), added.end(), 1);
+  return node.add("unsqueeze", {node.input(2), NodeImport::list_of(added)});
+}
+
 /// What libtorch's layer cannot cut, as its border is the same on both sides and not negative, a pad or slice
-/// does afterwards.
+/// does afterwards. The bias comes behind that where it adds positions.
 void convert_transposed(NodeImport& node) {
   const Shape weight = node.shape(1);
   const ImportedWindow window = imported_window(node, spatial(weight));
@@ -95,22 +104,27 @@ void convert_transposed(NodeImport& node) {
                       {"output_padding", Value(border.extra)},
                       {"dilation", Value(window.dilation)},
                       {"groups", node.integer("group", 1)}};
+  std::vector<int64_t> before(dims);
+  std::vector<int64_t> behind(dims);
+  std::ranges::transform(padding, border.before, before.begin(), std::minus());
+  std::ranges::transform(padding, border.behind, behind.begin(), std::minus());
+  const auto adds_some = [](int64_t size) { return size > 0; };
+  const bool adds = std::ranges::any_of(before, adds_some) || std::ranges::any_of(behind, adds_some);
+  const bool has_bias = node.has_input(2) && !adds;
   NodeInput result;
   if (dims == 2 && has_constant_weights(node)) {
-    result = node.add("convtranspose2d", {node.input(0)}, std::move(attributes), weight_and_bias(node));
+    result =
+        node.add("convtranspose2d", {node.input(0)}, std::move(attributes), weight_and_bias(node, has_bias));
   } else {
     attributes["transposed"] = true;
     std::vector<NodeInput> inputs = {node.input(0), node.input(1)};
-    if (node.has_input(2)) inputs.push_back(node.input(2));
+    if (has_bias) inputs.push_back(node.input(2));
     result = node.add("convolution", std::move(inputs), std::move(attributes));
   }
-  std::vector<int64_t> borders(2 * (dims + 2), 0);
-  for (size_t i = 0; i < dims; ++i) {
-    borders[i + 2] = padding[i] - border.before[i];
-    borders[i + 4 + dims] = padding[i] - border.behind[i];
-  }
-  if (std::ranges::any_of(borders, [](int64_t size) { return size != 0; }))
-    result = node.add("dynamic_pad", {result, NodeImport::list_of(borders)});
+  const std::vector<int64_t> none(dims, 0);
+  if (before != none || behind != none)
+    result = node.add("dynamic_pad", {result, spatial_borders(before, behind)});
+  if (node.has_input(2) && !has_bias) result = node.add("add", {result, bias_along_channels(node, dims)});
   node.set_output(0, result);
 }
 
@@ -135,15 +149,16 @@ Tensor scaled(const Tensor& tensor, float factor) {
 }
 
 /// beta C as a bias of `out` elements; nothing where it has another shape.
-std::optional<Tensor> gemm_bias(const NodeImport& node, float beta, int64_t out) {
+std::optional<ParameterRef> gemm_bias(NodeImport& node, float beta, int64_t out) {
   const Tensor& given = *node.constant(2);
   const bool is_row = given.numel() == out && (given.rank() == 0 || given.dim(-1) == out);
   if (!is_row && given.numel() != 1) return std::nullopt;
+  if (is_row && beta == 1) return node.reshaped_parameter(2, {out});
   Tensor bias(DType::kFloat32, {out});
   const auto from = given.values<float>();
   const auto to = bias.values<float>();
   for (size_t i = 0; i < to.size(); ++i) to[i] = beta * from[from.size() == 1 ? 0 : i];
-  return bias;
+  return NodeImport::parameter(bias);
 }
 
 /// alpha A B + beta C: a linear layer where B and C are constant.
@@ -162,7 +177,7 @@ void convert_gemm(NodeImport& node) {
     const Tensor& b = *node.constant(1);
     const int64_t out = b.dim(transpose_b ? 0 : 1);
     const bool has_bias = node.has_input(2);
-    const std::optional<Tensor> bias = has_bias ? gemm_bias(node, beta, out) : std::nullopt;
+    const std::optional<ParameterRef> bias = has_bias ? gemm_bias(node, beta, out) : std::nullopt;
     if (bias || !has_bias) {
       NodeImport::Parameters parameters;
       const bool as_given = transpose_b && alpha == 1;
@@ -171,7 +186,7 @@ void convert_gemm(NodeImport& node) {
                     : alpha == 1
                         ? node.transposed_parameter(1)
                         : NodeImport::parameter(transpose_b ? scaled(b, alpha) : transposed(b, alpha)));
-      if (bias) parameters.emplace_back("bias", NodeImport::parameter(*bias));
+      if (bias) parameters.emplace_back("bias", *bias);
       node.set_output(0, node.add("linear", {a}, {}, std::move(parameters)));
       return;
     }
@@ -192,7 +207,7 @@ void convert_gemm(NodeImport& node) {
 /// has it.
 void convert_matmul(NodeImport& node) {
   const Tensor* weight = node.constant(1);
-  if (weight != nullptr && is_float(*weight) && weight->rank() == 2 && node.rank(0) >= 1 &&
+  if (weight != nullptr && is_float_tensor(*weight) && weight->rank() == 2 && node.rank(0) >= 1 &&
       node.constant(0) == nullptr) {
     NodeImport::Parameters parameters = {{"weight", node.transposed_parameter(1)}};
     node.set_output(0, node.add("linear", {node.input(0)}, {}, std::move(parameters)));

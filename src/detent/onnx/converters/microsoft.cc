@@ -18,14 +18,14 @@ void expect_channels_first(const NodeImport& node) {
 
 /// Codes, their scale and zero point, then the same of the other operand; the result's are inputs 6 and 7.
 template <const char* kName>
-void convert_pair(NodeImport& node) {
+void convert_quantized_pair(NodeImport& node) {
   const NodeInput a = dequantized(node, {0, 1, 2});
   const NodeInput b = dequantized(node, {3, 4, 5});
   node.set_output(0, quantized(node, node.add(kName, {a, b}), 6));
 }
 
-constexpr char kAdd[] = "add";
-constexpr char kMul[] = "mul";
+constexpr char kQuantizedAdd[] = "add";
+constexpr char kQuantizedMul[] = "mul";
 
 /// A function of one operand, whose result's scale is input 3.
 void convert_function(NodeImport& node, const char* op, Table attributes) {
@@ -35,12 +35,12 @@ void convert_function(NodeImport& node, const char* op, Table attributes) {
 
 void convert_sigmoid(NodeImport& node) { convert_function(node, "sigmoid", {}); }
 
-void convert_leaky_relu(NodeImport& node) {
+void convert_quantized_leaky_relu(NodeImport& node) {
   convert_function(node, "leaky_relu", {{"negative_slope", node.number("alpha", 0.01F)}});
 }
 
 /// Normalizes over one axis, as the operator of opset 13; before, over all axes from that one on.
-void convert_softmax(NodeImport& node) {
+void convert_quantized_softmax(NodeImport& node) {
   constexpr int64_t kOfOneAxis = 13;
   const auto rank = static_cast<int64_t>(node.rank(0));
   int64_t axis = node.integer("axis", -1);
@@ -63,7 +63,7 @@ void convert_average(NodeImport& node) {
 }
 
 /// Scale and zero point of the result, then those of each part behind its codes.
-void convert_concat(NodeImport& node) {
+void convert_quantized_concat(NodeImport& node) {
   std::vector<NodeInput> parts;
   for (size_t i = 2; i + 1 < node.input_count(); i += 3)
     parts.push_back(dequantized(node, {i, i + 1, i + 2}));
@@ -73,19 +73,19 @@ void convert_concat(NodeImport& node) {
   node.set_output(0, quantized(node, joined, 0));
 }
 
-void convert_where(NodeImport& node) {
+void convert_quantized_where(NodeImport& node) {
   const NodeInput a = dequantized(node, {1, 2, 3});
   const NodeInput b = dequantized(node, {4, 5, 6});
   node.set_output(0, quantized(node, node.add("where", {node.input(0), a, b}), 7));
 }
 
-NodeInput transposed(NodeImport& node, NodeInput x) {
+NodeInput transposed_input(NodeImport& node, NodeInput x) {
   return node.add("transpose", {std::move(x)}, {{"dim0", -2}, {"dim1", -1}});
 }
 
 /// alpha op(A) op(B) + C of codes, where op transposes and C has int32 sums; in float without a scale of the
 /// result.
-void convert_gemm(NodeImport& node) {
+void convert_quantized_gemm(NodeImport& node) {
   const bool is_plain = node.integer("transA", 0) == 0 && node.number("alpha", 1) == 1;
   const auto value = is_plain
                          ? rounded_linear(node, {.transposed = node.integer("transB", 0) != 0,
@@ -94,8 +94,8 @@ void convert_gemm(NodeImport& node) {
                          : std::nullopt;
   if (value) return node.set_output(0, node.has_input(7) ? quantized(node, *value, 7) : *value);
   std::vector<NodeInput> factors = code_factors(node, {0, 1, 2}, {3, 4, 5});
-  if (node.integer("transA", 0) != 0) factors[0] = transposed(node, factors[0]);
-  if (node.integer("transB", 0) != 0) factors[1] = transposed(node, factors[1]);
+  if (node.integer("transA", 0) != 0) factors[0] = transposed_input(node, factors[0]);
+  if (node.integer("transB", 0) != 0) factors[1] = transposed_input(node, factors[1]);
   NodeInput sums = node.add("integer_matmul", std::move(factors));
   if (node.has_input(6)) sums = node.add("add", {sums, node.input(6)});
   NodeInput unit = scale_product(node, quantization_operand(node, 1), quantization_operand(node, 4));
@@ -122,7 +122,7 @@ void convert_quick_gelu(NodeImport& node) {
 
 /// With a bias that is added first, if there is one.
 template <bool kTanh>
-void convert_gelu(NodeImport& node) {
+void convert_gelu_variant(NodeImport& node) {
   NodeInput x = node.input(0);
   if (node.has_input(1)) x = node.add("add", {x, node.input(1)});
   node.set_output(0, node.add("gelu", {x}, {{"approximate", kTanh ? "tanh" : "none"}}));
@@ -136,7 +136,7 @@ void convert_fused_matmul(NodeImport& node) {
   for (const size_t i : {size_t{0}, size_t{1}}) {
     if (node.rank(i) < 2) node.refuse(fmt::format("an input of {} dimensions", node.rank(i)));
     NodeInput factor = node.input(i);
-    if (node.integer(i == 0 ? "transA" : "transB", 0) != 0) factor = transposed(node, factor);
+    if (node.integer(i == 0 ? "transA" : "transB", 0) != 0) factor = transposed_input(node, factor);
     factors.push_back(factor);
   }
   NodeInput result = node.add("matmul", std::move(factors));
@@ -148,20 +148,20 @@ void convert_fused_matmul(NodeImport& node) {
 }  // namespace
 
 OnnxConverterList microsoft_converters() {
-  return {{"QLinearAdd", convert_pair<kAdd>},
-          {"QLinearMul", convert_pair<kMul>},
+  return {{"QLinearAdd", convert_quantized_pair<kQuantizedAdd>},
+          {"QLinearMul", convert_quantized_pair<kQuantizedMul>},
           {"QLinearSigmoid", convert_sigmoid},
-          {"QLinearLeakyRelu", convert_leaky_relu},
-          {"QLinearSoftmax", convert_softmax},
+          {"QLinearLeakyRelu", convert_quantized_leaky_relu},
+          {"QLinearSoftmax", convert_quantized_softmax},
           {"QLinearGlobalAveragePool", convert_global_average},
           {"QLinearAveragePool", convert_average},
-          {"QLinearConcat", convert_concat},
-          {"QLinearWhere", convert_where},
-          {"QGemm", convert_gemm},
+          {"QLinearConcat", convert_quantized_concat},
+          {"QLinearWhere", convert_quantized_where},
+          {"QGemm", convert_quantized_gemm},
           {"MatMulIntegerToFloat", convert_matmul_to_float},
-          {"Gelu", convert_gelu<false>},
-          {"BiasGelu", convert_gelu<false>},
-          {"FastGelu", convert_gelu<true>},
+          {"Gelu", convert_gelu_variant<false>},
+          {"BiasGelu", convert_gelu_variant<false>},
+          {"FastGelu", convert_gelu_variant<true>},
           {"QuickGelu", convert_quick_gelu},
           {"FusedMatMul", convert_fused_matmul}};
 }

@@ -6,10 +6,11 @@
 namespace detent {
 namespace {
 
+/// Throws Error where one of the inputs is missing.
 bool are_constant(const NodeImport& node, size_t first, size_t last) {
   for (size_t i = first; i <= last; ++i) {
-    if (node.has_input(i) && (node.constant(i) == nullptr || node.constant(i)->dtype() != DType::kFloat32))
-      return false;
+    static_cast<void>(node.input_name(i));
+    if (node.constant(i) == nullptr || node.constant(i)->dtype() != DType::kFloat32) return false;
   }
   return true;
 }
@@ -141,7 +142,7 @@ void convert_layer_norm(NodeImport& node) {
     return !node.has_input(input) ||
            (node.constant(input) != nullptr && node.constant(input)->shape() == *shape);
   };
-  const bool is_layer = shape && are_constant(node, 1, 2) && has_shape(1) && has_shape(2);
+  const bool is_layer = shape && are_constant(node, 1, node.has_input(2) ? 2 : 1) && has_shape(1) && has_shape(2);
   if (is_layer && !node.wants(1) && !node.wants(2)) {
     NodeImport::Parameters parameters = {{"weight", node.parameter(1)}};
     if (node.has_input(2)) parameters.emplace_back("bias", node.parameter(2));
@@ -173,10 +174,26 @@ Tensor of_channels(const Tensor& numbers, int64_t channels) {
   return result;
 }
 
+/// With a scale and a bias of each channel that are computed.
+void convert_computed_group_norm(NodeImport& node, int64_t channels) {
+  const int64_t groups = node.integer("num_groups", 0);
+  if (groups < 1 || channels % groups != 0) fail("{} groups of {} channels", groups, channels);
+  for (const size_t i : {size_t{1}, size_t{2}}) {
+    if (node.rank(i) != 1 || node.size(i, 0) != channels)
+      node.refuse("a scale or bias of each group that is not constant");
+  }
+  const NodeInput x = node.input(0);
+  const NodeInput parts = node.add("dynamic_reshape", {x, NodeImport::list_of({0, groups, -1})});
+  const Standardized y = standardized_over(node, parts, {2}, node.number("epsilon", 1e-5F));
+  const NodeInput whole = node.add("dynamic_reshape", {y.value, node.add("shape_of", {x})});
+  const NodeInput scaled = node.add("mul", {whole, along_channels(node, 1)});
+  node.set_output(0, node.add("add", {scaled, along_channels(node, 2)}));
+}
+
 void convert_group_norm(NodeImport& node) {
   const auto channels = node.size(0, 1);
   if (!channels) node.refuse("an open number of channels");
-  if (!are_constant(node, 1, 2)) node.refuse("a scale or bias that is not constant");
+  if (!are_constant(node, 1, 2)) return convert_computed_group_norm(node, *channels);
   const NodeImport::Parameters parameters = {
       {"weight", NodeImport::parameter(of_channels(*node.constant(1), *channels))},
       {"bias", NodeImport::parameter(of_channels(*node.constant(2), *channels))}};

@@ -16,12 +16,24 @@ bool layer_takes(const ImportedWindow& window) {
   return window.is_symmetric() && window.kernel.size() <= 3;
 }
 
-Table attributes_of(const NodeImport& node, const ImportedWindow& window, bool bordered) {
-  const std::vector<int64_t> none(window.kernel.size(), 0);
+Table attributes_of(const NodeImport& node, const ImportedWindow& window, std::vector<int64_t> padding) {
   return {{"kernel_size", Value(window.kernel)},
           {"stride", Value(window.stride)},
-          {"padding", Value(bordered ? window.before : none)},
+          {"padding", Value(padding)},
           {"ceil_mode", node.integer("ceil_mode", 0) != 0}};
+}
+
+/// Attributes of an operator whose windows may be dilated and have unequal padding at both ends.
+Table bordered_attributes(const NodeImport& node, const ImportedWindow& window) {
+  std::vector<int64_t> padding = window.before;
+  padding.insert(padding.end(), window.behind.begin(), window.behind.end());
+  Table attributes = attributes_of(node, window, std::move(padding));
+  attributes["dilation"] = Value(window.dilation);
+  return attributes;
+}
+
+std::vector<int64_t> no_border(const ImportedWindow& window) {
+  return std::vector<int64_t>(window.kernel.size(), 0);
 }
 
 std::string of_dims(const char* name, const ImportedWindow& window) {
@@ -41,73 +53,37 @@ NodeInput as_dtype_of(NodeImport& node, NodeInput value, size_t input) {
 }
 
 /// The result, and the place of each element among all.
-void convert_max_pool_with_places(NodeImport& node, const ImportedWindow& window) {
-  std::vector<int64_t> padding = window.before;
-  padding.insert(padding.end(), window.behind.begin(), window.behind.end());
-  NodeInput x = as_float(node, node.input(0));
-  x = node.add("max_pool_with_places", {x},
-               {{"kernel_size", Value(window.kernel)},
-                {"stride", Value(window.stride)},
-                {"padding", Value(padding)},
-                {"dilation", Value(window.dilation)},
-                {"ceil_mode", node.integer("ceil_mode", 0) != 0},
-                {"column_major", node.integer("storage_order", 0) != 0}});
-  node.set_output(1, NodeInput::of(x.node, 1));
+void convert_max_pool_with_places(NodeImport& node, const ImportedWindow& window, NodeInput input) {
+  Table attributes = bordered_attributes(node, window);
+  attributes["column_major"] = node.integer("storage_order", 0) != 0;
+  const NodeInput x = node.add("max_pool_with_places", {std::move(input)}, attributes);
+  if (node.wants(1)) node.set_output(1, NodeInput::of(x.node, 1));
   node.set_output(0, as_dtype_of(node, x, 0));
 }
 
+/// With ceil_mode a window that begins in the border behind does not count, which a border that is part of
+/// the input could not tell.
 void convert_max_pool(NodeImport& node) {
-  const ImportedWindow window = imported_window(node);
-  if (node.wants(1)) return convert_max_pool_with_places(node, window);
+  ImportedWindow window = imported_window(node);
+  if (node.wants(1) && window.cuts())
+    node.refuse("places of windows that are smaller than their stride, with this auto_pad,");
+  NodeInput x = cut(node, window, as_float(node, node.input(0)));
   const bool as_it_is = layer_takes(window);
-  NodeInput x = as_float(node, node.input(0));
-  if (!as_it_is) x = with_border(node, window, x, -std::numeric_limits<float>::max());
-  Table attributes = attributes_of(node, window, as_it_is);
+  const bool needs_border = !as_it_is && node.integer("ceil_mode", 0) != 0;
+  if (node.wants(1) || needs_border) return convert_max_pool_with_places(node, window, x);
+  if (!as_it_is) x = with_border(node, window, x, -std::numeric_limits<float>::infinity());
+  Table attributes = attributes_of(node, window, as_it_is ? window.before : no_border(window));
   attributes["dilation"] = Value(window.dilation);
   x = node.add(of_dims("max_pool", window), {x}, std::move(attributes));
   node.set_output(0, as_dtype_of(node, x, 0));
 }
 
-/// Where a border does not count and the layer cannot leave it out: the mean with it, over the share of each
-/// window that lies inside.
-NodeInput mean_inside(NodeImport& node, const ImportedWindow& window, NodeInput input) {
-  const auto mean = [&](NodeInput x) {
-    return node.add(of_dims("avg_pool", window), {std::move(x)}, attributes_of(node, window, false));
-  };
-  Shape inside = {1, 1};
-  Shape whole = {1, 1};
-  for (size_t i = 0; i < window.kernel.size(); ++i) {
-    const auto size = node.size(0, static_cast<int64_t>(i) + 2);
-    if (!size) node.refuse(fmt::format("such a border where the size of dimension {} is open", i + 2));
-    inside.push_back(*size);
-    whole.push_back(*size + window.before[i] + window.behind[i]);
-  }
-  constexpr int64_t kMostPositions = int64_t{1} << 22;  // each has a number, of a share
-  if (element_count(inside) > kMostPositions)
-    node.refuse(fmt::format("such a border around {} positions", element_count(inside)));
-  Tensor ones(DType::kFloat32, inside);
-  std::ranges::fill(ones.values<float>(), 1.0F);
-  std::vector<int64_t> pad;
-  for (size_t i = window.before.size(); i-- > 0;) {
-    pad.push_back(window.before[i]);
-    pad.push_back(window.behind[i]);
-  }
-  const NodeInput padded = node.add("pad", {std::move(input)}, {{"pad", Value(pad)}});
-  const NodeInput share = node.add("pad", {node.constant_of(ones)}, {{"pad", Value(pad)}});
-  return node.add("div", {mean(padded), mean(share)});
-}
-
-/// (sum |x|^p)^(1/p) over each window.
 void convert_lp_pool(NodeImport& node) {
-  const ImportedWindow window = imported_window(node);
-  const auto p = static_cast<double>(node.integer("p", 2));
-  double count = 1;
-  for (const int64_t size : window.kernel) count *= static_cast<double>(size);
-  NodeInput x = node.add("abs", {with_border(node, window, node.input(0), 0)});
-  x = node.add("pow", {x, NodeImport::number_of(p)});
-  x = node.add(of_dims("avg_pool", window), {x}, attributes_of(node, window, false));
-  x = node.add("mul", {x, NodeImport::number_of(count)});
-  node.set_output(0, node.add("pow", {x, NodeImport::number_of(1 / p)}));
+  ImportedWindow window = imported_window(node);
+  const NodeInput x = cut(node, window, node.input(0));
+  Table attributes = bordered_attributes(node, window);
+  attributes["p"] = node.integer("p", 2);
+  node.set_output(0, node.add("lp_pool", {x}, std::move(attributes)));
 }
 
 template <bool kMean>
@@ -124,17 +100,22 @@ void convert_average_pool(NodeImport& node) { node.set_output(0, average_pooled(
 }  // namespace
 
 NodeInput average_pooled(NodeImport& node, NodeInput input) {
-  const ImportedWindow window = imported_window(node);
-  if (std::ranges::any_of(window.dilation, [](int64_t d) { return d != 1; })) node.refuse("a dilation");
+  ImportedWindow window = imported_window(node);
+  input = cut(node, window, std::move(input));
   const bool counts = node.integer("count_include_pad", 0) != 0;
-  if (layer_takes(window)) {
-    Table attributes = attributes_of(node, window, true);
+  const bool is_dilated = std::ranges::any_of(window.dilation, [](int64_t d) { return d != 1; });
+  if (layer_takes(window) && !is_dilated) {
+    Table attributes = attributes_of(node, window, window.before);
     attributes["count_include_pad"] = counts;
     return node.add(of_dims("avg_pool", window), {std::move(input)}, std::move(attributes));
   }
-  if (!counts) return mean_inside(node, window, std::move(input));
+  if (is_dilated || !counts || node.integer("ceil_mode", 0) != 0) {
+    Table attributes = bordered_attributes(node, window);
+    attributes["count_include_pad"] = counts;
+    return node.add("avg_pool_with_border", {std::move(input)}, std::move(attributes));
+  }
   return node.add(of_dims("avg_pool", window), {with_border(node, window, std::move(input), 0)},
-                  attributes_of(node, window, false));
+                  attributes_of(node, window, no_border(window)));
 }
 
 OnnxConverterList pooling_converters() {

@@ -29,7 +29,7 @@ std::optional<int64_t> only_code(const Tensor& tensor) {
   }
 }
 
-/// Codes have a block of scales each in opset 21 and later.
+/// Codes of a value may have a scale for each block in opset 21 and later; those of constants are known.
 Table axis_attribute(const NodeImport& node) {
   if (node.integer("block_size", 0) != 0) node.refuse("a scale for each block");
   return {{"axis", node.integer("axis", 1)}};
@@ -46,7 +46,7 @@ DType dtype_of_codes(const NodeImport& node, size_t zero_point) {
   return node.has_input(zero_point) ? node.type(zero_point).dtype : DType::kUInt8;
 }
 
-NodeInput codes_of(NodeImport& node, NodeInput value, NodeInput scale, size_t zero_point) {
+NodeInput quantized_codes(NodeImport& node, NodeInput value, NodeInput scale, size_t zero_point) {
   std::vector<NodeInput> inputs = {std::move(value), std::move(scale)};
   const DType dtype = dtype_of_codes(node, zero_point);
   if (node.has_input(zero_point)) inputs.push_back(quantization_operand(node, zero_point));
@@ -54,12 +54,16 @@ NodeInput codes_of(NodeImport& node, NodeInput value, NodeInput scale, size_t ze
 }
 
 void convert_quantize(NodeImport& node) {
-  Table attributes = axis_attribute(node);
   DType dtype = DType::kUInt8;
   if (const int64_t wanted = node.integer("output_dtype", 0); wanted != 0) dtype = dtype_of_onnx(wanted);
   if (node.has_input(2)) dtype = node.type(2).dtype;
   if (dtype != DType::kUInt8 && dtype != DType::kInt8 && dtype != DType::kInt16)
     node.refuse(fmt::format("codes of {}", dtype_name(dtype)));
+  if (const int64_t block = node.integer("block_size", 0); block != 0) {
+    const auto codes = constant_codes(node, dtype, axis_of(node), block);
+    if (codes) return node.set_output(0, *codes);
+  }
+  Table attributes = axis_attribute(node);
   attributes["dtype"] = std::string(dtype_name(dtype));
   node.set_output(0, node.add("quantize_linear", with_parameters(node), std::move(attributes)));
 }
@@ -87,12 +91,9 @@ NodeInput integer_convolution(NodeImport& node, const QuantizedInput& x, const Q
   const ImportedWindow window = imported_window(node, std::vector<int64_t>(kernel.begin() + 2, kernel.end()));
   std::vector<NodeInput> inputs = code_factors(node, x, weight);
   if (!window.is_symmetric()) {
-    const size_t dims = window.before.size();
-    std::vector<int64_t> borders(2 * (dims + 2), 0);
-    std::ranges::copy(window.before, borders.begin() + 2);
-    std::ranges::copy(window.behind, borders.begin() + static_cast<int64_t>(dims) + 4);
     const NodeInput value = inputs.size() > 2 ? inputs[2] : NodeInput::absent();
-    inputs[0] = node.add("dynamic_pad", {inputs[0], NodeImport::list_of(borders), value});
+    const NodeInput borders = spatial_borders(window.before, window.behind);
+    inputs[0] = node.add("dynamic_pad", {inputs[0], borders, value});
   }
   if (bias) {
     inputs.resize(4);
@@ -106,7 +107,7 @@ void convert_conv_integer(NodeImport& node) {
 }
 
 /// A list of scales as [O, 1, ...], to broadcast with [N, O, ...].
-NodeInput along_channels(NodeImport& node, NodeInput scales, size_t rank) {
+NodeInput scales_along_channels(NodeImport& node, NodeInput scales, size_t rank) {
   if (scales.is_constant() || node.type_of(scales).shape.size() != 1) return scales;
   std::vector<int64_t> dims(rank - 2);
   std::iota(dims.begin(), dims.end(), 1);
@@ -117,7 +118,7 @@ void convert_qlinear_conv(NodeImport& node) {
   if (const auto value = rounded_convolution(node)) return node.set_output(0, quantized(node, *value, 6));
   const NodeInput sums = integer_convolution(node, {0, 1, 2}, {3, 4, 5},
                                              node.has_input(8) ? std::optional<size_t>(8) : std::nullopt);
-  const NodeInput scales = along_channels(node, quantization_operand(node, 4), node.rank(0));
+  const NodeInput scales = scales_along_channels(node, quantization_operand(node, 4), node.rank(0));
   node.set_output(0, requantized(node, sums, scale_product(node, quantization_operand(node, 1), scales), 6));
 }
 
@@ -177,7 +178,7 @@ NodeInput dequantized(NodeImport& node, const QuantizedInput& codes) {
 NodeInput quantized(NodeImport& node, NodeInput value, size_t scale) {
   if (const auto spec = rounding_to_codes(node, {0, scale, scale + 1}, dtype_of_codes(node, scale + 1)))
     value = node.add_rounding(std::move(value), *spec);
-  return codes_of(node, std::move(value), quantization_operand(node, scale), scale + 1);
+  return quantized_codes(node, std::move(value), quantization_operand(node, scale), scale + 1);
 }
 
 NodeInput in_units(NodeImport& node, const NodeInput& sums, const NodeInput& unit) {
@@ -197,7 +198,7 @@ NodeInput requantized(NodeImport& node, const NodeInput& sums, const NodeInput& 
   } else {
     factor = node.add("div", {unit, of_result});
   }
-  return codes_of(node, in_units(node, sums, factor), NodeImport::number_of(1), scale + 1);
+  return quantized_codes(node, in_units(node, sums, factor), NodeImport::number_of(1), scale + 1);
 }
 
 OnnxConverterList linear_code_converters() {

@@ -91,10 +91,10 @@ bool sums_dynamic_codes(const NodeImport& node, const Node& sums, const std::str
 
 /// A sum of codes as a layer; nothing where there is none of such a weight.
 std::optional<NodeInput> as_layer(NodeImport& node, const Node& sums, const DynamicScale& scale) {
-  constexpr int64_t kMostDims = 5;
+  constexpr int64_t kMostWeightDims = 5;
   const Tensor codes = node.node(sums.inputs[1]).find_parameter("value")->tensor;
   const bool is_matrix = sums.op == "integer_matmul";
-  if (is_matrix ? codes.rank() != 2 : codes.rank() < 3 || codes.rank() > kMostDims) return std::nullopt;
+  if (is_matrix ? codes.rank() != 2 : codes.rank() < 3 || codes.rank() > kMostWeightDims) return std::nullopt;
   const bool has_zero = sums.inputs.size() > 3 && !sums.inputs[3].is_absent();
   const auto zero = has_zero ? known_numbers(node, sums.inputs[3]) : std::vector<double>{0};
   const int64_t axis = is_matrix ? 1 : 0;
@@ -136,7 +136,7 @@ std::optional<NodeInput> dynamic_layer(NodeImport& node) {
 
 std::optional<NodeInput> rounded_convolution(NodeImport& node) {
   constexpr size_t kBias = 8;
-  constexpr size_t kMostDims = 3;
+  constexpr size_t kMostWeightDims = 3;
   if (!has_known_scales(node, 6) || node.constant(0) != nullptr) return std::nullopt;
   const auto weight = rounded_constant(node, kWeight, 0);
   if (!weight || !weight->spec || weight->values.rank() < 3) return std::nullopt;
@@ -144,7 +144,7 @@ std::optional<NodeInput> rounded_convolution(NodeImport& node) {
   const ImportedWindow window = imported_window(node, std::vector<int64_t>(shape.begin() + 2, shape.end()));
   const size_t dims = window.kernel.size();
   auto parameters = parameters_of(node, *weight, node.has_input(kBias) ? std::optional(kBias) : std::nullopt);
-  if (dims > kMostDims || dims + 2 != shape.size() || !parameters) return std::nullopt;
+  if (dims > kMostWeightDims || dims + 2 != shape.size() || !parameters) return std::nullopt;
   NodeInput input = dequantized(node, kInput);
   if (!window.is_symmetric()) input = with_border(node, window, std::move(input), 0);
   return node.add(fmt::format("conv{}d", dims), {input}, convolution_attributes(node, window),

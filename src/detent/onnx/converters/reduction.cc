@@ -5,7 +5,7 @@ namespace detent {
 namespace {
 
 constexpr int64_t kSumAxesAreInput = 13;
-constexpr int64_t kAxesAreInput = 18;
+constexpr int64_t kReductionAxesAreInput = 18;
 
 /// The axes as an operand, or nothing; they were an attribute first.
 struct Axes {
@@ -14,7 +14,8 @@ struct Axes {
 };
 
 Axes axes_of(NodeImport& node) {
-  const bool is_input = node.opset() >= (node.op() == "ReduceSum" ? kSumAxesAreInput : kAxesAreInput);
+  const bool is_input =
+      node.opset() >= (node.op() == "ReduceSum" ? kSumAxesAreInput : kReductionAxesAreInput);
   if (!is_input) {
     if (!node.has_attribute("axes")) return {};
     return {false, NodeImport::list_of(node.integers("axes", {}))};
@@ -92,7 +93,7 @@ void convert_top_k(NodeImport& node) {
   if (node.wants(1)) node.set_output(1, NodeInput::of(both.node, 1));
 }
 
-/// x / its norm along an axis.
+/// x / its norm along an axis, or 0 where that is 0.
 void convert_lp_normalization(NodeImport& node) {
   const int64_t p = node.integer("p", 2);
   if (p != 1 && p != 2) fail("p is {}, expected 1 or 2", p);
@@ -100,7 +101,9 @@ void convert_lp_normalization(NodeImport& node) {
   const NodeInput magnitudes = p == 1 ? node.add("abs", {node.input(0)}) : square(node);
   NodeInput norm = node.add(kSum, {magnitudes, axis}, {{"keepdim", true}});
   if (p == 2) norm = node.add("sqrt", {norm});
-  node.set_output(0, node.add("div", {node.input(0), norm}));
+  const NodeInput zero = NodeImport::number_of(0);
+  const NodeInput quotient = node.add("div", {node.input(0), norm});
+  node.set_output(0, node.add("where", {node.add("eq", {norm, zero}), zero, quotient}));
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+#include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
 
@@ -11,9 +12,11 @@ bool is_list_given(const NodeImport& node, size_t index) {
 
 /// An input that lists numbers: a constant list where its elements are known.
 NodeInput numbers(NodeImport& node, size_t index) {
-  const auto& elements = node.type(index).elements;
-  if (node.constant(index) == nullptr || !elements || node.rank(index) != 1) return node.input(index);
-  return NodeInput::of_constant(Value(List(elements->begin(), elements->end())));
+  const Tensor* constant = node.constant(index);
+  if (constant == nullptr || constant->rank() != 1) return node.input(index);
+  const Tensor elements = to_dtype(*constant, DType::kFloat64);
+  const auto list = elements.values<double>();
+  return NodeInput::of_constant(Value(List(list.begin(), list.end())));
 }
 
 NodeInput numbers(const std::vector<double>& values) {

@@ -4,11 +4,14 @@
 #include <cmath>
 #include <limits>
 
+#include "detent/core/convert.h"
+#include "detent/core/element_types.h"
 #include "detent/core/error.h"
 #include "detent/formats/elements/affine.h"
 #include "detent/formats/elements/binary.h"
 #include "detent/formats/elements/fixed.h"
 #include "detent/onnx/converters/converters.h"
+#include "detent/onnx/moved_rounding.h"
 
 namespace detent {
 namespace {
@@ -64,23 +67,8 @@ std::optional<QuantSpec> spec_of(const Codes& codes, int64_t axis) {
 }
 
 std::vector<double> numbers_of(const Tensor& tensor) {
-  const auto list = [](const auto& values) { return std::vector<double>(values.begin(), values.end()); };
-  switch (tensor.dtype()) {
-    case DType::kFloat32:
-      return list(tensor.values<float>());
-    case DType::kInt8:
-      return list(tensor.values<int8_t>());
-    case DType::kUInt8:
-      return list(tensor.values<uint8_t>());
-    case DType::kInt16:
-      return list(tensor.values<int16_t>());
-    case DType::kInt32:
-      return list(tensor.values<int32_t>());
-    case DType::kInt64:
-      return list(tensor.values<int64_t>());
-    default:
-      fail("got {}, expected integers or float32", dtype_name(tensor.dtype()));
-  }
+  const Tensor numbers = to_dtype(tensor, DType::kFloat64);
+  return {numbers.values<double>().begin(), numbers.values<double>().end()};
 }
 
 std::pair<double, double> range_of(DType dtype) {
@@ -109,52 +97,89 @@ std::optional<Codes> known_codes(const NodeImport& node, const QuantizedInput& c
   return known_codes(node, codes.scale, codes.zero_point, node.type(codes.value).dtype);
 }
 
-template <class T>
-void set_values(const Tensor& codes, const Codes& parameters, int64_t stride, int64_t count, Tensor& values) {
-  const auto from = codes.values<T>();
-  const auto to = values.values<float>();
-  for (size_t i = 0; i < to.size(); ++i) {
-    const auto at = static_cast<size_t>(static_cast<int64_t>(i) / stride % count);
-    const double zero = parameters.zero_point[parameters.zero_point.size() == 1 ? 0 : at];
-    to[i] =
-        static_cast<float>(static_cast<double>(from[i]) - zero) * static_cast<float>(parameters.scale[at]);
+/// Which scale each element has: one for all, one for each position of a dimension, or one for each `block`
+/// positions of it at each place of the others.
+class ScalePlaces {
+ public:
+  ScalePlaces(const Shape& shape, const Codes& parameters, int64_t axis, int64_t block = 0) {
+    const size_t scales = parameters.scale.size();
+    if (scales == 0 || (parameters.zero_point.size() != 1 && parameters.zero_point.size() != scales))
+      fail("{} scales and {} zero points", scales, parameters.zero_point.size());
+    if (scales == 1) return;
+    if (axis < 0 || axis >= std::ssize(shape)) fail("axis {} of {} dimensions", axis, shape.size());
+    const auto at = shape.begin() + axis;
+    count_ = *at;
+    stride_ = element_count({at + 1, shape.end()});
+    if (block > 0) {
+      block_ = block;
+      blocks_ = (count_ + block - 1) / block;
+    }
+    const int64_t expected = block > 0 ? element_count({shape.begin(), at}) * blocks_ * stride_ : count_;
+    if (expected != static_cast<int64_t>(scales))
+      fail("{} scales for dimension {} of {}, expected {}", scales, axis, shape_text(shape), expected);
   }
+
+  size_t of(size_t element) const {
+    const auto i = static_cast<int64_t>(element);
+    const int64_t at = i / stride_ % count_;
+    if (block_ == 0) return static_cast<size_t>(at);
+    return static_cast<size_t>((i / (stride_ * count_) * blocks_ + at / block_) * stride_ + i % stride_);
+  }
+
+  Tensor of_all(const Shape& shape) const {
+    Tensor places(DType::kInt32, shape);
+    for (size_t i = 0; int32_t& place : places.values<int32_t>()) place = static_cast<int32_t>(of(i++));
+    return places;
+  }
+
+ private:
+  int64_t count_ = 1;
+  int64_t stride_ = 1;
+  int64_t block_ = 0;
+  int64_t blocks_ = 1;
+};
+
+double zero_point_at(const Codes& parameters, size_t place) {
+  return parameters.zero_point[parameters.zero_point.size() == 1 ? 0 : place];
 }
 
 /// (codes - zero point) scale, in float32.
-Tensor values_of(const Tensor& codes, const Codes& parameters, int64_t axis) {
-  const size_t scales = parameters.scale.size();
-  if (scales == 0 || (parameters.zero_point.size() != 1 && parameters.zero_point.size() != scales))
-    fail("{} scales and {} zero points", scales, parameters.zero_point.size());
-  int64_t stride = 1;
-  int64_t count = 1;
-  if (scales > 1) {
-    if (axis < 0 || axis >= codes.rank() || codes.dim(axis) != static_cast<int64_t>(scales))
-      fail("{} scales for dimension {} of {}", scales, axis, shape_text(codes.shape()));
-    count = codes.dim(axis);
-    stride = element_count({codes.shape().begin() + axis + 1, codes.shape().end()});
-  }
+Tensor values_of(const Tensor& codes, const Codes& parameters, const ScalePlaces& places) {
+  const bool is_signs = codes.dtype() == DType::kFloat32;  // of BipolarQuant
+  if (!is_signs && is_floating_point(codes.dtype()))
+    fail("codes of {}, expected int8, uint8, int16 or int32", dtype_name(codes.dtype()));
   Tensor values(DType::kFloat32, codes.shape());
-  switch (codes.dtype()) {
-    case DType::kInt8:
-      set_values<int8_t>(codes, parameters, stride, count, values);
-      break;
-    case DType::kUInt8:
-      set_values<uint8_t>(codes, parameters, stride, count, values);
-      break;
-    case DType::kInt16:
-      set_values<int16_t>(codes, parameters, stride, count, values);
-      break;
-    case DType::kInt32:
-      set_values<int32_t>(codes, parameters, stride, count, values);
-      break;
-    case DType::kFloat32:  // signs, of BipolarQuant
-      set_values<float>(codes, parameters, stride, count, values);
-      break;
-    default:
-      fail("codes of {}, expected int8, uint8, int16 or int32", dtype_name(codes.dtype()));
-  }
+  visit_numbers(codes.dtype(), [&]<class T>(T) {
+    const auto from = codes.values<T>();
+    for (size_t i = 0; float& value : values.values<float>()) {
+      const size_t at = places.of(i);
+      const double steps = static_cast<double>(from[i]) - zero_point_at(parameters, at);
+      value = static_cast<float>(steps) * static_cast<float>(parameters.scale[at]);
+      ++i;
+    }
+  });
   return values;
+}
+
+/// round(value / scale) + zero point within the type, of NaN its 0, as the operator gives them.
+Tensor codes_of(const Tensor& values, const Codes& parameters, const ScalePlaces& places, DType dtype) {
+  const Tensor from = to_float32(values);
+  Tensor codes(dtype, values.shape());
+  visit_numbers(dtype, [&]<class T>(T) {
+    if constexpr (!std::is_same_v<T, bool>) {
+      constexpr auto kLow = static_cast<float>(std::numeric_limits<T>::min());
+      constexpr auto kHigh = static_cast<float>(std::numeric_limits<T>::max());
+      for (size_t i = 0; T & code : codes.values<T>()) {
+        const size_t at = places.of(i);
+        const auto scale = static_cast<float>(parameters.scale[at]);
+        const auto zero = static_cast<float>(zero_point_at(parameters, at));
+        const float steps = std::nearbyint(from.values<float>()[i] / scale) + zero;
+        code = static_cast<T>(std::isnan(steps) ? 0 : std::clamp(steps, kLow, kHigh));
+        ++i;
+      }
+    }
+  });
+  return codes;
 }
 
 /// Goes from codes back to the operator that makes them, and narrows their range on the way.
@@ -305,7 +330,8 @@ void convert_bipolar_quant(NodeImport& node) {
     return node.set_output(0, node.add("mul", {signs, node.input(1)}));
   }
   const Codes factors{.scale = numbers_of(scale), .zero_point = {0}};
-  const Tensor values = values_of(fake_quantize(spec, *constant), factors, *axis);
+  const ScalePlaces places(constant->shape(), factors, *axis);
+  const Tensor values = values_of(fake_quantize(spec, *constant), factors, places);
   const bool several = factors.scale.size() > 1;
   spec.format = Binary{.scaling = several ? BinaryScaling::kPerChannel : BinaryScaling::kPerTensor};
   spec.axis = several ? *axis : 0;
@@ -367,30 +393,66 @@ void convert_trunc(NodeImport& node) {
 
 }  // namespace
 
-std::optional<std::vector<double>> known_numbers(const NodeImport& node, const NodeInput& operand) {
+std::optional<std::vector<double>> known_numbers(const Graph& graph, const NodeInput& operand) {
   double scratch = 0;
   if (const double* number = operand.is_constant() ? operand.constant.number(scratch) : nullptr)
     return std::vector{*number};
   if (operand.is_constant()) return std::nullopt;
-  const Parameter* value = node.node(operand).find_parameter("value");
+  const Parameter* value = graph.node(operand.node).find_parameter("value");
   return value == nullptr ? std::nullopt : std::optional(numbers_of(value->tensor));
 }
 
+std::optional<std::vector<double>> known_numbers(const NodeImport& node, const NodeInput& operand) {
+  return known_numbers(node.graph(), operand);
+}
+
 RoundedConstant rounded_constant(const Tensor& codes, std::vector<double> scale,
-                                 std::vector<double> zero_point, int64_t axis) {
+                                 std::vector<double> zero_point, int64_t axis, int64_t block) {
   Codes parameters{.scale = std::move(scale), .zero_point = std::move(zero_point)};
   std::tie(parameters.low, parameters.high) = range_of(codes.dtype());
-  RoundedConstant result{.values = values_of(codes, parameters, axis), .spec = std::nullopt};
+  const ScalePlaces places(codes.shape(), parameters, axis, block);
+  RoundedConstant result{.values = values_of(codes, parameters, places), .spec = std::nullopt};
   if (codes.dtype() != DType::kInt32) result.spec = spec_of(parameters, axis);
+  if (result.spec && block > 0)
+    result.spec = rounding_at_places(*result.spec, places.of_all(codes.shape()), block);
   return result;
 }
 
 std::optional<RoundedConstant> rounded_constant(const NodeImport& node, const QuantizedInput& codes,
-                                                int64_t axis) {
+                                                int64_t axis, int64_t block) {
   const Tensor* constant = node.constant(codes.value);
   const std::optional<Codes> known = constant == nullptr ? std::nullopt : known_codes(node, codes);
   if (!known) return std::nullopt;
-  return rounded_constant(*constant, known->scale, known->zero_point, axis);
+  return rounded_constant(*constant, known->scale, known->zero_point, axis, block);
+}
+
+std::optional<RoundedConstant> rounded_constant(const Graph& graph, const Node& node) {
+  const std::optional<QuantSpec> rounding = node.rounding("data_out_0");
+  if (!rounding || node.inputs.size() != 1 || node.inputs[0].is_constant()) return std::nullopt;
+  const Parameter* value = graph.node(node.inputs[0].node).find_parameter("value");
+  if (value == nullptr || value->tensor.dtype() != DType::kFloat32) return std::nullopt;
+  return RoundedConstant{fake_quantize(*rounding, value->tensor), rounding};
+}
+
+std::optional<Tensor> constant_codes(const NodeImport& node, DType dtype, int64_t axis, int64_t block) {
+  const Tensor* values = node.constant(0);
+  const std::optional<Codes> known = known_codes(node, 1, 2, dtype);
+  if (values == nullptr || !known) return std::nullopt;
+  return codes_of(*values, *known, ScalePlaces(values->shape(), *known, axis, block), dtype);
+}
+
+std::optional<Tensor> constant_codes(const Graph& graph, const Node& node) {
+  if (node.op != "quantize_linear" || node.inputs[0].is_constant()) return std::nullopt;
+  const Parameter* value = graph.node(node.inputs[0].node).find_parameter("value");
+  const auto scale = known_numbers(graph, node.inputs[1]);
+  const bool has_zero = node.inputs.size() > 2 && !node.inputs[2].is_absent();
+  const auto zero = has_zero ? known_numbers(graph, node.inputs[2]) : std::vector<double>{0};
+  if (value == nullptr || !scale || !zero) return std::nullopt;
+  const Codes codes{.scale = *scale, .zero_point = *zero};
+  const Tensor& values = value->tensor;
+  const int64_t axis = integer_attribute(node, "axis");
+  const ScalePlaces places(values.shape(), codes, axis < 0 ? axis + values.rank() : axis);
+  return codes_of(values, codes, places, dtype_of_name(choice_attribute(node, "dtype")));
 }
 
 std::optional<NodeInput> rounded_value(NodeImport& node, const QuantizedInput& input, int64_t axis) {
@@ -413,18 +475,22 @@ std::optional<QuantSpec> rounding_to_codes(const NodeImport& node, const Quantiz
   return known && known->scale.size() == 1 ? spec_of(*known, 0) : std::nullopt;
 }
 
+int64_t axis_of(const NodeImport& node) {
+  const int64_t axis = node.integer("axis", 1);
+  return axis < 0 ? axis + static_cast<int64_t>(node.rank(0)) : axis;
+}
+
 bool became_rounding(NodeImport& node) {
-  if (node.integer("block_size", 0) != 0) return false;
   constexpr QuantizedInput kCodes = {0, 1, 2};
-  int64_t axis = node.integer("axis", 1);
-  if (axis < 0) axis += static_cast<int64_t>(node.rank(0));
+  const int64_t block = node.integer("block_size", 0);
+  const int64_t axis = axis_of(node);
   if (node.constant(0) != nullptr) {
-    const auto rounded = rounded_constant(node, kCodes, axis);
+    const auto rounded = rounded_constant(node, kCodes, axis, block);
     if (!rounded) return false;
     rounded->spec ? node.set_output(0, rounded->values, *rounded->spec) : node.set_output(0, rounded->values);
     return true;
   }
-  const auto value = rounded_value(node, kCodes, axis);
+  const auto value = block == 0 ? rounded_value(node, kCodes, axis) : std::nullopt;
   if (value) node.set_output(0, *value);
   return value.has_value();
 }

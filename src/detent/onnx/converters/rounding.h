@@ -21,12 +21,19 @@ struct RoundedConstant {
 };
 
 // Scales and zero points that are constants make a quantizer of codes: nothing where they are computed, or
-// where no format has such codes. Where there are several they lie along dimension `axis`.
+// where no format has such codes. Where there are several they lie along dimension `axis`, one for each
+// position or, with a `block`, for each so many at each place of the other dimensions.
 
 std::optional<RoundedConstant> rounded_constant(const NodeImport& node, const QuantizedInput& codes,
-                                                int64_t axis);
+                                                int64_t axis, int64_t block = 0);
 RoundedConstant rounded_constant(const Tensor& codes, std::vector<double> scale,
-                                 std::vector<double> zero_point, int64_t axis);
+                                 std::vector<double> zero_point, int64_t axis, int64_t block = 0);
+/// What a node that rounds makes of a tensor of the graph's own; nothing for other nodes.
+std::optional<RoundedConstant> rounded_constant(const Graph& graph, const Node& node);
+/// The codes of a QuantizeLinear's input; nothing where that is not constant.
+std::optional<Tensor> constant_codes(const NodeImport& node, DType dtype, int64_t axis, int64_t block);
+/// Those that a quantize_linear node gives of a tensor of the graph's own; nothing for other nodes.
+std::optional<Tensor> constant_codes(const Graph& graph, const Node& node);
 /// For codes that come from a QuantizeLinear with the same parameters (and perhaps a Clip, for fewer bits):
 /// what was quantized, rounded.
 std::optional<NodeInput> rounded_value(NodeImport& node, const QuantizedInput& codes, int64_t axis);
@@ -35,7 +42,10 @@ std::optional<QuantSpec> rounding_to_codes(const NodeImport& node, const Quantiz
 
 /// Numbers that an operand holds, where they are known.
 std::optional<std::vector<double>> known_numbers(const NodeImport& node, const NodeInput& operand);
+std::optional<std::vector<double>> known_numbers(const Graph& graph, const NodeInput& operand);
 
+/// The attribute of QuantizeLinear and DequantizeLinear, counted from the front.
+int64_t axis_of(const NodeImport& node);
 /// Whether a DequantizeLinear's result is rounded_constant or rounded_value.
 bool became_rounding(NodeImport& node);
 

@@ -2,6 +2,7 @@
 #include <limits>
 #include <numeric>
 
+#include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
 #include "detent/onnx/tensor_data.h"
@@ -36,8 +37,8 @@ void convert_reshape(NodeImport& node) {
   const NodeInput list = of_batch ? NodeImport::list_of(*of_batch) : node.list(1);
   const Table attributes = {{"allow_zero", allow_zero}};
   const Shape shape = node.result_shape("dynamic_reshape", {node.input(0), list}, attributes);
-  constexpr size_t kMostDims = 8;
-  const bool is_view = !shape.empty() && shape.size() <= kMostDims &&
+  constexpr size_t kMostViewDims = 8;
+  const bool is_view = !shape.empty() && shape.size() <= kMostViewDims &&
                        std::ranges::find(shape, 0) == shape.end() &&
                        std::ranges::count(shape, kOpenSize) <= 1;
   if (!is_view) return node.set_output(0, node.add("dynamic_reshape", {node.input(0), list}, attributes));
@@ -81,6 +82,7 @@ void convert_transpose(NodeImport& node) {
 
 void convert_concat(NodeImport& node) {
   std::vector<NodeInput> inputs;
+  if (node.input_count() == 0) fail("it has no inputs");
   for (size_t i = 0; i < node.input_count(); ++i) inputs.push_back(node.input(i));
   node.set_output(0, node.add("cat", std::move(inputs), {{"dim", node.integer("axis", 1)}}));
 }
@@ -178,8 +180,11 @@ NodeInput axes_operand(NodeImport& node) {
   return node.has_input(1) ? node.list(1) : NodeInput::absent();
 }
 
+/// A list of no axes stands for all dimensions of size 1, as none does.
 void convert_squeeze(NodeImport& node) {
-  const NodeInput axes = axes_operand(node);
+  NodeInput axes = axes_operand(node);
+  if (!axes.is_absent() && node.opset() >= kAxesAreInput && node.type(1).shape == Shape{0})
+    axes = NodeInput::absent();
   std::vector<NodeInput> inputs = {node.input(0)};
   if (!axes.is_absent()) inputs.push_back(axes);
   node.set_output(0, node.add("squeeze", std::move(inputs)));
@@ -235,27 +240,11 @@ void convert_shape(NodeImport& node) {
 
 void convert_size(NodeImport& node) { node.set_output(0, node.add("numel", {node.input(0)})); }
 
-/// The one element of a tensor, as a number.
-double only_element(const Tensor& tensor) {
+/// The one element of a tensor as a number of its own kind.
+Value only_element(const Tensor& tensor) {
   if (tensor.numel() != 1) fail("the value has {} elements, expected one", tensor.numel());
-  switch (tensor.dtype()) {
-    case DType::kFloat32:
-      return static_cast<double>(tensor.values<float>()[0]);
-    case DType::kInt64:
-      return static_cast<double>(tensor.values<int64_t>()[0]);
-    case DType::kInt32:
-      return tensor.values<int32_t>()[0];
-    case DType::kInt16:
-      return tensor.values<int16_t>()[0];
-    case DType::kInt8:
-      return tensor.values<int8_t>()[0];
-    case DType::kUInt8:
-      return tensor.values<uint8_t>()[0];
-    case DType::kBool:
-      return tensor.values<bool>()[0] ? 1 : 0;
-    default:
-      fail("the value is {}, which is not supported", dtype_name(tensor.dtype()));
-  }
+  if (is_floating_point(tensor.dtype())) return to_dtype(tensor, DType::kFloat64).values<double>()[0];
+  return to_dtype(tensor, DType::kInt64).values<int64_t>()[0];
 }
 
 void convert_constant_of_shape(NodeImport& node) {
@@ -266,17 +255,13 @@ void convert_constant_of_shape(NodeImport& node) {
                   {{"value", only_element(value)}, {"dtype", std::string(dtype_name(value.dtype()))}}));
 }
 
+/// Numbers are int64 or float32: others say their type as tensors.
 void convert_range(NodeImport& node) {
   std::vector<NodeInput> inputs;
   for (size_t i = 0; i < 3; ++i) {
-    const auto number = node.number(i);
-    if (!number) {
-      inputs.push_back(node.input(i));
-    } else if (is_floating_point(node.type(i).dtype)) {
-      inputs.push_back(NodeImport::number_of(*number));
-    } else {
-      inputs.push_back(NodeInput::of_constant(Value(static_cast<int64_t>(*number))));
-    }
+    const DType dtype = node.type(i).dtype;
+    const bool is_plain = dtype == DType::kInt64 || dtype == DType::kFloat32;
+    inputs.push_back(is_plain ? node.number_or_input(i) : node.input(i));
   }
   node.set_output(0, node.add("range", std::move(inputs)));
 }
@@ -307,20 +292,8 @@ void convert_dropout(NodeImport& node) {
 }
 
 void convert_constant(NodeImport& node) {
-  if (node.has_attribute("value")) return node.set_output(0, node.tensor("value"));
-  if (node.has_attribute("value_float"))
-    return node.set_output(
-        0, Tensor::from({}, std::vector<float>{static_cast<float>(node.number("value_float", 0))}));
-  if (node.has_attribute("value_int"))
-    return node.set_output(0, Tensor::from({}, std::vector<int64_t>{node.integer("value_int", 0)}));
-  if (node.has_attribute("value_ints")) {
-    const std::vector<int64_t> values = node.integers("value_ints", {});
-    return node.set_output(0, Tensor::from({std::ssize(values)}, values));
-  }
-  if (node.has_attribute("value_floats")) {
-    const std::vector<double> numbers = node.numbers("value_floats");
-    const std::vector<float> values(numbers.begin(), numbers.end());
-    return node.set_output(0, Tensor::from({std::ssize(values)}, values));
+  for (const char* name : {"value", "value_float", "value_int", "value_ints", "value_floats"}) {
+    if (node.has_attribute(name)) return node.set_output(0, node.tensor(name));
   }
   node.refuse("a constant of this kind");
 }
@@ -352,7 +325,8 @@ Shape image_shape(const NodeImport& node) {
 void convert_depth_to_space(NodeImport& node) {
   const Shape image = image_shape(node);
   const int64_t block = node.integer("blocksize", 1);
-  if (block < 1 || image[0] % (block * block) != 0) fail("blocksize {} and {} channels", block, image[0]);
+  if (block < 1 || block > image[0] || image[0] % (block * block) != 0)
+    fail("blocksize {} and {} channels", block, image[0]);
   const int64_t channels = image[0] / (block * block);
   const Shape joined = {-1, channels, image[1] * block, image[2] * block};
   const bool columns_first = node.text("mode", "DCR") == "CRD";

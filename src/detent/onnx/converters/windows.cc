@@ -9,14 +9,16 @@ namespace detent {
 namespace {
 
 /// Borders that give ceil(size / stride) windows; an odd one more behind (SAME_UPPER) or before (SAME_LOWER).
+/// Where the stride is larger than the window they are below 0: what no window reads is cut off, half of it
+/// before, as the formula of ONNX has it.
 void set_same_border(const NodeImport& node, bool upper, ImportedWindow& window) {
   for (size_t i = 0; i < window.kernel.size(); ++i) {
     const auto size = node.size(0, static_cast<int64_t>(i) + 2);
     if (!size) node.refuse(fmt::format("auto_pad where the size of dimension {} is open", i + 2));
     const int64_t count = (*size + window.stride[i] - 1) / window.stride[i];
     const int64_t span = (count - 1) * window.stride[i] + (window.kernel[i] - 1) * window.dilation[i] + 1;
-    const int64_t border = std::max<int64_t>(span - *size, 0);
-    window.before[i] = upper ? border / 2 : border - border / 2;
+    const int64_t border = span - *size;
+    window.before[i] = (upper ? border : border + 1) / 2;
     window.behind[i] = border - window.before[i];
   }
 }
@@ -26,6 +28,13 @@ void set_same_border(const NodeImport& node, bool upper, ImportedWindow& window)
 bool ImportedWindow::has_border() const {
   const auto is_some = [](int64_t size) { return size != 0; };
   return std::ranges::any_of(before, is_some) || std::ranges::any_of(behind, is_some);
+}
+
+bool ImportedWindow::is_symmetric() const { return before == behind && !cuts(); }
+
+bool ImportedWindow::cuts() const {
+  const auto is_cut = [](int64_t size) { return size < 0; };
+  return std::ranges::any_of(before, is_cut) || std::ranges::any_of(behind, is_cut);
 }
 
 ImportedWindow imported_window(const NodeImport& node, const std::optional<std::vector<int64_t>>& kernel) {
@@ -64,7 +73,28 @@ Table convolution_attributes(const NodeImport& node, const ImportedWindow& windo
           {"groups", node.integer("group", 1)}};
 }
 
-NodeInput with_border(NodeImport& node, const ImportedWindow& window, NodeInput input, double value) {
+NodeInput spatial_borders(const std::vector<int64_t>& before, const std::vector<int64_t>& behind) {
+  std::vector<int64_t> borders = {0, 0};
+  borders.insert(borders.end(), before.begin(), before.end());
+  borders.insert(borders.end(), {0, 0});
+  borders.insert(borders.end(), behind.begin(), behind.end());
+  return NodeImport::list_of(borders);
+}
+
+NodeInput cut(NodeImport& node, ImportedWindow& window, NodeInput input) {
+  if (!window.cuts()) return input;
+  const auto taken = [](std::vector<int64_t>& border) {
+    std::vector<int64_t> cuts = border;
+    for (int64_t& size : cuts) size = std::min<int64_t>(size, 0);
+    for (int64_t& size : border) size = std::max<int64_t>(size, 0);
+    return cuts;
+  };
+  const NodeInput borders = spatial_borders(taken(window.before), taken(window.behind));
+  return node.add("dynamic_pad", {std::move(input), borders});
+}
+
+NodeInput with_border(NodeImport& node, ImportedWindow window, NodeInput input, double value) {
+  input = cut(node, window, std::move(input));
   if (!window.has_border()) return input;
   if (value == 0) {
     std::vector<int64_t> pad;
@@ -81,12 +111,8 @@ NodeInput with_border(NodeImport& node, const ImportedWindow& window, NodeInput 
     const NodeInput padded = node.add("pad", {std::move(input)}, {{"pad", Value(pad)}});
     return spec ? node.add_rounding(padded, *spec) : padded;
   }
-  std::vector<int64_t> borders = {0, 0};
-  borders.insert(borders.end(), window.before.begin(), window.before.end());
-  borders.insert(borders.end(), {0, 0});
-  borders.insert(borders.end(), window.behind.begin(), window.behind.end());
-  return node.add("dynamic_pad",
-                  {std::move(input), NodeImport::list_of(borders), NodeImport::number_of(value)});
+  return node.add("dynamic_pad", {std::move(input), spatial_borders(window.before, window.behind),
+                                  NodeImport::number_of(value)});
 }
 
 }  // namespace detent

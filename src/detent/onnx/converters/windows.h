@@ -12,11 +12,13 @@ struct ImportedWindow {
   std::vector<int64_t> kernel;
   std::vector<int64_t> stride;
   std::vector<int64_t> dilation;
-  std::vector<int64_t> before;  // border before each dimension
+  std::vector<int64_t> before;  // border before each dimension; below 0 what is cut off
   std::vector<int64_t> behind;
 
-  bool is_symmetric() const { return before == behind; }
+  /// Whether the border is the same on both sides, and cuts nothing off.
+  bool is_symmetric() const;
   bool has_border() const;
+  bool cuts() const;
 };
 
 /// As the node's attributes say, auto_pad resolved; `kernel` where they do not give it. Throws Error where a
@@ -28,8 +30,14 @@ ImportedWindow imported_window(const NodeImport& node,
 /// with_border.
 Table convolution_attributes(const NodeImport& node, const ImportedWindow& window);
 
+/// Borders of the last dimensions of [N, C, ...] as `dynamic_pad` lists them; what is below 0 is cut off.
+NodeInput spatial_borders(const std::vector<int64_t>& before, const std::vector<int64_t>& behind);
+
+/// The value without what the window's border cuts off, which is then 0 there.
+NodeInput cut(NodeImport& node, ImportedWindow& window, NodeInput input);
+
 /// A value with the window's border of this number around it.
-NodeInput with_border(NodeImport& node, const ImportedWindow& window, NodeInput input, double value);
+NodeInput with_border(NodeImport& node, ImportedWindow window, NodeInput input, double value);
 
 /// A value as the node's window averages it (pooling.cc).
 NodeInput average_pooled(NodeImport& node, NodeInput input);

@@ -76,8 +76,8 @@ void export_mish(NodeExport& node) {
   node.emit("Mul", {input, node.add("Tanh", {node.add("Softplus", {input})})});
 }
 
-/// As PyTorch's exporter writes it: x (1 + erf(x / sqrt 2)) / 2, or 0.5 x (1 + tanh(sqrt(2 / pi) (x +
-/// 0.044715 x^3))).
+/// x / 2 (1 + erf(x / sqrt 2)), or x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))); halved first, so that
+/// nothing between is larger than x.
 void export_gelu(NodeExport& node) {
   const std::string input = node.input(0);
   const bool is_exact = node.choice("approximate") == "none";
@@ -93,7 +93,7 @@ void export_gelu(NodeExport& node) {
     inner = node.add("Tanh", {node.add("Mul", {bent, node.number_of(std::sqrt(2 / std::numbers::pi))})});
   }
   const std::string gate = node.add("Add", {inner, node.number_of(1)});
-  node.emit("Mul", {node.add("Mul", {input, gate}), node.number_of(0.5)});
+  node.emit("Mul", {node.add("Mul", {input, node.number_of(0.5)}), gate});
 }
 
 template <const char* kName>

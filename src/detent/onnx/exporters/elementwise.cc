@@ -2,6 +2,7 @@
 
 #include "detent/core/error.h"
 #include "detent/onnx/exporters/exporters.h"
+#include "detent/onnx/quantizer_export.h"
 #include "detent/onnx/tensor_data.h"
 
 namespace detent {
@@ -9,8 +10,8 @@ namespace {
 
 /// Our name and ONNX's, of operators that take the same inputs and no attributes.
 constexpr std::pair<std::string_view, const char*> kSame[] = {
-    {"add", "Add"},          {"sub", "Sub"},
-    {"mul", "Mul"},          {"div", "Div"},
+    {"sub", "Sub"},          {"mul", "Mul"},
+    {"div", "Div"},
     {"pow", "Pow"},          {"eq", "Equal"},
     {"lt", "Less"},          {"le", "LessOrEqual"},
     {"gt", "Greater"},       {"ge", "GreaterOrEqual"},
@@ -37,6 +38,15 @@ void export_same(NodeExport& node) {
   const auto* found = std::ranges::find(kSame, std::string_view(node.node().op),
                                         &std::pair<std::string_view, const char*>::first);
   node.emit(found->second, node.inputs());
+}
+
+/// ONNX Runtime fuses Add between quantized values into QLinearAdd, which multiplies codes by ratios of
+/// scales and so rounds some sums next to the middle of two codes the other way. It leaves Sum as it is
+/// written: dequantize, add in float32, quantize.
+void export_add(NodeExport& node) {
+  const auto is_rounded = [&](const char* operand) { return rounding_of(node.node(), operand).has_value(); };
+  const bool is_fused = node.style() == OnnxStyle::kQdq && is_rounded("data_in_0") && is_rounded("data_in_1");
+  node.emit(is_fused ? "Sum" : "Add", node.inputs());
 }
 
 /// Mod rounds the quotient down for integers only.
@@ -73,11 +83,8 @@ void export_cast(NodeExport& node) {
 }  // namespace
 
 OnnxExporterList elementwise_exporters() {
-  OnnxExporterList list = {{"remainder", export_remainder},
-                           {"fmod", export_fmod},
-                           {"isinf", export_is_inf},
-                           {"clamp", export_clamp},
-                           {"cast", export_cast}};
+  OnnxExporterList list = {{"add", export_add},      {"remainder", export_remainder}, {"fmod", export_fmod},
+                           {"isinf", export_is_inf}, {"clamp", export_clamp},         {"cast", export_cast}};
   for (const auto& [name, op] : kSame) list.emplace_back(name, export_same);
   return list;
 }

@@ -5,7 +5,7 @@ namespace detent {
 namespace {
 
 void export_select(NodeExport& node) {
-  const std::string index = node.number_of(static_cast<double>(node.integer("index")), DType::kInt64);
+  const std::string index = node.number_of(node.integer("index"), DType::kInt64);
   node.emit("Gather", {node.input(0), index}, {{"axis", node.integer("dim")}});
 }
 
@@ -59,7 +59,12 @@ void export_one_hot(NodeExport& node) {
   } else {
     values = node.input(2);
   }
-  node.emit("OneHot", {node.input(0), node.list(1), values}, {{"axis", node.integer("dim")}});
+  if (node.rank(0) > 0)
+    return node.emit("OneHot", {node.input(0), node.list(1), values}, {{"axis", node.integer("dim")}});
+  // The operator takes no index without dimensions.
+  const std::string index = node.add("Unsqueeze", {node.input(0), node.list_of({0})});
+  const std::string row = node.add("OneHot", {index, node.list(1), values}, {{"axis", -1}});
+  node.emit("Squeeze", {row, node.list_of({0})});
 }
 
 void export_nonzero(NodeExport& node) { node.emit("NonZero", {node.input(0)}); }

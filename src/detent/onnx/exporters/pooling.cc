@@ -6,53 +6,128 @@
 namespace detent {
 namespace {
 
-/// Windows that begin inside count only where the sizes do not divide; where they do, files need not say so.
-bool rounds_up(const NodeExport& node, size_t dims) {
-  if (!node.flag("ceil_mode")) return false;
-  const auto kernel = node.integers("kernel_size", dims);
-  const auto stride = pool_stride(node.node(), dims);
-  const auto padding = node.integers("padding", dims);
+struct Windows {
+  std::vector<int64_t> kernel, stride, dilation;
+  std::vector<int64_t> before, behind;
+  bool ceil_mode = false;
+};
+
+Windows windows_of(const NodeExport& node, std::vector<int64_t> before, std::vector<int64_t> behind) {
+  const size_t dims = node.rank(0) - 2;
   const bool dilated = node.node().attributes.contains("dilation");
-  const auto dilation = dilated ? node.integers("dilation", dims) : std::vector<int64_t>(dims, 1);
-  for (size_t i = 0; i < dims; ++i) {
-    const auto size = node.size(0, i + 2);
-    if (!size) return true;
-    if ((*size + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1) % stride[i] != 0) return true;
-  }
-  return false;
+  return {node.integers("kernel_size", dims),
+          pool_stride(node.node(), dims),
+          dilated ? node.integers("dilation", dims) : std::vector<int64_t>(dims, 1),
+          std::move(before),
+          std::move(behind),
+          node.flag("ceil_mode")};
 }
 
-Table window_attributes(const NodeExport& node) {
-  const size_t dims = node.rank(0) - 2;
-  std::vector<int64_t> pads = node.integers("padding", dims);
-  pads.insert(pads.end(), pads.begin(), pads.begin() + static_cast<int64_t>(dims));
-  return {{"kernel_shape", Value(node.integers("kernel_size", dims))},
-          {"strides", Value(pool_stride(node.node(), dims))},
+/// Writes what ceil_mode adds as a border where readers do not agree how many windows there are: one that
+/// would begin in the border behind is none, which shape inference before ONNX 1.17 counts. Where the sizes
+/// divide, files need not say that they round up.
+void resolve_ceil_mode(const NodeExport& node, bool counts_border, Windows& windows) {
+  if (!windows.ceil_mode) return;
+  std::vector<int64_t> behind = windows.behind;
+  bool rounds_up = false;
+  bool begins_behind = false;
+  for (size_t i = 0; i < behind.size(); ++i) {
+    const auto size = node.size(0, i + 2);
+    if (!size) return;
+    const int64_t stride = windows.stride[i];
+    const int64_t count = node.result_type().shape[i + 2];
+    const int64_t span = windows.dilation[i] * (windows.kernel[i] - 1) + 1;
+    const int64_t steps = *size + windows.before[i] + behind[i] - span;  // of the first element of windows
+    const int64_t needed = (count - 1) * stride + span - *size - windows.before[i];
+    const bool is_counted = (steps + stride - 1) / stride + 1 == count;
+    rounds_up = rounds_up || steps % stride != 0;
+    begins_behind = begins_behind || !is_counted;
+    behind[i] = std::max(needed, is_counted ? behind[i] : 0);
+  }
+  if (!begins_behind) {
+    windows.ceil_mode = rounds_up;
+    return;
+  }
+  // No reader takes a border as wide as the window.
+  if (counts_border || !std::ranges::equal(behind, windows.kernel, std::less())) return;
+  windows.behind = std::move(behind);
+  windows.ceil_mode = false;
+}
+
+Table attributes_of(const Windows& windows) {
+  std::vector<int64_t> pads = windows.before;
+  pads.insert(pads.end(), windows.behind.begin(), windows.behind.end());
+  return {{"kernel_shape", Value(windows.kernel)},
+          {"strides", Value(windows.stride)},
           {"pads", Value(pads)},
-          {"ceil_mode", rounds_up(node, dims)}};
+          {"ceil_mode", windows.ceil_mode}};
+}
+
+/// The border is the same on both sides.
+Table window_attributes(const NodeExport& node, bool counts_border) {
+  const std::vector<int64_t> padding = node.integers("padding", node.rank(0) - 2);
+  Windows windows = windows_of(node, padding, padding);
+  resolve_ceil_mode(node, counts_border, windows);
+  return attributes_of(windows);
 }
 
 void export_max_pool(NodeExport& node) {
-  Table attributes = window_attributes(node);
+  Table attributes = window_attributes(node, false);
   attributes["dilations"] = Value(node.integers("dilation", node.rank(0) - 2));
   node.emit("MaxPool", {node.input(0)}, std::move(attributes));
 }
 
 /// The border lies before each dimension, then behind each.
+Table bordered_attributes(const NodeExport& node, bool counts_border) {
+  const std::vector<int64_t> padding = node.integers("padding", 2 * (node.rank(0) - 2));
+  const auto half = padding.begin() + std::ssize(padding) / 2;
+  Windows windows = windows_of(node, {padding.begin(), half}, {half, padding.end()});
+  resolve_ceil_mode(node, counts_border, windows);
+  Table attributes = attributes_of(windows);
+  attributes["dilations"] = Value(windows.dilation);
+  return attributes;
+}
+
 void export_max_pool_with_places(NodeExport& node) {
-  const size_t dims = node.rank(0) - 2;
-  node.emit("MaxPool", {node.input(0)},
-            {{"kernel_shape", Value(node.integers("kernel_size", dims))},
-             {"strides", Value(pool_stride(node.node(), dims))},
-             {"pads", Value(node.integers("padding", 2 * dims))},
-             {"ceil_mode", node.flag("ceil_mode")},
-             {"dilations", Value(node.integers("dilation", dims))},
-             {"storage_order", node.flag("column_major")}});
+  Table attributes = bordered_attributes(node, false);
+  attributes["storage_order"] = node.flag("column_major");
+  node.emit("MaxPool", {node.input(0)}, std::move(attributes));
+}
+
+bool is_dilated(const NodeExport& node) {
+  return std::ranges::any_of(node.integers("dilation", node.rank(0) - 2), [](int64_t d) { return d != 1; });
+}
+
+void export_average_pool_with_border(NodeExport& node) {
+  constexpr int64_t kDilatedSince = 19;
+  const bool counts_border = node.flag("count_include_pad");
+  Table attributes = bordered_attributes(node, counts_border);
+  attributes["count_include_pad"] = counts_border;
+  if (is_dilated(node)) {
+    node.need_opset(kDilatedSince, "the mean of dilated windows");
+  } else {
+    attributes.erase("dilations");
+  }
+  node.emit("AveragePool", {node.input(0)}, std::move(attributes));
+}
+
+void export_lp_pool(NodeExport& node) {
+  constexpr int64_t kDilatedSince = 18;
+  Table attributes = bordered_attributes(node, false);
+  attributes["p"] = node.integer("p");
+  if (is_dilated(node) || attributes["ceil_mode"] == Value(true)) {
+    node.need_opset(kDilatedSince, "LpPool with dilated windows or ceil_mode");
+  } else {
+    attributes.erase("dilations");
+    attributes.erase("ceil_mode");
+  }
+  node.emit("LpPool", {node.input(0)}, std::move(attributes));
 }
 
 void export_average_pool(NodeExport& node) {
-  Table attributes = window_attributes(node);
-  attributes["count_include_pad"] = node.flag("count_include_pad");
+  const bool counts_border = node.flag("count_include_pad");
+  Table attributes = window_attributes(node, counts_border);
+  attributes["count_include_pad"] = counts_border;
   node.emit("AveragePool", {node.input(0)}, std::move(attributes));
 }
 
@@ -83,6 +158,8 @@ OnnxExporterList pooling_exporters() {
           {"max_pool2d", export_max_pool},
           {"max_pool3d", export_max_pool},
           {"max_pool_with_places", export_max_pool_with_places},
+          {"avg_pool_with_border", export_average_pool_with_border},
+          {"lp_pool", export_lp_pool},
           {"avg_pool1d", export_average_pool},
           {"avg_pool2d", export_average_pool},
           {"avg_pool3d", export_average_pool},

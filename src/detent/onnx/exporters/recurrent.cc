@@ -9,6 +9,7 @@ namespace {
 
 constexpr int64_t kLayoutSince = 14;
 constexpr size_t kLengths = 4;
+constexpr size_t kFirstState = 5;
 
 /// "hard_sigmoid" is "HardSigmoid" there.
 std::string onnx_name(RecurrentActivation::Function function) {
@@ -37,6 +38,20 @@ void add_activations(const NodeExport& node, size_t count, Table& attributes) {
   if (!betas.empty()) attributes["activation_beta"] = Value(betas);
 }
 
+/// A first state, repeated where it is that of all samples.
+std::string first_state(NodeExport& node, size_t index) {
+  const std::string state = node.input(index);
+  const size_t dim = node.flag("batch_first") ? 0 : 1;
+  if (!node.has_input(index) || node.size(index, dim) != 1 || node.size(0, dim) == 1) return state;
+  const Shape one = node.type(index).shape;
+  const std::string samples = node.add("Gather", {node.add("Shape", {node.input(0)}),
+                                                  node.list_of({static_cast<int64_t>(dim)})});
+  const OnnxValues shape = dim == 0
+                               ? OnnxValues{samples, node.list_of({one[1], one[2]})}
+                               : OnnxValues{node.list_of({one[0]}), samples, node.list_of({one[2]})};
+  return node.add("Expand", {state, node.add("Concat", shape, {{"axis", 0}})});
+}
+
 template <const char* kName, size_t kActivations, const char* kOwnAttribute>
 void export_recurrent(NodeExport& node) {
   Table attributes = {{"hidden_size", node.integer("hidden_size")}, {"direction", node.choice("direction")}};
@@ -48,8 +63,12 @@ void export_recurrent(NodeExport& node) {
     attributes["layout"] = 1;
   }
   OnnxValues inputs;
-  for (size_t i = 0; i < node.input_count(); ++i)
-    inputs.push_back(i == kLengths ? node.input_as(i, DType::kInt32) : node.input(i));
+  for (size_t i = 0; i < node.input_count(); ++i) {
+    const bool is_state = i == kFirstState || i == kFirstState + 1;
+    inputs.push_back(i == kLengths ? node.input_as(i, DType::kInt32)
+                     : is_state    ? first_state(node, i)
+                                   : node.input(i));
+  }
   node.emit(kName, std::move(inputs), std::move(attributes));
 }
 

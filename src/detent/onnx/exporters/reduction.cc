@@ -5,13 +5,13 @@ namespace detent {
 namespace {
 
 constexpr int64_t kSumAxesAreInputSince = 13;
-constexpr int64_t kAxesAreInputSince = 18;
+constexpr int64_t kReductionAxesAreInputSince = 18;
 
 /// The axes are an attribute first, then an input.
 template <const char* kName>
 void export_reduction(NodeExport& node) {
   const bool is_sum = std::string_view(kName) == "ReduceSum";
-  const bool is_input = node.opset() >= (is_sum ? kSumAxesAreInputSince : kAxesAreInputSince);
+  const bool is_input = node.opset() >= (is_sum ? kSumAxesAreInputSince : kReductionAxesAreInputSince);
   Table attributes = {{"keepdims", node.flag("keepdim")}};
   OnnxValues inputs = {node.input(0)};
   const auto axes = node.has_input(1) ? node.integers(1) : std::nullopt;
@@ -20,7 +20,8 @@ void export_reduction(NodeExport& node) {
     if (is_input) {
       inputs.push_back(node.list(1));
     } else {
-      if (!axes) node.refuse(fmt::format("axes that are computed need opset {}", kAxesAreInputSince));
+      if (!axes)
+        node.refuse(fmt::format("axes that are computed need opset {}", kReductionAxesAreInputSince));
       attributes["axes"] = Value(*axes);
     }
   }

@@ -33,7 +33,7 @@ std::string sizes_of(NodeExport& node, size_t first) {
 void export_size(NodeExport& node) {
   const int64_t dim = node.dimension(node.integers(1)->front());
   const std::string shape = node.add("Shape", {node.input(0)});
-  node.emit("Gather", {shape, node.number_of(static_cast<double>(dim), DType::kInt64)}, {{"axis", 0}});
+  node.emit("Gather", {shape, node.number_of(dim, DType::kInt64)}, {{"axis", 0}});
 }
 
 /// 0 is a size where it says so.
@@ -153,7 +153,7 @@ void export_dynamic_pad(NodeExport& node) {
   if (mode == "wrap") node.need_opset(kPadWrapSince, "mode \"wrap\"");
   if (node.has_input(3)) node.need_opset(kPadAxesSince, "a border of some dimensions");
   OnnxValues inputs = {node.input(0), node.list(1)};
-  if (node.input_count() > 2) inputs.push_back(node.input(2));
+  if (node.input_count() > 2) inputs.push_back(node.input_as(2, node.type(0).dtype));
   if (node.has_input(3)) inputs.push_back(node.list(3));
   node.emit("Pad", std::move(inputs), {{"mode", mode}});
 }
@@ -185,18 +185,15 @@ void export_dynamic_slice(NodeExport& node) {
 }
 
 void export_full(NodeExport& node) {
-  const Tensor value = scalar_tensor(node.number("value"), node.result_type().dtype).reshaped({1});
-  node.emit("ConstantOfShape", {node.list(0)}, {}, value);
+  node.emit("ConstantOfShape", {node.list(0)}, {}, full_value(node.node()).reshaped({1}));
 }
 
 void export_range(NodeExport& node) {
   OnnxValues bounds;
   for (size_t i = 0; i < 3; ++i) {
     const NodeInput& input = node.node().inputs[i];
-    double scratch = 0;
     const DType dtype = node.result_type().dtype;
-    const double* number = input.is_constant() ? input.constant.number(scratch) : nullptr;
-    bounds.push_back(number != nullptr ? node.number_of(*number, dtype) : node.input(i));
+    bounds.push_back(input.is_constant() ? node.number_of(input.constant, dtype) : node.input(i));
   }
   node.emit("Range", std::move(bounds));
 }

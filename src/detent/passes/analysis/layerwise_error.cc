@@ -7,6 +7,7 @@
 
 #include <fmt/ranges.h>
 
+#include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
 #include "detent/formats/elements/affine.h"
@@ -110,15 +111,8 @@ int64_t equal_elements(const Tensor& expected, const Tensor& actual) {
   return equal;
 }
 
-void add_output(OutputError& errors, const Tensor& expected, const Tensor& actual) {
-  if (expected.shape() != actual.shape()) {  // of detections, say
-    errors.elements += expected.numel();
-  } else if (expected.dtype() == DType::kFloat32) {
-    errors.error.update(expected, actual);
-  } else {
-    errors.elements += expected.numel();
-    errors.equal += equal_elements(expected, actual);
-  }
+bool is_float(const Tensor& tensor) {
+  return is_floating_point(tensor.dtype());
 }
 
 class LayerwiseErrorAnalysis {
@@ -147,6 +141,7 @@ class LayerwiseErrorAnalysis {
     const Node& output = quantized.nodes().back();
     for (size_t i = 0; i < output.inputs.size(); ++i) {
       outputs_.push_back({.name = source_name_or(output, i, value_name(output.inputs[i]))});
+      output_of_.emplace(value_name(output.inputs[i]), i);
     }
     progress_.emplace("layer-wise errors", batches * std::ssize(node_errors_),
                       Progress::Options{.shown = context.group->is_first()});
@@ -164,7 +159,7 @@ class LayerwiseErrorAnalysis {
             operands[std::string(operand)] = value.clone();
             return;
           }
-          const Tensor result = clamped(value, clamps_[found->second]);
+          const Tensor result = compared(found->second, value);
           results[node.name] = result.clone();
           add_alone(found->second, operands, result);
           operands.clear();
@@ -173,10 +168,9 @@ class LayerwiseErrorAnalysis {
         together_->run(inputs, [&](const Node& node, std::string_view operand, const Tensor& value) {
           const auto found = index_.find(node.name);
           if (found == index_.end() || operand != "data_out_0") return;
-          node_errors_[found->second].together.update(results.at(node.name),
-                                                      clamped(value, clamps_[found->second]));
+          node_errors_[found->second].together.update(results.at(node.name), compared(found->second, value));
         });
-    for (size_t i = 0; i < outputs_.size(); ++i) add_output(outputs_[i], expected[i], actual[i]);
+    for (size_t i = 0; i < outputs_.size(); ++i) add_output(i, expected[i], actual[i]);
   }
 
   void add_output_gains(const CalibrationSet& data, int64_t samples) {
@@ -187,7 +181,7 @@ class LayerwiseErrorAnalysis {
     for (const size_t i : order) nodes.push_back(node_errors_[i].node);
     const OutputSqnr sqnr = measure_output_sqnr(
         {reference_, quantized_, *in_float_, *together_, context_.executor()}, nodes, data, samples);
-    output_sqnr_db_ = sqnr.quantized;
+    if (const auto measured = measured_output(reference_)) output_sqnr_db_ = outputs_[*measured].sqnr_db();
     measured_output_ = sqnr.output;
     gain_samples_ = sqnr.samples;
     for (size_t i = 0; i < sqnr.with_float_node.size(); ++i)
@@ -205,6 +199,31 @@ class LayerwiseErrorAnalysis {
   }
 
  private:
+  void add_output(size_t index, const Tensor& expected, const Tensor& actual) {
+    OutputError& errors = outputs_[index];
+    if (expected.shape() != actual.shape()) {  // of detections, say
+      errors.elements += expected.numel();
+    } else if (is_float(expected)) {
+      const auto values = compared_values(reference_, index, expected);
+      errors.is_float = true;
+      errors.signal += squared_distance(values, std::vector<double>(values.size()));
+      errors.noise += squared_distance(values, compared_values(reference_, index, actual));
+      errors.error.update(compared_tensor(reference_, index, expected),
+                          compared_tensor(reference_, index, actual));
+    } else {
+      errors.elements += expected.numel();
+      errors.equal += equal_elements(expected, actual);
+    }
+  }
+
+  /// What is compared of a node's result.
+  Tensor compared(size_t index, const Tensor& value) const {
+    const auto output = output_of_.find(node_errors_[index].node);
+    if (output != output_of_.end() && is_float(value))
+      return compared_tensor(reference_, output->second, value);
+    return clamped(value, clamps_[index]);
+  }
+
   std::optional<Distortion> weight_distortion(const Node& node) const {
     const Quantizer* quantizer = node.find_quantizer("weight");
     if (quantizer == nullptr) return std::nullopt;
@@ -224,7 +243,7 @@ class LayerwiseErrorAnalysis {
       }
     }
     const Graph alone = single_node_graph(node, operands, quantized_.requantization());
-    node_errors_[index].alone.update(expected, clamped(context_.executor().run(alone, {}), clamps_[index]));
+    node_errors_[index].alone.update(expected, compared(index, context_.executor().run(alone, {})));
     progress_->update(++nodes_done_, node.name);
   }
 
@@ -238,6 +257,7 @@ class LayerwiseErrorAnalysis {
   std::map<std::string, size_t, std::less<>> index_;
   std::vector<NodeError> node_errors_;
   std::vector<OutputError> outputs_;
+  std::map<std::string, size_t, std::less<>> output_of_;  // by the name of the value
   double output_sqnr_db_ = 0;
   std::string measured_output_;
   int64_t samples_ = 0;
@@ -268,7 +288,8 @@ Graph unquantized(Graph graph) {
 
 void run_layerwise_error_analysis(Graph& graph, const LayerwiseErrorOptions& options, PassContext& context) {
   const auto errors = analyze_layerwise_error(unquantized(graph), graph, options.num_samples, context);
-  report_layerwise_errors(errors, context.output_dir / "layerwise_error_analysis", context);
+  report_layerwise_errors(errors, context.output_dir / "layerwise_error_analysis", context,
+                          output_sqnr_text(errors) + "\n");
 }
 
 }  // namespace
@@ -317,12 +338,11 @@ TextTable complete_table(const LayerwiseErrors& errors) {
 TextTable outputs_table(const LayerwiseErrors& errors) {
   TextTable table({"output", "SQNR", "cosine", "largest error", "equal %"});
   for (const OutputError& output : errors.outputs) {
-    const bool is_float = output.error.count() > 0;
     const double share =
         100 * static_cast<double>(output.equal) / static_cast<double>(std::max<int64_t>(output.elements, 1));
-    table.add_row({output.name, is_float ? number(output.error.sqnr_db(), 2) : "",
-                   is_float ? number(output.error.cosine(), 5) : "",
-                   is_float ? fmt::format("{:.4g}", output.error.max_error()) : "",
+    table.add_row({output.name, output.is_float ? number(output.sqnr_db(), 2) : "",
+                   output.is_float ? number(output.error.cosine(), 5) : "",
+                   output.is_float ? fmt::format("{:.4g}", output.error.max_error()) : "",
                    output.elements > 0 ? number(share, 2) : ""});
   }
   return table;
@@ -349,50 +369,34 @@ Value layerwise_errors_value(const LayerwiseErrors& errors) {
   return nodes;
 }
 
-std::string layerwise_error_advice(const LayerwiseErrors& errors, const Table& given) {
-  constexpr double kFine = 25;  // dB
-  constexpr double kLittle = 0.1;
-  constexpr size_t kMost = 3;
+std::string output_sqnr_text(const LayerwiseErrors& errors) {
   if (errors.measured_output.empty()) return "";
-  const std::string output =
-      fmt::format("the {} have an SQNR of {:.1f} dB", errors.measured_output, errors.output_sqnr_db);
-  std::vector<std::string> names;
-  std::vector<std::string> wider;
-  std::vector<std::string> in_float;
-  for (const NodeError& node : errors.nodes) {
-    if (names.size() == kMost || !(node.output_gain.value_or(0) >= kLittle)) break;
-    names.push_back(fmt::format("{} ({:.1f} dB)", node.node, *node.output_gain));
-    if (node.more_bits.empty()) {
-      in_float.push_back(node.node);
-    } else {
-      wider.push_back(node.more_bits);
-    }
-  }
-  if (names.empty() || errors.output_sqnr_db >= kFine) return output + "\n";
-  const Value* bits = given.find("bits");
-  if (!wider.empty() && bits != nullptr) wider.push_back(*bits->get_if<std::string>());
-  const Value* kept = given.find("keep_float");
-  if (!in_float.empty() && kept != nullptr) {
-    for (const Value& pattern : *kept->get_if<List>()) in_float.push_back(*pattern.get_if<std::string>());
-  }
-  std::string options;
-  if (!wider.empty()) options += fmt::format(" --bits '{}'", fmt::join(wider, ","));
-  if (!in_float.empty()) options += fmt::format(" --keep-float '{}'", fmt::join(in_float, ","));
-  return fmt::format("{}; most is won with more bits for {}; try{}\n", output, fmt::join(names, ", "),
-                     options);
+  return fmt::format("the {} have an SQNR of {:.1f} dB", errors.measured_output, errors.output_sqnr_db);
 }
 
-void report_layerwise_errors(const LayerwiseErrors& errors, const std::filesystem::path& folder,
-                             const PassContext& context, const Table& given) {
+namespace {
+
+/// What the column "output gain" holds.
+std::string gain_text(const LayerwiseErrors& errors) {
+  if (errors.measured_output.empty()) return "; no output is of floats";
   const auto tried =
       std::ranges::count_if(errors.nodes, [](const NodeError& n) { return n.output_gain.has_value(); });
+  return fmt::format(
+      "; output gain:\nwhat the SQNR of the {} would win with this node in float, tried for\n"
+      "{} of {} nodes on {} samples",
+      errors.measured_output, tried, errors.nodes.size(), errors.gain_samples);
+}
+
+}  // namespace
+
+void report_layerwise_errors(const LayerwiseErrors& errors, const std::filesystem::path& folder,
+                             const PassContext& context, const std::string& conclusion) {
   context.report(
-      fmt::format("layer-wise error analysis on {} samples, worst first; SQNR in dB; output gain:\n"
-                  "what the SQNR of the {} would win with this node in float, tried for\n"
-                  "{} of {} nodes on {} samples\n",
-                  errors.samples, errors.measured_output, tried, errors.nodes.size(), errors.gain_samples) +
-      printed_table(errors).to_text() + layerwise_error_advice(errors, given) +
-      fmt::format("\noutputs of the quantized network against float:\n{}\n",
+      fmt::format("layer-wise error analysis on {} samples, worst first; SQNR in dB{}\n", errors.samples,
+                  gain_text(errors)) +
+      printed_table(errors).to_text() + conclusion +
+      fmt::format("\noutputs of the quantized network against float{}:\n{}\n",
+                  errors.measured_output == "logits" ? " (SQNR of\nlogits less their mean over the classes)" : "",
                   outputs_table(errors).to_text()));
   if (!context.group->is_first()) return;
   write_file(context.to_write(folder / "layerwise_error.csv"), complete_table(errors).to_csv());

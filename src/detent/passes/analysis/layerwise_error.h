@@ -13,7 +13,8 @@
 
 namespace detent {
 
-/// What quantization does to one node. Where only relu or relu6 reads its result, that of the clamp.
+/// What quantization does to one node. Where only relu or relu6 reads its result, that of the clamp; where
+/// its result is an output, what is compared of it (compared_values).
 struct NodeError {
   std::string node;
   std::string op;
@@ -27,21 +28,27 @@ struct NodeError {
   std::optional<double> saturated_share;  // of the inputs that it quantizes
 };
 
-/// An output of the quantized network against that in float.
+/// An output of the quantized network against that in float: of floats what is compared of them
+/// (compared_values).
 struct OutputError {
   std::string name;  // as the model that the network was read from calls it
-  Distortion error = Distortion(Distortion::Values::kIgnored);  // of float32
+  bool is_float = false;
+  double signal = 0;  // sums of squares
+  double noise = 0;
+  Distortion error = Distortion(Distortion::Values::kIgnored);
   /// For other dtypes: elements that are equal, and all; none of the former where shapes differ.
   int64_t equal = 0;
   int64_t elements = 0;
+
+  double sqnr_db() const { return detent::sqnr_db(signal, noise); }
 };
 
 struct LayerwiseErrors {
-  /// SQNR of the first output that is float32 (a classifier's logits); none in a network without such.
+  /// SQNR of the measured output (output_gain.h), that of `outputs`; none in a network without such.
   double output_sqnr_db = 0;
   std::string measured_output = "logits";  // "": none
   int64_t samples = 0;
-  int64_t gain_samples = 0;  // for the gains and that SQNR
+  int64_t gain_samples = 0;  // for the gains
   std::vector<OutputError> outputs;
   std::vector<NodeError> nodes;
 };
@@ -56,13 +63,12 @@ LayerwiseErrors analyze_layerwise_error(const Graph& reference, const Graph& qua
 /// SQNR and cosine of each output, a row an output.
 TextTable outputs_table(const LayerwiseErrors& errors);
 Value layerwise_errors_value(const LayerwiseErrors& errors);
-/// Which nodes to give more bits first, and the options of `detent quantize` that do; `given` are those of
-/// the pass static_quantize that were given, which these take up.
-std::string layerwise_error_advice(const LayerwiseErrors& errors, const Table& given = {});
+/// "the logits have an SQNR of 26.1 dB"; "" where there is no output to compare.
+std::string output_sqnr_text(const LayerwiseErrors& errors);
 
-/// Reports tables and advice and writes layerwise_error.json and .csv, and quantization_outputs.csv,
-/// into `folder`.
+/// Reports tables, with `conclusion` behind that of the nodes, and writes layerwise_error.json and .csv, and
+/// quantization_outputs.csv, into `folder`.
 void report_layerwise_errors(const LayerwiseErrors& errors, const std::filesystem::path& folder,
-                             const PassContext& context, const Table& given = {});
+                             const PassContext& context, const std::string& conclusion);
 
 }  // namespace detent

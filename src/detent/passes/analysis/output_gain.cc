@@ -8,6 +8,8 @@
 #include <optional>
 #include <span>
 
+#include "detent/core/convert.h"
+#include "detent/formats/measure/distortion.h"
 #include "detent/graph/activation_memory.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
@@ -17,7 +19,7 @@
 namespace detent {
 namespace {
 
-constexpr int64_t kMicroBatch = 16;
+constexpr int64_t kGainMicroBatch = 16;
 
 constexpr double kFewestSamples = 8;  // or chance decides
 /// Some 2 seconds of a core: of resnet18 at 224 x 224, 3.5 runs over 8 samples.
@@ -38,20 +40,16 @@ double share_from(const Graph& graph, size_t first) {
 
 /// Takes the rounding off the value where it is computed, behind which codes may have been moved or clamped.
 /// Returns the position of the first node that this changes, or `position`.
-size_t release_value(Graph& graph, const std::string& value, size_t position) {
-  Node& giver = graph.node(value);
+size_t release_value(Graph& graph, const NodeInput& value, size_t position) {
+  Node& giver = graph.node(value.node);
   const bool clamps = clamp_of(giver) != nullptr && !is_rectifier(giver);
-  if (giver.quantization.erase("data_out_0") > 0) position = std::min(position, graph.position(value));
+  if (giver.quantization.erase(fmt::format("data_out_{}", value.result)) > 0)
+    position = std::min(position, graph.position(value.node));
   if (clamps) giver.quantization.clear();
   const auto* movement = trait<Movement>(giver);
   const bool joins = movement != nullptr && movement->joins;
   const bool moves = moves_codes(giver) && !joins && !giver.inputs.empty();
-  return clamps || moves ? release_value(graph, giver.inputs[0].node, position) : position;
-}
-
-double squared_distance(const std::vector<double>& a, const std::vector<double>& b) {
-  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0, std::plus<>(),
-                            [](double x, double y) { return (x - y) * (x - y); });
+  return clamps || moves ? release_value(graph, giver.inputs[0], position) : position;
 }
 
 }  // namespace
@@ -60,7 +58,7 @@ std::optional<size_t> measured_output(const Graph& graph) {
   const ValueTypes values = infer_shapes(graph);
   const std::vector<NodeInput>& outputs = graph.nodes().back().inputs;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (outputs[i].result == 0 && values.at(value_name(outputs[i])).dtype == DType::kFloat32) return i;
+    if (outputs[i].result == 0 && is_floating_point(values.at(value_name(outputs[i])).dtype)) return i;
   }
   return std::nullopt;
 }
@@ -69,31 +67,50 @@ Variant variant_with_float_node(const Graph& reference, const Graph& quantized, 
   Variant variant{quantized, position};
   const Node& node = reference.nodes()[position];
   for (const NodeInput& input : node.inputs) {
-    if (!input.is_constant()) variant.first = release_value(variant.graph, input.node, variant.first);
+    if (!input.is_constant()) variant.first = release_value(variant.graph, input, variant.first);
   }
   variant.graph.nodes()[position] = node;
   return variant;
 }
 
-bool is_classifier(const Tensor& output) { return output.rank() == 2; }
+bool is_classifier(const Tensor& output) { return output.rank() == 2 && output.dim(1) > 1; }
 
-std::vector<double> compared_values(const Graph& graph, const Tensor& output) {
-  const auto* softmax = trait<Softmax>(graph.node(graph.nodes().back().inputs[0].node));
+std::vector<double> compared_values(const Graph& graph, size_t output, const Tensor& value) {
+  const auto* softmax = trait<Softmax>(graph.node(graph.nodes().back().inputs[output].node));
   const bool probabilities = softmax != nullptr && !softmax->log;
   // A probability that float32 rounds to 0 is smaller than this one.
   constexpr auto kLeast = static_cast<double>(std::numeric_limits<float>::denorm_min());
-  std::vector<double> values(output.values<float>().begin(), output.values<float>().end());
-  if (!is_classifier(output)) return values;
+  const Tensor wide = to_dtype(value, DType::kFloat64);
+  std::vector<double> values(wide.values<double>().begin(), wide.values<double>().end());
+  if (!is_classifier(value)) return values;
   if (probabilities) {
-    for (double& value : values) value = std::log(std::max(value, kLeast));
+    for (double& x : values) x = std::log(std::max(x, kLeast));
   }
-  const auto classes = static_cast<size_t>(output.dim(1));
+  const auto classes = static_cast<size_t>(value.dim(1));
   for (size_t begin = 0; begin < values.size(); begin += classes) {
     const std::span row = std::span(values).subspan(begin, classes);
     const double mean = std::accumulate(row.begin(), row.end(), 0.0) / static_cast<double>(classes);
-    for (double& value : row) value -= mean;
+    for (double& x : row) x -= mean;
   }
   return values;
+}
+
+Tensor compared_tensor(const Graph& graph, size_t output, const Tensor& value) {
+  const std::vector<double> values = compared_values(graph, output, value);
+  Tensor result(DType::kFloat32, value.shape());
+  std::ranges::transform(values, result.values<float>().begin(),
+                         [](double x) { return static_cast<float>(x); });
+  return result;
+}
+
+double squared_distance(const std::vector<double>& expected, const std::vector<double>& actual) {
+  double sum = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!std::isfinite(expected[i])) continue;
+    const double distance = expected[i] - actual[i];
+    sum += std::isnan(distance) ? HUGE_VAL : distance * distance;
+  }
+  return sum;
 }
 
 double OutputSqnr::gain(size_t i) const {
@@ -123,21 +140,21 @@ OutputSqnr measure_output_sqnr(const ComparedNetworks& networks, const std::vect
   double signal = 0;
   double noise = 0;
   std::vector<double> noise_with(variants.size());
-  const int64_t batch = fixed_samples(reference).value_or(kMicroBatch);
+  const int64_t batch = fixed_samples(reference).value_or(kGainMicroBatch);
   for (int64_t begin = 0; begin < count; begin += batch) {
     const std::vector<Tensor> inputs = data.inputs(begin, std::min(begin + batch, count));
     const Tensor in_reference = in_float.run(inputs).at(*output);
     sqnr.output = is_classifier(in_reference) ? "logits" : "outputs";
-    const auto expected = compared_values(reference, in_reference);
+    const auto expected = compared_values(reference, *output, in_reference);
     const auto add_variant = [&](size_t variant, const Tensor& result) {
-      noise_with[variant] += squared_distance(expected, compared_values(networks.reference, result));
+      noise_with[variant] += squared_distance(expected, compared_values(networks.reference, *output, result));
     };
     const Tensor result = variant_runs.run(inputs, in_codes, executor, add_variant);
-    noise += squared_distance(expected, compared_values(reference, result));
+    noise += squared_distance(expected, compared_values(reference, *output, result));
     signal += squared_distance(expected, std::vector<double>(expected.size()));
   }
-  sqnr.quantized = 10 * std::log10(signal / noise);
-  for (const double rest : noise_with) sqnr.with_float_node.push_back(10 * std::log10(signal / rest));
+  sqnr.quantized = sqnr_db(signal, noise);
+  for (const double rest : noise_with) sqnr.with_float_node.push_back(sqnr_db(signal, rest));
   return sqnr;
 }
 

@@ -17,22 +17,28 @@ namespace detent {
 /// and inputs that are not rounded where they are computed. Other readers of these round them for themselves.
 Variant variant_with_float_node(const Graph& reference, const Graph& quantized, size_t position);
 
-/// The output that networks are compared by: the first that is float32 and the first result of a node.
+/// The output that networks are compared by: the first that is a tensor of floats and the first result of a
+/// node.
 std::optional<size_t> measured_output(const Graph& graph);
 
-/// Whether the output gives a row of numbers a sample, as of classes.
+/// Whether the output gives a row of two and more numbers a sample, as of classes.
 bool is_classifier(const Tensor& output);
 
-/// The output of a classifier as logits less their mean over the classes, which is all that class
-/// probabilities depend on: logits, log-probabilities and (of a softmax) probabilities give the same. Of
-/// other networks the values as they are.
-std::vector<double> compared_values(const Graph& graph, const Tensor& output);
+/// What is compared of an output of floats, wherever an SQNR of outputs is told. Of a classifier: logits less
+/// their mean over the classes, which is all that class probabilities depend on; logits, log-probabilities
+/// and (of a softmax) probabilities give the same. Of other networks the values as they are.
+std::vector<double> compared_values(const Graph& graph, size_t output, const Tensor& value);
+/// The same as float32, of the output's shape.
+Tensor compared_tensor(const Graph& graph, size_t output, const Tensor& value);
 
-/// SQNR in dB of the compared values of the first output that is float32; of none, where none is.
+/// Sum over what is finite in `expected`; infinite where `actual` is NaN there.
+double squared_distance(const std::vector<double>& expected, const std::vector<double>& actual);
+
+/// SQNR in dB of the compared values of the measured output; of none, where there is none.
 struct OutputSqnr {
   int64_t samples = 0;
-  std::string output;  // what it is: "logits" of a classifier, or "outputs"
-  double quantized = 0;
+  std::string output;                   // what it is: "logits" of a classifier, or "outputs"
+  double quantized = 0;                 // over these samples
   std::vector<double> with_float_node;  // with one node in float, as many as were tried
 
   /// What node i in float would win, in dB; below 0 where its errors make up for others'.

@@ -147,18 +147,21 @@ std::vector<Probe> activation_probes(const Graph& graph, const ProfileRequest& r
   const std::string where = context.where + ".activation_statistics";
   const ProfileOptions& options = request.options;
   const ValueTypes values = infer_shapes(graph);
-  const auto is_float = [&](const std::string& value) { return values.at(value).dtype == DType::kFloat32; };
+  const auto has_values = [&](const std::string& value) {
+    const Operand& type = values.at(value);
+    return type.dtype == DType::kFloat32 && std::ranges::find(type.shape, 0) == type.shape.end();
+  };
   std::vector<Probe> probes;
   for (const size_t i : target_nodes(graph, options.target_activation_nodes, options.by,
                                      key_place(context.where, "target_activation_nodes"), context.warn)) {
     const Node& node = graph.nodes()[i];
     for (size_t input = 0; input < node.inputs.size(); ++input) {
-      if (node.inputs[input].is_constant() || !is_float(value_name(node.inputs[input]))) continue;
+      if (node.inputs[input].is_constant() || !has_values(value_name(node.inputs[input]))) continue;
       add_probe(i, fmt::format("data_in_{}", input), request.activation_statistics, where, probes);
     }
     if (!options.profile_output_activation) continue;
     for (size_t result = 0; result < result_count(node); ++result) {
-      if (!is_float(value_name(node.name, result))) continue;
+      if (!has_values(value_name(node.name, result))) continue;
       add_probe(i, fmt::format("data_out_{}", result), request.activation_statistics, where, probes);
     }
   }

@@ -244,9 +244,7 @@ void report_samples(int64_t samples, const ProfileOptions& options, const PassCo
   context.report(fmt::format("profile_statistics: {} samples profiled ({} asked for{})\n", samples,
                              options.num_samples,
                              options.exact_num_samples ? "" : ", whole batches are taken"));
-  if (samples < options.num_samples) {
-    context.warn(fmt::format("{}: the training set has only {} samples", context.where, samples));
-  }
+  context.warn_of_few_samples(samples, options.num_samples);
 }
 
 /// Also of its quantizers, as weight_probes names them.

@@ -7,8 +7,8 @@ namespace {
 void report_accuracy(Graph& graph, const NoOptions&, PassContext& context) {
   if (!context.score) fail("{}: there are no validation samples with labels here", context.where);
   const Score score = context.score(graph);
-  context.report(
-      fmt::format("accuracy on the validation samples: {:.4f}, loss {:.4f}\n", score.accuracy, score.loss));
+  context.report(fmt::format("accuracy on the validation samples: {:.4f} +- {:.4f}, loss {:.4f}\n",
+                             score.accuracy, score.standard_error, score.loss));
 }
 
 }  // namespace

@@ -17,7 +17,9 @@ struct SummaryOptions {
   }
   std::vector<PassFile> files() const {
     if (!save_dir) return {};
-    return {{"save_dir", std::filesystem::path(*save_dir) / "quantize_table.csv", true}};
+    const std::filesystem::path folder = *save_dir;
+    return {{"save_dir", folder / "quantize_table.csv", true},
+            {"save_dir", folder / "quantize_histogram.csv", true}};
   }
 };
 

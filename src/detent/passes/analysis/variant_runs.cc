@@ -13,7 +13,7 @@ VariantRuns::VariantRuns(const Graph& base, const std::vector<Variant>& variants
   for (size_t i = 0; i < base.nodes().size(); ++i) {
     read_from_.push_back(cut.read_from(i));
   }
-  const std::string& result = base.nodes().back().inputs.at(output).node;
+  const NodeInput& result = base.nodes().back().inputs.at(output);
   const std::vector<std::string> inputs = base.input_names();
   for (size_t i = 0; i < variants.size(); ++i) {
     const size_t first = variants[i].first;

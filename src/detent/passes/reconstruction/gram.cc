@@ -53,6 +53,13 @@ void add_products(const Matrix<float>& left, const Matrix<float>& right, int64_t
   });
 }
 
+void add_rows(const Matrix<float>& rows, int64_t count, std::vector<double>& sum) {
+  for (int64_t i = 0; i < count; ++i) {
+    const float* row = rows.row(i);
+    for (size_t j = 0; j < sum.size(); ++j) sum[j] += static_cast<double>(row[j]);
+  }
+}
+
 Tensor difference(const Tensor& a, const Tensor& b) {
   DETENT_CHECK(a.shape() == b.shape(), "{} and {}", shape_text(a.shape()), shape_text(b.shape()));
   Tensor result(DType::kFloat32, a.shape());
@@ -71,7 +78,10 @@ void check_sums(const Matrix<double>& sums, int64_t count, const std::string& wh
 }  // namespace
 
 GramMatrices::GramMatrices(const Im2Col& im2col) : im2col_(im2col) {
-  for (int64_t g = 0; g < im2col.groups(); ++g) sums_.emplace_back(im2col.length(), im2col.length());
+  for (int64_t g = 0; g < im2col.groups(); ++g) {
+    sums_.emplace_back(im2col.length(), im2col.length());
+    row_sums_.emplace_back(static_cast<size_t>(im2col.length()));
+  }
 }
 
 void GramMatrices::add(const Tensor& input) {
@@ -82,6 +92,7 @@ void GramMatrices::add(const Tensor& input) {
       const int64_t end = std::min(begin + kRun, count);
       im2col_.copy(input, group, begin, end, run);
       add_products(run, run, end - begin, true, sums_[static_cast<size_t>(group)]);
+      add_rows(run, end - begin, row_sums_[static_cast<size_t>(group)]);
     }
   });
   count_ += count;
@@ -95,6 +106,13 @@ Matrix<double> GramMatrices::mean(int64_t group, const std::string& where) const
     for (int64_t j = 0; j <= i; ++j) result(i, j) = result(j, i) = sum(i, j) / static_cast<double>(count_);
   }
   return result;
+}
+
+std::vector<double> GramMatrices::mean_row(int64_t group, const std::string& where) const {
+  check_sums(sums_[static_cast<size_t>(group)], count_, where);
+  std::vector<double> mean = row_sums_[static_cast<size_t>(group)];
+  for (double& value : mean) value /= static_cast<double>(count_);
+  return mean;
 }
 
 ShiftMatrices::ShiftMatrices(const Im2Col& im2col) : im2col_(im2col), grams_(im2col) {
@@ -153,6 +171,23 @@ std::vector<double> row_errors(const InputMoments& inputs, const Tensor& weight,
     }
   });
   return errors;
+}
+
+std::vector<double> output_shifts(const std::vector<double>& mean_row, const Tensor& a, const Tensor& b,
+                                  int64_t row_begin, int64_t row_end) {
+  const auto n = std::ssize(mean_row);
+  const float* first = a.values<float>().data();
+  const float* second = b.values<float>().data();
+  std::vector<double> shifts;
+  for (int64_t r = row_begin; r < row_end; ++r) {
+    double shift = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const double d = static_cast<double>(first[r * n + i]) - static_cast<double>(second[r * n + i]);
+      shift += d * mean_row[static_cast<size_t>(i)];
+    }
+    shifts.push_back(shift);
+  }
+  return shifts;
 }
 
 std::vector<double> output_errors(const Matrix<double>& gram, const Tensor& a, const Tensor& b,

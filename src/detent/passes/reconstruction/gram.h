@@ -28,13 +28,16 @@ class GramMatrices {
   /// Both triangles. Throws Error, beginning with `where`, when there was no patch and when
   /// an input was NaN or infinite.
   Matrix<double> mean(int64_t group, const std::string& where) const;
+  /// The mean of the rows themselves. Throws likewise.
+  std::vector<double> mean_row(int64_t group, const std::string& where) const;
 
   static constexpr int64_t kRun = 512;
 
  private:
   Im2Col im2col_;
   int64_t count_ = 0;
-  std::vector<Matrix<double>> sums_;  // lower triangles
+  std::vector<Matrix<double>> sums_;           // lower triangles
+  std::vector<std::vector<double>> row_sums_;  // of each group
 };
 
 /// How far the rows x of im2col are from the rows f that the float network has in their place: the means of
@@ -68,6 +71,11 @@ struct InputMoments {
 /// else x, and v the row of `chosen`. With v = 0 it is the mean square of the outputs.
 std::vector<double> row_errors(const InputMoments& inputs, const Tensor& weight, const Tensor& chosen,
                                int64_t row_begin, int64_t row_end);
+
+/// For each row r in [row_begin, row_end) of two weights of equal shape: what b's output is below a's on
+/// average, where `mean_row` is the mean of the inputs.
+std::vector<double> output_shifts(const std::vector<double>& mean_row, const Tensor& a, const Tensor& b,
+                                  int64_t row_begin, int64_t row_end);
 
 /// For each row r in [row_begin, row_end) of two weights of equal shape: d H d^T, d being the difference of
 /// the rows.

@@ -291,5 +291,25 @@ TEST(OutputErrors, AreThoseOfTheOutputs) {
   }
 }
 
+TEST(OutputShifts, AreTheMeansOfTheOutputsDifferences) {
+  const Tensor input = random_tensor({600, 9}, 5);  // more than one run
+  const Tensor a = random_tensor({3, 9}, 6);
+  const Tensor b = random_tensor({3, 9}, 7);
+  GramMatrices grams(Im2Col(linear({3, 9}), ""));
+  grams.add(input);
+  const std::vector<double> shifts = output_shifts(grams.mean_row(0, ""), a, b, 1, 3);
+  ASSERT_EQ(shifts.size(), 2U);
+  for (size_t r = 1; r < 3; ++r) {
+    double expected = 0;
+    for (size_t n = 0; n < 600; ++n) {
+      for (size_t i = 0; i < 9; ++i) {
+        expected += static_cast<double>(a.values<float>()[r * 9 + i] - b.values<float>()[r * 9 + i]) *
+                    static_cast<double>(input.values<float>()[n * 9 + i]) / 600;
+      }
+    }
+    EXPECT_NEAR(shifts[r - 1], expected, 1e-5);
+  }
+}
+
 }  // namespace
 }  // namespace detent

@@ -36,7 +36,10 @@ bool GraphCut::is_recomputed(const Node& node) const {
   const Operand& value = values_.at(node.name);
   if (value.dtype != DType::kFloat32) return true;  // which observers do not see
   if (!value.is_tensor() || value.is_open() || value.shape.empty() || value.shape[0] != 1) return true;
-  return values_of_two_ && values_of_two_->at(node.name).shape[0] == 1;  // the same for all samples
+  if (!values_of_two_) return false;
+  Shape of_two = value.shape;
+  of_two[0] = 2;
+  return values_of_two_->at(node.name).shape != of_two;
 }
 
 std::vector<std::string> GraphCut::read_from(size_t index) const {
@@ -59,7 +62,7 @@ std::vector<std::string> GraphCut::read_from(size_t index) const {
 }
 
 Graph GraphCut::part(const std::function<bool(const std::string&)>& is_there,
-                     const std::vector<std::string>& captured) const {
+                     const std::vector<NodeInput>& captured) const {
   std::set<std::string> needed;
   std::set<std::string> taken;
   const auto need = [&](const auto& self, const std::string& name) -> void {
@@ -71,10 +74,14 @@ Graph GraphCut::part(const std::function<bool(const std::string&)>& is_there,
       }
     }
   };
-  for (const std::string& name : captured) need(need, name);
+  for (const NodeInput& value : captured) need(need, value.node);
   Graph part(graph_.name());
   part.set_requantization(graph_.requantization());
   for (const std::string& name : taken) {
+    if (const auto given = graph_.input_types().find(name); given != graph_.input_types().end()) {
+      part.add_input(name, given->second);
+      continue;
+    }
     const Operand& value = values_.at(name);
     TensorType type{value.dtype, {value.shape.begin(), value.shape.end()}};
     DETENT_CHECK(!value.shape.empty() && value.shape[0] == 1, "node {}: a value of shape {} is no batch",
@@ -89,7 +96,7 @@ Graph GraphCut::part(const std::function<bool(const std::string&)>& is_there,
     Node node;
     node.name = capture_name(i);
     node.op = "identity";
-    node.inputs = {NodeInput::of(captured[i])};
+    node.inputs = {captured[i]};
     part.add(std::move(node));
   }
   Node output;

@@ -12,9 +12,9 @@
 
 namespace detent {
 
-/// Cuts a network into parts that run by themselves. What does not begin with the batch (sizes, tensors that
-/// the graph owns, windows of all samples), what is not float32, and what has several results, is computed
-/// again in each part that reads it.
+/// Cuts a network into parts that run by themselves. What does not begin with the batch, or has it elsewhere
+/// too (sizes, tensors that the graph owns, windows of all samples), what is not float32, and what has several
+/// results, is computed again in each part that reads it.
 class GraphCut {
  public:
   /// `graph` must outlive this; its parameters and specs may change, its nodes may not.
@@ -27,7 +27,7 @@ class GraphCut {
   /// that reads each. Its placeholders are named as the values that it takes, in alphabetical order; its
   /// output is the last of `captured`.
   Graph part(const std::function<bool(const std::string&)>& is_there,
-             const std::vector<std::string>& captured) const;
+             const std::vector<NodeInput>& captured) const;
 
   static std::string capture_name(size_t index);
 

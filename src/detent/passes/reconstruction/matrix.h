@@ -30,7 +30,7 @@ class Matrix {
   std::span<T> values() { return values_; }
   std::span<const T> values() const { return values_; }
 
-  static constexpr int64_t kPadding = Product::kPadding;
+  static constexpr int64_t kPadding = FloatProduct::kPadding;
 
  private:
   int64_t rows_ = 0;

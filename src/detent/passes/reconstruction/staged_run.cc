@@ -10,16 +10,15 @@ namespace {
 
 constexpr int64_t kMicroBatch = 64;
 constexpr int64_t kMiB = int64_t{1} << 20;
+/// What is computed again in every part (GraphCut) waits for its layer alone, under a name that no node has.
+constexpr char kRecomputed[] = "input of the layer";
 
 }  // namespace
 
 CalibrationBatches::CalibrationBatches(const CalibrationInputOptions& options, const PassContext& context)
     : data_(context.open_calibration()), samples_(std::min(options.num_samples, data_->size())) {
   if (samples_ == 0) fail("{}: the training set is empty: there is nothing to calibrate with", context.where);
-  if (samples_ < options.num_samples) {
-    context.warn(fmt::format("{}: the training set has only {} samples, expected {}", context.where, samples_,
-                             options.num_samples));
-  }
+  context.warn_of_few_samples(samples_, options.num_samples);
 }
 
 int64_t CalibrationBatches::count() const { return (samples_ + kMicroBatch - 1) / kMicroBatch; }
@@ -58,7 +57,7 @@ StagedRun::StagedRun(const Graph& graph, const CalibrationInputOptions& options,
   }
 }
 
-void StagedRun::compute(const std::vector<std::string>& captured) {
+void StagedRun::compute(const std::vector<NodeInput>& captured) {
   const Graph part = cut_.part([&](const std::string& name) { return values_.contains(name); }, captured);
   const std::vector<std::string> inputs = part.input_names();
   const std::unique_ptr<const Program> program = context_.executor().compile(part);
@@ -68,7 +67,9 @@ void StagedRun::compute(const std::vector<std::string>& captured) {
     const auto keep = [&](const Node& node, std::string_view operand, const Tensor& value) {
       if (operand != "data_in_0") return;
       for (size_t i = 0; i < captured.size(); ++i) {
-        if (node.name == GraphCut::capture_name(i)) values_.put(captured[i], batch, value);
+        if (node.name != GraphCut::capture_name(i)) continue;
+        const bool is_input = captured[i] == graph_.nodes()[position_].inputs[0];
+        values_.put(is_input ? input_name_ : captured[i].node, batch, value);
       }
     };
     program->run(tensors, keep, ObservedValues::kBeforeQuantization);
@@ -80,17 +81,25 @@ void StagedRun::inputs_of(size_t index, const std::function<void(const Tensor& i
   for (int64_t batch = 0; batch < batches_; ++batch) visit(input(batch));
 }
 
-Tensor StagedRun::input(int64_t batch) const {
-  return values_.get(graph_.nodes()[position_].inputs[0].node, batch);
-}
+Tensor StagedRun::input(int64_t batch) const { return values_.get(input_name_, batch); }
 
 void StagedRun::advance_to(size_t index) {
   DETENT_CHECK(index >= position_ && !graph_.nodes()[index].inputs.empty(), "node {} after node {}", index,
                position_);
   position_ = index;
-  const std::vector<std::string> wanted = cut_.read_from(index);
-  std::vector<std::string> missing = wanted;
-  std::erase_if(missing, [&](const std::string& name) { return values_.contains(name); });
+  std::vector<std::string> wanted = cut_.read_from(index);
+  std::vector<NodeInput> missing;
+  for (const std::string& name : wanted) {
+    if (!values_.contains(name)) missing.push_back(NodeInput::of(name));
+  }
+  const NodeInput& input = graph_.nodes()[index].inputs[0];
+  const bool is_kept = input.result == 0 && std::ranges::find(wanted, input.node) != wanted.end();
+  input_name_ = is_kept ? input.node : kRecomputed;
+  if (!is_kept) {
+    if (values_.contains(kRecomputed)) values_.erase(kRecomputed);
+    missing.push_back(input);
+    wanted.emplace_back(kRecomputed);
+  }
   if (!missing.empty()) compute(missing);
   for (const std::string& name : values_.names()) {
     if (std::ranges::find(wanted, name) == wanted.end()) values_.erase(name);

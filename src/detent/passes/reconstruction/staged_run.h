@@ -67,13 +67,14 @@ class StagedRun {
   int64_t spilled_bytes() const { return values_.spilled_bytes(); }
 
  private:
-  void compute(const std::vector<std::string>& captured);
+  void compute(const std::vector<NodeInput>& captured);
 
   const Graph& graph_;
   PassContext& context_;
   GraphCut cut_;
   int64_t batches_ = 0;
   size_t position_ = 0;
+  std::string input_name_;  // under which the values wait that the node there takes
   SpilledTensors values_;
 };
 

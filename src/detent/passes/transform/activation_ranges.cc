@@ -1,6 +1,8 @@
 #include "detent/passes/transform/activation_ranges.h"
 
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -31,15 +33,20 @@ Table statistics_for(Calibrator calibrator) {
   return statistics;
 }
 
-/// What was seen of one operand. Throws Error where that includes NaN or infinities.
-Distribution seen(const Node& node, const std::string& operand, const std::string& where) {
+/// What was seen of one operand; nothing of one without elements. Throws Error where that includes NaN or
+/// infinities.
+std::optional<Distribution> seen(const Node& node, const std::string& operand, const std::string& where) {
   const Table* results = node.statistics.find(operand);
-  DETENT_CHECK(results != nullptr, "no statistics of {} of {}", operand, node.name);
+  if (results == nullptr) return std::nullopt;
   const std::string place = fmt::format("{}: node \"{}\", operand \"{}\"", where, node.name, operand);
   const Table& range = *results->find("range_min_max")->get_if<Table>();
   for (const auto& [key, kind] : {std::pair("nan_count", "NaN"), std::pair("infinity_count", "infinite")}) {
     const Value* count = range.find(key);
-    if (count != nullptr) fail("{}: {} of the calibration values are {}", place, value_text(*count), kind);
+    if (count == nullptr) continue;
+    fail(
+        "{}: {} of the calibration values are {} (`detent quantize --keep-float '{}'` leaves the node in "
+        "float)",
+        place, value_text(*count), kind, node.name);
   }
   return distributions_of_results(*results, place).at(0);
 }
@@ -77,9 +84,13 @@ Distribution measured_distribution(const Graph& measured, const CodeGroup& group
   std::set<std::string> values;
   for (const CodeRead& read : group.reads) {
     if (!values.insert(read.value).second) continue;
-    parts.push_back(seen(measured.nodes()[read.node], fmt::format("data_in_{}", read.input), where));
+    if (auto part = seen(measured.nodes()[read.node], fmt::format("data_in_{}", read.input), where))
+      parts.push_back(std::move(*part));
   }
-  if (parts.empty()) parts.push_back(seen(measured.node(group.root), "data_out_0", where));
+  if (group.reads.empty()) {
+    if (auto part = seen(measured.node(group.root), "data_out_0", where)) parts.push_back(std::move(*part));
+  }
+  if (parts.empty()) return Distribution::of(std::array{0.0F});  // any range will do
   Distribution merged = Distribution::merged(parts);
   for (const Distribution& part : parts) {
     if (!part.average_range) continue;

@@ -13,7 +13,7 @@
 namespace detent {
 namespace {
 
-struct Options : CalibrationInputOptions {
+struct AdaroundPassOptions : CalibrationInputOptions {
   AdaRoundOptions adaround;
 
   template <class Self, class Visitor>
@@ -26,7 +26,7 @@ struct Options : CalibrationInputOptions {
   }
 };
 
-void run_adaround(Graph& graph, const Options& options, PassContext& context) {
+void run_adaround(Graph& graph, const AdaroundPassOptions& options, PassContext& context) {
   const auto rounding = [&](const QuantSpec& spec, const Tensor& original,
                             const std::string& place) -> WeightRounding {
     if (block_size(spec.format)) {

@@ -12,6 +12,7 @@
 #include "detent/passes/passes.h"
 #include "detent/passes/reconstruction/staged_run.h"
 #include "detent/passes/transform/graph_edits.h"
+#include "detent/passes/transform/weight_ranges.h"
 
 // Takes back what quantization shifts the mean of a layer's outputs by (Nagel et al. 2019, arXiv:1906.04721,
 // appendix D: empirical bias correction):
@@ -63,10 +64,13 @@ void check_any_corrected(const Graph& graph, const std::string& where) {
   fail("{}: no linear layer or convolution is quantized: let the pass quantize go before", where);
 }
 
-struct Options : CalibrationInputOptions {
+struct BiasCorrectionOptions : CalibrationInputOptions {
+  bool report = true;
+
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {
     CalibrationInputOptions::fields(self, visit);
+    visit("report", self.report, "print the table of nodes");
   }
   void check_graph(const Graph& graph, const EarlierPasses& earlier, const std::string& where) const {
     if (!earlier.quantize) check_any_corrected(graph, where);
@@ -92,7 +96,7 @@ void warn_of_rounded_weights(const Graph& graph, const PassContext& context) {
       context.where, fmt::join(names, ", ")));
 }
 
-MeansByNode float_means(const Graph& network, const Graph& quantized, const Options& options,
+MeansByNode float_means(const Graph& network, const Graph& quantized, const BiasCorrectionOptions& options,
                         PassContext& context) {
   MeansByNode means;
   for (const Node& node : quantized.nodes()) {
@@ -126,6 +130,7 @@ Graph only(const Node& node, const Shape& input) {
   const std::string& source = node.inputs[0].node;
   graph.add_input(source, input);
   Node copy = node;
+  copy.inputs[0] = NodeInput::of(source);
   copy.quantization.erase("data_out_0");
   graph.add(std::move(copy));
   Node output;
@@ -170,7 +175,7 @@ double correct(Node& node, const ChannelMeans& wanted, const ChannelMeans& got) 
   return largest;
 }
 
-void run_bias_correction(Graph& graph, const Options& options, PassContext& context) {
+void run_bias_correction(Graph& graph, const BiasCorrectionOptions& options, PassContext& context) {
   check_any_corrected(graph, context.where);
   const Graph network =
       without_quantization(context.float_network == nullptr ? graph : *context.float_network);
@@ -179,6 +184,7 @@ void run_bias_correction(Graph& graph, const Options& options, PassContext& cont
   Graph corrected = graph;
   StagedRun run(corrected, options, context);
   TextTable table({"node", "bias", "largest shift"});
+  std::pair<double, std::string> largest_of_all;
   Progress progress("bias_correction, layers", std::ssize(wanted), {.shown = context.group->is_first()});
   for (size_t i = 0; i < corrected.nodes().size(); ++i) {
     Node& node = corrected.nodes()[i];
@@ -186,12 +192,16 @@ void run_bias_correction(Graph& graph, const Options& options, PassContext& cont
     if (means == wanted.end()) continue;
     const char* bias = node.find_parameter("bias") == nullptr ? "new" : "corrected";
     const double largest = correct(node, means->second, quantized_means(node, i, run, context));
+    if (corrected.requantization()) fit_weight_scales(node);
     table.add_row({node.name, bias, fmt::format("{:.4g}", largest)});
+    largest_of_all = std::max(largest_of_all, std::pair(largest, node.name));
     progress.update(std::ssize(table.rows()), node.name);
   }
   progress.finish();
   graph = std::move(corrected);
-  context.report(table.to_text());
+  context.report(fmt::format("bias_correction: the biases of {} nodes, by at most {:.4g} ({})\n",
+                             table.rows().size(), largest_of_all.first, largest_of_all.second));
+  if (options.report) context.report(table.to_text());
 }
 
 }  // namespace

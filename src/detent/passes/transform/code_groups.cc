@@ -26,6 +26,13 @@ bool pair_has_form(PairOperation operation, const Node& node, const ValueTypes& 
   return (tensors == 2 && operation != PairOperation::kDiv) || (tensors == 1 && numbers == 1);
 }
 
+/// Whether the sums fit into 32 bits whatever the widths are.
+bool product_has_form(const Node& node, const ValueTypes& types) {
+  if (node.inputs[0].is_constant()) return false;
+  const Shape& shape = types.at(value_name(node.inputs[0])).shape;
+  return shape.empty() || shape.back() <= ProductForm::kDepth;
+}
+
 CodeRole code_role(const Node& node, const ValueTypes& types) {
   if (role_of(node) != OperatorRole::kComputes) return CodeRole::kStructure;
   if (is_weighted_sum(node)) return CodeRole::kSums;
@@ -36,8 +43,9 @@ CodeRole code_role(const Node& node, const ValueTypes& types) {
   if (const auto* operation = trait<PairOperation>(node)) {
     return pair_has_form(*operation, node, types) ? CodeRole::kComputes : CodeRole::kFloat;
   }
-  const bool has_form = trait<Unary>(node) != nullptr || trait<MatrixProduct>(node) != nullptr ||
-                        is_pooling(node, Pooling::Of::kMean);
+  if (trait<MatrixProduct>(node) != nullptr)
+    return product_has_form(node, types) ? CodeRole::kComputes : CodeRole::kFloat;
+  const bool has_form = trait<Unary>(node) != nullptr || is_pooling(node, Pooling::Of::kMean);
   return has_form ? CodeRole::kComputes : CodeRole::kFloat;
 }
 

@@ -23,7 +23,7 @@
 namespace detent {
 namespace {
 
-struct Options {
+struct EqualizePassOptions {
   double alpha = 0.5;
   int64_t iterations = 20;
   double threshold = 0.05;
@@ -68,7 +68,7 @@ double equalize_pair(Graph& graph, const EqualizationPair& pair, double alpha) {
 }
 
 /// The largest range of a channel over the smallest that is not 0.
-std::string spread(const Graph& graph, const EqualizationPair& pair) {
+std::string pair_spread(const Graph& graph, const EqualizationPair& pair) {
   std::vector<double> ranges = source_ranges(graph, pair);
   std::erase(ranges, 0.0);
   if (ranges.empty()) return "1";
@@ -76,7 +76,7 @@ std::string spread(const Graph& graph, const EqualizationPair& pair) {
   return fmt::format("{:.4g}", high / low);
 }
 
-void run_equalize(Graph& graph, const Options& options, PassContext& context) {
+void run_equalize(Graph& graph, const EqualizePassOptions& options, PassContext& context) {
   const EqualizationPairs found = find_equalization_pairs(graph, is_weighted_sum);
   for (const std::string& obstacle : found.obstacles) context.report(fmt::format("equalize: {}\n", obstacle));
   if (found.pairs.empty()) {
@@ -85,7 +85,7 @@ void run_equalize(Graph& graph, const Options& options, PassContext& context) {
   }
   Graph equalized = graph;
   std::vector<std::string> before;
-  for (const EqualizationPair& pair : found.pairs) before.push_back(spread(graph, pair));
+  for (const EqualizationPair& pair : found.pairs) before.push_back(pair_spread(graph, pair));
   double largest = 0;
   int64_t rounds = 0;
   do {
@@ -101,7 +101,7 @@ void run_equalize(Graph& graph, const Options& options, PassContext& context) {
   for (size_t i = 0; i < found.pairs.size(); ++i) {
     const EqualizationPair& pair = found.pairs[i];
     table.add_row(
-        {pair.producer, fmt::format("{}", fmt::join(pair.sinks, ", ")), before[i], spread(graph, pair)});
+        {pair.producer, fmt::format("{}", fmt::join(pair.sinks, ", ")), before[i], pair_spread(graph, pair)});
   }
   context.report(table.to_text());
   context.report(fmt::format("equalize: {} rounds, last factors within {:.2g} of 1\n", rounds, largest));

@@ -14,6 +14,7 @@
 #include "detent/passes/passes.h"
 #include "detent/graph/batch_norm_map.h"
 #include "detent/passes/transform/graph_edits.h"
+#include "detent/passes/transform/weight_ranges.h"
 
 // A network behind quantization-aware training, made ready for integer execution: each batch norm moves into
 // the quantized layer before it, which keeps its integers. With s the scale of a channel, m its factor in the
@@ -174,6 +175,8 @@ void run_finish_qat(Graph& graph, const FinishQatOptions& options, PassContext& 
   redirect_readers(graph, replaced);
   graph.erase_if([&](const Node& node) { return replaced.contains(node.name); });
   graph.set_requantization(options.requantization);
+  for (Node& node : graph.nodes())
+    if (is_weighted_sum(node)) fit_weight_scales(node);
   verify(graph);
   size_t in_integers = 0;
   for (const Node& node : graph.nodes())

@@ -16,7 +16,7 @@
 namespace detent {
 namespace {
 
-struct Options : CalibrationInputOptions {
+struct GptqPassOptions : CalibrationInputOptions {
   GptqOptions gptq;
 
   template <class Self, class Visitor>
@@ -40,7 +40,7 @@ GptqColumns columns_for(const BlockRounding& rounding, const Matrix<double>& gra
 }
 
 template <RoundingTarget kTarget>
-void run(Graph& graph, const Options& options, PassContext& context) {
+void run(Graph& graph, const GptqPassOptions& options, PassContext& context) {
   const auto rounding = [&](const QuantSpec& spec, const auto& values) -> WeightRounding {
     return {spec, [values, &options](const InputMoments& inputs, const std::string& where, Tensor& weight,
                                      int64_t row_begin, int64_t row_end) {

@@ -123,7 +123,7 @@ std::optional<LutnetConfig> LutnetConfig::read(const Table& config, const std::s
     }
     if (of.frac_width) result.unused.push_back(operand + "_frac_width");
   }
-  constexpr int64_t kMostWidth = 16;
+  constexpr int64_t kMostAmplitudeWidth = 16;
   constexpr int64_t kUsualInputs = 4;
   constexpr int64_t kUsualWidth = 6;
   result.levels = levels.value();
@@ -131,7 +131,7 @@ std::optional<LutnetConfig> LutnetConfig::read(const Table& config, const std::s
   result.layer = {.table_inputs = expanded.or_else(true) ? inputs.or_else(kUsualInputs) : 1,
                   .pruned_share = keys.prune,
                   .keep_pruned = keys.keep_pruned,
-                  .amplitude_width = std::min(width.or_else(kUsualWidth), kMostWidth),
+                  .amplitude_width = std::min(width.or_else(kUsualWidth), kMostAmplitudeWidth),
                   .binarize = binarize.or_else(true)};
   return result;
 }

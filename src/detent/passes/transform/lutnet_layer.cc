@@ -101,7 +101,7 @@ std::optional<std::vector<float>> input_gammas(const Node& layer) {
 }
 
 /// The connections of each output, in the order of the window.
-std::vector<std::vector<Connection>> connections_of(const Node& layer) {
+std::vector<std::vector<Connection>> kept_connections(const Node& layer) {
   const WeightChannels channels(layer);
   const Tensor& weight = layer.find_parameter("weight")->tensor;
   const int64_t window = element_count({weight.shape().begin() + 2, weight.shape().end()});
@@ -151,7 +151,7 @@ std::vector<size_t> drawn(const Range& from, size_t own, int64_t count, std::mt1
 using TableInputs = std::vector<size_t>;
 
 /// The positions of a window in each channel.
-size_t window_positions(const Tensor& weight) {
+size_t weight_window_positions(const Tensor& weight) {
   return static_cast<size_t>(element_count({weight.shape().begin() + 2, weight.shape().end()}));
 }
 
@@ -304,10 +304,10 @@ LutnetConnections make_lutnet_layer(Node& layer, const LutnetLayer& wanted, std:
   const SignedWeights weights = *signed_weights(layer);
   const std::vector<float> gammas = *input_gammas(layer);
   const Tensor weight = layer.find_parameter("weight")->tensor;
-  std::vector<std::vector<Connection>> outputs = connections_of(layer);
+  std::vector<std::vector<Connection>> outputs = kept_connections(layer);
   prune(outputs, weight, wanted.pruned_share);
   const LayerTables filling{weights, wanted, static_cast<int64_t>(gammas.size())};
-  MadeTables made = filling.make(outputs, window_positions(weight), draw);
+  MadeTables made = filling.make(outputs, weight_window_positions(weight), draw);
   const int64_t sums = filling.sums();
 
   settle_bias(layer);

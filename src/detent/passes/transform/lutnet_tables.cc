@@ -7,6 +7,7 @@
 #include <span>
 
 #include "detent/core/error.h"
+#include "detent/graph/node_message.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/trained_tables.h"
 
@@ -58,9 +59,9 @@ int32_t entry_with_zeros(std::span<const int32_t> table, int64_t address, int64_
 }
 
 /// Reads the parameters of a layer of trained tables.
-class Reader {
+class TableReader {
  public:
-  Reader(const Node& layer, int64_t elements_of_channel)
+  TableReader(const Node& layer, int64_t elements_of_channel)
       : layer_(layer),
         shape_(*trained_tables(layer)),
         window_(elements_of_channel),
@@ -147,9 +148,9 @@ void divide_by_common_factor(IntegerTables& tables) {
 IntegerTables integer_tables(const Node& layer, int64_t elements_of_channel) {
   IntegerTables result;
   try {
-    result = Reader(layer, elements_of_channel).read();
+    result = TableReader(layer, elements_of_channel).read();
   } catch (const Error& error) {
-    fail("node \"{}\" ({}): {}", layer.name, layer.op, error.what());
+    throw Error(node_message(layer, error.what()));
   }
   constexpr int64_t kExact = int64_t{1} << 24;
   for (int64_t output = 0; output < result.outputs; ++output) {

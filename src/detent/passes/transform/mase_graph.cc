@@ -26,7 +26,10 @@ struct SaveOptions {
   }
   std::vector<PassFile> files() const {
     if (!save_dir) return {{"save_dir", std::nullopt, true}};
-    return {{"save_dir", fs::path(*save_dir) / "graph_module.mz", true}};
+    const fs::path folder = *save_dir;
+    return {{"save_dir", folder / "graph_module.mz", true},
+            {"save_dir", folder / "node_meta_param.toml", true},
+            {"save_dir", folder / "state_dict.pt", true}};
   }
 };
 

@@ -6,7 +6,7 @@
 namespace detent {
 namespace {
 
-struct SaveOptions {
+struct SaveNodeMetaOptions {
   std::optional<std::string> save_path;
 
   template <class Self, class Visitor>
@@ -16,7 +16,7 @@ struct SaveOptions {
   std::vector<PassFile> files() const { return {{"save_path", save_path, true}}; }
 };
 
-struct LoadOptions {
+struct LoadNodeMetaOptions {
   std::string load_path;
 
   template <class Self, class Visitor>
@@ -29,7 +29,7 @@ struct LoadOptions {
   std::vector<PassFile> files() const { return {{"load_path", load_path}}; }
 };
 
-void save_node_meta_param(Graph& graph, const SaveOptions& options, PassContext& context) {
+void save_node_meta_param(Graph& graph, const SaveNodeMetaOptions& options, PassContext& context) {
   const std::filesystem::path path =
       options.save_path.value_or(context.output_dir / "save_node_meta_param" / "node_meta_param.toml");
   if (context.group->is_first()) {
@@ -38,7 +38,7 @@ void save_node_meta_param(Graph& graph, const SaveOptions& options, PassContext&
   context.report(fmt::format("node metadata: {}\n", path.string()));
 }
 
-void load_node_meta_param(Graph& graph, const LoadOptions& options, PassContext& context) {
+void load_node_meta_param(Graph& graph, const LoadNodeMetaOptions& options, PassContext& context) {
   load_metadata_table(graph, read_toml(context.to_read(options.load_path)), options.load_path, context.warn);
 }
 

@@ -87,20 +87,21 @@ QatPreset pact(int width) {
 /// ReBNet: Ghasemzadeh et al. 2017, arXiv:1711.01243.
 QatPreset residual_binary(int levels) {
   const std::string activations = fmt::format("binary_residual:levels={},scale_rule=learned", levels);
-  return {.name = fmt::format("residual_binary{}", levels),
-          .help = fmt::format("weights of -1 and 1, activations of {} sign{} with learned gammas; see the pass "
-                              "lutnet",
-                              levels, levels == 1 ? "" : "s"),
-          .weights = "binary:scale_rule=learned",
-          .activations = activations,
-          .activations_not_below_0 = activations};
+  return {
+      .name = fmt::format("residual_binary{}", levels),
+      .help = fmt::format("weights of -1 and 1, activations of {} sign{} with learned gammas; see the pass "
+                          "lutnet",
+                          levels, levels == 1 ? "" : "s"),
+      .weights = "binary:scale_rule=learned",
+      .activations = activations,
+      .activations_not_below_0 = activations};
 }
 
 QatPreset learned_widths() {
   QatPreset preset =
       learned("mixed_lsq", 4, 8,
               "weights of 4 bits in the beginning, widths and ranges learned, 8-bit activations; "
-              "see --width-budget");
+              "see `detent train --width-budget`");
   preset.weight_scale = ScaleParameter::kRange;
   preset.learns_widths = true;
   return preset;

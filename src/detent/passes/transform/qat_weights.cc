@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "detent/core/error.h"
@@ -135,7 +136,9 @@ void complete_weights(Node& layer, const QatPreset& preset, const WeightBeginnin
 
 std::vector<float> fit_codebook(std::span<const float> values, size_t count) {
   constexpr int kIterations = 50;
-  std::vector<float> sorted(values.begin(), values.end());
+  std::vector<float> sorted;  // NaN has no place among them
+  std::ranges::copy_if(values, std::back_inserter(sorted), [](float value) { return std::isfinite(value); });
+  if (sorted.empty()) return {0};
   std::ranges::sort(sorted);
   std::vector<double> sums = {0};
   for (const float value : sorted) sums.push_back(sums.back() + static_cast<double>(value));

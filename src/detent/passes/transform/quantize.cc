@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
+#include "detent/core/listed_names.h"
 #include "detent/graph/operators.h"
 #include "detent/passes/analysis/quantization_summary.h"
 #include "detent/core/name_pattern.h"
@@ -66,8 +67,6 @@ void check_operator(const std::string& name, const std::string& where) {
   }
 }
 
-std::string node_names(const Graph& graph) { return fmt::format("{}", fmt::join(graph.node_names(), ", ")); }
-
 /// The whole table of the pass.
 struct Selection {
   QuantizeOptions options;
@@ -108,7 +107,9 @@ void Selection::add_lutnet(const std::string& key, LutnetConfig config, const st
   if (entry.is_default) {
     entry.selects = [](const Node&) { return true; };
   } else if (options.by == SelectBy::kRegexName) {
-    entry.selects = [pattern = NamePattern(key, where)](const Node& node) { return pattern.matches(node.name); };
+    entry.selects = [pattern = NamePattern(key, where)](const Node& node) {
+      return pattern.matches(node.name);
+    };
   } else {
     entry.selects = [key, by = options.by](const Node& node) {
       return key == (by == SelectBy::kType ? node.op : node.name);
@@ -160,7 +161,8 @@ std::vector<const Node*> nodes_of(const Entry& entry, const Selection& selection
 void check_all_match(const Selection& selection, const Graph& graph, const std::string& where) {
   for (const LutnetEntry& entry : selection.lutnets) {
     if (selection.options.by != SelectBy::kType && std::ranges::none_of(graph.nodes(), entry.selects))
-      fail("{}: the entry \"{}\" selects no node (nodes: {})", where, entry.key, node_names(graph));
+      fail("{}: the entry \"{}\" selects no node (nodes: {})", where, entry.key,
+           listed_names(graph.node_names(), entry.key));
   }
   if (selection.options.by == SelectBy::kType) return;
   for (const Entry& entry : selection.entries) {
@@ -168,7 +170,8 @@ void check_all_match(const Selection& selection, const Graph& graph, const std::
     if (selection.options.by == SelectBy::kName) {
       fail("{}: {}", where, unknown_name_message("node", entry.key, graph.node_names()));
     }
-    fail("{}: the pattern \"{}\" matches no node (nodes: {})", where, entry.key, node_names(graph));
+    fail("{}: the pattern \"{}\" matches no node (nodes: {})", where, entry.key,
+         listed_names(graph.node_names(), entry.key));
   }
 }
 
@@ -257,9 +260,10 @@ void run_quantize(Graph& graph, const Selection& selection, PassContext& context
   if (selection.options.report && !tables.empty()) context.report(tables);
   for (const LutnetEntry& entry : selection.lutnets) {
     if (!entry.config.unused.empty())
-      context.warn(fmt::format("{} {}: nothing depends on {}: amplitudes are multiples of a power of two, and "
-                               "sizes those of the layer",
-                               context.where, entry.key, fmt::join(entry.config.unused, ", ")));
+      context.warn(
+          fmt::format("{} {}: nothing depends on {}: amplitudes are multiples of a power of two, and "
+                      "sizes those of the layer",
+                      context.where, entry.key, fmt::join(entry.config.unused, ", ")));
   }
   write_quantization_summary(graph, context.output_dir / "quantize", selection.options.report, context);
 }

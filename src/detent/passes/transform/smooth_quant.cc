@@ -24,7 +24,7 @@
 namespace detent {
 namespace {
 
-struct Options : CalibrationInputOptions {
+struct SmoothQuantPassOptions : CalibrationInputOptions {
   double alpha = 0.5;
   std::vector<std::string> nodes;
   bool check = true;
@@ -54,7 +54,7 @@ bool may_produce(const Node& node) {
 }
 
 /// The pairs that the options ask for. A node that is named but has none is an error.
-std::vector<EqualizationPair> chosen_links(const Graph& graph, const Options& options,
+std::vector<EqualizationPair> chosen_links(const Graph& graph, const SmoothQuantPassOptions& options,
                                            const PassContext& context) {
   EqualizationPairs found = find_equalization_pairs(graph, may_produce);
   if (options.nodes.empty()) {
@@ -98,7 +98,7 @@ void take_ranges(const Node& layer, const Tensor& input, int64_t features, std::
 
 /// By the name of a pair's first sink.
 std::map<std::string, std::vector<double>, std::less<>> input_ranges(
-    const Graph& graph, const std::vector<EqualizationPair>& pairs, const Options& options,
+    const Graph& graph, const std::vector<EqualizationPair>& pairs, const SmoothQuantPassOptions& options,
     PassContext& context) {
   std::map<std::string, std::vector<double>, std::less<>> ranges;
   std::map<std::string, int64_t, std::less<>> features;
@@ -129,7 +129,7 @@ std::string spread(const std::vector<double>& ranges, const std::vector<double>*
   return low == 0 ? "1" : fmt::format("{:.4g}", high / low);
 }
 
-void run_smooth_quant(Graph& graph, const Options& options, PassContext& context) {
+void run_smooth_quant(Graph& graph, const SmoothQuantPassOptions& options, PassContext& context) {
   const std::vector<EqualizationPair> pairs = chosen_links(graph, options, context);
   const auto ranges = input_ranges(graph, pairs, options, context);
   Graph smoothed = graph;

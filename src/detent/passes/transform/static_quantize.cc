@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "detent/core/error.h"
+#include "detent/core/listed_names.h"
 #include "detent/core/name_pattern.h"
 #include "detent/core/progress.h"
 #include "detent/formats/elements/affine.h"
@@ -12,12 +13,14 @@
 #include "detent/graph/traits.h"
 #include "detent/integer/block_sums.h"
 #include "detent/integer/plan.h"
+#include "detent/integer/sum_form.h"
 #include "detent/io/file.h"
 #include "detent/passes/analysis/quantization_summary.h"
 #include "detent/passes/passes.h"
 #include "detent/passes/transform/activation_ranges.h"
 #include "detent/passes/transform/code_groups.h"
-#include "detent/passes/transform/static_quantize_options.h"
+#include "detent/passes/transform/masked_scores.h"
+#include "detent/passes/transform/static_quantize.h"
 #include "detent/passes/transform/weight_ranges.h"
 
 // Quantizes a network for execution in integers (Jacob et al. 2018, arXiv:1712.05877): weights become affine
@@ -53,19 +56,44 @@ std::set<std::string, std::less<>> float_nodes(const Graph& graph, const StaticQ
     }
     if (in_float.size() == before) {
       fail("{}: key \"keep_float\": \"{}\" matches no node that others do not (nodes: {})", where, text,
-           fmt::join(graph.node_names(), ", "));
+           listed_names(graph.node_names(), text));
     }
   }
   return in_float;
 }
 
+/// What there is instead of layers with weights, and why it is in float.
+std::string nothing_to_quantize(const Graph& graph, const CodePlan& plan,
+                                const std::set<std::string, std::less<>>& kept) {
+  std::vector<std::string> in_float;
+  for (const std::string& name : plan.in_float) {
+    in_float.push_back(fmt::format("{} ({}: {})", name, graph.node(name).op,
+                                   kept.contains(name) ? "keep_float" : "has no integer form"));
+  }
+  if (!in_float.empty()) return "in float are " + listed_names(in_float);
+  std::vector<std::string> others;
+  for (const Node& node : graph.nodes()) {
+    if (role_of(node) == OperatorRole::kComputes)
+      others.push_back(fmt::format("{} ({})", node.name, node.op));
+  }
+  if (others.empty()) return "the network computes nothing";
+  return fmt::format(
+      "it has {}, and a constant is the weight of a layer only where a product of two dimensions has it on "
+      "the "
+      "right",
+      listed_names(others));
+}
+
+/// `masked`: what is to stay in float, unless `bits` names it.
 CodePlan make_plan(const Graph& graph, const StaticQuantizeOptions& options, const NodeBitsMatcher& bits,
-                   const std::string& where) {
+                   const std::string& where, const std::set<std::string, std::less<>>& masked = {}) {
   std::set<std::string, std::less<>> in_float = float_nodes(graph, options, where);
+  for (const std::string& name : masked)
+    if (bits.find(name) == nullptr) in_float.insert(name);
   CodePlan plan = plan_codes(graph, in_float);
   if (plan.weighted.empty()) {
-    fail("{}: no linear layer or convolution is left to quantize: in float are {}", where,
-         fmt::join(plan.in_float, ", "));
+    fail("{}: no linear layer or convolution is left to quantize: {}", where,
+         nothing_to_quantize(graph, plan, in_float));
   }
   if (options.first_last_layers != FirstLastLayers::kFloat) return plan;
   for (const size_t edge : {plan.weighted.front(), plan.weighted.back()}) {
@@ -127,8 +155,12 @@ class NetworkQuantizer {
       if (!node.find_quantization("data_in_0")) continue;
       node.quantization["weight"] =
           takes_format(node) ? format_spec(node) : weight_spec(node, weight_type(position).width);
+      if (std::optional<RaisedScales> raised = raised_to_fit(node)) raise_scales(node, std::move(*raised));
     }
   }
+
+  /// What was changed so that sums fit into 32 bits, a line a layer.
+  const std::string& raised_scales() const { return raised_; }
 
  private:
   static IntegerType wider(IntegerType a, IntegerType b) { return a.width >= b.width ? a : b; }
@@ -157,6 +189,14 @@ class NetworkQuantizer {
     const Tensor& weight = node.find_parameter("weight")->tensor;
     return !(named != nullptr && named->weights) && !sum->transposed &&
            weight.dim(sum->reduction_axis()) >= kLeastConvolvedBlock;
+  }
+
+  void raise_scales(Node& node, RaisedScales scales) {
+    raised_ += fmt::format(
+        "static_quantize: {}: {} of {} weight scales raised, the most {:.3g} times, so that biases and sums "
+        "fit into 32 bits\n",
+        node.name, scales.raised, executed_types(scales.rounding).size(), scales.factor);
+    node.quantization["weight"] = std::move(scales.rounding);
   }
 
   QuantSpec format_spec(const Node& node) const {
@@ -200,8 +240,9 @@ class NetworkQuantizer {
     }
     CalibrationOptions calibration = options_.activation_calibration;
     calibration.calibrator = options_.weight_calibrator;
-    return calibrate(spec, weight_distributions(weight, spec, calibration.calibrator), calibration,
-                     fmt::format("{}: weight of \"{}\"", where_, node.name));
+    const std::string where = fmt::format("{}: weight of \"{}\"", where_, node.name);
+    return calibrate(spec, weight_distributions(weight, spec, calibration.calibrator, where), calibration,
+                     where);
   }
 
   Graph& graph_;
@@ -210,6 +251,7 @@ class NetworkQuantizer {
   const NodeBitsMatcher& bits_;
   std::string where_;
   bool shows_;  // its progress
+  std::string raised_;
 };
 
 void check_unquantized(const Graph& graph, const std::string& where) {
@@ -220,25 +262,22 @@ void check_unquantized(const Graph& graph, const std::string& where) {
   if (quantized.empty()) return;
   const char* const advice = "ranges are those of the float network, so begin with that";
   if (quantized.size() == 1) fail("{}: node {} is quantized already: {}", where, quantized[0], advice);
-  fail("{}: the network is quantized already (nodes {}): {}", where, fmt::join(quantized, ", "), advice);
+  fail("{}: the network is quantized already (nodes {}): {}", where, listed_names(quantized), advice);
 }
 
 void run_static_quantize(Graph& graph, const StaticQuantizeOptions& options, PassContext& context) {
   check_unquantized(graph, context.where);
-  const NodeBitsMatcher bits(options.bits, context.where + ": key \"bits\"");
-  const CodePlan plan = make_plan(graph, options, bits, context.where);
-  bits.check_all_used(graph, plan, context.warn);
-  const Graph measured = measured_activations(graph, plan, options.activation_calibration.calibrator,
-                                              options.num_samples, context);
-  Graph quantized = graph;
-  NetworkQuantizer quantizer(quantized, plan, options, bits, context);
-  quantizer.quantize_activations(measured);
-  quantizer.quantize_weights();
-  quantized.set_requantization(options.requantization);
-  verify(quantized);
-  const std::vector<PlannedNode> integers = integer_plan(quantized);  // refuses overflows
-  graph = std::move(quantized);
-  context.report("static_quantize: integer plan\n" + plan_summary(integers));
+  const MeasuredNetwork measured = measured_for(graph, options, context);
+  IntegerNetwork quantized = quantized_for_integers(graph, measured, options, context);
+  graph = std::move(quantized.graph);
+  if (!measured.masked.empty()) {
+    context.report(fmt::format(
+        "static_quantize: in float, as they mask the scores of a softmax (bits = \"NODE=/16\" quantizes one): "
+        "{}\n",
+        fmt::join(measured.masked, ", ")));
+  }
+  const std::vector<PlannedNode> integers = integer_plan(graph);
+  context.report(quantized.raised_scales + "static_quantize: integer plan\n" + plan_summary(integers));
   const std::filesystem::path folder = context.output_dir / "static_quantize";
   if (context.group->is_first())
     write_file(context.to_write(folder / "integer_plan.csv"), plan_table(integers).to_csv());
@@ -246,6 +285,31 @@ void run_static_quantize(Graph& graph, const StaticQuantizeOptions& options, Pas
 }
 
 }  // namespace
+
+MeasuredNetwork measured_for(const Graph& network, const StaticQuantizeOptions& options,
+                             PassContext& context) {
+  const NodeBitsMatcher bits(options.bits, context.where + ": key \"bits\"");
+  std::set<std::string, std::less<>> masked = masked_scores(network, context);
+  const CodePlan plan = make_plan(network, options, bits, context.where, masked);
+  bits.check_all_used(network, plan, context.warn);
+  return {measured_activations(network, plan, options.activation_calibration.calibrator, options.num_samples,
+                               context),
+          std::move(masked)};
+}
+
+IntegerNetwork quantized_for_integers(const Graph& network, const MeasuredNetwork& measured,
+                                      const StaticQuantizeOptions& options, const PassContext& context) {
+  const NodeBitsMatcher bits(options.bits, context.where + ": key \"bits\"");
+  const CodePlan plan = make_plan(network, options, bits, context.where, measured.masked);
+  Graph quantized = network;
+  NetworkQuantizer quantizer(quantized, plan, options, bits, context);
+  quantizer.quantize_activations(measured.graph);
+  quantizer.quantize_weights();
+  quantized.set_requantization(options.requantization);
+  verify(quantized);
+  integer_plan(quantized);  // refuses overflows
+  return {std::move(quantized), quantizer.raised_scales()};
+}
 
 namespace {
 
@@ -273,6 +337,17 @@ void check_weight_format(const StaticQuantizeOptions& options, const std::string
 }
 
 }  // namespace
+
+bool StaticQuantizeOptions::is_below_eight_bits() const {
+  constexpr int kEight = 8;
+  const auto is_below = [](const auto& codes) { return codes.width < kEight; };
+  const auto names_fewer = [&](const NodeWidths& entry) {
+    return (entry.weights && is_below(*entry.weights)) || (entry.activations && is_below(*entry.activations));
+  };
+  if (is_below(activations) || std::ranges::any_of(bits.entries, names_fewer)) return true;
+  if (!weight_format) return is_below(weights);
+  return bits_per_value(parse_quant_spec_text(*weight_format).format) < kEight;
+}
 
 void StaticQuantizeOptions::check(const std::string& where) const {
   if (!weights.is_signed) {

@@ -38,6 +38,9 @@ struct StaticQuantizeOptions {
   Requantization requantization = Requantization::kFloat;
   bool report = true;
 
+  /// Whether weights or activations, all or of named nodes, have fewer than 8 bits.
+  bool is_below_eight_bits() const;
+
   static constexpr std::array kFormerNames = {FormerName{"edge_layers", "first_last_layers"}};
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& visit) {

@@ -20,7 +20,7 @@ const isTable = (value) => Array.isArray(value) && value.length > 0 && value.eve
 function facts(results) {
   const entries = [];
   for (const accuracy of results.accuracy || []) {
-    entries.push([`accuracy, ${accuracy.network}`, `${percentText(accuracy.accuracy)} (${numberText(accuracy.correct)} of ${numberText(accuracy.samples)})`]);
+    entries.push([`accuracy, ${accuracy.network}`, `${percentText(accuracy.accuracy)} \u00b1 ${percentText(accuracy.standard_error)} (${numberText(accuracy.correct)} of ${numberText(accuracy.samples)})`]);
   }
   for (const [network, size] of Object.entries(results.sizes || {})) {
     entries.push([`weights, ${network}`, `${bytesText(size.weight_bytes)}, ${size.bits_per_weight.toFixed(2)} bits each`]);

@@ -32,7 +32,7 @@ class GuidedSearch {
     if (found_.losses.empty()) return;
     predicted_.emplace(study_, found_);
     cover_.emplace(study_, found_);
-    cover_->screen(uniform_ones());
+    cover_->screen(study_.space().uniform_weights());
     propose();
     for (size_t rounds = 0; !study_.ended(); ++rounds) {
       const size_t before = study_.trials().size();
@@ -46,16 +46,6 @@ class GuidedSearch {
 
  private:
   const std::vector<Choice>& choices() const { return study_.space().choices; }
-
-  /// Networks whose weights all have one format.
-  std::vector<Assignment> uniform_ones() const {
-    std::vector<Assignment> all;
-    const auto weight = std::ranges::find(choices(), kWeightOperand, &Choice::operand);
-    if (weight == choices().end()) return all;
-    for (const ChoiceFormat& format : weight->formats)
-      all.push_back(study_.space().uniform(kWeightOperand, format));
-    return all;
-  }
 
   /// Where quality is bounded, every other round stays near the best network.
   std::pair<double, double> costs_of_round(size_t round) const {
@@ -124,15 +114,16 @@ class GuidedSearch {
         if (f != centre[c]) changes.emplace_back(c, f);
     }
     constexpr double kShare = 0.25;
-    const int64_t samples = study_.affordable_samples(kSensitivitySamples, changes.size(), kShare);
+    const std::string key = fmt::format("around {}", fmt::join(centre, ","));
+    const int64_t samples = study_.affordable_samples(key, kSensitivitySamples, changes.size(), kShare);
     const Graph made = study_.networks().make(centre);
     const auto variants = [&] {
       std::vector<Variant> all;
       for (const auto& [c, f] : changes) all.push_back(study_.networks().changed(made, centre, c, f));
       return all;
     };
-    const std::vector<double> measured = study_.measure_variants(
-        fmt::format("around {}", fmt::join(centre, ",")), made, variants, changes.size(), samples);
+    const std::vector<double> measured =
+        study_.measure_variants(key, made, variants, changes.size(), samples);
     if (measured.empty()) return std::nullopt;
     // What is farther away is left as it was: too dear or too bad to be taken.
     Sensitivities local{.samples = samples, .losses = {}, .pairs = {}};

@@ -1,8 +1,8 @@
-#include "detent/float32/broadcast.h"
+#include "detent/graph/broadcast.h"
 
 #include "detent/graph/operators.h"
 #include "detent/graph/strided_view.h"
-#include "detent/integer/element_movement.h"
+#include "detent/graph/element_movement.h"
 
 namespace detent {
 

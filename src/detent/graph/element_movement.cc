@@ -1,4 +1,4 @@
-#include "detent/integer/element_movement.h"
+#include "detent/graph/element_movement.h"
 
 #include <algorithm>
 

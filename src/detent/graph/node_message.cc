@@ -1,0 +1,29 @@
+#include "detent/graph/node_message.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace detent {
+
+std::string node_message(const Node& node, std::string_view reason) {
+  const std::string name = fmt::format("node \"{}\"", node.name);
+  if (reason.starts_with(name)) return std::string(reason);
+  return fmt::format("{} ({}): {}", name, node.op, reason);
+}
+
+std::string_view reason_of(std::string_view message) {
+  constexpr std::string_view kBegin = "node \"";
+  constexpr std::string_view kBeforeOperator = " (";
+  constexpr std::string_view kColon = ": ";
+  if (!message.starts_with(kBegin)) return message;
+  // Names of nodes and operators have neither quotes nor brackets.
+  const size_t quote = message.find('"', kBegin.size());
+  if (quote == std::string_view::npos) return message;
+  std::string_view behind = message.substr(quote + 1);
+  if (behind.starts_with(kBeforeOperator))
+    behind.remove_prefix(std::min(behind.find(')'), behind.size() - 1) + 1);
+  return behind.starts_with(kColon) ? behind.substr(kColon.size()) : message;
+}
+
+}  // namespace detent

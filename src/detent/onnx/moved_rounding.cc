@@ -1,0 +1,149 @@
+#include "detent/onnx/moved_rounding.h"
+
+#include <map>
+#include <vector>
+
+#include "detent/core/error.h"
+#include "detent/formats/elements/affine.h"
+#include "detent/formats/elements/binary.h"
+#include "detent/formats/groups/grouping.h"
+
+namespace detent {
+namespace {
+
+Grouping channels_of(const Shape& shape, int64_t axis) {
+  const auto at = static_cast<size_t>(axis < 0 ? axis + std::ssize(shape) : axis);
+  const auto begin = shape.begin() + static_cast<int64_t>(at);
+  return {.outer = element_count({shape.begin(), begin}),
+          .length = shape[at],
+          .inner = element_count({begin + 1, shape.end()}),
+          .run = 0};
+}
+
+Grouping grouping_of(const QuantSpec& spec, const Shape& shape) {
+  if (spec.granularity == Granularity::kTensor)
+    return {.outer = 1, .length = 1, .inner = element_count(shape), .run = 0};
+  Grouping grouping = channels_of(shape, spec.axis);
+  if (spec.granularity == Granularity::kGroup) grouping.run = *spec.group_size;
+  return grouping;
+}
+
+/// Places of equal parameters become one.
+std::vector<int32_t> first_places(const Affine& affine) {
+  std::map<std::pair<float, int>, int32_t> first;
+  std::vector<int32_t> result;
+  for (size_t i = 0; i < affine.scale.size(); ++i) {
+    const int zero = affine.zero_point.empty() ? 0 : affine.zero_point[i];
+    result.push_back(first.try_emplace({affine.scale[i], zero}, static_cast<int32_t>(i)).first->second);
+  }
+  return result;
+}
+
+/// The place that all elements of each group have; nothing where those of one differ.
+std::optional<std::vector<int32_t>> places_of_groups(const Grouping& grouping,
+                                                     std::span<const int32_t> places,
+                                                     const std::vector<int32_t>& first) {
+  std::vector<int32_t> result(static_cast<size_t>(grouping.groups()), -1);
+  for (int64_t i = 0; i < grouping.elements(); ++i) {
+    int32_t& place = result[static_cast<size_t>(grouping.group_of(i))];
+    const int32_t own = first[static_cast<size_t>(places[static_cast<size_t>(i)])];
+    if (place >= 0 && place != own) return std::nullopt;
+    place = own;
+  }
+  return result;
+}
+
+Affine with_scales_at(const Affine& affine, const std::vector<int32_t>& places) {
+  Affine result = affine;
+  result.scale.clear();
+  result.zero_point.clear();
+  for (const int32_t place : places) {
+    const auto at = static_cast<size_t>(place);
+    result.scale.push_back(affine.scale[at]);
+    if (!affine.zero_point.empty()) result.zero_point.push_back(affine.zero_point[at]);
+  }
+  return result;
+}
+
+/// What may share a scale, the coarsest first.
+std::vector<QuantSpec> candidates(const QuantSpec& spec, const Shape& shape,
+                                  std::optional<int64_t> group_size) {
+  QuantSpec plain = spec;
+  plain.granularity = Granularity::kTensor;
+  plain.axis = 0;
+  plain.group_size.reset();
+  std::vector<QuantSpec> result = {plain};
+  const auto add = [&](Granularity granularity) {
+    for (int64_t axis = 0; axis < std::ssize(shape); ++axis) {
+      result.push_back(plain);
+      result.back().granularity = granularity;
+      result.back().axis = axis;
+    }
+  };
+  add(Granularity::kChannel);
+  if (!group_size || shape.size() < 2) return result;
+  const size_t channels = result.size();
+  add(Granularity::kGroup);
+  for (size_t i = channels; i < result.size(); ++i) result[i].group_size = group_size;
+  return result;
+}
+
+}  // namespace
+
+size_t scale_count(const QuantSpec& spec) {
+  const auto* affine = std::get_if<Affine>(&spec.format);
+  return affine == nullptr ? 0 : affine->scale.size();
+}
+
+Tensor scale_places(const QuantSpec& spec, const Shape& shape) {
+  Tensor places(DType::kInt32, shape);
+  if (scale_count(spec) < 2) return places;
+  const Grouping grouping = grouping_of(spec, shape);
+  const auto values = places.values<int32_t>();
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<int32_t>(grouping.group_of(static_cast<int64_t>(i)));
+  return places;
+}
+
+std::optional<QuantSpec> rounding_at_places(const QuantSpec& spec, const Tensor& places,
+                                            std::optional<int64_t> group_size) {
+  if (scale_count(spec) == 0) {
+    const auto* binary = std::get_if<Binary>(&spec.format);
+    const bool is_of_channels = binary != nullptr && binary->scaling == BinaryScaling::kPerChannel;
+    return spec.granularity == Granularity::kTensor && !is_of_channels ? std::optional(spec) : std::nullopt;
+  }
+  const auto& affine = std::get<Affine>(spec.format);
+  if (places.numel() == 0) return std::nullopt;
+  const std::vector<int32_t> first = first_places(affine);
+  for (QuantSpec& candidate : candidates(spec, places.shape(), group_size)) {
+    const Grouping grouping = grouping_of(candidate, places.shape());
+    const auto of_groups = places_of_groups(grouping, places.values<int32_t>(), first);
+    if (!of_groups) continue;
+    candidate.format = with_scales_at(affine, *of_groups);
+    return candidate;
+  }
+  return std::nullopt;
+}
+
+std::optional<QuantSpec> joined_rounding(std::span<const QuantSpec> specs) {
+  QuantSpec joined = specs.front();
+  if (specs.size() == 1) return joined;
+  if (scale_count(joined) == 0) return std::nullopt;
+  auto& all = std::get<Affine>(joined.format);
+  all.zero_point.resize(all.scale.size(), 0);
+  const auto codes_of = [](const Affine& affine) { return with_scales_at(affine, {}); };
+  for (const QuantSpec& spec : specs.subspan(1)) {
+    const auto* affine = std::get_if<Affine>(&spec.format);
+    if (affine == nullptr || affine->scale.empty() || codes_of(*affine) != codes_of(all)) return std::nullopt;
+    all.scale.insert(all.scale.end(), affine->scale.begin(), affine->scale.end());
+    all.zero_point.insert(all.zero_point.end(), affine->zero_point.begin(), affine->zero_point.end());
+    all.zero_point.resize(all.scale.size(), 0);
+  }
+  return joined;
+}
+
+std::optional<QuantSpec> reshaped_rounding(const QuantSpec& spec, const Shape& from, const Shape& to) {
+  return rounding_at_places(spec, scale_places(spec, from).reshaped(to), spec.group_size);
+}
+
+}  // namespace detent

@@ -1,0 +1,34 @@
+#include "detent/onnx/open_sizes.h"
+
+#include <gtest/gtest.h>
+
+namespace detent {
+namespace {
+
+Operand known(const std::vector<int64_t>& values) {
+  const Tensor tensor = Tensor::from<int64_t>({std::ssize(values)}, values);
+  return {tensor.shape(), Value(), tensor.dtype(), false, tensor};
+}
+
+bool depends(const Node& node, const std::vector<Operand>& first, const std::vector<Operand>& second) {
+  return depends_on_open_sizes(node, first, second, infer_results(node, first).at(0),
+                               infer_results(node, second).at(0));
+}
+
+TEST(OpenSizes, DecideWhatTwoOfThemDoNot) {
+  const Node quotient{.name = "n", .op = "div"};
+  EXPECT_TRUE(depends(quotient, {known({64}), known({100})}, {known({96}), known({100})}));
+  EXPECT_FALSE(depends(quotient, {known({64}), known({64})}, {known({96}), known({96})})) << "1 for all";
+  EXPECT_FALSE(depends(quotient, {known({64}), known({2})}, {known({64}), known({2})})) << "nothing is open";
+}
+
+/// A list whose length is open lies on no line: what is read at an open place of it is not known.
+TEST(OpenSizes, TakeListsOfOtherLengths) {
+  const std::vector<int64_t> longer(100, 5);
+  const std::vector<int64_t> shorter(9, 5);
+  const Node gather{.name = "n", .op = "gather", .attributes = {{"dim", 0}}};
+  EXPECT_TRUE(depends(gather, {known(longer), known({1})}, {known(shorter), known({2})}));
+}
+
+}  // namespace
+}  // namespace detent

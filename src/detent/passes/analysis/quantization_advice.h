@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "detent/core/value.h"
+#include "detent/graph/graph.h"
+#include "detent/passes/analysis/layerwise_error.h"
+#include "detent/passes/pass.h"
+
+namespace detent {
+
+/// Options of `detent quantize` and the network that they gave.
+struct TriedOptions {
+  std::string options;  // those that change: "--improve gptq,bias_correction"
+  double output_sqnr_db = 0;
+  int64_t weight_bytes = 0;
+};
+
+/// What brings a quantized network nearer to the one in float.
+struct QuantizationAdvice {
+  double output_sqnr_db = 0;  // as it is
+  int64_t weight_bytes = 0;
+  int64_t samples = 0;              // that the networks tried were calibrated with
+  std::vector<TriedOptions> tried;  // each with the options of those before it, and better than these
+
+  std::string text() const;
+  Value to_value() const;  // of `tried`, each with what it wins
+};
+
+/// A network before and after static_quantize and what follows it.
+struct QuantizedNetwork {
+  const Graph& reference;
+  const Graph& quantized;
+  const Table& passes;  // static_quantize and those behind it, with the options that were given
+};
+
+/// Quantizes the network again with options that may make it better, and keeps those that do: first what
+/// takes no more bytes (better weights, their ranges), then more bits, where they win most for their bytes.
+/// The SQNR is that of `errors`, on the same samples. All of it together takes some seconds of a core; where
+/// choosing weights would take longer (few samples are enough for it, but wide layers need their time
+/// whatever the samples), it is not tried. Nothing is where the SQNR is high enough already.
+QuantizationAdvice advise_quantization(const QuantizedNetwork& network, const LayerwiseErrors& errors,
+                                       PassContext& context);
+
+}  // namespace detent

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <functional>
+#include <set>
+#include <string>
+
+#include "detent/graph/graph.h"
+#include "detent/passes/pass.h"
+#include "detent/passes/transform/static_quantize_options.h"
+
+namespace detent {
+
+/// What ranges are chosen from stands in the statistics of `graph`; `masked` computes in float (masked_scores.h).
+struct MeasuredNetwork {
+  Graph graph;
+  std::set<std::string, std::less<>> masked;
+};
+
+/// Runs the float network over calibration samples.
+MeasuredNetwork measured_for(const Graph& network, const StaticQuantizeOptions& options, PassContext& context);
+
+struct IntegerNetwork {
+  Graph graph;
+  std::string raised_scales;  // a report of the scales that are larger than the weights need
+};
+
+/// `network` quantized for execution in integers. `measured` is what measured_for returned for it with the
+/// same calibrator, and the same nodes in float. Throws Error where 32-bit sums could overflow.
+IntegerNetwork quantized_for_integers(const Graph& network, const MeasuredNetwork& measured,
+                                      const StaticQuantizeOptions& options, const PassContext& context);
+
+}  // namespace detent

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "case.h"
+#include "detent_run.h"
+#include "onnx_runtime.h"
+
+namespace detent {
+
+/// What became of a case.
+struct Verdict {
+  std::vector<StepResult> problems;  // failures, and what Detent refuses
+  std::string refused_by_onnx_runtime;
+  std::vector<std::string> allowed;  // differences, with their reasons
+  bool is_compared = false;          // with ONNX Runtime
+
+  bool has_failed() const;
+};
+
+/// Runs cases, each in a folder of its own: in Detent in a process of its own, so that crashes, and what
+/// never ends, are found with the case and the step; in ONNX Runtime, unless that is nullptr; and judges
+/// them.
+class CaseRunner {
+ public:
+  explicit CaseRunner(OnnxRuntime* onnx_runtime) : onnx_runtime_(onnx_runtime) {}
+
+  std::vector<Verdict> run(const std::vector<Case>& cases, const std::filesystem::path& folder) const;
+  Verdict run_one(const Case& only, const std::filesystem::path& folder) const {
+    return run({only}, folder)[0];
+  }
+
+ private:
+  void compare(const Case& generated, const std::filesystem::path& folder, Verdict& verdict) const;
+
+  OnnxRuntime* onnx_runtime_;
+};
+
+/// The smallest of the cases that give a single node's results as outputs and fail; the case itself where
+/// none does.
+Case smallest_failing(const CaseRunner& runner, const Case& failing, const std::filesystem::path& folder);
+
+}  // namespace detent
