@@ -29,7 +29,7 @@ Values values_of(const Program& program, const Tensor& inputs) {
   const auto keep = [&](const Node& node, std::string_view operand, const Tensor& value) {
     values[{node.name, std::string(operand)}] = value.clone();
   };
-  const std::vector<Tensor> results = program.run(std::span(&inputs, 1), keep);
+  const std::vector<Tensor> results = program.run(std::span(&inputs, 1), {keep});
   for (size_t i = 0; i < results.size(); ++i) values[{"result", std::to_string(i)}] = results[i];
   return values;
 }
@@ -366,7 +366,8 @@ Volume grown(GraphBuilder& builder, const Volume& x, int index) {
                                 {"padding", padding},
                                 {"dilation", dilation},
                                 {"groups", x.channels % 2 == 0 ? drawn(1, 2) : 1}};
-      y.node = builder.convolution(name, x.node, x.channels, y.channels, kernel, attributes, drawn(0, 1) == 1);
+      y.node =
+          builder.convolution(name, x.node, x.channels, y.channels, kernel, attributes, drawn(0, 1) == 1);
       return y;
     }
     case 2:
@@ -428,8 +429,8 @@ std::string random_options() {
       "\"{}{}\"\n"
       "elementwise = \"{}{}\"\nsymmetric_activations = {}\nweight_granularity = \"{}\"\nrequantization = "
       "\"{}\"\n",
-      drawn(2, 8), prefix, width, prefix, drawn(2, 8), is_signed && drawn(0, 1) == 1, kGranularities[drawn(0, 1)],
-      kRequantizations[drawn(0, 1)]);
+      drawn(2, 8), prefix, width, prefix, drawn(2, 8), is_signed && drawn(0, 1) == 1,
+      kGranularities[drawn(0, 1)], kRequantizations[drawn(0, 1)]);
 }
 
 void expect_agreement(Graph network) {
@@ -548,7 +549,8 @@ TEST(IntegerExecution, TakesNetworksOfIndices) {
 TEST(IntegerExecution, RefusesGraphsThatAreNotQuantizedForIt) {
   Graph graph = build_model("toy_convnet", {3, 32, 32}, 10);
   graph.nodes()[1].quantization["data_in_0"] = parse_quant_spec_text("affine:scale=0.1");
-  EXPECT_THAT(error_of([&] { IntegerProgram{graph}; }), HasSubstr("is not ready for integer execution"));
+  EXPECT_THAT(error_of([&] { check_integer_execution(graph); }),
+              HasSubstr("is not ready for integer execution"));
 }
 
 TEST(IntegerExecution, RefusesNaN) {

@@ -253,10 +253,10 @@ TEST(TorchExecutor, ObservesWhatTheInterpreterSees) {
   std::vector<std::string> seen;
   TorchExecutor executor;
   const Tensor output = executor.run(graph, std::span(&input, 1),
-                                     [&](const Node& node, std::string_view operand, const Tensor&) {
+                                     {[&](const Node& node, std::string_view operand, const Tensor&) {
                                        if (operand.starts_with("data_in"))
                                          seen.push_back(node.name + "." + std::string(operand));
-                                     });
+                                     }});
   EXPECT_EQ(output.shape(), Shape({1, 2}));
   EXPECT_THAT(seen, ElementsAre("size.data_in_0", "view.data_in_0", "seq_blocks_0.data_in_0",
                                 "seq_blocks_1.data_in_0", "seq_blocks_2.data_in_0", "seq_blocks_3.data_in_0",

@@ -127,9 +127,9 @@ TEST(LayerwiseErrors, AloneIsARunWithTheOthersInFloat) {
       const auto result_of = [&](const Graph& graph) {
         Tensor result;
         bench.executor.run(graph, std::span(batch, 1),
-                           [&](const Node& node, std::string_view operand, const Tensor& value) {
+                           {[&](const Node& node, std::string_view operand, const Tensor& value) {
                              if (node.name == name && operand == "data_out_0") result = value.clone();
-                           });
+                           }});
         if (name != "linear") {
           for (float& x : result.values<float>()) x = std::max(x, 0.0F);
         }

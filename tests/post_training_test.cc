@@ -148,9 +148,9 @@ TEST_F(PostTraining, StagesGiveTheInputsOfTheWholeNetwork) {
         3);
     std::map<std::string, Tensor> expected;
     executor_.run(graph_, std::span(&samples_, 1),
-                  [&](const Node& node, std::string_view operand, const Tensor& value) {
+                  {[&](const Node& node, std::string_view operand, const Tensor& value) {
                     if (operand == "data_in_0") expected[node.name] = value.clone();
-                  });
+                  }});
     StagedRun run(graph_, {.num_samples = 3}, context_);
     int compared = 0;
     for (size_t i = 0; i < graph_.nodes().size(); ++i) {
@@ -176,12 +176,11 @@ TEST_F(PostTraining, RoundedNetworksStillComputeInIntegers) {
   EXPECT_EQ(elements_of(integers.run(std::span(&samples_, 1)).front()), elements_of(outputs(graph_)));
 
   std::map<std::string, Tensor> inputs;
-  executor_.run(
-      graph_, std::span(&samples_, 1),
-      [&](const Node& node, std::string_view operand, const Tensor& value) {
-        if (operand == "data_in_0") inputs[node.name] = value.clone();
-      },
-      ObservedValues::kBeforeQuantization);
+  executor_.run(graph_, std::span(&samples_, 1),
+                {[&](const Node& node, std::string_view operand, const Tensor& value) {
+                   if (operand == "data_in_0") inputs[node.name] = value.clone();
+                 },
+                 ObservedValues::kBeforeQuantization});
   StagedRun run(graph_, {.num_samples = 100}, context_);
   for (size_t i = 0; i < graph_.nodes().size(); ++i) {
     const Node& node = graph_.nodes()[i];
@@ -239,9 +238,9 @@ TEST_F(PostTraining, LayersBehindASplitAndOfWindowsAreServedAsOthers) {
   use(network_of_parts_and_windows());
   std::map<std::string, Tensor> expected_inputs;
   executor_.run(graph_, std::span(&samples_, 1),
-                [&](const Node& node, std::string_view operand, const Tensor& value) {
+                {[&](const Node& node, std::string_view operand, const Tensor& value) {
                   if (operand == "data_in_0") expected_inputs[node.name] = value.clone();
-                });
+                }});
   StagedRun run(graph_, {.num_samples = 100}, context_);
   for (size_t i = 0; i < graph_.nodes().size(); ++i) {
     const Node& node = graph_.nodes()[i];

@@ -21,6 +21,7 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/engine/fast_executor.h"
+#include "detent/runtime/integer_executor.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/source_names.h"
 #include "detent/io/file.h"
@@ -167,7 +168,9 @@ std::shared_ptr<const Loaded> loaded(const std::filesystem::path& path) {
     detent::fail("{}: it is an ONNX model, expected a graph (.mz): `detent quantize MODEL.onnx` writes one",
                  path.string());
   }
-  auto made = std::make_shared<const Loaded>(detent::read_graph(whole));
+  detent::Graph graph = detent::read_graph(whole);
+  detent::check_integer_execution(graph);
+  auto made = std::make_shared<const Loaded>(std::move(graph));
   known[key] = made;
   return made;
 }

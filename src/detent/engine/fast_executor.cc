@@ -21,11 +21,19 @@ namespace {
 /// A plan for inputs of some shapes, with the memory of runs that are over.
 struct ShapedPlan {
   std::vector<Shape> shapes;
+  Observation observation;  // `see` is that of the run for which it was made
   ProgramPlan plan;
   mutable std::mutex mutex = {};
   mutable std::vector<Tensor> arenas = {};
 
-  ShapedPlan(std::vector<Shape> of, ProgramPlan planned) : shapes(std::move(of)), plan(std::move(planned)) {}
+  ShapedPlan(std::vector<Shape> of, Observation shown, ProgramPlan planned)
+      : shapes(std::move(of)), observation(std::move(shown)), plan(std::move(planned)) {}
+
+  bool is_for(const std::vector<Shape>& of, const Observation& shown) const {
+    if (shapes != of || (observation.see == nullptr) != (shown.see == nullptr)) return false;
+    return shown.see == nullptr ||
+           (observation.values == shown.values && observation.operands == shown.operands);
+  }
 
   Tensor take_arena() const {
     const std::lock_guard lock(mutex);
@@ -63,7 +71,7 @@ class WeightPacker {
   bool take(ReferenceStep& step) {
     const std::string& name = step.node->name;
     if (step.engine == NodeEngine::kFloat) {
-      auto packed = packed_float_sums(*step.node);
+      auto packed = packed_float_sums(step);
       if (!packed) return false;
       add(weights_.float_layers, name, std::move(*packed));
       return true;
@@ -135,8 +143,7 @@ struct FastProgram::Compiled {
   explicit Compiled(Graph graph) : kernels(kernel_set()) {
     WeightPacker packer(kernels, weights);
     reference = reference_plan(std::move(graph), [&](ReferenceStep& step) { return packer.take(step); });
-    if (reference->in_float != nullptr)
-      reference->in_float = std::make_unique<const FloatNodes>(packed_parameters());
+    reference->in_float = std::make_unique<const FloatNodes>(packed_parameters());
     drop_weights(reference->graph, weights);
   }
 
@@ -149,26 +156,22 @@ struct FastProgram::Compiled {
     };
   }
 
-  std::vector<Tensor> run_observed(std::span<const Tensor> inputs, const OperandObserver& observe) const {
-    std::vector<ReferenceStep> steps;
-    for (const ReferenceStep& step : reference->steps) steps.push_back(with_weights(step, weights));
-    return run_reference(*reference, steps, inputs, observe);
-  }
-
-  std::shared_ptr<const ShapedPlan> plan_for(std::span<const Tensor> inputs) const {
+  std::shared_ptr<const ShapedPlan> plan_for(std::span<const Tensor> inputs,
+                                             const Observation& observation = {}) const {
     constexpr size_t kMostPlans = 8;
     check_inputs(reference->graph, inputs);
     std::vector<Shape> shapes;
     for (const Tensor& input : inputs) shapes.push_back(input.shape());
     const std::lock_guard lock(mutex);
-    const auto found = std::ranges::find(plans, shapes, &ShapedPlan::shapes);
+    const auto found =
+        std::ranges::find_if(plans, [&](const auto& plan) { return plan->is_for(shapes, observation); });
     if (found != plans.end()) {
       plans.splice(plans.begin(), plans, found);
       return plans.front();
     }
     const ValueTypes values = infer_shapes(reference->graph, sizes_of(reference->graph, inputs));
     plans.push_front(std::make_shared<const ShapedPlan>(
-        shapes, plan_program(reference->steps, values, weights, kernels, reference->in_float.get())));
+        shapes, observation, plan_program(*reference, values, weights, kernels, observation)));
     if (plans.size() > kMostPlans) plans.pop_back();
     return plans.front();
   }
@@ -180,7 +183,8 @@ using Clock = std::chrono::steady_clock;
 
 /// Runs all steps; notes the least time of each in `seconds`, where there are any.
 std::vector<Tensor> run_plan(const ShapedPlan& shaped, const ReferenceStep& output,
-                             std::span<const Tensor> inputs, std::span<double> seconds) {
+                             std::span<const Tensor> inputs, std::span<double> seconds,
+                             const Observation& observation = {}) {
   const ProgramPlan& plan = shaped.plan;
   // The engine's threads for what the reference computes between kernels.
   const UseTaskRunner use(ThreadPool::shared().runner());
@@ -188,7 +192,8 @@ std::vector<Tensor> run_plan(const ShapedPlan& shaped, const ReferenceStep& outp
   RunState state{.places = plan.places,
                  .arena = arena.bytes().data(),
                  .flows = std::vector<Flow>(plan.flow_count),
-                 .threads = in_parallel_for() ? 1 : thread_count()};
+                 .threads = in_parallel_for() ? 1 : thread_count(),
+                 .observation = &observation};
   for (size_t i = 0; i < inputs.size(); ++i) state.flows[plan.inputs[i]] = {inputs[i]};
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const EngineStep& step = *plan.steps[i];
@@ -211,12 +216,9 @@ FastProgram::FastProgram(Graph graph) : compiled_(std::make_unique<const Compile
 
 FastProgram::~FastProgram() = default;
 
-std::vector<Tensor> FastProgram::run(std::span<const Tensor> inputs, const OperandObserver& observe,
-                                     ObservedValues values) const {
-  DETENT_CHECK(!observe || values == ObservedValues::kAfterQuantization,
-               "integers have no values before quantization");
-  if (observe) return compiled_->run_observed(inputs, observe);
-  return run_plan(*compiled_->plan_for(inputs), compiled_->reference->steps.back(), inputs, {});
+std::vector<Tensor> FastProgram::run(std::span<const Tensor> inputs, const Observation& observation) const {
+  return run_plan(*compiled_->plan_for(inputs, observation), compiled_->reference->steps.back(), inputs, {},
+                  observation);
 }
 
 std::vector<StepProfile> FastProgram::profile(std::span<const Tensor> inputs, int runs) const {

@@ -34,9 +34,9 @@ class FastProgram final : public Program {
   explicit FastProgram(Graph graph);
   ~FastProgram() override;
 
-  /// With an observer the reference runs; the nodes that it is shown have no weights where they are packed.
-  std::vector<Tensor> run(std::span<const Tensor> inputs, const OperandObserver& observe = {},
-                          ObservedValues values = ObservedValues::kAfterQuantization) const override;
+  /// What is observed is computed by itself, the rest as without. Observers are called between steps, and
+  /// shown nodes without the weights that are packed.
+  std::vector<Tensor> run(std::span<const Tensor> inputs, const Observation& observation = {}) const override;
 
   /// What each step takes in the fastest of `runs` runs.
   std::vector<StepProfile> profile(std::span<const Tensor> inputs, int runs) const;

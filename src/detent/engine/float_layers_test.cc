@@ -141,7 +141,7 @@ TEST_F(FloatLayers, GiveTheirWeightsBack) {
     const FastProgram program(graph);
     int seen = 0;
     const std::vector<Tensor> results =
-        program.run(inputs, [&](const Node&, std::string_view, const Tensor&) { ++seen; });
+        program.run(inputs, {[&](const Node&, std::string_view, const Tensor&) { ++seen; }});
     EXPECT_GT(seen, 3);
     EXPECT_TRUE(results[0].equals(IntegerProgram(graph).run(inputs)[0])) << groups;
     EXPECT_TRUE(results[0].equals(program.run(inputs)[0])) << groups;

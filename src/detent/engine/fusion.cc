@@ -86,7 +86,8 @@ std::vector<uint8_t> conversion_table(const CodeType& from, const CodeType& to) 
 }
 
 std::map<size_t, FusedLayer> fused_layers(std::span<const ReferenceStep> steps,
-                                          std::span<const size_t> layers, const ValueTypes& values) {
+                                          std::span<const size_t> layers, const ValueTypes& values,
+                                          const ShownValues& shown) {
   constexpr int kMostAdditions = 2;
   const ValueReaders readers = readers_of(steps);
   std::set<size_t> taken;
@@ -101,7 +102,7 @@ std::map<size_t, FusedLayer> fused_layers(std::span<const ReferenceStep> steps,
     while (output) {
       const std::string value = value_name(steps[found.steps.back()].node->name);
       const auto reading = readers.find(value);
-      if (reading == readers.end() || reading->second.size() != 1) break;
+      if (reading == readers.end() || reading->second.size() != 1 || shown.needs(value)) break;
       const size_t next = reading->second.front();
       if (taken.contains(next) || steps[next].role != OperatorRole::kComputes) break;
       if (blocks != nullptr && !rectifies_bytes(steps[next], found.type) && !cut_of(steps[next])) break;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "detent/engine/packed_sums.h"
+#include "detent/engine/shown_values.h"
 #include "detent/graph/operators.h"
 #include "detent/runtime/reference_step.h"
 
@@ -25,9 +26,11 @@ struct FusedLayer {
   CodeType type;  // of the result
 };
 
-/// What each layer among `layers` (whose kernels can do so) is fused with, by its last step.
+/// What each layer among `layers` (whose kernels can do so) is fused with, by its last step; what `shown`
+/// needs is no sum on the way.
 std::map<size_t, FusedLayer> fused_layers(std::span<const ReferenceStep> steps,
-                                          std::span<const size_t> layers, const ValueTypes& values);
+                                          std::span<const size_t> layers, const ValueTypes& values,
+                                          const ShownValues& shown);
 
 /// Bytes to bytes of a node that has a table of codes of at most 8 bits; of its input type.
 std::optional<std::vector<uint8_t>> byte_table(const ReferenceStep& step);

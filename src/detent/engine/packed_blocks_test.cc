@@ -4,6 +4,7 @@
 #include <random>
 
 #include "detent/engine/packed_blocks.h"
+#include "detent/engine/observed_values_for_test.h"
 #include "detent/engine/random_networks_for_test.h"
 
 // Layers whose weights share scales in blocks, against the plain reference, on every instruction set.
@@ -127,14 +128,14 @@ std::optional<std::pair<Graph, Shape>> random_convolutions(Draw& draw) {
 /// Ours and the reference's results and, on observed runs, those of the weights that were unpacked.
 void expect_kernel(const Graph& graph, const Tensor& x) {
   const Tensor wanted = IntegerProgram(graph).run(std::span(&x, 1)).front();
-  const auto ignore = [](const Node&, std::string_view, const Tensor&) {};
+  const ObservedFloats before = values_before_rounding(IntegerProgram(graph), x);
   for (const std::string& target : engine_targets()) {
     set_engine_target(target);
     const FastProgram program(graph);
     std::vector<std::string> kernels;
     for (const StepProfile& step : program.profile(std::span(&x, 1), 1)) kernels.push_back(step.kernel);
     EXPECT_THAT(kernels, testing::Contains(StartsWith("blocks of"))) << target;
-    EXPECT_TRUE(program.run(std::span(&x, 1), ignore).front().equals(wanted)) << target << ", unpacked";
+    EXPECT_EQ(values_before_rounding(program, x), before) << target << ", unpacked";
     for (const int threads : {1, 3}) {
       set_thread_count(threads);
       EXPECT_TRUE(program.run(std::span(&x, 1)).front().equals(wanted)) << target << ", " << threads;

@@ -61,18 +61,15 @@ void pack_float_depthwise(PackedFloatSums& packed, const float* from) {
 
 }  // namespace
 
-bool rounds_without_codes(const Node& node) {
-  return std::ranges::any_of(node.quantization, [&](const auto& entry) {
-    if (!std::string_view(entry.first).starts_with("data_")) return false;
-    const std::optional<CodeType> type = executed_type(node, entry.first);
-    return !type || type->is_sign || (!fits_bytes(*type) && !is_wide(*type));
-  });
-}
-
-std::optional<PackedFloatSums> packed_float_sums(const Node& node) {
+std::optional<PackedFloatSums> packed_float_sums(const ReferenceStep& step) {
+  const Node& node = *step.node;
   const auto* layer = trait<WeightedSum>(node);
   const bool is_known = layer != nullptr && find_float_operator(node.op) != nullptr;
-  if (!is_known || layer->transposed || layer->spatial_dims > 3 || rounds_without_codes(node))
+  const auto has_no_place = [](const std::optional<CodeType>& type) {
+    return type && (type->is_sign || (!fits_bytes(*type) && !is_wide(*type)));
+  };
+  if (!is_known || layer->transposed || layer->spatial_dims > 3) return std::nullopt;
+  if (std::ranges::any_of(step.inputs, has_no_place) || std::ranges::any_of(step.outputs, has_no_place))
     return std::nullopt;
   const NamedTensors parameters = rounded_parameters(node);
   const FloatNode operands{node, {}, parameters};

@@ -7,6 +7,7 @@
 #include "detent/engine/packed_sums.h"
 #include "detent/float32/channels_last_sums.h"
 #include "detent/graph/graph.h"
+#include "detent/runtime/reference_step.h"
 
 namespace detent {
 
@@ -36,13 +37,9 @@ struct PackedFloatSums {
   int64_t depth() const { return channels * window.positions(); }
 };
 
-/// Whether a quantizer rounds what flows into or out of the node to other values than those of codes.
-bool rounds_without_codes(const Node& node);
-
-/// nullopt where no kernel computes the node: other operators and layers of few connections
-/// (graph/connections.h), transposed ones, and those that round
-/// their inputs or results without codes.
-std::optional<PackedFloatSums> packed_float_sums(const Node& node);
+/// nullopt where no kernel computes the step's node: other operators and layers of few connections
+/// (graph/connections.h), transposed ones, and those that take or give codes which places do not have.
+std::optional<PackedFloatSums> packed_float_sums(const ReferenceStep& step);
 
 /// The weight that was packed, rounded.
 Tensor unpacked_weight(const PackedFloatSums& packed, const Shape& shape);

@@ -18,45 +18,95 @@ namespace {
 
 class Planner {
  public:
-  Planner(std::span<const ReferenceStep> steps, const ValueTypes& values, const ProgramWeights& weights,
-          const KernelSet& kernels, const FloatNodes* in_float)
-      : steps_(steps), types_(values), weights_(weights), in_float_(in_float), plan_(values, kernels) {
+  Planner(const ReferencePlan& reference, const ValueTypes& values, const ProgramWeights& weights,
+          const KernelSet& kernels, const Observation& observation)
+      : steps_(reference.steps),
+        types_(values),
+        weights_(weights),
+        in_float_(reference.in_float.get()),
+        shown_(reference, observation),
+        plan_(values, kernels) {
     std::vector<size_t> fast;
     std::vector<size_t> fast_in_float;
-    for (size_t i = 0; i < steps.size(); ++i) {
-      if (takes_layer(steps[i], weights.layers) || takes_layer(steps[i], weights.block_layers))
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      if (takes_layer(steps_[i], weights.layers) || takes_layer(steps_[i], weights.block_layers))
         fast.push_back(i);
-      if (takes_layer(steps[i], weights.float_layers)) fast_in_float.push_back(i);
+      if (takes_layer(steps_[i], weights.float_layers)) fast_in_float.push_back(i);
     }
-    fused_ = fused_layers(steps, fast, values);
-    fused_in_float_ = fused_float_layers(steps, fast_in_float, values);
+    fused_ = fused_layers(steps_, fast, values, shown_);
+    fused_in_float_ = fused_float_layers(steps_, fast_in_float, values, shown_);
     for (const auto& [last, layer] : fused_) inner_.insert(layer.steps.begin(), layer.steps.end() - 1);
     for (const auto& [last, layer] : fused_in_float_) inner_.insert(layer.begin(), layer.end() - 1);
   }
 
   ProgramPlan planned() {
     for (size_t i = 0; i < steps_.size(); ++i) {
-      const ReferenceStep& step = steps_[i];
-      if (inner_.contains(i)) continue;
-      const auto layer = fused_.find(i);
-      const auto layer_in_float = fused_in_float_.find(i);
-      if (layer != fused_.end()) {
-        const bool has_blocks = weights_.block_layers.contains(steps_[layer->second.steps[0]].node->name);
-        (has_blocks ? plan_blocks : plan_layer)(plan_, weights_, steps_, layer->second);
-      } else if (layer_in_float != fused_in_float_.end()) {
-        plan_float_layer(plan_, weights_, steps_, layer_in_float->second);
-      } else if (step.role == OperatorRole::kInput) {
-        plan_input(step);
-      } else if (step.role == OperatorRole::kOutput) {
-        for (const NodeInput& input : step.node->inputs) plan_.add_output(plan_.flow_of(value_name(input)));
-      } else if (!plan_known(step) && !plan_places(step)) {
-        plan_reference(step);
-      }
+      for (const ShownValue& shown : shown_.inputs_of(i)) show(steps_[i], shown);
+      plan_step(i);
+      for (const ShownValue& shown : shown_.results_of(i)) show(steps_[i], shown);
     }
     return plan_.finished();
   }
 
  private:
+  void plan_step(size_t i) {
+    const ReferenceStep& step = steps_[i];
+    if (inner_.contains(i)) return;
+    const auto layer = fused_.find(i);
+    const auto layer_in_float = fused_in_float_.find(i);
+    if (layer != fused_.end()) {
+      const bool has_blocks = weights_.block_layers.contains(steps_[layer->second.steps[0]].node->name);
+      (has_blocks ? plan_blocks : plan_layer)(plan_, weights_, steps_, layer->second);
+    } else if (layer_in_float != fused_in_float_.end()) {
+      plan_float_layer(plan_, weights_, steps_, layer_in_float->second);
+    } else if (step.role == OperatorRole::kInput) {
+      plan_input(step);
+    } else if (step.role == OperatorRole::kOutput) {
+      for (const NodeInput& input : step.node->inputs) plan_.add_output(plan_.flow_of(value_name(input)));
+    } else if (step.rounds != nullptr) {
+      if (!plan_rounding(plan_, step, value_name(step.node->name))) plan_reference(step);
+    } else if (!plan_known(step) && !plan_places(step)) {
+      plan_reference(step);
+    }
+  }
+
+  /// Only what is float32 is shown.
+  void show(const ReferenceStep& step, const ShownValue& shown) {
+    if (!plan_.is_float(shown.value)) return;
+    if (shown.unrounded && step.role == OperatorRole::kInput) {
+      show_flow(shown, input_flows_.at(shown.value));
+    } else if (shown.unrounded) {
+      std::vector<size_t> inputs = input_flows(*step.node);
+      plan_.add(show_unrounded_step(computed(step), in_float_, std::move(inputs), *shown.unrounded),
+                shown.node->name, "shown");
+    } else {
+      show_flow(shown, plan_.flow_of(shown.value));
+    }
+  }
+
+  void show_flow(const ShownValue& shown, size_t flow) {
+    plan_.note_flow(flow);
+    plan_.add(show_step(*shown.node, shown.operand, shown.type, flow), shown.node->name, "shown");
+  }
+
+  /// Those of the node's inputs, for the step that is added next.
+  std::vector<size_t> input_flows(const Node& node) {
+    std::vector<size_t> inputs;
+    for (const NodeInput& input : node.inputs)
+      inputs.push_back(input.is_constant() ? kNoFlow : plan_.flow_of(value_name(input)));
+    for (const size_t flow : inputs) {
+      if (flow != kNoFlow) plan_.note_flow(flow);
+    }
+    return inputs;
+  }
+
+  /// With the weights that its form has lost.
+  std::shared_ptr<const ReferenceStep> computed(const ReferenceStep& step) const {
+    return weights_.contain(step.node->name)
+               ? std::make_shared<const ReferenceStep>(with_weights(step, weights_))
+               : std::shared_ptr<const ReferenceStep>(std::shared_ptr<void>(), &step);
+  }
+
   template <class Layers>
   bool takes_layer(const ReferenceStep& step, const Layers& packed) const {
     if (!packed.contains(step.node->name)) return false;
@@ -71,6 +121,7 @@ class Planner {
     PlannedValue value = plan_.new_value(name);
     value.flow = plan_.new_flow();
     plan_.add_input(value.flow);
+    input_flows_.emplace(name, value.flow);
     const std::optional<CodeType>& type = step.outputs[0];
     value.type = type;
     value.flow_is_ready = !type || !(fits_bytes(*type) || is_wide(*type));
@@ -132,12 +183,7 @@ class Planner {
 
   void plan_reference(const ReferenceStep& step) {
     const Node& node = *step.node;
-    std::vector<size_t> inputs;
-    for (const NodeInput& input : node.inputs)
-      inputs.push_back(input.is_constant() ? kNoFlow : plan_.flow_of(value_name(input)));
-    for (const size_t flow : inputs) {
-      if (flow != kNoFlow) plan_.note_flow(flow);
-    }
+    std::vector<size_t> inputs = input_flows(node);
     std::vector<size_t> results;
     for (size_t i = 0; i < result_count(node); ++i) {
       const std::string name = value_name(node.name, i);
@@ -149,12 +195,9 @@ class Planner {
       value.type = result_type(step, i);
       plan_.add_value(name, std::move(value));
     }
-    auto computed = weights_.contain(node.name)
-                        ? std::make_shared<const ReferenceStep>(with_weights(step, weights_))
-                        : std::shared_ptr<const ReferenceStep>(std::shared_ptr<void>(), &step);
     const char* kernel = step.engine == NodeEngine::kFloat ? "float" : "reference";
-    plan_.add(reference_step(std::move(computed), in_float_, std::move(inputs), std::move(results)),
-              node.name, kernel, why_reference(step));
+    plan_.add(reference_step(computed(step), in_float_, std::move(inputs), std::move(results)), node.name,
+              kernel, why_reference(step));
   }
 
   /// Type of a result of the reference.
@@ -177,7 +220,7 @@ class Planner {
   }
 
   std::string why_reference(const ReferenceStep& step) const {
-    if (step.role != OperatorRole::kComputes) return "";
+    if (step.role != OperatorRole::kComputes || step.rounds != nullptr) return "";
     if (step.engine == NodeEngine::kFloat) return "computes in float";
     if (weights_.contain(step.node->name)) return "its rank";
     if (trait<TableLayer>(*step.node) != nullptr) return "truth tables";
@@ -197,6 +240,8 @@ class Planner {
   const ValueTypes& types_;
   const ProgramWeights& weights_;
   const FloatNodes* in_float_;
+  ShownValues shown_;
+  std::map<std::string, size_t> input_flows_;  // as they come
   PlanBuilder plan_;
   std::map<size_t, FusedLayer> fused_;
   std::map<size_t, std::vector<size_t>> fused_in_float_;
@@ -222,10 +267,10 @@ ReferenceStep with_weights(const ReferenceStep& step, const ProgramWeights& weig
   return result;
 }
 
-ProgramPlan plan_program(std::span<const ReferenceStep> steps, const ValueTypes& values,
+ProgramPlan plan_program(const ReferencePlan& reference, const ValueTypes& values,
                          const ProgramWeights& weights, const KernelSet& kernels,
-                         const FloatNodes* in_float) {
-  return Planner(steps, values, weights, kernels, in_float).planned();
+                         const Observation& observation) {
+  return Planner(reference, values, weights, kernels, observation).planned();
 }
 
 }  // namespace detent

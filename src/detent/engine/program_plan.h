@@ -47,7 +47,9 @@ struct ProgramPlan {
 ReferenceStep with_weights(const ReferenceStep& step, const ProgramWeights& weights);
 
 /// The forms of packed layers have no weights. `values` are infer_shapes of the graph for the sizes at hand.
-ProgramPlan plan_program(std::span<const ReferenceStep> steps, const ValueTypes& values,
-                         const ProgramWeights& weights, const KernelSet& kernels, const FloatNodes* in_float);
+/// Runs of the plan show what `observation` says.
+ProgramPlan plan_program(const ReferencePlan& reference, const ValueTypes& values,
+                         const ProgramWeights& weights, const KernelSet& kernels,
+                         const Observation& observation);
 
 }  // namespace detent

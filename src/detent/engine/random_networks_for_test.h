@@ -128,8 +128,8 @@ inline void quantize_graph(Draw& draw, Graph& graph) {
   graph.set_requantization(draw.of(0, 3) == 0 ? Requantization::kFixedPoint : Requantization::kFloat);
 }
 
-/// Compiles for each instruction set and runs with 1, 2 and 3 threads. Counts what the kernels of one set computed,
-/// where the reference takes the network.
+/// Compiles for each instruction set and runs with 1, 2 and 3 threads. Counts what the kernels of one set
+/// computed, where the reference takes the network.
 inline void expect_equal_to_reference(const Graph& graph, std::span<const Tensor> inputs,
                                       std::map<std::string, int>* kernels = nullptr) {
   std::vector<Tensor> wanted;

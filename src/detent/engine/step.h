@@ -30,6 +30,7 @@ struct RunState {
   std::byte* arena = nullptr;
   std::vector<Flow> flows = {};
   int threads = 1;
+  const Observation* observation = nullptr;
 
   uint8_t* bytes(size_t place) { return reinterpret_cast<uint8_t*>(arena + places[place].offset); }
   float* values(size_t place) { return reinterpret_cast<float*>(arena + places[place].offset); }
@@ -210,6 +211,17 @@ inline constexpr size_t kNoFlow = static_cast<size_t>(-1);
 std::unique_ptr<EngineStep> reference_step(std::shared_ptr<const ReferenceStep> step,
                                            const FloatNodes* in_float, std::vector<size_t> inputs,
                                            std::vector<size_t> results);
+
+/// Rounds the values of a place, in rows, to a format into another.
+std::unique_ptr<EngineStep> rounding_step(FormatRounding rounding, size_t from, size_t to);
+
+/// Shows the run's observer a flow, as codes of `type` have it if there is one.
+std::unique_ptr<EngineStep> show_step(const Node& node, std::string operand, std::optional<CodeType> type,
+                                      size_t flow);
+/// Shows a result of a node as it is before it is rounded to its type.
+std::unique_ptr<EngineStep> show_unrounded_step(std::shared_ptr<const ReferenceStep> step,
+                                                const FloatNodes* in_float, std::vector<size_t> inputs,
+                                                size_t result);
 
 /// Fills the border of a place.
 void fill_halo(const Place& place, uint8_t* bytes);

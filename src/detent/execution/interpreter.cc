@@ -403,20 +403,20 @@ class TorchProgram : public Program {
   explicit TorchProgram(const Graph& graph)
       : graph_(graph), interpreter_(graph_, Interpreter::Mode::kInference, /*in_order=*/true) {}
 
-  std::vector<Tensor> run(std::span<const Tensor> inputs, const OperandObserver& observe,
-                          ObservedValues values) const override {
+  std::vector<Tensor> run(std::span<const Tensor> inputs, const Observation& observation) const override {
     std::optional<OneThread> one_thread;
     if (in_parallel_for()) one_thread.emplace();
     std::vector<at::Tensor> tensors;
     for (const Tensor& input : inputs) tensors.push_back(to_torch(input));
     TorchObserver forward;
-    if (observe) {
+    if (observation.see) {
       forward = [&](const Node& node, std::string_view operand, const at::Tensor& value) {
-        observe(node, operand, from_torch(value));
+        if (observation.shows(node.name, std::string(operand)))
+          observation.see(node, operand, from_torch(value));
       };
     }
     std::vector<Tensor> outputs;
-    for (const at::Tensor& output : interpreter_.outputs(tensors, forward, values))
+    for (const at::Tensor& output : interpreter_.outputs(tensors, forward, observation.values))
       outputs.push_back(from_torch(output));
     return outputs;
   }

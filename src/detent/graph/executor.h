@@ -3,8 +3,11 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "detent/core/tensor.h"
@@ -25,6 +28,18 @@ constexpr std::array<const char*, 2> enum_names(ObservedValues) {
   return {"before_quantization", "after_quantization"};
 }
 
+/// What a run shows of the values inside.
+struct Observation {
+  OperandObserver see = {};  // none: nothing
+  ObservedValues values = ObservedValues::kAfterQuantization;
+  /// Node and operand; empty: all. A fast program computes the others as if nobody looked.
+  std::set<std::pair<std::string, std::string>> operands = {};
+
+  bool shows(const std::string& node, const std::string& operand) const {
+    return see != nullptr && (operands.empty() || operands.contains({node, operand}));
+  }
+};
+
 /// A graph that was checked and made ready to run: its parameters are quantized. Later changes of the graph
 /// do not show. Several threads may run it at once. Inside parallel_for a run takes the calling thread alone:
 /// libraries cut sums of float32 by threads, so that the last bits of results otherwise depend on how many
@@ -34,8 +49,8 @@ class Program {
   virtual ~Program() = default;
   /// Inputs in the order of the placeholders. Returns the outputs in the order in which the output node reads
   /// them. Throws Error naming the node where the inputs or a format do not fit.
-  virtual std::vector<Tensor> run(std::span<const Tensor> inputs, const OperandObserver& observe = {},
-                                  ObservedValues values = ObservedValues::kAfterQuantization) const = 0;
+  virtual std::vector<Tensor> run(std::span<const Tensor> inputs,
+                                  const Observation& observation = {}) const = 0;
 };
 
 /// Anything that runs graphs in inference mode: libtorch, the integer runtime.
@@ -46,9 +61,8 @@ class Executor {
   virtual std::unique_ptr<const Program> compile(const Graph& graph) const = 0;
 
   /// Compiles and runs once: the first output. What runs a graph more than once should keep the program.
-  Tensor run(const Graph& graph, std::span<const Tensor> inputs, const OperandObserver& observe = {},
-             ObservedValues values = ObservedValues::kAfterQuantization) const {
-    return compile(graph)->run(inputs, observe, values).at(0);
+  Tensor run(const Graph& graph, std::span<const Tensor> inputs, const Observation& observation = {}) const {
+    return compile(graph)->run(inputs, observation).at(0);
   }
 };
 

@@ -30,8 +30,8 @@ struct Operand16 {
   int32_t farthest() const { return high() - zero_point() >= zero_point() - low() ? high() : low(); }
   int64_t steps() const { return std::abs(int64_t{farthest()} - zero_point()); }
   QuantizerRef quantizer() const {
-    return QuantizerRef(parse_quant_spec_text(fmt::format("affine:width={},signed={},scale=1,zero_point={}",
-                                                          width, is_signed, zero_point())));
+    return QuantizerRef(parse_quant_spec_text(
+        fmt::format("affine:width={},signed={},scale=1,zero_point={}", width, is_signed, zero_point())));
   }
 };
 

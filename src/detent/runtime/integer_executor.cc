@@ -16,7 +16,6 @@
 #include "detent/integer/plan.h"
 #include "detent/integer/pooling.h"
 #include "detent/integer/table_layer.h"
-#include "detent/runtime/channel_roundings.h"
 #include "detent/runtime/code_product.h"
 #include "detent/runtime/code_sums.h"
 #include "detent/runtime/flow.h"
@@ -28,19 +27,6 @@ namespace {
 
 using Step = ReferenceStep;
 using Flows = std::map<std::string, Flow, std::less<>>;
-
-std::optional<CodeType> expected_type(const Node& node, const std::string& operand) {
-  std::optional<CodeType> type = executed_type(node, operand);
-  const QuantSpec* spec = node.find_quantization(operand);
-  if (trait<TableLayer>(node) != nullptr) return type;  // takes the values of any format
-  if (spec != nullptr && !type) {
-    fail(
-        "node \"{}\" ({}): operand \"{}\" has the format {}, expected affine of at most 16 bits with one "
-        "given scale, or binary without one",
-        node.name, node.op, operand, quant_spec_text(*spec));
-  }
-  return type;
-}
 
 /// Each sum in its output channel.
 template <class To, class Map>
@@ -135,14 +121,6 @@ Flow rectified(const Node& node, const Flow& input) {
           moved_type(node, *input.type)};
 }
 
-/// Values of a format whose codes are no multiples of a scale are rounded here.
-Tensor tabled(const Step& step, const Flow& input) {
-  const Node& node = *step.node;
-  Tensor values = as_values(input);
-  const std::optional<QuantSpec> spec = step.inputs[0] ? std::nullopt : node.rounding("data_in_0");
-  return table_layer_result(node, spec ? fake_quantize(*spec, values) : values);
-}
-
 /// The size that a node of shapes gives.
 Flow counted(const Node& node, const std::vector<Flow>& inputs) {
   std::vector<Operand> operands;
@@ -161,12 +139,13 @@ std::vector<Flow> computed_in_float(const FloatNodes& nodes, const Node& node,
 
 std::vector<Flow> run_step(const Step& step, const std::vector<Flow>& inputs, const FloatNodes* in_float) {
   const Node& node = *step.node;
+  if (step.rounds != nullptr) return {{step.rounds->rounding.rounded(as_values(inputs[0]))}};
   if (step.role == OperatorRole::kConstant) return {{node.find_parameter("value")->tensor}};
   if (step.role == OperatorRole::kNumber) return {counted(node, inputs)};
   if (step.form)
     return {std::visit([&](const auto& form) { return computed(form, node, inputs); }, *step.form)};
   if (step.engine == NodeEngine::kFloat) return computed_in_float(*in_float, node, inputs);
-  if (trait<TableLayer>(node) != nullptr) return {{tabled(step, inputs[0])}};
+  if (trait<TableLayer>(node) != nullptr) return {{table_layer_result(node, as_values(inputs[0]))}};
   if (is_rectifier(node)) return {rectified(node, inputs[0])};
   if (is_pooling(node, Pooling::Of::kLargest)) {
     return {{max_pool(node, inputs[0].tensor), inputs[0].type}};
@@ -180,7 +159,53 @@ void show_integers(const Step& step, const Flow& result, const IntegerObserver& 
   if (result.sums) observe(*step.node, {*result.sums, {}, sums});
 }
 
-std::vector<Flow> inputs_of(const Step& step, const Flows& flows, const OperandObserver& observe) {
+/// What an observer sees of one run.
+class Shown {
+ public:
+  Shown(const ReferencePlan& plan, const Observation& observation) : plan_(plan), observation_(observation) {}
+
+  void input(const Step& step, size_t index, const Flow& given, const Flow& taken) const {
+    if (step.rounds != nullptr || step.inputs_are_rounded[index] || !taken.is_float()) return;
+    see(*step.node, fmt::format("data_in_{}", index), before() ? given : taken);
+  }
+
+  /// `inputs` as the node took them.
+  void result(const Step& step, size_t index, const Flow& result, const std::vector<Flow>& inputs) const {
+    const std::string operand = fmt::format("data_out_{}", index);
+    if (!result.is_float() || step.rounds != nullptr) return;
+    if (!before()) {
+      if (!step.results_are_rounded[index]) see(*step.node, operand, result);
+    } else if (observation_.shows(step.node->name, operand)) {
+      see(*step.node, operand,
+          step.outputs[index] ? Flow{unrounded_result(step, index, inputs, plan_.in_float.get())} : result);
+    }
+  }
+
+  /// Of an input of the graph.
+  void placed(const Step& step, const Flow& given, const Flow& rounded) const {
+    if (!rounded.is_float() || (!before() && step.results_are_rounded[0])) return;
+    see(*step.node, "data_out_0", before() ? given : rounded);
+  }
+
+  /// Of a step that rounds an operand of another node, if it is one.
+  void rounding(const Step& step, const std::vector<Flow>& given, const std::vector<Flow>& rounded) const {
+    if (step.rounds == nullptr) return;
+    const bool is_result = step.rounds->operand.starts_with("data_out_");  // which its node has shown before
+    if (before() && is_result) return;
+    see(plan_.graph.node(step.rounds->node), step.rounds->operand, before() ? given[0] : rounded[0]);
+  }
+
+ private:
+  bool before() const { return observation_.values == ObservedValues::kBeforeQuantization; }
+  void see(const Node& node, const std::string& operand, const Flow& value) const {
+    if (observation_.shows(node.name, operand)) observation_.see(node, operand, as_values(value));
+  }
+
+  const ReferencePlan& plan_;
+  const Observation& observation_;
+};
+
+std::vector<Flow> inputs_of(const Step& step, const Flows& flows, const Shown& shown) {
   const Node& node = *step.node;
   std::vector<Flow> inputs;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -189,23 +214,46 @@ std::vector<Flow> inputs_of(const Step& step, const Flows& flows, const OperandO
       inputs.push_back(constant_flow(input));
       continue;
     }
-    inputs.push_back(converted(node, flows.at(value_name(input)), step.inputs[i]));
-    const Flow& flow = inputs.back();
-    if (observe && flow.is_float()) observe(node, fmt::format("data_in_{}", i), as_values(flow));
+    const Flow& given = flows.at(value_name(input));
+    inputs.push_back(converted(node, given, step.inputs[i]));
+    shown.input(step, i, given, inputs.back());
   }
   return inputs;
 }
 
-Step make_step(const Node& node, std::optional<Requantization> requantization, const ValueTypes& values) {
+/// Node and operand of all that nodes of their own round.
+using RoundedOperands = std::set<std::pair<std::string, std::string>>;
+
+RoundedOperands rounded_operands(const ReferencePlan& plan) {
+  RoundedOperands operands;
+  for (const auto& [name, rounding] : plan.roundings) operands.emplace(rounding.node, rounding.operand);
+  return operands;
+}
+
+/// Of the plan's node.
+Step make_step(const ReferencePlan& plan, const RoundedOperands& rounded, const Node& node,
+               const ValueTypes& values) {
+  const std::optional<Requantization> requantization = plan.graph.requantization();
   Step step{&node, role_of(node), std::nullopt, NodeEngine::kGiven, {}, {}, {}};
+  const auto rounding = plan.roundings.find(node.name);
+  if (rounding != plan.roundings.end()) step.rounds = &rounding->second;
+  for (size_t i = 0; step.role != OperatorRole::kOutput && i < result_count(node); ++i)
+    step.results_are_rounded.push_back(rounded.contains({node.name, fmt::format("data_out_{}", i)}));
   if (requantization) step.form = node_form(node, *requantization);
-  step.engine = node_engine(node, step.form, values);
+  step.engine = step.rounds != nullptr ? NodeEngine::kFloat : node_engine(node, step.form, values);
+  const auto type_of = [&](const std::string& operand) {
+    return requantization ? executed_type(node, operand) : std::nullopt;
+  };
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    step.inputs.push_back(expected_type(node, fmt::format("data_in_{}", i)));
+    const std::string operand = fmt::format("data_in_{}", i);
+    step.inputs.push_back(type_of(operand));
+    const auto before = plan.roundings.find(node.inputs[i].node);
+    step.inputs_are_rounded.push_back(before != plan.roundings.end() && before->second.node == node.name &&
+                                      before->second.operand == operand);
   }
   if (step.role == OperatorRole::kOutput) return step;
   for (size_t i = 0; i < result_count(node); ++i)
-    step.outputs.push_back(expected_type(node, fmt::format("data_out_{}", i)));
+    step.outputs.push_back(type_of(fmt::format("data_out_{}", i)));
   return step;
 }
 
@@ -233,13 +281,13 @@ class WeightRelease {
 void make_steps(ReferencePlan& plan, const ValueTypes& values, const std::function<bool(Step&)>& take) {
   WeightRelease weights(plan.graph);
   const std::span<const Node> nodes = std::as_const(plan.graph).nodes();
-  const std::optional<Requantization> requantization = plan.graph.requantization();
+  const RoundedOperands rounded = rounded_operands(plan);
   std::vector<std::exception_ptr> errors(nodes.size());
   plan.steps.resize(nodes.size());
   parallel_for(std::ssize(nodes), 1, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       try {
-        plan.steps[i] = make_step(nodes[i], requantization, values);
+        plan.steps[i] = make_step(plan, rounded, nodes[i], values);
         if (take && take(plan.steps[i])) weights.release(i);
       } catch (...) {
         errors[i] = std::current_exception();
@@ -262,6 +310,28 @@ void note_last_reads(std::vector<Step>& steps) {
 
 }  // namespace
 
+Tensor unrounded_result(const ReferenceStep& step, size_t index, const std::vector<Flow>& inputs,
+                        const FloatNodes* in_float) {
+  const Node& node = *step.node;
+  if (step.form) {
+    if (const auto* sums = std::get_if<SumForm>(&*step.form)) {
+      return mapped_sums<float>(node, code_sums(*sums, node, inputs[0].tensor),
+                                [&](int32_t s, size_t c) { return static_cast<float>(s) * sums->scale[c]; });
+    }
+    if (const auto* product = std::get_if<ProductForm>(&*step.form)) {
+      return mapped<int32_t, float>(code_product(*product, node, inputs[0].tensor, inputs[1].tensor),
+                                    [&](int32_t s) { return static_cast<float>(s) * product->scale; });
+    }
+    if (const auto* blocks = std::get_if<BlockSumForm>(&*step.form)) {
+      const float unit = blocks->output ? blocks->output->scale : 1.0F;
+      return mapped<float, float>(block_sum_steps(*blocks, node, inputs[0].tensor),
+                                  [&](float steps) { return steps * unit; });
+    }
+    return as_values(computed_in_float(*in_float, node, inputs).front());
+  }
+  return as_values(run_step(step, inputs, in_float).at(index));
+}
+
 std::vector<Flow> reference_results(const ReferenceStep& step, const std::vector<Flow>& inputs,
                                     const FloatNodes* in_float) {
   std::vector<Flow> results = run_step(step, inputs, in_float);
@@ -283,48 +353,58 @@ void check_inputs(const Graph& graph, std::span<const Tensor> inputs) {
 }
 
 std::unique_ptr<ReferencePlan> reference_plan(Graph graph, const std::function<bool(ReferenceStep&)>& take) {
-  const auto is_quantized = [](const Node& node) { return !node.quantization.empty(); };
-  if (!graph.requantization() && std::ranges::any_of(graph.nodes(), is_quantized)) {
-    fail(
-        "graph \"{}\" has quantizers of training or of a simulation, and is not ready for integer execution: "
-        "`detent quantize` makes it so (the pass finish_qat)",
-        graph.name());
-  }
   verify(graph);
-  graph = with_channel_roundings_as_nodes(std::move(graph));
-  const ValueTypes values = infer_shapes(graph);
-  auto plan = std::make_unique<ReferencePlan>(ReferencePlan{std::move(graph), {}, nullptr});
+  RoundedGraph rounded = with_roundings_as_nodes(std::move(graph));
+  const ValueTypes values = infer_shapes(rounded.graph);
+  auto plan = std::make_unique<ReferencePlan>(
+      ReferencePlan{std::move(rounded.graph), std::move(rounded.roundings), {}, nullptr});
   make_steps(*plan, values, take);
   note_last_reads(plan->steps);
-  const auto is_float = [](const Step& step) { return step.engine == NodeEngine::kFloat; };
-  if (std::ranges::any_of(plan->steps, is_float)) plan->in_float = std::make_unique<const FloatNodes>();
+  plan->in_float = std::make_unique<const FloatNodes>();
   return plan;
 }
 
 std::vector<Tensor> run_reference(const ReferencePlan& plan, std::span<const ReferenceStep> steps,
-                                  std::span<const Tensor> inputs, const OperandObserver& observe,
+                                  std::span<const Tensor> inputs, const Observation& observation,
                                   const IntegerObserver& observe_integers) {
   check_inputs(plan.graph, inputs);
+  const Shown shown(plan, observation);
   Flows flows;
   size_t next_input = 0;
   for (const Step& step : steps) {
     const Node& node = *step.node;
     if (step.role == OperatorRole::kOutput) break;
-    std::vector<Flow> results =
-        step.role == OperatorRole::kInput
-            ? std::vector<Flow>{converted(node, {inputs[next_input++]}, step.outputs[0])}
-            : reference_results(step, inputs_of(step, flows, observe), plan.in_float.get());
+    std::vector<Flow> taken;
+    std::vector<Flow> results;
+    if (step.role == OperatorRole::kInput) {
+      taken = {{inputs[next_input++]}};
+      results = {converted(node, taken[0], step.outputs[0])};
+      shown.placed(step, taken[0], results[0]);
+    } else {
+      taken = inputs_of(step, flows, shown);
+      results = reference_results(step, taken, plan.in_float.get());
+      shown.rounding(step, taken, results);
+    }
     for (size_t i = 0; i < results.size(); ++i) {
       Flow result = std::move(results[i]);
-      if (observe && result.is_float()) observe(node, fmt::format("data_out_{}", i), as_values(result));
+      if (step.role != OperatorRole::kInput) shown.result(step, i, result, taken);
       if (observe_integers && i == 0) show_integers(step, result, observe_integers);
       flows[value_name(node.name, i)] = std::move(result);
     }
     for (const std::string& name : step.last_reads) flows.erase(name);
   }
   std::vector<Tensor> outputs;
-  for (const Flow& output : inputs_of(steps.back(), flows, observe)) outputs.push_back(as_values(output));
+  for (const Flow& output : inputs_of(steps.back(), flows, shown)) outputs.push_back(as_values(output));
   return outputs;
+}
+
+void check_integer_execution(const Graph& graph) {
+  const auto is_quantized = [](const Node& node) { return !node.quantization.empty(); };
+  if (graph.requantization() || std::ranges::none_of(graph.nodes(), is_quantized)) return;
+  fail(
+      "graph \"{}\" has quantizers of training or of a simulation, and is not ready for integer execution: "
+      "`detent quantize` makes it so (the pass finish_qat)",
+      graph.name());
 }
 
 IntegerProgram::IntegerProgram(const Graph& graph) : plan_(reference_plan(graph)) {}
@@ -339,17 +419,15 @@ int64_t IntegerProgram::sum_bound(std::string_view node) const {
   return 0;
 }
 
-std::vector<Tensor> IntegerProgram::run(std::span<const Tensor> inputs, const OperandObserver& observe,
-                                        ObservedValues values) const {
-  DETENT_CHECK(!observe || values == ObservedValues::kAfterQuantization,
-               "integers have no values before quantization");
-  return run_observed(inputs, observe, {});
+std::vector<Tensor> IntegerProgram::run(std::span<const Tensor> inputs,
+                                        const Observation& observation) const {
+  return run_reference(*plan_, plan_->steps, inputs, observation);
 }
 
 std::vector<Tensor> IntegerProgram::run_observed(std::span<const Tensor> inputs,
-                                                 const OperandObserver& observe,
+                                                 const Observation& observation,
                                                  const IntegerObserver& observe_integers) const {
-  return run_reference(*plan_, plan_->steps, inputs, observe, observe_integers);
+  return run_reference(*plan_, plan_->steps, inputs, observation, observe_integers);
 }
 
 }  // namespace detent

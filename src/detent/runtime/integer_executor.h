@@ -24,9 +24,9 @@ struct IntegerResult {
 };
 using IntegerObserver = std::function<void(const Node& node, const IntegerResult& result)>;
 
-/// Runs a quantized graph in integers: codes of at most 16 bits, 32-bit sums, requantized as the graph says
-/// (Graph::requantization); and one without any quantizer in float. A slow and plain reference, without
-/// libtorch, that other ways of running the graph are held to. Its results are the same for any number of
+/// Runs any graph, without libtorch: in integers as its requantization says (codes of at most 16 bits, 32-bit
+/// sums), and the rest in float32 with values rounded to the formats of their quantizers. A slow and plain
+/// reference, that other ways of running the graph are held to. Its results are the same for any number of
 /// threads.
 ///
 /// Inputs become codes where the first node takes them in. Nodes without an integer form compute in float on
@@ -39,12 +39,11 @@ class IntegerProgram final : public Program {
   explicit IntegerProgram(const Graph& graph);
   ~IntegerProgram() override;
 
-  /// Observers see the values of the codes, after quantization. Throws Error where an input is NaN.
-  std::vector<Tensor> run(std::span<const Tensor> inputs, const OperandObserver& observe = {},
-                          ObservedValues values = ObservedValues::kAfterQuantization) const override;
+  /// Observers see values of codes. Throws Error where a value that is to become a code is NaN.
+  std::vector<Tensor> run(std::span<const Tensor> inputs, const Observation& observation = {}) const override;
 
   /// The same with an observer of the results that are integers.
-  std::vector<Tensor> run_observed(std::span<const Tensor> inputs, const OperandObserver& observe,
+  std::vector<Tensor> run_observed(std::span<const Tensor> inputs, const Observation& observation,
                                    const IntegerObserver& observe_integers) const;
 
   /// Largest magnitude that a sum of the node can reach; 0 of nodes that have none.
@@ -53,6 +52,9 @@ class IntegerProgram final : public Program {
  private:
   std::unique_ptr<const ReferencePlan> plan_;  // runtime/reference_step.h
 };
+
+/// Throws Error where the graph has quantizers, and not for integer execution: it would be simulated.
+void check_integer_execution(const Graph& graph);
 
 class IntegerExecutor final : public Executor {
  public:

@@ -41,7 +41,7 @@ TEST(IntegerExecutor, ComputesOnCodes) {
   const auto observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
     seen.push_back(fmt::format("{} {} {}", node.name, operand, value.values<float>()[1]));
   };
-  const Tensor y = executor.run(std::span(&x, 1), observe).front();
+  const Tensor y = executor.run(std::span(&x, 1), {observe}).front();
   // Inputs become 0, 1.5, 9, -4; 2 x - 1 saturates at (7 + 2) / 2 = 4.5.
   EXPECT_THAT(y.values<float>(), ElementsAre(0, 2, 4.5, 0));
   EXPECT_THAT(seen, ElementsAre("x data_out_0 1.3", "conv data_in_0 1.5", "conv data_out_0 2",
@@ -122,7 +122,7 @@ TEST(IntegerExecutor, ComputesInFloatWhatHasNoIntegerForm) {
   };
   const Tensor input = Tensor::from<float>({1, 2}, std::vector<float>{1.1F, 0.6F});
   // 1 + 0.5 twice; sinh(1.5) = 2.13 becomes 2.
-  EXPECT_THAT(IntegerProgram(graph).run(std::span(&input, 1), observe).front().values<float>(),
+  EXPECT_THAT(IntegerProgram(graph).run(std::span(&input, 1), {observe}).front().values<float>(),
               ElementsAre(4));
   EXPECT_THAT(seen, ElementsAre(1.5F, 1.5F));
 }

@@ -161,7 +161,7 @@ class Dump {
       NodeArray* entry = operand == "data_out_0" ? find(node) : nullptr;
       if (entry != nullptr) add(*entry, entry->type ? codes_of(value, *entry->type) : value);
     };
-    return program.run(inputs, add_values).front();
+    return program.run(inputs, {add_values}).front();
   }
 
   Tensor run_integers(const IntegerProgram& program, std::span<const Tensor> inputs) {
@@ -176,7 +176,7 @@ class Dump {
       if (result.sums != nullptr) entry->scale = result.sums->scale;
       add(*entry, result.integers);
     };
-    return program.run_observed(inputs, add_values, add_integers).front();
+    return program.run_observed(inputs, {add_values}, add_integers).front();
   }
 
   static void add(NodeArray& entry, const Tensor& elements) {

@@ -72,7 +72,7 @@ std::string check_integers(const Graph& graph, const Dataset& dataset, bool show
       const bool quantized = node.find_quantization(operand) != nullptr;
       if (quantized) values[{node.name, std::string(operand)}] = value.clone();
     };
-    const std::vector<Tensor> outputs = program.run(inputs, observe);
+    const std::vector<Tensor> outputs = program.run(inputs, {observe});
     for (size_t i = 0; i < outputs.size(); ++i)
       values[{graph.nodes().back().name, fmt::format("data_in_{}", i)}] = outputs[i];
     return values;
@@ -198,9 +198,7 @@ std::string summary_text(const Outcome& outcome) {
   add_bits("bits an activation, average", outcome.bits_before.average_activation_bits(),
            outcome.bits_after.average_activation_bits());
   if (outcome.before && outcome.after) {
-    const auto text = [](const Metrics& metrics) {
-      return fmt::format("{:.4f}", metrics.accuracy());
-    };
+    const auto text = [](const Metrics& metrics) { return fmt::format("{:.4f}", metrics.accuracy()); };
     table.add_row({"test accuracy", text(*outcome.before), text(*outcome.after),
                    fmt::format("{:+.4f}", outcome.after->accuracy() - outcome.before->accuracy())});
   }

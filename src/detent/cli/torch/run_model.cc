@@ -198,6 +198,7 @@ void run_graph(const ModelRun& run, Graph graph, const std::vector<Tensor>& inpu
   if (!run.before_quantization) {
     for (size_t i = output_count; i < wanted.size(); ++i) output.inputs.push_back(wanted[i].source);
   }
+  Observation observation{.values = ObservedValues::kBeforeQuantization};
   const auto observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
     for (size_t i = output_count; i < wanted.size(); ++i) {
       const NodeInput& source = wanted[i].source;
@@ -206,9 +207,10 @@ void run_graph(const ModelRun& run, Graph graph, const std::vector<Tensor>& inpu
     }
   };
   const std::unique_ptr<const Program> program = compiled(run, graph, results);
-  const std::vector<Tensor> outputs =
-      program->run(inputs, run.before_quantization ? OperandObserver(observe) : OperandObserver(),
-                   ObservedValues::kBeforeQuantization);
+  if (run.before_quantization) observation.see = observe;
+  for (size_t i = output_count; i < wanted.size(); ++i)
+    observation.operands.emplace(wanted[i].source.node, fmt::format("data_out_{}", wanted[i].source.result));
+  const std::vector<Tensor> outputs = program->run(inputs, observation);
   for (size_t i = 0; i < outputs.size(); ++i) wanted[i].tensor = outputs[i];
   for (NamedValue& value : wanted) {
     if (run.as_integers) value.tensor = as_integers(graph, value.source, value.tensor);

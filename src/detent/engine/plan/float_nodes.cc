@@ -16,8 +16,8 @@ namespace {
 
 bool takes_values(const ReferenceStep& step) {
   const auto is_set = [](const std::optional<CodeType>& type) { return type.has_value(); };
-  return step.role == OperatorRole::kComputes && !step.form && result_count(*step.node) == 1 &&
-         !rounds_without_codes(*step.node) && std::ranges::none_of(step.inputs, is_set) &&
+  return step.role == OperatorRole::kComputes && step.rounds == nullptr && !step.form &&
+         result_count(*step.node) == 1 && std::ranges::none_of(step.inputs, is_set) &&
          std::ranges::none_of(step.outputs, is_set);
 }
 
@@ -193,7 +193,7 @@ bool plan_value_pairs(PlanBuilder& plan, const Node& node, const std::string& re
 
 std::map<size_t, std::vector<size_t>> fused_float_layers(std::span<const ReferenceStep> steps,
                                                          std::span<const size_t> layers,
-                                                         const ValueTypes& values) {
+                                                         const ValueTypes& values, const ShownValues& shown) {
   const ValueReaders readers = readers_of(steps);
   std::set<size_t> taken;
   std::map<size_t, std::vector<size_t>> fused;
@@ -203,7 +203,7 @@ std::map<size_t, std::vector<size_t>> fused_float_layers(std::span<const Referen
     while (!steps[layer].outputs[0]) {
       const std::string value = value_name(steps[found.back()].node->name);
       const auto reading = readers.find(value);
-      if (reading == readers.end() || reading->second.size() != 1) break;
+      if (reading == readers.end() || reading->second.size() != 1 || shown.needs(value)) break;
       const size_t next = reading->second.front();
       const bool by_channel = has_channels_last(values, *steps[layer].node, value);
       if (taken.contains(next) || !chain.take(steps[next], by_channel, values)) break;
@@ -214,6 +214,17 @@ std::map<size_t, std::vector<size_t>> fused_float_layers(std::span<const Referen
     fused.emplace(last, std::move(found));
   }
   return fused;
+}
+
+bool plan_rounding(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
+  const Node& node = *step.node;
+  const std::string input = value_name(node.inputs[0]);
+  if (!plan.is_placeable(result) || !plan.may_have_values(input)) return false;
+  const size_t from = plan.values_of(input, Layout::kRows, node);
+  const size_t to = plan.add_values_place(result, Layout::kRows);
+  plan.add(rounding_step(step.rounds->rounding, plan.read(from), to), node.name, "fake quantization");
+  plan.set_place(result, to);
+  return true;
 }
 
 void plan_float_layer(PlanBuilder& plan, const ProgramWeights& weights, std::span<const ReferenceStep> steps,

@@ -19,15 +19,18 @@ void plan_blocks(PlanBuilder& plan, const ProgramWeights& weights, std::span<con
                  const FusedLayer& fused);
 
 /// Layers in float32 with what their kernels compute on their sums, by the last step of each. `layers` have
-/// kernels.
+/// kernels; what `shown` needs is no value on the way.
 std::map<size_t, std::vector<size_t>> fused_float_layers(std::span<const ReferenceStep> steps,
                                                          std::span<const size_t> layers,
-                                                         const ValueTypes& values);
+                                                         const ValueTypes& values, const ShownValues& shown);
 void plan_float_layer(PlanBuilder& plan, const ProgramWeights& weights, std::span<const ReferenceStep> steps,
                       std::span<const size_t> fused);
 /// Another node in float32; false where a kernel would not spare copies. Its tensors are placeable.
 bool plan_values(PlanBuilder& plan, const ReferenceStep& step, const ValueTypes& values,
                  const std::string& result);
+
+/// A node that rounds values to a format; false where they are in no place.
+bool plan_rounding(PlanBuilder& plan, const ReferenceStep& step, const std::string& result);
 
 /// Values at the place `from`, rounded to codes of `type`, are the result.
 void plan_rounded(PlanBuilder& plan, size_t from, const CodeType& type, const Node& node,

@@ -255,6 +255,17 @@ class KnownFlow final : public EngineStep {
   size_t flow_;
 };
 
+/// What the node takes, of flows.
+std::vector<Flow> inputs_of(const ReferenceStep& step, std::span<const size_t> flows, const RunState& state) {
+  const Node& node = *step.node;
+  std::vector<Flow> inputs;
+  for (size_t i = 0; i < flows.size(); ++i) {
+    inputs.push_back(flows[i] == kNoFlow ? constant_flow(node.inputs[i])
+                                         : converted(node, state.flows[flows[i]], step.inputs[i]));
+  }
+  return inputs;
+}
+
 class ReferenceNode final : public EngineStep {
  public:
   ReferenceNode(std::shared_ptr<const ReferenceStep> step, const FloatNodes* in_float,
@@ -265,13 +276,7 @@ class ReferenceNode final : public EngineStep {
         results_(std::move(results)) {}
 
   void run(RunState& state) const override {
-    const Node& node = *step_->node;
-    std::vector<Flow> inputs;
-    for (size_t i = 0; i < inputs_.size(); ++i) {
-      inputs.push_back(inputs_[i] == kNoFlow ? constant_flow(node.inputs[i])
-                                             : converted(node, state.flows[inputs_[i]], step_->inputs[i]));
-    }
-    std::vector<Flow> results = reference_results(*step_, inputs, in_float_);
+    std::vector<Flow> results = reference_results(*step_, inputs_of(*step_, inputs_, state), in_float_);
     for (size_t i = 0; i < results.size(); ++i) state.flows[results_[i]] = std::move(results[i]);
   }
 
@@ -282,7 +287,76 @@ class ReferenceNode final : public EngineStep {
   std::vector<size_t> results_;
 };
 
+class RoundValues final : public EngineStep {
+ public:
+  RoundValues(FormatRounding rounding, size_t from, size_t to)
+      : rounding_(std::move(rounding)), from_(from), to_(to) {}
+
+  void run(RunState& state) const override {
+    const Shape& shape = state.places[from_].shape;
+    auto* const first = reinterpret_cast<std::byte*>(state.values(from_));
+    const Tensor values = Tensor::borrow(DType::kFloat32, shape, first, nullptr);
+    const Tensor rounded = rounding_.rounded(values);
+    std::ranges::copy(rounded.values<float>(), state.values(to_));
+  }
+
+ private:
+  FormatRounding rounding_;
+  size_t from_;
+  size_t to_;
+};
+
+class ShowFlow final : public EngineStep {
+ public:
+  ShowFlow(const Node& node, std::string operand, std::optional<CodeType> type, size_t flow)
+      : node_(node), operand_(std::move(operand)), type_(type), flow_(flow) {}
+
+  void run(RunState& state) const override {
+    state.observation->see(node_, operand_, as_values(converted(node_, state.flows[flow_], type_)));
+  }
+
+ private:
+  const Node& node_;
+  std::string operand_;
+  std::optional<CodeType> type_;
+  size_t flow_;
+};
+
+class ShowUnrounded final : public EngineStep {
+ public:
+  ShowUnrounded(std::shared_ptr<const ReferenceStep> step, const FloatNodes* in_float,
+                std::vector<size_t> inputs, size_t result)
+      : step_(std::move(step)), in_float_(in_float), inputs_(std::move(inputs)), result_(result) {}
+
+  void run(RunState& state) const override {
+    const std::vector<Flow> inputs = inputs_of(*step_, inputs_, state);
+    state.observation->see(*step_->node, fmt::format("data_out_{}", result_),
+                           unrounded_result(*step_, result_, inputs, in_float_));
+  }
+
+ private:
+  std::shared_ptr<const ReferenceStep> step_;
+  const FloatNodes* in_float_;
+  std::vector<size_t> inputs_;
+  size_t result_;
+};
+
 }  // namespace
+
+std::unique_ptr<EngineStep> rounding_step(FormatRounding rounding, size_t from, size_t to) {
+  return std::make_unique<RoundValues>(std::move(rounding), from, to);
+}
+
+std::unique_ptr<EngineStep> show_step(const Node& node, std::string operand, std::optional<CodeType> type,
+                                      size_t flow) {
+  return std::make_unique<ShowFlow>(node, std::move(operand), type, flow);
+}
+
+std::unique_ptr<EngineStep> show_unrounded_step(std::shared_ptr<const ReferenceStep> step,
+                                                const FloatNodes* in_float, std::vector<size_t> inputs,
+                                                size_t result) {
+  return std::make_unique<ShowUnrounded>(std::move(step), in_float, std::move(inputs), result);
+}
 
 std::unique_ptr<EngineStep> bytes_of_flow(const KernelSet& kernels, const Node& node, size_t flow,
                                           size_t place) {

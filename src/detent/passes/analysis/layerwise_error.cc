@@ -111,9 +111,7 @@ int64_t equal_elements(const Tensor& expected, const Tensor& actual) {
   return equal;
 }
 
-bool is_float(const Tensor& tensor) {
-  return is_floating_point(tensor.dtype());
-}
+bool is_float(const Tensor& tensor) { return is_floating_point(tensor.dtype()); }
 
 class LayerwiseErrorAnalysis {
  public:
@@ -128,6 +126,10 @@ class LayerwiseErrorAnalysis {
       if (node.quantization.empty() || node.mase_type == MaseType::kPlaceholder) continue;
       if (role_of(node) == OperatorRole::kConstant) continue;
       index_[node.name] = node_errors_.size();
+      observed_together_.operands.emplace(node.name, "data_out_0");
+      observed_in_float_.operands.emplace(node.name, "data_out_0");
+      for (size_t i = 0; i < node.inputs.size(); ++i)
+        observed_in_float_.operands.emplace(node.name, fmt::format("data_in_{}", i));
       node_errors_.push_back({.node = node.name,
                               .op = node.op,
                               .more_bits = quantized.requantization() ? more_bits(node) : "",
@@ -151,25 +153,23 @@ class LayerwiseErrorAnalysis {
     samples_ += inputs.front().dim(0);
     std::map<std::string, Tensor, std::less<>> operands;
     std::map<std::string, Tensor, std::less<>> results;
-    const std::vector<Tensor> expected =
-        in_float_->run(inputs, [&](const Node& node, std::string_view operand, const Tensor& value) {
-          const auto found = index_.find(node.name);
-          if (found == index_.end()) return;
-          if (operand != "data_out_0") {
-            operands[std::string(operand)] = value.clone();
-            return;
-          }
-          const Tensor result = compared(found->second, value);
-          results[node.name] = result.clone();
-          add_alone(found->second, operands, result);
-          operands.clear();
-        });
-    const std::vector<Tensor> actual =
-        together_->run(inputs, [&](const Node& node, std::string_view operand, const Tensor& value) {
-          const auto found = index_.find(node.name);
-          if (found == index_.end() || operand != "data_out_0") return;
-          node_errors_[found->second].together.update(results.at(node.name), compared(found->second, value));
-        });
+    observed_in_float_.see = [&](const Node& node, std::string_view operand, const Tensor& value) {
+      if (operand != "data_out_0") {
+        operands[std::string(operand)] = value.clone();
+        return;
+      }
+      const size_t index = index_.at(node.name);
+      const Tensor result = compared(index, value);
+      results[node.name] = result.clone();
+      add_alone(index, operands, result);
+      operands.clear();
+    };
+    const std::vector<Tensor> expected = in_float_->run(inputs, observed_in_float_);
+    observed_together_.see = [&](const Node& node, std::string_view /*operand*/, const Tensor& value) {
+      const size_t index = index_.at(node.name);
+      node_errors_[index].together.update(results.at(node.name), compared(index, value));
+    };
+    const std::vector<Tensor> actual = together_->run(inputs, observed_together_);
     for (size_t i = 0; i < outputs_.size(); ++i) add_output(i, expected[i], actual[i]);
   }
 
@@ -255,6 +255,8 @@ class LayerwiseErrorAnalysis {
   std::unique_ptr<const Program> in_float_;
   std::unique_ptr<const Program> together_;
   std::map<std::string, size_t, std::less<>> index_;
+  Observation observed_in_float_;
+  Observation observed_together_;
   std::vector<NodeError> node_errors_;
   std::vector<OutputError> outputs_;
   std::map<std::string, size_t, std::less<>> output_of_;  // by the name of the value
@@ -391,13 +393,14 @@ std::string gain_text(const LayerwiseErrors& errors) {
 
 void report_layerwise_errors(const LayerwiseErrors& errors, const std::filesystem::path& folder,
                              const PassContext& context, const std::string& conclusion) {
-  context.report(
-      fmt::format("layer-wise error analysis on {} samples, worst first; SQNR in dB{}\n", errors.samples,
-                  gain_text(errors)) +
-      printed_table(errors).to_text() + conclusion +
-      fmt::format("\noutputs of the quantized network against float{}:\n{}\n",
-                  errors.measured_output == "logits" ? " (SQNR of\nlogits less their mean over the classes)" : "",
-                  outputs_table(errors).to_text()));
+  context.report(fmt::format("layer-wise error analysis on {} samples, worst first; SQNR in dB{}\n",
+                             errors.samples, gain_text(errors)) +
+                 printed_table(errors).to_text() + conclusion +
+                 fmt::format("\noutputs of the quantized network against float{}:\n{}\n",
+                             errors.measured_output == "logits"
+                                 ? " (SQNR of\nlogits less their mean over the classes)"
+                                 : "",
+                             outputs_table(errors).to_text()));
   if (!context.group->is_first()) return;
   write_file(context.to_write(folder / "layerwise_error.csv"), complete_table(errors).to_csv());
   write_file(context.to_write(folder / "quantization_outputs.csv"), outputs_table(errors).to_csv());

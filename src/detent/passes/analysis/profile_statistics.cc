@@ -87,7 +87,7 @@ struct Observed {
     collector.update(value, first_sample);
   }
 };
-using ObservedOperands = std::map<std::pair<std::string_view, std::string_view>, Observed>;
+using ObservedOperands = std::map<std::pair<std::string, std::string>, Observed>;
 
 ObservedOperands observed_operands(const Graph& graph, const SweepPlan& plan) {
   ObservedOperands observed;
@@ -100,13 +100,15 @@ ObservedOperands observed_operands(const Graph& graph, const SweepPlan& plan) {
 void run_at_once(const Program& program, const MicroBatches& batches, int64_t first,
                  std::span<const std::vector<Tensor>> inputs, ObservedValues values,
                  ObservedOperands& observed) {
+  Observation shown{.values = values};
+  for (const auto& [operand, by] : observed) shown.operands.insert(operand);
   parallel_for(std::ssize(inputs), 1, [&](int64_t index, int64_t /*end*/) {
     const int64_t first_sample = batches.first_sample(first + index);
-    const auto observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
-      const auto it = observed.find({node.name, operand});
-      if (it != observed.end()) it->second.update(value, first_sample);
+    Observation observation = shown;
+    observation.see = [&](const Node& node, std::string_view operand, const Tensor& value) {
+      observed.at({node.name, std::string(operand)}).update(value, first_sample);
     };
-    program.run(inputs[static_cast<size_t>(index)], observe, values);
+    program.run(inputs[static_cast<size_t>(index)], observation);
   });
 }
 

@@ -58,7 +58,7 @@ void VariantRuns::run_part(const Call& call, const Part& part, const Values& val
                         base_.position(node.name) >= part.first;
     if (is_own) pass(call, branches, node, value, seen);
   };
-  call.visit(part.variant, call.executor.run(part.graph, taken, observe));
+  call.visit(part.variant, call.executor.run(part.graph, taken, {observe}));
 }
 
 void VariantRuns::pass(const Call& call, const Parts& parts, const Node& node, const Tensor& value,
@@ -80,7 +80,7 @@ Tensor VariantRuns::run(std::span<const Tensor> inputs, const Program& program, 
   const auto observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
     if (operand == "data_out_0") pass(call, of_base_, node, value, values);
   };
-  return program.run(inputs, observe).at(output_).clone();
+  return program.run(inputs, {observe}).at(output_).clone();
 }
 
 }  // namespace detent

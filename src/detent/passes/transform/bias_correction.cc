@@ -114,11 +114,13 @@ MeansByNode float_means(const Graph& network, const Graph& quantized, const Bias
   const std::unique_ptr<const Program> program = context.executor().compile(network);
   Progress progress("bias_correction, batches in float", batches.count(),
                     {.shown = context.group->is_first()});
-  for (int64_t batch = 0; batch < batches.count(); ++batch) {
-    program->run(batches.inputs(batch), [&](const Node& node, std::string_view operand, const Tensor& value) {
-      const auto it = means.find(node.name);
-      if (it != means.end() && operand == "data_out_0") it->second.add(node, value);
-    });
+  Observation observation;
+  for (const auto& [node, mean] : means) observation.operands.emplace(node, "data_out_0");
+  observation.see = [&](const Node& node, std::string_view /*operand*/, const Tensor& value) {
+    means.at(node.name).add(node, value);
+  };
+  for (int64_t batch = 0; batch < batches.count() && !means.empty(); ++batch) {
+    program->run(batches.inputs(batch), observation);
     progress.update(batch + 1);
   }
   return means;

@@ -65,14 +65,14 @@ void run_fold_constants(Graph& graph, const CheckOptions& options, PassContext& 
   const auto is_computed = [&](const Node& node) {
     return role_of(node) != OperatorRole::kConstant && constant.contains(node.name);
   };
-  const OperandObserver keep = [&](const Node& node, std::string_view operand, const Tensor& value) {
-    const bool wanted = operand == "data_out_0" && is_computed(node);
-    if (wanted) values[node.name] = value.clone();
+  Observation observation{.values = ObservedValues::kBeforeQuantization};
+  observation.see = [&](const Node& node, std::string_view /*operand*/, const Tensor& value) {
+    values[node.name] = value.clone();
   };
-  if (std::ranges::any_of(graph.nodes(), is_computed)) {
-    context.executor().run(graph, context.open_calibration()->inputs(0, 1), keep,
-                           ObservedValues::kBeforeQuantization);
-  }
+  for (const Node& node : before.nodes())
+    if (is_computed(node)) observation.operands.emplace(node.name, "data_out_0");
+  if (!observation.operands.empty())
+    context.executor().run(graph, context.open_calibration()->inputs(0, 1), observation);
   for (Node& node : graph.nodes()) {
     if (const auto value = values.find(node.name); value != values.end()) {
       node = owned_tensor(node, std::move(value->second));

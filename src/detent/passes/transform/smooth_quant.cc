@@ -108,13 +108,13 @@ std::map<std::string, std::vector<double>, std::less<>> input_ranges(
   }
   const CalibrationBatches batches(options, context);
   const std::unique_ptr<const Program> program = context.executor().compile(graph);
-  for (int64_t batch = 0; batch < batches.count(); ++batch) {
-    program->run(batches.inputs(batch), [&](const Node& node, std::string_view operand, const Tensor& value) {
-      const auto it = ranges.find(node.name);
-      if (it == ranges.end() || operand != "data_in_0") return;
-      take_ranges(node, value, features.at(node.name), it->second);
-    });
-  }
+  Observation observation;
+  for (const auto& [node, range] : ranges) observation.operands.emplace(node, "data_in_0");
+  observation.see = [&](const Node& node, std::string_view /*operand*/, const Tensor& value) {
+    take_ranges(node, value, features.at(node.name), ranges.at(node.name));
+  };
+  for (int64_t batch = 0; batch < batches.count() && !ranges.empty(); ++batch)
+    program->run(batches.inputs(batch), observation);
   return ranges;
 }
 

@@ -1,0 +1,56 @@
+#include "detent/core/mersenne_twister.h"
+
+#include <gtest/gtest.h>
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/randperm.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace detent {
+namespace {
+
+// The oracle is libtorch.
+
+std::vector<float> drawn(const at::Tensor& tensor) {
+  const auto* data = tensor.data_ptr<float>();
+  return {data, data + tensor.numel()};
+}
+
+TEST(MersenneTwister, DrawsAsPyTorchDoes) {
+  for (const uint64_t seed : {uint64_t{0}, uint64_t{42}, uint64_t{7} << 40 | 5}) {
+    at::manual_seed(seed);
+    MersenneTwister generator(seed);
+    for (int i = 0; i < 1000; ++i)
+      ASSERT_EQ(generator.draw_int64(), at::empty({}, at::kLong).random_().item<int64_t>());
+    std::vector<float> uniform(1001);
+    generator.fill_uniform(uniform, -0.37, 0.37);
+    EXPECT_EQ(uniform, drawn(at::empty({1001}).uniform_(-0.37, 0.37)));
+    for (const int64_t count : {0, 1, 2, 1000}) {
+      at::Generator other = at::detail::createCPUGenerator(seed);
+      const at::Tensor order = at::randperm(count, other, at::TensorOptions(at::kLong));
+      const auto* first = order.data_ptr<int64_t>();
+      EXPECT_EQ(MersenneTwister(seed).permutation(count), std::vector<int64_t>(first, first + count));
+    }
+  }
+}
+
+TEST(MersenneTwister, DrawsNormalNumbersAsPyTorchDoes) {
+  for (const int64_t count : {1, 7, 15, 16, 17, 40, 4096}) {
+    at::manual_seed(3);
+    MersenneTwister generator(3);
+    std::vector<float> normal(static_cast<size_t>(count));
+    generator.fill_normal(normal, 0.02);
+    const std::vector<float> expected = drawn(at::empty({count}).normal_(0, 0.02));
+    for (size_t i = 0; i < normal.size(); ++i)
+      EXPECT_NEAR(normal[i], expected[i], 1e-6F * std::max(0.02F, std::fabs(expected[i]))) << i;
+    // Both have drawn as much.
+    EXPECT_EQ(generator.draw_int64(), at::empty({}, at::kLong).random_().item<int64_t>());
+  }
+}
+
+}  // namespace
+}  // namespace detent
