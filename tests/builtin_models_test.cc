@@ -31,7 +31,7 @@
 #include "detent/io/graph_file.h"
 #include "detent/io/torch_checkpoint.h"
 #include "detent/models/model.h"
-#include "detent/training/evaluate.h"
+#include "detent/evaluation/evaluate.h"
 
 namespace detent {
 namespace {
@@ -343,7 +343,7 @@ TEST(PublishedWeightsSlow, Resnet20ClassifiesCifar10AsItsAuthorMeasured) {
   Graph graph = build_model("resnet20", dataset->sample_shape(), dataset->class_count());
   load_state_dict(graph, without_wrapper_prefixes(read_state_dict(*root / weights)), weights);
   EXPECT_EQ(graph.parameter_count(), 269722);
-  EXPECT_EQ(evaluate(graph, *dataset, 250).correct, 9173);  // 8.27 % errors, as published
+  EXPECT_EQ(evaluate(*TorchExecutor().compile(graph), graph, *dataset, 250).correct, 9173);  // 8.27 % errors, as published
 }
 
 }  // namespace

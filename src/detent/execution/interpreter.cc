@@ -400,8 +400,8 @@ namespace {
 
 class TorchProgram : public Program {
  public:
-  explicit TorchProgram(const Graph& graph)
-      : graph_(graph), interpreter_(graph_, Interpreter::Mode::kInference, /*in_order=*/true) {}
+  TorchProgram(const Graph& graph, bool in_order)
+      : graph_(graph), interpreter_(graph_, Interpreter::Mode::kInference, in_order) {}
 
   std::vector<Tensor> run(std::span<const Tensor> inputs, const Observation& observation) const override {
     std::optional<OneThread> one_thread;
@@ -429,7 +429,7 @@ class TorchProgram : public Program {
 }  // namespace
 
 std::unique_ptr<const Program> TorchExecutor::compile(const Graph& graph) const {
-  return std::make_unique<TorchProgram>(graph);
+  return std::make_unique<TorchProgram>(graph, in_order_);
 }
 
 }  // namespace detent

@@ -163,7 +163,12 @@ class Interpreter {
 /// so that what passes find does not depend on the processor.
 class TorchExecutor : public Executor {
  public:
+  /// Not in order: as fast as libtorch can, where graphs have no integers.
+  explicit TorchExecutor(bool in_order = true) : in_order_(in_order) {}
   std::unique_ptr<const Program> compile(const Graph& graph) const override;
+
+ private:
+  bool in_order_;
 };
 
 }  // namespace detent

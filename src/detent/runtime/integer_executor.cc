@@ -181,13 +181,13 @@ class Shown {
     }
   }
 
-  /// Of an input of the graph.
+  /// An input of the graph.
   void placed(const Step& step, const Flow& given, const Flow& rounded) const {
     if (!rounded.is_float() || (!before() && step.results_are_rounded[0])) return;
     see(*step.node, "data_out_0", before() ? given : rounded);
   }
 
-  /// Of a step that rounds an operand of another node, if it is one.
+  /// What a step rounds, if it is one that rounds an operand of another node.
   void rounding(const Step& step, const std::vector<Flow>& given, const std::vector<Flow>& rounded) const {
     if (step.rounds == nullptr) return;
     const bool is_result = step.rounds->operand.starts_with("data_out_");  // which its node has shown before
@@ -230,7 +230,7 @@ RoundedOperands rounded_operands(const ReferencePlan& plan) {
   return operands;
 }
 
-/// Of the plan's node.
+/// The step of a node of the plan.
 Step make_step(const ReferencePlan& plan, const RoundedOperands& rounded, const Node& node,
                const ValueTypes& values) {
   const std::optional<Requantization> requantization = plan.graph.requantization();

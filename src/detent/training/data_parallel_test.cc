@@ -23,7 +23,7 @@
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/folded_norm.h"
-#include "detent/training/evaluate.h"
+#include "detent/evaluation/evaluate.h"
 #include "detent/training/gloo_group.h"
 #include "detent/training/gradient_exchange.h"
 #include "detent/training/loader.h"
@@ -240,7 +240,7 @@ TEST(Workers, AgreeToStopAnEvaluationBetweenItsBatches) {
       builder.finish(builder.linear("fc", builder.call("flatten", {builder.input("x", {1, 2, 2})}), 4, 2));
   initialize_parameters(graph);
   const auto data = make_dataset("toy_tiny", Split::kTest);  // 512 samples: 7 batches, 3 rounds of 3 workers
-  const Metrics whole = evaluate(graph, *data, 80);
+  const Metrics whole = evaluate(*TorchExecutor().compile(graph), graph, *data, 80);
   for (const int stop_at : {1, 3, 4}) {
     with_workers(3, [&](ProcessGroup& group) {
       int asked = 0;
@@ -249,7 +249,8 @@ TEST(Workers, AgreeToStopAnEvaluationBetweenItsBatches) {
         group.all_reduce_sum(vote);
         return vote[0] > 0;
       };
-      const std::optional<Metrics> metrics = evaluate_until(stop, graph, *data, 80, group, 0);
+      const std::optional<Metrics> metrics =
+          evaluate_until(stop, *TorchExecutor().compile(graph), graph, *data, 80, group, 0);
       ASSERT_EQ(metrics.has_value(), stop_at == 4);
       if (metrics) {
         EXPECT_EQ(metrics->loss_sum, whole.loss_sum);

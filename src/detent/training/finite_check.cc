@@ -42,12 +42,4 @@ std::string describe_first_non_finite(const Interpreter& interpreter, std::span<
   return first.description();
 }
 
-std::string describe_first_non_finite(const Program& program, std::span<const Tensor> inputs) {
-  FirstNonFinite first;
-  program.run(inputs, {[&](const Node& node, std::string_view operand, const Tensor& value) {
-                first.see(node, operand, to_torch(value));
-              }});
-  return first.description();
-}
-
 }  // namespace detent

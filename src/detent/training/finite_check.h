@@ -4,7 +4,6 @@
 #include <string>
 
 #include "detent/execution/interpreter.h"
-#include "detent/graph/executor.h"
 
 namespace detent {
 
@@ -12,8 +11,5 @@ namespace detent {
 /// whose output is not finite, and which of its parameters is not: `the first node whose output is not finite
 /// is "fc" (linear), whose weight is not finite either`.
 std::string describe_first_non_finite(const Interpreter& interpreter, std::span<const Tensor> inputs);
-
-/// The same of a network as `executor` runs it.
-std::string describe_first_non_finite(const Program& program, std::span<const Tensor> inputs);
 
 }  // namespace detent

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "detent/training/evaluate.h"
+#include "detent/evaluation/metrics.h"
 #include "detent/training/options.h"
 #include "detent/training/training_state.h"
 

@@ -1,13 +1,6 @@
 #include "detent/training/loader.h"
 
-#include <algorithm>
-#include <numeric>
-
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/randperm.h>
-
-#include "detent/core/error.h"
 
 namespace detent {
 
@@ -17,53 +10,6 @@ int64_t draw_order_seed() {
   return draw();
 }
 
-std::vector<int64_t> shuffled_order(int64_t count, int64_t seed) {
-  at::Generator generator = at::detail::createCPUGenerator(static_cast<uint64_t>(seed));
-  const at::Tensor order = at::randperm(count, generator, at::TensorOptions(at::kLong));
-  const auto* data = order.data_ptr<int64_t>();
-  return {data, data + count};
-}
-
 std::vector<int64_t> shuffled_order(int64_t count) { return shuffled_order(count, draw_order_seed()); }
-
-std::vector<int64_t> sequential_order(int64_t count) {
-  std::vector<int64_t> order(static_cast<size_t>(count));
-  std::iota(order.begin(), order.end(), 0);
-  return order;
-}
-
-std::vector<BatchSamples> cut_into_batches(BatchSamples order, int64_t batch_size) {
-  DETENT_CHECK(batch_size >= 1, "batch size {}", batch_size);
-  const auto step = static_cast<size_t>(batch_size);
-  std::vector<BatchSamples> batches;
-  for (size_t begin = 0; begin < order.size(); begin += step) {
-    batches.push_back(order.subspan(begin, std::min(step, order.size() - begin)));
-  }
-  return batches;
-}
-
-std::vector<BatchSamples> worker_batches(const std::vector<BatchSamples>& batches,
-                                         const ProcessGroup& group) {
-  std::vector<BatchSamples> own;
-  for (auto i = static_cast<size_t>(group.rank()); i < batches.size(); i += static_cast<size_t>(group.size()))
-    own.push_back(batches[i]);
-  return own;
-}
-
-BatchSamples worker_share(BatchSamples batch, const ProcessGroup& group) {
-  const auto rank = static_cast<size_t>(group.rank());
-  const auto workers = static_cast<size_t>(group.size());
-  const size_t first = batch.size() * rank / workers;
-  return batch.subspan(first, batch.size() * (rank + 1) / workers - first);
-}
-
-ReadAhead<Batch> load_batches(const Dataset& dataset, std::vector<BatchSamples> batches, int64_t epoch,
-                              int64_t threads) {
-  const auto count = static_cast<int64_t>(batches.size());
-  const auto load = [&dataset, epoch, batches = std::move(batches)](int64_t index) {
-    return dataset.batch(batches[static_cast<size_t>(index)], epoch);
-  };
-  return ReadAhead<Batch>(count, threads, load);
-}
 
 }  // namespace detent

@@ -7,7 +7,7 @@
 #include <ATen/ops/nll_loss.h>
 
 #include "detent/core/error.h"
-#include "detent/training/evaluate.h"
+#include "detent/training/classification.h"
 
 namespace detent {
 

@@ -12,7 +12,7 @@
 #include "detent/core/error.h"
 #include "detent/execution/initialize.h"
 #include "detent/graph/builder.h"
-#include "detent/training/evaluate.h"
+#include "detent/training/classification.h"
 #include "detent/training/optimizer.h"
 
 namespace detent {

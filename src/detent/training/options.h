@@ -128,10 +128,9 @@ struct TrainingOptions {
         "NA: they are the running averages of training",
         kPositive);
     visit("quantize_after", self.quantize_after, "steps in float before values are rounded", kNotNegative);
-    visit(
-        "narrowing", self.narrowing,
-        "least widths of learned quantizers in the first stages, such as 8,6,4, before they have their own",
-        Between{2, 24});
+    visit("narrowing", self.narrowing,
+          "least widths of learned quantizers in the first stages, such as 8,6,4, before they have their own",
+          Between{2, 24});
     visit("narrowing_steps", self.narrowing_steps, "steps of each of these stages", kPositive);
     visit("width_budget", self.width_budget,
           "what weights with learned widths may cost, in width_unit; NA: as much as they like",

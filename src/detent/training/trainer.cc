@@ -10,9 +10,11 @@
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
 #include "detent/core/stop_signals.h"
+#include "detent/evaluation/evaluate.h"
 #include "detent/execution/interpreter.h"
 #include "detent/execution/tensor_memory.h"
 #include "detent/execution/torch_tensor.h"
+#include "detent/training/classification.h"
 #include "detent/training/epoch_batches.h"
 #include "detent/training/finite_check.h"
 #include "detent/training/gradient_clipping.h"
@@ -193,8 +195,8 @@ class Trainer {
     std::optional<Metrics> metrics;
     try {
       const WeightAverage::InPlace averaged(average_);
-      metrics = evaluate_until(has_signal, graph_, validation_set, options_.batch_size, group_,
-                               hooks_.loader_threads);
+      metrics = evaluate_until(has_signal, *TorchExecutor(false).compile(graph_), graph_, validation_set,
+                               options_.batch_size, group_, hooks_.loader_threads);
     } catch (const Error& error) {
       fail("validation of epoch {}: {}", progress_.epoch, error.what());
     }

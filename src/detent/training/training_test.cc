@@ -7,6 +7,7 @@
 
 #include <ATen/ops/randn.h>
 
+#include "detent/evaluation/evaluate.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/formats/quant_spec.h"
@@ -208,8 +209,8 @@ TEST(Evaluate, DoesNotDependOnTheBatchSize) {
   const auto dataset = make_dataset("digits", Split::kTest);
   Graph graph = build_model("digits_cnn", dataset->sample_shape(), dataset->class_count());
   initialize_parameters(graph);
-  const Metrics a = evaluate(graph, *dataset, 7);
-  const Metrics b = evaluate(graph, *dataset, 1000);
+  const Metrics a = evaluate(*TorchExecutor().compile(graph), graph, *dataset, 7);
+  const Metrics b = evaluate(*TorchExecutor().compile(graph), graph, *dataset, 1000);
   EXPECT_EQ(a.correct, b.correct);
   EXPECT_EQ(a.count, dataset->size());
   EXPECT_NEAR(a.loss(), b.loss(), 1e-5);

@@ -6,7 +6,7 @@
 #include "detent/core/tensor.h"
 #include "detent/execution/interpreter.h"
 #include "detent/graph/graph.h"
-#include "detent/training/evaluate.h"
+#include "detent/evaluation/metrics.h"
 
 namespace detent {
 

@@ -14,7 +14,7 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/name_pattern.h"
-#include "detent/execution/interpreter.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/graph/operators.h"
 #include "detent/integer/node_form.h"
 #include "detent/integer/result_types.h"
@@ -126,7 +126,7 @@ class Dump {
     if (options_.engine != Engine::kSimulation) {
       integers.emplace(graph_);
     } else {
-      simulation = TorchExecutor().compile(graph_);
+      simulation = FastExecutor().compile(graph_);
     }
     const int64_t batch_size = options_.training.batch_size;
     for (int64_t begin = 0; begin < samples_; begin += batch_size) {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "detent/execution/interpreter.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/graph/activation_memory.h"
 #include "detent/passes/analysis/network_cost.h"
 #include "detent/report/network.h"
@@ -39,7 +39,7 @@ void add_network(CommandResults& results, const Graph& graph, const Graph* float
       fixed_samples(graph).value_or(affordable_samples(kSamples, multiply_adds(graph), kMostProducts));
   const Graph& observed = floats == nullptr ? graph : *floats;
   const OperandHistograms histograms =
-      operand_histograms(graph, *TorchExecutor().compile(observed), first_inputs(dataset, count));
+      operand_histograms(graph, *FastExecutor().compile(observed), first_inputs(dataset, count));
   results.add("network", network_value(graph, histograms, floats));
 }
 

@@ -9,7 +9,7 @@
 #include "detent/datasets/dataset.h"
 #include "detent/graph/graph.h"
 #include "detent/passes/average_bits.h"
-#include "detent/training/evaluate.h"
+#include "detent/evaluation/evaluate.h"
 
 namespace detent {
 

@@ -19,7 +19,6 @@
 #include "detent/core/text_table.h"
 #include "detent/datasets/dataset.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/execution/interpreter.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/activation_memory.h"
 #include "detent/onnx/export_onnx.h"
@@ -31,7 +30,7 @@
 #include "detent/passes/pipeline.h"
 #include "detent/report/table_value.h"
 #include "detent/runtime/integer_executor.h"
-#include "detent/training/evaluate.h"
+#include "detent/evaluation/evaluate.h"
 
 namespace detent {
 namespace {
@@ -79,7 +78,7 @@ std::string check_integers(const Graph& graph, const Dataset& dataset, bool show
   };
   const Values actual = values_of(*integers);
   integers.reset();  // as large as the other
-  const Values expected = values_of(*TorchExecutor().compile(graph));
+  const Values expected = values_of(*FastExecutor().compile(graph));
   for (const auto& [operand, value] : expected) {
     const auto found = actual.find(operand);
     if (found != actual.end() && have_equal_elements(value, found->second)) continue;
@@ -244,7 +243,8 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
   results.say(samples_text(*training_set, *test_set, is_divided, most));
   const auto measure = [&]() -> std::optional<Metrics> {
     if (!test_set->has_labels()) return std::nullopt;
-    return evaluate(graph, *test_set, batch_size, group, command.options.num_workers);
+    return evaluate(*FastExecutor().compile(graph), graph, *test_set, batch_size, group,
+                    command.options.num_workers);
   };
   Outcome outcome{.name_before = is_trained ? "trained" : "float",
                   .bits_before = storage_bits(graph),
@@ -252,7 +252,7 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
                   .before = measure(),
                   .after = {}};
 
-  TorchExecutor executor;
+  FastExecutor executor;
   PassContext context = make_pass_context(*training_set, batch_size, output_dir, executor);
   context.report = [&](const std::string& text) { results.say(text); };
   context.group = &group;

@@ -13,7 +13,7 @@
 #include "detent/datasets/digits.h"
 #include "detent/datasets/training_splits.h"
 #include "detent/execution/initialize.h"
-#include "detent/execution/interpreter.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/graph/state_dict.h"
 #include "detent/io/folder_lock.h"
 #include "detent/io/output_folder.h"
@@ -45,7 +45,9 @@ struct Network {
   PassContext context = {};
 
   bool writes_files() const { return number == 0; }
-  Metrics test(const Graph& tested) const { return evaluate(tested, *test_set, 128); }
+  Metrics test(const Graph& tested) const {
+    return evaluate(*FastExecutor().compile(tested), tested, *test_set, 128);
+  }
 };
 
 std::vector<Network> networks_for(const std::shared_ptr<const Dataset>& digits, uint64_t seed) {
@@ -120,7 +122,7 @@ Accuracy train_networks(std::vector<Network>& networks, const Dataset& digits, c
 
 /// Prints about the first one.
 void profile_network(Network& network, const fs::path& folder, const std::shared_ptr<OutputFolder>& outputs,
-                     TorchExecutor& executor) {
+                     FastExecutor& executor) {
   network.context = make_pass_context(*network.training_set, 128, folder, executor);
   network.context.outputs = outputs;
   if (!network.writes_files()) network.context.report = [](const std::string&) {};
@@ -190,7 +192,7 @@ void run_quickstart(const TorchCommand& command) {
   const Accuracy of_float = train_networks(networks, *digits, folder, *outputs);
 
   print("2. Profiling weights and activations\n  ");
-  TorchExecutor executor;
+  FastExecutor executor;
   for (Network& network : networks) profile_network(network, folder, outputs, executor);
 
   print(fmt::format("3. Quantizing, and fine-tuning each result for {} epochs\n\n", kTuningEpochs));

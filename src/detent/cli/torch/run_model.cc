@@ -16,7 +16,7 @@
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/core/text_table.h"
-#include "detent/execution/interpreter.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/source_names.h"
 #include "detent/integer/plan.h"
@@ -180,7 +180,7 @@ std::unique_ptr<const Program> compiled(const ModelRun& run, const Graph& graph,
       results.say(fmt::format("fake quantization, not integers: {}\n", error.what()));
     }
   }
-  return TorchExecutor().compile(graph);
+  return FastExecutor().compile(graph);
 }
 
 /// The outputs, and the values that the user named.

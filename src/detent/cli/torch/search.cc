@@ -20,7 +20,6 @@
 #include "detent/core/log.h"
 #include "detent/core/stop_signals.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/execution/interpreter.h"
 #include "detent/graph/fingerprint.h"
 #include "detent/io/folder_lock.h"
 #include "detent/io/output_folder.h"
@@ -271,7 +270,7 @@ void run_search(const TorchCommand& command, ProcessGroup& group) {
 
   const StopSignals signals(
       group.is_first() ? "\ndetent: stopping; a second signal ends the program at once\n" : "");
-  TorchExecutor executor;
+  FastExecutor executor;
   PassContext context = make_pass_context(training, command.options.training.batch_size, folder, executor);
   context.report = [&](const std::string& text) { results.say(text); };
   context.group = &group;

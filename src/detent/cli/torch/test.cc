@@ -6,9 +6,9 @@
 #include "detent/cli/torch/integer_program.h"
 #include "detent/cli/torch/network_results.h"
 #include "detent/cli/torch/session.h"
-#include "detent/execution/interpreter.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/integer/plan.h"
-#include "detent/training/evaluate.h"
+#include "detent/evaluation/evaluate.h"
 
 namespace detent {
 
@@ -20,16 +20,12 @@ void run_test(const TorchCommand& command, ProcessGroup& group) {
   const int64_t batch_size = command.options.training.batch_size;
   const int64_t loaders = command.options.num_workers;
   if (command.options.dump.folder && group.is_first()) write_dump(command.options, graph, *dataset);
-  Metrics metrics;
-  if (command.options.engine != Engine::kSimulation) {
-    const std::unique_ptr<const Program> integers = integer_program(graph, command.options.engine);
-    if (group.is_first() && graph.requantization()) results.say(plan_summary(integer_plan(graph)));
-    metrics = evaluate(*integers, graph, *dataset, batch_size, group, loaders);
-  } else if (command.options.reproducible) {
-    metrics = evaluate(*TorchExecutor().compile(graph), graph, *dataset, batch_size, group, loaders);
-  } else {
-    metrics = evaluate(graph, *dataset, batch_size, group, loaders);
-  }
+  const bool simulates = command.options.engine == Engine::kSimulation;
+  const std::unique_ptr<const Program> program =
+      simulates ? FastExecutor().compile(graph) : integer_program(graph, command.options.engine);
+  if (!simulates && group.is_first() && graph.requantization())
+    results.say(plan_summary(integer_plan(graph)));
+  const Metrics metrics = evaluate(*program, graph, *dataset, batch_size, group, loaders);
   results.say(fmt::format("{}{}: {} test samples from {}\ntest: {}\n", graph.name(),
                           is_quantized(graph) ? " (quantized)" : "", dataset->size(), dataset->source(),
                           metrics.text()));

@@ -11,7 +11,7 @@
 #include "detent/core/error.h"
 #include "detent/core/stop_signals.h"
 #include "detent/core/terminal.h"
-#include "detent/execution/interpreter.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/graph/state_dict.h"
 #include "detent/passes/pass.h"
 #include "detent/training/trainer.h"
@@ -39,7 +39,7 @@ std::string how_to_resume(const TorchCommand& command) {
 void quantize_for_training(Graph& graph, const Dataset& training_set, const TorchCommand& command,
                            ProcessGroup& group) {
   if (is_quantized(graph)) fail("--quantize: graph \"{}\" is quantized already", graph.name());
-  TorchExecutor executor;
+  FastExecutor executor;
   PassContext context = make_pass_context(training_set, command.options.training.batch_size,
                                           command.software_dir / "training_ckpts", executor);
   context.group = &group;
@@ -135,7 +135,8 @@ void run_train(const TorchCommand& command, ProcessGroup& group) {
   }
   if (!best.empty()) load_state_dict(graph, best, "best.ckpt");
   if (options.width_budget) print(describe_widths(graph, options));
-  const Metrics test = evaluate(graph, *test_set, options.batch_size, group, command.options.num_workers);
+  const Metrics test = evaluate(*FastExecutor().compile(graph), graph, *test_set, options.batch_size, group,
+                                command.options.num_workers);
   print(fmt::format("test (best epoch): {}\ncheckpoints: {}\n", test.text(), files.folder().string()));
 }
 

@@ -10,11 +10,11 @@
 #include "detent/cli/torch/result_folder.h"
 #include "detent/cli/torch/session.h"
 #include "detent/core/log.h"
-#include "detent/execution/interpreter.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/graph/owned_parameters.h"
 #include "detent/passes/pipeline.h"
 #include "detent/report/network.h"
-#include "detent/training/evaluate.h"
+#include "detent/evaluation/evaluate.h"
 #include "detent/training/loader.h"
 
 namespace detent {
@@ -53,7 +53,7 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
   // generator decide which samples are profiled afterwards.
   shuffled_order(training_set->size());
 
-  TorchExecutor executor;
+  FastExecutor executor;
   PassContext context = make_pass_context(*training_set, batch_size, output_dir, executor);
   List reported;
   context.report = [&](const std::string& text) {
@@ -67,8 +67,8 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
 
   if (validation_set->has_labels()) {
     context.score = [&](const Graph& network) {
-      const Metrics metrics =
-          evaluate(network, *validation_set, batch_size, group, command.options.num_workers);
+      const Metrics metrics = evaluate(*FastExecutor().compile(network), network, *validation_set, batch_size,
+                                       group, command.options.num_workers);
       return Score{metrics.accuracy(), metrics.standard_error(), metrics.loss()};
     };
   }
@@ -76,7 +76,8 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
   const bool compare = pipeline.changes_network();
   const auto measure = [&]() -> std::optional<Metrics> {
     if (!compare || !validation_set->has_labels() || awaits_training(graph)) return std::nullopt;
-    return evaluate(graph, *validation_set, batch_size, group, command.options.num_workers);
+    return evaluate(*FastExecutor().compile(graph), graph, *validation_set, batch_size, group,
+                    command.options.num_workers);
   };
   const std::optional<Metrics> before = measure();
   const StorageBits bits_before = storage_bits(graph);

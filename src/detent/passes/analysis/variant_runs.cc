@@ -26,6 +26,8 @@ VariantRuns::VariantRuns(const Graph& base, const std::vector<Variant>& variants
       const Quantizer* quantizer = graph.node(input).find_quantizer("data_out_0");
       if (quantizer != nullptr) part.input_quantizers.emplace(input, *quantizer);
     }
+    observed_.emplace(base.nodes()[first].name, "data_out_0");
+    for (const std::string& input : part.graph.input_names()) observed_.emplace(input, "data_out_0");
     const std::optional<size_t> parent = variants[i].parent;
     DETENT_CHECK(!parent || variants.at(*parent).first < first, "variant {} begins with its parent", i);
     (parent ? of_variants_[*parent] : of_base_)[first].push_back(std::move(part));
@@ -52,13 +54,13 @@ void VariantRuns::run_part(const Call& call, const Part& part, const Values& val
     return;
   }
   Values seen = values;
-  const auto observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
+  const auto observe = [&](const Node& node, std::string_view /*operand*/, const Tensor& value) {
     // Not what it takes or computes again, nor the node that captures its result.
-    const bool is_own = operand == "data_out_0" && base_.find(node.name) != nullptr &&
-                        base_.position(node.name) >= part.first;
+    const bool is_own = base_.find(node.name) != nullptr && base_.position(node.name) >= part.first;
     if (is_own) pass(call, branches, node, value, seen);
   };
-  call.visit(part.variant, call.executor.run(part.graph, taken, {observe}));
+  call.visit(part.variant,
+             call.executor.run(part.graph, taken, {observe, ObservedValues::kAfterQuantization, observed_}));
 }
 
 void VariantRuns::pass(const Call& call, const Parts& parts, const Node& node, const Tensor& value,
@@ -77,10 +79,10 @@ Tensor VariantRuns::run(std::span<const Tensor> inputs, const Program& program, 
                         const std::function<void(size_t variant, const Tensor& output)>& visit) const {
   const Call call{inputs, executor, visit};
   Values values;
-  const auto observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
-    if (operand == "data_out_0") pass(call, of_base_, node, value, values);
+  const auto observe = [&](const Node& node, std::string_view /*operand*/, const Tensor& value) {
+    pass(call, of_base_, node, value, values);
   };
-  return program.run(inputs, {observe}).at(output_).clone();
+  return program.run(inputs, {observe, ObservedValues::kAfterQuantization, observed_}).at(output_).clone();
 }
 
 }  // namespace detent

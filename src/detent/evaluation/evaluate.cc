@@ -1,0 +1,108 @@
+#include "detent/evaluation/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "detent/core/error.h"
+#include "detent/core/progress.h"
+#include "detent/evaluation/batches.h"
+#include "detent/graph/activation_memory.h"
+#include "detent/graph/operators.h"
+
+namespace detent {
+namespace {
+
+bool is_finite(const Tensor& tensor) {
+  return std::ranges::all_of(tensor.values<float>(), [](float x) { return std::isfinite(x); });
+}
+
+Tensor joined_rows(const std::vector<Tensor>& parts) {
+  Shape shape = parts.front().shape();
+  shape[0] = 0;
+  for (const Tensor& part : parts) shape[0] += part.dim(0);
+  Tensor joined(parts.front().dtype(), shape);
+  auto to = joined.bytes().begin();
+  for (const Tensor& part : parts) to = std::ranges::copy(part.bytes(), to).out;
+  return joined;
+}
+
+/// The first output, of parts of the inputs whose activations take no more than kActivationBytes.
+Tensor output_in_parts(const Program& program, std::span<const Tensor> inputs, int64_t most) {
+  const int64_t samples = inputs.front().dim(0);
+  if (samples <= most) return program.run(inputs).front();
+  std::vector<Tensor> outputs;
+  for (int64_t begin = 0; begin < samples; begin += most) {
+    std::vector<Tensor> part;
+    for (const Tensor& input : inputs) part.push_back(input.rows(begin, std::min(begin + most, samples)));
+    outputs.push_back(program.run(part).front());
+  }
+  return joined_rows(outputs);
+}
+
+bool never() { return false; }
+
+}  // namespace
+
+std::string describe_first_non_finite(const Program& program, const Graph& graph,
+                                      std::span<const Tensor> inputs) {
+  std::string description;
+  Observation observation{.values = ObservedValues::kBeforeQuantization};
+  for (const Node& node : graph.nodes()) {
+    if (role_of(node) != OperatorRole::kOutput) observation.operands.emplace(node.name, "data_out_0");
+  }
+  observation.see = [&](const Node& seen, std::string_view /*operand*/, const Tensor& value) {
+    if (!description.empty() || is_finite(value)) return;
+    const Node& node = graph.node(seen.name);
+    description = fmt::format("the first node whose output is not finite is \"{}\" ({})", node.name, node.op);
+    for (const auto& [name, parameter] : node.all_parameters()) {
+      if (parameter->tensor.dtype() != DType::kFloat32 || is_finite(parameter->tensor)) continue;
+      description += fmt::format(", whose {} is not finite either", name);
+      return;
+    }
+  };
+  program.run(inputs, observation);
+  return description.empty() ? "the outputs of all nodes are finite when it is computed again" : description;
+}
+
+std::optional<Metrics> evaluate_until(const std::function<bool()>& stop, const Program& program,
+                                      const Graph& graph, const Dataset& dataset, int64_t batch_size,
+                                      ProcessGroup& group, int64_t loader_threads) {
+  if (!dataset.has_labels())
+    fail("{}: the samples have no labels: accuracy cannot be computed", dataset.source());
+  std::vector<Metrics> own;
+  const std::vector<int64_t> order = sequential_order(dataset.size());
+  const std::vector<BatchSamples> all = cut_into_batches(order, batch_size);
+  const std::vector<BatchSamples> batches = worker_batches(all, group);
+  const size_t workers = static_cast<size_t>(group.size());
+  const int64_t most = samples_within(graph, kActivationBytes);
+  ReadAhead<Batch> loaded = load_batches(dataset, batches, 0, loader_threads);
+  Progress progress("evaluation, batches", std::ssize(batches), {.shown = group.is_first()});
+  for (size_t round = 0; round < (all.size() + workers - 1) / workers; ++round) {
+    if (stop()) return std::nullopt;
+    if (round == batches.size()) break;  // the last round may not have a batch for each worker
+    const Batch batch = loaded.take();
+    const Tensor output = output_in_parts(program, batch.inputs, most);
+    const Metrics metrics = classification_metrics(graph, output, batch.labels);
+    if (!std::isfinite(metrics.loss_sum)) {
+      const BatchSamples samples = batches[round];
+      fail("the loss of graph \"{}\" on samples {} to {} of {} is {}: {}", graph.name(), samples.front(),
+           samples.back(), dataset.source(), metrics.loss(),
+           describe_first_non_finite(program, graph, batch.inputs));
+    }
+    own.push_back(metrics);
+    progress.update(std::ssize(own));
+  }
+  return sum_over_workers(own, group);
+}
+
+Metrics evaluate(const Program& program, const Graph& graph, const Dataset& dataset, int64_t batch_size,
+                 ProcessGroup& group, int64_t loader_threads) {
+  return *evaluate_until(never, program, graph, dataset, batch_size, group, loader_threads);
+}
+
+}  // namespace detent

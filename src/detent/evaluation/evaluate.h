@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "detent/core/process_group.h"
+#include "detent/datasets/dataset.h"
+#include "detent/evaluation/metrics.h"
+#include "detent/graph/executor.h"
+#include "detent/graph/graph.h"
+
+namespace detent {
+
+/// Runs the program over the whole split, in order. The workers of `group` take turns at the batches; each
+/// gets the whole result, the same bits as of one worker. Of a network with large activations a batch runs in
+/// parts, which bounds the memory. `loader_threads` load batches ahead of the network; with 0 it waits for
+/// them. Throws Error on a loss that is not finite, naming the samples and the first node whose output is
+/// not.
+Metrics evaluate(const Program& program, const Graph& graph, const Dataset& dataset, int64_t batch_size,
+                 ProcessGroup& group = single_process(), int64_t loader_threads = 0);
+
+/// The same, but nothing when `stop` says so. It is asked before each batch, by each worker equally often,
+/// and must say the same at all of them.
+std::optional<Metrics> evaluate_until(const std::function<bool()>& stop, const Program& program,
+                                      const Graph& graph, const Dataset& dataset, int64_t batch_size,
+                                      ProcessGroup& group, int64_t loader_threads);
+
+/// "the first node whose output is not finite is "fc" (linear), whose weight is not finite either"
+std::string describe_first_non_finite(const Program& program, const Graph& graph,
+                                      std::span<const Tensor> inputs);
+
+}  // namespace detent
