@@ -127,7 +127,8 @@ Affine::Parameters Affine::of_range(Interval range, ScaleForm form) const {
   float step = std::max(static_cast<float>(exact), std::numeric_limits<float>::denorm_min());
   if (form == ScaleForm::kPowerOfTwo) step = format_detail::power_of_two_not_below(exact);
   if (symmetric) return of(step, 0);
-  const double zero = std::nearbyint(low_code() - low / static_cast<double>(step));
+  // Divided in float32, as DynamicQuantizeLinear does: the zero of [-x, x] is in the middle of two codes.
+  const double zero = std::nearbyint(low_code() - static_cast<double>(range.low / step));
   return of(step, static_cast<int>(std::clamp<double>(zero, low_code(), high_code())));
 }
 

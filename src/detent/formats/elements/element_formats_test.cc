@@ -222,6 +222,13 @@ TEST(Affine, DerivedFromTheRange) {
   for (const float y : rounded("affine", {max, -max})) EXPECT_TRUE(std::isfinite(y));
 }
 
+/// 127.5 steps below 0 there are 127 or 128 codes: as many as DynamicQuantizeLinear has.
+TEST(Affine, ZeroOfARangeAroundItIsThatOfDynamicQuantizeLinear) {
+  const float step = 6.25F / 255;
+  EXPECT_EQ(rounded("affine:signed=false", {-3.125F, 0, 3.125F}),
+            (std::vector<float>{-128 * step, 0, 127 * step}));
+}
+
 TEST(Affine, OneScaleAChannel) {
   const Tensor input = Tensor::from<float>({2, 2}, std::vector<float>{1.2F, 2.6F, 1.2F, 2.6F});
   const auto by = [&](std::string_view text) {
