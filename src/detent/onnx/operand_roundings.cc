@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
+#include "detent/formats/elements/affine.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
@@ -25,6 +27,13 @@ Readers readers_of(const Graph& graph) {
     }
   }
   return readers;
+}
+
+/// Rounded again, a value would have another range, hence another scale.
+bool has_scale_of_data(const Quantizer& quantizer) {
+  const std::optional<QuantSpec> rounding = quantizer.rounding();
+  const auto* affine = rounding ? std::get_if<Affine>(&rounding->format) : nullptr;
+  return affine != nullptr && affine->scale.empty();
 }
 
 std::string operand_name(size_t input) { return fmt::format("data_in_{}", input); }
@@ -66,7 +75,7 @@ void round_where_computed(Graph& graph) {
       const Read& first = found->second.front();
       const auto& quantization = graph.node(first.node).quantization;
       const auto quantizer = quantization.find(operand_name(first.input));
-      if (quantizer == quantization.end()) continue;
+      if (quantizer == quantization.end() || has_scale_of_data(*quantizer->second)) continue;
       const bool is_always = std::ranges::all_of(found->second, [&](const Read& read) {
         const auto& others = graph.node(read.node).quantization;
         const auto other = others.find(operand_name(read.input));
