@@ -44,11 +44,10 @@ std::string first_state(NodeExport& node, size_t index) {
   const size_t dim = node.flag("batch_first") ? 0 : 1;
   if (!node.has_input(index) || node.size(index, dim) != 1 || node.size(0, dim) == 1) return state;
   const Shape one = node.type(index).shape;
-  const std::string samples = node.add("Gather", {node.add("Shape", {node.input(0)}),
-                                                  node.list_of({static_cast<int64_t>(dim)})});
-  const OnnxValues shape = dim == 0
-                               ? OnnxValues{samples, node.list_of({one[1], one[2]})}
-                               : OnnxValues{node.list_of({one[0]}), samples, node.list_of({one[2]})};
+  const std::string samples =
+      node.add("Gather", {node.add("Shape", {node.input(0)}), node.list_of({static_cast<int64_t>(dim)})});
+  const OnnxValues shape = dim == 0 ? OnnxValues{samples, node.list_of({one[1], one[2]})}
+                                    : OnnxValues{node.list_of({one[0]}), samples, node.list_of({one[2]})};
   return node.add("Expand", {state, node.add("Concat", shape, {{"axis", 0}})});
 }
 

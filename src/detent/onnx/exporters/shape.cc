@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include "detent/core/error.h"
 #include "detent/onnx/exporters/exporters.h"
@@ -54,15 +55,55 @@ void export_dynamic_reshape(NodeExport& node) {
   node.emit("Reshape", {node.input(0), node.list(1)}, allow_zero ? Table{{"allowzero", 1}} : Table{});
 }
 
+/// Sizes of dimensions of input 0; nothing where one is open.
+std::optional<std::vector<int64_t>> known_sizes(const NodeExport& node, int64_t first, int64_t end) {
+  std::vector<int64_t> sizes;
+  for (int64_t d = first; d < end; ++d) {
+    const auto size = node.size(0, static_cast<size_t>(d));
+    if (!size) return std::nullopt;
+    sizes.push_back(*size);
+  }
+  return sizes;
+}
+
+bool has_no_elements(const NodeExport& node) {
+  for (size_t d = 0; d < node.rank(0); ++d) {
+    if (node.size(0, d) == 0) return true;
+  }
+  return false;
+}
+
+/// Where there are no elements, no size follows from the others, and 0 is a size.
+void export_empty_flatten(NodeExport& node, int64_t start, int64_t end) {
+  node.need_opset(kAllowZeroSince, "a size of 0");
+  const std::string input = node.input(0);
+  const auto rank = static_cast<int64_t>(node.rank(0));
+  const auto part = [&](int64_t first, int64_t last) {
+    if (const auto known = known_sizes(node, first, last)) return node.list_of(*known);
+    return node.add("Slice", {node.add("Shape", {input}), node.list_of({first}), node.list_of({last}),
+                              node.list_of({0})});
+  };
+  const auto joined = known_sizes(node, start, end + 1);
+  OnnxValues parts;
+  if (start > 0) parts.push_back(part(0, start));
+  parts.push_back(joined ? node.list_of({element_count(*joined)})
+                         : node.add("ReduceProd", {part(start, end + 1)}, {{"keepdims", 1}}));
+  if (end + 1 < rank) parts.push_back(part(end + 1, rank));
+  const std::string sizes = node.add("Concat", std::move(parts), {{"axis", 0}});
+  node.emit("Reshape", {input, sizes}, {{"allowzero", 1}});
+}
+
 /// The dimensions in front are kept, those behind as they are known or as the shape says.
 void export_flatten(NodeExport& node) {
   const auto rank = static_cast<int64_t>(node.rank(0));
   const int64_t start = node.dimension(node.integer("start_dim"));
   const int64_t end = node.dimension(node.integer("end_dim"));
   if (start == 1 && end == rank - 1) return node.emit("Flatten", {node.input(0)}, {{"axis", 1}});
+  if (has_no_elements(node)) return export_empty_flatten(node, start, end);
   const std::string input = node.input(0);
   std::vector<int64_t> sizes(static_cast<size_t>(start), 0);
-  sizes.push_back(-1);
+  const auto joined = known_sizes(node, start, end + 1);
+  sizes.push_back(joined ? element_count(*joined) : -1);  // beside an open size that is 0 in a run
   bool is_known = true;
   for (int64_t d = end + 1; d < rank; ++d) {
     const auto size = node.size(0, static_cast<size_t>(d));
