@@ -1,5 +1,6 @@
 #pragma once
 
+#include <google/protobuf/unknown_field_set.h>
 #include <onnx/onnx_pb.h>
 #include <unistd.h>
 
@@ -16,9 +17,8 @@ namespace detent {
 
 /// An attribute of a node, by what it holds.
 struct OnnxAttribute {
-  using Value =
-      std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>, std::vector<std::string>,
-                   onnx::GraphProto, onnx::TensorProto>;
+  using Value = std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>,
+                             std::vector<std::string>, onnx::GraphProto, onnx::TensorProto>;
 
   OnnxAttribute(std::string attribute, int of) : name(std::move(attribute)), value(int64_t{of}) {}
   OnnxAttribute(std::string attribute, int64_t of) : name(std::move(attribute)), value(of) {}
@@ -108,6 +108,28 @@ inline onnx::NodeProto onnx_node(const std::string& op, const std::vector<std::s
   for (const std::string& output : outputs) node.add_output(output);
   for (const OnnxAttribute& attribute : attributes) attribute.write(*node.add_attribute());
   return node;
+}
+
+/// A default of an attribute, which the headers of some distributions have no field for.
+template <class Function>
+void add_default_attribute(Function& function, const onnx::AttributeProto& attribute) {
+  constexpr int kDefaultsOfFunction = 11;
+  if constexpr (requires { function.add_attribute_proto(); }) {
+    *function.add_attribute_proto() = attribute;
+  } else {
+    function.GetReflection()->MutableUnknownFields(&function)->AddLengthDelimited(
+        kDefaultsOfFunction, attribute.SerializeAsString());
+  }
+}
+
+/// Which of several functions of a name: of a function or a node, in this field.
+template <class Message>
+void set_overload(Message& message, int field, const std::string& overload) {
+  if constexpr (requires { message.set_overload(overload); }) {
+    message.set_overload(overload);
+  } else {
+    message.GetReflection()->MutableUnknownFields(&message)->AddLengthDelimited(field, overload);
+  }
 }
 
 /// A model written down node by node, and its file in a folder of its own.

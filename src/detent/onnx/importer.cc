@@ -15,6 +15,7 @@
 #include "detent/onnx/converters/converters.h"
 #include "detent/onnx/gelu_pattern.h"
 #include "detent/onnx/layer_norm_pattern.h"
+#include "detent/onnx/newer_fields.h"
 #include "detent/onnx/open_sizes.h"
 #include "detent/onnx/operand_roundings.h"
 #include "detent/onnx/parameter_keys.h"
@@ -116,8 +117,17 @@ OnnxImporter::OnnxImporter(OnnxModelFile& file, const OnnxImportOptions& options
       graph_(identifier(file.path().stem().string())),
       most_nodes_(kFewNodes + file.byte_size() / kBytesOfNode) {
   names_.insert("output");
-  for (const onnx::FunctionProto& function : file.model().functions())
-    functions_.try_emplace({function.domain(), function.name()}, &function);
+  for (const onnx::FunctionProto& function : file.model().functions()) add_function(function);
+}
+
+void OnnxImporter::add_function(const onnx::FunctionProto& function) {
+  functions_.try_emplace({function.domain(), function.name(), overload_of(function)}, &function);
+  try {
+    for (onnx::AttributeProto& attribute : default_attributes(function))
+      defaults_[&function].push_back(std::make_shared<const onnx::AttributeProto>(std::move(attribute)));
+  } catch (const Error& error) {
+    fail("{}: {}", file_.path().string(), error.what());
+  }
 }
 
 Graph OnnxImporter::run() {
@@ -145,7 +155,7 @@ int64_t OnnxImporter::opset(const std::string& domain) const {
 }
 
 const onnx::FunctionProto* OnnxImporter::function(const onnx::NodeProto& node) const {
-  const auto found = functions_.find({node.domain(), node.op_type()});
+  const auto found = functions_.find({node.domain(), node.op_type(), overload_of(node)});
   return found == functions_.end() ? nullptr : found->second;
 }
 
@@ -187,8 +197,11 @@ void OnnxImporter::add_initializers(const onnx::GraphProto& graph, ImportScope& 
   if (graph.sparse_initializer_size() > 0)
     fail("{}: sparse initializers are not supported", file_.path().string());
   for (const onnx::TensorProto& tensor : graph.initializer()) {
-    ImportedValue& value =
-        own({.source = std::nullopt, .constant = as_float32(file_.tensor(tensor)), .is_initializer = true});
+    const Tensor given = file_.tensor(tensor);
+    ImportedValue& value = own({.source = std::nullopt,
+                                .constant = as_float32(given),
+                                .is_initializer = true,
+                                .float_type = given.dtype()});
     let_move(*value.constant);
     scope.values[tensor.name()] = &value;
   }
@@ -276,7 +289,7 @@ void OnnxImporter::add_input(const onnx::ValueInfoProto& input, ImportScope& sco
                  .inputs = {value},
                  .attributes = {{"dtype", "float32"}}});
   }
-  scope.values[input.name()] = &own({.source = value, .constant = std::nullopt});
+  scope.values[input.name()] = &own({.source = value, .constant = std::nullopt, .float_type = type.dtype});
 }
 
 void OnnxImporter::add_inputs(const onnx::GraphProto& graph, ImportScope& scope) {
@@ -308,11 +321,46 @@ void OnnxImporter::count_readers(const onnx::GraphProto& graph) {
   for (const onnx::ValueInfoProto& output : graph.output()) ++readers_[output.name()];
 }
 
-ImportedValue& OnnxImporter::find(const std::string& name, const ImportScope& scope) const {
+ImportedValue* OnnxImporter::find_any(const std::string& name, const ImportScope& scope) {
   for (const ImportScope* at = &scope; at != nullptr; at = at->outer) {
-    if (const auto found = at->values.find(name); found != at->values.end()) return *found->second;
+    if (const auto found = at->values.find(name); found != at->values.end()) return found->second;
   }
+  return nullptr;
+}
+
+ImportedValue& OnnxImporter::find(const std::string& name, const ImportScope& scope) const {
+  if (ImportedValue* const found = find_any(name, scope)) return *found;
   fail("reads \"{}\", which is neither an input nor an initializer, and no earlier node gives it", name);
+}
+
+bool OnnxImporter::is_absent(const std::string& name, const ImportScope& scope) {
+  for (const ImportScope* at = &scope; at != nullptr; at = at->outer) {
+    if (at->values.contains(name)) return false;
+    if (at->absent.contains(name)) return true;
+  }
+  return false;
+}
+
+const onnx::AttributeProto* OnnxImporter::attribute_of_call(const std::string& name,
+                                                            const ImportScope& scope) {
+  for (const ImportScope* at = &scope; at != nullptr; at = at->outer) {
+    const auto found = at->attributes.find(name);
+    if (found != at->attributes.end()) return static_cast<const onnx::AttributeProto*>(found->second);
+  }
+  return nullptr;
+}
+
+void OnnxImporter::inherit_float_type(const onnx::NodeProto& node, ImportScope& scope) {
+  std::optional<DType> given;
+  for (const std::string& name : node.input()) {
+    const ImportedValue* const operand = find_any(name, scope);
+    const auto type = operand == nullptr ? std::nullopt : operand->float_type;
+    if (!given && type && is_floating_point(*type)) given = type;
+  }
+  for (const std::string& name : node.output()) {
+    const auto found = scope.values.find(name);
+    if (found != scope.values.end() && !found->second->float_type) found->second->float_type = given;
+  }
 }
 
 void OnnxImporter::convert(const onnx::NodeProto& node, ImportScope& scope) {
@@ -342,6 +390,7 @@ void OnnxImporter::convert_in_scope(const onnx::NodeProto& node, ImportScope& sc
   if (convert_as_values(node, scope)) return;
   NodeImport import(*this, node, opset(node.domain()));
   converter(import);
+  inherit_float_type(node, scope);
   for (const std::string& output : node.output()) {
     if (!output.empty() && !scope.values.contains(output) &&
         import.wants(static_cast<size_t>(&output - &node.output(0))))
@@ -355,19 +404,23 @@ void OnnxImporter::call(const onnx::FunctionProto& function, const onnx::NodePro
   inner.prefix = scope.prefix + identifier(node.name().empty() ? node.op_type() : node.name()) + "_";
   for (const auto& import : function.opset_import())
     inner.opsets[import.domain() == "ai.onnx" ? "" : import.domain()] = import.version();
+  if (const auto found = defaults_.find(&function); found != defaults_.end()) {
+    for (const auto& attribute : found->second) inner.attributes[attribute->name()] = attribute.get();
+  }
   for (const onnx::AttributeProto& attribute : node.attribute()) {
-    const void* value = &attribute;
-    if (!attribute.ref_attr_name().empty()) {
-      const auto found = scope.attributes.find(attribute.ref_attr_name());
-      if (found == scope.attributes.end()) continue;
-      value = found->second;
-    }
-    inner.attributes[attribute.name()] = value;
+    const std::string& reference = attribute.ref_attr_name();
+    const auto* value = reference.empty() ? &attribute : attribute_of_call(reference, scope);
+    if (value != nullptr) inner.attributes[attribute.name()] = value;
   }
   if (node.input_size() > function.input_size())
     fail("{} inputs for a function of {}", node.input_size(), function.input_size());
-  for (int i = 0; i < node.input_size(); ++i) {
-    if (!node.input(i).empty()) inner.values[function.input(i)] = &find(node.input(i), scope);
+  for (int i = 0; i < function.input_size(); ++i) {
+    const std::string name = i < node.input_size() ? node.input(i) : "";
+    if (name.empty() || is_absent(name, scope)) {
+      inner.absent.insert(function.input(i));
+    } else {
+      inner.values[function.input(i)] = &find(name, scope);
+    }
   }
   written_out_ += static_cast<size_t>(function.node_size());
   if (written_out_ > most_nodes_) fail("calls of functions stand for more than {} nodes", most_nodes_);

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -39,6 +41,7 @@ struct ImportedValue {
   std::optional<ParameterRef> parameter = {};  // of the constant, once something refers to it
   std::optional<QuantSpec> rounding = {};      // that leaves the constant as it is, for what reads it
   bool is_initializer = false;
+  std::optional<DType> float_type = {};  // the model's, of which float32 takes the place
 };
 
 /// The names that a graph, a subgraph or a function body can see.
@@ -47,6 +50,7 @@ struct ImportScope {
   std::unordered_map<std::string, ImportedValue*> values = {};
   std::string prefix = {};                             // of the names of nodes
   std::map<std::string, const void*> attributes = {};  // of the call of a function: AttributeProto
+  std::set<std::string> absent = {};                   // inputs of a function that its call leaves out
   std::map<std::string, int64_t> opsets = {};          // of a function, by domain
 };
 
@@ -71,6 +75,7 @@ class OnnxImporter {
  private:
   friend class NodeImport;
 
+  void add_function(const onnx::FunctionProto& function);
   void check_operators() const;
   void list_unsupported(const onnx::NodeProto& node, size_t depth, std::vector<std::string>& problems) const;
   const onnx::FunctionProto* function(const onnx::NodeProto& node) const;
@@ -94,6 +99,13 @@ class OnnxImporter {
   Graph finish();
 
   ImportedValue& find(const std::string& name, const ImportScope& scope) const;
+  static ImportedValue* find_any(const std::string& name, const ImportScope& scope);
+  /// Whether the name is that of a function's input that the call leaves out.
+  static bool is_absent(const std::string& name, const ImportScope& scope);
+  /// What the call of the function around the scope says of an attribute; nullptr where nothing.
+  static const onnx::AttributeProto* attribute_of_call(const std::string& name, const ImportScope& scope);
+  /// Results are floats of the same type as the first operand that is one, unless their converter said which.
+  void inherit_float_type(const onnx::NodeProto& node, ImportScope& scope);
   ImportedValue& own(ImportedValue value);
   std::vector<TriedTypes> inferred(const Node& node) const;
   NodeInput add(Node node);
@@ -114,13 +126,15 @@ class OnnxImporter {
   bool outputs_have_batch_ = true;
   Graph graph_;
   std::vector<std::unique_ptr<ImportedValue>> values_;
-  std::map<std::pair<std::string_view, std::string_view>, const onnx::FunctionProto*> functions_;
+  using FunctionName = std::tuple<std::string, std::string, std::string>;  // domain, name, overload
+  std::map<FunctionName, const onnx::FunctionProto*> functions_;
+  std::map<const onnx::FunctionProto*, std::vector<std::shared_ptr<const onnx::AttributeProto>>> defaults_;
   const size_t most_nodes_;
-  size_t written_out_ = 0;  // nodes of functions, in all calls
+  size_t written_out_ = 0;                // nodes of functions, in all calls
   int64_t knowable_ = int64_t{16} << 20;  // bytes that may still be computed of constants and shapes
   std::map<const onnx::AttributeProto*, Tensor> attribute_tensors_;  // shared by calls of a function
-  std::unordered_map<std::string, TriedTypes> types_;  // by value_name
-  std::unordered_map<std::string, size_t> readers_;    // of the outermost graph's values
+  std::unordered_map<std::string, TriedTypes> types_;                // by value_name
+  std::unordered_map<std::string, size_t> readers_;                  // of the outermost graph's values
   std::set<std::string, std::less<>> names_;
   std::unordered_map<std::string, size_t> suffixes_;  // the last one, of names that are taken
   std::map<std::string, std::string> symbols_;        // of the model's open dimensions

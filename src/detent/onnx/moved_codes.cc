@@ -15,8 +15,10 @@ constexpr std::string_view kMoving[] = {"DepthToSpace", "Expand",  "Flatten",   
 bool is_nearest_resize(const onnx::NodeProto& node) {
   if (node.op_type() != "Resize") return false;
   const auto is_other = [](const onnx::AttributeProto& attribute) {
-    return (attribute.name() == "mode" && attribute.s() != "nearest") ||
-           (attribute.name() == "coordinate_transformation_mode" && attribute.s() == "tf_crop_and_resize");
+    const bool is_open = !attribute.ref_attr_name().empty();  // what the call of a function says
+    return (attribute.name() == "mode" && (is_open || attribute.s() != "nearest")) ||
+           (attribute.name() == "coordinate_transformation_mode" &&
+            (is_open || attribute.s() == "tf_crop_and_resize"));
   };
   return std::ranges::none_of(node.attribute(), is_other);
 }

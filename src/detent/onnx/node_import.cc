@@ -27,10 +27,16 @@ std::string identifier_of(const onnx::NodeProto& node) {
 
 const std::string& NodeImport::op() const { return proto_.op_type(); }
 
-size_t NodeImport::input_count() const { return static_cast<size_t>(proto_.input_size()); }
+size_t NodeImport::input_count() const {
+  int count = proto_.input_size();
+  while (count > 0 && OnnxImporter::is_absent(proto_.input(count - 1), *importer_.scope_)) --count;
+  return static_cast<size_t>(count);
+}
 
 bool NodeImport::has_input(size_t index) const {
-  return index < input_count() && !proto_.input(static_cast<int>(index)).empty();
+  if (index >= static_cast<size_t>(proto_.input_size())) return false;
+  const std::string& name = proto_.input(static_cast<int>(index));
+  return !name.empty() && !OnnxImporter::is_absent(name, *importer_.scope_);
 }
 
 const std::string& NodeImport::input_name(size_t index) const {
@@ -132,10 +138,8 @@ size_t NodeImport::reader_count(size_t index) const {
 const onnx::AttributeProto* NodeImport::find(const char* name) const {
   for (const onnx::AttributeProto& attribute : proto_.attribute()) {
     if (attribute.name() != name) continue;
-    if (attribute.ref_attr_name().empty()) return &attribute;
-    const auto& given = importer_.scope_->attributes;
-    const auto found = given.find(attribute.ref_attr_name());
-    return found == given.end() ? nullptr : static_cast<const onnx::AttributeProto*>(found->second);
+    const std::string& reference = attribute.ref_attr_name();
+    return reference.empty() ? &attribute : OnnxImporter::attribute_of_call(reference, *importer_.scope_);
   }
   return nullptr;
 }
@@ -181,6 +185,12 @@ Tensor NodeImport::tensor(const char* name) const {
   const auto [known, is_new] = importer_.attribute_tensors_.try_emplace(attribute);
   if (is_new) importer_.let_move(known->second = read_tensor(*attribute));
   return known->second;
+}
+
+std::optional<DType> NodeImport::tensor_type(const char* name) const {
+  const auto* attribute = find(name);
+  if (attribute == nullptr || attribute->type() != onnx::AttributeProto::TENSOR) return std::nullopt;
+  return dtype_of_onnx(attribute->t().data_type());
 }
 
 Tensor NodeImport::read_tensor(const onnx::AttributeProto& attribute) const {
@@ -310,6 +320,17 @@ void NodeImport::set_output(size_t index, Tensor constant, const QuantSpec& roun
   value.constant = std::move(constant);
   value.rounding = rounding;
   importer_.set_output(proto_.output(static_cast<int>(index)), std::move(value));
+}
+
+DType NodeImport::float_type(size_t index) const {
+  const ImportedValue& value = importer_.find(input_name(index), *importer_.scope_);
+  const DType dtype = type(index).dtype;
+  return is_floating_point(dtype) ? value.float_type.value_or(dtype) : dtype;
+}
+
+void NodeImport::set_float_type(size_t output, DType dtype) {
+  const std::string& name = proto_.output(static_cast<int>(output));
+  if (!name.empty()) importer_.scope_->values.at(name)->float_type = dtype;
 }
 
 void NodeImport::pass_on(size_t input, size_t output) {

@@ -49,6 +49,9 @@ class NodeImport {
   std::optional<std::vector<int64_t>> integers(size_t index) const;
   /// What an input is for one choice of the sizes of open dimensions.
   const Operand& type(size_t index) const;
+  /// The element type that the model has: of floats, all of which are float32 in the graph, one of several.
+  DType float_type(size_t index) const;
+  void set_float_type(size_t output, DType dtype);
   size_t rank(size_t index) const { return type(index).shape.size(); }
   /// Whether the input begins with a batch of open size where the model has one of 1.
   bool has_freed_batch(size_t index) const;
@@ -70,6 +73,8 @@ class NodeImport {
   std::vector<std::string> texts(const char* name) const;
   /// A tensor, or numbers as one.
   Tensor tensor(const char* name) const;
+  /// The element type that the model has for it; nothing for numbers.
+  std::optional<DType> tensor_type(const char* name) const;
 
   using Parameters = std::vector<std::pair<std::string, ParameterRef>>;
   /// Appends a node to the graph and gives its first result. Numbers may be operands: see constant_of.

@@ -19,7 +19,8 @@ NodeInput operand(NodeImport& node, size_t index) {
   const Tensor* constant = node.constant(index);
   if (constant == nullptr || constant->numel() != 1) return node.input(index);
   for (size_t i = 0; i < node.input_count(); ++i) {
-    if (i == index || node.constant(i) != nullptr || node.rank(i) < node.rank(index)) continue;
+    if (i == index || !node.has_input(i) || node.constant(i) != nullptr) continue;
+    if (node.rank(i) < node.rank(index)) continue;
     const bool is_held = is_float(node, i) || node.type(i).dtype == constant->dtype();
     if (is_held) return node.number_or_input(index);
   }
@@ -232,6 +233,14 @@ Bounds bounds_of(NodeImport& node) {
   return bounds;
 }
 
+/// The largest number of a type of floats, in float32.
+float largest(DType dtype) {
+  constexpr float kHalf = 65504;
+  constexpr float kBrain = 0x1.FEp127F;
+  if (dtype == DType::kFloat16) return kHalf;
+  return dtype == DType::kBFloat16 ? kBrain : std::numeric_limits<float>::max();
+}
+
 bool is_number(const NodeInput& input, double value) {
   double scratch = 0;
   const double* number = input.is_constant() ? input.constant.number(scratch) : nullptr;
@@ -252,9 +261,8 @@ void convert_clip(NodeImport& node) {
     const auto or_end = [](const NodeInput& bound, float end) {
       return bound.is_absent() ? NodeImport::number_of(static_cast<double>(end)) : bound;
     };
-    using Limits = std::numeric_limits<float>;
-    return node.set_output(
-        0, node.add("clamp", {x, or_end(bounds.low, Limits::lowest()), or_end(bounds.high, Limits::max())}));
+    const float end = largest(node.float_type(0));
+    return node.set_output(0, node.add("clamp", {x, or_end(bounds.low, -end), or_end(bounds.high, end)}));
   }
   NodeInput result = x;
   if (!bounds.low.is_absent()) result = node.add("maximum", {result, bounds.low});
@@ -312,11 +320,12 @@ void cast(NodeImport& node, const NodeInput& input, int64_t element_type, size_t
   if (rounds || from != (floats ? DType::kFloat32 : dtype))
     result = to(result, floats ? DType::kFloat32 : dtype);
   node.set_output(output, result);
+  node.set_float_type(output, dtype);
 }
 
 void convert_cast(NodeImport& node) { cast(node, node.input(0), node.integer("to", 0)); }
 
-void convert_cast_like(NodeImport& node) { cast(node, node.input(0), onnx_element_type(node.type(1).dtype)); }
+void convert_cast_like(NodeImport& node) { cast(node, node.input(0), onnx_element_type(node.float_type(1))); }
 
 void convert_where(NodeImport& node) {
   node.set_output(0, node.add("where", {node.input(0), operand(node, 1), operand(node, 2)}));

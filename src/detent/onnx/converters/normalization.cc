@@ -142,7 +142,8 @@ void convert_layer_norm(NodeImport& node) {
     return !node.has_input(input) ||
            (node.constant(input) != nullptr && node.constant(input)->shape() == *shape);
   };
-  const bool is_layer = shape && are_constant(node, 1, node.has_input(2) ? 2 : 1) && has_shape(1) && has_shape(2);
+  const bool is_layer =
+      shape && are_constant(node, 1, node.has_input(2) ? 2 : 1) && has_shape(1) && has_shape(2);
   if (is_layer && !node.wants(1) && !node.wants(2)) {
     NodeImport::Parameters parameters = {{"weight", node.parameter(1)}};
     if (node.has_input(2)) parameters.emplace_back("bias", node.parameter(2));
@@ -159,6 +160,8 @@ void convert_layer_norm(NodeImport& node) {
   node.set_output(0, result);
   if (node.wants(1)) node.set_output(1, x.mean);
   if (node.wants(2)) node.set_output(2, node.add("reciprocal", {x.deviation}));
+  for (const size_t statistic : {size_t{1}, size_t{2}})  // whatever the input's floats are
+    if (node.wants(statistic)) node.set_float_type(statistic, DType::kFloat32);
 }
 
 /// Numbers of groups of channels, or, from opset 21 on, of channels.

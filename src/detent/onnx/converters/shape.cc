@@ -253,6 +253,7 @@ void convert_constant_of_shape(NodeImport& node) {
   node.set_output(
       0, node.add("full", {node.list(0)},
                   {{"value", only_element(value)}, {"dtype", std::string(dtype_name(value.dtype()))}}));
+  node.set_float_type(0, node.tensor_type("value").value_or(value.dtype()));
 }
 
 /// Numbers are int64 or float32: others say their type as tensors.
@@ -293,7 +294,10 @@ void convert_dropout(NodeImport& node) {
 
 void convert_constant(NodeImport& node) {
   for (const char* name : {"value", "value_float", "value_int", "value_ints", "value_floats"}) {
-    if (node.has_attribute(name)) return node.set_output(0, node.tensor(name));
+    if (!node.has_attribute(name)) continue;
+    node.set_output(0, node.tensor(name));
+    if (const auto type = node.tensor_type(name)) node.set_float_type(0, *type);
+    return;
   }
   node.refuse("a constant of this kind");
 }
