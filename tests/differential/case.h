@@ -15,6 +15,7 @@ struct Case {
   std::vector<std::pair<std::string, Tensor>> inputs;
   std::vector<GeneratedValue> values;   // all
   std::vector<GeneratedValue> outputs;  // in the model's order
+  onnx::GraphProto plain = {};  // the model's nodes, none of them in a function or branch of wrap_nodes
 };
 
 /// The same for the same seed and index.

@@ -1,15 +1,17 @@
 #include <algorithm>
 #include <numeric>
 
+#include "detent/core/convert.h"
 #include "operator_generators.h"
 
 namespace detent {
 namespace {
 
 /// A scale or some, powers of two, so that what is divided by them lies on a grid and ties are ties.
-GeneratedValue scales(GraphWriter& writer, const Shape& shape) {
+GeneratedValue scales(GraphWriter& writer, const Shape& shape, DType dtype = DType::kFloat32) {
   Tensor tensor(DType::kFloat32, shape);
   for (float& scale : tensor.values<float>()) scale = writer.random.of({0.125F, 0.25F, 0.5F, 1.0F, 0.0625F});
+  tensor = to_dtype(tensor, dtype);
   const Numbers numbers{1, 0.0625, 0, true};
   return writer.random.chance(0.1) ? writer.input_of(tensor, numbers) : writer.constant(tensor, numbers);
 }
@@ -22,6 +24,12 @@ GeneratedValue zero_points(GraphWriter& writer, DType dtype, const Shape& shape)
     if (dtype == DType::kInt8) byte = static_cast<std::byte>(random.of<int>({0, 0, 5, 256 - 7, 127}));
   }
   return random.chance(0.1) ? writer.input_of(tensor, {255, 1}) : writer.constant(tensor, {255, 1});
+}
+
+/// What is rounded to codes: float16 too from opset 19 on.
+DType rounded_dtype(const GraphWriter& writer) {
+  constexpr int64_t kHalfSince = 19;
+  return writer.real == DType::kFloat16 && writer.is_at_least(kHalfSince) ? writer.real : DType::kFloat32;
 }
 
 DType code_dtype(Random& random) { return random.of({DType::kUInt8, DType::kInt8}); }
@@ -43,7 +51,7 @@ Parameters parameters(GraphWriter& writer, DType dtype, const Shape& shape, bool
       result.attributes.emplace_back("axis", axis = writer.axis(std::ssize(shape)));
     of_scale = {shape[static_cast<size_t>(normal_axis(axis, std::ssize(shape)))]};
   }
-  result.scale = scales(writer, of_scale);
+  result.scale = scales(writer, of_scale, rounded_dtype(writer));
   if (must_have_zero_point || random.chance(0.75)) result.zero_point = zero_points(writer, dtype, of_scale);
   return result;
 }
@@ -55,14 +63,16 @@ GeneratedValue quantized(GraphWriter& writer, const GeneratedValue& x, DType dty
 
 GeneratedValue dequantized(GraphWriter& writer, const GeneratedValue& x, const Parameters& with) {
   return writer.node("DequantizeLinear", {x, with.scale, with.zero_point}, with.attributes,
-                     {DType::kFloat32, x.shape, {512, 0.0625}});
+                     {with.scale.dtype, x.shape, {512, 0.0625}});
 }
 
-Wanted exact_float() { return {.dtypes = {DType::kFloat32}, .must_be_exact = true}; }
+Wanted exact_float(const GraphWriter& writer) {
+  return {.dtypes = {rounded_dtype(writer)}, .must_be_exact = true};
+}
 
 void write_quantize(GraphWriter& writer, const std::string&) {
   const DType dtype = code_dtype(writer.random);
-  const GeneratedValue x = writer.operand(exact_float());
+  const GeneratedValue x = writer.operand(exact_float(writer));
   quantized(writer, x, dtype, parameters(writer, dtype, x.shape, dtype == DType::kInt8));
 }
 
@@ -78,8 +88,9 @@ void write_dequantize(GraphWriter& writer, const std::string&) {
 /// Both, as quantized networks have them, also of a constant.
 void write_code_rounding(GraphWriter& writer, const std::string&) {
   const DType dtype = code_dtype(writer.random);
-  const GeneratedValue x = writer.random.chance(0.4) ? writer.source(DType::kFloat32, writer.shape(0, 4))
-                                                     : writer.operand(exact_float());
+  const GeneratedValue x = writer.random.chance(0.4)
+                               ? writer.source(rounded_dtype(writer), writer.shape(0, 4))
+                               : writer.operand(exact_float(writer));
   const Parameters with = parameters(writer, dtype, x.shape, dtype == DType::kInt8);
   dequantized(writer, quantized(writer, x, dtype, with), with);
 }

@@ -22,7 +22,7 @@ std::string element_difference(const Tensor& expected, const Tensor& actual, con
     for (size_t i = 0; i < theirs.values<int64_t>().size(); ++i) {
       const int64_t a = ours.values<int64_t>()[i];
       const int64_t b = theirs.values<int64_t>()[i];
-      if (a != b)
+      if (a != b && !is_allowed(static_cast<double>(a), static_cast<double>(b)))
         return fmt::format("element {} of {}: got {}, expected {}", i, shape_text(ours.shape()), a, b);
     }
     return "";
@@ -50,7 +50,9 @@ std::string difference(const Tensor& expected, const Tensor& actual, const Numbe
   if (!type.empty()) return type;
   constexpr double kRelative = 1e-5;
   const double absolute = numbers.is_exact() ? 0 : 2 * numbers.error + 1e-7;
+  const bool is_float = is_floating_point(expected.dtype());
   return element_difference(expected, actual, [&](double a, double b) {
+    if (!is_float) return std::fabs(a - b) <= numbers.apart;
     if (numbers.is_exact() || std::isinf(a) || std::isinf(b)) return false;
     return std::fabs(a - b) <= absolute + kRelative * std::fabs(b);
   });

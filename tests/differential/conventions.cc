@@ -55,7 +55,41 @@ struct Convention {
   const char* reason;
 };
 
-const std::vector<Convention>& conventions() {
+/// Those of what is NaN or infinite.
+const std::vector<Convention>& conventions_of_numbers() {
+  static const std::vector<Convention> all = {
+      {{"MaxPool", "GlobalMaxPool"},
+       [](const NodeFacts& node) { return node.is_wild(0); },
+       Explains::kNotFinite,
+       "ONNX Runtime begins a window with the lowest float32 and drops NaN; NumPy keeps NaN, and -infinity "
+       "is the largest "
+       "of itself"},
+      {{"ReduceMax", "ReduceMin"},
+       [](const NodeFacts& node) { return node.is_wild(0); },
+       Explains::kNotFinite,
+       "ONNX Runtime drops NaN, or does not, by its place; NumPy keeps it"},
+      {{"MeanVarianceNormalization"},
+       [](const NodeFacts&) { return true; },
+       Explains::kNotFinite,
+       "ONNX adds 1e-9 to the deviation, ONNX Runtime nothing: 0 / 0 where all elements are equal"},
+      {{"Sign"},
+       [](const NodeFacts& node) { return node.is_wild(0) && node.inputs[0].dtype == DType::kFloat16; },
+       Explains::kNotFinite,
+       "ONNX Runtime gives 0 for NaN of float16, and NaN for that of float32"},
+      {{"Gelu", "BiasGelu", "FastGelu"},
+       [](const NodeFacts& node) { return node.is_wild(0); },
+       Explains::kNotFinite,
+       "of -infinity ONNX's formula is 0 times infinity, NaN; here it is the limit, 0"},
+      {{"Clip"},
+       [](const NodeFacts& node) { return node.is_wild(0); },
+       Explains::kNotFinite,
+       "from 0 without an upper bound is a rectifier, which leaves infinity where ONNX has the largest "
+       "float32"},
+  };
+  return all;
+}
+
+const std::vector<Convention>& other_conventions() {
   static const std::vector<Convention> all = {
       {{"MaxPool", "AveragePool", "LpPool"},
        [](const NodeFacts& node) {
@@ -72,24 +106,6 @@ const std::vector<Convention>& conventions() {
        [](const NodeFacts& node) { return node.has("clip"); },
        Explains::kAll,
        "ONNX clips what activations read, ONNX Runtime that of the gates alone, not the cell's"},
-      {{"MaxPool", "GlobalMaxPool"},
-       [](const NodeFacts& node) { return node.is_wild(0); },
-       Explains::kNotFinite,
-       "ONNX Runtime begins a window with the lowest float32 and drops NaN; NumPy keeps NaN, and -infinity "
-       "is the largest "
-       "of itself"},
-      {{"ReduceMax", "ReduceMin"},
-       [](const NodeFacts& node) { return node.is_wild(0); },
-       Explains::kNotFinite,
-       "ONNX Runtime drops NaN, or does not, by its place; NumPy keeps it"},
-      {{"MeanVarianceNormalization"},
-       [](const NodeFacts&) { return true; },
-       Explains::kNotFinite,
-       "ONNX adds 1e-9 to the deviation, ONNX Runtime nothing: 0 / 0 where all elements are equal"},
-      {{"Gelu", "BiasGelu", "FastGelu"},
-       [](const NodeFacts& node) { return node.is_wild(0); },
-       Explains::kNotFinite,
-       "of -infinity ONNX's formula is 0 times infinity, NaN; here it is the limit, 0"},
       {{"ReduceSum"},
        [](const NodeFacts& node) { return std::ranges::count(node.inputs[0].shape, 0) > 0; },
        Explains::kAll,
@@ -104,6 +120,12 @@ const std::vector<Convention>& conventions() {
        "where strides are larger than the kernel, so that auto_pad cuts off, ONNX Runtime begins one "
        "position before "
        "that of the formula, which its LpPool takes"},
+      {{"QLinearAveragePool"},
+       [](const NodeFacts& node) { return node.has("ceil_mode") && node.has("count_include_pad"); },
+       Explains::kAll,
+       "of a last window that ends behind the border ONNX Runtime divides by all places; ONNX leaves out "
+       "what "
+       "lies behind the border"},
       {{"Hardmax"},
        [](const NodeFacts& node) {
          return std::ranges::find(node.inputs[0].shape, 0) != node.inputs[0].shape.end();
@@ -122,11 +144,6 @@ const std::vector<Convention>& conventions() {
        Explains::kAll,
        "ONNX Runtime converts a sum or product beyond 32 bits from another type; ONNX does not say what it "
        "is"},
-      {{"Clip"},
-       [](const NodeFacts& node) { return node.is_wild(0); },
-       Explains::kNotFinite,
-       "from 0 without an upper bound is a rectifier, which leaves infinity where ONNX has the largest "
-       "float32"},
   };
   return all;
 }
@@ -158,14 +175,6 @@ bool differ_where_not_finite(const GeneratedValue& output, const Tensor& expecte
   return difference(theirs, ours, output.numbers).empty();
 }
 
-/// Inserts what the node reads, and the nodes in its branches.
-void insert_inputs(const onnx::NodeProto& node, std::set<std::string>& names) {
-  names.insert(node.input().begin(), node.input().end());
-  for (const onnx::AttributeProto& attribute : node.attribute()) {
-    for (const onnx::NodeProto& inner : attribute.g().node()) insert_inputs(inner, names);
-  }
-}
-
 /// ONNX Runtime writes the running statistics of a training normalization over its inputs 3 and 4: what else
 /// reads them, possibly the normalization itself, has the one or the other.
 bool reads_overwritten_statistics(const onnx::GraphProto& graph, const std::set<std::string>& names) {
@@ -186,18 +195,20 @@ std::string allowed_difference(const Case& generated, const GeneratedValue& outp
                                const Tensor& actual) {
   std::set<std::string> needed = {output.name};
   const bool is_not_finite = differ_where_not_finite(output, expected, actual);
-  const onnx::GraphProto& graph = generated.model.graph();
+  const onnx::GraphProto& graph = generated.plain;
   for (int i = graph.node_size(); i-- > 0;) {
     const onnx::NodeProto& node = graph.node(i);
     if (std::ranges::none_of(node.output(), [&](const std::string& name) { return needed.contains(name); }))
       continue;
-    insert_inputs(node, needed);
+    insert_reads(node, needed);
     const NodeFacts facts = facts_of(generated, node);
-    for (const Convention& convention : conventions()) {
-      const bool is_its = std::ranges::find(convention.ops, node.op_type()) != convention.ops.end();
-      if (!is_its || !convention.applies(facts)) continue;
-      if (convention.explains == Explains::kAll || is_not_finite)
-        return fmt::format("{}: {}", node.op_type(), convention.reason);
+    for (const auto* list : {&conventions_of_numbers(), &other_conventions()}) {
+      for (const Convention& convention : *list) {
+        const bool is_its = std::ranges::find(convention.ops, node.op_type()) != convention.ops.end();
+        if (!is_its || !convention.applies(facts)) continue;
+        if (convention.explains == Explains::kAll || is_not_finite)
+          return fmt::format("{}: {}", node.op_type(), convention.reason);
+      }
     }
   }
   if (reads_overwritten_statistics(graph, needed))

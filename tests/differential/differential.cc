@@ -131,7 +131,7 @@ class Differential {
     compared_ += verdict.is_compared ? 1 : 0;
     if (verdict.has_failed()) {
       keep(generated, index);
-    } else if (options_.count == 1 && !verdict.problems.empty()) {
+    } else if (options_.count == 1 && !(verdict.problems.empty() && refusal.empty())) {
       fs::create_directories(options_.failures);
       fs::copy(work_ / "chunk" / "0", kept_in(index), fs::copy_options::recursive);
       fmt::print("case {} is refused: see {}\n", index, kept_in(index).string());

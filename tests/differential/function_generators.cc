@@ -38,12 +38,12 @@ const std::map<std::string, Smooth>& smooth_functions() {
   return functions;
 }
 
-std::vector<DType> floats() { return {DType::kFloat32}; }
+std::vector<DType> floats(const GraphWriter& writer) { return {writer.real}; }
 
 void write_smooth(GraphWriter& writer, const std::string& op) {
   const Smooth& function = smooth_functions().at(op);
   const GeneratedValue x =
-      writer.operand({.dtypes = floats(), .may_be_wild = true, .most_magnitude = function.most});
+      writer.operand({.dtypes = floats(writer), .may_be_wild = true, .most_magnitude = function.most});
   const double most = x.numbers.magnitude;
   writer.node(op, {x}, {},
               {x.dtype, x.shape, function_of(x.numbers, function.slope(most), function.bound(most))});
@@ -54,7 +54,7 @@ void write_steep(GraphWriter& writer, const std::string& op) {
   const bool is_wild = writer.random.chance(0.3);
   const bool takes_unit = op == "Asin" || op == "Acos" || op == "Atanh";
   const Content content = takes_unit ? Content::kUnit : Content::kPositive;
-  const GeneratedValue x = writer.operand({.dtypes = floats(),
+  const GeneratedValue x = writer.operand({.dtypes = floats(writer),
                                            .content = is_wild ? Content::kSmall : content,
                                            .may_be_wild = is_wild,
                                            .must_be_exact = true,
@@ -69,7 +69,7 @@ void write_steep(GraphWriter& writer, const std::string& op) {
 
 /// Signs and magnitudes of what is given.
 void write_exact(GraphWriter& writer, const std::string& op) {
-  std::vector<DType> dtypes = floats();
+  std::vector<DType> dtypes = floats(writer);
   if (op != "Relu" && writer.random.chance(0.3)) dtypes = {DType::kInt32, DType::kInt64, DType::kInt8};
   const bool jumps = op == "Sign";
   const GeneratedValue x = writer.operand({.dtypes = dtypes, .may_be_wild = true, .must_be_exact = jumps});
@@ -80,7 +80,8 @@ void write_exact(GraphWriter& writer, const std::string& op) {
 }
 
 void write_rounding(GraphWriter& writer, const std::string& op) {
-  const GeneratedValue x = writer.operand({.dtypes = floats(), .may_be_wild = true, .must_be_exact = true});
+  const GeneratedValue x =
+      writer.operand({.dtypes = floats(writer), .may_be_wild = true, .must_be_exact = true});
   Numbers numbers = x.numbers;
   numbers.step = 1;
   numbers.magnitude += 1;
@@ -94,7 +95,7 @@ void write_not(GraphWriter& writer, const std::string& op) {
 }
 
 void write_question(GraphWriter& writer, const std::string& op) {
-  const GeneratedValue x = writer.operand({.dtypes = floats(), .may_be_wild = true, .is_new = 0.5});
+  const GeneratedValue x = writer.operand({.dtypes = floats(writer), .may_be_wild = true, .is_new = 0.5});
   std::vector<OnnxAttribute> attributes;
   if (op == "IsInf" && writer.random.chance(0.5))
     attributes.emplace_back("detect_negative", writer.random.between(0, 1));
@@ -109,7 +110,7 @@ void write_with_numbers(GraphWriter& writer, const std::string& op) {
   const bool jumps = op == "ThresholdedRelu" || op == "Shrink";
   // What jumps makes numbers of NaN: that of a maximum, which ONNX Runtime may drop, could not be told apart.
   const GeneratedValue x =
-      writer.operand({.dtypes = floats(), .may_be_wild = !jumps, .must_be_exact = jumps});
+      writer.operand({.dtypes = floats(writer), .may_be_wild = !jumps, .must_be_exact = jumps});
   std::vector<OnnxAttribute> attributes;
   const auto number = [&](const char* name, std::initializer_list<float> choices) {
     if (random.chance(0.6)) attributes.emplace_back(name, random.of(choices));
@@ -134,19 +135,19 @@ void write_with_numbers(GraphWriter& writer, const std::string& op) {
 }
 
 void write_prelu(GraphWriter& writer, const std::string& op) {
-  const GeneratedValue x = writer.operand({.dtypes = floats(), .most_magnitude = 0x1p20});
+  const GeneratedValue x = writer.operand({.dtypes = floats(writer), .most_magnitude = 0x1p20});
   Shape shape = x.shape;
   for (int64_t& size : shape) {
     if (writer.random.chance(0.5)) size = 1;
   }
   if (!shape.empty() && writer.random.chance(0.3)) shape.erase(shape.begin());
-  const GeneratedValue slope = writer.source(DType::kFloat32, shape);
+  const GeneratedValue slope = writer.source(writer.real, shape);
   writer.node(op, {x, slope}, {}, {x.dtype, x.shape, either(x.numbers, product(x.numbers, slope.numbers))});
 }
 
 void write_clip(GraphWriter& writer, const std::string& op) {
   Random& random = writer.random;
-  std::vector<DType> dtypes = floats();
+  std::vector<DType> dtypes = floats(writer);
   if (writer.is_at_least(12) && random.chance(0.3))
     dtypes = {DType::kInt32, DType::kInt64, DType::kInt8, DType::kUInt8};
   const GeneratedValue x = writer.operand({.dtypes = dtypes, .may_be_wild = true});
@@ -170,7 +171,7 @@ void write_clip(GraphWriter& writer, const std::string& op) {
 }
 
 void write_softmax(GraphWriter& writer, const std::string& op) {
-  const GeneratedValue x = writer.operand({.dtypes = floats(), .least_rank = 1, .most_magnitude = 1e4});
+  const GeneratedValue x = writer.operand({.dtypes = floats(writer), .least_rank = 1, .most_magnitude = 1e4});
   std::vector<OnnxAttribute> attributes;
   if (writer.random.chance(0.8)) attributes.emplace_back("axis", writer.axis(x.rank()));
   if (!writer.is_at_least(13) && attributes.empty() && x.rank() == 1) attributes.emplace_back("axis", 0);
@@ -179,22 +180,26 @@ void write_softmax(GraphWriter& writer, const std::string& op) {
 }
 
 void write_hardmax(GraphWriter& writer, const std::string& op) {
-  const GeneratedValue x = writer.operand({.dtypes = floats(), .least_rank = 1, .must_be_exact = true});
+  const GeneratedValue x = writer.operand({.dtypes = floats(writer), .least_rank = 1, .must_be_exact = true});
   std::vector<OnnxAttribute> attributes;
   if (writer.random.chance(0.8)) attributes.emplace_back("axis", writer.axis(x.rank()));
   if (!writer.is_at_least(13) && attributes.empty() && x.rank() == 1) attributes.emplace_back("axis", 0);
   writer.node(op, {x}, attributes, {x.dtype, x.shape});
 }
 
-/// To float16 and back rounds; from floats to integers cuts.
+/// From floats to integers cuts.
 void write_cast(GraphWriter& writer, const std::string& op) {
   Random& random = writer.random;
-  const std::vector<DType> dtypes = {DType::kFloat32, DType::kInt64, DType::kInt32, DType::kBool,
-                                     DType::kUInt8,   DType::kInt8,  DType::kInt16};
+  std::vector<DType> dtypes = {DType::kInt64, DType::kInt32, DType::kBool,
+                               DType::kUInt8, DType::kInt8,  DType::kInt16};
+  dtypes.insert(dtypes.end(), writer.reals().begin(), writer.reals().end());
+  if (writer.reals().size() == 1) dtypes.push_back(writer.reals()[0]);
   const DType to = random.of(dtypes);
-  const GeneratedValue x = writer.operand({.dtypes = dtypes,
-                                           .may_be_wild = !is_floating_point(to) && random.chance(0.3),
-                                           .must_be_exact = to != DType::kFloat32});
+  const GeneratedValue x =
+      writer.operand({.dtypes = dtypes,
+                      .may_be_wild = !is_floating_point(to) && random.chance(0.3),
+                      .must_be_exact = !is_floating_point(to),
+                      .most_magnitude = to == DType::kFloat16 ? GraphWriter::kMostOfHalf : kAny});
   // What no integer of the type holds becomes what the processor gives.
   const bool is_defined = is_floating_point(to) || to == DType::kBool || !x.is_float() ||
                           (!x.numbers.is_wild && x.numbers.magnitude < 100 && to != DType::kUInt8);
@@ -211,6 +216,23 @@ void write_cast(GraphWriter& writer, const std::string& op) {
   }
   const GeneratedValue like = writer.operand({.dtypes = {to}});
   writer.node(op, {from, like}, {}, {to, from.shape, numbers});
+}
+
+/// To a short float and back, which rounds, of numbers of any size.
+void write_short(GraphWriter& writer, const std::string& op) {
+  Random& random = writer.random;
+  const DType to = writer.is_at_least(13) ? random.of({DType::kFloat16, DType::kBFloat16}) : DType::kFloat16;
+  const GeneratedValue x = writer.operand({.dtypes = {DType::kFloat32, DType::kInt32, DType::kInt64},
+                                           .may_be_wild = true,
+                                           .must_be_exact = true,
+                                           .is_new = 0.5});
+  Numbers numbers = x.numbers;
+  numbers.step = 0;
+  numbers.is_positive = false;
+  const Result rounded = {to, x.shape, numbers, true, true};
+  const GeneratedValue shorter = writer.node("Cast", {x}, {{"to", onnx_element_type(to)}}, rounded);
+  const DType back = random.of({DType::kFloat32, x.dtype == DType::kFloat32 ? x.dtype : DType::kFloat64});
+  writer.node(op, {shorter}, {{"to", onnx_element_type(back)}}, {back, x.shape, numbers});
 }
 
 }  // namespace
@@ -262,6 +284,7 @@ std::vector<OperatorGenerator> function_generators() {
           {"LogSoftmax", 7, write_softmax},
           {"Hardmax", 7, write_hardmax},
           {"Cast", 7, write_cast},
+          {"Cast", 7, write_short},
           {"CastLike", 15, write_cast}};
 }
 

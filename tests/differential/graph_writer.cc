@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "detent/core/convert.h"
@@ -18,6 +19,10 @@ T wild_number(Random& random) {
   using Limits = std::numeric_limits<T>;
   if constexpr (std::is_same_v<T, bool>) {
     return random.chance(0.5);
+  } else if constexpr (std::is_same_v<T, double>) {
+    // What float32 does not hold, in which these networks are computed, is not among them.
+    return random.of(
+        {Limits::quiet_NaN(), Limits::infinity(), -Limits::infinity(), 0.0, -0.0, 0.5, 1.0, -1.0, 2.5, -8.0});
   } else if constexpr (std::is_floating_point_v<T>) {
     return random.of({Limits::quiet_NaN(), Limits::infinity(), -Limits::infinity(), Limits::max(),
                       Limits::lowest(), T(1e-40), Limits::min(), T(0), -T(0), T(1e10), T(-3e9), T(0.5), T(1),
@@ -48,12 +53,27 @@ bool fits(const GeneratedValue& value, const Wanted& wanted) {
   const bool has_rank = value.rank() >= wanted.least_rank && value.rank() <= wanted.most_rank;
   const bool is_full = std::ranges::find(value.shape, 0) == value.shape.end();
   const Numbers& numbers = value.numbers;
+  if (value.dtype == DType::kFloat16 && numbers.magnitude > GraphWriter::kMostOfHalf) return false;
   return has_type && has_rank && value.has_known_shape && (!wanted.shape || value.shape == *wanted.shape) &&
          (wanted.may_be_empty || is_full) && (wanted.may_be_wild || !numbers.is_wild) &&
          (!wanted.must_be_exact || numbers.is_exact() || (!value.is_float() && !numbers.is_wild) ||
           (wanted.may_be_wild && numbers.is_wild && numbers.error == 0)) &&
          (numbers.is_wild || numbers.magnitude <= wanted.most_magnitude) &&
          (wanted.content != Content::kPositive || numbers.is_positive);
+}
+
+/// A constant's attribute without a tensor, where there is one for the type and rank.
+std::optional<OnnxAttribute> as_numbers(const Tensor& tensor) {
+  if (tensor.rank() > 1 || tensor.numel() == 0) return std::nullopt;
+  if (tensor.dtype() == DType::kFloat32) {
+    const auto values = tensor.values<float>();
+    if (tensor.rank() == 0) return OnnxAttribute("value_float", values[0]);
+    return OnnxAttribute("value_floats", std::vector<float>(values.begin(), values.end()));
+  }
+  if (tensor.dtype() != DType::kInt64) return std::nullopt;
+  const auto values = tensor.values<int64_t>();
+  if (tensor.rank() == 0) return OnnxAttribute("value_int", values[0]);
+  return OnnxAttribute("value_ints", std::vector<int64_t>(values.begin(), values.end()));
 }
 
 Numbers numbers_of(DType dtype, Content content) {
@@ -67,6 +87,12 @@ Numbers numbers_of(DType dtype, Content content) {
 GraphWriter::GraphWriter(uint64_t seed, uint64_t index) : random(seed, index) {
   opset = random.chance(0.5) ? random.of<int64_t>({13, 17, 18}) : random.between(7, 23);
   has_open_sizes_ = random.chance(0.15);
+  if (random.chance(0.25))
+    reals_ = random.of<std::vector<DType>>({{DType::kFloat16},
+                                            {DType::kFloat64},
+                                            {DType::kFloat32, DType::kFloat16},
+                                            {DType::kFloat32, DType::kFloat64},
+                                            {DType::kFloat16, DType::kFloat64}});
   proto_.set_ir_version(opset >= 21 ? 10 : 8);
   auto& import = *proto_.add_opset_import();
   import.set_domain("");
@@ -75,6 +101,20 @@ GraphWriter::GraphWriter(uint64_t seed, uint64_t index) : random(seed, index) {
 }
 
 GeneratedValue& GraphWriter::own(GeneratedValue value) { return values_.emplace_back(std::move(value)); }
+
+/// What may be rounded to the type.
+Numbers GraphWriter::stored(const Result& result) {
+  constexpr double kUnitOfHalf = 0x1p-11;
+  constexpr double kSmallestHalf = 0x1p-24;
+  Numbers numbers = result.numbers;
+  if (result.dtype != DType::kFloat16 || result.is_as_stored) return numbers;
+  const bool is_exact =
+      numbers.is_exact() && numbers.magnitude < numbers.step / kUnitOfHalf && numbers.step >= kSmallestHalf;
+  if (is_exact) return numbers;
+  numbers.error += kUnitOfHalf * numbers.magnitude + kSmallestHalf;
+  numbers.step = 0;
+  return numbers;
+}
 
 Shape GraphWriter::shape(int64_t least_rank, int64_t most_rank, bool may_be_empty) {
   Shape result(static_cast<size_t>(random.between(least_rank, most_rank)));
@@ -85,7 +125,7 @@ Shape GraphWriter::shape(int64_t least_rank, int64_t most_rank, bool may_be_empt
 
 Tensor GraphWriter::numbers(DType dtype, const Shape& shape, Content content) {
   if (dtype == DType::kFloat16 || dtype == DType::kBFloat16)
-    return to_dtype(numbers(DType::kFloat32, shape, content), dtype);
+    return to_dtype(numbers(DType::kFloat64, shape, content), dtype);
   Tensor tensor(dtype, shape);
   visit_numbers(dtype, [&]<class T>(T) {
     for (T& number : tensor.values<T>()) number = drawn<T>(random, content);
@@ -121,11 +161,10 @@ GeneratedValue GraphWriter::constant(const Tensor& tensor, const Numbers& number
   if (random.chance(0.7)) {
     *proto_.mutable_graph()->add_initializer() = tensor_proto(name, tensor, random.chance(0.7));
   } else {
-    onnx::NodeProto& node = *proto_.mutable_graph()->add_node() = onnx_node("Constant", {}, {name});
-    onnx::AttributeProto& value = *node.add_attribute();
-    value.set_name("value");
-    value.set_type(onnx::AttributeProto::TENSOR);
-    *value.mutable_t() = tensor_proto("", tensor, random.chance(0.5));
+    OnnxAttribute value("value", tensor_proto("", tensor, random.chance(0.5)));
+    if (const auto numbers_alone = as_numbers(tensor); numbers_alone && opset >= 12 && random.chance(0.3))
+      value = *numbers_alone;
+    *proto_.mutable_graph()->add_node() = onnx_node("Constant", {}, {name}, {value});
   }
   return own({.name = name,
               .dtype = tensor.dtype(),
@@ -267,7 +306,7 @@ std::vector<GeneratedValue> GraphWriter::node(const std::string& op, std::vector
     values.push_back({.name = outputs[i],
                       .dtype = results[i].dtype,
                       .shape = results[i].shape,
-                      .numbers = results[i].numbers,
+                      .numbers = stored(results[i]),
                       .is_constant = is_constant,
                       .has_known_shape = results[i].has_known_shape});
     own(values.back());
@@ -278,9 +317,26 @@ std::vector<GeneratedValue> GraphWriter::node(const std::string& op, std::vector
 void GraphWriter::finish() {
   for (const GeneratedValue& value : values_) {
     const bool is_given = value.name.starts_with("x") || value.name.starts_with("c");
-    if (is_given || (value.is_read && !random.chance(0.1))) continue;
+    if (is_given || value.dtype == DType::kBFloat16 ||  // which node has no arrays for
+        (value.is_read && !random.chance(0.1)))
+      continue;
     outputs_.push_back(value);
     *proto_.mutable_graph()->add_output() = output_info(value);
+  }
+}
+
+void insert_reads(const onnx::NodeProto& node, std::set<std::string>& names) {
+  for (const std::string& input : node.input()) {
+    if (!input.empty()) names.insert(input);
+  }
+  for (const onnx::AttributeProto& attribute : node.attribute()) {
+    if (!attribute.has_g()) continue;
+    std::set<std::string> inner;
+    for (const onnx::NodeProto& step : attribute.g().node()) insert_reads(step, inner);
+    for (const onnx::NodeProto& step : attribute.g().node()) {
+      for (const std::string& output : step.output()) inner.erase(output);
+    }
+    names.insert(inner.begin(), inner.end());
   }
 }
 
@@ -312,6 +368,14 @@ onnx::TensorProto tensor_proto(const std::string& name, const Tensor& tensor, bo
     for (const float value : tensor.values<float>()) proto.add_float_data(value);
   } else if (!raw && tensor.dtype() == DType::kInt64) {
     for (const int64_t value : tensor.values<int64_t>()) proto.add_int64_data(value);
+  } else if (!raw && tensor.dtype() == DType::kFloat64) {
+    for (const double value : tensor.values<double>()) proto.add_double_data(value);
+  } else if (!raw && tensor.dtype() == DType::kFloat16) {
+    for (size_t i = 0; i < tensor.byte_size(); i += sizeof(uint16_t)) {
+      uint16_t bits = 0;
+      std::memcpy(&bits, tensor.bytes().data() + i, sizeof(bits));
+      proto.add_int32_data(bits);
+    }
   } else {
     const auto bytes = tensor.bytes();
     proto.set_raw_data(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));

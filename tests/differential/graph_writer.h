@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,7 @@ struct Result {
   Shape shape = {};
   Numbers numbers = {};
   bool has_known_shape = true;
+  bool is_as_stored = false;  // a rounding to float16, rather than what may be rounded to it
 };
 
 /// Writes a model node by node: an operator's generator draws attributes, asks for operands, and says what
@@ -64,8 +66,12 @@ class GraphWriter {
  public:
   GraphWriter(uint64_t seed, uint64_t index);
 
+  /// Results beyond it are outputs at most: what overflows in float16 is a number of float32.
+  static constexpr double kMostOfHalf = 0x1p10;
+
   Random random;
   int64_t opset;
+  DType real = DType::kFloat32;  // the floats of the node that is being written
 
   /// A value of the graph, or a new input or constant.
   GeneratedValue operand(const Wanted& wanted);
@@ -98,6 +104,8 @@ class GraphWriter {
   /// An axis of the rank, counted from either end.
   int64_t axis(int64_t rank) { return random.between(opset >= 11 ? -rank : 0, rank - 1); }
   bool is_at_least(int64_t version) const { return opset >= version; }
+  /// The floats that the graph has.
+  const std::vector<DType>& reals() const { return reals_; }
   bool has_nodes() const { return proto_.graph().node_size() > 0; }
 
   /// Names the outputs: what nothing reads, and some of the others.
@@ -108,6 +116,7 @@ class GraphWriter {
   const std::vector<GeneratedValue>& outputs() const { return outputs_; }
 
  private:
+  static Numbers stored(const Result& result);
   Tensor numbers(DType dtype, const Shape& shape, Content content);
   void mark_read(const std::string& name);
   void add_domain(const std::string& domain);
@@ -120,8 +129,11 @@ class GraphWriter {
   std::vector<GeneratedValue> outputs_;
   int64_t next_ = 0;
   bool has_open_sizes_;
+  std::vector<DType> reals_ = {DType::kFloat32};
 };
 
+/// Inserts what the node reads, in its branches too, and does not give itself.
+void insert_reads(const onnx::NodeProto& node, std::set<std::string>& names);
 /// The shape that two broadcast to.
 Shape broadcast_shape(const Shape& a, const Shape& b);
 int64_t normal_axis(int64_t axis, int64_t rank);

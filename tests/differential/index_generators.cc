@@ -8,7 +8,7 @@ namespace detent {
 namespace {
 
 Wanted any_data(GraphWriter& writer, int64_t least_rank) {
-  std::vector<DType> dtypes = {DType::kFloat32};
+  std::vector<DType> dtypes = {writer.real};
   if (writer.random.chance(0.4))
     dtypes = {DType::kInt64, DType::kInt32, DType::kBool, DType::kUInt8, DType::kInt8};
   return {.dtypes = dtypes, .least_rank = least_rank, .may_be_wild = true};
@@ -119,10 +119,9 @@ Numbers scattered(const std::string& how, const GeneratedValue& x, const Generat
 
 void write_scatter_elements(GraphWriter& writer, const std::string& op) {
   Random& random = writer.random;
-  const GeneratedValue x =
-      writer.operand({.dtypes = {DType::kFloat32, DType::kFloat32, DType::kInt64, DType::kInt32},
-                      .least_rank = 1,
-                      .may_be_empty = false});
+  const GeneratedValue x = writer.operand({.dtypes = {writer.real, writer.real, DType::kInt64, DType::kInt32},
+                                           .least_rank = 1,
+                                           .may_be_empty = false});
   std::vector<OnnxAttribute> attributes;
   int64_t axis = 0;
   if (random.chance(0.7)) attributes.emplace_back("axis", axis = writer.axis(x.rank()));
@@ -140,10 +139,9 @@ void write_scatter_elements(GraphWriter& writer, const std::string& op) {
 
 void write_scatter_nd(GraphWriter& writer, const std::string& op) {
   Random& random = writer.random;
-  const GeneratedValue x =
-      writer.operand({.dtypes = {DType::kFloat32, DType::kFloat32, DType::kInt64, DType::kInt32},
-                      .least_rank = 1,
-                      .may_be_empty = false});
+  const GeneratedValue x = writer.operand({.dtypes = {writer.real, writer.real, DType::kInt64, DType::kInt32},
+                                           .least_rank = 1,
+                                           .may_be_empty = false});
   const int64_t length = random.between(1, x.rank());
   const std::string how = reduction(writer, x);
   const int64_t count = how == "none" ? 1 : random.between(1, 3);
@@ -167,7 +165,7 @@ void write_one_hot(GraphWriter& writer, const std::string& op) {
   Random& random = writer.random;
   const GeneratedValue x = writer.operand({.dtypes = {DType::kInt64}, .least_rank = 1, .most_rank = 3});
   const int64_t depth = random.between(1, 5);
-  const DType dtype = random.of({DType::kFloat32, DType::kInt64});
+  const DType dtype = random.of({writer.real, DType::kInt64});
   const GeneratedValue values = writer.source(dtype, {2});
   std::vector<OnnxAttribute> attributes;
   int64_t axis = -1;
@@ -180,7 +178,7 @@ void write_one_hot(GraphWriter& writer, const std::string& op) {
 
 void write_non_zero(GraphWriter& writer, const std::string& op) {
   const GeneratedValue x =
-      writer.operand({.dtypes = {DType::kFloat32, DType::kInt64, DType::kInt32, DType::kBool},
+      writer.operand({.dtypes = {writer.real, DType::kInt64, DType::kInt32, DType::kBool},
                       .least_rank = 1,
                       .must_be_exact = true});
   writer.node(op, {x}, {}, {DType::kInt64, {x.rank(), -1}, {8, 1}, false});
@@ -189,7 +187,7 @@ void write_non_zero(GraphWriter& writer, const std::string& op) {
 void write_trilu(GraphWriter& writer, const std::string& op) {
   Random& random = writer.random;
   const GeneratedValue x =
-      writer.operand({.dtypes = {DType::kFloat32, DType::kInt64}, .least_rank = 2, .may_be_wild = true});
+      writer.operand({.dtypes = {writer.real, DType::kInt64}, .least_rank = 2, .may_be_wild = true});
   std::vector<OnnxAttribute> attributes;
   if (random.chance(0.7)) attributes.emplace_back("upper", random.between(0, 1));
   GeneratedValue k = GraphWriter::absent();

@@ -81,17 +81,17 @@ void write_conv(GraphWriter& writer, const std::string& op) {
   const Shape image = sizes(random, dims, 1, 5);
   shape.insert(shape.end(), image.begin(), image.end());
   const GeneratedValue x =
-      writer.operand({.dtypes = {DType::kFloat32}, .shape = shape, .most_magnitude = kMostMagnitude});
+      writer.operand({.dtypes = {writer.real}, .shape = shape, .most_magnitude = kMostMagnitude});
   Window drawn = window(writer, dims, shape);
   const int64_t outputs = groups * random.between(1, 3);
   Shape of_weight = {outputs, channels / groups};
   of_weight.insert(of_weight.end(), drawn.kernel.begin(), drawn.kernel.end());
   const GeneratedValue weight =
-      writer.operand({.dtypes = {DType::kFloat32}, .shape = of_weight, .most_magnitude = kMostMagnitude});
+      writer.operand({.dtypes = {writer.real}, .shape = of_weight, .most_magnitude = kMostMagnitude});
   GeneratedValue bias = GraphWriter::absent();
   if (random.chance(0.6))
-    bias = writer.operand(
-        {.dtypes = {DType::kFloat32}, .shape = Shape{outputs}, .most_magnitude = kMostMagnitude});
+    bias =
+        writer.operand({.dtypes = {writer.real}, .shape = Shape{outputs}, .most_magnitude = kMostMagnitude});
   if (groups != 1 || random.chance(0.3)) drawn.attributes.emplace_back("group", groups);
   Shape result = {shape[0], outputs};
   for (size_t i = 0; i < drawn.kernel.size(); ++i)
@@ -115,7 +115,7 @@ void write_transposed(GraphWriter& writer, const std::string& op) {
   Shape shape = {random.between(1, 2), channels};
   shape.insert(shape.end(), image.begin(), image.end());
   const GeneratedValue x =
-      writer.operand({.dtypes = {DType::kFloat32}, .shape = shape, .most_magnitude = kMostMagnitude});
+      writer.operand({.dtypes = {writer.real}, .shape = shape, .most_magnitude = kMostMagnitude});
   const Shape kernel = sizes(random, dims, 1, 3);
   const Shape stride = sizes(random, dims, 1, 3);
   const Shape dilation =
@@ -163,11 +163,11 @@ void write_transposed(GraphWriter& writer, const std::string& op) {
   of_weight.insert(of_weight.end(), kernel.begin(), kernel.end());
   result.insert(result.end(), spatial.begin(), spatial.end());
   const GeneratedValue weight =
-      writer.operand({.dtypes = {DType::kFloat32}, .shape = of_weight, .most_magnitude = kMostMagnitude});
+      writer.operand({.dtypes = {writer.real}, .shape = of_weight, .most_magnitude = kMostMagnitude});
   GeneratedValue bias = GraphWriter::absent();
   if (random.chance(0.6))
     bias = writer.operand(
-        {.dtypes = {DType::kFloat32}, .shape = Shape{result[1]}, .most_magnitude = kMostMagnitude});
+        {.dtypes = {writer.real}, .shape = Shape{result[1]}, .most_magnitude = kMostMagnitude});
   Numbers numbers =
       sum_of(product(x.numbers, weight.numbers), static_cast<double>(channels * product_of(kernel)));
   if (!bias.name.empty()) numbers = sum(numbers, bias.numbers);
@@ -178,13 +178,13 @@ void write_transposed(GraphWriter& writer, const std::string& op) {
 void write_gemm(GraphWriter& writer, const std::string& op) {
   Random& random = writer.random;
   const GeneratedValue a = writer.operand(
-      {.dtypes = {DType::kFloat32}, .least_rank = 2, .most_rank = 2, .most_magnitude = kMostMagnitude});
+      {.dtypes = {writer.real}, .least_rank = 2, .most_rank = 2, .most_magnitude = kMostMagnitude});
   const bool turns_a = random.chance(0.3);
   const bool turns_b = random.chance(0.4);
   const int64_t inner = a.shape[turns_a ? 0 : 1];
   const int64_t rows = a.shape[turns_a ? 1 : 0];
   const int64_t columns = random.between(1, 4);
-  const GeneratedValue b = writer.operand({.dtypes = {DType::kFloat32},
+  const GeneratedValue b = writer.operand({.dtypes = {writer.real},
                                            .shape = turns_b ? Shape{columns, inner} : Shape{inner, columns},
                                            .most_magnitude = kMostMagnitude});
   std::vector<OnnxAttribute> attributes;
@@ -196,7 +196,7 @@ void write_gemm(GraphWriter& writer, const std::string& op) {
   if (random.chance(0.7) || !writer.is_at_least(11)) {
     Shape shape = random.of({Shape{rows, columns}, Shape{columns}, Shape{1, columns}, Shape{rows, 1},
                              Shape{1}, Shape{}, Shape{1, 1}});
-    c = writer.operand({.dtypes = {DType::kFloat32}, .shape = shape, .most_magnitude = kMostMagnitude});
+    c = writer.operand({.dtypes = {writer.real}, .shape = shape, .most_magnitude = kMostMagnitude});
   }
   Numbers numbers = product(sum_of(product(a.numbers, b.numbers), static_cast<double>(inner)), {2, 0.5});
   if (!c.name.empty()) numbers = sum(numbers, product(c.numbers, {2, 0.5}));
@@ -207,7 +207,7 @@ void write_gemm(GraphWriter& writer, const std::string& op) {
 void write_matmul(GraphWriter& writer, const std::string& op) {
   Random& random = writer.random;
   const GeneratedValue a =
-      writer.operand({.dtypes = {DType::kFloat32}, .least_rank = 1, .most_magnitude = kMostMagnitude});
+      writer.operand({.dtypes = {writer.real}, .least_rank = 1, .most_magnitude = kMostMagnitude});
   const int64_t inner = a.shape.back();
   const bool is_vector = random.chance(0.2);
   Shape of_b = is_vector ? Shape{inner} : Shape{inner, random.between(1, 4)};
@@ -226,7 +226,7 @@ void write_matmul(GraphWriter& writer, const std::string& op) {
   if (!is_vector) result.push_back(of_b[1]);
   of_b.insert(of_b.begin(), batch_b.begin(), batch_b.end());
   const GeneratedValue b =
-      writer.operand({.dtypes = {DType::kFloat32}, .shape = of_b, .most_magnitude = kMostMagnitude});
+      writer.operand({.dtypes = {writer.real}, .shape = of_b, .most_magnitude = kMostMagnitude});
   Numbers numbers = sum_of(product(a.numbers, b.numbers), static_cast<double>(inner));
   numbers.is_positive = false;
   writer.node(op, {a, b}, {}, {a.dtype, result, numbers});
@@ -266,13 +266,12 @@ void write_einsum(GraphWriter& writer, const std::string& op) {
   Numbers numbers{1, 1};
   for (const char* operand : equation.operands) {
     inputs.push_back(
-        writer.operand({.dtypes = {DType::kFloat32}, .shape = shape_of(operand), .most_magnitude = 256}));
+        writer.operand({.dtypes = {writer.real}, .shape = shape_of(operand), .most_magnitude = 256}));
     numbers = product(numbers, inputs.back().numbers);
   }
   numbers = sum_of(numbers, 64);
   numbers.is_positive = false;
-  writer.node(op, inputs, {{"equation", equation.text}},
-              {DType::kFloat32, shape_of(equation.result), numbers});
+  writer.node(op, inputs, {{"equation", equation.text}}, {writer.real, shape_of(equation.result), numbers});
 }
 
 }  // namespace

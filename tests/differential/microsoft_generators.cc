@@ -8,12 +8,12 @@ namespace {
 const char* const kDomain = "com.microsoft";
 
 void write_microsoft_gelu(GraphWriter& writer, const std::string& op) {
-  const GeneratedValue x = writer.operand(
-      {.dtypes = {DType::kFloat32}, .least_rank = 1, .may_be_empty = false, .most_magnitude = 64});
+  const GeneratedValue x =
+      writer.operand({.dtypes = {writer.real}, .least_rank = 1, .may_be_empty = false, .most_magnitude = 64});
   std::vector<GeneratedValue> inputs = {x};
   if (op == "BiasGelu")
     inputs.push_back(
-        writer.operand({.dtypes = {DType::kFloat32}, .shape = Shape{x.shape.back()}, .most_magnitude = 64}));
+        writer.operand({.dtypes = {writer.real}, .shape = Shape{x.shape.back()}, .most_magnitude = 64}));
   const Numbers numbers = op == "BiasGelu" ? sum(x.numbers, inputs[1].numbers) : x.numbers;
   // FastGelu's tanh and its cube are float32's.
   writer.node(op, inputs, {}, {x.dtype, x.shape, function_of(numbers, 2, 16 * numbers.magnitude)}, kDomain);
@@ -21,7 +21,7 @@ void write_microsoft_gelu(GraphWriter& writer, const std::string& op) {
 
 void write_fused_matmul(GraphWriter& writer, const std::string& op) {
   Random& random = writer.random;
-  const GeneratedValue a = writer.operand({.dtypes = {DType::kFloat32},
+  const GeneratedValue a = writer.operand({.dtypes = {writer.real},
                                            .least_rank = 2,
                                            .most_rank = 3,
                                            .may_be_empty = false,
@@ -34,8 +34,7 @@ void write_fused_matmul(GraphWriter& writer, const std::string& op) {
   const int64_t columns = random.between(1, 4);
   of_b[last - 1] = turns_b ? columns : inner;
   of_b[last] = turns_b ? inner : columns;
-  const GeneratedValue b =
-      writer.operand({.dtypes = {DType::kFloat32}, .shape = of_b, .most_magnitude = 256});
+  const GeneratedValue b = writer.operand({.dtypes = {writer.real}, .shape = of_b, .most_magnitude = 256});
   Shape shape = a.shape;
   shape[last - 1] = a.shape[turns_a ? last : last - 1];
   shape[last] = columns;

@@ -9,7 +9,7 @@ namespace {
 constexpr double kSlope = 64;
 
 GeneratedValue channels_input(GraphWriter& writer, int64_t least_rank, int64_t most_rank) {
-  return writer.operand({.dtypes = {DType::kFloat32},
+  return writer.operand({.dtypes = {writer.real},
                          .least_rank = least_rank,
                          .most_rank = most_rank,
                          .must_be_exact = true,
@@ -18,7 +18,7 @@ GeneratedValue channels_input(GraphWriter& writer, int64_t least_rank, int64_t m
 }
 
 GeneratedValue vector_of(GraphWriter& writer, int64_t size, Content content = Content::kSmall) {
-  return writer.operand({.dtypes = {DType::kFloat32},
+  return writer.operand({.dtypes = {writer.real},
                          .shape = Shape{size},
                          .content = content,
                          .must_be_exact = true,
@@ -64,18 +64,18 @@ void write_layer_norm(GraphWriter& writer, const std::string& op) {
   if (random.chance(0.6)) attributes.emplace_back("axis", axis = random.between(-x.rank(), x.rank() - 1));
   const Shape inner(x.shape.begin() + normal_axis(axis, x.rank()), x.shape.end());
   std::vector<GeneratedValue> inputs = {
-      x, writer.operand(
-             {.dtypes = {DType::kFloat32}, .shape = inner, .must_be_exact = true, .most_magnitude = 8})};
+      x,
+      writer.operand({.dtypes = {writer.real}, .shape = inner, .must_be_exact = true, .most_magnitude = 8})};
   std::vector<Result> results = {{x.dtype, x.shape, normalized(x)}};
   if (op == "LayerNormalization") {
     if (random.chance(0.6))
       inputs.push_back(writer.operand(
-          {.dtypes = {DType::kFloat32}, .shape = inner, .must_be_exact = true, .most_magnitude = 8}));
+          {.dtypes = {writer.real}, .shape = inner, .must_be_exact = true, .most_magnitude = 8}));
     Shape outer = x.shape;
     std::fill(outer.begin() + normal_axis(axis, x.rank()), outer.end(), 1);
     if (random.chance(0.15)) {
-      results.push_back({x.dtype, outer, function_of(x.numbers, 1, 64)});
-      results.push_back({x.dtype, outer, function_of(x.numbers, kSlope, 400)});
+      results.push_back({DType::kFloat32, outer, function_of(x.numbers, 1, 64)});
+      results.push_back({DType::kFloat32, outer, function_of(x.numbers, kSlope, 400)});
     }
   }
   writer.node(op, inputs, attributes, results);

@@ -14,6 +14,7 @@ struct Numbers {
   double error = 0;          // how far apart two right results may be
   bool is_positive = false;  // at least `step`
   bool is_wild = false;      // NaN, infinities and the ends of the type are among them
+  double apart = 0;          // how far apart two right integers may be; nothing reads such
 
   static constexpr double kUnit =
       0x1p-22;  // a function of float32 may be off by some units in the last place

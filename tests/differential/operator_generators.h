@@ -27,6 +27,7 @@ std::vector<OperatorGenerator> normalization_generators();
 std::vector<OperatorGenerator> recurrent_generators();
 std::vector<OperatorGenerator> code_generators();
 std::vector<OperatorGenerator> microsoft_generators();
+std::vector<OperatorGenerator> quantized_generators();
 std::vector<OperatorGenerator> pattern_generators();
 
 const std::vector<OperatorGenerator>& all_operator_generators();

@@ -1,13 +1,14 @@
 #include <cmath>
 
+#include "detent/core/convert.h"
 #include "operator_generators.h"
 
 namespace detent {
 namespace {
 
-/// float32 mostly, sometimes integers.
+/// Floats mostly, sometimes integers.
 std::vector<DType> numeric(GraphWriter& writer) {
-  if (writer.random.chance(0.65)) return {DType::kFloat32};
+  if (writer.random.chance(0.65)) return {writer.real};
   return writer.random.chance(0.5) ? std::vector{DType::kInt64} : std::vector{DType::kInt32};
 }
 
@@ -66,18 +67,20 @@ void write_division(GraphWriter& writer, const std::string& op) {
 /// Positive bases; integers also of exponents that are floats, which are cut then.
 void write_power(GraphWriter& writer, const std::string& op) {
   Random& random = writer.random;
-  const std::vector<DType> dtypes = writer.is_at_least(12) ? numeric(writer) : std::vector{DType::kFloat32};
+  const std::vector<DType> dtypes = writer.is_at_least(12) ? numeric(writer) : std::vector{writer.real};
   const GeneratedValue a = writer.operand(
       {.dtypes = dtypes, .content = Content::kPositive, .must_be_exact = true, .most_magnitude = 16});
   DType exponent_type = a.dtype;
   if (writer.is_at_least(12) && random.chance(0.4))
-    exponent_type = random.of({DType::kFloat32, DType::kInt32, DType::kInt64});
+    exponent_type = random.of({writer.real, DType::kInt32, DType::kInt64});
   GeneratedValue b;
   if (is_floating_point(exponent_type)) {
     const float exponent =
         random.of({0.5F, 2.0F, 3.0F, 0.0F, 1.0F, a.is_float() ? -1.0F : 2.0F, a.is_float() ? 1.5F : 0.5F});
     b = writer.constant(
-        Tensor::from(random.chance(0.5) ? Shape() : Shape(1, 1), std::vector<float>{exponent}), {4, 0.5});
+        to_dtype(Tensor::from(random.chance(0.5) ? Shape() : Shape(1, 1), std::vector<float>{exponent}),
+                 exponent_type),
+        {4, 0.5});
   } else {
     b = writer.scalar(random.between(0, 3), exponent_type);
   }
@@ -89,7 +92,7 @@ void write_mod(GraphWriter& writer, const std::string& op) {
   Random& random = writer.random;
   const bool is_float = random.chance(0.4);
   const DType dtype =
-      is_float ? DType::kFloat32 : random.of({DType::kInt32, DType::kInt64, DType::kInt8, DType::kUInt8});
+      is_float ? writer.real : random.of({DType::kInt32, DType::kInt64, DType::kInt8, DType::kUInt8});
   const GeneratedValue a = writer.operand({.dtypes = {dtype}, .must_be_exact = true});
   const GeneratedValue b =
       writer.broadcasting(a.shape, {.dtypes = {dtype}, .content = Content::kPositive, .must_be_exact = true});
@@ -103,7 +106,7 @@ void write_mod(GraphWriter& writer, const std::string& op) {
 
 void write_many(GraphWriter& writer, const std::string& op) {
   const bool compares = op == "Min" || op == "Max";
-  std::vector<DType> dtypes = {DType::kFloat32};
+  std::vector<DType> dtypes = {writer.real};
   if (compares && writer.is_at_least(12) && writer.random.chance(0.4))
     dtypes = {DType::kInt64, DType::kInt32};
   const GeneratedValue first = writer.operand({.dtypes = dtypes, .may_be_wild = compares});
@@ -126,7 +129,7 @@ void write_comparison(GraphWriter& writer, const std::string& op) {
   const bool is_equal = op == "Equal";
   std::vector<DType> dtypes = {DType::kInt64, DType::kInt32};
   if (is_equal && writer.random.chance(0.2)) dtypes = {DType::kBool};
-  if ((!is_equal || writer.is_at_least(11)) && writer.random.chance(0.5)) dtypes = {DType::kFloat32};
+  if ((!is_equal || writer.is_at_least(11)) && writer.random.chance(0.5)) dtypes = {writer.real};
   const GeneratedValue a = writer.operand({.dtypes = dtypes, .may_be_wild = true, .must_be_exact = true});
   const GeneratedValue b =
       writer.broadcasting(a.shape, {.dtypes = {a.dtype}, .may_be_wild = true, .must_be_exact = true});
@@ -141,7 +144,7 @@ void write_logic(GraphWriter& writer, const std::string& op) {
 
 void write_where(GraphWriter& writer, const std::string& op) {
   const GeneratedValue a = writer.operand(
-      {.dtypes = {DType::kFloat32, DType::kInt64, DType::kInt32, DType::kUInt8}, .may_be_wild = true});
+      {.dtypes = {writer.real, DType::kInt64, DType::kInt32, DType::kUInt8}, .may_be_wild = true});
   const GeneratedValue b = writer.broadcasting(a.shape, {.dtypes = {a.dtype}, .may_be_wild = true});
   const Shape shape = broadcast_shape(a.shape, b.shape);
   const GeneratedValue condition = writer.broadcasting(shape, {.dtypes = {DType::kBool}});

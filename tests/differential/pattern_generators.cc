@@ -2,6 +2,8 @@
 #include <cmath>
 #include <numeric>
 
+#include "detent/core/convert.h"
+#include "detent/onnx/tensor_data.h"
 #include "operator_generators.h"
 
 // Nodes as exporters write them one behind the other, which import takes up as one, or as quantizers.
@@ -12,7 +14,13 @@ namespace {
 GeneratedValue number(GraphWriter& writer, float value) {
   const Tensor tensor =
       Tensor::from(writer.random.chance(0.7) ? Shape{} : Shape{1}, std::vector<float>{value});
-  return writer.constant(tensor, {std::fabs(value), 0, 0, value > 0});
+  return writer.constant(to_dtype(tensor, writer.real), {std::fabs(value), 0, 0, value > 0});
+}
+
+/// A weight of which all elements are multiples of 1/2, and the same.
+GeneratedValue repeated(GraphWriter& writer, const Shape& shape, float value) {
+  const std::vector<float> values(static_cast<size_t>(element_count(shape)), value);
+  return writer.constant(to_dtype(Tensor::from(shape, values), writer.real), {std::fabs(value), 0.5});
 }
 
 GeneratedValue unary(GraphWriter& writer, const char* op, const GeneratedValue& x, const Numbers& numbers) {
@@ -30,27 +38,23 @@ GeneratedValue pair(GraphWriter& writer, const char* op, const GeneratedValue& a
 /// A layer, and a constant that is added to it: a bias, or nearly one.
 void write_layer_and_addend(GraphWriter& writer, const std::string&) {
   Random& random = writer.random;
-  const bool is_convolution = random.chance(0.5);
+  const bool is_convolution = writer.real != DType::kFloat64 && random.chance(0.5);
   const int64_t channels = random.between(1, 3);
   GeneratedValue layer;
   if (is_convolution) {
-    const GeneratedValue x = writer.operand({.dtypes = {DType::kFloat32},
+    const GeneratedValue x = writer.operand({.dtypes = {writer.real},
                                              .shape = Shape{random.between(1, 2), 2, 3, random.between(1, 3)},
                                              .most_magnitude = 64});
-    const GeneratedValue weight = writer.constant(
-        Tensor::from({channels, 2, 1, 1}, std::vector<float>(static_cast<size_t>(2 * channels), 0.5F)),
-        {0.5, 0.5});
+    const GeneratedValue weight = repeated(writer, {channels, 2, 1, 1}, 0.5F);
     layer = writer.node(
         "Conv", {x, weight}, {},
         Result{
             x.dtype, {x.shape[0], channels, 3, x.shape[3]}, sum_of(product(x.numbers, weight.numbers), 2)});
   } else {
     const GeneratedValue x =
-        writer.operand({.dtypes = {DType::kFloat32}, .least_rank = 1, .most_rank = 3, .most_magnitude = 64});
+        writer.operand({.dtypes = {writer.real}, .least_rank = 1, .most_rank = 3, .most_magnitude = 64});
     const int64_t inner = x.shape.back();
-    const GeneratedValue weight = writer.constant(
-        Tensor::from({inner, channels}, std::vector<float>(static_cast<size_t>(inner * channels), -1.5F)),
-        {1.5, 0.5});
+    const GeneratedValue weight = repeated(writer, {inner, channels}, -1.5F);
     Shape shape = x.shape;
     shape.back() = channels;
     layer = writer.node(
@@ -64,7 +68,7 @@ void write_layer_and_addend(GraphWriter& writer, const std::string&) {
       [&] {
         Tensor tensor(DType::kFloat32, random.of(shapes));
         for (float& value : tensor.values<float>()) value = static_cast<float>(random.between(-8, 8)) / 4;
-        return tensor;
+        return to_dtype(tensor, writer.real);
       }(),
       {2, 0.25});
   const GeneratedValue total = pair(writer, "Add", layer, addend, sum(layer.numbers, addend.numbers));
@@ -76,7 +80,7 @@ void write_layer_and_addend(GraphWriter& writer, const std::string&) {
 /// x / 2 (1 + erf(x / sqrt(2))), in one of the orders that exporters have.
 void write_gelu(GraphWriter& writer, const std::string&) {
   const GeneratedValue x =
-      writer.operand({.dtypes = {DType::kFloat32}, .may_be_empty = false, .most_magnitude = 16});
+      writer.operand({.dtypes = {writer.real}, .may_be_empty = false, .most_magnitude = 16});
   const double most = x.numbers.magnitude;
   const Numbers any = function_of(x.numbers, 2, 2 * most + 2);
   const GeneratedValue scaled = writer.random.chance(0.5)
@@ -95,7 +99,7 @@ void write_gelu(GraphWriter& writer, const std::string&) {
 /// Layer normalization by its means.
 void write_layer_norm_pattern(GraphWriter& writer, const std::string&) {
   Random& random = writer.random;
-  const GeneratedValue x = writer.operand({.dtypes = {DType::kFloat32},
+  const GeneratedValue x = writer.operand({.dtypes = {writer.real},
                                            .least_rank = 2,
                                            .most_rank = 3,
                                            .must_be_exact = true,
@@ -127,7 +131,8 @@ void write_layer_norm_pattern(GraphWriter& writer, const std::string&) {
   const auto vector = [&] {
     std::vector<float> values(static_cast<size_t>(size));
     for (float& value : values) value = static_cast<float>(random.between(-4, 4)) / 2;
-    return writer.constant(Tensor::from(random.chance(0.8) ? Shape{size} : Shape{1, size}, values), {2, 0.5});
+    const Tensor tensor = Tensor::from(random.chance(0.8) ? Shape{size} : Shape{1, size}, values);
+    return writer.constant(to_dtype(tensor, writer.real), {2, 0.5});
   };
   if (random.chance(0.9)) result = pair(writer, "Mul", result, vector(), any);
   if (random.chance(0.8)) pair(writer, "Add", result, vector(), any);
@@ -137,10 +142,8 @@ void write_layer_norm_pattern(GraphWriter& writer, const std::string&) {
 void write_computed_sizes(GraphWriter& writer, const std::string&) {
   if (!writer.is_at_least(13)) return;
   Random& random = writer.random;
-  const GeneratedValue x = writer.operand({.dtypes = {DType::kFloat32, DType::kInt64},
-                                           .least_rank = 2,
-                                           .may_be_wild = true,
-                                           .may_be_empty = false});
+  const GeneratedValue x = writer.operand(
+      {.dtypes = {writer.real, DType::kInt64}, .least_rank = 2, .may_be_wild = true, .may_be_empty = false});
   const GeneratedValue sizes = writer.node("Shape", {x}, {}, Result{DType::kInt64, {x.rank()}, {8, 1}});
   const int64_t kept = random.between(0, x.rank() - 1);
   const GeneratedValue size =
@@ -234,7 +237,7 @@ void write_quantized_layer(GraphWriter& writer, const std::string&) {
 
 /// A branch that is known.
 void write_branch(GraphWriter& writer, const std::string& op) {
-  const GeneratedValue x = writer.operand({.dtypes = {DType::kFloat32}, .may_be_wild = true});
+  const GeneratedValue x = writer.operand({.dtypes = {writer.real}, .may_be_wild = true});
   const auto branch = [&](const char* name, const char* of) {
     onnx::GraphProto graph;
     graph.set_name(name);
@@ -242,7 +245,7 @@ void write_branch(GraphWriter& writer, const std::string& op) {
     *graph.add_node() = onnx_node(of, {x.name}, {inner});
     onnx::ValueInfoProto& info = *graph.add_output();
     info.set_name(inner);
-    info.mutable_type()->mutable_tensor_type()->set_elem_type(onnx::TensorProto::FLOAT);
+    info.mutable_type()->mutable_tensor_type()->set_elem_type(static_cast<int>(onnx_element_type(x.dtype)));
     return graph;
   };
   Tensor condition(DType::kBool, writer.random.chance(0.7) ? Shape{} : Shape{1});

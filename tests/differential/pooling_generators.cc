@@ -13,8 +13,7 @@ GeneratedValue image(GraphWriter& writer, int64_t dims, bool may_be_wild) {
   Random& random = writer.random;
   Shape shape = {random.between(1, 2), random.between(1, 3)};
   for (int64_t i = 0; i < dims; ++i) shape.push_back(random.between(1, 6));
-  Wanted wanted{
-      .dtypes = {DType::kFloat32}, .shape = shape, .may_be_wild = may_be_wild, .most_magnitude = kMost};
+  Wanted wanted{.dtypes = {writer.real}, .shape = shape, .may_be_wild = may_be_wild, .most_magnitude = kMost};
   if (random.chance(0.4)) {
     wanted.shape.reset();
     wanted.least_rank = wanted.most_rank = dims + 2;

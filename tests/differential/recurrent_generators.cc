@@ -26,7 +26,7 @@ void write_recurrent(GraphWriter& writer, const std::string& op) {
   const bool is_batch_first = writer.is_at_least(14) && random.chance(0.04);  // ONNX Runtime has none
   const auto operand = [&](const Shape& shape) {
     return writer.operand(
-        {.dtypes = {DType::kFloat32}, .shape = shape, .content = Content::kUnit, .most_magnitude = 4});
+        {.dtypes = {writer.real}, .shape = shape, .content = Content::kUnit, .most_magnitude = 4});
   };
   const Shape of_states =
       is_batch_first ? Shape{batch, directions, hidden} : Shape{directions, batch, hidden};
@@ -62,10 +62,10 @@ void write_recurrent(GraphWriter& writer, const std::string& op) {
   const Numbers numbers{64, 0, 1e-4};
   const Shape all =
       is_batch_first ? Shape{batch, steps, directions, hidden} : Shape{steps, directions, batch, hidden};
-  std::vector<Result> results = {{DType::kFloat32, all, numbers}};
-  if (random.chance(0.7)) results.push_back({DType::kFloat32, of_states, numbers});
+  std::vector<Result> results = {{writer.real, all, numbers}};
+  if (random.chance(0.7)) results.push_back({writer.real, of_states, numbers});
   if (results.size() == 2 && cell.has_cell_state && random.chance(0.7))
-    results.push_back({DType::kFloat32, of_states, numbers});
+    results.push_back({writer.real, of_states, numbers});
   writer.node(op, inputs, attributes, results);
 }
 

@@ -8,8 +8,7 @@ namespace detent {
 namespace {
 
 std::vector<DType> summed(GraphWriter& writer) {
-  return writer.random.chance(0.75) ? std::vector{DType::kFloat32}
-                                    : std::vector{DType::kInt32, DType::kInt64};
+  return writer.random.chance(0.75) ? std::vector{writer.real} : std::vector{DType::kInt32, DType::kInt64};
 }
 
 Shape without(const Shape& shape, const std::set<int64_t>& axes, bool keeps) {
@@ -49,7 +48,7 @@ void write_reduction(GraphWriter& writer, const std::string& op) {
   const bool compares = op == "ReduceMax" || op == "ReduceMin";
   const bool is_product = op == "ReduceProd";
   const bool is_float_only = op.starts_with("ReduceLog") || op == "ReduceL2";
-  GeneratedValue x = writer.operand({.dtypes = is_float_only ? std::vector{DType::kFloat32} : summed(writer),
+  GeneratedValue x = writer.operand({.dtypes = is_float_only ? std::vector{writer.real} : summed(writer),
                                      .content = op == "ReduceLogSum" ? Content::kPositive : Content::kSmall,
                                      .may_be_wild = compares,
                                      .must_be_exact = is_product || op == "ReduceLogSum",
@@ -92,7 +91,7 @@ void write_reduction(GraphWriter& writer, const std::string& op) {
 
 void write_position(GraphWriter& writer, const std::string& op) {
   Random& random = writer.random;
-  const GeneratedValue x = writer.operand({.dtypes = {DType::kFloat32, DType::kInt32},
+  const GeneratedValue x = writer.operand({.dtypes = {writer.real, DType::kInt32},
                                            .least_rank = 1,
                                            .must_be_exact = true,
                                            .may_be_empty = false});
@@ -129,7 +128,7 @@ void write_cumsum(GraphWriter& writer, const std::string& op) {
 /// their order is open, so they always are.
 void write_top_k(GraphWriter& writer, const std::string& op) {
   Random& random = writer.random;
-  std::vector<DType> dtypes = {DType::kFloat32};
+  std::vector<DType> dtypes = {writer.real};
   if (writer.is_at_least(11) && random.chance(0.3)) dtypes = {DType::kInt64, DType::kInt32};
   const GeneratedValue x = writer.operand({.dtypes = dtypes, .least_rank = 1, .must_be_exact = true});
   std::vector<OnnxAttribute> attributes;
@@ -151,7 +150,7 @@ void write_top_k(GraphWriter& writer, const std::string& op) {
 
 void write_lp_normalization(GraphWriter& writer, const std::string& op) {
   const GeneratedValue x =
-      writer.operand({.dtypes = {DType::kFloat32},
+      writer.operand({.dtypes = {writer.real},
                       .least_rank = 1,
                       .content = writer.random.chance(0.8) ? Content::kPositive : Content::kSmall,
                       .must_be_exact = true,

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <set>
 
+#include "detent/core/convert.h"
 #include "operator_generators.h"
 
 namespace detent {
@@ -10,9 +11,9 @@ namespace {
 
 /// Whatever moves elements takes them as they are.
 Wanted anything(GraphWriter& writer, int64_t least_rank = 0) {
-  std::vector<DType> dtypes = {DType::kFloat32};
+  std::vector<DType> dtypes = {writer.real};
   if (writer.random.chance(0.4))
-    dtypes = {DType::kInt64, DType::kInt32, DType::kBool, DType::kUInt8, DType::kInt8, DType::kFloat32};
+    dtypes = {DType::kInt64, DType::kInt32, DType::kBool, DType::kUInt8, DType::kInt8, writer.real};
   return {.dtypes = dtypes, .least_rank = least_rank, .may_be_wild = true};
 }
 
@@ -55,7 +56,7 @@ void write_reshape(GraphWriter& writer, const std::string& op) {
 
 void write_flatten(GraphWriter& writer, const std::string& op) {
   Wanted wanted = anything(writer);
-  if (!writer.is_at_least(9)) wanted.dtypes = {DType::kFloat32};
+  if (!writer.is_at_least(9)) wanted.dtypes = {writer.real};
   const GeneratedValue x = writer.operand(wanted);
   const int64_t rank = x.rank();
   std::vector<OnnxAttribute> attributes;
@@ -266,7 +267,7 @@ void write_unsqueeze(GraphWriter& writer, const std::string& op) {
 
 void write_pad(GraphWriter& writer, const std::string& op) {
   Random& random = writer.random;
-  std::vector<DType> dtypes = {DType::kFloat32};
+  std::vector<DType> dtypes = {writer.real};
   if (writer.is_at_least(11) && random.chance(0.3)) dtypes = {DType::kInt64, DType::kInt32};
   if (writer.is_at_least(13) && random.chance(0.1)) dtypes = {DType::kBool};
   const std::string mode =
@@ -360,7 +361,7 @@ void write_size(GraphWriter& writer, const std::string& op) {
 void write_constant_of_shape(GraphWriter& writer, const std::string& op) {
   Random& random = writer.random;
   const Shape shape = writer.shape(0, 3);
-  const DType dtype = random.of({DType::kFloat32, DType::kInt64, DType::kInt32, DType::kBool, DType::kUInt8});
+  const DType dtype = random.of({writer.real, DType::kInt64, DType::kInt32, DType::kBool, DType::kUInt8});
   const GeneratedValue list = writer.list(shape);
   if (random.chance(0.2)) {
     writer.node(op, {list}, {}, {DType::kFloat32, shape, {1, 1}});
@@ -371,7 +372,8 @@ void write_constant_of_shape(GraphWriter& writer, const std::string& op) {
   if (dtype == DType::kInt64)
     value.values<int64_t>()[0] =
         is_large ? random.of<int64_t>({std::numeric_limits<int64_t>::max(), (int64_t{1} << 53) + 1}) : 3;
-  if (dtype == DType::kFloat32) value.values<float>()[0] = random.of({0.5F, -1.0F, 2.0F});
+  if (is_floating_point(dtype))
+    value = to_dtype(Tensor::from({1}, std::vector<float>{random.of({0.5F, -1.0F, 2.0F})}), dtype);
   if (dtype == DType::kInt32) value.values<int32_t>()[0] = -7;
   onnx::TensorProto proto = tensor_proto("", value, random.chance(0.5));
   writer.node(op, {list}, {{"value", proto}},
@@ -384,7 +386,7 @@ void write_range(GraphWriter& writer, const std::string& op) {
   const int64_t step = random.of<int64_t>({1, 2, -1, -3, 3});
   const int64_t limit = start + step * random.between(-1, 4) + (random.chance(0.3) ? (step > 0 ? 1 : -1) : 0);
   const bool is_float = random.chance(0.3);
-  const DType dtype = is_float ? DType::kFloat32 : random.of({DType::kInt64, DType::kInt32});
+  const DType dtype = is_float ? writer.real : random.of({DType::kInt64, DType::kInt32});
   const int64_t size = std::max<int64_t>(0, (limit - start + step - (step > 0 ? 1 : -1)) / step);
   writer.node(op, {writer.scalar(start, dtype), writer.scalar(limit, dtype), writer.scalar(step, dtype)}, {},
               {dtype, {size}, {32, 1}});
@@ -397,7 +399,7 @@ void write_identity(GraphWriter& writer, const std::string& op) {
 
 void write_dropout(GraphWriter& writer, const std::string& op) {
   Random& random = writer.random;
-  const GeneratedValue x = writer.operand({.dtypes = {DType::kFloat32}, .may_be_wild = true});
+  const GeneratedValue x = writer.operand({.dtypes = {writer.real}, .may_be_wild = true});
   std::vector<OnnxAttribute> attributes;
   std::vector<GeneratedValue> inputs = {x};
   if (!writer.is_at_least(12) && random.chance(0.5)) attributes.emplace_back("ratio", 0.25F);
@@ -415,7 +417,7 @@ void write_blocks(GraphWriter& writer, const std::string& op) {
   Shape shape = {random.between(1, 2), random.between(1, 2) * (to_space ? block * block : 1),
                  random.between(1, 2) * (to_space ? 1 : block),
                  random.between(1, 3) * (to_space ? 1 : block)};
-  const GeneratedValue x = writer.operand({.dtypes = {DType::kFloat32}, .shape = shape, .may_be_wild = true});
+  const GeneratedValue x = writer.operand({.dtypes = {writer.real}, .shape = shape, .may_be_wild = true});
   std::vector<OnnxAttribute> attributes = {{"blocksize", block}};
   if (to_space && writer.is_at_least(11) && random.chance(0.6))
     attributes.emplace_back("mode", random.of({"DCR", "CRD"}));
