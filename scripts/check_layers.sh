@@ -19,6 +19,7 @@ onnx:       core formats graph integer io
 models:     core formats graph io
 datasets:   core graph io
 evaluation: core graph datasets
+workers:    core io
 execution:  core formats statistics graph integer float32
 passes:     core formats statistics graph integer io models
 search:     core formats statistics graph io passes
@@ -27,7 +28,7 @@ runtime:    core formats graph integer float32 io
 hardware:   core formats graph integer io runtime
 engine:     core formats graph integer float32 io runtime
 report:     core formats graph integer io
-cli:        core formats statistics graph integer float32 io onnx models datasets evaluation execution passes search training runtime hardware engine report
+cli:        core formats statistics graph integer float32 io onnx models datasets evaluation workers execution passes search training runtime hardware engine report
 '
 # Folders that may include libtorch.
 torch_folders='execution/ training/ cli/torch/'

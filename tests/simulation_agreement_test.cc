@@ -33,7 +33,7 @@ struct ObservedRun {
 };
 
 ObservedRun observed_run(const Program& program, const std::vector<Tensor>& inputs, ObservedValues when,
-                         const std::set<std::pair<std::string, std::string>>& operands = {}) {
+                         const std::optional<Observation::Operands>& operands = {}) {
   ObservedRun run;
   const auto keep = [&](const Node& node, std::string_view operand, const Tensor& value) {
     run.values[{node.name, std::string(operand)}] = value.clone();
@@ -81,7 +81,8 @@ void expect_agreement(const Graph& graph, const std::vector<Tensor>& inputs) {
     EXPECT_THAT(differences(expected, observed_run(engine, inputs, when)), IsEmpty()) << "the engine";
     for (const auto& [operand, value] : expected.values) {
       ObservedRun only{{{operand, value}}, expected.outputs};
-      EXPECT_THAT(differences(only, observed_run(engine, inputs, when, {operand})), IsEmpty())
+      EXPECT_THAT(differences(only, observed_run(engine, inputs, when, Observation::Operands{operand})),
+                  IsEmpty())
           << "the engine, where only " << operand.first << " " << operand.second << " is observed";
     }
   }

@@ -69,6 +69,10 @@ uint64_t address_space_for_torch(int64_t threads) {
   return static_cast<uint64_t>(mebibytes) * kMiB;
 }
 
+void check_thread_limit(int64_t threads, int64_t loader_threads) {
+  check_threads(threads - 1 + loader_threads, 0);
+}
+
 void check_resource_limits(int64_t threads, int64_t loader_threads) {
   check_address_space(threads);
   // The pool's, OpenMP's, OpenBLAS's and our own.

@@ -120,11 +120,12 @@ struct RunOptions {
     visit("seed", self.seed, "seed of every random number", Between{0, 9e18});
     visit("accelerator", self.accelerator, "where to compute");
     visit("engine", self.engine,
-          "test: the simulation on libtorch, or execution, in integers where the network is quantized for "
-          "them, fast or by the slow and plain reference; integers: fast, and of such a network only");
+          "test: simulation or fast, the engine, in integers where the network is quantized for them, with "
+          "fake quantization where it is not; reference, slow and plain, with the same results; integers: "
+          "fast, and of a network quantized for integers only");
     visit("reproducible", self.reproducible,
-          "the simulation adds products in one order, so that float results are the same on every processor "
-          "and for any number of threads, up to a third slower; what is calibrated and quantized always is");
+          "float results are the same on every processor and for any number of threads: they always are, but "
+          "for training; understood for older configurations");
     visit("num_threads", self.num_threads,
           "threads, of which no more work than there are processors; NA: one a processor", Between{1, 4096});
     visit("log_level", self.log_level, "debug, info, warning, error or critical");
@@ -139,7 +140,8 @@ struct RunOptions {
     visit("resume", self.resume, "train, search: go on with what stopped in this project");
     visit(
         "overwrite", self.overwrite,
-        "replace files that exist (output, report); never one that is read. train: another training that this "
+        "replace files that exist (output, report); never one that is read. train: another training that "
+        "this "
         "project holds; not with resume; "
         "quantize, transform: replace the network that other settings left there; search: begin anew; test: "
         "replace another dump");

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "detent/cli/model_run.h"
+#include "detent/cli/random_source.h"
 #include "detent/cli/run_options.h"
 #include "detent/core/value.h"
 #include "detent/core/worker_environment.h"
@@ -14,7 +15,7 @@
 
 namespace detent {
 
-/// A command for the half of the program that needs libtorch, completely checked and merged.
+/// A command that runs a network, completely checked and merged.
 struct TorchCommand {
   std::string name;  // train, test, transform, quantize, search, run or quickstart
   RunOptions options;
@@ -27,6 +28,7 @@ struct TorchCommand {
   Table search = {};        // options of search
   /// What `load` holds, where that is a whole network: read once, before the data that must fit it.
   std::shared_ptr<const Graph> network = nullptr;
+  RandomSource random = {};
   /// What the program has read and will write so far: the library keeps on.
   FileRoles* file_roles = nullptr;
 };

@@ -10,8 +10,10 @@
 #include <vector>
 
 #include "detent/cli/build_identity.h"
+#include "detent/cli/network/commands.h"
 #include "detent/cli/resource_limits.h"
 #include "detent/core/error.h"
+#include "detent/core/log.h"
 #include "detent/core/parallel.h"
 #include "detent/core/processors.h"
 
@@ -70,14 +72,24 @@ class TorchHalf {
 
 }  // namespace
 
+void run_command(const TorchCommand& command) {
+  if (!is_network_command(command.name) || command.workers) return run_torch_command(command);
+  const RunOptions& options = command.options;
+  set_up_logging(options.log_level);
+  if (options.num_threads) set_thread_count(usable_thread_count(*options.num_threads));
+  check_thread_limit(thread_count(), options.num_workers);
+  default_generator() = MersenneTwister(static_cast<uint64_t>(options.seed));
+  run_network_command(command, single_process());
+  warn_of_broken_images();
+}
+
 void run_torch_command(const TorchCommand& command) {
   const std::optional<std::filesystem::path> library = library_path();
   if (!library) {
     fail(
-        "`detent {}` needs the libtorch half of detent, and {} does not exist: this build was configured "
-        "without "
-        "DETENT_TORCH (configure with -DDETENT_TORCH=ON)",
-        command.name, candidate_paths().back().string());
+        "`detent {}`{} needs the libtorch half of detent, and {} does not exist: this build was configured "
+        "without DETENT_TORCH (configure with -DDETENT_TORCH=ON)",
+        command.name, command.workers ? " in several workers" : "", candidate_paths().back().string());
   }
   const std::optional<int64_t>& wanted = command.options.num_threads;
   const auto threads =

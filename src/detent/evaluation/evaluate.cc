@@ -51,9 +51,9 @@ bool never() { return false; }
 std::string describe_first_non_finite(const Program& program, const Graph& graph,
                                       std::span<const Tensor> inputs) {
   std::string description;
-  Observation observation{.values = ObservedValues::kBeforeQuantization};
+  auto observation = Observation::of_none(ObservedValues::kBeforeQuantization);
   for (const Node& node : graph.nodes()) {
-    if (role_of(node) != OperatorRole::kOutput) observation.operands.emplace(node.name, "data_out_0");
+    if (role_of(node) != OperatorRole::kOutput) observation.operands->emplace(node.name, "data_out_0");
   }
   observation.see = [&](const Node& seen, std::string_view /*operand*/, const Tensor& value) {
     if (!description.empty() || is_finite(value)) return;

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "detent/core/error_of_for_test.h"
+#include "detent/evaluation/batches.h"
 #include "detent/graph/builder.h"
 
 namespace detent {

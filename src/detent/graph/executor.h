@@ -3,6 +3,7 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -30,13 +31,19 @@ constexpr std::array<const char*, 2> enum_names(ObservedValues) {
 
 /// What a run shows of the values inside.
 struct Observation {
+  using Operands = std::set<std::pair<std::string, std::string>>;  // node and operand
+
   OperandObserver see = {};  // none: nothing
   ObservedValues values = ObservedValues::kAfterQuantization;
-  /// Node and operand; empty: all. A fast program computes the others as if nobody looked.
-  std::set<std::pair<std::string, std::string>> operands = {};
+  /// None: all there are. A fast program computes those that are not here as if nobody looked.
+  std::optional<Operands> operands = {};
 
+  /// Shows none so far.
+  static Observation of_none(ObservedValues values = ObservedValues::kAfterQuantization) {
+    return {{}, values, Operands()};
+  }
   bool shows(const std::string& node, const std::string& operand) const {
-    return see != nullptr && (operands.empty() || operands.contains({node, operand}));
+    return see != nullptr && (!operands || operands->contains({node, operand}));
   }
 };
 

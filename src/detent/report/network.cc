@@ -134,15 +134,15 @@ Table node_table(const Node& node, const ValueTypes& types, const OperandHistogr
 OperandHistograms operand_histograms(const Graph& graph, const Program& program,
                                      std::span<const Tensor> inputs) {
   OperandHistograms histograms;
-  Observation observation{.values = ObservedValues::kBeforeQuantization};
+  auto observation = Observation::of_none(ObservedValues::kBeforeQuantization);
   for (const Node& node : graph.nodes()) {
     for (const auto& [operand, quantizer] : node.quantization)
-      observation.operands.emplace(node.name, operand);
+      observation.operands->emplace(node.name, operand);
   }
   observation.see = [&](const Node& node, std::string_view operand, const Tensor& value) {
     histograms[{node.name, std::string(operand)}] = value_histogram(value.values<float>());
   };
-  if (!observation.operands.empty()) program.run(inputs, observation);
+  if (!observation.operands->empty()) program.run(inputs, observation);
   return histograms;
 }
 

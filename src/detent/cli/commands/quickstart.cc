@@ -37,7 +37,7 @@ int run_quickstart(const std::vector<std::string>& args) {
   set_up_logging(command.options.log_level);
   check_writable(command.software_dir / "statistics.toml", "--output-dir");
   say_new_folders(output_dir);
-  run_torch_command(command);
+  run_command(command);
   return 0;
 }
 

@@ -99,7 +99,7 @@ void start_run(const std::string& command, const RunConfig& config) {
   if (!config.options.json && (!workers || workers->rank == 0)) print(config.table.to_text());
   TorchCommand run{command, config.options, config.passes, config.config_file, config.software_dir, workers};
   run.search = config.search;
-  run_torch_command(run);
+  run_command(run);
 }
 
 }  // namespace detent

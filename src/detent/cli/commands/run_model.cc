@@ -62,7 +62,7 @@ int run_run(const std::vector<std::string>& args) {
   for (const std::string& text : compare) run.compare.push_back(named_value("--compare", "FILE", text));
   run.shapes = named_shapes(shapes);
   if (run.output_dir) say_new_folders(*run.output_dir);
-  run_torch_command(command);
+  run_command(command);
   return 0;
 }
 

@@ -7,11 +7,6 @@ namespace detent {
 
 // One command a file. Results go to standard output, which only the first worker of `group` has.
 void run_train(const TorchCommand& command, ProcessGroup& group);
-void run_test(const TorchCommand& command, ProcessGroup& group);
-void run_transform(const TorchCommand& command, ProcessGroup& group);
-void run_quantize(const TorchCommand& command, ProcessGroup& group);
-void run_search(const TorchCommand& command, ProcessGroup& group);
 void run_quickstart(const TorchCommand& command);
-void run_model(const TorchCommand& command);
 
 }  // namespace detent

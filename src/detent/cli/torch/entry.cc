@@ -7,17 +7,18 @@
 #include <sys/resource.h>
 
 #include "detent/cli/build_identity.h"
+#include "detent/cli/network/commands.h"
 #include "detent/cli/torch/commands.h"
-#include "detent/cli/torch/session.h"
+#include "detent/cli/network/session.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/parallel.h"
 #include "detent/core/processors.h"
-#include "detent/datasets/broken_images.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/tensor_memory.h"
 #include "detent/io/open_files.h"
 #include "detent/training/gloo_group.h"
+#include "detent/training/loader.h"
 
 namespace detent {
 namespace {
@@ -40,6 +41,7 @@ void set_up_process(const RunOptions& options, bool trains) {
   use_block_cache_for_tensors(trains ? kSpareForTraining : kSpareForInference);
   take_blas_buffers();
   seed_everything(static_cast<uint64_t>(options.seed));
+  default_generator() = MersenneTwister(static_cast<uint64_t>(options.seed));
 }
 
 /// The other workers print nothing but errors.
@@ -51,22 +53,19 @@ void silence() {
 
 void run(TorchCommand command) {
   set_up_process(command.options, command.name == "train" || command.name == "quickstart");
+  if (command.name == "quickstart" || command.name == "train")
+    command.random = {[](Graph& graph) { initialize_parameters(graph); }, [] { return draw_order_seed(); }};
   if (command.name == "quickstart") return run_quickstart(command);
-  if (command.name == "run") return run_model(command);
   std::unique_ptr<ProcessGroup> launched;
   if (command.workers) {
     launched = join_workers(*command.workers, std::chrono::seconds(command.options.worker_timeout));
     if (command.workers->rank != 0) silence();
   }
   ProcessGroup& group = launched ? *launched : single_process();
+  if (command.name != "train") return run_network_command(std::move(command), group);
   check_workers_agree_on_settings(command, group);
   read_whole_network(command);
-  if (command.name == "train") return run_train(command, group);
-  if (command.name == "test") return run_test(command, group);
-  if (command.name == "transform") return run_transform(command, group);
-  if (command.name == "quantize") return run_quantize(command, group);
-  if (command.name == "search") return run_search(command, group);
-  DETENT_CHECK(false, "command {}", command.name);
+  run_train(command, group);
 }
 
 }  // namespace
@@ -80,6 +79,5 @@ extern "C" void detent_torch_run(const detent::TorchCommand& given) {
   handle_signals_for_open_files();
   const FileRoles::Use roles(given.file_roles);
   run(given);
-  if (const size_t broken = broken_image_count(); broken > 0)
-    spdlog::warn("{} images could not be read and were left out (--skip-broken)", broken);
+  warn_of_broken_images();
 }

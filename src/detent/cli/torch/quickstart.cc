@@ -4,7 +4,7 @@
 #include <fmt/core.h>
 
 #include "detent/cli/print.h"
-#include "detent/cli/torch/calibration.h"
+#include "detent/cli/network/calibration.h"
 #include "detent/cli/torch/commands.h"
 #include "detent/cli/torch/quickstart_schemes.h"
 #include "detent/core/log.h"
@@ -12,6 +12,7 @@
 #include "detent/core/text_table.h"
 #include "detent/datasets/digits.h"
 #include "detent/datasets/training_splits.h"
+#include "detent/evaluation/evaluate.h"
 #include "detent/execution/initialize.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/graph/state_dict.h"
@@ -122,8 +123,8 @@ Accuracy train_networks(std::vector<Network>& networks, const Dataset& digits, c
 
 /// Prints about the first one.
 void profile_network(Network& network, const fs::path& folder, const std::shared_ptr<OutputFolder>& outputs,
-                     FastExecutor& executor) {
-  network.context = make_pass_context(*network.training_set, 128, folder, executor);
+                     const RandomSource& random, FastExecutor& executor) {
+  network.context = make_pass_context(*network.training_set, random, 128, folder, executor);
   network.context.outputs = outputs;
   if (!network.writes_files()) network.context.report = [](const std::string&) {};
   Table passes;
@@ -193,7 +194,7 @@ void run_quickstart(const TorchCommand& command) {
 
   print("2. Profiling weights and activations\n  ");
   FastExecutor executor;
-  for (Network& network : networks) profile_network(network, folder, outputs, executor);
+  for (Network& network : networks) profile_network(network, folder, outputs, command.random, executor);
 
   print(fmt::format("3. Quantizing, and fine-tuning each result for {} epochs\n\n", kTuningEpochs));
   const StorageBits float_bits = storage_bits(networks.front().graph);

@@ -3,15 +3,16 @@
 #include <fmt/core.h>
 
 #include "detent/cli/print.h"
-#include "detent/cli/torch/calibration.h"
+#include "detent/cli/network/calibration.h"
 #include "detent/cli/torch/commands.h"
-#include "detent/cli/torch/resume_command.h"
-#include "detent/cli/torch/session.h"
+#include "detent/cli/network/resume_command.h"
+#include "detent/cli/network/session.h"
 #include "detent/cli/torch/training_files.h"
 #include "detent/core/error.h"
 #include "detent/core/stop_signals.h"
 #include "detent/core/terminal.h"
 #include "detent/engine/fast_executor.h"
+#include "detent/evaluation/evaluate.h"
 #include "detent/graph/state_dict.h"
 #include "detent/passes/pass.h"
 #include "detent/training/trainer.h"
@@ -19,6 +20,14 @@
 
 namespace detent {
 namespace {
+
+/// "after epoch 2, step 16" or "in epoch 3 after 5 batches, step 21".
+std::string where_it_stopped(const TrainingProgress& progress) {
+  return progress.batches == 0
+             ? fmt::format("after epoch {}, step {}", progress.epoch - 1, progress.global_step)
+             : fmt::format("in epoch {} after {} batches, step {}", progress.epoch, progress.batches,
+                           progress.global_step);
+}
 
 void print_epoch(const EpochReport& report, int64_t max_epochs) {
   const std::string line =
@@ -40,7 +49,7 @@ void quantize_for_training(Graph& graph, const Dataset& training_set, const Torc
                            ProcessGroup& group) {
   if (is_quantized(graph)) fail("--quantize: graph \"{}\" is quantized already", graph.name());
   FastExecutor executor;
-  PassContext context = make_pass_context(training_set, command.options.training.batch_size,
+  PassContext context = make_pass_context(training_set, command.random, command.options.training.batch_size,
                                           command.software_dir / "training_ckpts", executor);
   context.group = &group;
   context.loader_threads = command.options.num_workers;

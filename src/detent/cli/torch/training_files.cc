@@ -4,9 +4,9 @@
 #include <array>
 #include <utility>
 
-#include "detent/cli/torch/resume_command.h"
-#include "detent/cli/torch/session.h"
-#include "detent/cli/torch/settings.h"
+#include "detent/cli/network/resume_command.h"
+#include "detent/cli/network/session.h"
+#include "detent/cli/network/settings.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/graph/fingerprint.h"
@@ -16,7 +16,7 @@
 #include "detent/io/torch_checkpoint.h"
 #include "detent/passes/mase_graph.h"
 #include "detent/training/improvement.h"
-#include "detent/training/worker_agreement.h"
+#include "detent/workers/worker_agreement.h"
 
 namespace detent {
 namespace {

@@ -126,10 +126,10 @@ class LayerwiseErrorAnalysis {
       if (node.quantization.empty() || node.mase_type == MaseType::kPlaceholder) continue;
       if (role_of(node) == OperatorRole::kConstant) continue;
       index_[node.name] = node_errors_.size();
-      observed_together_.operands.emplace(node.name, "data_out_0");
-      observed_in_float_.operands.emplace(node.name, "data_out_0");
+      observed_together_.operands->emplace(node.name, "data_out_0");
+      observed_in_float_.operands->emplace(node.name, "data_out_0");
       for (size_t i = 0; i < node.inputs.size(); ++i)
-        observed_in_float_.operands.emplace(node.name, fmt::format("data_in_{}", i));
+        observed_in_float_.operands->emplace(node.name, fmt::format("data_in_{}", i));
       node_errors_.push_back({.node = node.name,
                               .op = node.op,
                               .more_bits = quantized.requantization() ? more_bits(node) : "",
@@ -255,8 +255,8 @@ class LayerwiseErrorAnalysis {
   std::unique_ptr<const Program> in_float_;
   std::unique_ptr<const Program> together_;
   std::map<std::string, size_t, std::less<>> index_;
-  Observation observed_in_float_;
-  Observation observed_together_;
+  Observation observed_in_float_ = Observation::of_none();
+  Observation observed_together_ = Observation::of_none();
   std::vector<NodeError> node_errors_;
   std::vector<OutputError> outputs_;
   std::map<std::string, size_t, std::less<>> output_of_;  // by the name of the value

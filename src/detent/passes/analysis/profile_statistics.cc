@@ -100,8 +100,8 @@ ObservedOperands observed_operands(const Graph& graph, const SweepPlan& plan) {
 void run_at_once(const Program& program, const MicroBatches& batches, int64_t first,
                  std::span<const std::vector<Tensor>> inputs, ObservedValues values,
                  ObservedOperands& observed) {
-  Observation shown{.values = values};
-  for (const auto& [operand, by] : observed) shown.operands.insert(operand);
+  auto shown = Observation::of_none(values);
+  for (const auto& [operand, by] : observed) shown.operands->insert(operand);
   parallel_for(std::ssize(inputs), 1, [&](int64_t index, int64_t /*end*/) {
     const int64_t first_sample = batches.first_sample(first + index);
     Observation observation = shown;

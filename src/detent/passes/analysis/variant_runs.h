@@ -3,10 +3,8 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "detent/core/tensor.h"
@@ -65,8 +63,8 @@ class VariantRuns {
   const Graph& base_;
   size_t output_;
   Parts of_base_;
-  std::vector<Parts> of_variants_;                          // of each
-  std::set<std::pair<std::string, std::string>> observed_;  // where parts begin, and what they read
+  std::vector<Parts> of_variants_;  // of each
+  Observation::Operands observed_;  // where parts begin, and what they read
   std::vector<std::vector<std::string>>
       read_from_;  // values from before each position that it or later ones read
 };

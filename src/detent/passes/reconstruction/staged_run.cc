@@ -61,9 +61,9 @@ void StagedRun::compute(const std::vector<NodeInput>& captured) {
   const Graph part = cut_.part([&](const std::string& name) { return values_.contains(name); }, captured);
   const std::vector<std::string> inputs = part.input_names();
   const std::unique_ptr<const Program> program = context_.executor().compile(part);
-  Observation observation{.values = ObservedValues::kBeforeQuantization};
+  auto observation = Observation::of_none(ObservedValues::kBeforeQuantization);
   for (size_t i = 0; i < captured.size(); ++i)
-    observation.operands.emplace(GraphCut::capture_name(i), "data_in_0");
+    observation.operands->emplace(GraphCut::capture_name(i), "data_in_0");
   for (int64_t batch = 0; batch < batches_; ++batch) {
     std::vector<Tensor> tensors;
     for (const std::string& name : inputs) tensors.push_back(values_.get(name, batch));

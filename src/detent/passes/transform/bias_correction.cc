@@ -114,8 +114,8 @@ MeansByNode float_means(const Graph& network, const Graph& quantized, const Bias
   const std::unique_ptr<const Program> program = context.executor().compile(network);
   Progress progress("bias_correction, batches in float", batches.count(),
                     {.shown = context.group->is_first()});
-  Observation observation;
-  for (const auto& [node, mean] : means) observation.operands.emplace(node, "data_out_0");
+  auto observation = Observation::of_none();
+  for (const auto& [node, mean] : means) observation.operands->emplace(node, "data_out_0");
   observation.see = [&](const Node& node, std::string_view /*operand*/, const Tensor& value) {
     means.at(node.name).add(node, value);
   };

@@ -65,13 +65,13 @@ void run_fold_constants(Graph& graph, const CheckOptions& options, PassContext& 
   const auto is_computed = [&](const Node& node) {
     return role_of(node) != OperatorRole::kConstant && constant.contains(node.name);
   };
-  Observation observation{.values = ObservedValues::kBeforeQuantization};
+  auto observation = Observation::of_none(ObservedValues::kBeforeQuantization);
   observation.see = [&](const Node& node, std::string_view /*operand*/, const Tensor& value) {
     values[node.name] = value.clone();
   };
   for (const Node& node : before.nodes())
-    if (is_computed(node)) observation.operands.emplace(node.name, "data_out_0");
-  if (!observation.operands.empty())
+    if (is_computed(node)) observation.operands->emplace(node.name, "data_out_0");
+  if (!observation.operands->empty())
     context.executor().run(graph, context.open_calibration()->inputs(0, 1), observation);
   for (Node& node : graph.nodes()) {
     if (const auto value = values.find(node.name); value != values.end()) {

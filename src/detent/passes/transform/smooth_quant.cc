@@ -108,8 +108,8 @@ std::map<std::string, std::vector<double>, std::less<>> input_ranges(
   }
   const CalibrationBatches batches(options, context);
   const std::unique_ptr<const Program> program = context.executor().compile(graph);
-  Observation observation;
-  for (const auto& [node, range] : ranges) observation.operands.emplace(node, "data_in_0");
+  auto observation = Observation::of_none();
+  for (const auto& [node, range] : ranges) observation.operands->emplace(node, "data_in_0");
   observation.see = [&](const Node& node, std::string_view /*operand*/, const Tensor& value) {
     take_ranges(node, value, features.at(node.name), ranges.at(node.name));
   };

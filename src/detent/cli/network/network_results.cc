@@ -1,4 +1,4 @@
-#include "detent/cli/torch/network_results.h"
+#include "detent/cli/network/network_results.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "detent/cli/torch/dump.h"
+#include "detent/cli/network/dump.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 
 #include "detent/cli/print.h"
-#include "detent/cli/torch/code_tensors.h"
-#include "detent/cli/torch/dump_folder.h"
+#include "detent/cli/network/code_tensors.h"
+#include "detent/cli/network/dump_folder.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/name_pattern.h"

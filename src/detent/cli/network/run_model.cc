@@ -9,10 +9,10 @@
 
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
-#include "detent/cli/torch/code_tensors.h"
-#include "detent/cli/torch/commands.h"
-#include "detent/cli/torch/integer_program.h"
-#include "detent/cli/torch/session.h"
+#include "detent/cli/network/code_tensors.h"
+#include "detent/cli/network/commands.h"
+#include "detent/cli/network/integer_program.h"
+#include "detent/cli/network/session.h"
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/core/text_table.h"
@@ -167,8 +167,6 @@ Tensor as_integers(const Graph& graph, const NodeInput& value, const Tensor& ten
 /// and they can be had: the simulation gives the same values, also of formats that have no integers.
 std::unique_ptr<const Program> compiled(const ModelRun& run, const Graph& graph, CommandResults& results) {
   if (run.engine && *run.engine != Engine::kSimulation) {
-    if (run.before_quantization)
-      fail("--before-quantization: only the simulation has values before they are quantized");
     auto program = integer_program(graph, *run.engine);
     if (graph.requantization()) results.say(plan_summary(integer_plan(graph)) + "\n");
     return program;
@@ -198,7 +196,7 @@ void run_graph(const ModelRun& run, Graph graph, const std::vector<Tensor>& inpu
   if (!run.before_quantization) {
     for (size_t i = output_count; i < wanted.size(); ++i) output.inputs.push_back(wanted[i].source);
   }
-  Observation observation{.values = ObservedValues::kBeforeQuantization};
+  auto observation = Observation::of_none(ObservedValues::kBeforeQuantization);
   const auto observe = [&](const Node& node, std::string_view operand, const Tensor& value) {
     for (size_t i = output_count; i < wanted.size(); ++i) {
       const NodeInput& source = wanted[i].source;
@@ -209,7 +207,7 @@ void run_graph(const ModelRun& run, Graph graph, const std::vector<Tensor>& inpu
   const std::unique_ptr<const Program> program = compiled(run, graph, results);
   if (run.before_quantization) observation.see = observe;
   for (size_t i = output_count; i < wanted.size(); ++i)
-    observation.operands.emplace(wanted[i].source.node, fmt::format("data_out_{}", wanted[i].source.result));
+    observation.operands->emplace(wanted[i].source.node, fmt::format("data_out_{}", wanted[i].source.result));
   const std::vector<Tensor> outputs = program->run(inputs, observation);
   for (size_t i = 0; i < outputs.size(); ++i) wanted[i].tensor = outputs[i];
   for (NamedValue& value : wanted) {

@@ -4,12 +4,8 @@
 #include <vector>
 
 #include "detent/cli/torch_command.h"
-#include "detent/training/training_state.h"
 
 namespace detent {
-
-/// "after epoch 2, step 16" or "in epoch 3 after 5 batches, step 21".
-std::string where_it_stopped(const TrainingProgress& progress);
 
 /// This process's command line.
 std::vector<std::string> process_arguments();

@@ -4,18 +4,17 @@
 #include <fmt/core.h>
 
 #include "detent/cli/results.h"
-#include "detent/cli/torch/calibration.h"
-#include "detent/cli/torch/commands.h"
-#include "detent/cli/torch/network_results.h"
-#include "detent/cli/torch/result_folder.h"
-#include "detent/cli/torch/session.h"
+#include "detent/cli/network/calibration.h"
+#include "detent/cli/network/commands.h"
+#include "detent/cli/network/network_results.h"
+#include "detent/cli/network/result_folder.h"
+#include "detent/cli/network/session.h"
 #include "detent/core/log.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/graph/owned_parameters.h"
 #include "detent/passes/pipeline.h"
 #include "detent/report/network.h"
 #include "detent/evaluation/evaluate.h"
-#include "detent/training/loader.h"
 
 namespace detent {
 namespace {
@@ -51,10 +50,10 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
 
   // The original takes a first batch here to trace the network; shapes need none, but its two draws from the
   // generator decide which samples are profiled afterwards.
-  shuffled_order(training_set->size());
+  command.random.draw_order_seed();
 
   FastExecutor executor;
-  PassContext context = make_pass_context(*training_set, batch_size, output_dir, executor);
+  PassContext context = make_pass_context(*training_set, command.random, batch_size, output_dir, executor);
   List reported;
   context.report = [&](const std::string& text) {
     results.say(text);

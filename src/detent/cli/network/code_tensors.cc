@@ -1,4 +1,4 @@
-#include "detent/cli/torch/code_tensors.h"
+#include "detent/cli/network/code_tensors.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "detent/cli/torch/dump_folder.h"
+#include "detent/cli/network/dump_folder.h"
 
 #include "detent/core/error.h"
 #include "detent/core/value.h"

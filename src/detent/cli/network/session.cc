@@ -1,4 +1,4 @@
-#include "detent/cli/torch/session.h"
+#include "detent/cli/network/session.h"
 
 #include <algorithm>
 #include <array>
@@ -8,7 +8,6 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/datasets/fingerprint.h"
-#include "detent/execution/initialize.h"
 #include "detent/graph/fingerprint.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/source_names.h"
@@ -18,7 +17,7 @@
 #include "detent/io/graph_file.h"
 #include "detent/io/torch_checkpoint.h"
 #include "detent/models/model.h"
-#include "detent/training/worker_agreement.h"
+#include "detent/workers/worker_agreement.h"
 
 namespace detent {
 namespace {
@@ -78,7 +77,7 @@ Graph build_network(const TorchCommand& command, const Dataset& dataset) {
   const int64_t classes =
       dataset.class_count() > 0 ? dataset.class_count() : find_model(*command.options.model).class_count;
   Graph graph = build_model(*command.options.model, dataset.sample_shape(), classes);
-  initialize_parameters(graph);
+  command.random.initialize(graph);
   return graph;
 }
 

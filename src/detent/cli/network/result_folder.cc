@@ -1,9 +1,9 @@
-#include "detent/cli/torch/result_folder.h"
+#include "detent/cli/network/result_folder.h"
 
 #include <algorithm>
 #include <array>
 
-#include "detent/cli/torch/settings.h"
+#include "detent/cli/network/settings.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/graph/fingerprint.h"

@@ -9,13 +9,13 @@
 
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
-#include "detent/cli/torch/accuracy_drop.h"
-#include "detent/cli/torch/calibration.h"
-#include "detent/cli/torch/commands.h"
-#include "detent/cli/torch/network_results.h"
-#include "detent/cli/torch/resume_command.h"
-#include "detent/cli/torch/session.h"
-#include "detent/cli/torch/settings.h"
+#include "detent/cli/network/accuracy_drop.h"
+#include "detent/cli/network/calibration.h"
+#include "detent/cli/network/commands.h"
+#include "detent/cli/network/network_results.h"
+#include "detent/cli/network/resume_command.h"
+#include "detent/cli/network/session.h"
+#include "detent/cli/network/settings.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/stop_signals.h"
@@ -26,7 +26,6 @@
 #include "detent/io/toml.h"
 #include "detent/passes/pass.h"
 #include "detent/search/search.h"
-#include "detent/training/loader.h"
 
 namespace detent {
 namespace {
@@ -77,11 +76,12 @@ class JoinedInputs final : public CalibrationSet {
 };
 
 /// Samples of validation in random order, and behind them those of training, `count` in all.
-JudgedSamples judged_samples(const Dataset& validation, const Dataset& training, int64_t count) {
+JudgedSamples judged_samples(const Dataset& validation, const Dataset& training, int64_t count,
+                             const RandomSource& random) {
   std::vector<JoinedInputs::Place> places;
   JudgedSamples samples;
   for (const Dataset* dataset : {&validation, &training}) {
-    for (const int64_t index : shuffled_order(dataset->size())) {
+    for (const int64_t index : random.shuffled_order(dataset->size())) {
       if (std::ssize(places) == count) break;
       places.push_back({dataset, index});
       samples.labels.push_back(dataset->has_labels() ? dataset->labels()[static_cast<size_t>(index)] : -1);
@@ -271,14 +271,15 @@ void run_search(const TorchCommand& command, ProcessGroup& group) {
   const StopSignals signals(
       group.is_first() ? "\ndetent: stopping; a second signal ends the program at once\n" : "");
   FastExecutor executor;
-  PassContext context = make_pass_context(training, command.options.training.batch_size, folder, executor);
+  PassContext context =
+      make_pass_context(training, command.random, command.options.training.batch_size, folder, executor);
   context.report = [&](const std::string& text) { results.say(text); };
   context.group = &group;
   context.loader_threads = command.options.num_workers;
   run_pipeline(network, passes_of(options.prepare), "--prepare", context);
   context.where = command.config_file.empty() ? "detent search" : command.config_file + ", [search]";
-  JudgedSamples judged =
-      judged_samples(validation, splits.is_divided ? validation : training, options.eval_samples);
+  JudgedSamples judged = judged_samples(validation, splits.is_divided ? validation : training,
+                                        options.eval_samples, command.random);
   const int64_t held_out = &validation == &training ? 0 : std::min(validation.size(), judged.inputs->size());
   results.say(fmt::format(
       "calibration: {} of {} samples of {}\nnetworks are judged by {} samples, of which {}\n",

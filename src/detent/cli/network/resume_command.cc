@@ -1,4 +1,4 @@
-#include "detent/cli/torch/resume_command.h"
+#include "detent/cli/network/resume_command.h"
 
 #include <algorithm>
 #include <fstream>
@@ -6,13 +6,6 @@
 #include <fmt/format.h>
 
 namespace detent {
-
-std::string where_it_stopped(const TrainingProgress& progress) {
-  return progress.batches == 0
-             ? fmt::format("after epoch {}, step {}", progress.epoch - 1, progress.global_step)
-             : fmt::format("in epoch {} after {} batches, step {}", progress.epoch, progress.batches,
-                           progress.global_step);
-}
 
 std::vector<std::string> process_arguments() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);

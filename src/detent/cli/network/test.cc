@@ -1,11 +1,11 @@
 #include <fmt/core.h>
 
 #include "detent/cli/results.h"
-#include "detent/cli/torch/commands.h"
-#include "detent/cli/torch/dump.h"
-#include "detent/cli/torch/integer_program.h"
-#include "detent/cli/torch/network_results.h"
-#include "detent/cli/torch/session.h"
+#include "detent/cli/network/commands.h"
+#include "detent/cli/network/dump.h"
+#include "detent/cli/network/integer_program.h"
+#include "detent/cli/network/network_results.h"
+#include "detent/cli/network/session.h"
 #include "detent/engine/fast_executor.h"
 #include "detent/integer/plan.h"
 #include "detent/evaluation/evaluate.h"

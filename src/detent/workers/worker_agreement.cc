@@ -1,4 +1,4 @@
-#include "detent/training/worker_agreement.h"
+#include "detent/workers/worker_agreement.h"
 
 #include <string>
 

@@ -7,19 +7,18 @@
 
 #include "detent/cli/read_network.h"
 #include "detent/cli/results.h"
-#include "detent/cli/torch/accuracy_drop.h"
-#include "detent/cli/torch/calibration.h"
-#include "detent/cli/torch/commands.h"
-#include "detent/cli/torch/network_results.h"
-#include "detent/cli/torch/result_folder.h"
-#include "detent/cli/torch/session.h"
+#include "detent/cli/network/accuracy_drop.h"
+#include "detent/cli/network/calibration.h"
+#include "detent/cli/network/commands.h"
+#include "detent/cli/network/network_results.h"
+#include "detent/cli/network/result_folder.h"
+#include "detent/cli/network/session.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/progress.h"
 #include "detent/core/text_table.h"
 #include "detent/datasets/dataset.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/execution/torch_tensor.h"
 #include "detent/graph/activation_memory.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/passes/analysis/network_cost.h"
@@ -253,7 +252,7 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
                   .after = {}};
 
   FastExecutor executor;
-  PassContext context = make_pass_context(*training_set, batch_size, output_dir, executor);
+  PassContext context = make_pass_context(*training_set, command.random, batch_size, output_dir, executor);
   context.report = [&](const std::string& text) { results.say(text); };
   context.group = &group;
   context.outputs = result.outputs();

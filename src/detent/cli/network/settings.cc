@@ -1,4 +1,4 @@
-#include "detent/cli/torch/settings.h"
+#include "detent/cli/network/settings.h"
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include "detent/cli/torch/calibration.h"
+#include "detent/cli/network/calibration.h"
 
 #include <memory>
 #include <optional>
@@ -7,17 +7,16 @@
 #include "detent/cli/print.h"
 #include "detent/core/log.h"
 #include "detent/core/xxh64.h"
-#include "detent/training/loader.h"
 
 namespace detent {
 
 namespace {
 
-/// In the order of a shuffled loader, which draws from the default generator.
+/// In the order of a shuffled loader.
 class ShuffledInputs final : public CalibrationSet {
  public:
-  explicit ShuffledInputs(const Dataset& dataset)
-      : dataset_(dataset), order_(shuffled_order(dataset.size())) {}
+  ShuffledInputs(const Dataset& dataset, const RandomSource& random)
+      : dataset_(dataset), order_(random.shuffled_order(dataset.size())) {}
 
   int64_t size() const override { return dataset_.size(); }
   std::vector<Tensor> inputs(int64_t begin, int64_t end) const override {
@@ -35,15 +34,15 @@ class ShuffledInputs final : public CalibrationSet {
 
 }  // namespace
 
-PassContext make_pass_context(const Dataset& dataset, int64_t batch_size, std::filesystem::path output_dir,
-                              Executor& executor) {
+PassContext make_pass_context(const Dataset& dataset, const RandomSource& random, int64_t batch_size,
+                              std::filesystem::path output_dir, Executor& executor) {
   PassContext context;
   context.output_dir = std::move(output_dir);
   context.report = [](const std::string& text) { print(text); };
   context.warn = [](const std::string& text) { spdlog::warn("{}", text); };
   // One order for all passes, drawn when the first of them asks for it.
-  context.open_calibration = [&dataset, order = std::make_shared<std::optional<ShuffledInputs>>()] {
-    if (!*order) order->emplace(dataset);
+  context.open_calibration = [&dataset, random, order = std::make_shared<std::optional<ShuffledInputs>>()] {
+    if (!*order) order->emplace(dataset, random);
     return std::make_unique<ShuffledInputs>(**order);
   };
   context.batch_size = batch_size;

@@ -1,4 +1,4 @@
-#include "detent/cli/torch/integer_program.h"
+#include "detent/cli/network/integer_program.h"
 
 #include "detent/core/error.h"
 #include "detent/engine/fast_executor.h"

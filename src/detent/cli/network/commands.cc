@@ -1,0 +1,33 @@
+#include "detent/cli/network/commands.h"
+
+#include "detent/cli/network/session.h"
+#include "detent/core/error.h"
+#include "detent/core/log.h"
+#include "detent/datasets/broken_images.h"
+
+namespace detent {
+namespace {
+
+constexpr std::string_view kCommands[] = {"test", "transform", "quantize", "search", "run"};
+
+}  // namespace
+
+bool is_network_command(const std::string& name) { return std::ranges::count(kCommands, name) > 0; }
+
+void run_network_command(TorchCommand command, ProcessGroup& group) {
+  if (command.name == "run") return run_model(command);
+  check_workers_agree_on_settings(command, group);
+  read_whole_network(command);
+  if (command.name == "test") return run_test(command, group);
+  if (command.name == "transform") return run_transform(command, group);
+  if (command.name == "quantize") return run_quantize(command, group);
+  if (command.name == "search") return run_search(command, group);
+  DETENT_CHECK(false, "command {}", command.name);
+}
+
+void warn_of_broken_images() {
+  if (const size_t broken = broken_image_count(); broken > 0)
+    spdlog::warn("{} images could not be read and were left out (--skip-broken)", broken);
+}
+
+}  // namespace detent

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "detent/cli/torch_command.h"
+#include "detent/core/process_group.h"
+
+namespace detent {
+
+/// Runs test, transform, quantize, search or run, in this process and without libtorch, once threads, logging
+/// and the generator of random numbers are set up.
+void run_network_command(TorchCommand command, ProcessGroup& group);
+
+/// Whether it is one of these.
+bool is_network_command(const std::string& name);
+
+/// What comes after any command: says how many images were left out.
+void warn_of_broken_images();
+
+// One command a file. Results go to standard output, which only the first worker of `group` has.
+void run_test(const TorchCommand& command, ProcessGroup& group);
+void run_transform(const TorchCommand& command, ProcessGroup& group);
+void run_quantize(const TorchCommand& command, ProcessGroup& group);
+void run_search(const TorchCommand& command, ProcessGroup& group);
+void run_model(const TorchCommand& command);
+
+}  // namespace detent
