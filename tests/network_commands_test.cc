@@ -133,8 +133,10 @@ TEST_F(NetworkCommands, RunTakesInputsByNameAndShowsValuesInside) {
     EXPECT_EQ(run(inputs + "--compare down=out/down.npy --engine " + engine), 0) << log();
   EXPECT_EQ(run(inputs + "--integers"), 1);
   EXPECT_THAT(log(), HasSubstr("is not quantized for integer execution"));
-  EXPECT_EQ(run(inputs + "--engine fast --value add --before-quantization"), 1);
-  EXPECT_THAT(log(), HasSubstr("--before-quantization: only the simulation"));
+  for (const char* engine : {"simulation", "reference", "fast"})
+    EXPECT_EQ(run(inputs + "--value add --before-quantization --compare add=out/add.npy --engine " + engine),
+              0)
+        << log();
   EXPECT_EQ(run(inputs + "--compare down=out/add.npy"), 1);
   EXPECT_THAT(log(), HasSubstr("got shape [12, 5, 3], out/add.npy has [12, 5, 4]"));
   EXPECT_EQ(run("run tagger.mz --input token=tokens.npy"), 1);

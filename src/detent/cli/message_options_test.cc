@@ -35,7 +35,7 @@ const std::map<std::string, Names>& flags_of_commands() {
       for (const OptionDescription& option : command.options)
         own.insert(option.flags.begin(), option.flags.end());
     }
-    flags["bench"].insert("--threads");  // a former name
+    flags["bench"].insert("--threads");   // a former name
     flags[""] = {"--help", "--version"};  // `detent` alone
     return flags;
   }();
@@ -72,15 +72,15 @@ Names printers_of(const std::string& file) {
       {"training/", {"train"}},
       {"search/", {"search"}},
       {"cli/torch/train", {"train"}},
-      {"cli/torch/resume_command", {"train", "search"}},
-      {"cli/torch/test", {"test"}},
-      {"cli/torch/dump", {"test"}},
-      {"cli/torch/integer_program", {"test"}},
-      {"cli/torch/run_model", {"run"}},
-      {"cli/torch/search", {"search"}},
-      {"cli/torch/quantize", {"quantize"}},
-      {"cli/torch/transform", {"transform"}},
-      {"cli/torch/result_folder", {"transform", "quantize"}},
+      {"cli/network/resume_command", {"train", "search"}},
+      {"cli/network/test", {"test"}},
+      {"cli/network/dump", {"test"}},
+      {"cli/network/integer_program", {"test"}},
+      {"cli/network/run_model", {"run"}},
+      {"cli/network/search", {"search"}},
+      {"cli/network/quantize", {"quantize"}},
+      {"cli/network/transform", {"transform"}},
+      {"cli/network/result_folder", {"transform", "quantize"}},
       {"cli/named_values", {"run", "bench"}},
       {"cli/commands/run_model", {"run"}},
       {"cli/commands/run.", {"train", "test", "transform"}},
@@ -113,7 +113,8 @@ bool is_of_others(const std::string& file, const std::string& text) {
 std::optional<std::string> named_command(const std::string& text) {
   static const std::regex subject(R"(^`detent ([a-z-]+(?: [a-z-]+)?)`)");
   std::smatch found;
-  if (!std::regex_search(text, found, subject) || !flags_of_commands().contains(found[1])) return std::nullopt;
+  if (!std::regex_search(text, found, subject) || !flags_of_commands().contains(found[1]))
+    return std::nullopt;
   return found[1];
 }
 

@@ -47,7 +47,8 @@ std::vector<std::string> row_of(const RunConfig& config, const std::string& name
 }
 
 TEST_F(RunConfiguration, ReadsTheTutorialsFile) {
-  const RunConfig config = make_run_config(kRunConfigs + "toy_ternary_collect_stats.toml", {}, kDate, "train");
+  const RunConfig config =
+      make_run_config(kRunConfigs + "toy_ternary_collect_stats.toml", {}, kDate, "train");
   EXPECT_EQ(config.options.model, "toy");
   EXPECT_EQ(config.options.dataset, "toy_tiny");
   EXPECT_THAT(config.passes.keys(),

@@ -124,8 +124,8 @@ struct RunOptions {
           "fake quantization where it is not; reference, slow and plain, with the same results; integers: "
           "fast, and of a network quantized for integers only");
     visit("reproducible", self.reproducible,
-          "float results are the same on every processor and for any number of threads: they always are, but "
-          "for training; understood for older configurations");
+          "float results that are the same on every processor and for any number of threads: they are with or "
+          "without it");
     visit("num_threads", self.num_threads,
           "threads, of which no more work than there are processors; NA: one a processor", Between{1, 4096});
     visit("log_level", self.log_level, "debug, info, warning, error or critical");

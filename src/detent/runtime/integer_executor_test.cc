@@ -16,6 +16,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 /// x [1, 1, 2, 2], times 2 and minus 1 in codes of a half; then relu.
 Graph small_network() {
@@ -50,15 +51,37 @@ TEST(IntegerExecutor, ComputesOnCodes) {
   EXPECT_EQ(executor.sum_bound("relu"), 0);
 }
 
-TEST(IntegerExecutor, RefusesOperandsOfOtherFormats) {
+TEST(IntegerExecutor, RoundsOperandsOfOtherFormatsToTheirValues) {
   Graph graph = small_network();
-  graph.node("relu").quantization["data_out_0"] = parse_quant_spec_text("fixed:width=8,frac_width=4");
-  try {
-    const IntegerProgram executor(graph);
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("node \"relu\" (relu): operand \"data_out_0\" has the format fixed"));
-  }
+  graph.node("relu").quantization["data_out_0"] = parse_quant_spec_text("fixed:width=3,frac_width=0");
+  const Tensor x = Tensor::from<float>({1, 1, 2, 2}, std::vector<float>{0.2F, 1.3F, 9, -4});
+  const Tensor y = IntegerProgram(graph).run(std::span(&x, 1)).front();
+  EXPECT_THAT(y.values<float>(), ElementsAre(0, 2, 3, 0));  // of 0, 2, 4.5, 0 in integers to 3
+  graph.set_requantization(std::nullopt);
+  EXPECT_THAT(IntegerProgram(graph).run(std::span(&x, 1)).front().values<float>(), ElementsAre(0, 2, 3, 0));
+}
+
+TEST(IntegerExecutor, ShowsWhatIsAskedForBeforeAndAfterRounding) {
+  Graph graph = small_network();
+  graph.node("relu").quantization["data_in_0"] = parse_quant_spec_text("fixed:width=3,frac_width=0");
+  const IntegerProgram program(graph);
+  const Tensor x = Tensor::from<float>({1, 1, 2, 2}, std::vector<float>{0.2F, 1.3F, 9, -4});
+  const auto seen = [&](ObservedValues values, const Observation::Operands& operands) {
+    std::vector<float> shown;
+    const auto observe = [&](const Node&, std::string_view, const Tensor& value) {
+      shown.insert(shown.end(), value.values<float>().begin(), value.values<float>().end());
+    };
+    program.run(std::span(&x, 1), {observe, values, operands});
+    return shown;
+  };
+  constexpr auto kBefore = ObservedValues::kBeforeQuantization;
+  constexpr auto kAfter = ObservedValues::kAfterQuantization;
+  EXPECT_THAT(seen(kBefore, {{"conv", "data_in_0"}}), ElementsAre(0.2F, 1.3F, 9, -4));
+  EXPECT_THAT(seen(kBefore, {{"conv", "data_out_0"}}), ElementsAre(-1, 2, 17, -9));
+  EXPECT_THAT(seen(kAfter, {{"conv", "data_out_0"}}), ElementsAre(-1, 2, 4.5F, -3));
+  EXPECT_THAT(seen(kBefore, {{"relu", "data_in_0"}}), ElementsAre(-1, 2, 4.5F, -3));
+  EXPECT_THAT(seen(kAfter, {{"relu", "data_in_0"}}), ElementsAre(-1, 2, 3, -3));
+  EXPECT_THAT(seen(kAfter, {}), IsEmpty());
 }
 
 TEST(IntegerExecutor, WantsAsManyInputsAsTheGraph) {

@@ -53,6 +53,7 @@ void silence() {
 
 void run(TorchCommand command) {
   set_up_process(command.options, command.name == "train" || command.name == "quickstart");
+  command.random = {};  // that of this library, which has a generator of its own
   if (command.name == "quickstart" || command.name == "train")
     command.random = {[](Graph& graph) { initialize_parameters(graph); }, [] { return draw_order_seed(); }};
   if (command.name == "quickstart") return run_quickstart(command);
