@@ -213,7 +213,8 @@ std::string written_files(const fs::path& folder, fs::file_time_type start) {
       files.push_back(entry.path());
   }
   std::ranges::sort(files);
-  std::ranges::stable_partition(files, [](const fs::path& path) { return path.extension() == ".mz"; });
+  std::stable_partition(files.begin(), files.end(),
+                        [](const fs::path& path) { return path.extension() == ".mz"; });
   std::string text = fmt::format("written to {}:\n", folder.string());
   for (const fs::path& file : files) text += fmt::format("  {}\n", file.lexically_relative(folder).string());
   return text;
