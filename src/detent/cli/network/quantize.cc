@@ -226,24 +226,26 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
   TorchCommand command = given;
   CommandResults results(command.name, result_options(command, group));
   const int64_t most = most_calibration_samples(command.passes);
-  const auto [training_set, test_set, is_divided] = load_calibration_splits(command, most);
+  const CalibrationSplits splits = load_calibration_splits(command, most);
+  const Dataset& training_set = *splits.calibration;
+  const Dataset& test_set = *splits.test;
   const int64_t batch_size = command.options.training.batch_size;
   // Where calibration samples have no labels, those of the test say how many classes there are.
-  Graph graph = load_network(command, training_set->has_labels() ? *training_set : *test_set);
-  check_workers_agree_on_inputs(
-      graph, {{"training samples", training_set.get()}, {"test samples", test_set.get()}}, group);
+  Graph graph = load_network(command, training_set.has_labels() ? training_set : test_set);
+  check_workers_agree_on_inputs(graph, {{"training samples", &training_set}, {"test samples", &test_set}},
+                                group);
   const bool is_trained = brings_quantizers(graph);
   if (is_trained) command.passes = finishing_passes(command.passes);
   const Pipeline pipeline(command.passes, "the command line");
   pipeline.check(graph);
   const fs::path output_dir = command.software_dir / "quantize";
   ResultFolder result(command, {.results = output_dir, .network = output_dir}, graph, pipeline,
-                      training_set->size(), group);
+                      training_set.size(), group);
   const fs::file_time_type start = fs::file_time_type::clock::now();
-  results.say(samples_text(*training_set, *test_set, is_divided, most));
+  results.say(samples_text(training_set, test_set, splits.is_divided, most));
   const auto measure = [&]() -> std::optional<Metrics> {
-    if (!test_set->has_labels()) return std::nullopt;
-    return evaluate(*FastExecutor().compile(graph), graph, *test_set, batch_size, group,
+    if (!test_set.has_labels()) return std::nullopt;
+    return evaluate(*FastExecutor().compile(graph), graph, test_set, batch_size, group,
                     command.options.num_workers);
   };
   Outcome outcome{.name_before = is_trained ? "trained" : "float",
@@ -253,7 +255,7 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
                   .after = {}};
 
   FastExecutor executor;
-  PassContext context = make_pass_context(*training_set, command.random, batch_size, output_dir, executor);
+  PassContext context = make_pass_context(training_set, command.random, batch_size, output_dir, executor);
   context.report = [&](const std::string& text) { results.say(text); };
   context.group = &group;
   context.outputs = result.outputs();
@@ -286,9 +288,9 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
         fmt::format("test before: {}\ntest after:  {}\n", outcome.before->text(), outcome.after->text()));
     if (group.is_first()) warn_of_drop(*outcome.before, *outcome.after, advice);
   } else {
-    results.say(fmt::format("accuracy: not measured, {} has no labels\n", test_set->source()));
+    results.say(fmt::format("accuracy: not measured, {} has no labels\n", test_set.source()));
   }
-  const std::string checked = check_integers(graph, *test_set, group.is_first());
+  const std::string checked = check_integers(graph, test_set, group.is_first());
   results.say(fmt::format("integer execution: {}\n", checked));
   const Graph open = with_open_sizes(graph, command);
   result.save(open,
@@ -304,7 +306,7 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
   results.add("integer_execution", checked);
   results.add("graph", result.graph_path().string());
   add_configuration(results, command);
-  add_network(results, graph, &reference, *test_set);
+  add_network(results, graph, &reference, test_set);
   results.finish();
 }
 

@@ -35,25 +35,27 @@ bool awaits_training(const Graph& graph) {
 void run_transform(const TorchCommand& command, ProcessGroup& group) {
   CommandResults results(command.name, result_options(command, group));
   const Pipeline pipeline(command.passes, command.config_file);
-  const auto [training_set, validation_set] = load_training_splits(command);
+  const TrainingSplits splits = load_training_splits(command);
+  const Dataset& training_set = *splits.training;
+  const Dataset& validation_set = *splits.validation;
   const int64_t batch_size = command.options.training.batch_size;
   // Where calibration samples have no labels, those of the validation say how many classes there are.
-  Graph graph = load_network(command, training_set->has_labels() ? *training_set : *validation_set);
+  Graph graph = load_network(command, training_set.has_labels() ? training_set : validation_set);
   check_workers_agree_on_inputs(
-      graph, {{"training samples", training_set.get()}, {"validation samples", validation_set.get()}}, group);
+      graph, {{"training samples", &training_set}, {"validation samples", &validation_set}}, group);
   if (!command.options.load) spdlog::warn("no --load: the network has its initial, untrained weights");
 
   pipeline.check(graph);
   const std::filesystem::path output_dir = command.software_dir / "transform";
   ResultFolder result(command, {.results = output_dir, .network = output_dir / "transformed_ckpt"}, graph,
-                      pipeline, training_set->size(), group);
+                      pipeline, training_set.size(), group);
 
   // The original takes a first batch here to trace the network; shapes need none, but its two draws from the
   // generator decide which samples are profiled afterwards.
   command.random.draw_order_seed();
 
   FastExecutor executor;
-  PassContext context = make_pass_context(*training_set, command.random, batch_size, output_dir, executor);
+  PassContext context = make_pass_context(training_set, command.random, batch_size, output_dir, executor);
   List reported;
   context.report = [&](const std::string& text) {
     results.say(text);
@@ -64,9 +66,9 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
   context.loader_threads = command.options.num_workers;
   context.checkpoint_every = command.options.checkpoint_every;
 
-  if (validation_set->has_labels()) {
+  if (validation_set.has_labels()) {
     context.score = [&](const Graph& network) {
-      const Metrics metrics = evaluate(*FastExecutor().compile(network), network, *validation_set, batch_size,
+      const Metrics metrics = evaluate(*FastExecutor().compile(network), network, validation_set, batch_size,
                                        group, command.options.num_workers);
       return Score{metrics.accuracy(), metrics.standard_error(), metrics.loss()};
     };
@@ -74,8 +76,8 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
 
   const bool compare = pipeline.changes_network();
   const auto measure = [&]() -> std::optional<Metrics> {
-    if (!compare || !validation_set->has_labels() || awaits_training(graph)) return std::nullopt;
-    return evaluate(*FastExecutor().compile(graph), graph, *validation_set, batch_size, group,
+    if (!compare || !validation_set.has_labels() || awaits_training(graph)) return std::nullopt;
+    return evaluate(*FastExecutor().compile(graph), graph, validation_set, batch_size, group,
                     command.options.num_workers);
   };
   const std::optional<Metrics> before = measure();
@@ -89,7 +91,7 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
         fmt::format("validation before: {}\nvalidation after:  not before training has collected scales\n",
                     before->text()));
   } else if (compare) {
-    results.say(fmt::format("accuracy: not measured, {} has no labels\n", validation_set->source()));
+    results.say(fmt::format("accuracy: not measured, {} has no labels\n", validation_set.source()));
   }
   result.save(with_open_sizes(graph, command), command.options.packed_weights.value_or(false)
                                                    ? StoredWeights::kPacked
@@ -104,7 +106,7 @@ void run_transform(const TorchCommand& command, ProcessGroup& group) {
   results.add("graph", result.graph_path().string());
   add_configuration(results, command);
   if (!awaits_training(graph)) {
-    add_network(results, graph, nullptr, *validation_set);
+    add_network(results, graph, nullptr, validation_set);
   } else if (results.are_kept()) {
     results.add("network", network_value(graph, {}));  // it cannot run yet
   }
