@@ -1,5 +1,6 @@
 #pragma once
 
+// NOLINTBEGIN(bugprone-reserved-identifier): names of compilers
 #if defined(__has_feature)  // clang; GCC defines the macros
 #if __has_feature(address_sanitizer)
 #define __SANITIZE_ADDRESS__ 1
@@ -8,6 +9,7 @@
 #define __SANITIZE_THREAD__ 1
 #endif
 #endif
+// NOLINTEND(bugprone-reserved-identifier)
 
 namespace detent {
 

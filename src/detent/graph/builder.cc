@@ -43,7 +43,7 @@ std::string GraphBuilder::numbered(const std::string& name) {
 NodeInput GraphBuilder::input(const std::string& name, const Shape& shape) {
   Shape with_batch = {1};
   with_batch.insert(with_batch.end(), shape.begin(), shape.end());
-  graph_.add_input(name, std::move(with_batch));
+  graph_.add_input(name, with_batch);
   return NodeInput::of(name);
 }
 

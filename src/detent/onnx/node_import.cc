@@ -211,7 +211,7 @@ Tensor NodeImport::read_tensor(const onnx::AttributeProto& attribute) const {
 }
 
 NodeInput NodeImport::add(const std::string& op, std::vector<NodeInput> inputs, Table attributes,
-                          Parameters parameters) {
+                          Parameters parameters) {  // NOLINT(performance-unnecessary-value-param): moved from
   const std::string base = importer_.scope_->prefix + identifier_of(proto_);
   Node node{.name = importer_.unique_name(base), .op = op, .inputs = std::move(inputs)};
   node.attributes = std::move(attributes);

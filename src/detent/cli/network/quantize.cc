@@ -220,8 +220,52 @@ std::string written_files(const fs::path& folder, fs::file_time_type start) {
   return text;
 }
 
+/// Says what each layer loses, and what would help.
+QuantizationAdvice analyze_quantization(const QuantizedNetwork& network, const fs::path& output_dir,
+                                        PassContext& context, CommandResults& results) {
+  const LayerwiseErrors errors =
+      analyze_layerwise_error(network.reference, network.quantized, kErrorAnalysisSamples, context);
+  const QuantizationAdvice advice = advise_quantization(network, errors, context);
+  const std::string sqnr = output_sqnr_text(errors);
+  report_layerwise_errors(errors, output_dir, context,
+                          advice.tried.empty() ? sqnr + "\n" : fmt::format("{}; {}", sqnr, advice.text()));
+  results.add("outputs", table_value(outputs_table(errors)));
+  results.add("layerwise_error", layerwise_errors_value(errors));
+  results.add("advice", advice.text());
+  results.add("tried", advice.to_value());
+  return advice;
+}
+
+void say_accuracy(const Outcome& outcome, const Dataset& test_set, CommandResults& results) {
+  if (outcome.before && outcome.after) {
+    results.say(
+        fmt::format("test before: {}\ntest after:  {}\n", outcome.before->text(), outcome.after->text()));
+  } else {
+    results.say(fmt::format("accuracy: not measured, {} has no labels\n", test_set.source()));
+  }
+}
+
+/// Says where the quantized network is, and exports it where that is asked for.
+void say_graphs(const Graph& graph, const ResultFolder& result, const RunOptions& options,
+                CommandResults& results) {
+  results.say(fmt::format("quantized graph: {}\n", result.graph_path().string()));
+  if (!options.output) return;
+  export_onnx(graph, *options.output, {.style = OnnxStyle::kQdq});
+  results.say(fmt::format("ONNX model: {}\n", *options.output));
+}
+
+void use_options(const RunOptions& options, ProcessGroup& group, const ResultFolder& result,
+                 CommandResults& results, PassContext& context) {
+  context.report = [&](const std::string& text) { results.say(text); };
+  context.group = &group;
+  context.outputs = result.outputs();
+  context.loader_threads = options.num_workers;
+  context.checkpoint_every = options.checkpoint_every;
+}
+
 }  // namespace
 
+// NOLINTNEXTLINE(readability-function-size): the steps of the command, one after the other
 void run_quantize(const TorchCommand& given, ProcessGroup& group) {
   TorchCommand command = given;
   CommandResults results(command.name, result_options(command, group));
@@ -256,11 +300,7 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
 
   FastExecutor executor;
   PassContext context = make_pass_context(training_set, command.random, batch_size, output_dir, executor);
-  context.report = [&](const std::string& text) { results.say(text); };
-  context.group = &group;
-  context.outputs = result.outputs();
-  context.loader_threads = command.options.num_workers;
-  context.checkpoint_every = command.options.checkpoint_every;
+  use_options(command.options, group, result, results, context);
   find_pass("init_metadata").run(graph, {}, context);
   const auto [prepare, quantize] = split_passes(command.passes);
   run_pipeline(graph, prepare, "the command line", context);
@@ -270,38 +310,22 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
   if (is_trained) {
     results.say("the network's quantizers were trained, and stay\n");
   } else {
-    const LayerwiseErrors errors = analyze_layerwise_error(reference, graph, kErrorAnalysisSamples, context);
-    advice = advise_quantization({reference, graph, quantize}, errors, context);
-    const std::string sqnr = output_sqnr_text(errors);
-    report_layerwise_errors(errors, output_dir, context,
-                            advice.tried.empty() ? sqnr + "\n" : fmt::format("{}; {}", sqnr, advice.text()));
-    results.add("outputs", table_value(outputs_table(errors)));
-    results.add("layerwise_error", layerwise_errors_value(errors));
-    results.add("advice", advice.text());
-    results.add("tried", advice.to_value());
+    advice = analyze_quantization({reference, graph, quantize}, output_dir, context, results);
   }
 
   outcome.bits_after = storage_bits(graph);
   outcome.after = measure();
-  if (outcome.before && outcome.after) {
-    results.say(
-        fmt::format("test before: {}\ntest after:  {}\n", outcome.before->text(), outcome.after->text()));
-    if (group.is_first()) warn_of_drop(*outcome.before, *outcome.after, advice);
-  } else {
-    results.say(fmt::format("accuracy: not measured, {} has no labels\n", test_set.source()));
-  }
+  say_accuracy(outcome, test_set, results);
+  if (group.is_first() && outcome.before && outcome.after)
+    warn_of_drop(*outcome.before, *outcome.after, advice);
   const std::string checked = check_integers(graph, test_set, group.is_first());
   results.say(fmt::format("integer execution: {}\n", checked));
   const Graph open = with_open_sizes(graph, command);
-  result.save(open,
-              command.options.packed_weights.value_or(true) ? StoredWeights::kPacked : StoredWeights::kFloat);
+  const bool packs = command.options.packed_weights.value_or(true);
+  result.save(open, packs ? StoredWeights::kPacked : StoredWeights::kFloat);
   if (!group.is_first()) return;
   results.say(summary_text(outcome) + written_files(output_dir, start));
-  results.say(fmt::format("quantized graph: {}\n", result.graph_path().string()));
-  if (command.options.output) {
-    export_onnx(open, *command.options.output, {.style = OnnxStyle::kQdq});
-    results.say(fmt::format("ONNX model: {}\n", *command.options.output));
-  }
+  say_graphs(open, result, command.options, results);
   add_outcome(results, outcome);
   results.add("integer_execution", checked);
   results.add("graph", result.graph_path().string());

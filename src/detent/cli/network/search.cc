@@ -158,6 +158,43 @@ bool goes_on(const TorchCommand& command, const fs::path& folder, const Table& s
   return true;
 }
 
+const std::vector<std::string>& written_names() {
+  static const std::vector<std::string> kNames = {"best.mz", "evaluations.jsonl", "points", "search.json",
+                                                  "settings.toml"};
+  return kNames;
+}
+
+/// The folder of a search, locked and claimed by the first worker while it lives.
+class SearchFolder {
+ public:
+  /// Removes what another search left there, unless it goes on. Throws Error as goes_on does.
+  SearchFolder(const TorchCommand& command, const fs::path& folder, const Table& settings,
+               ProcessGroup& group) {
+    const auto warn = [](const std::string& text) { spdlog::warn("{}", text); };
+    if (group.is_first()) {
+      lock_.emplace(folder, "detent search", warn);
+      check_names_not_read(folder, written_names());
+    }
+    resumes_ = goes_on(command, folder, settings);
+    group.all_gather({});  // the others read before the first one writes
+    if (!group.is_first()) return;
+    claimed_.emplace(folder, written_names(),
+                     resumes_ || command.options.overwrite || fs::exists(folder / "evaluations.jsonl"));
+    if (!resumes_) {
+      for (const char* name : {"evaluations.jsonl", "search.json", "best.mz", "points"})
+        fs::remove_all(folder / name);
+    }
+    write_toml(folder / "settings.toml", settings);
+  }
+
+  bool resumes() const { return resumes_; }
+
+ private:
+  std::optional<FolderLock> lock_;
+  std::optional<ClaimedNames> claimed_;
+  bool resumes_ = false;
+};
+
 /// Says so where even the best network is of little use.
 void warn_of_bad_best(const SearchReport& report) {
   constexpr double kLeastSqnr = 10;  // dB
@@ -225,12 +262,6 @@ void add_report(CommandResults& results, const SearchReport& report, const Torch
     add_network(results, with_sizes_of(read_network(folder / "best.mz"), network), nullptr, dataset);
 }
 
-const std::vector<std::string>& written_names() {
-  static const std::vector<std::string> kNames = {"best.mz", "evaluations.jsonl", "points", "search.json",
-                                                  "settings.toml"};
-  return kNames;
-}
-
 }  // namespace
 
 void run_search(const TorchCommand& command, ProcessGroup& group) {
@@ -248,25 +279,7 @@ void run_search(const TorchCommand& command, ProcessGroup& group) {
   check_workers_agree_on_inputs(network, {{"training samples", &training}}, group);
 
   const fs::path folder = command.software_dir / "search";
-  const auto warn = [](const std::string& text) { spdlog::warn("{}", text); };
-  std::optional<FolderLock> lock;
-  std::optional<ClaimedNames> claimed;
-  if (group.is_first()) {
-    lock.emplace(folder, "detent search", warn);
-    check_names_not_read(folder, written_names());
-  }
-  const Table settings = search_settings(command, network, training.size());
-  const bool resumes = goes_on(command, folder, settings);
-  group.all_gather({});  // the others read before the first one writes
-  if (group.is_first()) {
-    claimed.emplace(folder, written_names(),
-                    resumes || command.options.overwrite || fs::exists(folder / "evaluations.jsonl"));
-    if (!resumes) {
-      for (const char* name : {"evaluations.jsonl", "search.json", "best.mz", "points"})
-        fs::remove_all(folder / name);
-    }
-    write_toml(folder / "settings.toml", settings);
-  }
+  const SearchFolder searched(command, folder, search_settings(command, network, training.size()), group);
 
   const StopSignals signals(
       group.is_first() ? "\ndetent: stopping; a second signal ends the program at once\n" : "");
@@ -290,7 +303,7 @@ void run_search(const TorchCommand& command, ProcessGroup& group) {
                         .options = options,
                         .seed = static_cast<uint64_t>(command.options.seed),
                         .folder = folder,
-                        .resumes = resumes,
+                        .resumes = searched.resumes(),
                         .start = start,
                         .latency = measured_latency,
                         .saved = [&](const Graph& graph) { return with_open_sizes(graph, command); }};

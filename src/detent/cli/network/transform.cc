@@ -32,6 +32,7 @@ bool awaits_training(const Graph& graph) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-function-size): the steps of the command, one after the other
 void run_transform(const TorchCommand& command, ProcessGroup& group) {
   CommandResults results(command.name, result_options(command, group));
   const Pipeline pipeline(command.passes, command.config_file);

@@ -16,7 +16,8 @@ bool layer_takes(const ImportedWindow& window) {
   return window.is_symmetric() && window.kernel.size() <= 3;
 }
 
-Table attributes_of(const NodeImport& node, const ImportedWindow& window, std::vector<int64_t> padding) {
+Table attributes_of(const NodeImport& node, const ImportedWindow& window,
+                    const std::vector<int64_t>& padding) {
   return {{"kernel_size", Value(window.kernel)},
           {"stride", Value(window.stride)},
           {"padding", Value(padding)},
@@ -27,7 +28,7 @@ Table attributes_of(const NodeImport& node, const ImportedWindow& window, std::v
 Table bordered_attributes(const NodeImport& node, const ImportedWindow& window) {
   std::vector<int64_t> padding = window.before;
   padding.insert(padding.end(), window.behind.begin(), window.behind.end());
-  Table attributes = attributes_of(node, window, std::move(padding));
+  Table attributes = attributes_of(node, window, padding);
   attributes["dilation"] = Value(window.dilation);
   return attributes;
 }
