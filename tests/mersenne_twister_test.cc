@@ -10,6 +10,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "detent/execution/initialize.h"
+#include "detent/graph/builder.h"
+#include "detent/graph/initialization.h"
+
 namespace detent {
 namespace {
 
@@ -49,6 +53,30 @@ TEST(MersenneTwister, DrawsNormalNumbersAsPyTorchDoes) {
       EXPECT_NEAR(normal[i], expected[i], 1e-6F * std::max(0.02F, std::fabs(expected[i]))) << i;
     // Both have drawn as much.
     EXPECT_EQ(generator.draw_int64(), at::empty({}, at::kLong).random_().item<int64_t>());
+  }
+}
+
+/// Where no normal number is drawn, to the bit; the padding row is zero, also counted from the end.
+TEST(Initialization, IsThatOfLibtorch) {
+  GraphBuilder b("initialized");
+  const NodeInput words = b.input("words", TensorType{DType::kInt64, {kBatchName, 3}});
+  const NodeInput rows =
+      b.layer("embedding", "table", {words}, {{"weight", {7, 6}}}, {{"padding_idx", int64_t{-2}}});
+  Graph ours = b.finish(b.linear("fc", rows, 6, 2));
+  Graph theirs = ours.deep_copy();
+  seed_everything(5);
+  initialize_parameters(theirs);
+  MersenneTwister generator(5);
+  initialize_parameters(ours, generator);
+  for (const char* parameter : {"weight", "bias"}) {
+    EXPECT_TRUE(ours.node("fc").find_parameter(parameter)->tensor.equals(
+        theirs.node("fc").find_parameter(parameter)->tensor));
+  }
+  const auto table = ours.node("table").find_parameter("weight")->tensor.values<float>();
+  const auto expected = theirs.node("table").find_parameter("weight")->tensor.values<float>();
+  for (size_t i = 0; i < table.size(); ++i) {
+    EXPECT_NEAR(table[i], expected[i], 1e-5F);
+    EXPECT_EQ(table[i] == 0, i / 6 == 5) << i;
   }
 }
 

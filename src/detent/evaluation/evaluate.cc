@@ -11,15 +11,12 @@
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
 #include "detent/evaluation/batches.h"
+#include "detent/evaluation/first_non_finite.h"
 #include "detent/graph/activation_memory.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
 namespace {
-
-bool is_finite(const Tensor& tensor) {
-  return std::ranges::all_of(tensor.values<float>(), [](float x) { return std::isfinite(x); });
-}
 
 Tensor joined_rows(const std::vector<Tensor>& parts) {
   Shape shape = parts.front().shape();
@@ -50,23 +47,16 @@ bool never() { return false; }
 
 std::string describe_first_non_finite(const Program& program, const Graph& graph,
                                       std::span<const Tensor> inputs) {
-  std::string description;
+  FirstNonFinite first;
   auto observation = Observation::of_none(ObservedValues::kBeforeQuantization);
   for (const Node& node : graph.nodes()) {
     if (role_of(node) != OperatorRole::kOutput) observation.operands->emplace(node.name, "data_out_0");
   }
-  observation.see = [&](const Node& seen, std::string_view /*operand*/, const Tensor& value) {
-    if (!description.empty() || is_finite(value)) return;
-    const Node& node = graph.node(seen.name);
-    description = fmt::format("the first node whose output is not finite is \"{}\" ({})", node.name, node.op);
-    for (const auto& [name, parameter] : node.all_parameters()) {
-      if (parameter->tensor.dtype() != DType::kFloat32 || is_finite(parameter->tensor)) continue;
-      description += fmt::format(", whose {} is not finite either", name);
-      return;
-    }
+  observation.see = [&](const Node& node, std::string_view /*operand*/, const Tensor& value) {
+    first.see(graph.node(node.name), value);  // with all its parameters
   };
   program.run(inputs, observation);
-  return description.empty() ? "the outputs of all nodes are finite when it is computed again" : description;
+  return first.description();
 }
 
 std::optional<Metrics> evaluate_until(const std::function<bool()>& stop, const Program& program,

@@ -9,10 +9,7 @@ namespace detent {
 /// Seeds libtorch's default generator, from which initialisation, shuffling and dropout draw.
 void seed_everything(uint64_t seed);
 
-/// Fills all parameters as PyTorch's modules do when they are made, in node order, weight before bias, from
-/// the default generator: so the same seed gives the same numbers as in Python. Linear and convolution
-/// layers: uniform in +-1 / sqrt(fan_in) (He et al. 2015, arXiv:1502.01852, with a = sqrt(5)). Embedding:
-/// normal, the padding row zero. Normalisation: ones and zeros. Learned scales stay as they are.
+/// As graph/initialization.h says, from that generator.
 void initialize_parameters(Graph& graph);
 
 }  // namespace detent

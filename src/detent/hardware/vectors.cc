@@ -81,6 +81,7 @@ TestVectors integer_vectors(const Graph& graph, const Circuit& circuit, const st
   constexpr int64_t kBatch = 256;
   std::vector<std::string> notes;
   const Graph integers = integer_graph(graph, notes);
+  check_integer_execution(integers);
   const IntegerProgram program(integers);
   TestVectors vectors;
   const int64_t samples = inputs.front().dim(0);

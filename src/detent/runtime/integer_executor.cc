@@ -400,11 +400,24 @@ std::vector<Tensor> run_reference(const ReferencePlan& plan, std::span<const Ref
 
 void check_integer_execution(const Graph& graph) {
   const auto is_quantized = [](const Node& node) { return !node.quantization.empty(); };
-  if (graph.requantization() || std::ranges::none_of(graph.nodes(), is_quantized)) return;
-  fail(
-      "graph \"{}\" has quantizers of training or of a simulation, and is not ready for integer execution: "
-      "`detent quantize` makes it so (the pass finish_qat)",
-      graph.name());
+  if (!graph.requantization() && std::ranges::any_of(graph.nodes(), is_quantized)) {
+    fail(
+        "graph \"{}\" has quantizers of training or of a simulation, and is not ready for integer execution: "
+        "`detent quantize` makes it so (the pass finish_qat)",
+        graph.name());
+  }
+  for (const Node& node : graph.nodes()) {
+    if (trait<TableLayer>(node) != nullptr) continue;  // takes the values of any format
+    for (const auto& [operand, quantizer] : node.quantization) {
+      if (!operand.starts_with("data_")) continue;
+      const std::optional<QuantSpec> rounding = node.rounding(operand);
+      if (rounding && !executed_types(*rounding).empty()) continue;
+      fail(
+          "node \"{}\" ({}): operand \"{}\" has the format {}, expected affine of at most 16 bits with one "
+          "given scale, or binary without one",
+          node.name, node.op, operand, quant_spec_text(quantizer->spec));
+    }
+  }
 }
 
 IntegerProgram::IntegerProgram(const Graph& graph) : plan_(reference_plan(graph)) {}

@@ -53,7 +53,8 @@ class IntegerProgram final : public Program {
   std::unique_ptr<const ReferencePlan> plan_;  // runtime/reference_step.h
 };
 
-/// Throws Error where the graph has quantizers, and not for integer execution: it would be simulated.
+/// Throws Error, naming the operand, where integer execution would be a simulation: the graph has quantizers
+/// of training, or an operand a format without codes.
 void check_integer_execution(const Graph& graph);
 
 class IntegerExecutor final : public Executor {

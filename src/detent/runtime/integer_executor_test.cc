@@ -55,6 +55,8 @@ TEST(IntegerExecutor, RoundsOperandsOfOtherFormatsToTheirValues) {
   Graph graph = small_network();
   graph.node("relu").quantization["data_out_0"] = parse_quant_spec_text("fixed:width=3,frac_width=0");
   const Tensor x = Tensor::from<float>({1, 1, 2, 2}, std::vector<float>{0.2F, 1.3F, 9, -4});
+  EXPECT_THAT(error_of([&] { check_integer_execution(graph); }),
+              HasSubstr("node \"relu\" (relu): operand \"data_out_0\" has the format fixed"));
   const Tensor y = IntegerProgram(graph).run(std::span(&x, 1)).front();
   EXPECT_THAT(y.values<float>(), ElementsAre(0, 2, 3, 0));  // of 0, 2, 4.5, 0 in integers to 3
   graph.set_requantization(std::nullopt);

@@ -23,6 +23,19 @@ bool is_idempotent(const FormatRounding& rounding) {
   return affine != nullptr && !affine->scale.empty();
 }
 
+bool has_codes(const Graph& graph, const Node& node, const std::string& operand) {
+  return graph.requantization() && executed_type(node, operand).has_value();
+}
+
+/// Whether values of any node are rounded without codes.
+bool rounds_values(const Graph& graph) {
+  return std::ranges::any_of(graph.nodes(), [&](const Node& node) {
+    return std::ranges::any_of(node.quantization, [&](const auto& entry) {
+      return is_of_values(entry.first) && !has_codes(graph, node, entry.first);
+    });
+  });
+}
+
 class RoundingNodes {
  public:
   explicit RoundingNodes(const Graph& graph) : graph_(graph), result_{Graph(graph.name()), {}} {
@@ -34,22 +47,11 @@ class RoundingNodes {
     return std::move(result_);
   }
 
-  /// Whether values of the node are rounded without codes.
-  bool rounds(const Node& node) const {
-    return std::ranges::any_of(node.quantization, [&](const auto& entry) {
-      return is_of_values(entry.first) && !has_codes(node, entry.first);
-    });
-  }
-
  private:
-  bool has_codes(const Node& node, const std::string& operand) const {
-    return graph_.requantization() && executed_type(node, operand).has_value();
-  }
-
   /// nullopt where the operand has codes, or no quantizer.
   std::optional<FormatRounding> rounding_of(const Node& node, const std::string& operand) const {
     const auto found = node.quantization.find(operand);
-    if (found == node.quantization.end() || has_codes(node, operand)) return std::nullopt;
+    if (found == node.quantization.end() || has_codes(graph_, node, operand)) return std::nullopt;
     const uint64_t seed = std::hash<std::string_view>{}(node.name) ^ std::hash<std::string_view>{}(operand);
     FormatRounding rounding{found->second, node.rounding(operand), seed};
     if (!rounding.spec) owned_scale(*rounding.quantizer);  // refuses one that cannot be used
@@ -142,10 +144,8 @@ Tensor FormatRounding::rounded(const Tensor& values) const {
 
 RoundedGraph with_roundings_as_nodes(Graph graph) {
   if (folds_norms(graph)) fold_trained_norms(graph);
-  RoundingNodes rewriting(graph);
-  const auto rounds = [&](const Node& node) { return rewriting.rounds(node); };
-  if (std::ranges::none_of(std::as_const(graph).nodes(), rounds)) return {std::move(graph), {}};
-  return rewriting.rewritten();
+  if (!rounds_values(graph)) return {std::move(graph), {}};
+  return RoundingNodes(graph).rewritten();
 }
 
 }  // namespace detent

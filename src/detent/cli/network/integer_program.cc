@@ -6,12 +6,18 @@
 
 namespace detent {
 
-std::unique_ptr<const Program> integer_program(const Graph& graph, Engine engine) {
-  if (engine == Engine::kIntegers && !graph.requantization()) {
+void check_engine(const Graph& graph, Engine engine) {
+  if (engine != Engine::kIntegers) return;
+  if (!graph.requantization()) {
     fail(
         "--engine integers: graph \"{}\" is not quantized for integer execution: `detent quantize` does that",
         graph.name());
   }
+  check_integer_execution(graph);
+}
+
+std::unique_ptr<const Program> integer_program(const Graph& graph, Engine engine) {
+  check_engine(graph, engine);
   if (engine == Engine::kReference) return IntegerExecutor().compile(graph);
   return FastExecutor().compile(graph);
 }

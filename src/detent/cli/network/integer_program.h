@@ -7,9 +7,10 @@
 
 namespace detent {
 
-/// The graph in integers, by the plain reference or the fast engine, or in float32 where nothing is
-/// quantized. Throws Error where the graph is quantized, but not for integers, or not at all and `engine` is
-/// kIntegers.
+/// Throws Error where `engine` is kIntegers and the graph is not quantized for integer execution.
+void check_engine(const Graph& graph, Engine engine);
+
+/// The graph by the plain reference or the fast engine. Throws Error as check_engine does.
 std::unique_ptr<const Program> integer_program(const Graph& graph, Engine engine);
 
 }  // namespace detent

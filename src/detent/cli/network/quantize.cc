@@ -54,6 +54,7 @@ std::string check_integers(const Graph& graph, const Dataset& dataset, bool show
                                                multiply_adds(graph), kMostProducts));
   std::optional<IntegerProgram> integers;
   try {
+    check_integer_execution(graph);
     integers.emplace(graph);
   } catch (const Error& error) {
     return fmt::format("not possible: {}", error.what());

@@ -24,6 +24,7 @@
 #include "detent/io/npy.h"
 #include "detent/io/output_path.h"
 #include "detent/onnx/model_file.h"
+#include "detent/runtime/integer_executor.h"
 
 namespace detent {
 namespace {
@@ -163,8 +164,8 @@ Tensor as_integers(const Graph& graph, const NodeInput& value, const Tensor& ten
   return as_dtype(codes_of(tensor, type->second), code_dtype(type->second));
 }
 
-/// By the engine that was asked for. Otherwise by the fast one where the network is quantized for integers,
-/// and they can be had: the simulation gives the same values, also of formats that have no integers.
+/// By the engine that was asked for, or the fast one. Says so where a network that is quantized for integers
+/// has formats without them.
 std::unique_ptr<const Program> compiled(const ModelRun& run, const Graph& graph, CommandResults& results) {
   if (run.engine && *run.engine != Engine::kSimulation) {
     auto program = integer_program(graph, *run.engine);
@@ -173,7 +174,7 @@ std::unique_ptr<const Program> compiled(const ModelRun& run, const Graph& graph,
   }
   if (!run.engine && graph.requantization() && !run.before_quantization) {
     try {
-      return integer_program(graph, Engine::kFast);
+      check_integer_execution(graph);
     } catch (const Error& error) {
       results.say(fmt::format("fake quantization, not integers: {}\n", error.what()));
     }

@@ -19,6 +19,7 @@ void run_test(const TorchCommand& command, ProcessGroup& group) {
   check_workers_agree_on_inputs(graph, {{"test samples", dataset.get()}}, group);
   const int64_t batch_size = command.options.training.batch_size;
   const int64_t loaders = command.options.num_workers;
+  check_engine(graph, command.options.engine);
   if (command.options.dump.folder && group.is_first()) write_dump(command.options, graph, *dataset);
   const bool simulates = command.options.engine == Engine::kSimulation;
   const std::unique_ptr<const Program> program =
