@@ -12,6 +12,7 @@
 #include "detent/core/worker_environment.h"
 #include "detent/graph/graph.h"
 #include "detent/io/file_roles.h"
+#include "detent/workers/rendezvous.h"
 
 namespace detent {
 
@@ -22,8 +23,9 @@ struct TorchCommand {
   Table passes;                        // [passes] of the configuration, in file order
   std::string config_file;             // "" without one
   std::filesystem::path software_dir;  // <project_dir>/<project>/software; quickstart: its output folder
-  /// When a launcher started several.
+  /// When a launcher started several, and where they have met.
   std::optional<WorkerEnvironment> workers = std::nullopt;
+  std::shared_ptr<Rendezvous> meeting = nullptr;
   ModelRun model_run = {};  // of run
   Table search = {};        // options of search
   /// What `load` holds, where that is a whole network: read once, before the data that must fit it.

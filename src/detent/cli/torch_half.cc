@@ -3,19 +3,23 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "detent/cli/build_identity.h"
 #include "detent/cli/network/commands.h"
+#include "detent/cli/network/session.h"
 #include "detent/cli/resource_limits.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/parallel.h"
 #include "detent/core/processors.h"
+#include "detent/workers/socket_group.h"
 
 namespace detent {
 namespace {
@@ -70,16 +74,28 @@ class TorchHalf {
   void* handle_ = nullptr;
 };
 
+/// The workers that a launcher started, once they agree on what to do; nullptr without a launcher.
+std::unique_ptr<SocketGroup> join_workers(const TorchCommand& command) {
+  if (!command.workers) return nullptr;
+  const std::chrono::seconds timeout(command.options.worker_timeout);
+  auto group = std::make_unique<SocketGroup>(*command.workers, timeout);
+  if (group->rank() != 0) silence_worker();
+  check_workers_agree_on_settings(command, *group);
+  return group;
+}
+
 }  // namespace
 
 void run_command(const TorchCommand& command) {
-  if (!is_network_command(command.name) || command.workers) return run_torch_command(command);
+  if (!is_network_command(command.name)) return run_torch_command(command);
   const RunOptions& options = command.options;
   set_up_logging(options.log_level);
   if (options.num_threads) set_thread_count(usable_thread_count(*options.num_threads));
   check_thread_limit(thread_count(), options.num_workers);
   default_generator() = MersenneTwister(static_cast<uint64_t>(options.seed));
-  run_network_command(command, single_process());
+  const std::unique_ptr<SocketGroup> launched = join_workers(command);
+  ProcessGroup& group = launched ? static_cast<ProcessGroup&>(*launched) : single_process();
+  run_network_command(command, group);
   warn_of_broken_images();
 }
 
@@ -87,9 +103,9 @@ void run_torch_command(const TorchCommand& command) {
   const std::optional<std::filesystem::path> library = library_path();
   if (!library) {
     fail(
-        "`detent {}`{} needs the libtorch half of detent, and {} does not exist: this build was configured "
+        "`detent {}` needs the libtorch half of detent, and {} does not exist: this build was configured "
         "without DETENT_TORCH (configure with -DDETENT_TORCH=ON)",
-        command.name, command.workers ? " in several workers" : "", candidate_paths().back().string());
+        command.name, candidate_paths().back().string());
   }
   const std::optional<int64_t>& wanted = command.options.num_threads;
   const auto threads =
@@ -98,6 +114,9 @@ void run_torch_command(const TorchCommand& command) {
   set_thread_environment(threads, wanted.has_value());
   TorchCommand with_roles = command;
   with_roles.file_roles = FileRoles::current();
+  set_up_logging(command.options.log_level);
+  const std::unique_ptr<SocketGroup> launched = join_workers(command);
+  if (launched) with_roles.meeting = launched->table();
   TorchHalf(*library).function<decltype(detent_torch_run)>("detent_torch_run")(with_roles);
 }
 

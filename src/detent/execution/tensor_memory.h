@@ -6,8 +6,6 @@ namespace detent {
 
 /// A step of training mnist_cnn has 14 MiB in use at once, but blocks of more than 30 in all sizes.
 constexpr size_t kSpareForTraining = size_t{32} << 20;
-/// A forward pass has large blocks at its beginning, in few sizes.
-constexpr size_t kSpareForInference = size_t{12} << 20;
 
 /// From now on, libtorch takes the memory of tensors from a BlockCache: a step of a training finds the blocks
 /// of the step before, and what lies idle is bounded by what was in use at once and `spare` bytes. Calls

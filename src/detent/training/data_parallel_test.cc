@@ -45,7 +45,9 @@ void with_workers(int size, const std::function<void(ProcessGroup&)>& body,
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       try {
-        const auto group = join_workers({rank, size, "127.0.0.1", port}, timeout);
+        const WorkerEnvironment workers{rank, size, "127.0.0.1", port};
+        const auto table = std::make_shared<Rendezvous>(workers, timeout);
+        const auto group = join_with_gloo(workers, timeout, table);
         body(*group);
       } catch (const std::exception& error) {
         const std::lock_guard lock(mutex);
@@ -92,14 +94,6 @@ TEST(Workers, OneThatStopsMakesTheOthersStop) {
   };
   EXPECT_THAT([&] { with_workers(2, body, std::chrono::seconds(5)); },
               ThrowsMessage<Error>(HasSubstr("worker 0 of 2")));
-}
-
-TEST(Workers, OneThatNeverComesIsAnErrorAfterTheTimeout) {
-  EXPECT_THAT(
-      [] {
-        join_workers({0, 2, "127.0.0.1", reserved_port_for_test()}, std::chrono::milliseconds(300));
-      },
-      ThrowsMessage<Error>(HasSubstr("cannot join the others")));
 }
 
 TEST(Workers, ASilentOneIsWaitedForNoLongerThanTheTimeout) {

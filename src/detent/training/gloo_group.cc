@@ -12,13 +12,9 @@
 #ifndef USE_C10D_GLOO
 #define USE_C10D_GLOO
 #endif
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "detent/core/error.h"
-#include "detent/core/log.h"
-#include "detent/training/rendezvous.h"
 
 namespace detent {
 namespace {
@@ -28,27 +24,25 @@ using Clock = Rendezvous::Clock;
 /// What Gloo asks of a store: the addresses of the workers.
 class RendezvousStore final : public c10d::Store {
  public:
-  RendezvousStore(const WorkerEnvironment& workers, std::chrono::milliseconds timeout)
-      : c10d::Store(timeout), rendezvous_(workers, timeout) {}
-
-  const std::string& local_address() const { return rendezvous_.local_address(); }
+  RendezvousStore(std::shared_ptr<Rendezvous> table, std::chrono::milliseconds timeout)
+      : c10d::Store(timeout), table_(std::move(table)) {}
 
   using c10d::Store::set;
   void set(const std::string& key, const std::vector<uint8_t>& value) override {
-    rendezvous_.set(key, std::as_bytes(std::span(value)));
+    table_->set(key, std::as_bytes(std::span(value)));
   }
   std::vector<uint8_t> get(const std::string& key) override {
-    const std::vector<std::byte> value = rendezvous_.get(key, Clock::now() + timeout_);
+    const std::vector<std::byte> value = table_->get(key, Clock::now() + timeout_);
     const auto* first = reinterpret_cast<const uint8_t*>(value.data());
     return {first, first + value.size()};
   }
   bool check(const std::vector<std::string>& keys) override {
-    return std::ranges::all_of(keys, [&](const auto& key) { return rendezvous_.find(key).has_value(); });
+    return std::ranges::all_of(keys, [&](const auto& key) { return table_->find(key).has_value(); });
   }
   void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
   void wait(const std::vector<std::string>& keys, const std::chrono::milliseconds& timeout) override {
     const Clock::time_point deadline = Clock::now() + timeout;
-    for (const std::string& key : keys) rendezvous_.get(key, deadline);
+    for (const std::string& key : keys) table_->get(key, deadline);
   }
   int64_t add(const std::string&, int64_t) override { return unused("add"); }
   bool deleteKey(const std::string&) override { return unused("deleteKey") != 0; }
@@ -57,21 +51,8 @@ class RendezvousStore final : public c10d::Store {
  private:
   static int64_t unused(const char* name) { DETENT_CHECK(false, "Gloo asks its store for {}", name); }
 
-  Rendezvous rendezvous_;
+  std::shared_ptr<Rendezvous> table_;
 };
-
-/// The store of torchrun, which is a TCPStore. It holds the launcher's own keys too, and those of workers
-/// that it started before.
-c10::intrusive_ptr<c10d::Store> store_of_launcher(const WorkerEnvironment& workers,
-                                                  std::chrono::milliseconds timeout) {
-  c10d::TCPStoreOptions options;
-  options.port = static_cast<std::uint16_t>(workers.port);
-  options.isServer = false;
-  options.numWorkers = static_cast<std::size_t>(workers.size);
-  options.timeout = timeout;
-  return c10::make_intrusive<c10d::PrefixStore>(
-      "detent/" + *workers.launcher_restarts, c10::make_intrusive<c10d::TCPStore>(workers.address, options));
-}
 
 [[noreturn]] void fail_for_time(std::chrono::milliseconds timeout) {
   fail("it took longer than {:.3g} s", std::chrono::duration<double>(timeout).count());
@@ -93,26 +74,16 @@ class GlooGroup final : public ProcessGroup {
  public:
   using Group = c10::intrusive_ptr<c10d::ProcessGroupGloo>;
 
-  GlooGroup(const WorkerEnvironment& workers, std::chrono::milliseconds timeout)
+  GlooGroup(const WorkerEnvironment& workers, std::chrono::milliseconds timeout,
+            const std::shared_ptr<Rendezvous>& table)
       : workers_(workers), timeout_(timeout) {
     attempt("cannot join the others", [&] {
-      const Clock::time_point deadline = Clock::now() + timeout;
-      c10::intrusive_ptr<c10d::Store> store;
-      std::string local_address;
-      if (workers.launcher_restarts) {
-        store = store_of_launcher(workers, timeout);
-      } else {
-        auto own = c10::make_intrusive<RendezvousStore>(workers, timeout);
-        local_address = own->local_address();
-        store = own;
-      }
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-      group_ = within(left, [store, local_address, timeout, rank = workers.rank, size = workers.size] {
+      const auto store = c10::make_intrusive<RendezvousStore>(table, timeout);
+      group_ = within(timeout, [store, address = table->local_address(), timeout, rank = workers.rank,
+                                size = workers.size] {
         auto options = c10d::ProcessGroupGloo::Options::create();
         options->timeout = timeout;
-        options->devices.push_back(local_address.empty()
-                                       ? c10d::ProcessGroupGloo::createDefaultDevice()
-                                       : c10d::ProcessGroupGloo::createDeviceForHostname(local_address));
+        options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(address));
         return c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, size, options);
       });
     });
@@ -184,17 +155,10 @@ class GlooGroup final : public ProcessGroup {
 
 }  // namespace
 
-std::unique_ptr<ProcessGroup> join_workers(const WorkerEnvironment& workers,
-                                           std::chrono::milliseconds timeout) {
-  const bool warns = workers.rank == 0 && workers.secret.empty();
-  if (warns && !workers.launcher_restarts && is_public_address(workers.address)) {
-    spdlog::warn(
-        "MASTER_ADDR {} is a public address: without a DETENT_WORKER_SECRET, the same for all workers, "
-        "anybody "
-        "can join them",
-        workers.address);
-  }
-  return std::make_unique<GlooGroup>(workers, timeout);
+std::unique_ptr<ProcessGroup> join_with_gloo(const WorkerEnvironment& workers,
+                                             std::chrono::milliseconds timeout,
+                                             std::shared_ptr<Rendezvous> table) {
+  return std::make_unique<GlooGroup>(workers, timeout, std::move(table));
 }
 
 }  // namespace detent

@@ -5,14 +5,15 @@
 
 #include "detent/core/process_group.h"
 #include "detent/core/worker_environment.h"
+#include "detent/workers/rendezvous.h"
 
 namespace detent {
 
-/// Joins the other workers over TCP (libtorch's c10d with Gloo), through a table at the first worker
-/// (rendezvous.h) or at the launcher. Returns when all are there; neither this nor a call of the group waits
-/// longer than `timeout`. Throws Error that names rank and address. What workers send each other is not
-/// encrypted: the network between them must be trusted.
-std::unique_ptr<ProcessGroup> join_workers(const WorkerEnvironment& workers,
-                                           std::chrono::milliseconds timeout);
+/// Connects workers that have met at `table` once more, by libtorch's c10d with Gloo, whose sums of gradients
+/// go around in a ring. Returns when all are connected; neither this nor a call of the group waits longer
+/// than `timeout`. Throws Error that names rank and address.
+std::unique_ptr<ProcessGroup> join_with_gloo(const WorkerEnvironment& workers,
+                                             std::chrono::milliseconds timeout,
+                                             std::shared_ptr<Rendezvous> table);
 
 }  // namespace detent

@@ -1,5 +1,7 @@
 #include "detent/cli/network/commands.h"
 
+#include <cstdio>
+
 #include "detent/cli/network/session.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
@@ -16,13 +18,18 @@ bool is_network_command(const std::string& name) { return std::ranges::count(kCo
 
 void run_network_command(TorchCommand command, ProcessGroup& group) {
   if (command.name == "run") return run_model(command);
-  check_workers_agree_on_settings(command, group);
   read_whole_network(command);
   if (command.name == "test") return run_test(command, group);
   if (command.name == "transform") return run_transform(command, group);
   if (command.name == "quantize") return run_quantize(command, group);
   if (command.name == "search") return run_search(command, group);
   DETENT_CHECK(false, "command {}", command.name);
+}
+
+void silence_worker() {
+  std::fflush(stdout);
+  if (std::freopen("/dev/null", "w", stdout) == nullptr) fail("cannot open /dev/null");
+  set_up_logging("error");
 }
 
 void warn_of_broken_images() {

@@ -6,11 +6,14 @@
 namespace detent {
 
 /// Runs test, transform, quantize, search or run, in this process and without libtorch, once threads, logging
-/// and the generator of random numbers are set up.
+/// and the generator of random numbers are set up and the workers agree on their settings.
 void run_network_command(TorchCommand command, ProcessGroup& group);
 
 /// Whether it is one of these.
 bool is_network_command(const std::string& name);
+
+/// For a worker that is not the first: it prints nothing but errors.
+void silence_worker();
 
 /// What comes after any command: says how many images were left out.
 void warn_of_broken_images();

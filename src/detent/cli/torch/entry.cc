@@ -1,4 +1,3 @@
-#include <cstdio>
 #include <memory>
 
 #include <ATen/Parallel.h>
@@ -34,37 +33,27 @@ void take_blas_buffers() {
 }
 
 /// libtorch begins with one thread when it is loaded late.
-void set_up_process(const RunOptions& options, bool trains) {
+void set_up_process(const RunOptions& options) {
   set_up_logging(options.log_level);
   if (options.num_threads) set_thread_count(usable_thread_count(*options.num_threads));
   at::set_num_threads(thread_count());
-  use_block_cache_for_tensors(trains ? kSpareForTraining : kSpareForInference);
+  use_block_cache_for_tensors(kSpareForTraining);
   take_blas_buffers();
   seed_everything(static_cast<uint64_t>(options.seed));
   default_generator() = MersenneTwister(static_cast<uint64_t>(options.seed));
 }
 
-/// The other workers print nothing but errors.
-void silence() {
-  std::fflush(stdout);
-  if (std::freopen("/dev/null", "w", stdout) == nullptr) fail("cannot open /dev/null");
-  set_up_logging("error");
-}
-
 void run(TorchCommand command) {
-  set_up_process(command.options, command.name == "train" || command.name == "quickstart");
-  command.random = {};  // that of this library, which has a generator of its own
-  if (command.name == "quickstart" || command.name == "train")
-    command.random = {[](Graph& graph) { initialize_parameters(graph); }, [] { return draw_order_seed(); }};
+  set_up_process(command.options);
+  command.random = {[](Graph& graph) { initialize_parameters(graph); }, [] { return draw_order_seed(); }};
   if (command.name == "quickstart") return run_quickstart(command);
   std::unique_ptr<ProcessGroup> launched;
   if (command.workers) {
-    launched = join_workers(*command.workers, std::chrono::seconds(command.options.worker_timeout));
-    if (command.workers->rank != 0) silence();
+    launched = join_with_gloo(*command.workers, std::chrono::seconds(command.options.worker_timeout),
+                              command.meeting);
+    if (command.workers->rank != 0) silence_worker();
   }
   ProcessGroup& group = launched ? *launched : single_process();
-  if (command.name != "train") return run_network_command(std::move(command), group);
-  check_workers_agree_on_settings(command, group);
   read_whole_network(command);
   run_train(command, group);
 }

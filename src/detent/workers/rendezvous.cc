@@ -1,4 +1,4 @@
-#include "detent/training/rendezvous.h"
+#include "detent/workers/rendezvous.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -13,9 +13,9 @@
 
 #include "detent/core/error.h"
 #include "detent/core/log.h"
-#include "detent/training/rendezvous_messages.h"
-#include "detent/training/rendezvous_server.h"
-#include "detent/training/socket.h"
+#include "detent/workers/rendezvous_messages.h"
+#include "detent/workers/rendezvous_server.h"
+#include "detent/workers/socket.h"
 
 namespace detent {
 namespace {
@@ -48,6 +48,7 @@ class Rendezvous::Peer {
   virtual ~Peer() = default;
   virtual void set(const std::string& key, std::span<const std::byte> value) = 0;
   virtual std::optional<std::vector<std::byte>> find(const std::string& key) = 0;
+  virtual void forget(const std::string&) {}
   virtual std::string refusals() { return ""; }
   /// Workers that are not there, at least one until all are.
   virtual std::vector<uint32_t> missing_workers() = 0;
@@ -62,6 +63,7 @@ class Rendezvous::Server final : public Rendezvous::Peer {
 
   void set(const std::string& key, std::span<const std::byte> value) override { server_.set(key, value); }
   std::optional<std::vector<std::byte>> find(const std::string& key) override { return server_.find(key); }
+  void forget(const std::string& prefix) override { server_.forget(prefix); }
   std::string refusals() override { return server_.refusals(); }
   std::vector<uint32_t> missing_workers() override { return server_.missing_workers(); }
 
@@ -184,14 +186,20 @@ Rendezvous::Rendezvous(const WorkerEnvironment& workers, std::chrono::millisecon
 
 Rendezvous::~Rendezvous() = default;
 
+void Rendezvous::forget(const std::string& prefix) { peer_->forget(prefix); }
+
 void Rendezvous::set(const std::string& key, std::span<const std::byte> value) { peer_->set(key, value); }
 
 std::optional<std::vector<std::byte>> Rendezvous::find(const std::string& key) { return peer_->find(key); }
 
-std::vector<std::byte> Rendezvous::get(const std::string& key, Clock::time_point deadline) {
+std::vector<std::byte> Rendezvous::get(const std::string& key, Clock::time_point deadline,
+                                       const std::string& unless) {
   std::chrono::milliseconds pause{1};
   while (true) {
+    // In this order, as a worker leaves after its last word.
+    const bool is_last_look = !unless.empty() && find(unless);
     if (auto found = find(key)) return std::move(*found);
+    if (is_last_look) fail("{}, and \"{}\" has not come", unless, key);
     if (Clock::now() >= deadline) fail("\"{}\" has not come in time", key);
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, kLongestPause);

@@ -1,4 +1,4 @@
-#include "detent/training/rendezvous_messages.h"
+#include "detent/workers/rendezvous_messages.h"
 
 #include <sys/random.h>
 
@@ -50,5 +50,6 @@ bool same(const Mac& a, const Mac& b) {
 }
 
 std::string arrival_key(uint32_t rank) { return fmt::format("worker {}", rank); }
+std::string departure_key(int rank) { return fmt::format("worker {} has ended", rank); }
 
 }  // namespace detent

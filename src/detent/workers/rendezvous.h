@@ -33,8 +33,11 @@ class Rendezvous {
   /// At most 64 KiB; of the key 256 bytes. Throws Error when the first worker is gone or silent.
   void set(const std::string& key, std::span<const std::byte> value);
   std::optional<std::vector<std::byte>> find(const std::string& key);
-  /// Waits for it until the deadline; Error then.
-  std::vector<std::byte> get(const std::string& key, Clock::time_point deadline);
+  /// Waits for it until the deadline, Error then; and Error as soon as `unless` is there and the key is not.
+  std::vector<std::byte> get(const std::string& key, Clock::time_point deadline,
+                             const std::string& unless = "");
+  /// At the first worker drops what keys beginning with `prefix` hold.
+  void forget(const std::string& prefix);
 
   /// This machine's numeric address, the one that reaches the first worker.
   const std::string& local_address() const;

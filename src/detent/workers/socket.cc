@@ -1,4 +1,4 @@
-#include "detent/training/socket.h"
+#include "detent/workers/socket.h"
 
 #include <fcntl.h>
 #include <netdb.h>
@@ -165,7 +165,7 @@ void Socket::receive(std::span<std::byte> bytes, Clock::time_point deadline) con
 }
 
 bool Socket::receive_some(std::vector<std::byte>& bytes, size_t most) const {
-  std::array<std::byte, 4096> buffer{};
+  std::array<std::byte, 65536> buffer;  // NOLINT(*-member-init): only what recv writes is read
   const size_t room = std::min(buffer.size(), most);
   const ssize_t count = room == 0 ? 0 : recv(descriptor_, buffer.data(), room, 0);
   if (count > 0) bytes.insert(bytes.end(), buffer.begin(), buffer.begin() + count);

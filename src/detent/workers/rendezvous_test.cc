@@ -1,4 +1,4 @@
-#include "detent/training/rendezvous.h"
+#include "detent/workers/rendezvous.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/reserved_port_for_test.h"
-#include "detent/training/socket.h"
+#include "detent/workers/socket.h"
 
 namespace detent {
 namespace {

@@ -1,4 +1,4 @@
-#include "detent/training/rendezvous_server.h"
+#include "detent/workers/rendezvous_server.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -74,6 +74,12 @@ std::optional<std::vector<std::byte>> RendezvousServer::find(const std::string& 
   const std::lock_guard lock(mutex_);
   const auto found = table_.find(key);
   return found == table_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void RendezvousServer::forget(const std::string& prefix) {
+  const std::lock_guard lock(mutex_);
+  auto each = table_.lower_bound(prefix);
+  while (each != table_.end() && each->first.starts_with(prefix)) each = table_.erase(each);
 }
 
 std::string RendezvousServer::refusals() {
@@ -197,11 +203,14 @@ void RendezvousServer::refuse(const Connection& connection, const std::string& r
                refusals_.back());
 }
 
-/// Who leaves before all were there may come again, or another in its place.
+/// Who leaves before all were there may come again, or another in its place; later the table says so.
 void RendezvousServer::take_leave(const Connection& connection) {
   if (is_stranger(connection)) return;
   const std::lock_guard lock(mutex_);
-  if (were_all_there_) return;
+  if (were_all_there_) {
+    table_[departure_key(static_cast<int>(*connection.rank))] = {};
+    return;
+  }
   table_.erase(arrival_key(*connection.rank));
   spdlog::warn("worker {} of {}, from {}, left before all were there", *connection.rank, workers_.size,
                connection.address);

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "detent/core/worker_environment.h"
-#include "detent/training/rendezvous_messages.h"
-#include "detent/training/socket.h"
+#include "detent/workers/rendezvous_messages.h"
+#include "detent/workers/socket.h"
 
 namespace detent {
 
@@ -29,6 +29,9 @@ class RendezvousServer {
 
   void set(const std::string& key, std::span<const std::byte> value);
   std::optional<std::vector<std::byte>> find(const std::string& key);
+
+  /// Drops the entries whose keys begin with `prefix`.
+  void forget(const std::string& prefix);
 
   /// The workers that are not there; none as soon as all were.
   std::vector<uint32_t> missing_workers();

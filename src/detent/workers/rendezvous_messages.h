@@ -87,5 +87,7 @@ bool same(const Mac& a, const Mac& b);
 
 /// The key that a worker sets first.
 std::string arrival_key(uint32_t rank);
+/// The key that is there when a worker has left after all had come.
+std::string departure_key(int rank);
 
 }  // namespace detent
