@@ -70,7 +70,7 @@ bench: test-packages ## build and run the benchmarks; results as JSON in BUILD_D
 # SANITIZE_TORCH=ON all). What a check finds ends it.
 sanitized = $(BUILD_DIR)/sanitize
 SANITIZE_TORCH ?= OFF
-FUZZ_TARGETS = idx safetensors checkpoint zip npy tar image packed graph $(if $(filter ON,$(SANITIZE_TORCH)),graph_torch) \
+FUZZ_TARGETS = idx safetensors checkpoint zip npy tar image packed graph \
   onnx mz decode format_text collector toml json csv gzip statistics
 with_clang = -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
 configure_sanitized = cmake -S . -B $(sanitized) $(with_clang) \

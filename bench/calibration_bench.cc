@@ -24,7 +24,7 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/execution/initialize.h"
-#include "detent/execution/interpreter.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/execution/tensor_memory.h"
 #include "detent/models/model.h"
 #include "detent/passes/pass.h"
@@ -98,7 +98,7 @@ double run_task(const Task& task) {
   seed_everything(0);
   Graph graph = build_model(task.model, task.sample, 10);
   initialize_parameters(graph);
-  TorchExecutor executor;
+  FastExecutor executor;
   RandomImages images(task.images, task.sample);
   PassContext context;
   context.report = [](const std::string&) {};

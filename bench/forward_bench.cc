@@ -22,7 +22,7 @@
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
 #include "detent/execution/initialize.h"
-#include "detent/execution/interpreter.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/execution/tensor_memory.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/builder.h"
@@ -145,7 +145,7 @@ void serve(const std::string& network, const std::filesystem::path& folder) {
   write_python(graph, folder);
   fmt::print("ready\n");
   std::fflush(stdout);
-  const std::unique_ptr<const Program> program = TorchExecutor().compile(graph);
+  const std::unique_ptr<const Program> program = FastExecutor().compile(graph);
   std::map<int, Tensor> images;
   int batch = 0;
   int runs = 0;

@@ -10,7 +10,7 @@
 #include <fmt/core.h>
 
 #include "detent/execution/initialize.h"
-#include "detent/execution/interpreter.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/operators.h"
 #include "detent/io/graph_file.h"
@@ -58,7 +58,7 @@ std::vector<std::pair<const char*, double>> measure(int64_t count) {
   const Graph graph = layers(count);
   const std::filesystem::path path =
       std::filesystem::temp_directory_path() / fmt::format("detent_graph_bench_{}.mz", getpid());
-  TorchExecutor executor;
+  FastExecutor executor;
   PassContext context;
   context.output_dir = std::filesystem::temp_directory_path();
   context.report = [](const std::string&) {};

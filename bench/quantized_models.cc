@@ -19,7 +19,7 @@
 
 #include "detent/core/error.h"
 #include "detent/execution/initialize.h"
-#include "detent/execution/interpreter.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/io/graph_file.h"
 #include "detent/io/toml.h"
 #include "detent/models/model.h"
@@ -72,7 +72,7 @@ void write_model(const std::filesystem::path& folder, const std::string& name, c
   seed_everything(0);
   initialize_parameters(graph);
   widen_weights(graph);
-  TorchExecutor executor;
+  FastExecutor executor;
   PassContext context;
   const Shape sample = graph.input_shapes().begin()->second;
   context.open_calibration = [&] { return std::make_unique<NormalSamples>(sample); };

@@ -1,6 +1,6 @@
-// What reproducible float costs: forward passes, one thread, as calibration takes them (float32/sums.h)
-// against oneDNN and BLAS. The two take turns; prints the medians of the ratios of their speeds, 1 / time. At
-// least 0.7 is wanted of resnet18.
+// What reproducible float costs: forward passes, one thread, of the engine, as calibration takes them,
+// against libtorch with oneDNN and BLAS. The two take turns; prints the medians of the ratios of their
+// speeds, 1 / time. At least 0.7 is wanted of resnet18.
 //   reproducible_bench [ROUNDS]
 // Not a Google Benchmark: what counts are pairs of turns.
 
@@ -16,9 +16,11 @@
 
 #include "detent/core/error.h"
 #include "detent/core/parallel.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
 #include "detent/execution/tensor_memory.h"
+#include "detent/execution/torch_tensor.h"
 #include "detent/models/model.h"
 
 namespace detent {
@@ -31,9 +33,10 @@ struct Case {
   int64_t batch;
 };
 
-double seconds_of(Interpreter& interpreter, const at::Tensor& input) {
+template <class Run>
+double seconds_of(const Run& run) {
   const std::clock_t start = std::clock();
-  interpreter.run(input);
+  run();
   return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
 }
 
@@ -49,16 +52,19 @@ void compare(const Case& of, int rounds) {
   std::vector<int64_t> shape = {of.batch};
   shape.insert(shape.end(), of.sample.begin(), of.sample.end());
   const at::Tensor input = at::randn(shape);
-  Interpreter fast(graph);
-  Interpreter ordered(graph, Interpreter::Mode::kInference, /*in_order=*/true);
+  Interpreter interpreter(graph);
+  const FastProgram program(graph);
+  const Tensor same_input = from_torch(input);
+  const auto fast = [&] { interpreter.run(input); };
+  const auto ordered = [&] { program.run({&same_input, 1}); };
   std::vector<double> ratios;
   double least_fast = 1e9;
   double least_ordered = 1e9;
-  seconds_of(fast, input);
-  seconds_of(ordered, input);
+  seconds_of(fast);
+  seconds_of(ordered);
   for (int round = 0; round < rounds; ++round) {
-    const double of_fast = seconds_of(fast, input);
-    const double of_ordered = seconds_of(ordered, input);
+    const double of_fast = seconds_of(fast);
+    const double of_ordered = seconds_of(ordered);
     ratios.push_back(of_fast / of_ordered);
     least_fast = std::min(least_fast, of_fast);
     least_ordered = std::min(least_ordered, of_ordered);

@@ -23,11 +23,11 @@ workers:    core io
 execution:  core formats statistics graph integer float32
 passes:     core formats statistics graph integer io models
 search:     core formats statistics graph io passes
-training:   core formats graph io models datasets evaluation workers execution
 runtime:    core formats graph integer float32 io
 hardware:   core formats graph integer io runtime
 engine:     core formats graph integer float32 io runtime
 report:     core formats graph integer io
+training:   core formats graph io models datasets evaluation workers execution engine
 cli:        core formats statistics graph integer float32 io onnx models datasets evaluation workers execution passes search training runtime hardware engine report
 '
 # Folders that may include libtorch.

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "detent/engine/fast_executor.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/formats/groups/given_parameters.h"
 #include "detent/graph/code_rounding.h"
@@ -96,7 +97,7 @@ TEST_P(FinishQat, KeepsIntegersAndResults) {
 TEST_P(FinishQat, IntegersGiveTheBitsOfTheSimulation) {
   bench_.run_passes("[passes.finish_qat]\n");
   const Tensor inputs = RandomSamples(bench_.sample_shape()).samples(0, 8);
-  const Tensor simulated = TorchExecutor().run(bench_.graph, {&inputs, 1});
+  const Tensor simulated = FastExecutor().run(bench_.graph, {&inputs, 1});
   const IntegerProgram program(bench_.graph);
   EXPECT_TRUE(program.run({&inputs, 1}).front().equals(simulated));
 }

@@ -130,7 +130,8 @@ TEST(Float32Einsum, GivesWhatLibtorchGivesOfWhatNetworksAskFor) {
   expect_einsum_close("bhid,bhjd->bhij", {at::randn({2, 3, 40, 16}), at::randn({2, 3, 50, 16})});
   expect_einsum_close("bhij,bhjd->bihd", {at::randn({2, 3, 40, 50}), at::randn({2, 3, 50, 16})});
   expect_einsum_close("nctv,vw->nctw", {at::randn({2, 8, 20, 25}), at::randn({25, 25})});
-  expect_einsum_close("...qk,...kv,...v->...q", {at::randn({3, 9, 20}), at::randn({4, 1, 20, 17}), at::randn({17})});
+  expect_einsum_close("...qk,...kv,...v->...q",
+                      {at::randn({3, 9, 20}), at::randn({4, 1, 20, 17}), at::randn({17})});
   expect_einsum_close("bi,bi->b", {at::randn({70, 33}), at::randn({70, 33})});
 }
 

@@ -74,13 +74,6 @@ TEST(Float32Operators, GiveWhatLibtorchGives) {
   });
 }
 
-TEST(Float32Operators, AreTheSimulationsWhereThatIsReproducible) {
-  for_each_case([](const FloatOperator&, const Bench& bench) {
-    Interpreter simulation(bench.graph, Interpreter::Mode::kInference, /*in_order=*/true);
-    EXPECT_TRUE(from_torch(simulation.run(bench.inputs)).equals(portable_result(bench)));
-  });
-}
-
 TEST(Float32Operators, GiveTheSameBitsWithEveryTargetAndNumberOfThreads) {
   const int threads = thread_count();
   for_each_case([&](const FloatOperator&, const Bench& bench) {

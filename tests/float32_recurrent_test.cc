@@ -175,18 +175,17 @@ TEST(Float32Recurrent, GivesWhatLibtorchGives) {
   });
 }
 
-TEST(Float32Recurrent, GivesTheSameBitsInTheSimulationAndWithEveryTargetAndNumberOfThreads) {
+TEST(Float32Recurrent, GivesTheSameBitsWithEveryTargetAndNumberOfThreads) {
   const int threads = thread_count();
   for_random_layers(40, [](const Layer& layer) {
     set_thread_count(1);
-    const std::vector<at::Tensor> expected =
-        Interpreter(layer.graph, Interpreter::Mode::kInference, /*in_order=*/true).outputs(layer.inputs);
+    const std::vector<Tensor> expected = portable_results(layer);
     set_thread_count(3);
     for (const std::string& target : simd_targets()) {
       set_simd_target(target, "test");
       const std::vector<Tensor> results = portable_results(layer);
       for (size_t i = 0; i < results.size(); ++i)
-        EXPECT_TRUE(results[i].equals(from_torch(expected[i]))) << target << " " << i;
+        EXPECT_TRUE(results[i].equals(expected[i])) << target << " " << i;
     }
     set_simd_target(simd_targets().front(), "test");
   });

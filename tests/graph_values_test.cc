@@ -9,6 +9,7 @@
 
 #include <cstdio>
 
+#include "detent/engine/fast_executor.h"
 #include "detent/core/error_of_for_test.h"
 #include "detent/datasets/dataset.h"
 #include "detent/execution/initialize.h"
@@ -240,8 +241,8 @@ void expect_recorded_outputs(const std::string& folder) {
     };
     // In float, the last bits depend on the processor.
     const float tolerance = graph.requantization() ? 0 : 1e-6F;
-    expect_equal(TorchExecutor().run(graph, {&inputs, 1}), tolerance);
-    expect_equal(TorchExecutor().run(saved_and_read(graph), {&inputs, 1}), tolerance);
+    expect_equal(FastExecutor().run(graph, {&inputs, 1}), tolerance);
+    expect_equal(FastExecutor().run(saved_and_read(graph), {&inputs, 1}), tolerance);
     if (graph.requantization()) expect_equal(IntegerProgram(graph).run({&inputs, 1}).front(), 0);
   }
   const Graph measured = read_graph(folder + "toy_learned_scale.mz");
@@ -278,12 +279,12 @@ TEST(GraphValues, LearnedScalesOfEarlierVersionsBelongToQuantizers) {
 
 TEST(GraphValues, ProgramsDoNotSeeLaterChanges) {
   Graph graph = split_network();
-  const std::unique_ptr<const Program> program = TorchExecutor().compile(graph);
+  const std::unique_ptr<const Program> program = IntegerExecutor().compile(graph);
   const Tensor x = from_torch(at::randn({2, 6}));
   const Tensor before = program->run({&x, 1}).front();
   graph.node("fc").find_parameter("weight")->tensor = Tensor(DType::kFloat32, {6, 6});
   EXPECT_TRUE(program->run({&x, 1}).front().equals(before));
-  EXPECT_FALSE(TorchExecutor().run(graph, {&x, 1}).equals(before));
+  EXPECT_FALSE(IntegerExecutor().run(graph, {&x, 1}).equals(before));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <map>
 #include <random>
 
+#include "detent/engine/fast_executor.h"
 #include "detent/graph/builder.h"
 #include "detent/integer/node_form.h"
 #include "detent/integer/plan.h"
@@ -13,7 +14,7 @@
 #include "detent/runtime/integer_executor.h"
 #include "pass_bench_test.h"
 
-// Simulation in floating point and execution in integers are the same numbers.
+// The plain reference and the engine are the same numbers, and close to the float network.
 
 namespace detent {
 namespace {
@@ -45,8 +46,8 @@ struct Comparison {
 };
 
 Comparison compare_executions(const Graph& graph, const Tensor& inputs) {
-  const Values expected = values_of(*TorchExecutor().compile(graph), inputs);
-  const Values actual = values_of(IntegerProgram(graph), inputs);
+  const Values expected = values_of(IntegerProgram(graph), inputs);
+  const Values actual = values_of(FastProgram(graph), inputs);
   Comparison comparison{{}, expected.size()};
   for (const auto& [operand, value] : expected) {
     const auto found = actual.find(operand);
@@ -150,7 +151,7 @@ TEST(IntegerExecution, AgreesOnSignsAndOnBlocksOfWeights) {
   EXPECT_GE(comparison.operands, 14U);
 }
 
-/// Sums beyond 2^24, which float32 does not hold: the simulation cuts them into parts.
+/// Sums beyond 2^24, which float32 does not hold.
 TEST(IntegerExecution, AgreesOnLargeSums) {
   GraphBuilder images("images");
   NodeInput x =
@@ -538,7 +539,7 @@ TEST(IntegerExecution, TakesNetworksOfIndices) {
   const NodeInput words = b.input("words", TensorType{DType::kInt64, {kBatchName, 3}});
   const NodeInput rows = b.layer("embedding", "table", {words}, {{"weight", {7, 6}}});
   Graph graph = b.finish(b.linear("fc", rows, 6, 2));
-  initialize_parameters(graph);
+  draw_parameters(graph);
   graph.node("fc").quantization["data_in_0"] = parse_quant_spec_text("affine:scale=0.02");
   graph.node("fc").quantization["weight"] = parse_quant_spec_text("affine:symmetric=true,scale=0.01");
   graph.set_requantization(Requantization::kFloat);

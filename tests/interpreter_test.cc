@@ -23,6 +23,7 @@
 #include "detent/execution/fake_quantize.h"
 #include "detent/execution/initialize.h"
 #include "detent/execution/interpreter.h"
+#include "detent/runtime/integer_executor.h"
 #include "detent/execution/tensor_memory.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/builder.h"
@@ -246,12 +247,12 @@ TEST(FakeQuantize, TakesNonContiguousTensors) {
   EXPECT_TRUE(fake_quantize(x.t(), spec).equal(fake_quantize(x, spec).t()));
 }
 
-TEST(TorchExecutor, ObservesWhatTheInterpreterSees) {
+TEST(IntegerExecutor, ObservesWhatTheInterpreterSees) {
   Graph graph = build_model("toy", {1, 2, 2}, 2);
   initialize_parameters(graph);
   const Tensor input = Tensor::from<float>({1, 1, 2, 2}, std::vector<float>{1, 2, 3, 4});
   std::vector<std::string> seen;
-  TorchExecutor executor;
+  IntegerExecutor executor;
   const Tensor output = executor.run(graph, std::span(&input, 1),
                                      {[&](const Node& node, std::string_view operand, const Tensor&) {
                                        if (operand.starts_with("data_in"))
@@ -263,11 +264,11 @@ TEST(TorchExecutor, ObservesWhatTheInterpreterSees) {
                                 "seq_blocks_4.data_in_0", "output.data_in_0"));
 }
 
-TEST(TorchExecutor, InsideParallelForThreadsDoNotChangeABit) {
+TEST(IntegerExecutor, InsideParallelForThreadsDoNotChangeABit) {
   Graph graph = build_model("mnist_cnn", {1, 28, 28}, 10);
   initialize_parameters(graph);
   const Tensor input = from_torch(at::randn({20, 1, 28, 28}));
-  TorchExecutor executor;
+  IntegerExecutor executor;
   const int before = thread_count();
   std::vector<Tensor> outputs;
   for (const int threads : {1, 2, 3}) {

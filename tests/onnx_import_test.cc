@@ -8,7 +8,7 @@
 
 #include "detent/core/convert.h"
 #include "detent/core/error_of_for_test.h"
-#include "detent/execution/interpreter.h"
+#include "detent/runtime/integer_executor.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/state_dict.h"
 #include "detent/io/file.h"
@@ -37,7 +37,7 @@ Tensor counting(const Shape& shape, float first = 0) {
 std::vector<Tensor> run(const OnnxModelForTest& model, const std::vector<Tensor>& inputs,
                         const OnnxImportOptions& options = {}) {
   const Graph graph = import_onnx(model.write(), options);
-  return TorchExecutor().compile(graph)->run(inputs);
+  return IntegerExecutor().compile(graph)->run(inputs);
 }
 
 Floats floats(const Tensor& tensor) {
@@ -449,7 +449,8 @@ TEST(OnnxImport, NamesInputsAndOutputsOfOtherTypes) {
   output.input("x", {2});
   output.output("y", {2}, onnx::TensorProto::UINT64);
   output.node("Neg", {"x"}, {"y"});
-  EXPECT_THAT(import_error(output), HasSubstr("model.onnx: output \"y\": tensors of UINT64 are not supported"));
+  EXPECT_THAT(import_error(output),
+              HasSubstr("model.onnx: output \"y\": tensors of UINT64 are not supported"));
 }
 
 TEST(OnnxImport, RefusesVersionsThatItDoesNotKnow) {
@@ -476,8 +477,8 @@ TEST(OnnxImport, ListsAllOperatorsThatAreNotSupported) {
   model.node("StringNormalizer", {"x"}, {"z"});
   model.node("Fancy", {"z"}, {"y"}).set_domain("own");
   EXPECT_THAT(import_error(model), testing::AllOf(HasSubstr("operators of 2 nodes"),
-                                              HasSubstr("\"z_node\" (StringNormalizer), opset 17"),
-                                              HasSubstr("\"y_node\" (own.Fancy), opset 0")));
+                                                  HasSubstr("\"z_node\" (StringNormalizer), opset 17"),
+                                                  HasSubstr("\"y_node\" (own.Fancy), opset 0")));
 }
 
 TEST(OnnxImport, NamesBecomeIdentifiersAndStayUnique) {

@@ -10,7 +10,7 @@
 #include "detent/core/error.h"
 #include "detent/datasets/published_data_for_test.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/execution/interpreter.h"
+#include "detent/runtime/integer_executor.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_file.h"
 
@@ -104,9 +104,11 @@ void expect_all_but_those_listed(const Executor& executor) {
   EXPECT_GE(static_cast<double>(passed), 0.85 * static_cast<double>(count)) << passed << " of " << count;
 }
 
-TEST(OnnxNodeTests, PassButForThoseThatAreListed) { expect_all_but_those_listed(TorchExecutor()); }
+TEST(OnnxNodeTests, PassInTheReferenceButForThoseThatAreListed) {
+  expect_all_but_those_listed(IntegerExecutor());
+}
 
-TEST(OnnxNodeTests, PassWithoutLibtorch) { expect_all_but_those_listed(FastExecutor()); }
+TEST(OnnxNodeTests, PassInTheEngineButForThoseThatAreListed) { expect_all_but_those_listed(FastExecutor()); }
 
 }  // namespace
 }  // namespace detent

@@ -7,7 +7,7 @@
 
 #include "detent/core/error.h"
 #include "detent/execution/initialize.h"
-#include "detent/execution/interpreter.h"
+#include "detent/runtime/integer_executor.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/io/temporary_file_test.h"
 #include "detent/onnx/export_onnx.h"
@@ -103,8 +103,8 @@ TEST(OnnxOperatorExport, GivesTheSameWhenReadAgain) {
     for (const at::Tensor& input : random_inputs(c, 2)) inputs.push_back(from_torch(input));
     try {
       const Graph imported = import_onnx(path.get(), {.shapes = {}, .frees_batch = false});
-      const std::vector<Tensor> expected = TorchExecutor().compile(graph)->run(inputs);
-      const std::vector<Tensor> actual = TorchExecutor().compile(imported)->run(inputs);
+      const std::vector<Tensor> expected = IntegerExecutor().compile(graph)->run(inputs);
+      const std::vector<Tensor> actual = IntegerExecutor().compile(imported)->run(inputs);
       ASSERT_EQ(expected.size(), actual.size());
       for (size_t i = 0; i < expected.size(); ++i)
         EXPECT_EQ(export_difference(expected[i], actual[i], operators_in_steps().contains(c.op)), "");

@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "detent/execution/interpreter.h"
+#include "detent/runtime/integer_executor.h"
 #include "detent/graph/builder.h"
 #include "detent/onnx/gelu_pattern.h"
 #include "detent/onnx/layer_norm_pattern.h"
@@ -76,7 +76,7 @@ void expect_fused(Graph graph, const std::string& op) {
   EXPECT_THAT(computing_operators(fused), testing::ElementsAre(op));
   Tensor x(DType::kFloat32, {3, 8});
   for (size_t i = 0; i < 24; ++i) x.values<float>()[i] = static_cast<float>(i * i % 11) - 5;
-  const TorchExecutor executor;
+  const IntegerExecutor executor;
   const Tensor expected = executor.run(graph, std::span(&x, 1));
   const Tensor actual = executor.run(fused, std::span(&x, 1));
   EXPECT_THAT(actual.values<float>(),

@@ -6,7 +6,6 @@
 #include <random>
 #include <set>
 
-#include "detent/execution/interpreter.h"
 #include "detent/graph/operators.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/runtime/integer_executor.h"
@@ -74,7 +73,7 @@ class CodeModel : public OnnxModelForTest {
   Tensor result(const Tensor& x) const {
     std::vector<Tensor> inputs = {x};
     inputs.insert(inputs.end(), scales_.begin(), scales_.end());
-    return TorchExecutor().compile(import())->run(inputs).at(0);
+    return IntegerExecutor().compile(import())->run(inputs).at(0);
   }
 
  private:
@@ -288,7 +287,7 @@ Floats rounded(const char* op, const Floats& x, const std::vector<Floats>& param
   }
   model.node(op, inputs, {"y"}, attributes).set_domain(kQonnx);
   const Tensor input = Tensor::from({std::ssize(x)}, x);
-  const Tensor y = TorchExecutor().compile(import_onnx(model.write()))->run(std::span(&input, 1)).at(0);
+  const Tensor y = IntegerExecutor().compile(import_onnx(model.write()))->run(std::span(&input, 1)).at(0);
   const auto values = y.values<float>();
   return {values.begin(), values.end()};
 }

@@ -8,7 +8,6 @@
 
 #include "detent/core/error.h"
 #include "detent/engine/fast_executor.h"
-#include "detent/execution/interpreter.h"
 #include "detent/io/temporary_file_test.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
@@ -83,7 +82,6 @@ class OneNode {
       ASSERT_EQ(results.size(), expected.size()) << by;
       for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(difference(expected[i], results[i]), "") << by;
     };
-    look_at("the simulation", *TorchExecutor().compile(graph));
     look_at("the reference", IntegerProgram(graph));
     look_at("the engine", FastProgram(graph));
   }
@@ -537,7 +535,6 @@ TEST(ListsOfOne, ThatAreEmptyEndARunWithAnErrorOfTheNode) {
         EXPECT_THAT(error.what(), AllOf(HasSubstr("node \""), HasSubstr("input 1")));
       }
     };
-    expect_error(*TorchExecutor().compile(graph));
     expect_error(IntegerProgram(graph));
     expect_error(FastProgram(graph));
   }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "detent/runtime/integer_executor.h"
 #include "detent/integer/result_types.h"
 #include "detent/io/npy.h"
 #include "detent/io/temporary_file_test.h"
@@ -50,7 +51,7 @@ class OnnxRuntime : public testing::Test {
 };
 
 Tensor result(const Graph& graph, const Tensor& input) {
-  return TorchExecutor().compile(graph)->run(std::span(&input, 1)).front();
+  return IntegerExecutor().compile(graph)->run(std::span(&input, 1)).front();
 }
 
 /// The largest difference, over the largest magnitude.

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "detent/engine/fast_executor.h"
-#include "detent/execution/interpreter.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/runtime/integer_executor.h"
@@ -39,10 +38,9 @@ void expect_results(const char* op, int64_t opset, const Floats& x, const Floats
   model.node(op, {"x"}, {"y"}, attributes);
   const Graph graph = import_onnx(model.write());
   const Tensor input = Tensor::from({std::ssize(x)}, x);
-  const TorchExecutor simulation;
   const IntegerExecutor reference;
   const FastExecutor fast;
-  for (const Executor* executor : std::initializer_list<const Executor*>{&simulation, &reference, &fast}) {
+  for (const Executor* executor : std::initializer_list<const Executor*>{&reference, &fast}) {
     const Tensor result = executor->run(graph, {&input, 1});
     EXPECT_THAT(result.values<float>(), Pointwise(IsSame(), expected));
   }

@@ -66,11 +66,12 @@ std::vector<OperatorCase> lutnet_cases() {
   return {
       products("lutnet_linear", {3, 5}, 4, 5, {{"unit", 0.25}},
                [](const Inputs& x, const Lookup&) { return at::linear(binarized(x[0]), signs(4, 5)); }),
-      products("lutnet_conv1d", {3, 9}, 4, 6,
-               {{"kernel_size", 2}, {"stride", 2}, {"padding", 1}, {"dilation", 3}, {"unit", 0.25}},
-               [](const Inputs& x, const Lookup&) {
-                 return at::conv1d(binarized(x[0]), signs(4, 6).view({4, 3, 2}), {}, 2, at::IntArrayRef{1}, 3);
-               }),
+      products(
+          "lutnet_conv1d", {3, 9}, 4, 6,
+          {{"kernel_size", 2}, {"stride", 2}, {"padding", 1}, {"dilation", 3}, {"unit", 0.25}},
+          [](const Inputs& x, const Lookup&) {
+            return at::conv1d(binarized(x[0]), signs(4, 6).view({4, 3, 2}), {}, 2, at::IntArrayRef{1}, 3);
+          }),
       products("lutnet_conv2d", {2, 6, 7}, 3, 12,
                {{"kernel_size", list(3, 2)}, {"padding", list(2, 1)}, {"dilation", list(1, 2)}},
                [](const Inputs& x, const Lookup&) {

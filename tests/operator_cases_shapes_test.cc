@@ -214,9 +214,7 @@ std::vector<OperatorCase> window_cases() {
         {"dilation", integers({2, 1})},
         {"ceil_mode", true},
         {"p", 3}},
-       [](const Inputs& x, const Lookup&) {
-         return sums_of_windows(x[0].abs().pow(3)).pow(1.0 / 3);
-       },
+       [](const Inputs& x, const Lookup&) { return sums_of_windows(x[0].abs().pow(3)).pow(1.0 / 3); },
        {},
        CaseGradient::kSmooth,
        0,

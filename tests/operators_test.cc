@@ -318,7 +318,7 @@ TEST(Operators, InitialValuesAreThoseOfPyTorch) {
 
 /// The error of a network of one node.
 std::string operator_error(const char* op, std::vector<Shape> inputs,
-                     std::vector<std::pair<std::string, Shape>> parameters, Table attributes) {
+                           std::vector<std::pair<std::string, Shape>> parameters, Table attributes) {
   return detent::error_of([&] {
     one_operator_graph({op, {inputs.begin(), inputs.end()}, std::move(parameters), std::move(attributes)});
   });
@@ -334,7 +334,8 @@ TEST(Operators, SayWhatDoesNotFit) {
   EXPECT_THAT(operator_error("layer_norm", {{3, 4}}, {}, {{"normalized_shape", 3}}),
               HasSubstr("attribute \"normalized_shape\": got [3], expected the last dimensions of the "
                         "input's shape [1, 3, 4]"));
-  EXPECT_THAT(operator_error("layer_norm", {{3, 4}}, {}, {}), HasSubstr("attribute \"normalized_shape\": got NA"));
+  EXPECT_THAT(operator_error("layer_norm", {{3, 4}}, {}, {}),
+              HasSubstr("attribute \"normalized_shape\": got NA"));
   EXPECT_THAT(operator_error("rms_norm", {{4}}, {{"weight", {3}}}, {{"normalized_shape", 4}}),
               HasSubstr("parameter \"weight\": got shape [3], expected [4]"));
   EXPECT_THAT(operator_error("group_norm", {{4, 3}}, {}, {{"num_groups", 3}}),
@@ -343,7 +344,8 @@ TEST(Operators, SayWhatDoesNotFit) {
               HasSubstr("attribute \"steps\": got 0, expected at least 1"));
   EXPECT_THAT(operator_error("slice", {{3, 4}}, {}, {{"dims", 1}, {"starts", 3}}),
               HasSubstr("nothing is left of dimension 1"));
-  EXPECT_THAT(operator_error("slice", {{3, 4}}, {}, {{"dims", 3}}), HasSubstr("dimension 3 of a tensor of rank 3"));
+  EXPECT_THAT(operator_error("slice", {{3, 4}}, {}, {{"dims", 3}}),
+              HasSubstr("dimension 3 of a tensor of rank 3"));
   EXPECT_THAT(operator_error("select", {{3, 4}}, {}, {{"dim", 1}, {"index", 3}}),
               HasSubstr("attribute \"index\": got 3, expected -3 to 2"));
   EXPECT_THAT(operator_error("pad", {{3, 4}}, {}, {{"pad", List{Value(1)}}}),
@@ -359,7 +361,8 @@ TEST(Operators, SayWhatDoesNotFit) {
               HasSubstr("attribute \"steps\": got 0, expected at least 1"));
   EXPECT_THAT(operator_error("slice", {{3, 4}}, {}, {{"dims", 1}, {"starts", 3}}),
               HasSubstr("nothing is left of dimension 1"));
-  EXPECT_THAT(operator_error("slice", {{3, 4}}, {}, {{"dims", 3}}), HasSubstr("dimension 3 of a tensor of rank 3"));
+  EXPECT_THAT(operator_error("slice", {{3, 4}}, {}, {{"dims", 3}}),
+              HasSubstr("dimension 3 of a tensor of rank 3"));
   EXPECT_THAT(operator_error("select", {{3, 4}}, {}, {{"dim", 1}, {"index", 3}}),
               HasSubstr("attribute \"index\": got 3, expected -3 to 2"));
   EXPECT_THAT(operator_error("pad", {{3, 4}}, {}, {{"pad", List{Value(1)}}}),
@@ -376,8 +379,9 @@ TEST(Operators, SayWhatDoesNotFit) {
               HasSubstr("attribute \"padding_idx\": got 4, expected -4 to 3"));
   EXPECT_THAT(operator_error("convtranspose2d", {{4, 3, 3}}, {{"weight", {3, 4, 2, 2}}}, {}),
               HasSubstr("expected [N, C, ...] and [C, O / groups, ...]"));
-  EXPECT_THAT(operator_error("convtranspose2d", {{4, 3, 3}}, {{"weight", {4, 4, 2, 2}}}, {{"output_padding", 1}}),
-              HasSubstr("attribute \"output_padding\": got 1"));
+  EXPECT_THAT(
+      operator_error("convtranspose2d", {{4, 3, 3}}, {{"weight", {4, 4, 2, 2}}}, {{"output_padding", 1}}),
+      HasSubstr("attribute \"output_padding\": got 1"));
   EXPECT_THAT(operator_error("convtranspose2d", {{4, 1, 1}}, {{"weight", {4, 4, 2, 2}}}, {{"padding", 1}}),
               HasSubstr("padding 1 leaves nothing"));
 }

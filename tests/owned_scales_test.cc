@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <set>
 
+#include "detent/engine/fast_executor.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/state_dict.h"
@@ -93,7 +94,7 @@ class OwnedScales : public testing::Test {
   }
   ~OwnedScales() override { std::remove(path_.c_str()); }
 
-  Tensor simulated(const Graph& graph) const { return TorchExecutor().run(graph, {&inputs_, 1}); }
+  Tensor simulated(const Graph& graph) const { return FastExecutor().run(graph, {&inputs_, 1}); }
   Tensor in_integers(const Graph& graph) const { return IntegerProgram(graph).run({&inputs_, 1}).front(); }
 
   const std::string path_ = testing::TempDir() + "detent_owned_scales_" + std::to_string(getpid()) + ".mz";

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "detent/core/error_of_for_test.h"
-#include "detent/execution/initialize.h"
-#include "detent/execution/interpreter.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/io/toml.h"
 #include "detent/passes/pass.h"
+#include "random_parameters_for_test.h"
 
 namespace detent {
 
@@ -43,8 +43,7 @@ class RandomSamples final : public CalibrationSet {
 class PassBench {
  public:
   explicit PassBench(Graph network, uint64_t seed = 0) : graph(std::move(network)) {
-    seed_everything(seed);
-    initialize_parameters(graph);
+    draw_parameters(graph, seed);
     std::mt19937 generator(1);
     std::uniform_real_distribution<float> uniform(0.5F, 2.0F);
     for (Node& node : graph.nodes()) {
@@ -81,7 +80,7 @@ class PassBench {
   }
 
   Graph graph;
-  TorchExecutor executor;
+  FastExecutor executor;
   PassContext context;
   std::string reported;
 };

@@ -8,8 +8,8 @@
 #include <random>
 
 #include "detent/core/error_of_for_test.h"
-#include "detent/execution/initialize.h"
-#include "detent/execution/interpreter.h"
+#include "random_parameters_for_test.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/formats/elements/affine.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/mase_metadata.h"
@@ -74,8 +74,7 @@ class PostTraining : public testing::Test {
   /// With random parameters and `count` random samples.
   void use(Graph graph, int64_t count = 100) {
     graph_ = std::move(graph);
-    seed_everything(0);
-    initialize_parameters(graph_);
+    draw_parameters(graph_);
     Shape shape = graph_.input_shapes().begin()->second;
     shape[0] = count;
     samples_ = random_samples(shape, 1);
@@ -109,7 +108,7 @@ class PostTraining : public testing::Test {
 
   Graph graph_;
   Tensor samples_;
-  TorchExecutor executor_;
+  FastExecutor executor_;
   PassContext context_;
   std::string reported_;
   std::string warned_;

@@ -406,7 +406,8 @@ TEST_F(QuantizeCommand, AdviceReachesWhatItPromises) {
   ASSERT_FALSE(promised.empty()) << log();
   EXPECT_THAT(promised.front().options, ContainsRegex("--improve gpta?q,bias_correction"));
   for (const Promise& promise : promised) {
-    const bool has_width = promise.options.find("--weights") != std::string::npos;  // instead of what was given
+    const bool has_width =
+        promise.options.find("--weights") != std::string::npos;  // instead of what was given
     ASSERT_EQ(quantize((has_width ? samples : narrow) + promise.options), 0) << log();
     const double gain = sqnr_of_logits(log()) - before;
     EXPECT_NEAR(gain, promise.sqnr - before, 0.3 * gain) << promise.options;

@@ -80,10 +80,11 @@ TEST(StaticQuantize, NamesTheLayerWhoseWeightsAreNotFinite) {
     const auto weights = bench.graph.node("fc").find_parameter("weight")->tensor.values<float>();
     weights[7] = std::numeric_limits<float>::quiet_NaN();
     weights[9] = std::numeric_limits<float>::infinity();
-    EXPECT_THAT(error_of([&] {
-                  bench.run_passes(fmt::format("{}weight_calibrator = \"{}\"\n", kQuantizeOptions, calibrator));
-                }),
-                HasSubstr("weight of \"fc\": 2 of 720 values are NaN or infinite (`detent quantize"));
+    EXPECT_THAT(
+        error_of([&] {
+          bench.run_passes(fmt::format("{}weight_calibrator = \"{}\"\n", kQuantizeOptions, calibrator));
+        }),
+        HasSubstr("weight of \"fc\": 2 of 720 values are NaN or infinite (`detent quantize"));
   }
 }
 
@@ -218,12 +219,15 @@ TEST(StaticQuantize, RefusesWidthsThatNoNodeTakes) {
   EXPECT_THAT(refusal("fc"), HasSubstr("got \"fc\", expected PATTERN=WEIGHTS"));
   EXPECT_THAT(refusal("fc["), HasSubstr("got \"fc[\", expected PATTERN=WEIGHTS"));
   EXPECT_THAT(refusal("(=4"), HasSubstr("\"(\" is no regular expression"));
-  EXPECT_THAT(bench.error_of(std::string(kQuantizeOptions) + "bits = 4"), HasSubstr("expected a table of patterns"));
-  EXPECT_THAT(bench.error_of(std::string(kQuantizeOptions) + "[passes.static_quantize.bits]\nfc = { weight = 4 }"),
-              HasSubstr("did you mean \"weights\"?"));
-  EXPECT_THAT(bench.error_of(std::string(kQuantizeOptions) + "activations = \"int8\"\nelementwise = \"int8\"\n"
-                                                      "symmetric_activations = true\nbits = \"fc=4/uint8\""),
-              HasSubstr("unsigned activations for \"fc\""));
+  EXPECT_THAT(bench.error_of(std::string(kQuantizeOptions) + "bits = 4"),
+              HasSubstr("expected a table of patterns"));
+  EXPECT_THAT(
+      bench.error_of(std::string(kQuantizeOptions) + "[passes.static_quantize.bits]\nfc = { weight = 4 }"),
+      HasSubstr("did you mean \"weights\"?"));
+  EXPECT_THAT(
+      bench.error_of(std::string(kQuantizeOptions) + "activations = \"int8\"\nelementwise = \"int8\"\n"
+                                                     "symmetric_activations = true\nbits = \"fc=4/uint8\""),
+      HasSubstr("unsigned activations for \"fc\""));
   EXPECT_EQ(refusal("conv.*=4,conv2=8,conv1=3"), "");
   EXPECT_THAT(
       bench.reported,
@@ -270,7 +274,7 @@ TEST(StaticQuantize, RefusesWhatCannotWork) {
   samples.values<float>()[7] = NAN;
   bench.context.open_calibration = [&] { return std::make_unique<FixedSamples>(samples); };
   EXPECT_THAT(bench.error_of(kQuantizeOptions), AllOf(HasSubstr("node \"conv1\", operand \"data_in_0\""),
-                                               HasSubstr("of the calibration values are NaN")));
+                                                      HasSubstr("of the calibration values are NaN")));
   bench.context.open_calibration = [] {
     return std::make_unique<FixedSamples>(Tensor(DType::kFloat32, {0, 3, 6, 6}));
   };

@@ -5,7 +5,6 @@
 #include <set>
 
 #include "detent/engine/fast_executor.h"
-#include "detent/execution/interpreter.h"
 #include "detent/graph/builder.h"
 #include "detent/integer/plan.h"
 #include "detent/io/graph_file.h"
@@ -115,7 +114,7 @@ RC_GTEST_PROP(TableNetworks, AreTheSameHoweverTheyAreRun, ()) {
   Tensor x = drawn<float>(DType::kFloat32, shape, -150, 150);
   for (float& value : x.values<float>()) value /= 100;
   const std::span<const Tensor> inputs(&x, 1);
-  const Tensor expected = TorchExecutor().compile(graph)->run(inputs).front();
+  const Tensor expected = FastExecutor().compile(graph)->run(inputs).front();
   RC_ASSERT(IntegerProgram(graph).run(inputs).front().equals(expected));
   RC_ASSERT(FastProgram(graph).run(inputs).front().equals(expected));
   for (const PlannedNode& node : integer_plan(graph)) RC_ASSERT(node.engine != NodeEngine::kFloat);
@@ -124,7 +123,7 @@ RC_GTEST_PROP(TableNetworks, AreTheSameHoweverTheyAreRun, ()) {
   write_graph(path.get(), graph);
   const Graph loaded = read_graph(path.get());
   verify(loaded);
-  RC_ASSERT(TorchExecutor().compile(loaded)->run(inputs).front().equals(expected));
+  RC_ASSERT(FastExecutor().compile(loaded)->run(inputs).front().equals(expected));
   RC_ASSERT(IntegerProgram(loaded).run(inputs).front().equals(expected));
 }
 

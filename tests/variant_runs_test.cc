@@ -1,3 +1,4 @@
+#include "detent/engine/fast_executor.h"
 #include "detent/passes/analysis/variant_runs.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +36,7 @@ TEST(VariantRuns, GiveWhatWholeRunsGive) {
       {with_width(second, "fc", 3), at("fc"), 0},
       {with_width(base, "fc", 3), at("fc")},
   };
-  const TorchExecutor executor;
+  const FastExecutor executor;
   const std::vector<Tensor> inputs = {RandomSamples(bench.sample_shape()).samples(0, 8)};
   const auto program = executor.compile(base);
   std::vector<Tensor> outputs(variants.size());
@@ -61,7 +62,7 @@ TEST(VariantRuns, ComputeAgainWhatIsTheSameForAllSamples) {
   const Graph& base = bench.graph;
   const std::vector<Variant> variants = {{with_width(base, "last", 3), base.position("last")},
                                          {with_width(base, "first", 3), base.position("first")}};
-  const TorchExecutor executor;
+  const FastExecutor executor;
   const std::vector<Tensor> inputs = {RandomSamples(bench.sample_shape()).samples(0, 5)};
   const VariantRuns runs(base, variants);
   runs.run(inputs, *executor.compile(base), executor, [&](size_t variant, const Tensor& output) {

@@ -1,4 +1,4 @@
-// Random graphs in Detent's simulation, its engines, its export, and ONNX Runtime (make differential).
+// Random graphs in Detent's reference, its engine, its export, and ONNX Runtime (make differential).
 //
 //   differential [--count N] [--seed N] [--first INDEX] [--onnxruntime FOLDER] [--failures FOLDER]
 //

@@ -5,6 +5,7 @@
 #include <fuzzer/FuzzedDataProvider.h>
 
 #include "detent/core/error.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/formats/packing/encode.h"
 #include "detent/graph/operators.h"
 #include "detent/io/graph_file.h"
@@ -14,13 +15,9 @@
 
 #include "memory_file.h"
 
-#ifdef DETENT_FUZZ_TORCH
-#include "detent/execution/interpreter.h"
-#endif
-
 // Bytes become the file of a graph: operators, attributes, types and shapes that nearly fit each other. What
-// `read_graph` accepts is executed, if it is small: in integers, and, in graph_torch_fuzz, by libtorch.
-// Nothing but detent::Error may come of it.
+// `read_graph` accepts is executed, if it is small, by the reference and the engine. Nothing but
+// detent::Error may come of it.
 
 namespace detent {
 namespace {
@@ -285,10 +282,8 @@ std::vector<Tensor> some_inputs(const Graph& graph) {
 void execute(const Graph& graph) {
   if (!is_small(graph)) return;
   const std::vector<Tensor> inputs = some_inputs(graph);
-#ifdef DETENT_FUZZ_TORCH
-  TorchExecutor().compile(graph)->run(inputs);
-#endif
-  if (graph.requantization()) IntegerProgram(graph).run(inputs);
+  IntegerProgram(graph).run(inputs);
+  FastProgram(graph).run(inputs);
 }
 
 }  // namespace

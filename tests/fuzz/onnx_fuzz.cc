@@ -1,22 +1,19 @@
 #include <algorithm>
 
 #include "detent/core/error.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/graph/operators.h"
 #include "detent/onnx/import_onnx.h"
+#include "detent/runtime/integer_executor.h"
 
 #include "memory_file.h"
 
-#ifdef DETENT_FUZZ_TORCH
-#include "detent/execution/interpreter.h"
-#endif
-
-// A model in ONNX's format. What import_onnx() accepts is run, in onnx_torch_fuzz, if it is small. Nothing
-// but detent::Error may come of it.
+// A model in ONNX's format. What import_onnx() accepts is run, by the reference and
+// the engine, if it is small. Nothing but detent::Error may come of it.
 
 namespace detent {
 namespace {
 
-#ifdef DETENT_FUZZ_TORCH
 bool is_small(const Graph& graph) {
   constexpr int64_t kMostElements = 1 << 12;
   return std::ranges::all_of(infer_shapes(graph), [](const auto& result) {
@@ -36,13 +33,13 @@ std::vector<Tensor> some_inputs(const Graph& graph) {
   }
   return inputs;
 }
-#endif
 
 void import_and_run(const std::filesystem::path& path) {
   const Graph graph = import_onnx(path);
-#ifdef DETENT_FUZZ_TORCH
-  if (is_small(graph)) TorchExecutor().compile(graph)->run(some_inputs(graph));
-#endif
+  if (!is_small(graph)) return;
+  const std::vector<Tensor> inputs = some_inputs(graph);
+  IntegerProgram(graph).run(inputs);
+  FastProgram(graph).run(inputs);
 }
 
 }  // namespace

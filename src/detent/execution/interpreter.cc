@@ -1,6 +1,5 @@
 #include "detent/execution/interpreter.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
@@ -13,10 +12,7 @@
 #include <unordered_set>
 
 #include "detent/core/error.h"
-#include "detent/core/parallel.h"
 #include "detent/execution/fake_quantize.h"
-#include "detent/execution/one_thread.h"
-#include "detent/execution/reproducible.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/folded_norm.h"
 #include "detent/graph/known_elements.h"
@@ -59,11 +55,10 @@ std::optional<Graph> with_folded_norms(const Graph& graph) {
 
 }  // namespace
 
-Interpreter::Interpreter(const Graph& graph, Mode mode, bool in_order)
+Interpreter::Interpreter(const Graph& graph, Mode mode)
     : folded_(mode == Mode::kInference ? with_folded_norms(graph) : std::nullopt),
       graph_(folded_ ? *folded_ : graph),
-      mode_(mode),
-      in_order_(mode == Mode::kInference && (in_order || graph_.requantization())) {
+      mode_(mode) {
   verify(graph_);
   for (const Node& node : graph_.nodes()) {
     Step& step = steps_.emplace_back(make_step(node));
@@ -95,10 +90,7 @@ void Interpreter::find_last_reads() {
   }
   for (size_t value = 0; value < value_count_; ++value) {
     if (last_reader[value] + 1 == steps_.size()) continue;
-    Step& step = steps_[last_reader[value]];
-    step.last_read.push_back(value);
-    const auto source = std::ranges::find(step.inputs.rbegin(), step.inputs.rend(), value, &Source::value);
-    if (source != step.inputs.rend()) source->is_last_read = mode_ == Mode::kInference;
+    steps_[last_reader[value]].last_read.push_back(value);
   }
 }
 
@@ -133,7 +125,6 @@ Interpreter::Step Interpreter::make_step(const Node& node) {
   Step step;
   step.node = &node;
   step.evaluate = role_of(node) == OperatorRole::kInput ? nullptr : find_evaluator(node.op);
-  step.reproducible = reproducible_operator(node.op);
   for (size_t i = 0; i < node.inputs.size(); ++i) step.inputs.push_back(make_source(node, i));
   for (size_t i = 0; i < result_count(node); ++i) step.results.push_back(fmt::format("data_out_{}", i));
   step.keeps_rounding = keeps_rounding(node);
@@ -143,14 +134,6 @@ Interpreter::Step Interpreter::make_step(const Node& node) {
     for (const auto& [name, parameter] : quantizer->parameters)
       step.owned_by_quantizers.emplace_back(owned_parameter_name(operand, name), leaf_of(*parameter));
     step.roundings.emplace(operand, make_rounding(node, operand));
-  }
-  if (mode_ == Mode::kInference && graph_.requantization()) {
-    std::optional<NodeForm> form = node_form(node, *graph_.requantization());
-    if (form && IntegerSimulation::is_needed(node, *form)) {
-      step.integers.emplace(node, std::move(*form), step.evaluate);
-      step.keeps_rounding = true;
-      return step;
-    }
   }
   if (mode_ == Mode::kInference) {
     for (auto& [name, tensor] : step.parameters) tensor = quantized(step, name, tensor);
@@ -215,8 +198,7 @@ at::Tensor Interpreter::quantized(const Step& step, std::string_view operand, co
 Flow Interpreter::input_of(const Step& step, const Source& source, std::vector<Flow>& values,
                            const Observation& observation) const {
   if (!source.value) return source.constant;
-  Flow& value = values[*source.value];
-  Flow flow = source.is_last_read ? std::exchange(value, Flow()) : value;
+  Flow flow = values[*source.value];
   if (const at::Tensor* tensor = float_tensor(flow)) {
     const at::Tensor given = *tensor;
     observation.see(ObservedValues::kBeforeQuantization, *step.node, source.operand, given);
@@ -225,12 +207,6 @@ Flow Interpreter::input_of(const Step& step, const Source& source, std::vector<F
     flow = rounded;
   }
   return flow;
-}
-
-std::vector<Flow> Interpreter::evaluated(const Step& step, Evaluation evaluation) const {
-  if (step.reproducible != nullptr && takes_reproducible(evaluation))
-    return reproducible_results(*step.reproducible, evaluation);
-  return std::move(step.evaluate(evaluation).flows());
 }
 
 Flow Interpreter::evaluated_with_norm(const Step& step, Evaluation evaluation) const {
@@ -271,7 +247,6 @@ Evaluation Interpreter::evaluation_of(const Step& step) const {
           .inputs = {},
           .parameters = step.parameters,
           .training = mode_ == Mode::kTraining && !uses_statistics,
-          .in_order = in_order_ || (mode_ == Mode::kInference && in_parallel_for()),
           .gather = gather_ ? &gather_ : nullptr};
 }
 
@@ -287,13 +262,8 @@ std::vector<Flow> Interpreter::run_step(const Step& step, std::vector<Flow>& val
   if (mode_ == Mode::kTraining) {
     for (auto& [name, tensor] : evaluation.parameters) tensor = quantized(step, name, tensor);
   }
-  if (step.integers) {
-    const bool wanted = observation.observe && observation.values == kBefore;
-    if (wanted) observation.see(kBefore, node, "data_out_0", step.integers->unrounded(evaluation.inputs));
-    return {step.integers->run(evaluation.inputs)};
-  }
   if (role_of(node) == OperatorRole::kOutput) return evaluation.inputs;
-  std::vector<Flow> results = evaluated(step, std::move(evaluation));
+  std::vector<Flow> results = std::move(step.evaluate(evaluation).flows());
   DETENT_CHECK(results.size() == step.results.size(), "node {}: {} results of {}", node.name, results.size(),
                step.results.size());
   for (size_t i = 0; i < results.size(); ++i) {
@@ -394,42 +364,6 @@ std::vector<at::Tensor> Interpreter::trainable_parameters() const {
   std::vector<at::Tensor> result;
   for (const auto& [name, tensor] : named_trainable_parameters()) result.push_back(tensor);
   return result;
-}
-
-namespace {
-
-class TorchProgram : public Program {
- public:
-  TorchProgram(const Graph& graph, bool in_order)
-      : graph_(graph), interpreter_(graph_, Interpreter::Mode::kInference, in_order) {}
-
-  std::vector<Tensor> run(std::span<const Tensor> inputs, const Observation& observation) const override {
-    std::optional<OneThread> one_thread;
-    if (in_parallel_for()) one_thread.emplace();
-    std::vector<at::Tensor> tensors;
-    for (const Tensor& input : inputs) tensors.push_back(to_torch(input));
-    TorchObserver forward;
-    if (observation.see) {
-      forward = [&](const Node& node, std::string_view operand, const at::Tensor& value) {
-        if (observation.shows(node.name, std::string(operand)))
-          observation.see(node, operand, from_torch(value));
-      };
-    }
-    std::vector<Tensor> outputs;
-    for (const at::Tensor& output : interpreter_.outputs(tensors, forward, observation.values))
-      outputs.push_back(from_torch(output));
-    return outputs;
-  }
-
- private:
-  const Graph graph_;
-  const Interpreter interpreter_;
-};
-
-}  // namespace
-
-std::unique_ptr<const Program> TorchExecutor::compile(const Graph& graph) const {
-  return std::make_unique<TorchProgram>(graph, in_order_);
 }
 
 }  // namespace detent

@@ -13,33 +13,28 @@
 
 #include "detent/execution/evaluators/evaluator.h"
 #include "detent/execution/folded_layer.h"
-#include "detent/execution/integer_simulation.h"
 #include "detent/execution/owned_rounding.h"
 #include "detent/graph/executor.h"
 #include "detent/graph/graph.h"
 
 namespace detent {
 
-struct FloatOperator;
-
 /// As OperandObserver, with libtorch tensors.
 using TorchObserver =
     std::function<void(const Node& node, std::string_view operand, const at::Tensor& value)>;
 
-/// Runs a graph on libtorch, node by node, with the quantization its operands ask for; in inference, of a
-/// graph with requantization, with the results of integer execution to the last bit. Its parameters are the
-/// graph's own memory: an optimizer that steps them changes the graph.
+/// Runs a graph on libtorch, node by node, with the quantization its operands ask for, to train it. Its
+/// parameters are the graph's own memory: an optimizer that steps them changes the graph. It computes in
+/// float; what a graph with requantization computes in integers, engine and reference do.
 class Interpreter {
  public:
   enum class Mode {
-    kInference,  // no gradients; parameters are quantized once, so they must not change while it lives
+    kInference,  // of a teacher: no gradients; parameters are quantized once, so they must not change
     kTraining,   // gradients; batch statistics and dropout as in training; parameters quantized at each run
   };
 
-  /// Verifies the graph, which must outlive the interpreter and keep its nodes. In inference results are
-  /// reproducible (reproducible.h) where that is asked for, inside parallel_for, and where the graph computes
-  /// on codes, as integer execution has to find the same values.
-  explicit Interpreter(const Graph& graph, Mode mode = Mode::kInference, bool in_order = false);
+  /// Verifies the graph, which must outlive the interpreter and keep its nodes.
+  explicit Interpreter(const Graph& graph, Mode mode = Mode::kInference);
   Interpreter(const Interpreter&) = delete;
   Interpreter& operator=(const Interpreter&) = delete;
 
@@ -85,8 +80,7 @@ class Interpreter {
     std::optional<size_t> value;  // its place; none: the constant, or nothing
     Flow constant;
     std::string operand;
-    bool is_rounded = false;    // by the same quantizer, where it was computed
-    bool is_last_read = false;  // of the value, in inference
+    bool is_rounded = false;  // by the same quantizer, where it was computed
   };
 
   /// How an operand is rounded.
@@ -100,8 +94,6 @@ class Interpreter {
   struct Step {
     const Node* node = nullptr;
     Evaluator evaluate = nullptr;
-    const FloatOperator* reproducible = nullptr;  // evaluates instead where that is asked for
-    std::optional<IntegerSimulation> integers;    // evaluates instead
     std::vector<Source> inputs;
     std::vector<std::pair<std::string_view, at::Tensor>> parameters;
     std::vector<std::pair<std::string, at::Tensor>> owned_by_quantizers;  // as "weight_scale"
@@ -132,14 +124,12 @@ class Interpreter {
   };
 
   void find_last_reads();
-  /// Takes the value away where it is read for the last time.
   Flow input_of(const Step& step, const Source& source, std::vector<Flow>& values,
                 const Observation& observation) const;
   std::vector<Flow> run_step(const Step& step, std::vector<Flow>& values,
                              const Observation& observation) const;
   /// Without its inputs.
   Evaluation evaluation_of(const Step& step) const;
-  std::vector<Flow> evaluated(const Step& step, Evaluation evaluation) const;
   void take_up_norms();
   Flow evaluated_with_norm(const Step& step, Evaluation evaluation) const;
   Flow placeholder_value(const Node& node, const at::Tensor& input, NamedSizes& sizes) const;
@@ -148,7 +138,6 @@ class Interpreter {
   std::optional<Graph> folded_;  // in inference, of a graph whose layers take up norms in training
   const Graph& graph_;
   Mode mode_;
-  bool in_order_;
   std::vector<Step> steps_;
   size_t value_count_ = 0;
   std::unordered_map<std::string, size_t> places_;  // by value_name
@@ -157,18 +146,6 @@ class Interpreter {
   bool rounds_ = true;
   GatherSamples gather_;
   uint64_t run_count_ = 0;  // seeds stochastic formats in training; inference always draws the same
-};
-
-/// The Executor that passes use: a program is an Interpreter in inference mode that adds products in order,
-/// so that what passes find does not depend on the processor.
-class TorchExecutor : public Executor {
- public:
-  /// Not in order: as fast as libtorch can, where graphs have no integers.
-  explicit TorchExecutor(bool in_order = true) : in_order_(in_order) {}
-  std::unique_ptr<const Program> compile(const Graph& graph) const override;
-
- private:
-  bool in_order_;
 };
 
 }  // namespace detent

@@ -56,8 +56,8 @@ double finite_low(std::span<const float> values) {
 
 float zero_point_of(const std::vector<float>& values, const CollectionState& state, double scale) {
   const bool of_percentiles = statistic_of(state) == Threshold::kPercentileRange;
-  const double low = of_percentiles ? low_percentile(static_cast<double>(state.argument), values)
-                                    : finite_low(values);
+  const double low =
+      of_percentiles ? low_percentile(static_cast<double>(state.argument), values) : finite_low(values);
   return static_cast<float>(std::nearbyint(-low / scale));
 }
 

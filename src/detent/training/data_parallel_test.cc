@@ -19,6 +19,7 @@
 #include "detent/core/reserved_port_for_test.h"
 #include "detent/datasets/dataset.h"
 #include "detent/execution/initialize.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/execution/interpreter.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/builder.h"
@@ -234,7 +235,7 @@ TEST(Workers, AgreeToStopAnEvaluationBetweenItsBatches) {
       builder.finish(builder.linear("fc", builder.call("flatten", {builder.input("x", {1, 2, 2})}), 4, 2));
   initialize_parameters(graph);
   const auto data = make_dataset("toy_tiny", Split::kTest);  // 512 samples: 7 batches, 3 rounds of 3 workers
-  const Metrics whole = evaluate(*TorchExecutor().compile(graph), graph, *data, 80);
+  const Metrics whole = evaluate(*FastExecutor().compile(graph), graph, *data, 80);
   for (const int stop_at : {1, 3, 4}) {
     with_workers(3, [&](ProcessGroup& group) {
       int asked = 0;
@@ -244,7 +245,7 @@ TEST(Workers, AgreeToStopAnEvaluationBetweenItsBatches) {
         return vote[0] > 0;
       };
       const std::optional<Metrics> metrics =
-          evaluate_until(stop, *TorchExecutor().compile(graph), graph, *data, 80, group, 0);
+          evaluate_until(stop, *FastExecutor().compile(graph), graph, *data, 80, group, 0);
       ASSERT_EQ(metrics.has_value(), stop_at == 4);
       if (metrics) {
         EXPECT_EQ(metrics->loss_sum, whole.loss_sum);

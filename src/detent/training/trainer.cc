@@ -10,6 +10,7 @@
 #include "detent/core/error.h"
 #include "detent/core/progress.h"
 #include "detent/core/stop_signals.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/evaluation/evaluate.h"
 #include "detent/execution/interpreter.h"
 #include "detent/execution/tensor_memory.h"
@@ -195,7 +196,7 @@ class Trainer {
     std::optional<Metrics> metrics;
     try {
       const WeightAverage::InPlace averaged(average_);
-      metrics = evaluate_until(has_signal, *TorchExecutor(false).compile(graph_), graph_, validation_set,
+      metrics = evaluate_until(has_signal, *FastExecutor().compile(graph_), graph_, validation_set,
                                options_.batch_size, group_, hooks_.loader_threads);
     } catch (const Error& error) {
       fail("validation of epoch {}: {}", progress_.epoch, error.what());

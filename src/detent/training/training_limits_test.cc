@@ -15,7 +15,7 @@
 #include "detent/core/error.h"
 #include "detent/evaluation/evaluate.h"
 #include "detent/execution/initialize.h"
-#include "detent/execution/interpreter.h"
+#include "detent/engine/fast_executor.h"
 #include "detent/graph/state_dict.h"
 #include "detent/models/model.h"
 #include "detent/training/gradient_clipping.h"
@@ -196,7 +196,7 @@ TEST(TrainingLimits, AnEvaluationNamesTheNodeOfANaN) {
   Graph graph = toy();
   graph.node("seq_blocks_2").find_parameter("bias")->tensor.values<float>()[3] = std::nanf("");
   const auto message = AllOf(HasSubstr("is nan"), HasSubstr("\"seq_blocks_2\" (linear), whose bias is not"));
-  const std::unique_ptr<const Program> program = TorchExecutor().compile(graph);
+  const std::unique_ptr<const Program> program = FastExecutor().compile(graph);
   EXPECT_THAT([&] { evaluate(*program, graph, *data, 128); }, ThrowsMessage<Error>(message));
 }
 

@@ -15,7 +15,6 @@
 #include <ATen/ops/softplus.h>
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/where.h>
-#include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 
 #include "detent/execution/evaluators/evaluator.h"
@@ -29,15 +28,7 @@ Results evaluate_unary(const Evaluation& e) {
   return Function(e.tensor(0));
 }
 
-template <at::Tensor (*Function)(const at::Tensor&), at::Tensor& (*InPlace)(at::Tensor&)>
-Results evaluate_unary_in_place(const Evaluation& e) {
-  if (!e.may_overwrite(0)) return Function(e.tensor(0));
-  at::Tensor x = e.tensor(0);
-  return InPlace(x);
-}
-
 at::Tensor relu6(const at::Tensor& x) { return at::clamp(x, 0, 6); }
-at::Tensor& relu6_in_place(at::Tensor& x) { return at::clamp_(x, 0, 6); }
 
 /// libtorch multiplies by 6 before it divides by it, which overflows.
 at::Tensor hardswish(const at::Tensor& x) { return at::where(x < 3, at::hardswish(x), x); }
@@ -72,8 +63,8 @@ Results evaluate_hardsigmoid(const Evaluation& e) {
 }  // namespace
 
 EvaluatorList activation_evaluators() {
-  return {{"relu", evaluate_unary_in_place<at::relu, at::relu_>},
-          {"relu6", evaluate_unary_in_place<relu6, relu6_in_place>},
+  return {{"relu", evaluate_unary<at::relu>},
+          {"relu6", evaluate_unary<relu6>},
           {"selu", evaluate_unary<at::selu>},
           {"tanh", evaluate_unary<at::tanh>},
           {"sigmoid", evaluate_unary<at::sigmoid>},

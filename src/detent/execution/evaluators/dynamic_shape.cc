@@ -16,7 +16,7 @@
 
 #include "detent/core/error.h"
 #include "detent/execution/evaluators/evaluator.h"
-#include "detent/execution/reproducible.h"
+#include "detent/execution/float32_results.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/border_source.h"
 #include "detent/graph/operators.h"
@@ -136,7 +136,7 @@ Results evaluate_unsqueeze(const Evaluation& e) {
 }
 
 Results evaluate_range(const Evaluation& e) {
-  return reproducible_results(*find_float_operator(e.node.op), e).front();
+  return float32_results(e).front();
 }
 
 Results evaluate_full(const Evaluation& e) {

@@ -56,12 +56,6 @@ at::Tensor Evaluation::as_tensor(size_t index) const {
   return to_torch(*result);
 }
 
-bool Evaluation::may_overwrite(size_t index) const {
-  const auto* held = std::get_if<at::Tensor>(&inputs[index]);
-  return !training && held != nullptr && held->use_count() == 1 && held->storage().use_count() == 1 &&
-         held->is_non_overlapping_and_dense();
-}
-
 at::Tensor Evaluation::parameter(std::string_view name) const {
   for (const auto& [key, tensor] : parameters) {
     if (key == name) return tensor;

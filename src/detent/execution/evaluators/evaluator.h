@@ -22,7 +22,6 @@ struct Evaluation {
   std::vector<Flow> inputs;
   std::vector<std::pair<std::string_view, at::Tensor>> parameters;
   bool training = false;
-  bool in_order = false;  // whether the result is to be reproducible (execution/reproducible.h)
   const GatherSamples* gather = nullptr;  // in training with several workers
 
   const at::Tensor& tensor(size_t index) const;
@@ -38,8 +37,6 @@ struct Evaluation {
   /// The input as a tensor; a number becomes one of rank 0, of the dtype of the first tensor among the
   /// inputs, so that it broadcasts without changing that.
   at::Tensor as_tensor(size_t index) const;
-  /// Whether nobody else holds the input's memory, so that the result may take its place.
-  bool may_overwrite(size_t index) const;
   /// An undefined tensor when absent.
   at::Tensor parameter(std::string_view name) const;
 };

@@ -25,7 +25,6 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "detent/execution/evaluators/evaluator.h"
-#include "detent/execution/max_pooling.h"
 #include "detent/graph/operators.h"
 
 namespace detent {
@@ -44,9 +43,6 @@ struct PoolingWindow {
 
 template <size_t kDims>
 Results evaluate_max_pool(const Evaluation& e) {
-  if constexpr (kDims == 2) {
-    if (!e.training && is_plain_image(e.tensor(0))) return max_pool2d(e.node, e.tensor(0));
-  }
   constexpr auto kPool = kDims == 1 ? at::max_pool1d : kDims == 2 ? at::max_pool2d : at::max_pool3d;
   const PoolingWindow<kDims> w(e.node);
   return kPool(e.tensor(0), w.kernel, w.stride, w.padding, integers_attribute(e.node, "dilation", kDims),

@@ -1,5 +1,5 @@
-// Every operator with operands of every kind of format: the plain reference and the engine give what the
-// simulation on libtorch gives, values inside included, before and after they are rounded.
+// Every operator with operands of every kind of format: the engine gives what the plain reference gives,
+// values inside included, before and after they are rounded.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,6 @@
 
 #include "detent/engine/fast_executor.h"
 #include "detent/execution/initialize.h"
-#include "detent/execution/interpreter.h"
 #include "detent/execution/torch_tensor.h"
 #include "detent/graph/builder.h"
 #include "detent/graph/operators.h"
@@ -71,22 +70,20 @@ std::vector<std::string> differences(const ObservedRun& expected, const Observed
 }
 
 void expect_agreement(const Graph& graph, const std::vector<Tensor>& inputs) {
-  const auto simulation = TorchExecutor().compile(graph);
   const IntegerProgram reference(graph);
   const FastProgram engine(graph);
   for (const auto when : {ObservedValues::kBeforeQuantization, ObservedValues::kAfterQuantization}) {
     SCOPED_TRACE(when == ObservedValues::kBeforeQuantization ? "before" : "after");
-    const ObservedRun expected = observed_run(*simulation, inputs, when);
-    EXPECT_THAT(differences(expected, observed_run(reference, inputs, when)), IsEmpty()) << "the reference";
-    EXPECT_THAT(differences(expected, observed_run(engine, inputs, when)), IsEmpty()) << "the engine";
+    const ObservedRun expected = observed_run(reference, inputs, when);
+    EXPECT_THAT(differences(expected, observed_run(engine, inputs, when)), IsEmpty()) << "all observed";
     for (const auto& [operand, value] : expected.values) {
       ObservedRun only{{{operand, value}}, expected.outputs};
       EXPECT_THAT(differences(only, observed_run(engine, inputs, when, Observation::Operands{operand})),
                   IsEmpty())
-          << "the engine, where only " << operand.first << " " << operand.second << " is observed";
+          << "where only " << operand.first << " " << operand.second << " is observed";
     }
   }
-  const std::vector<Tensor> expected = simulation->run(inputs);
+  const std::vector<Tensor> expected = reference.run(inputs);
   EXPECT_THAT(differences({{}, expected}, {{}, engine.run(inputs)}), IsEmpty()) << "nothing observed";
 }
 
@@ -97,9 +94,9 @@ struct Formats {
   const char* parameters;
 };
 
-class SimulationAgreement : public testing::TestWithParam<Formats> {};
+class EngineAgreement : public testing::TestWithParam<Formats> {};
 
-TEST_P(SimulationAgreement, OfEveryOperator) {
+TEST_P(EngineAgreement, OfEveryOperator) {
   for (const OperatorCase& c : operator_cases()) {
     if (!find_operator(c.op).quantizable) continue;
     for (const auto& way : std::vector<std::optional<Requantization>>{std::nullopt, Requantization::kFloat,
@@ -119,9 +116,7 @@ TEST_P(SimulationAgreement, OfEveryOperator) {
       std::vector<Tensor> inputs;
       for (const at::Tensor& input : random_inputs(c, 2)) inputs.push_back(from_torch(input.contiguous()));
       const auto refuses = [&](const auto& run) { return !detent::error_of(run).empty(); };
-      const bool is_refused = refuses([&] { TorchExecutor().compile(graph)->run(inputs); });
-      if (is_refused) {
-        EXPECT_TRUE(refuses([&] { IntegerProgram(graph).run(inputs); }));
+      if (refuses([&] { IntegerProgram(graph).run(inputs); })) {
         EXPECT_TRUE(refuses([&] { FastProgram(graph).run(inputs); }));
         continue;
       }
@@ -131,7 +126,7 @@ TEST_P(SimulationAgreement, OfEveryOperator) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Formats, SimulationAgreement,
+    Formats, EngineAgreement,
     testing::Values(Formats{"affine:scale=0.03,symmetric=true", "affine:width=4,scale=0.21",
                             "affine:scale=0.03,symmetric=true"},
                     Formats{"affine:scale=0.03,zero_point=3,signed=false,width=6", "mx:element=e2m1",
@@ -143,7 +138,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Formats{"binary", "affine:scale=0.1", "affine:scale=0.03,symmetric=true"}));
 
 /// Layers that a kernel computes together where nobody looks.
-TEST(SimulationAgreement, OfFusedLayers) {
+TEST(EngineAgreement, OfFusedLayers) {
   for (const char* options : {"", "activations = \"uint4\"", "keep_float = [\"conv\", \"fc\"]"}) {
     for (const bool is_quantized : {true, false}) {
       SCOPED_TRACE(fmt::format("{} {}", options, is_quantized));
