@@ -28,8 +28,10 @@
 namespace detent {
 namespace {
 
-/// Results of the float network are kept until the quantized one has run, so few samples at a time.
+/// Results of all nodes of the float network are kept until the quantized one has run, so few samples at a
+/// time: some ten times what the largest node takes.
 constexpr int64_t kMicroBatch = 8;
+constexpr int64_t kLargestNodeBytes = kActivationBytes / 2;
 
 /// How all readers of a result clamp it first, if they do: its quantization then clamps likewise.
 std::optional<Clamp> clamp_of_readers(const Graph& graph, const std::string& name) {
@@ -303,7 +305,8 @@ LayerwiseErrors analyze_layerwise_error(const Graph& reference, const Graph& qua
   constexpr double kMostProducts = 3e10;  // some seconds of a core
   const int64_t count =
       affordable_samples(std::min(samples, data->size()), kPasses * multiply_adds(reference), kMostProducts);
-  const int64_t batch = fixed_samples(reference).value_or(kMicroBatch);
+  const int64_t batch =
+      fixed_samples(reference).value_or(std::min(kMicroBatch, samples_within(reference, kLargestNodeBytes)));
   LayerwiseErrorAnalysis analysis(reference, quantized, (count + batch - 1) / batch, context);
   for (int64_t begin = 0; begin < count; begin += batch) {
     analysis.add(data->inputs(begin, std::min(begin + batch, count)));
