@@ -116,14 +116,16 @@ deb: deb-packages ## Debian packages of the program and its libraries, for this 
 clean: ## remove the build folder
 	rm -rf -- $(BUILD_DIR)
 
+without_torch = $(if $(filter OFF,$(TORCH)),--without-torch)
+
 packages:
-	@$(if $(SKIP_PACKAGES),,scripts/install_packages.sh --minimal)
+	@$(if $(SKIP_PACKAGES),,scripts/install_packages.sh --minimal $(without_torch))
 
 test-packages:
-	@$(if $(SKIP_PACKAGES),,scripts/install_packages.sh)
+	@$(if $(SKIP_PACKAGES),,scripts/install_packages.sh "" $(without_torch))
 
 deb-packages:
-	@$(if $(SKIP_PACKAGES),,scripts/install_packages.sh --deb)
+	@$(if $(SKIP_PACKAGES),,scripts/install_packages.sh --deb $(without_torch))
 
 check-packages:
-	@$(if $(SKIP_PACKAGES),,scripts/install_packages.sh --checks)
+	@$(if $(SKIP_PACKAGES),,scripts/install_packages.sh --checks $(without_torch))

@@ -1,5 +1,5 @@
 # Installs the program, the libraries with their headers, and the package that find_package(detent) finds. Components are
-# what packages are made of (detent_packages.cmake): program, engine, engine_dev (of C) and dev (of C++).
+# what packages are made of (detent_packages.cmake): program, training, engine, engine_dev (of C) and dev (of C++).
 include(CMakePackageConfigHelpers)
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/detent)
 
@@ -63,5 +63,5 @@ if(TARGET detent_program)
 endif()
 if(TARGET detent_torch)
   # Not a library to link, so not beside those: the program loads it from ../lib/detent.
-  install(TARGETS detent_torch LIBRARY DESTINATION lib/detent COMPONENT program)
+  install(TARGETS detent_torch LIBRARY DESTINATION lib/detent COMPONENT training)
 endif()

@@ -1,4 +1,4 @@
-# Debian packages (`make deb`): the files that `make install` lays out, in four parts.
+# Debian packages (`make deb`): the files that `make install` lays out, in parts.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME detent)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
@@ -7,6 +7,9 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_ALL program engine engine_dev dev)
+if(DETENT_TORCH)
+  list(APPEND CPACK_COMPONENTS_ALL training)
+endif()
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 # Dependencies are those of the release that the packages are built on: dpkg-shlibdeps reads them from the libraries.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
@@ -22,7 +25,9 @@ macro(detent_package component name section summary text)
 endmacro()
 
 detent_package(program detent science "quantizes neural networks"
-  "Trains or imports a network, quantizes it to any number format, evaluates, fine-tunes, exports and executes it.")
+  "Imports a network, quantizes it to any number format, evaluates, searches, exports and executes it.")
+detent_package(training detent-training science "trains quantized neural networks"
+  "What detent needs to train: quantization-aware training and fine-tuning, on libtorch.")
 detent_package(engine libdetent-engine1 libs "runs quantized neural networks, from C"
   "The shared library that programs load networks with which detent quantized.")
 detent_package(engine_dev libdetent-engine-dev libdevel "runs quantized neural networks, from C (development files)"
@@ -31,7 +36,10 @@ detent_package(dev libdetent-dev libdevel "number formats, quantizers and graphs
   "Static libraries, their headers, and the package that CMake finds.")
 
 # Without a BLAS of its own libtorch trains 4 to 22 times slower; libcurl is loaded when something is downloaded.
-set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "libopenblas0-openmp | libopenblas0, libcurl4t64 | libcurl4")
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_RECOMMENDS "libcurl4t64 | libcurl4")
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS "detent-training")
+set(CPACK_DEBIAN_TRAINING_PACKAGE_DEPENDS "detent (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_TRAINING_PACKAGE_RECOMMENDS "libopenblas0-openmp | libopenblas0")
 set(CPACK_DEBIAN_ENGINE_DEV_PACKAGE_DEPENDS "libdetent-engine1 (= ${PROJECT_VERSION})")
 string(JOIN ", " dev_depends "libdetent-engine-dev (= ${PROJECT_VERSION})" libfmt-dev libspdlog-dev libhwy-dev
   libtomlplusplus-dev nlohmann-json3-dev zlib1g-dev libre2-dev libjpeg-dev libpng-dev libcurl4-openssl-dev libonnx-dev

@@ -5,12 +5,21 @@
 #   scripts/install_packages.sh --minimal   only what building and running the program needs
 #   scripts/install_packages.sh --deb       that, and what makes Debian packages of it
 #   scripts/install_packages.sh --checks    everything, and clang for sanitizers, fuzzing and clang-tidy
+#
+# With --without-torch as a second argument, without libtorch, which training needs: make TORCH=OFF.
 set -euo pipefail
+
+fail() {
+  echo "install_packages.sh: $*" >&2
+  exit 1
+}
 
 build_packages=(
   g++ cmake ninja-build ccache git make
   libfmt-dev libspdlog-dev libhwy-dev libtomlplusplus-dev nlohmann-json3-dev libcli11-dev zlib1g-dev libre2-dev
   libjpeg-dev libpng-dev libcurl4-openssl-dev libonnx-dev libprotobuf-dev
+)
+torch_packages=(
   libtorch-dev
   # libtorch depends on no more than the reference BLAS, with which training is 4 to 22 times slower. The OpenMP
   # build shares libtorch's threads; the pthread build would start as many again.
@@ -26,6 +35,13 @@ test_packages=(
   verilator iverilog yosys
 )
 
+case "${2-}" in
+  --without-torch) ;;
+  "") build_packages+=("${torch_packages[@]}") ;;
+  *) fail "unknown argument \"$2\" (known: --without-torch)" ;;
+esac
+[[ $# -le 2 ]] || fail "got $# arguments, expected at most two"
+
 # ONNX Runtime, which results are compared with, comes by npm. Other distributions of node have npm within.
 command -v node > /dev/null || test_packages+=(nodejs)
 command -v npm > /dev/null || test_packages+=(npm)
@@ -33,23 +49,17 @@ command -v npm > /dev/null || test_packages+=(npm)
 deb_packages=(dpkg-dev file)
 check_packages=(clang clang-tidy libclang-rt-dev)
 
-fail() {
-  echo "install_packages.sh: $*" >&2
-  exit 1
-}
-
 case "${1-}" in
   "") packages=("${build_packages[@]}" "${test_packages[@]}") ;;
   --minimal) packages=("${build_packages[@]}") ;;
   --deb) packages=("${build_packages[@]}" "${deb_packages[@]}") ;;
   --checks) packages=("${build_packages[@]}" "${test_packages[@]}" "${check_packages[@]}") ;;
   -h | --help)
-    sed -n '2,7s/^# \{0,1\}//p' "$0"
+    sed -n '2,9s/^# \{0,1\}//p' "$0"
     exit 0
     ;;
   *) fail "unknown argument \"$1\" (known: --minimal, --deb, --checks, --help)" ;;
 esac
-[[ $# -le 1 ]] || fail "got $# arguments, expected at most one"
 
 if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
   fail "this is no Debian system; install the equivalents of: ${packages[*]}"

@@ -34,9 +34,14 @@ cp "$scripts/../examples/run_quantized.c" "$bare/root"
 run_in "$bare" /bin/bash -euc 'cd /root
   apt-get -qq update
   apt-get -qq install --no-install-recommends /packages/detent_*.deb
+  ! dpkg-query --list "libtorch*" | grep -q "^ii"
   ch version
   detent quickstart
   detent quantize digits_cnn digits --load detent_quickstart/float.pt --project packed > /dev/null
+  ! detent train toy toy_tiny 2> no_training
+  grep -q "install the Debian package detent-training" no_training
+  apt-get -qq install --no-install-recommends /packages/detent-training_*.deb
+  detent train toy toy_tiny --max-epochs 1
   apt-get -qq install --no-install-recommends /packages/*.deb gcc libc6-dev pkg-config
   gcc -O2 run_quantized.c -o run_quantized $(pkg-config --cflags --libs detent_engine)
   ./run_quantized detent_output/packed/software/quantize/graph_module.mz'

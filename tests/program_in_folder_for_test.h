@@ -19,4 +19,17 @@ inline int run_in(const std::filesystem::path& folder, const std::string& comman
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+/// Puts a network of the built-in digits there, trained, as digits.pt.
+inline int make_trained_digits(const std::filesystem::path& folder) {
+  return run_in(folder, "detent quickstart --no-training --output-dir quickstart") +
+         run_in(folder, "cp quickstart/float.pt digits.pt");
+}
+
+/// Whether the program can train; where it cannot, DETENT_TORCH=OFF.
+#ifdef DETENT_TRAINING
+constexpr bool kHasTraining = true;
+#else
+constexpr bool kHasTraining = false;
+#endif
+
 }  // namespace detent

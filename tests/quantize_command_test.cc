@@ -34,10 +34,7 @@ class QuantizeCommand : public testing::Test {
   static void SetUpTestSuite() {
     folder() = fs::temp_directory_path() / fmt::format("detent_quantize_{}", getpid());
     fs::create_directories(folder());
-    ASSERT_EQ(run("detent train digits_cnn digits --max-epochs 6 --batch-size 32 --learning-rate 0.01 "
-                  "--project trained"),
-              0)
-        << log();
+    ASSERT_EQ(make_trained_digits(folder()), 0) << log();
   }
   static void TearDownTestSuite() { fs::remove_all(folder()); }
 
@@ -51,7 +48,7 @@ class QuantizeCommand : public testing::Test {
   static int quantize(const std::string& options) {
     return run(
         "detent quantize digits_cnn digits --project quantized --overwrite --load "
-        "detent_output/trained/software/training_ckpts/best.ckpt --load-type pl " +
+        "digits.pt " +
         options);
   }
   static fs::path graph_folder() { return folder() / "detent_output/quantized/software/quantize"; }
@@ -73,7 +70,7 @@ TEST_F(QuantizeCommand, TheProcessorDoesNotChangeAByte) {
 #endif
   const auto quantized_on = [](const std::string& processor) {
     EXPECT_EQ(run(processor + " detent quantize digits_cnn digits --project quantized --overwrite --load "
-                              "detent_output/trained/software/training_ckpts/best.ckpt --num-samples 200 "
+                              "digits.pt --num-samples 200 "
                               "--calibrator entropy --improve gptq,bias_correction"),
               0)
         << log();
@@ -125,12 +122,13 @@ TEST_F(QuantizeCommand, ComparesExecutesAndSaves) {
 }
 
 TEST_F(QuantizeCommand, TrainsWithQuantizersAndATeacher) {
-  const std::string network = "--load detent_output/trained/software/training_ckpts/best.ckpt";
+  if (!kHasTraining) GTEST_SKIP() << "built without libtorch, which training needs";
+  const std::string network = "--load digits.pt";
   const std::string train = "detent train digits_cnn digits --max-epochs 12 --batch-size 32 " + network;
   ASSERT_EQ(run("detent test digits_cnn digits " + network), 0) << log();
   const int in_float = correct("test:");
-  ASSERT_EQ(run(train + " --quantize ternary_a8_lsq --project qat --teacher detent_output/trained/software/"
-                        "training_ckpts/best.ckpt --distill-weight 0.7 --warmup-steps 20"),
+  ASSERT_EQ(run(train + " --quantize ternary_a8_lsq --project qat --teacher digits.pt --distill-weight 0.7 "
+                        "--warmup-steps 20"),
             0)
       << log();
   EXPECT_THAT(log(), AllOf(HasSubstr("prepare_qat: 5 of 5 layers"), HasSubstr(", quantized;")));
@@ -146,9 +144,10 @@ TEST_F(QuantizeCommand, TrainsWithQuantizersAndATeacher) {
 
 /// Quantizers that were trained stay: the network is made ready for integers, and packed.
 TEST_F(QuantizeCommand, FinishesWhatWasTrained) {
+  if (!kHasTraining) GTEST_SKIP() << "built without libtorch, which training needs";
   ASSERT_EQ(
       run("detent train digits_cnn digits --max-epochs 2 --batch-size 32 --quantize int4_lsq --project int4 "
-          "--load detent_output/trained/software/training_ckpts/best.ckpt"),
+          "--load digits.pt"),
       0)
       << log();
   const std::string trained = "detent_output/int4/software/training_ckpts/transformed_ckpt/graph_module.mz";
@@ -182,6 +181,7 @@ TEST_F(QuantizeCommand, FinishesWhatWasTrained) {
 
 /// The same loss and accuracy to the last digit, and the same values.
 TEST_F(QuantizeCommand, PacksWeightsWithoutChangingAnything) {
+  if (!kHasTraining) GTEST_SKIP() << "built without libtorch, which training needs";
   const auto tested = [](const std::string& options) {
     EXPECT_EQ(quantize("--num-samples 100 --weights int4 " + options), 0) << log();
     EXPECT_EQ(run("detent test digits_cnn digits --load " + graph_folder().string()), 0) << log();
@@ -244,8 +244,7 @@ TEST_F(QuantizeCommand, TakesTheOptionsOfThePass) {
 
 TEST_F(QuantizeCommand, ReplacesNoResultOfOtherSettings) {
   const std::string command =
-      "detent quantize digits_cnn digits --load detent_output/trained/software/training_ckpts/best.ckpt "
-      "--load-type pl "
+      "detent quantize digits_cnn digits --load digits.pt "
       "--num-samples 100 ";
   ASSERT_EQ(run(command + "--project kept --weights int4"), 0) << log();
   const fs::path graph = folder() / "detent_output/kept/software/quantize/graph_module.mz";
@@ -269,8 +268,7 @@ TEST_F(QuantizeCommand, ReplacesNoResultOfOtherSettings) {
 
 TEST_F(QuantizeCommand, NamesItsFolderByTheWidths) {
   const std::string command =
-      "detent quantize digits_cnn digits --load detent_output/trained/software/training_ckpts/best.ckpt "
-      "--load-type pl "
+      "detent quantize digits_cnn digits --load digits.pt "
       "--num-samples 20 ";
   ASSERT_EQ(run(command + "--weights int4 --activations uint6"), 0) << log();
   EXPECT_THAT(log(), HasSubstr("_w4a6/software/quantize/graph_module.mz"));
@@ -284,7 +282,7 @@ TEST_F(QuantizeCommand, NamesItsFolderByTheWidths) {
 TEST_F(QuantizeCommand, ChecksPassesBeforeItLoadsData) {
   const std::string command =
       "detent quantize mnist_cnn mnist --data-dir nowhere --load "
-      "detent_output/trained/software/training_ckpts/best.ckpt --load-type pl ";
+      "digits.pt ";
   EXPECT_NE(run(command + "--improve bias_correction,gptq"), 0);
   EXPECT_THAT(log(), HasSubstr("the right order is fuse_batch_norm, static_quantize, gptq, bias_correction"));
   EXPECT_NE(run(command + "--improve gptq,adaround"), 0);
@@ -304,8 +302,7 @@ TEST_F(QuantizeCommand, ChecksPassesBeforeItLoadsData) {
 }
 
 TEST_F(QuantizeCommand, TransformRefusesLikewise) {
-  const std::string network =
-      " --load detent_output/trained/software/training_ckpts/best.ckpt --load-type pl --project transformed";
+  const std::string network = " --load digits.pt --project transformed";
   std::ofstream(folder() / "profile.toml")
       << "[passes.profile_statistics]\nby = \"type\"\ntarget_activation_nodes = [\"linear\"]\n"
          "[passes.profile_statistics.activation_statistics.range_min_max]\n";
@@ -520,9 +517,7 @@ TEST_F(QuantizeCommand, DumpsBothEngines) {
 }
 
 TEST_F(QuantizeCommand, DumpsLogitsOfFloatNetworksAndRefusesTheRest) {
-  const std::string test =
-      "detent test digits_cnn digits --load detent_output/trained/software/training_ckpts/best.ckpt "
-      "--load-type pl ";
+  const std::string test = "detent test digits_cnn digits --load digits.pt ";
   ASSERT_EQ(run(test + "--dump logits"), 0) << log();
   const auto dump = read_dump(folder() / "logits");
   EXPECT_EQ(dump.size(), 3U);
@@ -562,7 +557,7 @@ TEST_F(QuantizeCommand, RefusesWrongInput) {
   EXPECT_NE(run("detent quantize digits_cnn digits"), 0);
   EXPECT_THAT(log(), HasSubstr("needs a trained network: `detent quantize model.onnx`, or --load FILE"));
   EXPECT_NE(run("detent test digits_cnn digits --engine integers --load "
-                "detent_output/trained/software/training_ckpts/best.ckpt --load-type pl"),
+                "digits.pt"),
             0);
   EXPECT_THAT(log(), HasSubstr("is not quantized for integer execution"));
   EXPECT_NE(quantize("--weights int16 --activations uint16"), 0);

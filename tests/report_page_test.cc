@@ -68,7 +68,7 @@ class ReportPage : public testing::Test {
   static void SetUpTestSuite() {
     folder() = fs::temp_directory_path() / fmt::format("detent_report_{}", getpid());
     fs::create_directories(folder());
-    ASSERT_EQ(run("detent train digits_cnn digits --max-epochs 2 --project trained"), 0) << log();
+    ASSERT_EQ(make_trained_digits(folder()), 0) << log();
   }
   static void TearDownTestSuite() { fs::remove_all(folder()); }
 
@@ -105,7 +105,7 @@ class ReportPage : public testing::Test {
   }
 
   const std::string quantize_ =
-      "detent quantize digits_cnn digits --load detent_output/trained/software/training_ckpts/best.ckpt "
+      "detent quantize digits_cnn digits --load digits.pt "
       "--weights int4 --project quantized --overwrite ";
 };
 
@@ -159,7 +159,7 @@ target_activation_nodes = ["conv2d", "linear"]
 save_path = "statistics.toml"
 )");
   ASSERT_EQ(run("detent transform --config profile.toml --project profiled --report transform.html --load "
-                "detent_output/trained/software/training_ckpts/best.ckpt"),
+                "digits.pt"),
             0)
       << log();
   ASSERT_EQ(run("detent stats show statistics.toml --report stats.html"), 0) << log();
@@ -174,7 +174,7 @@ save_path = "statistics.toml"
 
 TEST_F(ReportPage, ShowsWhatASearchFound) {
   ASSERT_EQ(run("detent search digits_cnn digits --project searched --max-drop 2 --evaluations 60 --report "
-                "search.html --load detent_output/trained/software/training_ckpts/best.ckpt"),
+                "search.html --load digits.pt"),
             0)
       << log();
   if (!has_browser()) GTEST_SKIP() << "chromium is not installed";

@@ -40,12 +40,7 @@ class SearchCommand : public testing::Test {
   static void SetUpTestSuite() {
     folder() = fs::temp_directory_path() / fmt::format("detent_search_{}", getpid());
     fs::create_directories(folder());
-    // With the same kernels everywhere: otherwise each kind of processor trains another network.
-    ASSERT_EQ(run("ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell detent train "
-                  "digits_cnn digits --max-epochs 8 --batch-size 32 --learning-rate 0.01 --num-threads 1 "
-                  "--project trained"),
-              0)
-        << log();
+    ASSERT_EQ(make_trained_digits(folder()), 0) << log();
   }
   static void TearDownTestSuite() { fs::remove_all(folder()); }
 
@@ -60,7 +55,7 @@ class SearchCommand : public testing::Test {
   static std::string log() { return read_file(folder() / "log.txt"); }
   static std::string command(const std::string& options, const std::string& project) {
     return fmt::format(
-        "detent search digits_cnn digits --load detent_output/trained/software/training_ckpts/best.ckpt "
+        "detent search digits_cnn digits --load digits.pt "
         "--num-samples 64 --eval-samples 128 --project {} {}",
         project, options);
   }
@@ -330,7 +325,7 @@ TEST_F(SearchCommand, SaysThatTheBestIsFarBelowFloat) {
   ASSERT_EQ(search("--max-bytes 3200 --weights int2,int8 --evaluations 2 --improve none", "bad"), 0) << log();
   EXPECT_THAT(log(),
               testing::ContainsRegex("warning +the best network is far below the one in float, accuracy "
-                                     "0\\.[0-9]+ \\([0-9]+ of 128 right\\) instead of 0\\.[0-9]+"));
+                                     "0\\.[0-9]+ \\([0-9]+ of 128 right\\) instead of [01]\\.[0-9]+"));
 }
 
 void fill_with_noise(Tensor& tensor, std::mt19937& random) {

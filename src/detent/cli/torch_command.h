@@ -28,6 +28,9 @@ struct TorchCommand {
   std::shared_ptr<Rendezvous> meeting = nullptr;
   ModelRun model_run = {};  // of run
   Table search = {};        // options of search
+  /// Whether quickstart trains, and where it writes the networks that it has trained; "": nowhere.
+  bool trains = true;
+  std::filesystem::path networks_file = {};
   /// What `load` holds, where that is a whole network: read once, before the data that must fit it.
   std::shared_ptr<const Graph> network = nullptr;
   RandomSource random = {};

@@ -86,8 +86,10 @@ std::unique_ptr<SocketGroup> join_workers(const TorchCommand& command) {
 
 }  // namespace
 
+bool has_training() { return library_path().has_value(); }
+
 void run_command(const TorchCommand& command) {
-  if (!is_network_command(command.name)) return run_torch_command(command);
+  if (!is_network_command(command)) return run_torch_command(command);
   const RunOptions& options = command.options;
   set_up_logging(options.log_level);
   if (options.num_threads) set_thread_count(usable_thread_count(*options.num_threads));
@@ -103,8 +105,8 @@ void run_torch_command(const TorchCommand& command) {
   const std::optional<std::filesystem::path> library = library_path();
   if (!library) {
     fail(
-        "`detent {}` needs the libtorch half of detent, and {} does not exist: this build was configured "
-        "without DETENT_TORCH (configure with -DDETENT_TORCH=ON)",
+        "`detent {}` needs libtorch, and {} does not exist: install the Debian package detent-training, or "
+        "build with libtorch (make TORCH=ON)",
         command.name, candidate_paths().back().string());
   }
   const std::optional<int64_t>& wanted = command.options.num_threads;

@@ -19,6 +19,16 @@ int run_quickstart(const std::vector<std::string>& args) {
   app.add_option("--output-dir", output_dir, "folder for what is written (default detent_quickstart)")
       ->option_text("FOLDER");
   app.add_option("--seed", seed, "seed of every random number (default 0)")->option_text("INTEGER");
+  bool no_training = !has_training();
+  app.add_flag(
+      "--no-training", no_training,
+      "take the networks that come with the program, trained, and leave fine-tuning out; so it is anyway "
+      "where `detent train` is not installed");
+  std::string networks_file;
+  app.add_option("--save-networks", networks_file,
+                 "also write the parameters of the networks that are trained (data/trained_digits.f32 of the "
+                 "source)")
+      ->option_text("FILE");
   bool overwrite = false;
   add_overwrite_option(app, overwrite);
   if (!parse_arguments(app, args)) return 0;
@@ -34,9 +44,15 @@ int run_quickstart(const std::vector<std::string>& args) {
     throw UsageError(error.what());
   }
   command.options.overwrite = overwrite;
+  command.trains = !no_training;
+  command.networks_file = networks_file;
+  if (no_training && !networks_file.empty())
+    throw UsageError("--save-networks: no network is trained" +
+                     std::string(has_training() ? "" : " without libtorch"));
   set_up_logging(command.options.log_level);
   check_writable(command.software_dir / "statistics.toml", "--output-dir");
   say_new_folders(output_dir);
+  if (!networks_file.empty()) claim_output(networks_file, "--save-networks", overwrite);
   run_command(command);
   return 0;
 }

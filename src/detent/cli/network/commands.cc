@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "detent/cli/network/quickstart.h"
 #include "detent/cli/network/session.h"
 #include "detent/core/error.h"
 #include "detent/core/log.h"
@@ -14,10 +15,13 @@ constexpr std::string_view kCommands[] = {"test", "transform", "quantize", "sear
 
 }  // namespace
 
-bool is_network_command(const std::string& name) { return std::ranges::count(kCommands, name) > 0; }
+bool is_network_command(const TorchCommand& command) {
+  return std::ranges::count(kCommands, command.name) > 0 || (command.name == "quickstart" && !command.trains);
+}
 
 void run_network_command(TorchCommand command, ProcessGroup& group) {
   if (command.name == "run") return run_model(command);
+  if (command.name == "quickstart") return run_quickstart(command, nullptr);
   read_whole_network(command);
   if (command.name == "test") return run_test(command, group);
   if (command.name == "transform") return run_transform(command, group);

@@ -5,12 +5,13 @@
 
 namespace detent {
 
-/// Runs test, transform, quantize, search or run, in this process and without libtorch, once threads, logging
-/// and the generator of random numbers are set up and the workers agree on their settings.
+/// Runs test, transform, quantize, search, run, or quickstart without training, in this process and without
+/// libtorch, once threads, logging and the generator of random numbers are set up and the workers agree on
+/// their settings.
 void run_network_command(TorchCommand command, ProcessGroup& group);
 
 /// Whether it is one of these.
-bool is_network_command(const std::string& name);
+bool is_network_command(const TorchCommand& command);
 
 /// For a worker that is not the first: it prints nothing but errors.
 void silence_worker();

@@ -46,7 +46,7 @@ void set_up_process(const RunOptions& options) {
 void run(TorchCommand command) {
   set_up_process(command.options);
   command.random = {[](Graph& graph) { initialize_parameters(graph); }, [] { return draw_order_seed(); }};
-  if (command.name == "quickstart") return run_quickstart(command);
+  if (command.name == "quickstart") return run_training_quickstart(command);
   std::unique_ptr<ProcessGroup> launched;
   if (command.workers) {
     launched = join_with_gloo(*command.workers, std::chrono::seconds(command.options.worker_timeout),
