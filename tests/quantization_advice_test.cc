@@ -46,7 +46,7 @@ std::string passes_of_flags(const std::string& flags) {
 }
 
 /// A network as small as this one is tried with all calibration samples, so what is promised is reached.
-TEST(QuantizationAdvice, IsWhatFollowingItGives) {
+TEST(QuantizationAdvice, IsWhatFollowingItGivesSlow) {
   const Advised narrow("toy_convnet", {3, 32, 32}, kNarrow);
   ASSERT_FALSE(narrow.advice.tried.empty());
   const TriedOptions& weights = narrow.advice.tried.front();

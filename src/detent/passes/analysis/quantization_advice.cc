@@ -30,6 +30,8 @@ constexpr double kFine = 25;     // dB, beyond which nothing is tried
 constexpr double kLittle = 0.3;  // dB that are no reason to change an option
 /// Products that all that is tried may take: some 4 seconds of a core.
 constexpr double kMostAdviceProducts = 1e11;
+/// Products that what is found better may take to be measured again, on more samples.
+constexpr double kMostConfirmedProducts = 1.5e11;
 constexpr const char* kGptq = "gptq";
 constexpr const char* kGptaq = "gptaq";
 
@@ -155,6 +157,7 @@ class Advisor {
     best_ = {"", advice_.output_sqnr_db, advice_.weight_bytes};
     try_better_weights();
     try_more_bits();
+    confirm();
     return std::move(advice_);
   }
 
@@ -171,7 +174,10 @@ class Advisor {
     const int64_t most = std::min(options.num_samples, data_->size());
     advice_.samples = static_cast<int64_t>(std::min(std::floor(affordable), static_cast<double>(most)));
     const int64_t measured = errors_.samples;
+    wanted_samples_ = most;
+    most_samples_ = data_->size();
     if (measured + advice_.samples <= data_->size()) {
+      most_samples_ -= measured;
       context_.open_calibration = [open = context_.open_calibration, measured] {
         return std::make_unique<LaterSamples>(open(), measured);
       };
@@ -217,6 +223,29 @@ class Advisor {
       try_one(options);
     }
     if (best) take(*best);
+  }
+
+  /// Few samples tell which options are best, but not how good: weights that are chosen on more of them are
+  /// better. So what is taken is measured again, on as many as following the advice would take or, where
+  /// these are too many, as are affordable.
+  void confirm() {
+    if (kept_.empty()) return;
+    const double each = kMostConfirmedProducts / static_cast<double>(kept_.size());
+    const auto affordable = static_cast<int64_t>(
+        choosing_cost(network_.reference, RoundingTarget::kFloatNetwork).samples_for(each));
+    const int64_t samples = std::min({affordable, wanted_samples_, most_samples_});
+    if (samples < 2 * advice_.samples) return;
+    advice_.samples = samples;
+    measured_.reset();
+    double before = advice_.output_sqnr_db;
+    std::vector<TriedOptions> confirmed;
+    for (const Options& options : kept_) {
+      TriedOptions again = measured(options);
+      if (!(again.output_sqnr_db > before + kLittle)) break;
+      before = again.output_sqnr_db;
+      confirmed.push_back(std::move(again));
+    }
+    advice_.tried = std::move(confirmed);
   }
 
   /// The nodes whose float form wins most for the bytes of more bits.
@@ -322,6 +351,7 @@ class Advisor {
   void take(const Tried& tried) {
     taken_ = tried.options;
     best_ = tried.outcome;
+    kept_.push_back(tried.options);
     advice_.tried.push_back(tried.outcome);
   }
 
@@ -367,6 +397,9 @@ class Advisor {
   Options given_;
   Options taken_;
   TriedOptions best_;
+  std::vector<Options> kept_;  // of advice_.tried
+  int64_t wanted_samples_ = 0;
+  int64_t most_samples_ = 0;
   double products_left_ = kMostAdviceProducts;
   std::optional<MeasuredNetwork> measured_;  // activations, where the nodes that were given stay in float
   QuantizationAdvice advice_;
