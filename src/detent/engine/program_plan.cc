@@ -175,10 +175,11 @@ class Planner {
       if (step.engine != NodeEngine::kMoves || (plan_.is_tensor(value_name(input)) && !is_index))
         return false;
     }
-    return plan_transposed(plan_, weights_, step, result) || plan_wide(plan_, step, result) ||
-           plan_table(plan_, step, result) || plan_pairs(plan_, weights_, step, result) ||
-           plan_product(plan_, step, result) || plan_mean(plan_, step, result) ||
-           plan_moved(plan_, step, result) || plan_values(plan_, step, types_, result);
+    return plan_transposed(plan_, weights_, step, result) || plan_joined(plan_, step, result) ||
+           plan_wide(plan_, step, result) || plan_table(plan_, step, result) ||
+           plan_pairs(plan_, weights_, step, result) || plan_product(plan_, step, result) ||
+           plan_mean(plan_, step, result) || plan_moved(plan_, step, result) ||
+           plan_values(plan_, step, types_, result);
   }
 
   void plan_reference(const ReferenceStep& step) {

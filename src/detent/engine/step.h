@@ -152,6 +152,14 @@ struct MovedInputs {
   std::vector<StridedCopy> copies;  // in elements of the values
 };
 std::unique_ptr<EngineStep> movement_step(MovedInputs inputs, size_t to);
+/// Bytes that become those of a table, or, without one, elements as they are.
+struct JoinedInput {
+  size_t place;
+  std::vector<uint8_t> table = {};  // of 256
+};
+/// Places that follow each other along a dimension, all of one layout.
+std::unique_ptr<EngineStep> join_step(const KernelSet& kernels, std::vector<JoinedInput> inputs, size_t axis,
+                                      size_t to);
 std::unique_ptr<EngineStep> table_step(const KernelSet& kernels, std::vector<uint8_t> table, size_t from,
                                        size_t to);
 

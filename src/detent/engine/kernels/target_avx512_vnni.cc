@@ -58,6 +58,19 @@ struct Blocks : CommonBlocks {
   static V OfHigh(V table, V packed) { return OfLow(table, _mm512_srli_epi16(packed, 4)); }
 };
 #include "detent/engine/kernels/block_sums-inl.h"  // NOLINT(readability-duplicate-include)
+
+/// 128 entries an instruction, the upper half for bytes whose highest bit is set.
+void LookUp(const uint8_t* table, const uint8_t* bytes, uint8_t* result, int64_t count) {
+  __m512i parts[4];
+  for (int p = 0; p < 4; ++p) parts[p] = _mm512_loadu_si512(table + 64 * p);
+  for (int64_t i = 0; i < count; i += 64) {
+    const __mmask64 taken = count - i >= 64 ? ~__mmask64{0} : (__mmask64{1} << (count - i)) - 1;
+    const __m512i x = _mm512_maskz_loadu_epi8(taken, bytes + i);
+    const __m512i low = _mm512_permutex2var_epi8(parts[0], x, parts[1]);
+    const __m512i high = _mm512_permutex2var_epi8(parts[2], x, parts[3]);
+    _mm512_mask_storeu_epi8(result + i, taken, _mm512_mask_blend_epi8(_mm512_movepi8_mask(x), low, high));
+  }
+}
 }  // namespace permuted
 HWY_POP_ATTRIBUTES
 HWY_PUSH_ATTRIBUTES(DETENT_VNNI ",avx512vpopcntdq")
@@ -81,6 +94,7 @@ const KernelSet& kernels_of_ice_lake() {
     KernelSet set = kernels();
     set.name = "AVX3_DL";
     set.add_blocks = permuted::AddBlocksOfInputs;
+    set.look_up = permuted::LookUp;
     set.bit_planes = BitPlanes;
     set.add_bit_planes = AddBitPlanes;
     return set;

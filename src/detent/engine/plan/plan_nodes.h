@@ -43,6 +43,8 @@ void plan_rounded_steps(PlanBuilder& plan, size_t from, const CodeType& type, co
 /// Moves elements of codes of `type`, or of values; false where there is no kernel for it.
 bool plan_movement(PlanBuilder& plan, const ReferenceStep& step, const std::optional<CodeType>& type,
                    const std::string& result);
+/// Joins inputs along a dimension, whatever types they have; false where there is no kernel for it.
+bool plan_joined(PlanBuilder& plan, const ReferenceStep& step, const std::string& result);
 /// A product of matrices of values.
 bool plan_float_product(PlanBuilder& plan, const Node& node, const std::string& result);
 
