@@ -34,11 +34,11 @@ cp "$scripts/../examples/run_quantized.c" "$bare/root"
 run_in "$bare" /bin/bash -euc 'cd /root
   apt-get -qq update
   apt-get -qq install --no-install-recommends /packages/detent_*.deb
-  ! dpkg-query --list "libtorch*" | grep -q "^ii"
+  if dpkg-query --list "libtorch*" | grep -q "^ii"; then echo "detent brings libtorch" >&2; exit 1; fi
   ch version
   detent quickstart
   detent quantize digits_cnn digits --load detent_quickstart/float.pt --project packed > /dev/null
-  ! detent train toy toy_tiny 2> no_training
+  if detent train toy toy_tiny 2> no_training; then echo "trains without detent-training" >&2; exit 1; fi
   grep -q "install the Debian package detent-training" no_training
   apt-get -qq install --no-install-recommends /packages/detent-training_*.deb
   detent train toy toy_tiny --max-epochs 1

@@ -18,7 +18,10 @@ int run_quickstart(const std::vector<std::string>& args) {
   std::string seed = "0";
   app.add_option("--output-dir", output_dir, "folder for what is written (default detent_quickstart)")
       ->option_text("FOLDER");
-  app.add_option("--seed", seed, "seed of every random number (default 0)")->option_text("INTEGER");
+  app.add_option(
+         "--seed", seed,
+         "seed of every random number (default 0); networks that come with the program are those of 0")
+      ->option_text("INTEGER");
   bool no_training = !has_training();
   app.add_flag(
       "--no-training", no_training,

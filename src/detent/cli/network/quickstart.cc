@@ -98,7 +98,8 @@ Accuracy make_networks(std::vector<Network>& networks, const Dataset& digits, co
                        OutputFolder& outputs, const QuickstartTraining* training) {
   const std::string each = fmt::format("each on four fifths of {} handwritten digits", digits.size());
   if (training == nullptr) {
-    print(fmt::format("1. Loading digits_cnn, which comes trained with the program, {} times, {}\n", kNetworks, each));
+    print(fmt::format("1. Loading digits_cnn, which comes trained with the program, {} times, {}\n",
+                      kNetworks, each));
   } else {
     print(fmt::format("1. Training digits_cnn {} times, {}\n", kNetworks, each));
   }
@@ -213,7 +214,12 @@ void print_results(const TextTable& table, const fs::path& folder, bool is_tuned
       "<format>.toml and its graph{} <format>/graph_module.mz{}.\n",
       table.to_text(), kNetworks, folder.string(), is_tuned ? "s" : "",
       is_tuned ? " and <format>_tuned/graph_module.mz" : ""));
-  if (!is_tuned) print("Fine-tuning, which wins most of this back, needs training: `detent help train`.\n");
+  if (!is_tuned) {
+    print(
+        "Fine-tuning with fake quantization in the loop needs libtorch: without --no-training, where the "
+        "Debian "
+        "package\ndetent-training is installed or the program was built with it (make TORCH=ON).\n");
+  }
 }
 
 }  // namespace
