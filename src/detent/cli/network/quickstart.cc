@@ -216,9 +216,9 @@ void print_results(const TextTable& table, const fs::path& folder, bool is_tuned
       is_tuned ? " and <format>_tuned/graph_module.mz" : ""));
   if (!is_tuned) {
     print(
-        "Fine-tuning with fake quantization in the loop needs libtorch: without --no-training, where the "
-        "Debian "
-        "package\ndetent-training is installed or the program was built with it (make TORCH=ON).\n");
+        "Fine-tuning with fake quantization in the loop needs libtorch, of the Debian package "
+        "detent-training or a "
+        "program\nbuilt by make TORCH=ON; `detent quickstart` then trains.\n");
   }
 }
 
