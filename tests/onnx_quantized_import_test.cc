@@ -95,15 +95,15 @@ Tensor random_input(const Shape& shape) {
 void describe(CodeModel& model) {
   model.input("x", {3, 2, 7, 6});
   model.output("y");
-  model.scale("s0", {0.031});
-  model.scale("s1", {0.17});
-  model.scale("s2", {0.21});
-  model.scale("s3", {0.0039});
-  model.scale("s4", {0.73});
-  model.scale("w0s", {0.011, 0.007, 0.02, 0.013});
-  model.scale("w1s", {0.009});
-  model.scale("w2s", {0.01, 0.02, 0.015, 0.004, 0.017});
-  model.scale("w3s", {0.012});
+  model.scale("s0", {0.031F});
+  model.scale("s1", {0.17F});
+  model.scale("s2", {0.21F});
+  model.scale("s3", {0.0039F});
+  model.scale("s4", {0.73F});
+  model.scale("w0s", {0.011F, 0.007F, 0.02F, 0.013F});
+  model.scale("w1s", {0.009F});
+  model.scale("w2s", {0.01F, 0.02F, 0.015F, 0.004F, 0.017F});
+  model.scale("w3s", {0.012F});
   model.zero("z0", 121);
   model.zero("z1", 100);
   model.zero("z3", 0);
@@ -293,7 +293,7 @@ Floats rounded(const char* op, const Floats& x, const std::vector<Floats>& param
 }
 
 TEST(OnnxQuantizedImport, QuantRoundsInEveryMode) {
-  const Floats x = {-9, -0.625, -0.375, -0.3, 0.125, 0.3, 0.375, 0.625, 9};
+  const Floats x = {-9, -0.625F, -0.375F, -0.3F, 0.125F, 0.3F, 0.375F, 0.625F, 9};
   const auto quant = [&](const char* mode) {
     return rounded("Quant", x, {{0.25}, {0}, {4}}, {{"signed", 1}, {"narrow", 0}, {"rounding_mode", mode}});
   };
@@ -310,7 +310,7 @@ TEST(OnnxQuantizedImport, QuantRoundsInEveryMode) {
 }
 
 TEST(OnnxQuantizedImport, QuantOfOneBitAndOfNarrowRanges) {
-  const Floats x = {-3, -0.1, 0, 0.2, 9};
+  const Floats x = {-3, -0.1F, 0, 0.2F, 9};
   const auto quant = [&](float zero, float bits, int is_signed, int narrow) {
     return rounded("Quant", x, {{0.5}, {zero}, {bits}}, {{"signed", is_signed}, {"narrow", narrow}});
   };
