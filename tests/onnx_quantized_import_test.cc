@@ -128,7 +128,7 @@ void describe(CodeModel& model) {
   model.own_node("QLinearLeakyRelu", {"c7", "s2", "z1", "s2", "z1"}, "c8", {{"alpha", 0.1F}});
   model.node("Transpose", {"c8"}, {"c9"}, {{"perm", Ints{0, 2, 3, 1}}});
   model.node("Flatten", {"c9"}, {"c10"});
-  const int64_t features = 8 * 3 * 3;
+  const int64_t features = int64_t{8} * 3 * 3;
   model.weight("w2", {features, 5});
   model.node("QLinearMatMul", {"c10", "s2", "z1", "w2", "w2s", "w2z", "s4", "z4"}, {"c11"});
   model.weight("w3", {3, 5});

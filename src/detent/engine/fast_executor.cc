@@ -72,7 +72,11 @@ class WeightPacker {
     const std::string& name = step.node->name;
     if (step.engine == NodeEngine::kFloat) {
       auto packed = packed_float_sums(step);
-      if (!packed) return false;
+      if (!packed) {
+        auto phases = transposed_float_phases(step);
+        if (!phases.empty()) add(weights_.transposed_float_layers, name, std::move(phases));
+        return false;
+      }
       add(weights_.float_layers, name, std::move(*packed));
       return true;
     }
@@ -243,6 +247,10 @@ int64_t FastProgram::weight_bytes() const {
       bytes += static_cast<int64_t>(phase.packed->weights.byte_size());
   }
   for (const auto& [name, layer] : compiled_->weights.block_layers) bytes += layer->byte_size();
+  for (const auto& [name, phases] : compiled_->weights.transposed_float_layers) {
+    for (const TransposedFloatPhase& phase : *phases)
+      bytes += static_cast<int64_t>(phase.packed->weights.byte_size());
+  }
   for (const auto& [name, layer] : compiled_->weights.float_layers)
     bytes += static_cast<int64_t>(layer->weights.byte_size());
   return bytes;

@@ -61,34 +61,28 @@ void pack_float_depthwise(PackedFloatSums& packed, const float* from) {
 
 }  // namespace
 
-std::optional<PackedFloatSums> packed_float_sums(const ReferenceStep& step) {
-  const Node& node = *step.node;
-  const auto* layer = trait<WeightedSum>(node);
-  const bool is_known = layer != nullptr && find_float_operator(node.op) != nullptr;
+bool has_float_places(const ReferenceStep& step) {
   const auto has_no_place = [](const std::optional<CodeType>& type) {
     return type && (type->is_sign || (!fits_bytes(*type) && !is_wide(*type)));
   };
-  if (!is_known || layer->transposed || layer->spatial_dims > 3) return std::nullopt;
-  if (std::ranges::any_of(step.inputs, has_no_place) || std::ranges::any_of(step.outputs, has_no_place))
-    return std::nullopt;
-  const NamedTensors parameters = rounded_parameters(node);
-  const FloatNode operands{node, {}, parameters};
-  const Tensor weight = *operands.parameter("weight");
-  if (weight.numel() == 0 || ordered_connections(node, weight)) return std::nullopt;
-  const float* const values = weight.values<float>().data();
-  const std::span<const float> bias = operands.values_of("bias");
-  PackedFloatSums packed{.window = window_shape(node),
-                         .is_linear = layer->spatial_dims == 0,
+  return std::ranges::none_of(step.inputs, has_no_place) && std::ranges::none_of(step.outputs, has_no_place);
+}
+
+PackedFloatSums packed_float_windows(const Tensor& weight, std::span<const float> bias,
+                                     const FloatWindowLayer& layer) {
+  PackedFloatSums packed{.window = layer.window,
+                         .is_linear = layer.is_linear,
                          .outputs = weight.dim(0),
                          .channels = weight.dim(1)};
-  const int64_t groups = packed.is_linear ? 1 : integer_attribute(node, "groups");
-  packed.depthwise = groups > 1 && packed.channels == 1 && packed.outputs == groups;
+  const float* const values = weight.values<float>().data();
+  packed.depthwise =
+      layer.may_be_depthwise && layer.groups > 1 && packed.channels == 1 && packed.outputs == layer.groups;
   if (packed.depthwise) {
     pack_float_depthwise(packed, values);
     std::ranges::copy(bias, packed.start.begin());
     return packed;
   }
-  add_blocks(packed, groups);
+  add_blocks(packed, layer.groups);
   if (packed.is_linear && !bias.empty()) packed.bias.assign(packed.start.size(), 0);
   std::vector<float>& to = packed.is_linear ? packed.bias : packed.start;
   for (const PackedFloatBlock& block : packed.blocks) {
@@ -98,6 +92,24 @@ std::optional<PackedFloatSums> packed_float_sums(const ReferenceStep& step) {
                 to.data() + static_cast<std::ptrdiff_t>(block.start));
   }
   return packed;
+}
+
+std::optional<PackedFloatSums> packed_float_sums(const ReferenceStep& step) {
+  const Node& node = *step.node;
+  const auto* layer = trait<WeightedSum>(node);
+  const bool is_known = layer != nullptr && find_float_operator(node.op) != nullptr;
+  if (!is_known || layer->transposed || layer->spatial_dims > 3 || !has_float_places(step))
+    return std::nullopt;
+  const NamedTensors parameters = rounded_parameters(node);
+  const FloatNode operands{node, {}, parameters};
+  const Tensor weight = *operands.parameter("weight");
+  if (weight.numel() == 0 || ordered_connections(node, weight)) return std::nullopt;
+  const bool is_linear = layer->spatial_dims == 0;
+  return packed_float_windows(weight, operands.values_of("bias"),
+                              {.window = window_shape(node),
+                               .groups = is_linear ? 1 : integer_attribute(node, "groups"),
+                               .is_linear = is_linear,
+                               .may_be_depthwise = true});
 }
 
 Tensor unpacked_weight(const PackedFloatSums& packed, const Shape& shape) {

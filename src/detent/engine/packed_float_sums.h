@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "detent/engine/packed_sums.h"
@@ -40,6 +41,19 @@ struct PackedFloatSums {
 /// nullopt where no kernel computes the step's node: other operators and layers of few connections
 /// (graph/connections.h), transposed ones, and those that take or give codes which places do not have.
 std::optional<PackedFloatSums> packed_float_sums(const ReferenceStep& step);
+
+/// Weights [output, input of a group, ...]; the window says how the rest of their shape lies.
+struct FloatWindowLayer {
+  WindowShape window;
+  int64_t groups = 1;
+  bool is_linear = false;
+  bool may_be_depthwise = false;
+};
+PackedFloatSums packed_float_windows(const Tensor& weight, std::span<const float> bias,
+                                     const FloatWindowLayer& layer);
+
+/// Whether places have what the step takes and gives: values, or codes that they can be made of.
+bool has_float_places(const ReferenceStep& step);
 
 /// The weight that was packed, rounded.
 Tensor unpacked_weight(const PackedFloatSums& packed, const Shape& shape);

@@ -164,7 +164,8 @@ class Planner {
   /// A node other than a layer, on bytes or values in places; false where there is no kernel for it. What
   /// moves elements may take sizes too.
   bool plan_places(const ReferenceStep& step) {
-    if (step.role != OperatorRole::kComputes || result_count(*step.node) != 1) return false;
+    if (step.role != OperatorRole::kComputes) return false;
+    if (result_count(*step.node) != 1) return plan_parts(plan_, step);
     const std::string result = value_name(step.node->name);
     if (!plan_.is_placeable(result)) return false;
     const std::vector<std::string>& indices = find_operator(step.node->op).index_operands;
@@ -179,7 +180,7 @@ class Planner {
            plan_wide(plan_, step, result) || plan_table(plan_, step, result) ||
            plan_pairs(plan_, weights_, step, result) || plan_product(plan_, step, result) ||
            plan_mean(plan_, step, result) || plan_moved(plan_, step, result) ||
-           plan_values(plan_, step, types_, result);
+           plan_transposed_floats(plan_, weights_, step, result) || plan_values(plan_, step, types_, result);
   }
 
   void plan_reference(const ReferenceStep& step) {

@@ -17,6 +17,8 @@ namespace detent {
 using PackedLayers = std::map<std::string, std::shared_ptr<const PackedSums>, std::less<>>;
 using PackedBlockLayers = std::map<std::string, std::shared_ptr<const PackedBlocks>, std::less<>>;
 using PackedPhases = std::map<std::string, std::shared_ptr<const std::vector<TransposedPhase>>, std::less<>>;
+using PackedFloatPhases =
+    std::map<std::string, std::shared_ptr<const std::vector<TransposedFloatPhase>>, std::less<>>;
 using PackedFloatLayers = std::map<std::string, std::shared_ptr<const PackedFloatSums>, std::less<>>;
 /// Results of pairs of bytes that no kernel computes, likewise.
 using PairTables = std::map<std::string, std::shared_ptr<const std::vector<uint8_t>>, std::less<>>;
@@ -25,6 +27,7 @@ struct ProgramWeights {
   PackedPhases transposed_layers = {};
   PackedBlockLayers block_layers = {};
   PackedFloatLayers float_layers = {};
+  PackedFloatPhases transposed_float_layers = {};
   PairTables pair_tables = {};
 
   /// Whether the forms of the reference have lost the node's weights.

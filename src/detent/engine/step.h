@@ -16,8 +16,9 @@
 #include "detent/engine/thread_pool.h"
 #include "detent/engine/transposed_phases.h"
 #include "detent/float32/float_node.h"
-#include "detent/graph/strided_view.h"
 #include "detent/float32/float_nodes.h"
+#include "detent/float32/resize_weights.h"
+#include "detent/graph/strided_view.h"
 #include "detent/integer/pooling.h"
 #include "detent/runtime/flow.h"
 #include "detent/runtime/reference_step.h"
@@ -96,6 +97,8 @@ struct FloatSumsLayer {
   FloatFollowUps follow_ups;
   size_t input;
   size_t output;
+  ResultGrid grid = {};
+  bool fills_halo = true;  // of the output
 };
 std::unique_ptr<EngineStep> float_sums_step(FloatSumsLayer layer);
 /// The same on the values of a place, into another of its layout.
@@ -211,6 +214,20 @@ std::unique_ptr<EngineStep> largest_values_step(PoolingWindows windows, size_t f
 std::unique_ptr<EngineStep> mean_values_step(PoolingWindows windows, size_t from, size_t to);
 /// Means of codes that places have as their values.
 std::unique_ptr<EngineStep> mean_wide_step(const AverageForm& form, PoolingWindows windows, size_t from,
+                                           size_t to);
+
+/// Positions of places channels last that are weighted sums of positions, as float32/float_node.h states;
+/// `axes` are dimensions from 2 on of tensors of that rank. Bytes are moved only.
+std::unique_ptr<EngineStep> resample_step(const std::vector<ResampledAxis>& axes, size_t rank, size_t from,
+                                          size_t to);
+
+/// Dimensions that follow each other.
+struct ReducedDims {
+  size_t first;
+  size_t end;
+};
+/// They become one element: of rows any, of values channels last all positions, or the channels.
+std::unique_ptr<EngineStep> reduction_step(const RowReduction& reduction, ReducedDims dims, size_t from,
                                            size_t to);
 
 /// A node as the plain reference computes it. `inputs` are flows, and of constant operands kNoFlow; results

@@ -1,5 +1,10 @@
 #include "detent/engine/transposed_phases.h"
 
+#include <algorithm>
+#include <cmath>
+
+#include "detent/float32/float_nodes.h"
+#include "detent/graph/connections.h"
 #include "detent/graph/operators.h"
 #include "detent/graph/traits.h"
 
@@ -83,49 +88,93 @@ void for_each_weight(const std::vector<int64_t>& taps, const Shape& shape, int64
   }
 }
 
-Shape phase_shape(const TransposedPhase& phase, const Shape& shape, int64_t groups) {
-  return {shape[1] * groups, shape[0] / groups, std::ssize(phase.taps)};
+Shape phase_shape(const std::vector<int64_t>& taps, const Shape& shape, int64_t groups) {
+  return {shape[1] * groups, shape[0] / groups, std::ssize(taps)};
+}
+
+/// Which results a phase gives, of which window and taps.
+struct PhaseWindow {
+  ResultGrid grid;
+  WindowShape window;
+  std::vector<int64_t> taps;
+};
+
+std::vector<PhaseWindow> phase_windows(const Node& node) {
+  const std::vector<KernelDim> dims = kernel_dims(node);
+  std::vector<PhaseWindow> phases;
+  const int64_t count = dims[0].stride * dims[1].stride * dims[2].stride;
+  for (int64_t i = 0; i < count; ++i) {
+    const ResultGrid grid{.first_z = i / dims[2].stride / dims[1].stride,
+                          .first_y = i / dims[2].stride % dims[1].stride,
+                          .first_x = i % dims[2].stride,
+                          .step_z = dims[0].stride,
+                          .step_y = dims[1].stride,
+                          .step_x = dims[2].stride};
+    const PhaseDim z = phase_of(dims[0], grid.first_z);
+    const PhaseDim y = phase_of(dims[1], grid.first_y);
+    const PhaseDim x = phase_of(dims[2], grid.first_x);
+    phases.push_back({grid,
+                      {.depth = std::ssize(z.taps),
+                       .height = std::ssize(y.taps),
+                       .width = std::ssize(x.taps),
+                       .padding_z = z.padding,
+                       .padding_y = y.padding,
+                       .padding_x = x.padding,
+                       .dilation_z = z.dilation,
+                       .dilation_y = y.dilation,
+                       .dilation_x = x.dilation},
+                      taps_of(dims, z, y, x)});
+  }
+  return phases;
+}
+
+/// The weight of a phase, [output, input of a group, position of its window].
+template <class T>
+Tensor phase_weight(const Tensor& weight, const std::vector<int64_t>& taps, int64_t groups) {
+  Tensor part(weight.dtype(), phase_shape(taps, weight.shape(), groups));
+  const auto to = part.values<T>();
+  const auto from = weight.values<T>();
+  for_each_weight(taps, weight.shape(), groups, [&](size_t own, size_t whole) { to[own] = from[whole]; });
+  return part;
 }
 
 }  // namespace
 
 std::vector<TransposedPhase> transposed_phases(const SumForm& form, const Node& node,
                                                const KernelSet& kernels) {
-  const std::vector<KernelDim> dims = kernel_dims(node);
   const int64_t groups = integer_attribute(node, "groups");
-  const Shape& shape = form.weight.shape();
   std::vector<TransposedPhase> phases;
-  const int64_t count = dims[0].stride * dims[1].stride * dims[2].stride;
-  for (int64_t i = 0; i < count; ++i) {
-    TransposedPhase phase{.packed = nullptr,
-                          .grid = {.first_z = i / dims[2].stride / dims[1].stride,
-                                   .first_y = i / dims[2].stride % dims[1].stride,
-                                   .first_x = i % dims[2].stride,
-                                   .step_z = dims[0].stride,
-                                   .step_y = dims[1].stride,
-                                   .step_x = dims[2].stride},
-                          .taps = {}};
-    const PhaseDim z = phase_of(dims[0], phase.grid.first_z);
-    const PhaseDim y = phase_of(dims[1], phase.grid.first_y);
-    const PhaseDim x = phase_of(dims[2], phase.grid.first_x);
-    phase.taps = taps_of(dims, z, y, x);
+  for (PhaseWindow& phase : phase_windows(node)) {
     SumForm part = form;
-    part.weight = Tensor(DType::kInt32, phase_shape(phase, shape, groups));
-    const auto to = part.weight.values<int32_t>();
-    const auto from = form.weight.values<int32_t>();
-    for_each_weight(phase.taps, shape, groups, [&](size_t own, size_t whole) { to[own] = from[whole]; });
-    const WindowShape window{.depth = std::ssize(z.taps),
-                             .height = std::ssize(y.taps),
-                             .width = std::ssize(x.taps),
-                             .padding_z = z.padding,
-                             .padding_y = y.padding,
-                             .padding_x = x.padding,
-                             .dilation_z = z.dilation,
-                             .dilation_y = y.dilation,
-                             .dilation_x = x.dilation};
-    phase.packed = std::make_shared<const PackedSums>(packed_windows(
-        part, {.window = window, .groups = groups, .is_linear = false, .in_parts = true}, kernels));
-    phases.push_back(std::move(phase));
+    part.weight = phase_weight<int32_t>(form.weight, phase.taps, groups);
+    const WindowLayer layer{.window = phase.window, .groups = groups, .is_linear = false, .in_parts = true};
+    phases.push_back({std::make_shared<const PackedSums>(packed_windows(part, layer, kernels)), phase.grid,
+                      std::move(phase.taps)});
+  }
+  return phases;
+}
+
+std::vector<TransposedFloatPhase> transposed_float_phases(const ReferenceStep& step) {
+  const Node& node = *step.node;
+  const auto* layer = trait<WeightedSum>(node);
+  if (layer == nullptr || !layer->transposed || layer->spatial_dims > 3 || !has_float_places(step)) return {};
+  const NamedTensors parameters = rounded_parameters(node);
+  const FloatNode operands{node, {}, parameters};
+  const Tensor weight = *operands.parameter("weight");
+  const std::span<const float> bias = operands.values_of("bias");
+  const auto is_minus_zero = [](float x) { return x == 0 && std::signbit(x); };
+  if (weight.numel() == 0 || ordered_connections(node, weight) ||
+      !std::ranges::all_of(weight.values<float>(), [](float x) { return std::isfinite(x); }) ||
+      std::ranges::any_of(bias, is_minus_zero))
+    return {};
+  const int64_t groups = integer_attribute(node, "groups");
+  std::vector<TransposedFloatPhase> phases;
+  for (const PhaseWindow& phase : phase_windows(node)) {
+    if (std::ranges::find(phase.taps, -1) != phase.taps.end()) return {};
+    const FloatWindowLayer window{.window = phase.window, .groups = groups};
+    phases.push_back({std::make_shared<const PackedFloatSums>(packed_float_windows(
+                          phase_weight<float>(weight, phase.taps, groups), bias, window)),
+                      phase.grid});
   }
   return phases;
 }
@@ -135,7 +184,7 @@ Tensor unpacked_weights(const std::vector<TransposedPhase>& phases, const Node& 
   Tensor weights(DType::kInt32, shape);
   const auto to = weights.values<int32_t>();
   for (const TransposedPhase& phase : phases) {
-    const Tensor part = unpacked_weights(*phase.packed, phase_shape(phase, shape, groups));
+    const Tensor part = unpacked_weights(*phase.packed, phase_shape(phase.taps, shape, groups));
     const auto from = part.values<int32_t>();
     for_each_weight(phase.taps, shape, groups, [&](size_t own, size_t whole) { to[whole] = from[own]; });
   }

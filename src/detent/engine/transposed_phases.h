@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "detent/engine/packed_float_sums.h"
 #include "detent/engine/packed_sums.h"
 
 namespace detent {
@@ -27,6 +28,16 @@ struct TransposedPhase {
 
 std::vector<TransposedPhase> transposed_phases(const SumForm& form, const Node& node,
                                                const KernelSet& kernels);
+/// The same in float32.
+struct TransposedFloatPhase {
+  std::shared_ptr<const PackedFloatSums> packed;
+  ResultGrid grid;
+};
+/// Empty where no kernel computes the step's node: one that is no transposed convolution of constant weight,
+/// whose stride leaves results without a tap, or where zeros between the inputs would show in the sums (a
+/// weight that is not finite, a bias of -0).
+std::vector<TransposedFloatPhase> transposed_float_phases(const ReferenceStep& step);
+
 /// What was packed, as SumForm has it.
 Tensor unpacked_weights(const std::vector<TransposedPhase>& phases, const Node& node, const Shape& shape);
 

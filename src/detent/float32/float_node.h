@@ -10,6 +10,7 @@
 
 #include "detent/core/tensor.h"
 #include "detent/core/value.h"
+#include "detent/float32/row_reductions.h"
 #include "detent/graph/graph.h"
 #include "detent/graph/operators.h"
 
@@ -66,6 +67,8 @@ struct RowFunction {
 using PairFunction = void (*)(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t count,
                               float* results);
 
+struct ResampledAxis;  // resize_weights.h
+
 /// How an operator is computed without libtorch, with the same bits on every processor: in float32, or on
 /// tensors of other element types where it takes them.
 struct FloatOperator {
@@ -79,11 +82,19 @@ struct FloatOperator {
   PairFunction pairs = nullptr;
   /// Instead of `compute`.
   std::vector<Tensor> (*compute_all)(const FloatNode&) = nullptr;
+  /// Where elements are those of the first input, weighted along some dimensions, one dimension after the
+  /// other in ascending order; nullopt where others are among them. Input 0 is not read.
+  std::optional<std::vector<ResampledAxis>> (*resampled)(const FloatNode&, const Shape& input) = nullptr;
+  /// Where elements along the dimensions of reduced_dims() become one.
+  const RowReduction* reduction = nullptr;
 
   std::vector<Tensor> results(const FloatNode& node) const {
     return compute_all != nullptr ? compute_all(node) : std::vector{compute(node)};
   }
 };
+
+/// Whether each dimension of the first input, of that rank, is reduced: those that input 1 lists, or all.
+std::vector<bool> reduced_dims(const FloatNode& node, size_t rank);
 
 /// The result of an operator that has `rows`.
 Tensor computed_by_rows(const FloatNode& node);

@@ -14,6 +14,12 @@ struct ResizeTaps {
   std::vector<double> weights;
 };
 
+/// A dimension whose elements are sums of `taps`, one entry for each; all of them have as many.
+struct ResampledAxis {
+  size_t dim;
+  std::vector<ResizeTaps> taps;
+};
+
 /// How a node of `resize` interpolates along one dimension, as ONNX defines it.
 class ResizeWeights {
  public:

@@ -14,11 +14,20 @@
 namespace detent {
 namespace {
 
+bool computes_in_float(const ReferenceStep& step) {
+  return step.role == OperatorRole::kComputes && step.rounds == nullptr && !step.form &&
+         result_count(*step.node) == 1;
+}
+
 bool takes_values(const ReferenceStep& step) {
   const auto is_set = [](const std::optional<CodeType>& type) { return type.has_value(); };
-  return step.role == OperatorRole::kComputes && step.rounds == nullptr && !step.form &&
-         result_count(*step.node) == 1 && std::ranges::none_of(step.inputs, is_set) &&
+  return computes_in_float(step) && std::ranges::none_of(step.inputs, is_set) &&
          std::ranges::none_of(step.outputs, is_set);
+}
+
+/// Codes that can be made of values in a place, and values of them.
+bool has_values_in_places(const std::optional<CodeType>& type) {
+  return !type || (!type->is_sign && (fits_bytes(*type) || is_wide(*type)));
 }
 
 bool is_addition(const Node& node) {
@@ -79,18 +88,19 @@ bool has_channels_last(const ValueTypes& values, const Node& layer, const std::s
   return trait<WeightedSum>(layer)->spatial_dims > 0 || values.at(value).shape.size() == 2;
 }
 
-bool plan_pooled(PlanBuilder& plan, const Node& node, const std::string& result) {
+bool plan_pooled(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
+  const Node& node = *step.node;
   const std::string input = value_name(node.inputs[0]);
   const bool largest = is_pooling(node, Pooling::Of::kLargest);
   if ((!largest && !is_pooling(node, Pooling::Of::kMean)) || !plan.may_be_pooled(input)) return false;
   PoolingWindows windows = pooling_windows(node, plan.shape(input));
   if (!have_elements(windows)) return false;
-  const size_t from = plan.values_of(input, Layout::kChannelsLast, node);
+  const size_t from = operand_values(plan, step, 0, Layout::kChannelsLast);
   const size_t to = plan.add_values_place(result, Layout::kChannelsLast);
   const auto make = largest ? largest_values_step : mean_values_step;
   plan.add(make(std::move(windows), plan.read(from), to), node.name,
            largest ? "largest float" : "mean float");
-  plan.set_place(result, to);
+  set_values(plan, step, to, result);
   return true;
 }
 
@@ -114,7 +124,8 @@ bool plan_element(PlanBuilder& plan, const ReferenceStep& step, const ValueTypes
 }
 
 /// Functions of elements, and of rows of them.
-bool plan_rows(PlanBuilder& plan, const Node& node, const std::string& result) {
+bool plan_rows(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
+  const Node& node = *step.node;
   const FloatOperator* const found = find_float_operator(node.op);
   if (found == nullptr || found->rows == nullptr) return false;
   const std::string input = value_name(node.inputs[0]);
@@ -124,11 +135,11 @@ bool plan_rows(PlanBuilder& plan, const Node& node, const std::string& result) {
   if (!function || plan.shape(input) != plan.shape(result)) return false;
   rows.function = *function;
   const bool by_element = function->row == 1;
-  const size_t from = plan.values_of(input, by_element ? std::nullopt : std::optional(Layout::kRows), node);
+  const size_t from = operand_values(plan, step, 0, by_element ? std::nullopt : std::optional(Layout::kRows));
   const size_t to = plan.add_values_place(result, plan.place(from).layout);
   plan.add(float_rows_step(std::move(rows), plan.read(from), to), node.name,
            by_element ? "elements float" : "rows float");
-  plan.set_place(result, to);
+  set_values(plan, step, to, result);
   return true;
 }
 
@@ -149,17 +160,19 @@ bool is_repeated(const Shape& operand, const Shape& result, Layout layout) {
   return std::all_of(operand.begin() + 2, operand.end(), [](int64_t size) { return size == 1; });
 }
 
-bool plan_value_pairs(PlanBuilder& plan, const Node& node, const std::string& result) {
+bool plan_value_pairs(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
+  const Node& node = *step.node;
   const FloatOperator* const found = find_float_operator(node.op);
   if (found == nullptr || found->pairs == nullptr || node.inputs.size() != 2) return false;
   std::optional<Layout> layout;
-  for (const NodeInput& input : node.inputs) {
+  for (size_t i = 0; i < 2; ++i) {
+    const NodeInput& input = node.inputs[i];
     if (input.is_constant()) {
       if (!number_of(input)) return false;
-    } else if (!plan.is_tensor(value_name(input)) || !plan.may_have_values(value_name(input))) {
+    } else if (!plan.is_tensor(value_name(input)) || !has_operand_values(plan, step, i)) {
       return false;
     } else if (plan.shape(value_name(input)) == plan.shape(result)) {
-      const Layout own = plan.place(plan.values_of(value_name(input), std::nullopt, node)).layout;
+      const Layout own = plan.place(operand_values(plan, step, i, std::nullopt)).layout;
       if (!layout || own == Layout::kChannelsLast) layout = own;
     }
   }
@@ -177,7 +190,7 @@ bool plan_value_pairs(PlanBuilder& plan, const Node& node, const std::string& re
     if (input.is_constant()) {
       operands[i].number = *number_of(input);
     } else {
-      operands[i].place = plan.values_of(value_name(input), layout, node);
+      operands[i].place = operand_values(plan, step, i, layout);
     }
   }
   const size_t to = plan.add_values_place(result, *layout);
@@ -185,7 +198,7 @@ bool plan_value_pairs(PlanBuilder& plan, const Node& node, const std::string& re
     if (operand.place) plan.read(*operand.place);
   }
   plan.add(float_pairs_step(found->pairs, operands[0], operands[1], to), node.name, "pairs float");
-  plan.set_place(result, to);
+  set_values(plan, step, to, result);
   return true;
 }
 
@@ -262,15 +275,71 @@ void plan_float_layer(PlanBuilder& plan, const ProgramWeights& weights, std::spa
   }
 }
 
+bool has_operand_values(const PlanBuilder& plan, const ReferenceStep& step, size_t index) {
+  const std::string value = value_name(step.node->inputs[index]);
+  if (!step.inputs[index]) return plan.may_have_values(value);
+  return plan.is_placeable(value) && has_values_in_places(step.inputs[index]);
+}
+
+size_t operand_values(PlanBuilder& plan, const ReferenceStep& step, size_t index,
+                      std::optional<Layout> layout) {
+  const std::string value = value_name(step.node->inputs[index]);
+  const std::optional<CodeType>& type = step.inputs[index];
+  return type ? plan.values_of_codes(value, *type, layout, *step.node)
+              : plan.values_of(value, layout, *step.node);
+}
+
+void set_values(PlanBuilder& plan, const ReferenceStep& step, size_t from, const std::string& result) {
+  const std::optional<CodeType>& type = step.outputs[0];
+  type ? plan_rounded(plan, from, *type, *step.node, result) : plan.set_place(result, from);
+}
+
+bool plan_transposed_floats(PlanBuilder& plan, const ProgramWeights& weights, const ReferenceStep& step,
+                            const std::string& result) {
+  const Node& node = *step.node;
+  const auto phases = weights.transposed_float_layers.find(node.name);
+  if (phases == weights.transposed_float_layers.end() || !has_operand_values(plan, step, 0)) return false;
+  if (plan.shape(result).size() != trait<WeightedSum>(node)->spatial_dims + 2) return false;
+  const size_t from = operand_values(plan, step, 0, Layout::kChannelsLast);
+  const size_t to = plan.add_values_place(result, Layout::kChannelsLast);
+  bool is_first = true;
+  for (const TransposedFloatPhase& phase : *phases->second) {
+    const Place& out = plan.place(to);
+    const ResultGrid& grid = phase.grid;
+    const int64_t planes = ResultGrid::count(grid.first_z, grid.step_z, out.depth());
+    const int64_t rows = ResultGrid::count(grid.first_y, grid.step_y, out.height());
+    const int64_t columns = ResultGrid::count(grid.first_x, grid.step_x, out.width());
+    if (planes * rows * columns == 0) continue;
+    const double windows = static_cast<double>(plan.shape(result)[0] * planes * rows * columns);
+    Place& in = plan.place(plan.read(from));
+    in.halo.cover(phase.packed->window.halo(in, planes, rows, columns));
+    plan.read(to);
+    plan.add(float_sums_step({.packed = phase.packed,
+                              .follow_ups = {},
+                              .input = from,
+                              .output = to,
+                              .grid = grid,
+                              .fills_halo = is_first}),
+             node.name, "transposed float")
+        .products = windows * static_cast<double>(phase.packed->outputs * phase.packed->depth());
+    is_first = false;
+  }
+  set_values(plan, step, to, result);
+  return true;
+}
+
 bool plan_values(PlanBuilder& plan, const ReferenceStep& step, const ValueTypes& values,
                  const std::string& result) {
   const Node& node = *step.node;
-  if (!takes_values(step) || node.inputs.empty()) return false;
-  if (node.inputs[0].is_constant()) return plan_value_pairs(plan, node, result);
-  if (!plan.may_have_values(value_name(node.inputs[0]))) return false;
-  return plan_pooled(plan, node, result) || plan_element(plan, step, values, result) ||
-         plan_rows(plan, node, result) || plan_value_pairs(plan, node, result) ||
-         plan_float_product(plan, node, result) || plan_movement(plan, step, std::nullopt, result);
+  if (!computes_in_float(step) || node.inputs.empty() || !has_values_in_places(step.outputs[0])) return false;
+  if (node.inputs[0].is_constant()) return plan_value_pairs(plan, step, result);
+  if (!has_operand_values(plan, step, 0)) return false;
+  const bool has_no_codes = takes_values(step);
+  return plan_pooled(plan, step, result) || (has_no_codes && plan_element(plan, step, values, result)) ||
+         plan_rows(plan, step, result) || plan_value_pairs(plan, step, result) ||
+         plan_resampled(plan, step, result) || plan_reduced(plan, step, result) ||
+         (has_no_codes &&
+          (plan_float_product(plan, node, result) || plan_movement(plan, step, std::nullopt, result)));
 }
 
 }  // namespace detent

@@ -32,6 +32,28 @@ void note_move(PlanBuilder& plan, const Node& node, const std::string& input, co
 
 }  // namespace
 
+bool plan_parts(PlanBuilder& plan, const ReferenceStep& step) {
+  const Node& node = *step.node;
+  const auto* movement = trait<Movement>(node);
+  if (movement == nullptr || !movement->parts || step.form || node.inputs[0].is_constant()) return false;
+  const std::string input = value_name(node.inputs[0]);
+  if (!plan.is_placeable(input)) return false;
+  const std::optional<CodeType> type = step.inputs[0] ? step.inputs[0] : plan.value(input).type;
+  if (type ? type->is_sign || !(fits_bytes(*type) || is_wide(*type)) : !plan.may_have_values(input))
+    return false;
+  std::vector<StridedView> parts;
+  for (size_t i = 0; i < result_count(node); ++i) {
+    const std::string result = value_name(node.name, i);
+    if (!plan.is_placeable(result) || (step.outputs[i] && step.outputs[i] != type)) return false;
+    const std::vector<StridedCopy> copies = movement->parts(node, plan.shape(input), i);
+    if (!is_whole_view(copies, plan.shape(result))) return false;
+    parts.push_back(copies.front().from);
+  }
+  for (size_t i = 0; i < parts.size(); ++i)
+    note_move(plan, node, input, parts[i], type, value_name(node.name, i));
+  return true;
+}
+
 bool plan_movement(PlanBuilder& plan, const ReferenceStep& step, const std::optional<CodeType>& type,
                    const std::string& result) {
   const Node& node = *step.node;

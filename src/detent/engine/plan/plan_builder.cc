@@ -226,7 +226,14 @@ size_t PlanBuilder::values_of_codes(const std::string& name, const CodeType& typ
                                     std::optional<Layout> layout, const Node& reader) {
   if (is_wide(type)) return place_of(name, type, layout, reader);
   if (values_.at(name).type == type && !type.is_sign) return values_of(name, layout, reader);
-  return dequantized(type, place_of(name, type, layout, reader), reader);
+  for (const size_t place : values_.at(name).places) {
+    const Place& at = plan_.places[place];
+    if (at.is_values && at.type == type && (!layout || at.layout == *layout)) return place;
+  }
+  const size_t to = dequantized(type, place_of(name, type, layout, reader), reader);
+  plan_.places[to].type = type;
+  values_.at(name).places.push_back(to);
+  return to;
 }
 
 void PlanBuilder::make_move(const std::string& name) {

@@ -25,9 +25,26 @@ std::map<size_t, std::vector<size_t>> fused_float_layers(std::span<const Referen
                                                          const ValueTypes& values, const ShownValues& shown);
 void plan_float_layer(PlanBuilder& plan, const ProgramWeights& weights, std::span<const ReferenceStep> steps,
                       std::span<const size_t> fused);
+/// A transposed convolution: a step for each of its phases; false where these are not packed.
+bool plan_transposed_floats(PlanBuilder& plan, const ProgramWeights& weights, const ReferenceStep& step,
+                            const std::string& result);
 /// Another node in float32; false where a kernel would not spare copies. Its tensors are placeable.
 bool plan_values(PlanBuilder& plan, const ReferenceStep& step, const ValueTypes& values,
                  const std::string& result);
+
+/// Positions that are weighted sums of positions; false where there is no kernel for it.
+bool plan_resampled(PlanBuilder& plan, const ReferenceStep& step, const std::string& result);
+/// Dimensions of which one element is left; false where there is no kernel for it.
+bool plan_reduced(PlanBuilder& plan, const ReferenceStep& step, const std::string& result);
+
+/// Whether a step that computes in float can read an operand in a place, as codes of the type that it asks
+/// for or as values.
+bool has_operand_values(const PlanBuilder& plan, const ReferenceStep& step, size_t index);
+/// That place.
+size_t operand_values(PlanBuilder& plan, const ReferenceStep& step, size_t index,
+                      std::optional<Layout> layout);
+/// Values at `from`, rounded to the step's type if it has one, are the result.
+void set_values(PlanBuilder& plan, const ReferenceStep& step, size_t from, const std::string& result);
 
 /// A node that rounds values to a format; false where they are in no place.
 bool plan_rounding(PlanBuilder& plan, const ReferenceStep& step, const std::string& result);
@@ -43,6 +60,8 @@ void plan_rounded_steps(PlanBuilder& plan, size_t from, const CodeType& type, co
 /// Moves elements of codes of `type`, or of values; false where there is no kernel for it.
 bool plan_movement(PlanBuilder& plan, const ReferenceStep& step, const std::optional<CodeType>& type,
                    const std::string& result);
+/// Several results, each a part of the input; false where one of them lies in no place.
+bool plan_parts(PlanBuilder& plan, const ReferenceStep& step);
 /// Joins inputs along a dimension, whatever types they have; false where there is no kernel for it.
 bool plan_joined(PlanBuilder& plan, const ReferenceStep& step, const std::string& result);
 /// A product of matrices of values.

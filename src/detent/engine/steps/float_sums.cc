@@ -28,7 +28,11 @@ class FloatSumsStep final : public EngineStep {
         }
       }
     }
-    windows_ = out.images() * out.height() * out.width();
+    const ResultGrid& grid = layer_.grid;
+    planes_ = ResultGrid::count(grid.first_z, grid.step_z, out.depth());
+    rows_ = ResultGrid::count(grid.first_y, grid.step_y, out.height());
+    columns_ = ResultGrid::count(grid.first_x, grid.step_x, out.width());
+    windows_ = out.images() / out.depth() * planes_ * rows_ * columns_;
     layer_.follow_ups.end = layer_.follow_ups.mapped_end();
     if (!layer_.packed->bias.empty()) layer_.follow_ups.end.bias = layer_.packed->bias.data();
   }
@@ -40,7 +44,7 @@ class FloatSumsStep final : public EngineStep {
 
   void run(RunState& state) const override {
     const Place& out = state.places[layer_.output];
-    fill_halo(out, state.bytes(layer_.output));
+    if (layer_.fills_halo) fill_halo(out, state.bytes(layer_.output));
     layer_.packed->depthwise ? run_depthwise(state) : run_windows(state);
   }
 
@@ -145,25 +149,31 @@ class FloatSumsStep final : public EngineStep {
     const size_t other_place = layer_.follow_ups.other.value_or(layer_.output);
     const Place& other = state.places[other_place];
     const float* const others = state.values(other_place);
-    int64_t x = first % out.width();
-    int64_t y = first / out.width() % out.height();
-    int64_t plane = first / out.width() / out.height();
+    const ResultGrid& grid = layer_.grid;
+    const int64_t apart = grid.step_x * out.channels();
+    int64_t x = first % columns_;
+    int64_t y = first / columns_ % rows_;
+    int64_t plane = first / columns_ / rows_;
     for (int64_t i = 0; i < count;) {
-      const int64_t end = std::min(count, i + out.width() - x);
-      const int64_t n = plane / out.depth();
-      const int64_t z = plane % out.depth();
+      const int64_t end = std::min(count, i + columns_ - x);
+      const int64_t n = plane / planes_;
+      const int64_t z = plane % planes_;
+      const auto result_at = [&](const Place& place) {
+        return place.at(n, grid.first_z + z * grid.step_z, grid.first_y + y * grid.step_y,
+                        grid.first_x + x * grid.step_x);
+      };
       const int64_t at =
           in.at(n, z * w.stride_z - w.padding_z, y * w.stride_y - w.padding_y, x * w.stride_x - w.padding_x);
       const float* input = from + at / in.channels() * pitch;
-      float* result = results + out.at(n, z, y, x);
-      const float* addend = others + other.at(n, z, y, x);
-      for (; i < end; ++i, input += w.stride_x * pitch, result += out.channels(), addend += out.channels()) {
+      float* result = results + result_at(out);
+      const float* addend = others + result_at(other);
+      for (; i < end; ++i, input += w.stride_x * pitch, result += apart, addend += apart) {
         to.inputs[i] = input;
         to.results[i] = result;
         to.others[i] = addend;
       }
       x = 0;
-      if (++y < out.height()) continue;
+      if (++y < rows_) continue;
       y = 0;
       ++plane;
     }
@@ -252,8 +262,12 @@ class FloatSumsStep final : public EngineStep {
   std::vector<int64_t> taps_;
   bool spreads_ = false;
   bool gathers_ = false;
-  int64_t pitch_ = 0;    // from one position of the input to the next
-  int64_t windows_ = 0;  // of all samples
+  int64_t pitch_ = 0;  // from one position of the input to the next
+  // Windows of a sample, and of all samples.
+  int64_t planes_ = 1;
+  int64_t rows_ = 1;
+  int64_t columns_ = 1;
+  int64_t windows_ = 0;
 };
 
 /// What may follow on sums, on values that are there.

@@ -17,15 +17,6 @@
 namespace detent {
 namespace {
 
-/// Whether each dimension is reduced: those that input 1 lists, or all.
-std::vector<bool> reduced_dims(const FloatNode& n) {
-  const auto rank = static_cast<size_t>(n.operand(0).rank());
-  const std::vector<int64_t> listed = n.is_absent(1) ? std::vector<int64_t>() : n.integers(1);
-  std::vector<bool> reduced(rank, listed.empty());
-  for (const int64_t dim : listed) reduced[n.dimension(dim, rank)] = true;
-  return reduced;
-}
-
 /// The elements in rows of those that become one, in row-major order of their dimensions.
 struct ReducedRows {
   Tensor elements;
@@ -34,7 +25,7 @@ struct ReducedRows {
 };
 
 ReducedRows reduced_rows(const FloatNode& n, const Tensor& x) {
-  const std::vector<bool> is_reduced = reduced_dims(n);
+  const std::vector<bool> is_reduced = reduced_dims(n, x.shape().size());
   const StridedView all = StridedView::of(x.shape());
   StridedView rows;
   ReducedRows reduced;
@@ -148,15 +139,51 @@ struct LogSumExpOfRow {
   }
 };
 
+template <class Reduce>
+float reduced_row(std::span<const float> row) {
+  return Reduce::of(row);
+}
+
+void sums_of_rows(const float* const* rows, int64_t row_count, int64_t count, float* results) {
+  sum_of_rows(rows, row_count, count, 1, results);
+}
+
+void means_of_rows(const float* const* rows, int64_t row_count, int64_t count, float* results) {
+  sum_of_rows(rows, row_count, count, static_cast<double>(row_count), results);
+}
+
+/// By a function of two elements, which begins with `start`.
+template <class Pair, bool kFromBelow>
+void folded_rows(const float* const* rows, int64_t row_count, int64_t count, float* results) {
+  std::fill_n(results, count, kFromBelow ? -HUGE_VALF : HUGE_VALF);
+  for (int64_t row = 0; row < row_count; ++row) {
+    for (int64_t i = 0; i < count; ++i) results[i] = Pair::of(rows[row][i], results[i]);
+  }
+}
+
+constexpr RowReduction kSum = {reduced_row<SumOfRow>, sums_of_rows};
+constexpr RowReduction kMean = {reduced_row<MeanOfRow>, means_of_rows};
+constexpr RowReduction kProduct = {reduced_row<ProductOfRow>};
+constexpr RowReduction kLargest = {reduced_row<LargestOfRow>, folded_rows<Larger, true>};
+constexpr RowReduction kSmallest = {reduced_row<SmallestOfRow>, folded_rows<Smaller, false>};
+constexpr RowReduction kLogSumExp = {reduced_row<LogSumExpOfRow>};
+
 }  // namespace
 
+std::vector<bool> reduced_dims(const FloatNode& node, size_t rank) {
+  const std::vector<int64_t> listed = node.is_absent(1) ? std::vector<int64_t>() : node.integers(1);
+  std::vector<bool> reduced(rank, listed.empty());
+  for (const int64_t dim : listed) reduced[node.dimension(dim, rank)] = true;
+  return reduced;
+}
+
 FloatOperators float_reduction_operators() {
-  return {{"sum", reduced<SumOfRow>},
-          {"mean", reduced<MeanOfRow>},
-          {"prod", reduced<ProductOfRow>},
-          {"amax", reduced<LargestOfRow>, true},
-          {"amin", reduced<SmallestOfRow>, true},
-          {"logsumexp", reduced<LogSumExpOfRow>}};
+  return {{.op = "sum", .compute = reduced<SumOfRow>, .reduction = &kSum},
+          {.op = "mean", .compute = reduced<MeanOfRow>, .reduction = &kMean},
+          {.op = "prod", .compute = reduced<ProductOfRow>, .reduction = &kProduct},
+          {.op = "amax", .compute = reduced<LargestOfRow>, .is_exact = true, .reduction = &kLargest},
+          {.op = "amin", .compute = reduced<SmallestOfRow>, .is_exact = true, .reduction = &kSmallest},
+          {.op = "logsumexp", .compute = reduced<LogSumExpOfRow>, .reduction = &kLogSumExp}};
 }
 
 }  // namespace detent

@@ -1,0 +1,97 @@
+#include "detent/float32/row_reductions.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "detent/float32/row_reductions.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.h
+#include <hwy/highway.h>
+
+#include "detent/float32/elementary-inl.h"
+#include "detent/float32/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace detent::HWY_NAMESPACE {
+
+using HalfSingles = hn::Rebind<float, Doubles>;
+
+/// Sixteen columns at once: lane i % 16 of each of them, 2 KiB, stays in the first-level cache.
+void SumOfRows(const float* const* rows, int64_t row_count, int64_t count, double divisor, float* results) {
+  const Doubles d;
+  const HalfSingles half;
+  constexpr size_t kLanes = hn::MaxLanes(d);
+  ForEachSixteen(static_cast<size_t>(count), [&](size_t first, auto part) HWY_ATTR {
+    alignas(64) double lanes[kSumLanes][kSumLanes] = {};
+    for (int64_t row = 0; row < row_count; ++row) {
+      double* const sums = lanes[static_cast<size_t>(row) % kSumLanes];
+      for (size_t v = 0; v < kSumLanes; v += kLanes) {
+        const auto values = hn::PromoteTo(d, part.Load(half, rows[row] + first + v, v, 0));
+        hn::Store(hn::Add(hn::Load(d, sums + v), values), d, sums + v);
+      }
+    }
+    for (size_t width = kSumLanes / 2; width > 0; width /= 2) {
+      for (size_t i = 0; i < width; ++i) {
+        for (size_t v = 0; v < kSumLanes; v += kLanes)
+          hn::Store(hn::Add(hn::Load(d, lanes[i] + v), hn::Load(d, lanes[i + width] + v)), d, lanes[i] + v);
+      }
+    }
+    for (size_t v = 0; v < kSumLanes; v += kLanes) {
+      const auto quotient = hn::Div(hn::Load(d, lanes[0] + v), hn::Set(d, divisor));
+      part.Store(RoundToFloat(half, quotient), half, results + first + v, v);
+    }
+  });
+}
+
+void WeightedRows(const float* const* rows, const float* weights, int64_t row_count, int64_t count,
+                  float* results) {
+  const Singles d;
+  ForEachSixteen(static_cast<size_t>(count), [&](size_t first, auto part) HWY_ATTR {
+    for (size_t v = 0; v < kSumLanes; v += hn::MaxLanes(d)) {
+      auto sum = hn::Mul(part.Load(d, rows[0] + first + v, v, 0), hn::Set(d, weights[0]));
+      for (int64_t row = 1; row < row_count; ++row) {
+        const auto values = part.Load(d, rows[row] + first + v, v, 0);
+        sum = hn::Add(sum, hn::Mul(values, hn::Set(d, weights[row])));
+      }
+      part.Store(sum, d, results + first + v, v);
+    }
+  });
+}
+
+}  // namespace detent::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace detent {
+
+HWY_EXPORT(SumOfRows);
+HWY_EXPORT(WeightedRows);
+
+void sum_of_rows(const float* const* rows, int64_t row_count, int64_t count, double divisor, float* results) {
+  HWY_DYNAMIC_DISPATCH(SumOfRows)(rows, row_count, count, divisor, results);
+}
+
+void sum_of_rows_reference(const float* const* rows, int64_t row_count, int64_t count, double divisor,
+                           float* results) {
+  for (int64_t column = 0; column < count; ++column) {
+    double lanes[kSumLanes] = {};
+    for (int64_t row = 0; row < row_count; ++row)
+      lanes[static_cast<size_t>(row) % kSumLanes] += static_cast<double>(rows[row][column]);
+    results[column] = static_cast<float>(folded_sum(lanes) / divisor);
+  }
+}
+
+void weighted_rows(const float* const* rows, const float* weights, int64_t row_count, int64_t count,
+                   float* results) {
+  HWY_DYNAMIC_DISPATCH(WeightedRows)(rows, weights, row_count, count, results);
+}
+
+void weighted_rows_reference(const float* const* rows, const float* weights, int64_t row_count, int64_t count,
+                             float* results) {
+  for (int64_t column = 0; column < count; ++column) {
+    float sum = rows[0][column] * weights[0];
+    for (int64_t row = 1; row < row_count; ++row) sum += rows[row][column] * weights[row];
+    results[column] = sum;
+  }
+}
+
+}  // namespace detent
+#endif  // HWY_ONCE
