@@ -10,6 +10,7 @@
 #include "detent/integer/node_form.h"
 #include "detent/integer/plan.h"
 #include "detent/io/graph_file.h"
+#include "detent/io/temporary_file_test.h"
 #include "detent/models/model.h"
 #include "detent/runtime/integer_executor.h"
 #include "pass_bench_test.h"
@@ -91,7 +92,8 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(IntegerExecution, SavedGraphsRunTheSame) {
   PassBench bench(build_model("toy_convnet", {3, 32, 32}, 10));
   bench.run_passes("[passes.static_quantize]\nnum_samples = 16\nrequantization = \"fixed_point\"");
-  const std::string path = testing::TempDir() + "integer_agreement.mz";
+  const TemporaryPath file("agreement.mz");
+  const std::string path = file.get().string();
   write_graph(path, bench.graph);
   const Graph loaded = read_graph(path);
   EXPECT_EQ(loaded.requantization(), Requantization::kFixedPoint);

@@ -5,7 +5,7 @@
 
 #include "detent/runtime/integer_executor.h"
 #include "detent/graph/builder.h"
-#include "detent/onnx/gelu_pattern.h"
+#include "detent/onnx/activation_patterns.h"
 #include "detent/onnx/layer_norm_pattern.h"
 
 namespace detent {
@@ -70,7 +70,7 @@ void expect_fused(Graph graph, const std::string& op) {
   fill(graph);
   Graph fused = graph.deep_copy();
   recognize_layer_norm(fused);
-  recognize_gelu(fused);
+  recognize_activations(fused);
   fused = live_part(fused);
   verify(fused);
   EXPECT_THAT(computing_operators(fused), testing::ElementsAre(op));
@@ -97,6 +97,34 @@ TEST(OnnxPatterns, GeluBecomesOneNode) {
   }
 }
 
+TEST(OnnxPatterns, ProductsWithAGateBecomeOneNode) {
+  for (const bool gate_first : {true, false}) {
+    for (const auto& [gate, activation] : {std::pair("sigmoid", "silu"), {"hardsigmoid", "hardswish"}}) {
+      GraphBuilder builder("g");
+      const NodeInput x = builder.input("x", {8});
+      const NodeInput share = builder.call(gate, {x});
+      expect_fused(
+          builder.finish(gate_first ? builder.call("mul", {share, x}) : builder.call("mul", {x, share})),
+          activation);
+    }
+  }
+}
+
+/// A gate of something else, of another slope, or that something else reads.
+TEST(OnnxPatterns, LeaveOtherGates) {
+  GraphBuilder builder("g");
+  const NodeInput x = builder.input("x", {8});
+  const NodeInput y = builder.call("tanh", {x});
+  const NodeInput read_twice = builder.call("sigmoid", {y});
+  const NodeInput steep = builder.call("hardsigmoid", {x}, {{"alpha", 0.2}, {"beta", 0.5}});
+  Graph graph =
+      builder.finish({builder.call("mul", {y, builder.call("sigmoid", {x})}),
+                      builder.call("mul", {y, read_twice}), read_twice, builder.call("mul", {x, steep})});
+  const std::vector<std::string> before = computing_operators(graph);
+  recognize_activations(graph);
+  EXPECT_EQ(computing_operators(graph), before);
+}
+
 /// A value inside that something else reads keeps the pattern apart.
 TEST(OnnxPatterns, LeaveValuesThatOthersRead) {
   GraphBuilder builder("g");
@@ -106,7 +134,7 @@ TEST(OnnxPatterns, LeaveValuesThatOthersRead) {
   const NodeInput result = builder.call("mul", {builder.call("mul", {x, shifted}), number(0.5)});
   Graph graph = builder.finish({result, shifted});
   const std::vector<std::string> before = computing_operators(graph);
-  recognize_gelu(graph);
+  recognize_activations(graph);
   EXPECT_EQ(computing_operators(graph), before);
   GraphBuilder other("h");
   const NodeInput y = other.input("x", {8});
@@ -114,7 +142,7 @@ TEST(OnnxPatterns, LeaveValuesThatOthersRead) {
   Graph near = other.finish(
       other.call("mul", {other.call("mul", {y, other.call("add", {wrong, number(1)})}), number(0.5)}));
   const std::vector<std::string> near_before = computing_operators(near);
-  recognize_gelu(near);
+  recognize_activations(near);
   EXPECT_EQ(computing_operators(near), near_before);
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <unistd.h>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -56,7 +58,7 @@ class PassBench {
     context.executor = [this]() -> Executor& { return executor; };
     context.report = [this](const std::string& text) { reported += text; };
     context.warn = [this](const std::string& text) { reported += text + "\n"; };
-    context.output_dir = testing::TempDir() + "detent_pass_bench";
+    context.output_dir = testing::TempDir() + "detent_pass_bench_" + std::to_string(getpid());
   }
 
   PassBench(const PassBench&) = delete;

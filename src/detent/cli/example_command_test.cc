@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "detent/cli/program_for_test.h"
 #include "detent/io/file.h"
+#include "detent/io/temporary_file_test.h"
 
 namespace detent {
 namespace {
@@ -21,8 +21,8 @@ std::string compact(std::string text) {
 // The numbers are those of the behaviour specification, section 16, but for the tenth digit of the first
 // scale: what stands there is no float32, and times 255 not the number in the line below it.
 TEST(ExampleCommand, PerChannelActivationIsThePublishedOne) {
-  const std::string path = testing::TempDir() + "per_channel_activation.svg";
-  std::filesystem::remove(path);
+  const TemporaryPath picture_path("per_channel_activation.svg");
+  const std::string path = picture_path.get().string();
   const ProgramResult result = run_program({"example", "per-channel-activation", "-o", path});
   ASSERT_EQ(result.status, 0) << result.errors;
   const std::string output = compact(result.output);
@@ -54,8 +54,8 @@ TEST(ExampleCommand, PerChannelActivationIsThePublishedOne) {
 }
 
 TEST(ExampleCommand, PerChannelActivationOfTheRamp) {
-  const std::string path = testing::TempDir() + "ramp.svg";
-  std::filesystem::remove(path);  // of an earlier run: nothing is overwritten without being told
+  const TemporaryPath picture_path("ramp.svg");
+  const std::string path = picture_path.get().string();
   const ProgramResult result = run_program({"example", "per-channel-activation", "--ramp", "-o", path});
   ASSERT_EQ(result.status, 0) << result.errors;
   const std::string output = compact(result.output);

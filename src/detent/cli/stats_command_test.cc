@@ -5,6 +5,7 @@
 
 #include "detent/cli/program_for_test.h"
 #include "detent/io/file.h"
+#include "detent/io/temporary_file_test.h"
 
 namespace detent {
 namespace {
@@ -37,10 +38,13 @@ count = 5
 class StatsCommand : public testing::Test {
  protected:
   std::string write(const char* name, const std::string& text) {
-    const std::string path = testing::TempDir() + "stats_command_" + name;
+    const std::string path = (folder_.get().parent_path() / name).string();
     write_file(path, text);
     return path;
   }
+
+ private:
+  TemporaryPath folder_{"stats"};
 };
 
 TEST_F(StatsCommand, ShowsRangesAndHistograms) {

@@ -16,9 +16,9 @@ NodeInput batch_norm(GraphBuilder& builder, const std::string& name, const NodeI
 /// What may follow on a layer of `channels` channels whose windows leave the size as it is.
 NodeInput followed(Draw& draw, GraphBuilder& builder, NodeInput x, int64_t channels) {
   if (draw.coin()) x = batch_norm(builder, "norm", x, channels);
-  const int64_t way = draw.of(0, 3);
-  if (way == 1) x = builder.call("relu", {x});
-  if (way == 2) x = builder.call("relu6", {x});
+  const char* const ways[] = {"relu", "relu6", "silu", "gelu", "sigmoid", "hardswish"};
+  const int64_t way = draw.of(0, 8);
+  if (way < std::ssize(ways)) x = builder.call(ways[way], {x});
   if (draw.coin()) {
     const NodeInput other = builder.convolution("other", x, channels, channels, {1, 1});
     x = draw.coin() ? builder.call("add", {x, other}) : builder.call("add", {other, x});
@@ -110,7 +110,12 @@ TEST_F(FloatLayers, OverOneAndThreeDimensionsAreThoseOfTheReference) {
     NodeInput x = builder.input("x", sample);
     x = builder.convolution("conv", x, 4, 10, kernel,
                             {{"padding", draw.of(1, 2)}, {"stride", draw.of(1, 2)}});
-    x = builder.call("relu", {x});
+    x = builder.call(draw.coin() ? "relu" : "silu", {x});
+    if (draw.coin()) {
+      List border;
+      for (size_t d = 0; d < 2 * sample.size() - 2; ++d) border.push_back(Value(draw.of(0, 2)));
+      x = builder.call("pad", {x}, {{"pad", std::move(border)}});
+    }
     if (three && draw.coin()) x = builder.call("max_pool3d", {x}, {{"kernel_size", 2}, {"stride", 1}});
     if (three && draw.coin()) x = builder.call("avg_pool3d", {x}, {{"kernel_size", 1}, {"stride", 1}});
     x = builder.convolution("behind", x, 10, 10, kernel,
@@ -169,6 +174,60 @@ TEST_F(FloatLayers, BetweenLayersInIntegersAreThoseOfTheReference) {
     if (HasFatalFailure()) break;
   }
   EXPECT_GT(kernels["convolution float"], 30);
+}
+
+std::map<std::string, std::string> kernels_by_node(const Graph& graph, const Tensor& input) {
+  std::map<std::string, std::string> kernels;
+  for (const StepProfile& step : FastProgram(graph).profile(std::span(&input, 1), 1))
+    kernels[step.nodes] += step.kernel + ";";
+  return kernels;
+}
+
+/// Zeros around positions, which only a layer reads, are its padding.
+TEST_F(FloatLayers, TakePadsAsTheirPadding) {
+  GraphBuilder builder("causal");
+  const auto padded = [&](const NodeInput& x) {
+    return builder.call("pad", {x}, {{"pad", List{Value(4), Value(0)}}});
+  };
+  NodeInput x = builder.input("x", {6, 20});
+  const NodeInput shared = padded(builder.convolution("first", padded(x), 6, 6, {3}, {{"dilation", 2}}));
+  x = builder.convolution("second", shared, 6, 6, {3}, {{"dilation", 2}});
+  Graph graph = builder.finish({x, builder.call("tanh", {shared})});
+  Draw draw(3);
+  draw_parameters(draw, graph);
+  KernelCounts kernels;
+  const Tensor input = draw.tensor({2, 6, 20});
+  expect_equal_on_every_target(graph, input, kernels);
+  const auto steps = kernels_by_node(graph, input);
+  EXPECT_TRUE(steps.contains("pad, first")) << "the pad is a step of its own";
+  EXPECT_TRUE(steps.contains("second")) << "a pad that another node reads is no padding";
+}
+
+/// A block of ConvNeXt: rows of channels are the positions of an image, and back.
+TEST_F(FloatLayers, GoToRowsOfChannelsAndBackWithoutACopy) {
+  GraphBuilder builder("rows");
+  const auto order = [](std::initializer_list<int64_t> dims) {
+    List list;
+    for (const int64_t d : dims) list.push_back(Value(d));
+    return Table{{"dims", std::move(list)}};
+  };
+  const NodeInput x =
+      builder.convolution("stem", builder.input("x", {3, 8, 10}), 3, 24, {2, 2}, {{"stride", 2}});
+  NodeInput y = builder.convolution("depthwise", x, 24, 24, {3, 3}, {{"padding", 1}, {"groups", 24}});
+  y = builder.call("permute", {y}, order({0, 2, 3, 1}));
+  y = builder.call("gelu", {builder.linear("wide", y, 24, 48)});
+  y = builder.call("permute", {builder.linear("narrow", y, 48, 24)}, order({0, 3, 1, 2}));
+  y = builder.call("add", {x, y});
+  y = builder.call("relu", {builder.convolution("behind", y, 24, 5, {3, 3}, {{"padding", 1}})});
+  NodeInput z =
+      builder.call("permute", {builder.call("permute", {y}, order({0, 2, 3, 1}))}, order({0, 3, 1, 2}));
+  z = builder.convolution("last", builder.call("tanh", {z}), 5, 5, {3, 3}, {{"padding", 1}});
+  Graph graph = builder.finish({z, y});
+  Draw draw(4);
+  draw_parameters(draw, graph);
+  KernelCounts kernels;
+  expect_equal_on_every_target(graph, draw.tensor({2, 3, 8, 10}), kernels);
+  EXPECT_EQ(kernels["moved values"], 0);
 }
 
 }  // namespace

@@ -45,6 +45,9 @@ struct WindowShape {
   int64_t positions() const { return depth * height * width; }
   /// What has to lie around an input for so many results.
   Halo halo(const Place& input, int64_t planes, int64_t rows, int64_t columns) const;
+  Halo halo(const Place& input, const Place& result) const {
+    return halo(input, result.depth(), result.height(), result.width());
+  }
 };
 WindowShape window_shape(const Node& node);
 

@@ -49,6 +49,8 @@ struct Place {
   /// Elements of another place, from `part_begin` bytes on; it is one that is no part itself.
   std::optional<size_t> part_of = {};
   int64_t part_begin = 0;
+  /// Its elements are read in another shape too: they stay adjacent, without a border.
+  bool is_shared = false;
 
   /// Bytes that a kernel may read behind the last.
   static constexpr int64_t kSlack = 128;

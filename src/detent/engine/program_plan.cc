@@ -37,6 +37,8 @@ class Planner {
     fused_in_float_ = fused_float_layers(steps_, fast_in_float, values, shown_);
     for (const auto& [last, layer] : fused_) inner_.insert(layer.steps.begin(), layer.steps.end() - 1);
     for (const auto& [last, layer] : fused_in_float_) inner_.insert(layer.begin(), layer.end() - 1);
+    pads_ = folded_pads(steps_, fast_in_float, values, shown_);
+    for (const auto& [layer, pad] : pads_) inner_.insert(pad);
   }
 
   ProgramPlan planned() {
@@ -58,7 +60,9 @@ class Planner {
       const bool has_blocks = weights_.block_layers.contains(steps_[layer->second.steps[0]].node->name);
       (has_blocks ? plan_blocks : plan_layer)(plan_, weights_, steps_, layer->second);
     } else if (layer_in_float != fused_in_float_.end()) {
-      plan_float_layer(plan_, weights_, steps_, layer_in_float->second);
+      const auto pad = pads_.find(layer_in_float->second.front());
+      plan_float_layer(plan_, weights_, steps_, layer_in_float->second,
+                       pad == pads_.end() ? nullptr : &steps_[pad->second]);
     } else if (step.role == OperatorRole::kInput) {
       plan_input(step);
     } else if (step.role == OperatorRole::kOutput) {
@@ -247,7 +251,8 @@ class Planner {
   PlanBuilder plan_;
   std::map<size_t, FusedLayer> fused_;
   std::map<size_t, std::vector<size_t>> fused_in_float_;
-  std::set<size_t> inner_;  // steps that a later one computes
+  std::map<size_t, size_t> pads_;  // by the layer that reads what they give
+  std::set<size_t> inner_;         // steps that a later one computes
 };
 
 }  // namespace

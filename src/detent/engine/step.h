@@ -80,10 +80,18 @@ struct SumsLayer {
 };
 std::unique_ptr<EngineStep> sums_step(SumsLayer layer);
 
-/// What follows on values: first `map` and `end`, then an addition and what `last` clamps.
+/// What a node computes on each element, or on rows of them that lie adjacent.
+struct FloatRows {
+  RowFunction function;
+  std::shared_ptr<const NamedTensors> parameters;  // that the function reads
+};
+
+/// What follows on values: first `map` and `end`, then a function of each element, then an addition and what
+/// `last` clamps.
 struct FloatFollowUps {
   std::shared_ptr<const FloatChannelMap> map = nullptr;
   SumsEnd end = {};
+  std::optional<FloatRows> function = {};
   std::optional<size_t> other = {};  // place of the addition's second operand
   SumsEnd last = {};
 
@@ -94,6 +102,7 @@ struct FloatFollowUps {
 /// A layer in float32, channels last.
 struct FloatSumsLayer {
   std::shared_ptr<const PackedFloatSums> packed;
+  WindowShape window;  // that of `packed`, maybe with more padding
   FloatFollowUps follow_ups;
   size_t input;
   size_t output;
@@ -104,11 +113,6 @@ std::unique_ptr<EngineStep> float_sums_step(FloatSumsLayer layer);
 /// The same on the values of a place, into another of its layout.
 std::unique_ptr<EngineStep> float_elements_step(FloatFollowUps follow_ups, size_t from, size_t to);
 
-/// What a node computes on each element, or on rows of them that lie adjacent.
-struct FloatRows {
-  RowFunction function;
-  std::shared_ptr<const NamedTensors> parameters;  // that the function reads
-};
 std::unique_ptr<EngineStep> float_rows_step(FloatRows rows, size_t from, size_t to);
 
 /// An operand of pairs of values: a number, or a place, maybe of one position for all of a sample or of all

@@ -59,6 +59,19 @@ HWY_INLINE hn::VFromD<Singles> Gelu(hn::VFromD<Singles> x) {
   return hn::IfThenElse(hn::Gt(t, hn::Set(d, c::kFloatMostTail)), positive, result);
 }
 
+/// x / (1 + exp(-x)); below 0 x exp(x) / (1 + exp(x)), in which nothing overflows. x is at least
+/// kFloatLeastExp.
+HWY_INLINE hn::VFromD<Singles> Silu(hn::VFromD<Singles> x) {
+  namespace c = coefficients;
+  using V = hn::VFromD<Singles>;
+  const Singles d;
+  const V one = hn::Set(d, 1.0F);
+  const auto [r, power] = ReduceExp(d, hn::Max(hn::Neg(hn::Abs(x)), hn::Set(d, c::kFloatLeastExp)));
+  const V exponential = Fused(d, ExpRest(d, r), power, power);
+  const V numerator = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(x, exponential), x);
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::Div(numerator, hn::Add(one, exponential)));
+}
+
 HWY_INLINE Vec Softplus(const ElementFunction& f, Vec x) {
   const Doubles d;
   const Vec beta = hn::Set(d, f.a);
@@ -92,6 +105,28 @@ HWY_INLINE void ForEach(const float* x, float* y, size_t count, Function functio
   std::copy_n(rest, count - i, y + i);
 }
 
+/// Far below 0, where exp(x) has few places in float32 but x exp(x) all, in double.
+void ApplySilu(const float* x, float* y, size_t count) {
+  ForEachSixteen(count, [&](size_t first, auto part) HWY_ATTR {
+    const Singles d;
+    const auto least = hn::Set(d, coefficients::kFloatLeastExp);
+    float far_below[kSumLanes] = {};
+    for (size_t v = 0; v < kSumLanes; v += hn::MaxLanes(d)) {
+      if (hn::AllFalse(d, hn::Lt(part.Load(d, x + first + v, v, 0), least))) continue;
+      ForEach(x + first, far_below, std::min(kSumLanes, count - first), [](Vec value) HWY_ATTR {
+        const Vec cut = CutBelow(value);
+        return hn::Mul(cut, Sigmoid(Doubles(), cut));
+      });
+      break;
+    }
+    for (size_t v = 0; v < kSumLanes; v += hn::MaxLanes(d)) {
+      const auto value = part.Load(d, x + first + v, v, 0);
+      const auto result = hn::IfThenElse(hn::Lt(value, least), hn::LoadU(d, far_below + v), Silu(value));
+      part.Store(result, d, y + first + v, v);
+    }
+  });
+}
+
 void ApplyFunction(const ElementFunction& f, const float* x, float* y, size_t count) {
   using Kind = ElementFunction::Kind;
   const Doubles d;
@@ -108,15 +143,13 @@ void ApplyFunction(const ElementFunction& f, const float* x, float* y, size_t co
     case Kind::kSigmoid:
       return each([&](Vec v) HWY_ATTR { return Sigmoid(d, v); });
     case Kind::kSilu:
-      return each([&](Vec v) HWY_ATTR {
-        const Vec cut = CutBelow(v);
-        return hn::Mul(cut, Sigmoid(d, cut));
-      });
+      return ApplySilu(x, y, count);
     case Kind::kMish:
       return each([&](Vec v) HWY_ATTR {
         // -inf times tanh(0), as ONNX and PyTorch have it.
         const auto is_lowest = hn::Eq(v, hn::Set(d, -std::numeric_limits<double>::infinity()));
-        return hn::IfThenElse(is_lowest, hn::Set(d, std::numeric_limits<double>::quiet_NaN()), Mish(CutBelow(v)));
+        return hn::IfThenElse(is_lowest, hn::Set(d, std::numeric_limits<double>::quiet_NaN()),
+                              Mish(CutBelow(v)));
       });
     case Kind::kGelu:
       return MapSingles(x, y, count, [&](auto v, auto) HWY_ATTR { return Gelu(v); });

@@ -93,6 +93,9 @@ double error_function(double x) {
   return std::copysign(1 - erfc_of(t), x);
 }
 
+/// Below it x times a share that falls like exp(x) is 0 in float32, at minus infinity too.
+double cut_below(double x) { return std::max(x, -1000.0); }
+
 double gelu_tanh(double x) {
   const double cubic = std::fma(0.044715 * (x * x), x, x);
   return x * sigmoid(1.5957691216057308 * cubic);
@@ -118,6 +121,16 @@ float gelu(float x) {
   const float rest = exp_rest_reference(std::fma(left, -0.5F, r));
   const float tail = place * sum;
   return std::fma(-std::fma(tail, rest, tail), power, positive);
+}
+
+float silu(float x) {
+  if (x < c::kFloatLeastExp) {
+    const double cut = cut_below(static_cast<double>(x));
+    return static_cast<float>(cut * sigmoid(cut));
+  }
+  const auto [r, power] = reduce_exp_reference(std::max(-std::fabs(x), c::kFloatLeastExp));
+  const float exponential = std::fma(exp_rest_reference(r), power, power);
+  return (x < 0 ? x * exponential : x) / (1 + exponential);
 }
 
 double hyperbolic_sine(double x) {
@@ -151,8 +164,6 @@ double area_tangent(double x) {
   return std::copysign(log_of_one_and((t + t) / (1 - t)) * 0.5, x);
 }
 
-double cut_below(double x) { return std::max(x, -1000.0); }
-
 double function_of(const ElementFunction& f, double x) {
   using Kind = ElementFunction::Kind;
   switch (f.kind) {
@@ -167,7 +178,7 @@ double function_of(const ElementFunction& f, double x) {
     case Kind::kSigmoid:
       return sigmoid(x);
     case Kind::kSilu:
-      return cut_below(x) * sigmoid(cut_below(x));
+      return static_cast<double>(silu(static_cast<float>(x)));
     case Kind::kMish:
       return x == -std::numeric_limits<double>::infinity() ? std::numeric_limits<double>::quiet_NaN()
                                                            : mish(cut_below(x));

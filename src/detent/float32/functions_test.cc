@@ -34,7 +34,7 @@ const std::vector<Case> kCases = {
     {"erf", {Kind::kErf}, [](long double x) { return std::erf(x); }},
     {"tanh", {Kind::kTanh}, [](long double x) { return std::tanh(x); }},
     {"sigmoid", {Kind::kSigmoid}, [](long double x) { return 1 / (1 + std::exp(-x)); }},
-    {"silu", {Kind::kSilu}, [](long double x) { return x / (1 + std::exp(-x)); }},
+    {"silu", {Kind::kSilu}, [](long double x) { return x / (1 + std::exp(-x)); }, 3},
     {"mish", {Kind::kMish}, [](long double x) { return x * std::tanh(std::log1p(std::exp(x))); }},
     {"gelu",
      {Kind::kGelu},

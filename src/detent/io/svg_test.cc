@@ -6,6 +6,7 @@
 
 #include "detent/core/error.h"
 #include "detent/io/file.h"
+#include "detent/io/temporary_file_test.h"
 
 namespace detent {
 namespace {
@@ -27,7 +28,8 @@ TEST(SvgDrawing, WritesItsElementsInOrder) {
 }
 
 TEST(SvgDrawing, IsWrittenWholeOrNotAtAll) {
-  const std::string path = testing::TempDir() + "svg_drawing.svg";
+  const TemporaryPath picture_path("drawing.svg");
+  const std::string path = picture_path.get().string();
   const SvgDrawing drawing(4, 4);
   drawing.write(path);
   EXPECT_EQ(read_file(path), drawing.to_text());

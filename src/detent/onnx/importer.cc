@@ -1,3 +1,4 @@
+#include "detent/onnx/activation_patterns.h"
 #include "detent/onnx/importer.h"
 
 #include <fmt/ranges.h>
@@ -13,7 +14,6 @@
 #include "detent/graph/node_message.h"
 #include "detent/integer/node_form.h"
 #include "detent/onnx/converters/converters.h"
-#include "detent/onnx/gelu_pattern.h"
 #include "detent/onnx/layer_norm_pattern.h"
 #include "detent/onnx/newer_fields.h"
 #include "detent/onnx/open_sizes.h"
@@ -634,7 +634,7 @@ Graph OnnxImporter::finish() {
     remove_dead_nodes();
     verify(graph_);
     recognize_layer_norm(graph_);
-    recognize_gelu(graph_);
+    recognize_activations(graph_);
     make_parameter_keys_unique(graph_);
     move_roundings_to_operands(graph_, roundings_);
     remove_dead_nodes();

@@ -43,26 +43,77 @@ SumsEnd clamped(SumsEnd end, const Clamp& clamp) {
   return end;
 }
 
+/// What a node computes on each element by itself, if it does that alone.
+std::optional<FloatRows> element_function(const Node& node, const Shape& shape) {
+  const FloatOperator* const found = find_float_operator(node.op);
+  if (found == nullptr || found->rows == nullptr || node.inputs[0].is_constant()) return std::nullopt;
+  FloatRows rows{.function = {},
+                 .parameters = std::make_shared<const NamedTensors>(rounded_parameters(node))};
+  const std::optional<RowFunction> function = found->rows({node, {}, *rows.parameters}, shape);
+  if (!function || function->row != 1) return std::nullopt;
+  rows.function = *function;
+  return rows;
+}
+
+/// How many zeros a node puts before the positions of each dimension behind the channels, if it does nothing
+/// else but put them around.
+std::optional<std::vector<int64_t>> border_of(const Node& node, const ValueTypes& values) {
+  const auto* movement = trait<Movement>(node);
+  if (movement == nullptr || !movement->copies || movement->joins || node.inputs[0].is_constant())
+    return std::nullopt;
+  const Operand& input = values.at(value_name(node.inputs[0]));
+  const Operand& result = values.at(value_name(node.name));
+  const Shape& from = input.shape;
+  const Shape& to = result.shape;
+  if (!input.is_tensor() || input.is_open() || result.is_open() || from.size() != to.size() ||
+      from.size() < 3)
+    return std::nullopt;
+  if (from[0] != to[0] || from[1] != to[1] || element_count(from) == 0) return std::nullopt;
+  const std::vector<StridedCopy> copies = movement->copies(node, std::span(&from, 1), to);
+  if (copies.size() != 1 || !copies[0].from.is_contiguous() || copies[0].from.offset != 0)
+    return std::nullopt;
+  const StridedView& inside = copies[0].to;
+  if (inside.shape != from || inside.strides != StridedView::of(to).strides) return std::nullopt;
+  std::vector<int64_t> border;
+  int64_t offset = inside.offset;
+  for (size_t d = 0; d < to.size(); ++d) {
+    if (d >= 2) border.push_back(offset / inside.strides[d]);
+    offset %= inside.strides[d];
+  }
+  return border;
+}
+
+void add_padding(WindowShape& window, const std::vector<int64_t>& border) {
+  int64_t* const padding[] = {&window.padding_z, &window.padding_y, &window.padding_x};
+  for (size_t d = 0; d < border.size(); ++d) *padding[3 - border.size() + d] += border[d];
+}
+
 /// Which node may still follow.
 struct Chain {
   bool normalizes = false;
   bool clamps = false;
+  bool maps = false;
   bool adds = false;
   bool clamps_sum = false;
+  bool takes_functions = false;
 
   /// `by_channel`: values lie with their channels last.
   bool take(const ReferenceStep& step, bool by_channel, const ValueTypes& values) {
     const Node& node = *step.node;
     if (!takes_values(step)) return false;
     if (is_batch_norm(node) && find_float_operator(node.op) != nullptr) {
-      if (normalizes || clamps || adds || !by_channel) return false;
+      if (normalizes || clamps || maps || adds || !by_channel) return false;
       return normalizes = true;
     }
     if (clamp_of(node) != nullptr) {
+      if (maps && !adds) return false;
       bool& taken = adds ? clamps_sum : clamps;
       return !taken && (taken = true);
     }
-    if (!is_addition(node) || adds) return false;
+    if (adds) return false;
+    if (!maps && takes_functions && element_function(node, values.at(value_name(node.name)).shape))
+      return maps = true;
+    if (!is_addition(node)) return false;
     const std::string a = value_name(node.inputs[0]);
     const std::string b = value_name(node.inputs[1]);
     if (a == b || values.at(a).shape != values.at(b).shape) return false;
@@ -78,6 +129,8 @@ void add_float_follow_up(PlanBuilder& plan, const Node& node, const std::string&
   } else if (const Clamp* clamp = clamp_of(node)) {
     SumsEnd& end = follow_ups.other ? follow_ups.last : follow_ups.end;
     end = clamped(end, *clamp);
+  } else if (auto function = element_function(node, plan.shape(value))) {
+    follow_ups.function = std::move(function);
   } else {
     const bool is_first = value_name(node.inputs[0]) == value;
     follow_ups.other = plan.values_of(value_name(node.inputs[is_first ? 1 : 0]), layout, node);
@@ -212,7 +265,7 @@ std::map<size_t, std::vector<size_t>> fused_float_layers(std::span<const Referen
   std::map<size_t, std::vector<size_t>> fused;
   for (const size_t layer : layers) {
     std::vector<size_t> found = {layer};
-    Chain chain;
+    Chain chain{.takes_functions = true};
     while (!steps[layer].outputs[0]) {
       const std::string value = value_name(steps[found.back()].node->name);
       const auto reading = readers.find(value);
@@ -240,18 +293,39 @@ bool plan_rounding(PlanBuilder& plan, const ReferenceStep& step, const std::stri
   return true;
 }
 
+std::map<size_t, size_t> folded_pads(std::span<const ReferenceStep> steps, std::span<const size_t> layers,
+                                     const ValueTypes& values, const ShownValues& shown) {
+  const ValueReaders readers = readers_of(steps);
+  std::map<std::string, size_t> pads;  // by the value that they give
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Node& node = *steps[i].node;
+    if (takes_values(steps[i]) && border_of(node, values)) pads.emplace(value_name(node.name), i);
+  }
+  std::map<size_t, size_t> folded;
+  for (const size_t layer : layers) {
+    const std::string input = value_name(steps[layer].node->inputs[0]);
+    const auto pad = pads.find(input);
+    if (pad == pads.end() || steps[layer].inputs[0] ||
+        trait<WeightedSum>(*steps[layer].node)->spatial_dims == 0)
+      continue;
+    if (readers.at(input).size() == 1 && !shown.needs(input)) folded.emplace(layer, pad->second);
+  }
+  return folded;
+}
+
 void plan_float_layer(PlanBuilder& plan, const ProgramWeights& weights, std::span<const ReferenceStep> steps,
-                      std::span<const size_t> fused) {
+                      std::span<const size_t> fused, const ReferenceStep* pad) {
   const Node& node = *steps[fused.front()].node;
   const auto packed = weights.float_layers.find(node.name)->second;
   const std::string result = value_name(steps[fused.back()].node->name);
   const Layout layout = packed->is_linear ? Layout::kRows : Layout::kChannelsLast;
-  FloatSumsLayer layer{.packed = packed, .follow_ups = {}, .input = 0, .output = 0};
-  const std::string input = value_name(node.inputs[0]);
+  FloatSumsLayer layer{.packed = packed, .window = packed->window, .follow_ups = {}, .input = 0, .output = 0};
+  const std::string input = value_name((pad == nullptr ? node : *pad->node).inputs[0]);
+  if (pad != nullptr) add_padding(layer.window, *border_of(*pad->node, plan.types()));
   const std::optional<CodeType>& codes = steps[fused.front()].inputs[0];
   layer.input =
       codes ? plan.values_of_codes(input, *codes, layout, node) : plan.values_of(input, layout, node);
-  std::string names = node.name;
+  std::string names = pad == nullptr ? node.name : pad->node->name + ", " + node.name;
   std::string value = value_name(node.name);
   for (const size_t index : fused.subspan(1)) {
     const Node& next = *steps[index].node;
@@ -260,9 +334,10 @@ void plan_float_layer(PlanBuilder& plan, const ProgramWeights& weights, std::spa
     value = value_name(next.name);
   }
   layer.output = plan.add_values_place(result, layout);
-  const Place& out = plan.place(layer.output);
-  Place& in = plan.place(plan.read(layer.input));
-  if (!packed->is_linear) in.halo.cover(packed->window.halo(in, out.depth(), out.height(), out.width()));
+  if (!packed->is_linear)
+    layer.input = plan.with_border(
+        layer.input, layer.window.halo(plan.place(layer.input), plan.place(layer.output)), node);
+  plan.read(layer.input);
   if (layer.follow_ups.other) plan.read(*layer.follow_ups.other);
   const size_t output = layer.output;
   const char* kind = packed->depthwise ? "depthwise" : packed->is_linear ? "linear" : "convolution";
@@ -300,7 +375,7 @@ bool plan_transposed_floats(PlanBuilder& plan, const ProgramWeights& weights, co
   const auto phases = weights.transposed_float_layers.find(node.name);
   if (phases == weights.transposed_float_layers.end() || !has_operand_values(plan, step, 0)) return false;
   if (plan.shape(result).size() != trait<WeightedSum>(node)->spatial_dims + 2) return false;
-  const size_t from = operand_values(plan, step, 0, Layout::kChannelsLast);
+  size_t from = operand_values(plan, step, 0, Layout::kChannelsLast);
   const size_t to = plan.add_values_place(result, Layout::kChannelsLast);
   bool is_first = true;
   for (const TransposedFloatPhase& phase : *phases->second) {
@@ -311,10 +386,11 @@ bool plan_transposed_floats(PlanBuilder& plan, const ProgramWeights& weights, co
     const int64_t columns = ResultGrid::count(grid.first_x, grid.step_x, out.width());
     if (planes * rows * columns == 0) continue;
     const double windows = static_cast<double>(plan.shape(result)[0] * planes * rows * columns);
-    Place& in = plan.place(plan.read(from));
-    in.halo.cover(phase.packed->window.halo(in, planes, rows, columns));
+    from = plan.with_border(from, phase.packed->window.halo(plan.place(from), planes, rows, columns), node);
+    plan.read(from);
     plan.read(to);
     plan.add(float_sums_step({.packed = phase.packed,
+                              .window = phase.packed->window,
                               .follow_ups = {},
                               .input = from,
                               .output = to,

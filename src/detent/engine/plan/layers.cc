@@ -85,9 +85,10 @@ void plan_layer(PlanBuilder& plan, const ProgramWeights& weights, std::span<cons
                                  .layout = layout,
                                  .type = gives_wide ? CodeType() : fused.type,
                                  .is_values = !form.output || gives_wide});
-  const Place& out = plan.place(layer.output);
-  Place& in = plan.place(plan.read(layer.input));
-  if (!is_linear) in.halo.cover(packed->window.halo(in, out.depth(), out.height(), out.width()));
+  if (!is_linear)
+    layer.input = plan.with_border(
+        layer.input, packed->window.halo(plan.place(layer.input), plan.place(layer.output)), node);
+  plan.read(layer.input);
   for (const FollowUp& step : layer.follow_ups) {
     if (step.table.empty()) plan.read(step.other);
   }
@@ -117,7 +118,7 @@ bool plan_transposed(PlanBuilder& plan, const ProgramWeights& weights, const Ref
   const auto& form = std::get<SumForm>(*step.form);
   const std::string input = value_name(node.inputs[0]);
   if (plan.shape(input).size() != trait<WeightedSum>(node)->spatial_dims + 2) return false;
-  const size_t from = plan.place_of(input, form.input, Layout::kChannelsLast, node);
+  size_t from = plan.place_of(input, form.input, Layout::kChannelsLast, node);
   const bool gives_wide = form.output && is_wide(*form.output);
   const size_t to = plan.add_place({.shape = plan.shape(result),
                                     .layout = Layout::kChannelsLast,
@@ -128,14 +129,13 @@ bool plan_transposed(PlanBuilder& plan, const ProgramWeights& weights, const Ref
   const double products = windows * static_cast<double>(form.weight.numel());
   bool is_first = true;
   for (const TransposedPhase& phase : *phases->second) {
-    Place& out = plan.place(to);
+    const Place& out = plan.place(to);
     const ResultGrid& grid = phase.grid;
     const int64_t planes = ResultGrid::count(grid.first_z, grid.step_z, out.depth());
     const int64_t rows = ResultGrid::count(grid.first_y, grid.step_y, out.height());
     const int64_t columns = ResultGrid::count(grid.first_x, grid.step_x, out.width());
     if (planes * rows * columns == 0) continue;
-    Place& in = plan.place(from);
-    in.halo.cover(phase.packed->window.halo(in, planes, rows, columns));
+    from = plan.with_border(from, phase.packed->window.halo(plan.place(from), planes, rows, columns), node);
     plan.read(from);
     plan.read(to);
     plan.add(sums_step({.packed = phase.packed,
@@ -164,7 +164,7 @@ void plan_blocks(PlanBuilder& plan, const ProgramWeights& weights, std::span<con
   const auto packed = weights.block_layers.find(first.node->name)->second;
   const std::string result = value_name(steps[fused.steps.back()].node->name);
   const Layout layout = packed->is_linear ? Layout::kRows : Layout::kChannelsLast;
-  const size_t from = plan.place_of(value_name(first.node->inputs[0]), form.input, layout, *first.node);
+  size_t from = plan.place_of(value_name(first.node->inputs[0]), form.input, layout, *first.node);
   std::string names = first.node->name;
   SumFinish finish = packed->finish;
   for (const size_t index : std::span(fused.steps).subspan(1)) {
@@ -175,9 +175,9 @@ void plan_blocks(PlanBuilder& plan, const ProgramWeights& weights, std::span<con
                                     .layout = layout,
                                     .type = form.output.value_or(CodeType()),
                                     .is_values = !form.output || is_wide(*form.output)});
-  const Place& out = plan.place(to);
-  Place& in = plan.place(plan.read(from));
-  if (!packed->is_linear) in.halo.cover(packed->window.halo(in, out.depth(), out.height(), out.width()));
+  if (!packed->is_linear)
+    from = plan.with_border(from, packed->window.halo(plan.place(from), plan.place(to)), *first.node);
+  plan.read(from);
   const std::string kernel = fmt::format("blocks of {} {}, weights of {} bits", packed->block,
                                          plan.kernels().name, packed->nibbles ? 4 : 8);
   plan.add(block_sums_step(packed, finish, from, to), std::move(names), kernel).products =

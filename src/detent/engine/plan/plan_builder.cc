@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "detent/engine/fusion.h"
@@ -57,6 +58,19 @@ size_t PlanBuilder::read(size_t place) {
   at.last_step = plan_.steps.size();
   if (at.part_of) plan_.places[*at.part_of].last_step = plan_.steps.size();
   return place;
+}
+
+size_t PlanBuilder::with_border(size_t place, const Halo& halo, const Node& reader) {
+  if (halo.empty()) return place;
+  size_t bordered = place;
+  if (plan_.places[place].is_shared) {
+    const Place& at = plan_.places[place];
+    bordered =
+        add_place({.shape = at.shape, .layout = at.layout, .type = at.type, .is_values = at.is_values});
+    add(copy_step(read(place), bordered), reader.name, "copy", "a border");
+  }
+  plan_.places[bordered].halo.cover(halo);
+  return bordered;
 }
 
 size_t PlanBuilder::new_place(const PlannedValue& value, const CodeType& type, Layout layout) {
@@ -236,9 +250,36 @@ size_t PlanBuilder::values_of_codes(const std::string& name, const CodeType& typ
   return to;
 }
 
+std::optional<Place> PlanBuilder::reshaped(size_t from, const StridedView& view) {
+  Place& source = plan_.places[from];
+  const size_t rank = source.shape.size();
+  if (view.shape.size() != rank || rank < 3 || rank > 5 || !source.halo.empty()) return std::nullopt;
+  Place result{
+      .shape = view.shape, .layout = Layout::kRows, .type = source.type, .is_values = source.is_values};
+  // From channels last to rows of channels, or back from there.
+  StridedView moved = StridedView::of(source.shape);
+  for (std::vector<int64_t>* sizes : {&moved.shape, &moved.strides}) {
+    if (source.has_positions()) {
+      std::rotate(sizes->begin() + 1, sizes->begin() + 2, sizes->end());
+    } else {
+      std::rotate(sizes->begin() + 1, sizes->end() - 1, sizes->end());
+      result.layout = Layout::kChannelsLast;
+    }
+  }
+  if (view.shape != moved.shape || view.strides != moved.strides || view.offset != 0) return std::nullopt;
+  source.is_shared = result.is_shared = true;
+  result.part_of = source.part_of.value_or(from);
+  result.part_begin = source.part_begin;
+  return result;
+}
+
 void PlanBuilder::make_move(const std::string& name) {
   const PendingMove move = *values_.at(name).move;
   const size_t from = operand(move.from, move.type, std::nullopt, *move.node);
+  if (auto place = reshaped(from, move.view)) {
+    values_.at(name).places.push_back(add_place(std::move(*place)));
+    return;
+  }
   const Place& source = plan_.places[from];
   // Channels stay last of what is cut out; dimensions in another order are rows.
   const bool is_cut_out = source.shape.size() == move.view.shape.size() && move.view.keeps_order();

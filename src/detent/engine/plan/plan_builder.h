@@ -39,6 +39,7 @@ class PlanBuilder {
   PlanBuilder(const ValueTypes& types, const KernelSet& kernels) : types_(types), kernels_(kernels) {}
 
   const KernelSet& kernels() const { return kernels_; }
+  const ValueTypes& types() const { return types_; }
   const Shape& shape(const std::string& value) const { return types_.at(value).shape; }
   bool is_tensor(const std::string& value) const { return types_.at(value).is_tensor(); }
   bool is_float(const std::string& value) const;
@@ -63,6 +64,8 @@ class PlanBuilder {
   Place& place(size_t index) { return plan_.places[index]; }
   /// Notes that the step which is added next reads it.
   size_t read(size_t place);
+  /// The place, or a copy of one that is shared, with at least that border; read it after that.
+  size_t with_border(size_t place, const Halo& halo, const Node& reader);
   /// A place of the value's codes of `type`, of a wide one as their values; in any layout where none is asked
   /// for.
   size_t place_of(const std::string& name, const CodeType& type, std::optional<Layout> layout,
@@ -108,6 +111,8 @@ class PlanBuilder {
                          const Node& reader);
   size_t dequantized(const CodeType& type, size_t from, const Node& reader);
   void make_move(const std::string& name);
+  /// Another shape for all elements of a place, where they lie in its order already.
+  std::optional<Place> reshaped(size_t from, const StridedView& view);
   void drop_flows();
   void note_bytes();
   void set_next_weights();

@@ -23,8 +23,13 @@ void plan_blocks(PlanBuilder& plan, const ProgramWeights& weights, std::span<con
 std::map<size_t, std::vector<size_t>> fused_float_layers(std::span<const ReferenceStep> steps,
                                                          std::span<const size_t> layers,
                                                          const ValueTypes& values, const ShownValues& shown);
+/// `pad`, if there is one, puts zeros around what the layer reads.
 void plan_float_layer(PlanBuilder& plan, const ProgramWeights& weights, std::span<const ReferenceStep> steps,
-                      std::span<const size_t> fused);
+                      std::span<const size_t> fused, const ReferenceStep* pad);
+/// By the first step of a layer in float32, the step that puts zeros around the positions which only the
+/// layer reads.
+std::map<size_t, size_t> folded_pads(std::span<const ReferenceStep> steps, std::span<const size_t> layers,
+                                     const ValueTypes& values, const ShownValues& shown);
 /// A transposed convolution: a step for each of its phases; false where these are not packed.
 bool plan_transposed_floats(PlanBuilder& plan, const ProgramWeights& weights, const ReferenceStep& step,
                             const std::string& result);

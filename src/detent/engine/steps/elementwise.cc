@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "detent/engine/steps/place_rows.h"
+#include "detent/float32/channel_layout.h"
 
 namespace detent {
 namespace {
@@ -69,6 +70,12 @@ class CopyStep final : public EngineStep {
       for_each_row(in, state, [&](int64_t n, int64_t y) { copy_row<false>(in, n, y, from, to); });
       return;
     }
+    if (in.shape == out.shape) {
+      for_each_row(out, state, [&](int64_t n, int64_t y) {
+        std::copy_n(from + in.at(n, y, 0), out.width() * out.channels(), to + out.at(n, y, 0));
+      });
+      return;
+    }
     std::vector<T> elements(static_cast<size_t>(element_count(in.shape)));
     for (int64_t n = 0; n < in.images(); ++n)
       for_each_element(in, n, [&](int64_t i, int64_t at) { elements[static_cast<size_t>(i)] = from[at]; });
@@ -83,6 +90,11 @@ class CopyStep final : public EngineStep {
     const int64_t step = place.channel_step();
     const int64_t row = place.at(n, y, 0);
     const int64_t first = place.element(n, y, 0);
+    if constexpr (std::is_same_v<T, float>) {
+      kToPlace ? channels_to_last(from + first, step, channels, place.width(), to + row)
+               : channels_to_front(from + row, channels, place.width(), to + first, step);
+      return;
+    }
     for (int64_t x = 0; x < place.width(); ++x) {
       for (int64_t c = 0; c < channels; ++c) {
         const int64_t at = row + x * channels + c;
@@ -187,9 +199,7 @@ class ValuesOfFlow final : public EngineStep {
         std::copy_n(first, place.width() * channels, row);
         return;
       }
-      for (int64_t x = 0; x < place.width(); ++x) {
-        for (int64_t c = 0; c < channels; ++c) row[x * channels + c] = first[c * step + x];
-      }
+      channels_to_last(first, step, channels, place.width(), row);
     });
   }
 
@@ -223,10 +233,17 @@ class FlowOfPlace final : public EngineStep {
     Flow& flow = state.flows[flow_];
     if (place.is_values) {
       flow = {Tensor(DType::kFloat32, place.shape)};
-      const auto to = flow.tensor.values<float>();
-      const float* from = state.values(place_);
-      for (int64_t n = 0; n < place.images(); ++n)
-        for_each_element(place, n, [&](int64_t i, int64_t at) { to[static_cast<size_t>(i)] = from[at]; });
+      float* const to = flow.tensor.values<float>().data();
+      const float* const from = state.values(place_);
+      for_each_row(place, state, [&](int64_t n, int64_t y) {
+        const float* const row = from + place.at(n, y, 0);
+        float* const first = to + place.element(n, y, 0);
+        if (place.has_positions()) {
+          channels_to_front(row, place.channels(), place.width(), first, place.channel_step());
+        } else {
+          std::copy_n(row, place.width() * place.channels(), first);
+        }
+      });
       return;
     }
     flow = {Tensor(DType::kInt32, place.shape), place.type};

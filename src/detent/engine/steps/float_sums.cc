@@ -13,7 +13,7 @@ class FloatSumsStep final : public EngineStep {
   void prepare(std::span<const Place> places) override {
     const Place& in = places[layer_.input];
     const Place& out = places[layer_.output];
-    const WindowShape& w = layer_.packed->window;
+    const WindowShape& w = layer_.window;
     pitch_ = in.channels();
     const int64_t apart = in.channels() * (w.positions() == 1 ? w.stride_x : 1);
     spreads_ = !layer_.packed->depthwise && apart % kSharedSets == 0 && w.positions() * apart > kMostShared;
@@ -144,7 +144,7 @@ class FloatSumsStep final : public EngineStep {
                     Windows& to) const {
     const Place& in = state.places[layer_.input];
     const Place& out = state.places[layer_.output];
-    const WindowShape& w = layer_.packed->window;
+    const WindowShape& w = layer_.window;
     float* const results = state.values(layer_.output);
     const size_t other_place = layer_.follow_ups.other.value_or(layer_.output);
     const Place& other = state.places[other_place];
@@ -199,9 +199,29 @@ class FloatSumsStep final : public EngineStep {
                  .first_output = block.first_output,
                  .start = packed.start.data() + block.start,
                  .end = layer_.follow_ups.end.from(block.first_output),
-                 .others = layer_.follow_ups.other ? windows.others : nullptr,
+                 .others = layer_.follow_ups.other && !layer_.follow_ups.function ? windows.others : nullptr,
                  .last = layer_.follow_ups.last,
                  .next = next == nullptr ? nullptr : packed.weights.data() + next->weights});
+    }
+    if (layer_.follow_ups.function) add_function(windows, count, blocks);
+  }
+
+  /// On the results of some windows and blocks, while they are near.
+  void add_function(const Windows& windows, int64_t count, std::span<const PackedFloatBlock> blocks) const {
+    const FloatFollowUps& follow_ups = layer_.follow_ups;
+    const int64_t first = blocks.front().first_output;
+    const int64_t outputs = blocks.back().first_output + blocks.back().outputs - first;
+    for (int64_t i = 0, end = 0; i < count; i = end) {
+      for (end = i + 1; end < count && windows.results[end] == windows.results[end - 1] + outputs;) ++end;
+      const int64_t elements = (end - i) * outputs;
+      float* const results = windows.results[i] + first;
+      follow_ups.function->function.apply({results, static_cast<size_t>(elements)},
+                                          {results, static_cast<size_t>(elements)});
+      if (!follow_ups.other) continue;
+      for (int64_t window = i; window < end; ++window) {
+        float* const result = windows.results[window] + first;
+        add_values(follow_ups.last, result, windows.others[window] + first, outputs, result);
+      }
     }
   }
 
@@ -232,7 +252,7 @@ class FloatSumsStep final : public EngineStep {
     const PackedFloatSums& packed = *layer_.packed;
     const Place& in = state.places[layer_.input];
     const Place& out = state.places[layer_.output];
-    const WindowShape& w = packed.window;
+    const WindowShape& w = layer_.window;
     ThreadPool::shared().run(out.images() * out.height(), state.threads, [&](int64_t row) {
       const int64_t y = row % out.height();
       const int64_t plane = row / out.height();
@@ -251,10 +271,14 @@ class FloatSumsStep final : public EngineStep {
                                    .end = layer_.follow_ups.end,
                                    .result = result});
       const FloatFollowUps& follow_ups = layer_.follow_ups;
+      const int64_t count = out.width() * out.channels();
+      if (follow_ups.function)
+        follow_ups.function->function.apply({result, static_cast<size_t>(count)},
+                                            {result, static_cast<size_t>(count)});
       if (!follow_ups.other) return;
       const Place& other = state.places[*follow_ups.other];
-      add_values(follow_ups.last, result, state.values(*follow_ups.other) + other.at(n, z, y, 0),
-                 out.width() * out.channels(), result);
+      add_values(follow_ups.last, result, state.values(*follow_ups.other) + other.at(n, z, y, 0), count,
+                 result);
     });
   }
 

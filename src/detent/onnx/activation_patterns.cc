@@ -1,4 +1,4 @@
-#include "detent/onnx/gelu_pattern.h"
+#include "detent/onnx/activation_patterns.h"
 
 #include <algorithm>
 #include <cmath>
@@ -21,16 +21,16 @@ std::optional<double> number_of(const NodeInput& input) {
   return number == nullptr ? std::nullopt : std::optional(*number);
 }
 
-class GeluPattern {
+class ActivationPatterns {
  public:
-  explicit GeluPattern(Graph& graph) : graph_(graph) {
+  explicit ActivationPatterns(Graph& graph) : graph_(graph) {
     for (const Node& node : graph.nodes()) {
       for (const NodeInput& input : node.inputs) readers_[value_name(input)].push_back(node.name);
     }
   }
 
   /// The nodes behind one that computes erf or tanh.
-  void recognize(const std::string& function) {
+  void recognize_gelu(const std::string& function) {
     const Node* gate = only_reader(function);
     if (gate == nullptr || gate->op != "add" || !is_sum_with_one(*gate)) return;
     for (const Node* root = only_reader(gate->name); root != nullptr && root->op == "mul";
@@ -42,16 +42,30 @@ class GeluPattern {
       const Node& inner = graph_.node(function);
       const bool exact = inner.op == "erf";
       if (!is_near(product.number, 0.5) || !(exact ? is_scaled(inner, x) : is_bent(inner, x))) continue;
-      Node& gelu = graph_.node(root->name);
-      gelu.op = "gelu";
-      gelu.mase_type = find_operator("gelu").mase_type;
-      gelu.inputs = {x};
-      gelu.attributes = {{"approximate", exact ? "none" : "tanh"}};
+      become(root->name, "gelu", x, {{"approximate", exact ? "none" : "tanh"}});
       return;
     }
   }
 
+  /// A product of x and a gate of x.
+  void recognize_gated(const std::string& gate, const char* activation) {
+    const Node* product = only_reader(gate);
+    if (product == nullptr || product->op != "mul") return;
+    const NodeInput x = graph_.node(gate).inputs[0];
+    const bool gates_x = (product->inputs[0] == x && product->inputs[1] == NodeInput::of(gate)) ||
+                         (product->inputs[1] == x && product->inputs[0] == NodeInput::of(gate));
+    if (gates_x && !x.is_constant()) become(product->name, activation, x, {});
+  }
+
  private:
+  void become(const std::string& name, const char* op, const NodeInput& x, Table attributes) {
+    Node& node = graph_.node(name);
+    node.op = op;
+    node.mase_type = find_operator(op).mase_type;
+    node.inputs = {x};
+    node.attributes = std::move(attributes);
+  }
+
   struct Product {
     double number = 1;
     std::vector<NodeInput> factors;
@@ -120,10 +134,14 @@ class GeluPattern {
 
 }  // namespace
 
-void recognize_gelu(Graph& graph) {
-  GeluPattern pattern(graph);
+void recognize_activations(Graph& graph) {
+  ActivationPatterns patterns(graph);
   for (const Node& node : graph.nodes()) {
-    if (node.op == "erf" || node.op == "tanh") pattern.recognize(node.name);
+    if (node.op == "erf" || node.op == "tanh") patterns.recognize_gelu(node.name);
+    if (node.op == "sigmoid") patterns.recognize_gated(node.name, "silu");
+    if (node.op == "hardsigmoid" && is_near(number_attribute(node, "alpha"), 1.0 / 6) &&
+        number_attribute(node, "beta") == 0.5)
+      patterns.recognize_gated(node.name, "hardswish");
   }
 }
 
