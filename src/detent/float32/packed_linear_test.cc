@@ -25,10 +25,11 @@ DETENT_ON_EVERY_TARGET(PackedLinearTest);
 TEST_P(PackedLinearTest, GivesTheBitsOfLinearSums) {
   const int threads = thread_count();
   set_thread_count(3);
-  for (const int64_t out : {1, 16, 48, 49, 150, 1024}) {
-    for (const int64_t rows : {1, 5, 16}) {
-      const Tensor inputs = random_tensor({rows, 300});
-      const Tensor weight = random_tensor({out, 300});
+  for (const int64_t out : {1, 16, 48, 49, 96, 150, 208, 300, 1024}) {
+    for (const int64_t rows : {1, 5, 16, 75}) {
+      constexpr int64_t kDepth = 100;
+      const Tensor inputs = random_tensor({rows, kDepth});
+      const Tensor weight = random_tensor({out, kDepth});
       for (const std::optional<Tensor>& bias :
            {std::optional<Tensor>(), std::optional(random_tensor({out}))}) {
         const Tensor expected = linear_sums(inputs, weight, bias);
