@@ -148,6 +148,7 @@ struct FastProgram::Compiled {
     WeightPacker packer(kernels, weights);
     reference = reference_plan(std::move(graph), [&](ReferenceStep& step) { return packer.take(step); });
     reference->in_float = std::make_unique<const FloatNodes>(packed_parameters());
+    weights.recurrent_layers = packed_recurrent_layers(*reference);
     drop_weights(reference->graph, weights);
   }
 
@@ -253,6 +254,7 @@ int64_t FastProgram::weight_bytes() const {
   }
   for (const auto& [name, layer] : compiled_->weights.float_layers)
     bytes += static_cast<int64_t>(layer->weights.byte_size());
+  for (const auto& [name, layer] : compiled_->weights.recurrent_layers) bytes += layer->byte_size();
   return bytes;
 }
 

@@ -69,7 +69,7 @@ class Planner {
       for (const NodeInput& input : step.node->inputs) plan_.add_output(plan_.flow_of(value_name(input)));
     } else if (step.rounds != nullptr) {
       if (!plan_rounding(plan_, step, value_name(step.node->name))) plan_reference(step);
-    } else if (!plan_known(step) && !plan_places(step)) {
+    } else if (!plan_known(step) && !plan_recurrent(plan_, weights_, step) && !plan_places(step)) {
       plan_reference(step);
     }
   }

@@ -7,6 +7,7 @@
 
 #include "detent/engine/packed_blocks.h"
 #include "detent/engine/packed_float_sums.h"
+#include "detent/engine/packed_recurrent.h"
 #include "detent/engine/step.h"
 #include "detent/engine/transposed_phases.h"
 #include "detent/graph/operators.h"
@@ -28,6 +29,7 @@ struct ProgramWeights {
   PackedBlockLayers block_layers = {};
   PackedFloatLayers float_layers = {};
   PackedFloatPhases transposed_float_layers = {};
+  PackedRecurrentLayers recurrent_layers = {};
   PairTables pair_tables = {};
 
   /// Whether the forms of the reference have lost the node's weights.

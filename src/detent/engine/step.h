@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,6 +18,7 @@
 #include "detent/engine/transposed_phases.h"
 #include "detent/float32/float_node.h"
 #include "detent/float32/float_nodes.h"
+#include "detent/float32/recurrent_layer.h"
 #include "detent/float32/resize_weights.h"
 #include "detent/graph/strided_view.h"
 #include "detent/integer/pooling.h"
@@ -197,6 +199,16 @@ struct FloatProductLayer {
 /// 0 where `b` is taken as it lies.
 int64_t float_product_scratch_bytes(const StridedView& b);
 std::unique_ptr<EngineStep> float_product_step(FloatProductLayer layer);
+
+/// A recurrent layer; its values lie in rows.
+struct RecurrentPlaces {
+  std::shared_ptr<const RecurrentLayer> layer;
+  size_t inputs = 0;
+  std::optional<size_t> lengths = {};  // a flow of integers
+  std::array<std::optional<size_t>, 2> first = {};
+  std::array<size_t, 3> results = {};
+};
+std::unique_ptr<EngineStep> recurrent_step(RecurrentPlaces places);
 
 /// Pairs of bytes: by one of two kernels, or by a table of 256 results for each byte of `a`.
 struct BytePairs {

@@ -57,6 +57,8 @@ inline constexpr double kHugeAngle = 0x1p32;
 inline constexpr double kExpMost = 700;
 /// 1.5 * 2^52: what is added to it is rounded to an integer, which the low bits of the sum hold.
 inline constexpr double kRounder = 0x1.8p52;
+/// The same, with the bias of exponents in the last places.
+inline constexpr double kBiasedRounder = kRounder + 1023;
 
 // The same in float32, of which softmax and gelu are made.
 

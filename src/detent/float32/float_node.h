@@ -68,6 +68,7 @@ using PairFunction = void (*)(const float* a, int64_t a_step, const float* b, in
                               float* results);
 
 struct ResampledAxis;  // resize_weights.h
+enum class RecurrentKind;
 
 /// How an operator is computed without libtorch, with the same bits on every processor: in float32, or on
 /// tensors of other element types where it takes them.
@@ -87,6 +88,8 @@ struct FloatOperator {
   std::optional<std::vector<ResampledAxis>> (*resampled)(const FloatNode&, const Shape& input) = nullptr;
   /// Where elements along the dimensions of reduced_dims() become one.
   const RowReduction* reduction = nullptr;
+  /// Where it is a layer whose weights can be packed before it runs (recurrent_layer.h).
+  std::optional<RecurrentKind> recurrent = {};
 
   std::vector<Tensor> results(const FloatNode& node) const {
     return compute_all != nullptr ? compute_all(node) : std::vector{compute(node)};

@@ -50,6 +50,8 @@ size_t operand_values(PlanBuilder& plan, const ReferenceStep& step, size_t index
                       std::optional<Layout> layout);
 /// Values at `from`, rounded to the step's type if it has one, are the result.
 void set_values(PlanBuilder& plan, const ReferenceStep& step, size_t from, const std::string& result);
+/// A recurrent layer whose weights are packed; false where its operands are in no places.
+bool plan_recurrent(PlanBuilder& plan, const ProgramWeights& weights, const ReferenceStep& step);
 
 /// A node that rounds values to a format; false where they are in no place.
 bool plan_rounding(PlanBuilder& plan, const ReferenceStep& step, const std::string& result);

@@ -1,0 +1,90 @@
+#include "detent/engine/packed_recurrent.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "detent/engine/place.h"
+#include "detent/float32/float_node.h"
+
+namespace detent {
+namespace {
+
+namespace operands = recurrent_operands;
+
+class RecurrentPacker {
+ public:
+  explicit RecurrentPacker(const ReferencePlan& plan) : plan_(plan) {
+    for (const ReferenceStep& step : plan.steps) steps_.emplace(step.node->name, &step);
+  }
+
+  /// nullptr where a weight is no constant.
+  std::shared_ptr<const RecurrentLayer> packed(const ReferenceStep& step, RecurrentKind kind) const {
+    const auto inputs = weight(step, operands::kWeights);
+    const auto states = weight(step, operands::kStateWeights);
+    const auto biases = weight(step, operands::kBiases);
+    const auto peepholes = weight(step, operands::kPeepholes);
+    const auto is_unknown = [&](size_t index, const std::optional<Tensor>& tensor) {
+      return !tensor && is_given(step, index);
+    };
+    if (!inputs || !states || is_unknown(operands::kBiases, biases) ||
+        is_unknown(operands::kPeepholes, peepholes))
+      return nullptr;
+    return std::make_shared<const RecurrentLayer>(
+        kind, *step.node,
+        RecurrentWeights{.inputs = *inputs, .states = *states, .biases = biases, .peepholes = peepholes});
+  }
+
+ private:
+  static bool is_given(const ReferenceStep& step, size_t index) {
+    return index < step.node->inputs.size() && !step.node->inputs[index].is_absent();
+  }
+
+  std::optional<Tensor> weight(const ReferenceStep& step, size_t index) const {
+    if (!is_given(step, index)) return std::nullopt;
+    const std::optional<Flow> flow = constant(step.node->inputs[index]);
+    if (!flow) return std::nullopt;
+    return as_values(converted(*step.node, *flow, step.inputs[index]));
+  }
+
+  /// A tensor that the network owns, or what a node of its own rounds that to.
+  std::optional<Flow> constant(const NodeInput& input) const {
+    if (input.is_constant()) return std::nullopt;
+    const ReferenceStep& step = *steps_.find(input.node)->second;
+    std::vector<Flow> inputs;
+    if (step.rounds != nullptr) {
+      const std::optional<Flow> rounded = constant(step.node->inputs[0]);
+      if (!rounded) return std::nullopt;
+      inputs.push_back(*rounded);
+    } else if (step.role != OperatorRole::kConstant) {
+      return std::nullopt;
+    }
+    return reference_results(step, inputs, plan_.in_float.get()).front();
+  }
+
+  const ReferencePlan& plan_;
+  std::map<std::string, const ReferenceStep*, std::less<>> steps_;
+};
+
+bool has_no_place(const std::optional<CodeType>& type) {
+  return type && (type->is_sign || (!fits_bytes(*type) && !is_wide(*type)));
+}
+
+}  // namespace
+
+PackedRecurrentLayers packed_recurrent_layers(const ReferencePlan& plan) {
+  PackedRecurrentLayers layers;
+  std::optional<RecurrentPacker> packer;
+  for (const ReferenceStep& step : plan.steps) {
+    if (step.role != OperatorRole::kComputes || step.rounds != nullptr) continue;
+    const FloatOperator* const found = find_float_operator(step.node->op);
+    if (found == nullptr || !found->recurrent) continue;
+    if (std::ranges::any_of(step.inputs, has_no_place) || std::ranges::any_of(step.outputs, has_no_place))
+      continue;
+    if (!packer) packer.emplace(plan);
+    auto layer = packer->packed(step, *found->recurrent);
+    if (layer != nullptr) layers.emplace(step.node->name, std::move(layer));
+  }
+  return layers;
+}
+
+}  // namespace detent

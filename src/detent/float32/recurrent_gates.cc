@@ -1,0 +1,176 @@
+#include "detent/float32/recurrent_gates.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "detent/float32/recurrent_gates.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.h
+#include <hwy/highway.h>
+
+#include "detent/float32/interleaved-inl.h"
+#include "detent/float32/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace detent::HWY_NAMESPACE {
+
+constexpr size_t kLanes = hn::MaxLanes(HalfSingles());
+
+/// ElementFunction's (functions.h), of one vector or of several.
+struct SigmoidFunction {
+  template <size_t N>
+  HWY_INLINE void operator()(HalfVec (&values)[N]) const {
+    Sigmoids(values);
+  }
+  HWY_INLINE HalfVec operator()(HalfVec value) const {
+    const Doubles d;
+    const auto x = hn::PromoteTo(d, value);
+    return RoundToFloat(HalfSingles(), hn::IfThenElse(hn::IsNaN(x), x, Sigmoid(d, x)));
+  }
+};
+struct TanhFunction {
+  template <size_t N>
+  HWY_INLINE void operator()(HalfVec (&values)[N]) const {
+    Tanhs(values);
+  }
+  HWY_INLINE HalfVec operator()(HalfVec value) const {
+    const Doubles d;
+    const auto x = hn::PromoteTo(d, value);
+    return RoundToFloat(HalfSingles(), hn::IfThenElse(hn::IsNaN(x), x, Tanh(d, x)));
+  }
+};
+
+/// Where a vector of elements lies in rows, or the last of them.
+template <class Part>
+struct Elements {
+  size_t first;
+  Part part;
+
+  HWY_INLINE HalfVec Load(const float* row) const { return part.Load(HalfSingles(), row + first, 0, 0); }
+  HWY_INLINE HalfVec Sum(const float* a, const float* b) const { return hn::Add(Load(a), Load(b)); }
+  HWY_INLINE void Store(HalfVec values, float* row) const {
+    part.Store(values, HalfSingles(), row + first, 0);
+  }
+};
+
+template <class Function, class Part, class Before, class After>
+HWY_INLINE void ApplyToOne(Function function, const Elements<Part>& at, Before before, After after) {
+  after(function(before(at)), at);
+}
+template <size_t N, class Function, class Before, class After>
+HWY_INLINE void ApplyToSeveral(Function function, size_t first, Before before, After after) {
+  HalfVec values[N];
+  for (size_t i = 0; i < N; ++i) values[i] = before(Elements<WholeSixteen>{first + i * kLanes, {}});
+  function(values);
+  for (size_t i = 0; i < N; ++i) after(values[i], Elements<WholeSixteen>{first + i * kLanes, {}});
+}
+
+/// A function of `before(elements)`; `after(result, elements)` says what becomes of it.
+template <class Function, class Before, class After>
+HWY_INLINE void Apply(Function function, int64_t count, Before before, After after) {
+  const auto end = static_cast<size_t>(count);
+  size_t i = 0;
+  if constexpr (kInterleaved > 1) {
+    for (; i + kInterleaved * kLanes <= end; i += kInterleaved * kLanes)
+      ApplyToSeveral<kInterleaved>(function, i, before, after);
+    constexpr size_t kHalf = kInterleaved / 2;
+    for (; i + kHalf * kLanes <= end; i += kHalf * kLanes)
+      ApplyToSeveral<kHalf>(function, i, before, after);
+  }
+  for (; i + kLanes <= end; i += kLanes) ApplyToOne(function, Elements<WholeSixteen>{i, {}}, before, after);
+  if (i < end) ApplyToOne(function, Elements<FirstOfSixteen>{i, {end - i}}, before, after);
+}
+
+/// Sums of gates, with their inputs, become sigmoids.
+HWY_INLINE void ApplySigmoids(const RecurrentSample& s, int64_t count) {
+  Apply(
+      SigmoidFunction(), count, [&](const auto& at) HWY_ATTR { return at.Sum(s.inputs, s.sums); },
+      [&](HalfVec result, const auto& at) HWY_ATTR { at.Store(result, s.sums); });
+}
+
+void RnnGates(int64_t hidden, const RecurrentSample& s) {
+  Apply(
+      TanhFunction(), hidden, [&](const auto& at) HWY_ATTR { return at.Sum(s.inputs, s.sums); },
+      [&](HalfVec result, const auto& at) HWY_ATTR { at.Store(result, s.state); });
+}
+
+void LstmGates(int64_t hidden, const RecurrentSample& s) {
+  ApplySigmoids(s, 3 * hidden);
+  const float* const i = s.sums;
+  const float* const o = i + hidden;
+  const float* const f = o + hidden;
+  const float* const g = f + hidden;
+  const float* const inputs = s.inputs + 3 * hidden;
+  Apply(
+      TanhFunction(), hidden, [&](const auto& at) HWY_ATTR { return at.Sum(inputs, g); },
+      [&](HalfVec result, const auto& at) HWY_ATTR {
+        at.Store(hn::Add(hn::Mul(at.Load(f), at.Load(s.cell)), hn::Mul(at.Load(i), result)), s.cell);
+      });
+  Apply(
+      TanhFunction(), hidden, [&](const auto& at) HWY_ATTR { return at.Load(s.cell); },
+      [&](HalfVec result, const auto& at) HWY_ATTR { at.Store(hn::Mul(at.Load(o), result), s.state); });
+}
+
+/// h = (1 - z) candidate + z h
+template <class Elements>
+HWY_INLINE HalfVec Mixed(HalfVec candidate, const RecurrentSample& s, const Elements& at) {
+  const HalfVec z = at.Load(s.sums);
+  return hn::Add(hn::Mul(hn::Sub(hn::Set(HalfSingles(), 1.0F), z), candidate), hn::Mul(z, at.Load(s.state)));
+}
+
+void GruGates(int64_t hidden, const RecurrentSample& s) {
+  ApplySigmoids(s, 2 * hidden);
+  const float* const r = s.sums + hidden;
+  const float* const inputs = s.inputs + 2 * hidden;
+  Apply(
+      TanhFunction(), hidden,
+      [&](const auto& at) HWY_ATTR {
+        return hn::Add(at.Load(inputs), hn::Mul(at.Load(r), at.Load(s.candidate)));
+      },
+      [&](HalfVec result, const auto& at) HWY_ATTR { at.Store(Mixed(result, s, at), s.state); });
+}
+
+void GruResetGates(int64_t hidden, const RecurrentSample& s) {
+  ApplySigmoids(s, hidden);
+  const float* const inputs = s.inputs + hidden;
+  const float* const sums = s.sums + hidden;
+  Apply(
+      SigmoidFunction(), hidden, [&](const auto& at) HWY_ATTR { return at.Sum(inputs, sums); },
+      [&](HalfVec result, const auto& at) HWY_ATTR { at.Store(hn::Mul(result, at.Load(s.state)), s.reset); });
+}
+
+void GruLastGate(int64_t hidden, const RecurrentSample& s) {
+  const float* const inputs = s.inputs + 2 * hidden;
+  Apply(
+      TanhFunction(), hidden, [&](const auto& at) HWY_ATTR { return at.Sum(inputs, s.candidate); },
+      [&](HalfVec result, const auto& at) HWY_ATTR { at.Store(Mixed(result, s, at), s.state); });
+}
+
+}  // namespace detent::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace detent {
+
+HWY_EXPORT(RnnGates);
+HWY_EXPORT(LstmGates);
+HWY_EXPORT(GruGates);
+HWY_EXPORT(GruResetGates);
+HWY_EXPORT(GruLastGate);
+
+void rnn_gates(const RecurrentCell& cell, const RecurrentSample& s) {
+  HWY_DYNAMIC_DISPATCH(RnnGates)(cell.hidden, s);
+}
+void lstm_gates(const RecurrentCell& cell, const RecurrentSample& s) {
+  HWY_DYNAMIC_DISPATCH(LstmGates)(cell.hidden, s);
+}
+void gru_gates(const RecurrentCell& cell, const RecurrentSample& s) {
+  HWY_DYNAMIC_DISPATCH(GruGates)(cell.hidden, s);
+}
+void gru_reset_gates(const RecurrentCell& cell, const RecurrentSample& s) {
+  HWY_DYNAMIC_DISPATCH(GruResetGates)(cell.hidden, s);
+}
+void gru_last_gate(const RecurrentCell& cell, const RecurrentSample& s) {
+  HWY_DYNAMIC_DISPATCH(GruLastGate)(cell.hidden, s);
+}
+
+}  // namespace detent
+#endif  // HWY_ONCE
