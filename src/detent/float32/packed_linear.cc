@@ -1,6 +1,8 @@
 #include "detent/float32/packed_linear.h"
 
 #include <algorithm>
+#include <cmath>
+#include <vector>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "detent/float32/packed_linear.cc"
@@ -109,6 +111,7 @@ PackedLinear::PackedLinear(const Tensor& weight, const std::optional<Tensor>& bi
   const std::span<float> biases = bias_.values<float>();
   std::ranges::fill(biases, -0.0F);
   if (bias) std::ranges::copy(bias->values<float>(), biases.begin());
+  is_finite_ = std::ranges::all_of(weight.values<float>(), [](float x) { return std::isfinite(x); });
   const float* const from = weight.values<float>().data();
   float* to = weights_.values<float>().data();
   for (int64_t panel = 0; panel < panels(); ++panel) {
@@ -136,21 +139,34 @@ void PackedLinear::panel_sums(int64_t panel, const float* inputs, int64_t rows, 
     .stride = stride_});
 }
 
-void PackedLinear::sums(const float* inputs, int64_t rows, float* results) const {
+void PackedLinear::sums(const float* inputs, int64_t rows, float* results, bool backwards) const {
   const int64_t products = rows * depth_ * stride_;
   if (products < 2 * kSplit) {
-    for (int64_t panel = 0; panel < panels(); ++panel) panel_sums(panel, inputs, rows, results);
+    for (int64_t i = 0; i < panels(); ++i)
+      panel_sums(backwards ? panels() - 1 - i : i, inputs, rows, results);
     return;
   }
   const int64_t parts = (rows + kRows - 1) / kRows;
   const int64_t tasks = panels() * parts;
   const int64_t grain = std::max<int64_t>(1, kSplit * tasks / products);
   parallel_for(tasks, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t task = begin; task < end; ++task) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t task = backwards ? begin + end - 1 - i : i;
       const int64_t row = task % parts * kRows;
       panel_sums(task / parts, inputs + row * depth_, std::min(kRows, rows - row), results + row * stride_);
     }
   });
+}
+
+void PackedLinear::sums_of_zeros(int64_t rows, float* results) const {
+  if (!is_finite_) {
+    const std::vector<float> zeros(static_cast<size_t>(rows * depth_));
+    return sums(zeros.data(), rows, results);
+  }
+  const float* const bias = bias_.values<float>().data();
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t i = 0; i < stride_; ++i) results[row * stride_ + i] = 0.0F + bias[i];
+  }
 }
 
 }  // namespace detent

@@ -18,8 +18,11 @@ class PackedLinear {
   /// How far rows of results lie apart: `out`, filled up for vectors.
   int64_t stride() const { return stride_; }
   int64_t byte_size() const { return static_cast<int64_t>(weights_.byte_size() + bias_.byte_size()); }
-  /// inputs [rows, in], results [rows, stride()].
-  void sums(const float* inputs, int64_t rows, float* results) const;
+  /// inputs [rows, in], results [rows, stride()]. Who multiplies by the same weights again and again lets
+  /// every other product read them backwards, beginning with those that are still in the cache.
+  void sums(const float* inputs, int64_t rows, float* results, bool backwards = false) const;
+  /// The same of inputs that are all 0.
+  void sums_of_zeros(int64_t rows, float* results) const;
 
  private:
   int64_t panels() const;
@@ -27,6 +30,7 @@ class PackedLinear {
 
   int64_t depth_;
   int64_t stride_;
+  bool is_finite_ = true;
   Tensor weights_;  // panels of outputs, of each [in, outputs]
   Tensor bias_;     // -0 where there is none: that changes no sum
 };

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <cstring>
 #include <random>
 
 #include "detent/core/parallel.h"
@@ -35,7 +37,7 @@ TEST_P(PackedLinearTest, GivesTheBitsOfLinearSums) {
         const Tensor expected = linear_sums(inputs, weight, bias);
         const PackedLinear packed(weight, bias);
         Tensor results(DType::kFloat32, {rows, packed.stride()});
-        packed.sums(inputs.values<float>().data(), rows, results.values<float>().data());
+        packed.sums(inputs.values<float>().data(), rows, results.values<float>().data(), rows % 2 == 0);
         for (int64_t row = 0; row < rows; ++row) {
           const Tensor sums = Tensor::from<float>(
               {1, out}, results.rows(row, row + 1).values<float>().first(static_cast<size_t>(out)));
@@ -45,6 +47,23 @@ TEST_P(PackedLinearTest, GivesTheBitsOfLinearSums) {
     }
   }
   set_thread_count(threads);
+}
+
+TEST_P(PackedLinearTest, GivesTheSumsOfZerosWithoutProducts) {
+  const Tensor bias = Tensor::from<float>({3}, std::vector<float>{1.5F, -0.0F, -2});
+  Tensor weight = random_tensor({3, 4});
+  for (const float first : {1.0F, INFINITY}) {
+    weight.values<float>()[0] = first;
+    for (const std::optional<Tensor>& given : {std::optional<Tensor>(), std::optional(bias)}) {
+      const PackedLinear packed(weight, given);
+      std::vector<float> inputs(8);
+      std::vector<float> expected(static_cast<size_t>(2 * packed.stride()));
+      std::vector<float> results(expected.size());
+      packed.sums(inputs.data(), 2, expected.data());
+      packed.sums_of_zeros(2, results.data());
+      EXPECT_EQ(std::memcmp(results.data(), expected.data(), results.size() * sizeof(float)), 0);
+    }
+  }
 }
 
 }  // namespace

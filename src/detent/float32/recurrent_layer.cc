@@ -60,6 +60,7 @@ struct RecurrentLayer::Block {
   int64_t first;
   int64_t samples;
   int64_t inputs_stride;  // between samples
+  bool is_zero;           // the state
   std::vector<float> memory;
   float* states[2];  // [samples, hidden] each
   float* reset;
@@ -169,12 +170,18 @@ void RecurrentLayer::step(const RecurrentRun& run, const Direction& direction, B
   const auto is_over = [&](int64_t i) {
     return !run.lengths.empty() && run.lengths[static_cast<size_t>(block.first + i)] <= step;
   };
-  direction.recurrences[0].sums(block.states[0], block.samples, block.sums);
+  const bool backwards = step % 2 != 0;
+  if (block.is_zero) {
+    direction.recurrences[0].sums_of_zeros(block.samples, block.sums);
+  } else {
+    direction.recurrences[0].sums(block.states[0], block.samples, block.sums, backwards);
+  }
+  block.is_zero = false;
   if (direction.before != nullptr) {
     for (int64_t i = 0; i < block.samples; ++i) {
       if (!is_over(i)) direction.before(direction.cell, block.sample(direction, inputs, i));
     }
-    direction.recurrences[1].sums(block.reset, block.samples, block.last_sums);
+    direction.recurrences[1].sums(block.reset, block.samples, block.last_sums, backwards);
   }
   for (int64_t i = 0; i < block.samples; ++i) {
     float* const to = run.results[0] + of_result(run, step, block.index, block.first + i);
@@ -194,6 +201,7 @@ void RecurrentLayer::run_block(const RecurrentRun& run, int64_t index, const Ten
   const int64_t width = direction.inputs.stride();
   Block block(direction, index, first, samples);
   block.inputs_stride = run.one_input ? 0 : (batch_first_ ? run.steps : 1) * width;
+  block.is_zero = run.first[0].values == nullptr;
   for (size_t s = 0; s < states(); ++s) {
     const auto& [values, is_shared] = run.first[s];
     for (int64_t i = 0; values != nullptr && i < samples; ++i)
