@@ -13,6 +13,7 @@
 #include <hwy/highway.h>
 
 #include "detent/float32/elementary-inl.h"
+#include "detent/float32/interleaved-inl.h"
 #include "detent/float32/lanes-inl.h"
 #include "detent/float32/single_exp-inl.h"
 #include "detent/float32/trigonometric-inl.h"
@@ -127,6 +128,13 @@ void ApplySilu(const float* x, float* y, size_t count) {
   });
 }
 
+template <class Function>
+HWY_INLINE void ApplyToRow(Function function, const float* x, float* y, size_t count) {
+  Apply(
+      function, static_cast<int64_t>(count), [&](const auto& at) HWY_ATTR { return at.Load(x); },
+      [&](HalfVec result, const auto& at) HWY_ATTR { at.Store(result, y); });
+}
+
 void ApplyFunction(const ElementFunction& f, const float* x, float* y, size_t count) {
   using Kind = ElementFunction::Kind;
   const Doubles d;
@@ -139,9 +147,9 @@ void ApplyFunction(const ElementFunction& f, const float* x, float* y, size_t co
     case Kind::kErf:
       return each([&](Vec v) HWY_ATTR { return Erf(d, v); });
     case Kind::kTanh:
-      return each([&](Vec v) HWY_ATTR { return Tanh(d, v); });
+      return ApplyToRow(TanhFunction(), x, y, count);
     case Kind::kSigmoid:
-      return each([&](Vec v) HWY_ATTR { return Sigmoid(d, v); });
+      return ApplyToRow(SigmoidFunction(), x, y, count);
     case Kind::kSilu:
       return ApplySilu(x, y, count);
     case Kind::kMish:

@@ -1,6 +1,6 @@
-// Sigmoid and tanh of several vectors at once, one operation after the other on all of them: a processor
-// finds work while a chain waits. The numbers are those of elementary-inl.h, by equal operations. For targets
-// of x86 with fused multiply-add.
+// Sigmoid and tanh of rows of float32, several vectors at once and one operation after the other on all of
+// them: a processor finds work while a chain waits. The numbers are those of elementary-inl.h, by equal
+// operations. Targets other than x86 with fused multiply-add take one vector after the other.
 
 #if defined(DETENT_FLOAT32_INTERLEAVED_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef DETENT_FLOAT32_INTERLEAVED_INL_H_
@@ -10,6 +10,7 @@
 #endif
 
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 
 #include <hwy/highway.h>
@@ -27,9 +28,9 @@ using HalfSingles = hn::Rebind<float, Doubles>;
 using HalfVec = hn::VFromD<HalfSingles>;
 
 /// Vectors that are computed at once: as many as registers hold beside what a function needs.
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+#if HWY_ARCH_X86 && HWY_NATIVE_FMA && HWY_TARGET <= HWY_AVX3
 constexpr size_t kInterleaved = 8;
-#elif HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+#elif HWY_ARCH_X86 && HWY_NATIVE_FMA && HWY_TARGET <= HWY_AVX2
 constexpr size_t kInterleaved = 4;
 #else
 constexpr size_t kInterleaved = 1;
@@ -92,6 +93,74 @@ HWY_INLINE void Tanhs(HalfVec (&values)[N]) {
   DETENT_EACH values[i] = hn::CopySign(RoundToFloat(HalfSingles(), rest[i]), values[i]);
 }
 #undef DETENT_EACH
+
+constexpr size_t kHalfLanes = hn::MaxLanes(HalfSingles());
+
+/// ElementFunction's (functions.h), of one vector or of several.
+struct SigmoidFunction {
+  template <size_t N>
+  HWY_INLINE void operator()(HalfVec (&values)[N]) const {
+    Sigmoids(values);
+  }
+  HWY_INLINE HalfVec operator()(HalfVec value) const {
+    const Doubles d;
+    const auto x = hn::PromoteTo(d, value);
+    return RoundToFloat(HalfSingles(), hn::IfThenElse(hn::IsNaN(x), x, Sigmoid(d, x)));
+  }
+};
+struct TanhFunction {
+  template <size_t N>
+  HWY_INLINE void operator()(HalfVec (&values)[N]) const {
+    Tanhs(values);
+  }
+  HWY_INLINE HalfVec operator()(HalfVec value) const {
+    const Doubles d;
+    const auto x = hn::PromoteTo(d, value);
+    return RoundToFloat(HalfSingles(), hn::IfThenElse(hn::IsNaN(x), x, Tanh(d, x)));
+  }
+};
+
+/// Where a vector of elements lies in rows, or the last of them.
+template <class Part>
+struct Elements {
+  size_t first;
+  Part part;
+
+  HWY_INLINE HalfVec Load(const float* row) const { return part.Load(HalfSingles(), row + first, 0, 0); }
+  HWY_INLINE HalfVec Sum(const float* a, const float* b) const { return hn::Add(Load(a), Load(b)); }
+  HWY_INLINE void Store(HalfVec values, float* row) const {
+    part.Store(values, HalfSingles(), row + first, 0);
+  }
+};
+
+template <class Function, class Part, class Before, class After>
+HWY_INLINE void ApplyToOne(Function function, const Elements<Part>& at, Before before, After after) {
+  after(function(before(at)), at);
+}
+template <size_t N, class Function, class Before, class After>
+HWY_INLINE void ApplyToSeveral(Function function, size_t first, Before before, After after) {
+  HalfVec values[N];
+  for (size_t i = 0; i < N; ++i) values[i] = before(Elements<WholeSixteen>{first + i * kHalfLanes, {}});
+  function(values);
+  for (size_t i = 0; i < N; ++i) after(values[i], Elements<WholeSixteen>{first + i * kHalfLanes, {}});
+}
+
+/// A function of `before(elements)`; `after(result, elements)` says what becomes of it.
+template <class Function, class Before, class After>
+HWY_INLINE void Apply(Function function, int64_t count, Before before, After after) {
+  const auto end = static_cast<size_t>(count);
+  size_t i = 0;
+  if constexpr (kInterleaved > 1) {
+    for (; i + kInterleaved * kHalfLanes <= end; i += kInterleaved * kHalfLanes)
+      ApplyToSeveral<kInterleaved>(function, i, before, after);
+    constexpr size_t kHalf = kInterleaved / 2;
+    for (; i + kHalf * kHalfLanes <= end; i += kHalf * kHalfLanes)
+      ApplyToSeveral<kHalf>(function, i, before, after);
+  }
+  for (; i + kHalfLanes <= end; i += kHalfLanes)
+    ApplyToOne(function, Elements<WholeSixteen>{i, {}}, before, after);
+  if (i < end) ApplyToOne(function, Elements<FirstOfSixteen>{i, {end - i}}, before, after);
+}
 
 }  // namespace detent::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
