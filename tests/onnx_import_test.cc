@@ -453,23 +453,6 @@ TEST(OnnxImport, NamesInputsAndOutputsOfOtherTypes) {
               HasSubstr("model.onnx: output \"y\": tensors of UINT64 are not supported"));
 }
 
-TEST(OnnxImport, RefusesVersionsThatItDoesNotKnow) {
-  const auto error = [](auto change) {
-    OnnxModelForTest model(17);
-    model.input("x", {2});
-    model.output("y");
-    model.node("Neg", {"x"}, {"y"});
-    change(model.proto);
-    return import_error(model);
-  };
-  EXPECT_EQ(error([](onnx::ModelProto&) {}), "");
-  EXPECT_THAT(error([](onnx::ModelProto& m) { m.clear_opset_import(); }), HasSubstr("no opset import"));
-  EXPECT_THAT(error([](onnx::ModelProto& m) { m.mutable_opset_import(0)->set_version(99); }),
-              HasSubstr("opset 99, expected 1 to 23"));
-  EXPECT_THAT(error([](onnx::ModelProto& m) { m.set_ir_version(99); }), HasSubstr("IR version 99"));
-  EXPECT_THAT(error([](onnx::ModelProto& m) { m.clear_graph(); }), HasSubstr("it has no graph"));
-}
-
 TEST(OnnxImport, ListsAllOperatorsThatAreNotSupported) {
   OnnxModelForTest model(17);
   model.input("x", {2});

@@ -19,8 +19,8 @@ struct OnnxImportOptions {
   bool frees_batch = true;
 };
 
-/// Reads a model in ONNX's format (opsets up to 23; before 7, but for arithmetic that broadcasts) as a graph
-/// that computes the same in float32; 16-bit and 64-bit floats are widened and narrowed at its inputs,
+/// Reads a model in ONNX's format (any opset and IR version, those that are newer than what is known with a
+/// warning) as a graph that computes the same in float32; 16-bit and 64-bit floats are widened and narrowed at its inputs,
 /// outputs and casts. Constants of layers become their parameters; what depends on constants and known shapes
 /// alone is computed once. Nodes keep their names as far as letters, digits and underscores allow, values
 /// theirs in Node::source_names. Throws Error naming the file and the node, once with all nodes whose

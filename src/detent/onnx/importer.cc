@@ -387,9 +387,12 @@ void OnnxImporter::convert_in_scope(const onnx::NodeProto& node, ImportScope& sc
   if (is_branch(node)) return choose_branch(node, scope);
   const OnnxConverter converter = find_onnx_converter(node.domain(), node.op_type());
   if (converter == nullptr) fail("the operator is not supported");
+  if (opset(node.domain()) == 0 && (node.domain().empty() || node.domain() == "ai.onnx"))
+    fail("no opset import: the version of the operator is not given");
   if (convert_as_values(node, scope)) return;
   NodeImport import(*this, node, opset(node.domain()));
   converter(import);
+  if (node.domain().empty() && import.opset() > kNewestKnownOpset) import.refuse_what_was_not_read();
   inherit_float_type(node, scope);
   for (const std::string& output : node.output()) {
     if (!output.empty() && !scope.values.contains(output) &&
@@ -681,16 +684,19 @@ bool is_for_one_sample(const onnx::GraphProto& graph) {
 
 Graph import_onnx(const std::filesystem::path& path, const OnnxImportOptions& options) {
   OnnxModelFile file(path);
+  std::optional<Graph> graph;
   if (options.frees_batch && is_for_one_sample(file.model().graph())) {
     try {
       OnnxImporter importer(file, options, true);
-      Graph graph = importer.run();
-      if (importer.outputs_have_batch()) return graph;
+      graph = importer.run();
+      if (!importer.outputs_have_batch()) graph.reset();
     } catch (const Error&) {
       // The network needs the size of 1: it is kept below, where an error of its own is thrown too.
     }
   }
-  return OnnxImporter(file, options, false).run();
+  if (!graph) graph = OnnxImporter(file, options, false).run();
+  file.warn_of_newer_versions();
+  return std::move(*graph);
 }
 
 }  // namespace detent

@@ -4,19 +4,22 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 
+#include <fmt/ranges.h>
+
 #include "detent/core/error.h"
+#include "detent/core/log.h"
+#include "detent/core/terminal.h"
 #include "detent/onnx/tensor_data.h"
 
 namespace detent {
 namespace {
 
-constexpr int64_t kOldestIr = 3;
+constexpr int64_t kFirstIrWithImports = 3;
 constexpr int64_t kNewestIr = 13;
-constexpr int64_t kOldestOpset = 1;
-constexpr int64_t kNewestOpset = 23;
 
 template <class Message>
 void parse(const MappedFile& file, Message& message, const std::filesystem::path& path, const char* what) {
@@ -49,15 +52,33 @@ OnnxModelFile::OnnxModelFile(const std::filesystem::path& path)
   byte_size_ = file->bytes().size();
   parse(*file, *model_, path, "model");
   if (!model_->has_graph()) fail("{}: no model in ONNX's format: it has no graph", path.string());
-  if (model_->ir_version() < kOldestIr || model_->ir_version() > kNewestIr) {
-    fail("{}: IR version {}, expected {} to {}", path.string(), model_->ir_version(), kOldestIr, kNewestIr);
-  }
-  for (const auto& import : model_->opset_import())
+  const int64_t ir_version = model_->ir_version();
+  if (ir_version < 1) fail("{}: IR version {}, expected at least 1", path.string(), ir_version);
+  for (const auto& import : model_->opset_import()) {
+    if (import.domain().empty() && import.version() < 1)
+      fail("{}: opset {}, expected at least 1", path.string(), import.version());
     opsets_[import.domain() == "ai.onnx" ? "" : import.domain()] = import.version();
-  const int64_t version = opset("");
-  if (version == 0) fail("{}: no opset import: the version of the operators is not given", path.string());
-  if (version < kOldestOpset || version > kNewestOpset)
-    fail("{}: opset {}, expected {} to {}", path.string(), version, kOldestOpset, kNewestOpset);
+  }
+  if (ir_version < kFirstIrWithImports) opsets_.try_emplace("", 1);
+  if (opsets_.empty()) fail("{}: no opset import: the version of the operators is not given", path.string());
+}
+
+void OnnxModelFile::warn_of_newer_versions() const {
+  int64_t newest = opset("");
+  for (const onnx::FunctionProto& function : model_->functions()) {
+    for (const auto& import : function.opset_import()) {
+      const bool is_standard = import.domain().empty() || import.domain() == "ai.onnx";
+      if (is_standard) newest = std::max(newest, import.version());
+    }
+  }
+  std::vector<std::string> newer;
+  if (newest > kNewestKnownOpset)
+    newer.push_back(fmt::format("opset {} (known: up to {})", newest, kNewestKnownOpset));
+  if (model_->ir_version() > kNewestIr)
+    newer.push_back(fmt::format("IR version {} (known: up to {})", model_->ir_version(), kNewestIr));
+  if (newer.empty()) return;
+  spdlog::warn("{}: {}: operators are taken to mean what they do in the newest version that is known",
+               printable(path_.string()), fmt::join(newer, " and "));
 }
 
 OnnxModelFile::~OnnxModelFile() = default;

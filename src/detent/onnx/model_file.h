@@ -17,11 +17,14 @@ class TensorProto;
 
 namespace detent {
 
-/// A model in ONNX's format (onnx.ai, IR version 3 to 12), as its file says, and what its tensors refer to
-/// beside it.
+/// The newest opset whose operators are known to the last attribute.
+constexpr int64_t kNewestKnownOpset = 26;
+
+/// A model in ONNX's format (onnx.ai), as its file says, and what its tensors refer to beside it.
 class OnnxModelFile {
  public:
-  /// Throws Error, naming the file, when that is no model, is damaged, or needs a version that is not known.
+  /// Throws Error, naming the file, when that is no model, is damaged, or does not say which version of the
+  /// operators it needs.
   explicit OnnxModelFile(const std::filesystem::path& path);
   ~OnnxModelFile();
   OnnxModelFile(const OnnxModelFile&) = delete;
@@ -32,6 +35,9 @@ class OnnxModelFile {
   size_t byte_size() const { return byte_size_; }
   /// Version of the operator set of a domain; 0 when the model does not import it. "ai.onnx" is "".
   int64_t opset(const std::string& domain) const;
+
+  /// Warns, once for both, of an opset and an IR version beyond those that are known.
+  void warn_of_newer_versions() const;
 
   /// The elements: copied, or those of a file beside the model, mapped. Throws Error naming the tensor when
   /// the data do not fit its shape, or lie in no file of the model's folder.

@@ -23,17 +23,28 @@ std::string identifier_of(const onnx::NodeProto& node) {
   return name.empty() ? node.op_type() : name;
 }
 
+/// What an attribute holds: IR version 1 has no field that says it.
+onnx::AttributeProto::AttributeType held_type(const onnx::AttributeProto& attribute) {
+  if (attribute.type() != onnx::AttributeProto::UNDEFINED) return attribute.type();
+  if (attribute.has_t()) return onnx::AttributeProto::TENSOR;
+  if (attribute.has_f()) return onnx::AttributeProto::FLOAT;
+  if (attribute.has_i()) return onnx::AttributeProto::INT;
+  return attribute.floats_size() > 0 ? onnx::AttributeProto::FLOATS : onnx::AttributeProto::INTS;
+}
+
 }  // namespace
 
 const std::string& NodeImport::op() const { return proto_.op_type(); }
 
 size_t NodeImport::input_count() const {
+  read_inputs_ = static_cast<size_t>(proto_.input_size());
   int count = proto_.input_size();
   while (count > 0 && OnnxImporter::is_absent(proto_.input(count - 1), *importer_.scope_)) --count;
   return static_cast<size_t>(count);
 }
 
 bool NodeImport::has_input(size_t index) const {
+  read_inputs_ = std::max(read_inputs_, index + 1);
   if (index >= static_cast<size_t>(proto_.input_size())) return false;
   const std::string& name = proto_.input(static_cast<int>(index));
   return !name.empty() && !OnnxImporter::is_absent(name, *importer_.scope_);
@@ -136,6 +147,7 @@ size_t NodeImport::reader_count(size_t index) const {
 }
 
 const onnx::AttributeProto* NodeImport::find(const char* name) const {
+  read_attributes_.insert(name);
   for (const onnx::AttributeProto& attribute : proto_.attribute()) {
     if (attribute.name() != name) continue;
     const std::string& reference = attribute.ref_attr_name();
@@ -189,12 +201,12 @@ Tensor NodeImport::tensor(const char* name) const {
 
 std::optional<DType> NodeImport::tensor_type(const char* name) const {
   const auto* attribute = find(name);
-  if (attribute == nullptr || attribute->type() != onnx::AttributeProto::TENSOR) return std::nullopt;
+  if (attribute == nullptr || held_type(*attribute) != onnx::AttributeProto::TENSOR) return std::nullopt;
   return dtype_of_onnx(attribute->t().data_type());
 }
 
 Tensor NodeImport::read_tensor(const onnx::AttributeProto& attribute) const {
-  switch (attribute.type()) {
+  switch (held_type(attribute)) {
     case onnx::AttributeProto::FLOAT:
       return Tensor::from({}, std::vector<float>{attribute.f()});
     case onnx::AttributeProto::INT:
@@ -339,6 +351,18 @@ void NodeImport::pass_on(size_t input, size_t output) {
 }
 
 void NodeImport::refuse(const std::string& reason) const { fail("{}, which is not supported", reason); }
+
+void NodeImport::refuse_what_was_not_read() const {
+  for (const onnx::AttributeProto& attribute : proto_.attribute()) {
+    if (!read_attributes_.contains(attribute.name()))
+      refuse(fmt::format("attribute \"{}\" of opset {}", attribute.name(), opset_));
+  }
+  const auto count = static_cast<size_t>(proto_.input_size());
+  for (size_t i = read_inputs_; i < count; ++i) {
+    if (!proto_.input(static_cast<int>(i)).empty())
+      refuse(fmt::format("input {} of opset {}", i, opset_));
+  }
+}
 
 const Tensor& NodeImport::expect_constant(size_t index, const char* what) const {
   const Tensor* found = constant(index);

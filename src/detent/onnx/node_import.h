@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -125,6 +126,8 @@ class NodeImport {
 
   /// Throws Error that the node is beyond what is supported, and why.
   [[noreturn]] void refuse(const std::string& reason) const;
+  /// Refuses the node where it has an attribute or an input that nothing has asked for.
+  void refuse_what_was_not_read() const;
   /// Refuses the node unless what an input holds is known.
   const Tensor& expect_constant(size_t index, const char* what) const;
 
@@ -135,6 +138,8 @@ class NodeImport {
   OnnxImporter& importer_;
   const onnx::NodeProto& proto_;
   int64_t opset_;
+  mutable std::set<std::string, std::less<>> read_attributes_;
+  mutable size_t read_inputs_ = 0;  // up to this one
 };
 
 }  // namespace detent

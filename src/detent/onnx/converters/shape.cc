@@ -347,7 +347,10 @@ void convert_space_to_depth(NodeImport& node) {
     fail("blocksize {} and an image of {} x {}", block, image[1], image[2]);
   const int64_t rows = image[1] / block;
   const int64_t columns = image[2] / block;
-  node.set_output(0, regrouped(node, {-1, image[0], rows, block, columns, block}, {0, 3, 5, 1, 2, 4},
+  const bool columns_first = node.text("mode", "DCR") == "CRD";
+  const std::vector<int64_t> order =
+      columns_first ? std::vector<int64_t>{0, 1, 3, 5, 2, 4} : std::vector<int64_t>{0, 3, 5, 1, 2, 4};
+  node.set_output(0, regrouped(node, {-1, image[0], rows, block, columns, block}, order,
                                {-1, image[0] * block * block, rows, columns}));
 }
 
