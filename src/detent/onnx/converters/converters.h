@@ -28,6 +28,8 @@ OnnxConverterList shape_converters();
 OnnxConverterList gather_converters();
 OnnxConverterList resize_converters();
 OnnxConverterList recurrent_converters();
+OnnxConverterList attention_converters();
+OnnxConverterList loss_converters();
 OnnxConverterList linear_code_converters();  // of several domains
 OnnxConverterList quantized_converters();
 OnnxConverterList microsoft_converters();

@@ -206,6 +206,15 @@ void convert_gelu(NodeImport& node) {
   node.set_output(0, node.add("gelu", {node.input(0)}, {{"approximate", node.text("approximate", "none")}}));
 }
 
+/// x sigmoid(alpha x)
+void convert_swish(NodeImport& node) {
+  const NodeInput x = node.input(0);
+  const double alpha = node.number("alpha", 1);
+  if (alpha == 1) return node.set_output(0, node.add("silu", {x}));
+  const NodeInput scaled = node.add("mul", {x, NodeImport::number_of(alpha)});
+  node.set_output(0, node.add("mul", {x, node.add("sigmoid", {scaled})}));
+}
+
 /// log(1 + exp(x)) for all x, where PyTorch's default takes x itself from 20 on.
 void convert_softplus(NodeImport& node) { node.set_output(0, node.add("softplus", {node.input(0)})); }
 
@@ -360,6 +369,7 @@ OnnxConverterList elementwise_converters() {
                             {"ThresholdedRelu", convert_thresholded_relu},
                             {"HardSigmoid", convert_hard_sigmoid},
                             {"Gelu", convert_gelu},
+                            {"Swish", convert_swish},
                             {"Softplus", convert_softplus},
                             {"PRelu", convert_prelu},
                             {"Clip", convert_clip},
