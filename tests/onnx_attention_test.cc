@@ -10,6 +10,7 @@
 #include "detent/runtime/integer_executor.h"
 
 #include "onnx_model_for_test.h"
+#include "onnx_results_for_test.h"
 
 // Attention and what language models have beside it, against loops that follow the standard's text.
 
@@ -22,9 +23,6 @@ using Floats = std::vector<float>;
 using Ints = std::vector<int64_t>;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr auto kInt64 = onnx::TensorProto::INT64;
-constexpr auto kBool = onnx::TensorProto::BOOL;
-
 /// Numbers between -1 and 1 that look random.
 Tensor varied(const Shape& shape, int seed) {
   Tensor tensor(DType::kFloat32, shape);
@@ -39,13 +37,6 @@ Tensor varied(const Shape& shape, int seed) {
 std::vector<Tensor> run(const OnnxModelForTest& model, const std::vector<Tensor>& inputs) {
   const Graph graph = import_onnx(model.write(), {.shapes = {}, .frees_batch = false});
   return IntegerExecutor().compile(graph)->run(inputs);
-}
-
-void expect_near(const Tensor& actual, const std::vector<double>& expected) {
-  const auto values = actual.values<float>();
-  ASSERT_EQ(values.size(), expected.size());
-  for (size_t i = 0; i < values.size(); ++i)
-    EXPECT_NEAR(static_cast<double>(values[i]), expected[i], 1e-5) << i;
 }
 
 double at(const Tensor& tensor, int64_t a, int64_t b, int64_t c, int64_t d) {
@@ -116,7 +107,7 @@ TEST_F(Attention, OfOpenSizesIsCausalWithinAWindow) {
 }
 
 TEST_F(Attention, OfValidKeysLeavesRowsEmpty) {
-  model.input("valid", {-1}, kInt64);
+  model.input("valid", {-1}, kOnnxInt64);
   declare(true, {{"is_causal", 1}, {"right_window_size", 3}}, {"", "", "", "valid"});
   const Ints valid = {2, 4};
   expect_near(run(model, {Tensor::from({2}, valid), q, k, v}).at(0),
@@ -137,7 +128,7 @@ TEST_F(Attention, AddsAMaskThatIsShorterThanTheKeys) {
 }
 
 TEST_F(Attention, LeavesOutWhatAMaskDoesNotAllow) {
-  model.input("mask", {-1, 1, -2, -3}, kBool);
+  model.input("mask", {-1, 1, -2, -3}, kOnnxBool);
   declare(true, {}, {"mask"});
   Tensor mask(DType::kBool, {2, 1, 3, 5});
   const auto allows = [](int64_t n, int64_t i, int64_t j) { return i != 1 && (n + i + j) % 2 == 0; };
@@ -200,7 +191,7 @@ TEST(OnnxAttention, RotaryEmbeddingTurnsPartsOfHeads) {
   for (const bool neighbours : {false, true}) {
     OnnxModelForTest model(23);
     model.input("x", {-1, 2, -2, 6});
-    model.input("places", {-1, -2}, kInt64);
+    model.input("places", {-1, -2}, kOnnxInt64);
     const Floats angles = {0, 0.5F, 1, 2, 3, 4};
     Floats cosines(6);
     Floats sines(6);
@@ -236,7 +227,7 @@ TEST(OnnxAttention, TensorScatterWritesWhereEachSampleIs) {
   OnnxModelForTest model(24);
   model.input("cache", {2, 3, 1});
   model.input("update", {2, 2, 1});
-  model.input("places", {2}, kInt64);
+  model.input("places", {2}, kOnnxInt64);
   model.output("y");
   model.node("TensorScatter", {"cache", "update", "places"}, {"y"}, {{"mode", "circular"}});
   const Tensor cache(DType::kFloat32, {2, 3, 1});
@@ -261,7 +252,7 @@ TEST(OnnxAttention, SwishScalesWhatItsSigmoidGets) {
 Tensor class_loss(const char* op, const char* reduction, bool weighted, const Tensor& scores) {
   OnnxModelForTest model(22);
   model.input("x", {-1, 3, -2});
-  model.input("target", {-1, -2}, kInt64);
+  model.input("target", {-1, -2}, kOnnxInt64);
   model.output("loss");
   model.constant("weight", {3}, Floats{1, 2, 4});
   std::vector<std::string> inputs = {"x", "target"};

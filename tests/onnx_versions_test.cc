@@ -111,6 +111,68 @@ TEST(OnnxVersions, FilesOfTheFirstHaveNeitherOpsetsNorTypesOfAttributes) {
   EXPECT_EQ(result_of(model, {Tensor::from({2}, Floats{1, 2})}), (Floats{3, 10}));
 }
 
+/// One node of so old an opset, of x and a constant y, whose result is z.
+OnnxModelForTest& old_pair(OnnxModelForTest& model, const char* op, const Ints& shape, const Ints& second,
+                           const std::vector<OnnxAttribute>& attributes) {
+  model.input("x", shape);
+  Floats values(static_cast<size_t>(element_count(second)));
+  std::iota(values.begin(), values.end(), 1.0F);
+  model.constant("y", second, values);
+  model.output("z");
+  model.node(op, {"x", "y"}, {"z"}, attributes);
+  return model;
+}
+
+TEST(OnnxVersions, OperandsOfOldOnesBeginAtAnAxis) {
+  for (const char* op : {"Add", "Mul", "Pow"}) {
+    OnnxModelForTest model(6);
+    const Tensor x = Tensor::from({1, 2, 2}, Floats{2, 2, 2, 2});
+    old_pair(model, op, {1, 2, 2}, {2}, {{"broadcast", 1}, {"axis", 1}});
+    const Floats expected = op == std::string("Add")   ? Floats{3, 3, 4, 4}
+                            : op == std::string("Mul") ? Floats{2, 2, 4, 4}
+                                                       : Floats{2, 2, 4, 4};
+    EXPECT_EQ(result_of(model, {x}), expected) << op;
+  }
+  OnnxModelForTest from_the_end(6);
+  old_pair(from_the_end, "Sub", {1, 2, 2}, {2}, {{"broadcast", 1}});
+  EXPECT_EQ(result_of(from_the_end, {Tensor::from({1, 2, 2}, Floats{2, 2, 2, 2})}), (Floats{1, 0, 1, 0}));
+  OnnxModelForTest beyond(6);
+  old_pair(beyond, "Sub", {1, 2, 2}, {2}, {{"broadcast", 1}, {"axis", 3}});
+  EXPECT_THAT(import_error(beyond), HasSubstr("axis 3 of 3 dimensions for an operand of 1"));
+}
+
+TEST(OnnxVersions, SlopesOfOldOnesAreOfChannels) {
+  OnnxModelForTest model(6);
+  old_pair(model, "PRelu", {1, 2, 2}, {2}, {});
+  EXPECT_EQ(result_of(model, {Tensor::from({1, 2, 2}, Floats{-1, 1, -1, -1})}), (Floats{-1, 1, -2, -2}));
+}
+
+TEST(OnnxVersions, AttributesOfOldOnes) {
+  OnnxModelForTest cast(1);
+  cast.input("x", {2});
+  cast.output("y");
+  cast.node("Cast", {"x"}, {"integers"}, {{"to", "INT32"}});
+  cast.node("Cast", {"integers"}, {"y"}, {{"to", "FLOAT"}});
+  EXPECT_EQ(result_of(cast, {Tensor::from({2}, Floats{1.5, -2.5})}), (Floats{1, -2}));
+  OnnxModelForTest upsample(1);
+  upsample.input("x", {1, 1, 1, 2});
+  upsample.output("y");
+  upsample.node("Upsample", {"x"}, {"y"}, {{"width_scale", 2.0F}, {"height_scale", 1.0F}});
+  EXPECT_EQ(result_of(upsample, {Tensor::from({1, 1, 1, 2}, Floats{1, 2})}), (Floats{1, 1, 2, 2}));
+  OnnxModelForTest tile(1);
+  tile.input("x", {1, 2});
+  tile.constant("tiles", {1}, Floats{2});
+  tile.constant("axis", {1}, Floats{1});
+  tile.output("y");
+  tile.node("Tile", {"x", "tiles", "axis"}, {"y"});
+  EXPECT_EQ(result_of(tile, {Tensor::from({1, 2}, Floats{1, 2})}), (Floats{1, 2, 1, 2}));
+  OnnxModelForTest selu(1);
+  selu.input("x", {1});
+  selu.output("y");
+  selu.node("Selu", {"x"}, {"y"});
+  EXPECT_EQ(result_of(selu, {Tensor::from({1}, Floats{2})}), (Floats{2 * 1.0507F}));
+}
+
 TEST(OnnxVersions, SpaceToDepthKnowsColumnsFirst) {
   OnnxModelForTest model(28);
   model.input("x", {1, 2, 2, 2});

@@ -290,6 +290,14 @@ NodeInput NodeImport::constant_of(Tensor tensor) {
   return importer_.add(std::move(node));
 }
 
+NodeInput NodeImport::integers_below(NodeInput count) {
+  return add("range", {integer_of(0), std::move(count), integer_of(1)});
+}
+
+NodeInput NodeImport::size_of(NodeInput value, int64_t dim) {
+  return add("shape_of", {std::move(value)}, {{"start", dim}, {"end", dim + 1}});
+}
+
 const Operand& NodeImport::type_of(const NodeInput& input) const { return importer_.types(input).first; }
 
 Node* NodeImport::producer(size_t index) {

@@ -93,9 +93,14 @@ class NodeImport {
   /// A tensor of the network's own as an operand.
   NodeInput constant_of(Tensor tensor);
   static NodeInput number_of(double value) { return NodeInput::of_constant(Value(value)); }
+  static NodeInput integer_of(int64_t value) { return NodeInput::of_constant(Value(value)); }
   static NodeInput list_of(const std::vector<int64_t>& values) {
     return NodeInput::of_constant(Value(values));
   }
+  /// The list of the integers from 0 on below a count.
+  NodeInput integers_below(NodeInput count);
+  /// The size of a dimension of a value, as a list of one.
+  NodeInput size_of(NodeInput value, int64_t dim);
   /// The shape that such a node's result would have, with kOpenSize where that follows from open sizes or is
   /// not known.
   Shape result_shape(const std::string& op, std::vector<NodeInput> inputs, Table attributes = {}) const;

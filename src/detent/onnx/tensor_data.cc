@@ -15,7 +15,7 @@ namespace {
 
 struct ElementType {
   int64_t onnx;
-  const char* name;
+  std::string_view name;
   std::optional<DType> dtype;
 };
 
@@ -100,7 +100,7 @@ void copy_typed(const onnx::TensorProto& proto, Tensor& tensor) {
 
 std::string onnx_element_type_name(int64_t element_type) {
   const ElementType* type = known_type(element_type);
-  return type == nullptr ? fmt::format("element type {}", element_type) : type->name;
+  return type == nullptr ? fmt::format("element type {}", element_type) : std::string(type->name);
 }
 
 DType dtype_of_onnx(int64_t element_type) {
@@ -117,6 +117,12 @@ int64_t onnx_element_type(DType dtype) {
   }
   DETENT_CHECK(false, "dtype {}", dtype_name(dtype));
   return 0;
+}
+
+int64_t onnx_element_type(std::string_view name) {
+  const auto* found = std::ranges::find(kElementTypes, name, &ElementType::name);
+  if (found == std::end(kElementTypes)) fail("there is no element type \"{}\"", name);
+  return found->onnx;
 }
 
 Shape shape_of(const onnx::TensorProto& proto) {

@@ -17,6 +17,8 @@ namespace detent {
 DType dtype_of_onnx(int64_t element_type);
 /// The inverse.
 int64_t onnx_element_type(DType dtype);
+/// The element type that has a name, "FLOAT16". Throws Error on others.
+int64_t onnx_element_type(std::string_view name);
 /// "FLOAT16"
 std::string onnx_element_type_name(int64_t element_type);
 

@@ -17,13 +17,6 @@ enum AttentionOutput : size_t { kResult, kPresentKey, kPresentValue, kScores };
 constexpr int64_t kHeadAxis = 1;
 constexpr int64_t kSequenceAxis = 2;
 
-NodeInput integer_of(int64_t value) { return NodeInput::of_constant(Value(value)); }
-
-/// The size of a dimension: a number where it is known.
-NodeInput size_of(NodeImport& node, const NodeInput& x, int64_t dim) {
-  return node.add("shape_of", {x}, {{"start", dim}, {"end", dim + 1}});
-}
-
 /// [batch, sequence, heads * size] as [batch, heads, sequence, size].
 NodeInput split_heads(NodeImport& node, NodeInput x, int64_t heads) {
   const NodeInput parts =
@@ -109,9 +102,9 @@ class Visibility {
   NodeInput all_ = NodeInput::absent();
 };
 
-/// 0, 1, ... along a dimension of x.
-NodeInput counted(NodeImport& node, const NodeInput& x) {
-  return node.add("range", {integer_of(0), size_of(node, x, kSequenceAxis), integer_of(1)});
+/// Places along the sequence of queries or keys.
+NodeInput places_of(NodeImport& node, const NodeInput& x) {
+  return node.integers_below(node.size_of(x, kSequenceAxis));
 }
 
 /// The numbers of keys that are valid, one a sample, as [batch, 1, 1, 1].
@@ -121,11 +114,11 @@ NodeInput valid_keys(NodeImport& node) {
 
 /// Positions of queries among the keys, as a column: they come behind the past.
 NodeInput query_positions(NodeImport& node, const Heads& heads) {
-  const NodeInput counts = node.add("unsqueeze", {counted(node, heads.query), NodeImport::list_of({1})});
+  const NodeInput counts = node.add("unsqueeze", {places_of(node, heads.query), NodeImport::list_of({1})});
   if (node.has_input(kPastKey))
-    return node.add("add", {counts, size_of(node, node.input(kPastKey), kSequenceAxis)});
+    return node.add("add", {counts, node.size_of(node.input(kPastKey), kSequenceAxis)});
   if (!node.has_input(kValidKeys)) return counts;
-  const NodeInput offset = node.add("sub", {valid_keys(node), size_of(node, heads.query, kSequenceAxis)});
+  const NodeInput offset = node.add("sub", {valid_keys(node), node.size_of(heads.query, kSequenceAxis)});
   return node.add("add", {counts, offset});
 }
 
@@ -134,12 +127,13 @@ void require_positions(NodeImport& node, const Heads& heads, Visibility& visible
   const int64_t left = node.integer("left_window_size", -1);
   const int64_t right = node.integer("right_window_size", -1);
   if (!is_causal && left < 0 && right < 0 && !node.has_input(kValidKeys)) return;
-  const NodeInput keys = counted(node, heads.key);
+  const NodeInput keys = places_of(node, heads.key);
   if (is_causal || left >= 0 || right >= 0) {
     const NodeInput places = query_positions(node, heads);
     if (is_causal) visible.require(node.add("le", {keys, places}));
-    if (left >= 0) visible.require(node.add("ge", {keys, node.add("sub", {places, integer_of(left)})}));
-    if (right >= 0) visible.require(node.add("le", {keys, node.add("add", {places, integer_of(right)})}));
+    const auto shifted = [&](int64_t by) { return node.add("add", {places, NodeImport::integer_of(by)}); };
+    if (left >= 0) visible.require(node.add("ge", {keys, shifted(-left)}));
+    if (right >= 0) visible.require(node.add("le", {keys, shifted(right)}));
   }
   if (node.has_input(kValidKeys)) visible.require(node.add("lt", {keys, valid_keys(node)}));
 }
@@ -281,10 +275,9 @@ void convert_tensor_scatter(NodeImport& node) {
       if (d != dim) others.push_back(d);
     return node.add("unsqueeze", {std::move(list), NodeImport::list_of(others)});
   };
-  NodeInput places =
-      column(node.add("range", {integer_of(0), size_of(node, update, axis), integer_of(1)}), axis);
+  NodeInput places = column(node.integers_below(node.size_of(update, axis)), axis);
   if (node.has_input(2)) places = node.add("add", {column(node.input(2), 0), places});
-  if (mode == "circular") places = node.add("remainder", {places, size_of(node, node.input(0), axis)});
+  if (mode == "circular") places = node.add("remainder", {places, node.size_of(node.input(0), axis)});
   const NodeInput everywhere = node.add("dynamic_expand", {places, node.add("shape_of", {update})});
   node.set_output(0, node.add("scatter_elements", {node.input(0), everywhere, update}, {{"dim", axis}}));
 }

@@ -30,6 +30,8 @@ OnnxConverterList resize_converters();
 OnnxConverterList recurrent_converters();
 OnnxConverterList attention_converters();
 OnnxConverterList loss_converters();
+OnnxConverterList generator_converters();
+OnnxConverterList rearrangement_converters();
 OnnxConverterList linear_code_converters();  // of several domains
 OnnxConverterList quantized_converters();
 OnnxConverterList microsoft_converters();

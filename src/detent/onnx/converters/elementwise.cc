@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <string_view>
 
 #include "detent/core/error.h"
@@ -67,12 +68,31 @@ void convert_unary(NodeImport& node) {
   node.set_output(0, node.add(found->second, {node.input(0)}));
 }
 
+constexpr int64_t kBroadcastsAsNumPy = 7;
+
+/// Before opset 7 `axis` is the dimension of the first operand where those of the second begin.
+bool is_aligned_by_axis(const NodeImport& node) {
+  return node.opset() < kBroadcastsAsNumPy && node.integer("broadcast", 0) != 0 && node.has_attribute("axis");
+}
+
+/// The second operand, as numpy broadcasts it.
+NodeInput second_operand(NodeImport& node) {
+  if (!is_aligned_by_axis(node)) return operand(node, 1);
+  const auto rank = static_cast<int64_t>(node.rank(0));
+  int64_t axis = node.integer("axis", 0);
+  if (axis < 0) axis += rank;
+  const int64_t behind = rank - axis - static_cast<int64_t>(node.rank(1));
+  if (axis < 0 || behind < 0)
+    fail("axis {} of {} dimensions for an operand of {}", axis, rank, node.rank(1));
+  if (behind == 0) return operand(node, 1);
+  std::vector<int64_t> added(static_cast<size_t>(behind));
+  std::iota(added.begin(), added.end(), static_cast<int64_t>(node.rank(1)));
+  return node.add("unsqueeze", {node.input(1), NodeImport::list_of(added)});
+}
+
 template <const char* kName>
 void convert_pair(NodeImport& node) {
-  constexpr int64_t kBroadcastsAsNumPy = 7;
-  if (node.opset() < kBroadcastsAsNumPy && node.integer("broadcast", 0) != 0)
-    node.refuse("broadcasting as before opset 7");
-  node.set_output(0, node.add(kName, {operand(node, 0), operand(node, 1)}));
+  node.set_output(0, node.add(kName, {operand(node, 0), second_operand(node)}));
 }
 
 /// Joins any number of inputs one after the other.
@@ -134,6 +154,7 @@ bool became_bias(NodeImport& node, size_t product, size_t addend) {
 }
 
 void convert_add(NodeImport& node) {
+  if (is_aligned_by_axis(node)) return convert_pair<kAdd>(node);
   if (!became_bias(node, 0, 1) && !became_bias(node, 1, 0)) convert_pair<kAdd>(node);
 }
 
@@ -151,7 +172,7 @@ void convert_mod(NodeImport& node) {
 void convert_pow(NodeImport& node) {
   const bool is_of_floats = is_float(node, 0) && is_float(node, 1);
   const NodeInput base = is_of_floats ? operand(node, 0) : node.input(0);
-  node.set_output(0, node.add("pow", {base, operand(node, 1)}));
+  node.set_output(0, node.add("pow", {base, second_operand(node)}));
 }
 
 constexpr char kEq[] = "eq";
@@ -189,8 +210,10 @@ void convert_thresholded_relu(NodeImport& node) {
 void convert_selu(NodeImport& node) {
   constexpr float kAlpha = 1.67326319217681884765625F;
   constexpr float kGamma = 1.05070102214813232421875F;
-  const double alpha = node.number("alpha", static_cast<double>(kAlpha));
-  const double gamma = node.number("gamma", static_cast<double>(kGamma));
+  constexpr int64_t kExactConstants = 6;
+  const bool is_exact = node.opset() >= kExactConstants;
+  const double alpha = node.number("alpha", static_cast<double>(is_exact ? kAlpha : 1.6732F));
+  const double gamma = node.number("gamma", static_cast<double>(is_exact ? kGamma : 1.0507F));
   if (alpha == static_cast<double>(kAlpha) && gamma == static_cast<double>(kGamma))
     return node.set_output(0, node.add("selu", {node.input(0)}));
   const NodeInput x = node.add("elu", {node.input(0)}, {{"alpha", alpha}});
@@ -218,8 +241,16 @@ void convert_swish(NodeImport& node) {
 /// log(1 + exp(x)) for all x, where PyTorch's default takes x itself from 20 on.
 void convert_softplus(NodeImport& node) { node.set_output(0, node.add("softplus", {node.input(0)})); }
 
+/// Before opset 7 a list of slopes is one of the channels.
 void convert_prelu(NodeImport& node) {
-  node.set_output(0, node.add("prelu", {node.input(0), node.input(1)}));
+  NodeInput slope = node.input(1);
+  const bool is_of_channels = node.opset() < kBroadcastsAsNumPy && node.rank(1) == 1 && node.rank(0) > 2;
+  if (is_of_channels && node.size(1, 0) != 1) {
+    std::vector<int64_t> added(node.rank(0) - 2);
+    std::iota(added.begin(), added.end(), 1);
+    slope = node.add("unsqueeze", {slope, NodeImport::list_of(added)});
+  }
+  node.set_output(0, node.add("prelu", {node.input(0), slope}));
 }
 
 /// Bounds: attributes before opset 11, then inputs, of which each may be absent: it is the end of the type
@@ -332,7 +363,12 @@ void cast(NodeImport& node, const NodeInput& input, int64_t element_type, size_t
   node.set_float_type(output, dtype);
 }
 
-void convert_cast(NodeImport& node) { cast(node, node.input(0), node.integer("to", 0)); }
+/// The element type was a name before opset 6.
+void convert_cast(NodeImport& node) {
+  constexpr int64_t kIsNumber = 6;
+  const bool is_name = node.opset() < kIsNumber;
+  cast(node, node.input(0), is_name ? onnx_element_type(node.text("to", "")) : node.integer("to", 0));
+}
 
 void convert_cast_like(NodeImport& node) { cast(node, node.input(0), onnx_element_type(node.float_type(1))); }
 

@@ -228,6 +228,31 @@ void convert_rms_norm(NodeImport& node) {
   node.set_output(0, node.add("mul", {node.add("div", {x, root}), node.input(1)}));
 }
 
+/// x / (bias + alpha mean)^beta, where the mean is of the squares of so many channels around each, beyond
+/// which there are zeros.
+void convert_local_response_norm(NodeImport& node) {
+  const int64_t size = node.integer("size", 0);
+  const auto channels = node.size(0, 1);
+  if (size < 1) fail("size is {}, expected at least 1", size);
+  if (!channels) node.refuse("an open number of channels");
+  const NodeInput x = node.input(0);
+  const NodeInput squares = node.add("mul", {x, x});
+  const NodeInput images = node.add("dynamic_reshape", {squares, NodeImport::list_of({0, 1, *channels, -1})});
+  const std::vector<int64_t> padding = {(size - 1) / 2, 0, size - 1 - (size - 1) / 2, 0};
+  const NodeInput means = node.add("avg_pool_with_border", {images},
+                                   {{"kernel_size", Value(std::vector<int64_t>{size, 1})},
+                                    {"stride", 1},
+                                    {"padding", Value(padding)},
+                                    {"count_include_pad", true}});
+  const NodeInput shaped = node.add("dynamic_reshape", {means, node.add("shape_of", {x})});
+  const auto number = [&](const char* name, float otherwise) {
+    return NodeImport::number_of(node.number(name, static_cast<double>(otherwise)));
+  };
+  const NodeInput scaled = node.add("mul", {shaped, number("alpha", 0.0001F)});
+  const NodeInput shifted = node.add("add", {scaled, number("bias", 1)});
+  node.set_output(0, node.add("div", {x, node.add("pow", {shifted, number("beta", 0.75F)})}));
+}
+
 /// (x - mean) / sqrt(variance) over the axes. As the operator's definition has it, with 1e-9 added to the
 /// deviation.
 void convert_mean_variance(NodeImport& node) {
@@ -247,7 +272,8 @@ void convert_mean_variance(NodeImport& node) {
 OnnxConverterList normalization_converters() {
   return {{"BatchNormalization", convert_batch_norm}, {"InstanceNormalization", convert_instance_norm},
           {"LayerNormalization", convert_layer_norm}, {"GroupNormalization", convert_group_norm},
-          {"RMSNormalization", convert_rms_norm},     {"MeanVarianceNormalization", convert_mean_variance}};
+          {"RMSNormalization", convert_rms_norm},     {"MeanVarianceNormalization", convert_mean_variance},
+          {"LRN", convert_local_response_norm}};
 }
 
 }  // namespace detent

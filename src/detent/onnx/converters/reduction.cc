@@ -41,6 +41,14 @@ void convert_reduction(NodeImport& node) {
   node.set_output(0, reduced(node, kName, node.input(0)));
 }
 
+/// Whether all or any hold, of truths.
+template <const char* kName>
+void convert_extreme(NodeImport& node) {
+  if (node.type(0).dtype != DType::kBool || axes_of(node).none_at_all) return convert_reduction<kName>(node);
+  const NodeInput numbers = node.add("cast", {node.input(0)}, {{"dtype", "uint8"}});
+  node.set_output(0, node.add("cast", {reduced(node, kName, numbers)}, {{"dtype", "bool"}}));
+}
+
 constexpr char kSum[] = "sum";
 constexpr char kMean[] = "mean";
 constexpr char kProd[] = "prod";
@@ -112,8 +120,8 @@ OnnxConverterList reduction_converters() {
   return {{"ReduceSum", convert_reduction<kSum>},
           {"ReduceMean", convert_reduction<kMean>},
           {"ReduceProd", convert_reduction<kProd>},
-          {"ReduceMax", convert_reduction<kMax>},
-          {"ReduceMin", convert_reduction<kMin>},
+          {"ReduceMax", convert_extreme<kMax>},
+          {"ReduceMin", convert_extreme<kMin>},
           {"ReduceLogSumExp", convert_reduction<kLogSumExp>},
           {"ReduceL1", convert_l1},
           {"ReduceL2", convert_l2},

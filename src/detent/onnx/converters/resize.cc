@@ -31,11 +31,17 @@ Table old_attributes(const NodeImport& node) {
           {"nearest", "simple"}};
 }
 
-/// Factors: an attribute before opset 9, then an input.
-void convert_upsample(NodeImport& node) {
+/// Factors: two attributes before opset 7, one before opset 9, then an input.
+NodeInput upsample_scales(NodeImport& node) {
+  constexpr int64_t kScalesAreList = 7;
   constexpr int64_t kScalesAreInput = 9;
-  const NodeInput scales =
-      node.opset() < kScalesAreInput ? numbers(node.numbers("scales")) : numbers(node, 1);
+  if (node.opset() >= kScalesAreInput) return numbers(node, 1);
+  if (node.opset() >= kScalesAreList) return numbers(node.numbers("scales"));
+  return numbers({1, 1, node.number("height_scale", 1), node.number("width_scale", 1)});
+}
+
+void convert_upsample(NodeImport& node) {
+  const NodeInput scales = upsample_scales(node);
   node.set_output(0, node.add("resize", {node.input(0), NodeInput::absent(), scales}, old_attributes(node)));
 }
 

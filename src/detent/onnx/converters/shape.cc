@@ -230,7 +230,19 @@ void convert_expand(NodeImport& node) {
   node.set_output(0, node.add("dynamic_expand", {node.input(0), node.list(1)}));
 }
 
-void convert_tile(NodeImport& node) { node.set_output(0, node.add("tile", {node.input(0), node.list(1)})); }
+/// Before opset 6 one dimension is repeated: inputs 1 and 2 say how often, and which.
+void convert_tile(NodeImport& node) {
+  constexpr int64_t kRepeatsAll = 6;
+  if (node.opset() >= kRepeatsAll || !node.has_input(2))
+    return node.set_output(0, node.add("tile", {node.input(0), node.list(1)}));
+  const auto count = node.integer(1);
+  const auto axis = node.integer(2);
+  if (!count || !axis) node.refuse("a number of tiles or an axis that only a run knows");
+  std::vector<int64_t> repeats(node.rank(0), 1);
+  if (*axis < 0 || *axis >= std::ssize(repeats)) fail("axis {} of {} dimensions", *axis, repeats.size());
+  repeats[static_cast<size_t>(*axis)] = *count;
+  node.set_output(0, node.add("tile", {node.input(0), NodeImport::list_of(repeats)}));
+}
 
 void convert_shape(NodeImport& node) {
   Table attributes = {{"start", node.integer("start", 0)}};

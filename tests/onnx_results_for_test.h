@@ -1,0 +1,23 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <onnx/onnx_pb.h>
+
+#include <vector>
+
+#include "detent/core/tensor.h"
+
+namespace detent {
+
+constexpr auto kOnnxInt64 = onnx::TensorProto::INT64;
+constexpr auto kOnnxBool = onnx::TensorProto::BOOL;
+
+/// Elements of float32, computed in double for the test.
+inline void expect_near(const Tensor& actual, const std::vector<double>& expected) {
+  const auto values = actual.values<float>();
+  ASSERT_EQ(values.size(), expected.size());
+  for (size_t i = 0; i < values.size(); ++i)
+    EXPECT_NEAR(static_cast<double>(values[i]), expected[i], 1e-5) << i;
+}
+
+}  // namespace detent
