@@ -22,7 +22,7 @@ using testing::HasSubstr;
 using Floats = std::vector<float>;
 using Ints = std::vector<int64_t>;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kUnseen = -std::numeric_limits<double>::infinity();  // bias of keys that are not attended
 /// Numbers between -1 and 1 that look random.
 Tensor varied(const Shape& shape, int seed) {
   Tensor tensor(DType::kFloat32, shape);
@@ -102,7 +102,7 @@ TEST_F(Attention, OfGroupsOfQueries) {
 TEST_F(Attention, OfOpenSizesIsCausalWithinAWindow) {
   declare(true, {{"is_causal", 1}, {"left_window_size", 1}});
   expect_near(run(model, {q, k, v}).at(0), attended(q, k, v, [](int64_t, int64_t i, int64_t j) {
-                return j <= i && j >= i - 1 ? 0 : -kInfinity;
+                return j <= i && j >= i - 1 ? 0 : kUnseen;
               }));
 }
 
@@ -113,7 +113,7 @@ TEST_F(Attention, OfValidKeysLeavesRowsEmpty) {
   expect_near(run(model, {Tensor::from({2}, valid), q, k, v}).at(0),
               attended(q, k, v, [&](int64_t n, int64_t i, int64_t j) {
                 const int64_t keys = valid[static_cast<size_t>(n)];
-                return j < keys && j <= i + keys - 3 ? 0 : -kInfinity;
+                return j < keys && j <= i + keys - 3 ? 0 : kUnseen;
               }));
 }
 
@@ -123,7 +123,7 @@ TEST_F(Attention, AddsAMaskThatIsShorterThanTheKeys) {
   const Tensor mask = varied({3, 4}, 4);
   expect_near(run(model, {mask, q, k, v}).at(0), attended(q, k, v, [&](int64_t, int64_t i, int64_t j) {
                 return j < 4 ? static_cast<double>(mask.values<float>()[static_cast<size_t>(i * 4 + j)])
-                             : -kInfinity;
+                             : kUnseen;
               }));
 }
 
@@ -135,7 +135,7 @@ TEST_F(Attention, LeavesOutWhatAMaskDoesNotAllow) {
   for (int64_t place = 0; place < mask.numel(); ++place)
     mask.values<bool>()[static_cast<size_t>(place)] = allows(place / 15, place / 5 % 3, place % 5);
   expect_near(run(model, {mask, q, k, v}).at(0), attended(q, k, v, [&](int64_t n, int64_t i, int64_t j) {
-                return allows(n, i, j) ? 0 : -kInfinity;
+                return allows(n, i, j) ? 0 : kUnseen;
               }));
 }
 
@@ -162,7 +162,7 @@ TEST_F(Attention, PutsKeysBehindThoseOfThePast) {
     return all;
   };
   EXPECT_TRUE(results.at(1).equals(joined(past_k, k)));
-  const auto bias = [](int64_t, int64_t i, int64_t j) { return j <= i + 2 ? 0 : -kInfinity; };
+  const auto bias = [](int64_t, int64_t i, int64_t j) { return j <= i + 2 ? 0 : kUnseen; };
   expect_near(results.at(0), attended(q, joined(past_k, k), joined(past_v, v), bias));
 }
 

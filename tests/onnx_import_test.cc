@@ -424,21 +424,6 @@ TEST(OnnxImport, SaysWhatIsMissingOrDoesNotFit) {
   EXPECT_THAT(import_error(nothing), HasSubstr("the graph has no outputs"));
 }
 
-TEST(OnnxImport, RefusesFloatsOfEightBits) {
-  constexpr int kFloat8 = 17;
-  OnnxModelForTest input(19);
-  input.input("x", {2});
-  input.graph().mutable_input(0)->mutable_type()->mutable_tensor_type()->set_elem_type(kFloat8);
-  input.output("y");
-  input.node("Neg", {"x"}, {"y"});
-  EXPECT_THAT(import_error(input), HasSubstr("input \"x\" is FLOAT8E4M3FN"));
-  OnnxModelForTest cast(19);
-  cast.input("x", {2});
-  cast.output("y");
-  cast.node("Cast", {"x"}, {"y"}, {{"to", kFloat8}});
-  EXPECT_THAT(import_error(cast), HasSubstr("a cast to FLOAT8E4M3FN"));
-}
-
 TEST(OnnxImport, NamesInputsAndOutputsOfOtherTypes) {
   OnnxModelForTest input(17);
   input.input("x", {2}, onnx::TensorProto::STRING);

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 
 #include "detent/core/error.h"
 #include "detent/core/tensor.h"
@@ -36,6 +38,20 @@ decltype(auto) visit_numbers(DType dtype, Visit&& visit) {
       return visit(double());
     default:
       fail("nothing is computed in {}", dtype_name(dtype));
+  }
+}
+
+/// The largest float that a type holds.
+template <class T>
+constexpr float largest_float_within() {
+  constexpr int kFloatDigits = std::numeric_limits<float>::digits;
+  constexpr T kLargest = std::numeric_limits<T>::max();
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::numeric_limits<float>::max();
+  } else if constexpr (std::numeric_limits<T>::digits > kFloatDigits) {
+    return static_cast<float>(kLargest - (kLargest >> kFloatDigits));
+  } else {
+    return static_cast<float>(kLargest);
   }
 }
 

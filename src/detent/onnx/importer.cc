@@ -201,7 +201,8 @@ void OnnxImporter::add_initializers(const onnx::GraphProto& graph, ImportScope& 
     ImportedValue& value = own({.source = std::nullopt,
                                 .constant = as_float32(given),
                                 .is_initializer = true,
-                                .float_type = given.dtype()});
+                                .float_type = given.dtype(),
+                                .narrow_type = find_narrow_type(tensor.data_type())});
     let_move(*value.constant);
     scope.values[tensor.name()] = &value;
   }
@@ -237,10 +238,6 @@ TensorType OnnxImporter::input_type(const onnx::ValueInfoProto& input) {
     type.dtype = dtype_of_onnx(proto.elem_type());
   } catch (const Error& error) {
     fail("{}: input \"{}\": {}", file_.path().string(), name, error.what());
-  }
-  if (type.dtype == DType::kFloat8E4M3 || type.dtype == DType::kFloat8E5M2) {
-    fail("{}: input \"{}\" is {}, which is not supported", file_.path().string(), name,
-         onnx_element_type_name(proto.elem_type()));
   }
   const auto given = options_.shapes.find(name);
   if (!proto.has_shape() && given == options_.shapes.end()) {
@@ -289,7 +286,11 @@ void OnnxImporter::add_input(const onnx::ValueInfoProto& input, ImportScope& sco
                  .inputs = {value},
                  .attributes = {{"dtype", "float32"}}});
   }
-  scope.values[input.name()] = &own({.source = value, .constant = std::nullopt, .float_type = type.dtype});
+  scope.values[input.name()] =
+      &own({.source = value,
+            .constant = std::nullopt,
+            .float_type = type.dtype,
+            .narrow_type = find_narrow_type(input.type().tensor_type().elem_type())});
 }
 
 void OnnxImporter::add_inputs(const onnx::GraphProto& graph, ImportScope& scope) {
@@ -390,10 +391,12 @@ void OnnxImporter::convert_in_scope(const onnx::NodeProto& node, ImportScope& sc
   if (opset(node.domain()) == 0 && (node.domain().empty() || node.domain() == "ai.onnx"))
     fail("no opset import: the version of the operator is not given");
   if (convert_as_values(node, scope)) return;
+  expect_known_types(node, scope);
   NodeImport import(*this, node, opset(node.domain()));
   converter(import);
   if (node.domain().empty() && import.opset() > kNewestKnownOpset) import.refuse_what_was_not_read();
   inherit_float_type(node, scope);
+  inherit_narrow_type(node, scope);
   for (const std::string& output : node.output()) {
     if (!output.empty() && !scope.values.contains(output) &&
         import.wants(static_cast<size_t>(&output - &node.output(0))))

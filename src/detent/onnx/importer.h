@@ -14,6 +14,7 @@
 #include "detent/onnx/converters/rounding.h"
 #include "detent/onnx/import_onnx.h"
 #include "detent/onnx/model_file.h"
+#include "detent/onnx/narrow_elements.h"
 
 namespace onnx {
 class AttributeProto;
@@ -42,6 +43,7 @@ struct ImportedValue {
   std::optional<QuantSpec> rounding = {};      // that leaves the constant as it is, for what reads it
   bool is_initializer = false;
   std::optional<DType> float_type = {};  // the model's, of which float32 takes the place
+  const NarrowType* narrow_type = nullptr;  // likewise, of which another type holds the values
 };
 
 /// The names that a graph, a subgraph or a function body can see.
@@ -104,6 +106,10 @@ class OnnxImporter {
   static bool is_absent(const std::string& name, const ImportScope& scope);
   /// What the call of the function around the scope says of an attribute; nullptr where nothing.
   static const onnx::AttributeProto* attribute_of_call(const std::string& name, const ImportScope& scope);
+  /// Throws Error where the node reads a type of few bits that its operator is not known to keep.
+  void expect_known_types(const onnx::NodeProto& node, const ImportScope& scope) const;
+  /// What has moved elements of a type of few bits has that type; sums and products wrap as it does.
+  void inherit_narrow_type(const onnx::NodeProto& node, ImportScope& scope);
   /// Results are floats of the same type as the first operand that is one, unless their converter said which.
   void inherit_float_type(const onnx::NodeProto& node, ImportScope& scope);
   ImportedValue& own(ImportedValue value);

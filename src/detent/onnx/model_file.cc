@@ -13,6 +13,7 @@
 #include "detent/core/error.h"
 #include "detent/core/log.h"
 #include "detent/core/terminal.h"
+#include "detent/onnx/narrow_elements.h"
 #include "detent/onnx/tensor_data.h"
 
 namespace detent {
@@ -123,12 +124,16 @@ Tensor OnnxModelFile::tensor(const onnx::TensorProto& proto) {
   }
   const auto file = beside(location, proto.name());
   const DType dtype = dtype_of_onnx(proto.data_type());
-  const uint64_t bytes = static_cast<uint64_t>(element_count(shape)) * dtype_size(dtype);
+  const NarrowType* const narrow = find_narrow_type(proto.data_type());
+  const uint64_t bytes = narrow != nullptr
+                             ? packed_size(*narrow, element_count(shape))
+                             : static_cast<uint64_t>(element_count(shape)) * dtype_size(dtype);
   const uint64_t size = file->bytes().size();
   if (offset > size || bytes > size - offset || (length && *length != bytes)) {
     naming(fmt::format("tensor \"{}\" of {} bytes does not fit into {} at {}, which has {} bytes",
                        proto.name(), bytes, location, offset, size));
   }
+  if (narrow != nullptr) return unpacked(*narrow, shape, std::as_bytes(file->bytes()).subspan(offset, bytes));
   if (offset % dtype_size(dtype) == 0 && dtype != DType::kBool)
     return Tensor::borrow(dtype, shape, file->bytes().data() + offset, file);
   Tensor copy(dtype, shape);

@@ -205,6 +205,11 @@ std::optional<DType> NodeImport::tensor_type(const char* name) const {
   return dtype_of_onnx(attribute->t().data_type());
 }
 
+const NarrowType* NodeImport::attribute_narrow_type(const char* name) const {
+  const auto* attribute = find(name);
+  return attribute == nullptr ? nullptr : find_narrow_type(attribute->t().data_type());
+}
+
 Tensor NodeImport::read_tensor(const onnx::AttributeProto& attribute) const {
   switch (held_type(attribute)) {
     case onnx::AttributeProto::FLOAT:

@@ -11,6 +11,7 @@
 #include "detent/core/value.h"
 #include "detent/graph/graph.h"
 #include "detent/graph/operators.h"
+#include "detent/onnx/narrow_elements.h"
 
 namespace onnx {
 class AttributeProto;
@@ -53,6 +54,11 @@ class NodeImport {
   /// The element type that the model has: of floats, all of which are float32 in the graph, one of several.
   DType float_type(size_t index) const;
   void set_float_type(size_t output, DType dtype);
+  /// The element type that the model has where another one holds its values; else nullptr.
+  const NarrowType* narrow_type(size_t index) const;
+  void set_narrow_type(size_t output, const NarrowType* type);
+  /// Integers of a wider type as the narrow one wraps them.
+  NodeInput wrapped(NodeInput x, const NarrowType& type);
   size_t rank(size_t index) const { return type(index).shape.size(); }
   /// Whether the input begins with a batch of open size where the model has one of 1.
   bool has_freed_batch(size_t index) const;
@@ -74,6 +80,7 @@ class NodeImport {
   std::vector<std::string> texts(const char* name) const;
   /// A tensor, or numbers as one.
   Tensor tensor(const char* name) const;
+  const NarrowType* attribute_narrow_type(const char* name) const;
   /// The element type that the model has for it; nothing for numbers.
   std::optional<DType> tensor_type(const char* name) const;
 

@@ -9,6 +9,7 @@
 #include "detent/core/convert.h"
 #include "detent/core/error.h"
 #include "detent/graph/operators.h"
+#include "detent/onnx/narrow_elements.h"
 
 namespace detent {
 namespace {
@@ -23,7 +24,6 @@ constexpr ElementType kElementTypes[] = {
     {1, "FLOAT", DType::kFloat32},
     {2, "UINT8", DType::kUInt8},
     {3, "INT8", DType::kInt8},
-    {4, "UINT16", std::nullopt},
     {5, "INT16", DType::kInt16},
     {6, "INT32", DType::kInt32},
     {7, "INT64", DType::kInt64},
@@ -31,18 +31,10 @@ constexpr ElementType kElementTypes[] = {
     {9, "BOOL", DType::kBool},
     {10, "FLOAT16", DType::kFloat16},
     {11, "DOUBLE", DType::kFloat64},
-    {12, "UINT32", std::nullopt},
     {13, "UINT64", std::nullopt},
     {14, "COMPLEX64", std::nullopt},
     {15, "COMPLEX128", std::nullopt},
-    {16, "BFLOAT16", DType::kBFloat16},
-    {17, "FLOAT8E4M3FN", DType::kFloat8E4M3},
-    {18, "FLOAT8E4M3FNUZ", std::nullopt},
-    {19, "FLOAT8E5M2", DType::kFloat8E5M2},
-    {20, "FLOAT8E5M2FNUZ", std::nullopt},
-    {21, "UINT4", std::nullopt},
-    {22, "INT4", std::nullopt},
-};
+    {16, "BFLOAT16", DType::kBFloat16}};
 
 const ElementType* known_type(int64_t element_type) {
   const auto* found = std::ranges::find(kElementTypes, element_type, &ElementType::onnx);
@@ -99,11 +91,13 @@ void copy_typed(const onnx::TensorProto& proto, Tensor& tensor) {
 }  // namespace
 
 std::string onnx_element_type_name(int64_t element_type) {
+  if (const NarrowType* narrow = find_narrow_type(element_type)) return std::string(narrow->name);
   const ElementType* type = known_type(element_type);
   return type == nullptr ? fmt::format("element type {}", element_type) : std::string(type->name);
 }
 
 DType dtype_of_onnx(int64_t element_type) {
+  if (const NarrowType* narrow = find_narrow_type(element_type)) return narrow->held;
   const ElementType* type = known_type(element_type);
   if (type == nullptr || !type->dtype) {
     fail("tensors of {} are not supported", onnx_element_type_name(element_type));
@@ -120,6 +114,7 @@ int64_t onnx_element_type(DType dtype) {
 }
 
 int64_t onnx_element_type(std::string_view name) {
+  if (const NarrowType* narrow = find_narrow_type(name)) return narrow->onnx;
   const auto* found = std::ranges::find(kElementTypes, name, &ElementType::name);
   if (found == std::end(kElementTypes)) fail("there is no element type \"{}\"", name);
   return found->onnx;
@@ -139,10 +134,26 @@ Shape shape_of(const onnx::TensorProto& proto) {
   return shape;
 }
 
+namespace {
+
+Tensor narrow_tensor(const onnx::TensorProto& proto, const NarrowType& type, const Shape& shape) {
+  const std::vector<std::byte> packed = packed_elements(proto, type);
+  const uint64_t expected = packed_size(type, element_count(shape));
+  if (packed.size() != expected) {
+    fail("tensor \"{}\": {} bytes of data for {} of shape {}, expected {}", proto.name(), packed.size(),
+         type.name, shape_text(shape), expected);
+  }
+  return unpacked(type, shape, packed);
+}
+
+}  // namespace
+
 Tensor tensor_of(const onnx::TensorProto& proto) {
   const Shape shape = shape_of(proto);
   if (proto.has_segment())
     fail("tensor \"{}\" is a segment of another, which is not supported", proto.name());
+  if (const NarrowType* narrow = find_narrow_type(proto.data_type()))
+    return narrow_tensor(proto, *narrow, shape);
   DType dtype = DType::kFloat32;
   try {
     dtype = dtype_of_onnx(proto.data_type());

@@ -49,7 +49,7 @@ class AlongAxis {
 template <class Code>
 Code code_of(float x, float scale, float zero) {
   constexpr auto kLow = static_cast<float>(std::numeric_limits<Code>::min());
-  constexpr auto kHigh = static_cast<float>(std::numeric_limits<Code>::max());
+  constexpr auto kHigh = largest_float_within<Code>();
   const float step = std::nearbyint(x / scale) + zero;
   return static_cast<Code>(std::isnan(step) ? 0 : std::clamp(step, kLow, kHigh));
 }

@@ -85,7 +85,7 @@ OperatorSchema quantize_linear() {
                                .kind = AttributeKind::kChoice,
                                .default_value = "uint8",
                                .help = "element type of the integers",
-                               .choices = {"uint8", "int8", "int16"}});
+                               .choices = {"uint8", "int8", "int16", "int32"}});
   return schema;
 }
 

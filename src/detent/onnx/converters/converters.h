@@ -23,6 +23,7 @@ OnnxConverterList layer_converters();
 OnnxConverterList normalization_converters();
 OnnxConverterList pooling_converters();
 OnnxConverterList elementwise_converters();
+OnnxConverterList cast_converters();
 OnnxConverterList reduction_converters();
 OnnxConverterList shape_converters();
 OnnxConverterList gather_converters();

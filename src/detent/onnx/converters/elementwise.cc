@@ -7,7 +7,6 @@
 #include "detent/graph/traits.h"
 #include "detent/onnx/converters/converters.h"
 #include "detent/onnx/converters/quantized_layers.h"
-#include "detent/onnx/tensor_data.h"
 
 namespace detent {
 namespace {
@@ -343,35 +342,6 @@ void convert_hardmax(NodeImport& node) {
   node.set_output(0, node.add("one_hot", {place, depth, values}, {{"dim", axis}}));
 }
 
-/// What detent computes of an element type of ONNX: 16-bit and 64-bit floats are float32 inside of a graph,
-/// but a cast rounds to them.
-void cast(NodeImport& node, const NodeInput& input, int64_t element_type, size_t output = 0) {
-  const DType dtype = dtype_of_onnx(element_type);
-  if (dtype == DType::kFloat8E4M3 || dtype == DType::kFloat8E5M2)
-    node.refuse("a cast to " + onnx_element_type_name(element_type));
-  const auto to = [&](NodeInput x, DType target) {
-    return node.add("cast", {std::move(x)}, {{"dtype", std::string(dtype_name(target))}});
-  };
-  const bool rounds = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
-  const bool floats = is_floating_point(dtype);
-  const DType from = node.type_of(input).dtype;
-  NodeInput result = input;
-  if (rounds) result = to(result, dtype);
-  if (rounds || from != (floats ? DType::kFloat32 : dtype))
-    result = to(result, floats ? DType::kFloat32 : dtype);
-  node.set_output(output, result);
-  node.set_float_type(output, dtype);
-}
-
-/// The element type was a name before opset 6.
-void convert_cast(NodeImport& node) {
-  constexpr int64_t kIsNumber = 6;
-  const bool is_name = node.opset() < kIsNumber;
-  cast(node, node.input(0), is_name ? onnx_element_type(node.text("to", "")) : node.integer("to", 0));
-}
-
-void convert_cast_like(NodeImport& node) { cast(node, node.input(0), onnx_element_type(node.float_type(1))); }
-
 void convert_where(NodeImport& node) {
   node.set_output(0, node.add("where", {node.input(0), operand(node, 1), operand(node, 2)}));
 }
@@ -432,9 +402,7 @@ OnnxConverterList elementwise_converters() {
                             {"Or", convert_pair<kOr>},
                             {"Xor", convert_pair<kXor>},
                             {"IsInf", convert_is_inf},
-                            {"Where", convert_where},
-                            {"Cast", convert_cast},
-                            {"CastLike", convert_cast_like}};
+                            {"Where", convert_where}};
   for (const auto& [name, op] : kUnary) list.emplace_back(name, convert_unary);
   return list;
 }

@@ -53,24 +53,72 @@ NodeInput quantized_codes(NodeImport& node, NodeInput value, NodeInput scale, si
   return node.add("quantize_linear", std::move(inputs), {{"dtype", std::string(dtype_name(dtype))}});
 }
 
-void convert_quantize(NodeImport& node) {
-  DType dtype = DType::kUInt8;
-  if (const int64_t wanted = node.integer("output_dtype", 0); wanted != 0) dtype = dtype_of_onnx(wanted);
-  if (node.has_input(2)) dtype = node.type(2).dtype;
-  if (dtype != DType::kUInt8 && dtype != DType::kInt8 && dtype != DType::kInt16)
-    node.refuse(fmt::format("codes of {}", dtype_name(dtype)));
+/// What a QuantizeLinear gives codes of: the type that holds them, and the model's where it has few bits.
+struct CodeType {
+  DType held = DType::kUInt8;
+  const NarrowType* narrow = nullptr;
+};
+
+CodeType code_type(const NodeImport& node) {
+  CodeType type;
+  if (const int64_t wanted = node.integer("output_dtype", 0); wanted != 0)
+    type = {dtype_of_onnx(wanted), find_narrow_type(wanted)};
+  if (node.has_input(2)) type = {node.type(2).dtype, node.narrow_type(2)};
+  const bool is_wide = type.narrow == nullptr && type.held != DType::kUInt8 && type.held != DType::kInt8 &&
+                       type.held != DType::kInt16;
+  const bool is_other = type.narrow != nullptr && type.held == DType::kInt64;
+  if (is_wide || is_other)
+    node.refuse(fmt::format("codes of {}", is_other ? type.narrow->name : dtype_name(type.held)));
+  return type;
+}
+
+/// Codes of few bits are those of the type that holds them, clamped.
+NodeInput within(NodeImport& node, NodeInput codes, const NarrowType& type) {
+  const auto bound = [](double value) { return NodeImport::integer_of(static_cast<int64_t>(value)); };
+  codes = node.add("maximum", {std::move(codes), bound(type.low())});
+  return node.add("minimum", {std::move(codes), bound(type.high())});
+}
+
+NodeInput integer_codes(NodeImport& node, const CodeType& type) {
   if (const int64_t block = node.integer("block_size", 0); block != 0) {
-    const auto codes = constant_codes(node, dtype, axis_of(node), block);
-    if (codes) return node.set_output(0, *codes);
+    const auto constant = constant_codes(node, type.held, type.narrow, axis_of(node), block);
+    if (constant) return node.constant_of(*constant);
   }
   Table attributes = axis_attribute(node);
-  attributes["dtype"] = std::string(dtype_name(dtype));
-  node.set_output(0, node.add("quantize_linear", with_parameters(node), std::move(attributes)));
+  attributes["dtype"] = std::string(dtype_name(type.held));
+  const NodeInput codes = node.add("quantize_linear", with_parameters(node), std::move(attributes));
+  return type.narrow == nullptr ? codes : within(node, codes, *type.narrow);
+}
+
+/// Whether the codes are of floats. Refuses the node where these have several scales.
+bool has_float_codes(const NodeImport& node, const NarrowType* narrow) {
+  if (narrow == nullptr || !narrow->is_float()) return false;
+  static_cast<void>(axis_of(node));
+  if (node.integer("block_size", 0) != 0 || element_count(node.type(1).shape) != 1)
+    node.refuse(fmt::format("codes of {} with several scales", narrow->name));
+  return true;
+}
+
+void convert_quantize(NodeImport& node) {
+  const CodeType type = code_type(node);
+  if (has_float_codes(node, type.narrow)) {
+    if (node.has_input(2) && node.number(size_t{2}) != 0.0)
+      node.refuse(fmt::format("codes of {} with a zero point", type.narrow->name));
+    const NodeInput steps = node.add("div", {node.input(0), quantization_operand(node, 1)});
+    node.set_output(0, rounded_to(node, steps, *type.narrow));
+  } else {
+    node.set_output(0, integer_codes(node, type));
+  }
+  node.set_narrow_type(0, type.narrow);
 }
 
 void convert_dequantize(NodeImport& node) {
+  if (has_float_codes(node, node.narrow_type(0))) {
+    NodeInput codes = node.input(0);
+    if (node.has_input(2) && node.number(size_t{2}) != 0.0) codes = node.add("sub", {codes, node.input(2)});
+    return node.set_output(0, node.add("mul", {codes, quantization_operand(node, 1)}));
+  }
   if (became_rounding(node)) return;
-  if (is_floating_point(node.type(0).dtype)) node.refuse("codes of floats");
   node.set_output(0, node.add("dequantize_linear", with_parameters(node), axis_attribute(node)));
 }
 

@@ -77,24 +77,33 @@ std::pair<double, double> range_of(DType dtype) {
       return {INT8_MIN, INT8_MAX};
     case DType::kUInt8:
       return {0, UINT8_MAX};
+    case DType::kInt32:
+      return {INT32_MIN, INT32_MAX};
     default:
       return {INT16_MIN, INT16_MAX};
   }
 }
 
+/// Those of a type of few bits where the input has one.
+std::pair<double, double> range_of_input(const NodeImport& node, size_t input) {
+  const NarrowType* const narrow = node.narrow_type(input);
+  return narrow != nullptr ? std::pair(narrow->low(), narrow->high()) : range_of(node.type(input).dtype);
+}
+
 /// Nothing where a parameter is computed.
-std::optional<Codes> known_codes(const NodeImport& node, size_t scale_input, size_t zero_input, DType dtype) {
+std::optional<Codes> known_codes(const NodeImport& node, size_t scale_input, size_t zero_input,
+                                 std::pair<double, double> range) {
   const Tensor* scale = node.constant(scale_input);
   const Tensor* zero = node.constant(zero_input);
   if (scale == nullptr || (node.has_input(zero_input) && zero == nullptr)) return std::nullopt;
   Codes codes{.scale = numbers_of(*scale),
               .zero_point = zero == nullptr ? std::vector<double>{0} : numbers_of(*zero)};
-  std::tie(codes.low, codes.high) = range_of(dtype);
+  std::tie(codes.low, codes.high) = range;
   return codes;
 }
 
 std::optional<Codes> known_codes(const NodeImport& node, const QuantizedInput& codes) {
-  return known_codes(node, codes.scale, codes.zero_point, node.type(codes.value).dtype);
+  return known_codes(node, codes.scale, codes.zero_point, range_of_input(node, codes.value));
 }
 
 /// Which scale each element has: one for all, one for each position of a dimension, or one for each `block`
@@ -161,20 +170,20 @@ Tensor values_of(const Tensor& codes, const Codes& parameters, const ScalePlaces
   return values;
 }
 
-/// round(value / scale) + zero point within the type, of NaN its 0, as the operator gives them.
+/// round(value / scale) + zero point within the range, of NaN its 0, as the operator gives them.
 Tensor codes_of(const Tensor& values, const Codes& parameters, const ScalePlaces& places, DType dtype) {
   const Tensor from = to_float32(values);
   Tensor codes(dtype, values.shape());
   visit_numbers(dtype, [&]<class T>(T) {
     if constexpr (!std::is_same_v<T, bool>) {
-      constexpr auto kLow = static_cast<float>(std::numeric_limits<T>::min());
-      constexpr auto kHigh = static_cast<float>(std::numeric_limits<T>::max());
+      const auto low = static_cast<float>(parameters.low);
+      const auto high = std::min(static_cast<float>(parameters.high), largest_float_within<T>());
       for (size_t i = 0; T & code : codes.values<T>()) {
         const size_t at = places.of(i);
         const auto scale = static_cast<float>(parameters.scale[at]);
         const auto zero = static_cast<float>(zero_point_at(parameters, at));
         const float steps = std::nearbyint(from.values<float>()[i] / scale) + zero;
-        code = static_cast<T>(std::isnan(steps) ? 0 : std::clamp(steps, kLow, kHigh));
+        code = static_cast<T>(std::isnan(steps) ? 0 : std::clamp(steps, low, high));
         ++i;
       }
     }
@@ -406,16 +415,25 @@ std::optional<std::vector<double>> known_numbers(const NodeImport& node, const N
   return known_numbers(node.graph(), operand);
 }
 
+namespace {
+
+/// Codes of 32 bits are sums, which have no format.
+RoundedConstant rounded_codes(const Tensor& codes, const Codes& parameters, int64_t axis, int64_t block) {
+  const ScalePlaces places(codes.shape(), parameters, axis, block);
+  RoundedConstant result{.values = values_of(codes, parameters, places), .spec = std::nullopt};
+  result.spec = spec_of(parameters, axis);
+  if (result.spec && block > 0)
+    result.spec = rounding_at_places(*result.spec, places.of_all(codes.shape()), block);
+  return result;
+}
+
+}  // namespace
+
 RoundedConstant rounded_constant(const Tensor& codes, std::vector<double> scale,
                                  std::vector<double> zero_point, int64_t axis, int64_t block) {
   Codes parameters{.scale = std::move(scale), .zero_point = std::move(zero_point)};
   std::tie(parameters.low, parameters.high) = range_of(codes.dtype());
-  const ScalePlaces places(codes.shape(), parameters, axis, block);
-  RoundedConstant result{.values = values_of(codes, parameters, places), .spec = std::nullopt};
-  if (codes.dtype() != DType::kInt32) result.spec = spec_of(parameters, axis);
-  if (result.spec && block > 0)
-    result.spec = rounding_at_places(*result.spec, places.of_all(codes.shape()), block);
-  return result;
+  return rounded_codes(codes, parameters, axis, block);
 }
 
 std::optional<RoundedConstant> rounded_constant(const NodeImport& node, const QuantizedInput& codes,
@@ -423,7 +441,7 @@ std::optional<RoundedConstant> rounded_constant(const NodeImport& node, const Qu
   const Tensor* constant = node.constant(codes.value);
   const std::optional<Codes> known = constant == nullptr ? std::nullopt : known_codes(node, codes);
   if (!known) return std::nullopt;
-  return rounded_constant(*constant, known->scale, known->zero_point, axis, block);
+  return rounded_codes(*constant, *known, axis, block);
 }
 
 std::optional<RoundedConstant> rounded_constant(const Graph& graph, const Node& node) {
@@ -434,9 +452,11 @@ std::optional<RoundedConstant> rounded_constant(const Graph& graph, const Node& 
   return RoundedConstant{fake_quantize(*rounding, value->tensor), rounding};
 }
 
-std::optional<Tensor> constant_codes(const NodeImport& node, DType dtype, int64_t axis, int64_t block) {
+std::optional<Tensor> constant_codes(const NodeImport& node, DType dtype, const NarrowType* narrow,
+                                     int64_t axis, int64_t block) {
   const Tensor* values = node.constant(0);
-  const std::optional<Codes> known = known_codes(node, 1, 2, dtype);
+  const auto range = narrow != nullptr ? std::pair(narrow->low(), narrow->high()) : range_of(dtype);
+  const std::optional<Codes> known = known_codes(node, 1, 2, range);
   if (values == nullptr || !known) return std::nullopt;
   return codes_of(*values, *known, ScalePlaces(values->shape(), *known, axis, block), dtype);
 }
@@ -448,11 +468,13 @@ std::optional<Tensor> constant_codes(const Graph& graph, const Node& node) {
   const bool has_zero = node.inputs.size() > 2 && !node.inputs[2].is_absent();
   const auto zero = has_zero ? known_numbers(graph, node.inputs[2]) : std::vector<double>{0};
   if (value == nullptr || !scale || !zero) return std::nullopt;
-  const Codes codes{.scale = *scale, .zero_point = *zero};
+  const DType dtype = dtype_of_name(choice_attribute(node, "dtype"));
+  Codes codes{.scale = *scale, .zero_point = *zero};
+  std::tie(codes.low, codes.high) = range_of(dtype);
   const Tensor& values = value->tensor;
   const int64_t axis = integer_attribute(node, "axis");
   const ScalePlaces places(values.shape(), codes, axis < 0 ? axis + values.rank() : axis);
-  return codes_of(values, codes, places, dtype_of_name(choice_attribute(node, "dtype")));
+  return codes_of(values, codes, places, dtype);
 }
 
 std::optional<NodeInput> rounded_value(NodeImport& node, const QuantizedInput& input, int64_t axis) {
@@ -471,7 +493,7 @@ std::optional<NodeInput> rounded_value(NodeImport& node, const QuantizedInput& i
 
 std::optional<QuantSpec> rounding_to_codes(const NodeImport& node, const QuantizedInput& codes, DType dtype) {
   if (dtype == DType::kInt32) return std::nullopt;
-  const std::optional<Codes> known = known_codes(node, codes.scale, codes.zero_point, dtype);
+  const std::optional<Codes> known = known_codes(node, codes.scale, codes.zero_point, range_of(dtype));
   return known && known->scale.size() == 1 ? spec_of(*known, 0) : std::nullopt;
 }
 

@@ -30,8 +30,9 @@ RoundedConstant rounded_constant(const Tensor& codes, std::vector<double> scale,
                                  std::vector<double> zero_point, int64_t axis, int64_t block = 0);
 /// What a node that rounds makes of a tensor of the graph's own; nothing for other nodes.
 std::optional<RoundedConstant> rounded_constant(const Graph& graph, const Node& node);
-/// The codes of a QuantizeLinear's input; nothing where that is not constant.
-std::optional<Tensor> constant_codes(const NodeImport& node, DType dtype, int64_t axis, int64_t block);
+/// The codes of a QuantizeLinear's input, perhaps of few bits of the type; nothing where that is not constant.
+std::optional<Tensor> constant_codes(const NodeImport& node, DType dtype, const NarrowType* narrow,
+                                     int64_t axis, int64_t block);
 /// Those that a quantize_linear node gives of a tensor of the graph's own; nothing for other nodes.
 std::optional<Tensor> constant_codes(const Graph& graph, const Node& node);
 /// For codes that come from a QuantizeLinear with the same parameters (and perhaps a Clip, for fewer bits):
@@ -43,6 +44,9 @@ std::optional<QuantSpec> rounding_to_codes(const NodeImport& node, const Quantiz
 /// Numbers that an operand holds, where they are known.
 std::optional<std::vector<double>> known_numbers(const NodeImport& node, const NodeInput& operand);
 std::optional<std::vector<double>> known_numbers(const Graph& graph, const NodeInput& operand);
+
+/// Floats as a type of few bits has them, by the node's attribute `saturate` (cast.cc).
+NodeInput rounded_to(NodeImport& node, NodeInput x, const NarrowType& type);
 
 /// The attribute of QuantizeLinear and DequantizeLinear, counted from the front.
 int64_t axis_of(const NodeImport& node);

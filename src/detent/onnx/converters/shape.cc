@@ -266,6 +266,7 @@ void convert_constant_of_shape(NodeImport& node) {
       0, node.add("full", {node.list(0)},
                   {{"value", only_element(value)}, {"dtype", std::string(dtype_name(value.dtype()))}}));
   node.set_float_type(0, node.tensor_type("value").value_or(value.dtype()));
+  node.set_narrow_type(0, node.attribute_narrow_type("value"));
 }
 
 /// Numbers are int64 or float32: others say their type as tensors.
@@ -309,6 +310,7 @@ void convert_constant(NodeImport& node) {
     if (!node.has_attribute(name)) continue;
     node.set_output(0, node.tensor(name));
     if (const auto type = node.tensor_type(name)) node.set_float_type(0, *type);
+    node.set_narrow_type(0, node.attribute_narrow_type(name));
     return;
   }
   node.refuse("a constant of this kind");

@@ -17,6 +17,7 @@ void expect_code_dtype(const NodeExport& node, DType dtype) {
 /// A zero point says of which dtype the codes are; without one they are uint8.
 void export_quantize(NodeExport& node) {
   const DType dtype = node.result_type().dtype;
+  if (dtype == DType::kInt32) node.refuse("codes of 32 bits");
   expect_code_dtype(node, dtype);
   OnnxValues inputs = {node.input(0), node.input_as(1, DType::kFloat32), node.input_as(2, dtype)};
   if (inputs[2].empty() && dtype != DType::kUInt8) {

@@ -1,0 +1,60 @@
+#include "detent/core/error.h"
+#include "detent/formats/format.h"
+#include "detent/onnx/converters/converters.h"
+#include "detent/onnx/converters/rounding.h"
+#include "detent/onnx/tensor_data.h"
+
+namespace detent {
+namespace {
+
+NodeInput to_dtype_of_graph(NodeImport& node, NodeInput x, DType dtype) {
+  if (node.type_of(x).dtype == dtype) return x;
+  return node.add("cast", {std::move(x)}, {{"dtype", std::string(dtype_name(dtype))}});
+}
+
+/// What detent computes of an element type of ONNX: all floats are float32 inside of a graph, but a cast
+/// rounds to them; integers of few bits wrap as they do.
+void cast(NodeImport& node, int64_t element_type) {
+  const DType dtype = dtype_of_onnx(element_type);
+  const NarrowType* const narrow = find_narrow_type(element_type);
+  const bool rounds = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
+  NodeInput result = node.input(0);
+  if (narrow != nullptr && !narrow->is_float())
+    result = node.wrapped(to_dtype_of_graph(node, result, DType::kInt64), *narrow);
+  if (rounds) result = to_dtype_of_graph(node, result, dtype);
+  result = to_dtype_of_graph(node, result, is_floating_point(dtype) ? DType::kFloat32 : dtype);
+  if (narrow != nullptr && narrow->is_float()) result = rounded_to(node, result, *narrow);
+  node.set_output(0, result);
+  node.set_float_type(0, dtype);
+  node.set_narrow_type(0, narrow);
+}
+
+/// The element type was a name before opset 6.
+void convert_cast(NodeImport& node) {
+  constexpr int64_t kIsNumber = 6;
+  const bool is_name = node.opset() < kIsNumber;
+  cast(node, is_name ? onnx_element_type(node.text("to", "")) : node.integer("to", 0));
+}
+
+void convert_cast_like(NodeImport& node) {
+  const NarrowType* const narrow = node.narrow_type(1);
+  cast(node, narrow != nullptr ? narrow->onnx : onnx_element_type(node.float_type(1)));
+}
+
+}  // namespace
+
+NodeInput rounded_to(NodeImport& node, NodeInput x, const NarrowType& type) {
+  if (type.format == nullptr) node.refuse(fmt::format("rounding to {}", type.name));
+  const bool saturates = type.nan == NarrowType::Nan::kNone || node.integer("saturate", 1) != 0;
+  if (!saturates && type.nan != NarrowType::Nan::kFamily)
+    node.refuse(fmt::format("rounding to {} that does not saturate", type.name));
+  if (type.nan == NarrowType::Nan::kNone)  // NaN becomes 0
+    x = node.add("where", {node.add("isnan", {x}), NodeImport::number_of(0), x});
+  QuantSpec spec = parse_quant_spec_text(type.format);
+  if (!saturates) spec = parse_quant_spec_text(fmt::format("{}:saturate=false", type.format));
+  return node.add_rounding(std::move(x), spec);
+}
+
+OnnxConverterList cast_converters() { return {{"Cast", convert_cast}, {"CastLike", convert_cast_like}}; }
+
+}  // namespace detent

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "detent/core/tensor.h"
+
+namespace onnx {
+class TensorProto;
+}
+
+namespace detent {
+
+/// An element type of ONNX that no DType is: its values are held by one that has them all.
+struct NarrowType {
+  int64_t onnx;  // TensorProto.DataType
+  std::string_view name;
+  DType held;
+  int bits;
+  bool is_signed = false;
+  // How many bits the fraction of floats has, what their exponent is counted from, and which codes are no
+  // numbers.
+  int fraction = -1;
+  int bias = 0;
+  enum class Nan : uint8_t { kNone, kLast, kFamily, kMinusZero } nan = Nan::kNone;
+  const char* format = nullptr;  // that rounds to it, if there is one
+
+  bool is_float() const { return fraction >= 0; }
+  double low() const;
+  double high() const;
+};
+
+/// nullptr for other element types.
+const NarrowType* find_narrow_type(int64_t element_type);
+const NarrowType* find_narrow_type(std::string_view name);
+
+/// Bytes that elements take in files: several of less than 8 bits share one.
+uint64_t packed_size(const NarrowType& type, int64_t count);
+/// The values of packed elements, of which there are as many as the shape has.
+Tensor unpacked(const NarrowType& type, const Shape& shape, std::span<const std::byte> packed);
+/// The packed elements that a message has, one by one or in its raw data.
+std::vector<std::byte> packed_elements(const onnx::TensorProto& proto, const NarrowType& type);
+
+}  // namespace detent
