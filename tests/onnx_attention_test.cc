@@ -184,7 +184,7 @@ TEST(OnnxAttention, NeedsNumbersOfHeads) {
   model.output("y");
   model.node("Attention", {"x", "x", "x"}, {"y"}, {{"q_num_heads", 2}});
   EXPECT_THAT(error_of([&] { import_onnx(model.write()); }),
-              HasSubstr("q_num_heads 2 and kv_num_heads 0, expected at least 1"));
+              HasSubstr("2 heads of queries and 0 of keys, expected a multiple, of at most 65536"));
 }
 
 TEST(OnnxAttention, RotaryEmbeddingTurnsPartsOfHeads) {

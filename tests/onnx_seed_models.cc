@@ -59,6 +59,35 @@ void add_nodes(std::vector<onnx::ModelProto>& models) {
   add_node(models, 17, "Einsum", {2, 2}, {floats("w", {2, 2}, {1, 2, 3, 4})}, {{"equation", "ij,jk->ik"}});
   add_node(models, 17, "TopK", {2, 3}, {ints("k", {2})}, {{"axis", 1}});
   add_node(models, 17, "Gelu", {2, 3}, {}, {}, "com.microsoft");
+  add_node(models, 13, "LRN", {1, 4, 2}, {}, {{"size", 3}});
+  add_node(models, 18, "CenterCropPad", {4, 2}, {ints("shape", {2, 3})});
+  add_node(models, 22, "MaxUnpool", {1, 1, 2}, {onnx_tensor<int64_t>("places", {1, 1, 2}, {1, 2})},
+           {{"kernel_shape", Ints{2}}, {"strides", Ints{2}}});
+  add_node(models, 22, "SoftmaxCrossEntropyLoss", {2, 3}, {ints("target", {1, 2})}, {{"ignore_index", 2}});
+  add_node(models, 25, "Attention", {1, 2, 4},
+           {floats("k", {1, 3, 2}, Floats(6, 0.5F)), floats("v", {1, 3, 2}, Floats(6, 0.5F))},
+           {{"q_num_heads", 2}, {"kv_num_heads", 1}, {"is_causal", 1}});
+  add_node(models, 24, "TensorScatter", {1, 3, 1}, {floats("update", {1, 2, 1}, {1, 2})});
+  add_node(models, 23, "RotaryEmbedding", {1, 1, 2, 4},
+           {floats("c", {1, 2, 2}, Floats(4, 1)), floats("s", {1, 2, 2}, Floats(4, 0))});
+}
+
+/// Codes of four bits, with a scale for each two.
+void add_narrow_codes(std::vector<onnx::ModelProto>& models) {
+  constexpr int kInt4 = 22;
+  OnnxModelForTest model(21);
+  model.input("x", {1, 4});
+  model.output("y");
+  onnx::TensorProto codes;
+  codes.set_name("codes");
+  codes.set_data_type(kInt4);
+  for (const int64_t dim : {4, 2}) codes.add_dims(dim);
+  codes.set_raw_data("\x71\x28\xf0\x13");
+  *model.graph().add_initializer() = codes;
+  model.constant<float>("s", {2, 2}, {1, 2, 3, 4});
+  model.node("DequantizeLinear", {"codes", "s"}, {"w"}, {{"axis", 0}, {"block_size", 2}});
+  model.node("MatMul", {"x", "w"}, {"y"});
+  models.push_back(model.proto);
 }
 
 /// Codes from one layer to the next, as quantizers for integers write them.
@@ -154,6 +183,7 @@ std::vector<onnx::ModelProto> onnx_seed_models() {
   std::vector<onnx::ModelProto> models;
   add_nodes(models);
   add_codes(models);
+  add_narrow_codes(models);
   add_rounding(models);
   add_function(models);
   add_branches(models);

@@ -52,6 +52,13 @@ NodeInput with_past(NodeImport& node, NodeInput now, size_t past) {
              : now;
 }
 
+void expect_heads(const Heads& heads) {
+  constexpr int64_t kMost = 1 << 16;
+  if (heads.count < 1 || heads.of_keys < 1 || heads.count > kMost || heads.count % heads.of_keys != 0)
+    fail("{} heads of queries and {} of keys, expected a multiple, of at most {}", heads.count, heads.of_keys,
+         kMost);
+}
+
 Heads heads_of(NodeImport& node) {
   const size_t rank = node.rank(kQuery);
   if ((rank != 3 && rank != 4) || node.rank(kKey) != rank || node.rank(kValue) != rank)
@@ -65,15 +72,13 @@ Heads heads_of(NodeImport& node) {
   } else {
     heads.count = node.integer("q_num_heads", 0);
     heads.of_keys = node.integer("kv_num_heads", 0);
-    if (heads.count < 1 || heads.of_keys < 1)
-      fail("q_num_heads {} and kv_num_heads {}, expected at least 1", heads.count, heads.of_keys);
+    expect_heads(heads);
     heads.size = known_size(node, kQuery, 2) / heads.count;
     heads.query = split_heads(node, node.input(kQuery), heads.count);
     heads.key = split_heads(node, node.input(kKey), heads.of_keys);
     heads.value = split_heads(node, node.input(kValue), heads.of_keys);
   }
-  if (heads.count % heads.of_keys != 0)
-    fail("{} heads of queries and {} of keys, expected a multiple", heads.count, heads.of_keys);
+  expect_heads(heads);
   heads.key = with_past(node, heads.key, kPastKey);
   heads.value = with_past(node, heads.value, kPastValue);
   return heads;

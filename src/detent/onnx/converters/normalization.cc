@@ -233,8 +233,9 @@ void convert_rms_norm(NodeImport& node) {
 void convert_local_response_norm(NodeImport& node) {
   const int64_t size = node.integer("size", 0);
   const auto channels = node.size(0, 1);
-  if (size < 1) fail("size is {}, expected at least 1", size);
   if (!channels) node.refuse("an open number of channels");
+  if (size < 1 || size > 2 * *channels)
+    fail("size is {}, expected 1 to twice the number of channels, {}", size, *channels);
   const NodeInput x = node.input(0);
   const NodeInput squares = node.add("mul", {x, x});
   const NodeInput images = node.add("dynamic_reshape", {squares, NodeImport::list_of({0, 1, *channels, -1})});
