@@ -163,6 +163,29 @@ TEST(OnnxNarrowTypes, SumsAndProductsWrap) {
   }
 }
 
+TEST(OnnxNarrowTypes, BitsAreShiftedOutAtBothEnds) {
+  const auto shifted = [](const char* direction) {
+    OnnxModelForTest model(11);
+    one_node(model, kUInt16, onnx_node("BitShift", {"x", "c"}, {"y"}, {{"direction", direction}}), kUInt16);
+    *model.graph().add_initializer() =
+        packed("c", kUInt16, {4}, {'\x01', '\0', '\x08', '\0', '\x0f', '\0', '\x10', '\0'});
+    return values_of(result_of(model, Tensor::from({4}, std::vector<int32_t>{65535, 257, 3, 1})));
+  };
+  EXPECT_EQ(shifted("LEFT"), (Doubles{65534, 256, 32768, 0}));
+  EXPECT_EQ(shifted("RIGHT"), (Doubles{32767, 1, 0, 0}));
+  EXPECT_THAT(error_of([&] { shifted("UP"); }), HasSubstr("direction is \"UP\", expected LEFT or RIGHT"));
+}
+
+TEST(OnnxNarrowTypes, BitsAreTurnedOver) {
+  OnnxModelForTest model(18);
+  one_node(model, kUInt16, onnx_node("BitwiseNot", {"x"}, {"y"}), kUInt16);
+  const Tensor x = Tensor::from({4}, std::vector<int32_t>{0, 1, 65535, 255});
+  EXPECT_EQ(values_of(result_of(model, x)), (Doubles{65535, 65534, 0, 65280}));
+  OnnxModelForTest signs(18);
+  one_node(signs, 6, onnx_node("BitwiseNot", {"x"}, {"y"}), 6);
+  EXPECT_EQ(values_of(result_of(signs, x)), (Doubles{-1, -2, -65536, -256}));
+}
+
 TEST(OnnxNarrowTypes, OperatorsThatMayNotKeepThemAreRefused) {
   OnnxModelForTest model(18);
   one_node(model, kUInt16, onnx_node("ReduceSum", {"x"}, {"y"}), kUInt16);

@@ -15,7 +15,7 @@ constexpr std::string_view kKeeping[] = {
     "Concat",    "Div",      "Expand", "Flatten", "Gather",  "GatherElements",  "GatherND",
     "Identity",  "Max",      "Min",    "Mod",     "Pad",     "Reshape",         "Slice",
     "Split",     "Squeeze",  "Tile",   "Transpose", "Unsqueeze", "Where"};
-constexpr std::string_view kWrapping[] = {"Add", "Mul", "Pow", "Sub", "Sum"};
+constexpr std::string_view kWrapping[] = {"Add", "BitShift", "BitwiseNot", "Mul", "Pow", "Sub", "Sum"};
 /// Those that give another type, or say which one.
 constexpr std::string_view kReading[] = {
     "Cast", "CastLike",    "DequantizeLinear", "Equal",          "Greater", "GreaterOrEqual",

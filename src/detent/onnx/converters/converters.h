@@ -24,6 +24,7 @@ OnnxConverterList normalization_converters();
 OnnxConverterList pooling_converters();
 OnnxConverterList elementwise_converters();
 OnnxConverterList cast_converters();
+OnnxConverterList integer_converters();
 OnnxConverterList reduction_converters();
 OnnxConverterList shape_converters();
 OnnxConverterList gather_converters();
