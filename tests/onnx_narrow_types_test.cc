@@ -176,6 +176,17 @@ TEST(OnnxNarrowTypes, BitsAreShiftedOutAtBothEnds) {
   EXPECT_THAT(error_of([&] { shifted("UP"); }), HasSubstr("direction is \"UP\", expected LEFT or RIGHT"));
 }
 
+TEST(OnnxNarrowTypes, BitsWithASignKeepItToTheRight) {
+  const auto shifted = [](const char* direction) {
+    OnnxModelForTest model(28);
+    one_node(model, 3, onnx_node("BitShift", {"x", "c"}, {"y"}, {{"direction", direction}}), 3);
+    model.constant<int8_t>("c", {4}, {1, 7, 9, -1});
+    return values_of(result_of(model, Tensor::from({4}, std::vector<int8_t>{-3, -128, -5, 5})));
+  };
+  EXPECT_EQ(shifted("LEFT"), (Doubles{-6, 0, 0, 0}));
+  EXPECT_EQ(shifted("RIGHT"), (Doubles{-2, -1, -1, 0}));
+}
+
 TEST(OnnxNarrowTypes, BitsAreTurnedOver) {
   OnnxModelForTest model(18);
   one_node(model, kUInt16, onnx_node("BitwiseNot", {"x"}, {"y"}), kUInt16);

@@ -1,3 +1,5 @@
+#include <climits>
+
 #include "detent/core/error.h"
 #include "detent/onnx/converters/converters.h"
 
@@ -6,13 +8,19 @@ namespace {
 
 // Operators on the bits of integers, as arithmetic.
 
-/// Bits of an input without a sign. Refuses the node where it is of another type.
-int64_t unsigned_bits(const NodeImport& node) {
+struct Bits {
+  int64_t count = 0;
+  bool is_signed = false;
+};
+
+/// Those of input 0. Refuses the node where it has no integers.
+Bits bits_of(const NodeImport& node) {
   const NarrowType* const narrow = node.narrow_type(0);
-  if (narrow != nullptr && !narrow->is_float() && !narrow->is_signed) return narrow->bits;
-  if (narrow != nullptr || node.type(0).dtype != DType::kUInt8)
-    node.refuse(fmt::format("bits of {}", dtype_name(node.type(0).dtype)));
-  return 8;
+  const DType dtype = node.type(0).dtype;
+  if (is_floating_point(dtype) || dtype == DType::kBool)
+    node.refuse(fmt::format("bits of {}", narrow != nullptr ? narrow->name : dtype_name(dtype)));
+  if (narrow != nullptr) return {narrow->bits, narrow->is_signed};
+  return {static_cast<int64_t>(CHAR_BIT * dtype_size(dtype)), dtype != DType::kUInt8};
 }
 
 /// A number of the input's type.
@@ -23,28 +31,48 @@ NodeInput constant_of_type(NodeImport& node, int64_t number) {
   return node.add("cast", {constant}, {{"dtype", std::string(dtype_name(dtype))}});
 }
 
-/// x 2^y or x / 2^y; 0 where y is as many as there are bits.
+NodeInput power_of_two(NodeImport& node, const NodeInput& exponent) {
+  return node.add("pow", {constant_of_type(node, 2), exponent});
+}
+
+/// floor(x / 2^y), where 2^y is a positive number of the type.
+NodeInput shifted_right(NodeImport& node, const NodeInput& x, const NodeInput& places) {
+  const NodeInput divisor = power_of_two(node, places);
+  return node.add("div", {node.add("sub", {x, node.add("remainder", {x, divisor})}), divisor});
+}
+
+/// By all places but one only the sign stays; in two steps, since 2 to all places but one is negative.
+NodeInput signed_shifted_right(NodeImport& node, const NodeInput& places, const NodeInput& moves,
+                               int64_t bits) {
+  const NodeInput used = node.add("where", {moves, places, constant_of_type(node, bits - 1)});
+  const NodeInput half = node.add("div", {used, NodeImport::integer_of(2)});
+  const NodeInput x = shifted_right(node, node.input(0), half);
+  return shifted_right(node, x, node.add("sub", {used, half}));
+}
+
+/// x 2^y or floor(x / 2^y), for y below the number of bits; else 0, or -1 of what has a sign and goes right.
 void convert_bit_shift(NodeImport& node) {
-  const int64_t bits = unsigned_bits(node);
+  const Bits bits = bits_of(node);
   const std::string direction = node.text("direction", "");
-  if (direction != "LEFT" && direction != "RIGHT")
+  const bool goes_left = direction == "LEFT";
+  if (!goes_left && direction != "RIGHT")
     fail("direction is \"{}\", expected LEFT or RIGHT", direction);
-  const NodeInput zero = constant_of_type(node, 0);
   const NodeInput places = node.input(1);
-  const NodeInput stays = node.add("lt", {places, NodeImport::integer_of(bits)});
-  const NodeInput used = node.add("where", {stays, places, zero});
-  const NodeInput factor = node.add("pow", {constant_of_type(node, 2), used});
-  const NodeInput shifted = node.add(direction == "LEFT" ? "mul" : "div", {node.input(0), factor});
-  node.set_output(0, node.add("where", {stays, shifted, zero}));
+  NodeInput moves = node.add("lt", {places, NodeImport::integer_of(bits.count)});
+  if (bits.is_signed)
+    moves = node.add("logical_and", {moves, node.add("ge", {places, NodeImport::integer_of(0)})});
+  if (bits.is_signed && !goes_left)
+    return node.set_output(0, signed_shifted_right(node, places, moves, bits.count));
+  const NodeInput zero = constant_of_type(node, 0);
+  const NodeInput factor = power_of_two(node, node.add("where", {moves, places, zero}));
+  const NodeInput shifted = node.add(goes_left ? "mul" : "div", {node.input(0), factor});
+  node.set_output(0, node.add("where", {moves, shifted, zero}));
 }
 
 /// All bits of an integer are its distance from the one that has all bits.
 void convert_bitwise_not(NodeImport& node) {
-  const NarrowType* const narrow = node.narrow_type(0);
-  if (is_floating_point(node.type(0).dtype) || node.type(0).dtype == DType::kBool)
-    node.refuse(fmt::format("bits of {}", dtype_name(node.type(0).dtype)));
-  int64_t all = node.type(0).dtype == DType::kUInt8 ? UINT8_MAX : -1;
-  if (narrow != nullptr && !narrow->is_signed) all = static_cast<int64_t>(narrow->high());
+  const Bits bits = bits_of(node);
+  const int64_t all = bits.is_signed ? -1 : (int64_t{1} << bits.count) - 1;
   node.set_output(0, node.add("sub", {constant_of_type(node, all), node.input(0)}));
 }
 
