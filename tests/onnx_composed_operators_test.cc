@@ -44,8 +44,7 @@ TEST(OnnxComposed, LocalResponseNormalizationSumsSquaresOfChannelsAround) {
     OnnxModelForTest model(13);
     model.input("x", {-1, 4, 2});
     model.output("y");
-    model.node("LRN", {"x"}, {"y"},
-               {{"size", size}, {"alpha", 0.5F}, {"beta", 0.25F}, {"bias", 2.0F}});
+    model.node("LRN", {"x"}, {"y"}, {{"size", size}, {"alpha", 0.5F}, {"beta", 0.25F}, {"bias", 2.0F}});
     const Tensor x = counting({1, 4, 2});
     std::vector<double> expected;
     for (int64_t c = 0; c < 4; ++c) {

@@ -55,9 +55,8 @@ void GruGates(int64_t hidden, const RecurrentSample& s) {
   const float* const inputs = s.inputs + 2 * hidden;
   Apply(
       TanhFunction(), hidden,
-      [&](const auto& at) HWY_ATTR {
-        return hn::Add(at.Load(inputs), hn::Mul(at.Load(r), at.Load(s.candidate)));
-      },
+      [&](const auto& at)
+          HWY_ATTR { return hn::Add(at.Load(inputs), hn::Mul(at.Load(r), at.Load(s.candidate))); },
       [&](HalfVec result, const auto& at) HWY_ATTR { at.Store(Mixed(result, s, at), s.state); });
 }
 

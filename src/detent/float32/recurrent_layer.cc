@@ -101,11 +101,10 @@ RecurrentLayer::RecurrentLayer(RecurrentKind kind, const Node& node, const Recur
 
 void RecurrentLayer::add_direction(const Node& node, const RecurrentWeights& weights, int64_t index) {
   const int64_t all = gates_of(kind_) * hidden_;
-  Direction direction{
-      .is_reverse = index == 1 || choice_attribute(node, "direction") == "reverse",
-      .inputs = PackedLinear(part(weights.inputs, index), biases(weights, index, 0, all)),
-      .recurrences = {},
-      .cell = cell_of(kind_, node, weights, index)};
+  Direction direction{.is_reverse = index == 1 || choice_attribute(node, "direction") == "reverse",
+                      .inputs = PackedLinear(part(weights.inputs, index), biases(weights, index, 0, all)),
+                      .recurrences = {},
+                      .cell = cell_of(kind_, node, weights, index)};
   const bool has_two = kind_ == RecurrentKind::kGru && !is_set(node, "linear_before_reset");
   const Tensor states = part(weights.states, index);
   const int64_t cut = has_two ? 2 * hidden_ : all;

@@ -66,8 +66,8 @@ class RecurrentLayer {
  private:
   struct Direction {
     bool is_reverse;
-    PackedLinear inputs;                     // W x + Wb, of all gates
-    std::vector<PackedLinear> recurrences;   // R h + Rb; two where the last gate of a GRU sums r h
+    PackedLinear inputs;                    // W x + Wb, of all gates
+    std::vector<PackedLinear> recurrences;  // R h + Rb; two where the last gate of a GRU sums r h
     RecurrentCell cell;
     RecurrentGates before = nullptr;  // the second recurrence
     RecurrentGates last = nullptr;

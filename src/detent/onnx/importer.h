@@ -42,7 +42,7 @@ struct ImportedValue {
   std::optional<ParameterRef> parameter = {};  // of the constant, once something refers to it
   std::optional<QuantSpec> rounding = {};      // that leaves the constant as it is, for what reads it
   bool is_initializer = false;
-  std::optional<DType> float_type = {};  // the model's, of which float32 takes the place
+  std::optional<DType> float_type = {};     // the model's, of which float32 takes the place
   const NarrowType* narrow_type = nullptr;  // likewise, of which another type holds the values
 };
 

@@ -125,9 +125,8 @@ Tensor OnnxModelFile::tensor(const onnx::TensorProto& proto) {
   const auto file = beside(location, proto.name());
   const DType dtype = dtype_of_onnx(proto.data_type());
   const NarrowType* const narrow = find_narrow_type(proto.data_type());
-  const uint64_t bytes = narrow != nullptr
-                             ? packed_size(*narrow, element_count(shape))
-                             : static_cast<uint64_t>(element_count(shape)) * dtype_size(dtype);
+  const uint64_t bytes = narrow != nullptr ? packed_size(*narrow, element_count(shape))
+                                           : static_cast<uint64_t>(element_count(shape)) * dtype_size(dtype);
   const uint64_t size = file->bytes().size();
   if (offset > size || bytes > size - offset || (length && *length != bytes)) {
     naming(fmt::format("tensor \"{}\" of {} bytes does not fit into {} at {}, which has {} bytes",

@@ -372,8 +372,7 @@ void NodeImport::refuse_what_was_not_read() const {
   }
   const auto count = static_cast<size_t>(proto_.input_size());
   for (size_t i = read_inputs_; i < count; ++i) {
-    if (!proto_.input(static_cast<int>(i)).empty())
-      refuse(fmt::format("input {} of opset {}", i, opset_));
+    if (!proto_.input(static_cast<int>(i)).empty()) refuse(fmt::format("input {} of opset {}", i, opset_));
   }
 }
 

@@ -19,8 +19,7 @@ constexpr int64_t kSequenceAxis = 2;
 
 /// [batch, sequence, heads * size] as [batch, heads, sequence, size].
 NodeInput split_heads(NodeImport& node, NodeInput x, int64_t heads) {
-  const NodeInput parts =
-      node.add("dynamic_reshape", {std::move(x), NodeImport::list_of({0, 0, heads, -1})});
+  const NodeInput parts = node.add("dynamic_reshape", {std::move(x), NodeImport::list_of({0, 0, heads, -1})});
   return node.add("permute", {parts}, {{"dims", Value(std::vector<int64_t>{0, 2, 1, 3})}});
 }
 
@@ -47,9 +46,8 @@ int64_t known_size(const NodeImport& node, size_t input, int64_t dim) {
 }
 
 NodeInput with_past(NodeImport& node, NodeInput now, size_t past) {
-  return node.has_input(past)
-             ? node.add("cat", {node.input(past), std::move(now)}, {{"dim", kSequenceAxis}})
-             : now;
+  return node.has_input(past) ? node.add("cat", {node.input(past), std::move(now)}, {{"dim", kSequenceAxis}})
+                              : now;
 }
 
 void expect_heads(const Heads& heads) {

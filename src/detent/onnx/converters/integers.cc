@@ -55,8 +55,7 @@ void convert_bit_shift(NodeImport& node) {
   const Bits bits = bits_of(node);
   const std::string direction = node.text("direction", "");
   const bool goes_left = direction == "LEFT";
-  if (!goes_left && direction != "RIGHT")
-    fail("direction is \"{}\", expected LEFT or RIGHT", direction);
+  if (!goes_left && direction != "RIGHT") fail("direction is \"{}\", expected LEFT or RIGHT", direction);
   const NodeInput places = node.input(1);
   NodeInput moves = node.add("lt", {places, NodeImport::integer_of(bits.count)});
   if (bits.is_signed)

@@ -137,7 +137,7 @@ class ScalePlaces {
 
   Tensor of_all(const Shape& shape) const {
     Tensor places(DType::kInt32, shape);
-    for (size_t i = 0; int32_t& place : places.values<int32_t>()) place = static_cast<int32_t>(of(i++));
+    for (size_t i = 0; int32_t & place : places.values<int32_t>()) place = static_cast<int32_t>(of(i++));
     return places;
   }
 

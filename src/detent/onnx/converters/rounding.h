@@ -30,7 +30,8 @@ RoundedConstant rounded_constant(const Tensor& codes, std::vector<double> scale,
                                  std::vector<double> zero_point, int64_t axis, int64_t block = 0);
 /// What a node that rounds makes of a tensor of the graph's own; nothing for other nodes.
 std::optional<RoundedConstant> rounded_constant(const Graph& graph, const Node& node);
-/// The codes of a QuantizeLinear's input, perhaps of few bits of the type; nothing where that is not constant.
+/// The codes of a QuantizeLinear's input, perhaps of few bits of the type; nothing where that is not
+/// constant.
 std::optional<Tensor> constant_codes(const NodeImport& node, DType dtype, const NarrowType* narrow,
                                      int64_t axis, int64_t block);
 /// Those that a quantize_linear node gives of a tensor of the graph's own; nothing for other nodes.
