@@ -44,7 +44,7 @@ std::vector<Tensor> lstm(const FloatNode& n) { return run(n, RecurrentKind::kLst
 
 FloatOperator entry(std::string_view op, std::vector<Tensor> (*compute_all)(const FloatNode&),
                     RecurrentKind kind) {
-  return {op, nullptr, false, nullptr, nullptr, compute_all, kind};
+  return {.op = op, .compute = nullptr, .compute_all = compute_all, .recurrent = kind};
 }
 
 }  // namespace
