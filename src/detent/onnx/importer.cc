@@ -1,4 +1,3 @@
-#include "detent/onnx/activation_patterns.h"
 #include "detent/onnx/importer.h"
 
 #include <fmt/ranges.h>
@@ -13,31 +12,24 @@
 #include "detent/graph/known_elements.h"
 #include "detent/graph/node_message.h"
 #include "detent/integer/node_form.h"
+#include "detent/onnx/activation_patterns.h"
 #include "detent/onnx/converters/converters.h"
 #include "detent/onnx/layer_norm_pattern.h"
 #include "detent/onnx/newer_fields.h"
 #include "detent/onnx/open_sizes.h"
 #include "detent/onnx/operand_roundings.h"
 #include "detent/onnx/parameter_keys.h"
+#include "detent/onnx/subgraphs.h"
 #include "detent/onnx/tensor_data.h"
 
 namespace detent {
 namespace {
 
-constexpr size_t kDeepestCall = 64;  // calls of functions and branches within one another
+constexpr size_t kDeepestCall = 64;  // calls of functions and subgraphs within one another
 constexpr int kMostInputs = 4096;    // of a node
 // How many nodes a file may stand for: a call of a function, or a sum of many inputs, is short.
 constexpr size_t kFewNodes = 50'000;
 constexpr size_t kBytesOfNode = 100;
-
-/// Letters, digits and underscores, as nodes have; not empty.
-std::string identifier(const std::string& name) {
-  std::string result;
-  for (const char c : name) result += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-  return result.empty() ? "value" : result;
-}
-
-bool is_branch(const onnx::NodeProto& node) { return node.op_type() == "If" && node.domain().empty(); }
 
 /// The name as people give it and files keep it: ONNX files may hold bytes that are no UTF-8, and characters
 /// that cannot be typed.
@@ -47,50 +39,6 @@ std::string node_text(const onnx::NodeProto& node) {
   const std::string name = node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name();
   const std::string op = node.domain().empty() ? node.op_type() : node.domain() + "." + node.op_type();
   return fmt::format("node \"{}\" ({})", name, op);
-}
-
-void collect_reads(const onnx::NodeProto& node, std::set<std::string>& names) {
-  names.insert(node.input().begin(), node.input().end());
-  for (const onnx::AttributeProto& attribute : node.attribute()) {
-    for (const onnx::NodeProto& inner : attribute.g().node()) collect_reads(inner, names);
-  }
-}
-
-/// The nodes so that each comes behind those that it reads, otherwise in their order. Exporters write them
-/// so, tools that change models do not always. What lies on a cycle comes last, and is refused as it reads
-/// what is not there.
-std::vector<const onnx::NodeProto*> in_execution_order(const onnx::GraphProto& graph) {
-  std::unordered_map<std::string, int> giver;
-  for (int i = 0; i < graph.node_size(); ++i) {
-    for (const std::string& output : graph.node(i).output()) giver.emplace(output, i);
-  }
-  std::vector<std::vector<int>> readers(static_cast<size_t>(graph.node_size()));
-  std::vector<int> missing(readers.size(), 0);
-  std::set<int> ready;
-  for (int i = 0; i < graph.node_size(); ++i) {
-    std::set<std::string> names;
-    collect_reads(graph.node(i), names);
-    for (const std::string& name : names) {
-      const auto found = name.empty() ? giver.end() : giver.find(name);
-      if (found == giver.end()) continue;
-      readers[static_cast<size_t>(found->second)].push_back(i);
-      ++missing[static_cast<size_t>(i)];
-    }
-    if (missing[static_cast<size_t>(i)] == 0) ready.insert(i);
-  }
-  std::vector<const onnx::NodeProto*> order;
-  while (!ready.empty()) {
-    const int next = *ready.begin();
-    ready.erase(ready.begin());
-    order.push_back(&graph.node(next));
-    for (const int reader : readers[static_cast<size_t>(next)]) {
-      if (--missing[static_cast<size_t>(reader)] == 0) ready.insert(reader);
-    }
-  }
-  for (int i = 0; i < graph.node_size(); ++i) {
-    if (missing[static_cast<size_t>(i)] > 0) order.push_back(&graph.node(i));
-  }
-  return order;
 }
 
 TriedTypes constant_types(const Tensor& tensor) {
@@ -109,6 +57,12 @@ bool sums_fit(const Graph& graph) {
 }
 
 }  // namespace
+
+std::string identifier(const std::string& name) {
+  std::string result;
+  for (const char c : name) result += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return result.empty() ? "value" : result;
+}
 
 OnnxImporter::OnnxImporter(OnnxModelFile& file, const OnnxImportOptions& options, bool frees_batch)
     : file_(file),
@@ -162,10 +116,10 @@ const onnx::FunctionProto* OnnxImporter::function(const onnx::NodeProto& node) c
 void OnnxImporter::list_unsupported(const onnx::NodeProto& node, size_t depth,
                                     std::vector<std::string>& problems) const {
   if (function(node) != nullptr) return;  // its own nodes are looked at once, with all functions
-  if (is_branch(node)) {
+  if (has_subgraphs(node)) {
     for (const onnx::AttributeProto& branch : node.attribute()) {
       if (depth > kDeepestCall)
-        fail("{}: branches lie {} deep within one another", file_.path().string(), depth);
+        fail("{}: subgraphs lie {} deep within one another", file_.path().string(), depth);
       for (const onnx::NodeProto& inner : branch.g().node()) list_unsupported(inner, depth + 1, problems);
     }
     return;
@@ -368,7 +322,7 @@ void OnnxImporter::convert(const onnx::NodeProto& node, ImportScope& scope) {
   ImportScope* const scope_before = std::exchange(scope_, &scope);
   const onnx::NodeProto* const node_before = std::exchange(node_, &node);
   try {
-    if (++depth_ > kDeepestCall) fail("functions or branches lie {} deep within one another", kDeepestCall);
+    if (++depth_ > kDeepestCall) fail("functions or subgraphs lie {} deep within one another", kDeepestCall);
     convert_in_scope(node, scope);
   } catch (const Error& error) {
     const std::string text = error.what();
@@ -385,7 +339,7 @@ void OnnxImporter::convert_in_scope(const onnx::NodeProto& node, ImportScope& sc
   if (node.output_size() == 0) fail("it has no output");
   if (node.input_size() > kMostInputs) fail("{} inputs, expected at most {}", node.input_size(), kMostInputs);
   if (const onnx::FunctionProto* called = function(node)) return call(*called, node, scope);
-  if (is_branch(node)) return choose_branch(node, scope);
+  if (has_subgraphs(node)) return convert_subgraphs(node, scope);
   const OnnxConverter converter = find_onnx_converter(node.domain(), node.op_type());
   if (converter == nullptr) fail("the operator is not supported");
   if (opset(node.domain()) == 0 && (node.domain().empty() || node.domain() == "ai.onnx"))
@@ -434,25 +388,6 @@ void OnnxImporter::call(const onnx::FunctionProto& function, const onnx::NodePro
   for (int i = 0; i < std::min(node.output_size(), function.output_size()); ++i) {
     if (!node.output(i).empty()) scope.values[node.output(i)] = &find(function.output(i), inner);
   }
-}
-
-void OnnxImporter::choose_branch(const onnx::NodeProto& node, ImportScope& scope) {
-  NodeImport import(*this, node, opset(node.domain()));
-  const std::optional<double> condition = import.number(size_t{0});
-  if (!condition) fail("the condition is not known before the network runs, which is not supported");
-  const char* const wanted = *condition != 0 ? "then_branch" : "else_branch";
-  for (const onnx::AttributeProto& attribute : node.attribute()) {
-    if (attribute.name() != wanted || !attribute.has_g()) continue;
-    const onnx::GraphProto& branch = attribute.g();
-    ImportScope inner{.outer = &scope};
-    inner.prefix = scope.prefix + identifier(node.name()) + "_";
-    add_initializers(branch, inner);
-    for (const onnx::NodeProto* step : in_execution_order(branch)) convert(*step, inner);
-    for (int i = 0; i < std::min(node.output_size(), branch.output_size()); ++i)
-      scope.values[node.output(i)] = &find(branch.output(i).name(), inner);
-    return;
-  }
-  fail("attribute \"{}\" is missing", wanted);
 }
 
 std::string OnnxImporter::unique_name(const std::string& wanted) {
@@ -602,7 +537,9 @@ void OnnxImporter::add_outputs(const onnx::GraphProto& graph) {
     NodeInput value;
     DType dtype = DType::kFloat32;
     try {
-      value = operand(find(info.name(), outermost_), info.name());
+      ImportedValue& result = find(info.name(), outermost_);
+      if (result.sequence) fail("is a sequence of tensors, which is not supported");
+      value = operand(result, info.name());
       dtype = is_typed ? dtype_of_onnx(type) : types(value).first.dtype;
     } catch (const Error& error) {
       fail("{}: output \"{}\": {}", file_.path().string(), info.name(), error.what());

@@ -33,6 +33,9 @@ struct TriedTypes {
   Operand second;
 };
 
+/// Letters, digits and underscores, as names of nodes have; not empty.
+std::string identifier(const std::string& name);
+
 /// A value of the model: a result in the graph, or a constant, which enters the graph when something reads
 /// it.
 struct ImportedValue {
@@ -44,6 +47,8 @@ struct ImportedValue {
   bool is_initializer = false;
   std::optional<DType> float_type = {};     // the model's, of which float32 takes the place
   const NarrowType* narrow_type = nullptr;  // likewise, of which another type holds the values
+  /// Instead of a source or a constant: the tensors of a sequence.
+  std::optional<std::vector<ImportedValue*>> sequence = {};
 };
 
 /// The names that a graph, a subgraph or a function body can see.
@@ -95,7 +100,27 @@ class OnnxImporter {
   /// False where the node's first input is something else, or it does more than move it.
   bool convert_as_values(const onnx::NodeProto& node, ImportScope& scope);
   void call(const onnx::FunctionProto& function, const onnx::NodeProto& node, ImportScope& scope);
+  void convert_subgraphs(const onnx::NodeProto& node, ImportScope& scope);
   void choose_branch(const onnx::NodeProto& node, ImportScope& scope);
+  void unroll_loop(const onnx::NodeProto& node, ImportScope& scope);
+  struct LoopState;
+  void run_iteration(const onnx::NodeProto& node, const std::vector<const onnx::NodeProto*>& steps,
+                     int64_t iteration, ImportScope& shared, LoopState& state);
+  void unroll_scan(const onnx::NodeProto& node, ImportScope& scope);
+  void map_sequence(const onnx::NodeProto& node, ImportScope& scope);
+  /// With the initializers of the body. What is in it sees what `scope` does.
+  ImportScope scope_of_body(const onnx::NodeProto& node, const onnx::GraphProto& body, ImportScope& scope);
+  void convert_body(const std::vector<const onnx::NodeProto*>& steps, ImportScope& inner);
+  /// `value` where the condition holds, `otherwise` elsewhere. Throws Error where their shapes differ.
+  ImportedValue& chosen(const onnx::NodeProto& node, const NodeInput& condition, ImportedValue& value,
+                        ImportedValue& otherwise);
+  /// Values one after the other along a new axis.
+  ImportedValue& stacked(const onnx::NodeProto& node, const std::vector<ImportedValue*>& parts, int64_t axis);
+  /// The elements of a value at one place of an axis.
+  ImportedValue& part_of(const onnx::NodeProto& node, ImportedValue& value, int64_t axis, int64_t place);
+  /// What a node gives, or the constant that it is; of the model's types that `like` has.
+  ImportedValue& own_result(NodeInput result, const ImportedValue& like);
+  const TriedTypes& types_of(const ImportedValue& value) const;
   void add_outputs(const onnx::GraphProto& graph);
   void remove_dead_nodes();
   Graph finish();
@@ -136,7 +161,7 @@ class OnnxImporter {
   std::map<FunctionName, const onnx::FunctionProto*> functions_;
   std::map<const onnx::FunctionProto*, std::vector<std::shared_ptr<const onnx::AttributeProto>>> defaults_;
   const size_t most_nodes_;
-  size_t written_out_ = 0;                // nodes of functions, in all calls
+  size_t written_out_ = 0;                // nodes of functions and subgraphs, in all calls and iterations
   int64_t knowable_ = int64_t{16} << 20;  // bytes that may still be computed of constants and shapes
   std::map<const onnx::AttributeProto*, Tensor> attribute_tensors_;  // shared by calls of a function
   std::unordered_map<std::string, TriedTypes> types_;                // by value_name

@@ -15,12 +15,8 @@ namespace detent {
 namespace {
 
 std::string identifier_of(const onnx::NodeProto& node) {
-  std::string name = node.name();
-  if (name.empty() && node.output_size() > 0) name = node.output(0);
-  for (char& c : name) {
-    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-  }
-  return name.empty() ? node.op_type() : name;
+  const std::string& name = node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name();
+  return identifier(name.empty() ? node.op_type() : name);
 }
 
 /// What an attribute holds: IR version 1 has no field that says it.
@@ -55,9 +51,44 @@ const std::string& NodeImport::input_name(size_t index) const {
   return proto_.input(static_cast<int>(index));
 }
 
+ImportedValue& NodeImport::any_value(size_t index) const {
+  return importer_.find(input_name(index), *importer_.scope_);
+}
+
+ImportedValue& NodeImport::value(size_t index) const {
+  ImportedValue& value = any_value(index);
+  if (value.sequence) fail("input {} is a sequence of tensors, expected a tensor", index);
+  return value;
+}
+
+const std::vector<ImportedValue*>& NodeImport::sequence(size_t index) const {
+  const ImportedValue& value = any_value(index);
+  if (!value.sequence) fail("input {} is a tensor, expected a sequence of tensors", index);
+  return *value.sequence;
+}
+
+void NodeImport::set_sequence(size_t output, std::vector<ImportedValue*> sequence) {
+  ImportedValue value;
+  value.sequence = std::move(sequence);
+  importer_.set_output(proto_.output(static_cast<int>(output)), std::move(value));
+}
+
+NodeInput NodeImport::operand(ImportedValue& value) {
+  if (value.sequence) fail("a sequence of sequences");
+  return importer_.operand(value, op());
+}
+
+ImportedValue& NodeImport::own(NodeInput result, const ImportedValue& like) {
+  return importer_.own_result(std::move(result), like);
+}
+
+void NodeImport::pass_on(ImportedValue& value, size_t output) {
+  importer_.scope_->values[proto_.output(static_cast<int>(output))] = &value;
+}
+
 NodeInput NodeImport::input(size_t index) {
   const std::string& name = input_name(index);
-  return importer_.operand(importer_.find(name, *importer_.scope_), name);
+  return importer_.operand(value(index), name);
 }
 
 NodeInput NodeImport::list(size_t index) {
@@ -67,7 +98,7 @@ NodeInput NodeImport::list(size_t index) {
 
 const Tensor* NodeImport::constant(size_t index) const {
   if (!has_input(index)) return nullptr;
-  const ImportedValue& value = importer_.find(input_name(index), *importer_.scope_);
+  const ImportedValue& value = this->value(index);
   return value.constant ? &*value.constant : nullptr;
 }
 
@@ -112,12 +143,12 @@ Shape NodeImport::result_shape(const std::string& op, std::vector<NodeInput> inp
 }
 
 const Operand& NodeImport::type(size_t index) const {
-  const ImportedValue& value = importer_.find(input_name(index), *importer_.scope_);
+  const ImportedValue& value = this->value(index);
   return value.constant ? value.types.first : importer_.types(*value.source).first;
 }
 
 std::optional<int64_t> NodeImport::size(size_t index, int64_t dim) const {
-  const ImportedValue& value = importer_.find(input_name(index), *importer_.scope_);
+  const ImportedValue& value = this->value(index);
   const TriedTypes& types = value.constant ? value.types : importer_.types(*value.source);
   const auto at = static_cast<size_t>(dim < 0 ? dim + std::ssize(types.first.shape) : dim);
   if (at >= types.first.shape.size()) fail("input {} has no dimension {}", index, dim);
@@ -249,7 +280,7 @@ void NodeImport::add_parameter(Node& node, const std::string& name, ParameterRef
 }
 
 ParameterRef NodeImport::parameter(size_t index, bool trainable) {
-  ImportedValue& value = importer_.find(input_name(index), *importer_.scope_);
+  ImportedValue& value = this->value(index);
   if (!value.constant) refuse(fmt::format("input {} is not constant", index));
   if (!value.parameter) value.parameter = ParameterRef(Parameter{*value.constant, trainable});
   if (value.rounding)
@@ -264,7 +295,7 @@ ParameterRef NodeImport::parameter(Tensor tensor, const QuantSpec& rounding) {
 }
 
 ParameterRef NodeImport::reshaped_parameter(size_t index, Shape shape) {
-  const ImportedValue& value = importer_.find(input_name(index), *importer_.scope_);
+  const ImportedValue& value = this->value(index);
   const Tensor& given = *value.constant;
   if (given.shape() == shape) return parameter(index);
   const auto rounding =
@@ -274,7 +305,7 @@ ParameterRef NodeImport::reshaped_parameter(size_t index, Shape shape) {
 }
 
 ParameterRef NodeImport::transposed_parameter(size_t index) {
-  const ImportedValue& value = importer_.find(input_name(index), *importer_.scope_);
+  const ImportedValue& value = this->value(index);
   Tensor transposed = transposed_matrix(*value.constant);
   if (!value.rounding) return parameter(std::move(transposed));
   QuantSpec spec = *value.rounding;
@@ -306,7 +337,7 @@ NodeInput NodeImport::size_of(NodeInput value, int64_t dim) {
 const Operand& NodeImport::type_of(const NodeInput& input) const { return importer_.types(input).first; }
 
 Node* NodeImport::producer(size_t index) {
-  const ImportedValue& value = importer_.find(input_name(index), *importer_.scope_);
+  const ImportedValue& value = this->value(index);
   return value.constant ? nullptr : &importer_.graph_.node(value.source->node);
 }
 
@@ -348,7 +379,7 @@ void NodeImport::set_output(size_t index, Tensor constant, const QuantSpec& roun
 }
 
 DType NodeImport::float_type(size_t index) const {
-  const ImportedValue& value = importer_.find(input_name(index), *importer_.scope_);
+  const ImportedValue& value = this->value(index);
   const DType dtype = type(index).dtype;
   return is_floating_point(dtype) ? value.float_type.value_or(dtype) : dtype;
 }
@@ -358,10 +389,7 @@ void NodeImport::set_float_type(size_t output, DType dtype) {
   if (!name.empty()) importer_.scope_->values.at(name)->float_type = dtype;
 }
 
-void NodeImport::pass_on(size_t input, size_t output) {
-  ImportedValue& value = importer_.find(input_name(input), *importer_.scope_);
-  importer_.scope_->values[proto_.output(static_cast<int>(output))] = &value;
-}
+void NodeImport::pass_on(size_t input, size_t output) { pass_on(any_value(input), output); }
 
 void NodeImport::refuse(const std::string& reason) const { fail("{}, which is not supported", reason); }
 

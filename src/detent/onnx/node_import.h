@@ -21,6 +21,7 @@ class NodeProto;
 namespace detent {
 
 class OnnxImporter;
+struct ImportedValue;
 
 /// One node of an ONNX model on its way into a graph: what a converter (converters/converters.h) sees and
 /// writes. Inputs and outputs are counted as ONNX does; absent optional ones count.
@@ -135,6 +136,16 @@ class NodeImport {
   void set_output(size_t index, Tensor constant, const QuantSpec& rounding);
   /// Outputs an input as it is.
   void pass_on(size_t input, size_t output = 0);
+
+  // Sequences of tensors. An input that is one where a tensor is asked for is an Error, and the reverse.
+  ImportedValue& value(size_t index) const;
+  ImportedValue& any_value(size_t index) const;  // a tensor or a sequence
+  const std::vector<ImportedValue*>& sequence(size_t index) const;
+  void set_sequence(size_t output, std::vector<ImportedValue*> sequence);
+  NodeInput operand(ImportedValue& value);
+  /// The result of a node that was added, of the model's types that `like` has.
+  ImportedValue& own(NodeInput result, const ImportedValue& like);
+  void pass_on(ImportedValue& value, size_t output = 0);
 
   /// Throws Error that the node is beyond what is supported, and why.
   [[noreturn]] void refuse(const std::string& reason) const;

@@ -21,11 +21,12 @@ Converters joined(std::initializer_list<OnnxConverterList> lists) {
 /// By domain.
 const Converters& converters_of(std::string_view domain) {
   static const std::map<std::string_view, Converters> domains = {
-      {"", joined({layer_converters(), normalization_converters(), pooling_converters(),
-                   elementwise_converters(), cast_converters(), integer_converters(), reduction_converters(),
-                   shape_converters(), gather_converters(), resize_converters(), recurrent_converters(),
-                   attention_converters(), loss_converters(), generator_converters(),
-                   rearrangement_converters(), linear_code_converters(), quantized_converters()})},
+      {"",
+       joined({layer_converters(), normalization_converters(), pooling_converters(), elementwise_converters(),
+               cast_converters(), integer_converters(), reduction_converters(), shape_converters(),
+               gather_converters(), resize_converters(), recurrent_converters(), attention_converters(),
+               loss_converters(), generator_converters(), rearrangement_converters(), sequence_converters(),
+               linear_code_converters(), quantized_converters()})},
       {"com.microsoft", joined({microsoft_converters(), linear_code_converters()})},
       {"qonnx.custom_op.general", joined({rounding_converters()})},
       {"finn.custom_op.general", joined({rounding_converters()})}};

@@ -34,6 +34,7 @@ OnnxConverterList attention_converters();
 OnnxConverterList loss_converters();
 OnnxConverterList generator_converters();
 OnnxConverterList rearrangement_converters();
+OnnxConverterList sequence_converters();
 OnnxConverterList linear_code_converters();  // of several domains
 OnnxConverterList quantized_converters();
 OnnxConverterList microsoft_converters();

@@ -1,0 +1,240 @@
+#include <fmt/format.h>
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "detent/core/error.h"
+#include "detent/onnx/importer.h"
+#include "detent/onnx/node_import.h"
+#include "detent/onnx/subgraphs.h"
+
+// Loops are written out: the nodes of a body stand in the graph once for each iteration.
+
+namespace detent {
+namespace {
+
+constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
+
+ImportedValue constant_value(Tensor tensor) {
+  ImportedValue value;
+  value.constant = std::move(tensor);
+  return value;
+}
+
+ImportedValue condition_value(bool condition) {
+  Tensor result(DType::kBool, {});
+  result.values<bool>()[0] = condition;
+  return constant_value(std::move(result));
+}
+
+/// What a condition is; nothing where it follows from what the network computes.
+std::optional<bool> known_condition(const ImportedValue& condition) {
+  if (condition.sequence) fail("the condition is a sequence");
+  if (!condition.constant) return std::nullopt;
+  if (condition.constant->dtype() != DType::kBool || condition.constant->numel() != 1)
+    fail("a condition of {} elements, expected one bool", condition.constant->numel());
+  return condition.constant->values<bool>()[0];
+}
+
+/// Which inputs a Scan takes apart, and how it joins results.
+struct ScanForm {
+  int64_t carried = 0;
+  int64_t length = 0;
+  std::vector<int64_t> axes = {}, reversed = {};
+  std::vector<int64_t> result_axes = {}, result_reversed = {};
+};
+
+ScanForm scan_form(const NodeImport& import, const onnx::GraphProto& body) {
+  constexpr int64_t kFirstWithoutBatch = 9;
+  if (import.opset() < kFirstWithoutBatch) import.refuse("Scan before opset 9");
+  const auto inputs = static_cast<int64_t>(import.input_count());
+  const int64_t scanned = import.integer("num_scan_inputs", 0);
+  ScanForm form{.carried = inputs - scanned};
+  const int64_t results = body.output_size() - form.carried;
+  if (scanned < 1 || form.carried < 0 || body.input_size() != inputs || results < 0)
+    fail("num_scan_inputs is {} for {} inputs and a body of {} inputs and {} outputs", scanned, inputs,
+         body.input_size(), body.output_size());
+  const auto numbers = [&](const char* name, int64_t count) {
+    std::vector<int64_t> given = import.integers(name, std::vector<int64_t>(static_cast<size_t>(count), 0));
+    if (std::ssize(given) != count)
+      fail("attribute \"{}\": got {} numbers, expected {}", name, given.size(), count);
+    return given;
+  };
+  form.axes = numbers("scan_input_axes", scanned);
+  form.reversed = numbers("scan_input_directions", scanned);
+  form.result_axes = numbers("scan_output_axes", results);
+  form.result_reversed = numbers("scan_output_directions", results);
+  for (size_t i = 0; i < form.axes.size(); ++i) {
+    const auto size = import.size(static_cast<size_t>(form.carried) + i, form.axes[i]);
+    if (!size)
+      import.refuse("the number of iterations, a size of an input, is open (--shape NAME=... gives it)");
+    if (i > 0 && *size != form.length) fail("inputs of {} and of {} elements to scan", form.length, *size);
+    form.length = *size;
+  }
+  return form;
+}
+
+}  // namespace
+
+/// What one iteration leaves to the next.
+struct OnnxImporter::LoopState {
+  ImportedValue* condition;
+  std::vector<ImportedValue*> carried = {};
+  std::vector<std::vector<ImportedValue*>> collected = {};  // by result, of each iteration
+};
+
+void OnnxImporter::unroll_loop(const onnx::NodeProto& node, ImportScope& scope) {
+  const onnx::GraphProto& body = subgraph(node, "body");
+  const int carried = std::max(node.input_size() - 2, 0);
+  if (body.input_size() != carried + 2 || body.output_size() < carried + 1)
+    fail("a body of {} inputs and {} outputs for {} carried values", body.input_size(), body.output_size(),
+         carried);
+  if (node.output_size() >= body.output_size())
+    fail("{} outputs, and a body of {}", node.output_size(), body.output_size());
+  const NodeImport import(*this, node, opset(node.domain()));
+  const std::optional<int64_t> most = import.has_input(0) ? import.integer(size_t{0}) : kUnbounded;
+  if (!most) import.refuse("the number of iterations is not known before the network runs");
+  LoopState state{.condition =
+                      import.has_input(1) ? &find(node.input(1), scope) : &own(condition_value(true))};
+  for (int k = 0; k < carried; ++k) state.carried.push_back(&find(node.input(k + 2), scope));
+  state.collected.resize(static_cast<size_t>(body.output_size() - 1 - carried));
+  ImportScope shared = scope_of_body(node, body, scope);
+  const std::string prefix = shared.prefix;
+  const std::vector<const onnx::NodeProto*> steps = in_execution_order(body);
+  for (int64_t i = 0; i < *most; ++i) {
+    const std::optional<bool> runs = known_condition(*state.condition);
+    if (runs == false) break;
+    if (!runs && *most == kUnbounded)
+      import.refuse("the number of iterations follows from what the network computes, and has no bound");
+    shared.prefix = fmt::format("{}{}_", prefix, i);
+    run_iteration(node, steps, i, shared, state);
+  }
+  for (size_t k = 0; k < static_cast<size_t>(node.output_size()); ++k) {
+    const std::string& name = node.output(static_cast<int>(k));
+    if (name.empty()) continue;
+    const bool is_carried = k < state.carried.size();
+    scope.values[name] =
+        is_carried ? state.carried[k] : &stacked(node, state.collected[k - state.carried.size()], 0);
+  }
+}
+
+void OnnxImporter::run_iteration(const onnx::NodeProto& node,
+                                 const std::vector<const onnx::NodeProto*>& steps, int64_t iteration,
+                                 ImportScope& shared, LoopState& state) {
+  const onnx::GraphProto& body = subgraph(node, "body");
+  // Where the condition follows from what the network computes, values stay what they were once it fails.
+  ImportedValue* const condition = known_condition(*state.condition) ? nullptr : state.condition;
+  if (condition != nullptr && !state.collected.empty())
+    fail("the sizes of results follow from a condition that the network computes, which is not supported");
+  ImportScope inner{.outer = &shared, .values = {}, .prefix = shared.prefix};
+  inner.values[body.input(0).name()] = &own(constant_value(Tensor::from<int64_t>({}, {iteration})));
+  inner.values[body.input(1).name()] = &own(condition_value(true));
+  for (size_t k = 0; k < state.carried.size(); ++k)
+    inner.values[body.input(static_cast<int>(k) + 2).name()] = state.carried[k];
+  convert_body(steps, inner);
+  NodeImport import(*this, node, opset(node.domain()));
+  NodeInput holds;
+  if (condition != nullptr) holds = scalar_condition(import, operand(*condition, node.op_type()));
+  int output = 1;
+  for (ImportedValue*& carried : state.carried) {
+    ImportedValue& next = find(body.output(output++).name(), inner);
+    carried = condition == nullptr ? &next : &chosen(node, holds, next, *carried);
+  }
+  for (std::vector<ImportedValue*>& parts : state.collected)
+    parts.push_back(&find(body.output(output++).name(), inner));
+  ImportedValue& next = find(body.output(0).name(), inner);
+  const std::optional<bool> known = known_condition(next);
+  if (condition == nullptr || known == false) {
+    state.condition = &next;
+  } else if (!known) {
+    const NodeInput also = scalar_condition(import, operand(next, node.op_type()));
+    state.condition = &own_result(import.add("logical_and", {holds, also}), next);
+  }
+}
+
+void OnnxImporter::unroll_scan(const onnx::NodeProto& node, ImportScope& scope) {
+  const onnx::GraphProto& body = subgraph(node, "body");
+  const ScanForm form = scan_form(NodeImport(*this, node, opset(node.domain())), body);
+  const auto carried = static_cast<int>(form.carried);
+  std::vector<ImportedValue*> states;
+  for (int k = 0; k < carried; ++k) states.push_back(&find(node.input(k), scope));
+  std::vector<std::vector<ImportedValue*>> parts(form.result_axes.size());
+  ImportScope shared = scope_of_body(node, body, scope);
+  const std::vector<const onnx::NodeProto*> steps = in_execution_order(body);
+  for (int64_t i = 0; i < form.length; ++i) {
+    ImportScope inner{.outer = &shared, .values = {}, .prefix = fmt::format("{}{}_", shared.prefix, i)};
+    for (int k = 0; k < carried; ++k) inner.values[body.input(k).name()] = states[static_cast<size_t>(k)];
+    for (size_t s = 0; s < form.axes.size(); ++s) {
+      const int k = carried + static_cast<int>(s);
+      const int64_t place = form.reversed[s] != 0 ? form.length - 1 - i : i;
+      inner.values[body.input(k).name()] = &part_of(node, find(node.input(k), scope), form.axes[s], place);
+    }
+    convert_body(steps, inner);
+    for (int k = 0; k < body.output_size(); ++k) {
+      ImportedValue& value = find(body.output(k).name(), inner);
+      if (k < carried)
+        states[static_cast<size_t>(k)] = &value;
+      else
+        parts[static_cast<size_t>(k - carried)].push_back(&value);
+    }
+  }
+  for (int k = 0; k < std::min(node.output_size(), body.output_size()); ++k) {
+    if (node.output(k).empty()) continue;
+    const auto s = static_cast<size_t>(k - carried);
+    if (k >= carried && form.result_reversed[s] != 0) std::ranges::reverse(parts[s]);
+    scope.values[node.output(k)] =
+        k < carried ? states[static_cast<size_t>(k)] : &stacked(node, parts[s], form.result_axes[s]);
+  }
+}
+
+void OnnxImporter::map_sequence(const onnx::NodeProto& node, ImportScope& scope) {
+  const onnx::GraphProto& body = subgraph(node, "body");
+  if (body.input_size() != node.input_size() || body.output_size() < node.output_size())
+    fail("a body of {} inputs and {} outputs", body.input_size(), body.output_size());
+  const ImportedValue& first = find(node.input(0), scope);
+  if (!first.sequence) fail("input 0 is no sequence");
+  std::vector<std::vector<ImportedValue*>> results(static_cast<size_t>(node.output_size()));
+  ImportScope shared = scope_of_body(node, body, scope);
+  const std::vector<const onnx::NodeProto*> steps = in_execution_order(body);
+  for (size_t i = 0; i < first.sequence->size(); ++i) {
+    ImportScope inner{.outer = &shared, .values = {}, .prefix = fmt::format("{}{}_", shared.prefix, i)};
+    for (int k = 0; k < node.input_size(); ++k) {
+      ImportedValue& value = find(node.input(k), scope);
+      if (value.sequence && value.sequence->size() != first.sequence->size())
+        fail("sequences of {} and of {} tensors", first.sequence->size(), value.sequence->size());
+      inner.values[body.input(k).name()] = value.sequence ? value.sequence->at(i) : &value;
+    }
+    convert_body(steps, inner);
+    for (size_t k = 0; k < results.size(); ++k)
+      results[k].push_back(&find(body.output(static_cast<int>(k)).name(), inner));
+  }
+  for (size_t k = 0; k < results.size(); ++k) {
+    ImportedValue value;
+    value.sequence = std::move(results[k]);
+    scope.values[node.output(static_cast<int>(k))] = &own(std::move(value));
+  }
+}
+
+ImportedValue& OnnxImporter::stacked(const onnx::NodeProto& node, const std::vector<ImportedValue*>& parts,
+                                     int64_t axis) {
+  if (parts.empty()) fail("no iteration gives the elements of a result");
+  NodeImport import(*this, node, opset(node.domain()));
+  std::vector<NodeInput> inputs;
+  for (ImportedValue* const part : parts) {
+    if (part->sequence) fail("iterations give sequences as results to be joined");
+    inputs.push_back(import.add("unsqueeze", {operand(*part, node.op_type()), NodeImport::list_of({axis})}));
+  }
+  NodeInput result = inputs.size() == 1 ? inputs.front() : import.add("cat", inputs, {{"dim", axis}});
+  return own_result(std::move(result), *parts.front());
+}
+
+ImportedValue& OnnxImporter::part_of(const onnx::NodeProto& node, ImportedValue& value, int64_t axis,
+                                     int64_t place) {
+  NodeImport import(*this, node, opset(node.domain()));
+  return own_result(
+      import.add("gather", {operand(value, node.op_type()), NodeImport::integer_of(place)}, {{"dim", axis}}),
+      value);
+}
+
+}  // namespace detent

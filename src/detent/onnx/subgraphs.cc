@@ -1,0 +1,169 @@
+#include "detent/onnx/subgraphs.h"
+
+#include <fmt/format.h>
+#include <onnx/onnx_pb.h>
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+#include "detent/core/error.h"
+#include "detent/onnx/importer.h"
+#include "detent/onnx/node_import.h"
+
+// Control flow becomes nodes of the one graph: bodies of loops are written out, once for each iteration, and
+// where a condition is known only at run time both branches are computed and one is chosen. So whatever runs
+// or quantizes graphs takes them; what asks for a number of iterations that is not known is refused.
+
+namespace detent {
+namespace {
+
+void collect_reads(const onnx::NodeProto& node, std::set<std::string>& names) {
+  names.insert(node.input().begin(), node.input().end());
+  for (const onnx::AttributeProto& attribute : node.attribute()) {
+    for (const onnx::NodeProto& inner : attribute.g().node()) collect_reads(inner, names);
+    // A branch may give a value of the scope around it.
+    for (const onnx::ValueInfoProto& output : attribute.g().output()) names.insert(output.name());
+  }
+}
+
+bool have_same_shape(const TriedTypes& a, const TriedTypes& b) {
+  return a.first.shape == b.first.shape && a.second.shape == b.second.shape && a.first.dtype == b.first.dtype;
+}
+
+}  // namespace
+
+const onnx::GraphProto& subgraph(const onnx::NodeProto& node, const char* name) {
+  for (const onnx::AttributeProto& attribute : node.attribute()) {
+    if (attribute.name() == name && attribute.has_g()) return attribute.g();
+  }
+  fail("attribute \"{}\" is missing", name);
+}
+
+NodeInput scalar_condition(NodeImport& import, NodeInput condition) {
+  const size_t rank = import.type_of(condition).shape.size();
+  if (rank > 1) fail("a condition of {} dimensions, expected one bool", rank);
+  return rank == 0 ? condition : import.add("squeeze", {std::move(condition), NodeImport::list_of({0})});
+}
+
+bool has_subgraphs(const onnx::NodeProto& node) {
+  if (!node.domain().empty() && node.domain() != "ai.onnx") return false;
+  const std::string& op = node.op_type();
+  return op == "If" || op == "Loop" || op == "Scan" || op == "SequenceMap";
+}
+
+std::vector<const onnx::NodeProto*> in_execution_order(const onnx::GraphProto& graph) {
+  std::unordered_map<std::string, int> giver;
+  for (int i = 0; i < graph.node_size(); ++i) {
+    for (const std::string& output : graph.node(i).output()) giver.emplace(output, i);
+  }
+  std::vector<std::vector<int>> readers(static_cast<size_t>(graph.node_size()));
+  std::vector<int> missing(readers.size(), 0);
+  std::set<int> ready;
+  for (int i = 0; i < graph.node_size(); ++i) {
+    std::set<std::string> names;
+    collect_reads(graph.node(i), names);
+    for (const std::string& name : names) {
+      const auto found = name.empty() ? giver.end() : giver.find(name);
+      if (found == giver.end()) continue;
+      readers[static_cast<size_t>(found->second)].push_back(i);
+      ++missing[static_cast<size_t>(i)];
+    }
+    if (missing[static_cast<size_t>(i)] == 0) ready.insert(i);
+  }
+  std::vector<const onnx::NodeProto*> order;
+  while (!ready.empty()) {
+    const int next = *ready.begin();
+    ready.erase(ready.begin());
+    order.push_back(&graph.node(next));
+    for (const int reader : readers[static_cast<size_t>(next)]) {
+      if (--missing[static_cast<size_t>(reader)] == 0) ready.insert(reader);
+    }
+  }
+  for (int i = 0; i < graph.node_size(); ++i) {
+    if (missing[static_cast<size_t>(i)] > 0) order.push_back(&graph.node(i));
+  }
+  return order;
+}
+
+const TriedTypes& OnnxImporter::types_of(const ImportedValue& value) const {
+  return value.constant ? value.types : types(*value.source);
+}
+
+ImportScope OnnxImporter::scope_of_body(const onnx::NodeProto& node, const onnx::GraphProto& body,
+                                        ImportScope& scope) {
+  ImportScope inner{.outer = &scope};
+  inner.prefix = scope.prefix + identifier(node.name().empty() ? node.op_type() : node.name()) + "_";
+  add_initializers(body, inner);
+  return inner;
+}
+
+void OnnxImporter::convert_body(const std::vector<const onnx::NodeProto*>& steps, ImportScope& inner) {
+  written_out_ += steps.size() + 1;
+  if (written_out_ > most_nodes_)
+    fail("functions and loops stand for more than {} nodes in all", most_nodes_);
+  for (const onnx::NodeProto* step : steps) convert(*step, inner);
+}
+
+ImportedValue& OnnxImporter::chosen(const onnx::NodeProto& node, const NodeInput& condition,
+                                    ImportedValue& value, ImportedValue& otherwise) {
+  if (&value == &otherwise) return value;
+  if (value.sequence || otherwise.sequence)
+    fail("the condition is not known before the network runs, and chooses between sequences");
+  if (!have_same_shape(types_of(value), types_of(otherwise))) {
+    fail("the condition is not known before the network runs, and chooses between the shapes {} and {}",
+         shape_text(types_of(value).first.shape), shape_text(types_of(otherwise).first.shape));
+  }
+  NodeImport import(*this, node, opset(node.domain()));
+  const NodeInput result =
+      import.add("where", {condition, operand(value, node.op_type()), operand(otherwise, node.op_type())});
+  return own_result(result, value);
+}
+
+void OnnxImporter::convert_subgraphs(const onnx::NodeProto& node, ImportScope& scope) {
+  const std::string& op = node.op_type();
+  if (op == "If") return choose_branch(node, scope);
+  if (op == "Loop") return unroll_loop(node, scope);
+  op == "Scan" ? unroll_scan(node, scope) : map_sequence(node, scope);
+}
+
+void OnnxImporter::choose_branch(const onnx::NodeProto& node, ImportScope& scope) {
+  if (node.input_size() != 1) fail("{} inputs, expected one", node.input_size());
+  ImportedValue& condition = find(node.input(0), scope);
+  NodeImport import(*this, node, opset(node.domain()));
+  const std::optional<double> known = import.number(size_t{0});
+  const onnx::GraphProto* const branches[] = {&subgraph(node, "then_branch"), &subgraph(node, "else_branch")};
+  std::vector<ImportedValue*> results[2];
+  for (size_t i = 0; i < 2; ++i) {
+    if (known && (*known != 0) != (i == 0)) continue;
+    ImportScope inner = scope_of_body(node, *branches[i], scope);
+    convert_body(in_execution_order(*branches[i]), inner);
+    if (branches[i]->output_size() < node.output_size())
+      fail("a branch gives {} of {} outputs", branches[i]->output_size(), node.output_size());
+    for (int k = 0; k < node.output_size(); ++k)
+      results[i].push_back(&find(branches[i]->output(k).name(), inner));
+  }
+  NodeInput choice;
+  if (!known) choice = scalar_condition(import, operand(condition, node.input(0)));
+  for (int k = 0; k < node.output_size(); ++k) {
+    const auto at = static_cast<size_t>(k);
+    if (node.output(k).empty()) continue;
+    scope.values[node.output(k)] =
+        known ? results[*known != 0 ? 0 : 1][at] : &chosen(node, choice, *results[0][at], *results[1][at]);
+  }
+}
+
+ImportedValue& OnnxImporter::own_result(NodeInput result, const ImportedValue& like) {
+  ImportedValue value;
+  if (const std::optional<RoundedConstant> constant = folded(result)) {
+    value.constant = constant->values;
+    value.rounding = constant->spec;
+  } else {
+    value.source = std::move(result);
+  }
+  value.float_type = like.float_type;
+  value.narrow_type = like.narrow_type;
+  return own(std::move(value));
+}
+
+}  // namespace detent
