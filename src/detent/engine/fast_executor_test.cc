@@ -115,6 +115,29 @@ Graph random_network(Draw& draw, Shape& sample) {
   return graph;
 }
 
+/// A depthwise layer that gives values, whose windows and strides are drawn, and a norm of them.
+Graph depthwise_to_values(Draw& draw, Shape& sample) {
+  GraphBuilder builder("depthwise");
+  const int64_t channels = draw.among({3, 16, 17, 40, 64, 96, 130});
+  const int64_t kernel = draw.among({1, 2, 3, 3, 5, 7});
+  sample = {draw.of(1, 2), channels, draw.of(kernel, 12), draw.of(kernel, 12)};
+  const NodeInput x = builder.input("x", {sample.begin() + 1, sample.end()});
+  NodeInput y = builder.convolution("deep", x, channels, channels, {kernel, kernel},
+                                    {{"stride", draw.of(1, 2)},
+                                     {"padding", draw.of(0, kernel / 2)},
+                                     {"dilation", kernel < 3 ? draw.of(1, 2) : 1},
+                                     {"groups", channels}},
+                                    draw.coin());
+  if (draw.coin()) y = builder.call("sigmoid", {y});
+  Graph graph = builder.finish(y);
+  quantize_graph(draw, graph);
+  graph.node("deep").quantization.erase("data_out_0");
+  for (Node& node : graph.nodes()) {
+    if (node.op == "sigmoid") node.quantization.clear();
+  }
+  return graph;
+}
+
 using FastEngine = EngineTargetTest;
 
 TEST_F(FastEngine, IsEqualToTheReferenceOnRandomNetworks) {
@@ -133,9 +156,23 @@ TEST_F(FastEngine, IsEqualToTheReferenceOnRandomNetworks) {
   // Which networks are drawn depends on the order in which a compiler evaluates arguments.
   EXPECT_GT(kernels[", bits"], 5);
   EXPECT_GT(kernels[", signs"], 5);
-  for (const char* kernel : {"convolution", "depthwise", "linear", "table", "addition", "mean", "largest",
-                             "quantize", "moved", "copy", "reference", "bytes", "2 bits", "3 bits", "4 bits"})
+  for (const char* kernel :
+       {"convolution", "depthwise", "linear", "table", "addition", "mean", "largest", "quantize", "moved",
+        "copy", "reference", "row-major", "2 bits", "3 bits", "4 bits"})
     EXPECT_GT(kernels[kernel], 5) << kernel;
+}
+
+TEST_F(FastEngine, DepthwiseLayersGiveValues) {
+  std::map<std::string, int> kernels;
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(seed);
+    Shape sample;
+    const Graph graph = depthwise_to_values(draw, sample);
+    expect_equal_to_reference(graph, draw.tensor(sample), &kernels);
+    if (HasFatalFailure()) break;
+  }
+  EXPECT_GT(kernels["depthwise"], 50);
 }
 
 /// Windows of 3 x 3 over rows that are longer than vectors and tiles, and additions on them.

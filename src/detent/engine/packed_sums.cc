@@ -428,7 +428,7 @@ PackedSums packed_windows(const SumForm& form, const WindowLayer& layer, const K
   const bool is_flat = w.depth == 1 && w.stride_z == 1 && w.padding_z == 0;  // planes stay what they are
   const bool is_deep = layer.groups > 1 && layer.groups == packed.outputs && shape[1] == 1;
   const auto bits = is_flat ? bit_packing(form, layer.groups, kernels) : std::nullopt;
-  if (is_deep && is_flat && gives_bytes && !packed.wide_input && !layer.in_parts) {
+  if (is_deep && is_flat && !packed.wide_input && !layer.in_parts) {
     pack_depthwise(form, weights, packed);
   } else if (bits) {
     packed.packing = *bits;

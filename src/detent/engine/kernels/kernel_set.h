@@ -124,12 +124,13 @@ struct DepthwiseSums {
   const int32_t* start;  // [chunk][vector], likewise
   int64_t chunks;        // after which weights repeat
   SumFinish finish;      // multipliers likewise
-  uint8_t* result;
-  int64_t result_row;
-  int64_t rows;         // of results, at most KernelSet::most_rows
-  int64_t bytes;        // of a window's channels, or of a row of windows
-  int64_t windows;      // whose results follow each other
-  int64_t window_step;  // of inputs
+  uint8_t* result;       // bytes or float32
+  int64_t result_row;    // elements
+  int64_t result_bytes;  // of an element
+  int64_t rows;          // of results, at most KernelSet::most_rows
+  int64_t bytes;         // of the inputs of a window's channels, or of a row of windows
+  int64_t windows;       // whose results follow each other
+  int64_t window_step;   // of inputs
 };
 
 /// Positions of a place as add_blocks takes them: from bytes, or from values, which become two of them.

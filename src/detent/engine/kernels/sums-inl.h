@@ -8,6 +8,21 @@ inline void FinishInterleaved(const SumFinish& f, int64_t at, typename O::V* sum
   O::StoreInterleaved(sums, result, count);
 }
 
+/// Their float32 values likewise.
+template <class O = Ops>
+inline void StoreInterleavedValues(const SumFinish& f, int64_t at, typename O::V* sums, uint8_t* result,
+                                   int64_t count) {
+  constexpr int64_t kTogether = 4;  // lanes whose channels follow each other
+  alignas(64) float values[4 * O::kLanes];
+  for (int64_t q = 0; q < 4; ++q) {
+    alignas(64) float lanes[O::kLanes];
+    O::StoreValues(sums[q], f.multiplier + at + q * O::kLanes, lanes);
+    for (int64_t l = 0; l < O::kLanes; l += kTogether)
+      std::memcpy(values + 4 * l + q * kTogether, lanes + l, kTogether * sizeof(float));
+  }
+  std::memcpy(result, values, static_cast<size_t>(count) * sizeof(float));
+}
+
 template <int kWindows, int kBlocks>
 void AddTile(const WindowSums& w, int64_t first, const int8_t* next, int64_t next_step) {
   constexpr int kAcross = kBlocks * static_cast<int>(kVectors);
@@ -197,7 +212,9 @@ HWY_INLINE void FinishDepthwise(const DepthwiseSums& d, int64_t chunk,
   for (int j = 0; j < kRows; ++j) {
     typename O::V row[4];
     for (int q = 0; q < 4; ++q) row[q] = O::LoadSums(stored[j] + q * O::kLanes);
-    FinishInterleaved(d.finish, chunk * O::kBytes, row, d.result + j * d.result_row + at, count);
+    uint8_t* const to = d.result + (j * d.result_row + at) * d.result_bytes;
+    (d.finish.gives_values ? StoreInterleavedValues<O> : FinishInterleaved<O>)(d.finish, chunk * O::kBytes,
+                                                                               row, to, count);
   }
 }
 
@@ -285,7 +302,7 @@ void AddDepthwiseWindows(const DepthwiseSums& d) {
       AddDepthwiseRows<kRows>(window);
     }
     window.input += d.window_step;
-    window.result += d.bytes;
+    window.result += d.bytes * d.result_bytes;
   }
 }
 

@@ -176,6 +176,26 @@ bool plan_element(PlanBuilder& plan, const ReferenceStep& step, const ValueTypes
   return true;
 }
 
+/// A softmax over the channels, of values that have them last.
+bool plan_channel_rows(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
+  const Node& node = *step.node;
+  if (trait<Softmax>(node) == nullptr || !plan.has_positions(result)) return false;
+  const Shape& shape = plan.shape(result);
+  if (integer_attribute(node, "dim") != 1 && integer_attribute(node, "dim") != 1 - std::ssize(shape))
+    return false;
+  Node last = node;
+  last.attributes["dim"] = int64_t{-1};
+  const std::optional<RowFunction> function = find_float_operator(node.op)->rows(
+      {last, {}, {}}, {element_count(shape) / std::max<int64_t>(shape[1], 1), shape[1]});
+  if (!function) return false;
+  const size_t from = operand_values(plan, step, 0, Layout::kChannelsLast);
+  const size_t to = plan.add_values_place(result, Layout::kChannelsLast);
+  plan.add(float_rows_step({.function = *function, .parameters = nullptr}, plan.read(from), to), node.name,
+           "rows float");
+  set_values(plan, step, to, result);
+  return true;
+}
+
 /// Functions of elements, and of rows of them.
 bool plan_rows(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
   const Node& node = *step.node;
@@ -204,47 +224,41 @@ std::optional<float> number_of(const NodeInput& input) {
   return std::nullopt;
 }
 
-/// Whether an operand that broadcasts is repeated as it lies: in rows, or with channels last where it has one
-/// position for all of a sample or of all samples.
-bool is_repeated(const Shape& operand, const Shape& result, Layout layout) {
-  if (layout == Layout::kRows) return !operand.empty();
-  if (operand.size() != result.size() || result.size() < 2 || operand[1] != result[1]) return false;
-  if (operand[0] != 1 && operand[0] != result[0]) return false;
-  return std::all_of(operand.begin() + 2, operand.end(), [](int64_t size) { return size == 1; });
+/// The layout of a result of two operands: that of one which has its shape, with channels last if there is
+/// one; nullopt where one of the operands has no values in a place.
+std::optional<Layout> layout_of_pairs(PlanBuilder& plan, const ReferenceStep& step,
+                                      const std::string& result) {
+  Layout layout = Layout::kRows;
+  for (size_t i = 0; i < 2; ++i) {
+    const NodeInput& input = step.node->inputs[i];
+    if (input.is_constant()) {
+      if (!number_of(input)) return std::nullopt;
+    } else if (!plan.is_tensor(value_name(input)) || !has_operand_values(plan, step, i)) {
+      return std::nullopt;
+    } else if (plan.shape(value_name(input)) == plan.shape(result)) {
+      const Layout own = plan.place(operand_values(plan, step, i, std::nullopt)).layout;
+      if (own == Layout::kChannelsLast) layout = own;
+    }
+  }
+  const bool has_channels = plan.has_positions(result) || plan.shape(result).size() <= 2;
+  return has_channels || layout == Layout::kRows ? std::optional(layout) : std::nullopt;
 }
 
 bool plan_value_pairs(PlanBuilder& plan, const ReferenceStep& step, const std::string& result) {
   const Node& node = *step.node;
   const FloatOperator* const found = find_float_operator(node.op);
   if (found == nullptr || found->pairs == nullptr || node.inputs.size() != 2) return false;
-  std::optional<Layout> layout;
-  for (size_t i = 0; i < 2; ++i) {
-    const NodeInput& input = node.inputs[i];
-    if (input.is_constant()) {
-      if (!number_of(input)) return false;
-    } else if (!plan.is_tensor(value_name(input)) || !has_operand_values(plan, step, i)) {
-      return false;
-    } else if (plan.shape(value_name(input)) == plan.shape(result)) {
-      const Layout own = plan.place(operand_values(plan, step, i, std::nullopt)).layout;
-      if (!layout || own == Layout::kChannelsLast) layout = own;
-    }
-  }
-  if (!layout ||
-      (*layout == Layout::kChannelsLast && !plan.has_positions(result) && plan.shape(result).size() > 2))
-    return false;
-  for (const NodeInput& input : node.inputs) {
-    if (input.is_constant()) continue;
-    const Shape& shape = plan.shape(value_name(input));
-    if (shape != plan.shape(result) && !is_repeated(shape, plan.shape(result), *layout)) return false;
-  }
+  const std::optional<Layout> layout = layout_of_pairs(plan, step, result);
+  if (!layout) return false;
   PairOperand operands[2];
   for (size_t i = 0; i < 2; ++i) {
     const NodeInput& input = node.inputs[i];
     if (input.is_constant()) {
       operands[i].number = *number_of(input);
-    } else {
-      operands[i].place = operand_values(plan, step, i, layout);
+      continue;
     }
+    const bool has_rank = plan.shape(value_name(input)).size() == plan.shape(result).size();
+    operands[i].place = operand_values(plan, step, i, has_rank ? layout : std::nullopt);
   }
   const size_t to = plan.add_values_place(result, *layout);
   for (const PairOperand& operand : operands) {
@@ -412,8 +426,9 @@ bool plan_values(PlanBuilder& plan, const ReferenceStep& step, const ValueTypes&
   if (!has_operand_values(plan, step, 0)) return false;
   const bool has_no_codes = takes_values(step);
   return plan_pooled(plan, step, result) || (has_no_codes && plan_element(plan, step, values, result)) ||
-         plan_rows(plan, step, result) || plan_value_pairs(plan, step, result) ||
-         plan_resampled(plan, step, result) || plan_reduced(plan, step, result) ||
+         plan_channel_rows(plan, step, result) || plan_rows(plan, step, result) ||
+         plan_value_pairs(plan, step, result) || plan_resampled(plan, step, result) ||
+         plan_reduced(plan, step, result) ||
          (has_no_codes &&
           (plan_float_product(plan, node, result) || plan_movement(plan, step, std::nullopt, result)));
 }

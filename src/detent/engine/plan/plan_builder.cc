@@ -337,7 +337,7 @@ size_t PlanBuilder::flow_of(const std::string& name) {
   ready.flow = new_flow();
   ready.flow_is_ready = true;
   note_flow(ready.flow);
-  add(flow_of_place(read(place), ready.flow), name, "bytes to reference");
+  add(flow_of_place(read(place), ready.flow), name, "row-major copy");
   return ready.flow;
 }
 

@@ -3,11 +3,36 @@
 namespace detent {
 namespace {
 
+/// Windows of one row of results that follow each other, each one position on from the last.
+struct WindowRun {
+  int64_t first;
+  int64_t count;
+};
+
+std::vector<WindowRun> runs_of(const std::vector<PoolingWindow>& windows) {
+  std::vector<WindowRun> runs;
+  for (int64_t x = 0; x < std::ssize(windows); ++x) {
+    const PoolingWindow& window = windows[static_cast<size_t>(x)];
+    if (!runs.empty()) {
+      const PoolingWindow& first = windows[static_cast<size_t>(runs.back().first)];
+      const int64_t on = runs.back().count;
+      if (window.begin == first.begin + on && window.end == first.end + on && window.step == first.step &&
+          window.counted == first.counted) {
+        ++runs.back().count;
+        continue;
+      }
+    }
+    runs.push_back({x, 1});
+  }
+  return runs;
+}
+
 /// A reduction of the positions of windows, channel by channel.
+template <class Element>
 class PoolingStep : public EngineStep {
  public:
   PoolingStep(PoolingWindows windows, size_t from, size_t to)
-      : windows_(std::move(windows)), from_(from), to_(to) {
+      : windows_(std::move(windows)), runs_(runs_of(windows_.back())), from_(from), to_(to) {
     while (windows_.size() < 3) windows_.insert(windows_.begin(), {PoolingWindow{0, 1, 1, 1}});
   }
 
@@ -19,64 +44,65 @@ class PoolingStep : public EngineStep {
   }
 
  protected:
-  virtual void reduce(std::span<const uint8_t* const> rows, int64_t counted, uint8_t* result,
-                      int64_t channels) const = 0;
+  /// `count` elements, each of as many as there are rows.
+  virtual void reduce(std::span<const Element* const> rows, int64_t counted, Element* result,
+                      int64_t count) const = 0;
 
  private:
   /// `plane` counts those of all samples.
   void run_row(RunState& state, int64_t plane, int64_t y) const {
     const Place& in = state.places[from_];
     const Place& out = state.places[to_];
-    const uint8_t* from = state.bytes(from_);
-    const int64_t element = in.element_bytes();
+    const auto* const from = reinterpret_cast<const Element*>(state.bytes(from_));
+    auto* const to = reinterpret_cast<Element*>(state.bytes(to_));
     const int64_t n = plane / out.depth();
     const PoolingWindow& inward = windows_[0][static_cast<size_t>(plane % out.depth())];
     const PoolingWindow& down = windows_[1][static_cast<size_t>(y)];
-    std::vector<const uint8_t*> lines;
+    std::vector<const Element*> lines;
     for (int64_t k = inward.begin; k < inward.end; k += inward.step) {
-      for (int64_t i = down.begin; i < down.end; i += down.step)
-        lines.push_back(from + element * in.at(n, k, i, 0));
+      for (int64_t i = down.begin; i < down.end; i += down.step) lines.push_back(from + in.at(n, k, i, 0));
     }
-    std::vector<const uint8_t*> rows;
-    for (int64_t x = 0; x < out.width(); ++x) {
-      const PoolingWindow& across = windows_[2][static_cast<size_t>(x)];
+    std::vector<const Element*> rows;
+    for (const WindowRun& run : runs_) {
+      const PoolingWindow& across = windows_[2][static_cast<size_t>(run.first)];
       rows.clear();
-      for (const uint8_t* line : lines) {
+      for (const Element* line : lines) {
         for (int64_t k = across.begin; k < across.end; k += across.step)
-          rows.push_back(line + element * k * in.channels());
+          rows.push_back(line + k * in.channels());
       }
-      reduce(rows, inward.counted * down.counted * across.counted,
-             state.bytes(to_) + element * out.at(plane, y, x), out.channels());
+      reduce(rows, inward.counted * down.counted * across.counted, to + out.at(plane, y, run.first),
+             run.count * out.channels());
     }
   }
 
   PoolingWindows windows_;
+  std::vector<WindowRun> runs_;
   size_t from_;
   size_t to_;
 };
 
-class LargestStep final : public PoolingStep {
+class LargestStep final : public PoolingStep<uint8_t> {
  public:
   LargestStep(const KernelSet& kernels, PoolingWindows windows, size_t from, size_t to)
       : PoolingStep(std::move(windows), from, to), kernels_(kernels) {}
 
  private:
   void reduce(std::span<const uint8_t* const> rows, int64_t /*counted*/, uint8_t* result,
-              int64_t channels) const override {
-    kernels_.largest(rows.data(), std::ssize(rows), result, channels);
+              int64_t count) const override {
+    kernels_.largest(rows.data(), std::ssize(rows), result, count);
   }
 
   const KernelSet& kernels_;
 };
 
-class MeanStep final : public PoolingStep {
+class MeanStep final : public PoolingStep<uint8_t> {
  public:
   MeanStep(const KernelSet& kernels, const AverageForm& form, PoolingWindows windows, size_t from, size_t to)
       : PoolingStep(std::move(windows), from, to), kernels_(kernels), form_(form) {}
 
  private:
   void reduce(std::span<const uint8_t* const> rows, int64_t counted, uint8_t* result,
-              int64_t channels) const override {
+              int64_t count) const override {
     const float multiplier = form_.input.scale / (form_.output.scale * static_cast<float>(counted));
     FixedMultiplier fixed;
     ByteMean mean{
@@ -88,77 +114,58 @@ class MeanStep final : public PoolingStep {
     } else {
       mean.finish.multiplier = &multiplier;
     }
-    kernels_.mean(mean, rows.data(), std::ssize(rows), result, channels);
+    kernels_.mean(mean, rows.data(), std::ssize(rows), result, count);
   }
 
   const KernelSet& kernels_;
   AverageForm form_;
 };
 
-/// Rows of float32 values.
-class ValuesPoolingStep : public PoolingStep {
- public:
+class LargestValuesStep final : public PoolingStep<float> {
   using PoolingStep::PoolingStep;
 
- protected:
-  virtual void reduce_values(std::span<const float* const> rows, int64_t counted, float* result,
-                             int64_t channels) const = 0;
-
- private:
-  void reduce(std::span<const uint8_t* const> rows, int64_t counted, uint8_t* result,
-              int64_t channels) const override {
-    std::vector<const float*> values;
-    for (const uint8_t* const row : rows) values.push_back(reinterpret_cast<const float*>(row));
-    reduce_values(values, counted, reinterpret_cast<float*>(result), channels);
+  void reduce(std::span<const float* const> rows, int64_t /*counted*/, float* result,
+              int64_t count) const override {
+    largest_of_rows(rows.data(), std::ssize(rows), count, result);
   }
 };
 
-class LargestValuesStep final : public ValuesPoolingStep {
-  using ValuesPoolingStep::ValuesPoolingStep;
+class MeanValuesStep final : public PoolingStep<float> {
+  using PoolingStep::PoolingStep;
 
-  void reduce_values(std::span<const float* const> rows, int64_t /*counted*/, float* result,
-                     int64_t channels) const override {
-    largest_of_rows(rows.data(), std::ssize(rows), channels, result);
-  }
-};
-
-class MeanValuesStep final : public ValuesPoolingStep {
-  using ValuesPoolingStep::ValuesPoolingStep;
-
-  void reduce_values(std::span<const float* const> rows, int64_t counted, float* result,
-                     int64_t channels) const override {
+  void reduce(std::span<const float* const> rows, int64_t counted, float* result,
+              int64_t count) const override {
     constexpr int64_t kAtOnce = 32;
-    for (int64_t first = 0; first < channels; first += kAtOnce) {
-      const int64_t count = std::min(kAtOnce, channels - first);
+    for (int64_t first = 0; first < count; first += kAtOnce) {
+      const int64_t part = std::min(kAtOnce, count - first);
       double sums[kAtOnce] = {};
       for (const float* const row : rows) {
-        for (int64_t i = 0; i < count; ++i) sums[i] += static_cast<double>(row[first + i]);
+        for (int64_t i = 0; i < part; ++i) sums[i] += static_cast<double>(row[first + i]);
       }
-      for (int64_t i = 0; i < count; ++i)
+      for (int64_t i = 0; i < part; ++i)
         result[first + i] = static_cast<float>(sums[i] / static_cast<double>(counted));
     }
   }
 };
 
-class MeanWideStep final : public ValuesPoolingStep {
+class MeanWideStep final : public PoolingStep<float> {
  public:
   MeanWideStep(const AverageForm& form, PoolingWindows windows, size_t from, size_t to)
-      : ValuesPoolingStep(std::move(windows), from, to), form_(form) {}
+      : PoolingStep(std::move(windows), from, to), form_(form) {}
 
  private:
-  void reduce_values(std::span<const float* const> rows, int64_t counted, float* result,
-                     int64_t channels) const override {
+  void reduce(std::span<const float* const> rows, int64_t counted, float* result,
+              int64_t count) const override {
     constexpr int64_t kAtOnce = 32;
     constexpr float kWhole = 0x1.8p23F;
-    for (int64_t first = 0; first < channels; first += kAtOnce) {
-      const int64_t count = std::min(kAtOnce, channels - first);
+    for (int64_t first = 0; first < count; first += kAtOnce) {
+      const int64_t part = std::min(kAtOnce, count - first);
       int32_t sums[kAtOnce] = {};
       for (const float* const row : rows) {
-        for (int64_t i = 0; i < count; ++i)
+        for (int64_t i = 0; i < part; ++i)
           sums[i] += static_cast<int32_t>((row[first + i] / form_.input.scale + kWhole) - kWhole);
       }
-      for (int64_t i = 0; i < count; ++i)
-        result[first + i] = form_.output.value(form_.code(sums[i], counted));
+      for (int64_t i = 0; i < part; ++i) result[first + i] = form_.output.value(form_.code(sums[i], counted));
     }
   }
 

@@ -395,12 +395,13 @@ class SumsStep final : public EngineStep {
                        .finish = finish,
                        .result = nullptr,
                        .result_row = out.row(),
+                       .result_bytes = out.element_bytes(),
                        .rows = rows,
                        .bytes = packed.whole_rows ? out.width() * out.channels() : out.channels(),
                        .windows = packed.whole_rows ? 1 : out.width(),
                        .window_step = w.stride_x * in.channels()};
     sums.input = state.bytes(layer_.input) + in.at(n, y * w.stride_y - w.padding_y, -w.padding_x);
-    sums.result = state.bytes(layer_.output) + out.at(n, y, 0);
+    sums.result = state.bytes(layer_.output) + out.at(n, y, 0) * out.element_bytes();
     packed.kernels->add_depthwise(sums);
     if (layer_.follow_ups.empty()) return;
     for (int64_t row = y; row < y + rows; ++row)

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <type_traits>
 
 #include "detent/core/convert.h"
 #include "detent/core/element_types.h"
@@ -22,7 +23,14 @@ Tensor compared_elements(const BroadcastPair& pair, Function function) {
   const T* const a = words_of<T>(pair.a);
   const T* const b = words_of<T>(pair.b);
   parallel_for(result.numel(), kComparisonGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) to[i] = function(a[i * pair.a_step], b[i * pair.b_step]);
+    if (pair.a_step == 1 && pair.b_step == 1) {
+      for (int64_t i = begin; i < end; ++i) to[i] = function(a[i], b[i]);
+    } else if (pair.a_step == 1 && pair.b_step == 0) {
+      const T one = *b;
+      for (int64_t i = begin; i < end; ++i) to[i] = function(a[i], one);
+    } else {
+      for (int64_t i = begin; i < end; ++i) to[i] = function(a[i * pair.a_step], b[i * pair.b_step]);
+    }
   });
   return result;
 }
@@ -75,6 +83,13 @@ Tensor infinite(const FloatNode& n) {
                 [=](double x) { return (positive && x == HUGE_VAL) || (negative && x == -HUGE_VAL); });
 }
 
+/// Calls `visit` with how far elements are apart, which loops are compiled for.
+template <class Visit>
+void visit_step(const Tensor& tensor, const Visit& visit) {
+  if (tensor.numel() == 1) return visit(std::integral_constant<int64_t, 0>());
+  visit(std::integral_constant<int64_t, 1>());
+}
+
 Tensor chosen(const FloatNode& n) {
   const Tensor a = n.operand(1);
   const Tensor b = n.operand(2);
@@ -82,17 +97,24 @@ Tensor chosen(const FloatNode& n) {
   const Tensor condition = broadcast(n.operand(0), shape);
   const Tensor wide_a = broadcast(a, shape);
   const Tensor wide_b = broadcast(b, shape);
-  const auto step_of = [](const Tensor& tensor) -> int64_t { return tensor.numel() == 1 ? 0 : 1; };
   Tensor result(a.dtype(), shape);
   visit_words(a.dtype(), [&]<class Word>(Word) {
     const bool* const is_a = words_of<bool>(condition);
     const Word* const from_a = words_of<Word>(wide_a);
     const Word* const from_b = words_of<Word>(wide_b);
     Word* const to = words_of<Word>(result);
-    const int64_t steps[] = {step_of(condition), step_of(wide_a), step_of(wide_b)};
     parallel_for(result.numel(), kComparisonGrain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i)
-        to[i] = is_a[i * steps[0]] ? from_a[i * steps[1]] : from_b[i * steps[2]];
+      visit_step(condition, [&](auto mark_step) {
+        visit_step(wide_a, [&](auto a_step) {
+          visit_step(wide_b, [&](auto b_step) {
+            for (int64_t i = begin; i < end; ++i) {
+              const Word one = from_a[i * a_step];
+              const Word other = from_b[i * b_step];
+              to[i] = is_a[i * mark_step] ? one : other;
+            }
+          });
+        });
+      });
     });
   });
   return result;

@@ -19,14 +19,16 @@ template <class Function>
 void apply(const float* a, int64_t a_step, const float* b, int64_t b_step, int64_t count, float* results) {
   if (a_step == 0 && b_step == 0) {
     std::fill_n(results, count, Function::of(*a, *b));
-  } else if (b_step == 0) {
+  } else if (b_step == 0 && a_step == 1) {
     const float one = *b;
     for (int64_t i = 0; i < count; ++i) results[i] = Function::of(a[i], one);
-  } else if (a_step == 0) {
+  } else if (a_step == 0 && b_step == 1) {
     const float one = *a;
     for (int64_t i = 0; i < count; ++i) results[i] = Function::of(one, b[i]);
-  } else {
+  } else if (a_step == 1 && b_step == 1) {
     for (int64_t i = 0; i < count; ++i) results[i] = Function::of(a[i], b[i]);
+  } else {
+    for (int64_t i = 0; i < count; ++i) results[i] = Function::of(a[i * a_step], b[i * b_step]);
   }
 }
 

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "detent/engine/place.h"
+#include "detent/engine/thread_pool.h"
+
+namespace detent {
+
+/// Loops over the elements of a result in the order of its memory, beside the two operands that broadcast to
+/// it, as few as their shapes allow. Everything is counted in elements.
+class PairLoops {
+ public:
+  /// Elements whose results are adjacent; those of an operand are `a_step` or `b_step` apart.
+  struct Line {
+    int64_t to, a, b;
+    int64_t count;
+    int64_t a_step, b_step;
+  };
+
+  PairLoops() = default;
+  /// An operand without a place is one number.
+  PairLoops(const Place& to, const Place* a, const Place* b);
+
+  /// Calls `compute(line)` for lines of up to `most` elements that together are the result.
+  template <class Compute>
+  void run(int threads, int64_t most, const Compute& compute) const {
+    const int64_t parts = (inner_.count + most - 1) / most;  // of the innermost loop
+    const int64_t at_once = std::max<int64_t>(most / std::max<int64_t>(inner_.count, 1), 1);
+    ThreadPool::shared().run((lines_ + at_once - 1) / at_once * parts, threads, [&](int64_t task) {
+      const int64_t first = task % parts * most;
+      const int64_t end = std::min(lines_, (task / parts + 1) * at_once);
+      for (int64_t line = task / parts * at_once; line < end; ++line)
+        compute(line_at(line, first, std::min(most, inner_.count - first)));
+    });
+  }
+
+ private:
+  struct Loop {
+    int64_t count;
+    int64_t to, a, b;
+  };
+
+  void add(const Loop& next);
+  Line line_at(int64_t line, int64_t first, int64_t count) const;
+
+  std::vector<Loop> loops_;  // but the innermost, ...
+  Loop inner_ = {};          // which this is
+  int64_t lines_ = 0;
+  int64_t first_to_ = 0, first_a_ = 0, first_b_ = 0;
+};
+
+}  // namespace detent
