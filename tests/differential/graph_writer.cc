@@ -336,6 +336,7 @@ void insert_reads(const onnx::NodeProto& node, std::set<std::string>& names) {
     for (const onnx::NodeProto& step : attribute.g().node()) {
       for (const std::string& output : step.output()) inner.erase(output);
     }
+    for (const onnx::ValueInfoProto& input : attribute.g().input()) inner.erase(input.name());
     names.insert(inner.begin(), inner.end());
   }
 }

@@ -29,6 +29,7 @@ std::vector<OperatorGenerator> code_generators();
 std::vector<OperatorGenerator> microsoft_generators();
 std::vector<OperatorGenerator> quantized_generators();
 std::vector<OperatorGenerator> pattern_generators();
+std::vector<OperatorGenerator> subgraph_generators();
 
 const std::vector<OperatorGenerator>& all_operator_generators();
 

@@ -235,39 +235,12 @@ void write_quantized_layer(GraphWriter& writer, const std::string&) {
   if (random.chance(0.8)) rounded_by(y, random.of({1.0F, 0.5F, 2.0F}));
 }
 
-/// A branch that is known.
-void write_branch(GraphWriter& writer, const std::string& op) {
-  const GeneratedValue x = writer.operand({.dtypes = {writer.real}, .may_be_wild = true});
-  const auto branch = [&](const char* name, const char* of) {
-    onnx::GraphProto graph;
-    graph.set_name(name);
-    const std::string inner = x.name + "_" + name;
-    *graph.add_node() = onnx_node(of, {x.name}, {inner});
-    onnx::ValueInfoProto& info = *graph.add_output();
-    info.set_name(inner);
-    info.mutable_type()->mutable_tensor_type()->set_elem_type(static_cast<int>(onnx_element_type(x.dtype)));
-    return graph;
-  };
-  Tensor condition(DType::kBool, writer.random.chance(0.7) ? Shape{} : Shape{1});
-  condition.values<bool>()[0] = writer.random.chance(0.5);
-  Numbers numbers = x.numbers;
-  numbers.is_positive = false;
-  const GeneratedValue given = writer.constant(condition, {1, 1});
-  writer.read(x);
-  writer.node(op, {given}, {{"then_branch", branch("then", "Neg")}, {"else_branch", branch("else", "Abs")}},
-              {x.dtype, x.shape, numbers});
-}
-
 }  // namespace
 
 std::vector<OperatorGenerator> pattern_generators() {
-  return {{"Add", 7, write_layer_and_addend},
-          {"Erf", 9, write_gelu},
-          {"Div", 8, write_layer_norm_pattern},
-          {"Reshape", 13, write_computed_sizes},
-          {"Conv", 13, write_quantized_layer},
-          {"Conv", 13, write_quantized_layer},
-          {"If", 11, write_branch}};
+  return {{"Add", 7, write_layer_and_addend},   {"Erf", 9, write_gelu},
+          {"Div", 8, write_layer_norm_pattern}, {"Reshape", 13, write_computed_sizes},
+          {"Conv", 13, write_quantized_layer},  {"Conv", 13, write_quantized_layer}};
 }
 
 }  // namespace detent
