@@ -167,6 +167,33 @@ void add_branches(std::vector<onnx::ModelProto>& models) {
   models.push_back(model.proto);
 }
 
+onnx::GraphProto summing_body(const std::vector<std::string>& inputs) {
+  onnx::GraphProto body;
+  for (const std::string& input : inputs) body.add_input()->set_name(input);
+  *body.add_initializer() = onnx_tensor<float>("one", {}, {1});
+  *body.add_node() = onnx_node("Add", {inputs[inputs.size() - 2], inputs.back()}, {"sum"});
+  *body.add_node() = onnx_node("Add", {"sum", "one"}, {"after"});
+  return body;
+}
+
+void add_loops(std::vector<onnx::ModelProto>& models) {
+  onnx::GraphProto repeated = summing_body({"i", "go", "before", "other"});
+  for (const char* output : {"go", "after", "other", "sum"}) repeated.add_output()->set_name(output);
+  onnx::GraphProto scanned = summing_body({"before", "part"});
+  for (const char* output : {"after", "sum"}) scanned.add_output()->set_name(output);
+  OnnxModelForTest model(17);
+  model.constant<int64_t>("most", {}, {2});
+  model.constant<int64_t>("last", {}, {-1});
+  model.input("x", {2});
+  for (const char* output : {"u", "v", "w"}) model.output(output);
+  model.node("Loop", {"most", "", "x", "x"}, {"a", "b", "u"}, {{"body", repeated}});
+  model.node("Scan", {"last_sum", "u"}, {"c", "v"}, {{"body", scanned}, {"num_scan_inputs", 1}});
+  model.node("SplitToSequence", {"v"}, {"parts"}, {{"axis", 0}});
+  model.node("SequenceAt", {"parts", "last"}, {"w"});
+  model.node("Identity", {"a"}, {"last_sum"});
+  models.push_back(model.proto);
+}
+
 void add_open_shapes(std::vector<onnx::ModelProto>& models) {
   OnnxModelForTest model(17);
   model.input("x", {-1, -2});
@@ -187,6 +214,7 @@ std::vector<onnx::ModelProto> onnx_seed_models() {
   add_rounding(models);
   add_function(models);
   add_branches(models);
+  add_loops(models);
   add_open_shapes(models);
   return models;
 }

@@ -150,7 +150,10 @@ ImportedValue& OnnxImporter::own(ImportedValue value) {
 void OnnxImporter::add_initializers(const onnx::GraphProto& graph, ImportScope& scope) {
   if (graph.sparse_initializer_size() > 0)
     fail("{}: sparse initializers are not supported", file_.path().string());
+  // Those of a body are the same in each iteration.
+  const auto [known, is_new] = initializers_.try_emplace(&graph);
   for (const onnx::TensorProto& tensor : graph.initializer()) {
+    if (!is_new) break;
     const Tensor given = file_.tensor(tensor);
     ImportedValue& value = own({.source = std::nullopt,
                                 .constant = as_float32(given),
@@ -158,8 +161,9 @@ void OnnxImporter::add_initializers(const onnx::GraphProto& graph, ImportScope& 
                                 .float_type = given.dtype(),
                                 .narrow_type = find_narrow_type(tensor.data_type())});
     let_move(*value.constant);
-    scope.values[tensor.name()] = &value;
+    known->second.emplace_back(&tensor.name(), &value);
   }
+  for (const auto& [name, value] : known->second) scope.values[*name] = value;
 }
 
 Dimension OnnxImporter::named_dimension(const onnx::ValueInfoProto& input, int index) {

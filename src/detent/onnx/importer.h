@@ -163,6 +163,7 @@ class OnnxImporter {
   const size_t most_nodes_;
   size_t written_out_ = 0;                // nodes of functions and subgraphs, in all calls and iterations
   int64_t knowable_ = int64_t{16} << 20;  // bytes that may still be computed of constants and shapes
+  std::map<const onnx::GraphProto*, std::vector<std::pair<const std::string*, ImportedValue*>>> initializers_;
   std::map<const onnx::AttributeProto*, Tensor> attribute_tensors_;  // shared by calls of a function
   std::unordered_map<std::string, TriedTypes> types_;                // by value_name
   std::unordered_map<std::string, size_t> readers_;                  // of the outermost graph's values
