@@ -152,6 +152,41 @@ void SumTile(const ChannelsLastSums& s, int64_t first, const float* next, int64_
   LeaveTile<kWindows, kVectors>(s, first, sums);
 }
 
+/// The same of one vector of outputs and windows that are `apart` from each other. A product for each input
+/// leaves no time to read where a window begins: four windows share a pointer.
+template <int kWindows, bool kOneTap>
+void SumEvenTile(const ChannelsLastSums& s, int64_t first, int64_t apart) {
+  constexpr int kShared = 4;
+  const Singles d;
+  TileSums<kWindows, 1> sums;
+  BeginTile<kWindows, 1>(s, first, sums);
+  const float* const input = s.windows[first] + s.first_channel + (kOneTap ? s.taps.front() : 0);
+  const float* weights = s.weights;
+  const int64_t tap_count = kOneTap ? 1 : std::ssize(s.taps);
+  for (int64_t c = 0; c < s.channels; ++c) {
+    for (int64_t t = 0; t < tap_count; ++t) {
+      const float* x = input + (kOneTap ? c : s.taps[static_cast<size_t>(t)] + c);
+      const Vec factor = hn::LoadU(d, weights);
+      weights += kLanes;
+#pragma GCC unroll 32
+      for (int i = 0; i < kWindows; ++i) {
+        sums[i][0] = Fused(d, hn::Set(d, x[i % kShared * apart]), factor, sums[i][0]);
+        if (i % kShared == kShared - 1) x += kShared * apart;
+      }
+    }
+  }
+  LeaveTile<kWindows, 1>(s, first, sums);
+}
+
+/// How far apart windows are; 0 where that differs.
+int64_t distance(const float* const* windows, int64_t count) {
+  const int64_t apart = windows[1] - windows[0];
+  for (int64_t i = 2; i < count; ++i) {
+    if (windows[i] - windows[i - 1] != apart) return 0;
+  }
+  return apart;
+}
+
 using TileFunction = void (*)(const ChannelsLastSums&, int64_t, const float*, int64_t);
 
 template <int kVectors, bool kOneTap, int... kWindows>
@@ -172,6 +207,14 @@ void SumTiles(const ChannelsLastSums& s) {
   const int64_t next_step = fetches ? kBlocks * kSumOutputs / tiles : 0;
   for (int64_t first = 0; tiles > 0; --tiles) {
     const int64_t count = (s.count - first + tiles - 1) / tiles;
+    if constexpr (kVectors == 1 && kMost > 1) {
+      const int64_t apart = count == kMost ? distance(s.windows + first, count) : 0;
+      if (apart != 0) {
+        SumEvenTile<kMost, kOneTap>(s, first, apart);
+        first += count;
+        continue;
+      }
+    }
     kTiles[static_cast<size_t>(count - 1)](s, first, next, next_step);
     next += next_step * s.channels * std::ssize(s.taps);
     first += count;
