@@ -152,8 +152,7 @@ const std::vector<Block>& blocks() {
 std::vector<std::string> slow_steps(const Graph& graph, const Tensor& input) {
   std::vector<std::string> slow;
   for (const StepProfile& step : FastProgram(graph).profile(std::span(&input, 1), 1)) {
-    if (step.kernel == "reference" || step.kernel == "float")
-      slow.push_back(step.nodes + ": " + step.kernel + ", " + step.why);
+    if (step.is_slow()) slow.push_back(step.nodes + ": " + step.kernel + ", " + step.why);
   }
   return slow;
 }

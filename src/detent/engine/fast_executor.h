@@ -5,20 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "detent/engine/step_profile.h"
 #include "detent/graph/executor.h"
 
 namespace detent {
-
-/// What one step of a program took.
-struct StepProfile {
-  std::string nodes;
-  std::string kernel;
-  std::string why;  // no faster kernel
-  double products = 0;
-  bool multiplies_floats = false;
-  int64_t bytes = 0;   // read and written, weights included
-  double seconds = 0;  // the least of the runs
-};
 
 /// Runs a quantized graph in integers as fast as the processor can: codes of 8 bits as bytes, channels last,
 /// and a layer with what follows on it in one kernel. The results are those of the plain reference

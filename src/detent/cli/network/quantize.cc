@@ -46,8 +46,13 @@ bool have_equal_elements(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && std::ranges::equal(a.values<float>(), b.values<float>());
 }
 
-/// The promise that simulation is execution, kept on some samples of the user's own.
-std::string check_integers(const Graph& graph, const Dataset& dataset, bool shows_progress) {
+struct CheckedIntegers {
+  std::string text;
+  std::string slow_steps = {};
+};
+
+/// The promise that simulation is execution, kept on some samples of the user's own; and what of it is slow.
+CheckedIntegers check_integers(const Graph& graph, const Dataset& dataset, bool shows_progress) {
   constexpr double kMostProducts = 2e9;  // the plain reference takes some seconds for that
   const std::vector<Tensor> inputs =
       first_inputs(dataset, affordable_samples(fixed_samples(graph).value_or(kCheckedSamples),
@@ -57,7 +62,7 @@ std::string check_integers(const Graph& graph, const Dataset& dataset, bool show
     check_integer_execution(graph);
     integers.emplace(graph);
   } catch (const Error& error) {
-    return fmt::format("not possible: {}", error.what());
+    return {fmt::format("not possible: {}", error.what())};
   }
   using Values = std::map<std::pair<std::string, std::string>, Tensor>;
   Progress progress("comparing with integer execution, nodes", 2 * std::ssize(graph.nodes()),
@@ -85,13 +90,15 @@ std::string check_integers(const Graph& graph, const Dataset& dataset, bool show
     DETENT_CHECK(false, "node {}, operand {}: simulation and integer execution differ", operand.first,
                  operand.second);
   }
-  const std::vector<Tensor> fast = FastProgram(graph).run(inputs);
+  const FastProgram program(graph);
+  const std::vector<Tensor> fast = program.run(inputs);
   for (size_t i = 0; i < fast.size(); ++i) {
     const Tensor& value = expected.at({graph.nodes().back().name, fmt::format("data_in_{}", i)});
     DETENT_CHECK(have_equal_elements(value, fast[i]), "output {}: simulation and the fast engine differ", i);
   }
-  return fmt::format("{} samples, {} tensors, all integers equal fake quantization", inputs.front().dim(0),
-                     expected.size());
+  return {fmt::format("{} samples, {} tensors, all integers equal fake quantization", inputs.front().dim(0),
+                      expected.size()),
+          slow_steps_text(program.profile(inputs, 1))};
 }
 
 /// The passes for a network that brings its quantizers: they stay, and kFinish takes the place of kPass.
@@ -319,16 +326,20 @@ void run_quantize(const TorchCommand& given, ProcessGroup& group) {
   say_accuracy(outcome, test_set, results);
   if (group.is_first() && outcome.before && outcome.after)
     warn_of_drop(*outcome.before, *outcome.after, advice);
-  const std::string checked = check_integers(graph, test_set, group.is_first());
-  results.say(fmt::format("integer execution: {}\n", checked));
+  const CheckedIntegers checked = check_integers(graph, test_set, group.is_first());
+  results.say(fmt::format("integer execution: {}\n", checked.text));
   const Graph open = with_open_sizes(graph, command);
   const bool packs = command.options.packed_weights.value_or(true);
   result.save(open, packs ? StoredWeights::kPacked : StoredWeights::kFloat);
   if (!group.is_first()) return;
   results.say(summary_text(outcome) + written_files(output_dir, start));
   say_graphs(open, result, command.options, results);
+  if (!checked.slow_steps.empty()) {
+    results.say(fmt::format("{}: `detent bench {} --profile` shows each step\n", checked.slow_steps,
+                            result.graph_path().string()));
+  }
   add_outcome(results, outcome);
-  results.add("integer_execution", checked);
+  results.add("integer_execution", checked.text);
   results.add("graph", result.graph_path().string());
   add_configuration(results, command);
   add_network(results, graph, &reference, test_set);
