@@ -123,11 +123,12 @@ TEST_F(WorkersTest, CalibrateToTheSameBytesHoweverManyThereAre) {
   }
 }
 
-/// As the README says; torchrun's own listener stands where the first worker's would.
+/// As the README says; torchrun's own listener stands where the first worker's would, which takes the next
+/// port.
 TEST_F(WorkersTest, AreStartedByTorchrun) {
   if (run("torchrun --help") != 0) GTEST_SKIP() << "there is no torchrun";
   const std::string launch = fmt::format(
-      "torchrun --no_python --nproc_per_node 2 --master_port {} -r 2 -t 2 ", reserved_port_for_test());
+      "torchrun --no_python --nproc_per_node 2 --master_port {} -r 2 -t 2 ", reserved_port_for_test(true));
   // Debian 13's asks for libuv, and is built without.
   if (run(launch + "true") != 0) GTEST_SKIP() << "this torchrun cannot start anything: " << file("log.txt");
   EXPECT_EQ(run(launch + "detent transform --config profile.toml --project torchrun"), 0) << file("log.txt");

@@ -68,7 +68,9 @@ ScanForm scan_form(const NodeImport& import, const onnx::GraphProto& body) {
   for (size_t i = 0; i < form.axes.size(); ++i) {
     const auto size = import.size(static_cast<size_t>(form.carried) + i, form.axes[i]);
     if (!size)
-      import.refuse("the number of iterations, a size of an input, is open (--shape NAME=... gives it)");
+      import.refuse(
+          "the number of iterations, a size of an input, is open (`detent export MODEL FIXED.onnx --shape "
+          "NAME=...` writes a model that has it)");
     if (i > 0 && *size != form.length) fail("inputs of {} and of {} elements to scan", form.length, *size);
     form.length = *size;
   }
