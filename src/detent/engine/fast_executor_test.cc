@@ -120,7 +120,8 @@ Graph depthwise_to_values(Draw& draw, Shape& sample) {
   GraphBuilder builder("depthwise");
   const int64_t channels = draw.among({3, 16, 17, 40, 64, 96, 130});
   const int64_t kernel = draw.among({1, 2, 3, 3, 5, 7});
-  sample = {draw.of(1, 2), channels, draw.of(kernel, 12), draw.of(kernel, 12)};
+  const int64_t least = std::max<int64_t>(kernel, 3);  // two positions may lie two apart
+  sample = {draw.of(1, 2), channels, draw.of(least, 12), draw.of(least, 12)};
   const NodeInput x = builder.input("x", {sample.begin() + 1, sample.end()});
   NodeInput y = builder.convolution("deep", x, channels, channels, {kernel, kernel},
                                     {{"stride", draw.of(1, 2)},
