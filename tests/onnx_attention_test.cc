@@ -210,7 +210,7 @@ TEST(OnnxAttention, RotaryEmbeddingTurnsPartsOfHeads) {
         for (int64_t d = 0; d < 6; ++d) {
           const int64_t pair = neighbours ? d / 2 : d % 2;
           const bool is_second = neighbours ? d % 2 == 1 : d >= 2;
-          const int64_t other = d + (is_second ? -1 : 1) * (neighbours ? 1 : 2);
+          const int64_t other = d + int64_t{is_second ? -1 : 1} * (neighbours ? 1 : 2);
           const auto angle = static_cast<size_t>(2 * places[static_cast<size_t>(s)] + pair);
           expected.push_back(d >= 4 ? at(x, 0, h, s, d)
                                     : at(x, 0, h, s, d) * std::cos(static_cast<double>(angles[angle])) +

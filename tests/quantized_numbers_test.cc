@@ -55,7 +55,7 @@ Graph three_layers() {
   x = builder.call("relu", {x});
   x = builder.layer("convtranspose2d", "up", {x}, {{"weight", {6, 3, 2, 2}}, {"bias", {6}}}, {{"groups", 2}});
   x = builder.call("flatten", {x});
-  return builder.finish(builder.linear("fc", x, 6 * 6 * 6, 4));
+  return builder.finish(builder.linear("fc", x, int64_t{6} * 6 * 6, 4));
 }
 
 /// A channel of each layer, with those of other groups that share its weight scale, has weights of about 1e-9

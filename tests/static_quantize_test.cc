@@ -35,7 +35,7 @@ Graph residual_network() {
   const NodeInput y = builder.convolution("conv2", x, 4, 4, {3, 3}, {{"padding", 1}});
   x = builder.call("relu6", {builder.call("add", {y, x})});
   x = builder.call("flatten", {x});
-  return builder.finish(builder.linear("fc", x, 4 * 6 * 6, 5));
+  return builder.finish(builder.linear("fc", x, int64_t{4} * 6 * 6, 5));
 }
 
 TEST(StaticQuantize, OneTypeForWhatOneNodeComputes) {
