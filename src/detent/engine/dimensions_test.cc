@@ -8,12 +8,6 @@ namespace {
 
 class Dimensions : public FloatNetworkTest {};
 
-NodeInput listed(const std::vector<int64_t>& numbers) {
-  List list;
-  for (const int64_t number : numbers) list.push_back(Value(number));
-  return NodeInput::of_constant(Value(std::move(list)));
-}
-
 NodeInput resized(Draw& draw, GraphBuilder& builder, const NodeInput& x, size_t rank) {
   std::vector<int64_t> sizes;
   List dims;

@@ -39,6 +39,13 @@ inline void expect_equal_on_every_target(const Graph& graph, const Tensor& input
   }
 }
 
+/// Dimensions or sizes as an operand.
+inline NodeInput listed(const std::vector<int64_t>& numbers) {
+  List list;
+  for (const int64_t number : numbers) list.push_back(Value(number));
+  return NodeInput::of_constant(Value(std::move(list)));
+}
+
 /// Norms and their like with numbers of their own.
 inline void draw_parameters(Draw& draw, Graph& graph) {
   for (Node& node : graph.nodes()) {

@@ -8,12 +8,6 @@ namespace {
 
 class ValuePairs : public FloatNetworkTest {};
 
-NodeInput listed(const std::vector<int64_t>& numbers) {
-  List list;
-  for (const int64_t number : numbers) list.push_back(Value(number));
-  return NodeInput::of_constant(Value(std::move(list)));
-}
-
 /// The largest elements along some dimensions, which stay or go.
 NodeInput reduced(Draw& draw, GraphBuilder& builder, const NodeInput& x, int64_t rank) {
   const int64_t first = draw.of(0, rank - 1);

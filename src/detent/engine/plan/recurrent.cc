@@ -15,14 +15,6 @@ bool may_have_place(const PlanBuilder& plan, const ReferenceStep& step, size_t i
   return step.inputs[index].has_value() || plan.may_have_values(value_name(input));
 }
 
-/// The operand in rows.
-size_t place_of_operand(PlanBuilder& plan, const ReferenceStep& step, size_t index) {
-  const std::string name = value_name(step.node->inputs[index]);
-  const std::optional<CodeType>& codes = step.inputs[index];
-  return codes ? plan.values_of_codes(name, *codes, Layout::kRows, *step.node)
-               : plan.values_of(name, Layout::kRows, *step.node);
-}
-
 bool fits_places(const PlanBuilder& plan, const RecurrentLayer& layer, const ReferenceStep& step) {
   const Node& node = *step.node;
   if (!may_have_place(plan, step, operands::kInputs)) return false;
@@ -46,10 +38,10 @@ bool plan_recurrent(PlanBuilder& plan, const ProgramWeights& weights, const Refe
   if (found == weights.recurrent_layers.end() || !fits_places(plan, *found->second, step)) return false;
   RecurrentPlaces places{.layer = found->second};
   const size_t states = places.layer->states();
-  places.inputs = place_of_operand(plan, step, operands::kInputs);
+  places.inputs = operand_values(plan, step, operands::kInputs, Layout::kRows);
   for (size_t s = 0; s < states; ++s) {
     const size_t index = operands::kFirstStates + s;
-    if (is_given(node, index)) places.first[s] = place_of_operand(plan, step, index);
+    if (is_given(node, index)) places.first[s] = operand_values(plan, step, index, Layout::kRows);
   }
   if (is_given(node, operands::kLengths))
     places.lengths = plan.flow_of(value_name(node.inputs[operands::kLengths]));
