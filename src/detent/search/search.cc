@@ -45,7 +45,7 @@ class Search {
   Search(const SearchRequest& request, PassContext& context)
       : request_(request),
         options_(request.options),
-        plan_(plan_codes(request.network, masked_scores(request.network, context))),
+        plan_(plan_codes(request.network, masked_scores(request.network, context).in_float)),
         space_(make_search_space(request.network, plan_, options_, context.where)),
         model_(request.network, space_),
         judge_(request.network, context.executor(), request.samples, options_.eval_samples),

@@ -9,11 +9,17 @@
 
 namespace detent {
 
-/// Nodes that hold masked scores of a softmax: sums, products and the like, behind which only movements and
-/// others of these come before it, whose results reach so far below the largest that a softmax makes exactly
-/// 0 of them (-inf, the lowest float32, -10000 for what is not to be attended to). Steps of such a range
-/// would leave none for the scores themselves, so these nodes are to compute in float. Runs a few calibration
-/// samples, where there is a softmax at all.
-std::set<std::string, std::less<>> masked_scores(const Graph& graph, const PassContext& context);
+struct MaskedScores {
+  std::set<std::string, std::less<>> in_float;
+  /// Softmaxes whose results reach 1 where an input masks all but one score, whatever the samples show.
+  std::set<std::string, std::less<>> up_to_one;
+};
+
+/// Nodes that hold masked scores of a softmax, or masks on their way there, and so are to compute in float: a
+/// score far below the largest one of its row (-inf, the lowest float32, -10000 for what is not to be
+/// attended to) counts for nothing, and steps of a range that reaches so far would leave none for the others.
+/// A mask that an input gives is one whatever the samples show, others are where their range, over a few
+/// calibration samples, is wide. Runs these where there is a softmax behind elementwise nodes.
+MaskedScores masked_scores(const Graph& graph, const PassContext& context);
 
 }  // namespace detent

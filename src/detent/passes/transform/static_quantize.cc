@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -19,7 +20,6 @@
 #include "detent/passes/passes.h"
 #include "detent/passes/transform/activation_ranges.h"
 #include "detent/passes/transform/code_groups.h"
-#include "detent/passes/transform/masked_scores.h"
 #include "detent/passes/transform/static_quantize.h"
 #include "detent/passes/transform/weight_ranges.h"
 
@@ -121,18 +121,21 @@ class NetworkQuantizer {
         where_(context.where),
         shows_(context.group->is_first()) {}
 
-  void quantize_activations(const Graph& measured) {
+  void quantize_activations(const MeasuredNetwork& measured) {
     Progress progress("choosing ranges, values", std::ssize(plan_.groups), {.shown = shows_});
     int64_t done = 0;
     for (const CodeGroup& group : plan_.groups) {
-      const Distribution distribution = measured_distribution(measured, group, where_);
+      const bool is_known = measured.masked.up_to_one.contains(group.root);
+      const Distribution distribution = is_known ? Distribution::of(std::array{0.0F, 1.0F})
+                                                 : measured_distribution(measured.graph, group, where_);
+      CalibrationOptions calibration = options_.activation_calibration;
+      if (is_known) calibration.calibrator = Calibrator::kMinMax;
       std::map<std::pair<int, bool>, QuantizerRef> by_width;
       const auto quantizer_of = [&](IntegerType type) {
         const auto [entry, is_new] = by_width.try_emplace({type.width, type.is_signed});
         if (is_new) {
-          *entry->second =
-              calibrate(activation_spec(options_, type), {&distribution, 1}, options_.activation_calibration,
-                        fmt::format("{}: values of \"{}\"", where_, group.root));
+          *entry->second = calibrate(activation_spec(options_, type), {&distribution, 1}, calibration,
+                                     fmt::format("{}: values of \"{}\"", where_, group.root));
         }
         return entry->second;
       };
@@ -270,11 +273,12 @@ void run_static_quantize(Graph& graph, const StaticQuantizeOptions& options, Pas
   const MeasuredNetwork measured = measured_for(graph, options, context);
   IntegerNetwork quantized = quantized_for_integers(graph, measured, options, context);
   graph = std::move(quantized.graph);
-  if (!measured.masked.empty()) {
-    context.report(fmt::format(
-        "static_quantize: in float, as they mask the scores of a softmax (bits = \"NODE=/16\" quantizes one): "
-        "{}\n",
-        fmt::join(measured.masked, ", ")));
+  if (!measured.masked.in_float.empty()) {
+    context.report(
+        fmt::format("static_quantize: in float, as they mask the scores of a softmax (bits = \"NODE=/16\" "
+                    "quantizes one): "
+                    "{}\n",
+                    fmt::join(measured.masked.in_float, ", ")));
   }
   const std::vector<PlannedNode> integers = integer_plan(graph);
   context.report(quantized.raised_scales + "static_quantize: integer plan\n" + plan_summary(integers));
@@ -289,8 +293,8 @@ void run_static_quantize(Graph& graph, const StaticQuantizeOptions& options, Pas
 MeasuredNetwork measured_for(const Graph& network, const StaticQuantizeOptions& options,
                              PassContext& context) {
   const NodeBitsMatcher bits(options.bits, context.where + ": key \"bits\"");
-  std::set<std::string, std::less<>> masked = masked_scores(network, context);
-  const CodePlan plan = make_plan(network, options, bits, context.where, masked);
+  MaskedScores masked = masked_scores(network, context);
+  const CodePlan plan = make_plan(network, options, bits, context.where, masked.in_float);
   bits.check_all_used(network, plan, context.warn);
   return {measured_activations(network, plan, options.activation_calibration.calibrator, options.num_samples,
                                context),
@@ -300,10 +304,10 @@ MeasuredNetwork measured_for(const Graph& network, const StaticQuantizeOptions& 
 IntegerNetwork quantized_for_integers(const Graph& network, const MeasuredNetwork& measured,
                                       const StaticQuantizeOptions& options, const PassContext& context) {
   const NodeBitsMatcher bits(options.bits, context.where + ": key \"bits\"");
-  const CodePlan plan = make_plan(network, options, bits, context.where, measured.masked);
+  const CodePlan plan = make_plan(network, options, bits, context.where, measured.masked.in_float);
   Graph quantized = network;
   NetworkQuantizer quantizer(quantized, plan, options, bits, context);
-  quantizer.quantize_activations(measured.graph);
+  quantizer.quantize_activations(measured);
   quantizer.quantize_weights();
   quantized.set_requantization(options.requantization);
   verify(quantized);

@@ -1,23 +1,24 @@
 #pragma once
 
-#include <functional>
-#include <set>
 #include <string>
 
 #include "detent/graph/graph.h"
 #include "detent/passes/pass.h"
+#include "detent/passes/transform/masked_scores.h"
 #include "detent/passes/transform/static_quantize_options.h"
 
 namespace detent {
 
-/// What ranges are chosen from stands in the statistics of `graph`; `masked` computes in float (masked_scores.h).
+/// What ranges are chosen from stands in the statistics of `graph`; `masked` is not to be quantized
+/// as the samples show it.
 struct MeasuredNetwork {
   Graph graph;
-  std::set<std::string, std::less<>> masked;
+  MaskedScores masked;
 };
 
 /// Runs the float network over calibration samples.
-MeasuredNetwork measured_for(const Graph& network, const StaticQuantizeOptions& options, PassContext& context);
+MeasuredNetwork measured_for(const Graph& network, const StaticQuantizeOptions& options,
+                             PassContext& context);
 
 struct IntegerNetwork {
   Graph graph;
