@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "detent/core/error.h"
+#include "detent/graph/builder.h"
 #include "detent/io/file.h"
 #include "detent/io/temporary_file_test.h"
 #include "detent/models/model.h"
@@ -129,6 +130,86 @@ int count_nodes(const std::filesystem::path& file, const std::string& op) {
   EXPECT_TRUE(model.ParseFromIstream(&stream));
   return static_cast<int>(
       std::ranges::count(model.graph().node(), op, [](const auto& node) { return node.op_type(); }));
+}
+
+/// How many nodes Clip have bounds of that type.
+int clips_of(const std::filesystem::path& file, int32_t type) {
+  onnx::ModelProto model;
+  std::ifstream stream(file, std::ios::binary);
+  EXPECT_TRUE(model.ParseFromIstream(&stream));
+  return static_cast<int>(std::ranges::count_if(model.graph().node(), [&](const auto& node) {
+    return node.op_type() == "Clip" &&
+           std::ranges::any_of(model.graph().initializer(), [&](const auto& initializer) {
+             return initializer.name() == node.input(1) && initializer.data_type() == type;
+           });
+  }));
+}
+
+/// Layers, additions, joins and means on integers; read again, the same network.
+TEST(OnnxExport, OperatorsOnCodesComputeTheSameCodesAgain) {
+  for (const char* name : {"toy_convnet", "digits_cnn", "resnet20"}) {
+    for (const char* keys : {"", "weights = \"int4\"\nactivations = \"uint4\"\nelementwise = \"uint6\"",
+                             "activations = \"int8\"\nelementwise = \"int8\""}) {
+      const ModelInfo& model = find_model(name);
+      PassBench bench(model.build(model.sample_shape, model.class_count));
+      bench.run_passes(fmt::format(
+          "[passes.fuse_batch_norm]\n[passes.static_quantize]\nnum_samples = 16\nreport = false\n{}\n",
+          keys));
+      const TemporaryPath file("model.onnx");
+      export_onnx(bench.graph, file.get(), {.style = OnnxStyle::kQOperator});
+      const auto convolutions = std::ranges::count_if(bench.graph.nodes(), [](const Node& node) {
+        return is_weighted_sum(node) && trait<WeightedSum>(node)->spatial_dims > 0;
+      });
+      EXPECT_EQ(count_nodes(file.get(), "QLinearConv"), convolutions) << name << keys;
+      EXPECT_EQ(count_nodes(file.get(), "Conv"), 0) << name << keys;
+      EXPECT_EQ(count_nodes(file.get(), "Relu"), 0) << name << keys;
+      const Graph imported = import_onnx(file.get());
+      EXPECT_EQ(imported.requantization(), Requantization::kFloat) << name;
+      const Tensor input = RandomSamples(bench.sample_shape()).samples(0, 4);
+      const std::vector<Tensor> actual = IntegerProgram(imported).run(std::span(&input, 1));
+      // Codes of 4 bits are cut behind an operator of 8, so the last layer takes values and adds up floats.
+      const std::vector<Tensor> wanted = results(bench.graph, input);
+      const auto expected = wanted.at(0).values<float>();
+      const float tolerance = keys[0] == 'w' ? 1e-6F : 0.0F;
+      for (size_t e = 0; e < expected.size(); ++e)
+        EXPECT_NEAR(actual.at(0).values<float>()[e], expected[e], tolerance) << name << keys;
+    }
+  }
+}
+
+/// A linear layer of rows with a bias is QGemm of a matrix; what has no operator on codes stays between both
+/// nodes.
+TEST(OnnxExport, RowsWithABiasAreAMatrixOnCodes) {
+  GraphBuilder b("rows");
+  NodeInput x = b.linear("first", b.input("x", {5, 8}), 8, 6);
+  x = b.call("tanh", {b.call("relu", {x})});
+  const NodeInput y = b.linear("second", x, 6, 6);
+  x = b.call("sigmoid", {b.call("add", {b.call("mul", {y, y}), x})});
+  PassBench bench(b.finish(b.linear("last", b.call("cat", {x, y}, {{"dim", -1}}), 12, 3)));
+  bench.run_passes("[passes.static_quantize]\nnum_samples = 16\nreport = false\n");
+  const TemporaryPath file("model.onnx");
+  export_onnx(bench.graph, file.get(), {.style = OnnxStyle::kQOperator});
+  for (const auto& [op, count] :
+       {std::pair("QGemm", 2), std::pair("QLinearAdd", 1), std::pair("QLinearMul", 1),
+        std::pair("QLinearSigmoid", 1), std::pair("QLinearConcat", 1), std::pair("Tanh", 1),
+        std::pair("MatMul", 1)})
+    EXPECT_EQ(count_nodes(file.get(), op), count) << op;
+  const Tensor input = RandomSamples(bench.sample_shape()).samples(0, 4);
+  expect_equal(results(bench.graph, input), results(import_onnx(file.get()), input), "rows");
+}
+
+/// Programs have no Clip of 16-bit integers.
+TEST(OnnxExport, WidthsAboveAByteAreCutBeforeTheyAreRounded) {
+  for (const OnnxStyle style : {OnnxStyle::kQdq, OnnxStyle::kQOperator}) {
+    PassBench bench(build_model("digits_cnn", {1, 8, 8}, 10));
+    bench.run_passes(
+        "[passes.static_quantize]\nnum_samples = 16\nreport = false\nactivations = \"uint12\"\n");
+    const TemporaryPath file("model.onnx");
+    export_onnx(bench.graph, file.get(), {.style = style});
+    EXPECT_EQ(clips_of(file.get(), onnx::TensorProto::UINT16), 0);
+    const Tensor input = RandomSamples(bench.sample_shape()).samples(0, 4);
+    expect_equal(results(bench.graph, input), results(import_onnx(file.get()), input), "12 bits");
+  }
 }
 
 // ONNX Runtime fuses Add between quantized values into arithmetic that rounds some sums differently.

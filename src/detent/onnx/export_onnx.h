@@ -10,9 +10,15 @@
 namespace detent {
 
 /// How a file in ONNX's format says what operands are rounded to: not at all, by pairs of QuantizeLinear and
-/// DequantizeLinear, or by the nodes Quant and BipolarQuant of the domain qonnx.custom_op.general.
-enum class OnnxStyle { kFloat, kQdq, kQonnx };
-constexpr std::array<const char*, 3> enum_names(OnnxStyle) { return {"float", "qdq", "qonnx"}; }
+/// DequantizeLinear, by the nodes Quant and BipolarQuant of the domain qonnx.custom_op.general, or by
+/// operators that take and give integers, with these pairs around what has none.
+enum class OnnxStyle { kFloat, kQdq, kQonnx, kQOperator };
+constexpr std::array<const char*, 4> enum_names(OnnxStyle) { return {"float", "qdq", "qonnx", "qoperator"}; }
+
+/// Whether weights and biases are written as integers.
+constexpr bool has_integers(OnnxStyle style) {
+  return style == OnnxStyle::kQdq || style == OnnxStyle::kQOperator;
+}
 
 struct OnnxExportOptions {
   OnnxStyle style = OnnxStyle::kFloat;

@@ -6,6 +6,7 @@
 
 #include "detent/core/error.h"
 #include "detent/core/terminal.h"
+#include "detent/onnx/code_operators.h"
 #include "detent/onnx/exporters/exporters.h"
 #include "detent/onnx/node_export.h"
 
@@ -33,7 +34,7 @@ int64_t chosen_opset(const Graph& graph, const OnnxExportOptions& options) {
       fail("opset {}, expected {} to {}", *options.opset, kOldestExport, kNewestExport);
     return *options.opset;
   }
-  if (options.style != OnnxStyle::kQdq) return kUsualOpset;
+  if (!has_integers(options.style)) return kUsualOpset;
   for (const Node& node : graph.nodes()) {
     for (const auto& [operand, quantizer] : node.quantization) {
       const auto spec = rounding_of(node, operand);
@@ -96,6 +97,7 @@ void OnnxExporter::write(const std::filesystem::path& path) {
          problems_.size() == 1 ? "" : "s", enum_names(options_.style)[static_cast<size_t>(options_.style)],
          opset_, fmt::join(problems_, "\n  "));
   }
+  if (options_.style == OnnxStyle::kQOperator) compute_on_codes(writer_);
   writer_.write(path, opset_, options_.most_bytes_within);
 }
 
@@ -158,7 +160,7 @@ std::string OnnxExporter::parameter(const Node& node, const std::string& name, b
       std::ranges::find(node.parameters, name, &decltype(node.parameters)::value_type::first);
   const Tensor& tensor = reference->second->tensor;
   const auto spec = rounding_of(node, name);
-  if (name == "bias" && options_.style == OnnxStyle::kQdq && graph_.requantization() && !spec) {
+  if (name == "bias" && has_integers(options_.style) && graph_.requantization() && !spec) {
     const auto form = node_form(node, *graph_.requantization());
     const auto* sums = form ? std::get_if<SumForm>(&*form) : nullptr;
     if (sums != nullptr) return integer_bias(node, *sums);

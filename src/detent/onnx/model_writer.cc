@@ -3,6 +3,7 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <onnx/onnx_pb.h>
 
+#include <iterator>
 #include <limits>
 
 #include "detent/core/error.h"
@@ -126,18 +127,80 @@ std::string OnnxModelWriter::new_node_name(const std::string& wanted) {
 std::string OnnxModelWriter::add_initializer(const std::string& wanted, const Tensor& tensor) {
   onnx::TensorProto& proto = *model_->mutable_graph()->add_initializer();
   set_tensor_type(onnx_element_type(tensor.dtype()), tensor.shape(), proto);
-  proto.set_name(new_value(wanted));
-  initializers_.push_back({&proto, tensor, ""});
-  return proto.name();
+  return keep({&proto, tensor, ""}, wanted);
 }
 
 std::string OnnxModelWriter::add_initializer(const std::string& wanted, int64_t element_type,
                                              const Shape& shape, const std::string& bytes) {
   onnx::TensorProto& proto = *model_->mutable_graph()->add_initializer();
   set_tensor_type(element_type, shape, proto);
-  proto.set_name(new_value(wanted));
-  initializers_.push_back({&proto, Tensor(), bytes});
-  return proto.name();
+  return keep({&proto, Tensor(), bytes}, wanted);
+}
+
+std::string OnnxModelWriter::keep(Initializer initializer, const std::string& wanted) {
+  std::string name = new_value(wanted);
+  initializer.proto->set_name(name);
+  initializer_places_[name] = initializers_.size();
+  initializers_.push_back(std::move(initializer));
+  return name;
+}
+
+std::vector<onnx::NodeProto> OnnxModelWriter::take_nodes() {
+  auto& nodes = *model_->mutable_graph()->mutable_node();
+  std::vector<onnx::NodeProto> taken(std::make_move_iterator(nodes.begin()),
+                                     std::make_move_iterator(nodes.end()));
+  nodes.Clear();
+  return taken;
+}
+
+void OnnxModelWriter::add_node(onnx::NodeProto node) {
+  if (!node.domain().empty()) domains_.insert(node.domain());
+  *model_->mutable_graph()->add_node() = std::move(node);
+}
+
+void OnnxModelWriter::drop_unread_initializers() {
+  std::set<std::string> read;
+  for (const onnx::NodeProto& node : model_->graph().node())
+    read.insert(node.input().begin(), node.input().end());
+  for (const std::string& output : output_names()) read.insert(output);
+  auto& protos = *model_->mutable_graph()->mutable_initializer();
+  std::vector<Initializer> kept;
+  initializer_places_.clear();
+  for (size_t i = 0; i < initializers_.size(); ++i) {
+    if (!read.contains(protos[static_cast<int>(i)].name())) continue;
+    const auto place = static_cast<int>(kept.size());
+    protos.SwapElements(place, static_cast<int>(i));
+    initializer_places_[protos[place].name()] = kept.size();
+    kept.push_back(std::move(initializers_[i]));
+  }
+  protos.DeleteSubrange(static_cast<int>(kept.size()), protos.size() - static_cast<int>(kept.size()));
+  initializers_ = std::move(kept);
+}
+
+std::vector<std::string> OnnxModelWriter::output_names() const {
+  std::vector<std::string> names;
+  for (const onnx::ValueInfoProto& output : model_->graph().output()) names.push_back(output.name());
+  return names;
+}
+
+const OnnxModelWriter::Initializer* OnnxModelWriter::find_initializer(const std::string& name) const {
+  const auto found = initializer_places_.find(name);
+  return found == initializer_places_.end() ? nullptr : &initializers_[found->second];
+}
+
+int32_t OnnxModelWriter::element_type(const std::string& initializer) const {
+  const Initializer* const found = find_initializer(initializer);
+  return found == nullptr ? 0 : found->proto->data_type();
+}
+
+Shape OnnxModelWriter::initializer_shape(const std::string& initializer) const {
+  const Initializer* const found = find_initializer(initializer);
+  return found == nullptr ? Shape() : Shape(found->proto->dims().begin(), found->proto->dims().end());
+}
+
+std::span<const std::byte> OnnxModelWriter::initializer_bytes(const std::string& initializer) const {
+  const Initializer* const found = find_initializer(initializer);
+  return found == nullptr ? std::span<const std::byte>() : found->data();
 }
 
 void OnnxModelWriter::add_input(const std::string& name, const TensorType& type) {

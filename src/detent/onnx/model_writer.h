@@ -17,6 +17,7 @@
 
 namespace onnx {
 class ModelProto;
+class NodeProto;
 class TensorProto;
 }  // namespace onnx
 
@@ -63,6 +64,16 @@ class OnnxModelWriter {
   /// Whether a node computes the value.
   bool is_computed(const std::string& value) const;
 
+  /// All nodes, to be written anew.
+  std::vector<onnx::NodeProto> take_nodes();
+  void add_node(onnx::NodeProto node);
+  void drop_unread_initializers();
+  std::vector<std::string> output_names() const;
+  // An initializer's element type as ONNX counts them, its shape and its elements; nothing of another value.
+  int32_t element_type(const std::string& initializer) const;
+  Shape initializer_shape(const std::string& initializer) const;
+  std::span<const std::byte> initializer_bytes(const std::string& initializer) const;
+
   /// Initializers lie in a file beside the model where they have more than `most_bytes_within` bytes.
   void write(const std::filesystem::path& path, int64_t opset, uint64_t most_bytes_within);
 
@@ -75,11 +86,14 @@ class OnnxModelWriter {
     std::span<const std::byte> data() const;
   };
 
+  const Initializer* find_initializer(const std::string& name) const;
+  std::string keep(Initializer initializer, const std::string& wanted);
   void put_data_into_model();
   void put_data_beside(OnnxWeightsFile& weights);
 
   std::unique_ptr<onnx::ModelProto> model_;
   std::vector<Initializer> initializers_;
+  std::unordered_map<std::string, size_t> initializer_places_;
   std::set<std::string> values_;
   std::set<std::string> nodes_;
   std::unordered_map<std::string, size_t> suffixes_;

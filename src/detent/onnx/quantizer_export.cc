@@ -13,10 +13,6 @@
 #include "detent/formats/groups/given_parameters.h"
 
 namespace detent {
-namespace {
-
-constexpr const char* kQonnxDomain = "qonnx.custom_op.general";
-constexpr int64_t kWideIntegersSince = 21;
 
 /// clamp(round(x / scale) + zero point, low, high), less the zero point, times the scale; one scale, or one a
 /// position of the dimension `axis`.
@@ -32,6 +28,11 @@ struct IntegerForm {
 
   bool is_narrow() const { return low == (is_signed ? -(int64_t{1} << (width - 1)) : 0) + 1; }
 };
+
+namespace {
+
+constexpr const char* kQonnxDomain = "qonnx.custom_op.general";
+constexpr int64_t kWideIntegersSince = 21;
 
 /// Nothing where the format does not round to integers; of what it derives from data there is no scale.
 std::optional<IntegerForm> integer_form(const QuantSpec& spec) {
@@ -224,7 +225,7 @@ std::string QuantizerExport::rounded(const std::string& value, const QuantSpec& 
   } else {
     if (integer_form(spec)->scale.empty())
       fail("{}: a scale that follows from the data at every run", quant_spec_text(spec));
-    result = style_ == OnnxStyle::kQdq ? quantize_dequantize(value, spec, rank) : quant(value, spec, rank);
+    result = has_integers(style_) ? quantize_dequantize(value, spec, rank) : quant(value, spec, rank);
   }
   rounded_[result] = spec;
   done_[value].emplace_back(spec, result);
@@ -255,8 +256,11 @@ std::string QuantizerExport::quantize_dequantize(const std::string& value, const
   const std::string scale = writer_.add_initializer(value + "_scale", Tensor::from(shape, form.scale));
   const std::string zero = writer_.add_initializer(value + "_zero_point", elements.type, shape,
                                                    bytes_of(form.zero_point, elements.bytes));
-  std::string codes = add("QuantizeLinear", {value, scale, zero}, attributes, value, value + "_quantized");
-  if (form.low != elements.low || form.high != elements.high) {
+  const bool is_cut = form.low != elements.low || form.high != elements.high;
+  const bool is_wide = elements.bytes > 1;
+  const std::string within = is_cut && is_wide ? clipped(value, form, rank) : value;
+  std::string codes = add("QuantizeLinear", {within, scale, zero}, attributes, value, value + "_quantized");
+  if (is_cut && !is_wide) {
     const auto bound = [&](const char* name, int64_t code) {
       return writer_.add_initializer(value + name, elements.type, {},
                                      bytes_of(std::vector{code}, elements.bytes));
@@ -265,6 +269,21 @@ std::string QuantizerExport::quantize_dequantize(const std::string& value, const
                 value + "_clipped");
   }
   return add("DequantizeLinear", {codes, scale, zero}, attributes, value, value + "_dequantized");
+}
+
+/// Programs have no Clip of 16-bit integers: the values of the outermost codes bound the value instead.
+std::string QuantizerExport::clipped(const std::string& value, const IntegerForm& form, size_t rank) {
+  const auto bound = [&](const char* name, int64_t code) {
+    std::vector<float> values;
+    for (size_t i = 0; i < form.scale.size(); ++i)
+      values.push_back(static_cast<float>(code - form.zero_point[i]) * form.scale[i]);
+    return writer_.add_initializer(value + name, broadcastable(values, form.axis, rank));
+  };
+  const std::string low = bound("_lowest", form.low);
+  const std::string high = bound("_highest", form.high);
+  if (form.scale.size() == 1) return add("Clip", {value, low, high}, {}, value, value + "_clipped");
+  const std::string raised = add("Max", {value, low}, {}, value, value + "_raised");
+  return add("Min", {raised, high}, {}, value, value + "_clipped");
 }
 
 std::string QuantizerExport::quant(const std::string& value, const QuantSpec& spec, size_t rank) {
@@ -326,6 +345,21 @@ std::string QuantizerExport::rounded(const std::string& name, const Tensor& tens
   const std::string zero = writer_.add_initializer(name + "_zero_point", elements.type, groups,
                                                    bytes_of(form.zero_point, elements.bytes));
   return add("DequantizeLinear", {value, scale, zero}, attributes, name, name);
+}
+
+std::optional<IntegerRows> QuantizerExport::integer_rows(const std::string& name, const Tensor& matrix,
+                                                         const QuantSpec& spec) {
+  const std::optional<IntegerForm> form = integer_form(with_given_parameters(spec, matrix));
+  if (style_ == OnnxStyle::kQonnx || !form || form->scale.empty()) return std::nullopt;
+  const bool by_row = form->scale.size() == 1 || *form->axis == 0 || *form->axis == -matrix.rank();
+  const bool has_zero_point = std::ranges::any_of(form->zero_point, [](int64_t zero) { return zero != 0; });
+  if (!by_row || has_zero_point) return std::nullopt;
+  std::vector<float> scale = form->scale;
+  if (scale.size() == 1) scale.resize(static_cast<size_t>(matrix.dim(0)), scale.front());
+  const CodeElements elements = code_elements(*form);
+  return IntegerRows{writer_.add_initializer(name + "_quantized", elements.type, matrix.shape(),
+                                             bytes_of(codes_of(*form, matrix), elements.bytes)),
+                     writer_.add_initializer(name + "_scale", Tensor::from({matrix.dim(0), 1}, scale))};
 }
 
 }  // namespace detent

@@ -18,6 +18,14 @@ namespace detent {
 /// With what an operand rounds, its parameters given as far as they are known; nothing where it does not.
 std::optional<QuantSpec> rounding_of(const Node& node, std::string_view operand);
 
+struct IntegerForm;
+
+/// Initializers: integers, and what each row of them is multiplied with.
+struct IntegerRows {
+  std::string codes;
+  std::string scales;
+};
+
 /// Writes what operands are rounded to, in the words of a style.
 class QuantizerExport {
  public:
@@ -33,9 +41,13 @@ class QuantizerExport {
   std::string rounded(const std::string& value, const QuantSpec& spec, size_t rank);
   /// A tensor of the network, as the spec leaves it; a matrix may be wanted transposed.
   std::string rounded(const std::string& name, const Tensor& tensor, const QuantSpec& spec, bool transposed);
+  /// A matrix as integers without zero point, a scale a row; nothing where the style or the spec has others.
+  std::optional<IntegerRows> integer_rows(const std::string& name, const Tensor& matrix,
+                                          const QuantSpec& spec);
 
  private:
   std::string quantize_dequantize(const std::string& value, const QuantSpec& spec, size_t rank);
+  std::string clipped(const std::string& value, const IntegerForm& form, size_t rank);
   std::string quant(const std::string& value, const QuantSpec& spec, size_t rank);
   std::string bipolar(const std::string& value, const Tensor& scale);
   std::string add(const std::string& op, OnnxValues inputs, Table attributes, const std::string& name,

@@ -41,8 +41,9 @@ int run_export(const std::vector<std::string>& args) {
   app.add_option("model", model, "a graph (.mz) or an ONNX model")->required()->option_text(" ");
   app.add_option("output", output, "file to write: .onnx")->required()->option_text(" ");
   app.add_option("--style", style,
-                 "how formats are written: float (none), qdq (QuantizeLinear and DequantizeLinear) or qonnx "
-                 "(Quant, BipolarQuant); default: qdq where there are formats, else float")
+                 "how formats are written: float (none), qdq (QuantizeLinear and DequantizeLinear), qoperator "
+                 "(QLinearConv and its family) or qonnx (Quant, BipolarQuant); default: qdq where there are "
+                 "formats, else float")
       ->option_text("NAME");
   app.add_option("--opset", options.opset,
                  "version of the operators, 13 to 21; default: 17, or 21 for integers of more than 8 bits")
@@ -71,7 +72,7 @@ int run_export(const std::vector<std::string>& args) {
   if (style.empty() && quantizer_count(graph) > 0) options.style = OnnxStyle::kQdq;
   export_onnx(graph, output, options);
   const bool approximates =
-      options.style == OnnxStyle::kQdq && graph.requantization() == Requantization::kFixedPoint;
+      has_integers(options.style) && graph.requantization() == Requantization::kFixedPoint;
   print(fmt::format("{}: {} nodes and {} quantized operands, style {}\n{}", output, graph.nodes().size(),
                     quantizer_count(graph), enum_names(options.style)[static_cast<size_t>(options.style)],
                     approximates
