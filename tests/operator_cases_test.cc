@@ -14,7 +14,9 @@
 #include <ATen/ops/conv1d.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/conv3d.h>
+#include <ATen/ops/conv_transpose1d.h>
 #include <ATen/ops/conv_transpose2d.h>
+#include <ATen/ops/conv_transpose3d.h>
 #include <ATen/ops/group_norm.h>
 #include <ATen/ops/index_select.h>
 #include <ATen/ops/instance_norm.h>
@@ -78,6 +80,13 @@ std::vector<OperatorCase> layer_cases() {
          return at::conv3d(x[0], p("weight"), p("bias"), at::IntArrayRef{1, 2, 3}, at::IntArrayRef{0, 1, 1},
                            at::IntArrayRef{2, 1, 1}, 2);
        }},
+      {"convtranspose1d",
+       {{4, 5}},
+       {{"weight", {4, 3, 3}}, {"bias", {6}}},
+       {{"stride", 3}, {"padding", 1}, {"output_padding", 2}, {"dilation", 2}, {"groups", 2}},
+       [](const Inputs& x, const Lookup& p) {
+         return at::conv_transpose1d(x[0], p("weight"), p("bias"), 3, 1, 2, 2, 2);
+       }},
       {"convtranspose2d",
        {{4, 3, 5}},
        {{"weight", {4, 3, 3, 2}}, {"bias", {6}}},
@@ -89,6 +98,17 @@ std::vector<OperatorCase> layer_cases() {
        [](const Inputs& x, const Lookup& p) {
          return at::conv_transpose2d(x[0], p("weight"), p("bias"), at::IntArrayRef{2, 3}, 1,
                                      at::IntArrayRef{1, 2}, 2, at::IntArrayRef{1, 2});
+       }},
+      {"convtranspose3d",
+       {{4, 2, 3, 4}},
+       {{"weight", {4, 3, 2, 3, 2}}, {"bias", {6}}},
+       {{"stride", List{Value(1), Value(2), Value(3)}},
+        {"padding", List{Value(0), Value(1), Value(0)}},
+        {"output_padding", List{Value(0), Value(1), Value(2)}},
+        {"groups", 2}},
+       [](const Inputs& x, const Lookup& p) {
+         return at::conv_transpose3d(x[0], p("weight"), p("bias"), at::IntArrayRef{1, 2, 3},
+                                     at::IntArrayRef{0, 1, 0}, at::IntArrayRef{0, 1, 2}, 2);
        }},
       {"embedding",
        {CaseInput({5}).of(DType::kFloat32, 0, kEmbeddingRows - 1)},

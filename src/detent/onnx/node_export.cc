@@ -136,6 +136,12 @@ std::string NodeExport::parameter(const char* name) {
   return find_parameter(name) == nullptr ? "" : exporter_.parameter(node_, name, false);
 }
 
+std::optional<IntegerRows> NodeExport::integer_rows(const char* name) {
+  const auto spec = rounding_of(node_, name);
+  if (!spec) return std::nullopt;
+  return exporter_.quantizers_.integer_rows(node_.parameter_key(name), *find_parameter(name), *spec);
+}
+
 std::string NodeExport::transposed_parameter(const char* name) {
   return exporter_.parameter(node_, name, true);
 }

@@ -11,6 +11,7 @@
 #include "detent/graph/operators.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/model_writer.h"
+#include "detent/onnx/quantizer_export.h"
 
 namespace detent {
 
@@ -61,7 +62,10 @@ class NodeExport {
   const Tensor* find_parameter(const char* name) const;
   /// What the node computes with, rounded; "" where there is none.
   std::string parameter(const char* name);
-  /// The same of a matrix, rows and columns exchanged.
+  /// Integers of a matrix and [rows, 1] scales, whose products are what the node computes with; nothing where
+  /// the style writes it in another way.
+  std::optional<IntegerRows> integer_rows(const char* name);
+  /// What parameter() gives of a matrix, rows and columns exchanged.
   std::string transposed_parameter(const char* name);
   /// A normalization's weight or bias; where there is none, `value` in each element of `shape`.
   std::string parameter_or(const char* name, float value, const Shape& shape);

@@ -294,6 +294,8 @@ ParameterRef NodeImport::parameter(Tensor tensor, const QuantSpec& rounding) {
   return result;
 }
 
+bool NodeImport::has_rounding(size_t index) const { return value(index).rounding.has_value(); }
+
 ParameterRef NodeImport::reshaped_parameter(size_t index, Shape shape) {
   const ImportedValue& value = this->value(index);
   const Tensor& given = *value.constant;

@@ -114,6 +114,8 @@ class NodeImport {
   Shape result_shape(const std::string& op, std::vector<NodeInput> inputs, Table attributes = {}) const;
   /// A node that rounds, which becomes a quantizer of what reads it.
   NodeInput add_rounding(NodeInput value, const QuantSpec& spec);
+  /// Whether an input is a constant that is rounded already.
+  bool has_rounding(size_t index) const;
   /// The parameter of an input that is constant, in another shape.
   ParameterRef reshaped_parameter(size_t index, Shape shape);
   /// The parameter of an input that is a constant matrix, rows and columns exchanged.

@@ -2,7 +2,9 @@
 #include <ATen/ops/conv1d.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/conv3d.h>
+#include <ATen/ops/conv_transpose1d.h>
 #include <ATen/ops/conv_transpose2d.h>
+#include <ATen/ops/conv_transpose3d.h>
 #include <ATen/ops/convolution.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/linear.h>
@@ -33,7 +35,8 @@ at::Tensor few_connections(const Evaluation& e) {
   const bool is_float = weight.scalar_type() == at::kFloat && e.tensor(0).scalar_type() == at::kFloat;
   if (e.training || at::GradMode::is_enabled() || !is_float) return {};
   const Parameter* whole = e.node.find_parameter("weight");
-  const bool is_part = whole != nullptr && weight.numel() != whole->tensor.numel();  // of the channels of a sum
+  const bool is_part =
+      whole != nullptr && weight.numel() != whole->tensor.numel();  // of the channels of a sum
   if (is_part) return {};
   const auto connections = ordered_connections(e.node, from_torch(weight.contiguous()));
   if (!connections) return {};
@@ -58,13 +61,16 @@ Results evaluate_convolution(const Evaluation& e) {
                   w.groups);
 }
 
+template <at::Tensor (*Convolve)(const at::Tensor&, const at::Tensor&, const c10::optional<at::Tensor>&,
+                                 at::IntArrayRef, at::IntArrayRef, at::IntArrayRef, int64_t, at::IntArrayRef),
+          size_t kDims>
 Results evaluate_transposed_convolution(const Evaluation& e) {
-  const auto integers = [&](const char* name) { return integers_attribute(e.node, name, 2); };
+  const auto integers = [&](const char* name) { return integers_attribute(e.node, name, kDims); };
   const Window w = {integers("stride"), integers("padding"), integers("dilation"),
                     integer_attribute(e.node, "groups")};
   const auto output_padding = integers("output_padding");
-  return at::conv_transpose2d(e.tensor(0), e.parameter("weight"), e.parameter("bias"), w.stride, w.padding,
-                              output_padding, w.groups, w.dilation);
+  return Convolve(e.tensor(0), e.parameter("weight"), e.parameter("bias"), w.stride, w.padding,
+                  output_padding, w.groups, w.dilation);
 }
 
 Results evaluate_convolution_with_inputs(const Evaluation& e) {
@@ -107,7 +113,9 @@ EvaluatorList layer_evaluators() {
           {"conv1d", evaluate_convolution<at::conv1d, 1>},
           {"conv2d", evaluate_convolution<at::conv2d, 2>},
           {"conv3d", evaluate_convolution<at::conv3d, 3>},
-          {"convtranspose2d", evaluate_transposed_convolution},
+          {"convtranspose1d", evaluate_transposed_convolution<at::conv_transpose1d, 1>},
+          {"convtranspose2d", evaluate_transposed_convolution<at::conv_transpose2d, 2>},
+          {"convtranspose3d", evaluate_transposed_convolution<at::conv_transpose3d, 3>},
           {"convolution", evaluate_convolution_with_inputs},
           {"embedding", evaluate_embedding}};
 }

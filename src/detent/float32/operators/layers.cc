@@ -54,7 +54,9 @@ FloatOperators float_layer_operators() {
           {"conv1d", convolution},
           {"conv2d", convolution},
           {"conv3d", convolution},
+          {"convtranspose1d", convolution},
           {"convtranspose2d", convolution},
+          {"convtranspose3d", convolution},
           {"convolution", convolution_of_inputs},
           {"matmul", product},
           {"bmm", product}};

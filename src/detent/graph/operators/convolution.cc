@@ -40,27 +40,25 @@ OperatorSchema convolution(size_t dims) {
                       });
 }
 
-/// The gradient of a convolution with respect to its input: input [N, C, H, W], weight [C, O / groups, kh,
-/// kw].
-Operand infer_transposed(const Node& node, std::span<const Operand> inputs) {
-  constexpr size_t kDims = 2;
+/// The gradient of a convolution with respect to its input: input [N, C, ...], weight [C, O / groups, ...].
+Operand infer_transposed(const Node& node, std::span<const Operand> inputs, size_t dims) {
   const Shape& input = tensor_shape(inputs, 0);
-  expect_rank(input, kDims + 2);
+  expect_rank(input, dims + 2);
   const Shape& weight = node.find_parameter("weight")->tensor.shape();
   const int64_t groups = integer_attribute(node, "groups");
-  if (weight.size() != kDims + 2 || groups < 1 || groups > kLargestSize || input[1] != weight[0] ||
+  if (weight.size() != dims + 2 || groups < 1 || groups > kLargestSize || input[1] != weight[0] ||
       weight[0] % groups != 0) {
     fail("got an input of shape {}, weight {} and {} groups, expected [N, C, ...] and [C, O / groups, ...]",
          shape_text(input), shape_text(weight), groups);
   }
   const int64_t channels = weight[1] * groups;
   expect_parameter_shape(node, "bias", {channels});
-  const auto stride = integers_attribute(node, "stride", kDims);
-  const auto padding = integers_attribute(node, "padding", kDims);
-  const auto dilation = integers_attribute(node, "dilation", kDims);
-  const auto extra = integers_attribute(node, "output_padding", kDims);
+  const auto stride = integers_attribute(node, "stride", dims);
+  const auto padding = integers_attribute(node, "padding", dims);
+  const auto dilation = integers_attribute(node, "dilation", dims);
+  const auto extra = integers_attribute(node, "output_padding", dims);
   Shape shape = {input[0], channels};
-  for (size_t i = 0; i < kDims; ++i) {
+  for (size_t i = 0; i < dims; ++i) {
     if (stride[i] < 1 || dilation[i] < 1 || padding[i] < 0) {
       fail("got stride {}, dilation {}, padding {}: padding is at least 0, the others at least 1", stride[i],
            dilation[i], padding[i]);
@@ -83,16 +81,18 @@ Operand infer_transposed(const Node& node, std::span<const Operand> inputs) {
   return {std::move(shape), Value()};
 }
 
-OperatorSchema transposed_convolution() {
+OperatorSchema transposed_convolution(size_t dims) {
   return weighted_sum(
-      "convtranspose2d", "2-dimensional transposed convolution",
-      {.spatial_dims = 2, .channel_axis = 1, .transposed = true},
+      fmt::format("convtranspose{}d", dims), fmt::format("{}-dimensional transposed convolution", dims),
+      {.spatial_dims = dims, .channel_axis = 1, .transposed = true},
       {{"stride", AttributeKind::kIntegers, 1, "distance of neighbouring inputs in the result"},
        {"padding", AttributeKind::kIntegers, 0, "border cut from both sides of the result"},
        {"output_padding", AttributeKind::kIntegers, 0, "border added to one side of the result"},
        {"dilation", AttributeKind::kIntegers, 1, "distance of the window's elements"},
        {"groups", AttributeKind::kInteger, 1, "groups of channels that do not mix"}},
-      infer_transposed);
+      [dims](const Node& node, std::span<const Operand> inputs) {
+        return infer_transposed(node, inputs, dims);
+      });
 }
 
 /// With the weight, and perhaps a bias, as inputs: [O, C / groups, ...], transposed [C, O / groups, ...].
@@ -155,7 +155,12 @@ OperatorSchema convolution_with_inputs() {
 }  // namespace
 
 std::vector<OperatorSchema> convolution_operators() {
-  return {convolution(1), convolution(2), convolution(3), transposed_convolution(),
+  return {convolution(1),
+          convolution(2),
+          convolution(3),
+          transposed_convolution(1),
+          transposed_convolution(2),
+          transposed_convolution(3),
           convolution_with_inputs()};
 }
 

@@ -4,25 +4,46 @@
 namespace detent {
 namespace {
 
-/// One position of a dimension is a slice; rows of a constant matrix are an embedding.
+/// What a constant of two dimensions and more has at computed indices of its first, or its last of two.
+std::optional<NodeInput> looked_up_rows(NodeImport& node, int64_t axis) {
+  const Tensor* const table = node.constant(0);
+  if (table == nullptr || table->dtype() != DType::kFloat32 || table->rank() < 2 || table->numel() == 0 ||
+      node.constant(1) != nullptr)
+    return std::nullopt;
+  const bool by_column = table->rank() == 2 && (axis == 1 || axis == -1);
+  const bool is_matrix = table->rank() == 2;
+  if (axis != 0 && !by_column) return std::nullopt;
+  if (!is_matrix && node.has_rounding(0)) return std::nullopt;
+  NodeInput indices = node.input(1);
+  if (node.type(1).dtype != DType::kInt64) indices = node.add("cast", {indices}, {{"dtype", "int64"}});
+  const int64_t rows = table->dim(0);
+  const Shape row(table->shape().begin() + 1, table->shape().end());
+  ParameterRef weight = by_column   ? node.transposed_parameter(0)
+                        : is_matrix ? node.parameter(0)
+                                    : node.reshaped_parameter(0, {rows, element_count(row)});
+  NodeInput result = node.add("embedding", {indices}, {}, {{"weight", std::move(weight)}});
+  const auto count = static_cast<int64_t>(node.rank(1));
+  if (by_column && count > 0) {
+    std::vector<int64_t> dims = {count};
+    for (int64_t d = 0; d < count; ++d) dims.push_back(d);
+    return node.add("permute", {result}, {{"dims", Value(dims)}});
+  }
+  if (is_matrix) return result;
+  Shape shape(static_cast<size_t>(count), 0);
+  shape.insert(shape.end(), row.begin(), row.end());
+  return node.add("dynamic_reshape", {result, NodeImport::list_of(shape)}, {{"allow_zero", false}});
+}
+
+/// One position of a dimension is a slice; rows of a constant are an embedding.
 void convert_gather(NodeImport& node) {
   const int64_t axis = node.integer("axis", 0);
   const std::optional<int64_t> index = node.integer(1);
   const bool is_one = index && node.rank(1) == 0;
   if (is_one && node.size(0, axis) && node.constant(0) == nullptr) {
-    node.set_output(
-        0, node.add("select", {node.input(0)}, {{"dim", axis}, {"index", *index}}));
+    node.set_output(0, node.add("select", {node.input(0)}, {{"dim", axis}, {"index", *index}}));
     return;
   }
-  const Tensor* rows = node.constant(0);
-  const bool is_embedding = rows != nullptr && rows->dtype() == DType::kFloat32 && rows->rank() == 2 &&
-                            axis == 0 && node.constant(1) == nullptr;
-  if (is_embedding) {
-    NodeInput indices = node.input(1);
-    if (node.type(1).dtype != DType::kInt64) indices = node.add("cast", {indices}, {{"dtype", "int64"}});
-    NodeInput result = node.add("embedding", {indices}, {}, {{"weight", node.parameter(0)}});
-    return node.set_output(0, result);
-  }
+  if (const auto rows = looked_up_rows(node, axis)) return node.set_output(0, *rows);
   const NodeInput indices = is_one ? NodeInput::of_constant(Value(*index)) : node.list(1);
   node.set_output(0, node.add("gather", {node.input(0), indices}, {{"dim", axis}}));
 }

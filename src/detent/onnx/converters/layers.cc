@@ -112,9 +112,9 @@ void convert_transposed(NodeImport& node) {
   const bool adds = std::ranges::any_of(before, adds_some) || std::ranges::any_of(behind, adds_some);
   const bool has_bias = node.has_input(2) && !adds;
   NodeInput result;
-  if (dims == 2 && has_constant_weights(node)) {
-    result =
-        node.add("convtranspose2d", {node.input(0)}, std::move(attributes), weight_and_bias(node, has_bias));
+  if (dims <= 3 && has_constant_weights(node)) {
+    result = node.add(fmt::format("convtranspose{}d", dims), {node.input(0)}, std::move(attributes),
+                      weight_and_bias(node, has_bias));
   } else {
     attributes["transposed"] = true;
     std::vector<NodeInput> inputs = {node.input(0), node.input(1)};
@@ -161,58 +161,190 @@ std::optional<ParameterRef> gemm_bias(NodeImport& node, float beta, int64_t out)
   return NodeImport::parameter(bias);
 }
 
-/// alpha A B + beta C: a linear layer where B and C are constant.
+NodeInput with_last_exchanged(NodeImport& node, NodeInput x) {
+  return node.add("transpose", {std::move(x)}, {{"dim0", -2}, {"dim1", -1}});
+}
+
+bool is_float_weight(const NodeImport& node, size_t index) {
+  const Tensor* constant = node.constant(index);
+  return constant != nullptr && is_float_tensor(*constant) && constant->numel() > 0;
+}
+
+/// Whether one factor of a product may be the weight of a layer: a constant, while the other one is computed.
+bool is_layer(const NodeImport& node, size_t weight) {
+  const size_t other = 1 - weight;
+  return is_float_weight(node, weight) && node.constant(other) == nullptr &&
+         node.type(other).dtype == DType::kFloat32 && node.rank(other) >= 1;
+}
+
+/// Scaled by alpha, and as linear layers have it.
+ParameterRef gemm_weight(NodeImport& node, size_t index, bool as_given, float alpha) {
+  if (alpha == 1) return as_given ? node.parameter(index) : node.transposed_parameter(index);
+  const Tensor& given = *node.constant(index);
+  return NodeImport::parameter(as_given ? scaled(given, alpha) : transposed(given, alpha));
+}
+
+/// alpha A B of matrices; where one is constant a layer, which may take beta C as its bias: then `added` is
+/// false.
+NodeInput gemm_product(NodeImport& node, float alpha, float beta, bool& added) {
+  const bool transpose_a = node.integer("transA", 0) != 0;
+  const bool transpose_b = node.integer("transB", 0) != 0;
+  const auto oriented = [&](size_t index, bool is_transposed) {
+    return is_transposed ? with_last_exchanged(node, node.input(index)) : node.input(index);
+  };
+  // Beyond the standard, some tools write batches of matrices.
+  const bool is_matrix = node.rank(0) == 2 && node.rank(1) == 2;
+  if (is_matrix && is_layer(node, 1)) {
+    const bool may_be_bias = added && is_float_weight(node, 2);
+    const int64_t out = node.constant(1)->dim(transpose_b ? 0 : 1);
+    NodeImport::Parameters parameters = {{"weight", gemm_weight(node, 1, transpose_b, alpha)}};
+    if (const auto bias = may_be_bias ? gemm_bias(node, beta, out) : std::nullopt) {
+      parameters.emplace_back("bias", *bias);
+      added = false;
+    }
+    return node.add("linear", {oriented(0, transpose_a)}, {}, std::move(parameters));
+  }
+  if (is_matrix && is_layer(node, 0)) {
+    const NodeInput rows = oriented(1, !transpose_b);
+    NodeInput result =
+        node.add("linear", {rows}, {}, {{"weight", gemm_weight(node, 0, !transpose_a, alpha)}});
+    return with_last_exchanged(node, result);
+  }
+  NodeInput product = node.add("matmul", {oriented(0, transpose_a), oriented(1, transpose_b)});
+  if (alpha == 1) return product;
+  return node.add("mul", {product, NodeImport::number_of(static_cast<double>(alpha))});
+}
+
+/// alpha A B + beta C
 void convert_gemm(NodeImport& node) {
   const auto alpha = static_cast<float>(node.number("alpha", 1.0));
   const auto beta = static_cast<float>(node.number("beta", 1.0));
-  const bool transpose_a = node.integer("transA", 0) != 0;
-  const bool transpose_b = node.integer("transB", 0) != 0;
   if (node.rank(0) < 2 || node.rank(1) < 2)
     fail("inputs of {} and {} dimensions, expected matrices", node.rank(0), node.rank(1));
-  // Beyond the standard, some tools write batches of matrices.
-  const bool is_matrix = node.rank(0) == 2 && node.rank(1) == 2;
-  NodeInput a = node.input(0);
-  if (transpose_a) a = node.add("transpose", {a}, {{"dim0", -2}, {"dim1", -1}});
-  if (is_matrix && has_constant_weights(node)) {
-    const Tensor& b = *node.constant(1);
-    const int64_t out = b.dim(transpose_b ? 0 : 1);
-    const bool has_bias = node.has_input(2);
-    const std::optional<ParameterRef> bias = has_bias ? gemm_bias(node, beta, out) : std::nullopt;
-    if (bias || !has_bias) {
-      NodeImport::Parameters parameters;
-      const bool as_given = transpose_b && alpha == 1;
-      parameters.emplace_back(
-          "weight", as_given ? node.parameter(1)
-                    : alpha == 1
-                        ? node.transposed_parameter(1)
-                        : NodeImport::parameter(transpose_b ? scaled(b, alpha) : transposed(b, alpha)));
-      if (bias) parameters.emplace_back("bias", *bias);
-      node.set_output(0, node.add("linear", {a}, {}, std::move(parameters)));
-      return;
-    }
+  bool added = node.has_input(2);
+  NodeInput result = gemm_product(node, alpha, beta, added);
+  if (added) {
+    NodeInput addend = node.input(2);
+    if (beta != 1) addend = node.add("mul", {addend, NodeImport::number_of(static_cast<double>(beta))});
+    result = node.add("add", {result, addend});
   }
-  NodeInput b = node.input(1);
-  if (transpose_b) b = node.add("transpose", {b}, {{"dim0", -2}, {"dim1", -1}});
-  NodeInput result = node.add("matmul", {a, b});
-  const auto times = [&](NodeInput x, float factor) {
-    return factor == 1 ? x
-                       : node.add("mul", {std::move(x), NodeImport::number_of(static_cast<double>(factor))});
-  };
-  result = times(result, alpha);
-  if (node.has_input(2)) result = node.add("add", {result, times(node.input(2), beta)});
   node.set_output(0, result);
 }
 
-/// A linear layer where the second factor is a constant matrix. Vectors become matrices on the way, as numpy
-/// has it.
-void convert_matmul(NodeImport& node) {
-  const Tensor* weight = node.constant(1);
-  if (weight != nullptr && is_float_tensor(*weight) && weight->rank() == 2 && node.rank(0) >= 1 &&
-      node.constant(0) == nullptr) {
-    NodeImport::Parameters parameters = {{"weight", node.transposed_parameter(1)}};
-    node.set_output(0, node.add("linear", {node.input(0)}, {}, std::move(parameters)));
-    return;
+/// A constant [..., rows, columns] of several matrices, of which each has a matrix of its own to multiply.
+struct MatrixStack {
+  Shape leading;
+  int64_t rows;
+  int64_t columns;
+
+  int64_t count() const { return element_count(leading); }
+};
+
+/// The shape of a constant factor without what only broadcasts.
+Shape factor_shape(const NodeImport& node, size_t weight) {
+  Shape shape = node.constant(weight)->shape();
+  while (shape.size() > 2 && shape.front() == 1 && node.rank(1 - weight) >= shape.size())
+    shape.erase(shape.begin());
+  return shape;
+}
+
+/// Nothing where the other factor broadcasts, or its sizes are open.
+std::optional<MatrixStack> matrix_stack(const NodeImport& node, size_t weight) {
+  const Shape shape = factor_shape(node, weight);
+  const size_t rank = node.rank(1 - weight);
+  const size_t leading = shape.size() - 2;
+  if (rank != shape.size() && rank != shape.size() + 1) return std::nullopt;
+  for (size_t d = 0; d < leading; ++d) {
+    if (node.size(1 - weight, static_cast<int64_t>(rank - shape.size() + d)) != shape[d]) return std::nullopt;
   }
+  const auto matrix = shape.begin() + static_cast<int64_t>(leading);
+  return MatrixStack{{shape.begin(), matrix}, matrix[0], matrix[1]};
+}
+
+/// [count * columns, rows, 1]
+Tensor with_matrices_transposed(const Tensor& tensor, const MatrixStack& stack) {
+  Tensor result(DType::kFloat32, {stack.count() * stack.columns, stack.rows, 1});
+  const auto from = tensor.values<float>();
+  const auto to = result.values<float>();
+  const int64_t size = stack.rows * stack.columns;
+  for (int64_t i = 0; i < tensor.numel(); ++i) {
+    const int64_t place = i / size * size + i % stack.columns * stack.rows + i % size / stack.columns;
+    to[static_cast<size_t>(place)] = from[static_cast<size_t>(i)];
+  }
+  return result;
+}
+
+/// A stack of matrices is a convolution of one position whose groups are the matrices: [N, ..., in,
+/// positions] becomes [N, groups * in, positions].
+NodeInput times_stack(NodeImport& node, size_t weight, const MatrixStack& stack) {
+  const bool is_left = weight == 0;
+  const bool has_batch = node.rank(1 - weight) == stack.leading.size() + 3;
+  const int64_t in = is_left ? stack.columns : stack.rows;
+  const int64_t out = is_left ? stack.rows : stack.columns;
+  const auto reshaped = [&](const NodeInput& x, const Shape& shape) {
+    return node.add("dynamic_reshape", {x, NodeImport::list_of(shape)}, {{"allow_zero", false}});
+  };
+  NodeInput x = node.input(1 - weight);
+  if (!is_left) x = with_last_exchanged(node, x);
+  x = reshaped(x, {has_batch ? 0 : 1, stack.count() * in, -1});
+  ParameterRef matrices =
+      is_left ? node.reshaped_parameter(weight, {stack.count() * out, in, 1})
+              : NodeImport::parameter(with_matrices_transposed(*node.constant(weight), stack));
+  x = node.add("conv1d", {x}, {{"groups", stack.count()}}, {{"weight", std::move(matrices)}});
+  Shape result = stack.leading;
+  if (has_batch) result.insert(result.begin(), 0);
+  result.insert(result.end(), {out, -1});
+  x = reshaped(x, result);
+  return is_left ? x : with_last_exchanged(node, x);
+}
+
+/// x W of W [in, out] or [in].
+NodeInput times_from_right(NodeImport& node, const Shape& shape) {
+  const bool is_vector = shape.size() == 1;
+  const bool is_given = node.constant(1)->rank() == 2;
+  ParameterRef matrix = is_vector  ? node.reshaped_parameter(1, {1, shape[0]})
+                        : is_given ? node.transposed_parameter(1)
+                                   : NodeImport::parameter(transposed(node.constant(1)->reshaped(shape), 1));
+  NodeInput y = node.add("linear", {node.input(0)}, {}, {{"weight", std::move(matrix)}});
+  return is_vector ? node.add("squeeze", {y, NodeImport::list_of({-1})}) : y;
+}
+
+/// W x of W [out, in] or [in], and x [..., in, positions] or [in]. A linear layer sums over the last
+/// dimension; a batch [N, in, positions] is the input of a convolution with windows of one position.
+NodeInput times_from_left(NodeImport& node, const Shape& shape) {
+  constexpr size_t kBatchOfMatrices = 3;
+  const bool is_vector = shape.size() == 1;
+  const size_t rank = node.rank(1);
+  Shape weight = is_vector ? Shape{1, shape[0]} : shape;
+  if (rank == kBatchOfMatrices) weight.push_back(1);
+  ParameterRef matrix = node.reshaped_parameter(0, weight);
+  NodeInput y = node.input(1);
+  if (rank > 1 && rank != kBatchOfMatrices) y = with_last_exchanged(node, y);
+  y = node.add(rank == kBatchOfMatrices ? "conv1d" : "linear", {y}, {}, {{"weight", std::move(matrix)}});
+  if (rank > 1 && rank != kBatchOfMatrices) y = with_last_exchanged(node, y);
+  return is_vector ? node.add("squeeze", {y, NodeImport::list_of({rank == 1 ? -1 : -2})}) : y;
+}
+
+/// Nothing where no factor is the weight of a layer.
+std::optional<NodeInput> product_layer(NodeImport& node) {
+  for (const size_t weight : {size_t{1}, size_t{0}}) {
+    if (!is_layer(node, weight)) continue;
+    const Shape shape = factor_shape(node, weight);
+    if (shape.empty()) continue;
+    // Where only one product is summed, as in angles of rotary positions, both factors are alike.
+    const bool is_sum = weight == 0 ? shape.back() > 1 : shape[shape.size() < 2 ? 0 : shape.size() - 2] > 1;
+    if (shape.size() <= 2 && weight == 1) return times_from_right(node, shape);
+    if (!is_sum) continue;
+    if (shape.size() <= 2) return times_from_left(node, shape);
+    const auto stack = node.has_rounding(weight) ? std::nullopt : matrix_stack(node, weight);
+    if (stack) return times_stack(node, weight, *stack);
+  }
+  return std::nullopt;
+}
+
+/// A layer where one factor is constant. Vectors become matrices on the way, as numpy has it.
+void convert_matmul(NodeImport& node) {
+  if (const auto layer = product_layer(node)) return node.set_output(0, *layer);
   NodeInput a = node.input(0);
   NodeInput b = node.input(1);
   const bool row = node.rank(0) == 1;

@@ -26,8 +26,9 @@ void export_convolution(NodeExport& node) {
 }
 
 void export_transposed(NodeExport& node) {
-  Table attributes = convolution_attributes(node, node.find_parameter("weight")->shape());
-  add_extra(node, attributes, 2);
+  const Shape& weight = node.find_parameter("weight")->shape();
+  Table attributes = convolution_attributes(node, weight);
+  add_extra(node, attributes, weight.size() - 2);
   node.emit("ConvTranspose", {node.input(0), node.parameter("weight"), node.parameter("bias")},
             std::move(attributes));
 }
@@ -45,11 +46,18 @@ void export_convolution_of_inputs(NodeExport& node) {
 
 void export_product(NodeExport& node) { node.emit("MatMul", node.inputs()); }
 
-/// Indices may be whole numbers in float32.
+/// Indices may be whole numbers in float32. Integers are looked up with their scales, as a DequantizeLinear
+/// of the weight would be computed anew at every run.
 void export_embedding(NodeExport& node) {
   constexpr int64_t kInt64 = 7;  // TensorProto.DataType
+  constexpr int64_t kFloat = 1;
   std::string indices = node.input(0);
   if (node.type(0).dtype != DType::kInt64) indices = node.add("Cast", {indices}, {{"to", kInt64}});
+  if (const auto rows = node.integer_rows("weight")) {
+    const std::string codes = node.add("Gather", {rows->codes, indices}, {{"axis", 0}});
+    const std::string scales = node.add("Gather", {rows->scales, indices}, {{"axis", 0}});
+    return node.emit("Mul", {node.add("Cast", {codes}, {{"to", kFloat}}), scales});
+  }
   node.emit("Gather", {node.parameter("weight"), indices}, {{"axis", 0}});
 }
 
@@ -76,7 +84,9 @@ OnnxExporterList layer_exporters() {
           {"conv1d", export_convolution},
           {"conv2d", export_convolution},
           {"conv3d", export_convolution},
+          {"convtranspose1d", export_transposed},
           {"convtranspose2d", export_transposed},
+          {"convtranspose3d", export_transposed},
           {"convolution", export_convolution_of_inputs},
           {"matmul", export_product},
           {"bmm", export_product},

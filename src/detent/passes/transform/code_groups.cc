@@ -49,6 +49,16 @@ CodeRole code_role(const Node& node, const ValueTypes& types) {
   return has_form ? CodeRole::kComputes : CodeRole::kFloat;
 }
 
+/// Whether the node's result is rows of its weight, by index.
+bool looks_rows_up(const Node& node) {
+  const OperatorSchema& schema = find_operator(node.op);
+  const bool takes_indices =
+      std::ranges::find(schema.index_operands, "data_in_0") != schema.index_operands.end();
+  const Parameter* weight = node.find_parameter("weight");
+  return takes_indices && weight != nullptr && schema.weight_channel_dim &&
+         weight->tensor.dtype() == DType::kFloat32 && weight->tensor.numel() > 0;
+}
+
 bool computes(CodeRole role) {
   return role == CodeRole::kSums || role == CodeRole::kComputes || role == CodeRole::kJoins;
 }
@@ -76,6 +86,7 @@ CodePlan plan_codes(const Graph& graph, const std::set<std::string, std::less<>>
     }
     if (role == CodeRole::kSums) plan.weighted.push_back(i);
     if (role == CodeRole::kFloat) plan.in_float.push_back(node.name);
+    if (looks_rows_up(node) && !kept_in_float.contains(node.name)) plan.rows.push_back(i);
     if (passes) continue;
     CodeGroup& own = groups[node.name];
     own.root = node.name;

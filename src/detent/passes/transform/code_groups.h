@@ -28,6 +28,7 @@ struct CodeGroup {
 struct CodePlan {
   std::vector<CodeGroup> groups;      // those that a node reads as codes, or whose root needs a type
   std::vector<size_t> weighted;       // positions of linear layers and convolutions that compute on codes
+  std::vector<size_t> rows;           // of nodes that look up rows of a weight, whose result is in float
   std::vector<std::string> in_float;  // nodes that compute in float
 };
 

@@ -104,10 +104,11 @@ std::string codes_text(const NodeWidths::Codes& codes) {
   return fmt::format("{}int{}", *codes.is_signed ? "" : "u", codes.width);
 }
 
-/// Nodes that take in codes, and so have widths.
+/// Nodes that have widths: they take in codes, or have rows of them.
 std::set<std::string> nodes_with_widths(const Graph& graph, const CodePlan& plan) {
   std::set<std::string> names;
   for (const size_t position : plan.weighted) names.insert(graph.nodes()[position].name);
+  for (const size_t position : plan.rows) names.insert(graph.nodes()[position].name);
   for (const CodeGroup& group : plan.groups) {
     for (const CodeRead& read : group.reads) names.insert(graph.nodes()[read.node].name);
   }
@@ -115,7 +116,8 @@ std::set<std::string> nodes_with_widths(const Graph& graph, const CodePlan& plan
 }
 
 bool is_weighted(const Graph& graph, const CodePlan& plan, const std::string& name) {
-  return std::ranges::any_of(plan.weighted, [&](size_t i) { return graph.nodes()[i].name == name; });
+  const auto is_named = [&](size_t i) { return graph.nodes()[i].name == name; };
+  return std::ranges::any_of(plan.weighted, is_named) || std::ranges::any_of(plan.rows, is_named);
 }
 
 }  // namespace
@@ -171,7 +173,7 @@ void NodeBitsMatcher::check_used(size_t index, const Graph& graph, const CodePla
   }
   if (left.empty()) fail("{}: {}", where_, unmatched_pattern_message(entry.pattern, graph.node_names()));
   const auto in_float = [&](const std::string& name) {
-    return std::ranges::find(plan.in_float, name) != plan.in_float.end();
+    return std::ranges::find(plan.in_float, name) != plan.in_float.end() && !is_weighted(graph, plan, name);
   };
   if (std::ranges::all_of(left, in_float)) {
     return warn(fmt::format("{}: \"{}\" matches only nodes that stay in float", where_, entry.pattern));

@@ -20,6 +20,7 @@
 #include "detent/passes/passes.h"
 #include "detent/passes/transform/activation_ranges.h"
 #include "detent/passes/transform/code_groups.h"
+#include "detent/passes/transform/float_weights.h"
 #include "detent/passes/transform/static_quantize.h"
 #include "detent/passes/transform/weight_ranges.h"
 
@@ -77,11 +78,8 @@ std::string nothing_to_quantize(const Graph& graph, const CodePlan& plan,
       others.push_back(fmt::format("{} ({})", node.name, node.op));
   }
   if (others.empty()) return "the network computes nothing";
-  return fmt::format(
-      "it has {}, and a constant is the weight of a layer only where a product of two dimensions has it on "
-      "the "
-      "right",
-      listed_names(others));
+  return fmt::format("it has {}, of which none multiplies and sums with constant weights",
+                     listed_names(others));
 }
 
 /// `masked`: what is to stay in float, unless `bits` names it.
@@ -162,6 +160,18 @@ class NetworkQuantizer {
     }
   }
 
+  /// Rows that are looked up are integers with a scale a row.
+  void quantize_rows() {
+    for (const size_t position : plan_.rows) {
+      Node& node = graph_.nodes()[position];
+      QuantSpec spec;
+      spec.format = Affine{.width = weight_type(position).width, .symmetric = true};
+      spec.granularity = Granularity::kChannel;
+      spec.axis = *find_operator(node.op).weight_channel_dim;
+      node.quantization["weight"] = calibrated_weight(node, spec);
+    }
+  }
+
   /// What was changed so that sums fit into 32 bits, a line a layer.
   const std::string& raised_scales() const { return raised_; }
 
@@ -223,6 +233,7 @@ class NetworkQuantizer {
     const bool in_float = std::ranges::find(plan_.in_float, group.root) != plan_.in_float.end();
     if (in_float) return;
     root.quantization["data_out_0"] = quantizer;
+    if (role_of(root) == OperatorRole::kConstant) root.quantization["value"] = quantizer;  // and is stored so
     for (const size_t position : group.clamps) {
       graph_.nodes()[position].quantization["data_in_0"] = quantizer;
       graph_.nodes()[position].quantization["data_out_0"] = quantizer;
@@ -241,9 +252,14 @@ class NetworkQuantizer {
       spec.group_size = options_.weight_group_size;
       spec.axis = *find_operator(node.op).weight_channel_dim;
     }
+    return calibrated_weight(node, spec);
+  }
+
+  QuantSpec calibrated_weight(const Node& node, const QuantSpec& spec) const {
     CalibrationOptions calibration = options_.activation_calibration;
     calibration.calibrator = options_.weight_calibrator;
     const std::string where = fmt::format("{}: weight of \"{}\"", where_, node.name);
+    const Tensor& weight = node.find_parameter("weight")->tensor;
     return calibrate(spec, weight_distributions(weight, spec, calibration.calibrator, where), calibration,
                      where);
   }
@@ -281,7 +297,8 @@ void run_static_quantize(Graph& graph, const StaticQuantizeOptions& options, Pas
                     fmt::join(measured.masked.in_float, ", ")));
   }
   const std::vector<PlannedNode> integers = integer_plan(graph);
-  context.report(quantized.raised_scales + "static_quantize: integer plan\n" + plan_summary(integers));
+  context.report(quantized.raised_scales + "static_quantize: integer plan\n" + plan_summary(integers) +
+                 float_weights_text(graph));
   const std::filesystem::path folder = context.output_dir / "static_quantize";
   if (context.group->is_first())
     write_file(context.to_write(folder / "integer_plan.csv"), plan_table(integers).to_csv());
@@ -309,6 +326,7 @@ IntegerNetwork quantized_for_integers(const Graph& network, const MeasuredNetwor
   NetworkQuantizer quantizer(quantized, plan, options, bits, context);
   quantizer.quantize_activations(measured);
   quantizer.quantize_weights();
+  quantizer.quantize_rows();
   quantized.set_requantization(options.requantization);
   verify(quantized);
   integer_plan(quantized);  // refuses overflows
