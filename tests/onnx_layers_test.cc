@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "detent/formats/elements/affine.h"
+#include "detent/graph/builder.h"
 #include "detent/graph/traits.h"
+#include "detent/io/temporary_file_test.h"
 #include "detent/onnx/export_onnx.h"
 #include "detent/onnx/import_onnx.h"
+#include "detent/passes/analysis/layerwise_error.h"
 #include "detent/runtime/integer_executor.h"
 #include "onnx_model_for_test.h"
 #include "pass_bench_test.h"
@@ -193,6 +197,66 @@ TEST(OnnxLayers, RowsOfAConstantAreAnEmbedding) {
     EXPECT_TRUE(actual.equals(IntegerExecutor().compile(import_onnx(given.write()))->run(both).at(0)))
         << shape_text(table) << " " << axis;
   }
+}
+
+/// Rows 0 to 4 in turns.
+class RowNumbers final : public CalibrationSet {
+ public:
+  int64_t size() const override { return 8; }
+  std::vector<Tensor> inputs(int64_t begin, int64_t end) const override {
+    Tensor rows(DType::kInt64, {end - begin, 3});
+    for (int64_t i = 0; i < rows.numel(); ++i)
+      rows.values<int64_t>()[static_cast<size_t>(i)] = (begin + i * 3) % 5;
+    return {rows};
+  }
+  uint64_t fingerprint() const override { return 1; }
+};
+
+TEST(OnnxLayers, EmbeddingsHaveAScaleARow) {
+  OnnxModelForTest model(17);
+  model.input("i", {-1, 3}, onnx::TensorProto::INT64);
+  model.output("y");
+  model.constant("table", {5, 8}, varied(40, 0));
+  model.constant("offset", {3, 8}, varied(24, 1));
+  model.constant("w", {8, 4}, varied(32, 2));
+  model.node("Gather", {"table", "i"}, {"rows"});
+  model.node("Add", {"rows", "offset"}, {"sum"});
+  model.node("MatMul", {"sum", "w"}, {"y"});
+  PassBench bench(import_onnx(model.write()));
+  bench.context.open_calibration = [] { return std::make_unique<RowNumbers>(); };
+  const Graph reference = bench.graph;
+  bench.run_passes("[passes.static_quantize]\nnum_samples = 8\nreport = false\n");
+  int embeddings = 0;
+  for (const Node& node : bench.graph.nodes()) {
+    if (node.op == "embedding") {
+      EXPECT_EQ(node.find_quantization("weight")->granularity, Granularity::kChannel);
+      EXPECT_EQ(std::get<Affine>(node.find_quantization("weight")->format).scale.size(), 5U);
+      ++embeddings;
+    }
+    if (node.op == "get_attr") {
+      EXPECT_NE(node.find_quantization("value"), nullptr) << "stored as codes";
+    }
+  }
+  EXPECT_EQ(embeddings, 1);
+  EXPECT_THAT(bench.reported, Not(HasSubstr("weights in float32")));
+  EXPECT_GT(analyze_layerwise_error(reference, bench.graph, 8, bench.context).output_sqnr_db, 30);
+  const std::vector<Tensor> rows = RowNumbers().inputs(0, 8);
+  const Tensor expected = IntegerExecutor().compile(bench.graph)->run(rows).at(0);
+  for (const OnnxStyle style : {OnnxStyle::kQdq, OnnxStyle::kQOperator}) {
+    const TemporaryPath file("model.onnx");
+    export_onnx(bench.graph, file.get(), {.style = style});
+    EXPECT_TRUE(expected.equals(IntegerExecutor().compile(import_onnx(file.get()))->run(rows).at(0)));
+  }
+}
+
+TEST(OnnxLayers, WeightsThatStayInFloatAreNamed) {
+  GraphBuilder b("recurrent");
+  const NodeInput x = b.linear("fc", b.input("x", {4, 6}), 6, 6);
+  PassBench bench(b.finish(b.layer("layer_norm", "norm", {x}, {{"weight", {4, 6}}, {"bias", {4, 6}}},
+                                   {{"normalized_shape", List{Value(4), Value(6)}}})));
+  bench.run_passes("[passes.static_quantize]\nnum_samples = 8\nreport = false\n");
+  EXPECT_THAT(bench.reported, HasSubstr("weights in float32: 192 of"));
+  EXPECT_THAT(bench.reported, HasSubstr("norm.weight (layer_norm, 96"));
 }
 
 }  // namespace

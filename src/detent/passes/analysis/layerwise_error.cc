@@ -115,6 +115,14 @@ int64_t equal_elements(const Tensor& expected, const Tensor& actual) {
 
 bool is_float(const Tensor& tensor) { return is_floating_point(tensor.dtype()); }
 
+/// Whether runs show all that the node reads: not of indices, whose rows have the error of their weights
+/// alone.
+bool takes_values(const Node& node, const ValueTypes& types) {
+  return std::ranges::all_of(node.inputs, [&](const NodeInput& input) {
+    return input.is_constant() || types.at(value_name(input)).dtype == DType::kFloat32;
+  });
+}
+
 class LayerwiseErrorAnalysis {
  public:
   LayerwiseErrorAnalysis(const Graph& reference, const Graph& quantized, int64_t batches,
@@ -124,9 +132,10 @@ class LayerwiseErrorAnalysis {
         context_(context),
         in_float_(context.executor().compile(reference)),
         together_(context.executor().compile(quantized)) {
+    const ValueTypes types = infer_shapes(quantized);
     for (const Node& node : quantized.nodes()) {
       if (node.quantization.empty() || node.mase_type == MaseType::kPlaceholder) continue;
-      if (role_of(node) == OperatorRole::kConstant) continue;
+      if (role_of(node) == OperatorRole::kConstant || !takes_values(node, types)) continue;
       index_[node.name] = node_errors_.size();
       observed_together_.operands->emplace(node.name, "data_out_0");
       observed_in_float_.operands->emplace(node.name, "data_out_0");
